@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * libatoll: run a command inside a boundary
+ *
+ *	struct atoll_error err;
+ *	struct atoll_result result;
+ *	struct atoll_job *job = atoll_job_new(&err);
+ *	char *argv[] = {"make", "test", NULL};
+ *
+ *	atoll_job_command(job, argv, &err);          // what to run, in the current directory
+ *	atoll_job_set(job, "read", "/srv/data", &err); // widen or narrow the default contract
+ *	if (atoll_job_run(job, NULL, &result, &err) < 0)
+ *		fprintf(stderr, "%s\n", err.text);
+ *	atoll_job_free(job);
+ *
+ * A job states its contract once, and nothing that the command or its descendants do reaches past
+ * it. A clause that this host cannot enforce makes the run fail, with the reason and the fix, before the
+ * command has started.
+ *
+ * The library keeps no global state and starts no threads. A job is used by one thread at a time;
+ * different jobs are independent. atoll_job_run() clones the calling process: keep callers small, a
+ * fork from a process of many gigabytes takes tens of milliseconds.
+ */
+
+#include <atoll/error.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define ATOLL_PUBLIC __attribute__((visibility("default")))
+#else
+#define ATOLL_PUBLIC
+#endif
+
+struct atoll_job;
+
+/* A job with the default contract: the current directory as workspace, no network, system
+ * directories readable. NULL on failure. */
+ATOLL_PUBLIC struct atoll_job *atoll_job_new(struct atoll_error *err);
+ATOLL_PUBLIC void atoll_job_free(struct atoll_job *job);
+
+/*
+ * Take in a job file ("-" reads standard input). A file that lies in a writable root of its own job
+ * may only narrow the default contract, unless its exact content was approved with atoll_trust():
+ * the sandbox could have written it.
+ */
+ATOLL_PUBLIC int atoll_job_load(struct atoll_job *job, const char *path, struct atoll_error *err);
+
+/* The command, as for execvp(3); overrides the file's. */
+ATOLL_PUBLIC int atoll_job_command(struct atoll_job *job, char *const argv[],
+				   struct atoll_error *err);
+
+/*
+ * One clause, named like the flag of `atoll run` without its dashes: "read", "write", "hide",
+ * "protect", "socket", "accept-broad", "workspace", "mode", "chdir", "env", "fd", "memory", "pids",
+ * "cpus", "cpu-time", "timeout", "disk", "files", "open-files", "output", "identity",
+ * "accept-weaker".
+ * Relative paths count from the current directory.
+ */
+ATOLL_PUBLIC int atoll_job_set(struct atoll_job *job, const char *key, const char *value,
+			       struct atoll_error *err);
+
+enum atoll_format {
+	ATOLL_TEXT,
+	ATOLL_JSON,
+};
+
+/* What would be enforced on this host, clause by clause, by which mechanism. Runs nothing. The text
+ * is the caller's to free(). */
+ATOLL_PUBLIC int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_text,
+				struct atoll_error *err);
+
+/* SHA-256 of the contract's canonical form, 64 hexadecimal digits. */
+ATOLL_PUBLIC int atoll_job_digest(struct atoll_job *job, char ret_hex[65], struct atoll_error *err);
+
+/* How a run ended. */
+enum atoll_end {
+	ATOLL_EXITED,	     /* by itself: `code` is its exit status */
+	ATOLL_SIGNALED,	     /* by a signal: `code` is its number */
+	ATOLL_TIMED_OUT,     /* the wall limit */
+	ATOLL_OUT_OF_MEMORY, /* the memory limit */
+	ATOLL_OVER_LIMIT,    /* another limit: `limit` names it */
+	ATOLL_NOT_STARTED,   /* the command could not be executed: `code` is 126 or 127 */
+};
+
+/* Something that the contract refused, as the guard saw it. */
+struct atoll_denial {
+	int32_t pid;	  /* inside the sandbox */
+	int32_t count;	  /* how often, in a row */
+	char action[16];  /* "create", "write", "remove", "connect", ... */
+	char rule[64];	  /* what says no: "git hooks", "protect ./x", "sockets" */
+	char path[256];	  /* the object; cut at the front with "..." if longer */
+	char program[16]; /* the process's name */
+};
+
+#define ATOLL_DENIALS_MAX 64
+
+struct atoll_result {
+	enum atoll_end end;
+	int code;
+	char limit[16];	       /* the limit that ended it, as in a job file */
+	uint64_t limit_value;  /* that limit, in its unit */
+	uint64_t wall_ns;      /* from start to end of the command */
+	uint64_t cpu_ns;       /* user and system time of all its processes */
+	uint64_t peak_memory;  /* bytes: of all processes with a cgroup, else of the largest one */
+	uint64_t output_bytes; /* on stdout and stderr together */
+	uint32_t n_denials;    /* how many there were; the first ATOLL_DENIALS_MAX are kept */
+	struct atoll_denial denials[ATOLL_DENIALS_MAX];
+};
+
+struct atoll_run_options {
+	int stdin_fd;  /* where the command's input comes from; -1 for nothing */
+	int stdout_fd; /* where its output goes; -1 drops it */
+	int stderr_fd;
+	/* Called once when the command's processes exist, with pid 1 of the sandbox as the host sees it;
+	 * for tests and monitors. NULL for nothing. */
+	void (*started)(int32_t pid, void *data);
+	void *data;
+};
+
+/*
+ * Run it, and wait for its end. `options` may be NULL: then 0, 1 and 2 of the caller are used. The
+ * command itself gets pipes, never the caller's descriptors. 0 if the run took place, however it ended:
+ * `ret` tells; a negative errno if it did not, and then nothing has been changed.
+ */
+ATOLL_PUBLIC int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options,
+			       struct atoll_result *ret, struct atoll_error *err);
+
+/* The exit status that `atoll run` gives for a result, or for a failure (see atoll-run(1)). */
+ATOLL_PUBLIC int atoll_result_status(const struct atoll_result *result);
+ATOLL_PUBLIC int atoll_error_status(const struct atoll_error *err);
+
+/* What this host can enforce, found out by trying; each lack with its fix. Returns how many clauses
+ * of the default contract are missing (0: all hold), or a negative errno. */
+ATOLL_PUBLIC int atoll_doctor(enum atoll_format format, char **ret_text, struct atoll_error *err);
+
+/* Record that this job file's exact content was reviewed. */
+ATOLL_PUBLIC int atoll_trust(const char *path, char ret_hex[65], struct atoll_error *err);
+
+/* The JSON Schema of a job file. */
+ATOLL_PUBLIC const char *atoll_schema(void);
+
+/* "0.1.0" */
+ATOLL_PUBLIC const char *atoll_version(void);

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int code_for(enum atoll_fault fault)
+{
+	switch (fault) {
+	case ATOLL_FAULT_POLICY:
+		return EPERM;
+	case ATOLL_FAULT_HOST:
+		return ENOTSUP;
+	case ATOLL_FAULT_BUG:
+		return ENOTRECOVERABLE;
+	default:
+		return EINVAL;
+	}
+}
+
+int error_set(struct atoll_error *err, enum atoll_fault fault, int errnum, const char *format, ...)
+{
+	int code = errnum ? errnum : code_for(fault);
+	va_list args;
+	size_t used;
+
+	if (!err)
+		return -code;
+
+	err->fault = fault;
+	err->errnum = errnum;
+	va_start(args, format);
+	vsnprintf(err->text, sizeof err->text, format, args);
+	va_end(args);
+
+	if (errnum) {
+		const char *words = strerrordesc_np(errnum);
+
+		used = strlen(err->text);
+		if (words)
+			snprintf(err->text + used, sizeof err->text - used, ": %s", words);
+		else
+			snprintf(err->text + used, sizeof err->text - used, ": error %d", errnum);
+	}
+	return -code;
+}
+
+int error_context(struct atoll_error *err, int code, const char *format, ...)
+{
+	char story[sizeof err->text];
+	va_list args;
+	size_t used;
+
+	if (!err)
+		return code;
+
+	memcpy(story, err->text, sizeof story);
+	va_start(args, format);
+	vsnprintf(err->text, sizeof err->text, format, args);
+	va_end(args);
+	used = strlen(err->text);
+	snprintf(err->text + used, sizeof err->text - used, ": %s", story);
+	return code;
+}
+
+int error_oom(struct atoll_error *err)
+{
+	return error_set(err, ATOLL_FAULT_HOST, ENOMEM, "allocate");
+}

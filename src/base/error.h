@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <atoll/error.h>
+#include <stdarg.h>
+
+/*
+ * Tell the story of a failure where it happens: the text, and behind it the words for `errnum`
+ * unless that is 0 (nothing in the system failed; the text says it all). Returns the negative errno
+ * to hand up: -errnum, or one that stands for the fault. `err` may be NULL. Allocates nothing, so it
+ * may be used between clone and exec.
+ */
+int error_set(struct atoll_error *err, enum atoll_fault fault, int errnum, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Put what the caller knows in front of the story: "prepare job x: open layer 'y': ...". Returns
+ * `code` as given, so that it can stand in a return statement. */
+int error_context(struct atoll_error *err, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Memory ran out. */
+int error_oom(struct atoll_error *err);

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
+
+#include "base/buf.h"
+
+#include <errno.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+int fd_write_all(int fd, const void *data, size_t size)
+{
+	const char *p = data;
+
+	while (size > 0) {
+		ssize_t done = write(fd, p, size);
+
+		if (done < 0 && errno == EINTR)
+			continue;
+		if (done < 0)
+			return -errno;
+		p += done;
+		size -= (size_t)done;
+	}
+	return 0;
+}
+
+int fd_read_exact(int fd, void *data, size_t size)
+{
+	char *p = data;
+
+	while (size > 0) {
+		ssize_t got = read(fd, p, size);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			return -EPIPE;
+		p += got;
+		size -= (size_t)got;
+	}
+	return 0;
+}
+
+int fd_read_all(int fd, struct buf *buf)
+{
+	char chunk[16384];
+
+	for (;;) {
+		ssize_t got = read(fd, chunk, sizeof chunk);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			return buf_error(buf);
+		buf_add(buf, chunk, (size_t)got);
+		if (buf_error(buf) < 0)
+			return buf_error(buf);
+	}
+}
+
+int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve)
+{
+	struct open_how how = {
+		.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+		.mode = flags & (O_CREAT | O_TMPFILE) ? mode : 0,
+		.resolve = resolve,
+	};
+	long fd;
+
+	/* A rename elsewhere makes a confined walk start over; the kernel leaves the loop to us. */
+	do
+		fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
+	while (fd < 0 && errno == EAGAIN && !(flags & O_NONBLOCK));
+	return fd < 0 ? -errno : (int)fd;
+}
+
+int fd_write_text(const char *path, const char *text)
+{
+	cleanup_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+	if (fd < 0)
+		return -errno;
+	return fd_write_all(fd, text, strlen(text));
+}

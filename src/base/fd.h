@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/scope.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct buf;
+
+/* All of it or a negative errno; interrupted and short calls are repeated. */
+int fd_write_all(int fd, const void *data, size_t size);
+
+/* Exactly `size` bytes; -EPIPE if the other side ended early. */
+int fd_read_exact(int fd, void *data, size_t size);
+
+/* Until the end, into `buf`; -E2BIG past its limit. */
+int fd_read_all(int fd, struct buf *buf);
+
+/* openat2(2): `resolve` are RESOLVE_ flags. Returns a descriptor, O_CLOEXEC, or a negative errno.
+ * On a kernel without the call (before 5.6) -ENOSYS. */
+int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve);
+
+/* A plain file written whole or not at all, in a directory of ours. */
+int fd_write_text(const char *path, const char *text);

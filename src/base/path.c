@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/path.h"
+
+#include "base/str.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void path_normalize(char *path)
+{
+	char *out = path;
+	const char *in = path;
+
+	while (*in) {
+		size_t length;
+
+		while (*in == '/')
+			in++;
+		length = strcspn(in, "/");
+		if (length == 0)
+			break;
+		if (length == 2 && in[0] == '.' && in[1] == '.') {
+			while (out > path && *--out != '/')
+				;
+		} else if (length != 1 || in[0] != '.') {
+			*out++ = '/';
+			memmove(out, in, length);
+			out += length;
+		}
+		in += length;
+	}
+	if (out == path)
+		*out++ = '/';
+	*out = '\0';
+}
+
+bool path_is_within(const char *path, const char *above)
+{
+	size_t length = strlen(above);
+
+	if (streq(above, "/"))
+		return path[0] == '/';
+	return strncmp(path, above, length) == 0 && (path[length] == '\0' || path[length] == '/');
+}
+
+size_t path_depth(const char *path)
+{
+	size_t depth = 0;
+
+	for (; *path; path++)
+		depth += *path == '/' && path[1] != '\0';
+	return depth;
+}
+
+const char *path_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+char *path_join(const char *dir, const char *name)
+{
+	char *joined;
+
+	if (asprintf(&joined, "%s/%s", streq(dir, "/") ? "" : dir, name) < 0)
+		return NULL;
+	return joined;
+}
+
+/* Copy the component at `path` and return what follows it, NULL if it is too long to be one. */
+static const char *next_component(const char *path, char component[NAME_MAX + 1])
+{
+	size_t length;
+
+	while (*path == '/')
+		path++;
+	length = strcspn(path, "/");
+	if (length > NAME_MAX)
+		return NULL;
+	memcpy(component, path, length);
+	component[length] = '\0';
+	return path + length;
+}
+
+bool path_glob(const char *pattern, const char *path)
+{
+	char want[NAME_MAX + 1], have[NAME_MAX + 1];
+	/* As in matching `*` within a name: remember the last "**" and what it has eaten. */
+	const char *star = NULL, *resume = NULL;
+
+	for (;;) {
+		const char *pattern_rest = next_component(pattern, want);
+		const char *path_rest = next_component(path, have);
+
+		if (!pattern_rest || !path_rest)
+			return false;
+		if (want[0] == '\0')
+			return true; /* the path may go on: it lies beneath a match */
+		if (streq(want, "**")) {
+			star = pattern_rest;
+			resume = path;
+			pattern = pattern_rest;
+			continue;
+		}
+		if (have[0] != '\0' && str_glob(want, have)) {
+			pattern = pattern_rest;
+			path = path_rest;
+			continue;
+		}
+		if (!star)
+			return false;
+		resume = next_component(resume, have);
+		if (!resume || have[0] == '\0')
+			return false;
+		pattern = star;
+		path = resume;
+	}
+}
+
+bool path_is_pattern(const char *text)
+{
+	return strpbrk(text, "*?[") != NULL;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+static inline bool streq(const char *a, const char *b)
+{
+	return strcmp(a, b) == 0;
+}
+
+static inline bool starts_with(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+bool ends_with(const char *text, const char *suffix);
+
+/* Bytes of the UTF-8 character that starts here (1 to 4), or 0 where none does: overlong forms,
+ * surrogates and values past U+10FFFF are none. */
+size_t utf8_length(const char *text, size_t size);
+
+/* Is the whole text valid UTF-8 without control characters? */
+bool str_is_printable(const char *text);
+
+/* The word in a NULL-terminated list that is nearest to what was typed, for "did you mean";
+ * NULL if none is near. */
+const char *str_nearest(const char *typed, const char *const *words);
+
+/* Shell-style match of one path component or name: `*`, `?` and `[set]`; nothing else is
+ * special and case counts. */
+bool str_glob(const char *pattern, const char *text);
+
+/*
+ * Text from strangers, fit for a line that people read: control characters, marks that turn the
+ * direction of writing and bytes that are not UTF-8 become \xNN, and what does not fit into `size`
+ * bytes is cut and ends in "...". Returns `ret`; `size` is at least 8.
+ */
+const char *str_show(const char *text, char *ret, size_t size);

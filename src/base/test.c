@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/test.h"
+
+#include "base/scope.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdarg.h>
+
+#define TEMPDIRS_MAX 256
+
+static struct test *first, **last = &first;
+static jmp_buf end_of_test;
+static const char *what_is_missing;
+static char tempdirs[TEMPDIRS_MAX][64];
+static size_t n_tempdirs;
+
+enum {
+	TEST_FAILED = 1,
+	TEST_SKIPPED,
+};
+
+void test_register(struct test *test)
+{
+	*last = test;
+	last = &test->next;
+}
+
+void test_fail(const char *file, int line, const char *format, ...)
+{
+	va_list args;
+
+	printf("# %s:%d: ", file, line);
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	putchar('\n');
+	longjmp(end_of_test, TEST_FAILED);
+}
+
+void test_skip(const char *missing)
+{
+	what_is_missing = missing;
+	longjmp(end_of_test, TEST_SKIPPED);
+}
+
+int test_tempdir(void)
+{
+	char *path;
+	int fd;
+
+	if (n_tempdirs == TEMPDIRS_MAX)
+		test_fail(__FILE__, __LINE__, "too many temporary directories");
+	path = tempdirs[n_tempdirs];
+	strcpy(path, "/tmp/atoll-test-XXXXXX");
+	if (!mkdtemp(path))
+		test_fail(__FILE__, __LINE__, "mkdtemp: %m");
+	n_tempdirs++;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		test_fail(__FILE__, __LINE__, "open %s: %m", path);
+	return fd;
+}
+
+const char *test_tempdir_path(void)
+{
+	return tempdirs[n_tempdirs - 1];
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st, (void)type, (void)ftw;
+	return remove(path);
+}
+
+/* Apart from the loop, because variables of a function that calls setjmp() may be lost. */
+static int run_one(const struct test *test)
+{
+	int how = setjmp(end_of_test);
+
+	if (how == 0)
+		test->run();
+	return how;
+}
+
+int main(int argc, char **argv)
+{
+	const char *only = argc > 1 ? argv[1] : NULL;
+	unsigned count[3] = {0};
+	static const char *const words[] = {"ok", "not ok"};
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (struct test *test = first; test; test = test->next) {
+		int how;
+
+		if (only && strcmp(only, test->name) != 0)
+			continue;
+		how = run_one(test);
+		count[how]++;
+		if (how == TEST_SKIPPED)
+			printf("skip %s: %s\n", test->name, what_is_missing);
+		else
+			printf("%s %s\n", words[how], test->name);
+	}
+	for (size_t i = 0; i < n_tempdirs; i++)
+		nftw(tempdirs[i], remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	printf("%u passed, %u failed, %u skipped\n", count[0], count[1], count[2]);
+	return count[1] ? 1 : 0;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/scope.h"
+#include "cli/command.h"
+#include "cli/options.h"
+
+#include <atoll/atoll.h>
+
+enum {
+	OPTION_JSON,
+};
+
+static const struct option doctor_options[] = {
+	{"json", 0, NULL, "for programs", OPTION_JSON},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+static const struct command_row doctor_statuses[] = {
+	{"0", "every clause of the default contract can be enforced here"},
+	{"242", "something is missing; the output says what, and how to get it"},
+	{0},
+};
+
+static int run_doctor(char **args, struct atoll_error *err)
+{
+	struct command_line line;
+	cleanup_free char *text = NULL;
+	int lacks, r;
+
+	r = command_read(&command_doctor, args, 0, 0, &line, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	lacks = atoll_doctor(line.seen & 1U << OPTION_JSON ? ATOLL_JSON : ATOLL_TEXT, &text, err);
+	if (lacks < 0)
+		return lacks;
+	fputs(text, stdout);
+	r = command_flush(err);
+	if (r < 0)
+		return r;
+	return lacks ? 242 : 0;
+}
+
+const struct command command_doctor = {
+	.name = "doctor",
+	.usage = "[--json]",
+	.summary = "what this machine can enforce, and the fix for what it lacks",
+	.description = (const char *const[]){"Tries every mechanism that a contract may need on "
+					     "this machine, as this user, and "
+					     "tells which hold. Changes nothing. What is missing "
+					     "comes with the exact fix.",
+					     NULL},
+	.options = doctor_options,
+	.sections = (const struct command_section[]){{"Exit status", doctor_statuses}, {0}},
+	.run = run_doctor,
+};

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/summary.h"
+
+#include <atoll/atoll.h>
+#include <limits.h>
+
+enum {
+	OPTION_CLAUSE, /* the option's name is the clause's: atoll_job_set() */
+	OPTION_FILE,
+	OPTION_DIRECT,
+	OPTION_PLAN,
+	OPTION_JSON,
+	OPTION_QUIET,
+};
+
+static const struct option run_options[] = {
+	{.help = "What to run"},
+	{"file", 'f', "FILE", "take command and contract from a job file ('-': standard input)",
+	 OPTION_FILE},
+	{"workspace", 'C', "DIR",
+	 "the workspace, where the command works and may write; the current "
+	 "directory unless said otherwise"},
+	{"chdir", 0, "DIR", "start the command here, in or beneath the workspace"},
+	{"env", 0, "NAME[=VALUE]", "give the command a variable; without a value, the caller's"},
+	{"fd", 0, "N", "let the command have descriptor N besides 0, 1 and 2"},
+
+	{.help = "Files (the most specific line wins; at a tie hide, then read, then write)"},
+	{"read", 0, "PATH", "may be read"},
+	{"write", 0, "PATH", "may be read and written"},
+	{"hide", 0, "PATH", "is not there; a pattern such as '**/.env' hides at any depth"},
+	{"protect", 0, "PATH", "may be read and never written, inside what may be written"},
+	{"direct", 0, NULL, "write the workspace directly (so far the only way)", OPTION_DIRECT},
+	{"socket", 0, "PATH", "may connect to this unix socket of the host"},
+	{"accept-broad", 0, "PATH",
+	 "yes, a grant as wide as this home or system directory is meant"},
+
+	{.help = "Limits ('unlimited' lifts one)"},
+	{"timeout", 0, "TIME", "from start to end: 90s, 10m, 1h30m"},
+	{"cpu-time", 0, "TIME", "CPU time of all processes together"},
+	{"cpus", 0, "N", "CPUs used at the same time: 1.5"},
+	{"memory", 0, "SIZE", "memory of all processes together: 512M, 4G"},
+	{"pids", 0, "N", "processes and threads"},
+	{"disk", 0, "SIZE", "bytes written to disk"},
+	{"files", 0, "N", "files created"},
+	{"open-files", 0, "N", "descriptors of one process"},
+	{"output", 0, "SIZE", "bytes on standard output and error together"},
+
+	{.help = "Strength"},
+	{"identity", 0, "WORD", "which unprivileged identity runs it: 'offline'"},
+	{"accept-weaker", 0, "CLAUSE",
+	 "run although this host keeps CLAUSE only by a weaker mechanism; "
+	 "the plan tells which"},
+
+	{.help = "What is said"},
+	{"plan", 0, NULL, "show what would be enforced, clause by clause, and run nothing",
+	 OPTION_PLAN},
+	{"json", 0, NULL,
+	 "the plan, or the result as the last line of standard error, for programs", OPTION_JSON},
+	{"quiet", 'q', NULL, "no summary of what was refused", OPTION_QUIET},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+struct run_request {
+	const char *file;
+	bool is_plan;
+	bool is_json;
+	bool is_quiet;
+	bool is_help;
+	char **command; /* empty: the file's */
+};
+
+/* What the options say about this program; what they say about the contract is read by
+ * add_clauses(), once the file has been taken in: options win over the file wherever they stand. */
+static int read_request(char **args, struct run_request *ret, struct atoll_error *err)
+{
+	struct options options = {"run", run_options, args};
+	struct run_request request = {0};
+	const struct option *option;
+	const char *value;
+	int r;
+
+	while ((r = options_next(&options, &option, &value, err)) > 0) {
+		if (option->id == OPTION_FILE && request.file)
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "two job files: '%s' and '%s'; a run takes one",
+					 request.file, value);
+		if (option->id == OPTION_FILE)
+			request.file = value;
+		request.is_plan |= option->id == OPTION_PLAN;
+		request.is_json |= option->id == OPTION_JSON;
+		request.is_quiet |= option->id == OPTION_QUIET;
+		request.is_help |= option->id == OPTION_HELP;
+	}
+	if (r < 0)
+		return r;
+	request.command = options.next;
+	if (!request.is_help && !request.file && !request.command[0])
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"no command; usage: atoll run [OPTION]... [--] COMMAND, or -f FILE");
+	*ret = request;
+	return 0;
+}
+
+static int add_clauses(struct atoll_job *job, char **args, struct atoll_error *err)
+{
+	struct options options = {"run", run_options, args};
+	const struct option *option;
+	const char *value;
+	int r;
+
+	while ((r = options_next(&options, &option, &value, err)) > 0) {
+		if (option->id == OPTION_CLAUSE)
+			r = atoll_job_set(job, option->name, value, err);
+		else if (option->id == OPTION_DIRECT)
+			r = atoll_job_set(job, "mode", "direct", err);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+static int fill_job(struct atoll_job *job, const struct run_request *request, char **args,
+		    struct atoll_error *err)
+{
+	int r = 0;
+
+	if (request->file)
+		r = atoll_job_load(job, request->file, err);
+	if (r >= 0)
+		r = add_clauses(job, args, err);
+	if (r >= 0 && request->command[0])
+		r = atoll_job_command(job, request->command, err);
+	return r;
+}
+
+static int print_plan(struct atoll_job *job, bool is_json, struct atoll_error *err)
+{
+	cleanup_free char *text = NULL;
+	int r = atoll_job_plan(job, is_json ? ATOLL_JSON : ATOLL_TEXT, &text, err);
+
+	if (r < 0)
+		return r;
+	fputs(text, stdout);
+	return command_flush(err);
+}
+
+static void print_summary(struct atoll_job *job, const struct run_request *request,
+			  const struct atoll_result *result)
+{
+	char here[PATH_MAX];
+	char digest[65];
+
+	if (request->is_json)
+		summary_json(result, atoll_job_digest(job, digest, NULL) < 0 ? NULL : digest,
+			     stderr);
+	else if (!request->is_quiet)
+		summary_text(result, getcwd(here, sizeof here), stderr);
+}
+
+static int run_job(struct atoll_job *job, const struct run_request *request,
+		   struct atoll_error *err)
+{
+	struct atoll_result result;
+	int r = atoll_job_run(job, NULL, &result, err);
+
+	if (r < 0)
+		return r;
+	print_summary(job, request, &result);
+	return atoll_result_status(&result);
+}
+
+static int run_run(char **args, struct atoll_error *err)
+{
+	struct run_request request = {.command = args};
+	struct atoll_job *job;
+	int r = read_request(args, &request, err);
+
+	if (r != 0)
+		return r;
+	if (request.is_help) {
+		command_help_text(&command_run, stdout);
+		return command_flush(err);
+	}
+	job = atoll_job_new(err);
+	r = job ? fill_job(job, &request, args, err) : -1;
+	if (r >= 0)
+		r = request.is_plan ? print_plan(job, request.is_json, err)
+				    : run_job(job, &request, err);
+	atoll_job_free(job);
+	if (r < 0 && request.is_json) {
+		summary_json_failure(err, stderr);
+		return atoll_error_status(err);
+	}
+	return r;
+}
+
+static const char *const run_description[] = {
+	"Runs COMMAND in the current directory under a contract. Nothing that it or its "
+	"descendants do "
+	"reaches past the contract.",
+	"Without options: system directories can be read; the current directory can be written, "
+	"except "
+	"for what the host would later execute or trust (git hooks and configuration, settings of "
+	"editors and agents, shell start-up files); secrets and other people's homes are not "
+	"there; "
+	"/tmp, /run and /dev are private; there is no network and no privilege; and processes, "
+	"memory, "
+	"time and output are bounded.",
+	"The contract is made of the defaults, then the job file, then the options, each adding to "
+	"or "
+	"overriding the one before it. --plan shows where each line comes from and by which "
+	"mechanism it "
+	"is kept. A clause that this host cannot enforce makes the run fail before the command "
+	"starts.",
+	NULL,
+};
+
+static const struct command_row run_examples[] = {
+	{"atoll run -- npm test", "the default contract, here"},
+	{"atoll run --read ~/data --timeout 10m -- python3 train.py",
+	 "one more directory, less time"},
+	{"atoll run --hide '**/.env' -- make", "hide a pattern at any depth"},
+	{"atoll run --plan -f job.yaml", "what a job would get, without running it"},
+	{"atoll run --json -f job.yaml 2>log; tail -n1 log", "the result for a program"},
+	{0},
+};
+
+static const struct command_row run_files[] = {
+	{"/run/atoll/contract.md",
+	 "inside: what is allowed, for the command to read (contract.json for "
+	 "programs)"},
+	{0},
+};
+
+static const struct command_row run_environment[] = {
+	{"ATOLL_SANDBOX", "is 1 inside"},
+	{0},
+};
+
+const struct command command_run = {
+	.name = "run",
+	.usage = "[OPTION]... [--] COMMAND [ARGUMENT]...",
+	.summary = "run a command inside a boundary",
+	.description = run_description,
+	.options = run_options,
+	.sections =
+		(const struct command_section[]){
+			{"Exit status", command_statuses},
+			{"Files", run_files},
+			{"Environment", run_environment},
+			{"Examples", run_examples},
+			{0},
+		},
+	.run = run_run,
+};

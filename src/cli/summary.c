@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/summary.h"
+
+#include "base/json.h"
+#include "base/path.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "cli/print.h"
+
+#include <atoll/atoll.h>
+#include <inttypes.h>
+
+#define LINES_MAX 10
+#define JSON_MAX  (256U << 10) /* all denials at their longest, every byte escaped */
+
+enum unit {
+	UNIT_COUNT,
+	UNIT_BYTES,
+	UNIT_TIME, /* milliseconds */
+};
+
+/* Limits by their key in a job file. */
+static const struct limit {
+	const char *key;
+	const char *words;
+	const char *flag;
+	enum unit unit;
+} limits[] = {
+	{"wall", "time", "--timeout", UNIT_TIME},
+	{"cpu", "CPU time", "--cpu-time", UNIT_TIME},
+	{"memory", "memory", "--memory", UNIT_BYTES},
+	{"pids", "process", "--pids", UNIT_COUNT},
+	{"disk", "disk", "--disk", UNIT_BYTES},
+	{"files", "file", "--files", UNIT_COUNT},
+	{"open-files", "open file", "--open-files", UNIT_COUNT},
+	{"output", "output", "--output", UNIT_BYTES},
+};
+
+static const struct limit *find_limit(const char *key)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		if (streq(limits[i].key, key))
+			return &limits[i];
+	return NULL;
+}
+
+struct step {
+	const char *name;
+	uint64_t size;
+};
+
+/* In the largest unit that leaves no fraction: what was asked for comes out as it was asked. */
+static void format_exactly(const struct step *steps, size_t n, uint64_t value, char *ret,
+			   size_t size)
+{
+	size_t i = 0;
+
+	while (i + 1 < n && (value < steps[i].size || value % steps[i].size != 0))
+		i++;
+	snprintf(ret, size, "%" PRIu64 "%s", value / steps[i].size, steps[i].name);
+}
+
+static void format_limit(enum unit unit, uint64_t value, char *ret, size_t size)
+{
+	static const struct step bytes[] = {
+		{" TiB", UINT64_C(1) << 40},
+		{" GiB", UINT64_C(1) << 30},
+		{" MiB", UINT64_C(1) << 20},
+		{" KiB", UINT64_C(1) << 10},
+		{" bytes", 1},
+	};
+	static const struct step times[] = {
+		{" h", 3600000}, {" min", 60000}, {" s", 1000}, {" ms", 1}};
+
+	if (unit == UNIT_BYTES)
+		format_exactly(bytes, ARRAY_SIZE(bytes), value, ret, size);
+	else if (unit == UNIT_TIME)
+		format_exactly(times, ARRAY_SIZE(times), value, ret, size);
+	else
+		snprintf(ret, size, "%" PRIu64, value);
+}
+
+static bool was_stopped(const struct atoll_result *result)
+{
+	return result->end == ATOLL_TIMED_OUT || result->end == ATOLL_OUT_OF_MEMORY ||
+	       result->end == ATOLL_OVER_LIMIT;
+}
+
+static void print_limit(const struct atoll_result *result, FILE *out)
+{
+	const struct limit *limit = find_limit(result->limit);
+	char value[32];
+
+	fputs("atoll: stopped at the ", out);
+	if (limit) {
+		format_limit(limit->unit, result->limit_value, value, sizeof value);
+		fprintf(out, "%s limit of %s (%s)\n", limit->words, value, limit->flag);
+	} else {
+		print_escaped(out, result->limit);
+		fprintf(out, " limit of %" PRIu64 "\n", result->limit_value);
+	}
+}
+
+static const char *shorten(const char *path, const char *here)
+{
+	if (!here || streq(here, "/") || !path_is_within(path, here) || streq(path, here))
+		return path;
+	return path + strlen(here) + 1;
+}
+
+static void print_denial(const struct atoll_denial *denial, const char *here, FILE *out)
+{
+	static const char *const changes[] = {"create", "write", "remove", "mkdir", "rename",
+					      "link",	"chmod", "chown",  NULL};
+	const char *how = "not allowed";
+
+	for (size_t i = 0; changes[i]; i++)
+		if (streq(denial->action, changes[i]))
+			how = "protected";
+	fputs("  ", out);
+	print_escaped(out, denial->action);
+	fputc(' ', out);
+	print_escaped(out, shorten(denial->path, here));
+	fprintf(out, ": %s (", how);
+	print_escaped(out, denial->rule);
+	fputc(')', out);
+	if (denial->count > 1)
+		fprintf(out, ", %d times", denial->count);
+	fputc('\n', out);
+}
+
+static uint32_t kept_denials(const struct atoll_result *result)
+{
+	return result->n_denials < ATOLL_DENIALS_MAX ? result->n_denials : ATOLL_DENIALS_MAX;
+}
+
+void summary_text(const struct atoll_result *result, const char *here, FILE *out)
+{
+	uint32_t shown = kept_denials(result);
+
+	if (was_stopped(result))
+		print_limit(result, out);
+	if (result->n_denials == 0)
+		return;
+	fprintf(out, "atoll: refused %u action%s:\n", result->n_denials,
+		result->n_denials == 1 ? "" : "s");
+	if (shown > LINES_MAX)
+		shown = LINES_MAX;
+	for (uint32_t i = 0; i < shown; i++)
+		print_denial(&result->denials[i], here, out);
+	if (result->n_denials > shown)
+		fprintf(out, "  and %u more\n", result->n_denials - shown);
+}
+
+static void write_line(struct buf *buf, FILE *out)
+{
+	if (buf_error(buf) == 0)
+		fprintf(out, "%s\n", buf->data);
+}
+
+static void write_denial(struct json *json, const struct atoll_denial *denial)
+{
+	json_open(json, NULL, '{');
+	json_str(json, "action", denial->action);
+	json_str(json, "path", denial->path);
+	json_str(json, "rule", denial->rule);
+	json_str(json, "program", denial->program);
+	json_int(json, "pid", denial->pid);
+	json_int(json, "count", denial->count);
+	json_close(json, '}');
+}
+
+static const char *end_word(enum atoll_end end)
+{
+	static const char *const words[] = {
+		[ATOLL_EXITED] = "exited",	   [ATOLL_SIGNALED] = "signaled",
+		[ATOLL_TIMED_OUT] = "timed-out",   [ATOLL_OUT_OF_MEMORY] = "out-of-memory",
+		[ATOLL_OVER_LIMIT] = "over-limit", [ATOLL_NOT_STARTED] = "not-started",
+	};
+
+	return words[end];
+}
+
+void summary_json(const struct atoll_result *result, const char *digest, FILE *out)
+{
+	cleanup_buf struct buf buf = BUF_INIT(JSON_MAX);
+	struct json json = {.out = &buf};
+
+	json_open(&json, NULL, '{');
+	json_int(&json, "status", atoll_result_status(result));
+	json_str(&json, "end", end_word(result->end));
+	json_int(&json, "code", result->code);
+	json_str(&json, "limit", was_stopped(result) ? result->limit : NULL);
+	if (was_stopped(result))
+		json_uint(&json, "limit_value", result->limit_value);
+	json_uint(&json, "wall_ns", result->wall_ns);
+	json_uint(&json, "cpu_ns", result->cpu_ns);
+	json_uint(&json, "peak_memory", result->peak_memory);
+	json_uint(&json, "output_bytes", result->output_bytes);
+	json_str(&json, "contract", digest);
+	json_uint(&json, "n_denials", result->n_denials);
+	json_open(&json, "denials", '[');
+	for (uint32_t i = 0; i < kept_denials(result); i++)
+		write_denial(&json, &result->denials[i]);
+	json_close(&json, ']');
+	json_close(&json, '}');
+	write_line(&buf, out);
+}
+
+static const char *fault_word(enum atoll_fault fault)
+{
+	static const char *const words[] = {
+		[ATOLL_FAULT_NONE] = "none",	 [ATOLL_FAULT_REQUEST] = "request",
+		[ATOLL_FAULT_POLICY] = "policy", [ATOLL_FAULT_HOST] = "host",
+		[ATOLL_FAULT_JOB] = "job",	 [ATOLL_FAULT_BUG] = "bug",
+	};
+
+	return words[fault];
+}
+
+void summary_json_failure(const struct atoll_error *failure, FILE *out)
+{
+	cleanup_buf struct buf buf = BUF_INIT(JSON_MAX);
+	struct json json = {.out = &buf};
+
+	json_open(&json, NULL, '{');
+	json_int(&json, "status", atoll_error_status(failure));
+	json_open(&json, "error", '{');
+	json_str(&json, "fault", fault_word(failure->fault));
+	json_int(&json, "errno", failure->errnum);
+	json_str(&json, "text", failure->text);
+	json_close(&json, '}');
+	json_close(&json, '}');
+	write_line(&buf, out);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/scope.h"
+#include "base/test.h"
+#include "cli/summary.h"
+
+#include <atoll/atoll.h>
+
+static struct atoll_result result;
+
+static void check_text(const char *here, const char *want)
+{
+	cleanup_free char *have = NULL;
+	size_t size;
+	FILE *out = open_memstream(&have, &size);
+
+	summary_text(&result, here, out);
+	fclose(out);
+	CHECK_STR(have, want);
+}
+
+static void deny(const char *action, const char *path, const char *rule, int count)
+{
+	struct atoll_denial *denial = &result.denials[result.n_denials++];
+
+	snprintf(denial->action, sizeof denial->action, "%s", action);
+	snprintf(denial->path, sizeof denial->path, "%s", path);
+	snprintf(denial->rule, sizeof denial->rule, "%s", rule);
+	denial->count = count;
+}
+
+TEST(a_plain_end_is_not_commented_on)
+{
+	result = (struct atoll_result){.end = ATOLL_EXITED, .code = 3};
+	check_text("/w", "");
+}
+
+TEST(denials_are_told_with_their_rule)
+{
+	result = (struct atoll_result){0};
+	deny("create", "/w/.git/hooks/pre-commit", "git hooks", 1);
+	deny("connect", "/run/x\033.sock", "sockets", 3);
+	deny("write", "/work", "protect /work", 1);
+	check_text("/w", "atoll: refused 3 actions:\n"
+			 "  create .git/hooks/pre-commit: protected (git hooks)\n"
+			 "  connect /run/x\\x1b.sock: not allowed (sockets), 3 times\n"
+			 "  write /work: protected (protect /work)\n");
+}
+
+TEST(ten_denials_are_shown_and_the_rest_counted)
+{
+	cleanup_free char *have = NULL;
+	size_t size;
+	FILE *out = open_memstream(&have, &size);
+
+	result = (struct atoll_result){0};
+	for (int i = 0; i < ATOLL_DENIALS_MAX; i++)
+		deny("create", "/w/x", "git hooks", 1);
+	result.n_denials = 1000;
+	summary_text(&result, NULL, out);
+	fclose(out);
+	CHECK(strstr(have, "atoll: refused 1000 actions:\n"));
+	CHECK(strstr(have, "\n  and 990 more\n"));
+}
+
+TEST(a_limit_is_named_with_its_value)
+{
+	result = (struct atoll_result){
+		.end = ATOLL_TIMED_OUT, .limit = "wall", .limit_value = 90000};
+	check_text("/w", "atoll: stopped at the time limit of 90 s (--timeout)\n");
+	result.limit_value = 600000;
+	check_text("/w", "atoll: stopped at the time limit of 10 min (--timeout)\n");
+	result = (struct atoll_result){
+		.end = ATOLL_OUT_OF_MEMORY, .limit = "memory", .limit_value = UINT64_C(4) << 30};
+	check_text("/w", "atoll: stopped at the memory limit of 4 GiB (--memory)\n");
+	result = (struct atoll_result){
+		.end = ATOLL_OVER_LIMIT, .limit = "output", .limit_value = 1000};
+	check_text("/w", "atoll: stopped at the output limit of 1000 bytes (--output)\n");
+}
+
+TEST(the_result_is_one_line_of_json)
+{
+	cleanup_free char *have = NULL;
+	size_t size;
+	FILE *out = open_memstream(&have, &size);
+
+	result = (struct atoll_result){.end = ATOLL_EXITED, .code = 3, .wall_ns = 5};
+	deny("create", "/w/a\nb\"", "git hooks", 1);
+	summary_json(&result, "abc", out);
+	fclose(out);
+	CHECK_STR(have,
+		  "{\"status\":3,\"end\":\"exited\",\"code\":3,\"limit\":null,\"wall_ns\":5,"
+		  "\"cpu_ns\":0,\"peak_memory\":0,\"output_bytes\":0,\"contract\":\"abc\","
+		  "\"n_denials\":1,\"denials\":[{\"action\":\"create\","
+		  "\"path\":\"/w/a\\nb\\\"\",\"rule\":\"git hooks\",\"program\":\"\",\"pid\":0,"
+		  "\"count\":1}]}\n");
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "init/init.h"
+#include "init/resolve.h"
+#include "spec/git.h"
+
+#include <linux/seccomp.h>
+#include <sys/stat.h>
+
+#define GUARD_OWN_MAX	  1024
+#define GUARD_HELPERS_MAX 64
+
+/* An inode, as long as it lives. */
+struct guard_id {
+	dev_t dev;
+	ino_t ino;
+};
+
+/* Inodes to remember. When it is full the oldest are forgotten, which only ever refuses more. */
+struct guard_set {
+	struct guard_id ids[GUARD_OWN_MAX];
+	size_t n;
+};
+
+struct guard {
+	const struct init_config *config;
+	int listener_fd;
+	dev_t private_dev; /* of the private storage: sockets there are the sandbox's own */
+	uint64_t n_created;
+	mode_t umask;		     /* ours, as last set */
+	struct guard_set own_git;    /* git directories and pointer files made by this run */
+	struct guard_set own_config; /* config files that were vetted and written by us */
+	struct guard_set own_sockets;
+	unsigned n_helpers;
+	int null_fd;
+};
+
+/* One call that waits for an answer. */
+struct call {
+	struct guard *guard;
+	uint64_t id;
+	pid_t tid;
+	int nr;
+	const __u64 *args;
+	mode_t umask; /* filled in on demand */
+	pid_t tgid;   /* likewise; 0 if not yet */
+	bool is_answered;
+	/* For the report, should the answer be no. */
+	const char *rule;
+	const char *action;
+	char path[PATH_MAX + NAME_MAX + 2];
+};
+
+int guard_init(struct guard *guard, const struct init_config *config, int listener_fd);
+
+/* Take one call from the listener and answer it. 0, or a negative errno if the listener broke. */
+int guard_serve(struct guard *guard);
+
+/* A child that was forked to wait in the guard's stead has ended. */
+void guard_helper_ended(struct guard *guard);
+
+/* answer.c */
+void answer(struct call *call, int64_t value);	    /* a result, or a negative errno */
+void answer_continue(struct call *call);	    /* let the kernel do it */
+void answer_fd(struct call *call, int fd, bool cloexec); /* give the caller this descriptor */
+bool answer_is_wanted(struct call *call);	    /* is the caller still there? */
+
+/* trusted.c */
+void guard_set_add(struct guard_set *set, const struct stat *st);
+bool guard_set_has(const struct guard_set *set, const struct stat *st);
+
+const struct init_zone *guard_zone(const struct guard *guard, const char *path);
+
+/*
+ * May this be done? 0, or a negative errno with call->rule saying why not. `*ret_verdict` gets what is
+ * to be done specially for git. `is_dir`, for NAMES_REMOVE and renames, says that a whole directory is
+ * meant.
+ */
+int guard_permit(struct call *call, const struct target *target, enum names_action action,
+		 bool is_dir, enum git_verdict *ret_verdict);
+
+/* After something was made: remember what must be remembered about it. */
+void guard_made(struct call *call, const struct target *target, enum names_action action);
+
+/* Put `source`, a config.lock, in the place of a git config, by copy and only if it is harmless. */
+int guard_install_config(struct call *call, const struct target *source,
+			 const struct target *target, bool is_submodule, bool is_git_dir);

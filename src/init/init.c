@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/init.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/uapi.h"
+#include "init/guard.h"
+#include "init/watch.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define WATCH_EVERY_MS 100
+
+struct init {
+	const struct init_config *config;
+	pid_t command;
+	int signal_fd;
+	int start_fd; /* the command's side of its start; -1 once it runs */
+	bool has_listener;
+	struct guard guard;
+};
+
+static void tell(struct init *init, const struct init_message *message)
+{
+	send(init->config->control_fd, message, sizeof *message, MSG_NOSIGNAL);
+}
+
+/* The end: the kernel kills everything else in the namespace with us. */
+static _Noreturn void end(struct init *init, const struct init_message *message)
+{
+	tell(init, message);
+	_exit(0);
+}
+
+static _Noreturn void end_broken(struct init *init, int errnum, const char *what)
+{
+	struct init_message message = {.type = INIT_FAILED, .code = -1};
+
+	error_set(&message.error, ATOLL_FAULT_BUG, errnum, "%s", what);
+	end(init, &message);
+}
+
+int init_send_listener(int listener_socket, int listener_fd)
+{
+	char byte = 'l';
+	struct iovec io = {.iov_base = &byte, .iov_len = 1};
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	struct msghdr message = {
+		.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof control,
+	};
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
+
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &listener_fd, sizeof(int));
+	return sendmsg(listener_socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+static _Noreturn void command_child(const struct init_config *config, int start_fd)
+{
+	struct init_message message = {.type = INIT_FAILED};
+
+	message.code = config->become(config->data, start_fd, &message.error);
+	send(start_fd, &message, sizeof message, MSG_NOSIGNAL);
+	_exit(127);
+}
+
+static void start_command(struct init *init)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		end_broken(init, errno, "socketpair");
+	init->command = fork();
+	if (init->command < 0)
+		end_broken(init, errno, "fork the command");
+	if (init->command == 0) {
+		close(pair[0]);
+		command_child(init->config, pair[1]);
+	}
+	close(pair[1]);
+	init->start_fd = pair[0];
+}
+
+/* The listener arrives, then nothing more when exec succeeds, or the story of its failure. */
+static void serve_start(struct init *init)
+{
+	union {
+		struct init_message message;
+		char byte;
+	} data;
+	struct iovec io = {.iov_base = &data, .iov_len = sizeof data};
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr header = {
+		.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof control,
+	};
+	ssize_t got = recvmsg(init->start_fd, &header, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *cmsg = got > 0 ? CMSG_FIRSTHDR(&header) : NULL;
+	struct init_message started = {.type = INIT_STARTED};
+	int listener;
+
+	if (got < 0)
+		end_broken(init, errno, "start the command");
+	if (got == 0) {
+		close(init->start_fd);
+		init->start_fd = -1;
+		if (!init->has_listener)
+			end_broken(init, 0, "the command started without its filter");
+		tell(init, &started);
+		return;
+	}
+	if ((size_t)got == sizeof data.message)
+		end(init, &data.message);
+	if (!cmsg || cmsg->cmsg_type != SCM_RIGHTS)
+		end_broken(init, 0, "the listener did not arrive");
+	memcpy(&listener, CMSG_DATA(cmsg), sizeof listener);
+	if (guard_init(&init->guard, init->config, listener) < 0)
+		end_broken(init, errno, "start the guard");
+	init->has_listener = true;
+}
+
+static void reap(struct init *init)
+{
+	struct init_message message = {.type = INIT_ENDED};
+	struct signalfd_siginfo info;
+	int status;
+	pid_t pid;
+
+	while (read(init->signal_fd, &info, sizeof info) == sizeof info)
+		;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid == init->command) {
+			/* It may have ended before we saw how it started. */
+			while (init->start_fd >= 0)
+				serve_start(init);
+			message.wait_status = status;
+			end(init, &message);
+		}
+		if (pid == init->config->keeper)
+			end_broken(init, 0, "the keeper of hidden names has ended");
+		/* Orphans are simply gone. Helpers of the guard are its direct children as well;
+		 * an orphan counted as one only makes room early. */
+		guard_helper_ended(&init->guard);
+	}
+}
+
+static void check_limits(struct init *init)
+{
+	const struct init_limits *limits = &init->config->limits;
+	struct init_message message = {.type = INIT_LIMIT};
+	struct watch_sum sum;
+
+	if (watch_sum_up(&sum) < 0)
+		end_broken(init, errno, "watch the limits");
+	if (sum.memory > limits->memory) {
+		strcpy(message.limit, "memory");
+		message.limit_value = limits->memory;
+		end(init, &message);
+	}
+	if (sum.cpu_ms > limits->cpu_time_ms) {
+		strcpy(message.limit, "cpu");
+		message.limit_value = limits->cpu_time_ms;
+		end(init, &message);
+	}
+}
+
+static bool watches(const struct init *init)
+{
+	return init->config->limits.memory != SPEC_UNLIMITED ||
+	       init->config->limits.cpu_time_ms != SPEC_UNLIMITED;
+}
+
+static _Noreturn void loop(struct init *init)
+{
+	int timeout = watches(init) ? WATCH_EVERY_MS : -1;
+	int64_t checked_ns = clock_monotonic_ns();
+
+	for (;;) {
+		struct pollfd fds[] = {
+			{.fd = init->signal_fd, .events = POLLIN},
+			{.fd = init->config->control_fd, .events = POLLIN},
+			{.fd = init->has_listener ? init->guard.listener_fd : -1, .events = POLLIN},
+			{.fd = init->start_fd, .events = POLLIN},
+		};
+		int ready = poll(fds, ARRAY_SIZE(fds), timeout);
+
+		if (ready < 0 && errno != EINTR)
+			end_broken(init, errno, "poll");
+		/* Also when there is always something else to do. */
+		if (timeout > 0 && clock_monotonic_ns() - checked_ns >= WATCH_EVERY_MS * 1000000LL) {
+			check_limits(init);
+			checked_ns = clock_monotonic_ns();
+		}
+		if (ready <= 0)
+			continue;
+		if (fds[1].revents)
+			_exit(0); /* the supervisor is gone, or says so */
+		if (fds[3].revents)
+			serve_start(init);
+		if (fds[2].revents & POLLIN && guard_serve(&init->guard) < 0)
+			end_broken(init, errno, "the guard");
+		if (fds[0].revents)
+			reap(init);
+	}
+}
+
+void init_main(const struct init_config *config)
+{
+	static struct init init;
+	sigset_t all;
+
+	init.config = config;
+	init.start_fd = -1;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_NAME, "atoll-init");
+	init.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (init.signal_fd < 0)
+		end_broken(&init, errno, "signalfd");
+	start_command(&init);
+	/* The command's processes run under the same id: keep them from looking into us. */
+	prctl(PR_SET_DUMPABLE, 0);
+	loop(&init);
+}

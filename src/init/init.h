@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <atoll/atoll.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct spec;
+
+/*
+ * Who is first inside
+ *
+ * The first process of a sandbox starts the command, reaps what is orphaned, watches the limits that no
+ * cgroup watches, tells the supervisor how it ended, and guards what may be written:
+ *
+ *   init.c     start, reap, report; the loop
+ *   guard.c    one system call of the command that would change a file or reach a socket: which
+ *              object is meant, what says no, and the call made in the caller's stead
+ *   resolve.c  from a path in another process's memory to an object, by descriptor
+ *   trusted.c  the names that the host trusts, and git's
+ *   answer.c   how a waiting caller gets its result
+ *   watch.c    memory and CPU time summed up over all processes
+ *
+ * The guard rests on two walls that the kernel holds. Landlock leaves the command's processes no right to
+ * write anywhere that comes from the host; and a seccomp filter stops every call that changes files and
+ * hands it over. The guard looks up the object with descriptors of its own, decides, and makes the call
+ * itself; the caller gets the result, for open() the descriptor. So there is no moment between check
+ * and use, a path that another thread changes meanwhile gains nothing, and if the guard dies
+ * nothing can be written at all. It works one call at a time, which makes checks over several files
+ * (is this becoming a git directory?) hold.
+ *
+ * Everything here runs in a clone of the supervisor, perhaps of a program with threads: no allocation,
+ * no stdio.
+ */
+
+/* How writing works at a place. The deepest zone that a path lies in counts. */
+enum init_zone_kind {
+	INIT_ZONE_FREE,	   /* the kernel decides alone: private, or read-only */
+	INIT_ZONE_PRIVATE, /* private storage with a guarded root somewhere beneath, which
+			    * Landlock would include in any right: the guard acts, and refuses nothing */
+	INIT_ZONE_GUARDED, /* a writable root of the host: names are checked */
+};
+
+struct init_zone {
+	const char *path; /* plain, absolute */
+	enum init_zone_kind kind;
+};
+
+struct init_limits {
+	uint64_t memory;      /* bytes to watch for, or SPEC_UNLIMITED if a cgroup does */
+	uint64_t cpu_time_ms; /* likewise */
+	uint64_t files;	      /* created in guarded roots */
+};
+
+struct init_config {
+	const struct spec *spec;
+	const struct init_zone *zones;
+	size_t n_zones;
+	struct init_limits limits;
+	int control_fd; /* SOCK_SEQPACKET to the supervisor; its end is ours */
+
+	/* In the command's own process: take the rights away and execute. Gets the socket over which the
+	 * filter's listener must be sent before exec (init_send_listener). Returns only on failure, with
+	 * the exit status that stands for it (126, 127) or -1 for a failure of ours. */
+	int (*become)(void *data, int listener_socket, struct atoll_error *err);
+	void *data;
+
+	/* A process that must live as long as the sandbox (the keeper of hidden names), or 0. */
+	pid_t keeper;
+};
+
+enum init_message_type {
+	INIT_STARTED, /* the command was executed */
+	INIT_FAILED,  /* it was not: `error`, and `code` 126, 127 or -1 */
+	INIT_ENDED,   /* `wait_status` */
+	INIT_LIMIT,   /* `limit`, with its value in `limit_value` */
+	INIT_DENIAL,
+};
+
+struct init_message {
+	uint32_t type;
+	int32_t code;
+	int32_t wait_status;
+	char limit[16];
+	uint64_t limit_value;
+	union {
+		struct atoll_error error;
+		struct atoll_denial denial;
+	};
+};
+
+/* Be the first process. Never returns. */
+_Noreturn void init_main(const struct init_config *config);
+
+/* For `become`: hand the listener to the first process, and wait until it has it. */
+int init_send_listener(int listener_socket, int listener_fd);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "isolate/plan.h"
+
+#include <sys/types.h>
+
+struct spec;
+struct cell;
+
+/*
+ * Where it runs
+ *
+ * A back end turns a contract into walls on this host. `ns/` is the process tier: namespaces, Landlock,
+ * seccomp, a guard. Others will stand beside it in isolate_backends[], which is the one list of them.
+ */
+
+/* One thing that the host can or cannot do, as found out by trying. */
+struct backend_finding {
+	const char *what;  /* "user namespaces" */
+	bool is_needed;	   /* the default contract fails without it */
+	bool holds;
+	char result[128];  /* what was seen: "ABI 7" */
+	const char *fix;   /* what to do where it does not hold; NULL if nothing helps */
+};
+
+#define BACKEND_FINDINGS_MAX 32
+
+struct backend_report {
+	struct backend_finding findings[BACKEND_FINDINGS_MAX];
+	size_t n_findings;
+};
+
+/* What a started cell hands to its supervisor. */
+struct cell_handle {
+	pid_t pid;	/* the first process, as the host sees it */
+	int pid_fd;	/* readable when everything inside has ended */
+	int control_fd; /* struct init_message; closing it ends the cell */
+};
+
+struct backend {
+	const char *name;    /* as a tier is written in a contract */
+	const char *summary; /* one line */
+
+	/* Say what this host offers, by trying. Changes nothing, needs no privilege. */
+	int (*probe)(struct backend_report *ret, struct atoll_error *err);
+
+	/*
+	 * Do everything that can fail early; the command has not run yet. `env` is the command's
+	 * environment (NULL-terminated, must outlive the cell). With a plan, every clause adds its line,
+	 * and what is missing is a line, too; without one what is missing is a failure.
+	 */
+	int (*prepare)(const struct spec *spec, char *const *env, struct plan *plan,
+		       struct cell **ret, struct atoll_error *err);
+
+	/* Start it, with these descriptors as the command's 0, 1 and 2 (and the contract's own). */
+	int (*start)(struct cell *cell, const int stdio[3], struct cell_handle *ret,
+		     struct atoll_error *err);
+
+	/* Peak use, from what counts it; called after the end. 0 where it is not counted. */
+	void (*account)(struct cell *cell, uint64_t *ret_peak_memory, bool *ret_out_of_memory);
+
+	/* Takes NULL. Everything that was made for the cell is gone afterwards. */
+	void (*release)(struct cell *cell);
+};
+
+extern const struct backend *const isolate_backends[]; /* NULL-terminated */
+extern const struct backend ns_backend;

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "isolate/ns/cell.h"
+#include "isolate/ns/probe.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* Ids that no system hands out: above every account and every range of subordinate ids. The
+ * supervisor's own number makes it unique among the runs of a host. */
+#define FIRST_HOST_ID 0x70000000u
+
+/* Do we hold all ids, as root of the machine (and not of some container) does? */
+static bool owns_all_ids(void)
+{
+	cleanup_fd int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
+	unsigned long inside, outside, count;
+	char text[128];
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	return sscanf(text, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
+	       count == 4294967295ul;
+}
+
+static int choose_ids(struct cell *cell, struct atoll_error *err)
+{
+	struct ns_ids *ids = &cell->ids;
+	struct stat st;
+
+	ids->inside_uid = ids->host_uid = geteuid();
+	ids->inside_gid = ids->host_gid = getegid();
+	if (geteuid() != 0 || !owns_all_ids())
+		return 0;
+	if (lstat(cell->spec->workspace, &st) < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, errno, "workspace '%s' (%s)",
+				 cell->spec->workspace, cell->spec->workspace_origin);
+	ids->is_shifted = true;
+	ids->inside_uid = st.st_uid;
+	ids->inside_gid = st.st_gid;
+	ids->host_uid = ids->host_gid = FIRST_HOST_ID + (unsigned)getpid();
+	return 0;
+}
+
+/* Only somebody's name and address out of ~/.gitconfig: commits need them, and nothing else of it. */
+static void read_git_identity(struct cell *cell)
+{
+	cleanup_buf struct buf text = BUF_INIT(1 << 16), out = BUF_INIT(4096);
+	cleanup_fd int fd = -1;
+	cleanup_free char *path = path_join(cell->spec->home, ".gitconfig");
+	bool in_user = false;
+
+	fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
+	if (fd < 0 || fd_read_all(fd, &text) < 0 || !text.data)
+		return;
+	buf_add_str(&out, "[user]\n");
+	for (char *line = text.data, *next; line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		line += strspn(line, " \t");
+		if (line[0] == '[')
+			in_user = strncasecmp(line, "[user]", 6) == 0;
+		else if (in_user && (strncasecmp(line, "name", 4) == 0 ||
+				     strncasecmp(line, "email", 5) == 0) &&
+			 line[strlen(line) - 1] != '\\')
+			buf_addf(&out, "\t%s\n", line);
+	}
+	cell->gitconfig = buf_take(&out);
+}
+
+static int write_contract(struct cell *cell, struct atoll_error *err)
+{
+	cleanup_buf struct buf json = BUF_INIT(4 << 20), text = BUF_INIT(4 << 20);
+	int r = spec_explain_json(cell->spec, &json, err);
+
+	if (r == 0)
+		r = spec_explain_text(cell->spec, &text, err);
+	if (r < 0)
+		return r;
+	cell->contract_json = buf_take(&json);
+	cell->contract_text = buf_take(&text);
+	return cell->contract_json && cell->contract_text ? 0 : error_oom(err);
+}
+
+static void set_limits(struct cell *cell)
+{
+	const struct spec_limit *limits = cell->spec->limits;
+
+	cell->limits.files = limits[SPEC_FILES].value;
+	cell->limits.cpu_time_ms = limits[SPEC_CPU_TIME].value;
+	cell->limits.memory =
+		cell->group.has_memory ? SPEC_UNLIMITED : limits[SPEC_MEMORY].value;
+	cell->keeps_affinity = limits[SPEC_CPUS].value != SPEC_UNLIMITED;
+}
+
+
+/* What cannot be done without is found out before anything is built. */
+static int check_host(struct cell *cell, struct plan *plan, struct atoll_error *err)
+{
+	static const char fix[] = "needs Linux 5.19 or later with Landlock enabled (boot with "
+				  "lsm=landlock,...)";
+
+	cell->landlock_abi = landlock_abi();
+	if (cell->landlock_abi >= 2)
+		return 0;
+	if (plan)
+		plan_add(plan, PLAN_MISSING, "processes.files", NULL, "Landlock", fix, "default");
+	else
+		return error_set(err, ATOLL_FAULT_HOST, 0,
+				 "this kernel has no Landlock (ABI 2 or later): %s", fix);
+	return 0;
+}
+
+static int check_descriptors(const struct spec *spec, struct atoll_error *err)
+{
+	for (size_t i = 0; i < spec->n_descriptors; i++) {
+		if (fcntl(spec->descriptors[i], F_GETFD) < 0)
+			return error_set(err, ATOLL_FAULT_REQUEST, errno, "descriptor %d (%s)",
+					 spec->descriptors[i], spec->descriptors_origin);
+	}
+	return 0;
+}
+
+static void release(struct cell *cell)
+{
+	if (!cell)
+		return;
+	cgroup_release(&cell->group);
+	ns_free_mounts(cell);
+	free(cell->contract_json);
+	free(cell->contract_text);
+	free(cell->gitconfig);
+	free(cell);
+}
+
+static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
+		   struct atoll_error *err)
+{
+	struct cell *cell = calloc(1, sizeof *cell);
+	int r;
+
+	if (!cell)
+		return error_oom(err);
+	cell->spec = spec;
+	cell->env = env;
+	cell->group.v2_fd = -1;
+	r = check_host(cell, plan, err);
+	if (r == 0)
+		r = check_descriptors(spec, err);
+	if (r == 0)
+		r = choose_ids(cell, err);
+	if (r == 0)
+		r = ns_prepare_mounts(cell, plan, err);
+	if (r == 0)
+		r = cgroup_prepare(cell, err);
+	if (r == 0)
+		r = write_contract(cell, err);
+	if (r < 0) {
+		release(cell);
+		return r;
+	}
+	read_git_identity(cell);
+	set_limits(cell);
+	if (plan)
+		ns_describe(cell, plan);
+	*ret = cell;
+	return 0;
+}
+
+static void account(struct cell *cell, uint64_t *ret_peak_memory, bool *ret_out_of_memory)
+{
+	cgroup_account(&cell->group, ret_peak_memory, ret_out_of_memory);
+}
+
+const struct backend ns_backend = {
+	.name = "process",
+	.summary = "namespaces, Landlock, seccomp and a guard on this kernel",
+	.probe = ns_probe,
+	.prepare = prepare,
+	.start = ns_start,
+	.account = account,
+	.release = release,
+};
+
+const struct backend *const isolate_backends[] = {&ns_backend, NULL};

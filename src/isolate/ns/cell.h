@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "init/init.h"
+#include "isolate/isolate.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * The process tier, from the inside
+ *
+ *   prepare.c   contract → list of mounts, zones, limits; the last that reads host paths by name
+ *   describe.c  the same data → lines of the plan
+ *   start.c     clone, ids, trees for the child; what the parent does
+ *   root.c      the child builds its root from the list
+ *   seal.c      the command's process takes its own rights away and executes
+ *   landlock.c, filter.c, bpf.c  what seal.c applies
+ *   cgroup.c    memory and pids where a hierarchy is writable
+ *   keep.c      names that are hidden inside a writable root
+ *   probe.c     trying it all out for `atoll doctor`
+ */
+
+enum ns_mount_kind {
+	NS_BIND,    /* a host directory or file at its own place */
+	NS_DEVICE,  /* a harmless device node of the host */
+	NS_PRIVATE, /* a writable directory of the private storage */
+	NS_LINK,    /* a symbolic link of the host's own ("/bin") */
+	NS_HIDE,    /* something empty over a hidden path inside a bind */
+};
+
+struct ns_mount {
+	enum ns_mount_kind kind;
+	char *path;
+	char *link;
+	const struct spec_rule *rule; /* NULL for what every sandbox has */
+	bool is_writable;
+	bool is_dir;
+	bool is_nested;	  /* beneath a bind: the mount point is there already */
+	bool is_explicit; /* asked for, not a default */
+	dev_t dev;
+	ino_t ino;
+	char **masks; /* relative paths that a layer on top makes disappear */
+	size_t n_masks;
+	int tree_fd; /* a detached copy of the host's tree, once there is one */
+};
+
+struct ns_ids {
+	uid_t inside_uid, host_uid;
+	gid_t inside_gid, host_gid;
+	bool is_shifted; /* we are root: an id of the sandbox's own, mounts are id-mapped */
+};
+
+struct ns_group {
+	bool has_memory, has_pids;
+	char memory_dir[512], pids_dir[512], cpu_dir[512]; /* "" where not used */
+	bool is_v2;
+	int v2_fd; /* for CLONE_INTO_CGROUP; -1 on v1 */
+};
+
+struct cell {
+	const struct spec *spec;
+	char *const *env;
+	struct ns_mount *mounts;
+	size_t n_mounts;
+	struct init_zone *zones;
+	size_t n_zones;
+	struct ns_ids ids;
+	struct ns_group group;
+	int landlock_abi;
+	char *contract_json, *contract_text;
+	char *gitconfig; /* name and address of the user for commits; may be NULL */
+	bool needs_keeper;
+	bool keeps_affinity;
+	struct init_limits limits;
+
+	/* For the child of one start. */
+	int stdio[3];
+	int setup_fd;	/* trees and the go-ahead come in, "ready" or an error goes out */
+	int control_fd; /* for life */
+	mode_t umask;	/* the caller's, for the command */
+};
+
+int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err);
+void ns_free_mounts(struct cell *cell);
+
+/* The default private places, in no order; NULL-terminated. Home comes on top. */
+extern const char *const ns_private_dirs[];
+struct ns_device {
+	const char *name;
+	unsigned major, minor;
+};
+extern const struct ns_device ns_devices[]; /* ends with a NULL name */
+extern const char *const ns_proc_masks[];
+
+void ns_describe(const struct cell *cell, struct plan *plan);
+
+int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
+	     struct atoll_error *err);
+
+/* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
+int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
+
+/* In the child: from host root to sandbox root. */
+int ns_build_root(struct cell *cell, struct atoll_error *err);
+
+/* In the command's process; see init_config.become. */
+int ns_become(void *cell, int listener_socket, struct atoll_error *err);
+
+/* -1 where the kernel has none. */
+int landlock_abi(void);
+int landlock_seal(const struct cell *cell, struct atoll_error *err);
+
+/* Give up every capability, now and for whatever is executed later, except those in `keep` (a mask). */
+int ns_drop_capabilities(uint64_t keep, struct atoll_error *err);
+
+int cgroup_prepare(struct cell *cell, struct atoll_error *err);
+int cgroup_enter(const struct ns_group *group, pid_t pid, struct atoll_error *err);
+void cgroup_account(const struct ns_group *group, uint64_t *ret_peak, bool *ret_out_of_memory);
+void cgroup_release(struct ns_group *group);
+
+/* Fork the keeper in the sandbox's first process, and wait until what exists is hidden; returns its
+ * pid. */
+pid_t keep_start(const struct cell *cell, struct atoll_error *err);

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
+#include "isolate/ns/cell.h"
+#include "spec/names.h"
+#include "spec/spec.h"
+
+#include <stdio.h>
+
+/* The lines of the plan, from the very data that the sandbox is built from. */
+
+static const char *zone_mechanism(const struct cell *cell, const struct ns_mount *mount)
+{
+	if (mount->kind == NS_PRIVATE)
+		return "private tmpfs, gone at the end";
+	if (mount->kind == NS_LINK)
+		return "symbolic link of the system";
+	if (mount->kind == NS_HIDE)
+		return "empty mount over it";
+	if (mount->kind == NS_DEVICE)
+		return "bind mount of the device node, number checked";
+	if (mount->is_writable)
+		return cell->ids.is_shifted
+			       ? "bind mount, ids mapped; writes by the guard, Landlock behind it"
+			       : "bind mount; writes by the guard, Landlock behind it";
+	if (mount->n_masks)
+		return "bind mount, read-only, hidden names taken out by a layer";
+	return "bind mount, read-only";
+}
+
+static void describe_mounts(const struct cell *cell, struct plan *plan)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+		const char *clause = "filesystem.read", *note = NULL;
+
+		if (mount->kind == NS_PRIVATE)
+			clause = "filesystem.private";
+		else if (mount->kind == NS_HIDE)
+			clause = "filesystem.hide";
+		else if (mount->kind == NS_DEVICE)
+			clause = "filesystem.device";
+		else if (mount->is_writable)
+			clause = "filesystem.write";
+		else if (mount->kind == NS_BIND && !mount->rule)
+			clause = "filesystem.socket";
+		if (mount->kind == NS_HIDE)
+			note = "content hidden; the name is still listed";
+		if (streq(mount->path, cell->spec->workspace) && mount->is_writable)
+			note = "workspace, written directly: changes are on the host at once";
+		plan_add(plan, PLAN_ENFORCED, clause, mount->path, zone_mechanism(cell, mount), note,
+			 mount->rule ? mount->rule->origin : "default");
+		for (size_t j = 0; j < mount->n_masks; j++) {
+			char path[4200];
+
+			snprintf(path, sizeof path, "%s/%s", mount->path, mount->masks[j]);
+			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
+				 "layer over the read-only mount; not listed",
+				 NULL, mount->rule ? mount->rule->origin : "default");
+		}
+	}
+}
+
+static void describe_rules(const struct cell *cell, struct plan *plan)
+{
+	for (size_t i = 0; i < cell->spec->n_rules; i++) {
+		const struct spec_rule *rule = &cell->spec->rules[i];
+
+		if (rule->access == SPEC_PROTECT)
+			plan_add(plan, PLAN_ENFORCED, "filesystem.protect", rule->path,
+				 "guard, by name, present or not", NULL, rule->origin);
+		if (rule->access == SPEC_HIDE && rule->is_pattern)
+			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", rule->path,
+				 "empty mounts over every match at the start, and a watcher",
+				 "what appears later is hidden as soon as the watcher has run; names are "
+				 "listed",
+				 rule->origin);
+	}
+	for (size_t i = 0; i < names_group_count; i++) {
+		char subject[512];
+		size_t used = 0;
+
+		for (size_t j = 0; names_groups[i].names[j] && used < sizeof subject - 64; j++)
+			used += (size_t)snprintf(subject + used, sizeof subject - used, "%s%s",
+						 j ? " " : "", names_groups[i].names[j]);
+		snprintf(subject + used, sizeof subject - used, "%s",
+			 used >= sizeof subject - 64 ? " ..." : "");
+		plan_add(plan, PLAN_ENFORCED, "filesystem.trusted", subject,
+			 "guard, by name, at any depth, present or not", names_groups[i].what,
+			 "default");
+	}
+	plan_add(plan, PLAN_ENFORCED, "filesystem.trusted", ".git",
+		 "guard: hooks, commondir, alternates refused; config vetted key by key",
+		 "commits, checkouts, worktrees and submodules work", "default");
+}
+
+static void describe_processes(const struct cell *cell, struct plan *plan)
+{
+	char ids[96], landlock[48];
+
+	snprintf(ids, sizeof ids, "uid %u is host uid %u, gid %u is host gid %u", cell->ids.inside_uid,
+		 cell->ids.host_uid, cell->ids.inside_gid, cell->ids.host_gid);
+	snprintf(landlock, sizeof landlock, "Landlock ABI %d", cell->landlock_abi);
+	plan_add(plan, PLAN_ENFORCED, "identity", "offline",
+		 cell->ids.is_shifted ? "user namespace with an id of its own"
+				      : "user namespace with the caller's own id",
+		 ids, cell->spec->identity_origin);
+	plan_add(plan, PLAN_ENFORCED, "processes.namespaces", "user mnt pid net ipc uts cgroup", "clone3",
+		 NULL, "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.privileges", NULL,
+		 "no_new_privs, no capability, empty bounding set, locked secure bits", NULL,
+		 "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.syscalls", NULL,
+		 "seccomp allow-list; unknown calls and foreign entries closed", NULL, "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL, landlock,
+		 "no right to write anything of the host's", "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.descriptors", "0 1 2", "pipes; all others closed", NULL,
+		 "default");
+	for (size_t i = 0; i < cell->spec->n_descriptors; i++) {
+		char number[16];
+
+		snprintf(number, sizeof number, "%d", cell->spec->descriptors[i]);
+		plan_add(plan, PLAN_ENFORCED, "processes.descriptors", number, "passed as it is",
+			 "whatever it refers to is reachable", cell->spec->descriptors_origin);
+	}
+	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "fresh session keyring", NULL,
+		 "default");
+	plan_add(plan, PLAN_ENFORCED, "network", "off", "network namespace with only a loopback", NULL,
+		 "default");
+	plan_add(plan, PLAN_ENFORCED, "sockets", NULL,
+		 "guard: only sockets made inside or named by the contract", NULL, "default");
+	for (size_t i = 0; i < cell->spec->n_sockets; i++)
+		plan_add(plan, PLAN_ENFORCED, "sockets", cell->spec->sockets[i].text,
+			 "guard: may be connected to",
+			 "whoever listens there acts with the host's rights", cell->spec->sockets[i].origin);
+}
+
+struct limit_way {
+	const char *mechanism;
+	const char *note;
+};
+
+static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id)
+{
+	const struct ns_group *group = &cell->group;
+
+	switch (id) {
+	case SPEC_WALL:
+		return (struct limit_way){"supervisor, monotonic clock, then SIGKILL", NULL};
+	case SPEC_CPU_TIME:
+		return (struct limit_way){"first process sums up all processes ten times a second; "
+					  "RLIMIT_CPU for each",
+					  NULL};
+	case SPEC_CPUS:
+		return (struct limit_way){"CPU set of the processes, sched_setaffinity refused",
+					  "whole CPUs, rounded up"};
+	case SPEC_MEMORY:
+		if (group->has_memory)
+			return (struct limit_way){group->is_v2 ? "cgroup v2 memory.max"
+							       : "cgroup v1 memory.limit_in_bytes",
+						  NULL};
+		return (struct limit_way){"first process sums up all processes ten times a second",
+					  "no writable cgroup here; a burst between two looks can exceed "
+					  "it"};
+	case SPEC_PIDS:
+		if (group->has_pids)
+			return (struct limit_way){group->is_v2 ? "cgroup v2 pids.max"
+							       : "cgroup v1 pids.max",
+						  "RLIMIT_NPROC of the user namespace as well"};
+		return (struct limit_way){"RLIMIT_NPROC, counted in the user namespace", NULL};
+	case SPEC_DISK:
+		return (struct limit_way){"size of the private tmpfs; RLIMIT_FSIZE for each file",
+					  "the sum over files of the workspace is not bounded yet"};
+	case SPEC_FILES:
+		return (struct limit_way){"guard counts what is created in writable roots", NULL};
+	case SPEC_OPEN_FILES:
+		return (struct limit_way){"RLIMIT_NOFILE of each process", NULL};
+	case SPEC_OUTPUT:
+		return (struct limit_way){"supervisor counts what it passes on", NULL};
+	default:
+		return (struct limit_way){"none", NULL};
+	}
+}
+
+static void describe_limits(const struct cell *cell, struct plan *plan)
+{
+	for (int id = 0; id < SPEC_LIMIT_COUNT; id++) {
+		const struct spec_limit *limit = &cell->spec->limits[id];
+		struct limit_way way = limit_way(cell, id);
+		char clause[32], value[48];
+
+		snprintf(clause, sizeof clause, "limits.%s", spec_limits[id].key);
+		spec_format_limit(id, limit->value, value, sizeof value);
+		if (limit->value == SPEC_UNLIMITED)
+			plan_add(plan, PLAN_NOTE, clause, value, "none", NULL, limit->origin);
+		else
+			plan_add(plan, PLAN_ENFORCED, clause, value, way.mechanism, way.note,
+				 limit->origin);
+	}
+	plan_add(plan, PLAN_ENFORCED, "limits.core", "none", "RLIMIT_CORE 1: no file, no handler", NULL,
+		 "default");
+}
+
+static void describe_environment(const struct cell *cell, struct plan *plan)
+{
+	for (size_t i = 0; cell->env[i]; i++) {
+		const char *origin = "default";
+		char name[128];
+
+		snprintf(name, sizeof name, "%.*s", (int)strcspn(cell->env[i], "="), cell->env[i]);
+		for (size_t j = 0; j < cell->spec->n_variables; j++) {
+			if (streq(cell->spec->variables[j].name, name))
+				origin = cell->spec->variables[j].origin;
+		}
+		plan_add(plan, PLAN_NOTE, "environment", name, "set", NULL, origin);
+	}
+}
+
+void ns_describe(const struct cell *cell, struct plan *plan)
+{
+	plan_add(plan, PLAN_NOTE, "isolation.tier", "process", "namespaces, Landlock, seccomp, guard", NULL,
+		 "default");
+	describe_mounts(cell, plan);
+	describe_rules(cell, plan);
+	describe_processes(cell, plan);
+	describe_limits(cell, plan);
+	describe_environment(cell, plan);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "isolate/ns/cell.h"
+#include "spec/spec.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/inotify.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/*
+ * Keeping names hidden where the host's directory itself is shown
+ *
+ * A pattern ("**" "/.env") or a path that does not exist yet cannot be masked once and for all. The
+ * keeper walks the directories concerned before the command starts, puts something empty over
+ * every match, and watches them (inotify) for names that appear or are replaced later: a rename over a
+ * masked file takes the mask away, and the keeper puts it back. So what was there at the start is never
+ * readable, and what appears is readable for the moment until the keeper has run.
+ *
+ * It is a process of its own because it keeps CAP_SYS_ADMIN of the user namespace for the mounts; it
+ * reads nothing that the command controls but names. If it ends, the sandbox ends. It runs after a clone:
+ * memory comes from one mapping, not from malloc.
+ */
+
+#define DIRS_MAX  (1 << 18)
+#define TEXT_MAX  (64 << 20)
+#define DEPTH_MAX 128
+
+#define HIDDEN_DIR  "/run/atoll/hidden/dir"
+#define HIDDEN_FILE "/run/atoll/hidden/file"
+
+struct keeper {
+	const struct spec *spec;
+	int inotify_fd;
+	dev_t private_dev;
+	char *text; /* paths, one behind the other */
+	size_t used;
+	uint32_t *path_of; /* by watch descriptor: offset in text, 0 for none */
+};
+
+static bool is_hidden(const struct keeper *keeper, const char *path)
+{
+	const struct spec_rule *rule = spec_rule_for(keeper->spec, path);
+
+	return rule && rule->access == SPEC_HIDE;
+}
+
+static int mask(const struct keeper *keeper, const char *path, bool is_dir, struct atoll_error *err)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+	struct stat st;
+	cleanup_fd int tree = -1;
+
+	if (lstat(path, &st) < 0 || S_ISLNK(st.st_mode) || st.st_dev == keeper->private_dev)
+		return 0; /* gone again, a link (its target counts), or masked already */
+	tree = open_tree(AT_FDCWD, is_dir ? HIDDEN_DIR : HIDDEN_FILE,
+			 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "copy '%s'", HIDDEN_DIR);
+	if (move_mount(tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 && errno != ENOENT)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "hide '%s'", path);
+	return 0;
+}
+
+static int watch(struct keeper *keeper, const char *path, struct atoll_error *err)
+{
+	size_t size = strlen(path) + 1;
+	int wd = inotify_add_watch(keeper->inotify_fd, path,
+				   IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW |
+					   IN_EXCL_UNLINK);
+
+	if (wd < 0 && (errno == ENOENT || errno == EACCES || errno == ENOTDIR))
+		return 1; /* gone, or not readable for the command either */
+	if (wd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno,
+				 "watch '%s' for hidden names (more: sysctl "
+				 "fs.inotify.max_user_watches)",
+				 path);
+	if (wd >= DIRS_MAX || keeper->used + size > TEXT_MAX)
+		return error_set(err, ATOLL_FAULT_HOST, 0,
+				 "too many directories to hide names in: more than %d", DIRS_MAX);
+	memcpy(keeper->text + keeper->used, path, size);
+	keeper->path_of[wd] = (uint32_t)keeper->used;
+	keeper->used += size;
+	return 0;
+}
+
+static int walk(struct keeper *keeper, char *path, unsigned depth, struct atoll_error *err);
+
+/* A name in a directory: mask it, or go into it. `path` has room for PATH_MAX. */
+static int visit(struct keeper *keeper, char *path, const char *name, unsigned type, unsigned depth,
+		 struct atoll_error *err)
+{
+	size_t length = strlen(path);
+	struct stat st;
+	int r = 0;
+
+	if (length + strlen(name) + 2 > PATH_MAX)
+		return 0;
+	snprintf(path + length, PATH_MAX - length, "%s%s", length > 1 ? "/" : "", name);
+	if (type == DT_UNKNOWN && lstat(path, &st) == 0)
+		type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
+	if (is_hidden(keeper, path))
+		r = mask(keeper, path, type == DT_DIR, err);
+	else if (type == DT_DIR && depth < DEPTH_MAX)
+		r = walk(keeper, path, depth + 1, err);
+	path[length] = '\0';
+	return r;
+}
+
+static int walk(struct keeper *keeper, char *path, unsigned depth, struct atoll_error *err)
+{
+	cleanup_fd int fd = -1;
+	char entries[8192];
+	ssize_t got;
+	int r = watch(keeper, path, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return 0;
+	while ((got = getdents64(fd, entries, sizeof entries)) > 0) {
+		for (ssize_t at = 0; at < got;) {
+			struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
+
+			if (!streq(entry->d_name, ".") && !streq(entry->d_name, "..")) {
+				r = visit(keeper, path, entry->d_name, entry->d_type, depth, err);
+				if (r < 0)
+					return r;
+			}
+			at += entry->d_reclen;
+		}
+	}
+	return 0;
+}
+
+/* Where a pattern may begin to match: the directory before its first special character. */
+static void pattern_base(const char *pattern, char ret[PATH_MAX])
+{
+	size_t end = strcspn(pattern, "*?[");
+
+	while (end > 1 && pattern[end - 1] != '/')
+		end--;
+	while (end > 1 && pattern[end - 1] == '/')
+		end--;
+	snprintf(ret, PATH_MAX, "%.*s", (int)end, pattern);
+}
+
+static int walk_rule(struct keeper *keeper, const struct cell *cell, const struct spec_rule *rule,
+		     struct atoll_error *err)
+{
+	char path[PATH_MAX], base[PATH_MAX];
+
+	pattern_base(rule->path, base);
+	if (!rule->is_pattern && strrchr(base, '/') > base)
+		*strrchr(base, '/') = '\0';
+	/* Only what comes from the host matters, and a pattern may reach over several grants. */
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+		int r;
+
+		if (mount->kind != NS_BIND || !mount->is_dir)
+			continue;
+		if (path_is_within(mount->path, base))
+			snprintf(path, sizeof path, "%s", mount->path);
+		else if (path_is_within(base, mount->path))
+			snprintf(path, sizeof path, "%s", base);
+		else
+			continue;
+		r = rule->is_pattern ? walk(keeper, path, 0, err) : watch(keeper, path, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int serve(struct keeper *keeper, struct atoll_error *err)
+{
+	char data[16384] __attribute__((aligned(__alignof__(struct inotify_event))));
+	ssize_t got = read(keeper->inotify_fd, data, sizeof data);
+
+	if (got <= 0)
+		return errno == EINTR ? 0 : error_set(err, ATOLL_FAULT_HOST, errno, "read inotify");
+	for (ssize_t at = 0; at < got;) {
+		const struct inotify_event *event = (const struct inotify_event *)(void *)(data + at);
+		char path[PATH_MAX];
+		int r;
+
+		at += (ssize_t)sizeof *event + event->len;
+		if (event->mask & IN_Q_OVERFLOW)
+			return error_set(err, ATOLL_FAULT_HOST, 0, "names appeared too fast to hide");
+		if (!event->len || event->wd <= 0 || event->wd >= DIRS_MAX ||
+		    !keeper->path_of[event->wd])
+			continue;
+		snprintf(path, sizeof path, "%s", keeper->text + keeper->path_of[event->wd]);
+		r = visit(keeper, path, event->name, event->mask & IN_ISDIR ? DT_DIR : DT_REG, 0, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int begin(struct keeper *keeper, const struct cell *cell, struct atoll_error *err)
+{
+	const size_t size = TEXT_MAX + DIRS_MAX * sizeof *keeper->path_of;
+	struct stat st;
+	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	if (memory == MAP_FAILED || stat("/", &st) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "start the keeper of hidden names");
+	keeper->spec = cell->spec;
+	keeper->private_dev = st.st_dev;
+	keeper->text = memory;
+	keeper->used = 1;
+	keeper->path_of = (uint32_t *)(void *)(memory + TEXT_MAX);
+	keeper->inotify_fd = inotify_init1(IN_CLOEXEC);
+	if (keeper->inotify_fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "inotify_init1");
+	for (size_t i = 0; i < cell->spec->n_rules; i++) {
+		const struct spec_rule *rule = &cell->spec->rules[i];
+		int r = rule->access == SPEC_HIDE ? walk_rule(keeper, cell, rule, err) : 0;
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static _Noreturn void keeper_main(const struct cell *cell, int ready_fd)
+{
+	static struct keeper keeper;
+	struct atoll_error err = {0};
+	sigset_t all;
+	int r;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_NAME, "atoll-keeper");
+	prctl(PR_SET_DUMPABLE, 0);
+	close_range(3, (unsigned)ready_fd - 1, 0);
+	close_range((unsigned)ready_fd + 1, UINT_MAX, 0);
+	r = begin(&keeper, cell, &err);
+	if (fd_write_all(ready_fd, &err, sizeof err) < 0 || r < 0)
+		_exit(1);
+	close(ready_fd);
+	while (serve(&keeper, &err) == 0)
+		;
+	_exit(1);
+}
+
+pid_t keep_start(const struct cell *cell, struct atoll_error *err)
+{
+	cleanup_fd int read_end = -1, write_end = -1;
+	struct atoll_error theirs = {0};
+	int ends[2], r;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
+	read_end = ends[0];
+	write_end = ends[1];
+	pid = fork();
+	if (pid < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the keeper of hidden names");
+	if (pid == 0)
+		keeper_main(cell, write_end);
+	close(take_fd(&write_end));
+	r = fd_read_exact(read_end, &theirs, sizeof theirs);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_BUG, -r, "the keeper of hidden names");
+	if (theirs.fault) {
+		*err = theirs;
+		return theirs.errnum ? -theirs.errnum : -EPERM;
+	}
+	return pid;
+}

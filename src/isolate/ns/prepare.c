@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "isolate/ns/cell.h"
+#include "spec/spec.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+const char *const ns_private_dirs[] = {"/tmp", "/var/tmp", "/dev/shm", NULL};
+
+/* The harmless ones; the host's real nodes, checked by number when they are bound. */
+const struct ns_device ns_devices[] = {
+	{"null", 1, 3},	  {"zero", 1, 5},    {"full", 1, 7}, {"random", 1, 8},
+	{"urandom", 1, 9}, {"tty", 5, 0}, {NULL, 0, 0},
+};
+
+/* What tells about the machine rather than about the sandbox's own processes. */
+const char *const ns_proc_masks[] = {
+	"kcore",      "kallsyms",   "kmsg",	   "keys",	   "key-users",	 "timer_list",
+	"sched_debug", "config.gz", "interrupts", "sysrq-trigger", "slabinfo", "vmallocinfo",
+	"iomem",      "ioports",    NULL,
+};
+
+/* Links that belong to the system's layout and not to anybody's project. */
+static const char *const system_dirs[] = {"/", "/usr", "/var", "/etc", "/usr/local", NULL};
+
+static bool is_system_dir(const char *path, size_t length)
+{
+	for (size_t i = 0; system_dirs[i]; i++) {
+		if (strlen(system_dirs[i]) == length && memcmp(system_dirs[i], path, length) == 0)
+			return true;
+	}
+	return false;
+}
+
+static struct ns_mount *add_mount(struct cell *cell, enum ns_mount_kind kind, const char *path)
+{
+	struct ns_mount *grown = realloc(cell->mounts, (cell->n_mounts + 1) * sizeof *grown);
+	struct ns_mount *mount;
+
+	if (!grown)
+		return NULL;
+	cell->mounts = grown;
+	mount = &grown[cell->n_mounts];
+	*mount = (struct ns_mount){.kind = kind, .tree_fd = -1, .path = strdup(path)};
+	if (!mount->path)
+		return NULL;
+	cell->n_mounts++;
+	return mount;
+}
+
+void ns_free_mounts(struct cell *cell)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		struct ns_mount *mount = &cell->mounts[i];
+
+		if (mount->tree_fd >= 0)
+			close(mount->tree_fd);
+		for (size_t j = 0; j < mount->n_masks; j++)
+			free(mount->masks[j]);
+		free(mount->masks);
+		free(mount->link);
+		free(mount->path);
+	}
+	free(cell->mounts);
+	free(cell->zones);
+	cell->mounts = NULL;
+	cell->zones = NULL;
+	cell->n_mounts = cell->n_zones = 0;
+}
+
+/* The deepest mount that a path lies in, itself not counted. */
+static struct ns_mount *enclosing(struct cell *cell, const char *path)
+{
+	struct ns_mount *found = NULL;
+
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		struct ns_mount *mount = &cell->mounts[i];
+
+		if ((mount->kind == NS_BIND || mount->kind == NS_HIDE) &&
+		    !streq(mount->path, path) && path_is_within(path, mount->path) &&
+		    (!found || strlen(mount->path) > strlen(found->path)))
+			found = mount;
+	}
+	return found;
+}
+
+static bool has_mount(const struct cell *cell, const char *path)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		if (streq(cell->mounts[i].path, path))
+			return true;
+	}
+	return false;
+}
+
+/* ---- sources ---- */
+
+/* The first component that is a symbolic link; its length within `path`, 0 if there is none. */
+static size_t find_link(const char *path)
+{
+	char prefix[PATH_MAX];
+	struct stat st;
+
+	for (size_t i = 1; i <= strlen(path) && i < sizeof prefix; i++) {
+		if (path[i] != '/' && path[i] != '\0')
+			continue;
+		memcpy(prefix, path, i);
+		prefix[i] = '\0';
+		if (lstat(prefix, &st) == 0 && S_ISLNK(st.st_mode))
+			return i;
+	}
+	return 0;
+}
+
+/* A link of the system's layout becomes the same link inside; `path` goes on at its target. */
+static int follow_system_link(struct cell *cell, char path[PATH_MAX], struct atoll_error *err)
+{
+	size_t length = find_link(path);
+	char prefix[PATH_MAX], link[PATH_MAX], next[2 * PATH_MAX];
+	const char *slash;
+	struct ns_mount *mount;
+	ssize_t got;
+
+	memcpy(prefix, path, length);
+	prefix[length] = '\0';
+	slash = strrchr(prefix, '/');
+	if (length == 0 || !slash ||
+	    !is_system_dir(prefix, slash == prefix ? 1 : (size_t)(slash - prefix)))
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "'%s' is a symbolic link, and a grant never follows one; name the "
+				 "real place",
+				 length ? prefix : path);
+	got = readlink(prefix, link, sizeof link - 1);
+	if (got < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read link '%s'", prefix);
+	link[got] = '\0';
+	if (!has_mount(cell, prefix) && !enclosing(cell, prefix)) {
+		mount = add_mount(cell, NS_LINK, prefix);
+		if (!mount || !(mount->link = strdup(link)))
+			return error_oom(err);
+	}
+	if (link[0] == '/')
+		snprintf(next, sizeof next, "%s%s", link, path + length);
+	else
+		snprintf(next, sizeof next, "%.*s/%s%s", (int)(slash - prefix), prefix, link,
+			 path + length);
+	path_normalize(next);
+	if (strlen(next) >= PATH_MAX)
+		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "'%.60s...'", next);
+	strcpy(path, next);
+	return 0;
+}
+
+/*
+ * Look at a grant's place once, without following links. `path` may change to where a link of the
+ * system's layout leads. 1 if there is nothing and that is fine.
+ */
+static int look_at(struct cell *cell, const struct spec_rule *rule, char path[PATH_MAX],
+		   struct stat *ret, struct atoll_error *err)
+{
+	cleanup_fd int fd = -1;
+
+	for (int links = 0;; links++) {
+		int r;
+
+		fd = fd_openat2(AT_FDCWD, path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+		if (fd >= 0)
+			break;
+		if (fd != -ELOOP || links > 8) {
+			if (rule && rule->is_optional)
+				return 1;
+			return error_set(err, ATOLL_FAULT_REQUEST, -fd, "%s '%s' (%s)",
+					 rule ? spec_access_word(rule->access) : "use", path,
+					 rule ? rule->origin : "default");
+		}
+		r = follow_system_link(cell, path, err);
+		if (r < 0)
+			return rule ? error_context(err, r, "%s '%s' (%s)",
+						    spec_access_word(rule->access), rule->path,
+						    rule->origin)
+				    : r;
+	}
+	if (fstat(fd, ret) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "stat '%s'", path);
+	return 0;
+}
+
+/* ---- grants ---- */
+
+static int add_grant(struct cell *cell, const struct spec_rule *rule, const char *asked,
+		     struct atoll_error *err)
+{
+	struct ns_mount *mount, *above;
+	char path[PATH_MAX];
+	struct stat st;
+	bool is_writable = rule->access == SPEC_WRITE;
+	int r;
+
+	snprintf(path, sizeof path, "%s", asked);
+	r = look_at(cell, rule, path, &st, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	if (!S_ISDIR(st.st_mode) && !S_ISREG(st.st_mode)) {
+		if (rule->is_optional)
+			return 0;
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "%s '%s' (%s): only directories and plain files can be granted%s",
+				 spec_access_word(rule->access), path, rule->origin,
+				 S_ISSOCK(st.st_mode) ? "; for a socket use --socket" : "");
+	}
+	above = enclosing(cell, path);
+	if (has_mount(cell, path) ||
+	    (above && above->kind == NS_BIND && above->is_writable == is_writable))
+		return 0; /* seen already, or part of what is */
+	mount = add_mount(cell, NS_BIND, path);
+	if (!mount)
+		return error_oom(err);
+	above = enclosing(cell, path); /* the list may have moved */
+	mount->rule = rule;
+	mount->is_writable = is_writable;
+	mount->is_dir = S_ISDIR(st.st_mode);
+	mount->is_nested = above && above->kind == NS_BIND;
+	mount->is_explicit = !streq(rule->origin, "default");
+	mount->dev = st.st_dev;
+	mount->ino = st.st_ino;
+	return 0;
+}
+
+/* "/" is every entry of it but the places that are always private. */
+static int add_whole_root(struct cell *cell, const struct spec_rule *rule, struct atoll_error *err)
+{
+	static const char *const never[] = {"proc", "sys", "dev", "run", "tmp", NULL};
+	DIR *dir = opendir("/");
+	struct dirent *entry;
+	int r = 0;
+
+	if (!dir)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read '/'");
+	while (r == 0 && (entry = readdir(dir))) {
+		struct spec_rule one = *rule;
+		char path[NAME_MAX + 2];
+		bool is_private = entry->d_name[0] == '.' &&
+				  (!entry->d_name[1] || streq(entry->d_name, ".."));
+
+		for (size_t i = 0; never[i]; i++)
+			is_private = is_private || streq(never[i], entry->d_name);
+		if (is_private)
+			continue;
+		snprintf(path, sizeof path, "/%s", entry->d_name);
+		one.is_optional = true;
+		r = add_grant(cell, &one, path, err);
+		if (cell->n_mounts && cell->mounts[cell->n_mounts - 1].rule == &one)
+			cell->mounts[cell->n_mounts - 1].rule = rule;
+	}
+	closedir(dir);
+	return r;
+}
+
+static int add_socket(struct cell *cell, const struct spec_word *socket, struct atoll_error *err)
+{
+	struct spec_rule rule = {
+		.access = SPEC_READ, .path = socket->text, .origin = socket->origin};
+	struct ns_mount *mount;
+	char path[PATH_MAX];
+	struct stat st;
+	int r;
+
+	snprintf(path, sizeof path, "%s", socket->text);
+	r = look_at(cell, &rule, path, &st, err);
+	if (r < 0)
+		return r;
+	if (!S_ISSOCK(st.st_mode))
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "socket '%s' (%s) is not a socket",
+				 socket->text, socket->origin);
+	if (enclosing(cell, path))
+		return 0;
+	mount = add_mount(cell, NS_BIND, path);
+	if (!mount)
+		return error_oom(err);
+	mount->is_explicit = true;
+	mount->dev = st.st_dev;
+	mount->ino = st.st_ino;
+	return 0;
+}
+
+/* ---- hidden paths ---- */
+
+/* Is something mounted beneath this directory? Then no layer can be put over it by a user. */
+static bool has_submounts(const char *path)
+{
+	cleanup_buf struct buf text = BUF_INIT(4 << 20);
+	cleanup_fd int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 || fd_read_all(fd, &text) < 0)
+		return true;
+	for (char *line = text.data, *next; line && *line; line = next) {
+		char point[PATH_MAX];
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1 && !streq(point, path) &&
+		    path_is_within(point, path))
+			return true;
+	}
+	return false;
+}
+
+static int add_mask(struct ns_mount *mount, const char *path, struct atoll_error *err)
+{
+	char **grown = realloc(mount->masks, (mount->n_masks + 1) * sizeof *grown);
+
+	if (!grown)
+		return error_oom(err);
+	mount->masks = grown;
+	grown[mount->n_masks] = strdup(path + strlen(mount->path) + 1);
+	if (!grown[mount->n_masks])
+		return error_oom(err);
+	mount->n_masks++;
+	return 0;
+}
+
+/* Does a more specific rule show something beneath a hidden path again? */
+static bool shows_beneath(const struct spec *spec, const char *path)
+{
+	for (size_t i = 0; i < spec->n_rules; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if ((rule->access == SPEC_READ || rule->access == SPEC_WRITE) &&
+		    !streq(rule->path, path) && path_is_within(rule->path, path))
+			return true;
+	}
+	return false;
+}
+
+static int add_hide(struct cell *cell, const struct spec_rule *rule, bool can_mask,
+		    struct atoll_error *err)
+{
+	struct ns_mount *above = enclosing(cell, rule->path), *mount;
+	struct stat st;
+
+	if (!above || above->kind == NS_HIDE)
+		return 0; /* nothing is there to hide */
+	if (!above->is_writable && can_mask && !shows_beneath(cell->spec, rule->path))
+		return add_mask(above, rule->path, err);
+	if (lstat(rule->path, &st) < 0 || S_ISLNK(st.st_mode)) {
+		/* Not there yet (a link's target is hidden or not by its own path). */
+		cell->needs_keeper = true;
+		return 0;
+	}
+	mount = add_mount(cell, NS_HIDE, rule->path);
+	if (!mount)
+		return error_oom(err);
+	mount->rule = rule;
+	mount->is_dir = S_ISDIR(st.st_mode);
+	mount->is_nested = true;
+	return 0;
+}
+
+/* ---- the list ---- */
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp((*(const struct spec_rule *const *)a)->path,
+		      (*(const struct spec_rule *const *)b)->path);
+}
+
+static int mounts_by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct ns_mount *)a)->path, ((const struct ns_mount *)b)->path);
+}
+
+static int add_private(struct cell *cell, const char *path, struct atoll_error *err)
+{
+	struct ns_mount *mount;
+
+	if (has_mount(cell, path) || enclosing(cell, path))
+		return 0; /* the contract shows the host's */
+	mount = add_mount(cell, NS_PRIVATE, path);
+	if (!mount)
+		return error_oom(err);
+	mount->is_writable = mount->is_dir = true;
+	return 0;
+}
+
+static int add_devices(struct cell *cell, struct atoll_error *err)
+{
+	for (size_t i = 0; ns_devices[i].name; i++) {
+		struct ns_mount *mount;
+		char path[32];
+		struct stat st;
+
+		snprintf(path, sizeof path, "/dev/%s", ns_devices[i].name);
+		if (lstat(path, &st) < 0 || !S_ISCHR(st.st_mode) ||
+		    st.st_rdev != makedev(ns_devices[i].major, ns_devices[i].minor))
+			return error_set(err, ATOLL_FAULT_HOST, 0,
+					 "'%s' of this host is not the device that it should be", path);
+		mount = add_mount(cell, NS_DEVICE, path);
+		if (!mount)
+			return error_oom(err);
+		mount->dev = st.st_dev;
+		mount->ino = st.st_ino;
+	}
+	return 0;
+}
+
+static int add_zones(struct cell *cell, struct atoll_error *err)
+{
+	cell->zones = calloc(cell->n_mounts + 1, sizeof *cell->zones);
+	if (!cell->zones)
+		return error_oom(err);
+	cell->zones[cell->n_zones++] = (struct init_zone){.path = "/", .kind = INIT_ZONE_FREE};
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+		struct init_zone zone = {.path = mount->path, .kind = INIT_ZONE_FREE};
+
+		if (mount->kind == NS_LINK || mount->kind == NS_DEVICE)
+			continue;
+		if (mount->kind == NS_BIND && mount->is_writable)
+			zone.kind = INIT_ZONE_GUARDED;
+		for (size_t j = 0; mount->kind == NS_PRIVATE && j < cell->n_mounts; j++) {
+			const struct ns_mount *other = &cell->mounts[j];
+
+			if (other->kind == NS_BIND && other->is_writable &&
+			    path_is_within(other->path, mount->path))
+				zone.kind = INIT_ZONE_PRIVATE;
+		}
+		cell->zones[cell->n_zones++] = zone;
+	}
+	return 0;
+}
+
+static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n,
+		     struct atoll_error *err)
+{
+	const struct ns_mount *asked_of = NULL;
+	bool can_mask = false;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct spec_rule *rule = rules[i];
+		const struct ns_mount *above;
+		int r;
+
+		if (spec_rule_for(cell->spec, rule->path) != rule)
+			continue; /* a stronger line about the same place */
+		if (rule->access == SPEC_HIDE) {
+			above = enclosing(cell, rule->path);
+			if (above != asked_of) {
+				/* As root we copy single trees; a user's copies come whole. */
+				can_mask = above && (cell->ids.is_shifted ||
+						     !has_submounts(above->path));
+				asked_of = above;
+			}
+			r = add_hide(cell, rule, can_mask, err);
+		} else if (streq(rule->path, "/")) {
+			r = add_whole_root(cell, rule, err);
+		} else {
+			r = add_grant(cell, rule, rule->path, err);
+		}
+		if (r < 0)
+			return r;
+		if (rule->access != SPEC_HIDE)
+			asked_of = NULL; /* the list has moved */
+	}
+	return 0;
+}
+
+static int check_cwd(const struct cell *cell, struct atoll_error *err)
+{
+	cleanup_fd int fd =
+		fd_openat2(AT_FDCWD, cell->spec->cwd, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
+
+	if (fd == -ELOOP)
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "working directory '%s' (%s) goes through a symbolic link",
+				 cell->spec->cwd, cell->spec->cwd_origin);
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, -fd, "working directory '%s' (%s)",
+				 cell->spec->cwd, cell->spec->cwd_origin);
+	return 0;
+}
+
+int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err)
+{
+	const struct spec *spec = cell->spec;
+	cleanup_free const struct spec_rule **rules = calloc(spec->n_rules + 1, sizeof *rules);
+	size_t n = 0;
+	int r;
+
+	(void)plan;
+	if (!rules)
+		return error_oom(err);
+	for (size_t i = 0; i < spec->n_rules; i++) {
+		if (spec->rules[i].is_pattern && spec->rules[i].access == SPEC_HIDE)
+			cell->needs_keeper = true;
+		else if (!spec->rules[i].is_pattern && spec->rules[i].access != SPEC_PROTECT)
+			rules[n++] = &spec->rules[i];
+	}
+	qsort(rules, n, sizeof *rules, by_path);
+	r = add_rules(cell, rules, n, err);
+	for (size_t i = 0; r == 0 && i < spec->n_sockets; i++)
+		r = add_socket(cell, &spec->sockets[i], err);
+	for (size_t i = 0; r == 0 && ns_private_dirs[i]; i++)
+		r = add_private(cell, ns_private_dirs[i], err);
+	if (r == 0)
+		r = add_devices(cell, err);
+	if (r == 0 && !streq(spec->home, "/"))
+		r = add_private(cell, spec->home, err);
+	if (r == 0)
+		r = check_cwd(cell, err);
+	if (r < 0)
+		return r;
+	qsort(cell->mounts, cell->n_mounts, sizeof *cell->mounts, mounts_by_path);
+	return add_zones(cell, err);
+}

@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "isolate/ns/cell.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+
+/*
+ * How a root is built
+ *
+ * Everything is assembled in one private tmpfs, a half of which becomes the root:
+ *   take_trees()     copies of the host's trees, detached; the last step that opens a host path
+ *   mount_storage()  the tmpfs, over a directory that every system has
+ *   place_all()      the contract's mounts in order of their paths, parents first
+ *   place_system()   /proc, /dev, /sys' few, /run/atoll
+ *   switch_root()    pivot, and the host's tree is gone
+ *   close_root()     the storage's own top becomes read-only; what is private was put on its own mount
+ * Mount points are made in the tmpfs only: nothing ever appears on the host. No allocation: this
+ * runs in a clone. The directory is left as the working directory throughout, so paths are relative.
+ */
+
+#define STAGE "../stage"
+
+static int fail(struct atoll_error *err, const char *what, const char *path)
+{
+	return error_set(err, ATOLL_FAULT_HOST, errno, "%s '%s'", what, path);
+}
+
+/* ---- trees ---- */
+
+static int set_attributes(int fd, const char *path, uint64_t set, int userns_fd, unsigned flags)
+{
+	struct mount_attr attr = {.attr_set = set};
+
+	if (userns_fd >= 0) {
+		attr.attr_set |= MOUNT_ATTR_IDMAP;
+		attr.userns_fd = (uint64_t)userns_fd;
+	}
+	return mount_setattr(fd, path, flags, &attr, sizeof attr) < 0 ? -errno : 0;
+}
+
+int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err)
+{
+	uint64_t set = MOUNT_ATTR_NOSUID | (mount->kind == NS_DEVICE ? MOUNT_ATTR_NOEXEC
+							      : MOUNT_ATTR_NODEV);
+	cleanup_fd int fd = -1, tree = -1;
+	unsigned recursive = mount->n_masks ? 0 : AT_RECURSIVE;
+	struct stat st;
+	int r;
+
+	fd = fd_openat2(AT_FDCWD, mount->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_POLICY, -fd, "'%s' has changed while starting",
+				 mount->path);
+	if (fstat(fd, &st) < 0)
+		return fail(err, "stat", mount->path);
+	if (st.st_dev != mount->dev || st.st_ino != mount->ino)
+		return error_set(err, ATOLL_FAULT_POLICY, 0, "'%s' has changed while starting",
+				 mount->path);
+	tree = open_tree(fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
+	if (tree < 0)
+		return fail(err, "copy the mount of", mount->path);
+	if (!mount->is_writable && mount->kind != NS_DEVICE)
+		set |= MOUNT_ATTR_RDONLY;
+	r = set_attributes(tree, "", set, -1, AT_EMPTY_PATH | AT_RECURSIVE);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "restrict the mount of '%s'", mount->path);
+	/* Only the tree itself is shifted: a mount beneath it may be of a kind that cannot be. */
+	if (userns_fd >= 0 && (mount->is_writable || mount->is_explicit)) {
+		r = set_attributes(tree, "", 0, userns_fd, AT_EMPTY_PATH);
+		if (r < 0 && mount->is_writable)
+			return error_set(err, ATOLL_FAULT_HOST, -r,
+					 "'%s' is on a file system that cannot map ids; run atoll as "
+					 "the owner of the directory instead of root",
+					 mount->path);
+	}
+	return take_fd(&tree);
+}
+
+static int take_trees(struct cell *cell, struct atoll_error *err)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		struct ns_mount *mount = &cell->mounts[i];
+
+		if ((mount->kind != NS_BIND && mount->kind != NS_DEVICE) || mount->tree_fd >= 0)
+			continue;
+		mount->tree_fd = ns_open_tree(mount, -1, err);
+		if (mount->tree_fd < 0)
+			return mount->tree_fd;
+	}
+	return 0;
+}
+
+/* ---- storage ---- */
+
+static int attach(int tree_fd, const char *path, struct atoll_error *err)
+{
+	if (move_mount(tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return fail(err, "mount on", path);
+	return 0;
+}
+
+/* One directory or file of the private storage on a mount of its own. */
+static int place_clone(const char *source, const char *path, uint64_t set, struct atoll_error *err)
+{
+	cleanup_fd int tree = open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (tree < 0)
+		return fail(err, "copy the mount of", source);
+	if (set && set_attributes(tree, "", set, -1, AT_EMPTY_PATH) < 0)
+		return fail(err, "restrict", source);
+	return attach(tree, path, err);
+}
+
+static int mount_storage(const struct cell *cell, struct atoll_error *err)
+{
+	uint64_t disk = cell->spec->limits[SPEC_DISK].value;
+	char options[96];
+	int r;
+
+	if (disk == SPEC_UNLIMITED)
+		snprintf(options, sizeof options, "mode=0755,size=50%%");
+	else
+		snprintf(options, sizeof options, "mode=0755,size=%llu", (unsigned long long)disk);
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return fail(err, "make private", "/");
+	if (mount("atoll", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
+		return fail(err, "mount a tmpfs on", "/tmp");
+	/* Two halves: the root to be, and what mounts are made of, which no path leads to later. */
+	if (mkdir("/tmp/root", 0755) < 0 || mkdir("/tmp/stage", 0700) < 0)
+		return fail(err, "create", "the storage");
+	r = place_clone("/tmp/root", "/tmp/root", 0, err);
+	if (r < 0)
+		return r;
+	return chdir("/tmp/root") < 0 ? fail(err, "enter", "/tmp/root") : 0;
+}
+
+/* Relative to the new root. */
+static const char *inside(const char *path)
+{
+	return path[1] ? path + 1 : ".";
+}
+
+static int make_parents(const char *path, struct atoll_error *err)
+{
+	char part[PATH_MAX];
+
+	for (size_t i = 1; path[i] && i < sizeof part; i++) {
+		part[i - 1] = path[i];
+		if (path[i + 1] != '/')
+			continue;
+		part[i] = '\0';
+		if (mkdir(part, 0755) < 0 && errno != EEXIST && errno != EROFS)
+			return fail(err, "create", path);
+	}
+	return 0;
+}
+
+static int make_point(const struct ns_mount *mount, struct atoll_error *err)
+{
+	const char *path = inside(mount->path);
+	int fd, r;
+
+	if (mount->is_nested)
+		return 0;
+	r = make_parents(mount->path, err);
+	if (r < 0)
+		return r;
+	if (mount->is_dir)
+		return mkdir(path, 0755) < 0 && errno != EEXIST ? fail(err, "create", path) : 0;
+	fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
+	if (fd < 0)
+		return fail(err, "create", path);
+	close(fd);
+	return 0;
+}
+
+/* ---- the contract's mounts ---- */
+
+/* A name that is not there, in the layer on top. */
+static int make_mask(const char *dir, const char *relative, struct atoll_error *err)
+{
+	char path[PATH_MAX];
+
+	for (size_t i = 0; relative[i]; i++) {
+		if (relative[i] != '/')
+			continue;
+		snprintf(path, sizeof path, "%s/%.*s", dir, (int)i, relative);
+		if (mkdir(path, 0755) < 0 && errno != EEXIST)
+			return fail(err, "create", path);
+	}
+	snprintf(path, sizeof path, "%s/%s", dir, relative);
+	if (mknod(path, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
+		return fail(err, "mask", path);
+	return 0;
+}
+
+static int place_masked(const struct ns_mount *spot, size_t number, struct atoll_error *err)
+{
+	char mask[48], host[48], options[128];
+	int r;
+
+	snprintf(mask, sizeof mask, "%s/mask-%zu", STAGE, number);
+	snprintf(host, sizeof host, "%s/host-%zu", STAGE, number);
+	if (mkdir(mask, 0755) < 0 || mkdir(host, 0755) < 0)
+		return fail(err, "create", mask);
+	for (size_t i = 0; i < spot->n_masks; i++) {
+		r = make_mask(mask, spot->masks[i], err);
+		if (r < 0)
+			return r;
+	}
+	r = attach(spot->tree_fd, host, err);
+	if (r < 0)
+		return r;
+	snprintf(options, sizeof options, "lowerdir=%s:%s,userxattr", mask, host);
+	if (mount("overlay", inside(spot->path), "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
+		  options) < 0)
+		return fail(err, "put a layer over", spot->path);
+	return 0;
+}
+
+static int place_private(const struct ns_mount *mount, struct atoll_error *err)
+{
+	const char *path = inside(mount->path);
+	bool is_shared = false;
+
+	/* Everybody's places are sticky, as programs expect; home is nobody else's. */
+	for (size_t i = 0; ns_private_dirs[i]; i++)
+		is_shared = is_shared || streq(mount->path, ns_private_dirs[i]);
+	if (chmod(path, is_shared ? 01777 : 0700) < 0)
+		return fail(err, "chmod", path);
+	return place_clone(path, path, 0, err);
+}
+
+static int place_hide(const struct ns_mount *mount, size_t number, struct atoll_error *err)
+{
+	char source[64];
+	int fd;
+
+	snprintf(source, sizeof source, "%s/hide-%zu", STAGE, number);
+	if (mount->is_dir) {
+		if (mkdir(source, 0755) < 0)
+			return fail(err, "create", source);
+	} else {
+		fd = open(source, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0);
+		if (fd < 0)
+			return fail(err, "create", source);
+		close(fd);
+	}
+	return place_clone(source, inside(mount->path), 0, err);
+}
+
+static int place_all(struct cell *cell, struct atoll_error *err)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+		int r = mount->kind == NS_LINK ? make_parents(mount->path, err)
+					       : make_point(mount, err);
+
+		if (r < 0)
+			return r;
+		switch (mount->kind) {
+		case NS_BIND:
+		case NS_DEVICE:
+			r = mount->n_masks ? place_masked(mount, i, err)
+					   : attach(mount->tree_fd, inside(mount->path), err);
+			break;
+		case NS_PRIVATE:
+			r = place_private(mount, err);
+			break;
+		case NS_LINK:
+			if (symlink(mount->link, inside(mount->path)) < 0 && errno != EEXIST)
+				r = fail(err, "link", mount->path);
+			break;
+		case NS_HIDE:
+			r = place_hide(mount, i, err);
+			break;
+		}
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* ---- what every sandbox has ---- */
+
+static int make_dir(const char *path, mode_t mode, struct atoll_error *err)
+{
+	return mkdir(path, mode) < 0 && errno != EEXIST ? fail(err, "create", path) : 0;
+}
+
+static int write_file(const char *path, const char *text, mode_t mode, struct atoll_error *err)
+{
+	cleanup_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+
+	if (fd < 0 || fd_write_all(fd, text, strlen(text)) < 0)
+		return fail(err, "write", path);
+	return 0;
+}
+
+static int place_links(struct atoll_error *err)
+{
+	static const char *const links[][2] = {
+		{"/proc/self/fd", "dev/fd"},	{"/proc/self/fd/0", "dev/stdin"},
+		{"/proc/self/fd/1", "dev/stdout"}, {"/proc/self/fd/2", "dev/stderr"},
+		{"pts/ptmx", "dev/ptmx"},	{"/run", "var/run"},
+		{"/run/lock", "var/lock"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
+		if (symlink(links[i][0], links[i][1]) < 0 && errno != EEXIST && errno != EROFS)
+			return fail(err, "link", links[i][1]);
+	}
+	return 0;
+}
+
+static int place_proc(struct atoll_error *err)
+{
+	int r = make_dir("proc", 0555, err);
+
+	if (r < 0)
+		return r;
+	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
+		return fail(err, "mount", "/proc");
+	r = write_file(STAGE "/empty", "", 0444, err);
+	for (size_t i = 0; r == 0 && ns_proc_masks[i]; i++) {
+		char path[48];
+
+		snprintf(path, sizeof path, "proc/%s", ns_proc_masks[i]);
+		if (access(path, F_OK) == 0)
+			r = place_clone(STAGE "/empty", path, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC,
+					err);
+	}
+	return r;
+}
+
+static int place_terminals(struct atoll_error *err)
+{
+	int r = make_dir("dev/pts", 0755, err);
+
+	if (r < 0)
+		return r;
+	if (mount("devpts", "dev/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+		  "newinstance,ptmxmode=0666,mode=0620") < 0)
+		return fail(err, "mount", "/dev/pts");
+	return 0;
+}
+
+static int place_contract(const struct cell *cell, struct atoll_error *err)
+{
+	int r = make_dir("run", 0755, err);
+
+	if (r == 0)
+		r = make_dir("run/atoll", 0755, err);
+	if (r == 0)
+		r = write_file("run/atoll/contract.json", cell->contract_json, 0444, err);
+	if (r == 0)
+		r = write_file("run/atoll/contract.md", cell->contract_text, 0444, err);
+	if (r < 0 || !cell->needs_keeper)
+		return r;
+	/* What the keeper puts over hidden names: nobody may look into it. */
+	r = make_dir("run/atoll/hidden", 0755, err);
+	if (r == 0)
+		r = make_dir("run/atoll/hidden/dir", 0, err);
+	if (r == 0)
+		r = write_file("run/atoll/hidden/file", "", 0, err);
+	return r;
+}
+
+/* Name and address for commits; the rest of the host's git settings stays outside. */
+static int place_gitconfig(const struct cell *cell, struct atoll_error *err)
+{
+	char path[PATH_MAX];
+
+	if (!cell->gitconfig)
+		return 0;
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		if (cell->mounts[i].kind == NS_PRIVATE &&
+		    streq(cell->mounts[i].path, cell->spec->home)) {
+			snprintf(path, sizeof path, "%s/.gitconfig", inside(cell->spec->home));
+			return write_file(path, cell->gitconfig, 0600, err);
+		}
+	}
+	return 0;
+}
+
+static int place_system(const struct cell *cell, struct atoll_error *err)
+{
+	int r = make_dir("dev", 0755, err);
+
+	if (r == 0)
+		r = make_dir("var", 0755, err);
+	if (r == 0)
+		r = place_links(err);
+	if (r == 0)
+		r = place_proc(err);
+	if (r == 0)
+		r = place_terminals(err);
+	if (r == 0)
+		r = place_contract(cell, err);
+	return r < 0 ? r : place_gitconfig(cell, err);
+}
+
+/* ---- the switch ---- */
+
+static int switch_root(struct atoll_error *err)
+{
+	if (syscall(SYS_pivot_root, ".", ".") < 0)
+		return fail(err, "pivot to", "the new root");
+	if (umount2(".", MNT_DETACH) < 0)
+		return fail(err, "unmount", "the host's root");
+	return chdir("/") < 0 ? fail(err, "enter", "/") : 0;
+}
+
+static int close_root(const struct cell *cell, struct atoll_error *err)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		if (cell->mounts[i].kind == NS_HIDE &&
+		    set_attributes(AT_FDCWD, cell->mounts[i].path, MOUNT_ATTR_RDONLY, -1, 0) < 0)
+			return fail(err, "close", cell->mounts[i].path);
+	}
+	return set_attributes(AT_FDCWD, "/", MOUNT_ATTR_RDONLY, -1, 0) < 0 ? fail(err, "close", "/")
+									   : 0;
+}
+
+static int raise_loopback(struct atoll_error *err)
+{
+	cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "raise the loopback interface");
+	return 0;
+}
+
+int ns_build_root(struct cell *cell, struct atoll_error *err)
+{
+	int r = take_trees(cell, err);
+
+	umask(0022);
+	if (r == 0)
+		r = mount_storage(cell, err);
+	umask(0);
+	if (r == 0)
+		r = place_all(cell, err);
+	if (r == 0)
+		r = place_system(cell, err);
+	if (r == 0)
+		r = switch_root(err);
+	if (r == 0)
+		r = close_root(cell, err);
+	if (r == 0)
+		r = raise_loopback(err);
+	if (r == 0 && sethostname("atoll", 5) < 0)
+		r = error_set(err, ATOLL_FAULT_HOST, errno, "set the host name");
+	return r;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/uapi.h"
+#include "isolate/ns/cell.h"
+#include "isolate/ns/filter.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+/*
+ * How the command's process locks itself in
+ *
+ *   take_stdio()    0, 1, 2 and what the contract names; everything else closes at exec
+ *   set_limits()    what a process carries with it
+ *   landlock_seal() no right to change anything of the host's
+ *   capabilities    none left, none to come
+ *   set_filter()    the last: it forbids what the steps before need; the listener goes to the
+ *                   first process, which answers from then on
+ *   run_command()   execve
+ * It runs between fork and exec: no allocation.
+ */
+
+static int fail(struct atoll_error *err, const char *what)
+{
+	return error_set(err, ATOLL_FAULT_HOST, errno, "%s", what);
+}
+
+static int take_stdio(const struct cell *cell, struct atoll_error *err)
+{
+	for (int i = 0; i < 3; i++) {
+		if (dup2(cell->stdio[i], i) < 0)
+			return fail(err, "set up standard input and output");
+	}
+	if (close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0)
+		return fail(err, "close other descriptors");
+	for (size_t i = 0; i < cell->spec->n_descriptors; i++) {
+		if (fcntl(cell->spec->descriptors[i], F_SETFD, 0) < 0)
+			return error_set(err, ATOLL_FAULT_REQUEST, errno, "descriptor %d",
+					 cell->spec->descriptors[i]);
+	}
+	return 0;
+}
+
+static int limit_resource(int resource, uint64_t value, struct atoll_error *err)
+{
+	struct rlimit now, limit;
+
+	if (value == SPEC_UNLIMITED)
+		return 0;
+	if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+		return fail(err, "read a resource limit");
+	limit.rlim_cur = limit.rlim_max = value < now.rlim_max ? value : now.rlim_max;
+	if (setrlimit((__rlimit_resource_t)resource, &limit) < 0)
+		return fail(err, "set a resource limit");
+	return 0;
+}
+
+/* The first so many of the CPUs that we may use. */
+static int limit_cpus(uint64_t thousandths, struct atoll_error *err)
+{
+	unsigned wanted = (unsigned)((thousandths + 999) / 1000);
+	cpu_set_t have, take;
+
+	if (sched_getaffinity(0, sizeof have, &have) < 0)
+		return fail(err, "read the CPU set");
+	CPU_ZERO(&take);
+	for (int cpu = 0; cpu < CPU_SETSIZE && wanted > 0; cpu++) {
+		if (CPU_ISSET(cpu, &have)) {
+			CPU_SET(cpu, &take);
+			wanted--;
+		}
+	}
+	return sched_setaffinity(0, sizeof take, &take) < 0 ? fail(err, "set the CPU set") : 0;
+}
+
+static int set_limits(const struct cell *cell, struct atoll_error *err)
+{
+	const struct spec_limit *limits = cell->spec->limits;
+	uint64_t cpu_time = limits[SPEC_CPU_TIME].value;
+	int r;
+
+	/* 1, not 0: a pipe in core_pattern is started for 0, and for 1 alone it is not. */
+	r = limit_resource(RLIMIT_CORE, 1, err);
+	if (r == 0)
+		r = limit_resource(RLIMIT_NOFILE, limits[SPEC_OPEN_FILES].value, err);
+	/* Counted within this user namespace, so it bounds the sandbox and not the user. One more for
+	 * the first process. */
+	if (r == 0 && limits[SPEC_PIDS].value != SPEC_UNLIMITED)
+		r = limit_resource(RLIMIT_NPROC, limits[SPEC_PIDS].value + 1, err);
+	if (r == 0)
+		r = limit_resource(RLIMIT_FSIZE, limits[SPEC_DISK].value, err);
+	if (r == 0 && cpu_time != SPEC_UNLIMITED)
+		r = limit_resource(RLIMIT_CPU, (cpu_time + 999) / 1000, err);
+	if (r == 0 && cell->keeps_affinity)
+		r = limit_cpus(limits[SPEC_CPUS].value, err);
+	return r;
+}
+
+int ns_drop_capabilities(uint64_t keep, struct atoll_error *err)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {
+		{.effective = (uint32_t)keep, .permitted = (uint32_t)keep},
+		{.effective = (uint32_t)(keep >> 32), .permitted = (uint32_t)(keep >> 32)},
+	};
+	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+
+	/* The numbers end where the kernel's list does; both steps need rights that go last. */
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
+		prctl(PR_CAPBSET_DROP, cap);
+	if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) != 0)
+		return error_set(err, ATOLL_FAULT_HOST, 0, "the capability bounding set remains");
+	if (prctl(PR_SET_SECUREBITS, bits) < 0 && prctl(PR_GET_SECUREBITS) != (int)bits)
+		return fail(err, "set the secure bits");
+	if (syscall(SYS_capset, &header, data) < 0)
+		return fail(err, "drop capabilities");
+	return 0;
+}
+
+static int no_capabilities(struct atoll_error *err)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {0};
+
+	return syscall(SYS_capset, &header, data) < 0 ? fail(err, "drop capabilities") : 0;
+}
+
+static int set_filter(const struct cell *cell, int listener_socket, struct atoll_error *err)
+{
+	static struct sock_filter program[FILTER_MAX];
+	struct filter_options options = {.keeps_affinity = cell->keeps_affinity};
+	struct sock_fprog prog = {.filter = program};
+	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
+	int fd, r;
+
+	prog.len = (unsigned short)filter_build(&options, program);
+	fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
+			  flags | SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, &prog);
+	if (fd < 0 && errno == EINVAL) /* before 5.19 a signal may interrupt a waiting call */
+		fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);
+	if (fd < 0)
+		return fail(err, "install the system call filter");
+	r = init_send_listener(listener_socket, fd);
+	close(fd);
+	return r < 0 ? error_set(err, ATOLL_FAULT_BUG, -r, "hand the listener over") : 0;
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static const char *find_variable(char *const *env, const char *name)
+{
+	size_t length = strlen(name);
+
+	for (size_t i = 0; env[i]; i++) {
+		if (strncmp(env[i], name, length) == 0 && env[i][length] == '=')
+			return env[i] + length + 1;
+	}
+	return NULL;
+}
+
+/* As a shell would: 127 if it is nowhere, 126 if it is there and cannot be executed. */
+static int run_command(const struct cell *cell, struct atoll_error *err)
+{
+	char *const *argv = cell->spec->command;
+	const char *search = find_variable(cell->env, "PATH");
+	char path[PATH_MAX];
+	int failed = ENOENT;
+
+	if (strchr(argv[0], '/')) {
+		execve(argv[0], argv, cell->env);
+		failed = errno;
+		search = NULL;
+	}
+	for (const char *at = search, *end; at; at = *end ? end + 1 : NULL) {
+		end = strchrnul(at, ':');
+		if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(end - at), at, argv[0]) >=
+		    sizeof path)
+			continue;
+		execve(path, argv, cell->env);
+		if (errno != ENOENT && errno != ENOTDIR)
+			failed = errno;
+	}
+	error_set(err, ATOLL_FAULT_JOB, failed, "run '%.200s'", argv[0]);
+	return failed == ENOENT || failed == ENOTDIR ? 127 : 126;
+}
+
+int ns_become(void *data, int listener_socket, struct atoll_error *err)
+{
+	const struct cell *cell = data;
+
+	setsid();
+	reset_signals();
+	umask(cell->umask);
+	if (chdir(cell->spec->cwd) < 0) {
+		error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cell->spec->cwd);
+		return -1;
+	}
+	if (take_stdio(cell, err) < 0 || set_limits(cell, err) < 0 || landlock_seal(cell, err) < 0 ||
+	    no_capabilities(err) < 0 || set_filter(cell, listener_socket, err) < 0)
+		return -1;
+	return run_command(cell, err);
+}

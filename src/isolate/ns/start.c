@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/uapi.h"
+#include "isolate/ns/cell.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/keyctl.h>
+#include <linux/sched.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/*
+ * How a sandbox starts
+ *
+ *	parent                                  child, the sandbox's first process
+ *	clone into all namespaces
+ *	                                        map_self(): an ordinary user's single id
+ *	as root: map the ids, copy the trees
+ *	  with ids shifted, send them over  →   receive_trees()
+ *	enter the cgroups, send "go"        →   become_inside(), ns_build_root()
+ *	                                    ←   "ready", or the error
+ *	                                        init_main()
+ *
+ * An ordinary user has no rights outside the new user namespace, so the child copies the trees
+ * itself; root has none over host files inside it, so the parent does.
+ */
+
+#define TREES_PER_MESSAGE 128
+
+struct setup_message {
+	uint32_t n_trees;
+	bool is_last;
+};
+
+static int fail(struct atoll_error *err, const char *what)
+{
+	return error_set(err, ATOLL_FAULT_HOST, errno, "%s", what);
+}
+
+/* ---- ids ---- */
+
+static int write_map(pid_t pid, const char *file, unsigned inside, unsigned host,
+		     struct atoll_error *err)
+{
+	char path[64], line[64];
+	cleanup_fd int fd = -1;
+	int length;
+
+	if (pid)
+		snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
+	else
+		snprintf(path, sizeof path, "/proc/self/%s", file);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "open '%s'", path);
+	length = snprintf(line, sizeof line, "%u %u 1\n", inside, host);
+	if (write(fd, line, (size_t)length) != length)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "write '%s'", path);
+	return 0;
+}
+
+static int map_ids(pid_t pid, const struct ns_ids *ids, struct atoll_error *err)
+{
+	int r = write_map(pid, "uid_map", ids->inside_uid, ids->host_uid, err);
+
+	return r < 0 ? r : write_map(pid, "gid_map", ids->inside_gid, ids->host_gid, err);
+}
+
+/* Without privilege a group may only be mapped once setgroups is given up. */
+static int map_self(const struct ns_ids *ids, struct atoll_error *err)
+{
+	cleanup_fd int fd = open("/proc/self/setgroups", O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, "deny", 4) != 4)
+		return fail(err, "write '/proc/self/setgroups'");
+	return map_ids(0, ids, err);
+}
+
+static int become_inside(const struct ns_ids *ids, struct atoll_error *err)
+{
+	/* Keep the namespace's capabilities across the change of id. */
+	if (prctl(PR_SET_KEEPCAPS, 1) < 0)
+		return fail(err, "keep capabilities");
+	if (ids->is_shifted && setgroups(0, NULL) < 0)
+		return fail(err, "drop groups");
+	if (setresgid(ids->inside_gid, ids->inside_gid, ids->inside_gid) < 0 ||
+	    setresuid(ids->inside_uid, ids->inside_uid, ids->inside_uid) < 0)
+		return fail(err, "take the sandbox's ids");
+	return 0;
+}
+
+/* Capabilities that were kept are not in effect after leaving uid 0. */
+static int raise_capabilities(struct atoll_error *err)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return fail(err, "read capabilities");
+	for (int i = 0; i < 2; i++)
+		data[i].effective = data[i].permitted;
+	return syscall(SYS_capset, &header, data) < 0 ? fail(err, "raise capabilities") : 0;
+}
+
+/* ---- trees over the socket ---- */
+
+static int send_message(int socket_fd, const struct setup_message *message, const int *fds,
+			struct atoll_error *err)
+{
+	struct iovec io = {.iov_base = (void *)message, .iov_len = sizeof *message};
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(TREES_PER_MESSAGE * sizeof(int))];
+	} control = {0};
+	struct msghdr header = {.msg_iov = &io, .msg_iovlen = 1};
+
+	if (message->n_trees) {
+		struct cmsghdr *cmsg = &control.header;
+
+		header.msg_control = &control;
+		header.msg_controllen = CMSG_SPACE(message->n_trees * sizeof(int));
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(message->n_trees * sizeof(int));
+		memcpy(CMSG_DATA(cmsg), fds, message->n_trees * sizeof(int));
+	}
+	if (sendmsg(socket_fd, &header, MSG_NOSIGNAL) < 0)
+		return fail(err, "send to the sandbox");
+	return 0;
+}
+
+static int receive_message(int socket_fd, struct setup_message *message, int *fds,
+			   struct atoll_error *err)
+{
+	struct iovec io = {.iov_base = message, .iov_len = sizeof *message};
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(TREES_PER_MESSAGE * sizeof(int))];
+	} control;
+	struct msghdr header = {
+		.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof control,
+	};
+	ssize_t got = recvmsg(socket_fd, &header, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *cmsg = got > 0 ? CMSG_FIRSTHDR(&header) : NULL;
+
+	if (got != sizeof *message || (message->n_trees && !cmsg))
+		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
+				 "the supervisor did not finish the set-up");
+	if (message->n_trees)
+		memcpy(fds, CMSG_DATA(cmsg), message->n_trees * sizeof(int));
+	return 0;
+}
+
+static bool has_tree(const struct ns_mount *mount)
+{
+	return mount->kind == NS_BIND || mount->kind == NS_DEVICE;
+}
+
+/* Copy every tree as root and hand it over; the child counts them in the same order. */
+static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct atoll_error *err)
+{
+	struct setup_message message = {0};
+	int fds[TREES_PER_MESSAGE], r = 0;
+
+	for (size_t i = 0; r >= 0 && i < cell->n_mounts; i++) {
+		if (!has_tree(&cell->mounts[i]))
+			continue;
+		r = ns_open_tree(&cell->mounts[i], userns_fd, err);
+		if (r < 0)
+			break;
+		fds[message.n_trees++] = r;
+		if (message.n_trees < TREES_PER_MESSAGE)
+			continue;
+		r = send_message(socket_fd, &message, fds, err);
+		while (message.n_trees)
+			close(fds[--message.n_trees]);
+	}
+	message.is_last = true;
+	if (r >= 0)
+		r = send_message(socket_fd, &message, fds, err);
+	while (message.n_trees)
+		close(fds[--message.n_trees]);
+	return r < 0 ? r : 0;
+}
+
+static int receive_trees(struct cell *cell, struct atoll_error *err)
+{
+	struct setup_message message = {0};
+	int fds[TREES_PER_MESSAGE];
+	size_t mount = 0;
+
+	do {
+		int r = receive_message(cell->setup_fd, &message, fds, err);
+
+		if (r < 0)
+			return r;
+		for (uint32_t i = 0; i < message.n_trees; i++) {
+			while (!has_tree(&cell->mounts[mount]))
+				mount++;
+			cell->mounts[mount++].tree_fd = fds[i];
+		}
+	} while (!message.is_last);
+	return 0;
+}
+
+/* ---- the child ---- */
+
+/* What the first process has inherited from whoever called us must not stay open in it. */
+static void close_others(const struct cell *cell)
+{
+	const struct spec *spec = cell->spec;
+
+	for (int fd = 3, most = (int)sysconf(_SC_OPEN_MAX); fd < most;) {
+		int next = INT_MAX;
+		const int keep[] = {cell->stdio[0], cell->stdio[1], cell->stdio[2], cell->setup_fd,
+				    cell->control_fd};
+
+		for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
+			next = keep[i] >= fd && keep[i] < next ? keep[i] : next;
+		for (size_t i = 0; i < spec->n_descriptors; i++)
+			next = spec->descriptors[i] >= fd && spec->descriptors[i] < next
+				       ? spec->descriptors[i]
+				       : next;
+		if (next > fd)
+			close_range((unsigned)fd, next == INT_MAX ? UINT_MAX : (unsigned)next - 1, 0);
+		if (next == INT_MAX)
+			return;
+		fd = next + 1;
+	}
+}
+
+static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
+{
+	int r = cell->ids.is_shifted ? 0 : map_self(&cell->ids, err);
+
+	if (r == 0)
+		r = receive_trees(cell, err);
+	if (r == 0)
+		r = become_inside(&cell->ids, err);
+	if (r == 0)
+		r = raise_capabilities(err);
+	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. */
+	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		r = fail(err, "tie to the supervisor");
+	cell->umask = umask(0);
+	if (r == 0)
+		r = ns_build_root(cell, err);
+	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+		r = fail(err, "join a new session keyring");
+	if (r == 0 && cell->needs_keeper) {
+		*ret_keeper = keep_start(cell, err);
+		r = *ret_keeper < 0 ? *ret_keeper : 0;
+	}
+	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = fail(err, "set no_new_privs");
+	/* The guard reads paths from the memory of processes that made themselves undumpable, too. */
+	return r < 0 ? r : ns_drop_capabilities(1ULL << CAP_SYS_PTRACE, err);
+}
+
+static _Noreturn void child_main(struct cell *cell)
+{
+	struct init_config config = {
+		.spec = cell->spec,
+		.zones = cell->zones,
+		.n_zones = cell->n_zones,
+		.limits = cell->limits,
+		.control_fd = cell->control_fd,
+		.become = ns_become,
+		.data = cell,
+	};
+	struct atoll_error err = {0};
+	int r;
+
+	close_others(cell);
+	r = set_up(cell, &config.keeper, &err);
+	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
+		_exit(1);
+	close(cell->setup_fd);
+	init_main(&config);
+}
+
+/* ---- the parent ---- */
+
+static pid_t clone_child(const struct cell *cell, int *ret_pid_fd)
+{
+	struct clone_args args = {
+		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+			 CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)ret_pid_fd,
+		.exit_signal = SIGCHLD,
+	};
+	long pid;
+
+	if (cell->group.is_v2 && cell->group.v2_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)cell->group.v2_fd;
+	}
+	pid = syscall(SYS_clone3, &args, sizeof args);
+	return pid < 0 ? -errno : (pid_t)pid;
+}
+
+static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_error *err)
+{
+	struct setup_message go = {.is_last = true};
+	cleanup_fd int userns_fd = -1;
+	char path[64];
+	int r;
+
+	if (!cell->group.is_v2) {
+		r = cgroup_enter(&cell->group, pid, err);
+		if (r < 0)
+			return r;
+	}
+	if (!cell->ids.is_shifted)
+		return send_message(socket_fd, &go, NULL, err);
+	r = map_ids(pid, &cell->ids, err);
+	if (r < 0)
+		return r;
+	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (userns_fd < 0)
+		return fail(err, "open the sandbox's user namespace");
+	return send_trees(cell, socket_fd, userns_fd, err);
+}
+
+static int wait_ready(int socket_fd, struct atoll_error *err)
+{
+	struct atoll_error theirs;
+	ssize_t got;
+
+	do
+		got = recv(socket_fd, &theirs, sizeof theirs, 0);
+	while (got < 0 && errno == EINTR);
+	if (got == 1)
+		return 0;
+	if (got != sizeof theirs)
+		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
+				 "the sandbox ended during its set-up");
+	theirs.text[sizeof theirs.text - 1] = '\0';
+	if (err)
+		*err = theirs;
+	return theirs.errnum ? -theirs.errnum : -EPERM;
+}
+
+/* A new socket pair whose ends do not collide with 0, 1 and 2, even if the caller closed them. */
+static int make_pair(int pair[2], struct atoll_error *err)
+{
+	int made[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, made) < 0)
+		return fail(err, "make a socket pair");
+	for (int i = 0; i < 2; i++) {
+		pair[i] = fcntl(made[i], F_DUPFD_CLOEXEC, 3);
+		close(made[i]);
+	}
+	return pair[0] < 0 || pair[1] < 0 ? fail(err, "make a socket pair") : 0;
+}
+
+int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
+	     struct atoll_error *err)
+{
+	cleanup_fd int setup = -1, control = -1, setup_child = -1, control_child = -1, pid_fd = -1;
+	int pair[2], r;
+	pid_t pid;
+
+	r = make_pair(pair, err);
+	if (r < 0)
+		return r;
+	setup = pair[0], setup_child = pair[1];
+	r = make_pair(pair, err);
+	if (r < 0)
+		return r;
+	control = pair[0], control_child = pair[1];
+	memcpy(cell->stdio, stdio, sizeof cell->stdio);
+	cell->setup_fd = setup_child;
+	cell->control_fd = control_child;
+
+	pid = clone_child(cell, &pid_fd);
+	if (pid == 0)
+		child_main(cell);
+	if (pid < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -pid,
+				 "create namespaces (see `atoll doctor`)");
+	close(take_fd(&setup_child));
+	r = help_child(cell, pid, setup, err);
+	if (r == 0)
+		r = wait_ready(setup, err);
+	if (r < 0) {
+		kill(pid, SIGKILL);
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		return r;
+	}
+	ret->pid = pid;
+	ret->pid_fd = take_fd(&pid_fd);
+	ret->control_fd = take_fd(&control);
+	return 0;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "isolate/plan.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/str.h"
+#include "spec/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *const strength_words[] = {
+	[PLAN_ENFORCED] = "enforced",
+	[PLAN_WEAKER] = "weaker",
+	[PLAN_MISSING] = "missing",
+	[PLAN_NOTE] = "note",
+};
+
+void plan_done(struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n_lines; i++) {
+		free(plan->lines[i].clause);
+		free(plan->lines[i].subject);
+		free(plan->lines[i].mechanism);
+		free(plan->lines[i].note);
+		free(plan->lines[i].origin);
+	}
+	free(plan->lines);
+	*plan = (struct plan){0};
+}
+
+static char *copy(struct plan *plan, const char *text)
+{
+	char *made = text ? strdup(text) : NULL;
+
+	plan->is_short_of_memory |= text && !made;
+	return made;
+}
+
+void plan_add(struct plan *plan, enum plan_strength strength, const char *clause,
+	      const char *subject, const char *mechanism, const char *note, const char *origin)
+{
+	struct plan_line *grown = realloc(plan->lines, (plan->n_lines + 1) * sizeof *grown);
+
+	if (!grown) {
+		plan->is_short_of_memory = true;
+		return;
+	}
+	plan->lines = grown;
+	grown[plan->n_lines++] = (struct plan_line){
+		.clause = copy(plan, clause),
+		.subject = copy(plan, subject),
+		.mechanism = copy(plan, mechanism),
+		.note = copy(plan, note),
+		.origin = copy(plan, origin),
+		.strength = strength,
+	};
+}
+
+const struct plan_line *plan_first_missing(const struct plan *plan)
+{
+	for (size_t i = 0; i < plan->n_lines; i++) {
+		if (plan->lines[i].strength == PLAN_MISSING)
+			return &plan->lines[i];
+	}
+	return NULL;
+}
+
+static void render_json(const struct plan *plan, const struct spec *spec, const char *digest,
+			struct buf *out)
+{
+	struct json json = {.out = out};
+
+	json_open(&json, NULL, '{');
+	json_uint(&json, "version", 1);
+	json_str(&json, "digest", digest);
+	json_str(&json, "tier", "process");
+	json_bool(&json, "enforceable", !plan_first_missing(plan));
+	json_open(&json, "command", '[');
+	for (size_t i = 0; spec->command[i]; i++)
+		json_str(&json, NULL, spec->command[i]);
+	json_close(&json, ']');
+	json_str(&json, "workspace", spec->workspace);
+	json_open(&json, "clauses", '[');
+	for (size_t i = 0; i < plan->n_lines; i++) {
+		const struct plan_line *line = &plan->lines[i];
+
+		json_open(&json, NULL, '{');
+		json_str(&json, "clause", line->clause);
+		json_str(&json, "subject", line->subject);
+		json_str(&json, "strength", strength_words[line->strength]);
+		json_str(&json, "mechanism", line->mechanism);
+		json_str(&json, "note", line->note);
+		json_str(&json, "origin", line->origin);
+		json_close(&json, '}');
+	}
+	json_close(&json, ']');
+	json_close(&json, '}');
+	buf_add_char(out, '\n');
+}
+
+/* A path on a terminal: nothing in it may act. */
+static void add_plain(struct buf *out, const char *text)
+{
+	for (; *text; text++) {
+		if ((unsigned char)*text < 0x20 || *text == 0x7f)
+			buf_addf(out, "\\x%02x", (unsigned char)*text);
+		else
+			buf_add_char(out, *text);
+	}
+}
+
+static void render_line(const struct plan_line *line, struct buf *out)
+{
+	static const char *const marks[] = {
+		[PLAN_ENFORCED] = "  ", [PLAN_WEAKER] = "~ ", [PLAN_MISSING] = "! ", [PLAN_NOTE] = "  "};
+
+	buf_addf(out, "%s%-22s ", marks[line->strength], line->clause);
+	if (line->subject) {
+		add_plain(out, line->subject);
+		buf_add_str(out, "  ");
+	}
+	buf_addf(out, "[%s]", line->mechanism);
+	if (line->origin && !streq(line->origin, "default"))
+		buf_addf(out, "  (%s)", line->origin);
+	buf_add_char(out, '\n');
+	if (line->note) {
+		buf_addf(out, "  %-22s   ", "");
+		add_plain(out, line->note);
+		buf_add_char(out, '\n');
+	}
+}
+
+static void render_text(const struct plan *plan, const struct spec *spec, const char *digest,
+			struct buf *out)
+{
+	const struct plan_line *missing = plan_first_missing(plan);
+
+	buf_add_str(out, "command    ");
+	for (size_t i = 0; spec->command[i]; i++) {
+		buf_add_str(out, i ? " " : "");
+		add_plain(out, spec->command[i]);
+	}
+	buf_add_str(out, "\nworkspace  ");
+	add_plain(out, spec->workspace);
+	buf_addf(out, "\ntier       process\ndigest     sha256:%s\n\n", digest);
+	for (size_t i = 0; i < plan->n_lines; i++)
+		render_line(&plan->lines[i], out);
+	buf_add_str(out, missing ? "\nThis host cannot keep the lines marked with '!': the run would be "
+				   "refused.\n"
+				 : "\nNothing was run. A line marked '~' is kept by a weaker "
+				   "mechanism that was accepted.\n");
+}
+
+int plan_render(const struct plan *plan, const struct spec *spec, enum atoll_format format,
+		struct buf *out, struct atoll_error *err)
+{
+	char digest[65];
+	int r = spec_digest(spec, digest, err);
+
+	if (r < 0)
+		return r;
+	if (plan->is_short_of_memory)
+		return error_oom(err);
+	if (format == ATOLL_JSON)
+		render_json(plan, spec, digest, out);
+	else
+		render_text(plan, spec, digest, out);
+	return buf_error(out) < 0 ? error_oom(err) : 0;
+}

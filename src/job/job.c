@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/job.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "isolate/isolate.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define FILE_MAX (1 << 20)
+
+/* HOME if it makes sense; else what the accounts say. */
+static const char *find_home(void)
+{
+	const char *home = getenv("HOME");
+	const struct passwd *account;
+
+	if (home && home[0] == '/')
+		return home;
+	account = getpwuid(geteuid());
+	return account && account->pw_dir && account->pw_dir[0] == '/' ? account->pw_dir : "/";
+}
+
+struct atoll_job *atoll_job_new(struct atoll_error *err)
+{
+	struct atoll_job *job = calloc(1, sizeof *job);
+	char cwd[PATH_MAX];
+
+	if (!job) {
+		error_oom(err);
+		return NULL;
+	}
+	/* The kernel's answer, not PWD: free of links, and an error if the directory is gone. */
+	if (!getcwd(cwd, sizeof cwd) || cwd[0] != '/') {
+		error_set(err, ATOLL_FAULT_REQUEST, errno ? errno : ENOENT,
+			  "the current directory is gone or unreachable");
+		free(job);
+		return NULL;
+	}
+	job->spec = spec_new(find_home(), cwd, err);
+	if (!job->spec) {
+		free(job);
+		return NULL;
+	}
+	return job;
+}
+
+void atoll_job_free(struct atoll_job *job)
+{
+	if (!job)
+		return;
+	spec_free(job->spec);
+	free(job);
+}
+
+static int open_job_file(const char *path, struct atoll_error *err)
+{
+	cleanup_fd int fd = -1;
+	struct stat st;
+
+	if (streq(path, "-")) {
+		fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
+		if (fd < 0)
+			return error_set(err, ATOLL_FAULT_REQUEST, errno, "read standard input");
+		return take_fd(&fd);
+	}
+	/* A fifo must not make us wait. */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, errno, "job file '%s'", path);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "job file '%s' is not a plain file", path);
+	return take_fd(&fd);
+}
+
+int atoll_job_load(struct atoll_job *job, const char *path, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(FILE_MAX);
+	char link[64], real[PATH_MAX];
+	bool is_stdin = streq(path, "-");
+	cleanup_fd int fd = -1;
+	ssize_t length;
+	int r;
+
+	if (job->file_hash[0])
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "a second job file '%s'; one is enough",
+				 path);
+	fd = open_job_file(path, err);
+	if (fd < 0)
+		return fd;
+	r = fd_read_all(fd, &text);
+	if (r == -E2BIG)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "job file '%s' is larger than 1 MiB; a job file states a contract, data "
+				 "belongs elsewhere",
+				 path);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read job file '%s'", path);
+	/* Where it really is decides whether the job could have written it. */
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	length = readlink(link, real, sizeof real - 1);
+	real[length > 0 ? length : 0] = '\0';
+	hash_sha256_hex(text.data ? text.data : "", text.used, job->file_hash);
+	return spec_load(job->spec, is_stdin ? "standard input" : path,
+			 is_stdin || length <= 0 ? NULL : real, text.data ? text.data : "", text.used,
+			 err);
+}
+
+int atoll_job_command(struct atoll_job *job, char *const argv[], struct atoll_error *err)
+{
+	return spec_set_command(job->spec, argv, "command line", err);
+}
+
+static int add_descriptor(struct spec *spec, const char *value, const char *origin,
+			  struct atoll_error *err)
+{
+	char *end;
+	long fd;
+
+	errno = 0;
+	fd = strtol(value, &end, 10);
+	if (errno || *end || end == value || fd < 3 || fd > 65535)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "%s %s: a descriptor is a number from 3 on", origin, value);
+	return spec_add_descriptor(spec, (int)fd, origin, err);
+}
+
+typedef int (*set_function)(struct spec *, const char *, const char *, struct atoll_error *);
+
+static const struct {
+	const char *key;
+	set_function set;
+} setters[] = {
+	{"socket", spec_add_socket},
+	{"accept-broad", spec_add_broad},
+	{"workspace", spec_set_workspace},
+	{"mode", spec_set_workspace_mode},
+	{"chdir", spec_set_cwd},
+	{"env", spec_add_variable},
+	{"fd", add_descriptor},
+	{"identity", spec_set_identity},
+	{"accept-weaker", spec_add_accepted},
+};
+
+static const char *const access_keys[] = {
+	[SPEC_READ] = "read",
+	[SPEC_WRITE] = "write",
+	[SPEC_HIDE] = "hide",
+	[SPEC_PROTECT] = "protect",
+};
+
+int atoll_job_set(struct atoll_job *job, const char *key, const char *value, struct atoll_error *err)
+{
+	char origin[64];
+
+	snprintf(origin, sizeof origin, "--%s", key);
+	for (size_t i = 0; i < ARRAY_SIZE(access_keys); i++) {
+		if (streq(key, access_keys[i]))
+			return spec_add_rule(job->spec, (enum spec_access)i, value, origin, err);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(setters); i++) {
+		if (streq(key, setters[i].key))
+			return setters[i].set(job->spec, value, origin, err);
+	}
+	for (int id = 0; id < SPEC_LIMIT_COUNT; id++) {
+		if (streq(origin, spec_limits[id].flag))
+			return spec_set_limit(job->spec, (enum spec_limit_id)id, value, origin, err);
+	}
+	return error_set(err, ATOLL_FAULT_REQUEST, 0, "there is no clause '%s'", key);
+}
+
+/* A file that the job itself could have written speaks for the job, not for the user. */
+static int check_trust(const struct atoll_job *job, struct atoll_error *err)
+{
+	const struct spec *spec = job->spec;
+	const struct spec_rule *rule = spec->file ? spec_rule_for(spec, spec->file) : NULL;
+	cleanup_free char *widens = NULL;
+	int r;
+
+	if (!rule || rule->access != SPEC_WRITE)
+		return 0;
+	widens = spec_widens(spec);
+	if (!widens)
+		return 0;
+	r = trust_has(job->file_hash, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return error_set(err, ATOLL_FAULT_POLICY, 0,
+			 "%s lies where the job can write, and asks for more than the default: %s; "
+			 "review it, then approve this content with: atoll trust %s",
+			 spec->file, widens, spec->file);
+}
+
+int job_finish(struct atoll_job *job, struct atoll_error *err)
+{
+	int r;
+
+	if (job->is_finished)
+		return 0;
+	r = spec_finish(job->spec, err);
+	if (r == 0)
+		r = check_trust(job, err);
+	job->is_finished = r == 0;
+	return r;
+}
+
+int atoll_job_digest(struct atoll_job *job, char ret_hex[65], struct atoll_error *err)
+{
+	int r = job_finish(job, err);
+
+	return r < 0 ? r : spec_digest(job->spec, ret_hex, err);
+}
+
+int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_text,
+		   struct atoll_error *err)
+{
+	cleanup_with(plan_done) struct plan plan = {0};
+	cleanup_buf struct buf text = BUF_INIT(16 << 20);
+	struct cell *cell = NULL;
+	char **env;
+	int r = job_finish(job, err);
+
+	if (r < 0)
+		return r;
+	env = env_build(job->spec, err);
+	if (!env)
+		return -ENOMEM;
+	r = ns_backend.prepare(job->spec, env, &plan, &cell, err);
+	if (r == 0)
+		r = plan_render(&plan, job->spec, format, &text, err);
+	if (r == 0 && !(*ret_text = buf_take(&text)))
+		r = error_oom(err);
+	ns_backend.release(cell);
+	env_free(env);
+	return r;
+}
+
+const char *atoll_schema(void)
+{
+	return spec_schema;
+}
+
+const char *atoll_version(void)
+{
+	return ATOLL_VERSION;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contract in words, for the command inside
+ *
+ * An agent that knows its walls does not run against them. It learns what it may do and whom to ask
+ * for more; not what is hidden, because a hidden name is a secret, too, and no variable's value.
+ */
+#include "base/buf.h"
+#include "base/json.h"
+#include "spec/inner.h"
+#include "spec/names.h"
+
+static void write_rules(struct json *json, const struct spec *spec, enum spec_access access)
+{
+	json_open(json, spec_access_word(access), '[');
+	for (size_t i = 0; i < spec->n_rules; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if (rule->access != access)
+			continue;
+		json_open(json, NULL, '{');
+		json_str(json, "path", rule->path);
+		if (rule->is_optional)
+			json_bool(json, "if_exists", true);
+		if (rule->is_pattern)
+			json_bool(json, "pattern", true);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+static void write_names(struct json *json)
+{
+	json_open(json, "protected_names", '[');
+	for (size_t i = 0; i < names_group_count; i++) {
+		json_open(json, NULL, '{');
+		json_str(json, "what", names_groups[i].what);
+		json_open(json, "names", '[');
+		for (size_t j = 0; names_groups[i].names[j]; j++)
+			json_str(json, NULL, names_groups[i].names[j]);
+		json_close(json, ']');
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+static void write_limits(struct json *json, const struct spec *spec)
+{
+	json_open(json, "limits", '{');
+	for (enum spec_limit_id id = 0; id < SPEC_LIMIT_COUNT; id++) {
+		char text[64];
+
+		spec_format_limit(id, spec->limits[id].value, text, sizeof text);
+		json_open(json, spec_limits[id].key, '{');
+		if (spec->limits[id].value != SPEC_UNLIMITED)
+			json_uint(json, "value", spec->limits[id].value);
+		json_str(json, "unit", spec_limits[id].unit);
+		json_str(json, "text", text);
+		json_close(json, '}');
+	}
+	json_close(json, '}');
+}
+
+static void write_lists(struct json *json, const struct spec *spec)
+{
+	json_open(json, "sockets", '[');
+	for (size_t i = 0; i < spec->n_sockets; i++)
+		json_str(json, NULL, spec->sockets[i].text);
+	json_close(json, ']');
+	json_open(json, "variables", '[');
+	for (size_t i = 0; i < spec->n_variables; i++)
+		json_str(json, NULL, spec->variables[i].name);
+	json_close(json, ']');
+	json_open(json, "weaker", '[');
+	for (size_t i = 0; i < spec->n_accepted; i++)
+		json_str(json, NULL, spec->accepted[i].text);
+	json_close(json, ']');
+}
+
+static int end(const struct buf *out, struct atoll_error *err)
+{
+	if (buf_error(out))
+		return error_set(err, ATOLL_FAULT_HOST, -buf_error(out), "write the contract");
+	return 0;
+}
+
+int spec_explain_json(const struct spec *spec, struct buf *out, struct atoll_error *err)
+{
+	struct json json = {.out = out};
+	char digest[65];
+	int r = spec_digest(spec, digest, err);
+
+	if (r < 0)
+		return r;
+	json_open(&json, NULL, '{');
+	json_uint(&json, "version", 1);
+	json_str(&json, "digest", digest);
+	json_str(&json, "workspace", spec->workspace);
+	json_bool(&json, "workspace_is_writable", spec->workspace_mode != SPEC_WORKSPACE_READ_ONLY);
+	json_str(&json, "cwd", spec->cwd);
+	write_rules(&json, spec, SPEC_WRITE);
+	write_rules(&json, spec, SPEC_READ);
+	write_rules(&json, spec, SPEC_PROTECT);
+	write_names(&json);
+	json_str(&json, "network", "off");
+	write_limits(&json, spec);
+	write_lists(&json, spec);
+	json_str(&json, "ask",
+		 "the person who started you can run atoll again with --read PATH, "
+		 "--write PATH, --memory SIZE and the like");
+	json_close(&json, '}');
+	return end(out, err);
+}
+
+static bool is_shown(const struct spec_rule *rule, enum spec_access access, bool is_default)
+{
+	return rule->access == access && rule->is_optional == is_default;
+}
+
+/* One line per path. Back ticks would end the code mark; a name with one is shown without it. */
+static void list_rules(struct buf *out, const struct spec *spec, enum spec_access access,
+		       bool is_default)
+{
+	for (size_t i = 0; i < spec->n_rules; i++) {
+		char text[512];
+
+		if (!is_shown(&spec->rules[i], access, is_default))
+			continue;
+		str_show(spec->rules[i].path, text, sizeof text);
+		for (char *p = strchr(text, '`'); p; p = strchr(p, '`'))
+			*p = '\'';
+		buf_addf(out, "- `%s`\n", text);
+	}
+}
+
+static bool has_rules(const struct spec *spec, enum spec_access access, bool is_default)
+{
+	for (size_t i = 0; i < spec->n_rules; i++)
+		if (is_shown(&spec->rules[i], access, is_default))
+			return true;
+	return false;
+}
+
+static void explain_files(struct buf *out, const struct spec *spec)
+{
+	buf_add_str(out, "## Files\n\nYou may write, besides a private /tmp:\n\n");
+	list_rules(out, spec, SPEC_WRITE, false);
+	if (!has_rules(spec, SPEC_WRITE, false))
+		buf_add_str(out, "- nothing else: the workspace is read-only\n");
+	buf_add_str(out,
+		    "\nYou may read those, the system's programs and libraries (/usr, /bin, /lib, "
+		    "/etc, /opt) and toolchains installed in the home directory");
+	if (has_rules(spec, SPEC_READ, false)) {
+		buf_add_str(out, ", and also:\n\n");
+		list_rules(out, spec, SPEC_READ, false);
+	} else {
+		buf_add_str(out, ".\n");
+	}
+	buf_add_str(out,
+		    "\nNothing else of this machine is here; a file that seems to be missing may "
+		    "simply not be shown to you.\n");
+}
+
+static void explain_protection(struct buf *out, const struct spec *spec)
+{
+	buf_add_str(out,
+		    "\n## Protected names\n\nSome files are later run or obeyed outside of this "
+		    "sandbox, so you may read and not change them, wherever they are:\n\n");
+	for (size_t i = 0; i < names_group_count; i++)
+		buf_addf(out, "- %s\n", names_groups[i].what);
+	list_rules(out, spec, SPEC_PROTECT, false);
+	list_rules(out, spec, SPEC_PROTECT, true);
+	buf_add_str(
+		out,
+		"\nGit works: `git add`, `commit`, `branch`, `merge` and `rebase` write objects, "
+		"refs "
+		"and the index, which is allowed. Hooks and `.git/config` stay as they are: git "
+		"would run what they say on the host. Such a change fails with EACCES or EPERM; "
+		"do not work around it, tell the person what you wanted to change.\n");
+}
+
+static void explain_limits(struct buf *out, const struct spec *spec)
+{
+	static const char *const words[SPEC_LIMIT_COUNT] = {
+		[SPEC_WALL] = "time",
+		[SPEC_CPU_TIME] = "CPU time, all processes together",
+		[SPEC_CPUS] = "CPUs",
+		[SPEC_MEMORY] = "memory, all processes together",
+		[SPEC_PIDS] = "processes and threads",
+		[SPEC_DISK] = "disk space",
+		[SPEC_FILES] = "new files",
+		[SPEC_OPEN_FILES] = "open files of one process",
+		[SPEC_OUTPUT] = "output",
+	};
+
+	buf_add_str(out, "\n## Limits\n\n");
+	for (enum spec_limit_id id = 0; id < SPEC_LIMIT_COUNT; id++) {
+		char text[64];
+
+		spec_format_limit(id, spec->limits[id].value, text, sizeof text);
+		buf_addf(out, "- %s: %s\n", words[id], text);
+	}
+}
+
+int spec_explain_text(const struct spec *spec, struct buf *out, struct atoll_error *err)
+{
+	if (!spec->is_finished)
+		return error_set(err, ATOLL_FAULT_BUG, 0, "explain an unfinished job");
+	buf_add_str(out, "# Where you are\n\nYou run in an atoll sandbox. This is what it allows; "
+			 "`contract.json` beside this file says the same for programs.\n\n");
+	explain_files(out, spec);
+	explain_protection(out, spec);
+	buf_add_str(out,
+		    "\n## Network\n\nNone: no name resolves and no connection leaves. Downloads, "
+		    "package installs and `git push` or `fetch` cannot work.\n");
+	explain_limits(out, spec);
+	buf_add_str(out,
+		    "\n## If you need more\n\nAsk the person who started you to run atoll again "
+		    "with, for "
+		    "example, `--write PATH`, `--read PATH`, `--memory 8G` or `--timeout 2h`, and "
+		    "say why. You cannot change the contract from inside.\n");
+	return end(out, err);
+}

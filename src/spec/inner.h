@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files of this room share, and nobody else needs
+ *
+ * Every error begins with the origin of the line that it is about ("job.yaml:12: ..." or
+ * "--write: ..."), and quotes strangers' text only through shown() and shown_path().
+ */
+
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "spec/spec.h"
+
+/* A word of at most 60 characters, and a path that a person may want to copy. */
+#define shown(text)	 str_show((text), (char[64]){0}, 64)
+#define shown_path(text) str_show((text), (char[160]){0}, 160)
+
+/* The same path means different things in a file and on the command line: see place_resolve(). */
+enum spec_source {
+	SPEC_FROM_FLAG,
+	SPEC_FROM_FILE,
+	SPEC_FROM_FILE_BY_CALLER, /* workspace.path: what others count from must count from outside
+				   */
+};
+
+#define SPEC_ORIGIN_DEFAULT "default"
+
+static inline bool origin_is_default(const char *origin)
+{
+	return streq(origin, SPEC_ORIGIN_DEFAULT);
+}
+
+/* Files never begin so: spec_load() puts "./" in front of such a name. */
+static inline bool origin_is_flag(const char *origin)
+{
+	return starts_with(origin, "--");
+}
+
+/* Who said that this is the workspace, for errors: "default" would help nobody. */
+static inline const char *spec_workspace_said(const struct spec *spec)
+{
+	return origin_is_default(spec->workspace_origin) ? "current directory"
+							 : spec->workspace_origin;
+}
+
+/* spec.c: the setters behind flags and files alike */
+int spec_put_workspace(struct spec *spec, const char *path, enum spec_source source,
+		       const char *origin, struct atoll_error *err);
+int spec_put_cwd(struct spec *spec, const char *path, enum spec_source source, const char *origin,
+		 struct atoll_error *err);
+int spec_put_rule(struct spec *spec, enum spec_access access, const char *path,
+		  enum spec_source source, const char *origin, struct atoll_error *err);
+int spec_put_socket(struct spec *spec, const char *path, enum spec_source source,
+		    const char *origin, struct atoll_error *err);
+int spec_put_broad(struct spec *spec, const char *path, enum spec_source source, const char *origin,
+		   struct atoll_error *err);
+/* `value` NULL passes the caller's. */
+int spec_put_variable(struct spec *spec, const char *name, const char *value, const char *origin,
+		      struct atoll_error *err);
+
+/* Add a rule as it is; `path` may be relative, and is resolved by spec_finish(). */
+int spec_append_rule(struct spec *spec, const struct spec_rule *rule, struct atoll_error *err);
+void spec_rule_done(struct spec_rule *rule);
+
+/* Put a copy of `text` in the place of what was there. */
+int spec_set_text(char **slot, const char *text, struct atoll_error *err);
+
+/*
+ * place.c: what a path as written means. A relative one counts from `caller` on the command line
+ * and becomes absolute at once; in a file it counts from the workspace, which a flag may still
+ * change, so it stays relative until place_anchor().
+ */
+int place_resolve(const struct spec *spec, const char *text, enum spec_source source,
+		  const char *origin, char **ret_path, struct atoll_error *err);
+
+/* The same for a line that may be a pattern. A relative pattern always counts from the workspace.
+ */
+int place_resolve_pattern(const struct spec *spec, const char *text, enum spec_source source,
+			  const char *origin, char **ret_path, bool *ret_is_pattern,
+			  struct atoll_error *err);
+
+/* Make `*path` absolute and plain, now that the workspace is known. */
+int place_anchor(const struct spec *spec, char **path, bool is_pattern, const char *origin,
+		 struct atoll_error *err);
+
+/* The number of leading components of `path` that make the longest exact match of `pattern`; 0 if
+ * none does. */
+size_t place_match_depth(const char *pattern, const char *path);
+
+#define PLACE_PATTERN_COMPONENTS 62 /* place_match_depth() keeps its state in 64 bits */
+
+/* defaults.c: append the default rules for this home and workspace. */
+int defaults_add(struct spec *spec, struct atoll_error *err);
+
+/* finish.c: anchor the paths, add the defaults, and merge; no checks. */
+int spec_fill(struct spec *spec, struct atoll_error *err);
+
+/* broad.c: refuse what is too wide, or never given. */
+int broad_check(const struct spec *spec, struct atoll_error *err);
+
+/* words.c: a list of words for an error text: "a, b or c". Returns `ret`. */
+const char *words_join(const char *const *words, char *ret, size_t size);
+
+/* What to write instead: "did you mean 'b'?", or all that there are. Returns `ret`. */
+const char *words_hint(const char *typed, const char *const *words, char *ret, size_t size);

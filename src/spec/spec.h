@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct atoll_error;
+struct buf;
+
+/*
+ * What was asked
+ *
+ * A job is a command and a contract. It comes from up to three places: the defaults (defaults.c),
+ * a job file (yaml.c: YAML, of which JSON is a part) and flags (the spec_add_ and spec_set_
+ * functions below, one per flag). Each adds to or overrides the one before it, and every clause
+ * carries its origin, so that the plan can show where a line comes from.
+ *
+ *	spec_new()  →  spec_load()  →  spec_add_…(), spec_set_…()  →  spec_finish()
+ *
+ * spec_finish() fills in what nobody said, makes all paths absolute and checks the whole; after it
+ * the job is constant, and has a canonical form and a digest (canon.c), a text for the command
+ * inside (explain.c), and an answer for every path (rules.c).
+ *
+ * Everything here is a pure function over text: no kernel, no network, no file is opened. What only
+ * Linux has (namespaces, system calls, mount flags) is not known here; the default lists of places
+ * are data.
+ */
+
+enum spec_access {
+	SPEC_READ,
+	SPEC_WRITE,
+	SPEC_HIDE,
+	SPEC_PROTECT, /* may be read, and never written, inside a writable root */
+};
+
+enum spec_workspace_mode {
+	SPEC_WORKSPACE_DIRECT, /* the host's files are written at once */
+	SPEC_WORKSPACE_READ_ONLY,
+	SPEC_WORKSPACE_LAYER, /* parsed; "not yet available" */
+};
+
+enum spec_identity {
+	SPEC_OFFLINE,
+	SPEC_ONLINE, /* parsed; "not yet available" */
+};
+
+/* One line about files. `path` is plain and absolute after spec_finish(); as a pattern it is, too
+ * ("/home/a/p/ * * /.env" without the blanks: "**" at any depth). */
+struct spec_rule {
+	enum spec_access access;
+	bool is_pattern;
+	bool is_optional; /* nothing there is fine: the defaults name places that may not exist */
+	char *path;
+	char *origin; /* "default", "job.yaml:12" or "--write" */
+	char *reason; /* of a `protect` line, after spec_finish(): "protect: /p/x" */
+};
+
+/* A number with its origin. What is not limited says so with UINT64_MAX ("unlimited"). */
+struct spec_limit {
+	uint64_t value;
+	char *origin;
+};
+
+enum spec_limit_id {
+	SPEC_WALL,	 /* milliseconds */
+	SPEC_CPU_TIME,	 /* milliseconds, all processes together */
+	SPEC_CPUS,	 /* thousandths of a CPU */
+	SPEC_MEMORY,	 /* bytes, all processes together */
+	SPEC_PIDS,	 /* processes and threads */
+	SPEC_DISK,	 /* bytes */
+	SPEC_FILES,	 /* files created */
+	SPEC_OPEN_FILES, /* descriptors of one process */
+	SPEC_OUTPUT,	 /* bytes on stdout and stderr together */
+	SPEC_LIMIT_COUNT,
+};
+
+#define SPEC_UNLIMITED UINT64_MAX
+
+struct spec_limit_info {
+	const char *key;  /* in a job file: "open-files" */
+	const char *flag; /* "--open-files" */
+	const char *unit; /* "ms", "bytes", "millicpus", "count": what `value` counts */
+	uint64_t least;	  /* smaller is a range error */
+	uint64_t most;
+	uint64_t preset;
+	const char *range;   /* least and most as a person writes them: "4M to 1024T" */
+	const char *example; /* "512M" */
+};
+extern const struct spec_limit_info spec_limits[SPEC_LIMIT_COUNT];
+
+/* A variable for the command: a value, or the caller's (value NULL: passed if the caller has it).
+ */
+struct spec_variable {
+	char *name;
+	char *value;
+	char *origin;
+};
+
+/* A word with its origin: an accepted weakness, a socket, a broad path. */
+struct spec_word {
+	char *text;
+	char *origin;
+};
+
+struct spec {
+	char **command; /* NULL-terminated */
+	char *command_origin;
+
+	char *workspace; /* absolute, plain */
+	char *workspace_origin;
+	enum spec_workspace_mode workspace_mode;
+	char *workspace_mode_origin;
+	char *cwd; /* where the command starts: the workspace or beneath it */
+	char *cwd_origin;
+
+	struct spec_rule *rules;
+	size_t n_rules;
+	struct spec_word *sockets; /* unix sockets that may be connected to, by path */
+	size_t n_sockets;
+	struct spec_word *broad; /* grants as wide as a home that were asked for twice */
+	size_t n_broad;
+
+	struct spec_limit limits[SPEC_LIMIT_COUNT];
+
+	struct spec_variable *variables; /* in order; a later one of the same name wins */
+	size_t n_variables;
+	int *descriptors; /* passed besides 0, 1 and 2 */
+	size_t n_descriptors;
+	char *descriptors_origin;
+
+	enum spec_identity identity;
+	char *identity_origin;
+	struct spec_word *accepted; /* clauses for which a weaker mechanism is accepted */
+	size_t n_accepted;
+
+	char *home;   /* the caller's; "~" in paths, and HOME inside */
+	char *caller; /* the directory from which relative paths on the command line count */
+	char *file;   /* the job file, absolute; NULL if there was none */
+	bool is_finished;
+};
+
+/* `home` and `caller` are absolute paths. NULL and an error if memory ran out. */
+struct spec *spec_new(const char *home, const char *caller, struct atoll_error *err);
+void spec_free(struct spec *spec);
+
+/*
+ * Take in a job file's text. `name` is what errors call it ("job.yaml", "-"); `path` its absolute
+ * path, or NULL for standard input. One document of at most 1 MiB and 32 levels; unknown keys,
+ *wrong types, duplicate keys, anchors, aliases and tags are errors of the form job.yaml:12: unknown
+ *key 'wirte' in 'filesystem'; did you mean 'write'?
+ */
+int spec_load(struct spec *spec, const char *name, const char *path, const char *text, size_t size,
+	      struct atoll_error *err);
+
+/* Flags. `origin` is the flag as written ("--write"). Relative paths count from `caller`. */
+int spec_set_command(struct spec *spec, char *const *argv, const char *origin,
+		     struct atoll_error *err);
+int spec_set_workspace(struct spec *spec, const char *path, const char *origin,
+		       struct atoll_error *err);
+int spec_set_workspace_mode(struct spec *spec, const char *mode, const char *origin,
+			    struct atoll_error *err);
+int spec_set_cwd(struct spec *spec, const char *path, const char *origin, struct atoll_error *err);
+int spec_set_identity(struct spec *spec, const char *word, const char *origin,
+		      struct atoll_error *err);
+int spec_set_limit(struct spec *spec, enum spec_limit_id id, const char *text, const char *origin,
+		   struct atoll_error *err);
+int spec_add_rule(struct spec *spec, enum spec_access access, const char *path, const char *origin,
+		  struct atoll_error *err);
+int spec_add_socket(struct spec *spec, const char *path, const char *origin,
+		    struct atoll_error *err);
+int spec_add_broad(struct spec *spec, const char *path, const char *origin,
+		   struct atoll_error *err);
+int spec_add_variable(struct spec *spec, const char *assignment, const char *origin,
+		      struct atoll_error *err); /* "K=V", or "K" to pass the caller's */
+int spec_add_descriptor(struct spec *spec, int fd, const char *origin, struct atoll_error *err);
+int spec_add_accepted(struct spec *spec, const char *clause, const char *origin,
+		      struct atoll_error *err);
+
+/*
+ * Fill in the rest and check the whole: a command there is; paths absolute; no two lines of the
+ * same specificity that contradict in a way that the tie rule does not settle; `/`, a home
+ * directory or a system directory as workspace or writable root only where `broad` names it, and
+ * "/" never for writing; the workspace not beneath a hidden path.
+ */
+int spec_finish(struct spec *spec, struct atoll_error *err);
+
+/*
+ * What holds for a plain absolute path: the most specific rule wins, at a tie hide > read >
+ * write. A literal rule is as specific as its path is deep; a pattern as its deepest literal match,
+ * and a literal rule wins over a pattern that matches at the same depth. SPEC_PROTECT is not
+ * answered here: see spec_is_protected(). NULL where no rule speaks (then there is nothing at that
+ * path).
+ */
+const struct spec_rule *spec_rule_for(const struct spec *spec, const char *path);
+
+/* Is a path inside a writable root kept from being written by a `protect` line or by the defaults'
+ * names (names.h)? Returns the reason for people ("protect: .vscode"), or NULL. */
+const char *spec_is_protected(const struct spec *spec, const char *path);
+
+/* Would this contract, compared with the defaults for the same workspace, allow anything more?
+ * Returns the first such clause as text ("filesystem.read /etc/x (job.yaml:4)", owned by the
+ * caller), or NULL if it only narrows. Decides whether a file from the workspace needs recorded
+ * trust. */
+char *spec_widens(const struct spec *spec);
+
+/* The same, of the clauses that the job file says: what a person typed as a flag needs no trust. */
+char *spec_file_widens(const struct spec *spec);
+
+/* The canonical form: JSON, keys sorted, no blanks, defaults filled in, origins left out; and its
+ * SHA-256. `spec` is finished. Command and workspace are part of it. */
+int spec_canonical(const struct spec *spec, struct buf *out, struct atoll_error *err);
+int spec_digest(const struct spec *spec, char ret_hex[65], struct atoll_error *err);
+
+/* What the command inside may know: /run/atoll/contract.json and contract.md. No hidden name, no
+ * variable's value. */
+int spec_explain_json(const struct spec *spec, struct buf *out, struct atoll_error *err);
+int spec_explain_text(const struct spec *spec, struct buf *out, struct atoll_error *err);
+
+/* The JSON Schema (draft 2020-12) of a job file. */
+extern const char spec_schema[];
+
+/* Numbers with units, for files and flags alike: sizes "512M" "4G" "1.5GiB" (powers of 1024), times
+ * "90s" "10m" "1h30m" "250ms", counts, CPUs "1.5"; and "unlimited". */
+int spec_parse_limit(enum spec_limit_id id, const char *text, uint64_t *ret_value,
+		     struct atoll_error *err);
+/* The other way, for people: "4 GiB", "10 min", "1.5". */
+void spec_format_limit(enum spec_limit_id id, uint64_t value, char *ret, size_t size);
+
+const char *spec_access_word(enum spec_access access);

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Does a contract allow more than the defaults would?
+ *
+ * A job file that lies in the workspace may come from whoever wrote the workspace. As long as it
+ * only narrows, it can do no harm; the first clause that gives something is what a person has to be
+ * asked about. What a path gets is compared with what it gets in a bare job with the same
+ * workspace, so that `read: [/usr/share]` is no widening and `write: [.git/hooks]` is one.
+ */
+#include "base/path.h"
+#include "spec/inner.h"
+
+#include <stdio.h>
+
+/* What the caller of is_of_interest() looks at: every clause, or those of the job file. */
+struct question {
+	const struct spec *spec;
+	bool is_file_only;
+};
+
+static bool is_of_interest(const struct question *question, const char *origin)
+{
+	if (origin_is_default(origin))
+		return false;
+	return !question->is_file_only || !origin_is_flag(origin);
+}
+
+static char *clause(const char *key, const char *value, const char *origin)
+{
+	char *text;
+
+	if (asprintf(&text, "%s %s (%s)", key, shown_path(value), origin) < 0)
+		return NULL;
+	return text;
+}
+
+static char *first_word(const struct question *question, const char *key,
+			const struct spec_word *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (is_of_interest(question, words[i].origin))
+			return clause(key, words[i].text, words[i].origin);
+	return NULL;
+}
+
+static int generosity(const struct spec_rule *rule)
+{
+	if (!rule || rule->access == SPEC_HIDE)
+		return 0;
+	return rule->access == SPEC_READ ? 1 : 2;
+}
+
+static bool rule_widens(const struct spec *bare, const struct spec_rule *rule)
+{
+	if (rule->access == SPEC_HIDE || rule->access == SPEC_PROTECT)
+		return false;
+	if (generosity(rule) > generosity(spec_rule_for(bare, rule->path)))
+		return true;
+	/* A root of its own takes a trusted name out of its protection. */
+	return rule->access == SPEC_WRITE && !streq(rule->path, bare->workspace) &&
+	       spec_is_protected(bare, rule->path);
+}
+
+static char *first_rule(const struct question *question, const struct spec *bare)
+{
+	const struct spec *spec = question->spec;
+
+	for (size_t i = 0; i < spec->n_rules; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+		char key[32];
+
+		if (!is_of_interest(question, rule->origin) || !rule_widens(bare, rule))
+			continue;
+		snprintf(key, sizeof key, "filesystem.%s", spec_access_word(rule->access));
+		return clause(key, rule->path, rule->origin);
+	}
+	return NULL;
+}
+
+/* Another workspace than the one a person stands in is a grant, too. A flag that says so is the
+ * person. */
+static char *other_workspace(const struct question *question)
+{
+	const struct spec *spec = question->spec;
+
+	if (!is_of_interest(question, spec->workspace_origin) ||
+	    origin_is_flag(spec->workspace_origin) || path_is_within(spec->workspace, spec->caller))
+		return NULL;
+	return clause("workspace", spec->workspace, spec->workspace_origin);
+}
+
+static char *first_passed(const struct question *question)
+{
+	const struct spec *spec = question->spec;
+
+	for (size_t i = 0; i < spec->n_variables; i++) {
+		const struct spec_variable *variable = &spec->variables[i];
+
+		if (!variable->value && is_of_interest(question, variable->origin))
+			return clause("environment.pass", variable->name, variable->origin);
+	}
+	if (spec->n_descriptors && is_of_interest(question, spec->descriptors_origin)) {
+		char number[16];
+
+		snprintf(number, sizeof number, "%d", spec->descriptors[0]);
+		return clause("environment.descriptors", number, spec->descriptors_origin);
+	}
+	return NULL;
+}
+
+static char *first_limit(const struct question *question)
+{
+	for (enum spec_limit_id id = 0; id < SPEC_LIMIT_COUNT; id++) {
+		const struct spec_limit *limit = &question->spec->limits[id];
+		char key[32], value[64];
+
+		if (limit->value <= spec_limits[id].preset ||
+		    !is_of_interest(question, limit->origin))
+			continue;
+		snprintf(key, sizeof key, "limits.%s", spec_limits[id].key);
+		spec_format_limit(id, limit->value, value, sizeof value);
+		return clause(key, value, limit->origin);
+	}
+	return NULL;
+}
+
+/* A job that says nothing, in the same place. It is compared with, not run, so it need not pass
+ * the checks. */
+static struct spec *bare_job(const struct spec *spec)
+{
+	struct spec *bare = spec_new(spec->home, spec->caller, NULL);
+
+	if (!bare)
+		return NULL;
+	if (spec_set_text(&bare->workspace, spec->workspace, NULL) < 0 ||
+	    spec_fill(bare, NULL) < 0) {
+		spec_free(bare);
+		return NULL;
+	}
+	return bare;
+}
+
+static char *first_clause(const struct question *question)
+{
+	const struct spec *spec = question->spec;
+	struct spec *bare = bare_job(spec);
+	char *found;
+
+	/* Without memory the answer is not "no". */
+	if (!bare)
+		return strdup("unknown (no memory)");
+	found = other_workspace(question);
+	if (!found)
+		found = first_rule(question, bare);
+	if (!found)
+		found = first_word(question, "filesystem.sockets", spec->sockets, spec->n_sockets);
+	if (!found)
+		found = first_word(question, "filesystem.accept-broad", spec->broad, spec->n_broad);
+	if (!found)
+		found = first_word(question, "isolation.accept-weaker", spec->accepted,
+				   spec->n_accepted);
+	if (!found)
+		found = first_passed(question);
+	if (!found)
+		found = first_limit(question);
+	spec_free(bare);
+	return found;
+}
+
+char *spec_widens(const struct spec *spec)
+{
+	return first_clause(&(struct question){.spec = spec});
+}
+
+char *spec_file_widens(const struct spec *spec)
+{
+	return first_clause(&(struct question){.spec = spec, .is_file_only = true});
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * How long does it take to start a command and see its end?
+ *
+ *	spawn ROUNDS COMMAND... :: COMMAND... :: ...
+ *
+ * Runs the commands in turn, ROUNDS times, after a few rounds that are not counted, and prints one
+ *line per round: a column per command, nanoseconds from before posix_spawn() to after waitpid(). In
+ *turn, so that whatever else the machine does hits all of them alike. posix_spawn() does not copy
+ *this process, so what is measured is the command.
+ */
+
+#define COMMANDS_MAX 32
+#define WARM_UP	     5
+
+extern char **environ;
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static int64_t time_one(char **argv, const posix_spawn_file_actions_t *actions)
+{
+	int64_t start = now_ns();
+	int status, r;
+	pid_t pid;
+
+	r = posix_spawn(&pid, argv[0], actions, NULL, argv, environ);
+	if (r != 0) {
+		fprintf(stderr, "spawn: %s: %s\n", argv[0], strerror(r));
+		exit(2);
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			exit(2);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		fprintf(stderr, "spawn: %s: ended with %d\n", argv[0], status);
+		exit(2);
+	}
+	return now_ns() - start;
+}
+
+static int split_commands(char **argv, char **commands[COMMANDS_MAX])
+{
+	int n = 0;
+
+	commands[n++] = argv;
+	for (; *argv; argv++)
+		if (strcmp(*argv, "::") == 0 && n < COMMANDS_MAX) {
+			*argv = NULL;
+			commands[n++] = argv + 1;
+		}
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	char **commands[COMMANDS_MAX];
+	posix_spawn_file_actions_t actions;
+	int n, rounds;
+
+	if (argc < 3) {
+		fprintf(stderr, "usage: spawn ROUNDS COMMAND... [:: COMMAND...]...\n");
+		return 2;
+	}
+	rounds = atoi(argv[1]);
+	n = split_commands(argv + 2, commands);
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+	for (int round = -WARM_UP; round < rounds; round++)
+		for (int i = 0; i < n; i++) {
+			int64_t took = time_one(commands[i], &actions);
+
+			if (round >= 0)
+				printf("%lld%c", (long long)took, i + 1 < n ? ' ' : '\n');
+		}
+	posix_spawn_file_actions_destroy(&actions);
+	return 0;
+}
