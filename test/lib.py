@@ -32,7 +32,8 @@ Place    `ws` workspace: a git repository with one commit (files f, README.md, s
 
 run()    `$ATOLL run FLAGS -- COMMAND` in ws with HOME=home, waits. The descriptors 3, 17 and 200 are open on `/` in the
          caller, always; `fds={9: fd}` adds more. Returns a Result: status, out, err, tries, refusals. place.secret in
-         the output fails the test, unless leaks=True. start() is the same without waiting; end it with .wait() or .kill().
+         the output fails the test, unless leaks=True; a run that atoll refused to start (status 240-242, 246) fails it, unless
+         starts=False: what did not run shows nothing. start() is the same without waiting; end it with .wait() or .kill().
     Commands: a list; inside_sh(script, args...): sh -c with $1...; inside_py(code, args...): python with a small
     prelude (INSIDE below), where `attempt("label", lambda: ...)` prints a line that result.tries["label"] gives back:
     "ok", an errno's name, or "exit N"/"signal N" with attempt_child().
@@ -83,6 +84,7 @@ TEST_SECONDS = 120
 # Exit statuses of `atoll run` that are not the command's.
 BAD_REQUEST, POLICY, HOST_CANNOT, TIMED_OUT, OUT_OF_MEMORY, OVER_LIMIT, INTERNAL = range(240, 247)
 NOT_STARTED = (BAD_REQUEST, POLICY, HOST_CANNOT)
+REFUSED = (BAD_REQUEST, POLICY)  # for a reason that lies in the request: what a test of a bad request wants to see
 
 # What a refusal may look like from inside.
 DENIED = ("EPERM", "EACCES", "EROFS")
@@ -528,8 +530,12 @@ class Result:
 
     @property
     def refusals(self):
-        """atoll's own lines about what it refused."""
-        return [line for line in self.err.splitlines() if line.startswith("atoll: refused")]
+        """atoll's own lines about what it refused: "create .git/hooks/x: protected (git hooks)"."""
+        lines = self.err.splitlines()
+        for i, line in enumerate(lines):
+            if line.startswith("atoll: refused"):
+                return [said.strip() for said in lines[i + 1:] if said.startswith("  ")] or [line]
+        return []
 
     def refused(self, *labels, how=GONE):
         """These attempts took place and were refused; without labels, all that were made."""
@@ -576,8 +582,8 @@ def _has_name():
 
 
 class Running:
-    def __init__(self, place, argv, env=None, stdin=None, fds=None, cwd=None, leaks=False):
-        self.place, self.argv, self.leaks = place, argv, leaks
+    def __init__(self, place, argv, env=None, stdin=None, fds=None, cwd=None, leaks=False, starts=True):
+        self.place, self.argv, self.leaks, self.starts = place, argv, leaks, starts
         wanted = {number: _root_fd for number in CALLER_FDS}
         wanted.update(fds or {})
         # Copies above every number asked for, so that one dup2 does not destroy the source of another.
@@ -614,6 +620,8 @@ class Running:
         result = self._result(out, err)
         if not self.leaks and self.place.secret in result.out + result.err:
             raise Failed("a secret came out")
+        if result.status in ((*NOT_STARTED, INTERNAL) if self.starts else (INTERNAL,)):
+            raise Failed("atoll did not run it: status %d, %s" % (result.status, result.err.strip()[:300]))
         return result
 
     def kill(self, number=signal.SIGKILL):
@@ -640,7 +648,8 @@ class Running:
 
 
 def start(place, flags, command, **options):
-    """Start `atoll run` and do not wait for it. Keyword arguments: env, stdin (bytes or a descriptor), fds, cwd, leaks."""
+    """Start `atoll run` and do not wait for it. Keyword arguments: env, stdin (bytes or a descriptor), fds, cwd, leaks,
+    starts."""
     if isinstance(command, str):
         command = inside_sh(command)
     argv = [ATOLL, "run", *map(str, flags)]
@@ -656,14 +665,14 @@ def run(place, flags, command, timeout=60, **options):
 
 def atoll(place, *args, timeout=60, **options):
     """Another command of atoll: atoll(place, "doctor", "--json")."""
-    return Running(place, [ATOLL, *map(str, args)], **options).wait(timeout)
+    return Running(place, [ATOLL, *map(str, args)], starts=False, **options).wait(timeout)
 
 
 def plain(place, command, timeout=60, **options):
     """The same command without atoll, as the host's user: what happens where nothing stands in the way."""
     if isinstance(command, str):
         command = inside_sh(command)
-    return Running(place, list(command), leaks=True, **options).wait(timeout)
+    return Running(place, list(command), leaks=True, starts=False, **options).wait(timeout)
 
 
 def job_file(place, job, name="job.yaml"):
@@ -706,9 +715,10 @@ def both(attack, effect, deny=(), allow=OUTSIDE, prepare=None, expect=(), reposi
         if prepare:
             prepare(place)
         if allow is OUTSIDE:
+            options.pop("leaks", None)
             allowed = plain(place, attack(place), **options)
         else:
-            allowed = run(place, flags(allow, place), attack(place), leaks=True, **options)
+            allowed = run(place, flags(allow, place), attack(place), **{**options, "leaks": True})
         check(effect(place, allowed), "the attack does not work where it is allowed: this test shows nothing")
     return refused
 

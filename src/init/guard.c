@@ -419,6 +419,7 @@ static int handle_unlink(struct call *call)
 	r = permit_plain(call, &target, NAMES_REMOVE, flags & AT_REMOVEDIR);
 	if (r < 0)
 		return r;
+	guard_forget(call->guard, target.parent, target.name);
 	return unlinkat(target.parent, target.name, flags) < 0 ? -errno : 0;
 }
 
@@ -437,24 +438,6 @@ static int permit_move(struct call *call, const struct target *from, const struc
 	int r = permit_plain(call, from, NAMES_REMOVE, S_ISDIR(st->st_mode));
 
 	return r < 0 ? r : guard_permit(call, to, arrival(st), S_ISDIR(st->st_mode), ret_verdict);
-}
-
-/* config.lock → config: 1 if it turns out to be an ordinary rename after all. */
-static int rename_config(struct call *call, const struct target *from, const struct target *to,
-			 enum git_verdict verdict, unsigned flags)
-{
-	const struct init_zone *zone = guard_zone(call->guard, to->path);
-	struct stat st;
-	bool is_git = zone && names_git_inside(zone->path, to->path) != NULL;
-
-	if (flags)
-		return -EINVAL;
-	/* Elsewhere it is a git directory's if HEAD is there already, and might become one else. */
-	if (!is_git)
-		is_git = fstatat(to->parent, "HEAD", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			 fstatat(to->parent, "objects", &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			 fstatat(to->parent, "refs", &st, AT_SYMLINK_NOFOLLOW) == 0;
-	return guard_install_config(call, from, to, verdict == GIT_VET_SUBMODULE_CONFIG, is_git);
 }
 
 static int do_rename(struct call *call, const struct target *from, const struct target *to,
@@ -480,10 +463,12 @@ static int do_rename(struct call *call, const struct target *from, const struct 
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE) || back != GIT_ALLOW)
 		return -EINVAL;
 	if (verdict != GIT_ALLOW) {
-		r = rename_config(call, from, to, verdict, flags);
-		if (r <= 0)
-			return r;
+		if (flags || verdict == GIT_COMMONDIR)
+			return -EINVAL;
+		return guard_install_config(call, from, to, verdict == GIT_VET_SUBMODULE_CONFIG);
 	}
+	if (replaces && !(flags & RENAME_EXCHANGE))
+		guard_forget(call->guard, to->parent, to->name);
 	if (renameat2(from->parent, from->name, to->parent, to->name, flags) < 0)
 		return -errno;
 	guard_made(call, to, arrival(&st));
@@ -704,7 +689,6 @@ static int bind_at(struct call *call, const struct target *target)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
 	cleanup_fd int fd = -1;
-	struct stat st;
 	int r;
 
 	if (strlen(target->name) >= sizeof un.sun_path)
@@ -719,8 +703,8 @@ static int bind_at(struct call *call, const struct target *target)
 	if (fchdir(target->parent) < 0)
 		return -errno;
 	r = bind(fd, (struct sockaddr *)&un, sizeof un) < 0 ? -errno : 0;
-	if (r == 0 && fstatat(target->parent, target->name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		guard_set_add(&call->guard->own_sockets, &st);
+	if (r == 0) {
+		guard_set_add(&call->guard->own_sockets, target->parent, target->name);
 		guard_made(call, target, NAMES_CREATE);
 	}
 	return chdir("/") < 0 ? -errno : r;
@@ -758,14 +742,15 @@ static int handle_bind(struct call *call)
 }
 
 /* Sockets that were made inside, and those that the contract names. */
-static int permit_connect(struct call *call, const struct target *target, const struct stat *st)
+static int permit_connect(struct call *call, const struct target *target, int object,
+			  const struct stat *st)
 {
 	const struct spec *spec = call->guard->config->spec;
 
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (!S_ISSOCK(st->st_mode))
 		return -ECONNREFUSED;
-	if (st->st_dev == call->guard->private_dev || guard_set_has(&call->guard->own_sockets, st))
+	if (st->st_dev == call->guard->private_dev || guard_set_has(&call->guard->own_sockets, object, ""))
 		return 0;
 	for (size_t i = 0; i < spec->n_sockets; i++) {
 		if (streq(spec->sockets[i].text, target->path))
@@ -824,7 +809,7 @@ static int handle_connect(struct call *call)
 		return object;
 	if (fstat(object, &st) < 0)
 		return -errno;
-	r = permit_connect(call, &target, &st);
+	r = permit_connect(call, &target, object, &st);
 	if (r < 0)
 		return r;
 	snprintf(un.sun_path, sizeof un.sun_path, "/proc/self/fd/%d", object);
@@ -948,7 +933,7 @@ int guard_serve(struct guard *guard)
 	call.nr = request.notif.data.nr;
 	call.args = request.notif.data.args;
 	call.tgid = 0;
-	call.is_answered = false;
+	call.is_answered = call.makes_git_dir = false;
 	call.rule = NULL;
 	call.action = "use";
 	call.path[0] = '\0';

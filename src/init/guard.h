@@ -11,10 +11,11 @@
 #define GUARD_OWN_MAX	  1024
 #define GUARD_HELPERS_MAX 64
 
-/* An inode, as long as it lives. */
+/* An inode, as long as it lives: numbers are used again soon after a file is gone, so the time of
+ * birth belongs to it. */
 struct guard_id {
-	dev_t dev;
-	ino_t ino;
+	uint64_t dev, ino;
+	int64_t born_s, born_ns;
 };
 
 /* Inodes to remember. When it is full the oldest are forgotten, which only ever refuses more. */
@@ -29,8 +30,7 @@ struct guard {
 	dev_t private_dev; /* of the private storage: sockets there are the sandbox's own */
 	uint64_t n_created;
 	mode_t umask;		     /* ours, as last set */
-	struct guard_set own_git;    /* git directories and pointer files made by this run */
-	struct guard_set own_config; /* config files that were vetted and written by us */
+	struct guard_set own_git; /* git directories and pointer files made by this run */
 	struct guard_set own_sockets;
 	unsigned n_helpers;
 	int null_fd;
@@ -46,6 +46,7 @@ struct call {
 	mode_t umask; /* filled in on demand */
 	pid_t tgid;   /* likewise; 0 if not yet */
 	bool is_answered;
+	bool makes_git_dir; /* the call, if it succeeds, completes a git directory */
 	/* For the report, should the answer be no. */
 	const char *rule;
 	const char *action;
@@ -67,8 +68,12 @@ void answer_fd(struct call *call, int fd, bool cloexec); /* give the caller this
 bool answer_is_wanted(struct call *call);	    /* is the caller still there? */
 
 /* trusted.c */
-void guard_set_add(struct guard_set *set, const struct stat *st);
-bool guard_set_has(const struct guard_set *set, const struct stat *st);
+/* `name` "" means `dir_fd` itself; links are not followed. What cannot be looked at is not added, and
+ * not found. */
+void guard_set_add(struct guard_set *set, int dir_fd, const char *name);
+bool guard_set_has(const struct guard_set *set, int dir_fd, const char *name);
+/* A name is about to go, and perhaps the inode with it: forget what was known. */
+void guard_forget(struct guard *guard, int dir_fd, const char *name);
 
 const struct init_zone *guard_zone(const struct guard *guard, const char *path);
 
@@ -85,4 +90,4 @@ void guard_made(struct call *call, const struct target *target, enum names_actio
 
 /* Put `source`, a config.lock, in the place of a git config, by copy and only if it is harmless. */
 int guard_install_config(struct call *call, const struct target *source,
-			 const struct target *target, bool is_submodule, bool is_git_dir);
+			 const struct target *target, bool is_submodule);

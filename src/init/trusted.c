@@ -10,20 +10,60 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-void guard_set_add(struct guard_set *set, const struct stat *st)
+static bool identify(int dir_fd, const char *name, struct guard_id *ret)
 {
-	set->ids[set->n++ % GUARD_OWN_MAX] = (struct guard_id){.dev = st->st_dev, .ino = st->st_ino};
+	struct statx stx;
+
+	if (statx(dir_fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &stx) < 0)
+		return false;
+	*ret = (struct guard_id){
+		.dev = (uint64_t)stx.stx_dev_major << 32 | stx.stx_dev_minor,
+		.ino = stx.stx_ino,
+		.born_s = stx.stx_btime.tv_sec,
+		.born_ns = stx.stx_btime.tv_nsec,
+	};
+	return true;
 }
 
-bool guard_set_has(const struct guard_set *set, const struct stat *st)
+static struct guard_id *find(const struct guard_set *set, const struct guard_id *id)
 {
 	size_t n = set->n < GUARD_OWN_MAX ? set->n : GUARD_OWN_MAX;
 
 	for (size_t i = 0; i < n; i++) {
-		if (set->ids[i].dev == st->st_dev && set->ids[i].ino == st->st_ino)
-			return true;
+		if (memcmp(&set->ids[i], id, sizeof *id) == 0)
+			return (struct guard_id *)&set->ids[i];
 	}
-	return false;
+	return NULL;
+}
+
+void guard_set_add(struct guard_set *set, int dir_fd, const char *name)
+{
+	struct guard_id id;
+
+	if (identify(dir_fd, name, &id) && !find(set, &id))
+		set->ids[set->n++ % GUARD_OWN_MAX] = id;
+}
+
+bool guard_set_has(const struct guard_set *set, int dir_fd, const char *name)
+{
+	struct guard_id id;
+
+	return set->n && identify(dir_fd, name, &id) && find(set, &id);
+}
+
+void guard_forget(struct guard *guard, int dir_fd, const char *name)
+{
+	struct guard_set *sets[] = {&guard->own_git, &guard->own_sockets};
+	struct guard_id id, *known;
+
+	if (!(guard->own_git.n | guard->own_sockets.n) ||
+	    !identify(dir_fd, name, &id))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
+		known = find(sets[i], &id);
+		if (known)
+			*known = (struct guard_id){0};
+	}
 }
 
 const struct init_zone *guard_zone(const struct guard *guard, const char *path)
@@ -71,20 +111,23 @@ static int permit_by_contract(struct call *call, const char *path, bool moves_aw
 	return 0;
 }
 
-/* Does `dir`/`name` exist, whatever it is? `added` is a name that the call at hand would add. */
+/* Does `dir`/`name` exist, whatever it is? `added` is a name that the call at hand would add, as the
+ * most forgiving file system would take it. */
 static bool holds(int dir_fd, const char *name, const char *added)
 {
+	char folded[NAMES_FOLD_SIZE];
 	struct stat st;
 
-	return (added && streq(name, added)) ||
+	return (added && names_fold(added, strlen(added), folded) &&
+		names_same(folded, streq(name, "HEAD") ? "head" : name)) ||
 	       fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/* A git directory, or what another one's `commondir` can make the greater part of it. */
 static bool is_git_dir(int dir_fd, const char *added)
 {
-	return holds(dir_fd, "HEAD", added) &&
-	       (holds(dir_fd, "commondir", added) ||
-		(holds(dir_fd, "objects", added) && holds(dir_fd, "refs", added)));
+	return (holds(dir_fd, "objects", added) && holds(dir_fd, "refs", added)) ||
+	       (holds(dir_fd, "HEAD", added) && holds(dir_fd, "commondir", added));
 }
 
 static bool has_real_hooks(int dir_fd)
@@ -112,25 +155,76 @@ static bool has_real_hooks(int dir_fd)
 	return got < 0;
 }
 
-/*
- * A directory is about to become a git directory. What lies in it came in unseen: a config that we
- * did not write ourselves may still be open for writing somewhere, so its content says nothing.
- */
+/* The whole of a small regular file, or a negative errno. */
+static ssize_t read_small(int dir_fd, const char *name, char *ret, size_t size, struct stat *st)
+{
+	cleanup_fd int fd =
+		openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	size_t used = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, st) < 0)
+		return -errno;
+	if (!S_ISREG(st->st_mode) || st->st_size > (off_t)size)
+		return -EFBIG;
+	while (used < size) {
+		ssize_t got = read(fd, ret + used, size - used);
+
+		if (got < 0)
+			return -errno;
+		if (got == 0)
+			return (ssize_t)used;
+		used += (size_t)got;
+	}
+	return -EFBIG;
+}
+
+/* A file of ours with this content instead of the one that is there, which somebody may have open. */
+static int replace_file(int dir_fd, const char *name, const char *text, size_t size, mode_t mode)
+{
+	cleanup_fd int fd = -1;
+
+	if (unlinkat(dir_fd, name, 0) < 0)
+		return -errno;
+	umask(0);
+	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777);
+	return fd < 0 ? -errno : fd_write_all(fd, text, size);
+}
+
+/* The config of a directory that becomes a git directory: none, or a harmless one, which is then
+ * replaced by a copy that nobody has open. */
+static bool seal_config(struct call *call, int dir_fd)
+{
+	static char text[GIT_CONFIG_MAX];
+	char key[128];
+	struct stat st;
+	ssize_t size = read_small(dir_fd, "config", text, sizeof text, &st);
+
+	if (size == -ENOENT)
+		return true;
+	if (size < 0 || git_config_vet(text, (size_t)size, NULL, 0, 0, key))
+		return false;
+	call->guard->umask = 0;
+	return replace_file(dir_fd, "config", text, (size_t)size, st.st_mode) == 0;
+}
+
+/* A directory is about to become a git directory. What lies in it came in unseen. */
 static bool is_clean_before(struct call *call, int dir_fd)
 {
 	struct stat st;
 
 	for (size_t i = 0; git_before[i]; i++) {
-		if (streq(git_before[i], "hooks")) {
-			if (has_real_hooks(dir_fd))
-				return false;
-		} else if (fstatat(dir_fd, git_before[i], &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			   !(streq(git_before[i], "config") && S_ISREG(st.st_mode) &&
-			     guard_set_has(&call->guard->own_config, &st))) {
+		bool is_bad = streq(git_before[i], "hooks")
+				      ? has_real_hooks(dir_fd)
+				      : !streq(git_before[i], "config") &&
+						fstatat(dir_fd, git_before[i], &st,
+							AT_SYMLINK_NOFOLLOW) == 0;
+
+		if (is_bad)
 			return false;
-		}
 	}
-	return true;
+	return seal_config(call, dir_fd);
 }
 
 /* The first `length` bytes of a path, as a descriptor. */
@@ -147,9 +241,7 @@ static int open_prefix(const char *path, size_t length)
 
 static bool is_own(struct call *call, int fd)
 {
-	struct stat st;
-
-	return fd >= 0 && fstat(fd, &st) == 0 && guard_set_has(&call->guard->own_git, &st);
+	return fd >= 0 && guard_set_has(&call->guard->own_git, fd, "");
 }
 
 static bool adds_a_name(enum names_action action)
@@ -176,13 +268,12 @@ static int permit_in_bare(struct call *call, const char *root, const char *path,
 			return *ret_verdict == GIT_REFUSE ? refuse(call, EPERM, what) : 0;
 		}
 		if (added && is_git_dir(dir, added)) {
-			if (!is_clean_before(call, dir))
+			*ret_verdict = git_guard(marker, action, true, &what);
+			if (*ret_verdict != GIT_ALLOW || !is_clean_before(call, dir))
 				return refuse(call, EPERM, "a new git directory");
+			call->makes_git_dir = true;
 			return 0;
 		}
-		/* git writes the config of a new directory before the directory is complete. */
-		if (added && streq(added, "config") && action == NAMES_RENAME_TO)
-			*ret_verdict = GIT_VET_CONFIG;
 	}
 	return 0;
 }
@@ -219,95 +310,52 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 void guard_made(struct call *call, const struct target *target, enum names_action action)
 {
 	const struct init_zone *zone = guard_zone(call->guard, target->path);
-	struct stat st;
 
 	call->guard->n_created++;
 	if (!zone || zone->kind != INIT_ZONE_GUARDED || target->parent < 0)
 		return;
 	if (names_is_git(target->name, strlen(target->name))) {
-		if ((action == NAMES_MKDIR || action == NAMES_CREATE) &&
-		    fstatat(target->parent, target->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
-			guard_set_add(&call->guard->own_git, &st);
-	} else if (git_is_marker(target->name) && !names_git_inside(zone->path, target->path) &&
-		   fstat(target->parent, &st) == 0 && is_git_dir(target->parent, NULL) &&
-		   !guard_set_has(&call->guard->own_git, &st)) {
-		/* It was none before this name came, or the name would have been refused. */
-		guard_set_add(&call->guard->own_git, &st);
+		if (action == NAMES_MKDIR || action == NAMES_CREATE)
+			guard_set_add(&call->guard->own_git, target->parent, target->name);
+	} else if (call->makes_git_dir) {
+		guard_set_add(&call->guard->own_git, target->parent, "");
 	}
 }
 
-/* The whole of a small regular file, or a negative errno. */
-static ssize_t read_small(int dir_fd, const char *name, char *ret, size_t size, struct stat *st)
+/* How many levels a submodule's git directory lies beneath its root: as far up as its work tree may be. */
+static unsigned levels_up(const struct call *call, const struct target *target)
 {
-	cleanup_fd int fd =
-		openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	size_t used = 0;
+	const struct init_zone *zone = guard_zone(call->guard, target->path);
 
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, st) < 0)
-		return -errno;
-	if (!S_ISREG(st->st_mode) || st->st_size > (off_t)size)
-		return -EFBIG;
-	while (used < size) {
-		ssize_t got = read(fd, ret + used, size - used);
-
-		if (got < 0)
-			return -errno;
-		if (got == 0)
-			return (ssize_t)used;
-		used += (size_t)got;
-	}
-	return -EFBIG;
+	return (unsigned)(path_depth(target->path) - 1 - path_depth(zone ? zone->path : "/"));
 }
 
 /*
  * The bytes that were read are the bytes that are put in place, in a file that nobody has open: the
  * lock file is replaced by one of ours, which is then renamed.
  */
-static int replace_and_rename(struct call *call, const struct target *source,
-			      const struct target *target, const char *text, size_t size,
-			      mode_t mode)
-{
-	cleanup_fd int fd = -1;
-	struct stat st;
-	int r;
-
-	if (unlinkat(source->parent, source->name, 0) < 0)
-		return -errno;
-	fd = openat(source->parent, source->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
-		    mode & 0777);
-	if (fd < 0)
-		return -errno;
-	r = fd_write_all(fd, text, size);
-	if (r < 0)
-		return r;
-	if (renameat(source->parent, source->name, target->parent, target->name) < 0)
-		return -errno;
-	if (fstat(fd, &st) == 0)
-		guard_set_add(&call->guard->own_config, &st);
-	return 0;
-}
-
 int guard_install_config(struct call *call, const struct target *source,
-			 const struct target *target, bool is_submodule, bool is_git_dir_now)
+			 const struct target *target, bool is_submodule)
 {
 	static char text[GIT_CONFIG_MAX], old[GIT_CONFIG_MAX], key[128], rule[192];
 	struct stat st, old_st;
-	ssize_t size, old_size = -1;
+	ssize_t size, old_size;
+	int r;
 
 	size = read_small(source->parent, source->name, text, sizeof text, &st);
 	if (size < 0)
 		return (int)size;
-	/* Only what a git directory already had counts as the user's own. */
-	if (is_git_dir_now)
-		old_size = read_small(target->parent, target->name, old, sizeof old, &old_st);
+	/* What is there was the user's before, or passed here. */
+	old_size = read_small(target->parent, target->name, old, sizeof old, &old_st);
 	if (git_config_vet(text, (size_t)size, old_size >= 0 ? old : NULL,
-			   old_size >= 0 ? (size_t)old_size : 0, is_submodule, key)) {
-		if (!is_git_dir_now)
-			return 1; /* somebody else's config: an ordinary rename */
+			   old_size >= 0 ? (size_t)old_size : 0,
+			   is_submodule ? levels_up(call, target) : 0, key)) {
 		snprintf(rule, sizeof rule, "git config key %s", key);
 		return refuse(call, EPERM, rule);
 	}
-	return replace_and_rename(call, source, target, text, (size_t)size, st.st_mode);
+	call->guard->umask = 0;
+	r = replace_file(source->parent, source->name, text, (size_t)size, st.st_mode);
+	if (r < 0)
+		return r;
+	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno : 0;
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
 #include "spec/spec.h"
@@ -127,9 +128,9 @@ static int add_descriptor(struct spec *spec, const char *value, const char *orig
 
 	errno = 0;
 	fd = strtol(value, &end, 10);
-	if (errno || *end || end == value || fd < 3 || fd > 65535)
+	if (errno || *end || end == value || fd < 3 || fd > 1023)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "%s %s: a descriptor is a number from 3 on", origin, value);
+				 "%s %s: a descriptor is a number from 3 to 1023", origin, value);
 	return spec_add_descriptor(spec, (int)fd, origin, err);
 }
 
@@ -177,7 +178,10 @@ int atoll_job_set(struct atoll_job *job, const char *key, const char *value, str
 	return error_set(err, ATOLL_FAULT_REQUEST, 0, "there is no clause '%s'", key);
 }
 
-/* A file that the job itself could have written speaks for the job, not for the user. */
+/*
+ * A file that a job could have written speaks for the job, not for the user. Where it lies counts, and
+ * not whether this contract of its own making happens to leave it writable.
+ */
 static int check_trust(const struct atoll_job *job, struct atoll_error *err)
 {
 	const struct spec *spec = job->spec;
@@ -185,16 +189,18 @@ static int check_trust(const struct atoll_job *job, struct atoll_error *err)
 	cleanup_free char *widens = NULL;
 	int r;
 
-	if (!rule || rule->access != SPEC_WRITE)
+	if (!spec->file || !(path_is_within(spec->file, spec->caller) ||
+			     path_is_within(spec->file, spec->workspace) ||
+			     (rule && rule->access == SPEC_WRITE)))
 		return 0;
-	widens = spec_widens(spec);
+	widens = spec_file_widens(spec);
 	if (!widens)
 		return 0;
 	r = trust_has(job->file_hash, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
 	return error_set(err, ATOLL_FAULT_POLICY, 0,
-			 "%s lies where the job can write, and asks for more than the default: %s; "
+			 "%s lies where jobs write, and asks for more than the default: %s; "
 			 "review it, then approve this content with: atoll trust %s",
 			 spec->file, widens, spec->file);
 }

@@ -12,7 +12,7 @@ struct buf;
  * What was asked
  *
  * A job is a command and a contract. It comes from up to three places: the defaults (defaults.c),
- * a job file (yaml.c: YAML, of which JSON is a part) and flags (the spec_add_ and spec_set_
+ * a job file (load.c: YAML, of which JSON is a part) and flags (the spec_add_ and spec_set_
  * functions below, one per flag). Each adds to or overrides the one before it, and every clause
  * carries its origin, so that the plan can show where a line comes from.
  *
@@ -191,6 +191,9 @@ int spec_finish(struct spec *spec, struct atoll_error *err);
  * and a literal rule wins over a pattern that matches at the same depth. SPEC_PROTECT is not
  * answered here: see spec_is_protected(). NULL where no rule speaks (then there is nothing at that
  * path).
+ *
+ * A default gives way to a line that somebody wrote about exactly the same path: `read: [~/.npmrc]`
+ * shows what the defaults hide. Only a hidden place does not become visible by being the workspace.
  */
 const struct spec_rule *spec_rule_for(const struct spec *spec, const char *path);
 
