@@ -38,6 +38,7 @@ run()    `$ATOLL run FLAGS -- COMMAND` in ws with HOME=home, waits. The descript
     prelude (INSIDE below), where `attempt("label", lambda: ...)` prints a line that result.tries["label"] gives back:
     "ok", an errno's name, or "exit N"/"signal N" with attempt_child().
 
+build_c()  compiles a C program into the workspace, for attacks that Python is too slow for.
 both()   "refused with the rule, allowed without it": the same attack twice, each on a fresh Place. See there.
 job_file()  writes a job file, from text or a dict, for run(place, ["-f", path], None).
 hostgit()  git status, diff and log as the host's user in every repository of ws; then `mark` must not exist.
@@ -469,7 +470,7 @@ def syscall(number, *args):
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
 def tell(label, text):
-    sys.stdout.write("try %s: %s\n" % (label, text)); sys.stdout.flush()
+    sys.stdout.write("try %s => %s\n" % (label, text)); sys.stdout.flush()
 def attempt(label, action):
     "Try it and say how it ended: a line that Result.tries reads. Returns action()'s value, or None."
     try:
@@ -524,8 +525,8 @@ class Result:
         self.argv, self.status, self.out, self.err, self.seconds = argv, status, out, err, seconds
         self.tries = {}
         for line in out.splitlines():
-            if line.startswith("try ") and ": " in line:
-                label, said = line[4:].split(": ", 1)
+            if line.startswith("try ") and " => " in line:
+                label, said = line[4:].split(" => ", 1)
                 self.tries[label] = said
 
     @property
@@ -579,6 +580,17 @@ def _has_name():
         return bool(pwd.getpwuid(os.geteuid()))
     except KeyError:
         return False
+
+
+def build_c(place, name, source, *flags):
+    """Compile a C program on the host into the workspace, for attacks that Python is too slow for; "./NAME" runs it."""
+    need("gcc")
+    where = write(os.path.join(place.tmp, name + ".c"), source)
+    done = subprocess.run(["gcc", "-O2", "-w", "-D_GNU_SOURCE", "-pthread", *flags, "-o", os.path.join(place.ws, name), where],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env={"PATH": HOST_PATH, "TMPDIR": place.tmp})
+    check(done.returncode == 0, "cannot compile: %s" % done.stdout)
+    place.expect(name)
+    return "./" + name
 
 
 class Running:

@@ -24,8 +24,8 @@
  *	read the arguments  →  resolve  →  guard_permit()  →  act  →  answer
  *
  * Where the object lies outside every guarded place the kernel is told to go on by itself
- * (answer_continue). Two kinds of call never go that way, because Landlock has no right for them and a
- * changed argument would count: changing a mode, and connecting.
+ * (answer_continue). Three kinds of call never go that way, because Landlock has no right for them and a
+ * changed argument would count: truncating, changing a mode, and connecting.
  */
 
 #define OPEN_FLAGS                                                                                 \
@@ -239,6 +239,9 @@ static int do_open(struct call *call, int dir_fd, const char *path, uint64_t fla
 	if (r < 0)
 		return r;
 	if (!is_ours(call, &target)) {
+		/* Nobody means this, and before ABI 3 Landlock would let it through. */
+		if ((flags & O_TRUNC) && (flags & O_ACCMODE) == O_RDONLY)
+			return -EACCES;
 		answer_continue(call);
 		return 0;
 	}
@@ -585,10 +588,7 @@ static int handle_truncate(struct call *call)
 		r = resolve_path(call->tid, AT_FDCWD, path, true, 0, &target);
 	if (r < 0)
 		return r;
-	if (!is_ours(call, &target)) {
-		answer_continue(call);
-		return 0;
-	}
+	/* Made here wherever it is: before ABI 3 Landlock has no right for it. */
 	object = target_open_path(&target);
 	if (object < 0)
 		return object;

@@ -218,6 +218,13 @@ static int add_grant(struct cell *cell, const struct spec_rule *rule, const char
 				 spec_access_word(rule->access), path, rule->origin,
 				 S_ISSOCK(st.st_mode) ? "; for a socket use --socket" : "");
 	}
+	if (!streq(path, asked)) {
+		/* A link led here. Where it leads to is mostly part of another grant. */
+		const struct spec_rule *other = spec_rule_for(cell->spec, path);
+
+		if (other && other != rule && other->access == rule->access)
+			return 0;
+	}
 	above = enclosing(cell, path);
 	if (has_mount(cell, path) ||
 	    (above && above->kind == NS_BIND && above->is_writable == is_writable))

@@ -243,6 +243,34 @@ static void close_others(const struct cell *cell)
 	}
 }
 
+/*
+ * Our own command line and environment lie where they lay in the supervisor, and /proc shows them to
+ * everybody inside: flags may name what is hidden. /proc/self/stat tells where they are.
+ */
+static void wipe_arguments(void)
+{
+	cleanup_fd int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	uint64_t bounds[4] = {0}; /* start and end of the arguments, then of the environment */
+	char text[2048];
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	const char *at;
+
+	if (got <= 0)
+		return;
+	text[got] = '\0';
+	at = strrchr(text, ')');
+	/* Behind the name field 2 ends; the bounds are fields 48 to 51. */
+	for (int field = 3; at && field <= 51; field++) {
+		at = strchr(at + 1, ' ');
+		if (at && field >= 48)
+			bounds[field - 48] = strtoull(at + 1, NULL, 10);
+	}
+	for (int i = 0; i < 4; i += 2) {
+		if (bounds[i] && bounds[i + 1] > bounds[i])
+			memset((void *)(uintptr_t)bounds[i], 0, bounds[i + 1] - bounds[i]);
+	}
+}
+
 static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
 {
 	int r = cell->ids.is_shifted ? 0 : map_self(&cell->ids, err);
@@ -286,6 +314,7 @@ static _Noreturn void child_main(struct cell *cell)
 	int r;
 
 	close_others(cell);
+	wipe_arguments();
 	r = set_up(cell, &config.keeper, &err);
 	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
 		_exit(1);
