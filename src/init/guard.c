@@ -105,9 +105,14 @@ static int permit_plain(struct call *call, const struct target *target, enum nam
 
 /* ---- open ---- */
 
-/* A writer of a fifo waits for a reader; the guard must not. */
-static int open_fifo(struct call *call, const struct target *target, int flags, bool cloexec)
+/*
+ * An open that may wait (for the other end of a fifo, for a lease to be given back) is done by a child,
+ * because the guard must not wait. A fifo's writer is tried again and again, so that the child notices when
+ * nobody wants the answer any more.
+ */
+static int open_later(struct call *call, int dir_fd, const char *name, int flags, bool cloexec)
 {
+	bool is_writer = (flags & O_ACCMODE) == O_WRONLY;
 	pid_t pid;
 
 	if (call->guard->n_helpers == GUARD_HELPERS_MAX)
@@ -121,21 +126,41 @@ static int open_fifo(struct call *call, const struct target *target, int flags, 
 		return 0;
 	}
 	while (answer_is_wanted(call)) {
-		int fd = openat(target->parent, target->name,
-				flags | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+		int fd = openat(dir_fd, name,
+				(flags & ~O_CREAT) | O_CLOEXEC | (is_writer ? O_NONBLOCK : 0), 0);
 
 		if (fd >= 0) {
 			fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
 			answer_fd(call, fd, cloexec);
 			break;
 		}
-		if (errno != ENXIO) {
+		if (!is_writer || (errno != ENXIO && errno != EAGAIN)) {
 			answer(call, -errno);
 			break;
 		}
 		usleep(5000);
 	}
 	_exit(0);
+}
+
+/* The open itself, without ever waiting. */
+static int open_now(struct call *call, int dir_fd, const char *name, const struct stat *st, int flags,
+		    mode_t mode, bool cloexec)
+{
+	cleanup_fd int fd = -1;
+
+	flags |= O_NOCTTY;
+	if (st && S_ISFIFO(st->st_mode) && !(flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDWR)
+		return open_later(call, dir_fd, name, flags, cloexec);
+	fd = openat(dir_fd, name, flags | O_NONBLOCK | O_CLOEXEC, mode);
+	if (fd < 0 && errno == EAGAIN && !(flags & O_NONBLOCK))
+		return open_later(call, dir_fd, name, flags, cloexec);
+	if (fd < 0)
+		return -errno;
+	if (!(flags & O_NONBLOCK))
+		fcntl(fd, F_SETFL, flags);
+	answer_fd(call, fd, cloexec);
+	return 0;
 }
 
 static int open_commondir(struct call *call, const struct target *target, mode_t mode, bool cloexec)
@@ -156,30 +181,26 @@ static int open_commondir(struct call *call, const struct target *target, mode_t
 static int open_object(struct call *call, const struct target *target, int flags, mode_t mode,
 		       bool cloexec)
 {
-	cleanup_fd int fd = -1;
 	char path[64];
+	struct stat st;
 	int r;
 
 	/* A directory takes an unnamed file in; everything else is written. */
 	r = permit_plain(call, target, NAMES_WRITE, false);
+	if (r == 0)
+		r = take_umask(call);
 	if (r < 0)
 		return r;
-	r = take_umask(call);
-	if (r < 0)
-		return r;
-	snprintf(path, sizeof path, "/proc/self/fd/%d", target->object);
-	fd = open(path, (flags & ~(O_CREAT | O_EXCL)) | (flags & O_TMPFILE) | O_NOCTTY | O_CLOEXEC,
-		  mode);
-	if (fd < 0)
+	if (fstat(target->object, &st) < 0)
 		return -errno;
-	answer_fd(call, fd, cloexec);
-	return 0;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", target->object);
+	return open_now(call, AT_FDCWD, path, &st,
+			(flags & ~(O_CREAT | O_EXCL)) | (flags & O_TMPFILE), mode, cloexec);
 }
 
 static int open_named(struct call *call, const struct target *target, int flags, mode_t mode,
 		      bool cloexec)
 {
-	cleanup_fd int fd = -1;
 	enum git_verdict verdict;
 	struct stat st;
 	bool exists = fstatat(target->parent, target->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
@@ -192,32 +213,23 @@ static int open_named(struct call *call, const struct target *target, int flags,
 	if (target->wants_dir && !(exists && S_ISDIR(st.st_mode)))
 		return exists ? -ENOTDIR : -EISDIR;
 	r = guard_permit(call, target, exists ? NAMES_WRITE : NAMES_CREATE, false, &verdict);
+	if (r == 0 && !exists)
+		r = count_one(call, target);
+	if (r == 0 && !exists)
+		r = take_umask(call);
 	if (r < 0)
 		return r;
-	if (!exists) {
-		r = count_one(call, target);
-		if (r == 0)
-			r = take_umask(call);
-		if (r < 0)
-			return r;
-	}
 	if (verdict == GIT_COMMONDIR)
 		return open_commondir(call, target, mode, cloexec);
 	if (verdict != GIT_ALLOW) {
 		call->rule = "git config";
 		return -EPERM;
 	}
-	if (exists && S_ISFIFO(st.st_mode) && (flags & O_ACCMODE) == O_WRONLY &&
-	    !(flags & O_NONBLOCK))
-		return open_fifo(call, target, flags, cloexec);
-
-	fd = openat(target->parent, target->name, flags | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC, mode);
-	if (fd < 0)
-		return -errno;
-	if (!exists)
+	r = open_now(call, target->parent, target->name, exists ? &st : NULL, flags | O_NOFOLLOW, mode,
+		     cloexec);
+	if (r == 0 && !exists)
 		guard_made(call, target, NAMES_CREATE);
-	answer_fd(call, fd, cloexec);
-	return 0;
+	return r;
 }
 
 static int do_open(struct call *call, int dir_fd, const char *path, uint64_t flags, mode_t mode,
@@ -417,6 +429,8 @@ static int handle_unlink(struct call *call)
 	}
 	if (target.object >= 0)
 		return flags & AT_REMOVEDIR ? -EINVAL : -EISDIR;
+	if (target.wants_dir && !(flags & AT_REMOVEDIR))
+		return -ENOTDIR;
 	if (faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	r = permit_plain(call, &target, NAMES_REMOVE, flags & AT_REMOVEDIR);

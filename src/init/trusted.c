@@ -311,9 +311,9 @@ void guard_made(struct call *call, const struct target *target, enum names_actio
 {
 	const struct init_zone *zone = guard_zone(call->guard, target->path);
 
-	call->guard->n_created++;
 	if (!zone || zone->kind != INIT_ZONE_GUARDED || target->parent < 0)
 		return;
+	call->guard->n_created++;
 	if (names_is_git(target->name, strlen(target->name))) {
 		if (action == NAMES_MKDIR || action == NAMES_CREATE)
 			guard_set_add(&call->guard->own_git, target->parent, target->name);

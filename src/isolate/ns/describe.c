@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/path.h"
 #include "base/str.h"
 #include "isolate/ns/cell.h"
 #include "spec/names.h"
 #include "spec/spec.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 /* The lines of the plan, from the very data that the sandbox is built from. */
 
@@ -27,6 +29,37 @@ static const char *zone_mechanism(const struct cell *cell, const struct ns_mount
 	return "bind mount, read-only";
 }
 
+/* Who asked for what is mounted at a place. */
+static const char *mount_origin(const struct cell *cell, const struct ns_mount *mount)
+{
+	const struct spec *spec = cell->spec;
+
+	/* Only the mode says why the workspace is not written. */
+	if (spec->workspace_mode == SPEC_WORKSPACE_READ_ONLY && streq(mount->path, spec->workspace))
+		return spec->workspace_mode_origin;
+	if (mount->rule)
+		return mount->rule->origin;
+	for (size_t i = 0; i < spec->n_sockets; i++) {
+		if (streq(spec->sockets[i].text, mount->path))
+			return spec->sockets[i].origin;
+	}
+	return "default";
+}
+
+static void describe_masks(const struct cell *cell, const struct ns_mount *mount, struct plan *plan)
+{
+	for (size_t i = 0; i < mount->n_masks; i++) {
+		const struct spec_rule *rule;
+		char path[4200];
+
+		snprintf(path, sizeof path, "%s/%s", mount->path, mount->masks[i]);
+		rule = spec_rule_for(cell->spec, path);
+		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
+			 "layer over the read-only mount; not listed", NULL,
+			 rule ? rule->origin : "default");
+	}
+}
+
 static void describe_mounts(const struct cell *cell, struct plan *plan)
 {
 	for (size_t i = 0; i < cell->n_mounts; i++) {
@@ -47,16 +80,80 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			note = "content hidden; the name is still listed";
 		if (streq(mount->path, cell->spec->workspace) && mount->is_writable)
 			note = "workspace, written directly: changes are on the host at once";
+		else if (streq(mount->path, cell->spec->workspace) && mount->kind == NS_BIND)
+			note = "workspace, read-only";
 		plan_add(plan, PLAN_ENFORCED, clause, mount->path, zone_mechanism(cell, mount), note,
-			 mount->rule ? mount->rule->origin : "default");
-		for (size_t j = 0; j < mount->n_masks; j++) {
-			char path[4200];
+			 mount_origin(cell, mount));
+		describe_masks(cell, mount, plan);
+	}
+}
 
-			snprintf(path, sizeof path, "%s/%s", mount->path, mount->masks[j]);
-			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
-				 "layer over the read-only mount; not listed",
-				 NULL, mount->rule ? mount->rule->origin : "default");
-		}
+/* What root.c mounts for every sandbox. */
+static void describe_system(struct plan *plan)
+{
+	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/", "private tmpfs, read-only",
+		 "holds /run/atoll and the places that other lines are mounted on", "default");
+	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/dev/pts", "devpts of its own", NULL,
+		 "default");
+	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/proc", "procfs of its own", NULL,
+		 "default");
+	for (size_t i = 0; ns_proc_masks[i]; i++) {
+		char path[48];
+
+		snprintf(path, sizeof path, "/proc/%s", ns_proc_masks[i]);
+		if (access(path, F_OK) == 0)
+			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path, "empty mount over it",
+				 "content hidden; the name is still listed", "default");
+	}
+}
+
+/* The mount that shows a path, itself counted; NULL where nothing does. */
+static const struct ns_mount *shown_by(const struct cell *cell, const char *path)
+{
+	const struct ns_mount *found = NULL;
+
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+
+		if (path_is_within(path, mount->path) &&
+		    (!found || strlen(mount->path) > strlen(found->path)))
+			found = mount;
+	}
+	return found;
+}
+
+static bool is_masked(const struct ns_mount *mount, const char *path)
+{
+	for (size_t i = 0; i < mount->n_masks; i++) {
+		if (streq(mount->masks[i], path + strlen(mount->path) + 1))
+			return true;
+	}
+	return false;
+}
+
+/* A line about one place that has no mount of its own: it says nothing new, or what it is about is not
+ * there yet. What somebody wrote is shown all the same. */
+static void describe_unmounted(const struct cell *cell, const struct spec_rule *rule,
+			       struct plan *plan)
+{
+	const struct ns_mount *mount = shown_by(cell, rule->path);
+	const bool is_default = streq(rule->origin, "default");
+	char clause[32];
+
+	if (mount && (streq(mount->path, rule->path) || is_masked(mount, rule->path)))
+		return;
+	snprintf(clause, sizeof clause, "filesystem.%s", spec_access_word(rule->access));
+	if (spec_rule_for(cell->spec, rule->path) != rule) {
+		if (!is_default)
+			plan_add(plan, PLAN_NOTE, clause, rule->path, "none",
+				 "another line about the same place is stronger", rule->origin);
+	} else if (rule->access == SPEC_HIDE && mount && mount->kind == NS_BIND) {
+		plan_add(plan, PLAN_ENFORCED, clause, rule->path, "empty mount by a watcher",
+			 "not there yet; hidden as soon as the watcher has run", rule->origin);
+	} else if (!is_default) {
+		plan_add(plan, PLAN_NOTE, clause, rule->path,
+			 rule->access == SPEC_HIDE ? "nothing is shown there" : "part of another line",
+			 rule->access == SPEC_HIDE || !mount ? NULL : mount->path, rule->origin);
 	}
 }
 
@@ -74,7 +171,12 @@ static void describe_rules(const struct cell *cell, struct plan *plan)
 				 "what appears later is hidden as soon as the watcher has run; names are "
 				 "listed",
 				 rule->origin);
+		if (rule->access != SPEC_PROTECT && !rule->is_pattern)
+			describe_unmounted(cell, rule, plan);
 	}
+	for (size_t i = 0; i < cell->spec->n_broad; i++)
+		plan_add(plan, PLAN_NOTE, "filesystem.accept-broad", cell->spec->broad[i].text,
+			 "a grant as wide as this was accepted", NULL, cell->spec->broad[i].origin);
 	for (size_t i = 0; i < names_group_count; i++) {
 		char subject[512];
 		size_t used = 0;
@@ -95,10 +197,16 @@ static void describe_rules(const struct cell *cell, struct plan *plan)
 
 static void describe_processes(const struct cell *cell, struct plan *plan)
 {
-	char ids[96], landlock[48];
+	char ids[128], landlock[48];
 
-	snprintf(ids, sizeof ids, "uid %u is host uid %u, gid %u is host gid %u", cell->ids.inside_uid,
-		 cell->ids.host_uid, cell->ids.inside_gid, cell->ids.host_gid);
+	if (cell->ids.is_shifted) /* each run has its own, and a plan is not one of them */
+		snprintf(ids, sizeof ids,
+			 "uid %u and gid %u are a host id of the run's own, above 1879048192",
+			 cell->ids.inside_uid, cell->ids.inside_gid);
+	else
+		snprintf(ids, sizeof ids, "uid %u is host uid %u, gid %u is host gid %u",
+			 cell->ids.inside_uid, cell->ids.host_uid, cell->ids.inside_gid,
+			 cell->ids.host_gid);
 	snprintf(landlock, sizeof landlock, "Landlock ABI %d", cell->landlock_abi);
 	plan_add(plan, PLAN_ENFORCED, "identity", "offline",
 		 cell->ids.is_shifted ? "user namespace with an id of its own"
@@ -219,6 +327,11 @@ void ns_describe(const struct cell *cell, struct plan *plan)
 {
 	plan_add(plan, PLAN_NOTE, "isolation.tier", "process", "namespaces, Landlock, seccomp, guard", NULL,
 		 "default");
+	for (size_t i = 0; i < cell->spec->n_accepted; i++)
+		plan_add(plan, PLAN_NOTE, "isolation.accept-weaker", cell->spec->accepted[i].text,
+			 "a weaker mechanism is accepted where this host lacks the proper one", NULL,
+			 cell->spec->accepted[i].origin);
+	describe_system(plan);
 	describe_mounts(cell, plan);
 	describe_rules(cell, plan);
 	describe_processes(cell, plan);
