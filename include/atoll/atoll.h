@@ -16,8 +16,8 @@
  *	atoll_job_free(job);
  *
  * A job states its contract once, and nothing that the command or its descendants do reaches past
- * it. A clause that this host cannot enforce makes the run fail, with the reason and the fix, before the
- * command has started.
+ * it. A clause that this host cannot enforce makes the run fail, with the reason and the fix,
+ *before the command has started.
  *
  * The library keeps no global state and starts no threads. A job is used by one thread at a time;
  * different jobs are independent. atoll_job_run() clones the calling process: keep callers small, a
@@ -115,16 +115,16 @@ struct atoll_run_options {
 	int stdin_fd;  /* where the command's input comes from; -1 for nothing */
 	int stdout_fd; /* where its output goes; -1 drops it */
 	int stderr_fd;
-	/* Called once when the command's processes exist, with pid 1 of the sandbox as the host sees it;
-	 * for tests and monitors. NULL for nothing. */
+	/* Called once when the command's processes exist, with pid 1 of the sandbox as the host
+	 * sees it; for tests and monitors. NULL for nothing. */
 	void (*started)(int32_t pid, void *data);
 	void *data;
 };
 
 /*
  * Run it, and wait for its end. `options` may be NULL: then 0, 1 and 2 of the caller are used. The
- * command itself gets pipes, never the caller's descriptors. 0 if the run took place, however it ended:
- * `ret` tells; a negative errno if it did not, and then nothing has been changed.
+ * command itself gets pipes, never the caller's descriptors. 0 if the run took place, however it
+ * ended: `ret` tells; a negative errno if it did not, and then nothing has been changed.
  */
 ATOLL_PUBLIC int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options,
 			       struct atoll_result *ret, struct atoll_error *err);

@@ -9,8 +9,8 @@
  * Bytes that grow, up to a limit that is stated when the buffer is made
  *
  * Adding never reports a failure by itself: a buffer that ran out of memory or over its limit keeps
- * what it had and remembers the failure, and the one check at the end, buf_error(), tells. `data` is
- * always NUL-terminated once something was added, and NULL before.
+ * what it had and remembers the failure, and the one check at the end, buf_error(), tells. `data`
+ * is always NUL-terminated once something was added, and NULL before.
  */
 struct buf {
 	char *data;

@@ -7,8 +7,8 @@
 /*
  * Tell the story of a failure where it happens: the text, and behind it the words for `errnum`
  * unless that is 0 (nothing in the system failed; the text says it all). Returns the negative errno
- * to hand up: -errnum, or one that stands for the fault. `err` may be NULL. Allocates nothing, so it
- * may be used between clone and exec.
+ * to hand up: -errnum, or one that stands for the fault. `err` may be NULL. Allocates nothing, so
+ * it may be used between clone and exec.
  */
 int error_set(struct atoll_error *err, enum atoll_fault fault, int errnum, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));

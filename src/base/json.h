@@ -18,8 +18,8 @@ struct json {
 	bool needs_comma;
 };
 
-void json_open(struct json *json, const char *key, char bracket); /* '{' or '[' */
-void json_close(struct json *json, char bracket);		  /* '}' or ']' */
+void json_open(struct json *json, const char *key, char bracket);     /* '{' or '[' */
+void json_close(struct json *json, char bracket);		      /* '}' or ']' */
 void json_str(struct json *json, const char *key, const char *value); /* NULL is null */
 void json_strn(struct json *json, const char *key, const char *value, size_t size);
 void json_uint(struct json *json, const char *key, uint64_t value);

@@ -25,7 +25,8 @@ char *path_join(const char *dir, const char *name);
 /*
  * Does a plain absolute path match a pattern? Patterns are absolute, too; `*`, `?` and `[set]` stay
  * within one component, and a component of `**` stands for any number of components, none
- * included. What lies beneath a match matches as well, because hiding a directory hides its content.
+ * included. What lies beneath a match matches as well, because hiding a directory hides its
+ * content.
  */
 bool path_glob(const char *pattern, const char *path);
 

@@ -4,9 +4,10 @@
 /*
  * Unit tests
  *
- * TEST(a_sentence_about_what_holds) { ... CHECK(...); } anywhere in a test-*.c; the program runs all
- * of them in order and prints one line each ("ok NAME", "not ok NAME", "skip NAME: what is missing")
- * and "N passed, N failed, N skipped" at the end. A failed CHECK says where and ends its test.
+ * TEST(a_sentence_about_what_holds) { ... CHECK(...); } anywhere in a test-*.c; the program runs
+ * all of them in order and prints one line each ("ok NAME", "not ok NAME", "skip NAME: what is
+ * missing") and "N passed, N failed, N skipped" at the end. A failed CHECK says where and ends its
+ * test.
  */
 
 #include <setjmp.h>

@@ -4,8 +4,8 @@
 /*
  * Kernel definitions that the distribution's headers lack
  *
- * Debian 12 builds against the headers of Linux 6.1; a newer kernel may run beneath. Each block says
- * since when the kernel has it.
+ * Debian 12 builds against the headers of Linux 6.1; a newer kernel may run beneath. Each block
+ * says since when the kernel has it.
  */
 
 #include <linux/landlock.h>
@@ -61,8 +61,8 @@ struct uapi_landlock_ruleset_attr {
 #define SYS_map_shadow_stack 453
 #endif
 #ifndef SYS_futex_wake
-#define SYS_futex_wake 454
-#define SYS_futex_wait 455
+#define SYS_futex_wake	  454
+#define SYS_futex_wait	  455
 #define SYS_futex_requeue 456
 #endif
 #ifndef SYS_statmount
@@ -72,15 +72,15 @@ struct uapi_landlock_ruleset_attr {
 #ifndef SYS_lsm_get_self_attr
 #define SYS_lsm_get_self_attr 459
 #define SYS_lsm_set_self_attr 460
-#define SYS_lsm_list_modules 461
+#define SYS_lsm_list_modules  461
 #endif
 #ifndef SYS_mseal
 #define SYS_mseal 462
 #endif
 #ifndef SYS_setxattrat
-#define SYS_setxattrat 463
-#define SYS_getxattrat 464
-#define SYS_listxattrat 465
+#define SYS_setxattrat	  463
+#define SYS_getxattrat	  464
+#define SYS_listxattrat	  465
 #define SYS_removexattrat 466
 #endif
 #ifndef SYS_open_tree_attr

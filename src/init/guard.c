@@ -18,14 +18,15 @@
 /*
  * One call at a time
  *
- * Each handler below stands for a few system calls that differ in their arguments' order. It returns a
- * negative errno for the caller, or 0 when it has answered itself (or when the answer is 0).
+ * Each handler below stands for a few system calls that differ in their arguments' order. It
+ *returns a negative errno for the caller, or 0 when it has answered itself (or when the answer is
+ *0).
  *
  *	read the arguments  →  resolve  →  guard_permit()  →  act  →  answer
  *
  * Where the object lies outside every guarded place the kernel is told to go on by itself
- * (answer_continue). Three kinds of call never go that way, because Landlock has no right for them and a
- * changed argument would count: truncating, changing a mode, and connecting.
+ * (answer_continue). Three kinds of call never go that way, because Landlock has no right for them
+ *and a changed argument would count: truncating, changing a mode, and connecting.
  */
 
 #define OPEN_FLAGS                                                                                 \
@@ -106,9 +107,9 @@ static int permit_plain(struct call *call, const struct target *target, enum nam
 /* ---- open ---- */
 
 /*
- * An open that may wait (for the other end of a fifo, for a lease to be given back) is done by a child,
- * because the guard must not wait. A fifo's writer is tried again and again, so that the child notices when
- * nobody wants the answer any more.
+ * An open that may wait (for the other end of a fifo, for a lease to be given back) is done by a
+ * child, because the guard must not wait. A fifo's writer is tried again and again, so that the
+ * child notices when nobody wants the answer any more.
  */
 static int open_later(struct call *call, int dir_fd, const char *name, int flags, bool cloexec)
 {
@@ -144,8 +145,8 @@ static int open_later(struct call *call, int dir_fd, const char *name, int flags
 }
 
 /* The open itself, without ever waiting. */
-static int open_now(struct call *call, int dir_fd, const char *name, const struct stat *st, int flags,
-		    mode_t mode, bool cloexec)
+static int open_now(struct call *call, int dir_fd, const char *name, const struct stat *st,
+		    int flags, mode_t mode, bool cloexec)
 {
 	cleanup_fd int fd = -1;
 
@@ -225,8 +226,8 @@ static int open_named(struct call *call, const struct target *target, int flags,
 		call->rule = "git config";
 		return -EPERM;
 	}
-	r = open_now(call, target->parent, target->name, exists ? &st : NULL, flags | O_NOFOLLOW, mode,
-		     cloexec);
+	r = open_now(call, target->parent, target->name, exists ? &st : NULL, flags | O_NOFOLLOW,
+		     mode, cloexec);
 	if (r == 0 && !exists)
 		guard_made(call, target, NAMES_CREATE);
 	return r;
@@ -259,7 +260,8 @@ static int do_open(struct call *call, int dir_fd, const char *path, uint64_t fla
 	}
 	if (target.object < 0 && is_temporary) {
 		/* The directory itself, not a name in it. */
-		target.object = openat(target.parent, target.name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		target.object =
+			openat(target.parent, target.name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (target.object < 0)
 			return -errno;
 	}
@@ -302,8 +304,8 @@ static int handle_open(struct call *call)
 			return -EPERM;
 		return do_open(call, (int)a[0], path, how.flags, (mode_t)how.mode, how.resolve);
 	}
-	return do_open(call, at ? (int)a[0] : AT_FDCWD, path, (uint32_t)a[at + 1], (mode_t)a[at + 2],
-		       0);
+	return do_open(call, at ? (int)a[0] : AT_FDCWD, path, (uint32_t)a[at + 1],
+		       (mode_t)a[at + 2], 0);
 }
 
 /* ---- names that come and go ---- */
@@ -325,7 +327,8 @@ static int handle_mkdir(struct call *call)
 		answer_continue(call);
 		return 0;
 	}
-	if (target.object >= 0 || faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (target.object >= 0 ||
+	    faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EEXIST;
 	r = permit_plain(call, &target, NAMES_MKDIR, false);
 	if (r == 0)
@@ -747,7 +750,8 @@ static int handle_bind(struct call *call)
 		answer_continue(call);
 		return 0;
 	}
-	if (target.object >= 0 || faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (target.object >= 0 ||
+	    faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EADDRINUSE;
 	r = permit_plain(call, &target, NAMES_CREATE, false);
 	if (r == 0)
@@ -764,7 +768,8 @@ static int permit_connect(struct call *call, const struct target *target, int ob
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (!S_ISSOCK(st->st_mode))
 		return -ECONNREFUSED;
-	if (st->st_dev == call->guard->private_dev || guard_set_has(&call->guard->own_sockets, object, ""))
+	if (st->st_dev == call->guard->private_dev ||
+	    guard_set_has(&call->guard->own_sockets, object, ""))
 		return 0;
 	for (size_t i = 0; i < spec->n_sockets; i++) {
 		if (streq(spec->sockets[i].text, target->path))
@@ -925,7 +930,8 @@ static void report(struct call *call)
 		snprintf(denial->path, room, "...%s", call->path + length - (room - 4));
 	read_program(call->tid, denial->program);
 	/* A supervisor that does not keep up must not stop the work: the count tells. */
-	send(call->guard->config->control_fd, &message, sizeof message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	send(call->guard->config->control_fd, &message, sizeof message,
+	     MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 int guard_serve(struct guard *guard)

@@ -29,7 +29,7 @@ struct guard {
 	int listener_fd;
 	dev_t private_dev; /* of the private storage: sockets there are the sandbox's own */
 	uint64_t n_created;
-	mode_t umask;		     /* ours, as last set */
+	mode_t umask;		  /* ours, as last set */
 	struct guard_set own_git; /* git directories and pointer files made by this run */
 	struct guard_set own_sockets;
 	unsigned n_helpers;
@@ -62,14 +62,14 @@ int guard_serve(struct guard *guard);
 void guard_helper_ended(struct guard *guard);
 
 /* answer.c */
-void answer(struct call *call, int64_t value);	    /* a result, or a negative errno */
-void answer_continue(struct call *call);	    /* let the kernel do it */
+void answer(struct call *call, int64_t value);		 /* a result, or a negative errno */
+void answer_continue(struct call *call);		 /* let the kernel do it */
 void answer_fd(struct call *call, int fd, bool cloexec); /* give the caller this descriptor */
-bool answer_is_wanted(struct call *call);	    /* is the caller still there? */
+bool answer_is_wanted(struct call *call);		 /* is the caller still there? */
 
 /* trusted.c */
-/* `name` "" means `dir_fd` itself; links are not followed. What cannot be looked at is not added, and
- * not found. */
+/* `name` "" means `dir_fd` itself; links are not followed. What cannot be looked at is not added,
+ * and not found. */
 void guard_set_add(struct guard_set *set, int dir_fd, const char *name);
 bool guard_set_has(const struct guard_set *set, int dir_fd, const char *name);
 /* A name is about to go, and perhaps the inode with it: forget what was known. */
@@ -78,9 +78,9 @@ void guard_forget(struct guard *guard, int dir_fd, const char *name);
 const struct init_zone *guard_zone(const struct guard *guard, const char *path);
 
 /*
- * May this be done? 0, or a negative errno with call->rule saying why not. `*ret_verdict` gets what is
- * to be done specially for git. `is_dir`, for NAMES_REMOVE and renames, says that a whole directory is
- * meant.
+ * May this be done? 0, or a negative errno with call->rule saying why not. `*ret_verdict` gets what
+ * is to be done specially for git. `is_dir`, for NAMES_REMOVE and renames, says that a whole
+ * directory is meant.
  */
 int guard_permit(struct call *call, const struct target *target, enum names_action action,
 		 bool is_dir, enum git_verdict *ret_verdict);

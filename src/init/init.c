@@ -210,7 +210,8 @@ static _Noreturn void loop(struct init *init)
 		if (ready < 0 && errno != EINTR)
 			end_broken(init, errno, "poll");
 		/* Also when there is always something else to do. */
-		if (timeout > 0 && clock_monotonic_ns() - checked_ns >= WATCH_EVERY_MS * 1000000LL) {
+		if (timeout > 0 &&
+		    clock_monotonic_ns() - checked_ns >= WATCH_EVERY_MS * 1000000LL) {
 			check_limits(init);
 			checked_ns = clock_monotonic_ns();
 		}

@@ -11,8 +11,8 @@ struct spec;
 /*
  * Who is first inside
  *
- * The first process of a sandbox starts the command, reaps what is orphaned, watches the limits that no
- * cgroup watches, tells the supervisor how it ended, and guards what may be written:
+ * The first process of a sandbox starts the command, reaps what is orphaned, watches the limits
+ * that no cgroup watches, tells the supervisor how it ended, and guards what may be written:
  *
  *   init.c     start, reap, report; the loop
  *   guard.c    one system call of the command that would change a file or reach a socket: which
@@ -22,23 +22,24 @@ struct spec;
  *   answer.c   how a waiting caller gets its result
  *   watch.c    memory and CPU time summed up over all processes
  *
- * The guard rests on two walls that the kernel holds. Landlock leaves the command's processes no right to
- * write anywhere that comes from the host; and a seccomp filter stops every call that changes files and
- * hands it over. The guard looks up the object with descriptors of its own, decides, and makes the call
- * itself; the caller gets the result, for open() the descriptor. So there is no moment between check
- * and use, a path that another thread changes meanwhile gains nothing, and if the guard dies
- * nothing can be written at all. It works one call at a time, which makes checks over several files
- * (is this becoming a git directory?) hold.
+ * The guard rests on two walls that the kernel holds. Landlock leaves the command's processes no
+ * right to write anywhere that comes from the host; and a seccomp filter stops every call that
+ * changes files and hands it over. The guard looks up the object with descriptors of its own,
+ * decides, and makes the call itself; the caller gets the result, for open() the descriptor. So
+ * there is no moment between check and use, a path that another thread changes meanwhile gains
+ * nothing, and if the guard dies nothing can be written at all. It works one call at a time, which
+ * makes checks over several files (is this becoming a git directory?) hold.
  *
- * Everything here runs in a clone of the supervisor, perhaps of a program with threads: no allocation,
- * no stdio.
+ * Everything here runs in a clone of the supervisor, perhaps of a program with threads: no
+ * allocation, no stdio.
  */
 
 /* How writing works at a place. The deepest zone that a path lies in counts. */
 enum init_zone_kind {
 	INIT_ZONE_FREE,	   /* the kernel decides alone: private, or read-only */
 	INIT_ZONE_PRIVATE, /* private storage with a guarded root somewhere beneath, which
-			    * Landlock would include in any right: the guard acts, and refuses nothing */
+			    * Landlock would include in any right: the guard acts, and refuses
+			    * nothing */
 	INIT_ZONE_GUARDED, /* a writable root of the host: names are checked */
 };
 
@@ -60,9 +61,10 @@ struct init_config {
 	struct init_limits limits;
 	int control_fd; /* SOCK_SEQPACKET to the supervisor; its end is ours */
 
-	/* In the command's own process: take the rights away and execute. Gets the socket over which the
-	 * filter's listener must be sent before exec (init_send_listener). Returns only on failure, with
-	 * the exit status that stands for it (126, 127) or -1 for a failure of ours. */
+	/* In the command's own process: take the rights away and execute. Gets the socket over
+	 * which the filter's listener must be sent before exec (init_send_listener). Returns only
+	 * on failure, with the exit status that stands for it (126, 127) or -1 for a failure of
+	 * ours. */
 	int (*become)(void *data, int listener_socket, struct atoll_error *err);
 	void *data;
 

@@ -72,7 +72,8 @@ int resolve_read_status(pid_t tid, mode_t *ret_umask, pid_t *ret_tgid)
 		return -ESRCH;
 	text[got] = '\0';
 
-	/* The name comes first and may hold anything but a raw newline, which the kernel escapes. */
+	/* The name comes first and may hold anything but a raw newline, which the kernel escapes.
+	 */
 	field = strstr(text, "\nUmask:");
 	if (!field)
 		return -ESRCH;
@@ -151,8 +152,8 @@ static int splice_link(struct rest *rest, const char *link)
 	if (left >= sizeof tail)
 		return -ENAMETOOLONG;
 	memcpy(tail, rest->text + rest->at, left + 1);
-	if ((size_t)snprintf(rest->text, sizeof rest->text, "%s%s%s", link, left ? "/" : "", tail) >=
-	    PATH_MAX)
+	if ((size_t)snprintf(rest->text, sizeof rest->text, "%s%s%s", link, left ? "/" : "",
+			     tail) >= PATH_MAX)
 		return -ENAMETOOLONG;
 	rest->at = 0;
 	return 0;
@@ -319,7 +320,8 @@ static int fill_path(struct target *ret)
 		ret->name[0] = '\0';
 		memcpy(ret->path, dir, strlen(dir) + 1);
 	} else {
-		snprintf(ret->path, sizeof ret->path, "%s/%s", streq(dir, "/") ? "" : dir, ret->name);
+		snprintf(ret->path, sizeof ret->path, "%s/%s", streq(dir, "/") ? "" : dir,
+			 ret->name);
 	}
 	return 0;
 }

@@ -9,16 +9,16 @@
 /*
  * Which object a caller means
  *
- * A path is taken from the caller's memory once, and then walked by descriptor from the caller's own
- * starting point (its root is ours, its working directory and descriptors are reached through /proc).
- * What comes out is either a directory and a name in it, which may or may not exist, or an object that
- * has no name to go by ("/proc/self/fd/2", "."). The real path of both, links resolved, is what rules
- * are asked about.
+ * A path is taken from the caller's memory once, and then walked by descriptor from the caller's
+ * own starting point (its root is ours, its working directory and descriptors are reached through
+ * /proc). What comes out is either a directory and a name in it, which may or may not exist, or an
+ * object that has no name to go by ("/proc/self/fd/2", "."). The real path of both, links resolved,
+ * is what rules are asked about.
  */
 struct target {
-	int parent;	    /* O_PATH; -1 if `object` is set */
-	int object;	    /* O_PATH; -1 if there is a parent and a name */
-	bool wants_dir;	    /* the path ended in a slash */
+	int parent;	/* O_PATH; -1 if `object` is set */
+	int object;	/* O_PATH; -1 if there is a parent and a name */
+	bool wants_dir; /* the path ended in a slash */
 	char name[NAME_MAX + 1];
 	char path[PATH_MAX + NAME_MAX + 2];
 };

@@ -14,7 +14,8 @@ static bool identify(int dir_fd, const char *name, struct guard_id *ret)
 {
 	struct statx stx;
 
-	if (statx(dir_fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME, &stx) < 0)
+	if (statx(dir_fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME,
+		  &stx) < 0)
 		return false;
 	*ret = (struct guard_id){
 		.dev = (uint64_t)stx.stx_dev_major << 32 | stx.stx_dev_minor,
@@ -56,8 +57,7 @@ void guard_forget(struct guard *guard, int dir_fd, const char *name)
 	struct guard_set *sets[] = {&guard->own_git, &guard->own_sockets};
 	struct guard_id id, *known;
 
-	if (!(guard->own_git.n | guard->own_sockets.n) ||
-	    !identify(dir_fd, name, &id))
+	if (!(guard->own_git.n | guard->own_sockets.n) || !identify(dir_fd, name, &id))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(sets); i++) {
 		known = find(sets[i], &id);
@@ -103,7 +103,8 @@ static int permit_by_contract(struct call *call, const char *path, bool moves_aw
 		if (rule->access == SPEC_WRITE)
 			continue;
 		if (rule->access == SPEC_PROTECT &&
-		    (rule->is_pattern ? path_glob(rule->path, path) : path_is_within(path, rule->path)))
+		    (rule->is_pattern ? path_glob(rule->path, path)
+				      : path_is_within(path, rule->path)))
 			return refuse(call, EPERM, "protect");
 		if (moves_away && !rule->is_pattern && path_is_within(rule->path, path))
 			return refuse(call, EPERM, spec_access_word(rule->access));
@@ -111,8 +112,8 @@ static int permit_by_contract(struct call *call, const char *path, bool moves_aw
 	return 0;
 }
 
-/* Does `dir`/`name` exist, whatever it is? `added` is a name that the call at hand would add, as the
- * most forgiving file system would take it. */
+/* Does `dir`/`name` exist, whatever it is? `added` is a name that the call at hand would add, as
+ * the most forgiving file system would take it. */
 static bool holds(int dir_fd, const char *name, const char *added)
 {
 	char folded[NAMES_FOLD_SIZE];
@@ -180,7 +181,8 @@ static ssize_t read_small(int dir_fd, const char *name, char *ret, size_t size, 
 	return -EFBIG;
 }
 
-/* A file of ours with this content instead of the one that is there, which somebody may have open. */
+/* A file of ours with this content instead of the one that is there, which somebody may have open.
+ */
 static int replace_file(int dir_fd, const char *name, const char *text, size_t size, mode_t mode)
 {
 	cleanup_fd int fd = -1;
@@ -188,7 +190,8 @@ static int replace_file(int dir_fd, const char *name, const char *text, size_t s
 	if (unlinkat(dir_fd, name, 0) < 0)
 		return -errno;
 	umask(0);
-	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777);
+	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		    mode & 0777);
 	return fd < 0 ? -errno : fd_write_all(fd, text, size);
 }
 
@@ -258,8 +261,7 @@ static int permit_in_bare(struct call *call, const char *root, const char *path,
 
 	while ((marker = git_next_marker(root, path, marker))) {
 		cleanup_fd int dir = open_prefix(path, (size_t)(marker - path) - 1);
-		const char *added =
-			adds_a_name(action) && !strchr(marker, '/') ? marker : NULL;
+		const char *added = adds_a_name(action) && !strchr(marker, '/') ? marker : NULL;
 
 		if (dir < 0)
 			continue;
@@ -322,7 +324,8 @@ void guard_made(struct call *call, const struct target *target, enum names_actio
 	}
 }
 
-/* How many levels a submodule's git directory lies beneath its root: as far up as its work tree may be. */
+/* How many levels a submodule's git directory lies beneath its root: as far up as its work tree may
+ * be. */
 static unsigned levels_up(const struct call *call, const struct target *target)
 {
 	const struct init_zone *zone = guard_zone(call->guard, target->path);
@@ -357,5 +360,6 @@ int guard_install_config(struct call *call, const struct target *source,
 	r = replace_file(source->parent, source->name, text, (size_t)size, st.st_mode);
 	if (r < 0)
 		return r;
-	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno : 0;
+	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno
+											: 0;
 }

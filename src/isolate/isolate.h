@@ -11,17 +11,18 @@ struct cell;
 /*
  * Where it runs
  *
- * A back end turns a contract into walls on this host. `ns/` is the process tier: namespaces, Landlock,
- * seccomp, a guard. Others will stand beside it in isolate_backends[], which is the one list of them.
+ * A back end turns a contract into walls on this host. `ns/` is the process tier: namespaces,
+ * Landlock, seccomp, a guard. Others will stand beside it in isolate_backends[], which is the one
+ * list of them.
  */
 
 /* One thing that the host can or cannot do, as found out by trying. */
 struct backend_finding {
-	const char *what;  /* "user namespaces" */
-	bool is_needed;	   /* the default contract fails without it */
+	const char *what; /* "user namespaces" */
+	bool is_needed;	  /* the default contract fails without it */
 	bool holds;
-	char result[128];  /* what was seen: "ABI 7" */
-	const char *fix;   /* what to do where it does not hold; NULL if nothing helps */
+	char result[128]; /* what was seen: "ABI 7" */
+	const char *fix;  /* what to do where it does not hold; NULL if nothing helps */
 };
 
 #define BACKEND_FINDINGS_MAX 32
@@ -47,8 +48,8 @@ struct backend {
 
 	/*
 	 * Do everything that can fail early; the command has not run yet. `env` is the command's
-	 * environment (NULL-terminated, must outlive the cell). With a plan, every clause adds its line,
-	 * and what is missing is a line, too; without one what is missing is a failure.
+	 * environment (NULL-terminated, must outlive the cell). With a plan, every clause adds its
+	 * line, and what is missing is a line, too; without one what is missing is a failure.
 	 */
 	int (*prepare)(const struct spec *spec, char *const *env, struct plan *plan,
 		       struct cell **ret, struct atoll_error *err);

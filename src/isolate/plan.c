@@ -110,23 +110,64 @@ static void add_plain(struct buf *out, const char *text)
 	}
 }
 
-static void render_line(const struct plan_line *line, struct buf *out)
+static bool is_same(const char *a, const char *b)
 {
-	static const char *const marks[] = {
-		[PLAN_ENFORCED] = "  ", [PLAN_WEAKER] = "~ ", [PLAN_MISSING] = "! ", [PLAN_NOTE] = "  "};
+	return a == b || (a && b && streq(a, b));
+}
 
-	buf_addf(out, "%s%-22s ", marks[line->strength], line->clause);
-	if (line->subject) {
-		add_plain(out, line->subject);
-		buf_add_str(out, "  ");
+/* Lines that differ in nothing but their subject are one line for people. */
+static bool is_alike(const struct plan_line *a, const struct plan_line *b)
+{
+	return a->strength == b->strength && a->subject && b->subject &&
+	       is_same(a->clause, b->clause) && is_same(a->mechanism, b->mechanism) &&
+	       is_same(a->note, b->note) && is_same(a->origin, b->origin);
+}
+
+#define INDENT 25
+#define WIDTH  100
+
+/* Broken between words. */
+static void add_subjects(const struct plan_line *lines, size_t n, struct buf *out)
+{
+	size_t column = INDENT;
+
+	for (size_t i = 0; i < n && lines[i].subject; i++) {
+		for (const char *word = lines[i].subject, *end; *word;
+		     word = *end ? end + 1 : end) {
+			char text[256];
+
+			end = strchrnul(word, ' ');
+			if (column > INDENT && column + (size_t)(end - word) > WIDTH) {
+				buf_addf(out, "\n%*s", INDENT, "");
+				column = INDENT;
+			}
+			for (const char *at = word; at < end; at += strlen(text)) {
+				snprintf(text, sizeof text, "%.*s", (int)(end - at), at);
+				add_plain(out, text);
+			}
+			buf_add_char(out, ' ');
+			column += (size_t)(end - word) + 1;
+		}
 	}
-	buf_addf(out, "[%s]", line->mechanism);
-	if (line->origin && !streq(line->origin, "default"))
-		buf_addf(out, "  (%s)", line->origin);
+}
+
+/* `n` lines that are alike. */
+static void render_group(const struct plan_line *lines, size_t n, struct buf *out)
+{
+	static const char *const marks[] = {[PLAN_ENFORCED] = "  ",
+					    [PLAN_WEAKER] = "~ ",
+					    [PLAN_MISSING] = "! ",
+					    [PLAN_NOTE] = "  "};
+
+	buf_addf(out, "%s%-22s ", marks[lines->strength], lines->clause);
+	add_subjects(lines, n, out);
+	buf_addf(out, "%s[%s]", lines->subject ? " " : "", lines->mechanism);
+	if (lines->origin && !streq(lines->origin, "default"))
+		buf_addf(out, "  (%s)", lines->origin);
 	buf_add_char(out, '\n');
-	if (line->note) {
-		buf_addf(out, "  %-22s   ", "");
-		add_plain(out, line->note);
+	if (lines->note) {
+		buf_addf(out, "%*s  ", INDENT, "");
+		add_plain(out, lines->note);
 		buf_add_char(out, '\n');
 	}
 }
@@ -144,12 +185,17 @@ static void render_text(const struct plan *plan, const struct spec *spec, const 
 	buf_add_str(out, "\nworkspace  ");
 	add_plain(out, spec->workspace);
 	buf_addf(out, "\ntier       process\ndigest     sha256:%s\n\n", digest);
-	for (size_t i = 0; i < plan->n_lines; i++)
-		render_line(&plan->lines[i], out);
-	buf_add_str(out, missing ? "\nThis host cannot keep the lines marked with '!': the run would be "
-				   "refused.\n"
-				 : "\nNothing was run. A line marked '~' is kept by a weaker "
-				   "mechanism that was accepted.\n");
+	for (size_t i = 0, n; i < plan->n_lines; i += n) {
+		for (n = 1; i + n < plan->n_lines && is_alike(&plan->lines[i], &plan->lines[i + n]);
+		     n++)
+			;
+		render_group(&plan->lines[i], n, out);
+	}
+	buf_add_str(out,
+		    missing ? "\nThis host cannot keep the lines marked with '!': the run would be "
+			      "refused.\n"
+			    : "\nNothing was run. A line marked '~' is kept by a weaker "
+			      "mechanism that was accepted.\n");
 }
 
 int plan_render(const struct plan *plan, const struct spec *spec, enum atoll_format format,

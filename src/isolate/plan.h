@@ -10,9 +10,9 @@ struct spec;
 /*
  * What a contract becomes on this host
  *
- * One line per clause: which mechanism keeps it, how strongly, and where the clause comes from. A back
- * end writes the lines from the same data that it builds the sandbox from, so that the plan cannot
- * promise what is not done.
+ * One line per clause: which mechanism keeps it, how strongly, and where the clause comes from. A
+ * back end writes the lines from the same data that it builds the sandbox from, so that the plan
+ * cannot promise what is not done.
  */
 enum plan_strength {
 	PLAN_ENFORCED,

@@ -36,14 +36,18 @@ static void render_text(const struct backend_report *report, int lacking, struct
 	buf_addf(out, "tier %s: %s\n\n", ns_backend.name, ns_backend.summary);
 	for (size_t i = 0; i < report->n_findings; i++) {
 		const struct backend_finding *finding = &report->findings[i];
-		const char *mark = finding->holds ? "ok     " : finding->is_needed ? "MISSING" : "absent ";
+		const char *mark = finding->holds	? "ok     "
+				   : finding->is_needed ? "MISSING"
+							: "absent ";
 
 		buf_addf(out, "  %s  %-34s %s\n", mark, finding->what, finding->result);
 		if (!finding->holds && finding->fix)
 			buf_addf(out, "           fix: %s\n", finding->fix);
 	}
 	if (lacking)
-		buf_addf(out, "\n%d thing%s that the default contract needs %s missing: runs are refused.\n",
+		buf_addf(out,
+			 "\n%d thing%s that the default contract needs %s missing: runs are "
+			 "refused.\n",
 			 lacking, lacking == 1 ? "" : "s", lacking == 1 ? "is" : "are");
 	else
 		buf_add_str(out, "\nThe default contract holds on this host.\n");

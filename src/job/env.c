@@ -15,9 +15,9 @@
  * git's, which would point it elsewhere.
  */
 static const char *const passed[] = {
-	"TERM", "COLORTERM", "NO_COLOR", "FORCE_COLOR", "LANG", "LANGUAGE", "TZ", "COLUMNS", "LINES",
-	"LC_ALL", "LC_CTYPE", "LC_COLLATE", "LC_MESSAGES", "LC_NUMERIC", "LC_TIME", "LC_MONETARY",
-	NULL,
+	"TERM",	       "COLORTERM",  "NO_COLOR", "FORCE_COLOR", "LANG",	    "LANGUAGE",
+	"TZ",	       "COLUMNS",    "LINES",	 "LC_ALL",	"LC_CTYPE", "LC_COLLATE",
+	"LC_MESSAGES", "LC_NUMERIC", "LC_TIME",	 "LC_MONETARY", NULL,
 };
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
@@ -46,7 +46,8 @@ static void set(struct env *env, const char *name, const char *value)
 		env->failed = true;
 		return;
 	}
-	while (at < env->n && !(strncmp(env->list[at], name, length) == 0 && env->list[at][length] == '='))
+	while (at < env->n &&
+	       !(strncmp(env->list[at], name, length) == 0 && env->list[at][length] == '='))
 		at++;
 	if (at < env->n) {
 		free(env->list[at]);

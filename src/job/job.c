@@ -78,7 +78,8 @@ static int open_job_file(const char *path, struct atoll_error *err)
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "job file '%s'", path);
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return error_set(err, ATOLL_FAULT_REQUEST, 0, "job file '%s' is not a plain file", path);
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "job file '%s' is not a plain file",
+				 path);
 	return take_fd(&fd);
 }
 
@@ -92,17 +93,18 @@ int atoll_job_load(struct atoll_job *job, const char *path, struct atoll_error *
 	int r;
 
 	if (job->file_hash[0])
-		return error_set(err, ATOLL_FAULT_REQUEST, 0, "a second job file '%s'; one is enough",
-				 path);
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "a second job file '%s'; one is enough", path);
 	fd = open_job_file(path, err);
 	if (fd < 0)
 		return fd;
 	r = fd_read_all(fd, &text);
 	if (r == -E2BIG)
-		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "job file '%s' is larger than 1 MiB; a job file states a contract, data "
-				 "belongs elsewhere",
-				 path);
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"job file '%s' is larger than 1 MiB; a job file states a contract, data "
+			"belongs elsewhere",
+			path);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read job file '%s'", path);
 	/* Where it really is decides whether the job could have written it. */
@@ -111,8 +113,8 @@ int atoll_job_load(struct atoll_job *job, const char *path, struct atoll_error *
 	real[length > 0 ? length : 0] = '\0';
 	hash_sha256_hex(text.data ? text.data : "", text.used, job->file_hash);
 	return spec_load(job->spec, is_stdin ? "standard input" : path,
-			 is_stdin || length <= 0 ? NULL : real, text.data ? text.data : "", text.used,
-			 err);
+			 is_stdin || length <= 0 ? NULL : real, text.data ? text.data : "",
+			 text.used, err);
 }
 
 int atoll_job_command(struct atoll_job *job, char *const argv[], struct atoll_error *err)
@@ -158,7 +160,8 @@ static const char *const access_keys[] = {
 	[SPEC_PROTECT] = "protect",
 };
 
-int atoll_job_set(struct atoll_job *job, const char *key, const char *value, struct atoll_error *err)
+int atoll_job_set(struct atoll_job *job, const char *key, const char *value,
+		  struct atoll_error *err)
 {
 	char origin[64];
 
@@ -173,14 +176,15 @@ int atoll_job_set(struct atoll_job *job, const char *key, const char *value, str
 	}
 	for (int id = 0; id < SPEC_LIMIT_COUNT; id++) {
 		if (streq(origin, spec_limits[id].flag))
-			return spec_set_limit(job->spec, (enum spec_limit_id)id, value, origin, err);
+			return spec_set_limit(job->spec, (enum spec_limit_id)id, value, origin,
+					      err);
 	}
 	return error_set(err, ATOLL_FAULT_REQUEST, 0, "there is no clause '%s'", key);
 }
 
 /*
- * A file that a job could have written speaks for the job, not for the user. Where it lies counts, and
- * not whether this contract of its own making happens to leave it writable.
+ * A file that a job could have written speaks for the job, not for the user. Where it lies counts,
+ * and not whether this contract of its own making happens to leave it writable.
  */
 static int check_trust(const struct atoll_job *job, struct atoll_error *err)
 {
@@ -189,9 +193,9 @@ static int check_trust(const struct atoll_job *job, struct atoll_error *err)
 	cleanup_free char *widens = NULL;
 	int r;
 
-	if (!spec->file || !(path_is_within(spec->file, spec->caller) ||
-			     path_is_within(spec->file, spec->workspace) ||
-			     (rule && rule->access == SPEC_WRITE)))
+	if (!spec->file ||
+	    !(path_is_within(spec->file, spec->caller) ||
+	      path_is_within(spec->file, spec->workspace) || (rule && rule->access == SPEC_WRITE)))
 		return 0;
 	widens = spec_file_widens(spec);
 	if (!widens)

@@ -20,8 +20,9 @@ static int make_pipe(int *ret_read, int *ret_write, struct atoll_error *err)
 	*ret_write = fcntl(made[1], F_DUPFD_CLOEXEC, 3);
 	close(made[0]);
 	close(made[1]);
-	return *ret_read < 0 || *ret_write < 0 ? error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe")
-					       : 0;
+	return *ret_read < 0 || *ret_write < 0
+		       ? error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe")
+		       : 0;
 }
 
 static bool is_open(int fd)
@@ -59,7 +60,8 @@ int relay_open(struct relay *relay, const int caller[3], uint64_t output_limit, 
 			stream->to = there;
 			if (r == 0)
 				fcntl(stream->from, F_SETFL, O_NONBLOCK);
-			stream->is_big = there >= 0 && fstat(there, &st) == 0 && S_ISREG(st.st_mode);
+			stream->is_big =
+				there >= 0 && fstat(there, &st) == 0 && S_ISREG(st.st_mode);
 		}
 	}
 	return r;
@@ -94,7 +96,8 @@ void relay_want(const struct relay *relay, struct pollfd *fds)
 		bool is_full = stream->sent < stream->used;
 
 		fds[2 * i] = (struct pollfd){.fd = is_full ? -1 : stream->from, .events = POLLIN};
-		fds[2 * i + 1] = (struct pollfd){.fd = is_full ? stream->to : -1, .events = POLLOUT};
+		fds[2 * i + 1] =
+			(struct pollfd){.fd = is_full ? stream->to : -1, .events = POLLOUT};
 	}
 	/* A command that has closed its input must be noticed, or a caller that never ends would
 	 * be read for nobody. */

@@ -9,10 +9,10 @@
 /*
  * The command's input and output
  *
- * The command never holds the caller's descriptors: it gets pipes, and the supervisor copies. So it can
- * neither truncate nor reopen a file that the caller writes to, nor type into a terminal, and output can
- * be counted. The caller's descriptors are not switched to non-blocking, which others would notice: the
- * copy writes small pieces when poll() says that there is room.
+ * The command never holds the caller's descriptors: it gets pipes, and the supervisor copies. So it
+ * can neither truncate nor reopen a file that the caller writes to, nor type into a terminal, and
+ * output can be counted. The caller's descriptors are not switched to non-blocking, which others
+ * would notice: the copy writes small pieces when poll() says that there is room.
  */
 enum {
 	RELAY_IN,
@@ -22,11 +22,11 @@ enum {
 };
 
 struct stream {
-	int from;	  /* -1 once it has ended */
-	int to;		  /* -1 once nobody reads any more */
-	bool closes_to;	  /* our pipe, not the caller's descriptor */
+	int from;	/* -1 once it has ended */
+	int to;		/* -1 once nobody reads any more */
+	bool closes_to; /* our pipe, not the caller's descriptor */
 	bool closes_from;
-	bool is_big;	  /* a plain file: takes any amount at once */
+	bool is_big; /* a plain file: takes any amount at once */
 	size_t used, sent;
 	char data[65536];
 };

@@ -35,7 +35,8 @@ struct run {
 static void take_denial(struct run *run, const struct atoll_denial *denial)
 {
 	struct atoll_result *result = run->result;
-	uint32_t kept = result->n_denials < ATOLL_DENIALS_MAX ? result->n_denials : ATOLL_DENIALS_MAX;
+	uint32_t kept =
+		result->n_denials < ATOLL_DENIALS_MAX ? result->n_denials : ATOLL_DENIALS_MAX;
 	struct atoll_denial *last = kept ? &result->denials[kept - 1] : NULL;
 
 	/* A program that insists is one line with a count. */
@@ -75,13 +76,15 @@ static void take_message(struct run *run, const struct init_message *message)
 		break;
 	case INIT_ENDED:
 		result->end = WIFSIGNALED(message->wait_status) ? ATOLL_SIGNALED : ATOLL_EXITED;
-		result->code = WIFSIGNALED(message->wait_status) ? WTERMSIG(message->wait_status)
-								 : WEXITSTATUS(message->wait_status);
+		result->code = WIFSIGNALED(message->wait_status)
+				       ? WTERMSIG(message->wait_status)
+				       : WEXITSTATUS(message->wait_status);
 		run->has_ended = true;
 		break;
 	case INIT_LIMIT:
 		end_by_limit(run,
-			     streq(message->limit, "memory") ? ATOLL_OUT_OF_MEMORY : ATOLL_OVER_LIMIT,
+			     streq(message->limit, "memory") ? ATOLL_OUT_OF_MEMORY
+							     : ATOLL_OVER_LIMIT,
 			     message->limit, message->limit_value);
 		break;
 	case INIT_DENIAL:
@@ -157,14 +160,15 @@ static void finish(struct run *run)
 		;
 	take_messages(run);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
-	result->cpu_ns =
-		(uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
-		(uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+	result->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
+			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
 	result->peak_memory = (uint64_t)usage.ru_maxrss * 1024;
 	ns_backend.account(run->cell, &result->peak_memory, &is_out_of_memory);
 	if (is_out_of_memory && result->end != ATOLL_TIMED_OUT)
-		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory", run->spec->limits[SPEC_MEMORY].value);
-	if (!relay_drain(run->relay, clock_monotonic_ns() + DRAIN_NS) && result->end == ATOLL_EXITED)
+		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
+			     run->spec->limits[SPEC_MEMORY].value);
+	if (!relay_drain(run->relay, clock_monotonic_ns() + DRAIN_NS) &&
+	    result->end == ATOLL_EXITED)
 		end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit);
 	result->output_bytes = run->relay->output_bytes;
 	close(run->handle.pid_fd);

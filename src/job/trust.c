@@ -41,16 +41,17 @@ static int open_store(bool create, struct atoll_error *err)
 		return errno == ENOENT && !create
 			       ? -ENOENT
 			       : error_set(err, ATOLL_FAULT_HOST, errno, "open '%s'", path);
-	fd = openat(dir, "trusted", O_RDWR | (create ? O_CREAT | O_APPEND : 0) | O_NOFOLLOW | O_CLOEXEC,
-		    0600);
+	fd = openat(dir, "trusted",
+		    O_RDWR | (create ? O_CREAT | O_APPEND : 0) | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
-		return errno == ENOENT ? -ENOENT
-				       : error_set(err, ATOLL_FAULT_HOST, errno, "open '%s/trusted'",
-						   path);
+		return errno == ENOENT
+			       ? -ENOENT
+			       : error_set(err, ATOLL_FAULT_HOST, errno, "open '%s/trusted'", path);
 	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)) {
 		close(fd);
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
-				 "'%s/trusted' is not yours alone to write; fix its owner and mode", path);
+				 "'%s/trusted' is not yours alone to write; fix its owner and mode",
+				 path);
 	}
 	return fd;
 }
@@ -100,7 +101,8 @@ int atoll_trust(const char *path, char ret_hex[65], struct atoll_error *err)
 	if (file < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "job file '%s'", path);
 	if (fstat(file, &st) < 0 || !S_ISREG(st.st_mode))
-		return error_set(err, ATOLL_FAULT_REQUEST, 0, "job file '%s' is not a plain file", path);
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "job file '%s' is not a plain file",
+				 path);
 	r = fd_read_all(file, &text);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read job file '%s'", path);
@@ -115,5 +117,6 @@ int atoll_trust(const char *path, char ret_hex[65], struct atoll_error *err)
 						    "create the list of trusted job files")
 					: store;
 	r = buf_error(&line) < 0 ? buf_error(&line) : fd_write_all(store, line.data, line.used);
-	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "write the list of trusted job files") : 0;
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "write the list of trusted job files")
+		     : 0;
 }

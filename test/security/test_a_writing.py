@@ -578,7 +578,7 @@ def _():
         static volatile int stop;
         static void *flip(void *unused)
         {
-            while (!stop) { memcpy(buffer, ".git/hooks/update", 18); memcpy(buffer, "safe-file-name-00", 18); }
+            while (!stop) { memcpy(buffer, ".git/hooks/update", 18); __asm__ volatile("" ::: "memory"); memcpy(buffer, "safe-file-name-00", 18); __asm__ volatile("" ::: "memory"); }
             return NULL;
         }
         int main(int argc, char **argv)

@@ -54,7 +54,7 @@ def _():
         # Nor by moving them, or what lies above, out of the way.
         run(place, broad, inside_sh(r"""
             cd "$1"; for f in .ssh .aws .config .docker .netrc .npmrc .cargo .gnupg .bash_history .local; do
-                mv $f moved-$f && { cat moved-$f moved-$f/* moved-$f/*/* moved-$f/*/*/*; rm -rf moved-$f; }
+                mv $f moved-$f && { cat moved-$f moved-$f/* moved-$f/*/* moved-$f/*/*/*; rm -rf moved-$f; }; rm -rf moved-$f
                 ln $f link-$f && cat link-$f; ln -s $f sym-$f; cat sym-$f sym-$f/* sym-$f/*/*; rm -f sym-$f link-$f; cp -r $f /tmp/; done 2>/dev/null
             cat /tmp/.*/* /tmp/.*/*/* 2>/dev/null; tar cf - . 2>/dev/null | grep -a SECRET; true""", place.home))
 
@@ -326,9 +326,8 @@ def _():
             for path in (tmp, shm):
                 write(path, place.secret, 0o644)
             result = run(place, [], inside_sh(r"""
-                cat "$@"; ls -a /tmp /var/tmp /dev/shm /run; for p in /proc/[0-9]*; do echo "process $(tr '\0' ' ' <$p/cmdline)"; done; cat /proc/1/environ /proc/*/environ | tr '\0' '\n'; ls -l /proc/*/fd /proc/*/cwd /proc/*/root; true""", tmp, shm))
-            listed = [line for line in result.out.splitlines() if not line.startswith("process ")]
-            check(place.token not in "\n".join(listed), "names of the host's temporary files are visible")
+                while read -r p; do cat "$p"; done; ls -a /tmp /var/tmp /dev/shm /run; for p in /proc/[0-9]*; do echo "process $(tr '\0' ' ' <$p/cmdline)"; done; cat /proc/1/environ /proc/*/environ | tr '\0' '\n'; ls -l /proc/*/fd /proc/*/cwd /proc/*/root; true"""), stdin="%s\n%s\n" % (tmp, shm))
+            check(place.token not in result.out, "names of the host's temporary files are visible")
             processes = [line for line in result.out.splitlines() if line.startswith("process ")]
             check(0 < len(processes) < 8, "processes inside: %s" % processes)
             check("test_b_reading" not in result.out, "this test's own process is visible")

@@ -51,7 +51,8 @@ static int choose_ids(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
-/* Only somebody's name and address out of ~/.gitconfig: commits need them, and nothing else of it. */
+/* Only somebody's name and address out of ~/.gitconfig: commits need them, and nothing else of it.
+ */
 static void read_git_identity(struct cell *cell)
 {
 	cleanup_buf struct buf text = BUF_INIT(1 << 16), out = BUF_INIT(4096);
@@ -70,8 +71,9 @@ static void read_git_identity(struct cell *cell)
 		line += strspn(line, " \t");
 		if (line[0] == '[')
 			in_user = strncasecmp(line, "[user]", 6) == 0;
-		else if (in_user && (strncasecmp(line, "name", 4) == 0 ||
-				     strncasecmp(line, "email", 5) == 0) &&
+		else if (in_user &&
+			 (strncasecmp(line, "name", 4) == 0 ||
+			  strncasecmp(line, "email", 5) == 0) &&
 			 line[strlen(line) - 1] != '\\')
 			buf_addf(&out, "\t%s\n", line);
 	}
@@ -98,11 +100,9 @@ static void set_limits(struct cell *cell)
 
 	cell->limits.files = limits[SPEC_FILES].value;
 	cell->limits.cpu_time_ms = limits[SPEC_CPU_TIME].value;
-	cell->limits.memory =
-		cell->group.has_memory ? SPEC_UNLIMITED : limits[SPEC_MEMORY].value;
+	cell->limits.memory = cell->group.has_memory ? SPEC_UNLIMITED : limits[SPEC_MEMORY].value;
 	cell->keeps_affinity = limits[SPEC_CPUS].value != SPEC_UNLIMITED;
 }
-
 
 /* What cannot be done without is found out before anything is built. */
 static int check_host(struct cell *cell, struct plan *plan, struct atoll_error *err)

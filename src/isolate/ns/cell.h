@@ -111,7 +111,8 @@ int ns_become(void *cell, int listener_socket, struct atoll_error *err);
 int landlock_abi(void);
 int landlock_seal(const struct cell *cell, struct atoll_error *err);
 
-/* Give up every capability, now and for whatever is executed later, except those in `keep` (a mask). */
+/* Give up every capability, now and for whatever is executed later, except those in `keep` (a
+ * mask). */
 int ns_drop_capabilities(uint64_t keep, struct atoll_error *err);
 
 int cgroup_prepare(struct cell *cell, struct atoll_error *err);

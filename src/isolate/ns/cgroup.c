@@ -23,8 +23,8 @@
  * with controllers) the one that we run in. Nothing is changed but our own child group. Where no
  * hierarchy is writable the group stays empty, and weaker mechanisms stand in, as the plan says.
  *
- * A v2 group is entered at birth (CLONE_INTO_CGROUP). On v1 a process has to be moved, which waits for a
- * global lock: 5 to 25 ms on an idle machine.
+ * A v2 group is entered at birth (CLONE_INTO_CGROUP). On v1 a process has to be moved, which waits
+ * for a global lock: 5 to 25 ms on an idle machine.
  */
 
 static bool read_text(const char *path, struct buf *buf)
@@ -135,8 +135,9 @@ static void prepare_v1(struct ns_group *group, const struct spec *spec, const ch
 	if (memory != SPEC_UNLIMITED && find_mount(mounts, "memory", point, sizeof point) &&
 	    find_own(own, "memory", path, sizeof path)) {
 		snprintf(parent, sizeof parent, "%s%s", point, path);
-		group->has_memory = make_group(parent, group->memory_dir, sizeof group->memory_dir) &&
-				    set_value(group->memory_dir, "memory.limit_in_bytes", memory);
+		group->has_memory =
+			make_group(parent, group->memory_dir, sizeof group->memory_dir) &&
+			set_value(group->memory_dir, "memory.limit_in_bytes", memory);
 	}
 	if (pids != SPEC_UNLIMITED && find_mount(mounts, "pids", point, sizeof point) &&
 	    find_own(own, "pids", path, sizeof path)) {
@@ -178,12 +179,12 @@ static void prepare_v2(struct ns_group *group, const struct spec *spec, const ch
 		return;
 	group->v2_fd = open(group->memory_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	group->is_v2 = group->v2_fd >= 0;
-	group->has_memory = memory != SPEC_UNLIMITED &&
-			    set_value(group->memory_dir, "memory.max", memory);
+	group->has_memory =
+		memory != SPEC_UNLIMITED && set_value(group->memory_dir, "memory.max", memory);
 	set_value(group->memory_dir, "memory.swap.max", 0);
 	set_value(group->memory_dir, "memory.oom.group", 1);
-	group->has_pids = pids != SPEC_UNLIMITED &&
-			  set_value(group->memory_dir, "pids.max", pids + 1);
+	group->has_pids =
+		pids != SPEC_UNLIMITED && set_value(group->memory_dir, "pids.max", pids + 1);
 }
 
 int cgroup_prepare(struct cell *cell, struct atoll_error *err)
@@ -234,7 +235,8 @@ void cgroup_account(const struct ns_group *group, uint64_t *ret_peak, bool *ret_
 
 	if (!group->has_memory)
 		return;
-	*ret_peak = read_value(dir, group->is_v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
+	*ret_peak =
+		read_value(dir, group->is_v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
 	*ret_out_of_memory = group->is_v2 ? read_value(dir, "memory.events", "oom_kill ") > 0
 					  : read_value(dir, "memory.oom_control", "oom_kill ") > 0;
 }
@@ -245,11 +247,11 @@ void cgroup_release(struct ns_group *group)
 		close(group->v2_fd);
 	group->v2_fd = -1;
 	/* Its processes are gone by now; a moment may pass until the kernel has noticed. */
-	for (int i = 0; i < 50 && group->memory_dir[0] && rmdir(group->memory_dir) < 0 && errno == EBUSY;
-	     i++)
+	for (int i = 0;
+	     i < 50 && group->memory_dir[0] && rmdir(group->memory_dir) < 0 && errno == EBUSY; i++)
 		usleep(2000);
-	for (int i = 0; i < 50 && group->pids_dir[0] && rmdir(group->pids_dir) < 0 && errno == EBUSY;
-	     i++)
+	for (int i = 0;
+	     i < 50 && group->pids_dir[0] && rmdir(group->pids_dir) < 0 && errno == EBUSY; i++)
 		usleep(2000);
 	group->memory_dir[0] = group->pids_dir[0] = '\0';
 }

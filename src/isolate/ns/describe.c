@@ -82,8 +82,8 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			note = "workspace, written directly: changes are on the host at once";
 		else if (streq(mount->path, cell->spec->workspace) && mount->kind == NS_BIND)
 			note = "workspace, read-only";
-		plan_add(plan, PLAN_ENFORCED, clause, mount->path, zone_mechanism(cell, mount), note,
-			 mount_origin(cell, mount));
+		plan_add(plan, PLAN_ENFORCED, clause, mount->path, zone_mechanism(cell, mount),
+			 note, mount_origin(cell, mount));
 		describe_masks(cell, mount, plan);
 	}
 }
@@ -102,8 +102,9 @@ static void describe_system(struct plan *plan)
 
 		snprintf(path, sizeof path, "/proc/%s", ns_proc_masks[i]);
 		if (access(path, F_OK) == 0)
-			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path, "empty mount over it",
-				 "content hidden; the name is still listed", "default");
+			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
+				 "empty mount over it", "content hidden; the name is still listed",
+				 "default");
 	}
 }
 
@@ -131,8 +132,8 @@ static bool is_masked(const struct ns_mount *mount, const char *path)
 	return false;
 }
 
-/* A line about one place that has no mount of its own: it says nothing new, or what it is about is not
- * there yet. What somebody wrote is shown all the same. */
+/* A line about one place that has no mount of its own: it says nothing new, or what it is about is
+ * not there yet. What somebody wrote is shown all the same. */
 static void describe_unmounted(const struct cell *cell, const struct spec_rule *rule,
 			       struct plan *plan)
 {
@@ -152,7 +153,8 @@ static void describe_unmounted(const struct cell *cell, const struct spec_rule *
 			 "not there yet; hidden as soon as the watcher has run", rule->origin);
 	} else if (!is_default) {
 		plan_add(plan, PLAN_NOTE, clause, rule->path,
-			 rule->access == SPEC_HIDE ? "nothing is shown there" : "part of another line",
+			 rule->access == SPEC_HIDE ? "nothing is shown there"
+						   : "part of another line",
 			 rule->access == SPEC_HIDE || !mount ? NULL : mount->path, rule->origin);
 	}
 }
@@ -168,7 +170,8 @@ static void describe_rules(const struct cell *cell, struct plan *plan)
 		if (rule->access == SPEC_HIDE && rule->is_pattern)
 			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", rule->path,
 				 "empty mounts over every match at the start, and a watcher",
-				 "what appears later is hidden as soon as the watcher has run; names are "
+				 "what appears later is hidden as soon as the watcher has run; "
+				 "names are "
 				 "listed",
 				 rule->origin);
 		if (rule->access != SPEC_PROTECT && !rule->is_pattern)
@@ -212,8 +215,8 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 		 cell->ids.is_shifted ? "user namespace with an id of its own"
 				      : "user namespace with the caller's own id",
 		 ids, cell->spec->identity_origin);
-	plan_add(plan, PLAN_ENFORCED, "processes.namespaces", "user mnt pid net ipc uts cgroup", "clone3",
-		 NULL, "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.namespaces", "user mnt pid net ipc uts cgroup",
+		 "clone3", NULL, "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.privileges", NULL,
 		 "no_new_privs, no capability, empty bounding set, locked secure bits", NULL,
 		 "default");
@@ -221,8 +224,8 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 		 "seccomp allow-list; unknown calls and foreign entries closed", NULL, "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL, landlock,
 		 "no right to write anything of the host's", "default");
-	plan_add(plan, PLAN_ENFORCED, "processes.descriptors", "0 1 2", "pipes; all others closed", NULL,
-		 "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.descriptors", "0 1 2", "pipes; all others closed",
+		 NULL, "default");
 	for (size_t i = 0; i < cell->spec->n_descriptors; i++) {
 		char number[16];
 
@@ -232,14 +235,15 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 	}
 	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "fresh session keyring", NULL,
 		 "default");
-	plan_add(plan, PLAN_ENFORCED, "network", "off", "network namespace with only a loopback", NULL,
-		 "default");
+	plan_add(plan, PLAN_ENFORCED, "network", "off", "network namespace with only a loopback",
+		 NULL, "default");
 	plan_add(plan, PLAN_ENFORCED, "sockets", NULL,
 		 "guard: only sockets made inside or named by the contract", NULL, "default");
 	for (size_t i = 0; i < cell->spec->n_sockets; i++)
 		plan_add(plan, PLAN_ENFORCED, "sockets", cell->spec->sockets[i].text,
 			 "guard: may be connected to",
-			 "whoever listens there acts with the host's rights", cell->spec->sockets[i].origin);
+			 "whoever listens there acts with the host's rights",
+			 cell->spec->sockets[i].origin);
 }
 
 struct limit_way {
@@ -266,9 +270,10 @@ static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id
 			return (struct limit_way){group->is_v2 ? "cgroup v2 memory.max"
 							       : "cgroup v1 memory.limit_in_bytes",
 						  NULL};
-		return (struct limit_way){"first process sums up all processes ten times a second",
-					  "no writable cgroup here; a burst between two looks can exceed "
-					  "it"};
+		return (struct limit_way){
+			"first process sums up all processes ten times a second",
+			"no writable cgroup here; a burst between two looks can exceed "
+			"it"};
 	case SPEC_PIDS:
 		if (group->has_pids)
 			return (struct limit_way){group->is_v2 ? "cgroup v2 pids.max"
@@ -276,7 +281,8 @@ static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id
 						  "RLIMIT_NPROC of the user namespace as well"};
 		return (struct limit_way){"RLIMIT_NPROC, counted in the user namespace", NULL};
 	case SPEC_DISK:
-		return (struct limit_way){"size of the private tmpfs; RLIMIT_FSIZE for each file",
+		return (struct limit_way){"size of the private tmpfs, at most that of memory; "
+					  "RLIMIT_FSIZE for each file",
 					  "the sum over files of the workspace is not bounded yet"};
 	case SPEC_FILES:
 		return (struct limit_way){"guard counts what is created in writable roots", NULL};
@@ -304,8 +310,8 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 			plan_add(plan, PLAN_ENFORCED, clause, value, way.mechanism, way.note,
 				 limit->origin);
 	}
-	plan_add(plan, PLAN_ENFORCED, "limits.core", "none", "RLIMIT_CORE 1: no file, no handler", NULL,
-		 "default");
+	plan_add(plan, PLAN_ENFORCED, "limits.core", "none", "RLIMIT_CORE 1: no file, no handler",
+		 NULL, "default");
 }
 
 static void describe_environment(const struct cell *cell, struct plan *plan)
@@ -325,12 +331,12 @@ static void describe_environment(const struct cell *cell, struct plan *plan)
 
 void ns_describe(const struct cell *cell, struct plan *plan)
 {
-	plan_add(plan, PLAN_NOTE, "isolation.tier", "process", "namespaces, Landlock, seccomp, guard", NULL,
-		 "default");
+	plan_add(plan, PLAN_NOTE, "isolation.tier", "process",
+		 "namespaces, Landlock, seccomp, guard", NULL, "default");
 	for (size_t i = 0; i < cell->spec->n_accepted; i++)
 		plan_add(plan, PLAN_NOTE, "isolation.accept-weaker", cell->spec->accepted[i].text,
-			 "a weaker mechanism is accepted where this host lacks the proper one", NULL,
-			 cell->spec->accepted[i].origin);
+			 "a weaker mechanism is accepted where this host lacks the proper one",
+			 NULL, cell->spec->accepted[i].origin);
 	describe_system(plan);
 	describe_mounts(cell, plan);
 	describe_rules(cell, plan);

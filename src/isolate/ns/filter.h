@@ -10,11 +10,13 @@
  *
  * One table (filter.c) says for every call of this kernel generation what happens: allowed, refused
  * with an errno that makes programs fall back, checked by its arguments, or handed to the guard. A
- * number that the table does not know is answered with ENOSYS, so a new kernel brings no new surface.
+ * number that the table does not know is answered with ENOSYS, so a new kernel brings no new
+ * surface.
  *
  * The program is built at run time from the table: a binary search over ranges of equal answers, a
- * hundred-odd instructions, built in microseconds and cheap to load, where a list of three hundred rules
- * costs four times as much at every start. It is made in the caller's memory without allocation.
+ * hundred-odd instructions, built in microseconds and cheap to load, where a list of three hundred
+ * rules costs four times as much at every start. It is made in the caller's memory without
+ * allocation.
  */
 struct filter_options {
 	bool keeps_affinity; /* sched_setaffinity is refused: the cpus limit rests on it */

@@ -23,13 +23,13 @@
  *
  * A pattern ("**" "/.env") or a path that does not exist yet cannot be masked once and for all. The
  * keeper walks the directories concerned before the command starts, puts something empty over
- * every match, and watches them (inotify) for names that appear or are replaced later: a rename over a
- * masked file takes the mask away, and the keeper puts it back. So what was there at the start is never
- * readable, and what appears is readable for the moment until the keeper has run.
+ * every match, and watches them (inotify) for names that appear or are replaced later: a rename
+ * over a masked file takes the mask away, and the keeper puts it back. So what was there at the
+ * start is never readable, and what appears is readable for the moment until the keeper has run.
  *
- * It is a process of its own because it keeps CAP_SYS_ADMIN of the user namespace for the mounts; it
- * reads nothing that the command controls but names. If it ends, the sandbox ends. It runs after a clone:
- * memory comes from one mapping, not from malloc.
+ * It is a process of its own because it keeps CAP_SYS_ADMIN of the user namespace for the mounts;
+ * it reads nothing that the command controls but names. If it ends, the sandbox ends. It runs after
+ * a clone: memory comes from one mapping, not from malloc.
  */
 
 #define DIRS_MAX  (1 << 18)
@@ -193,18 +193,21 @@ static int serve(struct keeper *keeper, struct atoll_error *err)
 	if (got <= 0)
 		return errno == EINTR ? 0 : error_set(err, ATOLL_FAULT_HOST, errno, "read inotify");
 	for (ssize_t at = 0; at < got;) {
-		const struct inotify_event *event = (const struct inotify_event *)(void *)(data + at);
+		const struct inotify_event *event =
+			(const struct inotify_event *)(void *)(data + at);
 		char path[PATH_MAX];
 		int r;
 
 		at += (ssize_t)sizeof *event + event->len;
 		if (event->mask & IN_Q_OVERFLOW)
-			return error_set(err, ATOLL_FAULT_HOST, 0, "names appeared too fast to hide");
+			return error_set(err, ATOLL_FAULT_HOST, 0,
+					 "names appeared too fast to hide");
 		if (!event->len || event->wd <= 0 || event->wd >= DIRS_MAX ||
 		    !keeper->path_of[event->wd])
 			continue;
 		snprintf(path, sizeof path, "%s", keeper->text + keeper->path_of[event->wd]);
-		r = visit(keeper, path, event->name, event->mask & IN_ISDIR ? DT_DIR : DT_REG, 0, err);
+		r = visit(keeper, path, event->name, event->mask & IN_ISDIR ? DT_DIR : DT_REG, 0,
+			  err);
 		if (r < 0)
 			return r;
 	}

@@ -19,15 +19,15 @@ const char *const ns_private_dirs[] = {"/tmp", "/var/tmp", "/dev/shm", NULL};
 
 /* The harmless ones; the host's real nodes, checked by number when they are bound. */
 const struct ns_device ns_devices[] = {
-	{"null", 1, 3},	  {"zero", 1, 5},    {"full", 1, 7}, {"random", 1, 8},
-	{"urandom", 1, 9}, {"tty", 5, 0}, {NULL, 0, 0},
+	{"null", 1, 3},	   {"zero", 1, 5}, {"full", 1, 7}, {"random", 1, 8},
+	{"urandom", 1, 9}, {"tty", 5, 0},  {NULL, 0, 0},
 };
 
 /* What tells about the machine rather than about the sandbox's own processes. */
 const char *const ns_proc_masks[] = {
-	"kcore",      "kallsyms",   "kmsg",	   "keys",	   "key-users",	 "timer_list",
-	"sched_debug", "config.gz", "interrupts", "sysrq-trigger", "slabinfo", "vmallocinfo",
-	"iomem",      "ioports",    NULL,
+	"kcore",      "kallsyms",    "kmsg",	  "keys",	"key-users",
+	"timer_list", "sched_debug", "config.gz", "interrupts", "sysrq-trigger",
+	"slabinfo",   "vmallocinfo", "iomem",	  "ioports",	NULL,
 };
 
 /* Links that belong to the system's layout and not to anybody's project. */
@@ -411,7 +411,8 @@ static int add_devices(struct cell *cell, struct atoll_error *err)
 		if (lstat(path, &st) < 0 || !S_ISCHR(st.st_mode) ||
 		    st.st_rdev != makedev(ns_devices[i].major, ns_devices[i].minor))
 			return error_set(err, ATOLL_FAULT_HOST, 0,
-					 "'%s' of this host is not the device that it should be", path);
+					 "'%s' of this host is not the device that it should be",
+					 path);
 		mount = add_mount(cell, NS_DEVICE, path);
 		if (!mount)
 			return error_oom(err);
@@ -464,8 +465,8 @@ static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n
 			above = enclosing(cell, rule->path);
 			if (above != asked_of) {
 				/* As root we copy single trees; a user's copies come whole. */
-				can_mask = above && (cell->ids.is_shifted ||
-						     !has_submounts(above->path));
+				can_mask = above &&
+					   (cell->ids.is_shifted || !has_submounts(above->path));
 				asked_of = above;
 			}
 			r = add_hide(cell, rule, can_mask, err);

@@ -23,8 +23,8 @@
 /*
  * Trying it out
  *
- * Every line of `atoll doctor` comes from doing the thing in a child process that then ends, never from
- * a version number. A try returns 0, or the errno of what failed.
+ * Every line of `atoll doctor` comes from doing the thing in a child process that then ends, never
+ * from a version number. A try returns 0, or the errno of what failed.
  */
 
 typedef int (*try_function)(void);
@@ -120,7 +120,8 @@ static int try_overlay(void)
 		return r;
 	if (mkdir("/tmp/a", 0755) < 0 || mkdir("/tmp/b", 0755) < 0 || mkdir("/tmp/b/x", 0755) < 0 ||
 	    mkdir("/tmp/m", 0755) < 0 || mknod("/tmp/a/x", S_IFCHR, makedev(0, 0)) < 0 ||
-	    mount("overlay", "/tmp/m", "overlay", MS_RDONLY, "lowerdir=/tmp/a:/tmp/b,userxattr") < 0)
+	    mount("overlay", "/tmp/m", "overlay", MS_RDONLY, "lowerdir=/tmp/a:/tmp/b,userxattr") <
+		    0)
 		return errno;
 	return access("/tmp/m/x", F_OK) == 0 ? EPROTO : 0;
 }
@@ -152,7 +153,8 @@ static int try_filter(void)
 	prog.len = (unsigned short)filter_build(&options, program);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return errno;
-	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog) < 0)
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &prog) <
+	    0)
 		return errno;
 	/* See it hold. */
 	return unshare(CLONE_NEWUSER) == 0 || errno != EPERM ? EPROTO : 0;
@@ -198,7 +200,8 @@ static const char *userns_fix(void)
 		       "AppArmor profile for atoll that allows userns";
 	if (access("/proc/sys/kernel/unprivileged_userns_clone", F_OK) == 0)
 		return "sudo sysctl kernel.unprivileged_userns_clone=1";
-	return "sudo sysctl user.max_user_namespaces=15000; inside a container: run it with a seccomp "
+	return "sudo sysctl user.max_user_namespaces=15000; inside a container: run it with a "
+	       "seccomp "
 	       "profile that allows unshare";
 }
 
@@ -208,8 +211,11 @@ static void probe_landlock(struct backend_report *report)
 	int abi = landlock_abi();
 
 	snprintf(good, sizeof good, "ABI %d", abi);
-	add(report, "Landlock", true, abi < 0 ? ENOSYS : abi < 2 ? ENOTSUP : 0, good,
-	    "a kernel of 5.19 or later, booted with landlock in lsm=");
+	add(report, "Landlock", true,
+	    abi < 0   ? ENOSYS
+	    : abi < 2 ? ENOTSUP
+		      : 0,
+	    good, "a kernel of 5.19 or later, booted with landlock in lsm=");
 	add(report, "Landlock: truncation (ABI 3)", false, abi < 3 ? ENOTSUP : 0, "yes",
 	    "a kernel of 6.2 or later; until then the guard alone stands before truncation");
 	add(report, "Landlock: signals, abstract sockets", false, abi < 6 ? ENOTSUP : 0, "yes",
@@ -230,7 +236,8 @@ static void probe_cgroup(struct backend_report *report)
 	    cell.group.is_v2 ? "cgroup v2" : "cgroup v1 (entering it costs 5 to 25 ms)",
 	    "log in through systemd with delegation, or run as root; until then memory is watched");
 	add(report, "control group for processes", false, cell.group.has_pids ? 0 : EACCES,
-	    cell.group.is_v2 ? "cgroup v2" : "cgroup v1", "as above; until then RLIMIT_NPROC bounds them");
+	    cell.group.is_v2 ? "cgroup v2" : "cgroup v1",
+	    "as above; until then RLIMIT_NPROC bounds them");
 	cgroup_release(&cell.group);
 }
 
@@ -242,11 +249,12 @@ int ns_probe(struct backend_report *report, struct atoll_error *err)
 	add(report, "user namespaces", true, try_in_child(try_user_namespace), "yes", userns_fix());
 	add(report, "all namespaces together", true, try_in_child(try_all_namespaces),
 	    "mnt pid net ipc uts cgroup", userns_fix());
-	add(report, "mounts by descriptor, read-only", true, try_in_child(try_mounts), "yes", kernel);
+	add(report, "mounts by descriptor, read-only", true, try_in_child(try_mounts), "yes",
+	    kernel);
 	add(report, "a /proc of its own", true, try_in_child(try_proc), "yes",
 	    "inside a container: one whose /proc is not masked (podman --security-opt unmask=ALL)");
-	add(report, "layers that hide names", true, try_in_child(try_overlay), "overlay with userxattr",
-	    "sudo modprobe overlay; a kernel of 5.11 or later");
+	add(report, "layers that hide names", true, try_in_child(try_overlay),
+	    "overlay with userxattr", "sudo modprobe overlay; a kernel of 5.11 or later");
 	probe_landlock(report);
 	add(report, "system call filter with a listener", true, try_in_child(try_filter), "yes",
 	    "a kernel with CONFIG_SECCOMP_FILTER, 5.14 or later");

@@ -27,9 +27,10 @@
  *   place_all()      the contract's mounts in order of their paths, parents first
  *   place_system()   /proc, /dev, /sys' few, /run/atoll
  *   switch_root()    pivot, and the host's tree is gone
- *   close_root()     the storage's own top becomes read-only; what is private was put on its own mount
- * Mount points are made in the tmpfs only: nothing ever appears on the host. No allocation: this
- * runs in a clone. The directory is left as the working directory throughout, so paths are relative.
+ *   close_root()     the storage's own top becomes read-only; what is private was put on its own
+ * mount Mount points are made in the tmpfs only: nothing ever appears on the host. No allocation:
+ * this runs in a clone. The directory is left as the working directory throughout, so paths are
+ * relative.
  */
 
 #define STAGE "../stage"
@@ -54,8 +55,8 @@ static int set_attributes(int fd, const char *path, uint64_t set, int userns_fd,
 
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err)
 {
-	uint64_t set = MOUNT_ATTR_NOSUID | (mount->kind == NS_DEVICE ? MOUNT_ATTR_NOEXEC
-							      : MOUNT_ATTR_NODEV);
+	uint64_t set = MOUNT_ATTR_NOSUID |
+		       (mount->kind == NS_DEVICE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV);
 	cleanup_fd int fd = -1, tree = -1;
 	unsigned recursive = mount->n_masks ? 0 : AT_RECURSIVE;
 	struct stat st;
@@ -77,15 +78,17 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 		set |= MOUNT_ATTR_RDONLY;
 	r = set_attributes(tree, "", set, -1, AT_EMPTY_PATH | AT_RECURSIVE);
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "restrict the mount of '%s'", mount->path);
+		return error_set(err, ATOLL_FAULT_HOST, -r, "restrict the mount of '%s'",
+				 mount->path);
 	/* Only the tree itself is shifted: a mount beneath it may be of a kind that cannot be. */
 	if (userns_fd >= 0 && (mount->is_writable || mount->is_explicit)) {
 		r = set_attributes(tree, "", 0, userns_fd, AT_EMPTY_PATH);
 		if (r < 0 && mount->is_writable)
-			return error_set(err, ATOLL_FAULT_HOST, -r,
-					 "'%s' is on a file system that cannot map ids; run atoll as "
-					 "the owner of the directory instead of root",
-					 mount->path);
+			return error_set(
+				err, ATOLL_FAULT_HOST, -r,
+				"'%s' is on a file system that cannot map ids; run atoll as "
+				"the owner of the directory instead of root",
+				mount->path);
 	}
 	return take_fd(&tree);
 }
@@ -127,14 +130,18 @@ static int place_clone(const char *source, const char *path, uint64_t set, struc
 
 static int mount_storage(const struct cell *cell, struct atoll_error *err)
 {
-	uint64_t disk = cell->spec->limits[SPEC_DISK].value;
+	const struct spec_limit *limits = cell->spec->limits;
+	uint64_t size = limits[SPEC_DISK].value;
 	char options[96];
 	int r;
 
-	if (disk == SPEC_UNLIMITED)
+	/* What is stored here is memory. */
+	if (limits[SPEC_MEMORY].value < size)
+		size = limits[SPEC_MEMORY].value;
+	if (size == SPEC_UNLIMITED)
 		snprintf(options, sizeof options, "mode=0755,size=50%%");
 	else
-		snprintf(options, sizeof options, "mode=0755,size=%llu", (unsigned long long)disk);
+		snprintf(options, sizeof options, "mode=0755,size=%llu", (unsigned long long)size);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return fail(err, "make private", "/");
 	if (mount("atoll", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
@@ -314,9 +321,9 @@ static int write_file(const char *path, const char *text, mode_t mode, struct at
 static int place_links(struct atoll_error *err)
 {
 	static const char *const links[][2] = {
-		{"/proc/self/fd", "dev/fd"},	{"/proc/self/fd/0", "dev/stdin"},
+		{"/proc/self/fd", "dev/fd"},	   {"/proc/self/fd/0", "dev/stdin"},
 		{"/proc/self/fd/1", "dev/stdout"}, {"/proc/self/fd/2", "dev/stderr"},
-		{"pts/ptmx", "dev/ptmx"},	{"/run", "var/run"},
+		{"pts/ptmx", "dev/ptmx"},	   {"/run", "var/run"},
 		{"/run/lock", "var/lock"},
 	};
 

@@ -8,9 +8,9 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
-#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -94,8 +94,8 @@ static int set_limits(const struct cell *cell, struct atoll_error *err)
 	r = limit_resource(RLIMIT_CORE, 1, err);
 	if (r == 0)
 		r = limit_resource(RLIMIT_NOFILE, limits[SPEC_OPEN_FILES].value, err);
-	/* Counted within this user namespace, so it bounds the sandbox and not the user. One more for
-	 * the first process. */
+	/* Counted within this user namespace, so it bounds the sandbox and not the user. One more
+	 * for the first process. */
 	if (r == 0 && limits[SPEC_PIDS].value != SPEC_UNLIMITED)
 		r = limit_resource(RLIMIT_NPROC, limits[SPEC_PIDS].value + 1, err);
 	if (r == 0)
@@ -216,8 +216,9 @@ int ns_become(void *data, int listener_socket, struct atoll_error *err)
 		error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cell->spec->cwd);
 		return -1;
 	}
-	if (take_stdio(cell, err) < 0 || set_limits(cell, err) < 0 || landlock_seal(cell, err) < 0 ||
-	    no_capabilities(err) < 0 || set_filter(cell, listener_socket, err) < 0)
+	if (take_stdio(cell, err) < 0 || set_limits(cell, err) < 0 ||
+	    landlock_seal(cell, err) < 0 || no_capabilities(err) < 0 ||
+	    set_filter(cell, listener_socket, err) < 0)
 		return -1;
 	return run_command(cell, err);
 }

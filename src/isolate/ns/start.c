@@ -236,7 +236,8 @@ static void close_others(const struct cell *cell)
 				       ? spec->descriptors[i]
 				       : next;
 		if (next > fd)
-			close_range((unsigned)fd, next == INT_MAX ? UINT_MAX : (unsigned)next - 1, 0);
+			close_range((unsigned)fd, next == INT_MAX ? UINT_MAX : (unsigned)next - 1,
+				    0);
 		if (next == INT_MAX)
 			return;
 		fd = next + 1;
@@ -244,8 +245,8 @@ static void close_others(const struct cell *cell)
 }
 
 /*
- * Our own command line and environment lie where they lay in the supervisor, and /proc shows them to
- * everybody inside: flags may name what is hidden. /proc/self/stat tells where they are.
+ * Our own command line and environment lie where they lay in the supervisor, and /proc shows them
+ * to everybody inside: flags may name what is hidden. /proc/self/stat tells where they are.
  */
 static void wipe_arguments(void)
 {
@@ -295,7 +296,8 @@ static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
 	}
 	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		r = fail(err, "set no_new_privs");
-	/* The guard reads paths from the memory of processes that made themselves undumpable, too. */
+	/* The guard reads paths from the memory of processes that made themselves undumpable, too.
+	 */
 	return r < 0 ? r : ns_drop_capabilities(1ULL << CAP_SYS_PTRACE, err);
 }
 
