@@ -124,7 +124,8 @@ struct atoll_run_options {
 /*
  * Run it, and wait for its end. `options` may be NULL: then 0, 1 and 2 of the caller are used. The
  * command itself gets pipes, never the caller's descriptors. 0 if the run took place, however it
- * ended: `ret` tells; a negative errno if it did not, and then nothing has been changed.
+ * ended: `ret` tells, and for ATOLL_NOT_STARTED `err` tells why; a negative errno if it did not, and then
+ * nothing has been changed.
  */
 ATOLL_PUBLIC int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options,
 			       struct atoll_result *ret, struct atoll_error *err);

@@ -172,6 +172,9 @@ static int run_job(struct atoll_job *job, const struct run_request *request,
 
 	if (r < 0)
 		return r;
+	/* The run took place, and the command could not be executed: err says why. */
+	if (result.end == ATOLL_NOT_STARTED)
+		print_problem(err->text);
 	print_summary(job, request, &result);
 	return atoll_result_status(&result);
 }

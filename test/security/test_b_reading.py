@@ -144,7 +144,66 @@ def _():
         place.settle()
 
 
+@test("FS-R04 a literal line hides from the first moment")
+def _():
+    # A pattern has to find its files first; a path that is written out need not wait for anything.
+    for where in ("out", "ws"):
+        with Place() as place:
+            top = getattr(place, where)
+            place.expect("late*", "ready", "stop")
+            running = start(place, ["--read", place.out, "--hide", top + "/late", "--hide", top + "/latedir", "--hide", top + "/latefile"], inside_py(r"""
+                put("ready")
+                seen, rounds = set(), 0
+                while not os.path.exists("stop"):
+                    rounds += 1
+                    for path in arg:
+                        try: seen.add(path) if b"SECRET" in get(path) else 0
+                        except OSError: pass
+                tell("seen", " ".join(sorted(os.path.basename(p) for p in seen)) or "nothing")
+                """, top + "/late", top + "/latedir/key", top + "/latefile"))
+            wait_file(place, "ready")
+            for _ in range(20):
+                write(top + "/late", place.secret, 0o644)
+                write(place.tmp + "/d/key", place.secret, 0o644)
+                os.rename(place.tmp + "/d", top + "/latedir")
+                write(place.tmp + "/f", place.secret, 0o644)
+                os.rename(place.tmp + "/f", top + "/latefile")
+                time.sleep(0.01)
+                for name in ("late", "latedir", "latefile"):
+                    remove(top + "/" + name)
+            write(place.ws + "/stop")
+            same(running.wait().tries.get("seen"), "nothing", "read from %s, which a line hides by its path" % where)
+
+
 MASKED = ["--hide", "**/.env"]
+
+
+@test("FS-R05 patterns: the sandbox cannot keep the watcher from finding them")
+def _():
+    with Place() as place:
+        place.expect("*", ".*")
+        os.makedirs(place.ws + "/was/deep")
+        running = start(place, MASKED, inside_py(r"""
+            os.rename("was", "is")                       # renamed directories
+            os.makedirs("/".join(["n"] * 60))            # deep ones
+            for i in range(3000): os.mkdir("many-%d" % i)  # many
+            os.makedirs("odd/new\nline/\xff dir")
+            os.mkdir("closed"); os.chmod("closed", 0o311)  # not listable
+            os.mkdir("swap-a"); os.mkdir("swap-b")
+            syscall(316, AT_FDCWD, b"swap-a", AT_FDCWD, b"swap-b", 2)
+            put("ready")
+            while not os.path.exists("go"): time.sleep(0.005)
+            time.sleep(2.5)
+            for path in arg:
+                attempt(path.replace("\n", "?"), lambda: b"SECRET" in get(path) and sys.stdout.write(get(path).decode()))
+            """, *(paths := ["is/.env", "is/deep/.env", "/".join(["n"] * 60) + "/.env", "many-2999/.env", "many-1500/.env", "odd/new\nline/.env", "odd/new\nline/\xff dir/.env", "closed/.env",
+                   "swap-a/.env", "swap-b/.env"])))
+        wait_file(place, "ready", 30)
+        for path in paths:
+            write(os.path.join(place.ws, path), place.secret, 0o644)
+        write(place.ws + "/go")
+        running.wait()
+        os.chmod(place.ws + "/closed", 0o755)
 
 
 @test("FS-R05 patterns: files that exist at start")
