@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/options.h"
+#include "cli/print.h"
 #include "cli/summary.h"
 
 #include <atoll/atoll.h>
