@@ -457,6 +457,7 @@ static int permit_move(struct call *call, const struct target *from, const struc
 {
 	int r = permit_plain(call, from, NAMES_REMOVE, S_ISDIR(st->st_mode));
 
+	call->moves_from = from->path;
 	return r < 0 ? r : guard_permit(call, to, arrival(st), S_ISDIR(st->st_mode), ret_verdict);
 }
 
@@ -956,6 +957,7 @@ int guard_serve(struct guard *guard)
 	call.is_answered = call.makes_git_dir = false;
 	call.rule = NULL;
 	call.action = "use";
+	call.moves_from = NULL;
 	call.path[0] = '\0';
 	if (!answer_is_wanted(&call))
 		return 0; /* the thread is gone, and its number may be another's by now */

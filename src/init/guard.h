@@ -46,7 +46,8 @@ struct call {
 	mode_t umask; /* filled in on demand */
 	pid_t tgid;   /* likewise; 0 if not yet */
 	bool is_answered;
-	bool makes_git_dir; /* the call, if it succeeds, completes a git directory */
+	const char *moves_from; /* for a rename's target: where it comes from; else NULL */
+	bool makes_git_dir;	/* the call, if it succeeds, completes a git directory */
 	/* For the report, should the answer be no. */
 	const char *rule;
 	const char *action;

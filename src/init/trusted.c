@@ -89,12 +89,53 @@ static int refuse(struct call *call, int code, const char *rule)
 	return -code;
 }
 
-/* Lines of the contract: what is hidden or protected, and what must stay in its place because
- * something beneath it is. */
-static int permit_by_contract(struct call *call, const char *path, bool moves_away)
+/* The part of a rule's path that is no pattern, as a length. */
+static size_t literal_length(const struct spec_rule *rule)
+{
+	size_t length = rule->is_pattern ? strcspn(rule->path, "*?[") : strlen(rule->path);
+
+	while (rule->is_pattern && length > 1 && rule->path[length - 1] != '/')
+		length--;
+	while (rule->is_pattern && length > 1 && rule->path[length - 1] == '/')
+		length--;
+	return length;
+}
+
+/* Does `path`, or something above the rule's own place, decide what is found at that place? */
+static bool leads_to(const struct spec_rule *rule, const char *path)
+{
+	size_t length = strlen(path);
+
+	return length <= literal_length(rule) && strncmp(rule->path, path, length) == 0 &&
+	       (rule->path[length] == '/' || rule->path[length] == '\0');
+}
+
+/* Would a directory that comes from elsewhere bring in what a pattern protects here? */
+static bool comes_from_outside(const struct call *call, const struct spec_rule *rule,
+			       const char *path)
+{
+	char base[PATH_MAX];
+	size_t length = literal_length(rule);
+
+	if (!rule->is_pattern || !call->moves_from || length >= sizeof base)
+		return false;
+	memcpy(base, rule->path, length);
+	base[length] = '\0';
+	return path_is_within(path, base) && !path_is_within(call->moves_from, base);
+}
+
+/*
+ * Lines of the contract: what is hidden or protected. A place is also what leads to it: a directory
+ * above must not be moved away, nor be replaced by one, or by a link, whose content nobody has
+ * looked at.
+ */
+static int permit_by_contract(struct call *call, const char *path, enum names_action action,
+			      bool is_dir)
 {
 	const struct spec *spec = call->guard->config->spec;
 	const struct spec_rule *rule = spec_rule_for(spec, path);
+	bool changes_way = action == NAMES_SYMLINK || action == NAMES_RENAME_DIR_TO ||
+			   (is_dir && action == NAMES_REMOVE);
 
 	if (rule && rule->access == SPEC_HIDE)
 		return refuse(call, EACCES, "hide");
@@ -106,8 +147,11 @@ static int permit_by_contract(struct call *call, const char *path, bool moves_aw
 		    (rule->is_pattern ? path_glob(rule->path, path)
 				      : path_is_within(path, rule->path)))
 			return refuse(call, EPERM, "protect");
-		if (moves_away && !rule->is_pattern && path_is_within(rule->path, path))
+		if (changes_way && leads_to(rule, path))
 			return refuse(call, EPERM, spec_access_word(rule->access));
+		if (action == NAMES_RENAME_DIR_TO && rule->access == SPEC_PROTECT &&
+		    comes_from_outside(call, rule, path))
+			return refuse(call, EPERM, "protect");
 	}
 	return 0;
 }
@@ -291,7 +335,7 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (!zone || zone->kind != INIT_ZONE_GUARDED)
 		return 0;
-	r = permit_by_contract(call, target->path, is_dir && action == NAMES_REMOVE);
+	r = permit_by_contract(call, target->path, action, is_dir);
 	if (r < 0)
 		return r;
 	what = names_refuse(zone->path, target->path, action);
