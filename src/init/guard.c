@@ -436,7 +436,8 @@ static int handle_unlink(struct call *call)
 		return -ENOTDIR;
 	if (faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	r = permit_plain(call, &target, NAMES_REMOVE, flags & AT_REMOVEDIR);
+	/* An empty directory takes nothing away with it. */
+	r = permit_plain(call, &target, NAMES_REMOVE, false);
 	if (r < 0)
 		return r;
 	guard_forget(call->guard, target.parent, target.name);

@@ -40,15 +40,16 @@ def name_of(pid):
 def command_of(running, name="sleep"):
     """The process of the command itself: atoll's grandchild."""
     def look():
-        for first in children(running.pid):
-            for pid in children(first):
-                if name_of(pid) == name:
-                    return pid
-        return None
+        with contextlib.suppress(OSError):
+            for first in children(running.pid):
+                for pid in children(first):
+                    if name_of(pid) == name:
+                        return pid
+        return -1 if running.process.poll() is not None else None
     pid = until(look, 10)
-    if not pid:
+    if pid == -1:
         running.wait(5)
-    check(pid, "the command's process did not appear")
+    check(pid and pid > 0, "the command's process did not appear")
     return pid
 
 
@@ -543,7 +544,13 @@ def _():
 @test("odd limits")
 def _():
     with Place() as place:
-        compare(place, ["--cpus", "0.5", "--memory", "100000000", "--disk", "1048577", "--pids", "4", "--open-files", "16"])
+        compare(place, ["--cpus", "0.5", "--memory", "100000000", "--disk", "1048577", "--pids", "4", "--open-files", "1023"])
+
+
+@test("the fewest open files that can be asked for")
+def _():
+    with Place() as place:
+        compare(place, ["--open-files", "16"])
 
 
 @test("no limits")

@@ -11,45 +11,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <sys/stat.h>
-
-/* Ids that no system hands out: above every account and every range of subordinate ids. The
- * supervisor's own number makes it unique among the runs of a host. */
-#define FIRST_HOST_ID 0x70000000u
-
-/* Do we hold all ids, as root of the machine (and not of some container) does? */
-static bool owns_all_ids(void)
-{
-	cleanup_fd int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
-	unsigned long inside, outside, count;
-	char text[128];
-	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-
-	if (got <= 0)
-		return false;
-	text[got] = '\0';
-	return sscanf(text, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
-	       count == 4294967295ul;
-}
-
-static int choose_ids(struct cell *cell, struct atoll_error *err)
-{
-	struct ns_ids *ids = &cell->ids;
-	struct stat st;
-
-	ids->inside_uid = ids->host_uid = geteuid();
-	ids->inside_gid = ids->host_gid = getegid();
-	if (geteuid() != 0 || !owns_all_ids())
-		return 0;
-	if (lstat(cell->spec->workspace, &st) < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, errno, "workspace '%s' (%s)",
-				 cell->spec->workspace, cell->spec->workspace_origin);
-	ids->is_shifted = true;
-	ids->inside_uid = st.st_uid;
-	ids->inside_gid = st.st_gid;
-	ids->host_uid = ids->host_gid = FIRST_HOST_ID + (unsigned)getpid();
-	return 0;
-}
 
 /* Only somebody's name and address out of ~/.gitconfig: commits need them, and nothing else of it.
  */
@@ -158,7 +119,7 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	if (r == 0)
 		r = check_descriptors(spec, err);
 	if (r == 0)
-		r = choose_ids(cell, err);
+		r = ids_choose(cell, err);
 	if (r == 0)
 		r = ns_prepare_mounts(cell, plan, err);
 	if (r == 0)

@@ -11,6 +11,7 @@
  * The process tier, from the inside
  *
  *   prepare.c   contract → list of mounts, zones, limits; the last that reads host paths by name
+ *   ids.c       under which id it runs
  *   describe.c  the same data → lines of the plan
  *   start.c     clone, ids, trees for the child; what the parent does
  *   root.c      the child builds its root from the list
@@ -48,7 +49,8 @@ struct ns_mount {
 struct ns_ids {
 	uid_t inside_uid, host_uid;
 	gid_t inside_gid, host_gid;
-	bool is_shifted; /* we are root: an id of the sandbox's own, mounts are id-mapped */
+	bool is_shifted;  /* we are root: an id of the sandbox's own, mounts are id-mapped */
+	bool is_unmapped; /* accepted as weaker: the owner's own id, no mapping */
 };
 
 struct ns_group {
@@ -81,6 +83,7 @@ struct cell {
 	mode_t umask;	/* the caller's, for the command */
 };
 
+int ids_choose(struct cell *cell, struct atoll_error *err);
 int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err);
 void ns_free_mounts(struct cell *cell);
 

@@ -211,9 +211,10 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 			 cell->ids.inside_uid, cell->ids.host_uid, cell->ids.inside_gid,
 			 cell->ids.host_gid);
 	snprintf(landlock, sizeof landlock, "Landlock ABI %d", cell->landlock_abi);
-	plan_add(plan, PLAN_ENFORCED, "identity", "offline",
-		 cell->ids.is_shifted ? "user namespace with an id of its own"
-				      : "user namespace with the caller's own id",
+	plan_add(plan, cell->ids.is_unmapped ? PLAN_WEAKER : PLAN_ENFORCED, "identity", "offline",
+		 cell->ids.is_unmapped	? "user namespace with the id of the workspace's owner"
+		 : cell->ids.is_shifted ? "user namespace with an id of its own"
+					: "user namespace with the caller's own id",
 		 ids, cell->spec->identity_origin);
 	plan_add(plan, PLAN_ENFORCED, "processes.namespaces", "user mnt pid net ipc uts cgroup",
 		 "clone3", NULL, "default");

@@ -87,7 +87,7 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 			return error_set(
 				err, ATOLL_FAULT_HOST, -r,
 				"'%s' is on a file system that cannot map ids; run atoll as "
-				"the owner of the directory instead of root",
+				"its owner instead of root, or add --accept-weaker identity",
 				mount->path);
 	}
 	return take_fd(&tree);

@@ -365,7 +365,7 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (userns_fd < 0)
 		return fail(err, "open the sandbox's user namespace");
-	return send_trees(cell, socket_fd, userns_fd, err);
+	return send_trees(cell, socket_fd, cell->ids.is_unmapped ? -1 : userns_fd, err);
 }
 
 static int wait_ready(int socket_fd, struct atoll_error *err)
