@@ -125,6 +125,7 @@ int ids_choose(struct cell *cell, struct atoll_error *err)
 			cell->spec->workspace);
 	ids->is_unmapped = true;
 	ids->host_uid = st.st_uid;
-	ids->host_gid = st.st_gid;
+	if (st.st_gid != 0) /* never root's group: much of a system is readable for it */
+		ids->host_gid = st.st_gid;
 	return 0;
 }
