@@ -39,6 +39,7 @@ run()    `$ATOLL run FLAGS -- COMMAND` in ws with HOME=home, waits. The descript
     "ok", an errno's name, or "exit N"/"signal N" with attempt_child().
 
 build_c()  compiles a C program into the workspace, for attacks that Python is too slow for.
+plain()  runs a command without atoll, to show that an attack works; for root the rest of the machine is read-only then.
 both()   "refused with the rule, allowed without it": the same attack twice, each on a fresh Place. See there.
 job_file()  writes a job file, from text or a dict, for run(place, ["-f", path], None).
 hostgit()  git status, diff and log as the host's user in every repository of ws; then `mark` must not exist.
@@ -594,7 +595,7 @@ def build_c(place, name, source, *flags):
 
 
 class Running:
-    def __init__(self, place, argv, env=None, stdin=None, fds=None, cwd=None, leaks=False, starts=True):
+    def __init__(self, place, argv, env=None, stdin=None, fds=None, cwd=None, leaks=False, starts=True, confined=False):
         self.place, self.argv, self.leaks, self.starts = place, argv, leaks, starts
         wanted = {number: _root_fd for number in CALLER_FDS}
         wanted.update(fds or {})
@@ -604,6 +605,8 @@ class Running:
         def in_child():
             for source, number in high:
                 os.dup2(source, number, inheritable=True)
+            if confined:
+                _confine(place.base, cwd or place.ws)
         if isinstance(stdin, str):
             stdin = stdin.encode()
         self.stdin = stdin if isinstance(stdin, bytes) else None
@@ -680,11 +683,29 @@ def atoll(place, *args, timeout=60, **options):
     return Running(place, [ATOLL, *map(str, args)], starts=False, **options).wait(timeout)
 
 
-def plain(place, command, timeout=60, **options):
-    """The same command without atoll, as the host's user: what happens where nothing stands in the way."""
+def plain(place, command, timeout=60, confined=True, **options):
+    """The same command without atoll, as the host's user: what happens where nothing stands in the way.
+
+    An attack that works must not hit this machine: for root everything but the Place is read-only then (not a wall, but it
+    catches the slip of following one's own link out of it). confined=False is for commands that are no attack."""
     if isinstance(command, str):
         command = inside_sh(command)
-    return Running(place, list(command), leaks=True, starts=False, **options).wait(timeout)
+    return Running(place, list(command), leaks=True, starts=False, confined=confined and IS_ROOT, **options).wait(timeout)
+
+
+def _confine(base, cwd):
+    """In the child, before exec: a mount namespace in which only `base` can be written."""
+    def call(result):
+        if result < 0:
+            raise OSError(ctypes.get_errno(), "cannot make the host read-only for an attack without a sandbox")
+    rec, private, bind, at_fdcwd, recursive, read_only = 0x4000, 0x40000, 0x1000, -100, 0x8000, 1
+    where = base.encode()
+    call(_libc.unshare(0x20000))
+    call(_libc.mount(None, b"/", None, rec | private, None))
+    call(_libc.mount(where, where, None, bind | rec, None))
+    call(_libc.syscall(442, at_fdcwd, b"/", recursive, struct.pack("QQQQ", read_only, 0, 0, 0), 32))
+    call(_libc.syscall(442, at_fdcwd, where, recursive, struct.pack("QQQQ", 0, read_only, 0, 0), 32))
+    os.chdir(cwd)
 
 
 def job_file(place, job, name="job.yaml"):

@@ -40,7 +40,7 @@ static const struct option run_options[] = {
 	{"accept-broad", 0, "PATH",
 	 "yes, a grant as wide as this home or system directory is meant"},
 
-	{.help = "Limits ('unlimited' lifts one)"},
+	{.help = "Limits ('unlimited' lifts one; --plan shows what holds)"},
 	{"timeout", 0, "TIME", "from start to end: 90s, 10m, 1h30m"},
 	{"cpu-time", 0, "TIME", "CPU time of all processes together"},
 	{"cpus", 0, "N", "CPUs used at the same time: 1.5"},

@@ -134,16 +134,27 @@ static uint32_t kept_denials(const struct atoll_result *result)
 	return result->n_denials < ATOLL_DENIALS_MAX ? result->n_denials : ATOLL_DENIALS_MAX;
 }
 
+/* One entry may stand for the same thing many times in a row. */
+static uint64_t count_actions(const struct atoll_result *result)
+{
+	uint32_t kept = kept_denials(result);
+	uint64_t count = result->n_denials - kept;
+
+	for (uint32_t i = 0; i < kept; i++)
+		count += result->denials[i].count > 1 ? (uint64_t)result->denials[i].count : 1;
+	return count;
+}
+
 void summary_text(const struct atoll_result *result, const char *here, FILE *out)
 {
 	uint32_t shown = kept_denials(result);
+	uint64_t count = count_actions(result);
 
 	if (was_stopped(result))
 		print_limit(result, out);
 	if (result->n_denials == 0)
 		return;
-	fprintf(out, "atoll: refused %u action%s:\n", result->n_denials,
-		result->n_denials == 1 ? "" : "s");
+	fprintf(out, "atoll: refused %" PRIu64 " action%s:\n", count, count == 1 ? "" : "s");
 	if (shown > LINES_MAX)
 		shown = LINES_MAX;
 	for (uint32_t i = 0; i < shown; i++)

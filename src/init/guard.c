@@ -55,7 +55,14 @@ static bool is_ours(struct call *call, const struct target *target)
 {
 	const struct init_zone *zone = guard_zone(call->guard, target->path);
 
-	return zone && zone->kind != INIT_ZONE_FREE;
+	return zone && zone->kind != INIT_ZONE_FREE && !target->is_foreign;
+}
+
+/* For what is not left to the kernel when it is not ours. A memfd is the caller's own. */
+static bool is_out_of_reach(const struct target *target)
+{
+	return target->is_foreign && target->path[0] == '/' &&
+	       !starts_with(target->path, "/memfd:");
 }
 
 /* The caller's umask becomes ours for what is created next. */
@@ -104,18 +111,34 @@ static int permit_plain(struct call *call, const struct target *target, enum nam
 	return r;
 }
 
+/* Something was made. */
+static int keep_or_undo(struct call *call, const struct target *target, enum names_action action)
+{
+	int r = guard_confirm(call);
+
+	if (r == 0)
+		guard_made(call, target, action);
+	else
+		unlinkat(target->parent, target->name, action == NAMES_MKDIR ? AT_REMOVEDIR : 0);
+	return r;
+}
+
 /* ---- open ---- */
 
 /*
  * An open that may wait (for the other end of a fifo, for a lease to be given back) is done by a
- * child, because the guard must not wait. A fifo's writer is tried again and again, so that the
- * child notices when nobody wants the answer any more.
+ * child, because the guard must not wait. It opens the object that was asked about, since the name
+ * may be another's by then. A fifo's writer is tried again and again, so that the child notices
+ * when nobody wants the answer any more.
  */
-static int open_later(struct call *call, int dir_fd, const char *name, int flags, bool cloexec)
+static int open_later(struct call *call, int object, int flags, bool cloexec)
 {
 	bool is_writer = (flags & O_ACCMODE) == O_WRONLY;
+	char path[64];
 	pid_t pid;
 
+	if (object < 0)
+		return object;
 	if (call->guard->n_helpers == GUARD_HELPERS_MAX)
 		return -EAGAIN;
 	pid = fork();
@@ -126,9 +149,10 @@ static int open_later(struct call *call, int dir_fd, const char *name, int flags
 		call->is_answered = true;
 		return 0;
 	}
+	snprintf(path, sizeof path, "/proc/self/fd/%d", object);
+	flags &= ~(O_CREAT | O_EXCL | O_NOFOLLOW);
 	while (answer_is_wanted(call)) {
-		int fd = openat(dir_fd, name,
-				(flags & ~O_CREAT) | O_CLOEXEC | (is_writer ? O_NONBLOCK : 0), 0);
+		int fd = open(path, flags | O_CLOEXEC | (is_writer ? O_NONBLOCK : 0));
 
 		if (fd >= 0) {
 			fcntl(fd, F_SETFL, flags & ~O_NONBLOCK);
@@ -144,20 +168,38 @@ static int open_later(struct call *call, int dir_fd, const char *name, int flags
 	_exit(0);
 }
 
-/* The open itself, without ever waiting. */
+static int open_path(int dir_fd, const char *name, int flags)
+{
+	int fd = openat(dir_fd, name, O_PATH | O_CLOEXEC | (flags & O_NOFOLLOW));
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* The open itself, without ever waiting. `st` is NULL for what is to be made. */
 static int open_now(struct call *call, int dir_fd, const char *name, const struct stat *st,
 		    int flags, mode_t mode, bool cloexec)
 {
-	cleanup_fd int fd = -1;
+	cleanup_fd int object = -1, fd = -1;
+	int r;
 
 	flags |= O_NOCTTY;
-	if (st && S_ISFIFO(st->st_mode) && !(flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDWR)
-		return open_later(call, dir_fd, name, flags, cloexec);
-	fd = openat(dir_fd, name, flags | O_NONBLOCK | O_CLOEXEC, mode);
-	if (fd < 0 && errno == EAGAIN && !(flags & O_NONBLOCK))
-		return open_later(call, dir_fd, name, flags, cloexec);
+	if (st && S_ISFIFO(st->st_mode) && !(flags & O_NONBLOCK) && (flags & O_ACCMODE) != O_RDWR) {
+		object = open_path(dir_fd, name, flags);
+		return open_later(call, object, flags, cloexec);
+	}
+	fd = openat(dir_fd, name, flags | O_NONBLOCK | O_CLOEXEC | (st ? 0 : O_EXCL), mode);
+	if (fd < 0 && errno == EAGAIN && !(flags & O_NONBLOCK)) {
+		object = open_path(dir_fd, name, flags);
+		return open_later(call, object, flags, cloexec);
+	}
 	if (fd < 0)
 		return -errno;
+	r = guard_confirm(call);
+	if (r < 0) {
+		if (!st)
+			unlinkat(dir_fd, name, 0);
+		return r;
+	}
 	if (!(flags & O_NONBLOCK))
 		fcntl(fd, F_SETFL, flags);
 	answer_fd(call, fd, cloexec);
@@ -339,8 +381,7 @@ static int handle_mkdir(struct call *call)
 		return r;
 	if (mkdirat(target.parent, target.name, (mode_t)call->args[at + 1]) < 0)
 		return -errno;
-	guard_made(call, &target, NAMES_MKDIR);
-	return 0;
+	return keep_or_undo(call, &target, NAMES_MKDIR);
 }
 
 static int handle_mknod(struct call *call)
@@ -372,8 +413,7 @@ static int handle_mknod(struct call *call)
 		return r;
 	if (mknodat(target.parent, target.name, mode, 0) < 0)
 		return -errno;
-	guard_made(call, &target, NAMES_CREATE);
-	return 0;
+	return keep_or_undo(call, &target, NAMES_CREATE);
 }
 
 static int handle_symlink(struct call *call)
@@ -404,8 +444,7 @@ static int handle_symlink(struct call *call)
 		return r;
 	if (symlinkat(text, target.parent, target.name) < 0)
 		return -errno;
-	guard_made(call, &target, NAMES_SYMLINK);
-	return 0;
+	return keep_or_undo(call, &target, NAMES_SYMLINK);
 }
 
 static int handle_unlink(struct call *call)
@@ -493,8 +532,13 @@ static int do_rename(struct call *call, const struct target *from, const struct 
 		guard_forget(call->guard, to->parent, to->name);
 	if (renameat2(from->parent, from->name, to->parent, to->name, flags) < 0)
 		return -errno;
-	guard_made(call, to, arrival(&st));
-	return 0;
+	r = guard_confirm(call);
+	if (r == 0)
+		guard_made(call, to, arrival(&st));
+	else
+		renameat2(to->parent, to->name, from->parent, from->name,
+			  flags & RENAME_EXCHANGE ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+	return r;
 }
 
 static int handle_rename(struct call *call)
@@ -558,8 +602,7 @@ static int do_link(struct call *call, const struct target *from, const struct ta
 	}
 	if (r < 0)
 		return -errno;
-	guard_made(call, to, arrival(&st));
-	return 0;
+	return keep_or_undo(call, to, arrival(&st));
 }
 
 static int handle_link(struct call *call)
@@ -608,6 +651,8 @@ static int handle_truncate(struct call *call)
 	if (r < 0)
 		return r;
 	/* Made here wherever it is: before ABI 3 Landlock has no right for it. */
+	if (is_out_of_reach(&target))
+		return -EACCES;
 	object = target_open_path(&target);
 	if (object < 0)
 		return object;
@@ -627,6 +672,8 @@ static int chmod_target(struct call *call, const struct target *target, mode_t m
 
 	if (object < 0)
 		return object;
+	if (is_out_of_reach(target))
+		return -EPERM;
 	r = permit_plain(call, target, NAMES_CHMOD, false);
 	if (r < 0)
 		return r;
@@ -724,7 +771,7 @@ static int bind_at(struct call *call, const struct target *target)
 	r = bind(fd, (struct sockaddr *)&un, sizeof un) < 0 ? -errno : 0;
 	if (r == 0) {
 		guard_set_add(&call->guard->own_sockets, target->parent, target->name);
-		guard_made(call, target, NAMES_CREATE);
+		r = keep_or_undo(call, target, NAMES_CREATE);
 	}
 	return chdir("/") < 0 ? -errno : r;
 }
@@ -962,7 +1009,10 @@ int guard_serve(struct guard *guard)
 	call.path[0] = '\0';
 	if (!answer_is_wanted(&call))
 		return 0; /* the thread is gone, and its number may be another's by now */
+	call.n_unsure = 0;
 	r = dispatch(&call);
+	while (call.n_unsure)
+		close(call.unsure[--call.n_unsure].dir_fd);
 	if (call.rule)
 		report(&call);
 	if (!call.is_answered)

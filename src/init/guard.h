@@ -10,6 +10,7 @@
 
 #define GUARD_OWN_MAX	  1024
 #define GUARD_HELPERS_MAX 64
+#define GUARD_UNSURE_MAX  16
 
 /* An inode, as long as it lives: numbers are used again soon after a file is gone, so the time of
  * birth belongs to it. */
@@ -36,6 +37,14 @@ struct guard {
 	int null_fd;
 };
 
+/* A directory that is no git directory yet and would become one by few more names, and what the
+ * call at hand does there: to be looked at again afterwards (guard_confirm). */
+struct guard_unsure {
+	int dir_fd;
+	enum names_action action;
+	char inside[NAME_MAX + 1]; /* as git_guard() takes it */
+};
+
 /* One call that waits for an answer. */
 struct call {
 	struct guard *guard;
@@ -48,6 +57,8 @@ struct call {
 	bool is_answered;
 	const char *moves_from; /* for a rename's target: where it comes from; else NULL */
 	bool makes_git_dir;	/* the call, if it succeeds, completes a git directory */
+	struct guard_unsure unsure[GUARD_UNSURE_MAX];
+	size_t n_unsure;
 	/* For the report, should the answer be no. */
 	const char *rule;
 	const char *action;
@@ -85,6 +96,13 @@ const struct init_zone *guard_zone(const struct guard *guard, const char *path);
  */
 int guard_permit(struct call *call, const struct target *target, enum names_action action,
 		 bool is_dir, enum git_verdict *ret_verdict);
+
+/*
+ * After it was done, and before the caller knows: does what was permitted still hold? Another run
+ * in the same directory has a guard of its own, and two of them may each add the half of a git
+ * directory. Whoever comes last sees it whole. A negative errno if it must be undone.
+ */
+int guard_confirm(struct call *call);
 
 /* After something was made: remember what must be remembered about it. */
 void guard_made(struct call *call, const struct target *target, enum names_action action);

@@ -114,12 +114,13 @@ int resolve_fd_path(int fd, char *ret, size_t size)
 	return 0;
 }
 
-static int open_start(pid_t tid, int dir_fd, const char *path)
+static int open_start(pid_t tid, int dir_fd, const char *path, uint64_t openat2_flags)
 {
 	char link[64];
 	int fd;
 
-	if (path[0] == '/')
+	/* With RESOLVE_IN_ROOT even an absolute path begins at the caller's directory. */
+	if (path[0] == '/' && !(openat2_flags & RESOLVE_IN_ROOT))
 		fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	else if (dir_fd != AT_FDCWD)
 		return resolve_caller_fd(tid, dir_fd);
@@ -309,13 +310,73 @@ static int look_up(int start, const char *path, uint64_t openat2_flags, struct t
 	return 0;
 }
 
+static bool get_mount(int fd, uint64_t *ret)
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &stx) < 0 || !(stx.stx_mask & STATX_MNT_ID))
+		return false;
+	*ret = stx.stx_mnt_id;
+	return true;
+}
+
+static bool is_at(uint64_t mount, const char *path)
+{
+	cleanup_fd int fd =
+		fd_openat2(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_MAGICLINKS);
+	uint64_t found;
+
+	return fd >= 0 && get_mount(fd, &found) && found == mount;
+}
+
+/* Is what `path` names here, or the directory that it is in, on this mount? The latter is for what
+ * has no name any more. */
+static bool is_mounted_at(uint64_t mount, const char *path)
+{
+	char dir[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+
+	if (path[0] != '/' || strlen(path) >= sizeof dir)
+		return false;
+	if (is_at(mount, path))
+		return true;
+	memcpy(dir, path, (size_t)(slash - path));
+	dir[slash - path] = '\0';
+	return is_at(mount, slash == path ? "/" : dir);
+}
+
+/*
+ * A descriptor from outside has a path from outside, which may well look like one of ours; and what
+ * it was opened for is no measure of what we could do with it. Mounts of ours never go away, so
+ * what was found once stays true.
+ */
+static bool is_foreign(int fd, const char *path)
+{
+	static uint64_t known[64];
+	static unsigned n_known;
+	uint64_t mount;
+
+	if (!get_mount(fd, &mount))
+		return true;
+	for (unsigned i = 0; i < n_known && i < ARRAY_SIZE(known); i++) {
+		if (known[i] == mount)
+			return false;
+	}
+	if (!is_mounted_at(mount, path))
+		return true;
+	known[n_known++ % ARRAY_SIZE(known)] = mount;
+	return false;
+}
+
 static int fill_path(struct target *ret)
 {
 	char dir[PATH_MAX];
-	int r = resolve_fd_path(ret->object >= 0 ? ret->object : ret->parent, dir, sizeof dir);
+	int fd = ret->object >= 0 ? ret->object : ret->parent;
+	int r = resolve_fd_path(fd, dir, sizeof dir);
 
 	if (r < 0)
 		return r;
+	ret->is_foreign = is_foreign(fd, dir);
 	if (ret->object >= 0) {
 		ret->name[0] = '\0';
 		memcpy(ret->path, dir, strlen(dir) + 1);
@@ -358,7 +419,7 @@ int resolve_path(pid_t tid, int dir_fd, const char *path, bool follow, uint64_t 
 
 	if (path[0] == '\0')
 		return -ENOENT;
-	start = open_start(tid, dir_fd, path);
+	start = open_start(tid, dir_fd, path, openat2_flags);
 	if (start < 0)
 		return start;
 	r = resolve_once(tid, start, path, follow, openat2_flags, ret);

@@ -16,9 +16,11 @@
  * is what rules are asked about.
  */
 struct target {
-	int parent;	/* O_PATH; -1 if `object` is set */
-	int object;	/* O_PATH; -1 if there is a parent and a name */
-	bool wants_dir; /* the path ended in a slash */
+	int parent;	 /* O_PATH; -1 if `object` is set */
+	int object;	 /* O_PATH; -1 if there is a parent and a name */
+	bool wants_dir;	 /* the path ended in a slash */
+	bool is_foreign; /* on no mount of the sandbox, whatever `path` looks like: a descriptor
+			  * that the contract handed in, a memfd */
 	char name[NAME_MAX + 1];
 	char path[PATH_MAX + NAME_MAX + 2];
 };

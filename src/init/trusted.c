@@ -175,29 +175,81 @@ static bool is_git_dir(int dir_fd, const char *added)
 	       (holds(dir_fd, "HEAD", added) && holds(dir_fd, "commondir", added));
 }
 
-static bool has_real_hooks(int dir_fd)
+/* A walk through what lies in a directory that is about to become a git directory. */
+struct survey {
+	unsigned n_left; /* entries, so that nobody keeps the guard busy */
+	char path[PATH_MAX];
+};
+
+#define SURVEY_ENTRIES_MAX 4096
+#define SURVEY_DEPTH_MAX   32
+
+static unsigned char entry_type(int dir_fd, const struct dirent64 *entry)
 {
-	cleanup_fd int fd = -1;
-	char entries[4096];
 	struct stat st;
+
+	if (entry->d_type != DT_UNKNOWN)
+		return entry->d_type;
+	if (fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return DT_UNKNOWN;
+	return (unsigned char)IFTODT(st.st_mode);
+}
+
+/* Would git_guard() have let each entry beneath `name` be made, had it been a git directory's then?
+ * `path` in the survey is where `name` is, as git_guard() takes it. */
+static bool is_tree_clean(int parent_fd, const char *name, struct survey *survey, unsigned depth)
+{
+	cleanup_fd int fd = openat(parent_fd, name,
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	size_t length = strlen(survey->path);
+	char entries[2048];
 	ssize_t got;
 
-	if (fstatat(dir_fd, "hooks", &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fd < 0 || depth == SURVEY_DEPTH_MAX)
 		return false;
-	fd = openat(dir_fd, "hooks", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return true; /* a link, or nothing that we can look into */
 	while ((got = getdents64(fd, entries, sizeof entries)) > 0) {
 		for (ssize_t at = 0; at < got;) {
 			struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
+			unsigned char type = entry_type(fd, entry);
+			size_t room = sizeof survey->path - length;
+			const char *what;
 
-			if (!streq(entry->d_name, ".") && !streq(entry->d_name, "..") &&
-			    !ends_with(entry->d_name, ".sample"))
-				return true;
 			at += entry->d_reclen;
+			if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
+				continue;
+			if (survey->n_left-- == 0 || (size_t)snprintf(survey->path + length, room,
+								      "/%s", entry->d_name) >= room)
+				return false;
+			if (git_guard(survey->path,
+				      type == DT_DIR   ? NAMES_MKDIR
+				      : type == DT_LNK ? NAMES_SYMLINK
+						       : NAMES_CREATE,
+				      false, &what) != GIT_ALLOW)
+				return false;
+			if (type == DT_DIR && !is_tree_clean(fd, entry->d_name, survey, depth + 1))
+				return false;
+			survey->path[length] = '\0';
 		}
 	}
-	return got < 0;
+	return got == 0;
+}
+
+/*
+ * A tree that git looks into, of a directory that becomes a git directory. What comes later is
+ * judged by its path from there on, which is worth nothing if something was there before: a nested
+ * git directory to which only the last marker is missing, a link out of the tree.
+ */
+static bool is_part_clean(int dir_fd, const char *part)
+{
+	struct survey survey = {.n_left = SURVEY_ENTRIES_MAX};
+	struct stat st;
+
+	if (fstatat(dir_fd, part, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT || errno == ENOTDIR;
+	if (!S_ISDIR(st.st_mode))
+		return S_ISREG(st.st_mode);
+	strcpy(survey.path, part);
+	return is_tree_clean(dir_fd, part, &survey, 0);
 }
 
 /* The whole of a small regular file, or a negative errno. */
@@ -259,16 +311,21 @@ static bool seal_config(struct call *call, int dir_fd)
 /* A directory is about to become a git directory. What lies in it came in unseen. */
 static bool is_clean_before(struct call *call, int dir_fd)
 {
+	static const char *const parts[] = {"hooks", "info",	"objects/info",
+					    "refs",  "modules", "worktrees"};
 	struct stat st;
 
 	for (size_t i = 0; git_before[i]; i++) {
-		bool is_bad = streq(git_before[i], "hooks")
-				      ? has_real_hooks(dir_fd)
-				      : !streq(git_before[i], "config") &&
-						fstatat(dir_fd, git_before[i], &st,
-							AT_SYMLINK_NOFOLLOW) == 0;
-
-		if (is_bad)
+		if (!streq(git_before[i], "hooks") && !streq(git_before[i], "config") &&
+		    (fstatat(dir_fd, git_before[i], &st, AT_SYMLINK_NOFOLLOW) == 0 ||
+		     (errno != ENOENT && errno != ENOTDIR)))
+			return false;
+	}
+	/* Through a link its content would stay open to change. */
+	if (fstatat(dir_fd, "objects", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (!is_part_clean(dir_fd, parts[i]))
 			return false;
 	}
 	return seal_config(call, dir_fd);
@@ -297,22 +354,88 @@ static bool adds_a_name(enum names_action action)
 	       action == NAMES_RENAME_TO || action == NAMES_RENAME_DIR_TO;
 }
 
+/* The directory that a marker in the target's path is in: by descriptor where there is one, because
+ * another run may move things meanwhile. */
+static int open_dir_of(const struct target *target, const char *marker)
+{
+	char up[3 * 256 + 1] = "";
+	size_t n = 0;
+	int fd;
+
+	if (target->parent < 0)
+		return open_prefix(target->path, (size_t)(marker - target->path) - 1);
+	for (const char *slash = marker; (slash = strchr(slash, '/')); slash++) {
+		if (3 * ++n >= sizeof up)
+			return -ENAMETOOLONG;
+		strcat(up, "../");
+	}
+	fd = openat(target->parent, n ? up : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* Look at it again when the call is done. */
+static int note_unsure(struct call *call, int dir_fd, const char *marker, enum names_action action)
+{
+	struct guard_unsure *unsure = &call->unsure[call->n_unsure];
+	size_t length = strlen(marker);
+
+	if (action == NAMES_REMOVE || action == NAMES_CHMOD)
+		return 0;
+	if (call->n_unsure == GUARD_UNSURE_MAX)
+		return refuse(call, EPERM, "too many names of git's in one path");
+	/* Where only the beginning fits, that decides as well. */
+	if (length >= sizeof unsure->inside)
+		length = sizeof unsure->inside - 1;
+	memcpy(unsure->inside, marker, length);
+	unsure->inside[length] = '\0';
+	unsure->action = action;
+	unsure->dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
+	if (unsure->dir_fd < 0)
+		return refuse(call, errno, "a place that cannot be looked at");
+	call->n_unsure++;
+	return 0;
+}
+
+int guard_confirm(struct call *call)
+{
+	const char *what;
+
+	for (size_t i = 0; i < call->n_unsure; i++) {
+		const struct guard_unsure *unsure = &call->unsure[i];
+
+		if (!is_git_dir(unsure->dir_fd, NULL))
+			continue;
+		if (git_guard(unsure->inside, unsure->action, false, &what) != GIT_ALLOW ||
+		    !is_clean_before(call, unsure->dir_fd))
+			return refuse(call, EPERM, "a new git directory");
+	}
+	return 0;
+}
+
 /* Git directories by another name than ".git": "x/HEAD", "x/hooks/pre-commit". */
-static int permit_in_bare(struct call *call, const char *root, const char *path,
+static int permit_in_bare(struct call *call, const char *root, const struct target *target,
 			  enum names_action action, enum git_verdict *ret_verdict)
 {
 	const char *marker = NULL, *what = NULL;
+	int r;
 
-	while ((marker = git_next_marker(root, path, marker))) {
-		cleanup_fd int dir = open_prefix(path, (size_t)(marker - path) - 1);
+	while ((marker = git_next_marker(root, target->path, marker))) {
+		cleanup_fd int dir = open_dir_of(target, marker);
 		const char *added = adds_a_name(action) && !strchr(marker, '/') ? marker : NULL;
 
+		/* An ancestor that cannot be searched, no descriptor left: what cannot be looked at
+		 * may be anything. */
 		if (dir < 0)
-			continue;
+			return dir == -ENOENT || dir == -ENOTDIR
+				       ? dir
+				       : refuse(call, -dir, "a place that cannot be looked at");
 		if (is_git_dir(dir, NULL)) {
 			*ret_verdict = git_guard(marker, action, is_own(call, dir), &what);
 			return *ret_verdict == GIT_REFUSE ? refuse(call, EPERM, what) : 0;
 		}
+		r = note_unsure(call, dir, marker, action);
+		if (r < 0)
+			return r;
 		if (added && is_git_dir(dir, added)) {
 			*ret_verdict = git_guard(marker, action, true, &what);
 			if (*ret_verdict != GIT_ALLOW || !is_clean_before(call, dir))
@@ -350,7 +473,7 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 		*ret_verdict = git_guard(inside, action, is_own(call, dir), &what);
 		return *ret_verdict == GIT_REFUSE ? refuse(call, EPERM, what) : 0;
 	}
-	return permit_in_bare(call, zone->path, target->path, action, ret_verdict);
+	return permit_in_bare(call, zone->path, target, action, ret_verdict);
 }
 
 void guard_made(struct call *call, const struct target *target, enum names_action action)

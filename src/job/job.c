@@ -130,7 +130,7 @@ static int add_descriptor(struct spec *spec, const char *value, const char *orig
 
 	errno = 0;
 	fd = strtol(value, &end, 10);
-	if (errno || *end || end == value || fd < 3 || fd > 1023)
+	if (errno || *end || end == value || fd < INT_MIN || fd > INT_MAX)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "%s %s: a descriptor is a number from 3 to 1023", origin, value);
 	return spec_add_descriptor(spec, (int)fd, origin, err);

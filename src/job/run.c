@@ -19,6 +19,9 @@
 /* How long a reader of ours may take to read the rest after the command has ended. */
 #define DRAIN_NS (10 * 1000000000LL)
 
+/* How long a run may go on after the kernel has killed one of its processes for want of memory. */
+#define MEMORY_MS 500
+
 struct run {
 	const struct spec *spec;
 	struct cell *cell;
@@ -30,6 +33,7 @@ struct run {
 	bool has_failed;
 	bool has_ended; /* `result` says how */
 	int64_t start_ns, deadline_ns;
+	uint64_t memory_checked_ns;
 };
 
 static void take_denial(struct run *run, const struct atoll_denial *denial)
@@ -58,10 +62,22 @@ static void end_by_limit(struct run *run, enum atoll_end end, const char *limit,
 	run->has_ended = true;
 }
 
+/* What was cut off is told, also if the command ended by itself meanwhile. */
+static void end_by_output(struct run *run)
+{
+	const enum atoll_end end = run->result->end;
+
+	if (!run->has_ended || end == ATOLL_EXITED || end == ATOLL_SIGNALED)
+		end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit);
+}
+
 static void take_message(struct run *run, const struct init_message *message)
 {
 	struct atoll_result *result = run->result;
 
+	/* The first end is the one that counts; later ones follow from our own SIGKILL. */
+	if (run->has_ended && message->type != INIT_DENIAL)
+		return;
 	switch (message->type) {
 	case INIT_STARTED:
 		if (run->options->started)
@@ -110,14 +126,29 @@ static bool take_messages(struct run *run)
 
 static int wait_ms(const struct run *run)
 {
+	int64_t most = run->spec->limits[SPEC_MEMORY].value == SPEC_UNLIMITED ? 3600 * 1000 : MEMORY_MS;
 	int64_t left;
 
 	if (run->deadline_ns == INT64_MAX)
-		return -1;
+		return (int)most;
 	left = run->deadline_ns - clock_monotonic_ns();
 	if (left <= 0)
 		return 0;
-	return left > 3600 * 1000000000LL ? 3600 * 1000 : (int)((left + 999999) / 1000000);
+	return left > most * 1000000 ? (int)most : (int)((left + 999999) / 1000000);
+}
+
+/* cgroup v1 kills the largest process and lets the others go on; the limit is one for all. */
+static void check_memory(struct run *run)
+{
+	uint64_t peak, now_ns = (uint64_t)clock_monotonic_ns();
+	bool is_out_of_memory = false;
+
+	if (now_ns - run->memory_checked_ns < MEMORY_MS * 1000000ULL)
+		return;
+	run->memory_checked_ns = now_ns;
+	ns_backend.account(run->cell, &peak, &is_out_of_memory);
+	if (is_out_of_memory)
+		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory", run->spec->limits[SPEC_MEMORY].value);
 }
 
 static void supervise(struct run *run)
@@ -135,11 +166,13 @@ static void supervise(struct run *run)
 			return;
 		if (fds[1].fd >= 0 && fds[1].revents)
 			has_control = take_messages(run);
-		if (!relay_move(run->relay, fds + 2) && !run->has_ended)
-			end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit);
+		if (!relay_move(run->relay, fds + 2))
+			end_by_output(run);
 		if (!run->has_ended && clock_monotonic_ns() >= run->deadline_ns)
 			end_by_limit(run, ATOLL_TIMED_OUT, "wall",
 				     run->spec->limits[SPEC_WALL].value);
+		if (!run->has_ended)
+			check_memory(run);
 		if (fds[0].revents) {
 			take_messages(run);
 			return;
@@ -167,9 +200,8 @@ static void finish(struct run *run)
 	if (is_out_of_memory && result->end != ATOLL_TIMED_OUT)
 		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
 			     run->spec->limits[SPEC_MEMORY].value);
-	if (!relay_drain(run->relay, clock_monotonic_ns() + DRAIN_NS) &&
-	    result->end == ATOLL_EXITED)
-		end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit);
+	if (!relay_drain(run->relay, clock_monotonic_ns() + DRAIN_NS))
+		end_by_output(run);
 	result->output_bytes = run->relay->output_bytes;
 	close(run->handle.pid_fd);
 	close(run->handle.control_fd);
@@ -184,6 +216,7 @@ static int start(struct run *run, struct atoll_error *err)
 
 	r = relay_open(run->relay, caller, run->spec->limits[SPEC_OUTPUT].value, child, err);
 	run->start_ns = clock_monotonic_ns();
+	run->memory_checked_ns = (uint64_t)run->start_ns;
 	run->deadline_ns =
 		wall_ms == SPEC_UNLIMITED ? INT64_MAX : run->start_ns + (int64_t)wall_ms * 1000000;
 	if (r == 0)
@@ -270,5 +303,8 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	ns_backend.release(run.cell);
 	free(run.relay);
 	env_free(env);
+	/* The reason that the kernel gives does not say that it is our own filter. */
+	if (r < 0 && err->fault == ATOLL_FAULT_HOST && getenv("ATOLL_SANDBOX"))
+		return error_context(err, r, "there is no sandbox inside an atoll sandbox");
 	return r;
 }

@@ -35,6 +35,13 @@ def content(case):
     return None if text is None else text.encode("utf-8", "surrogatepass")
 
 
+def expected(case, place):
+    """/var is refused as a system directory, or as one that holds a home, if that is where the tests have theirs."""
+    if case["name"] == "write /var" and place.home.startswith("/var/"):
+        return "would open"
+    return case["expect"]
+
+
 class Bench:
     """A directory beneath a home, in which nothing may appear but job.yaml."""
 
@@ -102,7 +109,7 @@ def _():
             if text is not None:
                 write(job, text)
             wrong = bench.wrong(bench.run(*(["-f", "job.yaml"] if text is not None else []), *case.get("args", [])),
-                                case["status"], case["expect"])
+                                case["status"], expected(case, place))
             if wrong:
                 bad.append("%s: %s" % (case["name"], wrong))
         os.unlink(job)
@@ -119,7 +126,7 @@ def _():
             text = content(case)
             if text is None or "args" in case:
                 continue
-            expect = case["expect"] if "job.yaml" not in case["expect"] else "standard input"
+            expect = expected(case, place) if "job.yaml" not in case["expect"] else "standard input"
             wrong = bench.wrong(bench.run("-f", "-", stdin=text), case["status"], expect)
             if wrong:
                 bad.append("%s: %s" % (case["name"], wrong))

@@ -219,12 +219,12 @@ def _():
                     return "answered %d" % syscall(number, -1, -1, -1, -1, -1, -1)
                 except OSError as error:
                     return error.errno
-            numbers = [*range(336, 424), *range(470, 1024), 4096, 65535, 1 << 20, (1 << 30) - 1, (1 << 31) - 1, 0x3fffffff]
+            numbers = [*range(337, 424), *range(470, 1024), 4096, 65535, 1 << 20, (1 << 30) - 1, (1 << 31) - 1, 0x3fffffff]
             wrong = {n: said for n in numbers if (said := ask(n)) != errno.ENOSYS}
             tell("unknown", "ok" if not wrong else str(wrong))
             tell("asked", len(numbers))
             """))
-        same(result.tries["unknown"], "ok", "numbers 336..423, 470..1023 and large ones")
+        same(result.tries["unknown"], "ok", "numbers 337..423, 470..1023 and large ones")
         check(int(result.tries["asked"]) > 600, "too few were asked")
 
 
@@ -537,10 +537,10 @@ def _():
 def _():
     need_x86_64()
     with Place() as place:
-        before = hashlib.sha256(read("/usr/bin/true")).digest()
-        result = run(place, [], inside_py(PAGE_CACHE, os.path.realpath("/usr/bin/true")))
+        before = hashlib.sha256(read("/usr/bin/env")).digest()
+        result = run(place, [], inside_py(PAGE_CACHE, os.path.realpath("/usr/bin/env")))
         result.refused("shared", "reopened", "to_read_only", "plain", how=GONE + ("EBADF", "ETXTBSY"))
-        same(hashlib.sha256(read("/usr/bin/true")).digest(), before, "the program's bytes")
+        same(hashlib.sha256(read("/usr/bin/env")).digest(), before, "the program's bytes")
 
 
 @test("KS-14 personality and odd corners of x86")
@@ -738,27 +738,34 @@ attempt_child("listener", lambda: install(on(9999, ALLOW), 8))
 
 @test("KS-20 a workload's own Landlock works, and loosens nothing")
 def _():
+    # What it takes from itself it loses, but for writing in the workspace, where the guard acts in its stead and cannot know:
+    # so this looks at reading, and at storage that the kernel alone decides about.
     need_x86_64()
     with Place() as place:
         place.expect("before")
         result = run(place, ["--read", place.out], inside_py(r"""
             put("before")
-            ruleset = syscall(444, struct.pack("Q", 0x1ffe), 8, 0)
-            def beneath(path, rights):
+            put("/dev/shm/before")
+            def ruleset(rights):
+                return syscall(444, struct.pack("Q", rights), 8, 0)
+            def beneath(rules, path, rights):
                 fd = os.open(path, os.O_PATH)
-                syscall(445, ruleset, 1, struct.pack("=Qi", rights, fd), 0)
+                syscall(445, rules, 1, struct.pack("=Qi", rights, fd), 0)
                 os.close(fd)
-            attempt("all rights on /", lambda: beneath("/", 0x1ffe))
-            attempt("restrict", lambda: syscall(446, ruleset, 0))
+            every = ruleset(0x1fff)
+            attempt("all rights on /", lambda: beneath(every, "/", 0x1fff))
+            attempt("restrict", lambda: syscall(446, every, 0))
             attempt("outside", lambda: put(arg[0] + "/x"))
             attempt("hook", lambda: put(".git/hooks/pre-commit"))
-            nothing = syscall(444, struct.pack("Q", 0x1fff), 8, 0)
-            attempt("nothing", lambda: syscall(446, nothing, 0))
-            attempt("tmp", lambda: put("/tmp/x"))
-            attempt("list", lambda: None)
+            attempt("still", lambda: put("/dev/shm/before", b"more"))
+            attempt("nothing", lambda: syscall(446, ruleset(0x1fff), 0))
+            attempt("shm", lambda: put("/dev/shm/x"))
+            attempt("read", lambda: get("before"))
+            attempt("list", lambda: os.listdir("/usr"))
+            attempt("execute", lambda: os.execv("/bin/true", ["true"]))
             """, place.out))
-        result.allowed("all rights on /", "restrict", "nothing")
-        result.refused("outside", "hook", "tmp")
+        result.allowed("all rights on /", "restrict", "nothing", "still")
+        result.refused("outside", "hook", "shm", "read", "list", "execute")
 
 
 @test("KS-X a tracer cannot change a call after the filter has seen it")
@@ -815,33 +822,34 @@ def _():
 
 @test("KS-X terminals: no words into the caller's shell")
 def _():
+    need_x86_64()
     inside, outside = compare(r"""
         import fcntl, pty, termios
         leader, follower = pty.openpty()
-        for label, request in (("TIOCSTI", 0x5412), ("TIOCLINUX", 0x541c), ("TIOCCONS", 0x541d), ("TIOCSETD", 0x5423)):
-            attempt(label, lambda: fcntl.ioctl(follower, request, struct.pack("i", 10 ** 6)))
-        if arg[0]:
-            attempt("TIOCSTI, high bits", lambda: syscall(16, follower, (0xdead << 32) | 0x5412, b"x"))
-        """, "", known=("TIOCCONS",) if not IS_ROOT else ())
+        def own(request, argument):
+            os.setsid()
+            fcntl.ioctl(follower, termios.TIOCSCTTY, 0)
+            syscall(16, follower, request, argument)
+        for label, request in (("TIOCSTI", 0x5412), ("TIOCLINUX", 0x541c), ("TIOCCONS", 0x541d), ("TIOCSETD", 0x5423), ("TIOCSTI, high bits", (0xdead << 32) | 0x5412)):
+            attempt_child(label, lambda: own(request, struct.pack("i", 10 ** 6)))
+        """, known=("TIOCCONS",) if not IS_ROOT else ())
     inside.refused(how=("EPERM",))
+    among(outside.tries["TIOCSTI"], ("ok", "EIO"), "TIOCSTI outside, allowed or switched off in general")
     with Place() as place:
         result = run(place, [], inside_py(r"""
             import pty, termios
             leader, follower = pty.openpty()
             attempt("size", lambda: termios.tcsetwinsize(follower, (10, 20)) if hasattr(termios, "tcsetwinsize") else None)
             attempt("attributes", lambda: termios.tcsetattr(follower, 0, termios.tcgetattr(follower)))
-            attempt("controlling", lambda: __import__("fcntl").ioctl(follower, termios.TIOCSCTTY, 0))
-            attempt("high bits", lambda: libc.ioctl(follower, ctypes.c_ulong((0xdead << 32) | 0x5412), b"x") == 0 or 1 / 0)
             """))
         result.allowed("size", "attributes")
-        check(result.tries["high bits"] != "ok", "TIOCSTI with high bits worked")
 
 
 @test("KS-X the kernel's switches in /proc/sys and beside it cannot be opened for writing")
 def _():
     # Opened only: nothing is ever written, should it succeed.
     places = ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/kernel/hotplug", "/proc/sys/vm/drop_caches",
-              "/proc/sys/kernel/ns_last_pid", "/proc/sys/net/ipv4/ip_forward", "/proc/sys/fs/binfmt_misc/register", "/proc/sysrq-trigger",
+              "/proc/sys/net/ipv4/ip_forward", "/proc/sys/fs/binfmt_misc/register", "/proc/sysrq-trigger",
               "/proc/sys/user/max_user_namespaces", "/proc/sys/kernel/randomize_va_space", "/sys/kernel/uevent_helper", "/proc/irq/0/smp_affinity",
               "/proc/mtrr", "/proc/1/oom_score_adj"]
     with Place() as place:

@@ -258,8 +258,8 @@ int ns_probe(struct backend_report *report, struct atoll_error *err)
 	probe_landlock(report);
 	add(report, "system call filter with a listener", true, try_in_child(try_filter), "yes",
 	    "a kernel with CONFIG_SECCOMP_FILTER, 5.14 or later");
-	add(report, "openat2", true, try_openat2(), "yes", kernel);
-	add(report, "pidfd_getfd", true, try_pidfd(), "yes", kernel);
+	add(report, "openat2", true, try_in_child(try_openat2), "yes", kernel);
+	add(report, "pidfd_getfd", true, try_in_child(try_pidfd), "yes", kernel);
 	probe_cgroup(report);
 	return 0;
 }

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libatoll for strangers: the installed headers and the shared library are enough."""
+
+import os
+import re
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from lib import *
+
+BUILD = os.environ.get("ATOLL_BUILD") or os.path.dirname(ATOLL)
+ROOT = os.environ.get("ATOLL_ROOT") or os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+LIBRARY = os.path.join(BUILD, "src", "libatoll.so")
+
+STRANGER = r"""
+#include <atoll/atoll.h>
+#include <stdio.h>
+
+static void started(int32_t pid, void *data)
+{
+	*(int *)data = pid > 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct atoll_error err = {0};
+	struct atoll_result result;
+	int was_started = 0;
+	struct atoll_run_options options = {
+		.stdin_fd = -1, .stdout_fd = 1, .stderr_fd = 2, .started = started, .data = &was_started};
+	struct atoll_job *job = atoll_job_new(&err);
+
+	(void)argc;
+	if (!job || atoll_job_command(job, argv + 2, &err) < 0 ||
+	    atoll_job_set(job, "timeout", argv[1], &err) < 0 ||
+	    atoll_job_run(job, &options, &result, &err) < 0) {
+		printf("failed: %s\n", err.text);
+		atoll_job_free(job);
+		return atoll_error_status(&err);
+	}
+	atoll_job_free(job);
+	fflush(stdout);
+	dprintf(1, "started %d, status %d, denials %u\n", was_started, atoll_result_status(&result),
+		result.n_denials);
+	return 0;
+}
+"""
+
+
+def need_library():
+    need("gcc")
+    if "ASAN_OPTIONS" in os.environ:
+        skip("a libatoll without sanitizers")
+    if not os.path.exists(LIBRARY):
+        skip("libatoll.so in the build directory")
+
+
+def build_stranger(place, compiler, *more):
+    source = write(place.tmp + "/stranger.c", STRANGER)
+    program = place.tmp + "/stranger"
+    done = subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-I", ROOT + "/include", "-o", program, *more, source, LIBRARY,
+                           "-Wl,-rpath," + os.path.dirname(LIBRARY)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    same((done.returncode, done.stdout), (0, ""), "compiling with " + compiler)
+    return program
+
+
+@test("a stranger's program runs a job with nothing but the public header")
+def _():
+    need_library()
+    with Place() as place:
+        program = build_stranger(place, "gcc", "-std=c11", "-D_GNU_SOURCE")
+        good = plain(place, [program, "10s", "sh", "-c", "echo inside $ATOLL_SANDBOX; echo x >.git/hooks/h; exit 7"], confined=False)
+        check("inside 1\n" in good.out and "started 1, status 7, denials 1\n" in good.out, good.out)
+        late = plain(place, [program, "200ms", "sleep", "9"], confined=False)
+        check("status %d" % TIMED_OUT in late.out, late.out)
+        bad = plain(place, [program, "soon", "true"], confined=False)
+        same(bad.status, BAD_REQUEST, "status")
+        check(bad.out.startswith("failed: ") and "soon" in bad.out, bad.out)
+
+
+@test("each header stands alone, in strict C")
+def _():
+    need("gcc")
+    with Place() as place:
+        for header in ("atoll.h", "error.h"):
+            source = write(place.tmp + "/alone.c", "#include <atoll/%s>\nint unused;\n" % header)
+            done = subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I",
+                                   ROOT + "/include", source], stderr=subprocess.PIPE, text=True)
+            same((done.returncode, done.stderr), (0, ""), header)
+
+
+@test("the shared library shows what the header promises, and nothing else")
+def _():
+    need_library()
+    need("nm")
+    with open(ROOT + "/include/atoll/atoll.h") as file:
+        promised = set(re.findall(r"^ATOLL_PUBLIC[^;(]*?(\w+)\(", file.read(), re.M))
+    shown = subprocess.run(["nm", "-D", "--defined-only", "--format=posix", LIBRARY], check=True, stdout=subprocess.PIPE, text=True)
+    same({line.split()[0] for line in shown.stdout.splitlines()}, promised, "symbols")
+
+
+@test("the program does not load libatoll, and links little")
+def _():
+    need("readelf")
+    if "ASAN_OPTIONS" in os.environ:
+        skip("a build without sanitizers")
+    text = subprocess.run(["readelf", "-d", ATOLL], check=True, stdout=subprocess.PIPE, text=True).stdout
+    needed = {re.sub(r"\.so.*", "", name) for name in re.findall(r"\(NEEDED\).*\[(.*)\]", text)}
+    check(needed <= {"libc", "libsodium", "libyaml-0"}, "it links %s" % sorted(needed))
+
+
+PLANNER = r"""
+#include <atoll/atoll.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures;
+
+static void expect(int is_right, const char *what)
+{
+	if (!is_right) {
+		printf("not: %s\n", what);
+		failures++;
+	}
+}
+
+static int open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static struct atoll_job *make(const char *key, const char *value)
+{
+	struct atoll_error err = {0};
+	char *argv[] = {"true", NULL};
+	struct atoll_job *job = atoll_job_new(&err);
+
+	expect(job && atoll_job_command(job, argv, &err) == 0, "a job with a command");
+	expect(!key || atoll_job_set(job, key, value, &err) == 0, "a clause");
+	return job;
+}
+
+static void plan_and_run(const char *version)
+{
+	struct atoll_job *one = make(NULL, NULL), *same = make(NULL, NULL), *other = make("pids", "77");
+	char digest[65] = "", again[65] = "", third[65] = "";
+	struct atoll_error err = {0};
+	struct atoll_result result;
+	char *text = NULL;
+
+	expect(atoll_job_digest(one, digest, &err) == 0 && strlen(digest) == 64, "a digest");
+	expect(atoll_job_digest(same, again, &err) == 0 && strcmp(digest, again) == 0, "the same digest");
+	expect(atoll_job_digest(other, third, &err) == 0 && strcmp(digest, third) != 0, "another digest");
+	expect(atoll_job_plan(other, ATOLL_JSON, &text, &err) == 0 && strstr(text, third) && strstr(text, "--pids"), "a plan");
+	free(text);
+	expect(atoll_job_plan(other, ATOLL_TEXT, &text, &err) == 0 && strstr(text, "77"), "a plan for people");
+	free(text);
+	for (int i = 0; i < 2; i++)
+		expect(atoll_job_run(other, NULL, &result, &err) == 0 && result.end == ATOLL_EXITED && result.code == 0 &&
+			       atoll_result_status(&result) == 0 && result.wall_ns > 0,
+		       "a planned job runs, and once more");
+	expect(atoll_doctor(ATOLL_JSON, &text, &err) == 0 && strstr(text, "\"ready\":true"), "doctor");
+	free(text);
+	expect(strstr(atoll_schema(), "\"limits\"") != NULL, "a schema");
+	expect(strcmp(atoll_version(), version) == 0, "the version");
+	atoll_job_free(one);
+	atoll_job_free(same);
+	atoll_job_free(other);
+	atoll_job_free(NULL);
+}
+
+/* What goes wrong says whose problem it is; and nobody has to listen. */
+static void fail(void)
+{
+	struct atoll_job *job = make(NULL, NULL);
+	struct atoll_error err = {0};
+	struct atoll_result result;
+
+	expect(atoll_job_set(job, "no-such-clause", "x", &err) < 0 && err.fault == ATOLL_FAULT_REQUEST &&
+		       strstr(err.text, "no-such-clause") && atoll_error_status(&err) == 240,
+	       "an unknown clause");
+	expect(atoll_job_set(job, "memory", "x", NULL) < 0, "a bad value, and nobody listens");
+	expect(atoll_job_load(job, "/no/such/file", &err) == -ENOENT && err.errnum == ENOENT, "a file that is not there");
+	expect(atoll_job_set(job, "read", "/no/such/place", &err) == 0, "a place is looked at later");
+	expect(atoll_job_run(job, NULL, &result, &err) < 0 && err.fault == ATOLL_FAULT_REQUEST, "then it fails");
+	expect(atoll_job_run(job, NULL, &result, NULL) < 0, "also if nobody listens");
+	atoll_job_free(job);
+	job = make("write", "/etc");
+	expect(atoll_job_run(job, NULL, &result, &err) < 0 && err.fault == ATOLL_FAULT_POLICY && atoll_error_status(&err) == 241,
+	       "a system directory");
+	atoll_job_free(job);
+	job = atoll_job_new(&err);
+	expect(atoll_job_run(job, NULL, &result, &err) < 0 && err.fault == ATOLL_FAULT_REQUEST, "no command");
+	atoll_job_free(job);
+}
+
+int main(int argc, char **argv)
+{
+	int before = open_descriptors();
+
+	expect(argc == 2, "a version");
+	plan_and_run(argv[1]);
+	fail();
+	expect(open_descriptors() == before, "no descriptor is left open");
+	return failures ? 1 : 0;
+}
+"""
+
+
+@test("plan, digest, doctor, schema and every kind of failure through the library")
+def _():
+    need_library()
+    with Place() as place:
+        version = atoll(place, "version").out.split()[1]
+        source = write(place.tmp + "/planner.c", PLANNER)
+        program = place.tmp + "/planner"
+        done = subprocess.run(["gcc", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-I", ROOT + "/include", "-o", program, source,
+                               LIBRARY, "-Wl,-rpath," + os.path.dirname(LIBRARY)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        same((done.returncode, done.stdout), (0, ""), "compiling")
+        result = plain(place, [program, version], confined=False)
+        same((result.status, result.out, result.err), (0, "", ""), "what went wrong")
+
+
+main()
