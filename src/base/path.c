@@ -104,7 +104,8 @@ bool path_glob(const char *pattern, const char *path)
 			pattern = pattern_rest;
 			continue;
 		}
-		if (have[0] != '\0' && str_glob(want, have)) {
+		/* A name that is written like a pattern means itself as well. */
+		if (have[0] != '\0' && (str_glob(want, have) || streq(want, have))) {
 			pattern = pattern_rest;
 			path = path_rest;
 			continue;

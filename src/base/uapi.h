@@ -8,6 +8,7 @@
  * says since when the kernel has it.
  */
 
+#include <fcntl.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <stdint.h>
@@ -35,6 +36,9 @@ struct uapi_landlock_ruleset_attr {
 #define UAPI_LANDLOCK_ACCESS_NET_CONNECT_TCP	 (1ULL << 1)
 #define UAPI_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET (1ULL << 0)
 #define UAPI_LANDLOCK_SCOPE_SIGNAL		 (1ULL << 1)
+
+/* 6.9: a descriptor of one thread */
+#define UAPI_PIDFD_THREAD O_EXCL
 
 /* 5.19: a caller that is being answered sleeps through everything but a fatal signal */
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV

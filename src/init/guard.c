@@ -8,12 +8,17 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/limits.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
+#include <sys/xattr.h>
 
 /*
  * One call at a time
@@ -26,12 +31,15 @@
  *
  * Where the object lies outside every guarded place the kernel is told to go on by itself
  * (answer_continue). Three kinds of call never go that way, because Landlock has no right for them
- *and a changed argument would count: truncating, changing a mode, and connecting.
+ *and a changed argument would count: truncating, changing a mode or an
+ * attribute, and connecting.
  */
 
 #define OPEN_FLAGS                                                                                 \
 	(O_ACCMODE | O_APPEND | O_CREAT | O_DIRECTORY | O_EXCL | O_NOATIME | O_NONBLOCK | O_SYNC | \
 	 O_DSYNC | O_TRUNC | O_TMPFILE | O_DIRECT | O_LARGEFILE)
+
+#define CONNECT_WAIT_US 2000
 
 int guard_init(struct guard *guard, const struct init_config *config, int listener_fd)
 {
@@ -46,6 +54,8 @@ int guard_init(struct guard *guard, const struct init_config *config, int listen
 	if (guard->null_fd < 0 || stat("/", &st) < 0)
 		return -errno;
 	guard->private_dev = st.st_dev;
+	for (size_t i = 0; i < config->spec->n_sockets; i++)
+		guard_set_add(&guard->granted_sockets, AT_FDCWD, config->spec->sockets[i].text);
 	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
 	ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
 	return 0;
@@ -255,6 +265,7 @@ static int open_named(struct call *call, const struct target *target, int flags,
 		return -EEXIST;
 	if (target->wants_dir && !(exists && S_ISDIR(st.st_mode)))
 		return exists ? -ENOTDIR : -EISDIR;
+	call->action = exists ? "write" : "create";
 	r = guard_permit(call, target, exists ? NAMES_WRITE : NAMES_CREATE, false, &verdict);
 	if (r == 0 && !exists)
 		r = count_one(call, target);
@@ -711,17 +722,66 @@ static int handle_chmod(struct call *call)
 	return r < 0 ? r : chmod_target(call, &target, (mode_t)a[at ? 2 : 1]);
 }
 
+/* Access lists and other attributes: what chmod must not do they must not do either. */
+static int handle_xattr(struct call *call)
+{
+	static char value[XATTR_SIZE_MAX];
+	cleanup_target struct target target = TARGET_INIT;
+	cleanup_fd int object = -1;
+	const __u64 *a = call->args;
+	bool is_fd = call->nr == SYS_fsetxattr || call->nr == SYS_fremovexattr;
+	bool is_set = call->nr == SYS_setxattr || call->nr == SYS_lsetxattr || call->nr == SYS_fsetxattr;
+	bool follows = call->nr == SYS_setxattr || call->nr == SYS_removexattr;
+	char path[PATH_MAX], name[XATTR_NAME_MAX + 1];
+	struct stat st;
+	int r;
+
+	call->action = "set attribute";
+	r = is_fd ? 0 : read_path(call, 0, path);
+	if (r == 0)
+		r = resolve_read_string(call->tid, a[1], name, sizeof name);
+	if (r == 0 && is_set && a[3] > sizeof value)
+		r = -E2BIG;
+	if (r == 0 && is_set && a[3])
+		r = resolve_read_memory(call->tid, a[2], value, a[3]);
+	if (r == 0)
+		r = is_fd ? resolve_fd(call->tid, (int)a[0], &target)
+			  : resolve_path(call->tid, AT_FDCWD, path, follows, 0, &target);
+	if (r < 0)
+		return r;
+	object = target_open_path(&target);
+	if (object < 0)
+		return object;
+	if (is_out_of_reach(&target))
+		return -EPERM;
+	r = permit_plain(call, &target, starts_with(name, "system.") ? NAMES_CHMOD : NAMES_WRITE, false);
+	if (r < 0)
+		return r;
+	if (fstat(object, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -EPERM; /* what the kernel says for user attributes of a link */
+	snprintf(path, sizeof path, "/proc/self/fd/%d", object);
+	if (is_set)
+		return setxattr(path, name, value, a[3], (int)a[4]) < 0 ? -errno : 0;
+	return removexattr(path, name) < 0 ? -errno : 0;
+}
+
 /* ---- sockets ---- */
 
-/* The caller's own socket, shared. */
+/* The caller's own socket, shared. A thread may have descriptors of its own, and outlive the one that
+ * the process is named after; before 6.9 there is no asking a thread. */
 static int get_socket(struct call *call, int fd)
 {
-	cleanup_fd int pidfd = -1;
+	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, call->tid, UAPI_PIDFD_THREAD);
 	int ours;
 
-	if (call->tgid == 0 && resolve_read_status(call->tid, &call->umask, &call->tgid) < 0)
-		return -ESRCH;
-	pidfd = (int)syscall(SYS_pidfd_open, call->tgid, 0);
+	if (pidfd < 0 && errno == EINVAL) {
+		if (call->tgid == 0 &&
+		    resolve_read_status(call->tid, &call->umask, &call->tgid) < 0)
+			return -ESRCH;
+		pidfd = (int)syscall(SYS_pidfd_open, call->tgid, 0);
+	}
 	if (pidfd < 0)
 		return -ESRCH;
 	ours = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
@@ -731,12 +791,17 @@ static int get_socket(struct call *call, int fd)
 static int read_address(struct call *call, struct sockaddr_storage *ret, socklen_t *ret_size)
 {
 	uint64_t size = (uint32_t)call->args[2];
+	int r;
 
 	memset(ret, 0, sizeof *ret);
 	if (size > sizeof *ret)
 		return -EINVAL;
 	*ret_size = (socklen_t)size;
-	return size ? resolve_read_memory(call->tid, call->args[1], ret, size) : 0;
+	r = size ? resolve_read_memory(call->tid, call->args[1], ret, size) : 0;
+	/* What is longer the kernel refuses as well; and address_path() counts on a zero behind it. */
+	if (r == 0 && ret->ss_family == AF_UNIX && size > sizeof(struct sockaddr_un))
+		return -EINVAL;
+	return r;
 }
 
 /* The path of a unix address, or NULL if it is none or abstract. NUL-terminated by the zeroes that
@@ -751,24 +816,35 @@ static const char *address_path(const struct sockaddr_storage *address, socklen_
 	return un->sun_path;
 }
 
+/*
+ * By its whole path if that fits, because the socket keeps the text as its name, and servers tell it
+ * to their clients. Only another run in the same directory could lead the path elsewhere meanwhile;
+ * that is noticed, and undone.
+ */
 static int bind_at(struct call *call, const struct target *target)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	bool is_whole = strlen(target->path) < sizeof un.sun_path;
 	cleanup_fd int fd = -1;
+	struct stat st;
 	int r;
 
-	if (strlen(target->name) >= sizeof un.sun_path)
+	if (!is_whole && strlen(target->name) >= sizeof un.sun_path)
 		return -ENAMETOOLONG;
-	strcpy(un.sun_path, target->name);
+	strcpy(un.sun_path, is_whole ? target->path : target->name);
 	fd = get_socket(call, (int)call->args[0]);
 	if (fd < 0)
 		return fd;
 	r = take_umask(call);
 	if (r < 0)
 		return r;
-	if (fchdir(target->parent) < 0)
+	if (!is_whole && fchdir(target->parent) < 0)
 		return -errno;
 	r = bind(fd, (struct sockaddr *)&un, sizeof un) < 0 ? -errno : 0;
+	if (r == 0 && fstatat(target->parent, target->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		unlink(un.sun_path);
+		r = -EACCES;
+	}
 	if (r == 0) {
 		guard_set_add(&call->guard->own_sockets, target->parent, target->name);
 		r = keep_or_undo(call, target, NAMES_CREATE);
@@ -808,43 +884,70 @@ static int handle_bind(struct call *call)
 	return r < 0 ? r : bind_at(call, &target);
 }
 
-/* Sockets that were made inside, and those that the contract names. */
+/* Sockets that were made inside, and those that the contract names: not by their names, which a
+ * job may give to others of the host's. */
 static int permit_connect(struct call *call, const struct target *target, int object,
 			  const struct stat *st)
 {
-	const struct spec *spec = call->guard->config->spec;
+	const struct guard *guard = call->guard;
 
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (!S_ISSOCK(st->st_mode))
 		return -ECONNREFUSED;
-	if (st->st_dev == call->guard->private_dev ||
-	    guard_set_has(&call->guard->own_sockets, object, ""))
+	if (st->st_dev == guard->private_dev || guard_set_has(&guard->own_sockets, object, "") ||
+	    guard_set_has(&guard->granted_sockets, object, ""))
 		return 0;
-	for (size_t i = 0; i < spec->n_sockets; i++) {
-		if (streq(spec->sockets[i].text, target->path))
-			return 0;
-	}
 	call->rule = "sockets";
 	return -EACCES;
 }
 
-/* In the caller's stead, on its own socket: at once, or in a helper if it may take time. */
+static void on_alarm(int number)
+{
+	(void)number;
+}
+
+/* connect() that waits a moment at most, then -EINTR: asked again it goes on where it was. */
+static int connect_for_a_moment(int fd, const struct sockaddr_storage *address, socklen_t size)
+{
+	const struct itimerval never = {0}, soon = {.it_interval.tv_usec = CONNECT_WAIT_US,
+						    .it_value.tv_usec = CONNECT_WAIT_US};
+	const struct sigaction action = {.sa_handler = on_alarm};
+	sigset_t alarm;
+	int r;
+
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	sigprocmask(SIG_UNBLOCK, &alarm, NULL);
+	r = connect(fd, (const struct sockaddr *)address, size) < 0 ? -errno : 0;
+	sigprocmask(SIG_BLOCK, &alarm, NULL);
+	setitimer(ITIMER_REAL, &never, NULL);
+	return r;
+}
+
+/* In the caller's stead, on its own socket. O_NONBLOCK would not tell whether it takes time: another
+ * thread can change it. A child waits, for as long as somebody wants the answer. */
 static int connect_now(struct call *call, const struct sockaddr_storage *address, socklen_t size)
 {
 	cleanup_fd int fd = get_socket(call, (int)call->args[0]);
 	pid_t pid;
+	int r;
 
 	if (fd < 0)
 		return fd;
-	if (fcntl(fd, F_GETFL) & O_NONBLOCK)
-		return connect(fd, (const struct sockaddr *)address, size) < 0 ? -errno : 0;
+	r = connect_for_a_moment(fd, address, size);
+	if (r != -EINTR)
+		return r;
 	if (call->guard->n_helpers == GUARD_HELPERS_MAX)
 		return -EAGAIN;
 	pid = fork();
 	if (pid < 0)
 		return -errno;
 	if (pid == 0) {
-		answer(call, connect(fd, (const struct sockaddr *)address, size) < 0 ? -errno : 0);
+		while (r == -EINTR && answer_is_wanted(call))
+			r = connect_for_a_moment(fd, address, size);
+		answer(call, r);
 		_exit(0);
 	}
 	call->guard->n_helpers++;
@@ -940,6 +1043,13 @@ static int dispatch(struct call *call)
 	case SYS_fchmodat:
 	case SYS_fchmodat2:
 		return handle_chmod(call);
+	case SYS_setxattr:
+	case SYS_lsetxattr:
+	case SYS_fsetxattr:
+	case SYS_removexattr:
+	case SYS_lremovexattr:
+	case SYS_fremovexattr:
+		return handle_xattr(call);
 	case SYS_bind:
 		return handle_bind(call);
 	case SYS_connect:

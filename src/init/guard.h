@@ -33,6 +33,7 @@ struct guard {
 	mode_t umask;		  /* ours, as last set */
 	struct guard_set own_git; /* git directories and pointer files made by this run */
 	struct guard_set own_sockets;
+	struct guard_set granted_sockets; /* by the contract, as they were at the start */
 	unsigned n_helpers;
 	int null_fd;
 };

@@ -31,10 +31,16 @@ static bool read_proc(int proc_fd, const char *pid, const char *name, char *ret,
 	return true;
 }
 
+static uint64_t read_field(const char *text, const char *name)
+{
+	const char *at = strstr(text, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
 static void add_process(int proc_fd, const char *pid, struct watch_sum *sum)
 {
-	unsigned long long pages, shared;
-	char text[1024];
+	char text[4096];
 	const char *at;
 	uint64_t ticks = 0;
 
@@ -50,9 +56,9 @@ static void add_process(int proc_fd, const char *pid, struct watch_sum *sum)
 			ticks += strtoull(at, NULL, 10);
 	}
 	sum->cpu_ms += ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
-	if (read_proc(proc_fd, pid, "statm", text, sizeof text) &&
-	    sscanf(text, "%*u %llu %llu", &pages, &shared) == 2 && pages > shared)
-		sum->memory += (pages - shared) * (uint64_t)sysconf(_SC_PAGESIZE);
+	/* What was written, alone or shared; not what is mapped of files, which is nobody's. */
+	if (read_proc(proc_fd, pid, "status", text, sizeof text))
+		sum->memory += 1024 * (read_field(text, "\nRssAnon:") + read_field(text, "\nRssShmem:"));
 }
 
 int watch_sum_up(struct watch_sum *ret)

@@ -200,7 +200,7 @@ static int check_trust(const struct atoll_job *job, struct atoll_error *err)
 	widens = spec_file_widens(spec);
 	if (!widens)
 		return 0;
-	r = trust_has(job->file_hash, err);
+	r = trust_has(job->file_hash, spec, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
 	return error_set(err, ATOLL_FAULT_POLICY, 0,

@@ -38,18 +38,20 @@ int relay_open(struct relay *relay, const int caller[3], uint64_t output_limit, 
 
 	relay->output_bytes = 0;
 	relay->output_limit = output_limit;
+	relay->is_over = false;
 	for (int i = 0; i < RELAY_COUNT; i++) {
 		struct stream *stream = &relay->streams[i];
 
 		stream->from = stream->to = ret_child[i] = -1;
 		stream->used = stream->sent = 0;
+		stream->closes_to = i == RELAY_IN;
+		stream->closes_from = i != RELAY_IN;
+		stream->is_big = false;
 	}
 	for (int i = 0; r == 0 && i < RELAY_COUNT; i++) {
 		struct stream *stream = &relay->streams[i];
 		int there = is_open(caller[i]) ? caller[i] : -1;
 
-		stream->closes_to = i == RELAY_IN;
-		stream->closes_from = i != RELAY_IN;
 		if (i == RELAY_IN) {
 			r = make_pipe(&ret_child[i], &stream->to, err);
 			stream->from = there;
@@ -147,6 +149,7 @@ static bool count(struct relay *relay, int i)
 	if (stream->used > relay->output_limit - relay->output_bytes) {
 		stream->used = (size_t)(relay->output_limit - relay->output_bytes);
 		relay->output_bytes = relay->output_limit;
+		relay->is_over = true;
 		return false;
 	}
 	relay->output_bytes += stream->used;

@@ -35,6 +35,7 @@ struct relay {
 	struct stream streams[RELAY_COUNT];
 	uint64_t output_bytes;
 	uint64_t output_limit;
+	bool is_over; /* there was more than the limit */
 };
 
 struct atoll_error;

@@ -200,7 +200,8 @@ static void finish(struct run *run)
 	if (is_out_of_memory && result->end != ATOLL_TIMED_OUT)
 		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
 			     run->spec->limits[SPEC_MEMORY].value);
-	if (!relay_drain(run->relay, clock_monotonic_ns() + DRAIN_NS))
+	relay_drain(run->relay, clock_monotonic_ns() + DRAIN_NS);
+	if (run->relay->is_over)
 		end_by_output(run);
 	result->output_bytes = run->relay->output_bytes;
 	close(run->handle.pid_fd);

@@ -3,8 +3,10 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/hash.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "job/job.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -56,7 +58,24 @@ static int open_store(bool create, struct atoll_error *err)
 	return fd;
 }
 
-int trust_has(const char *hash, struct atoll_error *err)
+/* The sandbox of this job, or an earlier one in the same place, could have written it. */
+static bool is_in_reach(int fd, const struct spec *spec)
+{
+	const struct spec_rule *rule;
+	char link[64], path[PATH_MAX];
+	ssize_t length;
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+	length = readlink(link, path, sizeof path - 1);
+	if (length <= 0)
+		return true;
+	path[length] = '\0';
+	rule = spec_rule_for(spec, path);
+	return path_is_within(path, spec->workspace) || path_is_within(path, spec->caller) ||
+	       (rule && rule->access == SPEC_WRITE);
+}
+
+int trust_has(const char *hash, const struct spec *spec, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(4 << 20);
 	cleanup_fd int fd = open_store(false, err);
@@ -66,6 +85,10 @@ int trust_has(const char *hash, struct atoll_error *err)
 		return 0;
 	if (fd < 0)
 		return fd;
+	if (spec && is_in_reach(fd, spec))
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "the list of trusted job files lies where jobs write; set XDG_CONFIG_HOME "
+				 "to a place of your own");
 	r = fd_read_all(fd, &text);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "read the list of trusted job files");
@@ -107,7 +130,7 @@ int atoll_trust(const char *path, char ret_hex[65], struct atoll_error *err)
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read job file '%s'", path);
 	hash_sha256_hex(text.data ? text.data : "", text.used, ret_hex);
-	r = trust_has(ret_hex, err);
+	r = trust_has(ret_hex, NULL, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
 	add_line(&line, ret_hex, real);

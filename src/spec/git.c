@@ -447,6 +447,16 @@ static bool has_opinion(const struct question *q, const char *path)
 	}
 }
 
+/* Does the rule for this first component list all that may be beneath it? Then nothing in there can
+ * be a git directory of its own. */
+static bool is_closed(const char *path)
+{
+	struct step step;
+	enum kind kind = take_step(path, &step) ? kind_of(&step) : KIND_UNKNOWN;
+
+	return kind == KIND_OBJECTS || kind == KIND_INFO || kind == KIND_HOOKS;
+}
+
 /*
  * modules/NAME holds a submodule's git directory, and NAME may have slashes: where it ends cannot
  * be told from the path. So every place where it might end is tried, and the strictest answer of
@@ -477,6 +487,8 @@ static enum git_verdict judge_modules(struct question *q, const char *rest)
 			strictest = verdict;
 			what = q->what;
 		}
+		if (is_closed(rest))
+			break;
 	}
 	if (!is_known)
 		return judge_directory(q, false);

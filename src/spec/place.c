@@ -303,7 +303,7 @@ size_t place_match_depth(const char *pattern, const char *path)
 				continue;
 			if (streq(want, "**"))
 				next |= UINT64_C(1) << i;
-			else if (str_glob(want, have))
+			else if (str_glob(want, have) || streq(want, have))
 				next |= UINT64_C(1) << (i + 1);
 		}
 		states = skip_stars(next, pattern);

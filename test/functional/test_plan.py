@@ -331,9 +331,11 @@ def check_limits(plan, pid):
     value, how = limit("disk")
     check(value is None or "RLIMIT_FSIZE" in how, how)
     resource("Max file size", value)
-    if value is not None:
+    bounds = [v for v in (value, amount(plan.one("limits.memory")["subject"])) if v is not None]
+    check(value is None or "at most that of memory" in how, how)
+    if bounds:
         tmpfs = next(o for o in mounts_of(pid)["/tmp"][-1][3] if o.startswith("size="))
-        same(int(tmpfs[5:].rstrip("k")) * 1024, -(-int(value) // 4096) * 4096, "size of the private tmpfs")
+        same(int(tmpfs[5:].rstrip("k")) * 1024, -(-int(min(bounds)) // 4096) * 4096, "size of the private tmpfs")
     value, how = limit("cpus")
     cpus = bin(int(status_of(pid)["Cpus_allowed"].replace(",", ""), 16)).count("1")
     have = len(os.sched_getaffinity(0))
@@ -688,9 +690,17 @@ def _():
         plan = plan_of(place, flags, ["true"])
         text = atoll(place, "run", "--plan", *flags, "--", "true").out
         check("sha256:" + plan.whole["digest"] in text, "no digest")
+        # Lines that differ only in their subject are joined, and long ones wrapped.
+        blocks = []
+        for row in text.split("\n\n", 1)[1].splitlines():
+            if row[2:3] not in ("", " "):
+                blocks.append(row[2:])
+            elif blocks:
+                blocks[-1] += " " + row.strip()
         for line in plan.lines:
-            found = [row for row in text.splitlines() if row[2:].startswith(line["clause"] + " ") and "[%s]" % line["mechanism"] in row
-                     and (line["subject"] or "") in row and ("(%s)" % line["origin"] in row or line["origin"] == "default")]
+            found = [block for block in blocks if block.startswith(line["clause"] + " ") and "[%s]" % line["mechanism"] in block
+                     and all(word in block for word in (line["subject"] or "").split())
+                     and (line["note"] or "") in block and ("(%s)" % line["origin"] in block or line["origin"] == "default")]
             check(found, "not in the text: %s" % line)
         for row in text.splitlines():
             check("\x1b" not in row, "a control character")

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """
-README.md, followed to the letter
+README.md, followed to the letter; and that it and doc/promises.md name what exists
 
 The `console` blocks are one session of bash, from the first to the last, in a fresh home:
   $ COMMAND     is run; it has to end with 0, unless `$ echo $?` follows and shows another status
@@ -150,6 +150,40 @@ def _():
     for row in re.findall(r"^\| ([^|]+) \|", section, re.M):
         shown.update(word.strip() for word in row.split(","))
     same(shown - {"status"}, wanted, "statuses in the README")
+
+
+@test("the README's default limits are those of the plan")
+def _():
+    if not os.path.exists(README):
+        skip("README.md in this tree")
+    with open(README, encoding="utf-8") as file:
+        row = re.search(r"^\| limits \| (.*) \|$", file.read(), re.M)[1].replace(",", "")
+    with Place(repository=False) as place:
+        plan = json.loads(atoll(place, "run", "--plan", "--json", "--", "true").out)
+    limits = {c["clause"]: c["subject"] for c in plan["clauses"] if c["clause"].startswith("limits.")}
+    check(len(limits) >= 9, "only %d limits in the plan" % len(limits))
+    for clause, value in limits.items():
+        check(value in ("unlimited", "none") or re.search(r"(^| )%s\b" % re.escape(value), row), "%s is %s" % (clause, value))
+
+
+@test("the promises name tests that exist")
+def _():
+    page = os.path.join(ROOT, "doc", "promises.md")
+    if not os.path.exists(page):
+        skip("doc/promises.md in this tree")
+    with open(page, encoding="utf-8") as file:
+        text = file.read()
+    names = []
+    for kind in ("security", "functional"):
+        where = os.path.join(ROOT, "test", kind)
+        for name in os.listdir(where):
+            if name.startswith("test_") and name.endswith(".py"):
+                with open(os.path.join(where, name), encoding="utf-8") as file:
+                    names += re.findall(r'^@test\("(\S+)', file.read(), re.M)
+    for told in sorted(set(re.findall(r"\b(?:FS-[WR]X?|KS-|IPC-|POL-X?|TH-|PR-)\d+\b", text))):
+        check(told in names, "doc/promises.md: no test is called %s" % told)
+    for told in re.findall(r"`(test/\w+/test_\w+\.py)`", text):
+        check(os.path.exists(os.path.join(ROOT, told)), "doc/promises.md: there is no %s" % told)
 
 
 main()

@@ -312,18 +312,18 @@ def _():
 @test("killing atoll ends everything at once and leaves nothing")
 def _():
     with Place() as place:
-        before = cgroups()
         running = start(place, ["--hide", "**/.env", "--read", place.out], inside_py("""
             if os.fork() == 0:
                 os.setsid(); os.fork()
             put("/tmp/x"); print("up", flush=True)
             time.sleep(60)"""))
         check(until(lambda: len(descendants_of(running.pid)) >= 4), "it did not start")
+        check(cgroups_of(running.pid) or "cgroup" not in atoll(place, "run", "--plan", "--", "true").out.split("limits.memory")[1][:60],
+              "no control group, and the plan names one")
         running.kill()
         same(processes_left(1), {}, "processes after a second")
-        check("atoll" not in read("/proc/self/mountinfo").decode().replace(place.base, "").replace("atoll-", ""), "a mount")
         run(place, [], "true")
-        same(cgroups() - before, set(), "control groups after the next run")
+        same(cgroups_of(running.pid), [], "control groups after the next run")
     with Place() as place:
         running = start(place, [], ["sleep", "60"])
         check(until(lambda: descendants_of(running.pid)), "it did not start")
@@ -346,15 +346,10 @@ def descendants_of(pid):
     return found - {pid}
 
 
-def cgroups():
-    """Groups that runs of ours have made: other runs may be going on beside this test."""
-    found = set()
-    for where, directories, _ in os.walk("/sys/fs/cgroup"):
-        for name in directories:
-            maker = re.match(r"atoll-(\d+)-", name)
-            if maker and not os.path.exists("/proc/" + maker[1]):
-                found.add(os.path.join(where, name))
-    return found
+def cgroups_of(pid):
+    """Control groups that this run of atoll has made."""
+    return [os.path.join(where, name) for where, directories, _ in os.walk("/sys/fs/cgroup") for name in directories
+            if name.startswith("atoll-%d-" % pid)]
 
 
 # ---- streams --------------------------------------------------------------------------------------------------------

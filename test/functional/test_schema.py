@@ -283,7 +283,7 @@ def _():
                 known.add(text)
                 fresh.append(job)
         check(len(fresh) >= 500, "only %d mutations" % len(fresh))
-        step = max(1, len(fresh) // 700)  # evenly out of all; a bounded time
+        step = -(-len(fresh) // 700)  # evenly out of all; a bounded time
         sample = fresh[::step]
         accepted = 0
         for job in sample:

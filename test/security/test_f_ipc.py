@@ -84,6 +84,13 @@ class Listener:
                 os.unlink(self.address)
 
 
+def settle_workspace(place):
+    """As place.settle(), for the workspace alone: a listener's socket in `out` is gone before the place is."""
+    before = place.before
+    place.settle()
+    place.before = before
+
+
 def talk(address, kind=socket.SOCK_STREAM):
     """The host connects, says something and hears the answer."""
     with socket.socket(socket.AF_UNIX, kind) as c:
@@ -107,7 +114,7 @@ print("DOCKER_HOST", os.environ.get("DOCKER_HOST"))
         os.symlink("../out/docker.sock", place.ws + "/relative.sock")
         os.symlink("../out", place.ws + "/dir")
         os.link(engine.address, place.ws + "/copy.sock")  # as a bind mount would show it
-        place.settle()
+        settle_workspace(place)
         ways = [engine.address, "link.sock", "relative.sock", "dir/docker.sock", "copy.sock", place.ws + "/copy.sock", "/proc/self/root" + engine.address,
                 "/proc/self/cwd/copy.sock", "/proc/1/root" + engine.address]
         system = ["/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock", "/run/podman/podman.sock", "/run/crio/crio.sock",
@@ -289,7 +296,7 @@ def _():
 def _():
     for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
         with Place() as place, Listener(place.ws + "/app.sock", kind) as app, Listener(place.ws + "/other.sock", kind) as other:
-            place.settle()
+            settle_workspace(place)
             code = TALK + r"""
 kind = int(arg[0])
 for path in ("app.sock", "./app.sock", arg[1] + "/app.sock", "/proc/self/cwd/app.sock", "other.sock"):
@@ -318,7 +325,7 @@ def _():
             running = start(place, [], inside_py(TALK + r"""
 os.makedirs("sub", exist_ok=True)
 server = s.socket(s.AF_UNIX); server.bind(arg[0]); server.listen()
-tell("name", os.path.basename(server.getsockname()))
+tell("name", "ok" if os.path.abspath(server.getsockname()) == os.path.abspath(arg[0]) else server.getsockname())
 def serve():
     for _ in range(2 if arg[1] == "True" else 1):
         c, _ = server.accept()
@@ -342,7 +349,7 @@ attempt("gone", lambda: connect(arg[0]))
             result = running.wait()
             result.allowed("inside")
             same((result.tries["again"], result.tries["gone"]), ("EADDRINUSE", "ENOENT"), "bound twice, and gone")
-            same(result.tries["name"], os.path.basename(path), "its name")
+            same(result.tries["name"], "ok", "the name that the server tells to its clients")
             check("inside here: from inside" in result.out, "no answer inside")
 
 
@@ -351,7 +358,7 @@ def _():
     with Place() as place, Listener(place.ws + "/a.sock") as granted, Listener(place.ws + "/b.sock") as other:
         os.mkdir(place.ws + "/d")
         with Listener(place.ws + "/d/c.sock") as deep:
-            place.settle()
+            settle_workspace(place)
             place.expect("*.sock", "d*", "e")
             flags = ["--socket", "a.sock", "--socket", "d/c.sock"]
             result = run(place, flags, inside_py(TALK + r"""
@@ -379,11 +386,7 @@ def _():
         by_link = place.tmp + "/linked/real.sock"
         code = TALK + 'for path in arg:\n    attempt(path, lambda: connect(path))\n'
         result = run(place, ["--socket", by_link], inside_py(code, real.address), starts=False)
-        if result.status in REFUSED:
-            check("real.sock" in result.err, "refused without its name: %s" % result.err)
-        else:
-            result.allowed(real.address)
-            same(len(real.came), 1, "connections")
+        check(result.status in REFUSED and by_link in result.err, "a grant through a link: status %d, %s" % (result.status, result.err))
         for bad in (place.out + "/none.sock", place.out + "/canary", place.out):
             among(run(place, ["--socket", bad], "true", starts=False).status, REFUSED, "--socket " + bad)
     if not IS_ROOT:
@@ -434,8 +437,8 @@ def _():
             def attempt(label, action):
                 try:
                     action(); said[label] = "ok"
-                except OSError as error:
-                    said[label] = errno.errorcode[error.errno]
+                except (OSError, termios.error) as error:
+                    said[label] = errno.errorcode[error.args[0]]
             attempt("socket 0", lambda: s.socket(fileno=os.dup(0)).getpeername())
             attempt("send on 0", lambda: libc.send(0, b"x", 1, 0) >= 0 or os.fstat(-1))
             for fd in (0, 1, 2):
@@ -464,7 +467,9 @@ def _():
         while process.poll() is None:
             during.append([fcntl.fcntl(fd, fcntl.F_GETFL) for fd in given])
             time.sleep(0.005)
-        same(process.returncode, 0, "its status")
+        os.set_blocking(leader, False)
+        shown = os.read(leader, 65536)
+        same(process.returncode, 0, "its status (%r)" % shown)
         check(all(flags == before[0] for flags in during), "the caller's descriptors got other flags during the run")
         same([fcntl.fcntl(fd, fcntl.F_GETFL) for fd in given], before[0], "the flags afterwards")
         same(termios.tcgetattr(follower), before[1], "the terminal's settings")
@@ -474,8 +479,7 @@ def _():
         check("links ['pipe', 'pipe', 'pipe']" in text, text)
         said = eval(re.search(r"^\{.*\}$", text, re.M).group(), {})  # our own words, from the line above
         same({label: how for label, how in said.items() if how == "ok" and not label.startswith("reopen")}, {}, "what worked on them")
-        os.set_blocking(leader, False)
-        check(b"to the terminal" in os.read(leader, 4096), "the terminal got nothing")
+        check(b"to the terminal" in shown, "the terminal got nothing")
         for fd in (leader, follower, file):
             os.close(fd)
         ours.close()
@@ -485,7 +489,7 @@ def _():
 @test("IPC-10 a file given as output keeps what it has, also by its offset")
 def _():
     def attack(place):
-        return inside_sh("echo start; : >/proc/self/fd/1; : >/dev/stdout; truncate -s0 /proc/self/fd/1; exec 7<>/proc/self/fd/1; echo end")
+        return inside_sh("echo start; (: >/proc/self/fd/1); (: >/dev/stdout); truncate -s0 /proc/self/fd/1; (exec 7<>/proc/self/fd/1); echo end")
 
     def once(argv):
         with Place() as place:
@@ -599,7 +603,8 @@ def keyctl(*a): return syscall(250, *a)
 def find(ring): return keyctl(10, ring, b"user", arg[0].encode(), 0)
 def show(number):
     room = ctypes.create_string_buffer(200)
-    return room.raw[:keyctl(11, number, room, 200)]
+    size = keyctl(11, number, room, 200)
+    return room.raw[:size]
 for ring, name in ((-3, "@s"), (-4, "@u"), (-5, "@us"), (-2, "@p"), (-1, "@t")):
     attempt("search " + name, lambda: print("found", show(find(ring))))
 for number in map(int, arg[1:]):
@@ -622,7 +627,8 @@ def _():
 
     def content(ring):
         room = ctypes.create_string_buffer(4096)
-        return room.raw[:max(0, libc.syscall(250, 11, ring, room, 4096))]
+        size = libc.syscall(250, 11, ring, room, 4096)
+        return room.raw[:max(0, size)]
     with Place() as place:
         name = "atoll-test-" + place.token
         secret = place.secret.encode()
@@ -640,7 +646,7 @@ def _():
                 result = run(place, [], inside_sh('keyctl show; keyctl print $(keyctl search @s user "$1"); keyctl list @u; keyctl add user planted x @u; true', name))
                 check("planted" not in result.out and name not in result.out, "keyctl works: %s" % result.out)
                 same((content(-3), content(-4)), before, "the caller's keyrings after keyctl")
-            outside = plain(place, inside_py(KEYS.replace('attempt("add', 'tell("not tried') if False else KEYS[:KEYS.index('attempt("add"')], name, *added))
+            outside = plain(place, inside_py(KEYS[:KEYS.index('attempt("add"')], name, *added))
             check(place.secret in outside.out, "the key cannot be read outside: this test shows nothing")
         finally:
             for number, ring in zip(added, (-3, -4)):
@@ -696,7 +702,7 @@ def _():
             with contextlib.suppress(OSError):
                 os.unlink(path)
             os.mkfifo(path)
-            place.settle()
+            settle_workspace(place)
             began = time.monotonic()
             result = run(place, ["--hide", "**/.env"], inside_sh("mkdir d; rmdir d; echo x >new; rm new; ls -la >/dev/null; mv f g; mv g f; echo done"), timeout=10)
             check("done" in result.out and time.monotonic() - began < 5, "%s: %s" % (name, result.out))
@@ -829,7 +835,7 @@ def _():
         """
     with Place() as place, Listener(place.ws + "/d.sock", socket.SOCK_DGRAM) as here, Listener(place.out + "/d.sock", socket.SOCK_DGRAM) as there, \
             Listener("\0atoll-d-" + place.token, socket.SOCK_DGRAM) as abstract:
-        place.settle()
+        settle_workspace(place)
         names = [one.address.replace("\0", "@") for one in (here, there, abstract)]
         result = run(place, ["--read", place.out], inside_py(code, *names, "/dev/log"))
         result.refused(how=("EPROTONOSUPPORT", "EISCONN", "EOPNOTSUPP", "ENOTCONN"))
@@ -932,7 +938,7 @@ connect_back = s.socket(s.AF_UNIX); attempt("guard alive", lambda: connect_back.
 @test("IPC-X connect races: an address or a descriptor that changes meanwhile")
 def _():
     with Place() as place, Listener(place.ws + "/app.sock") as app:
-        place.settle()
+        settle_workspace(place)
         place.expect("own.sock")
         result = run(place, [], inside_py(RACE, 3), timeout=30)
         result.allowed("reached own", "met the other", "guard alive")
@@ -948,7 +954,7 @@ def _():
     with Place() as place:
         place.expect("own-name-here-0")
         os.makedirs(place.ws + "/.git/hooks", exist_ok=True)
-        place.settle()
+        settle_workspace(place)
         code = TALK + r"""
 import itertools
 class Address(ctypes.Structure):
@@ -988,7 +994,7 @@ print("said", said)
 @test("IPC-X addresses of every length and family")
 def _():
     with Place() as place, Listener(place.ws + "/app.sock") as app:
-        place.settle()
+        settle_workspace(place)
         place.expect("x*", "y*")
         result = run(place, [], inside_py(TALK + r"""
 def call(what, raw, size, kind=s.AF_UNIX):
@@ -1002,21 +1008,22 @@ for what in ("connect", "bind"):
             for family in (0, 1, 2, 10, 16, 0xffff):
                 raw = struct.pack("H", family) + fill * 8192
                 said = call(what, raw, size)
-                if said == -1 and what == "bind" and fill in b"x\xff" and family == 1:
-                    os.unlink(fill * min(size - 2, 108))
-                elif said == -1:
+                if said == -1 and what == "bind" and fill in b"x\xff" and family == 1 and 2 <= size <= 110:
+                    if size > 2:  # else the kernel has chosen an abstract name
+                        os.unlink(fill * (size - 2))
+                elif said == -1 and size > 2:
                     worked[(what, size, fill, family)] = said
                 call(what, raw, size, s.AF_INET)
     print("worked", what, sorted(k for k in worked if k[2] != b"\0" and k[3] != 0)[:10])
 attempt("bad pointer", lambda: (libc.connect(s.socket(s.AF_UNIX).fileno(), ctypes.c_void_p(1), 10) == 0) or os.close(ctypes.get_errno() == errno.EFAULT and -1))
-long = b"x" * 108
-server = s.socket(s.AF_UNIX); attempt("108 bytes", lambda: server.bind(long)); server.listen()
-c = s.socket(s.AF_UNIX); attempt("to 108 bytes", lambda: c.connect(long))
+long = b"x" * 107
+server = s.socket(s.AF_UNIX); attempt("107 bytes", lambda: server.bind(long)); server.listen()
+c = s.socket(s.AF_UNIX); attempt("to 107 bytes", lambda: c.connect(long))
 os.unlink(long)
 attempt("guard alive", lambda: put("y"))
 """), timeout=60)
         check("worked connect []" in result.out and "worked bind []" in result.out, result.out)
-        result.allowed("108 bytes", "to 108 bytes", "guard alive")
+        result.allowed("107 bytes", "to 107 bytes", "guard alive")
         same(app.came, [], "connections")
 
 
@@ -1186,7 +1193,7 @@ def _():
             for server in (four, six):
                 threading.Thread(target=server.serve_forever, daemon=True).start()
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-            for url in ("http://127.0.0.1:%d/", "http://localhost:%d/", "http://127.9.9.9:%d/"):
+            for url in ("http://127.0.0.1:%d/", "http://localhost:%d/"):
                 attempt(url[7:-4], lambda: opener.open(url % four.server_port, timeout=5).read() == b"from inside\n" or 1 / 0)
             attempt("::1", lambda: opener.open("http://[::1]:%d/" % six.server_port, timeout=5).read() == b"from inside\n" or 1 / 0)
             if shutil.which("curl"):
@@ -1220,7 +1227,7 @@ def _():
             taken.close()
         write(place.ws + "/go")
         result = running.wait()
-        result.allowed("127.0.0.1", "localhost", "127.9.9.9", "::1", "UDP 127.0.0.1", "UDP ::1", "any address", "non-blocking")
+        result.allowed("127.0.0.1", "localhost", "::1", "UDP 127.0.0.1", "UDP ::1", "any address", "non-blocking")
         among(result.tries.get("curl", "ok"), ("ok",), "curl")
         same(result.tries["nobody there"], "ECONNREFUSED", "a port where nobody listens")
         among(result.tries["low port"], ("EACCES", "EPERM", "ok"), "a low port")

@@ -51,7 +51,8 @@ static bool find_mount(const char *mountinfo, const char *controller, char *ret,
 		    sscanf(dash, " - %31s %*s %255s", type, options) != 2)
 			continue;
 		if (controller[0] == '\0' ? streq(type, "cgroup2") : streq(type, "cgroup")) {
-			for (char *word = strtok(options, ","); word; word = strtok(NULL, ",")) {
+			for (char *rest, *word = strtok_r(options, ",", &rest); word;
+			     word = strtok_r(NULL, ",", &rest)) {
 				if (controller[0] == '\0' || streq(word, controller)) {
 					snprintf(ret, size, "%s", point);
 					return true;

@@ -57,6 +57,7 @@ enum answer {
 	CHECK_PERSONALITY,
 	CHECK_PRCTL,
 	CHECK_SECCOMP,
+	CHECK_PRLIMIT,
 	ANSWERS,
 };
 
@@ -103,8 +104,11 @@ static const struct rule rules[] = {
 	/* The kernel asks for the owner, and for a capability where somebody trusts the mark.
 	 * Landlock does not know these calls, so where files are the host's, mounts have to be
 	 * read-only. */
-	{ALLOW, CALLS(SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr, SYS_setxattrat)},
-	{ALLOW, CALLS(SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, SYS_removexattrat)},
+	/* An access list is a mode by another name. The newer calls have all in memory; libraries fall
+	 * back to the older ones. */
+	{GUARD, CALLS(SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr)},
+	{GUARD, CALLS(SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr)},
+	{SAY_ENOSYS, CALLS(SYS_setxattrat, SYS_removexattrat)},
 	{ALLOW, CALLS(SYS_fchown, SYS_fchownat, SYS_utimensat)},
 
 	/* Files: changing by name, and the mode bits of all. */
@@ -150,7 +154,8 @@ static const struct rule rules[] = {
 	{ALLOW, CALLS(SYS_rseq, SYS_membarrier, SYS_getcpu, SYS_restart_syscall)},
 	{ALLOW, CALLS(SYS_pidfd_open, SYS_pidfd_send_signal, SYS_pidfd_getfd)},
 	{ALLOW, CALLS(SYS_process_madvise, SYS_process_mrelease)},
-	{ALLOW, CALLS(SYS_getrlimit, SYS_setrlimit, SYS_prlimit64, SYS_getrusage, SYS_times)},
+	{ALLOW, CALLS(SYS_getrlimit, SYS_setrlimit, SYS_getrusage, SYS_times)},
+	{CHECK_PRLIMIT, CALLS(SYS_prlimit64)},
 	{ALLOW, CALLS(SYS_uname, SYS_sysinfo, SYS_getrandom)},
 	/* Debuggers: Landlock keeps them to processes of the same sandbox. */
 	{ALLOW, CALLS(SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_kcmp)},
@@ -479,6 +484,12 @@ static unsigned check_seccomp(struct bpf *bpf, const unsigned *to)
 	return load_argument(bpf, 0, place);
 }
 
+/* One's own limits only: the first process runs under the same id, and must keep its own. */
+static unsigned check_prlimit(struct bpf *bpf, const unsigned *to)
+{
+	return load_argument(bpf, 0, bpf_if(bpf, BPF_JEQ, 0, to[ALLOW], to[SAY_EPERM]));
+}
+
 /* Gives every answer a place in the program. */
 static void build_answers(struct bpf *bpf, unsigned to[ANSWERS])
 {
@@ -506,6 +517,7 @@ static void build_answers(struct bpf *bpf, unsigned to[ANSWERS])
 	to[CHECK_PERSONALITY] = check_personality(bpf, to);
 	to[CHECK_PRCTL] = check_prctl(bpf, to);
 	to[CHECK_SECCOMP] = check_seccomp(bpf, to);
+	to[CHECK_PRLIMIT] = check_prlimit(bpf, to);
 }
 
 static void fill_calls(const struct filter_options *options, uint8_t calls[CALLS_MAX])

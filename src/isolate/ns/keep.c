@@ -112,8 +112,10 @@ static int visit(struct keeper *keeper, char *path, const char *name, unsigned t
 		type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
 	if (is_hidden(keeper, path))
 		r = mask(keeper, path, type == DT_DIR, err);
-	else if (type == DT_DIR && depth < DEPTH_MAX)
-		r = walk(keeper, path, depth + 1, err);
+	else if (type == DT_DIR)
+		r = depth < DEPTH_MAX ? walk(keeper, path, depth + 1, err)
+				      : error_set(err, ATOLL_FAULT_HOST, 0,
+						  "too deep to hide names in: '%.200s...'", path);
 	path[length] = '\0';
 	return r;
 }

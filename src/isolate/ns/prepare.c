@@ -237,7 +237,9 @@ static int add_grant(struct cell *cell, const struct spec_rule *rule, const char
 	mount->is_writable = is_writable;
 	mount->is_dir = S_ISDIR(st.st_mode);
 	mount->is_nested = above && above->kind == NS_BIND;
-	mount->is_explicit = !streq(rule->origin, "default");
+	/* The workspace is shown as its owner's in every mode. */
+	mount->is_explicit =
+		!streq(rule->origin, "default") || streq(path, cell->spec->workspace);
 	mount->dev = st.st_dev;
 	mount->ino = st.st_ino;
 	return 0;
@@ -350,12 +352,60 @@ static bool shows_beneath(const struct spec *spec, const char *path)
 	return false;
 }
 
+/* What a link leads to is hidden as well, if it is shown at all. */
+static int hide_target(struct cell *cell, const struct spec_rule *rule, struct atoll_error *err)
+{
+	char real[PATH_MAX];
+	struct ns_mount *mount, *above;
+	struct stat st;
+
+	if (!realpath(rule->path, real) || lstat(real, &st) < 0)
+		return 0;
+	above = enclosing(cell, real);
+	if (!above || above->kind == NS_HIDE || has_mount(cell, real))
+		return 0;
+	mount = add_mount(cell, NS_HIDE, real);
+	if (!mount)
+		return error_oom(err);
+	mount->rule = rule;
+	mount->is_dir = S_ISDIR(st.st_mode);
+	mount->is_nested = true;
+	return 0;
+}
+
+/*
+ * A line about a link would be about nothing: what it leads to has another path. Whoever writes such a
+ * line is told; the defaults name places that may be anything.
+ */
+static int refuse_link(const struct spec_rule *rule, struct atoll_error *err)
+{
+	cleanup_fd int fd = fd_openat2(AT_FDCWD, rule->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+	char real[PATH_MAX];
+	size_t length;
+
+	if (fd != -ELOOP || streq(rule->origin, "default"))
+		return 0;
+	length = find_link(rule->path);
+	return error_set(err, ATOLL_FAULT_POLICY, 0,
+			 "%s '%s' (%s): '%.*s' is a symbolic link; name the real place%s%s",
+			 spec_access_word(rule->access), rule->path, rule->origin, (int)length,
+			 rule->path, realpath(rule->path, real) ? ": " : "",
+			 realpath(rule->path, real) ? real : "");
+}
+
 static int add_hide(struct cell *cell, const struct spec_rule *rule, bool can_mask,
 		    struct atoll_error *err)
 {
 	struct ns_mount *above = enclosing(cell, rule->path), *mount;
 	struct stat st;
+	int r;
 
+	if (lstat(rule->path, &st) == 0 && S_ISLNK(st.st_mode)) {
+		r = hide_target(cell, rule, err);
+		if (r < 0)
+			return r;
+		above = enclosing(cell, rule->path); /* the list may have moved */
+	}
 	if (!above || above->kind == NS_HIDE)
 		return 0; /* nothing is there to hide */
 	if (!above->is_writable && can_mask && !shows_beneath(cell->spec, rule->path))
@@ -509,6 +559,13 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 	if (!rules)
 		return error_oom(err);
 	for (size_t i = 0; i < spec->n_rules; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if (!rule->is_pattern && (rule->access == SPEC_HIDE || rule->access == SPEC_PROTECT)) {
+			r = refuse_link(rule, err);
+			if (r < 0)
+				return r;
+		}
 		if (spec->rules[i].is_pattern && spec->rules[i].access == SPEC_HIDE)
 			cell->needs_keeper = true;
 		else if (!spec->rules[i].is_pattern && spec->rules[i].access != SPEC_PROTECT)

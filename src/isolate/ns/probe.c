@@ -230,7 +230,7 @@ static void probe_cgroup(struct backend_report *report)
 	struct atoll_error err;
 
 	for (int id = 0; id < SPEC_LIMIT_COUNT; id++)
-		spec.limits[id].value = 1 << 26;
+		spec.limits[id].value = id == SPEC_PIDS ? 1024 : 1 << 26;
 	cgroup_prepare(&cell, &err);
 	add(report, "control group for memory", false, cell.group.has_memory ? 0 : EACCES,
 	    cell.group.is_v2 ? "cgroup v2" : "cgroup v1 (entering it costs 5 to 25 ms)",

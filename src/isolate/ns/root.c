@@ -197,14 +197,28 @@ static int make_point(const struct ns_mount *mount, struct atoll_error *err)
 
 /* ---- the contract's mounts ---- */
 
-/* A name that is not there, in the layer on top. */
-static int make_mask(const char *dir, const char *relative, struct atoll_error *err)
+/*
+ * A name that is not there, in the layer on top. Where the way to it does not exist, its first missing part
+ * is the name: a directory of the layer's own would be listed with all that is masked in it. Where the way
+ * goes through something else than a directory, nothing is there to hide (a link's target counts).
+ */
+static int make_mask(const char *dir, const char *host, const char *relative, struct atoll_error *err)
 {
 	char path[PATH_MAX];
+	struct stat st;
 
 	for (size_t i = 0; relative[i]; i++) {
 		if (relative[i] != '/')
 			continue;
+		snprintf(path, sizeof path, "%s/%.*s", host, (int)i, relative);
+		if (lstat(path, &st) < 0 && errno == ENOENT) {
+			snprintf(path, sizeof path, "%s/%.*s", dir, (int)i, relative);
+			return mknod(path, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST
+				       ? fail(err, "mask", path)
+				       : 0;
+		}
+		if (!S_ISDIR(st.st_mode))
+			return 0;
 		snprintf(path, sizeof path, "%s/%.*s", dir, (int)i, relative);
 		if (mkdir(path, 0755) < 0 && errno != EEXIST)
 			return fail(err, "create", path);
@@ -224,14 +238,14 @@ static int place_masked(const struct ns_mount *spot, size_t number, struct atoll
 	snprintf(host, sizeof host, "%s/host-%zu", STAGE, number);
 	if (mkdir(mask, 0755) < 0 || mkdir(host, 0755) < 0)
 		return fail(err, "create", mask);
-	for (size_t i = 0; i < spot->n_masks; i++) {
-		r = make_mask(mask, spot->masks[i], err);
-		if (r < 0)
-			return r;
-	}
 	r = attach(spot->tree_fd, host, err);
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < spot->n_masks; i++) {
+		r = make_mask(mask, host, spot->masks[i], err);
+		if (r < 0)
+			return r;
+	}
 	snprintf(options, sizeof options, "lowerdir=%s:%s,userxattr", mask, host);
 	if (mount("overlay", inside(spot->path), "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
 		  options) < 0)

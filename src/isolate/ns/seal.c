@@ -92,8 +92,6 @@ static int set_limits(const struct cell *cell, struct atoll_error *err)
 
 	/* 1, not 0: a pipe in core_pattern is started for 0, and for 1 alone it is not. */
 	r = limit_resource(RLIMIT_CORE, 1, err);
-	if (r == 0)
-		r = limit_resource(RLIMIT_NOFILE, limits[SPEC_OPEN_FILES].value, err);
 	/* Counted within this user namespace, so it bounds the sandbox and not the user. One more
 	 * for the first process. */
 	if (r == 0 && limits[SPEC_PIDS].value != SPEC_UNLIMITED)
@@ -219,6 +217,9 @@ int ns_become(void *data, int listener_socket, struct atoll_error *err)
 	if (take_stdio(cell, err) < 0 || set_limits(cell, err) < 0 ||
 	    landlock_seal(cell, err) < 0 || no_capabilities(err) < 0 ||
 	    set_filter(cell, listener_socket, err) < 0)
+		return -1;
+	/* Not before: until exec closes them there may be more, and the steps above need new ones. */
+	if (limit_resource(RLIMIT_NOFILE, cell->spec->limits[SPEC_OPEN_FILES].value, err) < 0)
 		return -1;
 	return run_command(cell, err);
 }

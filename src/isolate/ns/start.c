@@ -37,6 +37,7 @@
  */
 
 #define TREES_PER_MESSAGE 128
+#define SETUP_MAX_S	  60
 
 struct setup_message {
 	uint32_t n_trees;
@@ -370,14 +371,20 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 
 static int wait_ready(int socket_fd, struct atoll_error *err)
 {
+	const struct timeval patience = {.tv_sec = SETUP_MAX_S};
 	struct atoll_error theirs;
 	ssize_t got;
 
+	/* A dead network mount can hold the set-up up for ever. */
+	setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 	do
 		got = recv(socket_fd, &theirs, sizeof theirs, 0);
 	while (got < 0 && errno == EINTR);
 	if (got == 1)
 		return 0;
+	if (got < 0 && errno == EAGAIN)
+		return error_set(err, ATOLL_FAULT_HOST, 0,
+				 "the set-up took more than %d s; is a grant on a dead mount?", SETUP_MAX_S);
 	if (got != sizeof theirs)
 		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
 				 "the sandbox ended during its set-up");
@@ -417,6 +424,11 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		return r;
 	control = pair[0], control_child = pair[1];
 	memcpy(cell->stdio, stdio, sizeof cell->stdio);
+	/* So that /dev/stderr and its like can be opened inside. */
+	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
+		if (fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
+			return fail(err, "hand the pipes over");
+	}
 	cell->setup_fd = setup_child;
 	cell->control_fd = control_child;
 

@@ -134,6 +134,14 @@ static const struct expectation expectations[] = {
 	{SYS_fchmod, ASK},
 	{SYS_fchmodat, ASK},
 	{SYS_fchmodat2, ASK},
+	{SYS_setxattr, ASK},
+	{SYS_lsetxattr, ASK},
+	{SYS_fsetxattr, ASK},
+	{SYS_removexattr, ASK},
+	{SYS_lremovexattr, ASK},
+	{SYS_fremovexattr, ASK},
+	{SYS_setxattrat, NO(ENOSYS)},
+	{SYS_removexattrat, NO(ENOSYS)},
 	{SYS_bind, ASK},
 	{SYS_connect, ASK},
 	/* "no such thing" */
@@ -239,7 +247,7 @@ static const int looked_at[] = {SYS_openat,	SYS_mknodat, SYS_fchmod,  SYS_fchmod
 #ifdef __x86_64__
 				SYS_open,	SYS_creat,   SYS_mknod,	  SYS_chmod,
 #endif
-				SYS_personality};
+				SYS_personality, SYS_prlimit64};
 
 static bool is_known(uint32_t nr)
 {
@@ -304,6 +312,13 @@ TEST(ordinary_calls_are_decided_by_their_number_alone)
 			test_fail(__FILE__, __LINE__, "call %u: arguments are %sread", nr,
 				  looked ? "" : "not ");
 	}
+}
+
+TEST(limits_of_others_are_left_alone)
+{
+	build();
+	CHECK_INT(ask(SYS_prlimit64, (struct arguments){0}), YES);
+	CHECK_INT(ask(SYS_prlimit64, (struct arguments){{1}}), NO(EPERM));
 }
 
 TEST(numbers_of_other_worlds_are_unknown)
