@@ -35,6 +35,10 @@
 #define ATOLL_PUBLIC
 #endif
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct atoll_job;
 
 /* A job with the default contract: the current directory as workspace, no network, system
@@ -146,3 +150,7 @@ ATOLL_PUBLIC const char *atoll_schema(void);
 
 /* "0.1.0" */
 ATOLL_PUBLIC const char *atoll_version(void);
+
+#ifdef __cplusplus
+}
+#endif

@@ -769,8 +769,8 @@ static int handle_xattr(struct call *call)
 
 /* ---- sockets ---- */
 
-/* The caller's own socket, shared. A thread may have descriptors of its own, and outlive the one that
- * the process is named after; before 6.9 there is no asking a thread. */
+/* The caller's own socket, shared. A thread may have descriptors of its own, and outlive the one
+ * that the process is named after; before 6.9 there is no asking a thread. */
 static int get_socket(struct call *call, int fd)
 {
 	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, call->tid, UAPI_PIDFD_THREAD);
@@ -798,7 +798,7 @@ static int read_address(struct call *call, struct sockaddr_storage *ret, socklen
 		return -EINVAL;
 	*ret_size = (socklen_t)size;
 	r = size ? resolve_read_memory(call->tid, call->args[1], ret, size) : 0;
-	/* What is longer the kernel refuses as well; and address_path() counts on a zero behind it. */
+	/* What is longer the kernel refuses as well; and address_path() needs a zero behind it. */
 	if (r == 0 && ret->ss_family == AF_UNIX && size > sizeof(struct sockaddr_un))
 		return -EINVAL;
 	return r;
@@ -817,9 +817,9 @@ static const char *address_path(const struct sockaddr_storage *address, socklen_
 }
 
 /*
- * By its whole path if that fits, because the socket keeps the text as its name, and servers tell it
- * to their clients. Only another run in the same directory could lead the path elsewhere meanwhile;
- * that is noticed, and undone.
+ * By its whole path if that fits, because the socket keeps the text as its name, and servers tell
+ * it to their clients. Only another run in the same directory could lead the path elsewhere
+ * meanwhile; that is noticed, and undone.
  */
 static int bind_at(struct call *call, const struct target *target)
 {
@@ -884,8 +884,8 @@ static int handle_bind(struct call *call)
 	return r < 0 ? r : bind_at(call, &target);
 }
 
-/* Sockets that were made inside, and those that the contract names: not by their names, which a
- * job may give to others of the host's. */
+/* Sockets that were made inside, and those that the contract names: not by their names, which a job
+ * may give to others of the host's. */
 static int permit_connect(struct call *call, const struct target *target, int object,
 			  const struct stat *st)
 {

@@ -143,7 +143,8 @@ static bool has_rules(const struct spec *spec, enum spec_access access, bool is_
 
 static void explain_files(struct buf *out, const struct spec *spec)
 {
-	buf_add_str(out, "## Files\n\nYou may write, besides a private /tmp:\n\n");
+	buf_add_str(out, "## Files\n\nYou may write, besides your private home, /tmp, /var/tmp and "
+			 "/dev/shm, which are gone at the end:\n\n");
 	list_rules(out, spec, SPEC_WRITE, false);
 	if (!has_rules(spec, SPEC_WRITE, false))
 		buf_add_str(out, "- nothing else: the workspace is read-only\n");
@@ -174,9 +175,10 @@ static void explain_protection(struct buf *out, const struct spec *spec)
 		out,
 		"\nGit works: `git add`, `commit`, `branch`, `merge` and `rebase` write objects, "
 		"refs "
-		"and the index, which is allowed. Hooks and `.git/config` stay as they are: git "
-		"would run what they say on the host. Such a change fails with EACCES or EPERM; "
-		"do not work around it, tell the person what you wanted to change.\n");
+		"and the index, which is allowed. Hooks stay as they are, and `.git/config` takes "
+		"only keys that cannot name a program (user, branch, remote): git would run what "
+		"they say on the host. Such a change fails with EACCES or EPERM; do not work "
+		"around it, tell the person what you wanted to change.\n");
 }
 
 static void explain_limits(struct buf *out, const struct spec *spec)

@@ -937,7 +937,7 @@ connect_back = s.socket(s.AF_UNIX); attempt("guard alive", lambda: connect_back.
 
 @test("IPC-X connect races: an address or a descriptor that changes meanwhile")
 def _():
-    with Place() as place, Listener(place.ws + "/app.sock") as app:
+    with Place() as place, Listener(place.ws + "/app.sock", handle=lambda _connection: None) as app:
         settle_workspace(place)
         place.expect("own.sock")
         result = run(place, [], inside_py(RACE, 3), timeout=30)
