@@ -926,8 +926,8 @@ static int connect_for_a_moment(int fd, const struct sockaddr_storage *address, 
 	return r;
 }
 
-/* In the caller's stead, on its own socket. O_NONBLOCK would not tell whether it takes time: another
- * thread can change it. A child waits, for as long as somebody wants the answer. */
+/* In the caller's stead, on its own socket. O_NONBLOCK would not tell whether it takes time:
+ * another thread can change it. A child waits, for as long as somebody wants the answer. */
 static int connect_now(struct call *call, const struct sockaddr_storage *address, socklen_t size)
 {
 	cleanup_fd int fd = get_socket(call, (int)call->args[0]);

@@ -473,7 +473,7 @@ def _():
             attempt(label + ": chmod", lambda: os.chmod(road + "/hooks/pre-commit.sample", 0o777))
             attempt(label + ": truncate", lambda: os.truncate(road + "/config", 0))
             attempt(label + ": unlink", lambda: os.unlink(road + "/hooks/pre-commit.sample"))
-            attempt(label + ": symlink", lambda: os.symlink("/bin/true", road + "/hooks/post-commit"))
+            attempt(label + ": symlink", lambda: os.symlink("/nonexistent/true", road + "/hooks/post-commit"))
             attempt(label + ": mknod", lambda: os.mknod(road + "/hooks/post-merge", 0o755))
         attempt("alias2", lambda: put("alias2/pre-push"))
         attempt("dirfd", lambda: put("hooks/pre-commit", dir_fd=fd))

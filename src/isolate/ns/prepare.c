@@ -279,7 +279,7 @@ static int add_socket(struct cell *cell, const struct spec_word *socket, struct 
 {
 	struct spec_rule rule = {
 		.access = SPEC_READ, .path = socket->text, .origin = socket->origin};
-	struct ns_mount *mount;
+	struct ns_mount *mount, *above;
 	char path[PATH_MAX];
 	struct stat st;
 	int r;
@@ -291,11 +291,12 @@ static int add_socket(struct cell *cell, const struct spec_word *socket, struct 
 	if (!S_ISSOCK(st.st_mode))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "socket '%s' (%s) is not a socket",
 				 socket->text, socket->origin);
-	if (enclosing(cell, path))
-		return 0;
 	mount = add_mount(cell, NS_BIND, path);
 	if (!mount)
 		return error_oom(err);
+	/* Also inside a grant: on a mount of its own nobody can put another in its place. */
+	above = enclosing(cell, path);
+	mount->is_nested = above && above->kind == NS_BIND;
 	mount->is_explicit = true;
 	mount->dev = st.st_dev;
 	mount->ino = st.st_ino;
