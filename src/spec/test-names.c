@@ -153,7 +153,6 @@ TEST(neighbours_of_trusted_names_are_free)
 		".vscod",
 		".vscodes",
 		".vscode-test",
-		".ViM",
 		".vimx",
 		".editorconfig",
 		".gitignore",
