@@ -537,6 +537,8 @@ static int do_rename(struct call *call, const struct target *from, const struct 
 	if (verdict != GIT_ALLOW) {
 		if (flags || verdict == GIT_COMMONDIR)
 			return -EINVAL;
+		if (verdict == GIT_VET_INDEX)
+			return guard_install_index(call, from, to);
 		return guard_install_config(call, from, to, verdict == GIT_VET_SUBMODULE_CONFIG);
 	}
 	if (replaces && !(flags & RENAME_EXCHANGE))

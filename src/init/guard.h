@@ -108,6 +108,9 @@ int guard_confirm(struct call *call);
 /* After something was made: remember what must be remembered about it. */
 void guard_made(struct call *call, const struct target *target, enum names_action action);
 
+/* The same for an index.lock. */
+int guard_install_index(struct call *call, const struct target *source, const struct target *target);
+
 /* Put `source`, a config.lock, in the place of a git config, by copy and only if it is harmless. */
 int guard_install_config(struct call *call, const struct target *source,
 			 const struct target *target, bool is_submodule);

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 static bool identify(int dir_fd, const char *name, struct guard_id *ret)
@@ -527,6 +528,72 @@ int guard_install_config(struct call *call, const struct target *source,
 	r = replace_file(source->parent, source->name, text, (size_t)size, st.st_mode);
 	if (r < 0)
 		return r;
+	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno
+											: 0;
+}
+
+/* Of SHA-256 or of SHA-1? The config of the git directory says so, or of the one that a worktree's
+ * directory (worktrees/NAME) belongs to. */
+static unsigned hash_size_of(int git_dir_fd)
+{
+	static char text[GIT_CONFIG_MAX];
+	struct stat st;
+	ssize_t size = read_small(git_dir_fd, "config", text, sizeof text, &st);
+
+	if (size == -ENOENT)
+		size = read_small(git_dir_fd, "../../config", text, sizeof text, &st);
+	return size > 0 && git_config_is_sha256(text, (size_t)size) ? 32 : 20;
+}
+
+static int copy_all(int from, int to, size_t size)
+{
+	while (size > 0) {
+		ssize_t done = copy_file_range(from, NULL, to, NULL, size, 0);
+
+		if (done < 0)
+			return -errno;
+		if (done == 0)
+			return -EIO; /* it is being changed */
+		size -= (size_t)done;
+	}
+	return 0;
+}
+
+#define INDEX_MAX (512 << 20)
+
+/* Copied first, so that nobody can change what is read; then read; then put in place. */
+int guard_install_index(struct call *call, const struct target *source, const struct target *target)
+{
+	cleanup_fd int from = openat(source->parent, source->name,
+				     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	cleanup_fd int copy = -1;
+	const char *wrong;
+	struct stat st;
+	void *data;
+	int r;
+
+	if (from < 0 || fstat(from, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || st.st_size == 0 || st.st_size > INDEX_MAX)
+		return refuse(call, EPERM, "git index");
+	umask(0);
+	call->guard->umask = 0;
+	if (unlinkat(source->parent, source->name, 0) < 0)
+		return -errno;
+	copy = openat(source->parent, source->name,
+		      O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, st.st_mode & 0777);
+	if (copy < 0)
+		return -errno;
+	r = copy_all(from, copy, (size_t)st.st_size);
+	if (r < 0)
+		return r;
+	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, copy, 0);
+	if (data == MAP_FAILED)
+		return -errno;
+	wrong = git_index_vet(data, (size_t)st.st_size, hash_size_of(target->parent));
+	munmap(data, (size_t)st.st_size);
+	if (wrong)
+		return refuse(call, EPERM, wrong);
 	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno
 											: 0;
 }

@@ -58,7 +58,8 @@ static void add_process(int proc_fd, const char *pid, struct watch_sum *sum)
 	sum->cpu_ms += ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
 	/* What was written, alone or shared; not what is mapped of files, which is nobody's. */
 	if (read_proc(proc_fd, pid, "status", text, sizeof text))
-		sum->memory += 1024 * (read_field(text, "\nRssAnon:") + read_field(text, "\nRssShmem:"));
+		sum->memory +=
+			1024 * (read_field(text, "\nRssAnon:") + read_field(text, "\nRssShmem:"));
 }
 
 int watch_sum_up(struct watch_sum *ret)

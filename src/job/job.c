@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
+#include "spec/git.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -209,6 +210,48 @@ static int check_trust(const struct atoll_job *job, struct atoll_error *err)
 			 spec->file, widens, spec->file);
 }
 
+/* Where git on the host will look for hooks, if the user's own settings say that it is somewhere in
+ * a writable root: nobody could know that directory by its name. */
+static int protect_hooks_path(struct atoll_job *job, const char *dir, const char *file,
+			      struct atoll_error *err)
+{
+	cleanup_free char *path = path_join(dir, file), *hooks = NULL;
+	cleanup_buf struct buf text = BUF_INIT(GIT_CONFIG_MAX);
+	const struct spec_rule *rule;
+	const char *value;
+	cleanup_fd int fd = -1;
+
+	if (!path)
+		return error_oom(err);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0 || fd_read_all(fd, &text) < 0 || !text.data)
+		return 0;
+	value = git_config_hooks_path(text.data, text.used);
+	if (!value || !value[0])
+		return 0;
+	if (value[0] == '/')
+		hooks = strdup(value);
+	else if (starts_with(value, "~/"))
+		hooks = path_join(job->spec->home, value + 2);
+	else
+		hooks = path_join(job->spec->workspace, value);
+	if (!hooks)
+		return error_oom(err);
+	path_normalize(hooks);
+	rule = spec_rule_for(job->spec, hooks);
+	/* A whole root cannot be meant: then nothing could be written. */
+	if (!rule || rule->access != SPEC_WRITE || streq(rule->path, hooks))
+		return 0;
+	return spec_protect_late(job->spec, hooks, err);
+}
+
+static int protect_hooks(struct atoll_job *job, struct atoll_error *err)
+{
+	int r = protect_hooks_path(job, job->spec->workspace, ".git/config", err);
+
+	return r < 0 ? r : protect_hooks_path(job, job->spec->home, ".gitconfig", err);
+}
+
 int job_finish(struct atoll_job *job, struct atoll_error *err)
 {
 	int r;
@@ -218,6 +261,8 @@ int job_finish(struct atoll_job *job, struct atoll_error *err)
 	r = spec_finish(job->spec, err);
 	if (r == 0)
 		r = check_trust(job, err);
+	if (r == 0)
+		r = protect_hooks(job, err);
 	job->is_finished = r == 0;
 	return r;
 }

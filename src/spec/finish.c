@@ -63,6 +63,19 @@ static int protect_job_file(struct spec *spec, struct atoll_error *err)
 	return spec_append_rule(spec, &rule, err);
 }
 
+int spec_protect_late(struct spec *spec, const char *path, struct atoll_error *err)
+{
+	struct spec_rule rule = {.access = SPEC_PROTECT,
+				 .is_optional = true,
+				 .path = (char *)path,
+				 .origin = (char *)SPEC_ORIGIN_DEFAULT};
+	int r = spec_append_rule(spec, &rule, err);
+
+	if (r == 0 && asprintf(&spec->rules[spec->n_rules - 1].reason, "protect: %s", path) < 0)
+		return error_oom(err);
+	return r;
+}
+
 /*
  * Is `rule` said already by `other`, or a default that `other` takes the place of? Defaults are the
  * optional ones. A hidden place does not come to light because somebody stands in it: at the

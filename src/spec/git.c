@@ -31,6 +31,7 @@ enum kind {
 	KIND_HOOKS,
 	KIND_CONFIG,
 	KIND_CONFIG_LOCK,
+	KIND_INDEX,
 	KIND_WORKTREE_CONFIG,
 	KIND_COMMONDIR,
 	KIND_WORKTREE_FILE, /* a file that git has in worktrees/NAME only */
@@ -68,12 +69,10 @@ static const struct {
 	{"rr-cache", KIND_TREE},
 	{"notes_merge_worktree", KIND_TREE},
 	{"subtree-cache", KIND_TREE},
-	{"index", KIND_FILE},
+	{"index", KIND_INDEX},
 	{"index.lock", KIND_FILE},
 	{"index.stash.*", KIND_FILE},
 	{"next-index-*", KIND_FILE},
-	{"sharedindex.*", KIND_FILE},
-	{"sharedindex_??????", KIND_FILE},
 	{"packed-refs", KIND_FILE},
 	{"packed-refs.lock", KIND_FILE},
 	{"packed-refs.new", KIND_FILE},
@@ -346,6 +345,24 @@ static enum git_verdict judge_hooks(struct question *q, const char *rest)
 	return refuse(q, "git hooks");
 }
 
+/* What is checked out on the host is what it says. It comes by rename, and is read before. */
+static enum git_verdict judge_index(struct question *q, const char *rest)
+{
+	static const char what[] = "git index";
+
+	if (*rest)
+		return refuse(q, what);
+	switch (q->action) {
+	case NAMES_RENAME_TO:
+		return GIT_VET_INDEX;
+	case NAMES_CHMOD:
+	case NAMES_REMOVE:
+		return GIT_ALLOW;
+	default:
+		return refuse(q, what);
+	}
+}
+
 static enum git_verdict judge_config(struct question *q, const char *rest)
 {
 	static const char what[] = "git config";
@@ -399,6 +416,8 @@ static enum git_verdict judge(struct question *q, const char *path)
 		if (is_worktree && q->action == NAMES_CREATE && !*step.rest)
 			return GIT_COMMONDIR;
 		return refuse(q, "git commondir");
+	case KIND_INDEX:
+		return judge_index(q, step.rest);
 	case KIND_CONFIG:
 		return is_worktree ? refuse(q, "git config") : judge_config(q, step.rest);
 	case KIND_WORKTREE_CONFIG:
@@ -437,6 +456,7 @@ static bool has_opinion(const struct question *q, const char *path)
 	case KIND_WORKTREES:
 		return false;
 	case KIND_FILE:
+	case KIND_INDEX:
 	case KIND_PROBE:
 	case KIND_HEAD:
 	case KIND_WORKTREE_FILE:
@@ -615,6 +635,7 @@ const char *const git_before[] = {
 	"config",
 	"config.worktree",
 	"commondir",
+	"index",
 	"hooks",
 	"objects/info/alternates",
 	"objects/info/http-alternates",

@@ -25,6 +25,7 @@ enum git_verdict {
 	GIT_ALLOW,
 	GIT_VET_CONFIG,		  /* a config by rename: its content decides; copied, never moved */
 	GIT_VET_SUBMODULE_CONFIG, /* the same, and core.worktree may be in it */
+	GIT_VET_INDEX, /* index by rename: the same, by git_index_vet() */
 	GIT_COMMONDIR, /* the guard writes "../..\n" itself and drops the caller's bytes */
 	GIT_REFUSE,
 };
@@ -55,6 +56,21 @@ enum git_verdict git_guard(const char *inside, enum names_action action, bool is
  */
 const char *git_config_vet(const char *text, size_t size, const char *old, size_t old_size,
 			   unsigned worktree_up, char ret_key[128]);
+
+/*
+ * Is this harmless as a git index? `git checkout` on the host writes what it lists, and trusts its
+ * paths: none may be absolute, empty, go up, or lead into a git directory. Every way in which git may
+ * read it (in one go, or by its table of offsets) must come to the same entries. Versions 2, 3 and 4;
+ * no split index. `hash_size` is 20, or 32 in a repository of SHA-256. Returns NULL if all is well, else
+ * words for people, static. `data` must not change meanwhile.
+ */
+const char *git_index_vet(const unsigned char *data, size_t size, unsigned hash_size);
+
+/* The value of core.hooksPath in a config, or NULL; static, until the next call. */
+const char *git_config_hooks_path(const char *text, size_t size);
+
+/* Does this config make its repository one of SHA-256? */
+bool git_config_is_sha256(const char *text, size_t size);
 
 /* Is this one of the names by which a directory becomes a git directory or by which one does harm:
  * HEAD, objects, refs, commondir, config, config.worktree, hooks, info, modules, worktrees? */

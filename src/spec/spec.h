@@ -185,6 +185,10 @@ int spec_add_accepted(struct spec *spec, const char *clause, const char *origin,
  */
 int spec_finish(struct spec *spec, struct atoll_error *err);
 
+/* After spec_finish(): one more plain absolute path that is protected. Only narrows. It is not part
+ * of the canonical form, which is about what was asked. */
+int spec_protect_late(struct spec *spec, const char *path, struct atoll_error *err);
+
 /*
  * What holds for a plain absolute path: the most specific rule wins, at a tie hide > read >
  * write. A literal rule is as specific as its path is deep; a pattern as its deepest literal match,

@@ -230,13 +230,10 @@ TEST(everyday_files_may_be_written)
 {
 	static const char *const files[] = {
 		"HEAD.lock",
-		"index",
 		"index.lock",
 		"index.stash.123",
 		"index.stash.123.lock",
 		"next-index-77.lock",
-		"sharedindex.825dc642cb6eb9a060e54bf8d69288fbee4904aa",
-		"sharedindex_aBcDeF",
 		"packed-refs",
 		"packed-refs.lock",
 		"packed-refs.new",
@@ -364,6 +361,19 @@ TEST(worktrees_can_be_made_and_removed)
 	CHECK_INT(ask("worktrees/w", NAMES_RENAME_DIR_TO), GIT_REFUSE);
 }
 
+TEST(an_index_comes_by_rename_alone)
+{
+	CHECK_INT(ask("index", NAMES_RENAME_TO), GIT_VET_INDEX);
+	CHECK_INT(ask("INDEX", NAMES_RENAME_TO), GIT_VET_INDEX);
+	CHECK_INT(ask("worktrees/w/index", NAMES_RENAME_TO), GIT_VET_INDEX);
+	CHECK_INT(ask("index", NAMES_CREATE), GIT_REFUSE);
+	CHECK_INT(ask("index", NAMES_WRITE), GIT_REFUSE);
+	CHECK_INT(ask("index", NAMES_SYMLINK), GIT_REFUSE);
+	CHECK_INT(ask("index", NAMES_REMOVE), GIT_ALLOW);
+	CHECK_INT(ask("sharedindex.825dc642cb6eb9a060e54bf8d69288fbee4904aa", NAMES_CREATE),
+		  GIT_REFUSE);
+}
+
 TEST(submodules_are_git_directories_wherever_their_name_ends) /* TH-07 */
 {
 	static const char *const where[] = {"modules/s", "modules/lib/s", "modules/a/b/c",
@@ -394,7 +404,7 @@ TEST(submodules_are_git_directories_wherever_their_name_ends) /* TH-07 */
 		CHECK(is_file(
 			IN("lfs/objects/ab/cd/"
 			   "825dc642cb6eb9a060e54bf8d69288fbee4904825dc642cb6eb9a060e54bf8d6")));
-		CHECK(is_file(IN("index")));
+		CHECK_INT(ask(IN("index"), NAMES_RENAME_TO), GIT_VET_INDEX);
 		CHECK_INT(ask(IN("HEAD"), NAMES_RENAME_TO), GIT_ALLOW);
 #undef IN
 	}
@@ -406,7 +416,7 @@ TEST(submodules_are_git_directories_wherever_their_name_ends) /* TH-07 */
 	CHECK(is_sealed("modules/config"));
 	/* the name of a file may be part of a submodule's name */
 	CHECK_INT(ask("modules/lib/tooling", NAMES_MKDIR), GIT_ALLOW);
-	CHECK(is_file("modules/lib/tooling/index"));
+	CHECK_INT(ask("modules/lib/tooling/index", NAMES_RENAME_TO), GIT_VET_INDEX);
 	CHECK(is_directory("modules/lib/shallow"));
 	CHECK(is_sealed("modules/lib/shallow/hooks/pre-commit"));
 	/* a branch's name may be a config's if the submodule is called x/refs/heads */

@@ -1198,4 +1198,67 @@ def _():
         check(not os.path.exists(place.ws + "/" + "/".join(["d" * 200] * 18) + "/b/refs"), "a bare repository")
 
 
+FORGED_INDEX = r"""
+import hashlib, os, subprocess
+d = open(".git/index", "rb").read()[:-20]
+for old, new in ((b"XX/evil", b"../evil"), (b".giX/hooks", b".git/hooks")):
+    d = d.replace(old, new)
+how = %r
+text = d + hashlib.sha1(d).digest()
+if how == "rename":
+    open(".git/index.lock", "wb").write(text)
+    os.rename(".git/index.lock", ".git/index")
+elif how == "write":
+    open(".git/index", "wb").write(text)
+elif how == "late":
+    # A descriptor that is kept open while git's own index is put in place.
+    f = open(".git/index.lock", "wb")
+    f.write(open(".git/index", "rb").read()); f.flush()
+    os.rename(".git/index.lock", ".git/index")
+    f.seek(0); f.write(text); f.truncate(); f.flush()
+elif how == "link":
+    open("mine", "wb").write(text)
+    os.unlink(".git/index"); os.link("mine", ".git/index")
+"""
+
+
+@test("TH-X an index whose paths lead outside, for the host to check out")
+def _():
+    prepare = ("mkdir -p XX .giX/hooks; echo evil >XX/evil; printf '#!/bin/sh\\ntouch \"%s\"\\n' \"$1\" >.giX/hooks/post-checkout; "
+               "chmod +x .giX/hooks/post-checkout; git add -A && git commit -qm x; ")
+    for how in ("rename", "write", "late", "link"):
+        with Place(strict=False) as place:
+            place.expect("*")
+            script = prepare.replace("%s", "$1") + "/usr/bin/python3 -c \"$2\"; rm -rf XX .giX; true"
+            run(place, [], inside_sh(script, place.mark, FORGED_INDEX % how))
+            subprocess.run(["git", "-C", place.ws, "checkout", "-q", "."], env=caller_environment(place), capture_output=True)
+            check(not os.path.lexists(os.path.join(os.path.dirname(place.ws), "evil")), "%s: git on the host wrote outside" % how)
+            check(not os.path.lexists(place.ws + "/.git/hooks/post-checkout"), "%s: git on the host made a hook" % how)
+            check(not os.path.lexists(place.mark), "%s: a planted hook ran" % how)
+    # Without the guard the same index does it: this test can fail.
+    with Place(strict=False) as place:
+        place.expect("*")
+        script = prepare.replace("%s", "$1") + "/usr/bin/python3 -c \"$2\"; rm -rf XX .giX; git checkout -q ."
+        plain(place, inside_sh(script, place.mark, FORGED_INDEX % "rename"))
+        check(os.path.lexists(place.ws + "/.git/hooks/post-checkout"), "git itself refuses such an index: nothing is shown here")
+
+
+@test("TH-X hooks in a directory of the workspace that the user's own settings name")
+def _():
+    plant = "mkdir -p tools/hooks; printf '#!/bin/sh\\ntouch \"%s\"\\n' \"$1\" >tools/hooks/pre-commit; chmod +x tools/hooks/pre-commit; ls tools"
+    for where in ("repository", "user"):
+        with Place(strict=False) as place:
+            place.expect("tools*")
+            if where == "repository":
+                git(place.ws, "config", "core.hooksPath", "tools/hooks")
+            else:
+                write(place.home + "/.gitconfig", "[user]\n\tname = x\n[core]\n\thooksPath = tools/hooks\n")
+            run(place, [], inside_sh(plant.replace("%s", "$1"), place.mark))
+            check(not os.path.lexists(place.ws + "/tools/hooks/pre-commit"), "%s: a hook was planted" % where)
+    with Place(strict=False) as place:
+        place.expect("tools*")
+        run(place, [], inside_sh(plant.replace("%s", "$1"), place.mark))
+        check(os.path.lexists(place.ws + "/tools/hooks/pre-commit"), "refused without the setting, too: nothing is shown here")
+
+
 main()
