@@ -17,7 +17,7 @@
  *
  * A job states its contract once, and nothing that the command or its descendants do reaches past
  * it. A clause that this host cannot enforce makes the run fail, with the reason and the fix,
- *before the command has started.
+ * before the command has started.
  *
  * The library keeps no global state and starts no threads. A job is used by one thread at a time;
  * different jobs are independent. atoll_job_run() clones the calling process: keep callers small, a
@@ -128,8 +128,8 @@ struct atoll_run_options {
 /*
  * Run it, and wait for its end. `options` may be NULL: then 0, 1 and 2 of the caller are used. The
  * command itself gets pipes, never the caller's descriptors. 0 if the run took place, however it
- * ended: `ret` tells, and for ATOLL_NOT_STARTED `err` tells why; a negative errno if it did not, and then
- * nothing has been changed.
+ * ended: `ret` tells, and for ATOLL_NOT_STARTED `err` tells why; a negative errno if it did not,
+ * and then nothing has been changed.
  */
 ATOLL_PUBLIC int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options,
 			       struct atoll_result *ret, struct atoll_error *err);

@@ -12,7 +12,7 @@ struct atoll_error;
  *	--name value   --name=value   -n value   -nvalue
  *
  * It stops at "--", which it skips, and at the first argument that is no option, so that a
- *command's own options are never taken for ours.
+ * command's own options are never taken for ours.
  */
 struct option {
 	const char *name;     /* "read"; NULL in a row that only carries a heading */

@@ -81,6 +81,10 @@ void answer_fd(struct call *call, int fd, bool cloexec); /* give the caller this
 bool answer_is_wanted(struct call *call);		 /* is the caller still there? */
 
 /* trusted.c */
+
+/* -code, with the rule that says no. */
+int guard_refuse(struct call *call, int code, const char *rule);
+
 /* `name` "" means `dir_fd` itself; links are not followed. What cannot be looked at is not added,
  * and not found. */
 void guard_set_add(struct guard_set *set, int dir_fd, const char *name);
@@ -108,9 +112,16 @@ int guard_confirm(struct call *call);
 /* After something was made: remember what must be remembered about it. */
 void guard_made(struct call *call, const struct target *target, enum names_action action);
 
-/* The same for an index.lock. */
-int guard_install_index(struct call *call, const struct target *source, const struct target *target);
+/* install.c */
 
 /* Put `source`, a config.lock, in the place of a git config, by copy and only if it is harmless. */
 int guard_install_config(struct call *call, const struct target *source,
 			 const struct target *target, bool is_submodule);
+
+/* The same for an index.lock. */
+int guard_install_index(struct call *call, const struct target *source,
+			const struct target *target);
+
+/* The config of a directory that becomes a git directory: none, or a harmless one, which is then
+ * replaced by a copy that nobody has open. False if it is neither. */
+bool guard_seal_config(struct call *call, int dir_fd);

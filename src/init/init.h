@@ -15,10 +15,12 @@ struct spec;
  * that no cgroup watches, tells the supervisor how it ended, and guards what may be written:
  *
  *   init.c     start, reap, report; the loop
- *   guard.c    one system call of the command that would change a file or reach a socket: which
- *              object is meant, what says no, and the call made in the caller's stead
+ *   guard.c    takes one system call that would change a file or reach a socket, and reports a no
+ *   call-*.c   these calls: which object is meant, what says no, and the call made in the caller's
+ *              stead
  *   resolve.c  from a path in another process's memory to an object, by descriptor
- *   trusted.c  the names that the host trusts, and git's
+ *   trusted.c  what says no: the contract, the names that the host trusts, git directories
+ *   install.c  files of git's that are read before they count
  *   answer.c   how a waiting caller gets its result
  *   watch.c    memory and CPU time summed up over all processes
  *

@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 static bool identify(int dir_fd, const char *name, struct guard_id *ret)
@@ -84,7 +83,7 @@ const struct init_zone *guard_zone(const struct guard *guard, const char *path)
 	return found;
 }
 
-static int refuse(struct call *call, int code, const char *rule)
+int guard_refuse(struct call *call, int code, const char *rule)
 {
 	call->rule = rule;
 	return -code;
@@ -139,7 +138,7 @@ static int permit_by_contract(struct call *call, const char *path, enum names_ac
 			   (is_dir && action == NAMES_REMOVE);
 
 	if (rule && rule->access == SPEC_HIDE)
-		return refuse(call, EACCES, "hide");
+		return guard_refuse(call, EACCES, "hide");
 	for (size_t i = 0; i < spec->n_rules; i++) {
 		rule = &spec->rules[i];
 		if (rule->access == SPEC_WRITE)
@@ -147,12 +146,12 @@ static int permit_by_contract(struct call *call, const char *path, enum names_ac
 		if (rule->access == SPEC_PROTECT &&
 		    (rule->is_pattern ? path_glob(rule->path, path)
 				      : path_is_within(path, rule->path)))
-			return refuse(call, EPERM, "protect");
+			return guard_refuse(call, EPERM, "protect");
 		if (changes_way && leads_to(rule, path))
-			return refuse(call, EPERM, spec_access_word(rule->access));
+			return guard_refuse(call, EPERM, spec_access_word(rule->access));
 		if (action == NAMES_RENAME_DIR_TO && rule->access == SPEC_PROTECT &&
 		    comes_from_outside(call, rule, path))
-			return refuse(call, EPERM, "protect");
+			return guard_refuse(call, EPERM, "protect");
 	}
 	return 0;
 }
@@ -253,62 +252,6 @@ static bool is_part_clean(int dir_fd, const char *part)
 	return is_tree_clean(dir_fd, part, &survey, 0);
 }
 
-/* The whole of a small regular file, or a negative errno. */
-static ssize_t read_small(int dir_fd, const char *name, char *ret, size_t size, struct stat *st)
-{
-	cleanup_fd int fd =
-		openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	size_t used = 0;
-
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, st) < 0)
-		return -errno;
-	if (!S_ISREG(st->st_mode) || st->st_size > (off_t)size)
-		return -EFBIG;
-	while (used < size) {
-		ssize_t got = read(fd, ret + used, size - used);
-
-		if (got < 0)
-			return -errno;
-		if (got == 0)
-			return (ssize_t)used;
-		used += (size_t)got;
-	}
-	return -EFBIG;
-}
-
-/* A file of ours with this content instead of the one that is there, which somebody may have open.
- */
-static int replace_file(int dir_fd, const char *name, const char *text, size_t size, mode_t mode)
-{
-	cleanup_fd int fd = -1;
-
-	if (unlinkat(dir_fd, name, 0) < 0)
-		return -errno;
-	umask(0);
-	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		    mode & 0777);
-	return fd < 0 ? -errno : fd_write_all(fd, text, size);
-}
-
-/* The config of a directory that becomes a git directory: none, or a harmless one, which is then
- * replaced by a copy that nobody has open. */
-static bool seal_config(struct call *call, int dir_fd)
-{
-	static char text[GIT_CONFIG_MAX];
-	char key[128];
-	struct stat st;
-	ssize_t size = read_small(dir_fd, "config", text, sizeof text, &st);
-
-	if (size == -ENOENT)
-		return true;
-	if (size < 0 || git_config_vet(text, (size_t)size, NULL, 0, 0, key))
-		return false;
-	call->guard->umask = 0;
-	return replace_file(dir_fd, "config", text, (size_t)size, st.st_mode) == 0;
-}
-
 /* A directory is about to become a git directory. What lies in it came in unseen. */
 static bool is_clean_before(struct call *call, int dir_fd)
 {
@@ -329,7 +272,7 @@ static bool is_clean_before(struct call *call, int dir_fd)
 		if (!is_part_clean(dir_fd, parts[i]))
 			return false;
 	}
-	return seal_config(call, dir_fd);
+	return guard_seal_config(call, dir_fd);
 }
 
 /* The first `length` bytes of a path, as a descriptor. */
@@ -383,7 +326,7 @@ static int note_unsure(struct call *call, int dir_fd, const char *marker, enum n
 	if (action == NAMES_REMOVE || action == NAMES_CHMOD)
 		return 0;
 	if (call->n_unsure == GUARD_UNSURE_MAX)
-		return refuse(call, EPERM, "too many names of git's in one path");
+		return guard_refuse(call, EPERM, "too many names of git's in one path");
 	/* Where only the beginning fits, that decides as well. */
 	if (length >= sizeof unsure->inside)
 		length = sizeof unsure->inside - 1;
@@ -392,7 +335,7 @@ static int note_unsure(struct call *call, int dir_fd, const char *marker, enum n
 	unsure->action = action;
 	unsure->dir_fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
 	if (unsure->dir_fd < 0)
-		return refuse(call, errno, "a place that cannot be looked at");
+		return guard_refuse(call, errno, "a place that cannot be looked at");
 	call->n_unsure++;
 	return 0;
 }
@@ -408,7 +351,7 @@ int guard_confirm(struct call *call)
 			continue;
 		if (git_guard(unsure->inside, unsure->action, false, &what) != GIT_ALLOW ||
 		    !is_clean_before(call, unsure->dir_fd))
-			return refuse(call, EPERM, "a new git directory");
+			return guard_refuse(call, EPERM, "a new git directory");
 	}
 	return 0;
 }
@@ -429,10 +372,11 @@ static int permit_in_bare(struct call *call, const char *root, const struct targ
 		if (dir < 0)
 			return dir == -ENOENT || dir == -ENOTDIR
 				       ? dir
-				       : refuse(call, -dir, "a place that cannot be looked at");
+				       : guard_refuse(call, -dir,
+						      "a place that cannot be looked at");
 		if (is_git_dir(dir, NULL)) {
 			*ret_verdict = git_guard(marker, action, is_own(call, dir), &what);
-			return *ret_verdict == GIT_REFUSE ? refuse(call, EPERM, what) : 0;
+			return *ret_verdict == GIT_REFUSE ? guard_refuse(call, EPERM, what) : 0;
 		}
 		r = note_unsure(call, dir, marker, action);
 		if (r < 0)
@@ -440,7 +384,7 @@ static int permit_in_bare(struct call *call, const char *root, const struct targ
 		if (added && is_git_dir(dir, added)) {
 			*ret_verdict = git_guard(marker, action, true, &what);
 			if (*ret_verdict != GIT_ALLOW || !is_clean_before(call, dir))
-				return refuse(call, EPERM, "a new git directory");
+				return guard_refuse(call, EPERM, "a new git directory");
 			call->makes_git_dir = true;
 			return 0;
 		}
@@ -464,7 +408,7 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 		return r;
 	what = names_refuse(zone->path, target->path, action);
 	if (what)
-		return refuse(call, EPERM, what);
+		return guard_refuse(call, EPERM, what);
 	inside = names_git_inside(zone->path, target->path);
 	if (inside) {
 		/* "" is the .git itself, and the component ends right before a slash otherwise. */
@@ -472,7 +416,7 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 		cleanup_fd int dir = open_prefix(target->path, length);
 
 		*ret_verdict = git_guard(inside, action, is_own(call, dir), &what);
-		return *ret_verdict == GIT_REFUSE ? refuse(call, EPERM, what) : 0;
+		return *ret_verdict == GIT_REFUSE ? guard_refuse(call, EPERM, what) : 0;
 	}
 	return permit_in_bare(call, zone->path, target, action, ret_verdict);
 }
@@ -490,110 +434,4 @@ void guard_made(struct call *call, const struct target *target, enum names_actio
 	} else if (call->makes_git_dir) {
 		guard_set_add(&call->guard->own_git, target->parent, "");
 	}
-}
-
-/* How many levels a submodule's git directory lies beneath its root: as far up as its work tree may
- * be. */
-static unsigned levels_up(const struct call *call, const struct target *target)
-{
-	const struct init_zone *zone = guard_zone(call->guard, target->path);
-
-	return (unsigned)(path_depth(target->path) - 1 - path_depth(zone ? zone->path : "/"));
-}
-
-/*
- * The bytes that were read are the bytes that are put in place, in a file that nobody has open: the
- * lock file is replaced by one of ours, which is then renamed.
- */
-int guard_install_config(struct call *call, const struct target *source,
-			 const struct target *target, bool is_submodule)
-{
-	static char text[GIT_CONFIG_MAX], old[GIT_CONFIG_MAX], key[128], rule[192];
-	struct stat st, old_st;
-	ssize_t size, old_size;
-	int r;
-
-	size = read_small(source->parent, source->name, text, sizeof text, &st);
-	if (size < 0)
-		return (int)size;
-	/* What is there was the user's before, or passed here. */
-	old_size = read_small(target->parent, target->name, old, sizeof old, &old_st);
-	if (git_config_vet(text, (size_t)size, old_size >= 0 ? old : NULL,
-			   old_size >= 0 ? (size_t)old_size : 0,
-			   is_submodule ? levels_up(call, target) : 0, key)) {
-		snprintf(rule, sizeof rule, "git config key %s", key);
-		return refuse(call, EPERM, rule);
-	}
-	call->guard->umask = 0;
-	r = replace_file(source->parent, source->name, text, (size_t)size, st.st_mode);
-	if (r < 0)
-		return r;
-	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno
-											: 0;
-}
-
-/* Of SHA-256 or of SHA-1? The config of the git directory says so, or of the one that a worktree's
- * directory (worktrees/NAME) belongs to. */
-static unsigned hash_size_of(int git_dir_fd)
-{
-	static char text[GIT_CONFIG_MAX];
-	struct stat st;
-	ssize_t size = read_small(git_dir_fd, "config", text, sizeof text, &st);
-
-	if (size == -ENOENT)
-		size = read_small(git_dir_fd, "../../config", text, sizeof text, &st);
-	return size > 0 && git_config_is_sha256(text, (size_t)size) ? 32 : 20;
-}
-
-static int copy_all(int from, int to, size_t size)
-{
-	while (size > 0) {
-		ssize_t done = copy_file_range(from, NULL, to, NULL, size, 0);
-
-		if (done < 0)
-			return -errno;
-		if (done == 0)
-			return -EIO; /* it is being changed */
-		size -= (size_t)done;
-	}
-	return 0;
-}
-
-#define INDEX_MAX (512 << 20)
-
-/* Copied first, so that nobody can change what is read; then read; then put in place. */
-int guard_install_index(struct call *call, const struct target *source, const struct target *target)
-{
-	cleanup_fd int from = openat(source->parent, source->name,
-				     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	cleanup_fd int copy = -1;
-	const char *wrong;
-	struct stat st;
-	void *data;
-	int r;
-
-	if (from < 0 || fstat(from, &st) < 0)
-		return -errno;
-	if (!S_ISREG(st.st_mode) || st.st_size == 0 || st.st_size > INDEX_MAX)
-		return refuse(call, EPERM, "git index");
-	umask(0);
-	call->guard->umask = 0;
-	if (unlinkat(source->parent, source->name, 0) < 0)
-		return -errno;
-	copy = openat(source->parent, source->name,
-		      O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, st.st_mode & 0777);
-	if (copy < 0)
-		return -errno;
-	r = copy_all(from, copy, (size_t)st.st_size);
-	if (r < 0)
-		return r;
-	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, copy, 0);
-	if (data == MAP_FAILED)
-		return -errno;
-	wrong = git_index_vet(data, (size_t)st.st_size, hash_size_of(target->parent));
-	munmap(data, (size_t)st.st_size);
-	if (wrong)
-		return refuse(call, EPERM, wrong);
-	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno
-											: 0;
 }

@@ -25,8 +25,8 @@ struct atoll_job {
 /* Fill in and check; may be called again. */
 int job_finish(struct atoll_job *job, struct atoll_error *err);
 
-/* Was this content approved with atoll_trust()? 1, 0 or a negative errno. A list that lies where this
- * job, if there is one, can write is not believed. */
+/* Was this content approved with atoll_trust()? 1, 0 or a negative errno. A list that lies where
+ * this job, if there is one, can write is not believed. */
 int trust_has(const char *hash, const struct spec *spec, struct atoll_error *err);
 
 /* The command's environment, NULL-terminated. env_free() takes NULL. */

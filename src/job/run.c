@@ -126,7 +126,8 @@ static bool take_messages(struct run *run)
 
 static int wait_ms(const struct run *run)
 {
-	int64_t most = run->spec->limits[SPEC_MEMORY].value == SPEC_UNLIMITED ? 3600 * 1000 : MEMORY_MS;
+	int64_t most =
+		run->spec->limits[SPEC_MEMORY].value == SPEC_UNLIMITED ? 3600 * 1000 : MEMORY_MS;
 	int64_t left;
 
 	if (run->deadline_ns == INT64_MAX)
@@ -148,7 +149,8 @@ static void check_memory(struct run *run)
 	run->memory_checked_ns = now_ns;
 	ns_backend.account(run->cell, &peak, &is_out_of_memory);
 	if (is_out_of_memory)
-		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory", run->spec->limits[SPEC_MEMORY].value);
+		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
+			     run->spec->limits[SPEC_MEMORY].value);
 }
 
 static void supervise(struct run *run)

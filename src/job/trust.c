@@ -86,9 +86,10 @@ int trust_has(const char *hash, const struct spec *spec, struct atoll_error *err
 	if (fd < 0)
 		return fd;
 	if (spec && is_in_reach(fd, spec))
-		return error_set(err, ATOLL_FAULT_POLICY, 0,
-				 "the list of trusted job files lies where jobs write; set XDG_CONFIG_HOME "
-				 "to a place of your own");
+		return error_set(
+			err, ATOLL_FAULT_POLICY, 0,
+			"the list of trusted job files lies where jobs write; set XDG_CONFIG_HOME "
+			"to a place of your own");
 	r = fd_read_all(fd, &text);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "read the list of trusted job files");

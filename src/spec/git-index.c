@@ -12,8 +12,8 @@
  *	"DIRC" version count | entries | extensions | hash
  *
  * git trusts the paths in it, because it wrote them. Large ones it reads in several threads, by a
- *table of offsets (extension IEOT) that it finds by another (EOIE): both must say what reading from
- *the start says. The hash at the end is git's own to check.
+ * table of offsets (extension IEOT) that it finds by another (EOIE): both must say what reading
+ * from the start says. The hash at the end is git's own to check.
  */
 
 enum {

@@ -25,7 +25,7 @@ enum git_verdict {
 	GIT_ALLOW,
 	GIT_VET_CONFIG,		  /* a config by rename: its content decides; copied, never moved */
 	GIT_VET_SUBMODULE_CONFIG, /* the same, and core.worktree may be in it */
-	GIT_VET_INDEX, /* index by rename: the same, by git_index_vet() */
+	GIT_VET_INDEX,		  /* index by rename: the same, by git_index_vet() */
 	GIT_COMMONDIR, /* the guard writes "../..\n" itself and drops the caller's bytes */
 	GIT_REFUSE,
 };
@@ -59,10 +59,10 @@ const char *git_config_vet(const char *text, size_t size, const char *old, size_
 
 /*
  * Is this harmless as a git index? `git checkout` on the host writes what it lists, and trusts its
- * paths: none may be absolute, empty, go up, or lead into a git directory. Every way in which git may
- * read it (in one go, or by its table of offsets) must come to the same entries. Versions 2, 3 and 4;
- * no split index. `hash_size` is 20, or 32 in a repository of SHA-256. Returns NULL if all is well, else
- * words for people, static. `data` must not change meanwhile.
+ * paths: none may be absolute, empty, go up, or lead into a git directory. Every way in which git
+ * may read it (in one go, or by its table of offsets) must come to the same entries. Versions 2, 3
+ * and 4; no split index. `hash_size` is 20, or 32 in a repository of SHA-256. Returns NULL if all
+ * is well, else words for people, static. `data` must not change meanwhile.
  */
 const char *git_index_vet(const unsigned char *data, size_t size, unsigned hash_size);
 

@@ -8,7 +8,7 @@
  *	load_...()		the values are taken in, by the same setters as those of flags
  *
  * Sections are taken in by this list and not in the order of the file, so that two files that say
- *the same in another order become the same job.
+ * the same in another order become the same job.
  */
 #include "base/path.h"
 #include "spec/inner.h"

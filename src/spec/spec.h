@@ -147,8 +147,8 @@ void spec_free(struct spec *spec);
 /*
  * Take in a job file's text. `name` is what errors call it ("job.yaml", "-"); `path` its absolute
  * path, or NULL for standard input. One document of at most 1 MiB and 32 levels; unknown keys,
- *wrong types, duplicate keys, anchors, aliases and tags are errors of the form job.yaml:12: unknown
- *key 'wirte' in 'filesystem'; did you mean 'write'?
+ * wrong types, duplicate keys, anchors, aliases and tags are errors of the form job.yaml:12:
+ * unknown key 'wirte' in 'filesystem'; did you mean 'write'?
  */
 int spec_load(struct spec *spec, const char *name, const char *path, const char *text, size_t size,
 	      struct atoll_error *err);

@@ -104,8 +104,8 @@ static const struct rule rules[] = {
 	/* The kernel asks for the owner, and for a capability where somebody trusts the mark.
 	 * Landlock does not know these calls, so where files are the host's, mounts have to be
 	 * read-only. */
-	/* An access list is a mode by another name. The newer calls have all in memory; libraries fall
-	 * back to the older ones. */
+	/* An access list is a mode by another name. The newer calls have all in memory; libraries
+	 * fall back to the older ones. */
 	{GUARD, CALLS(SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr)},
 	{GUARD, CALLS(SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr)},
 	{SAY_ENOSYS, CALLS(SYS_setxattrat, SYS_removexattrat)},

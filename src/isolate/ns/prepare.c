@@ -238,8 +238,7 @@ static int add_grant(struct cell *cell, const struct spec_rule *rule, const char
 	mount->is_dir = S_ISDIR(st.st_mode);
 	mount->is_nested = above && above->kind == NS_BIND;
 	/* The workspace is shown as its owner's in every mode. */
-	mount->is_explicit =
-		!streq(rule->origin, "default") || streq(path, cell->spec->workspace);
+	mount->is_explicit = !streq(rule->origin, "default") || streq(path, cell->spec->workspace);
 	mount->dev = st.st_dev;
 	mount->ino = st.st_ino;
 	return 0;
@@ -375,8 +374,8 @@ static int hide_target(struct cell *cell, const struct spec_rule *rule, struct a
 }
 
 /*
- * A line about a link would be about nothing: what it leads to has another path. Whoever writes such a
- * line is told; the defaults name places that may be anything.
+ * A line about a link would be about nothing: what it leads to has another path. Whoever writes
+ * such a line is told; the defaults name places that may be anything.
  */
 static int refuse_link(const struct spec_rule *rule, struct atoll_error *err)
 {
@@ -562,7 +561,8 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 	for (size_t i = 0; i < spec->n_rules; i++) {
 		const struct spec_rule *rule = &spec->rules[i];
 
-		if (!rule->is_pattern && (rule->access == SPEC_HIDE || rule->access == SPEC_PROTECT)) {
+		if (!rule->is_pattern &&
+		    (rule->access == SPEC_HIDE || rule->access == SPEC_PROTECT)) {
 			r = refuse_link(rule, err);
 			if (r < 0)
 				return r;

@@ -198,11 +198,13 @@ static int make_point(const struct ns_mount *mount, struct atoll_error *err)
 /* ---- the contract's mounts ---- */
 
 /*
- * A name that is not there, in the layer on top. Where the way to it does not exist, its first missing part
- * is the name: a directory of the layer's own would be listed with all that is masked in it. Where the way
- * goes through something else than a directory, nothing is there to hide (a link's target counts).
+ * A name that is not there, in the layer on top. Where the way to it does not exist, its first
+ * missing part is the name: a directory of the layer's own would be listed with all that is masked
+ * in it. Where the way goes through something else than a directory, nothing is there to hide (a
+ * link's target counts).
  */
-static int make_mask(const char *dir, const char *host, const char *relative, struct atoll_error *err)
+static int make_mask(const char *dir, const char *host, const char *relative,
+		     struct atoll_error *err)
 {
 	char path[PATH_MAX];
 	struct stat st;

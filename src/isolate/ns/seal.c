@@ -218,7 +218,8 @@ int ns_become(void *data, int listener_socket, struct atoll_error *err)
 	    landlock_seal(cell, err) < 0 || no_capabilities(err) < 0 ||
 	    set_filter(cell, listener_socket, err) < 0)
 		return -1;
-	/* Not before: until exec closes them there may be more, and the steps above need new ones. */
+	/* Not before: until exec closes them there may be more, and the steps above need new ones.
+	 */
 	if (limit_resource(RLIMIT_NOFILE, cell->spec->limits[SPEC_OPEN_FILES].value, err) < 0)
 		return -1;
 	return run_command(cell, err);

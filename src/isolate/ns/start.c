@@ -384,7 +384,8 @@ static int wait_ready(int socket_fd, struct atoll_error *err)
 		return 0;
 	if (got < 0 && errno == EAGAIN)
 		return error_set(err, ATOLL_FAULT_HOST, 0,
-				 "the set-up took more than %d s; is a grant on a dead mount?", SETUP_MAX_S);
+				 "the set-up took more than %d s; is a grant on a dead mount?",
+				 SETUP_MAX_S);
 	if (got != sizeof theirs)
 		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
 				 "the sandbox ended during its set-up");

@@ -240,12 +240,12 @@ static const struct expectation expectations[] = {
 };
 
 /* Allowed or not by their arguments; every other call is decided by its number alone. */
-static const int looked_at[] = {SYS_openat,	SYS_mknodat, SYS_fchmod,  SYS_fchmodat,
-				SYS_fchmodat2,	SYS_clone,   SYS_unshare, SYS_socket,
-				SYS_socketpair, SYS_sendto,  SYS_sendmsg, SYS_sendmmsg,
-				SYS_ioctl,	SYS_prctl,   SYS_seccomp,
+static const int looked_at[] = {SYS_openat,	 SYS_mknodat,  SYS_fchmod,  SYS_fchmodat,
+				SYS_fchmodat2,	 SYS_clone,    SYS_unshare, SYS_socket,
+				SYS_socketpair,	 SYS_sendto,   SYS_sendmsg, SYS_sendmmsg,
+				SYS_ioctl,	 SYS_prctl,    SYS_seccomp,
 #ifdef __x86_64__
-				SYS_open,	SYS_creat,   SYS_mknod,	  SYS_chmod,
+				SYS_open,	 SYS_creat,    SYS_mknod,   SYS_chmod,
 #endif
 				SYS_personality, SYS_prlimit64};
 

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/call.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/uapi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/limits.h>
+#include <stdio.h>
+#include <sys/xattr.h>
+
+/* Length, mode and attributes of what exists. */
+
+/* Through a descriptor, because truncate() itself waits for a lease to be given back; then a child
+ * does. */
+static int truncate_object(struct call *call, int object, off_t length)
+{
+	cleanup_fd int fd = -1;
+	char path[64];
+	struct stat st;
+	pid_t pid;
+
+	if (fstat(object, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", object);
+	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0)
+		return ftruncate(fd, length) < 0 ? -errno : 0;
+	if (errno != EAGAIN || call->guard->n_helpers == GUARD_HELPERS_MAX)
+		return -errno;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		answer(call, truncate(path, length) < 0 ? -errno : 0);
+		_exit(0);
+	}
+	call->guard->n_helpers++;
+	call->is_answered = true;
+	return 0;
+}
+
+int call_truncate(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	cleanup_fd int object = -1;
+	char path[PATH_MAX];
+	int r;
+
+	call->action = "write";
+	r = call_read_path(call, 0, path);
+	if (r == 0)
+		r = resolve_path(call->tid, AT_FDCWD, path, true, 0, &target);
+	if (r < 0)
+		return r;
+	/* Made here wherever it is: before ABI 3 Landlock has no right for it. */
+	if (call_is_out_of_reach(&target))
+		return -EACCES;
+	object = target_open_path(&target);
+	if (object < 0)
+		return object;
+	r = call_permit_plain(call, &target, NAMES_WRITE, false);
+	if (r < 0)
+		return r;
+	return truncate_object(call, object, (off_t)call->args[1]);
+}
+
+static int chmod_target(struct call *call, const struct target *target, mode_t mode)
+{
+	cleanup_fd int object = target_open_path(target);
+	char path[64];
+	struct stat st;
+	int r;
+
+	if (object < 0)
+		return object;
+	if (call_is_out_of_reach(target))
+		return -EPERM;
+	r = call_permit_plain(call, target, NAMES_CHMOD, false);
+	if (r < 0)
+		return r;
+	if (fstat(object, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -EOPNOTSUPP;
+	snprintf(path, sizeof path, "/proc/self/fd/%d", object);
+	return chmod(path, mode) < 0 ? -errno : 0;
+}
+
+int call_chmod(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	const __u64 *a = call->args;
+	char path[PATH_MAX];
+	bool at = true;
+	int r, flags;
+
+#ifdef SYS_chmod
+	at = call->nr != SYS_chmod;
+#endif
+	call->action = "chmod";
+	if (call->nr == SYS_fchmod) {
+		r = resolve_fd(call->tid, (int)a[0], &target);
+		return r < 0 ? r : chmod_target(call, &target, (mode_t)a[1]);
+	}
+	flags = call->nr == SYS_fchmodat2 ? (int)a[3] : 0;
+	r = call_read_path(call, at ? 1 : 0, path);
+	if (r == 0 && path[0] == '\0' && (flags & AT_EMPTY_PATH))
+		r = resolve_fd(call->tid, (int)a[0], &target);
+	else if (r == 0)
+		r = resolve_path(call->tid, at ? (int)a[0] : AT_FDCWD, path,
+				 !(flags & AT_SYMLINK_NOFOLLOW), 0, &target);
+	return r < 0 ? r : chmod_target(call, &target, (mode_t)a[at ? 2 : 1]);
+}
+
+/* Access lists and other attributes: what chmod must not do they must not do either. */
+int call_xattr(struct call *call)
+{
+	static char value[XATTR_SIZE_MAX];
+	cleanup_target struct target target = TARGET_INIT;
+	cleanup_fd int object = -1;
+	const __u64 *a = call->args;
+	bool is_fd = call->nr == SYS_fsetxattr || call->nr == SYS_fremovexattr;
+	bool is_set =
+		call->nr == SYS_setxattr || call->nr == SYS_lsetxattr || call->nr == SYS_fsetxattr;
+	bool follows = call->nr == SYS_setxattr || call->nr == SYS_removexattr;
+	char path[PATH_MAX], name[XATTR_NAME_MAX + 1];
+	struct stat st;
+	int r;
+
+	call->action = "set attribute";
+	r = is_fd ? 0 : call_read_path(call, 0, path);
+	if (r == 0)
+		r = resolve_read_string(call->tid, a[1], name, sizeof name);
+	if (r == 0 && is_set && a[3] > sizeof value)
+		r = -E2BIG;
+	if (r == 0 && is_set && a[3])
+		r = resolve_read_memory(call->tid, a[2], value, a[3]);
+	if (r == 0)
+		r = is_fd ? resolve_fd(call->tid, (int)a[0], &target)
+			  : resolve_path(call->tid, AT_FDCWD, path, follows, 0, &target);
+	if (r < 0)
+		return r;
+	object = target_open_path(&target);
+	if (object < 0)
+		return object;
+	if (call_is_out_of_reach(&target))
+		return -EPERM;
+	r = call_permit_plain(call, &target,
+			      starts_with(name, "system.") ? NAMES_CHMOD : NAMES_WRITE, false);
+	if (r < 0)
+		return r;
+	if (fstat(object, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -EPERM; /* what the kernel says for user attributes of a link */
+	snprintf(path, sizeof path, "/proc/self/fd/%d", object);
+	if (is_set)
+		return setxattr(path, name, value, a[3], (int)a[4]) < 0 ? -errno : 0;
+	return removexattr(path, name) < 0 ? -errno : 0;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/call.h"
+
+#include "base/fd.h"
+#include "base/uapi.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+
+/* Names that come and go. */
+
+int call_mkdir(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	int r, at = call->nr == SYS_mkdirat;
+	char path[PATH_MAX];
+
+	call->action = "create";
+	r = call_read_path(call, at, path);
+	if (r == 0)
+		r = resolve_path(call->tid, at ? (int)call->args[0] : AT_FDCWD, path, false, 0,
+				 &target);
+	if (r < 0)
+		return r;
+	if (!call_is_ours(call, &target)) {
+		answer_continue(call);
+		return 0;
+	}
+	if (target.object >= 0 ||
+	    faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	r = call_permit_plain(call, &target, NAMES_MKDIR, false);
+	if (r == 0)
+		r = call_count_one(call, &target);
+	if (r == 0)
+		r = call_take_umask(call);
+	if (r < 0)
+		return r;
+	if (mkdirat(target.parent, target.name, (mode_t)call->args[at + 1]) < 0)
+		return -errno;
+	return call_keep_or_undo(call, &target, NAMES_MKDIR);
+}
+
+int call_mknod(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	int r, at = call->nr == SYS_mknodat;
+	mode_t mode = (mode_t)call->args[at + 1];
+	char path[PATH_MAX];
+
+	call->action = "create";
+	r = call_read_path(call, at, path);
+	if (r == 0)
+		r = resolve_path(call->tid, at ? (int)call->args[0] : AT_FDCWD, path, false, 0,
+				 &target);
+	if (r < 0)
+		return r;
+	if (!call_is_ours(call, &target)) {
+		answer_continue(call);
+		return 0;
+	}
+	if (target.object >= 0)
+		return -EEXIST;
+	r = call_permit_plain(call, &target, NAMES_CREATE, false);
+	if (r == 0)
+		r = call_count_one(call, &target);
+	if (r == 0)
+		r = call_take_umask(call);
+	if (r < 0)
+		return r;
+	if (mknodat(target.parent, target.name, mode, 0) < 0)
+		return -errno;
+	return call_keep_or_undo(call, &target, NAMES_CREATE);
+}
+
+int call_symlink(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	int r, at = call->nr == SYS_symlinkat;
+	char text[PATH_MAX], path[PATH_MAX];
+
+	call->action = "create";
+	r = call_read_path(call, 0, text);
+	if (r == 0)
+		r = call_read_path(call, at + 1, path);
+	if (r == 0)
+		r = resolve_path(call->tid, at ? (int)call->args[1] : AT_FDCWD, path, false, 0,
+				 &target);
+	if (r < 0)
+		return r;
+	if (!call_is_ours(call, &target)) {
+		answer_continue(call);
+		return 0;
+	}
+	if (target.object >= 0)
+		return -EEXIST;
+	r = call_permit_plain(call, &target, NAMES_SYMLINK, false);
+	if (r == 0)
+		r = call_count_one(call, &target);
+	if (r < 0)
+		return r;
+	if (symlinkat(text, target.parent, target.name) < 0)
+		return -errno;
+	return call_keep_or_undo(call, &target, NAMES_SYMLINK);
+}
+
+int call_unlink(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	int r, at = call->nr == SYS_unlinkat;
+	int flags = at ? (int)call->args[2] : 0;
+	char path[PATH_MAX];
+
+#ifdef SYS_rmdir
+	if (call->nr == SYS_rmdir)
+		flags = AT_REMOVEDIR;
+#endif
+	call->action = "remove";
+	r = call_read_path(call, at, path);
+	if (r == 0)
+		r = resolve_path(call->tid, at ? (int)call->args[0] : AT_FDCWD, path, false, 0,
+				 &target);
+	if (r < 0)
+		return r;
+	if (!call_is_ours(call, &target)) {
+		answer_continue(call);
+		return 0;
+	}
+	if (target.object >= 0)
+		return flags & AT_REMOVEDIR ? -EINVAL : -EISDIR;
+	if (target.wants_dir && !(flags & AT_REMOVEDIR))
+		return -ENOTDIR;
+	if (faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	/* An empty directory takes nothing away with it. */
+	r = call_permit_plain(call, &target, NAMES_REMOVE, false);
+	if (r < 0)
+		return r;
+	guard_forget(call->guard, target.parent, target.name);
+	return unlinkat(target.parent, target.name, flags) < 0 ? -errno : 0;
+}
+
+/* How a thing of this type arrives at a new name. */
+static enum names_action arrival(const struct stat *st)
+{
+	if (S_ISDIR(st->st_mode))
+		return NAMES_RENAME_DIR_TO;
+	return S_ISLNK(st->st_mode) ? NAMES_SYMLINK : NAMES_RENAME_TO;
+}
+
+/* Something of type `st` leaves `from` and arrives at `to`. */
+static int permit_move(struct call *call, const struct target *from, const struct target *to,
+		       const struct stat *st, enum git_verdict *ret_verdict)
+{
+	int r = call_permit_plain(call, from, NAMES_REMOVE, S_ISDIR(st->st_mode));
+
+	call->moves_from = from->path;
+	return r < 0 ? r : guard_permit(call, to, arrival(st), S_ISDIR(st->st_mode), ret_verdict);
+}
+
+static int do_rename(struct call *call, const struct target *from, const struct target *to,
+		     unsigned flags)
+{
+	enum git_verdict verdict, back = GIT_ALLOW;
+	struct stat st, over;
+	bool replaces;
+	int r;
+
+	if (from->object >= 0 || to->object >= 0)
+		return -EBUSY;
+	if (fstatat(from->parent, from->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	replaces = fstatat(to->parent, to->name, &over, AT_SYMLINK_NOFOLLOW) == 0;
+	if (replaces && (flags & RENAME_NOREPLACE))
+		return -EEXIST;
+	r = permit_move(call, from, to, &st, &verdict);
+	if (r == 0 && (flags & RENAME_EXCHANGE) && replaces)
+		r = permit_move(call, to, from, &over, &back);
+	if (r < 0)
+		return r;
+	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE) || back != GIT_ALLOW)
+		return -EINVAL;
+	if (verdict != GIT_ALLOW) {
+		if (flags || verdict == GIT_COMMONDIR)
+			return -EINVAL;
+		if (verdict == GIT_VET_INDEX)
+			return guard_install_index(call, from, to);
+		return guard_install_config(call, from, to, verdict == GIT_VET_SUBMODULE_CONFIG);
+	}
+	if (replaces && !(flags & RENAME_EXCHANGE))
+		guard_forget(call->guard, to->parent, to->name);
+	if (renameat2(from->parent, from->name, to->parent, to->name, flags) < 0)
+		return -errno;
+	r = guard_confirm(call);
+	if (r == 0)
+		guard_made(call, to, arrival(&st));
+	else
+		renameat2(to->parent, to->name, from->parent, from->name,
+			  flags & RENAME_EXCHANGE ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+	return r;
+}
+
+int call_rename(struct call *call)
+{
+	cleanup_target struct target from = TARGET_INIT, to = TARGET_INIT;
+	const __u64 *a = call->args;
+	bool at = true;
+	char path[PATH_MAX];
+	int r;
+
+#ifdef SYS_rename
+	at = call->nr != SYS_rename;
+#endif
+	call->action = "rename";
+	r = call_read_path(call, at ? 1 : 0, path);
+	if (r == 0)
+		r = resolve_path(call->tid, at ? (int)a[0] : AT_FDCWD, path, false, 0, &from);
+	if (r == 0)
+		r = call_read_path(call, at ? 3 : 1, path);
+	if (r == 0)
+		r = resolve_path(call->tid, at ? (int)a[2] : AT_FDCWD, path, false, 0, &to);
+	if (r < 0)
+		return r;
+	if (!call_is_ours(call, &from) && !call_is_ours(call, &to)) {
+		answer_continue(call);
+		return 0;
+	}
+	if (!call_is_ours(call, &from) || !call_is_ours(call, &to))
+		return -EXDEV;
+	return do_rename(call, &from, &to, call->nr == SYS_renameat2 ? (unsigned)a[4] : 0);
+}
+
+static int do_link(struct call *call, const struct target *from, const struct target *to)
+{
+	cleanup_fd int object = target_open_path(from);
+	char path[64];
+	struct stat st;
+	int r;
+
+	if (object < 0)
+		return object;
+	if (to->object >= 0)
+		return -EEXIST;
+	if (fstat(object, &st) < 0)
+		return -errno;
+	r = call_permit_plain(call, from, NAMES_WRITE, false);
+	if (r == 0)
+		r = call_permit_plain(call, to, arrival(&st), false);
+	if (r == 0)
+		r = call_count_one(call, to);
+	if (r < 0)
+		return r;
+	/* A link's own /proc entry cannot be followed to the link itself. */
+	if (S_ISLNK(st.st_mode)) {
+		if (from->object >= 0)
+			return -EPERM;
+		r = linkat(from->parent, from->name, to->parent, to->name, 0);
+	} else {
+		snprintf(path, sizeof path, "/proc/self/fd/%d", object);
+		r = linkat(AT_FDCWD, path, to->parent, to->name, AT_SYMLINK_FOLLOW);
+	}
+	if (r < 0)
+		return -errno;
+	return call_keep_or_undo(call, to, arrival(&st));
+}
+
+int call_link(struct call *call)
+{
+	cleanup_target struct target from = TARGET_INIT, to = TARGET_INIT;
+	const __u64 *a = call->args;
+	bool at = call->nr == SYS_linkat;
+	int r, flags = at ? (int)a[4] : 0;
+	char path[PATH_MAX];
+
+	call->action = "link";
+	r = call_read_path(call, at ? 1 : 0, path);
+	if (r == 0 && path[0] == '\0' && (flags & AT_EMPTY_PATH))
+		r = resolve_fd(call->tid, (int)a[0], &from);
+	else if (r == 0)
+		r = resolve_path(call->tid, at ? (int)a[0] : AT_FDCWD, path,
+				 flags & AT_SYMLINK_FOLLOW, 0, &from);
+	if (r == 0)
+		r = call_read_path(call, at ? 3 : 1, path);
+	if (r == 0)
+		r = resolve_path(call->tid, at ? (int)a[2] : AT_FDCWD, path, false, 0, &to);
+	if (r < 0)
+		return r;
+	if (!call_is_ours(call, &from) && !call_is_ours(call, &to)) {
+		answer_continue(call);
+		return 0;
+	}
+	if (!call_is_ours(call, &from) || !call_is_ours(call, &to))
+		return -EXDEV;
+	return do_link(call, &from, &to);
+}

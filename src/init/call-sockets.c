@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/call.h"
+
+#include "base/fd.h"
+#include "base/str.h"
+#include "base/uapi.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+/* Sockets by path: made in the workspace, connected to by permission only. */
+
+#define CONNECT_WAIT_US 2000
+
+/* The caller's own socket, shared. A thread may have descriptors of its own, and outlive the one
+ * that the process is named after; before 6.9 there is no asking a thread. */
+static int get_socket(struct call *call, int fd)
+{
+	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, call->tid, UAPI_PIDFD_THREAD);
+	int ours;
+
+	if (pidfd < 0 && errno == EINVAL) {
+		if (call->tgid == 0 &&
+		    resolve_read_status(call->tid, &call->umask, &call->tgid) < 0)
+			return -ESRCH;
+		pidfd = (int)syscall(SYS_pidfd_open, call->tgid, 0);
+	}
+	if (pidfd < 0)
+		return -ESRCH;
+	ours = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+	return ours < 0 ? -errno : ours;
+}
+
+static int read_address(struct call *call, struct sockaddr_storage *ret, socklen_t *ret_size)
+{
+	uint64_t size = (uint32_t)call->args[2];
+	int r;
+
+	memset(ret, 0, sizeof *ret);
+	if (size > sizeof *ret)
+		return -EINVAL;
+	*ret_size = (socklen_t)size;
+	r = size ? resolve_read_memory(call->tid, call->args[1], ret, size) : 0;
+	/* What is longer the kernel refuses as well; and address_path() needs a zero behind it. */
+	if (r == 0 && ret->ss_family == AF_UNIX && size > sizeof(struct sockaddr_un))
+		return -EINVAL;
+	return r;
+}
+
+/* The path of a unix address, or NULL if it is none or abstract. NUL-terminated by the zeroes that
+ * follow in the storage. */
+static const char *address_path(const struct sockaddr_storage *address, socklen_t size)
+{
+	const struct sockaddr_un *un = (const struct sockaddr_un *)address;
+
+	if (address->ss_family != AF_UNIX || size <= offsetof(struct sockaddr_un, sun_path) ||
+	    un->sun_path[0] == '\0')
+		return NULL;
+	return un->sun_path;
+}
+
+/*
+ * By its whole path if that fits, because the socket keeps the text as its name, and servers tell
+ * it to their clients. Only another run in the same directory could lead the path elsewhere
+ * meanwhile; that is noticed, and undone.
+ */
+static int bind_at(struct call *call, const struct target *target)
+{
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	bool is_whole = strlen(target->path) < sizeof un.sun_path;
+	cleanup_fd int fd = -1;
+	struct stat st;
+	int r;
+
+	if (!is_whole && strlen(target->name) >= sizeof un.sun_path)
+		return -ENAMETOOLONG;
+	strcpy(un.sun_path, is_whole ? target->path : target->name);
+	fd = get_socket(call, (int)call->args[0]);
+	if (fd < 0)
+		return fd;
+	r = call_take_umask(call);
+	if (r < 0)
+		return r;
+	if (!is_whole && fchdir(target->parent) < 0)
+		return -errno;
+	r = bind(fd, (struct sockaddr *)&un, sizeof un) < 0 ? -errno : 0;
+	if (r == 0 && fstatat(target->parent, target->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		unlink(un.sun_path);
+		r = -EACCES;
+	}
+	if (r == 0) {
+		guard_set_add(&call->guard->own_sockets, target->parent, target->name);
+		r = call_keep_or_undo(call, target, NAMES_CREATE);
+	}
+	return chdir("/") < 0 ? -errno : r;
+}
+
+int call_bind(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	struct sockaddr_storage address;
+	socklen_t size;
+	const char *path;
+	int r = read_address(call, &address, &size);
+
+	call->action = "bind";
+	if (r < 0)
+		return r;
+	path = address_path(&address, size);
+	if (!path) {
+		answer_continue(call);
+		return 0;
+	}
+	r = resolve_path(call->tid, AT_FDCWD, path, false, 0, &target);
+	if (r < 0)
+		return r;
+	if (!call_is_ours(call, &target)) {
+		answer_continue(call);
+		return 0;
+	}
+	if (target.object >= 0 ||
+	    faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EADDRINUSE;
+	r = call_permit_plain(call, &target, NAMES_CREATE, false);
+	if (r == 0)
+		r = call_count_one(call, &target);
+	return r < 0 ? r : bind_at(call, &target);
+}
+
+/* Sockets that were made inside, and those that the contract names: not by their names, which a job
+ * may give to others of the host's. */
+static int permit_connect(struct call *call, const struct target *target, int object,
+			  const struct stat *st)
+{
+	const struct guard *guard = call->guard;
+
+	memcpy(call->path, target->path, strlen(target->path) + 1);
+	if (!S_ISSOCK(st->st_mode))
+		return -ECONNREFUSED;
+	if (st->st_dev == guard->private_dev || guard_set_has(&guard->own_sockets, object, "") ||
+	    guard_set_has(&guard->granted_sockets, object, ""))
+		return 0;
+	call->rule = "sockets";
+	return -EACCES;
+}
+
+static void on_alarm(int number)
+{
+	(void)number;
+}
+
+/* connect() that waits a moment at most, then -EINTR: asked again it goes on where it was. */
+static int connect_for_a_moment(int fd, const struct sockaddr_storage *address, socklen_t size)
+{
+	const struct itimerval never = {0}, soon = {.it_interval.tv_usec = CONNECT_WAIT_US,
+						    .it_value.tv_usec = CONNECT_WAIT_US};
+	const struct sigaction action = {.sa_handler = on_alarm};
+	sigset_t alarm;
+	int r;
+
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &soon, NULL);
+	sigprocmask(SIG_UNBLOCK, &alarm, NULL);
+	r = connect(fd, (const struct sockaddr *)address, size) < 0 ? -errno : 0;
+	sigprocmask(SIG_BLOCK, &alarm, NULL);
+	setitimer(ITIMER_REAL, &never, NULL);
+	return r;
+}
+
+/* In the caller's stead, on its own socket. O_NONBLOCK would not tell whether it takes time:
+ * another thread can change it. A child waits, for as long as somebody wants the answer. */
+static int connect_now(struct call *call, const struct sockaddr_storage *address, socklen_t size)
+{
+	cleanup_fd int fd = get_socket(call, (int)call->args[0]);
+	pid_t pid;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = connect_for_a_moment(fd, address, size);
+	if (r != -EINTR)
+		return r;
+	if (call->guard->n_helpers == GUARD_HELPERS_MAX)
+		return -EAGAIN;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		while (r == -EINTR && answer_is_wanted(call))
+			r = connect_for_a_moment(fd, address, size);
+		answer(call, r);
+		_exit(0);
+	}
+	call->guard->n_helpers++;
+	call->is_answered = true;
+	return 0;
+}
+
+int call_connect(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	cleanup_fd int object = -1;
+	struct sockaddr_storage address;
+	struct sockaddr_un un = {.sun_family = AF_UNIX};
+	socklen_t size;
+	const char *path;
+	struct stat st;
+	int r = read_address(call, &address, &size);
+
+	call->action = "connect";
+	if (r < 0)
+		return r;
+	path = address_path(&address, size);
+	if (!path)
+		return connect_now(call, &address, size);
+	r = resolve_path(call->tid, AT_FDCWD, path, true, 0, &target);
+	if (r < 0)
+		return r;
+	object = target_open_path(&target);
+	if (object < 0)
+		return object;
+	if (fstat(object, &st) < 0)
+		return -errno;
+	r = permit_connect(call, &target, object, &st);
+	if (r < 0)
+		return r;
+	snprintf(un.sun_path, sizeof un.sun_path, "/proc/self/fd/%d", object);
+	memcpy(&address, &un, sizeof un);
+	return connect_now(call, &address, sizeof un);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "init/guard.h"
+
+/*
+ * The calls that the guard makes in a caller's stead
+ *
+ * Each function stands for a few system calls that differ in their arguments' order. It returns a
+ * negative errno for the caller, or 0 when it has answered itself or when the answer is 0.
+ *
+ *	read the arguments  →  resolve  →  guard_permit()  →  act  →  answer
+ */
+int call_open(struct call *call);
+int call_mkdir(struct call *call);
+int call_mknod(struct call *call);
+int call_symlink(struct call *call);
+int call_unlink(struct call *call);
+int call_rename(struct call *call);
+int call_link(struct call *call);
+int call_truncate(struct call *call);
+int call_chmod(struct call *call);
+int call_xattr(struct call *call);
+int call_bind(struct call *call);
+int call_connect(struct call *call);
+
+/* What they share; in guard.c. */
+
+/* Does writing there go through the guard? Elsewhere the kernel decides alone. */
+bool call_is_ours(struct call *call, const struct target *target);
+
+/* For what is not left to the kernel when it is not ours: is it none of the sandbox's at all? */
+bool call_is_out_of_reach(const struct target *target);
+
+/* The caller's umask becomes ours for what is created next. */
+int call_take_umask(struct call *call);
+
+int call_read_path(struct call *call, int arg, char path[PATH_MAX]);
+
+/* One more file: -ENOSPC past the limit. */
+int call_count_one(struct call *call, const struct target *target);
+
+/* Ask, and refuse what needs special care where nothing special can be done. */
+int call_permit_plain(struct call *call, const struct target *target, enum names_action action,
+		      bool is_dir);
+
+/* Something was made: remember it, or take it back if it must not be. */
+int call_keep_or_undo(struct call *call, const struct target *target, enum names_action action);
