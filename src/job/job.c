@@ -19,22 +19,23 @@
 
 #define FILE_MAX (1 << 20)
 
-/* HOME if it makes sense; else what the accounts say. */
-static const char *find_home(void)
+/* HOME if it makes sense; else what the accounts say, in `buffer`. */
+static const char *find_home(char *buffer, size_t size)
 {
 	const char *home = getenv("HOME");
-	const struct passwd *account;
+	struct passwd entry, *account = NULL;
 
 	if (home && home[0] == '/')
 		return home;
-	account = getpwuid(geteuid());
-	return account && account->pw_dir && account->pw_dir[0] == '/' ? account->pw_dir : "/";
+	if (getpwuid_r(geteuid(), &entry, buffer, size, &account) != 0 || !account)
+		return "/";
+	return account->pw_dir && account->pw_dir[0] == '/' ? account->pw_dir : "/";
 }
 
 struct atoll_job *atoll_job_new(struct atoll_error *err)
 {
 	struct atoll_job *job = calloc(1, sizeof *job);
-	char cwd[PATH_MAX];
+	char cwd[PATH_MAX], accounts[4096];
 
 	if (!job) {
 		error_oom(err);
@@ -47,7 +48,7 @@ struct atoll_job *atoll_job_new(struct atoll_error *err)
 		free(job);
 		return NULL;
 	}
-	job->spec = spec_new(find_home(), cwd, err);
+	job->spec = spec_new(find_home(accounts, sizeof accounts), cwd, err);
 	if (!job->spec) {
 		free(job);
 		return NULL;
