@@ -69,6 +69,8 @@ void buf_addf(struct buf *buf, const char *format, ...)
 	va_start(args, format);
 	size = vsnprintf(NULL, 0, format, args);
 	va_end(args);
+	if (size < 0 && !buf->failed)
+		buf->failed = errno;
 	if (size < 0 || !reserve(buf, (size_t)size))
 		return;
 	va_start(args, format);

@@ -31,7 +31,8 @@ void buf_add_str(struct buf *buf, const char *text);
 void buf_add_char(struct buf *buf, char c);
 void buf_addf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* 0, or the negative errno (-ENOMEM, -E2BIG) of the first thing that did not fit. */
+/* 0, or the negative errno of the first thing that did not fit (-ENOMEM, -E2BIG) or, in
+ * buf_addf(), could not be formatted. */
 int buf_error(const struct buf *buf);
 
 /* The text, owned by the caller; NULL if the buffer failed. Never NULL for an empty good buffer. */

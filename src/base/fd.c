@@ -65,17 +65,22 @@ int fd_read_all(int fd, struct buf *buf)
 
 int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve)
 {
+	/* O_TMPFILE holds the bit of O_DIRECTORY; a mode beside that one alone is refused. */
+	bool makes_file = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE;
 	struct open_how how = {
 		.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-		.mode = flags & (O_CREAT | O_TMPFILE) ? mode : 0,
+		.mode = makes_file ? mode : 0,
 		.resolve = resolve,
 	};
+	int tries = 0;
 	long fd;
 
-	/* A rename elsewhere makes a confined walk start over; the kernel leaves the loop to us. */
+	/* A rename elsewhere makes a confined walk start over; the kernel leaves the loop to us,
+	 * and somebody may rename for ever. With RESOLVE_CACHED the same errno is the answer. */
 	do
 		fd = syscall(SYS_openat2, dir_fd, path, &how, sizeof how);
-	while (fd < 0 && errno == EAGAIN && !(flags & O_NONBLOCK));
+	while (fd < 0 && errno == EAGAIN && !(flags & O_NONBLOCK) && !(resolve & RESOLVE_CACHED) &&
+	       ++tries < 128);
 	return fd < 0 ? -errno : (int)fd;
 }
 

@@ -22,5 +22,6 @@ int fd_read_all(int fd, struct buf *buf);
  * On a kernel without the call (before 5.6) -ENOSYS. */
 int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve);
 
-/* A plain file written whole or not at all, in a directory of ours. */
+/* Replace what a plain file of ours holds by `text`, or make it (0600). Not through a symlink in
+ * the last place. A failed write may leave a part. */
 int fd_write_text(const char *path, const char *text);

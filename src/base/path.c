@@ -69,15 +69,16 @@ char *path_join(const char *dir, const char *name)
 	return joined;
 }
 
-/* Copy the component at `path` and return what follows it, NULL if it is too long to be one. */
-static const char *next_component(const char *path, char component[NAME_MAX + 1])
+/* Copy the component at `path` and return what follows it, NULL if no path is that long. Not
+ * NAME_MAX: exFAT and NTFS have longer names, and those must not slip out of a rule. */
+static const char *next_component(const char *path, char component[PATH_MAX])
 {
 	size_t length;
 
 	while (*path == '/')
 		path++;
 	length = strcspn(path, "/");
-	if (length > NAME_MAX)
+	if (length >= PATH_MAX)
 		return NULL;
 	memcpy(component, path, length);
 	component[length] = '\0';
@@ -86,7 +87,7 @@ static const char *next_component(const char *path, char component[NAME_MAX + 1]
 
 bool path_glob(const char *pattern, const char *path)
 {
-	char want[NAME_MAX + 1], have[NAME_MAX + 1];
+	char want[PATH_MAX], have[PATH_MAX];
 	/* As in matching `*` within a name: remember the last "**" and what it has eaten. */
 	const char *star = NULL, *resume = NULL;
 
@@ -94,7 +95,7 @@ bool path_glob(const char *pattern, const char *path)
 		const char *pattern_rest = next_component(pattern, want);
 		const char *path_rest = next_component(path, have);
 
-		if (!pattern_rest || !path_rest)
+		if (!pattern_rest)
 			return false;
 		if (want[0] == '\0')
 			return true; /* the path may go on: it lies beneath a match */
@@ -104,6 +105,8 @@ bool path_glob(const char *pattern, const char *path)
 			pattern = pattern_rest;
 			continue;
 		}
+		if (!path_rest)
+			return false;
 		/* A name that is written like a pattern means itself as well. */
 		if (have[0] != '\0' && (str_glob(want, have) || streq(want, have))) {
 			pattern = pattern_rest;

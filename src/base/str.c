@@ -42,6 +42,16 @@ size_t utf8_length(const char *text, size_t size)
 	return length;
 }
 
+/* One of U+0000 to U+001F and U+007F to U+009F? */
+static bool is_control(const char *character, size_t length)
+{
+	const unsigned char *s = (const unsigned char *)character;
+
+	if (length == 1)
+		return s[0] < 0x20 || s[0] == 0x7f;
+	return length == 2 && s[0] == 0xc2 && s[1] < 0xa0;
+}
+
 bool str_is_printable(const char *text)
 {
 	size_t size = strlen(text);
@@ -49,7 +59,7 @@ bool str_is_printable(const char *text)
 	for (size_t i = 0; i < size;) {
 		size_t length = utf8_length(text + i, size - i);
 
-		if (length == 0 || (unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+		if (length == 0 || is_control(text + i, length))
 			return false;
 		i += length;
 	}
@@ -157,16 +167,16 @@ bool str_glob(const char *pattern, const char *text)
 	return *pattern == '\0';
 }
 
-/* Would a terminal act on these bytes instead of showing them? C1 controls, line separators and
- * the marks that turn the direction of writing. */
+/* Would a terminal act on these bytes instead of showing them? Control characters, line separators
+ * and the marks that turn the direction of writing. */
 static bool acts_on_terminal(const char *character, size_t length)
 {
 	const unsigned char *s = (const unsigned char *)character;
 
-	if (length == 1)
-		return s[0] < 0x20 || s[0] == 0x7f;
+	if (is_control(character, length))
+		return true;
 	if (length == 2)
-		return s[0] == 0xc2 && s[1] < 0xa0;
+		return s[0] == 0xd8 && s[1] == 0x9c; /* U+061C */
 	if (length != 3 || s[0] != 0xe2)
 		return false;
 	return (s[1] == 0x80 && (s[2] == 0x8e || s[2] == 0x8f || (s[2] >= 0xa8 && s[2] <= 0xae))) ||
