@@ -954,7 +954,7 @@ def _():
 @test("IPC-X bind races: no socket appears where none may")
 def _():
     with Place() as place:
-        place.expect("own-name-here-0")
+        place.expect("own-name*")  # a copy that is torn may be of two names
         os.makedirs(place.ws + "/.git/hooks", exist_ok=True)
         settle_workspace(place)
         code = TALK + r"""
