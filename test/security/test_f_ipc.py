@@ -896,9 +896,11 @@ address = Address(1, b"own.sock")
 size = 2 + len(b"own.sock") + 1
 server = s.socket(s.AF_UNIX); server.bind("own.sock"); server.listen(1000)
 stop = time.monotonic() + float(arg[0])
+over = False
 def accept():
+    # As long as anybody may wait in the queue.
     server.settimeout(0.2)
-    while time.monotonic() < stop:
+    while not over:
         try:
             server.accept()[0].close()
         except OSError:
@@ -927,13 +929,18 @@ def race(make):
             c.close()
 def quiet():
     c = s.socket(s.AF_UNIX); c.setblocking(False); return c
-threads = [threading.Thread(target=t) for t in (accept, flip, swap)] + [threading.Thread(target=race, args=(make,)) for make in (lambda: s.socket(s.AF_UNIX), quiet, lambda: 90)]
+taker = threading.Thread(target=accept); taker.start()
+threads = [threading.Thread(target=t) for t in (flip, swap)] + [threading.Thread(target=race, args=(make,)) for make in (lambda: s.socket(s.AF_UNIX), quiet, lambda: 90)]
 for t in threads: t.start()
 for t in threads: t.join()
+over = True
+taker.join()
 print("said", said)
 tell("reached own", "ok" if said.get("ok") else "never")
 tell("met the other", "ok" if said.get("EACCES") else "never")
-connect_back = s.socket(s.AF_UNIX); attempt("guard alive", lambda: connect_back.connect("own.sock"))
+# To a listener of its own: the queue of the other one may be full by now.
+fresh = s.socket(s.AF_UNIX); fresh.bind("\0alive-%d" % os.getpid()); fresh.listen(1)
+connect_back = s.socket(s.AF_UNIX); attempt("guard alive", lambda: connect_back.connect(fresh.getsockname()))
 """
 
 
