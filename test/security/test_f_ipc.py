@@ -1041,8 +1041,13 @@ def _():
     with Place() as place:
         place.expect("full.sock", "own.sock", "made")
         running = start(place, ["--timeout", "40s"], inside_py(TALK + r"""
+def comm(n):
+    try:
+        return open("/proc/%s/comm" % n).read()
+    except OSError:
+        return ""  # it has ended since it was listed
 def waiting():
-    return [int(n) for n in os.listdir("/proc") if n.isdigit() and open("/proc/%s/comm" % n).read().startswith("atoll")]
+    return [int(n) for n in os.listdir("/proc") if n.isdigit() and comm(n).startswith("atoll")]
 full = s.socket(s.AF_UNIX); full.bind("full.sock"); full.listen(0)
 first = s.socket(s.AF_UNIX); first.connect("full.sock")
 quiet = s.socket(s.AF_UNIX); quiet.setblocking(False)
