@@ -123,6 +123,17 @@ bool path_glob(const char *pattern, const char *path)
 	}
 }
 
+size_t path_literal_length(const char *pattern)
+{
+	size_t length = strcspn(pattern, "*?[");
+
+	while (length > 1 && pattern[length - 1] != '/')
+		length--;
+	while (length > 1 && pattern[length - 1] == '/')
+		length--;
+	return length;
+}
+
 bool path_is_pattern(const char *text)
 {
 	return strpbrk(text, "*?[") != NULL;

@@ -30,5 +30,9 @@ char *path_join(const char *dir, const char *name);
  */
 bool path_glob(const char *pattern, const char *path);
 
+/* How long the part of a pattern is that is no pattern: the directory before its first special
+ * character, without the slash ("/a/b" of "/a/b/c*"). */
+size_t path_literal_length(const char *pattern);
+
 /* Does the text hold a character that makes it a pattern? */
 bool path_is_pattern(const char *text);

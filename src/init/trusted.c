@@ -92,13 +92,7 @@ int guard_refuse(struct call *call, int code, const char *rule)
 /* The part of a rule's path that is no pattern, as a length. */
 static size_t literal_length(const struct spec_rule *rule)
 {
-	size_t length = rule->is_pattern ? strcspn(rule->path, "*?[") : strlen(rule->path);
-
-	while (rule->is_pattern && length > 1 && rule->path[length - 1] != '/')
-		length--;
-	while (rule->is_pattern && length > 1 && rule->path[length - 1] == '/')
-		length--;
-	return length;
+	return rule->is_pattern ? path_literal_length(rule->path) : strlen(rule->path);
 }
 
 /* Does `path`, or something above the rule's own place, decide what is found at that place? */

@@ -313,6 +313,34 @@ def _():
         running.wait()
 
 
+@test("FS-R05 literal lines in a writable root: replaced, made late, and on a way that is not there yet")
+def _():
+    paths = ["sub/key", "sub/late", "sub/deep/er/late", "late"]
+
+    def go(flags, leaks):
+        with Place() as place:
+            place.expect("sub*", "late", "ready", "go")
+            write(place.ws + "/sub/key", "old words\n", 0o644)
+            place.settle()
+            running = start(place, flags, inside_py(r"""
+                put("ready")
+                while not os.path.exists("go"): time.sleep(0.005)
+                time.sleep(2)
+                for path in arg:
+                    attempt(path, lambda: sys.stdout.write(get(path).decode() + "\n"))
+                """, *paths), leaks=leaks)
+            wait_file(place, "ready", 30)
+            write(place.ws + "/sub/new", place.secret, 0o644)
+            os.rename(place.ws + "/sub/new", place.ws + "/sub/key")
+            for path in paths[1:]:
+                write(os.path.join(place.ws, path), place.secret, 0o644)
+            write(place.ws + "/go")
+            result = running.wait()
+            return [path for path in paths if result.tries.get(path) == "ok"]
+    same(go([word for path in paths for word in ("--hide", path)], False), [], "hidden and read")
+    same(go([], True), paths, "read where nothing is hidden")
+
+
 @test("FS-R05 what the command itself makes under a masked name")
 def _():
     # Its own data is no secret; the line may hide it, but nothing may break, and it must be on the host or not at all.

@@ -147,40 +147,63 @@ static int walk(struct keeper *keeper, char *path, unsigned depth, struct atoll_
 	return 0;
 }
 
-/* Where a pattern may begin to match: the directory before its first special character. */
-static void pattern_base(const char *pattern, char ret[PATH_MAX])
-{
-	size_t end = strcspn(pattern, "*?[");
-
-	while (end > 1 && pattern[end - 1] != '/')
-		end--;
-	while (end > 1 && pattern[end - 1] == '/')
-		end--;
-	snprintf(ret, PATH_MAX, "%.*s", (int)end, pattern);
-}
-
-static int walk_rule(struct keeper *keeper, const struct cell *cell, const struct spec_rule *rule,
-		     struct atoll_error *err)
+/* Every directory beneath where the pattern may match, in every grant that it reaches over. */
+static int walk_pattern(struct keeper *keeper, const struct ns_mount *mount,
+			const struct spec_rule *rule, struct atoll_error *err)
 {
 	char path[PATH_MAX], base[PATH_MAX];
 
-	pattern_base(rule->path, base);
-	if (!rule->is_pattern && strrchr(base, '/') > base)
-		*strrchr(base, '/') = '\0';
-	/* Only what comes from the host matters, and a pattern may reach over several grants. */
+	snprintf(base, sizeof base, "%.*s", (int)path_literal_length(rule->path), rule->path);
+	if (path_is_within(mount->path, base))
+		snprintf(path, sizeof path, "%s", mount->path);
+	else if (path_is_within(base, mount->path))
+		snprintf(path, sizeof path, "%s", base);
+	else
+		return 0;
+	return walk(keeper, path, 0, err);
+}
+
+/*
+ * The way to one place, from the top: each directory is watched before the next name in it is
+ * looked for, so that what is not there yet is noticed when it comes.
+ */
+static int walk_way(struct keeper *keeper, const struct ns_mount *mount,
+		    const struct spec_rule *rule, struct atoll_error *err)
+{
+	char path[PATH_MAX];
+	size_t length = strlen(mount->path);
+	struct stat st;
+	int r;
+
+	if (!path_is_within(rule->path, mount->path) || streq(rule->path, mount->path))
+		return 0;
+	do {
+		snprintf(path, sizeof path, "%.*s", (int)length, rule->path);
+		r = watch(keeper, path, err);
+		if (r != 0)
+			return r < 0 ? r : 0;
+		length += 1 + strcspn(rule->path + length + 1, "/");
+		snprintf(path, sizeof path, "%.*s", (int)length, rule->path);
+		if (lstat(path, &st) < 0)
+			return 0;
+	} while (rule->path[length] == '/' && S_ISDIR(st.st_mode));
+	if (rule->path[length] || !is_hidden(keeper, path))
+		return 0;
+	return mask(keeper, path, S_ISDIR(st.st_mode), err);
+}
+
+/* Only what comes from the host matters. */
+static int walk_rule(struct keeper *keeper, const struct cell *cell, const struct spec_rule *rule,
+		     struct atoll_error *err)
+{
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 		int r;
 
 		if (mount->kind != NS_BIND || !mount->is_dir)
 			continue;
-		if (path_is_within(mount->path, base))
-			snprintf(path, sizeof path, "%s", mount->path);
-		else if (path_is_within(base, mount->path))
-			snprintf(path, sizeof path, "%s", base);
-		else
-			continue;
-		r = rule->is_pattern ? walk(keeper, path, 0, err) : watch(keeper, path, err);
+		r = rule->is_pattern ? walk_pattern(keeper, mount, rule, err)
+				     : walk_way(keeper, mount, rule, err);
 		if (r < 0)
 			return r;
 	}

@@ -418,6 +418,8 @@ static int add_hide(struct cell *cell, const struct spec_rule *rule, bool can_ma
 	mount = add_mount(cell, NS_HIDE, rule->path);
 	if (!mount)
 		return error_oom(err);
+	/* Whoever replaces it on the host takes the mount away with the old one. */
+	cell->needs_keeper = true;
 	mount->rule = rule;
 	mount->is_dir = S_ISDIR(st.st_mode);
 	mount->is_nested = true;
