@@ -20,7 +20,7 @@ static int truncate_object(struct call *call, int object, off_t length)
 	cleanup_fd int fd = -1;
 	char path[64];
 	struct stat st;
-	pid_t pid;
+	int r;
 
 	if (fstat(object, &st) < 0)
 		return -errno;
@@ -30,31 +30,23 @@ static int truncate_object(struct call *call, int object, off_t length)
 	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0)
 		return ftruncate(fd, length) < 0 ? -errno : 0;
-	if (errno != EAGAIN || call->guard->n_helpers == GUARD_HELPERS_MAX)
+	if (errno != EAGAIN)
 		return -errno;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		answer(call, truncate(path, length) < 0 ? -errno : 0);
-		_exit(0);
-	}
-	call->guard->n_helpers++;
-	call->is_answered = true;
-	return 0;
+	r = call_hand_over(call);
+	if (r <= 0)
+		return r;
+	answer(call, truncate(path, length) < 0 ? -errno : 0);
+	_exit(0);
 }
 
 int call_truncate(struct call *call)
 {
 	cleanup_target struct target target = TARGET_INIT;
 	cleanup_fd int object = -1;
-	char path[PATH_MAX];
 	int r;
 
 	call->action = "write";
-	r = call_read_path(call, 0, path);
-	if (r == 0)
-		r = resolve_path(call->tid, AT_FDCWD, path, true, 0, &target);
+	r = call_resolve(call, 0, false, AT_SYMLINK_FOLLOW, &target);
 	if (r < 0)
 		return r;
 	/* Made here wherever it is: before ABI 3 Landlock has no right for it. */
@@ -95,7 +87,6 @@ int call_chmod(struct call *call)
 {
 	cleanup_target struct target target = TARGET_INIT;
 	const __u64 *a = call->args;
-	char path[PATH_MAX];
 	bool at = true;
 	int r, flags;
 
@@ -108,12 +99,10 @@ int call_chmod(struct call *call)
 		return r < 0 ? r : chmod_target(call, &target, (mode_t)a[1]);
 	}
 	flags = call->nr == SYS_fchmodat2 ? (int)a[3] : 0;
-	r = call_read_path(call, at ? 1 : 0, path);
-	if (r == 0 && path[0] == '\0' && (flags & AT_EMPTY_PATH))
-		r = resolve_fd(call->tid, (int)a[0], &target);
-	else if (r == 0)
-		r = resolve_path(call->tid, at ? (int)a[0] : AT_FDCWD, path,
-				 !(flags & AT_SYMLINK_NOFOLLOW), 0, &target);
+	r = call_resolve(call, 0, at,
+			 (flags & AT_EMPTY_PATH) |
+				 (flags & AT_SYMLINK_NOFOLLOW ? 0 : AT_SYMLINK_FOLLOW),
+			 &target);
 	return r < 0 ? r : chmod_target(call, &target, (mode_t)a[at ? 2 : 1]);
 }
 
@@ -128,21 +117,19 @@ int call_xattr(struct call *call)
 	bool is_set =
 		call->nr == SYS_setxattr || call->nr == SYS_lsetxattr || call->nr == SYS_fsetxattr;
 	bool follows = call->nr == SYS_setxattr || call->nr == SYS_removexattr;
-	char path[PATH_MAX], name[XATTR_NAME_MAX + 1];
+	char path[64], name[XATTR_NAME_MAX + 1];
 	struct stat st;
 	int r;
 
 	call->action = "set attribute";
-	r = is_fd ? 0 : call_read_path(call, 0, path);
-	if (r == 0)
-		r = resolve_read_string(call->tid, a[1], name, sizeof name);
+	r = resolve_read_string(call->tid, a[1], name, sizeof name);
 	if (r == 0 && is_set && a[3] > sizeof value)
 		r = -E2BIG;
 	if (r == 0 && is_set && a[3])
 		r = resolve_read_memory(call->tid, a[2], value, a[3]);
 	if (r == 0)
 		r = is_fd ? resolve_fd(call->tid, (int)a[0], &target)
-			  : resolve_path(call->tid, AT_FDCWD, path, follows, 0, &target);
+			  : call_resolve(call, 0, false, follows ? AT_SYMLINK_FOLLOW : 0, &target);
 	if (r < 0)
 		return r;
 	object = target_open_path(&target);

@@ -14,25 +14,15 @@ int call_mkdir(struct call *call)
 {
 	cleanup_target struct target target = TARGET_INIT;
 	int r, at = call->nr == SYS_mkdirat;
-	char path[PATH_MAX];
 
 	call->action = "create";
-	r = call_read_path(call, at, path);
-	if (r == 0)
-		r = resolve_path(call->tid, at ? (int)call->args[0] : AT_FDCWD, path, false, 0,
-				 &target);
-	if (r < 0)
+	r = call_resolve(call, 0, at, 0, &target);
+	if (r < 0 || call_leave(call, &target))
 		return r;
-	if (!call_is_ours(call, &target)) {
-		answer_continue(call);
-		return 0;
-	}
 	if (target.object >= 0 ||
 	    faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EEXIST;
-	r = call_permit_plain(call, &target, NAMES_MKDIR, false);
-	if (r == 0)
-		r = call_count_one(call, &target);
+	r = call_permit_new(call, &target, NAMES_MKDIR);
 	if (r == 0)
 		r = call_take_umask(call);
 	if (r < 0)
@@ -47,24 +37,14 @@ int call_mknod(struct call *call)
 	cleanup_target struct target target = TARGET_INIT;
 	int r, at = call->nr == SYS_mknodat;
 	mode_t mode = (mode_t)call->args[at + 1];
-	char path[PATH_MAX];
 
 	call->action = "create";
-	r = call_read_path(call, at, path);
-	if (r == 0)
-		r = resolve_path(call->tid, at ? (int)call->args[0] : AT_FDCWD, path, false, 0,
-				 &target);
-	if (r < 0)
+	r = call_resolve(call, 0, at, 0, &target);
+	if (r < 0 || call_leave(call, &target))
 		return r;
-	if (!call_is_ours(call, &target)) {
-		answer_continue(call);
-		return 0;
-	}
 	if (target.object >= 0)
 		return -EEXIST;
-	r = call_permit_plain(call, &target, NAMES_CREATE, false);
-	if (r == 0)
-		r = call_count_one(call, &target);
+	r = call_permit_new(call, &target, NAMES_CREATE);
 	if (r == 0)
 		r = call_take_umask(call);
 	if (r < 0)
@@ -78,26 +58,17 @@ int call_symlink(struct call *call)
 {
 	cleanup_target struct target target = TARGET_INIT;
 	int r, at = call->nr == SYS_symlinkat;
-	char text[PATH_MAX], path[PATH_MAX];
+	char text[PATH_MAX];
 
 	call->action = "create";
 	r = call_read_path(call, 0, text);
 	if (r == 0)
-		r = call_read_path(call, at + 1, path);
-	if (r == 0)
-		r = resolve_path(call->tid, at ? (int)call->args[1] : AT_FDCWD, path, false, 0,
-				 &target);
-	if (r < 0)
+		r = call_resolve(call, 1, at, 0, &target);
+	if (r < 0 || call_leave(call, &target))
 		return r;
-	if (!call_is_ours(call, &target)) {
-		answer_continue(call);
-		return 0;
-	}
 	if (target.object >= 0)
 		return -EEXIST;
-	r = call_permit_plain(call, &target, NAMES_SYMLINK, false);
-	if (r == 0)
-		r = call_count_one(call, &target);
+	r = call_permit_new(call, &target, NAMES_SYMLINK);
 	if (r < 0)
 		return r;
 	if (symlinkat(text, target.parent, target.name) < 0)
@@ -110,23 +81,15 @@ int call_unlink(struct call *call)
 	cleanup_target struct target target = TARGET_INIT;
 	int r, at = call->nr == SYS_unlinkat;
 	int flags = at ? (int)call->args[2] : 0;
-	char path[PATH_MAX];
 
 #ifdef SYS_rmdir
 	if (call->nr == SYS_rmdir)
 		flags = AT_REMOVEDIR;
 #endif
 	call->action = "remove";
-	r = call_read_path(call, at, path);
-	if (r == 0)
-		r = resolve_path(call->tid, at ? (int)call->args[0] : AT_FDCWD, path, false, 0,
-				 &target);
-	if (r < 0)
+	r = call_resolve(call, 0, at, 0, &target);
+	if (r < 0 || call_leave(call, &target))
 		return r;
-	if (!call_is_ours(call, &target)) {
-		answer_continue(call);
-		return 0;
-	}
 	if (target.object >= 0)
 		return flags & AT_REMOVEDIR ? -EINVAL : -EISDIR;
 	if (target.wants_dir && !(flags & AT_REMOVEDIR))
@@ -139,6 +102,22 @@ int call_unlink(struct call *call)
 		return r;
 	guard_forget(call->guard, target.parent, target.name);
 	return unlinkat(target.parent, target.name, flags) < 0 ? -errno : 0;
+}
+
+/* Where something comes from and where it goes; both are ours, or all is answered. */
+static int resolve_both(struct call *call, bool at, int flags, struct target *from,
+			struct target *to)
+{
+	int r = call_resolve(call, 0, at, flags, from);
+
+	if (r == 0)
+		r = call_resolve(call, at ? 2 : 1, at, 0, to);
+	if (r < 0)
+		return r;
+	if (call_is_ours(call, from) != call_is_ours(call, to))
+		return -EXDEV;
+	call_leave(call, from);
+	return 0;
 }
 
 /* How a thing of this type arrives at a new name. */
@@ -206,28 +185,15 @@ int call_rename(struct call *call)
 	cleanup_target struct target from = TARGET_INIT, to = TARGET_INIT;
 	const __u64 *a = call->args;
 	bool at = true;
-	char path[PATH_MAX];
 	int r;
 
 #ifdef SYS_rename
 	at = call->nr != SYS_rename;
 #endif
 	call->action = "rename";
-	r = call_read_path(call, at ? 1 : 0, path);
-	if (r == 0)
-		r = resolve_path(call->tid, at ? (int)a[0] : AT_FDCWD, path, false, 0, &from);
-	if (r == 0)
-		r = call_read_path(call, at ? 3 : 1, path);
-	if (r == 0)
-		r = resolve_path(call->tid, at ? (int)a[2] : AT_FDCWD, path, false, 0, &to);
-	if (r < 0)
+	r = resolve_both(call, at, 0, &from, &to);
+	if (r < 0 || call->is_answered)
 		return r;
-	if (!call_is_ours(call, &from) && !call_is_ours(call, &to)) {
-		answer_continue(call);
-		return 0;
-	}
-	if (!call_is_ours(call, &from) || !call_is_ours(call, &to))
-		return -EXDEV;
 	return do_rename(call, &from, &to, call->nr == SYS_renameat2 ? (unsigned)a[4] : 0);
 }
 
@@ -268,29 +234,12 @@ static int do_link(struct call *call, const struct target *from, const struct ta
 int call_link(struct call *call)
 {
 	cleanup_target struct target from = TARGET_INIT, to = TARGET_INIT;
-	const __u64 *a = call->args;
 	bool at = call->nr == SYS_linkat;
-	int r, flags = at ? (int)a[4] : 0;
-	char path[PATH_MAX];
+	int r, flags = at ? (int)call->args[4] : 0;
 
 	call->action = "link";
-	r = call_read_path(call, at ? 1 : 0, path);
-	if (r == 0 && path[0] == '\0' && (flags & AT_EMPTY_PATH))
-		r = resolve_fd(call->tid, (int)a[0], &from);
-	else if (r == 0)
-		r = resolve_path(call->tid, at ? (int)a[0] : AT_FDCWD, path,
-				 flags & AT_SYMLINK_FOLLOW, 0, &from);
-	if (r == 0)
-		r = call_read_path(call, at ? 3 : 1, path);
-	if (r == 0)
-		r = resolve_path(call->tid, at ? (int)a[2] : AT_FDCWD, path, false, 0, &to);
-	if (r < 0)
+	r = resolve_both(call, at, flags, &from, &to);
+	if (r < 0 || call->is_answered)
 		return r;
-	if (!call_is_ours(call, &from) && !call_is_ours(call, &to)) {
-		answer_continue(call);
-		return 0;
-	}
-	if (!call_is_ours(call, &from) || !call_is_ours(call, &to))
-		return -EXDEV;
 	return do_link(call, &from, &to);
 }

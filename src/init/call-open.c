@@ -24,20 +24,13 @@ static int open_later(struct call *call, int object, int flags, bool cloexec)
 {
 	bool is_writer = (flags & O_ACCMODE) == O_WRONLY;
 	char path[64];
-	pid_t pid;
+	int r;
 
 	if (object < 0)
 		return object;
-	if (call->guard->n_helpers == GUARD_HELPERS_MAX)
-		return -EAGAIN;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid > 0) {
-		call->guard->n_helpers++;
-		call->is_answered = true;
-		return 0;
-	}
+	r = call_hand_over(call);
+	if (r <= 0)
+		return r;
 	snprintf(path, sizeof path, "/proc/self/fd/%d", object);
 	flags &= ~(O_CREAT | O_EXCL | O_NOFOLLOW);
 	while (answer_is_wanted(call)) {

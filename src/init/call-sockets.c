@@ -117,18 +117,12 @@ int call_bind(struct call *call)
 		return 0;
 	}
 	r = resolve_path(call->tid, AT_FDCWD, path, false, 0, &target);
-	if (r < 0)
+	if (r < 0 || call_leave(call, &target))
 		return r;
-	if (!call_is_ours(call, &target)) {
-		answer_continue(call);
-		return 0;
-	}
 	if (target.object >= 0 ||
 	    faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EADDRINUSE;
-	r = call_permit_plain(call, &target, NAMES_CREATE, false);
-	if (r == 0)
-		r = call_count_one(call, &target);
+	r = call_permit_new(call, &target, NAMES_CREATE);
 	return r < 0 ? r : bind_at(call, &target);
 }
 
@@ -179,28 +173,20 @@ static int connect_for_a_moment(int fd, const struct sockaddr_storage *address, 
 static int connect_now(struct call *call, const struct sockaddr_storage *address, socklen_t size)
 {
 	cleanup_fd int fd = get_socket(call, (int)call->args[0]);
-	pid_t pid;
-	int r;
+	int r, who;
 
 	if (fd < 0)
 		return fd;
 	r = connect_for_a_moment(fd, address, size);
 	if (r != -EINTR)
 		return r;
-	if (call->guard->n_helpers == GUARD_HELPERS_MAX)
-		return -EAGAIN;
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		while (r == -EINTR && answer_is_wanted(call))
-			r = connect_for_a_moment(fd, address, size);
-		answer(call, r);
-		_exit(0);
-	}
-	call->guard->n_helpers++;
-	call->is_answered = true;
-	return 0;
+	who = call_hand_over(call);
+	if (who <= 0)
+		return who;
+	while (r == -EINTR && answer_is_wanted(call))
+		r = connect_for_a_moment(fd, address, size);
+	answer(call, r);
+	_exit(0);
 }
 
 int call_connect(struct call *call)

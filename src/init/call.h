@@ -37,12 +37,27 @@ int call_take_umask(struct call *call);
 
 int call_read_path(struct call *call, int arg, char path[PATH_MAX]);
 
+/* The object that the arguments from `first` on mean: a path, or with `at` a directory's descriptor
+ * and a path. Of the AT_ flags, AT_SYMLINK_FOLLOW counts, and AT_EMPTY_PATH. */
+int call_resolve(struct call *call, int first, bool at, int flags, struct target *ret);
+
+/* Tell the kernel to go on by itself if the object is not ours. True if so: then all is answered.
+ */
+bool call_leave(struct call *call, const struct target *target);
+
+/* Let a child wait and answer in the guard's stead: 1 in the child, 0 in the guard, which then
+ * leaves the call alone, or a negative errno. */
+int call_hand_over(struct call *call);
+
 /* One more file: -ENOSPC past the limit. */
 int call_count_one(struct call *call, const struct target *target);
 
 /* Ask, and refuse what needs special care where nothing special can be done. */
 int call_permit_plain(struct call *call, const struct target *target, enum names_action action,
 		      bool is_dir);
+
+/* The same for a name that is about to be made, which also counts. */
+int call_permit_new(struct call *call, const struct target *target, enum names_action action);
 
 /* Something was made: remember it, or take it back if it must not be. */
 int call_keep_or_undo(struct call *call, const struct target *target, enum names_action action);

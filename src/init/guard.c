@@ -72,6 +72,43 @@ int call_read_path(struct call *call, int arg, char path[PATH_MAX])
 	return resolve_read_string(call->tid, call->args[arg], path, PATH_MAX);
 }
 
+int call_resolve(struct call *call, int first, bool at, int flags, struct target *ret)
+{
+	int dir_fd = at ? (int)call->args[first] : AT_FDCWD;
+	char path[PATH_MAX];
+	int r = call_read_path(call, first + at, path);
+
+	if (r < 0)
+		return r;
+	if (path[0] == '\0' && (flags & AT_EMPTY_PATH))
+		return resolve_fd(call->tid, dir_fd, ret);
+	return resolve_path(call->tid, dir_fd, path, flags & AT_SYMLINK_FOLLOW, 0, ret);
+}
+
+bool call_leave(struct call *call, const struct target *target)
+{
+	if (call_is_ours(call, target))
+		return false;
+	answer_continue(call);
+	return true;
+}
+
+int call_hand_over(struct call *call)
+{
+	pid_t pid;
+
+	if (call->guard->n_helpers == GUARD_HELPERS_MAX)
+		return -EAGAIN;
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		return 1;
+	call->guard->n_helpers++;
+	call->is_answered = true;
+	return 0;
+}
+
 int call_count_one(struct call *call, const struct target *target)
 {
 	struct guard *guard = call->guard;
@@ -98,6 +135,13 @@ int call_permit_plain(struct call *call, const struct target *target, enum names
 		return -EPERM;
 	}
 	return r;
+}
+
+int call_permit_new(struct call *call, const struct target *target, enum names_action action)
+{
+	int r = call_permit_plain(call, target, action, false);
+
+	return r < 0 ? r : call_count_one(call, target);
 }
 
 /* Something was made. */

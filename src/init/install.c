@@ -40,18 +40,31 @@ static ssize_t read_small(int dir_fd, const char *name, char *ret, size_t size, 
 	return -EFBIG;
 }
 
-/* A file of ours with this content instead of the one that is there, which somebody may have open.
- */
-static int replace_file(int dir_fd, const char *name, const char *text, size_t size, mode_t mode)
+/* An empty file of ours instead of the one that is there, which somebody may have open. */
+static int make_fresh(struct call *call, int dir_fd, const char *name, mode_t mode)
 {
-	cleanup_fd int fd = -1;
+	int fd;
 
 	if (unlinkat(dir_fd, name, 0) < 0)
 		return -errno;
 	umask(0);
-	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		    mode & 0777);
-	return fd < 0 ? -errno : fd_write_all(fd, text, size);
+	call->guard->umask = 0;
+	fd = openat(dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode & 0777);
+	return fd < 0 ? -errno : fd;
+}
+
+static int replace_file(struct call *call, int dir_fd, const char *name, const char *text,
+			size_t size, mode_t mode)
+{
+	cleanup_fd int fd = make_fresh(call, dir_fd, name, mode);
+
+	return fd < 0 ? fd : fd_write_all(fd, text, size);
+}
+
+static int put_in_place(const struct target *source, const struct target *target)
+{
+	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno
+											: 0;
 }
 
 /* The config of a directory that becomes a git directory: none, or a harmless one, which is then
@@ -67,8 +80,7 @@ bool guard_seal_config(struct call *call, int dir_fd)
 		return true;
 	if (size < 0 || git_config_vet(text, (size_t)size, NULL, 0, 0, key))
 		return false;
-	call->guard->umask = 0;
-	return replace_file(dir_fd, "config", text, (size_t)size, st.st_mode) == 0;
+	return replace_file(call, dir_fd, "config", text, (size_t)size, st.st_mode) == 0;
 }
 
 /* How many levels a submodule's git directory lies beneath its root: as far up as its work tree may
@@ -103,12 +115,8 @@ int guard_install_config(struct call *call, const struct target *source,
 		snprintf(rule, sizeof rule, "git config key %s", key);
 		return guard_refuse(call, EPERM, rule);
 	}
-	call->guard->umask = 0;
-	r = replace_file(source->parent, source->name, text, (size_t)size, st.st_mode);
-	if (r < 0)
-		return r;
-	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno
-											: 0;
+	r = replace_file(call, source->parent, source->name, text, (size_t)size, st.st_mode);
+	return r < 0 ? r : put_in_place(source, target);
 }
 
 /* Of SHA-256 or of SHA-1? The config of the git directory says so, or of the one that a worktree's
@@ -155,14 +163,9 @@ int guard_install_index(struct call *call, const struct target *source, const st
 		return -errno;
 	if (!S_ISREG(st.st_mode) || st.st_size == 0 || st.st_size > INDEX_MAX)
 		return guard_refuse(call, EPERM, "git index");
-	umask(0);
-	call->guard->umask = 0;
-	if (unlinkat(source->parent, source->name, 0) < 0)
-		return -errno;
-	copy = openat(source->parent, source->name,
-		      O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, st.st_mode & 0777);
+	copy = make_fresh(call, source->parent, source->name, st.st_mode);
 	if (copy < 0)
-		return -errno;
+		return copy;
 	r = copy_all(from, copy, (size_t)st.st_size);
 	if (r < 0)
 		return r;
@@ -171,8 +174,5 @@ int guard_install_index(struct call *call, const struct target *source, const st
 		return -errno;
 	wrong = git_index_vet(data, (size_t)st.st_size, hash_size_of(target->parent));
 	munmap(data, (size_t)st.st_size);
-	if (wrong)
-		return guard_refuse(call, EPERM, wrong);
-	return renameat(source->parent, source->name, target->parent, target->name) < 0 ? -errno
-											: 0;
+	return wrong ? guard_refuse(call, EPERM, wrong) : put_in_place(source, target);
 }

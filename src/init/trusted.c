@@ -286,6 +286,14 @@ static bool is_own(struct call *call, int fd)
 	return fd >= 0 && guard_set_has(&call->guard->own_git, fd, "");
 }
 
+/* Of a `.git` in a path. Most runs have made none, and need not look. */
+static bool is_own_prefix(struct call *call, const char *path, size_t length)
+{
+	cleanup_fd int fd = call->guard->own_git.n ? open_prefix(path, length) : -1;
+
+	return is_own(call, fd);
+}
+
 static bool adds_a_name(enum names_action action)
 {
 	return action == NAMES_CREATE || action == NAMES_MKDIR || action == NAMES_SYMLINK ||
@@ -407,9 +415,9 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 	if (inside) {
 		/* "" is the .git itself, and the component ends right before a slash otherwise. */
 		size_t length = (size_t)(inside - target->path) - (inside[0] ? 1 : 0);
-		cleanup_fd int dir = open_prefix(target->path, length);
 
-		*ret_verdict = git_guard(inside, action, is_own(call, dir), &what);
+		*ret_verdict =
+			git_guard(inside, action, is_own_prefix(call, target->path, length), &what);
 		return *ret_verdict == GIT_REFUSE ? guard_refuse(call, EPERM, what) : 0;
 	}
 	return permit_in_bare(call, zone->path, target, action, ret_verdict);
