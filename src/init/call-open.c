@@ -2,10 +2,12 @@
 #include "init/call.h"
 
 #include "base/fd.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <linux/openat2.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 /* Opening for writing: the caller gets the descriptor that the guard has opened. */
@@ -158,6 +160,48 @@ static int open_named(struct call *call, const struct target *target, int flags,
 	return r;
 }
 
+static bool is_to_read(uint64_t flags)
+{
+	return !(flags & (O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)));
+}
+
+/* Where something is hidden in the midst of what is shown, and no mount can be put over it. */
+static int open_to_read(struct call *call, int dir_fd, const char *path, uint64_t flags,
+			uint64_t resolve)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	cleanup_fd int object = -1;
+	const struct spec_rule *rule;
+	const struct init_zone *zone;
+	char link[64];
+	struct stat st;
+	int r = resolve_path(call->tid, dir_fd, path, !(flags & O_NOFOLLOW), resolve, &target);
+
+	call->action = "read";
+	if (r < 0)
+		return r;
+	zone = guard_zone(call->guard, target.path);
+	if (target.is_foreign || !zone || !zone->guards_reading) {
+		answer_continue(call);
+		return 0;
+	}
+	rule = spec_rule_for(call->guard->config->spec, target.path);
+	memcpy(call->path, target.path, strlen(target.path) + 1);
+	if (rule && rule->access == SPEC_HIDE)
+		return guard_refuse(call, EACCES, "hide");
+	object = target_open_path(&target);
+	if (object < 0)
+		return object;
+	if (fstat(object, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -ELOOP;
+	if ((target.wants_dir || flags & O_DIRECTORY) && !S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", object);
+	return open_now(call, AT_FDCWD, link, &st, (int)flags & OPEN_FLAGS, 0, flags & O_CLOEXEC);
+}
+
 static int do_open(struct call *call, int dir_fd, const char *path, uint64_t flags, mode_t mode,
 		   uint64_t resolve)
 {
@@ -166,10 +210,13 @@ static int do_open(struct call *call, int dir_fd, const char *path, uint64_t fla
 	int r;
 
 	call->action = flags & O_CREAT ? "create" : "write";
-	if (flags & O_PATH) {
+	/* With mounts of its own, what is there may be read. */
+	if (flags & O_PATH || (is_to_read(flags) && !call->guard->config->is_bare)) {
 		answer_continue(call);
 		return 0;
 	}
+	if (is_to_read(flags))
+		return open_to_read(call, dir_fd, path, flags, resolve);
 	r = resolve_path(call->tid, dir_fd, path,
 			 !(flags & O_NOFOLLOW) &&
 				 !((flags & O_CREAT) && (flags & O_EXCL) && !is_temporary),
@@ -221,10 +268,6 @@ int call_open(struct call *call)
 		r = resolve_read_memory(call->tid, a[2], &how, sizeof how);
 		if (r < 0)
 			return r;
-		if (!(how.flags & (O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)))) {
-			answer_continue(call);
-			return 0;
-		}
 		if (how.mode & 06000)
 			return -EPERM;
 		return do_open(call, (int)a[0], path, how.flags, (mode_t)how.mode, how.resolve);

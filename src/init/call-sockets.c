@@ -64,6 +64,14 @@ static const char *address_path(const struct sockaddr_storage *address, socklen_
 	return un->sun_path;
 }
 
+/* An abstract name, or none, which asks for one. Without a network namespace these are the host's,
+ * and Landlock would look at us and not at the caller. */
+static bool is_abstract(struct call *call, const struct sockaddr_storage *address, socklen_t size)
+{
+	return call->guard->config->is_bare && address->ss_family == AF_UNIX &&
+	       !address_path(address, size);
+}
+
 /*
  * By its whole path if that fits, because the socket keeps the text as its name, and servers tell
  * it to their clients. Only another run in the same directory could lead the path elsewhere
@@ -111,6 +119,8 @@ int call_bind(struct call *call)
 	call->action = "bind";
 	if (r < 0)
 		return r;
+	if (is_abstract(call, &address, size))
+		return -EACCES;
 	path = address_path(&address, size);
 	if (!path) {
 		answer_continue(call);
@@ -132,11 +142,14 @@ static int permit_connect(struct call *call, const struct target *target, int ob
 			  const struct stat *st)
 {
 	const struct guard *guard = call->guard;
+	const struct init_zone *zone;
 
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (!S_ISSOCK(st->st_mode))
 		return -ECONNREFUSED;
-	if (st->st_dev == guard->private_dev || guard_set_has(&guard->own_sockets, object, "") ||
+	zone = guard_zone(guard, target->path);
+	if ((zone && zone->kind == INIT_ZONE_OWN && !target->is_foreign) ||
+	    st->st_dev == guard->private_dev || guard_set_has(&guard->own_sockets, object, "") ||
 	    guard_set_has(&guard->granted_sockets, object, ""))
 		return 0;
 	call->rule = "sockets";
@@ -203,6 +216,8 @@ int call_connect(struct call *call)
 	call->action = "connect";
 	if (r < 0)
 		return r;
+	if (is_abstract(call, &address, size))
+		return -EACCES;
 	path = address_path(&address, size);
 	if (!path)
 		return connect_now(call, &address, size);

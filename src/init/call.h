@@ -21,6 +21,8 @@ int call_link(struct call *call);
 int call_truncate(struct call *call);
 int call_chmod(struct call *call);
 int call_xattr(struct call *call);
+int call_times(struct call *call);
+int call_owner(struct call *call);
 int call_bind(struct call *call);
 int call_connect(struct call *call);
 
@@ -30,7 +32,7 @@ int call_connect(struct call *call);
 bool call_is_ours(struct call *call, const struct target *target);
 
 /* For what is not left to the kernel when it is not ours: is it none of the sandbox's at all? */
-bool call_is_out_of_reach(const struct target *target);
+bool call_is_out_of_reach(const struct call *call, const struct target *target);
 
 /* The caller's umask becomes ours for what is created next. */
 int call_take_umask(struct call *call);

@@ -173,7 +173,7 @@ static void check_limits(struct init *init)
 	struct init_message message = {.type = INIT_LIMIT};
 	struct watch_sum sum;
 
-	if (watch_sum_up(&sum) < 0)
+	if (watch_sum_up(init->config->is_bare, &sum) < 0)
 		end_broken(init, errno, "watch the limits");
 	if (sum.memory > limits->memory) {
 		strcpy(message.limit, "memory");
@@ -204,6 +204,7 @@ static _Noreturn void loop(struct init *init)
 			{.fd = init->config->control_fd, .events = POLLIN},
 			{.fd = init->has_listener ? init->guard.listener_fd : -1, .events = POLLIN},
 			{.fd = init->start_fd, .events = POLLIN},
+			{.fd = init->config->warden_fd, .events = POLLIN},
 		};
 		int ready = poll(fds, ARRAY_SIZE(fds), timeout);
 
@@ -217,6 +218,8 @@ static _Noreturn void loop(struct init *init)
 		}
 		if (ready <= 0)
 			continue;
+		if (fds[4].revents)
+			init->config->alone(init->config->data);
 		if (fds[1].revents)
 			_exit(0); /* the supervisor is gone, or says so */
 		if (fds[3].revents)
@@ -238,6 +241,8 @@ void init_main(const struct init_config *config)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "atoll-init");
+	if (config->is_bare && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		end_broken(&init, errno, "take orphans in");
 	init.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (init.signal_fd < 0)
 		end_broken(&init, errno, "signalfd");

@@ -405,6 +405,10 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (!zone || zone->kind != INIT_ZONE_GUARDED)
 		return 0;
+	/* What is granted is a mount elsewhere, whose own name cannot go. */
+	if (call->guard->config->is_bare && action != NAMES_WRITE && action != NAMES_CHMOD &&
+	    streq(target->path, zone->path))
+		return guard_refuse(call, EBUSY, "the grant itself");
 	r = permit_by_contract(call, target->path, action, is_dir);
 	if (r < 0)
 		return r;

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
@@ -62,7 +63,17 @@ static void add_process(int proc_fd, const char *pid, struct watch_sum *sum)
 			1024 * (read_field(text, "\nRssAnon:") + read_field(text, "\nRssShmem:"));
 }
 
-int watch_sum_up(struct watch_sum *ret)
+/* Of the sandbox, and not one of those that keep it. */
+static bool is_inside(bool is_bare, const char *pid)
+{
+	pid_t number = (pid_t)strtol(pid, NULL, 10);
+
+	if (!is_bare)
+		return number != 1;
+	return number != getpid() && number != getppid() && kill(number, 0) == 0;
+}
+
+int watch_sum_up(bool is_bare, struct watch_sum *ret)
 {
 	cleanup_fd int fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct rusage ended;
@@ -79,7 +90,7 @@ int watch_sum_up(struct watch_sum *ret)
 			struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
 
 			if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-			    !streq(entry->d_name, "1"))
+			    is_inside(is_bare, entry->d_name))
 				add_process(fd, entry->d_name, ret);
 			at += entry->d_reclen;
 		}

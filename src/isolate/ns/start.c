@@ -310,6 +310,7 @@ static _Noreturn void child_main(struct cell *cell)
 		.n_zones = cell->n_zones,
 		.limits = cell->limits,
 		.control_fd = cell->control_fd,
+		.warden_fd = -1,
 		.become = ns_become,
 		.data = cell,
 	};
