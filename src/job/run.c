@@ -24,7 +24,9 @@
 
 struct run {
 	const struct spec *spec;
+	const struct backend *backend;
 	struct cell *cell;
+	bool is_started;
 	struct cell_handle handle;
 	struct relay *relay;
 	const struct atoll_run_options *options;
@@ -147,7 +149,7 @@ static void check_memory(struct run *run)
 	if (now_ns - run->memory_checked_ns < MEMORY_MS * 1000000ULL)
 		return;
 	run->memory_checked_ns = now_ns;
-	ns_backend.account(run->cell, &peak, &is_out_of_memory);
+	run->backend->account(run->cell, &peak, &is_out_of_memory);
 	if (is_out_of_memory)
 		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
 			     run->spec->limits[SPEC_MEMORY].value);
@@ -182,14 +184,14 @@ static void supervise(struct run *run)
 	}
 }
 
-/* The end of everything inside: killing the first process kills the rest. */
+/* The end of everything inside. */
 static void finish(struct run *run)
 {
 	struct atoll_result *result = run->result;
 	struct rusage usage = {0};
 	bool is_out_of_memory = false;
 
-	kill(run->handle.pid, SIGKILL);
+	run->backend->stop(run->cell, &run->handle);
 	/* A caller that ignores SIGCHLD has it reaped for it; then there is only no usage. */
 	while (wait4(run->handle.pid, NULL, 0, &usage) < 0 && errno == EINTR)
 		;
@@ -198,7 +200,7 @@ static void finish(struct run *run)
 	result->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
 			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
 	result->peak_memory = (uint64_t)usage.ru_maxrss * 1024;
-	ns_backend.account(run->cell, &result->peak_memory, &is_out_of_memory);
+	run->backend->account(run->cell, &result->peak_memory, &is_out_of_memory);
 	if (is_out_of_memory && result->end != ATOLL_TIMED_OUT)
 		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
 			     run->spec->limits[SPEC_MEMORY].value);
@@ -223,7 +225,7 @@ static int start(struct run *run, struct atoll_error *err)
 	run->deadline_ns =
 		wall_ms == SPEC_UNLIMITED ? INT64_MAX : run->start_ns + (int64_t)wall_ms * 1000000;
 	if (r == 0)
-		r = ns_backend.start(run->cell, child, &run->handle, err);
+		r = run->backend->start(run->cell, child, &run->handle, err);
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
 			close(child[i]);
@@ -235,6 +237,7 @@ static int run_cell(struct run *run, struct atoll_error *err)
 {
 	int r = start(run, err);
 
+	run->is_started = r == 0;
 	if (r == 0) {
 		supervise(run);
 		finish(run);
@@ -275,6 +278,35 @@ static void release_sigpipe(const sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
+static int run_on(struct run *run, const struct backend *backend, char *const *env,
+		  struct atoll_error *err)
+{
+	int r;
+
+	run->backend = backend;
+	r = backend->prepare(run->spec, env, NULL, &run->cell, err);
+	if (r == 0) {
+		r = run_cell(run, err);
+		relay_close(run->relay);
+	}
+	backend->release(run->cell);
+	run->cell = NULL;
+	return r;
+}
+
+/* Namespaces first, without asking: the answer would cost more than the try. Only where the host
+ * grants none is there another way. */
+static int run_somewhere(struct run *run, char *const *env, struct atoll_error *err)
+{
+	int r = run_on(run, isolate_backends[0], env, err);
+	const struct backend *other;
+
+	if (r == 0 || run->is_started || err->fault != ATOLL_FAULT_HOST || getenv("ATOLL_SANDBOX"))
+		return r;
+	other = isolate_choose(NULL);
+	return other == run->backend ? r : run_on(run, other, env, err);
+}
+
 int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options,
 		  struct atoll_result *ret, struct atoll_error *err)
 {
@@ -297,13 +329,8 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	run.spec = job->spec;
 	run.relay = malloc(sizeof *run.relay);
 	hold_sigpipe(&old);
-	r = run.relay ? ns_backend.prepare(job->spec, env, NULL, &run.cell, err) : error_oom(err);
-	if (r == 0)
-		r = run_cell(&run, err);
-	if (run.relay)
-		relay_close(run.relay);
+	r = run.relay ? run_somewhere(&run, env, err) : error_oom(err);
 	release_sigpipe(&old);
-	ns_backend.release(run.cell);
 	free(run.relay);
 	env_free(env);
 	/* The reason that the kernel gives does not say that it is our own filter. */

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 
 /* Only somebody's name and address out of ~/.gitconfig: commits need them, and nothing else of it.
@@ -92,7 +93,7 @@ static int check_descriptors(const struct spec *spec, struct atoll_error *err)
 	return 0;
 }
 
-static void release(struct cell *cell)
+void cell_free(struct cell *cell)
 {
 	if (!cell)
 		return;
@@ -104,8 +105,8 @@ static void release(struct cell *cell)
 	free(cell);
 }
 
-static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
-		   struct atoll_error *err)
+int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
+	     struct atoll_error *err)
 {
 	struct cell *cell = calloc(1, sizeof *cell);
 	int r;
@@ -127,15 +128,30 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	if (r == 0)
 		r = write_contract(cell, err);
 	if (r < 0) {
-		release(cell);
+		cell_free(cell);
 		return r;
 	}
 	read_git_identity(cell);
 	set_limits(cell);
-	if (plan)
-		ns_describe(cell, plan);
 	*ret = cell;
 	return 0;
+}
+
+static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
+		   struct atoll_error *err)
+{
+	int r = cell_new(spec, env, plan, ret, err);
+
+	if (r == 0 && plan)
+		ns_describe(*ret, plan);
+	return r;
+}
+
+/* Killing the first process kills the rest. */
+static void stop(struct cell *cell, const struct cell_handle *handle)
+{
+	(void)cell;
+	kill(handle->pid, SIGKILL);
 }
 
 static void account(struct cell *cell, uint64_t *ret_peak_memory, bool *ret_out_of_memory)
@@ -150,7 +166,6 @@ const struct backend ns_backend = {
 	.prepare = prepare,
 	.start = ns_start,
 	.account = account,
-	.release = release,
+	.stop = stop,
+	.release = cell_free,
 };
-
-const struct backend *const isolate_backends[] = {&ns_backend, NULL};

@@ -3,6 +3,7 @@
 
 #include "init/init.h"
 #include "isolate/isolate.h"
+#include "spec/spec.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -60,6 +61,18 @@ struct ns_group {
 	int v2_fd; /* for CLONE_INTO_CGROUP; -1 on v1 */
 };
 
+/* What there is instead where no namespace can be had; see bare/bare.h. */
+struct cell_bare {
+	int ruleset_fd;	  /* all that Landlock allows, made while everything can still fail */
+	int lock_fd;	  /* the private directory, locked as long as the run lives */
+	char dir[64];	  /* its path; "" before the start */
+	char *own[2];	  /* its home and tmp */
+	char **env;	  /* the command's, with the private places in it */
+	bool *is_guarded; /* by number of the mount: reading there goes to the guard */
+	bool is_reading_guarded; /* somewhere */
+	uint64_t n_others;	 /* processes that the user had at the start */
+};
+
 struct cell {
 	const struct spec *spec;
 	char *const *env;
@@ -75,6 +88,7 @@ struct cell {
 	bool needs_keeper;
 	bool keeps_affinity;
 	struct init_limits limits;
+	struct cell_bare *bare; /* NULL with namespaces */
 
 	/* For the child of one start. */
 	int stdio[3];
@@ -82,6 +96,12 @@ struct cell {
 	int control_fd; /* for life */
 	mode_t umask;	/* the caller's, for the command */
 };
+
+/* What a cell has with and without namespaces: everything but how it is described and started. The
+ * second takes what the first has left. */
+int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
+	     struct atoll_error *err);
+void cell_free(struct cell *cell);
 
 int ids_choose(struct cell *cell, struct atoll_error *err);
 int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err);
@@ -97,9 +117,27 @@ extern const struct ns_device ns_devices[]; /* ends with a NULL name */
 extern const char *const ns_proc_masks[];
 
 void ns_describe(const struct cell *cell, struct plan *plan);
+/* Parts of it that hold without namespaces, too. */
+void describe_rules(const struct cell *cell, struct plan *plan);
+void describe_descriptors(const struct cell *cell, struct plan *plan);
+void describe_sockets(const struct cell *cell, struct plan *plan);
+void describe_environment(const struct cell *cell, struct plan *plan);
+struct limit_way {
+	const char *mechanism;
+	const char *note;
+};
+struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id);
+const char *describe_origin(const struct cell *cell, const struct ns_mount *mount);
 
 int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err);
+
+/* Steps of a start that need no namespace: a pair of sockets above 2; in the child, closing what
+ * the caller had open and clearing its command line; in the parent, "ready" or the story. */
+int start_make_pair(int pair[2], struct atoll_error *err);
+void start_close_others(const struct cell *cell);
+void start_wipe_arguments(void);
+int start_wait_ready(int socket_fd, struct atoll_error *err);
 
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
@@ -112,6 +150,7 @@ int ns_become(void *cell, int listener_socket, struct atoll_error *err);
 
 /* -1 where the kernel has none. */
 int landlock_abi(void);
+int landlock_restrict(int ruleset_fd, struct atoll_error *err);
 int landlock_seal(const struct cell *cell, struct atoll_error *err);
 
 /* Give up every capability, now and for whatever is executed later, except those in `keep` (a

@@ -68,6 +68,15 @@ static int allow_private(const struct cell *cell, int ruleset, uint64_t handled,
 	return 0;
 }
 
+int landlock_restrict(int ruleset_fd, struct atoll_error *err)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "set no_new_privs");
+	if (syscall(SYS_landlock_restrict_self, ruleset_fd, 0) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "restrict by Landlock");
+	return 0;
+}
+
 int landlock_seal(const struct cell *cell, struct atoll_error *err)
 {
 	struct uapi_landlock_ruleset_attr attr = {.handled_access_fs = RIGHTS_ALL};
@@ -96,11 +105,5 @@ int landlock_seal(const struct cell *cell, struct atoll_error *err)
 	}
 	if (r == 0)
 		r = allow(ruleset, attr.handled_access_fs, "/dev/pts", RIGHTS_WRITE, err);
-	if (r < 0)
-		return r;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "set no_new_privs");
-	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "restrict by Landlock");
-	return 0;
+	return r < 0 ? r : landlock_restrict(ruleset, err);
 }

@@ -94,6 +94,25 @@ static int enter_private_tmp(void)
 	return 0;
 }
 
+/* AppArmor may grant the namespace and no capability in it. */
+static int try_namespaces(void)
+{
+	int r = enter_user_namespace(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+				     CLONE_NEWUTS | CLONE_NEWCGROUP);
+
+	if (r)
+		return r;
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+			       mount("probe", "/tmp", "tmpfs", 0, NULL) < 0
+		       ? errno
+		       : 0;
+}
+
+int ns_try(void)
+{
+	return try_in_child(try_namespaces);
+}
+
 static int try_mounts(void)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
@@ -193,7 +212,7 @@ static void add(struct backend_report *report, const char *what, bool is_needed,
 }
 
 /* Which switch of the system forbids user namespaces. */
-static const char *userns_fix(void)
+const char *ns_fix(void)
 {
 	if (access("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", F_OK) == 0)
 		return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or an "
@@ -246,9 +265,9 @@ int ns_probe(struct backend_report *report, struct atoll_error *err)
 	const char *kernel = "a newer kernel (5.19 or later)";
 
 	(void)err;
-	add(report, "user namespaces", true, try_in_child(try_user_namespace), "yes", userns_fix());
+	add(report, "user namespaces", true, try_in_child(try_user_namespace), "yes", ns_fix());
 	add(report, "all namespaces together", true, try_in_child(try_all_namespaces),
-	    "mnt pid net ipc uts cgroup", userns_fix());
+	    "mnt pid net ipc uts cgroup", ns_fix());
 	add(report, "mounts by descriptor, read-only", true, try_in_child(try_mounts), "yes",
 	    kernel);
 	add(report, "a /proc of its own", true, try_in_child(try_proc), "yes",

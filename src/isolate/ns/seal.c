@@ -23,7 +23,7 @@
  *
  *   take_stdio()    0, 1, 2 and what the contract names; everything else closes at exec
  *   set_limits()    what a process carries with it
- *   landlock_seal() no right to change anything of the host's
+ *   take_rights()   by Landlock: no right to change anything of the host's
  *   capabilities    none left, none to come
  *   set_filter()    the last: it forbids what the steps before need; the listener goes to the
  *                   first process, which answers from then on
@@ -84,6 +84,12 @@ static int limit_cpus(uint64_t thousandths, struct atoll_error *err)
 	return sched_setaffinity(0, sizeof take, &take) < 0 ? fail(err, "set the CPU set") : 0;
 }
 
+/* Without a user namespace all processes of the user are counted. */
+static uint64_t n_others(const struct cell *cell)
+{
+	return cell->bare ? cell->bare->n_others : 0;
+}
+
 static int set_limits(const struct cell *cell, struct atoll_error *err)
 {
 	const struct spec_limit *limits = cell->spec->limits;
@@ -95,7 +101,7 @@ static int set_limits(const struct cell *cell, struct atoll_error *err)
 	/* Counted within this user namespace, so it bounds the sandbox and not the user. One more
 	 * for the first process. */
 	if (r == 0 && limits[SPEC_PIDS].value != SPEC_UNLIMITED)
-		r = limit_resource(RLIMIT_NPROC, limits[SPEC_PIDS].value + 1, err);
+		r = limit_resource(RLIMIT_NPROC, limits[SPEC_PIDS].value + 1 + n_others(cell), err);
 	if (r == 0)
 		r = limit_resource(RLIMIT_FSIZE, limits[SPEC_DISK].value, err);
 	if (r == 0 && cpu_time != SPEC_UNLIMITED)
@@ -139,7 +145,10 @@ static int no_capabilities(struct atoll_error *err)
 static int set_filter(const struct cell *cell, int listener_socket, struct atoll_error *err)
 {
 	static struct sock_filter program[FILTER_MAX];
-	struct filter_options options = {.keeps_affinity = cell->keeps_affinity};
+	struct filter_options options = {.keeps_affinity = cell->keeps_affinity,
+					 .is_bare = cell->bare,
+					 .guards_reading =
+						 cell->bare && cell->bare->is_reading_guarded};
 	struct sock_fprog prog = {.filter = program};
 	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 	int fd, r;
@@ -203,6 +212,12 @@ static int run_command(const struct cell *cell, struct atoll_error *err)
 	return failed == ENOENT || failed == ENOTDIR ? 127 : 126;
 }
 
+static int take_rights(const struct cell *cell, struct atoll_error *err)
+{
+	return cell->bare ? landlock_restrict(cell->bare->ruleset_fd, err)
+			  : landlock_seal(cell, err);
+}
+
 int ns_become(void *data, int listener_socket, struct atoll_error *err)
 {
 	const struct cell *cell = data;
@@ -214,9 +229,8 @@ int ns_become(void *data, int listener_socket, struct atoll_error *err)
 		error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cell->spec->cwd);
 		return -1;
 	}
-	if (take_stdio(cell, err) < 0 || set_limits(cell, err) < 0 ||
-	    landlock_seal(cell, err) < 0 || no_capabilities(err) < 0 ||
-	    set_filter(cell, listener_socket, err) < 0)
+	if (take_stdio(cell, err) < 0 || set_limits(cell, err) < 0 || take_rights(cell, err) < 0 ||
+	    no_capabilities(err) < 0 || set_filter(cell, listener_socket, err) < 0)
 		return -1;
 	/* Not before: until exec closes them there may be more, and the steps above need new ones.
 	 */

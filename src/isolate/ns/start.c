@@ -221,14 +221,19 @@ static int receive_trees(struct cell *cell, struct atoll_error *err)
 /* ---- the child ---- */
 
 /* What the first process has inherited from whoever called us must not stay open in it. */
-static void close_others(const struct cell *cell)
+void start_close_others(const struct cell *cell)
 {
 	const struct spec *spec = cell->spec;
 
 	for (int fd = 3, most = (int)sysconf(_SC_OPEN_MAX); fd < most;) {
 		int next = INT_MAX;
-		const int keep[] = {cell->stdio[0], cell->stdio[1], cell->stdio[2], cell->setup_fd,
-				    cell->control_fd};
+		const int keep[] = {cell->stdio[0],
+				    cell->stdio[1],
+				    cell->stdio[2],
+				    cell->setup_fd,
+				    cell->control_fd,
+				    cell->bare ? cell->bare->ruleset_fd : -1,
+				    cell->bare ? cell->bare->lock_fd : -1};
 
 		for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
 			next = keep[i] >= fd && keep[i] < next ? keep[i] : next;
@@ -249,7 +254,7 @@ static void close_others(const struct cell *cell)
  * Our own command line and environment lie where they lay in the supervisor, and /proc shows them
  * to everybody inside: flags may name what is hidden. /proc/self/stat tells where they are.
  */
-static void wipe_arguments(void)
+void start_wipe_arguments(void)
 {
 	cleanup_fd int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
 	uint64_t bounds[4] = {0}; /* start and end of the arguments, then of the environment */
@@ -317,8 +322,8 @@ static _Noreturn void child_main(struct cell *cell)
 	struct atoll_error err = {0};
 	int r;
 
-	close_others(cell);
-	wipe_arguments();
+	start_close_others(cell);
+	start_wipe_arguments();
 	r = set_up(cell, &config.keeper, &err);
 	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
 		_exit(1);
@@ -370,7 +375,7 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 	return send_trees(cell, socket_fd, cell->ids.is_unmapped ? -1 : userns_fd, err);
 }
 
-static int wait_ready(int socket_fd, struct atoll_error *err)
+int start_wait_ready(int socket_fd, struct atoll_error *err)
 {
 	const struct timeval patience = {.tv_sec = SETUP_MAX_S};
 	struct atoll_error theirs;
@@ -397,7 +402,7 @@ static int wait_ready(int socket_fd, struct atoll_error *err)
 }
 
 /* A new socket pair whose ends do not collide with 0, 1 and 2, even if the caller closed them. */
-static int make_pair(int pair[2], struct atoll_error *err)
+int start_make_pair(int pair[2], struct atoll_error *err)
 {
 	int made[2];
 
@@ -417,11 +422,11 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	int pair[2], r;
 	pid_t pid;
 
-	r = make_pair(pair, err);
+	r = start_make_pair(pair, err);
 	if (r < 0)
 		return r;
 	setup = pair[0], setup_child = pair[1];
-	r = make_pair(pair, err);
+	r = start_make_pair(pair, err);
 	if (r < 0)
 		return r;
 	control = pair[0], control_child = pair[1];
@@ -443,7 +448,7 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	close(take_fd(&setup_child));
 	r = help_child(cell, pid, setup, err);
 	if (r == 0)
-		r = wait_ready(setup, err);
+		r = start_wait_ready(setup, err);
 	if (r < 0) {
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
