@@ -45,6 +45,7 @@ job_file()  writes a job file, from text or a dict, for run(place, ["-f", path],
 hostgit()  git status, diff and log as the host's user in every repository of ws; then `mark` must not exist.
 Sink     listeners on 127.0.0.1 and ::1 (TCP, UDP), a unix socket by path and an abstract one; logs what arrives.
 skip(), need("git"), need_root(), need_user()   a test that cannot be tried is skipped by name, never passed.
+bare.py  the same tests on a host without user namespaces (ATOLL_BARE=1), and what cannot hold there.
 processes_left()   waits a little; the processes that runs have left behind, which should be none.
 check(), same(), among(), until()               assertions with a message; waiting for an event.
 """
@@ -73,8 +74,12 @@ import threading
 import time
 import traceback
 
+import bare
+
+BARE = os.environ.get("ATOLL_BARE")  # a host without user namespaces; see bare.py
 ATOLL = os.environ.get("ATOLL") or os.path.abspath(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "atoll"))
+ATOLL_RUN = [ATOLL, "run", *bare.flags([])]  # for tests that start it themselves
 IS_ROOT = os.geteuid() == 0
 PYTHON = "/usr/bin/python3"
 HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -423,7 +428,8 @@ class Place:
 
         def fresh():
             return [path for path in _shared_names() - self.shared_before
-                    if self.token in path or ("atoll" in path and not re.search("/atoll-(test|check|bench)-", path))]
+                    if self.token in path or ("atoll" in path and not re.search("/atoll-(test|check|bench)-", path)
+                                              and not bare.is_in_use(path))]
         until(lambda: not fresh(), 2)
         for path in fresh():
             wrong.append("file " + path)
@@ -667,7 +673,7 @@ def start(place, flags, command, **options):
     starts."""
     if isinstance(command, str):
         command = inside_sh(command)
-    argv = [ATOLL, "run", *map(str, flags)]
+    argv = [ATOLL, "run", *bare.flags(flags), *map(str, flags)]
     if command is not None:
         argv += ["--", *command]
     return Running(place, argv, **options)
@@ -876,6 +882,7 @@ def main():
     for name, thing in vars(sys.modules["__main__"]).items():
         if name.startswith("test_") and callable(thing) and thing not in known:
             _tests.append((name[5:].replace("_", " "), thing))
+    bare.enter()
     if not os.access(ATOLL, os.X_OK):
         print("# no program at %s: set ATOLL" % ATOLL)
         sys.exit(1)
@@ -889,7 +896,7 @@ def main():
         del _details[:], _details_runs[:]
         signal.alarm(TEST_SECONDS)
         try:
-            function()
+            bare.expect(name, function)
         except Skipped as what:
             print("skip %s: %s" % (name, what))
             skipped += 1

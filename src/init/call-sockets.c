@@ -17,9 +17,9 @@
 
 #define CONNECT_WAIT_US 2000
 
-/* The caller's own socket, shared. A thread may have descriptors of its own, and outlive the one
+/* A thread may have descriptors of its own, and outlive the one
  * that the process is named after; before 6.9 there is no asking a thread. */
-static int get_socket(struct call *call, int fd)
+int call_get_fd(struct call *call, int fd)
 {
 	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, call->tid, UAPI_PIDFD_THREAD);
 	int ours;
@@ -88,7 +88,7 @@ static int bind_at(struct call *call, const struct target *target)
 	if (!is_whole && strlen(target->name) >= sizeof un.sun_path)
 		return -ENAMETOOLONG;
 	strcpy(un.sun_path, is_whole ? target->path : target->name);
-	fd = get_socket(call, (int)call->args[0]);
+	fd = call_get_fd(call, (int)call->args[0]);
 	if (fd < 0)
 		return fd;
 	r = call_take_umask(call);
@@ -120,7 +120,7 @@ int call_bind(struct call *call)
 	if (r < 0)
 		return r;
 	if (is_abstract(call, &address, size))
-		return -EACCES;
+		return -EPERM;
 	path = address_path(&address, size);
 	if (!path) {
 		answer_continue(call);
@@ -185,7 +185,7 @@ static int connect_for_a_moment(int fd, const struct sockaddr_storage *address, 
  * another thread can change it. A child waits, for as long as somebody wants the answer. */
 static int connect_now(struct call *call, const struct sockaddr_storage *address, socklen_t size)
 {
-	cleanup_fd int fd = get_socket(call, (int)call->args[0]);
+	cleanup_fd int fd = call_get_fd(call, (int)call->args[0]);
 	int r, who;
 
 	if (fd < 0)
@@ -217,7 +217,7 @@ int call_connect(struct call *call)
 	if (r < 0)
 		return r;
 	if (is_abstract(call, &address, size))
-		return -EACCES;
+		return -EPERM;
 	path = address_path(&address, size);
 	if (!path)
 		return connect_now(call, &address, size);

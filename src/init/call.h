@@ -21,6 +21,7 @@ int call_link(struct call *call);
 int call_truncate(struct call *call);
 int call_chmod(struct call *call);
 int call_xattr(struct call *call);
+int call_watch(struct call *call);
 int call_times(struct call *call);
 int call_owner(struct call *call);
 int call_bind(struct call *call);
@@ -50,6 +51,9 @@ bool call_leave(struct call *call, const struct target *target);
 /* Let a child wait and answer in the guard's stead: 1 in the child, 0 in the guard, which then
  * leaves the call alone, or a negative errno. */
 int call_hand_over(struct call *call);
+
+/* The caller's own descriptor, shared: for what cannot be done with one opened anew. */
+int call_get_fd(struct call *call, int fd);
 
 /* One more file: -ENOSPC past the limit. */
 int call_count_one(struct call *call, const struct target *target);

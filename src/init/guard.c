@@ -225,6 +225,8 @@ static int dispatch(struct call *call)
 	case SYS_lremovexattr:
 	case SYS_fremovexattr:
 		return call_xattr(call);
+	case SYS_inotify_add_watch:
+		return call_watch(call);
 	case SYS_utimensat:
 		return call_times(call);
 #ifdef SYS_chown

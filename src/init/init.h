@@ -50,6 +50,9 @@ enum init_zone_kind {
 struct init_zone {
 	const char *path; /* plain, absolute */
 	enum init_zone_kind kind;
+	uint64_t dev, ino;   /* without mounts: what the path must lead to, or nothing is allowed;
+			      * 0 with them */
+	bool is_hidden;	     /* nothing there can be read */
 	bool guards_reading; /* Landlock gives no right to read here: the guard opens */
 };
 

@@ -756,7 +756,7 @@ def _():
                 os.unlink(place.ws + "/fds")
             if ">&200" in script:
                 script = "exec 8</; " + script.replace("200", "8")
-            Running(place, ["/bin/sh", "-c", script, ATOLL, "run", "--", *listing], fds={900: os.open("/", os.O_RDONLY)}).wait()
+            Running(place, ["/bin/sh", "-c", script, *ATOLL_RUN, "--", *listing], fds={900: os.open("/", os.O_RDONLY)}).wait()
             if not os.path.exists(place.ws + "/fds"):
                 continue  # refusing to start is fine
             text = read(place.ws + "/fds").decode()

@@ -473,7 +473,7 @@ E = (ctypes.c_char_p * (len(env) + 1))(*env, None)
 ctypes.CDLL(None).execve(argv[0], A, E)
 sys.exit("no exec")
 """)
-        result = Running(place, [PYTHON, program, place.home, ATOLL, "run", "--", PYTHON, "-I", "-c", "import os; print(dict(os.environb))"], starts=False).wait()
+        result = Running(place, [PYTHON, program, place.home, *ATOLL_RUN, "--", PYTHON, "-I", "-c", "import os; print(dict(os.environb))"], starts=False).wait()
         if result.status in REFUSED:
             return
         same(result.status, 0, "status")

@@ -211,8 +211,8 @@ static int explain(struct cell *cell, struct atoll_error *err)
 		"\n## On this host\n\nThere are no namespaces here. Private places are $HOME and "
 		"$TMPDIR; /tmp, /var/tmp and /dev/shm cannot be used. There is no network at "
 		"all, not even a loopback, and no System V or POSIX message queues and shared "
-		"memory. Directories that hold something hidden, / among them, cannot be "
-		"listed.\n");
+		"memory. Of /proc, your own processes and what "
+		"is about the machine as a whole can be read.\n");
 	free(cell->contract_text);
 	cell->contract_text = buf_take(&text);
 	return cell->contract_text ? 0 : error_oom(err);
@@ -232,6 +232,8 @@ static void release(struct cell *cell)
 		free(bare->env);
 		free(bare->own[0]);
 		free(bare->own[1]);
+		for (size_t i = 0; i < ARRAY_SIZE(bare->masks); i++)
+			free(bare->masks[i]);
 		free(bare->is_guarded);
 		free(bare);
 	}

@@ -6,7 +6,6 @@
 #include "base/uapi.h"
 #include "isolate/bare/bare.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/openat2.h>
@@ -17,16 +16,11 @@
  * What may be read, as a Landlock ruleset
  *
  * A right on a directory reaches everything beneath it and cannot be taken back further down. So
- * where something is hidden inside a readable directory, the directory itself gets no right, and
- * everything beside the way to the hidden place does. What appears there later is not readable,
- * and the directories on the way cannot be listed.
- *
- * In a writable root that will not do, because the command makes new names there; nor for patterns,
- * nor for a directory with a great many entries. There the guard opens what is read, too
- * (init_zone.guards_reading), and Landlock leaves the right to execute only.
+ * where something is hidden inside what is granted, and in /proc, Landlock leaves the right to
+ * execute at most, and the guard opens what is read, too (init_zone.guards_reading). Granting
+ * everything beside the hidden instead was tried: what appears later could not be read, and the
+ * directories on the way could not be listed.
  */
-
-#define RULES_MAX 16384
 
 #define RIGHTS_READ                                                                                \
 	(LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR | LANDLOCK_ACCESS_FS_EXECUTE)
@@ -45,7 +39,6 @@
 struct rights {
 	const struct cell *cell;
 	int fd;
-	size_t n;
 };
 
 static int allow_fd(struct rights *rights, int fd, uint64_t wanted, const char *path,
@@ -60,7 +53,6 @@ static int allow_fd(struct rights *rights, int fd, uint64_t wanted, const char *
 		return 0; /* where it leads to has rights of its own, or none */
 	if (!S_ISDIR(st.st_mode))
 		rule.allowed_access &= RIGHTS_OF_FILES;
-	rights->n++;
 	if (syscall(SYS_landlock_add_rule, rights->fd, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "Landlock rule for '%s'", path);
 	return 0;
@@ -83,20 +75,6 @@ static bool is_hide_in_effect(const struct spec *spec, const struct spec_rule *r
 	       spec_rule_for(spec, rule->path) == rule;
 }
 
-/* A line that hides, or what a hidden link leads to. */
-static bool is_hidden(const struct cell *cell, const char *path)
-{
-	const struct spec_rule *rule = spec_rule_for(cell->spec, path);
-
-	if (rule && rule->access == SPEC_HIDE)
-		return true;
-	for (size_t i = 0; i < cell->n_mounts; i++) {
-		if (cell->mounts[i].kind == NS_HIDE && path_is_within(path, cell->mounts[i].path))
-			return true;
-	}
-	return false;
-}
-
 static bool is_beneath(const char *path, const char *above)
 {
 	return !streq(path, above) && path_is_within(path, above);
@@ -111,9 +89,9 @@ static bool hides_beneath(const struct cell *cell, const char *path)
 		    is_hide_in_effect(spec, &spec->rules[i]))
 			return true;
 	}
+	/* What a hidden link leads to. */
 	for (size_t i = 0; i < cell->n_mounts; i++) {
-		if (is_beneath(cell->mounts[i].path, path) &&
-		    (cell->mounts[i].kind == NS_HIDE || cell->bare->is_guarded[i]))
+		if (cell->mounts[i].kind == NS_HIDE && is_beneath(cell->mounts[i].path, path))
 			return true;
 	}
 	return false;
@@ -135,73 +113,20 @@ static bool has_pattern(const struct spec *spec, const char *path)
 	return false;
 }
 
-static bool is_guarded_mount(const struct cell *cell, const char *path)
-{
-	for (size_t i = 0; i < cell->n_mounts; i++) {
-		if (cell->bare->is_guarded[i] && streq(cell->mounts[i].path, path))
-			return true;
-	}
-	return false;
-}
-
 /* ---- grants ---- */
-
-/* Everything beside the way to what is hidden. -E2BIG where that is too much. */
-static int allow_beside(struct rights *rights, int dir_fd, const char *path,
-			struct atoll_error *err)
-{
-	int copy = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
-	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
-	struct dirent *entry;
-
-	if (!dir && copy >= 0)
-		close(copy);
-	while (dir && r == 0 && (entry = readdir(dir))) {
-		cleanup_fd int fd = -1;
-		char child[PATH_MAX];
-
-		if (streq(entry->d_name, ".") || streq(entry->d_name, "..") ||
-		    (size_t)snprintf(child, sizeof child, "%s/%s", path, entry->d_name) >=
-			    sizeof child)
-			continue;
-		if (is_hidden(rights->cell, child) || is_guarded_mount(rights->cell, child))
-			continue;
-		fd = openat(dirfd(dir), entry->d_name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0)
-			continue; /* gone again, or not the user's to look at */
-		if (rights->n > RULES_MAX)
-			r = -E2BIG;
-		else if (hides_beneath(rights->cell, child))
-			r = allow_beside(rights, fd, child, err);
-		else
-			r = allow_fd(rights, fd, RIGHTS_READ, child, err);
-	}
-	if (dir)
-		closedir(dir);
-	return r;
-}
 
 static int allow_mount(struct rights *rights, size_t i, struct atoll_error *err)
 {
 	const struct ns_mount *mount = &rights->cell->mounts[i];
-	bool *is_guarded = &rights->cell->bare->is_guarded[i];
 	cleanup_fd int fd = fd_openat2(AT_FDCWD, mount->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
 	struct stat st;
-	int r = 0;
 
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, fd < 0 ? -fd : errno, "open '%s'",
-				 mount->path);
-	if (st.st_dev != mount->dev || st.st_ino != mount->ino)
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_dev != mount->dev || st.st_ino != mount->ino)
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "'%s' was replaced while the run was prepared", mount->path);
-	if (!*is_guarded && S_ISDIR(st.st_mode) && hides_beneath(rights->cell, mount->path)) {
-		r = allow_beside(rights, fd, mount->path, err);
-		if (r != -E2BIG)
-			return r;
-		*is_guarded = true;
-	}
-	return allow_fd(rights, fd, *is_guarded ? LANDLOCK_ACCESS_FS_EXECUTE : RIGHTS_READ,
+	return allow_fd(rights, fd,
+			rights->cell->bare->is_guarded[i] ? LANDLOCK_ACCESS_FS_EXECUTE
+							  : RIGHTS_READ,
 			mount->path, err);
 }
 
@@ -215,11 +140,9 @@ static int allow_mounts(struct rights *rights, struct atoll_error *err)
 
 		cell->bare->is_guarded[i] =
 			mount->kind == NS_BIND && mount->is_dir &&
-			(has_pattern(cell->spec, mount->path) ||
-			 (mount->is_writable && hides_beneath(cell, mount->path)));
+			(has_pattern(cell->spec, mount->path) || hides_beneath(cell, mount->path));
 	}
-	/* Backwards: what lies deeper decides first, and may turn out to be guarded. */
-	for (size_t i = cell->n_mounts; r == 0 && i-- > 0;) {
+	for (size_t i = 0; r == 0 && i < cell->n_mounts; i++) {
 		if (cell->mounts[i].kind == NS_BIND)
 			r = allow_mount(rights, i, err);
 		else if (cell->mounts[i].kind == NS_DEVICE)
@@ -228,25 +151,38 @@ static int allow_mounts(struct rights *rights, struct atoll_error *err)
 	return r;
 }
 
+/* Two more are added for the private places, when they are made. */
 static int make_zones(struct cell *cell, struct atoll_error *err)
 {
-	struct init_zone *zones = calloc(cell->n_mounts + 3, sizeof *zones);
-	size_t n = 0;
+	size_t n_masks = 0, n = 0;
+	struct init_zone *zones;
 
+	while (ns_proc_masks[n_masks])
+		n_masks++;
+	zones = calloc(cell->n_mounts + n_masks + 4, sizeof *zones);
 	if (!zones)
 		return error_oom(err);
-	zones[n++] = (struct init_zone){.path = "/", .kind = INIT_ZONE_FREE};
+	zones[n++] = (struct init_zone){.path = "/", .guards_reading = true};
+	zones[n++] = (struct init_zone){.path = "/proc", .guards_reading = true};
+	for (size_t i = 0; i < n_masks; i++) {
+		if (asprintf(&cell->bare->masks[i], "/proc/%s", ns_proc_masks[i]) < 0)
+			return error_oom(err);
+		zones[n++] = (struct init_zone){
+			.path = cell->bare->masks[i], .guards_reading = true, .is_hidden = true};
+	}
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 
-		if (mount->kind != NS_BIND)
+		if (mount->kind != NS_BIND && mount->kind != NS_HIDE && mount->kind != NS_DEVICE)
 			continue;
 		zones[n++] = (struct init_zone){
 			.path = mount->path,
 			.kind = mount->is_writable ? INIT_ZONE_GUARDED : INIT_ZONE_FREE,
-			.guards_reading = cell->bare->is_guarded[i],
+			.dev = mount->kind == NS_BIND ? mount->dev : 0,
+			.ino = mount->kind == NS_BIND ? mount->ino : 0,
+			.guards_reading = cell->bare->is_guarded[i] || mount->kind == NS_HIDE,
+			.is_hidden = mount->kind == NS_HIDE,
 		};
-		cell->bare->is_reading_guarded |= cell->bare->is_guarded[i];
 	}
 	free(cell->zones);
 	cell->zones = zones;
@@ -274,11 +210,6 @@ int bare_make_rights(struct cell *cell, struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "create a Landlock ruleset");
 	cell->bare->ruleset_fd = rights.fd;
 	r = allow_mounts(&rights, err);
-	/* Never to write: a process's own files there and those of the user's others are one tree.
-	 */
-	if (r == 0)
-		r = allow(&rights, "/proc",
-			  LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR, err);
 	return r < 0 ? r : make_zones(cell, err);
 }
 

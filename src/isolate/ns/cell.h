@@ -63,14 +63,14 @@ struct ns_group {
 
 /* What there is instead where no namespace can be had; see bare/bare.h. */
 struct cell_bare {
-	int ruleset_fd;	  /* all that Landlock allows, made while everything can still fail */
-	int lock_fd;	  /* the private directory, locked as long as the run lives */
-	char dir[64];	  /* its path; "" before the start */
-	char *own[2];	  /* its home and tmp */
-	char **env;	  /* the command's, with the private places in it */
-	bool *is_guarded; /* by number of the mount: reading there goes to the guard */
-	bool is_reading_guarded; /* somewhere */
-	uint64_t n_others;	 /* processes that the user had at the start */
+	int ruleset_fd;	   /* all that Landlock allows, made while everything can still fail */
+	int lock_fd;	   /* the private directory, locked as long as the run lives */
+	char dir[64];	   /* its path; "" before the start */
+	char *own[2];	   /* its home and tmp */
+	char **env;	   /* the command's, with the private places in it */
+	bool *is_guarded;  /* by number of the mount: reading there goes to the guard */
+	char *masks[32];   /* paths of zones */
+	uint64_t n_others; /* processes that the user had at the start */
 };
 
 struct cell {

@@ -566,6 +566,7 @@ static const struct rule bare_rules[] = {
 	{CHECK_PRIORITY, CALLS(SYS_setpriority)},
 	{CHECK_IOPRIO, CALLS(SYS_ioprio_set)},
 	{GUARD, CALLS(SYS_fchown, SYS_fchownat, SYS_utimensat)},
+	{GUARD, CALLS(SYS_inotify_add_watch)},
 #ifdef __x86_64__
 	{GUARD, CALLS(SYS_chown, SYS_lchown)},
 	/* Three older forms of utimensat; C libraries use the newest. */

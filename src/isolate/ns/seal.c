@@ -147,8 +147,8 @@ static int set_filter(const struct cell *cell, int listener_socket, struct atoll
 	static struct sock_filter program[FILTER_MAX];
 	struct filter_options options = {.keeps_affinity = cell->keeps_affinity,
 					 .is_bare = cell->bare,
-					 .guards_reading =
-						 cell->bare && cell->bare->is_reading_guarded};
+					 /* a grant may hide something, and /proc is the host's */
+					 .guards_reading = cell->bare};
 	struct sock_fprog prog = {.filter = program};
 	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 	int fd, r;

@@ -620,6 +620,7 @@ TEST(without_namespaces_nothing_of_the_host_s_is_reached)
 	CHECK_CALL(NO(ENOSYS), msgget, 0);
 	CHECK_CALL(NO(ENOSYS), mq_open, 0);
 	CHECK_CALL(ASK, utimensat, 0);
+	CHECK_CALL(ASK, inotify_add_watch, 0);
 	CHECK_CALL(ASK, fchown, 0);
 	CHECK_CALL(ASK, fchownat, 0);
 	CHECK_CALL(YES, sched_setaffinity, 0);
