@@ -896,7 +896,11 @@ def main():
         del _details[:], _details_runs[:]
         signal.alarm(TEST_SECONDS)
         try:
-            bare.expect(name, function)
+            if BARE and name in bare.WEAKER:
+                wrong = bare.says(bare.WEAKER[name])
+                check(not wrong, wrong)
+            else:
+                function()
         except Skipped as what:
             print("skip %s: %s" % (name, what))
             skipped += 1
@@ -906,7 +910,7 @@ def main():
             _explain(error)
             failed += 1
         else:
-            print("ok %s" % name)
+            print("ok %s%s" % (name, ": cannot hold here, and the plan says so" if BARE and name in bare.WEAKER else ""))
             passed += 1
         finally:
             signal.alarm(0)

@@ -41,7 +41,8 @@ static void describe_grant(const struct cell *cell, size_t i, struct plan *plan)
 
 	if (mount->kind == NS_DEVICE)
 		plan_add(plan, PLAN_ENFORCED, "filesystem.device", mount->path,
-			 "Landlock: this node, number checked", NULL, "default");
+			 "Landlock: this node, number checked",
+			 "no listing of /dev, no terminals of its own", "default");
 	else if (mount->is_writable)
 		plan_add(plan, PLAN_ENFORCED, "filesystem.write", mount->path,
 			 is_guarded ? "reading and writing by the guard, Landlock behind it"
@@ -65,10 +66,11 @@ static void describe_files(const struct cell *cell, struct plan *plan)
 		   "Landlock: what no line grants can be neither read nor listed",
 		   "it is there: guessed names, sizes, times, modes and links can be seen",
 		   "default");
-	add_weaker(cell, plan, "hide", "filesystem.system", "/proc", "Landlock: reading",
-		   "the host's own; other processes' memory, environment and files are closed, "
-		   "their names and command lines are not",
-		   "default");
+	add_weaker(
+		cell, plan, "hide", "filesystem.system", "/proc",
+		"guard: the sandbox's own processes, and what is about the machine",
+		"of other processes nothing but that they are there; the host's mounts are shown",
+		"default");
 	plan_add(plan, PLAN_ENFORCED, "filesystem.private", "$HOME $TMPDIR",
 		 "directory of the run's own in /tmp, gone at the end",
 		 "/tmp, /var/tmp, /dev/shm and the home itself are neither readable nor writable",
