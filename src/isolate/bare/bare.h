@@ -44,6 +44,8 @@ int bare_allow_private(const struct cell *cell, const char *path, bool is_writab
 int bare_make_private(struct cell *cell, struct atoll_error *err);
 /* The command's environment, with the private places in it. */
 int bare_set_environment(struct cell *cell, struct atoll_error *err);
+/* What is left if those who should have ended everything were killed together. */
+void bare_sweep_own(const struct cell_bare *bare);
 /* Without allocation, whatever lies in it. */
 void bare_remove_private(const struct cell_bare *bare);
 

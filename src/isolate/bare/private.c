@@ -21,13 +21,15 @@
  *		contract.md, contract.json
  *		home/, tmp/           the command's, with every right
  *
- * It is removed by whoever ends the run last. If all were killed at once, the next run finds it
- * with nobody's lock on it, and removes it together with processes that still name it.
+ * It is removed by whoever ends the run last. If both who could have were killed at once, the
+ * supervisor finds it, or the next run, with nobody's lock on it; it is removed together with the
+ * processes that were started with it in their environment.
  */
 
 #define PREFIX	   "atoll-bare-"
 #define TRIES_MAX  16
 #define SWEEPS_MAX 64
+#define PASSES_MAX 200
 
 static const char *const parents[] = {"/tmp", "/var/tmp", NULL};
 
@@ -118,19 +120,37 @@ static bool names_dir(int proc_fd, const char *pid, const char *dir)
 	       memmem(text.data, text.used, wanted, strlen(wanted) + 1);
 }
 
-static void end_leftovers(const char *dir)
+/* How many there were. */
+static unsigned end_once(const char *dir)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
+	unsigned n = 0;
 
 	while (proc && (entry = readdir(proc))) {
 		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
 		if (pid > 1 && pid != getpid() && names_dir(dirfd(proc), entry->d_name, dir))
-			kill(pid, SIGKILL);
+			n += kill(pid, SIGKILL) == 0;
 	}
 	if (proc)
 		closedir(proc);
+	return n;
+}
+
+/* Again, because they may have forked meanwhile; a dead one has no environment. */
+static void end_leftovers(const char *dir)
+{
+	for (int i = 0; i < PASSES_MAX && end_once(dir) > 0; i++)
+		usleep(1000);
+}
+
+void bare_sweep_own(const struct cell_bare *bare)
+{
+	if (!bare->dir[0] || access(bare->dir, F_OK) < 0)
+		return;
+	end_leftovers(bare->dir);
+	bare_remove_private(bare);
 }
 
 static void sweep_one(const char *parent, const char *name)

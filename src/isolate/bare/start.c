@@ -29,8 +29,9 @@
  *
  * The warden calls it when the guard has ended or the supervisor has closed its socket, then waits
  * until nothing is left (it takes orphans in), and removes the private directory. If the warden is
- * killed, the guard does the same. Only if both are killed in one instant does something stay: it
- * is still locked in, can change nothing any more without the guard, and the next run ends it.
+ * killed, the guard does the same. If both are killed in one instant the supervisor ends what it
+ * recognises, or the next run; until then it is locked in, and can change nothing without the
+ * guard.
  */
 
 static int fail(struct atoll_error *err, const char *what)
@@ -242,8 +243,8 @@ void bare_stop(struct cell *cell, const struct cell_handle *handle)
 {
 	struct pollfd fd = {.fd = handle->control_fd};
 
-	(void)cell;
 	shutdown(handle->control_fd, SHUT_WR);
 	while (poll(&fd, 1, -1) < 0 || !(fd.revents & POLLHUP))
 		;
+	bare_sweep_own(cell->bare);
 }

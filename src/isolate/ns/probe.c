@@ -263,17 +263,22 @@ static void probe_cgroup(struct backend_report *report)
 int ns_probe(struct backend_report *report, struct atoll_error *err)
 {
 	const char *kernel = "a newer kernel (5.19 or later)";
+	int mounts = try_in_child(try_mounts);
+	bool is_refused = mounts == EPERM || mounts == EACCES;
 
 	(void)err;
 	add(report, "user namespaces", true, try_in_child(try_user_namespace), "yes", ns_fix());
 	add(report, "all namespaces together", true, try_in_child(try_all_namespaces),
 	    "mnt pid net ipc uts cgroup", ns_fix());
-	add(report, "mounts by descriptor, read-only", true, try_in_child(try_mounts), "yes",
-	    kernel);
+	add(report, "mounts by descriptor, read-only", true, mounts, "yes",
+	    is_refused ? ns_fix() : kernel);
 	add(report, "a /proc of its own", true, try_in_child(try_proc), "yes",
-	    "inside a container: one whose /proc is not masked (podman --security-opt unmask=ALL)");
+	    is_refused ? ns_fix()
+		       : "inside a container: one whose /proc is not masked (podman --security-opt "
+			 "unmask=ALL)");
 	add(report, "layers that hide names", true, try_in_child(try_overlay),
-	    "overlay with userxattr", "sudo modprobe overlay; a kernel of 5.11 or later");
+	    "overlay with userxattr",
+	    is_refused ? ns_fix() : "sudo modprobe overlay; a kernel of 5.11 or later");
 	probe_landlock(report);
 	add(report, "system call filter with a listener", true, try_in_child(try_filter), "yes",
 	    "a kernel with CONFIG_SECCOMP_FILTER, 5.14 or later");
