@@ -34,6 +34,8 @@ int guard_init(struct guard *guard, const struct init_config *config, int listen
 	if (guard->null_fd < 0 || stat("/", &st) < 0)
 		return -errno;
 	guard->private_dev = config->is_bare ? (dev_t)-1 : st.st_dev;
+	if (config->is_bare)
+		resolve_keep_out(getpid(), getppid());
 	for (size_t i = 0; i < config->spec->n_sockets; i++)
 		guard_set_add(&guard->granted_sockets, AT_FDCWD, config->spec->sockets[i].text);
 	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */

@@ -68,7 +68,7 @@ static void describe_files(const struct cell *cell, struct plan *plan)
 		   "default");
 	add_weaker(
 		cell, plan, "hide", "filesystem.system", "/proc",
-		"guard: the sandbox's own processes, and what is about the machine",
+		"guard: the sandbox's own processes, and what is about the machine; never to write",
 		"of other processes nothing but that they are there; the host's mounts are shown",
 		"default");
 	plan_add(plan, PLAN_ENFORCED, "filesystem.private", "$HOME $TMPDIR",
@@ -121,8 +121,8 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "the calls are refused", NULL,
 		 "default");
 	plan_add(plan, PLAN_ENFORCED, "network", "off",
-		 "seccomp: no socket but local ones; Landlock behind it", "no loopback either",
-		 "default");
+		 "seccomp: no socket but local ones; Landlock behind it",
+		 "no loopback either, and no abstract sockets", "default");
 	describe_sockets(cell, plan);
 }
 
