@@ -240,9 +240,9 @@ def _():
 def _():
     for survives in (True, False):
         with Place() as place:
-            place.expect("ready")
+            place.expect("ready", "go")
             before = private_dirs()
-            running = start(place, [], "touch ready; (sleep 1; echo x >late; echo x >%s/canary) & sleep 600" % place.out)
+            running = start(place, [], "touch ready; (until [ -e go ]; do sleep 0.1; done; echo x >late; echo x >%s/canary) & sleep 600" % place.out)
             wait_file(place, "ready")
             made = private_dirs() - before
             both = [ours(running, name) for name in ("atoll-warden", "atoll-init")]
@@ -251,6 +251,7 @@ def _():
                     os.kill(running.pid, number)
                 for pid in both:
                     os.kill(pid, number)
+            write(place.ws + "/go")
             running.process.wait(20)
             if not survives:
                 check(processes_left(0.1), "nothing is left: this shows nothing")
@@ -284,6 +285,17 @@ def _():
                      "cat deep/open; echo n >deep/new; cat deep/new; ls deep; mkdir later; echo y >later/f; cat later/f; git status --short | head -3")
         same(result.status, 0, "beside them")
         check("fine" in result.out and "n\n" in result.out and "y" in result.out, result.out)
+
+
+@test("BARE-11 the contract can be read inside, and not changed")
+def _():
+    with Place() as place:
+        result = run(place, [], 'cat "$ATOLL_CONTRACT"; cd "${ATOLL_CONTRACT%/*}"; ls; (echo x >contract.md); rm -f contract.md contract.json; '
+                                'mv tmp home/; mkdir x; cd; pwd; git config user.name; python3 -c "import tempfile; print(tempfile.gettempdir())"')
+        check("no namespaces" in result.out and "$TMPDIR" in result.out, result.out)
+        check("contract.json\ncontract.md\nhome\ntmp\n" in result.out, result.out)
+        among(result.err.count("Permission denied") >= 5, (True,), result.err)
+        check(re.search("^/tmp/atoll-bare-[^/]*/home$", result.out, re.M) and re.search("^/tmp/atoll-bare-[^/]*/tmp$", result.out, re.M), result.out)
 
 
 main()

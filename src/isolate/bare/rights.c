@@ -151,7 +151,7 @@ static int allow_mounts(struct rights *rights, struct atoll_error *err)
 	return r;
 }
 
-/* Two more are added for the private places, when they are made. */
+/* Three more are added for the private places, when they are made. */
 static int make_zones(struct cell *cell, struct atoll_error *err)
 {
 	size_t n_masks = 0, n = 0;
@@ -159,7 +159,7 @@ static int make_zones(struct cell *cell, struct atoll_error *err)
 
 	while (ns_proc_masks[n_masks])
 		n_masks++;
-	zones = calloc(cell->n_mounts + n_masks + 4, sizeof *zones);
+	zones = calloc(cell->n_mounts + n_masks + 5, sizeof *zones);
 	if (!zones)
 		return error_oom(err);
 	zones[n++] = (struct init_zone){.path = "/", .guards_reading = true};
