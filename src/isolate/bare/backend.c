@@ -240,6 +240,22 @@ static void release(struct cell *cell)
 	cell_free(cell);
 }
 
+static int fill(struct cell *cell, const struct plan *plan, struct atoll_error *err)
+{
+	int r = 0;
+
+	cell->bare = calloc(1, sizeof *cell->bare);
+	if (!cell->bare)
+		return error_oom(err);
+	cell->bare->ruleset_fd = cell->bare->lock_fd = -1;
+	cell->bare->n_others = count_processes();
+	if (!plan)
+		r = refuse_unaccepted(cell, err);
+	if (r == 0 && landlock_abi() >= ABI_LEAST)
+		r = bare_make_rights(cell, err);
+	return r < 0 ? r : explain(cell, err);
+}
+
 static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
 		   struct atoll_error *err)
 {
@@ -250,17 +266,7 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 		r = cell_new(spec, env, plan, &cell, err);
 	if (r < 0)
 		return r;
-	cell->bare = calloc(1, sizeof *cell->bare);
-	r = cell->bare ? 0 : error_oom(err);
-	if (r == 0) {
-		cell->bare->ruleset_fd = cell->bare->lock_fd = -1;
-		cell->bare->n_others = count_processes();
-		r = plan ? 0 : refuse_unaccepted(cell, err);
-	}
-	if (r == 0 && landlock_abi() >= ABI_LEAST)
-		r = bare_make_rights(cell, err);
-	if (r == 0)
-		r = explain(cell, err);
+	r = fill(cell, plan, err);
 	if (r < 0) {
 		release(cell);
 		return r;
