@@ -264,7 +264,7 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 
 	if (r == 0)
 		r = cell_new(spec, env, plan, &cell, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = fill(cell, plan, err);
 	if (r < 0) {
