@@ -223,6 +223,10 @@ static _Noreturn void loop(struct init *init)
 			serve_start(init);
 		if (fds[2].revents & POLLIN && guard_serve(&init->guard) < 0)
 			end_broken(init, errno, "the guard");
+		/* Nobody lives under the filter any more. Asking on would be told so at once, for
+		 * ever, and keep the last of them, which is just ending, from its CPU. */
+		if (fds[2].revents & POLLHUP && !(fds[2].revents & POLLIN))
+			init->has_listener = false;
 		if (fds[0].revents)
 			reap(init);
 	}

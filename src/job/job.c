@@ -19,17 +19,28 @@
 
 #define FILE_MAX (1 << 20)
 
-/* HOME if it makes sense; else what the accounts say, in `buffer`. */
+/*
+ * HOME if it makes sense; else what the accounts of this machine say, in `buffer`. Only those: what a
+ * directory service knows is brought by libraries that a program linked statically must not load.
+ */
 static const char *find_home(char *buffer, size_t size)
 {
-	const char *home = getenv("HOME");
-	struct passwd entry, *account = NULL;
+	const char *home = getenv("HOME"), *found = "/";
+	struct passwd entry, *account;
+	FILE *accounts;
 
 	if (home && home[0] == '/')
 		return home;
-	if (getpwuid_r(geteuid(), &entry, buffer, size, &account) != 0 || !account)
-		return "/";
-	return account->pw_dir && account->pw_dir[0] == '/' ? account->pw_dir : "/";
+	accounts = fopen("/etc/passwd", "re");
+	while (accounts && fgetpwent_r(accounts, &entry, buffer, size, &account) == 0) {
+		if (entry.pw_uid == geteuid()) {
+			found = entry.pw_dir && entry.pw_dir[0] == '/' ? entry.pw_dir : "/";
+			break;
+		}
+	}
+	if (accounts)
+		fclose(accounts);
+	return found;
 }
 
 struct atoll_job *atoll_job_new(struct atoll_error *err)

@@ -379,11 +379,14 @@ static int hide_target(struct cell *cell, const struct spec_rule *rule, struct a
  */
 static int refuse_link(const struct spec_rule *rule, struct atoll_error *err)
 {
-	cleanup_fd int fd = fd_openat2(AT_FDCWD, rule->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+	cleanup_fd int fd = -1;
 	char real[PATH_MAX];
 	size_t length;
 
-	if (fd != -ELOOP || streq(rule->origin, "default"))
+	if (streq(rule->origin, "default"))
+		return 0;
+	fd = fd_openat2(AT_FDCWD, rule->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+	if (fd != -ELOOP)
 		return 0;
 	length = find_link(rule->path);
 	return error_set(err, ATOLL_FAULT_POLICY, 0,
@@ -500,6 +503,18 @@ static int add_zones(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
+/*
+ * Does a stronger line speak about the same place? The lines are sorted, and nothing is more specific
+ * about a path than a line that names it, so that the neighbours are all that has to be looked at.
+ */
+static bool is_overruled(const struct spec *spec, const struct spec_rule **rules, size_t n, size_t i)
+{
+	bool is_alone = (i == 0 || !streq(rules[i - 1]->path, rules[i]->path)) &&
+			(i + 1 == n || !streq(rules[i + 1]->path, rules[i]->path));
+
+	return !is_alone && spec_rule_for(spec, rules[i]->path) != rules[i];
+}
+
 static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n,
 		     struct atoll_error *err)
 {
@@ -511,8 +526,8 @@ static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n
 		const struct ns_mount *above;
 		int r;
 
-		if (spec_rule_for(cell->spec, rule->path) != rule)
-			continue; /* a stronger line about the same place */
+		if (is_overruled(cell->spec, rules, n, i))
+			continue;
 		if (rule->access == SPEC_HIDE) {
 			above = enclosing(cell, rule->path);
 			if (above != asked_of) {
