@@ -50,7 +50,8 @@ static _Noreturn void end_broken(struct init *init, int errnum, const char *what
 	end(init, &message);
 }
 
-int init_send_listener(int listener_socket, int listener_fd)
+/* One byte with a descriptor. */
+static int send_listener(int socket_fd, int listener_fd)
 {
 	char byte = 'l';
 	struct iovec io = {.iov_base = &byte, .iov_len = 1};
@@ -70,43 +71,57 @@ int init_send_listener(int listener_socket, int listener_fd)
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
 	memcpy(CMSG_DATA(cmsg), &listener_fd, sizeof(int));
-	return sendmsg(listener_socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	return sendmsg(socket_fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+static bool may_go_on(int start_fd)
+{
+	char byte;
+
+	return recv(start_fd, &byte, 1, 0) == 1;
+}
+
+/* The listener goes out, a byte comes in before each of the next two steps; a whole message tells
+ * of a failure, and the end of the socket that the command is executed. */
 static _Noreturn void command_child(const struct init_config *config, int start_fd)
 {
-	struct init_message message = {.type = INIT_FAILED};
+	struct init_message message = {.type = INIT_FAILED, .code = -1};
+	int listener = config->begin(config->data, &message.error);
 
-	message.code = config->become(config->data, start_fd, &message.error);
+	if (listener >= 0 && send_listener(start_fd, listener) == 0) {
+		close(listener);
+		if (may_go_on(start_fd) && config->seal(config->data, &message.error) == 0 &&
+		    may_go_on(start_fd))
+			message.code = config->execute(config->data, &message.error);
+	}
 	send(start_fd, &message, sizeof message, MSG_NOSIGNAL);
 	_exit(127);
 }
 
-static void start_command(struct init *init)
+int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err)
 {
 	int pair[2];
+	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		end_broken(init, errno, "socketpair");
-	init->command = fork();
-	if (init->command < 0)
-		end_broken(init, errno, "fork the command");
-	if (init->command == 0) {
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
+	pid = fork();
+	if (pid < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the command");
+	if (pid == 0) {
 		close(pair[0]);
-		command_child(init->config, pair[1]);
+		command_child(config, pair[1]);
 	}
 	close(pair[1]);
-	init->start_fd = pair[0];
+	ret->pid = pid;
+	ret->start_fd = pair[0];
+	return 0;
 }
 
-/* The listener arrives, then nothing more when exec succeeds, or the story of its failure. */
-static void serve_start(struct init *init)
+int init_let_seal(struct init_command *command, struct atoll_error *err)
 {
-	union {
-		struct init_message message;
-		char byte;
-	} data;
-	struct iovec io = {.iov_base = &data, .iov_len = sizeof data};
+	struct init_message message;
+	struct iovec io = {.iov_base = &message, .iov_len = sizeof message};
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
@@ -117,29 +132,35 @@ static void serve_start(struct init *init)
 		.msg_control = &control,
 		.msg_controllen = sizeof control,
 	};
-	ssize_t got = recvmsg(init->start_fd, &header, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *cmsg = got > 0 ? CMSG_FIRSTHDR(&header) : NULL;
-	struct init_message started = {.type = INIT_STARTED};
-	int listener;
+	ssize_t got = recvmsg(command->start_fd, &header, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *cmsg = got == 1 ? CMSG_FIRSTHDR(&header) : NULL;
 
-	if (got < 0)
-		end_broken(init, errno, "start the command");
-	if (got == 0) {
-		close(init->start_fd);
-		init->start_fd = -1;
-		if (!init->has_listener)
-			end_broken(init, 0, "the command started without its filter");
-		tell(init, &started);
-		return;
+	if (got == sizeof message) {
+		*err = message.error;
+		return err->errnum ? -err->errnum : -EIO;
 	}
-	if ((size_t)got == sizeof data.message)
-		end(init, &data.message);
 	if (!cmsg || cmsg->cmsg_type != SCM_RIGHTS)
-		end_broken(init, 0, "the listener did not arrive");
-	memcpy(&listener, CMSG_DATA(cmsg), sizeof listener);
-	if (guard_init(&init->guard, init->config, listener) < 0)
-		end_broken(init, errno, "start the guard");
-	init->has_listener = true;
+		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
+				 "the listener did not arrive");
+	memcpy(&command->listener_fd, CMSG_DATA(cmsg), sizeof command->listener_fd);
+	if (send(command->start_fd, "s", 1, MSG_NOSIGNAL) < 0)
+		return error_set(err, ATOLL_FAULT_BUG, errno, "let the command go on");
+	return 0;
+}
+
+/* Nothing when exec succeeds, or the story of its failure. */
+static void serve_start(struct init *init)
+{
+	struct init_message message, started = {.type = INIT_STARTED};
+	ssize_t got = recv(init->start_fd, &message, sizeof message, 0);
+
+	if (got == sizeof message)
+		end(init, &message);
+	if (got != 0)
+		end_broken(init, got < 0 ? errno : 0, "start the command");
+	close(init->start_fd);
+	init->start_fd = -1;
+	tell(init, &started);
 }
 
 static void reap(struct init *init)
@@ -232,20 +253,25 @@ static _Noreturn void loop(struct init *init)
 	}
 }
 
-void init_main(const struct init_config *config)
+void init_main(const struct init_config *config, const struct init_command *command)
 {
 	static struct init init;
 	sigset_t all;
 
 	init.config = config;
-	init.start_fd = -1;
+	init.command = command->pid;
+	init.start_fd = command->start_fd;
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "atoll-init");
 	init.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (init.signal_fd < 0)
 		end_broken(&init, errno, "signalfd");
-	start_command(&init);
+	if (guard_init(&init.guard, config, command->listener_fd) < 0)
+		end_broken(&init, errno, "start the guard");
+	init.has_listener = true;
+	if (send(init.start_fd, "x", 1, MSG_NOSIGNAL) < 0)
+		end_broken(&init, errno, "let the command go");
 	/* The command's processes run under the same id: keep them from looking into us. */
 	prctl(PR_SET_DUMPABLE, 0);
 	loop(&init);

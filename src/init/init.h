@@ -63,11 +63,17 @@ struct init_config {
 	struct init_limits limits;
 	int control_fd; /* SOCK_SEQPACKET to the supervisor; its end is ours */
 
-	/* In the command's own process: take the rights away and execute. Gets the socket over
-	 * which the filter's listener must be sent before exec (init_send_listener). Returns only
-	 * on failure, with the exit status that stands for it (126, 127) or -1 for a failure of
-	 * ours. */
-	int (*become)(void *data, int listener_socket, struct atoll_error *err);
+	/* In the command's own process, as soon as it is forked and beside whatever the first
+	 * process still does: everything that does not need the root. Returns the filter's
+	 * listener. */
+	int (*begin)(void *data, struct atoll_error *err);
+
+	/* In the same process, once the root is there: take the last rights away. */
+	int (*seal)(void *data, struct atoll_error *err);
+
+	/* And then, once the first process is done: execute. Returns only on failure, with the exit
+	 * status that stands for it (126, 127). */
+	int (*execute)(void *data, struct atoll_error *err);
 	void *data;
 
 	/* A process that must live as long as the sandbox (the keeper of hidden names), or 0. */
@@ -94,8 +100,18 @@ struct init_message {
 	};
 };
 
-/* Be the first process. Never returns. */
-_Noreturn void init_main(const struct init_config *config);
+/* The command's process, forked and waiting. */
+struct init_command {
+	pid_t pid;
+	int start_fd;
+	int listener_fd;
+};
 
-/* For `become`: hand the listener to the first process, and wait until it has it. */
-int init_send_listener(int listener_socket, int listener_fd);
+/* Fork the command's process, which goes through `begin`. */
+int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err);
+
+/* Wait until it is through, and let it go through `seal`. */
+int init_let_seal(struct init_command *command, struct atoll_error *err);
+
+/* Be the first process, and let the command be executed. Never returns. */
+_Noreturn void init_main(const struct init_config *config, const struct init_command *command);

@@ -74,7 +74,7 @@ int watch_sum_up(struct watch_sum *ret)
 	*ret = (struct watch_sum){0};
 	ret->cpu_ms = (uint64_t)(ended.ru_utime.tv_sec + ended.ru_stime.tv_sec) * 1000 +
 		      (uint64_t)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec) / 1000;
-	while ((got = getdents64(fd, entries, sizeof entries)) > 0) {
+	while ((got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
 		for (ssize_t at = 0; at < got;) {
 			struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
 

@@ -13,34 +13,45 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #define FILE_MAX (1 << 20)
 
+/* The n-th field of a line of /etc/passwd, cut off in place. */
+static const char *account_field(char *line, int n)
+{
+	char *field = NULL;
+
+	for (int i = 0; i <= n; i++)
+		field = strsep(&line, ":\n");
+	return field ? field : "";
+}
+
 /*
- * HOME if it makes sense; else what the accounts of this machine say, in `buffer`. Only those: what a
- * directory service knows is brought by libraries that a program linked statically must not load.
+ * HOME if it makes sense; else what the accounts of this machine say, in `buffer`. Only those: what
+ * a directory service knows is brought by libraries that a program linked statically must not load.
  */
 static const char *find_home(char *buffer, size_t size)
 {
-	const char *home = getenv("HOME"), *found = "/";
-	struct passwd entry, *account;
+	const char *home = getenv("HOME");
 	FILE *accounts;
 
 	if (home && home[0] == '/')
 		return home;
+	home = "/";
 	accounts = fopen("/etc/passwd", "re");
-	while (accounts && fgetpwent_r(accounts, &entry, buffer, size, &account) == 0) {
-		if (entry.pw_uid == geteuid()) {
-			found = entry.pw_dir && entry.pw_dir[0] == '/' ? entry.pw_dir : "/";
-			break;
-		}
+	while (accounts && fgets(buffer, (int)size, accounts)) {
+		cleanup_free char *copy = strdup(buffer);
+
+		if (!copy || strtoul(account_field(copy, 2), NULL, 10) != geteuid())
+			continue;
+		home = account_field(buffer, 5);
+		break;
 	}
 	if (accounts)
 		fclose(accounts);
-	return found;
+	return home[0] == '/' ? home : "/";
 }
 
 struct atoll_job *atoll_job_new(struct atoll_error *err)

@@ -139,7 +139,7 @@ MOUNTED = [
     (r"^bind mount, read-only", {"ro", "nosuid", "nodev"}, {"rw"}),
 ]
 UNMOUNTED = r"^(symbolic link of the system|layer over the read-only mount|empty mounts over every match|empty mount by a watcher|" \
-            r"guard|none$|nothing is shown there|part of another line|a grant as wide)"
+            r"guard|none$|the kernel keeps it for root|nothing is shown there|part of another line|a grant as wide)"
 TYPES = {"private tmpfs": "tmpfs", "devpts of its own": "devpts", "procfs of its own": "proc", "empty mount over it": "tmpfs",
          "bind mount, read-only, hidden names": "overlay"}
 

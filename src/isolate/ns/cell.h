@@ -60,6 +60,8 @@ struct ns_group {
 	int v2_fd; /* for CLONE_INTO_CGROUP; -1 on v1 */
 };
 
+struct listing;
+
 struct cell {
 	const struct spec *spec;
 	char *const *env;
@@ -67,6 +69,7 @@ struct cell {
 	size_t n_mounts;
 	struct init_zone *zones;
 	size_t n_zones;
+	struct listing *listings; /* while preparing */
 	struct ns_ids ids;
 	struct ns_group group;
 	int landlock_abi;
@@ -94,7 +97,7 @@ struct ns_device {
 	unsigned major, minor;
 };
 extern const struct ns_device ns_devices[]; /* ends with a NULL name */
-extern const char *const ns_proc_masks[];
+extern const char *const ns_proc_masks[], *const ns_proc_kept[];
 
 void ns_describe(const struct cell *cell, struct plan *plan);
 
@@ -104,18 +107,25 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
 
-/* In the child: from host root to sandbox root. */
+/* In the child: from host root to sandbox root, whose top then still hides the host's. */
 int ns_build_root(struct cell *cell, struct atoll_error *err);
 
-/* In the command's process; see init_config.become. */
-int ns_become(void *cell, int listener_socket, struct atoll_error *err);
+/* And off with the host's. */
+int ns_leave_host(struct atoll_error *err);
+
+/* In the command's process; see init_config. */
+int ns_begin(void *cell, struct atoll_error *err);
+int ns_seal(void *cell, struct atoll_error *err);
+int ns_execute(void *cell, struct atoll_error *err);
 
 /* -1 where the kernel has none. */
 int landlock_abi(void);
 int landlock_seal(const struct cell *cell, struct atoll_error *err);
 
-/* Give up every capability, now and for whatever is executed later, except those in `keep` (a
- * mask). */
+/* Nothing that is executed from here on gains a capability. */
+int ns_bound_capabilities(struct atoll_error *err);
+
+/* Give up every capability except those in `keep` (a mask). */
 int ns_drop_capabilities(uint64_t keep, struct atoll_error *err);
 
 int cgroup_prepare(struct cell *cell, struct atoll_error *err);

@@ -106,6 +106,15 @@ static void describe_system(struct plan *plan)
 				 "empty mount over it", "content hidden; the name is still listed",
 				 "default");
 	}
+	for (size_t i = 0; ns_proc_kept[i]; i++) {
+		char path[48];
+
+		snprintf(path, sizeof path, "/proc/%s", ns_proc_kept[i]);
+		if (access(path, F_OK) == 0)
+			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
+				 "the kernel keeps it for root", "the name is still listed",
+				 "default");
+	}
 }
 
 /* The mount that shows a path, itself counted; NULL where nothing does. */

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "base/uapi.h"
 #include "isolate/ns/cell.h"
 #include "spec/spec.h"
 
@@ -132,7 +133,7 @@ static int walk(struct keeper *keeper, char *path, unsigned depth, struct atoll_
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return 0;
-	while ((got = getdents64(fd, entries, sizeof entries)) > 0) {
+	while ((got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
 		for (ssize_t at = 0; at < got;) {
 			struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
 

@@ -24,13 +24,17 @@
  * How a sandbox starts
  *
  *	parent                                  child, the sandbox's first process
- *	clone into all namespaces
+ *	clone into most namespaces
  *	                                        map_self(): an ordinary user's single id
  *	as root: map the ids, copy the trees
  *	  with ids shifted, send them over  →   receive_trees()
- *	enter the cgroups, send "go"        →   become_inside(), ns_build_root()
+ *	enter the cgroups, send "go"        →   become_inside()
+ *	                                        fork the command's process → ns_begin()
+ *	                                        ns_build_root()
+ *	                                        join_command()             → ns_seal()
+ *	                                        ns_leave_host()
  *	                                    ←   "ready", or the error
- *	                                        init_main()
+ *	                                        init_main()                → ns_execute()
  *
  * An ordinary user has no rights outside the new user namespace, so the child copies the trees
  * itself; root has none over host files inside it, so the parent does.
@@ -273,7 +277,22 @@ static void wipe_arguments(void)
 	}
 }
 
-static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
+/* What the command's process has made for itself is where the guard belongs, too. */
+static int join_command(struct init_command *command, struct atoll_error *err)
+{
+	cleanup_fd int pid_fd = -1;
+	int r = init_let_seal(command, err);
+
+	if (r < 0)
+		return r;
+	pid_fd = (int)syscall(SYS_pidfd_open, command->pid, 0);
+	if (pid_fd < 0 || setns(pid_fd, CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+		return fail(err, "join the command's namespaces");
+	return 0;
+}
+
+static int set_up(struct cell *cell, struct init_config *config, struct init_command *command,
+		  struct atoll_error *err)
 {
 	int r = cell->ids.is_shifted ? 0 : map_self(&cell->ids, err);
 
@@ -286,17 +305,27 @@ static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
 	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. */
 	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		r = fail(err, "tie to the supervisor");
+	if (r == 0)
+		r = ns_bound_capabilities(err);
+	/* A change of id has made us undumpable, and join_command() looks at the copy of us. Nobody
+	 * else runs under this id yet, and init_main() takes it back. */
+	if (r == 0 && cell->ids.is_shifted && prctl(PR_SET_DUMPABLE, 1) < 0)
+		r = fail(err, "become readable");
 	cell->umask = umask(0);
+	if (r == 0)
+		r = init_fork(config, command, err);
 	if (r == 0)
 		r = ns_build_root(cell, err);
 	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
 		r = fail(err, "join a new session keyring");
+	if (r == 0)
+		r = join_command(command, err);
+	if (r == 0)
+		r = ns_leave_host(err);
 	if (r == 0 && cell->needs_keeper) {
-		*ret_keeper = keep_start(cell, err);
-		r = *ret_keeper < 0 ? *ret_keeper : 0;
+		config->keeper = keep_start(cell, err);
+		r = config->keeper < 0 ? config->keeper : 0;
 	}
-	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		r = fail(err, "set no_new_privs");
 	/* The guard reads paths from the memory of processes that made themselves undumpable, too.
 	 */
 	return r < 0 ? r : ns_drop_capabilities(1ULL << CAP_SYS_PTRACE, err);
@@ -310,19 +339,22 @@ static _Noreturn void child_main(struct cell *cell)
 		.n_zones = cell->n_zones,
 		.limits = cell->limits,
 		.control_fd = cell->control_fd,
-		.become = ns_become,
+		.begin = ns_begin,
+		.seal = ns_seal,
+		.execute = ns_execute,
 		.data = cell,
 	};
+	struct init_command command = {.start_fd = -1};
 	struct atoll_error err = {0};
 	int r;
 
 	close_others(cell);
 	wipe_arguments();
-	r = set_up(cell, &config.keeper, &err);
+	r = set_up(cell, &config, &command, &err);
 	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
 		_exit(1);
 	close(cell->setup_fd);
-	init_main(&config);
+	init_main(&config, &command);
 }
 
 /* ---- the parent ---- */
@@ -330,8 +362,7 @@ static _Noreturn void child_main(struct cell *cell)
 static pid_t clone_child(const struct cell *cell, int *ret_pid_fd)
 {
 	struct clone_args args = {
-		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
-			 CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
+		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWCGROUP | CLONE_PIDFD,
 		.pidfd = (uint64_t)(uintptr_t)ret_pid_fd,
 		.exit_signal = SIGCHLD,
 	};
