@@ -55,8 +55,13 @@ static int read_file(const json_t *change, struct buf *ret, struct atoll_error *
 {
 	int r = setup_read(change_text(change, "path"), ret, err);
 
-	buf_add_str(ret, ""); /* never NULL */
-	return r;
+	return r == 0 && buf_error(ret) < 0 ? error_oom(err) : r;
+}
+
+/* Of an empty buffer, too. */
+static const char *text_of(const struct buf *buf)
+{
+	return buf->data ? buf->data : "";
 }
 
 static int check_lines(const json_t *change, struct atoll_error *err)
@@ -68,12 +73,12 @@ static int check_lines(const json_t *change, struct atoll_error *err)
 
 	if (r < 0 && r != -ENOENT)
 		return r;
-	for (const char *line = text.data; *line; line += line_length(line)) {
+	for (const char *line = text_of(&text); *line; line += line_length(line)) {
 		if (is_among(line, ours, false) && !is_among(line, ours, true))
 			return CHANGE_DIFFERENT;
 	}
 	for (const char *line = ours; *line; line += line_length(line))
-		is_complete &= is_among(line, text.data, true);
+		is_complete &= is_among(line, text_of(&text), true);
 	return is_complete ? CHANGE_PRESENT : CHANGE_ABSENT;
 }
 
@@ -98,13 +103,14 @@ static int note_lines(json_t *change, struct atoll_error *err)
 	json_t *before;
 	int r = read_file(change, &text, err);
 
+	/* "There was no file." Not json_null(): base/json.h has a function of that name. */
 	if (r == -ENOENT)
-		return json_object_set_new(change, "before", json_null()) < 0 ? error_oom(err) : 0;
+		return json_object_set_new(change, "before", json_false()) < 0 ? error_oom(err) : 0;
 	if (r < 0)
 		return r;
 	if (lstat(path, &st) < 0)
 		return setup_fail(err, "look at", path);
-	hash_sha256_hex(text.data, text.used, digest);
+	hash_sha256_hex(text_of(&text), text.used, digest);
 	before =
 		json_pack("{s:s, s:I, s:I, s:b}", "sha256", digest, "mtime_s",
 			  (json_int_t)st.st_mtim.tv_sec, "mtime_ns", (json_int_t)st.st_mtim.tv_nsec,
@@ -145,7 +151,7 @@ static int fill_copy(int fd, const char *path, const struct buf *text, const str
 		return -errno;
 	r = old >= 0 ? copy_attributes(old, fd) : 0;
 	if (r == 0)
-		r = fd_write_all(fd, text->data, text->used);
+		r = fd_write_all(fd, text_of(text), text->used);
 	if (r == 0 && (futimens(fd, times) < 0 || fsync(fd) < 0))
 		r = -errno;
 	return r;
@@ -195,7 +201,7 @@ static int apply_locked(const json_t *change, struct atoll_error *err)
 	r = read_file(change, &text, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	add_lines(&out, text.data, change_text(change, "text"));
+	add_lines(&out, text_of(&text), change_text(change, "text"));
 	if (buf_error(&out) < 0)
 		return error_oom(err);
 	return replace_file(change_text(change, "path"), &out, NULL, err);
@@ -250,7 +256,7 @@ static int put_back(const json_t *change, struct buf *out, struct atoll_error *e
 		hash_sha256_hex(out->data, size - 1, digest);
 		out->used -= streq(digest, change_text(before, "sha256"));
 	}
-	hash_sha256_hex(out->data, out->used, digest);
+	hash_sha256_hex(text_of(out), out->used, digest);
 	return replace_file(path, out, streq(digest, change_text(before, "sha256")) ? &mtime : NULL,
 			    err);
 }
@@ -265,8 +271,7 @@ static int undo_locked(const json_t *change, char *ret_reason, size_t size, stru
 	unlink(new);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
-	buf_add_str(&out, "");
-	if (take_lines(text.data, change_text(change, "text"), &out, &foreign)) {
+	if (take_lines(text_of(&text), change_text(change, "text"), &out, &foreign)) {
 		if (buf_error(&out) < 0)
 			return error_oom(err);
 		r = put_back(change, &out, err);
