@@ -272,7 +272,7 @@ static int undo_all(struct setup *setup, const struct request *request, struct a
 static int tell_status(struct setup *setup, struct atoll_error *err)
 {
 	const json_t *first = NULL;
-	int present = 0, missing = 0;
+	int missing = 0;
 	size_t i;
 	json_t *change;
 
@@ -286,7 +286,6 @@ static int tell_status(struct setup *setup, struct atoll_error *err)
 		/* As an ordinary user: what cannot be seen is not counted. */
 		if (state == -EACCES || state == -EPERM)
 			continue;
-		present += state == CHANGE_PRESENT;
 		missing += state != CHANGE_PRESENT;
 		first = first || state == CHANGE_PRESENT ? first : change;
 	}
@@ -297,7 +296,6 @@ static int tell_status(struct setup *setup, struct atoll_error *err)
 		       change_text(first, "path"));
 	else
 		printf("complete%s\n", setup->is_restricted ? ", as far as a user can see" : "");
-	(void)present;
 	return 0;
 }
 
@@ -338,6 +336,10 @@ static int carry_out(struct setup *setup, const struct request *request, struct 
 	if (request->is_restore)
 		return restore_all(setup, request, err);
 	r = plan_all(setup, err);
+	if (r < 0 && request->is_status) {
+		printf("%s: %s\n", setup->ledger.exists ? "damaged" : "absent", err->text);
+		return 0;
+	}
 	if (r < 0)
 		return r;
 	return request->is_status ? tell_status(setup, err) : make_all(setup, request, err);

@@ -348,6 +348,31 @@ def _():
     check(set(before) == set(tree()), "other files")
 
 
+def doctor(**options):
+    done = subprocess.run([ATOLL, "doctor", "--json"], stdout=subprocess.PIPE, text=True, **options)
+    return {finding["what"]: finding for finding in json.loads(done.stdout)["findings"]}
+
+
+@case("doctor tells of the set-up, and of free host ids")
+def _():
+    user = {"user": 54321, "group": 54321, "extra_groups": []}
+    before = tree()
+    told = doctor()
+    same((told["elevated set-up"]["holds"], told["elevated set-up"]["result"]), (False, "absent"), "before")
+    check("sudo atoll setup" in told["elevated set-up"]["fix"], str(told))
+    check(told["host ids for root's runs"]["holds"], str(told))
+    check(not os.path.exists("/run/atoll"), "a look has made something")
+    unchanged(before, "after looking")
+    setup()
+    check(doctor()["elevated set-up"]["holds"], "not complete")
+    check(doctor(**user)["elevated set-up"]["holds"], "not complete for a user")
+    subprocess.run(["nft", "delete", "table", "inet", "atoll"], check=True)
+    finding = doctor()["elevated set-up"]
+    check(not finding["holds"] and "table inet atoll" in finding["result"] and "repairs" in finding["fix"], str(finding))
+    write("/run/atoll/ids", "", 0o666)
+    check(not doctor()["host ids for root's runs"]["holds"], "a file for everyone was accepted")
+
+
 @case("kill -9 at any moment, then undo")
 def _():
     before = tree()
