@@ -465,6 +465,44 @@ def _():
     unchanged(before, "after --undo")
 
 
+IN_GUEST = r"""
+set -eu
+top=/sys/fs/cgroup
+mount -t tmpfs lib /var/lib
+echo "-io -cpu" >$top/cgroup.subtree_control
+before=$(cat $top/cgroup.subtree_control)
+"$1" setup >/dev/null
+for word in cpu io memory pids; do
+	grep -qw $word $top/atoll/cgroup.subtree_control || { echo "$word is not handed down"; exit 1; }
+done
+"$1" setup | grep -q "nothing to do" || { echo "a second time did something"; exit 1; }
+mkdir $top/other
+echo 50 >$top/other/cpu.weight
+"$1" setup --undo >/tmp/said && { echo "what others use was taken away"; exit 1; }
+grep -q "left .* cpu: other control groups use" /tmp/said || { cat /tmp/said; exit 1; }
+grep -qw cpu $top/cgroup.subtree_control || { echo "cpu is off"; exit 1; }
+echo 100 >$top/other/cpu.weight
+"$1" setup --undo >/dev/null
+test "$(cat $top/cgroup.subtree_control)" = "$before"
+test ! -e $top/atoll && test ! -e /var/lib/atoll
+echo all is well
+"""
+
+
+@test("control groups of version 2, in a virtual machine")
+def _():
+    need_root()
+    machine = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vm", "run")
+    if not os.path.exists(machine):
+        skip("test/vm/run")
+    lack = subprocess.run([machine, "--check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if lack.returncode != 0:
+        skip("a virtual machine: " + lack.stdout.strip())
+    done = subprocess.run([machine, "--memory", "1G", "--timeout", "100", "--show", os.path.dirname(ATOLL), "--", "sh", "-c",
+                           IN_GUEST, "sh", ATOLL], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    check(done.returncode == 0 and done.stdout.endswith("all is well\n"), done.stdout[-2000:])
+
+
 # ---- the firewall, with packets -------------------------------------------------------------------------------------
 
 SEND = r"""
