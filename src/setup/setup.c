@@ -37,6 +37,13 @@ struct report {
 	int count, left;
 };
 
+static void report_done(struct report *report)
+{
+	json_decref(report->lines);
+}
+
+#define cleanup_report cleanup_with(report_done)
+
 /* One line of text for a change: its first line stands for those of an account file. */
 static void tell(struct report *report, const char *action, const json_t *change,
 		 const char *reason)
@@ -83,7 +90,6 @@ static int finish(struct report *report, const struct setup *setup, const char *
 		json_array_foreach(setup->notes, i, note)
 			printf("note: %s\n", json_string_value(note));
 	}
-	json_decref(report->lines);
 	if (fflush(stdout) != 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "write to standard output");
 	return report->left ? STATUS_INCOMPLETE : 0;
@@ -180,7 +186,7 @@ static int make_change(struct setup *setup, json_t *change, bool is_plan, struct
 
 static int make_all(struct setup *setup, const struct request *request, struct atoll_error *err)
 {
-	struct report report = {.is_json = request->is_json, .lines = json_array()};
+	cleanup_report struct report report = {.is_json = request->is_json, .lines = json_array()};
 	size_t i;
 	json_t *change;
 	int r = 0;
@@ -200,7 +206,7 @@ static int make_all(struct setup *setup, const struct request *request, struct a
 /* After a boot: what is entered, and does not live on disk. */
 static int restore_all(struct setup *setup, const struct request *request, struct atoll_error *err)
 {
-	struct report report = {.is_json = request->is_json, .lines = json_array()};
+	cleanup_report struct report report = {.is_json = request->is_json, .lines = json_array()};
 	size_t i;
 	json_t *change;
 	int r = 0;
@@ -254,7 +260,7 @@ static int undo_change(struct setup *setup, size_t at, struct report *report,
 
 static int undo_all(struct setup *setup, const struct request *request, struct atoll_error *err)
 {
-	struct report report = {.is_json = request->is_json, .lines = json_array()};
+	cleanup_report struct report report = {.is_json = request->is_json, .lines = json_array()};
 	int r = 0;
 
 	for (size_t i = json_array_size(setup->ledger.changes); r == 0 && i-- > 0;)
