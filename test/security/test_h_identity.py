@@ -14,18 +14,16 @@ LOCKS = "/run/atoll/ids"
 
 def host_ids(running):
     """User and group ids of every process of a run but the supervisor, as the host sees them."""
-    found = set()
-    with contextlib.suppress(OSError):
-        waiting = [running.pid]
-        while waiting:
-            pid = waiting.pop()
+    found, waiting = set(), [running.pid]
+    while waiting:
+        pid = waiting.pop()
+        with contextlib.suppress(OSError):  # it may end while it is looked at
             with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
-                children = list(map(int, file.read().split()))
-            waiting += children
-            for child in children:
-                with open("/proc/%d/status" % child) as file:
-                    text = file.read()
-                found.update(int(word) for line in re.findall(r"^[UG]id:(.*)$", text, re.M) for word in line.split())
+                waiting += map(int, file.read().split())
+            if pid != running.pid:
+                with open("/proc/%d/status" % pid) as file:
+                    lines = re.findall(r"^[UG]id:(.*)$", file.read(), re.M)
+                found.update(int(word) for line in lines for word in line.split())
     return found
 
 
