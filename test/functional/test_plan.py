@@ -234,8 +234,8 @@ def check_process(plan, pid, running):
         inside, outside, count = map(int, file.read().split())
     same(count, 1, "ids in the map")
     if "an id of its own" in line["mechanism"]:
-        floor = int(re.search(r"above (\d+)", line["note"])[1])
-        check(all(int(i) > floor for i in uids | gids), "ids %s %s, the plan says: %s" % (uids, gids, line["note"]))
+        floor = int(re.search(r"from (\d+) on", line["note"])[1])
+        check(all(floor <= int(i) < floor + 0x07fe0000 for i in uids | gids), "ids %s %s, the plan says: %s" % (uids, gids, line["note"]))
         same((len(uids), len(gids)), (1, 1), "number of ids")
         check("uid %d and gid %d" % (st.st_uid, st.st_gid) in line["note"], "not the workspace's owner: %s" % line["note"])
         same(inside, st.st_uid, "uid inside")

@@ -97,6 +97,7 @@ static void release(struct cell *cell)
 	if (!cell)
 		return;
 	cgroup_release(&cell->group);
+	ids_release(cell);
 	ns_free_mounts(cell);
 	free(cell->contract_json);
 	free(cell->contract_text);
@@ -115,6 +116,7 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	cell->spec = spec;
 	cell->env = env;
 	cell->group.v2_fd = -1;
+	cell->ids.slot_fd = -1;
 	r = check_host(cell, plan, err);
 	if (r == 0)
 		r = check_descriptors(spec, err);

@@ -51,6 +51,7 @@ struct ns_ids {
 	gid_t inside_gid, host_gid;
 	bool is_shifted;  /* we are root: an id of the sandbox's own, mounts are id-mapped */
 	bool is_unmapped; /* accepted as weaker: the owner's own id, no mapping */
+	int slot_fd;	  /* holds the id, here and in the first process; -1 where none is held */
 };
 
 struct ns_group {
@@ -87,6 +88,12 @@ struct cell {
 };
 
 int ids_choose(struct cell *cell, struct atoll_error *err);
+
+/* For a start, not for a plan: take a host id that no other run has, until ids_release() or the
+ * death of everybody who has the descriptor. */
+int ids_take(struct cell *cell, struct atoll_error *err);
+void ids_release(struct cell *cell);
+
 int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err);
 void ns_free_mounts(struct cell *cell);
 

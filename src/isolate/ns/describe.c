@@ -2,6 +2,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "isolate/ns/cell.h"
+#include "isolate/slots.h"
 #include "spec/names.h"
 #include "spec/spec.h"
 
@@ -213,8 +214,9 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 
 	if (cell->ids.is_shifted) /* each run has its own, and a plan is not one of them */
 		snprintf(ids, sizeof ids,
-			 "uid %u and gid %u are a host id of the run's own, above 1879048192",
-			 cell->ids.inside_uid, cell->ids.inside_gid);
+			 "uid %u and gid %u are a host id of the run's own, from %u on",
+			 cell->ids.inside_uid, cell->ids.inside_gid,
+			 slots_classes[cell->spec->identity].first);
 	else
 		snprintf(ids, sizeof ids, "uid %u is host uid %u, gid %u is host gid %u",
 			 cell->ids.inside_uid, cell->ids.host_uid, cell->ids.inside_gid,

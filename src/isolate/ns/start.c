@@ -231,8 +231,8 @@ static void close_others(const struct cell *cell)
 
 	for (int fd = 3, most = (int)sysconf(_SC_OPEN_MAX); fd < most;) {
 		int next = INT_MAX;
-		const int keep[] = {cell->stdio[0], cell->stdio[1], cell->stdio[2], cell->setup_fd,
-				    cell->control_fd};
+		const int keep[] = {cell->stdio[0], cell->stdio[1],   cell->stdio[2],
+				    cell->setup_fd, cell->control_fd, cell->ids.slot_fd};
 
 		for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
 			next = keep[i] >= fd && keep[i] < next ? keep[i] : next;
@@ -447,7 +447,9 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	int pair[2], r;
 	pid_t pid;
 
-	r = make_pair(pair, err);
+	r = ids_take(cell, err);
+	if (r == 0)
+		r = make_pair(pair, err);
 	if (r < 0)
 		return r;
 	setup = pair[0], setup_child = pair[1];
