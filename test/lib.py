@@ -81,7 +81,8 @@ HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHARED_PLACES = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/etc", "/usr/local/bin", "/opt", "/var/lib", "/srv", "/home",
                  "/root", "/"]
 CALLER_FDS = (3, 17, 200)
-TEST_SECONDS = 120
+SLOW = float(os.environ.get("ATOLL_SLOW") or 1)  # how many times as long things take here, such as on an emulated machine
+TEST_SECONDS = 120 * SLOW
 
 # Exit statuses of `atoll run` that are not the command's.
 BAD_REQUEST, POLICY, HOST_CANNOT, TIMED_OUT, OUT_OF_MEMORY, OVER_LIMIT, INTERNAL = range(240, 247)
@@ -147,7 +148,7 @@ def need_user():
 
 def until(condition, seconds=2.0):
     """Wait until condition() is true; its value, or the last false one."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * SLOW
     while True:
         value = condition()
         if value or time.monotonic() > deadline:
@@ -887,7 +888,7 @@ def main():
         if sys.argv[1:] and not any(word.lower() in name.lower() for word in sys.argv[1:]):
             continue
         del _details[:], _details_runs[:]
-        signal.alarm(TEST_SECONDS)
+        signal.alarm(int(TEST_SECONDS))
         try:
             function()
         except Skipped as what:

@@ -42,7 +42,7 @@ static int take_stdio(const struct cell *cell, struct atoll_error *err)
 		if (dup2(cell->stdio[i], i) < 0)
 			return fail(err, "set up standard input and output");
 	}
-	if (close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0)
+	if (fd_close_range(3, UINT_MAX, true) < 0)
 		return fail(err, "close other descriptors");
 	for (size_t i = 0; i < cell->spec->n_descriptors; i++) {
 		if (fcntl(cell->spec->descriptors[i], F_SETFD, 0) < 0)
