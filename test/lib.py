@@ -425,7 +425,7 @@ class Place:
 
         def fresh():
             return [path for path in _shared_names() - self.shared_before
-                    if self.token in path or ("atoll" in path and not re.search("/atoll-(test|check|bench)-", path))]
+                    if self.token in path or ("atoll" in path and not re.search("/atoll-(test|check|bench|vm)-", path))]
         until(lambda: not fresh(), 2)
         for path in fresh():
             wrong.append("file " + path)
