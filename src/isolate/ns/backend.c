@@ -119,6 +119,8 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	cell->ids.slot_fd = -1;
 	r = check_host(cell, plan, err);
 	if (r == 0)
+		r = ns_check_calls(err);
+	if (r == 0)
 		r = check_descriptors(spec, err);
 	if (r == 0)
 		r = ids_choose(cell, err);

@@ -127,6 +127,11 @@ int ns_execute(void *cell, struct atoll_error *err);
 
 /* -1 where the kernel has none. */
 int landlock_abi(void);
+
+/* The first system call that is needed and that this kernel, or a filter above us, refuses; NULL if
+ * none is. The second fails for it, with its name. */
+const char *ns_missing_call(void);
+int ns_check_calls(struct atoll_error *err);
 int landlock_seal(const struct cell *cell, struct atoll_error *err);
 
 /* Nothing that is executed from here on gains a capability. */

@@ -278,8 +278,8 @@ static _Noreturn void keeper_main(const struct cell *cell, int ready_fd)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "atoll-keeper");
 	prctl(PR_SET_DUMPABLE, 0);
-	close_range(3, (unsigned)ready_fd - 1, 0);
-	close_range((unsigned)ready_fd + 1, UINT_MAX, 0);
+	fd_close_range(3, (unsigned)ready_fd - 1, false);
+	fd_close_range((unsigned)ready_fd + 1, UINT_MAX, false);
 	r = begin(&keeper, cell, &err);
 	if (fd_write_all(ready_fd, &err, sizeof err) < 0 || r < 0)
 		_exit(1);

@@ -222,6 +222,16 @@ static void probe_landlock(struct backend_report *report)
 	    "a kernel of 6.12 or later; until then namespaces alone do it");
 }
 
+static void probe_calls(struct backend_report *report)
+{
+	static char fix[128];
+	const char *name = ns_missing_call();
+
+	snprintf(fix, sizeof fix, "%s: Linux 5.19 or later, or a seccomp profile that allows it",
+		 name ? name : "");
+	add(report, "system calls", true, name ? ENOSYS : 0, "none is missing", fix);
+}
+
 /* A group is made and removed again, with the smallest of contracts. */
 static void probe_cgroup(struct backend_report *report)
 {
@@ -258,6 +268,7 @@ int ns_probe(struct backend_report *report, struct atoll_error *err)
 	probe_landlock(report);
 	add(report, "system call filter with a listener", true, try_in_child(try_filter), "yes",
 	    "a kernel with CONFIG_SECCOMP_FILTER, 5.14 or later");
+	probe_calls(report);
 	add(report, "openat2", true, try_in_child(try_openat2), "yes", kernel);
 	add(report, "pidfd_getfd", true, try_in_child(try_pidfd), "yes", kernel);
 	probe_cgroup(report);

@@ -44,7 +44,9 @@ static int fail(struct atoll_error *err, const char *what, const char *path)
 
 static int set_attributes(int fd, const char *path, uint64_t set, int userns_fd, unsigned flags)
 {
-	struct mount_attr attr = {.attr_set = set};
+	/* A copy of a shared mount is one of its peers: what is mounted on it would appear on the
+	 * host. */
+	struct mount_attr attr = {.attr_set = set, .propagation = MS_PRIVATE};
 
 	if (userns_fd >= 0) {
 		attr.attr_set |= MOUNT_ATTR_IDMAP;

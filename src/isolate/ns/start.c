@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clone.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -241,8 +242,8 @@ static void close_others(const struct cell *cell)
 				       ? spec->descriptors[i]
 				       : next;
 		if (next > fd)
-			close_range((unsigned)fd, next == INT_MAX ? UINT_MAX : (unsigned)next - 1,
-				    0);
+			fd_close_range((unsigned)fd,
+				       next == INT_MAX ? UINT_MAX : (unsigned)next - 1, false);
 		if (next == INT_MAX)
 			return;
 		fd = next + 1;
@@ -316,7 +317,9 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 		r = init_fork(config, command, err);
 	if (r == 0)
 		r = ns_build_root(cell, err);
-	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+	/* EPERM: a container's filter refuses the call, and so it does to the command. */
+	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
+	    errno != ENOSYS && errno != EPERM)
 		r = fail(err, "join a new session keyring");
 	if (r == 0)
 		r = join_command(command, err);
@@ -366,14 +369,12 @@ static pid_t clone_child(const struct cell *cell, int *ret_pid_fd)
 		.pidfd = (uint64_t)(uintptr_t)ret_pid_fd,
 		.exit_signal = SIGCHLD,
 	};
-	long pid;
 
 	if (cell->group.is_v2 && cell->group.v2_fd >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cell->group.v2_fd;
 	}
-	pid = syscall(SYS_clone3, &args, sizeof args);
-	return pid < 0 ? -errno : (pid_t)pid;
+	return clone_process(&args);
 }
 
 static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_error *err)
