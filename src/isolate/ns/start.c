@@ -286,6 +286,8 @@ static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
 	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. */
 	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		r = fail(err, "tie to the supervisor");
+	if (r == 0)
+		quota_limit_user(cell);
 	cell->umask = umask(0);
 	if (r == 0)
 		r = ns_build_root(cell, err);
@@ -309,6 +311,7 @@ static _Noreturn void child_main(struct cell *cell)
 		.zones = cell->zones,
 		.n_zones = cell->n_zones,
 		.limits = cell->limits,
+		.usage = cell->usage,
 		.control_fd = cell->control_fd,
 		.become = ns_become,
 		.data = cell,
