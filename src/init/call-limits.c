@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init/call.h"
 
+#include "base/scope.h"
 #include "init/watch.h"
 
 #include <errno.h>
 #include <linux/falloc.h>
+#include <string.h>
 
 /*
  * Calls that only count
@@ -21,8 +23,13 @@ int call_fallocate(struct call *call)
 
 	call->action = "reserve";
 	if (!(mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_COLLAPSE_RANGE)) && length > 0 &&
-	    !watch_reserve(call->guard->watch, (uint64_t)length))
+	    !watch_reserve(call->guard->watch, (uint64_t)length)) {
+		cleanup_target struct target target = TARGET_INIT;
+
+		if (resolve_fd(call->tid, (int)call->args[0], &target) == 0)
+			memcpy(call->path, target.path, strlen(target.path) + 1);
 		return guard_refuse(call, ENOSPC, "limits.disk");
+	}
 	answer_continue(call);
 	return 0;
 }

@@ -76,8 +76,10 @@ int init_send_listener(int listener_socket, int listener_fd)
  * command may take it back: this is a courtesy, not a wall. */
 static void prefer_for_killing(void)
 {
-	cleanup_fd int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	cleanup_fd int fd = -1;
 
+	prctl(PR_SET_DUMPABLE, 1); /* or its own files in /proc are root's; until exec */
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0 && write(fd, "500", 3) < 0)
 		return; /* it stays as it is */
 }
@@ -248,9 +250,11 @@ void init_main(const struct init_config *config)
 	init.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (init.signal_fd < 0)
 		end_broken(&init, errno, "signalfd");
-	start_command(&init);
-	watch_init(&init.watch, config);
+	prctl(PR_SET_DUMPABLE, 1); /* a change of id has taken it away, and the watch needs it */
+	watch_open(&init.watch);
 	/* The command's processes run under the same id: keep them from looking into us. */
 	prctl(PR_SET_DUMPABLE, 0);
+	start_command(&init);
+	watch_init(&init.watch, config);
 	loop(&init);
 }

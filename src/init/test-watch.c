@@ -25,6 +25,7 @@ static void begin(void)
 			   .disk = SPEC_UNLIMITED,
 			   .files = SPEC_UNLIMITED},
 	};
+	watch_open(&watch);
 	watch_init(&watch, &config);
 }
 
@@ -158,6 +159,7 @@ TEST(what_is_written_to_a_root_is_counted)
 	begin();
 	config.zones = &zone;
 	config.n_zones = 1;
+	watch_open(&watch);
 	watch_init(&watch, &config);
 	if (watch.own_io_fd < 0)
 		test_skip("a kernel that counts what processes write");

@@ -492,12 +492,18 @@ static void add_root(struct watch *watch, const char *path)
 	watch->n_roots++;
 }
 
+void watch_open(struct watch *watch)
+{
+	*watch = (struct watch){0};
+	watch->own_io_fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
+}
+
 void watch_init(struct watch *watch, const struct init_config *config)
 {
-	*watch = (struct watch){.limits = &config->limits, .usage = config->usage};
+	watch->limits = &config->limits;
+	watch->usage = config->usage;
 	watch->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	watch->storage_fd = open("/", O_PATH | O_CLOEXEC);
-	watch->own_io_fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
 	for (size_t i = 0; i < config->n_zones; i++) {
 		if (config->zones[i].kind == INIT_ZONE_GUARDED)
 			add_root(watch, config->zones[i].path);

@@ -82,7 +82,8 @@ struct watch_verdict {
 	char note[96];
 };
 
-/* Before the first process becomes undumpable: its own count is hidden from then on. */
+/* While the first process is dumpable: its own count is hidden otherwise. */
+void watch_open(struct watch *watch);
 void watch_init(struct watch *watch, const struct init_config *config);
 
 /* Look once, and say when to look again (watch->next_ns). 0 or a negative errno. */

@@ -18,7 +18,7 @@ from lib import *  # noqa: E402
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
 KNOWN_CLAUSES = re.compile(
     r"^(isolation\.(tier|accept-weaker)|filesystem\.(system|private|read|write|hide|protect|trusted|device|socket|accept-broad)"
-    r"|identity|processes\.(namespaces|privileges|syscalls|files|descriptors|keyring)|network|sockets|limits\.[a-z-]+|environment)$")
+    r"|identity|processes\.(shared|namespaces|privileges|syscalls|files|descriptors|keyring)|network|sockets|limits\.[a-z-]+|environment)$")
 
 
 # ---- the kernel's view ----------------------------------------------------------------------------------------------
@@ -361,11 +361,11 @@ def check_limits(plan, pid):
         if "v2" in how:
             same(cgroup_file(pid, "memory", "memory.swap.max") or "0", "0", "memory.swap.max")
     same(plan.one("limits.memory")["strength"] == "weaker", value is not None and "cgroup" not in how, "a watched limit is weaker")
-    own, shared = limits_of(os.getpid()), {word for line in plan.of("limits.shared") for word in line["subject"].split()}
-    check({"signals", "queues"} <= shared, "limits.shared: %s" % shared)
+    own, shared = limits_of(os.getpid()), {word for line in plan.of("processes.shared") for word in line["subject"].split()}
+    check({"signals", "queues"} <= shared, "processes.shared: %s" % shared)
     for name in ("Max pending signals", "Max msgqueue size"):
         check(int(limits[name][1]) <= int(own[name][1]) // 2, "%s: %s of %s" % (name, limits[name], own[name]))
-    same("inotify-instances" in shared, not IS_ROOT, "a share of inotify")
+    check("inotify-instances" in shared, "no share of inotify")
     check("RLIMIT_CORE 1" in plan.one("limits.core")["mechanism"], "no line about core files")
     same(limits["Max core file size"], ("1", "1"), "Max core file size")
 

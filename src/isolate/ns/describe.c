@@ -266,7 +266,7 @@ static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id
 		return (struct limit_way){
 			"first process sums up all processes, 10 to 100 times a second; "
 			"RLIMIT_CPU for each",
-			"what nobody waits for counts up to the last look"};
+			"processes that nobody waits for count up to the last look", PLAN_WEAKER};
 	case SPEC_CPUS:
 		if (group->has_cpus)
 			return (struct limit_way){
@@ -324,15 +324,13 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 			plan_add(plan, way.strength, clause, value, way.mechanism, way.note,
 				 limit->origin);
 	}
-	plan_add(plan, PLAN_ENFORCED, "limits.shared", "signals queues",
+	plan_add(plan, PLAN_ENFORCED, "processes.shared", "signals queues",
 		 "RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE: at most half of the caller's", NULL,
 		 "default");
-	if (!cell->ids.is_shifted || cell->ids.is_unmapped)
-		plan_add(plan, PLAN_ENFORCED, "limits.shared",
-			 cell->needs_keeper ? "inotify-instances"
-					    : "inotify-instances inotify-watches",
-			 "sysctl user.* of the user namespace: at most half of the caller's",
-			 "not where /proc/sys is read-only", "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.shared",
+		 cell->needs_keeper ? "inotify-instances" : "inotify-instances inotify-watches",
+		 "sysctl user.* of the user namespace: at most half of the caller's",
+		 "not where /proc/sys is read-only", "default");
 	plan_add(plan, PLAN_ENFORCED, "limits.core", "none", "RLIMIT_CORE 1: no file, no handler",
 		 NULL, "default");
 }

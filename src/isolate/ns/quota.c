@@ -13,10 +13,10 @@
 /*
  * What others need, too
  *
- * The kernel counts some things for each user, over all namespaces: a run of an ordinary user could
- * take all of them, and the user's own programs would fail outside. So a run gets a share: half of
- * what there is, or a number that is enough for any build. Where root gives each run an id of its
- * own nothing is shared, and nothing is written.
+ * The kernel counts some things for each user, over all namespaces: a run could take all of them,
+ * and the user's own programs would fail outside. So a run gets a share: half of what there is, or
+ * a number that is enough for any build. An id of the run's own does not help: what is used in a
+ * user namespace is also put to the account of whoever has made it.
  *
  * Space on the host's file systems is everybody's, too: see watch.h for the floor.
  */
@@ -56,8 +56,6 @@ static void share(const char *host, const char *own, uint64_t most)
 
 void quota_limit_user(const struct cell *cell)
 {
-	if (cell->ids.is_shifted && !cell->ids.is_unmapped)
-		return;
 	share("/proc/sys/fs/inotify/max_user_instances", "/proc/sys/user/max_inotify_instances",
 	      INOTIFY_INSTANCES);
 	/* The keeper of hidden names needs one for each directory, and is ours. */
