@@ -15,6 +15,7 @@
 
 #define LOOK_MOST_MS  100
 #define LOOK_LEAST_MS 10
+#define LOOK_COST     4 /* times its own CPU time pass until the next: at most a fifth of a CPU */
 
 /* The fastest that memory or a disk is thought to fill up. */
 #define BYTES_PER_MS (4 << 20)
@@ -401,26 +402,35 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 	leave(watch, limit, used);
 }
 
-static void plan_next(struct watch *watch, int64_t began_ns)
+/* By CPU time and not by the clock: on a busy machine a look may take long without costing much. */
+static int64_t cpu_ns(void)
 {
-	int64_t now_ns = clock_monotonic_ns();
-	int64_t wait_ms = (int64_t)(watch->headroom / BYTES_PER_MS);
+	struct timespec ts;
 
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void plan_next(struct watch *watch, int64_t cost_ns)
+{
+	int64_t wait_ns = LOOK_MOST_MS;
+
+	if (watch->headroom / BYTES_PER_MS < LOOK_MOST_MS)
+		wait_ns = (int64_t)(watch->headroom / BYTES_PER_MS);
 	/* At first more often: most runs are short, and a first look tells what there is. */
-	if (watch->n_looks < 4 && wait_ms > LOOK_LEAST_MS << watch->n_looks)
-		wait_ms = LOOK_LEAST_MS << watch->n_looks;
-	if (wait_ms < LOOK_LEAST_MS || watch->is_losing)
-		wait_ms = LOOK_LEAST_MS;
-	if (wait_ms > LOOK_MOST_MS)
-		wait_ms = LOOK_MOST_MS;
-	watch->next_ns = now_ns + wait_ms * 1000000;
-	if (watch->next_ns < now_ns + 9 * (now_ns - began_ns))
-		watch->next_ns = now_ns + 9 * (now_ns - began_ns);
+	if (watch->n_looks < 4 && wait_ns > LOOK_LEAST_MS << watch->n_looks)
+		wait_ns = LOOK_LEAST_MS << watch->n_looks;
+	if (wait_ns < LOOK_LEAST_MS || watch->is_losing)
+		wait_ns = LOOK_LEAST_MS;
+	wait_ns *= 1000000;
+	if (wait_ns < LOOK_COST * cost_ns)
+		wait_ns = LOOK_COST * cost_ns;
+	watch->next_ns = clock_monotonic_ns() + wait_ns;
 }
 
 int watch_look(struct watch *watch, struct watch_verdict *ret)
 {
-	int64_t began_ns = clock_monotonic_ns();
+	int64_t began_ns = cpu_ns();
 	struct watch_sum sum;
 	uint64_t cpu_ms;
 	int r = sum_up(watch, &sum);
@@ -439,7 +449,7 @@ int watch_look(struct watch *watch, struct watch_verdict *ret)
 		check_disk(watch, &sum, ret);
 	r = check_memory(watch, &sum, ret);
 	watch->n_looks++;
-	plan_next(watch, began_ns);
+	plan_next(watch, cpu_ns() - began_ns);
 	return r;
 }
 

@@ -159,9 +159,10 @@ def eat(mib):
 EATERS = {
     "one process": EAT + "x = eat(256); time.sleep(9)",
     "many processes": EAT + r"""
-for _ in range(25):
+for _ in range(25):  # not all at once: where memory is watched, a burst may be more for a moment
     if os.fork() == 0:
         x = eat(10); time.sleep(9); os._exit(0)
+    time.sleep(0.02)
 time.sleep(9)
 """,
     "an anonymous mapping that is shared": r"""
