@@ -102,16 +102,43 @@ struct atoll_denial {
 
 #define ATOLL_DENIALS_MAX 64
 
+/* What a run uses. */
+enum atoll_resource {
+	ATOLL_WALL,	 /* milliseconds, from start to end of the command */
+	ATOLL_CPU,	 /* milliseconds, user and system time of all its processes */
+	ATOLL_MEMORY,	 /* bytes, the peak of all processes together */
+	ATOLL_PROCESSES, /* the most at the same time, threads counted */
+	ATOLL_DISK,	 /* bytes written to or reserved in writable roots of the host */
+	ATOLL_FILES,	 /* created in writable roots of the host */
+	ATOLL_OUTPUT,	 /* bytes on stdout and stderr together */
+	ATOLL_RESOURCE_COUNT,
+};
+
+#define ATOLL_UNLIMITED UINT64_MAX
+
+/*
+ * How much of a resource was used, and how much was allowed. Where a control group counts, memory
+ * and processes are exact; else they are the highest that was seen by looking ten to a hundred
+ * times a second, and for a command that ended sooner, what its largest process had resident.
+ */
+struct atoll_usage {
+	uint64_t used;
+	uint64_t limit; /* ATOLL_UNLIMITED if there is none */
+};
+
 struct atoll_result {
 	enum atoll_end end;
 	int code;
 	char limit[16];	       /* the limit that ended it, as in a job file */
 	uint64_t limit_value;  /* that limit, in its unit */
+	uint64_t limit_used;   /* what was used of it at the end; can be more for a moment */
+	char limit_note[96];   /* why, where the numbers do not tell; "" mostly */
 	uint64_t wall_ns;      /* from start to end of the command */
 	uint64_t cpu_ns;       /* user and system time of all its processes */
-	uint64_t peak_memory;  /* bytes: of all processes with a cgroup, else of the largest one */
+	uint64_t peak_memory;  /* bytes, as in `usage` */
 	uint64_t output_bytes; /* on stdout and stderr together */
-	uint32_t n_denials;    /* how many there were; the first ATOLL_DENIALS_MAX are kept */
+	struct atoll_usage usage[ATOLL_RESOURCE_COUNT];
+	uint32_t n_denials; /* how many there were; the first ATOLL_DENIALS_MAX are kept */
 	struct atoll_denial denials[ATOLL_DENIALS_MAX];
 };
 

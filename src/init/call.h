@@ -23,6 +23,8 @@ int call_chmod(struct call *call);
 int call_xattr(struct call *call);
 int call_bind(struct call *call);
 int call_connect(struct call *call);
+int call_fallocate(struct call *call);
+int call_memfd(struct call *call);
 
 /* What they share; in guard.c. */
 

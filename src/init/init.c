@@ -19,8 +19,6 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define WATCH_EVERY_MS 100
-
 struct init {
 	const struct init_config *config;
 	pid_t command;
@@ -28,6 +26,7 @@ struct init {
 	int start_fd; /* the command's side of its start; -1 once it runs */
 	bool has_listener;
 	struct guard guard;
+	struct watch watch;
 };
 
 static void tell(struct init *init, const struct init_message *message)
@@ -74,6 +73,18 @@ static int send_listener(int socket_fd, int listener_fd)
 	return sendmsg(socket_fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
+/* When the machine itself runs out of memory a sandbox goes before the user's own programs. The
+ * command may take it back: this is a courtesy, not a wall. */
+static void prefer_for_killing(void)
+{
+	cleanup_fd int fd = -1;
+
+	prctl(PR_SET_DUMPABLE, 1); /* or its own files in /proc are root's; until exec */
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, "500", 3) < 0)
+		return; /* it stays as it is */
+}
+
 static bool may_go_on(int start_fd)
 {
 	char byte;
@@ -86,8 +97,10 @@ static bool may_go_on(int start_fd)
 static _Noreturn void command_child(const struct init_config *config, int start_fd)
 {
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
-	int listener = config->begin(config->data, &message.error);
+	int listener;
 
+	prefer_for_killing();
+	listener = config->begin(config->data, &message.error);
 	if (listener >= 0 && send_listener(start_fd, listener) == 0) {
 		close(listener);
 		if (may_go_on(start_fd) && config->seal(config->data, &message.error) == 0 &&
@@ -178,6 +191,8 @@ static void reap(struct init *init)
 			while (init->start_fd >= 0)
 				serve_start(init);
 			message.wait_status = status;
+			watch_end(&init->watch);
+			init->config->usage->files = init->guard.n_created;
 			end(init, &message);
 		}
 		if (pid == init->config->keeper)
@@ -190,35 +205,32 @@ static void reap(struct init *init)
 
 static void check_limits(struct init *init)
 {
-	const struct init_limits *limits = &init->config->limits;
 	struct init_message message = {.type = INIT_LIMIT};
-	struct watch_sum sum;
+	struct watch_verdict over;
+	int r = watch_look(&init->watch, &over);
 
-	if (watch_sum_up(&sum) < 0)
-		end_broken(init, errno, "watch the limits");
-	if (sum.memory > limits->memory) {
-		strcpy(message.limit, "memory");
-		message.limit_value = limits->memory;
-		end(init, &message);
-	}
-	if (sum.cpu_ms > limits->cpu_time_ms) {
-		strcpy(message.limit, "cpu");
-		message.limit_value = limits->cpu_time_ms;
-		end(init, &message);
-	}
+	if (r < 0)
+		end_broken(init, -r, "watch the limits");
+	init->config->usage->files = init->guard.n_created;
+	if (over.limit == SPEC_LIMIT_COUNT)
+		return;
+	snprintf(message.limit, sizeof message.limit, "%s", spec_limits[over.limit].key);
+	snprintf(message.limit_note, sizeof message.limit_note, "%s", over.note);
+	message.limit_value = over.value;
+	message.limit_used = over.used;
+	end(init, &message);
 }
 
-static bool watches(const struct init *init)
+/* Until the next look. */
+static int wait_ms(const struct init *init)
 {
-	return init->config->limits.memory != SPEC_UNLIMITED ||
-	       init->config->limits.cpu_time_ms != SPEC_UNLIMITED;
+	int64_t left_ns = init->watch.next_ns - clock_monotonic_ns();
+
+	return left_ns <= 0 ? 0 : (int)((left_ns + 999999) / 1000000);
 }
 
 static _Noreturn void loop(struct init *init)
 {
-	int timeout = watches(init) ? WATCH_EVERY_MS : -1;
-	int64_t checked_ns = clock_monotonic_ns();
-
 	for (;;) {
 		struct pollfd fds[] = {
 			{.fd = init->signal_fd, .events = POLLIN},
@@ -226,16 +238,13 @@ static _Noreturn void loop(struct init *init)
 			{.fd = init->has_listener ? init->guard.listener_fd : -1, .events = POLLIN},
 			{.fd = init->start_fd, .events = POLLIN},
 		};
-		int ready = poll(fds, ARRAY_SIZE(fds), timeout);
+		int ready = poll(fds, ARRAY_SIZE(fds), wait_ms(init));
 
 		if (ready < 0 && errno != EINTR)
 			end_broken(init, errno, "poll");
 		/* Also when there is always something else to do. */
-		if (timeout > 0 &&
-		    clock_monotonic_ns() - checked_ns >= WATCH_EVERY_MS * 1000000LL) {
+		if (clock_monotonic_ns() >= init->watch.next_ns)
 			check_limits(init);
-			checked_ns = clock_monotonic_ns();
-		}
 		if (ready <= 0)
 			continue;
 		if (fds[1].revents)
@@ -267,12 +276,16 @@ void init_main(const struct init_config *config, const struct init_command *comm
 	init.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (init.signal_fd < 0)
 		end_broken(&init, errno, "signalfd");
+	prctl(PR_SET_DUMPABLE, 1); /* a change of id has taken it away, and the watch needs it */
+	watch_open(&init.watch);
 	if (guard_init(&init.guard, config, command->listener_fd) < 0)
 		end_broken(&init, errno, "start the guard");
+	init.guard.watch = &init.watch;
 	init.has_listener = true;
-	if (send(init.start_fd, "x", 1, MSG_NOSIGNAL) < 0)
-		end_broken(&init, errno, "let the command go");
 	/* The command's processes run under the same id: keep them from looking into us. */
 	prctl(PR_SET_DUMPABLE, 0);
+	watch_init(&init.watch, config);
+	if (send(init.start_fd, "x", 1, MSG_NOSIGNAL) < 0)
+		end_broken(&init, errno, "let the command go");
 	loop(&init);
 }

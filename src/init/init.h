@@ -22,7 +22,7 @@ struct spec;
  *   trusted.c  what says no: the contract, the names that the host trusts, git directories
  *   install.c  files of git's that are read before they count
  *   answer.c   how a waiting caller gets its result
- *   watch.c    memory and CPU time summed up over all processes
+ *   watch.c    memory, CPU time and what is written, summed up over all processes
  *
  * The guard rests on two walls that the kernel holds. Landlock leaves the command's processes no
  * right to write anywhere that comes from the host; and a seccomp filter stops every call that
@@ -51,16 +51,37 @@ struct init_zone {
 };
 
 struct init_limits {
-	uint64_t memory;      /* bytes to watch for, or SPEC_UNLIMITED if a cgroup does */
-	uint64_t cpu_time_ms; /* likewise */
-	uint64_t files;	      /* created in guarded roots */
+	uint64_t memory;	/* bytes to watch for, or SPEC_UNLIMITED if a cgroup does */
+	bool is_memory_counted; /* by a cgroup, which knows the peak better */
+	uint64_t cpu_time_ms;
+	uint64_t disk;	/* bytes written to guarded roots */
+	uint64_t files; /* created in guarded roots */
 };
+
+/* What the run has used so far, as the first process has seen it: in memory that it shares with the
+ * supervisor, which reads it when all is over, however it ended. */
+struct init_usage {
+	uint64_t memory_peak; /* the highest that was seen */
+	uint64_t cpu_ms;
+	uint64_t processes_peak;
+	uint64_t written;
+	uint64_t files;
+};
+
+/* How much of a file system of this size a run leaves free: 5 % of it, at most 1 GiB. */
+static inline uint64_t init_space_floor(uint64_t size)
+{
+	const uint64_t most = UINT64_C(1) << 30;
+
+	return size / 20 < most ? size / 20 : most;
+}
 
 struct init_config {
 	const struct spec *spec;
 	const struct init_zone *zones;
 	size_t n_zones;
 	struct init_limits limits;
+	struct init_usage *usage;
 	int control_fd; /* SOCK_SEQPACKET to the supervisor; its end is ours */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first
@@ -84,7 +105,7 @@ enum init_message_type {
 	INIT_STARTED, /* the command was executed */
 	INIT_FAILED,  /* it was not: `error`, and `code` 126, 127 or -1 */
 	INIT_ENDED,   /* `wait_status` */
-	INIT_LIMIT,   /* `limit`, with its value in `limit_value` */
+	INIT_LIMIT,   /* `limit`, with its value, what was used, and why if that does not tell */
 	INIT_DENIAL,
 };
 
@@ -94,6 +115,8 @@ struct init_message {
 	int32_t wait_status;
 	char limit[16];
 	uint64_t limit_value;
+	uint64_t limit_used;
+	char limit_note[96];
 	union {
 		struct atoll_error error;
 		struct atoll_denial denial;

@@ -39,6 +39,16 @@ struct cell_handle {
 	int control_fd; /* struct init_message; closing it ends the cell */
 };
 
+/* What a run has used, from what counts it; 0 where nothing does. */
+struct cell_usage {
+	uint64_t memory_peak; /* bytes */
+	uint64_t cpu_ms;
+	uint64_t processes_peak; /* threads counted */
+	uint64_t written;	 /* bytes, where the host keeps them */
+	uint64_t files;		 /* made in writable roots */
+	bool is_out_of_memory;	 /* the kernel has killed for want of memory */
+};
+
 struct backend {
 	const char *name;    /* as a tier is written in a contract */
 	const char *summary; /* one line */
@@ -58,8 +68,8 @@ struct backend {
 	int (*start)(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		     struct atoll_error *err);
 
-	/* Peak use, from what counts it; called after the end. 0 where it is not counted. */
-	void (*account)(struct cell *cell, uint64_t *ret_peak_memory, bool *ret_out_of_memory);
+	/* What has been used so far; also after the end. */
+	void (*account)(const struct cell *cell, struct cell_usage *ret);
 
 	/* Takes NULL. Everything that was made for the cell is gone afterwards. */
 	void (*release)(struct cell *cell);

@@ -19,8 +19,9 @@
 /* How long a reader of ours may take to read the rest after the command has ended. */
 #define DRAIN_NS (10 * 1000000000LL)
 
-/* How long a run may go on after the kernel has killed one of its processes for want of memory. */
-#define MEMORY_MS 500
+/* How often the back end's counters are read: so long may a run go on after the kernel has killed
+ * one of its processes for want of memory. */
+#define COUNT_MS 500
 
 struct run {
 	const struct spec *spec;
@@ -33,7 +34,7 @@ struct run {
 	bool has_failed;
 	bool has_ended; /* `result` says how */
 	int64_t start_ns, deadline_ns;
-	uint64_t memory_checked_ns;
+	uint64_t counted_ns;
 };
 
 static void take_denial(struct run *run, const struct atoll_denial *denial)
@@ -54,11 +55,13 @@ static void take_denial(struct run *run, const struct atoll_denial *denial)
 	result->n_denials++;
 }
 
-static void end_by_limit(struct run *run, enum atoll_end end, const char *limit, uint64_t value)
+static void end_by_limit(struct run *run, enum atoll_end end, const char *limit, uint64_t value,
+			 uint64_t used)
 {
 	run->result->end = end;
 	snprintf(run->result->limit, sizeof run->result->limit, "%s", limit);
 	run->result->limit_value = value;
+	run->result->limit_used = used;
 	run->has_ended = true;
 }
 
@@ -68,7 +71,8 @@ static void end_by_output(struct run *run)
 	const enum atoll_end end = run->result->end;
 
 	if (!run->has_ended || end == ATOLL_EXITED || end == ATOLL_SIGNALED)
-		end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit);
+		end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit,
+			     run->relay->output_bytes);
 }
 
 static void take_message(struct run *run, const struct init_message *message)
@@ -101,7 +105,9 @@ static void take_message(struct run *run, const struct init_message *message)
 		end_by_limit(run,
 			     streq(message->limit, "memory") ? ATOLL_OUT_OF_MEMORY
 							     : ATOLL_OVER_LIMIT,
-			     message->limit, message->limit_value);
+			     message->limit, message->limit_value, message->limit_used);
+		snprintf(result->limit_note, sizeof result->limit_note, "%.*s",
+			 (int)sizeof message->limit_note - 1, message->limit_note);
 		break;
 	case INIT_DENIAL:
 		take_denial(run, &message->denial);
@@ -124,10 +130,16 @@ static bool take_messages(struct run *run)
 	return got < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+/* Is there something that only the back end's counters tell? */
+static bool is_counted(const struct run *run)
+{
+	return run->spec->limits[SPEC_MEMORY].value != SPEC_UNLIMITED ||
+	       run->spec->limits[SPEC_CPU_TIME].value != SPEC_UNLIMITED;
+}
+
 static int wait_ms(const struct run *run)
 {
-	int64_t most =
-		run->spec->limits[SPEC_MEMORY].value == SPEC_UNLIMITED ? 3600 * 1000 : MEMORY_MS;
+	int64_t most = is_counted(run) ? COUNT_MS : 3600 * 1000;
 	int64_t left;
 
 	if (run->deadline_ns == INT64_MAX)
@@ -138,19 +150,24 @@ static int wait_ms(const struct run *run)
 	return left > most * 1000000 ? (int)most : (int)((left + 999999) / 1000000);
 }
 
-/* cgroup v1 kills the largest process and lets the others go on; the limit is one for all. */
-static void check_memory(struct run *run)
+/* cgroup v1 kills the largest process and lets the others go on; the limit is one for all. And v2
+ * counts CPU time that the first process never sees. */
+static void check_counters(struct run *run)
 {
-	uint64_t peak, now_ns = (uint64_t)clock_monotonic_ns();
-	bool is_out_of_memory = false;
+	const struct spec_limit *limits = run->spec->limits;
+	uint64_t now_ns = (uint64_t)clock_monotonic_ns();
+	struct cell_usage usage;
 
-	if (now_ns - run->memory_checked_ns < MEMORY_MS * 1000000ULL)
+	if (!is_counted(run) || now_ns - run->counted_ns < COUNT_MS * 1000000ULL)
 		return;
-	run->memory_checked_ns = now_ns;
-	ns_backend.account(run->cell, &peak, &is_out_of_memory);
-	if (is_out_of_memory)
-		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
-			     run->spec->limits[SPEC_MEMORY].value);
+	run->counted_ns = now_ns;
+	ns_backend.account(run->cell, &usage);
+	if (usage.is_out_of_memory)
+		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory", limits[SPEC_MEMORY].value,
+			     usage.memory_peak);
+	else if (usage.cpu_ms > limits[SPEC_CPU_TIME].value)
+		end_by_limit(run, ATOLL_OVER_LIMIT, "cpu", limits[SPEC_CPU_TIME].value,
+			     usage.cpu_ms);
 }
 
 static void supervise(struct run *run)
@@ -172,9 +189,10 @@ static void supervise(struct run *run)
 			end_by_output(run);
 		if (!run->has_ended && clock_monotonic_ns() >= run->deadline_ns)
 			end_by_limit(run, ATOLL_TIMED_OUT, "wall",
-				     run->spec->limits[SPEC_WALL].value);
+				     run->spec->limits[SPEC_WALL].value,
+				     (uint64_t)(clock_monotonic_ns() - run->start_ns) / 1000000);
 		if (!run->has_ended)
-			check_memory(run);
+			check_counters(run);
 		if (fds[0].revents) {
 			take_messages(run);
 			return;
@@ -182,12 +200,36 @@ static void supervise(struct run *run)
 	}
 }
 
+static void fill_usage(struct run *run, const struct cell_usage *usage)
+{
+	static const enum spec_limit_id ids[ATOLL_RESOURCE_COUNT] = {
+		[ATOLL_WALL] = SPEC_WALL,     [ATOLL_CPU] = SPEC_CPU_TIME,
+		[ATOLL_MEMORY] = SPEC_MEMORY, [ATOLL_PROCESSES] = SPEC_PIDS,
+		[ATOLL_DISK] = SPEC_DISK,     [ATOLL_FILES] = SPEC_FILES,
+		[ATOLL_OUTPUT] = SPEC_OUTPUT,
+	};
+	struct atoll_result *result = run->result;
+	const uint64_t used[ATOLL_RESOURCE_COUNT] = {
+		[ATOLL_WALL] = result->wall_ns / 1000000,
+		[ATOLL_CPU] = result->cpu_ns / 1000000,
+		[ATOLL_MEMORY] = result->peak_memory,
+		/* One there was, also if nobody looked in time. */
+		[ATOLL_PROCESSES] = usage->processes_peak ? usage->processes_peak : 1,
+		[ATOLL_DISK] = usage->written,
+		[ATOLL_FILES] = usage->files,
+		[ATOLL_OUTPUT] = result->output_bytes,
+	};
+
+	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++)
+		result->usage[i] = (struct atoll_usage){used[i], run->spec->limits[ids[i]].value};
+}
+
 /* The end of everything inside: killing the first process kills the rest. */
 static void finish(struct run *run)
 {
 	struct atoll_result *result = run->result;
 	struct rusage usage = {0};
-	bool is_out_of_memory = false;
+	struct cell_usage counted;
 
 	kill(run->handle.pid, SIGKILL);
 	/* A caller that ignores SIGCHLD has it reaped for it; then there is only no usage. */
@@ -197,15 +239,19 @@ static void finish(struct run *run)
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
 	result->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
 			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
-	result->peak_memory = (uint64_t)usage.ru_maxrss * 1024;
-	ns_backend.account(run->cell, &result->peak_memory, &is_out_of_memory);
-	if (is_out_of_memory && result->end != ATOLL_TIMED_OUT)
+	ns_backend.account(run->cell, &counted);
+	if (counted.cpu_ms * 1000000 > result->cpu_ns)
+		result->cpu_ns = counted.cpu_ms * 1000000;
+	result->peak_memory =
+		counted.memory_peak ? counted.memory_peak : (uint64_t)usage.ru_maxrss * 1024;
+	if (counted.is_out_of_memory && result->end != ATOLL_TIMED_OUT)
 		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
-			     run->spec->limits[SPEC_MEMORY].value);
+			     run->spec->limits[SPEC_MEMORY].value, counted.memory_peak);
 	relay_drain(run->relay, clock_monotonic_ns() + DRAIN_NS);
 	if (run->relay->is_over)
 		end_by_output(run);
 	result->output_bytes = run->relay->output_bytes;
+	fill_usage(run, &counted);
 	close(run->handle.pid_fd);
 	close(run->handle.control_fd);
 }
@@ -219,7 +265,7 @@ static int start(struct run *run, struct atoll_error *err)
 
 	r = relay_open(run->relay, caller, run->spec->limits[SPEC_OUTPUT].value, child, err);
 	run->start_ns = clock_monotonic_ns();
-	run->memory_checked_ns = (uint64_t)run->start_ns;
+	run->counted_ns = (uint64_t)run->start_ns;
 	run->deadline_ns =
 		wall_ms == SPEC_UNLIMITED ? INT64_MAX : run->start_ns + (int64_t)wall_ms * 1000000;
 	if (r == 0)

@@ -17,10 +17,14 @@
  *   root.c      the child builds its root from the list
  *   seal.c      the command's process takes its own rights away and executes
  *   landlock.c, filter.c, bpf.c  what seal.c applies
- *   cgroup.c    memory and pids where a hierarchy is writable
+ *   cgroup.c    memory, pids and CPUs where a hierarchy is writable
+ *   quota.c     what the kernel counts for each user, and free space
  *   keep.c      names that are hidden inside a writable root
  *   probe.c     trying it all out for `atoll doctor`
  */
+
+/* Mount points and masks in the private storage. */
+#define NS_OWN_INODES 16384
 
 enum ns_mount_kind {
 	NS_BIND,    /* a host directory or file at its own place */
@@ -54,11 +58,19 @@ struct ns_ids {
 	int slot_fd;	  /* holds the id, here and in the first process; -1 where none is held */
 };
 
+/* A control group of the run's own. The descriptor holds a lock on it for as long as we live, by
+ * which others know that it is in use. */
+struct ns_group_dir {
+	char path[512]; /* "" where there is none */
+	int fd;
+};
+
 struct ns_group {
-	bool has_memory, has_pids;
-	char memory_dir[512], pids_dir[512], cpu_dir[512]; /* "" where not used */
+	bool has_memory, has_pids, has_cpus;
 	bool is_v2;
-	int v2_fd; /* for CLONE_INTO_CGROUP; -1 on v1 */
+	struct ns_group_dir main; /* v2: all; v1: memory */
+	struct ns_group_dir cpu;  /* v1 only */
+	int v2_fd;		  /* for CLONE_INTO_CGROUP, part of `main`; -1 on v1 */
 };
 
 struct listing;
@@ -79,6 +91,7 @@ struct cell {
 	bool needs_keeper;
 	bool keeps_affinity;
 	struct init_limits limits;
+	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
 
 	/* For the child of one start. */
 	int stdio[3];
@@ -140,10 +153,20 @@ int ns_bound_capabilities(struct atoll_error *err);
 /* Give up every capability except those in `keep` (a mask). */
 int ns_drop_capabilities(uint64_t keep, struct atoll_error *err);
 
-int cgroup_prepare(struct cell *cell, struct atoll_error *err);
+/* No group is no failure: `group` says what it holds. */
+void cgroup_prepare(struct ns_group *group, const struct spec *spec);
 int cgroup_enter(const struct ns_group *group, pid_t pid, struct atoll_error *err);
-void cgroup_account(const struct ns_group *group, uint64_t *ret_peak, bool *ret_out_of_memory);
+/* Fills in what the group has counted, and leaves the rest. */
+void cgroup_account(const struct ns_group *group, struct cell_usage *usage);
 void cgroup_release(struct ns_group *group);
+
+/* Is there enough room where the contract lets it write? */
+int quota_check_space(const struct cell *cell, struct atoll_error *err);
+/* In the child, with the capabilities of its user namespace: leave the caller a share of what the
+ * kernel counts for each user. */
+void quota_limit_user(const struct cell *cell);
+/* In the command's process. */
+int quota_limit_process(struct atoll_error *err);
 
 /* Fork the keeper in the sandbox's first process, and wait until what exists is hidden; returns its
  * pid. */

@@ -261,6 +261,7 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 struct limit_way {
 	const char *mechanism;
 	const char *note;
+	enum plan_strength strength;
 };
 
 static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id)
@@ -271,10 +272,17 @@ static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id
 	case SPEC_WALL:
 		return (struct limit_way){"supervisor, monotonic clock, then SIGKILL", NULL};
 	case SPEC_CPU_TIME:
-		return (struct limit_way){"first process sums up all processes ten times a second; "
-					  "RLIMIT_CPU for each",
-					  NULL};
+		if (group->is_v2)
+			return (struct limit_way){"cgroup v2 cpu.stat; RLIMIT_CPU for each", NULL};
+		return (struct limit_way){
+			"first process sums up all processes, 10 to 100 times a second; "
+			"RLIMIT_CPU for each",
+			"processes that nobody waits for count up to the last look", PLAN_WEAKER};
 	case SPEC_CPUS:
+		if (group->has_cpus)
+			return (struct limit_way){
+				group->is_v2 ? "cgroup v2 cpu.max" : "cgroup v1 cpu.cfs_quota_us",
+				"CPU set of the processes as well, in whole CPUs"};
 		return (struct limit_way){"CPU set of the processes, sched_setaffinity refused",
 					  "whole CPUs, rounded up"};
 	case SPEC_MEMORY:
@@ -283,9 +291,9 @@ static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id
 							       : "cgroup v1 memory.limit_in_bytes",
 						  NULL};
 		return (struct limit_way){
-			"first process sums up all processes ten times a second",
-			"no writable cgroup here; a burst between two looks can exceed "
-			"it"};
+			"first process sums up all processes, 10 to 100 times a second",
+			"no writable cgroup here; a burst between two looks can exceed it",
+			PLAN_WEAKER};
 	case SPEC_PIDS:
 		if (group->has_pids)
 			return (struct limit_way){group->is_v2 ? "cgroup v2 pids.max"
@@ -293,11 +301,16 @@ static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id
 						  "RLIMIT_NPROC of the user namespace as well"};
 		return (struct limit_way){"RLIMIT_NPROC, counted in the user namespace", NULL};
 	case SPEC_DISK:
-		return (struct limit_way){"size of the private tmpfs, at most that of memory; "
-					  "RLIMIT_FSIZE for each file",
-					  "the sum over files of the workspace is not bounded yet"};
+		return (struct limit_way){
+			"first process sums up what is written, 10 to 100 times a second; size of "
+			"the private tmpfs, at most that of memory; RLIMIT_FSIZE for each file",
+			"a burst between two looks can exceed it; 5 % of a file system, at most 1 "
+			"GiB, stay free",
+			PLAN_WEAKER};
 	case SPEC_FILES:
-		return (struct limit_way){"guard counts what is created in writable roots", NULL};
+		return (struct limit_way){"guard counts what is created in writable roots; inodes "
+					  "of the private tmpfs",
+					  NULL};
 	case SPEC_OPEN_FILES:
 		return (struct limit_way){"RLIMIT_NOFILE of each process", NULL};
 	case SPEC_OUTPUT:
@@ -319,9 +332,16 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 		if (limit->value == SPEC_UNLIMITED)
 			plan_add(plan, PLAN_NOTE, clause, value, "none", NULL, limit->origin);
 		else
-			plan_add(plan, PLAN_ENFORCED, clause, value, way.mechanism, way.note,
+			plan_add(plan, way.strength, clause, value, way.mechanism, way.note,
 				 limit->origin);
 	}
+	plan_add(plan, PLAN_ENFORCED, "processes.shared", "signals queues",
+		 "RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE: at most half of the caller's", NULL,
+		 "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.shared",
+		 cell->needs_keeper ? "inotify-instances" : "inotify-instances inotify-watches",
+		 "sysctl user.* of the user namespace: at most half of the caller's",
+		 "not where /proc/sys is read-only", "default");
 	plan_add(plan, PLAN_ENFORCED, "limits.core", "none", "RLIMIT_CORE 1: no file, no handler",
 		 NULL, "default");
 }

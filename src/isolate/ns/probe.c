@@ -235,20 +235,20 @@ static void probe_calls(struct backend_report *report)
 /* A group is made and removed again, with the smallest of contracts. */
 static void probe_cgroup(struct backend_report *report)
 {
+	struct ns_group group = {.main.fd = -1, .cpu.fd = -1, .v2_fd = -1};
 	struct spec spec = {0};
-	struct cell cell = {.spec = &spec};
-	struct atoll_error err;
 
 	for (int id = 0; id < SPEC_LIMIT_COUNT; id++)
 		spec.limits[id].value = id == SPEC_PIDS ? 1024 : 1 << 26;
-	cgroup_prepare(&cell, &err);
-	add(report, "control group for memory", false, cell.group.has_memory ? 0 : EACCES,
-	    cell.group.is_v2 ? "cgroup v2" : "cgroup v1 (entering it costs 5 to 25 ms)",
+	spec.limits[SPEC_CPUS].value = 500;
+	cgroup_prepare(&group, &spec);
+	add(report, "control group for memory", false, group.has_memory ? 0 : EACCES,
+	    group.is_v2 ? "cgroup v2" : "cgroup v1 (entering it costs 5 to 25 ms)",
 	    "log in through systemd with delegation, or run as root; until then memory is watched");
-	add(report, "control group for processes", false, cell.group.has_pids ? 0 : EACCES,
-	    cell.group.is_v2 ? "cgroup v2" : "cgroup v1",
-	    "as above; until then RLIMIT_NPROC bounds them");
-	cgroup_release(&cell.group);
+	add(report, "control group for CPUs", false, group.has_cpus ? 0 : EACCES,
+	    group.is_v2 ? "cgroup v2" : "cgroup v1",
+	    "as above; until then parts of a CPU are rounded up");
+	cgroup_release(&group);
 }
 
 int ns_probe(struct backend_report *report, struct atoll_error *err)

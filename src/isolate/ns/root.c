@@ -141,16 +141,21 @@ static int place_clone(const char *source, const char *path, uint64_t set, struc
 static int mount_storage(const struct cell *cell, struct atoll_error *err)
 {
 	const struct spec_limit *limits = cell->spec->limits;
-	uint64_t size = limits[SPEC_DISK].value;
-	char options[96];
+	uint64_t size = limits[SPEC_DISK].value, files = limits[SPEC_FILES].value;
+	char options[128];
+	int used;
 
 	/* What is stored here is memory. */
 	if (limits[SPEC_MEMORY].value < size)
 		size = limits[SPEC_MEMORY].value;
 	if (size == SPEC_UNLIMITED)
-		snprintf(options, sizeof options, "mode=0755,size=50%%");
+		used = snprintf(options, sizeof options, "mode=0755,size=50%%");
 	else
-		snprintf(options, sizeof options, "mode=0755,size=%llu", (unsigned long long)size);
+		used = snprintf(options, sizeof options, "mode=0755,size=%llu",
+				(unsigned long long)size);
+	if (files != SPEC_UNLIMITED) /* what the root is made of comes on top */
+		snprintf(options + used, sizeof options - (size_t)used, ",nr_inodes=%llu",
+			 (unsigned long long)files + NS_OWN_INODES);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return fail(err, "make private", "/");
 	if (mount("atoll", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -74,20 +75,27 @@ static int limit_resource(int resource, uint64_t value, struct atoll_error *err)
 	return 0;
 }
 
-/* The first so many of the CPUs that we may use. */
+/* So many of the CPUs that we may use; not always the first ones, where every run would meet. */
 static int limit_cpus(uint64_t thousandths, struct atoll_error *err)
 {
-	unsigned wanted = (unsigned)((thousandths + 999) / 1000);
+	unsigned wanted = (unsigned)((thousandths + 999) / 1000), skip;
 	cpu_set_t have, take;
 
 	if (sched_getaffinity(0, sizeof have, &have) < 0)
 		return fail(err, "read the CPU set");
 	CPU_ZERO(&take);
-	for (int cpu = 0; cpu < CPU_SETSIZE && wanted > 0; cpu++) {
-		if (CPU_ISSET(cpu, &have)) {
-			CPU_SET(cpu, &take);
-			wanted--;
+	skip = (unsigned)clock_monotonic_ns() / 1000 % (unsigned)CPU_COUNT(&have);
+	for (int cpu = 0; cpu < 2 * CPU_SETSIZE && wanted > 0; cpu++) {
+		const int number = cpu % CPU_SETSIZE;
+
+		if (!CPU_ISSET(number, &have) || CPU_ISSET(number, &take))
+			continue;
+		if (skip > 0 && cpu < CPU_SETSIZE) {
+			skip--;
+			continue;
 		}
+		CPU_SET(number, &take);
+		wanted--;
 	}
 	return sched_setaffinity(0, sizeof take, &take) < 0 ? fail(err, "set the CPU set") : 0;
 }
@@ -108,6 +116,8 @@ static int set_limits(const struct cell *cell, struct atoll_error *err)
 		r = limit_resource(RLIMIT_FSIZE, limits[SPEC_DISK].value, err);
 	if (r == 0 && cpu_time != SPEC_UNLIMITED)
 		r = limit_resource(RLIMIT_CPU, (cpu_time + 999) / 1000, err);
+	if (r == 0)
+		r = quota_limit_process(err);
 	if (r == 0 && cell->keeps_affinity)
 		r = limit_cpus(limits[SPEC_CPUS].value, err);
 	return r;

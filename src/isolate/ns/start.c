@@ -308,6 +308,8 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 		r = fail(err, "tie to the supervisor");
 	if (r == 0)
 		r = ns_bound_capabilities(err);
+	if (r == 0)
+		quota_limit_user(cell);
 	/* A change of id has made us undumpable, and join_command() looks at the copy of us. Nobody
 	 * else runs under this id yet, and init_main() takes it back. */
 	if (r == 0 && cell->ids.is_shifted && prctl(PR_SET_DUMPABLE, 1) < 0)
@@ -341,6 +343,7 @@ static _Noreturn void child_main(struct cell *cell)
 		.zones = cell->zones,
 		.n_zones = cell->n_zones,
 		.limits = cell->limits,
+		.usage = cell->usage,
 		.control_fd = cell->control_fd,
 		.begin = ns_begin,
 		.seal = ns_seal,
