@@ -72,6 +72,11 @@ struct init_config {
 
 	/* A process that must live as long as the sandbox (the keeper of hidden names), or 0. */
 	pid_t keeper;
+
+	/* The command's 0, 1 and 2; -1 where it is to have a terminal of the sandbox's own, which
+	 * the first process makes and hands to the supervisor. NULL: none is. `become` leaves
+	 * those alone. */
+	const int *stdio;
 };
 
 enum init_message_type {
@@ -80,6 +85,8 @@ enum init_message_type {
 	INIT_ENDED,   /* `wait_status` */
 	INIT_LIMIT,   /* `limit`, with its value in `limit_value` */
 	INIT_DENIAL,
+	INIT_TERMINAL, /* with the master's descriptor; INIT_GO is awaited */
+	INIT_STOPPED,  /* the command has been stopped from inside; only if it has a terminal */
 };
 
 struct init_message {
@@ -92,6 +99,19 @@ struct init_message {
 		struct atoll_error error;
 		struct atoll_denial denial;
 	};
+};
+
+/* What the supervisor asks the first process to do. */
+enum init_order_type {
+	INIT_GO,	     /* the terminal is prepared: start the command */
+	INIT_SIGNAL_COMMAND, /* send `signal` to the command alone */
+	INIT_SIGNAL_GROUP,   /* ... to its process group, as a terminal does */
+	INIT_SIGNAL_ALL,     /* ... to every process inside */
+};
+
+struct init_order {
+	uint32_t type;
+	int32_t signal;
 };
 
 /* Be the first process. Never returns. */

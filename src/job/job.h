@@ -30,5 +30,5 @@ int job_finish(struct atoll_job *job, struct atoll_error *err);
 int trust_has(const char *hash, const struct spec *spec, struct atoll_error *err);
 
 /* The command's environment, NULL-terminated. env_free() takes NULL. */
-char **env_build(const struct spec *spec, struct atoll_error *err);
+char **env_build(const struct spec *spec, bool has_terminal, struct atoll_error *err);
 void env_free(char **env);

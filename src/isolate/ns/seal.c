@@ -39,7 +39,8 @@ static int fail(struct atoll_error *err, const char *what)
 static int take_stdio(const struct cell *cell, struct atoll_error *err)
 {
 	for (int i = 0; i < 3; i++) {
-		if (dup2(cell->stdio[i], i) < 0)
+		/* Where there is no descriptor a terminal is in place already. */
+		if (cell->stdio[i] >= 0 && dup2(cell->stdio[i], i) < 0)
 			return fail(err, "set up standard input and output");
 	}
 	if (close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0)
@@ -207,7 +208,6 @@ int ns_become(void *data, int listener_socket, struct atoll_error *err)
 {
 	const struct cell *cell = data;
 
-	setsid();
 	reset_signals();
 	umask(cell->umask);
 	if (chdir(cell->spec->cwd) < 0) {

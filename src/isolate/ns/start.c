@@ -12,6 +12,7 @@
 #include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -275,6 +276,7 @@ static void wipe_arguments(void)
 
 static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
 {
+	struct pollfd supervisor = {.fd = cell->control_fd};
 	int r = cell->ids.is_shifted ? 0 : map_self(&cell->ids, err);
 
 	if (r == 0)
@@ -283,9 +285,12 @@ static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
 		r = become_inside(&cell->ids, err);
 	if (r == 0)
 		r = raise_capabilities(err);
-	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. */
+	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. It
+	 * may have died before, and getppid() is always 0 here: its end of the socket tells. */
 	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		r = fail(err, "tie to the supervisor");
+	if (r == 0 && poll(&supervisor, 1, 0) != 0)
+		_exit(1);
 	cell->umask = umask(0);
 	if (r == 0)
 		r = ns_build_root(cell, err);
@@ -312,6 +317,7 @@ static _Noreturn void child_main(struct cell *cell)
 		.control_fd = cell->control_fd,
 		.become = ns_become,
 		.data = cell,
+		.stdio = cell->stdio,
 	};
 	struct atoll_error err = {0};
 	int r;
@@ -427,7 +433,7 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	memcpy(cell->stdio, stdio, sizeof cell->stdio);
 	/* So that /dev/stderr and its like can be opened inside. */
 	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
-		if (fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
+		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
 			return fail(err, "hand the pipes over");
 	}
 	cell->setup_fd = setup_child;
