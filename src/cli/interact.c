@@ -4,28 +4,31 @@
 #include "base/scope.h"
 
 #include <atoll/atoll.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
-#include <sys/time.h>
 #include <termios.h>
 
 /* A set-up that takes longer than this is talked about. */
-#define PATIENCE_S 1
+#define PATIENCE_MS 1000
 
 static const int passed_on[] = {SIGINT,	 SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
 				SIGCONT, SIGUSR1, SIGUSR2, SIGWINCH};
 
-/* For handlers, which are given nothing. */
+/* For handlers, which are given nothing, and the teller of progress. */
 static struct {
 	sigset_t set; /* of those that are passed on */
-	const char *volatile step;
-	volatile sig_atomic_t is_shown;
+	const char *step;
+	int end_fd; /* ends the teller; -1 if there is none */
+	pthread_t teller;
 	bool has_terminal;
 	struct termios before; /* of standard input, if that is one */
-} state;
+} state = {.step = "", .end_fd = -1};
 
 static void choose_signals(void)
 {
@@ -47,46 +50,58 @@ static void say(const char *text)
 	(void)done; /* nobody to tell */
 }
 
-static void on_alarm(int number)
+/* A thread, because a grant on a dead mount keeps the main one in the kernel, where not even a
+ * handler runs. */
+static void *tell_progress(void *unused)
 {
-	const char *step = state.step;
+	struct pollfd end = {.fd = state.end_fd, .events = POLLIN};
+	const char *shown = NULL;
+	int wait_ms = PATIENCE_MS;
 
-	(void)number;
-	say("\ratoll: setting up (");
-	say(step ? step : "");
-	say(") ...\033[K");
-	state.is_shown = 1;
+	while (poll(&end, 1, wait_ms) == 0) {
+		const char *step = __atomic_load_n(&state.step, __ATOMIC_ACQUIRE);
+
+		wait_ms = PATIENCE_MS / 4;
+		if (step == shown)
+			continue;
+		shown = step;
+		say("\ratoll: setting up (");
+		say(step);
+		say(") ...\033[K");
+	}
+	if (shown)
+		say("\r\033[K");
+	return unused;
 }
 
 static void on_progress(const char *what, void *data)
 {
 	(void)data;
-	state.step = what;
-	if (state.is_shown)
-		on_alarm(SIGALRM);
+	__atomic_store_n(&state.step, what, __ATOMIC_RELEASE);
 }
 
 static void begin_progress(void)
 {
-	const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
-	const struct itimerval patience = {.it_value = {.tv_sec = PATIENCE_S}};
+	sigset_t all, old;
 
-	state.step = "";
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &patience, NULL);
+	state.end_fd = eventfd(0, EFD_CLOEXEC);
+	if (state.end_fd < 0)
+		return;
+	/* Signals are the main thread's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (pthread_create(&state.teller, NULL, tell_progress, NULL) != 0)
+		close(take_fd(&state.end_fd));
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 static void end_progress(void)
 {
-	const struct itimerval none = {0};
-
-	if (!state.step)
+	if (state.end_fd < 0)
 		return;
-	setitimer(ITIMER_REAL, &none, NULL);
-	if (state.is_shown)
-		say("\r\033[K");
-	state.step = NULL;
-	state.is_shown = 0;
+	eventfd_write(state.end_fd, 1);
+	pthread_join(state.teller, NULL);
+	close(take_fd(&state.end_fd));
 }
 
 /* ---- while the command runs ---- */

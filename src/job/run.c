@@ -16,6 +16,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* How long a reader of ours may take to read the rest after the command has ended. */
@@ -382,9 +383,11 @@ static void finish(struct run *run)
 	struct rusage usage = {0};
 	bool is_out_of_memory = false;
 
-	kill(run->handle.pid, SIGKILL);
-	/* A caller that ignores SIGCHLD has it reaped for it; then there is only no usage. */
-	while (wait4(run->handle.pid, NULL, 0, &usage) < 0 && errno == EINTR)
+	/* By descriptor: a caller that ignores SIGCHLD has it reaped for it, and then the number is
+	 * somebody else's, and there is only no usage. */
+	syscall(SYS_pidfd_send_signal, run->handle.pid_fd, SIGKILL, NULL, 0);
+	while (syscall(SYS_waitid, P_PIDFD, run->handle.pid_fd, NULL, WEXITED, &usage) < 0 &&
+	       errno == EINTR)
 		;
 	take_messages(run);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
