@@ -37,6 +37,7 @@ struct run {
 	struct atoll_result *result;
 	struct atoll_error failure; /* told by the first process */
 	bool has_failed;
+	bool has_started;
 	bool has_ended; /* `result` says how */
 	bool is_done;	/* and nothing is waited for any more */
 	int64_t start_ns, deadline_ns;
@@ -127,7 +128,9 @@ static void look_at_terminal(struct run *run)
 {
 	const struct stream *input = &run->relay->streams[RELAY_IN];
 
-	terminal_enter(&run->terminal);
+	/* Not before the caller's signals are passed on: one that ended us would leave it raw. */
+	if (run->has_started)
+		terminal_enter(&run->terminal);
 	run->relay->is_input_held =
 		input->from >= 0 && isatty(input->from) && !terminal_is_foreground(input->from);
 }
@@ -208,8 +211,10 @@ static void take_message(struct run *run, const struct init_message *message)
 	}
 	switch (message->type) {
 	case INIT_STARTED:
+		run->has_started = true;
 		if (run->options->started)
 			run->options->started(run->handle.pid, run->options->data);
+		look_at_terminal(run);
 		break;
 	case INIT_FAILED:
 		run->failure = message->error;

@@ -57,7 +57,9 @@ void terminal_prepare(const struct terminal *terminal, int master_fd)
 	struct termios modes;
 
 	terminal_resize(terminal, master_fd);
-	/* What the user has set for keys and characters (erase, UTF-8) holds inside as well. */
-	if (terminal->fd >= 0 && tcgetattr(terminal->fd, &modes) == 0)
+	/* What the user has set for keys and characters (erase, UTF-8) holds inside as well. In
+	 * the background they are those of a shell that edits its line. */
+	if (terminal->fd >= 0 && terminal_is_foreground(terminal->fd) &&
+	    tcgetattr(terminal->fd, &modes) == 0)
 		tcsetattr(master_fd, TCSANOW, &modes);
 }

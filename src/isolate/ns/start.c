@@ -7,7 +7,6 @@
 #include "spec/spec.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
@@ -94,10 +93,12 @@ static int become_inside(const struct ns_ids *ids, struct atoll_error *err)
 	/* Keep the namespace's capabilities across the change of id. */
 	if (prctl(PR_SET_KEEPCAPS, 1) < 0)
 		return fail(err, "keep capabilities");
-	if (ids->is_shifted && setgroups(0, NULL) < 0)
+	/* Not by the C library, which would have every thread of the caller's do the same, and wait
+	 * for threads that are not in this clone. */
+	if (ids->is_shifted && syscall(SYS_setgroups, 0, NULL) < 0)
 		return fail(err, "drop groups");
-	if (setresgid(ids->inside_gid, ids->inside_gid, ids->inside_gid) < 0 ||
-	    setresuid(ids->inside_uid, ids->inside_uid, ids->inside_uid) < 0)
+	if (syscall(SYS_setresgid, ids->inside_gid, ids->inside_gid, ids->inside_gid) < 0 ||
+	    syscall(SYS_setresuid, ids->inside_uid, ids->inside_uid, ids->inside_uid) < 0)
 		return fail(err, "take the sandbox's ids");
 	return 0;
 }
