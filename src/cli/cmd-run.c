@@ -247,6 +247,13 @@ static const char *const run_description[] = {
 	"/tmp, /run and /dev are private; there is no network and no privilege; and processes, "
 	"memory, "
 	"time and output are bounded.",
+	"At a terminal the command gets one of its own, with job control. The person's shows text, "
+	"colours and movement; sequences that set its clipboard or title or make it answer are "
+	"left out. In pipes and files every byte stays as it is.",
+	"Signals to atoll reach the command: SIGINT, SIGTERM, SIGHUP and SIGQUIT its process "
+	"group, and after --grace everything is killed; a second SIGINT or SIGTERM kills at once. "
+	"SIGTSTP stops everything inside. The time limit sends SIGTERM, and kills after --grace; "
+	"it goes on while a run is stopped.",
 	"The contract is made of the defaults, then the job file, then the options, each adding to "
 	"or "
 	"overriding the one before it. --plan shows where each line comes from and by which "

@@ -13,7 +13,8 @@ struct spec;
  *   trust.c    which job files from a workspace may widen the contract
  *   env.c      the command's environment
  *   run.c      prepare, start, supervise, report
- *   relay.c    the command's input and output, passed on through pipes
+ *   relay.c    the command's input and output, passed on through pipes or a terminal
+ *   terminal.c the caller's terminal meanwhile
  *   doctor.c   what the back ends find out about this host, in words
  */
 struct atoll_job {

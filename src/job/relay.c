@@ -88,7 +88,7 @@ int relay_open(struct relay *relay, const int caller[3], const bool is_terminal[
 
 	relay->output_bytes = 0;
 	relay->output_limit = output_limit;
-	relay->is_over = relay->is_input_held = false;
+	relay->is_over = relay->is_held = relay->is_input_held = false;
 	relay->has_terminal = is_terminal[RELAY_IN];
 	relay->ends_with_line = true;
 	for (int i = 0; i < RELAY_COUNT; i++) {
@@ -158,7 +158,7 @@ void relay_want(const struct relay *relay, struct pollfd *fds)
 	for (int i = 0; i < RELAY_COUNT; i++) {
 		const struct stream *stream = &relay->streams[i];
 		bool is_full = stream->sent < stream->used;
-		bool is_held = i == RELAY_IN && relay->is_input_held;
+		bool is_held = relay->is_held || (i == RELAY_IN && relay->is_input_held);
 
 		fds[2 * i] = (struct pollfd){.fd = is_full || is_held ? -1 : stream->from,
 					     .events = POLLIN};

@@ -45,6 +45,7 @@ struct relay {
 	uint64_t output_limit;
 	bool is_over;	     /* there was more than the limit */
 	bool has_terminal;   /* the command has: its output and input are one */
+	bool is_held;	     /* nothing is taken yet */
 	bool is_input_held;  /* the caller's input is not ours to read now */
 	bool ends_with_line; /* the last byte of input was a line's end */
 };

@@ -131,6 +131,8 @@ static void look_at_terminal(struct run *run)
 	/* Not before the caller's signals are passed on: one that ended us would leave it raw. */
 	if (run->has_started)
 		terminal_enter(&run->terminal);
+	/* Its lines end in CR LF: only a raw one shows them as they are. */
+	run->relay->is_held = run->relay->has_terminal && !run->has_started;
 	run->relay->is_input_held =
 		input->from >= 0 && isatty(input->from) && !terminal_is_foreground(input->from);
 }
@@ -367,6 +369,7 @@ static void drain(struct run *run)
 	int stop_fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1;
 	bool is_mid_line, drops_input;
 
+	run->relay->is_held = false;
 	while (!relay_drain(run->relay, until_ns, stop_fd)) {
 		struct signalfd_siginfo info;
 
