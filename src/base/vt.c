@@ -227,11 +227,9 @@ static bool take_escape(struct vt *vt, struct sink *sink, char c)
 	if (byte <= 0x2f) {
 		if (vt->n_held < 3)
 			hold(vt, c);
-	} else if (vt->n_held > 0) {
-		end_escape(vt, sink, c);
-	} else if (c == '[') {
+	} else if (vt->n_held == 0 && c == '[') {
 		to(vt, VT_SEQUENCE);
-	} else if (strchr("]PX^_k", c)) {
+	} else if (vt->n_held == 0 && strchr("]PX^_k", c)) {
 		to(vt, VT_STRING);
 	} else {
 		end_escape(vt, sink, c);
@@ -387,23 +385,19 @@ static void pass_modes(struct vt *vt, struct sink *sink, const struct sequence *
 static void end_sequence(struct vt *vt, struct sink *sink, char final)
 {
 	struct sequence sequence;
+	bool is_known = take_apart(vt, &sequence);
 
-	if (!take_apart(vt, &sequence)) {
-		to(vt, VT_TEXT);
-	} else if ((final == 'h' || final == 'l') && !sequence.intermediate &&
-		   (sequence.prefix == '?' || !sequence.prefix)) {
+	if (is_known && (final == 'h' || final == 'l') && !sequence.intermediate &&
+	    (sequence.prefix == '?' || !sequence.prefix)) {
 		pass_modes(vt, sink, &sequence, final);
-		to(vt, VT_TEXT);
-	} else if (is_harmless(&sequence, final)) {
+	} else if (is_known && is_harmless(&sequence, final)) {
 		note(vt, final);
 		put(sink, ESC);
 		put(sink, '[');
 		put_held(vt, sink);
 		put(sink, final);
-		to(vt, VT_TEXT);
-	} else {
-		to(vt, VT_TEXT);
 	}
+	to(vt, VT_TEXT);
 }
 
 static bool take_sequence(struct vt *vt, struct sink *sink, char c)
