@@ -14,16 +14,20 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <termios.h>
 
 struct init {
 	const struct init_config *config;
 	pid_t command;
 	int signal_fd;
-	int start_fd; /* the command's side of its start; -1 once it runs */
+	int start_fd;	 /* the command's side of its start; -1 once it runs */
+	int terminal_fd; /* the command's terminal; -1 if it has none */
+	bool is_held;	 /* everything was stopped by order: that the command stops is no news */
 	bool has_listener;
 	struct guard guard;
 	struct watch watch;
@@ -49,11 +53,9 @@ static _Noreturn void end_broken(struct init *init, int errnum, const char *what
 	end(init, &message);
 }
 
-/* One byte with a descriptor. */
-static int send_listener(int socket_fd, int listener_fd)
+static int send_fd(int socket_fd, const void *data, size_t size, int fd)
 {
-	char byte = 'l';
-	struct iovec io = {.iov_base = &byte, .iov_len = 1};
+	struct iovec io = {.iov_base = (void *)data, .iov_len = size};
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
@@ -69,8 +71,55 @@ static int send_listener(int socket_fd, int listener_fd)
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(cmsg), &listener_fd, sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(int));
 	return sendmsg(socket_fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* ---- the command ---- */
+
+bool init_wants_terminal(const struct init_config *config)
+{
+	return config->stdio &&
+	       (config->stdio[0] < 0 || config->stdio[1] < 0 || config->stdio[2] < 0);
+}
+
+/*
+ * A terminal of the sandbox's own devpts, so that its name can be looked up inside. The first
+ * process leads the session: a command that led one itself would be an orphan to the kernel, which
+ * never stops such a one for Ctrl-Z. It keeps the terminal open, so that the supervisor sees no end
+ * of it before the sandbox's.
+ */
+static void open_terminal(struct init *init)
+{
+	struct init_message message = {.type = INIT_TERMINAL};
+	struct init_order order;
+	int master, locked = 0;
+
+	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
+		end_broken(init, errno, "make a terminal");
+	init->terminal_fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (init->terminal_fd < 0)
+		end_broken(init, errno, "open the terminal");
+	if (setsid() < 0 || ioctl(init->terminal_fd, TIOCSCTTY, 0) < 0)
+		end_broken(init, errno, "take the terminal");
+	if (send_fd(init->config->control_fd, &message, sizeof message, master) < 0)
+		end_broken(init, errno, "hand the terminal over");
+	close(master);
+	/* Its size and modes come from outside, and a command looks at them first of all. */
+	if (recv(init->config->control_fd, &order, sizeof order, 0) != sizeof order ||
+	    order.type != INIT_GO)
+		_exit(0);
+}
+
+static void take_terminal(const struct init_config *config, int terminal_fd)
+{
+	setpgid(0, 0);
+	tcsetpgrp(terminal_fd, getpid());
+	for (int i = 0; i < 3; i++) {
+		if (config->stdio[i] < 0)
+			dup2(terminal_fd, i);
+	}
 }
 
 /* When the machine itself runs out of memory a sandbox goes before the user's own programs. The
@@ -94,14 +143,18 @@ static bool may_go_on(int start_fd)
 
 /* The listener goes out, a byte comes in before each of the next two steps; a whole message tells
  * of a failure, and the end of the socket that the command is executed. */
-static _Noreturn void command_child(const struct init_config *config, int start_fd)
+static _Noreturn void command_child(const struct init_config *config, int terminal_fd, int start_fd)
 {
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
 	int listener;
 
+	if (terminal_fd >= 0)
+		take_terminal(config, terminal_fd);
+	else
+		setsid();
 	prefer_for_killing();
 	listener = config->begin(config->data, &message.error);
-	if (listener >= 0 && send_listener(start_fd, listener) == 0) {
+	if (listener >= 0 && send_fd(start_fd, "l", 1, listener) == 0) {
 		close(listener);
 		if (may_go_on(start_fd) && config->seal(config->data, &message.error) == 0 &&
 		    may_go_on(start_fd))
@@ -111,7 +164,8 @@ static _Noreturn void command_child(const struct init_config *config, int start_
 	_exit(127);
 }
 
-int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err)
+static int fork_command(const struct init_config *config, int terminal_fd, struct init_command *ret,
+			struct atoll_error *err)
 {
 	int pair[2];
 	pid_t pid;
@@ -123,12 +177,17 @@ int init_fork(const struct init_config *config, struct init_command *ret, struct
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the command");
 	if (pid == 0) {
 		close(pair[0]);
-		command_child(config, pair[1]);
+		command_child(config, terminal_fd, pair[1]);
 	}
 	close(pair[1]);
 	ret->pid = pid;
 	ret->start_fd = pair[0];
 	return 0;
+}
+
+int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err)
+{
+	return fork_command(config, -1, ret, err);
 }
 
 int init_let_seal(struct init_command *command, struct atoll_error *err)
@@ -178,17 +237,24 @@ static void serve_start(struct init *init)
 
 static void reap(struct init *init)
 {
-	struct init_message message = {.type = INIT_ENDED};
+	struct init_message message = {.type = INIT_ENDED}, stopped = {.type = INIT_STOPPED};
+	/* Without a terminal nobody could say "go on", so a stop is not told. */
+	int status, options = init->terminal_fd >= 0 ? WNOHANG | WUNTRACED : WNOHANG;
 	struct signalfd_siginfo info;
-	int status;
 	pid_t pid;
 
 	while (read(init->signal_fd, &info, sizeof info) == sizeof info)
 		;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while ((pid = waitpid(-1, &status, options)) > 0) {
+		if (WIFSTOPPED(status)) {
+			if (pid == init->command && !init->is_held)
+				tell(init, &stopped);
+			continue;
+		}
 		if (pid == init->command) {
-			/* It may have ended before we saw how it started. */
-			while (init->start_fd >= 0)
+			/* It may have ended before we saw how it started; or been killed before
+			 * it did. */
+			while (init->start_fd >= 0 && !WIFSIGNALED(status))
 				serve_start(init);
 			message.wait_status = status;
 			watch_end(&init->watch);
@@ -200,6 +266,35 @@ static void reap(struct init *init)
 		/* Orphans are simply gone. Helpers of the guard are its direct children as well;
 		 * an orphan counted as one only makes room early. */
 		guard_helper_ended(&init->guard);
+	}
+}
+
+/* One order, or the end: the supervisor is gone. */
+static void serve_order(struct init *init)
+{
+	struct init_order order;
+	ssize_t got = recv(init->config->control_fd, &order, sizeof order, MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got != sizeof order)
+		_exit(0);
+	switch (order.type) {
+	case INIT_SIGNAL_COMMAND:
+		kill(init->command, order.signal);
+		break;
+	case INIT_SIGNAL_GROUP:
+		/* Between fork and its first steps it has none yet. */
+		if (kill(-init->command, order.signal) < 0)
+			kill(init->command, order.signal);
+		break;
+	case INIT_SIGNAL_ALL:
+		if (order.signal == SIGSTOP || order.signal == SIGCONT)
+			init->is_held = order.signal == SIGSTOP;
+		kill(-1, order.signal);
+		break;
+	default:
+		break;
 	}
 }
 
@@ -248,7 +343,7 @@ static _Noreturn void loop(struct init *init)
 		if (ready <= 0)
 			continue;
 		if (fds[1].revents)
-			_exit(0); /* the supervisor is gone, or says so */
+			serve_order(init);
 		if (fds[3].revents)
 			serve_start(init);
 		if (fds[2].revents & POLLIN && guard_serve(&init->guard) < 0)
@@ -262,14 +357,26 @@ static _Noreturn void loop(struct init *init)
 	}
 }
 
-void init_main(const struct init_config *config, const struct init_command *command)
+/* A terminal is given to a session, and only who is forked after that belongs to it. */
+static void start_on_terminal(struct init *init, struct init_command *command)
+{
+	struct init_message message = {.type = INIT_FAILED, .code = -1};
+
+	open_terminal(init);
+	if (fork_command(init->config, init->terminal_fd, command, &message.error) < 0 ||
+	    init_let_seal(command, &message.error) < 0)
+		end(init, &message);
+}
+
+void init_main(const struct init_config *config, struct init_command *command)
 {
 	static struct init init;
 	sigset_t all;
 
 	init.config = config;
-	init.command = command->pid;
-	init.start_fd = command->start_fd;
+	init.start_fd = init.terminal_fd = -1;
+	/* A caller that ignores it would have the command reaped before we see its end. */
+	signal(SIGCHLD, SIG_DFL);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "atoll-init");
@@ -278,12 +385,16 @@ void init_main(const struct init_config *config, const struct init_command *comm
 		end_broken(&init, errno, "signalfd");
 	prctl(PR_SET_DUMPABLE, 1); /* a change of id has taken it away, and the watch needs it */
 	watch_open(&init.watch);
+	/* The command's processes run under the same id: keep them from looking into us. */
+	prctl(PR_SET_DUMPABLE, 0);
+	if (!command->pid)
+		start_on_terminal(&init, command);
+	init.command = command->pid;
+	init.start_fd = command->start_fd;
 	if (guard_init(&init.guard, config, command->listener_fd) < 0)
 		end_broken(&init, errno, "start the guard");
 	init.guard.watch = &init.watch;
 	init.has_listener = true;
-	/* The command's processes run under the same id: keep them from looking into us. */
-	prctl(PR_SET_DUMPABLE, 0);
 	watch_init(&init.watch, config);
 	if (send(init.start_fd, "x", 1, MSG_NOSIGNAL) < 0)
 		end_broken(&init, errno, "let the command go");

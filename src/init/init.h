@@ -99,6 +99,11 @@ struct init_config {
 
 	/* A process that must live as long as the sandbox (the keeper of hidden names), or 0. */
 	pid_t keeper;
+
+	/* The command's 0, 1 and 2; -1 where it is to have a terminal of the sandbox's own, which
+	 * the first process makes and hands to the supervisor. NULL: none is. `become` leaves
+	 * those alone. */
+	const int *stdio;
 };
 
 enum init_message_type {
@@ -107,6 +112,8 @@ enum init_message_type {
 	INIT_ENDED,   /* `wait_status` */
 	INIT_LIMIT,   /* `limit`, with its value, what was used, and why if that does not tell */
 	INIT_DENIAL,
+	INIT_TERMINAL, /* with the master's descriptor; INIT_GO is awaited */
+	INIT_STOPPED,  /* the command has been stopped from inside; only if it has a terminal */
 };
 
 struct init_message {
@@ -123,12 +130,28 @@ struct init_message {
 	};
 };
 
+/* What the supervisor asks the first process to do. */
+enum init_order_type {
+	INIT_GO,	     /* the terminal is prepared: start the command */
+	INIT_SIGNAL_COMMAND, /* send `signal` to the command alone */
+	INIT_SIGNAL_GROUP,   /* ... to its process group, as a terminal does */
+	INIT_SIGNAL_ALL,     /* ... to every process inside */
+};
+
+struct init_order {
+	uint32_t type;
+	int32_t signal;
+};
+
 /* The command's process, forked and waiting. */
 struct init_command {
-	pid_t pid;
+	pid_t pid; /* 0: there is none yet */
 	int start_fd;
 	int listener_fd;
 };
+
+/* Does it get a terminal? Then its process cannot be forked before init_main(). */
+bool init_wants_terminal(const struct init_config *config);
 
 /* Fork the command's process, which goes through `begin`. */
 int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err);
@@ -136,5 +159,6 @@ int init_fork(const struct init_config *config, struct init_command *ret, struct
 /* Wait until it is through, and let it go through `seal`. */
 int init_let_seal(struct init_command *command, struct atoll_error *err);
 
-/* Be the first process, and let the command be executed. Never returns. */
-_Noreturn void init_main(const struct init_config *config, const struct init_command *command);
+/* Be the first process, and let the command be executed; forked and sealed before, unless it gets a
+ * terminal. Never returns. */
+_Noreturn void init_main(const struct init_config *config, struct init_command *command);

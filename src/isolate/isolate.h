@@ -36,7 +36,7 @@ struct backend_report {
 struct cell_handle {
 	pid_t pid;	/* the first process, as the host sees it */
 	int pid_fd;	/* readable when everything inside has ended */
-	int control_fd; /* struct init_message; closing it ends the cell */
+	int control_fd; /* struct init_message, struct init_order; closing it ends the cell */
 };
 
 /* What a run has used, from what counts it; 0 where nothing does. */
@@ -64,7 +64,8 @@ struct backend {
 	int (*prepare)(const struct spec *spec, char *const *env, struct plan *plan,
 		       struct cell **ret, struct atoll_error *err);
 
-	/* Start it, with these descriptors as the command's 0, 1 and 2 (and the contract's own). */
+	/* Start it, with these descriptors as the command's 0, 1 and 2 (and the contract's own).
+	 * -1 stands for a terminal of the sandbox's own (INIT_TERMINAL). */
 	int (*start)(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		     struct atoll_error *err);
 

@@ -308,7 +308,7 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 
 	if (r < 0)
 		return r;
-	env = env_build(job->spec, err);
+	env = env_build(job->spec, false, err);
 	if (!env)
 		return -ENOMEM;
 	r = ns_backend.prepare(job->spec, env, &plan, &cell, err);

@@ -7,17 +7,23 @@
 #include "isolate/isolate.h"
 #include "job/job.h"
 #include "job/relay.h"
+#include "job/terminal.h"
 #include "spec/spec.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* How long a reader of ours may take to read the rest after the command has ended. */
 #define DRAIN_NS (10 * 1000000000LL)
+
+/* How often to look whether a terminal in whose background we are has come to us. */
+#define FOREGROUND_MS 250
 
 /* How often the back end's counters are read: so long may a run go on after the kernel has killed
  * one of its processes for want of memory. */
@@ -32,8 +38,13 @@ struct run {
 	struct atoll_result *result;
 	struct atoll_error failure; /* told by the first process */
 	bool has_failed;
+	bool has_started;
 	bool has_ended; /* `result` says how */
+	bool is_done;	/* and nothing is waited for any more */
 	int64_t start_ns, deadline_ns;
+	int64_t kill_ns;     /* when it will be killed, having been asked to end; else INT64_MAX */
+	bool is_terminal[3]; /* which of its standard streams are the command's own terminal */
+	struct terminal terminal; /* the caller's */
 	uint64_t counted_ns;
 };
 
@@ -62,8 +73,129 @@ static void end_by_limit(struct run *run, enum atoll_end end, const char *limit,
 	snprintf(run->result->limit, sizeof run->result->limit, "%s", limit);
 	run->result->limit_value = value;
 	run->result->limit_used = used;
-	run->has_ended = true;
+	run->has_ended = run->is_done = true;
 }
+
+/* ---- asking the first process ---- */
+
+static void order(struct run *run, enum init_order_type type, int number)
+{
+	const struct init_order order = {.type = type, .signal = number};
+
+	send(run->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void begin_grace(struct run *run)
+{
+	/* Also what is stopped has to hear it. */
+	order(run, INIT_SIGNAL_ALL, SIGCONT);
+	if (run->kill_ns == INT64_MAX)
+		run->kill_ns = clock_monotonic_ns() +
+			       (int64_t)run->spec->limits[SPEC_GRACE].value * 1000000;
+}
+
+static void time_out(struct run *run)
+{
+	end_by_limit(run, ATOLL_TIMED_OUT, "wall", run->spec->limits[SPEC_WALL].value,
+		     (uint64_t)(clock_monotonic_ns() - run->start_ns) / 1000000);
+	run->is_done = false;
+	order(run, INIT_SIGNAL_ALL, SIGTERM);
+	begin_grace(run);
+}
+
+/* What had to be killed counts as ended by the signal that asked. */
+static void kill_now(struct run *run)
+{
+	if (!run->has_ended) {
+		run->result->end = ATOLL_SIGNALED;
+		run->result->code = run->result->interrupted_by;
+		run->has_ended = true;
+	}
+	run->is_done = true;
+}
+
+static void ask_to_end(struct run *run, int number)
+{
+	if (run->result->interrupted_by && (number == SIGINT || number == SIGTERM)) {
+		kill_now(run);
+		return;
+	}
+	if (!run->result->interrupted_by)
+		run->result->interrupted_by = number;
+	order(run, INIT_SIGNAL_GROUP, number);
+	begin_grace(run);
+}
+
+/* ---- the caller's signals and terminal ---- */
+
+static void look_at_terminal(struct run *run)
+{
+	const struct stream *input = &run->relay->streams[RELAY_IN];
+
+	/* Not before the caller's signals are passed on: one that ended us would leave it raw. */
+	if (run->has_started)
+		terminal_enter(&run->terminal);
+	/* Its lines end in CR LF: only a raw one shows them as they are. */
+	run->relay->is_held = run->relay->has_terminal && !run->has_started;
+	run->relay->is_input_held =
+		input->from >= 0 && isatty(input->from) && !terminal_is_foreground(input->from);
+}
+
+static void resize(struct run *run)
+{
+	if (run->relay->has_terminal && run->relay->streams[RELAY_OUT].from >= 0)
+		terminal_resize(&run->terminal, run->relay->streams[RELAY_OUT].from);
+	else
+		order(run, INIT_SIGNAL_COMMAND, SIGWINCH);
+}
+
+static void suspend(struct run *run, bool by_command)
+{
+	if (run->options->suspend) {
+		order(run, INIT_SIGNAL_ALL, SIGSTOP);
+		terminal_leave(&run->terminal, relay_reports(run->relay));
+		run->options->suspend(by_command, run->options->data);
+		look_at_terminal(run);
+		resize(run);
+	}
+	order(run, INIT_SIGNAL_ALL, SIGCONT);
+}
+
+static void take_signal(struct run *run, int number)
+{
+	switch (number) {
+	case SIGINT:
+	case SIGTERM:
+	case SIGHUP:
+	case SIGQUIT:
+		ask_to_end(run, number);
+		break;
+	case SIGTSTP:
+		suspend(run, false);
+		break;
+	case SIGCONT:
+		look_at_terminal(run);
+		resize(run);
+		break;
+	case SIGWINCH:
+		resize(run);
+		break;
+	default:
+		order(run, INIT_SIGNAL_COMMAND, number);
+	}
+}
+
+static void take_signals(struct run *run)
+{
+	struct signalfd_siginfo info;
+	struct pollfd more = {.fd = run->options->signal_fd, .events = POLLIN};
+
+	/* It may be a blocking one. */
+	while (poll(&more, 1, 0) > 0 && read(more.fd, &info, sizeof info) == sizeof info)
+		take_signal(run, (int)info.ssi_signo);
+}
+
+/* ---- what the first process says ---- */
 
 /* What was cut off is told, also if the command ended by itself meanwhile. */
 static void end_by_output(struct run *run)
@@ -79,27 +211,34 @@ static void take_message(struct run *run, const struct init_message *message)
 {
 	struct atoll_result *result = run->result;
 
-	/* The first end is the one that counts; later ones follow from our own SIGKILL. */
-	if (run->has_ended && message->type != INIT_DENIAL)
+	/* The first end is the one that counts; later ones follow from it. */
+	if (run->has_ended && message->type != INIT_DENIAL) {
+		run->is_done |= message->type == INIT_ENDED || message->type == INIT_FAILED;
 		return;
+	}
 	switch (message->type) {
 	case INIT_STARTED:
+		run->has_started = true;
 		if (run->options->started)
 			run->options->started(run->handle.pid, run->options->data);
+		look_at_terminal(run);
 		break;
 	case INIT_FAILED:
 		run->failure = message->error;
 		run->has_failed = message->code < 0;
 		result->end = ATOLL_NOT_STARTED;
 		result->code = message->code;
-		run->has_ended = true;
+		run->has_ended = run->is_done = true;
 		break;
 	case INIT_ENDED:
 		result->end = WIFSIGNALED(message->wait_status) ? ATOLL_SIGNALED : ATOLL_EXITED;
 		result->code = WIFSIGNALED(message->wait_status)
 				       ? WTERMSIG(message->wait_status)
 				       : WEXITSTATUS(message->wait_status);
-		run->has_ended = true;
+		run->has_ended = run->is_done = true;
+		break;
+	case INIT_STOPPED:
+		suspend(run, true);
 		break;
 	case INIT_LIMIT:
 		end_by_limit(run,
@@ -117,12 +256,42 @@ static void take_message(struct run *run, const struct init_message *message)
 	}
 }
 
+/* One message, and the descriptor that came with it, if one did. Returns its size, 0 at the end, or
+ * a negative errno. */
+static int receive_message(int control_fd, struct init_message *ret, int flags, int *ret_fd)
+{
+	struct iovec io = {.iov_base = ret, .iov_len = sizeof *ret};
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr header = {
+		.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof control,
+	};
+	struct cmsghdr *cmsg;
+	ssize_t got;
+
+	do
+		got = recvmsg(control_fd, &header, flags | MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	cmsg = CMSG_FIRSTHDR(&header);
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(cmsg), sizeof(int));
+	return (int)got;
+}
+
 /* Everything that has been said; false once the other side is gone. */
 static bool take_messages(struct run *run)
 {
 	struct init_message message;
 	ssize_t got;
 
+	/* Not with recvmsg(): a descriptor that nobody asked for is not taken. */
 	while ((got = recv(run->handle.control_fd, &message, sizeof message, MSG_DONTWAIT)) > 0) {
 		if (got == sizeof message)
 			take_message(run, &message);
@@ -140,11 +309,15 @@ static bool is_counted(const struct run *run)
 static int wait_ms(const struct run *run)
 {
 	int64_t most = is_counted(run) ? COUNT_MS : 3600 * 1000;
-	int64_t left;
+	int64_t left, until = run->has_ended ? INT64_MAX : run->deadline_ns;
 
-	if (run->deadline_ns == INT64_MAX)
+	if (run->kill_ns < until)
+		until = run->kill_ns;
+	if (run->relay->is_input_held && most > FOREGROUND_MS)
+		most = FOREGROUND_MS;
+	if (until == INT64_MAX)
 		return (int)most;
-	left = run->deadline_ns - clock_monotonic_ns();
+	left = until - clock_monotonic_ns();
 	if (left <= 0)
 		return 0;
 	return left > most * 1000000 ? (int)most : (int)((left + 999999) / 1000000);
@@ -174,23 +347,30 @@ static void supervise(struct run *run)
 {
 	bool has_control = true;
 
-	while (!run->has_ended) {
-		struct pollfd fds[2 + 2 * RELAY_COUNT] = {
+	look_at_terminal(run);
+	while (!run->is_done) {
+		struct pollfd fds[3 + 2 * RELAY_COUNT] = {
 			{.fd = run->handle.pid_fd, .events = POLLIN},
 			{.fd = has_control ? run->handle.control_fd : -1, .events = POLLIN},
+			{.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
+			 .events = POLLIN},
 		};
 
-		relay_want(run->relay, fds + 2);
+		if (run->relay->is_input_held)
+			look_at_terminal(run);
+		relay_want(run->relay, fds + 3);
 		if (poll(fds, ARRAY_SIZE(fds), wait_ms(run)) < 0 && errno != EINTR)
 			return;
 		if (fds[1].fd >= 0 && fds[1].revents)
 			has_control = take_messages(run);
-		if (!relay_move(run->relay, fds + 2))
+		if (fds[2].fd >= 0 && fds[2].revents)
+			take_signals(run);
+		if (!relay_move(run->relay, fds + 3))
 			end_by_output(run);
 		if (!run->has_ended && clock_monotonic_ns() >= run->deadline_ns)
-			end_by_limit(run, ATOLL_TIMED_OUT, "wall",
-				     run->spec->limits[SPEC_WALL].value,
-				     (uint64_t)(clock_monotonic_ns() - run->start_ns) / 1000000);
+			time_out(run);
+		if (!run->is_done && clock_monotonic_ns() >= run->kill_ns)
+			kill_now(run);
 		if (!run->has_ended)
 			check_counters(run);
 		if (fds[0].revents) {
@@ -224,6 +404,28 @@ static void fill_usage(struct run *run, const struct cell_usage *usage)
 		result->usage[i] = (struct atoll_usage){used[i], run->spec->limits[ids[i]].value};
 }
 
+/* The rest of the output, as long as nobody is in a hurry. */
+static void drain(struct run *run)
+{
+	int64_t until_ns = clock_monotonic_ns() + DRAIN_NS;
+	int stop_fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1;
+	bool is_mid_line, drops_input;
+
+	run->relay->is_held = false;
+	while (!relay_drain(run->relay, until_ns, stop_fd)) {
+		struct signalfd_siginfo info;
+
+		if (read(stop_fd, &info, sizeof info) != sizeof info || info.ssi_signo == SIGINT ||
+		    info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP ||
+		    info.ssi_signo == SIGQUIT)
+			break;
+	}
+	drops_input = relay_reports(run->relay);
+	is_mid_line = relay_reset(run->relay);
+	run->result->is_mid_line = is_mid_line;
+	terminal_leave(&run->terminal, drops_input);
+}
+
 /* The end of everything inside: killing the first process kills the rest. */
 static void finish(struct run *run)
 {
@@ -231,9 +433,11 @@ static void finish(struct run *run)
 	struct rusage usage = {0};
 	struct cell_usage counted;
 
-	kill(run->handle.pid, SIGKILL);
-	/* A caller that ignores SIGCHLD has it reaped for it; then there is only no usage. */
-	while (wait4(run->handle.pid, NULL, 0, &usage) < 0 && errno == EINTR)
+	/* By descriptor: a caller that ignores SIGCHLD has it reaped for it, and then the number is
+	 * somebody else's, and there is only no usage. */
+	syscall(SYS_pidfd_send_signal, run->handle.pid_fd, SIGKILL, NULL, 0);
+	while (syscall(SYS_waitid, P_PIDFD, run->handle.pid_fd, NULL, WEXITED, &usage) < 0 &&
+	       errno == EINTR)
 		;
 	take_messages(run);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
@@ -247,13 +451,54 @@ static void finish(struct run *run)
 	if (counted.is_out_of_memory && result->end != ATOLL_TIMED_OUT)
 		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
 			     run->spec->limits[SPEC_MEMORY].value, counted.memory_peak);
-	relay_drain(run->relay, clock_monotonic_ns() + DRAIN_NS);
+	drain(run);
 	if (run->relay->is_over)
 		end_by_output(run);
 	result->output_bytes = run->relay->output_bytes;
 	fill_usage(run, &counted);
 	close(run->handle.pid_fd);
 	close(run->handle.control_fd);
+}
+
+static void tell_progress(const struct run *run, const char *what)
+{
+	if (run->options->progress)
+		run->options->progress(what, run->options->data);
+}
+
+/* Input and output go together. Errors go there, too, unless they were sent elsewhere. */
+static void choose_terminal(struct run *run)
+{
+	const struct atoll_run_options *options = run->options;
+	bool is_wanted = options->tty == ATOLL_TTY_ALWAYS ||
+			 (options->tty == ATOLL_TTY_AUTO && isatty(options->stdin_fd) &&
+			  isatty(options->stdout_fd));
+
+	run->is_terminal[0] = run->is_terminal[1] = is_wanted;
+	run->is_terminal[2] = is_wanted && isatty(options->stderr_fd);
+}
+
+/* The master of the command's terminal comes as the first message; what it looks like has to be
+ * settled before the command sees it. */
+static int take_terminal(struct run *run, struct atoll_error *err)
+{
+	struct init_message message = {0};
+	cleanup_fd int master = -1;
+	int r;
+
+	r = receive_message(run->handle.control_fd, &message, 0, &master);
+	if (r == sizeof message && message.type == INIT_FAILED) {
+		*err = message.error;
+		return message.error.errnum ? -message.error.errnum : -EIO;
+	}
+	if (r != sizeof message || message.type != INIT_TERMINAL || master < 0)
+		return error_set(err, ATOLL_FAULT_BUG, r < 0 ? -r : 0,
+				 "the sandbox's terminal did not arrive");
+	terminal_prepare(&run->terminal, master);
+	r = relay_attach(run->relay, master, err);
+	if (r == 0)
+		order(run, INIT_GO, 0);
+	return r;
 }
 
 static int start(struct run *run, struct atoll_error *err)
@@ -263,16 +508,26 @@ static int start(struct run *run, struct atoll_error *err)
 	uint64_t wall_ms = run->spec->limits[SPEC_WALL].value;
 	int child[3], r;
 
-	r = relay_open(run->relay, caller, run->spec->limits[SPEC_OUTPUT].value, child, err);
+	run->terminal.fd = -1;
+	run->kill_ns = INT64_MAX;
+	r = relay_open(run->relay, caller, run->is_terminal, run->spec->limits[SPEC_OUTPUT].value,
+		       child, err);
 	run->start_ns = clock_monotonic_ns();
 	run->counted_ns = (uint64_t)run->start_ns;
 	run->deadline_ns =
 		wall_ms == SPEC_UNLIMITED ? INT64_MAX : run->start_ns + (int64_t)wall_ms * 1000000;
+	tell_progress(run, "building the sandbox");
 	if (r == 0)
 		r = ns_backend.start(run->cell, child, &run->handle, err);
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
 			close(child[i]);
+	}
+	if (r == 0 && run->relay->has_terminal) {
+		terminal_init(&run->terminal, caller);
+		r = take_terminal(run, err);
+		if (r < 0)
+			finish(run);
 	}
 	return r;
 }
@@ -336,11 +591,13 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	r = job_finish(job, err);
 	if (r < 0)
 		return r;
-	env = env_build(job->spec, err);
+	choose_terminal(&run);
+	env = env_build(job->spec, run.is_terminal[0], err);
 	if (!env)
 		return -ENOMEM;
 	*ret = (struct atoll_result){0};
 	run.spec = job->spec;
+	tell_progress(&run, "looking at the granted places");
 	run.relay = malloc(sizeof *run.relay);
 	hold_sigpipe(&old);
 	r = run.relay ? ns_backend.prepare(job->spec, env, NULL, &run.cell, err) : error_oom(err);

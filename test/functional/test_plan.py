@@ -320,7 +320,7 @@ def check_limits(plan, pid):
         else:
             same(limits[name], ("%d" % value,) * 2, name)
 
-    for key in ("wall", "output"):
+    for key in ("wall", "output", "grace"):
         limit(key)
     value, how = limit("cpu")
     check(value is None or "RLIMIT_CPU" in how, how)

@@ -270,7 +270,7 @@ def _():
 def _():
     with Place() as place:
         began = time.monotonic()
-        result = run(place, ["--timeout", "500ms"], inside_py("""
+        result = run(place, ["--timeout", "500ms", "--grace", "300ms"], inside_py("""
             for _ in range(3):
                 if os.fork() == 0: break
             for n in range(1, 65):

@@ -98,6 +98,7 @@ struct cell {
 	int setup_fd;	/* trees and the go-ahead come in, "ready" or an error goes out */
 	int control_fd; /* for life */
 	mode_t umask;	/* the caller's, for the command */
+	bool has_namespaces; /* made by the first process already */
 };
 
 int ids_choose(struct cell *cell, struct atoll_error *err);
@@ -134,6 +135,7 @@ int ns_build_root(struct cell *cell, struct atoll_error *err);
 int ns_leave_host(struct atoll_error *err);
 
 /* In the command's process; see init_config. */
+int ns_make_namespaces(struct atoll_error *err);
 int ns_begin(void *cell, struct atoll_error *err);
 int ns_seal(void *cell, struct atoll_error *err);
 int ns_execute(void *cell, struct atoll_error *err);

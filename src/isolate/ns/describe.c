@@ -315,6 +315,9 @@ static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id
 		return (struct limit_way){"RLIMIT_NOFILE of each process", NULL};
 	case SPEC_OUTPUT:
 		return (struct limit_way){"supervisor counts what it passes on", NULL};
+	case SPEC_GRACE:
+		return (struct limit_way){"supervisor, monotonic clock: SIGTERM, then SIGKILL",
+					  NULL};
 	default:
 		return (struct limit_way){"none", NULL};
 	}

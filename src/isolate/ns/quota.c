@@ -64,7 +64,7 @@ void quota_limit_user(const struct cell *cell)
 		      INOTIFY_WATCHES);
 }
 
-static int limit(__rlimit_resource_t resource, uint64_t most, struct atoll_error *err)
+static int limit(int resource, uint64_t most, struct atoll_error *err)
 {
 	struct rlimit now;
 

@@ -28,7 +28,7 @@
  *
  * ns_begin(), while the first process builds the root (a network namespace takes as long as all the
  * mounts, and this way both happen at the same time):
- *   make_namespaces()  those that nobody else needs
+ *   ns_make_namespaces()  those that nobody else needs
  *   set_limits()       what a process carries with it
  *   set_filter()       all that follows passes it; the listener goes to the first process
  * ns_seal(), in the new root, while the host's goes away:
@@ -48,7 +48,8 @@ static int fail(struct atoll_error *err, const char *what)
 static int take_stdio(const struct cell *cell, struct atoll_error *err)
 {
 	for (int i = 0; i < 3; i++) {
-		if (dup2(cell->stdio[i], i) < 0)
+		/* Where there is no descriptor a terminal is in place already. */
+		if (cell->stdio[i] >= 0 && dup2(cell->stdio[i], i) < 0)
 			return fail(err, "set up standard input and output");
 	}
 	if (fd_close_range(3, UINT_MAX, true) < 0)
@@ -227,7 +228,7 @@ static int raise_loopback(struct atoll_error *err)
 	return 0;
 }
 
-static int make_namespaces(struct atoll_error *err)
+int ns_make_namespaces(struct atoll_error *err)
 {
 	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return fail(err, "create namespaces (see `atoll doctor`)");
@@ -243,9 +244,9 @@ static int make_namespaces(struct atoll_error *err)
 int ns_begin(void *data, struct atoll_error *err)
 {
 	const struct cell *cell = data;
-	int r = make_namespaces(err);
+	/* For a command on a terminal the first process has made them before. */
+	int r = cell->has_namespaces ? 0 : ns_make_namespaces(err);
 
-	setsid();
 	reset_signals();
 	umask(cell->umask);
 	if (r == 0)

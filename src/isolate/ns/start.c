@@ -8,11 +8,11 @@
 #include "spec/spec.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -98,10 +98,12 @@ static int become_inside(const struct ns_ids *ids, struct atoll_error *err)
 	/* Keep the namespace's capabilities across the change of id. */
 	if (prctl(PR_SET_KEEPCAPS, 1) < 0)
 		return fail(err, "keep capabilities");
-	if (ids->is_shifted && setgroups(0, NULL) < 0)
+	/* Not by the C library, which would have every thread of the caller's do the same, and wait
+	 * for threads that are not in this clone. */
+	if (ids->is_shifted && syscall(SYS_setgroups, 0, NULL) < 0)
 		return fail(err, "drop groups");
-	if (setresgid(ids->inside_gid, ids->inside_gid, ids->inside_gid) < 0 ||
-	    setresuid(ids->inside_uid, ids->inside_uid, ids->inside_uid) < 0)
+	if (syscall(SYS_setresgid, ids->inside_gid, ids->inside_gid, ids->inside_gid) < 0 ||
+	    syscall(SYS_setresuid, ids->inside_uid, ids->inside_uid, ids->inside_uid) < 0)
 		return fail(err, "take the sandbox's ids");
 	return 0;
 }
@@ -295,6 +297,7 @@ static int join_command(struct init_command *command, struct atoll_error *err)
 static int set_up(struct cell *cell, struct init_config *config, struct init_command *command,
 		  struct atoll_error *err)
 {
+	struct pollfd supervisor = {.fd = cell->control_fd};
 	int r = cell->ids.is_shifted ? 0 : map_self(&cell->ids, err);
 
 	if (r == 0)
@@ -303,9 +306,12 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 		r = become_inside(&cell->ids, err);
 	if (r == 0)
 		r = raise_capabilities(err);
-	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. */
+	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. It
+	 * may have died before, and getppid() is always 0 here: its end of the socket tells. */
 	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		r = fail(err, "tie to the supervisor");
+	if (r == 0 && poll(&supervisor, 1, 0) != 0)
+		_exit(1);
 	if (r == 0)
 		r = ns_bound_capabilities(err);
 	if (r == 0)
@@ -315,15 +321,18 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	if (r == 0 && cell->ids.is_shifted && prctl(PR_SET_DUMPABLE, 1) < 0)
 		r = fail(err, "become readable");
 	cell->umask = umask(0);
-	if (r == 0)
+	if (r == 0 && !init_wants_terminal(config))
 		r = init_fork(config, command, err);
+	else if (r == 0)
+		r = ns_make_namespaces(err);
+	cell->has_namespaces = !command->pid;
 	if (r == 0)
 		r = ns_build_root(cell, err);
 	/* EPERM: a container's filter refuses the call, and so it does to the command. */
 	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
 	    errno != ENOSYS && errno != EPERM)
 		r = fail(err, "join a new session keyring");
-	if (r == 0)
+	if (r == 0 && command->pid)
 		r = join_command(command, err);
 	if (r == 0)
 		r = ns_leave_host(err);
@@ -349,6 +358,7 @@ static _Noreturn void child_main(struct cell *cell)
 		.seal = ns_seal,
 		.execute = ns_execute,
 		.data = cell,
+		.stdio = cell->stdio,
 	};
 	struct init_command command = {.start_fd = -1};
 	struct atoll_error err = {0};
@@ -464,7 +474,7 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	memcpy(cell->stdio, stdio, sizeof cell->stdio);
 	/* So that /dev/stderr and its like can be opened inside. */
 	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
-		if (fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
+		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
 			return fail(err, "hand the pipes over");
 	}
 	cell->setup_fd = setup_child;
