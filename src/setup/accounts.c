@@ -44,6 +44,8 @@ static long find_id(const char *text, const char *name, int field)
 
 static bool is_free(uint32_t id, uint32_t other)
 {
+	/* There is one thread. */
+	/* cppcheck-suppress [getpwuidCalled, getgrgidCalled] */
 	return id != other && !getpwuid(id) && !getgrgid(id);
 }
 

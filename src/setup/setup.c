@@ -88,7 +88,9 @@ static int finish(struct report *report, const struct setup *setup, const char *
 		if (!report->count)
 			puts(nothing);
 		json_array_foreach(setup->notes, i, note)
+		{
 			printf("note: %s\n", json_string_value(note));
+		}
 	}
 	if (fflush(stdout) != 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "write to standard output");
