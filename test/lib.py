@@ -511,13 +511,15 @@ def _listeners():
 
 
 def _groups():
-    """Control groups that atoll has made and that nobody is in any more, or somebody of ours."""
+    """Control groups that an atoll of this user has made whose maker is gone."""
     found = set()
     for where, directories, _ in os.walk("/sys/fs/cgroup"):
         for name in directories:
             maker = re.match(r"atoll-(\d+)-", name)
-            if maker and not os.path.exists("/proc/" + maker[1]):
-                found.add(os.path.join(where, name))
+            path = os.path.join(where, name)
+            with contextlib.suppress(OSError):
+                if maker and not os.path.exists("/proc/" + maker[1]) and os.stat(path).st_uid == os.geteuid():
+                    found.add(path)
     return found
 
 

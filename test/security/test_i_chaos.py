@@ -20,7 +20,7 @@ IN_A_ROW = 150 if IS_SLOW_BUILD else 1000
 AT_ONCE = 50
 
 # What somebody does in a project; "$1" is unique. A lock that a killed git left behind is git's to remove, by hand.
-UNLOCK = "rm -f .git/index.lock .git/HEAD.lock .git/refs/heads/main.lock; "
+UNLOCK = "rm -f .git/*.lock .git/refs/heads/*.lock; "
 WRITE = "echo $1 >run-$1; mkdir -p runs/$1; mv run-$1 runs/$1/done"
 COMMIT = UNLOCK + "echo $1 >run-$1; git add run-$1 && git commit -q -m $1 -- run-$1"
 DAEMON = "echo $1 >run-$1; (setsid sleep 600 &); python3 -c 'import socket; s = socket.socket(); s.bind((\"\", 0)); s.listen()'"
