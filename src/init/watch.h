@@ -8,7 +8,7 @@
  * What all processes of the sandbox use together
  *
  * Where no control group counts for us the first process does, by looking at /proc again and again:
- * ten times a second, and up to a hundred times when little is left of a limit. A look is a sample:
+ * ten times a second, once while everybody waits, and up to a hundred times when little is left. A look is a sample:
  * what is used between two of them shows at the second, so a limit can be exceeded for a moment. It
  * never costs more than a fifth of a CPU, however many processes there are.
  *
@@ -70,6 +70,7 @@ struct watch {
 	uint64_t reserved; /* by fallocate() */
 	bool uses_memfd;   /* somebody has made one */
 	bool is_losing;	   /* counts vanish with processes, or may */
+	bool is_idle;	   /* no CPU time was used since the look before */
 	uint64_t headroom; /* bytes until the nearest limit, as of the last look */
 	int64_t next_ns;   /* when to look again */
 	unsigned n_looks;

@@ -549,7 +549,8 @@ static int run_cell(struct run *run, struct atoll_error *err)
 	if (run->result->end == ATOLL_NOT_STARTED)
 		*err = run->failure; /* why, for whoever wants to tell */
 	if (!run->has_ended)
-		return error_set(err, ATOLL_FAULT_BUG, 0, "the sandbox's first process was killed");
+		return error_set(err, ATOLL_FAULT_HOST, 0,
+				 "the sandbox was killed from outside, and everything in it is gone");
 	return 0;
 }
 

@@ -307,7 +307,7 @@ def _():
         wait_inside(running.pid, "sleep")
         os.kill(children(running.pid)[0], signal.SIGKILL)
         running.process.wait(10)
-        same(running.process.returncode, INTERNAL, "status")
+        same(running.process.returncode, HOST_CANNOT, "status")
         same(processes_left(1), {}, "processes")
 
 
