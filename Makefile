@@ -37,6 +37,7 @@ check:
 	@$(PYTHON) tools/check
 
 bench: all
+	@tools/setup --bench
 	@$(PYTHON) test/perf/bench $(BUILD)
 
 install: all

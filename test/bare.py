@@ -26,7 +26,7 @@ import subprocess
 import sys
 
 KIND = os.environ.get("ATOLL_BARE")
-WORDS = ("hide", "processes", "pids", "disk")
+WORDS = ("hide", "processes", "pids")
 
 # What a plan says: (clause, part of mechanism or note, strength).
 SEEN = ("filesystem.system", "it is there", "weaker")

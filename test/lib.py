@@ -45,6 +45,7 @@ job_file()  writes a job file, from text or a dict, for run(place, ["-f", path],
 hostgit()  git status, diff and log as the host's user in every repository of ws; then `mark` must not exist.
 Sink     listeners on 127.0.0.1 and ::1 (TCP, UDP), a unix socket by path and an abstract one; logs what arrives.
 skip(), need("git"), need_root(), need_user()   a test that cannot be tried is skipped by name, never passed.
+Residue  what a machine looked like before; .found() lists what is new since: processes, mounts, files, IPC, sockets, groups.
 bare.py  the same tests on a host without user namespaces (ATOLL_BARE=1), and what cannot hold there.
 processes_left()   waits a little; the processes that runs have left behind, which should be none.
 check(), same(), among(), until()               assertions with a message; waiting for an event.
@@ -86,7 +87,8 @@ HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHARED_PLACES = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/etc", "/usr/local/bin", "/opt", "/var/lib", "/srv", "/home",
                  "/root", "/"]
 CALLER_FDS = (3, 17, 200)
-TEST_SECONDS = 120
+SLOW = float(os.environ.get("ATOLL_SLOW") or 1)  # how many times as long things take here, such as on an emulated machine
+TEST_SECONDS = 120 * SLOW
 
 # Exit statuses of `atoll run` that are not the command's.
 BAD_REQUEST, POLICY, HOST_CANNOT, TIMED_OUT, OUT_OF_MEMORY, OVER_LIMIT, INTERNAL = range(240, 247)
@@ -152,7 +154,7 @@ def need_user():
 
 def until(condition, seconds=2.0):
     """Wait until condition() is true; its value, or the last false one."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * SLOW
     while True:
         value = condition()
         if value or time.monotonic() > deadline:
@@ -428,8 +430,8 @@ class Place:
 
         def fresh():
             return [path for path in _shared_names() - self.shared_before
-                    if self.token in path or ("atoll" in path and not re.search("/atoll-(test|check|bench)-", path)
-                                              and not bare.is_in_use(path))]
+                    if self.token in path or ("atoll" in path and not bare.is_in_use(path) and
+                                              not re.search("/atoll-(test|check|bench|vm|life)-|^/run/atoll$", path))]
         until(lambda: not fresh(), 2)
         for path in fresh():
             wrong.append("file " + path)
@@ -458,6 +460,72 @@ def _shared_names():
     for where in SHARED_PLACES:
         with contextlib.suppress(OSError):
             found.update(os.path.join(where, name) for name in os.listdir(where))
+    return found
+
+
+class Residue:
+    """What runs may leave on a machine. Take one before; afterwards residue.found() lists what is new, empty if nothing is.
+
+    Processes are those beneath this one: it is a subreaper, so what a run leaves behind comes to it. Mounts, IPC objects,
+    sockets that listen, control groups, and names in shared places are compared for the whole machine, but for what other
+    tests are known to make; for a strict answer nothing else may run meanwhile ("# check: alone")."""
+
+    def __init__(self):
+        self.before = self._look()
+
+    def _look(self):
+        return {"mount": _mounts(), "file": {name for name in _shared_names() if not OTHER_TESTS.search(name)},
+                "IPC object": _ipc_objects(), "listening socket": _listeners(), "control group": _groups()}
+
+    def found(self, seconds=2):
+        def left():
+            reap_orphans()
+            now = self._look()
+            lines = ["%s %s" % (kind, name) for kind in now for name in sorted(now[kind] - self.before[kind])]
+            return lines + ["process %d (%s)" % item for item in descendants().items()]
+        until(lambda: not left(), seconds)
+        return left()
+
+
+OTHER_TESTS = re.compile("/(atoll-(test|check|bench|vm|bare)-|tmp)")
+
+
+def _ipc_objects():
+    found = set()
+    for kind in ("shm", "sem", "msg"):
+        with contextlib.suppress(OSError):
+            with open("/proc/sysvipc/" + kind) as file:
+                found.update("%s %s" % (kind, line.split()[1]) for line in file.readlines()[1:])
+    for where in ("/dev/shm", "/dev/mqueue"):
+        with contextlib.suppress(OSError):
+            found.update(os.path.join(where, name) for name in os.listdir(where))
+    return found
+
+
+def _listeners():
+    found = set()
+    for kind in ("tcp", "tcp6"):
+        with contextlib.suppress(OSError):
+            with open("/proc/net/" + kind) as file:
+                found.update("%s %s" % (kind, line.split()[1]) for line in file if line.split()[3] == "0A")
+    with contextlib.suppress(OSError):
+        with open("/proc/net/unix") as file:
+            rows = [line.split() for line in file]
+        # Flag 0x10000: it listens. One without a name cannot be told from another.
+        found.update("unix " + row[7] for row in rows if len(row) > 7 and row[3] == "00010000")
+    return found
+
+
+def _groups():
+    """Control groups that an atoll of this user has made whose maker is gone."""
+    found = set()
+    for where, directories, _ in os.walk("/sys/fs/cgroup"):
+        for name in directories:
+            maker = re.match(r"atoll-(\d+)-", name)
+            path = os.path.join(where, name)
+            with contextlib.suppress(OSError):
+                if maker and not os.path.exists("/proc/" + maker[1]) and os.stat(path).st_uid == os.geteuid():
+                    found.add(path)
     return found
 
 
@@ -894,7 +962,7 @@ def main():
         if sys.argv[1:] and not any(word.lower() in name.lower() for word in sys.argv[1:]):
             continue
         del _details[:], _details_runs[:]
-        signal.alarm(TEST_SECONDS)
+        signal.alarm(int(TEST_SECONDS))
         try:
             if BARE and name in bare.WEAKER:
                 wrong = bare.says(bare.WEAKER[name])

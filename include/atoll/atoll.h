@@ -60,8 +60,8 @@ ATOLL_PUBLIC int atoll_job_command(struct atoll_job *job, char *const argv[],
 /*
  * One clause, named like the flag of `atoll run` without its dashes: "read", "write", "hide",
  * "protect", "socket", "accept-broad", "workspace", "mode", "chdir", "env", "fd", "memory", "pids",
- * "cpus", "cpu-time", "timeout", "disk", "files", "open-files", "output", "identity",
- * "accept-weaker".
+ * "cpus", "cpu-time", "timeout", "disk", "files", "open-files", "output", "grace",
+ * "identity", "accept-weaker".
  * Relative paths count from the current directory.
  */
 ATOLL_PUBLIC int atoll_job_set(struct atoll_job *job, const char *key, const char *value,
@@ -102,17 +102,53 @@ struct atoll_denial {
 
 #define ATOLL_DENIALS_MAX 64
 
+/* What a run uses. */
+enum atoll_resource {
+	ATOLL_WALL,	 /* milliseconds, from start to end of the command */
+	ATOLL_CPU,	 /* milliseconds, user and system time of all its processes */
+	ATOLL_MEMORY,	 /* bytes, the peak of all processes together */
+	ATOLL_PROCESSES, /* the most at the same time, threads counted */
+	ATOLL_DISK,	 /* bytes written to or reserved in writable roots of the host */
+	ATOLL_FILES,	 /* created in writable roots of the host */
+	ATOLL_OUTPUT,	 /* bytes on stdout and stderr together */
+	ATOLL_RESOURCE_COUNT,
+};
+
+#define ATOLL_UNLIMITED UINT64_MAX
+
+/*
+ * How much of a resource was used, and how much was allowed. Where a control group counts, memory
+ * and processes are exact; else they are the highest that was seen by looking ten to a hundred
+ * times a second, and for a command that ended sooner, what its largest process had resident.
+ */
+struct atoll_usage {
+	uint64_t used;
+	uint64_t limit; /* ATOLL_UNLIMITED if there is none */
+};
+
 struct atoll_result {
 	enum atoll_end end;
 	int code;
 	char limit[16];	       /* the limit that ended it, as in a job file */
 	uint64_t limit_value;  /* that limit, in its unit */
+	uint64_t limit_used;   /* what was used of it at the end; can be more for a moment */
+	char limit_note[96];   /* why, where the numbers do not tell; "" mostly */
 	uint64_t wall_ns;      /* from start to end of the command */
 	uint64_t cpu_ns;       /* user and system time of all its processes */
-	uint64_t peak_memory;  /* bytes: of all processes with a cgroup, else of the largest one */
+	uint64_t peak_memory;  /* bytes, as in `usage` */
 	uint64_t output_bytes; /* on stdout and stderr together */
+	struct atoll_usage usage[ATOLL_RESOURCE_COUNT];
+	int interrupted_by;    /* the caller's signal (signal_fd) that asked for the end, or 0 */
+	bool is_mid_line;      /* on a terminal, the output does not end with a line's end */
 	uint32_t n_denials;    /* how many there were; the first ATOLL_DENIALS_MAX are kept */
 	struct atoll_denial denials[ATOLL_DENIALS_MAX];
+};
+
+/* A private terminal for the command. While it runs the caller's is in raw mode. */
+enum atoll_tty {
+	ATOLL_TTY_NEVER,
+	ATOLL_TTY_AUTO, /* if stdin_fd and stdout_fd are terminals */
+	ATOLL_TTY_ALWAYS,
 };
 
 struct atoll_run_options {
@@ -122,14 +158,34 @@ struct atoll_run_options {
 	/* Called once when the command's processes exist, with pid 1 of the sandbox as the host
 	 * sees it; for tests and monitors. NULL for nothing. */
 	void (*started)(int32_t pid, void *data);
-	void *data;
+	void *data; /* for the functions here */
+
+	/*
+	 * Signals. The library takes over none of a program's. A program that wants to pass some on
+	 * blocks them and hands a signalfd(2) for them in; 0 for none. SIGINT, SIGTERM, SIGHUP and
+	 * SIGQUIT go to the command's process group and begin the contract's grace period, after
+	 * which everything is killed; a second SIGINT or SIGTERM kills at once. SIGTSTP stops
+	 * everything inside, see `suspend`. SIGWINCH resizes the command's terminal, SIGCONT looks
+	 * at the caller's anew. Others (SIGUSR1) go to the command alone. They are read only while
+	 * the command runs: set-up is best interrupted by leaving them as they are until `started`.
+	 */
+	int signal_fd;
+	/* Stop the calling process, and return when it goes on. Everything inside has been stopped,
+	 * and the caller's terminal is as it was. `by_command`: because the command has stopped
+	 * itself (Ctrl-Z); else because SIGTSTP came. NULL: nothing is ever stopped. */
+	void (*suspend)(bool by_command, void *data);
+	/* Called when a step begins that may take long, with what it is. NULL for nothing. */
+	void (*progress)(const char *what, void *data);
+	/* Whether the command gets a terminal of its own. */
+	enum atoll_tty tty;
 };
 
 /*
  * Run it, and wait for its end. `options` may be NULL: then 0, 1 and 2 of the caller are used. The
- * command itself gets pipes, never the caller's descriptors. 0 if the run took place, however it
- * ended: `ret` tells, and for ATOLL_NOT_STARTED `err` tells why; a negative errno if it did not,
- * and then nothing has been changed.
+ * command itself gets pipes or a terminal of its own, never the caller's descriptors. What goes to
+ * a terminal is filtered: only text, colours and movement come through. 0 if the run took place,
+ * however it ended: `ret` tells, and for ATOLL_NOT_STARTED `err` tells why; a negative errno if it
+ * did not, and then nothing has been changed.
  */
 ATOLL_PUBLIC int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options,
 			       struct atoll_result *ret, struct atoll_error *err);

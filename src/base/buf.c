@@ -18,7 +18,7 @@ void buf_done(struct buf *buf)
 /* Make place for `more` bytes and a NUL. */
 static bool reserve(struct buf *buf, size_t more)
 {
-	size_t room = buf->room ? buf->room : 256;
+	size_t room = buf->room ? buf->room : 1024;
 	char *data;
 
 	if (buf->failed)

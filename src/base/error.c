@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/uapi.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fd.h"
 
+#include "base/uapi.h"
+
 #include "base/buf.h"
 
 #include <errno.h>
+#include <linux/close_range.h>
 #include <linux/openat2.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 
@@ -91,4 +95,40 @@ int fd_write_text(const char *path, const char *text)
 	if (fd < 0)
 		return -errno;
 	return fd_write_all(fd, text, strlen(text));
+}
+
+/* Numbers, not entries, are the positions in this directory: closing does not upset the walk. */
+static int close_listed(int dir_fd, unsigned first, unsigned last, bool at_exec)
+{
+	_Alignas(uint64_t) char room[2048];
+	long got;
+
+	while ((got = syscall(SYS_getdents64, dir_fd, room, sizeof room)) > 0) {
+		for (long at = 0; at < got;) {
+			/* struct linux_dirent64: inode, offset, u16 length, u8 type, name */
+			const char *name = room + at + 19;
+			unsigned fd = (unsigned)atoi(name);
+			uint16_t length;
+
+			memcpy(&length, room + at + 16, sizeof length);
+			at += length;
+			if (name[0] == '.' || fd < first || fd > last || (int)fd == dir_fd)
+				continue;
+			if (!at_exec)
+				close((int)fd);
+			else if (fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+				return -errno;
+		}
+	}
+	return got < 0 ? -errno : 0;
+}
+
+int fd_close_range(unsigned first, unsigned last, bool at_exec)
+{
+	cleanup_fd int dir = -1;
+
+	if (close_range(first, last, at_exec ? CLOSE_RANGE_CLOEXEC : 0) == 0)
+		return 0;
+	dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dir < 0 ? -errno : close_listed(dir, first, last, at_exec);
 }

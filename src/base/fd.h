@@ -4,6 +4,7 @@
 #include "base/scope.h"
 
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -21,6 +22,10 @@ int fd_read_all(int fd, struct buf *buf);
 /* openat2(2): `resolve` are RESOLVE_ flags. Returns a descriptor, O_CLOEXEC, or a negative errno.
  * On a kernel without the call (before 5.6) -ENOSYS. */
 int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve);
+
+/* close_range(2), or only marked to close at exec. Before 5.9 (5.11), and where a container's
+ * profile refuses it, by way of /proc/self/fd. Does not allocate. */
+int fd_close_range(unsigned first, unsigned last, bool at_exec);
 
 /* Replace what a plain file of ours holds by `text`, or make it (0600). Not through a symlink in
  * the last place. A failed write may leave a part. */

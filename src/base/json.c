@@ -6,15 +6,31 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* How many bytes from here need no thought: printable ASCII but the quote and the backslash. */
+static size_t plain_length(const char *text, size_t size)
+{
+	size_t i = 0;
+
+	while (i < size && text[i] >= 0x20 && text[i] < 0x7f && text[i] != '"' && text[i] != '\\')
+		i++;
+	return i;
+}
+
 void json_quote(struct buf *out, const char *text, size_t size)
 {
 	size_t i = 0;
 
 	buf_add_char(out, '"');
 	while (i < size) {
-		unsigned char c = (unsigned char)text[i];
-		size_t length = utf8_length(text + i, size - i);
+		size_t plain = plain_length(text + i, size - i), length;
+		unsigned char c;
 
+		buf_add(out, text + i, plain);
+		i += plain;
+		if (i == size)
+			break;
+		c = (unsigned char)text[i];
+		length = utf8_length(text + i, size - i);
 		if (c == '"' || c == '\\') {
 			buf_addf(out, "\\%c", c);
 		} else if (c == '\n') {

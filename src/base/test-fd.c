@@ -339,3 +339,16 @@ TEST(a_text_is_not_written_through_a_planted_symlink)
 	snprintf(path, sizeof path, "%s/none/text", test_tempdir_path());
 	CHECK_INT(fd_write_text(path, "x"), -ENOENT);
 }
+
+TEST(a_range_is_closed_or_marked_and_nothing_beside_it)
+{
+	int low = fcntl(STDERR_FILENO, F_DUPFD, 50), high = fcntl(STDERR_FILENO, F_DUPFD, 60);
+
+	CHECK(low == 50 && high == 60);
+	CHECK(fd_close_range(60, 70, true) == 0);
+	CHECK(fcntl(high, F_GETFD) == FD_CLOEXEC);
+	CHECK(fcntl(low, F_GETFD) == 0);
+	CHECK(fd_close_range(60, 70, false) == 0);
+	CHECK(fcntl(high, F_GETFD) < 0 && errno == EBADF);
+	CHECK(close(low) == 0);
+}

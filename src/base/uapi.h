@@ -101,3 +101,74 @@ struct uapi_landlock_ruleset_attr {
 #if defined(__x86_64__) && !defined(SYS_uprobe)
 #define SYS_uprobe 336
 #endif
+
+/*
+ * What a C library smaller than glibc leaves out; the program is linked with one (see meson.build).
+ */
+#ifndef __GLIBC__
+#include <asm/unistd.h>
+#include <linux/mount.h>
+#include <linux/stat.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifndef SYS_set_mempolicy_home_node
+#define SYS_set_mempolicy_home_node __NR_set_mempolicy_home_node
+#endif
+#ifndef SYS_memfd_secret
+#define SYS_memfd_secret __NR_memfd_secret
+#endif
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv __NR_futex_waitv
+#endif
+#ifndef SYS_quotactl_fd
+#define SYS_quotactl_fd __NR_quotactl_fd
+#endif
+#ifndef SYS_process_mrelease
+#define SYS_process_mrelease __NR_process_mrelease
+#endif
+
+#define RENAME_NOREPLACE    1
+#define RENAME_EXCHANGE	    2
+#define RENAME_WHITEOUT	    4
+#define CLOSE_RANGE_CLOEXEC 4
+#ifndef AT_RECURSIVE
+#define AT_RECURSIVE 0x8000
+#endif
+
+/* Plain tables there, and nothing is translated. */
+#define strerrordesc_np strerror
+
+static inline int close_range(unsigned first, unsigned last, int flags)
+{
+	return (int)syscall(__NR_close_range, first, last, flags);
+}
+
+static inline int open_tree(int dir_fd, const char *path, unsigned flags)
+{
+	return (int)syscall(__NR_open_tree, dir_fd, path, flags);
+}
+
+static inline int move_mount(int from_fd, const char *from, int to_fd, const char *to,
+			     unsigned flags)
+{
+	return (int)syscall(__NR_move_mount, from_fd, from, to_fd, to, flags);
+}
+
+static inline int mount_setattr(int dir_fd, const char *path, unsigned flags,
+				struct mount_attr *attr, size_t size)
+{
+	return (int)syscall(__NR_mount_setattr, dir_fd, path, flags, attr, size);
+}
+
+static inline int statx(int dir_fd, const char *path, int flags, unsigned mask, struct statx *ret)
+{
+	return (int)syscall(__NR_statx, dir_fd, path, flags, mask, ret);
+}
+
+static inline int renameat2(int from_fd, const char *from, int to_fd, const char *to,
+			    unsigned flags)
+{
+	return (int)syscall(__NR_renameat2, from_fd, from, to_fd, to, flags);
+}
+#endif

@@ -3,6 +3,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/interact.h"
 #include "cli/options.h"
 #include "cli/print.h"
 #include "cli/summary.h"
@@ -17,6 +18,8 @@ enum {
 	OPTION_PLAN,
 	OPTION_JSON,
 	OPTION_QUIET,
+	OPTION_TTY,
+	OPTION_NO_TTY,
 };
 
 static const struct option run_options[] = {
@@ -29,6 +32,11 @@ static const struct option run_options[] = {
 	{"chdir", 0, "DIR", "start the command here, in or beneath the workspace"},
 	{"env", 0, "NAME[=VALUE]", "give the command a variable; without a value, the caller's"},
 	{"fd", 0, "N", "let the command have descriptor N besides 0, 1 and 2"},
+	{"tty", 0, NULL,
+	 "give the command a terminal of its own; done by itself where standard input and output "
+	 "are one",
+	 OPTION_TTY},
+	{"no-tty", 0, NULL, "give it pipes, also at a terminal", OPTION_NO_TTY},
 
 	{.help = "Files (the most specific line wins; at a tie hide, then read, then write)"},
 	{"read", 0, "PATH", "may be read"},
@@ -50,6 +58,7 @@ static const struct option run_options[] = {
 	{"files", 0, "N", "files created"},
 	{"open-files", 0, "N", "descriptors of one process"},
 	{"output", 0, "SIZE", "bytes on standard output and error together"},
+	{"grace", 0, "TIME", "from being asked to end (SIGTERM) to being killed; 2s unless said"},
 
 	{.help = "Strength"},
 	{"identity", 0, "WORD", "which unprivileged identity runs it: 'offline'"},
@@ -73,6 +82,7 @@ struct run_request {
 	bool is_json;
 	bool is_quiet;
 	bool is_help;
+	enum atoll_tty tty;
 	char **command; /* empty: the file's */
 };
 
@@ -81,7 +91,7 @@ struct run_request {
 static int read_request(char **args, struct run_request *ret, struct atoll_error *err)
 {
 	struct options options = {"run", run_options, args};
-	struct run_request request = {0};
+	struct run_request request = {.tty = ATOLL_TTY_AUTO};
 	const struct option *option;
 	const char *value;
 	int r;
@@ -93,6 +103,8 @@ static int read_request(char **args, struct run_request *ret, struct atoll_error
 					 request.file, value);
 		if (option->id == OPTION_FILE)
 			request.file = value;
+		if (option->id == OPTION_TTY || option->id == OPTION_NO_TTY)
+			request.tty = option->id == OPTION_TTY ? ATOLL_TTY_ALWAYS : ATOLL_TTY_NEVER;
 		request.is_plan |= option->id == OPTION_PLAN;
 		request.is_json |= option->id == OPTION_JSON;
 		request.is_quiet |= option->id == OPTION_QUIET;
@@ -165,18 +177,36 @@ static void print_summary(struct atoll_job *job, const struct run_request *reque
 		summary_text(result, getcwd(here, sizeof here), stderr);
 }
 
+/* Is anything going to be said? */
+static bool has_words(const struct run_request *request, const struct atoll_result *result)
+{
+	return request->is_json || result->end == ATOLL_NOT_STARTED ||
+	       (!request->is_quiet &&
+		(result->n_denials > 0 || result->end == ATOLL_TIMED_OUT ||
+		 result->end == ATOLL_OUT_OF_MEMORY || result->end == ATOLL_OVER_LIMIT));
+}
+
 static int run_job(struct atoll_job *job, const struct run_request *request,
 		   struct atoll_error *err)
 {
+	struct atoll_run_options options = {
+		.stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2, .tty = request->tty};
 	struct atoll_result result;
-	int r = atoll_job_run(job, NULL, &result, err);
+	int r;
 
+	interact_begin(&options);
+	r = atoll_job_run(job, &options, &result, err);
+	interact_end();
 	if (r < 0)
 		return r;
+	/* What is ours begins on a line of its own. */
+	if (result.is_mid_line && isatty(STDERR_FILENO) && has_words(request, &result))
+		fputs("\n\033[J", stderr);
 	/* The run took place, and the command could not be executed: err says why. */
 	if (result.end == ATOLL_NOT_STARTED)
 		print_problem(err->text);
 	print_summary(job, request, &result);
+	interact_die(&result);
 	return atoll_result_status(&result);
 }
 
@@ -217,6 +247,13 @@ static const char *const run_description[] = {
 	"/tmp, /run and /dev are private; there is no network and no privilege; and processes, "
 	"memory, "
 	"time and output are bounded.",
+	"At a terminal the command gets one of its own, with job control. The person's shows text, "
+	"colours and movement; sequences that set its clipboard or title or make it answer are "
+	"left out. In pipes and files every byte stays as it is.",
+	"Signals to atoll reach the command: SIGINT, SIGTERM, SIGHUP and SIGQUIT its process "
+	"group, and after --grace everything is killed; a second SIGINT or SIGTERM kills at once. "
+	"SIGTSTP stops everything inside. The time limit sends SIGTERM, and kills after --grace; "
+	"it goes on while a run is stopped.",
 	"The contract is made of the defaults, then the job file, then the options, each adding to "
 	"or "
 	"overriding the one before it. --plan shows where each line comes from and by which "

@@ -9,16 +9,15 @@
 #include <errno.h>
 
 const struct command *const commands[] = {
-	&command_run,	&command_doctor, &command_schema,
-	&command_trust, &command_help,	 &command_version,
-	NULL,
+	&command_run,	&command_doctor, &command_schema,  &command_setup,
+	&command_trust, &command_help,	 &command_version, NULL,
 };
 
 const struct command_row command_statuses[] = {
 	{"N", "the command ended by itself, with status N"},
 	{"126", "the command was found and could not be executed"},
 	{"127", "the command was not found"},
-	{"128+N", "the command was ended by signal N"},
+	{"128+N", "the command was ended by signal N; if atoll was sent it, atoll ends by it, too"},
 	{"240", "the request makes no sense: an unknown option, a bad job file"},
 	{"241", "refused by policy"},
 	{"242", "this host cannot enforce a clause; the message names the fix"},

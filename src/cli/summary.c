@@ -86,6 +86,30 @@ static bool was_stopped(const struct atoll_result *result)
 	       result->end == ATOLL_OVER_LIMIT;
 }
 
+/* For what was measured: three digits are enough. */
+static void format_about(enum unit unit, uint64_t value, char *ret, size_t size)
+{
+	if (unit == UNIT_BYTES && value >= UINT64_C(1) << 30)
+		snprintf(ret, size, "%.2f GiB", (double)value / (1 << 30));
+	else if (unit == UNIT_BYTES && value >= 1 << 20)
+		snprintf(ret, size, "%.1f MiB", (double)value / (1 << 20));
+	else if (unit == UNIT_TIME && value >= 1000)
+		snprintf(ret, size, "%.1f s", (double)value / 1000);
+	else
+		format_limit(unit, value, ret, size);
+}
+
+/* Of time and output there is never more than the limit. */
+static void print_used(const struct atoll_result *result, const struct limit *limit, FILE *out)
+{
+	char value[32];
+
+	if (result->limit_used == 0 || streq(limit->key, "wall") || streq(limit->key, "output"))
+		return;
+	format_about(limit->unit, result->limit_used, value, sizeof value);
+	fprintf(out, "; %s %s", streq(limit->key, "memory") ? "peak" : "used", value);
+}
+
 static void print_limit(const struct atoll_result *result, FILE *out)
 {
 	const struct limit *limit = find_limit(result->limit);
@@ -94,7 +118,13 @@ static void print_limit(const struct atoll_result *result, FILE *out)
 	fputs("atoll: stopped at the ", out);
 	if (limit) {
 		format_limit(limit->unit, result->limit_value, value, sizeof value);
-		fprintf(out, "%s limit of %s (%s)\n", limit->words, value, limit->flag);
+		fprintf(out, "%s limit of %s (%s)", limit->words, value, limit->flag);
+		print_used(result, limit, out);
+		if (result->limit_note[0]) {
+			fputs("; ", out);
+			print_escaped(out, result->limit_note);
+		}
+		fputc('\n', out);
 	} else {
 		print_escaped(out, result->limit);
 		fprintf(out, " limit of %" PRIu64 "\n", result->limit_value);
@@ -181,6 +211,28 @@ static void write_denial(struct json *json, const struct atoll_denial *denial)
 	json_close(json, '}');
 }
 
+/* Each resource by the key that its limit has in a job file, in the limit's unit. */
+static void write_usage(struct json *json, const struct atoll_result *result)
+{
+	static const char *const keys[ATOLL_RESOURCE_COUNT] = {
+		[ATOLL_WALL] = "wall",	    [ATOLL_CPU] = "cpu",   [ATOLL_MEMORY] = "memory",
+		[ATOLL_PROCESSES] = "pids", [ATOLL_DISK] = "disk", [ATOLL_FILES] = "files",
+		[ATOLL_OUTPUT] = "output",
+	};
+
+	json_open(json, "usage", '{');
+	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++) {
+		json_open(json, keys[i], '{');
+		json_uint(json, "used", result->usage[i].used);
+		if (result->usage[i].limit == ATOLL_UNLIMITED)
+			json_null(json, "limit");
+		else
+			json_uint(json, "limit", result->usage[i].limit);
+		json_close(json, '}');
+	}
+	json_close(json, '}');
+}
+
 static const char *end_word(enum atoll_end end)
 {
 	static const char *const words[] = {
@@ -202,12 +254,16 @@ void summary_json(const struct atoll_result *result, const char *digest, FILE *o
 	json_str(&json, "end", end_word(result->end));
 	json_int(&json, "code", result->code);
 	json_str(&json, "limit", was_stopped(result) ? result->limit : NULL);
-	if (was_stopped(result))
+	if (was_stopped(result)) {
 		json_uint(&json, "limit_value", result->limit_value);
+		json_uint(&json, "limit_used", result->limit_used);
+		json_str(&json, "limit_note", result->limit_note[0] ? result->limit_note : NULL);
+	}
 	json_uint(&json, "wall_ns", result->wall_ns);
 	json_uint(&json, "cpu_ns", result->cpu_ns);
 	json_uint(&json, "peak_memory", result->peak_memory);
 	json_uint(&json, "output_bytes", result->output_bytes);
+	write_usage(&json, result);
 	json_str(&json, "contract", digest);
 	json_uint(&json, "n_denials", result->n_denials);
 	json_open(&json, "denials", '[');

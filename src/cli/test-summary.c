@@ -72,6 +72,15 @@ TEST(a_limit_is_named_with_its_value)
 	result = (struct atoll_result){
 		.end = ATOLL_OUT_OF_MEMORY, .limit = "memory", .limit_value = UINT64_C(4) << 30};
 	check_text("/w", "atoll: stopped at the memory limit of 4 GiB (--memory)\n");
+	result.limit_used = (UINT64_C(4) << 30) + (100 << 20);
+	check_text("/w", "atoll: stopped at the memory limit of 4 GiB (--memory); peak 4.10 GiB\n");
+	result = (struct atoll_result){.end = ATOLL_OVER_LIMIT,
+				       .limit = "disk",
+				       .limit_value = 8 << 20,
+				       .limit_used = 1000,
+				       .limit_note = "less than 1024 MiB were left free at /w"};
+	check_text("/w", "atoll: stopped at the disk limit of 8 MiB (--disk); used 1000 bytes; "
+			 "less than 1024 MiB were left free at /w\n");
 	result = (struct atoll_result){
 		.end = ATOLL_OVER_LIMIT, .limit = "output", .limit_value = 1000};
 	check_text("/w", "atoll: stopped at the output limit of 1000 bytes (--output)\n");
@@ -84,12 +93,19 @@ TEST(the_result_is_one_line_of_json)
 	FILE *out = open_memstream(&have, &size);
 
 	result = (struct atoll_result){.end = ATOLL_EXITED, .code = 3, .wall_ns = 5};
+	result.usage[ATOLL_MEMORY] = (struct atoll_usage){7, 9};
+	result.usage[ATOLL_DISK] = (struct atoll_usage){1, ATOLL_UNLIMITED};
 	deny("create", "/w/a\nb\"", "git hooks", 1);
 	summary_json(&result, "abc", out);
 	fclose(out);
 	CHECK_STR(have,
 		  "{\"status\":3,\"end\":\"exited\",\"code\":3,\"limit\":null,\"wall_ns\":5,"
-		  "\"cpu_ns\":0,\"peak_memory\":0,\"output_bytes\":0,\"contract\":\"abc\","
+		  "\"cpu_ns\":0,\"peak_memory\":0,\"output_bytes\":0,"
+		  "\"usage\":{\"wall\":{\"used\":0,\"limit\":0},"
+		  "\"cpu\":{\"used\":0,\"limit\":0},\"memory\":{\"used\":7,\"limit\":9},"
+		  "\"pids\":{\"used\":0,\"limit\":0},\"disk\":{\"used\":1,\"limit\":null},"
+		  "\"files\":{\"used\":0,\"limit\":0},\"output\":{\"used\":0,\"limit\":0}},"
+		  "\"contract\":\"abc\","
 		  "\"n_denials\":1,\"denials\":[{\"action\":\"create\","
 		  "\"path\":\"/w/a\\nb\\\"\",\"rule\":\"git hooks\",\"program\":\"\",\"pid\":0,"
 		  "\"count\":1}]}\n");

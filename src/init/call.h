@@ -26,6 +26,8 @@ int call_times(struct call *call);
 int call_owner(struct call *call);
 int call_bind(struct call *call);
 int call_connect(struct call *call);
+int call_fallocate(struct call *call);
+int call_memfd(struct call *call);
 
 /* What they share; in guard.c. */
 

@@ -242,6 +242,10 @@ static int dispatch(struct call *call)
 		return call_bind(call);
 	case SYS_connect:
 		return call_connect(call);
+	case SYS_fallocate:
+		return call_fallocate(call);
+	case SYS_memfd_create:
+		return call_memfd(call);
 	default:
 		return -ENOSYS;
 	}

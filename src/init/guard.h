@@ -25,8 +25,11 @@ struct guard_set {
 	size_t n;
 };
 
+struct watch;
+
 struct guard {
 	const struct init_config *config;
+	struct watch *watch; /* which is told what only the guard sees */
 	int listener_fd;
 	dev_t private_dev; /* of the private storage: sockets there are the sandbox's own */
 	uint64_t n_created;

@@ -14,20 +14,23 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-
-#define WATCH_EVERY_MS 100
+#include <termios.h>
 
 struct init {
 	const struct init_config *config;
 	pid_t command;
 	int signal_fd;
-	int start_fd; /* the command's side of its start; -1 once it runs */
+	int start_fd;	 /* the command's side of its start; -1 once it runs */
+	int terminal_fd; /* the command's terminal; -1 if it has none */
+	bool is_held;	 /* everything was stopped by order: that the command stops is no news */
 	bool has_listener;
 	struct guard guard;
+	struct watch watch;
 };
 
 static void tell(struct init *init, const struct init_message *message)
@@ -50,10 +53,9 @@ static _Noreturn void end_broken(struct init *init, int errnum, const char *what
 	end(init, &message);
 }
 
-int init_send_listener(int listener_socket, int listener_fd)
+static int send_fd(int socket_fd, const void *data, size_t size, int fd)
 {
-	char byte = 'l';
-	struct iovec io = {.iov_base = &byte, .iov_len = 1};
+	struct iovec io = {.iov_base = (void *)data, .iov_len = size};
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
@@ -69,44 +71,129 @@ int init_send_listener(int listener_socket, int listener_fd)
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
 	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(cmsg), &listener_fd, sizeof(int));
-	return sendmsg(listener_socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	memcpy(CMSG_DATA(cmsg), &fd, sizeof(int));
+	return sendmsg(socket_fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-static _Noreturn void command_child(const struct init_config *config, int start_fd)
-{
-	struct init_message message = {.type = INIT_FAILED};
+/* ---- the command ---- */
 
-	message.code = config->become(config->data, start_fd, &message.error);
+bool init_wants_terminal(const struct init_config *config)
+{
+	return config->stdio &&
+	       (config->stdio[0] < 0 || config->stdio[1] < 0 || config->stdio[2] < 0);
+}
+
+/*
+ * A terminal of the sandbox's own devpts, so that its name can be looked up inside. The first
+ * process leads the session: a command that led one itself would be an orphan to the kernel, which
+ * never stops such a one for Ctrl-Z. It keeps the terminal open, so that the supervisor sees no end
+ * of it before the sandbox's.
+ */
+static void open_terminal(struct init *init)
+{
+	struct init_message message = {.type = INIT_TERMINAL};
+	struct init_order order;
+	int master, locked = 0;
+
+	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
+		end_broken(init, errno, "make a terminal");
+	init->terminal_fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (init->terminal_fd < 0)
+		end_broken(init, errno, "open the terminal");
+	if (setsid() < 0 || ioctl(init->terminal_fd, TIOCSCTTY, 0) < 0)
+		end_broken(init, errno, "take the terminal");
+	if (send_fd(init->config->control_fd, &message, sizeof message, master) < 0)
+		end_broken(init, errno, "hand the terminal over");
+	close(master);
+	/* Its size and modes come from outside, and a command looks at them first of all. */
+	if (recv(init->config->control_fd, &order, sizeof order, 0) != sizeof order ||
+	    order.type != INIT_GO)
+		_exit(0);
+}
+
+static void take_terminal(const struct init_config *config, int terminal_fd)
+{
+	setpgid(0, 0);
+	tcsetpgrp(terminal_fd, getpid());
+	for (int i = 0; i < 3; i++) {
+		if (config->stdio[i] < 0)
+			dup2(terminal_fd, i);
+	}
+}
+
+/* When the machine itself runs out of memory a sandbox goes before the user's own programs. The
+ * command may take it back: this is a courtesy, not a wall. */
+static void prefer_for_killing(void)
+{
+	cleanup_fd int fd = -1;
+
+	prctl(PR_SET_DUMPABLE, 1); /* or its own files in /proc are root's; until exec */
+	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0 && write(fd, "500", 3) < 0)
+		return; /* it stays as it is */
+}
+
+static bool may_go_on(int start_fd)
+{
+	char byte;
+
+	return recv(start_fd, &byte, 1, 0) == 1;
+}
+
+/* The listener goes out, a byte comes in before each of the next two steps; a whole message tells
+ * of a failure, and the end of the socket that the command is executed. */
+static _Noreturn void command_child(const struct init_config *config, int terminal_fd, int start_fd)
+{
+	struct init_message message = {.type = INIT_FAILED, .code = -1};
+	int listener;
+
+	if (terminal_fd >= 0)
+		take_terminal(config, terminal_fd);
+	else
+		setsid();
+	prefer_for_killing();
+	listener = config->begin(config->data, &message.error);
+	if (listener >= 0 && send_fd(start_fd, "l", 1, listener) == 0) {
+		close(listener);
+		if (may_go_on(start_fd) && config->seal(config->data, &message.error) == 0 &&
+		    may_go_on(start_fd))
+			message.code = config->execute(config->data, &message.error);
+	}
 	send(start_fd, &message, sizeof message, MSG_NOSIGNAL);
 	_exit(127);
 }
 
-static void start_command(struct init *init)
+static int fork_command(const struct init_config *config, int terminal_fd, struct init_command *ret,
+			struct atoll_error *err)
 {
 	int pair[2];
+	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		end_broken(init, errno, "socketpair");
-	init->command = fork();
-	if (init->command < 0)
-		end_broken(init, errno, "fork the command");
-	if (init->command == 0) {
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
+	pid = fork();
+	if (pid < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the command");
+	if (pid == 0) {
 		close(pair[0]);
-		command_child(init->config, pair[1]);
+		command_child(config, terminal_fd, pair[1]);
 	}
 	close(pair[1]);
-	init->start_fd = pair[0];
+	ret->pid = pid;
+	ret->start_fd = pair[0];
+	return 0;
 }
 
-/* The listener arrives, then nothing more when exec succeeds, or the story of its failure. */
-static void serve_start(struct init *init)
+int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err)
 {
-	union {
-		struct init_message message;
-		char byte;
-	} data;
-	struct iovec io = {.iov_base = &data, .iov_len = sizeof data};
+	return fork_command(config, -1, ret, err);
+}
+
+int init_let_seal(struct init_command *command, struct atoll_error *err)
+{
+	struct init_message message;
+	struct iovec io = {.iov_base = &message, .iov_len = sizeof message};
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
@@ -117,46 +204,61 @@ static void serve_start(struct init *init)
 		.msg_control = &control,
 		.msg_controllen = sizeof control,
 	};
-	ssize_t got = recvmsg(init->start_fd, &header, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *cmsg = got > 0 ? CMSG_FIRSTHDR(&header) : NULL;
-	struct init_message started = {.type = INIT_STARTED};
-	int listener;
+	ssize_t got = recvmsg(command->start_fd, &header, MSG_CMSG_CLOEXEC);
+	struct cmsghdr *cmsg = got == 1 ? CMSG_FIRSTHDR(&header) : NULL;
 
-	if (got < 0)
-		end_broken(init, errno, "start the command");
-	if (got == 0) {
-		close(init->start_fd);
-		init->start_fd = -1;
-		if (!init->has_listener)
-			end_broken(init, 0, "the command started without its filter");
-		tell(init, &started);
-		return;
+	if (got == sizeof message) {
+		*err = message.error;
+		return err->errnum ? -err->errnum : -EIO;
 	}
-	if ((size_t)got == sizeof data.message)
-		end(init, &data.message);
 	if (!cmsg || cmsg->cmsg_type != SCM_RIGHTS)
-		end_broken(init, 0, "the listener did not arrive");
-	memcpy(&listener, CMSG_DATA(cmsg), sizeof listener);
-	if (guard_init(&init->guard, init->config, listener) < 0)
-		end_broken(init, errno, "start the guard");
-	init->has_listener = true;
+		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
+				 "the listener did not arrive");
+	memcpy(&command->listener_fd, CMSG_DATA(cmsg), sizeof command->listener_fd);
+	if (send(command->start_fd, "s", 1, MSG_NOSIGNAL) < 0)
+		return error_set(err, ATOLL_FAULT_BUG, errno, "let the command go on");
+	return 0;
+}
+
+/* Nothing when exec succeeds, or the story of its failure. */
+static void serve_start(struct init *init)
+{
+	struct init_message message, started = {.type = INIT_STARTED};
+	ssize_t got = recv(init->start_fd, &message, sizeof message, 0);
+
+	if (got == sizeof message)
+		end(init, &message);
+	if (got != 0)
+		end_broken(init, got < 0 ? errno : 0, "start the command");
+	close(init->start_fd);
+	init->start_fd = -1;
+	tell(init, &started);
 }
 
 static void reap(struct init *init)
 {
-	struct init_message message = {.type = INIT_ENDED};
+	struct init_message message = {.type = INIT_ENDED}, stopped = {.type = INIT_STOPPED};
+	/* Without a terminal nobody could say "go on", so a stop is not told. */
+	int status, options = init->terminal_fd >= 0 ? WNOHANG | WUNTRACED : WNOHANG;
 	struct signalfd_siginfo info;
-	int status;
 	pid_t pid;
 
 	while (read(init->signal_fd, &info, sizeof info) == sizeof info)
 		;
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while ((pid = waitpid(-1, &status, options)) > 0) {
+		if (WIFSTOPPED(status)) {
+			if (pid == init->command && !init->is_held)
+				tell(init, &stopped);
+			continue;
+		}
 		if (pid == init->command) {
-			/* It may have ended before we saw how it started. */
-			while (init->start_fd >= 0)
+			/* It may have ended before we saw how it started; or been killed before
+			 * it did. */
+			while (init->start_fd >= 0 && !WIFSIGNALED(status))
 				serve_start(init);
 			message.wait_status = status;
+			watch_end(&init->watch);
+			init->config->usage->files = init->guard.n_created;
 			end(init, &message);
 		}
 		if (pid == init->config->keeper)
@@ -167,37 +269,63 @@ static void reap(struct init *init)
 	}
 }
 
-static void check_limits(struct init *init)
+/* One order, or the end: the supervisor is gone. */
+static void serve_order(struct init *init)
 {
-	const struct init_limits *limits = &init->config->limits;
-	struct init_message message = {.type = INIT_LIMIT};
-	struct watch_sum sum;
+	struct init_order order;
+	ssize_t got = recv(init->config->control_fd, &order, sizeof order, MSG_DONTWAIT);
 
-	if (watch_sum_up(init->config->is_bare, &sum) < 0)
-		end_broken(init, errno, "watch the limits");
-	if (sum.memory > limits->memory) {
-		strcpy(message.limit, "memory");
-		message.limit_value = limits->memory;
-		end(init, &message);
-	}
-	if (sum.cpu_ms > limits->cpu_time_ms) {
-		strcpy(message.limit, "cpu");
-		message.limit_value = limits->cpu_time_ms;
-		end(init, &message);
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got != sizeof order)
+		_exit(0);
+	switch (order.type) {
+	case INIT_SIGNAL_COMMAND:
+		kill(init->command, order.signal);
+		break;
+	case INIT_SIGNAL_GROUP:
+		/* Between fork and its first steps it has none yet. */
+		if (kill(-init->command, order.signal) < 0)
+			kill(init->command, order.signal);
+		break;
+	case INIT_SIGNAL_ALL:
+		if (order.signal == SIGSTOP || order.signal == SIGCONT)
+			init->is_held = order.signal == SIGSTOP;
+		kill(-1, order.signal);
+		break;
+	default:
+		break;
 	}
 }
 
-static bool watches(const struct init *init)
+static void check_limits(struct init *init)
 {
-	return init->config->limits.memory != SPEC_UNLIMITED ||
-	       init->config->limits.cpu_time_ms != SPEC_UNLIMITED;
+	struct init_message message = {.type = INIT_LIMIT};
+	struct watch_verdict over;
+	int r = watch_look(&init->watch, &over);
+
+	if (r < 0)
+		end_broken(init, -r, "watch the limits");
+	init->config->usage->files = init->guard.n_created;
+	if (over.limit == SPEC_LIMIT_COUNT)
+		return;
+	snprintf(message.limit, sizeof message.limit, "%s", spec_limits[over.limit].key);
+	snprintf(message.limit_note, sizeof message.limit_note, "%s", over.note);
+	message.limit_value = over.value;
+	message.limit_used = over.used;
+	end(init, &message);
+}
+
+/* Until the next look. */
+static int wait_ms(const struct init *init)
+{
+	int64_t left_ns = init->watch.next_ns - clock_monotonic_ns();
+
+	return left_ns <= 0 ? 0 : (int)((left_ns + 999999) / 1000000);
 }
 
 static _Noreturn void loop(struct init *init)
 {
-	int timeout = watches(init) ? WATCH_EVERY_MS : -1;
-	int64_t checked_ns = clock_monotonic_ns();
-
 	for (;;) {
 		struct pollfd fds[] = {
 			{.fd = init->signal_fd, .events = POLLIN},
@@ -206,38 +334,52 @@ static _Noreturn void loop(struct init *init)
 			{.fd = init->start_fd, .events = POLLIN},
 			{.fd = init->config->warden_fd, .events = POLLIN},
 		};
-		int ready = poll(fds, ARRAY_SIZE(fds), timeout);
+		int ready = poll(fds, ARRAY_SIZE(fds), wait_ms(init));
 
 		if (ready < 0 && errno != EINTR)
 			end_broken(init, errno, "poll");
 		/* Also when there is always something else to do. */
-		if (timeout > 0 &&
-		    clock_monotonic_ns() - checked_ns >= WATCH_EVERY_MS * 1000000LL) {
+		if (clock_monotonic_ns() >= init->watch.next_ns)
 			check_limits(init);
-			checked_ns = clock_monotonic_ns();
-		}
 		if (ready <= 0)
 			continue;
 		if (fds[4].revents)
 			init->config->alone(init->config->data);
 		if (fds[1].revents)
-			_exit(0); /* the supervisor is gone, or says so */
+			serve_order(init);
 		if (fds[3].revents)
 			serve_start(init);
 		if (fds[2].revents & POLLIN && guard_serve(&init->guard) < 0)
 			end_broken(init, errno, "the guard");
+		/* Nobody lives under the filter any more. Asking on would be told so at once, for
+		 * ever, and keep the last of them, which is just ending, from its CPU. */
+		if (fds[2].revents & POLLHUP && !(fds[2].revents & POLLIN))
+			init->has_listener = false;
 		if (fds[0].revents)
 			reap(init);
 	}
 }
 
-void init_main(const struct init_config *config)
+/* A terminal is given to a session, and only who is forked after that belongs to it. */
+static void start_on_terminal(struct init *init, struct init_command *command)
+{
+	struct init_message message = {.type = INIT_FAILED, .code = -1};
+
+	open_terminal(init);
+	if (fork_command(init->config, init->terminal_fd, command, &message.error) < 0 ||
+	    init_let_seal(command, &message.error) < 0)
+		end(init, &message);
+}
+
+void init_main(const struct init_config *config, struct init_command *command)
 {
 	static struct init init;
 	sigset_t all;
 
 	init.config = config;
-	init.start_fd = -1;
+	init.start_fd = init.terminal_fd = -1;
+	/* A caller that ignores it would have the command reaped before we see its end. */
+	signal(SIGCHLD, SIG_DFL);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "atoll-init");
@@ -246,8 +388,20 @@ void init_main(const struct init_config *config)
 	init.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (init.signal_fd < 0)
 		end_broken(&init, errno, "signalfd");
-	start_command(&init);
+	prctl(PR_SET_DUMPABLE, 1); /* a change of id has taken it away, and the watch needs it */
+	watch_open(&init.watch);
 	/* The command's processes run under the same id: keep them from looking into us. */
 	prctl(PR_SET_DUMPABLE, 0);
+	if (!command->pid)
+		start_on_terminal(&init, command);
+	init.command = command->pid;
+	init.start_fd = command->start_fd;
+	if (guard_init(&init.guard, config, command->listener_fd) < 0)
+		end_broken(&init, errno, "start the guard");
+	init.guard.watch = &init.watch;
+	init.has_listener = true;
+	watch_init(&init.watch, config);
+	if (send(init.start_fd, "x", 1, MSG_NOSIGNAL) < 0)
+		end_broken(&init, errno, "let the command go");
 	loop(&init);
 }

@@ -22,7 +22,7 @@ struct spec;
  *   trusted.c  what says no: the contract, the names that the host trusts, git directories
  *   install.c  files of git's that are read before they count
  *   answer.c   how a waiting caller gets its result
- *   watch.c    memory and CPU time summed up over all processes
+ *   watch.c    memory, CPU time and what is written, summed up over all processes
  *
  * The guard rests on two walls that the kernel holds. Landlock leaves the command's processes no
  * right to write anywhere that comes from the host; and a seccomp filter stops every call that
@@ -57,23 +57,50 @@ struct init_zone {
 };
 
 struct init_limits {
-	uint64_t memory;      /* bytes to watch for, or SPEC_UNLIMITED if a cgroup does */
-	uint64_t cpu_time_ms; /* likewise */
-	uint64_t files;	      /* created in guarded roots */
+	uint64_t memory;	/* bytes to watch for, or SPEC_UNLIMITED if a cgroup does */
+	bool is_memory_counted; /* by a cgroup, which knows the peak better */
+	uint64_t cpu_time_ms;
+	uint64_t disk;	/* bytes written to guarded roots */
+	uint64_t files; /* created in guarded roots */
 };
+
+/* What the run has used so far, as the first process has seen it: in memory that it shares with the
+ * supervisor, which reads it when all is over, however it ended. */
+struct init_usage {
+	uint64_t memory_peak; /* the highest that was seen */
+	uint64_t cpu_ms;
+	uint64_t processes_peak;
+	uint64_t written;
+	uint64_t files;
+};
+
+/* How much of a file system of this size a run leaves free: 5 % of it, at most 1 GiB. */
+static inline uint64_t init_space_floor(uint64_t size)
+{
+	const uint64_t most = UINT64_C(1) << 30;
+
+	return size / 20 < most ? size / 20 : most;
+}
 
 struct init_config {
 	const struct spec *spec;
 	const struct init_zone *zones;
 	size_t n_zones;
 	struct init_limits limits;
+	struct init_usage *usage;
 	int control_fd; /* SOCK_SEQPACKET to the supervisor; its end is ours */
 
-	/* In the command's own process: take the rights away and execute. Gets the socket over
-	 * which the filter's listener must be sent before exec (init_send_listener). Returns only
-	 * on failure, with the exit status that stands for it (126, 127) or -1 for a failure of
-	 * ours. */
-	int (*become)(void *data, int listener_socket, struct atoll_error *err);
+	/* In the command's own process, as soon as it is forked and beside whatever the first
+	 * process still does: everything that does not need the root. Returns the filter's
+	 * listener. */
+	int (*begin)(void *data, struct atoll_error *err);
+
+	/* In the same process, once the root is there: take the last rights away. */
+	int (*seal)(void *data, struct atoll_error *err);
+
+	/* And then, once the first process is done: execute. Returns only on failure, with the exit
+	 * status that stands for it (126, 127). */
+	int (*execute)(void *data, struct atoll_error *err);
 	void *data;
 
 	/*
@@ -87,14 +114,21 @@ struct init_config {
 
 	/* A process that must live as long as the sandbox (the keeper of hidden names), or 0. */
 	pid_t keeper;
+
+	/* The command's 0, 1 and 2; -1 where it is to have a terminal of the sandbox's own, which
+	 * the first process makes and hands to the supervisor. NULL: none is. `become` leaves
+	 * those alone. */
+	const int *stdio;
 };
 
 enum init_message_type {
 	INIT_STARTED, /* the command was executed */
 	INIT_FAILED,  /* it was not: `error`, and `code` 126, 127 or -1 */
 	INIT_ENDED,   /* `wait_status` */
-	INIT_LIMIT,   /* `limit`, with its value in `limit_value` */
+	INIT_LIMIT,   /* `limit`, with its value, what was used, and why if that does not tell */
 	INIT_DENIAL,
+	INIT_TERMINAL, /* with the master's descriptor; INIT_GO is awaited */
+	INIT_STOPPED,  /* the command has been stopped from inside; only if it has a terminal */
 };
 
 struct init_message {
@@ -103,14 +137,43 @@ struct init_message {
 	int32_t wait_status;
 	char limit[16];
 	uint64_t limit_value;
+	uint64_t limit_used;
+	char limit_note[96];
 	union {
 		struct atoll_error error;
 		struct atoll_denial denial;
 	};
 };
 
-/* Be the first process. Never returns. */
-_Noreturn void init_main(const struct init_config *config);
+/* What the supervisor asks the first process to do. */
+enum init_order_type {
+	INIT_GO,	     /* the terminal is prepared: start the command */
+	INIT_SIGNAL_COMMAND, /* send `signal` to the command alone */
+	INIT_SIGNAL_GROUP,   /* ... to its process group, as a terminal does */
+	INIT_SIGNAL_ALL,     /* ... to every process inside */
+};
 
-/* For `become`: hand the listener to the first process, and wait until it has it. */
-int init_send_listener(int listener_socket, int listener_fd);
+struct init_order {
+	uint32_t type;
+	int32_t signal;
+};
+
+/* The command's process, forked and waiting. */
+struct init_command {
+	pid_t pid; /* 0: there is none yet */
+	int start_fd;
+	int listener_fd;
+};
+
+/* Does it get a terminal? Then its process cannot be forked before init_main(). */
+bool init_wants_terminal(const struct init_config *config);
+
+/* Fork the command's process, which goes through `begin`. */
+int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err);
+
+/* Wait until it is through, and let it go through `seal`. */
+int init_let_seal(struct init_command *command, struct atoll_error *err);
+
+/* Be the first process, and let the command be executed; forked and sealed before, unless it gets a
+ * terminal. Never returns. */
+_Noreturn void init_main(const struct init_config *config, struct init_command *command);

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "base/uapi.h"
 
 #include <errno.h>
 #include <linux/magic.h>

@@ -2,6 +2,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "base/uapi.h"
 #include "init/guard.h"
 #include "spec/spec.h"
 
@@ -211,7 +212,7 @@ static bool is_tree_clean(int parent_fd, const char *name, struct survey *survey
 
 	if (fd < 0 || depth == SURVEY_DEPTH_MAX)
 		return false;
-	while ((got = getdents64(fd, entries, sizeof entries)) > 0) {
+	while ((got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
 		for (ssize_t at = 0; at < got;) {
 			struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
 			unsigned char type = entry_type(fd, entry);

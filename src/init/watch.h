@@ -1,15 +1,104 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "init/init.h"
+#include "spec/spec.h"
 
-/* What all processes of this pid namespace but the first use together; without a namespace those
- * that we may signal, because Landlock keeps signals to the sandbox. */
-struct watch_sum {
-	uint64_t memory; /* resident bytes that are no file's: what a process has written */
-	uint64_t cpu_ms; /* with those that have ended */
+/*
+ * What all processes of the sandbox use together
+ *
+ * Where no control group counts for us the first process does, by looking at /proc again and again:
+ * ten times a second, once while everybody waits, and up to a hundred times when little is left. A
+ * look is a sample: what is used between two of them shows at the second, so a limit can be
+ * exceeded for a moment. It never costs more than a fifth of a CPU, however many processes there
+ * are.
+ *
+ *   memory    What processes have written (RssAnon) and share without a file (RssShmem), swap, and
+ *             what lies in private storage, SysV segments and memfds. Pages that were shared by
+ *             fork() count for each process there, which is cheap and too much. So beyond the limit
+ *             the kernel is asked for shares (smaps_rollup), and only their sum ends a run.
+ *   CPU time  of what lives, of what was waited for, and of what was seen to vanish.
+ *   written   The bytes by which processes made pages of files dirty (write_bytes in /proc/PID/io),
+ *             also by mmap and past the cache, and those reserved with fallocate(), which the guard
+ *             tells. What is written twice counts twice, unless the disk never saw the first.
+ *   floor     A part of each file system that is written to stays free, whoever fills it.
+ *
+ * A process whose parent ignores SIGCHLD takes its counts with it: it is counted up to the last
+ * look in which it lived. Processes that made themselves undumpable show no write_bytes. Once the
+ * one was seen, and as long as there are any of the other, what the file systems have lost of free
+ * space stands for what was written, if it is more. Without namespaces, where private storage is a
+ * directory of the host's, what a tmpfs has lost of free space is added: no write_bytes show it.
+ */
+
+#define WATCH_ROOTS_MAX	 32
+#define WATCH_MEMFDS_MAX 512
+
+/* A count that only grows, made of sums that may miss what has vanished. */
+struct watch_count {
+	uint64_t total;
+	uint64_t lost; /* of processes that took it with them */
+	uint64_t last;
+	bool is_low; /* the last sum was less than had been seen */
 };
 
-/* Look at /proc once. Where no cgroup can be had this, repeated, is the bound on the whole tree. */
-int watch_sum_up(bool is_bare, struct watch_sum *ret);
+/* A file system that the run may write to. */
+struct watch_root {
+	int fd;
+	const char *path;
+	uint64_t dev;
+	uint64_t floor;
+	uint64_t free_at_start;
+	bool is_uncounted; /* a tmpfs of the host's: only its free space tells */
+};
+
+/* What one look has found. */
+struct watch_sum {
+	uint64_t anon, shmem; /* bytes */
+	uint64_t stored;      /* in private storage and other memory that is a file's */
+	uint64_t cpu_ms;
+	uint64_t threads;
+	uint64_t written;
+	bool hides_written;  /* somebody's count could not be read */
+	bool loses_children; /* somebody ignores SIGCHLD */
+};
+
+struct watch {
+	const struct init_limits *limits;
+	struct init_usage *usage;
+	int proc_fd, storage_fd;
+	int own_io_fd; /* our own count, with that of orphans; -1 where the kernel keeps none */
+	struct watch_root roots[WATCH_ROOTS_MAX];
+	size_t n_roots;
+	struct watch_count cpu, written;
+	uint64_t reserved; /* by fallocate() */
+	bool is_bare;	   /* there is no pid namespace: /proc shows the host's processes, too */
+	bool uses_memfd;   /* somebody has made one */
+	bool is_losing;	   /* counts vanish with processes, or may */
+	bool is_idle;	   /* no CPU time was used since the look before */
+	uint64_t headroom; /* bytes until the nearest limit, as of the last look */
+	int64_t next_ns;   /* when to look again */
+	unsigned n_looks;
+};
+
+/* What a look found to be beyond its limit. */
+struct watch_verdict {
+	enum spec_limit_id limit; /* SPEC_LIMIT_COUNT if nothing is */
+	uint64_t value, used;
+	char note[96];
+};
+
+/* While the first process is dumpable: its own count is hidden otherwise. */
+void watch_open(struct watch *watch);
+void watch_init(struct watch *watch, const struct init_config *config);
+
+/* Look once, and say when to look again (watch->next_ns). 0 or a negative errno. */
+int watch_look(struct watch *watch, struct watch_verdict *ret);
+
+/* The command has ended and was waited for: take what that tells, without a look. */
+void watch_end(struct watch *watch);
+
+/* Somebody reserves space. False if it is more than the limit leaves. */
+bool watch_reserve(struct watch *watch, uint64_t bytes);
+
+/* For watch_look(), and its tests. */
+uint64_t watch_count_add(struct watch_count *count, uint64_t sum, bool *is_losing);

@@ -37,12 +37,23 @@ struct backend_report {
 struct cell_handle {
 	pid_t pid;	/* the first process, as the host sees it */
 	int pid_fd;	/* readable when everything inside has ended */
-	int control_fd; /* struct init_message; closing it ends the cell */
+	int control_fd; /* struct init_message, struct init_order; closing it ends the cell */
+};
+
+/* What a run has used, from what counts it; 0 where nothing does. */
+struct cell_usage {
+	uint64_t memory_peak; /* bytes */
+	uint64_t cpu_ms;
+	uint64_t processes_peak; /* threads counted */
+	uint64_t written;	 /* bytes, where the host keeps them */
+	uint64_t files;		 /* made in writable roots */
+	bool is_out_of_memory;	 /* the kernel has killed for want of memory */
 };
 
 struct backend {
 	const char *name;    /* as a tier is written in a contract */
 	const char *summary; /* one line */
+	bool has_terminals;  /* the command can have one of its own */
 
 	/* Say what this host offers, by trying. Changes nothing, needs no privilege. */
 	int (*probe)(struct backend_report *ret, struct atoll_error *err);
@@ -55,15 +66,16 @@ struct backend {
 	int (*prepare)(const struct spec *spec, char *const *env, struct plan *plan,
 		       struct cell **ret, struct atoll_error *err);
 
-	/* Start it, with these descriptors as the command's 0, 1 and 2 (and the contract's own). */
+	/* Start it, with these descriptors as the command's 0, 1 and 2 (and the contract's own).
+	 * -1 stands for a terminal of the sandbox's own (INIT_TERMINAL). */
 	int (*start)(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		     struct atoll_error *err);
 
 	/* End everything inside; the first process has ended, or is about to, when it returns. */
 	void (*stop)(struct cell *cell, const struct cell_handle *handle);
 
-	/* Peak use, from what counts it; called after the end. 0 where it is not counted. */
-	void (*account)(struct cell *cell, uint64_t *ret_peak_memory, bool *ret_out_of_memory);
+	/* What has been used so far; also after the end. */
+	void (*account)(const struct cell *cell, struct cell_usage *ret);
 
 	/* Takes NULL. Everything that was made for the cell is gone afterwards. */
 	void (*release)(struct cell *cell);

@@ -195,7 +195,7 @@ static void render_text(const struct plan *plan, const struct spec *spec, const 
 		    missing ? "\nThis host cannot keep the lines marked with '!': the run would be "
 			      "refused.\n"
 			    : "\nNothing was run. A line marked '~' is kept by a weaker "
-			      "mechanism that was accepted.\n");
+			      "mechanism, as its note says.\n");
 }
 
 int plan_render(const struct plan *plan, const struct spec *spec, enum atoll_format format,

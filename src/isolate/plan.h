@@ -16,7 +16,7 @@ struct spec;
  */
 enum plan_strength {
 	PLAN_ENFORCED,
-	PLAN_WEAKER,  /* by a weaker mechanism that somebody accepted by name */
+	PLAN_WEAKER,  /* by a weaker mechanism than there could be; its note says how weak */
 	PLAN_MISSING, /* not at all: the run will be refused */
 	PLAN_NOTE,    /* nothing to enforce; worth knowing */
 };

@@ -1,10 +1,101 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json.h"
-#include "base/scope.h"
+#include "base/program.h"
+#include "base/str.h"
 #include "isolate/isolate.h"
+#include "isolate/slots.h"
 #include "job/job.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+static struct backend_finding *add_finding(struct backend_report *report, const char *what,
+					   bool holds, const char *fix)
+{
+	struct backend_finding *finding;
+
+	if (report->n_findings == BACKEND_FINDINGS_MAX)
+		return NULL;
+	finding = &report->findings[report->n_findings++];
+	*finding = (struct backend_finding){.what = what, .holds = holds, .fix = fix};
+	return finding;
+}
+
+/* The first line that a helper program prints; "" if it does not run. */
+static void ask_program(char *path, const char *option, char *ret, size_t size)
+{
+	char *args[] = {path, (char *)option, NULL};
+	cleanup_buf struct buf text = BUF_INIT(4096);
+	posix_spawn_file_actions_t actions;
+	int ends[2], status;
+	pid_t pid = -1;
+
+	ret[0] = '\0';
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return;
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+	if (posix_spawn(&pid, path, &actions, NULL, args, environ) != 0)
+		pid = -1;
+	posix_spawn_file_actions_destroy(&actions);
+	close(ends[1]);
+	if (pid > 0 && fd_read_all(ends[0], &text) == 0 && text.data)
+		snprintf(ret, size, "%.*s", (int)strcspn(text.data, "\n"), text.data);
+	close(ends[0]);
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+}
+
+/* Only the program that makes the set-up knows what belongs to it. */
+static void look_at_setup(struct backend_report *report)
+{
+	struct backend_finding *finding;
+	char path[PATH_MAX], answer[sizeof finding->result];
+
+	if (program_find("atoll-setup", path, sizeof path) < 0)
+		return;
+	ask_program(path, "--status", answer, sizeof answer);
+	if (!answer[0])
+		return;
+	finding = add_finding(report, "elevated set-up", starts_with(answer, "complete"),
+			      starts_with(answer, "damaged")
+				      ? "sudo atoll setup repairs it (--plan shows what it does)"
+				      : "not needed; for a firewall by id as a second wall: sudo "
+					"atoll setup (--plan shows what it does)");
+	if (finding)
+		snprintf(finding->result, sizeof finding->result, "%s", answer);
+}
+
+/* Take one, if the file is there; nothing is made for a look. */
+static void look_at_ids(struct backend_report *report)
+{
+	struct backend_finding *finding;
+	struct atoll_error err = {0};
+	bool exists = access(SLOTS_DIR "/" SLOTS_FILE, F_OK) == 0;
+	cleanup_fd int fd = -1;
+	uint32_t first = slots_classes[0].first;
+	bool holds;
+
+	if (geteuid() != 0)
+		return;
+	if (exists)
+		fd = slots_take(SLOTS_DIR, 0, &first, &err);
+	holds = exists ? fd >= 0 : access("/run", W_OK) == 0;
+	finding = add_finding(report, "host ids for root's runs", holds,
+			      "a writable /run; what lies at " SLOTS_DIR " must be root's alone");
+	if (finding && holds)
+		snprintf(finding->result, sizeof finding->result, "from %u on",
+			 slots_classes[0].first);
+	else if (finding)
+		snprintf(finding->result, sizeof finding->result, "%s",
+			 exists ? err.text : "no place for the lock");
+}
 
 static void render_json(const struct backend_report *report, int lacking, struct buf *out)
 {
@@ -51,7 +142,7 @@ static void render_text(const struct backend_report *report, int lacking, struct
 	if (lacking && instead)
 		buf_add_str(out, "\nThe default contract holds here only by weaker mechanisms, "
 				 "each to be accepted by name: --accept-weaker hide, processes, "
-				 "pids, disk. `atoll run --plan` tells what that means.\n");
+				 "pids. `atoll run --plan` tells what that means.\n");
 	else if (lacking)
 		buf_addf(out,
 			 "\n%d thing%s that the default contract needs %s missing: runs are "
@@ -71,6 +162,8 @@ int atoll_doctor(enum atoll_format format, char **ret_text, struct atoll_error *
 		r = isolate_backends[i]->probe(&report, err);
 	if (r < 0)
 		return r;
+	look_at_ids(&report);
+	look_at_setup(&report);
 	for (size_t i = 0; i < report.n_findings; i++)
 		lacking += report.findings[i].is_needed && !report.findings[i].holds;
 	if (format == ATOLL_JSON)

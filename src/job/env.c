@@ -87,7 +87,19 @@ static void set_path(struct env *env, const struct spec *spec)
 	set(env, "PATH", path.used ? path.data : DEFAULT_PATH);
 }
 
-char **env_build(const struct spec *spec, struct atoll_error *err)
+/* A terminal has a kind, which programs look up in a database of files by this name, and its size
+ * may change: a fixed one in the environment would win over the true one. */
+static void set_terminal(struct env *env)
+{
+	const char *term = getenv("TERM");
+	bool is_plain = term && term[0] && strlen(term) < 64 &&
+			strspn(term, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				     "0123456789-+._") == strlen(term);
+
+	set(env, "TERM", is_plain && term[0] != '.' ? term : "xterm");
+}
+
+char **env_build(const struct spec *spec, bool has_terminal, struct atoll_error *err)
 {
 	const char *user = getenv("USER");
 	struct env env = {0};
@@ -95,9 +107,13 @@ char **env_build(const struct spec *spec, struct atoll_error *err)
 	for (size_t i = 0; passed[i]; i++) {
 		const char *value = getenv(passed[i]);
 
+		if (has_terminal && (streq(passed[i], "COLUMNS") || streq(passed[i], "LINES")))
+			continue;
 		if (value && strlen(value) < 256 && str_is_printable(value))
 			set(&env, passed[i], value);
 	}
+	if (has_terminal)
+		set_terminal(&env);
 	if (!getenv("LANG"))
 		set(&env, "LANG", "C.UTF-8");
 	set_path(&env, spec);

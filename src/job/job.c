@@ -13,23 +13,45 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <pwd.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
 #define FILE_MAX (1 << 20)
 
-/* HOME if it makes sense; else what the accounts say, in `buffer`. */
+/* The n-th field of a line of /etc/passwd, cut off in place. */
+static const char *account_field(char *line, int n)
+{
+	char *field = NULL;
+
+	for (int i = 0; i <= n; i++)
+		field = strsep(&line, ":\n");
+	return field ? field : "";
+}
+
+/*
+ * HOME if it makes sense; else what the accounts of this machine say, in `buffer`. Only those: what
+ * a directory service knows is brought by libraries that a program linked statically must not load.
+ */
 static const char *find_home(char *buffer, size_t size)
 {
 	const char *home = getenv("HOME");
-	struct passwd entry, *account = NULL;
+	FILE *accounts;
 
 	if (home && home[0] == '/')
 		return home;
-	if (getpwuid_r(geteuid(), &entry, buffer, size, &account) != 0 || !account)
-		return "/";
-	return account->pw_dir && account->pw_dir[0] == '/' ? account->pw_dir : "/";
+	home = "/";
+	accounts = fopen("/etc/passwd", "re");
+	while (accounts && fgets(buffer, (int)size, accounts)) {
+		cleanup_free char *copy = strdup(buffer);
+
+		if (!copy || strtoul(account_field(copy, 2), NULL, 10) != geteuid())
+			continue;
+		home = account_field(buffer, 5);
+		break;
+	}
+	if (accounts)
+		fclose(accounts);
+	return home[0] == '/' ? home : "/";
 }
 
 struct atoll_job *atoll_job_new(struct atoll_error *err)
@@ -287,7 +309,7 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 
 	if (r < 0)
 		return r;
-	env = env_build(job->spec, err);
+	env = env_build(job->spec, false, err);
 	if (!env)
 		return -ENOMEM;
 	backend = isolate_choose(NULL);

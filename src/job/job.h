@@ -13,7 +13,8 @@ struct spec;
  *   trust.c    which job files from a workspace may widen the contract
  *   env.c      the command's environment
  *   run.c      prepare, start, supervise, report
- *   relay.c    the command's input and output, passed on through pipes
+ *   relay.c    the command's input and output, passed on through pipes or a terminal
+ *   terminal.c the caller's terminal meanwhile
  *   doctor.c   what the back ends find out about this host, in words
  */
 struct atoll_job {
@@ -30,5 +31,5 @@ int job_finish(struct atoll_job *job, struct atoll_error *err);
 int trust_has(const char *hash, const struct spec *spec, struct atoll_error *err);
 
 /* The command's environment, NULL-terminated. env_free() takes NULL. */
-char **env_build(const struct spec *spec, struct atoll_error *err);
+char **env_build(const struct spec *spec, bool has_terminal, struct atoll_error *err);
 void env_free(char **env);

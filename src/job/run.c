@@ -7,20 +7,27 @@
 #include "isolate/isolate.h"
 #include "job/job.h"
 #include "job/relay.h"
+#include "job/terminal.h"
 #include "spec/spec.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* How long a reader of ours may take to read the rest after the command has ended. */
 #define DRAIN_NS (10 * 1000000000LL)
 
-/* How long a run may go on after the kernel has killed one of its processes for want of memory. */
-#define MEMORY_MS 500
+/* How often to look whether a terminal in whose background we are has come to us. */
+#define FOREGROUND_MS 250
+
+/* How often the back end's counters are read: so long may a run go on after the kernel has killed
+ * one of its processes for want of memory. */
+#define COUNT_MS 500
 
 struct run {
 	const struct spec *spec;
@@ -33,9 +40,14 @@ struct run {
 	struct atoll_result *result;
 	struct atoll_error failure; /* told by the first process */
 	bool has_failed;
+	bool has_started;
 	bool has_ended; /* `result` says how */
+	bool is_done;	/* and nothing is waited for any more */
 	int64_t start_ns, deadline_ns;
-	uint64_t memory_checked_ns;
+	int64_t kill_ns;     /* when it will be killed, having been asked to end; else INT64_MAX */
+	bool is_terminal[3]; /* which of its standard streams are the command's own terminal */
+	struct terminal terminal; /* the caller's */
+	uint64_t counted_ns;
 };
 
 static void take_denial(struct run *run, const struct atoll_denial *denial)
@@ -56,13 +68,136 @@ static void take_denial(struct run *run, const struct atoll_denial *denial)
 	result->n_denials++;
 }
 
-static void end_by_limit(struct run *run, enum atoll_end end, const char *limit, uint64_t value)
+static void end_by_limit(struct run *run, enum atoll_end end, const char *limit, uint64_t value,
+			 uint64_t used)
 {
 	run->result->end = end;
 	snprintf(run->result->limit, sizeof run->result->limit, "%s", limit);
 	run->result->limit_value = value;
-	run->has_ended = true;
+	run->result->limit_used = used;
+	run->has_ended = run->is_done = true;
 }
+
+/* ---- asking the first process ---- */
+
+static void order(struct run *run, enum init_order_type type, int number)
+{
+	const struct init_order order = {.type = type, .signal = number};
+
+	send(run->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void begin_grace(struct run *run)
+{
+	/* Also what is stopped has to hear it. */
+	order(run, INIT_SIGNAL_ALL, SIGCONT);
+	if (run->kill_ns == INT64_MAX)
+		run->kill_ns = clock_monotonic_ns() +
+			       (int64_t)run->spec->limits[SPEC_GRACE].value * 1000000;
+}
+
+static void time_out(struct run *run)
+{
+	end_by_limit(run, ATOLL_TIMED_OUT, "wall", run->spec->limits[SPEC_WALL].value,
+		     (uint64_t)(clock_monotonic_ns() - run->start_ns) / 1000000);
+	run->is_done = false;
+	order(run, INIT_SIGNAL_ALL, SIGTERM);
+	begin_grace(run);
+}
+
+/* What had to be killed counts as ended by the signal that asked. */
+static void kill_now(struct run *run)
+{
+	if (!run->has_ended) {
+		run->result->end = ATOLL_SIGNALED;
+		run->result->code = run->result->interrupted_by;
+		run->has_ended = true;
+	}
+	run->is_done = true;
+}
+
+static void ask_to_end(struct run *run, int number)
+{
+	if (run->result->interrupted_by && (number == SIGINT || number == SIGTERM)) {
+		kill_now(run);
+		return;
+	}
+	if (!run->result->interrupted_by)
+		run->result->interrupted_by = number;
+	order(run, INIT_SIGNAL_GROUP, number);
+	begin_grace(run);
+}
+
+/* ---- the caller's signals and terminal ---- */
+
+static void look_at_terminal(struct run *run)
+{
+	const struct stream *input = &run->relay->streams[RELAY_IN];
+
+	/* Not before the caller's signals are passed on: one that ended us would leave it raw. */
+	if (run->has_started)
+		terminal_enter(&run->terminal);
+	/* Its lines end in CR LF: only a raw one shows them as they are. */
+	run->relay->is_held = run->relay->has_terminal && !run->has_started;
+	run->relay->is_input_held =
+		input->from >= 0 && isatty(input->from) && !terminal_is_foreground(input->from);
+}
+
+static void resize(struct run *run)
+{
+	if (run->relay->has_terminal && run->relay->streams[RELAY_OUT].from >= 0)
+		terminal_resize(&run->terminal, run->relay->streams[RELAY_OUT].from);
+	else
+		order(run, INIT_SIGNAL_COMMAND, SIGWINCH);
+}
+
+static void suspend(struct run *run, bool by_command)
+{
+	if (run->options->suspend) {
+		order(run, INIT_SIGNAL_ALL, SIGSTOP);
+		terminal_leave(&run->terminal, relay_reports(run->relay));
+		run->options->suspend(by_command, run->options->data);
+		look_at_terminal(run);
+		resize(run);
+	}
+	order(run, INIT_SIGNAL_ALL, SIGCONT);
+}
+
+static void take_signal(struct run *run, int number)
+{
+	switch (number) {
+	case SIGINT:
+	case SIGTERM:
+	case SIGHUP:
+	case SIGQUIT:
+		ask_to_end(run, number);
+		break;
+	case SIGTSTP:
+		suspend(run, false);
+		break;
+	case SIGCONT:
+		look_at_terminal(run);
+		resize(run);
+		break;
+	case SIGWINCH:
+		resize(run);
+		break;
+	default:
+		order(run, INIT_SIGNAL_COMMAND, number);
+	}
+}
+
+static void take_signals(struct run *run)
+{
+	struct signalfd_siginfo info;
+	struct pollfd more = {.fd = run->options->signal_fd, .events = POLLIN};
+
+	/* It may be a blocking one. */
+	while (poll(&more, 1, 0) > 0 && read(more.fd, &info, sizeof info) == sizeof info)
+		take_signal(run, (int)info.ssi_signo);
+}
+
+/* ---- what the first process says ---- */
 
 /* What was cut off is told, also if the command ended by itself meanwhile. */
 static void end_by_output(struct run *run)
@@ -70,40 +205,50 @@ static void end_by_output(struct run *run)
 	const enum atoll_end end = run->result->end;
 
 	if (!run->has_ended || end == ATOLL_EXITED || end == ATOLL_SIGNALED)
-		end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit);
+		end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit,
+			     run->relay->output_bytes);
 }
 
 static void take_message(struct run *run, const struct init_message *message)
 {
 	struct atoll_result *result = run->result;
 
-	/* The first end is the one that counts; later ones follow from our own SIGKILL. */
-	if (run->has_ended && message->type != INIT_DENIAL)
+	/* The first end is the one that counts; later ones follow from it. */
+	if (run->has_ended && message->type != INIT_DENIAL) {
+		run->is_done |= message->type == INIT_ENDED || message->type == INIT_FAILED;
 		return;
+	}
 	switch (message->type) {
 	case INIT_STARTED:
+		run->has_started = true;
 		if (run->options->started)
 			run->options->started(run->handle.pid, run->options->data);
+		look_at_terminal(run);
 		break;
 	case INIT_FAILED:
 		run->failure = message->error;
 		run->has_failed = message->code < 0;
 		result->end = ATOLL_NOT_STARTED;
 		result->code = message->code;
-		run->has_ended = true;
+		run->has_ended = run->is_done = true;
 		break;
 	case INIT_ENDED:
 		result->end = WIFSIGNALED(message->wait_status) ? ATOLL_SIGNALED : ATOLL_EXITED;
 		result->code = WIFSIGNALED(message->wait_status)
 				       ? WTERMSIG(message->wait_status)
 				       : WEXITSTATUS(message->wait_status);
-		run->has_ended = true;
+		run->has_ended = run->is_done = true;
+		break;
+	case INIT_STOPPED:
+		suspend(run, true);
 		break;
 	case INIT_LIMIT:
 		end_by_limit(run,
 			     streq(message->limit, "memory") ? ATOLL_OUT_OF_MEMORY
 							     : ATOLL_OVER_LIMIT,
-			     message->limit, message->limit_value);
+			     message->limit, message->limit_value, message->limit_used);
+		snprintf(result->limit_note, sizeof result->limit_note, "%.*s",
+			 (int)sizeof message->limit_note - 1, message->limit_note);
 		break;
 	case INIT_DENIAL:
 		take_denial(run, &message->denial);
@@ -113,12 +258,42 @@ static void take_message(struct run *run, const struct init_message *message)
 	}
 }
 
+/* One message, and the descriptor that came with it, if one did. Returns its size, 0 at the end, or
+ * a negative errno. */
+static int receive_message(int control_fd, struct init_message *ret, int flags, int *ret_fd)
+{
+	struct iovec io = {.iov_base = ret, .iov_len = sizeof *ret};
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct msghdr header = {
+		.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof control,
+	};
+	struct cmsghdr *cmsg;
+	ssize_t got;
+
+	do
+		got = recvmsg(control_fd, &header, flags | MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	cmsg = CMSG_FIRSTHDR(&header);
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(cmsg), sizeof(int));
+	return (int)got;
+}
+
 /* Everything that has been said; false once the other side is gone. */
 static bool take_messages(struct run *run)
 {
 	struct init_message message;
 	ssize_t got;
 
+	/* Not with recvmsg(): a descriptor that nobody asked for is not taken. */
 	while ((got = recv(run->handle.control_fd, &message, sizeof message, MSG_DONTWAIT)) > 0) {
 		if (got == sizeof message)
 			take_message(run, &message);
@@ -126,57 +301,80 @@ static bool take_messages(struct run *run)
 	return got < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
+/* Is there something that only the back end's counters tell? */
+static bool is_counted(const struct run *run)
+{
+	return run->spec->limits[SPEC_MEMORY].value != SPEC_UNLIMITED ||
+	       run->spec->limits[SPEC_CPU_TIME].value != SPEC_UNLIMITED;
+}
+
 static int wait_ms(const struct run *run)
 {
-	int64_t most =
-		run->spec->limits[SPEC_MEMORY].value == SPEC_UNLIMITED ? 3600 * 1000 : MEMORY_MS;
-	int64_t left;
+	int64_t most = is_counted(run) ? COUNT_MS : 3600 * 1000;
+	int64_t left, until = run->has_ended ? INT64_MAX : run->deadline_ns;
 
-	if (run->deadline_ns == INT64_MAX)
+	if (run->kill_ns < until)
+		until = run->kill_ns;
+	if (run->relay->is_input_held && most > FOREGROUND_MS)
+		most = FOREGROUND_MS;
+	if (until == INT64_MAX)
 		return (int)most;
-	left = run->deadline_ns - clock_monotonic_ns();
+	left = until - clock_monotonic_ns();
 	if (left <= 0)
 		return 0;
 	return left > most * 1000000 ? (int)most : (int)((left + 999999) / 1000000);
 }
 
-/* cgroup v1 kills the largest process and lets the others go on; the limit is one for all. */
-static void check_memory(struct run *run)
+/* cgroup v1 kills the largest process and lets the others go on; the limit is one for all. And v2
+ * counts CPU time that the first process never sees. */
+static void check_counters(struct run *run)
 {
-	uint64_t peak, now_ns = (uint64_t)clock_monotonic_ns();
-	bool is_out_of_memory = false;
+	const struct spec_limit *limits = run->spec->limits;
+	uint64_t now_ns = (uint64_t)clock_monotonic_ns();
+	struct cell_usage usage;
 
-	if (now_ns - run->memory_checked_ns < MEMORY_MS * 1000000ULL)
+	if (!is_counted(run) || now_ns - run->counted_ns < COUNT_MS * 1000000ULL)
 		return;
-	run->memory_checked_ns = now_ns;
-	run->backend->account(run->cell, &peak, &is_out_of_memory);
-	if (is_out_of_memory)
-		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
-			     run->spec->limits[SPEC_MEMORY].value);
+	run->counted_ns = now_ns;
+	run->backend->account(run->cell, &usage);
+	if (usage.is_out_of_memory)
+		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory", limits[SPEC_MEMORY].value,
+			     usage.memory_peak);
+	else if (usage.cpu_ms > limits[SPEC_CPU_TIME].value)
+		end_by_limit(run, ATOLL_OVER_LIMIT, "cpu", limits[SPEC_CPU_TIME].value,
+			     usage.cpu_ms);
 }
 
 static void supervise(struct run *run)
 {
 	bool has_control = true;
 
-	while (!run->has_ended) {
-		struct pollfd fds[2 + 2 * RELAY_COUNT] = {
+	look_at_terminal(run);
+	while (!run->is_done) {
+		struct pollfd fds[3 + 2 * RELAY_COUNT] = {
 			{.fd = run->handle.pid_fd, .events = POLLIN},
 			{.fd = has_control ? run->handle.control_fd : -1, .events = POLLIN},
+			{.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
+			 .events = POLLIN},
 		};
 
-		relay_want(run->relay, fds + 2);
+		if (run->relay->is_input_held)
+			look_at_terminal(run);
+		relay_want(run->relay, fds + 3);
 		if (poll(fds, ARRAY_SIZE(fds), wait_ms(run)) < 0 && errno != EINTR)
 			return;
 		if (fds[1].fd >= 0 && fds[1].revents)
 			has_control = take_messages(run);
-		if (!relay_move(run->relay, fds + 2))
+		if (fds[2].fd >= 0 && fds[2].revents)
+			take_signals(run);
+		if (!relay_move(run->relay, fds + 3))
 			end_by_output(run);
 		if (!run->has_ended && clock_monotonic_ns() >= run->deadline_ns)
-			end_by_limit(run, ATOLL_TIMED_OUT, "wall",
-				     run->spec->limits[SPEC_WALL].value);
+			time_out(run);
+		if (!run->is_done && clock_monotonic_ns() >= run->kill_ns)
+			kill_now(run);
 		if (!run->has_ended)
-			check_memory(run);
+			check_counters(run);
 		if (fds[0].revents) {
 			take_messages(run);
 			return;
@@ -184,32 +382,132 @@ static void supervise(struct run *run)
 	}
 }
 
+static void fill_usage(struct run *run, const struct cell_usage *usage)
+{
+	static const enum spec_limit_id ids[ATOLL_RESOURCE_COUNT] = {
+		[ATOLL_WALL] = SPEC_WALL,     [ATOLL_CPU] = SPEC_CPU_TIME,
+		[ATOLL_MEMORY] = SPEC_MEMORY, [ATOLL_PROCESSES] = SPEC_PIDS,
+		[ATOLL_DISK] = SPEC_DISK,     [ATOLL_FILES] = SPEC_FILES,
+		[ATOLL_OUTPUT] = SPEC_OUTPUT,
+	};
+	struct atoll_result *result = run->result;
+	const uint64_t used[ATOLL_RESOURCE_COUNT] = {
+		[ATOLL_WALL] = result->wall_ns / 1000000,
+		[ATOLL_CPU] = result->cpu_ns / 1000000,
+		[ATOLL_MEMORY] = result->peak_memory,
+		/* One there was, also if nobody looked in time. */
+		[ATOLL_PROCESSES] = usage->processes_peak ? usage->processes_peak : 1,
+		[ATOLL_DISK] = usage->written,
+		[ATOLL_FILES] = usage->files,
+		[ATOLL_OUTPUT] = result->output_bytes,
+	};
+
+	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++)
+		result->usage[i] = (struct atoll_usage){used[i], run->spec->limits[ids[i]].value};
+}
+
+/* The rest of the output, as long as nobody is in a hurry. */
+static void drain(struct run *run)
+{
+	int64_t until_ns = clock_monotonic_ns() + DRAIN_NS;
+	int stop_fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1;
+	bool is_mid_line, drops_input;
+
+	run->relay->is_held = false;
+	while (!relay_drain(run->relay, until_ns, stop_fd)) {
+		struct signalfd_siginfo info;
+
+		if (read(stop_fd, &info, sizeof info) != sizeof info || info.ssi_signo == SIGINT ||
+		    info.ssi_signo == SIGTERM || info.ssi_signo == SIGHUP ||
+		    info.ssi_signo == SIGQUIT)
+			break;
+	}
+	drops_input = relay_reports(run->relay);
+	is_mid_line = relay_reset(run->relay);
+	run->result->is_mid_line = is_mid_line;
+	terminal_leave(&run->terminal, drops_input);
+}
+
 /* The end of everything inside. */
 static void finish(struct run *run)
 {
 	struct atoll_result *result = run->result;
 	struct rusage usage = {0};
-	bool is_out_of_memory = false;
+	struct cell_usage counted;
 
 	run->backend->stop(run->cell, &run->handle);
 	/* A caller that ignores SIGCHLD has it reaped for it; then there is only no usage. */
-	while (wait4(run->handle.pid, NULL, 0, &usage) < 0 && errno == EINTR)
+	while (syscall(SYS_waitid, P_PIDFD, run->handle.pid_fd, NULL, WEXITED, &usage) < 0 &&
+	       errno == EINTR)
 		;
 	take_messages(run);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
 	result->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
 			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
-	result->peak_memory = (uint64_t)usage.ru_maxrss * 1024;
-	run->backend->account(run->cell, &result->peak_memory, &is_out_of_memory);
-	if (is_out_of_memory && result->end != ATOLL_TIMED_OUT)
+	run->backend->account(run->cell, &counted);
+	if (counted.cpu_ms * 1000000 > result->cpu_ns)
+		result->cpu_ns = counted.cpu_ms * 1000000;
+	result->peak_memory =
+		counted.memory_peak ? counted.memory_peak : (uint64_t)usage.ru_maxrss * 1024;
+	if (counted.is_out_of_memory && result->end != ATOLL_TIMED_OUT)
 		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
-			     run->spec->limits[SPEC_MEMORY].value);
-	relay_drain(run->relay, clock_monotonic_ns() + DRAIN_NS);
+			     run->spec->limits[SPEC_MEMORY].value, counted.memory_peak);
+	drain(run);
 	if (run->relay->is_over)
 		end_by_output(run);
 	result->output_bytes = run->relay->output_bytes;
+	fill_usage(run, &counted);
 	close(run->handle.pid_fd);
 	close(run->handle.control_fd);
+}
+
+static void tell_progress(const struct run *run, const char *what)
+{
+	if (run->options->progress)
+		run->options->progress(what, run->options->data);
+}
+
+/* Input and output go together. Errors go there, too, unless they were sent elsewhere. Where there
+ * is none to be had, a command that only might have had one gets pipes. */
+static int choose_terminal(struct run *run, struct atoll_error *err)
+{
+	const struct atoll_run_options *options = run->options;
+	bool is_wanted = options->tty == ATOLL_TTY_ALWAYS ||
+			 (options->tty == ATOLL_TTY_AUTO && isatty(options->stdin_fd) &&
+			  isatty(options->stdout_fd));
+
+	if (options->tty == ATOLL_TTY_ALWAYS && !run->backend->has_terminals)
+		return error_set(
+			err, ATOLL_FAULT_HOST, 0,
+			"a terminal of the command's own needs user namespaces, which this "
+			"host does not grant (see `atoll doctor`)");
+	is_wanted = is_wanted && run->backend->has_terminals;
+	run->is_terminal[0] = run->is_terminal[1] = is_wanted;
+	run->is_terminal[2] = is_wanted && isatty(options->stderr_fd);
+	return 0;
+}
+
+/* The master of the command's terminal comes as the first message; what it looks like has to be
+ * settled before the command sees it. */
+static int take_terminal(struct run *run, struct atoll_error *err)
+{
+	struct init_message message = {0};
+	cleanup_fd int master = -1;
+	int r;
+
+	r = receive_message(run->handle.control_fd, &message, 0, &master);
+	if (r == sizeof message && message.type == INIT_FAILED) {
+		*err = message.error;
+		return message.error.errnum ? -message.error.errnum : -EIO;
+	}
+	if (r != sizeof message || message.type != INIT_TERMINAL || master < 0)
+		return error_set(err, ATOLL_FAULT_BUG, r < 0 ? -r : 0,
+				 "the sandbox's terminal did not arrive");
+	terminal_prepare(&run->terminal, master);
+	r = relay_attach(run->relay, master, err);
+	if (r == 0)
+		order(run, INIT_GO, 0);
+	return r;
 }
 
 static int start(struct run *run, struct atoll_error *err)
@@ -219,16 +517,26 @@ static int start(struct run *run, struct atoll_error *err)
 	uint64_t wall_ms = run->spec->limits[SPEC_WALL].value;
 	int child[3], r;
 
-	r = relay_open(run->relay, caller, run->spec->limits[SPEC_OUTPUT].value, child, err);
+	run->terminal.fd = -1;
+	run->kill_ns = INT64_MAX;
+	r = relay_open(run->relay, caller, run->is_terminal, run->spec->limits[SPEC_OUTPUT].value,
+		       child, err);
 	run->start_ns = clock_monotonic_ns();
-	run->memory_checked_ns = (uint64_t)run->start_ns;
+	run->counted_ns = (uint64_t)run->start_ns;
 	run->deadline_ns =
 		wall_ms == SPEC_UNLIMITED ? INT64_MAX : run->start_ns + (int64_t)wall_ms * 1000000;
+	tell_progress(run, "building the sandbox");
 	if (r == 0)
 		r = run->backend->start(run->cell, child, &run->handle, err);
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
 			close(child[i]);
+	}
+	if (r == 0 && run->relay->has_terminal) {
+		terminal_init(&run->terminal, caller);
+		r = take_terminal(run, err);
+		if (r < 0)
+			finish(run);
 	}
 	return r;
 }
@@ -251,7 +559,9 @@ static int run_cell(struct run *run, struct atoll_error *err)
 	if (run->result->end == ATOLL_NOT_STARTED)
 		*err = run->failure; /* why, for whoever wants to tell */
 	if (!run->has_ended)
-		return error_set(err, ATOLL_FAULT_BUG, 0, "the sandbox's first process was killed");
+		return error_set(
+			err, ATOLL_FAULT_HOST, 0,
+			"the sandbox was killed from outside, and everything in it is gone");
 	return 0;
 }
 
@@ -278,12 +588,19 @@ static void release_sigpipe(const sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
-static int run_on(struct run *run, const struct backend *backend, char *const *env,
-		  struct atoll_error *err)
+static int run_on(struct run *run, const struct backend *backend, struct atoll_error *err)
 {
+	char **env;
 	int r;
 
 	run->backend = backend;
+	r = choose_terminal(run, err);
+	if (r < 0)
+		return r;
+	env = env_build(run->spec, run->is_terminal[0], err);
+	if (!env)
+		return -ENOMEM;
+	tell_progress(run, "looking at the granted places");
 	r = backend->prepare(run->spec, env, NULL, &run->cell, err);
 	if (r == 0) {
 		r = run_cell(run, err);
@@ -291,20 +608,24 @@ static int run_on(struct run *run, const struct backend *backend, char *const *e
 	}
 	backend->release(run->cell);
 	run->cell = NULL;
+	env_free(env);
 	return r;
 }
 
 /* Namespaces first, without asking: the answer would cost more than the try. Only where the host
  * grants none is there another way. */
-static int run_somewhere(struct run *run, char *const *env, struct atoll_error *err)
+static int run_somewhere(struct run *run, struct atoll_error *err)
 {
-	int r = run_on(run, isolate_backends[0], env, err);
+	int r = run_on(run, isolate_backends[0], err);
 	const struct backend *other;
 
 	if (r == 0 || run->is_started || err->fault != ATOLL_FAULT_HOST)
 		return r;
 	other = isolate_choose(NULL);
-	return other == run->backend ? r : run_on(run, other, env, err);
+	if (other == run->backend)
+		return r;
+	*err = (struct atoll_error){0};
+	return run_on(run, other, err);
 }
 
 int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options,
@@ -314,7 +635,6 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	struct run run = {.options = options ? options : &own, .result = ret};
 	struct atoll_error unheard;
 	sigset_t old;
-	char **env;
 	int r;
 
 	err = err ? err : &unheard;
@@ -322,17 +642,13 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	r = job_finish(job, err);
 	if (r < 0)
 		return r;
-	env = env_build(job->spec, err);
-	if (!env)
-		return -ENOMEM;
 	*ret = (struct atoll_result){0};
 	run.spec = job->spec;
 	run.relay = malloc(sizeof *run.relay);
 	hold_sigpipe(&old);
-	r = run.relay ? run_somewhere(&run, env, err) : error_oom(err);
+	r = run.relay ? run_somewhere(&run, err) : error_oom(err);
 	release_sigpipe(&old);
 	free(run.relay);
-	env_free(env);
 	/* The reason that the kernel gives does not say that it is our own filter. */
 	if (r < 0 && err->fault == ATOLL_FAULT_HOST && getenv("ATOLL_SANDBOX"))
 		return error_context(err, r, "there is no sandbox inside an atoll sandbox");

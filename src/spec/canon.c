@@ -146,8 +146,8 @@ static void write_limits(struct json *json, const struct spec *spec)
 {
 	/* In the order of their keys. */
 	static const enum spec_limit_id order[SPEC_LIMIT_COUNT] = {
-		SPEC_CPU_TIME,	 SPEC_CPUS,   SPEC_DISK, SPEC_FILES, SPEC_MEMORY,
-		SPEC_OPEN_FILES, SPEC_OUTPUT, SPEC_PIDS, SPEC_WALL,
+		SPEC_CPU_TIME, SPEC_CPUS,	SPEC_DISK,   SPEC_FILES, SPEC_GRACE,
+		SPEC_MEMORY,   SPEC_OPEN_FILES, SPEC_OUTPUT, SPEC_PIDS,	 SPEC_WALL,
 	};
 
 	json_open(json, "limits", '{');

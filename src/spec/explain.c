@@ -193,6 +193,7 @@ static void explain_limits(struct buf *out, const struct spec *spec)
 		[SPEC_FILES] = "new files",
 		[SPEC_OPEN_FILES] = "open files of one process",
 		[SPEC_OUTPUT] = "output",
+		[SPEC_GRACE] = "from SIGTERM to SIGKILL",
 	};
 
 	buf_add_str(out, "\n## Limits\n\n");

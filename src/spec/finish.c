@@ -84,6 +84,9 @@ int spec_protect_late(struct spec *spec, const char *path, struct atoll_error *e
 static bool is_superseded(const struct spec *spec, const struct spec_rule *rule,
 			  const struct spec_rule *other)
 {
+	/* No two defaults speak about one place, and there are many of them. */
+	if (rule->is_optional && other->is_optional)
+		return false;
 	if (rule->is_pattern != other->is_pattern || !streq(rule->path, other->path))
 		return false;
 	if (rule->access == other->access)

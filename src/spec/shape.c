@@ -87,11 +87,17 @@ static const struct shape network_fields[] = {
 	{0},
 };
 static const struct shape limits_fields[] = {
-	{"wall", SHAPE_VALUE},	 {"cpu", SHAPE_VALUE},
-	{"cpus", SHAPE_VALUE},	 {"memory", SHAPE_VALUE},
-	{"pids", SHAPE_VALUE},	 {"disk", SHAPE_VALUE},
-	{"files", SHAPE_VALUE},	 {"open-files", SHAPE_VALUE},
-	{"output", SHAPE_VALUE}, {0},
+	{"wall", SHAPE_VALUE},
+	{"cpu", SHAPE_VALUE},
+	{"cpus", SHAPE_VALUE},
+	{"memory", SHAPE_VALUE},
+	{"pids", SHAPE_VALUE},
+	{"disk", SHAPE_VALUE},
+	{"files", SHAPE_VALUE},
+	{"open-files", SHAPE_VALUE},
+	{"output", SHAPE_VALUE},
+	{"grace", SHAPE_VALUE},
+	{0},
 };
 static const struct shape environment_fields[] = {
 	{"pass", .item = &a_string},

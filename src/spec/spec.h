@@ -72,6 +72,7 @@ enum spec_limit_id {
 	SPEC_FILES,	 /* files created */
 	SPEC_OPEN_FILES, /* descriptors of one process */
 	SPEC_OUTPUT,	 /* bytes on stdout and stderr together */
+	SPEC_GRACE,	 /* milliseconds from being asked to end to being killed; always bounded */
 	SPEC_LIMIT_COUNT,
 };
 

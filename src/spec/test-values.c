@@ -59,11 +59,22 @@ TEST(cpus_have_thousandths_and_counts_have_none)
 TEST(unlimited_is_a_word_and_never_a_number)
 {
 	for (enum spec_limit_id id = 0; id < SPEC_LIMIT_COUNT; id++) {
-		CHECK(parsed(id, "unlimited") == SPEC_UNLIMITED);
+		CHECK(parsed(id, "unlimited") == (id == SPEC_GRACE ? 0 : SPEC_UNLIMITED));
 		CHECK_INT(parsed(id, "18446744073709551615"), 0);
 		CHECK_INT(parsed(id, "-1"), 0);
 		CHECK_INT(parsed(id, "Unlimited"), 0);
 	}
+}
+
+TEST(the_time_to_end_may_be_nothing_and_is_never_without_end)
+{
+	struct atoll_error err = {0};
+	uint64_t value = 7;
+
+	CHECK(spec_parse_limit(SPEC_GRACE, "0s", &value, NULL) == 0 && value == 0);
+	CHECK(spec_parse_limit(SPEC_GRACE, "unlimited", &value, &err) < 0);
+	CHECK_STR(err.text,
+		  "grace 'unlimited' is not a time; allowed is 0s to 10m; for example 5s");
 }
 
 TEST(what_is_no_number_is_refused)

@@ -29,6 +29,7 @@ const struct spec_limit_info spec_limits[SPEC_LIMIT_COUNT] = {
 	[SPEC_OPEN_FILES] = {"open-files", "--open-files", "count", 16, 1048576, 4096,
 			     "16 to 1048576", "4096"},
 	[SPEC_OUTPUT] = {"output", "--output", "bytes", 1, PIB, 256 * MIB, "1 to 1P", "64M"},
+	[SPEC_GRACE] = {"grace", "--grace", "ms", 0, 10 * MIN, 2 * SEC, "0s to 10m", "5s"},
 };
 
 struct unit {
@@ -158,10 +159,12 @@ int spec_parse_limit(enum spec_limit_id id, const char *text, uint64_t *ret_valu
 {
 	const struct spec_limit_info *info = &spec_limits[id];
 	const struct notation *notation = notation_of(id);
+	/* A limit that ends a run would be none if what follows it had no end. */
+	bool may_be_lifted = id != SPEC_GRACE;
 	const char *problem = NULL;
 	uint64_t value;
 
-	if (streq(text, "unlimited")) {
+	if (may_be_lifted && streq(text, "unlimited")) {
 		*ret_value = SPEC_UNLIMITED;
 		return 0;
 	}
@@ -172,9 +175,9 @@ int spec_parse_limit(enum spec_limit_id id, const char *text, uint64_t *ret_valu
 		return 0;
 	}
 	return error_set(err, ATOLL_FAULT_REQUEST, 0,
-			 "%s '%s' is %s%s; allowed is %s, or \"unlimited\"; for example %s",
-			 info->key, shown(text), problem ? "not " : "out of range",
-			 problem ? problem : "", info->range, info->example);
+			 "%s '%s' is %s%s; allowed is %s%s; for example %s", info->key, shown(text),
+			 problem ? "not " : "out of range", problem ? problem : "", info->range,
+			 may_be_lifted ? ", or \"unlimited\"" : "", info->example);
 }
 
 static void format_size(uint64_t value, char *ret, size_t size)

@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from lib import *
 
 ROOT = os.environ.get("ATOLL_ROOT") or os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-COMMANDS = ("run", "doctor", "schema", "trust", "help", "version")
+COMMANDS = ("run", "doctor", "schema", "setup", "trust", "help", "version")
 STATUSES = {"240": BAD_REQUEST, "241": POLICY, "242": HOST_CANNOT, "243": TIMED_OUT, "244": OUT_OF_MEMORY, "245": OVER_LIMIT,
             "246": INTERNAL}
 
@@ -60,7 +60,7 @@ def _():
 @test("manual pages are well-formed and say what the help says")
 def _():
     with Place() as place:
-        for name in ("run", "doctor", "schema", "trust"):
+        for name in ("run", "doctor", "schema", "setup", "trust"):
             page = atoll(place, "help", "--man", name)
             same(page.status, 0, name)
             check(page.out.startswith(".\\\"") and "\n.TH ATOLL-%s 1 " % name.upper() in page.out, "no .TH")

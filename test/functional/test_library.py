@@ -57,8 +57,8 @@ def need_library():
         skip("libatoll.so in the build directory")
 
 
-def build_stranger(place, compiler, *more):
-    source = write(place.tmp + "/stranger.c", STRANGER)
+def build_stranger(place, compiler, *more, source=STRANGER):
+    source = write(place.tmp + "/stranger.c", source)
     program = place.tmp + "/stranger"
     done = subprocess.run([compiler, "-Wall", "-Wextra", "-Werror", "-I", ROOT + "/include", "-o", program, *more, source, LIBRARY,
                            "-Wl,-rpath," + os.path.dirname(LIBRARY)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -78,6 +78,26 @@ def _():
         bad = plain(place, [program, "soon", "true"], confined=False)
         same(bad.status, BAD_REQUEST, "status")
         check(bad.out.startswith("failed: ") and "soon" in bad.out, bad.out)
+
+
+@test("a program with threads, that ignores SIGCHLD")
+def _():
+    need_library()
+    with Place() as place:
+        threaded = STRANGER.replace("int main(", """
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+static void *wait_for_ever(void *data) { pause(); return data; }
+int main(""").replace("struct atoll_job *job = ", """pthread_t other;
+	pthread_create(&other, NULL, wait_for_ever, NULL);
+	signal(SIGCHLD, SIG_IGN);
+	struct atoll_job *job = """)
+        check(threaded.count("pthread") == 3, "the program has no threads")
+        program = build_stranger(place, "gcc", "-std=c11", "-D_GNU_SOURCE", "-pthread", source=threaded)
+        for _ in range(10):
+            result = plain(place, [program, "10s", "sh", "-c", "echo inside; exit 7"], confined=False)
+            same(result.out, "inside\nstarted 1, status 7, denials 0\n", "output")
 
 
 @test("each header stands alone, in strict C")

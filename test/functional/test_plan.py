@@ -18,7 +18,7 @@ from lib import *  # noqa: E402
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
 KNOWN_CLAUSES = re.compile(
     r"^(isolation\.(tier|accept-weaker)|filesystem\.(system|private|read|write|hide|protect|trusted|device|socket|accept-broad)"
-    r"|identity|processes\.(namespaces|privileges|syscalls|files|descriptors|keyring)|network|sockets|limits\.[a-z-]+|environment)$")
+    r"|identity|processes\.(shared|namespaces|privileges|syscalls|files|descriptors|keyring)|network|sockets|limits\.[a-z-]+|environment)$")
 
 
 # ---- the kernel's view ----------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ MOUNTED = [
     (r"^bind mount, read-only", {"ro", "nosuid", "nodev"}, {"rw"}),
 ]
 UNMOUNTED = r"^(symbolic link of the system|layer over the read-only mount|empty mounts over every match|empty mount by a watcher|" \
-            r"guard|none$|nothing is shown there|part of another line|a grant as wide)"
+            r"guard|none$|the kernel keeps it for root|nothing is shown there|part of another line|a grant as wide)"
 TYPES = {"private tmpfs": "tmpfs", "devpts of its own": "devpts", "procfs of its own": "proc", "empty mount over it": "tmpfs",
          "bind mount, read-only, hidden names": "overlay"}
 
@@ -234,8 +234,8 @@ def check_process(plan, pid, running):
         inside, outside, count = map(int, file.read().split())
     same(count, 1, "ids in the map")
     if "an id of its own" in line["mechanism"]:
-        floor = int(re.search(r"above (\d+)", line["note"])[1])
-        check(all(int(i) > floor for i in uids | gids), "ids %s %s, the plan says: %s" % (uids, gids, line["note"]))
+        floor = int(re.search(r"from (\d+) on", line["note"])[1])
+        check(all(floor <= int(i) < floor + 0x07fe0000 for i in uids | gids), "ids %s %s, the plan says: %s" % (uids, gids, line["note"]))
         same((len(uids), len(gids)), (1, 1), "number of ids")
         check("uid %d and gid %d" % (st.st_uid, st.st_gid) in line["note"], "not the workspace's owner: %s" % line["note"])
         same(inside, st.st_uid, "uid inside")
@@ -320,7 +320,7 @@ def check_limits(plan, pid):
         else:
             same(limits[name], ("%d" % value,) * 2, name)
 
-    for key in ("wall", "files", "output"):
+    for key in ("wall", "output", "grace"):
         limit(key)
     value, how = limit("cpu")
     check(value is None or "RLIMIT_CPU" in how, how)
@@ -332,14 +332,23 @@ def check_limits(plan, pid):
     check(value is None or "RLIMIT_FSIZE" in how, how)
     resource("Max file size", value)
     bounds = [v for v in (value, amount(plan.one("limits.memory")["subject"])) if v is not None]
-    check(value is None or "at most that of memory" in how, how)
+    check(value is None or "at most that of memory" in how and "sums up what is written" in how, how)
     if bounds:
         tmpfs = next(o for o in mounts_of(pid)["/tmp"][-1][3] if o.startswith("size="))
         same(int(tmpfs[5:].rstrip("k")) * 1024, -(-int(min(bounds)) // 4096) * 4096, "size of the private tmpfs")
+    value, how = limit("files")
+    inodes = [int(o[10:]) for o in mounts_of(pid)["/tmp"][-1][3] if o.startswith("nr_inodes=")]
+    if value is not None:
+        check("inodes of the private tmpfs" in how, how)
+        same(len(inodes) == 1 and 0 <= inodes[0] - value <= 20000, True, "inodes of the private tmpfs: %s" % inodes)
     value, how = limit("cpus")
     cpus = bin(int(status_of(pid)["Cpus_allowed"].replace(",", ""), 16)).count("1")
     have = len(os.sched_getaffinity(0))
     same(cpus, have if value is None else min(have, -int(-value // 1)), "CPUs")
+    if "cpu.max" in how:
+        same(cgroup_file(pid, "cpu", "cpu.max"), "%d 100000" % (value * 100000), "cpu.max")
+    if "cpu.cfs_quota_us" in how:
+        same(cgroup_file(pid, "cpu", "cpu.cfs_quota_us"), "%d" % (value * 100000), "cpu.cfs_quota_us")
     value, how = limit("pids")
     resource("Max processes", value and value + 1)
     check(value is None or "RLIMIT_NPROC" in how + str(plan.one("limits.pids")["note"]), how)
@@ -351,6 +360,12 @@ def check_limits(plan, pid):
         same(int(cgroup_file(pid, "memory", name)), value // 4096 * 4096, name)
         if "v2" in how:
             same(cgroup_file(pid, "memory", "memory.swap.max") or "0", "0", "memory.swap.max")
+    same(plan.one("limits.memory")["strength"] == "weaker", value is not None and "cgroup" not in how, "a watched limit is weaker")
+    own, shared = limits_of(os.getpid()), {word for line in plan.of("processes.shared") for word in line["subject"].split()}
+    check({"signals", "queues"} <= shared, "processes.shared: %s" % shared)
+    for name in ("Max pending signals", "Max msgqueue size"):
+        check(int(limits[name][1]) <= int(own[name][1]) // 2, "%s: %s of %s" % (name, limits[name], own[name]))
+    check("inotify-instances" in shared, "no share of inotify")
     check("RLIMIT_CORE 1" in plan.one("limits.core")["mechanism"], "no line about core files")
     same(limits["Max core file size"], ("1", "1"), "Max core file size")
 

@@ -145,9 +145,10 @@ def _():
         check(4 <= int(result.tries["made"]) <= 8, "%s processes of 8" % result.tries["made"])
         result = run(place, ["--files", "5"], inside_py("for i in range(9): attempt('n%d' % i, lambda: put('n%d' % i))"))
         same([result.tries["n%d" % i] for i in range(9)].count("ok"), 5, "files made")
-        result = run(place, ["--disk", "1M"], inside_py("""
+        run(place, ["--disk", "1M"], inside_py("""
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            attempt("workspace", lambda: put("big", b"x" * 2000000))
+            attempt("workspace", lambda: put("big", b"x" * 2000000))"""))
+        result = run(place, ["--disk", "1M"], inside_py("""
             def private():
                 for i in range(20): put("/tmp/%d" % i, b"x" * 100000)
             attempt("private", private)"""))
@@ -269,7 +270,7 @@ def _():
 def _():
     with Place() as place:
         began = time.monotonic()
-        result = run(place, ["--timeout", "500ms"], inside_py("""
+        result = run(place, ["--timeout", "500ms", "--grace", "300ms"], inside_py("""
             for _ in range(3):
                 if os.fork() == 0: break
             for n in range(1, 65):

@@ -1416,6 +1416,23 @@ def _():
             same(os.listdir(place.tmp + "/t"), [], "written where read and write tie")
 
 
+@test("FS-WX14 a host whose mounts are shared, as systemd makes them, sees none of the sandbox's")
+def _():
+    need_root()
+    need("unshare")
+    with Place() as place:
+        os.makedirs(place.ws + "/ro/deep")
+        write(place.ws + "/plans/x", "x")
+        place.settle()
+        script = ('mount --bind "$1" "$1"; cat /proc/self/mountinfo >"$3/before"; '
+                  '"$2" run --read "$1/ro" --hide "$1/plans" --write "$1/ro/deep" -- ls ro || exit; '
+                  'cat /proc/self/mountinfo >"$3/after"')
+        done = plain(place, ["unshare", "--mount", "--propagation", "shared", *inside_sh(script, place.ws, ATOLL, place.tmp)],
+                     confined=False)
+        same((done.status, done.out), (0, "deep\n"), "status and output")
+        same(read(place.tmp + "/after"), read(place.tmp + "/before"), "mounts of the host")
+
+
 @test("FS-WX6 removing or replacing the workspace from inside")
 def _():
     with Place() as place:

@@ -33,8 +33,6 @@ size_t bare_weaker(const struct cell *cell, const char *ret[8])
 	ret[n++] = "processes";
 	if (!cell->group.has_pids && cell->spec->limits[SPEC_PIDS].value != SPEC_UNLIMITED)
 		ret[n++] = "pids";
-	if (cell->spec->limits[SPEC_DISK].value != SPEC_UNLIMITED)
-		ret[n++] = "disk";
 	ret[n] = NULL;
 	return n;
 }
@@ -100,7 +98,7 @@ static int probe(struct backend_report *report, struct atoll_error *err)
 	*finding = (struct backend_finding){
 		.what = "a way without namespaces", .is_instead = true, .holds = !fix, .fix = fix};
 	snprintf(finding->result, sizeof finding->result, "%s",
-		 fix ? "no" : "weaker: hide, processes, pids, disk");
+		 fix ? "no" : "weaker: hide, processes, pids");
 	return 0;
 }
 
@@ -263,6 +261,8 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	int r = check_host(plan, err);
 
 	if (r == 0)
+		r = ns_check_calls(true, err);
+	if (r == 0)
 		r = cell_new(spec, env, plan, &cell, err);
 	if (r != 0)
 		return r;
@@ -277,11 +277,6 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	return 0;
 }
 
-static void account(struct cell *cell, uint64_t *ret_peak_memory, bool *ret_out_of_memory)
-{
-	cgroup_account(&cell->group, ret_peak_memory, ret_out_of_memory);
-}
-
 const struct backend bare_backend = {
 	.name = "process",
 	.summary = "Landlock, seccomp and a guard, without namespaces",
@@ -289,6 +284,6 @@ const struct backend bare_backend = {
 	.prepare = prepare,
 	.start = bare_start,
 	.stop = bare_stop,
-	.account = account,
+	.account = cell_account,
 	.release = release,
 };

@@ -26,7 +26,7 @@
  *   processes  the host's processes can be seen (not looked into, signalled or traced), and the end
  *              of everything is in the hands of two processes of atoll's, not of the kernel
  *   pids       RLIMIT_NPROC counts the user's other processes as well, unless a control group
- * counts disk       private storage is a directory of the host's: only single files are bounded
+ *              counts
  */
 
 /* The words above that this host needs; NULL-terminated, at most 8. */

@@ -72,7 +72,7 @@ static void describe_files(const struct cell *cell, struct plan *plan)
 		"of other processes nothing but that they are there; the host's mounts are shown",
 		"default");
 	plan_add(plan, PLAN_ENFORCED, "filesystem.private", "$HOME $TMPDIR",
-		 "directory of the run's own in /tmp, gone at the end",
+		 "directory of the run's own in /tmp or /var/tmp, gone at the end",
 		 "/tmp, /var/tmp, /dev/shm and the home itself are neither readable nor writable",
 		 "default");
 	for (size_t i = 0; i < cell->n_mounts; i++) {
@@ -126,11 +126,27 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 	describe_sockets(cell, plan);
 }
 
+/* Private storage is a directory of the host's here. */
+static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id)
+{
+	if (id == SPEC_DISK)
+		return (struct limit_way){
+			"first process sums up what is written, private storage included, 10 to "
+			"100 times a second; RLIMIT_FSIZE for each file",
+			"a burst between two looks can exceed it; 5 % of a file system, at most 1 "
+			"GiB, stay free",
+			PLAN_WEAKER};
+	if (id == SPEC_FILES)
+		return (struct limit_way){"guard counts what is created in writable roots",
+					  "not in private storage", PLAN_WEAKER};
+	return describe_limit(cell, id);
+}
+
 static void describe_limits(const struct cell *cell, struct plan *plan)
 {
 	for (int id = 0; id < SPEC_LIMIT_COUNT; id++) {
 		const struct spec_limit *limit = &cell->spec->limits[id];
-		struct limit_way way = describe_limit(cell, id);
+		struct limit_way way = limit_way(cell, id);
 		char clause[32], value[48];
 
 		snprintf(clause, sizeof clause, "limits.%s", spec_limits[id].key);
@@ -142,15 +158,12 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 				   "RLIMIT_NPROC, above the user's other processes",
 				   "as many more as others of the user end meanwhile",
 				   limit->origin);
-		else if (id == SPEC_DISK)
-			add_weaker(cell, plan, "disk", clause, value, "RLIMIT_FSIZE for each file",
-				   "no sum is bounded, neither of private storage nor of the "
-				   "workspace",
-				   limit->origin);
 		else
-			plan_add(plan, PLAN_ENFORCED, clause, value, way.mechanism, way.note,
+			plan_add(plan, way.strength, clause, value, way.mechanism, way.note,
 				 limit->origin);
 	}
+	plan_add(plan, PLAN_ENFORCED, "processes.shared", "signals",
+		 "RLIMIT_SIGPENDING: at most half of the caller's", "not of inotify", "default");
 	plan_add(plan, PLAN_ENFORCED, "limits.core", "none", "RLIMIT_CORE 1: no file, no handler",
 		 NULL, "default");
 }

@@ -9,17 +9,18 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 /*
  * A directory instead of private mounts
  *
- *	/tmp/atoll-bare-XXXXXX/   0700, locked (flock) as long as one of atoll's processes lives
- *		contract.md, contract.json
- *		home/, tmp/           the command's, with every right
+ *	/tmp/atoll-bare-XXXXXX/   (or in /var/tmp) 0700, locked (flock) as long as one of atoll's
+ *processes lives contract.md, contract.json home/, tmp/           the command's, with every right
  *
  * It is removed by whoever ends the run last. If both who could have were killed at once, the
  * supervisor finds it, or the next run, with nobody's lock on it; it is removed together with the
@@ -51,7 +52,7 @@ static int clear_once(int fd, int *ret_deeper)
 
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return -errno;
-	while ((got = getdents64(fd, entries, sizeof entries)) > 0) {
+	while ((got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
 		for (ssize_t at = 0; at < got;) {
 			const struct dirent64 *entry = (const void *)(entries + at);
 
@@ -203,30 +204,52 @@ static bool lock(struct cell_bare *bare)
 	return false;
 }
 
-static int make_dir(const struct cell *cell, struct atoll_error *err)
+static int make_in(const struct cell *cell, const char *parent, struct atoll_error *err)
 {
+	const struct spec_rule *rule = spec_rule_for(cell->spec, parent);
 	struct cell_bare *bare = cell->bare;
-	int failed = ENOENT;
+	int r;
 
-	for (size_t i = 0; parents[i]; i++) {
-		const struct spec_rule *rule = spec_rule_for(cell->spec, parents[i]);
-
-		/* Where the command may write it could move it away. */
-		if (rule && rule->access == SPEC_WRITE)
-			continue;
-		sweep(parents[i]);
-		for (int tries = 0; tries < TRIES_MAX; tries++) {
-			snprintf(bare->dir, sizeof bare->dir, "%s/" PREFIX "XXXXXX", parents[i]);
-			if (!mkdtemp(bare->dir)) {
-				failed = errno;
-				break;
-			}
-			if (lock(bare))
-				return 0;
-		}
+	if (rule && rule->access == SPEC_WRITE)
+		return error_set(err, ATOLL_FAULT_HOST, 0,
+				 "no private directory in '%s': the command could move it away",
+				 parent);
+	sweep(parent);
+	r = quota_check_place(cell, parent, err);
+	for (int tries = 0; r == 0 && tries < TRIES_MAX; tries++) {
+		snprintf(bare->dir, sizeof bare->dir, "%s/" PREFIX "XXXXXX", parent);
+		if (!mkdtemp(bare->dir))
+			break;
+		if (lock(bare))
+			return 0;
 	}
 	bare->dir[0] = '\0';
-	return error_set(err, ATOLL_FAULT_HOST, failed, "make a private directory in /tmp");
+	return r < 0 ? r
+		     : error_set(err, ATOLL_FAULT_HOST, errno, "make a private directory in '%s'",
+				 parent);
+}
+
+static bool is_in_memory(const char *path)
+{
+	struct statfs st;
+
+	return statfs(path, &st) == 0 && st.f_type == TMPFS_MAGIC;
+}
+
+/* On a disk if there is one: what is written there the kernel counts for each process. */
+static int make_dir(const struct cell *cell, struct atoll_error *err)
+{
+	int r = -ENOENT;
+
+	for (int in_memory = 0; r < 0 && in_memory < 2; in_memory++) {
+		for (size_t i = 0; r < 0 && parents[i]; i++) {
+			if (is_in_memory(parents[i]) == in_memory)
+				r = make_in(cell, parents[i], err);
+		}
+	}
+	if (r == 0)
+		*err = (struct atoll_error){0}; /* of one that would not do */
+	return r;
 }
 
 static int put(const struct cell_bare *bare, const char *name, const char *text,

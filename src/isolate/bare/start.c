@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clone.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/uapi.h"
@@ -22,10 +23,11 @@
  *	supervisor → warden → guard (init_main) → the command
  *
  * The warden restricts itself by a Landlock domain that handles nothing but signals and abstract
- * sockets; the guard inherits it, and the command gets a second one, with files, inside. From a
- * domain one can signal only what is in it or further in. So the command reaches neither of the
- * two, and for them kill(-1) means exactly the sandbox: one call that the kernel makes with the
- * list of processes held still, so that no fork is missed, however fast.
+ * sockets; the guard has such a one inside, and the command a third, with files. From a domain one
+ * can signal only what is in it or further in. So the command reaches neither of the two, nor the
+ * guard the warden (a signal for all that is inside may be SIGSTOP), and kill(-1) means exactly the
+ * sandbox: one call that the kernel makes with the list of processes held still, so that no fork is
+ * missed, however fast.
  *
  * The warden calls it when the guard has ended or the supervisor has closed its socket, then waits
  * until nothing is left (it takes orphans in), and removes the private directory. If the warden is
@@ -43,7 +45,8 @@ static int fail(struct atoll_error *err, const char *what)
  * has. */
 static bool is_scoped;
 
-static int enter_domain(pid_t supervisor, struct atoll_error *err)
+/* `outside` is somebody who must be out of reach afterwards. */
+static int enter_domain(pid_t outside, struct atoll_error *err)
 {
 	const struct uapi_landlock_ruleset_attr attr = {
 		.scoped = UAPI_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | UAPI_LANDLOCK_SCOPE_SIGNAL};
@@ -55,7 +58,7 @@ static int enter_domain(pid_t supervisor, struct atoll_error *err)
 	r = landlock_restrict(fd, err);
 	if (r < 0)
 		return r;
-	if (kill(supervisor, 0) == 0 || errno != EPERM)
+	if (kill(outside, 0) == 0 || errno != EPERM)
 		return error_set(err, ATOLL_FAULT_HOST, 0,
 				 "Landlock does not keep signals inside, though it says so");
 	is_scoped = true;
@@ -74,6 +77,18 @@ static _Noreturn void end_all(void *data)
 	_exit(0);
 }
 
+/* The command's process is forked before anything else can fail for it, as with namespaces; there
+ * is no root to build meanwhile. */
+static int start_command(const struct init_config *config, struct init_command *command,
+			 struct atoll_error *err)
+{
+	int r = enter_domain(getppid(), err);
+
+	if (r == 0)
+		r = init_fork(config, command, err);
+	return r < 0 ? r : init_let_seal(command, err);
+}
+
 static _Noreturn void guard_main(struct cell *cell, int warden_fd)
 {
 	struct init_config config = {
@@ -81,15 +96,25 @@ static _Noreturn void guard_main(struct cell *cell, int warden_fd)
 		.zones = cell->zones,
 		.n_zones = cell->n_zones,
 		.limits = cell->limits,
+		.usage = cell->usage,
 		.control_fd = cell->control_fd,
-		.become = ns_become,
+		.begin = ns_begin,
+		.seal = ns_seal,
+		.execute = ns_execute,
 		.data = cell,
+		.stdio = cell->stdio,
 		.is_bare = true,
 		.warden_fd = warden_fd,
 		.alone = end_all,
 	};
+	struct init_command command = {.start_fd = -1};
+	struct atoll_error err = {0};
+	int r = start_command(&config, &command, &err);
 
-	init_main(&config);
+	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
+		_exit(1); /* the warden ends the rest */
+	close(cell->setup_fd);
+	init_main(&config, &command);
 }
 
 /* Until the guard ends or the supervisor lets go. */
@@ -145,21 +170,23 @@ static _Noreturn void warden_main(struct cell *cell, pid_t supervisor)
 	/* The caller's terminal and its group are not ours to be in. */
 	setsid();
 	cell->umask = umask(0);
+	cell->has_namespaces = true; /* there are none to make */
 	r = set_up(supervisor, &signal_fd, ends, &err);
 	if (r == 0) {
 		guard = fork();
 		if (guard == 0) {
 			close(signal_fd);
 			close(ends[1]);
-			close(cell->setup_fd);
 			guard_main(cell, ends[0]);
 		}
 		if (guard < 0)
 			r = fail(&err, "fork the guard");
 	}
-	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
+	if (r < 0) {
+		send(cell->setup_fd, &err, sizeof err, MSG_NOSIGNAL);
 		end_all(cell);
-	close(cell->setup_fd);
+	}
+	close(cell->setup_fd); /* the guard says whether it is ready */
 	close(ends[0]);
 	for (int i = 0; i < 3; i++)
 		close(cell->stdio[i]); /* or the supervisor would wait for the end of our output */
@@ -168,7 +195,7 @@ static _Noreturn void warden_main(struct cell *cell, pid_t supervisor)
 	end_all(cell);
 }
 
-/* Born in its control group where there is one; clone3 is what containers often refuse. */
+/* Born in its control group where there is one. */
 static pid_t clone_child(const struct cell *cell, int *ret_pid_fd)
 {
 	struct clone_args args = {
@@ -176,19 +203,12 @@ static pid_t clone_child(const struct cell *cell, int *ret_pid_fd)
 		.pidfd = (uint64_t)(uintptr_t)ret_pid_fd,
 		.exit_signal = SIGCHLD,
 	};
-	pid_t pid;
 
 	if (cell->group.is_v2 && cell->group.v2_fd >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cell->group.v2_fd;
 	}
-	pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-	if (pid >= 0 || cell->group.is_v2)
-		return pid;
-	pid = fork();
-	if (pid > 0)
-		*ret_pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
-	return pid;
+	return clone_process(&args);
 }
 
 int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
@@ -219,7 +239,7 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	if (pid == 0)
 		warden_main(cell, supervisor);
 	if (pid < 0) {
-		r = fail(err, "fork the warden");
+		r = error_set(err, ATOLL_FAULT_HOST, -pid, "fork the warden");
 		bare_remove_private(cell->bare);
 		return r;
 	}

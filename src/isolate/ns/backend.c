@@ -12,6 +12,8 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
 /* Only somebody's name and address out of ~/.gitconfig: commits need them, and nothing else of it.
  */
@@ -63,6 +65,8 @@ static void set_limits(struct cell *cell)
 	cell->limits.files = limits[SPEC_FILES].value;
 	cell->limits.cpu_time_ms = limits[SPEC_CPU_TIME].value;
 	cell->limits.memory = cell->group.has_memory ? SPEC_UNLIMITED : limits[SPEC_MEMORY].value;
+	cell->limits.is_memory_counted = cell->group.has_memory;
+	cell->limits.disk = limits[SPEC_DISK].value;
 	cell->keeps_affinity = limits[SPEC_CPUS].value != SPEC_UNLIMITED;
 }
 
@@ -98,6 +102,9 @@ void cell_free(struct cell *cell)
 	if (!cell)
 		return;
 	cgroup_release(&cell->group);
+	ids_release(cell);
+	if (cell->usage)
+		munmap(cell->usage, sizeof *cell->usage);
 	ns_free_mounts(cell);
 	free(cell->contract_json);
 	free(cell->contract_text);
@@ -115,7 +122,8 @@ int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struc
 		return error_oom(err);
 	cell->spec = spec;
 	cell->env = env;
-	cell->group.v2_fd = -1;
+	cell->group.v2_fd = cell->group.main.fd = cell->group.cpu.fd = -1;
+	cell->ids.slot_fd = -1;
 	r = check_host(cell, plan, err);
 	if (r == 0)
 		r = check_descriptors(spec, err);
@@ -123,13 +131,21 @@ int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struc
 		r = ids_choose(cell, err);
 	if (r == 0)
 		r = ns_prepare_mounts(cell, plan, err);
-	if (r == 0)
-		r = cgroup_prepare(cell, err);
+	if (r == 0 && !plan)
+		r = quota_check_space(cell, err);
 	if (r == 0)
 		r = write_contract(cell, err);
 	if (r < 0) {
 		cell_free(cell);
 		return r;
+	}
+	cgroup_prepare(&cell->group, spec);
+	cell->usage = mmap(NULL, sizeof *cell->usage, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (cell->usage == MAP_FAILED) {
+		cell->usage = NULL;
+		cell_free(cell);
+		return error_oom(err);
 	}
 	read_git_identity(cell);
 	set_limits(cell);
@@ -140,23 +156,35 @@ int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struc
 static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
 		   struct atoll_error *err)
 {
-	int r = cell_new(spec, env, plan, ret, err);
+	int r = ns_check_calls(false, err);
 
+	if (r == 0)
+		r = cell_new(spec, env, plan, ret, err);
 	if (r == 0 && plan)
 		ns_describe(*ret, plan);
 	return r;
 }
 
-/* Killing the first process kills the rest. */
+/* Killing the first process kills the rest. By descriptor: a caller that ignores SIGCHLD has it
+ * reaped for it, and then the number is somebody else's. */
 static void stop(struct cell *cell, const struct cell_handle *handle)
 {
 	(void)cell;
-	kill(handle->pid, SIGKILL);
+	syscall(SYS_pidfd_send_signal, handle->pid_fd, SIGKILL, NULL, 0);
 }
 
-static void account(struct cell *cell, uint64_t *ret_peak_memory, bool *ret_out_of_memory)
+void cell_account(const struct cell *cell, struct cell_usage *ret)
 {
-	cgroup_account(&cell->group, ret_peak_memory, ret_out_of_memory);
+	const struct init_usage *seen = cell->usage;
+
+	*ret = (struct cell_usage){
+		.memory_peak = seen->memory_peak,
+		.cpu_ms = seen->cpu_ms,
+		.processes_peak = seen->processes_peak,
+		.written = seen->written,
+		.files = seen->files,
+	};
+	cgroup_account(&cell->group, ret);
 }
 
 const struct backend ns_backend = {
@@ -165,7 +193,8 @@ const struct backend ns_backend = {
 	.probe = ns_probe,
 	.prepare = prepare,
 	.start = ns_start,
-	.account = account,
+	.has_terminals = true,
+	.account = cell_account,
 	.stop = stop,
 	.release = cell_free,
 };

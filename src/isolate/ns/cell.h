@@ -18,10 +18,14 @@
  *   root.c      the child builds its root from the list
  *   seal.c      the command's process takes its own rights away and executes
  *   landlock.c, filter.c, bpf.c  what seal.c applies
- *   cgroup.c    memory and pids where a hierarchy is writable
+ *   cgroup.c    memory, pids and CPUs where a hierarchy is writable
+ *   quota.c     what the kernel counts for each user, and free space
  *   keep.c      names that are hidden inside a writable root
  *   probe.c     trying it all out for `atoll doctor`
  */
+
+/* Mount points and masks in the private storage. */
+#define NS_OWN_INODES 16384
 
 enum ns_mount_kind {
 	NS_BIND,    /* a host directory or file at its own place */
@@ -52,13 +56,22 @@ struct ns_ids {
 	gid_t inside_gid, host_gid;
 	bool is_shifted;  /* we are root: an id of the sandbox's own, mounts are id-mapped */
 	bool is_unmapped; /* accepted as weaker: the owner's own id, no mapping */
+	int slot_fd;	  /* holds the id, here and in the first process; -1 where none is held */
+};
+
+/* A control group of the run's own. The descriptor holds a lock on it for as long as we live, by
+ * which others know that it is in use. */
+struct ns_group_dir {
+	char path[512]; /* "" where there is none */
+	int fd;
 };
 
 struct ns_group {
-	bool has_memory, has_pids;
-	char memory_dir[512], pids_dir[512], cpu_dir[512]; /* "" where not used */
+	bool has_memory, has_pids, has_cpus;
 	bool is_v2;
-	int v2_fd; /* for CLONE_INTO_CGROUP; -1 on v1 */
+	struct ns_group_dir main; /* v2: all; v1: memory */
+	struct ns_group_dir cpu;  /* v1 only */
+	int v2_fd;		  /* for CLONE_INTO_CGROUP, part of `main`; -1 on v1 */
 };
 
 /* What there is instead where no namespace can be had; see bare/bare.h. */
@@ -72,6 +85,7 @@ struct cell_bare {
 	char *masks[32];   /* paths of zones */
 	uint64_t n_others; /* processes that the user had at the start */
 };
+struct listing;
 
 struct cell {
 	const struct spec *spec;
@@ -80,6 +94,7 @@ struct cell {
 	size_t n_mounts;
 	struct init_zone *zones;
 	size_t n_zones;
+	struct listing *listings; /* while preparing */
 	struct ns_ids ids;
 	struct ns_group group;
 	int landlock_abi;
@@ -88,13 +103,15 @@ struct cell {
 	bool needs_keeper;
 	bool keeps_affinity;
 	struct init_limits limits;
-	struct cell_bare *bare; /* NULL with namespaces */
+	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
+	struct cell_bare *bare;	  /* NULL with namespaces */
 
 	/* For the child of one start. */
 	int stdio[3];
-	int setup_fd;	/* trees and the go-ahead come in, "ready" or an error goes out */
-	int control_fd; /* for life */
-	mode_t umask;	/* the caller's, for the command */
+	int setup_fd;	     /* trees and the go-ahead come in, "ready" or an error goes out */
+	int control_fd;	     /* for life */
+	mode_t umask;	     /* the caller's, for the command */
+	bool has_namespaces; /* made by the first process already, or there are none */
 };
 
 /* What a cell has with and without namespaces: everything but how it is described and started. The
@@ -102,8 +119,15 @@ struct cell {
 int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
 	     struct atoll_error *err);
 void cell_free(struct cell *cell);
+void cell_account(const struct cell *cell, struct cell_usage *ret);
 
 int ids_choose(struct cell *cell, struct atoll_error *err);
+
+/* For a start, not for a plan: take a host id that no other run has, until ids_release() or the
+ * death of everybody who has the descriptor. */
+int ids_take(struct cell *cell, struct atoll_error *err);
+void ids_release(struct cell *cell);
+
 int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err);
 void ns_free_mounts(struct cell *cell);
 
@@ -114,7 +138,7 @@ struct ns_device {
 	unsigned major, minor;
 };
 extern const struct ns_device ns_devices[]; /* ends with a NULL name */
-extern const char *const ns_proc_masks[];
+extern const char *const ns_proc_masks[], *const ns_proc_kept[];
 
 void ns_describe(const struct cell *cell, struct plan *plan);
 /* Parts of it that hold without namespaces, too. */
@@ -125,6 +149,7 @@ void describe_environment(const struct cell *cell, struct plan *plan);
 struct limit_way {
 	const char *mechanism;
 	const char *note;
+	enum plan_strength strength;
 };
 struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id);
 const char *describe_origin(const struct cell *cell, const struct ns_mount *mount);
@@ -142,25 +167,49 @@ int start_wait_ready(int socket_fd, struct atoll_error *err);
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
 
-/* In the child: from host root to sandbox root. */
+/* In the child: from host root to sandbox root, whose top then still hides the host's. */
 int ns_build_root(struct cell *cell, struct atoll_error *err);
 
-/* In the command's process; see init_config.become. */
-int ns_become(void *cell, int listener_socket, struct atoll_error *err);
+/* And off with the host's. */
+int ns_leave_host(struct atoll_error *err);
+
+/* In the command's process; see init_config. */
+int ns_make_namespaces(struct atoll_error *err);
+int ns_begin(void *cell, struct atoll_error *err);
+int ns_seal(void *cell, struct atoll_error *err);
+int ns_execute(void *cell, struct atoll_error *err);
 
 /* -1 where the kernel has none. */
 int landlock_abi(void);
+
+/* The first system call that is needed and that this kernel, or a filter above us, refuses; NULL if
+ * none is. The second fails for it, with its name. Without namespaces some are not needed. */
+const char *ns_missing_call(bool is_bare);
+int ns_check_calls(bool is_bare, struct atoll_error *err);
 int landlock_restrict(int ruleset_fd, struct atoll_error *err);
 int landlock_seal(const struct cell *cell, struct atoll_error *err);
 
-/* Give up every capability, now and for whatever is executed later, except those in `keep` (a
- * mask). */
+/* Nothing that is executed from here on gains a capability. */
+int ns_bound_capabilities(struct atoll_error *err);
+
+/* Give up every capability except those in `keep` (a mask). */
 int ns_drop_capabilities(uint64_t keep, struct atoll_error *err);
 
-int cgroup_prepare(struct cell *cell, struct atoll_error *err);
+/* No group is no failure: `group` says what it holds. */
+void cgroup_prepare(struct ns_group *group, const struct spec *spec);
 int cgroup_enter(const struct ns_group *group, pid_t pid, struct atoll_error *err);
-void cgroup_account(const struct ns_group *group, uint64_t *ret_peak, bool *ret_out_of_memory);
+/* Fills in what the group has counted, and leaves the rest. */
+void cgroup_account(const struct ns_group *group, struct cell_usage *usage);
 void cgroup_release(struct ns_group *group);
+
+/* Is there enough room where the contract lets it write, or at one place? */
+int quota_check_space(const struct cell *cell, struct atoll_error *err);
+int quota_check_place(const struct cell *cell, const char *path, struct atoll_error *err);
+/* In the child, with the capabilities of its user namespace: leave the caller a share of what the
+ * kernel counts for each user. */
+void quota_limit_user(const struct cell *cell);
+/* In the command's process. */
+int quota_limit_process(struct atoll_error *err);
 
 /* Fork the keeper in the sandbox's first process, and wait until what exists is hidden; returns its
  * pid. */

@@ -7,31 +7,50 @@
 #include "isolate/ns/cell.h"
 #include "spec/spec.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <signal.h>
+#include <linux/magic.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 
 /*
- * Memory and number of processes, counted by the kernel for the whole tree
+ * Memory, processes and CPUs, counted by the kernel for the whole tree
  *
- * A group of our own beneath (v1) or beside (v2, where a group with processes cannot have children
- * with controllers) the one that we run in. Nothing is changed but our own child group. Where no
- * hierarchy is writable the group stays empty, and weaker mechanisms stand in, as the plan says.
+ * A group of our own: in `atoll`, which a set-up may have made for it, else beneath (v1) or beside
+ * (v2, where a group with processes cannot have children with controllers) the one that we run in.
+ * Nothing is changed but our own child group. Where no hierarchy is writable the group stays empty,
+ * and weaker mechanisms stand in, as the plan says.
  *
  * A v2 group is entered at birth (CLONE_INTO_CGROUP). On v1 a process has to be moved, which waits
- * for a global lock: 5 to 25 ms on an idle machine.
+ * for a global lock: 5 to 25 ms on an idle machine for each hierarchy. So v1 is used for what
+ * nothing else holds: memory, and CPUs if a part of one is asked for. The number of processes is
+ * bounded by RLIMIT_NPROC as strongly.
+ *
+ * All this is on the way of every start: the usual places are tried first, and the table of mounts
+ * is read only where the hierarchies are somewhere else.
  */
+
+#define USUAL_PLACE "/sys/fs/cgroup"
+
+/* How long one period of a CPU quota is; the kernel's own default. */
+#define CPU_PERIOD_US 100000
 
 static bool read_text(const char *path, struct buf *buf)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 	return fd >= 0 && fd_read_all(fd, buf) == 0 && buf->data;
+}
+
+static bool is_kind(const char *path, long magic)
+{
+	struct statfs st;
+
+	return statfs(path, &st) == 0 && (long)st.f_type == magic;
 }
 
 /* Where a v1 controller, or ("") the v2 hierarchy, is mounted. */
@@ -63,13 +82,28 @@ static bool find_mount(const char *mountinfo, const char *controller, char *ret,
 	return false;
 }
 
-/* Our own path in the hierarchy of a v1 controller, or ("") of v2. */
-static bool find_own(const char *text, const char *controller, char *ret, size_t size)
+static bool find_point(const char *usual, const char *controller, char *ret, size_t size)
 {
-	cleanup_free char *copy = strdup(text);
+	cleanup_buf struct buf mounts = BUF_INIT(4 << 20);
 
-	for (char *line = copy, *next; line && *line; line = next) {
-		char *list, *path;
+	if (is_kind(usual, controller[0] ? CGROUP_SUPER_MAGIC : CGROUP2_SUPER_MAGIC)) {
+		snprintf(ret, size, "%s", usual);
+		return true;
+	}
+	return read_text("/proc/self/mountinfo", &mounts) &&
+	       find_mount(mounts.data, controller, ret, size);
+}
+
+/* Our own path in the hierarchy of a v1 controller, or ("") of v2; "" for its top. */
+static bool find_own(const char *controller, char *ret, size_t size)
+{
+	cleanup_buf struct buf text = BUF_INIT(1 << 16);
+
+	if (!read_text("/proc/self/cgroup", &text))
+		return false;
+	for (char *line = text.data, *next; line && *line; line = next) {
+		char *list, *path, *rest;
+		bool is_it;
 
 		next = strchr(line, '\n');
 		if (next)
@@ -80,7 +114,12 @@ static bool find_own(const char *text, const char *controller, char *ret, size_t
 			continue;
 		*path++ = '\0';
 		list++;
-		if (controller[0] == '\0' ? list[0] == '\0' : streq(list, controller)) {
+		is_it = controller[0] == '\0' && list[0] == '\0';
+		for (char *word = strtok_r(list, ",", &rest); word && !is_it;
+		     word = strtok_r(NULL, ",", &rest))
+			is_it = streq(word, controller);
+		/* Outside of what this cgroup namespace shows there is nothing to make. */
+		if (is_it && !starts_with(path, "/..")) {
 			snprintf(ret, size, "%s", streq(path, "/") ? "" : path);
 			return true;
 		}
@@ -88,171 +127,272 @@ static bool find_own(const char *text, const char *controller, char *ret, size_t
 	return false;
 }
 
-/* Groups of runs that were killed before they could tidy up: their maker is gone. */
+/* ---- groups ---- */
+
+/*
+ * Groups of runs that were killed before they could tidy up. Their makers held a lock that ended
+ * with them; a number of a process would say less, because numbers are used again and mean nothing
+ * in another pid namespace.
+ */
 static void sweep(const char *parent)
 {
 	DIR *dir = opendir(parent);
 	struct dirent *entry;
 
 	while (dir && (entry = readdir(dir))) {
-		pid_t pid;
+		cleanup_fd int fd = -1;
 
-		if (sscanf(entry->d_name, "atoll-%d-", &pid) == 1 && kill(pid, 0) < 0 &&
-		    errno == ESRCH)
+		if (!starts_with(entry->d_name, "atoll-"))
+			continue;
+		fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 			unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
 	}
 	if (dir)
 		closedir(dir);
 }
 
-static bool make_group(const char *parent, char *ret, size_t size)
+static bool make_group(const char *parent, struct ns_group_dir *ret)
 {
-	sweep(parent);
-	if ((size_t)snprintf(ret, size, "%s/atoll-%d-%" PRIx64, parent, getpid(),
-			     (uint64_t)clock_monotonic_ns()) < size &&
-	    mkdir(ret, 0755) == 0)
-		return true;
-	ret[0] = '\0';
+	/* Once more if somebody swept it before it was locked. */
+	for (int tries = 0; tries < 3; tries++) {
+		if ((size_t)snprintf(ret->path, sizeof ret->path, "%s/atoll-%d-%" PRIx64, parent,
+				     getpid(),
+				     (uint64_t)clock_monotonic_ns()) >= sizeof ret->path ||
+		    mkdir(ret->path, 0755) < 0)
+			break;
+		ret->fd = open(ret->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (ret->fd >= 0 && flock(ret->fd, LOCK_EX | LOCK_NB) == 0 &&
+		    faccessat(ret->fd, "cgroup.procs", F_OK, 0) == 0)
+			return true;
+		if (ret->fd >= 0)
+			close(take_fd(&ret->fd));
+		rmdir(ret->path);
+	}
+	ret->path[0] = '\0';
 	return false;
 }
 
-static bool set_value(const char *dir, const char *file, uint64_t value)
+static void remove_group(struct ns_group_dir *group)
 {
-	char path[PATH_MAX], text[32];
-	cleanup_fd int fd = -1;
+	char *slash = strrchr(group->path, '/');
 
-	snprintf(path, sizeof path, "%s/%s", dir, file);
-	snprintf(text, sizeof text, "%" PRIu64, value);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (!slash)
+		return;
+	/* Its processes are gone by now; a moment may pass until the kernel has noticed. */
+	for (int i = 0; i < 50 && rmdir(group->path) < 0 && errno == EBUSY; i++)
+		usleep(2000);
+	if (group->fd >= 0)
+		close(take_fd(&group->fd));
+	*slash = '\0';
+	sweep(group->path);
+	group->path[0] = '\0';
+}
+
+static bool set_text(const struct ns_group_dir *group, const char *file, const char *text)
+{
+	cleanup_fd int fd = openat(group->fd, file, O_WRONLY | O_CLOEXEC);
+
 	return fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0;
 }
 
-static void prepare_v1(struct ns_group *group, const struct spec *spec, const char *mounts,
-		       const char *own)
+static bool set_value(const struct ns_group_dir *group, const char *file, uint64_t value)
 {
-	uint64_t memory = spec->limits[SPEC_MEMORY].value, pids = spec->limits[SPEC_PIDS].value;
+	char text[32];
+
+	snprintf(text, sizeof text, "%" PRIu64, value);
+	return set_text(group, file, text);
+}
+
+/* ---- v1 ---- */
+
+static bool make_v1(const char *usual, const char *controller, struct ns_group_dir *ret)
+{
 	char point[256], path[256], parent[PATH_MAX];
 
-	if (memory != SPEC_UNLIMITED && find_mount(mounts, "memory", point, sizeof point) &&
-	    find_own(own, "memory", path, sizeof path)) {
-		snprintf(parent, sizeof parent, "%s%s", point, path);
-		group->has_memory =
-			make_group(parent, group->memory_dir, sizeof group->memory_dir) &&
-			set_value(group->memory_dir, "memory.limit_in_bytes", memory);
-	}
-	if (pids != SPEC_UNLIMITED && find_mount(mounts, "pids", point, sizeof point) &&
-	    find_own(own, "pids", path, sizeof path)) {
-		snprintf(parent, sizeof parent, "%s%s", point, path);
-		group->has_pids = make_group(parent, group->pids_dir, sizeof group->pids_dir) &&
-				  set_value(group->pids_dir, "pids.max", pids + 1);
-	}
+	if (!find_point(usual, controller, point, sizeof point))
+		return false;
+	snprintf(parent, sizeof parent, "%s/atoll", point);
+	if (make_group(parent, ret))
+		return true;
+	if (!find_own(controller, path, sizeof path))
+		return false;
+	snprintf(parent, sizeof parent, "%s%s", point, path);
+	return make_group(parent, ret);
 }
 
-/* The nearest ancestor that hands both controllers down. */
-static bool find_v2_parent(const char *point, char *path, char *ret, size_t size)
+static uint64_t quota_us(uint64_t thousandths)
 {
-	for (;;) {
-		cleanup_buf struct buf text = BUF_INIT(4096);
-		char file[PATH_MAX];
-		char *slash = strrchr(path, '/');
-
-		if (!slash)
-			return false;
-		*slash = '\0';
-		snprintf(file, sizeof file, "%s%s/cgroup.subtree_control", point, path);
-		if (read_text(file, &text) && strstr(text.data, "memory") &&
-		    strstr(text.data, "pids")) {
-			snprintf(ret, size, "%s%s", point, path);
-			return true;
-		}
-	}
+	return thousandths * CPU_PERIOD_US / 1000;
 }
 
-static void prepare_v2(struct ns_group *group, const struct spec *spec, const char *mounts,
-		       const char *own)
+static void prepare_v1(struct ns_group *group, const struct spec *spec)
+{
+	uint64_t memory = spec->limits[SPEC_MEMORY].value, cpus = spec->limits[SPEC_CPUS].value;
+
+	if (memory != SPEC_UNLIMITED && make_v1(USUAL_PLACE "/memory", "memory", &group->main)) {
+		group->has_memory = set_value(&group->main, "memory.limit_in_bytes", memory);
+		/* There only where the kernel counts swap. */
+		set_value(&group->main, "memory.memsw.limit_in_bytes", memory);
+	}
+	/* Whole CPUs are held by the set of CPUs alone. */
+	if (cpus != SPEC_UNLIMITED && cpus % 1000 != 0 &&
+	    make_v1(USUAL_PLACE "/cpu", "cpu", &group->cpu))
+		group->has_cpus = set_value(&group->cpu, "cpu.cfs_period_us", CPU_PERIOD_US) &&
+				  set_value(&group->cpu, "cpu.cfs_quota_us", quota_us(cpus));
+}
+
+/* ---- v2 ---- */
+
+static bool hands_down(const char *dir)
+{
+	cleanup_buf struct buf text = BUF_INIT(4096);
+	char file[PATH_MAX];
+
+	snprintf(file, sizeof file, "%s/cgroup.subtree_control", dir);
+	return read_text(file, &text) && strstr(text.data, "memory") && strstr(text.data, "pids");
+}
+
+/* The nearest ancestor that hands both controllers down. What is delegated to a user is a whole
+ * subtree: above a group that cannot be written there is nothing to find. The top is the one group
+ * that may have processes and children. */
+static bool find_v2_parent(const char *point, char *ret, size_t size)
+{
+	char path[512];
+	char *slash;
+
+	if (!find_own("", path, sizeof path))
+		return false;
+	do {
+		slash = strrchr(path, '/');
+		if (slash)
+			*slash = '\0';
+		snprintf(ret, size, "%s%s", point, path);
+		if (access(ret, W_OK) < 0)
+			return false;
+		if (hands_down(ret))
+			return true;
+	} while (slash && path[0]);
+	return false;
+}
+
+static void fill_v2(struct ns_group *group, const struct spec *spec)
 {
 	uint64_t memory = spec->limits[SPEC_MEMORY].value, pids = spec->limits[SPEC_PIDS].value;
-	char point[256], path[512], parent[PATH_MAX];
+	uint64_t cpus = spec->limits[SPEC_CPUS].value;
+	char text[64];
 
-	if (!find_mount(mounts, "", point, sizeof point) || !find_own(own, "", path, sizeof path) ||
-	    !find_v2_parent(point, path, parent, sizeof parent) ||
-	    !make_group(parent, group->memory_dir, sizeof group->memory_dir))
+	if (memory != SPEC_UNLIMITED) {
+		group->has_memory = set_value(&group->main, "memory.max", memory);
+		set_value(&group->main, "memory.swap.max", 0);
+	}
+	set_value(&group->main, "memory.oom.group", 1);
+	group->has_pids = pids != SPEC_UNLIMITED && set_value(&group->main, "pids.max", pids + 1);
+	if (cpus != SPEC_UNLIMITED) { /* only where the controller is handed down */
+		snprintf(text, sizeof text, "%" PRIu64 " %d", quota_us(cpus), CPU_PERIOD_US);
+		group->has_cpus = set_text(&group->main, "cpu.max", text);
+	}
+}
+
+static void prepare_v2(struct ns_group *group, const struct spec *spec, const char *usual)
+{
+	char point[256], parent[PATH_MAX];
+	bool is_made = false;
+
+	if (!find_point(usual, "", point, sizeof point))
 		return;
-	group->v2_fd = open(group->memory_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	group->is_v2 = group->v2_fd >= 0;
-	group->has_memory =
-		memory != SPEC_UNLIMITED && set_value(group->memory_dir, "memory.max", memory);
-	set_value(group->memory_dir, "memory.swap.max", 0);
-	set_value(group->memory_dir, "memory.oom.group", 1);
-	group->has_pids =
-		pids != SPEC_UNLIMITED && set_value(group->memory_dir, "pids.max", pids + 1);
+	if (geteuid() == 0) {
+		snprintf(parent, sizeof parent, "%s/atoll", point);
+		is_made = make_group(parent, &group->main);
+	}
+	if (!is_made)
+		is_made = find_v2_parent(point, parent, sizeof parent) &&
+			  make_group(parent, &group->main);
+	if (!is_made)
+		return;
+	group->is_v2 = true;
+	group->v2_fd = group->main.fd;
+	fill_v2(group, spec);
 }
 
-int cgroup_prepare(struct cell *cell, struct atoll_error *err)
-{
-	cleanup_buf struct buf mounts = BUF_INIT(4 << 20), own = BUF_INIT(1 << 16);
+/* ---- all ---- */
 
-	(void)err; /* no group is not a failure: the plan tells what stands in for it */
-	cell->group.v2_fd = -1;
-	if (!read_text("/proc/self/mountinfo", &mounts) || !read_text("/proc/self/cgroup", &own))
-		return 0;
-	prepare_v2(&cell->group, cell->spec, mounts.data, own.data);
-	/* Moving into a v1 group is root's; do not pay for looking otherwise. */
-	if (!cell->group.is_v2 && geteuid() == 0)
-		prepare_v1(&cell->group, cell->spec, mounts.data, own.data);
-	return 0;
+void cgroup_prepare(struct ns_group *group, const struct spec *spec)
+{
+	const bool is_root = geteuid() == 0;
+
+	if (is_kind(USUAL_PLACE, CGROUP2_SUPER_MAGIC)) {
+		prepare_v2(group, spec, USUAL_PLACE);
+		return;
+	}
+	/* Where v1 holds the controllers, or nothing is mounted where it usually is, moving a
+	 * process is root's: an ordinary user does not pay for looking. */
+	if (!is_root)
+		return;
+	if (is_kind(USUAL_PLACE "/memory", CGROUP_SUPER_MAGIC)) {
+		prepare_v1(group, spec);
+		return;
+	}
+	prepare_v2(group, spec, USUAL_PLACE "/unified");
+	if (!group->is_v2)
+		prepare_v1(group, spec);
 }
 
-static int enter(const char *dir, pid_t pid, struct atoll_error *err)
+static int enter(const struct ns_group_dir *group, pid_t pid, struct atoll_error *err)
 {
-	if (dir[0] && !set_value(dir, "cgroup.procs", (uint64_t)pid))
-		return error_set(err, ATOLL_FAULT_HOST, errno, "enter the control group '%s'", dir);
+	if (group->path[0] && !set_value(group, "cgroup.procs", (uint64_t)pid))
+		return error_set(err, ATOLL_FAULT_HOST, errno, "enter the control group '%s'",
+				 group->path);
 	return 0;
 }
 
 int cgroup_enter(const struct ns_group *group, pid_t pid, struct atoll_error *err)
 {
-	int r = enter(group->memory_dir, pid, err);
+	int r = enter(&group->main, pid, err);
 
-	return r < 0 ? r : enter(group->pids_dir, pid, err);
+	return r < 0 ? r : enter(&group->cpu, pid, err);
 }
 
-static uint64_t read_value(const char *dir, const char *file, const char *key)
+/* The first number in a file, or the one behind `key`; 0 if there is none. */
+static uint64_t read_value(const struct ns_group_dir *group, const char *file, const char *key)
 {
-	cleanup_buf struct buf text = BUF_INIT(4096);
-	char path[PATH_MAX];
+	cleanup_fd int fd = openat(group->fd, file, O_RDONLY | O_CLOEXEC);
+	char text[4096];
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 	const char *at;
 
-	snprintf(path, sizeof path, "%s/%s", dir, file);
-	if (!read_text(path, &text))
+	if (got <= 0)
 		return 0;
-	at = key ? strstr(text.data, key) : text.data;
+	text[got] = '\0';
+	at = key ? strstr(text, key) : text;
 	return at ? strtoull(at + (key ? strlen(key) : 0), NULL, 10) : 0;
 }
 
-void cgroup_account(const struct ns_group *group, uint64_t *ret_peak, bool *ret_out_of_memory)
+void cgroup_account(const struct ns_group *group, struct cell_usage *usage)
 {
-	const char *dir = group->memory_dir;
+	uint64_t pids;
 
-	if (!group->has_memory)
+	if (group->has_memory && group->is_v2) {
+		usage->memory_peak = read_value(&group->main, "memory.peak", NULL);
+		usage->is_out_of_memory =
+			read_value(&group->main, "memory.events", "oom_kill ") > 0;
+	} else if (group->has_memory) {
+		usage->memory_peak = read_value(&group->main, "memory.max_usage_in_bytes", NULL);
+		usage->is_out_of_memory =
+			read_value(&group->main, "memory.oom_control", "oom_kill ") > 0;
+	}
+	if (!group->is_v2)
 		return;
-	*ret_peak =
-		read_value(dir, group->is_v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL);
-	*ret_out_of_memory = group->is_v2 ? read_value(dir, "memory.events", "oom_kill ") > 0
-					  : read_value(dir, "memory.oom_control", "oom_kill ") > 0;
+	/* Whatever has ended is in it, also what nobody waited for. */
+	usage->cpu_ms = read_value(&group->main, "cpu.stat", "usage_usec ") / 1000;
+	pids = read_value(&group->main, "pids.peak", NULL); /* 6.1 */
+	if (pids > 1)
+		usage->processes_peak = pids - 1; /* without the first process */
 }
 
 void cgroup_release(struct ns_group *group)
 {
-	if (group->v2_fd > 0)
-		close(group->v2_fd);
 	group->v2_fd = -1;
-	/* Its processes are gone by now; a moment may pass until the kernel has noticed. */
-	for (int i = 0;
-	     i < 50 && group->memory_dir[0] && rmdir(group->memory_dir) < 0 && errno == EBUSY; i++)
-		usleep(2000);
-	for (int i = 0;
-	     i < 50 && group->pids_dir[0] && rmdir(group->pids_dir) < 0 && errno == EBUSY; i++)
-		usleep(2000);
-	group->memory_dir[0] = group->pids_dir[0] = '\0';
+	remove_group(&group->main);
+	remove_group(&group->cpu);
 }

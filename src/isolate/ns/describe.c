@@ -2,6 +2,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "isolate/ns/cell.h"
+#include "isolate/slots.h"
 #include "spec/names.h"
 #include "spec/spec.h"
 
@@ -104,6 +105,15 @@ static void describe_system(struct plan *plan)
 		if (access(path, F_OK) == 0)
 			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
 				 "empty mount over it", "content hidden; the name is still listed",
+				 "default");
+	}
+	for (size_t i = 0; ns_proc_kept[i]; i++) {
+		char path[48];
+
+		snprintf(path, sizeof path, "/proc/%s", ns_proc_kept[i]);
+		if (access(path, F_OK) == 0)
+			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
+				 "the kernel keeps it for root", "the name is still listed",
 				 "default");
 	}
 }
@@ -230,8 +240,9 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 
 	if (cell->ids.is_shifted) /* each run has its own, and a plan is not one of them */
 		snprintf(ids, sizeof ids,
-			 "uid %u and gid %u are a host id of the run's own, above 1879048192",
-			 cell->ids.inside_uid, cell->ids.inside_gid);
+			 "uid %u and gid %u are a host id of the run's own, from %u on",
+			 cell->ids.inside_uid, cell->ids.inside_gid,
+			 slots_classes[cell->spec->identity].first);
 	else
 		snprintf(ids, sizeof ids, "uid %u is host uid %u, gid %u is host gid %u",
 			 cell->ids.inside_uid, cell->ids.host_uid, cell->ids.inside_gid,
@@ -267,10 +278,17 @@ struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 	case SPEC_WALL:
 		return (struct limit_way){"supervisor, monotonic clock, then SIGKILL", NULL};
 	case SPEC_CPU_TIME:
-		return (struct limit_way){"first process sums up all processes ten times a second; "
-					  "RLIMIT_CPU for each",
-					  NULL};
+		if (group->is_v2)
+			return (struct limit_way){"cgroup v2 cpu.stat; RLIMIT_CPU for each", NULL};
+		return (struct limit_way){
+			"first process sums up all processes, 10 to 100 times a second; "
+			"RLIMIT_CPU for each",
+			"processes that nobody waits for count up to the last look", PLAN_WEAKER};
 	case SPEC_CPUS:
+		if (group->has_cpus)
+			return (struct limit_way){
+				group->is_v2 ? "cgroup v2 cpu.max" : "cgroup v1 cpu.cfs_quota_us",
+				"CPU set of the processes as well, in whole CPUs"};
 		return (struct limit_way){"CPU set of the processes, sched_setaffinity refused",
 					  "whole CPUs, rounded up"};
 	case SPEC_MEMORY:
@@ -279,9 +297,9 @@ struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 							       : "cgroup v1 memory.limit_in_bytes",
 						  NULL};
 		return (struct limit_way){
-			"first process sums up all processes ten times a second",
-			"no writable cgroup here; a burst between two looks can exceed "
-			"it"};
+			"first process sums up all processes, 10 to 100 times a second",
+			"no writable cgroup here; a burst between two looks can exceed it",
+			PLAN_WEAKER};
 	case SPEC_PIDS:
 		if (group->has_pids)
 			return (struct limit_way){group->is_v2 ? "cgroup v2 pids.max"
@@ -289,15 +307,23 @@ struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 						  "RLIMIT_NPROC of the user namespace as well"};
 		return (struct limit_way){"RLIMIT_NPROC, counted in the user namespace", NULL};
 	case SPEC_DISK:
-		return (struct limit_way){"size of the private tmpfs, at most that of memory; "
-					  "RLIMIT_FSIZE for each file",
-					  "the sum over files of the workspace is not bounded yet"};
+		return (struct limit_way){
+			"first process sums up what is written, 10 to 100 times a second; size of "
+			"the private tmpfs, at most that of memory; RLIMIT_FSIZE for each file",
+			"a burst between two looks can exceed it; 5 % of a file system, at most 1 "
+			"GiB, stay free",
+			PLAN_WEAKER};
 	case SPEC_FILES:
-		return (struct limit_way){"guard counts what is created in writable roots", NULL};
+		return (struct limit_way){"guard counts what is created in writable roots; inodes "
+					  "of the private tmpfs",
+					  NULL};
 	case SPEC_OPEN_FILES:
 		return (struct limit_way){"RLIMIT_NOFILE of each process", NULL};
 	case SPEC_OUTPUT:
 		return (struct limit_way){"supervisor counts what it passes on", NULL};
+	case SPEC_GRACE:
+		return (struct limit_way){"supervisor, monotonic clock: SIGTERM, then SIGKILL",
+					  NULL};
 	default:
 		return (struct limit_way){"none", NULL};
 	}
@@ -315,9 +341,16 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 		if (limit->value == SPEC_UNLIMITED)
 			plan_add(plan, PLAN_NOTE, clause, value, "none", NULL, limit->origin);
 		else
-			plan_add(plan, PLAN_ENFORCED, clause, value, way.mechanism, way.note,
+			plan_add(plan, way.strength, clause, value, way.mechanism, way.note,
 				 limit->origin);
 	}
+	plan_add(plan, PLAN_ENFORCED, "processes.shared", "signals queues",
+		 "RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE: at most half of the caller's", NULL,
+		 "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.shared",
+		 cell->needs_keeper ? "inotify-instances" : "inotify-instances inotify-watches",
+		 "sysctl user.* of the user namespace: at most half of the caller's",
+		 "not where /proc/sys is read-only", "default");
 	plan_add(plan, PLAN_ENFORCED, "limits.core", "none", "RLIMIT_CORE 1: no file, no handler",
 		 NULL, "default");
 }

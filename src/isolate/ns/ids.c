@@ -2,7 +2,9 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/uapi.h"
 #include "isolate/ns/cell.h"
+#include "isolate/slots.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -18,14 +20,10 @@
  * Under which id a sandbox runs
  *
  * An ordinary user has one id to give, his own. Root gives every run an id of its own that owns
- * nothing on the machine, and the workspace is mounted with its owner's id mapped to it, so that
- * what is written comes out as the owner's. On a file system that cannot map ids root is refused,
- * unless somebody accepts the weaker way by name: then it runs under the owner's own id.
+ * nothing on the machine (slots.h), and the workspace is mounted with its owner's id mapped to it,
+ * so that what is written comes out as the owner's. On a file system that cannot map ids root is
+ * refused, unless somebody accepts the weaker way by name: then it runs under the owner's own id.
  */
-
-/* Ids that no system hands out: above every account and every range of subordinate ids. The
- * supervisor's own number makes it unique among the runs of a host. */
-#define FIRST_HOST_ID 0x70000000u
 
 /* Do we hold all ids, as root of the machine (and not of some container) does? */
 static bool owns_all_ids(void)
@@ -114,7 +112,6 @@ int ids_choose(struct cell *cell, struct atoll_error *err)
 	ids->is_shifted = true;
 	ids->inside_uid = st.st_uid;
 	ids->inside_gid = st.st_gid;
-	ids->host_uid = ids->host_gid = FIRST_HOST_ID + (unsigned)getpid();
 	if (!is_accepted(cell->spec, "identity") || can_map(cell->spec->workspace))
 		return 0;
 	if (st.st_uid == 0)
@@ -125,7 +122,30 @@ int ids_choose(struct cell *cell, struct atoll_error *err)
 			cell->spec->workspace);
 	ids->is_unmapped = true;
 	ids->host_uid = st.st_uid;
-	if (st.st_gid != 0) /* never root's group: much of a system is readable for it */
-		ids->host_gid = st.st_gid;
+	ids->host_gid = st.st_gid;
 	return 0;
+}
+
+int ids_take(struct cell *cell, struct atoll_error *err)
+{
+	struct ns_ids *ids = &cell->ids;
+	uint32_t first;
+
+	if (!ids->is_shifted)
+		return 0;
+	ids->slot_fd = slots_take(SLOTS_DIR, cell->spec->identity, &first, err);
+	if (ids->slot_fd < 0)
+		return ids->slot_fd;
+	if (!ids->is_unmapped)
+		ids->host_uid = first;
+	/* Never root's group: much of a system is readable for it. */
+	if (!ids->is_unmapped || ids->host_gid == 0)
+		ids->host_gid = first;
+	return 0;
+}
+
+void ids_release(struct cell *cell)
+{
+	if (cell->ids.slot_fd >= 0)
+		close(take_fd(&cell->ids.slot_fd));
 }

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "base/uapi.h"
 #include "isolate/ns/cell.h"
 #include "spec/spec.h"
 
@@ -132,7 +133,7 @@ static int walk(struct keeper *keeper, char *path, unsigned depth, struct atoll_
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return 0;
-	while ((got = getdents64(fd, entries, sizeof entries)) > 0) {
+	while ((got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
 		for (ssize_t at = 0; at < got;) {
 			struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
 
@@ -277,8 +278,8 @@ static _Noreturn void keeper_main(const struct cell *cell, int ready_fd)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "atoll-keeper");
 	prctl(PR_SET_DUMPABLE, 0);
-	close_range(3, (unsigned)ready_fd - 1, 0);
-	close_range((unsigned)ready_fd + 1, UINT_MAX, 0);
+	fd_close_range(3, (unsigned)ready_fd - 1, false);
+	fd_close_range((unsigned)ready_fd + 1, UINT_MAX, false);
 	r = begin(&keeper, cell, &err);
 	if (fd_write_all(ready_fd, &err, sizeof err) < 0 || r < 0)
 		_exit(1);

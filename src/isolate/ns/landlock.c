@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "base/uapi.h"
 #include "isolate/ns/cell.h"
@@ -77,6 +78,28 @@ int landlock_restrict(int ruleset_fd, struct atoll_error *err)
 	return 0;
 }
 
+/* Harmless nodes and terminals. One line is enough unless a writable root of the host's lies there,
+ * in /dev/shm for one. */
+static int allow_devices(const struct cell *cell, int ruleset, uint64_t handled,
+			 struct atoll_error *err)
+{
+	bool is_shared = false;
+	int r = 0;
+
+	for (size_t i = 0; i < cell->n_zones; i++)
+		is_shared = is_shared || (cell->zones[i].kind == INIT_ZONE_GUARDED &&
+					  path_is_within(cell->zones[i].path, "/dev"));
+	if (!is_shared)
+		return allow(ruleset, handled, "/dev", RIGHTS_WRITE, err);
+	for (size_t i = 0; r == 0 && ns_devices[i].name; i++) {
+		char path[32];
+
+		snprintf(path, sizeof path, "/dev/%s", ns_devices[i].name);
+		r = allow(ruleset, handled, path, RIGHTS_WRITE, err);
+	}
+	return r < 0 ? r : allow(ruleset, handled, "/dev/pts", RIGHTS_WRITE, err);
+}
+
 int landlock_seal(const struct cell *cell, struct atoll_error *err)
 {
 	struct uapi_landlock_ruleset_attr attr = {.handled_access_fs = RIGHTS_ALL};
@@ -94,16 +117,10 @@ int landlock_seal(const struct cell *cell, struct atoll_error *err)
 	if (ruleset < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "create a Landlock ruleset");
 	r = allow_private(cell, ruleset, attr.handled_access_fs, err);
-	/* Devices are harmless nodes and terminals; /proc decides by itself. */
+	/* /proc decides by itself. */
 	if (r == 0)
 		r = allow(ruleset, attr.handled_access_fs, "/proc", RIGHTS_WRITE, err);
-	for (size_t i = 0; r == 0 && ns_devices[i].name; i++) {
-		char path[32];
-
-		snprintf(path, sizeof path, "/dev/%s", ns_devices[i].name);
-		r = allow(ruleset, attr.handled_access_fs, path, RIGHTS_WRITE, err);
-	}
 	if (r == 0)
-		r = allow(ruleset, attr.handled_access_fs, "/dev/pts", RIGHTS_WRITE, err);
+		r = allow_devices(cell, ruleset, attr.handled_access_fs, err);
 	return r < 0 ? r : landlock_restrict(ruleset, err);
 }

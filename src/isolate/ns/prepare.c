@@ -23,11 +23,16 @@ const struct ns_device ns_devices[] = {
 	{"urandom", 1, 9}, {"tty", 5, 0},  {NULL, 0, 0},
 };
 
-/* What tells about the machine rather than about the sandbox's own processes. */
+/* What tells about the machine rather than about the sandbox's own processes, and everybody may
+ * read. */
 const char *const ns_proc_masks[] = {
-	"kcore",      "kallsyms",    "kmsg",	  "keys",	"key-users",
-	"timer_list", "sched_debug", "config.gz", "interrupts", "sysrq-trigger",
-	"slabinfo",   "vmallocinfo", "iomem",	  "ioports",	NULL,
+	"kallsyms",   "keys",  "key-users", "sched_debug", "config.gz",
+	"interrupts", "iomem", "ioports",   NULL,
+};
+
+/* The same, but the kernel gives it to root alone, and nobody in a sandbox is that. */
+const char *const ns_proc_kept[] = {
+	"kcore", "kmsg", "timer_list", "sysrq-trigger", "slabinfo", "vmallocinfo", NULL,
 };
 
 /* Links that belong to the system's layout and not to anybody's project. */
@@ -99,6 +104,68 @@ static bool has_mount(const struct cell *cell, const char *path)
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		if (streq(cell->mounts[i].path, path))
 			return true;
+	}
+	return false;
+}
+
+/* ---- what is not there ---- */
+
+/*
+ * Most of the places that the defaults speak about do not exist on a given machine. Instead of
+ * asking for each, the two directories that nearly all of them lie in are read once. The set may
+ * take a name for there that is not; then it is asked for after all.
+ */
+#define NAMES_BITS 4096
+
+struct listing {
+	const char *path;
+	size_t length;
+	bool is_read;
+	uint64_t bits[NAMES_BITS / 64];
+};
+
+static unsigned name_bit(const char *name, size_t length)
+{
+	uint32_t hash = 2166136261u;
+
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ (unsigned char)name[i]) * 16777619u;
+	return (hash ^ hash >> 12) % NAMES_BITS;
+}
+
+static void read_listing(struct listing *listing, const char *path)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char entries[16384];
+	ssize_t got = -1;
+
+	listing->path = path;
+	listing->length = strlen(path);
+	while (fd >= 0 && (got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
+		for (ssize_t at = 0; at < got;) {
+			const struct dirent64 *entry = (const void *)(entries + at);
+			unsigned bit = name_bit(entry->d_name, strlen(entry->d_name));
+
+			listing->bits[bit / 64] |= 1ULL << bit % 64;
+			at += entry->d_reclen;
+		}
+	}
+	listing->is_read = fd >= 0 && got == 0;
+}
+
+/* Is there surely nothing at this path? */
+static bool is_absent(const struct cell *cell, const char *path)
+{
+	for (size_t i = 0; i < 2; i++) {
+		const struct listing *listing = &cell->listings[i];
+		const char *name = path + listing->length + 1;
+		unsigned bit;
+
+		if (!listing->is_read || strncmp(path, listing->path, listing->length) != 0 ||
+		    path[listing->length] != '/')
+			continue;
+		bit = name_bit(name, strcspn(name, "/"));
+		return !(listing->bits[bit / 64] & 1ULL << bit % 64);
 	}
 	return false;
 }
@@ -206,6 +273,8 @@ static int add_grant(struct cell *cell, const struct spec_rule *rule, const char
 	bool is_writable = rule->access == SPEC_WRITE;
 	int r;
 
+	if (rule->is_optional && is_absent(cell, asked))
+		return 0;
 	snprintf(path, sizeof path, "%s", asked);
 	r = look_at(cell, rule, path, &st, err);
 	if (r != 0)
@@ -379,11 +448,14 @@ static int hide_target(struct cell *cell, const struct spec_rule *rule, struct a
  */
 static int refuse_link(const struct spec_rule *rule, struct atoll_error *err)
 {
-	cleanup_fd int fd = fd_openat2(AT_FDCWD, rule->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+	cleanup_fd int fd = -1;
 	char real[PATH_MAX];
 	size_t length;
 
-	if (fd != -ELOOP || streq(rule->origin, "default"))
+	if (streq(rule->origin, "default"))
+		return 0;
+	fd = fd_openat2(AT_FDCWD, rule->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+	if (fd != -ELOOP)
 		return 0;
 	length = find_link(rule->path);
 	return error_set(err, ATOLL_FAULT_POLICY, 0,
@@ -397,10 +469,11 @@ static int add_hide(struct cell *cell, const struct spec_rule *rule, bool can_ma
 		    struct atoll_error *err)
 {
 	struct ns_mount *above = enclosing(cell, rule->path), *mount;
+	bool is_there = !is_absent(cell, rule->path);
 	struct stat st;
 	int r;
 
-	if (lstat(rule->path, &st) == 0 && S_ISLNK(st.st_mode)) {
+	if (is_there && lstat(rule->path, &st) == 0 && S_ISLNK(st.st_mode)) {
 		r = hide_target(cell, rule, err);
 		if (r < 0)
 			return r;
@@ -410,7 +483,7 @@ static int add_hide(struct cell *cell, const struct spec_rule *rule, bool can_ma
 		return 0; /* nothing is there to hide */
 	if (!above->is_writable && can_mask && !shows_beneath(cell->spec, rule->path))
 		return add_mask(above, rule->path, err);
-	if (lstat(rule->path, &st) < 0 || S_ISLNK(st.st_mode)) {
+	if (!is_there || lstat(rule->path, &st) < 0 || S_ISLNK(st.st_mode)) {
 		/* Not there yet (a link's target is hidden or not by its own path). */
 		cell->needs_keeper = true;
 		return 0;
@@ -500,6 +573,20 @@ static int add_zones(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
+/*
+ * Does a stronger line speak about the same place? The lines are sorted, and nothing is more
+ * specific about a path than a line that names it, so that the neighbours are all that has to be
+ * looked at.
+ */
+static bool is_overruled(const struct spec *spec, const struct spec_rule **rules, size_t n,
+			 size_t i)
+{
+	bool is_alone = (i == 0 || !streq(rules[i - 1]->path, rules[i]->path)) &&
+			(i + 1 == n || !streq(rules[i + 1]->path, rules[i]->path));
+
+	return !is_alone && spec_rule_for(spec, rules[i]->path) != rules[i];
+}
+
 static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n,
 		     struct atoll_error *err)
 {
@@ -511,8 +598,8 @@ static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n
 		const struct ns_mount *above;
 		int r;
 
-		if (spec_rule_for(cell->spec, rule->path) != rule)
-			continue; /* a stronger line about the same place */
+		if (is_overruled(cell->spec, rules, n, i))
+			continue;
 		if (rule->access == SPEC_HIDE) {
 			above = enclosing(cell, rule->path);
 			if (above != asked_of) {
@@ -575,7 +662,14 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 			rules[n++] = &spec->rules[i];
 	}
 	qsort(rules, n, sizeof *rules, by_path);
+	cell->listings = calloc(2, sizeof *cell->listings);
+	if (!cell->listings)
+		return error_oom(err);
+	read_listing(&cell->listings[0], "/etc");
+	read_listing(&cell->listings[1], spec->home);
 	r = add_rules(cell, rules, n, err);
+	free(cell->listings);
+	cell->listings = NULL;
 	for (size_t i = 0; r == 0 && i < spec->n_sockets; i++)
 		r = add_socket(cell, &spec->sockets[i], err);
 	for (size_t i = 0; r == 0 && ns_private_dirs[i]; i++)

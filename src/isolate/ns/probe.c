@@ -241,23 +241,33 @@ static void probe_landlock(struct backend_report *report)
 	    "a kernel of 6.12 or later; until then namespaces alone do it");
 }
 
+static void probe_calls(struct backend_report *report)
+{
+	static char fix[128];
+	const char *name = ns_missing_call(false);
+
+	snprintf(fix, sizeof fix, "%s: Linux 5.19 or later, or a seccomp profile that allows it",
+		 name ? name : "");
+	add(report, "system calls", true, name ? ENOSYS : 0, "none is missing", fix);
+}
+
 /* A group is made and removed again, with the smallest of contracts. */
 static void probe_cgroup(struct backend_report *report)
 {
+	struct ns_group group = {.main.fd = -1, .cpu.fd = -1, .v2_fd = -1};
 	struct spec spec = {0};
-	struct cell cell = {.spec = &spec};
-	struct atoll_error err;
 
 	for (int id = 0; id < SPEC_LIMIT_COUNT; id++)
 		spec.limits[id].value = id == SPEC_PIDS ? 1024 : 1 << 26;
-	cgroup_prepare(&cell, &err);
-	add(report, "control group for memory", false, cell.group.has_memory ? 0 : EACCES,
-	    cell.group.is_v2 ? "cgroup v2" : "cgroup v1 (entering it costs 5 to 25 ms)",
+	spec.limits[SPEC_CPUS].value = 500;
+	cgroup_prepare(&group, &spec);
+	add(report, "control group for memory", false, group.has_memory ? 0 : EACCES,
+	    group.is_v2 ? "cgroup v2" : "cgroup v1 (entering it costs 5 to 25 ms)",
 	    "log in through systemd with delegation, or run as root; until then memory is watched");
-	add(report, "control group for processes", false, cell.group.has_pids ? 0 : EACCES,
-	    cell.group.is_v2 ? "cgroup v2" : "cgroup v1",
-	    "as above; until then RLIMIT_NPROC bounds them");
-	cgroup_release(&cell.group);
+	add(report, "control group for CPUs", false, group.has_cpus ? 0 : EACCES,
+	    group.is_v2 ? "cgroup v2" : "cgroup v1",
+	    "as above; until then parts of a CPU are rounded up");
+	cgroup_release(&group);
 }
 
 int ns_probe(struct backend_report *report, struct atoll_error *err)
@@ -282,6 +292,7 @@ int ns_probe(struct backend_report *report, struct atoll_error *err)
 	probe_landlock(report);
 	add(report, "system call filter with a listener", true, try_in_child(try_filter), "yes",
 	    "a kernel with CONFIG_SECCOMP_FILTER, 5.14 or later");
+	probe_calls(report);
 	add(report, "openat2", true, try_in_child(try_openat2), "yes", kernel);
 	add(report, "pidfd_getfd", true, try_in_child(try_pidfd), "yes", kernel);
 	probe_cgroup(report);

@@ -3,17 +3,15 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "base/uapi.h"
 #include "isolate/ns/cell.h"
 #include "spec/spec.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <linux/openat2.h>
-#include <net/if.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
@@ -26,11 +24,13 @@
  *   mount_storage()  the tmpfs, over a directory that every system has
  *   place_all()      the contract's mounts in order of their paths, parents first
  *   place_system()   /proc, /dev, /sys' few, /run/atoll
- *   switch_root()    pivot, and the host's tree is gone
+ *   switch_root()    pivot
  *   close_root()     the storage's own top becomes read-only; what is private was put on its own
- * mount Mount points are made in the tmpfs only: nothing ever appears on the host. No allocation:
- * this runs in a clone. The directory is left as the working directory throughout, so paths are
- * relative.
+ *                    mount
+ *   ns_leave_host()  the host's tree goes away; it takes the kernel a while, so others go on
+ * meanwhile Mount points are made in the tmpfs only: nothing ever appears on the host. No
+ * allocation: this runs in a clone. The directory is left as the working directory throughout, so
+ * paths are relative.
  */
 
 #define STAGE "../stage"
@@ -44,7 +44,9 @@ static int fail(struct atoll_error *err, const char *what, const char *path)
 
 static int set_attributes(int fd, const char *path, uint64_t set, int userns_fd, unsigned flags)
 {
-	struct mount_attr attr = {.attr_set = set};
+	/* A copy of a shared mount is one of its peers: what is mounted on it would appear on the
+	 * host. */
+	struct mount_attr attr = {.attr_set = set, .propagation = MS_PRIVATE};
 
 	if (userns_fd >= 0) {
 		attr.attr_set |= MOUNT_ATTR_IDMAP;
@@ -57,23 +59,24 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 {
 	uint64_t set = MOUNT_ATTR_NOSUID |
 		       (mount->kind == NS_DEVICE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV);
-	cleanup_fd int fd = -1, tree = -1;
+	cleanup_fd int tree = -1;
 	unsigned recursive = mount->n_masks ? 0 : AT_RECURSIVE;
 	struct stat st;
 	int r;
 
-	fd = fd_openat2(AT_FDCWD, mount->path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
-	if (fd < 0)
-		return error_set(err, ATOLL_FAULT_POLICY, -fd, "'%s' has changed while starting",
+	tree = open_tree(AT_FDCWD, mount->path,
+			 AT_SYMLINK_NOFOLLOW | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
+	if (tree < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
+		return error_set(err, ATOLL_FAULT_POLICY, errno, "'%s' has changed while starting",
 				 mount->path);
-	if (fstat(fd, &st) < 0)
+	if (tree < 0)
+		return fail(err, "copy the mount of", mount->path);
+	/* Whatever way the path led by now: it is the object that was looked at, or none. */
+	if (fstat(tree, &st) < 0)
 		return fail(err, "stat", mount->path);
 	if (st.st_dev != mount->dev || st.st_ino != mount->ino)
 		return error_set(err, ATOLL_FAULT_POLICY, 0, "'%s' has changed while starting",
 				 mount->path);
-	tree = open_tree(fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
-	if (tree < 0)
-		return fail(err, "copy the mount of", mount->path);
 	if (!mount->is_writable && mount->kind != NS_DEVICE)
 		set |= MOUNT_ATTR_RDONLY;
 	r = set_attributes(tree, "", set, -1, AT_EMPTY_PATH | AT_RECURSIVE);
@@ -116,14 +119,21 @@ static int attach(int tree_fd, const char *path, struct atoll_error *err)
 	return 0;
 }
 
-/* One directory or file of the private storage on a mount of its own. */
+/* One directory or file of the private storage on a mount of its own, with the attributes that the
+ * mount of `source` has. */
+static int bind_clone(const char *source, const char *path, struct atoll_error *err)
+{
+	return mount(source, path, NULL, MS_BIND, NULL) < 0 ? fail(err, "mount on", path) : 0;
+}
+
+/* The same, restricted further. */
 static int place_clone(const char *source, const char *path, uint64_t set, struct atoll_error *err)
 {
 	cleanup_fd int tree = open_tree(AT_FDCWD, source, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 
 	if (tree < 0)
 		return fail(err, "copy the mount of", source);
-	if (set && set_attributes(tree, "", set, -1, AT_EMPTY_PATH) < 0)
+	if (set_attributes(tree, "", set, -1, AT_EMPTY_PATH) < 0)
 		return fail(err, "restrict", source);
 	return attach(tree, path, err);
 }
@@ -131,17 +141,21 @@ static int place_clone(const char *source, const char *path, uint64_t set, struc
 static int mount_storage(const struct cell *cell, struct atoll_error *err)
 {
 	const struct spec_limit *limits = cell->spec->limits;
-	uint64_t size = limits[SPEC_DISK].value;
-	char options[96];
-	int r;
+	uint64_t size = limits[SPEC_DISK].value, files = limits[SPEC_FILES].value;
+	char options[128];
+	int used;
 
 	/* What is stored here is memory. */
 	if (limits[SPEC_MEMORY].value < size)
 		size = limits[SPEC_MEMORY].value;
 	if (size == SPEC_UNLIMITED)
-		snprintf(options, sizeof options, "mode=0755,size=50%%");
+		used = snprintf(options, sizeof options, "mode=0755,size=50%%");
 	else
-		snprintf(options, sizeof options, "mode=0755,size=%llu", (unsigned long long)size);
+		used = snprintf(options, sizeof options, "mode=0755,size=%llu",
+				(unsigned long long)size);
+	if (files != SPEC_UNLIMITED) /* what the root is made of comes on top */
+		snprintf(options + used, sizeof options - (size_t)used, ",nr_inodes=%llu",
+			 (unsigned long long)files + NS_OWN_INODES);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return fail(err, "make private", "/");
 	if (mount("atoll", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
@@ -149,9 +163,8 @@ static int mount_storage(const struct cell *cell, struct atoll_error *err)
 	/* Two halves: the root to be, and what mounts are made of, which no path leads to later. */
 	if (mkdir("/tmp/root", 0755) < 0 || mkdir("/tmp/stage", 0700) < 0)
 		return fail(err, "create", "the storage");
-	r = place_clone("/tmp/root", "/tmp/root", 0, err);
-	if (r < 0)
-		return r;
+	if (mount("/tmp/root", "/tmp/root", NULL, MS_BIND, NULL) < 0)
+		return fail(err, "mount", "/tmp/root");
 	return chdir("/tmp/root") < 0 ? fail(err, "enter", "/tmp/root") : 0;
 }
 
@@ -161,13 +174,27 @@ static const char *inside(const char *path)
 	return path[1] ? path + 1 : ".";
 }
 
-static int make_parents(const char *path, struct atoll_error *err)
+/* What two paths have in common up to a slash: the mounts come sorted, and what the one before
+ * needed on its way is there. */
+static size_t common_way(const char *path, const char *before)
 {
+	size_t common = 0;
+
+	for (size_t i = 0; path[i] && path[i] == before[i]; i++) {
+		if (path[i] == '/')
+			common = i;
+	}
+	return common;
+}
+
+static int make_parents(const char *path, const char *before, struct atoll_error *err)
+{
+	size_t start = common_way(path, before);
 	char part[PATH_MAX];
 
 	for (size_t i = 1; path[i] && i < sizeof part; i++) {
 		part[i - 1] = path[i];
-		if (path[i + 1] != '/')
+		if (path[i + 1] != '/' || i < start)
 			continue;
 		part[i] = '\0';
 		if (mkdir(part, 0755) < 0 && errno != EEXIST && errno != EROFS)
@@ -176,26 +203,35 @@ static int make_parents(const char *path, struct atoll_error *err)
 	return 0;
 }
 
-static int make_point(const struct ns_mount *mount, struct atoll_error *err)
+static int make_point(const struct ns_mount *mount, const char *before, struct atoll_error *err)
 {
 	const char *path = inside(mount->path);
-	int fd, r;
+	int r;
 
 	if (mount->is_nested)
 		return 0;
-	r = make_parents(mount->path, err);
+	r = make_parents(mount->path, before, err);
 	if (r < 0)
 		return r;
 	if (mount->is_dir)
-		return mkdir(path, 0755) < 0 && errno != EEXIST ? fail(err, "create", path) : 0;
-	fd = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0444);
-	if (fd < 0)
-		return fail(err, "create", path);
-	close(fd);
-	return 0;
+		r = mkdir(path, 0755);
+	else
+		r = mknod(path, S_IFREG | 0444, 0);
+	return r < 0 && errno != EEXIST ? fail(err, "create", path) : 0;
 }
 
 /* ---- the contract's mounts ---- */
+
+/* Names of one and the same node: a node of its own for each would cost more than the rest. */
+#define WHITEOUT STAGE "/whiteout"
+
+static int white_out(const char *dir, const char *relative, size_t length, struct atoll_error *err)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof path, "%s/%.*s", dir, (int)length, relative);
+	return link(WHITEOUT, path) < 0 && errno != EEXIST ? fail(err, "mask", path) : 0;
+}
 
 /*
  * A name that is not there, in the layer on top. Where the way to it does not exist, its first
@@ -213,11 +249,10 @@ static int make_mask(const char *dir, const char *host, const char *relative,
 		if (relative[i] != '/')
 			continue;
 		snprintf(path, sizeof path, "%s/%.*s", host, (int)i, relative);
-		if (lstat(path, &st) < 0 && errno == ENOENT) {
-			snprintf(path, sizeof path, "%s/%.*s", dir, (int)i, relative);
-			return mknod(path, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST
-				       ? fail(err, "mask", path)
-				       : 0;
+		if (lstat(path, &st) < 0) {
+			if (errno != ENOENT)
+				return fail(err, "look at", path);
+			return white_out(dir, relative, i, err);
 		}
 		if (!S_ISDIR(st.st_mode))
 			return 0;
@@ -225,10 +260,7 @@ static int make_mask(const char *dir, const char *host, const char *relative,
 		if (mkdir(path, 0755) < 0 && errno != EEXIST)
 			return fail(err, "create", path);
 	}
-	snprintf(path, sizeof path, "%s/%s", dir, relative);
-	if (mknod(path, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
-		return fail(err, "mask", path);
-	return 0;
+	return white_out(dir, relative, strlen(relative), err);
 }
 
 static int place_masked(const struct ns_mount *spot, size_t number, struct atoll_error *err)
@@ -240,6 +272,8 @@ static int place_masked(const struct ns_mount *spot, size_t number, struct atoll
 	snprintf(host, sizeof host, "%s/host-%zu", STAGE, number);
 	if (mkdir(mask, 0755) < 0 || mkdir(host, 0755) < 0)
 		return fail(err, "create", mask);
+	if (mknod(WHITEOUT, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
+		return fail(err, "create", WHITEOUT);
 	r = attach(spot->tree_fd, host, err);
 	if (r < 0)
 		return r;
@@ -265,7 +299,7 @@ static int place_private(const struct ns_mount *mount, struct atoll_error *err)
 		is_shared = is_shared || streq(mount->path, ns_private_dirs[i]);
 	if (chmod(path, is_shared ? 01777 : 0700) < 0)
 		return fail(err, "chmod", path);
-	return place_clone(path, path, 0, err);
+	return bind_clone(path, path, err);
 }
 
 static int place_hide(const struct ns_mount *mount, size_t number, struct atoll_error *err)
@@ -283,16 +317,20 @@ static int place_hide(const struct ns_mount *mount, size_t number, struct atoll_
 			return fail(err, "create", source);
 		close(fd);
 	}
-	return place_clone(source, inside(mount->path), 0, err);
+	return bind_clone(source, inside(mount->path), err);
 }
 
 static int place_all(struct cell *cell, struct atoll_error *err)
 {
+	const char *before = "/";
+
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
-		int r = mount->kind == NS_LINK ? make_parents(mount->path, err)
-					       : make_point(mount, err);
+		int r = mount->kind == NS_LINK ? make_parents(mount->path, before, err)
+					       : make_point(mount, before, err);
 
+		if (!mount->is_nested)
+			before = mount->path;
 		if (r < 0)
 			return r;
 		switch (mount->kind) {
@@ -340,7 +378,6 @@ static int place_links(struct atoll_error *err)
 		{"/proc/self/fd", "dev/fd"},	   {"/proc/self/fd/0", "dev/stdin"},
 		{"/proc/self/fd/1", "dev/stdout"}, {"/proc/self/fd/2", "dev/stderr"},
 		{"pts/ptmx", "dev/ptmx"},	   {"/run", "var/run"},
-		{"/run/lock", "var/lock"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(links); i++) {
@@ -353,19 +390,28 @@ static int place_links(struct atoll_error *err)
 static int place_proc(struct atoll_error *err)
 {
 	int r = make_dir("proc", 0555, err);
+	char first[48] = "";
 
 	if (r < 0)
 		return r;
 	if (mount("proc", "proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) < 0)
 		return fail(err, "mount", "/proc");
-	r = write_file(STAGE "/empty", "", 0444, err);
+	if (mknod(STAGE "/empty", S_IFREG | 0444, 0) < 0)
+		return fail(err, "create", STAGE "/empty");
 	for (size_t i = 0; r == 0 && ns_proc_masks[i]; i++) {
 		char path[48];
 
 		snprintf(path, sizeof path, "proc/%s", ns_proc_masks[i]);
-		if (access(path, F_OK) == 0)
+		/* A mask made from the first one has its restrictions. Not every kernel has all. */
+		if (first[0])
+			r = bind_clone(first, path, err);
+		else
 			r = place_clone(STAGE "/empty", path, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOEXEC,
 					err);
+		if (r == -ENOENT)
+			r = 0;
+		else if (!first[0])
+			strcpy(first, path);
 	}
 	return r;
 }
@@ -441,8 +487,12 @@ static int place_system(const struct cell *cell, struct atoll_error *err)
 
 static int switch_root(struct atoll_error *err)
 {
-	if (syscall(SYS_pivot_root, ".", ".") < 0)
-		return fail(err, "pivot to", "the new root");
+	return syscall(SYS_pivot_root, ".", ".") < 0 ? fail(err, "pivot to", "the new root") : 0;
+}
+
+int ns_leave_host(struct atoll_error *err)
+{
+	/* The working directory is still the host's top, which lies over the new one. */
 	if (umount2(".", MNT_DETACH) < 0)
 		return fail(err, "unmount", "the host's root");
 	return chdir("/") < 0 ? fail(err, "enter", "/") : 0;
@@ -459,16 +509,6 @@ static int close_root(const struct cell *cell, struct atoll_error *err)
 									   : 0;
 }
 
-static int raise_loopback(struct atoll_error *err)
-{
-	cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "raise the loopback interface");
-	return 0;
-}
-
 int ns_build_root(struct cell *cell, struct atoll_error *err)
 {
 	int r = take_trees(cell, err);
@@ -483,11 +523,5 @@ int ns_build_root(struct cell *cell, struct atoll_error *err)
 		r = place_system(cell, err);
 	if (r == 0)
 		r = switch_root(err);
-	if (r == 0)
-		r = close_root(cell, err);
-	if (r == 0)
-		r = raise_loopback(err);
-	if (r == 0 && sethostname("atoll", 5) < 0)
-		r = error_set(err, ATOLL_FAULT_HOST, errno, "set the host name");
-	return r;
+	return r == 0 ? close_root(cell, err) : r;
 }

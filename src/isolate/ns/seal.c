@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -10,24 +11,32 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <linux/securebits.h>
+#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 /*
  * How the command's process locks itself in
  *
- *   take_stdio()    0, 1, 2 and what the contract names; everything else closes at exec
- *   set_limits()    what a process carries with it
- *   take_rights()   by Landlock: no right to change anything of the host's
- *   capabilities    none left, none to come
- *   set_filter()    the last: it forbids what the steps before need; the listener goes to the
- *                   first process, which answers from then on
- *   run_command()   execve
+ * ns_begin(), while the first process builds the root (a network namespace takes as long as all the
+ * mounts, and this way both happen at the same time):
+ *   ns_make_namespaces()  those that nobody else needs
+ *   set_limits()       what a process carries with it
+ *   set_filter()       all that follows passes it; the listener goes to the first process
+ * ns_seal(), in the new root, while the host's goes away:
+ *   take_rights()      by Landlock: no right to change anything of the host's
+ *   capabilities       none left, none to come
+ * ns_execute(), when everybody is done:
+ *   take_stdio()       0, 1, 2 and what the contract names; everything else closes at exec
+ *   run_command()      execve
  * It runs between fork and exec: no allocation.
  */
 
@@ -39,10 +48,11 @@ static int fail(struct atoll_error *err, const char *what)
 static int take_stdio(const struct cell *cell, struct atoll_error *err)
 {
 	for (int i = 0; i < 3; i++) {
-		if (dup2(cell->stdio[i], i) < 0)
+		/* Where there is no descriptor a terminal is in place already. */
+		if (cell->stdio[i] >= 0 && dup2(cell->stdio[i], i) < 0)
 			return fail(err, "set up standard input and output");
 	}
-	if (close_range(3, UINT_MAX, CLOSE_RANGE_CLOEXEC) < 0)
+	if (fd_close_range(3, UINT_MAX, true) < 0)
 		return fail(err, "close other descriptors");
 	for (size_t i = 0; i < cell->spec->n_descriptors; i++) {
 		if (fcntl(cell->spec->descriptors[i], F_SETFD, 0) < 0)
@@ -58,28 +68,35 @@ static int limit_resource(int resource, uint64_t value, struct atoll_error *err)
 
 	if (value == SPEC_UNLIMITED)
 		return 0;
-	if (getrlimit((__rlimit_resource_t)resource, &now) < 0)
+	if (getrlimit((unsigned)resource, &now) < 0)
 		return fail(err, "read a resource limit");
 	limit.rlim_cur = limit.rlim_max = value < now.rlim_max ? value : now.rlim_max;
-	if (setrlimit((__rlimit_resource_t)resource, &limit) < 0)
+	if (setrlimit((unsigned)resource, &limit) < 0)
 		return fail(err, "set a resource limit");
 	return 0;
 }
 
-/* The first so many of the CPUs that we may use. */
+/* So many of the CPUs that we may use; not always the first ones, where every run would meet. */
 static int limit_cpus(uint64_t thousandths, struct atoll_error *err)
 {
-	unsigned wanted = (unsigned)((thousandths + 999) / 1000);
+	unsigned wanted = (unsigned)((thousandths + 999) / 1000), skip;
 	cpu_set_t have, take;
 
 	if (sched_getaffinity(0, sizeof have, &have) < 0)
 		return fail(err, "read the CPU set");
 	CPU_ZERO(&take);
-	for (int cpu = 0; cpu < CPU_SETSIZE && wanted > 0; cpu++) {
-		if (CPU_ISSET(cpu, &have)) {
-			CPU_SET(cpu, &take);
-			wanted--;
+	skip = (unsigned)clock_monotonic_ns() / 1000 % (unsigned)CPU_COUNT(&have);
+	for (int cpu = 0; cpu < 2 * CPU_SETSIZE && wanted > 0; cpu++) {
+		const int number = cpu % CPU_SETSIZE;
+
+		if (!CPU_ISSET(number, &have) || CPU_ISSET(number, &take))
+			continue;
+		if (skip > 0 && cpu < CPU_SETSIZE) {
+			skip--;
+			continue;
 		}
+		CPU_SET(number, &take);
+		wanted--;
 	}
 	return sched_setaffinity(0, sizeof take, &take) < 0 ? fail(err, "set the CPU set") : 0;
 }
@@ -106,9 +123,29 @@ static int set_limits(const struct cell *cell, struct atoll_error *err)
 		r = limit_resource(RLIMIT_FSIZE, limits[SPEC_DISK].value, err);
 	if (r == 0 && cpu_time != SPEC_UNLIMITED)
 		r = limit_resource(RLIMIT_CPU, (cpu_time + 999) / 1000, err);
+	if (r == 0)
+		r = quota_limit_process(err);
 	if (r == 0 && cell->keeps_affinity)
 		r = limit_cpus(limits[SPEC_CPUS].value, err);
 	return r;
+}
+
+int ns_bound_capabilities(struct atoll_error *err)
+{
+	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
+				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return fail(err, "set no_new_privs");
+	/* The numbers end where the kernel's list does. */
+	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
+		;
+	if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) != 0)
+		return error_set(err, ATOLL_FAULT_HOST, 0, "the capability bounding set remains");
+	if (prctl(PR_SET_SECUREBITS, bits) < 0 && prctl(PR_GET_SECUREBITS) != (int)bits)
+		return fail(err, "set the secure bits");
+	return 0;
 }
 
 int ns_drop_capabilities(uint64_t keep, struct atoll_error *err)
@@ -118,31 +155,11 @@ int ns_drop_capabilities(uint64_t keep, struct atoll_error *err)
 		{.effective = (uint32_t)keep, .permitted = (uint32_t)keep},
 		{.effective = (uint32_t)(keep >> 32), .permitted = (uint32_t)(keep >> 32)},
 	};
-	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
-
-	/* The numbers end where the kernel's list does; both steps need rights that go last. */
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++)
-		prctl(PR_CAPBSET_DROP, cap);
-	if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) != 0)
-		return error_set(err, ATOLL_FAULT_HOST, 0, "the capability bounding set remains");
-	if (prctl(PR_SET_SECUREBITS, bits) < 0 && prctl(PR_GET_SECUREBITS) != (int)bits)
-		return fail(err, "set the secure bits");
-	if (syscall(SYS_capset, &header, data) < 0)
-		return fail(err, "drop capabilities");
-	return 0;
-}
-
-static int no_capabilities(struct atoll_error *err)
-{
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2] = {0};
 
 	return syscall(SYS_capset, &header, data) < 0 ? fail(err, "drop capabilities") : 0;
 }
 
-static int set_filter(const struct cell *cell, int listener_socket, struct atoll_error *err)
+static int set_filter(const struct cell *cell, struct atoll_error *err)
 {
 	static struct sock_filter program[FILTER_MAX];
 	struct filter_options options = {.keeps_affinity = cell->keeps_affinity,
@@ -151,7 +168,7 @@ static int set_filter(const struct cell *cell, int listener_socket, struct atoll
 					 .guards_reading = cell->bare};
 	struct sock_fprog prog = {.filter = program};
 	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
-	int fd, r;
+	int fd;
 
 	prog.len = (unsigned short)filter_build(&options, program);
 	fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER,
@@ -160,9 +177,7 @@ static int set_filter(const struct cell *cell, int listener_socket, struct atoll
 		fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog);
 	if (fd < 0)
 		return fail(err, "install the system call filter");
-	r = init_send_listener(listener_socket, fd);
-	close(fd);
-	return r < 0 ? error_set(err, ATOLL_FAULT_BUG, -r, "hand the listener over") : 0;
+	return fd;
 }
 
 static void reset_signals(void)
@@ -212,29 +227,69 @@ static int run_command(const struct cell *cell, struct atoll_error *err)
 	return failed == ENOENT || failed == ENOTDIR ? 127 : 126;
 }
 
+static int raise_loopback(struct atoll_error *err)
+{
+	cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
+
+	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
+		return fail(err, "raise the loopback interface");
+	return 0;
+}
+
+int ns_make_namespaces(struct atoll_error *err)
+{
+	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+		return fail(err, "create namespaces (see `atoll doctor`)");
+	if (sethostname("atoll", 5) < 0)
+		return fail(err, "set the host name");
+	/* EPERM: a container's filter refuses the call, and so it does to the command. */
+	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
+	    errno != EPERM)
+		return fail(err, "join a new session keyring");
+	return raise_loopback(err);
+}
+
+int ns_begin(void *data, struct atoll_error *err)
+{
+	const struct cell *cell = data;
+	/* For a command on a terminal the first process has made them before; some hosts grant
+	 * none.
+	 */
+	int r = cell->has_namespaces ? 0 : ns_make_namespaces(err);
+
+	reset_signals();
+	umask(cell->umask);
+	if (r == 0)
+		r = set_limits(cell, err);
+	return r < 0 ? r : set_filter(cell, err);
+}
+
 static int take_rights(const struct cell *cell, struct atoll_error *err)
 {
 	return cell->bare ? landlock_restrict(cell->bare->ruleset_fd, err)
 			  : landlock_seal(cell, err);
 }
 
-int ns_become(void *data, int listener_socket, struct atoll_error *err)
+int ns_seal(void *data, struct atoll_error *err)
+{
+	const struct cell *cell = data;
+	int r;
+
+	if (chdir(cell->spec->cwd) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cell->spec->cwd);
+	r = take_rights(cell, err);
+	return r < 0 ? r : ns_drop_capabilities(0, err);
+}
+
+int ns_execute(void *data, struct atoll_error *err)
 {
 	const struct cell *cell = data;
 
-	setsid();
-	reset_signals();
-	umask(cell->umask);
-	if (chdir(cell->spec->cwd) < 0) {
-		error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cell->spec->cwd);
-		return -1;
-	}
-	if (take_stdio(cell, err) < 0 || set_limits(cell, err) < 0 || take_rights(cell, err) < 0 ||
-	    no_capabilities(err) < 0 || set_filter(cell, listener_socket, err) < 0)
-		return -1;
-	/* Not before: until exec closes them there may be more, and the steps above need new ones.
-	 */
-	if (limit_resource(RLIMIT_NOFILE, cell->spec->limits[SPEC_OPEN_FILES].value, err) < 0)
+	/* Not before: until exec closes them there may be more descriptors than the limit, and the
+	 * steps above need new ones. */
+	if (take_stdio(cell, err) < 0 ||
+	    limit_resource(RLIMIT_NOFILE, cell->spec->limits[SPEC_OPEN_FILES].value, err) < 0)
 		return -1;
 	return run_command(cell, err);
 }

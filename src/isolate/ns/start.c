@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clone.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -7,11 +8,11 @@
 #include "spec/spec.h"
 
 #include <errno.h>
-#include <grp.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/sched.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -24,13 +25,17 @@
  * How a sandbox starts
  *
  *	parent                                  child, the sandbox's first process
- *	clone into all namespaces
+ *	clone into most namespaces
  *	                                        map_self(): an ordinary user's single id
  *	as root: map the ids, copy the trees
  *	  with ids shifted, send them over  →   receive_trees()
- *	enter the cgroups, send "go"        →   become_inside(), ns_build_root()
+ *	enter the cgroups, send "go"        →   become_inside()
+ *	                                        fork the command's process → ns_begin()
+ *	                                        ns_build_root()
+ *	                                        join_command()             → ns_seal()
+ *	                                        ns_leave_host()
  *	                                    ←   "ready", or the error
- *	                                        init_main()
+ *	                                        init_main()                → ns_execute()
  *
  * An ordinary user has no rights outside the new user namespace, so the child copies the trees
  * itself; root has none over host files inside it, so the parent does.
@@ -93,10 +98,12 @@ static int become_inside(const struct ns_ids *ids, struct atoll_error *err)
 	/* Keep the namespace's capabilities across the change of id. */
 	if (prctl(PR_SET_KEEPCAPS, 1) < 0)
 		return fail(err, "keep capabilities");
-	if (ids->is_shifted && setgroups(0, NULL) < 0)
+	/* Not by the C library, which would have every thread of the caller's do the same, and wait
+	 * for threads that are not in this clone. */
+	if (ids->is_shifted && syscall(SYS_setgroups, 0, NULL) < 0)
 		return fail(err, "drop groups");
-	if (setresgid(ids->inside_gid, ids->inside_gid, ids->inside_gid) < 0 ||
-	    setresuid(ids->inside_uid, ids->inside_uid, ids->inside_uid) < 0)
+	if (syscall(SYS_setresgid, ids->inside_gid, ids->inside_gid, ids->inside_gid) < 0 ||
+	    syscall(SYS_setresuid, ids->inside_uid, ids->inside_uid, ids->inside_uid) < 0)
 		return fail(err, "take the sandbox's ids");
 	return 0;
 }
@@ -232,6 +239,7 @@ void start_close_others(const struct cell *cell)
 				    cell->stdio[2],
 				    cell->setup_fd,
 				    cell->control_fd,
+				    cell->ids.slot_fd,
 				    cell->bare ? cell->bare->ruleset_fd : -1,
 				    cell->bare ? cell->bare->lock_fd : -1};
 
@@ -242,8 +250,8 @@ void start_close_others(const struct cell *cell)
 				       ? spec->descriptors[i]
 				       : next;
 		if (next > fd)
-			close_range((unsigned)fd, next == INT_MAX ? UINT_MAX : (unsigned)next - 1,
-				    0);
+			fd_close_range((unsigned)fd,
+				       next == INT_MAX ? UINT_MAX : (unsigned)next - 1, false);
 		if (next == INT_MAX)
 			return;
 		fd = next + 1;
@@ -278,8 +286,24 @@ void start_wipe_arguments(void)
 	}
 }
 
-static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
+/* What the command's process has made for itself is where the guard belongs, too. */
+static int join_command(struct init_command *command, struct atoll_error *err)
 {
+	cleanup_fd int pid_fd = -1;
+	int r = init_let_seal(command, err);
+
+	if (r < 0)
+		return r;
+	pid_fd = (int)syscall(SYS_pidfd_open, command->pid, 0);
+	if (pid_fd < 0 || setns(pid_fd, CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
+		return fail(err, "join the command's namespaces");
+	return 0;
+}
+
+static int set_up(struct cell *cell, struct init_config *config, struct init_command *command,
+		  struct atoll_error *err)
+{
+	struct pollfd supervisor = {.fd = cell->control_fd};
 	int r = cell->ids.is_shifted ? 0 : map_self(&cell->ids, err);
 
 	if (r == 0)
@@ -288,20 +312,40 @@ static int set_up(struct cell *cell, pid_t *ret_keeper, struct atoll_error *err)
 		r = become_inside(&cell->ids, err);
 	if (r == 0)
 		r = raise_capabilities(err);
-	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. */
+	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. It
+	 * may have died before, and getppid() is always 0 here: its end of the socket tells. */
 	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
 		r = fail(err, "tie to the supervisor");
+	if (r == 0 && poll(&supervisor, 1, 0) != 0)
+		_exit(1);
+	if (r == 0)
+		r = ns_bound_capabilities(err);
+	if (r == 0)
+		quota_limit_user(cell);
+	/* A change of id has made us undumpable, and join_command() looks at the copy of us. Nobody
+	 * else runs under this id yet, and init_main() takes it back. */
+	if (r == 0 && cell->ids.is_shifted && prctl(PR_SET_DUMPABLE, 1) < 0)
+		r = fail(err, "become readable");
 	cell->umask = umask(0);
+	if (r == 0 && !init_wants_terminal(config))
+		r = init_fork(config, command, err);
+	else if (r == 0)
+		r = ns_make_namespaces(err);
+	cell->has_namespaces = !command->pid;
 	if (r == 0)
 		r = ns_build_root(cell, err);
-	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS)
+	/* EPERM: a container's filter refuses the call, and so it does to the command. */
+	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
+	    errno != ENOSYS && errno != EPERM)
 		r = fail(err, "join a new session keyring");
+	if (r == 0 && command->pid)
+		r = join_command(command, err);
+	if (r == 0)
+		r = ns_leave_host(err);
 	if (r == 0 && cell->needs_keeper) {
-		*ret_keeper = keep_start(cell, err);
-		r = *ret_keeper < 0 ? *ret_keeper : 0;
+		config->keeper = keep_start(cell, err);
+		r = config->keeper < 0 ? config->keeper : 0;
 	}
-	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		r = fail(err, "set no_new_privs");
 	/* The guard reads paths from the memory of processes that made themselves undumpable, too.
 	 */
 	return r < 0 ? r : ns_drop_capabilities(1ULL << CAP_SYS_PTRACE, err);
@@ -314,21 +358,26 @@ static _Noreturn void child_main(struct cell *cell)
 		.zones = cell->zones,
 		.n_zones = cell->n_zones,
 		.limits = cell->limits,
+		.usage = cell->usage,
 		.control_fd = cell->control_fd,
 		.warden_fd = -1,
-		.become = ns_become,
+		.begin = ns_begin,
+		.seal = ns_seal,
+		.execute = ns_execute,
 		.data = cell,
+		.stdio = cell->stdio,
 	};
+	struct init_command command = {.start_fd = -1};
 	struct atoll_error err = {0};
 	int r;
 
 	start_close_others(cell);
 	start_wipe_arguments();
-	r = set_up(cell, &config.keeper, &err);
+	r = set_up(cell, &config, &command, &err);
 	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
 		_exit(1);
 	close(cell->setup_fd);
-	init_main(&config);
+	init_main(&config, &command);
 }
 
 /* ---- the parent ---- */
@@ -336,19 +385,16 @@ static _Noreturn void child_main(struct cell *cell)
 static pid_t clone_child(const struct cell *cell, int *ret_pid_fd)
 {
 	struct clone_args args = {
-		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
-			 CLONE_NEWUTS | CLONE_NEWCGROUP | CLONE_PIDFD,
+		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWCGROUP | CLONE_PIDFD,
 		.pidfd = (uint64_t)(uintptr_t)ret_pid_fd,
 		.exit_signal = SIGCHLD,
 	};
-	long pid;
 
 	if (cell->group.is_v2 && cell->group.v2_fd >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)cell->group.v2_fd;
 	}
-	pid = syscall(SYS_clone3, &args, sizeof args);
-	return pid < 0 ? -errno : (pid_t)pid;
+	return clone_process(&args);
 }
 
 static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_error *err)
@@ -422,7 +468,9 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	int pair[2], r;
 	pid_t pid;
 
-	r = start_make_pair(pair, err);
+	r = ids_take(cell, err);
+	if (r == 0)
+		r = start_make_pair(pair, err);
 	if (r < 0)
 		return r;
 	setup = pair[0], setup_child = pair[1];
@@ -433,7 +481,7 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	memcpy(cell->stdio, stdio, sizeof cell->stdio);
 	/* So that /dev/stderr and its like can be opened inside. */
 	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
-		if (fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
+		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
 			return fail(err, "hand the pipes over");
 	}
 	cell->setup_fd = setup_child;

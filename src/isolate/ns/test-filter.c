@@ -144,6 +144,8 @@ static const struct expectation expectations[] = {
 	{SYS_removexattrat, NO(ENOSYS)},
 	{SYS_bind, ASK},
 	{SYS_connect, ASK},
+	{SYS_fallocate, ASK},
+	{SYS_memfd_create, ASK},
 	/* "no such thing" */
 	{SYS_clone3, NO(ENOSYS)},
 	{SYS_io_uring_setup, NO(ENOSYS)},

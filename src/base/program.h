@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+
+/* Where one of our own helper programs lies: in libexec if this program is installed, beside it in
+ * a build tree. 0, or -ENOENT. */
+int program_find(const char *name, char *ret, size_t size);

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/program.h"
+#include "cli/command.h"
+#include "cli/options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <unistd.h>
+
+/* A program of its own does it (src/setup/): it needs libraries that would show in the start-up
+ * time of every run. */
+
+enum {
+	OPTION_PLAN,
+	OPTION_UNDO,
+	OPTION_RESTORE,
+	OPTION_STATUS,
+	OPTION_JSON,
+};
+
+static const struct option setup_options[] = {
+	{"plan", 0, NULL, "show what would be changed, line by line, and change nothing",
+	 OPTION_PLAN},
+	{"undo", 0, NULL, "take everything back that is in the ledger", OPTION_UNDO},
+	{"restore", 0, NULL, "make again what a boot takes away: firewall table, control groups",
+	 OPTION_RESTORE},
+	{"status", 0, NULL, "one line: absent, complete or damaged", OPTION_STATUS},
+	{"json", 0, NULL, "for programs", OPTION_JSON},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+static const struct command_row setup_changes[] = {
+	{"accounts", "atoll-offline and atoll-online, without a login, ids below 1000"},
+	{"ids", "their blocks of host ids in /etc/subuid and /etc/subgid"},
+	{"groups", "a control group 'atoll' with memory, pids, cpu and io"},
+	{"firewall", "the nftables table 'inet atoll': offline ids reach nothing, online ids no "
+		     "loopback, private or metadata address"},
+	{"boot", "a systemd unit that makes groups and table again after a boot"},
+	{0},
+};
+
+static const struct command_row setup_examples[] = {
+	{"atoll setup --plan", "what it would do; needs no root"},
+	{"sudo atoll setup", "do it; a second time changes nothing"},
+	{"sudo atoll setup --undo", "leave the machine as it was"},
+	{0},
+};
+
+static const struct command_row setup_statuses[] = {
+	{"0", "done, or nothing to do"},
+	{"241", "it would change the machine, and you are not root"},
+	{"242", "this host cannot do it; or something had to be left, and the output says what"},
+	{0},
+};
+
+static const struct command_row setup_files[] = {
+	{"/var/lib/atoll/setup.json", "the ledger: every change, with what was there before"},
+	{0},
+};
+
+static int run_setup(char **args, struct atoll_error *err)
+{
+	struct command_line line;
+	char path[PATH_MAX];
+	int r = command_read(&command_setup, args, 0, 0, &line, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = program_find("atoll-setup", path, sizeof path);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r,
+				 "find 'atoll-setup', which is installed beside atoll");
+	/* The place of the name: `args` stand behind it in main()'s list. */
+	args[-1] = path;
+	execv(path, args - 1);
+	return error_set(err, ATOLL_FAULT_HOST, errno, "execute '%s'", path);
+}
+
+const struct command command_setup = {
+	.name = "setup",
+	.usage = "[--plan] [--undo] [--json]",
+	.summary = "prepare the machine for sandboxes of root's, or undo that",
+	.description =
+		(const char *const[]){
+			"Prepares the machine once, as root: dedicated identities for sandboxes, "
+			"a firewall that refuses their packets by id, a control group. Ordinary "
+			"users need none of it, and neither does a run of root's; it is a second "
+			"wall for when everything else is gone.",
+			"Every change is entered in a ledger before it is made. --undo goes "
+			"through it backwards, and leaves what somebody else has changed since. "
+			"Being killed at any moment does no harm: run it again, or undo.",
+			NULL},
+	.options = setup_options,
+	.sections =
+		(const struct command_section[]){
+			{"What is changed", setup_changes},
+			{"Examples", setup_examples},
+			{"Exit status", setup_statuses},
+			{"Files", setup_files},
+			{0},
+		},
+	.run = run_setup,
+};

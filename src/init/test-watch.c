@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/scope.h"
+#include "base/test.h"
+#include "init/watch.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+/* The test looks at the whole machine here, where the first process looks at its own namespace; so
+ * only what is this test's own is asked about. */
+
+static struct init_usage usage;
+static struct init_config config;
+static struct watch watch;
+
+static void begin(void)
+{
+	usage = (struct init_usage){0};
+	config = (struct init_config){
+		.usage = &usage,
+		.limits = {.memory = SPEC_UNLIMITED,
+			   .cpu_time_ms = SPEC_UNLIMITED,
+			   .disk = SPEC_UNLIMITED,
+			   .files = SPEC_UNLIMITED},
+	};
+	watch_open(&watch);
+	watch_init(&watch, &config);
+}
+
+TEST(a_count_grows_and_is_not_taken_back)
+{
+	struct watch_count count = {0};
+	bool is_losing = false;
+
+	CHECK_INT(watch_count_add(&count, 10, &is_losing), 10);
+	CHECK_INT(watch_count_add(&count, 25, &is_losing), 25);
+	/* One look missed what was being handed over: nothing is added when it is back. */
+	CHECK_INT(watch_count_add(&count, 5, &is_losing), 25);
+	CHECK_INT(watch_count_add(&count, 27, &is_losing), 27);
+	CHECK(!is_losing);
+}
+
+TEST(what_has_vanished_stays_counted)
+{
+	struct watch_count count = {0};
+	bool is_losing = false;
+
+	watch_count_add(&count, 100, &is_losing);
+	watch_count_add(&count, 40, &is_losing);
+	CHECK_INT(watch_count_add(&count, 45, &is_losing), 100);
+	CHECK(is_losing);
+	/* 55 are lost; from here on they are added to every sum. */
+	CHECK_INT(watch_count_add(&count, 50, &is_losing), 105);
+	CHECK_INT(watch_count_add(&count, 60, &is_losing), 115);
+}
+
+TEST(a_look_without_limits_finds_nothing_wrong)
+{
+	struct watch_verdict verdict;
+
+	begin();
+	CHECK_INT(watch_look(&watch, &verdict), 0);
+	CHECK_INT(verdict.limit, SPEC_LIMIT_COUNT);
+	CHECK(usage.processes_peak > 0 && usage.memory_peak > 0);
+	CHECK(watch.next_ns > 0);
+}
+
+TEST(memory_beyond_the_limit_is_named_with_what_was_used)
+{
+	struct watch_verdict verdict;
+
+	begin();
+	config.limits.memory = 4 << 10; /* less than this test has itself */
+	CHECK_INT(watch_look(&watch, &verdict), 0);
+	CHECK_INT(verdict.limit, SPEC_MEMORY);
+	CHECK_INT(verdict.value, 4 << 10);
+	CHECK(verdict.used > verdict.value && usage.memory_peak == verdict.used);
+}
+
+TEST(memory_that_a_group_counts_is_not_watched)
+{
+	struct watch_verdict verdict;
+
+	begin();
+	config.limits.is_memory_counted = true;
+	config.limits.memory = 4 << 10;
+	CHECK_INT(watch_look(&watch, &verdict), 0);
+	CHECK_INT(verdict.limit, SPEC_LIMIT_COUNT);
+	CHECK_INT(usage.memory_peak, 0);
+}
+
+/* How much one look's sum by shares grows by `n` children that only share what we have written. */
+static uint64_t peak_with_children(int n, uint64_t limit)
+{
+	struct watch_verdict verdict;
+	pid_t children[8];
+
+	for (int i = 0; i < n; i++) {
+		children[i] = fork();
+		if (children[i] == 0) {
+			pause();
+			_exit(0);
+		}
+	}
+	begin();
+	config.limits.memory = limit;
+	watch_look(&watch, &verdict);
+	for (int i = 0; i < n; i++) {
+		kill(children[i], SIGKILL);
+		waitpid(children[i], NULL, 0);
+	}
+	return usage.memory_peak;
+}
+
+TEST(pages_shared_by_fork_count_once_when_it_matters)
+{
+	const size_t size = 64 << 20;
+	char *pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t alone, together, cheap;
+
+	CHECK(pages != MAP_FAILED);
+	memset(pages, 1, size);
+	alone = peak_with_children(0, 1); /* a limit of one byte: asks for shares */
+	together = peak_with_children(4, 1);
+	cheap = peak_with_children(4, SPEC_UNLIMITED);
+	munmap(pages, size);
+	/* Other programs of the machine come and go meanwhile. */
+	CHECK(together < alone + 2 * size);
+	CHECK(cheap > together + 2 * size);
+}
+
+TEST(a_reservation_beyond_the_limit_is_refused)
+{
+	begin();
+	config.limits.disk = 100;
+	CHECK(watch_reserve(&watch, 60));
+	CHECK(!watch_reserve(&watch, 41));
+	CHECK(watch_reserve(&watch, 40));
+	CHECK_INT(usage.written, 100);
+	CHECK(!watch_reserve(&watch, UINT64_MAX));
+}
+
+TEST(the_floor_of_free_space_is_a_twentieth_and_at_most_a_gibibyte)
+{
+	CHECK_INT(init_space_floor(100 << 20), 5 << 20);
+	CHECK_INT(init_space_floor(UINT64_C(1) << 40), 1 << 30);
+	CHECK_INT(init_space_floor(0), 0);
+}
+
+TEST(what_is_written_to_a_root_is_counted)
+{
+	cleanup_fd int dir = test_tempdir();
+	struct init_zone zone = {.path = test_tempdir_path(), .kind = INIT_ZONE_GUARDED};
+	struct watch_verdict verdict;
+
+	CHECK(dir >= 0);
+	begin();
+	config.zones = &zone;
+	config.n_zones = 1;
+	watch_open(&watch);
+	watch_init(&watch, &config);
+	if (watch.own_io_fd < 0)
+		test_skip("a kernel that counts what processes write");
+	CHECK_INT((long long)watch.n_roots, 1);
+	config.limits.disk = 1; /* the machine has written more than a byte */
+	CHECK_INT(watch_look(&watch, &verdict), 0);
+	CHECK_INT(verdict.limit, SPEC_DISK);
+	CHECK(usage.written > 1);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/uapi.h"
+#include "isolate/ns/cell.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/*
+ * System calls that nothing else can stand in for
+ *
+ * A kernel may be too old for one, and a container's profile may not know it. Found before anything
+ * is built, so that the message names the call and not what happened to need it first. Each is
+ * called with arguments that the kernel refuses at once; what counts is how.
+ */
+
+static const struct {
+	const char *name;
+	long number;
+	long first; /* the arguments, chosen to be invalid */
+	long others;
+	/* The kernel itself asks for a privilege before it looks at the arguments. */
+	bool is_privileged;
+	bool is_for_mounts; /* so not needed where there are none */
+} calls[] = {
+	{"openat2", SYS_openat2, -1, 0, false, false},
+	{"statx", SYS_statx, -1, -1, false, false},
+	{"open_tree", SYS_open_tree, -1, -1, false, true},
+	{"move_mount", SYS_move_mount, -1, -1, true, true},
+	{"mount_setattr", SYS_mount_setattr, -1, -1, false, true},
+	{"pidfd_open", SYS_pidfd_open, -1, -1, false, false},
+	{"pidfd_getfd", SYS_pidfd_getfd, -1, -1, false, false},
+	{"process_vm_readv", SYS_process_vm_readv, -1, -1, false, false},
+	{"seccomp", SYS_seccomp, -1, -1, false, false},
+	{"landlock_add_rule", SYS_landlock_add_rule, -1, -1, false, false},
+	{"landlock_restrict_self", SYS_landlock_restrict_self, -1, -1, true, false},
+};
+
+const char *ns_missing_call(bool is_bare)
+{
+	for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+		long other = calls[i].others;
+
+		if (is_bare && calls[i].is_for_mounts)
+			continue;
+		if (syscall(calls[i].number, calls[i].first, other, other, other, other, other) <
+			    0 &&
+		    (errno == ENOSYS || (errno == EPERM && !calls[i].is_privileged)))
+			return calls[i].name;
+	}
+	return NULL;
+}
+
+int ns_check_calls(bool is_bare, struct atoll_error *err)
+{
+	const char *name = ns_missing_call(is_bare);
+
+	if (!name)
+		return 0;
+	return error_set(err, ATOLL_FAULT_HOST, 0,
+			 "the system call %s is refused here: needs Linux 5.19 or later, and in a "
+			 "container a seccomp profile that allows it (see `atoll doctor`)",
+			 name);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "setup/setup.h"
+
+#include <errno.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+/*
+ * The ledger: SETUP_DIR/SETUP_LEDGER, {"version": 1, "changes": [...]}
+ *
+ * Replaced as a whole by rename, and on disk when ledger_save() returns. The directory is what is
+ * locked, because it is there as long as anything of ours is.
+ */
+
+#define LEDGER_NEW SETUP_LEDGER ".new"
+
+/* The directory may be removed by an undo that we waited for: then begin again. */
+static int lock_directory(struct atoll_error *err)
+{
+	for (;;) {
+		cleanup_fd int fd = -1;
+		struct stat held, there;
+
+		if (mkdir(SETUP_DIR, 0755) < 0 && errno != EEXIST)
+			return setup_fail(err, "create", SETUP_DIR);
+		fd = open(SETUP_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		if (fd < 0)
+			return setup_fail(err, "open", SETUP_DIR);
+		if (flock(fd, LOCK_EX) < 0 || fstat(fd, &held) < 0)
+			return setup_fail(err, "lock", SETUP_DIR);
+		if (stat(SETUP_DIR, &there) < 0 || there.st_ino != held.st_ino)
+			continue;
+		if (held.st_uid != 0 || held.st_mode & 022)
+			return error_set(err, ATOLL_FAULT_HOST, 0,
+					 "'%s' can be written by others than root; not trusted",
+					 SETUP_DIR);
+		return take_fd(&fd);
+	}
+}
+
+static int parse(struct ledger *ledger, const struct buf *text, struct atoll_error *err)
+{
+	json_error_t problem;
+	json_t *root = json_loadb(text->data ? text->data : "", text->used, 0, &problem);
+	json_t *changes = json_object_get(root, "changes");
+	size_t i;
+	json_t *change;
+	int r = 0;
+
+	if (json_integer_value(json_object_get(root, "version")) != 1 || !json_is_array(changes))
+		r = error_set(err, ATOLL_FAULT_HOST, 0, "%s/%s is damaged or of another version",
+			      SETUP_DIR, SETUP_LEDGER);
+	json_array_foreach(changes, i, change)
+	{
+		if (r == 0 && !change_kind(change))
+			r = error_set(err, ATOLL_FAULT_HOST, 0, "%s/%s: unknown kind '%s'",
+				      SETUP_DIR, SETUP_LEDGER, change_text(change, "kind"));
+	}
+	if (r == 0) {
+		json_decref(ledger->changes);
+		ledger->changes = json_incref(changes);
+	}
+	json_decref(root);
+	return r;
+}
+
+int ledger_open(struct ledger *ledger, bool to_change, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(16 << 20);
+	int r;
+
+	*ledger = (struct ledger){.lock_fd = -1, .is_readable = true, .changes = json_array()};
+	if (to_change) {
+		ledger->lock_fd = lock_directory(err);
+		if (ledger->lock_fd < 0)
+			return ledger->lock_fd;
+	}
+	r = setup_read(SETUP_DIR "/" SETUP_LEDGER, &text, err);
+	ledger->exists = r == 0 || r == -EACCES;
+	ledger->is_readable = r != -EACCES;
+	if (r == -ENOENT || (r == -EACCES && !to_change))
+		return 0;
+	return r < 0 ? r : parse(ledger, &text, err);
+}
+
+int ledger_save(const struct ledger *ledger, struct atoll_error *err)
+{
+	json_t *root = json_pack("{s:i, s:O}", "version", 1, "changes", ledger->changes);
+	cleanup_free char *text = json_dumps(root, JSON_INDENT(1));
+	cleanup_fd int fd = -1;
+
+	json_decref(root);
+	if (!text)
+		return error_oom(err);
+	unlinkat(ledger->lock_fd, LEDGER_NEW, 0);
+	fd = openat(ledger->lock_fd, LEDGER_NEW, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0 || fd_write_all(fd, text, strlen(text)) < 0 || fsync(fd) < 0 ||
+	    renameat(ledger->lock_fd, LEDGER_NEW, ledger->lock_fd, SETUP_LEDGER) < 0 ||
+	    fsync(ledger->lock_fd) < 0)
+		return setup_fail(err, "write", SETUP_DIR "/" SETUP_LEDGER);
+	return 0;
+}
+
+int ledger_remove(const struct ledger *ledger, struct atoll_error *err)
+{
+	unlinkat(ledger->lock_fd, LEDGER_NEW, 0);
+	if (unlinkat(ledger->lock_fd, SETUP_LEDGER, 0) < 0 && errno != ENOENT)
+		return setup_fail(err, "remove", SETUP_DIR "/" SETUP_LEDGER);
+	/* Somebody else's files may lie there; they are not ours to remove. */
+	if (rmdir(SETUP_DIR) < 0 && errno != ENOTEMPTY && errno != EEXIST)
+		return setup_fail(err, "remove", SETUP_DIR);
+	return setup_sync_parent(SETUP_DIR, err);
+}
+
+void ledger_close(struct ledger *ledger)
+{
+	json_decref(ledger->changes);
+	if (ledger->lock_fd >= 0)
+		close(ledger->lock_fd);
+	*ledger = (struct ledger){.lock_fd = -1};
+}
+
+json_t *ledger_find(const struct ledger *ledger, const json_t *change)
+{
+	size_t i;
+	json_t *entry;
+
+	json_array_foreach(ledger->changes, i, entry)
+	{
+		/* A directory may switch several controllers on: those are told apart by text. */
+		if (change_kind(entry) == change_kind(change) &&
+		    streq(change_text(entry, "path"), change_text(change, "path")) &&
+		    (change_kind(change) != &kind_controller ||
+		     streq(change_text(entry, "text"), change_text(change, "text"))))
+			return entry;
+	}
+	return NULL;
+}
