@@ -129,6 +129,10 @@ struct uapi_landlock_ruleset_attr {
 #define SYS_process_mrelease __NR_process_mrelease
 #endif
 
+/* Theirs has O_PATH in it. Ours is what the kernel looks at. */
+#undef O_ACCMODE
+#define O_ACCMODE 3
+
 #define RENAME_NOREPLACE    1
 #define RENAME_EXCHANGE	    2
 #define RENAME_WHITEOUT	    4

@@ -2,6 +2,7 @@
 #include "init/call.h"
 
 #include "base/fd.h"
+#include "base/uapi.h"
 
 #include <errno.h>
 #include <linux/openat2.h>
