@@ -109,6 +109,7 @@ struct uapi_landlock_ruleset_attr {
 #include <asm/unistd.h>
 #include <linux/mount.h>
 #include <linux/stat.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -127,6 +128,10 @@ struct uapi_landlock_ruleset_attr {
 #ifndef SYS_process_mrelease
 #define SYS_process_mrelease __NR_process_mrelease
 #endif
+
+/* Theirs has O_PATH in it. Ours is what the kernel looks at. */
+#undef O_ACCMODE
+#define O_ACCMODE 3
 
 #define RENAME_NOREPLACE    1
 #define RENAME_EXCHANGE	    2
@@ -169,6 +174,8 @@ static inline int statx(int dir_fd, const char *path, int flags, unsigned mask, 
 static inline int renameat2(int from_fd, const char *from, int to_fd, const char *to,
 			    unsigned flags)
 {
+	if (!flags)
+		return renameat(from_fd, from, to_fd, to);
 	return (int)syscall(__NR_renameat2, from_fd, from, to_fd, to, flags);
 }
 #endif

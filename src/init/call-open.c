@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "base/uapi.h"
 #include "spec/spec.h"
 
 #include <errno.h>

@@ -226,6 +226,9 @@ static void serve_start(struct init *init)
 	struct init_message message, started = {.type = INIT_STARTED};
 	ssize_t got = recv(init->start_fd, &message, sizeof message, 0);
 
+	/* It has ended without reading all that we sent, which is told before what it said. */
+	if (got < 0 && errno == ECONNRESET)
+		got = recv(init->start_fd, &message, sizeof message, 0);
 	if (got == sizeof message)
 		end(init, &message);
 	if (got != 0)
@@ -401,7 +404,8 @@ void init_main(const struct init_config *config, struct init_command *command)
 	init.guard.watch = &init.watch;
 	init.has_listener = true;
 	watch_init(&init.watch, config);
-	if (send(init.start_fd, "x", 1, MSG_NOSIGNAL) < 0)
+	/* If it has failed meanwhile, serve_start() reads how. */
+	if (send(init.start_fd, "x", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
 		end_broken(&init, errno, "let the command go");
 	loop(&init);
 }

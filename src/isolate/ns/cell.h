@@ -94,7 +94,7 @@ struct cell {
 	size_t n_mounts;
 	struct init_zone *zones;
 	size_t n_zones;
-	struct listing *listings; /* while preparing */
+	const struct listing *listing; /* while preparing */
 	struct ns_ids ids;
 	struct ns_group group;
 	int landlock_abi;

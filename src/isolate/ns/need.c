@@ -58,7 +58,7 @@ int ns_check_calls(bool is_bare, struct atoll_error *err)
 	if (!name)
 		return 0;
 	return error_set(err, ATOLL_FAULT_HOST, 0,
-			 "the system call %s is refused here: needs Linux 5.19 or later, and in a "
-			 "container a seccomp profile that allows it (see `atoll doctor`)",
+			 "the system call %s is refused here: by Linux before 5.19, or by a "
+			 "container's seccomp profile",
 			 name);
 }

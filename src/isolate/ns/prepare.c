@@ -112,8 +112,8 @@ static bool has_mount(const struct cell *cell, const char *path)
 
 /*
  * Most of the places that the defaults speak about do not exist on a given machine. Instead of
- * asking for each, the two directories that nearly all of them lie in are read once. The set may
- * take a name for there that is not; then it is asked for after all.
+ * asking for each, the home directory, which most of them lie in, is read once. The set may take a
+ * name for there that is not; then it is asked for after all.
  */
 #define NAMES_BITS 4096
 
@@ -156,18 +156,15 @@ static void read_listing(struct listing *listing, const char *path)
 /* Is there surely nothing at this path? */
 static bool is_absent(const struct cell *cell, const char *path)
 {
-	for (size_t i = 0; i < 2; i++) {
-		const struct listing *listing = &cell->listings[i];
-		const char *name = path + listing->length + 1;
-		unsigned bit;
+	const struct listing *listing = cell->listing;
+	const char *name = path + listing->length + 1;
+	unsigned bit;
 
-		if (!listing->is_read || strncmp(path, listing->path, listing->length) != 0 ||
-		    path[listing->length] != '/')
-			continue;
-		bit = name_bit(name, strcspn(name, "/"));
-		return !(listing->bits[bit / 64] & 1ULL << bit % 64);
-	}
-	return false;
+	if (!listing->is_read || strncmp(path, listing->path, listing->length) != 0 ||
+	    path[listing->length] != '/')
+		return false;
+	bit = name_bit(name, strcspn(name, "/"));
+	return !(listing->bits[bit / 64] & 1ULL << bit % 64);
 }
 
 /* ---- sources ---- */
@@ -641,6 +638,7 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 {
 	const struct spec *spec = cell->spec;
 	cleanup_free const struct spec_rule **rules = calloc(spec->n_rules + 1, sizeof *rules);
+	struct listing home = {0};
 	size_t n = 0;
 	int r;
 
@@ -662,14 +660,10 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 			rules[n++] = &spec->rules[i];
 	}
 	qsort(rules, n, sizeof *rules, by_path);
-	cell->listings = calloc(2, sizeof *cell->listings);
-	if (!cell->listings)
-		return error_oom(err);
-	read_listing(&cell->listings[0], "/etc");
-	read_listing(&cell->listings[1], spec->home);
+	cell->listing = &home;
+	read_listing(&home, spec->home);
 	r = add_rules(cell, rules, n, err);
-	free(cell->listings);
-	cell->listings = NULL;
+	cell->listing = NULL;
 	for (size_t i = 0; r == 0 && i < spec->n_sockets; i++)
 		r = add_socket(cell, &spec->sockets[i], err);
 	for (size_t i = 0; r == 0 && ns_private_dirs[i]; i++)
