@@ -19,15 +19,16 @@
 /*
  * A directory instead of private mounts
  *
- *	/tmp/atoll-bare-XXXXXX/   (or in /var/tmp) 0700, locked (flock) as long as one of atoll's
- *processes lives contract.md, contract.json home/, tmp/           the command's, with every right
+ *	/tmp/atoll-bare-PIDNS-USERNS-XXXXXX/   or in /var/tmp
+ *		contract.md, contract.json
+ *		home/, tmp/                    the command's, with every right
  *
+ * It is 0700, and locked (flock) as long as one of atoll's processes lives.
  * It is removed by whoever ends the run last. If both who could have were killed at once, the
  * supervisor finds it, or the next run, with nobody's lock on it; it is removed together with the
  * processes that were started with it in their environment.
  */
 
-#define PREFIX	   "atoll-bare-"
 #define TRIES_MAX  16
 #define SWEEPS_MAX 64
 #define PASSES_MAX 200
@@ -172,14 +173,14 @@ static void sweep_one(const char *parent, const char *name)
 	close(old.lock_fd);
 }
 
-static void sweep(const char *parent)
+static void sweep(const char *parent, const char *prefix)
 {
 	DIR *dir = opendir(parent);
 	struct dirent *entry;
 	int n = 0;
 
 	while (dir && n < SWEEPS_MAX && (entry = readdir(dir))) {
-		if (starts_with(entry->d_name, PREFIX)) {
+		if (starts_with(entry->d_name, prefix)) {
 			sweep_one(parent, entry->d_name);
 			n++;
 		}
@@ -204,20 +205,37 @@ static bool lock(struct cell_bare *bare)
 	return false;
 }
 
+static unsigned long namespace_number(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 ? (unsigned long)st.st_ino : 0;
+}
+
+/* Somebody in a container that shares our /tmp could not see our processes, nor look into them, and
+ * would remove the directory alone. */
+static void name_prefix(char *ret, size_t size)
+{
+	snprintf(ret, size, "atoll-bare-%.8lx-%.8lx-", namespace_number("/proc/self/ns/pid"),
+		 namespace_number("/proc/self/ns/user"));
+}
+
 static int make_in(const struct cell *cell, const char *parent, struct atoll_error *err)
 {
 	const struct spec_rule *rule = spec_rule_for(cell->spec, parent);
 	struct cell_bare *bare = cell->bare;
+	char prefix[40];
 	int r;
 
 	if (rule && rule->access == SPEC_WRITE)
 		return error_set(err, ATOLL_FAULT_HOST, 0,
 				 "no private directory in '%s': the command could move it away",
 				 parent);
-	sweep(parent);
+	name_prefix(prefix, sizeof prefix);
+	sweep(parent, prefix);
 	r = quota_check_place(cell, parent, err);
 	for (int tries = 0; r == 0 && tries < TRIES_MAX; tries++) {
-		snprintf(bare->dir, sizeof bare->dir, "%s/" PREFIX "XXXXXX", parent);
+		snprintf(bare->dir, sizeof bare->dir, "%s/%sXXXXXX", parent, prefix);
 		if (!mkdtemp(bare->dir))
 			break;
 		if (lock(bare))
