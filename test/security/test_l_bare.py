@@ -14,12 +14,13 @@ os.environ.setdefault("ATOLL_BARE", "1")
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *
+from terminal import Terminal, state
 
 HELPER = os.path.join(os.path.dirname(os.path.abspath(bare.__file__)), "bare.py")
 
 
 def private_dirs():
-    return {path for path in _glob("/tmp/atoll-bare-*") if os.stat(path).st_uid == os.geteuid()}
+    return {path for path in _glob("/tmp/atoll-bare-*") + _glob("/var/tmp/atoll-bare-*") if os.stat(path).st_uid == os.geteuid()}
 
 
 def _glob(pattern):
@@ -51,6 +52,17 @@ def descendants_of(top):
         if not more:
             return {pid: name[pid] for pid in found - {top}}
         found |= more
+
+
+@contextlib.contextmanager
+def bystander(*argv):
+    """A process of the same user's that has nothing to do with a run."""
+    process = subprocess.Popen(argv)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
 
 
 @test("BARE-01 refused in one line that names the fix and every word, until each is accepted")
@@ -295,7 +307,111 @@ def _():
         check("no namespaces" in result.out and "$TMPDIR" in result.out, result.out)
         check("contract.json\ncontract.md\nhome\ntmp\n" in result.out, result.out)
         among(result.err.count("Permission denied") >= 5, (True,), result.err)
-        check(re.search("^/tmp/atoll-bare-[^/]*/home$", result.out, re.M) and re.search("^/tmp/atoll-bare-[^/]*/tmp$", result.out, re.M), result.out)
+        check(re.search("^(/var)?/tmp/atoll-bare-[^/]*/home$", result.out, re.M) and re.search("^(/var)?/tmp/atoll-bare-[^/]*/tmp$", result.out, re.M), result.out)
+
+
+MIB = 1 << 20
+
+
+@test("BARE-12 memory, CPU time and what is written are bounded for the whole tree, private places included")
+def _():
+    def fill(where):
+        return """
+            for i in range(8):
+                if os.fork() == 0:
+                    for j in range(8):
+                        put("%%s/d%%d-%%d" %% (%s, i, j), bytes(1 << 20)); time.sleep(0.02)
+                    os._exit(0)
+            try:
+                while True: os.wait()
+            except ChildProcessError: pass""" % where
+
+    for what, limit, value, end, code in (
+            ("disk", "disk", 8 * MIB, OVER_LIMIT, fill("'.'")),
+            ("disk in private", "disk", 8 * MIB, OVER_LIMIT, fill("os.environ['TMPDIR']")),
+            ("memory", "memory", 64 * MIB, OUT_OF_MEMORY, """
+                for i in range(8):
+                    if os.fork() == 0:
+                        kept = bytearray(os.urandom(1 << 20) * 20); time.sleep(9); os._exit(0)
+                time.sleep(9)"""),
+            ("cpu", "cpu", 1000, OVER_LIMIT, """
+                for i in range(2):
+                    if os.fork() == 0:
+                        while True: pass
+                time.sleep(9)""")):
+        with Place() as place:
+            place.expect("d*")
+            given = "%ds" % (value // 1000) if limit == "cpu" else str(value)
+            # Of a user who does other things meanwhile: only the sandbox is counted.
+            with bystander(PYTHON, "-c", "import time; kept = bytearray(200 << 20)\nwhile True: time.sleep(9)"):
+                idle = run(place, ["--json", "--memory", str(64 * MIB)], "sleep 0.5")
+                same(idle.status, 0, "a small one beside a large one")
+                result = run(place, ["--json", "--" + {"cpu": "cpu-time"}.get(limit, limit), given, "--timeout", "20s"], inside_py(code))
+            same(result.status, end, "%s: %s" % (what, result.err[-300:]))
+            told = json.loads(result.err.strip().splitlines()[-1])
+            same((told["limit"], told["limit_value"]), (limit, value), "the limit that ended it: " + what)
+            check(value <= told["limit_used"] < 8 * value, "%s: %d of %d" % (what, told["limit_used"], value))
+            same(processes_left(1), {}, "left")
+
+
+@test("BARE-13 stopping and asking to end reach the sandbox alone, and a stopped one ends as well")
+def _():
+    command = inside_py("""
+        signal.signal(signal.SIGTERM, lambda *_: (put("asked"), os._exit(7)))
+        if os.fork() == 0:
+            os.setsid(); signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        else: put("up")
+        while True: time.sleep(0.01)""")
+    for victim in ("", "supervisor", "atoll-warden", "atoll-init"):
+        with Place() as place, bystander("sleep", "600") as other:
+            place.expect("up", "asked")
+            before = private_dirs()
+            running = start(place, [], command)
+            wait_file(place, "up")
+            made = private_dirs() - before
+            keepers = [ours(running, name) for name in ("atoll-warden", "atoll-init")]
+            inside = [pid for pid in descendants_of(running.pid) if pid not in keepers]
+            for _ in range(2):
+                os.kill(running.pid, signal.SIGTSTP)
+                check(until(lambda: state(running.pid) == "T", 5), "atoll did not stop")
+                check(until(lambda: all(state(pid) == "T" for pid in inside), 5), "it goes on inside")
+                check(all(state(pid) in "SR" for pid in [*keepers, other.pid]), "somebody else was stopped")
+                if victim:
+                    break
+                os.kill(running.pid, signal.SIGCONT)
+                check(until(lambda: all(state(pid) in "SR" for pid in inside), 5), "it does not go on inside")
+            if not victim:
+                os.kill(running.pid, signal.SIGTERM)
+                same(running.wait().status, 7, "status of a command that was asked to end")
+            elif victim == "supervisor":
+                running.kill()
+            else:
+                os.kill(ours(running, victim), signal.SIGKILL)
+                check(until(lambda: not any(state(pid) for pid in inside), 5), "it lives on after the %s" % victim)
+                os.kill(running.pid, signal.SIGCONT)
+                running.process.wait(20)
+            check(until(lambda: set(processes_left(0)) == {other.pid}, 5), "after the %s: %s" % (victim or "end", processes_left(0)))
+            check(until(lambda: not any(map(os.path.exists, made)), 5), "the private directory is left after the %s" % (victim or "end"))
+    with Place() as place, bystander("sleep", "600") as other:
+        place.expect("up", "asked")
+        result = run(place, ["--timeout", "1s", "--grace", "300ms"], command)
+        same(result.status, TIMED_OUT, "status")
+        check(os.path.exists(place.ws + "/asked"), "nobody was asked")
+        check(other.poll() is None and state(other.pid) == "S", "the other process heard of it")
+
+
+@test("BARE-14 on a terminal the command gets pipes, and is refused if it must have one")
+def _():
+    with Place() as place:
+        with Terminal(place, [*ATOLL_RUN, "--", "/bin/sh", "-c", "test -t 0 || test -t 1 || echo no term''inal; cat"]) as terminal:
+            terminal.expect("no terminal")
+            terminal.send("through\r\x04")
+            terminal.expect("through")
+            terminal.expect("through")
+            same(terminal.process.wait(10), 0, "status")
+        result = Running(place, [*ATOLL_RUN, "--tty", "--", "true"], starts=False).wait()
+        same(result.status, HOST_CANNOT, "status with --tty")
+        check("terminal" in result.err, result.err)
 
 
 main()
