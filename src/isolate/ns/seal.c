@@ -29,6 +29,7 @@
  * ns_begin(), while the first process builds the root (a network namespace takes as long as all the
  * mounts, and this way both happen at the same time):
  *   ns_make_namespaces()  those that nobody else needs
+ *   ns_bound_capabilities()  nothing that is executed gains one
  *   set_limits()       what a process carries with it
  *   set_filter()       all that follows passes it; the listener goes to the first process
  * ns_seal(), in the new root, while the host's goes away:
@@ -130,8 +131,6 @@ int ns_bound_capabilities(struct atoll_error *err)
 				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
 				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return fail(err, "set no_new_privs");
 	/* The numbers end where the kernel's list does. */
 	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
 		;
@@ -249,6 +248,9 @@ int ns_begin(void *data, struct atoll_error *err)
 
 	reset_signals();
 	umask(cell->umask);
+	quota_limit_user(cell);
+	if (r == 0)
+		r = ns_bound_capabilities(err);
 	if (r == 0)
 		r = set_limits(cell, err);
 	return r < 0 ? r : set_filter(cell, err);
