@@ -596,7 +596,8 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	env = env_build(job->spec, run.is_terminal[0], err);
 	if (!env)
 		return -ENOMEM;
-	*ret = (struct atoll_result){0};
+	/* The denials are large and come last: those that there are will be filled in. */
+	memset(ret, 0, offsetof(struct atoll_result, denials));
 	run.spec = job->spec;
 	tell_progress(&run, "looking at the granted places");
 	run.relay = malloc(sizeof *run.relay);
