@@ -8,9 +8,10 @@
  * What all processes of the sandbox use together
  *
  * Where no control group counts for us the first process does, by looking at /proc again and again:
- * ten times a second, once while everybody waits, and up to a hundred times when little is left. A look is a sample:
- * what is used between two of them shows at the second, so a limit can be exceeded for a moment. It
- * never costs more than a fifth of a CPU, however many processes there are.
+ * ten times a second, once while everybody waits, and up to a hundred times when little is left. A
+ * look is a sample: what is used between two of them shows at the second, so a limit can be
+ * exceeded for a moment. It never costs more than a fifth of a CPU, however many processes there
+ * are.
  *
  *   memory    What processes have written (RssAnon) and share without a file (RssShmem), swap, and
  *             what lies in private storage, SysV segments and memfds. Pages that were shared by

@@ -207,6 +207,13 @@ static void end_by_output(struct run *run)
 			     run->relay->output_bytes);
 }
 
+/* The kernel's way of saying that one file has reached the limit for all. */
+static bool is_killed_by_file_size(const struct run *run, int wait_status)
+{
+	return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGXFSZ &&
+	       run->spec->limits[SPEC_DISK].value != SPEC_UNLIMITED;
+}
+
 static void take_message(struct run *run, const struct init_message *message)
 {
 	struct atoll_result *result = run->result;
@@ -231,6 +238,13 @@ static void take_message(struct run *run, const struct init_message *message)
 		run->has_ended = run->is_done = true;
 		break;
 	case INIT_ENDED:
+		if (is_killed_by_file_size(run, message->wait_status)) {
+			end_by_limit(run, ATOLL_OVER_LIMIT, "disk",
+				     run->spec->limits[SPEC_DISK].value,
+				     run->spec->limits[SPEC_DISK].value);
+			snprintf(result->limit_note, sizeof result->limit_note, "by one file");
+			break;
+		}
 		result->end = WIFSIGNALED(message->wait_status) ? ATOLL_SIGNALED : ATOLL_EXITED;
 		result->code = WIFSIGNALED(message->wait_status)
 				       ? WTERMSIG(message->wait_status)
@@ -549,8 +563,9 @@ static int run_cell(struct run *run, struct atoll_error *err)
 	if (run->result->end == ATOLL_NOT_STARTED)
 		*err = run->failure; /* why, for whoever wants to tell */
 	if (!run->has_ended)
-		return error_set(err, ATOLL_FAULT_HOST, 0,
-				 "the sandbox was killed from outside, and everything in it is gone");
+		return error_set(
+			err, ATOLL_FAULT_HOST, 0,
+			"the sandbox was killed from outside, and everything in it is gone");
 	return 0;
 }
 

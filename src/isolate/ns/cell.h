@@ -95,9 +95,9 @@ struct cell {
 
 	/* For the child of one start. */
 	int stdio[3];
-	int setup_fd;	/* trees and the go-ahead come in, "ready" or an error goes out */
-	int control_fd; /* for life */
-	mode_t umask;	/* the caller's, for the command */
+	int setup_fd;	     /* trees and the go-ahead come in, "ready" or an error goes out */
+	int control_fd;	     /* for life */
+	mode_t umask;	     /* the caller's, for the command */
 	bool has_namespaces; /* made by the first process already */
 };
 
