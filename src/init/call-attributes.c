@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/uapi.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +51,7 @@ int call_truncate(struct call *call)
 	if (r < 0)
 		return r;
 	/* Made here wherever it is: before ABI 3 Landlock has no right for it. */
-	if (call_is_out_of_reach(&target))
+	if (call_is_out_of_reach(call, &target))
 		return -EACCES;
 	object = target_open_path(&target);
 	if (object < 0)
@@ -70,7 +71,7 @@ static int chmod_target(struct call *call, const struct target *target, mode_t m
 
 	if (object < 0)
 		return object;
-	if (call_is_out_of_reach(target))
+	if (call_is_out_of_reach(call, target))
 		return -EPERM;
 	r = call_permit_plain(call, target, NAMES_CHMOD, false);
 	if (r < 0)
@@ -135,7 +136,7 @@ int call_xattr(struct call *call)
 	object = target_open_path(&target);
 	if (object < 0)
 		return object;
-	if (call_is_out_of_reach(&target))
+	if (call_is_out_of_reach(call, &target))
 		return -EPERM;
 	r = call_permit_plain(call, &target,
 			      starts_with(name, "system.") ? NAMES_CHMOD : NAMES_WRITE, false);
@@ -149,4 +150,72 @@ int call_xattr(struct call *call)
 	if (is_set)
 		return setxattr(path, name, value, a[3], (int)a[4]) < 0 ? -errno : 0;
 	return removexattr(path, name) < 0 ? -errno : 0;
+}
+
+/* Times and owners come here only where there are no mounts to make read-only. */
+static int permit_here(struct call *call, const struct target *target)
+{
+	const struct spec_rule *rule = spec_rule_for(call->guard->config->spec, target->path);
+
+	if (call_is_out_of_reach(call, target))
+		return -EPERM;
+	return rule && rule->access == SPEC_HIDE ? -EACCES : 0;
+}
+
+int call_times(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	cleanup_fd int object = -1;
+	const __u64 *a = call->args;
+	struct timespec times[2];
+	int r = a[2] ? resolve_read_memory(call->tid, a[2], times, sizeof times) : 0;
+
+	call->action = "set times";
+	if (r == 0)
+		r = a[1] ? call_resolve(
+				   call, 0, true,
+				   ((int)a[3] & AT_EMPTY_PATH) |
+					   (a[3] & AT_SYMLINK_NOFOLLOW ? 0 : AT_SYMLINK_FOLLOW),
+				   &target)
+			 : resolve_fd(call->tid, (int)a[0], &target);
+	if (r < 0)
+		return r;
+	object = target_open_path(&target);
+	if (object < 0)
+		return object;
+	r = permit_here(call, &target);
+	if (r < 0)
+		return r;
+	return syscall(SYS_utimensat, object, "", a[2] ? times : NULL, AT_EMPTY_PATH) < 0 ? -errno
+											  : 0;
+}
+
+int call_owner(struct call *call)
+{
+	cleanup_target struct target target = TARGET_INIT;
+	cleanup_fd int object = -1;
+	const __u64 *a = call->args;
+	bool at = call->nr == SYS_fchownat;
+	int flags = at ? (int)a[4] : 0, r;
+
+#ifdef SYS_lchown
+	flags |= call->nr == SYS_lchown ? AT_SYMLINK_NOFOLLOW : 0;
+#endif
+	call->action = "chown";
+	r = call->nr == SYS_fchown
+		    ? resolve_fd(call->tid, (int)a[0], &target)
+		    : call_resolve(call, 0, at,
+				   (flags & AT_EMPTY_PATH) |
+					   (flags & AT_SYMLINK_NOFOLLOW ? 0 : AT_SYMLINK_FOLLOW),
+				   &target);
+	if (r < 0)
+		return r;
+	object = target_open_path(&target);
+	if (object < 0)
+		return object;
+	r = permit_here(call, &target);
+	if (r < 0)
+		return r;
+	return fchownat(object, "", (uid_t)a[1 + at], (gid_t)a[2 + at], AT_EMPTY_PATH) < 0 ? -errno
+											   : 0;
 }

@@ -17,9 +17,9 @@
 
 #define CONNECT_WAIT_US 2000
 
-/* The caller's own socket, shared. A thread may have descriptors of its own, and outlive the one
+/* A thread may have descriptors of its own, and outlive the one
  * that the process is named after; before 6.9 there is no asking a thread. */
-static int get_socket(struct call *call, int fd)
+int call_get_fd(struct call *call, int fd)
 {
 	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, call->tid, UAPI_PIDFD_THREAD);
 	int ours;
@@ -64,6 +64,14 @@ static const char *address_path(const struct sockaddr_storage *address, socklen_
 	return un->sun_path;
 }
 
+/* An abstract name, or none, which asks for one. Without a network namespace these are the host's,
+ * and Landlock would look at us and not at the caller. */
+static bool is_abstract(struct call *call, const struct sockaddr_storage *address, socklen_t size)
+{
+	return call->guard->config->is_bare && address->ss_family == AF_UNIX &&
+	       !address_path(address, size);
+}
+
 /*
  * By its whole path if that fits, because the socket keeps the text as its name, and servers tell
  * it to their clients. Only another run in the same directory could lead the path elsewhere
@@ -80,7 +88,7 @@ static int bind_at(struct call *call, const struct target *target)
 	if (!is_whole && strlen(target->name) >= sizeof un.sun_path)
 		return -ENAMETOOLONG;
 	strcpy(un.sun_path, is_whole ? target->path : target->name);
-	fd = get_socket(call, (int)call->args[0]);
+	fd = call_get_fd(call, (int)call->args[0]);
 	if (fd < 0)
 		return fd;
 	r = call_take_umask(call);
@@ -111,6 +119,8 @@ int call_bind(struct call *call)
 	call->action = "bind";
 	if (r < 0)
 		return r;
+	if (is_abstract(call, &address, size))
+		return -EPERM;
 	path = address_path(&address, size);
 	if (!path) {
 		answer_continue(call);
@@ -132,11 +142,14 @@ static int permit_connect(struct call *call, const struct target *target, int ob
 			  const struct stat *st)
 {
 	const struct guard *guard = call->guard;
+	const struct init_zone *zone;
 
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (!S_ISSOCK(st->st_mode))
 		return -ECONNREFUSED;
-	if (st->st_dev == guard->private_dev || guard_set_has(&guard->own_sockets, object, "") ||
+	zone = guard_zone(guard, target->path);
+	if ((zone && zone->kind == INIT_ZONE_OWN && !target->is_foreign) ||
+	    st->st_dev == guard->private_dev || guard_set_has(&guard->own_sockets, object, "") ||
 	    guard_set_has(&guard->granted_sockets, object, ""))
 		return 0;
 	call->rule = "sockets";
@@ -172,7 +185,7 @@ static int connect_for_a_moment(int fd, const struct sockaddr_storage *address, 
  * another thread can change it. A child waits, for as long as somebody wants the answer. */
 static int connect_now(struct call *call, const struct sockaddr_storage *address, socklen_t size)
 {
-	cleanup_fd int fd = get_socket(call, (int)call->args[0]);
+	cleanup_fd int fd = call_get_fd(call, (int)call->args[0]);
 	int r, who;
 
 	if (fd < 0)
@@ -203,6 +216,8 @@ int call_connect(struct call *call)
 	call->action = "connect";
 	if (r < 0)
 		return r;
+	if (is_abstract(call, &address, size))
+		return -EPERM;
 	path = address_path(&address, size);
 	if (!path)
 		return connect_now(call, &address, size);

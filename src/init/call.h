@@ -21,6 +21,9 @@ int call_link(struct call *call);
 int call_truncate(struct call *call);
 int call_chmod(struct call *call);
 int call_xattr(struct call *call);
+int call_watch(struct call *call);
+int call_times(struct call *call);
+int call_owner(struct call *call);
 int call_bind(struct call *call);
 int call_connect(struct call *call);
 int call_fallocate(struct call *call);
@@ -32,7 +35,7 @@ int call_memfd(struct call *call);
 bool call_is_ours(struct call *call, const struct target *target);
 
 /* For what is not left to the kernel when it is not ours: is it none of the sandbox's at all? */
-bool call_is_out_of_reach(const struct target *target);
+bool call_is_out_of_reach(const struct call *call, const struct target *target);
 
 /* The caller's umask becomes ours for what is created next. */
 int call_take_umask(struct call *call);
@@ -50,6 +53,9 @@ bool call_leave(struct call *call, const struct target *target);
 /* Let a child wait and answer in the guard's stead: 1 in the child, 0 in the guard, which then
  * leaves the call alone, or a negative errno. */
 int call_hand_over(struct call *call);
+
+/* The caller's own descriptor, shared: for what cannot be done with one opened anew. */
+int call_get_fd(struct call *call, int fd);
 
 /* One more file: -ENOSPC past the limit. */
 int call_count_one(struct call *call, const struct target *target);

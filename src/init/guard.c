@@ -29,10 +29,13 @@ int guard_init(struct guard *guard, const struct init_config *config, int listen
 	guard->umask = 0;
 	umask(0);
 	guard->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	/* The root of the sandbox is on its private storage. */
+	/* The root of the sandbox is on its private storage. Without a root of its own no device is
+	 * the sandbox's alone. */
 	if (guard->null_fd < 0 || stat("/", &st) < 0)
 		return -errno;
-	guard->private_dev = st.st_dev;
+	guard->private_dev = config->is_bare ? (dev_t)-1 : st.st_dev;
+	if (config->is_bare)
+		resolve_keep_out(getpid(), getppid());
 	for (size_t i = 0; i < config->spec->n_sockets; i++)
 		guard_set_add(&guard->granted_sockets, AT_FDCWD, config->spec->sockets[i].text);
 	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
@@ -44,14 +47,22 @@ bool call_is_ours(struct call *call, const struct target *target)
 {
 	const struct init_zone *zone = guard_zone(call->guard, target->path);
 
-	return zone && zone->kind != INIT_ZONE_FREE && !target->is_foreign;
+	return zone && !target->is_foreign &&
+	       (zone->kind == INIT_ZONE_GUARDED || zone->kind == INIT_ZONE_PRIVATE);
 }
 
 /* For what is not left to the kernel when it is not ours. A memfd is the caller's own. */
-bool call_is_out_of_reach(const struct target *target)
+bool call_is_out_of_reach(const struct call *call, const struct target *target)
 {
-	return target->is_foreign && target->path[0] == '/' &&
-	       !starts_with(target->path, "/memfd:");
+	const struct init_zone *zone;
+
+	if (target->is_foreign)
+		return target->path[0] == '/' && !starts_with(target->path, "/memfd:");
+	if (!call->guard->config->is_bare)
+		return false;
+	/* No mount is read-only for us here. */
+	zone = guard_zone(call->guard, target->path);
+	return !zone || zone->kind == INIT_ZONE_FREE;
 }
 
 /* The caller's umask becomes ours for what is created next. */
@@ -216,6 +227,17 @@ static int dispatch(struct call *call)
 	case SYS_lremovexattr:
 	case SYS_fremovexattr:
 		return call_xattr(call);
+	case SYS_inotify_add_watch:
+		return call_watch(call);
+	case SYS_utimensat:
+		return call_times(call);
+#ifdef SYS_chown
+	case SYS_chown:
+	case SYS_lchown:
+#endif
+	case SYS_fchown:
+	case SYS_fchownat:
+		return call_owner(call);
 	case SYS_bind:
 		return call_bind(call);
 	case SYS_connect:

@@ -335,6 +335,7 @@ static _Noreturn void loop(struct init *init)
 			{.fd = init->config->control_fd, .events = POLLIN},
 			{.fd = init->has_listener ? init->guard.listener_fd : -1, .events = POLLIN},
 			{.fd = init->start_fd, .events = POLLIN},
+			{.fd = init->config->warden_fd, .events = POLLIN},
 		};
 		int ready = poll(fds, ARRAY_SIZE(fds), wait_ms(init));
 
@@ -345,6 +346,8 @@ static _Noreturn void loop(struct init *init)
 			check_limits(init);
 		if (ready <= 0)
 			continue;
+		if (fds[4].revents)
+			init->config->alone(init->config->data);
 		if (fds[1].revents)
 			serve_order(init);
 		if (fds[3].revents)
@@ -383,6 +386,8 @@ void init_main(const struct init_config *config, struct init_command *command)
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "atoll-init");
+	if (config->is_bare && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		end_broken(&init, errno, "take orphans in");
 	init.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (init.signal_fd < 0)
 		end_broken(&init, errno, "signalfd");

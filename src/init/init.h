@@ -43,11 +43,17 @@ enum init_zone_kind {
 			    * Landlock would include in any right: the guard acts, and refuses
 			    * nothing */
 	INIT_ZONE_GUARDED, /* a writable root of the host: names are checked */
+	INIT_ZONE_OWN,	   /* private, on a file system of the host's: the kernel decides alone,
+			    * and what Landlock does not know the guard does there */
 };
 
 struct init_zone {
 	const char *path; /* plain, absolute */
 	enum init_zone_kind kind;
+	uint64_t dev, ino;   /* without mounts: what the path must lead to, or nothing is allowed;
+			      * 0 with them */
+	bool is_hidden;	     /* nothing there can be read */
+	bool guards_reading; /* Landlock gives no right to read here: the guard opens */
 };
 
 struct init_limits {
@@ -96,6 +102,15 @@ struct init_config {
 	 * status that stands for it (126, 127). */
 	int (*execute)(void *data, struct atoll_error *err);
 	void *data;
+
+	/*
+	 * There are no namespaces: the guard stands among the host's files with all the rights of
+	 * the caller, and is not the last one. When `warden_fd` (-1 with namespaces) becomes
+	 * readable the process that would end everything is gone, and alone() ends it instead.
+	 */
+	bool is_bare;
+	int warden_fd;
+	void (*alone)(void *data);
 
 	/* A process that must live as long as the sandbox (the keeper of hidden names), or 0. */
 	pid_t keeper;

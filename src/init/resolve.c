@@ -183,6 +183,27 @@ static bool proc_link_text(pid_t tid, const char *name, char *ret, size_t size)
 	return false;
 }
 
+static pid_t kept_out[2];
+
+void resolve_keep_out(pid_t guard, pid_t warden)
+{
+	kept_out[0] = guard;
+	kept_out[1] = warden;
+}
+
+static bool is_kept_out(int proc_dir_fd)
+{
+	char path[PATH_MAX];
+	pid_t pid;
+
+	if (!kept_out[0])
+		return false;
+	if (resolve_fd_path(proc_dir_fd, path, sizeof path) < 0 || !starts_with(path, "/proc/"))
+		return true;
+	pid = (pid_t)strtol(path + strlen("/proc/"), NULL, 10);
+	return pid == kept_out[0] || pid == kept_out[1];
+}
+
 /*
  * Component by component, for the paths where one openat2() will not do: what goes through /proc
  * means something else to the caller than to us.
@@ -239,8 +260,11 @@ static int walk(pid_t tid, int start, const char *path, bool follow, struct targ
 			return -ELOOP;
 		if (is_proc(next) && !proc_link_text(tid, ret->name, link, sizeof link)) {
 			/* A magic link leads to an object, whatever its text says. */
-			int object = openat(at, ret->name, O_PATH | O_CLOEXEC);
+			int object;
 
+			if (is_kept_out(at))
+				return -EACCES;
+			object = openat(at, ret->name, O_PATH | O_CLOEXEC);
 			if (object < 0)
 				return -errno;
 			close(at);

@@ -33,6 +33,10 @@ struct target {
 void target_done(struct target *target);
 #define cleanup_target cleanup_with(target_done)
 
+/* Without a pid namespace the caller names our own entries in /proc, and the warden's, as easily as
+ * its own, and we would be let in: links there lead nowhere. */
+void resolve_keep_out(pid_t guard, pid_t warden);
+
 /* Copy a NUL-terminated string of at most `size` - 1 bytes out of a process: 0, -EFAULT,
  * -ENAMETOOLONG, or -ESRCH if the process is gone or not ours to read. */
 int resolve_read_string(pid_t tid, uint64_t address, char *ret, size_t size);

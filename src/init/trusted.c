@@ -67,6 +67,16 @@ void guard_forget(struct guard *guard, int dir_fd, const char *name)
 	}
 }
 
+/* With mounts a zone is the directory that was granted; without them somebody on the host may have
+ * put another in its place. */
+static bool is_in_place(const struct init_zone *zone)
+{
+	struct stat st;
+
+	return zone->ino == 0 ||
+	       (lstat(zone->path, &st) == 0 && st.st_dev == zone->dev && st.st_ino == zone->ino);
+}
+
 const struct init_zone *guard_zone(const struct guard *guard, const char *path)
 {
 	const struct init_config *config = guard->config;
@@ -81,7 +91,7 @@ const struct init_zone *guard_zone(const struct guard *guard, const char *path)
 			deepest = length;
 		}
 	}
-	return found;
+	return found && is_in_place(found) ? found : NULL;
 }
 
 int guard_refuse(struct call *call, int code, const char *rule)
@@ -404,8 +414,14 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 
 	*ret_verdict = GIT_ALLOW;
 	memcpy(call->path, target->path, strlen(target->path) + 1);
-	if (!zone || zone->kind != INIT_ZONE_GUARDED)
+	if (!zone)
+		return guard_refuse(call, EACCES, "no longer what was granted");
+	if (zone->kind != INIT_ZONE_GUARDED)
 		return 0;
+	/* What is granted is a mount elsewhere, whose own name cannot go. */
+	if (call->guard->config->is_bare && action != NAMES_WRITE && action != NAMES_CHMOD &&
+	    streq(target->path, zone->path))
+		return guard_refuse(call, EBUSY, "the grant itself");
 	r = permit_by_contract(call, target->path, action, is_dir);
 	if (r < 0)
 		return r;

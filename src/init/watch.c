@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -223,6 +224,17 @@ static void add_storage(const struct watch *watch, struct watch_sum *sum)
 
 /* ---- all processes ---- */
 
+/* Of the sandbox, and not one of those that keep it. Without a pid namespace these are the ones
+ * that we may signal: Landlock keeps our signals to the sandbox. */
+static bool is_inside(const struct watch *watch, const char *pid)
+{
+	pid_t number = (pid_t)strtol(pid, NULL, 10);
+
+	if (!watch->is_bare)
+		return number != 1;
+	return number > 1 && number != getpid() && number != getppid() && kill(number, 0) == 0;
+}
+
 static bool watches_memory(const struct watch *watch)
 {
 	return !watch->limits->is_memory_counted;
@@ -268,7 +280,7 @@ static int sum_up(const struct watch *watch, struct watch_sum *ret)
 	{
 		const char *pid = entry->d_name;
 
-		if (streq(pid, "1") || !add_times(watch, pid, ret))
+		if (!is_inside(watch, pid) || !add_times(watch, pid, ret))
 			continue;
 		add_memory(watch, pid, ret);
 		if (watches_memory(watch) && watch->uses_memfd)
@@ -278,7 +290,8 @@ static int sum_up(const struct watch *watch, struct watch_sum *ret)
 	}
 	if (watches_memory(watch)) {
 		add_storage(watch, ret);
-		add_segments(watch, ret);
+		if (!watch->is_bare) /* the host's, and not to be had inside */
+			add_segments(watch, ret);
 	}
 	/* Last, so that what is handed over meanwhile is rather counted twice than not at all. */
 	if (!read_own(watch, &ret->written))
@@ -298,7 +311,7 @@ static int sum_shares(const struct watch *watch, const struct watch_sum *sum, ui
 		return r;
 	for_each_number(watch->proc_fd, entry)
 	{
-		if (!streq(entry->d_name, "1"))
+		if (is_inside(watch, entry->d_name))
 			add_shares(watch, entry->d_name, &shares);
 	}
 	*ret = shares.anon + (shares.shmem > sum->stored ? shares.shmem : sum->stored);
@@ -385,8 +398,10 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 		const struct watch_root *root = &watch->roots[i];
 		uint64_t left = free_space(root, &size);
 
-		if (left < root->free_at_start)
+		if (left < root->free_at_start) {
 			gone += root->free_at_start - left;
+			used += root->is_uncounted ? root->free_at_start - left : 0;
+		}
 		if (limit != SPEC_UNLIMITED && left < root->floor) {
 			say(verdict, SPEC_DISK, limit, used);
 			snprintf(verdict->note, sizeof verdict->note,
@@ -484,6 +499,7 @@ static void add_root(struct watch *watch, const char *path)
 {
 	struct watch_root *root = &watch->roots[watch->n_roots];
 	struct stat st;
+	struct statfs fs;
 	uint64_t size = 0;
 
 	if (watch->n_roots == WATCH_ROOTS_MAX)
@@ -501,6 +517,9 @@ static void add_root(struct watch *watch, const char *path)
 		}
 	}
 	root->path = path;
+	/* What no disk will see is not counted as written. */
+	root->is_uncounted =
+		watch->is_bare && fstatfs(root->fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 	root->free_at_start = free_space(root, &size);
 	root->floor = init_space_floor(size);
 	watch->n_roots++;
@@ -517,10 +536,15 @@ void watch_init(struct watch *watch, const struct init_config *config)
 	watch->limits = &config->limits;
 	watch->usage = config->usage;
 	watch->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	watch->storage_fd = open("/", O_PATH | O_CLOEXEC);
+	watch->is_bare = config->is_bare;
+	/* Without a root of its own private storage is a directory of the host's: what is written
+	 * there is on a disk, and counts as that. */
+	watch->storage_fd = watch->is_bare ? -1 : open("/", O_PATH | O_CLOEXEC);
 	for (size_t i = 0; i < config->n_zones; i++) {
-		if (config->zones[i].kind == INIT_ZONE_GUARDED)
-			add_root(watch, config->zones[i].path);
+		const struct init_zone *zone = &config->zones[i];
+
+		if (zone->kind == INIT_ZONE_GUARDED || zone->kind == INIT_ZONE_OWN)
+			add_root(watch, zone->path);
 	}
 	watch->next_ns = clock_monotonic_ns() + LOOK_LEAST_MS * 1000000;
 }

@@ -26,7 +26,8 @@
  * A process whose parent ignores SIGCHLD takes its counts with it: it is counted up to the last
  * look in which it lived. Processes that made themselves undumpable show no write_bytes. Once the
  * one was seen, and as long as there are any of the other, what the file systems have lost of free
- * space stands for what was written, if it is more.
+ * space stands for what was written, if it is more. Without namespaces, where private storage is a
+ * directory of the host's, what a tmpfs has lost of free space is added: no write_bytes show it.
  */
 
 #define WATCH_ROOTS_MAX	 32
@@ -47,6 +48,7 @@ struct watch_root {
 	uint64_t dev;
 	uint64_t floor;
 	uint64_t free_at_start;
+	bool is_uncounted; /* a tmpfs of the host's: only its free space tells */
 };
 
 /* What one look has found. */
@@ -69,6 +71,7 @@ struct watch {
 	size_t n_roots;
 	struct watch_count cpu, written;
 	uint64_t reserved; /* by fallocate() */
+	bool is_bare;	   /* there is no pid namespace: /proc shows the host's processes, too */
 	bool uses_memfd;   /* somebody has made one */
 	bool is_losing;	   /* counts vanish with processes, or may */
 	bool is_idle;	   /* no CPU time was used since the look before */

@@ -12,8 +12,8 @@ struct cell;
  * Where it runs
  *
  * A back end turns a contract into walls on this host. `ns/` is the process tier: namespaces,
- * Landlock, seccomp, a guard. Others will stand beside it in isolate_backends[], which is the one
- * list of them.
+ * Landlock, seccomp, a guard. `bare/` is the same tier on a host that grants no namespaces, and
+ * weaker. Others will stand beside them in isolate_backends[], which is the one list of them.
  */
 
 /* One thing that the host can or cannot do, as found out by trying. */
@@ -21,6 +21,7 @@ struct backend_finding {
 	const char *what; /* "user namespaces" */
 	bool is_needed;	  /* the default contract fails without it */
 	bool holds;
+	bool is_instead;  /* a weaker way that stands in where a needed thing is missing */
 	char result[128]; /* what was seen: "ABI 7" */
 	const char *fix;  /* what to do where it does not hold; NULL if nothing helps */
 };
@@ -52,6 +53,7 @@ struct cell_usage {
 struct backend {
 	const char *name;    /* as a tier is written in a contract */
 	const char *summary; /* one line */
+	bool has_terminals;  /* the command can have one of its own */
 
 	/* Say what this host offers, by trying. Changes nothing, needs no privilege. */
 	int (*probe)(struct backend_report *ret, struct atoll_error *err);
@@ -69,6 +71,9 @@ struct backend {
 	int (*start)(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		     struct atoll_error *err);
 
+	/* End everything inside; the first process has ended, or is about to, when it returns. */
+	void (*stop)(struct cell *cell, const struct cell_handle *handle);
+
 	/* What has been used so far; also after the end. */
 	void (*account)(const struct cell *cell, struct cell_usage *ret);
 
@@ -78,3 +83,11 @@ struct backend {
 
 extern const struct backend *const isolate_backends[]; /* NULL-terminated */
 extern const struct backend ns_backend;
+extern const struct backend bare_backend;
+
+/*
+ * Which one it is, found out by trying: namespaces where the host grants them, which is asked for
+ * only where they have failed or where nothing is run (it takes a few milliseconds). `*ret_errnum`,
+ * if not NULL, gets why they cannot be had, and 0 where they can.
+ */
+const struct backend *isolate_choose(int *ret_errnum);

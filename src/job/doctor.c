@@ -124,6 +124,8 @@ static void render_json(const struct backend_report *report, int lacking, struct
 
 static void render_text(const struct backend_report *report, int lacking, struct buf *out)
 {
+	bool instead = false;
+
 	buf_addf(out, "tier %s: %s\n\n", ns_backend.name, ns_backend.summary);
 	for (size_t i = 0; i < report->n_findings; i++) {
 		const struct backend_finding *finding = &report->findings[i];
@@ -135,7 +137,13 @@ static void render_text(const struct backend_report *report, int lacking, struct
 		if (!finding->holds && finding->fix)
 			buf_addf(out, "           fix: %s\n", finding->fix);
 	}
-	if (lacking)
+	for (size_t i = 0; i < report->n_findings; i++)
+		instead = instead || (report->findings[i].is_instead && report->findings[i].holds);
+	if (lacking && instead)
+		buf_add_str(out, "\nThe default contract holds here only by weaker mechanisms, "
+				 "each to be accepted by name: --accept-weaker hide, processes, "
+				 "pids. `atoll run --plan` tells what that means.\n");
+	else if (lacking)
 		buf_addf(out,
 			 "\n%d thing%s that the default contract needs %s missing: runs are "
 			 "refused.\n",
@@ -148,8 +156,10 @@ int atoll_doctor(enum atoll_format format, char **ret_text, struct atoll_error *
 {
 	cleanup_buf struct buf text = BUF_INIT(1 << 20);
 	struct backend_report report = {0};
-	int lacking = 0, r = ns_backend.probe(&report, err);
+	int lacking = 0, r = 0;
 
+	for (size_t i = 0; r == 0 && isolate_backends[i]; i++)
+		r = isolate_backends[i]->probe(&report, err);
 	if (r < 0)
 		return r;
 	look_at_ids(&report);

@@ -302,6 +302,7 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 {
 	cleanup_with(plan_done) struct plan plan = {0};
 	cleanup_buf struct buf text = BUF_INIT(16 << 20);
+	const struct backend *backend;
 	struct cell *cell = NULL;
 	char **env;
 	int r = job_finish(job, err);
@@ -311,12 +312,13 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 	env = env_build(job->spec, false, err);
 	if (!env)
 		return -ENOMEM;
-	r = ns_backend.prepare(job->spec, env, &plan, &cell, err);
+	backend = isolate_choose(NULL);
+	r = backend->prepare(job->spec, env, &plan, &cell, err);
 	if (r == 0)
 		r = plan_render(&plan, job->spec, format, &text, err);
 	if (r == 0 && !(*ret_text = buf_take(&text)))
 		r = error_oom(err);
-	ns_backend.release(cell);
+	backend->release(cell);
 	env_free(env);
 	return r;
 }

@@ -31,7 +31,9 @@
 
 struct run {
 	const struct spec *spec;
+	const struct backend *backend;
 	struct cell *cell;
+	bool is_started;
 	struct cell_handle handle;
 	struct relay *relay;
 	const struct atoll_run_options *options;
@@ -348,7 +350,7 @@ static void check_counters(struct run *run)
 	if (!is_counted(run) || now_ns - run->counted_ns < COUNT_MS * 1000000ULL)
 		return;
 	run->counted_ns = now_ns;
-	ns_backend.account(run->cell, &usage);
+	run->backend->account(run->cell, &usage);
 	if (usage.is_out_of_memory)
 		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory", limits[SPEC_MEMORY].value,
 			     usage.memory_peak);
@@ -440,16 +442,15 @@ static void drain(struct run *run)
 	terminal_leave(&run->terminal, drops_input);
 }
 
-/* The end of everything inside: killing the first process kills the rest. */
+/* The end of everything inside. */
 static void finish(struct run *run)
 {
 	struct atoll_result *result = run->result;
 	struct rusage usage = {0};
 	struct cell_usage counted;
 
-	/* By descriptor: a caller that ignores SIGCHLD has it reaped for it, and then the number is
-	 * somebody else's, and there is only no usage. */
-	syscall(SYS_pidfd_send_signal, run->handle.pid_fd, SIGKILL, NULL, 0);
+	run->backend->stop(run->cell, &run->handle);
+	/* A caller that ignores SIGCHLD has it reaped for it; then there is only no usage. */
 	while (syscall(SYS_waitid, P_PIDFD, run->handle.pid_fd, NULL, WEXITED, &usage) < 0 &&
 	       errno == EINTR)
 		;
@@ -457,7 +458,7 @@ static void finish(struct run *run)
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
 	result->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
 			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
-	ns_backend.account(run->cell, &counted);
+	run->backend->account(run->cell, &counted);
 	if (counted.cpu_ms * 1000000 > result->cpu_ns)
 		result->cpu_ns = counted.cpu_ms * 1000000;
 	result->peak_memory =
@@ -480,16 +481,24 @@ static void tell_progress(const struct run *run, const char *what)
 		run->options->progress(what, run->options->data);
 }
 
-/* Input and output go together. Errors go there, too, unless they were sent elsewhere. */
-static void choose_terminal(struct run *run)
+/* Input and output go together. Errors go there, too, unless they were sent elsewhere. Where there
+ * is none to be had, a command that only might have had one gets pipes. */
+static int choose_terminal(struct run *run, struct atoll_error *err)
 {
 	const struct atoll_run_options *options = run->options;
 	bool is_wanted = options->tty == ATOLL_TTY_ALWAYS ||
 			 (options->tty == ATOLL_TTY_AUTO && isatty(options->stdin_fd) &&
 			  isatty(options->stdout_fd));
 
+	if (options->tty == ATOLL_TTY_ALWAYS && !run->backend->has_terminals)
+		return error_set(
+			err, ATOLL_FAULT_HOST, 0,
+			"a terminal of the command's own needs user namespaces, which this "
+			"host does not grant (see `atoll doctor`)");
+	is_wanted = is_wanted && run->backend->has_terminals;
 	run->is_terminal[0] = run->is_terminal[1] = is_wanted;
 	run->is_terminal[2] = is_wanted && isatty(options->stderr_fd);
+	return 0;
 }
 
 /* The master of the command's terminal comes as the first message; what it looks like has to be
@@ -532,7 +541,7 @@ static int start(struct run *run, struct atoll_error *err)
 		wall_ms == SPEC_UNLIMITED ? INT64_MAX : run->start_ns + (int64_t)wall_ms * 1000000;
 	tell_progress(run, "building the sandbox");
 	if (r == 0)
-		r = ns_backend.start(run->cell, child, &run->handle, err);
+		r = run->backend->start(run->cell, child, &run->handle, err);
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
 			close(child[i]);
@@ -550,6 +559,7 @@ static int run_cell(struct run *run, struct atoll_error *err)
 {
 	int r = start(run, err);
 
+	run->is_started = r == 0;
 	if (r == 0) {
 		supervise(run);
 		finish(run);
@@ -592,6 +602,46 @@ static void release_sigpipe(const sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
+static int run_on(struct run *run, const struct backend *backend, struct atoll_error *err)
+{
+	char **env;
+	int r;
+
+	run->backend = backend;
+	r = choose_terminal(run, err);
+	if (r < 0)
+		return r;
+	env = env_build(run->spec, run->is_terminal[0], err);
+	if (!env)
+		return -ENOMEM;
+	tell_progress(run, "looking at the granted places");
+	r = backend->prepare(run->spec, env, NULL, &run->cell, err);
+	if (r == 0) {
+		r = run_cell(run, err);
+		relay_close(run->relay);
+	}
+	backend->release(run->cell);
+	run->cell = NULL;
+	env_free(env);
+	return r;
+}
+
+/* Namespaces first, without asking: the answer would cost more than the try. Only where the host
+ * grants none is there another way. */
+static int run_somewhere(struct run *run, struct atoll_error *err)
+{
+	int r = run_on(run, isolate_backends[0], err);
+	const struct backend *other;
+
+	if (r == 0 || run->is_started || err->fault != ATOLL_FAULT_HOST)
+		return r;
+	other = isolate_choose(NULL);
+	if (other == run->backend)
+		return r;
+	*err = (struct atoll_error){0};
+	return run_on(run, other, err);
+}
+
 int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options,
 		  struct atoll_result *ret, struct atoll_error *err)
 {
@@ -599,7 +649,6 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	struct run run = {.options = options ? options : &own, .result = ret};
 	struct atoll_error unheard;
 	sigset_t old;
-	char **env;
 	int r;
 
 	err = err ? err : &unheard;
@@ -607,25 +656,14 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	r = job_finish(job, err);
 	if (r < 0)
 		return r;
-	choose_terminal(&run);
-	env = env_build(job->spec, run.is_terminal[0], err);
-	if (!env)
-		return -ENOMEM;
 	/* The denials are large and come last: those that there are will be filled in. */
 	memset(ret, 0, offsetof(struct atoll_result, denials));
 	run.spec = job->spec;
-	tell_progress(&run, "looking at the granted places");
 	run.relay = malloc(sizeof *run.relay);
 	hold_sigpipe(&old);
-	r = run.relay ? ns_backend.prepare(job->spec, env, NULL, &run.cell, err) : error_oom(err);
-	if (r == 0)
-		r = run_cell(&run, err);
-	if (run.relay)
-		relay_close(run.relay);
+	r = run.relay ? run_somewhere(&run, err) : error_oom(err);
 	release_sigpipe(&old);
-	ns_backend.release(run.cell);
 	free(run.relay);
-	env_free(env);
 	/* The reason that the kernel gives does not say that it is our own filter. */
 	if (r < 0 && err->fault == ATOLL_FAULT_HOST && getenv("ATOLL_SANDBOX"))
 		return error_context(err, r, "there is no sandbox inside an atoll sandbox");

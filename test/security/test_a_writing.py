@@ -127,6 +127,10 @@ def _():
             check(not os.path.lexists(path), "%s exists on the host" % path)
         for p in ("/etc", "/usr/local/bin", "/usr", "/opt", "/usr/lib", "/bin", "/sbin", "/lib"):
             check("wrote %s\n" % place.name(p) not in result.out, "%s could be written to" % p)
+        if BARE:
+            same(bare.says(bare.PRIVATE), None, "the plan")
+            check("wrote" not in result.out, "something was written")
+            return
         for p in ("/tmp", "/var/tmp", "/dev/shm"):
             check("wrote %s\n" % place.name(p) in result.out, "no private %s" % p)
 
@@ -756,7 +760,7 @@ def _():
                 os.unlink(place.ws + "/fds")
             if ">&200" in script:
                 script = "exec 8</; " + script.replace("200", "8")
-            Running(place, ["/bin/sh", "-c", script, ATOLL, "run", "--", *listing], fds={900: os.open("/", os.O_RDONLY)}).wait()
+            Running(place, ["/bin/sh", "-c", script, *ATOLL_RUN, "--", *listing], fds={900: os.open("/", os.O_RDONLY)}).wait()
             if not os.path.exists(place.ws + "/fds"):
                 continue  # refusing to start is fine
             text = read(place.ws + "/fds").decode()

@@ -48,6 +48,9 @@ def _():
         # Not without the second word.
         among(run(place, broad[:2], "true", starts=False).status, REFUSED, "a home that was named only once")
     with Place() as place:
+        for name in set(SECRETS) - set(ALWAYS_HIDDEN):
+            os.unlink(os.path.join(place.home, name))
+        place.settle()
         broad = ["--write", place.home, "--accept-broad", place.home]
         result = run(place, broad, READ_ALL + [place.home, *ALWAYS_HIDDEN, "public.txt"])
         result.refused(*ALWAYS_HIDDEN)
@@ -430,7 +433,7 @@ BAD_VARIABLES = ["AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "GITHUB_TOKEN", "
                  "XDG_RUNTIME_DIR", "PROMPT_COMMAND", "SUDO_USER", "http_proxy", "HTTPS_PROXY", "ALL_PROXY", "MAKEFLAGS", "IFS", "CDPATH", "SHELLOPTS", "BASHOPTS", "PS4", "EDITOR", "PAGER", "BROWSER",
                  "ATOLL_CONFIG", "ATOLL_TOKEN", "PASSWORD", "MY_SECRET", "WEIRD.NAME", "BASH_FUNC_ls%%"]
 LOADER_VARIABLES = ["LD_LIBRARY_PATH", "LD_BIND_NOW", "GCONV_PATH", "LOCPATH", "MALLOC_TRACE", "GLIBC_TUNABLES", "LD_DEBUG_OUTPUT"]
-ALLOWED_VARIABLES = {"PATH", "HOME", "TMPDIR", "TERM", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_", "ATOLL_SANDBOX", "COLORTERM", "NO_COLOR", "COLUMNS",
+ALLOWED_VARIABLES = {"PATH", "HOME", "TMPDIR", "TERM", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "SHLVL", "_", "ATOLL_SANDBOX", "ATOLL_CONTRACT", "COLORTERM", "NO_COLOR", "COLUMNS",
                      "LINES", "FORCE_COLOR", "CLICOLOR", "CI", "EDITOR_NONE", "HOSTNAME"}
 
 
@@ -473,7 +476,7 @@ E = (ctypes.c_char_p * (len(env) + 1))(*env, None)
 ctypes.CDLL(None).execve(argv[0], A, E)
 sys.exit("no exec")
 """)
-        result = Running(place, [PYTHON, program, place.home, ATOLL, "run", "--", PYTHON, "-I", "-c", "import os; print(dict(os.environb))"], starts=False).wait()
+        result = Running(place, [PYTHON, program, place.home, *ATOLL_RUN, "--", PYTHON, "-I", "-c", "import os; print(dict(os.environb))"], starts=False).wait()
         if result.status in REFUSED:
             return
         same(result.status, 0, "status")
@@ -757,7 +760,7 @@ def _():
 @test("FS-RX6 what the sandbox is told of its contract holds no secret")
 def _():
     with Place() as place:
-        result = run(place, ["--env", "KEY=" + place.secret, "--hide", "src/" + place.token, "--read", place.out], "cat /run/atoll/contract.json; echo; cat /run/atoll/contract.md; ls -la /run/atoll; (echo x >/run/atoll/contract.json); (echo x >/run/atoll/new); rm -f /run/atoll/contract.md; cat /run/atoll/contract.md | head -1")
+        result = run(place, ["--env", "KEY=" + place.secret, "--hide", "src/" + place.token, "--read", place.out], "d=${ATOLL_CONTRACT:-/run/atoll/x}; d=${d%/*}; cat $d/contract.json; echo; cat $d/contract.md; ls -la $d; (echo x >$d/contract.json); (echo x >$d/new); rm -f $d/contract.md; cat $d/contract.md | head -1")
         check(place.token not in result.out, "a hidden name is in the contract")
         first = result.out.splitlines()[0]
         contract = json.loads(first if first.startswith("{") and first.rstrip().endswith("}") else result.out[:result.out.index("\n}") + 2])

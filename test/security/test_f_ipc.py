@@ -461,7 +461,7 @@ def _():
             for fd in (0, 1, 2):
                 fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK)
             """
-        process = subprocess.Popen([ATOLL, "run", "--", *inside_py(code)], cwd=place.ws, env=caller_environment(place), stdin=theirs, stdout=file, stderr=follower)
+        process = subprocess.Popen([*ATOLL_RUN, "--", *inside_py(code)], cwd=place.ws, env=caller_environment(place), stdin=theirs, stdout=file, stderr=follower)
         ours.sendall(b"over the socket")
         during = []
         while process.poll() is None:
@@ -498,7 +498,7 @@ def _():
                 file.seek(50)
                 subprocess.run([*argv, *attack(place)], cwd=place.ws, env=caller_environment(place), stdout=file, stderr=subprocess.DEVNULL, timeout=30)
             return read(path).decode()
-    text = once([ATOLL, "run", "--"])
+    text = once([*ATOLL_RUN, "--"])
     same(text, ("0123456789" * 5 + "start\nend\n" + "0123456789" * 10)[:60] + ("0123456789" * 10)[60:], "the file")
     check("0123456789" * 5 not in once([]), "the file is whole without atoll: this test shows nothing")
 
@@ -508,7 +508,7 @@ def _():
     with Place() as place:
         for closing in ("<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-", "</dev/null >/dev/full", "<. ", "0>f2 1<f2"):
             place.expect("f2", "seen")
-            done = subprocess.run(["/bin/sh", "-c", "exec \"$@\" " + closing, "sh", ATOLL, "run", "--", "/bin/sh", "-c",
+            done = subprocess.run(["/bin/sh", "-c", "exec \"$@\" " + closing, "sh", *ATOLL_RUN, "--", "/bin/sh", "-c",
                                    "ls -l /proc/self/fd >seen 2>&1; echo out; echo err >&2; exit 0"], cwd=place.ws, env=caller_environment(place), timeout=20,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             seen = read(place.ws + "/seen").decode() if os.path.exists(place.ws + "/seen") else ""

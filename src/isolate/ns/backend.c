@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 
 /* Only somebody's name and address out of ~/.gitconfig: commits need them, and nothing else of it.
  */
@@ -95,7 +97,7 @@ static int check_descriptors(const struct spec *spec, struct atoll_error *err)
 	return 0;
 }
 
-static void release(struct cell *cell)
+void cell_free(struct cell *cell)
 {
 	if (!cell)
 		return;
@@ -110,8 +112,8 @@ static void release(struct cell *cell)
 	free(cell);
 }
 
-static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
-		   struct atoll_error *err)
+int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
+	     struct atoll_error *err)
 {
 	struct cell *cell = calloc(1, sizeof *cell);
 	int r;
@@ -124,8 +126,6 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	cell->ids.slot_fd = -1;
 	r = check_host(cell, plan, err);
 	if (r == 0)
-		r = ns_check_calls(err);
-	if (r == 0)
 		r = check_descriptors(spec, err);
 	if (r == 0)
 		r = ids_choose(cell, err);
@@ -136,7 +136,7 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	if (r == 0)
 		r = write_contract(cell, err);
 	if (r < 0) {
-		release(cell);
+		cell_free(cell);
 		return r;
 	}
 	cgroup_prepare(&cell->group, spec);
@@ -144,18 +144,36 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (cell->usage == MAP_FAILED) {
 		cell->usage = NULL;
-		release(cell);
+		cell_free(cell);
 		return error_oom(err);
 	}
 	read_git_identity(cell);
 	set_limits(cell);
-	if (plan)
-		ns_describe(cell, plan);
 	*ret = cell;
 	return 0;
 }
 
-static void account(const struct cell *cell, struct cell_usage *ret)
+static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
+		   struct atoll_error *err)
+{
+	int r = ns_check_calls(false, err);
+
+	if (r == 0)
+		r = cell_new(spec, env, plan, ret, err);
+	if (r == 0 && plan)
+		ns_describe(*ret, plan);
+	return r;
+}
+
+/* Killing the first process kills the rest. By descriptor: a caller that ignores SIGCHLD has it
+ * reaped for it, and then the number is somebody else's. */
+static void stop(struct cell *cell, const struct cell_handle *handle)
+{
+	(void)cell;
+	syscall(SYS_pidfd_send_signal, handle->pid_fd, SIGKILL, NULL, 0);
+}
+
+void cell_account(const struct cell *cell, struct cell_usage *ret)
 {
 	const struct init_usage *seen = cell->usage;
 
@@ -175,8 +193,8 @@ const struct backend ns_backend = {
 	.probe = ns_probe,
 	.prepare = prepare,
 	.start = ns_start,
-	.account = account,
-	.release = release,
+	.has_terminals = true,
+	.account = cell_account,
+	.stop = stop,
+	.release = cell_free,
 };
-
-const struct backend *const isolate_backends[] = {&ns_backend, NULL};

@@ -3,6 +3,7 @@
 
 #include "init/init.h"
 #include "isolate/isolate.h"
+#include "spec/spec.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -73,6 +74,17 @@ struct ns_group {
 	int v2_fd;		  /* for CLONE_INTO_CGROUP, part of `main`; -1 on v1 */
 };
 
+/* What there is instead where no namespace can be had; see bare/bare.h. */
+struct cell_bare {
+	int ruleset_fd;	   /* all that Landlock allows, made while everything can still fail */
+	int lock_fd;	   /* the private directory, locked as long as the run lives */
+	char dir[64];	   /* its path; "" before the start */
+	char *own[2];	   /* its home and tmp */
+	char **env;	   /* the command's, with the private places in it */
+	bool *is_guarded;  /* by number of the mount: reading there goes to the guard */
+	char *masks[32];   /* paths of zones */
+	uint64_t n_others; /* processes that the user had at the start */
+};
 struct listing;
 
 struct cell {
@@ -92,14 +104,22 @@ struct cell {
 	bool keeps_affinity;
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
+	struct cell_bare *bare;	  /* NULL with namespaces */
 
 	/* For the child of one start. */
 	int stdio[3];
 	int setup_fd;	     /* trees and the go-ahead come in, "ready" or an error goes out */
 	int control_fd;	     /* for life */
 	mode_t umask;	     /* the caller's, for the command */
-	bool has_namespaces; /* made by the first process already */
+	bool has_namespaces; /* made by the first process already, or there are none */
 };
+
+/* What a cell has with and without namespaces: everything but how it is described and started. The
+ * second takes what the first has left. */
+int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
+	     struct atoll_error *err);
+void cell_free(struct cell *cell);
+void cell_account(const struct cell *cell, struct cell_usage *ret);
 
 int ids_choose(struct cell *cell, struct atoll_error *err);
 
@@ -121,9 +141,28 @@ extern const struct ns_device ns_devices[]; /* ends with a NULL name */
 extern const char *const ns_proc_masks[], *const ns_proc_kept[];
 
 void ns_describe(const struct cell *cell, struct plan *plan);
+/* Parts of it that hold without namespaces, too. */
+void describe_rules(const struct cell *cell, struct plan *plan);
+void describe_descriptors(const struct cell *cell, struct plan *plan);
+void describe_sockets(const struct cell *cell, struct plan *plan);
+void describe_environment(const struct cell *cell, struct plan *plan);
+struct limit_way {
+	const char *mechanism;
+	const char *note;
+	enum plan_strength strength;
+};
+struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id);
+const char *describe_origin(const struct cell *cell, const struct ns_mount *mount);
 
 int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err);
+
+/* Steps of a start that need no namespace: a pair of sockets above 2; in the child, closing what
+ * the caller had open and clearing its command line; in the parent, "ready" or the story. */
+int start_make_pair(int pair[2], struct atoll_error *err);
+void start_close_others(const struct cell *cell);
+void start_wipe_arguments(void);
+int start_wait_ready(int socket_fd, struct atoll_error *err);
 
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
@@ -135,7 +174,7 @@ int ns_build_root(struct cell *cell, struct atoll_error *err);
 int ns_leave_host(struct atoll_error *err);
 
 /* In the command's process; see init_config. */
-int ns_make_namespaces(struct atoll_error *err);
+int ns_make_namespaces(const struct cell *cell, struct atoll_error *err);
 int ns_begin(void *cell, struct atoll_error *err);
 int ns_seal(void *cell, struct atoll_error *err);
 int ns_execute(void *cell, struct atoll_error *err);
@@ -144,9 +183,10 @@ int ns_execute(void *cell, struct atoll_error *err);
 int landlock_abi(void);
 
 /* The first system call that is needed and that this kernel, or a filter above us, refuses; NULL if
- * none is. The second fails for it, with its name. */
-const char *ns_missing_call(void);
-int ns_check_calls(struct atoll_error *err);
+ * none is. The second fails for it, with its name. Without namespaces some are not needed. */
+const char *ns_missing_call(bool is_bare);
+int ns_check_calls(bool is_bare, struct atoll_error *err);
+int landlock_restrict(int ruleset_fd, struct atoll_error *err);
 int landlock_seal(const struct cell *cell, struct atoll_error *err);
 
 /* Nothing that is executed from here on gains a capability. */
@@ -162,8 +202,9 @@ int cgroup_enter(const struct ns_group *group, pid_t pid, struct atoll_error *er
 void cgroup_account(const struct ns_group *group, struct cell_usage *usage);
 void cgroup_release(struct ns_group *group);
 
-/* Is there enough room where the contract lets it write? */
+/* Is there enough room where the contract lets it write, or at one place? */
 int quota_check_space(const struct cell *cell, struct atoll_error *err);
+int quota_check_place(const struct cell *cell, const char *path, struct atoll_error *err);
 /* In the child, with the capabilities of its user namespace: leave the caller a share of what the
  * kernel counts for each user. */
 void quota_limit_user(const struct cell *cell);

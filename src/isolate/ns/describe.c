@@ -31,7 +31,7 @@ static const char *zone_mechanism(const struct cell *cell, const struct ns_mount
 }
 
 /* Who asked for what is mounted at a place. */
-static const char *mount_origin(const struct cell *cell, const struct ns_mount *mount)
+const char *describe_origin(const struct cell *cell, const struct ns_mount *mount)
 {
 	const struct spec *spec = cell->spec;
 
@@ -84,7 +84,7 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 		else if (streq(mount->path, cell->spec->workspace) && mount->kind == NS_BIND)
 			note = "workspace, read-only";
 		plan_add(plan, PLAN_ENFORCED, clause, mount->path, zone_mechanism(cell, mount),
-			 note, mount_origin(cell, mount));
+			 note, describe_origin(cell, mount));
 		describe_masks(cell, mount, plan);
 	}
 }
@@ -169,11 +169,13 @@ static void describe_unmounted(const struct cell *cell, const struct spec_rule *
 	}
 }
 
-static void describe_rules(const struct cell *cell, struct plan *plan)
+void describe_rules(const struct cell *cell, struct plan *plan)
 {
 	for (size_t i = 0; i < cell->spec->n_rules; i++) {
 		const struct spec_rule *rule = &cell->spec->rules[i];
 
+		if (rule->access == SPEC_HIDE && cell->bare)
+			continue; /* told there, because it is weaker */
 		if (rule->access == SPEC_PROTECT)
 			plan_add(plan, PLAN_ENFORCED, "filesystem.protect", rule->path,
 				 "guard, by name, present or not", NULL, rule->origin);
@@ -208,6 +210,30 @@ static void describe_rules(const struct cell *cell, struct plan *plan)
 		 "commits, checkouts, worktrees and submodules work", "default");
 }
 
+void describe_descriptors(const struct cell *cell, struct plan *plan)
+{
+	plan_add(plan, PLAN_ENFORCED, "processes.descriptors", "0 1 2", "pipes; all others closed",
+		 NULL, "default");
+	for (size_t i = 0; i < cell->spec->n_descriptors; i++) {
+		char number[16];
+
+		snprintf(number, sizeof number, "%d", cell->spec->descriptors[i]);
+		plan_add(plan, PLAN_ENFORCED, "processes.descriptors", number, "passed as it is",
+			 "whatever it refers to is reachable", cell->spec->descriptors_origin);
+	}
+}
+
+void describe_sockets(const struct cell *cell, struct plan *plan)
+{
+	plan_add(plan, PLAN_ENFORCED, "sockets", NULL,
+		 "guard: only sockets made inside or named by the contract", NULL, "default");
+	for (size_t i = 0; i < cell->spec->n_sockets; i++)
+		plan_add(plan, PLAN_ENFORCED, "sockets", cell->spec->sockets[i].text,
+			 "guard: may be connected to",
+			 "whoever listens there acts with the host's rights",
+			 cell->spec->sockets[i].origin);
+}
+
 static void describe_processes(const struct cell *cell, struct plan *plan)
 {
 	char ids[128], landlock[48];
@@ -236,35 +262,15 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 		 "seccomp allow-list; unknown calls and foreign entries closed", NULL, "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL, landlock,
 		 "no right to write anything of the host's", "default");
-	plan_add(plan, PLAN_ENFORCED, "processes.descriptors", "0 1 2", "pipes; all others closed",
-		 NULL, "default");
-	for (size_t i = 0; i < cell->spec->n_descriptors; i++) {
-		char number[16];
-
-		snprintf(number, sizeof number, "%d", cell->spec->descriptors[i]);
-		plan_add(plan, PLAN_ENFORCED, "processes.descriptors", number, "passed as it is",
-			 "whatever it refers to is reachable", cell->spec->descriptors_origin);
-	}
+	describe_descriptors(cell, plan);
 	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "fresh session keyring", NULL,
 		 "default");
 	plan_add(plan, PLAN_ENFORCED, "network", "off", "network namespace with only a loopback",
 		 NULL, "default");
-	plan_add(plan, PLAN_ENFORCED, "sockets", NULL,
-		 "guard: only sockets made inside or named by the contract", NULL, "default");
-	for (size_t i = 0; i < cell->spec->n_sockets; i++)
-		plan_add(plan, PLAN_ENFORCED, "sockets", cell->spec->sockets[i].text,
-			 "guard: may be connected to",
-			 "whoever listens there acts with the host's rights",
-			 cell->spec->sockets[i].origin);
+	describe_sockets(cell, plan);
 }
 
-struct limit_way {
-	const char *mechanism;
-	const char *note;
-	enum plan_strength strength;
-};
-
-static struct limit_way limit_way(const struct cell *cell, enum spec_limit_id id)
+struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 {
 	const struct ns_group *group = &cell->group;
 
@@ -327,7 +333,7 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 {
 	for (int id = 0; id < SPEC_LIMIT_COUNT; id++) {
 		const struct spec_limit *limit = &cell->spec->limits[id];
-		struct limit_way way = limit_way(cell, id);
+		struct limit_way way = describe_limit(cell, id);
 		char clause[32], value[48];
 
 		snprintf(clause, sizeof clause, "limits.%s", spec_limits[id].key);
@@ -349,7 +355,7 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 		 NULL, "default");
 }
 
-static void describe_environment(const struct cell *cell, struct plan *plan)
+void describe_environment(const struct cell *cell, struct plan *plan)
 {
 	for (size_t i = 0; cell->env[i]; i++) {
 		const char *origin = "default";

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/personality.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -58,6 +59,10 @@ enum answer {
 	CHECK_PRCTL,
 	CHECK_SECCOMP,
 	CHECK_PRLIMIT,
+	CHECK_SELF,	/* argument 0 is a process, and must mean the caller */
+	CHECK_PRIORITY, /* a kind and a process, likewise */
+	CHECK_IOPRIO,
+	CHECK_LOCAL_SOCKET,
 	ANSWERS,
 };
 
@@ -299,15 +304,16 @@ static unsigned check_mode(struct bpf *bpf, const unsigned *to, unsigned mode)
 	return load_argument(bpf, mode, asks);
 }
 
-/* Opening to read is left to Landlock. The mode counts only when a file may be made. */
-static unsigned check_open(struct bpf *bpf, const unsigned *to, unsigned flags, unsigned with_mode)
+/* Opening to read is left to Landlock, mostly. The mode counts only when a file may be made. */
+static unsigned check_open(struct bpf *bpf, const unsigned *to, unsigned flags, unsigned with_mode,
+			   unsigned to_read)
 {
 	const uint32_t tmpfile = 020000000; /* O_TMPFILE without its O_DIRECTORY */
 	const uint32_t makes = O_CREAT | tmpfile;
 	unsigned changes, any;
 
 	changes = bpf_if(bpf, BPF_JSET, makes, with_mode, to[GUARD]);
-	any = bpf_if(bpf, BPF_JSET, O_ACCMODE | O_TRUNC | makes, changes, to[ALLOW]);
+	any = bpf_if(bpf, BPF_JSET, O_ACCMODE | O_TRUNC | makes, changes, to_read);
 	return load_argument(bpf, flags, any);
 }
 
@@ -386,7 +392,7 @@ static void check_socket(struct bpf *bpf, unsigned *to)
 	local = load_argument(bpf, 1, check_unix_type(bpf, to, no_protocol));
 
 	place = bpf_if(bpf, BPF_JEQ, AF_UNIX, local, no_family);
-	to[CHECK_SOCKETPAIR] = load_argument(bpf, 0, place);
+	to[CHECK_SOCKETPAIR] = to[CHECK_LOCAL_SOCKET] = load_argument(bpf, 0, place);
 	place = bpf_if(bpf, BPF_JEQ, AF_NETLINK, netlink, no_family);
 	place = bpf_if(bpf, BPF_JEQ, AF_INET6, internet, place);
 	place = bpf_if(bpf, BPF_JEQ, AF_INET, internet, place);
@@ -492,9 +498,27 @@ static unsigned check_prlimit(struct bpf *bpf, const unsigned *to)
 	return load_argument(bpf, 0, bpf_if(bpf, BPF_JEQ, 0, to[ALLOW], to[SAY_EPERM]));
 }
 
-/* Gives every answer a place in the program. */
-static void build_answers(struct bpf *bpf, unsigned to[ANSWERS])
+/* Without a pid namespace the user's other processes could be slowed down. PRIO_USER (and its like
+ * for input and output) means all of them, also with 0. */
+static void check_process(struct bpf *bpf, unsigned *to)
 {
+	const uint32_t ioprio_who_process = 1;
+	unsigned self = bpf_if(bpf, BPF_JEQ, 0, to[ALLOW], to[SAY_EPERM]), second;
+
+	to[CHECK_SELF] = load_argument(bpf, 0, self);
+	second = load_argument(bpf, 1, self);
+	to[CHECK_PRIORITY] =
+		load_argument(bpf, 0, bpf_if(bpf, BPF_JEQ, PRIO_PROCESS, second, to[SAY_EPERM]));
+	to[CHECK_IOPRIO] = load_argument(
+		bpf, 0, bpf_if(bpf, BPF_JEQ, ioprio_who_process, second, to[SAY_EPERM]));
+}
+
+/* Gives every answer a place in the program. */
+static void build_answers(const struct filter_options *options, struct bpf *bpf,
+			  unsigned to[ANSWERS])
+{
+	unsigned to_read;
+
 	to[SAY_ENOSYS] = refuse(bpf, ENOSYS);
 	to[SAY_EPERM] = refuse(bpf, EPERM);
 	to[SAY_EACCES] = refuse(bpf, EACCES);
@@ -505,9 +529,10 @@ static void build_answers(struct bpf *bpf, unsigned to[ANSWERS])
 	to[CHECK_MODE_1] = check_mode(bpf, to, 1);
 	to[CHECK_MODE_2] = check_mode(bpf, to, 2);
 	to[CHECK_MODE_3] = check_mode(bpf, to, 3);
-	to[CHECK_OPENAT] = check_open(bpf, to, 2, to[CHECK_MODE_3]);
+	to_read = to[options->guards_reading ? GUARD : ALLOW];
+	to[CHECK_OPENAT] = check_open(bpf, to, 2, to[CHECK_MODE_3], to_read);
 #ifdef SYS_open
-	to[CHECK_OPEN] = check_open(bpf, to, 1, to[CHECK_MODE_2]);
+	to[CHECK_OPEN] = check_open(bpf, to, 1, to[CHECK_MODE_2], to_read);
 #endif
 	check_mknod(bpf, to);
 	to[CHECK_CLONE] = check_clone(bpf, to);
@@ -520,14 +545,50 @@ static void build_answers(struct bpf *bpf, unsigned to[ANSWERS])
 	to[CHECK_PRCTL] = check_prctl(bpf, to);
 	to[CHECK_SECCOMP] = check_seccomp(bpf, to);
 	to[CHECK_PRLIMIT] = check_prlimit(bpf, to);
+	if (options->is_bare) /* each step costs time at every start */
+		check_process(bpf, to);
+}
+
+/*
+ * What differs where there are no namespaces
+ *
+ * A network, message queues and shared memory would be the host's. Times and owners can be changed
+ * wherever the kernel lets an owner, because no mount is read-only and Landlock does not know
+ * these calls.
+ */
+static const struct rule bare_rules[] = {
+	{CHECK_LOCAL_SOCKET, CALLS(SYS_socket)},
+	{SAY_ENOSYS, CALLS(SYS_shmget, SYS_shmat, SYS_shmdt, SYS_shmctl)},
+	{SAY_ENOSYS, CALLS(SYS_semget, SYS_semop, SYS_semtimedop, SYS_semctl)},
+	{SAY_ENOSYS, CALLS(SYS_msgget, SYS_msgsnd, SYS_msgrcv, SYS_msgctl)},
+	{SAY_ENOSYS, CALLS(SYS_mq_open, SYS_mq_unlink, SYS_mq_timedsend, SYS_mq_timedreceive)},
+	{SAY_ENOSYS, CALLS(SYS_mq_notify, SYS_mq_getsetattr)},
+	{CHECK_SELF, CALLS(SYS_sched_setaffinity, SYS_sched_setparam, SYS_sched_setattr)},
+	{CHECK_SELF, CALLS(SYS_sched_setscheduler)},
+	{CHECK_PRIORITY, CALLS(SYS_setpriority)},
+	{CHECK_IOPRIO, CALLS(SYS_ioprio_set)},
+	{GUARD, CALLS(SYS_fchown, SYS_fchownat, SYS_utimensat)},
+	{GUARD, CALLS(SYS_inotify_add_watch)},
+#ifdef __x86_64__
+	{GUARD, CALLS(SYS_chown, SYS_lchown)},
+	/* Three older forms of utimensat; C libraries use the newest. */
+	{SAY_ENOSYS, CALLS(SYS_utime, SYS_utimes, SYS_futimesat)},
+#endif
+};
+
+static void apply(const struct rule *list, size_t n, uint8_t calls[CALLS_MAX])
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < list[i].n; k++)
+			calls[list[i].calls[k]] = list[i].answer;
 }
 
 static void fill_calls(const struct filter_options *options, uint8_t calls[CALLS_MAX])
 {
 	memset(calls, SAY_ENOSYS, CALLS_MAX);
-	for (size_t i = 0; i < sizeof(rules) / sizeof(*rules); i++)
-		for (size_t k = 0; k < rules[i].n; k++)
-			calls[rules[i].calls[k]] = rules[i].answer;
+	apply(rules, sizeof(rules) / sizeof(*rules), calls);
+	if (options->is_bare)
+		apply(bare_rules, sizeof(bare_rules) / sizeof(*bare_rules), calls);
 	if (options->keeps_affinity)
 		calls[SYS_sched_setaffinity] = SAY_EPERM;
 }
@@ -543,7 +604,7 @@ size_t filter_build(const struct filter_options *options, struct sock_filter pro
 	bpf_init(&bpf, program, FILTER_MAX);
 	/* 32-bit code, int 0x80 included, has numbers of its own that nobody has checked. */
 	kill = bpf_return(&bpf, SECCOMP_RET_KILL_PROCESS);
-	build_answers(&bpf, to);
+	build_answers(options, &bpf, to);
 
 	fill_calls(options, calls);
 	for (size_t i = 0; i < CALLS_MAX; i++)

@@ -20,6 +20,8 @@
  */
 struct filter_options {
 	bool keeps_affinity; /* sched_setaffinity is refused: the cpus limit rests on it */
+	bool is_bare;	     /* no namespaces: what they would keep apart is refused */
+	bool guards_reading; /* every open goes to the guard, also to read */
 };
 
 #define FILTER_MAX 1024 /* instructions; far more than are needed */

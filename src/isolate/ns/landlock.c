@@ -69,6 +69,15 @@ static int allow_private(const struct cell *cell, int ruleset, uint64_t handled,
 	return 0;
 }
 
+int landlock_restrict(int ruleset_fd, struct atoll_error *err)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "set no_new_privs");
+	if (syscall(SYS_landlock_restrict_self, ruleset_fd, 0) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "restrict by Landlock");
+	return 0;
+}
+
 /* Harmless nodes and terminals. One line is enough unless a writable root of the host's lies there,
  * in /dev/shm for one. */
 static int allow_devices(const struct cell *cell, int ruleset, uint64_t handled,
@@ -113,11 +122,5 @@ int landlock_seal(const struct cell *cell, struct atoll_error *err)
 		r = allow(ruleset, attr.handled_access_fs, "/proc", RIGHTS_WRITE, err);
 	if (r == 0)
 		r = allow_devices(cell, ruleset, attr.handled_access_fs, err);
-	if (r < 0)
-		return r;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "set no_new_privs");
-	if (syscall(SYS_landlock_restrict_self, ruleset, 0) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "restrict by Landlock");
-	return 0;
+	return r < 0 ? r : landlock_restrict(ruleset, err);
 }

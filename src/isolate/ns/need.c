@@ -21,25 +21,28 @@ static const struct {
 	long others;
 	/* The kernel itself asks for a privilege before it looks at the arguments. */
 	bool is_privileged;
+	bool is_for_mounts; /* so not needed where there are none */
 } calls[] = {
-	{"openat2", SYS_openat2, -1, 0, false},
-	{"statx", SYS_statx, -1, -1, false},
-	{"open_tree", SYS_open_tree, -1, -1, false},
-	{"move_mount", SYS_move_mount, -1, -1, true},
-	{"mount_setattr", SYS_mount_setattr, -1, -1, false},
-	{"pidfd_open", SYS_pidfd_open, -1, -1, false},
-	{"pidfd_getfd", SYS_pidfd_getfd, -1, -1, false},
-	{"process_vm_readv", SYS_process_vm_readv, -1, -1, false},
-	{"seccomp", SYS_seccomp, -1, -1, false},
-	{"landlock_add_rule", SYS_landlock_add_rule, -1, -1, false},
-	{"landlock_restrict_self", SYS_landlock_restrict_self, -1, -1, true},
+	{"openat2", SYS_openat2, -1, 0, false, false},
+	{"statx", SYS_statx, -1, -1, false, false},
+	{"open_tree", SYS_open_tree, -1, -1, false, true},
+	{"move_mount", SYS_move_mount, -1, -1, true, true},
+	{"mount_setattr", SYS_mount_setattr, -1, -1, false, true},
+	{"pidfd_open", SYS_pidfd_open, -1, -1, false, false},
+	{"pidfd_getfd", SYS_pidfd_getfd, -1, -1, false, false},
+	{"process_vm_readv", SYS_process_vm_readv, -1, -1, false, false},
+	{"seccomp", SYS_seccomp, -1, -1, false, false},
+	{"landlock_add_rule", SYS_landlock_add_rule, -1, -1, false, false},
+	{"landlock_restrict_self", SYS_landlock_restrict_self, -1, -1, true, false},
 };
 
-const char *ns_missing_call(void)
+const char *ns_missing_call(bool is_bare)
 {
 	for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
 		long other = calls[i].others;
 
+		if (is_bare && calls[i].is_for_mounts)
+			continue;
 		if (syscall(calls[i].number, calls[i].first, other, other, other, other, other) <
 			    0 &&
 		    (errno == ENOSYS || (errno == EPERM && !calls[i].is_privileged)))
@@ -48,9 +51,9 @@ const char *ns_missing_call(void)
 	return NULL;
 }
 
-int ns_check_calls(struct atoll_error *err)
+int ns_check_calls(bool is_bare, struct atoll_error *err)
 {
-	const char *name = ns_missing_call();
+	const char *name = ns_missing_call(is_bare);
 
 	if (!name)
 		return 0;

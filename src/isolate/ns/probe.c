@@ -94,6 +94,25 @@ static int enter_private_tmp(void)
 	return 0;
 }
 
+/* AppArmor may grant the namespace and no capability in it. */
+static int try_namespaces(void)
+{
+	int r = enter_user_namespace(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+				     CLONE_NEWUTS | CLONE_NEWCGROUP);
+
+	if (r)
+		return r;
+	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+			       mount("probe", "/tmp", "tmpfs", 0, NULL) < 0
+		       ? errno
+		       : 0;
+}
+
+int ns_try(void)
+{
+	return try_in_child(try_namespaces);
+}
+
 static int try_mounts(void)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
@@ -193,7 +212,7 @@ static void add(struct backend_report *report, const char *what, bool is_needed,
 }
 
 /* Which switch of the system forbids user namespaces. */
-static const char *userns_fix(void)
+const char *ns_fix(void)
 {
 	if (access("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", F_OK) == 0)
 		return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or an "
@@ -225,7 +244,7 @@ static void probe_landlock(struct backend_report *report)
 static void probe_calls(struct backend_report *report)
 {
 	static char fix[128];
-	const char *name = ns_missing_call();
+	const char *name = ns_missing_call(false);
 
 	snprintf(fix, sizeof fix, "%s: Linux 5.19 or later, or a seccomp profile that allows it",
 		 name ? name : "");
@@ -254,17 +273,22 @@ static void probe_cgroup(struct backend_report *report)
 int ns_probe(struct backend_report *report, struct atoll_error *err)
 {
 	const char *kernel = "a newer kernel (5.19 or later)";
+	int mounts = try_in_child(try_mounts);
+	bool is_refused = mounts == EPERM || mounts == EACCES;
 
 	(void)err;
-	add(report, "user namespaces", true, try_in_child(try_user_namespace), "yes", userns_fix());
+	add(report, "user namespaces", true, try_in_child(try_user_namespace), "yes", ns_fix());
 	add(report, "all namespaces together", true, try_in_child(try_all_namespaces),
-	    "mnt pid net ipc uts cgroup", userns_fix());
-	add(report, "mounts by descriptor, read-only", true, try_in_child(try_mounts), "yes",
-	    kernel);
+	    "mnt pid net ipc uts cgroup", ns_fix());
+	add(report, "mounts by descriptor, read-only", true, mounts, "yes",
+	    is_refused ? ns_fix() : kernel);
 	add(report, "a /proc of its own", true, try_in_child(try_proc), "yes",
-	    "inside a container: one whose /proc is not masked (podman --security-opt unmask=ALL)");
+	    is_refused ? ns_fix()
+		       : "inside a container: one whose /proc is not masked (podman --security-opt "
+			 "unmask=ALL)");
 	add(report, "layers that hide names", true, try_in_child(try_overlay),
-	    "overlay with userxattr", "sudo modprobe overlay; a kernel of 5.11 or later");
+	    "overlay with userxattr",
+	    is_refused ? ns_fix() : "sudo modprobe overlay; a kernel of 5.11 or later");
 	probe_landlock(report);
 	add(report, "system call filter with a listener", true, try_in_child(try_filter), "yes",
 	    "a kernel with CONFIG_SECCOMP_FILTER, 5.14 or later");

@@ -4,3 +4,9 @@
 #include "isolate/isolate.h"
 
 int ns_probe(struct backend_report *ret, struct atoll_error *err);
+
+/* Can a user have all the namespaces that are needed, and mount in them? 0, or the errno of what
+ * failed. Made in a child that then ends. */
+int ns_try(void);
+/* What an administrator can do about it. */
+const char *ns_fix(void);

@@ -85,26 +85,33 @@ int quota_limit_process(struct atoll_error *err)
 	return r < 0 ? r : limit(RLIMIT_MSGQUEUE, QUEUE_BYTES, err);
 }
 
+int quota_check_place(const struct cell *cell, const char *path, struct atoll_error *err)
+{
+	struct statfs st;
+	uint64_t left, floor;
+
+	if (cell->spec->limits[SPEC_DISK].value == SPEC_UNLIMITED || statfs(path, &st) < 0)
+		return 0;
+	left = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
+	floor = init_space_floor((uint64_t)st.f_blocks * (uint64_t)st.f_bsize);
+	if (left < floor)
+		return error_set(err, ATOLL_FAULT_HOST, ENOSPC,
+				 "%llu MiB are free where '%s' lies, and a run leaves %llu MiB to "
+				 "others; make room, or lift the limit with --disk unlimited",
+				 (unsigned long long)(left >> 20), path,
+				 (unsigned long long)(floor >> 20));
+	return 0;
+}
+
 int quota_check_space(const struct cell *cell, struct atoll_error *err)
 {
-	if (cell->spec->limits[SPEC_DISK].value == SPEC_UNLIMITED)
-		return 0;
-	for (size_t i = 0; i < cell->n_mounts; i++) {
-		const struct ns_mount *mount = &cell->mounts[i];
-		struct statfs st;
-		uint64_t left, floor;
+	int r = 0;
 
-		if (mount->kind != NS_BIND || !mount->is_writable || statfs(mount->path, &st) < 0)
-			continue;
-		left = (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
-		floor = init_space_floor((uint64_t)st.f_blocks * (uint64_t)st.f_bsize);
-		if (left < floor)
-			return error_set(err, ATOLL_FAULT_HOST, ENOSPC,
-					 "%llu MiB are free where '%s' lies, and a run leaves %llu "
-					 "MiB to others; make room, or lift the limit with --disk "
-					 "unlimited",
-					 (unsigned long long)(left >> 20), mount->path,
-					 (unsigned long long)(floor >> 20));
+	for (size_t i = 0; r == 0 && i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+
+		if (mount->kind == NS_BIND && mount->is_writable)
+			r = quota_check_place(cell, mount->path, err);
 	}
-	return 0;
+	return r;
 }

@@ -33,7 +33,7 @@
  *   set_limits()       what a process carries with it
  *   set_filter()       all that follows passes it; the listener goes to the first process
  * ns_seal(), in the new root, while the host's goes away:
- *   landlock_seal()    no right to change anything of the host's
+ *   take_rights()      by Landlock: no right to change anything of the host's
  *   capabilities       none left, none to come
  * ns_execute(), when everybody is done:
  *   take_stdio()       0, 1, 2 and what the contract names; everything else closes at exec
@@ -102,6 +102,12 @@ static int limit_cpus(uint64_t thousandths, struct atoll_error *err)
 	return sched_setaffinity(0, sizeof take, &take) < 0 ? fail(err, "set the CPU set") : 0;
 }
 
+/* Without a user namespace all processes of the user are counted. */
+static uint64_t n_others(const struct cell *cell)
+{
+	return cell->bare ? cell->bare->n_others : 0;
+}
+
 static int set_limits(const struct cell *cell, struct atoll_error *err)
 {
 	const struct spec_limit *limits = cell->spec->limits;
@@ -113,7 +119,7 @@ static int set_limits(const struct cell *cell, struct atoll_error *err)
 	/* Counted within this user namespace, so it bounds the sandbox and not the user. One more
 	 * for the first process. */
 	if (r == 0 && limits[SPEC_PIDS].value != SPEC_UNLIMITED)
-		r = limit_resource(RLIMIT_NPROC, limits[SPEC_PIDS].value + 1, err);
+		r = limit_resource(RLIMIT_NPROC, limits[SPEC_PIDS].value + 1 + n_others(cell), err);
 	if (r == 0)
 		r = limit_resource(RLIMIT_FSIZE, limits[SPEC_DISK].value, err);
 	if (r == 0 && cpu_time != SPEC_UNLIMITED)
@@ -155,7 +161,10 @@ int ns_drop_capabilities(uint64_t keep, struct atoll_error *err)
 static int set_filter(const struct cell *cell, struct atoll_error *err)
 {
 	static struct sock_filter program[FILTER_MAX];
-	struct filter_options options = {.keeps_affinity = cell->keeps_affinity};
+	struct filter_options options = {.keeps_affinity = cell->keeps_affinity,
+					 .is_bare = cell->bare,
+					 /* a grant may hide something, and /proc is the host's */
+					 .guards_reading = cell->bare};
 	struct sock_fprog prog = {.filter = program};
 	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 	int fd;
@@ -227,8 +236,9 @@ static int raise_loopback(struct atoll_error *err)
 	return 0;
 }
 
-int ns_make_namespaces(struct atoll_error *err)
+int ns_make_namespaces(const struct cell *cell, struct atoll_error *err)
 {
+	quota_limit_user(cell);
 	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return fail(err, "create namespaces (see `atoll doctor`)");
 	if (sethostname("atoll", 5) < 0)
@@ -243,17 +253,24 @@ int ns_make_namespaces(struct atoll_error *err)
 int ns_begin(void *data, struct atoll_error *err)
 {
 	const struct cell *cell = data;
-	/* For a command on a terminal the first process has made them before. */
-	int r = cell->has_namespaces ? 0 : ns_make_namespaces(err);
+	int r = 0;
 
+	/* For a command on a terminal the first process has done so; some hosts grant none. */
+	if (!cell->has_namespaces)
+		r = ns_make_namespaces(cell, err);
+	if (r == 0 && !cell->has_namespaces)
+		r = ns_bound_capabilities(err);
 	reset_signals();
 	umask(cell->umask);
-	quota_limit_user(cell);
-	if (r == 0)
-		r = ns_bound_capabilities(err);
 	if (r == 0)
 		r = set_limits(cell, err);
 	return r < 0 ? r : set_filter(cell, err);
+}
+
+static int take_rights(const struct cell *cell, struct atoll_error *err)
+{
+	return cell->bare ? landlock_restrict(cell->bare->ruleset_fd, err)
+			  : landlock_seal(cell, err);
 }
 
 int ns_seal(void *data, struct atoll_error *err)
@@ -263,7 +280,7 @@ int ns_seal(void *data, struct atoll_error *err)
 
 	if (chdir(cell->spec->cwd) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cell->spec->cwd);
-	r = landlock_seal(cell, err);
+	r = take_rights(cell, err);
 	return r < 0 ? r : ns_drop_capabilities(0, err);
 }
 

@@ -228,14 +228,20 @@ static int receive_trees(struct cell *cell, struct atoll_error *err)
 /* ---- the child ---- */
 
 /* What the first process has inherited from whoever called us must not stay open in it. */
-static void close_others(const struct cell *cell)
+void start_close_others(const struct cell *cell)
 {
 	const struct spec *spec = cell->spec;
 
 	for (int fd = 3, most = (int)sysconf(_SC_OPEN_MAX); fd < most;) {
 		int next = INT_MAX;
-		const int keep[] = {cell->stdio[0], cell->stdio[1],   cell->stdio[2],
-				    cell->setup_fd, cell->control_fd, cell->ids.slot_fd};
+		const int keep[] = {cell->stdio[0],
+				    cell->stdio[1],
+				    cell->stdio[2],
+				    cell->setup_fd,
+				    cell->control_fd,
+				    cell->ids.slot_fd,
+				    cell->bare ? cell->bare->ruleset_fd : -1,
+				    cell->bare ? cell->bare->lock_fd : -1};
 
 		for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
 			next = keep[i] >= fd && keep[i] < next ? keep[i] : next;
@@ -256,7 +262,7 @@ static void close_others(const struct cell *cell)
  * Our own command line and environment lie where they lay in the supervisor, and /proc shows them
  * to everybody inside: flags may name what is hidden. /proc/self/stat tells where they are.
  */
-static void wipe_arguments(void)
+void start_wipe_arguments(void)
 {
 	cleanup_fd int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
 	uint64_t bounds[4] = {0}; /* start and end of the arguments, then of the environment */
@@ -322,7 +328,7 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	if (r == 0 && !init_wants_terminal(config))
 		r = init_fork(config, command, err);
 	else if (r == 0)
-		r = ns_make_namespaces(err);
+		r = ns_make_namespaces(cell, err);
 	cell->has_namespaces = !command->pid;
 	if (r == 0)
 		r = ns_build_root(cell, err);
@@ -354,6 +360,7 @@ static _Noreturn void child_main(struct cell *cell)
 		.limits = cell->limits,
 		.usage = cell->usage,
 		.control_fd = cell->control_fd,
+		.warden_fd = -1,
 		.begin = ns_begin,
 		.seal = ns_seal,
 		.execute = ns_execute,
@@ -364,8 +371,8 @@ static _Noreturn void child_main(struct cell *cell)
 	struct atoll_error err = {0};
 	int r;
 
-	close_others(cell);
-	wipe_arguments();
+	start_close_others(cell);
+	start_wipe_arguments();
 	r = set_up(cell, &config, &command, &err);
 	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
 		_exit(1);
@@ -414,7 +421,7 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 	return send_trees(cell, socket_fd, cell->ids.is_unmapped ? -1 : userns_fd, err);
 }
 
-static int wait_ready(int socket_fd, struct atoll_error *err)
+int start_wait_ready(int socket_fd, struct atoll_error *err)
 {
 	const struct timeval patience = {.tv_sec = SETUP_MAX_S};
 	struct atoll_error theirs;
@@ -441,7 +448,7 @@ static int wait_ready(int socket_fd, struct atoll_error *err)
 }
 
 /* A new socket pair whose ends do not collide with 0, 1 and 2, even if the caller closed them. */
-static int make_pair(int pair[2], struct atoll_error *err)
+int start_make_pair(int pair[2], struct atoll_error *err)
 {
 	int made[2];
 
@@ -463,11 +470,11 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 
 	r = ids_take(cell, err);
 	if (r == 0)
-		r = make_pair(pair, err);
+		r = start_make_pair(pair, err);
 	if (r < 0)
 		return r;
 	setup = pair[0], setup_child = pair[1];
-	r = make_pair(pair, err);
+	r = start_make_pair(pair, err);
 	if (r < 0)
 		return r;
 	control = pair[0], control_child = pair[1];
@@ -489,7 +496,7 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	close(take_fd(&setup_child));
 	r = help_child(cell, pid, setup, err);
 	if (r == 0)
-		r = wait_ready(setup, err);
+		r = start_wait_ready(setup, err);
 	if (r < 0) {
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

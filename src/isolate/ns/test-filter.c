@@ -609,6 +609,41 @@ TEST(affinity_can_be_kept)
 	CHECK_CALL(YES, sched_getaffinity, 0);
 }
 
+TEST(without_namespaces_nothing_of_the_host_s_is_reached)
+{
+	length = filter_build(&(struct filter_options){.is_bare = true}, program);
+	CHECK_CALL(NO(EAFNOSUPPORT), socket, AF_INET, SOCK_STREAM, 0);
+	CHECK_CALL(NO(EAFNOSUPPORT), socket, AF_INET6, SOCK_DGRAM, 0);
+	CHECK_CALL(NO(EAFNOSUPPORT), socket, AF_NETLINK, SOCK_RAW, 0);
+	CHECK_CALL(YES, socket, AF_UNIX, SOCK_STREAM, 0);
+	CHECK_CALL(NO(EPROTONOSUPPORT), socket, AF_UNIX, SOCK_DGRAM, 0);
+	CHECK_CALL(NO(ENOSYS), shmget, 0);
+	CHECK_CALL(NO(ENOSYS), semget, 0);
+	CHECK_CALL(NO(ENOSYS), msgget, 0);
+	CHECK_CALL(NO(ENOSYS), mq_open, 0);
+	CHECK_CALL(ASK, utimensat, 0);
+	CHECK_CALL(ASK, inotify_add_watch, 0);
+	CHECK_CALL(ASK, fchown, 0);
+	CHECK_CALL(ASK, fchownat, 0);
+	CHECK_CALL(YES, sched_setaffinity, 0);
+	CHECK_CALL(NO(EPERM), sched_setaffinity, 1);
+	CHECK_CALL(NO(EPERM), sched_setscheduler, 77);
+	CHECK_CALL(YES, setpriority, 0, 0);
+	CHECK_CALL(NO(EPERM), setpriority, 0, 1);
+	CHECK_CALL(NO(EPERM), setpriority, 2, 0); /* PRIO_USER: all that the user runs */
+	CHECK_CALL(YES, ioprio_set, 1, 0);
+	CHECK_CALL(NO(EPERM), ioprio_set, 3, 0);
+	CHECK_CALL(YES, openat, 0, 0, O_RDONLY);
+}
+
+TEST(every_open_is_asked_about_where_reading_is_guarded)
+{
+	length = filter_build(&(struct filter_options){.guards_reading = true}, program);
+	CHECK_CALL(ASK, openat, 0, 0, O_RDONLY);
+	CHECK_CALL(ASK, openat, 0, 0, O_WRONLY);
+	CHECK_CALL(NO(EPERM), openat, 0, 0, O_WRONLY | O_CREAT, 04755);
+}
+
 /* Far more than the table needs, so that jumps get too long and take a step in between. */
 TEST(a_search_finds_every_number_at_any_size)
 {

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clone.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/uapi.h"
+#include "isolate/bare/bare.h"
+
+#include <errno.h>
+#include <linux/sched.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/*
+ * How a sandbox starts, and ends, without namespaces
+ *
+ *	supervisor → warden → guard (init_main) → the command
+ *
+ * The warden restricts itself by a Landlock domain that handles nothing but signals and abstract
+ * sockets; the guard has such a one inside, and the command a third, with files. From a domain one
+ * can signal only what is in it or further in. So the command reaches neither of the two, nor the
+ * guard the warden (a signal for all that is inside may be SIGSTOP), and kill(-1) means exactly the
+ * sandbox: one call that the kernel makes with the list of processes held still, so that no fork is
+ * missed, however fast.
+ *
+ * The warden calls it when the guard has ended or the supervisor has closed its socket, then waits
+ * until nothing is left (it takes orphans in), and removes the private directory. If the warden is
+ * killed, the guard does the same. If both are killed in one instant the supervisor ends what it
+ * recognises, or the next run; until then it is locked in, and can change nothing without the
+ * guard.
+ */
+
+static int fail(struct atoll_error *err, const char *what)
+{
+	return error_set(err, ATOLL_FAULT_HOST, errno, "%s", what);
+}
+
+/* Set once signals were seen to stay inside: without that kill(-1) would mean all that the user
+ * has. */
+static bool is_scoped;
+
+/* `outside` is somebody who must be out of reach afterwards. */
+static int enter_domain(pid_t outside, struct atoll_error *err)
+{
+	const struct uapi_landlock_ruleset_attr attr = {
+		.scoped = UAPI_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | UAPI_LANDLOCK_SCOPE_SIGNAL};
+	cleanup_fd int fd = (int)syscall(SYS_landlock_create_ruleset, &attr, sizeof attr, 0);
+	int r;
+
+	if (fd < 0)
+		return fail(err, "keep signals inside by Landlock");
+	r = landlock_restrict(fd, err);
+	if (r < 0)
+		return r;
+	if (kill(outside, 0) == 0 || errno != EPERM)
+		return error_set(err, ATOLL_FAULT_HOST, 0,
+				 "Landlock does not keep signals inside, though it says so");
+	is_scoped = true;
+	return 0;
+}
+
+static _Noreturn void end_all(void *data)
+{
+	const struct cell *cell = data;
+
+	if (is_scoped)
+		kill(-1, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		;
+	bare_remove_private(cell->bare);
+	_exit(0);
+}
+
+/* The command's process is forked before anything else can fail for it, as with namespaces; there
+ * is no root to build meanwhile. */
+static int start_command(const struct init_config *config, struct init_command *command,
+			 struct atoll_error *err)
+{
+	int r = enter_domain(getppid(), err);
+
+	if (r == 0)
+		r = init_fork(config, command, err);
+	return r < 0 ? r : init_let_seal(command, err);
+}
+
+static _Noreturn void guard_main(struct cell *cell, int warden_fd)
+{
+	struct init_config config = {
+		.spec = cell->spec,
+		.zones = cell->zones,
+		.n_zones = cell->n_zones,
+		.limits = cell->limits,
+		.usage = cell->usage,
+		.control_fd = cell->control_fd,
+		.begin = ns_begin,
+		.seal = ns_seal,
+		.execute = ns_execute,
+		.data = cell,
+		.stdio = cell->stdio,
+		.is_bare = true,
+		.warden_fd = warden_fd,
+		.alone = end_all,
+	};
+	struct init_command command = {.start_fd = -1};
+	struct atoll_error err = {0};
+	int r = start_command(&config, &command, &err);
+
+	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
+		_exit(1); /* the warden ends the rest */
+	close(cell->setup_fd);
+	init_main(&config, &command);
+}
+
+/* Until the guard ends or the supervisor lets go. */
+static void watch(const struct cell *cell, pid_t guard, int signal_fd)
+{
+	for (;;) {
+		struct signalfd_siginfo info;
+		struct pollfd fds[] = {
+			{.fd = signal_fd, .events = POLLIN},
+			{.fd = cell->control_fd, .events = POLLRDHUP},
+		};
+		pid_t pid;
+
+		if (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno != EINTR)
+			return;
+		while (read(signal_fd, &info, sizeof info) == sizeof info)
+			;
+		while ((pid = waitpid(-1, NULL, WNOHANG)) > 0) {
+			if (pid == guard)
+				return;
+		}
+		if (fds[1].revents)
+			return;
+	}
+}
+
+static int set_up(pid_t supervisor, int *ret_signal_fd, int ends[2], struct atoll_error *err)
+{
+	sigset_t all;
+	int r = enter_domain(supervisor, err);
+
+	if (r < 0)
+		return r;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	*ret_signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (*ret_signal_fd < 0 || pipe2(ends, O_CLOEXEC) < 0)
+		return fail(err, "watch over the sandbox");
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
+		return fail(err, "take orphans in");
+	return 0;
+}
+
+static _Noreturn void warden_main(struct cell *cell, pid_t supervisor)
+{
+	struct atoll_error err = {0};
+	int ends[2], signal_fd, r;
+	pid_t guard = -1;
+
+	start_close_others(cell);
+	start_wipe_arguments();
+	prctl(PR_SET_NAME, "atoll-warden");
+	/* The caller's terminal and its group are not ours to be in. */
+	setsid();
+	cell->umask = umask(0);
+	cell->has_namespaces = true; /* there are none to make */
+	r = set_up(supervisor, &signal_fd, ends, &err);
+	if (r == 0) {
+		guard = fork();
+		if (guard == 0) {
+			close(signal_fd);
+			close(ends[1]);
+			guard_main(cell, ends[0]);
+		}
+		if (guard < 0)
+			r = fail(&err, "fork the guard");
+	}
+	if (r < 0) {
+		send(cell->setup_fd, &err, sizeof err, MSG_NOSIGNAL);
+		end_all(cell);
+	}
+	close(cell->setup_fd); /* the guard says whether it is ready */
+	close(ends[0]);
+	for (int i = 0; i < 3; i++)
+		close(cell->stdio[i]); /* or the supervisor would wait for the end of our output */
+	prctl(PR_SET_DUMPABLE, 0);
+	watch(cell, guard, signal_fd);
+	end_all(cell);
+}
+
+/* Born in its control group where there is one. */
+static pid_t clone_child(const struct cell *cell, int *ret_pid_fd)
+{
+	struct clone_args args = {
+		.flags = CLONE_PIDFD,
+		.pidfd = (uint64_t)(uintptr_t)ret_pid_fd,
+		.exit_signal = SIGCHLD,
+	};
+
+	if (cell->group.is_v2 && cell->group.v2_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)cell->group.v2_fd;
+	}
+	return clone_process(&args);
+}
+
+int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
+	       struct atoll_error *err)
+{
+	cleanup_fd int setup = -1, control = -1, setup_child = -1, control_child = -1, pid_fd = -1;
+	pid_t pid, supervisor = getpid();
+	int pair[2], r;
+
+	r = start_make_pair(pair, err);
+	if (r < 0)
+		return r;
+	setup = pair[0], setup_child = pair[1];
+	r = start_make_pair(pair, err);
+	if (r < 0)
+		return r;
+	control = pair[0], control_child = pair[1];
+	memcpy(cell->stdio, stdio, sizeof cell->stdio);
+	cell->setup_fd = setup_child;
+	cell->control_fd = control_child;
+	r = bare_make_private(cell, err);
+	if (r == 0)
+		r = bare_set_environment(cell, err);
+	if (r < 0)
+		return r;
+
+	pid = clone_child(cell, &pid_fd);
+	if (pid == 0)
+		warden_main(cell, supervisor);
+	if (pid < 0) {
+		r = error_set(err, ATOLL_FAULT_HOST, -pid, "fork the warden");
+		bare_remove_private(cell->bare);
+		return r;
+	}
+	close(take_fd(&setup_child));
+	close(take_fd(&control_child));
+	r = start_wait_ready(setup, err);
+	if (r < 0) {
+		close(take_fd(&control)); /* it ends by that, and tidies up */
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+		return r;
+	}
+	ret->pid = pid;
+	ret->pid_fd = take_fd(&pid_fd);
+	ret->control_fd = take_fd(&control);
+	return 0;
+}
+
+/* Both of ours hold the other end of the socket: when it has hung up nothing is left. */
+void bare_stop(struct cell *cell, const struct cell_handle *handle)
+{
+	struct pollfd fd = {.fd = handle->control_fd};
+
+	shutdown(handle->control_fd, SHUT_WR);
+	while (poll(&fd, 1, -1) < 0 || !(fd.revents & POLLHUP))
+		;
+	bare_sweep_own(cell->bare);
+}
