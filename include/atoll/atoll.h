@@ -138,9 +138,9 @@ struct atoll_result {
 	uint64_t peak_memory;  /* bytes, as in `usage` */
 	uint64_t output_bytes; /* on stdout and stderr together */
 	struct atoll_usage usage[ATOLL_RESOURCE_COUNT];
-	int interrupted_by;    /* the caller's signal (signal_fd) that asked for the end, or 0 */
-	bool is_mid_line;      /* on a terminal, the output does not end with a line's end */
-	uint32_t n_denials;    /* how many there were; the first ATOLL_DENIALS_MAX are kept */
+	int interrupted_by; /* the caller's signal (signal_fd) that asked for the end, or 0 */
+	bool is_mid_line;   /* on a terminal, the output does not end with a line's end */
+	uint32_t n_denials; /* how many there were; the first ATOLL_DENIALS_MAX are kept */
 	struct atoll_denial denials[ATOLL_DENIALS_MAX];
 };
 

@@ -209,6 +209,13 @@ static void end_by_output(struct run *run)
 			     run->relay->output_bytes);
 }
 
+/* The kernel's way of saying that one file has reached the limit for all. */
+static bool is_killed_by_file_size(const struct run *run, int wait_status)
+{
+	return WIFSIGNALED(wait_status) && WTERMSIG(wait_status) == SIGXFSZ &&
+	       run->spec->limits[SPEC_DISK].value != SPEC_UNLIMITED;
+}
+
 static void take_message(struct run *run, const struct init_message *message)
 {
 	struct atoll_result *result = run->result;
@@ -233,6 +240,13 @@ static void take_message(struct run *run, const struct init_message *message)
 		run->has_ended = run->is_done = true;
 		break;
 	case INIT_ENDED:
+		if (is_killed_by_file_size(run, message->wait_status)) {
+			end_by_limit(run, ATOLL_OVER_LIMIT, "disk",
+				     run->spec->limits[SPEC_DISK].value,
+				     run->spec->limits[SPEC_DISK].value);
+			snprintf(result->limit_note, sizeof result->limit_note, "by one file");
+			break;
+		}
 		result->end = WIFSIGNALED(message->wait_status) ? ATOLL_SIGNALED : ATOLL_EXITED;
 		result->code = WIFSIGNALED(message->wait_status)
 				       ? WTERMSIG(message->wait_status)
@@ -642,7 +656,8 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	r = job_finish(job, err);
 	if (r < 0)
 		return r;
-	*ret = (struct atoll_result){0};
+	/* The denials are large and come last: those that there are will be filled in. */
+	memset(ret, 0, offsetof(struct atoll_result, denials));
 	run.spec = job->spec;
 	run.relay = malloc(sizeof *run.relay);
 	hold_sigpipe(&old);

@@ -154,6 +154,8 @@ def _():
             attempt("private", private)"""))
         check(os.path.getsize(place.ws + "/big") <= 1 << 20, "a file of %d bytes" % os.path.getsize(place.ws + "/big"))
         same(result.tries["private"], "ENOSPC", "the private storage")
+        result = run(place, ["--disk", "1M"], ["dd", "if=/dev/zero", "of=big", "bs=100k", "count=20"])
+        same((result.status, "disk limit of 1 MiB" in result.err), (OVER_LIMIT, True), "one file that reaches the limit: %s" % result.err)
 
 
 @test("a job file from a path, from standard input, and overridden by flags")

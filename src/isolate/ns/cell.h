@@ -174,7 +174,7 @@ int ns_build_root(struct cell *cell, struct atoll_error *err);
 int ns_leave_host(struct atoll_error *err);
 
 /* In the command's process; see init_config. */
-int ns_make_namespaces(struct atoll_error *err);
+int ns_make_namespaces(const struct cell *cell, struct atoll_error *err);
 int ns_begin(void *cell, struct atoll_error *err);
 int ns_seal(void *cell, struct atoll_error *err);
 int ns_execute(void *cell, struct atoll_error *err);

@@ -29,6 +29,7 @@
  * ns_begin(), while the first process builds the root (a network namespace takes as long as all the
  * mounts, and this way both happen at the same time):
  *   ns_make_namespaces()  those that nobody else needs
+ *   ns_bound_capabilities()  nothing that is executed gains one
  *   set_limits()       what a process carries with it
  *   set_filter()       all that follows passes it; the listener goes to the first process
  * ns_seal(), in the new root, while the host's goes away:
@@ -136,8 +137,6 @@ int ns_bound_capabilities(struct atoll_error *err)
 				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
 				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-		return fail(err, "set no_new_privs");
 	/* The numbers end where the kernel's list does. */
 	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
 		;
@@ -237,8 +236,9 @@ static int raise_loopback(struct atoll_error *err)
 	return 0;
 }
 
-int ns_make_namespaces(struct atoll_error *err)
+int ns_make_namespaces(const struct cell *cell, struct atoll_error *err)
 {
+	quota_limit_user(cell);
 	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return fail(err, "create namespaces (see `atoll doctor`)");
 	if (sethostname("atoll", 5) < 0)
@@ -253,11 +253,13 @@ int ns_make_namespaces(struct atoll_error *err)
 int ns_begin(void *data, struct atoll_error *err)
 {
 	const struct cell *cell = data;
-	/* For a command on a terminal the first process has made them before; some hosts grant
-	 * none.
-	 */
-	int r = cell->has_namespaces ? 0 : ns_make_namespaces(err);
+	int r = 0;
 
+	/* For a command on a terminal the first process has done so; some hosts grant none. */
+	if (!cell->has_namespaces)
+		r = ns_make_namespaces(cell, err);
+	if (r == 0 && !cell->has_namespaces)
+		r = ns_bound_capabilities(err);
 	reset_signals();
 	umask(cell->umask);
 	if (r == 0)

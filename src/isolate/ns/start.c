@@ -318,10 +318,8 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 		r = fail(err, "tie to the supervisor");
 	if (r == 0 && poll(&supervisor, 1, 0) != 0)
 		_exit(1);
-	if (r == 0)
-		r = ns_bound_capabilities(err);
-	if (r == 0)
-		quota_limit_user(cell);
+	if (r == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		r = fail(err, "set no_new_privs");
 	/* A change of id has made us undumpable, and join_command() looks at the copy of us. Nobody
 	 * else runs under this id yet, and init_main() takes it back. */
 	if (r == 0 && cell->ids.is_shifted && prctl(PR_SET_DUMPABLE, 1) < 0)
@@ -330,7 +328,7 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	if (r == 0 && !init_wants_terminal(config))
 		r = init_fork(config, command, err);
 	else if (r == 0)
-		r = ns_make_namespaces(err);
+		r = ns_make_namespaces(cell, err);
 	cell->has_namespaces = !command->pid;
 	if (r == 0)
 		r = ns_build_root(cell, err);
@@ -338,6 +336,8 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
 	    errno != ENOSYS && errno != EPERM)
 		r = fail(err, "join a new session keyring");
+	if (r == 0)
+		r = ns_bound_capabilities(err);
 	if (r == 0 && command->pid)
 		r = join_command(command, err);
 	if (r == 0)
