@@ -410,8 +410,11 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 		}
 		leave(watch, left, root->floor);
 	}
-	if ((sum->hides_written || watch->is_losing) && gone > used)
+	/* Others write there, too: so only where something is surely missing from our own count. A
+	 * program that is just being started hides it for a moment. */
+	if (((sum->hides_written && watch->was_hidden) || watch->is_losing) && gone > used)
 		used = gone;
+	watch->was_hidden = sum->hides_written;
 	watch->usage->written = used;
 	if (used > limit)
 		say(verdict, SPEC_DISK, limit, used);
@@ -438,7 +441,8 @@ static void plan_next(struct watch *watch, int64_t cost_ns)
 	/* At first more often: most runs are short, and a first look tells what there is. */
 	if (watch->n_looks < 4 && wait_ns > LOOK_LEAST_MS << watch->n_looks)
 		wait_ns = LOOK_LEAST_MS << watch->n_looks;
-	if (wait_ns < LOOK_LEAST_MS || watch->is_losing)
+	if (wait_ns < LOOK_LEAST_MS ||
+	    ((watch->is_losing || watch->is_losing_cpu) && !watch->is_idle))
 		wait_ns = LOOK_LEAST_MS;
 	wait_ns *= 1000000;
 	if (wait_ns < LOOK_COST * cost_ns)
@@ -459,7 +463,7 @@ int watch_look(struct watch *watch, struct watch_verdict *ret)
 	watch->headroom = UINT64_MAX;
 	if (sum.threads > watch->usage->processes_peak)
 		watch->usage->processes_peak = sum.threads;
-	cpu_ms = watch_count_add(&watch->cpu, sum.cpu_ms, &watch->is_losing);
+	cpu_ms = watch_count_add(&watch->cpu, sum.cpu_ms, &watch->is_losing_cpu);
 	watch->is_idle = cpu_ms == watch->usage->cpu_ms;
 	watch->usage->cpu_ms = cpu_ms;
 	if (cpu_ms > watch->limits->cpu_time_ms)
