@@ -461,7 +461,7 @@ def _():
             highest = 0
 
             def memory():
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(OSError, TypeError):  # ended: no file, or nothing in it
                     return int(re.search(r"VmRSS:\s+(\d+)", read("/proc/%d/status" % running.pid).decode())[1])
                 return 0
             drain = threading.Thread(target=running.process.stdout.read)
