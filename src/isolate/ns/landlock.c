@@ -22,7 +22,10 @@
 	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |                              \
 	 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |                            \
 	 LANDLOCK_ACCESS_FS_MAKE_SYM)
-#define RIGHTS_WRITE (LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_TRUNCATE)
+/* Not LANDLOCK_ACCESS_FS_TRUNCATE: the kernel then looks, at every open and also one for reading, what
+ * may be truncated later, which made `find` a fifth slower. The guard makes every call that
+ * truncates by path itself, wherever the object is, and never hands one back. */
+#define RIGHTS_WRITE LANDLOCK_ACCESS_FS_WRITE_FILE
 #define RIGHTS_ALL                                                                                 \
 	(RIGHTS_WRITE | RIGHTS_MAKE | LANDLOCK_ACCESS_FS_REMOVE_DIR |                              \
 	 LANDLOCK_ACCESS_FS_REMOVE_FILE | LANDLOCK_ACCESS_FS_REFER)
@@ -107,8 +110,6 @@ int landlock_seal(const struct cell *cell, struct atoll_error *err)
 	cleanup_fd int ruleset = -1;
 	int r;
 
-	if (cell->landlock_abi < 3)
-		attr.handled_access_fs &= ~LANDLOCK_ACCESS_FS_TRUNCATE;
 	if (cell->landlock_abi >= 6) {
 		attr.scoped = UAPI_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | UAPI_LANDLOCK_SCOPE_SIGNAL;
 		size = sizeof attr;

@@ -235,8 +235,6 @@ static void probe_landlock(struct backend_report *report)
 	    : abi < 2 ? ENOTSUP
 		      : 0,
 	    good, "a kernel of 5.19 or later, booted with landlock in lsm=");
-	add(report, "Landlock: truncation (ABI 3)", false, abi < 3 ? ENOTSUP : 0, "yes",
-	    "a kernel of 6.2 or later; until then the guard alone stands before truncation");
 	add(report, "Landlock: signals, abstract sockets", false, abi < 6 ? ENOTSUP : 0, "yes",
 	    "a kernel of 6.12 or later; until then namespaces alone do it");
 }
