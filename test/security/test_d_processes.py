@@ -728,6 +728,7 @@ static int one(void)
 	if (!strcmp(what, "unlink")) { close(open(good, O_CREAT | O_WRONLY, 0755)); return unlink(path); }
 	if (!strcmp(what, "chmod")) { close(open(good, O_CREAT | O_WRONLY, 0755)); return chmod(path, 0711); }
 	if (!strcmp(what, "truncate")) { close(open(good, O_CREAT | O_WRONLY, 0755)); return truncate(path, 1); }
+	if (!strcmp(what, "opentrunc")) { close(open(good, O_CREAT | O_WRONLY, 0755)); fd = open(path, O_RDONLY | O_TRUNC); if (fd >= 0) close(fd); return fd; }
 	if (!strcmp(what, "bind")) { fd = socket(AF_UNIX, SOCK_STREAM, 0); s = bind(fd, (void *)&un, sizeof un); close(fd); unlink(good); return s; }
 	if (!strcmp(what, "connect")) { fd = socket(AF_UNIX, SOCK_STREAM, 0); s = connect(fd, (void *)&un, sizeof un); if (s == 0) write(fd, "hello", 5); close(fd); return s; }
 	if (!strcmp(what, "dirfd")) { fd = openat(slot, "planted", O_CREAT | O_WRONLY, 0755); if (fd >= 0) close(fd); return fd; }
@@ -786,7 +787,8 @@ def _():
             race(place, program, what, "okk/hooks/planted", ".git/hooks/planty", "okk/other")
         for what in ("renamefrom", "hardfrom", "unlink", "chmod", "truncate"):
             race(place, program, what, ("okk/hooks/" + "x" * 40)[:len(sample)], sample, "okk/other")
-        race(place, program, "truncate", "okk/configx", ".git/config", "okk/other")
+        for what in ("truncate", "opentrunc"):
+            race(place, program, what, "okk/configx", ".git/config", "okk/other")
         race(place, program, "dirfd", "okk/hooks", ".git/hooks")
         race(place, program, "cwd", "okk/hooks", ".git/hooks")
         write(place.ws + "/okk/readable", "x")
@@ -808,7 +810,12 @@ def _():
         for what in ("open", "openat2", "mkdir", "symlink", "mknod", "chmod", "truncate", "unlink"):
             race(place, program, what, ("/tmp/" + "x" * 200)[:len(hook)], hook, "/tmp/other")
         outside = place.out + "/canary"
-        for what in ("open", "truncate", "chmod", "unlink", "renamefrom"):
+        config = place.ws + "/.git/config"
+        before = read(config)
+        for what in ("truncate", "opentrunc"):
+            race(place, program, what, ("/tmp/" + "x" * 200)[:len(config)], config, "/tmp/other", 1)
+        check(read(config) == before, "the config was truncated")
+        for what in ("open", "truncate", "opentrunc", "chmod", "unlink", "renamefrom"):
             race(place, program, what, (place.ws + "/" + "x" * 200)[:len(outside)], outside, place.ws + "/other")
         race(place, program, "connect", (place.ws + "/" + "x" * 200)[:len(sink.path)], sink.path)
         same(sink.log, [], "what reached the host's socket")
