@@ -70,15 +70,15 @@ struct watch {
 	struct watch_root roots[WATCH_ROOTS_MAX];
 	size_t n_roots;
 	struct watch_count cpu, written;
-	uint64_t reserved; /* by fallocate() */
-	bool is_bare;	   /* there is no pid namespace: /proc shows the host's processes, too */
-	bool uses_memfd;   /* somebody has made one */
-	bool is_losing;	   /* what was written vanishes with processes, or may */
+	uint64_t reserved;  /* by fallocate() */
+	bool is_bare;	    /* there is no pid namespace: /proc shows the host's processes, too */
+	bool uses_memfd;    /* somebody has made one */
+	bool is_losing;	    /* what was written vanishes with processes, or may */
 	bool is_losing_cpu; /* so does CPU time */
-	bool was_hidden;   /* somebody's count of what was written, in the look before */
-	bool is_idle;	   /* no CPU time was used since the look before */
-	uint64_t headroom; /* bytes until the nearest limit, as of the last look */
-	int64_t next_ns;   /* when to look again */
+	bool was_hidden;    /* somebody's count of what was written, in the look before */
+	bool is_idle;	    /* no CPU time was used since the look before */
+	uint64_t headroom;  /* bytes until the nearest limit, as of the last look */
+	int64_t next_ns;    /* when to look again */
 	unsigned n_looks;
 };
 

@@ -137,8 +137,8 @@ static void look_at_terminal(struct run *run)
 	/* Not before the caller's signals are passed on: one that ended us would leave it raw. */
 	if (run->has_started)
 		terminal_enter(&run->terminal);
-	/* Lines of a terminal end in CR LF, and only a raw one shows them as they are. And who reads
-	 * the first line of a command may send it a signal, which has to arrive there. */
+	/* Lines of a terminal end in CR LF, and only a raw one shows them as they are. And who
+	 * reads the first line of a command may send it a signal, which has to arrive there. */
 	run->relay->is_held = !run->has_started;
 	run->relay->is_input_held =
 		input->from >= 0 && isatty(input->from) && !terminal_is_foreground(input->from);

@@ -22,8 +22,8 @@
 	 LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |                              \
 	 LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |                            \
 	 LANDLOCK_ACCESS_FS_MAKE_SYM)
-/* Not LANDLOCK_ACCESS_FS_TRUNCATE: the kernel then looks, at every open and also one for reading, what
- * may be truncated later, which made `find` a fifth slower. The guard makes every call that
+/* Not LANDLOCK_ACCESS_FS_TRUNCATE: the kernel then looks, at every open and also one for reading,
+ * what may be truncated later, which made `find` a fifth slower. The guard makes every call that
  * truncates by path itself, wherever the object is, and never hands one back. */
 #define RIGHTS_WRITE LANDLOCK_ACCESS_FS_WRITE_FILE
 #define RIGHTS_ALL                                                                                 \
