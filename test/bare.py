@@ -131,6 +131,8 @@ def is_in_use(path):
     """A private directory of a run that goes on beside this test."""
     if "/atoll-bare-" not in path:
         return False
+    if not os.environ.get("ATOLL_BARE"):
+        return True  # nothing here makes any
     try:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

@@ -297,7 +297,7 @@ static int do_open(struct call *call, int dir_fd, const char *path, uint64_t fla
 	if (r < 0)
 		return r;
 	if (!call_is_ours(call, &target)) {
-		/* Nobody means this, and before ABI 3 Landlock would let it through. */
+		/* Nobody means this, and Landlock would let it through. */
 		if ((flags & O_TRUNC) && (flags & O_ACCMODE) == O_RDONLY)
 			return -EACCES;
 		answer_continue(call);

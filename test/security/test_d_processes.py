@@ -753,7 +753,8 @@ int main(int argc, char **argv)
 	for (; now() < end; done++) worked += one() >= 0;
 	stop = 1; pthread_join(thread, NULL);
 	printf("%s: %ld of %ld worked\n", what, worked, done);
-	return done > 20 && (worked || !strcmp(what, "connect")) ? 0 : 3;
+	/* An open that truncates what it reads is refused in private places in any case. */
+	return done > 20 && (worked || !strcmp(what, "connect") || !strcmp(what, "opentrunc")) ? 0 : 3;
 }
 """
 
