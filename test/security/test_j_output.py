@@ -331,6 +331,12 @@ def _():
                 same(terminal.wait(), 128 + number, "status")
 
 
+def is_in_front(pid):
+    """Does the terminal send its signals to the group of this process?"""
+    fields = read("/proc/%d/stat" % pid).decode(errors="replace").rsplit(")", 1)[1].split()
+    return fields[2] == fields[5]
+
+
 @test("terminal: a shell inside has job control")
 def _():
     need("bash")
@@ -350,6 +356,7 @@ def _():
             check(until(lambda: state(job) in "SR", 5), "bg did not let it go on")
             terminal.send("fg\r")
             terminal.expect("sleep 60\r\n")
+            check(until(lambda: is_in_front(job), 5), "fg did not bring it to the front")  # the line comes before that
             terminal.send("\3")
             terminal.expect("in> ")
             check(until(lambda: not state(job), 5), "Ctrl-C did not end it")
