@@ -290,8 +290,6 @@ bool relay_move(struct relay *relay, const struct pollfd *fds)
 
 bool relay_drain(struct relay *relay, int64_t until_ns, int stop_fd)
 {
-	bool is_within = true;
-
 	end_from(&relay->streams[RELAY_IN]);
 	end_to(&relay->streams[RELAY_IN]);
 	for (;;) {
@@ -302,7 +300,7 @@ bool relay_drain(struct relay *relay, int64_t until_ns, int stop_fd)
 		relay_want(relay, fds);
 		for (int i = 0; i < 2 * RELAY_COUNT; i++)
 			is_empty = is_empty && fds[i].fd < 0;
-		if (is_empty || left_ms <= 0 || !is_within)
+		if (is_empty || left_ms <= 0)
 			return true;
 		fds[2 * RELAY_COUNT] = (struct pollfd){.fd = stop_fd, .events = POLLIN};
 		if (poll(fds, ARRAY_SIZE(fds), left_ms > 1000 ? 1000 : (int)left_ms) < 0 &&
@@ -310,7 +308,11 @@ bool relay_drain(struct relay *relay, int64_t until_ns, int stop_fd)
 			return true;
 		if (fds[2 * RELAY_COUNT].revents)
 			return false;
-		is_within = relay_move(relay, fds);
+		if (relay_move(relay, fds))
+			continue;
+		/* Beyond the limit nothing more is taken; what was taken before still goes out. */
+		for (int i = RELAY_OUT; i < RELAY_COUNT; i++)
+			end_from(&relay->streams[i]);
 	}
 }
 
