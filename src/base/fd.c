@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fd.h"
 
-#include "base/uapi.h"
-
 #include "base/buf.h"
+#include "base/uapi.h"
 
 #include <errno.h>
 #include <linux/close_range.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 int fd_write_all(int fd, const void *data, size_t size)
@@ -131,4 +131,54 @@ int fd_close_range(unsigned first, unsigned last, bool at_exec)
 		return 0;
 	dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return dir < 0 ? -errno : close_listed(dir, first, last, at_exec);
+}
+
+union control {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(FD_PASS_MAX * sizeof(int))];
+};
+
+int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t n)
+{
+	struct iovec io = {.iov_base = (void *)data, .iov_len = size};
+	union control control;
+	struct msghdr message = {.msg_iov = &io, .msg_iovlen = 1};
+
+	if (n) {
+		memset(&control, 0, CMSG_SPACE(n * sizeof(int)));
+		control.header.cmsg_level = SOL_SOCKET;
+		control.header.cmsg_type = SCM_RIGHTS;
+		control.header.cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(&control.header), fds, n * sizeof(int));
+		message.msg_control = &control;
+		message.msg_controllen = CMSG_SPACE(n * sizeof(int));
+	}
+	return sendmsg(socket_fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+ssize_t fd_receive(int socket_fd, void *data, size_t size, int flags, int *ret_fds, size_t *n)
+{
+	struct iovec io = {.iov_base = data, .iov_len = size};
+	union control control;
+	struct msghdr message = {
+		.msg_iov = &io,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = CMSG_SPACE(*n * sizeof(int)),
+	};
+	struct cmsghdr *cmsg;
+	ssize_t got;
+
+	do
+		got = recvmsg(socket_fd, &message, flags | MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	cmsg = CMSG_FIRSTHDR(&message);
+	*n = 0;
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS) {
+		*n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(ret_fds, CMSG_DATA(cmsg), *n * sizeof(int));
+	}
+	return got;
 }

@@ -27,6 +27,17 @@ int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t re
  * profile refuses it, by way of /proc/self/fd. Does not allocate. */
 int fd_close_range(unsigned first, unsigned last, bool at_exec);
 
+/* How many descriptors one message may carry. */
+#define FD_PASS_MAX 128
+
+/* One message with `n` descriptors, which stay ours as well. 0 or a negative errno. */
+int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t n);
+
+/* One message with at most `*n` descriptors (`flags` as for recvmsg), which are O_CLOEXEC and of
+ * which
+ * `*n` came. Returns its size, 0 at the end, or a negative errno; repeated when interrupted. */
+ssize_t fd_receive(int socket_fd, void *data, size_t size, int flags, int *ret_fds, size_t *n);
+
 /* Replace what a plain file of ours holds by `text`, or make it (0600). Not through a symlink in
  * the last place. A failed write may leave a part. */
 int fd_write_text(const char *path, const char *text);

@@ -53,28 +53,6 @@ static _Noreturn void end_broken(struct init *init, int errnum, const char *what
 	end(init, &message);
 }
 
-static int send_fd(int socket_fd, const void *data, size_t size, int fd)
-{
-	struct iovec io = {.iov_base = (void *)data, .iov_len = size};
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = {0};
-	struct msghdr message = {
-		.msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof control,
-	};
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&message);
-
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(cmsg), &fd, sizeof(int));
-	return sendmsg(socket_fd, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
 /* ---- the command ---- */
 
 bool init_wants_terminal(const struct init_config *config)
@@ -103,7 +81,7 @@ static void open_terminal(struct init *init)
 		end_broken(init, errno, "open the terminal");
 	if (setsid() < 0 || ioctl(init->terminal_fd, TIOCSCTTY, 0) < 0)
 		end_broken(init, errno, "take the terminal");
-	if (send_fd(init->config->control_fd, &message, sizeof message, master) < 0)
+	if (fd_send(init->config->control_fd, &message, sizeof message, &master, 1) < 0)
 		end_broken(init, errno, "hand the terminal over");
 	close(master);
 	/* Its size and modes come from outside, and a command looks at them first of all. */
@@ -154,7 +132,7 @@ static _Noreturn void command_child(const struct init_config *config, int termin
 		setsid();
 	prefer_for_killing();
 	listener = config->begin(config->data, &message.error);
-	if (listener >= 0 && send_fd(start_fd, "l", 1, listener) == 0) {
+	if (listener >= 0 && fd_send(start_fd, "l", 1, &listener, 1) == 0) {
 		close(listener);
 		if (may_go_on(start_fd) && config->seal(config->data, &message.error) == 0 &&
 		    may_go_on(start_fd))
@@ -193,28 +171,17 @@ int init_fork(const struct init_config *config, struct init_command *ret, struct
 int init_let_seal(struct init_command *command, struct atoll_error *err)
 {
 	struct init_message message;
-	struct iovec io = {.iov_base = &message, .iov_len = sizeof message};
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct msghdr header = {
-		.msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof control,
-	};
-	ssize_t got = recvmsg(command->start_fd, &header, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *cmsg = got == 1 ? CMSG_FIRSTHDR(&header) : NULL;
+	size_t n = 1;
+	ssize_t got = fd_receive(command->start_fd, &message, sizeof message, 0,
+				 &command->listener_fd, &n);
 
 	if (got == sizeof message) {
 		*err = message.error;
 		return err->errnum ? -err->errnum : -EIO;
 	}
-	if (!cmsg || cmsg->cmsg_type != SCM_RIGHTS)
-		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
+	if (got != 1 || n != 1)
+		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? (int)-got : 0,
 				 "the listener did not arrive");
-	memcpy(&command->listener_fd, CMSG_DATA(cmsg), sizeof command->listener_fd);
 	if (send(command->start_fd, "s", 1, MSG_NOSIGNAL) < 0)
 		return error_set(err, ATOLL_FAULT_BUG, errno, "let the command go on");
 	return 0;

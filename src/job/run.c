@@ -273,35 +273,6 @@ static void take_message(struct run *run, const struct init_message *message)
 	}
 }
 
-/* One message, and the descriptor that came with it, if one did. Returns its size, 0 at the end, or
- * a negative errno. */
-static int receive_message(int control_fd, struct init_message *ret, int flags, int *ret_fd)
-{
-	struct iovec io = {.iov_base = ret, .iov_len = sizeof *ret};
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct msghdr header = {
-		.msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof control,
-	};
-	struct cmsghdr *cmsg;
-	ssize_t got;
-
-	do
-		got = recvmsg(control_fd, &header, flags | MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return -errno;
-	cmsg = CMSG_FIRSTHDR(&header);
-	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fd, CMSG_DATA(cmsg), sizeof(int));
-	return (int)got;
-}
-
 /* Everything that has been said; false once the other side is gone. */
 static bool take_messages(struct run *run)
 {
@@ -508,9 +479,10 @@ static int take_terminal(struct run *run, struct atoll_error *err)
 {
 	struct init_message message = {0};
 	cleanup_fd int master = -1;
+	size_t n = 1;
 	int r;
 
-	r = receive_message(run->handle.control_fd, &message, 0, &master);
+	r = (int)fd_receive(run->handle.control_fd, &message, sizeof message, 0, &master, &n);
 	if (r == sizeof message && message.type == INIT_FAILED) {
 		*err = message.error;
 		return message.error.errnum ? -message.error.errnum : -EIO;

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/clone.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/uapi.h"
 #include "isolate/bare/bare.h"
 
 #include <errno.h>
-#include <linux/sched.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -91,26 +88,15 @@ static int start_command(const struct init_config *config, struct init_command *
 
 static _Noreturn void guard_main(struct cell *cell, int warden_fd)
 {
-	struct init_config config = {
-		.spec = cell->spec,
-		.zones = cell->zones,
-		.n_zones = cell->n_zones,
-		.limits = cell->limits,
-		.usage = cell->usage,
-		.control_fd = cell->control_fd,
-		.begin = ns_begin,
-		.seal = ns_seal,
-		.execute = ns_execute,
-		.data = cell,
-		.stdio = cell->stdio,
-		.is_bare = true,
-		.warden_fd = warden_fd,
-		.alone = end_all,
-	};
+	struct init_config config = start_config(cell);
 	struct init_command command = {.start_fd = -1};
 	struct atoll_error err = {0};
-	int r = start_command(&config, &command, &err);
+	int r;
 
+	config.is_bare = true;
+	config.warden_fd = warden_fd;
+	config.alone = end_all;
+	r = start_command(&config, &command, &err);
 	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
 		_exit(1); /* the warden ends the rest */
 	close(cell->setup_fd);
@@ -195,22 +181,6 @@ static _Noreturn void warden_main(struct cell *cell, pid_t supervisor)
 	end_all(cell);
 }
 
-/* Born in its control group where there is one. */
-static pid_t clone_child(const struct cell *cell, int *ret_pid_fd)
-{
-	struct clone_args args = {
-		.flags = CLONE_PIDFD,
-		.pidfd = (uint64_t)(uintptr_t)ret_pid_fd,
-		.exit_signal = SIGCHLD,
-	};
-
-	if (cell->group.is_v2 && cell->group.v2_fd >= 0) {
-		args.flags |= CLONE_INTO_CGROUP;
-		args.cgroup = (uint64_t)cell->group.v2_fd;
-	}
-	return clone_process(&args);
-}
-
 int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	       struct atoll_error *err)
 {
@@ -235,7 +205,7 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	if (r < 0)
 		return r;
 
-	pid = clone_child(cell, &pid_fd);
+	pid = start_clone(cell, 0, &pid_fd);
 	if (pid == 0)
 		warden_main(cell, supervisor);
 	if (pid < 0) {

@@ -163,6 +163,10 @@ int start_make_pair(int pair[2], struct atoll_error *err);
 void start_close_others(const struct cell *cell);
 void start_wipe_arguments(void);
 int start_wait_ready(int socket_fd, struct atoll_error *err);
+/* A child in these new namespaces, born in the cell's control group where that is possible. */
+pid_t start_clone(const struct cell *cell, uint64_t namespaces, int *ret_pid_fd);
+/* What the first process needs; the cell must outlive it. */
+struct init_config start_config(struct cell *cell);
 
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);

@@ -41,8 +41,7 @@
  * itself; root has none over host files inside it, so the parent does.
  */
 
-#define TREES_PER_MESSAGE 128
-#define SETUP_MAX_S	  60
+#define SETUP_MAX_S 60
 
 struct setup_message {
 	uint32_t n_trees;
@@ -126,50 +125,20 @@ static int raise_capabilities(struct atoll_error *err)
 static int send_message(int socket_fd, const struct setup_message *message, const int *fds,
 			struct atoll_error *err)
 {
-	struct iovec io = {.iov_base = (void *)message, .iov_len = sizeof *message};
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(TREES_PER_MESSAGE * sizeof(int))];
-	} control = {0};
-	struct msghdr header = {.msg_iov = &io, .msg_iovlen = 1};
+	int r = fd_send(socket_fd, message, sizeof *message, fds, message->n_trees);
 
-	if (message->n_trees) {
-		struct cmsghdr *cmsg = &control.header;
-
-		header.msg_control = &control;
-		header.msg_controllen = CMSG_SPACE(message->n_trees * sizeof(int));
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(message->n_trees * sizeof(int));
-		memcpy(CMSG_DATA(cmsg), fds, message->n_trees * sizeof(int));
-	}
-	if (sendmsg(socket_fd, &header, MSG_NOSIGNAL) < 0)
-		return fail(err, "send to the sandbox");
-	return 0;
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox") : 0;
 }
 
 static int receive_message(int socket_fd, struct setup_message *message, int *fds,
 			   struct atoll_error *err)
 {
-	struct iovec io = {.iov_base = message, .iov_len = sizeof *message};
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(TREES_PER_MESSAGE * sizeof(int))];
-	} control;
-	struct msghdr header = {
-		.msg_iov = &io,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof control,
-	};
-	ssize_t got = recvmsg(socket_fd, &header, MSG_CMSG_CLOEXEC);
-	struct cmsghdr *cmsg = got > 0 ? CMSG_FIRSTHDR(&header) : NULL;
+	size_t n = FD_PASS_MAX;
+	ssize_t got = fd_receive(socket_fd, message, sizeof *message, 0, fds, &n);
 
-	if (got != sizeof *message || (message->n_trees && !cmsg))
-		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
+	if (got != sizeof *message || n != message->n_trees)
+		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? (int)-got : 0,
 				 "the supervisor did not finish the set-up");
-	if (message->n_trees)
-		memcpy(fds, CMSG_DATA(cmsg), message->n_trees * sizeof(int));
 	return 0;
 }
 
@@ -182,7 +151,7 @@ static bool has_tree(const struct ns_mount *mount)
 static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct atoll_error *err)
 {
 	struct setup_message message = {0};
-	int fds[TREES_PER_MESSAGE], r = 0;
+	int fds[FD_PASS_MAX], r = 0;
 
 	for (size_t i = 0; r >= 0 && i < cell->n_mounts; i++) {
 		if (!has_tree(&cell->mounts[i]))
@@ -191,7 +160,7 @@ static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct at
 		if (r < 0)
 			break;
 		fds[message.n_trees++] = r;
-		if (message.n_trees < TREES_PER_MESSAGE)
+		if (message.n_trees < FD_PASS_MAX)
 			continue;
 		r = send_message(socket_fd, &message, fds, err);
 		while (message.n_trees)
@@ -208,7 +177,7 @@ static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct at
 static int receive_trees(struct cell *cell, struct atoll_error *err)
 {
 	struct setup_message message = {0};
-	int fds[TREES_PER_MESSAGE];
+	int fds[FD_PASS_MAX];
 	size_t mount = 0;
 
 	do {
@@ -351,9 +320,9 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	return r < 0 ? r : ns_drop_capabilities(1ULL << CAP_SYS_PTRACE, err);
 }
 
-static _Noreturn void child_main(struct cell *cell)
+struct init_config start_config(struct cell *cell)
 {
-	struct init_config config = {
+	return (struct init_config){
 		.spec = cell->spec,
 		.zones = cell->zones,
 		.n_zones = cell->n_zones,
@@ -367,6 +336,11 @@ static _Noreturn void child_main(struct cell *cell)
 		.data = cell,
 		.stdio = cell->stdio,
 	};
+}
+
+static _Noreturn void child_main(struct cell *cell)
+{
+	struct init_config config = start_config(cell);
 	struct init_command command = {.start_fd = -1};
 	struct atoll_error err = {0};
 	int r;
@@ -382,10 +356,10 @@ static _Noreturn void child_main(struct cell *cell)
 
 /* ---- the parent ---- */
 
-static pid_t clone_child(const struct cell *cell, int *ret_pid_fd)
+pid_t start_clone(const struct cell *cell, uint64_t namespaces, int *ret_pid_fd)
 {
 	struct clone_args args = {
-		.flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWCGROUP | CLONE_PIDFD,
+		.flags = namespaces | CLONE_PIDFD,
 		.pidfd = (uint64_t)(uintptr_t)ret_pid_fd,
 		.exit_signal = SIGCHLD,
 	};
@@ -487,7 +461,8 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	cell->setup_fd = setup_child;
 	cell->control_fd = control_child;
 
-	pid = clone_child(cell, &pid_fd);
+	pid = start_clone(cell, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWCGROUP,
+			  &pid_fd);
 	if (pid == 0)
 		child_main(cell);
 	if (pid < 0)
