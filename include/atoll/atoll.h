@@ -102,6 +102,33 @@ struct atoll_denial {
 
 #define ATOLL_DENIALS_MAX 64
 
+/* An attempt to talk to somebody, or several alike. */
+enum atoll_verdict {
+	ATOLL_CONN_ALLOWED, /* and it took place */
+	ATOLL_CONN_REFUSED, /* by the contract: `reason` */
+	ATOLL_CONN_FAILED,  /* allowed, and the other side could not be reached: `reason` */
+};
+
+struct atoll_connection {
+	uint64_t start_ns;    /* since 1970 */
+	uint64_t duration_ns; /* until both ways were closed */
+	uint64_t sent;	      /* bytes to the outside */
+	uint64_t received;
+	int32_t pid;	  /* inside the sandbox; 0 if it is not known */
+	int32_t verdict;  /* enum atoll_verdict */
+	uint32_t count;	  /* how many alike this stands for */
+	uint16_t port;
+	uint16_t local_port; /* of the client's socket inside; tells who it was */
+	char program[16]; /* the process's name; "" if it is not known */
+	char name[256];	  /* as looked up; "" for an address as such */
+	char address[46]; /* that was connected to; "" if none was */
+	char rule[96];	  /* "allow *.pypi.org (job.yaml:4)"; "" where none speaks */
+	char reason[128]; /* of what was refused or failed, and what was cut */
+	char request[128]; /* the last HTTP request where they are seen: "GET /simple/"; no query */
+};
+
+#define ATOLL_CONNECTIONS_MAX 64
+
 /* What a run uses. */
 enum atoll_resource {
 	ATOLL_WALL,	 /* milliseconds, from start to end of the command */

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Waiting for many things at once: epoll, and timers in a heap
+ *
+ * Watches and timers are embedded in what they belong to; the loop owns nothing. Either may be
+ * ended, and what it lies in freed, from any callback: an event that was already fetched for it is
+ * dropped.
+ */
+
+struct loop_watch {
+	int fd;
+	uint32_t events; /* EPOLLIN, EPOLLOUT, ...; 0: registered, and only errors are told */
+	void (*ready)(struct loop_watch *watch, uint32_t events);
+	bool is_watched;
+};
+
+struct loop_timer {
+	int64_t at_ns; /* of clock_monotonic_ns() */
+	void (*fire)(struct loop_timer *timer); /* once; may arm itself anew */
+	size_t place;				/* in the heap, from 1; 0: not armed */
+};
+
+struct loop {
+	int epoll_fd;
+	struct loop_timer **heap;
+	size_t n_timers, room;
+	struct epoll_event *fetched; /* of the round at hand */
+	int n_fetched;
+	bool is_stopped;
+};
+
+/* 0 or a negative errno. */
+int loop_init(struct loop *loop);
+void loop_done(struct loop *loop);
+
+/* Begin to watch `watch->fd`, or change what is watched for. 0 or a negative errno. */
+int loop_watch(struct loop *loop, struct loop_watch *watch, uint32_t events);
+/* Does not close the descriptor; call it before that is closed. Fine if it is not watched. */
+void loop_unwatch(struct loop *loop, struct loop_watch *watch);
+
+/* 0, or -ENOMEM. Arming an armed one moves it. */
+int loop_arm(struct loop *loop, struct loop_timer *timer, int64_t at_ns);
+void loop_disarm(struct loop *loop, struct loop_timer *timer);
+
+/* Until loop_stop() or a failure of epoll_wait(2). */
+int loop_run(struct loop *loop);
+void loop_stop(struct loop *loop);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * What the files of egress share
+ *
+ *   main.c        configuration, then locking in, then the loop
+ *   lock.c        what egress takes from itself: ids, files, system calls, memory
+ *   channel.c     talk with the supervisor
+ *   names.c       names and the addresses that stand for them
+ *   dns.c         answering queries: UDP, and TCP to port 53
+ *   dns-message.c reading and writing DNS messages (pure)
+ *   resolve.c     real resolution by c-ares, odd addresses dropped
+ *   dial.c        a connection to the outside: resolve, happy eyeballs, an upstream proxy
+ *   client.c      an accepted connection until it is known what it is: judge, ask, sniff
+ *   hello.c       TLS ClientHello (pure)
+ *   socks.c, proxy.c  the proxy at 127.0.0.1: SOCKS 5, HTTP CONNECT and absolute URIs
+ *   relay.c       bytes both ways
+ *   pace.c        rates, totals, counts
+ *   publish.c     the other way: published ports
+ *   stream.c      a socket with or without TLS
+ *   authority.c   the certificate authority of this run, certificates for names
+ *   http.c        reading HTTP/1 heads, strictly (pure)
+ *   body.c        where a body ends (pure)
+ *   exchange.c    requests and answers over two streams: judge, rewrite, pass on
+ *   swap.c        placeholders and secrets
+ *
+ * One thread, one loop. A `struct flow` is one connection from the sandbox, from accept() to the
+ * event that tells of its end; it is passed on from client.c to relay.c or exchange.c, which end
+ * it with flow_end(). Whoever has it owns it.
+ */
+
+#include "base/loop.h"
+#include "egress/egress.h"
+#include "spec/network.h"
+
+#include <openssl/types.h>
+#include <sys/socket.h>
+
+struct egress; /* the whole process: see below */
+struct pace_share;
+
+/* ---- a socket with or without TLS ---- */
+
+/* Non-blocking. `wants` says for which events a call that returned -EAGAIN waits: a TLS stream may
+ * have to write in order to read. */
+struct stream {
+	struct egress *egress;
+	struct loop_watch watch; /* the owner sets watch.ready; watch.fd is the socket */
+	SSL *ssl;		 /* NULL: plain */
+	uint32_t read_wants, write_wants;
+	bool is_read_closed, is_write_closed;
+};
+
+#define STREAM_INIT                                                                                \
+	{                                                                                          \
+		.watch = {.fd = -1 }                                                               \
+	}
+
+/* Bytes, 0 at the end, -EAGAIN, or a negative errno (-EPROTO: TLS went wrong). */
+ssize_t stream_read(struct stream *stream, void *data, size_t size);
+ssize_t stream_write(struct stream *stream, const void *data, size_t size);
+/* No more will be written: FIN, or TLS's close_notify and FIN. */
+void stream_shut(struct stream *stream);
+/* Is there something that was read from the socket and not yet from the stream? */
+bool stream_has_pending(const struct stream *stream);
+/* Unwatch, close. With `resets` the other side gets a RST, else what was written arrives. */
+void stream_done(struct stream *stream, bool resets);
+
+/* ---- one connection from the sandbox ---- */
+
+enum flow_kind {
+	FLOW_DIRECT, /* to its own address, by way of tproxy */
+	FLOW_SOCKS,
+	FLOW_CONNECT,
+	FLOW_FORWARD, /* HTTP with an absolute URI: judged request by request */
+};
+
+struct flow {
+	struct egress *egress;
+	struct flow *previous, *next; /* all of egress->flows */
+	enum flow_kind kind;
+	struct stream client;
+	char name[NETWORK_NAME_MAX]; /* looked up; "" for an address as such */
+	struct network_address address; /* literal target where `name` is "" */
+	uint16_t port;
+	const struct network_rule *rule; /* NULL: by NETWORK_OPEN, or a person's answer */
+	struct pace_share *share;	 /* what the rule's limits count; see pace.c */
+	int64_t start_ns;		 /* monotonic */
+	struct atoll_connection event;	 /* filled in as things become known */
+
+	/* What was read from the client while finding out what it is; comes before what the stream
+	 * still gives. Owned by the flow. */
+	uint8_t *early;
+	size_t n_early;
+
+	void *owner; /* of relay.c, exchange.c: their own part, freed by them */
+	void (*abandon)(struct flow *flow); /* how egress ends it from outside; set by its owner */
+};
+
+/* The last that happens to a flow: its event is sent, its client closed (by RST if `reason` is
+ * not NULL and nothing better could be said), its memory freed. `reason` goes to the event. */
+void flow_end(struct flow *flow, enum atoll_verdict verdict, const char *reason);
+
+/* Count bytes; false once a total is used up, and the flow has to be ended with `*ret_reason`. */
+bool flow_count(struct flow *flow, uint64_t sent, uint64_t received, const char **ret_reason);
+/* How many bytes may be moved now, by all rates that bind the flow; 0: none before
+ * `*ret_again_ns`. */
+size_t flow_may_move(struct flow *flow, int64_t *ret_again_ns);
+/* May one more request begin now? False: not before `*ret_again_ns`. */
+bool flow_may_ask(struct flow *flow, int64_t *ret_again_ns);
+
+/* ---- outside ---- */
+
+struct dial; /* an attempt under way */
+
+/* Connect to what the flow is for: to flow->name and port, or its address. `done` is called once,
+ * later, never from within: with a connected non-blocking socket (the callee's), its address; or
+ * with a negative errno and a reason for people. Cancelling calls nothing. The address is in
+ * flow->event.address from then on. */
+typedef void dial_fn(struct flow *flow, int fd_or_error, const char *reason);
+struct dial *dial_start(struct flow *flow, dial_fn *done);
+void dial_cancel(struct dial *dial); /* takes NULL */
+
+/* ---- who takes a flow on ---- */
+
+/* Bytes both ways, unseen. `outside` is connected. */
+void relay_take(struct flow *flow, int outside_fd);
+
+/*
+ * HTTP/1 from the client, requests judged one by one. Without TLS (`is_tls` false) to flow->port
+ * without TLS outside; with it, the handshake with the client is done first, and the server's
+ * certificate is checked before anything is passed on. Dials by itself, and again where the
+ * server has closed between requests. FLOW_FORWARD: the first request's head is in `early`, its
+ * target an absolute URI whose name and port the flow already has; a later one to somebody else
+ * is answered 421 and closed.
+ */
+void exchange_take(struct flow *flow, bool is_tls);
+
+/* ---- pure parsers ---- */
+
+enum hello_result {
+	HELLO_MORE,	/* not all there yet; at most 16 KiB are looked at */
+	HELLO_NOT_TLS,
+	HELLO_BAD,	/* begins like TLS and is none */
+	HELLO_OK,
+};
+struct hello {
+	char name[NETWORK_NAME_MAX]; /* SNI in its one spelling; "" if there is none */
+	bool has_bad_name;	     /* there is one, and it is no host name */
+	bool has_ech;		     /* encrypted_client_hello, also if it is GREASE */
+};
+enum hello_result hello_read(const uint8_t *data, size_t size, struct hello *ret);
+
+/* ---- the process ---- */
+
+struct egress {
+	struct loop loop;
+	struct network network;
+	struct flow *flows;
+	size_t n_flows;
+	struct names *names;
+	struct resolver *resolver;
+	struct authority *authority; /* NULL where nothing is inspected */
+	struct swap *swap;	     /* NULL without secrets */
+	struct pace *pace;
+	struct channel *channel;
+	SSL_CTX *outside; /* for checking servers; NULL where nothing is inspected */
+	char token[64];
+};
