@@ -67,6 +67,7 @@ struct spec *spec_new(const char *home, const char *caller, struct atoll_error *
 		error_oom(err);
 		return NULL;
 	}
+	network_init(&spec->network);
 	if (set_plain_path(&spec->home, home, "the home directory", err) < 0 ||
 	    set_plain_path(&spec->caller, caller, "the current directory", err) < 0 ||
 	    set_default_origins(spec, err) < 0) {
@@ -121,6 +122,7 @@ void spec_free(struct spec *spec)
 	free_words(spec->broad, spec->n_broad);
 	free_words(spec->accepted, spec->n_accepted);
 	free_variables(spec->variables, spec->n_variables);
+	network_done(&spec->network);
 	for (size_t i = 0; i < SPEC_LIMIT_COUNT; i++)
 		free(spec->limits[i].origin);
 	free(spec->descriptors);

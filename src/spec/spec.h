@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "spec/network.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -121,6 +123,8 @@ struct spec {
 	size_t n_sockets;
 	struct spec_word *broad; /* grants as wide as a home that were asked for twice */
 	size_t n_broad;
+
+	struct network network;
 
 	struct spec_limit limits[SPEC_LIMIT_COUNT];
 
