@@ -313,7 +313,7 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 	if (!env)
 		return -ENOMEM;
 	backend = isolate_choose(NULL);
-	r = backend->prepare(job->spec, env, &plan, &cell, err);
+	r = backend->prepare(job->spec, env, NULL, &plan, &cell, err);
 	if (r == 0)
 		r = plan_render(&plan, job->spec, format, &text, err);
 	if (r == 0 && !(*ret_text = buf_take(&text)))

@@ -588,7 +588,7 @@ static int run_on(struct run *run, const struct backend *backend, struct atoll_e
 	if (!env)
 		return -ENOMEM;
 	tell_progress(run, "looking at the granted places");
-	r = backend->prepare(run->spec, env, NULL, &run->cell, err);
+	r = backend->prepare(run->spec, env, NULL, NULL, &run->cell, err);
 	if (r == 0) {
 		r = run_cell(run, err);
 		relay_close(run->relay);

@@ -254,8 +254,8 @@ static int fill(struct cell *cell, const struct plan *plan, struct atoll_error *
 	return r < 0 ? r : explain(cell, err);
 }
 
-static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
-		   struct atoll_error *err)
+static int prepare(const struct spec *spec, char *const *env, const struct cell_extra *extra,
+		   struct plan *plan, struct cell **ret, struct atoll_error *err)
 {
 	struct cell *cell = NULL;
 	int r = check_host(plan, err);
@@ -263,7 +263,7 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	if (r == 0)
 		r = ns_check_calls(true, err);
 	if (r == 0)
-		r = cell_new(spec, env, plan, &cell, err);
+		r = cell_new(spec, env, extra, plan, &cell, err);
 	if (r != 0)
 		return r;
 	r = fill(cell, plan, err);
@@ -284,6 +284,7 @@ const struct backend bare_backend = {
 	.prepare = prepare,
 	.start = bare_start,
 	.stop = bare_stop,
+	.whose = cell_whose,
 	.account = cell_account,
 	.release = release,
 };

@@ -225,6 +225,7 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	ret->pid = pid;
 	ret->pid_fd = take_fd(&pid_fd);
 	ret->control_fd = take_fd(&control);
+	ret->listener_fd = ret->dns_fd = -1;
 	return 0;
 }
 

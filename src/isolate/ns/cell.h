@@ -104,7 +104,9 @@ struct cell {
 	bool keeps_affinity;
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
-	struct cell_bare *bare;	  /* NULL with namespaces */
+	struct init_peer *peers;  /* likewise, with a network; else NULL */
+	const struct cell_extra *extra; /* never NULL */
+	struct cell_bare *bare;		/* NULL with namespaces */
 
 	/* For the child of one start. */
 	int stdio[3];
@@ -116,9 +118,10 @@ struct cell {
 
 /* What a cell has with and without namespaces: everything but how it is described and started. The
  * second takes what the first has left. */
-int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
-	     struct atoll_error *err);
+int cell_new(const struct spec *spec, char *const *env, const struct cell_extra *extra,
+	     struct plan *plan, struct cell **ret, struct atoll_error *err);
 void cell_free(struct cell *cell);
+int32_t cell_whose(const struct cell *cell, uint16_t local_port, char ret_program[16]);
 void cell_account(const struct cell *cell, struct cell_usage *ret);
 
 int ids_choose(struct cell *cell, struct atoll_error *err);

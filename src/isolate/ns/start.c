@@ -328,6 +328,8 @@ struct init_config start_config(struct cell *cell)
 		.n_zones = cell->n_zones,
 		.limits = cell->limits,
 		.usage = cell->usage,
+		.peers = cell->peers,
+		.proxy_port = cell->extra->proxy_port,
 		.control_fd = cell->control_fd,
 		.warden_fd = -1,
 		.begin = ns_begin,
@@ -481,5 +483,6 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	ret->pid = pid;
 	ret->pid_fd = take_fd(&pid_fd);
 	ret->control_fd = take_fd(&control);
+	ret->listener_fd = ret->dns_fd = -1;
 	return 0;
 }
