@@ -45,11 +45,11 @@ void *secrets_alloc(size_t size)
 	return memory;
 }
 
-void secrets_free(void *memory, size_t size)
+void secrets_free(void *memory, size_t used, size_t size)
 {
 	if (!memory)
 		return;
-	sodium_memzero(memory, size);
+	sodium_memzero(memory, used);
 	munmap(memory, size);
 }
 
@@ -374,7 +374,8 @@ int secrets_read(const struct network *network, struct secrets *ret, struct atol
 
 void secrets_forget(struct secrets *secrets)
 {
-	secrets_free(secrets->memory, secrets->room);
+	/* What failed half-way stands behind what is used. */
+	secrets_free(secrets->memory, secrets->room, secrets->room);
 	secrets->memory = NULL;
 	for (size_t i = 0; i < secrets->n; i++)
 		secrets->list[i].value = NULL;

@@ -26,9 +26,10 @@ struct secrets {
 	size_t used, room;
 };
 
-/* Memory of that kind, zeroed; NULL if there is none. secrets_free() wipes it; takes NULL. */
+/* Memory of that kind, zeroed; NULL if there is none. secrets_free() wipes what was used; takes
+ * NULL. */
 void *secrets_alloc(size_t size);
-void secrets_free(void *memory, size_t size);
+void secrets_free(void *memory, size_t used, size_t size);
 
 /* Read all of a contract's and make placeholders. A failure names the secret and never its value.
  */
