@@ -156,7 +156,9 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	}
 	cgroup_prepare(&cell->group, spec);
 	cell->usage = map_shared(sizeof *cell->usage);
-	if (!cell->usage) {
+	if (network_is_on(&spec->network))
+		cell->peers = map_shared(PEERS_SIZE);
+	if (!cell->usage || (network_is_on(&spec->network) && !cell->peers)) {
 		cell_free(cell);
 		return error_oom(err);
 	}

@@ -16,6 +16,7 @@
  *   describe.c  the same data → lines of the plan
  *   start.c     clone, ids, trees for the child; what the parent does
  *   root.c      the child builds its root from the list
+ *   net.c       in a network namespace of its own, the one way out
  *   seal.c      the command's process takes its own rights away and executes
  *   landlock.c, filter.c, bpf.c  what seal.c applies
  *   cgroup.c    memory, pids and CPUs where a hierarchy is writable
@@ -185,6 +186,15 @@ int ns_make_namespaces(const struct cell *cell, struct atoll_error *err);
 int ns_begin(void *cell, struct atoll_error *err);
 int ns_seal(void *cell, struct atoll_error *err);
 int ns_execute(void *cell, struct atoll_error *err);
+
+/* In a new network namespace, with its capabilities: raise the loopback, and with a network make
+ * that and send its sockets over control_fd, where the second takes them. */
+int net_set_up(const struct cell *cell, struct atoll_error *err);
+int net_take(int control_fd, struct cell_handle *handle, struct atoll_error *err);
+/* The first without a cell, to try it: the listener and the socket for DNS. `*ret_has_v6` is false
+ * where the kernel has no IPv6. */
+int net_make(int ret_fds[2], bool *ret_has_v6, struct atoll_error *err);
+#define NET_FIX "sudo modprobe nft_tproxy; a kernel with CONFIG_NFT_TPROXY"
 
 /* -1 where the kernel has none. */
 int landlock_abi(void);

@@ -13,14 +13,11 @@
 #include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/securebits.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 /*
@@ -28,7 +25,7 @@
  *
  * ns_begin(), while the first process builds the root (a network namespace takes as long as all the
  * mounts, and this way both happen at the same time):
- *   ns_make_namespaces()  those that nobody else needs
+ *   ns_make_namespaces()  those that nobody else needs, with the way to egress (net.c)
  *   ns_bound_capabilities()  nothing that is executed gains one
  *   set_limits()       what a process carries with it
  *   set_filter()       all that follows passes it; the listener goes to the first process
@@ -226,16 +223,6 @@ static int run_command(const struct cell *cell, struct atoll_error *err)
 	return failed == ENOENT || failed == ENOTDIR ? 127 : 126;
 }
 
-static int raise_loopback(struct atoll_error *err)
-{
-	cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
-		return fail(err, "raise the loopback interface");
-	return 0;
-}
-
 int ns_make_namespaces(const struct cell *cell, struct atoll_error *err)
 {
 	quota_limit_user(cell);
@@ -247,7 +234,7 @@ int ns_make_namespaces(const struct cell *cell, struct atoll_error *err)
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
 	    errno != EPERM)
 		return fail(err, "join a new session keyring");
-	return raise_loopback(err);
+	return net_set_up(cell, err);
 }
 
 int ns_begin(void *data, struct atoll_error *err)

@@ -30,7 +30,8 @@
  *	as root: map the ids, copy the trees
  *	  with ids shifted, send them over  →   receive_trees()
  *	enter the cgroups, send "go"        →   become_inside()
- *	                                        fork the command's process → ns_begin()
+ *	                                        fork the command's process → ns_begin(),
+ *	                                        with a network its sockets → the control socket
  *	                                        ns_build_root()
  *	                                        join_command()             → ns_seal()
  *	                                        ns_leave_host()
@@ -474,6 +475,9 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	r = help_child(cell, pid, setup, err);
 	if (r == 0)
 		r = start_wait_ready(setup, err);
+	ret->listener_fd = ret->dns_fd = -1;
+	if (r == 0 && network_is_on(&cell->spec->network))
+		r = net_take(control, ret, err);
 	if (r < 0) {
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -483,6 +487,5 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	ret->pid = pid;
 	ret->pid_fd = take_fd(&pid_fd);
 	ret->control_fd = take_fd(&control);
-	ret->listener_fd = ret->dns_fd = -1;
 	return 0;
 }
