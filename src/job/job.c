@@ -309,7 +309,7 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 
 	if (r < 0)
 		return r;
-	env = env_build(job->spec, false, err);
+	env = env_build(job->spec, &(struct env_extra){0}, err);
 	if (!env)
 		return -ENOMEM;
 	backend = isolate_choose(NULL);

@@ -24,7 +24,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define PROGRAM	   "atoll-egress"
 #define READY_NS   (10 * INT64_C(1000000000))
 #define LAST_NS	   (500 * INT64_C(1000000)) /* for the last events */
 #define ASK_NS	   (60 * INT64_C(1000000000))
@@ -51,68 +50,6 @@ static void close_sockets(struct net *net)
 }
 
 /* ---- starting it ---- */
-
-/*
- * In a child that shares our memory until it executes. It has no terminal, so Ctrl-C is not for it;
- * and nothing of ours but its end of the channel, not even standard error: whoever reads ours to
- * its end must not wait for it.
- */
-static _Noreturn void execute(const char *program, int channel_fd, int null_fd,
-			      volatile int *ret_errnum)
-{
-	static char name[] = PROGRAM;
-	char *argv[] = {name, NULL}, *env[] = {NULL};
-	sigset_t none;
-
-	setsid();
-	/* The channel's end tells it, too; this one also where it hangs. */
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (int number = 1; number < NSIG; number++)
-		signal(number, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (chdir("/") == 0 && dup2(null_fd, 0) == 0 && dup2(null_fd, 1) == 1 &&
-	    dup2(null_fd, 2) == 2 && dup2(channel_fd, 3) == 3 && fd_close_range(4, ~0U, true) == 0)
-		execve(program, argv, env);
-	*ret_errnum = errno;
-	_exit(127);
-}
-
-/* A function of its own, because of what vfork() may do to variables. */
-static pid_t fork_it(const char *program, int channel_fd, int null_fd, volatile int *ret_errnum)
-{
-	sigset_t all, old;
-	pid_t pid;
-
-	/* No handler may run while two processes share memory. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = vfork();
-	if (pid == 0)
-		execute(program, channel_fd, null_fd, ret_errnum);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return pid;
-}
-
-static int spawn(struct net *net, int channel_fd, struct atoll_error *err)
-{
-	cleanup_fd int null_fd = -1;
-	volatile int errnum = 0;
-	int opened = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	/* Above 3, so that no dup2() overwrites it. */
-	null_fd = opened < 0 ? -1 : fcntl(opened, F_DUPFD_CLOEXEC, 4);
-	close_fd(&opened);
-	if (null_fd < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "open '/dev/null'");
-	net->pid = fork_it(net->program, channel_fd, null_fd, &errnum);
-	if (net->pid < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the network's process");
-	net->pid_fd = (int)syscall(SYS_pidfd_open, net->pid, 0);
-	if (errnum)
-		return error_set(err, ATOLL_FAULT_HOST, errnum, "execute '%s'", net->program);
-	return 0;
-}
 
 static int make_channel(struct net *net, int *ret_theirs, struct atoll_error *err)
 {
@@ -169,7 +106,7 @@ static int start(struct net *net, struct atoll_error *err)
 	if (r == 0)
 		r = send_config(net, err);
 	if (r == 0)
-		r = spawn(net, theirs, err);
+		r = net_spawn(net, theirs, err);
 	secrets_forget(&net->secrets);
 	net->state = NET_STARTING;
 	net->ready_ns = clock_monotonic_ns() + READY_NS;
@@ -177,29 +114,6 @@ static int start(struct net *net, struct atoll_error *err)
 }
 
 /* ---- its end ---- */
-
-/* Kill and reap it. Returns how it ended, as of waitpid(); -1 if nobody knows. */
-static int reap(struct net *net)
-{
-	siginfo_t info = {0};
-	int r;
-
-	if (net->pid <= 0)
-		return -1;
-	if (net->pid_fd >= 0)
-		syscall(SYS_pidfd_send_signal, net->pid_fd, SIGKILL, NULL, 0);
-	else
-		kill(net->pid, SIGKILL);
-	do
-		r = waitid(P_PID, (id_t)net->pid, &info, WEXITED);
-	while (r < 0 && errno == EINTR);
-	net->pid = 0;
-	close_fd(&net->pid_fd);
-	close_fd(&net->slot_fd);
-	if (r < 0)
-		return -1;
-	return info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status;
-}
 
 static void drop_questions(struct net *net)
 {
@@ -226,7 +140,7 @@ static void take_death(struct net *net, const char *why)
 
 	if (ended.fd >= 0)
 		poll(&ended, 1, 200);
-	status = reap(net);
+	status = net_reap(net);
 	end(net);
 	if (status >= 0 && WIFSIGNALED(status))
 		snprintf(how, sizeof how, " (signal %d)", WTERMSIG(status));
@@ -402,10 +316,11 @@ int net_init(struct net *net, const struct spec *spec, const struct atoll_run_op
 	net->listener_fd = net->dns_fd = net->channel_fd = net->pid_fd = net->slot_fd = -1;
 	if (!network_is_on(&spec->network))
 		return 0;
-	r = program_find(PROGRAM, net->program, sizeof net->program);
+	r = program_find(NET_PROGRAM, net->program, sizeof net->program);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r,
-				 "find '" PROGRAM "', which is installed beside atoll and makes "
+				 "find '" NET_PROGRAM
+				 "', which is installed beside atoll and makes "
 				 "the network's connections");
 	r = answers_read(spec, &net->answers, &net->n_answers, err);
 	if (r == 0 && network_inspects(&spec->network))
@@ -483,6 +398,12 @@ static int await_ready(struct net *net, struct atoll_error *err)
 	return error_set(err, ATOLL_FAULT_HOST, 0, "%s", net->result->network_note);
 }
 
+bool net_starts_first(const struct net *net)
+{
+	return net->state == NET_IDLE &&
+	       (network_inspects(&net->spec->network) || net->spec->network.n_listen > 0);
+}
+
 int net_open(struct net *net, bool has_namespaces, struct atoll_error *err)
 {
 	const struct network *network = &net->spec->network;
@@ -492,8 +413,7 @@ int net_open(struct net *net, bool has_namespaces, struct atoll_error *err)
 		return 0;
 	if (!has_namespaces && net->listener_fd < 0 && network->mode != NETWORK_OFF)
 		r = listen_outside(net, err);
-	if (r < 0 || net->state != NET_IDLE ||
-	    !(network_inspects(network) || network->n_listen > 0))
+	if (r < 0 || !net_starts_first(net))
 		return r;
 	r = start(net, err);
 	if (r == 0)
@@ -559,7 +479,7 @@ static void start_late(struct net *net)
 
 	if (start(net, &err) == 0)
 		return;
-	reap(net);
+	net_reap(net);
 	end(net);
 	snprintf(text, sizeof text, "the network could not be started: %s", err.text);
 	note(net, text);
@@ -681,7 +601,7 @@ void net_stop(struct net *net)
 	if (net->state == NET_SERVING)
 		take_last(net);
 	if (net->channel_fd >= 0)
-		reap(net);
+		net_reap(net);
 	note_limit(net);
 	if (net->state != NET_OFF)
 		end(net);
@@ -691,7 +611,7 @@ void net_done(struct net *net)
 {
 	close_sockets(net);
 	close_fd(&net->channel_fd);
-	reap(net);
+	net_reap(net);
 	close_fd(&net->slot_fd);
 	secrets_done(&net->secrets);
 	answers_free(net->answers, net->n_answers);

@@ -84,6 +84,8 @@ struct net {
 
 int net_init(struct net *net, const struct spec *spec, const struct atoll_run_options *options,
 	     struct atoll_result *result, struct atoll_error *err);
+/* Does net_open() start egress? */
+bool net_starts_first(const struct net *net);
 int net_open(struct net *net, bool has_namespaces, struct atoll_error *err);
 /* The sockets become ours; -1 for none. */
 void net_attach(struct net *net, int listener_fd, int dns_fd);
@@ -103,9 +105,18 @@ void net_stop(struct net *net);
 /* Also of one that was never opened, and without net_stop() if nothing ran. */
 void net_done(struct net *net);
 
+/* ---- network-process.c ---- */
+
+#define NET_PROGRAM "atoll-egress"
+
+/* Start net->program, with its end of the channel: net->pid, net->pid_fd. */
+int net_spawn(struct net *net, int channel_fd, struct atoll_error *err);
+/* Kill and reap it. Returns how it ended, as of waitpid(); -1 if nobody knows. */
+int net_reap(struct net *net);
+
 /* ---- network-config.c ---- */
 
-/* A sealed memfd with what egress has to know. With `*ret_uid` 0 it runs as we do. */
+/* A sealed memfd with what egress has to know. With `uid` 0 it runs as we do. */
 int net_write_config(const struct net *net, uint32_t uid, struct atoll_error *err);
 /* The file with authorities that servers are checked with. */
 int net_find_trust(char *ret, size_t size, struct atoll_error *err);

@@ -151,6 +151,7 @@ static _Noreturn void warden_main(struct cell *cell, pid_t supervisor)
 	pid_t guard = -1;
 
 	start_close_others(cell);
+	start_wipe_secrets(cell->spec);
 	start_wipe_arguments();
 	prctl(PR_SET_NAME, "atoll-warden");
 	/* The caller's terminal and its group are not ours to be in. */

@@ -162,10 +162,12 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err);
 
 /* Steps of a start that need no namespace: a pair of sockets above 2; in the child, closing what
- * the caller had open and clearing its command line; in the parent, "ready" or the story. */
+ * the caller had open and clearing its command line, environment and secrets; in the parent,
+ * "ready" or the story. */
 int start_make_pair(int pair[2], struct atoll_error *err);
 void start_close_others(const struct cell *cell);
 void start_wipe_arguments(void);
+void start_wipe_secrets(const struct spec *spec);
 int start_wait_ready(int socket_fd, struct atoll_error *err);
 /* A child in these new namespaces, born in the cell's control group where that is possible. */
 pid_t start_clone(const struct cell *cell, uint64_t namespaces, int *ret_pid_fd);

@@ -256,6 +256,18 @@ void start_wipe_arguments(void)
 	}
 }
 
+/* A variable that holds a secret may lie elsewhere by now, if a program of others' has set it. */
+void start_wipe_secrets(const struct spec *spec)
+{
+	for (size_t i = 0; i < spec->network.n_secrets; i++) {
+		const struct network_secret *secret = &spec->network.secrets[i];
+		char *value = secret->source == NETWORK_FROM_ENV ? getenv(secret->from) : NULL;
+
+		if (value)
+			memset(value, 0, strlen(value));
+	}
+}
+
 /* What the command's process has made for itself is where the guard belongs, too. */
 static int join_command(struct init_command *command, struct atoll_error *err)
 {
@@ -349,6 +361,7 @@ static _Noreturn void child_main(struct cell *cell)
 	int r;
 
 	start_close_others(cell);
+	start_wipe_secrets(cell->spec);
 	start_wipe_arguments();
 	r = set_up(cell, &config, &command, &err);
 	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
