@@ -213,8 +213,10 @@ static void reap(struct init *init)
 	struct signalfd_siginfo info;
 	pid_t pid;
 
-	while (read(init->signal_fd, &info, sizeof info) == sizeof info)
-		;
+	while (read(init->signal_fd, &info, sizeof info) == sizeof info) {
+		if (info.ssi_signo == SIGALRM)
+			guard_tick(&init->guard);
+	}
 	while ((pid = waitpid(-1, &status, options)) > 0) {
 		if (WIFSTOPPED(status)) {
 			if (pid == init->command && !init->is_held)

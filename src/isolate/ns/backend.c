@@ -114,6 +114,8 @@ void cell_free(struct cell *cell)
 	free(cell->contract_json);
 	free(cell->contract_text);
 	free(cell->gitconfig);
+	for (size_t i = 0; i < cell->n_bundles; i++)
+		free(cell->bundles[i]);
 	free(cell);
 }
 
@@ -163,6 +165,7 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 		return error_oom(err);
 	}
 	read_git_identity(cell);
+	authority_find_bundles(cell);
 	set_limits(cell);
 	*ret = cell;
 	return 0;

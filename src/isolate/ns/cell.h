@@ -17,6 +17,7 @@
  *   start.c     clone, ids, trees for the child; what the parent does
  *   root.c      the child builds its root from the list
  *   net.c       in a network namespace of its own, the one way out
+ *   authority.c certificates that programs inside trust besides the host's
  *   seal.c      the command's process takes its own rights away and executes
  *   landlock.c, filter.c, bpf.c  what seal.c applies
  *   cgroup.c    memory, pids and CPUs where a hierarchy is writable
@@ -88,6 +89,8 @@ struct cell_bare {
 };
 struct listing;
 
+#define CELL_BUNDLES_MAX 4
+
 struct cell {
 	const struct spec *spec;
 	char *const *env;
@@ -100,7 +103,9 @@ struct cell {
 	struct ns_group group;
 	int landlock_abi;
 	char *contract_json, *contract_text;
-	char *gitconfig; /* name and address of the user for commits; may be NULL */
+	char *gitconfig;		 /* name and address of the user for commits; may be NULL */
+	char *bundles[CELL_BUNDLES_MAX]; /* the host's files of authorities, where TLS is opened */
+	size_t n_bundles;
 	bool needs_keeper;
 	bool keeps_affinity;
 	struct init_limits limits;
@@ -188,6 +193,11 @@ int ns_make_namespaces(const struct cell *cell, struct atoll_error *err);
 int ns_begin(void *cell, struct atoll_error *err);
 int ns_seal(void *cell, struct atoll_error *err);
 int ns_execute(void *cell, struct atoll_error *err);
+
+/* Where TLS is opened: which files of the host's hold authorities; and while the root is built,
+ * from within it, put what the run has in their place. */
+void authority_find_bundles(struct cell *cell);
+int authority_place(const struct cell *cell, struct atoll_error *err);
 
 /* In a new network namespace, with its capabilities: raise the loopback, and with a network make
  * that and send its sockets over control_fd, where the second takes them. */

@@ -438,6 +438,8 @@ static int place_contract(const struct cell *cell, struct atoll_error *err)
 		r = write_file("run/atoll/contract.json", cell->contract_json, 0444, err);
 	if (r == 0)
 		r = write_file("run/atoll/contract.md", cell->contract_text, 0444, err);
+	if (r == 0)
+		r = authority_place(cell, err);
 	if (r < 0 || !cell->needs_keeper)
 		return r;
 	/* What the keeper puts over hidden names: nobody may look into it. */

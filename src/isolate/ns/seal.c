@@ -160,6 +160,7 @@ static int set_filter(const struct cell *cell, struct atoll_error *err)
 	static struct sock_filter program[FILTER_MAX];
 	struct filter_options options = {.keeps_affinity = cell->keeps_affinity,
 					 .is_bare = cell->bare,
+					 .has_proxy = cell->bare && cell->extra->proxy_port,
 					 /* a grant may hide something, and /proc is the host's */
 					 .guards_reading = cell->bare};
 	struct sock_fprog prog = {.filter = program};
