@@ -115,7 +115,10 @@ static void set_proxy(struct env *env, const struct spec *spec, const struct env
 	bool has_token = extra->token && extra->token[0];
 	char url[128];
 
-	if (spec->network.mode == NETWORK_OFF || !spec->network.has_proxy_variables)
+	/* With published ports alone there is nobody to talk to. */
+	if (!spec->network.has_proxy_variables || spec->network.mode == NETWORK_OFF ||
+	    (spec->network.mode == NETWORK_RULES && spec->network.n_allow == 0 &&
+	     !spec->network.asks && spec->network.n_secrets == 0))
 		return;
 	snprintf(url, sizeof url, "http://%s%s%s127.0.0.1:%u", has_token ? "atoll:" : "",
 		 has_token ? extra->token : "", has_token ? "@" : "",

@@ -324,10 +324,10 @@ static void finish(struct run *run)
 	       errno == EINTR)
 		;
 	take_messages(run);
-	net_stop(&run->net);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
 	result->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
 			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+	net_stop(&run->net);
 	run->backend->account(run->cell, &counted);
 	if (counted.cpu_ms * 1000000 > result->cpu_ns)
 		result->cpu_ns = counted.cpu_ms * 1000000;
