@@ -318,7 +318,7 @@ static const struct command_row run_examples[] = {
 	{"atoll run --hide '**/.env' -- make", "hide a pattern at any depth"},
 	{"atoll run --allow pypi.org --allow files.pythonhosted.org -- pip install -r req.txt",
 	 "two names and nothing else"},
-	{"atoll run --secret OPENAI_API_KEY=api.openai.com -- ./agent",
+	{"atoll run --allow api.openai.com --secret OPENAI_API_KEY=api.openai.com -- ./agent",
 	 "a key that is never inside"},
 	{"atoll run --listen 8080 -- npm run dev", "look at a server that runs inside"},
 	{"atoll run --plan -f job.yaml", "what a job would get, without running it"},
