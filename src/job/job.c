@@ -175,6 +175,18 @@ static const struct {
 	{"fd", add_descriptor},
 	{"identity", spec_set_identity},
 	{"accept-weaker", spec_add_accepted},
+	{"net", spec_set_network_mode},
+	{"allow", spec_add_allow},
+	{"deny", spec_add_deny},
+	{"secret", spec_add_secret},
+	{"listen", spec_add_listen},
+	{"rate", spec_set_rate},
+	{"net-bytes", spec_set_net_bytes},
+	{"connections", spec_set_connections},
+	{"requests", spec_set_requests},
+	{"ask", spec_set_ask},
+	{"proxy", spec_set_proxy},
+	{"upstream", spec_set_upstream},
 };
 
 static const char *const access_keys[] = {
