@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/http.h"
-#include "base/buf.h"
-#include "base/scope.h"
+#include "egress/http-inner.h"
 
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
-
-/* More options of a connection than this in one head are no honest use. */
-#define OPTIONS_MAX 32
 
 static bool is_token_char(char c)
 {
@@ -16,7 +11,7 @@ static bool is_token_char(char c)
 	       (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static bool is_token(struct http_slice slice)
+bool http_is_token(struct http_slice slice)
 {
 	for (size_t i = 0; i < slice.size; i++)
 		if (!is_token_char(slice.at[i]))
@@ -34,14 +29,14 @@ bool http_slice_is_like(struct http_slice slice, const char *text)
 	return strlen(text) == slice.size && strncasecmp(slice.at, text, slice.size) == 0;
 }
 
-static bool begins_like(struct http_slice slice, const char *text)
+bool http_begins_like(struct http_slice slice, const char *text)
 {
 	size_t n = strlen(text);
 
 	return slice.size >= n && strncasecmp(slice.at, text, n) == 0;
 }
 
-static struct http_slice trim(struct http_slice slice)
+struct http_slice http_trim(struct http_slice slice)
 {
 	while (slice.size > 0 && (*slice.at == ' ' || *slice.at == '\t'))
 		slice.at++, slice.size--;
@@ -64,9 +59,8 @@ static bool has_control(const char *text, size_t size)
 	return false;
 }
 
-/* The line at `*place`, without its end; the place moves behind it. */
-static enum http_result next_line(const char *text, size_t size, size_t *place,
-				  struct http_slice *ret, const char **ret_why)
+enum http_result http_next_line(const char *text, size_t size, size_t *place,
+				struct http_slice *ret, const char **ret_why)
 {
 	const char *start = text + *place;
 	size_t rest = size - *place;
@@ -93,7 +87,7 @@ static enum http_result next_line(const char *text, size_t size, size_t *place,
 	return HTTP_OK;
 }
 
-static bool read_field(struct http_slice line, struct http_field *ret, const char **ret_why)
+bool http_read_field(struct http_slice line, struct http_field *ret, const char **ret_why)
 {
 	const char *colon = memchr(line.at, ':', line.size);
 
@@ -106,8 +100,8 @@ static bool read_field(struct http_slice line, struct http_field *ret, const cha
 		return false;
 	}
 	ret->name = (struct http_slice){line.at, (size_t)(colon - line.at)};
-	ret->value = trim((struct http_slice){colon + 1, line.size - ret->name.size - 1});
-	if (!is_token(ret->name)) {
+	ret->value = http_trim((struct http_slice){colon + 1, line.size - ret->name.size - 1});
+	if (!http_is_token(ret->name)) {
 		*ret_why = "a field whose name is none";
 		return false;
 	}
@@ -119,7 +113,7 @@ static enum http_result read_fields(const char *text, size_t size, size_t place,
 {
 	for (;;) {
 		struct http_slice line;
-		enum http_result result = next_line(text, size, &place, &line, ret_why);
+		enum http_result result = http_next_line(text, size, &place, &line, ret_why);
 
 		if (result != HTTP_OK)
 			return result;
@@ -129,233 +123,11 @@ static enum http_result read_fields(const char *text, size_t size, size_t place,
 			*ret_why = "more than 256 fields";
 			return HTTP_BAD;
 		}
-		if (!read_field(line, &head->fields[head->n_fields++], ret_why))
+		if (!http_read_field(line, &head->fields[head->n_fields++], ret_why))
 			return HTTP_BAD;
 	}
 	head->size = place;
 	return HTTP_OK;
-}
-
-/* ---- what fields say ---- */
-
-bool http_find(const struct http_head *head, const char *name, struct http_slice *ret)
-{
-	for (size_t i = 0; i < head->n_fields; i++)
-		if (http_slice_is_like(head->fields[i].name, name)) {
-			*ret = head->fields[i].value;
-			return true;
-		}
-	return false;
-}
-
-static size_t count_fields(const struct http_head *head, const char *name, struct http_slice *ret)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < head->n_fields; i++)
-		if (http_slice_is_like(head->fields[i].name, name)) {
-			*ret = head->fields[i].value;
-			n++;
-		}
-	return n;
-}
-
-/* The next of "a, b, c"; false after the last. */
-static bool next_option(struct http_slice *rest, struct http_slice *ret)
-{
-	const char *comma;
-
-	if (rest->size == 0)
-		return false;
-	comma = memchr(rest->at, ',', rest->size);
-	ret->at = rest->at;
-	ret->size = comma ? (size_t)(comma - rest->at) : rest->size;
-	rest->at += ret->size + (comma != NULL);
-	rest->size -= ret->size + (comma != NULL);
-	*ret = trim(*ret);
-	return true;
-}
-
-static bool connection_names(const struct http_head *head, struct http_slice name)
-{
-	for (size_t i = 0; i < head->n_fields; i++) {
-		struct http_slice rest = head->fields[i].value, option;
-
-		if (!http_slice_is_like(head->fields[i].name, "connection"))
-			continue;
-		while (next_option(&rest, &option))
-			if (option.size == name.size &&
-			    strncasecmp(option.at, name.at, name.size) == 0)
-				return true;
-	}
-	return false;
-}
-
-static bool connection_says(const struct http_head *head, const char *option)
-{
-	return connection_names(head, (struct http_slice){option, strlen(option)});
-}
-
-static bool options_are_few(const struct http_head *head)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < head->n_fields; i++) {
-		struct http_slice rest = head->fields[i].value, option;
-
-		if (!http_slice_is_like(head->fields[i].name, "connection"))
-			continue;
-		while (next_option(&rest, &option))
-			if (++n > OPTIONS_MAX || (option.size > 0 && !is_token(option)))
-				return false;
-	}
-	return true;
-}
-
-/* Digits and nothing else; 18 of them are more than anybody has. */
-static bool read_length(struct http_slice text, uint64_t *ret)
-{
-	if (text.size == 0 || text.size > 18)
-		return false;
-	*ret = 0;
-	for (size_t i = 0; i < text.size; i++) {
-		if (text.at[i] < '0' || text.at[i] > '9')
-			return false;
-		*ret = *ret * 10 + (uint64_t)(text.at[i] - '0');
-	}
-	return true;
-}
-
-/* Some servers hold "Content_Length" for the same name. */
-static bool is_framing_disguised(struct http_slice name)
-{
-	static const char *const names[] = {"content-length", "transfer-encoding"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		size_t k = 0;
-
-		if (name.size != strlen(names[i]) || http_slice_is_like(name, names[i]))
-			continue;
-		while (k < name.size &&
-		       ((name.at[k] | 0x20) == names[i][k] ||
-			(names[i][k] == '-' && (name.at[k] == '_' || name.at[k] == '-'))))
-			k++;
-		if (k == name.size)
-			return true;
-	}
-	return false;
-}
-
-static const char *read_framing(struct http_head *head)
-{
-	struct http_slice length, coding;
-	size_t n_lengths = count_fields(head, "content-length", &length);
-	size_t n_codings = count_fields(head, "transfer-encoding", &coding);
-
-	for (size_t i = 0; i < head->n_fields; i++)
-		if (is_framing_disguised(head->fields[i].name))
-			return "a field that looks like a length";
-	if (n_lengths > 0 && n_codings > 0)
-		return "both Content-Length and Transfer-Encoding";
-	if (n_lengths > 1)
-		return "more than one Content-Length";
-	if (n_codings > 1)
-		return "more than one Transfer-Encoding";
-	if (n_lengths && !read_length(length, &head->length))
-		return "a Content-Length that is no number";
-	if (n_codings && !http_slice_is_like(coding, "chunked"))
-		return "a Transfer-Encoding other than chunked";
-	if (n_codings && head->minor == 0)
-		return "a Transfer-Encoding in HTTP/1.0";
-	head->has_length = n_lengths > 0;
-	head->framing = n_codings ? HTTP_CHUNKED : n_lengths ? HTTP_LENGTH : HTTP_NONE;
-	return NULL;
-}
-
-static const char *read_connection(struct http_head *head)
-{
-	struct http_slice upgrade;
-
-	if (!options_are_few(head))
-		return "a Connection field that makes no sense";
-	head->wants_close = head->minor == 0 || connection_says(head, "close");
-	head->wants_websocket = head->minor == 1 && head->framing == HTTP_NONE &&
-				count_fields(head, "upgrade", &upgrade) == 1 &&
-				http_slice_is_like(upgrade, "websocket") &&
-				connection_says(head, "upgrade");
-	return NULL;
-}
-
-bool http_is_hop(const struct http_head *head, struct http_slice name)
-{
-	static const char *const names[] = {
-		"connection", "keep-alive",	"te",	"transfer-encoding",
-		"upgrade",    "content-length", "host", "http2-settings",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (http_slice_is_like(name, names[i]))
-			return true;
-	return begins_like(name, "proxy-") || connection_names(head, name);
-}
-
-bool http_is_trailer(struct http_slice name)
-{
-	static const char *const names[] = {
-		"connection",
-		"keep-alive",
-		"te",
-		"transfer-encoding",
-		"upgrade",
-		"content-length",
-		"host",
-		"http2-settings",
-		"trailer",
-		"authorization",
-		"cookie",
-		"set-cookie",
-		"content-type",
-		"content-encoding",
-		"content-range",
-		"cache-control",
-		"expect",
-		"range",
-		"max-forwards",
-		"www-authenticate",
-		"location",
-		"date",
-		"age",
-		"vary",
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (http_slice_is_like(name, names[i]))
-			return false;
-	return !begins_like(name, "proxy-") && !begins_like(name, "if-");
-}
-
-int http_copy_trailers(const char *text, size_t size, struct buf *out)
-{
-	size_t place = 0, n = 0;
-
-	for (;;) {
-		struct http_slice line;
-		struct http_field field;
-		const char *why;
-
-		if (next_line(text, size, &place, &line, &why) != HTTP_OK)
-			return -EBADMSG;
-		if (line.size == 0)
-			return place == size ? 0 : -EBADMSG;
-		if (++n > HTTP_FIELDS_MAX || !read_field(line, &field, &why))
-			return -EBADMSG;
-		if (!http_is_trailer(field.name))
-			continue;
-		buf_add(out, field.name.at, field.name.size);
-		buf_add_str(out, ": ");
-		buf_add(out, field.value.at, field.value.size);
-		buf_add_str(out, "\r\n");
-	}
 }
 
 /* ---- whom it is for ---- */
@@ -465,9 +237,9 @@ static const char *read_target(struct http_head *head)
 	}
 	if (*target.at == '/')
 		return read_origin(target, head);
-	if (begins_like(target, "http://"))
+	if (http_begins_like(target, "http://"))
 		return read_absolute(head, strlen("http://"));
-	head->is_https = begins_like(target, "https://");
+	head->is_https = http_begins_like(target, "https://");
 	return head->is_https ? read_absolute(head, strlen("https://"))
 			      : "a target of no known form";
 }
@@ -492,7 +264,7 @@ static const char *read_request_line(struct http_slice line, struct http_head *h
 	if (!first)
 		return "no request of HTTP/1";
 	head->method = (struct http_slice){line.at, (size_t)(first - line.at)};
-	if (!is_token(head->method))
+	if (!http_is_token(head->method))
 		return "a method that is none";
 	second = memchr(first + 1, ' ', line.size - head->method.size - 1);
 	if (!second)
@@ -508,7 +280,7 @@ static const char *read_request_line(struct http_slice line, struct http_head *h
 static const char *read_host(struct http_head *head)
 {
 	struct http_slice host;
-	size_t n = count_fields(head, "host", &host);
+	size_t n = http_count(head, "host", &host);
 
 	if (n > 1)
 		return "more than one Host";
@@ -554,7 +326,7 @@ enum http_result http_read_request(const char *text, size_t size, struct http_he
 	const char *why;
 
 	clear(ret);
-	result = next_line(text, limit, &place, &line, ret_why);
+	result = http_next_line(text, limit, &place, &line, ret_why);
 	if (result == HTTP_MORE && (why = foresee(text, limit)))
 		return bad(why, ret_why);
 	if (result != HTTP_OK)
@@ -565,8 +337,8 @@ enum http_result http_read_request(const char *text, size_t size, struct http_he
 	if (result != HTTP_OK)
 		return short_of(result, size, ret_why);
 	why = read_host(ret);
-	why = why ?: read_framing(ret);
-	why = why ?: read_connection(ret);
+	why = why ?: http_read_framing(ret);
+	why = why ?: http_read_connection(ret);
 	if (!why && ret->wants_websocket)
 		ret->wants_websocket = http_slice_is(ret->method, "GET");
 	return bad(why, ret_why);
@@ -610,7 +382,7 @@ enum http_result http_read_answer(const char *text, size_t size, struct http_sli
 	const char *why;
 
 	clear(ret);
-	result = next_line(text, limit, &place, &line, ret_why);
+	result = http_next_line(text, limit, &place, &line, ret_why);
 	if (result != HTTP_OK)
 		return short_of(result, size, ret_why);
 	if ((why = read_status_line(line, ret)))
@@ -618,13 +390,13 @@ enum http_result http_read_answer(const char *text, size_t size, struct http_sli
 	result = read_fields(text, limit, place, ret, ret_why);
 	if (result != HTTP_OK)
 		return short_of(result, size, ret_why);
-	if ((why = read_framing(ret)))
+	if ((why = http_read_framing(ret)))
 		return bad(why, ret_why);
 	if (has_no_body(ret->status, method))
 		ret->framing = HTTP_NONE;
 	else if (ret->framing == HTTP_NONE)
 		ret->framing = HTTP_TO_END;
-	why = read_connection(ret);
+	why = http_read_connection(ret);
 	ret->wants_websocket = ret->wants_websocket && ret->status == 101;
 	return bad(why, ret_why);
 }

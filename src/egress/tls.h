@@ -57,3 +57,10 @@ int stream_attach(struct stream *stream, SSL *ssl, const uint8_t *data, size_t s
 /* Go on with the handshake: 0 when it is over, -EAGAIN (see stream->read_wants), or another
  * negative errno with the story in peer->reason. */
 int stream_handshake(struct stream *stream, struct tls_peer *peer);
+
+/* ---- for authority.c, of tls.c ---- */
+
+extern const unsigned char tls_http11[9]; /* as ALPN has it */
+SSL_CTX *tls_context(bool is_server);
+/* Why OpenSSL failed, in its words, without codes. */
+const char *tls_reason(void);
