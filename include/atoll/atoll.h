@@ -151,6 +151,7 @@ enum atoll_answer_type {
 	ATOLL_ASK_ALWAYS, /* and in every later run of exactly this contract: noted in
 			   * ~/.config/atoll/answers */
 	ATOLL_ASK_LATER,  /* it will come from `answer_fd` */
+	ATOLL_ASK_NOBODY, /* there is nobody to ask, or no answer came: no, for what waits now */
 };
 
 /* What is read from `answer_fd`, whole. */

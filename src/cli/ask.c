@@ -84,11 +84,11 @@ static bool read_answer(int fd, const struct atoll_question *question, char *ret
 static enum atoll_answer_type ask_at(int fd, const struct atoll_question *question)
 {
 	FILE *out = fdopen(fcntl(fd, F_DUPFD_CLOEXEC, 3), "w");
-	enum atoll_answer_type answer = ATOLL_ASK_NO;
+	enum atoll_answer_type answer = ATOLL_ASK_NOBODY;
 	char line[64] = "";
 
 	if (!out)
-		return ATOLL_ASK_NO;
+		return ATOLL_ASK_NOBODY;
 	fputs("\r\n", out);
 	ask_text(question, out);
 	fprintf(out, "  [o]nce, this [r]un, [a]lways, [N]o? (no in %d s) ",
@@ -116,9 +116,9 @@ enum atoll_answer_type ask_person(const struct atoll_question *question, void *d
 
 	(void)data;
 	if (fd < 0 || (noes[next] && now_ns - noes[next] < NOES_NS))
-		return ATOLL_ASK_NO;
+		return ATOLL_ASK_NOBODY;
 	answer = ask_at(fd, question);
-	if (answer == ATOLL_ASK_NO) {
+	if (answer == ATOLL_ASK_NO || answer == ATOLL_ASK_NOBODY) {
 		noes[next] = clock_monotonic_ns();
 		next = (next + 1) % NOES_MAX;
 	}

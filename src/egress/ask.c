@@ -106,7 +106,7 @@ static void remember(struct asker *asker, const struct egress_question *asked, b
 	asker->n_answers++;
 }
 
-void ask_answer(struct egress *egress, uint64_t id, bool is_allowed)
+void ask_answer(struct egress *egress, uint64_t id, bool is_allowed, bool is_once)
 {
 	struct asker *asker = egress->asker;
 
@@ -115,8 +115,10 @@ void ask_answer(struct egress *egress, uint64_t id, bool is_allowed)
 
 		if (!question || question->asked.id != id)
 			continue;
-		remember(asker, &question->asked, is_allowed);
-		close_question(question, is_allowed, "a person said no");
+		if (!is_once)
+			remember(asker, &question->asked, is_allowed);
+		close_question(question, is_allowed,
+			       is_once ? "nobody was there to allow it" : "a person said no");
 		return;
 	}
 }
@@ -145,7 +147,8 @@ void ask_forget(struct ask_wait *wait)
 	wait->question = NULL;
 }
 
-static struct question *open_question(struct asker *asker, const char *who, uint16_t port)
+static struct question *open_question(struct asker *asker, const char *who, uint16_t port,
+				      uint16_t local_port)
 {
 	struct egress_message message = {.type = EGRESS_QUESTION};
 	struct question **place = NULL, *question;
@@ -160,6 +163,7 @@ static struct question *open_question(struct asker *asker, const char *who, uint
 	question->timer.fire = nobody_answered;
 	question->asked.id = ++asker->last_id;
 	question->asked.port = port;
+	question->asked.local_port = local_port;
 	snprintf(question->asked.name, sizeof question->asked.name, "%s", who);
 	if (loop_arm(&asker->egress->loop, &question->timer, clock_monotonic_ns() + PATIENCE_NS) <
 	    0) {
@@ -173,7 +177,7 @@ static struct question *open_question(struct asker *asker, const char *who, uint
 }
 
 enum ask_result ask_person(struct egress *egress, const char *who, uint16_t port,
-			   struct ask_wait *wait)
+			   uint16_t local_port, struct ask_wait *wait)
 {
 	struct asker *asker = egress->asker;
 	struct question *question = NULL;
@@ -186,7 +190,7 @@ enum ask_result ask_person(struct egress *egress, const char *who, uint16_t port
 		    streq(asker->open[i]->asked.name, who))
 			question = asker->open[i];
 	if (!question)
-		question = open_question(asker, who, port);
+		question = open_question(asker, who, port, local_port);
 	if (!question)
 		return ASK_FLOOD;
 	join(question, wait);

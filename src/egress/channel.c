@@ -182,7 +182,8 @@ static void take_message(struct channel *channel, const struct egress_message *m
 		take_sockets(channel, fds, n);
 		break;
 	case EGRESS_ANSWER:
-		ask_answer(channel->egress, message->question.id, message->is_allowed);
+		ask_answer(channel->egress, message->question.id, message->is_allowed,
+			   message->is_once);
 		break;
 	case EGRESS_INSIDE:
 		publish_inside(channel->egress, fds, n);

@@ -404,7 +404,7 @@ static void ask(struct client *client)
 		who = address;
 	}
 	client->wait.told = told;
-	switch (ask_person(flow->egress, who, flow->port, &client->wait)) {
+	switch (ask_person(flow->egress, who, flow->port, flow->event.local_port, &client->wait)) {
 	case ASK_YES:
 		told(&client->wait, true, NULL);
 		break;

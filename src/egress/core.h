@@ -167,9 +167,10 @@ enum ask_result {
 struct asker *asker_new(struct egress *egress);
 void asker_free(struct asker *asker);
 enum ask_result ask_person(struct egress *egress, const char *who, uint16_t port,
-			   struct ask_wait *wait);
+			   uint16_t local_port, struct ask_wait *wait);
 void ask_forget(struct ask_wait *wait);
-void ask_answer(struct egress *egress, uint64_t id, bool is_allowed);
+/* `is_once`: for those that wait now; the next one asks again. */
+void ask_answer(struct egress *egress, uint64_t id, bool is_allowed, bool is_once);
 
 /* ---- client.c ---- */
 

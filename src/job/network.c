@@ -242,7 +242,7 @@ static void take_question(struct net *net, const struct egress_question *from)
 
 	/* A flood is answered like a person who does not answer. */
 	if (!net->options->ask || net->n_questions == NET_QUESTIONS_MAX) {
-		send_answer(net, from->id, false, net->options->ask != NULL);
+		send_answer(net, from->id, false, true);
 		return;
 	}
 	*question = (struct net_question){
@@ -495,7 +495,7 @@ static void take_late_answer(struct net *net)
 	else if (got >= 0 || (errno != EAGAIN && errno != EINTR))
 		/* Nobody is there any more. */
 		while (net->n_questions)
-			net_answer(net, net->questions[0].id, ATOLL_ASK_NO);
+			net_answer(net, net->questions[0].id, ATOLL_ASK_NOBODY);
 }
 
 void net_move(struct net *net, const struct pollfd *fds)
@@ -510,7 +510,7 @@ void net_move(struct net *net, const struct pollfd *fds)
 		take_death(net, "not ready within 10 s");
 	for (size_t i = 0; i < net->n_questions;) {
 		if (clock_monotonic_ns() >= net->questions[i].until_ns)
-			net_answer(net, net->questions[i].id, ATOLL_ASK_NO);
+			net_answer(net, net->questions[i].id, ATOLL_ASK_NOBODY);
 		else
 			i++;
 	}
@@ -551,7 +551,7 @@ void net_answer(struct net *net, uint64_t id, enum atoll_answer_type answer)
 	send_answer(net, id,
 		    answer == ATOLL_ASK_ONCE || answer == ATOLL_ASK_RUN ||
 			    answer == ATOLL_ASK_ALWAYS,
-		    answer == ATOLL_ASK_ONCE);
+		    answer == ATOLL_ASK_ONCE || answer == ATOLL_ASK_NOBODY);
 	net->n_questions--;
 	memmove(&net->questions[i], &net->questions[i + 1],
 		(net->n_questions - i) * sizeof *net->questions);
