@@ -13,7 +13,7 @@
  *
  *   prepare.c   contract → list of mounts, zones, limits; the last that reads host paths by name
  *   ids.c       under which id it runs
- *   describe.c  the same data → lines of the plan
+ *   describe.c, describe-network.c  the same data → lines of the plan
  *   start.c     clone, ids, trees for the child; what the parent does
  *   root.c      the child builds its root from the list
  *   net.c       in a network namespace of its own, the one way out
@@ -155,6 +155,9 @@ void describe_rules(const struct cell *cell, struct plan *plan);
 void describe_descriptors(const struct cell *cell, struct plan *plan);
 void describe_sockets(const struct cell *cell, struct plan *plan);
 void describe_environment(const struct cell *cell, struct plan *plan);
+void describe_network(const struct cell *cell, struct plan *plan);
+const char *describe_mode(const struct cell *cell); /* of the network, as in a contract */
+void ns_describe_network(const struct cell *cell, struct plan *plan);
 struct limit_way {
 	const char *mechanism;
 	const char *note;

@@ -248,7 +248,8 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 			 cell->ids.inside_uid, cell->ids.host_uid, cell->ids.inside_gid,
 			 cell->ids.host_gid);
 	snprintf(landlock, sizeof landlock, "Landlock ABI %d", cell->landlock_abi);
-	plan_add(plan, cell->ids.is_unmapped ? PLAN_WEAKER : PLAN_ENFORCED, "identity", "offline",
+	plan_add(plan, cell->ids.is_unmapped ? PLAN_WEAKER : PLAN_ENFORCED, "identity",
+		 cell->spec->identity == SPEC_ONLINE ? "online" : "offline",
 		 cell->ids.is_unmapped	? "user namespace with the id of the workspace's owner"
 		 : cell->ids.is_shifted ? "user namespace with an id of its own"
 					: "user namespace with the caller's own id",
@@ -265,8 +266,7 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 	describe_descriptors(cell, plan);
 	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "fresh session keyring", NULL,
 		 "default");
-	plan_add(plan, PLAN_ENFORCED, "network", "off", "network namespace with only a loopback",
-		 NULL, "default");
+	ns_describe_network(cell, plan);
 	describe_sockets(cell, plan);
 }
 

@@ -43,6 +43,10 @@
 #define BACKLOG	       4096
 #define DNS_PORT       53
 
+#ifndef IPV6_FREEBIND
+#define IPV6_FREEBIND 78 /* musl has no name for it */
+#endif
+
 /* ---- messages ---- */
 
 struct message {
@@ -409,6 +413,8 @@ static int make_listener(bool has_v6)
 	return take_fd(&fd);
 }
 
+/* Answers come from the address that a query was sent to. That all of IPv6 is local by its route
+ * does not make an address one's own, so the socket is told not to care. */
 static int make_dns(bool has_v6)
 {
 	cleanup_fd int fd =
@@ -416,6 +422,7 @@ static int make_dns(bool has_v6)
 	const int on = 1, off = 0;
 
 	if (fd < 0 || (has_v6 && setsockopt(fd, SOL_IPV6, IPV6_V6ONLY, &off, sizeof off) < 0) ||
+	    (has_v6 && setsockopt(fd, SOL_IPV6, IPV6_FREEBIND, &on, sizeof on) < 0) ||
 	    (has_v6 ? setsockopt(fd, SOL_IPV6, IPV6_RECVPKTINFO, &on, sizeof on)
 		    : setsockopt(fd, SOL_IP, IP_PKTINFO, &on, sizeof on)) < 0 ||
 	    bind_any(fd, has_v6, DNS_PORT) < 0)
