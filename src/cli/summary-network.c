@@ -47,6 +47,11 @@ static void format_peer(const struct atoll_connection *connection, bool shows_po
 		 is_v6 && port[0] ? "]" : "", port);
 }
 
+static bool is_published(const struct atoll_connection *connection)
+{
+	return starts_with(connection->rule, "listen ");
+}
+
 static void print_talk(const struct atoll_connection *connection, FILE *out)
 {
 	char peer[320], sent[32], received[32];
@@ -54,6 +59,8 @@ static void print_talk(const struct atoll_connection *connection, FILE *out)
 	format_peer(connection, true, peer, sizeof peer);
 	format_bytes(connection->sent, sent, sizeof sent);
 	format_bytes(connection->received, received, sizeof received);
+	if (is_published(connection))
+		snprintf(peer, sizeof peer, "published port %u", connection->port);
 	fputs("  ", out);
 	print_escaped(out, peer);
 	fprintf(out, "%*s %3u connection%s %10s out %10s in",
@@ -84,6 +91,8 @@ static void print_refusal(const struct atoll_connection *connection, FILE *out)
 	char peer[320];
 
 	format_peer(connection, true, peer, sizeof peer);
+	if (is_published(connection))
+		snprintf(peer, sizeof peer, "published port %u", connection->port);
 	fputs("  ", out);
 	print_escaped(out, peer);
 	if (connection->program[0]) {
@@ -109,13 +118,34 @@ static void print_refusal(const struct atoll_connection *connection, FILE *out)
 	fputc('\n', out);
 }
 
+/* A name that was only looked up, while an attempt to reach it is listed, too. */
+static bool is_repeated(const struct atoll_result *result,
+			const struct atoll_connection *connection)
+{
+	for (uint32_t i = 0; connection->port == 0 && i < kept(result); i++) {
+		const struct atoll_connection *other = &result->connections[i];
+
+		if (other->port != 0 && other->verdict == connection->verdict &&
+		    streq(other->name, connection->name))
+			return true;
+	}
+	return false;
+}
+
+static bool is_in_group(const struct atoll_result *result, uint32_t i, enum atoll_verdict verdict)
+{
+	const struct atoll_connection *connection = &result->connections[i];
+
+	return connection->verdict == (int32_t)verdict && !is_repeated(result, connection);
+}
+
 static void print_group(const struct atoll_result *result, enum atoll_verdict verdict, FILE *out)
 {
 	uint32_t entries = 0;
 	uint64_t count = 0;
 
 	for (uint32_t i = 0; i < kept(result); i++) {
-		if (result->connections[i].verdict == (int32_t)verdict)
+		if (is_in_group(result, i, verdict))
 			entries++, count += result->connections[i].count;
 	}
 	if (entries == 0)
@@ -127,7 +157,7 @@ static void print_group(const struct atoll_result *result, enum atoll_verdict ve
 			verdict == ATOLL_CONN_REFUSED ? "refused" : "could not make", count,
 			count == 1 ? "" : "s");
 	for (uint32_t i = 0, shown = 0; i < kept(result) && shown < LINES_MAX; i++) {
-		if (result->connections[i].verdict != (int32_t)verdict)
+		if (!is_in_group(result, i, verdict))
 			continue;
 		shown++;
 		if (verdict == ATOLL_CONN_ALLOWED)

@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
+#include "job/network.h"
 #include "spec/git.h"
 #include "spec/spec.h"
 
@@ -326,6 +327,8 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 		return -ENOMEM;
 	backend = isolate_choose(NULL);
 	r = backend->prepare(job->spec, env, NULL, &plan, &cell, err);
+	if (r == 0)
+		r = net_describe(job->spec, &plan, err);
 	if (r == 0)
 		r = plan_render(&plan, job->spec, format, &text, err);
 	if (r == 0 && !(*ret_text = buf_take(&text)))

@@ -105,6 +105,33 @@ void net_stop(struct net *net);
 /* Also of one that was never opened, and without net_stop() if nothing ran. */
 void net_done(struct net *net);
 
+/* ---- for the files of it ----
+ *
+ *   network.c          what egress says, and its end
+ *   network-open.c     before the command starts
+ *   network-ask.c      questions
+ *   network-process.c  the process itself
+ *   network-config.c   what it has to know
+ *   network-plan.c     what the plan says of all this
+ */
+
+struct egress_message;
+struct egress_question;
+
+/* Make the channel, send the configuration, start it: EGRESS_READY will come. */
+int net_start(struct net *net, struct atoll_error *err);
+/* One that has stopped reading is killed: it must not stop us, too. */
+int net_send(struct net *net, const struct egress_message *message, const int *fds, size_t n);
+/* Everything that it has said; false at the end. */
+bool net_take_messages(struct net *net);
+/* It has closed the channel; or has to be ended: `why`. */
+void net_take_death(struct net *net, const char *why);
+/* For the result; the first one counts. */
+void net_note(struct net *net, const char *text);
+void net_take_question(struct net *net, const struct egress_question *from);
+/* From options->answer_fd. */
+void net_take_answer(struct net *net);
+
 /* ---- network-process.c ---- */
 
 #define NET_PROGRAM "atoll-egress"
@@ -123,3 +150,8 @@ int net_find_trust(char *ret, size_t size, struct atoll_error *err);
 /* What a "env" as upstream means here: NULL for no proxy, or -EINVAL for one that cannot be used.
  */
 int net_find_upstream(const struct spec *spec, const char **ret, struct atoll_error *err);
+
+/* ---- network-plan.c ---- */
+
+struct plan;
+int net_describe(const struct spec *spec, struct plan *plan, struct atoll_error *err);
