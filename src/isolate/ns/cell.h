@@ -48,6 +48,7 @@ struct ns_mount {
 	ino_t ino;
 	char **masks; /* relative paths that a layer on top makes disappear */
 	size_t n_masks;
+	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
 	int tree_fd; /* a detached copy of the host's tree, once there is one */
 };
 
