@@ -49,7 +49,7 @@ struct ns_mount {
 	char **masks; /* relative paths that a layer on top makes disappear */
 	size_t n_masks;
 	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
-	int tree_fd; /* a detached copy of the host's tree, once there is one */
+	int tree_fd;	   /* a detached copy of the host's tree, once there is one */
 };
 
 struct ns_ids {
@@ -99,7 +99,7 @@ struct cell {
 	struct ns_ids ids;
 	struct ns_group group;
 	int landlock_abi;
-	char *contract_json, *contract_text;
+	char *contract_json, *contract_text; /* after cell_explain() */
 	char *gitconfig; /* name and address of the user for commits; may be NULL */
 	bool needs_keeper;
 	bool keeps_affinity;
@@ -120,6 +120,8 @@ struct cell {
 int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
 	     struct atoll_error *err);
 void cell_free(struct cell *cell);
+/* The contract for the command to read. Apart, because it can be made while a child does more. */
+int cell_explain(struct cell *cell, struct atoll_error *err);
 void cell_account(const struct cell *cell, struct cell_usage *ret);
 
 int ids_choose(struct cell *cell, struct atoll_error *err);
@@ -171,6 +173,13 @@ struct init_config start_config(struct cell *cell);
 
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
+
+/* How the two texts of the contract come to the child, over the socket of the set-up: their sizes,
+ * then all of one and all of the other, in pieces. */
+#define NS_PIECE 4096
+struct ns_texts {
+	uint64_t json_size, text_size;
+};
 
 /* In the child: from host root to sandbox root, whose top then still hides the host's. */
 int ns_build_root(struct cell *cell, struct atoll_error *err);

@@ -31,7 +31,7 @@
  *	  with ids shifted, send them over  →   receive_trees()
  *	enter the cgroups, send "go"        →   become_inside()
  *	                                        fork the command's process → ns_begin()
- *	                                        ns_build_root()
+ *	write the contract, send it         →   ns_build_root()
  *	                                        join_command()             → ns_seal()
  *	                                        ns_leave_host()
  *	                                    ←   "ready", or the error
@@ -140,6 +140,39 @@ static int receive_message(int socket_fd, struct setup_message *message, int *fd
 		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? (int)-got : 0,
 				 "the supervisor did not finish the set-up");
 	return 0;
+}
+
+static int send_text(int socket_fd, const char *text, size_t size)
+{
+	int r = 0;
+
+	for (size_t at = 0; r == 0 && at < size; at += NS_PIECE) {
+		size_t piece = size - at < NS_PIECE ? size - at : NS_PIECE;
+
+		r = fd_send(socket_fd, text + at, piece, NULL, 0);
+	}
+	return r;
+}
+
+/* Made only now, while the child is busy with mounts. */
+static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *err)
+{
+	struct ns_texts texts;
+	int r = cell_explain(cell, err);
+
+	if (r < 0)
+		return r;
+	texts.json_size = strlen(cell->contract_json);
+	texts.text_size = strlen(cell->contract_text);
+	r = fd_send(socket_fd, &texts, sizeof texts, NULL, 0);
+	if (r == 0)
+		r = send_text(socket_fd, cell->contract_json, texts.json_size);
+	if (r == 0)
+		r = send_text(socket_fd, cell->contract_text, texts.text_size);
+	/* A child that has ended has said why. */
+	return r < 0 && r != -EPIPE && r != -ECONNRESET
+		       ? error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox")
+		       : 0;
 }
 
 static bool has_tree(const struct ns_mount *mount)
@@ -406,6 +439,9 @@ int start_wait_ready(int socket_fd, struct atoll_error *err)
 	do
 		got = recv(socket_fd, &theirs, sizeof theirs, 0);
 	while (got < 0 && errno == EINTR);
+	/* It has ended without reading all that we sent, which is told before what it said. */
+	if (got < 0 && errno == ECONNRESET)
+		got = recv(socket_fd, &theirs, sizeof theirs, 0);
 	if (got == 1)
 		return 0;
 	if (got < 0 && errno == EAGAIN)
@@ -470,6 +506,8 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 				 "create namespaces (see `atoll doctor`)");
 	close(take_fd(&setup_child));
 	r = help_child(cell, pid, setup, err);
+	if (r == 0)
+		r = send_contract(cell, setup, err);
 	if (r == 0)
 		r = start_wait_ready(setup, err);
 	if (r < 0) {
