@@ -302,6 +302,19 @@ static int join_command(struct init_command *command, struct atoll_error *err)
 	return 0;
 }
 
+/* It takes the kernel a while to let the host's tree go: now, if the command's process has still to
+ * do, and otherwise while it seals itself. */
+static int leave_host(struct init_command *command, struct atoll_error *err)
+{
+	struct pollfd news = {.fd = command->pid ? command->start_fd : -1, .events = POLLIN};
+	const bool is_first = poll(&news, 1, 0) == 0;
+	int r = is_first ? ns_leave_host(err) : 0;
+
+	if (r == 0 && command->pid)
+		r = join_command(command, err);
+	return r == 0 && !is_first ? ns_leave_host(err) : r;
+}
+
 static int set_up(struct cell *cell, struct init_config *config, struct init_command *command,
 		  struct atoll_error *err)
 {
@@ -327,11 +340,15 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	if (r == 0 && cell->ids.is_shifted && prctl(PR_SET_DUMPABLE, 1) < 0)
 		r = fail(err, "become readable");
 	cell->umask = umask(0);
+	/* Before there are two of us, each of whom would have to. */
+	if (r == 0)
+		r = ns_bound_capabilities(err);
 	if (r == 0 && !init_wants_terminal(config))
 		r = init_fork(config, command, err);
 	else if (r == 0)
 		r = ns_make_namespaces(cell, err);
 	cell->has_namespaces = !command->pid;
+	quota_limit_user(cell);
 	if (r == 0)
 		r = ns_build_root(cell, err);
 	/* EPERM: a container's filter refuses the call, and so it does to the command. */
@@ -339,11 +356,7 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	    errno != ENOSYS && errno != EPERM)
 		r = fail(err, "join a new session keyring");
 	if (r == 0)
-		r = ns_bound_capabilities(err);
-	if (r == 0 && command->pid)
-		r = join_command(command, err);
-	if (r == 0)
-		r = ns_leave_host(err);
+		r = leave_host(command, err);
 	if (r == 0 && cell->needs_keeper) {
 		config->keeper = keep_start(cell, err);
 		r = config->keeper < 0 ? config->keeper : 0;
