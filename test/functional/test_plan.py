@@ -139,7 +139,8 @@ MOUNTED = [
     (r"^bind mount, read-only", {"ro", "nosuid", "nodev"}, {"rw"}),
 ]
 UNMOUNTED = r"^(symbolic link of the system|layer over the read-only mount|empty mounts over every match|empty mount by a watcher|" \
-            r"guard|none$|the kernel keeps it for root|nothing is shown there|part of another line|a grant as wide)"
+            r"guard|none$|the kernel keeps it for root|nothing is shown there|part of another line|a grant as wide|" \
+            r"kept by its own mode)"
 TYPES = {"private tmpfs": "tmpfs", "devpts of its own": "devpts", "procfs of its own": "proc", "empty mount over it": "tmpfs",
          "bind mount, read-only, hidden names": "overlay"}
 
@@ -195,6 +196,11 @@ def check_names(plan, pid):
         if line["mechanism"] == "symbolic link of the system":
             same(os.readlink(inside), os.readlink(line["subject"]), "link %s" % line["subject"])
         elif line["mechanism"].startswith("layer over"):
+            check(not os.path.lexists(inside), "%s is there" % line["subject"])
+        elif line["mechanism"].startswith("kept by its own mode"):
+            st = os.lstat(inside)
+            same(st.st_mode & 0o007, 0, "%s: rights of others" % line["subject"])
+        elif line["mechanism"] == "nothing is there":
             check(not os.path.lexists(inside), "%s is there" % line["subject"])
         elif line["mechanism"] == "empty mount over it":
             if os.path.isdir(inside):

@@ -221,7 +221,10 @@ static uint64_t count_processes(void)
 static int explain(struct cell *cell, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(4 << 20);
+	int r = cell_explain(cell, err);
 
+	if (r < 0)
+		return r;
 	buf_add_str(&text, cell->contract_text);
 	buf_add_str(
 		&text,

@@ -47,7 +47,7 @@ static void read_git_identity(struct cell *cell)
 	cell->gitconfig = buf_take(&out);
 }
 
-static int write_contract(struct cell *cell, struct atoll_error *err)
+int cell_explain(struct cell *cell, struct atoll_error *err)
 {
 	cleanup_buf struct buf json = BUF_INIT(4 << 20), text = BUF_INIT(4 << 20);
 	int r = spec_explain_json(cell->spec, &json, err);
@@ -150,8 +150,6 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 		r = ns_prepare_mounts(cell, plan, err);
 	if (r == 0 && !plan)
 		r = quota_check_space(cell, err);
-	if (r == 0)
-		r = write_contract(cell, err);
 	if (r < 0) {
 		cell_free(cell);
 		return r;

@@ -50,7 +50,8 @@ struct ns_mount {
 	ino_t ino;
 	char **masks; /* relative paths that a layer on top makes disappear */
 	size_t n_masks;
-	int tree_fd; /* a detached copy of the host's tree, once there is one */
+	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
+	int tree_fd;	   /* a detached copy of the host's tree, once there is one */
 };
 
 struct ns_ids {
@@ -102,7 +103,7 @@ struct cell {
 	struct ns_ids ids;
 	struct ns_group group;
 	int landlock_abi;
-	char *contract_json, *contract_text;
+	char *contract_json, *contract_text; /* after cell_explain() */
 	char *gitconfig;		 /* name and address of the user for commits; may be NULL */
 	char *bundles[CELL_BUNDLES_MAX]; /* the host's files of authorities, where TLS is opened */
 	size_t n_bundles;
@@ -128,6 +129,8 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	     struct plan *plan, struct cell **ret, struct atoll_error *err);
 void cell_free(struct cell *cell);
 int32_t cell_whose(const struct cell *cell, uint16_t local_port, char ret_program[16]);
+/* The contract for the command to read. Apart, because it can be made while a child does more. */
+int cell_explain(struct cell *cell, struct atoll_error *err);
 void cell_account(const struct cell *cell, struct cell_usage *ret);
 
 int ids_choose(struct cell *cell, struct atoll_error *err);
@@ -184,6 +187,13 @@ struct init_config start_config(struct cell *cell);
 
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
+
+/* How the two texts of the contract come to the child, over the socket of the set-up: their sizes,
+ * then all of one and all of the other, in pieces. */
+#define NS_PIECE 4096
+struct ns_texts {
+	uint64_t json_size, text_size;
+};
 
 /* In the child: from host root to sandbox root, whose top then still hides the host's. */
 int ns_build_root(struct cell *cell, struct atoll_error *err);

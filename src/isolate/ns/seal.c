@@ -26,7 +26,6 @@
  * ns_begin(), while the first process builds the root (a network namespace takes as long as all the
  * mounts, and this way both happen at the same time):
  *   ns_make_namespaces()  those that nobody else needs, with the way to egress (net.c)
- *   ns_bound_capabilities()  nothing that is executed gains one
  *   set_limits()       what a process carries with it
  *   set_filter()       all that follows passes it; the listener goes to the first process
  * ns_seal(), in the new root, while the host's goes away:
@@ -226,7 +225,6 @@ static int run_command(const struct cell *cell, struct atoll_error *err)
 
 int ns_make_namespaces(const struct cell *cell, struct atoll_error *err)
 {
-	quota_limit_user(cell);
 	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return fail(err, "create namespaces (see `atoll doctor`)");
 	if (sethostname("atoll", 5) < 0)
@@ -246,8 +244,6 @@ int ns_begin(void *data, struct atoll_error *err)
 	/* For a command on a terminal the first process has done so; some hosts grant none. */
 	if (!cell->has_namespaces)
 		r = ns_make_namespaces(cell, err);
-	if (r == 0 && !cell->has_namespaces)
-		r = ns_bound_capabilities(err);
 	reset_signals();
 	umask(cell->umask);
 	if (r == 0)
