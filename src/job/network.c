@@ -199,6 +199,9 @@ void net_attach(struct net *net, int listener_fd, int dns_fd)
 		close_sockets(net);
 	else if (net->state == NET_READY && net->listener_fd >= 0)
 		hand_over(net);
+	if (net->options->published && net->result->n_published && net->state != NET_ENDED)
+		net->options->published(net->result->published, net->result->n_published,
+					net->options->data);
 }
 
 /* ---- in the supervisor's loop ---- */
