@@ -26,6 +26,11 @@ from lib import ATOLL, Failed, check
 
 PROGRAM = os.path.join(os.path.dirname(ATOLL), "atoll-egress")
 
+# The channel is descriptor 3 of the program: so that number must not be one of subprocess's own.
+_kept = []
+while not _kept or _kept[-1] < 3:
+    _kept.append(os.open("/dev/null", os.O_RDONLY))
+
 CONFIG, SOCKETS, ANSWER, INSIDE, READY, FAILED, CONNECTION, QUESTION, WANT, LIMIT = range(10)
 ALLOWED, REFUSED, UNREACHED = range(3)
 MESSAGE = 736
@@ -102,6 +107,9 @@ def echo(connection):
 
 class Egress:
     def __init__(self, network, hosts=None, token="", starts=True, config=None, sockets=None, **more):
+        network = dict(network)
+        for key in ("allow", "deny"):
+            network[key] = [{"host": rule} if isinstance(rule, str) else rule for rule in network.get(key, [])]
         self.dir = tempfile.mkdtemp(prefix="atoll-egress-test-")
         self.events, self.questions, self.others = [], [], []
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -118,7 +126,7 @@ class Egress:
         settings.update(more)
         fd = os.memfd_create("config")
         os.write(fd, config if config is not None else json.dumps(settings).encode())
-        self.process = subprocess.Popen(["/bin/sh", "-c", 'exec "$0" 3<&%d' % theirs.fileno(), PROGRAM],
+        self.process = subprocess.Popen(["/bin/bash", "-c", 'exec "$0" 3<&%d' % theirs.fileno(), PROGRAM],
                                         pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
         self.send(message(CONFIG), [fd])
