@@ -266,7 +266,8 @@ struct atoll_run_options {
 	/* Answers that come later, as struct atoll_answer: a pipe or a SOCK_SEQPACKET socket; 0 for
 	 * none. To a question that is not open any more they are dropped. */
 	int answer_fd;
-	/* Called once before the command starts if there are published ports. NULL for nothing. */
+	/* Called once if there are published ports, as soon as they can be reached. NULL for
+	 * nothing. */
 	void (*published)(const struct atoll_published *ports, size_t n, void *data);
 };
 

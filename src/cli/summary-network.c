@@ -73,15 +73,33 @@ static void print_talk(const struct atoll_connection *connection, FILE *out)
 	fputc('\n', out);
 }
 
-/* What no line speaks about, one more line would allow. */
+/* Is it for want of a line that it was refused? Much else cannot be allowed at all. */
+static bool wants_line(const struct atoll_connection *connection)
+{
+	const char *reason = connection->reason;
+
+	return connection->rule[0] == '\0' && !is_published(connection) &&
+	       (!reason[0] || ends_with(reason, "not allowed") ||
+		starts_with(reason, "a person said no") || starts_with(reason, "nobody "));
+}
+
+/* A name that leads where names must not lead: the address itself can be listed. */
+static bool wants_address(const struct atoll_connection *connection)
+{
+	return starts_with(connection->reason, "the address is not allowed") &&
+	       connection->address[0];
+}
+
 static void print_hint(const struct atoll_connection *connection, FILE *out)
 {
+	struct atoll_connection shown = *connection;
 	char peer[320];
 
-	if (connection->rule[0])
+	if (!wants_line(connection) && !wants_address(connection))
 		return;
-	format_peer(connection, connection->port != 80 && connection->port != 443, peer,
-		    sizeof peer);
+	if (wants_address(connection))
+		shown.name[0] = '\0';
+	format_peer(&shown, connection->port != 80 && connection->port != 443, peer, sizeof peer);
 	fputs("; --allow ", out);
 	print_escaped(out, peer);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
@@ -39,7 +40,7 @@ static const char *skip_string(const char *at, const char *end)
 	return at < end ? at + 1 : NULL;
 }
 
-/* Behind a value. That it is JSON was checked by the reader of trees. */
+/* Behind a value. Whether it is JSON is checked by those who read it. */
 static const char *skip_value(const char *at, const char *end)
 {
 	int depth = 0;
@@ -211,18 +212,29 @@ static void wipe(struct tree *tree)
 int config_read(const char *text, size_t size, struct network *network, struct config *ret,
 		struct atoll_error *err)
 {
+	struct buf rest = BUF_INIT(size + 3);
 	struct tree *tree = NULL;
 	const char *part;
 	size_t part_size = 0;
 	int r;
 
 	*ret = (struct config){.uid = (uid_t)-1, .gid = (gid_t)-1};
-	r = tree_read("configuration of egress", text, size, &tree, err);
+	part = find_part(text, size, "network", &part_size);
+	if (!part)
+		return bad(err, "there is no network in it");
+	buf_add(&rest, text, (size_t)(part - text));
+	buf_add_str(&rest, "{}");
+	buf_add(&rest, part + part_size, size - (size_t)(part + part_size - text));
+	r = buf_error(&rest);
+	if (r < 0)
+		return error_oom(err);
+	r = tree_read("configuration of egress", rest.data, rest.used, &tree, err);
+	sodium_memzero(rest.data, rest.room);
+	buf_done(&rest);
 	if (r < 0)
 		return r;
-	part = find_part(text, size, "network", &part_size);
-	if (tree->kind != TREE_MAP || !part)
-		r = bad(err, "there is no network in it");
+	if (tree->kind != TREE_MAP)
+		r = bad(err, "it is no map");
 	for (size_t i = 0; r == 0 && i < tree->n_items; i++)
 		r = take(&tree->items[i], ret, err);
 	wipe(tree);

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -45,7 +46,7 @@ struct dial {
 	bool is_proxied;
 	struct loop_watch proxy; /* connected, CONNECT is being said */
 	size_t n_request, n_request_sent;
-	char request[2 * NETWORK_NAME_MAX + 64];
+	char request[2 * NETWORK_NAME_MAX + 64 + 1024];
 	int result;
 	char reason[128];
 };
@@ -181,14 +182,46 @@ static void proxy_ready(struct loop_watch *watch, uint32_t events)
 	proxy_read_answer(dial);
 }
 
+/* The line that says who the caller is to his proxy; "" if its URL names nobody. */
+static void write_password(const char *url, char *ret, size_t size)
+{
+	const char *user = url + strlen("http://"), *at = strrchr(user, '@');
+	char plain[512];
+	size_t n = 0;
+	int used;
+
+	ret[0] = '\0';
+	if (!at)
+		return;
+	/* In a URL "%40" is "@". */
+	for (const char *c = user; c < at && n + 1 < sizeof plain; c++) {
+		unsigned byte;
+
+		if (*c == '%' && at - c > 2 && sscanf(c + 1, "%2x", &byte) == 1) {
+			plain[n++] = (char)byte;
+			c += 2;
+		} else {
+			plain[n++] = *c;
+		}
+	}
+	used = snprintf(ret, size, "Proxy-Authorization: Basic ");
+	sodium_bin2base64(ret + used, size - (size_t)used - 3, (unsigned char *)plain, n,
+			  sodium_base64_VARIANT_ORIGINAL);
+	strcat(ret, "\r\n");
+	sodium_memzero(plain, sizeof plain);
+}
+
 static void proxy_begin(struct dial *dial, int fd)
 {
 	const struct flow *flow = dial->flow;
+	char password[1024];
 
+	write_password(dial->egress->network.upstream, password, sizeof password);
 	dial->proxy = (struct loop_watch){.fd = fd, .ready = proxy_ready};
-	dial->n_request = (size_t)snprintf(dial->request, sizeof dial->request,
-					   "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n\r\n",
-					   flow->name, flow->port, flow->name, flow->port);
+	dial->n_request =
+		(size_t)snprintf(dial->request, sizeof dial->request,
+				 "CONNECT %s:%u HTTP/1.1\r\nHost: %s:%u\r\n%s\r\n", flow->name,
+				 flow->port, flow->name, flow->port, password);
 	if (loop_watch(&dial->egress->loop, &dial->proxy, EPOLLOUT) < 0)
 		proxy_failed(dial, "out of memory");
 }
@@ -358,15 +391,20 @@ static void resolved(void *data, const struct network_address *addresses, size_t
 	try_next(dial);
 }
 
-/* "http://host:port", as the contract's reader has checked. */
+/* "http://host:port", perhaps with "user:password@", as the contract's reader has checked. */
 static bool split_upstream(const char *url, char name[NETWORK_NAME_MAX],
 			   struct network_address *ret_address, uint16_t *ret_port)
 {
-	const char *host = url + strlen("http://"), *colon = strrchr(host, ':');
+	const char *host = url + strlen("http://"), *colon;
 	unsigned long port;
 	char *end;
 
-	if (!starts_with(url, "http://") || !colon)
+	if (!starts_with(url, "http://"))
+		return false;
+	if (strrchr(host, '@'))
+		host = strrchr(host, '@') + 1;
+	colon = strrchr(host, ':');
+	if (!colon)
 		return false;
 	port = strtoul(colon + 1, &end, 10);
 	if (port == 0 || port > 65535 || (*end && !streq(end, "/")))

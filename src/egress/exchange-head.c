@@ -123,12 +123,16 @@ static bool judge(struct exchange *ex, const struct http_head *head)
 		exchange_refuse(ex, 403, ATOLL_CONN_REFUSED, "CONNECT within a connection");
 		return false;
 	}
+	if ((head->form == HTTP_ABSOLUTE && !place_fits(ex, &head->authority)) ||
+	    (head->has_host && !place_fits(ex, &head->host)))
+		return false;
 	if (head->form == HTTP_ABSOLUTE && head->is_https != ex->is_tls) {
-		exchange_refuse(ex, 421, ATOLL_CONN_REFUSED, "a request for https without TLS");
+		exchange_refuse(ex, 421, ATOLL_CONN_REFUSED, "a request for %s on a connection %s",
+				head->is_https ? "https" : "http",
+				ex->is_tls ? "with TLS" : "without TLS");
 		return false;
 	}
-	return (head->form != HTTP_ABSOLUTE || place_fits(ex, &head->authority)) &&
-	       (!head->has_host || place_fits(ex, &head->host)) && rule_permits(ex, method, path);
+	return rule_permits(ex, method, path);
 }
 
 /* ---- writing ---- */

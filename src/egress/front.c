@@ -3,6 +3,7 @@
 #include "egress/core.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,8 +112,11 @@ static void go_on(struct loop_timer *timer)
 int client_serve(struct egress *egress, int listener_fd)
 {
 	struct front *front = calloc(1, sizeof *front);
+	int flags = fcntl(listener_fd, F_GETFL);
 
-	if (!front) {
+	/* Whoever made it may have left it blocking. */
+	if (!front || flags < 0 || fcntl(listener_fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+		free(front);
 		close(listener_fd);
 		return -ENOMEM;
 	}

@@ -153,8 +153,12 @@ static const char *oddity(const struct resolver *resolver, const struct network_
 const char *resolve_refuses(struct egress *egress, const struct network_address *address,
 			    uint16_t port)
 {
-	const char *odd = oddity(egress->resolver, address);
+	const struct network_rule *rule;
+	const char *odd;
 
+	if (network_judge(&egress->network, NULL, address, port, &rule) == NETWORK_DENIED)
+		return "denied";
+	odd = oddity(egress->resolver, address);
 	return odd && !network_allows_odd(&egress->network, address, port) ? odd : NULL;
 }
 

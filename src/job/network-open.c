@@ -199,8 +199,5 @@ int net_open(struct net *net, bool has_namespaces, struct atoll_error *err)
 		r = await_ready(net, err);
 	if (r == 0 && network_inspects(network))
 		r = make_bundle(net, err);
-	if (r == 0 && net->options->published && net->result->n_published)
-		net->options->published(net->result->published, net->result->n_published,
-					net->options->data);
 	return r;
 }

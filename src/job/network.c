@@ -199,6 +199,9 @@ void net_attach(struct net *net, int listener_fd, int dns_fd)
 		close_sockets(net);
 	else if (net->state == NET_READY && net->listener_fd >= 0)
 		hand_over(net);
+	if (net->options->published && net->result->n_published && net->state != NET_ENDED)
+		net->options->published(net->result->published, net->result->n_published,
+					net->options->data);
 }
 
 /* ---- in the supervisor's loop ---- */
@@ -277,21 +280,20 @@ void net_take_sockets(struct net *net, const int *fds, size_t n)
 
 static void note_limit(struct net *net)
 {
-	char text[sizeof net->result->network_note];
+	char text[sizeof net->result->network_note], limit[32], used[32];
 
 	if (!net->limit[0])
 		return;
+	spec_format_limit(SPEC_DISK, net->spec->network.limits.bytes, limit, sizeof limit);
+	spec_format_limit(SPEC_DISK, net->bytes, used, sizeof used);
 	if (streq(net->limit, "bytes"))
 		snprintf(text, sizeof text,
-			 "the network limit of %llu bytes (--net-bytes) was reached, %llu were "
-			 "moved: connections were cut",
-			 (unsigned long long)net->spec->network.limits.bytes,
-			 (unsigned long long)net->bytes);
+			 "the limit of %s network bytes (--net-bytes) was reached; used %s: "
+			 "connections were cut",
+			 limit, used);
 	else
 		snprintf(text, sizeof text,
-			 "the network's limit '%s' was reached: connections "
-			 "were cut",
-			 net->limit);
+			 "the network's limit '%s' was reached: connections were cut", net->limit);
 	net_note(net, text);
 }
 

@@ -279,8 +279,7 @@ static int check_value(const struct network_secret *secret, const char *value, s
 	static const char *const fixes[] = {
 		[NETWORK_FROM_ENV] = "the variable is empty; set it",
 		[NETWORK_FROM_FILE] = "the file is empty; put the value there",
-		[NETWORK_FROM_COMMAND] = "the command printed nothing; it has to print the value "
-					 "on standard output",
+		[NETWORK_FROM_COMMAND] = "the command printed nothing on standard output",
 	};
 
 	if (size == 0)

@@ -110,14 +110,14 @@ static void judge(const struct network *network, const char *text)
 		abort();
 }
 
-static void wire(const char *text, size_t size)
+static void wire(const char *text, size_t size, const char *host)
 {
 	cleanup_buf struct buf once = BUF_INIT(4 << 20), twice = BUF_INIT(4 << 20);
 	struct network network, again;
 
 	if (network_read(text, size, &network, NULL) < 0)
 		return;
-	judge(&network, text);
+	judge(&network, host);
 	if (network_write(&network, &once, NULL) == 0) {
 		if (network_read(once.data, once.used, &again, NULL) < 0)
 			abort();
@@ -156,7 +156,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		path(text);
 		break;
 	default:
-		wire((const char *)data, size);
+		wire((const char *)data, size, text);
 	}
 	return 0;
 }
