@@ -29,6 +29,8 @@ class Terminal:
         self.master, slave = os.openpty()
         self.resize(rows, columns)
         self.seen, self.at = b"", 0
+        self.slave = slave  # kept open: its state is looked at afterwards
+        self.before = self.state()
 
         def in_child():
             os.setsid()
@@ -36,7 +38,6 @@ class Terminal:
         self.process = subprocess.Popen(argv, cwd=place.ws, env=caller_environment(place, env), preexec_fn=in_child,
                                         stdin=slave if stdin is None else stdin, stdout=slave if stdout is None else stdout,
                                         stderr=slave if stderr is None else stderr, pass_fds=[slave])
-        self.slave = slave  # kept open: its state is looked at afterwards
 
     def __enter__(self):
         return self
@@ -52,6 +53,10 @@ class Terminal:
 
     def resize(self, rows, columns):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def state(self):
+        """What a program may not leave changed; `before` is that of the beginning."""
+        return self.modes(), fcntl.fcntl(self.slave, fcntl.F_GETFL), fcntl.fcntl(self.master, fcntl.F_GETFL)
 
     def modes(self):
         return termios.tcgetattr(self.slave)

@@ -743,17 +743,20 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	double end = now() + atof(argv[5]);
 	long done = 0, worked = 0;
+	int may_fail;
 
 	what = argv[1]; strcpy(good, argv[2]); strcpy(bad, argv[3]); strcpy(other, argv[4]); strcpy(path, good); strcpy(un.sun_path, good);
 	good_fd = open(good, O_PATH); bad_fd = open(bad, O_PATH);
 	if (!strcmp(what, "fchmod")) { good_fd = open(good, O_RDONLY); bad_fd = open(bad, O_RDONLY); }
 	dup2(good_fd, slot);
 	pthread_create(&thread, NULL, flip, NULL);
-	for (; now() < end; done++) worked += one() >= 0;
+	/* An open that truncates what it reads is refused in private places in any case. */
+	may_fail = !strcmp(what, "connect") || !strcmp(what, "opentrunc");
+	/* For its time, and often enough also where that is not long. */
+	for (; now() < end || (now() < end + 60 && (done < 50 || (!worked && !may_fail))); done++) worked += one() >= 0;
 	stop = 1; pthread_join(thread, NULL);
 	printf("%s: %ld of %ld worked\n", what, worked, done);
-	/* An open that truncates what it reads is refused in private places in any case. */
-	return done > 20 && (worked || !strcmp(what, "connect") || !strcmp(what, "opentrunc")) ? 0 : 3;
+	return done > 20 && (worked || may_fail) ? 0 : 3;
 }
 """
 
@@ -858,6 +861,7 @@ def _():
                 call(82, a, b)
                 call(83, b"n/d%d" % i, 0o755)
                 call(90, b, 0o600)
+            until(lambda: caught[0] > 50)
             signal.setitimer(signal.ITIMER_REAL, 0); os.waitpid(storm, 0)
             tell("signals", "ok" if caught[0] > 50 else "only %d" % caught[0])
             tell("wrong", str(wrong)); tell("interrupted", str(interrupted))
@@ -878,7 +882,7 @@ def _():
             import random
             os.mkdir("k")
             end = time.monotonic() + 1.5; n = killed = 0
-            while time.monotonic() < end:
+            while time.monotonic() < end or killed <= 40:
                 pids = []
                 for c in range(8):
                     pid = os.fork()

@@ -203,9 +203,8 @@ def _():
             with Place() as place:
                 with Terminal(place, [ATOLL, "run", "--timeout", "2s", "--grace", "0s", *flags, "--", *inside_py(attack + "\n        " + ending)],
                               rows=30, columns=90) as terminal:
-                    before = terminal.modes(), fcntl.fcntl(terminal.slave, fcntl.F_GETFL), fcntl.fcntl(terminal.master, fcntl.F_GETFL)
                     terminal.wait()
-                    same((terminal.modes(), fcntl.fcntl(terminal.slave, fcntl.F_GETFL), fcntl.fcntl(terminal.master, fcntl.F_GETFL)), before, "modes and flags")
+                    same(terminal.state(), terminal.before, "modes and flags")
                     size = struct.unpack("HHHH", fcntl.ioctl(terminal.slave, termios.TIOCGWINSZ, bytes(8)))
                     same(size[:2], (30, 90), "size")
                     check(b"type0 => ok" not in terminal.seen, "words were put into a terminal")
@@ -222,18 +221,16 @@ def _():
 def _():
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT):
         with Place() as place, Terminal(place, [ATOLL, "run", "--grace", "0s", "--", "sleep", "600"]) as terminal:
-            before = terminal.modes()
             wait_inside(terminal.process.pid, "sleep")
             check(until(terminal.is_raw), "not in raw mode")
             terminal.process.send_signal(number)
             same(terminal.wait(), -number, "status")
-            same(terminal.modes(), before, "modes after %s" % number.name)
+            same(terminal.state(), terminal.before, "modes after %s" % number.name)
     with Place() as place:
         for command in (["no-such-program"], ["/usr"]):
             with Terminal(place, [ATOLL, "run", "--", *command]) as terminal:
-                before = terminal.modes()
                 among(terminal.wait(), (126, 127), "status")
-                same(terminal.modes(), before, "modes")
+                same(terminal.state(), terminal.before, "modes")
                 check(re.match(rb"atoll: run '[^\n]*\r\n$", terminal.seen), "not one line: %r" % terminal.seen)
 
 
