@@ -439,7 +439,7 @@ class Place:
         def fresh():
             return [path for path in _shared_names() - self.shared_before
                     if self.token in path or ("atoll" in path and not bare.is_in_use(path) and
-                                              not re.search("/atoll-(test|check|bench|vm|life)-|^/run/atoll$", path))]
+                                              not re.search("/atoll-([a-z]+-)?(test|check|bench|vm|life)-|^/run/atoll$", path))]
         until(lambda: not fresh())
         for path in fresh():
             wrong.append("file " + path)
@@ -495,7 +495,7 @@ class Residue:
         return left()
 
 
-OTHER_TESTS = re.compile("/(atoll-(test|check|bench|vm|bare)-|tmp)")
+OTHER_TESTS = re.compile("/(atoll-([a-z]+-)?(test|check|bench|vm|bare)-|tmp)")
 
 
 def _ipc_objects():
