@@ -62,10 +62,15 @@ const char *path_name(const char *path)
 
 char *path_join(const char *dir, const char *name)
 {
-	char *joined;
+	/* By hand: the defaults make some hundred of them at every start, and a C library that
+	 * formats twice takes ten times as long. */
+	char *joined = malloc(strlen(dir) + 1 + strlen(name) + 1), *at;
 
-	if (asprintf(&joined, "%s/%s", streq(dir, "/") ? "" : dir, name) < 0)
+	if (!joined)
 		return NULL;
+	at = stpcpy(joined, streq(dir, "/") ? "" : dir);
+	*at = '/';
+	strcpy(at + 1, name);
 	return joined;
 }
 
