@@ -119,7 +119,7 @@ class Egress:
                 for address in [addresses] if isinstance(addresses, str) else addresses:
                     file.write("%s %s\n" % (address, name))
         with open(os.path.join(self.dir, "resolv.conf"), "w") as file:
-            file.write(more.pop("resolv", "nameserver 127.0.0.1:9\n"))
+            file.write(more.pop("resolv", "nameserver 127.0.0.66\n"))
         os.chmod(self.dir, 0o755)
         settings = {"network": network, "token": token, "hosts": os.path.join(self.dir, "hosts"),
                     "resolv": os.path.join(self.dir, "resolv.conf"), "own": [], "secrets": []}

@@ -7,6 +7,7 @@ Loopback stands for the sandbox and for the outside. What needs the namespace's 
 import hashlib
 import os
 import random
+import re
 import signal
 import socket
 import struct
@@ -75,7 +76,7 @@ def _():
         same(status["CapPrm"].strip("0"), "", "capabilities")
         with open("/proc/%d/limits" % egress.process.pid) as file:
             limits = file.read()
-        check("Max core file size         0 " in limits, limits)
+        check(re.search("^Max core file size +0 +0 ", limits, re.M), limits)
         same(os.stat("/proc/%d/mem" % egress.process.pid).st_uid, 0, "owner of what cannot be dumped")
 
 
@@ -200,6 +201,21 @@ def _():
             same(read_exactly(client, 4), b"ping", "echo")
 
 
+@test("words without an end of line pass after a moment, unless they could be a method of HTTP")
+def _():
+    with Server(echo) as server, Egress(rules(server.port), GOOD) as egress:
+        client, _ = egress.connect("good.test:%d" % server.port)
+        client.sendall(b"JDWP-Handshake")
+        same(read_exactly(client, 14), b"JDWP-Handshake", "echo")
+        client, _ = egress.connect("good.test:%d" % server.port)
+        client.settimeout(1.5)
+        client.sendall(b"prop")
+        try:
+            check(not client.recv(1), "it was passed on")
+        except socket.timeout:
+            pass
+
+
 @test("CONNECT: allowed, refused with the flag that would allow it, unreachable, malformed")
 def _():
     with Server(echo) as server, Egress(rules(server.port, {"host": "127.0.0.1", "ports": [9]}, {"host": "good.test", "ports": [9]}),
@@ -217,7 +233,7 @@ def _():
                 ("good.test:9", "502", "could not be reached: connection refused"),
                 ("good.test", "400", "HOST:PORT"), ("good.test:0", "400", "HOST:PORT"), ("good.test:65536", "400", "HOST:PORT"),
                 ("good.test:-1", "400", ""), ("good.test:080", "400", ""), ("http://good.test:80/", "400", ""),
-                ("[fe80::1%25eth0]:80", "400", ""), ("0x7f.1:80", "403", ""), ("2130706433:80", "403", ""), ("good.test\t:80", "400", ""),
+                ("[fe80::1%25eth0]:80", "400", ""), ("0x7f.1:80", "400", ""), ("2130706433:80", "400", ""), ("good.test\t:80", "400", ""),
                 (":80", "400", ""), ("[::ffff:127.0.0.1]:80", "403", ""), ("2001:db8::1:443", "400", "")):
             client, head = egress.connect(target)
             check(head.startswith("HTTP/1.1 %s " % status), "%s: %s" % (target, head))
@@ -380,11 +396,11 @@ def _():
                     thread.start()
                 for thread in threads:
                     thread.join()
-                events = [egress.event(name="good.test", verdict=ALLOWED) for _ in range(8)]
+                events = [egress.event() for _ in range(8)]
                 total = sum(event["sent"] + event["received"] for event in events)
                 same(total, 300000, "bytes counted, by %s" % where)
                 check(sum(got) <= 300000, "bytes received")
-                check(all("limit of bytes" in event["reason"] for event in events), events)
+                check(all("limit of" in event["reason"] for event in events), events)
                 if where == "run":
                     same(text_of(egress.other(LIMIT)[2]), "bytes", "the run's limit is told")
                     client, head = egress.connect("good.test:%d" % server.port)
@@ -515,7 +531,10 @@ def _():
         return data[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, len(records), 0, 0) + question + packed
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as dns:
-        dns.bind(("127.0.0.1", 0))
+        try:
+            dns.bind(("127.0.0.77", 53))
+        except OSError:
+            skip("port 53 of 127.0.0.77")
 
         def serve():
             while True:
@@ -530,7 +549,7 @@ def _():
         with Server(echo) as server, Server(echo, "::1") as sixth:
             network = {"mode": "rules", "allow": [{"host": "**.test", "ports": [server.port, sixth.port]},
                                                   {"host": "127.0.0.1", "ports": [server.port]}, {"host": "::1", "ports": [sixth.port]}]}
-            with Egress(network, resolv="nameserver 127.0.0.1:%d\n" % dns.getsockname()[1]) as egress:
+            with Egress(network, resolv="nameserver 127.0.0.77\n") as egress:
                 client, head = egress.connect("mixed.test:%d" % server.port)
                 check(" 200 " in head, head)
                 client.close()
@@ -551,7 +570,6 @@ def _():
                 client.sendall(b"CONNECT silent.test:%d HTTP/1.1\r\n\r\n" % server.port)
                 check(" 502 " in read_head(client), "time-out")
                 check(time.monotonic() - start < 13, "it took %.0f s" % (time.monotonic() - start))
-        dns.shutdown(socket.SHUT_RDWR) if False else None
 
 
 @test("an upstream proxy is used for names")
