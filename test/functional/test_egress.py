@@ -749,4 +749,172 @@ def _():
     resource.setrlimit(resource.RLIMIT_NOFILE, old)
 
 
+# ---- the namespace's own way ----
+
+PRELUDE = """
+import socket, struct, ssl
+def ask(name, server, kind=1, tcp=False):
+    query = struct.pack(">HHHHHH", 7, 256, 1, 0, 0, 0) + b"".join(
+        bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\\0" + struct.pack(">HH", kind, 1)
+    client = socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM)
+    client.settimeout(5)
+    client.connect((server, 53))
+    client.send(struct.pack(">H", len(query)) + query if tcp else query)
+    answer = client.recv(4096)[2 * tcp:]
+    if answer[3] & 15 or not answer[7]:
+        return answer[3] & 15
+    return socket.inet_ntop(socket.AF_INET if kind == 1 else socket.AF_INET6, answer[-4 if kind == 1 else -16:])
+def talk(address, port, say, size=65536):
+    got = b""
+    try:
+        with socket.create_connection((address, port), timeout=5) as client:
+            client.sendall(say)
+            while len(got) < size:
+                more = client.recv(65536)
+                if not more:
+                    break
+                got += more
+    except ConnectionResetError:
+        return "reset"
+    except TimeoutError:
+        return "timed out after " + repr(got)
+    return got.decode("latin-1")
+"""
+
+
+def inside(network, hosts, **more):
+    """A namespace and an egress that serves it."""
+    need("unshare", "nft", "ip")
+    place = Inside()
+    if len(place.sockets) != 2:
+        skip("a user namespace with tproxy")
+    place.run(PRELUDE)
+    return place, Egress(network, hosts, sockets=place.sockets, **more)
+
+
+@test("inside: any resolver's address answers, UDP and TCP, IPv4 and IPv6")
+def _():
+    place, egress = inside({"mode": "rules", "allow": ["good.test"]}, {})
+    with place, egress:
+        address = place.run('result = ask("good.test", "8.8.8.8")')
+        check(address.startswith("198.18."), address)
+        for server in ("1.2.3.4", "127.0.0.53", "2001:4860:4860::8888", "::1"):
+            for tcp in (False, True):
+                same(place.run('result = ask("good.test", %r, tcp=%r)' % (server, tcp)), address, "%s %s" % (server, tcp))
+        check(place.run('result = ask("good.test", "9.9.9.9", 28)').startswith("64:ff9b:1:a701:"), "AAAA")
+        same(place.run('result = ask("evil.test", "9.9.9.9", tcp=True)'), 3, "an unlisted name")
+        same(place.run("""
+client = socket.create_connection(("8.8.8.8", 53), timeout=5)
+client.sendall(b"\\xff\\xff" + b"x" * 1000)
+try:
+    result = client.recv(10) == b""
+except ConnectionResetError:
+    result = True
+"""), True, "a query of 64 kB ends it")
+        same(place.run("""
+client = socket.create_connection(("8.8.8.8", 53), timeout=5)
+one = struct.pack(">HHHHHH", 7, 256, 1, 0, 0, 0) + b"\\4good\\4test\\0\\0\\1\\0\\1"
+for byte in struct.pack(">H", len(one)) + one + struct.pack(">H", len(one)) + one:
+    client.sendall(bytes([byte]))
+n = 0
+while n < 2 * (2 + len(one) + 16):
+    n += len(client.recv(4096))
+result = n
+"""), 2 * (2 + 27 + 16), "two queries byte by byte")
+
+
+@test("inside: by name, by address, IPv4 and IPv6, and all else refused")
+def _():
+    with Server(echo) as server:
+        place, egress = inside({"mode": "rules", "allow": [{"host": "good.test", "ports": [server.port]},
+                                                           {"host": "127.0.0.0/8", "ports": [server.port]}, {"host": "192.0.2.0/24"}]},
+                               GOOD)
+        with place, egress:
+            port = server.port
+            for kind in (1, 28):
+                same(place.run('result = talk(ask("good.test", "8.8.8.8", %d), %d, b"\\0ping", 5)' % (kind, port)), "\0ping", "echo")
+                event = egress.event(name="good.test")
+                same((event["verdict"], event["sent"], event["received"], event["address"]), (ALLOWED, 5, 5, "127.0.0.1"), "event")
+                check(event["local_port"] > 0, "the client's port")
+            same(place.run('result = talk(ask("good.test", "8.8.8.8"), 22, b"\\0ping")'), "reset", "another port")
+            same(egress.event(name="good.test")["reason"], "port is not allowed", "reason")
+            for address in ("1.1.1.1", "10.0.0.1", "2001:db8::1", "169.254.169.254"):
+                same(place.run('result = talk(%r, 80, b"\\0ping")' % address), "reset", address)
+                event = egress.event(address=address)
+                same((event["verdict"], event["reason"]), (REFUSED, "address is not allowed"), "event")
+            same(place.run('result = talk("198.18.77.77", 80, b"ping")'), "reset", "an address of no name")
+            check("no name was looked up" in egress.event(verdict=REFUSED)["reason"], "reason")
+            same(place.run("""
+try:
+    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    client.connect(("1.1.1.1", 443))
+    client.send(b"quic")
+    client.settimeout(2)
+    client.recv(1)
+except ConnectionRefusedError:
+    result = "refused"
+"""), "refused", "UDP")
+
+
+@test("inside: ports 80 and 443 want HTTP and TLS for the name")
+def _():
+    servers = []
+    for port in (80, 443):
+        server = socket.socket()
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(("127.0.0.88", port))
+        except OSError:
+            skip("port %d of 127.0.0.88" % port)
+        server.listen(16)
+        servers.append(server)
+    seen = []
+
+    def serve(server):
+        while True:
+            try:
+                client, _ = server.accept()
+            except OSError:
+                return
+            with client:
+                data = client.recv(65536)
+                seen.append(data)
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi" if data[:3] == b"GET" else b"TLS!")
+    for server in servers:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+    place, egress = inside({"mode": "rules", "allow": ["good.test", {"host": "127.0.0.88"}]}, {"good.test": "127.0.0.88"})
+    with place, egress:
+        place.run('good = ask("good.test", "8.8.8.8")')
+
+        def attempt(port, data):
+            del seen[:]
+            got = place.run("result = talk(good, %d, bytes.fromhex(%r))" % (port, data.hex()))
+            return got, bool(seen)
+        got, arrived = attempt(80, b"GET / HTTP/1.1\r\nHost: good.test\r\nConnection: close\r\n\r\n")
+        check(got.startswith("HTTP/1.1 200 ") and got.endswith("hi") and arrived, got)
+        for port, data in ((80, b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"), (80, hello("good.test")), (80, b"\0\1\2"),
+                           (443, b"GET / HTTP/1.1\r\nHost: good.test\r\n\r\n"), (443, hello("evil.test")), (443, hello(None)),
+                           (443, b"SSH-2.0-x\r\n")):
+            got, arrived = attempt(port, data)
+            check(not arrived, "%r arrived at port %d" % (data[:30], port))
+            check(not got.startswith("timed out"), "%r at port %d: %s" % (data[:30], port, got))
+        same(attempt(443, hello("good.test")), ("TLS!", True), "its own name")
+
+
+@test("inside: the proxy at 127.0.0.1 and ::1, and a server that speaks first")
+def _():
+    def banner(connection):
+        connection.sendall(b"SSH-2.0-x\r\n")
+        echo(connection)
+
+    with Server(banner) as server:
+        place, egress = inside(rules(server.port), GOOD)
+        with place, egress:
+            port = server.port
+            for address in ("127.0.0.1", "::1"):
+                got = place.run('result = talk(%r, 1023, b"CONNECT good.test:%d HTTP/1.1\\r\\n\\r\\n", 50)' % (address, port))
+                check(got.startswith("HTTP/1.1 200 ") and got.endswith("SSH-2.0-x\r\n"), got)
+            same(place.run('result = talk(ask("good.test", "8.8.8.8"), %d, b"", 11)' % port), "SSH-2.0-x\r\n", "banner")
+
+
 main()
