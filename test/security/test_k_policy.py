@@ -650,14 +650,15 @@ def _():
 @test("POL-X2 what is not yet available is refused, never ignored")
 def _():
     with Place() as place:
-        for job in ({"image": "debian:12"}, {"network": {"mode": "rules", "allow": []}}, {"network": {"allow": ["example.org"]}}, {"network": "rules"}, {"network": "open"}, {"identity": "online"},
+        for job in ({"image": "debian:12"},
                     {"isolation": {"tier": "gvisor"}}, {"isolation": {"tier": "microvm"}}, {"isolation": {"tier": "windows"}}, {"workspace": {"mode": "layer"}}):
             refuse(place, ["-f", job_file(place, {**RAN, **job})], how=NOT_STARTED)
         schema = json.loads(atoll(place, "schema").out)
         for section in ("approval", "audit"):
             if section in schema["properties"]:
                 refuse(place, ["-f", job_file(place, {**RAN, section: {"x": "y"}})], how=NOT_STARTED)
-        refuse(place, ["--identity", "online"], "touch ran", how=NOT_STARTED)
+        for job in ({"network": {"mode": "off", "allow": ["example.org"]}}, {"network": "rules", "identity": "offline"}):
+            refuse(place, ["-f", job_file(place, {**RAN, **job})], how=NOT_STARTED)
 
 
 main()
