@@ -668,6 +668,36 @@ while True:
     far.kill()
 
 
+SERVE = r"""
+import os, socket, sys
+uid = int(sys.argv[1])
+os.setgroups([]); os.setresgid(uid, uid, uid); os.setresuid(uid, uid, uid)
+s = socket.create_server(("127.0.0.1", 7005))
+print("ready", flush=True)
+while True:
+    peer = s.accept()[0]; peer.sendall(peer.recv(100)); peer.close()
+"""
+
+
+@case("packets: what connects for sandboxes asks resolvers and answers on the loopback; near only where it has leave")
+def _():
+    resolver, server = Listener(socket.AF_INET, "127.0.0.1", 53), Listener(socket.AF_INET, "127.0.0.1", 7004)
+    resolver6 = Listener(socket.AF_INET6, "::1", 53)
+    slot = ONLINE + 1024 * 5
+    setup()
+    for where, ids in ((resolver, (slot + 1, slot + 2)), (resolver6, (slot + 1, slot + 2)), (server, (slot + 2,))):
+        for uid in (slot, slot + 1, slot + 2, slot + 3, slot - 1, OFFLINE + 1, OFFLINE + 2, account("atoll-online")):
+            same(arrived(where, uid, uid), BOTH if uid in ids else [], "from %d to port %d" % (uid - slot, where.port))
+    # Only the number counts, and it has to be one of the block.
+    same(arrived(server, 1026, slot + 2), [], "by group alone")
+    published = subprocess.Popen([PYTHON, "-c", SERVE, str(slot + 1)], stdout=subprocess.PIPE)
+    same(published.stdout.readline(), b"ready\n", "the server")
+    peer = socket.create_connection(("127.0.0.1", 7005), 5)
+    peer.sendall(b"hello")
+    same(peer.recv(100), b"hello", "an answer of egress's")
+    published.kill()
+
+
 if sys.argv[1:2] == ["--inside"]:
     enter_cage()
     cases[sys.argv[2]]()
