@@ -485,7 +485,7 @@ def _():
             same(json.loads(result.err.splitlines()[-1])["end"], "not-started", "what is told")
             check(result.err.startswith("atoll: run "), "no reason: %s" % result.err)
         for flags, status in ((["--frob"], BAD_REQUEST), (["--grace", "unlimited"], BAD_REQUEST), (["--grace", "11m"], BAD_REQUEST),
-                              (["-f", "/no/such"], BAD_REQUEST), (["--read", place.home], POLICY), (["--identity", "online"], HOST_CANNOT)):
+                              (["-f", "/no/such"], BAD_REQUEST), (["--read", place.home], POLICY), (["-f", job_file(place, {"image": "debian:12"})], HOST_CANNOT)):
             result = run(place, flags, "echo ran", starts=False)
             same((result.status, result.out), (status, ""), str(flags))
         for flags, script, status in ((["--timeout", "200ms", "--grace", "0s"], "sleep 20", TIMED_OUT),
