@@ -309,6 +309,8 @@ class Sink:
                 s.send(data)
         elif mode == "canary" and data:
             s.send(b"HTTP/1.0 200 OK\r\nContent-Length: 7\r\n\r\ncanary\n")
+            self.end(s)
+            return
         if not data:
             if mode == "answer at the end":
                 with contextlib.suppress(OSError):

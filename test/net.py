@@ -343,6 +343,124 @@ class Rig:
         self.ask("raw", answer=answer, ends=ends)
 
 
+# ---- inside the sandbox ---------------------------------------------------------------------------------------------
+
+# How an attempt ends that was refused at once. A time-out is none of it: programs must fail fast.
+NO_WAY = ("ECONNRESET", "ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EPIPE", "EPERM", "EACCES", "no such name", "end", "http 403", "http 400")
+
+INSIDE = r"""
+import socket, ssl
+def request(host, path="/", method="GET", more=""):
+    return ("%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n" % (method, path, host, more)).encode()
+def everything(s, wait=5, most=1 << 20):
+    s.settimeout(wait)
+    got = b""
+    while len(got) < most:
+        try:
+            data = s.recv(65536)
+        except TimeoutError:
+            if got: break
+            raise
+        if not data:
+            break
+        got += data
+        if not got.startswith(b"HTTP/"): s.settimeout(0.3)  # who does not close
+    return got
+def outcome(label, action):
+    "Tell how it ended: ok and the bytes, http N, an errno, end (nothing came), no such name, timeout."
+    try:
+        got = action()
+    except socket.gaierror as error:
+        tell(label, "no such name" if error.errno in (-2, -5) else "gaierror %s" % error.errno)
+    except TimeoutError:
+        tell(label, "timeout")
+    except ssl.SSLError as error:
+        tell(label, "tls %s" % (error.reason or error))
+    except OSError as error:
+        tell(label, errno.errorcode.get(error.errno, str(error.errno)))
+    except Exception as error:
+        tell(label, "error %r" % error)
+    else:
+        if isinstance(got, bytes):
+            status = got.split(b" ", 2)[1].decode("latin-1") if got.startswith(b"HTTP/") else ""
+            tell(label, "end" if not got else "ok" if status in ("", "200") else "http " + status)
+        else:
+            tell(label, "ok" if got is None else got)
+        return got
+def reach(host, port, data=b"", family=0):
+    for kind in socket.getaddrinfo(host, port, family, socket.SOCK_STREAM):
+        try:
+            with socket.socket(kind[0], socket.SOCK_STREAM) as s:
+                s.settimeout(5)
+                s.connect(kind[4])
+                s.sendall(data or request(host))
+                return everything(s)
+        except OSError as error:
+            last = error
+    raise last
+def talk(label, host, port, data=b"", family=0):
+    return outcome(label, lambda: reach(host, port, data, family))
+def query(name, kind=1, number=0x1234, edns=b"", flags=0x0100):
+    labels = name if isinstance(name, bytes) else b"".join(bytes([len(one)]) + one.encode("latin-1") for one in name.split(".") if one) + b"\0"
+    return struct.pack("!HHHHHH", number, flags, 1, 0, 0, 1 if edns else 0) + labels + struct.pack("!HH", kind, 1) + edns
+EDNS = b"\0" + struct.pack("!HHIH", 41, 1232, 0, 0)
+def dns_raw(message, server="9.9.9.9", tcp=False, wait=3):
+    family = socket.AF_INET6 if ":" in server else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM) as s:
+        s.settimeout(wait)
+        s.connect((server, 53))
+        if not tcp:
+            s.send(message)
+            return s.recv(65535)
+        s.sendall(struct.pack("!H", len(message)) + message)
+        head = s.recv(2, socket.MSG_WAITALL)
+        return s.recv(struct.unpack("!H", head)[0], socket.MSG_WAITALL) if len(head) == 2 else b""
+def dns_read(answer):
+    "Response code and addresses: '0 198.18.0.2', '3', '0'."
+    if len(answer) < 12:
+        return "end"
+    code, at, found = answer[3] & 15, 12, []
+    while answer[at]:
+        at += 1 + answer[at]
+    at += 5
+    for _ in range(struct.unpack("!H", answer[6:8])[0]):
+        while answer[at] and answer[at] < 192:
+            at += 1 + answer[at]
+        at += 2 if answer[at] else 1
+        kind, _, ttl, size = struct.unpack("!HHIH", answer[at:at + 10])
+        data = answer[at + 10:at + 10 + size]
+        at += 10 + size
+        found.append(socket.inet_ntop(socket.AF_INET6 if kind == 28 else socket.AF_INET, data) if kind in (1, 28) else "type%d" % kind)
+    return " ".join([str(code), *found])
+def dns(name, kind=1, **more):
+    return dns_read(dns_raw(query(name, kind), **more))
+def tls(host, port=443, sni=None, data=None, check=True, address=None, alpn=None):
+    context = ssl.create_default_context()
+    if not check:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if alpn:
+        context.set_alpn_protocols(alpn)
+    with socket.create_connection((address or host, port), 5) as plain:
+        with context.wrap_socket(plain, server_hostname=host if sni is None else sni or None) as s:
+            s.sendall(data or request(host))
+            return everything(s)
+"""
+
+
+def inside(code, *args):
+    """As inside_py() of lib.py, with what is above."""
+    import lib
+    return lib.inside_py(INSIDE + lib._dedent(code), *args)
+
+
+def connections(result):
+    """What `--json` says about them: the last line of stderr."""
+    for line in reversed(result.err.splitlines()):
+        with contextlib.suppress(ValueError):
+            return json.loads(line)["connections"]
+    return []
+
+
 if __name__ == "__main__":
     try:
         start(sys.argv[1:] or ["/bin/sh"])
