@@ -78,6 +78,8 @@ http {
     client_body_temp_path %(dir)s/tmp; proxy_temp_path %(dir)s/tmp; fastcgi_temp_path %(dir)s/tmp; uwsgi_temp_path %(dir)s/tmp; scgi_temp_path %(dir)s/tmp;
     client_max_body_size 2000m;
     ssl_session_cache none;
+    ssl_protocols TLSv1.2 TLSv1.3;
+    keepalive_requests 100000;
     types { text/html html; application/json json; }
     default_type text/plain;
     server {
@@ -516,14 +518,15 @@ class Names:
             chosen = answers[min(count, len(answers)) - 1]
         if chosen == "nothing":
             return None
-        records, code = [], 5 if chosen == "refused" else 0
+        records, code, owner = [], 5 if chosen == "refused" else 0, b"\xc0\x0c"
         for one in chosen if isinstance(chosen, list) else []:
             if one.startswith("name:"):
                 target = b"".join(bytes([len(label)]) + label.encode() for label in one[5:].split(".")) + b"\0"
-                records.append(struct.pack("!HHHIH", 0xc00c, 5, 1, 0, len(target)) + target)
+                records.append(owner + struct.pack("!HHIH", 5, 1, 0, len(target)) + target)
+                owner = target
             elif (":" in one) == (kind == 28) and kind in (1, 28):
                 data = socket.inet_pton(socket.AF_INET6 if kind == 28 else socket.AF_INET, one)
-                records.append(struct.pack("!HHHIH", 0xc00c, kind, 1, 0, len(data)) + data)
+                records.append(owner + struct.pack("!HHIH", kind, 1, 0, len(data)) + data)
         return query[:2] + struct.pack("!HHHHH", 0x8580 | code, 1, len(records), 0, 0) + question + b"".join(records)
 
 

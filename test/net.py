@@ -382,13 +382,13 @@ def outcome(label, action):
         tell(label, "error %r" % error)
     else:
         if isinstance(got, bytes):
-            status = got.split(b" ", 2)[1].decode("latin-1") if got.startswith(b"HTTP/") else ""
+            status = got.split(b" ", 2)[1].decode("latin-1") if got.startswith(b"HTTP/") and b" " in got else ""
             tell(label, "end" if not got else "ok" if status in ("", "200") else "http " + status)
         else:
             tell(label, "ok" if got is None else got)
         return got
 def reach(host, port, data=b"", family=0):
-    for kind in socket.getaddrinfo(host, port, family, socket.SOCK_STREAM):
+    for kind in socket.getaddrinfo(host.encode(), port, family, socket.SOCK_STREAM):  # as it is: Python's own idea of names is not asked
         try:
             with socket.socket(kind[0], socket.SOCK_STREAM) as s:
                 s.settimeout(5)

@@ -59,6 +59,8 @@ def keystore(place):
         import java.net.*; import java.io.*;
         public class Get { public static void main(String[] a) throws Exception {
             for (String u : a) { var c = new URL(u).openConnection(); c.setConnectTimeout(5000); c.setReadTimeout(5000); System.out.println(new String(c.getInputStream().readAllBytes())); } } }""")
+    done = subprocess.run(["javac", "Get.java"], cwd=place.ws, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    check(done.returncode == 0, "javac: %s" % done.stdout)
 
 
 def go_program(place):
@@ -93,8 +95,8 @@ tried("curl over SOCKS 5 with names", 'curl -sSf -m 8 -x socks5h://127.0.0.1:102
 tried("curl over SOCKS 5 without names", 'curl -4 -sSf -m 8 -x socks5://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
 tried("curl over a CONNECT proxy for all", 'curl -sSf -m 8 -p -x http://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
 tried("wget", 'wget -q -O- --timeout=8 --tries=1 http://$1/ https://$1/', ["wget"])
-tried("git clone over https", 'git clone -q https://$1/git/repo.git got && grep -q cloned got/file', ["git"], files=("got",))
-tried("git clone over ssh", SSH + 'git clone -q "git@$1:%s/git/repo.git" got && grep -q cloned got/file' % rig.where, ["git", "ssh"], ports=":22", good="git.test", prepare=prepare_ssh,
+tried("git clone over https", 'rm -rf got; git clone -q https://$1/git/repo.git got && grep -q cloned got/file', ["git"], files=("got",))
+tried("git clone over ssh", SSH + 'rm -rf got; git clone -q "git@$1:%s/git/repo.git" got && grep -q cloned got/file' % rig.where, ["git", "ssh"], ports=":22", good="git.test", prepare=prepare_ssh,
       files=("got", "key", "known"), seen=lambda: ("tcp %s:22" % net.SERVER4 in rig.attempts() or "tcp %s:22" % net.SERVER6 in rig.attempts()))
 tried("python3 sockets", """/usr/bin/python3 -c 'import socket, sys
 s = socket.create_connection((sys.argv[1], 7000), 5); s.sendall(b"from python"); s.settimeout(5); assert s.recv(20) == b"from python"' $1""", ports=":7000", seen=seen_data("from python"))
@@ -111,12 +113,12 @@ asyncio.run(go())' $1""")
 tried("node, http, https and fetch", """node -e 'const h = process.argv[1]; const get = (m, u) => new Promise((y, n) => require(m).get(u, r => { r.resume(); r.on("end", y) }).on("error", n));
 Promise.resolve().then(() => get("http", "http://" + h + "/")).then(() => get("https", "https://" + h + "/")).then(() => fetch("https://" + h + "/")).then(r => r.text()).then(console.log, e => { console.error(e); process.exit(1) })' $1""",
       ["node"], flags=["--env", "NODE_EXTRA_CA_CERTS=" + net.BUNDLE])
-tried("pip", "pip3 install -q --no-cache-dir --disable-pip-version-check --retries 0 --timeout 5 --target got --index-url https://$1/simple tinypackage && grep -q installed got/tinypackage.py", ["pip3"], files=("got",), seconds=15)
+tried("pip", "pip3 install -q --no-cache-dir --disable-pip-version-check --retries 0 --timeout 5 --target /tmp/got --index-url https://$1/simple tinypackage && grep -q installed /tmp/got/tinypackage.py", ["pip3"], seconds=15)
 tried("npm", "cd /tmp && npm install --no-audit --no-fund --fetch-retries=0 --registry https://$1/npm/ tinypackage >log 2>&1 || { cat log; exit 1; }; grep -q installed node_modules/tinypackage/index.js", ["npm"],
       flags=["--env", "NODE_EXTRA_CA_CERTS=" + net.BUNDLE], seconds=15)
 tried("psql", "psql -h $1 -U x -c 'select 1' db | grep -q from-fake", ["psql"], ports=":5432", good="db.test", seen=seen_data("select 1"), flags=["--env", "PGCONNECT_TIMEOUT=5"])
 tried("Go, its own resolver", "GODEBUG=netdns=go ./get $1 http://$1/ https://$1/", ["go"], ports=":80,443,7000", prepare=go_program, files=("get",))
-tried("Java", "java -XX:TieredStopAtLevel=1 -Djavax.net.ssl.trustStore=trust -Djavax.net.ssl.trustStorePassword=changeit Get.java http://$1/ https://$1/", ["java", "keytool"], prepare=keystore, files=("trust", "Get.java"), seconds=15)
+tried("Java", "java -XX:TieredStopAtLevel=1 -Djavax.net.ssl.trustStore=trust -Djavax.net.ssl.trustStorePassword=changeit Get http://$1/ https://$1/", ["java", "javac", "keytool"], prepare=keystore, files=("trust", "Get.*"), seconds=15)
 tried("openssl s_client", "echo | timeout 8 openssl s_client -connect $1:443 -servername $1 -verify_return_error -brief", ["openssl"], modes=("direct",), seen=lambda: any(one.endswith(":443") for one in rig.attempts()))
 tried("perl", """perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(PeerAddr => $ARGV[0], PeerPort => 7000, Timeout => 5) or exit 1; print $s "from perl\n"; <$s> =~ /perl/ or exit 1' $1""", ["perl"], ports=":7000",
       seen=seen_data("from perl"), modes=("direct",))
@@ -147,13 +149,13 @@ def _():
 
 @test("where egress opens TLS Java trusts it, too")
 def _():
-    need("java", "keytool")
+    need("java", "javac", "keytool")
     with Place() as place:
-        place.expect("trust", "Get.java")
+        place.expect("trust", "Get.*")
         keystore(place)
         job = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET"]}]}})
         rig.clear()
-        result = run(place, ["-f", job, "--no-proxy"], ["java", "-XX:TieredStopAtLevel=1", "Get.java", "https://good.test/java"], timeout=40)
+        result = run(place, ["-f", job, "--no-proxy"], ["java", "-XX:TieredStopAtLevel=1", "Get", "https://good.test/java"], timeout=40)
         same(result.status, 0, "java")
         same([one["path"] for one in rig.requests(1)], ["/java"], "what arrived")
 
