@@ -346,12 +346,15 @@ class Rig:
 # ---- inside the sandbox ---------------------------------------------------------------------------------------------
 
 # How an attempt ends that was refused at once. A time-out is none of it: programs must fail fast.
-NO_WAY = ("ECONNRESET", "ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EPIPE", "EPERM", "EACCES", "no such name", "end", "http 403", "http 400")
+NO_WAY = ("ECONNRESET", "ECONNREFUSED", "ENETUNREACH", "EHOSTUNREACH", "EPIPE", "EPERM", "EACCES", "no such name", "end", "http 403", "http 400", "http 421")
 
 INSIDE = r"""
 import socket, ssl
 def request(host, path="/", method="GET", more=""):
     return ("%s %s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n%s\r\n" % (method, path, host, more)).encode()
+def at(host, port):
+    host = "[%s]" % host if ":" in host else host
+    return host if port in (80, 443) else "%s:%d" % (host, port)
 def everything(s, wait=5, most=1 << 20):
     s.settimeout(wait)
     got = b""
@@ -393,7 +396,7 @@ def reach(host, port, data=b"", family=0):
             with socket.socket(kind[0], socket.SOCK_STREAM) as s:
                 s.settimeout(5)
                 s.connect(kind[4])
-                s.sendall(data or request(host))
+                s.sendall(data or request(at(host, port)))
                 return everything(s)
         except OSError as error:
             last = error
@@ -442,7 +445,7 @@ def tls(host, port=443, sni=None, data=None, check=True, address=None, alpn=None
         context.set_alpn_protocols(alpn)
     with socket.create_connection((address or host, port), 5) as plain:
         with context.wrap_socket(plain, server_hostname=host if sni is None else sni or None) as s:
-            s.sendall(data or request(host))
+            s.sendall(data or request(at(host, port)))
             return everything(s)
 """
 

@@ -68,7 +68,7 @@ def _():
 @test("ask: once is for what waits, this run is for all of it; another port is another question")
 def _():
     with Place() as place:
-        code = 'talk("first", "evil.test", 80)\ntalk("second", "evil.test", 80)\ntalk("third", "evil.test", 80)\ntalk("port", "evil.test", 7000, b"x")\n'
+        code = 'talk("first", "evil.test", 80)\ntalk("second", "evil.test", 80)\ntalk("third", "evil.test", 80)\ntalk("port", "evil.test", 7000, b"x\\n")\n'
         rig.clear()
         with at_terminal(place, ["--ask"], inside(code)) as terminal:
             for answer, port in (("o", 80), ("r", 80), ("n", 7000)):

@@ -17,6 +17,9 @@ from net import NO_WAY, connections, inside  # noqa: E402
 rig = net.enter()
 
 
+BROAD = ["--allow", "**.test", "--accept-broad", "**.test"]
+
+
 def refused(result, *labels):
     result.refused(*labels, how=NO_WAY)
 
@@ -95,7 +98,7 @@ def _():
         rig.silence()
         # The same addresses where rules name them.
         rig.clear()
-        result = run(place, ["--allow", "1.1.1.1:80,7000", "--allow", "2606:4700::/32:80"], inside(r"""
+        result = run(place, ["--allow", "1.1.1.1:80,7000", "--allow", "[2606:4700::]/32:80"], inside(r"""
             talk("v4", "1.1.1.1", 80); talk("v6", "2606:4700:4700::1111", 80); talk("port", "1.1.1.1", 7001); talk("other", "1.1.1.2", 80); talk("v6 port", "2606:4700::1", 443)
             talk("v6 other", "2606:4701::1", 80)
             """))
@@ -118,12 +121,13 @@ def _():
             outcome(label, by_proxy)
         """
     with Place() as place:
-        for flags in (["--allow", "good.test"], ["--net", "open"], ["--allow", "**.test", "--allow", "good.test:1-65535"][:2]):
+        for flags in (["--allow", "good.test"], ["--net", "open"], BROAD):
             rig.clear()
             result = run(place, flags, inside(code))
-            refused(result)
+            refused(result, *[label for label in result.tries if not label.startswith("45.33.32.1 ") and label != "end"])
             same(rig.canaries(), [], "services of the host that were reached")
-            same([one for one in rig.attempts() if "45.33.32.1:" in one and flags[0] != "--net"], [], "the gateway")
+            if flags[0] != "--net":  # the gateway is just another public address here
+                rig.silence()
         # A literal line opens just that (NET-31): this port at this address.
         rig.clear()
         result = run(place, ["--allow", "45.33.32.10:7777"], inside(r"""
@@ -146,7 +150,7 @@ def _():
                 head = s.recv(1000)
                 if b" 200 " not in head.split(b"\r\n")[0] + b" ":
                     return head
-                s.sendall(request("x"))
+                s.sendall(request(target))
                 return everything(s)
             for target in ("127.0.0.1:5432", "127.0.0.1:7777", "127.0.0.2:5432", "[::1]:5432", "45.33.32.10:5432", "10.9.0.5:5432"):
                 outcome(target, lambda: by_proxy(target))
@@ -163,10 +167,10 @@ def _():
             talk(host, host, 80)
         """
     with Place() as place:
-        for flags in (["--allow", "good.test"], ["--allow", "**.google.internal", "--allow", "**.test"], ["--net", "open"], ["--allow", "0.0.0.0/0", "--allow", "meta.test"][2:]):
+        for flags in (["--allow", "good.test"], ["--allow", "**.google.internal", *BROAD], ["--net", "open"], ["--allow", "meta.test"]):
             rig.clear()
             refused(run(place, flags, inside(code)))
-            same([one for one in rig.attempts() if "46.33" not in one], [], "what left the host")
+            same(rig.attempts(), [], "what left the host")
         rig.clear()
         run(place, ["--allow", "169.254.169.254"], inside('talk("literal", "169.254.169.254", 80)')).allowed("literal")
         same(rig.attempts(), ["tcp 169.254.169.254:80"], "what left the host")
@@ -180,7 +184,7 @@ def by_connect(target, extra=b"", data=None):
     head = s.recv(1000)
     if b" 200" not in head[:20]:
         return head
-    s.sendall(data or request(target.rsplit(":", 1)[0]))
+    s.sendall(data or request(target[:-3] if target.endswith(":80") else target))
     return everything(s)
 def by_socks(host, port, kind=3, command=1, version=5, methods=b"\0"):
     s = socket.create_connection(("127.0.0.1", 1023), 5)
@@ -198,7 +202,7 @@ def by_socks(host, port, kind=3, command=1, version=5, methods=b"\0"):
     if len(said) < 4 or said[1] != 0:
         return b""
     s.recv(6 if said[3] == 1 else 18, socket.MSG_WAITALL)
-    s.sendall(request(host))
+    s.sendall(request(at(host, port)))
     return everything(s)
 """
 
@@ -263,7 +267,7 @@ def _():
         talk("other literal", "1.1.1.1", 80)
         """
     with Place() as place:
-        for flags in (["--allow", "**.test", "--deny", "evil.test", "--deny", "other.test"], ["--deny", "evil.test", "--deny", "other.test", "--allow", "**.test", "--allow", "evil.test"]):
+        for flags in ([*BROAD, "--deny", "evil.test", "--deny", "other.test"], ["--deny", "evil.test", "--deny", "other.test", *BROAD, "--allow", "evil.test"]):
             rig.clear()
             result = run(place, flags, inside(code))
             result.allowed("good.test", "x.w.wild.test")
@@ -279,7 +283,7 @@ def _():
 @test("NET open: every public address by name and literal, and nothing of the host's or its network's")
 def _():
     code = r"""
-        talk("name", "good.test", 80); talk("port", "good.test", 7000, b"x"); talk("literal", "1.1.1.1", 80); talk("v6", "2606:4700:4700::1111", 80)
+        talk("name", "good.test", 80); talk("port", "good.test", 7000, b"x\n"); talk("literal", "1.1.1.1", 80); talk("v6", "2606:4700:4700::1111", 80)
         outcome("https", lambda: tls("evil.test"))
         for host in ("10.9.0.5", "private.test", "127.0.0.1", "169.254.169.254", "192.168.1.1", "172.16.0.1", "100.64.1.1", "fd00::5", "fe80::1", "own.test", "45.33.32.10", "loop.test", "224.0.0.1", "198.18.0.1", "::ffff:10.9.0.5", "cgnat.test"):
             talk(host, host, 80)
@@ -340,12 +344,33 @@ def _():
             rig.silence()
 
 
+@test("a protocol that nobody knows: short messages pass at once, whoever speaks first, and what follows is the same bytes")
+def _():
+    with Place() as place:
+        rig.clear()
+        result = run(place, ["--allow", "good.test:22,7000"], inside(r"""
+            def said(data):
+                with socket.create_connection(("good.test", 7000), 5) as s:
+                    began = time.monotonic(); s.settimeout(4); s.sendall(data)
+                    got = s.recv(100)
+                    return ("ok" if got == data else repr(got)) if time.monotonic() - began < 1 else "slow"
+            for data in (b"x", b"PING", b"\0", b"\x16", b"G", b"GET", b"hello world", b"x\n", b"\x7fELF", b"\r\n"):
+                outcome(repr(data), lambda: said(data))
+            def first():
+                with socket.create_connection(("good.test", 22), 5) as s:
+                    s.settimeout(3); return s.recv(4)
+            outcome("server first", first)
+            """))
+        for label in result.tries:
+            same(result.tries[label], "ok", label)
+
+
 @test("NET-28 network set-up inside: links, routes, rules, devices, tables")
 def _():
     need("ip")
     code = r"""
         import subprocess, fcntl
-        for words in ("link add d0 type dummy", "link add v0 type veth peer name v1", "link set lo down", "route add default via 127.0.0.1", "route flush table main", "route del local 0.0.0.0/0 dev lo", "rule add fwmark 1 lookup 100",
+        for words in ("link add d0 type dummy", "link add v0 type veth peer name v1", "link set lo down", "route add default via 127.0.0.1", "route del local 0.0.0.0/0 dev lo", "rule add fwmark 1 lookup 100",
                       "addr add 45.33.32.99/24 dev lo", "tuntap add dev t0 mode tun", "netns add x", "link set lo netns 1"):
             done = subprocess.run(["ip", *words.split()], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             tell("ip " + words, "EPERM" if done.returncode else "ok")
@@ -381,8 +406,7 @@ def _():
     code = r"""
         for path in ("/proc/1/ns/net", "/proc/self/ns/net", "/run/netns", "/var/run/netns/x", "/proc/%s/ns/net" % os.getppid()):
             def enter():
-                fd = os.open(path, os.O_RDONLY)
-                syscall(308, fd, 0x40000000)
+                with open(path) as file: syscall(308, file.fileno(), 0x40000000)
             attempt("setns " + path, enter)
         attempt("unshare", lambda: syscall(272, 0x40000000))
         attempt("unshare user", lambda: syscall(272, 0x50000000))
@@ -444,8 +468,8 @@ def _():
         check("GET /" in by[("good.test", 80)]["request"], "the request: %s" % by[("good.test", 80)])
         check(by[("good.test", 80)]["program"].startswith("python3"), "the program: %s" % by[("good.test", 80)])
         same(by[("good.test", 7000)]["verdict"], "refused", "the port")
-        check([one for one in told if "1.1.1.1" in (one["name"], one["address"], one.get("reason")) and one["verdict"] == "refused"] or "1.1.1.1" in json.dumps(told), "the literal: %s" % told)
         check("evil.test" in json.dumps(told), "the name that was looked up is not told: %s" % told)
+        check("1.1.1.1" in result.err, "the literal is not told: %s" % result.err)
 
 
 @test("limits: connections at the same time, total bytes, bytes and requests a second; by run and by rule, under parallel use")
@@ -490,17 +514,16 @@ def _():
         hold = r"""
             held, refused = [], 0
             for n in range(12):
-                s = socket.create_connection(("good.test", 7000), 5); s.settimeout(3)
                 try:
-                    s.sendall(b"x")
-                    if s.recv(1): held.append(s)
+                    s = socket.create_connection(("good.test", 7000), 5); s.settimeout(3)
+                    s.sendall(b"x\n")
+                    if s.recv(2): held.append(s)
                     else: refused += 1
                 except OSError: refused += 1
             print("held", len(held), "refused", refused)
             held.pop().close(); time.sleep(0.3)
-            talk("one more", "good.test", 7000, b"x") if False else None
-            s = socket.create_connection(("good.test", 7000), 5); s.settimeout(3); s.sendall(b"x")
-            outcome("one more", lambda: s.recv(1))
+            s = socket.create_connection(("good.test", 7000), 5); s.settimeout(3); s.sendall(b"x\n")
+            outcome("one more", lambda: s.recv(2))
             """
         result = run(place, ["--allow", "good.test:7000", "--connections", "5"], inside(hold))
         check("held 5 refused 7" in result.out, "connections: %s" % result.out)
@@ -657,7 +680,7 @@ def descendants_of(top):
 @test("egress killed with -9: the network is cut, the command goes on, nothing opens, and it is told")
 def _():
     code = r"""
-        s = socket.create_connection(("good.test", 7000), 5); s.settimeout(5); s.sendall(b"before"); tell("before", s.recv(6).decode())
+        s = socket.create_connection(("good.test", 7000), 5); s.settimeout(5); s.sendall(b"before\n"); tell("before", s.recv(7).decode().strip())
         put("up")
         end = time.monotonic() + 15
         while not os.path.exists("killed") and time.monotonic() < end: time.sleep(0.02)
@@ -687,7 +710,7 @@ def _():
         result.refused("dns", "udp", how=(*NO_WAY, "timeout"))
         same((result.tries["own loopback"], result.tries["end"]), ("ok", "ok"), "the command goes on")
         check([one for one in rig.attempts() if one.startswith(("tcp 1.1", "udp"))] == [] and not rig.requests(), "something left: %s" % rig.attempts())
-        check("egress" in result.err, "nobody tells: %s" % result.err)
+        check("network's process ended (signal 9)" in result.err, "nobody tells: %s" % result.err)
 
 
 @test("egress holds nothing of the host's: its privileges, files and sockets")
@@ -695,7 +718,7 @@ def _():
     with Place() as place:
         place.expect("up", "stop")
         running = start(place, ["--allow", "good.test:7000"], inside(r"""
-            s = socket.create_connection(("good.test", 7000), 5); s.sendall(b"x"); s.recv(1); put("up")
+            s = socket.create_connection(("good.test", 7000), 5); s.sendall(b"x\n"); s.recv(2); put("up")
             end = time.monotonic() + 15
             while not os.path.exists("stop") and time.monotonic() < end: time.sleep(0.02)
             """))

@@ -55,7 +55,7 @@ def _():
     value = new_value()
     with Place() as place:
         rig.clear()
-        result = run(place, ["--secret", "API_KEY=api.test", "--allow", "other.test"], inside(GET + r"""
+        result = run(place, ["--secret", "API_KEY=api.test", "--allow", "api.test", "--allow", "other.test"], inside(GET + r"""
 print("placeholder", key)
 outcome("bearer", lambda: get("api.test", "/a", "Authorization: Bearer %s\r\n" % key))
 outcome("as it is", lambda: get("api.test", "/b", "Authorization: %s\r\n" % key))
@@ -72,7 +72,7 @@ outcome("another key", lambda: get("api.test", "/e", "Authorization: Bearer sk-m
         check(len(placeholder) == len(value) and placeholder.startswith("sk-") and placeholder != value, "the placeholder %r for %r" % (placeholder, value))
         for a, b in zip(placeholder, value):
             same((a.isdigit(), a.islower(), a.isupper()), (b.isdigit(), b.islower(), b.isupper()), "the kind of a letter in %s for %s" % (placeholder, value))
-        again = run(place, ["--secret", "API_KEY=api.test"], ["sh", "-c", "echo placeholder $API_KEY"], env={"API_KEY": value})
+        again = run(place, ["--secret", "API_KEY=api.test", "--allow", "api.test"], ["sh", "-c", "echo placeholder $API_KEY"], env={"API_KEY": value})
         check(placeholder not in again.out, "the same placeholder in another run")
 
 
@@ -109,7 +109,7 @@ def _():
     value = new_value()
     with Place() as place:
         rig.clear()
-        result = run(place, ["--secret", "API_KEY=api.test", "--secret", "SECOND=api.test/x-api-key"], inside(GET + r"""
+        result = run(place, ["--allow", "api.test", "--secret", "API_KEY=api.test", "--secret", "SECOND=api.test/x-api-key"], inside(GET + r"""
 auth = "Authorization: Bearer %s\r\nX-Api-Key: %s\r\n" % (key, os.environ["SECOND"])
 for path in ("/reflect", "/py/split", "/py/late", "/py/x"):
     got = None
@@ -147,7 +147,7 @@ def _():
         for path in ("redirect", "redirect-tls"):
             for proxy in ([], ["--no-proxy"]):
                 rig.clear()
-                result = run(place, [*proxy, "--secret", "API_KEY=api.test", "--allow", "other.test"], inside_sh(
+                result = run(place, [*proxy, "--secret", "API_KEY=api.test", "--allow", "api.test", "--allow", "other.test"], inside_sh(
                     'curl -sS -m 8 --location-trusted -H "Authorization: Bearer $API_KEY" https://api.test/$1', path), env={"API_KEY": value})
                 same(result.status, 0, "curl")
                 by = {one["host"]: one for one in rig.requests(2)}
@@ -162,7 +162,7 @@ def _():
     value = new_value()
     with Place() as place:
         place.expect("up", "stop")
-        running = start(place, ["--secret", "API_KEY=api.test"], inside(GET + r"""
+        running = start(place, ["--secret", "API_KEY=api.test", "--allow", "api.test"], inside(GET + r"""
 outcome("used", lambda: get("api.test", "/a", "Authorization: Bearer %s\r\n" % key))
 outcome("reflected", lambda: get("api.test", "/reflect", "Authorization: Bearer %s\r\n" % key))
 found = []
@@ -237,7 +237,7 @@ def _():
         path = write(place.tmp + "/key", value + "\n", 0o600)
         for source in ("file:" + path, "command:cat '%s'" % path, "env:OTHER_NAME"):
             rig.clear()
-            job = job_file(place, {"network": {"secrets": [{"name": "API_KEY", "host": "api.test", "header": "x-api-key", "from": source}]}})
+            job = job_file(place, {"network": {"allow": ["api.test"], "secrets": [{"name": "API_KEY", "host": "api.test", "header": "x-api-key", "from": source}]}})
             result = run(place, ["-f", job], inside(GET + 'outcome("x", lambda: get("api.test", "/x", "X-Api-Key: %s\\r\\nAuthorization: %s\\r\\n" % (key, key)))'), env={"OTHER_NAME": value})
             result.allowed("x")
             got = rig.requests(1)[0]
@@ -248,7 +248,7 @@ def _():
         bad = [({"from": "file:/nonexistent/key"}, {}), ({"from": "command:false"}, {}), ({"from": "env:NOT_THERE"}, {}), ({}, {}), ({"host": "*.test"}, {"API_KEY": "x" * 20}), ({"host": "10.0.0.1"}, {"API_KEY": "x" * 20}),
                ({"header": "host"}, {"API_KEY": "x" * 20}), ({"header": "a b"}, {"API_KEY": "x" * 20}), ({"header": "content-length"}, {"API_KEY": "x" * 20}), ({"name": "A=B"}, {"API_KEY": "x" * 20}), ({}, {"API_KEY": ""}), ({}, {"API_KEY": "two\r\nlines: x"})]
         for more, env in bad:
-            job = job_file(place, {"network": {"secrets": [{"name": "API_KEY", "host": "api.test", **more}]}})
+            job = job_file(place, {"network": {"allow": ["api.test"], "secrets": [{"name": "API_KEY", "host": "api.test", **more}]}})
             done = run(place, ["-f", job], ["true"], starts=False, env=env)
             among(done.status, (*REFUSED, HOST_CANNOT), "%s: %s" % (more, done.err))
             check(all(text not in done.err for text in env.values() if text), "the message tells the value: %s" % done.err)
@@ -260,7 +260,7 @@ def _():
     with Place() as place:
         for name in ("expired.test", "selfsigned.test", "wrong.test"):
             rig.clear()
-            result = run(place, ["--secret", "API_KEY=" + name], inside(GET + 'outcome("x", lambda: tls(arg[0], check=False, data=request(arg[0], "/", "GET", "Authorization: " + key + "\\r\\n")))', name),
+            result = run(place, ["--secret", "API_KEY=" + name, "--allow", name], inside(GET + 'outcome("x", lambda: tls(arg[0], check=False, data=request(arg[0], "/", "GET", "Authorization: " + key + "\\r\\n")))', name),
                          env={"API_KEY": value})
             result.refused("x", how=("http 502", *NO_WAY, "tls TLSV1_ALERT_INTERNAL_ERROR", "tls UNEXPECTED_EOF_WHILE_READING"))
             same(rig.requests(), [], "requests that arrived")
@@ -283,7 +283,7 @@ def _():
                 if not shutil.which(name, path="/usr/bin:/bin") or name.endswith("python3") and subprocess.run([name, "-c", "import requests"], stderr=subprocess.DEVNULL).returncode:
                     continue
                 rig.clear()
-                result = run(place, [*proxy, "--secret", "API_KEY=api.test"], inside_sh(script), env={"API_KEY": value})
+                result = run(place, [*proxy, "--secret", "API_KEY=api.test", "--allow", "api.test"], inside_sh(script), env={"API_KEY": value})
                 same(result.status, 0, name)
                 same({one["auth"] for one in rig.requests(1)}, {"Bearer " + value}, "what arrived from %s" % name)
                 unseen(value, result)

@@ -84,7 +84,7 @@ step("first")
 target = socket.getaddrinfo("good.test", 7000, socket.AF_INET)[0][4]
 held, bad = [], 0
 def open_one():
-    s = socket.socket(); s.settimeout(20); s.connect(target); s.send(b"x")
+    s = socket.socket(); s.settimeout(20); s.connect(target); s.send(b"x\n")
     return s
 pending = []
 for n in range(5000):
@@ -92,7 +92,7 @@ for n in range(5000):
     if len(pending) == 250:
         for s in pending:
             try:
-                if s.recv(1) == b"x": held.append(s)
+                if s.recv(2) == b"x\n": held.append(s)
                 else: bad += 1
             except OSError: bad += 1
         pending = []
@@ -105,7 +105,7 @@ good = 0
 for n in range(100):
     batch = [open_one() for _ in range(50)]
     for s in batch:
-        try: good += s.recv(1) == b"x"
+        try: good += s.recv(2) == b"x\n"
         except OSError: pass
         s.close()
 tell("one after another", str(good))
@@ -145,7 +145,7 @@ for n in range(300):  # a request's head, a TLS hello, a name for the proxy: byt
     s = socket.create_connection(("good.test", (80, 443)[kind % 2]) if kind < 2 else ("127.0.0.1", 1023) if kind == 2 else ("9.9.9.9", 53), 10)
     slow.append((s, (b"GET / HTTP/1.1\r\nX: " + b"a" * 2000, b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03" + b"a" * 2000, b"CONNECT good.test:443 HTTP/1.1\r\nX: " + b"a" * 2000, b"\x03\xff" + b"a" * 1000)[kind]))
 drips = [socket.create_connection(("good.test", 7004), 10) for n in range(100)]  # a server that sends a byte now and then
-for s in drips: s.send(b"x")
+for s in drips: s.send(b"x\n")
 for n in range(15):
     for s, data in slow:
         try: s.send(data[n:n + 1])
@@ -199,7 +199,7 @@ for n in range(60):
 for n in range(30):
     s = socket.create_connection(("good.test", 7100), 10); s.setblocking(False); lazy.append(s)
     try:
-        while True: s.send(b"1" * 65536)
+        while True: s.send(b"1\n" * 32768)
     except BlockingIOError: pass
     except OSError: pass
 time.sleep(1)
@@ -226,19 +226,19 @@ served()
 step("first")
 def half():
     with socket.create_connection(("good.test", 7003), 10) as s:
-        s.sendall(b"a" * 100000); s.shutdown(1); s.settimeout(5); return everything(s).decode().strip()
+        s.sendall(b"a\n" * 50000); s.shutdown(1); s.settimeout(5); return everything(s).decode().strip()
 outcome("half-closed", half)
 resets = 0
 for n in range(300):
     with socket.create_connection(("good.test", 7002), 10) as s:
         try:
-            s.settimeout(5); s.send(b"x")
+            s.settimeout(5); s.send(b"x\n")
             if s.recv(1) == b"": resets += 1
         except OSError as error: resets += error.errno in (32, 104)
 tell("resets of the server", str(resets))
 for n in range(300):
     s = socket.create_connection(("good.test", 7000), 10)
-    if n % 3: s.send(b"x" * 1000)
+    if n % 3: s.send(b"x\n" * 500)
     s.setsockopt(1, 13, struct.pack("ii", 1, 0)); s.close()  # SO_LINGER: reset
 for n in range(200):  # gone before anything was decided
     s = socket.socket(); s.setblocking(False)
@@ -247,7 +247,7 @@ for n in range(200):  # gone before anything was decided
     s.setsockopt(1, 13, struct.pack("ii", 1, 0)); s.close()
 def both_ways():
     with socket.create_connection(("good.test", 7000), 10) as s:
-        s.sendall(b"last"); s.shutdown(1); s.settimeout(5)
+        s.sendall(b"last\n"); s.shutdown(1); s.settimeout(5)
         return everything(s)
 outcome("both ways", both_ways)
 served()
