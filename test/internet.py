@@ -148,7 +148,7 @@ def make_certificates(where):
     quiet(["openssl", "x509", "-req", "-in", f"{where}/expired.req", "-out", f"{where}/expired.pem", "-days", "-1", "-copy_extensions", "copy", "-CAcreateserial", *signed])
 
 
-def make_files(where, git):
+def make_files(where):
     os.makedirs(f"{where}/www/files")
     os.makedirs(f"{where}/tmp")
     with open(f"{where}/www/files/small", "w") as file:
@@ -430,7 +430,19 @@ def serve_proxy(record):
     return serve
 
 
-def serve_http(record):
+def git_backend(where, method, path, headers, body):
+    """What git's own server says over HTTP."""
+    path, _, query = path.partition("?")
+    env = {"PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": f"{where}/git", "GIT_HTTP_EXPORT_ALL": "1", "PATH_INFO": path, "QUERY_STRING": query, "REQUEST_METHOD": method,
+           "REMOTE_USER": "test", "CONTENT_TYPE": headers.get("content-type", ""), "HTTP_GIT_PROTOCOL": headers.get("git-protocol", ""), "HOME": where,
+           "HTTP_CONTENT_ENCODING": headers.get("content-encoding", ""), "CONTENT_LENGTH": str(len(body))}
+    done = subprocess.run(["git", "http-backend"], input=body, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=env)
+    head, _, rest = done.stdout.partition(b"\r\n\r\n")
+    status = re.search(rb"^Status: (\d+)", head, re.M)
+    return b"HTTP/1.1 %s x\r\n%s\r\nContent-Length: %d\r\n\r\n" % (status[1] if status else b"200", head, len(rest)) + rest
+
+
+def serve_http(record, where):
     """Behind nginx: what nginx itself cannot answer."""
     def read_body(file, headers):
         if headers.get("transfer-encoding", "").lower() == "chunked":
@@ -464,6 +476,10 @@ def serve_http(record):
                     s.sendall(data)
                 return
             body = read_body(file, headers)
+            if path.startswith("/py/git/"):
+                file.write(git_backend(where, method, path[7:], headers, body))
+                file.flush()
+                continue
             secret = headers.get("authorization", "") + headers.get("x-api-key", "")
             if path == "/py/split":
                 file.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -602,7 +618,7 @@ class Internet:
         threads(listener(RAW, 80), self.raw.serve)
         threads(listener("::", 5432), serve_postgres(self.record))
         threads(listener("::", 3128), serve_proxy(self.record))
-        threads(listener("127.0.0.1", 9000), serve_http(self.record))
+        threads(listener("127.0.0.1", 9000), serve_http(self.record, self.where))
         names = listener("127.0.0.1", 5300, socket.SOCK_DGRAM)
         self.sniffer = Sniffer("net0")
         for serve in (self.sink.serve, lambda: self.names.serve(names), self.sniffer.serve):

@@ -128,6 +128,7 @@ def lead_internet(where, control, go, host_net):
     lines = [line for line in read_text("/etc/passwd").splitlines(True) if not line.startswith("git:")]
     put(where + "/passwd", "".join(lines) + f"git:x:{os.geteuid()}:{os.getegid()}::{where}:/bin/sh\n")
     mount(where + "/passwd", "/etc/passwd", None, 0x1000)  # somebody to log in as
+    internet.make_keys(where)
     if os.geteuid() == 0:
         mount("tmpfs", "/run", "tmpfs")
         os.mkdir("/run/sshd", 0o755)
@@ -205,9 +206,9 @@ def build():
 
 
 def prepare(where):
-    """Certificates, keys and files, all at once: most of it is waiting for other programs."""
+    """Certificates and files, both at once: most of it is waiting for other programs."""
     children = []
-    for make in (internet.make_certificates, internet.make_keys, lambda w: internet.make_files(w, True)):
+    for make in (internet.make_certificates, internet.make_files):
         pid = os.fork()
         if pid == 0:
             try:

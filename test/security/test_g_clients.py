@@ -76,7 +76,7 @@ def go_program(place):
             }
             c, err := net.DialTimeout("tcp", os.Args[1] + ":7000", 5 * time.Second)
             if err != nil { fmt.Println(err); os.Exit(1) }
-            c.Write([]byte("from go")); b := make([]byte, 7)
+            c.Write([]byte("from go\\n")); b := make([]byte, 8)
             if _, err := io.ReadFull(c, b); err != nil { fmt.Println(err); os.Exit(1) }
         }""")
     done = subprocess.run(["go", "build", "-o", place.ws + "/get", "get.go"], cwd=place.tmp, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
@@ -89,17 +89,17 @@ def seen_data(word):
 
 
 tried("curl, http and https, IPv4", 'curl -4 -sSf -m 8 http://$1/ https://$1/', ["curl"])
-tried("curl, IPv6 alone", 'curl -6 -sSf -m 8 http://$1/ https://$1/', ["curl"], good="v6.test")
+tried("curl, IPv6 alone", 'curl -6 -sSf -m 8 http://$1/ https://$1/', ["curl"], good="v6.test", modes=("direct",))
 tried("curl, a server that has only IPv4", 'curl -sSf -m 8 http://$1/ https://$1/', ["curl"], good="v4.test")
 tried("curl over SOCKS 5 with names", 'curl -sSf -m 8 -x socks5h://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
 tried("curl over SOCKS 5 without names", 'curl -4 -sSf -m 8 -x socks5://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
 tried("curl over a CONNECT proxy for all", 'curl -sSf -m 8 -p -x http://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
 tried("wget", 'wget -q -O- --timeout=8 --tries=1 http://$1/ https://$1/', ["wget"])
-tried("git clone over https", 'rm -rf got; git clone -q https://$1/git/repo.git got && grep -q cloned got/file', ["git"], files=("got",))
+tried("git clone over https", 'rm -rf got; git clone -q https://$1/py/git/repo.git got && grep -q cloned got/file', ["git"], files=("got",))
 tried("git clone over ssh", SSH + 'rm -rf got; git clone -q "git@$1:%s/git/repo.git" got && grep -q cloned got/file' % rig.where, ["git", "ssh"], ports=":22", good="git.test", prepare=prepare_ssh,
       files=("got", "key", "known"), seen=lambda: ("tcp %s:22" % net.SERVER4 in rig.attempts() or "tcp %s:22" % net.SERVER6 in rig.attempts()))
 tried("python3 sockets", """/usr/bin/python3 -c 'import socket, sys
-s = socket.create_connection((sys.argv[1], 7000), 5); s.sendall(b"from python"); s.settimeout(5); assert s.recv(20) == b"from python"' $1""", ports=":7000", seen=seen_data("from python"))
+s = socket.create_connection((sys.argv[1], 7000), 5); s.sendall(b"from python\\n"); s.settimeout(5); assert s.recv(20) == b"from python\\n"' $1""", ports=":7000", seen=seen_data("from python"))
 tried("python3 urllib", """/usr/bin/python3 -c 'import urllib.request as u, sys
 for k in ("http", "https"): u.urlopen(k + "://" + sys.argv[1] + "/", timeout=8).read()' $1""")
 tried("python3 requests", """/usr/bin/python3 -c 'import requests, sys
@@ -127,7 +127,7 @@ tried("perl", """perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(PeerAddr
 @test("where egress opens TLS the usual clients trust it, with no option of theirs")
 def _():
     clients = {
-        "curl": "curl -sSf -m 8 https://$1/curl", "wget": "wget -q -O- --timeout=8 https://$1/wget", "git": "git ls-remote https://$1/git/repo.git",
+        "curl": "curl -sSf -m 8 https://$1/curl", "wget": "wget -q -O- --timeout=8 https://$1/wget", "git": "git ls-remote https://$1/py/git/repo.git",
         PYTHON: "/usr/bin/python3 -c 'import urllib.request as u, sys; u.urlopen(\"https://\" + sys.argv[1] + \"/python\", timeout=8).read()' $1",
         "node": "node -e 'fetch(\"https://\" + process.argv[1] + \"/node\").then(r => r.text()).then(console.log, e => { console.error(e); process.exit(1) })' $1",
         "openssl": "echo | timeout 8 openssl s_client -connect $1:443 -servername $1 -verify_return_error -brief",
@@ -147,7 +147,7 @@ def _():
                 check(rig.requests(1) or name == "openssl", "%s: nothing arrived" % name)
 
 
-@test("where egress opens TLS Java trusts it, too")
+@test("where egress opens TLS Java trusts it once it was told of the bundle, which it cannot read as it is")
 def _():
     need("java", "javac", "keytool")
     with Place() as place:
@@ -155,9 +155,30 @@ def _():
         keystore(place)
         job = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET"]}]}})
         rig.clear()
-        result = run(place, ["-f", job, "--no-proxy"], ["java", "-XX:TieredStopAtLevel=1", "Get", "https://good.test/java"], timeout=40)
+        result = run(place, ["-f", job, "--no-proxy"], inside_sh("""
+            awk -v RS= '{ n = split($0, part, "-----BEGIN CERTIFICATE-----"); for (i = 2; i <= n; i++) print "-----BEGIN CERTIFICATE-----" part[i] >("/tmp/c" ++count) }' /etc/ssl/certs/ca-certificates.crt
+            for c in /tmp/c*; do keytool -importcert -noprompt -alias $c -file $c -keystore /tmp/trust -storepass changeit 2>/dev/null || exit 1; done
+            exec java -XX:TieredStopAtLevel=1 -Djavax.net.ssl.trustStore=/tmp/trust -Djavax.net.ssl.trustStorePassword=changeit Get https://good.test/java"""), timeout=40)
         same(result.status, 0, "java")
         same([one["path"] for one in rig.requests(1)], ["/java"], "what arrived")
+
+
+@test("NET-34 git with rules for paths: a clone works, a push does not, and no other repository")
+def _():
+    with Place() as place:
+        job = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET", "POST"], "paths": ["/py/git/repo.git/info/refs", "/py/git/repo.git/git-upload-pack"]}]}})
+        everything = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET", "POST"]}]}}, "all.yaml")
+        script = """
+            cd /tmp; export GIT_TERMINAL_PROMPT=0; git clone -q https://good.test/py/git/repo.git got || exit 10; cd got; git config user.name a; git config user.email a@example.org
+            git ls-remote -q https://good.test/py/git/other.git 2>/dev/null && exit 12
+            date +%N >more; git add more; git commit -q -m more; git push -q origin HEAD:refs/heads/$1 || exit 11"""
+        rig.clear()
+        result = run(place, ["-f", job], inside_sh(script, "by-rule"))
+        same(result.status, 11, "clone and push")
+        same({one["path"] for one in rig.requests(3)}, {"/py/git/repo.git/info/refs", "/py/git/repo.git/git-upload-pack"}, "paths that arrived")
+        result = run(place, ["-f", everything], inside_sh(script, "allowed-" + place.token))
+        same(result.status, 0, "where all paths are allowed")
+        check("/py/git/repo.git/git-receive-pack" in {one["path"] for one in rig.requests()}, "the push did not arrive")
 
 
 main()
