@@ -61,7 +61,8 @@ ATOLL_PUBLIC int atoll_job_command(struct atoll_job *job, char *const argv[],
  * One clause, named like the flag of `atoll run` without its dashes: "read", "write", "hide",
  * "protect", "socket", "accept-broad", "workspace", "mode", "chdir", "env", "fd", "memory", "pids",
  * "cpus", "cpu-time", "timeout", "disk", "files", "open-files", "output", "grace",
- * "identity", "accept-weaker".
+ * "identity", "accept-weaker", "net", "allow", "deny", "secret", "listen", "rate", "net-bytes",
+ * "connections", "requests", "ask" ("on", "off"), "proxy" ("on", "off"), "upstream".
  * Relative paths count from the current directory.
  */
 ATOLL_PUBLIC int atoll_job_set(struct atoll_job *job, const char *key, const char *value,
@@ -114,20 +115,59 @@ struct atoll_connection {
 	uint64_t duration_ns; /* until both ways were closed */
 	uint64_t sent;	      /* bytes to the outside */
 	uint64_t received;
-	int32_t pid;	  /* inside the sandbox; 0 if it is not known */
-	int32_t verdict;  /* enum atoll_verdict */
-	uint32_t count;	  /* how many alike this stands for */
+	int32_t pid;	 /* inside the sandbox; 0 if it is not known */
+	int32_t verdict; /* enum atoll_verdict */
+	uint32_t count;	 /* how many alike this stands for */
 	uint16_t port;
 	uint16_t local_port; /* of the client's socket inside; tells who it was */
-	char program[16]; /* the process's name; "" if it is not known */
-	char name[256];	  /* as looked up; "" for an address as such */
-	char address[46]; /* that was connected to; "" if none was */
-	char rule[96];	  /* "allow *.pypi.org (job.yaml:4)"; "" where none speaks */
-	char reason[128]; /* of what was refused or failed, and what was cut */
+	char program[16];    /* the process's name; "" if it is not known */
+	char name[256];	     /* as looked up; "" for an address as such */
+	char address[46];    /* that was connected to; "" if none was */
+	char rule[96];	     /* "allow *.pypi.org (job.yaml:4)"; "" where none speaks */
+	char reason[128];    /* of what was refused or failed, and what was cut */
 	char request[128]; /* the last HTTP request where they are seen: "GET /simple/"; no query */
 };
 
 #define ATOLL_CONNECTIONS_MAX 64
+
+/* May it? Somebody is asked about a name that the contract does not list, where it says `ask`; the
+ * connection is held meanwhile. */
+struct atoll_question {
+	uint64_t id;	     /* for an answer that comes later */
+	const char *name;    /* or address; what a stranger wrote, but only printable ASCII */
+	const char *program; /* who wants to; "" if it is not known, else likewise */
+	const char *file;    /* the job file, or NULL */
+	int32_t pid;	     /* inside the sandbox; 0 if it is not known */
+	uint16_t port;
+	int32_t timeout_ms; /* when it counts as no */
+	int stop_fd; /* readable: an answer is not waited for any more, because a signal came, the
+		      * network ended or the command did */
+};
+
+enum atoll_answer_type {
+	ATOLL_ASK_NO,	  /* for the rest of the run */
+	ATOLL_ASK_ONCE,	  /* what waits now; the next attempt asks again */
+	ATOLL_ASK_RUN,	  /* this name and port, for the rest of the run */
+	ATOLL_ASK_ALWAYS, /* and in every later run of exactly this contract: noted in
+			   * ~/.config/atoll/answers */
+	ATOLL_ASK_LATER,  /* it will come from `answer_fd` */
+	ATOLL_ASK_NOBODY, /* there is nobody to ask, or no answer came: no, for what waits now */
+};
+
+/* What is read from `answer_fd`, whole. */
+struct atoll_answer {
+	uint64_t id;	/* of the question */
+	int32_t answer; /* enum atoll_answer_type, not ATOLL_ASK_LATER */
+	int32_t unused; /* 0 */
+};
+
+/* A port of the sandbox's that can be reached on the host's loopback. */
+struct atoll_published {
+	uint16_t port;	    /* inside */
+	uint16_t host_port; /* of 127.0.0.1 */
+};
+
+#define ATOLL_PUBLISHED_MAX 16
 
 /* What a run uses. */
 enum atoll_resource {
@@ -167,8 +207,17 @@ struct atoll_result {
 	struct atoll_usage usage[ATOLL_RESOURCE_COUNT];
 	int interrupted_by; /* the caller's signal (signal_fd) that asked for the end, or 0 */
 	bool is_mid_line;   /* on a terminal, the output does not end with a line's end */
-	uint32_t n_denials; /* how many there were; the first ATOLL_DENIALS_MAX are kept */
+	/* What became of the network where it did not last: its process died, a limit of the whole
+	 * run was reached. "" mostly. */
+	char network_note[192];
+	uint32_t n_published;
+	struct atoll_published published[ATOLL_PUBLISHED_MAX];
+	uint32_t n_denials;	/* how many there were; the first ATOLL_DENIALS_MAX are kept */
+	uint32_t n_connections; /* likewise, ATOLL_CONNECTIONS_MAX; those alike are one */
 	struct atoll_denial denials[ATOLL_DENIALS_MAX];
+	/* Alike in name or address, port, verdict and rule: bytes, durations and counts are added
+	 * up, the rest is the first one's, but for the latest reason and request. */
+	struct atoll_connection connections[ATOLL_CONNECTIONS_MAX];
 };
 
 /* A private terminal for the command. While it runs the caller's is in raw mode. */
@@ -205,6 +254,21 @@ struct atoll_run_options {
 	void (*progress)(const char *what, void *data);
 	/* Whether the command gets a terminal of its own. */
 	enum atoll_tty tty;
+
+	/* Called for every connection at its end, and for every one refused. NULL for nothing. */
+	void (*connection)(const struct atoll_connection *connection, void *data);
+	/*
+	 * Called for a name that the contract does not list, where it says `ask`. May wait for a
+	 * person as long as the question says: meanwhile the run's output is held, and the caller's
+	 * terminal is as it was before the run. Or it returns ATOLL_ASK_LATER. NULL: no.
+	 */
+	enum atoll_answer_type (*ask)(const struct atoll_question *question, void *data);
+	/* Answers that come later, as struct atoll_answer: a pipe or a SOCK_SEQPACKET socket; 0 for
+	 * none. To a question that is not open any more they are dropped. */
+	int answer_fd;
+	/* Called once if there are published ports, as soon as they can be reached. NULL for
+	 * nothing. */
+	void (*published)(const struct atoll_published *ports, size_t n, void *data);
 };
 
 /*

@@ -4,5 +4,5 @@
 #include <stddef.h>
 
 /* Where one of our own helper programs lies: in libexec if this program is installed, beside it in
- * a build tree. 0, or -ENOENT. */
+ * a build tree; in somebody else's program likewise as seen from the library. 0, or -ENOENT. */
 int program_find(const char *name, char *ret, size_t size);

@@ -36,6 +36,11 @@ struct uapi_landlock_ruleset_attr {
 #define UAPI_LANDLOCK_ACCESS_NET_CONNECT_TCP	 (1ULL << 1)
 #define UAPI_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET (1ULL << 0)
 #define UAPI_LANDLOCK_SCOPE_SIGNAL		 (1ULL << 1)
+#define UAPI_LANDLOCK_RULE_NET_PORT		 2
+struct uapi_landlock_net_port_attr {
+	uint64_t allowed_access;
+	uint64_t port;
+};
 
 /* 6.9: a descriptor of one thread */
 #define UAPI_PIDFD_THREAD O_EXCL

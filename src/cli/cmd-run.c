@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "cli/ask.h"
 #include "cli/command.h"
 #include "cli/interact.h"
 #include "cli/options.h"
@@ -20,6 +21,8 @@ enum {
 	OPTION_QUIET,
 	OPTION_TTY,
 	OPTION_NO_TTY,
+	OPTION_ASK,
+	OPTION_NO_PROXY,
 };
 
 static const struct option run_options[] = {
@@ -48,6 +51,27 @@ static const struct option run_options[] = {
 	{"accept-broad", 0, "PATH",
 	 "yes, a grant as wide as this home or system directory is meant"},
 
+	{.help = "Network (none unless something is allowed; deny beats allow)"},
+	{"allow", 0, "HOST[:PORT,...]",
+	 "may be talked to, on ports 80 and 443 unless said; '*.d' is below d, '**.d' d and below; "
+	 "an address or a block of them only as such"},
+	{"deny", 0, "HOST[:PORT,...]", "may not, whatever is allowed"},
+	{"net", 0, "WORD",
+	 "'off'; 'rules': what is allowed by name; 'open': every public address as well"},
+	{"ask", 0, NULL, "ask at the terminal about a name that is not listed", OPTION_ASK},
+	{"secret", 0, "NAME=HOST[/HEADER]",
+	 "keep the caller's variable NAME outside: inside it is a placeholder, which becomes the "
+	 "value on its way to HOST, in that header (authorization) and over TLS"},
+	{"listen", 0, "PORT[=HOSTPORT]",
+	 "the command's PORT can be reached on the host's 127.0.0.1; where is printed"},
+	{"rate", 0, "SIZE", "bytes a second, all connections together"},
+	{"net-bytes", 0, "SIZE", "bytes in all; then connections are cut and the command goes on"},
+	{"connections", 0, "N", "connections at the same time"},
+	{"requests", 0, "N", "requests a second"},
+	{"no-proxy", 0, NULL, "do not set HTTP_PROXY and its like; connections work without",
+	 OPTION_NO_PROXY},
+	{"upstream", 0, "URL", "go through this proxy, http://HOST:PORT; 'env': the caller's"},
+
 	{.help = "Limits ('unlimited' lifts one; --plan shows what holds)"},
 	{"timeout", 0, "TIME", "from start to end: 90s, 10m, 1h30m"},
 	{"cpu-time", 0, "TIME", "CPU time of all processes together"},
@@ -61,7 +85,8 @@ static const struct option run_options[] = {
 	{"grace", 0, "TIME", "from being asked to end (SIGTERM) to being killed; 2s unless said"},
 
 	{.help = "Strength"},
-	{"identity", 0, "WORD", "which unprivileged identity runs it: 'offline'"},
+	{"identity", 0, "WORD",
+	 "which unprivileged identity runs it: 'offline', or 'online' with a network"},
 	{"accept-weaker", 0, "CLAUSE",
 	 "run although this host keeps CLAUSE only by a weaker mechanism; "
 	 "the plan tells which"},
@@ -71,7 +96,7 @@ static const struct option run_options[] = {
 	 OPTION_PLAN},
 	{"json", 0, NULL,
 	 "the plan, or the result as the last line of standard error, for programs", OPTION_JSON},
-	{"quiet", 'q', NULL, "no summary of what was refused", OPTION_QUIET},
+	{"quiet", 'q', NULL, "no summary of what was refused and who was talked to", OPTION_QUIET},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -133,6 +158,10 @@ static int add_clauses(struct atoll_job *job, char **args, struct atoll_error *e
 			r = atoll_job_set(job, option->name, value, err);
 		else if (option->id == OPTION_DIRECT)
 			r = atoll_job_set(job, "mode", "direct", err);
+		else if (option->id == OPTION_ASK)
+			r = atoll_job_set(job, "ask", "on", err);
+		else if (option->id == OPTION_NO_PROXY)
+			r = atoll_job_set(job, "proxy", "off", err);
 		if (r < 0)
 			return r;
 	}
@@ -182,15 +211,30 @@ static bool has_words(const struct run_request *request, const struct atoll_resu
 {
 	return request->is_json || result->end == ATOLL_NOT_STARTED ||
 	       (!request->is_quiet &&
-		(result->n_denials > 0 || result->end == ATOLL_TIMED_OUT ||
-		 result->end == ATOLL_OUT_OF_MEMORY || result->end == ATOLL_OVER_LIMIT));
+		(result->n_denials > 0 || result->n_connections > 0 || result->network_note[0] ||
+		 result->end == ATOLL_TIMED_OUT || result->end == ATOLL_OUT_OF_MEMORY ||
+		 result->end == ATOLL_OVER_LIMIT));
+}
+
+static void on_published(const struct atoll_published *ports, size_t n, void *data)
+{
+	const struct run_request *request = data;
+
+	for (size_t i = 0; !request->is_quiet && i < n; i++)
+		fprintf(stderr, "atoll: port %u is at http://127.0.0.1:%u/\n", ports[i].port,
+			ports[i].host_port);
 }
 
 static int run_job(struct atoll_job *job, const struct run_request *request,
 		   struct atoll_error *err)
 {
-	struct atoll_run_options options = {
-		.stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2, .tty = request->tty};
+	struct atoll_run_options options = {.stdin_fd = 0,
+					    .stdout_fd = 1,
+					    .stderr_fd = 2,
+					    .tty = request->tty,
+					    .data = (void *)request,
+					    .ask = ask_person,
+					    .published = on_published};
 	struct atoll_result result;
 	int r;
 
@@ -244,7 +288,8 @@ static const char *const run_description[] = {
 	"for what the host would later execute or trust (git hooks and configuration, settings of "
 	"editors and agents, shell start-up files); secrets and other people's homes are not "
 	"there; "
-	"/tmp, /run and /dev are private; there is no network and no privilege; and processes, "
+	"/tmp, /run and /dev are private; there is no network (see --allow) and no privilege; and "
+	"processes, "
 	"memory, "
 	"time and output are bounded.",
 	"At a terminal the command gets one of its own, with job control. The person's shows text, "
@@ -254,6 +299,9 @@ static const char *const run_description[] = {
 	"group, and after --grace everything is killed; a second SIGINT or SIGTERM kills at once. "
 	"SIGTSTP stops everything inside. The time limit sends SIGTERM, and kills after --grace; "
 	"it goes on while a run is stopped.",
+	"With --allow the command reaches those names, and nothing else of any network: every "
+	"connection is made by a process outside that checks name, port and address, also of "
+	"programs that know no proxy. Each is told of at the end. doc/network.md says how.",
 	"The contract is made of the defaults, then the job file, then the options, each adding to "
 	"or "
 	"overriding the one before it. --plan shows where each line comes from and by which "
@@ -268,6 +316,11 @@ static const struct command_row run_examples[] = {
 	{"atoll run --read ~/data --timeout 10m -- python3 train.py",
 	 "one more directory, less time"},
 	{"atoll run --hide '**/.env' -- make", "hide a pattern at any depth"},
+	{"atoll run --allow pypi.org --allow files.pythonhosted.org -- pip install six",
+	 "two names and nothing else"},
+	{"atoll run --allow api.example.com --secret API_KEY=api.example.com -- ./agent",
+	 "a key that is never inside"},
+	{"atoll run --listen 8080 -- npm run dev", "look at a server that runs inside"},
 	{"atoll run --plan -f job.yaml", "what a job would get, without running it"},
 	{"atoll run --json -f job.yaml 2>log; tail -n1 log", "the result for a program"},
 	{0},
@@ -277,11 +330,18 @@ static const struct command_row run_files[] = {
 	{"/run/atoll/contract.md",
 	 "inside: what is allowed, for the command to read (contract.json for "
 	 "programs)"},
+	{"~/.config/atoll/answers",
+	 "what was allowed 'always' when asked, by contract; a line removed is an answer taken "
+	 "back"},
 	{0},
 };
 
 static const struct command_row run_environment[] = {
 	{"ATOLL_SANDBOX", "is 1 inside"},
+	{"HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY",
+	 "are set inside where there is a network, unless --no-proxy is given"},
+	{"SSL_CERT_FILE",
+	 "outside: the authorities that servers are checked with, where TLS is opened"},
 	{0},
 };
 

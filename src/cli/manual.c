@@ -131,7 +131,8 @@ void command_manual_overview(FILE *out)
 	fputs(".SH SYNOPSIS\n\\fBatoll\\fR COMMAND [ARGUMENT]...\n.SH DESCRIPTION\n", out);
 	paragraph(out,
 		  "atoll runs a command inside a boundary that a contract states: what it may read "
-		  "and write, how much it may use, and that there is no network. It needs "
+		  "and write, whom it may talk to (nobody, unless said), and how much it may use. "
+		  "It needs "
 		  "neither root nor a daemon.");
 	fputs(".SH COMMANDS\n", out);
 	for (size_t i = 0; commands[i]; i++)

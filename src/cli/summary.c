@@ -6,12 +6,13 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "cli/print.h"
+#include "cli/summary-network.h"
 
 #include <atoll/atoll.h>
 #include <inttypes.h>
 
 #define LINES_MAX 10
-#define JSON_MAX  (256U << 10) /* all denials at their longest, every byte escaped */
+#define JSON_MAX  (1U << 20) /* all denials and connections at their longest, every byte escaped */
 
 enum unit {
 	UNIT_COUNT,
@@ -175,13 +176,11 @@ static uint64_t count_actions(const struct atoll_result *result)
 	return count;
 }
 
-void summary_text(const struct atoll_result *result, const char *here, FILE *out)
+static void print_denials(const struct atoll_result *result, const char *here, FILE *out)
 {
 	uint32_t shown = kept_denials(result);
 	uint64_t count = count_actions(result);
 
-	if (was_stopped(result))
-		print_limit(result, out);
 	if (result->n_denials == 0)
 		return;
 	fprintf(out, "atoll: refused %" PRIu64 " action%s:\n", count, count == 1 ? "" : "s");
@@ -191,6 +190,14 @@ void summary_text(const struct atoll_result *result, const char *here, FILE *out
 		print_denial(&result->denials[i], here, out);
 	if (result->n_denials > shown)
 		fprintf(out, "  and %u more\n", result->n_denials - shown);
+}
+
+void summary_text(const struct atoll_result *result, const char *here, FILE *out)
+{
+	if (was_stopped(result))
+		print_limit(result, out);
+	print_denials(result, here, out);
+	summary_network_text(result, out);
 }
 
 static void write_line(struct buf *buf, FILE *out)
@@ -270,6 +277,7 @@ void summary_json(const struct atoll_result *result, const char *digest, FILE *o
 	for (uint32_t i = 0; i < kept_denials(result); i++)
 		write_denial(&json, &result->denials[i]);
 	json_close(&json, ']');
+	summary_network_json(result, &json);
 	json_close(&json, '}');
 	write_line(&buf, out);
 }

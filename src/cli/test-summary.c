@@ -108,5 +108,61 @@ TEST(the_result_is_one_line_of_json)
 		  "\"contract\":\"abc\","
 		  "\"n_denials\":1,\"denials\":[{\"action\":\"create\","
 		  "\"path\":\"/w/a\\nb\\\"\",\"rule\":\"git hooks\",\"program\":\"\",\"pid\":0,"
-		  "\"count\":1}]}\n");
+		  "\"count\":1}],\"network_note\":null,\"published\":[],\"n_connections\":0,"
+		  "\"connections\":[]}\n");
+}
+
+static void talk(const char *name, const char *address, unsigned port, int verdict,
+		 const char *rule, const char *reason, unsigned count)
+{
+	struct atoll_connection *one = &result.connections[result.n_connections++];
+
+	*one = (struct atoll_connection){
+		.port = (uint16_t)port, .verdict = verdict, .count = count, .sent = 300};
+	one->received = verdict == ATOLL_CONN_ALLOWED ? 5 << 20 : 0;
+	snprintf(one->name, sizeof one->name, "%s", name);
+	snprintf(one->address, sizeof one->address, "%s", address);
+	snprintf(one->rule, sizeof one->rule, "%s", rule);
+	snprintf(one->reason, sizeof one->reason, "%s", reason);
+}
+
+TEST(who_was_talked_to_and_refused_is_a_table)
+{
+	result = (struct atoll_result){0};
+	talk("pypi.org", "192.0.2.1", 443, ATOLL_CONN_ALLOWED, "allow pypi.org", "", 2);
+	talk("evil\033.test", "", 443, ATOLL_CONN_REFUSED, "", "", 3);
+	talk("git.test", "", 22, ATOLL_CONN_REFUSED, "", "not allowed", 1);
+	talk("", "2001:db8::1", 5432, ATOLL_CONN_REFUSED, "", "not allowed", 1);
+	talk("x.test", "", 443, ATOLL_CONN_REFUSED, "deny x.test (--deny)", "denied", 1);
+	talk("down.test", "", 80, ATOLL_CONN_FAILED, "allow down.test", "Connection refused", 1);
+	snprintf(result.network_note, sizeof result.network_note, "it ended");
+	check_text("/w",
+		   "atoll: talked to:\n"
+		   "  pypi.org:443                               2 connections      300 B out    "
+		   "5.0 MiB in\n"
+		   "atoll: could not make 1 connection:\n"
+		   "  down.test:80: Connection refused\n"
+		   "atoll: refused 6 connections:\n"
+		   "  evil\\x1b.test:443: not allowed, 3 times; --allow evil\\x1b.test\n"
+		   "  git.test:22: not allowed; --allow git.test:22\n"
+		   "  [2001:db8::1]:5432: not allowed; --allow [2001:db8::1]:5432\n"
+		   "  x.test:443: denied (deny x.test (--deny))\n"
+		   "atoll: it ended\n");
+}
+
+TEST(connections_are_in_the_json)
+{
+	cleanup_free char *have = NULL;
+	size_t size;
+	FILE *out = open_memstream(&have, &size);
+
+	result = (struct atoll_result){.end = ATOLL_EXITED, .n_published = 1};
+	result.published[0] = (struct atoll_published){8080, 43211};
+	talk("pypi.org", "192.0.2.1", 443, ATOLL_CONN_ALLOWED, "allow pypi.org", "", 2);
+	summary_json(&result, NULL, out);
+	fclose(out);
+	CHECK(strstr(have, "\"published\":[{\"port\":8080,\"host_port\":43211}]"));
+	CHECK(strstr(have, "\"connections\":[{\"name\":\"pypi.org\",\"address\":\"192.0.2.1\","
+			   "\"port\":443,\"verdict\":\"allowed\",\"rule\":\"allow pypi.org\","
+			   "\"reason\":null,\"request\":null,"));
 }

@@ -36,7 +36,7 @@
 #define EGRESS_PORT 1023
 
 /* Addresses that stand for names. From blocks that no rule can allow and nobody can reach. */
-#define EGRESS_SYNTHETIC_V4	 "198.18.0.0"	 /* /15 */
+#define EGRESS_SYNTHETIC_V4	 "198.18.0.0" /* /15 */
 #define EGRESS_SYNTHETIC_V4_BITS 15
 #define EGRESS_SYNTHETIC_V6	 "64:ff9b:1:a701::" /* /96: the last 32 bits as in IPv4 */
 #define EGRESS_SYNTHETIC_V6_BITS 96
@@ -50,9 +50,9 @@ enum egress_message_type {
 	EGRESS_INSIDE,	/* with `count` TCP sockets of the sandbox's namespace, not yet connected,
 			 * for connections to published ports */
 	/* from egress */
-	EGRESS_READY, /* with one descriptor where TLS is opened: the authority's certificate, PEM.
-		       * `ports`: host ports of `listen`, in its order */
-	EGRESS_FAILED,	   /* `error`, and its end */
+	EGRESS_READY,  /* with one descriptor where TLS is opened: the authority's certificate, PEM.
+			* `ports`: host ports of `listen`, in its order */
+	EGRESS_FAILED, /* `error`, and its end */
 	EGRESS_CONNECTION, /* `connection` */
 	EGRESS_QUESTION,   /* `question`: may it? Asked once for a name and port */
 	EGRESS_WANT,	   /* `count` more sockets, please */
@@ -64,7 +64,8 @@ enum egress_message_type {
 struct egress_question {
 	uint64_t id;
 	uint16_t port;
-	char name[256]; /* name or address */
+	uint16_t local_port; /* of the client's socket inside; tells who it was */
+	char name[256];	     /* name or address */
 };
 
 struct egress_message {
@@ -78,6 +79,7 @@ struct egress_message {
 		char limit[16];
 	};
 	bool is_allowed; /* EGRESS_ANSWER; holds for name and port for the rest of the run */
+	bool is_once;	 /* ... or only for what waits now: the next one asks again */
 };
 
 /*
@@ -86,8 +88,7 @@ struct egress_message {
  *	uid, gid	whom to become first; left out by an ordinary user
  *	secrets		[{"placeholder": ..., "value": ...}], in the order of the contract's
  *	trust		path of the file with authorities that servers are checked with
- *	token		password that clients of the proxy have to give; "" in a namespace of its own
- *	resolv		path of resolv.conf; hosts: path of hosts
- *	own		["192.0.2.7", ...]: addresses of this host, refused like private ones; egress
- *			adds those that it sees itself
+ *	token		password that clients of the proxy have to give; "" in a namespace of its
+ *own resolv		path of resolv.conf; hosts: path of hosts own		["192.0.2.7", ...]:
+ *addresses of this host, refused like private ones; egress adds those that it sees itself
  */

@@ -5,6 +5,7 @@
  * What the files of egress share
  *
  *   main.c        configuration, then locking in, then the loop
+ *   config.c      reading the configuration
  *   lock.c        what egress takes from itself: ids, files, system calls, memory
  *   channel.c     talk with the supervisor
  *   names.c       names and the addresses that stand for them
@@ -12,12 +13,18 @@
  *   dns-message.c reading and writing DNS messages (pure)
  *   resolve.c     real resolution by c-ares, odd addresses dropped
  *   dial.c        a connection to the outside: resolve, happy eyeballs, an upstream proxy
- *   client.c      an accepted connection until it is known what it is: judge, ask, sniff
+ *   front.c       accepting connections, and whom they are for
+ *   client.c      a connection until it is known what it is: judge, ask, sniff
+ *   ask.c         questions to a person
+ *   sniff.c       what the first bytes look like (pure)
+ *   flow.c        the beginning and the end of a flow
  *   hello.c       TLS ClientHello (pure)
- *   socks.c, proxy.c  the proxy at 127.0.0.1: SOCKS 5, HTTP CONNECT and absolute URIs
+ *   proxy.c       the proxy at 127.0.0.1: SOCKS, HTTP CONNECT and absolute URIs
+ *   socks.c, proxy-head.c  what its clients say (pure)
  *   relay.c       bytes both ways
  *   pace.c        rates, totals, counts
  *   publish.c     the other way: published ports
+ *   core.h        what the files above share among themselves
  *   stream.c      a socket with or without TLS
  *   authority.c   the certificate authority of this run, certificates for names
  *   http.c        reading HTTP/1 heads, strictly (pure)
@@ -95,11 +102,16 @@ struct flow {
 	size_t n_early;
 
 	void *owner; /* of relay.c, exchange.c: their own part, freed by them */
-	void (*abandon)(struct flow *flow); /* how egress ends it from outside; set by its owner */
+	/* How egress ends it from outside (a limit, the end of the run): the owner lets go of its
+	 * own part, what is connected outside, timers, dials; not of the flow or its client, for
+	 * flow_end() follows. Set by whoever takes the flow on. */
+	void (*abandon)(struct flow *flow);
 };
 
-/* The last that happens to a flow: its event is sent, its client closed (by RST if `reason` is
- * not NULL and nothing better could be said), its memory freed. `reason` goes to the event. */
+/* The last that happens to a flow: its event is sent, its client closed, its memory freed. `reason`
+ * goes to the event. If there is one and nothing better was said (by writing and stream_shut()) the
+ * client gets a RST; after a stream_shut() what the client still sends is read and dropped for a
+ * while, so that the answer arrives. Does not call `abandon`. */
 void flow_end(struct flow *flow, enum atoll_verdict verdict, const char *reason);
 
 /* Count bytes; false once a total is used up, and the flow has to be ended with `*ret_reason`. */
@@ -116,8 +128,9 @@ struct dial; /* an attempt under way */
 
 /* Connect to what the flow is for: to flow->name and port, or its address. `done` is called once,
  * later, never from within: with a connected non-blocking socket (the callee's), its address; or
- * with a negative errno and a reason for people. Cancelling calls nothing. The address is in
- * flow->event.address from then on. */
+ * with a negative errno and a reason for people: -EACCES means that the contract refuses where it
+ * leads (ATOLL_CONN_REFUSED), all else that it could not be reached. Cancelling calls nothing. The
+ * address is in flow->event.address from then on. NULL: out of memory, and nothing is called. */
 typedef void dial_fn(struct flow *flow, int fd_or_error, const char *reason);
 struct dial *dial_start(struct flow *flow, dial_fn *done);
 void dial_cancel(struct dial *dial); /* takes NULL */
@@ -166,5 +179,11 @@ struct egress {
 	struct pace *pace;
 	struct channel *channel;
 	SSL_CTX *outside; /* for checking servers; NULL where nothing is inspected */
+	struct dns *dns;
+	struct front *front; /* of front.c: the listener */
+	struct asker *asker;
+	struct publish *publish; /* NULL where nothing is published */
+	size_t flows_max;
 	char token[64];
+	bool is_spent; /* a limit of the whole run is used up: nothing more */
 };

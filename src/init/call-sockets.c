@@ -17,24 +17,80 @@
 
 #define CONNECT_WAIT_US 2000
 
-/* A thread may have descriptors of its own, and outlive the one
- * that the process is named after; before 6.9 there is no asking a thread. */
-int call_get_fd(struct call *call, int fd)
+/* ---- the caller ---- */
+
+static struct guard_caller *caller_of(struct call *call)
 {
-	cleanup_fd int pidfd = (int)syscall(SYS_pidfd_open, call->tid, UAPI_PIDFD_THREAD);
+	struct guard_caller *caller = &call->guard->caller;
+
+	if (caller->tid != call->tid) {
+		if (caller->pid_fd >= 0)
+			close(take_fd(&caller->pid_fd));
+		if (caller->name_fd >= 0)
+			close(take_fd(&caller->name_fd));
+		caller->tid = call->tid;
+	}
+	return caller;
+}
+
+/* Before 6.9 there is no asking a thread. The process is asked instead, which may be another's by
+ * the next call, so that it is not kept. */
+static int get_fd_of_process(struct call *call, int fd)
+{
+	cleanup_fd int pidfd = -1;
 	int ours;
 
-	if (pidfd < 0 && errno == EINVAL) {
-		if (call->tgid == 0 &&
-		    resolve_read_status(call->tid, &call->umask, &call->tgid) < 0)
-			return -ESRCH;
-		pidfd = (int)syscall(SYS_pidfd_open, call->tgid, 0);
-	}
+	if (call->tgid == 0 && resolve_read_status(call->tid, &call->umask, &call->tgid) < 0)
+		return -ESRCH;
+	pidfd = (int)syscall(SYS_pidfd_open, call->tgid, 0);
 	if (pidfd < 0)
 		return -ESRCH;
 	ours = (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
 	return ours < 0 ? -errno : ours;
 }
+
+/* A thread may have descriptors of its own, and outlive the one that the process is named after. */
+int call_get_fd(struct call *call, int fd)
+{
+	struct guard_caller *caller = caller_of(call);
+
+	for (int tries = 0; tries < 2; tries++) {
+		int ours;
+
+		if (caller->pid_fd < 0)
+			caller->pid_fd = (int)syscall(SYS_pidfd_open, call->tid, UAPI_PIDFD_THREAD);
+		if (caller->pid_fd < 0)
+			return errno == EINVAL ? get_fd_of_process(call, fd) : -ESRCH;
+		ours = (int)syscall(SYS_pidfd_getfd, caller->pid_fd, fd, 0);
+		if (ours >= 0 || errno != ESRCH)
+			return ours < 0 ? -errno : ours;
+		close(take_fd(&caller->pid_fd)); /* it was another of the same number */
+	}
+	return -ESRCH;
+}
+
+void call_read_program(struct call *call, char ret[16])
+{
+	struct guard_caller *caller = caller_of(call);
+	ssize_t got = -1;
+
+	for (int tries = 0; tries < 2 && got < 0; tries++) {
+		char path[64];
+
+		if (caller->name_fd < 0) {
+			snprintf(path, sizeof path, "/proc/%d/comm", call->tid);
+			caller->name_fd = open(path, O_RDONLY | O_CLOEXEC);
+		}
+		got = pread(caller->name_fd, ret, 15, 0);
+		if (got < 0 && caller->name_fd >= 0)
+			close(take_fd(&caller->name_fd));
+	}
+	if (got > 0 && ret[got - 1] == '\n')
+		got--;
+	ret[got > 0 ? got : 0] = '\0';
+}
+
+/* ---- addresses ---- */
 
 static int read_address(struct call *call, struct sockaddr_storage *ret, socklen_t *ret_size)
 {
@@ -122,6 +178,9 @@ int call_bind(struct call *call)
 	if (is_abstract(call, &address, size))
 		return -EPERM;
 	path = address_path(&address, size);
+	/* Without a network namespace a port would be the host's. */
+	if (!path && call->guard->config->is_bare)
+		return -EPERM;
 	if (!path) {
 		answer_continue(call);
 		return 0;
@@ -134,6 +193,24 @@ int call_bind(struct call *call)
 		return -EADDRINUSE;
 	r = call_permit_new(call, &target, NAMES_CREATE);
 	return r < 0 ? r : bind_at(call, &target);
+}
+
+/* Where there are sockets of the host's network: only the others. By the guard itself, because the
+ * descriptor could mean another by the time that the kernel looks. */
+int call_listen(struct call *call)
+{
+	cleanup_fd int fd = call_get_fd(call, (int)call->args[0]);
+	socklen_t size = sizeof(int);
+	int family;
+
+	call->action = "listen";
+	if (fd < 0)
+		return fd;
+	if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) < 0)
+		return -errno;
+	if (family != AF_UNIX)
+		return -EPERM;
+	return listen(fd, (int)call->args[1]) < 0 ? -errno : 0;
 }
 
 /* Sockets that were made inside, and those that the contract names: not by their names, which a job
@@ -156,28 +233,61 @@ static int permit_connect(struct call *call, const struct target *target, int ob
 	return -EACCES;
 }
 
+/* ---- waiting ---- */
+
 static void on_alarm(int number)
 {
 	(void)number;
 }
 
-/* connect() that waits a moment at most, then -EINTR: asked again it goes on where it was. */
-static int connect_for_a_moment(int fd, const struct sockaddr_storage *address, socklen_t size)
+static void set_ticking(struct guard *guard, bool ticks)
 {
 	const struct itimerval never = {0}, soon = {.it_interval.tv_usec = CONNECT_WAIT_US,
 						    .it_value.tv_usec = CONNECT_WAIT_US};
+
+	setitimer(ITIMER_REAL, ticks ? &soon : &never, NULL);
+	guard->is_ticking = ticks;
+}
+
+void guard_tick(struct guard *guard)
+{
+	if (guard->is_ticking && !guard->has_connected)
+		set_ticking(guard, false);
+	guard->has_connected = false;
+}
+
+/*
+ * connect() that waits a moment at most, then -EINTR: asked again it goes on where it was. The
+ * clock that ends it goes on ticking for a while, because setting it takes as long as most
+ * connections do; its signal is blocked, and then means nothing.
+ */
+static int connect_for_a_moment(struct guard *guard, int fd, const struct sockaddr_storage *address,
+				socklen_t size)
+{
 	const struct sigaction action = {.sa_handler = on_alarm};
 	sigset_t alarm;
 	int r;
 
+	if (!guard->is_ticking) {
+		sigaction(SIGALRM, &action, NULL);
+		set_ticking(guard, true);
+	}
+	guard->has_connected = true;
 	sigemptyset(&alarm);
 	sigaddset(&alarm, SIGALRM);
-	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &soon, NULL);
 	sigprocmask(SIG_UNBLOCK, &alarm, NULL);
 	r = connect(fd, (const struct sockaddr *)address, size) < 0 ? -errno : 0;
 	sigprocmask(SIG_BLOCK, &alarm, NULL);
-	setitimer(ITIMER_REAL, &never, NULL);
+	return r;
+}
+
+static int connect_and_note(struct call *call, int fd, const struct sockaddr_storage *address,
+			    socklen_t size)
+{
+	int r = connect_for_a_moment(call->guard, fd, address, size);
+
+	if (r == 0 || r == -EINPROGRESS)
+		call_note_peer(call, fd);
 	return r;
 }
 
@@ -186,18 +296,19 @@ static int connect_for_a_moment(int fd, const struct sockaddr_storage *address, 
 static int connect_now(struct call *call, const struct sockaddr_storage *address, socklen_t size)
 {
 	cleanup_fd int fd = call_get_fd(call, (int)call->args[0]);
-	int r, who;
+	int r = fd, who;
 
-	if (fd < 0)
-		return fd;
-	r = connect_for_a_moment(fd, address, size);
+	/* Twice, because the clock may just be about to tick. */
+	for (int tries = 0; fd >= 0 && (tries == 0 || (tries == 1 && r == -EINTR)); tries++)
+		r = connect_and_note(call, fd, address, size);
 	if (r != -EINTR)
 		return r;
 	who = call_hand_over(call);
 	if (who <= 0)
 		return who;
+	call->guard->is_ticking = false; /* a child has no clock yet */
 	while (r == -EINTR && answer_is_wanted(call))
-		r = connect_for_a_moment(fd, address, size);
+		r = connect_and_note(call, fd, address, size);
 	answer(call, r);
 	_exit(0);
 }
@@ -219,8 +330,10 @@ int call_connect(struct call *call)
 	if (is_abstract(call, &address, size))
 		return -EPERM;
 	path = address_path(&address, size);
-	if (!path)
-		return connect_now(call, &address, size);
+	if (!path) {
+		r = call_permit_peer(call, &address, size);
+		return r < 0 ? r : connect_now(call, &address, size);
+	}
 	r = resolve_path(call->tid, AT_FDCWD, path, true, 0, &target);
 	if (r < 0)
 		return r;

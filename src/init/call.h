@@ -3,6 +3,8 @@
 
 #include "init/guard.h"
 
+#include <sys/socket.h>
+
 /*
  * The calls that the guard makes in a caller's stead
  *
@@ -25,6 +27,7 @@ int call_watch(struct call *call);
 int call_times(struct call *call);
 int call_owner(struct call *call);
 int call_bind(struct call *call);
+int call_listen(struct call *call);
 int call_connect(struct call *call);
 int call_fallocate(struct call *call);
 int call_memfd(struct call *call);
@@ -56,6 +59,17 @@ int call_hand_over(struct call *call);
 
 /* The caller's own descriptor, shared: for what cannot be done with one opened anew. */
 int call_get_fd(struct call *call, int fd);
+
+/* What the caller is called; "" if it is gone. */
+void call_read_program(struct call *call, char ret[16]);
+
+/* call-inet.c */
+
+/* May this be connected to, as far as it is an address of the Internet's kind? */
+int call_permit_peer(struct call *call, const struct sockaddr_storage *address, socklen_t size);
+/* With a network: remember who connects from the port that this socket of the caller's has by now.
+ */
+void call_note_peer(struct call *call, int fd);
 
 /* One more file: -ENOSPC past the limit. */
 int call_count_one(struct call *call, const struct target *target);

@@ -26,6 +26,7 @@ int guard_init(struct guard *guard, const struct init_config *config, int listen
 
 	guard->config = config;
 	guard->listener_fd = listener_fd;
+	guard->caller = (struct guard_caller){.pid_fd = -1, .name_fd = -1};
 	guard->umask = 0;
 	umask(0);
 	guard->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -240,6 +241,8 @@ static int dispatch(struct call *call)
 		return call_owner(call);
 	case SYS_bind:
 		return call_bind(call);
+	case SYS_listen:
+		return call_listen(call);
 	case SYS_connect:
 		return call_connect(call);
 	case SYS_fallocate:
@@ -249,20 +252,6 @@ static int dispatch(struct call *call)
 	default:
 		return -ENOSYS;
 	}
-}
-
-static void read_program(pid_t tid, char ret[16])
-{
-	cleanup_fd int fd = -1;
-	char path[64];
-	ssize_t got;
-
-	snprintf(path, sizeof path, "/proc/%d/comm", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	got = fd < 0 ? 0 : read(fd, ret, 15);
-	if (got > 0 && ret[got - 1] == '\n')
-		got--;
-	ret[got > 0 ? got : 0] = '\0';
 }
 
 static void report(struct call *call)
@@ -279,7 +268,7 @@ static void report(struct call *call)
 		memcpy(denial->path, call->path, length + 1);
 	else
 		snprintf(denial->path, room, "...%s", call->path + length - (room - 4));
-	read_program(call->tid, denial->program);
+	call_read_program(call, denial->program);
 	/* A supervisor that does not keep up must not stop the work: the count tells. */
 	send(call->guard->config->control_fd, &message, sizeof message,
 	     MSG_DONTWAIT | MSG_NOSIGNAL);

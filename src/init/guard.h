@@ -27,6 +27,14 @@ struct guard_set {
 
 struct watch;
 
+/* Who called last, as far as it was asked for: programs that call once mostly call again. What is
+ * opened here belongs to that thread even when its number is another's. */
+struct guard_caller {
+	pid_t tid;
+	int pid_fd;  /* -1: not open */
+	int name_fd; /* its comm in /proc; likewise */
+};
+
 struct guard {
 	const struct init_config *config;
 	struct watch *watch; /* which is told what only the guard sees */
@@ -39,6 +47,8 @@ struct guard {
 	struct guard_set granted_sockets; /* by the contract, as they were at the start */
 	unsigned n_helpers;
 	int null_fd;
+	struct guard_caller caller;
+	bool is_ticking, has_connected; /* see connect_for_a_moment() */
 };
 
 /* A directory that is no git directory yet and would become one by few more names, and what the
@@ -73,6 +83,9 @@ int guard_init(struct guard *guard, const struct init_config *config, int listen
 
 /* Take one call from the listener and answer it. 0, or a negative errno if the listener broke. */
 int guard_serve(struct guard *guard);
+
+/* A moment has passed: SIGALRM, which the guard asks for while there is something to wait for. */
+void guard_tick(struct guard *guard);
 
 /* A child that was forked to wait in the guard's stead has ended. */
 void guard_helper_ended(struct guard *guard);

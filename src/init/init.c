@@ -213,8 +213,10 @@ static void reap(struct init *init)
 	struct signalfd_siginfo info;
 	pid_t pid;
 
-	while (read(init->signal_fd, &info, sizeof info) == sizeof info)
-		;
+	while (read(init->signal_fd, &info, sizeof info) == sizeof info) {
+		if (info.ssi_signo == SIGALRM)
+			guard_tick(&init->guard);
+	}
 	while ((pid = waitpid(-1, &status, options)) > 0) {
 		if (WIFSTOPPED(status)) {
 			if (pid == init->command && !init->is_held)
@@ -237,6 +239,26 @@ static void reap(struct init *init)
 		 * an orphan counted as one only makes room early. */
 		guard_helper_ended(&init->guard);
 	}
+}
+
+/* For the other way: what connects to a port that was published has to be made in here. */
+static void make_sockets(struct init *init, const struct init_order *order)
+{
+	struct init_message message = {.type = INIT_SOCKETS};
+	int fds[INIT_SOCKETS_MAX] = {-1};
+	uint32_t n = 0;
+
+	while (n < order->count && n < INIT_SOCKETS_MAX) {
+		fds[n] = socket(order->family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		if (fds[n] < 0)
+			break;
+		n++;
+	}
+	message.code = (int32_t)n;
+	if (fd_send(init->config->control_fd, &message, sizeof message, fds, n) < 0)
+		end_broken(init, errno, "hand sockets over");
+	while (n > 0)
+		close(fds[--n]);
 }
 
 /* One order, or the end: the supervisor is gone. */
@@ -262,6 +284,11 @@ static void serve_order(struct init *init)
 		if (order.signal == SIGSTOP || order.signal == SIGCONT)
 			init->is_held = order.signal == SIGSTOP;
 		kill(-1, order.signal);
+		break;
+	case INIT_MAKE_SOCKETS:
+		/* Without a network there is nothing to make them in, or it is the host's. */
+		if (init->config->peers && !init->config->is_bare)
+			make_sockets(init, &order);
 		break;
 	default:
 		break;

@@ -74,6 +74,15 @@ struct init_usage {
 	uint64_t files;
 };
 
+/* Who has connected from a port inside, in memory that is shared likewise: by number of the port,
+ * so that a connection costs the first process a few bytes and nobody a message. */
+struct init_peer {
+	int32_t pid; /* inside; 0: nobody */
+	char program[16];
+};
+
+#define INIT_PEERS 65536
+
 /* How much of a file system of this size a run leaves free: 5 % of it, at most 1 GiB. */
 static inline uint64_t init_space_floor(uint64_t size)
 {
@@ -88,7 +97,9 @@ struct init_config {
 	size_t n_zones;
 	struct init_limits limits;
 	struct init_usage *usage;
-	int control_fd; /* SOCK_SEQPACKET to the supervisor; its end is ours */
+	struct init_peer *peers; /* INIT_PEERS of them; NULL without a network */
+	uint16_t proxy_port;	 /* without namespaces: what may be connected to, or 0 */
+	int control_fd;		 /* SOCK_SEQPACKET to the supervisor; its end is ours */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first
 	 * process still does: everything that does not need the root. Returns the filter's
@@ -129,6 +140,8 @@ enum init_message_type {
 	INIT_DENIAL,
 	INIT_TERMINAL, /* with the master's descriptor; INIT_GO is awaited */
 	INIT_STOPPED,  /* the command has been stopped from inside; only if it has a terminal */
+	INIT_SOCKETS,  /* by order, with `code` descriptors; fewer than asked for where no more
+			* could be made */
 };
 
 struct init_message {
@@ -151,11 +164,17 @@ enum init_order_type {
 	INIT_SIGNAL_COMMAND, /* send `signal` to the command alone */
 	INIT_SIGNAL_GROUP,   /* ... to its process group, as a terminal does */
 	INIT_SIGNAL_ALL,     /* ... to every process inside */
+	INIT_MAKE_SOCKETS,   /* make `count` TCP sockets of `family` in the sandbox's network, not
+			      * connected, non-blocking; answered by one INIT_SOCKETS */
 };
+
+#define INIT_SOCKETS_MAX 64
 
 struct init_order {
 	uint32_t type;
 	int32_t signal;
+	int32_t family; /* AF_INET, AF_INET6 */
+	uint32_t count; /* at most INIT_SOCKETS_MAX */
 };
 
 /* The command's process, forked and waiting. */

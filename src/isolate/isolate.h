@@ -38,7 +38,26 @@ struct cell_handle {
 	pid_t pid;	/* the first process, as the host sees it */
 	int pid_fd;	/* readable when everything inside has ended */
 	int control_fd; /* struct init_message, struct init_order; closing it ends the cell */
+	/* With a network, else -1: sockets of the sandbox's network namespace, for egress. Every
+	 * TCP connection that leaves its loopback arrives at the first, every DNS query at the
+	 * second. Never without namespaces. */
+	int listener_fd;
+	int dns_fd;
 };
+
+/* What was made for this run and belongs inside. */
+struct cell_extra {
+	const char *authority; /* PEM, shown at CELL_AUTHORITY; NULL: none */
+	const char *bundle;    /* PEM: the host's authorities and that one. Shown at CELL_BUNDLE,
+				* and over the host's own files of this kind; NULL: none */
+	uint16_t proxy_port; /* without namespaces: the proxy on the host's 127.0.0.1, which is all
+			      * that can be connected to; 0: none */
+};
+
+/* Without namespaces the files are in the private directory, and variables of the command's that
+ * have one of these as their value get the path there. */
+#define CELL_AUTHORITY "/run/atoll/ca.pem"
+#define CELL_BUNDLE    "/run/atoll/ca-bundle.pem"
 
 /* What a run has used, from what counts it; 0 where nothing does. */
 struct cell_usage {
@@ -60,11 +79,12 @@ struct backend {
 
 	/*
 	 * Do everything that can fail early; the command has not run yet. `env` is the command's
-	 * environment (NULL-terminated, must outlive the cell). With a plan, every clause adds its
-	 * line, and what is missing is a line, too; without one what is missing is a failure.
+	 * environment (NULL-terminated, must outlive the cell). `extra`, which may be NULL, and its
+	 * texts must outlive the cell, too. With a plan, every clause adds its line, and what is
+	 * missing is a line, too; without one what is missing is a failure.
 	 */
-	int (*prepare)(const struct spec *spec, char *const *env, struct plan *plan,
-		       struct cell **ret, struct atoll_error *err);
+	int (*prepare)(const struct spec *spec, char *const *env, const struct cell_extra *extra,
+		       struct plan *plan, struct cell **ret, struct atoll_error *err);
 
 	/* Start it, with these descriptors as the command's 0, 1 and 2 (and the contract's own).
 	 * -1 stands for a terminal of the sandbox's own (INIT_TERMINAL). */
@@ -73,6 +93,9 @@ struct backend {
 
 	/* End everything inside; the first process has ended, or is about to, when it returns. */
 	void (*stop)(struct cell *cell, const struct cell_handle *handle);
+
+	/* Who connected last from this port inside: its number there and its name, or 0 and "". */
+	int32_t (*whose)(const struct cell *cell, uint16_t local_port, char ret_program[16]);
 
 	/* What has been used so far; also after the end. */
 	void (*account)(const struct cell *cell, struct cell_usage *ret);

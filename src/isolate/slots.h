@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct atoll_error;
@@ -32,6 +33,9 @@ struct slots_class {
 };
 #define SLOTS_CLASSES 2
 extern const struct slots_class slots_classes[SLOTS_CLASSES];
+
+/* Are we root of the machine, and not of some container that has only a part of all ids? */
+bool slots_are_ours(void);
 
 /*
  * Take a free slot of a class; needs root. Returns a descriptor that holds it: the slot is free

@@ -3,7 +3,10 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "egress/egress.h"
+#include "isolate/isolate.h"
 #include "job/job.h"
+#include "job/secrets.h"
 #include "spec/spec.h"
 
 #include <limits.h>
@@ -99,9 +102,69 @@ static void set_terminal(struct env *env)
 	set(env, "TERM", is_plain && term[0] != '.' ? term : "xterm");
 }
 
-char **env_build(const struct spec *spec, bool has_terminal, struct atoll_error *err)
+/*
+ * Everything that speaks TCP reaches egress without these; they are for programs that look for a
+ * proxy first, and without namespaces they are the only way. ALL_PROXY names the same HTTP proxy
+ * and not SOCKS, which the port speaks as well: Python's httpx, and so the clients of several model
+ * providers, refuses to start at a scheme for which it lacks a package.
+ */
+static void set_proxy(struct env *env, const struct spec *spec, const struct env_extra *extra)
+{
+	static const char *const names[] = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY",
+					    "http_proxy", "https_proxy", "all_proxy"};
+	bool has_token = extra->token && extra->token[0];
+	char url[128];
+
+	/* With published ports alone there is nobody to talk to. */
+	if (!spec->network.has_proxy_variables || spec->network.mode == NETWORK_OFF ||
+	    (spec->network.mode == NETWORK_RULES && spec->network.n_allow == 0 &&
+	     !spec->network.asks && spec->network.n_secrets == 0))
+		return;
+	snprintf(url, sizeof url, "http://%s%s%s127.0.0.1:%u", has_token ? "atoll:" : "",
+		 has_token ? extra->token : "", has_token ? "@" : "",
+		 extra->proxy_port ? extra->proxy_port : EGRESS_PORT);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		set(env, names[i], url);
+	set(env, "NO_PROXY", "localhost,127.0.0.1,::1");
+	set(env, "no_proxy", "localhost,127.0.0.1,::1");
+	/* Node looks at them only if told to; where every way leads to egress it need not. */
+	if (extra->proxy_port)
+		set(env, "NODE_USE_ENV_PROXY", "1");
+}
+
+/*
+ * Where egress opens TLS, programs have to trust its authority. Most read one of the host's files,
+ * which have it inside; these are for those that bring a list of their own. Java reads none of
+ * them, and the only variable that it reads makes every start say so on standard error.
+ */
+static void set_authority(struct env *env, const struct spec *spec)
+{
+	static const char *const bundles[] = {
+		"SSL_CERT_FILE", "CURL_CA_BUNDLE", "REQUESTS_CA_BUNDLE", "GIT_SSL_CAINFO",
+		"PIP_CERT",	 "AWS_CA_BUNDLE",  "CARGO_HTTP_CAINFO"};
+
+	if (!network_inspects(&spec->network))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(bundles); i++)
+		set(env, bundles[i], CELL_BUNDLE);
+	/* These add to a list that the program has. */
+	set(env, "NODE_EXTRA_CA_CERTS", CELL_AUTHORITY);
+	set(env, "DENO_CERT", CELL_AUTHORITY);
+}
+
+/* Last of all: whatever else the contract says, the value itself is never inside. */
+static void set_placeholders(struct env *env, const struct spec *spec,
+			     const struct env_extra *extra)
+{
+	for (size_t i = 0; i < spec->network.n_secrets; i++)
+		set(env, spec->network.secrets[i].name,
+		    extra->secrets ? extra->secrets->list[i].placeholder : "placeholder");
+}
+
+char **env_build(const struct spec *spec, const struct env_extra *extra, struct atoll_error *err)
 {
 	const char *user = getenv("USER");
+	bool has_terminal = extra->has_terminal;
 	struct env env = {0};
 
 	for (size_t i = 0; passed[i]; i++) {
@@ -125,6 +188,8 @@ char **env_build(const struct spec *spec, bool has_terminal, struct atoll_error 
 		set(&env, "USER", user);
 		set(&env, "LOGNAME", user);
 	}
+	set_proxy(&env, spec, extra);
+	set_authority(&env, spec);
 	for (size_t i = 0; i < spec->n_variables; i++) {
 		const struct spec_variable *variable = &spec->variables[i];
 		const char *value = variable->value ? variable->value : getenv(variable->name);
@@ -132,6 +197,7 @@ char **env_build(const struct spec *spec, bool has_terminal, struct atoll_error 
 		if (value)
 			set(&env, variable->name, value);
 	}
+	set_placeholders(&env, spec, extra);
 	set(&env, "ATOLL_SANDBOX", "1");
 	if (env.failed) {
 		env_free(env.list);

@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
+#include "job/network.h"
 #include "spec/git.h"
 #include "spec/spec.h"
 
@@ -175,6 +176,18 @@ static const struct {
 	{"fd", add_descriptor},
 	{"identity", spec_set_identity},
 	{"accept-weaker", spec_add_accepted},
+	{"net", spec_set_network_mode},
+	{"allow", spec_add_allow},
+	{"deny", spec_add_deny},
+	{"secret", spec_add_secret},
+	{"listen", spec_add_listen},
+	{"rate", spec_set_rate},
+	{"net-bytes", spec_set_net_bytes},
+	{"connections", spec_set_connections},
+	{"requests", spec_set_requests},
+	{"ask", spec_set_ask},
+	{"proxy", spec_set_proxy},
+	{"upstream", spec_set_upstream},
 };
 
 static const char *const access_keys[] = {
@@ -309,11 +322,13 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 
 	if (r < 0)
 		return r;
-	env = env_build(job->spec, false, err);
+	env = env_build(job->spec, &(struct env_extra){0}, err);
 	if (!env)
 		return -ENOMEM;
 	backend = isolate_choose(NULL);
-	r = backend->prepare(job->spec, env, &plan, &cell, err);
+	r = backend->prepare(job->spec, env, NULL, &plan, &cell, err);
+	if (r == 0)
+		r = net_describe(job->spec, &plan, err);
 	if (r == 0)
 		r = plan_render(&plan, job->spec, format, &text, err);
 	if (r == 0 && !(*ret_text = buf_take(&text)))

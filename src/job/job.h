@@ -3,6 +3,7 @@
 
 #include <atoll/atoll.h>
 
+struct secrets;
 struct spec;
 
 /*
@@ -13,8 +14,14 @@ struct spec;
  *   trust.c    which job files from a workspace may widen the contract
  *   env.c      the command's environment
  *   run.c      prepare, start, supervise, report
+ *   signals.c  the caller's signals meanwhile
  *   relay.c    the command's input and output, passed on through pipes or a terminal
  *   terminal.c the caller's terminal meanwhile
+ *   network.c, network-config.c  the process that makes the network's connections
+ *   connections.c  what it tells of them
+ *   questions.c, answers.c  what a person is asked about them, and has said for always
+ *   secrets.c  credentials that it alone gets
+ *   store.c    files of the user's own words
  *   doctor.c   what the back ends find out about this host, in words
  */
 struct atoll_job {
@@ -30,6 +37,14 @@ int job_finish(struct atoll_job *job, struct atoll_error *err);
  * this job, if there is one, can write is not believed. */
 int trust_has(const char *hash, const struct spec *spec, struct atoll_error *err);
 
+/* What the command's environment depends on besides the contract. */
+struct env_extra {
+	bool has_terminal;
+	const struct secrets *secrets; /* NULL in a plan */
+	const char *token;	       /* for the proxy; "" or NULL for none */
+	uint16_t proxy_port;	       /* on the host's loopback; 0: in a namespace of its own */
+};
+
 /* The command's environment, NULL-terminated. env_free() takes NULL. */
-char **env_build(const struct spec *spec, bool has_terminal, struct atoll_error *err);
+char **env_build(const struct spec *spec, const struct env_extra *extra, struct atoll_error *err);
 void env_free(char **env);

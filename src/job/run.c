@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "job/run.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "init/init.h"
-#include "isolate/isolate.h"
 #include "job/job.h"
-#include "job/relay.h"
-#include "job/terminal.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -29,27 +26,6 @@
  * one of its processes for want of memory. */
 #define COUNT_MS 500
 
-struct run {
-	const struct spec *spec;
-	const struct backend *backend;
-	struct cell *cell;
-	bool is_started;
-	struct cell_handle handle;
-	struct relay *relay;
-	const struct atoll_run_options *options;
-	struct atoll_result *result;
-	struct atoll_error failure; /* told by the first process */
-	bool has_failed;
-	bool has_started;
-	bool has_ended; /* `result` says how */
-	bool is_done;	/* and nothing is waited for any more */
-	int64_t start_ns, deadline_ns;
-	int64_t kill_ns;     /* when it will be killed, having been asked to end; else INT64_MAX */
-	bool is_terminal[3]; /* which of its standard streams are the command's own terminal */
-	struct terminal terminal; /* the caller's */
-	uint64_t counted_ns;
-};
-
 static void take_denial(struct run *run, const struct atoll_denial *denial)
 {
 	struct atoll_result *result = run->result;
@@ -68,134 +44,14 @@ static void take_denial(struct run *run, const struct atoll_denial *denial)
 	result->n_denials++;
 }
 
-static void end_by_limit(struct run *run, enum atoll_end end, const char *limit, uint64_t value,
-			 uint64_t used)
+void run_end_by_limit(struct run *run, enum atoll_end end, const char *limit, uint64_t value,
+		      uint64_t used)
 {
 	run->result->end = end;
 	snprintf(run->result->limit, sizeof run->result->limit, "%s", limit);
 	run->result->limit_value = value;
 	run->result->limit_used = used;
 	run->has_ended = run->is_done = true;
-}
-
-/* ---- asking the first process ---- */
-
-static void order(struct run *run, enum init_order_type type, int number)
-{
-	const struct init_order order = {.type = type, .signal = number};
-
-	send(run->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-static void begin_grace(struct run *run)
-{
-	/* Also what is stopped has to hear it. */
-	order(run, INIT_SIGNAL_ALL, SIGCONT);
-	if (run->kill_ns == INT64_MAX)
-		run->kill_ns = clock_monotonic_ns() +
-			       (int64_t)run->spec->limits[SPEC_GRACE].value * 1000000;
-}
-
-static void time_out(struct run *run)
-{
-	end_by_limit(run, ATOLL_TIMED_OUT, "wall", run->spec->limits[SPEC_WALL].value,
-		     (uint64_t)(clock_monotonic_ns() - run->start_ns) / 1000000);
-	run->is_done = false;
-	order(run, INIT_SIGNAL_ALL, SIGTERM);
-	begin_grace(run);
-}
-
-/* What had to be killed counts as ended by the signal that asked. */
-static void kill_now(struct run *run)
-{
-	if (!run->has_ended) {
-		run->result->end = ATOLL_SIGNALED;
-		run->result->code = run->result->interrupted_by;
-		run->has_ended = true;
-	}
-	run->is_done = true;
-}
-
-static void ask_to_end(struct run *run, int number)
-{
-	if (run->result->interrupted_by && (number == SIGINT || number == SIGTERM)) {
-		kill_now(run);
-		return;
-	}
-	if (!run->result->interrupted_by)
-		run->result->interrupted_by = number;
-	order(run, INIT_SIGNAL_GROUP, number);
-	begin_grace(run);
-}
-
-/* ---- the caller's signals and terminal ---- */
-
-static void look_at_terminal(struct run *run)
-{
-	const struct stream *input = &run->relay->streams[RELAY_IN];
-
-	/* Not before the caller's signals are passed on: one that ended us would leave it raw. */
-	if (run->has_started)
-		terminal_enter(&run->terminal);
-	/* Lines of a terminal end in CR LF, and only a raw one shows them as they are. And who
-	 * reads the first line of a command may send it a signal, which has to arrive there. */
-	run->relay->is_held = !run->has_started;
-	run->relay->is_input_held =
-		input->from >= 0 && isatty(input->from) && !terminal_is_foreground(input->from);
-}
-
-static void resize(struct run *run)
-{
-	if (run->relay->has_terminal && run->relay->streams[RELAY_OUT].from >= 0)
-		terminal_resize(&run->terminal, run->relay->streams[RELAY_OUT].from);
-	else
-		order(run, INIT_SIGNAL_COMMAND, SIGWINCH);
-}
-
-static void suspend(struct run *run, bool by_command)
-{
-	if (run->options->suspend) {
-		order(run, INIT_SIGNAL_ALL, SIGSTOP);
-		terminal_leave(&run->terminal, relay_reports(run->relay));
-		run->options->suspend(by_command, run->options->data);
-		look_at_terminal(run);
-		resize(run);
-	}
-	order(run, INIT_SIGNAL_ALL, SIGCONT);
-}
-
-static void take_signal(struct run *run, int number)
-{
-	switch (number) {
-	case SIGINT:
-	case SIGTERM:
-	case SIGHUP:
-	case SIGQUIT:
-		ask_to_end(run, number);
-		break;
-	case SIGTSTP:
-		suspend(run, false);
-		break;
-	case SIGCONT:
-		look_at_terminal(run);
-		resize(run);
-		break;
-	case SIGWINCH:
-		resize(run);
-		break;
-	default:
-		order(run, INIT_SIGNAL_COMMAND, number);
-	}
-}
-
-static void take_signals(struct run *run)
-{
-	struct signalfd_siginfo info;
-	struct pollfd more = {.fd = run->options->signal_fd, .events = POLLIN};
-
-	/* It may be a blocking one. */
-	while (poll(&more, 1, 0) > 0 && read(more.fd, &info, sizeof info) == sizeof info)
-		take_signal(run, (int)info.ssi_signo);
 }
 
 /* ---- what the first process says ---- */
@@ -206,8 +62,8 @@ static void end_by_output(struct run *run)
 	const enum atoll_end end = run->result->end;
 
 	if (!run->has_ended || end == ATOLL_EXITED || end == ATOLL_SIGNALED)
-		end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit,
-			     run->relay->output_bytes);
+		run_end_by_limit(run, ATOLL_OVER_LIMIT, "output", run->relay->output_limit,
+				 run->relay->output_bytes);
 }
 
 /* The kernel's way of saying that one file has reached the limit for all. */
@@ -231,7 +87,7 @@ static void take_message(struct run *run, const struct init_message *message)
 		run->has_started = true;
 		if (run->options->started)
 			run->options->started(run->handle.pid, run->options->data);
-		look_at_terminal(run);
+		run_look_at_terminal(run);
 		break;
 	case INIT_FAILED:
 		run->failure = message->error;
@@ -242,9 +98,9 @@ static void take_message(struct run *run, const struct init_message *message)
 		break;
 	case INIT_ENDED:
 		if (is_killed_by_file_size(run, message->wait_status)) {
-			end_by_limit(run, ATOLL_OVER_LIMIT, "disk",
-				     run->spec->limits[SPEC_DISK].value,
-				     run->spec->limits[SPEC_DISK].value);
+			run_end_by_limit(run, ATOLL_OVER_LIMIT, "disk",
+					 run->spec->limits[SPEC_DISK].value,
+					 run->spec->limits[SPEC_DISK].value);
 			snprintf(result->limit_note, sizeof result->limit_note, "by one file");
 			break;
 		}
@@ -255,13 +111,13 @@ static void take_message(struct run *run, const struct init_message *message)
 		run->has_ended = run->is_done = true;
 		break;
 	case INIT_STOPPED:
-		suspend(run, true);
+		run_suspend(run, true);
 		break;
 	case INIT_LIMIT:
-		end_by_limit(run,
-			     streq(message->limit, "memory") ? ATOLL_OUT_OF_MEMORY
-							     : ATOLL_OVER_LIMIT,
-			     message->limit, message->limit_value, message->limit_used);
+		run_end_by_limit(run,
+				 streq(message->limit, "memory") ? ATOLL_OUT_OF_MEMORY
+								 : ATOLL_OVER_LIMIT,
+				 message->limit, message->limit_value, message->limit_used);
 		snprintf(result->limit_note, sizeof result->limit_note, "%.*s",
 			 (int)sizeof message->limit_note - 1, message->limit_note);
 		break;
@@ -273,18 +129,54 @@ static void take_message(struct run *run, const struct init_message *message)
 	}
 }
 
+/* Only the one message that was asked for may bring descriptors; others are closed. */
+static void take_sockets(struct run *run, const struct init_message *message, const int *fds,
+			 size_t n)
+{
+	if (message->type == INIT_SOCKETS && n == (size_t)message->code)
+		net_take_sockets(&run->net, fds, n);
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+}
+
 /* Everything that has been said; false once the other side is gone. */
 static bool take_messages(struct run *run)
 {
 	struct init_message message;
 	ssize_t got;
 
-	/* Not with recvmsg(): a descriptor that nobody asked for is not taken. */
-	while ((got = recv(run->handle.control_fd, &message, sizeof message, MSG_DONTWAIT)) > 0) {
+	do {
+		int fds[INIT_SOCKETS_MAX];
+		size_t n = run->net.state == NET_OFF ? 0 : INIT_SOCKETS_MAX;
+
+		got = fd_receive(run->handle.control_fd, &message, sizeof message, MSG_DONTWAIT,
+				 fds, &n);
+		if (got > 0)
+			take_sockets(run, &message, fds, n);
 		if (got == sizeof message)
 			take_message(run, &message);
-	}
-	return got < 0 && (errno == EAGAIN || errno == EINTR);
+	} while (got > 0);
+	return got == -EAGAIN;
+}
+
+/* For the network: who it was, and sockets for connections to published ports. */
+static int32_t whose(void *data, uint16_t local_port, char ret_program[16])
+{
+	const struct run *run = data;
+
+	return run->backend->whose ? run->backend->whose(run->cell, local_port, ret_program) : 0;
+}
+
+static void order_sockets(void *data, uint32_t count)
+{
+	const struct run *run = data;
+	/* These reach a server that listens on IPv4, too. */
+	const struct init_order order = {.type = INIT_MAKE_SOCKETS,
+					 .family = AF_INET6,
+					 .count = count < INIT_SOCKETS_MAX ? count
+									   : INIT_SOCKETS_MAX};
+
+	send(run->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 /* Is there something that only the back end's counters tell? */
@@ -301,6 +193,8 @@ static int wait_ms(const struct run *run)
 
 	if (run->kill_ns < until)
 		until = run->kill_ns;
+	if (net_deadline_ns(&run->net) < until)
+		until = net_deadline_ns(&run->net);
 	if (run->relay->is_input_held && most > FOREGROUND_MS)
 		most = FOREGROUND_MS;
 	if (until == INT64_MAX)
@@ -324,20 +218,20 @@ static void check_counters(struct run *run)
 	run->counted_ns = now_ns;
 	run->backend->account(run->cell, &usage);
 	if (usage.is_out_of_memory)
-		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory", limits[SPEC_MEMORY].value,
-			     usage.memory_peak);
+		run_end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory", limits[SPEC_MEMORY].value,
+				 usage.memory_peak);
 	else if (usage.cpu_ms > limits[SPEC_CPU_TIME].value)
-		end_by_limit(run, ATOLL_OVER_LIMIT, "cpu", limits[SPEC_CPU_TIME].value,
-			     usage.cpu_ms);
+		run_end_by_limit(run, ATOLL_OVER_LIMIT, "cpu", limits[SPEC_CPU_TIME].value,
+				 usage.cpu_ms);
 }
 
 static void supervise(struct run *run)
 {
 	bool has_control = true;
 
-	look_at_terminal(run);
+	run_look_at_terminal(run);
 	while (!run->is_done) {
-		struct pollfd fds[3 + 2 * RELAY_COUNT] = {
+		struct pollfd fds[3 + 2 * RELAY_COUNT + NET_WATCHED] = {
 			{.fd = run->handle.pid_fd, .events = POLLIN},
 			{.fd = has_control ? run->handle.control_fd : -1, .events = POLLIN},
 			{.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
@@ -345,20 +239,23 @@ static void supervise(struct run *run)
 		};
 
 		if (run->relay->is_input_held)
-			look_at_terminal(run);
+			run_look_at_terminal(run);
 		relay_want(run->relay, fds + 3);
+		net_want(&run->net, fds + 3 + 2 * RELAY_COUNT);
 		if (poll(fds, ARRAY_SIZE(fds), wait_ms(run)) < 0 && errno != EINTR)
 			return;
 		if (fds[1].fd >= 0 && fds[1].revents)
 			has_control = take_messages(run);
 		if (fds[2].fd >= 0 && fds[2].revents)
-			take_signals(run);
+			run_take_signals(run);
 		if (!relay_move(run->relay, fds + 3))
 			end_by_output(run);
+		net_move(&run->net, fds + 3 + 2 * RELAY_COUNT);
+		run_ask(run);
 		if (!run->has_ended && clock_monotonic_ns() >= run->deadline_ns)
-			time_out(run);
+			run_time_out(run);
 		if (!run->is_done && clock_monotonic_ns() >= run->kill_ns)
-			kill_now(run);
+			run_kill(run);
 		if (!run->has_ended)
 			check_counters(run);
 		if (fds[0].revents) {
@@ -430,14 +327,15 @@ static void finish(struct run *run)
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
 	result->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
 			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+	net_stop(&run->net);
 	run->backend->account(run->cell, &counted);
 	if (counted.cpu_ms * 1000000 > result->cpu_ns)
 		result->cpu_ns = counted.cpu_ms * 1000000;
 	result->peak_memory =
 		counted.memory_peak ? counted.memory_peak : (uint64_t)usage.ru_maxrss * 1024;
 	if (counted.is_out_of_memory && result->end != ATOLL_TIMED_OUT)
-		end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
-			     run->spec->limits[SPEC_MEMORY].value, counted.memory_peak);
+		run_end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
+				 run->spec->limits[SPEC_MEMORY].value, counted.memory_peak);
 	drain(run);
 	if (run->relay->is_over)
 		end_by_output(run);
@@ -493,7 +391,7 @@ static int take_terminal(struct run *run, struct atoll_error *err)
 	terminal_prepare(&run->terminal, master);
 	r = relay_attach(run->relay, master, err);
 	if (r == 0)
-		order(run, INIT_GO, 0);
+		run_order(run, INIT_GO, 0);
 	return r;
 }
 
@@ -519,6 +417,8 @@ static int start(struct run *run, struct atoll_error *err)
 		if (child[i] >= 0)
 			close(child[i]);
 	}
+	if (r == 0)
+		net_attach(&run->net, run->handle.listener_fd, run->handle.dns_fd);
 	if (r == 0 && run->relay->has_terminal) {
 		terminal_init(&run->terminal, caller);
 		r = take_terminal(run, err);
@@ -575,20 +475,37 @@ static void release_sigpipe(const sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, old, NULL);
 }
 
+static int prepare(struct run *run, char ***ret_env, struct atoll_error *err)
+{
+	struct env_extra extra = {.has_terminal = run->is_terminal[0]};
+	int r;
+
+	if (run->net.state != NET_OFF)
+		tell_progress(run, "starting the network");
+	r = net_open(&run->net, run->backend == isolate_backends[0], err);
+	if (r < 0) {
+		run->has_net_failed = true;
+		return r;
+	}
+	extra.secrets = &run->net.secrets;
+	extra.token = run->net.token;
+	extra.proxy_port = run->net.extra.proxy_port;
+	*ret_env = env_build(run->spec, &extra, err);
+	if (!*ret_env)
+		return -ENOMEM;
+	tell_progress(run, "looking at the granted places");
+	return run->backend->prepare(run->spec, *ret_env, &run->net.extra, NULL, &run->cell, err);
+}
+
 static int run_on(struct run *run, const struct backend *backend, struct atoll_error *err)
 {
-	char **env;
+	char **env = NULL;
 	int r;
 
 	run->backend = backend;
 	r = choose_terminal(run, err);
-	if (r < 0)
-		return r;
-	env = env_build(run->spec, run->is_terminal[0], err);
-	if (!env)
-		return -ENOMEM;
-	tell_progress(run, "looking at the granted places");
-	r = backend->prepare(run->spec, env, NULL, &run->cell, err);
+	if (r == 0)
+		r = prepare(run, &env, err);
 	if (r == 0) {
 		r = run_cell(run, err);
 		relay_close(run->relay);
@@ -600,13 +517,17 @@ static int run_on(struct run *run, const struct backend *backend, struct atoll_e
 }
 
 /* Namespaces first, without asking: the answer would cost more than the try. Only where the host
- * grants none is there another way. */
+ * grants none is there another way. Where the network has to be there before the sandbox, it has to
+ * be known which. */
 static int run_somewhere(struct run *run, struct atoll_error *err)
 {
-	int r = run_on(run, isolate_backends[0], err);
-	const struct backend *other;
+	const struct backend *first = isolate_backends[0], *other;
+	int r;
 
-	if (r == 0 || run->is_started || err->fault != ATOLL_FAULT_HOST)
+	if (net_starts_first(&run->net))
+		first = isolate_choose(NULL);
+	r = run_on(run, first, err);
+	if (r == 0 || run->is_started || run->has_net_failed || err->fault != ATOLL_FAULT_HOST)
 		return r;
 	other = isolate_choose(NULL);
 	if (other == run->backend)
@@ -634,7 +555,13 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	run.spec = job->spec;
 	run.relay = malloc(sizeof *run.relay);
 	hold_sigpipe(&old);
-	r = run.relay ? run_somewhere(&run, err) : error_oom(err);
+	r = net_init(&run.net, run.spec, run.options, ret, err);
+	run.net.whose = whose;
+	run.net.order_sockets = order_sockets;
+	run.net.data = &run;
+	if (r == 0)
+		r = run.relay ? run_somewhere(&run, err) : error_oom(err);
+	net_done(&run.net);
 	release_sigpipe(&old);
 	free(run.relay);
 	/* The reason that the kernel gives does not say that it is our own filter. */

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "job/job.h"
+#include "job/store.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -19,73 +20,17 @@
  * ~/.config/atoll/trusted, which no sandbox can write, whatever its contract says.
  */
 
-static int open_store(bool create, struct atoll_error *err)
-{
-	const char *home = getenv("HOME"), *config = getenv("XDG_CONFIG_HOME");
-	cleanup_fd int dir = -1;
-	char path[PATH_MAX];
-	struct stat st;
-	int fd;
-
-	if (config && config[0] == '/')
-		snprintf(path, sizeof path, "%s", config);
-	else if (home && home[0] == '/')
-		snprintf(path, sizeof path, "%s/.config", home);
-	else
-		return error_set(err, ATOLL_FAULT_REQUEST, 0, "HOME is not set");
-	if (create)
-		mkdir(path, 0700);
-	strncat(path, "/atoll", sizeof path - strlen(path) - 1);
-	if (create)
-		mkdir(path, 0700);
-	dir = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
-		return errno == ENOENT && !create
-			       ? -ENOENT
-			       : error_set(err, ATOLL_FAULT_HOST, errno, "open '%s'", path);
-	fd = openat(dir, "trusted",
-		    O_RDWR | (create ? O_CREAT | O_APPEND : 0) | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return errno == ENOENT
-			       ? -ENOENT
-			       : error_set(err, ATOLL_FAULT_HOST, errno, "open '%s/trusted'", path);
-	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)) {
-		close(fd);
-		return error_set(err, ATOLL_FAULT_POLICY, 0,
-				 "'%s/trusted' is not yours alone to write; fix its owner and mode",
-				 path);
-	}
-	return fd;
-}
-
-/* The sandbox of this job, or an earlier one in the same place, could have written it. */
-static bool is_in_reach(int fd, const struct spec *spec)
-{
-	const struct spec_rule *rule;
-	char link[64], path[PATH_MAX];
-	ssize_t length;
-
-	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	length = readlink(link, path, sizeof path - 1);
-	if (length <= 0)
-		return true;
-	path[length] = '\0';
-	rule = spec_rule_for(spec, path);
-	return path_is_within(path, spec->workspace) || path_is_within(path, spec->caller) ||
-	       (rule && rule->access == SPEC_WRITE);
-}
-
 int trust_has(const char *hash, const struct spec *spec, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(4 << 20);
-	cleanup_fd int fd = open_store(false, err);
+	cleanup_fd int fd = store_open("trusted", false, err);
 	int r;
 
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0)
 		return fd;
-	if (spec && is_in_reach(fd, spec))
+	if (spec && store_is_in_reach(fd, spec, SPEC_WRITE))
 		return error_set(
 			err, ATOLL_FAULT_POLICY, 0,
 			"the list of trusted job files lies where jobs write; set XDG_CONFIG_HOME "
@@ -135,7 +80,7 @@ int atoll_trust(const char *path, char ret_hex[65], struct atoll_error *err)
 	if (r != 0)
 		return r < 0 ? r : 0;
 	add_line(&line, ret_hex, real);
-	store = open_store(true, err);
+	store = store_open("trusted", true, err);
 	if (store < 0)
 		return store == -ENOENT ? error_set(err, ATOLL_FAULT_HOST, ENOENT,
 						    "create the list of trusted job files")

@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/json.h"
-#include "spec/inner.h"
+#include "spec/network-inner.h"
 
 #define CANONICAL_MAX ((size_t)16 << 20)
 
@@ -47,9 +47,8 @@ static int compare_ints(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Pointers to the `n` items of an array in order; the caller frees them. NULL without memory. */
-static const void **sorted(const void *items, size_t n, size_t size,
-			   int (*compare)(const void *, const void *))
+const void **spec_sorted(const void *items, size_t n, size_t size,
+			 int (*compare)(const void *, const void *))
 {
 	const void **order = calloc(n + 1, sizeof *order);
 
@@ -63,7 +62,7 @@ static const void **sorted(const void *items, size_t n, size_t size,
 
 static bool write_words(struct json *json, const char *key, const struct spec_word *words, size_t n)
 {
-	cleanup_free const void **order = sorted(words, n, sizeof *words, compare_words);
+	cleanup_free const void **order = spec_sorted(words, n, sizeof *words, compare_words);
 	const char *last = NULL;
 
 	if (!order)
@@ -83,7 +82,7 @@ static bool write_words(struct json *json, const char *key, const struct spec_wo
 static bool write_rules(struct json *json, const struct spec *spec)
 {
 	cleanup_free const void **order =
-		sorted(spec->rules, spec->n_rules, sizeof *spec->rules, compare_rules);
+		spec_sorted(spec->rules, spec->n_rules, sizeof *spec->rules, compare_rules);
 
 	if (!order)
 		return false;
@@ -105,8 +104,8 @@ static bool write_rules(struct json *json, const struct spec *spec)
 
 static bool write_variables(struct json *json, const struct spec *spec)
 {
-	cleanup_free const void **order = sorted(spec->variables, spec->n_variables,
-						 sizeof *spec->variables, compare_variables);
+	cleanup_free const void **order = spec_sorted(spec->variables, spec->n_variables,
+						      sizeof *spec->variables, compare_variables);
 
 	if (!order)
 		return false;
@@ -122,8 +121,8 @@ static bool write_variables(struct json *json, const struct spec *spec)
 
 static bool write_descriptors(struct json *json, const struct spec *spec)
 {
-	cleanup_free const void **order = sorted(spec->descriptors, spec->n_descriptors,
-						 sizeof *spec->descriptors, compare_ints);
+	cleanup_free const void **order = spec_sorted(spec->descriptors, spec->n_descriptors,
+						      sizeof *spec->descriptors, compare_ints);
 
 	if (!order)
 		return false;
@@ -175,8 +174,7 @@ static bool write_all(struct json *json, const struct spec *spec)
 	write_limits(json, spec);
 	json_str(json, "mode",
 		 spec->workspace_mode == SPEC_WORKSPACE_READ_ONLY ? "read-only" : "direct");
-	json_str(json, "network", "off");
-	is_good = is_good && write_rules(json, spec) &&
+	is_good = is_good && network_canonical(&spec->network, json) && write_rules(json, spec) &&
 		  write_words(json, "sockets", spec->sockets, spec->n_sockets);
 	json_str(json, "tier", "process");
 	json_uint(json, "version", 1);

@@ -54,7 +54,12 @@ static const char *const home_reads[] = {
 	NULL,
 };
 
-/* Secrets beneath /etc. Most can be read by root only; a sandbox may be started by root. */
+/*
+ * Secrets beneath /etc. A directory stands here as a whole where credentials lie in it under any
+ * name, and only the part that matters where the rest is everybody's (polkit-1, NetworkManager):
+ * most of the list is absent or root's alone on most machines, and if all of it is, nothing has to
+ * be put over /etc (isolate/ns/prepare.c).
+ */
 static const char *const etc_hides[] = {
 	"shadow",
 	"shadow-",
@@ -69,7 +74,7 @@ static const char *const etc_hides[] = {
 	"ssh/ssh_host_ed25519_key",
 	"ssl/private",
 	"letsencrypt",
-	"NetworkManager",
+	"NetworkManager/system-connections",
 	"wpa_supplicant",
 	"wireguard",
 	"openvpn",
@@ -86,7 +91,8 @@ static const char *const etc_hides[] = {
 	"exim4/passwd.client",
 	"postfix/sasl_passwd",
 	"mysql/debian.cnf",
-	"polkit-1",
+	"polkit-1/localauthority",
+	"polkit-1/rules.d",
 	"audit",
 	NULL,
 };

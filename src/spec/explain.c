@@ -7,8 +7,8 @@
  */
 #include "base/buf.h"
 #include "base/json.h"
-#include "spec/inner.h"
 #include "spec/names.h"
+#include "spec/network-inner.h"
 
 static void write_rules(struct json *json, const struct spec *spec, enum spec_access access)
 {
@@ -102,12 +102,12 @@ int spec_explain_json(const struct spec *spec, struct buf *out, struct atoll_err
 	write_rules(&json, spec, SPEC_READ);
 	write_rules(&json, spec, SPEC_PROTECT);
 	write_names(&json);
-	json_str(&json, "network", "off");
+	network_explain_json(&spec->network, &json);
 	write_limits(&json, spec);
 	write_lists(&json, spec);
 	json_str(&json, "ask",
 		 "the person who started you can run atoll again with --read PATH, "
-		 "--write PATH, --memory SIZE and the like");
+		 "--write PATH, --allow HOST, --memory SIZE and the like");
 	json_close(&json, '}');
 	return end(out, err);
 }
@@ -213,14 +213,13 @@ int spec_explain_text(const struct spec *spec, struct buf *out, struct atoll_err
 			 "`contract.json` beside this file says the same for programs.\n\n");
 	explain_files(out, spec);
 	explain_protection(out, spec);
-	buf_add_str(out,
-		    "\n## Network\n\nNone: no name resolves and no connection leaves. Downloads, "
-		    "package installs and `git push` or `fetch` cannot work.\n");
+	network_explain_text(&spec->network, out);
 	explain_limits(out, spec);
 	buf_add_str(out,
 		    "\n## If you need more\n\nAsk the person who started you to run atoll again "
 		    "with, for "
-		    "example, `--write PATH`, `--read PATH`, `--memory 8G` or `--timeout 2h`, and "
+		    "example, `--write PATH`, `--read PATH`, `--allow HOST`, `--memory 8G` or "
+		    "`--timeout 2h`, and "
 		    "say why. You cannot change the contract from inside.\n");
 	return end(out, err);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From what was said to a whole: fill in, merge, check. */
 #include "base/path.h"
-#include "spec/inner.h"
+#include "spec/network-inner.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,8 @@ static int anchor_words(const struct spec *spec, struct spec_word *words, size_t
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < n; i++)
-		r = place_anchor(spec, &words[i].text, false, words[i].origin, err);
+		if (words[i].text[0] != '*') /* a pattern of hosts is no path */
+			r = place_anchor(spec, &words[i].text, false, words[i].origin, err);
 	return r;
 }
 
@@ -232,6 +233,8 @@ int spec_finish(struct spec *spec, struct atoll_error *err)
 		r = check_workspace(spec, err);
 	if (r == 0)
 		r = check_variables(spec, err);
+	if (r == 0)
+		r = network_finish(spec, err);
 	if (r == 0)
 		r = write_reasons(spec, err);
 	if (r == 0)

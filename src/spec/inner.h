@@ -64,6 +64,10 @@ int spec_put_variable(struct spec *spec, const char *name, const char *value, co
 int spec_append_rule(struct spec *spec, const struct spec_rule *rule, struct atoll_error *err);
 void spec_rule_done(struct spec_rule *rule);
 
+/* Room for one more: the array doubles whenever its length is a power of two. NULL without memory.
+ */
+void *spec_grow(void *items, size_t n, size_t size);
+
 /* Put a copy of `text` in the place of what was there. */
 int spec_set_text(char **slot, const char *text, struct atoll_error *err);
 
@@ -97,11 +101,25 @@ int defaults_add(struct spec *spec, struct atoll_error *err);
 /* finish.c: anchor the paths, add the defaults, and merge; no checks. */
 int spec_fill(struct spec *spec, struct atoll_error *err);
 
+/* canon.c: pointers to the `n` items of an array in order; the caller frees them. NULL without
+ * memory. */
+const void **spec_sorted(const void *items, size_t n, size_t size,
+			 int (*compare)(const void *, const void *));
+
+/* values.c: of limits that stand elsewhere. */
+int values_parse(const struct spec_limit_info *info, bool may_be_lifted, const char *text,
+		 uint64_t *ret_value, struct atoll_error *err);
+void values_format(const struct spec_limit_info *info, uint64_t value, char *ret, size_t size);
+
 /* broad.c: refuse what is too wide, or never given. */
 int broad_check(const struct spec *spec, struct atoll_error *err);
 
 /* words.c: a list of words for an error text: "a, b or c". Returns `ret`. */
 const char *words_join(const char *const *words, char *ret, size_t size);
+
+/* May a variable be called so? `value` NULL: and have the caller's value. */
+int words_check_variable(const char *name, const char *value, const char *origin,
+			 struct atoll_error *err);
 
 /* What to write instead: "did you mean 'b'?", or all that there are. Returns `ret`. */
 const char *words_hint(const char *typed, const char *const *words, char *ret, size_t size);

@@ -11,7 +11,7 @@
  * the same in another order become the same job.
  */
 #include "base/path.h"
-#include "spec/inner.h"
+#include "spec/network-inner.h"
 #include "spec/shape.h"
 #include "spec/tree.h"
 
@@ -117,6 +117,11 @@ static int load_filesystem(struct loader *loader, const struct tree *filesystem)
 	return r;
 }
 
+static int load_network(struct loader *loader, const struct tree *network)
+{
+	return network ? network_load(loader->spec, loader->name, network, loader->err) : 0;
+}
+
 static int load_identity(struct loader *loader, const struct tree *identity)
 {
 	if (!identity)
@@ -176,10 +181,11 @@ static int load_job(struct loader *loader, const struct tree *job)
 		const char *key;
 		int (*load)(struct loader *loader, const struct tree *section);
 	} sections[] = {
-		{"version", load_version},	   {"command", load_command},
-		{"workspace", load_workspace},	   {"filesystem", load_filesystem},
-		{"identity", load_identity},	   {"limits", load_limits},
-		{"environment", load_environment}, {"isolation", load_isolation},
+		{"version", load_version},     {"command", load_command},
+		{"workspace", load_workspace}, {"filesystem", load_filesystem},
+		{"network", load_network},     {"identity", load_identity},
+		{"limits", load_limits},       {"environment", load_environment},
+		{"isolation", load_isolation},
 	};
 	int r = shape_check(loader->name, job, loader->err);
 

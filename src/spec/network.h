@@ -63,13 +63,14 @@ struct network_rule {
 	const char *domain;	     /* in `host`, without the stars */
 	struct network_address base; /* of NETWORK_LITERAL */
 	unsigned prefix;	     /* bits of `base` that count, 96 more for IPv4 */
-	uint16_t *ports;	     /* none: 80 and 443 of an allow line, all of a deny line */
+	uint16_t *ports; /* ascending; none: 80 and 443 of an allow line, all of a deny line */
 	size_t n_ports;
 	char **methods; /* upper case; none: all */
 	size_t n_methods;
 	char **paths; /* patterns; none: all */
 	size_t n_paths;
 	enum network_tls tls;
+	bool has_tls; /* somebody said which */
 	struct network_limits limits;
 	char *origin;
 };
@@ -82,11 +83,11 @@ enum network_source {
 
 /* A credential that stays outside: inside there is a placeholder. */
 struct network_secret {
-	char *name; /* the variable inside */
-	char *host; /* exact, in its one spelling */
+	char *name;   /* the variable inside */
+	char *host;   /* exact, in its one spelling */
 	char *header; /* lower case: "authorization" */
 	enum network_source source;
-	char *from; /* variable, absolute path or command */
+	char *from; /* variable, absolute path or command; NULL in egress */
 	char *origin;
 };
 
@@ -110,7 +111,9 @@ struct network {
 	struct network_listen *listen;
 	size_t n_listen;
 	bool has_proxy_variables; /* HTTP_PROXY and its like are set inside; true by default */
-	char *upstream;		  /* "http://host:port": a proxy to go through; NULL: directly */
+	char *upstream; /* "http://host:port": a proxy to go through; NULL: directly; "env": as
+			 * HTTPS_PROXY of the caller says, and replaced by that (which may have
+			 * "user:password@" in front of the host) before network_write() */
 	char *upstream_origin;
 };
 
@@ -120,7 +123,8 @@ void network_done(struct network *network);
 /* Is there anything beyond the sandbox's own loopback, in either direction? */
 bool network_is_on(const struct network *network);
 
-/* Does any rule or secret need egress to open TLS? Then a certificate is needed before the start. */
+/* Does any rule or secret need egress to open TLS? Then a certificate is needed before the start.
+ */
 bool network_inspects(const struct network *network);
 
 /* ---- one spelling ---- */
@@ -153,7 +157,8 @@ enum network_verdict {
 /* A connection to a name (in its one spelling, `address` NULL) or to an address as such (`name`
  * NULL). Of several allow lines the most specific host counts, then the one that names the port,
  * then the first. An address as such is allowed only by a literal line, or, if it is public, by
- * NETWORK_OPEN. */
+ * NETWORK_OPEN. The address that a name resolved to is asked about once more, as such: if the
+ * answer is NETWORK_DENIED, a deny line names it, and no name helps. */
 enum network_verdict network_judge(const struct network *network, const char *name,
 				   const struct network_address *address, uint16_t port,
 				   const struct network_rule **ret_rule);
@@ -162,16 +167,19 @@ enum network_verdict network_judge(const struct network *network, const char *na
 bool network_knows(const struct network *network, const char *name);
 
 /* May a name that a rule allows lead to this address, which is not simply public? Only where a
- * literal allow line names it with that port. */
+ * literal allow line names it with that port; a metadata service only by a line of its own, not as
+ * a part of a block. */
 bool network_allows_odd(const struct network *network, const struct network_address *address,
 			uint16_t port);
 
 /* A request within a connection that `rule` allowed; NULL allows all. `path` is the request
  * target's path without the query; one that could mean another to a server ("..", "//", "%2f",
- * "%00", a bare "%", a backslash) matches no pattern. */
+ * "%00", a bare "%", a backslash) matches no pattern. In a pattern "*" stands for any characters
+ * but "/", "**" for any at all; "%61" is "a" on both sides. */
 bool network_rule_permits(const struct network_rule *rule, const char *method, const char *path);
 
-/* The line for people: "allow *.pypi.org (job.yaml:4)". */
+/* The line for people: "allow *.pypi.org:443 (job.yaml:4)"; a name beyond ASCII in both spellings:
+ * "allow xn--bcher-kva.example "bücher.example" (--allow)". */
 void network_rule_text(const struct network_rule *rule, bool is_deny, char *ret, size_t size);
 
 /* ---- for the process that does it ---- */

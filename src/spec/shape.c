@@ -28,6 +28,7 @@ struct shape {
 	const struct shape *any;    /* a map with free keys, and these values */
 	const char *only;	    /* other words than this one are not yet available */
 	bool is_later;		    /* anything but an empty list is not yet available */
+	bool is_filled;		    /* the list has something in it: to leave it out means all */
 };
 
 static const struct shape a_string = {.text = SHAPE_STRING};
@@ -58,15 +59,34 @@ static const struct shape filesystem_fields[] = {
 	{"accept-broad", .item = &a_string},
 	{0},
 };
-static const struct shape rule_fields[] = {
+/* `origin` stands in what egress reads, and nowhere else. */
+#define LIMIT_FIELDS                                                                               \
+	{"rate", SHAPE_VALUE}, {"bytes", SHAPE_VALUE}, {"connections", SHAPE_VALUE},               \
+	{                                                                                          \
+		"requests", SHAPE_VALUE                                                            \
+	}
+#define ALLOW_FIELDS                                                                               \
+	{"host", SHAPE_STRING}, {"ports", .item = &a_port, .is_filled = true},                     \
+		{"methods", .item = &a_string, .is_filled = true},                                 \
+		{"paths", .item = &a_string, .is_filled = true},                                   \
+		{"tls", SHAPE_WORD, .words = tls_modes}, LIMIT_FIELDS
+#define ORIGIN_FIELD                                                                               \
+	{                                                                                          \
+		"origin", SHAPE_STRING                                                             \
+	}
+static const struct shape allow_fields[] = {ALLOW_FIELDS, {0}};
+static const struct shape allow_wire_fields[] = {ALLOW_FIELDS, ORIGIN_FIELD, {0}};
+static const struct shape deny_fields[] = {
 	{"host", SHAPE_STRING},
-	{"ports", .item = &a_port},
-	{"methods", .item = &a_string},
-	{"paths", .item = &a_string},
-	{"tls", SHAPE_WORD, .words = tls_modes},
+	{"ports", .item = &a_port, .is_filled = true},
 	{0},
 };
-static const struct shape network_rule = {.text = SHAPE_STRING, .fields = rule_fields};
+static const struct shape deny_wire_fields[] = {
+	{"host", SHAPE_STRING},
+	{"ports", .item = &a_port, .is_filled = true},
+	ORIGIN_FIELD,
+	{0},
+};
 static const struct shape secret_fields[] = {
 	{"name", SHAPE_STRING},
 	{"host", SHAPE_STRING},
@@ -74,18 +94,55 @@ static const struct shape secret_fields[] = {
 	{"from", SHAPE_STRING},
 	{0},
 };
-static const struct shape network_secret = {.fields = secret_fields};
-static const struct shape network_fields[] = {
-	{"mode", SHAPE_WORD, .words = network_modes, .only = "off"},
-	{"allow", .item = &network_rule, .is_later = true},
-	{"deny", .item = &network_rule, .is_later = true},
-	{"rate", SHAPE_VALUE, .is_later = true},
-	{"bytes", SHAPE_VALUE, .is_later = true},
-	{"ask", SHAPE_BOOL, .only = "false"},
-	{"secrets", .item = &network_secret, .is_later = true},
-	{"listen", .item = &a_port, .is_later = true},
+static const struct shape secret_wire_fields[] = {
+	{"name", SHAPE_STRING}, {"host", SHAPE_STRING}, {"header", SHAPE_STRING}, ORIGIN_FIELD, {0},
+};
+static const struct shape listen_fields[] = {
+	{"port", SHAPE_INTEGER, .least = 1, .most = 65535},
+	{"host", SHAPE_INTEGER, .least = 1, .most = 65535},
 	{0},
 };
+static const struct shape listen_wire_fields[] = {
+	{"port", SHAPE_INTEGER, .least = 1, .most = 65535},
+	{"host", SHAPE_INTEGER, .least = 1, .most = 65535},
+	ORIGIN_FIELD,
+	{0},
+};
+static const struct shape an_allow = {.text = SHAPE_STRING, .fields = allow_fields};
+static const struct shape a_deny = {.text = SHAPE_STRING, .fields = deny_fields};
+static const struct shape a_secret = {.fields = secret_fields};
+static const struct shape a_listen = {
+	.text = SHAPE_INTEGER, .least = 1, .most = 65535, .fields = listen_fields};
+static const struct shape an_allow_on_wire = {.fields = allow_wire_fields};
+static const struct shape a_deny_on_wire = {.fields = deny_wire_fields};
+static const struct shape a_secret_on_wire = {.fields = secret_wire_fields};
+static const struct shape a_listen_on_wire = {.fields = listen_wire_fields};
+static const struct shape network_fields[] = {
+	{"mode", SHAPE_WORD, .words = network_modes},
+	{"allow", .item = &an_allow},
+	{"deny", .item = &a_deny},
+	LIMIT_FIELDS,
+	{"ask", SHAPE_BOOL},
+	{"secrets", .item = &a_secret},
+	{"listen", .item = &a_listen},
+	{"proxy", SHAPE_BOOL},
+	{"upstream", SHAPE_STRING},
+	{"accept-broad", .item = &a_string},
+	{0},
+};
+static const struct shape network_wire_fields[] = {
+	{"mode", SHAPE_WORD, .words = network_modes},
+	{"allow", .item = &an_allow_on_wire},
+	{"deny", .item = &a_deny_on_wire},
+	LIMIT_FIELDS,
+	{"ask", SHAPE_BOOL},
+	{"secrets", .item = &a_secret_on_wire},
+	{"listen", .item = &a_listen_on_wire},
+	{"proxy", SHAPE_BOOL},
+	{"upstream", SHAPE_STRING},
+	{0},
+};
+static const struct shape network_on_wire = {.fields = network_wire_fields};
 static const struct shape limits_fields[] = {
 	{"wall", SHAPE_VALUE},
 	{"cpu", SHAPE_VALUE},
@@ -125,7 +182,7 @@ static const struct shape job_fields[] = {
 	{"image", SHAPE_STRING, .is_later = true},
 	{"workspace", SHAPE_STRING, .fields = workspace_fields},
 	{"filesystem", .fields = filesystem_fields},
-	{"network", SHAPE_WORD, .words = network_modes, .fields = network_fields, .only = "off"},
+	{"network", SHAPE_WORD, .words = network_modes, .fields = network_fields},
 	{"identity", SHAPE_WORD, .words = identities},
 	{"limits", .fields = limits_fields},
 	{"environment", .fields = environment_fields},
@@ -320,6 +377,9 @@ static int check(const struct spot *spot, const struct shape *shape)
 	case TREE_LIST:
 		if (!shape->item)
 			return complain_kind(spot, shape);
+		if (shape->is_filled && spot->tree->n_items == 0)
+			return complain(spot, "is an empty list, and empty never means all; leave "
+					      "it out");
 		break;
 	case TREE_MAP:
 		if (!shape->fields && !shape->any)
@@ -354,4 +414,9 @@ int shape_check(const char *name, const struct tree *tree, struct atoll_error *e
 int shape_check_available(const char *name, const struct tree *tree, struct atoll_error *err)
 {
 	return check_available(&(struct spot){name, tree, "", err}, &job);
+}
+
+int shape_check_network(const char *name, const struct tree *tree, struct atoll_error *err)
+{
+	return check(&(struct spot){name, tree, "", err}, &network_on_wire);
 }

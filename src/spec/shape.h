@@ -15,3 +15,6 @@ int shape_check(const char *name, const struct tree *tree, struct atoll_error *e
 
 /* Does it ask for something that has a place in the file, and nothing behind it yet? */
 int shape_check_available(const char *name, const struct tree *tree, struct atoll_error *err);
+
+/* The shape of what egress reads about the network. */
+int shape_check_network(const char *name, const struct tree *tree, struct atoll_error *err);

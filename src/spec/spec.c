@@ -2,7 +2,7 @@
 #include "spec/spec.h"
 
 #include "base/path.h"
-#include "spec/inner.h"
+#include "spec/network-inner.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -12,8 +12,7 @@
 #define DESCRIPTORS_MAX 64
 #define DESCRIPTOR_MOST 1023
 
-/* Room for one more: the array doubles whenever its length is a power of two. */
-static void *grow(void *items, size_t n, size_t size)
+void *spec_grow(void *items, size_t n, size_t size)
 {
 	if (n & (n - 1))
 		return items;
@@ -67,6 +66,7 @@ struct spec *spec_new(const char *home, const char *caller, struct atoll_error *
 		error_oom(err);
 		return NULL;
 	}
+	network_init(&spec->network);
 	if (set_plain_path(&spec->home, home, "the home directory", err) < 0 ||
 	    set_plain_path(&spec->caller, caller, "the current directory", err) < 0 ||
 	    set_default_origins(spec, err) < 0) {
@@ -121,6 +121,7 @@ void spec_free(struct spec *spec)
 	free_words(spec->broad, spec->n_broad);
 	free_words(spec->accepted, spec->n_accepted);
 	free_variables(spec->variables, spec->n_variables);
+	network_done(&spec->network);
 	for (size_t i = 0; i < SPEC_LIMIT_COUNT; i++)
 		free(spec->limits[i].origin);
 	free(spec->descriptors);
@@ -146,7 +147,7 @@ static int append_word(struct spec_word **words, size_t *n, const char *text, co
 	if (*n == WORDS_MAX)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "%s: more than %d of them", origin,
 				 WORDS_MAX);
-	grown = grow(*words, *n, sizeof **words);
+	grown = spec_grow(*words, *n, sizeof **words);
 	if (!grown)
 		return error_oom(err);
 	*words = grown;
@@ -167,7 +168,7 @@ int spec_append_rule(struct spec *spec, const struct spec_rule *rule, struct ato
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "%s: more than %d lines about files; name the directories above",
 				 rule->origin, RULES_MAX);
-	grown = grow(spec->rules, spec->n_rules, sizeof *spec->rules);
+	grown = spec_grow(spec->rules, spec->n_rules, sizeof *spec->rules);
 	if (!grown)
 		return error_oom(err);
 	spec->rules = grown;
@@ -242,8 +243,13 @@ int spec_put_broad(struct spec *spec, const char *path, enum spec_source source,
 		   struct atoll_error *err)
 {
 	cleanup_free char *resolved = NULL;
-	int r = place_resolve(spec, path, source, origin, &resolved, err);
+	int r;
 
+	/* A pattern of hosts: no path can begin so. */
+	if (path[0] == '*')
+		r = network_broad_host(path, origin, &resolved, err);
+	else
+		r = place_resolve(spec, path, source, origin, &resolved, err);
 	return r < 0 ? r : append_word(&spec->broad, &spec->n_broad, resolved, origin, err);
 }
 
@@ -304,7 +310,7 @@ int spec_add_descriptor(struct spec *spec, int fd, const char *origin, struct at
 	if (spec->n_descriptors == DESCRIPTORS_MAX)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "%s: more than %d descriptors",
 				 origin, DESCRIPTORS_MAX);
-	grown = grow(spec->descriptors, spec->n_descriptors, sizeof *grown);
+	grown = spec_grow(spec->descriptors, spec->n_descriptors, sizeof *grown);
 	if (!grown)
 		return error_oom(err);
 	spec->descriptors = grown;

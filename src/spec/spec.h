@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "spec/network.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,7 +44,7 @@ enum spec_workspace_mode {
 
 enum spec_identity {
 	SPEC_OFFLINE,
-	SPEC_ONLINE, /* parsed; "not yet available" */
+	SPEC_ONLINE, /* also what a job with a network gets if nobody said */
 };
 
 /* One line about files. `path` is plain and absolute after spec_finish(); as a pattern it is, too
@@ -122,6 +124,8 @@ struct spec {
 	struct spec_word *broad; /* grants as wide as a home that were asked for twice */
 	size_t n_broad;
 
+	struct network network;
+
 	struct spec_limit limits[SPEC_LIMIT_COUNT];
 
 	struct spec_variable *variables; /* in order; a later one of the same name wins */
@@ -178,11 +182,36 @@ int spec_add_descriptor(struct spec *spec, int fd, const char *origin, struct at
 int spec_add_accepted(struct spec *spec, const char *clause, const char *origin,
 		      struct atoll_error *err);
 
+/* The network. Hosts as "HOST[:PORT[,PORT...]]", a secret as "NAME=HOST[/HEADER]" (its value is the
+ * caller's variable), a published port as "PORT[=HOSTPORT]"; `ask` and `proxy` are on or off. */
+int spec_set_network_mode(struct spec *spec, const char *mode, const char *origin,
+			  struct atoll_error *err);
+int spec_add_allow(struct spec *spec, const char *line, const char *origin,
+		   struct atoll_error *err);
+int spec_add_deny(struct spec *spec, const char *line, const char *origin, struct atoll_error *err);
+int spec_add_secret(struct spec *spec, const char *text, const char *origin,
+		    struct atoll_error *err);
+int spec_add_listen(struct spec *spec, const char *text, const char *origin,
+		    struct atoll_error *err);
+int spec_set_rate(struct spec *spec, const char *text, const char *origin, struct atoll_error *err);
+int spec_set_net_bytes(struct spec *spec, const char *text, const char *origin,
+		       struct atoll_error *err);
+int spec_set_connections(struct spec *spec, const char *text, const char *origin,
+			 struct atoll_error *err);
+int spec_set_requests(struct spec *spec, const char *text, const char *origin,
+		      struct atoll_error *err);
+int spec_set_ask(struct spec *spec, const char *text, const char *origin, struct atoll_error *err);
+int spec_set_proxy(struct spec *spec, const char *text, const char *origin,
+		   struct atoll_error *err);
+int spec_set_upstream(struct spec *spec, const char *text, const char *origin,
+		      struct atoll_error *err);
+
 /*
  * Fill in the rest and check the whole: a command there is; paths absolute; no two lines of the
  * same specificity that contradict in a way that the tie rule does not settle; `/`, a home
  * directory or a system directory as workspace or writable root only where `broad` names it, and
- * "/" never for writing; the workspace not beneath a hidden path.
+ * "/" never for writing; the workspace not beneath a hidden path. What is said about the network
+ * must fit together: see network-finish.c.
  */
 int spec_finish(struct spec *spec, struct atoll_error *err);
 

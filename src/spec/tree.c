@@ -130,6 +130,10 @@ static int next_event(struct reader *reader, yaml_event_t *ret_event)
 		return fail(
 			reader, line_at(reader->text, parser->problem_offset),
 			"a control character; write it as an escape (\"\\t\") in double quotes");
+	/* "- *.example.com" */
+	if (parser->context && strstr(parser->context, "an alias"))
+		return fail(reader, parser->problem_mark.line,
+			    "a value that begins with * must stand in quotes: \"*.example.com\"");
 	if (!parser->context)
 		return error_set(reader->err, ATOLL_FAULT_REQUEST, 0, "%s:%zu: not valid YAML: %s",
 				 reader->name, parser->problem_mark.line + 1, parser->problem);

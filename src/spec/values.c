@@ -63,10 +63,10 @@ static const struct notation notations[] = {
 	{"count", "a whole number", 1, NULL, 0, false},
 };
 
-static const struct notation *notation_of(enum spec_limit_id id)
+static const struct notation *notation_of(const struct spec_limit_info *info)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(notations); i++)
-		if (streq(notations[i].unit, spec_limits[id].unit))
+		if (streq(notations[i].unit, info->unit))
 			return &notations[i];
 	return NULL; /* a test goes through all limits */
 }
@@ -154,13 +154,10 @@ static bool read_value(const struct notation *notation, const char *text, uint64
 	return true;
 }
 
-int spec_parse_limit(enum spec_limit_id id, const char *text, uint64_t *ret_value,
-		     struct atoll_error *err)
+int values_parse(const struct spec_limit_info *info, bool may_be_lifted, const char *text,
+		 uint64_t *ret_value, struct atoll_error *err)
 {
-	const struct spec_limit_info *info = &spec_limits[id];
-	const struct notation *notation = notation_of(id);
-	/* A limit that ends a run would be none if what follows it had no end. */
-	bool may_be_lifted = id != SPEC_GRACE;
+	const struct notation *notation = notation_of(info);
 	const char *problem = NULL;
 	uint64_t value;
 
@@ -178,6 +175,13 @@ int spec_parse_limit(enum spec_limit_id id, const char *text, uint64_t *ret_valu
 			 "%s '%s' is %s%s; allowed is %s%s; for example %s", info->key, shown(text),
 			 problem ? "not " : "out of range", problem ? problem : "", info->range,
 			 may_be_lifted ? ", or \"unlimited\"" : "", info->example);
+}
+
+int spec_parse_limit(enum spec_limit_id id, const char *text, uint64_t *ret_value,
+		     struct atoll_error *err)
+{
+	/* A limit that ends a run would be none if what follows it had no end. */
+	return values_parse(&spec_limits[id], id != SPEC_GRACE, text, ret_value, err);
 }
 
 static void format_size(uint64_t value, char *ret, size_t size)
@@ -231,9 +235,9 @@ static void format_cpus(uint64_t value, char *ret, size_t size)
 		ret[length - 1] = '\0';
 }
 
-void spec_format_limit(enum spec_limit_id id, uint64_t value, char *ret, size_t size)
+void values_format(const struct spec_limit_info *info, uint64_t value, char *ret, size_t size)
 {
-	const char *unit = spec_limits[id].unit;
+	const char *unit = info->unit;
 
 	if (value == SPEC_UNLIMITED)
 		snprintf(ret, size, "unlimited");
@@ -245,4 +249,9 @@ void spec_format_limit(enum spec_limit_id id, uint64_t value, char *ret, size_t 
 		format_cpus(value, ret, size);
 	else
 		snprintf(ret, size, "%" PRIu64, value);
+}
+
+void spec_format_limit(enum spec_limit_id id, uint64_t value, char *ret, size_t size)
+{
+	values_format(&spec_limits[id], value, ret, size);
 }

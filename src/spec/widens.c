@@ -8,7 +8,7 @@
  * workspace, so that `read: [/usr/share]` is no widening and `write: [.git/hooks]` is one.
  */
 #include "base/path.h"
-#include "spec/inner.h"
+#include "spec/network-inner.h"
 
 #include <stdio.h>
 
@@ -124,6 +124,49 @@ static char *first_limit(const struct question *question)
 	return NULL;
 }
 
+/* Lines of `deny` and limits only take away. */
+static char *first_of_network(const struct question *question)
+{
+	const struct network *network = &question->spec->network;
+
+	if (!network_is_on(network))
+		return NULL;
+	if (network->mode == NETWORK_OPEN && network->mode_origin &&
+	    is_of_interest(question, network->mode_origin))
+		return clause("network", "open", network->mode_origin);
+	for (size_t i = 0; i < network->n_allow; i++)
+		if (is_of_interest(question, network->allow[i].origin))
+			return clause("network.allow", network->allow[i].host,
+				      network->allow[i].origin);
+	if (network->asks && is_of_interest(question, network->asks_origin))
+		return clause("network.ask", "true", network->asks_origin);
+	for (size_t i = 0; i < network->n_secrets; i++)
+		if (is_of_interest(question, network->secrets[i].origin))
+			return clause("network.secrets", network->secrets[i].name,
+				      network->secrets[i].origin);
+	for (size_t i = 0; i < network->n_listen; i++) {
+		char port[8];
+
+		if (!is_of_interest(question, network->listen[i].origin))
+			continue;
+		snprintf(port, sizeof port, "%u", network->listen[i].port);
+		return clause("network.listen", port, network->listen[i].origin);
+	}
+	if (network->upstream && is_of_interest(question, network->upstream_origin))
+		return clause("network.upstream", network->upstream, network->upstream_origin);
+	return NULL;
+}
+
+/* The firewall by id lets an `online` one pass. */
+static char *online(const struct question *question)
+{
+	const struct spec *spec = question->spec;
+
+	if (spec->identity != SPEC_ONLINE || !is_of_interest(question, spec->identity_origin))
+		return NULL;
+	return clause("identity", "online", spec->identity_origin);
+}
+
 /* A job that says nothing, in the same place. It is compared with, not run, so it need not pass
  * the checks. */
 static struct spec *bare_job(const struct spec *spec)
@@ -161,6 +204,10 @@ static char *first_clause(const struct question *question)
 				   spec->n_accepted);
 	if (!found)
 		found = first_passed(question);
+	if (!found)
+		found = first_of_network(question);
+	if (!found)
+		found = online(question);
 	if (!found)
 		found = first_limit(question);
 	spec_free(bare);

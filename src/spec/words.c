@@ -128,12 +128,7 @@ int spec_set_identity(struct spec *spec, const char *word, const char *origin,
 
 	if (chosen < 0)
 		return chosen;
-	if (chosen == SPEC_ONLINE)
-		return error_set(err, ATOLL_FAULT_HOST, 0,
-				 "%s: identity 'online' is not yet available in this version; "
-				 "leave it out, and the command has no network",
-				 origin);
-	spec->identity = SPEC_OFFLINE;
+	spec->identity = (enum spec_identity)chosen;
 	return spec_set_text(&spec->identity_origin, origin, err);
 }
 
@@ -159,8 +154,8 @@ static const char *why_not_passed(const char *name)
 	return NULL;
 }
 
-static int check_variable(const char *name, const char *value, const char *origin,
-			  struct atoll_error *err)
+int words_check_variable(const char *name, const char *value, const char *origin,
+			 struct atoll_error *err)
 {
 	const char *why;
 
@@ -188,7 +183,7 @@ int spec_put_variable(struct spec *spec, const char *name, const char *value, co
 {
 	struct spec_variable *grown, *added;
 	size_t n = spec->n_variables;
-	int r = check_variable(name, value, origin, err);
+	int r = words_check_variable(name, value, origin, err);
 
 	if (r < 0)
 		return r;

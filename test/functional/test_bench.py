@@ -24,7 +24,7 @@ def _():
         same(result.status, 0, "status")
         said = json.loads(result.out)
         names = [row["name"] for row in said["figures"]["start"]]
-        for name in ("plain, user", "atoll run, user", "libatoll, user"):
+        for name in ("plain, user", "floor, hand-written", "atoll run, user", "libatoll, user"):
             check(name in names, "no figure for %s: %s" % (name, said["missing"]))
         check("atoll" in [row["name"] for row in said["figures"]["idle"]], "no figure for an idle sandbox")
 

@@ -100,6 +100,85 @@ int main(""").replace("struct atoll_job *job = ", """pthread_t other;
             same(result.out, "inside\nstarted 1, status 7, denials 0\n", "output")
 
 
+ASKED = r"""
+#include <atoll/atoll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct state {
+	int write_fd, n_questions, n_connections, n_refused;
+	int answer; /* given at once, or -1: later */
+	char name[256], program[16], reason[128];
+};
+
+static enum atoll_answer_type ask(const struct atoll_question *question, void *data)
+{
+	struct state *state = data;
+	struct atoll_answer answer = {.id = question->id, .answer = ATOLL_ASK_NO};
+	struct atoll_answer other = {.id = question->id + 1000, .answer = ATOLL_ASK_RUN};
+
+	state->n_questions++;
+	snprintf(state->name, sizeof state->name, "%s:%u", question->name, question->port);
+	snprintf(state->program, sizeof state->program, "%s", question->program);
+	if (state->answer >= 0)
+		return (enum atoll_answer_type)state->answer;
+	if (write(state->write_fd, &other, sizeof other) < 0 ||
+	    write(state->write_fd, &answer, sizeof answer) < 0)
+		return ATOLL_ASK_NOBODY;
+	return ATOLL_ASK_LATER;
+}
+
+static void connection(const struct atoll_connection *connection, void *data)
+{
+	struct state *state = data;
+
+	state->n_connections++;
+	state->n_refused += connection->verdict == ATOLL_CONN_REFUSED;
+	snprintf(state->reason, sizeof state->reason, "%s", connection->reason);
+}
+
+int main(int argc, char **argv)
+{
+	struct atoll_error err = {0};
+	static struct atoll_result result;
+	struct state state = {.answer = strcmp(argv[1], "later") == 0 ? -1 : ATOLL_ASK_NOBODY};
+	int ends[2];
+	struct atoll_job *job = atoll_job_new(&err);
+
+	(void)argc;
+	if (pipe(ends) < 0)
+		return 1;
+	state.write_fd = ends[1];
+	struct atoll_run_options options = {.stdin_fd = -1, .stdout_fd = 1, .stderr_fd = 2, .data = &state,
+		.ask = ask, .connection = connection, .answer_fd = ends[0]};
+	if (!job || atoll_job_command(job, argv + 2, &err) < 0 || atoll_job_set(job, "ask", "on", &err) < 0 ||
+	    atoll_job_run(job, &options, &result, &err) < 0) {
+		printf("failed: %s\n", err.text);
+		return 1;
+	}
+	atoll_job_free(job);
+	dprintf(1, "questions %d, %s by %s, told %d, refused %d, listed %u, %s\n", state.n_questions, state.name, state.program,
+		state.n_connections, state.n_refused, result.n_connections, state.reason);
+	return 0;
+}
+"""
+
+
+@test("a stranger's program is asked about the network, answers at once or later, and is told of every connection")
+def _():
+    need_library()
+    need("curl")
+    with Place() as place:
+        program = build_stranger(place, "gcc", "-std=c11", "-D_GNU_SOURCE", source=ASKED)
+        twice = ["sh", "-c", "curl -s -m 9 http://asked.test/; curl -4 -s -m 9 --noproxy '*' http://asked.test/; true"]
+        later = plain(place, [program, "later", *twice], confined=False)
+        # Both are refused by the one answer; the question names who it is for.
+        check("questions 1, asked.test:80 by curl, told 2, refused 2, listed 1, a person said no\n" in later.out, later.out)
+        nobody = plain(place, [program, "nobody", *twice], confined=False)
+        check("questions 2, asked.test:80 by curl, told 2, refused 2, listed 1, nobody was there to allow it\n" in nobody.out, nobody.out)
+
+
 @test("each header stands alone, in strict C")
 def _():
     need("gcc")

@@ -18,7 +18,7 @@ from lib import *  # noqa: E402
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
 KNOWN_CLAUSES = re.compile(
     r"^(isolation\.(tier|accept-weaker)|filesystem\.(system|private|read|write|hide|protect|trusted|device|socket|accept-broad)"
-    r"|identity|processes\.(shared|namespaces|privileges|syscalls|files|descriptors|keyring)|network|sockets|limits\.[a-z-]+|environment)$")
+    r"|identity|processes\.(shared|namespaces|privileges|syscalls|files|descriptors|keyring)|network(\.[a-z]+)?|sockets|limits\.[a-z-]+|environment)$")
 
 
 # ---- the kernel's view ----------------------------------------------------------------------------------------------
@@ -139,7 +139,8 @@ MOUNTED = [
     (r"^bind mount, read-only", {"ro", "nosuid", "nodev"}, {"rw"}),
 ]
 UNMOUNTED = r"^(symbolic link of the system|layer over the read-only mount|empty mounts over every match|empty mount by a watcher|" \
-            r"guard|none$|the kernel keeps it for root|nothing is shown there|part of another line|a grant as wide)"
+            r"guard|none$|the kernel keeps it for root|nothing is shown there|part of another line|a grant as wide|" \
+            r"kept by its own mode)"
 TYPES = {"private tmpfs": "tmpfs", "devpts of its own": "devpts", "procfs of its own": "proc", "empty mount over it": "tmpfs",
          "bind mount, read-only, hidden names": "overlay"}
 
@@ -157,7 +158,8 @@ def check_mounts(plan, pid, hidden_by_pattern):
     seen, host = mounts_of(pid), mounts_of("self")
     lines = {}
     for line in plan.lines:
-        if line["clause"].startswith("filesystem.") and line["strength"] == "enforced":
+        is_about_files = line["clause"].startswith("filesystem.") or line["clause"] == "network.authority"
+        if is_about_files and line["strength"] == "enforced":
             promised = promise(line)
             if promised:
                 check(line["subject"] not in lines, "two mounts at %s" % line["subject"])
@@ -170,7 +172,9 @@ def check_mounts(plan, pid, hidden_by_pattern):
         for start, wanted in TYPES.items():
             if line["mechanism"].startswith(start):
                 same(kind, wanted, "file system at %s" % path)
-        if line["mechanism"].startswith("bind mount") and kind != "overlay":
+        if line["clause"] == "network.authority":
+            check(root.endswith("/run/atoll/ca-bundle.pem"), "%s shows %s" % (path, root))
+        elif line["mechanism"].startswith("bind mount") and kind != "overlay":
             check(root == path or root.endswith(os.path.basename(path)) or root == "/", "%s shows %s" % (path, root))
     # From the kernel to the plan.
     for path, stack in seen.items():
@@ -195,6 +199,11 @@ def check_names(plan, pid):
         if line["mechanism"] == "symbolic link of the system":
             same(os.readlink(inside), os.readlink(line["subject"]), "link %s" % line["subject"])
         elif line["mechanism"].startswith("layer over"):
+            check(not os.path.lexists(inside), "%s is there" % line["subject"])
+        elif line["mechanism"].startswith("kept by its own mode"):
+            st = os.lstat(inside)
+            same(st.st_mode & 0o007, 0, "%s: rights of others" % line["subject"])
+        elif line["mechanism"] == "nothing is there":
             check(not os.path.lexists(inside), "%s is there" % line["subject"])
         elif line["mechanism"] == "empty mount over it":
             if os.path.isdir(inside):
@@ -246,7 +255,12 @@ def check_process(plan, pid, running):
     check(outside in map(int, uids), "the map leads to %d" % outside)
     same(status["Groups"].split(), [] if IS_ROOT else status["Groups"].split(), "groups")
 
-    same(plan.one("network")["subject"], "off", "network")
+    # Egress's sockets are in the sandbox's network where there is one, and nobody's else.
+    line = plan.one("network")
+    listens = {kind: re.findall(r":([0-9A-F]{4}) 0+:0000 (?:0A|07)", read("/proc/%d/net/%s" % (pid, kind + six)).decode())
+               for six in ([""] if "IPv4 only" in (line["note"] or "") else ["6"]) for kind in ("tcp", "udp")}
+    same(listens, {"tcp": [], "udp": []} if line["subject"] == "off" else {"tcp": ["03FF"], "udp": ["0035"]}, "network " + line["subject"])
+    same(plan.one("identity")["subject"], "offline" if line["subject"] == "off" else "online", "class of ids")
     devices = [row.split(":")[0].strip() for row in read("/proc/%d/net/dev" % pid).decode().splitlines()[2:]]
     check(set(devices) <= {"lo", "tunl0", "sit0", "ip6tnl0", "gre0", "gretap0", "erspan0", "ip_vti0", "ip6_vti0", "ip6gre0"},
           "network devices %s" % devices)
@@ -585,6 +599,26 @@ def _():
         text = "command: [sleep, '30']\nlimits:\n  wall: 1m\n  pids: 20\n  memory: 256M\n"
         compare(place, ["--pids", "21"], job=text,
                 origins=[("limits.wall", "1 min", "job.yaml:3"), ("limits.memory", "256 MiB", "job.yaml:5"), ("limits.pids", "21", "--pids")])
+
+
+@test("a network by rules, and everything that can be said about one")
+def _():
+    with Place() as place:
+        plan = compare(place, job={"network": {"allow": ["good.test", "192.0.2.0/24:22"]}},
+                       origins=[("network.allow", "good.test", "job.yaml:1"), ("network.allow", "192.0.2.0/24:22", "job.yaml:1")])
+        check("tproxy" in plan.one("network")["mechanism"], "by another way")
+        same(plan.of("network.authority"), [], "authorities where no TLS is opened")
+        text = "command: [sleep, '30']\nnetwork:\n  allow:\n    - {host: '*.good.test', methods: [GET], paths: [/x/**]}\n    - api.test\n" \
+               "  deny: [bad.good.test]\n  rate: 1M\n  ask: true\n  secrets:\n    - {name: A_KEY, host: api.test}\n" \
+               "  listen: [8080]\n  upstream: 'http://127.0.0.1:3128'\n"
+        plan = compare(place, job=text, env={"A_KEY": "key-0123456789"}, origins=[
+            ("network.allow", "*.good.test", "job.yaml:4"), ("network.deny", "bad.good.test", "job.yaml:6"), ("network.ask", None, "job.yaml:8"),
+            ("network.secrets", "A_KEY for api.test", "job.yaml:10"), ("network.listen", "8080", "job.yaml:11"),
+            ("network.upstream", None, "job.yaml:12"), ("network.rate", "1 MiB", "default")])
+        same(plan.one("network.upstream")["strength"], "weaker", "another proxy")
+        check("methods GET" in plan.one("network.allow", "*.good.test")["note"], "the note of a rule")
+        if os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
+            plan.one("network.authority", os.path.realpath("/etc/ssl/certs/ca-certificates.crt"))
 
 
 @test("a socket of the host")

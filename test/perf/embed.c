@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "floor.h"
+
 #include <atoll/atoll.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -15,9 +17,9 @@
  *
  *	embed ROUNDS COMMAND...
  *
- * Starts the command by posix_spawn() and by atoll_job_run() in turn; prints one line per round,
- * nanoseconds for each. Making the job is part of it: a program that runs different commands cannot
- * keep one.
+ * Starts the command by posix_spawn(), by floor_run() and by atoll_job_run() in turn; prints one
+ *line per round, nanoseconds for each. Making the job is part of it: a program that runs different
+ * commands cannot keep one.
  */
 
 #define WARM_UP 5
@@ -44,6 +46,15 @@ static int64_t time_plain(char **argv)
 		if (errno != EINTR)
 			exit(2);
 	if (status != 0)
+		exit(2);
+	return now_ns() - start;
+}
+
+static int64_t time_floor(char **argv)
+{
+	int64_t start = now_ns();
+
+	if (floor_run(argv) != 0)
 		exit(2);
 	return now_ns() - start;
 }
@@ -76,10 +87,12 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	for (int round = -WARM_UP; round < rounds; round++) {
-		int64_t plain = time_plain(argv + 2), sandboxed = time_atoll(argv + 2);
+		int64_t plain = time_plain(argv + 2), least = time_floor(argv + 2),
+			sandboxed = time_atoll(argv + 2);
 
 		if (round >= 0)
-			printf("%lld %lld\n", (long long)plain, (long long)sandboxed);
+			printf("%lld %lld %lld\n", (long long)plain, (long long)least,
+			       (long long)sandboxed);
 		fflush(stdout);
 	}
 	return 0;

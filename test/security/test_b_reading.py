@@ -408,6 +408,60 @@ def _():
                 check(not (names - allowed) & host, "%s shows the host's %s" % (path, names & host))
 
 
+# What the defaults hide in /etc, with another mode and owner each: (path, mode, group), and whether the run could read it.
+ETC_CASES = [
+    ("nothing that could be read", [("krb5.keytab", 0o600, 0), ("wireguard/wg0.conf", 0o600, 0), ("wireguard", 0o700, 0)], True),
+    ("a file for everyone", [("krb5.keytab", 0o644, 0)], False),
+    ("a directory to pass through", [("wireguard/wg0.conf", 0o644, 0), ("wireguard", 0o711, 0)], False),
+    ("a directory to list", [("wireguard/wg0.conf", 0o600, 0), ("wireguard", 0o744, 0)], False),
+    ("a file for a group of the run's", [("krb5.keytab", 0o640, 64997)], False),
+    ("a link", [("krb5.keytab", None, 0)], False),
+]
+
+
+@test("FS-R07 secrets in /etc: kept by their own mode, or taken out")
+def _():
+    need_root()
+    need("unshare", "setpriv")
+    mine = [b"kept by its own mode", b"layer over"]
+    as_user = ["setpriv", "--reuid", "64998", "--regid", "64998", "--groups", "64997"]
+    for what, files, is_kept in ETC_CASES:
+        with Place() as place:
+            etc = place.tmp + "/etc"
+            # Without those of this machine that somebody could read.
+            subprocess.run(["cp", "-a", "/etc", etc], check=True)
+            for name in ("krb5.keytab", "wireguard", "crypttab", "letsencrypt", "NetworkManager", "wpa_supplicant", "openvpn", "docker",
+                         "kubernetes", "rancher"):
+                if os.path.lexists(etc + "/" + name):
+                    remove(etc + "/" + name)
+            for path, mode, group in files:
+                if mode is None:
+                    write(etc + "/secret-target", place.secret, 0o644)
+                    os.symlink("secret-target", etc + "/" + path)
+                    continue
+                if not os.path.isdir(etc + "/" + path):
+                    write(etc + "/" + path, place.secret)
+                os.chown(etc + "/" + path, 0, group)
+                os.chmod(etc + "/" + path, mode)
+            os.chmod(place.base, 0o755)
+            os.chmod(place.tmp, 0o755)
+            for who, prefix, expected in (("root", [], is_kept or "group" in what), ("a user", as_user, is_kept)):
+                if prefix:
+                    subprocess.run(["chown", "-R", "64998:64998", place.ws, place.home], check=True)
+                script = 'mount --make-rprivate / && mount --bind "$1" /etc && shift && exec "$@"'
+                command = ["sh", "-c", "mount | grep -c ' /etc .*overlay'; ls /etc /etc/wireguard; cat /etc/krb5.keytab /etc/wireguard/wg0.conf "
+                                       "/etc/secret-target; true"]
+                argv = ["unshare", "-m", "sh", "-c", script, "sh", etc, *prefix, ATOLL, "run"]
+                plan = plain(place, [*argv, "--plan", "--json", "--", "true"], confined=False).out.encode()
+                same([word in plan for word in mine], [expected, not expected], "%s, %s: ways in the plan" % (what, who))
+                result = plain(place, [*argv, "--", *command], confined=False)
+                same(result.status, 0, "%s, %s: status" % (what, who))
+                same(result.out.split()[0], "0" if expected else "1", "%s, %s: layers over /etc" % (what, who))
+                check(place.secret not in result.out, "%s, %s: the secret can be read" % (what, who))
+                check(expected or "wg0" not in result.out, "%s, %s: its name is listed" % (what, who))
+            subprocess.run(["chown", "-R", "0:0", place.ws, place.home], check=True)
+
+
 @test("FS-R07 no process of the host, no file of its temporary places")
 def _():
     with Place() as place:

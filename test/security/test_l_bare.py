@@ -414,4 +414,91 @@ def _():
         check("terminal" in result.err, result.err)
 
 
+def accepted(*more):
+    return [part for word in (*bare.WORDS, *more) for part in ("--accept-weaker", word)]
+
+
+def network_job(place, network, name="job.yaml"):
+    return ["-f", job_file(place, {"network": network}, name)]
+
+
+@test("BARE-15 a network is one proxy, to be accepted by name, and nothing can be published")
+def _():
+    with Place() as place:
+        job = network_job(place, {"allow": ["good.test"]})
+        result = Running(place, [ATOLL, "run", *accepted(), *job, "--", "true"], starts=False).wait()
+        same(result.status, HOST_CANNOT, "status")
+        check("--accept-weaker network" in result.err and "--accept-weaker hide" not in result.err, result.err)
+        told = Running(place, [ATOLL, "run", "--plan", "--json", *accepted("network"), *job, "--", "true"], starts=False).wait()
+        lines = {line["clause"]: line for line in json.loads(told.out)["clauses"]}
+        same(lines["network"]["strength"], "weaker", "the plan")
+        check("no proxy" in lines["network"]["note"], lines["network"])
+        same(lines["network.allow"]["subject"], "good.test", "the rule")
+        result = Running(place, [ATOLL, "run", *accepted("network"), *network_job(place, {"listen": [8080]}, "listen.yaml"), "--", "true"],
+                         starts=False).wait()
+        same(result.status, HOST_CANNOT, "status of a published port")
+        check("published" in result.err, result.err)
+
+
+@test("BARE-16 with a network nothing but the proxy is connected to, and nothing listens on the host")
+def _():
+    with Place() as place, Sink(place) as sink:
+        place.expect("own.sock")
+        code = r"""
+            import socket as s, threading, urllib.parse
+            at = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+            def dial(host, port, family=s.AF_INET, kind=s.SOCK_STREAM):
+                c = s.socket(family, kind); c.settimeout(5); c.connect((host, port)); return c
+            attempt("the proxy", lambda: dial(at.hostname, at.port))
+            attempt("the proxy, mapped", lambda: dial("::ffff:127.0.0.1", at.port, s.AF_INET6))
+            def own():
+                a = s.socket(s.AF_UNIX); a.bind("own.sock"); a.listen(); b = s.socket(s.AF_UNIX); b.connect("own.sock"); a.accept()
+            attempt("a server by path", own)
+            print("token", bool(at.password), flush=True)
+            for host, port in (("127.0.0.1", int(arg[0])), ("127.0.0.2", at.port), ("0.0.0.0", at.port), ("1.1.1.1", at.port), ("1.1.1.1", 443),
+                               ("127.0.0.1", at.port + 1), ("10.0.0.1", 80)):
+                attempt("no %s %d" % (host, port != at.port), lambda: dial(host, port))
+            attempt("no ::1", lambda: dial("::1", at.port, s.AF_INET6))
+            if arg[1] != "None":
+                attempt("no sink6", lambda: dial("::1", int(arg[1]), s.AF_INET6))
+            attempt("no UDP", lambda: dial("127.0.0.1", int(arg[2]), kind=s.SOCK_DGRAM))
+            attempt("no bind", lambda: s.socket().bind(("127.0.0.1", 0)))
+            attempt("no bind6", lambda: s.socket(s.AF_INET6).bind(("::", 0)))
+            attempt("no listen", lambda: s.socket().listen())
+            attempt("no listen6", lambda: s.socket(s.AF_INET6).listen())
+            attempt("no raw", lambda: s.socket(s.AF_INET, s.SOCK_RAW, 1))
+            attempt("no fast open", lambda: s.socket().sendto(b"x", 0x20000000, ("127.0.0.1", int(arg[0]))))
+            # A descriptor that changes meanwhile: the address is read once, and the socket asked what it is.
+            one, two = s.socket(s.AF_UNIX), s.socket()
+            stop = []
+            def flip():
+                while not stop: os.dup2(one.fileno(), 77); os.dup2(two.fileno(), 77)
+            os.dup2(one.fileno(), 77)
+            t = threading.Thread(target=flip); t.start()
+            for _ in range(300):
+                try: syscall(50, 77, 5)
+                except OSError: pass
+            stop.append(1); t.join()
+            tell("no listening", "ok" if two.getsockopt(s.SOL_SOCKET, s.SO_ACCEPTCONN) else "EPERM")
+            """
+        result = run(place, [*accepted("network"), *network_job(place, {"allow": ["good.test"]})],
+                     inside_py(code, sink.tcp4, sink.tcp6, sink.udp4))
+        result.allowed("the proxy", "the proxy, mapped", "a server by path")
+        check("token True" in result.out, result.out)
+        result.refused(*[name for name in result.tries if name.startswith("no ")],
+                       how=("ECONNREFUSED", "EPERM", "EACCES", "EAFNOSUPPORT", "EOPNOTSUPP"))
+        same(sink.log, [], "what arrived")
+        check("connect 1.1.1.1:443: not allowed (network)" in result.err, result.err)
+
+
+@test("BARE-17 the run's authority is in the private directory, and variables name it there")
+def _():
+    with Place() as place:
+        job = network_job(place, {"allow": [{"host": "good.test", "paths": ["/**"]}]})
+        result = run(place, [*accepted("network"), *job], 'cd "${ATOLL_CONTRACT%/*}"; ls; grep -c BEGIN ca.pem; (echo x >ca.pem); '
+                     'test "$SSL_CERT_FILE" = "$PWD/ca-bundle.pem" && grep -q CERT "$SSL_CERT_FILE" && echo named')
+        check("ca-bundle.pem\nca.pem\n" in result.out and "\n1\n" in result.out and "named" in result.out, result.out)
+        check("ermission denied" in result.err, result.err)
+
+
 main()

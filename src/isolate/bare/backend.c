@@ -33,6 +33,8 @@ size_t bare_weaker(const struct cell *cell, const char *ret[8])
 	ret[n++] = "processes";
 	if (!cell->group.has_pids && cell->spec->limits[SPEC_PIDS].value != SPEC_UNLIMITED)
 		ret[n++] = "pids";
+	if (network_is_on(&cell->spec->network))
+		ret[n++] = "network";
 	ret[n] = NULL;
 	return n;
 }
@@ -145,6 +147,23 @@ static int set(char **env, size_t *n, const char *name, const char *value, struc
 	return 0;
 }
 
+/* Files that are elsewhere here, see CELL_AUTHORITY. */
+static char *own_file(const struct cell_bare *bare, const char *variable)
+{
+	static const char *const files[] = {CELL_AUTHORITY, CELL_BUNDLE};
+	const char *value = strchr(variable, '=');
+	char *text;
+
+	for (size_t i = 0; value && i < ARRAY_SIZE(files); i++) {
+		if (streq(value + 1, files[i]))
+			return asprintf(&text, "%.*s=%s%s", (int)(value - variable), variable,
+					bare->dir, strrchr(files[i], '/')) < 0
+				       ? NULL
+				       : text;
+	}
+	return strdup(variable);
+}
+
 /* What the contract says about a variable counts; and a home that it shows is not replaced. */
 int bare_set_environment(struct cell *cell, struct atoll_error *err)
 {
@@ -160,7 +179,7 @@ int bare_set_environment(struct cell *cell, struct atoll_error *err)
 	if (!cell->bare->env)
 		return error_oom(err);
 	for (; n < old; n++) {
-		cell->bare->env[n] = strdup(cell->env[n]);
+		cell->bare->env[n] = own_file(cell->bare, cell->env[n]);
 		if (!cell->bare->env[n])
 			return error_oom(err);
 	}
@@ -202,15 +221,25 @@ static uint64_t count_processes(void)
 static int explain(struct cell *cell, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(4 << 20);
+	int r = cell_explain(cell, err);
 
+	if (r < 0)
+		return r;
 	buf_add_str(&text, cell->contract_text);
 	buf_add_str(
 		&text,
 		"\n## On this host\n\nThere are no namespaces here. Private places are $HOME and "
-		"$TMPDIR; /tmp, /var/tmp and /dev/shm cannot be used. There is no network at "
-		"all, not even a loopback, and no System V or POSIX message queues and shared "
-		"memory. Of /proc, your own processes and what "
-		"is about the machine as a whole can be read.\n");
+		"$TMPDIR; /tmp, /var/tmp and /dev/shm cannot be used. There ");
+	buf_add_str(
+		&text,
+		network_is_on(&cell->spec->network)
+			? "is one way to the network, the proxy that HTTPS_PROXY and its like "
+			  "name: no other connection, no loopback, no server, no look-up of names "
+			  "outside of it; and there are "
+			: "is no network at all, not even a loopback, and ");
+	buf_add_str(&text,
+		    "no System V or POSIX message queues and shared memory. Of /proc, your own "
+		    "processes and what is about the machine as a whole can be read.\n");
 	free(cell->contract_text);
 	cell->contract_text = buf_take(&text);
 	return cell->contract_text ? 0 : error_oom(err);
@@ -249,13 +278,17 @@ static int fill(struct cell *cell, const struct plan *plan, struct atoll_error *
 	cell->bare->n_others = count_processes();
 	if (!plan)
 		r = refuse_unaccepted(cell, err);
+	if (r == 0 && !plan && cell->spec->network.n_listen)
+		r = error_set(err, ATOLL_FAULT_HOST, 0,
+			      "ports cannot be published without user namespaces (%s; fix: %s)",
+			      cell->spec->network.listen[0].origin, ns_fix());
 	if (r == 0 && landlock_abi() >= ABI_LEAST)
 		r = bare_make_rights(cell, err);
 	return r < 0 ? r : explain(cell, err);
 }
 
-static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
-		   struct atoll_error *err)
+static int prepare(const struct spec *spec, char *const *env, const struct cell_extra *extra,
+		   struct plan *plan, struct cell **ret, struct atoll_error *err)
 {
 	struct cell *cell = NULL;
 	int r = check_host(plan, err);
@@ -263,7 +296,7 @@ static int prepare(const struct spec *spec, char *const *env, struct plan *plan,
 	if (r == 0)
 		r = ns_check_calls(true, err);
 	if (r == 0)
-		r = cell_new(spec, env, plan, &cell, err);
+		r = cell_new(spec, env, extra, plan, &cell, err);
 	if (r != 0)
 		return r;
 	r = fill(cell, plan, err);
@@ -284,6 +317,7 @@ const struct backend bare_backend = {
 	.prepare = prepare,
 	.start = bare_start,
 	.stop = bare_stop,
+	.whose = cell_whose,
 	.account = cell_account,
 	.release = release,
 };

@@ -25,6 +25,8 @@
  *              sizes, times and modes can be seen, and so can /proc
  *   processes  the host's processes can be seen (not looked into, signalled or traced), and the end
  *              of everything is in the hands of two processes of atoll's, not of the kernel
+ *   network    one proxy on the host's loopback stands for it: programs that know no proxy have
+ *              none, and nothing is looked up or published
  *   pids       RLIMIT_NPROC counts the user's other processes as well, unless a control group
  *              counts
  */

@@ -96,13 +96,35 @@ static void describe_hidden(const struct cell *cell, struct plan *plan)
 	}
 }
 
+static void describe_way_out(const struct cell *cell, struct plan *plan)
+{
+	const char *origin = cell->spec->network.mode_origin;
+
+	if (!origin)
+		origin = "default";
+	if (!network_is_on(&cell->spec->network)) {
+		plan_add(plan, PLAN_ENFORCED, "network", "off",
+			 "seccomp: no socket but local ones; Landlock behind it",
+			 "no loopback either, and no abstract sockets", origin);
+		return;
+	}
+	add_weaker(cell, plan, "network", "network", describe_mode(cell),
+		   "guard: TCP sockets connect to the proxy's port on the host's loopback and to "
+		   "nothing else; Landlock behind it",
+		   "programs that know no proxy have no network; no loopback of their own, no "
+		   "servers, no DNS",
+		   origin);
+	describe_network(cell, plan);
+}
+
 static void describe_processes(const struct cell *cell, struct plan *plan)
 {
 	char ids[96], landlock[48];
 
 	snprintf(ids, sizeof ids, "uid %u, gid %u", cell->ids.host_uid, cell->ids.host_gid);
 	snprintf(landlock, sizeof landlock, "Landlock ABI %d", cell->landlock_abi);
-	plan_add(plan, PLAN_ENFORCED, "identity", "offline",
+	plan_add(plan, PLAN_ENFORCED, "identity",
+		 cell->spec->identity == SPEC_ONLINE ? "online" : "offline",
 		 "the caller's own id, with no way to another", ids, cell->spec->identity_origin);
 	add_weaker(cell, plan, "processes", "processes.namespaces", "none",
 		   "Landlock keeps signals, tracing and sockets inside; a warden and the guard end "
@@ -120,9 +142,7 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 	describe_descriptors(cell, plan);
 	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "the calls are refused", NULL,
 		 "default");
-	plan_add(plan, PLAN_ENFORCED, "network", "off",
-		 "seccomp: no socket but local ones; Landlock behind it",
-		 "no loopback either, and no abstract sockets", "default");
+	describe_way_out(cell, plan);
 	describe_sockets(cell, plan);
 }
 

@@ -20,7 +20,7 @@
  * A directory instead of private mounts
  *
  *	/tmp/atoll-bare-PIDNS-USERNS-XXXXXX/   or in /var/tmp
- *		contract.md, contract.json
+ *		contract.md, contract.json, ca.pem, ca-bundle.pem
  *		home/, tmp/                    the command's, with every right
  *
  * It is 0700, and locked (flock) as long as one of atoll's processes lives.
@@ -292,6 +292,10 @@ static int fill(struct cell *cell, struct atoll_error *err)
 		r = put(bare, "contract.md", cell->contract_text, err);
 	if (r == 0)
 		r = put(bare, "contract.json", cell->contract_json, err);
+	if (r == 0 && cell->extra->authority)
+		r = put(bare, "ca.pem", cell->extra->authority, err);
+	if (r == 0 && cell->extra->bundle)
+		r = put(bare, "ca-bundle.pem", cell->extra->bundle, err);
 	if (r == 0 && cell->gitconfig)
 		r = put(bare, "home/.gitconfig", cell->gitconfig, err);
 	return r;

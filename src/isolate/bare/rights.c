@@ -190,11 +190,24 @@ static int make_zones(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
+static int allow_proxy(struct rights *rights, struct atoll_error *err)
+{
+	const struct uapi_landlock_net_port_attr rule = {
+		.allowed_access = UAPI_LANDLOCK_ACCESS_NET_CONNECT_TCP,
+		.port = rights->cell->extra->proxy_port,
+	};
+
+	if (!rule.port ||
+	    syscall(SYS_landlock_add_rule, rights->fd, UAPI_LANDLOCK_RULE_NET_PORT, &rule, 0) == 0)
+		return 0;
+	return error_set(err, ATOLL_FAULT_HOST, errno, "Landlock rule for the proxy's port");
+}
+
 int bare_make_rights(struct cell *cell, struct atoll_error *err)
 {
 	const struct uapi_landlock_ruleset_attr attr = {
 		.handled_access_fs = RIGHTS_READ | RIGHTS_CHANGE | LANDLOCK_ACCESS_FS_IOCTL_DEV,
-		/* The filter refuses such sockets already. */
+		/* The filter refuses such sockets already, or the guard connects them. */
 		.handled_access_net =
 			UAPI_LANDLOCK_ACCESS_NET_BIND_TCP | UAPI_LANDLOCK_ACCESS_NET_CONNECT_TCP,
 		.scoped = UAPI_LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | UAPI_LANDLOCK_SCOPE_SIGNAL,
@@ -210,6 +223,8 @@ int bare_make_rights(struct cell *cell, struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "create a Landlock ruleset");
 	cell->bare->ruleset_fd = rights.fd;
 	r = allow_mounts(&rights, err);
+	if (r == 0)
+		r = allow_proxy(&rights, err);
 	return r < 0 ? r : make_zones(cell, err);
 }
 

@@ -151,6 +151,7 @@ static _Noreturn void warden_main(struct cell *cell, pid_t supervisor)
 	pid_t guard = -1;
 
 	start_close_others(cell);
+	start_wipe_secrets(cell->spec);
 	start_wipe_arguments();
 	prctl(PR_SET_NAME, "atoll-warden");
 	/* The caller's terminal and its group are not ours to be in. */
@@ -225,6 +226,7 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	ret->pid = pid;
 	ret->pid_fd = take_fd(&pid_fd);
 	ret->control_fd = take_fd(&control);
+	ret->listener_fd = ret->dns_fd = -1;
 	return 0;
 }
 

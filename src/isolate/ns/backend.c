@@ -12,8 +12,11 @@
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+
+#define PEERS_SIZE (INIT_PEERS * sizeof(struct init_peer))
 
 /* Only somebody's name and address out of ~/.gitconfig: commits need them, and nothing else of it.
  */
@@ -44,7 +47,7 @@ static void read_git_identity(struct cell *cell)
 	cell->gitconfig = buf_take(&out);
 }
 
-static int write_contract(struct cell *cell, struct atoll_error *err)
+int cell_explain(struct cell *cell, struct atoll_error *err)
 {
 	cleanup_buf struct buf json = BUF_INIT(4 << 20), text = BUF_INIT(4 << 20);
 	int r = spec_explain_json(cell->spec, &json, err);
@@ -105,16 +108,29 @@ void cell_free(struct cell *cell)
 	ids_release(cell);
 	if (cell->usage)
 		munmap(cell->usage, sizeof *cell->usage);
+	if (cell->peers)
+		munmap(cell->peers, PEERS_SIZE);
 	ns_free_mounts(cell);
 	free(cell->contract_json);
 	free(cell->contract_text);
 	free(cell->gitconfig);
+	for (size_t i = 0; i < cell->n_bundles; i++)
+		free(cell->bundles[i]);
 	free(cell);
 }
 
-int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
-	     struct atoll_error *err)
+/* Shared with the first process, and zero until it writes. */
+static void *map_shared(size_t size)
 {
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+int cell_new(const struct spec *spec, char *const *env, const struct cell_extra *extra,
+	     struct plan *plan, struct cell **ret, struct atoll_error *err)
+{
+	static const struct cell_extra nothing;
 	struct cell *cell = calloc(1, sizeof *cell);
 	int r;
 
@@ -122,6 +138,7 @@ int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struc
 		return error_oom(err);
 	cell->spec = spec;
 	cell->env = env;
+	cell->extra = extra ? extra : &nothing;
 	cell->group.v2_fd = cell->group.main.fd = cell->group.cpu.fd = -1;
 	cell->ids.slot_fd = -1;
 	r = check_host(cell, plan, err);
@@ -133,33 +150,32 @@ int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struc
 		r = ns_prepare_mounts(cell, plan, err);
 	if (r == 0 && !plan)
 		r = quota_check_space(cell, err);
-	if (r == 0)
-		r = write_contract(cell, err);
 	if (r < 0) {
 		cell_free(cell);
 		return r;
 	}
 	cgroup_prepare(&cell->group, spec);
-	cell->usage = mmap(NULL, sizeof *cell->usage, PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (cell->usage == MAP_FAILED) {
-		cell->usage = NULL;
+	cell->usage = map_shared(sizeof *cell->usage);
+	if (network_is_on(&spec->network))
+		cell->peers = map_shared(PEERS_SIZE);
+	if (!cell->usage || (network_is_on(&spec->network) && !cell->peers)) {
 		cell_free(cell);
 		return error_oom(err);
 	}
 	read_git_identity(cell);
+	authority_find_bundles(cell);
 	set_limits(cell);
 	*ret = cell;
 	return 0;
 }
 
-static int prepare(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
-		   struct atoll_error *err)
+static int prepare(const struct spec *spec, char *const *env, const struct cell_extra *extra,
+		   struct plan *plan, struct cell **ret, struct atoll_error *err)
 {
 	int r = ns_check_calls(false, err);
 
 	if (r == 0)
-		r = cell_new(spec, env, plan, ret, err);
+		r = cell_new(spec, env, extra, plan, ret, err);
 	if (r == 0 && plan)
 		ns_describe(*ret, plan);
 	return r;
@@ -187,6 +203,17 @@ void cell_account(const struct cell *cell, struct cell_usage *ret)
 	cgroup_account(&cell->group, ret);
 }
 
+/* The first process may be writing there, and is not waited for. */
+int32_t cell_whose(const struct cell *cell, uint16_t local_port, char ret_program[16])
+{
+	ret_program[0] = '\0';
+	if (!cell->peers)
+		return 0;
+	memcpy(ret_program, cell->peers[local_port].program, 16);
+	ret_program[15] = '\0';
+	return cell->peers[local_port].pid;
+}
+
 const struct backend ns_backend = {
 	.name = "process",
 	.summary = "namespaces, Landlock, seccomp and a guard on this kernel",
@@ -194,6 +221,7 @@ const struct backend ns_backend = {
 	.prepare = prepare,
 	.start = ns_start,
 	.has_terminals = true,
+	.whose = cell_whose,
 	.account = cell_account,
 	.stop = stop,
 	.release = cell_free,

@@ -13,9 +13,11 @@
  *
  *   prepare.c   contract → list of mounts, zones, limits; the last that reads host paths by name
  *   ids.c       under which id it runs
- *   describe.c  the same data → lines of the plan
+ *   describe.c, describe-network.c  the same data → lines of the plan
  *   start.c     clone, ids, trees for the child; what the parent does
  *   root.c      the child builds its root from the list
+ *   net.c       in a network namespace of its own, the one way out
+ *   authority.c certificates that programs inside trust besides the host's
  *   seal.c      the command's process takes its own rights away and executes
  *   landlock.c, filter.c, bpf.c  what seal.c applies
  *   cgroup.c    memory, pids and CPUs where a hierarchy is writable
@@ -48,7 +50,8 @@ struct ns_mount {
 	ino_t ino;
 	char **masks; /* relative paths that a layer on top makes disappear */
 	size_t n_masks;
-	int tree_fd; /* a detached copy of the host's tree, once there is one */
+	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
+	int tree_fd;	   /* a detached copy of the host's tree, once there is one */
 };
 
 struct ns_ids {
@@ -87,6 +90,8 @@ struct cell_bare {
 };
 struct listing;
 
+#define CELL_BUNDLES_MAX 4
+
 struct cell {
 	const struct spec *spec;
 	char *const *env;
@@ -98,13 +103,17 @@ struct cell {
 	struct ns_ids ids;
 	struct ns_group group;
 	int landlock_abi;
-	char *contract_json, *contract_text;
-	char *gitconfig; /* name and address of the user for commits; may be NULL */
+	char *contract_json, *contract_text; /* after cell_explain() */
+	char *gitconfig;		 /* name and address of the user for commits; may be NULL */
+	char *bundles[CELL_BUNDLES_MAX]; /* the host's files of authorities, where TLS is opened */
+	size_t n_bundles;
 	bool needs_keeper;
 	bool keeps_affinity;
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
-	struct cell_bare *bare;	  /* NULL with namespaces */
+	struct init_peer *peers;  /* likewise, with a network; else NULL */
+	const struct cell_extra *extra; /* never NULL */
+	struct cell_bare *bare;		/* NULL with namespaces */
 
 	/* For the child of one start. */
 	int stdio[3];
@@ -116,9 +125,12 @@ struct cell {
 
 /* What a cell has with and without namespaces: everything but how it is described and started. The
  * second takes what the first has left. */
-int cell_new(const struct spec *spec, char *const *env, struct plan *plan, struct cell **ret,
-	     struct atoll_error *err);
+int cell_new(const struct spec *spec, char *const *env, const struct cell_extra *extra,
+	     struct plan *plan, struct cell **ret, struct atoll_error *err);
 void cell_free(struct cell *cell);
+int32_t cell_whose(const struct cell *cell, uint16_t local_port, char ret_program[16]);
+/* The contract for the command to read. Apart, because it can be made while a child does more. */
+int cell_explain(struct cell *cell, struct atoll_error *err);
 void cell_account(const struct cell *cell, struct cell_usage *ret);
 
 int ids_choose(struct cell *cell, struct atoll_error *err);
@@ -146,6 +158,9 @@ void describe_rules(const struct cell *cell, struct plan *plan);
 void describe_descriptors(const struct cell *cell, struct plan *plan);
 void describe_sockets(const struct cell *cell, struct plan *plan);
 void describe_environment(const struct cell *cell, struct plan *plan);
+void describe_network(const struct cell *cell, struct plan *plan);
+const char *describe_mode(const struct cell *cell); /* of the network, as in a contract */
+void ns_describe_network(const struct cell *cell, struct plan *plan);
 struct limit_way {
 	const char *mechanism;
 	const char *note;
@@ -158,10 +173,12 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err);
 
 /* Steps of a start that need no namespace: a pair of sockets above 2; in the child, closing what
- * the caller had open and clearing its command line; in the parent, "ready" or the story. */
+ * the caller had open and clearing its command line, environment and secrets; in the parent,
+ * "ready" or the story. */
 int start_make_pair(int pair[2], struct atoll_error *err);
 void start_close_others(const struct cell *cell);
 void start_wipe_arguments(void);
+void start_wipe_secrets(const struct spec *spec);
 int start_wait_ready(int socket_fd, struct atoll_error *err);
 /* A child in these new namespaces, born in the cell's control group where that is possible. */
 pid_t start_clone(const struct cell *cell, uint64_t namespaces, int *ret_pid_fd);
@@ -170,6 +187,13 @@ struct init_config start_config(struct cell *cell);
 
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
+
+/* How the two texts of the contract come to the child, over the socket of the set-up: their sizes,
+ * then all of one and all of the other, in pieces. */
+#define NS_PIECE 4096
+struct ns_texts {
+	uint64_t json_size, text_size;
+};
 
 /* In the child: from host root to sandbox root, whose top then still hides the host's. */
 int ns_build_root(struct cell *cell, struct atoll_error *err);
@@ -182,6 +206,20 @@ int ns_make_namespaces(const struct cell *cell, struct atoll_error *err);
 int ns_begin(void *cell, struct atoll_error *err);
 int ns_seal(void *cell, struct atoll_error *err);
 int ns_execute(void *cell, struct atoll_error *err);
+
+/* Where TLS is opened: which files of the host's hold authorities; and while the root is built,
+ * from within it, put what the run has in their place. */
+void authority_find_bundles(struct cell *cell);
+int authority_place(const struct cell *cell, struct atoll_error *err);
+
+/* In a new network namespace, with its capabilities: raise the loopback, and with a network make
+ * that and send its sockets over control_fd, where the second takes them. */
+int net_set_up(const struct cell *cell, struct atoll_error *err);
+int net_take(int control_fd, struct cell_handle *handle, struct atoll_error *err);
+/* The first without a cell, to try it: the listener and the socket for DNS. `*ret_has_v6` is false
+ * where the kernel has no IPv6. */
+int net_make(int ret_fds[2], bool *ret_has_v6, struct atoll_error *err);
+#define NET_FIX "sudo modprobe nft_tproxy; a kernel with CONFIG_NFT_TPROXY"
 
 /* -1 where the kernel has none. */
 int landlock_abi(void);

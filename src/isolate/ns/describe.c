@@ -6,7 +6,9 @@
 #include "spec/names.h"
 #include "spec/spec.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* The lines of the plan, from the very data that the sandbox is built from. */
@@ -142,6 +144,20 @@ static bool is_masked(const struct ns_mount *mount, const char *path)
 	return false;
 }
 
+/* In a place where no layer hides what its own mode keeps. */
+static void describe_kept(const struct spec_rule *rule, struct plan *plan)
+{
+	struct stat st;
+
+	if (lstat(rule->path, &st) < 0 && (errno == ENOENT || errno == ENOTDIR))
+		plan_add(plan, PLAN_NOTE, "filesystem.hide", rule->path, "nothing is there",
+			 "what is made there later is kept by its own mode alone", rule->origin);
+	else
+		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", rule->path,
+			 "kept by its own mode and owner", "the name is still listed",
+			 rule->origin);
+}
+
 /* A line about one place that has no mount of its own: it says nothing new, or what it is about is
  * not there yet. What somebody wrote is shown all the same. */
 static void describe_unmounted(const struct cell *cell, const struct spec_rule *rule,
@@ -158,6 +174,8 @@ static void describe_unmounted(const struct cell *cell, const struct spec_rule *
 		if (!is_default)
 			plan_add(plan, PLAN_NOTE, clause, rule->path, "none",
 				 "another line about the same place is stronger", rule->origin);
+	} else if (rule->access == SPEC_HIDE && mount && mount->keeps_hidden) {
+		describe_kept(rule, plan);
 	} else if (rule->access == SPEC_HIDE && mount && mount->kind == NS_BIND) {
 		plan_add(plan, PLAN_ENFORCED, clause, rule->path, "empty mount by a watcher",
 			 "not there yet; hidden as soon as the watcher has run", rule->origin);
@@ -248,7 +266,8 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 			 cell->ids.inside_uid, cell->ids.host_uid, cell->ids.inside_gid,
 			 cell->ids.host_gid);
 	snprintf(landlock, sizeof landlock, "Landlock ABI %d", cell->landlock_abi);
-	plan_add(plan, cell->ids.is_unmapped ? PLAN_WEAKER : PLAN_ENFORCED, "identity", "offline",
+	plan_add(plan, cell->ids.is_unmapped ? PLAN_WEAKER : PLAN_ENFORCED, "identity",
+		 cell->spec->identity == SPEC_ONLINE ? "online" : "offline",
 		 cell->ids.is_unmapped	? "user namespace with the id of the workspace's owner"
 		 : cell->ids.is_shifted ? "user namespace with an id of its own"
 					: "user namespace with the caller's own id",
@@ -265,8 +284,7 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 	describe_descriptors(cell, plan);
 	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "fresh session keyring", NULL,
 		 "default");
-	plan_add(plan, PLAN_ENFORCED, "network", "off", "network namespace with only a loopback",
-		 NULL, "default");
+	ns_describe_network(cell, plan);
 	describe_sockets(cell, plan);
 }
 

@@ -63,6 +63,7 @@ enum answer {
 	CHECK_PRIORITY, /* a kind and a process, likewise */
 	CHECK_IOPRIO,
 	CHECK_LOCAL_SOCKET,
+	CHECK_STREAM_SOCKET,
 	ANSWERS,
 };
 
@@ -377,6 +378,22 @@ static unsigned check_internet(struct bpf *bpf, const unsigned *to, unsigned no_
 	return load_argument(bpf, 1, bpf_and(bpf, 0xf, place));
 }
 
+/* Without namespaces the network is the host's: TCP only, for the guard to connect. */
+static void check_stream_socket(struct bpf *bpf, unsigned *to)
+{
+	unsigned no_protocol = refuse(bpf, EPROTONOSUPPORT);
+	unsigned tcp, place;
+
+	tcp = bpf_if(bpf, BPF_JEQ, IPPROTO_MPTCP, no_protocol, to[SAY_EPERM]);
+	tcp = bpf_if(bpf, BPF_JEQ, IPPROTO_TCP, to[ALLOW], tcp);
+	tcp = load_argument(bpf, 2, bpf_if(bpf, BPF_JEQ, 0, to[ALLOW], tcp));
+	tcp = bpf_and(bpf, 0xf, bpf_if(bpf, BPF_JEQ, SOCK_STREAM, tcp, to[SAY_EPERM]));
+	tcp = load_argument(bpf, 1, tcp);
+	place = bpf_if(bpf, BPF_JEQ, AF_INET6, tcp, to[CHECK_LOCAL_SOCKET]);
+	place = bpf_if(bpf, BPF_JEQ, AF_INET, tcp, place);
+	to[CHECK_STREAM_SOCKET] = load_argument(bpf, 0, place);
+}
+
 /* Every other family is a kernel module that most people never load, AF_VSOCK among them, which
  * talks to the machine's host past any namespace. Of netlink only the routing part, with which C
  * libraries list interfaces; to change something there takes a capability. */
@@ -547,6 +564,8 @@ static void build_answers(const struct filter_options *options, struct bpf *bpf,
 	to[CHECK_PRLIMIT] = check_prlimit(bpf, to);
 	if (options->is_bare) /* each step costs time at every start */
 		check_process(bpf, to);
+	if (options->has_proxy)
+		check_stream_socket(bpf, to);
 }
 
 /*
@@ -576,6 +595,13 @@ static const struct rule bare_rules[] = {
 #endif
 };
 
+/* And there, with a proxy: a socket that nothing was bound to gets a port of the host's by
+ * listening. */
+static const struct rule proxy_rules[] = {
+	{CHECK_STREAM_SOCKET, CALLS(SYS_socket)},
+	{GUARD, CALLS(SYS_listen)},
+};
+
 static void apply(const struct rule *list, size_t n, uint8_t calls[CALLS_MAX])
 {
 	for (size_t i = 0; i < n; i++)
@@ -589,6 +615,8 @@ static void fill_calls(const struct filter_options *options, uint8_t calls[CALLS
 	apply(rules, sizeof(rules) / sizeof(*rules), calls);
 	if (options->is_bare)
 		apply(bare_rules, sizeof(bare_rules) / sizeof(*bare_rules), calls);
+	if (options->has_proxy)
+		apply(proxy_rules, sizeof(proxy_rules) / sizeof(*proxy_rules), calls);
 	if (options->keeps_affinity)
 		calls[SYS_sched_setaffinity] = SAY_EPERM;
 }

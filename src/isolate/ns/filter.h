@@ -21,6 +21,7 @@
 struct filter_options {
 	bool keeps_affinity; /* sched_setaffinity is refused: the cpus limit rests on it */
 	bool is_bare;	     /* no namespaces: what they would keep apart is refused */
+	bool has_proxy;	     /* with that: TCP sockets all the same, to connect with */
 	bool guards_reading; /* every open goes to the guard, also to read */
 };
 

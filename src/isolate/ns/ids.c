@@ -25,21 +25,6 @@
  * refused, unless somebody accepts the weaker way by name: then it runs under the owner's own id.
  */
 
-/* Do we hold all ids, as root of the machine (and not of some container) does? */
-static bool owns_all_ids(void)
-{
-	cleanup_fd int fd = open("/proc/self/uid_map", O_RDONLY | O_CLOEXEC);
-	unsigned long inside, outside, count;
-	char text[128];
-	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-
-	if (got <= 0)
-		return false;
-	text[got] = '\0';
-	return sscanf(text, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
-	       count == 4294967295ul;
-}
-
 static bool is_accepted(const struct spec *spec, const char *clause)
 {
 	for (size_t i = 0; i < spec->n_accepted; i++) {
@@ -104,7 +89,7 @@ int ids_choose(struct cell *cell, struct atoll_error *err)
 
 	ids->inside_uid = ids->host_uid = geteuid();
 	ids->inside_gid = ids->host_gid = getegid();
-	if (geteuid() != 0 || !owns_all_ids())
+	if (!slots_are_ours())
 		return 0;
 	if (lstat(cell->spec->workspace, &st) < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "workspace '%s' (%s)",

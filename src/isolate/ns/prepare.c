@@ -13,7 +13,9 @@
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 const char *const ns_private_dirs[] = {"/tmp", "/var/tmp", "/dev/shm", NULL};
 
@@ -47,15 +49,23 @@ static bool is_system_dir(const char *path, size_t length)
 	return false;
 }
 
+#define MOUNTS_STEP 64
+
 static struct ns_mount *add_mount(struct cell *cell, enum ns_mount_kind kind, const char *path)
 {
-	struct ns_mount *grown = realloc(cell->mounts, (cell->n_mounts + 1) * sizeof *grown);
 	struct ns_mount *mount;
 
-	if (!grown)
-		return NULL;
-	cell->mounts = grown;
-	mount = &grown[cell->n_mounts];
+	/* In steps: most contracts have some thirty, and every copy is pages that were not there.
+	 */
+	if (cell->n_mounts % MOUNTS_STEP == 0) {
+		struct ns_mount *grown =
+			realloc(cell->mounts, (cell->n_mounts + MOUNTS_STEP) * sizeof *grown);
+
+		if (!grown)
+			return NULL;
+		cell->mounts = grown;
+	}
+	mount = &cell->mounts[cell->n_mounts];
 	*mount = (struct ns_mount){.kind = kind, .tree_fd = -1, .path = strdup(path)};
 	if (!mount->path)
 		return NULL;
@@ -496,6 +506,52 @@ static int add_hide(struct cell *cell, const struct spec_rule *rule, bool can_ma
 	return 0;
 }
 
+/*
+ * Is there nothing, or nothing that the run could read or pass? Asked as the run: as this user with
+ * all groups, which the kernel answers; or as somebody who owns nothing and is in no group. Where
+ * the kernel cannot be asked (before 5.8, or by a filter) the answer is no.
+ */
+static bool keeps_itself(const struct cell *cell, const char *path)
+{
+	const int flags = AT_EACCESS | AT_SYMLINK_NOFOLLOW;
+	struct stat st;
+
+	if (cell->ids.is_shifted) {
+		if (lstat(path, &st) < 0)
+			return errno == ENOENT || errno == ENOTDIR;
+		/* With an owner's id there may be groups and lists of access that let it in. */
+		return !cell->ids.is_unmapped && !S_ISLNK(st.st_mode) && !(st.st_mode & S_IRWXO);
+	}
+	if (syscall(SYS_faccessat2, AT_FDCWD, path, R_OK, flags) == 0)
+		return false;
+	if (errno == ENOENT || errno == ENOTDIR)
+		return true;
+	return errno == EACCES && syscall(SYS_faccessat2, AT_FDCWD, path, X_OK, flags) < 0 &&
+	       errno == EACCES;
+}
+
+/*
+ * May /etc be shown as it is? A layer over it costs a tenth of a start. What the defaults hide
+ * there belongs to root, who also makes what comes later and gives it a mode; so that mode can do
+ * the same as a layer, unless a single one of these places could be read. Where a person has
+ * written a line about something there, that line is kept as everywhere.
+ */
+static bool etc_keeps_hidden(const struct cell *cell, const struct spec_rule **rules, size_t n)
+{
+	if (path_is_within(cell->spec->home, "/etc"))
+		return false;
+	for (size_t i = 0; i < n; i++) {
+		const struct spec_rule *rule = rules[i];
+
+		if (streq(rule->path, "/etc") || !path_is_within(rule->path, "/etc"))
+			continue;
+		if (rule->access != SPEC_HIDE || !streq(rule->origin, "default") ||
+		    !keeps_itself(cell, rule->path))
+			return false;
+	}
+	return true;
+}
+
 /* ---- the list ---- */
 
 static int by_path(const void *a, const void *b)
@@ -587,25 +643,28 @@ static bool is_overruled(const struct spec *spec, const struct spec_rule **rules
 static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n,
 		     struct atoll_error *err)
 {
+	const bool etc_keeps = etc_keeps_hidden(cell, rules, n);
 	const struct ns_mount *asked_of = NULL;
 	bool can_mask = false;
 
 	for (size_t i = 0; i < n; i++) {
 		const struct spec_rule *rule = rules[i];
-		const struct ns_mount *above;
+		struct ns_mount *above;
 		int r;
 
 		if (is_overruled(cell->spec, rules, n, i))
 			continue;
 		if (rule->access == SPEC_HIDE) {
 			above = enclosing(cell, rule->path);
-			if (above != asked_of) {
+			if (above && above != asked_of) {
+				above->keeps_hidden = etc_keeps && !above->is_writable &&
+						      streq(above->path, "/etc");
 				/* As root we copy single trees; a user's copies come whole. */
-				can_mask = above &&
+				can_mask = !above->keeps_hidden &&
 					   (cell->ids.is_shifted || !has_submounts(above->path));
-				asked_of = above;
 			}
-			r = add_hide(cell, rule, can_mask, err);
+			asked_of = above;
+			r = above && above->keeps_hidden ? 0 : add_hide(cell, rule, can_mask, err);
 		} else if (streq(rule->path, "/")) {
 			r = add_whole_root(cell, rule, err);
 		} else {

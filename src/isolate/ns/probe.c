@@ -11,11 +11,13 @@
 
 #include <errno.h>
 #include <linux/openat2.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -163,6 +165,37 @@ static int try_proc(void)
 	return waitpid(pid, &status, 0) < 0 ? errno : WEXITSTATUS(status);
 }
 
+/* See it hold: a connection to an address of nobody's arrives, and tells where it was going. */
+static int try_network(void)
+{
+	struct sockaddr_in meant = {.sin_family = AF_INET, .sin_port = htons(443)};
+	struct sockaddr_storage seen;
+	socklen_t size = sizeof seen;
+	int fds[2], client, got, r = enter_user_namespace(CLONE_NEWNET);
+	bool has_v6;
+
+	if (r)
+		return r;
+	r = net_make(fds, &has_v6, NULL);
+	if (r < 0)
+		return -r;
+	meant.sin_addr.s_addr = htonl(0xc0000201); /* 192.0.2.1 */
+	client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (client < 0 ||
+	    (connect(client, (struct sockaddr *)&meant, sizeof meant) < 0 && errno != EINPROGRESS))
+		return errno;
+	got = accept(fds[0], NULL, NULL);
+	if (got < 0 || getsockname(got, (struct sockaddr *)&seen, &size) < 0 ||
+	    ((struct sockaddr_in *)&seen)->sin_port != meant.sin_port)
+		return EPROTO;
+	return has_v6 ? 0 : EAFNOSUPPORT;
+}
+
+int ns_try_network(void)
+{
+	return try_in_child(try_network);
+}
+
 static int try_filter(void)
 {
 	static struct sock_filter program[FILTER_MAX];
@@ -268,6 +301,14 @@ static void probe_cgroup(struct backend_report *report)
 	cgroup_release(&group);
 }
 
+static void probe_network(struct backend_report *report)
+{
+	int errnum = ns_try_network();
+
+	add(report, "a network by rules", false, errnum == EAFNOSUPPORT ? 0 : errnum,
+	    errnum ? "nftables tproxy, IPv4 only" : "nftables tproxy, IPv4 and IPv6", NET_FIX);
+}
+
 int ns_probe(struct backend_report *report, struct atoll_error *err)
 {
 	const char *kernel = "a newer kernel (5.19 or later)";
@@ -293,6 +334,7 @@ int ns_probe(struct backend_report *report, struct atoll_error *err)
 	probe_calls(report);
 	add(report, "openat2", true, try_in_child(try_openat2), "yes", kernel);
 	add(report, "pidfd_getfd", true, try_in_child(try_pidfd), "yes", kernel);
+	probe_network(report);
 	probe_cgroup(report);
 	return 0;
 }

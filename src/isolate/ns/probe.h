@@ -10,3 +10,7 @@ int ns_probe(struct backend_report *ret, struct atoll_error *err);
 int ns_try(void);
 /* What an administrator can do about it. */
 const char *ns_fix(void);
+
+/* The same for a network by rules: 0, the errno of what failed, or EAFNOSUPPORT where it works and
+ * the kernel has no IPv6. */
+int ns_try_network(void);

@@ -428,16 +428,51 @@ static int place_terminals(struct atoll_error *err)
 	return 0;
 }
 
+static int receive(const struct cell *cell, void *data, size_t size, struct atoll_error *err)
+{
+	size_t n = 0;
+	ssize_t got = fd_receive(cell->setup_fd, data, size, 0, NULL, &n);
+
+	return got > 0 ? (int)got
+		       : error_set(err, ATOLL_FAULT_BUG, (int)-got,
+				   "the supervisor did not send the contract");
+}
+
+static int receive_file(const struct cell *cell, const char *path, uint64_t size,
+			struct atoll_error *err)
+{
+	cleanup_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
+	char piece[NS_PIECE];
+
+	if (fd < 0)
+		return fail(err, "write", path);
+	while (size > 0) {
+		int got = receive(cell, piece, sizeof piece, err);
+
+		if (got < 0)
+			return got;
+		if (fd_write_all(fd, piece, (size_t)got) < 0)
+			return fail(err, "write", path);
+		size -= (uint64_t)got;
+	}
+	return 0;
+}
+
 static int place_contract(const struct cell *cell, struct atoll_error *err)
 {
+	struct ns_texts texts = {0};
 	int r = make_dir("run", 0755, err);
 
 	if (r == 0)
 		r = make_dir("run/atoll", 0755, err);
 	if (r == 0)
-		r = write_file("run/atoll/contract.json", cell->contract_json, 0444, err);
+		r = receive(cell, &texts, sizeof texts, err) < 0 ? -EPIPE : 0;
 	if (r == 0)
-		r = write_file("run/atoll/contract.md", cell->contract_text, 0444, err);
+		r = receive_file(cell, "run/atoll/contract.json", texts.json_size, err);
+	if (r == 0)
+		r = receive_file(cell, "run/atoll/contract.md", texts.text_size, err);
+	if (r == 0)
+		r = authority_place(cell, err);
 	if (r < 0 || !cell->needs_keeper)
 		return r;
 	/* What the keeper puts over hidden names: nobody may look into it. */

@@ -13,14 +13,11 @@
 #include <linux/capability.h>
 #include <linux/keyctl.h>
 #include <linux/securebits.h>
-#include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 
 /*
@@ -28,8 +25,7 @@
  *
  * ns_begin(), while the first process builds the root (a network namespace takes as long as all the
  * mounts, and this way both happen at the same time):
- *   ns_make_namespaces()  those that nobody else needs
- *   ns_bound_capabilities()  nothing that is executed gains one
+ *   ns_make_namespaces()  those that nobody else needs, with the way to egress (net.c)
  *   set_limits()       what a process carries with it
  *   set_filter()       all that follows passes it; the listener goes to the first process
  * ns_seal(), in the new root, while the host's goes away:
@@ -163,6 +159,7 @@ static int set_filter(const struct cell *cell, struct atoll_error *err)
 	static struct sock_filter program[FILTER_MAX];
 	struct filter_options options = {.keeps_affinity = cell->keeps_affinity,
 					 .is_bare = cell->bare,
+					 .has_proxy = cell->bare && cell->extra->proxy_port,
 					 /* a grant may hide something, and /proc is the host's */
 					 .guards_reading = cell->bare};
 	struct sock_fprog prog = {.filter = program};
@@ -226,19 +223,8 @@ static int run_command(const struct cell *cell, struct atoll_error *err)
 	return failed == ENOENT || failed == ENOTDIR ? 127 : 126;
 }
 
-static int raise_loopback(struct atoll_error *err)
-{
-	cleanup_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP};
-
-	if (fd < 0 || ioctl(fd, SIOCSIFFLAGS, &request) < 0)
-		return fail(err, "raise the loopback interface");
-	return 0;
-}
-
 int ns_make_namespaces(const struct cell *cell, struct atoll_error *err)
 {
-	quota_limit_user(cell);
 	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return fail(err, "create namespaces (see `atoll doctor`)");
 	if (sethostname("atoll", 5) < 0)
@@ -247,7 +233,7 @@ int ns_make_namespaces(const struct cell *cell, struct atoll_error *err)
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
 	    errno != EPERM)
 		return fail(err, "join a new session keyring");
-	return raise_loopback(err);
+	return net_set_up(cell, err);
 }
 
 int ns_begin(void *data, struct atoll_error *err)
@@ -258,8 +244,6 @@ int ns_begin(void *data, struct atoll_error *err)
 	/* For a command on a terminal the first process has done so; some hosts grant none. */
 	if (!cell->has_namespaces)
 		r = ns_make_namespaces(cell, err);
-	if (r == 0 && !cell->has_namespaces)
-		r = ns_bound_capabilities(err);
 	reset_signals();
 	umask(cell->umask);
 	if (r == 0)

@@ -30,8 +30,9 @@
  *	as root: map the ids, copy the trees
  *	  with ids shifted, send them over  →   receive_trees()
  *	enter the cgroups, send "go"        →   become_inside()
- *	                                        fork the command's process → ns_begin()
- *	                                        ns_build_root()
+ *	                                        fork the command's process → ns_begin(),
+ *	                                        with a network its sockets → the control socket
+ *	write the contract, send it         →   ns_build_root()
  *	                                        join_command()             → ns_seal()
  *	                                        ns_leave_host()
  *	                                    ←   "ready", or the error
@@ -140,6 +141,39 @@ static int receive_message(int socket_fd, struct setup_message *message, int *fd
 		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? (int)-got : 0,
 				 "the supervisor did not finish the set-up");
 	return 0;
+}
+
+static int send_text(int socket_fd, const char *text, size_t size)
+{
+	int r = 0;
+
+	for (size_t at = 0; r == 0 && at < size; at += NS_PIECE) {
+		size_t piece = size - at < NS_PIECE ? size - at : NS_PIECE;
+
+		r = fd_send(socket_fd, text + at, piece, NULL, 0);
+	}
+	return r;
+}
+
+/* Made only now, while the child is busy with mounts. */
+static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *err)
+{
+	struct ns_texts texts;
+	int r = cell_explain(cell, err);
+
+	if (r < 0)
+		return r;
+	texts.json_size = strlen(cell->contract_json);
+	texts.text_size = strlen(cell->contract_text);
+	r = fd_send(socket_fd, &texts, sizeof texts, NULL, 0);
+	if (r == 0)
+		r = send_text(socket_fd, cell->contract_json, texts.json_size);
+	if (r == 0)
+		r = send_text(socket_fd, cell->contract_text, texts.text_size);
+	/* A child that has ended has said why. */
+	return r < 0 && r != -EPIPE && r != -ECONNRESET
+		       ? error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox")
+		       : 0;
 }
 
 static bool has_tree(const struct ns_mount *mount)
@@ -255,6 +289,18 @@ void start_wipe_arguments(void)
 	}
 }
 
+/* A variable that holds a secret may lie elsewhere by now, if a program of others' has set it. */
+void start_wipe_secrets(const struct spec *spec)
+{
+	for (size_t i = 0; i < spec->network.n_secrets; i++) {
+		const struct network_secret *secret = &spec->network.secrets[i];
+		char *value = secret->source == NETWORK_FROM_ENV ? getenv(secret->from) : NULL;
+
+		if (value)
+			memset(value, 0, strlen(value));
+	}
+}
+
 /* What the command's process has made for itself is where the guard belongs, too. */
 static int join_command(struct init_command *command, struct atoll_error *err)
 {
@@ -267,6 +313,19 @@ static int join_command(struct init_command *command, struct atoll_error *err)
 	if (pid_fd < 0 || setns(pid_fd, CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return fail(err, "join the command's namespaces");
 	return 0;
+}
+
+/* It takes the kernel a while to let the host's tree go: now, if the command's process has still to
+ * do, and otherwise while it seals itself. */
+static int leave_host(struct init_command *command, struct atoll_error *err)
+{
+	struct pollfd news = {.fd = command->pid ? command->start_fd : -1, .events = POLLIN};
+	const bool is_first = poll(&news, 1, 0) == 0;
+	int r = is_first ? ns_leave_host(err) : 0;
+
+	if (r == 0 && command->pid)
+		r = join_command(command, err);
+	return r == 0 && !is_first ? ns_leave_host(err) : r;
 }
 
 static int set_up(struct cell *cell, struct init_config *config, struct init_command *command,
@@ -294,11 +353,15 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	if (r == 0 && cell->ids.is_shifted && prctl(PR_SET_DUMPABLE, 1) < 0)
 		r = fail(err, "become readable");
 	cell->umask = umask(0);
+	/* Before there are two of us, each of whom would have to. */
+	if (r == 0)
+		r = ns_bound_capabilities(err);
 	if (r == 0 && !init_wants_terminal(config))
 		r = init_fork(config, command, err);
 	else if (r == 0)
 		r = ns_make_namespaces(cell, err);
 	cell->has_namespaces = !command->pid;
+	quota_limit_user(cell);
 	if (r == 0)
 		r = ns_build_root(cell, err);
 	/* EPERM: a container's filter refuses the call, and so it does to the command. */
@@ -306,11 +369,7 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	    errno != ENOSYS && errno != EPERM)
 		r = fail(err, "join a new session keyring");
 	if (r == 0)
-		r = ns_bound_capabilities(err);
-	if (r == 0 && command->pid)
-		r = join_command(command, err);
-	if (r == 0)
-		r = ns_leave_host(err);
+		r = leave_host(command, err);
 	if (r == 0 && cell->needs_keeper) {
 		config->keeper = keep_start(cell, err);
 		r = config->keeper < 0 ? config->keeper : 0;
@@ -328,6 +387,8 @@ struct init_config start_config(struct cell *cell)
 		.n_zones = cell->n_zones,
 		.limits = cell->limits,
 		.usage = cell->usage,
+		.peers = cell->peers,
+		.proxy_port = cell->extra->proxy_port,
 		.control_fd = cell->control_fd,
 		.warden_fd = -1,
 		.begin = ns_begin,
@@ -346,6 +407,7 @@ static _Noreturn void child_main(struct cell *cell)
 	int r;
 
 	start_close_others(cell);
+	start_wipe_secrets(cell->spec);
 	start_wipe_arguments();
 	r = set_up(cell, &config, &command, &err);
 	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
@@ -406,6 +468,9 @@ int start_wait_ready(int socket_fd, struct atoll_error *err)
 	do
 		got = recv(socket_fd, &theirs, sizeof theirs, 0);
 	while (got < 0 && errno == EINTR);
+	/* It has ended without reading all that we sent, which is told before what it said. */
+	if (got < 0 && errno == ECONNRESET)
+		got = recv(socket_fd, &theirs, sizeof theirs, 0);
 	if (got == 1)
 		return 0;
 	if (got < 0 && errno == EAGAIN)
@@ -471,7 +536,12 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	close(take_fd(&setup_child));
 	r = help_child(cell, pid, setup, err);
 	if (r == 0)
+		r = send_contract(cell, setup, err);
+	if (r == 0)
 		r = start_wait_ready(setup, err);
+	ret->listener_fd = ret->dns_fd = -1;
+	if (r == 0 && network_is_on(&cell->spec->network))
+		r = net_take(control, ret, err);
 	if (r < 0) {
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)

@@ -636,6 +636,29 @@ TEST(without_namespaces_nothing_of_the_host_s_is_reached)
 	CHECK_CALL(YES, openat, 0, 0, O_RDONLY);
 }
 
+TEST(without_namespaces_a_proxy_can_be_connected_to_and_nothing_else)
+{
+	length =
+		filter_build(&(struct filter_options){.is_bare = true, .has_proxy = true}, program);
+	CHECK_CALL(YES, socket, AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK_CALL(YES, socket, AF_INET6, SOCK_STREAM, IPPROTO_TCP);
+	CHECK_CALL(NO(EPROTONOSUPPORT), socket, AF_INET, SOCK_STREAM, IPPROTO_MPTCP);
+	CHECK_CALL(NO(EPERM), socket, AF_INET, SOCK_STREAM, IPPROTO_SCTP);
+	CHECK_CALL(NO(EPERM), socket, AF_INET, SOCK_DGRAM, 0);
+	CHECK_CALL(NO(EPERM), socket, AF_INET6, SOCK_DGRAM, IPPROTO_UDP);
+	CHECK_CALL(NO(EPERM), socket, AF_INET, SOCK_RAW, IPPROTO_ICMP);
+	CHECK_CALL(NO(EAFNOSUPPORT), socket, AF_NETLINK, SOCK_RAW, 0);
+	CHECK_CALL(NO(EAFNOSUPPORT), socket, AF_PACKET, SOCK_RAW, 0);
+	CHECK_CALL(YES, socket, AF_UNIX, SOCK_STREAM, 0);
+	CHECK_CALL(NO(EPROTONOSUPPORT), socket, AF_UNIX, SOCK_DGRAM, 0);
+	CHECK_CALL(ASK, connect, 0);
+	CHECK_CALL(ASK, bind, 0);
+	CHECK_CALL(ASK, listen, 0);
+	CHECK_CALL(NO(ENOSYS), shmget, 0);
+	build();
+	CHECK_CALL(YES, listen, 0);
+}
+
 TEST(every_open_is_asked_about_where_reading_is_guarded)
 {
 	length = filter_build(&(struct filter_options){.guards_reading = true}, program);

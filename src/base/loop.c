@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/loop.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#define FETCH_MAX 256
+
+int loop_init(struct loop *loop)
+{
+	*loop = (struct loop){.epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
+	if (loop->epoll_fd < 0)
+		return -errno;
+	return 0;
+}
+
+void loop_done(struct loop *loop)
+{
+	if (loop->epoll_fd >= 0)
+		close(loop->epoll_fd);
+	free(loop->heap);
+	*loop = (struct loop){.epoll_fd = -1};
+}
+
+/* ---- descriptors ---- */
+
+int loop_watch(struct loop *loop, struct loop_watch *watch, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.ptr = watch};
+	int call = watch->is_watched ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+
+	if (watch->is_watched && watch->events == events)
+		return 0;
+	if (epoll_ctl(loop->epoll_fd, call, watch->fd, &event) < 0)
+		return -errno;
+	watch->is_watched = true;
+	watch->events = events;
+	return 0;
+}
+
+void loop_unwatch(struct loop *loop, struct loop_watch *watch)
+{
+	if (!watch->is_watched)
+		return;
+	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+	watch->is_watched = false;
+	watch->events = 0;
+	for (int i = 0; i < loop->n_fetched; i++)
+		if (loop->fetched[i].data.ptr == watch)
+			loop->fetched[i].data.ptr = NULL;
+}
+
+/* ---- timers: a binary heap, the earliest at place 1 ---- */
+
+static void put(struct loop *loop, struct loop_timer *timer, size_t place)
+{
+	loop->heap[place - 1] = timer;
+	timer->place = place;
+}
+
+static void sift(struct loop *loop, struct loop_timer *timer, size_t place)
+{
+	while (place > 1 && loop->heap[place / 2 - 1]->at_ns > timer->at_ns) {
+		put(loop, loop->heap[place / 2 - 1], place);
+		place /= 2;
+	}
+	for (;;) {
+		size_t child = 2 * place;
+
+		if (child > loop->n_timers)
+			break;
+		if (child < loop->n_timers &&
+		    loop->heap[child]->at_ns < loop->heap[child - 1]->at_ns)
+			child++;
+		if (loop->heap[child - 1]->at_ns >= timer->at_ns)
+			break;
+		put(loop, loop->heap[child - 1], place);
+		place = child;
+	}
+	put(loop, timer, place);
+}
+
+int loop_arm(struct loop *loop, struct loop_timer *timer, int64_t at_ns)
+{
+	if (!timer->place && loop->n_timers == loop->room) {
+		size_t room = loop->room ? 2 * loop->room : 64;
+		struct loop_timer **heap = reallocarray(loop->heap, room, sizeof *heap);
+
+		if (!heap)
+			return -ENOMEM;
+		loop->heap = heap;
+		loop->room = room;
+	}
+	timer->at_ns = at_ns;
+	sift(loop, timer, timer->place ? timer->place : ++loop->n_timers);
+	return 0;
+}
+
+void loop_disarm(struct loop *loop, struct loop_timer *timer)
+{
+	size_t place = timer->place;
+	struct loop_timer *last;
+
+	if (!place)
+		return;
+	timer->place = 0;
+	last = loop->heap[--loop->n_timers];
+	if (last != timer)
+		sift(loop, last, place);
+}
+
+/* Only what was due when the round began: a timer that arms itself for now does not keep others
+ * waiting. */
+static void fire_due(struct loop *loop)
+{
+	int64_t now = clock_monotonic_ns();
+
+	while (loop->n_timers > 0 && loop->heap[0]->at_ns <= now && !loop->is_stopped) {
+		struct loop_timer *timer = loop->heap[0];
+
+		loop_disarm(loop, timer);
+		timer->fire(timer);
+	}
+}
+
+/* ---- */
+
+static int wait_ms(const struct loop *loop)
+{
+	int64_t left;
+
+	if (loop->n_timers == 0)
+		return -1;
+	left = loop->heap[0]->at_ns - clock_monotonic_ns();
+	if (left <= 0)
+		return 0;
+	if (left > 3600 * INT64_C(1000000000))
+		return 3600 * 1000;
+	return (int)((left + 999999) / 1000000);
+}
+
+int loop_run(struct loop *loop)
+{
+	struct epoll_event fetched[FETCH_MAX];
+	int r = 0;
+
+	loop->fetched = fetched;
+	while (!loop->is_stopped) {
+		int n = epoll_wait(loop->epoll_fd, fetched, FETCH_MAX, wait_ms(loop));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0) {
+			r = -errno;
+			break;
+		}
+		loop->n_fetched = n;
+		for (int i = 0; i < n && !loop->is_stopped; i++) {
+			struct loop_watch *watch = fetched[i].data.ptr;
+
+			if (watch)
+				watch->ready(watch, fetched[i].events);
+		}
+		loop->n_fetched = 0;
+		fire_due(loop);
+	}
+	loop->fetched = NULL;
+	loop->is_stopped = false;
+	return r;
+}
+
+void loop_stop(struct loop *loop)
+{
+	loop->is_stopped = true;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/loop.h"
+#include "base/scope.h"
+#include "base/test.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+struct probe {
+	struct loop *loop;
+	struct loop_watch watch;
+	struct loop_timer timer;
+	struct probe *victim;
+	int n;
+};
+
+static int order[1000], n_order;
+static struct probe *survivor;
+
+#define MS 1000000
+
+static struct probe *of_timer(struct loop_timer *timer)
+{
+	return (struct probe *)((char *)timer - offsetof(struct probe, timer));
+}
+
+static struct probe *of_watch(struct loop_watch *watch)
+{
+	return (struct probe *)((char *)watch - offsetof(struct probe, watch));
+}
+
+static void note(struct loop_timer *timer)
+{
+	order[n_order++] = of_timer(timer)->n;
+}
+
+static void stop(struct loop_timer *timer)
+{
+	loop_stop(of_timer(timer)->loop);
+}
+
+TEST(timers_fire_in_order_and_disarmed_ones_never)
+{
+	struct loop loop;
+	struct probe probes[500] = {0}, last = {.loop = &loop, .timer.fire = stop};
+	int64_t now = clock_monotonic_ns();
+
+	CHECK(loop_init(&loop) == 0);
+	srandom(7);
+	for (int i = 0; i < 500; i++) {
+		probes[i].n = (int)(random() % 5000);
+		probes[i].timer.fire = note;
+		CHECK(loop_arm(&loop, &probes[i].timer, now + random() % MS) == 0);
+		/* Arming again moves. */
+		CHECK(loop_arm(&loop, &probes[i].timer, now + probes[i].n * 1000) == 0);
+	}
+	for (int i = 0; i < 500; i += 3)
+		loop_disarm(&loop, &probes[i].timer);
+	CHECK(loop_arm(&loop, &last.timer, now + 6 * MS) == 0);
+	n_order = 0;
+	CHECK(loop_run(&loop) == 0);
+	CHECK_INT(n_order, 500 - 167);
+	for (int i = 1; i < n_order; i++)
+		CHECK(order[i - 1] <= order[i]);
+	CHECK_INT(loop.n_timers, 0);
+	CHECK(clock_monotonic_ns() >= now + 6 * MS);
+	loop_done(&loop);
+}
+
+/* Frees the other one, for which an event may already have been fetched. */
+static void end_other(struct loop_watch *watch, uint32_t events)
+{
+	struct probe *probe = of_watch(watch);
+
+	(void)events;
+	probe->n++;
+	survivor = probe;
+	if (probe->victim) {
+		loop_unwatch(probe->loop, &probe->victim->watch);
+		probe->victim->victim = NULL;
+		free(probe->victim);
+		probe->victim = NULL;
+	}
+	loop_stop(probe->loop);
+	loop_unwatch(probe->loop, watch);
+}
+
+TEST(an_event_for_what_was_ended_meanwhile_is_dropped)
+{
+	struct loop loop;
+	struct probe *a = calloc(1, sizeof *a), *b = calloc(1, sizeof *b);
+	int pipes[2][2];
+
+	CHECK(loop_init(&loop) == 0 && a && b);
+	CHECK(pipe(pipes[0]) == 0 && pipe(pipes[1]) == 0);
+	*a = (struct probe){&loop, {.fd = pipes[0][0], .ready = end_other}, .victim = b};
+	*b = (struct probe){&loop, {.fd = pipes[1][0], .ready = end_other}, .victim = a};
+	CHECK(loop_watch(&loop, &a->watch, EPOLLIN) == 0);
+	CHECK(loop_watch(&loop, &b->watch, EPOLLIN) == 0);
+	CHECK(write(pipes[0][1], "x", 1) == 1 && write(pipes[1][1], "x", 1) == 1);
+	CHECK(loop_run(&loop) == 0);
+	/* Whichever came first has ended the other. */
+	CHECK_INT(survivor->n, 1);
+	free(survivor);
+	loop_done(&loop);
+	for (int i = 0; i < 4; i++)
+		close(pipes[i / 2][i % 2]);
+}
+
+TEST(what_is_watched_for_can_be_changed)
+{
+	struct loop loop;
+	struct probe probe = {.loop = &loop};
+	struct probe last = {.loop = &loop, .timer.fire = stop};
+	int ends[2];
+
+	CHECK(loop_init(&loop) == 0 && pipe(ends) == 0);
+	probe.watch = (struct loop_watch){.fd = ends[0], .ready = end_other};
+	CHECK(write(ends[1], "x", 1) == 1);
+	CHECK(loop_watch(&loop, &probe.watch, EPOLLIN) == 0);
+	CHECK(loop_watch(&loop, &probe.watch, 0) == 0);
+	CHECK(loop_arm(&loop, &last.timer, clock_monotonic_ns() + 5 * MS) == 0);
+	CHECK(loop_run(&loop) == 0);
+	CHECK_INT(probe.n, 0);
+	CHECK(loop_watch(&loop, &probe.watch, EPOLLIN) == 0);
+	CHECK(loop_run(&loop) == 0);
+	CHECK_INT(probe.n, 1);
+	CHECK(!probe.watch.is_watched);
+	loop_unwatch(&loop, &probe.watch);
+	loop_done(&loop);
+	close(ends[0]);
+	close(ends[1]);
+}

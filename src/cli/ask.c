@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/ask.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "cli/print.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <termios.h>
+
+/* A person who says no again and again is being worn down. */
+#define NOES_MAX 5
+#define NOES_NS	 (60 * INT64_C(1000000000))
+
+void ask_text(const struct atoll_question *question, FILE *out)
+{
+	fputs("atoll: ", out);
+	print_escaped(out, question->program[0] ? question->program : "the command");
+	fputs(" wants to talk to ", out);
+	print_escaped(out, question->name);
+	fprintf(out, ", port %u, which ", question->port);
+	print_escaped(out, question->file ? question->file : "the contract");
+	fputs(" does not list.\n", out);
+}
+
+enum atoll_answer_type ask_meaning(const char *line)
+{
+	static const struct {
+		const char *word;
+		enum atoll_answer_type answer;
+	} words[] = {
+		{"o", ATOLL_ASK_ONCE},	{"once", ATOLL_ASK_ONCE}, {"r", ATOLL_ASK_RUN},
+		{"run", ATOLL_ASK_RUN}, {"a", ATOLL_ASK_ALWAYS},  {"always", ATOLL_ASK_ALWAYS},
+	};
+	size_t length = strcspn(line, "\r\n");
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		if (strlen(words[i].word) == length &&
+		    strncasecmp(words[i].word, line, length) == 0)
+			return words[i].answer;
+	}
+	return ATOLL_ASK_NO;
+}
+
+/* A terminal that is ours to read from; -1 if there is none. */
+static int open_terminal(void)
+{
+	cleanup_fd int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0 || tcgetpgrp(fd) != getpgrp())
+		return -1;
+	return take_fd(&fd);
+}
+
+/* One line within the time; false if none came. */
+static bool read_answer(int fd, const struct atoll_question *question, char *ret, size_t size)
+{
+	int64_t until_ns = clock_monotonic_ns() + (int64_t)question->timeout_ms * 1000000;
+
+	for (;;) {
+		struct pollfd fds[] = {{.fd = fd, .events = POLLIN},
+				       {.fd = question->stop_fd, .events = POLLIN}};
+		int64_t left_ns = until_ns - clock_monotonic_ns();
+		ssize_t got;
+
+		if (left_ns <= 0)
+			return false;
+		if (poll(fds, ARRAY_SIZE(fds), (int)(left_ns / 1000000) + 1) < 0 && errno != EINTR)
+			return false;
+		if (fds[1].revents)
+			return false;
+		if (!fds[0].revents)
+			continue;
+		got = read(fd, ret, size - 1);
+		if (got <= 0)
+			return false;
+		ret[got] = '\0';
+		return true;
+	}
+}
+
+static enum atoll_answer_type ask_at(int fd, const struct atoll_question *question)
+{
+	FILE *out = fdopen(fcntl(fd, F_DUPFD_CLOEXEC, 3), "w");
+	enum atoll_answer_type answer = ATOLL_ASK_NOBODY;
+	char line[64] = "";
+
+	if (!out)
+		return ATOLL_ASK_NOBODY;
+	fputs("\r\n", out);
+	ask_text(question, out);
+	fprintf(out, "  [o]nce, this [r]un, [a]lways, [N]o? (no in %d s) ",
+		question->timeout_ms / 1000);
+	fflush(out);
+	/* What was typed before the question could be read is no answer to it. */
+	tcflush(fd, TCIFLUSH);
+	if (read_answer(fd, question, line, sizeof line)) {
+		answer = ask_meaning(line);
+		fprintf(out, "atoll: %s\n", answer == ATOLL_ASK_NO ? "refused" : "allowed");
+	} else {
+		fputs("\natoll: no answer: refused\n", out);
+	}
+	fclose(out);
+	return answer;
+}
+
+enum atoll_answer_type ask_person(const struct atoll_question *question, void *data)
+{
+	static int64_t noes[NOES_MAX];
+	static size_t next;
+	cleanup_fd int fd = open_terminal();
+	enum atoll_answer_type answer;
+	int64_t now_ns = clock_monotonic_ns();
+
+	(void)data;
+	if (fd < 0 || (noes[next] && now_ns - noes[next] < NOES_NS))
+		return ATOLL_ASK_NOBODY;
+	answer = ask_at(fd, question);
+	if (answer == ATOLL_ASK_NO || answer == ATOLL_ASK_NOBODY) {
+		noes[next] = clock_monotonic_ns();
+		next = (next + 1) % NOES_MAX;
+	}
+	return answer;
+}

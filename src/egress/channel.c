@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "egress/core.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/*
+ * Talk with the supervisor
+ *
+ * Egress never waits for it: what does not fit is queued. A sandbox can make connections faster
+ * than anybody reads of them, so the queue is bounded, and events alike become one that counts;
+ * when even that does not help, the last place stands for all that follow.
+ */
+
+#define QUEUE_MAX     1024
+#define FLUSH_MAX_MS  1000
+#define FDS_A_MESSAGE FD_PASS_MAX
+
+struct channel {
+	struct egress *egress;
+	struct loop_watch watch;
+	struct egress_message *queue; /* a ring */
+	size_t first, n;
+	bool has_sockets;
+};
+
+static struct egress_message *at(struct channel *channel, size_t i)
+{
+	return &channel->queue[(channel->first + i) % QUEUE_MAX];
+}
+
+/* ---- to the supervisor ---- */
+
+/* -EAGAIN: it does not take any more now. */
+static int send_one(struct channel *channel, const struct egress_message *message)
+{
+	ssize_t n = send(channel->watch.fd, message, sizeof *message, MSG_NOSIGNAL | MSG_DONTWAIT);
+
+	if (n >= 0)
+		return 0;
+	return errno == EINTR || errno == ENOBUFS ? -EAGAIN : -errno;
+}
+
+static void send_queued(struct channel *channel)
+{
+	while (channel->n > 0) {
+		int r = send_one(channel, at(channel, 0));
+
+		if (r == -EAGAIN)
+			break;
+		/* The other side is gone: reading will find that out. */
+		channel->first = (channel->first + 1) % QUEUE_MAX;
+		channel->n--;
+	}
+	if (channel->watch.is_watched)
+		loop_watch(&channel->egress->loop, &channel->watch,
+			   EPOLLIN | (channel->n > 0 ? EPOLLOUT : 0u));
+}
+
+static bool is_alike(const struct atoll_connection *a, const struct atoll_connection *b)
+{
+	return a->verdict == b->verdict && a->port == b->port && streq(a->name, b->name) &&
+	       streq(a->address, b->address) && streq(a->reason, b->reason) &&
+	       streq(a->rule, b->rule) && streq(a->request, b->request);
+}
+
+static void merge(struct atoll_connection *into, const struct atoll_connection *one)
+{
+	into->count += one->count;
+	into->sent += one->sent;
+	into->received += one->received;
+	if (one->duration_ns > into->duration_ns)
+		into->duration_ns = one->duration_ns;
+	into->local_port = 0;
+}
+
+static bool merge_queued(struct channel *channel, const struct atoll_connection *connection)
+{
+	for (size_t i = channel->n; i-- > 0;) {
+		struct egress_message *message = at(channel, i);
+
+		if (message->type == EGRESS_CONNECTION &&
+		    is_alike(&message->connection, connection)) {
+			merge(&message->connection, connection);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* The last place stands for all for which there is none. */
+static void merge_last(struct channel *channel, const struct atoll_connection *connection)
+{
+	struct atoll_connection *last = NULL;
+
+	for (size_t i = channel->n; i-- > 0 && !last;)
+		if (at(channel, i)->type == EGRESS_CONNECTION)
+			last = &at(channel, i)->connection;
+	if (!last)
+		return;
+	if (!is_alike(last, connection)) {
+		last->name[0] = last->address[0] = last->rule[0] = last->request[0] = '\0';
+		last->port = 0;
+		snprintf(last->reason, sizeof last->reason, "too many to be told one by one");
+	}
+	merge(last, connection);
+}
+
+void channel_send(struct channel *channel, const struct egress_message *message)
+{
+	if (channel->n == 0) {
+		int r = send_one(channel, message);
+
+		if (r != -EAGAIN)
+			return;
+	}
+	if (!channel->queue)
+		channel->queue = calloc(QUEUE_MAX, sizeof *channel->queue);
+	if (!channel->queue)
+		return;
+	if (channel->n == QUEUE_MAX) {
+		if (message->type == EGRESS_CONNECTION)
+			merge_last(channel, &message->connection);
+		return; /* a question that is not asked is answered by no */
+	}
+	*at(channel, channel->n++) = *message;
+	send_queued(channel);
+}
+
+void channel_tell(struct channel *channel, const struct atoll_connection *connection)
+{
+	struct egress_message message;
+
+	if (channel->n > 0 && merge_queued(channel, connection))
+		return;
+	memset(&message, 0, sizeof message);
+	message.type = EGRESS_CONNECTION;
+	message.connection = *connection;
+	channel_send(channel, &message);
+}
+
+void channel_flush(struct channel *channel)
+{
+	int64_t until = clock_monotonic_ns() + FLUSH_MAX_MS * MS_NS;
+
+	for (send_queued(channel); channel->n > 0; send_queued(channel)) {
+		struct pollfd poll_fd = {.fd = channel->watch.fd, .events = POLLOUT};
+		int64_t left = until - clock_monotonic_ns();
+
+		if (left <= 0 || poll(&poll_fd, 1, (int)(left / MS_NS) + 1) < 0 ||
+		    (poll_fd.revents & (POLLERR | POLLHUP)))
+			return;
+	}
+}
+
+/* ---- from the supervisor ---- */
+
+static void take_sockets(struct channel *channel, int *fds, size_t n)
+{
+	struct egress *egress = channel->egress;
+
+	if (channel->has_sockets || n == 0 || n > 2)
+		return;
+	channel->has_sockets = true;
+	if (n == 2)
+		dns_serve(egress, take_fd(&fds[1]));
+	client_serve(egress, take_fd(&fds[0]));
+}
+
+static void take_message(struct channel *channel, const struct egress_message *message, int *fds,
+			 size_t n)
+{
+	switch (message->type) {
+	case EGRESS_SOCKETS:
+		take_sockets(channel, fds, n);
+		break;
+	case EGRESS_ANSWER:
+		ask_answer(channel->egress, message->question.id, message->is_allowed,
+			   message->is_once);
+		break;
+	case EGRESS_INSIDE:
+		publish_inside(channel->egress, fds, n);
+		for (size_t i = 0; i < n; i++)
+			fds[i] = -1;
+		break;
+	default:
+		break;
+	}
+}
+
+static void channel_ready(struct loop_watch *watch, uint32_t events)
+{
+	struct channel *channel = container_of(watch, struct channel, watch);
+	struct egress_message message;
+	int fds[FDS_A_MESSAGE];
+	size_t n = FDS_A_MESSAGE;
+	ssize_t size;
+
+	if (events & EPOLLOUT)
+		send_queued(channel);
+	if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR)))
+		return;
+	size = fd_receive(watch->fd, &message, sizeof message, MSG_DONTWAIT, fds, &n);
+	if (size == -EAGAIN)
+		return;
+	/* Its end is ours. */
+	if (size <= 0) {
+		loop_stop(&channel->egress->loop);
+		return;
+	}
+	if (size == sizeof message)
+		take_message(channel, &message, fds, n);
+	for (size_t i = 0; i < n; i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}
+
+struct channel *channel_new(struct egress *egress, int fd)
+{
+	struct channel *channel = calloc(1, sizeof *channel);
+
+	if (!channel)
+		return NULL;
+	channel->egress = egress;
+	channel->watch = (struct loop_watch){.fd = fd, .ready = channel_ready};
+	if (loop_watch(&egress->loop, &channel->watch, EPOLLIN) < 0) {
+		free(channel);
+		return NULL;
+	}
+	return channel;
+}
+
+void channel_free(struct channel *channel)
+{
+	if (!channel)
+		return;
+	loop_unwatch(&channel->egress->loop, &channel->watch);
+	free(channel->queue);
+	free(channel);
+}

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/str.h"
+#include "egress/core.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/*
+ * A connection until it is known what it is
+ *
+ *   judge     by name or address and port; where nobody speaks about it a person may be asked
+ *   admit     within the limits of its rule and of the run
+ *   sniff     what the client says first is read, and held, until it is clear what it is: TLS and
+ *             HTTP have to be for the name that was looked up
+ *   hand on   to relay.c or exchange.c; from there on it is no longer ours
+ *
+ * No byte of the client's goes out before. A server that speaks first (SSH, SMTP, MySQL) is served:
+ * on ports other than 80 and 443 a client that says nothing for a moment is connected, and once the
+ * server has spoken it can be neither TLS nor HTTP.
+ */
+
+#define MOMENT_NS   (20 * MS_NS)
+#define PATIENCE_NS (30 * SECOND_NS)
+#define SILENCE_NS  (3600 * SECOND_NS)
+
+enum stage {
+	STAGE_ASKING,	/* a person */
+	STAGE_WAITING,	/* for a rate */
+	STAGE_SNIFFING, /* perhaps with a connection outside, or on the way there */
+	STAGE_DIALLING, /* and what the client says is known, or does not matter */
+};
+
+struct client {
+	struct flow *flow;
+	enum stage stage;
+	enum network_tls tls;
+	client_reply_fn *reply; /* not yet called */
+	struct ask_wait wait;
+	struct loop_timer timer;
+	struct dial *dial;
+	struct loop_watch outside; /* connected before it was known what for */
+};
+
+static void sniff_ready(struct loop_watch *watch, uint32_t events);
+static void outside_ready(struct loop_watch *watch, uint32_t events);
+static void dialled(struct flow *flow, int fd_or_error, const char *reason);
+
+/* ---- letting go ---- */
+
+/* The connection outside, if there is one, is given back. */
+static int release(struct flow *flow)
+{
+	struct client *client = flow->owner;
+	struct loop *loop = &flow->egress->loop;
+	int outside = client->outside.fd;
+
+	flow->owner = NULL;
+	flow->abandon = NULL;
+	ask_forget(&client->wait);
+	loop_disarm(loop, &client->timer);
+	dial_cancel(client->dial);
+	loop_unwatch(loop, &client->outside);
+	loop_unwatch(loop, &flow->client.watch);
+	free(client);
+	return outside;
+}
+
+static void abandon(struct flow *flow)
+{
+	int outside = release(flow);
+
+	if (outside >= 0)
+		close(outside);
+}
+
+/* Say it to a client of the proxy who waits for an answer, and end. */
+static void refuse(struct flow *flow, enum atoll_verdict verdict, const char *reason)
+{
+	client_reply_fn *reply = ((struct client *)flow->owner)->reply;
+
+	abandon(flow);
+	if (reply && reply(flow, verdict, reason))
+		stream_shut(&flow->client);
+	flow_end(flow, verdict, reason);
+}
+
+static bool reply_yes(struct client *client)
+{
+	client_reply_fn *reply = client->reply;
+
+	client->reply = NULL;
+	return !reply || reply(client->flow, ATOLL_CONN_ALLOWED, NULL);
+}
+
+/* ---- handing on ---- */
+
+static void to_exchange(struct flow *flow, bool is_tls)
+{
+	abandon(flow);
+	exchange_take(flow, is_tls);
+}
+
+static void start_dial(struct client *client);
+
+static void to_relay(struct client *client)
+{
+	struct flow *flow = client->flow;
+
+	if (client->outside.fd >= 0) {
+		relay_take(flow, release(flow));
+		return;
+	}
+	client->stage = STAGE_DIALLING;
+	/* Not read any more; that it goes away is told. */
+	loop_watch(&flow->egress->loop, &flow->client.watch, 0);
+	if (!client->dial)
+		start_dial(client);
+}
+
+/* ---- sniffing ---- */
+
+/* Is the client the one who has to speak first? */
+static bool needs_word(const struct client *client)
+{
+	return client->tls == NETWORK_TLS_INSPECT || client->flow->port == 80 ||
+	       client->flow->port == 443;
+}
+
+static void check_hello(struct client *client)
+{
+	struct flow *flow = client->flow;
+	const struct network_rule *ignored;
+	struct hello hello;
+	char reason[128];
+
+	switch (hello_read(flow->early, flow->n_early, &hello)) {
+	case HELLO_MORE:
+		return;
+	case HELLO_OK:
+		break;
+	default:
+		refuse(flow, ATOLL_CONN_REFUSED, "what begins like TLS is none");
+		return;
+	}
+	if (flow->port == 80) {
+		refuse(flow, ATOLL_CONN_REFUSED, "TLS on the port of plain HTTP");
+	} else if (hello.has_ech && client->tls == NETWORK_TLS_PASS) {
+		refuse(flow, ATOLL_CONN_REFUSED, "TLS that hides its name (ECH)");
+	} else if (hello.has_bad_name) {
+		refuse(flow, ATOLL_CONN_REFUSED, "TLS for what is no host name");
+	} else if (flow->name[0] && hello.name[0] && !streq(hello.name, flow->name)) {
+		snprintf(reason, sizeof reason, "TLS for another name: %s", hello.name);
+		refuse(flow, ATOLL_CONN_REFUSED, reason);
+	} else if (flow->name[0] && !hello.name[0] && flow->port == 443) {
+		refuse(flow, ATOLL_CONN_REFUSED, "TLS without a server name (SNI)");
+	} else if (!flow->name[0] && hello.name[0] &&
+		   network_judge(&flow->egress->network, hello.name, NULL, flow->port, &ignored) ==
+			   NETWORK_DENIED) {
+		snprintf(reason, sizeof reason, "TLS for a name that is denied: %s", hello.name);
+		refuse(flow, ATOLL_CONN_REFUSED, reason);
+	} else if (client->tls == NETWORK_TLS_INSPECT) {
+		to_exchange(flow, true);
+	} else {
+		to_relay(client);
+	}
+}
+
+static void look(struct client *client)
+{
+	struct flow *flow = client->flow;
+
+	switch (sniff_read(flow->early, flow->n_early)) {
+	case SNIFF_MORE:
+		return;
+	case SNIFF_TLS:
+		check_hello(client);
+		return;
+	case SNIFF_HTTP:
+		if (flow->port == 443 && client->tls == NETWORK_TLS_PASS)
+			refuse(flow, ATOLL_CONN_REFUSED, "plain HTTP on the port of TLS");
+		else
+			to_exchange(flow, false);
+		return;
+	case SNIFF_OTHER:
+		if (flow->port == 443 || client->tls == NETWORK_TLS_INSPECT)
+			refuse(flow, ATOLL_CONN_REFUSED,
+			       flow->port == 443 ? "no TLS on port 443"
+						 : "neither TLS nor HTTP, and the "
+						   "rule looks into it");
+		else if (flow->port == 80)
+			refuse(flow, ATOLL_CONN_REFUSED, "no HTTP on port 80");
+		else
+			to_relay(client);
+		return;
+	}
+}
+
+static void sniff_ready(struct loop_watch *watch, uint32_t events)
+{
+	static uint8_t piece[SNIFF_MAX];
+	struct flow *flow = container_of(watch, struct flow, client.watch);
+	struct client *client = flow->owner;
+	uint8_t *early;
+	ssize_t n;
+
+	if (client->stage != STAGE_SNIFFING) {
+		if (events & (EPOLLERR | EPOLLHUP | EPOLLRDHUP))
+			refuse(flow,
+			       client->stage == STAGE_ASKING ? ATOLL_CONN_REFUSED
+							     : ATOLL_CONN_FAILED,
+			       "the client went away");
+		return;
+	}
+	n = recv(watch->fd, piece, SNIFF_MAX - flow->n_early, 0);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n == 0 && flow->n_early == 0 && client->outside.fd >= 0) {
+		to_relay(client); /* it wants to listen only */
+		return;
+	}
+	if (n <= 0) {
+		refuse(flow, ATOLL_CONN_FAILED,
+		       flow->n_early ? "the client went away before it was clear what it wants"
+				     : "the client went away without a word");
+		return;
+	}
+	early = realloc(flow->early, flow->n_early + (size_t)n);
+	if (!early) {
+		refuse(flow, ATOLL_CONN_FAILED, "out of memory");
+		return;
+	}
+	memcpy(early + flow->n_early, piece, (size_t)n);
+	flow->early = early;
+	/* It has begun to speak. Where it had to, its time was running already. */
+	if (flow->n_early == 0 && !needs_word(client))
+		loop_arm(&flow->egress->loop, &client->timer, clock_monotonic_ns() + PATIENCE_NS);
+	flow->n_early += (size_t)n;
+	look(client);
+}
+
+/* The server has spoken first, or has closed. */
+static void outside_ready(struct loop_watch *watch, uint32_t events)
+{
+	struct client *client = container_of(watch, struct client, outside);
+
+	(void)events;
+	/* What the client has begun to say must be clear first. */
+	if (client->flow->n_early > 0)
+		loop_unwatch(&client->flow->egress->loop, watch);
+	else
+		to_relay(client);
+}
+
+static void begin_sniffing(struct client *client, int64_t patience_ns)
+{
+	struct flow *flow = client->flow;
+	struct loop *loop = &flow->egress->loop;
+
+	client->stage = STAGE_SNIFFING;
+	flow->client.watch.ready = sniff_ready;
+	if (flow->n_early > 0)
+		patience_ns = PATIENCE_NS;
+	if (loop_watch(loop, &flow->client.watch, EPOLLIN) < 0 ||
+	    loop_arm(loop, &client->timer, clock_monotonic_ns() + patience_ns) < 0)
+		refuse(flow, ATOLL_CONN_FAILED, "out of memory");
+	else if (flow->n_early > 0)
+		look(client);
+}
+
+/* ---- dialling ---- */
+
+static void start_dial(struct client *client)
+{
+	struct flow *flow = client->flow;
+	struct loop *loop = &flow->egress->loop;
+	int64_t again;
+
+	if (!flow_may_ask(flow, &again)) {
+		client->stage = STAGE_WAITING;
+		loop_watch(loop, &flow->client.watch, 0);
+		if (loop_arm(loop, &client->timer, again) < 0)
+			refuse(flow, ATOLL_CONN_FAILED, "out of memory");
+		return;
+	}
+	loop_disarm(loop, &client->timer);
+	client->dial = dial_start(flow, dialled);
+	if (!client->dial)
+		refuse(flow, ATOLL_CONN_FAILED, "out of memory");
+}
+
+static void dialled(struct flow *flow, int fd_or_error, const char *reason)
+{
+	struct client *client = flow->owner;
+
+	client->dial = NULL;
+	if (fd_or_error < 0) {
+		refuse(flow, fd_or_error == -EACCES ? ATOLL_CONN_REFUSED : ATOLL_CONN_FAILED,
+		       reason);
+		return;
+	}
+	client->outside = (struct loop_watch){.fd = fd_or_error, .ready = outside_ready};
+	if (client->reply) {
+		if (!reply_yes(client)) {
+			refuse(flow, ATOLL_CONN_FAILED, "the client went away");
+			return;
+		}
+		if (client->tls != NETWORK_TLS_OFF) {
+			if (flow->port != 443 &&
+			    loop_watch(&flow->egress->loop, &client->outside, EPOLLIN) < 0)
+				refuse(flow, ATOLL_CONN_FAILED, "out of memory");
+			else
+				begin_sniffing(client,
+					       flow->port == 443 ? PATIENCE_NS : SILENCE_NS);
+			return;
+		}
+	}
+	if (client->stage != STAGE_SNIFFING) {
+		to_relay(client);
+	} else if (loop_watch(&flow->egress->loop, &client->outside, EPOLLIN) < 0 ||
+		   loop_arm(&flow->egress->loop, &client->timer,
+			    clock_monotonic_ns() + SILENCE_NS) < 0) {
+		refuse(flow, ATOLL_CONN_FAILED, "out of memory");
+	}
+}
+
+/* ---- judging ---- */
+
+static void admit(struct client *client)
+{
+	struct flow *flow = client->flow;
+	const char *reason = NULL;
+	bool is_seen;
+
+	if (!pace_open(flow, &reason)) {
+		refuse(flow, ATOLL_CONN_REFUSED, reason);
+		return;
+	}
+	client->tls = flow->rule ? flow->rule->tls : NETWORK_TLS_PASS;
+	if (flow->kind == FLOW_FORWARD) {
+		to_exchange(flow, false);
+		return;
+	}
+	is_seen = client->tls == NETWORK_TLS_INSPECT ||
+		  (client->tls == NETWORK_TLS_PASS && flow->port == 80);
+	if (client->tls == NETWORK_TLS_OFF || (client->reply && !is_seen)) {
+		client->stage = STAGE_DIALLING;
+		flow->client.watch.ready = sniff_ready;
+		loop_watch(&flow->egress->loop, &flow->client.watch, 0);
+		start_dial(client);
+		return;
+	}
+	/* Who looks into it connects by itself, and tells by itself if that fails. */
+	if (!reply_yes(client))
+		refuse(flow, ATOLL_CONN_FAILED, "the client went away");
+	else
+		begin_sniffing(client, is_seen || flow->port == 443 ? PATIENCE_NS : MOMENT_NS);
+}
+
+static void fired(struct loop_timer *timer)
+{
+	struct client *client = container_of(timer, struct client, timer);
+	struct flow *flow = client->flow;
+
+	if (client->stage == STAGE_WAITING) {
+		client->stage = STAGE_DIALLING;
+		if (flow->n_early == 0 && client->tls == NETWORK_TLS_PASS && !client->reply) {
+			client->stage = STAGE_SNIFFING;
+			loop_watch(&flow->egress->loop, &flow->client.watch, EPOLLIN);
+		}
+		start_dial(client);
+	} else if (client->outside.fd >= 0 && !needs_word(client) && flow->n_early == 0) {
+		refuse(flow, ATOLL_CONN_ALLOWED, "idle for too long");
+	} else if (needs_word(client) || flow->n_early > 0) {
+		refuse(flow, ATOLL_CONN_FAILED, "the client did not say what it wants");
+	} else if (!client->dial) {
+		start_dial(client); /* it waits for the server to speak */
+	}
+}
+
+static void told(struct ask_wait *wait, bool is_allowed, const char *reason)
+{
+	struct client *client = container_of(wait, struct client, wait);
+
+	if (!is_allowed) {
+		refuse(client->flow, ATOLL_CONN_REFUSED, reason);
+		return;
+	}
+	snprintf(client->flow->event.rule, sizeof client->flow->event.rule, "a person's answer");
+	admit(client);
+}
+
+static void ask(struct client *client)
+{
+	struct flow *flow = client->flow;
+	char address[46];
+	const char *who = flow->name;
+
+	if (!who[0]) {
+		network_address_text(&flow->address, address);
+		who = address;
+	}
+	client->wait.told = told;
+	switch (ask_person(flow->egress, who, flow->port, flow->event.local_port, &client->wait)) {
+	case ASK_YES:
+		told(&client->wait, true, NULL);
+		break;
+	case ASK_NO:
+		told(&client->wait, false, "a person said no");
+		break;
+	case ASK_FLOOD:
+		told(&client->wait, false, "too many questions are open");
+		break;
+	case ASK_WAIT:
+		client->stage = STAGE_ASKING;
+		flow->client.watch.ready = sniff_ready;
+		loop_watch(&flow->egress->loop, &flow->client.watch, EPOLLRDHUP);
+		break;
+	}
+}
+
+static void judge(struct client *client)
+{
+	struct flow *flow = client->flow;
+	const struct network *network = &flow->egress->network;
+	bool is_name = flow->name[0];
+	enum network_verdict verdict =
+		network_judge(network, is_name ? flow->name : NULL, is_name ? NULL : &flow->address,
+			      flow->port, &flow->rule);
+
+	if (verdict == NETWORK_ALLOWED || verdict == NETWORK_DENIED) {
+		if (flow->rule)
+			network_rule_text(flow->rule, verdict == NETWORK_DENIED, flow->event.rule,
+					  sizeof flow->event.rule);
+		else
+			snprintf(flow->event.rule, sizeof flow->event.rule, "open");
+	}
+	if (verdict != NETWORK_ALLOWED)
+		flow->rule = NULL;
+	if (flow->egress->is_spent)
+		refuse(flow, ATOLL_CONN_REFUSED, "a limit of the run is used up");
+	else if (verdict == NETWORK_ALLOWED)
+		admit(client);
+	else if (verdict == NETWORK_ASK)
+		ask(client);
+	else if (verdict == NETWORK_DENIED)
+		refuse(flow, ATOLL_CONN_REFUSED, "denied by the contract");
+	else if (is_name && network_knows(network, flow->name))
+		refuse(flow, ATOLL_CONN_REFUSED, "port is not allowed");
+	else
+		refuse(flow, ATOLL_CONN_REFUSED,
+		       is_name ? "name is not allowed" : "address is not allowed");
+}
+
+void client_take(struct flow *flow, client_reply_fn *reply)
+{
+	struct client *client = calloc(1, sizeof *client);
+
+	if (!client) {
+		flow_end(flow, ATOLL_CONN_FAILED, "out of memory");
+		return;
+	}
+	client->flow = flow;
+	client->reply = reply;
+	client->outside.fd = -1;
+	client->timer.fire = fired;
+	flow->owner = client;
+	flow->abandon = abandon;
+	judge(client);
+}

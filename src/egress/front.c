@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "egress/core.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+/*
+ * Accepting connections, and whom they are for
+ *
+ * The socket's own address is the one that the client has connected to. Loopback is our proxy;
+ * port 53 of whomever is our name server; one of the addresses that stand for names is that name;
+ * all else is an address as such.
+ */
+
+#define A_ROUND	 64
+#define PAUSE_NS (100 * MS_NS)
+#define DNS_PORT 53
+
+struct front {
+	struct egress *egress;
+	struct loop_watch listener;
+	struct loop_timer pause; /* no descriptors: let some be closed first */
+};
+
+static bool is_loopback(const struct network_address *address)
+{
+	if (network_address_is_v4(address))
+		return address->bytes[12] == 127;
+	return memcmp(address, &in6addr_loopback, 16) == 0;
+}
+
+static void sort_out(struct egress *egress, int fd)
+{
+	struct sockaddr_storage to = {0};
+	socklen_t size = sizeof to;
+	struct network_address address;
+	uint16_t port;
+	struct flow *flow;
+
+	if (getsockname(fd, (struct sockaddr *)&to, &size) < 0) {
+		close(fd);
+		return;
+	}
+	address_of_socket(&to, &address, &port);
+	if (port == DNS_PORT && !egress->token[0]) {
+		dns_take(egress, fd);
+		return;
+	}
+	flow = flow_new(egress, fd, FLOW_DIRECT);
+	if (!flow)
+		return;
+	if (egress->n_flows > egress->flows_max) {
+		flow_end(flow, ATOLL_CONN_REFUSED, "too many connections at the same time");
+	} else if (egress->token[0] || is_loopback(&address)) {
+		proxy_take(flow);
+	} else if (names_is_synthetic(&address)) {
+		const char *name = names_of(egress->names, &address);
+
+		flow->address = address;
+		flow->port = port;
+		if (!name) {
+			flow_end(flow, ATOLL_CONN_REFUSED, "no name was looked up for the address");
+			return;
+		}
+		snprintf(flow->name, sizeof flow->name, "%s", name);
+		names_hold(egress->names, flow->name);
+		client_take(flow, NULL);
+	} else {
+		flow->address = address;
+		flow->port = port;
+		client_take(flow, NULL);
+	}
+}
+
+static void front_ready(struct loop_watch *watch, uint32_t events)
+{
+	struct front *front = container_of(watch, struct front, listener);
+	struct loop *loop = &front->egress->loop;
+
+	(void)events;
+	for (int i = 0; i < A_ROUND; i++) {
+		int fd = accept4(watch->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			sort_out(front->egress, fd);
+			continue;
+		}
+		if (errno == ECONNABORTED || errno == EINTR)
+			continue;
+		/* Waiting for it to be ready would not wait at all. */
+		if (errno != EAGAIN &&
+		    loop_arm(loop, &front->pause, clock_monotonic_ns() + PAUSE_NS) == 0)
+			loop_unwatch(loop, watch);
+		return;
+	}
+}
+
+static void go_on(struct loop_timer *timer)
+{
+	struct front *front = container_of(timer, struct front, pause);
+
+	loop_watch(&front->egress->loop, &front->listener, EPOLLIN);
+}
+
+int client_serve(struct egress *egress, int listener_fd)
+{
+	struct front *front = calloc(1, sizeof *front);
+	int flags = fcntl(listener_fd, F_GETFL);
+
+	/* Whoever made it may have left it blocking. */
+	if (!front || flags < 0 || fcntl(listener_fd, F_SETFL, flags | O_NONBLOCK) < 0) {
+		free(front);
+		close(listener_fd);
+		return -ENOMEM;
+	}
+	egress->front = front;
+	front->egress = egress;
+	front->pause.fire = go_on;
+	front->listener = (struct loop_watch){.fd = listener_fd, .ready = front_ready};
+	return loop_watch(&egress->loop, &front->listener, EPOLLIN);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "egress/http.h"
+#include "spec/network.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct atoll_error;
+struct buf;
+
+/*
+ * Credentials that stay outside
+ *
+ * Inside there is a placeholder; here, and nowhere else, is the value that it stands for. In a
+ * request to the secret's own host, over TLS that was verified, in the contract's header, the
+ * placeholder becomes the value; everywhere else it stays what it is and is worth nothing. In what
+ * that host answers the value becomes the placeholder, wherever it is seen.
+ *
+ * A placeholder has exactly its value's length. So lengths of messages hold, and a body can be
+ * changed while it passes.
+ *
+ * What this does not see: a value that the host sends back in another form (escaped, encrypted,
+ * in halves, compressed although nobody asked for it) or through an upgraded connection. The form
+ * in which Basic carries it is seen.
+ */
+struct swap;
+
+/* `placeholders` and `values` are in the order of network->secrets, and are copied. Refused:
+ * lengths that differ, values under SWAP_LENGTH_MIN bytes, what may not stand in a header. */
+#define SWAP_LENGTH_MIN 4
+#define SWAP_LENGTH_MAX 8192
+int swap_new(const struct network *network, const char *const *placeholders,
+	     const char *const *values, struct swap **ret, struct atoll_error *err);
+void swap_free(struct swap *swap); /* wipes; takes NULL */
+
+/* Does a secret belong to this host? Then answers are looked through, and must not be compressed.
+ */
+bool swap_concerns(const struct swap *swap, const char *host);
+
+/* Write a field's value for `host` to `out`, swapped if it is the header of a secret of that host.
+ * 0; -E2BIG: more different user names were used with a secret than can be kept apart. */
+int swap_field(struct swap *swap, const char *host, struct http_slice name, struct http_slice value,
+	       struct buf *out);
+
+/* Replace all values of the host's secrets in `data`, which is whole: a head. */
+void swap_hide(const struct swap *swap, const char *host, char *data, size_t size);
+
+/* The same for a body that comes piece by piece: what could be the beginning of a value waits in
+ * `held`. */
+struct swap_filter {
+	char *held;
+	size_t n_held;
+};
+
+/* Put what was held and `data` to the end of `out`, without what now has to wait. */
+int swap_filter(struct swap_filter *filter, const struct swap *swap, const char *host,
+		const char *data, size_t size, struct buf *out);
+/* No more comes: nothing has to wait any longer. */
+void swap_filter_end(struct swap_filter *filter, struct buf *out);
+void swap_filter_done(struct swap_filter *filter);

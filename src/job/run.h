@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "init/init.h"
+#include "isolate/isolate.h"
+#include "job/network.h"
+#include "job/relay.h"
+#include "job/terminal.h"
+
+/*
+ * One run, for the files that supervise it
+ *
+ *   run.c        prepare, start, the loop, report
+ *   signals.c    the caller's signals and terminal, and asking everything inside to end
+ *   questions.c  asking the caller about the network
+ */
+struct run {
+	const struct spec *spec;
+	const struct backend *backend;
+	struct cell *cell;
+	bool is_started;
+	struct cell_handle handle;
+	struct relay *relay;
+	const struct atoll_run_options *options;
+	struct atoll_result *result;
+	struct atoll_error failure; /* told by the first process */
+	bool has_failed;
+	bool has_started;
+	bool has_ended; /* `result` says how */
+	bool is_done;	/* and nothing is waited for any more */
+	int64_t start_ns, deadline_ns;
+	int64_t kill_ns;     /* when it will be killed, having been asked to end; else INT64_MAX */
+	bool is_terminal[3]; /* which of its standard streams are the command's own terminal */
+	struct terminal terminal; /* the caller's */
+	uint64_t counted_ns;
+	struct net net;
+	bool has_net_failed; /* no other back end would help */
+};
+
+/* ---- run.c ---- */
+void run_end_by_limit(struct run *run, enum atoll_end end, const char *limit, uint64_t value,
+		      uint64_t used);
+
+/* ---- signals.c ---- */
+void run_order(struct run *run, enum init_order_type type, int number);
+/* The wall limit is reached. */
+void run_time_out(struct run *run);
+/* What had to be killed counts as ended by the signal that asked. */
+void run_kill(struct run *run);
+/* Is the caller's terminal ours, and may its input be read? */
+void run_look_at_terminal(struct run *run);
+void run_suspend(struct run *run, bool by_command);
+void run_take_signals(struct run *run);
+
+/* ---- questions.c ---- */
+
+/* Pass one question on to the caller, if there is one. */
+void run_ask(struct run *run);
