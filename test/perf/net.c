@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/*
+ * A client whose own cost is small, for test/perf/net.py
+ *
+ *	net get HOST PORT BYTES [PROXY-PORT]       asks for so many bytes; prints how long it took
+ *	net connect HOST PORT COUNT [PROXY-PORT]   connect, two bytes there and back, close; prints
+ *each net hold HOST PORT COUNT                   so many at once; prints "held N", ends with its
+ *input
+ *
+ * Times are in nanoseconds. The name is looked up and one connection made before anything is timed:
+ * what is paid once is not measured here. With a proxy's port, by CONNECT over 127.0.0.1.
+ */
+
+#include <err.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *target_host, *target_port;
+static struct addrinfo *peer;
+static int through_proxy;
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+static void look_up(const char *proxy_port)
+{
+	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET};
+	int r = getaddrinfo(proxy_port ? "127.0.0.1" : target_host,
+			    proxy_port ? proxy_port : target_port, &hints, &peer);
+
+	if (r != 0)
+		errx(1, "%s: %s", target_host, gai_strerror(r));
+	through_proxy = proxy_port != NULL;
+}
+
+static void say(int fd, const char *text)
+{
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		err(1, "write");
+}
+
+static void ask_proxy(int fd)
+{
+	char text[512];
+	size_t size = 0;
+
+	snprintf(text, sizeof text, "CONNECT %s:%s HTTP/1.1\r\nHost: %s:%s\r\n\r\n", target_host,
+		 target_port, target_host, target_port);
+	say(fd, text);
+	for (;;) {
+		ssize_t got = read(fd, text + size, sizeof text - 1 - size);
+
+		if (got <= 0)
+			errx(1, "no answer of the proxy");
+		size += (size_t)got;
+		text[size] = '\0';
+		if (strstr(text, "\r\n\r\n"))
+			break;
+	}
+	if (!strstr(text, " 200 "))
+		errx(1, "the proxy says %s", text);
+}
+
+static int open_connection(void)
+{
+	static const int one = 1;
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, peer->ai_addr, peer->ai_addrlen) < 0)
+		err(1, "connect to %s:%s", target_host, target_port);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	if (through_proxy)
+		ask_proxy(fd);
+	return fd;
+}
+
+static void there_and_back(int fd)
+{
+	char answer[2];
+
+	say(fd, "x\n");
+	if (recv(fd, answer, sizeof answer, MSG_WAITALL) != (ssize_t)sizeof answer)
+		err(1, "no answer");
+}
+
+static void get(const char *bytes)
+{
+	static char room[1 << 18];
+	uint64_t wanted = strtoull(bytes, NULL, 10), total = 0;
+	char text[32];
+
+	for (int warm = 1; warm >= 0; warm--) {
+		int64_t start_ns;
+		ssize_t got;
+		int fd = open_connection();
+
+		snprintf(text, sizeof text, "%llu\n", (unsigned long long)(warm ? 1000 : wanted));
+		start_ns = now_ns();
+		say(fd, text);
+		total = 0;
+		while ((got = read(fd, room, sizeof room)) > 0)
+			total += (uint64_t)got;
+		if (!warm)
+			printf("%lld\n", (long long)(now_ns() - start_ns));
+		close(fd);
+	}
+	if (total != wanted)
+		errx(1, "%llu bytes of %s", (unsigned long long)total, bytes);
+}
+
+static void connect_often(int count)
+{
+	for (int i = -5; i < count; i++) {
+		int64_t start_ns = now_ns();
+		int fd = open_connection();
+
+		there_and_back(fd);
+		close(fd);
+		if (i >= 0)
+			printf("%lld\n", (long long)(now_ns() - start_ns));
+	}
+}
+
+static void hold(int count)
+{
+	struct rlimit limit;
+	char byte;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	for (int i = 0; i < count; i++)
+		there_and_back(open_connection());
+	printf("held %d\n", count);
+	fflush(stdout);
+	while (read(0, &byte, 1) < 0 && errno == EINTR)
+		;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 5)
+		errx(2, "usage: net get|connect|hold HOST PORT NUMBER [PROXY-PORT]");
+	target_host = argv[2];
+	target_port = argv[3];
+	look_up(argv[5]);
+	if (strcmp(argv[1], "get") == 0)
+		get(argv[4]);
+	else if (strcmp(argv[1], "connect") == 0)
+		connect_often(atoi(argv[4]));
+	else
+		hold(atoi(argv[4]));
+	return 0;
+}
