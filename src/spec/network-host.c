@@ -318,9 +318,9 @@ static int add_ports(struct network_rule *rule, const char *text, const char *or
  * the error will say so. */
 static size_t host_length(const char *line)
 {
-	const char *bracket = line[0] == '[' ? strchr(line, ']') : NULL;
+	const char *bracket = line[0] == '[' ? strchr(line, ']') : line;
 
-	return (size_t)((bracket ? bracket : line) - line) + strcspn(bracket ? bracket : line, ":");
+	return bracket ? (size_t)(bracket - line) + strcspn(bracket, ":") : strlen(line);
 }
 
 int network_rule_set_line(struct network_rule *rule, const char *line, bool is_deny,

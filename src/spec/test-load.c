@@ -136,6 +136,26 @@ TEST(network_off_is_said_in_many_ways)
 	spec_free(job("command: [a]\nnetwork: {mode: off}\n"));
 }
 
+TEST(hosts_are_written_in_many_ways)
+{
+	cleanup_spec struct spec *spec = job("command: [a]\n"
+					     "network:\n"
+					     "  allow:\n"
+					     "    - a.example:443,80\n"
+					     "    - \"*.b.example\"\n"
+					     "    - {host: c.example, ports: [22]}\n"
+					     "    - host: d.example\n"
+					     "      methods:\n"
+					     "        - GET\n"
+					     "  listen: [80, {port: 81}]\n");
+
+	CHECK_INT(spec->network.n_allow, 4);
+	CHECK_INT(spec->network.allow[0].n_ports, 2);
+	CHECK_STR(spec->network.allow[3].origin, "job.yaml:7");
+	CHECK_INT(spec->network.n_listen, 2);
+	CHECK_INT(spec->identity, SPEC_ONLINE);
+}
+
 TEST(the_same_job_in_another_order_has_the_same_digest)
 {
 	cleanup_spec struct spec *one =
