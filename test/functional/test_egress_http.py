@@ -5,12 +5,14 @@ HTTP through the egress process, plain and inside TLS: requests judged one by on
 Clients go through the proxy of its listener (CONNECT, or absolute URIs); servers are on loopback, with certificates
 that the test makes. What matters is asserted at the server: what it got, and what it never got.
 """
+import atexit
 import base64
-import hashlib
 import os
 import re
+import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,7 @@ class Papers:
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="atoll-egress-test-")
+        atexit.register(shutil.rmtree, self.dir)
         os.chmod(self.dir, 0o755)
         self.authority("good-ca")
         self.authority("other-ca")
