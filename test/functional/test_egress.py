@@ -915,6 +915,11 @@ def _():
                 got = place.run('result = talk(%r, 1023, b"CONNECT good.test:%d HTTP/1.1\\r\\n\\r\\n", 50)' % (address, port))
                 check(got.startswith("HTTP/1.1 200 ") and got.endswith("SSH-2.0-x\r\n"), got)
             same(place.run('result = talk(ask("good.test", "8.8.8.8"), %d, b"", 11)' % port), "SSH-2.0-x\r\n", "banner")
+            same(place.run("""
+client = socket.create_connection((ask("good.test", "8.8.8.8"), %d), timeout=5)
+client.shutdown(socket.SHUT_WR)
+result = client.recv(100).decode()
+""" % port), "SSH-2.0-x\r\n", "banner for one who only listens")
 
 
 main()
