@@ -380,8 +380,8 @@ def _():
 
                 def take():
                     n = 0
-                    client, _ = egress.connect("good.test:%d" % server.port)
                     try:
+                        client, _ = egress.connect("good.test:%d" % server.port)
                         client.sendall(b"\0")
                         while True:
                             data = client.recv(65536)
