@@ -136,7 +136,7 @@ def _():
     if not subprocess.run([PYTHON, "-c", "import requests"], stderr=subprocess.DEVNULL).returncode:
         clients["env"] = "/usr/bin/python3 -c 'import requests, sys; requests.get(\"https://\" + sys.argv[1] + \"/requests\", timeout=8).raise_for_status()' $1"
     with Place() as place:
-        job = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET"]}]}})
+        job = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET", "POST"]}]}})
         for name, script in clients.items():
             if not shutil.which(name, path="/usr/bin:/bin"):
                 continue

@@ -67,7 +67,7 @@ class Watched:
         return int(re.search(r"%s:\s+(\d+)" % what, read("/proc/%d/status" % self.pid).decode())[1])
 
     def fds(self):
-        return len(os.listdir("/proc/%d/fd" % self.pid))
+        return rig.ask("descriptors", pid=self.pid)
 
     def bounded(self, what):
         check(self.kb() < MEMORY_KB, "egress has had %d kB with %s" % (self.kb(), what))
@@ -171,12 +171,12 @@ def _():
     code = WAIT + r"""
 room = bytearray(1 << 20)
 def down():
-    with socket.create_connection(("good.test", 7100), 10) as s:
+    with socket.create_connection(("other.test", 7100), 10) as s:
         s.settimeout(30); s.sendall(b"%d\n" % (1 << 30)); total = 0
         while n := s.recv_into(room): total += n
     return str(total)
 def up():
-    with socket.create_connection(("good.test", 7101), 10) as s:
+    with socket.create_connection(("other.test", 7101), 10) as s:
         s.settimeout(30); data = bytes(1 << 20)
         for _ in range(1024): s.sendall(data)
         s.shutdown(1); return s.recv(100).decode().strip()
@@ -193,11 +193,11 @@ outcome("inspected", lambda: by_http("/files/big", True))
 # who asks and does not read
 lazy = []
 for n in range(60):
-    s = socket.socket(); s.setsockopt(1, 8, 4096); s.settimeout(10); s.connect((socket.gethostbyname("good.test"), 7100 if n % 2 else 80))
+    s = socket.socket(); s.setsockopt(1, 8, 4096); s.settimeout(10); s.connect((socket.gethostbyname("other.test"), 7100) if n % 2 else (socket.gethostbyname("good.test"), 80))
     s.sendall(b"%d\n" % (1 << 30) if n % 2 else request("good.test", "/files/big")); lazy.append(s)
 # and who writes to somebody that does not read
 for n in range(30):
-    s = socket.create_connection(("good.test", 7100), 10); s.setblocking(False); lazy.append(s)
+    s = socket.create_connection(("other.test", 7100), 10); s.setblocking(False); lazy.append(s)
     try:
         while True: s.send(b"1\n" * 32768)
     except BlockingIOError: pass
@@ -207,7 +207,7 @@ served()
 step("end")
 """
     with Place() as place:
-        job = job_file(place, {"network": {"allow": [{"host": "good.test", "ports": [80, 443, 7100, 7101], "tls": "inspect"}]}})
+        job = job_file(place, {"network": {"allow": [{"host": "good.test", "tls": "inspect"}, "other.test:7100,7101"]}})
         run_ = Watched(place, ["-f", job], inside(code), env={})
         run_.at("end", 100)
         run_.bounded("1 GiB each way and 90 that do not read")
