@@ -47,8 +47,12 @@ Sink     listeners on 127.0.0.1 and ::1 (TCP, UDP), a unix socket by path and an
 skip(), need("git"), need_root(), need_user()   a test that cannot be tried is skipped by name, never passed.
 Residue  what a machine looked like before; .found() lists what is new since: processes, mounts, files, IPC, sockets, groups.
 bare.py  the same tests on a host without user namespaces (ATOLL_BARE=1), and what cannot hold there.
-processes_left()   waits a little; the processes that runs have left behind, which should be none.
+processes_left()   waits for their end; the processes that runs have left behind, which should be none.
 check(), same(), among(), until()               assertions with a message; waiting for an event.
+
+No test is timed: that something was quick is shown by an order (it was done while another still waited), or by a bound far above
+what it takes and far below what the mistake would take. What a run must have begun before a limit ends it: in_time(). What
+depends on when the kernel lets somebody run, such as how far an attack gets before a limit sees it: at_best().
 """
 
 import contextlib
@@ -88,7 +92,11 @@ SHARED_PLACES = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/etc", "/usr/local/bin
                  "/root", "/"]
 CALLER_FDS = (3, 17, 200)
 SLOW = float(os.environ.get("ATOLL_SLOW") or 1)  # how many times as long things take here, such as on an emulated machine
-TEST_SECONDS = 120 * SLOW
+# How long to wait for what must happen, and for the end of a run. They are for what never comes: a machine that is busy may
+# stand still for seconds, so no test fails because something took a while.
+PATIENCE = 30
+RUN_SECONDS = 120 * SLOW
+TEST_SECONDS = 300 * SLOW
 
 # Exit statuses of `atoll run` that are not the command's.
 BAD_REQUEST, POLICY, HOST_CANNOT, TIMED_OUT, OUT_OF_MEMORY, OVER_LIMIT, INTERNAL = range(240, 247)
@@ -152,7 +160,7 @@ def need_user():
         skip("an ordinary user")
 
 
-def until(condition, seconds=2.0):
+def until(condition, seconds=PATIENCE):
     """Wait until condition() is true; its value, or the last false one."""
     deadline = time.monotonic() + seconds * SLOW
     while True:
@@ -215,7 +223,7 @@ def reap_orphans():
                         os.waitpid(pid, os.WNOHANG)
 
 
-def processes_left(seconds=2):
+def processes_left(seconds=PATIENCE):
     """What runs have left behind: {pid: name}, empty as soon as nothing is."""
     def gone():
         reap_orphans()
@@ -263,7 +271,7 @@ def git(where, *args, **options):
     env = {"PATH": HOST_PATH, "HOME": options.pop("home", "/nonexistent"), "LANG": "C.UTF-8", "GIT_CONFIG_NOSYSTEM": "1",
            "GIT_TERMINAL_PROMPT": "0"}
     return subprocess.run(["git", "-C", where, *args], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=60, text=True, errors="replace", **options)
+                          stderr=subprocess.STDOUT, timeout=RUN_SECONDS, text=True, errors="replace", **options)
 
 
 def make_repository(where):
@@ -431,8 +439,8 @@ class Place:
         def fresh():
             return [path for path in _shared_names() - self.shared_before
                     if self.token in path or ("atoll" in path and not bare.is_in_use(path) and
-                                              not re.search("/atoll-(test|check|bench|vm|life)-|^/run/atoll$", path))]
-        until(lambda: not fresh(), 2)
+                                              not re.search("/atoll-([a-z]+-)?(test|check|bench|vm|life)-|^/run/atoll$", path))]
+        until(lambda: not fresh())
         for path in fresh():
             wrong.append("file " + path)
             if self.token in path:
@@ -477,7 +485,7 @@ class Residue:
         return {"mount": _mounts(), "file": {name for name in _shared_names() if not OTHER_TESTS.search(name)},
                 "IPC object": _ipc_objects(), "listening socket": _listeners(), "control group": _groups()}
 
-    def found(self, seconds=2):
+    def found(self, seconds=PATIENCE):
         def left():
             reap_orphans()
             now = self._look()
@@ -487,7 +495,7 @@ class Residue:
         return left()
 
 
-OTHER_TESTS = re.compile("/(atoll-(test|check|bench|vm|bare)-|tmp)")
+OTHER_TESTS = re.compile("/(atoll-([a-z]+-)?(test|check|bench|vm|bare)-|tmp)")
 
 
 def _ipc_objects():
@@ -578,6 +586,14 @@ def get(path, **more):
         return os.read(fd, 1 << 20)
     finally:
         os.close(fd)
+def until(condition, seconds=30):
+    "Wait until condition() is true; its value, or the last false one."
+    end = time.monotonic() + seconds
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(0.01)
 arg = sys.argv[1:]
 """
 
@@ -700,7 +716,7 @@ class Running:
     def pid(self):
         return self.process.pid
 
-    def wait(self, timeout=60):
+    def wait(self, timeout=RUN_SECONDS):
         try:
             out, err = self.process.communicate(self.stdin, timeout)
         except subprocess.TimeoutExpired:
@@ -718,7 +734,7 @@ class Running:
         with contextlib.suppress(OSError):
             self.process.send_signal(number)
         try:
-            return self._result(*self.process.communicate(timeout=5))
+            return self._result(*self.process.communicate(timeout=PATIENCE))
         except subprocess.TimeoutExpired as left:  # somebody holds its pipes, or it goes on
             if self.process.poll() is None:
                 self.process.kill()
@@ -747,17 +763,17 @@ def start(place, flags, command, **options):
     return Running(place, argv, **options)
 
 
-def run(place, flags, command, timeout=60, **options):
+def run(place, flags, command, timeout=RUN_SECONDS, **options):
     """Run a command (list, or text for sh) under atoll and wait for its end. command=None: the job file has one."""
     return start(place, flags, command, **options).wait(timeout)
 
 
-def atoll(place, *args, timeout=60, **options):
+def atoll(place, *args, timeout=RUN_SECONDS, **options):
     """Another command of atoll: atoll(place, "doctor", "--json")."""
     return Running(place, [ATOLL, *map(str, args)], starts=False, **options).wait(timeout)
 
 
-def plain(place, command, timeout=60, confined=True, **options):
+def plain(place, command, timeout=RUN_SECONDS, confined=True, **options):
     """The same command without atoll, as the host's user: what happens where nothing stands in the way.
 
     An attack that works must not hit this machine: for root everything but the Place is read-only then (not a wall, but it
@@ -787,11 +803,32 @@ def job_file(place, job, name="job.yaml"):
     return write(os.path.join(place.tmp, name), job if isinstance(job, (str, bytes)) else json.dumps(job))
 
 
-def wait_file(place, name, seconds=10):
+def wait_file(place, name, seconds=PATIENCE):
     """Wait until a run has made this file in the workspace."""
     path = os.path.join(place.ws, name)
     check(until(lambda: os.path.lexists(path), seconds), "the run did not make %s" % name)
     return path
+
+
+def in_time(once, *limits):
+    """For a run that has to get somewhere before a limit of time ends it: once(limit) with one limit after the other, until
+    it says that the run got there, by a result that is true. A machine that is busy needs more than one that is not."""
+    for limit in limits or ("1s", "5s", "25s"):
+        result = once(limit)
+        if result:
+            return result
+    raise Failed("the run did not get there within %s" % limit)
+
+
+def at_best(once, bound, what, tries=5):
+    """For a figure that is higher whenever this machine stands still: one of several tries has to stay below the bound.
+    What must hold each time, once() checks itself."""
+    figures = []
+    for _ in range(tries):
+        figures.append(once())
+        if figures[-1] < bound:
+            return
+    raise Failed("%s: %s, each time, and not below %s" % (what, ", ".join("%.4g" % figure for figure in figures), bound))
 
 
 OUTSIDE = object()
@@ -917,7 +954,7 @@ class Sink:
 
     def __exit__(self, *_):
         os.write(self.woken, b"x")
-        self.thread.join(5)
+        self.thread.join(PATIENCE)
         for s in self.sockets:
             s.close()
         os.close(self.wake)

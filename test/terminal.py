@@ -4,6 +4,7 @@ A person at a terminal, for tests: with Terminal(place, argv) as terminal: termi
 
 The program is started in a session of its own with the terminal as its controlling one. What it prints is collected in
 `seen` (bytes); expect() waits until a pattern comes in what has not been matched yet. Leaving the block kills it.
+On a machine that is busy atoll says that it is setting up: wait() takes that out of `seen`, and `was_slow` tells it.
 Also here: which processes are in a pid namespace, as the host sees them.
 """
 
@@ -18,7 +19,9 @@ import subprocess
 import termios
 import time
 
-from lib import ATOLL, Failed, caller_environment, read, until
+from lib import ATOLL, PATIENCE, SLOW, Failed, caller_environment, read, until
+
+SETTING_UP = re.compile(rb"(\ratoll: setting up \([a-z ]+\) \.\.\.\033\[K)+\r\033\[K")
 
 
 class Terminal:
@@ -26,6 +29,8 @@ class Terminal:
         self.master, slave = os.openpty()
         self.resize(rows, columns)
         self.seen, self.at = b"", 0
+        self.slave = slave  # kept open: its state is looked at afterwards
+        self.before = self.state()
 
         def in_child():
             os.setsid()
@@ -33,7 +38,6 @@ class Terminal:
         self.process = subprocess.Popen(argv, cwd=place.ws, env=caller_environment(place, env), preexec_fn=in_child,
                                         stdin=slave if stdin is None else stdin, stdout=slave if stdout is None else stdout,
                                         stderr=slave if stderr is None else stderr, pass_fds=[slave])
-        self.slave = slave  # kept open: its state is looked at afterwards
 
     def __enter__(self):
         return self
@@ -49,6 +53,10 @@ class Terminal:
 
     def resize(self, rows, columns):
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def state(self):
+        """What a program may not leave changed; `before` is that of the beginning."""
+        return self.modes(), fcntl.fcntl(self.slave, fcntl.F_GETFL), fcntl.fcntl(self.master, fcntl.F_GETFL)
 
     def modes(self):
         return termios.tcgetattr(self.slave)
@@ -67,9 +75,9 @@ class Terminal:
             self.seen += os.read(self.master, 65536)
         return True
 
-    def expect(self, pattern, seconds=15):
+    def expect(self, pattern, seconds=PATIENCE):
         """The match object, once what the pattern stands for has been printed."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * SLOW
         pattern = pattern.encode() if isinstance(pattern, str) else pattern
         while True:
             match = re.compile(pattern, re.S).search(self.seen, self.at)
@@ -80,15 +88,17 @@ class Terminal:
                 raise Failed("not on the terminal: %r; there is %r" % (pattern, self.seen[self.at:][-600:]))
             self.pump(0.1)
 
-    def wait(self, seconds=20):
+    def wait(self, seconds=2 * PATIENCE):
         """The exit status as subprocess gives it, and everything that was printed in `seen`."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + seconds * SLOW
         while self.process.poll() is None:
             if time.monotonic() > deadline:
                 raise Failed("no end after %d s; on the terminal: %r" % (seconds, self.seen[-600:]))
             self.pump(0.05)
         while self.pump(0.05):
             pass
+        self.was_slow = SETTING_UP.search(self.seen) is not None
+        self.seen = SETTING_UP.sub(b"", self.seen)
         return self.process.returncode
 
 
@@ -141,7 +151,7 @@ def in_namespace(inode):
     return found
 
 
-def wait_inside(pid, name, seconds=10):
+def wait_inside(pid, name, seconds=PATIENCE):
     """The host's pid of a process by this name in the sandbox."""
     def look():
         return [one for one, what in inside(pid).items() if what == name]

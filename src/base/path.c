@@ -64,14 +64,13 @@ char *path_join(const char *dir, const char *name)
 {
 	/* By hand: the defaults make some hundred of them at every start, and a C library that
 	 * formats twice takes ten times as long. */
-	const size_t length = streq(dir, "/") ? 0 : strlen(dir), size = strlen(name) + 1;
-	char *joined = malloc(length + 1 + size);
+	char *joined = malloc(strlen(dir) + 1 + strlen(name) + 1), *at;
 
 	if (!joined)
 		return NULL;
-	memcpy(joined, dir, length);
-	joined[length] = '/';
-	memcpy(joined + length + 1, name, size);
+	at = stpcpy(joined, streq(dir, "/") ? "" : dir);
+	*at = '/';
+	strcpy(at + 1, name);
 	return joined;
 }
 

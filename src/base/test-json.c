@@ -17,7 +17,7 @@ static const char *quote(const char *text, size_t size)
 	return quoted;
 }
 
-#define QUOTE(literal) quote(literal, sizeof literal - 1)
+#define QUOTE(literal) quote(literal, sizeof(literal) - 1)
 
 TEST(plain_text_is_only_put_in_quotes)
 {

@@ -24,6 +24,7 @@
  */
 
 #define MOMENT_NS   (20 * MS_NS)
+#define PAUSE_NS    (500 * MS_NS)
 #define PATIENCE_NS (30 * SECOND_NS)
 #define SILENCE_NS  (3600 * SECOND_NS)
 
@@ -130,6 +131,17 @@ static bool needs_word(const struct client *client)
 	       client->flow->port == 443;
 }
 
+/* Where the client has to speak first its time is running already. */
+static void wait_for_more(struct client *client)
+{
+	struct flow *flow = client->flow;
+	bool is_strange = sniff_is_strange(flow->early, flow->n_early);
+
+	if (!needs_word(client))
+		loop_arm(&flow->egress->loop, &client->timer,
+			 clock_monotonic_ns() + (is_strange ? PAUSE_NS : PATIENCE_NS));
+}
+
 static void check_hello(struct client *client)
 {
 	struct flow *flow = client->flow;
@@ -139,6 +151,7 @@ static void check_hello(struct client *client)
 
 	switch (hello_read(flow->early, flow->n_early, &hello)) {
 	case HELLO_MORE:
+		wait_for_more(client);
 		return;
 	case HELLO_OK:
 		break;
@@ -175,6 +188,7 @@ static void look(struct client *client)
 
 	switch (sniff_read(flow->early, flow->n_early)) {
 	case SNIFF_MORE:
+		wait_for_more(client);
 		return;
 	case SNIFF_TLS:
 		check_hello(client);
@@ -235,9 +249,6 @@ static void sniff_ready(struct loop_watch *watch, uint32_t events)
 	}
 	memcpy(early + flow->n_early, piece, (size_t)n);
 	flow->early = early;
-	/* It has begun to speak. Where it had to, its time was running already. */
-	if (flow->n_early == 0 && !needs_word(client))
-		loop_arm(&flow->egress->loop, &client->timer, clock_monotonic_ns() + PATIENCE_NS);
 	flow->n_early += (size_t)n;
 	look(client);
 }
@@ -374,6 +385,8 @@ static void fired(struct loop_timer *timer)
 		start_dial(client);
 	} else if (client->outside.fd >= 0 && !needs_word(client) && flow->n_early == 0) {
 		refuse(flow, ATOLL_CONN_ALLOWED, "idle for too long");
+	} else if (!needs_word(client) && sniff_is_strange(flow->early, flow->n_early)) {
+		to_relay(client);
 	} else if (needs_word(client) || flow->n_early > 0) {
 		refuse(flow, ATOLL_CONN_FAILED, "the client did not say what it wants");
 	} else if (!client->dial) {

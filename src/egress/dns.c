@@ -98,6 +98,13 @@ static void note_refusal(struct dns *dns, const char *name)
 
 /* ---- answers ---- */
 
+/* The sandbox's own: programs look up the host that they are on. */
+static bool is_own(const char *name)
+{
+	return streq(name, "localhost") || ends_with(name, ".localhost") ||
+	       streq(name, EGRESS_OWN_NAME);
+}
+
 /* The address of a name of ours. */
 static size_t address_for(struct dns *dns, const char *name, uint16_t type, uint8_t ret[16])
 {
@@ -106,7 +113,7 @@ static size_t address_for(struct dns *dns, const char *name, uint16_t type, uint
 
 	if (type != DNS_A && type != DNS_AAAA)
 		return 0;
-	if (streq(name, "localhost") || ends_with(name, ".localhost")) {
+	if (is_own(name)) {
 		memcpy(ret, type == DNS_A ? (const void *)"\x7f\0\0\1" : &in6addr_loopback,
 		       type == DNS_A ? 4 : 16);
 		return type == DNS_A ? 4 : 16;
@@ -145,9 +152,7 @@ static size_t answer(struct dns *dns, const uint8_t *data, size_t size, uint8_t 
 	if (code == DNS_NOERROR) {
 		bool is_name = network_name(query.text, query.n_text, name) == 0;
 
-		if (is_name &&
-		    (streq(name, "localhost") || ends_with(name, ".localhost") ||
-		     (!dns->egress->is_spent && network_knows(&dns->egress->network, name)))) {
+		if (is_name && (is_own(name) || network_knows(&dns->egress->network, name))) {
 			address_size = address_for(dns, name, query.type, address);
 		} else {
 			code = DNS_NXDOMAIN;

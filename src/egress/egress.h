@@ -35,6 +35,9 @@
  * the first byte). Below 1024: the command cannot take it first. */
 #define EGRESS_PORT 1023
 
+/* The sandbox's host name, which leads to its loopback. */
+#define EGRESS_OWN_NAME "atoll"
+
 /* Addresses that stand for names. From blocks that no rule can allow and nobody can reach. */
 #define EGRESS_SYNTHETIC_V4	 "198.18.0.0" /* /15 */
 #define EGRESS_SYNTHETIC_V4_BITS 15

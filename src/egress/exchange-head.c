@@ -103,6 +103,34 @@ static bool rule_permits(struct exchange *ex, const char *method, const char *pa
 	return false;
 }
 
+/* Some servers take another method or path from these; then what was judged is not what is done. */
+static bool is_override(struct http_slice name)
+{
+	static const char *const names[] = {"x-http-method-override", "x-http-method",
+					    "x-method-override", "x-original-url", "x-rewrite-url"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (http_slice_is_like(name, names[i]))
+			return true;
+	return false;
+}
+
+static bool fields_fit(struct exchange *ex, const struct http_head *head)
+{
+	const struct network_rule *rule = ex->flow->rule;
+
+	if (!rule || (rule->n_methods == 0 && rule->n_paths == 0))
+		return true;
+	for (size_t i = 0; i < head->n_fields; i++)
+		if (is_override(head->fields[i].name)) {
+			exchange_refuse(ex, 403, ATOLL_CONN_REFUSED,
+					"%.*s, where methods or paths are limited",
+					(int)head->fields[i].name.size, head->fields[i].name.at);
+			return false;
+		}
+	return true;
+}
+
 static bool judge(struct exchange *ex, const struct http_head *head)
 {
 	struct atoll_connection *event = &ex->flow->event;
@@ -132,7 +160,7 @@ static bool judge(struct exchange *ex, const struct http_head *head)
 				ex->is_tls ? "with TLS" : "without TLS");
 		return false;
 	}
-	return rule_permits(ex, method, path);
+	return rule_permits(ex, method, path) && fields_fit(ex, head);
 }
 
 /* ---- writing ---- */
@@ -189,6 +217,17 @@ static int add_request_fields(struct exchange *ex, const struct http_head *head,
 	return 0;
 }
 
+/* A server that expects no body with this method would take the body for the next request. */
+static bool has_odd_body(const struct http_head *head)
+{
+	static const char *const methods[] = {"GET", "HEAD", "OPTIONS", "TRACE", "DELETE"};
+
+	for (size_t i = 0; head->framing != HTTP_NONE && i < ARRAY_SIZE(methods); i++)
+		if (http_slice_is(head->method, methods[i]))
+			return true;
+	return false;
+}
+
 static int write_request(struct exchange *ex, const struct http_head *head)
 {
 	struct buf *out = &ex->outer.out.buf;
@@ -208,7 +247,7 @@ static int write_request(struct exchange *ex, const struct http_head *head)
 	add_framing(out, head);
 	if (head->wants_websocket)
 		buf_add_str(out, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
-	else if (ex->is_old)
+	else if (ex->closes_server)
 		buf_add_str(out, "Connection: close\r\n");
 	buf_add_str(out, "\r\n");
 	return buf_error(out);
@@ -225,6 +264,7 @@ bool exchange_take_request(struct exchange *ex, const struct http_head *head)
 		return false;
 	/* A client of a proxy may want somebody else next, and this connection is for one. */
 	ex->closes_client = head->wants_close || ex->flow->kind == FLOW_FORWARD;
+	ex->closes_server = ex->is_old || has_odd_body(head);
 	body_init(&ex->request, head->framing, head->length);
 	lane_tidy(&ex->outer.out);
 	r = write_request(ex, head);
@@ -299,7 +339,7 @@ int exchange_take_answer(struct exchange *ex, const struct http_head *head, cons
 	/* An early answer: what is left of the request is not waited for. */
 	if (!ex->request.is_done || head->framing == HTTP_TO_END)
 		ex->closes_client = true;
-	ex->closes_server = head->wants_close || head->framing == HTTP_TO_END;
+	ex->closes_server = ex->closes_server || head->wants_close || head->framing == HTTP_TO_END;
 	write_answer(ex, head);
 	body_init(&ex->answer, head->framing, head->length);
 	ex->has_answer = true;

@@ -120,6 +120,9 @@ void exchange_drop_server(struct exchange *ex, bool resets);
  * it were; whether the side has ended or failed is said there. */
 size_t side_fill(struct side *side, size_t most);
 size_t side_flush(struct side *side, size_t most);
+/* From one to the other without a lane, where both lanes are empty; what is not taken waits in the
+ * other's. How many bytes were read, and how many of them written. */
+size_t side_pass(struct side *from, struct side *to, size_t most, size_t *ret_written);
 
 /* ---- exchange-pass.c ---- */
 

@@ -36,14 +36,14 @@ void lane_clear(struct lane *lane, bool wipes)
 
 /* ---- between streams and lanes ---- */
 
-size_t side_fill(struct side *side, size_t most)
+/* One for all: what is read is elsewhere before anybody else reads. */
+static char scratch[256 * 1024];
+
+static size_t read_side(struct side *side, size_t most)
 {
-	/* One for all: what is read is in a lane before anybody else reads. */
-	static char scratch[64 * 1024];
 	ssize_t n;
 
-	if (!side->may_read || side->is_ended || side->error ||
-	    lane_size(&side->in) >= HTTP_HEAD_MAX || most == 0)
+	if (!side->may_read || side->is_ended || side->error || most == 0)
 		return 0;
 	n = stream_read(side->stream, scratch, most < sizeof scratch ? most : sizeof scratch);
 	if (n == -EAGAIN)
@@ -52,33 +52,63 @@ size_t side_fill(struct side *side, size_t most)
 		side->error = (int)n;
 	else if (n == 0)
 		side->is_ended = true;
-	if (n <= 0)
-		return 0;
-	lane_tidy(&side->in);
-	buf_add(&side->in.buf, scratch, (size_t)n);
-	if (buf_error(&side->in.buf) < 0)
-		side->error = -ENOMEM;
-	if (memchr(scratch, '\n', (size_t)n))
-		side->has_line = true;
-	return (size_t)n;
+	return n > 0 ? (size_t)n : 0;
 }
 
-size_t side_flush(struct side *side, size_t most)
+static size_t write_side(struct side *side, const char *data, size_t size)
 {
-	size_t size = lane_size(&side->out);
 	ssize_t n;
 
-	if (buf_error(&side->out.buf) < 0)
-		side->error = -ENOMEM;
-	if (!side->may_write || side->error || size == 0 || most == 0)
+	if (!side->may_write || side->error || size == 0)
 		return 0;
-	n = stream_write(side->stream, lane_data(&side->out), size < most ? size : most);
+	n = stream_write(side->stream, data, size);
 	if (n == -EAGAIN)
 		side->may_write = false;
 	else if (n < 0)
 		side->error = (int)n, side->is_write_error = true;
-	if (n <= 0)
+	return n > 0 ? (size_t)n : 0;
+}
+
+size_t side_fill(struct side *side, size_t most)
+{
+	size_t n;
+
+	if (lane_size(&side->in) >= HTTP_HEAD_MAX)
 		return 0;
-	lane_take(&side->out, (size_t)n);
-	return (size_t)n;
+	n = read_side(side, most < HTTP_HEAD_MAX ? most : HTTP_HEAD_MAX);
+	if (n == 0)
+		return 0;
+	lane_tidy(&side->in);
+	buf_add(&side->in.buf, scratch, n);
+	if (buf_error(&side->in.buf) < 0)
+		side->error = -ENOMEM;
+	if (memchr(scratch, '\n', n))
+		side->has_line = true;
+	return n;
+}
+
+size_t side_pass(struct side *from, struct side *to, size_t most, size_t *ret_written)
+{
+	size_t n = read_side(from, most), done = 0, more = n;
+
+	/* TLS writes a record at a time. */
+	while (more > 0 && (more = write_side(to, scratch + done, n - done)) > 0)
+		done += more;
+	if (done < n)
+		buf_add(&to->out.buf, scratch + done, n - done);
+	*ret_written = done;
+	return n;
+}
+
+size_t side_flush(struct side *side, size_t most)
+{
+	size_t size = lane_size(&side->out), n;
+
+	if (buf_error(&side->out.buf) < 0)
+		side->error = -ENOMEM;
+	if (size == 0)
+		return 0;
+	n = write_side(side, lane_data(&side->out), size < most ? size : most);
+	lane_take(&side->out, n);
+	return n;
 }

@@ -59,7 +59,9 @@ static void refresh(struct bucket *bucket, int64_t now_ns)
 	}
 	units = (uint64_t)more;
 	bucket->level += units;
-	bucket->fresh_ns += (int64_t)((unsigned __int128)units * SECOND_NS / bucket->rate);
+	/* Rounded so that less is given, not more. */
+	bucket->fresh_ns +=
+		(int64_t)(((unsigned __int128)units * SECOND_NS + bucket->rate - 1) / bucket->rate);
 }
 
 uint64_t bucket_look(struct bucket *bucket, uint64_t least, int64_t now_ns, int64_t *ret_again_ns)

@@ -41,6 +41,8 @@ struct relay {
 	int64_t used_ns;   /* last time anything moved */
 	int64_t resume_ns; /* a rate says not before; 0: none does */
 	struct way out, in;
+	uint8_t *early; /* what the client had said before: goes out first */
+	size_t n_early, early_sent;
 };
 
 static uint8_t piece[PIECE];
@@ -61,6 +63,7 @@ static void relay_release(struct flow *flow)
 		(relay->out.kept ? relay->out.n_kept : 0) + (relay->in.kept ? relay->in.n_kept : 0);
 	free(relay->out.kept);
 	free(relay->in.kept);
+	free(relay->early);
 	free(relay);
 }
 
@@ -176,10 +179,40 @@ static enum moved move_piece(struct relay *relay, struct way *way, int from, int
 	return sent == got ? MOVED_SOME : MOVED_NOTHING;
 }
 
+/* By the same limits as what is read. */
+static enum moved move_early(struct relay *relay, int to, const char **ret_reason)
+{
+	int64_t again = 0;
+	size_t most = flow_may_move(relay->flow, &again), left = relay->n_early - relay->early_sent;
+	ssize_t n;
+
+	if (most == 0) {
+		relay->resume_ns = again;
+		return MOVED_LATER;
+	}
+	n = send(to, relay->early + relay->early_sent, left < most ? left : most, MSG_NOSIGNAL);
+	if (n < 0)
+		return is_passing(errno) ? MOVED_NOTHING : MOVED_FAILED_TO;
+	relay->early_sent += (size_t)n;
+	if (!count(relay, &relay->out, (size_t)n, ret_reason))
+		return MOVED_OVER;
+	if (relay->early_sent == relay->n_early) {
+		free(relay->early);
+		relay->early = NULL;
+	}
+	return MOVED_SOME;
+}
+
 static enum moved move(struct relay *relay, struct way *way, int from, int to,
 		       const char **ret_reason)
 {
 	enum moved moved = MOVED_NOTHING;
+
+	while (way == &relay->out && relay->early) {
+		moved = move_early(relay, to, ret_reason);
+		if (moved != MOVED_SOME)
+			return moved;
+	}
 
 	if (way->kept) {
 		moved = write_kept(way, to);
@@ -215,6 +248,7 @@ static int wait_for(struct relay *relay, struct loop_watch *watch, const struct 
 		    const struct way *to)
 {
 	struct loop *loop = &relay->flow->egress->loop;
+	bool has_early = relay->early && !relay->resume_ns;
 	uint32_t events = 0;
 
 	/* Both of its ways are over: only its hang-up would be told, again and again. */
@@ -222,9 +256,10 @@ static int wait_for(struct relay *relay, struct loop_watch *watch, const struct 
 		loop_unwatch(loop, watch);
 		return 0;
 	}
-	if (!from->is_ended && !from->kept && !relay->resume_ns)
+	if (!from->is_ended && !from->kept && !relay->resume_ns &&
+	    !(has_early && from == &relay->out))
 		events |= EPOLLIN;
-	if (to->kept)
+	if (to->kept || (has_early && to == &relay->out))
 		events |= EPOLLOUT;
 	return loop_watch(loop, watch, events);
 }
@@ -344,7 +379,6 @@ static void timer_fired(struct loop_timer *timer)
 void relay_take(struct flow *flow, int outside_fd)
 {
 	struct relay *relay = calloc(1, sizeof *relay);
-	const char *reason = NULL;
 
 	if (!relay) {
 		close(outside_fd);
@@ -358,14 +392,9 @@ void relay_take(struct flow *flow, int outside_fd)
 	flow->owner = relay;
 	flow->abandon = relay_release;
 	if (flow->n_early > 0) {
-		relay->out.kept = flow->early;
-		relay->out.n_kept = flow->n_early;
-		n_kept_all += flow->n_early;
+		relay->early = flow->early;
+		relay->n_early = flow->n_early;
 		flow->early = NULL;
-		if (!count(relay, &relay->out, flow->n_early, &reason)) {
-			relay_end(relay, reason);
-			return;
-		}
 		flow->n_early = 0;
 	}
 	go_on(relay);

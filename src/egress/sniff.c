@@ -22,18 +22,57 @@ static bool is_token(uint8_t c)
 	       (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static bool is_word(const uint8_t *data, size_t size, const char *word)
-{
-	return size == strlen(word) && strncasecmp((const char *)data, word, size) == 0;
-}
+static const char *const methods[] = {
+	"ACL",
+	"BASELINE-CONTROL",
+	"BIND",
+	"CHECKIN",
+	"CHECKOUT",
+	"CONNECT",
+	"COPY",
+	"DELETE",
+	"GET",
+	"HEAD",
+	"LABEL",
+	"LINK",
+	"LOCK",
+	"MERGE",
+	"MKACTIVITY",
+	"MKCALENDAR",
+	"MKCOL",
+	"MKREDIRECTREF",
+	"MKWORKSPACE",
+	"MOVE",
+	"OPTIONS",
+	"ORDERPATCH",
+	"PATCH",
+	"POST",
+	"PRI",
+	"PROPFIND",
+	"PROPPATCH",
+	"PURGE",
+	"PUT",
+	"QUERY",
+	"REBIND",
+	"REPORT",
+	"SEARCH",
+	"TRACE",
+	"UNBIND",
+	"UNCHECKOUT",
+	"UNLINK",
+	"UNLOCK",
+	"UPDATE",
+	"UPDATEREDIRECTREF",
+	"VERSION-CONTROL",
+};
 
-static bool is_known_method(const uint8_t *data, size_t size)
+/* A method of HTTP, or the beginning of one. */
+static bool begins_method(const uint8_t *data, size_t size, bool is_whole)
 {
-	static const char *const methods[] = {"GET",	 "HEAD",  "POST",  "PUT",     "DELETE",
-					      "OPTIONS", "PATCH", "TRACE", "CONNECT", "PRI"};
-
 	for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-		if (is_word(data, size, methods[i]))
+		if (size <= strlen(methods[i]) &&
+		    strncasecmp((const char *)data, methods[i], size) == 0 &&
+		    (!is_whole || !methods[i][size]))
 			return true;
 	return false;
 }
@@ -51,15 +90,15 @@ static enum sniff sniff_target(const uint8_t *data, size_t size, bool is_known)
 {
 	size_t length = 0;
 
-	while (length < size && data[length] != '\n' && data[length] != '\r') {
-		if ((data[length] < ' ' && data[length] != '\t') || data[length] == 0x7f)
-			return SNIFF_OTHER;
+	while (length < size && (data[length] >= ' ' || data[length] == '\t') &&
+	       data[length] != 0x7f)
 		length++;
-	}
 	if (has_version(data, length))
 		return SNIFF_HTTP;
 	if (length == size)
 		return size < LINE_MAX_ ? SNIFF_MORE : SNIFF_HTTP;
+	if (data[length] != '\n' && data[length] != '\r')
+		return SNIFF_OTHER; /* no text */
 	if (is_known && length > 0 && (data[0] == '/' || memmem(data, length, "://", 3)))
 		return SNIFF_HTTP;
 	return SNIFF_OTHER;
@@ -83,5 +122,20 @@ enum sniff sniff_read(const uint8_t *data, size_t size)
 		return SNIFF_MORE;
 	if (method == 0 || (data[method] != ' ' && data[method] != '\t'))
 		return SNIFF_OTHER;
-	return sniff_target(data + method + 1, size - method - 1, is_known_method(data, method));
+	return sniff_target(data + method + 1, size - method - 1,
+			    begins_method(data, method, true));
+}
+
+bool sniff_is_strange(const uint8_t *data, size_t size)
+{
+	if (size == 0 || data[0] == 0x16)
+		return false;
+	while (size > 0 && (*data == '\r' || *data == '\n')) {
+		data++;
+		size--;
+	}
+	for (size_t i = 0; i < size; i++)
+		if (!is_token(data[i]))
+			return false;
+	return size > 0 && !begins_method(data, size, false);
 }

@@ -168,7 +168,7 @@ static bool replace(char *data, size_t size, const char *from, const char *to, s
 	char *end = data + size, *found;
 	bool is_found = false;
 
-	while ((found = memmem(data, (size_t)(end - data), from, length))) {
+	while (data < end && (found = memmem(data, (size_t)(end - data), from, length))) {
 		memcpy(found, to, length);
 		data = found + length;
 		is_found = true;

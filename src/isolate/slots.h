@@ -22,9 +22,15 @@ struct atoll_error;
 
 #define SLOTS_DIR    "/run/atoll"
 #define SLOTS_FILE   "ids"
-#define SLOTS_IDS    1024u	 /* host ids in a slot; only the first is used so far */
+#define SLOTS_IDS    1024u	 /* host ids in a slot; the first is the sandbox's */
 #define SLOTS_BLOCK  0x07fe0000u /* host ids in a class */
 #define SLOTS_NUMBER (SLOTS_BLOCK / SLOTS_IDS)
+
+/* Of an online slot, for egress: the firewall lets the first of these ask resolvers wherever they
+ * are, and answer those who connect to it; the second has leave to connect to what is near, because
+ * its contract names an address there, or another proxy. */
+#define SLOTS_EGRESS	  1
+#define SLOTS_EGRESS_NEAR 2
 
 /* By enum spec_identity. */
 struct slots_class {

@@ -50,6 +50,20 @@ int net_send(struct net *net, const struct egress_message *message, const int *f
 	return r;
 }
 
+/* Does the contract name what is near: an address that is not public, or a block that may have one?
+ */
+static bool reaches_near(const struct network *network)
+{
+	for (size_t i = 0; i < network->n_allow; i++) {
+		const struct network_rule *rule = &network->allow[i];
+
+		if (rule->kind == NETWORK_LITERAL &&
+		    (rule->prefix < 128 || network_address_oddity(&rule->base)))
+			return true;
+	}
+	return network->upstream;
+}
+
 static int send_config(struct net *net, struct atoll_error *err)
 {
 	const struct egress_message message = {.type = EGRESS_CONFIG};
@@ -61,6 +75,7 @@ static int send_config(struct net *net, struct atoll_error *err)
 		net->slot_fd = slots_take(SLOTS_DIR, SPEC_ONLINE, &uid, err);
 		if (net->slot_fd < 0)
 			return net->slot_fd;
+		uid += reaches_near(&net->spec->network) ? SLOTS_EGRESS_NEAR : SLOTS_EGRESS;
 	}
 	config = net_write_config(net, uid, err);
 	if (config < 0)

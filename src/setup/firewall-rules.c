@@ -69,15 +69,46 @@ static void add_meta(struct firewall_rules *rules, uint32_t key)
 	nftnl_expr_set_u32(expr, NFTNL_EXPR_META_DREG, NFT_REG_1);
 }
 
-static void add_equal(struct firewall_rules *rules, const void *data, uint32_t size)
+static void add_compare(struct firewall_rules *rules, uint32_t how, const void *data, uint32_t size)
 {
 	struct nftnl_expr *expr = add_expr(rules, "cmp");
 
 	if (!expr)
 		return;
 	nftnl_expr_set_u32(expr, NFTNL_EXPR_CMP_SREG, NFT_REG_1);
-	nftnl_expr_set_u32(expr, NFTNL_EXPR_CMP_OP, NFT_CMP_EQ);
+	nftnl_expr_set_u32(expr, NFTNL_EXPR_CMP_OP, how);
 	nftnl_expr_set(expr, NFTNL_EXPR_CMP_DATA, data, size);
+}
+
+static void add_equal(struct firewall_rules *rules, const void *data, uint32_t size)
+{
+	add_compare(rules, NFT_CMP_EQ, data, size);
+}
+
+static void add_payload(struct firewall_rules *rules, uint32_t base, uint32_t offset, uint32_t size)
+{
+	struct nftnl_expr *expr = add_expr(rules, "payload");
+
+	if (!expr)
+		return;
+	nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_BASE, base);
+	nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_OFFSET, offset);
+	nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_LEN, size);
+	nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_DREG, NFT_REG_1);
+}
+
+static void add_masked(struct firewall_rules *rules, const void *mask, const void *zero,
+		       uint32_t size)
+{
+	struct nftnl_expr *expr = add_expr(rules, "bitwise");
+
+	if (!expr)
+		return;
+	nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_SREG, NFT_REG_1);
+	nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_DREG, NFT_REG_1);
+	nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_LEN, size);
+	nftnl_expr_set(expr, NFTNL_EXPR_BITWISE_MASK, mask, size);
+	nftnl_expr_set(expr, NFTNL_EXPR_BITWISE_XOR, zero, size);
 }
 
 /* Ids stand in the register as numbers of this machine; "between" is of bytes, from the left. */
@@ -145,36 +176,66 @@ static void add_class(struct firewall_rules *rules, uint32_t account,
 	}
 }
 
+/* One of the ids in each slot. The account's own could look like one. */
+static void add_slot_id(struct firewall_rules *rules, uint32_t number)
+{
+	static const uint32_t mask = SLOTS_IDS - 1, zero;
+	const uint32_t first = slots_classes[1].first;
+
+	add_rule(rules, "online");
+	add_meta(rules, NFT_META_SKUID);
+	add_between(rules, first, first + SLOTS_BLOCK - 1);
+	add_meta(rules, NFT_META_SKUID);
+	add_masked(rules, &mask, &zero, sizeof mask);
+	add_equal(rules, &number, sizeof number);
+}
+
+static void add_protocol(struct firewall_rules *rules, uint8_t protocol)
+{
+	add_meta(rules, NFT_META_L4PROTO);
+	add_equal(rules, &protocol, sizeof protocol);
+}
+
+/* The processes that connect for sandboxes, see SLOTS_EGRESS. */
+static void add_egress(struct firewall_rules *rules)
+{
+	static const uint8_t protocols[] = {IPPROTO_UDP, IPPROTO_TCP};
+	static const uint8_t syn_and_ack = 0x12, syn = 0x02, zero;
+	const uint16_t dns = htons(53);
+
+	add_slot_id(rules, SLOTS_EGRESS_NEAR);
+	add_verdict(rules, NF_ACCEPT, NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(protocols); i++) {
+		add_slot_id(rules, SLOTS_EGRESS);
+		add_protocol(rules, protocols[i]);
+		add_payload(rules, NFT_PAYLOAD_TRANSPORT_HEADER, 2, sizeof dns);
+		add_equal(rules, &dns, sizeof dns);
+		add_verdict(rules, NF_ACCEPT, NULL);
+	}
+	/* What does not begin a connection: a published port is on the loopback. */
+	add_slot_id(rules, SLOTS_EGRESS);
+	add_protocol(rules, IPPROTO_TCP);
+	add_payload(rules, NFT_PAYLOAD_TRANSPORT_HEADER, 13, sizeof syn);
+	add_masked(rules, &syn_and_ack, &zero, sizeof syn);
+	add_compare(rules, NFT_CMP_NEQ, &syn, sizeof syn);
+	add_verdict(rules, NF_ACCEPT, NULL);
+}
+
 static void add_destination(struct firewall_rules *rules, uint8_t family, const uint8_t *address,
 			    uint32_t length)
 {
 	uint32_t size = family == NFPROTO_IPV4 ? 4 : 16;
 	static const uint8_t zero[16];
 	uint8_t mask[16] = {0};
-	struct nftnl_expr *expr;
 
 	for (uint32_t i = 0; i < length; i++)
 		mask[i / 8] |= (uint8_t)(0x80 >> i % 8);
 	add_rule(rules, "online");
 	add_meta(rules, NFT_META_NFPROTO);
 	add_equal(rules, &family, sizeof family);
-	expr = add_expr(rules, "payload");
-	if (!expr)
-		return;
-	nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
-	nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_OFFSET, family == NFPROTO_IPV4 ? 16 : 24);
-	nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_LEN, size);
-	nftnl_expr_set_u32(expr, NFTNL_EXPR_PAYLOAD_DREG, NFT_REG_1);
-	if (length < size * 8) {
-		expr = add_expr(rules, "bitwise");
-		if (!expr)
-			return;
-		nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_SREG, NFT_REG_1);
-		nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_DREG, NFT_REG_1);
-		nftnl_expr_set_u32(expr, NFTNL_EXPR_BITWISE_LEN, size);
-		nftnl_expr_set(expr, NFTNL_EXPR_BITWISE_MASK, mask, size);
-		nftnl_expr_set(expr, NFTNL_EXPR_BITWISE_XOR, zero, size);
-	}
+	add_payload(rules, NFT_PAYLOAD_NETWORK_HEADER, family == NFPROTO_IPV4 ? 16 : 24, size);
+	if (length < size * 8)
+		add_masked(rules, mask, zero, size);
 	add_equal(rules, address, size);
 	add_refusal(rules);
 }
@@ -188,6 +249,7 @@ int firewall_make_rules(struct firewall_rules *rules, const uint32_t ids[2],
 	add_class(rules, ids[1], &slots_classes[1], "online");
 	add_rule(rules, "offline");
 	add_refusal(rules);
+	add_egress(rules);
 	for (size_t i = 0; i < ARRAY_SIZE(networks4); i++) {
 		inet_pton(AF_INET, networks4[i].address, address);
 		add_destination(rules, NFPROTO_IPV4, address, networks4[i].length);

@@ -26,7 +26,8 @@
  *	  online ids	→ chain online
  *	chain offline	refuse everything, loopback included
  *	chain online	refuse loopback, private, link-local, shared, multicast and metadata
- *			addresses; the rest may go
+ *			addresses; the rest may go. Of each slot two ids are egress's, which
+ *			have to reach resolvers, answer on the loopback, and one of them more
  *
  * Sandboxes have a network namespace of their own; this table is what remains if that wall were
  * gone, and what bounds the processes that will connect for them. It touches no other table, and

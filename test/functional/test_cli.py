@@ -131,7 +131,7 @@ def _():
 @test("a limit that ends the run is named with its value")
 def _():
     with Place() as place:
-        late = run(place, ["--timeout", "500ms"], ["sleep", "20"])
+        late = run(place, ["--timeout", "500ms"], ["sleep", "600"])
         same(late.status, TIMED_OUT, "status")
         same(late.err, "atoll: stopped at the time limit of 500 ms (--timeout)\n", "message")
         much = run(place, ["--output", "1K"], ["sh", "-c", "while :; do echo yyyyyyyyyyyyyyyy; done"])
@@ -176,7 +176,7 @@ def _():
         same((told["n_denials"], told["denials"][0]["action"], told["denials"][0]["rule"]), (1, "create", "git hooks"), "denial")
         same(told["denials"][0]["path"], place.ws + "/.git/hooks/h", "path")
         check(told["wall_ns"] > 0 and re.fullmatch("[0-9a-f]{64}", told["contract"]), str(told))
-        late = last_json(run(place, ["--json", "--timeout", "300ms"], ["sleep", "9"]))
+        late = last_json(run(place, ["--json", "--timeout", "300ms"], ["sleep", "600"]))
         same((late["status"], late["end"], late["limit"], late["limit_value"]), (TIMED_OUT, "timed-out", "wall", 300), "time-out")
         bad = atoll(place, "run", "--json", "--memory", "much", "true")
         told = last_json(bad)

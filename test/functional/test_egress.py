@@ -7,6 +7,7 @@ Loopback stands for the sandbox and for the outside. What needs the namespace's 
 import hashlib
 import os
 import random
+import re
 import signal
 import socket
 import struct
@@ -75,7 +76,7 @@ def _():
         same(status["CapPrm"].strip("0"), "", "capabilities")
         with open("/proc/%d/limits" % egress.process.pid) as file:
             limits = file.read()
-        check("Max core file size         0 " in limits, limits)
+        check(re.search("^Max core file size +0 +0 ", limits, re.M), limits)
         same(os.stat("/proc/%d/mem" % egress.process.pid).st_uid, 0, "owner of what cannot be dumped")
 
 
@@ -200,6 +201,21 @@ def _():
             same(read_exactly(client, 4), b"ping", "echo")
 
 
+@test("words without an end of line pass after a moment, unless they could be a method of HTTP")
+def _():
+    with Server(echo) as server, Egress(rules(server.port), GOOD) as egress:
+        client, _ = egress.connect("good.test:%d" % server.port)
+        client.sendall(b"JDWP-Handshake")
+        same(read_exactly(client, 14), b"JDWP-Handshake", "echo")
+        client, _ = egress.connect("good.test:%d" % server.port)
+        client.settimeout(1.5)
+        client.sendall(b"prop")
+        try:
+            check(not client.recv(1), "it was passed on")
+        except socket.timeout:
+            pass
+
+
 @test("CONNECT: allowed, refused with the flag that would allow it, unreachable, malformed")
 def _():
     with Server(echo) as server, Egress(rules(server.port, {"host": "127.0.0.1", "ports": [9]}, {"host": "good.test", "ports": [9]}),
@@ -217,7 +233,7 @@ def _():
                 ("good.test:9", "502", "could not be reached: connection refused"),
                 ("good.test", "400", "HOST:PORT"), ("good.test:0", "400", "HOST:PORT"), ("good.test:65536", "400", "HOST:PORT"),
                 ("good.test:-1", "400", ""), ("good.test:080", "400", ""), ("http://good.test:80/", "400", ""),
-                ("[fe80::1%25eth0]:80", "400", ""), ("0x7f.1:80", "403", ""), ("2130706433:80", "403", ""), ("good.test\t:80", "400", ""),
+                ("[fe80::1%25eth0]:80", "400", ""), ("0x7f.1:80", "400", ""), ("2130706433:80", "400", ""), ("good.test\t:80", "400", ""),
                 (":80", "400", ""), ("[::ffff:127.0.0.1]:80", "403", ""), ("2001:db8::1:443", "400", "")):
             client, head = egress.connect(target)
             check(head.startswith("HTTP/1.1 %s " % status), "%s: %s" % (target, head))
@@ -380,11 +396,11 @@ def _():
                     thread.start()
                 for thread in threads:
                     thread.join()
-                events = [egress.event(name="good.test", verdict=ALLOWED) for _ in range(8)]
+                events = [egress.event() for _ in range(8)]
                 total = sum(event["sent"] + event["received"] for event in events)
                 same(total, 300000, "bytes counted, by %s" % where)
                 check(sum(got) <= 300000, "bytes received")
-                check(all("limit of bytes" in event["reason"] for event in events), events)
+                check(all("limit of" in event["reason"] for event in events), events)
                 if where == "run":
                     same(text_of(egress.other(LIMIT)[2]), "bytes", "the run's limit is told")
                     client, head = egress.connect("good.test:%d" % server.port)
@@ -515,7 +531,10 @@ def _():
         return data[:2] + struct.pack(">HHHHH", 0x8180 | code, 1, len(records), 0, 0) + question + packed
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as dns:
-        dns.bind(("127.0.0.1", 0))
+        try:
+            dns.bind(("127.0.0.77", 53))
+        except OSError:
+            skip("port 53 of 127.0.0.77")
 
         def serve():
             while True:
@@ -530,7 +549,7 @@ def _():
         with Server(echo) as server, Server(echo, "::1") as sixth:
             network = {"mode": "rules", "allow": [{"host": "**.test", "ports": [server.port, sixth.port]},
                                                   {"host": "127.0.0.1", "ports": [server.port]}, {"host": "::1", "ports": [sixth.port]}]}
-            with Egress(network, resolv="nameserver 127.0.0.1:%d\n" % dns.getsockname()[1]) as egress:
+            with Egress(network, resolv="nameserver 127.0.0.77\n") as egress:
                 client, head = egress.connect("mixed.test:%d" % server.port)
                 check(" 200 " in head, head)
                 client.close()
@@ -551,7 +570,6 @@ def _():
                 client.sendall(b"CONNECT silent.test:%d HTTP/1.1\r\n\r\n" % server.port)
                 check(" 502 " in read_head(client), "time-out")
                 check(time.monotonic() - start < 13, "it took %.0f s" % (time.monotonic() - start))
-        dns.shutdown(socket.SHUT_RDWR) if False else None
 
 
 @test("an upstream proxy is used for names")
@@ -729,6 +747,174 @@ def _():
             del egress.events[:]
         server.shutdown(socket.SHUT_RDWR)
     resource.setrlimit(resource.RLIMIT_NOFILE, old)
+
+
+# ---- the namespace's own way ----
+
+PRELUDE = """
+import socket, struct, ssl
+def ask(name, server, kind=1, tcp=False):
+    query = struct.pack(">HHHHHH", 7, 256, 1, 0, 0, 0) + b"".join(
+        bytes([len(part)]) + part.encode() for part in name.split(".")) + b"\\0" + struct.pack(">HH", kind, 1)
+    client = socket.socket(socket.AF_INET6 if ":" in server else socket.AF_INET, socket.SOCK_STREAM if tcp else socket.SOCK_DGRAM)
+    client.settimeout(5)
+    client.connect((server, 53))
+    client.send(struct.pack(">H", len(query)) + query if tcp else query)
+    answer = client.recv(4096)[2 * tcp:]
+    if answer[3] & 15 or not answer[7]:
+        return answer[3] & 15
+    return socket.inet_ntop(socket.AF_INET if kind == 1 else socket.AF_INET6, answer[-4 if kind == 1 else -16:])
+def talk(address, port, say, size=65536):
+    got = b""
+    try:
+        with socket.create_connection((address, port), timeout=5) as client:
+            client.sendall(say)
+            while len(got) < size:
+                more = client.recv(65536)
+                if not more:
+                    break
+                got += more
+    except ConnectionResetError:
+        return "reset"
+    except TimeoutError:
+        return "timed out after " + repr(got)
+    return got.decode("latin-1")
+"""
+
+
+def inside(network, hosts, **more):
+    """A namespace and an egress that serves it."""
+    need("unshare", "nft", "ip")
+    place = Inside()
+    if len(place.sockets) != 2:
+        skip("a user namespace with tproxy")
+    place.run(PRELUDE)
+    return place, Egress(network, hosts, sockets=place.sockets, **more)
+
+
+@test("inside: any resolver's address answers, UDP and TCP, IPv4 and IPv6")
+def _():
+    place, egress = inside({"mode": "rules", "allow": ["good.test"]}, {})
+    with place, egress:
+        address = place.run('result = ask("good.test", "8.8.8.8")')
+        check(address.startswith("198.18."), address)
+        for server in ("1.2.3.4", "127.0.0.53", "2001:4860:4860::8888", "::1"):
+            for tcp in (False, True):
+                same(place.run('result = ask("good.test", %r, tcp=%r)' % (server, tcp)), address, "%s %s" % (server, tcp))
+        check(place.run('result = ask("good.test", "9.9.9.9", 28)').startswith("64:ff9b:1:a701:"), "AAAA")
+        same(place.run('result = ask("evil.test", "9.9.9.9", tcp=True)'), 3, "an unlisted name")
+        same(place.run("""
+client = socket.create_connection(("8.8.8.8", 53), timeout=5)
+client.sendall(b"\\xff\\xff" + b"x" * 1000)
+try:
+    result = client.recv(10) == b""
+except ConnectionResetError:
+    result = True
+"""), True, "a query of 64 kB ends it")
+        same(place.run("""
+client = socket.create_connection(("8.8.8.8", 53), timeout=5)
+one = struct.pack(">HHHHHH", 7, 256, 1, 0, 0, 0) + b"\\4good\\4test\\0\\0\\1\\0\\1"
+for byte in struct.pack(">H", len(one)) + one + struct.pack(">H", len(one)) + one:
+    client.sendall(bytes([byte]))
+n = 0
+while n < 2 * (2 + len(one) + 16):
+    n += len(client.recv(4096))
+result = n
+"""), 2 * (2 + 27 + 16), "two queries byte by byte")
+
+
+@test("inside: by name, by address, IPv4 and IPv6, and all else refused")
+def _():
+    with Server(echo) as server:
+        place, egress = inside({"mode": "rules", "allow": [{"host": "good.test", "ports": [server.port]},
+                                                           {"host": "127.0.0.0/8", "ports": [server.port]}, {"host": "192.0.2.0/24"}]},
+                               GOOD)
+        with place, egress:
+            port = server.port
+            for kind in (1, 28):
+                same(place.run('result = talk(ask("good.test", "8.8.8.8", %d), %d, b"\\0ping", 5)' % (kind, port)), "\0ping", "echo")
+                event = egress.event(name="good.test")
+                same((event["verdict"], event["sent"], event["received"], event["address"]), (ALLOWED, 5, 5, "127.0.0.1"), "event")
+                check(event["local_port"] > 0, "the client's port")
+            same(place.run('result = talk(ask("good.test", "8.8.8.8"), 22, b"\\0ping")'), "reset", "another port")
+            same(egress.event(name="good.test")["reason"], "port is not allowed", "reason")
+            for address in ("1.1.1.1", "10.0.0.1", "2001:db8::1", "169.254.169.254"):
+                same(place.run('result = talk(%r, 80, b"\\0ping")' % address), "reset", address)
+                event = egress.event(address=address)
+                same((event["verdict"], event["reason"]), (REFUSED, "address is not allowed"), "event")
+            same(place.run('result = talk("198.18.77.77", 80, b"ping")'), "reset", "an address of no name")
+            check("no name was looked up" in egress.event(verdict=REFUSED)["reason"], "reason")
+            same(place.run("""
+try:
+    client = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    client.connect(("1.1.1.1", 443))
+    client.send(b"quic")
+    client.settimeout(2)
+    client.recv(1)
+except ConnectionRefusedError:
+    result = "refused"
+"""), "refused", "UDP")
+
+
+@test("inside: ports 80 and 443 want HTTP and TLS for the name")
+def _():
+    servers = []
+    for port in (80, 443):
+        server = socket.socket()
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(("127.0.0.88", port))
+        except OSError:
+            skip("port %d of 127.0.0.88" % port)
+        server.listen(16)
+        servers.append(server)
+    seen = []
+
+    def serve(server):
+        while True:
+            try:
+                client, _ = server.accept()
+            except OSError:
+                return
+            with client:
+                data = client.recv(65536)
+                seen.append(data)
+                client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi" if data[:3] == b"GET" else b"TLS!")
+    for server in servers:
+        threading.Thread(target=serve, args=(server,), daemon=True).start()
+    place, egress = inside({"mode": "rules", "allow": ["good.test", {"host": "127.0.0.88"}]}, {"good.test": "127.0.0.88"})
+    with place, egress:
+        place.run('good = ask("good.test", "8.8.8.8")')
+
+        def attempt(port, data):
+            del seen[:]
+            got = place.run("result = talk(good, %d, bytes.fromhex(%r))" % (port, data.hex()))
+            return got, bool(seen)
+        got, arrived = attempt(80, b"GET / HTTP/1.1\r\nHost: good.test\r\nConnection: close\r\n\r\n")
+        check(got.startswith("HTTP/1.1 200 ") and got.endswith("hi") and arrived, got)
+        for port, data in ((80, b"GET / HTTP/1.1\r\nHost: evil.test\r\n\r\n"), (80, hello("good.test")), (80, b"\0\1\2"),
+                           (443, b"GET / HTTP/1.1\r\nHost: good.test\r\n\r\n"), (443, hello("evil.test")), (443, hello(None)),
+                           (443, b"SSH-2.0-x\r\n")):
+            got, arrived = attempt(port, data)
+            check(not arrived, "%r arrived at port %d" % (data[:30], port))
+            check(not got.startswith("timed out"), "%r at port %d: %s" % (data[:30], port, got))
+        same(attempt(443, hello("good.test")), ("TLS!", True), "its own name")
+
+
+@test("inside: the proxy at 127.0.0.1 and ::1, and a server that speaks first")
+def _():
+    def banner(connection):
+        connection.sendall(b"SSH-2.0-x\r\n")
+        echo(connection)
+
+    with Server(banner) as server:
+        place, egress = inside(rules(server.port), GOOD)
+        with place, egress:
+            port = server.port
+            for address in ("127.0.0.1", "::1"):
+                got = place.run('result = talk(%r, 1023, b"CONNECT good.test:%d HTTP/1.1\\r\\n\\r\\n", 50)' % (address, port))
+                check(got.startswith("HTTP/1.1 200 ") and got.endswith("SSH-2.0-x\r\n"), got)
+            same(place.run('result = talk(ask("good.test", "8.8.8.8"), %d, b"", 11)' % port), "SSH-2.0-x\r\n", "banner")
 
 
 main()

@@ -5,12 +5,14 @@ HTTP through the egress process, plain and inside TLS: requests judged one by on
 Clients go through the proxy of its listener (CONNECT, or absolute URIs); servers are on loopback, with certificates
 that the test makes. What matters is asserted at the server: what it got, and what it never got.
 """
+import atexit
 import base64
-import hashlib
 import os
 import re
+import shutil
 import socket
 import ssl
+import struct
 import subprocess
 import sys
 import tempfile
@@ -34,6 +36,7 @@ class Papers:
 
     def __init__(self):
         self.dir = tempfile.mkdtemp(prefix="atoll-egress-test-")
+        atexit.register(shutil.rmtree, self.dir)
         os.chmod(self.dir, 0o755)
         self.authority("good-ca")
         self.authority("other-ca")
@@ -674,6 +677,52 @@ def _(world):
             client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         world.egress.event(name="api.test")
     world.egress.quiet()
+
+
+def cpu_of(egress):
+    with open("/proc/%d/stat" % egress.process.pid) as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@both("who waits does not spin")
+def _(world):
+    kept = []
+    for text, ends in (("GET /hang", False), ("GET /hang", True), ("GET /big?1073741824", False), ("GET /hello", False)):
+        client = world.client()
+        client.send(text)
+        if ends and not world.is_tls:
+            client.socket.shutdown(socket.SHUT_WR)
+        kept.append(client)
+    time.sleep(1)
+    before = cpu_of(world.egress)
+    time.sleep(1)
+    spent = cpu_of(world.egress) - before
+    check(spent < 0.1, "%.2f s of processor time in a second of waiting" % spent)
+    for client in kept:
+        client.socket.close()
+
+
+@both("what a server could take for another method, path or request", methods=["GET"])
+def _(world):
+    for name in ("X-HTTP-Method-Override: DELETE", "x-original-url: /other"):
+        with world.client() as client:
+            same(client.status("GET /hello", name), 403, name)
+    same(world.web.heads, [], "requests that arrived")
+    with world.client() as client:
+        for _ in range(2):
+            same(client.status("GET /hello", "Content-Length: 40", body=b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n".ljust(40)),
+                 200, "a GET with a body")
+    same([field(head, "connection") for head in world.web.heads], ["close", "close"], "connection")
+    same(world.web.n, 2, "connections")
+
+
+@test("a client may end its half before the answer")
+def _():
+    with Both(False) as world, world.client() as client:
+        client.send("POST /echo", "Content-Length: 5", body=b"hello")
+        client.socket.shutdown(socket.SHUT_WR)
+        same(client.answer()[1], b"hello", "answer")
 
 
 # ---- the proxy ----

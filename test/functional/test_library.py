@@ -71,9 +71,9 @@ def _():
     need_library()
     with Place() as place:
         program = build_stranger(place, "gcc", "-std=c11", "-D_GNU_SOURCE")
-        good = plain(place, [program, "10s", "sh", "-c", "echo inside $ATOLL_SANDBOX; echo x >.git/hooks/h; exit 7"], confined=False)
+        good = plain(place, [program, "100s", "sh", "-c", "echo inside $ATOLL_SANDBOX; echo x >.git/hooks/h; exit 7"], confined=False)
         check("inside 1\n" in good.out and "started 1, status 7, denials 1\n" in good.out, good.out)
-        late = plain(place, [program, "200ms", "sleep", "9"], confined=False)
+        late = plain(place, [program, "200ms", "sleep", "600"], confined=False)
         check("status %d" % TIMED_OUT in late.out, late.out)
         bad = plain(place, [program, "soon", "true"], confined=False)
         same(bad.status, BAD_REQUEST, "status")
@@ -96,7 +96,7 @@ int main(""").replace("struct atoll_job *job = ", """pthread_t other;
         check(threaded.count("pthread") == 3, "the program has no threads")
         program = build_stranger(place, "gcc", "-std=c11", "-D_GNU_SOURCE", "-pthread", source=threaded)
         for _ in range(10):
-            result = plain(place, [program, "10s", "sh", "-c", "echo inside; exit 7"], confined=False)
+            result = plain(place, [program, "100s", "sh", "-c", "echo inside; exit 7"], confined=False)
             same(result.out, "inside\nstarted 1, status 7, denials 0\n", "output")
 
 

@@ -46,9 +46,9 @@ def command_of(running, name="sleep"):
                     if name_of(pid) == name:
                         return pid
         return -1 if running.process.poll() is not None else None
-    pid = until(look, 10)
+    pid = until(look)
     if pid == -1:
-        running.wait(5)
+        running.wait()
     check(pid and pid > 0, "the command's process did not appear")
     return pid
 
@@ -387,13 +387,13 @@ def check_limits(plan, pid):
 def compare(place, flags=(), job=None, fds=None, env=None, hidden=(), origins=()):
     """One contract: plan, run, look, compare. `origins`: [(clause, subject, origin)] that must be in the plan."""
     flags = list(flags)
-    command = ["sleep", "30"]
+    command = ["sleep", "600"]
     if job is not None:
         path = job_file(place, {"command": command, **job} if isinstance(job, dict) else job)
         flags, command = ["-f", path, *flags], None
     plan = plan_of(place, flags, command, fds=fds, env=env)
     same(plan.whole["enforceable"], True, "enforceable")
-    same(plan.whole["command"], ["sleep", "30"], "command")
+    same(plan.whole["command"], ["sleep", "600"], "command")
     running = start(place, flags, command, fds=fds, env=env)
     pid = command_of(running)
     check_mounts(plan, pid, set(hidden))
@@ -437,8 +437,8 @@ def _():
         write(place.out + "/a/b/secret")
         place.settle()
         flags = ["--read", place.out, "--hide", place.out + "/a/b", "--hide", place.out + "/secret.txt", "--hide", place.out + "/no/such"]
-        plan = plan_of(place, flags, ["sleep", "30"])
-        running = start(place, flags, ["sleep", "30"])
+        plan = plan_of(place, flags, ["sleep", "600"])
+        running = start(place, flags, ["sleep", "600"])
         root = "/proc/%d/root" % command_of(running)
         listed = []
         for line in plan.lines:
@@ -456,7 +456,7 @@ def _():
 @test("--direct changes nothing and is accepted")
 def _():
     with Place() as place:
-        same(compare(place, ["--direct"]).whole["digest"], plan_of(place, [], ["sleep", "30"]).whole["digest"], "digest")
+        same(compare(place, ["--direct"]).whole["digest"], plan_of(place, [], ["sleep", "600"]).whole["digest"], "digest")
 
 
 @test("--read of a directory")
@@ -596,7 +596,7 @@ def _():
 @test("limits by job file, one overridden by a flag")
 def _():
     with Place() as place:
-        text = "command: [sleep, '30']\nlimits:\n  wall: 1m\n  pids: 20\n  memory: 256M\n"
+        text = "command: [sleep, '600']\nlimits:\n  wall: 1m\n  pids: 20\n  memory: 256M\n"
         compare(place, ["--pids", "21"], job=text,
                 origins=[("limits.wall", "1 min", "job.yaml:3"), ("limits.memory", "256 MiB", "job.yaml:5"), ("limits.pids", "21", "--pids")])
 
@@ -669,7 +669,7 @@ def _():
 @test("variables by job file")
 def _():
     with Place() as place:
-        compare(place, job="command: [sleep, '30']\nenvironment:\n  pass: [PASSED]\n  set:\n    B: x\n", env={"PASSED": "y"},
+        compare(place, job="command: [sleep, '600']\nenvironment:\n  pass: [PASSED]\n  set:\n    B: x\n", env={"PASSED": "y"},
                 origins=[("environment", "B", "job.yaml:5"), ("environment", "PASSED", "job.yaml:3")])
 
 

@@ -67,7 +67,7 @@ def play(steps, home):
     env = {"HOME": home, "PATH": os.path.realpath(tools) + ":" + HOST_PATH, "LANG": "C.UTF-8", "TERM": "dumb"}
     env.update((name, os.environ[name]) for name in ("ASAN_OPTIONS", "UBSAN_OPTIONS") if name in os.environ)
     done = subprocess.run(["/bin/bash", "-c", script], cwd=home, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                          stderr=subprocess.STDOUT, timeout=100, text=True, errors="replace")
+                          stderr=subprocess.STDOUT, timeout=2 * RUN_SECONDS, text=True, errors="replace")
     parts = re.split(r"\n?%s (\d+)\n" % marker, done.stdout)
     check(len(parts) == 2 * len(steps) + 1, "the session ended early: %s" % done.stdout[-300:])
     for i, step in enumerate(steps):

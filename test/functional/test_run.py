@@ -124,7 +124,7 @@ def _():
         result = run(place, ["--identity", "offline", "--accept-weaker=memory", "--direct", "--quiet"], "echo x >made; echo x >.git/hooks/h")
         same(read(place.ws + "/made"), b"x\n", "made")
         check("atoll:" not in result.err, "not quiet: %s" % result.err)
-        one_line(run(place, ["--identity", "online"], "true", starts=False), HOST_CANNOT, "not yet available")
+        same(run(place, ["--identity", "online"], "true").status, 0, "--identity online")
 
 
 @test("--cpus, --open-files, --pids, --files and --disk are felt")
@@ -137,7 +137,7 @@ def _():
             made = 0
             try:
                 for _ in range(20):
-                    if os.fork() == 0: time.sleep(20); os._exit(0)
+                    if os.fork() == 0: time.sleep(600); os._exit(0)
                     made += 1
             except OSError as error: tell("fork", errno.errorcode[error.errno])
             tell("made", made)"""))
@@ -240,7 +240,7 @@ def _():
         same(run(place, [], ["no-such-program"]).status, 127, "not found")
         same(run(place, [], ["./f"]).status, 126, "not executable")
         same(run(place, [], ["/usr"]).status, 126, "a directory")
-        same(run(place, ["--timeout", "300ms"], ["sleep", "20"]).status, TIMED_OUT, "time")
+        same(run(place, ["--timeout", "300ms"], ["sleep", "600"]).status, TIMED_OUT, "time")
         same(run(place, ["--cpu-time", "200ms"], "while :; do :; done").status, OVER_LIMIT, "CPU time")
         same(run(place, ["--output", "10K"], ["cat", "/dev/zero"]).status, OVER_LIMIT, "output")
 
@@ -258,12 +258,12 @@ def _():
 @test("the memory limit ends a run, also when the use is spread over processes")
 def _():
     with Place() as place:
-        eat = "x = bytearray(%d << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\ntime.sleep(20)"
+        eat = "x = bytearray(%d << 20)\nfor i in range(0, len(x), 4096): x[i] = 1\ntime.sleep(600)"
         result = run(place, ["--memory", "64M"], inside_py(eat % 200))
         same(result.status, OUT_OF_MEMORY, "status")
         check("memory limit of 64 MiB (--memory)" in result.err, result.err)
         result = run(place, ["--memory", "96M"], inside_py("for _ in range(6):\n    if os.fork() == 0:\n        " +
-                                                           (eat % 40).replace("\n", "\n        ") + "\ntime.sleep(20)"))
+                                                           (eat % 40).replace("\n", "\n        ") + "\ntime.sleep(600)"))
         same(result.status, OUT_OF_MEMORY, "six processes")
         same(run(place, ["--memory", "256M"], inside_py("x = bytearray(40 << 20)")).status, 0, "within the limit")
 
@@ -271,7 +271,6 @@ def _():
 @test("a time-out also ends children that ignore every signal")
 def _():
     with Place() as place:
-        began = time.monotonic()
         result = run(place, ["--timeout", "500ms", "--grace", "300ms"], inside_py("""
             for _ in range(3):
                 if os.fork() == 0: break
@@ -281,8 +280,7 @@ def _():
             os.setsid() if os.getpid() != os.getsid(0) else None
             while True: time.sleep(10)"""))
         same(result.status, TIMED_OUT, "status")
-        check(time.monotonic() - began < 3, "it took %.1f s" % (time.monotonic() - began))
-        same(processes_left(1), {}, "processes")
+        same(processes_left(), {}, "processes")
 
 
 @test("a daemon ends with the command")
@@ -294,20 +292,18 @@ def _():
                 os.setsid()
                 if os.fork(): os._exit(0)
                 put("alive")
-                time.sleep(60)
+                time.sleep(600)
             while not os.path.exists("alive"): time.sleep(0.01)"""))
         same(result.status, 0, "status")
         check(os.path.exists(place.ws + "/alive"), "the daemon never lived")
-        same(processes_left(1), {}, "processes")
+        same(processes_left(), {}, "processes")
 
 
 @test("a program that goes on writing after its reader has left does not hold anything")
 def _():
     with Place() as place:
-        began = time.monotonic()
         result = shell(place, '"$A" run -- yes | head -n 1')
         same(result.out, "y\n", "output")
-        check(time.monotonic() - began < 3, "it took %.1f s" % (time.monotonic() - began))
         result = shell(place, '"$A" run --plan -- true | true; "$A" help | true; echo done')
         same(result.out, "done\n", "output")
 
@@ -319,19 +315,19 @@ def _():
             if os.fork() == 0:
                 os.setsid(); os.fork()
             put("/tmp/x"); print("up", flush=True)
-            time.sleep(60)"""))
+            time.sleep(600)"""))
         check(until(lambda: len(descendants_of(running.pid)) >= 4), "it did not start")
         check(cgroups_of(running.pid) or "cgroup" not in atoll(place, "run", "--plan", "--", "true").out.split("limits.memory")[1][:60],
               "no control group, and the plan names one")
         running.kill()
-        same(processes_left(1), {}, "processes after a second")
+        same(processes_left(), {}, "processes")
         run(place, [], "true")
         same(cgroups_of(running.pid), [], "control groups after the next run")
     with Place() as place:
-        running = start(place, [], ["sleep", "60"])
+        running = start(place, [], ["sleep", "600"])
         check(until(lambda: descendants_of(running.pid)), "it did not start")
         running.kill(signal.SIGTERM)
-        same(processes_left(1), {}, "processes after SIGTERM")
+        same(processes_left(), {}, "processes after SIGTERM")
         run(place, [], "true")
 
 
@@ -431,7 +427,7 @@ def _():
         for flags, script, wanted in (
                 ([], "echo o; printf e >&2; exit 3", {"status": 3, "end": "exited", "code": 3, "limit": None, "output_bytes": 3}),
                 ([], "kill -9 $$", {"status": 137, "end": "signaled", "code": 9}),
-                (["--timeout", "200ms"], "sleep 9", {"status": 243, "end": "timed-out", "limit": "wall", "limit_value": 200}),
+                (["--timeout", "200ms"], "sleep 600", {"status": 243, "end": "timed-out", "limit": "wall", "limit_value": 200}),
                 (["--output", "5"], "echo 1234567", {"status": 245, "end": "over-limit", "limit": "output", "output_bytes": 5}),
                 ([], "exec /no/such", {"status": 127})):
             result = run(place, ["--json", *flags], script)

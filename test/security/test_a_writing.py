@@ -212,13 +212,14 @@ def _():
         import threading
         os.symlink(arg[0] + "/canary", "turn-link")
         put("turn", b"mine")
-        stop = time.time() + 1.5
+        stop, rounds = time.time() + 1.5, 0  # both: for long, and often also where that is not long
         def flip():
-            while time.time() < stop:
+            while time.time() < stop or rounds < 300:
                 syscall(316, AT_FDCWD, b"turn", AT_FDCWD, b"turn-link", 2)
         threading.Thread(target=flip).start()
         n = 0
-        while time.time() < stop:
+        while time.time() < stop or rounds < 300:
+            rounds += 1
             for flags in (os.O_WRONLY, os.O_WRONLY | os.O_TRUNC, os.O_RDWR | os.O_CREAT):
                 try:
                     put("turn", b"x", flags); n += 1
@@ -532,13 +533,14 @@ def _():
     attack = inside_py(r"""
         import threading
         os.mkdir("safe"); os.symlink(".git/hooks", "bait")
-        stop = time.time() + 2
+        stop, rounds = time.time() + 1.5, 0
         def flip():
-            while time.time() < stop:
+            while time.time() < stop or rounds < 100:
                 syscall(316, AT_FDCWD, b"safe", AT_FDCWD, b"bait", 2)
         threading.Thread(target=flip).start()
         n = 0
-        while time.time() < stop:
+        while time.time() < stop or rounds < 100:
+            rounds += 1
             for name in ("safe/pre-commit", "safe/../hooks/post-commit"):
                 try:
                     put(name, b"#!/bin/sh\n", mode=0o755); n += 1
@@ -828,7 +830,7 @@ def _():
             result = run(place, [], code)
             same(result.tries.get("opened"), "none", "programs that could be opened for writing")
         for script in ("./shebang", "./shebang1", "/proc/self/exe"):
-            result = run(place, ["--timeout", "10s"], [script], starts=False)
+            result = run(place, ["--timeout", "60s"], [script], starts=False)
             check(result.status != TIMED_OUT, "%s does not end" % script)
     after = {f: hashlib.sha256(read(f)).hexdigest() for f in files}
     same(after, before, "atoll's programs")
@@ -1016,7 +1018,7 @@ def _():
                             made.append(path)
                             if kind == "directory":
                                 os.chmod(path, 0o777)
-                result = run(place, [], "echo fine; touch /tmp/x", env={"TMPDIR": hostile}, timeout=20)
+                result = run(place, [], "echo fine; touch /tmp/x", env={"TMPDIR": hostile})
                 same((result.status, result.out), (0, "fine\n"), "with a hostile %s: %s" % (kind, result.err))
                 same(difference(place.before["out"], snapshot(place.out)), "", "out")
                 for path in made:
@@ -1132,7 +1134,7 @@ def _():
         same(run(place, ["--protect", "not-there", "--hide", "nor-this", "--hide", "**/.env"], "true").status, 0, "status")
         same(difference(before, snapshot(place.ws)), "", "the workspace")
         for delay in (0.0, 0.002, 0.005, 0.01, 0.02, 0.05, 0.2):
-            running = start(place, ["--protect", "not-there", "--hide", "nor-this", "--hide", "src/a.c", "--read", place.out], "sleep 30")
+            running = start(place, ["--protect", "not-there", "--hide", "nor-this", "--hide", "src/a.c", "--read", place.out], "sleep 600")
             time.sleep(delay)
             running.kill()
             same(difference(before, snapshot(place.ws)), "", "the workspace, killed after %s s" % delay)
@@ -1263,7 +1265,7 @@ def _():
         running = start(place, [], inside_py(r"""
             put("ready")
             i = n = 0
-            stop = time.time() + 8
+            stop = time.time() + 100
             while time.time() < stop and not os.path.exists("/tmp/never"):
                 i += 1
                 for path in ("w-%d" % (i % 20), arg[0] + "/abs-%d" % (i % 20), "src/w", arg[0] + "/src/abs"):
@@ -1370,12 +1372,12 @@ def _():
         write(place.tmp + "/file", "one\n", 0o666)
         for flag in ("--read", "--write", "--hide", "--protect"):
             for name in ("fifo", "sock", "file"):
-                result = run(place, [flag, place.tmp + "/" + name], "echo here", timeout=10, starts=False)
+                result = run(place, [flag, place.tmp + "/" + name], "echo here", starts=False)
                 among(result.status, (0, *REFUSED), "%s %s" % (flag, name))
         os.mkfifo(place.ws + "/README.fifo")
         place.settle()
         for flags in ([], ["--hide", "**/*.fifo"], ["--hide", "README.fifo"], ["--protect", "README.fifo"]):
-            among(run(place, flags, "echo here", timeout=10, starts=False).status, (0, *REFUSED), "a FIFO in the workspace, %s" % flags)
+            among(run(place, flags, "echo here", starts=False).status, (0, *REFUSED), "a FIFO in the workspace, %s" % flags)
         s.close()
         result = run(place, ["--write", place.tmp + "/file"], inside_sh('echo two >>"$1/file"; (echo x >"$1/new"); ls "$1"', place.tmp))
         same((sorted(os.listdir(place.tmp)), read(place.tmp + "/file")), (["fifo", "file", "sock"], b"one\ntwo\n"), "a grant on one file")
@@ -1471,7 +1473,7 @@ def _():
             fd = os.open(arg[0] + "/canary", os.O_RDONLY)
             attempt("lease", lambda: fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK))
             put("ready")
-            time.sleep(30)
+            time.sleep(600)
             """, place.out))
         place.expect("ready")
         wait_file(place, "ready")
@@ -1479,7 +1481,7 @@ def _():
         same(processes_left(), {}, "processes left")
         began = time.monotonic()
         os.close(os.open(place.out + "/canary", os.O_WRONLY))
-        check(time.monotonic() - began < 2, "the host waited for a lease")
+        check(time.monotonic() - began < 30, "the host waited for a lease")  # the kernel breaks one after 45 s
 
 
 EVERY_CALL = r"""
@@ -1696,7 +1698,7 @@ def _():
             time.sleep(0.2)
             attempt("write after", lambda: put("after"))
             attempt("hook after", lambda: put(".git/hooks/after"))
-            """), timeout=30)
+            """))
         same(result.tries.get("write after"), "ok", "the workspace afterwards")
         among(result.tries.get("hook after"), DENIED, "a hook afterwards")
         came = [label for label, said in result.tries.items() if said == "ok" and label.split()[0].startswith(("RLIMIT", "nice", "idle", "oom", "mem", "environ", "affinity", "ioprio"))]

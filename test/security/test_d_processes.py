@@ -68,7 +68,7 @@ class Canary:
         alive = self.process.poll() is None
         out = ""
         if alive:
-            out = self.process.communicate("x", timeout=5)[0]
+            out = self.process.communicate("x", timeout=PATIENCE)[0]
         lib._live.remove(self)
         if kind is None:
             check(alive and out.strip() == "untouched", "the canary was hurt: %r" % out)
@@ -84,7 +84,7 @@ def status_of(text):
 def _():
     with Canary() as canary, Place() as place:
         place.expect("up")
-        sibling = start(place, [], "touch up; sleep 30")
+        sibling = start(place, [], "touch up; sleep 600")
         wait_file(place, "up")
         inner = family(sibling.pid) + [sibling.pid]
         result = run(place, [], tracing(r'''
@@ -111,7 +111,7 @@ def _():
         result = run(place, [], tracing(r'''
             pid = os.fork()
             if pid == 0:
-                time.sleep(30); os._exit(0)
+                time.sleep(600); os._exit(0)
             attempt("attach", lambda: ptrace(ATTACH, pid)); os.waitpid(pid, 0)
             attempt("detach", lambda: ptrace(DETACH, pid)); os.kill(pid, 9)
         '''))
@@ -120,7 +120,7 @@ def _():
             done = run(place, [], ["strace", "-f", "-e", "trace=execve", "sh", "-c", "/bin/echo hello"])
             check(done.status == 0 and "hello" in done.out and "execve" in done.err, "strace does not work inside: %s" % done.err)
         if shutil.which("gdb"):
-            done = run(place, [], ["gdb", "-nx", "-batch", "-ex", "run", "--args", "/bin/echo", "hello"], timeout=30)
+            done = run(place, [], ["gdb", "-nx", "-batch", "-ex", "run", "--args", "/bin/echo", "hello"])
             check("hello" in done.out, "gdb does not work inside: %s" % done.err)
 
 
@@ -128,7 +128,7 @@ def _():
 def _():
     with Canary() as canary, Place() as place:
         place.expect("up")
-        sibling = start(place, [], "touch up; sleep 30")
+        sibling = start(place, [], "touch up; sleep 600")
         wait_file(place, "up")
         result = run(place, [], tracing(r'''
             buffer = ctypes.create_string_buffer(16)
@@ -165,11 +165,11 @@ def _():
     with Canary() as canary, Place() as place:
         place.expect("up", "after")
         outside = os.readlink("/proc/self/ns/pid")
-        sibling = start(place, [], "touch up; sleep 30")
+        sibling = start(place, [], "touch up; sleep 600")
         wait_file(place, "up")
         result = run(place, [], inside_sh(r'''
             test "$(readlink /proc/self/ns/pid)" != "$1" || { echo "not in a pid namespace of its own"; exit 9; }
-            sleep 100 & sleep 100 & setsid sleep 100 &
+            sleep 600 & sleep 600 & setsid sleep 600 &
             for s in KILL STOP TERM SEGV INT HUP USR1 QUIT ABRT; do kill -$s 1; kill -$s $PPID; done
             kill -9 "$2" "$3" 2>/dev/null && echo "killed a process of the host"
             kill -9 -1
@@ -182,7 +182,7 @@ def _():
         check(sibling.process.poll() is None, "the sibling run has ended")
         sibling.kill()
         # From a child, so that the run's first command is among those that die: the tool reports it.
-        result = run(place, [], inside_sh('test "$(readlink /proc/self/ns/pid)" != "$1" || exit 9; sh -c "kill -9 -1"; sleep 20', outside))
+        result = run(place, [], inside_sh('test "$(readlink /proc/self/ns/pid)" != "$1" || exit 9; sh -c "kill -9 -1"; sleep 600', outside))
         same(result.status, 137, "status of a run that was killed from inside")
         canary.check()
 
@@ -385,7 +385,7 @@ def _():
                 for name in ("memory.max", "memory.high", "pids.max", "cpu.max", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control", "cgroup.freeze", "cgroup.kill",
                              "memory.limit_in_bytes", "tasks", "cpu.cfs_quota_us"):
                     attempt("%s/%s" % (where, name), lambda: put(where + "/" + name, b"max\n" if "max" in name else b"0\n", os.O_WRONLY))
-            put("up"); time.sleep(20)
+            put("up"); time.sleep(600)
         '''))
         wait_file(place, "up")
         text = read("/proc/%d/cgroup" % family(running.pid)[-1]).decode()
@@ -510,11 +510,11 @@ def _():
                     os.setsid(); prctl(1, 0); prctl(36, 1)
                     for n in range(1, 32): quiet = n in (9, 19) or signal.signal(n, signal.SIG_IGN)
                     if os.fork() == 0: os.setsid(); prctl(1, 0)
-                    time.sleep(60)
-            time.sleep(0.1); put("up"); time.sleep(60)
+                    time.sleep(600)
+            put("up"); time.sleep(600)
         '''))
         wait_file(place, "up")
-        check(len(family(running.pid)) >= 7, "the attack did not start")
+        check(until(lambda: len(family(running.pid)) >= 7), "the attack did not start")
         running.kill()
         same(processes_left(), {}, "processes left behind")
 
@@ -651,15 +651,14 @@ def _():
         shutil.copy(ATOLL, binary)
         os.chmod(binary, 0o755)
         wide = ["run", "--write", place.out, "--read", place.home, "--accept-weaker", "identity", "--"]
-        result = run(place, ["--read", binary], [binary, *wide, "/bin/sh", "-c", "echo x >%s/x; cat %s/.ssh/id" % (place.out, place.home)], starts=False, timeout=20)
+        result = run(place, ["--read", binary], [binary, *wide, "/bin/sh", "-c", "echo x >%s/x; cat %s/.ssh/id" % (place.out, place.home)], starts=False)
         check(result.status in (BAD_REQUEST, POLICY, HOST_CANNOT, INTERNAL, 1, 2), "nested, wider: status %d, %s" % (result.status, result.err))
-        check(result.seconds < 10 and result.err.strip(), "it took %.1f s, and said %r" % (result.seconds, result.err))
+        check(result.err.strip(), "it said nothing")
         among(result.status, (BAD_REQUEST, POLICY, HOST_CANNOT), "the nested run's status: %s" % result.err)
-        result = run(place, ["--read", binary], [binary, "run", "--", "/bin/true"], starts=False, timeout=20)
+        result = run(place, ["--read", binary], [binary, "run", "--", "/bin/true"], starts=False)
         among(result.status, (0, BAD_REQUEST, POLICY, HOST_CANNOT), "nested, narrower: %s" % result.err)
         check(len(result.err.strip().splitlines()) <= 6, "not a clear line: %s" % result.err)
-        result = run(place, ["--read", binary], [binary, "doctor"], starts=False, timeout=20)
-        check(result.seconds < 10, "doctor inside took %.1f s" % result.seconds)
+        run(place, ["--read", binary], [binary, "doctor"], starts=False)  # it ends
 
 
 # ---- the guard under attack ------------------------------------------------------------------------------------------
@@ -744,17 +743,20 @@ int main(int argc, char **argv)
 	pthread_t thread;
 	double end = now() + atof(argv[5]);
 	long done = 0, worked = 0;
+	int may_fail;
 
 	what = argv[1]; strcpy(good, argv[2]); strcpy(bad, argv[3]); strcpy(other, argv[4]); strcpy(path, good); strcpy(un.sun_path, good);
 	good_fd = open(good, O_PATH); bad_fd = open(bad, O_PATH);
 	if (!strcmp(what, "fchmod")) { good_fd = open(good, O_RDONLY); bad_fd = open(bad, O_RDONLY); }
 	dup2(good_fd, slot);
 	pthread_create(&thread, NULL, flip, NULL);
-	for (; now() < end; done++) worked += one() >= 0;
+	/* An open that truncates what it reads is refused in private places in any case. */
+	may_fail = !strcmp(what, "connect") || !strcmp(what, "opentrunc");
+	/* For its time, and often enough also where that is not long. */
+	for (; now() < end || (now() < end + 60 && (done < 50 || (!worked && !may_fail))); done++) worked += one() >= 0;
 	stop = 1; pthread_join(thread, NULL);
 	printf("%s: %ld of %ld worked\n", what, worked, done);
-	/* An open that truncates what it reads is refused in private places in any case. */
-	return done > 20 && (worked || !strcmp(what, "connect") || !strcmp(what, "opentrunc")) ? 0 : 3;
+	return done > 20 && (worked || may_fail) ? 0 : 3;
 }
 """
 
@@ -770,7 +772,7 @@ def race(place, program, what, good, bad, other="other", seconds=0.25):
         command = inside_sh(r'''
             good=$(printf "%s/%s" "$TMPDIR" "$3" | cut -c "1-${#4}"); [ ${#good} = ${#4} ] && [ "$good" != "$TMPDIR" ] || exit 99
             exec "$1" "$2" "$good" "$4" "$TMPDIR/other" "$6"''', program, what, "x" * 200, *command[3:])
-    result = run(place, [], command, timeout=15)
+    result = run(place, [], command)
     same(result.status, 0, "the race over %s: %s %s" % (what, result.out, result.err[-300:]))
 
 
@@ -859,10 +861,11 @@ def _():
                 call(82, a, b)
                 call(83, b"n/d%d" % i, 0o755)
                 call(90, b, 0o600)
+            until(lambda: caught[0] > 50)
             signal.setitimer(signal.ITIMER_REAL, 0); os.waitpid(storm, 0)
             tell("signals", "ok" if caught[0] > 50 else "only %d" % caught[0])
             tell("wrong", str(wrong)); tell("interrupted", str(interrupted))
-        ''', mode), timeout=20)
+        ''', mode))
             same(result.tries.get("signals"), "ok", "the storm")
             # A call that was interrupted has not been made: making it again works, and O_EXCL has not seen itself.
             same(result.tries.get("wrong"), "0", "calls that failed: %s" % result.out[:500])
@@ -879,7 +882,7 @@ def _():
             import random
             os.mkdir("k")
             end = time.monotonic() + 1.5; n = killed = 0
-            while time.monotonic() < end:
+            while time.monotonic() < end or killed <= 40:
                 pids = []
                 for c in range(8):
                     pid = os.fork()
@@ -898,7 +901,7 @@ def _():
             tell("killed", "ok" if killed > 40 else "only %d" % killed)
             attempt("afterwards", lambda: put("k/end"))
             attempt("afterwards a hook", lambda: put(".git/hooks/pre-commit"))
-        '''), timeout=20)
+        '''))
         same(result.tries.get("killed"), "ok", "callers killed")
         result.allowed("afterwards")
         result.refused("afterwards a hook")
@@ -949,7 +952,7 @@ def _():
                 if regs[15] == 110 and not swapped:
                     regs[15] = 83; regs[10] = regs[10]; regs[14] = ctypes.addressof(bad); regs[13] = 0o755; ptrace(SETREGS, pid, 0, ctypes.addressof(regs)); swapped = 1
             tell("swapped", "ok" if swapped else "no call was swapped")
-        '''), timeout=20)
+        '''))
         result.allowed("changed", "swapped")
         check(not os.path.lexists(place.ws + "/.git/hooks/pre-commit"), "a hook was made")
         check(any("hooks" in line for line in result.refusals), "the changed call was not seen")
@@ -1036,7 +1039,7 @@ def _():
 def _():
     with Place() as place:
         place.expect("p*", "g*", "lease", "s")
-        result = run(place, ["--timeout", "8s"], inside_py(r'''
+        result = run(place, ["--timeout", "100s"], inside_py(r'''
             import fcntl, socket
             signal.signal(signal.SIGIO, signal.SIG_IGN)
             def child(action):
@@ -1054,16 +1057,18 @@ def _():
             waiting.append(child(lambda: os.open("lease", os.O_WRONLY)))
             waiting.append(child(lambda: os.truncate("lease", 0)))
             s = socket.socket(socket.AF_UNIX); s.bind("s"); s.listen(0)
-            for i in range(3): waiting.append(child(lambda: (socket.socket(socket.AF_UNIX).connect(os.getcwd() + "/s"), time.sleep(20))))
+            for i in range(3): waiting.append(child(lambda: (socket.socket(socket.AF_UNIX).connect(os.getcwd() + "/s"), time.sleep(600))))
             time.sleep(0.2)
             began = time.monotonic()
             for i in range(50): put("g%d" % i)
-            tell("took", "ok" if time.monotonic() - began < 2 else "%.1f s" % (time.monotonic() - began))
+            # Those at a pipe or a socket wait for ever, those at a lease for 45 s: the guard has not waited with them.
+            still = [n for n, pid in enumerate(waiting) if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None]
+            tell("meanwhile", "ok" if {0, 1, 2, 3, 4, 5} <= set(still) and time.monotonic() - began < 30 else "%s wait" % still)
             for pid in waiting: os.kill(pid, 9); os.waitpid(pid, 0)
             w = child(lambda: os.write(os.open("p0", os.O_WRONLY), b"hello"))
             tell("fifo", "ok" if get("p0") == b"hello" else "nothing came")
-        '''), timeout=20)
-        result.allowed("took", "fifo", "end")
+        '''))
+        result.allowed("meanwhile", "fifo", "end")
         same(result.status, 0, "status")
 
 

@@ -603,7 +603,8 @@ int main(int argc, char **argv)
 	}
 	printf("made %d then %s\n", made, failed ? strerror(failed) : "no failure");
 	fflush(stdout);
-	sleep(strcmp(argv[1], "vfork") == 0 ? 0 : 1);
+	while (strcmp(argv[1], "vfork") && access("go", F_OK))
+		usleep(10000);
 	kill(-1, SIGKILL);
 	return 0;
 }
@@ -615,11 +616,14 @@ def _():
     for way in ("shared", "threads", "copies"):
         with Place() as place:
             compiled(place, STORM)
+            place.expect("go")
             running = start(place, ["--pids", "40"], ["./prog", way])
+            until(lambda: tasks_beneath(running.pid) >= 20)
             most = 0
-            while running.process.poll() is None:
+            for _ in range(50):
                 most = max(most, tasks_beneath(running.pid))
-                time.sleep(0.02)
+                time.sleep(0.01)
+            write(place.ws + "/go")
             result = running.wait()
             made = int(result.out.split()[1])
             check("Resource temporarily unavailable" in result.out, "%s: %s" % (way, result.out))
@@ -633,8 +637,7 @@ def _():
 def _():
     with Place() as place:
         compiled(place, STORM)
-        began = time.monotonic()
-        run(place, ["--pids", "20", "--timeout", "5s"], inside_py(r"""
+        result = run(place, ["--pids", "20", "--timeout", "100s"], inside_py(r"""
             import subprocess, threading
             n = 0
             stop = time.monotonic() + 2
@@ -647,7 +650,7 @@ def _():
             tell("vforks", n)
             held = []
             def wait():
-                time.sleep(3)
+                time.sleep(600)
             try:
                 for _ in range(60):
                     t = threading.Thread(target=wait, daemon=True); t.start(); held.append(t)
@@ -662,10 +665,9 @@ def _():
             sys.stdout.flush()
             os._exit(0)
             """))
-        result = place.runs[-1]
+        same(result.status, 0, "status")
         check(int(result.tries["threads"]) <= 20, "%s threads under a limit of 20" % result.tries["threads"])
         same(result.tries["fork"], "EAGAIN", "one process more")
-        check(time.monotonic() - began < 6, "it did not end in time")
 
 
 # ---- filters of one's own -------------------------------------------------------------------------------------------
@@ -866,22 +868,24 @@ def _():
 def _():
     with Place() as place:
         place.expect("up")
-        running = start(place, [], inside_sh("(setsid sleep 20 &) ; /usr/bin/python3 -c 'import time; time.sleep(20)' & echo >up; sleep 20"))
+        running = start(place, [], inside_sh("(setsid sleep 600 &) ; /usr/bin/python3 -c 'import time; time.sleep(600)' & echo >up; sleep 600"))
         wait_file(place, "up")
-        time.sleep(0.2)
-        seen = 0
-        for entry in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):
-                status = dict(line.split(":", 1) for line in read("/proc/%s/status" % entry).decode().splitlines() if ":" in line)
-                if os.readlink("/proc/%s/ns/pid" % entry) == os.readlink("/proc/self/ns/pid") or status["Name"].strip() not in ("sh", "sleep", "python3"):
-                    continue
-                if not os.readlink("/proc/%s/cwd" % entry).startswith(place.ws):
-                    continue
-                seen += 1
-                same([status[k].strip() for k in ("Seccomp", "NoNewPrivs", "CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb")],
-                     ["2", "1"] + ["0" * 16] * 5, "%s %s" % (entry, status["Name"].strip()))
+
+        def look():
+            seen = 0
+            for entry in filter(str.isdigit, os.listdir("/proc")):
+                with contextlib.suppress(OSError):
+                    status = dict(line.split(":", 1) for line in read("/proc/%s/status" % entry).decode().splitlines() if ":" in line)
+                    if os.readlink("/proc/%s/ns/pid" % entry) == os.readlink("/proc/self/ns/pid") or status["Name"].strip() not in ("sh", "sleep", "python3"):
+                        continue
+                    if not os.readlink("/proc/%s/cwd" % entry).startswith(place.ws):
+                        continue
+                    seen += 1
+                    same([status[k].strip() for k in ("Seccomp", "NoNewPrivs", "CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb")],
+                         ["2", "1"] + ["0" * 16] * 5, "%s %s" % (entry, status["Name"].strip()))
+            return seen
+        check(until(lambda: look() >= 4), "only %d processes of the run were seen" % look())
         running.kill()
-        check(seen >= 4, "only %d processes of the run were seen" % seen)
 
 
 main()

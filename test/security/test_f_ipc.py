@@ -26,7 +26,7 @@ TALK = r"""
 import socket as s, threading
 def connect(path, kind=s.SOCK_STREAM, data=b"from inside"):
     with s.socket(s.AF_UNIX, kind) as c:
-        c.settimeout(5)
+        c.settimeout(30)
         c.connect(path)
         c.sendall(data)
         return c.recv(100)
@@ -64,7 +64,7 @@ class Listener:
                 return
             self.came.append(struct.unpack("iii", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)))
             with contextlib.suppress(OSError), connection:
-                connection.settimeout(5)
+                connection.settimeout(PATIENCE)
                 if self.handle:
                     self.handle(connection)
                 else:
@@ -72,12 +72,13 @@ class Listener:
                     connection.sendall(self.answer)
 
     def __exit__(self, *_):
-        with contextlib.suppress(OSError):
-            self.socket.shutdown(socket.SHUT_RDWR)
-        if self.kind == socket.SOCK_DGRAM:
+        if self.kind != socket.SOCK_DGRAM:
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_RDWR)
+        else:  # which would go on with empty ones
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as c, contextlib.suppress(OSError):
                 c.sendto(b"stop", self.address)
-        self.thread.join(5)
+        self.thread.join(PATIENCE)
         self.socket.close()
         if not self.address.startswith("\0"):
             with contextlib.suppress(OSError):
@@ -94,7 +95,7 @@ def settle_workspace(place):
 def talk(address, kind=socket.SOCK_STREAM):
     """The host connects, says something and hears the answer."""
     with socket.socket(socket.AF_UNIX, kind) as c:
-        c.settimeout(5)
+        c.settimeout(30)
         c.connect(address)
         c.sendall(b"from the host")
         return c.recv(100)
@@ -142,7 +143,7 @@ print("DOCKER_HOST", os.environ.get("DOCKER_HOST"))
 def _():
     need("curl")
     with Place() as place, Listener(place.out + "/docker.sock", answer=b"HTTP/1.0 200 OK\r\n\r\n[]") as engine:
-        command = ["curl", "-s", "-m", "5", "--unix-socket", engine.address, "http://d/containers/json"]
+        command = ["curl", "-s", "-m", "30", "--unix-socket", engine.address, "http://d/containers/json"]
         check(run(place, ["--read", place.out], command).status in (7, 2), "curl got through")
         same(engine.came, [], "connections")
         same(plain(place, command).out, "[]", "the answer without atoll")
@@ -162,7 +163,7 @@ def _():
             for tool in (["systemd-run", "--user", "touch", arg[3]], ["busctl", "--user", "list"], ["dbus-send", "--session", "--print-reply", "--dest=org.freedesktop.DBus", "/", "org.freedesktop.DBus.ListNames"],
                          ["gdbus", "call", "--session", "--dest", "org.freedesktop.portal.Desktop", "--object-path", "/", "--method", "x.y"], ["systemctl", "--user", "status"]):
                 if shutil.which(tool[0]):
-                    done = subprocess.run(tool, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=20).returncode
+                    done = subprocess.run(tool, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60).returncode
                     tell(tool[0], "EACCES" if done else "ok")
             """.replace("\n            ", "\n")
         args = (bus.address, old.address.replace("\0", "@"), place.out, place.mark)
@@ -199,7 +200,7 @@ def _():
 server = s.socket(s.AF_UNIX)
 server.bind("\0" + arg[0]); server.listen()
 put("up")
-server.settimeout(6)
+server.settimeout(600)
 try:
     while True:
         c, _ = server.accept()
@@ -244,9 +245,9 @@ def _():
         result = run(place, ["--read", place.out], inside_py(TALK + r"""
 print("variables", sorted(set(os.environ) & set(arg[3:])))
 attempt("wayland", lambda: connect(arg[0]))
-attempt("port as of X11", lambda: s.create_connection(("127.0.0.1", int(arg[1])), 5))
+attempt("port as of X11", lambda: s.create_connection(("127.0.0.1", int(arg[1])), 30))
 if arg[2] != "None":
-    attempt("port, IPv6", lambda: s.create_connection(("::1", int(arg[2])), 5))
+    attempt("port, IPv6", lambda: s.create_connection(("::1", int(arg[2])), 30))
 for path in ("/tmp/.X11-unix/X0", "\0/tmp/.X11-unix/X0", "/run/user/%d/pipewire-0" % os.getuid(), "/run/user/%d/pulse/native" % os.getuid(), "/run/user/%d/wayland-0" % os.getuid()):
     attempt(path.replace("\0", "@"), lambda: connect(path))
 for device in ("/dev/snd", "/dev/dri", "/dev/fb0", "/dev/input", "/dev/uinput", "/dev/video0", "/dev/tty0", "/dev/console"):
@@ -255,7 +256,7 @@ for device in ("/dev/snd", "/dev/dri", "/dev/fb0", "/dev/input", "/dev/uinput", 
         result.refused(how=NO_WAY)
         check("variables []" in result.out, "a display is named: %s" % result.out)
         same((wayland.came, sink.log), ([], []), "connections")
-        socket.create_connection(("127.0.0.1", sink.tcp4), 5).close()
+        socket.create_connection(("127.0.0.1", sink.tcp4), PATIENCE).close()
         same(talk(wayland.address), b"host here", "the display without atoll")
         check(until(lambda: sink.log), "the port does not answer without atoll")
 
@@ -269,7 +270,7 @@ def _():
         host = caller_environment(place)
         env = {"TMUX": address + ",1,0", "TMUX_TMPDIR": place.out, "STY": "1.x", "VSCODE_IPC_HOOK_CLI": address, "NVIM": address, "NVIM_LISTEN_ADDRESS": address,
                "EMACS_SOCKET_NAME": address, "GPG_AGENT_INFO": address, "SSH_AUTH_SOCK": address}
-        subprocess.run([*tmux, "new-session", "-d", "-x", "80", "-y", "24", "sh"], env=host, check=True, timeout=10, stdin=subprocess.DEVNULL)
+        subprocess.run([*tmux, "new-session", "-d", "-x", "80", "-y", "24", "sh"], env=host, check=True, timeout=RUN_SECONDS, stdin=subprocess.DEVNULL)
         try:
             os.chmod(address, 0o777)
             place.settle()
@@ -279,12 +280,12 @@ def _():
             result = run(place, [], ["env"], env=env)
             check(not [n for n in env if re.search("^%s=" % n, result.out, re.M)], "a variable arrives: %s" % result.out)
             check(not until(lambda: os.path.exists(place.mark), 0.3), "a command ran in the host's tmux")
-            subprocess.run(attack, env=host, check=True, timeout=10)
-            check(until(lambda: os.path.exists(place.mark), 5), "tmux does nothing without atoll either: this test shows nothing")
+            subprocess.run(attack, env=host, check=True, timeout=RUN_SECONDS)
+            check(until(lambda: os.path.exists(place.mark)), "tmux does nothing without atoll either: this test shows nothing")
             os.unlink(place.mark)
         finally:
-            subprocess.run([*tmux, "kill-server"], env=host, timeout=10)
-            until(lambda: not os.path.exists(address))
+            subprocess.run([*tmux, "kill-server"], env=host, timeout=RUN_SECONDS)
+            processes_left()
             with contextlib.suppress(OSError):
                 os.unlink(address)
             place.settle()
@@ -334,7 +335,7 @@ def serve():
 thread = threading.Thread(target=serve); thread.start()
 attempt("inside", lambda: print(connect(arg[0]).decode()))
 put("up")
-thread.join(8)
+thread.join(60)
 attempt("again", lambda: s.socket(s.AF_UNIX).bind(arg[0]))
 os.unlink(arg[0])
 attempt("gone", lambda: connect(arg[0]))
@@ -496,7 +497,7 @@ def _():
             path = write(place.tmp + "/log", "0123456789" * 10)
             with open(path, "r+b", 0) as file:
                 file.seek(50)
-                subprocess.run([*argv, *attack(place)], cwd=place.ws, env=caller_environment(place), stdout=file, stderr=subprocess.DEVNULL, timeout=30)
+                subprocess.run([*argv, *attack(place)], cwd=place.ws, env=caller_environment(place), stdout=file, stderr=subprocess.DEVNULL, timeout=RUN_SECONDS)
             return read(path).decode()
     text = once([*ATOLL_RUN, "--"])
     same(text, ("0123456789" * 5 + "start\nend\n" + "0123456789" * 10)[:60] + ("0123456789" * 10)[60:], "the file")
@@ -509,7 +510,7 @@ def _():
         for closing in ("<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-", "</dev/null >/dev/full", "<. ", "0>f2 1<f2"):
             place.expect("f2", "seen")
             done = subprocess.run(["/bin/sh", "-c", "exec \"$@\" " + closing, "sh", *ATOLL_RUN, "--", "/bin/sh", "-c",
-                                   "ls -l /proc/self/fd >seen 2>&1; echo out; echo err >&2; exit 0"], cwd=place.ws, env=caller_environment(place), timeout=20,
+                                   "ls -l /proc/self/fd >seen 2>&1; echo out; echo err >&2; exit 0"], cwd=place.ws, env=caller_environment(place), timeout=RUN_SECONDS,
                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
             seen = read(place.ws + "/seen").decode() if os.path.exists(place.ws + "/seen") else ""
             check(done.returncode in (0, 1, 2, 240) and not re.search(r"-> .*(/tmp/atoll-test|/home|socket:|anon_inode)", seen.replace("-> %s/seen" % place.ws, "")),
@@ -671,10 +672,10 @@ def _():
         result = run(place, [], inside_sh("echo from inside >p"))
         same((result.status, os.read(reader, 100)), (0, b"from inside\n"), "what the host reads")
         # For ever: it ends when the host stops reading, or by the time limit, and the tool does not grow or hang.
-        running = start(place, ["--timeout", "2s"], inside_sh("yes >p; exit 3"))
-        check(until(lambda: _read_some(reader), 5), "nothing arrives")
+        running = start(place, ["--timeout", "100s"], inside_sh("yes >p; exit 3"))
+        check(until(lambda: _read_some(reader)), "nothing arrives")
         os.close(reader)
-        same(running.wait(10).status, 3, "the status of a writer without reader")
+        same(running.wait().status, 3, "the status of a writer without reader")
         writer = start(place, [], inside_sh("read line <q; echo got $line"))
         with open(place.ws + "/q", "w") as pipe:
             pipe.write("from the host\n")
@@ -706,17 +707,16 @@ def _():
                 os.unlink(path)
             os.mkfifo(path)
             settle_workspace(place)
-            began = time.monotonic()
-            result = run(place, ["--hide", "**/.env"], inside_sh("mkdir d; rmdir d; echo x >new; rm new; ls -la >/dev/null; mv f g; mv g f; echo done"), timeout=10)
-            check("done" in result.out and time.monotonic() - began < 5, "%s: %s" % (name, result.out))
+            result = run(place, ["--hide", "**/.env"], inside_sh("mkdir d; rmdir d; echo x >new; rm new; ls -la >/dev/null; mv f g; mv g f; echo done"))
+            check("done" in result.out, "%s: %s" % (name, result.out))
     with Place() as place:  # and the guard does not wait either when the pipe is made inside
         place.expect("repo*", "plain")
-        result = run(place, ["--timeout", "20s"], inside_sh(r"""
+        result = run(place, ["--timeout", "100s"], inside_sh(r"""
             git init -q repo && cd repo || exit 9
             rm -f .git/config .git/HEAD; mkfifo .git/config.lock .git/commondir .git/HEAD .git/config
-            timeout 3 mv -f .git/config.lock .git/config </dev/null; mkfifo gitdir; timeout 3 mv gitdir .git/gitdir; timeout 3 ln -s x .git/hooks/y
-            mkdir -p bare/objects bare/refs; mkfifo bare/HEAD bare/config bare/config.lock; timeout 3 mv bare/config.lock bare/config
-            cd ..; echo still >plain; cat plain"""), timeout=25)
+            timeout 20 mv -f .git/config.lock .git/config </dev/null; mkfifo gitdir; timeout 20 mv gitdir .git/gitdir; timeout 20 ln -s x .git/hooks/y
+            mkdir -p bare/objects bare/refs; mkfifo bare/HEAD bare/config bare/config.lock; timeout 20 mv bare/config.lock bare/config
+            cd ..; echo still >plain; cat plain"""))
         check("still" in result.out, "the guard waits: status %d" % result.status)
 
 
@@ -724,7 +724,7 @@ def _():
 def _():
     with Place() as place:
         place.expect("p*", "made*")
-        result = run(place, ["--timeout", "30s"], inside_py(r"""
+        result = run(place, ["--timeout", "100s"], inside_py(r"""
             import threading
             os.mkfifo("p")
             children = []
@@ -737,10 +737,13 @@ def _():
                     except OSError as error:
                         os._exit(error.errno)
                 children.append(pid)
+            def waiting():
+                return [pid for pid in children if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None]
+            until(lambda: len(waiting()) <= 64)  # the others hear that there is no helper any more
             time.sleep(0.3)
-            began = time.monotonic()
             attempt("another file", lambda: put("made"))
-            tell("quick", time.monotonic() - began < 1)
+            # Nobody opens the other end: they would wait for ever, and so would whoever waits for them.
+            tell("waiting meanwhile", len(waiting()))
             for pid in children[:40]:
                 os.kill(pid, signal.SIGKILL)
             reader = os.open("p", os.O_RDONLY | os.O_NONBLOCK)
@@ -753,7 +756,7 @@ def _():
             attempt("afterwards", lambda: put("p", flags=os.O_WRONLY))
             """))
         result.allowed("another file", "afterwards")
-        same(result.tries["quick"], "True", "another file at once")
+        check(int(result.tries["waiting meanwhile"]) >= 60, "%s were waiting when another file was made" % result.tries["waiting meanwhile"])
         check(int(result.tries["opened"]) >= 20, "only %s were let in" % result.tries["opened"])
 
 
@@ -781,7 +784,7 @@ def _():
                 attempt("pidfd_getfd %d" % fd, lambda: syscall(438, one, fd, 0))
             attempt("trace", lambda: libc.ptrace(0x4206, first, None, None) == 0 or os.stat("/nonexistent"))
             for port in map(int, arg[1:]):
-                attempt("port %d" % port, lambda: s.create_connection(("127.0.0.1", port), 2))
+                attempt("port %d" % port, lambda: s.create_connection(("127.0.0.1", port), 30))
             for name in ("ATOLL_TOKEN", "ATOLL_SOCKET", "XDG_RUNTIME_DIR"):
                 print(name, os.environ.get(name))
             for name in ("contract.json", "contract.md"):
@@ -803,8 +806,10 @@ def _():
             waiting = os.fork()
             if waiting == 0:
                 os.open("p", os.O_WRONLY); os._exit(0)
-            time.sleep(0.2)
-            others = [int(n) for n in os.listdir("/proc") if n.isdigit() and int(n) not in (1, os.getpid(), waiting)]
+            def look():
+                return [int(n) for n in os.listdir("/proc") if n.isdigit() and int(n) not in (1, os.getpid(), waiting)]
+            if arg[0]: time.sleep(0.2)
+            others = until(look)
             if arg[0]: others = others[-20:]  # of the whole machine; the helper is among the last
             tell("helpers", len(others))
             for pid in others:
@@ -903,7 +908,11 @@ address = Address(1, b"own.sock")
 size = 2 + len(b"own.sock") + 1
 server = s.socket(s.AF_UNIX); server.bind("own.sock"); server.listen(1000)
 stop = time.monotonic() + float(arg[0])
-over = False
+over, said = False, {}
+def going():
+    "For its time, and then until both have been met, of which the other is refused only inside."
+    wanted = {"ok"} if arg[2:] else {"ok", "EACCES"}
+    return time.monotonic() < stop or time.monotonic() < stop + 60 and not wanted <= set(said)
 def accept():
     # As long as anybody may wait in the queue.
     server.settimeout(0.2)
@@ -914,19 +923,18 @@ def accept():
             pass
 def flip():
     ways = itertools.cycle(("own.sock", "app.sock"))
-    while time.monotonic() < stop:
+    while going():
         for _ in range(50):
             address.path = next(ways).encode()
 def swap():
     unix, inet = s.socket(s.AF_UNIX), s.socket(s.AF_UNIX, s.SOCK_SEQPACKET) if arg[1] else s.socket()
-    while time.monotonic() < stop:
+    while going():
         os.dup2(inet.fileno(), 90); os.dup2(unix.fileno(), 90)
         unix.close(); unix = s.socket(s.AF_UNIX)
         os.dup2(unix.fileno(), 90); os.close(90)
 sys.setswitchinterval(1e-5)
-said = {}
 def race(make):
-    while time.monotonic() < stop:
+    while going():
         c = make()
         ctypes.set_errno(0)
         r = libc.connect(c if isinstance(c, int) else c.fileno(), ctypes.byref(address), size)
@@ -956,11 +964,11 @@ def _():
     with Place() as place, Listener(place.ws + "/app.sock", handle=lambda _connection: None) as app:
         settle_workspace(place)
         place.expect("own.sock")
-        result = run(place, [], inside_py(RACE, 3, BARE or ""), timeout=30)
+        result = run(place, [], inside_py(RACE, 2, BARE or ""))
         result.allowed("reached own", "met the other", "guard alive")
         same(app.came, [], "connections to the host's socket")
         os.unlink(place.ws + "/own.sock")
-        plain(place, inside_py(RACE, 0.5, ""), timeout=30)
+        plain(place, inside_py(RACE, 0.5, "", "outside"))
         check(app.came, "the race reaches nothing outside either")
         os.unlink(place.ws + "/own.sock")
 
@@ -977,15 +985,16 @@ class Address(ctypes.Structure):
     _fields_ = [("family", ctypes.c_uint16), ("path", ctypes.c_char * 108)]
 names = [b"own-name-here-0", b".git/hooks/abcd", b"/tmp/aaaaaaaaaa", b"\0bstract-nameXX"]
 address = Address(1, names[0])
-stop = time.monotonic() + float(arg[0])
+stop, said = time.monotonic() + float(arg[0]), {}
+def going():
+    return time.monotonic() < stop or time.monotonic() < stop + 60 and "ok" not in said
 def flip():
     ways = itertools.cycle(names)
-    while time.monotonic() < stop:
+    while going():
         ctypes.memmove(ctypes.addressof(address) + 2, next(ways), 15)
 sys.setswitchinterval(1e-5)
 t = threading.Thread(target=flip); t.start()
-said = {}
-while time.monotonic() < stop:
+while going():
     c = s.socket(s.AF_UNIX)
     r = libc.bind(c.fileno(), ctypes.byref(address), 17 + 1)
     key = "ok" if r == 0 else errno.errorcode[ctypes.get_errno()]
@@ -1037,7 +1046,7 @@ server = s.socket(s.AF_UNIX); attempt("107 bytes", lambda: server.bind(long)); s
 c = s.socket(s.AF_UNIX); attempt("to 107 bytes", lambda: c.connect(long))
 os.unlink(long)
 attempt("guard alive", lambda: put("y"))
-"""), timeout=60)
+"""))
         check("worked connect []" in result.out and "worked bind []" in result.out, result.out)
         result.allowed("107 bytes", "to 107 bytes", "guard alive")
         same(app.came, [], "connections")
@@ -1047,7 +1056,7 @@ attempt("guard alive", lambda: put("y"))
 def _():
     with Place() as place:
         place.expect("full.sock", "own.sock", "made")
-        running = start(place, ["--timeout", "40s"], inside_py(TALK + r"""
+        running = start(place, ["--timeout", "4m"], inside_py(TALK + r"""
 def comm(n):
     try:
         return open("/proc/%s/comm" % n).read()
@@ -1068,27 +1077,25 @@ for n in range(100):
         except OSError as error:
             os._exit(error.errno)
     children.append(pid)
-time.sleep(0.5)
+def blocked():
+    return [pid for pid in children if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None]
+until(lambda: len(blocked()) <= 64 <= len(waiting()) - 1)  # there are no more helpers; the others have been told
 own = s.socket(s.AF_UNIX); own.bind("own.sock"); own.listen()
-began = time.monotonic()
 attempt("a file meanwhile", lambda: put("made"))
-tell("quick", time.monotonic() - began < 1)
 quiet = s.socket(s.AF_UNIX); quiet.setblocking(False)
 attempt("another socket, non-blocking", lambda: quiet.connect("own.sock"))
+# Nobody accepts: they would wait for ever, and so would whoever waits for them.
+tell("blocked meanwhile", len(blocked()))
 for pid in children:
     os.kill(pid, signal.SIGKILL)
 for pid in children:
     os.waitpid(pid, 0)
-def gone():
-    stop = time.monotonic() + 5
-    while len(waiting()) > 1 and time.monotonic() < stop:
-        time.sleep(0.05)
-    tell("helpers left", len(waiting()) - 1)
-gone()
+until(lambda: len(waiting()) == 1)
+tell("helpers left", len(waiting()) - 1)
 c = s.socket(s.AF_UNIX); attempt("afterwards", lambda: c.connect("own.sock"))
 # Many rounds, with orphans in between: the number of helpers stays bounded.
 most = 0
-for _ in range(4):
+for _ in range(2):
     children = []
     for n in range(60):
         pid = os.fork()
@@ -1100,7 +1107,7 @@ for _ in range(4):
             finally:
                 os._exit(0)
         children.append(pid)
-    time.sleep(0.3)
+    until(lambda: len(waiting()) > 50)
     most = max(most, len(waiting()) - 1)
     for pid in children:
         os.kill(pid, signal.SIGKILL)
@@ -1108,8 +1115,9 @@ for _ in range(4):
         os.waitpid(pid, 0)
 tell("most helpers", most)
 """))
-        result = running.wait(60)
-        same((result.tries["non-blocking"], result.tries["quick"]), ("EAGAIN", "True"), "a full queue, and other work")
+        result = running.wait(2 * RUN_SECONDS)
+        same(result.tries["non-blocking"], "EAGAIN", "a full queue")
+        check(int(result.tries["blocked meanwhile"]) >= 60, "%s were waiting when other work was done" % result.tries["blocked meanwhile"])
         result.allowed("a file meanwhile", "another socket, non-blocking", "afterwards")
         same(result.tries["helpers left"], "0", "helpers of callers that are dead")
         check(int(result.tries["most helpers"]) <= 64, "%s helpers at once" % result.tries["most helpers"])
@@ -1215,20 +1223,20 @@ def _():
                 threading.Thread(target=server.serve_forever, daemon=True).start()
             opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
             for url in ("http://127.0.0.1:%d/", "http://localhost:%d/"):
-                attempt(url[7:-4], lambda: opener.open(url % four.server_port, timeout=5).read() == b"from inside\n" or 1 / 0)
-            attempt("::1", lambda: opener.open("http://[::1]:%d/" % six.server_port, timeout=5).read() == b"from inside\n" or 1 / 0)
+                attempt(url[7:-4], lambda: opener.open(url % four.server_port, timeout=30).read() == b"from inside\n" or 1 / 0)
+            attempt("::1", lambda: opener.open("http://[::1]:%d/" % six.server_port, timeout=30).read() == b"from inside\n" or 1 / 0)
             if shutil.which("curl"):
-                done = subprocess.run(["curl", "-s", "-m", "5", "http://127.0.0.1:%d/index.html" % four.server_port], stdout=subprocess.PIPE)
+                done = subprocess.run(["curl", "-s", "-m", "30", "http://127.0.0.1:%d/index.html" % four.server_port], stdout=subprocess.PIPE)
                 tell("curl", "ok" if done.stdout == b"from inside\n" else repr(done))
             for family, host in ((s.AF_INET, "127.0.0.1"), (s.AF_INET6, "::1")):
                 a, b = s.socket(family, s.SOCK_DGRAM), s.socket(family, s.SOCK_DGRAM)
-                a.bind((host, 0)); a.settimeout(5)
+                a.bind((host, 0)); a.settimeout(30)
                 def both_ways():
                     b.sendto(b"x", a.getsockname()); assert a.recv(10) == b"x"
                     b.connect(a.getsockname()); b.send(b"y"); assert a.recv(10) == b"y"
                 attempt("UDP " + host, both_ways)
             any = s.create_server(("", 0))
-            attempt("any address", lambda: s.create_connection(("127.0.0.1", any.getsockname()[1]), 5))
+            attempt("any address", lambda: s.create_connection(("127.0.0.1", any.getsockname()[1]), 30))
             c = s.socket(); c.setblocking(False)
             said = c.connect_ex(any.getsockname())
             tell("non-blocking", "ok" if said in (0, errno.EINPROGRESS) else errno.errorcode[said])
@@ -1260,12 +1268,12 @@ def _():
         code = r"""
             import socket as s
             def udp(family, where):
-                c = s.socket(family, s.SOCK_DGRAM); c.settimeout(2); c.connect(where); c.send(b"x"); c.send(b"y")
+                c = s.socket(family, s.SOCK_DGRAM); c.settimeout(30); c.connect(where); c.send(b"x"); c.send(b"y")
             for host in ("127.0.0.1", "127.0.0.2", "localhost", "0.0.0.0"):
-                attempt("tcp " + host, lambda: s.create_connection((host, int(arg[0])), 5))
+                attempt("tcp " + host, lambda: s.create_connection((host, int(arg[0])), 30))
             attempt("udp", lambda: udp(s.AF_INET, ("127.0.0.1", int(arg[1]))))
             if arg[2] != "None":
-                attempt("tcp6", lambda: s.create_connection(("::1", int(arg[2])), 5))
+                attempt("tcp6", lambda: s.create_connection(("::1", int(arg[2])), 30))
                 attempt("udp6", lambda: udp(s.AF_INET6, ("::1", int(arg[3]))))
             """
         ports = sink.tcp4, sink.udp4, sink.tcp6, sink.udp6
@@ -1281,15 +1289,16 @@ def _():
 def _():
     with Place() as place:
         # Never outside: these are other people's machines. Inside they are tried only once it is certain that no way leads there.
-        result = run(place, ["--timeout", "60s"], inside_py(r"""
+        result = run(place, ["--timeout", "100s"], inside_py(r"""
             import socket as s
             if os.readlink("/proc/self/ns/net") == arg[0] or len(open("/proc/net/route").read().splitlines()) > 1 or [n for _, n in s.if_nameindex()] != ["lo"]:
                 print("not isolated"); sys.exit(9)
             print("isolated")
             def timed(label, action):
+                # A network that swallows packets would keep the first of them for minutes.
                 began = time.monotonic()
                 attempt(label, action)
-                if time.monotonic() - began > 1:
+                if time.monotonic() - began > 30:
                     tell(label, "slow: %.1f s" % (time.monotonic() - began))
             def tcp(family, where):
                 c = s.socket(family); c.settimeout(None); c.connect(where)

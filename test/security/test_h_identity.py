@@ -30,7 +30,7 @@ def host_ids(running):
 def start_and_look(place, number):
     """A run that stays until its mark is removed, and its host id."""
     running = start(place, [], inside_sh("echo x >m$1; while test -e m$1; do sleep 0.05; done", number))
-    wait_file(place, "m%d" % number, 60)
+    wait_file(place, "m%d" % number, 2 * PATIENCE)
     ids = host_ids(running)
     check(len(ids) == 1, "processes of one run have the host ids %s" % sorted(ids))
     return running, ids.pop()
@@ -71,7 +71,7 @@ def _():
         script = "echo x >m$1; while test ! -e go; do sleep 0.2; done"
         runs = [start(place, [], inside_sh(script, number)) for number in range(50)]
         for number in range(50):
-            wait_file(place, "m%d" % number, 60)
+            wait_file(place, "m%d" % number, 2 * PATIENCE)
         ids = [host_ids(running) for running in runs]
         check(all(len(each) == 1 for each in ids), "not one id each: %s" % ids)
         same(len(set.union(*ids)), 50, "different host ids")
@@ -111,7 +111,7 @@ def _():
                 with contextlib.suppress(BlockingIOError):
                     fcntl.fcntl(file, 37, taken)  # F_OFD_SETLK
                     return True
-            if not until(take, 20):
+            if not until(take):
                 skip("slots that no other run holds")
             running, host_id = start_and_look(place, 1)
             slot = (host_id - OFFLINE) // SLOT

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-# check: timeout 900
 """
 I. Life cycle (LC): an end is an end for everything inside, and every way to end is told apart
 
@@ -27,9 +26,17 @@ def deaf(code):
     return inside_py(DEAF + textwrap.dedent(code))
 
 
-def gone(inode, seconds=1.0):
-    check(until(lambda: not in_namespace(inode), seconds), "still there after %.1f s: %s" % (seconds, in_namespace(inode)))
-    same(processes_left(seconds), {}, "processes")
+def gone(inode):
+    check(until(lambda: not in_namespace(inode)), "still there: %s" % in_namespace(inode))
+    same(processes_left(), {}, "processes")
+
+
+def taken(pid, number):
+    """Wait until a process has taken a signal, which it may keep blocked and read: two that are pending are one, or swap places."""
+    def is_taken():
+        pending = re.findall(r"^(?:Sig|Shd)Pnd:\s*([0-9a-f]+)", read("/proc/%d/status" % pid).decode(), re.M)
+        return not any(int(one, 16) >> (number - 1) & 1 for one in pending)
+    check(until(is_taken), "it does not take %s" % number.name)
 
 
 def host_sh(place, script, *args, **options):
@@ -41,32 +48,42 @@ def host_sh(place, script, *args, **options):
 
 @test("LC-01 time-out: SIGTERM first, then SIGKILL after the grace period; the time is the sum")
 def _():
-    with Place() as place:
-        place.expect("term", "child-term")
-        result = run(place, ["--timeout", "400ms", "--grace", "5s"], inside_py("""
-            pid = os.fork()
-            name = "child-term" if pid == 0 else "term"
-            def end(*_):
-                put(name)
-                while not os.path.exists("child-term"): time.sleep(0.01)  # the command's end is everybody's
-                os._exit(0)
-            signal.signal(signal.SIGTERM, end)
-            while True: time.sleep(10)"""))
-        same(result.status, TIMED_OUT, "status of what ends by itself when asked")
-        check(result.seconds < 5.3, "it was killed after %.1f s" % result.seconds)
-        wait_file(place, "term")
-        wait_file(place, "child-term")
-    with Place() as place:
-        result = run(place, ["--timeout", "400ms", "--grace", "700ms"], deaf("""
-            for _ in range(3): os.fork()
-            while True: time.sleep(10)"""))
-        same(result.status, TIMED_OUT, "status")
-        check(1.05 < result.seconds < 3, "%.2f s instead of 0.4 + 0.7" % result.seconds)
-        same(processes_left(1), {}, "processes")
-    with Place() as place:
-        result = run(place, ["--timeout", "300ms", "--grace", "0s"], deaf("while True: time.sleep(10)"))
-        same(result.status, TIMED_OUT, "status without grace")
-        check(result.seconds < 2, "it took %.1f s" % result.seconds)
+    def asked(limit):
+        with Place() as place:
+            place.expect("*term", "*ready")
+            result = run(place, ["--timeout", limit, "--grace", "60s"], inside_py("""
+                pid = os.fork()
+                name = "child-" if pid == 0 else ""
+                def end(*_):
+                    put(name + "term")
+                    while not os.path.exists("child-term"): time.sleep(0.01)  # the command's end is everybody's
+                    os._exit(0)
+                signal.signal(signal.SIGTERM, end)
+                put(name + "ready")
+                while True: time.sleep(10)"""), timeout=2 * RUN_SECONDS)
+            if not {"ready", "child-ready"} <= set(os.listdir(place.ws)):
+                return False
+            same(result.status, TIMED_OUT, "status of what ends by itself when asked")
+            check(result.seconds < 60, "it was killed after %.1f s" % result.seconds)
+            wait_file(place, "term")
+            wait_file(place, "child-term")
+            return True
+    in_time(asked, "400ms", "4s", "30s")
+
+    def killed(timeout, grace):
+        with Place() as place:
+            result = run(place, ["--timeout", "%dms" % timeout, "--grace", "%dms" % grace], deaf("""
+                for _ in range(3): os.fork()
+                print("up", flush=True)
+                while True: time.sleep(10)"""))
+            same(result.status, TIMED_OUT, "status")
+            same(processes_left(), {}, "processes")
+            if "up" not in result.out:
+                return False
+            check(result.seconds * 1000 > timeout + grace - 50, "%.2f s instead of %d + %d ms" % (result.seconds, timeout, grace))
+            return result.seconds * 1000 < timeout + 1900  # the usual grace period is two seconds
+    for grace in (700, 0):
+        in_time(lambda timeout: killed(timeout, grace), 400, 400, 1000, 5000, 25000)
 
 
 @test("LC-02 daemons of every kind end with the command")
@@ -94,7 +111,7 @@ def _():
             sys.stdin.read()"""), stdin=(pipe := os.pipe())[0])
         os.close(pipe[0])
         wait_file(place, "alive-deaf")
-        check(until(lambda: list(inside(running.pid).values()).count("sleep") == 2, 10), "not all daemons came up: %s" % inside(running.pid))
+        check(until(lambda: list(inside(running.pid).values()).count("sleep") == 2), "not all daemons came up: %s" % inside(running.pid))
         inode = namespace(wait_inside(running.pid, "sleep"))
         os.close(pipe[1])
         same(running.wait().status, 0, "status")
@@ -104,15 +121,14 @@ def _():
 @test("LC the end: a child that keeps the output open does not hold the run up")
 def _():
     with Place() as place:
-        result = run(place, [], "sleep 60 & echo done")
+        result = run(place, [], "sleep 600 & echo done")
         same((result.status, result.out), (0, "done\n"), "status and output")
-        check(result.seconds < 5, "it took %.1f s" % result.seconds)
         result = run(place, [], deaf("""
             if os.fork() == 0:
                 os.setsid()
                 while True: time.sleep(60)
             print("done")"""))
-        check(result.seconds < 5, "it took %.1f s" % result.seconds)
+        same(result.status, 0, "status with a child that is deaf")
 
 
 @test("LC-04 zombies: orphans are reaped by pid 1, and the count of processes falls")
@@ -127,23 +143,22 @@ def _():
                 os.waitpid(pid, 0)
             def many():
                 for _ in range(1000):
-                    for again in range(200):
+                    for again in range(3000):
                         try: orphan(); break
                         except BlockingIOError: time.sleep(0.01)
                     else: raise OSError(errno.EAGAIN, "no room")
             attempt("orphans", many)
-            for again in range(200):
-                left = [p for p in os.listdir("/proc") if p.isdigit() and p not in ("1", str(os.getpid()))]
-                if not left: break
-                time.sleep(0.01)
-            tell("left", len(left))"""), timeout=100)
+            def left():
+                return [p for p in os.listdir("/proc") if p.isdigit() and p not in ("1", str(os.getpid()))]
+            until(lambda: not left())
+            tell("left", len(left()))"""))
         same((result.tries["orphans"], result.tries["left"]), ("ok", "0"), "orphans")
     with Place() as place:
         result = run(place, [], inside_py("""
             for _ in range(800):
                 if os.fork() == 0: os._exit(0)"""))
         same(result.status, 0, "children that nobody waits for")
-        same(processes_left(1), {}, "processes")
+        same(processes_left(), {}, "processes")
 
 
 @test("LC-05 stopped and traced tasks, and a parent stuck in vfork, are gone")
@@ -152,30 +167,33 @@ def _():
         if os.fork() == 0: os.kill(os.getpid(), signal.SIGSTOP)
         traced = os.fork()
         if traced == 0:
-            libc.ptrace(0, 0, 0, 0); os.kill(os.getpid(), signal.SIGSTOP); time.sleep(99)
+            libc.ptrace(0, 0, 0, 0); os.kill(os.getpid(), signal.SIGSTOP); time.sleep(600)
         os.waitpid(traced, os.WUNTRACED)
         stuck = os.fork()
         if stuck == 0:
             if syscall(58) == 0:
-                time.sleep(99)
+                time.sleep(600)
             os._exit(0)
         put("up")
     """
-    for ends in ("", "time.sleep(99)"):
+
+    def once(limit, ends):
         with Place() as place:
             place.expect("up")
-            running = start(place, ["--timeout", "1500ms", "--grace", "200ms"], inside_py(code + "    " + ends))
-            wait_file(place, "up")
-            result = running.wait()
+            result = run(place, ["--timeout", limit, "--grace", "200ms"], inside_py(code + "    " + ends))
+            same(processes_left(), {}, "processes")
+            if not os.path.exists(place.ws + "/up"):
+                return False
             same(result.status, TIMED_OUT if ends else 0, "status")
-            check(result.seconds < 6, "it took %.1f s" % result.seconds)
-            same(processes_left(1), {}, "processes")
+            return True
+    check(once("100s", ""), "it did not get there")
+    in_time(lambda limit: once(limit, "time.sleep(600)"), "1500ms", "6s", "30s")
     with Place() as place:
         place.expect("up")
         running = start(place, [], inside_py("put('up')\nos.kill(os.getpid(), signal.SIGSTOP)"))
         wait_file(place, "up")
         command = wait_inside(running.pid, "python3")
-        check(until(lambda: state(command) == "T", 5), "the command did not stop")
+        check(until(lambda: state(command) == "T"), "the command did not stop")
         running.process.send_signal(signal.SIGTERM)
         same(running.wait().status, -signal.SIGTERM, "a stopped command is asked to end")
 
@@ -186,14 +204,19 @@ def _():
 def _():
     with Place() as place:
         place.expect("n*")
+        took = []
         for i in range(40):
             running = start(place, ["--hide", "**/.env", "--read", place.out], inside_py("""
                 if os.fork() == 0: os.setsid(); os.fork()
-                time.sleep(60)"""))
+                time.sleep(600)"""))
             time.sleep(i * 0.0015)  # any moment is what is meant: from before the clone to a running command
+            running.process.kill()
+            began = time.monotonic()
             running.kill()
-            same(processes_left(1), {}, "processes, killed after %.1f ms" % (i * 1.5))
-        running = start(place, [], ["sleep", "60"])
+            same(processes_left(), {}, "processes, killed after %.1f ms" % (i * 1.5))
+            took.append(time.monotonic() - began)
+        check(sorted(took)[20] < 1, "half of them took %.1f s and more" % sorted(took)[20])  # single ones may, when all stands still
+        running = start(place, [], ["sleep", "600"])
         inode = namespace(wait_inside(running.pid, "sleep"))
         running.kill()
         gone(inode)
@@ -214,9 +237,9 @@ def _():
         gone(inode)
     with Place() as place:
         running = start(place, [], "yes | head -c 3000000")
-        check(until(lambda: not children(running.pid) or state(children(running.pid)[0]) in "ZS", 5), "no start")
+        check(until(lambda: not children(running.pid) or state(children(running.pid)[0]) in "ZS"), "no start")
         running.kill()
-        same(processes_left(1), {}, "processes")
+        same(processes_left(), {}, "processes")
 
 
 @test("LC-07 the supervisor crashes or its terminal is lost")
@@ -238,10 +261,10 @@ def _():
             inode = namespace(wait_inside(terminal.process.pid, "sh"))
             os.close(terminal.slave)
             os.close(terminal.master)
-            terminal.process.wait(10)
+            terminal.process.wait(RUN_SECONDS)
             gone(inode)
             terminal.master, terminal.slave = os.openpty()
-        wait_file(place, "hup", 1)
+        wait_file(place, "hup")
 
 
 @test("LC-07 SIGTSTP stops everything inside, SIGCONT lets it go on")
@@ -265,10 +288,10 @@ def _():
                 both = [one for one, name in inside(pid).items() if name == "python3"]
                 for _ in range(2):
                     os.kill(pid, signal.SIGTSTP)
-                    check(until(lambda: state(pid) == "T", 5), "atoll did not stop")
-                    check(until(lambda: all(state(one) == "T" for one in both), 5), "it goes on inside")
+                    check(until(lambda: state(pid) == "T"), "atoll did not stop")
+                    check(until(lambda: all(state(one) == "T" for one in both)), "it goes on inside")
                     os.kill(pid, signal.SIGCONT)
-                    check(until(lambda: all(state(one) in "SR" for one in both), 5), "it does not go on inside")
+                    check(until(lambda: all(state(one) in "SR" for one in both)), "it does not go on inside")
                 if not tty:
                     os.kill(pid, signal.SIGKILL)
                     running.kill()
@@ -281,7 +304,7 @@ def _():
         for number, closed in enumerate(("<&-", ">&-", "2>&-", "<&- >&- 2>&-")):
             host_sh(place, '"$A" run -- sh -c "echo out; echo err >&2; echo >n%d" %s' % (number, closed))
             wait_file(place, "n%d" % number)
-        running = start(place, [], ["sleep", "60"])
+        running = start(place, [], ["sleep", "600"])
         inode = namespace(wait_inside(running.pid, "sleep"))
         os.kill(running.pid, signal.SIGSTOP)
         running.kill()
@@ -292,7 +315,7 @@ def _():
 def _():
     with Place() as place:
         place.expect("n", "after")
-        running = start(place, ["--hide", "**/.env"], "echo >n; sleep 60")
+        running = start(place, ["--hide", "**/.env"], "echo >n; sleep 600")
         sleeping = wait_inside(running.pid, "sleep")
         first, inode = children(running.pid)[0], namespace(sleeping)
         for pid in (first, running.pid):
@@ -306,12 +329,12 @@ def _():
 @test("LC-08 pid 1 killed alone is an error of its own")
 def _():
     with Place() as place:
-        running = start(place, [], ["sleep", "60"], starts=False)
+        running = start(place, [], ["sleep", "600"], starts=False)
         wait_inside(running.pid, "sleep")
         os.kill(children(running.pid)[0], signal.SIGKILL)
-        running.process.wait(10)
+        running.process.wait(RUN_SECONDS)
         same(running.process.returncode, HOST_CANNOT, "status")
-        same(processes_left(1), {}, "processes")
+        same(processes_left(), {}, "processes")
 
 
 # ---- signals --------------------------------------------------------------------------------------------------------
@@ -327,7 +350,7 @@ def _():
             running.process.stdout.readline()
             running.process.send_signal(number)
             same(running.wait().status, 7, "status of a command that handles %s" % number.name)
-            running = start(place, [], "echo up; exec sleep 60")
+            running = start(place, [], "echo up; exec sleep 600")
             running.process.stdout.readline()
             wait_inside(running.pid, "sleep")
             running.process.send_signal(number)
@@ -349,14 +372,14 @@ def _():
 @test("LC signals: the whole group hears of Ctrl-C, and a shell's loop outside ends as well")
 def _():
     with Place() as place:
-        running = start(place, [], "sleep 60 | sleep 61")
+        running = start(place, [], "sleep 600 | sleep 601")
         wait_inside(running.pid, "sleep")
         check(until(lambda: list(inside(running.pid).values()).count("sleep") == 2), "two of them")
         running.process.send_signal(signal.SIGINT)
         same(running.wait().status, -signal.SIGINT, "status")
     with Place() as place, shell(place) as terminal:
         terminal.expect("% ")
-        terminal.send('for i in 1 2 3; do "$A" run --no-tty -- sh -c "echo u\'\'p; sleep 60"; done; echo "end"$?\r')
+        terminal.send('for i in 1 2 3; do "$A" run --no-tty -- sh -c "echo u\'\'p; sleep 600"; done; echo "end"$?\r')
         terminal.expect(r"\nup\r")
         terminal.send("\3")
         terminal.expect(r"% $")
@@ -367,22 +390,28 @@ def _():
 def _():
     command = deaf("print('up', flush=True)\nwhile True: time.sleep(9)")
     with Place() as place:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        def asked(number):
             running = start(place, ["--grace", "300ms"], command)
             running.process.stdout.readline()
             began = time.monotonic()
             running.process.send_signal(number)
             same(running.wait().status, -number, "status")
-            check(0.28 < time.monotonic() - began < 3, "%.2f s" % (time.monotonic() - began))
+            took = time.monotonic() - began
+            check(took > 0.28, "%.2f s" % took)
+            return took
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            at_best(lambda: asked(number), 1.9, "seconds instead of 0.3")  # the usual grace is 2
         for first, second in ((signal.SIGINT, signal.SIGINT), (signal.SIGTERM, signal.SIGINT), (signal.SIGHUP, signal.SIGTERM)):
             running = start(place, ["--grace", "60s", "--json"], command)
             running.process.stdout.readline()
             inode = namespace(wait_inside(running.pid, "python3"))
             running.process.send_signal(first)
+            taken(running.pid, first)
             time.sleep(0.1)
             check(in_namespace(inode), "one signal killed it")
             running.process.send_signal(second)
-            result = running.wait(10)
+            result = running.wait()
+            check(result.seconds < 60, "the second signal did nothing")
             same(result.status, -first, "status after %s, %s" % (first.name, second.name))
             told = json.loads(result.err.splitlines()[-1])
             same((told["end"], told["code"], told["status"]), ("signaled", first, 128 + first), "what is told")
@@ -403,15 +432,15 @@ def _():
         running.process.stdin.flush()
         same(running.process.stdout.readline(), b"still\n", "after SIGHUP under nohup")
         running.process.stdin.close()
-        same(running.process.wait(10), 0, "status")
+        same(running.process.wait(RUN_SECONDS), 0, "status")
         running.done()
         # All blocked, as some callers leave them: they count all the same.
-        running = plain_start(place, [ATOLL, "run", "--", "sh", "-c", "grep SigBlk /proc/self/status; exec sleep 60"],
+        running = plain_start(place, [ATOLL, "run", "--", "sh", "-c", "grep SigBlk /proc/self/status; exec sleep 600"],
                               preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32)))
         same(running.process.stdout.readline().split()[1].strip(b"0"), b"", "blocked inside")
         wait_inside(running.process.pid, "sleep")
         running.process.send_signal(signal.SIGTERM)
-        same(running.process.wait(10), -signal.SIGTERM, "status")
+        same(running.process.wait(RUN_SECONDS), -signal.SIGTERM, "status")
         running.done()
 
 
@@ -456,7 +485,7 @@ def _():
             same(json.loads(result.err.splitlines()[-1])["end"], "not-started", "what is told")
             check(result.err.startswith("atoll: run "), "no reason: %s" % result.err)
         for flags, status in ((["--frob"], BAD_REQUEST), (["--grace", "unlimited"], BAD_REQUEST), (["--grace", "11m"], BAD_REQUEST),
-                              (["-f", "/no/such"], BAD_REQUEST), (["--read", place.home], POLICY), (["--identity", "online"], HOST_CANNOT)):
+                              (["-f", "/no/such"], BAD_REQUEST), (["--read", place.home], POLICY), (["-f", job_file(place, {"image": "debian:12"})], HOST_CANNOT)):
             result = run(place, flags, "echo ran", starts=False)
             same((result.status, result.out), (status, ""), str(flags))
         for flags, script, status in ((["--timeout", "200ms", "--grace", "0s"], "sleep 20", TIMED_OUT),
@@ -474,7 +503,7 @@ def _():
         place.expect("n*")
         many = [start(place, [], 'echo %d; echo %d >/tmp/x; cat /tmp/x; echo >n%d; ls /tmp | grep -v atoll' % (i, i, i)) for i in range(50)]
         for i, running in enumerate(many):
-            result = running.wait(100)
+            result = running.wait()
             same((result.status, result.out), (0, "%d\n%d\nx\n" % (i, i)), "run %d" % i)
         same(len([name for name in os.listdir(place.ws) if name.startswith("n")]), 50, "files")
     with Place() as place:
@@ -482,7 +511,7 @@ def _():
             os.mkdir(place.tmp + "/%d" % i)
         many = [start(place, ["-C", place.tmp + "/%d" % i], 'pwd; echo %d >f; ls' % i, cwd=place.tmp) for i in range(50)]
         for i, running in enumerate(many):
-            same(running.wait(100).out, "%s/%d\nf\n" % (place.tmp, i), "run %d" % i)
+            same(running.wait().out, "%s/%d\nf\n" % (place.tmp, i), "run %d" % i)
             same(read(place.tmp + "/%d/f" % i), b"%d\n" % i, "file")
 
 
@@ -508,10 +537,10 @@ def _():
             int gettimeofday(struct timeval *t, void *z) { t->tv_sec = time(0); t->tv_usec = 0; return 0; }
             """, "-shared", "-fPIC", "-ldl")
         env = {"LD_PRELOAD": place.ws + "/jump.so"}
-        result = run(place, ["--timeout", "1s", "--grace", "0s"], ["sleep", "30"], env=env)
+        result = run(place, ["--timeout", "1s", "--grace", "0s"], ["sleep", "600"], env=env)
         same(result.status, TIMED_OUT, "status")
-        check(0.95 < result.seconds < 4, "it took %.1f s" % result.seconds)
-        same(run(place, ["--timeout", "60s"], ["sleep", "0.3"], env=env).status, 0, "a run that is in time")
+        check(result.seconds > 0.95, "it took %.1f s" % result.seconds)
+        same(run(place, ["--timeout", "100s"], ["sleep", "0.3"], env=env).status, 0, "a run that is in time")
 
 
 @test("LC-14 a caller that ignores SIGCHLD: ended by descriptor, not by a number that is somebody else's")
@@ -520,7 +549,7 @@ def _():
         for _ in range(20):
             running = plain_start(place, [ATOLL, "run", "--json", "--", "sh", "-c", "echo out; exit 5"],
                                   preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
-            out, err = running.process.communicate(timeout=20)
+            out, err = running.process.communicate(timeout=RUN_SECONDS)
             same((running.process.returncode, out), (5, b"out\n"), "status and output")
             check(json.loads(err)["cpu_ns"] > 0, "no usage")
 
@@ -558,16 +587,19 @@ os.execv(sys.argv[2], sys.argv[2:])
                     terminal.send("\3")
                 else:
                     terminal.process.send_signal(number)
-                same(terminal.wait(10), -number, "status")
-            same(processes_left(2), {}, "processes")
+                same(terminal.wait(), -number, "status")
+            same(processes_left(), {}, "processes")
 
 
 @test("LC set-up: a set-up that is quick says nothing, and a gone directory is an error in one line")
 def _():
     with Place() as place:
-        with Terminal(place, [ATOLL, "run", "--", "echo", "hello"]) as terminal:
-            same(terminal.wait(), 0, "status")
-            same(terminal.seen, b"hello\r\n", "all that was printed")
+        def hello():
+            with Terminal(place, [ATOLL, "run", "--", "echo", "hello"]) as terminal:
+                same(terminal.wait(), 0, "status")
+                same(terminal.seen, b"hello\r\n", "all that was printed")
+                return terminal.was_slow
+        at_best(hello, True, "it told that it sets up")
         result = host_sh(place, 'mkdir gone; cd gone; rmdir ../gone; exec "$A" run -- true')
         same(result.status, BAD_REQUEST, "status")
         check(result.err.count("\n") == 1 and "current directory" in result.err, result.err)

@@ -117,6 +117,7 @@ MALFORMED = [
     ("mode unknown", OK_COMMAND + "workspace:\n  mode: none\n", 3),
     ("weaker unknown", OK_COMMAND + "isolation:\n  accept-weaker: [all]\n", 3),
     ("weaker star", OK_COMMAND + "isolation:\n  accept-weaker: ['*']\n", 3),
+    ("network open", OK_COMMAND + "network: open\n", 2),
     ("network yes", OK_COMMAND + "network: yes\n", 2),
     ("network true", OK_COMMAND + "network: true\n", 2),
     ("read null", OK_COMMAND + "filesystem:\n  read: null\n", 3),
@@ -172,7 +173,7 @@ def _():
         for what, text, line in MALFORMED:
             path = job_file(place, text)
             try:
-                refuse(place, ["-f", path], how=REFUSED, named=("job.yaml:%d:" % line) if line else None)
+                refuse(place, ["-f", path], how=NOT_STARTED if what == "network open" else REFUSED, named=("job.yaml:%d:" % line) if line else None)
             except Failed as error:
                 wrong.append("%s: %s" % (what, error))
         same(wrong, [], "%d of %d" % (len(wrong), len(MALFORMED)))
@@ -649,12 +650,15 @@ def _():
 @test("POL-X2 what is not yet available is refused, never ignored")
 def _():
     with Place() as place:
-        for job in ({"image": "debian:12"}, {"isolation": {"tier": "gvisor"}}, {"isolation": {"tier": "microvm"}}, {"isolation": {"tier": "windows"}}, {"workspace": {"mode": "layer"}}):
+        for job in ({"image": "debian:12"},
+                    {"isolation": {"tier": "gvisor"}}, {"isolation": {"tier": "microvm"}}, {"isolation": {"tier": "windows"}}, {"workspace": {"mode": "layer"}}):
             refuse(place, ["-f", job_file(place, {**RAN, **job})], how=NOT_STARTED)
         schema = json.loads(atoll(place, "schema").out)
         for section in ("approval", "audit"):
             if section in schema["properties"]:
                 refuse(place, ["-f", job_file(place, {**RAN, section: {"x": "y"}})], how=NOT_STARTED)
+        for job in ({"network": {"mode": "off", "allow": ["example.org"]}}, {"network": "rules", "identity": "offline"}):
+            refuse(place, ["-f", job_file(place, {**RAN, **job})], how=NOT_STARTED)
 
 
 main()

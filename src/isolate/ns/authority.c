@@ -80,12 +80,13 @@ static int show_at(const char *source, const char *path, struct atoll_error *err
 
 int authority_place(const struct cell *cell, struct atoll_error *err)
 {
-	const struct cell_extra *extra = cell->extra;
-	int r = write_file(CELL_AUTHORITY + 1, extra->authority, err);
+	/* Relative to the new root. */
+	const char *const authority = &CELL_AUTHORITY[1], *const bundle = &CELL_BUNDLE[1];
+	int r = write_file(authority, cell->extra->authority, err);
 
 	if (r == 0)
-		r = write_file(CELL_BUNDLE + 1, extra->bundle, err);
-	for (size_t i = 0; r == 0 && extra->bundle && i < cell->n_bundles; i++)
-		r = show_at(CELL_BUNDLE + 1, cell->bundles[i] + 1, err);
+		r = write_file(bundle, cell->extra->bundle, err);
+	for (size_t i = 0; r == 0 && cell->extra->bundle && i < cell->n_bundles; i++)
+		r = show_at(bundle, cell->bundles[i] + 1, err);
 	return r;
 }

@@ -190,7 +190,7 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 
 /* How the two texts of the contract come to the child, over the socket of the set-up: their sizes,
  * then all of one and all of the other, in pieces. */
-#define NS_PIECE 4096
+#define NS_PIECE 16384
 struct ns_texts {
 	uint64_t json_size, text_size;
 };

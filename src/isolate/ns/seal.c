@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/uapi.h"
+#include "egress/egress.h"
 #include "isolate/ns/cell.h"
 #include "isolate/ns/filter.h"
 #include "spec/spec.h"
@@ -227,7 +228,7 @@ int ns_make_namespaces(const struct cell *cell, struct atoll_error *err)
 {
 	if (unshare(CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return fail(err, "create namespaces (see `atoll doctor`)");
-	if (sethostname("atoll", 5) < 0)
+	if (sethostname(EGRESS_OWN_NAME, strlen(EGRESS_OWN_NAME)) < 0)
 		return fail(err, "set the host name");
 	/* EPERM: a container's filter refuses the call, and so it does to the command. */
 	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&

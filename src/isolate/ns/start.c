@@ -34,7 +34,7 @@
  *	                                        with a network its sockets → the control socket
  *	write the contract, send it         →   ns_build_root()
  *	                                        join_command()             → ns_seal()
- *	                                        ns_leave_host()
+ *	                                        ns_leave_host(), or earlier
  *	                                    ←   "ready", or the error
  *	                                        init_main()                → ns_execute()
  *
@@ -158,6 +158,7 @@ static int send_text(int socket_fd, const char *text, size_t size)
 /* Made only now, while the child is busy with mounts. */
 static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *err)
 {
+	const struct timeval patience = {.tv_sec = SETUP_MAX_S};
 	struct ns_texts texts;
 	int r = cell_explain(cell, err);
 
@@ -165,15 +166,17 @@ static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *e
 		return r;
 	texts.json_size = strlen(cell->contract_json);
 	texts.text_size = strlen(cell->contract_text);
+	setsockopt(socket_fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
 	r = fd_send(socket_fd, &texts, sizeof texts, NULL, 0);
 	if (r == 0)
 		r = send_text(socket_fd, cell->contract_json, texts.json_size);
 	if (r == 0)
 		r = send_text(socket_fd, cell->contract_text, texts.text_size);
-	/* A child that has ended has said why. */
-	return r < 0 && r != -EPIPE && r != -ECONNRESET
-		       ? error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox")
-		       : 0;
+	/* A child that has ended has said why, and one that hangs is waited for no longer than one
+	 * that does not answer. */
+	if (r == 0 || r == -EPIPE || r == -ECONNRESET || r == -EAGAIN)
+		return 0;
+	return error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox");
 }
 
 static bool has_tree(const struct ns_mount *mount)
@@ -315,8 +318,8 @@ static int join_command(struct init_command *command, struct atoll_error *err)
 	return 0;
 }
 
-/* It takes the kernel a while to let the host's tree go: now, if the command's process has still to
- * do, and otherwise while it seals itself. */
+/* It takes the kernel a while to let the host's tree go: that is done now if the command's process
+ * is still at work, and otherwise while it seals itself. */
 static int leave_host(struct init_command *command, struct atoll_error *err)
 {
 	struct pollfd news = {.fd = command->pid ? command->start_fd : -1, .events = POLLIN};

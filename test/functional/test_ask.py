@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The question about the network at a terminal: what ends it besides an answer. No network is needed for that."""
+
+import os
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from lib import *
+from terminal import Terminal
+
+QUESTION = r"wants to talk to asked\.test, port 80.*\(no in \d+ s\) "
+
+
+def at_question(place, script, *flags):
+    need("curl")
+    command = [*ATOLL_RUN, *flags, "--ask", "--", "sh", "-c", script]
+    terminal = Terminal(place, command, columns=200, env={"XDG_CONFIG_HOME": place.tmp})
+    terminal.expect(QUESTION)
+    check(not terminal.is_raw(), "the terminal is raw while a person is asked")
+    return terminal
+
+
+@test("Ctrl-C at the question is a no, and reaches the command")
+def _():
+    with Place() as place:
+        script = 'trap "exit 3" INT; curl -sS -m 20 http://asked.test/; sleep 20; true'
+        with at_question(place, script) as terminal:
+            terminal.send("\x03")
+            terminal.expect("no answer: refused")
+            same(terminal.process.wait(10), 3, "status")
+            check(not terminal.is_raw(), "the terminal is left raw")
+
+
+@test("the time limit goes on while a person thinks")
+def _():
+    with Place() as place:
+        begin = time.monotonic()
+        with at_question(place, "curl -sS -m 20 http://asked.test/; sleep 20", "--timeout", "3s") as terminal:
+            terminal.expect("stopped at the time limit")
+            same(terminal.process.wait(10), TIMED_OUT, "status")
+            check(time.monotonic() - begin < 10, "it took %.1f s" % (time.monotonic() - begin))
+
+
+@test("the end of the command is the end of the question")
+def _():
+    with Place() as place:
+        with at_question(place, "curl -sS -m 20 http://asked.test/ & sleep 1; exit 5") as terminal:
+            same(terminal.process.wait(10), 5, "status")
+
+
+@test("killing egress cuts the network and nothing else, also while a person is asked")
+def _():
+    with Place() as place:
+        with at_question(place, "curl -sS -m 20 http://asked.test/; echo still here; exit 6") as terminal:
+            children = read("/proc/%d/task/%d/children" % (terminal.process.pid, terminal.process.pid)).decode().split()
+            egress = [int(pid) for pid in children if read("/proc/%s/comm" % pid).strip() == b"atoll-egress"]
+            same(len(egress), 1, "processes of the network")
+            os.kill(egress[0], signal.SIGKILL)
+            terminal.expect("still here")
+            terminal.expect(r"the network's process ended \(signal 9\): connections were cut")
+            same(terminal.process.wait(10), 6, "status")
+
+
+main()
