@@ -7,6 +7,7 @@ somebody said yes nothing may have left the host, not even a lookup.
 """
 import os
 import sys
+import textwrap
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -24,6 +25,11 @@ def at_terminal(place, flags, command, env=None):
     config = {"XDG_CONFIG_HOME": place.tmp + "/config"}
     os.makedirs(place.tmp + "/config", exist_ok=True)
     return Terminal(place, [ATOLL, "run", *bare_flags(flags), *flags, "--", *command], columns=200, env={**config, **(env or {})})
+
+
+def patient(code):
+    """A client that waits for a person, also on a busy machine."""
+    return inside("patience = 25\n" + textwrap.dedent(code))
 
 
 def bare_flags(flags):
@@ -49,7 +55,7 @@ def _():
     with Place() as place:
         rig.clear()
         code = 'talk("listed", "good.test", 80)\ntalk("asked", "evil.test", 80)\ntalk("again", "evil.test", 80)\n'
-        with at_terminal(place, ["--ask", "--allow", "good.test"], inside(code)) as terminal:
+        with at_terminal(place, ["--ask", "--allow", "good.test"], patient(code)) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
             same({one["host"] for one in rig.requests(1)}, {"good.test"}, "requests before the answer")
             check(not [one for one in rig.queries() if "evil" in one], "looked up before the answer: %s" % rig.queries())
@@ -70,7 +76,7 @@ def _():
     with Place() as place:
         code = 'talk("first", "evil.test", 80)\ntalk("second", "evil.test", 80)\ntalk("third", "evil.test", 80)\ntalk("port", "evil.test", 7000, b"x\\n")\n'
         rig.clear()
-        with at_terminal(place, ["--ask"], inside(code)) as terminal:
+        with at_terminal(place, ["--ask"], patient(code)) as terminal:
             for answer, port in (("o", 80), ("r", 80), ("n", 7000)):
                 terminal.expect(QUESTION % ("evil.test", port))
                 terminal.send(answer + "\r")
@@ -83,7 +89,7 @@ def _():
         check(not os.path.exists(answers_file(place)), "something was written")
         # Nothing of it is left for the next run.
         rig.clear()
-        with at_terminal(place, ["--ask"], inside('talk("next", "evil.test", 80)')) as terminal:
+        with at_terminal(place, ["--ask"], patient('talk("next", "evil.test", 80)')) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
             terminal.send("\r")
             terminal.wait()
@@ -94,7 +100,7 @@ def _():
 @test("ask: always is for this contract alone, in a file of the user's; POL-16: addresses are judged all the same")
 def _():
     with Place() as place:
-        code = inside('talk("x", "evil.test", 80)')
+        code = patient('talk("x", "evil.test", 80)')
         with at_terminal(place, ["--ask"], code) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
             terminal.send("a\r")
@@ -122,7 +128,7 @@ def _():
             check(status in NOT_STARTED or tries(terminal).get("x") in NO_WAY, "status %s, %s" % (status, tries(terminal)))
         os.chmod(path, 0o600)
         rig.clear()
-        code = inside('talk("private", "private.test", 80)\ntalk("loop", "loop.test", 80)\ntalk("metadata", "169.254.169.254", 80)\n')
+        code = patient('talk("private", "private.test", 80)\ntalk("loop", "loop.test", 80)\ntalk("metadata", "169.254.169.254", 80)\n')
         with at_terminal(place, ["--ask"], code) as terminal:
             seen = 0
             deadline = time.monotonic() + 20
@@ -141,7 +147,7 @@ def _():
 def _():
     with Place() as place:
         rig.clear()
-        result = run(place, ["--ask"], inside('talk("x", "evil.test", 80)'), env={"XDG_CONFIG_HOME": place.tmp})
+        result = run(place, ["--ask"], patient('talk("x", "evil.test", 80)'), env={"XDG_CONFIG_HOME": place.tmp})
         result.refused("x", how=NO_WAY)
         check(result.seconds < 5 * SLOW, "it took %.1f s" % result.seconds)
         rig.silence()
@@ -167,7 +173,7 @@ def _():
             except OSError: pass
             talk("x", "evil.test", 80)
             """
-        with at_terminal(place, ["--ask"], inside(code)) as terminal:
+        with at_terminal(place, ["--ask"], patient(code)) as terminal:
             terminal.send("o\r")  # typed ahead: no answer to what was not yet asked
             terminal.expect(QUESTION % ("evil.test", 80))
             time.sleep(0.5)
@@ -190,7 +196,7 @@ def _():
             [t.start() for t in all]; [t.join() for t in all]
             for n in range(30): talk("n%d" % n, "n%d.evil.test" % n, 80)
             """
-        with at_terminal(place, ["--ask"], inside(code)) as terminal:
+        with at_terminal(place, ["--ask"], patient(code)) as terminal:
             answered = 0
             deadline = time.monotonic() + 40
             while terminal.process.poll() is None and time.monotonic() < deadline:
@@ -218,7 +224,7 @@ def _():
             print("done", "others", flush=True)
             t.join()
             """
-        with at_terminal(place, ["--ask", "--allow", "good.test"], inside(code)) as terminal:
+        with at_terminal(place, ["--ask", "--allow", "good.test"], patient(code)) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
             check(len(rig.requests(5, 5)) == 5, "others were held up: %s" % rig.requests())
             terminal.send("o\r")
@@ -233,7 +239,7 @@ def _():
     need_user()  # takes a minute of waiting: once is enough
     with Place() as place:
         rig.clear()
-        with at_terminal(place, ["--ask"], inside(r"""
+        with at_terminal(place, ["--ask"], patient(r"""
             try:
                 with socket.create_connection(("evil.test", 80), 5) as s:
                     s.settimeout(90); s.sendall(request("evil.test")); tell("x", s.recv(10).decode() or "end")

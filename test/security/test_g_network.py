@@ -354,7 +354,7 @@ def _():
                     began = time.monotonic(); s.settimeout(4); s.sendall(data)
                     got = s.recv(100)
                     return ("ok" if got == data else repr(got)) if time.monotonic() - began < 1 else "slow"
-            for data in (b"x", b"PING", b"\0", b"\x16", b"G", b"GET", b"hello world", b"x\n", b"\x7fELF", b"\r\n"):
+            for data in (b"x", b"PING", b"\0", b"hello world", b"x\n", b"\x7fELF"):  # not "GET": that may become a request
                 outcome(repr(data), lambda: said(data))
             def first():
                 with socket.create_connection(("good.test", 22), 5) as s:
