@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: timeout 480
 """
 Family G: a person who is asked about whom no rule names. Once, this run, always, no; time-out, floods, and tricks with the question
 
@@ -37,6 +38,19 @@ def bare_flags(flags):
     return bare.flags(flags)
 
 
+def answer(terminal, word):
+    """Type it, and again if it was not taken: what comes at the same moment as the question is thrown away with what was typed before."""
+    before = len(re.findall(rb"atoll: (?:allowed|refused)\r\n", terminal.seen))
+    for _ in range(5):
+        terminal.send(word + "\r")
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline and terminal.process.poll() is None:
+            terminal.pump(0.02)
+            if len(re.findall(rb"atoll: (?:allowed|refused)\r\n", terminal.seen)) > before:
+                return
+    raise Failed("the answer was not taken: %r" % terminal.seen[-300:])
+
+
 def tries(terminal):
     found = {}
     for line in terminal.seen.decode("utf-8", "replace").replace("\r", "\n").splitlines():
@@ -59,7 +73,7 @@ def _():
             terminal.expect(QUESTION % ("evil.test", 80))
             same({one["host"] for one in rig.requests(1)}, {"good.test"}, "requests before the answer")
             check(not [one for one in rig.queries() if "evil" in one], "looked up before the answer: %s" % rig.queries())
-            terminal.send("n\r")
+            answer(terminal, "n")
             same(terminal.wait(), 0, "the status")
             said = tries(terminal)
         same(said.get("listed"), "ok", "listed")
@@ -77,9 +91,9 @@ def _():
         code = 'talk("first", "evil.test", 80)\ntalk("second", "evil.test", 80)\ntalk("third", "evil.test", 80)\ntalk("port", "evil.test", 7000, b"x\\n")\n'
         rig.clear()
         with at_terminal(place, ["--ask"], patient(code)) as terminal:
-            for answer, port in (("o", 80), ("r", 80), ("n", 7000)):
+            for word, port in (("o", 80), ("r", 80), ("n", 7000)):
                 terminal.expect(QUESTION % ("evil.test", port))
-                terminal.send(answer + "\r")
+                answer(terminal, word)
             same(terminal.wait(), 0, "the status")
             said = tries(terminal)
         same((said.get("first"), said.get("second"), said.get("third")), ("ok", "ok", "ok"), "once, this run, and the rest")
@@ -91,7 +105,7 @@ def _():
         rig.clear()
         with at_terminal(place, ["--ask"], patient('talk("next", "evil.test", 80)')) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
-            terminal.send("\r")
+            answer(terminal, "")
             terminal.wait()
             among(tries(terminal).get("next"), NO_WAY, "the next run")
         same(rig.requests(), [], "requests")
@@ -103,7 +117,7 @@ def _():
         code = patient('talk("x", "evil.test", 80)')
         with at_terminal(place, ["--ask"], code) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
-            terminal.send("a\r")
+            answer(terminal, "a")
             terminal.wait()
             same(tries(terminal).get("x"), "ok", "always")
         path = answers_file(place)
@@ -118,7 +132,7 @@ def _():
         # Another contract has another digest.
         with at_terminal(place, ["--ask", "--allow", "good.test"], code) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
-            terminal.send("n\r")
+            answer(terminal, "n")
             terminal.wait()
             among(tries(terminal).get("x"), NO_WAY, "another contract")
         # A file that others may write says nothing.
@@ -136,7 +150,7 @@ def _():
                 terminal.pump(0.05)
                 if terminal.seen.count(b"[N]o?") > seen:
                     seen += 1
-                    terminal.send("r\r")
+                    answer(terminal, "r")
             terminal.wait()
             for label in ("private", "loop", "metadata"):
                 among(tries(terminal).get(label), (*NO_WAY, "http 502"), label)
@@ -178,7 +192,7 @@ def _():
             terminal.expect(QUESTION % ("evil.test", 80))
             time.sleep(0.5)
             same(rig.requests(), [], "requests before the answer")
-            terminal.send("n\r")
+            answer(terminal, "n")
             terminal.wait()
             among(tries(terminal).get("x"), NO_WAY, "x")
         same(rig.requests(), [], "requests")
@@ -203,7 +217,7 @@ def _():
                 terminal.pump(0.02)
                 if terminal.seen.count(b"[N]o?") > answered:
                     answered += 1
-                    terminal.send("n\r")
+                    answer(terminal, "n")
             terminal.wait()
             said = tries(terminal)
         among(said.get("same"), NO_WAY, "the same name fifty times")
@@ -227,7 +241,7 @@ def _():
         with at_terminal(place, ["--ask", "--allow", "good.test"], patient(code)) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
             check(len(rig.requests(5, 5)) == 5, "others were held up: %s" % rig.requests())
-            terminal.send("o\r")
+            answer(terminal, "o")
             terminal.wait()
             said = tries(terminal)
         same({said.get("other %d" % n) for n in range(5)}, {"ok"}, "others")

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: timeout 480
 """
 Family G of the escape corpus: the network (NET): who is reached, and by which way
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: timeout 480
 # check: alone
 """
 Family G: much of it. Thousands of connections, slow ones, large bodies, resets: egress's memory stays bounded and nothing hangs
