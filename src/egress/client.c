@@ -232,7 +232,7 @@ static void sniff_ready(struct loop_watch *watch, uint32_t events)
 	n = recv(watch->fd, piece, SNIFF_MAX - flow->n_early, 0);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (n == 0 && flow->n_early == 0 && client->outside.fd >= 0) {
+	if (n == 0 && flow->n_early == 0 && !needs_word(client)) {
 		to_relay(client); /* it wants to listen only */
 		return;
 	}

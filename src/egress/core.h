@@ -144,6 +144,8 @@ void address_of_socket(const struct sockaddr_storage *from, struct network_addre
 
 /* A new flow over an accepted socket, which it takes. NULL: no memory, and the socket is closed. */
 struct flow *flow_new(struct egress *egress, int fd, enum flow_kind kind);
+/* What a socket may hold in the kernel: as much as it likes as long as there are few. */
+void flow_bound_socket(const struct egress *egress, int fd);
 /* End what has a limit used up (`share`), or all (NULL). */
 void flow_cut(struct egress *egress, const struct pace_share *share, enum atoll_verdict verdict,
 	      const char *reason);

@@ -326,6 +326,7 @@ static int begin(struct dial *dial, struct attempt *attempt)
 	if (fd < 0)
 		return -errno;
 	prepare_socket(fd);
+	flow_bound_socket(dial->egress, fd);
 	attempt->watch = (struct loop_watch){.fd = fd, .ready = attempt_ready};
 	attempt->dial = dial;
 	if ((connect(fd, (struct sockaddr *)&to, size) < 0 && errno != EINPROGRESS) ||

@@ -89,6 +89,21 @@ static uint64_t now_real_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
 
+/*
+ * The kernel lets the buffers of a socket grow to many megabytes where one side sends and the other
+ * does not read, out of a store that all of the host shares. A few connections may have that, for
+ * the sake of fast lines that are long; when there are many, each gets less.
+ */
+void flow_bound_socket(const struct egress *egress, int fd)
+{
+	int size = egress->n_flows > 512 ? 32 * 1024 : 256 * 1024;
+
+	if (egress->n_flows <= 16)
+		return;
+	setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size);
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+}
+
 struct flow *flow_new(struct egress *egress, int fd, enum flow_kind kind)
 {
 	struct flow *flow = calloc(1, sizeof *flow);
@@ -114,6 +129,7 @@ struct flow *flow_new(struct egress *egress, int fd, enum flow_kind kind)
 
 		address_of_socket(&peer, &ignored, &flow->event.local_port);
 	}
+	flow_bound_socket(egress, fd);
 	flow->next = egress->flows;
 	if (flow->next)
 		flow->next->previous = flow;

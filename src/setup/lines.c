@@ -69,7 +69,7 @@ static int check_lines(const json_t *change, struct atoll_error *err)
 	cleanup_buf struct buf text = BUF_INIT(FILE_MAX);
 	const char *ours = change_text(change, "text");
 	int r = read_file(change, &text, err);
-	bool is_complete = true;
+	bool is_complete = true, has_some = false;
 
 	if (r < 0 && r != -ENOENT)
 		return r;
@@ -77,9 +77,13 @@ static int check_lines(const json_t *change, struct atoll_error *err)
 		if (is_among(line, ours, false) && !is_among(line, ours, true))
 			return CHANGE_DIFFERENT;
 	}
-	for (const char *line = ours; *line; line += line_length(line))
-		is_complete &= is_among(line, text_of(&text), true);
-	return is_complete ? CHANGE_PRESENT : CHANGE_ABSENT;
+	for (const char *line = ours; *line; line += line_length(line)) {
+		bool is_there = is_among(line, text_of(&text), true);
+
+		is_complete &= is_there;
+		has_some |= is_there;
+	}
+	return is_complete ? CHANGE_PRESENT : has_some ? CHANGE_PARTIAL : CHANGE_ABSENT;
 }
 
 /* The file with our lines at its end, and nowhere else. */

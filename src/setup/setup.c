@@ -236,7 +236,7 @@ static int plan_undo(const json_t *change, struct report *report, struct atoll_e
 
 	if (state == CHANGE_DIFFERENT)
 		tell(report, "leave", change, "it was changed since");
-	else if (state == CHANGE_PRESENT)
+	else if (state == CHANGE_PRESENT || state == CHANGE_PARTIAL)
 		tell(report, "remove", change, NULL);
 	return state < 0 ? state : 0;
 }

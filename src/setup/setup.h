@@ -41,6 +41,7 @@ struct buf;
 enum change_state {
 	CHANGE_ABSENT,
 	CHANGE_PRESENT,
+	CHANGE_PARTIAL,	  /* some of it: ours if it is entered, somebody else's if not */
 	CHANGE_DIFFERENT, /* something else stands in its place */
 };
 

@@ -380,8 +380,8 @@ def _():
 
                 def take():
                     n = 0
-                    client, _ = egress.connect("good.test:%d" % server.port)
                     try:
+                        client, _ = egress.connect("good.test:%d" % server.port)
                         client.sendall(b"\0")
                         while True:
                             data = client.recv(65536)
@@ -707,6 +707,50 @@ def _():
         egress.__exit__(None)
 
 
+@test("readers that are stuck cost little, and lose nothing")
+def _():
+    block = bytes(i % 251 for i in range(251 * 4096))
+
+    def serve(connection):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+        connection.recv(1)
+        try:
+            while True:
+                connection.sendall(block)
+        except OSError:
+            pass
+
+    def tcp_pages():
+        with open("/proc/net/sockstat") as file:
+            return int(re.search("TCP: .* mem ([0-9]+)", file.read()).group(1))
+
+    with Server(serve) as server, Egress(rules(server.port), GOOD) as egress:
+        clients, before = [], tcp_pages()
+        for _ in range(400):
+            client = socket.socket()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+            client.settimeout(20)
+            client.connect(egress.listener.getsockname())
+            client.sendall(b"CONNECT good.test:%d HTTP/1.1\r\n\r\n" % server.port)
+            check(" 200 " in read_head(client), "allowed")
+            client.sendall(b"\0")
+            clients.append(client)
+        time.sleep(2)
+        print("# kernel: %d MB for their sockets" % ((tcp_pages() - before) * 4 // 1024))
+        memory = egress.memory_kib()
+        print("# memory: %d kB with 400 stuck readers" % memory)
+        check(memory < 120000, "%d kB" % memory)
+        for client in clients[::40] + clients[-10:]:
+            at = 0
+            while at < 8 << 20:
+                data = client.recv(1 << 19)
+                start = at % 251
+                check(data and data == block[start:start + len(data)], "bytes changed at %d" % at)
+                at += len(data)
+        for client in clients:
+            client.close()
+
+
 @test("5,000 idle connections take less than 100 MB")
 def _():
     import resource
@@ -915,6 +959,11 @@ def _():
                 got = place.run('result = talk(%r, 1023, b"CONNECT good.test:%d HTTP/1.1\\r\\n\\r\\n", 50)' % (address, port))
                 check(got.startswith("HTTP/1.1 200 ") and got.endswith("SSH-2.0-x\r\n"), got)
             same(place.run('result = talk(ask("good.test", "8.8.8.8"), %d, b"", 11)' % port), "SSH-2.0-x\r\n", "banner")
+            same(place.run("""
+client = socket.create_connection((ask("good.test", "8.8.8.8"), %d), timeout=5)
+client.shutdown(socket.SHUT_WR)
+result = client.recv(100).decode()
+""" % port), "SSH-2.0-x\r\n", "banner for one who only listens")
 
 
 main()

@@ -685,9 +685,10 @@ def _():
     setup()
     for where, ids in ((resolver, (slot + 1, slot + 2)), (resolver6, (slot + 1, slot + 2)), (server, (slot + 2,))):
         for uid in (slot, slot + 1, slot + 2, slot + 3, slot - 1, OFFLINE + 1, OFFLINE + 2, account("atoll-online")):
-            same(arrived(where, uid, uid), BOTH if uid in ids else [], "from %d to port %d" % (uid - slot, where.port))
+            wanted = BOTH if uid in ids else []
+            same(arrived(where, uid, uid, wanted), wanted, "from %d to port %d" % (uid - slot, where.port))
     # Only the number counts, and it has to be one of the block.
-    same(arrived(server, 1026, slot + 2), [], "by group alone")
+    same(arrived(server, 1026, slot + 2, []), [], "by group alone")
     published = subprocess.Popen([PYTHON, "-c", SERVE, str(slot + 1)], stdout=subprocess.PIPE)
     same(published.stdout.readline(), b"ready\n", "the server")
     peer = socket.create_connection(("127.0.0.1", 7005), 5)
