@@ -222,7 +222,6 @@ for host, kind in (("127.0.0.1", 1), ("1.1.1.1", 1), ("::1", 4), ("2606:2800:220
     outcome("socks %r %d" % (host, kind), lambda: by_socks(host, 7777 if "127" in host or "::1" in host else 80, kind))
 outcome("socks bind", lambda: by_socks("good.test", 80, command=2))
 outcome("socks udp associate", lambda: by_socks("good.test", 80, command=3))
-outcome("socks 4", lambda: by_socks("good.test", 80, version=4))
 outcome("socks, no method", lambda: by_socks("good.test", 80, methods=b"\x7f"))
 """
     with Place() as place:
@@ -235,6 +234,23 @@ outcome("socks, no method", lambda: by_socks("good.test", 80, methods=b"\x7f"))
         same({one.rsplit(":", 1)[1] for one in rig.attempts()}, {"80"}, "ports that were reached")
         same({one["host"] for one in rig.requests(2)}, {"good.test"}, "requests that arrived")
         same(len(rig.attempts()), 2, "connections that left: %s" % rig.attempts())
+
+
+@test("NET-05 what is neither HTTP nor SOCKS 5 is refused by the proxy at once: SOCKS 4, TLS, junk")
+def _():
+    with Place() as place:
+        rig.clear()
+        refused(run(place, ["--allow", "good.test"], inside(r"""
+            def say(data):
+                with socket.create_connection(("127.0.0.1", 1023), 5) as s:
+                    s.sendall(data)
+                    return everything(s)
+            outcome("socks 4", lambda: say(b"\4\1\0\x50\5\xb8\xd8\x22\0"))
+            outcome("socks 4a", lambda: say(b"\4\1\0\x50\0\0\0\1\0good.test\0"))
+            outcome("TLS", lambda: say(b"\x16\3\1\2\0\1\0\1\xfc\3\3" + bytes(600)))
+            outcome("zeroes", lambda: say(bytes(64)))
+            """)))
+        rig.silence()
 
 
 @test("NET-20 ports: only those of the rule, 80 and 443 if none is named")
