@@ -236,21 +236,35 @@ outcome("socks, no method", lambda: by_socks("good.test", 80, methods=b"\x7f"))
         same(len(rig.attempts()), 2, "connections that left: %s" % rig.attempts())
 
 
-@test("NET-05 what is neither HTTP nor SOCKS 5 is refused by the proxy at once: SOCKS 4, TLS, junk")
+@test("NET-05 the proxy and its other protocols: SOCKS 4 is judged alike, TLS and junk are refused at once")
 def _():
     with Place() as place:
         rig.clear()
-        refused(run(place, ["--allow", "good.test"], inside(r"""
+        result = run(place, ["--allow", "good.test"], inside(r"""
             def say(data):
                 with socket.create_connection(("127.0.0.1", 1023), 5) as s:
                     s.sendall(data)
                     return everything(s)
-            outcome("socks 4", lambda: say(b"\4\1\0\x50\5\xb8\xd8\x22\0"))
-            outcome("socks 4a", lambda: say(b"\4\1\0\x50\0\0\0\1\0good.test\0"))
+            def socks4(address, name=b""):
+                with socket.create_connection(("127.0.0.1", 1023), 5) as s:
+                    s.settimeout(5)
+                    s.sendall(b"\4\1\0\x50" + bytes(address) + b"\0" + (name + b"\0" if name else b""))
+                    said = s.recv(8, socket.MSG_WAITALL)
+                    if said[:2] != b"\0\x5a": return b""
+                    s.sendall(request("good.test"))
+                    return everything(s)
+            outcome("4a, good", lambda: socks4((0, 0, 0, 1), b"good.test"))
+            outcome("4a, evil", lambda: socks4((0, 0, 0, 1), b"evil.test"))
+            outcome("4, literal", lambda: socks4((93, 184, 216, 34)))
+            outcome("4, loopback", lambda: socks4((127, 0, 0, 1)))
             outcome("TLS", lambda: say(b"\x16\3\1\2\0\1\0\1\xfc\3\3" + bytes(600)))
             outcome("zeroes", lambda: say(bytes(64)))
-            """)))
-        rig.silence()
+            """))
+        refused(result, "4a, evil", "4, literal", "4, loopback", "TLS", "zeroes")
+        among(result.tries["4a, good"], ("ok", *NO_WAY), "4a to whom a rule allows")
+        same({one["host"] for one in rig.requests()} - {"good.test"}, set(), "requests")
+        same(len(rig.attempts()), len(rig.requests()), "connections that left")
+        rig.silence("evil.test")
 
 
 @test("NET-20 ports: only those of the rule, 80 and 443 if none is named")
