@@ -255,7 +255,7 @@ def _():
         rig.clear()
         with at_terminal(place, ["--ask"], patient(r"""
             try:
-                with socket.create_connection(("evil.test", 80), 5) as s:
+                with socket.create_connection(("evil.test", 80), 30) as s:
                     s.settimeout(90); s.sendall(request("evil.test")); tell("x", s.recv(10).decode() or "end")
             except OSError as error: tell("x", errno.errorcode.get(error.errno, "?"))
             """)) as terminal:

@@ -26,7 +26,7 @@ import base64, urllib.parse
 at = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
 token = base64.b64encode(("%s:%s" % (at.username, at.password)).encode()).decode()
 def by_proxy(head, key=token, then=b""):
-    with socket.create_connection((at.hostname, at.port), 5) as s:
+    with socket.create_connection((at.hostname, at.port), 30) as s:
         s.sendall(head.encode() + ("Proxy-Authorization: Basic %s\r\n" % key if key else "").encode() + b"\r\n" + then)
         return everything(s)
 """
@@ -64,8 +64,8 @@ def _():
         place.expect("got")
         rig.clear()
         result = run(place, [*ACCEPTED, "--allow", "good.test"], inside_sh("""
-            curl -sSf -m 8 http://good.test/a https://good.test/b && git ls-remote -q https://good.test/py/git/repo.git &&
-            /usr/bin/python3 -c 'import urllib.request as u; u.urlopen("https://good.test/c", timeout=8).read()'"""))
+            curl -sSf -m 40 http://good.test/a https://good.test/b && git ls-remote -q https://good.test/py/git/repo.git &&
+            /usr/bin/python3 -c 'import urllib.request as u; u.urlopen("https://good.test/c", timeout=40).read()'"""))
         same(result.status, 0, "clients")
         check({"/a", "/b", "/c", "/py/git/repo.git/info/refs"} <= {one["path"] for one in rig.requests(4)}, "requests that arrived: %s" % rig.requests())
         rig.clear()
@@ -73,7 +73,7 @@ def _():
         same(rig.requests(), [], "requests")
         value = "sk-" + os.urandom(16).hex()
         result = run(place, [*ACCEPTED, "--allow", "api.test", "--allow", "other.test", "--secret", "API_KEY=api.test"], inside_sh(
-            'for h in api.test other.test; do curl -sSf -m 8 -H "Authorization: Bearer $API_KEY" https://$h/reflect || exit 1; done'), env={"API_KEY": value})
+            'for h in api.test other.test; do curl -sSf -m 40 -H "Authorization: Bearer $API_KEY" https://$h/reflect || exit 1; done'), env={"API_KEY": value})
         same(result.status, 0, "curl with a secret")
         by = {one["host"]: one["auth"] for one in rig.requests(2)}
         same(by["api.test"], "Bearer " + value, "at its host")

@@ -16,7 +16,7 @@ import net  # noqa: E402
 from net import inside  # noqa: E402
 
 rig = net.enter()
-SSH = 'umask 077; cp key /tmp/key; export GIT_SSH_COMMAND="ssh -F /dev/null -i /tmp/key -o IdentitiesOnly=yes -o UserKnownHostsFile=known -o BatchMode=yes -o ConnectTimeout=5"; '
+SSH = 'umask 077; cp key /tmp/key; export GIT_SSH_COMMAND="ssh -F /dev/null -i /tmp/key -o IdentitiesOnly=yes -o UserKnownHostsFile=known -o BatchMode=yes -o ConnectTimeout=40"; '
 
 
 def tried(name, script, tools=(), ports="", good="good.test", evil="evil.test", prepare=None, seen=None, files=(), flags=(), seconds=6, modes=("direct", "proxy")):
@@ -89,22 +89,22 @@ def seen_data(word):
     return lambda: until(lambda: any(word in one["data"] for one in rig.arrived()))
 
 
-tried("curl, http and https, IPv4", 'curl -4 -sSf -m 8 http://$1/ https://$1/', ["curl"])
-tried("curl, IPv6 alone", 'curl -6 -sSf -m 8 http://$1/ https://$1/', ["curl"], good="v6.test", modes=("direct",))
-tried("curl, a server that has only IPv4", 'curl -sSf -m 8 http://$1/ https://$1/', ["curl"], good="v4.test")
-tried("curl over SOCKS 5 with names", 'curl -sSf -m 8 -x socks5h://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
-tried("curl over SOCKS 5 without names", 'curl -4 -sSf -m 8 -x socks5://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
-tried("curl over a CONNECT proxy for all", 'curl -sSf -m 8 -p -x http://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
-tried("wget", 'wget -q -O- --timeout=8 --tries=1 http://$1/ https://$1/', ["wget"])
+tried("curl, http and https, IPv4", 'curl -4 -sSf -m 40 http://$1/ https://$1/', ["curl"])
+tried("curl, IPv6 alone", 'curl -6 -sSf -m 40 http://$1/ https://$1/', ["curl"], good="v6.test", modes=("direct",))
+tried("curl, a server that has only IPv4", 'curl -sSf -m 40 http://$1/ https://$1/', ["curl"], good="v4.test")
+tried("curl over SOCKS 5 with names", 'curl -sSf -m 40 -x socks5h://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
+tried("curl over SOCKS 5 without names", 'curl -4 -sSf -m 40 -x socks5://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
+tried("curl over a CONNECT proxy for all", 'curl -sSf -m 40 -p -x http://127.0.0.1:1023 http://$1/ https://$1/', ["curl"], modes=("direct",))
+tried("wget", 'wget -q -O- --timeout=40 --tries=1 http://$1/ https://$1/', ["wget"])
 tried("git clone over https", 'rm -rf got; git clone -q https://$1/py/git/repo.git got && grep -q cloned got/file', ["git"], files=("got",))
 tried("git clone over ssh", SSH + 'rm -rf got; git clone -q "git@$1:%s/git/repo.git" got && grep -q cloned got/file' % rig.where, ["git", "ssh"], ports=":22", good="git.test", prepare=prepare_ssh,
       files=("got", "key", "known"), seen=lambda: ("tcp %s:22" % net.SERVER4 in rig.attempts() or "tcp %s:22" % net.SERVER6 in rig.attempts()))
 tried("python3 sockets", """/usr/bin/python3 -c 'import socket, sys
-s = socket.create_connection((sys.argv[1], 7000), 5); s.sendall(b"from python\\n"); s.settimeout(5); assert s.recv(20) == b"from python\\n"' $1""", ports=":7000", seen=seen_data("from python"))
+s = socket.create_connection((sys.argv[1], 7000), 30); s.sendall(b"from python\\n"); s.settimeout(30); assert s.recv(20) == b"from python\\n"' $1""", ports=":7000", seen=seen_data("from python"))
 tried("python3 urllib", """/usr/bin/python3 -c 'import urllib.request as u, sys
-for k in ("http", "https"): u.urlopen(k + "://" + sys.argv[1] + "/", timeout=8).read()' $1""")
+for k in ("http", "https"): u.urlopen(k + "://" + sys.argv[1] + "/", timeout=40).read()' $1""")
 tried("python3 requests", """/usr/bin/python3 -c 'import requests, sys
-for k in ("http", "https"): requests.get(k + "://" + sys.argv[1] + "/", timeout=8).raise_for_status()' $1""",
+for k in ("http", "https"): requests.get(k + "://" + sys.argv[1] + "/", timeout=40).raise_for_status()' $1""",
       prepare=lambda place: skip("no python3-requests on this host") if subprocess.run([PYTHON, "-c", "import requests"], stderr=subprocess.DEVNULL).returncode else None)
 tried("python3 asyncio", """/usr/bin/python3 -c 'import asyncio, sys
 async def go():
@@ -128,14 +128,14 @@ tried("perl", """perl -MIO::Socket::INET -e '$s = IO::Socket::INET->new(PeerAddr
 @test("where egress opens TLS the usual clients trust it, with no option of theirs")
 def _():
     clients = {
-        "curl": "curl -sSf -m 8 https://$1/curl", "wget": "wget -q -O- --timeout=8 https://$1/wget", "git": "git ls-remote https://$1/py/git/repo.git",
-        PYTHON: "/usr/bin/python3 -c 'import urllib.request as u, sys; u.urlopen(\"https://\" + sys.argv[1] + \"/python\", timeout=8).read()' $1",
+        "curl": "curl -sSf -m 40 https://$1/curl", "wget": "wget -q -O- --timeout=40 https://$1/wget", "git": "git ls-remote https://$1/py/git/repo.git",
+        PYTHON: "/usr/bin/python3 -c 'import urllib.request as u, sys; u.urlopen(\"https://\" + sys.argv[1] + \"/python\", timeout=40).read()' $1",
         "node": "node -e 'fetch(\"https://\" + process.argv[1] + \"/node\").then(r => r.text()).then(console.log, e => { console.error(e); process.exit(1) })' $1",
         "openssl": "echo | timeout 8 openssl s_client -connect $1:443 -servername $1 -verify_return_error -brief",
         "pip3": "pip3 install -q --no-cache-dir --disable-pip-version-check --retries 0 --timeout 5 --target /tmp/got --index-url https://$1/simple tinypackage",
     }
     if not subprocess.run([PYTHON, "-c", "import requests"], stderr=subprocess.DEVNULL).returncode:
-        clients["env"] = "/usr/bin/python3 -c 'import requests, sys; requests.get(\"https://\" + sys.argv[1] + \"/requests\", timeout=8).raise_for_status()' $1"
+        clients["env"] = "/usr/bin/python3 -c 'import requests, sys; requests.get(\"https://\" + sys.argv[1] + \"/requests\", timeout=40).raise_for_status()' $1"
     with Place() as place:
         job = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET", "POST"]}]}})
         for name, script in clients.items():

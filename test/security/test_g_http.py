@@ -20,7 +20,7 @@ CONVERSE = r"""
 import json
 def converse(host, data, port=80, address=None):
     "Send all of it, and what comes back; a second answer on the same connection counts as such."
-    with socket.create_connection((address or host, port), 5) as s:
+    with socket.create_connection((address or host, port), 30) as s:
         s.settimeout(2)
         try: s.sendall(data)
         except OSError: pass
@@ -183,9 +183,9 @@ chunks = b"".join(b"%x\r\n%s\r\n" % (len(body[i:i + 7001]), body[i:i + 7001]) fo
 outcome("chunked", lambda: post(b"Transfer-Encoding: chunked\r\n", chunks))
 outcome("trailers", lambda: post(b"Transfer-Encoding: chunked\r\nTrailer: X-T\r\n", chunks[:-2] + b"X-T: 1\r\n\r\n"))
 def expect():
-    with socket.create_connection(("good.test", 80), 5) as s:
+    with socket.create_connection(("good.test", 80), 30) as s:
         s.sendall(b"POST /py/x HTTP/1.1\r\nHost: good.test\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body))
-        s.settimeout(3)
+        s.settimeout(30)
         first = s.recv(1000)
         if b" 100 " not in first: return "no: %r" % first[:100]
         s.sendall(body)
@@ -196,8 +196,8 @@ def pipelined():
     return str(got.count(b"HTTP/1.1 200"))
 outcome("pipelined", pipelined)
 def kept():
-    with socket.create_connection(("good.test", 80), 5) as s:
-        s.settimeout(3)
+    with socket.create_connection(("good.test", 80), 30) as s:
+        s.settimeout(30)
         for n in range(30):
             s.sendall(b"%s /reflect HTTP/1.1\r\nHost: good.test\r\n\r\n" % (b"HEAD" if n % 3 == 0 else b"GET"))
             got = s.recv(65536)
@@ -254,8 +254,8 @@ def with_extension(hello, kind, data):
 def without_name(hello):
     return hello
 def send(host, data, port=443):
-    with socket.create_connection((host, port), 5) as s:
-        s.sendall(data); s.settimeout(3)
+    with socket.create_connection((host, port), 30) as s:
+        s.sendall(data); s.settimeout(30)
         return s.recv(5)
 """
 
@@ -284,10 +284,10 @@ outcome("TLS on 80, own name", lambda: send("good.test", hello_bytes("good.test"
 outcome("SSL 2", lambda: send("good.test", b"\x80\x2e\x01\x00\x02" + b"\0" * 41))
 def pieces(size):
     data = hello_bytes("good.test")
-    with socket.create_connection(("good.test", 443), 5) as s:
+    with socket.create_connection(("good.test", 443), 30) as s:
         s.setsockopt(6, 1, 1)
         for i in range(0, len(data), size): s.sendall(data[i:i + size]); time.sleep(0.001)
-        s.settimeout(3); return s.recv(5)
+        s.settimeout(30); return s.recv(5)
 outcome("by bytes", lambda: pieces(1))
 def records():
     data = hello_bytes("good.test")[5:]
@@ -343,7 +343,7 @@ def _():
     code = CONVERSE + r"""
 def websocket(s):
     s.sendall(b"GET /py/ws HTTP/1.1\r\nHost: good.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-    s.settimeout(3); head = b""
+    s.settimeout(30); head = b""
     while b"\r\n\r\n" not in head: head += s.recv(1)
     if b"101" not in head or b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" not in head: return "head %r" % head
     for size in (5, 200, 70000):
@@ -352,9 +352,9 @@ def websocket(s):
         if got != data: return "other bytes"
     return "ok"
 def plain_ws():
-    with socket.create_connection(("good.test", 80), 5) as s: return websocket(s)
+    with socket.create_connection(("good.test", 80), 30) as s: return websocket(s)
 def tls_ws():
-    with ssl.create_default_context().wrap_socket(socket.create_connection(("good.test", 443), 5), server_hostname="good.test") as s: return websocket(s)
+    with ssl.create_default_context().wrap_socket(socket.create_connection(("good.test", 443), 30), server_hostname="good.test") as s: return websocket(s)
 outcome("ws", plain_ws)
 outcome("wss", tls_ws)
 def h2c():
@@ -368,16 +368,16 @@ def other_host_ws():
 outcome("ws to another", other_host_ws)
 def refused_then_smuggle():
     "An upgrade that the server refuses does not open the connection for what follows."
-    with socket.create_connection(("raw.test", 80), 5) as s:
+    with socket.create_connection(("raw.test", 80), 30) as s:
         s.sendall(b"GET /a HTTP/1.1\r\nHost: raw.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n")
-        s.settimeout(3); s.recv(1000)
+        s.settimeout(30); s.recv(1000)
         s.sendall(b"GET /SMUGGLED HTTP/1.1\r\nHost: evil.test\r\n\r\n")
         return s.recv(1000)
 outcome("after a refused upgrade", refused_then_smuggle)
 outcome("http2 by ALPN", lambda: str(alpn()))
 def alpn():
     context = ssl.create_default_context(); context.set_alpn_protocols(["h2", "http/1.1"])
-    with context.wrap_socket(socket.create_connection(("good.test", 443), 5), server_hostname="good.test") as s: return s.selected_alpn_protocol()
+    with context.wrap_socket(socket.create_connection(("good.test", 443), 30), server_hostname="good.test") as s: return s.selected_alpn_protocol()
 """
     code = code.replace('outcome("http2 by ALPN", lambda: str(alpn()))\n', "") + 'outcome("http2 by ALPN", lambda: str(alpn()))\n'
     with Place() as place:
@@ -477,7 +477,7 @@ def _():
             import glob
             def issuer(name):
                 context = ssl.create_default_context()
-                with context.wrap_socket(socket.create_connection((name, 443), 5), server_hostname=name) as s:
+                with context.wrap_socket(socket.create_connection((name, 443), 30), server_hostname=name) as s:
                     return str(dict(one[0] for one in s.getpeercert()["issuer"])["commonName"])
             outcome("inspected", lambda: issuer("good.test"))
             outcome("passed", lambda: issuer("other.test"))

@@ -112,7 +112,7 @@ def _():
 def _():
     with Place() as place:
         argv = [*ATOLL_RUN, *flags(place), "--", PYTHON, "-I", "-c",
-                "import socket as s, os; c = s.create_connection(('198.18.0.9', 22), 5); print('conn' + 'ected', os.isatty(0));"
+                "import socket as s, os; c = s.create_connection(('198.18.0.9', 22), 30); print('conn' + 'ected', os.isatty(0));"
                 "d = s.socket(); print('said', d.connect_ex(('1.1.1.1', 443)))"]
         with Terminal(place, argv) as terminal:
             terminal.expect("connected True")

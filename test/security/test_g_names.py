@@ -201,18 +201,18 @@ def _():
                 with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s: s.sendto(message, ("9.9.9.9", 53))
             # over TCP: byte by byte, several at once, a length that lies, many that say nothing
             def slowly():
-                with socket.create_connection(("9.9.9.9", 53), 3) as s:
+                with socket.create_connection(("9.9.9.9", 53), 30) as s:
                     for byte in struct.pack("!H", len(query("good.test"))) + query("good.test"): s.send(bytes([byte]))
                     return dns_read(s.recv(2000)[2:])
             outcome("slowly", slowly)
             def two():
-                with socket.create_connection(("9.9.9.9", 53), 3) as s:
+                with socket.create_connection(("9.9.9.9", 53), 30) as s:
                     m = query("good.test"); m = struct.pack("!H", len(m)) + m
-                    s.sendall(m + m); s.settimeout(3); got = b""
+                    s.sendall(m + m); s.settimeout(30); got = b""
                     while len(got) < 2 * (2 + struct.unpack("!H", got[:2])[0] if len(got) > 2 else 1000): got += s.recv(1000)
                     return "ok"
             outcome("two", two)
-            idle = [socket.create_connection(("9.9.9.9", 53), 3) for _ in range(200)]
+            idle = [socket.create_connection(("9.9.9.9", 53), 30) for _ in range(200)]
             for s in idle: s.send(b"\xff")
             began = time.monotonic()
             outcome("after", lambda: dns("good.test"))
@@ -245,8 +245,8 @@ def _():
             except OSError: pass
         # by the proxy
         for head in (b"CONNECT %s.evil.test:443 HTTP/1.1\r\n\r\n", b"GET http://%s.evil.test/ HTTP/1.1\r\nHost: x\r\n\r\n", b"CONNECT %s.good.test:443 HTTP/1.1\r\n\r\n"):
-            with socket.create_connection(("127.0.0.1", 1023), 3) as s:
-                s.sendall(head % token.encode()); s.settimeout(3)
+            with socket.create_connection(("127.0.0.1", 1023), 30) as s:
+                s.sendall(head % token.encode()); s.settimeout(30)
                 try: s.recv(1000)
                 except OSError: pass
         for n in range(3): outcome("wild %d" % n, lambda: dns(token + str(n) + ".w.wild.test"))
@@ -294,7 +294,7 @@ def _():
         rig.clear()
         result = run(place, ["--allow", "good.test"], inside(r"""
             server = socket.create_server(("127.0.0.1", 8099))
-            c = socket.create_connection(("localhost", 8099), 3); tell("localhost", "ok")
+            c = socket.create_connection(("localhost", 8099), 30); tell("localhost", "ok")
             talk("canary", "localhost", 7777)
             talk("machine", "ip6-localhost", 7777)
             """))

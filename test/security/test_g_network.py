@@ -116,7 +116,7 @@ def _():
                 talk("%s %d" % (host, port), host, port)
         for label, target in (("connect", "127.0.0.1:7777"), ("connect 6", "[::1]:7777"), ("connect own", "45.33.32.10:7777"), ("connect localhost", "localhost:7777"), ("connect any", "0.0.0.0:7777")):
             def by_proxy():
-                s = socket.create_connection(("127.0.0.1", 1023), 5)
+                s = socket.create_connection(("127.0.0.1", 1023), 30)
                 s.sendall(b"CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n" % target.encode())
                 return everything(s)
             outcome(label, by_proxy)
@@ -145,9 +145,9 @@ def _():
         rig.clear()
         result = run(place, ["--allow", "127.0.0.1:5432"], inside(r"""
             def by_proxy(target):
-                s = socket.create_connection(("127.0.0.1", 1023), 5)
+                s = socket.create_connection(("127.0.0.1", 1023), 30)
                 s.sendall(b"CONNECT %s HTTP/1.1\r\nHost: x\r\n\r\n" % target.encode())
-                s.settimeout(5)
+                s.settimeout(30)
                 head = s.recv(1000)
                 if b" 200 " not in head.split(b"\r\n")[0] + b" ":
                     return head
@@ -179,17 +179,17 @@ def _():
 
 PROXY = r"""
 def by_connect(target, extra=b"", data=None):
-    s = socket.create_connection(("127.0.0.1", 1023), 5)
+    s = socket.create_connection(("127.0.0.1", 1023), 30)
     s.sendall(b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (target.encode(), target.encode(), extra))
-    s.settimeout(5)
+    s.settimeout(30)
     head = s.recv(1000)
     if b" 200" not in head[:20]:
         return head
     s.sendall(data or request(target[:-3] if target.endswith(":80") else target))
     return everything(s)
 def by_socks(host, port, kind=3, command=1, version=5, methods=b"\0"):
-    s = socket.create_connection(("127.0.0.1", 1023), 5)
-    s.settimeout(5)
+    s = socket.create_connection(("127.0.0.1", 1023), 30)
+    s.settimeout(30)
     s.sendall(bytes([version, len(methods)]) + methods)
     said = s.recv(2, socket.MSG_WAITALL)
     if said != b"\5\0":
@@ -242,12 +242,12 @@ def _():
         rig.clear()
         result = run(place, ["--allow", "good.test"], inside(r"""
             def say(data):
-                with socket.create_connection(("127.0.0.1", 1023), 5) as s:
+                with socket.create_connection(("127.0.0.1", 1023), 30) as s:
                     s.sendall(data)
                     return everything(s)
             def socks4(address, name=b""):
-                with socket.create_connection(("127.0.0.1", 1023), 5) as s:
-                    s.settimeout(5)
+                with socket.create_connection(("127.0.0.1", 1023), 30) as s:
+                    s.settimeout(30)
                     s.sendall(b"\4\1\0\x50" + bytes(address) + b"\0" + (name + b"\0" if name else b""))
                     said = s.recv(8, socket.MSG_WAITALL)
                     if said[:2] != b"\0\x5a": return b""
@@ -388,7 +388,7 @@ def _():
             for data in (b"x", b"PING", b"\0", b"hello world", b"x\n", b"\x7fELF"):  # not "GET": that may become a request
                 outcome(repr(data), lambda: said(data))
             def first():
-                with socket.create_connection(("good.test", 22), 5) as s:
+                with socket.create_connection(("good.test", 22), 30) as s:
                     s.settimeout(20); return s.recv(4)
             outcome("server first", first)
             """))
@@ -546,14 +546,14 @@ def _():
             held, refused = [], 0
             for n in range(12):
                 try:
-                    s = socket.create_connection(("good.test", 7000), 5); s.settimeout(3)
+                    s = socket.create_connection(("good.test", 7000), 30); s.settimeout(30)
                     s.sendall(b"x\n")
                     if s.recv(2): held.append(s)
                     else: refused += 1
                 except OSError: refused += 1
             print("held", len(held), "refused", refused)
             held.pop().close(); time.sleep(0.3)
-            s = socket.create_connection(("good.test", 7000), 5); s.settimeout(3); s.sendall(b"x\n")
+            s = socket.create_connection(("good.test", 7000), 30); s.settimeout(30); s.sendall(b"x\n")
             outcome("one more", lambda: s.recv(2))
             """
         result = run(place, ["--allow", "good.test:7000", "--connections", "5"], inside(hold))
@@ -586,8 +586,8 @@ def _():
         """
 
     def ask(host, port):
-        with socket.create_connection((host, port), 3) as s:
-            s.settimeout(5)
+        with socket.create_connection((host, port), 30) as s:
+            s.settimeout(30)
             s.sendall(b"hello")
             return s.recv(100).decode()
 
@@ -711,7 +711,7 @@ def descendants_of(top):
 @test("egress killed with -9: the network is cut, the command goes on, nothing opens, and it is told")
 def _():
     code = r"""
-        s = socket.create_connection(("good.test", 7000), 5); s.settimeout(5); s.sendall(b"before\n"); tell("before", s.recv(7).decode().strip())
+        s = socket.create_connection(("good.test", 7000), 30); s.settimeout(30); s.sendall(b"before\n"); tell("before", s.recv(7).decode().strip())
         put("up")
         end = time.monotonic() + 15
         while not os.path.exists("killed") and time.monotonic() < end: time.sleep(0.02)
@@ -749,7 +749,7 @@ def _():
     with Place() as place:
         place.expect("up", "stop")
         running = start(place, ["--allow", "good.test:7000"], inside(r"""
-            s = socket.create_connection(("good.test", 7000), 5); s.sendall(b"x\n"); s.recv(2); put("up")
+            s = socket.create_connection(("good.test", 7000), 30); s.sendall(b"x\n"); s.recv(2); put("up")
             end = time.monotonic() + 15
             while not os.path.exists("stop") and time.monotonic() < end: time.sleep(0.02)
             """))

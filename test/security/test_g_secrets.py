@@ -148,7 +148,7 @@ def _():
             for proxy in ([], ["--no-proxy"]):
                 rig.clear()
                 result = run(place, [*proxy, "--secret", "API_KEY=api.test", "--allow", "api.test", "--allow", "other.test"], inside_sh(
-                    'curl -sS -m 8 --location-trusted -H "Authorization: Bearer $API_KEY" https://api.test/$1', path), env={"API_KEY": value})
+                    'curl -sS -m 40 --location-trusted -H "Authorization: Bearer $API_KEY" https://api.test/$1', path), env={"API_KEY": value})
                 same(result.status, 0, "curl")
                 by = {one["host"]: one for one in rig.requests(2)}
                 same(by["api.test"]["auth"], "Bearer " + value, "at its host")
@@ -271,10 +271,10 @@ def _():
 def _():
     value = new_value()
     clients = {
-        "curl": 'curl -sS -m 8 -H "Authorization: Bearer $API_KEY" https://api.test/curl',
-        "wget": 'wget -q -O- --timeout=8 --header="Authorization: Bearer $API_KEY" https://api.test/wget',
+        "curl": 'curl -sS -m 40 -H "Authorization: Bearer $API_KEY" https://api.test/curl',
+        "wget": 'wget -q -O- --timeout=40 --header="Authorization: Bearer $API_KEY" https://api.test/wget',
         "git": 'git -c http.extraHeader="Authorization: Bearer $API_KEY" ls-remote https://api.test/git/repo.git',
-        "/usr/bin/python3": """/usr/bin/python3 -c 'import os, requests; print(requests.get("https://api.test/python", headers={"Authorization": "Bearer " + os.environ["API_KEY"]}, timeout=8).text)'""",
+        "/usr/bin/python3": """/usr/bin/python3 -c 'import os, requests; print(requests.get("https://api.test/python", headers={"Authorization": "Bearer " + os.environ["API_KEY"]}, timeout=40).text)'""",
         "node": """node -e 'fetch("https://api.test/node", {headers: {authorization: "Bearer " + process.env.API_KEY}}).then(r => r.text()).then(console.log, e => { console.error(e); process.exit(1) })'""",
     }
     with Place() as place:

@@ -234,13 +234,13 @@ served()
 step("first")
 def half():
     with socket.create_connection(("good.test", 7003), 10) as s:
-        s.sendall(b"a\n" * 50000); s.shutdown(1); s.settimeout(5); return everything(s).decode().strip()
+        s.sendall(b"a\n" * 50000); s.shutdown(1); s.settimeout(30); return everything(s).decode().strip()
 outcome("half-closed", half)
 resets = 0
 for n in range(300):
     with socket.create_connection(("good.test", 7002), 10) as s:
         try:
-            s.settimeout(5); s.send(b"x\n")
+            s.settimeout(30); s.send(b"x\n")
             if s.recv(1) == b"": resets += 1
         except OSError as error: resets += error.errno in (32, 104)
 tell("resets of the server", str(resets))
@@ -255,7 +255,7 @@ for n in range(200):  # gone before anything was decided
     s.setsockopt(1, 13, struct.pack("ii", 1, 0)); s.close()
 def both_ways():
     with socket.create_connection(("good.test", 7000), 10) as s:
-        s.sendall(b"last\n"); s.shutdown(1); s.settimeout(5)
+        s.sendall(b"last\n"); s.shutdown(1); s.settimeout(30)
         return everything(s)
 outcome("both ways", both_ways)
 served()
@@ -291,8 +291,8 @@ served()
 refused = 0
 for n in range(2000):
     try:
-        with socket.create_connection(("1.2.%d.%d" % (n >> 8, n & 255), 80), 5) as c:
-            c.settimeout(5)
+        with socket.create_connection(("1.2.%d.%d" % (n >> 8, n & 255), 80), 30) as c:
+            c.settimeout(30)
             if c.recv(1) == b"": refused += 1
     except OSError: refused += 1
 tell("refused", str(refused))
