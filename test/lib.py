@@ -170,6 +170,18 @@ def until(condition, seconds=PATIENCE):
         time.sleep(0.01)
 
 
+def lasting(look):
+    """What look() still lists after waiting for it to list nothing. Looking once more afterwards would find what others have
+    just begun."""
+    listed = []
+
+    def is_clean():
+        listed[:] = look()
+        return not listed
+    until(is_clean)
+    return listed
+
+
 # ---- processes of this test -----------------------------------------------------------------------------------------
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -440,8 +452,7 @@ class Place:
             return [path for path in _shared_names() - self.shared_before
                     if self.token in path or ("atoll" in path and not bare.is_in_use(path) and
                                               not re.search("/atoll-([a-z]+-)?(test|check|bench|vm|life)-|^/run/atoll$", path))]
-        until(lambda: not fresh())
-        for path in fresh():
+        for path in lasting(fresh):
             wrong.append("file " + path)
             if self.token in path:
                 with contextlib.suppress(OSError):
@@ -485,14 +496,13 @@ class Residue:
         return {"mount": _mounts(), "file": {name for name in _shared_names() if not OTHER_TESTS.search(name)},
                 "IPC object": _ipc_objects(), "listening socket": _listeners(), "control group": _groups()}
 
-    def found(self, seconds=PATIENCE):
+    def found(self):
         def left():
             reap_orphans()
             now = self._look()
             lines = ["%s %s" % (kind, name) for kind in now for name in sorted(now[kind] - self.before[kind])]
             return lines + ["process %d (%s)" % item for item in descendants().items()]
-        until(lambda: not left(), seconds)
-        return left()
+        return lasting(left)
 
 
 OTHER_TESTS = re.compile("/(atoll-([a-z]+-)?(test|check|bench|vm|bare)-|tmp)")

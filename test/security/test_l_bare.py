@@ -19,7 +19,12 @@ HELPER = os.path.join(os.path.dirname(os.path.abspath(bare.__file__)), "bare.py"
 
 
 def private_dirs():
-    return {path for path in _glob("/tmp/atoll-bare-*") + _glob("/var/tmp/atoll-bare-*") if os.stat(path).st_uid == os.geteuid()}
+    found = set()
+    for path in _glob("/tmp/atoll-bare-*") + _glob("/var/tmp/atoll-bare-*"):
+        with contextlib.suppress(FileNotFoundError):  # another test's, which has ended
+            if os.stat(path).st_uid == os.geteuid():
+                found.add(path)
+    return found
 
 
 def _glob(pattern):
@@ -249,7 +254,7 @@ def _():
 
 @test("BARE-09 both killed in one instant: still locked in, and ended by the supervisor, or by the next run")
 def _():
-    for survives in (True, False):
+    def once(survives):
         with Place() as place:
             place.expect("ready", "go")
             before = private_dirs()
@@ -264,13 +269,18 @@ def _():
                     os.kill(pid, number)
             write(place.ws + "/go")
             running.process.wait(RUN_SECONDS)
-            if not survives:
-                check(processes_left(0.1), "nothing is left: this shows nothing")
+            left = processes_left(0.1) if not survives else {}
+            if left:
                 time.sleep(1.5)
+            if not survives:
                 run(place, [], "true")
             check(not os.path.exists(place.ws + "/late"), "it wrote without the guard")
             same(processes_left(), {}, "left")
-            check(not any(map(os.path.exists, made)), "the private directory is left")
+            check(until(lambda: not any(map(os.path.exists, made))), "the private directory is left")
+            return left
+    once(True)
+    # The next run may be one of another test's.
+    at_best(lambda: not once(False), True, "nothing is left: this shows nothing")
 
 
 @test("BARE-10 hidden names in what is shown: content never, also by patterns, and what is beside them works")
