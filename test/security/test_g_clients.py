@@ -52,14 +52,14 @@ def prepare_ssh(place):
 
 
 def keystore(place):
-    done = subprocess.run(["keytool", "-importcert", "-noprompt", "-trustcacerts", "-alias", "test", "-file", rig.where + "/ca.pem", "-keystore", place.ws + "/trust", "-storepass", "changeit"],
+    done = subprocess.run(["keytool", "-J-XX:-UsePerfData", "-importcert", "-noprompt", "-trustcacerts", "-alias", "test", "-file", rig.where + "/ca.pem", "-keystore", place.ws + "/trust", "-storepass", "changeit"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     check(done.returncode == 0, "keytool: %s" % done.stdout)
     write(place.ws + "/Get.java", """
         import java.net.*; import java.io.*;
         public class Get { public static void main(String[] a) throws Exception {
             for (String u : a) { var c = new URL(u).openConnection(); c.setConnectTimeout(5000); c.setReadTimeout(5000); System.out.println(new String(c.getInputStream().readAllBytes())); } } }""")
-    done = subprocess.run(["javac", "Get.java"], cwd=place.ws, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(["javac", "-J-XX:-UsePerfData", "Get.java"], cwd=place.ws, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     check(done.returncode == 0, "javac: %s" % done.stdout)
 
 
@@ -136,7 +136,7 @@ def _():
     if not subprocess.run([PYTHON, "-c", "import requests"], stderr=subprocess.DEVNULL).returncode:
         clients["env"] = "/usr/bin/python3 -c 'import requests, sys; requests.get(\"https://\" + sys.argv[1] + \"/requests\", timeout=8).raise_for_status()' $1"
     with Place() as place:
-        job = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET"]}]}})
+        job = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET", "POST"]}]}})  # git posts even to list
         for name, script in clients.items():
             if not shutil.which(name, path="/usr/bin:/bin"):
                 continue
