@@ -682,6 +682,8 @@ class Internet:
             return list(self.names.asked)
         elif op == "raw":
             self.raw.answer, self.raw.ends = args["answer"].encode("latin-1"), args["ends"]
+        elif op == "spawn":
+            self.spawn(args["name"], args["argv"])
         elif op == "live":
             return self.sink.live
         return None

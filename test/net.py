@@ -356,8 +356,9 @@ def request(host, path="/", method="GET", more=""):
 def at(host, port):
     host = "[%s]" % host if ":" in host else host
     return host if port in (80, 443) else "%s:%d" % (host, port)
-def everything(s, wait=5, most=1 << 20):
-    s.settimeout(wait)
+patience = 5
+def everything(s, most=1 << 20):
+    s.settimeout(patience)
     got = b""
     while len(got) < most:
         try:
@@ -395,7 +396,7 @@ def reach(host, port, data=b"", family=0):
     for kind in socket.getaddrinfo(host.encode(), port, family, socket.SOCK_STREAM):  # as it is: Python's own idea of names is not asked
         try:
             with socket.socket(kind[0], socket.SOCK_STREAM) as s:
-                s.settimeout(5)
+                s.settimeout(patience)
                 s.connect(kind[4])
                 s.sendall(data or request(at(host, port)))
                 return everything(s)

@@ -89,13 +89,13 @@ static enum atoll_answer_type ask_at(int fd, const struct atoll_question *questi
 
 	if (!out)
 		return ATOLL_ASK_NOBODY;
+	/* What was typed before the question could be read is no answer to it. */
+	tcflush(fd, TCIFLUSH);
 	fputs("\r\n", out);
 	ask_text(question, out);
 	fprintf(out, "  [o]nce, this [r]un, [a]lways, [N]o? (no in %d s) ",
 		question->timeout_ms / 1000);
 	fflush(out);
-	/* What was typed before the question could be read is no answer to it. */
-	tcflush(fd, TCIFLUSH);
 	if (read_answer(fd, question, line, sizeof line)) {
 		answer = ask_meaning(line);
 		fprintf(out, "atoll: %s\n", answer == ATOLL_ASK_NO ? "refused" : "allowed");

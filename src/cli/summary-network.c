@@ -120,12 +120,14 @@ static void print_refusal(const struct atoll_connection *connection, FILE *out)
 	}
 	fputs(": ", out);
 	print_escaped(out, connection->reason[0] ? connection->reason : "not allowed");
-	if (connection->verdict == ATOLL_CONN_REFUSED && connection->rule[0]) {
+	/* A reason about one request names both. */
+	if (connection->verdict == ATOLL_CONN_REFUSED && connection->rule[0] &&
+	    !strstr(connection->reason, connection->rule)) {
 		fputs(" (", out);
 		print_escaped(out, connection->rule);
 		fputc(')', out);
 	}
-	if (connection->request[0]) {
+	if (connection->request[0] && !strstr(connection->reason, connection->request)) {
 		fputs(", ", out);
 		print_escaped(out, connection->request);
 	}

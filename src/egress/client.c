@@ -468,6 +468,23 @@ static void judge(struct client *client)
 		       is_name ? "name is not allowed" : "address is not allowed");
 }
 
+/* An address that stands for a name, also where a client of the proxy has looked it up itself. */
+static bool find_name(struct flow *flow)
+{
+	struct names *names = flow->egress->names;
+	const char *name;
+
+	if (flow->name[0] || !names_is_synthetic(&flow->address))
+		return true;
+	name = names_of(names, &flow->address);
+	if (!name)
+		return false;
+	snprintf(flow->name, sizeof flow->name, "%s", name);
+	names_hold(names, flow->name);
+	flow->holds_name = true;
+	return true;
+}
+
 void client_take(struct flow *flow, client_reply_fn *reply)
 {
 	struct client *client = calloc(1, sizeof *client);
@@ -482,5 +499,8 @@ void client_take(struct flow *flow, client_reply_fn *reply)
 	client->timer.fire = fired;
 	flow->owner = client;
 	flow->abandon = abandon;
-	judge(client);
+	if (find_name(flow))
+		judge(client);
+	else
+		refuse(flow, ATOLL_CONN_REFUSED, "no name was looked up for the address");
 }

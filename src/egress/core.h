@@ -193,8 +193,9 @@ enum sniff {
 	SNIFF_OTHER,
 };
 enum sniff sniff_read(const uint8_t *data, size_t size);
-/* While there could be more to come: is it a word that begins no known method of HTTP? Then it may
- * pass if nothing follows for a moment: there are protocols that begin by a word without an end. */
+/* While there could be more to come: is the first word, whole or not, none of HTTP's known methods?
+ * Then it may pass if nothing follows for a moment: there are protocols that send words without
+ * an end of line. */
 bool sniff_is_strange(const uint8_t *data, size_t size);
 #define SNIFF_MAX 16384 /* more are never needed */
 

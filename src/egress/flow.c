@@ -152,7 +152,7 @@ void flow_end(struct flow *flow, enum atoll_verdict verdict, const char *reason)
 	if (reason)
 		snprintf(event->reason, sizeof event->reason, "%s", reason);
 	pace_close(flow);
-	if (flow->kind == FLOW_DIRECT && flow->name[0])
+	if (flow->holds_name)
 		names_release(egress->names, flow->name);
 	channel_tell(egress->channel, event);
 

@@ -60,18 +60,6 @@ static void sort_out(struct egress *egress, int fd)
 		flow_end(flow, ATOLL_CONN_REFUSED, "too many connections at the same time");
 	} else if (egress->token[0] || is_loopback(&address)) {
 		proxy_take(flow);
-	} else if (names_is_synthetic(&address)) {
-		const char *name = names_of(egress->names, &address);
-
-		flow->address = address;
-		flow->port = port;
-		if (!name) {
-			flow_end(flow, ATOLL_CONN_REFUSED, "no name was looked up for the address");
-			return;
-		}
-		snprintf(flow->name, sizeof flow->name, "%s", name);
-		names_hold(egress->names, flow->name);
-		client_take(flow, NULL);
 	} else {
 		flow->address = address;
 		flow->port = port;

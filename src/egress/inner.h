@@ -89,7 +89,8 @@ struct flow {
 	struct flow *previous, *next; /* all of egress->flows */
 	enum flow_kind kind;
 	struct stream client;
-	char name[NETWORK_NAME_MAX]; /* looked up; "" for an address as such */
+	char name[NETWORK_NAME_MAX];	/* looked up; "" for an address as such */
+	bool holds_name;		/* it was found by its address: names_hold() */
 	struct network_address address; /* literal target where `name` is "" */
 	uint16_t port;
 	const struct network_rule *rule; /* NULL: by NETWORK_OPEN, or a person's answer */
@@ -154,9 +155,9 @@ void exchange_take(struct flow *flow, bool is_tls);
 /* ---- pure parsers ---- */
 
 enum hello_result {
-	HELLO_MORE,	/* not all there yet; at most 16 KiB are looked at */
+	HELLO_MORE, /* not all there yet; at most 16 KiB are looked at */
 	HELLO_NOT_TLS,
-	HELLO_BAD,	/* begins like TLS and is none */
+	HELLO_BAD, /* begins like TLS and is none */
 	HELLO_OK,
 };
 struct hello {

@@ -178,6 +178,9 @@ static void serve(struct egress *egress)
 	flow_cut(egress, NULL, ATOLL_CONN_ALLOWED, "the run ended");
 	dns_flush(egress);
 	channel_flush(egress->channel);
+	/* Wiped, not only freed. */
+	swap_free(egress->swap);
+	authority_free(egress->authority);
 }
 
 int main(void)

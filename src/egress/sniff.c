@@ -128,14 +128,17 @@ enum sniff sniff_read(const uint8_t *data, size_t size)
 
 bool sniff_is_strange(const uint8_t *data, size_t size)
 {
+	size_t word = 0;
+
 	if (size == 0 || data[0] == 0x16)
 		return false;
 	while (size > 0 && (*data == '\r' || *data == '\n')) {
 		data++;
 		size--;
 	}
-	for (size_t i = 0; i < size; i++)
-		if (!is_token(data[i]))
-			return false;
-	return size > 0 && !begins_method(data, size, false);
+	while (word < size && is_token(data[word]))
+		word++;
+	if (word < size && data[word] != ' ' && data[word] != '\t')
+		return false;
+	return word > 0 && !begins_method(data, word, word < size);
 }

@@ -71,6 +71,7 @@ TEST(a_word_that_begins_no_method_is_strange)
 {
 	CHECK(is_strange("JDWP-Handshake"));
 	CHECK(is_strange("ping"));
+	CHECK(is_strange("hello world") && !is_strange("get world") && is_strange("GETX "));
 	CHECK(!is_strange("P") && !is_strange("prop") && !is_strange("\r\nGE"));
 	CHECK(!is_strange("GET ") && !is_strange("") && !is_strange("\x16"));
 }

@@ -7,6 +7,7 @@
  *	net connect HOST PORT COUNT [PROXY-PORT]   connect, two bytes there and back, close; prints
  *each net hold HOST PORT COUNT                   so many at once; prints "held N", ends with its
  *input
+ *	net serve PORT                             the other side of connect
  *
  * Times are in nanoseconds. The name is looked up and one connection made before anything is timed:
  * what is paid once is not measured here. With a proxy's port, by CONNECT over 127.0.0.1.
@@ -15,11 +16,13 @@
 #include <err.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -152,8 +155,39 @@ static void hold(int count)
 		;
 }
 
+/* Sends back what comes. One loop, as little as can be done. */
+static void serve(const char *port)
+{
+	static const int one = 1;
+	struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+				       .sin6_port = htons((uint16_t)atoi(port))};
+	int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), loop = epoll_create1(0);
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = listener};
+	char room[4096];
+
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0 ||
+	    listen(listener, 4096) < 0 || epoll_ctl(loop, EPOLL_CTL_ADD, listener, &event) < 0)
+		err(1, "listen at %s", port);
+	while (epoll_wait(loop, &event, 1, -1) >= 0 || errno == EINTR) {
+		ssize_t got;
+
+		if (event.data.fd == listener) {
+			event.data.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+			if (event.data.fd >= 0)
+				epoll_ctl(loop, EPOLL_CTL_ADD, event.data.fd, &event);
+			continue;
+		}
+		got = read(event.data.fd, room, sizeof room);
+		if (got <= 0 || write(event.data.fd, room, (size_t)got) != got)
+			close(event.data.fd);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	if (argc == 3 && strcmp(argv[1], "serve") == 0)
+		serve(argv[2]);
 	if (argc < 5)
 		errx(2, "usage: net get|connect|hold HOST PORT NUMBER [PROXY-PORT]");
 	target_host = argv[2];

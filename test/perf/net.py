@@ -21,7 +21,6 @@ import os
 import re
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -52,7 +51,7 @@ class Net:
 
     def argv(self, way, *words):
         if way == "atoll":
-            return [self.atoll, "run", "--quiet", "--open-files", "16384", "--allow", "good.test:7000,7100", "--", "./net", *words]
+            return [self.atoll, "run", "--quiet", "--open-files", "16384", "--allow", "good.test:7000,7100,7200", "--", "./net", *words]
         return ["./net", *words, *([str(PROXY_PORT)] if way == "tinyproxy" else [])]
 
     def numbers(self, way, *words):
@@ -104,7 +103,7 @@ class Net:
 
     def connect(self):
         count = 200 if self.options.quick else 1000
-        found = self.in_turn(2 if self.options.quick else 5, "connect", "good.test", "7000", str(count))
+        found = self.in_turn(2 if self.options.quick else 5, "connect", "good.test", "7200", str(count))
         rows = []
         for way, values in found.items():
             row = {"name": way, "median_us": quantile(values, 0.5) / 1000, "p99_us": quantile(values, 0.99) / 1000, "rounds": len(values)}
@@ -162,6 +161,8 @@ class Net:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         self.rig.ask("sniff", on=False)
+        self.rig.ask("spawn", name="serve", argv=[self.client, "serve", "7200"])
+        time.sleep(0.2)
         with self.tinyproxy() as has_peer:
             self.ways = ["direct", "atoll"] + (["tinyproxy"] if has_peer else [])
             self.throughput()

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: timeout 480
 """
 Family G: a person who is asked about whom no rule names. Once, this run, always, no; time-out, floods, and tricks with the question
 
@@ -7,6 +8,7 @@ somebody said yes nothing may have left the host, not even a lookup.
 """
 import os
 import sys
+import textwrap
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -26,9 +28,27 @@ def at_terminal(place, flags, command, env=None):
     return Terminal(place, [ATOLL, "run", *bare_flags(flags), *flags, "--", *command], columns=200, env={**config, **(env or {})})
 
 
+def patient(code):
+    """A client that waits for a person, also on a busy machine."""
+    return inside("patience = 25\n" + textwrap.dedent(code))
+
+
 def bare_flags(flags):
     import bare
     return bare.flags(flags)
+
+
+def answer(terminal, word):
+    """Type it, and again if it was not taken: what comes at the same moment as the question is thrown away with what was typed before."""
+    before = len(re.findall(rb"atoll: (?:allowed|refused)\r\n", terminal.seen))
+    for _ in range(5):
+        terminal.send(word + "\r")
+        deadline = time.monotonic() + 2
+        while time.monotonic() < deadline and terminal.process.poll() is None:
+            terminal.pump(0.02)
+            if len(re.findall(rb"atoll: (?:allowed|refused)\r\n", terminal.seen)) > before:
+                return
+    raise Failed("the answer was not taken: %r" % terminal.seen[-300:])
 
 
 def tries(terminal):
@@ -49,11 +69,11 @@ def _():
     with Place() as place:
         rig.clear()
         code = 'talk("listed", "good.test", 80)\ntalk("asked", "evil.test", 80)\ntalk("again", "evil.test", 80)\n'
-        with at_terminal(place, ["--ask", "--allow", "good.test"], inside(code)) as terminal:
+        with at_terminal(place, ["--ask", "--allow", "good.test"], patient(code)) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
             same({one["host"] for one in rig.requests(1)}, {"good.test"}, "requests before the answer")
             check(not [one for one in rig.queries() if "evil" in one], "looked up before the answer: %s" % rig.queries())
-            terminal.send("n\r")
+            answer(terminal, "n")
             same(terminal.wait(), 0, "the status")
             said = tries(terminal)
         same(said.get("listed"), "ok", "listed")
@@ -70,10 +90,10 @@ def _():
     with Place() as place:
         code = 'talk("first", "evil.test", 80)\ntalk("second", "evil.test", 80)\ntalk("third", "evil.test", 80)\ntalk("port", "evil.test", 7000, b"x\\n")\n'
         rig.clear()
-        with at_terminal(place, ["--ask"], inside(code)) as terminal:
-            for answer, port in (("o", 80), ("r", 80), ("n", 7000)):
+        with at_terminal(place, ["--ask"], patient(code)) as terminal:
+            for word, port in (("o", 80), ("r", 80), ("n", 7000)):
                 terminal.expect(QUESTION % ("evil.test", port))
-                terminal.send(answer + "\r")
+                answer(terminal, word)
             same(terminal.wait(), 0, "the status")
             said = tries(terminal)
         same((said.get("first"), said.get("second"), said.get("third")), ("ok", "ok", "ok"), "once, this run, and the rest")
@@ -83,9 +103,9 @@ def _():
         check(not os.path.exists(answers_file(place)), "something was written")
         # Nothing of it is left for the next run.
         rig.clear()
-        with at_terminal(place, ["--ask"], inside('talk("next", "evil.test", 80)')) as terminal:
+        with at_terminal(place, ["--ask"], patient('talk("next", "evil.test", 80)')) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
-            terminal.send("\r")
+            answer(terminal, "")
             terminal.wait()
             among(tries(terminal).get("next"), NO_WAY, "the next run")
         same(rig.requests(), [], "requests")
@@ -94,10 +114,10 @@ def _():
 @test("ask: always is for this contract alone, in a file of the user's; POL-16: addresses are judged all the same")
 def _():
     with Place() as place:
-        code = inside('talk("x", "evil.test", 80)')
+        code = patient('talk("x", "evil.test", 80)')
         with at_terminal(place, ["--ask"], code) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
-            terminal.send("a\r")
+            answer(terminal, "a")
             terminal.wait()
             same(tries(terminal).get("x"), "ok", "always")
         path = answers_file(place)
@@ -112,7 +132,7 @@ def _():
         # Another contract has another digest.
         with at_terminal(place, ["--ask", "--allow", "good.test"], code) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
-            terminal.send("n\r")
+            answer(terminal, "n")
             terminal.wait()
             among(tries(terminal).get("x"), NO_WAY, "another contract")
         # A file that others may write says nothing.
@@ -122,7 +142,7 @@ def _():
             check(status in NOT_STARTED or tries(terminal).get("x") in NO_WAY, "status %s, %s" % (status, tries(terminal)))
         os.chmod(path, 0o600)
         rig.clear()
-        code = inside('talk("private", "private.test", 80)\ntalk("loop", "loop.test", 80)\ntalk("metadata", "169.254.169.254", 80)\n')
+        code = patient('talk("private", "private.test", 80)\ntalk("loop", "loop.test", 80)\ntalk("metadata", "169.254.169.254", 80)\n')
         with at_terminal(place, ["--ask"], code) as terminal:
             seen = 0
             deadline = time.monotonic() + 20
@@ -130,7 +150,7 @@ def _():
                 terminal.pump(0.05)
                 if terminal.seen.count(b"[N]o?") > seen:
                     seen += 1
-                    terminal.send("r\r")
+                    answer(terminal, "r")
             terminal.wait()
             for label in ("private", "loop", "metadata"):
                 among(tries(terminal).get(label), (*NO_WAY, "http 502"), label)
@@ -141,7 +161,7 @@ def _():
 def _():
     with Place() as place:
         rig.clear()
-        result = run(place, ["--ask"], inside('talk("x", "evil.test", 80)'), env={"XDG_CONFIG_HOME": place.tmp})
+        result = run(place, ["--ask"], patient('talk("x", "evil.test", 80)'), env={"XDG_CONFIG_HOME": place.tmp})
         result.refused("x", how=NO_WAY)
         check(result.seconds < 5 * SLOW, "it took %.1f s" % result.seconds)
         rig.silence()
@@ -167,12 +187,12 @@ def _():
             except OSError: pass
             talk("x", "evil.test", 80)
             """
-        with at_terminal(place, ["--ask"], inside(code)) as terminal:
+        with at_terminal(place, ["--ask"], patient(code)) as terminal:
             terminal.send("o\r")  # typed ahead: no answer to what was not yet asked
             terminal.expect(QUESTION % ("evil.test", 80))
             time.sleep(0.5)
             same(rig.requests(), [], "requests before the answer")
-            terminal.send("n\r")
+            answer(terminal, "n")
             terminal.wait()
             among(tries(terminal).get("x"), NO_WAY, "x")
         same(rig.requests(), [], "requests")
@@ -190,14 +210,14 @@ def _():
             [t.start() for t in all]; [t.join() for t in all]
             for n in range(30): talk("n%d" % n, "n%d.evil.test" % n, 80)
             """
-        with at_terminal(place, ["--ask"], inside(code)) as terminal:
+        with at_terminal(place, ["--ask"], patient(code)) as terminal:
             answered = 0
             deadline = time.monotonic() + 40
             while terminal.process.poll() is None and time.monotonic() < deadline:
                 terminal.pump(0.02)
                 if terminal.seen.count(b"[N]o?") > answered:
                     answered += 1
-                    terminal.send("n\r")
+                    answer(terminal, "n")
             terminal.wait()
             said = tries(terminal)
         among(said.get("same"), NO_WAY, "the same name fifty times")
@@ -218,10 +238,10 @@ def _():
             print("done", "others", flush=True)
             t.join()
             """
-        with at_terminal(place, ["--ask", "--allow", "good.test"], inside(code)) as terminal:
+        with at_terminal(place, ["--ask", "--allow", "good.test"], patient(code)) as terminal:
             terminal.expect(QUESTION % ("evil.test", 80))
             check(len(rig.requests(5, 5)) == 5, "others were held up: %s" % rig.requests())
-            terminal.send("o\r")
+            answer(terminal, "o")
             terminal.wait()
             said = tries(terminal)
         same({said.get("other %d" % n) for n in range(5)}, {"ok"}, "others")
@@ -233,7 +253,7 @@ def _():
     need_user()  # takes a minute of waiting: once is enough
     with Place() as place:
         rig.clear()
-        with at_terminal(place, ["--ask"], inside(r"""
+        with at_terminal(place, ["--ask"], patient(r"""
             try:
                 with socket.create_connection(("evil.test", 80), 5) as s:
                     s.settimeout(90); s.sendall(request("evil.test")); tell("x", s.recv(10).decode() or "end")

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: timeout 480
 """
 Family G of the escape corpus: the network (NET): who is reached, and by which way
 
@@ -221,7 +222,6 @@ for host, kind in (("127.0.0.1", 1), ("1.1.1.1", 1), ("::1", 4), ("2606:2800:220
     outcome("socks %r %d" % (host, kind), lambda: by_socks(host, 7777 if "127" in host or "::1" in host else 80, kind))
 outcome("socks bind", lambda: by_socks("good.test", 80, command=2))
 outcome("socks udp associate", lambda: by_socks("good.test", 80, command=3))
-outcome("socks 4", lambda: by_socks("good.test", 80, version=4))
 outcome("socks, no method", lambda: by_socks("good.test", 80, methods=b"\x7f"))
 """
     with Place() as place:
@@ -234,6 +234,37 @@ outcome("socks, no method", lambda: by_socks("good.test", 80, methods=b"\x7f"))
         same({one.rsplit(":", 1)[1] for one in rig.attempts()}, {"80"}, "ports that were reached")
         same({one["host"] for one in rig.requests(2)}, {"good.test"}, "requests that arrived")
         same(len(rig.attempts()), 2, "connections that left: %s" % rig.attempts())
+
+
+@test("NET-05 the proxy and its other protocols: SOCKS 4 is judged alike, TLS and junk are refused at once")
+def _():
+    with Place() as place:
+        rig.clear()
+        result = run(place, ["--allow", "good.test"], inside(r"""
+            def say(data):
+                with socket.create_connection(("127.0.0.1", 1023), 5) as s:
+                    s.sendall(data)
+                    return everything(s)
+            def socks4(address, name=b""):
+                with socket.create_connection(("127.0.0.1", 1023), 5) as s:
+                    s.settimeout(5)
+                    s.sendall(b"\4\1\0\x50" + bytes(address) + b"\0" + (name + b"\0" if name else b""))
+                    said = s.recv(8, socket.MSG_WAITALL)
+                    if said[:2] != b"\0\x5a": return b""
+                    s.sendall(request("good.test"))
+                    return everything(s)
+            outcome("4a, good", lambda: socks4((0, 0, 0, 1), b"good.test"))
+            outcome("4a, evil", lambda: socks4((0, 0, 0, 1), b"evil.test"))
+            outcome("4, literal", lambda: socks4((93, 184, 216, 34)))
+            outcome("4, loopback", lambda: socks4((127, 0, 0, 1)))
+            outcome("TLS", lambda: say(b"\x16\3\1\2\0\1\0\1\xfc\3\3" + bytes(600)))
+            outcome("zeroes", lambda: say(bytes(64)))
+            """))
+        refused(result, "4a, evil", "4, literal", "4, loopback", "TLS", "zeroes")
+        among(result.tries["4a, good"], ("ok", *NO_WAY), "4a to whom a rule allows")
+        same({one["host"] for one in rig.requests()} - {"good.test"}, set(), "requests")
+        same(len(rig.attempts()), len(rig.requests()), "connections that left")
+        rig.silence("evil.test")
 
 
 @test("NET-20 ports: only those of the rule, 80 and 443 if none is named")
@@ -344,21 +375,21 @@ def _():
             rig.silence()
 
 
-@test("a protocol that nobody knows: short messages pass at once, whoever speaks first, and what follows is the same bytes")
+@test("a protocol that nobody knows: short messages pass, whoever speaks first, and what follows is the same bytes")
 def _():
     with Place() as place:
         rig.clear()
         result = run(place, ["--allow", "good.test:22,7000"], inside(r"""
             def said(data):
-                with socket.create_connection(("good.test", 7000), 5) as s:
-                    began = time.monotonic(); s.settimeout(4); s.sendall(data)
+                with socket.create_connection(("good.test", 7000), 20) as s:
+                    s.settimeout(20); s.sendall(data)
                     got = s.recv(100)
-                    return ("ok" if got == data else repr(got)) if time.monotonic() - began < 1 else "slow"
-            for data in (b"x", b"PING", b"\0", b"\x16", b"G", b"GET", b"hello world", b"x\n", b"\x7fELF", b"\r\n"):
+                    return "ok" if got == data else repr(got)
+            for data in (b"x", b"PING", b"\0", b"hello world", b"x\n", b"\x7fELF"):  # not "GET": that may become a request
                 outcome(repr(data), lambda: said(data))
             def first():
                 with socket.create_connection(("good.test", 22), 5) as s:
-                    s.settimeout(3); return s.recv(4)
+                    s.settimeout(20); return s.recv(4)
             outcome("server first", first)
             """))
         for label in result.tries:
@@ -771,7 +802,7 @@ def _():
             check(word in plan.out, "the plan does not name %s: %s" % (word, plan.out))
         told = json.loads(atoll(place, "run", "--plan", "--json", *flags, "--", "true").out)
         network = [one for one in told["clauses"] if one["clause"].startswith("network")]
-        check(network and all(one["strength"] == "enforced" for one in network), "clauses: %s" % network)
+        check(network and all(one["strength"] in ("enforced", "note") for one in network), "clauses: %s" % network)
 
 
 main()

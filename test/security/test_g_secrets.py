@@ -161,10 +161,13 @@ def _():
 def _():
     value = new_value()
     with Place() as place:
-        place.expect("up", "stop")
+        place.expect("up", "go")
         running = start(place, ["--secret", "API_KEY=api.test", "--allow", "api.test"], inside(GET + r"""
 outcome("used", lambda: get("api.test", "/a", "Authorization: Bearer %s\r\n" % key))
 outcome("reflected", lambda: get("api.test", "/reflect", "Authorization: Bearer %s\r\n" % key))
+put("up")  # the host looks into our memory, where it must not be; then we look for it ourselves
+end = time.monotonic() + 20
+while not os.path.exists("go") and time.monotonic() < end: time.sleep(0.02)
 found = []
 needle = bytes(a ^ 0x55 for a in bytes.fromhex(arg[0]))  # not here as it is
 def search(path):
@@ -187,19 +190,16 @@ for pid in [p for p in os.listdir("/proc") if p.isdigit()]:
                 if needle in memory.read(min(end - begin, 1 << 24)): found.append("memory of " + pid)
     except (OSError, ValueError, OverflowError): pass
 tell("found", " ".join(found) or "nothing")
-put("up")
-end = time.monotonic() + 20
-while not os.path.exists("stop") and time.monotonic() < end: time.sleep(0.02)
 """, bytes(a ^ 0x55 for a in value.encode()).hex()), env={"API_KEY": value})
         wait_file(place, "up", 20)
         looked, holders = memory_search(running, value.encode())
-        # The names as the host sees them: supervisor and egress are outside, and have it.
-        write(place.ws + "/stop")
+        write(place.ws + "/go")
         result = running.wait()
         result.allowed("used", "reflected")
         same(result.tries["found"], "nothing", "what was found inside")
         unseen(value, result)
-        check("init" in looked or len(looked) >= 2, "no memory could be read: %s" % looked)
+        if IS_ROOT:  # pid 1 of the sandbox shows its memory to nobody else
+            check(len(looked) >= 2, "the first process's memory could not be read: %s" % looked)
         same(holders, [], "processes of the sandbox with the value in memory")
         for where in ("home", "out"):
             for directory, _, files in os.walk(getattr(place, where)):

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: timeout 480
 # check: alone
 """
 Family G: much of it. Thousands of connections, slow ones, large bodies, resets: egress's memory stays bounded and nothing hangs
@@ -66,8 +67,15 @@ class Watched:
     def kb(self, what="VmHWM"):
         return int(re.search(r"%s:\s+(\d+)" % what, read("/proc/%d/status" % self.pid).decode())[1])
 
-    def fds(self):
-        return len(os.listdir("/proc/%d/fd" % self.pid))
+    @staticmethod
+    def outside():
+        """Connections of the host's own to the outside: egress hides its descriptors, also from its user."""
+        found = 0
+        for kind in ("tcp", "tcp6"):
+            for line in read("/proc/net/" + kind).decode().splitlines()[1:]:
+                fields = line.split()
+                found += fields[3] not in ("0A", "06", "07") and int(fields[2].split(":")[1], 16) in (80, 443, *net.SINK)  # listening, over
+        return found
 
     def bounded(self, what):
         check(self.kb() < MEMORY_KB, "egress has had %d kB with %s" % (self.kb(), what))
@@ -115,21 +123,21 @@ step("end")
     with Place() as place:
         run_ = Watched(place, ["--allow", "good.test:80,7000", "--open-files", "16384"], inside(code))
         run_.at("first")
-        before = run_.fds()
+        before = run_.outside()
         run_.on("first")
         run_.at("held", 60)
-        at_once, live = run_.fds(), rig.ask("live")
+        at_once, live = run_.outside(), rig.ask("live")
         rss = run_.kb("VmRSS")
         run_.on("held")
         run_.at("end", 60)
-        left = until(lambda: run_.fds() <= before + 8, 5)
-        check(left, "egress still has %d descriptors, %d at first" % (run_.fds(), before))
+        left = until(lambda: run_.outside() <= before + 8, 5)
+        check(left, "egress still has %d connections outside, %d at first" % (run_.outside(), before))
         run_.bounded("5,000 connections at once")
         run_.on("end")
         result = run_.running.wait(60)
         same(result.tries["held"], "5000 0", "held at once, lost")
         same(result.tries["one after another"], "5000", "one after another")
-        check(live >= 5000 and at_once >= 10000, "at the server %d, descriptors %d" % (live, at_once))
+        check(live >= 5000 and at_once >= 5000, "at the server %d, from the host %d" % (live, at_once))
         check(rss < MEMORY_KB, "egress has %d kB with 5,000 idle connections" % rss)
         same((result.tries["served"], result.tries["served in"]), ("ok", "time"), "others meanwhile")
 
@@ -171,12 +179,12 @@ def _():
     code = WAIT + r"""
 room = bytearray(1 << 20)
 def down():
-    with socket.create_connection(("good.test", 7100), 10) as s:
+    with socket.create_connection(("other.test", 7100), 10) as s:
         s.settimeout(30); s.sendall(b"%d\n" % (1 << 30)); total = 0
         while n := s.recv_into(room): total += n
     return str(total)
 def up():
-    with socket.create_connection(("good.test", 7101), 10) as s:
+    with socket.create_connection(("other.test", 7101), 10) as s:
         s.settimeout(30); data = bytes(1 << 20)
         for _ in range(1024): s.sendall(data)
         s.shutdown(1); return s.recv(100).decode().strip()
@@ -193,11 +201,11 @@ outcome("inspected", lambda: by_http("/files/big", True))
 # who asks and does not read
 lazy = []
 for n in range(60):
-    s = socket.socket(); s.setsockopt(1, 8, 4096); s.settimeout(10); s.connect((socket.gethostbyname("good.test"), 7100 if n % 2 else 80))
+    s = socket.socket(); s.setsockopt(1, 8, 4096); s.settimeout(10); s.connect((socket.gethostbyname("other.test"), 7100) if n % 2 else (socket.gethostbyname("good.test"), 80))
     s.sendall(b"%d\n" % (1 << 30) if n % 2 else request("good.test", "/files/big")); lazy.append(s)
 # and who writes to somebody that does not read
 for n in range(30):
-    s = socket.create_connection(("good.test", 7100), 10); s.setblocking(False); lazy.append(s)
+    s = socket.create_connection(("other.test", 7100), 10); s.setblocking(False); lazy.append(s)
     try:
         while True: s.send(b"1\n" * 32768)
     except BlockingIOError: pass
@@ -207,7 +215,7 @@ served()
 step("end")
 """
     with Place() as place:
-        job = job_file(place, {"network": {"allow": [{"host": "good.test", "ports": [80, 443, 7100, 7101], "tls": "inspect"}]}})
+        job = job_file(place, {"network": {"allow": [{"host": "good.test", "tls": "inspect"}, "other.test:7100,7101"]}})
         run_ = Watched(place, ["-f", job], inside(code), env={})
         run_.at("end", 100)
         run_.bounded("1 GiB each way and 90 that do not read")
@@ -243,7 +251,7 @@ for n in range(300):
 for n in range(200):  # gone before anything was decided
     s = socket.socket(); s.setblocking(False)
     try: s.connect((("198.18.0.1", 80), ("1.1.1.1", 80), ("127.0.0.1", 1023))[n % 3])
-    except BlockingIOError: pass
+    except OSError: pass
     s.setsockopt(1, 13, struct.pack("ii", 1, 0)); s.close()
 def both_ways():
     with socket.create_connection(("good.test", 7000), 10) as s:
@@ -256,10 +264,10 @@ step("end")
     with Place() as place:
         run_ = Watched(place, ["--allow", "good.test:80,7000,7002,7003"], inside(code))
         run_.at("first")
-        before, live = run_.fds(), rig.ask("live")
+        before, live = run_.outside(), rig.ask("live")
         run_.on("first")
         run_.at("end")
-        check(until(lambda: run_.fds() <= before + 8, 5), "egress still has %d descriptors, %d at first" % (run_.fds(), before))
+        check(until(lambda: run_.outside() <= before + 8, 5), "egress still has %d connections outside, %d at first" % (run_.outside(), before))
         check(until(lambda: rig.ask("live") <= live, 5), "the server still has %d connections, %d at first" % (rig.ask("live"), live))
         run_.bounded("resets")
         run_.on("end")
