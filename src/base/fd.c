@@ -164,7 +164,8 @@ ssize_t fd_receive(int socket_fd, void *data, size_t size, int flags, int *ret_f
 		.msg_iov = &io,
 		.msg_iovlen = 1,
 		.msg_control = &control,
-		.msg_controllen = CMSG_SPACE(*n * sizeof(int)),
+		/* Not CMSG_SPACE(): the kernel would put one more into the padding. */
+		.msg_controllen = CMSG_LEN(*n * sizeof(int)),
 	};
 	struct cmsghdr *cmsg;
 	ssize_t got;

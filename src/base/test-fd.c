@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -351,4 +352,21 @@ TEST(a_range_is_closed_or_marked_and_nothing_beside_it)
 	CHECK(fd_close_range(60, 70, false) == 0);
 	CHECK(fcntl(high, F_GETFD) < 0 && errno == EBADF);
 	CHECK(close(low) == 0);
+}
+
+TEST(no_more_descriptors_arrive_than_there_is_room_for)
+{
+	int pair[2], sent[3] = {STDERR_FILENO, STDERR_FILENO, STDERR_FILENO}, got[2] = {-1, -1};
+	size_t n = 1;
+	char byte;
+
+	CHECK(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	CHECK_INT(fd_send(pair[0], "x", 1, sent, 3), 0);
+	CHECK_INT(fd_receive(pair[1], &byte, 1, 0, got, &n), 1);
+	CHECK_INT(n, 1);
+	CHECK(fcntl(got[0], F_GETFD) == FD_CLOEXEC);
+	CHECK_INT(got[1], -1);
+	close(got[0]);
+	close(pair[0]);
+	close(pair[1]);
 }

@@ -282,6 +282,11 @@ const char *authority_pem(const struct authority *authority, size_t *ret_size)
 	return authority->pem;
 }
 
+X509 *authority_certificate(const struct authority *authority)
+{
+	return authority->certificate;
+}
+
 int stream_serve(struct stream *stream, struct authority *authority, struct tls_peer *peer,
 		 const uint8_t *early, size_t n_early)
 {

@@ -124,6 +124,14 @@ static int take_id(const struct tree *value, unsigned *ret, struct atoll_error *
 	return 0;
 }
 
+static int take_truth(const struct tree *value, bool *ret, struct atoll_error *err)
+{
+	if (value->kind != TREE_TEXT || value->type != TREE_BOOL)
+		return bad(err, "true or false is wanted");
+	*ret = streq(value->text, "true");
+	return 0;
+}
+
 static int take_own(const struct tree *list, struct config *config, struct atoll_error *err)
 {
 	if (list->kind != TREE_LIST)
@@ -181,6 +189,8 @@ static int take(const struct tree *item, struct config *config, struct atoll_err
 		return take_id(item, &config->gid, err);
 	if (streq(item->key, "trust"))
 		return take_text(item, &config->trust, err);
+	if (streq(item->key, "keystore"))
+		return take_truth(item, &config->wants_keystore, err);
 	if (streq(item->key, "resolv"))
 		return take_text(item, &config->resolv, err);
 	if (streq(item->key, "hosts"))

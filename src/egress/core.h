@@ -33,6 +33,7 @@ struct config {
 	uid_t uid; /* (uid_t)-1: stay */
 	gid_t gid;
 	char *trust, *resolv, *hosts;
+	bool wants_keystore;
 	char token[64];
 	struct network_address *own;
 	size_t n_own;

@@ -53,7 +53,8 @@ enum egress_message_type {
 	EGRESS_INSIDE,	/* with `count` TCP sockets of the sandbox's namespace, not yet connected,
 			 * for connections to published ports */
 	/* from egress */
-	EGRESS_READY,  /* with one descriptor where TLS is opened: the authority's certificate, PEM.
+	EGRESS_READY,  /* with one descriptor where TLS is opened: the authority's certificate, PEM;
+			* and a second one where `keystore` was said: a key store for Java.
 			* `ports`: host ports of `listen`, in its order */
 	EGRESS_FAILED, /* `error`, and its end */
 	EGRESS_CONNECTION, /* `connection` */
@@ -91,7 +92,9 @@ struct egress_message {
  *	uid, gid	whom to become first; left out by an ordinary user
  *	secrets		[{"placeholder": ..., "value": ...}], in the order of the contract's
  *	trust		path of the file with authorities that servers are checked with
- *	token		password that clients of the proxy have to give; "" in a namespace of its
- *own resolv		path of resolv.conf; hosts: path of hosts own		["192.0.2.7", ...]:
- *addresses of this host, refused like private ones; egress adds those that it sees itself
+ *	keystore	true: the same authorities and the run's are wanted for Java, too
+ *	token		password that clients of the proxy have to give; "" in an own namespace
+ *	resolv		path of resolv.conf; hosts: path of hosts
+ *	own		["192.0.2.7", ...]: addresses of this host, refused like private ones;
+ *			egress adds those that it sees itself
  */

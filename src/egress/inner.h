@@ -27,6 +27,7 @@
  *   core.h        what the files above share among themselves
  *   stream.c      a socket with or without TLS
  *   authority.c   the certificate authority of this run, certificates for names
+ *   keystore.c    the same authorities for Java
  *   http.c        reading HTTP/1 heads, strictly (pure)
  *   body.c        where a body ends (pure)
  *   exchange.c    requests and answers over two streams: judge, rewrite, pass on

@@ -27,8 +27,9 @@
  *   serve      until the channel ends
  */
 
-#define CHANNEL_FD 3
-#define CONFIG_MAX (16 * 1024 * 1024)
+#define CHANNEL_FD   3
+#define CONFIG_MAX   (16 * 1024 * 1024)
+#define KEYSTORE_MAX (16 * 1024 * 1024)
 
 /* A library must not be told by the caller's environment which files to read. */
 static int begin(struct atoll_error *err)
@@ -100,25 +101,46 @@ static int prepare_inspection(struct egress *egress, const struct config *config
 	return r;
 }
 
-/* The certificate in a memfd for the supervisor; -1 where there is none. */
-static int certificate(const struct egress *egress, int *ret_fd, struct atoll_error *err)
+/* What has to be trusted inside, for the supervisor. */
+struct gifts {
+	int fds[2];
+	size_t n;
+};
+
+/* One more, in a memfd. */
+static int give(struct gifts *gifts, const void *data, size_t size, struct atoll_error *err)
 {
-	cleanup_fd int fd = -1;
+	cleanup_fd int fd = memfd_create("atoll-authority", MFD_CLOEXEC);
+	int r = fd < 0 ? -errno : fd_write_all(fd, data, size);
+
+	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		r = -errno;
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "write the authorities");
+	gifts->fds[gifts->n++] = take_fd(&fd);
+	return 0;
+}
+
+static int give_authorities(const struct egress *egress, const struct config *config,
+			    struct gifts *gifts, struct atoll_error *err)
+{
+	cleanup_buf struct buf store = BUF_INIT(KEYSTORE_MAX);
 	const char *pem;
 	size_t size;
+	int r;
 
 	if (!egress->authority)
 		return 0;
 	pem = authority_pem(egress->authority, &size);
-	fd = memfd_create("atoll-authority", MFD_CLOEXEC);
-	if (fd < 0 || fd_write_all(fd, pem, size) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "write the certificate");
-	*ret_fd = take_fd(&fd);
-	return 0;
+	r = give(gifts, pem, size, err);
+	if (r < 0 || !config->wants_keystore)
+		return r;
+	r = keystore_make(egress->authority, egress->outside, &store, err);
+	return r < 0 ? r : give(gifts, store.data, store.used, err);
 }
 
 static int prepare(struct egress *egress, const struct config *config, struct egress_message *ready,
-		   int *ret_certificate, struct atoll_error *err)
+		   struct gifts *gifts, struct atoll_error *err)
 {
 	int r = publish_open(egress, ready->ports, err);
 
@@ -128,7 +150,7 @@ static int prepare(struct egress *egress, const struct config *config, struct eg
 	if (r == 0)
 		r = prepare_inspection(egress, config, err);
 	if (r == 0)
-		r = certificate(egress, ret_certificate, err);
+		r = give_authorities(egress, config, gifts, err);
 	if (r < 0)
 		return r;
 	egress->names = names_new();
@@ -167,7 +189,8 @@ int main(void)
 	struct config config = {0};
 	struct atoll_error err = {0};
 	struct egress_message ready = {.type = EGRESS_READY};
-	int certificate_fd = -1, r;
+	struct gifts gifts = {0};
+	int r;
 
 	r = begin(&err);
 	if (r == 0)
@@ -175,7 +198,7 @@ int main(void)
 	if (r == 0 && loop_init(&egress.loop) < 0)
 		r = error_set(&err, ATOLL_FAULT_HOST, errno, "epoll");
 	if (r == 0)
-		r = prepare(&egress, &config, &ready, &certificate_fd, &err);
+		r = prepare(&egress, &config, &ready, &gifts, &err);
 	config_done(&config);
 	if (r == 0)
 		r = lock_in(&err);
@@ -186,12 +209,10 @@ int main(void)
 			r = error_oom(&err);
 	}
 	if (r == 0) {
-		r = fd_send(CHANNEL_FD, &ready, sizeof ready, &certificate_fd,
-			    certificate_fd >= 0 ? 1 : 0);
-		if (r < 0)
+		if (fd_send(CHANNEL_FD, &ready, sizeof ready, gifts.fds, gifts.n) < 0)
 			return 1;
-		if (certificate_fd >= 0)
-			close(certificate_fd);
+		while (gifts.n > 0)
+			close(gifts.fds[--gifts.n]);
 		serve(&egress);
 		return 0;
 	}

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 struct atoll_error;
+struct buf;
 struct network_address;
 struct stream;
 
@@ -29,10 +30,16 @@ int authority_new(struct authority **ret, struct atoll_error *err);
 void authority_free(struct authority *authority); /* takes NULL */
 /* Its certificate: what has to be trusted inside. Lives as long as the authority. */
 const char *authority_pem(const struct authority *authority, size_t *ret_size);
+X509 *authority_certificate(const struct authority *authority); /* likewise */
 
 /* For checking servers: trusts what is in the PEM file at `trust` and nothing else. The file is
  * read here. */
 int authority_outside(const char *trust, SSL_CTX **ret, struct atoll_error *err);
+
+/* For Java, which reads a format of its own: a key store with all that `outside` trusts, and the
+ * authority. Added to `out`, whose limit counts. */
+int keystore_make(const struct authority *authority, SSL_CTX *outside, struct buf *out,
+		  struct atoll_error *err);
 
 /* Why a client or a server was not to be spoken with. */
 struct tls_peer {

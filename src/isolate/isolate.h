@@ -50,6 +50,9 @@ struct cell_extra {
 	const char *authority; /* PEM, shown at CELL_AUTHORITY; NULL: none */
 	const char *bundle;    /* PEM: the host's authorities and that one. Shown at CELL_BUNDLE,
 				* and over the host's own files of this kind; NULL: none */
+	const char *keystore;  /* the same for Java: shown at CELL_KEYSTORE, and over the host's
+				* own key stores. Never without namespaces; NULL: none */
+	size_t keystore_size;
 	uint16_t proxy_port; /* without namespaces: the proxy on the host's 127.0.0.1, which is all
 			      * that can be connected to; 0: none */
 };
@@ -58,6 +61,11 @@ struct cell_extra {
  * have one of these as their value get the path there. */
 #define CELL_AUTHORITY "/run/atoll/ca.pem"
 #define CELL_BUNDLE    "/run/atoll/ca-bundle.pem"
+#define CELL_KEYSTORE  "/run/atoll/cacerts" /* only with namespaces */
+
+/* The host's key stores of Java, at most `max` of them: real files, each once, the caller's.
+ * Returns how many. */
+size_t isolate_find_keystores(char **ret, size_t max);
 
 /* What a run has used, from what counts it; 0 where nothing does. */
 struct cell_usage {

@@ -134,8 +134,7 @@ static void set_proxy(struct env *env, const struct spec *spec, const struct env
 
 /*
  * Where egress opens TLS, programs have to trust its authority. Most read one of the host's files,
- * which have it inside; these are for those that bring a list of their own. Java reads none of
- * them, and the only variable that it reads makes every start say so on standard error.
+ * which have it inside (Java's own, too); these are for those that bring a list of their own.
  */
 static void set_authority(struct env *env, const struct spec *spec)
 {

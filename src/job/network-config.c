@@ -145,6 +145,8 @@ static int write_json(const struct net *net, uint32_t uid, struct buf *out, stru
 	}
 	write_secrets(net, &json);
 	json_str(&json, "trust", net->trust);
+	if (net->wants_keystore)
+		json_bool(&json, "keystore", true);
 	json_str(&json, "token", net->token);
 	json_str(&json, "resolv", "/etc/resolv.conf");
 	json_str(&json, "hosts", "/etc/hosts");

@@ -168,6 +168,23 @@ static int make_bundle(struct net *net, struct atoll_error *err)
 	return net->bundle ? 0 : error_oom(err);
 }
 
+/* Jobs on a host without Java do not pay for it. */
+static bool has_java(void)
+{
+	cleanup_free char *found = NULL;
+
+	return isolate_find_keystores(&found, 1) > 0;
+}
+
+static int take_keystore(struct net *net, struct atoll_error *err)
+{
+	if (net->wants_keystore && !net->keystore)
+		return error_set(err, ATOLL_FAULT_BUG, 0,
+				 "the network's process gave no key store for Java");
+	net->extra.keystore = net->keystore;
+	return 0;
+}
+
 static int await_ready(struct net *net, struct atoll_error *err)
 {
 	bool is_open = true;
@@ -209,10 +226,13 @@ int net_open(struct net *net, bool has_namespaces, struct atoll_error *err)
 		r = listen_outside(net, err);
 	if (r < 0 || !net_starts_first(net))
 		return r;
+	net->wants_keystore = has_namespaces && network_inspects(network) && has_java();
 	r = net_start(net, err);
 	if (r == 0)
 		r = await_ready(net, err);
 	if (r == 0 && network_inspects(network))
 		r = make_bundle(net, err);
+	if (r == 0)
+		r = take_keystore(net, err);
 	return r;
 }

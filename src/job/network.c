@@ -15,8 +15,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define LAST_NS (500 * INT64_C(1000000)) /* for the last events */
-#define PEM_MAX (64 << 10)
+#define LAST_NS	     (500 * INT64_C(1000000)) /* for the last events */
+#define PEM_MAX	     (64 << 10)
+#define KEYSTORE_MAX (16 << 20)
 
 void net_note(struct net *net, const char *text)
 {
@@ -109,14 +110,37 @@ static char *read_pem(int fd)
 	return text;
 }
 
-static void take_ready(struct net *net, const struct egress_message *message, int fd)
+/* Java tells of a bad one when it first needs it; but for what it begins with it is not looked at.
+ */
+static void take_keystore(struct net *net, int fd)
+{
+	static const unsigned char magic[] = {0xfe, 0xed, 0xfe, 0xed};
+	struct stat st;
+	char *data;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < (off_t)sizeof magic ||
+	    st.st_size > KEYSTORE_MAX)
+		return;
+	data = malloc((size_t)st.st_size);
+	if (!data || pread(fd, data, (size_t)st.st_size, 0) != st.st_size ||
+	    memcmp(data, magic, sizeof magic) != 0) {
+		free(data);
+		return;
+	}
+	net->keystore = data;
+	net->extra.keystore_size = (size_t)st.st_size;
+}
+
+static void take_ready(struct net *net, const struct egress_message *message, const int fds[2])
 {
 	const struct network *network = &net->spec->network;
 
 	if (net->state != NET_STARTING)
 		return;
-	if (fd >= 0)
-		net->authority = read_pem(fd);
+	if (fds[0] >= 0)
+		net->authority = read_pem(fds[0]);
+	if (fds[1] >= 0 && net->wants_keystore)
+		take_keystore(net, fds[1]);
 	for (size_t i = 0; i < network->n_listen && i < ATOLL_PUBLISHED_MAX; i++)
 		net->result->published[i] =
 			(struct atoll_published){network->listen[i].port, message->ports[i]};
@@ -140,11 +164,11 @@ static void take_connection(struct net *net, struct atoll_connection *connection
 		net->options->connection(connection, net->options->data);
 }
 
-static void take_message(struct net *net, struct egress_message *message, int fd)
+static void take_message(struct net *net, struct egress_message *message, const int fds[2])
 {
 	switch (message->type) {
 	case EGRESS_READY:
-		take_ready(net, message, fd);
+		take_ready(net, message, fds);
 		break;
 	case EGRESS_FAILED:
 		net->failure = message->error;
@@ -173,17 +197,19 @@ bool net_take_messages(struct net *net)
 {
 	while (net->channel_fd >= 0) {
 		struct egress_message message = {0};
-		cleanup_fd int fd = -1;
-		size_t n = 1;
+		int fds[2] = {-1, -1};
+		size_t n = 2;
 		ssize_t got = fd_receive(net->channel_fd, &message, sizeof message, MSG_DONTWAIT,
-					 &fd, &n);
+					 fds, &n);
 
 		if (got == -EAGAIN)
 			return true;
+		if (got == sizeof message)
+			take_message(net, &message, fds);
+		close_fd(&fds[0]);
+		close_fd(&fds[1]);
 		if (got <= 0)
 			return false;
-		if (got == sizeof message)
-			take_message(net, &message, fd);
 	}
 	return false;
 }
@@ -335,4 +361,5 @@ void net_done(struct net *net)
 	answers_free(net->answers, net->n_answers);
 	free(net->authority);
 	free(net->bundle);
+	free(net->keystore);
 }

@@ -60,8 +60,9 @@ struct net {
 	char program[PATH_MAX]; /* atoll-egress */
 	char trust[PATH_MAX];	/* authorities for checking servers; "" where none is checked */
 	struct cell_extra extra;
-	char *authority, *bundle; /* of `extra` */
-	char token[40];		  /* without namespaces, what clients have to know; else "" */
+	char *authority, *bundle, *keystore; /* of `extra` */
+	bool wants_keystore;		     /* there is a Java that would read it */
+	char token[40]; /* without namespaces, what clients have to know; else "" */
 
 	int listener_fd, dns_fd; /* until they are handed over */
 	int channel_fd, pid_fd;

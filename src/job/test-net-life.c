@@ -25,6 +25,7 @@
 /* ---- the other side ---- */
 
 static const char fake_pem[] = "-----BEGIN CERTIFICATE-----\nfake\n";
+static const char fake_store[] = "\xfe\xed\xfe\xed with \0 in it";
 
 static void say(struct egress_message *message, const int *fds, size_t n)
 {
@@ -32,15 +33,25 @@ static void say(struct egress_message *message, const int *fds, size_t n)
 		_exit(2);
 }
 
-static void say_ready(void)
+static int make_file(const char *data, size_t size)
+{
+	int fd = memfd_create("file", 0);
+
+	if (write(fd, data, size) != (ssize_t)size)
+		_exit(2);
+	return fd;
+}
+
+static void say_ready(bool has_keystore)
 {
 	struct egress_message message = {.type = EGRESS_READY, .ports = {43211}};
-	int fd = memfd_create("pem", 0);
+	int fds[2] = {make_file(fake_pem, sizeof fake_pem - 1), -1};
 
-	if (write(fd, fake_pem, sizeof fake_pem - 1) < 0)
-		_exit(2);
-	say(&message, &fd, 1);
-	close(fd);
+	if (has_keystore)
+		fds[1] = make_file(fake_store, sizeof fake_store - 1);
+	say(&message, fds, has_keystore ? 2 : 1);
+	close(fds[0]);
+	close(fds[1]);
 }
 
 static void say_connection(const char *text)
@@ -127,7 +138,7 @@ static _Noreturn void fake_main(void)
 	}
 	if (strstr(config, "\"token\":\"die\""))
 		raise(SIGKILL);
-	say_ready();
+	say_ready(strstr(config, "\"keystore\":true") && !strstr(config, "\"token\":\"no store\""));
 	if (strstr(config, "\"token\":\"inherit\""))
 		say_inheritance();
 	if (strstr(config, "\"value\":\"hunter2hunter2\""))
@@ -182,6 +193,8 @@ static void finish(void)
 	net_done(&net);
 	spec->network.n_listen = 0;
 	spec->network.listen = NULL;
+	spec->network.n_allow = 0;
+	spec->network.allow = NULL;
 	spec_free(spec);
 }
 
@@ -279,6 +292,65 @@ TEST(what_is_needed_first_is_there_before_the_command)
 	attach();
 	CHECK_INT(net.state, NET_SERVING);
 	net_stop(&net);
+	finish();
+}
+
+/* A line of the contract by which TLS is opened. */
+static void open_tls(void)
+{
+	static char host[] = "good.test", origin[] = "o";
+	static struct network_rule rule = {.host = host,
+					   .domain = host,
+					   .tls = NETWORK_TLS_INSPECT,
+					   .has_tls = true,
+					   .origin = origin};
+
+	spec->network.allow = &rule;
+	spec->network.n_allow = 1;
+	snprintf(net.trust, sizeof net.trust, "/dev/null");
+}
+
+static bool has_java(void)
+{
+	cleanup_free char *path = NULL;
+
+	return isolate_find_keystores(&path, 1) > 0;
+}
+
+TEST(where_tls_is_opened_authorities_are_there_also_for_java)
+{
+	begin("", true);
+	open_tls();
+	CHECK_INT(net_open(&net, true, &err), 0);
+	CHECK_STR(net.extra.bundle, fake_pem);
+	if (has_java()) {
+		CHECK_INT(net.extra.keystore_size, sizeof fake_store - 1);
+		CHECK(net.extra.keystore &&
+		      memcmp(net.extra.keystore, fake_store, sizeof fake_store - 1) == 0);
+	} else {
+		CHECK(!net.extra.keystore);
+	}
+	finish();
+}
+
+TEST(without_namespaces_no_key_store_is_made)
+{
+	begin("", true);
+	open_tls();
+	CHECK_INT(net_open(&net, false, &err), 0);
+	CHECK_STR(net.extra.bundle, fake_pem);
+	CHECK(!net.extra.keystore);
+	finish();
+}
+
+TEST(a_key_store_that_does_not_come_is_told_of)
+{
+	begin("no store", true);
+	open_tls();
+	if (has_java()) {
+		CHECK(net_open(&net, true, &err) < 0);
+		CHECK_STR(err.text, "the network's process gave no key store for Java");
+	}
 	finish();
 }
 

@@ -168,7 +168,7 @@ class Egress:
             self.events.append(read_event(body))
         elif kind == QUESTION:
             number, port = struct.unpack_from("=QH", body)
-            self.questions.append((number, text_of(body[10:266]), port))
+            self.questions.append((number, text_of(body[12:268]), port))
         else:
             self.others.append((kind, count, body))
         return True

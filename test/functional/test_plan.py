@@ -8,6 +8,7 @@ process is looked at from the host: mountinfo, status, namespaces, limits, cgrou
 directory. Every line that says something about these is checked, in both directions: every mount seen has its line, and
 every line that mounts something is seen, with the flags that it promises. And every line says where it comes from.
 """
+import glob
 import os
 import sys
 
@@ -173,7 +174,7 @@ def check_mounts(plan, pid, hidden_by_pattern):
             if line["mechanism"].startswith(start):
                 same(kind, wanted, "file system at %s" % path)
         if line["clause"] == "network.authority":
-            check(root.endswith("/run/atoll/ca-bundle.pem"), "%s shows %s" % (path, root))
+            check(root.endswith("/run/atoll/cacerts" if line["note"] else "/run/atoll/ca-bundle.pem"), "%s shows %s" % (path, root))
         elif line["mechanism"].startswith("bind mount") and kind != "overlay":
             check(root == path or root.endswith(os.path.basename(path)) or root == "/", "%s shows %s" % (path, root))
     # From the kernel to the plan.
@@ -608,7 +609,7 @@ def _():
                        origins=[("network.allow", "good.test", "job.yaml:1"), ("network.allow", "192.0.2.0/24:22", "job.yaml:1")])
         check("tproxy" in plan.one("network")["mechanism"], "by another way")
         same(plan.of("network.authority"), [], "authorities where no TLS is opened")
-        text = "command: [sleep, '30']\nnetwork:\n  allow:\n    - {host: '*.good.test', methods: [GET], paths: [/x/**]}\n    - api.test\n" \
+        text = "command: [sleep, '600']\nnetwork:\n  allow:\n    - {host: '*.good.test', methods: [GET], paths: [/x/**]}\n    - api.test\n" \
                "  deny: [bad.good.test]\n  rate: 1M\n  ask: true\n  secrets:\n    - {name: A_KEY, host: api.test}\n" \
                "  listen: [8080]\n  upstream: 'http://127.0.0.1:3128'\n"
         plan = compare(place, job=text, env={"A_KEY": "key-0123456789"}, origins=[
@@ -619,6 +620,8 @@ def _():
         check("methods GET" in plan.one("network.allow", "*.good.test")["note"], "the note of a rule")
         if os.path.exists("/etc/ssl/certs/ca-certificates.crt"):
             plan.one("network.authority", os.path.realpath("/etc/ssl/certs/ca-certificates.crt"))
+        for store in {os.path.realpath(one) for one in glob.glob("/usr/lib/jvm/*/lib/security/cacerts") if os.path.exists(one)}:
+            check("Java" in plan.one("network.authority", store)["note"], "the note of %s" % store)
 
 
 @test("a socket of the host")

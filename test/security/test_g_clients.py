@@ -53,14 +53,14 @@ def prepare_ssh(place):
 
 
 def keystore(place):
-    done = subprocess.run(["keytool", "-importcert", "-noprompt", "-trustcacerts", "-alias", "test", "-file", rig.where + "/ca.pem", "-keystore", place.ws + "/trust", "-storepass", "changeit"],
+    done = subprocess.run(["keytool", "-J-XX:-UsePerfData", "-importcert", "-noprompt", "-trustcacerts", "-alias", "test", "-file", rig.where + "/ca.pem", "-keystore", place.ws + "/trust", "-storepass", "changeit"],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     check(done.returncode == 0, "keytool: %s" % done.stdout)
     write(place.ws + "/Get.java", """
         import java.net.*; import java.io.*;
         public class Get { public static void main(String[] a) throws Exception {
             for (String u : a) { var c = new URL(u).openConnection(); c.setConnectTimeout(5000); c.setReadTimeout(5000); System.out.println(new String(c.getInputStream().readAllBytes())); } } }""")
-    done = subprocess.run(["javac", "Get.java"], cwd=place.ws, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(["javac", "-J-XX:-UsePerfData", "Get.java"], cwd=place.ws, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     check(done.returncode == 0, "javac: %s" % done.stdout)
 
 
@@ -148,20 +148,56 @@ def _():
                 check(rig.requests(1) or name == "openssl", "%s: nothing arrived" % name)
 
 
-@test("where egress opens TLS Java trusts it once it was told of the bundle, which it cannot read as it is")
+ASK_JAVA = r"""
+import java.io.*; import java.net.*; import java.security.*; import javax.net.ssl.*;
+public class Ask {
+    static SSLSocketFactory others() throws Exception {  // as without the run's store
+        KeyStore store = KeyStore.getInstance(new File("host"), "changeit".toCharArray());
+        TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+        trust.init(store);
+        SSLContext context = SSLContext.getInstance("TLS");
+        context.init(null, trust.getTrustManagers(), null);
+        return context.getSocketFactory();
+    }
+    static void ask(String method, String url, SSLSocketFactory sockets) throws Exception {
+        HttpsURLConnection c = (HttpsURLConnection) new URL(url).openConnection();
+        c.setConnectTimeout(5000); c.setReadTimeout(5000); c.setRequestMethod(method);
+        if (sockets != null) c.setSSLSocketFactory(sockets);
+        try { System.out.println(method + " " + c.getResponseCode()); }
+        catch (SSLHandshakeException e) { System.out.println(method + " " + e.getClass().getSimpleName()); }
+    }
+    public static void main(String[] a) throws Exception {
+        for (String type : new String[]{"JKS", "PKCS12"}) {  // a password: the digest is looked at
+            KeyStore store = KeyStore.getInstance(type);
+            try (InputStream in = new FileInputStream(System.getProperty("java.home") + "/lib/security/cacerts")) { store.load(in, "changeit".toCharArray()); }
+            System.out.println(type + " " + store.size());
+        }
+        ask("GET", a[0] + "/java", null);
+        ask("POST", a[0] + "/posted", null);
+        ask("GET", a[0] + "/unknown", others());
+    }
+}"""
+
+
+@test("where egress opens TLS Java trusts it, with no option and no variable; with the host's own store it does not")
 def _():
-    need("java", "javac", "keytool")
+    need("java")
+    store = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(shutil.which("java"))), "../lib/security/cacerts"))
+    if not os.path.exists(store) or not os.path.realpath(shutil.which("java")).startswith("/usr/lib/jvm/"):
+        skip("no Java with a key store in /usr/lib/jvm")
     with Place() as place:
-        place.expect("trust", "Get.*")
-        keystore(place)
+        place.expect("Ask.java", "host")
+        write(place.ws + "/Ask.java", ASK_JAVA)
+        shutil.copyfile(store, place.ws + "/host")
+        before = read(store)
         job = job_file(place, {"network": {"allow": [{"host": "good.test", "methods": ["GET"]}]}})
         rig.clear()
-        result = run(place, ["-f", job, "--no-proxy"], inside_sh("""
-            awk -v RS= '{ n = split($0, part, "-----BEGIN CERTIFICATE-----"); for (i = 2; i <= n; i++) print "-----BEGIN CERTIFICATE-----" part[i] >("/tmp/c" ++count) }' /etc/ssl/certs/ca-certificates.crt
-            for c in /tmp/c*; do keytool -importcert -noprompt -alias $c -file $c -keystore /tmp/trust -storepass changeit 2>/dev/null || exit 1; done
-            exec java -XX:TieredStopAtLevel=1 -Djavax.net.ssl.trustStore=/tmp/trust -Djavax.net.ssl.trustStorePassword=changeit Get https://good.test/java"""), timeout=40)
+        result = run(place, ["-f", job, "--no-proxy"], inside_sh("exec env -i java -XX:TieredStopAtLevel=1 Ask.java https://good.test"), timeout=60)
         same(result.status, 0, "java")
-        same([one["path"] for one in rig.requests(1)], ["/java"], "what arrived")
+        count = read(net.BUNDLE).count(b"BEGIN CERTIFICATE") + 1
+        same(result.out.split("\n")[:-1], ["JKS %d" % count, "PKCS12 %d" % count, "GET 200", "POST 403", "GET SSLHandshakeException"], "what Java saw")
+        same([(one["method"], one["path"]) for one in rig.requests(1)], [("GET", "/java")], "what arrived")
+        same(read(store), before, "the host's store")
 
 
 @test("NET-34 git with rules for paths: a clone works, a push does not, and no other repository")

@@ -7,6 +7,7 @@ Whom egress lets through is tested elsewhere. Here nothing of the outside is mea
 blocks that belong to nobody, and what is asked is who gets a packet inside, and how a refusal looks.
 """
 
+import glob
 import os
 import sys
 import textwrap
@@ -276,8 +277,9 @@ def _():
     bundle = "/etc/ssl/certs/ca-certificates.crt"
     if not os.path.exists(bundle):
         skip("no %s on this host" % bundle)
+    stores = sorted({os.path.realpath(one) for one in glob.glob("/usr/lib/jvm/*/lib/security/cacerts") if os.path.exists(one)})
     with Place() as place:
-        before = read(bundle)
+        before, stores_before = read(bundle), [read(one) for one in stores]
         result = run(place, flags(place, {"allow": [{"host": "good.test", "paths": ["/**"]}]}), inside_py(r"""
             own, all, usual = (open(p).read() for p in ("/run/atoll/ca.pem", "/run/atoll/ca-bundle.pem", "%s"))
             host = int(arg[0])
@@ -285,15 +287,19 @@ def _():
             tell("no key", "ok" if "PRIVATE" not in own + all else "a key")
             tell("the host's and it", "ok" if all.count("BEGIN CERTIFICATE") == host + 1 and own.strip() in all else "%%d" %% all.count("BEGIN"))
             tell("at the usual place", "ok" if usual == all else "another")
-            for path in ("/run/atoll/ca.pem", "/run/atoll/ca-bundle.pem", "%s"):
+            stores = arg[1:] and ["/run/atoll/cacerts", *arg[1:]]
+            tell("for Java only where there is one", "ok" if os.path.exists("/run/atoll/cacerts") == bool(stores) else "not so")
+            tell("the same for Java", "ok" if len({open(p, "rb").read() for p in stores}) == bool(stores) else "not")
+            for path in ("/run/atoll/ca.pem", "/run/atoll/ca-bundle.pem", "%s", *stores):
                 attempt("write " + path, lambda: put(path, flags=os.O_WRONLY))
                 attempt("remove " + path, lambda: os.unlink(path))
                 attempt("replace " + path, lambda: os.rename("f", path))
-            """ % (bundle, bundle), before.count(b"BEGIN CERTIFICATE")))
-        result.allowed("one certificate", "no key", "the host's and it", "at the usual place")
+            """ % (bundle, bundle), before.count(b"BEGIN CERTIFICATE"), *stores))
+        result.allowed("one certificate", "no key", "the host's and it", "at the usual place", "for Java only where there is one", "the same for Java")
         result.refused(*[name for name in result.tries if name.split()[0] in ("write", "remove", "replace")],
                        how=GONE + ("EBUSY",))
         same(read(bundle), before, "the host's file")
+        same([read(one) for one in stores], stores_before, "the host's key stores")
 
 
 main()

@@ -6,6 +6,7 @@
 #include "isolate/ns/cell.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -17,7 +18,7 @@
  *
  * Where egress opens TLS it signs with an authority of the run's own. Programs find it in the file
  * that they look at anyway: where the host has one of those, the sandbox shows the same with one
- * more certificate.
+ * more certificate. Java has files and a format of its own.
  */
 
 static const char *const known[] = {
@@ -29,37 +30,67 @@ static const char *const known[] = {
 
 _Static_assert(ARRAY_SIZE(known) <= CELL_BUNDLES_MAX, "room for each");
 
-/* Often one is a link to another. */
-static bool is_found(const struct cell *cell, const char *path)
+/* In each Java, if it is no link to the system's; and the system's on Fedora and its like, where
+ * only some have a link. */
+static const char *const java[] = {
+	"/usr/lib/jvm/*/lib/security/cacerts",
+	"/usr/lib/jvm/*/jre/lib/security/cacerts", /* up to Java 8 */
+	"/etc/pki/java/cacerts",
+};
+
+/* The real file behind a path. Often one is a link to another. */
+static void add_file(char **list, size_t *n, size_t max, const char *name)
 {
-	for (size_t i = 0; i < cell->n_bundles; i++) {
-		if (streq(cell->bundles[i], path))
-			return true;
+	cleanup_free char *path = realpath(name, NULL);
+	struct stat st;
+
+	if (*n >= max || !path || lstat(path, &st) < 0 || !S_ISREG(st.st_mode))
+		return;
+	for (size_t i = 0; i < *n; i++) {
+		if (streq(list[i], path))
+			return;
 	}
-	return false;
+	list[(*n)++] = take_ptr(path);
+}
+
+size_t isolate_find_keystores(char **ret, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(java); i++) {
+		glob_t found = {0};
+
+		if (glob(java[i], 0, NULL, &found) == 0) {
+			for (size_t k = 0; k < found.gl_pathc; k++)
+				add_file(ret, &n, max, found.gl_pathv[k]);
+		}
+		globfree(&found);
+	}
+	return n;
 }
 
 void authority_find_bundles(struct cell *cell)
 {
 	if (!network_inspects(&cell->spec->network))
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		cleanup_free char *path = realpath(known[i], NULL);
-		struct stat st;
-
-		if (path && lstat(path, &st) == 0 && S_ISREG(st.st_mode) && !is_found(cell, path))
-			cell->bundles[cell->n_bundles++] = take_ptr(path);
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		add_file(cell->bundles, &cell->n_bundles, ARRAY_SIZE(cell->bundles), known[i]);
+	cell->n_keystores = isolate_find_keystores(cell->keystores, ARRAY_SIZE(cell->keystores));
 }
 
-static int write_file(const char *path, const char *text, struct atoll_error *err)
+static size_t text_size(const char *text)
+{
+	return text ? strlen(text) : 0;
+}
+
+static int write_file(const char *path, const char *data, size_t size, struct atoll_error *err)
 {
 	cleanup_fd int fd = -1;
 
-	if (!text)
+	if (!data)
 		return 0;
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
-	if (fd < 0 || fd_write_all(fd, text, strlen(text)) < 0)
+	if (fd < 0 || fd_write_all(fd, data, size) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "write '/%s'", path);
 	return 0;
 }
@@ -78,15 +109,29 @@ static int show_at(const char *source, const char *path, struct atoll_error *err
 	return 0;
 }
 
+/* A file of ours, also in the place of the host's. */
+static int place(const char *path, const char *data, size_t size, char *const *over, size_t n_over,
+		 struct atoll_error *err)
+{
+	int r = write_file(path, data, size, err);
+
+	for (size_t i = 0; r == 0 && data && i < n_over; i++)
+		r = show_at(path, over[i] + 1, err);
+	return r;
+}
+
 int authority_place(const struct cell *cell, struct atoll_error *err)
 {
+	const struct cell_extra *extra = cell->extra;
 	/* Relative to the new root. */
-	const char *const authority = &CELL_AUTHORITY[1], *const bundle = &CELL_BUNDLE[1];
-	int r = write_file(authority, cell->extra->authority, err);
+	int r = place(&CELL_AUTHORITY[1], extra->authority, text_size(extra->authority), NULL, 0,
+		      err);
 
 	if (r == 0)
-		r = write_file(bundle, cell->extra->bundle, err);
-	for (size_t i = 0; r == 0 && cell->extra->bundle && i < cell->n_bundles; i++)
-		r = show_at(bundle, cell->bundles[i] + 1, err);
+		r = place(&CELL_BUNDLE[1], extra->bundle, text_size(extra->bundle), cell->bundles,
+			  cell->n_bundles, err);
+	if (r == 0)
+		r = place(&CELL_KEYSTORE[1], extra->keystore, extra->keystore_size, cell->keystores,
+			  cell->n_keystores, err);
 	return r;
 }

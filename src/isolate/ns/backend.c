@@ -116,6 +116,8 @@ void cell_free(struct cell *cell)
 	free(cell->gitconfig);
 	for (size_t i = 0; i < cell->n_bundles; i++)
 		free(cell->bundles[i]);
+	for (size_t i = 0; i < cell->n_keystores; i++)
+		free(cell->keystores[i]);
 	free(cell);
 }
 

@@ -90,7 +90,8 @@ struct cell_bare {
 };
 struct listing;
 
-#define CELL_BUNDLES_MAX 4
+#define CELL_BUNDLES_MAX   4
+#define CELL_KEYSTORES_MAX 32
 
 struct cell {
 	const struct spec *spec;
@@ -107,6 +108,8 @@ struct cell {
 	char *gitconfig;		 /* name and address of the user for commits; may be NULL */
 	char *bundles[CELL_BUNDLES_MAX]; /* the host's files of authorities, where TLS is opened */
 	size_t n_bundles;
+	char *keystores[CELL_KEYSTORES_MAX]; /* likewise, those of Java */
+	size_t n_keystores;
 	bool needs_keeper;
 	bool keeps_affinity;
 	struct init_limits limits;

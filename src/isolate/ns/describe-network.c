@@ -195,6 +195,10 @@ static void describe_authority(const struct cell *cell, struct plan *plan)
 		plan_add(plan, PLAN_ENFORCED, "network.authority", cell->bundles[i],
 			 "bind mount, read-only: the host's authorities and the run's own", NULL,
 			 DEFAULT_ORIGIN);
+	for (size_t i = 0; !cell->bare && i < cell->n_keystores; i++)
+		plan_add(plan, PLAN_ENFORCED, "network.authority", cell->keystores[i],
+			 "bind mount, read-only: the host's authorities and the run's own",
+			 "a key store of Java", DEFAULT_ORIGIN);
 }
 
 static void describe_odds(const struct network *network, struct plan *plan)
