@@ -635,7 +635,7 @@ class Internet:
         lines += ["address=/w.wild.test/%s" % SERVER4, "address=/any.wild.test/%s" % SERVER4, "server=/script.test/127.0.0.1#5300", "local=/test/", "local=/internal/"]
         with open(f"{self.where}/dnsmasq.conf", "w") as file:
             file.write("\n".join(lines) + "\n")
-        self.spawn("dnsmasq", ["dnsmasq", "--keep-in-foreground", f"--conf-file={self.where}/dnsmasq.conf", "--no-resolv", "--no-hosts", "--cache-size=0", "--pid-file",
+        self.spawn("dnsmasq", ["dnsmasq", "--keep-in-foreground", f"--conf-file={self.where}/dnsmasq.conf", "--no-resolv", "--no-hosts", "--cache-size=0", "--local-ttl=60", "--pid-file",
                                f"--listen-address={RESOLVER}", "--bind-interfaces", "--log-queries", f"--log-facility={self.where}/queries.log", "--user=root",
                                "--group=root"])
         self.spawn("s_server", ["openssl", "s_server", "-accept", "8443", "-cert", f"{self.where}/leaf.pem", "-key", f"{self.where}/leaf.key", "-www", "-quiet"])

@@ -114,6 +114,11 @@ void dns_take(struct egress *egress, int fd);
 /* Tell what was refused and not yet told. */
 void dns_flush(struct egress *egress);
 
+/* ---- relay.c ---- */
+
+/* Before egress locks itself in: the pipe that bytes go over. */
+void relay_init(void);
+
 /* ---- resolve.c ---- */
 
 #define RESOLVE_MAX 16

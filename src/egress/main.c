@@ -153,6 +153,7 @@ static int prepare(struct egress *egress, const struct config *config, struct eg
 		r = give_authorities(egress, config, gifts, err);
 	if (r < 0)
 		return r;
+	relay_init();
 	egress->names = names_new();
 	egress->asker = asker_new(egress);
 	egress->pace = pace_new(egress);

@@ -18,8 +18,10 @@
 /*
  * What a name really means
  *
- * Asked outside, once for each connection, after a rule has allowed it. c-ares reads resolv.conf
- * when it is made, and nothing later; the hosts file is read here, before egress locks itself in.
+ * Asked outside, once for each connection, after a rule has allowed it; an answer also serves those
+ * that follow, for as long as its time to live says and for a minute at most. c-ares reads
+ * resolv.conf when it is made, and nothing later; the hosts file is read here, before egress locks
+ * itself in.
  * Of the addresses only those are given back that may be connected to: a name that leads to the
  * host itself, to its neighbours or to a metadata service leads nowhere, unless the contract names
  * that address.
@@ -28,6 +30,8 @@
 #define TRY_MS	  5000
 #define TOTAL_NS  (10 * SECOND_NS)
 #define HOSTS_MAX (1024 * 1024)
+#define MEMORIES  64
+#define MEMORY_S  60
 
 struct host {
 	char *name;
@@ -41,8 +45,17 @@ struct server {
 	struct loop_watch watch;
 };
 
+/* An answer that is still good, as it came: what of it may be used depends on the port. */
+struct memory {
+	char name[NETWORK_NAME_MAX];
+	int64_t until_ns;
+	struct network_address addresses[RESOLVE_MAX];
+	size_t n;
+};
+
 struct resolver {
 	struct egress *egress;
+	struct memory memories[MEMORIES]; /* by a hash of the name */
 	ares_channel channel;
 	struct server *servers;
 	struct loop_timer timer; /* of c-ares */
@@ -54,6 +67,7 @@ struct resolver {
 
 struct resolve {
 	struct resolver *resolver;
+	char name[NETWORK_NAME_MAX];
 	uint16_t port;
 	resolve_fn *done;
 	void *data;
@@ -426,9 +440,45 @@ void resolve_cancel(struct resolve *resolve)
 		free(resolve);
 }
 
+static struct memory *memory_of(struct resolver *resolver, const char *name)
+{
+	uint32_t hash = 2166136261u;
+
+	for (const char *at = name; *at; at++)
+		hash = (hash ^ (uint8_t)*at) * 16777619u;
+	return &resolver->memories[hash % MEMORIES];
+}
+
+static bool recall(struct resolve *resolve, int64_t now)
+{
+	const struct memory *memory = memory_of(resolve->resolver, resolve->name);
+
+	if (memory->until_ns <= now || !streq(memory->name, resolve->name))
+		return false;
+	for (size_t i = 0; i < memory->n; i++)
+		add(resolve, &memory->addresses[i]);
+	return true;
+}
+
+static void remember(struct resolve *resolve, const struct network_address *addresses, size_t n,
+		     int ttl)
+{
+	struct memory *memory = memory_of(resolve->resolver, resolve->name);
+
+	if (n == 0 || ttl <= 0)
+		return;
+	memcpy(memory->name, resolve->name, sizeof memory->name);
+	memcpy(memory->addresses, addresses, n * sizeof *addresses);
+	memory->n = n;
+	memory->until_ns = clock_monotonic_ns() + (ttl < MEMORY_S ? ttl : MEMORY_S) * SECOND_NS;
+}
+
 static void take_answer(void *data, int status, int timeouts, struct ares_addrinfo *info)
 {
 	struct resolve *resolve = data;
+	struct network_address all[RESOLVE_MAX];
+	int ttl = MEMORY_S;
+	size_t n = 0;
 
 	(void)timeouts;
 	resolve->is_waiting = false;
@@ -449,8 +499,13 @@ static void take_answer(void *data, int status, int timeouts, struct ares_addrin
 		memcpy(&socket, node->ai_addr, node->ai_addrlen);
 		address_of_socket(&socket, &address, &port);
 		add(resolve, &address);
+		if (n < RESOLVE_MAX)
+			all[n++] = address;
+		ttl = node->ai_ttl < ttl ? node->ai_ttl : ttl;
 	}
 	ares_freeaddrinfo(info);
+	if (status == ARES_SUCCESS)
+		remember(resolve, all, n, ttl);
 	if (status == ARES_ENOTFOUND || status == ARES_ENODATA)
 		set_reason(resolve, "the name does not exist");
 	else if (status == ARES_ETIMEOUT)
@@ -494,7 +549,8 @@ struct resolve *resolve_start(struct egress *egress, const char *name, uint16_t 
 	resolve->done = done;
 	resolve->data = data;
 	resolve->timer.fire = tell;
-	if (find_in_hosts(resolve, name)) {
+	snprintf(resolve->name, sizeof resolve->name, "%s", name);
+	if (find_in_hosts(resolve, name) || recall(resolve, now)) {
 		set_reason(resolve, "the name has no address");
 		if (loop_arm(&egress->loop, &resolve->timer, now) < 0) {
 			free(resolve);
