@@ -16,10 +16,14 @@
  *
  * Egress never waits for it: what does not fit is queued. A sandbox can make connections faster
  * than anybody reads of them, so the queue is bounded, and events alike become one that counts;
- * when even that does not help, the last place stands for all that follow.
+ * when even that does not help, the last place stands for all that follow. Events that follow
+ * closely upon others wait a moment and go together: each would wake the supervisor, on CPUs that
+ * have better things to do.
  */
 
 #define QUEUE_MAX     1024
+#define QUEUE_MANY    (QUEUE_MAX / 2) /* from here on those alike become one */
+#define TOGETHER_NS   (20 * MS_NS)
 #define FLUSH_MAX_MS  1000
 #define FDS_A_MESSAGE FD_PASS_MAX
 
@@ -28,6 +32,8 @@ struct channel {
 	struct loop_watch watch;
 	struct egress_message *queue; /* a ring */
 	size_t first, n;
+	struct loop_timer together;
+	int64_t told_ns; /* when the last event was sent */
 	bool has_sockets;
 };
 
@@ -50,6 +56,7 @@ static int send_one(struct channel *channel, const struct egress_message *messag
 
 static void send_queued(struct channel *channel)
 {
+	loop_disarm(&channel->egress->loop, &channel->together);
 	while (channel->n > 0) {
 		int r = send_one(channel, at(channel, 0));
 
@@ -113,14 +120,16 @@ static void merge_last(struct channel *channel, const struct atoll_connection *c
 	merge(last, connection);
 }
 
-void channel_send(struct channel *channel, const struct egress_message *message)
+static void send_together(struct loop_timer *timer)
 {
-	if (channel->n == 0) {
-		int r = send_one(channel, message);
+	struct channel *channel = container_of(timer, struct channel, together);
 
-		if (r != -EAGAIN)
-			return;
-	}
+	channel->told_ns = clock_monotonic_ns();
+	send_queued(channel);
+}
+
+static void put(struct channel *channel, const struct egress_message *message)
+{
 	if (!channel->queue)
 		channel->queue = calloc(QUEUE_MAX, sizeof *channel->queue);
 	if (!channel->queue)
@@ -131,19 +140,34 @@ void channel_send(struct channel *channel, const struct egress_message *message)
 		return; /* a question that is not asked is answered by no */
 	}
 	*at(channel, channel->n++) = *message;
+}
+
+void channel_send(struct channel *channel, const struct egress_message *message)
+{
+	if (channel->n == 0 && send_one(channel, message) != -EAGAIN)
+		return;
+	put(channel, message);
 	send_queued(channel);
 }
 
 void channel_tell(struct channel *channel, const struct atoll_connection *connection)
 {
 	struct egress_message message;
+	int64_t now = clock_monotonic_ns();
 
-	if (channel->n > 0 && merge_queued(channel, connection))
+	if (channel->n >= QUEUE_MANY && merge_queued(channel, connection))
 		return;
 	memset(&message, 0, sizeof message);
 	message.type = EGRESS_CONNECTION;
 	message.connection = *connection;
-	channel_send(channel, &message);
+	if (now - channel->told_ns >= TOGETHER_NS ||
+	    loop_arm(&channel->egress->loop, &channel->together, channel->told_ns + TOGETHER_NS) <
+		    0) {
+		channel->told_ns = now;
+		channel_send(channel, &message);
+	} else {
+		put(channel, &message);
+	}
 }
 
 void channel_flush(struct channel *channel)
@@ -230,6 +254,7 @@ struct channel *channel_new(struct egress *egress, int fd)
 		return NULL;
 	channel->egress = egress;
 	channel->watch = (struct loop_watch){.fd = fd, .ready = channel_ready};
+	channel->together.fire = send_together;
 	if (loop_watch(&egress->loop, &channel->watch, EPOLLIN) < 0) {
 		free(channel);
 		return NULL;
@@ -241,6 +266,7 @@ void channel_free(struct channel *channel)
 {
 	if (!channel)
 		return;
+	loop_disarm(&channel->egress->loop, &channel->together);
 	loop_unwatch(&channel->egress->loop, &channel->watch);
 	free(channel->queue);
 	free(channel);

@@ -30,6 +30,7 @@
 #define TRY_MS	  5000
 #define TOTAL_NS  (10 * SECOND_NS)
 #define HOSTS_MAX (1024 * 1024)
+#define KNOWN_NS  SECOND_NS
 #define MEMORIES  64
 #define MEMORY_S  60
 
@@ -133,7 +134,7 @@ static bool same(const struct network_address *a, const struct network_address *
 
 /* Would the kernel deliver it to this host? Connecting a UDP socket sends nothing, and tells the
  * address that would be used, which for one's own is the same. */
-static bool is_delivered_here(const struct network_address *address)
+static bool ask_kernel(const struct network_address *address)
 {
 	struct sockaddr_storage to, from;
 	socklen_t size;
@@ -150,6 +151,25 @@ static bool is_delivered_here(const struct network_address *address)
 		return false;
 	address_of_socket(&from, &local, &port);
 	return same(&local, address);
+}
+
+/* A host's addresses change seldom, and connections to the same place come in numbers. */
+static bool is_delivered_here(const struct network_address *address)
+{
+	static struct {
+		struct network_address address;
+		int64_t until_ns;
+		bool is_here;
+	} known[16];
+	const size_t i = (address->bytes[15] ^ address->bytes[11]) % ARRAY_SIZE(known);
+	const int64_t now = clock_monotonic_ns();
+
+	if (known[i].until_ns <= now || !same(&known[i].address, address)) {
+		known[i].address = *address;
+		known[i].is_here = ask_kernel(address);
+		known[i].until_ns = now + KNOWN_NS;
+	}
+	return known[i].is_here;
 }
 
 static const char *oddity(const struct resolver *resolver, const struct network_address *address)
