@@ -117,7 +117,7 @@ MALFORMED = [
     ("mode unknown", OK_COMMAND + "workspace:\n  mode: none\n", 3),
     ("weaker unknown", OK_COMMAND + "isolation:\n  accept-weaker: [all]\n", 3),
     ("weaker star", OK_COMMAND + "isolation:\n  accept-weaker: ['*']\n", 3),
-    ("network open", OK_COMMAND + "network: open\n", 2),
+    ("network off, with a host", OK_COMMAND + "network:\n  mode: off\n  allow: [example.org]\n", 3),
     ("network yes", OK_COMMAND + "network: yes\n", 2),
     ("network true", OK_COMMAND + "network: true\n", 2),
     ("read null", OK_COMMAND + "filesystem:\n  read: null\n", 3),
@@ -173,7 +173,7 @@ def _():
         for what, text, line in MALFORMED:
             path = job_file(place, text)
             try:
-                refuse(place, ["-f", path], how=NOT_STARTED if what == "network open" else REFUSED, named=("job.yaml:%d:" % line) if line else None)
+                refuse(place, ["-f", path], how=REFUSED, named=("job.yaml:%d:" % line) if line else None)
             except Failed as error:
                 wrong.append("%s: %s" % (what, error))
         same(wrong, [], "%d of %d" % (len(wrong), len(MALFORMED)))

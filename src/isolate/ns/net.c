@@ -93,7 +93,8 @@ static void put(struct message *message, uint16_t type, const void *data, size_t
 
 	attribute->nla_type = type;
 	attribute->nla_len = (uint16_t)(sizeof *attribute + size);
-	memcpy(attribute + 1, data, size);
+	if (size > 0)
+		memcpy(attribute + 1, data, size);
 }
 
 static void put_text(struct message *message, uint16_t type, const char *text)
