@@ -117,7 +117,7 @@ MALFORMED = [
     ("mode unknown", OK_COMMAND + "workspace:\n  mode: none\n", 3),
     ("weaker unknown", OK_COMMAND + "isolation:\n  accept-weaker: [all]\n", 3),
     ("weaker star", OK_COMMAND + "isolation:\n  accept-weaker: ['*']\n", 3),
-    ("network off, with a host", OK_COMMAND + "network:\n  mode: off\n  allow: [example.org]\n", 3),
+    ("network off, with a host", OK_COMMAND + "network:\n  mode: off\n  allow: [example.org]\n", 4),
     ("network yes", OK_COMMAND + "network: yes\n", 2),
     ("network true", OK_COMMAND + "network: true\n", 2),
     ("read null", OK_COMMAND + "filesystem:\n  read: null\n", 3),
