@@ -48,7 +48,7 @@ def answer(terminal, word):
             terminal.pump(0.02)
             if len(re.findall(rb"atoll: (?:allowed|refused)\r\n", terminal.seen)) > before:
                 return
-    raise Failed("the answer was not taken: %r" % terminal.seen[-300:])
+    raise Failed("the answer was not taken (%s): %r" % ("atoll runs" if terminal.process.poll() is None else "atoll ended with %s" % terminal.process.poll(), terminal.seen[-600:]))
 
 
 def tries(terminal):

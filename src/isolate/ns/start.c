@@ -313,9 +313,10 @@ static int join_command(struct init_command *command, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	pid_fd = (int)syscall(SYS_pidfd_open, command->pid, 0);
-	if (pid_fd < 0 || setns(pid_fd, CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
-		return fail(err, "join the command's namespaces");
-	return 0;
+	if (pid_fd >= 0 && setns(pid_fd, CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) == 0)
+		return 0;
+	/* It has ended while it sealed itself, and what it said of that is still to be read. */
+	return errno == ESRCH ? 0 : fail(err, "join the command's namespaces");
 }
 
 /* It takes the kernel a while to let the host's tree go: that is done now if the command's process
