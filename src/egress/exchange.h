@@ -37,7 +37,9 @@ static inline size_t lane_size(const struct lane *lane)
 
 static inline char *lane_data(const struct lane *lane)
 {
-	return lane->buf.data + lane->start;
+	static char nothing[1];
+
+	return lane->buf.data ? lane->buf.data + lane->start : nothing;
 }
 
 void lane_take(struct lane *lane, size_t size);

@@ -165,11 +165,12 @@ bool swap_concerns(const struct swap *swap, const char *host)
 /* All of `from` to `to`, which is of the same size. Returns whether there was any. */
 static bool replace(char *data, size_t size, const char *from, const char *to, size_t length)
 {
-	char *end = data + size, *found;
+	char *found;
 	bool is_found = false;
 
-	while (data < end && (found = memmem(data, (size_t)(end - data), from, length))) {
+	while (size > 0 && (found = memmem(data, size, from, length))) {
 		memcpy(found, to, length);
+		size -= (size_t)(found - data) + length;
 		data = found + length;
 		is_found = true;
 	}

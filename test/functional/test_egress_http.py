@@ -603,8 +603,11 @@ def _(world):
         client.reader.take(7, lambda part: None)
         for size in (1, 1000, 1000000):
             data, back = os.urandom(size), bytearray()
-            threading.Thread(target=client.socket.sendall, args=(data,)).start()
-            check(client.reader.take(size, back.extend) and back == data, "%d bytes did not come back" % size)
+            # By turns: Python's TLS cannot be read and written by two threads at the same time.
+            for at in range(0, size, 30000):
+                client.socket.sendall(data[at:at + 30000])
+                check(client.reader.take(len(data[at:at + 30000]), back.extend), "%d bytes did not come back" % size)
+            check(back == data, "%d bytes came back as others" % size)
     with world.client() as client:
         same(client.ask("GET /ws", "Connection: Upgrade", "Upgrade: h2c")[1], b"no upgrade", "h2c")
     same(field(world.web.heads[0], "upgrade"), "websocket", "upgrade")
