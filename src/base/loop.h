@@ -21,7 +21,7 @@ struct loop_watch {
 };
 
 struct loop_timer {
-	int64_t at_ns; /* of clock_monotonic_ns() */
+	int64_t at_ns;				/* of clock_monotonic_ns() */
 	void (*fire)(struct loop_timer *timer); /* once; may arm itself anew */
 	size_t place;				/* in the heap, from 1; 0: not armed */
 };

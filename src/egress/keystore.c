@@ -19,8 +19,8 @@
  * Numbers have the higher byte first, texts are a length of 16 bits and modified UTF-8:
  *
  *	0xFEEDFEED, version 2, how many entries
- *	for each: kind 2 (a certificate that is trusted), alias, u64 ms since 1970, "X.509", size,
- *DER SHA-1 of the password as UTF-16, "Mighty Aphrodite", and everything above
+ *	for each: kind 2 (a trusted certificate), alias, u64 ms since 1970, "X.509", size, DER
+ *	SHA-1 of the password as UTF-16, "Mighty Aphrodite", and everything above
  *
  * The digest is no secret: the password is the one that all have for this file.
  */

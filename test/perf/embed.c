@@ -18,7 +18,7 @@
  *	embed ROUNDS COMMAND...
  *
  * Starts the command by posix_spawn(), by floor_run() and by atoll_job_run() in turn; prints one
- *line per round, nanoseconds for each. Making the job is part of it: a program that runs different
+ * line per round, nanoseconds for each. Making the job is part of it: a program that runs different
  * commands cannot keep one.
  */
 

@@ -4,9 +4,8 @@
  * A client whose own cost is small, for test/perf/net.py
  *
  *	net get HOST PORT BYTES [PROXY-PORT]       asks for so many bytes; prints how long it took
- *	net connect HOST PORT COUNT [PROXY-PORT]   connect, two bytes there and back, close; prints
- *each net hold HOST PORT COUNT                   so many at once; prints "held N", ends with its
- *input
+ *	net connect HOST PORT COUNT [PROXY-PORT]   connect, two bytes each way, close; prints each
+ *	net hold HOST PORT COUNT                   so many at once; prints "held N", ends with stdin
  *	net serve PORT                             the other side of connect
  *
  * Times are in nanoseconds. The name is looked up and one connection made before anything is timed:

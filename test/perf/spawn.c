@@ -15,10 +15,10 @@
  *
  *	spawn ROUNDS COMMAND... :: COMMAND... :: ...
  *
- * Runs the commands in turn, ROUNDS times, after a few rounds that are not counted, and prints one
- *line per round: a column per command, nanoseconds from before posix_spawn() to after waitpid(). In
- *turn, so that whatever else the machine does hits all of them alike. posix_spawn() does not copy
- *this process, so what is measured is the command.
+ * Runs the commands in turn, ROUNDS times, after a few rounds that are not counted. Prints one line
+ * per round: a column per command, nanoseconds from before posix_spawn() to after waitpid(). In
+ * turn, so that whatever else the machine does hits all alike. posix_spawn() does not copy this
+ * process, so what is measured is the command.
  */
 
 #define COMMANDS_MAX 32
