@@ -15,6 +15,16 @@ static inline bool starts_with(const char *text, const char *prefix)
 	return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+/* The value of a hexadecimal digit, or -1. */
+static inline int str_hex_value(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 bool ends_with(const char *text, const char *suffix);
 
 /* Bytes of the UTF-8 character that starts here (1 to 4), or 0 where none does: overlong forms,

@@ -9,10 +9,20 @@
  */
 
 #include <fcntl.h>
+#include <linux/audit.h>
 #include <linux/landlock.h>
 #include <linux/seccomp.h>
 #include <stdint.h>
 #include <sys/syscall.h>
+
+/* For which the tables of system calls have been checked. */
+#if defined(__x86_64__)
+#define UAPI_NATIVE_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define UAPI_NATIVE_ARCH AUDIT_ARCH_AARCH64
+#else
+#error "the tables of system calls have not been checked for this architecture"
+#endif
 
 /* Landlock ABI 2 (5.19), 3 (6.2), 5 (6.10) */
 #ifndef LANDLOCK_ACCESS_FS_REFER

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/http.h"
 
+#include "base/str.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -28,15 +30,6 @@ static void take_content(struct body *body, const char *data, size_t size, struc
 	body->left -= n;
 }
 
-static int digit_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if ((c | 0x20) >= 'a' && (c | 0x20) <= 'f')
-		return (c | 0x20) - 'a' + 10;
-	return -1;
-}
-
 /* Hexadecimal digits, CR, LF. Extensions are refused: nobody needs them, and what they are is read
  * differently by different servers. */
 static int read_size(struct body *body, const char *data, size_t size, struct body_piece *ret)
@@ -44,10 +37,10 @@ static int read_size(struct body *body, const char *data, size_t size, struct bo
 	uint64_t value = 0;
 	size_t n = 0;
 
-	while (n < size && digit_of(data[n]) >= 0) {
+	while (n < size && str_hex_value(data[n]) >= 0) {
 		if (n == 15)
 			return -EBADMSG;
-		value = value << 4 | (uint64_t)digit_of(data[n++]);
+		value = value << 4 | (uint64_t)str_hex_value(data[n++]);
 	}
 	if (n == size)
 		return 0;

@@ -474,7 +474,7 @@ static bool find_name(struct flow *flow)
 	struct names *names = flow->egress->names;
 	const char *name;
 
-	if (flow->name[0] || !names_is_synthetic(&flow->address))
+	if (flow->name[0] || !network_is_synthetic(&flow->address))
 		return true;
 	name = names_of(names, &flow->address);
 	if (!name)

@@ -64,8 +64,6 @@ void names_free(struct names *names);
 uint32_t names_number(struct names *names, const char *name);
 /* The name behind an address, or NULL. */
 const char *names_of(struct names *names, const struct network_address *address);
-/* Does the address lie in the blocks that stand for names? */
-bool names_is_synthetic(const struct network_address *address);
 /* A connection lives by the name: it stays. */
 void names_hold(struct names *names, const char *name);
 void names_release(struct names *names, const char *name);

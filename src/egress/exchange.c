@@ -5,8 +5,6 @@
 #include "egress/core.h"
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -194,7 +192,6 @@ static void begin_pass(struct exchange *ex)
 static void connected(struct flow *flow, int fd, const char *reason)
 {
 	struct exchange *ex = flow->owner;
-	int yes = 1;
 
 	ex->dial = NULL;
 	if (fd < 0) {
@@ -206,8 +203,6 @@ static void connected(struct flow *flow, int fd, const char *reason)
 		run(ex);
 		return;
 	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
 	ex->server.watch.fd = fd;
 	if (!ex->is_tls) {
 		begin_pass(ex);

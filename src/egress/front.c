@@ -29,13 +29,6 @@ struct front {
 	struct loop_timer pause; /* no descriptors: let some be closed first */
 };
 
-static bool is_loopback(const struct network_address *address)
-{
-	if (network_address_is_v4(address))
-		return address->bytes[12] == 127;
-	return memcmp(address, &in6addr_loopback, 16) == 0;
-}
-
 static void sort_out(struct egress *egress, int fd)
 {
 	struct sockaddr_storage to = {0};
@@ -58,7 +51,7 @@ static void sort_out(struct egress *egress, int fd)
 		return;
 	if (egress->n_flows > egress->flows_max) {
 		flow_end(flow, ATOLL_CONN_REFUSED, "too many connections at the same time");
-	} else if (egress->token[0] || is_loopback(&address)) {
+	} else if (egress->token[0] || network_is_loopback(&address)) {
 		proxy_take(flow);
 	} else {
 		flow->address = address;

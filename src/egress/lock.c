@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -32,14 +31,6 @@
  * before. seccomp is last because it forbids what the others need; each is tried out afterwards,
  * and what does not hold ends egress.
  */
-
-#if defined(__x86_64__)
-#define NATIVE_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define NATIVE_ARCH AUDIT_ARCH_AARCH64
-#else
-#error "the table has not been checked for this architecture"
-#endif
 
 #define NOFILE_WANTED 32768
 #define NOFILE_SPARE  256 /* not of flows: channel, DNS, lingerers, published ports */
@@ -357,7 +348,7 @@ static int forbid_calls(struct atoll_error *err)
 	struct sock_fprog load;
 
 	STEP(LOAD(arch));
-	STEP(IF(NATIVE_ARCH, 1, 0));
+	STEP(IF(UAPI_NATIVE_ARCH, 1, 0));
 	STEP(RETURN(SECCOMP_RET_KILL_PROCESS));
 	STEP(LOAD(nr));
 	answer_calls(program, allowed, ARRAY_SIZE(allowed), SECCOMP_RET_ALLOW);

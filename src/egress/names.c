@@ -185,13 +185,6 @@ static bool number_of(const struct network_address *address, uint32_t *ret)
 	return true;
 }
 
-bool names_is_synthetic(const struct network_address *address)
-{
-	uint32_t number;
-
-	return number_of(address, &number);
-}
-
 const char *names_of(struct names *names, const struct network_address *address)
 {
 	uint32_t number;

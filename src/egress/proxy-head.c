@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/core.h"
+#include "egress/http.h"
 
 #include <sodium.h>
 #include <stdio.h>
@@ -46,48 +47,18 @@ static bool starts_word(const struct line *line, const char *word)
 	return line->size >= size && strncasecmp(line->text, word, size) == 0;
 }
 
-static bool read_port(const char *text, size_t size, uint16_t *ret)
-{
-	unsigned port = 0;
-
-	if (size < 1 || size > 5 || (text[0] == '0'))
-		return false;
-	for (size_t i = 0; i < size; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return false;
-		port = port * 10 + (unsigned)(text[i] - '0');
-	}
-	if (port > 65535)
-		return false;
-	*ret = (uint16_t)port;
-	return true;
-}
-
 /* "host:port" or "[v6]:port"; without the port only where `preset` is not 0. */
 static bool read_authority(const char *text, size_t size, uint16_t preset,
 			   struct proxy_request *ret)
 {
-	const char *colon = memrchr(text, ':', size);
-	size_t host = size;
+	struct http_place place;
 
-	if (colon && memchr(colon, ']', size - (size_t)(colon - text)))
-		colon = NULL; /* within the brackets */
-	if (colon) {
-		host = (size_t)(colon - text);
-		if (!read_port(colon + 1, size - host - 1, &ret->port))
-			return false;
-	} else if (preset) {
-		ret->port = preset;
-	} else {
+	if (http_place((struct http_slice){text, size}, &place) < 0)
 		return false;
-	}
-	ret->name[0] = '\0';
-	/* A bare IPv6 address would leave open where the port begins. */
-	if (memchr(text, ':', host) && text[0] != '[')
-		return false;
-	if (network_address(text, host, &ret->address) == 0)
-		return true;
-	return network_name(text, host, ret->name) == 0;
+	memcpy(ret->name, place.name, sizeof ret->name);
+	ret->address = place.address;
+	ret->port = place.port ? place.port : preset;
+	return ret->port != 0;
 }
 
 static bool password_fits(const struct line *value, const char *token)

@@ -104,20 +104,13 @@ void address_to_socket(const struct network_address *address, uint16_t port,
 	}
 }
 
-static void map_v4(const void *v4, struct network_address *ret)
-{
-	memset(ret->bytes, 0, 10);
-	memset(ret->bytes + 10, 0xff, 2);
-	memcpy(ret->bytes + 12, v4, 4);
-}
-
 void address_of_socket(const struct sockaddr_storage *from, struct network_address *ret,
 		       uint16_t *ret_port)
 {
 	if (from->ss_family == AF_INET) {
 		const struct sockaddr_in *v4 = (const struct sockaddr_in *)from;
 
-		map_v4(&v4->sin_addr, ret);
+		network_address_of_v4(&v4->sin_addr, ret);
 		*ret_port = ntohs(v4->sin_port);
 	} else {
 		const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)from;

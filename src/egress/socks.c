@@ -100,12 +100,6 @@ static enum socks_result read_password(struct socks *socks, const uint8_t *data,
 	return say(socks, 3 + user + password, 1, 0, SOCKS_CONTINUE);
 }
 
-static void map_v4(const uint8_t *from, struct network_address *ret)
-{
-	*ret = (struct network_address){{[10] = 0xff, 0xff}};
-	memcpy(ret->bytes + 12, from, 4);
-}
-
 /* A name, or what is written like an address, which some clients give as a name. */
 static bool take_name(struct socks *socks, const char *text, size_t size)
 {
@@ -145,7 +139,7 @@ static enum socks_result read_request(struct socks *socks, const uint8_t *data, 
 		return refuse(socks, socks->used, CODE_NOT_SUPPORTED);
 	socks->name[0] = '\0';
 	if (data[3] == ADDRESS_V4)
-		map_v4(data + 4, &socks->address);
+		network_address_of_v4(data + 4, &socks->address);
 	else if (data[3] == ADDRESS_V6)
 		memcpy(socks->address.bytes, data + 4, 16);
 	else if (!take_name(socks, (const char *)data + 5, length))
@@ -179,7 +173,7 @@ static enum socks_result read_v4(struct socks *socks, const uint8_t *data, size_
 			return refuse(socks, size, CODE_FAILED);
 		socks->used = (size_t)(name_end + 1 - data);
 	} else {
-		map_v4(data + 4, &socks->address);
+		network_address_of_v4(data + 4, &socks->address);
 	}
 	if (data[1] != COMMAND_CONNECT || socks->port == 0 ||
 	    !is_token(data + 8, (size_t)(user_end - data) - 8, token))

@@ -37,7 +37,7 @@ TEST(a_name_is_found_by_both_of_its_addresses)
 	address = v6(b);
 	CHECK_STR(names_of(names, &address), "b.test");
 	address = v6(b + 1);
-	CHECK(names_is_synthetic(&address) && !names_of(names, &address));
+	CHECK(network_is_synthetic(&address) && !names_of(names, &address));
 	names_free(names);
 }
 
@@ -45,16 +45,16 @@ TEST(the_blocks_end_where_they_end)
 {
 	struct network_address address;
 
-	CHECK(network_address("198.18.0.0", 10, &address) == 0 && names_is_synthetic(&address));
+	CHECK(network_address("198.18.0.0", 10, &address) == 0 && network_is_synthetic(&address));
 	CHECK(network_address("198.19.255.255", 14, &address) == 0);
-	CHECK(names_is_synthetic(&address));
-	CHECK(network_address("198.20.0.0", 10, &address) == 0 && !names_is_synthetic(&address));
+	CHECK(network_is_synthetic(&address));
+	CHECK(network_address("198.20.0.0", 10, &address) == 0 && !network_is_synthetic(&address));
 	CHECK(network_address("198.17.255.255", 14, &address) == 0);
-	CHECK(!names_is_synthetic(&address));
+	CHECK(!network_is_synthetic(&address));
 	CHECK(network_address("64:ff9b:1:a701::1", 17, &address) == 0);
-	CHECK(names_is_synthetic(&address));
+	CHECK(network_is_synthetic(&address));
 	CHECK(network_address("64:ff9b:1:a702::1", 17, &address) == 0);
-	CHECK(!names_is_synthetic(&address));
+	CHECK(!network_is_synthetic(&address));
 }
 
 TEST(the_oldest_that_nobody_uses_goes_and_its_address_rests)

@@ -30,10 +30,8 @@ static bool read_peer(const struct sockaddr_storage *address, socklen_t size,
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
 	const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
 
-	memset(ret, 0, sizeof *ret);
 	if (address->ss_family == AF_INET && size >= sizeof *v4) {
-		ret->bytes[10] = ret->bytes[11] = 0xff;
-		memcpy(ret->bytes + 12, &v4->sin_addr, 4);
+		network_address_of_v4(&v4->sin_addr, ret);
 		*ret_port = ntohs(v4->sin_port);
 		return true;
 	}
@@ -47,73 +45,28 @@ static bool read_peer(const struct sockaddr_storage *address, socklen_t size,
 	return false;
 }
 
-struct block {
-	int family;
-	const char *base;
-	unsigned bits;
-	struct network_address address; /* the same, once it was read */
-};
-
 /* The sandbox's own loopback, by all its names: nobody's address means it, too. */
-static struct block own[] = {
-	{AF_INET, "127.0.0.0", 8},
-	{AF_INET, "0.0.0.0", 32},
-	{AF_INET6, "::1", 128},
-	{AF_INET6, "::", 128},
-};
-
-/* They stand for names, which egress knows. */
-static struct block synthetic[] = {
-	{AF_INET, EGRESS_SYNTHETIC_V4, EGRESS_SYNTHETIC_V4_BITS},
-	{AF_INET6, EGRESS_SYNTHETIC_V6, EGRESS_SYNTHETIC_V6_BITS},
-};
-
-static void read_block(struct block *block)
+static bool is_own(const struct network_address *address)
 {
-	uint8_t *bytes = block->address.bytes;
+	static const struct network_address any4 = {{[10] = 0xff, 0xff}}, any6 = {{0}};
 
-	if (block->family == AF_INET) {
-		bytes[10] = bytes[11] = 0xff;
-		block->bits += 96;
-		bytes += 12;
-	}
-	inet_pton(block->family, block->base, bytes);
-	block->base = NULL;
-}
-
-static bool is_within(const struct network_address *address, struct block *blocks, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct block *block = &blocks[i];
-		size_t whole;
-
-		if (block->base)
-			read_block(block);
-		whole = block->bits / 8;
-		if (memcmp(address->bytes, block->address.bytes, whole) == 0 &&
-		    (block->bits % 8 == 0 ||
-		     (address->bytes[whole] ^ block->address.bytes[whole]) >>
-				     (8 - block->bits % 8) ==
-			     0))
-			return true;
-	}
-	return false;
+	return network_is_loopback(address) || network_block_has(&any4, 128, address) ||
+	       network_block_has(&any6, 128, address);
 }
 
 static bool is_permitted(const struct init_config *config, const struct network_address *address,
 			 uint16_t port)
 {
-	static struct block proxy[] = {{AF_INET, "127.0.0.1", 32}};
+	static const struct network_address proxy = {{[10] = 0xff, 0xff, 127, 0, 0, 1}};
 	const struct network_rule *rule;
 	enum network_verdict verdict;
 
 	if (config->is_bare)
 		return config->proxy_port && port == config->proxy_port &&
-		       is_within(address, proxy, ARRAY_SIZE(proxy));
+		       network_block_has(&proxy, 128, address);
 	/* Without a network the kernel has no way anywhere, and queries are egress's whoever they
 	 * are meant for. */
-	if (!config->peers || port == DNS_PORT || is_within(address, own, ARRAY_SIZE(own)) ||
-	    is_within(address, synthetic, ARRAY_SIZE(synthetic)))
+	if (!config->peers || port == DNS_PORT || is_own(address) || network_is_synthetic(address))
 		return true;
 	verdict = network_judge(&config->spec->network, NULL, address, port, &rule);
 	return verdict == NETWORK_ALLOWED || verdict == NETWORK_ASK;

@@ -9,26 +9,6 @@
 #include "base/json.h"
 #include "spec/network-inner.h"
 
-static void write_words(struct json *json, const char *key, char *const *words, size_t n)
-{
-	if (n == 0)
-		return;
-	json_open(json, key, '[');
-	for (size_t i = 0; i < n; i++)
-		json_str(json, NULL, words[i]);
-	json_close(json, ']');
-}
-
-static void write_limits(struct json *json, const struct network_limits *limits)
-{
-	for (enum network_limit id = 0; id < NETWORK_LIMIT_COUNT; id++) {
-		uint64_t value = network_limit_value(limits, id);
-
-		if (value != SPEC_UNLIMITED)
-			json_uint(json, network_limits[id].key, value);
-	}
-}
-
 static void write_rule(struct json *json, const struct network_rule *rule)
 {
 	json_open(json, NULL, '{');
@@ -37,10 +17,10 @@ static void write_rule(struct json *json, const struct network_rule *rule)
 	for (size_t i = 0; network_rule_port(rule, i); i++)
 		json_uint(json, NULL, network_rule_port(rule, i));
 	json_close(json, ']');
-	write_words(json, "methods", rule->methods, rule->n_methods);
-	write_words(json, "paths", rule->paths, rule->n_paths);
+	network_write_words(json, "methods", rule->methods, rule->n_methods);
+	network_write_words(json, "paths", rule->paths, rule->n_paths);
 	json_str(json, "tls", network_tls_word(rule->tls));
-	write_limits(json, &rule->limits);
+	network_write_limits(json, &rule->limits);
 	json_close(json, '}');
 }
 
@@ -59,7 +39,7 @@ void network_explain_json(const struct network *network, struct json *json)
 	json_bool(json, "ask", network->asks);
 	json_bool(json, "proxy", network->has_proxy_variables);
 	json_open(json, "limits", '{');
-	write_limits(json, &network->limits);
+	network_write_limits(json, &network->limits);
 	json_close(json, '}');
 	json_open(json, "placeholders", '[');
 	for (size_t i = 0; i < network->n_secrets; i++) {

@@ -32,12 +32,6 @@ struct tree;
 /* Like network_name(); returns what is wrong, in words that follow "is no host:", or NULL. */
 const char *network_name_problem(const char *text, size_t size, char ret[NETWORK_NAME_MAX]);
 
-/* Do the first `bits` bits agree? */
-bool network_block_has(const struct network_address *base, unsigned bits,
-		       const struct network_address *address);
-
-/* One of the addresses that stand for names in the sandbox: never meant as such. */
-bool network_is_synthetic(const struct network_address *address);
 /* A service that gives credentials of this machine to whoever asks. */
 bool network_is_metadata(const struct network_address *address);
 /* The IPv4 address inside, where a gateway would go on to it; false if there is none. */
@@ -142,6 +136,12 @@ bool network_rule_has_name(const struct network_rule *rule, const char *name);
 bool network_rule_has_port(const struct network_rule *rule, bool is_deny, uint16_t port);
 /* The n-th port of an allow line, its own or those by default; 0 behind the last. */
 uint16_t network_rule_port(const struct network_rule *rule, size_t n);
+
+/* ---- network-wire.c ---- */
+
+/* Fields of a JSON object; what was not said is left out. */
+void network_write_words(struct json *json, const char *key, char *const *words, size_t n);
+void network_write_limits(struct json *json, const struct network_limits *limits);
 
 /* ---- the two texts ---- */
 

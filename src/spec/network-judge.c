@@ -184,19 +184,10 @@ bool network_allows_odd(const struct network *network, const struct network_addr
 
 /* ---- requests ---- */
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* The byte that an escape stands for, or -1. */
 static int escaped(const char *p)
 {
-	int high = hex_value(p[1]), low = high < 0 ? -1 : hex_value(p[2]);
+	int high = str_hex_value(p[1]), low = high < 0 ? -1 : str_hex_value(p[2]);
 
 	return low < 0 ? -1 : high << 4 | low;
 }

@@ -15,15 +15,6 @@ static bool is_digit(char c)
 	return c >= '0' && c <= '9';
 }
 
-static int hex_value(char c)
-{
-	if (is_digit(c))
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* ---- names ---- */
 
 /* Do some readers take a name that ends so for an IPv4 address: "127.1", "0x7f.1", "2130706433"? */
@@ -32,7 +23,7 @@ static bool is_numeric_label(const char *label, size_t size)
 	bool is_hex = size >= 2 && label[0] == '0' && label[1] == 'x';
 
 	for (size_t i = is_hex ? 2 : 0; i < size; i++)
-		if (is_hex ? hex_value(label[i]) < 0 : !is_digit(label[i]))
+		if (is_hex ? str_hex_value(label[i]) < 0 : !is_digit(label[i]))
 			return false;
 	return true;
 }
@@ -114,8 +105,8 @@ static size_t read_group(const char *text, size_t size, uint8_t ret[2])
 	unsigned value = 0;
 	size_t n = 0;
 
-	while (n < size && n < 4 && hex_value(text[n]) >= 0)
-		value = value << 4 | (unsigned)hex_value(text[n++]);
+	while (n < size && n < 4 && str_hex_value(text[n]) >= 0)
+		value = value << 4 | (unsigned)str_hex_value(text[n++]);
 	ret[0] = (uint8_t)(value >> 8);
 	ret[1] = (uint8_t)value;
 	return n;
@@ -294,8 +285,7 @@ bool network_carried(const struct network_address *address, struct network_addre
 
 	if (!is_in(&nat64, address))
 		return false;
-	*ret = (struct network_address){{[10] = 0xff, [11] = 0xff}};
-	memcpy(ret->bytes + 12, address->bytes + 12, 4);
+	network_address_of_v4(address->bytes + 12, ret);
 	return true;
 }
 
@@ -328,6 +318,16 @@ bool network_is_synthetic(const struct network_address *address)
 	static const struct block blocks[] = {
 		{{[10] = 0xff, 0xff, 198, 18}, 96 + 15, NULL},
 		{{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01, 0xa7, 0x01}, 96, NULL},
+	};
+
+	return is_in(&blocks[0], address) || is_in(&blocks[1], address);
+}
+
+bool network_is_loopback(const struct network_address *address)
+{
+	static const struct block blocks[] = {
+		{{[10] = 0xff, 0xff, 127}, 96 + 8, NULL},
+		{{[15] = 1}, 128, NULL},
 	};
 
 	return is_in(&blocks[0], address) || is_in(&blocks[1], address);

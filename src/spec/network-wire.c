@@ -15,7 +15,7 @@
 
 #define WIRE_MAX ((size_t)1 << 20) /* tree_read() takes no more */
 
-static void write_limits(struct json *json, const struct network_limits *limits)
+void network_write_limits(struct json *json, const struct network_limits *limits)
 {
 	for (enum network_limit id = 0; id < NETWORK_LIMIT_COUNT; id++) {
 		uint64_t value = network_limit_value(limits, id);
@@ -25,7 +25,7 @@ static void write_limits(struct json *json, const struct network_limits *limits)
 	}
 }
 
-static void write_words(struct json *json, const char *key, char *const *words, size_t n)
+void network_write_words(struct json *json, const char *key, char *const *words, size_t n)
 {
 	if (n == 0)
 		return;
@@ -46,10 +46,10 @@ static void write_rule(struct json *json, const struct network_rule *rule, bool 
 		json_close(json, ']');
 	}
 	if (!is_deny) {
-		write_words(json, "methods", rule->methods, rule->n_methods);
-		write_words(json, "paths", rule->paths, rule->n_paths);
+		network_write_words(json, "methods", rule->methods, rule->n_methods);
+		network_write_words(json, "paths", rule->paths, rule->n_paths);
 		json_str(json, "tls", network_tls_word(rule->tls));
-		write_limits(json, &rule->limits);
+		network_write_limits(json, &rule->limits);
 	}
 	json_str(json, "origin", rule->origin);
 	json_close(json, '}');
@@ -101,7 +101,7 @@ int network_write(const struct network *network, struct buf *out, struct atoll_e
 	json_str(&json, "mode", network_mode_word(network->mode));
 	write_rules(&json, "allow", network->allow, network->n_allow, false);
 	write_rules(&json, "deny", network->deny, network->n_deny, true);
-	write_limits(&json, &network->limits);
+	network_write_limits(&json, &network->limits);
 	json_bool(&json, "ask", network->asks);
 	write_secrets(&json, network);
 	write_listen(&json, network);

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct atoll_error;
 struct buf;
@@ -137,6 +138,12 @@ int network_name(const char *text, size_t size, char ret[NETWORK_NAME_MAX]);
 
 /* "192.0.2.1", "2001:db8::1", "[2001:db8::1]"; nothing else: no octal, no short forms, no zone. */
 int network_address(const char *text, size_t size, struct network_address *ret);
+/* Four bytes as the network has them. */
+static inline void network_address_of_v4(const void *v4, struct network_address *ret)
+{
+	*ret = (struct network_address){{[10] = 0xff, 0xff}};
+	memcpy(ret->bytes + 12, v4, 4);
+}
 void network_address_text(const struct network_address *address, char ret[46]);
 bool network_address_is_v4(const struct network_address *address);
 
@@ -144,6 +151,13 @@ bool network_address_is_v4(const struct network_address *address);
  * (CGNAT)", "multicast", "metadata service", "reserved", ...), or NULL if it is. Addresses that
  * carry another (mapped, NAT64, 6to4, Teredo) are judged by what they carry, or refused. */
 const char *network_address_oddity(const struct network_address *address);
+
+/* Do the first `bits` bits agree? 96 more for IPv4. */
+bool network_block_has(const struct network_address *base, unsigned bits,
+		       const struct network_address *address);
+/* One of the addresses that stand for names in the sandbox: never meant as such. */
+bool network_is_synthetic(const struct network_address *address);
+bool network_is_loopback(const struct network_address *address);
 
 /* ---- judging ---- */
 

@@ -83,18 +83,6 @@ static size_t text_size(const char *text)
 	return text ? strlen(text) : 0;
 }
 
-static int write_file(const char *path, const char *data, size_t size, struct atoll_error *err)
-{
-	cleanup_fd int fd = -1;
-
-	if (!data)
-		return 0;
-	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0444);
-	if (fd < 0 || fd_write_all(fd, data, size) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "write '/%s'", path);
-	return 0;
-}
-
 /* A contract may hide the place; then there is nothing to show it at. */
 static int show_at(const char *source, const char *path, struct atoll_error *err)
 {
@@ -113,7 +101,7 @@ static int show_at(const char *source, const char *path, struct atoll_error *err
 static int place(const char *path, const char *data, size_t size, char *const *over, size_t n_over,
 		 struct atoll_error *err)
 {
-	int r = write_file(path, data, size, err);
+	int r = data ? ns_write_file(path, data, size, 0444, err) : 0;
 
 	for (size_t i = 0; r == 0 && data && i < n_over; i++)
 		r = show_at(path, over[i] + 1, err);

@@ -201,6 +201,10 @@ struct ns_texts {
 /* In the child: from host root to sandbox root, whose top then still hides the host's. */
 int ns_build_root(struct cell *cell, struct atoll_error *err);
 
+/* A new file in it, by its path from there. */
+int ns_write_file(const char *path, const char *data, size_t size, mode_t mode,
+		  struct atoll_error *err);
+
 /* And off with the host's. */
 int ns_leave_host(struct atoll_error *err);
 

@@ -7,7 +7,6 @@
 #include <asm/ioctls.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <linux/netlink.h>
@@ -20,14 +19,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-
-#if defined(__x86_64__)
-#define NATIVE_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define NATIVE_ARCH AUDIT_ARCH_AARCH64
-#else
-#error "the table has not been checked for this architecture"
-#endif
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 	       "load_argument() takes the low half first");
@@ -641,7 +632,7 @@ size_t filter_build(const struct filter_options *options, struct sock_filter pro
 
 	place = bpf_search(&bpf, ranges, n);
 	place = bpf_load(&bpf, offsetof(struct seccomp_data, nr), place);
-	place = bpf_if(&bpf, BPF_JEQ, NATIVE_ARCH, place, kill);
+	place = bpf_if(&bpf, BPF_JEQ, UAPI_NATIVE_ARCH, place, kill);
 	bpf_load(&bpf, offsetof(struct seccomp_data, arch), place);
 	return bpf_finish(&bpf);
 }

@@ -363,11 +363,12 @@ static int make_dir(const char *path, mode_t mode, struct atoll_error *err)
 	return mkdir(path, mode) < 0 && errno != EEXIST ? fail(err, "create", path) : 0;
 }
 
-static int write_file(const char *path, const char *text, mode_t mode, struct atoll_error *err)
+int ns_write_file(const char *path, const char *data, size_t size, mode_t mode,
+		  struct atoll_error *err)
 {
 	cleanup_fd int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 
-	if (fd < 0 || fd_write_all(fd, text, strlen(text)) < 0)
+	if (fd < 0 || fd_write_all(fd, data, size) < 0)
 		return fail(err, "write", path);
 	return 0;
 }
@@ -480,7 +481,7 @@ static int place_contract(const struct cell *cell, struct atoll_error *err)
 	if (r == 0)
 		r = make_dir("run/atoll/hidden/dir", 0, err);
 	if (r == 0)
-		r = write_file("run/atoll/hidden/file", "", 0, err);
+		r = ns_write_file("run/atoll/hidden/file", "", 0, 0, err);
 	return r;
 }
 
@@ -495,7 +496,8 @@ static int place_gitconfig(const struct cell *cell, struct atoll_error *err)
 		if (cell->mounts[i].kind == NS_PRIVATE &&
 		    streq(cell->mounts[i].path, cell->spec->home)) {
 			snprintf(path, sizeof path, "%s/.gitconfig", inside(cell->spec->home));
-			return write_file(path, cell->gitconfig, 0600, err);
+			return ns_write_file(path, cell->gitconfig, strlen(cell->gitconfig), 0600,
+					     err);
 		}
 	}
 	return 0;
