@@ -352,7 +352,7 @@ def _():
             terminal.send("\x1a")
             terminal.expect("Stopped")
             same(state(job), "T", "the inner job")
-            check(state(terminal.process.pid) in "SR", "we stopped as well")
+            check(state(terminal.process.pid) not in "Tt", "we stopped as well")  # under load it may be in any other
             terminal.expect("in> ")
             terminal.send("bg\r")
             terminal.expect("in> ")
