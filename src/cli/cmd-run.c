@@ -46,7 +46,10 @@ static const struct option run_options[] = {
 	{"write", 0, "PATH", "may be read and written"},
 	{"hide", 0, "PATH", "is not there; a pattern such as '**/.env' hides at any depth"},
 	{"protect", 0, "PATH", "may be read and never written, inside what may be written"},
-	{"direct", 0, NULL, "write the workspace directly (so far the only way)", OPTION_DIRECT},
+	{"mode", 0, "WORD",
+	 "how the workspace is written: 'layer', to be seen and applied later; 'direct', at once; "
+	 "'read-only'"},
+	{"direct", 0, NULL, "the same as --mode direct", OPTION_DIRECT},
 	{"socket", 0, "PATH", "may connect to this unix socket of the host"},
 	{"accept-broad", 0, "PATH",
 	 "yes, a grant as wide as this home or system directory is meant"},

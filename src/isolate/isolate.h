@@ -43,6 +43,17 @@ struct cell_handle {
 	 * second. Never without namespaces. */
 	int listener_fd;
 	int dns_fd;
+	/* Where the top layer is a tmpfs, a directory with upper/ in it, which lasts until it is
+	 * closed; else -1. */
+	int layer_fd;
+};
+
+/* What a workspace in mode `layer` is made of, besides the host's directory. */
+struct cell_layer {
+	const char *top; /* a directory with upper/ and work/ in it; NULL: a tmpfs, bounded by the
+			  * contract's disk and memory */
+	const char *const *sealed; /* directories to read from, the topmost first */
+	size_t n_sealed;
 };
 
 /* What was made for this run and belongs inside. */
@@ -55,6 +66,10 @@ struct cell_extra {
 	size_t keystore_size;
 	uint16_t proxy_port; /* without namespaces: the proxy on the host's 127.0.0.1, which is all
 			      * that can be connected to; 0: none */
+	/* With a workspace in mode `layer`, for a start; NULL for a plan: then where it would live
+	 * is described from `layer_is_memory`. */
+	const struct cell_layer *layer;
+	bool layer_is_memory;
 };
 
 /* Without namespaces the files are in the private directory, and variables of the command's that
@@ -98,6 +113,12 @@ struct backend {
 	 * -1 stands for a terminal of the sandbox's own (INIT_TERMINAL). */
 	int (*start)(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		     struct atoll_error *err);
+
+	/* Put other layers in the place of a live workspace's. Nothing but the first process may
+	 * run inside. -EOPNOTSUPP where it cannot be done in place (something else is mounted in
+	 * the workspace): then the cell has to be started anew. NULL: never. */
+	int (*relayer)(struct cell *cell, const struct cell_handle *handle,
+		       const struct cell_layer *layer, struct atoll_error *err);
 
 	/* End everything inside; the first process has ended, or is about to, when it returns. */
 	void (*stop)(struct cell *cell, const struct cell_handle *handle);

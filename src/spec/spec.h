@@ -39,7 +39,7 @@ enum spec_access {
 enum spec_workspace_mode {
 	SPEC_WORKSPACE_DIRECT, /* the host's files are written at once */
 	SPEC_WORKSPACE_READ_ONLY,
-	SPEC_WORKSPACE_LAYER, /* parsed; "not yet available" */
+	SPEC_WORKSPACE_LAYER, /* written to a layer; the host's files stay as they are */
 };
 
 enum spec_identity {
@@ -114,6 +114,10 @@ struct spec {
 	char *workspace_origin;
 	enum spec_workspace_mode workspace_mode;
 	char *workspace_mode_origin;
+	bool root_is_layer; /* system directories can be written, to a layer that vanishes */
+	char *root_origin;
+	bool checkpoints_every_step; /* of a sandbox: each step ends in one */
+	char *checkpoints_origin;
 	char *cwd; /* where the command starts: the workspace or beneath it */
 	char *cwd_origin;
 

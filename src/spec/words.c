@@ -111,11 +111,6 @@ int spec_set_workspace_mode(struct spec *spec, const char *mode, const char *ori
 
 	if (chosen < 0)
 		return chosen;
-	if (chosen == SPEC_WORKSPACE_LAYER)
-		return error_set(err, ATOLL_FAULT_HOST, 0,
-				 "%s: workspace mode 'layer' is not yet available in this version; "
-				 "use 'direct' or 'read-only'",
-				 origin);
 	spec->workspace_mode = (enum spec_workspace_mode)chosen;
 	return spec_set_text(&spec->workspace_mode_origin, origin, err);
 }

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <atoll/layer.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What may it write
+ *
+ * A workspace in mode `layer` is an overlay: the host's directory at the bottom (the base), sealed
+ * layers of earlier steps on it, and a writable one on top. This room knows what these layers mean:
+ *
+ *   store.c    where records live; how much they may take; sweeping
+ *   record.c   one record: its directory, its lock, what is known about it (meta)
+ *   stack.c    looking at several layers and the base as one tree, by descriptor
+ *   changes.c  what differs between the base and the top of a stack: a list
+ *   marks.c    what of it the host would execute or trust
+ *   text.c     unified diffs; merge.c three-way merges; patch.c for `git apply`
+ *   journal.c, apply.c, undo.c   all or nothing, also through kill -9
+ *
+ * The store is $XDG_STATE_HOME/atoll or ~/.local/state/atoll, and its owner's alone:
+ *
+ *   records/ID/meta        lines "key=value", replaced as a whole
+ *   records/ID/lock        locked by whoever changes the record, or holds its processes
+ *   records/ID/top/upper   the writable layer, in the form of overlayfs with `userxattr`:
+ *   records/ID/top/work    a deleted name is a character device 0:0, a directory that hides what is
+ *                          beneath has user.overlay.opaque "y", what was copied up has
+ *                          user.overlay.origin
+ *   records/ID/top/gone    where a file system cannot hold these: deleted names and opaque
+ *                          directories, each ended by a NUL, the latter with a "/" at the end
+ *   records/ID/base/       what text files were when the run began, for a merge
+ *   records/ID/apply-N/    a journal, and what undo needs
+ *   records/ID/socket      of a live sandbox; records/ID/job: what it is made of
+ *   layers/LAYER/          a sealed layer, as `top` without `work`; several records may need one
+ *
+ * Mount options have no redirect_dir, metacopy or index, so a directory of the host's that is
+ * renamed inside is copied by the program that does so (EXDEV), and every file in a layer is whole.
+ *
+ * Whoever reads the record of a run reads what a stranger wrote: names of any bytes, links to
+ * anywhere, fifos. Everything is walked by descriptor, without following links.
+ */
+
+struct layer_store {
+	int fd;	    /* the store's directory */
+	char *path; /* for people, and for the back end */
+};
+
+/* `create` makes it. -ENOENT without an error's text if there is none. */
+int layer_store_open(bool create, struct layer_store *ret, struct atoll_error *err);
+void layer_store_close(struct layer_store *store);
+
+/* Can a writable layer live there, or does it take a tmpfs? Asked of the file system's kind. */
+bool layer_store_can_overlay(const struct layer_store *store);
+
+/* Before a run: sweep what is old (cheaply: at most once an hour), and refuse if the disk would
+ * fall below its floor (init_space_floor()). */
+int layer_store_keep_bounds(const struct layer_store *store, struct atoll_error *err);
+
+/* ---- one record ---- */
+
+#define LAYER_DEPTH_MAX 48 /* sealed layers; then they are made one */
+
+struct layer_record {
+	struct layer_store store; /* its own descriptor */
+	int fd;			  /* records/ID */
+	int lock_fd;		  /* -1: not locked by us */
+	struct atoll_record info;
+	uint64_t workspace_dev, workspace_ino; /* the base as it was */
+	uint64_t
+		base_time_ns; /* what changed on the host later than this was not seen by the run */
+	uint32_t owner_uid, owner_gid; /* of the workspace: whose the layer's files are */
+	char **layers;		       /* ids of sealed layers, the topmost first */
+	size_t n_layers;
+	uint64_t n_applies; /* how many there were; the latest is apply-N of this number */
+	char **keys,
+		**values; /* other lines of `meta`, for other rooms: layer_record_get(), _set() */
+	size_t n_keys;
+};
+
+/* A new one with an id of its own and an empty top/upper and top/work (owned by the workspace's
+ * owner), locked, not yet seen by others before layer_record_save(). */
+int layer_record_create(enum atoll_record_kind kind, const char *workspace,
+			struct layer_record **ret, struct atoll_error *err);
+/* By id, beginning or NULL; see <atoll/layer.h>. */
+int layer_record_open(const char *id, struct layer_record **ret, struct atoll_error *err);
+void layer_record_close(struct layer_record *record); /* lets the lock go; takes NULL */
+int layer_record_lock(struct layer_record *record, bool waits, struct atoll_error *err);
+/* -EBUSY (ATOLL_FAULT_POLICY) if somebody has it. The meta is read again once it is locked. */
+int layer_record_save(struct layer_record *record, struct atoll_error *err);
+const char *layer_record_get(const struct layer_record *record, const char *key);
+int layer_record_set(struct layer_record *record, const char *key, const char *value,
+		     struct atoll_error *err); /* value NULL: removes; needs layer_record_save() */
+/* Remove it with what nobody else needs. */
+int layer_record_remove(struct layer_record *record, struct atoll_error *err);
+
+/* Is there anything in top/upper? */
+bool layer_top_is_empty(const struct layer_record *record);
+/* The top becomes a sealed layer under a new id (by rename: its size does not matter), and a new
+ * empty top is made. `meta` is not saved. */
+int layer_seal_top(struct layer_record *record, struct atoll_error *err);
+/* The same, by copying: the top stays as it is. Nobody may write meanwhile. */
+int layer_copy_top(struct layer_record *record, struct atoll_error *err);
+/* Throw the top's content away. It may be mounted: a new directory takes its place. */
+int layer_reset_top(struct layer_record *record, struct atoll_error *err);
+/* Several sealed layers become one, if there are more than LAYER_DEPTH_MAX / 2. */
+int layer_flatten(struct layer_record *record, struct atoll_error *err);
+/* What a tmpfs held, before it goes: copied to top/. `top_fd` has upper/ in it. */
+int layer_take_in(struct layer_record *record, int top_fd, struct atoll_error *err);
+
+/* At the end of a run or step: keep what text files were before, for merges (at most 1 MiB each, 64
+ * MiB together); only what the host has not changed meanwhile. */
+int layer_keep_base(struct layer_record *record, struct atoll_error *err);
+
+/* ---- a stack as one tree ---- */
+
+struct layer_stack {
+	int base_fd;	/* the workspace on the host; -1 if it is gone */
+	int *layer_fds; /* the topmost first; each a directory like top/upper */
+	void **gone;	/* of each, from its file `gone`; private to stack.c */
+	size_t n;
+};
+
+int layer_stack_open(const struct layer_record *record, struct layer_stack *ret,
+		     struct atoll_error *err);
+void layer_stack_close(struct layer_stack *stack);
+
+/* What is at a path in the layers alone, and in the whole. */
+enum layer_presence {
+	LAYER_ABSENT,  /* the layers say nothing about it: the base shows through */
+	LAYER_PRESENT, /* here, in layer `index` */
+	LAYER_DELETED, /* deleted */
+	LAYER_COVERED, /* not there, and an opaque directory above hides the base's */
+};
+enum layer_presence layer_stack_look(const struct layer_stack *stack, const char *path,
+				     size_t *ret_index, struct stat *ret);
+/* Open what is there after or before the run, never through a link (openat2 beneath): regular files
+ * and directories for reading, else O_PATH. Negative errno. */
+int layer_stack_open_after(const struct layer_stack *stack, const char *path);
+int layer_stack_open_before(const struct layer_stack *stack, const char *path);
+
+/* ---- changes ---- */
+
+/* What a struct atoll_changes really is. */
+struct layer_changes {
+	struct atoll_changes list; /* first */
+	struct layer_record *record;
+	struct layer_stack stack;
+};
+/* Of a record that is open; it stays the caller's unless `owns` . */
+int layer_changes_read(struct layer_record *record, bool owns, struct layer_changes **ret,
+		       struct atoll_error *err);
+
+/* Would the host execute or trust this? By its name and what is in it; see marks.c. `fd` is its
+ * content after the run or -1. Static words, or NULL. */
+const char *layer_mark(const char *path, const struct stat *after, int fd);
+
+/* ---- texts ---- */
+
+/* A unified diff of two texts with three lines around; 1 if it is no text, with nothing written. */
+struct buf;
+int layer_diff_text(const char *before, size_t n_before, const char *after, size_t n_after,
+		    struct buf *out, size_t *ret_added, size_t *ret_removed);
+/* Three ways. 1 if both changed the same lines: then `out` is not to be used. */
+int layer_merge_text(const char *base, size_t n_base, const char *ours, size_t n_ours,
+		     const char *theirs, size_t n_theirs, struct buf *out);
+
+/* ---- apply ---- */
+
+int layer_apply(struct layer_record *record, const struct atoll_apply_options *options,
+		struct atoll_apply_report *ret, struct atoll_error *err);
+int layer_undo(struct layer_record *record, bool is_forced, struct atoll_apply_report *ret,
+	       struct atoll_error *err);
+/* If an apply or undo was interrupted: finish it, or take it back if it had not begun to change the
+ * host's. Done by whoever locks the record; 0 also where there was nothing to do. */
+int layer_recover(struct layer_record *record, struct atoll_error *err);
