@@ -123,14 +123,25 @@ int store_throw_away(const struct layer_store *store, const char *dir, const cha
 
 /* ---- sealed layers ---- */
 
-static int read_meta_text(const struct layer_store *store, const char *record, struct buf *out)
-{
-	char path[64];
-	cleanup_fd int fd = -1;
+#define NAMING_MAX ((size_t)64 << 20)
 
-	snprintf(path, sizeof path, "records/%s/meta", record);
-	fd = openat(store->fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 ? -errno : fd_read_all(fd, out);
+/* All that may name a layer; -ENOENT if there is no meta. */
+static int read_naming(const struct layer_store *store, const char *record, struct buf *out)
+{
+	static const char *const names[] = {"checkpoints", "meta"};
+	char path[64];
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		cleanup_fd int fd = -1;
+
+		snprintf(path, sizeof path, "records/%s/%s", record, names[i]);
+		fd = openat(store->fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		r = fd < 0 ? -errno : fd_read_all(fd, out);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return r;
 }
 
 static bool is_named(const struct buf *text, const char *layer)
@@ -144,9 +155,9 @@ int store_needs_layer(const struct layer_store *store, const char *id)
 	int r = store_list(store, "records", &records, NULL);
 
 	for (size_t i = 0; r == 0 && i < records.n; i++) {
-		cleanup_buf struct buf text = BUF_INIT(META_MAX);
+		cleanup_buf struct buf text = BUF_INIT(NAMING_MAX);
 
-		r = read_meta_text(store, records.items[i], &text);
+		r = read_naming(store, records.items[i], &text);
 		/* What cannot be read may name it. */
 		if (r == -ENOENT)
 			r = 0;
@@ -175,10 +186,10 @@ static void drop_layers(const struct layer_store *store, const struct buf *meta)
 
 int layer_record_remove(struct layer_record *record, struct atoll_error *err)
 {
-	cleanup_buf struct buf meta = BUF_INIT(META_MAX);
+	cleanup_buf struct buf meta = BUF_INIT(NAMING_MAX);
 	int r;
 
-	read_meta_text(&record->store, record->info.id, &meta);
+	read_naming(&record->store, record->info.id, &meta);
 	r = store_throw_away(&record->store, "records", record->info.id, err);
 	if (r < 0)
 		return r;

@@ -241,9 +241,11 @@ int record_open_id(const struct layer_store *store, const char *id, struct layer
 
 /* ---- the lock ---- */
 
-static int open_lock(const struct layer_record *record)
+static int open_lock(const struct layer_record *record, const char *name)
 {
-	return openat(record->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int fd = openat(record->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
 }
 
 /* A lock of the open file's, not of the process's: it is let go with the last copy of the
@@ -256,25 +258,46 @@ static int lock_file(int fd, bool waits)
 	do
 		r = fcntl(fd, waits ? F_OFD_SETLKW : F_OFD_SETLK, &lock);
 	while (r < 0 && errno == EINTR);
-	return r < 0 ? -errno : 0;
+	if (r == 0)
+		return 0;
+	return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
 }
 
-bool record_is_locked(const struct layer_record *record)
+static bool is_locked(const struct layer_record *record, const char *name)
 {
-	cleanup_fd int fd = openat(record->fd, "lock", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_fd int fd = openat(record->fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 
 	return fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
+int layer_record_hold(const struct layer_record *record)
+{
+	cleanup_fd int fd = open_lock(record, "held");
+	int r = fd < 0 ? fd : lock_file(fd, false);
+
+	return r < 0 ? r : take_fd(&fd);
+}
+
+bool layer_record_is_held(const struct layer_record *record)
+{
+	return is_locked(record, "held");
+}
+
+bool record_is_locked(const struct layer_record *record)
+{
+	return is_locked(record, "lock");
+}
+
 enum atoll_record_state record_state(const struct layer_record *record)
 {
-	bool is_locked = record_is_locked(record);
+	bool is_changing = record_is_locked(record);
 
-	if (is_locked && (record->info.end_ns == 0 || record->info.kind == ATOLL_RECORD_SANDBOX))
+	if ((is_changing && record->info.end_ns == 0 && record->info.kind == ATOLL_RECORD_RUN) ||
+	    layer_record_is_held(record))
 		return ATOLL_RECORD_LIVE;
 	/* Whoever holds it may just be applying it. */
-	if (!is_locked && faccessat(record->fd, "journal", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+	if (!is_changing && faccessat(record->fd, "journal", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return ATOLL_RECORD_BROKEN;
 	return record->info.state;
 }
@@ -321,9 +344,9 @@ int layer_record_lock(struct layer_record *record, bool waits, struct atoll_erro
 
 	if (record->lock_fd >= 0)
 		return 0;
-	fd = open_lock(record);
-	r = fd < 0 ? -errno : lock_file(fd, waits);
-	if (r == -EAGAIN || r == -EACCES)
+	fd = open_lock(record, "lock");
+	r = fd < 0 ? fd : lock_file(fd, waits);
+	if (r == -EBUSY)
 		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
 				 "record '%s' is in use: it is running, or another command is at "
 				 "work on it",
@@ -404,8 +427,8 @@ static int fill_new(struct layer_record *record, struct atoll_error *err)
 {
 	int r;
 
-	record->lock_fd = open_lock(record);
-	r = record->lock_fd < 0 ? -errno : lock_file(record->lock_fd, false);
+	record->lock_fd = open_lock(record, "lock");
+	r = record->lock_fd < 0 ? record->lock_fd : lock_file(record->lock_fd, false);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "lock a new record in '%s'",
 				 record->store.path);
