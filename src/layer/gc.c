@@ -46,8 +46,10 @@ static int move_up(struct emptying *emptying, int dir_fd, const char *name)
 	snprintf(to, sizeof to, "deep-%s", fresh);
 	emptying->n_moved++;
 	/* Who moves a directory writes to it, too: its "..". */
-	fchmodat(dir_fd, name, 0700, 0);
-	return renameat(dir_fd, name, emptying->trash_fd, to) < 0 ? -errno : 0;
+	if (fchmodat(dir_fd, name, 0700, 0) < 0 ||
+	    renameat(dir_fd, name, emptying->trash_fd, to) < 0)
+		return -errno;
+	return 0;
 }
 
 /* Remove a name. 0, 1 if time ran out, or a negative errno. */
