@@ -6,10 +6,11 @@
 /*
  * A list of changes while it is made
  *
- *   changes.c   walks the layers and drafts every difference; sorts, and hands the list out
+ *   walk.c      walks the layers and drafts every difference
  *   host.c      what the host did meanwhile: conflicts
  *   rename.c    a deleted file and an added one become one that was renamed
  *   marks.c     what the host would execute or trust
+ *   changes.c   names of one file, the order, and the list that is handed out
  */
 
 /* The handle of the lower file that something was copied up from, as the overlay notes it. */
@@ -58,6 +59,8 @@ bool origin_read(int fd, struct draft_origin *ret);
 bool origin_of(int dir_fd, const char *name, struct draft_origin *ret);
 bool origin_same(const struct draft_origin *a, const struct draft_origin *b);
 
+/* Draft every difference. */
+int drafts_walk(struct drafts *drafts);
 /* Find renames, and files that were copied up from what the host has deleted since. */
 int drafts_find_renames(struct drafts *drafts);
 
