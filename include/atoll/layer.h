@@ -65,11 +65,16 @@ ATOLL_PUBLIC void atoll_records_free(struct atoll_record *records, size_t n);
 /* Throw its changes away. A live one is refused unless `is_forced`, which ends it. */
 ATOLL_PUBLIC int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err);
 
-/* Bounds of the store; 0 stands for the usual: 14 days, 10 GiB. What is live, broken, or needed by
- * another is kept. */
+/*
+ * Bounds of the store; 0 stands for the usual: 14 days since something was last done with it, 10
+ * GiB. First goes what is older. If the rest is too large the oldest go: first what was applied,
+ * then, if it is older than a day, what was not. What is live, locked, broken, or needed by another
+ * is kept.
+ */
 struct atoll_gc_options {
 	uint64_t max_age_s, max_bytes;
-	bool is_dry; /* only say */
+	bool is_any_age; /* instead of `max_age_s`: all of them */
+	bool is_dry;	 /* only say */
 	void (*removed)(const struct atoll_record *record, const char *why, void *data);
 	void *data;
 };
@@ -127,6 +132,14 @@ ATOLL_PUBLIC int atoll_change_text(struct atoll_changes *changes, size_t i, char
 
 /* ---- apply ---- */
 
+enum atoll_apply_fate {
+	ATOLL_FATE_LEFT, /* not asked for; or something else conflicts */
+	ATOLL_FATE_APPLIED,
+	ATOLL_FATE_MERGED, /* three ways, and applied */
+	ATOLL_FATE_HELD,   /* marked, and not named */
+	ATOLL_FATE_CONFLICT,
+};
+
 struct atoll_apply_options {
 	/* Only these and what lies beneath them, from the current directory; NULL: all. What is
 	 * marked has to be named itself. */
@@ -137,6 +150,11 @@ struct atoll_apply_options {
 	void *data;
 	bool merges;	/* three ways, for text, where the host has changed as well */
 	bool is_forced; /* what conflicts is overwritten; undo brings it back */
+	bool is_dry;	/* only say */
+	/* What became of each, once that is known; `why` is for what is held or conflicts, and may
+	 * be NULL. */
+	void (*told)(const struct atoll_change *change, enum atoll_apply_fate fate, const char *why,
+		     void *data);
 };
 
 struct atoll_apply_report {
