@@ -230,7 +230,7 @@ static void reap(struct init *init)
 				serve_start(init);
 			message.wait_status = status;
 			watch_end(&init->watch);
-			init->config->usage->files = init->guard.n_created;
+			init->config->usage->files = init->guard.n_created + init->watch.n_files;
 			end(init, &message);
 		}
 		if (pid == init->config->keeper)
@@ -303,7 +303,7 @@ static void check_limits(struct init *init)
 
 	if (r < 0)
 		end_broken(init, -r, "watch the limits");
-	init->config->usage->files = init->guard.n_created;
+	init->config->usage->files = init->guard.n_created + init->watch.n_files;
 	if (over.limit == SPEC_LIMIT_COUNT)
 		return;
 	snprintf(message.limit, sizeof message.limit, "%s", spec_limits[over.limit].key);

@@ -282,6 +282,7 @@ static int make_top(int base_fd, struct atoll_error *err)
  * of the machine it may be incomplete. Who opens the record knows better whether there was one. */
 static void take_mark_away(void)
 {
+	unlink(TOP "/work/work/incompat/volatile/dirty");
 	if (rmdir(TOP "/work/work/incompat/volatile") == 0)
 		rmdir(TOP "/work/work/incompat");
 }
