@@ -238,6 +238,7 @@ const struct cell_layer *layer_of(const struct cell *cell); /* never NULL */
 int layer_stage(const char *path, bool is_writable, struct ns_mount *ret, struct atoll_error *err);
 /* What all sealed layers lie in; "" without any. */
 int layer_parent(const struct cell_layer *layer, char ret[4096], struct atoll_error *err);
+int layer_check_way(const struct cell *cell, const struct ns_mount *mount, struct atoll_error *err);
 int layer_place(struct cell *cell, const struct ns_mount *spot, size_t number,
 		struct atoll_error *err);
 int layer_mount(const struct ns_mount *spot, const struct cell_layer *layer,
