@@ -50,6 +50,10 @@ static const struct option run_options[] = {
 	 "how the workspace is written: 'layer', to be seen and applied later; 'direct', at once; "
 	 "'read-only'"},
 	{"direct", 0, NULL, "the same as --mode direct", OPTION_DIRECT},
+	{"root", 0, "WORD",
+	 "'read-only' system directories, or a 'layer' that can be written, to install packages, "
+	 "and "
+	 "is gone at the end"},
 	{"socket", 0, "PATH", "may connect to this unix socket of the host"},
 	{"accept-broad", 0, "PATH",
 	 "yes, a grant as wide as this home or system directory is meant"},
