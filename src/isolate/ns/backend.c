@@ -222,6 +222,7 @@ const struct backend ns_backend = {
 	.probe = ns_probe,
 	.prepare = prepare,
 	.start = ns_start,
+	.exec = ns_exec,
 	.has_terminals = true,
 	.whose = cell_whose,
 	.account = cell_account,
