@@ -23,7 +23,8 @@
  * The store is $XDG_STATE_HOME/atoll or ~/.local/state/atoll, and its owner's alone:
  *
  *   records/ID/meta        lines "key=value", replaced as a whole
- *   records/ID/lock        locked (flock) by whoever changes the record, and only meanwhile
+ *   records/ID/lock        locked (OFD) by whoever changes the record, and only meanwhile; by a run
+ *                          as long as it lasts
  *   records/ID/held        locked likewise by a sandbox's holder as long as it lives: the record is
  *                          LIVE, and neither swept nor discarded; apply and undo do not need it
  *   records/ID/checkpoints of a sandbox, a line each: NUMBER TIME_NS STATUS NAME LAYERS COMMAND,
@@ -95,6 +96,10 @@ int layer_record_open(const char *id, struct layer_record **ret, struct atoll_er
 void layer_record_close(struct layer_record *record); /* lets the lock go; takes NULL */
 int layer_record_lock(struct layer_record *record, bool waits, struct atoll_error *err);
 /* -EBUSY (ATOLL_FAULT_POLICY) if somebody has it. The meta is read again once it is locked. */
+/* Lock `held`, for a sandbox's holder: a descriptor, which is the lock, or -EBUSY if there is one.
+ */
+int layer_record_hold(const struct layer_record *record);
+bool layer_record_is_held(const struct layer_record *record);
 int layer_record_save(struct layer_record *record, struct atoll_error *err);
 /* The same without waiting for the disk: whole after kill -9, and after a power loss perhaps as it
  * was before, on some file systems (XFS) damaged. */
@@ -105,8 +110,9 @@ const char *layer_record_get(const struct layer_record *record, const char *key)
 int layer_record_set(struct layer_record *record, const char *key, const char *value,
 		     struct atoll_error *err); /* value NULL: removes; needs layer_record_save() */
 /* Paths for a struct cell_layer: of the top, and of each sealed layer. The caller's; NULL without
- * memory. A sealed layer is removed when its id stands in no record's meta any more, under whatever
- * key (`layers`, or a checkpoint's). */
+ * memory. A sealed layer is removed when its id stands in no record's meta and checkpoints any
+ * more.
+ */
 char *layer_top_path(const struct layer_record *record);
 char *layer_sealed_path(const struct layer_record *record, const char *layer);
 /* Put a sealed layer on top of `layers`. */
