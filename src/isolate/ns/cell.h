@@ -13,7 +13,7 @@
  *
  *   prepare.c   contract → list of mounts, zones, limits; the last that reads host paths by name
  *   ids.c       under which id it runs
- *   describe.c, describe-network.c  the same data → lines of the plan
+ *   describe.c, describe-network.c, describe-layer.c  the same data → lines of the plan
  *   start.c     clone, ids, trees for the child; what the parent does
  *   root.c      the child builds its root from the list
  *   layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
@@ -156,6 +156,7 @@ void ids_release(struct cell *cell);
 
 int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err);
 void ns_free_mounts(struct cell *cell);
+bool ns_needs_keeper(const struct cell *cell, const struct spec_rule *rule);
 
 /* The default private places, in no order; NULL-terminated. Home comes on top. */
 extern const char *const ns_private_dirs[];
@@ -175,6 +176,11 @@ void describe_environment(const struct cell *cell, struct plan *plan);
 void describe_network(const struct cell *cell, struct plan *plan);
 const char *describe_mode(const struct cell *cell); /* of the network, as in a contract */
 void ns_describe_network(const struct cell *cell, struct plan *plan);
+bool layer_is_memory(const struct cell *cell); /* or would be */
+const char *describe_layer(const struct cell *cell);
+void describe_protect(const struct cell *cell, const struct spec_rule *rule, struct plan *plan);
+void describe_pattern(const struct cell *cell, const struct spec_rule *rule, struct plan *plan);
+void describe_trusted(const struct cell *cell, struct plan *plan);
 struct limit_way {
 	const char *mechanism;
 	const char *note;
@@ -236,6 +242,7 @@ const struct cell_layer *layer_of(const struct cell *cell); /* never NULL */
 int layer_stage(const char *path, bool is_writable, struct ns_mount *ret, struct atoll_error *err);
 /* What all sealed layers lie in; "" without any. */
 int layer_parent(const struct cell_layer *layer, char ret[4096], struct atoll_error *err);
+int layer_check_way(const struct cell *cell, const struct ns_mount *mount, struct atoll_error *err);
 int layer_place(struct cell *cell, const struct ns_mount *spot, size_t number,
 		struct atoll_error *err);
 int layer_mount(const struct ns_mount *spot, const struct cell_layer *layer,

@@ -732,7 +732,7 @@ static int check_cwd(const struct cell *cell, struct atoll_error *err)
 
 /* A pattern that reaches over a directory of the host's. In a layer what matches is taken out once:
  * what appears on the host later is not part of what the run began with. */
-static bool needs_keeping(const struct cell *cell, const struct spec_rule *rule)
+bool ns_needs_keeper(const struct cell *cell, const struct spec_rule *rule)
 {
 	char base[PATH_MAX];
 
@@ -792,7 +792,7 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < spec->n_rules; i++)
-		cell->needs_keeper = cell->needs_keeper || needs_keeping(cell, &spec->rules[i]);
+		cell->needs_keeper = cell->needs_keeper || ns_needs_keeper(cell, &spec->rules[i]);
 	qsort(cell->mounts, cell->n_mounts, sizeof *cell->mounts, mounts_by_path);
 	return add_zones(cell, err);
 }

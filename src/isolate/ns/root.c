@@ -364,6 +364,8 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 					   : make_point(mount, before, err);
 		if (!mount->is_nested)
 			before = mount->path;
+		if (r == 0)
+			r = layer_check_way(cell, mount, err);
 		if (r < 0)
 			return r;
 		switch (mount->kind) {
