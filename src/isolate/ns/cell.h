@@ -18,6 +18,7 @@
  *   root.c      the child builds its root from the list
  *   layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
  *   relayer.c   other layers for a live one
+ *   system.c    `root: layer`: system directories likewise, gone at the end
  *   net.c       in a network namespace of its own, the one way out
  *   authority.c certificates that programs inside trust besides the host's
  *   seal.c      the command's process takes its own rights away and executes
@@ -55,6 +56,7 @@ struct ns_mount {
 	size_t n_masks;
 	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
 	bool is_layer;	   /* the workspace, not written itself: changes go to a layer over it */
+	bool is_ephemeral; /* of the system: what is written goes to a layer that vanishes */
 	int tree_fd;	   /* a detached copy of the host's tree, once there is one */
 };
 
@@ -63,7 +65,10 @@ struct ns_ids {
 	gid_t inside_gid, host_gid;
 	bool is_shifted;  /* we are root: an id of the sandbox's own, mounts are id-mapped */
 	bool is_unmapped; /* accepted as weaker: the owner's own id, no mapping */
-	int slot_fd;	  /* holds the id, here and in the first process; -1 where none is held */
+	bool has_many;	  /* `root: layer`: root inside, and those that a system has */
+	uid_t owner_uid;  /* of the workspace, who what is written there will belong to */
+	gid_t owner_gid;
+	int slot_fd; /* holds the id, here and in the first process; -1 where none is held */
 };
 
 /* A control group of the run's own. The descriptor holds a lock on it for as long as we live, by
@@ -134,6 +139,7 @@ struct cell {
 
 	/* After a start, for relayer(); -1 where nobody will ask. */
 	int user_ns_fd, mount_ns_fd;
+	int map_ns_fd;	   /* how the workspace's owner is mapped, where that is another map */
 	pid_t relayer_pid; /* who lets go of the layers before; 0: nobody */
 };
 
@@ -152,6 +158,13 @@ int ids_choose(struct cell *cell, struct atoll_error *err);
 /* For a start, not for a plan: take a host id that no other run has, until ids_release() or the
  * death of everybody who has the descriptor. */
 int ids_take(struct cell *cell, struct atoll_error *err);
+/* The text of the sandbox's map; and a user namespace that maps one id to another. */
+void ids_write_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size);
+int ids_make_userns(const char *uid_map, const char *gid_map);
+/* How the workspace is mapped, with more than one id inside. 0 also where it is the same map. */
+int ids_map_owner(struct cell *cell, struct atoll_error *err);
+/* Capabilities that the command has within its user namespace; a mask. */
+uint64_t ids_capabilities(const struct ns_ids *ids);
 void ids_release(struct cell *cell);
 
 int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err);
@@ -254,6 +267,9 @@ struct ns_mount *ns_add_mount(struct cell *cell, enum ns_mount_kind kind, const 
 /* Is something mounted beneath this directory? Its path, if `ret` is not NULL. */
 bool ns_has_submounts(const char *path, char ret[4096]);
 
+/* `root: layer`, once the other mounts are there. */
+int system_prepare(struct cell *cell, struct atoll_error *err);
+
 /* See struct backend. */
 int ns_relayer(struct cell *cell, const struct cell_handle *handle, const struct cell_layer *layer,
 	       struct atoll_error *err);
@@ -308,8 +324,8 @@ int ns_check_calls(bool is_bare, struct atoll_error *err);
 int landlock_restrict(int ruleset_fd, struct atoll_error *err);
 int landlock_seal(const struct cell *cell, struct atoll_error *err);
 
-/* Nothing that is executed from here on gains a capability. */
-int ns_bound_capabilities(struct atoll_error *err);
+/* Nothing that is executed from here on gains a capability but those in `keep`. */
+int ns_bound_capabilities(uint64_t keep, struct atoll_error *err);
 
 /* Give up every capability except those in `keep` (a mask). */
 int ns_drop_capabilities(uint64_t keep, struct atoll_error *err);
