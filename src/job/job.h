@@ -17,9 +17,10 @@ struct spec;
  *   trust.c    which job files from a workspace may widen the contract
  *   env.c      the command's environment
  *   run.c      prepare, start, supervise, report
+ *   layer.c    the record of what it writes, in mode `layer`
  *   sandbox.c  what lives on: made, listed, forked, removed; steps.c  its checkpoints
- *   hold.c, hold-cell.c, hold-work.c  the process that holds one
- *   exec.c     one step in it; hold-protocol.c  how both talk
+ *   hold*.c    the process that holds one
+ *   exec.c     one step in it
  *   signals.c  the caller's signals meanwhile
  *   relay.c    the command's input and output, passed on through pipes or a terminal
  *   terminal.c the caller's terminal meanwhile

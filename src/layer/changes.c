@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "layer/draft.h"
+#include "layer/known.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ static void drafts_done(struct drafts *drafts)
 	for (size_t i = 0; i < drafts->n_same; i++)
 		free(drafts->same[i]);
 	free(drafts->items);
+	known_free(drafts->known);
 	free(drafts->same);
 }
 
@@ -101,7 +103,9 @@ static int read_into(struct layer_changes *changes, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	drafts.stack = &changes->stack;
-	r = drafts_walk(&drafts);
+	r = known_load(changes->record, &drafts.known, err);
+	if (r == 0)
+		r = drafts_walk(&drafts);
 	if (r == 0)
 		r = drafts_find_renames(&drafts);
 	if (r == 0)

@@ -328,6 +328,8 @@ TEST(what_was_moved_is_a_rename_by_origin_by_content_or_by_likeness)
 	layers_file(l, 0, "new/same", "content\n");
 	layers_file(l, 0, "new-d", "line one\nline two\nline 3\nline four\n");
 	layers_file(l, 0, "new-e", "quite another text\n");
+	layers_touch(l, 0, "new-b", 7);
+	layers_touch(l, 0, "new/same", 7);
 	layers_read(l);
 	CHECK_STR(layers_words(l), "D a\nD c\nD e\nA new\nR b -> new-b time\n"
 				   "R d -> new-d content\nA new-e\nR c/same -> new/same time\n");
