@@ -158,6 +158,7 @@ struct atoll_apply_options {
 };
 
 struct atoll_apply_report {
+	char record[ATOLL_ID_SIZE]; /* which one it was; filled in also if it failed, once known */
 	uint64_t n_applied, n_merged;
 	uint64_t n_held;      /* marked, and not named */
 	uint64_t n_conflicts; /* then nothing was applied */
