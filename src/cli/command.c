@@ -9,8 +9,9 @@
 #include <errno.h>
 
 const struct command *const commands[] = {
-	&command_run,	&command_doctor, &command_schema,  &command_setup,
-	&command_trust, &command_help,	 &command_version, NULL,
+	&command_run,	 &command_import,  &command_doctor,
+	&command_schema, &command_setup,   &command_trust,
+	&command_help,	 &command_version, NULL,
 };
 
 const struct command_row command_statuses[] = {

@@ -39,7 +39,7 @@ struct command {
 };
 
 extern const struct command command_run, command_doctor, command_schema, command_setup,
-	command_trust, command_help, command_version;
+	command_trust, command_help, command_version, command_import;
 
 /* All of them, in the order of the help; ends with NULL. */
 extern const struct command *const commands[];
