@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "layer/store.h"
+#include "layer/tree.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/* ---- the trash ---- */
+
+/* Descriptors that removing may hold, one a level. What is deeper is moved up to the trash itself,
+ * so that a tree of any depth can be removed. */
+#define DEPTH_MAX 64
+
+struct emptying {
+	int trash_fd;
+	int64_t deadline_ns;
+	uint64_t n_moved;
+};
+
+static bool is_late(const struct emptying *emptying)
+{
+	return emptying->deadline_ns && clock_monotonic_ns() > emptying->deadline_ns;
+}
+
+/* Whatever modes a command gave it, it is ours, and nobody else is at work here. */
+static int open_to_empty(int dir_fd, const char *name)
+{
+	int fd = tree_open_at(dir_fd, name, O_RDONLY | O_DIRECTORY, true);
+
+	if (fd >= 0)
+		fchmod(fd, 0700);
+	return fd;
+}
+
+static int move_up(struct emptying *emptying, int dir_fd, const char *name)
+{
+	char to[8 + ATOLL_ID_SIZE], fresh[ATOLL_ID_SIZE];
+
+	store_new_id(fresh);
+	snprintf(to, sizeof to, "deep-%s", fresh);
+	emptying->n_moved++;
+	/* Who moves a directory writes to it, too: its "..". */
+	if (fchmodat(dir_fd, name, 0700, 0) < 0 ||
+	    renameat(dir_fd, name, emptying->trash_fd, to) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Remove a name. 0, 1 if time ran out, or a negative errno. */
+static int remove_name(struct emptying *emptying, int dir_fd, const char *name, int depth)
+{
+	cleanup_with(tree_names_done) struct tree_names names = {0};
+	cleanup_fd int fd = -1;
+	const char *at;
+	int r;
+
+	if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (depth > DEPTH_MAX)
+		return move_up(emptying, dir_fd, name);
+	fd = open_to_empty(dir_fd, name);
+	if (fd < 0)
+		return fd;
+	r = tree_list(fd, &names);
+	at = names.text;
+	for (size_t i = 0; r == 0 && i < names.n; i++, at += strlen(at) + 1)
+		r = is_late(emptying) ? 1 : remove_name(emptying, fd, at, depth + 1);
+	if (r != 0)
+		return r;
+	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+int store_empty_trash(const struct layer_store *store, int64_t deadline_ns)
+{
+	cleanup_fd int fd =
+		openat(store->fd, "trash", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct emptying emptying = {fd, deadline_ns, 0};
+	int r = 0;
+
+	if (fd < 0)
+		return 0;
+	/* Once more as long as something deep was moved here. */
+	do {
+		cleanup_with(tree_names_done) struct tree_names names = {0};
+		const char *at;
+
+		emptying.n_moved = 0;
+		lseek(fd, 0, SEEK_SET);
+		r = tree_list(fd, &names);
+		at = names.text;
+		for (size_t i = 0; r >= 0 && i < names.n; i++, at += strlen(at) + 1) {
+			int one = is_late(&emptying) ? 1 : remove_name(&emptying, fd, at, 0);
+
+			/* What cannot be removed must not keep the rest. */
+			r = one != 0 ? 1 : r;
+		}
+	} while (r == 0 && emptying.n_moved);
+	return r;
+}
+
+int store_throw_away(const struct layer_store *store, const char *dir, const char *id,
+		     struct atoll_error *err)
+{
+	char from[64], to[64], fresh[ATOLL_ID_SIZE];
+	int r;
+
+	store_new_id(fresh);
+	snprintf(from, sizeof from, "%s/%s", dir, id);
+	snprintf(to, sizeof to, "trash/%s-%s", id, fresh);
+	r = renameat(store->fd, from, store->fd, to) < 0 ? -errno : 0;
+	if (r == -ENOENT && mkdirat(store->fd, "trash", 0700) == 0)
+		r = renameat(store->fd, from, store->fd, to) < 0 ? -errno : 0;
+	if (r < 0 && r != -ENOENT)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "remove '%s/%s'", store->path, from);
+	return 0;
+}
+
+/* ---- sealed layers ---- */
+
+#define NAMING_MAX ((size_t)64 << 20)
+
+/* All that may name a layer; -ENOENT if there is no meta. */
+static int read_naming(const struct layer_store *store, const char *record, struct buf *out)
+{
+	static const char *const names[] = {"checkpoints", "meta"};
+	char path[64];
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		cleanup_fd int fd = -1;
+
+		snprintf(path, sizeof path, "records/%s/%s", record, names[i]);
+		fd = openat(store->fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		r = fd < 0 ? -errno : fd_read_all(fd, out);
+		if (r < 0 && r != -ENOENT)
+			return r;
+	}
+	return r;
+}
+
+static bool is_named(const struct buf *text, const char *layer)
+{
+	return text->used && memmem(text->data, text->used, layer, strlen(layer));
+}
+
+int store_needs_layer(const struct layer_store *store, const char *id)
+{
+	cleanup_with(store_ids_done) struct store_ids records = {0};
+	int r = store_list(store, "records", &records, NULL);
+
+	for (size_t i = 0; r == 0 && i < records.n; i++) {
+		cleanup_buf struct buf text = BUF_INIT(NAMING_MAX);
+
+		r = read_naming(store, records.items[i], &text);
+		/* What cannot be read may name it. */
+		if (r == -ENOENT)
+			r = 0;
+		else
+			r = r < 0 || is_named(&text, id);
+	}
+	return r;
+}
+
+/* ---- one record ---- */
+
+/* The layers that only this record's meta named: it is gone already. First gone, then the others
+ * are asked: of two that are removed at once the later one sees that nobody is left. */
+static void drop_layers(const struct layer_store *store, const struct buf *meta)
+{
+	cleanup_with(store_ids_done) struct store_ids layers = {0};
+
+	if (store_list(store, "layers", &layers, NULL) < 0)
+		return;
+	for (size_t i = 0; i < layers.n; i++) {
+		if (is_named(meta, layers.items[i]) &&
+		    store_needs_layer(store, layers.items[i]) == 0)
+			store_throw_away(store, "layers", layers.items[i], NULL);
+	}
+}
+
+int layer_record_remove(struct layer_record *record, struct atoll_error *err)
+{
+	cleanup_buf struct buf meta = BUF_INIT(NAMING_MAX);
+	int r;
+
+	read_naming(&record->store, record->info.id, &meta);
+	r = store_throw_away(&record->store, "records", record->info.id, err);
+	if (r < 0)
+		return r;
+	drop_layers(&record->store, &meta);
+	store_empty_trash(&record->store, 0);
+	return 0;
+}
