@@ -163,6 +163,7 @@ ATOLL_PUBLIC int atoll_export_patch(const char *id, int fd, struct atoll_error *
 /* What became of an archive. */
 struct atoll_archive_report {
 	uint64_t n_entries, n_bytes; /* of the files, with their holes */
+	uint64_t n_marked;	     /* export: what the host would execute or trust */
 	uint64_t n_dropped;	     /* what could not be kept: `dropped` says which, in words */
 	char dropped[256];
 };

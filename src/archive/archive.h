@@ -91,6 +91,6 @@ int arc_export(const char *id, enum atoll_tar form, struct atoll_archive_report 
 
 /* Lock this process in: it may fill `write_fd`, a directory (or -1), and read beneath the `n`
  * directories of `read_fds`, and move bytes between descriptors that are open. `size_max` is the
- * most that one file may have. */
+ * most that one file may have, or 0. */
 int arc_lock_in(int write_fd, const int *read_fds, size_t n, uint64_t size_max,
 		struct atoll_error *err);

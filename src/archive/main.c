@@ -90,6 +90,9 @@ static int run(int argc, char **argv, struct atoll_archive_report *ret, struct a
 		return r;
 	if (argc == 6 && streq(argv[1], "import"))
 		return run_import(argv + 2, ret, err);
+	if ((argc == 3 || argc == 4) && streq(argv[1], "export"))
+		return arc_export(argv[3], streq(argv[2], "oci") ? ATOLL_TAR_OCI : ATOLL_TAR_PLAIN,
+				  ret, err);
 	return error_set(err, ATOLL_FAULT_BUG, 0, "atoll-archive does not know what to do");
 }
 
