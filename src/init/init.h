@@ -43,8 +43,9 @@ enum init_zone_kind {
 			    * Landlock would include in any right: the guard acts, and refuses
 			    * nothing */
 	INIT_ZONE_GUARDED, /* a writable root of the host: names are checked */
-	INIT_ZONE_OWN,	   /* private, on a file system of the host's: the kernel decides alone,
-			    * and what Landlock does not know the guard does there */
+	INIT_ZONE_OWN,	   /* private, on a file system of the host's, or a layer on one: the
+			    * kernel decides alone, and what Landlock does not know the guard does
+			    * there */
 };
 
 struct init_zone {
@@ -100,6 +101,7 @@ struct init_config {
 	struct init_peer *peers; /* INIT_PEERS of them; NULL without a network */
 	uint16_t proxy_port;	 /* without namespaces: what may be connected to, or 0 */
 	int control_fd;		 /* SOCK_SEQPACKET to the supervisor; its end is ours */
+	int layer_fd;		 /* a writable layer on a disk, with upper/ in it; -1: none */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first
 	 * process still does: everything that does not need the root. Returns the filter's

@@ -54,6 +54,7 @@ struct cell_layer {
 			  * contract's disk and memory */
 	const char *const *sealed; /* directories to read from, the topmost first */
 	size_t n_sealed;
+	bool is_changed; /* relayer() will be asked for: costs the parent two descriptors */
 };
 
 /* What was made for this run and belongs inside. */

@@ -16,6 +16,8 @@
  *   describe.c, describe-network.c  the same data → lines of the plan
  *   start.c     clone, ids, trees for the child; what the parent does
  *   root.c      the child builds its root from the list
+ *   layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
+ *   relayer.c   other layers for a live one
  *   net.c       in a network namespace of its own, the one way out
  *   authority.c certificates that programs inside trust besides the host's
  *   seal.c      the command's process takes its own rights away and executes
@@ -35,6 +37,7 @@ enum ns_mount_kind {
 	NS_PRIVATE, /* a writable directory of the private storage */
 	NS_LINK,    /* a symbolic link of the host's own ("/bin") */
 	NS_HIDE,    /* something empty over a hidden path inside a bind */
+	NS_STAGE, /* a directory of the store that a layer is made of; no path inside leads there */
 };
 
 struct ns_mount {
@@ -51,6 +54,7 @@ struct ns_mount {
 	char **masks; /* relative paths that a layer on top makes disappear */
 	size_t n_masks;
 	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
+	bool is_layer;	   /* the workspace, not written itself: changes go to a layer over it */
 	int tree_fd;	   /* a detached copy of the host's tree, once there is one */
 };
 
@@ -111,6 +115,7 @@ struct cell {
 	char *keystores[CELL_KEYSTORES_MAX]; /* likewise, those of Java */
 	size_t n_keystores;
 	bool needs_keeper;
+	bool guards_files; /* something of the host's can be written, or come in from outside */
 	bool keeps_affinity;
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
@@ -124,6 +129,11 @@ struct cell {
 	int control_fd;	     /* for life */
 	mode_t umask;	     /* the caller's, for the command */
 	bool has_namespaces; /* made by the first process already, or there are none */
+	int layer_fd;	     /* the writable layer, with upper/ in it; -1 where there is none */
+
+	/* After a start, for relayer(); -1 where nobody will ask. */
+	int user_ns_fd, mount_ns_fd;
+	pid_t relayer_pid; /* who lets go of the layers before; 0: nobody */
 };
 
 /* What a cell has with and without namespaces: everything but how it is described and started. The
@@ -182,7 +192,9 @@ int start_make_pair(int pair[2], struct atoll_error *err);
 void start_close_others(const struct cell *cell);
 void start_wipe_arguments(void);
 void start_wipe_secrets(const struct spec *spec);
-int start_wait_ready(int socket_fd, struct atoll_error *err);
+int start_wait_ready(int socket_fd, int *ret_fds, size_t *n_fds, struct atoll_error *err);
+/* Take the sandbox's ids in its user namespace, with all capabilities there. */
+int start_become_inside(const struct ns_ids *ids, struct atoll_error *err);
 /* A child in these new namespaces, born in the cell's control group where that is possible. */
 pid_t start_clone(const struct cell *cell, uint64_t namespaces, int *ret_pid_fd);
 /* What the first process needs; the cell must outlive it. */
@@ -190,6 +202,52 @@ struct init_config start_config(struct cell *cell);
 
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
+
+static inline bool ns_has_tree(const struct ns_mount *mount)
+{
+	return mount->kind == NS_BIND || mount->kind == NS_DEVICE || mount->kind == NS_STAGE;
+}
+
+/* The private storage from the root that is being built, and what mounts are made of in it. */
+#define NS_STAGE_DIR "../stage"
+int ns_attach(int tree_fd, const char *path, struct atoll_error *err);
+/* The host's tree at NS_STAGE_DIR/host-N, and a directory at NS_STAGE_DIR/mask-N whose whiteouts
+ * take the hidden names out of it. */
+int ns_make_masks(const struct ns_mount *spot, int tree_fd, size_t number, struct atoll_error *err);
+
+/*
+ * A workspace in mode `layer`
+ *
+ * layer_prepare() adds the store's directories to the list and takes hidden names out, once the
+ * workspace has its mount; layer_spot() is that, or NULL in another mode. layer_mount() is for the
+ * child, in the new root: it puts the overlay at `target`, made of detached trees.
+ */
+struct layer_trees {
+	int base, top, sealed; /* -1: none */
+};
+int layer_prepare(struct cell *cell, struct atoll_error *err);
+struct ns_mount *layer_spot(const struct cell *cell);
+const struct cell_layer *layer_of(const struct cell *cell); /* never NULL */
+/* A directory of the store as a tree to be copied; `path` must outlive it. */
+int layer_stage(const char *path, bool is_writable, struct ns_mount *ret, struct atoll_error *err);
+/* What all sealed layers lie in; "" without any. */
+int layer_parent(const struct cell_layer *layer, char ret[4096], struct atoll_error *err);
+int layer_place(struct cell *cell, const struct ns_mount *spot, size_t number,
+		struct atoll_error *err);
+int layer_mount(const struct ns_mount *spot, const struct cell_layer *layer,
+		const struct layer_trees *trees, size_t number, const char *target,
+		struct atoll_error *err);
+/* A hidden path beneath a mount becomes a mask of it. */
+int ns_add_mask(struct ns_mount *mount, const char *path, struct atoll_error *err);
+struct ns_mount *ns_add_mount(struct cell *cell, enum ns_mount_kind kind, const char *path);
+/* Is something mounted beneath this directory? Its path, if `ret` is not NULL. */
+bool ns_has_submounts(const char *path, char ret[4096]);
+
+/* See struct backend. */
+int ns_relayer(struct cell *cell, const struct cell_handle *handle, const struct cell_layer *layer,
+	       struct atoll_error *err);
+/* Wait for whoever still lets layers go. */
+void ns_relayer_done(struct cell *cell);
 
 /* How the two texts of the contract come to the child, over the socket of the set-up: their sizes,
  * then all of one and all of the other, in pieces. */

@@ -162,7 +162,8 @@ static int set_filter(const struct cell *cell, struct atoll_error *err)
 					 .is_bare = cell->bare,
 					 .has_proxy = cell->bare && cell->extra->proxy_port,
 					 /* a grant may hide something, and /proc is the host's */
-					 .guards_reading = cell->bare};
+					 .guards_reading = cell->bare,
+					 .leaves_files = !cell->bare && !cell->guards_files};
 	struct sock_fprog prog = {.filter = program};
 	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 	int fd;

@@ -29,7 +29,7 @@
  *	                                        map_self(): an ordinary user's single id
  *	as root: map the ids, copy the trees
  *	  with ids shifted, send them over  →   receive_trees()
- *	enter the cgroups, send "go"        →   become_inside()
+ *	enter the cgroups, send "go"        →   start_become_inside()
  *	                                        fork the command's process → ns_begin(),
  *	                                        with a network its sockets → the control socket
  *	write the contract, send it         →   ns_build_root()
@@ -43,6 +43,7 @@
  */
 
 #define SETUP_MAX_S 60
+#define READY_FDS   3
 
 struct setup_message {
 	uint32_t n_trees;
@@ -93,7 +94,7 @@ static int map_self(const struct ns_ids *ids, struct atoll_error *err)
 	return map_ids(0, ids, err);
 }
 
-static int become_inside(const struct ns_ids *ids, struct atoll_error *err)
+static int take_ids(const struct ns_ids *ids, struct atoll_error *err)
 {
 	/* Keep the namespace's capabilities across the change of id. */
 	if (prctl(PR_SET_KEEPCAPS, 1) < 0)
@@ -119,6 +120,13 @@ static int raise_capabilities(struct atoll_error *err)
 	for (int i = 0; i < 2; i++)
 		data[i].effective = data[i].permitted;
 	return syscall(SYS_capset, &header, data) < 0 ? fail(err, "raise capabilities") : 0;
+}
+
+int start_become_inside(const struct ns_ids *ids, struct atoll_error *err)
+{
+	int r = take_ids(ids, err);
+
+	return r < 0 ? r : raise_capabilities(err);
 }
 
 /* ---- trees over the socket ---- */
@@ -179,11 +187,6 @@ static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *e
 	return error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox");
 }
 
-static bool has_tree(const struct ns_mount *mount)
-{
-	return mount->kind == NS_BIND || mount->kind == NS_DEVICE;
-}
-
 /* Copy every tree as root and hand it over; the child counts them in the same order. */
 static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct atoll_error *err)
 {
@@ -191,7 +194,7 @@ static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct at
 	int fds[FD_PASS_MAX], r = 0;
 
 	for (size_t i = 0; r >= 0 && i < cell->n_mounts; i++) {
-		if (!has_tree(&cell->mounts[i]))
+		if (!ns_has_tree(&cell->mounts[i]))
 			continue;
 		r = ns_open_tree(&cell->mounts[i], userns_fd, err);
 		if (r < 0)
@@ -223,7 +226,7 @@ static int receive_trees(struct cell *cell, struct atoll_error *err)
 		if (r < 0)
 			return r;
 		for (uint32_t i = 0; i < message.n_trees; i++) {
-			while (!has_tree(&cell->mounts[mount]))
+			while (!ns_has_tree(&cell->mounts[mount]))
 				mount++;
 			cell->mounts[mount++].tree_fd = fds[i];
 		}
@@ -341,9 +344,7 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	if (r == 0)
 		r = receive_trees(cell, err);
 	if (r == 0)
-		r = become_inside(&cell->ids, err);
-	if (r == 0)
-		r = raise_capabilities(err);
+		r = start_become_inside(&cell->ids, err);
 	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. It
 	 * may have died before, and getppid() is always 0 here: its end of the socket tells. */
 	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
@@ -393,6 +394,7 @@ struct init_config start_config(struct cell *cell)
 		.usage = cell->usage,
 		.peers = cell->peers,
 		.proxy_port = cell->extra->proxy_port,
+		.layer_fd = -1,
 		.control_fd = cell->control_fd,
 		.warden_fd = -1,
 		.begin = ns_begin,
@@ -401,6 +403,41 @@ struct init_config start_config(struct cell *cell)
 		.data = cell,
 		.stdio = cell->stdio,
 	};
+}
+
+/* What the parent may need of a layer goes with it. The namespaces can be named only from in here
+ * later: init_main() closes us to everybody. */
+static int say_ready(const struct cell *cell, struct atoll_error *err)
+{
+	cleanup_fd int user_ns = -1, mount_ns = -1;
+	int fds[READY_FDS], r;
+	size_t n = 0;
+
+	if (cell->layer_fd >= 0 && !layer_of(cell)->top)
+		fds[n++] = cell->layer_fd;
+	if (cell->layer_fd >= 0 && layer_of(cell)->is_changed) {
+		user_ns = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+		mount_ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+		if (user_ns < 0 || mount_ns < 0)
+			return fail(err, "open the sandbox's namespaces");
+		fds[n++] = user_ns;
+		fds[n++] = mount_ns;
+	}
+	r = fd_send(cell->setup_fd, "r", 1, fds, n);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "tell the supervisor") : 0;
+}
+
+/* In the parent; in the same order. */
+static void take_ready(struct cell *cell, const int *fds, size_t n, struct cell_handle *ret)
+{
+	size_t at = 0;
+
+	if (layer_spot(cell) && !layer_of(cell)->top && at < n)
+		ret->layer_fd = fds[at++];
+	if (at + 1 < n) {
+		cell->user_ns_fd = fds[at++];
+		cell->mount_ns_fd = fds[at++];
+	}
 }
 
 static _Noreturn void child_main(struct cell *cell)
@@ -414,8 +451,15 @@ static _Noreturn void child_main(struct cell *cell)
 	start_wipe_secrets(cell->spec);
 	start_wipe_arguments();
 	r = set_up(cell, &config, &command, &err);
-	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
+	if (r == 0)
+		r = say_ready(cell, &err);
+	/* What is in memory is bounded by the size of that. */
+	if (layer_of(cell)->top)
+		config.layer_fd = cell->layer_fd;
+	if (r < 0) {
+		send(cell->setup_fd, &err, sizeof err, MSG_NOSIGNAL);
 		_exit(1);
+	}
 	close(cell->setup_fd);
 	init_main(&config, &command);
 }
@@ -461,28 +505,27 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 	return send_trees(cell, socket_fd, cell->ids.is_unmapped ? -1 : userns_fd, err);
 }
 
-int start_wait_ready(int socket_fd, struct atoll_error *err)
+int start_wait_ready(int socket_fd, int *ret_fds, size_t *n_fds, struct atoll_error *err)
 {
 	const struct timeval patience = {.tv_sec = SETUP_MAX_S};
 	struct atoll_error theirs;
+	size_t none = 0;
 	ssize_t got;
 
 	/* A dead network mount can hold the set-up up for ever. */
 	setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	do
-		got = recv(socket_fd, &theirs, sizeof theirs, 0);
-	while (got < 0 && errno == EINTR);
+	got = fd_receive(socket_fd, &theirs, sizeof theirs, 0, ret_fds, n_fds ? n_fds : &none);
 	/* It has ended without reading all that we sent, which is told before what it said. */
-	if (got < 0 && errno == ECONNRESET)
-		got = recv(socket_fd, &theirs, sizeof theirs, 0);
+	if (got == -ECONNRESET)
+		got = fd_receive(socket_fd, &theirs, sizeof theirs, 0, NULL, &none);
 	if (got == 1)
 		return 0;
-	if (got < 0 && errno == EAGAIN)
+	if (got == -EAGAIN)
 		return error_set(err, ATOLL_FAULT_HOST, 0,
 				 "the set-up took more than %d s; is a grant on a dead mount?",
 				 SETUP_MAX_S);
 	if (got != sizeof theirs)
-		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
+		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? (int)-got : 0,
 				 "the sandbox ended during its set-up");
 	theirs.text[sizeof theirs.text - 1] = '\0';
 	if (err)
@@ -508,9 +551,11 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err)
 {
 	cleanup_fd int setup = -1, control = -1, setup_child = -1, control_child = -1, pid_fd = -1;
-	int pair[2], r;
+	int pair[2], fds[READY_FDS], r;
+	size_t n_fds = READY_FDS;
 	pid_t pid;
 
+	ret->layer_fd = -1;
 	r = ids_take(cell, err);
 	if (r == 0)
 		r = start_make_pair(pair, err);
@@ -542,11 +587,15 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	if (r == 0)
 		r = send_contract(cell, setup, err);
 	if (r == 0)
-		r = start_wait_ready(setup, err);
+		r = start_wait_ready(setup, fds, &n_fds, err);
+	if (r == 0)
+		take_ready(cell, fds, n_fds, ret);
 	ret->listener_fd = ret->dns_fd = -1;
 	if (r == 0 && network_is_on(&cell->spec->network))
 		r = net_take(control, ret, err);
 	if (r < 0) {
+		if (ret->layer_fd >= 0)
+			close(ret->layer_fd);
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
