@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "isolate/isolate.h"
 #include "job/network.h"
+#include "layer/layer.h"
 #include "spec/git.h"
 #include "spec/spec.h"
 
@@ -316,6 +317,7 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 	cleanup_with(plan_done) struct plan plan = {0};
 	cleanup_buf struct buf text = BUF_INIT(16 << 20);
 	const struct backend *backend;
+	struct cell_extra extra = {0};
 	struct cell *cell = NULL;
 	char **env;
 	int r = job_finish(job, err);
@@ -326,7 +328,9 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 	if (!env)
 		return -ENOMEM;
 	backend = isolate_choose(NULL);
-	r = backend->prepare(job->spec, env, NULL, &plan, &cell, err);
+	extra.layer_is_memory = job->spec->workspace_mode == SPEC_WORKSPACE_LAYER &&
+				layer_store_needs_memory(job->spec->workspace);
+	r = backend->prepare(job->spec, env, &extra, &plan, &cell, err);
 	if (r == 0)
 		r = net_describe(job->spec, &plan, err);
 	if (r == 0)

@@ -14,6 +14,7 @@ struct spec;
  *   trust.c    which job files from a workspace may widen the contract
  *   env.c      the command's environment
  *   run.c      prepare, start, supervise, report
+ *   layer.c    the record of what it writes, in mode `layer`
  *   signals.c  the caller's signals meanwhile
  *   relay.c    the command's input and output, passed on through pipes or a terminal
  *   terminal.c the caller's terminal meanwhile

@@ -413,6 +413,8 @@ static int start(struct run *run, struct atoll_error *err)
 	tell_progress(run, "building the sandbox");
 	if (r == 0)
 		r = run->backend->start(run->cell, child, &run->handle, err);
+	if (r < 0)
+		run->handle.layer_fd = -1;
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
 			close(child[i]);
@@ -493,6 +495,9 @@ static int prepare(struct run *run, char ***ret_env, struct atoll_error *err)
 	*ret_env = env_build(run->spec, &extra, err);
 	if (!*ret_env)
 		return -ENOMEM;
+	r = run_layer_open(run, err);
+	if (r < 0)
+		return r;
 	tell_progress(run, "looking at the granted places");
 	return run->backend->prepare(run->spec, *ret_env, &run->net.extra, NULL, &run->cell, err);
 }
@@ -540,7 +545,8 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 		  struct atoll_result *ret, struct atoll_error *err)
 {
 	static const struct atoll_run_options own = {.stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2};
-	struct run run = {.options = options ? options : &own, .result = ret};
+	struct run run = {
+		.options = options ? options : &own, .result = ret, .handle.layer_fd = -1};
 	struct atoll_error unheard;
 	sigset_t old;
 	int r;
@@ -561,6 +567,7 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	run.net.data = &run;
 	if (r == 0)
 		r = run.relay ? run_somewhere(&run, err) : error_oom(err);
+	run_layer_close(&run);
 	net_done(&run.net);
 	release_sigpipe(&old);
 	free(run.relay);

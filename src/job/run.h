@@ -3,6 +3,7 @@
 
 #include "init/init.h"
 #include "isolate/isolate.h"
+#include "job/layer.h"
 #include "job/network.h"
 #include "job/relay.h"
 #include "job/terminal.h"
@@ -35,6 +36,7 @@ struct run {
 	uint64_t counted_ns;
 	struct net net;
 	bool has_net_failed; /* no other back end would help */
+	struct run_layer layer;
 };
 
 /* ---- run.c ---- */

@@ -204,3 +204,16 @@ int layer_record_remove(struct layer_record *record, struct atoll_error *err)
 	store_empty_trash(&record->store, 0);
 	return 0;
 }
+
+int layer_store_keep_bounds(const struct layer_store *store, struct atoll_error *err)
+{
+	uint64_t free_bytes, floor;
+
+	if (store_space(store->fd, &free_bytes, &floor) == 0 && free_bytes < floor)
+		return error_set(err, ATOLL_FAULT_HOST, ENOSPC,
+				 "only %llu MiB are free where records are kept ('%s'), and %llu "
+				 "MiB have to stay so; `atoll gc` makes room, or run with --direct",
+				 (unsigned long long)(free_bytes >> 20), store->path,
+				 (unsigned long long)(floor >> 20));
+	return 0;
+}

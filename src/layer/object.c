@@ -55,7 +55,7 @@ static int copy_range(int from, int to, off_t at, off_t end)
 		/* Between file systems, and where a container's profile refuses it: by hand. */
 		if (done < 0 && errno != EINTR) {
 			size_t most = (size_t)(end - at) < sizeof chunk ? (size_t)(end - at)
-									 : sizeof chunk;
+									: sizeof chunk;
 
 			done = pread(from, chunk, most, at);
 			if (done > 0)
@@ -191,8 +191,8 @@ int object_copy_xattrs(int from_fd, int to_fd, struct object_loss *loss, const c
 			continue;
 		if (errno == ENOSPC || errno == EDQUOT)
 			return error_set(err, ATOLL_FAULT_HOST, errno, "attributes of '%s'", path);
-		object_lose(loss, path, starts_with(list + at, "system.") ? "the access list"
-									  : "an attribute");
+		object_lose(loss, path,
+			    starts_with(list + at, "system.") ? "the access list" : "an attribute");
 	}
 	return 0;
 }
@@ -238,7 +238,8 @@ int object_copier_sync(struct object_copier *copier, struct atoll_error *err)
 static const char *name_seen(const struct object_copier *copier, const struct stat *st)
 {
 	for (size_t i = copier->n_names; st->st_nlink > 1 && i > 0; i--)
-		if (copier->names[i - 1].ino == st->st_ino && copier->names[i - 1].dev == st->st_dev)
+		if (copier->names[i - 1].ino == st->st_ino &&
+		    copier->names[i - 1].dev == st->st_dev)
 			return copier->names[i - 1].path;
 	return NULL;
 }

@@ -32,7 +32,7 @@ struct object_copier {
 	struct object_name {
 		uint64_t dev, ino;
 		char *path; /* beneath to_fd */
-	} *names;
+	} * names;
 	size_t n_names;
 	size_t n_unsynced; /* written and not yet known to be on the disk */
 };
@@ -51,7 +51,8 @@ int object_copy_with(struct object_copier *copier, int fd, const char *data, siz
 /* All that was copied is on the disk when this returns 0. */
 int object_copier_sync(struct object_copier *copier, struct atoll_error *err);
 
-/* The content of a file, with its holes, into an empty one. -EAGAIN if it became shorter meanwhile. */
+/* The content of a file, with its holes, into an empty one. -EAGAIN if it became shorter meanwhile.
+ */
 int object_copy_data(int from_fd, int to_fd, off_t size);
 
 /* Extended attributes of a file or directory become those of another. Attributes of overlayfs are
