@@ -127,6 +127,14 @@ ATOLL_PUBLIC int atoll_change_text(struct atoll_changes *changes, size_t i, char
 
 /* ---- apply ---- */
 
+enum atoll_apply_fate {
+	ATOLL_FATE_LEFT, /* not asked for; or something else conflicts */
+	ATOLL_FATE_APPLIED,
+	ATOLL_FATE_MERGED, /* three ways, and applied */
+	ATOLL_FATE_HELD,   /* marked, and not named */
+	ATOLL_FATE_CONFLICT,
+};
+
 struct atoll_apply_options {
 	/* Only these and what lies beneath them, from the current directory; NULL: all. What is
 	 * marked has to be named itself. */
@@ -137,6 +145,11 @@ struct atoll_apply_options {
 	void *data;
 	bool merges;	/* three ways, for text, where the host has changed as well */
 	bool is_forced; /* what conflicts is overwritten; undo brings it back */
+	bool is_dry;	/* only say */
+	/* What became of each, once that is known; `why` is for what is held or conflicts, and may
+	 * be NULL. */
+	void (*told)(const struct atoll_change *change, enum atoll_apply_fate fate, const char *why,
+		     void *data);
 };
 
 struct atoll_apply_report {

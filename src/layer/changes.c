@@ -12,8 +12,6 @@ static int compare_drafts(const void *a, const void *b)
 {
 	const struct draft *x = a, *y = b;
 
-	if (x->is_gone != y->is_gone)
-		return x->is_gone - y->is_gone;
 	if (!x->change.mark != !y->change.mark)
 		return x->change.mark ? -1 : 1;
 	return strcmp(x->change.path, y->change.path);
@@ -47,8 +45,7 @@ static int compare_inodes(const void *a, const void *b)
 
 static bool has_other_names(const struct draft *draft)
 {
-	return !draft->is_gone && S_ISREG(draft->change.after.st_mode) &&
-	       draft->change.after.st_nlink > 1;
+	return S_ISREG(draft->change.after.st_mode) && draft->change.after.st_nlink > 1;
 }
 
 static int group_links(struct drafts *drafts)
@@ -84,7 +81,7 @@ static int hand_out(struct drafts *drafts, struct atoll_changes *ret)
 		return error_oom(drafts->err);
 	if (drafts->n > 0)
 		qsort(drafts->items, drafts->n, sizeof *drafts->items, compare_drafts);
-	for (size_t i = 0; i < drafts->n && !drafts->items[i].is_gone; i++) {
+	for (size_t i = 0; i < drafts->n; i++) {
 		struct atoll_change *change = &drafts->items[i].change;
 
 		items[ret->n++] = *change;

@@ -25,6 +25,7 @@ struct draft {
 	size_t layer;		     /* where `after` is */
 	struct draft_origin *origin; /* of an added file; mostly NULL */
 	bool is_gone;		     /* became part of another */
+	size_t half;		     /* for rename.c */
 };
 
 struct drafts {
@@ -35,7 +36,8 @@ struct drafts {
 	/* Files of the base that a layer holds as well, and alike. */
 	char **same;
 	size_t n_same, room_same;
-	uint64_t bytes; /* of all paths */
+	uint64_t bytes;	 /* of all paths */
+	bool is_applied; /* something of the record was applied before */
 	struct atoll_error *err;
 };
 

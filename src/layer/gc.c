@@ -106,20 +106,20 @@ int store_empty_trash(const struct layer_store *store, int64_t deadline_ns)
 	return r;
 }
 
-int store_throw_away(const struct layer_store *store, const char *dir, const char *id,
+int store_throw_away(const struct layer_store *store, int dir_fd, const char *path,
 		     struct atoll_error *err)
 {
-	char from[64], to[64], fresh[ATOLL_ID_SIZE];
+	char to[64], fresh[ATOLL_ID_SIZE];
 	int r;
 
 	store_new_id(fresh);
-	snprintf(from, sizeof from, "%s/%s", dir, id);
-	snprintf(to, sizeof to, "trash/%s-%s", id, fresh);
-	r = renameat(store->fd, from, store->fd, to) < 0 ? -errno : 0;
-	if (r == -ENOENT && mkdirat(store->fd, "trash", 0700) == 0)
-		r = renameat(store->fd, from, store->fd, to) < 0 ? -errno : 0;
+	snprintf(to, sizeof to, "trash/%s", fresh);
+	r = renameat(dir_fd, path, store->fd, to) < 0 ? -errno : 0;
+	if (r == -ENOENT && (mkdirat(store->fd, "trash", 0700) == 0 || errno == EEXIST))
+		r = renameat(dir_fd, path, store->fd, to) < 0 ? -errno : 0;
 	if (r < 0 && r != -ENOENT)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "remove '%s/%s'", store->path, from);
+		return error_set(err, ATOLL_FAULT_HOST, -r, "remove '%s' in '%s'", path,
+				 store->path);
 	return 0;
 }
 
@@ -180,19 +180,24 @@ static void drop_layers(const struct layer_store *store, const struct buf *meta)
 	if (store_list(store, "layers", &layers, NULL) < 0)
 		return;
 	for (size_t i = 0; i < layers.n; i++) {
+		char path[sizeof "layers/" + ATOLL_ID_SIZE];
+
+		snprintf(path, sizeof path, "layers/%s", layers.items[i]);
 		if (is_named(meta, layers.items[i]) &&
 		    store_needs_layer(store, layers.items[i]) == 0)
-			store_throw_away(store, "layers", layers.items[i], NULL);
+			store_throw_away(store, store->fd, path, NULL);
 	}
 }
 
 int layer_record_remove(struct layer_record *record, struct atoll_error *err)
 {
 	cleanup_buf struct buf meta = BUF_INIT(NAMING_MAX);
+	char path[sizeof "records/" + ATOLL_ID_SIZE];
 	int r;
 
+	snprintf(path, sizeof path, "records/%s", record->info.id);
 	read_naming(&record->store, record->info.id, &meta);
-	r = store_throw_away(&record->store, "records", record->info.id, err);
+	r = store_throw_away(&record->store, record->store.fd, path, err);
 	if (r < 0)
 		return r;
 	drop_layers(&record->store, &meta);

@@ -188,6 +188,23 @@ int store_make_dir(const struct layer_store *store, const char *name, struct ato
 	return 0;
 }
 
+bool store_dir_is_empty(int fd)
+{
+	_Alignas(struct dirent64) char room[1024];
+	ssize_t got;
+
+	while ((got = getdents64(fd, (void *)room, sizeof room)) > 0) {
+		for (ssize_t at = 0; at < got;) {
+			const struct dirent64 *entry = (const void *)(room + at);
+
+			at += entry->d_reclen;
+			if (!streq(entry->d_name, ".") && !streq(entry->d_name, ".."))
+				return false;
+		}
+	}
+	return got == 0;
+}
+
 static int add_id(struct store_ids *ids, const char *id)
 {
 	void *more = ids->items;

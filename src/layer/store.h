@@ -25,6 +25,9 @@ int store_list(const struct layer_store *store, const char *dir, struct store_id
 	       struct atoll_error *err);
 void store_ids_done(struct store_ids *ids);
 
+/* Has a directory, open for reading, no names? */
+bool store_dir_is_empty(int fd);
+
 /* What is free, and what has to stay so, of the file system of a directory. */
 int store_space(int fd, uint64_t *ret_free, uint64_t *ret_floor);
 
@@ -49,10 +52,11 @@ void meta_done(struct layer_record *record);
 
 /* Disk that the files beneath a directory take. */
 uint64_t store_bytes(int dir_fd, const char *name);
-/* Move a directory of the store's to the trash, and empty that until `deadline_ns` (of the
- * monotonic clock; 0: to the end). 1 if something is left. */
-int store_throw_away(const struct layer_store *store, const char *dir, const char *id,
+/* Move a directory of the store's to the trash; it may be gone already. */
+int store_throw_away(const struct layer_store *store, int dir_fd, const char *path,
 		     struct atoll_error *err);
+/* Empty that until `deadline_ns` (of the monotonic clock; 0: to the end). 1 if something is left.
+ */
 int store_empty_trash(const struct layer_store *store, int64_t deadline_ns);
 /* Is a sealed layer named in any record's meta? */
 int store_needs_layer(const struct layer_store *store, const char *id);
