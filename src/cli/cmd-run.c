@@ -3,6 +3,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "cli/ask.h"
+#include "cli/clauses.h"
 #include "cli/command.h"
 #include "cli/interact.h"
 #include "cli/options.h"
@@ -13,27 +14,16 @@
 #include <limits.h>
 
 enum {
-	OPTION_CLAUSE, /* the option's name is the clause's: atoll_job_set() */
-	OPTION_FILE,
-	OPTION_DIRECT,
-	OPTION_PLAN,
+	OPTION_PLAN = OPTION_OWN,
 	OPTION_JSON,
 	OPTION_QUIET,
 	OPTION_TTY,
 	OPTION_NO_TTY,
-	OPTION_ASK,
-	OPTION_NO_PROXY,
 };
 
 static const struct option run_options[] = {
 	{.help = "What to run"},
-	{"file", 'f', "FILE", "take command and contract from a job file ('-': standard input)",
-	 OPTION_FILE},
-	{"workspace", 'C', "DIR",
-	 "the workspace, where the command works and may write; the current "
-	 "directory unless said otherwise"},
-	{"chdir", 0, "DIR", "start the command here, in or beneath the workspace"},
-	{"env", 0, "NAME[=VALUE]", "give the command a variable; without a value, the caller's"},
+	CLAUSES_START,
 	{"fd", 0, "N", "let the command have descriptor N besides 0, 1 and 2"},
 	{"tty", 0, NULL,
 	 "give the command a terminal of its own; done by itself where standard input and output "
@@ -41,58 +31,7 @@ static const struct option run_options[] = {
 	 OPTION_TTY},
 	{"no-tty", 0, NULL, "give it pipes, also at a terminal", OPTION_NO_TTY},
 
-	{.help = "Files (the most specific line wins; at a tie hide, then read, then write)"},
-	{"read", 0, "PATH", "may be read"},
-	{"write", 0, "PATH", "may be read and written"},
-	{"hide", 0, "PATH", "is not there; a pattern such as '**/.env' hides at any depth"},
-	{"protect", 0, "PATH", "may be read and never written, inside what may be written"},
-	{"mode", 0, "WORD",
-	 "how the workspace is written: 'layer', to be seen and applied later; 'direct', at once; "
-	 "'read-only'"},
-	{"direct", 0, NULL, "the same as --mode direct", OPTION_DIRECT},
-	{"socket", 0, "PATH", "may connect to this unix socket of the host"},
-	{"accept-broad", 0, "PATH",
-	 "yes, a grant as wide as this home or system directory is meant"},
-
-	{.help = "Network (none unless something is allowed; deny beats allow)"},
-	{"allow", 0, "HOST[:PORT,...]",
-	 "may be talked to, on ports 80 and 443 unless said; '*.d' is below d, '**.d' d and below; "
-	 "an address or a block of them only as such"},
-	{"deny", 0, "HOST[:PORT,...]", "may not, whatever is allowed"},
-	{"net", 0, "WORD",
-	 "'off'; 'rules': what is allowed by name; 'open': every public address as well"},
-	{"ask", 0, NULL, "ask at the terminal about a name that is not listed", OPTION_ASK},
-	{"secret", 0, "NAME=HOST[/HEADER]",
-	 "keep the caller's variable NAME outside: inside it is a placeholder, which becomes the "
-	 "value on its way to HOST, in that header (authorization) and over TLS"},
-	{"listen", 0, "PORT[=HOSTPORT]",
-	 "the command's PORT can be reached on the host's 127.0.0.1; where is printed"},
-	{"rate", 0, "SIZE", "bytes a second, all connections together"},
-	{"net-bytes", 0, "SIZE", "bytes in all; then connections are cut and the command goes on"},
-	{"connections", 0, "N", "connections at the same time"},
-	{"requests", 0, "N", "requests a second"},
-	{"no-proxy", 0, NULL, "do not set HTTP_PROXY and its like; connections work without",
-	 OPTION_NO_PROXY},
-	{"upstream", 0, "URL", "go through this proxy, http://HOST:PORT; 'env': the caller's"},
-
-	{.help = "Limits ('unlimited' lifts one; --plan shows what holds)"},
-	{"timeout", 0, "TIME", "from start to end: 90s, 10m, 1h30m"},
-	{"cpu-time", 0, "TIME", "CPU time of all processes together"},
-	{"cpus", 0, "N", "CPUs used at the same time: 1.5"},
-	{"memory", 0, "SIZE", "memory of all processes together: 512M, 4G"},
-	{"pids", 0, "N", "processes and threads"},
-	{"disk", 0, "SIZE", "bytes written to disk"},
-	{"files", 0, "N", "files created"},
-	{"open-files", 0, "N", "descriptors of one process"},
-	{"output", 0, "SIZE", "bytes on standard output and error together"},
-	{"grace", 0, "TIME", "from being asked to end (SIGTERM) to being killed; 2s unless said"},
-
-	{.help = "Strength"},
-	{"identity", 0, "WORD",
-	 "which unprivileged identity runs it: 'offline', or 'online' with a network"},
-	{"accept-weaker", 0, "CLAUSE",
-	 "run although this host keeps CLAUSE only by a weaker mechanism; "
-	 "the plan tells which"},
+	CLAUSES_CONTRACT,
 
 	{.help = "What is said"},
 	{"plan", 0, NULL, "show what would be enforced, clause by clause, and run nothing",
@@ -115,7 +54,8 @@ struct run_request {
 };
 
 /* What the options say about this program; what they say about the contract is read by
- * add_clauses(), once the file has been taken in: options win over the file wherever they stand. */
+ * clauses_fill(), once the file has been taken in: options win over the file wherever they stand.
+ */
 static int read_request(char **args, struct run_request *ret, struct atoll_error *err)
 {
 	struct options options = {"run", run_options, args};
@@ -149,37 +89,11 @@ static int read_request(char **args, struct run_request *ret, struct atoll_error
 	return 0;
 }
 
-static int add_clauses(struct atoll_job *job, char **args, struct atoll_error *err)
-{
-	struct options options = {"run", run_options, args};
-	const struct option *option;
-	const char *value;
-	int r;
-
-	while ((r = options_next(&options, &option, &value, err)) > 0) {
-		if (option->id == OPTION_CLAUSE)
-			r = atoll_job_set(job, option->name, value, err);
-		else if (option->id == OPTION_DIRECT)
-			r = atoll_job_set(job, "mode", "direct", err);
-		else if (option->id == OPTION_ASK)
-			r = atoll_job_set(job, "ask", "on", err);
-		else if (option->id == OPTION_NO_PROXY)
-			r = atoll_job_set(job, "proxy", "off", err);
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
 static int fill_job(struct atoll_job *job, const struct run_request *request, char **args,
 		    struct atoll_error *err)
 {
-	int r = 0;
+	int r = clauses_fill(job, request->file, &command_run, args, err);
 
-	if (request->file)
-		r = atoll_job_load(job, request->file, err);
-	if (r >= 0)
-		r = add_clauses(job, args, err);
 	if (r >= 0 && request->command[0])
 		r = atoll_job_command(job, request->command, err);
 	return r;

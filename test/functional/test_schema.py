@@ -181,8 +181,8 @@ def _():
         same(schema["$schema"], "https://json-schema.org/draft/2020-12/schema", "$schema")
         for name, section in schema["properties"].items():
             check(section.get("description"), "no description of %s" % name)
-        same(set(schema["properties"]), {"version", "command", "image", "workspace", "filesystem", "network", "identity", "limits",
-                                         "environment", "isolation", "approval", "audit"}, "sections")
+        same(set(schema["properties"]), {"version", "command", "image", "workspace", "root", "checkpoints", "filesystem", "network", "identity",
+                                         "limits", "environment", "isolation", "approval", "audit"}, "sections")
 
 
 @test("the validator refuses what it should")

@@ -227,6 +227,7 @@ const struct backend ns_backend = {
 	.probe = ns_probe,
 	.prepare = prepare,
 	.start = ns_start,
+	.exec = ns_exec,
 	.relayer = ns_relayer,
 	.has_terminals = true,
 	.whose = cell_whose,

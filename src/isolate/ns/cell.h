@@ -125,11 +125,12 @@ struct cell {
 
 	/* For the child of one start. */
 	int stdio[3];
-	int setup_fd;	     /* trees and the go-ahead come in, "ready" or an error goes out */
-	int control_fd;	     /* for life */
-	mode_t umask;	     /* the caller's, for the command */
-	bool has_namespaces; /* made by the first process already, or there are none */
-	int layer_fd;	     /* the writable layer, with upper/ in it; -1 where there is none */
+	int setup_fd;	/* trees and the go-ahead come in, "ready" or an error goes out */
+	int control_fd; /* for life */
+	mode_t umask;	/* the caller's, for the command */
+	const struct init_step *step; /* of a service, in the process of one; else NULL */
+	bool has_namespaces;	      /* made by the first process already, or there are none */
+	int layer_fd; /* the writable layer, with upper/ in it; -1 where there is none */
 
 	/* After a start, for relayer(); -1 where nobody will ask. */
 	int user_ns_fd, mount_ns_fd;
@@ -184,6 +185,9 @@ const char *describe_origin(const struct cell *cell, const struct ns_mount *moun
 
 int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err);
+
+int ns_exec(struct cell *cell, const struct cell_handle *handle, uint32_t number, int words_fd,
+	    const int stdio[3], struct atoll_error *err);
 
 /* Steps of a start that need no namespace: a pair of sockets above 2; in the child, closing what
  * the caller had open and clearing its command line, environment and secrets; in the parent,
@@ -271,6 +275,7 @@ int ns_make_namespaces(const struct cell *cell, struct atoll_error *err);
 int ns_begin(void *cell, struct atoll_error *err);
 int ns_seal(void *cell, struct atoll_error *err);
 int ns_execute(void *cell, struct atoll_error *err);
+void ns_take_step(void *cell, const struct init_step *step);
 
 /* Where TLS is opened: which files of the host's hold authorities; and while the root is built,
  * from within it, put what the run has in their place. */

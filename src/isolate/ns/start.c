@@ -361,7 +361,7 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	/* Before there are two of us, each of whom would have to. */
 	if (r == 0)
 		r = ns_bound_capabilities(err);
-	if (r == 0 && !init_wants_terminal(config))
+	if (r == 0 && !init_wants_terminal(config) && !config->is_service)
 		r = init_fork(config, command, err);
 	else if (r == 0)
 		r = ns_make_namespaces(cell, err);
@@ -400,6 +400,8 @@ struct init_config start_config(struct cell *cell)
 		.begin = ns_begin,
 		.seal = ns_seal,
 		.execute = ns_execute,
+		.is_service = cell->extra->is_service,
+		.take_step = ns_take_step,
 		.data = cell,
 		.stdio = cell->stdio,
 	};
@@ -547,6 +549,34 @@ int start_make_pair(int pair[2], struct atoll_error *err)
 	return pair[0] < 0 || pair[1] < 0 ? fail(err, "make a socket pair") : 0;
 }
 
+/* So that /dev/stderr and its like can be opened inside. */
+static int hand_over(const struct cell *cell, const int stdio[3], struct atoll_error *err)
+{
+	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
+		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
+			return fail(err, "hand the pipes over");
+	}
+	return 0;
+}
+
+int ns_exec(struct cell *cell, const struct cell_handle *handle, uint32_t number, int words_fd,
+	    const int stdio[3], struct atoll_error *err)
+{
+	struct init_order order = {.type = INIT_EXEC, .step = number};
+	int fds[4] = {words_fd}, n = 1, r = hand_over(cell, stdio, err);
+
+	if (r < 0)
+		return r;
+	for (int i = 0; i < 3; i++) {
+		if (stdio[i] < 0)
+			continue;
+		order.stdio |= 1U << i;
+		fds[n++] = stdio[i];
+	}
+	r = fd_send(handle->control_fd, &order, sizeof order, fds, (size_t)n);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "ask for a step") : 0;
+}
+
 int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err)
 {
@@ -567,11 +597,9 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		return r;
 	control = pair[0], control_child = pair[1];
 	memcpy(cell->stdio, stdio, sizeof cell->stdio);
-	/* So that /dev/stderr and its like can be opened inside. */
-	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
-		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
-			return fail(err, "hand the pipes over");
-	}
+	r = hand_over(cell, stdio, err);
+	if (r < 0)
+		return r;
 	cell->setup_fd = setup_child;
 	cell->control_fd = control_child;
 
