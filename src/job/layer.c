@@ -83,6 +83,12 @@ int run_layer_open(struct run *run, struct atoll_error *err)
 	return 0;
 }
 
+void run_layer_started(const struct run *run)
+{
+	if (run->layer.record)
+		dprintf(run->layer.record->lock_fd, "%d\n", run->handle.pid);
+}
+
 /* ---- after ---- */
 
 static void count(struct atoll_result *result, const struct atoll_changes *changes)

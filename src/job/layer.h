@@ -20,5 +20,7 @@ struct run_layer {
 
 /* Make one, if the contract says so, and tell the back end. */
 int run_layer_open(struct run *run, struct atoll_error *err);
+/* Note whom to end, should somebody discard it meanwhile. */
+void run_layer_started(const struct run *run);
 /* All inside has ended: keep what was written. Nothing was, or it never began: no record stays. */
 void run_layer_close(struct run *run);

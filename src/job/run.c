@@ -413,7 +413,9 @@ static int start(struct run *run, struct atoll_error *err)
 	tell_progress(run, "building the sandbox");
 	if (r == 0)
 		r = run->backend->start(run->cell, child, &run->handle, err);
-	if (r < 0)
+	if (r == 0)
+		run_layer_started(run);
+	else
 		run->handle.layer_fd = -1;
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
