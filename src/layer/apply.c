@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 /*
  * An apply
@@ -21,15 +20,6 @@
  *   commit    the journal's steps: from here on it goes forward
  *   run       the steps, and the end
  */
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	/* The clock that files are stamped with. */
-	clock_gettime(CLOCK_REALTIME_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
-}
 
 int layer_recover(struct layer_record *record, struct atoll_error *err)
 {
@@ -102,11 +92,12 @@ static int report_conflicts(const struct plan *plan, uint64_t n, struct atoll_er
 	while (plan->fates[plan->order[i]] != FATE_CONFLICT)
 		i++;
 	i = plan->order[i];
-	return error_set(err, ATOLL_FAULT_POLICY, EEXIST,
-			 "nothing was applied, because of %llu conflict%s: '%s': %s",
-			 (unsigned long long)n, n == 1 ? "" : "s",
-			 str_show(plan->changes->list.items[i].path, shown, sizeof shown),
-			 plan->why[i] ? plan->why[i] : "changed on the host");
+	error_set(err, ATOLL_FAULT_POLICY, 0,
+		  "nothing was applied, because of %llu conflict%s: '%s': %s",
+		  (unsigned long long)n, n == 1 ? "" : "s",
+		  str_show(plan->changes->list.items[i].path, shown, sizeof shown),
+		  plan->why[i] ? plan->why[i] : "changed on the host");
+	return -EEXIST;
 }
 
 /* ---- the whole ---- */
@@ -180,8 +171,8 @@ static int apply_plan(struct plan *plan, struct atoll_apply_report *ret, struct 
 }
 
 static int apply_changes(struct layer_record *record, struct layer_changes *changes,
-			 uint64_t time_ns, const struct atoll_apply_options *options,
-			 struct atoll_apply_report *ret, struct atoll_error *err)
+			 const struct atoll_apply_options *options, struct atoll_apply_report *ret,
+			 struct atoll_error *err)
 {
 	cleanup_with(site_close) struct site site = {.workspace_fd = -1, .stage_fd = -1};
 	struct known *known = NULL;
@@ -193,7 +184,6 @@ static int apply_changes(struct layer_record *record, struct layer_changes *chan
 	if (r < 0)
 		return r;
 	r = plan_make(&site, changes, known, options, &plan, err);
-	plan.journal.time_ns = time_ns;
 	if (r == 0)
 		r = apply_plan(&plan, ret, err);
 	plan_done(&plan);
@@ -205,7 +195,6 @@ int layer_apply(struct layer_record *record, const struct atoll_apply_options *o
 		struct atoll_apply_report *ret, struct atoll_error *err)
 {
 	struct layer_changes *changes;
-	uint64_t time_ns = now_ns();
 	int r;
 
 	*ret = (struct atoll_apply_report){0};
@@ -214,7 +203,7 @@ int layer_apply(struct layer_record *record, const struct atoll_apply_options *o
 		r = layer_changes_read(record, false, &changes, err);
 	if (r < 0)
 		return r;
-	r = apply_changes(record, changes, time_ns, options, ret, err);
+	r = apply_changes(record, changes, options, ret, err);
 	atoll_changes_close(&changes->list);
 	return r;
 }

@@ -49,6 +49,9 @@ int site_remove_stage(struct site *site, struct atoll_error *err);
  * another file system, -ENOENT, -ENOTDIR. */
 int site_stat(const struct site *site, const char *path, struct stat *ret);
 
+/* object_print() of a directory; 0 for anything else. */
+uint64_t site_tree_print(const struct site *site, const char *path);
+
 /* "N.new" and "N.old". */
 struct stage_name {
 	char text[32];

@@ -214,14 +214,14 @@ static void add_object(struct buf *out, const struct op_object *object)
 
 static void add_header(struct buf *out, const struct journal *journal)
 {
-	buf_addf(out, "atoll-journal 1 %s %" PRIu64 " %" PRIu64 " %d\n", kinds[journal->kind],
-		 journal->number, journal->time_ns, journal->is_all);
+	buf_addf(out, "atoll-journal 1 %s %" PRIu64 " %d\n", kinds[journal->kind], journal->number,
+		 journal->is_all);
 }
 
 static void add_op(struct buf *out, const struct op *op)
 {
-	buf_addf(out, "%s %" PRIu64 " %d %d", op_names[op->kind], op->slot, op->has_xattrs,
-		 op->is_foreign);
+	buf_addf(out, "%s %" PRIu64 " %" PRIu64 " %d %d", op_names[op->kind], op->slot, op->tree,
+		 op->has_xattrs, op->is_foreign);
 	add_object(out, &op->before);
 	add_object(out, &op->after);
 	buf_add_char(out, ' ');
@@ -339,8 +339,8 @@ static bool parse_op(struct journal *journal, char *line)
 	struct op parsed = {0};
 	struct op *op;
 
-	if (sscanf(line, "%7s %" SCNu64 " %d %d%n", word, &slot, &has_xattrs, &is_foreign, &used) !=
-	    4)
+	if (sscanf(line, "%7s %" SCNu64 " %" SCNu64 " %d %d%n", word, &slot, &parsed.tree,
+		   &has_xattrs, &is_foreign, &used) != 5)
 		return false;
 	line += used;
 	if (!parse_object(line, &used, &parsed.before))
@@ -359,6 +359,7 @@ static bool parse_op(struct journal *journal, char *line)
 			return false;
 		op->slot = slot;
 		op->has_xattrs = has_xattrs;
+		op->tree = parsed.tree;
 		op->is_foreign = is_foreign;
 		op->before = parsed.before;
 		op->after = parsed.after;
@@ -372,8 +373,7 @@ static bool parse_header(char *line, struct journal *ret)
 	char word[8];
 	int is_all;
 
-	if (sscanf(line, "atoll-journal 1 %7s %" SCNu64 " %" SCNu64 " %d", word, &ret->number,
-		   &ret->time_ns, &is_all) != 4)
+	if (sscanf(line, "atoll-journal 1 %7s %" SCNu64 " %d", word, &ret->number, &is_all) != 3)
 		return false;
 	ret->is_all = is_all;
 	for (size_t kind = 0; kind < ARRAY_SIZE(kinds); kind++)

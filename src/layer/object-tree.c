@@ -151,3 +151,33 @@ int object_walk(int fd, object_seen_fn *seen, void *data)
 {
 	return walk(fd, "", 0, seen, data);
 }
+
+static uint64_t mix(uint64_t sum, uint64_t value)
+{
+	sum ^= value + UINT64_C(0x9e3779b97f4a7c15) + (sum << 6) + (sum >> 2);
+	return sum * UINT64_C(0xff51afd7ed558ccd);
+}
+
+/* Sums do not depend on the order in which names are read. */
+static int add_print(const char *path, const struct stat *st, void *data)
+{
+	uint64_t sum = 1, *print = data;
+
+	for (; *path; path++)
+		sum = mix(sum, (unsigned char)*path);
+	sum = mix(mix(sum, st->st_ino), st->st_mode);
+	/* Moving one name of a file moves the ctime of all its names. */
+	if (st->st_nlink > 1 && !S_ISDIR(st->st_mode))
+		sum = mix(mix(sum, (uint64_t)st->st_mtim.tv_sec), (uint64_t)st->st_size);
+	else
+		sum = mix(mix(sum, (uint64_t)st->st_ctim.tv_sec), (uint64_t)st->st_ctim.tv_nsec);
+	*print += sum;
+	return 0;
+}
+
+uint64_t object_print(int fd)
+{
+	uint64_t print = 0;
+
+	return object_walk(fd, add_print, &print) < 0 ? 0 : print;
+}

@@ -70,3 +70,6 @@ int object_remove(int dir_fd, const char *name);
 /* Call for everything beneath a directory, parents first. `path` is beneath `fd`; not 0 ends it. */
 typedef int object_seen_fn(const char *path, const struct stat *st, void *data);
 int object_walk(int fd, object_seen_fn *seen, void *data);
+/* A number that is another one as soon as something beneath a directory is changed. 0: nothing is
+ * in it, or it cannot be read. */
+uint64_t object_print(int fd);

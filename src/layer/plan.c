@@ -170,6 +170,7 @@ static int add_take(struct plan *plan, size_t i, const char *path, const struct 
 		    struct atoll_error *err)
 {
 	bool is_foreign = false;
+	uint64_t tree = 0;
 	struct stat now;
 	struct op *op;
 	int r = look(plan, i, path, &now, err);
@@ -180,6 +181,7 @@ static int add_take(struct plan *plan, size_t i, const char *path, const struct 
 	    add_conflict(plan, i, false, "changed on the host just now"))
 		return 0;
 	if (S_ISDIR(now.st_mode)) {
+		tree = site_tree_print(plan->site, path);
 		r = check_tree(plan, i, path, &is_foreign, err);
 		if (r != 0)
 			return r < 0 ? r : 0;
@@ -188,6 +190,7 @@ static int add_take(struct plan *plan, size_t i, const char *path, const struct 
 	if (!op)
 		return -ENOMEM;
 	op->is_foreign |= is_foreign;
+	op->tree = tree;
 	return 0;
 }
 
@@ -267,6 +270,8 @@ static int add_new(struct plan *plan, size_t i, const char *path, int after_fd,
 	op = add_op(plan, OP_PUT, path, now, after, err);
 	if (!op)
 		return -ENOMEM;
+	if (S_ISDIR(now->st_mode))
+		op->tree = site_tree_print(plan->site, path);
 	if (change->conflict && plan->options->merges && streq(path, change->path)) {
 		r = try_merge(plan, op, after_fd, err);
 		if (r < 0)

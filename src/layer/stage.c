@@ -104,6 +104,13 @@ int site_stat(const struct site *site, const char *path, struct stat *ret)
 	return S_ISDIR(ret->st_mode) && ret->st_dev != root.st_dev ? -EXDEV : 0;
 }
 
+uint64_t site_tree_print(const struct site *site, const char *path)
+{
+	cleanup_fd int fd = tree_open_dir(site->workspace_fd, path, false);
+
+	return fd < 0 ? 0 : object_print(fd);
+}
+
 static struct stage_name slot_name(const struct op *op, const char *suffix)
 {
 	struct stage_name name;

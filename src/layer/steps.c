@@ -29,8 +29,9 @@ static int in_the_way(struct atoll_error *err, const struct op *op, const char *
 {
 	char shown[256];
 
-	return error_set(err, ATOLL_FAULT_POLICY, EEXIST, "'%s' %s",
-			 str_show(op->path, shown, sizeof shown), what);
+	error_set(err, ATOLL_FAULT_POLICY, 0, "'%s' %s", str_show(op->path, shown, sizeof shown),
+		  what);
+	return -EEXIST;
 }
 
 static int failed(struct atoll_error *err, const struct op *op, int code, const char *what)
@@ -194,27 +195,12 @@ static int do_op(struct site *site, const struct op *op, struct atoll_error *err
 	return 0;
 }
 
-struct recent {
-	uint64_t time_ns;
-};
-
-static int see_recent(const char *path, const struct stat *st, void *data)
+/* What was moved away must be what was planned with. */
+static int check_moved(const struct site *site, const struct op *op, struct atoll_error *err)
 {
-	const struct recent *recent = data;
-
-	(void)path;
-	return !S_ISDIR(st->st_mode) && tree_ctime_ns(st) > recent->time_ns;
-}
-
-/* What was moved away must be what was copied before. */
-static int check_moved(const struct site *site, const struct journal *journal, const struct op *op,
-		       struct atoll_error *err)
-{
-	struct recent recent = {journal->time_ns};
 	struct stage_name old = stage_old(op);
 	cleanup_fd int fd = -1;
 	struct stat st;
-	int r;
 
 	if ((op->kind != OP_PUT && op->kind != OP_TAKE) || !is_staged(site, old.text, &st))
 		return 0;
@@ -223,10 +209,9 @@ static int check_moved(const struct site *site, const struct journal *journal, c
 	if (!S_ISDIR(st.st_mode))
 		return 0;
 	fd = tree_open_object(site->stage_fd, old.text, true);
-	r = fd < 0 ? fd : object_walk(fd, see_recent, &recent);
-	if (r < 0)
-		return failed(err, op, r, "look through");
-	return r > 0 ? in_the_way(err, op, "was changed meanwhile") : 0;
+	if (fd < 0)
+		return failed(err, op, fd, "look through");
+	return object_print(fd) == op->tree ? 0 : in_the_way(err, op, "was changed meanwhile");
 }
 
 /* ---- back ---- */
@@ -346,7 +331,7 @@ static int go_forward(struct site *site, const struct journal *journal, struct a
 	for (size_t i = 0; i < journal->n && r == 0; i++)
 		r = do_op(site, &journal->ops[i], err);
 	for (size_t i = 0; i < journal->n && r == 0; i++)
-		r = check_moved(site, journal, &journal->ops[i], err);
+		r = check_moved(site, &journal->ops[i], err);
 	if (r < 0)
 		return r;
 	LAYER_STEP("write to the disk");

@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <time.h>
 
 /*
  * An undo: the journal of an apply, turned round
@@ -53,6 +52,8 @@ static struct op *add_op(struct undo *undo, const struct op *applied, enum op_ki
 		error_oom(err);
 		return NULL;
 	}
+	if (S_ISDIR(now->st_mode) && kind != OP_META)
+		op->tree = site_tree_print(undo->site, applied->path);
 	/* The copies have the slots of the apply's steps. */
 	if (kind == OP_PUT || applied->has_xattrs)
 		op->slot = applied->slot;
@@ -232,10 +233,12 @@ static int turn_all(struct undo *undo, const struct journal *applied, struct ato
 		r = turn(undo, &applied->ops[i], err);
 	if (r < 0)
 		return r;
-	if (undo->n_conflicts)
-		return error_set(err, ATOLL_FAULT_POLICY, EEXIST,
-				 "nothing was undone, because of %" PRIu64 " conflict%s: %s",
-				 undo->n_conflicts, undo->n_conflicts == 1 ? "" : "s", undo->first);
+	if (undo->n_conflicts) {
+		error_set(err, ATOLL_FAULT_POLICY, 0,
+			  "nothing was undone, because of %" PRIu64 " conflict%s: %s",
+			  undo->n_conflicts, undo->n_conflicts == 1 ? "" : "s", undo->first);
+		return -EEXIST;
+	}
 	return journal_drop_covered(&undo->journal, err);
 }
 
@@ -279,13 +282,10 @@ static uint64_t n_turned(const struct journal *applied)
 static int undo_applied(struct undo *undo, const struct journal *applied,
 			struct atoll_apply_report *ret, struct atoll_error *err)
 {
-	struct timespec ts;
 	int r;
 
-	clock_gettime(CLOCK_REALTIME_COARSE, &ts);
 	undo->journal.kind = JOURNAL_UNDO;
 	undo->journal.number = undo->site->record->n_applies;
-	undo->journal.time_ns = (uint64_t)ts.tv_sec * 1000000000U + (uint64_t)ts.tv_nsec;
 	r = turn_all(undo, applied, err);
 	ret->n_conflicts = undo->n_conflicts;
 	if (r == 0)
