@@ -65,11 +65,16 @@ ATOLL_PUBLIC void atoll_records_free(struct atoll_record *records, size_t n);
 /* Throw its changes away. A live one is refused unless `is_forced`, which ends it. */
 ATOLL_PUBLIC int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err);
 
-/* Bounds of the store; 0 stands for the usual: 14 days, 10 GiB. What is live, broken, or needed by
- * another is kept. */
+/*
+ * Bounds of the store; 0 stands for the usual: 14 days since something was last done with it, 10
+ * GiB. First goes what is older. If the rest is too large the oldest go: first what was applied,
+ * then, if it is older than a day, what was not. What is live, locked, broken, or needed by another
+ * is kept.
+ */
 struct atoll_gc_options {
 	uint64_t max_age_s, max_bytes;
-	bool is_dry; /* only say */
+	bool is_any_age; /* instead of `max_age_s`: all of them */
+	bool is_dry;	 /* only say */
 	void (*removed)(const struct atoll_record *record, const char *why, void *data);
 	void *data;
 };

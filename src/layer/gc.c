@@ -220,7 +220,9 @@ static struct sweep sweep_for(const struct layer_store *store,
 		.store = store,
 		.options = options,
 		.now_ns = now_ns(),
-		.max_age_s = options->max_age_s ? options->max_age_s : AGE_USUAL_S,
+		.max_age_s = options->is_any_age  ? 0
+			     : options->max_age_s ? options->max_age_s
+						  : AGE_USUAL_S,
 		.max_bytes = options->max_bytes ? options->max_bytes : BYTES_USUAL,
 	};
 }

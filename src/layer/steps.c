@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "base/uapi.h"
 #include "layer/apply.h"
 #include "layer/known.h"
 #include "layer/layer.h"
