@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/amount.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -44,27 +45,20 @@ struct import_request {
 	bool is_quiet, is_help;
 };
 
-/* A number above 0; with a unit if it is a size. */
+/* A number above 0. */
 static int read_number(const struct option *option, const char *text, uint64_t *ret,
 		       struct atoll_error *err)
 {
-	static const char units[] = "KMGTP";
+	const char *at = text;
 	uint64_t n = 0;
-	const char *at = text, *unit;
-	unsigned shift = 0;
 
 	for (; *at >= '0' && *at <= '9' && n < UINT64_C(1) << 50; at++)
 		n = n * 10 + (uint64_t)(*at - '0');
-	if (option->id == OPTION_DISK && *at && at != text && (unit = strchr(units, *at & ~0x20))) {
-		shift = 10 * (unsigned)(unit - units + 1);
-		at++;
-	}
-	if (at == text || *at || n == 0 || n > (UINT64_C(1) << 60) >> shift)
+	if (at == text || *at || n == 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "option '--%s': '%s' is no such number; for example --%s %s",
-				 option->name, text, option->name,
-				 option->id == OPTION_DISK ? "500M" : "1000");
-	*ret = n << shift;
+				 "option '--%s': '%s' is no number above 0; for example --%s 1000",
+				 option->name, text, option->name);
+	*ret = n;
 	return 0;
 }
 
@@ -76,7 +70,7 @@ static int take_option(const struct option *option, const char *value,
 		request->dir = value;
 		return 0;
 	case OPTION_DISK:
-		return read_number(option, value, &request->options.max_bytes, err);
+		return amount_parse_size(value, &request->options.max_bytes, err);
 	case OPTION_FILES:
 		return read_number(option, value, &request->options.max_entries, err);
 	case OPTION_RATIO:
