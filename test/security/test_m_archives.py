@@ -209,4 +209,381 @@ def _():
         check("\x1b" not in result.err, "a terminal is told what to do")
 
 
+# ---- what a layer brings to the host ---------------------------------------------------------------------------------
+
+def layered(place, command, *flags, **options):
+    """A run in a layer, whose end leaves the host's workspace as it was."""
+    need_layers()
+    before = snapshot(place.ws)
+    result = run(place, [*flags], command, mode="layer", **options)
+    changed = difference(before, snapshot(place.ws))
+    check(not changed, "a run in a layer changed the host: %s" % changed)
+    return result
+
+
+def changes(place):
+    """{path: change} of the latest run, by `atoll diff --json`."""
+    result = atoll(place, "diff", "--json", leaks=True)
+    same(result.status, 0, "diff: %s" % result.err.strip())
+    return {change["path"]: change for change in json.loads(result.out)["changes"]}
+
+
+def marked(place):
+    return [path for path, change in changes(place).items() if change.get("mark")]
+
+
+def apply(place, *paths, status=0):
+    result = atoll(place, "apply", *(["--", *paths] if paths else []))
+    if status is not None:
+        same(result.status, status, "apply %s: %s" % (" ".join(paths)[:200], result.err.strip()[:300]))
+    return result
+
+
+def held_back(attack, effect, prepare=None, flags=(), repository=True, wants_marks=True):
+    """Planted in a layer: `apply` brings nothing of it that works to the host, `apply` with the names does, and undo takes all of
+    it back.
+
+    attack(place)   the command, which succeeds inside; effect(place): true if it works on the host."""
+    with Place(repository=repository) as place:
+        if prepare:
+            prepare(place)
+        place.expect("*", ".git/*")
+        before = snapshot(place.ws)
+        layered(place, attack(place), *flags)
+        listed = changes(place)
+        if wants_marks:
+            check(any(change.get("mark") for change in listed.values()), "nothing is marked: %s" % sorted(listed)[:20])
+        apply(place)
+        check(not effect(place), "apply without names brought it to the host")
+    with Place(strict=False, repository=repository) as place:
+        if prepare:
+            prepare(place)
+        place.expect("*", ".git/*")
+        before = snapshot(place.ws)
+        layered(place, attack(place), *flags)
+        apply(place)
+        names = marked(place)
+        if names:
+            apply(place, *names)
+        after = snapshot(place.ws)
+        check(effect(place), "it does not work when it is named: this test shows nothing")
+        if os.path.lexists(place.mark):
+            os.unlink(place.mark)
+        restored(place, before, after, 2 if names else 1)
+
+
+def restored(place, before, after, times):
+    """undo, as often as there were applies, if the effect itself has changed nothing since."""
+    if difference(after, snapshot(place.ws)):
+        return
+    for _ in range(times):
+        result = atoll(place, "undo")
+        same(result.status, 0, "undo: %s" % result.err.strip()[:300])
+    changed = difference(before, snapshot(place.ws))
+    check(not changed, "undo did not restore: %s" % changed[:600])
+
+
+def runs(place):
+    return use_git(place, 60)
+
+
+HOOK_SH = "printf '#!/bin/sh\\ntouch \"%s\"\\n' \"$1\""
+EVIL_SH = "printf '[core]\\n\\trepositoryformatversion = 0\\n\\tbare = false\\n\\tfsmonitor = \"touch %s;false\"\\n' \"$1\""
+
+
+def script(text):
+    text = text.replace("HOOK", HOOK_SH).replace("EVIL", EVIL_SH)
+    return lambda place: inside_sh("set -e\n" + text, place.mark)
+
+
+@test("TH-01 git hooks, made in a layer")
+def _():
+    held_back(script("for h in %s; do HOOK >.git/hooks/$h; chmod +x .git/hooks/$h; done" % " ".join(HOOKS)), runs)
+    held_back(script("mkdir d; for h in %s; do HOOK >d/$h; chmod +x d/$h; done; rm -rf .git/hooks; mv d .git/hooks" % " ".join(HOOKS)), runs)
+    held_back(script("HOOK >x; chmod +x x; ln x .git/hooks/pre-commit; ln -s ../../x .git/hooks/post-checkout"), runs)
+
+    def with_hook(place):
+        write(place.ws + "/.git/hooks/pre-commit", "#!/bin/sh\n", 0o755)
+        write(place.ws + "/.git/hooks/off", "#!/bin/sh\ntouch '%s'\n" % place.mark, 0o644)
+        place.settle()
+    held_back(script("HOOK >>.git/hooks/pre-commit"), runs, prepare=with_hook)
+    held_back(script("chmod +x .git/hooks/off; mv .git/hooks/off .git/hooks/post-checkout"), runs, prepare=with_hook)
+
+
+@test("TH-02 git config keys that run programs, set in a layer")
+def _():
+    def planted(place):
+        return b"!touch" in read(place.ws + "/.git/config")
+    held_back(lambda place: inside_sh('m=$1; shift; for k; do git config "$k" "!touch $m"; done', place.mark, *KEYS), planted)
+    held_back(script('git config core.fsmonitor "touch $1;false"'), runs)
+    held_back(script("EVIL >.git/config"), runs)
+    held_back(script("EVIL >c; mv c .git/config"), runs)
+    held_back(script("EVIL >c; rm .git/config; ln -s ../c .git/config"), runs)
+    held_back(script("EVIL >c; printf '[include]\\n\\tpath = ../c\\n' >>.git/config"), runs)
+
+
+@test("TH-04 .git/commondir, in a layer")
+def _():
+    held_back(script("mkdir -p evil; cp -r .git/objects .git/refs evil; EVIL >evil/config; echo ../evil >.git/commondir"), runs)
+
+
+@test("TH-05 worktree config, in a layer")
+def _():
+    held_back(script("git config extensions.worktreeConfig true; EVIL >.git/config.worktree"), runs)
+
+    def on_already(place):
+        git(place.ws, "config", "extensions.worktreeConfig", "true")
+        git(place.ws, "worktree", "add", "-q", "wt")
+        place.settle()
+    held_back(script("EVIL >.git/config.worktree; EVIL >.git/worktrees/wt/config.worktree"), runs, prepare=on_already)
+
+
+@test("TH-07 submodule directories, in a layer")
+def _():
+    held_back(script('git config -f .git/modules/sub/config core.fsmonitor "touch $1;false"'), runs, prepare=with_submodule)
+    held_back(script("HOOK >.git/modules/sub/hooks/pre-commit; chmod +x .git/modules/sub/hooks/pre-commit"), runs, prepare=with_submodule)
+
+
+@test("TH-08 .git pointer files, in a layer")
+def _():
+    def prepare(place):
+        with_submodule(place)
+        git(place.ws, "worktree", "add", "-q", "wt")
+        place.settle()
+    evil = "mkdir -p evil/objects evil/refs/heads; echo 'ref: refs/heads/main' >evil/HEAD; EVIL >evil/config\n"
+    held_back(script(evil + "for d in sub wt; do echo 'gitdir: ../evil' >$d/.git; done"), runs, prepare=prepare)
+    held_back(script(evil + "for d in sub wt; do rm $d/.git; ln -s ../evil $d/.git; done"), runs, prepare=prepare)
+    held_back(script(evil + "rm sub/.git; mv evil sub/.git"), runs, prepare=prepare)
+    held_back(script(evil + "mkdir n; echo 'gitdir: ../evil' >n/.git"), runs)
+
+
+@test("TH-10 embedded bare repository, in a layer")
+def _():
+    held_back(lambda place: inside_sh(BARE_REPOSITORY, place.mark), runs)
+    held_back(script("mkdir -p v/objects v/refs; EVIL >v/config; echo 'ref: refs/heads/main' >v/HEAD; mkdir p; echo 'gitdir: ../v' >p/.git"), runs)
+
+
+@test("TH-10 a git directory whose halves come by two applies")
+def _():
+    with Place(strict=False) as place:
+        place.expect("*")
+        layered(place, script("mkdir -p v/objects; EVIL >v/config; echo 'ref: refs/heads/main' >v/HEAD; mkdir p; echo 'gitdir: ../v' >p/.git")(place))
+        apply(place)
+        layered(place, inside_sh("mkdir -p v/refs"))
+        apply(place)
+        check(not runs(place), "the second half made it one")
+        apply(place, *marked(place))
+        check(runs(place) or not marked(place), "nothing is shown here")
+
+
+@test("TH-11 workspace root turned into a repository, in a layer")
+def _():
+    held_back(script("cp -r .git/objects .git/refs .git/HEAD .; rm -rf .git/HEAD .git/objects; EVIL >config; echo 'worktree = .' >>config; "
+                     "mkdir -p hooks; HOOK >hooks/pre-commit; chmod +x hooks/pre-commit"), runs)
+
+
+@test("TH-13 repositories deeper than a scan, in a layer")
+def _():
+    deep = "a/b/c/d/e/f/g/h/i/j/k/l"
+
+    def prepare(place):
+        make_repository(place.ws + "/" + deep)
+        place.settle()
+    held_back(script('cd %s; git config core.fsmonitor "touch $1;false"; HOOK >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit' % deep), runs,
+              prepare=prepare)
+
+
+@test("TH-14 new repository where there was none, in a layer")
+def _():
+    held_back(script('git init -q; git config core.fsmonitor "touch $1;false"; HOOK >.git/hooks/pre-commit; chmod +x .git/hooks/pre-commit'), runs,
+              repository=False)
+
+
+@test("TH-16 alternates and grafts, in a layer")
+def _():
+    def planted(place):
+        return any(os.path.lexists(place.ws + "/.git/" + n) for n in ("objects/info/alternates", "objects/info/http-alternates", "info/grafts",
+                                                                      "info/attributes"))
+    held_back(lambda place: inside_sh('echo "$1/.git/objects" >.git/objects/info/alternates; echo x >.git/info/grafts; '
+                                      'echo "* filter=x" >.git/info/attributes; ln -s /x .git/objects/info/http-alternates', place.home), planted)
+
+
+def plant_all(names, top=""):
+    return lambda place: inside(r"""
+        for name in arg[1:]:
+            os.makedirs(os.path.dirname(name) or ".", exist_ok=True); put(name, b"planted\n")
+    """, place.mark, *[top + name for name in names])
+
+
+@test("TH-17 editor, agent and CI folders, made in a layer, also in subfolders")
+def _():
+    for top in ("", "src/"):
+        held_back(plant_all(EDITORS, top), lambda place: planted_names(place.ws + "/" + top, EDITORS))
+        with Place() as place:
+            place.expect("*")
+            layered(place, plant_all(EDITORS, top)(place))
+            listed = changes(place)
+            same([name for name in EDITORS if not listed[top + name].get("mark")], [], "not marked")
+    def prepare(place):
+        for name in EDITORS:
+            write(os.path.join(place.ws, name), "the user's\n")
+        place.settle()
+    with Place() as place:
+        prepare(place)
+        layered(place, inside(r"""
+            for name in arg[1:]:
+                put(name, b"planted\n", os.O_WRONLY | os.O_TRUNC)
+        """, place.mark, *EDITORS))
+        apply(place)
+        same([name for name in EDITORS if read(os.path.join(place.ws, name)) != b"the user's\n"], [], "changed")
+    with Place() as place:
+        prepare(place)
+        layered(place, inside_sh('for n; do rm -f "$n"; done', *EDITORS))
+        apply(place)
+        same([name for name in EDITORS if not os.path.exists(os.path.join(place.ws, name))], [], "deleted")
+
+
+@test("TH-17 the same by rename, by link and as a whole directory")
+def _():
+    def moved(place):
+        return inside(r"""
+            for i, name in enumerate(arg[1:]):
+                top = name.split("/")[0]; tmp = "made-%d" % i
+                if os.path.lexists(top): continue
+                if top == name: put(tmp, b"planted\n")
+                else:
+                    rest = tmp + name[len(top):]; os.makedirs(os.path.dirname(rest), exist_ok=True); put(rest, b"planted\n")
+                os.rename(tmp, top)
+        """, place.mark, *EDITORS)
+
+    def linked(place):
+        return inside(r"""
+            for i, name in enumerate(arg[1:]):
+                os.makedirs(os.path.dirname(name) or ".", exist_ok=True); put("plain-%d" % i, b"planted\n"); os.link("plain-%d" % i, name)
+        """, place.mark, *EDITORS)
+
+    def by_link(place):
+        return inside(r"""
+            for i, name in enumerate(arg[1:]):
+                top = name.split("/")[0]; tmp = "made-%d" % i
+                if os.path.lexists(top): continue
+                rest = tmp + name[len(top):]
+                if top != name: os.makedirs(os.path.dirname(rest), exist_ok=True)
+                put(rest, b"planted\n"); os.symlink(tmp, top)
+        """, place.mark, *EDITORS)
+    for attack in (moved, linked, by_link):
+        held_back(attack, lambda place: planted_names(place.ws, EDITORS))
+
+
+@test("TH-19 and TH-20 shell files and persistence, where the workspace is somebody's home")
+def _():
+    for names in (HOME_FILES, PERSISTENCE):
+        with Place() as place:
+            place.expect("*")
+            layered(place, plant_all(names)(place))
+            listed = changes(place)
+            same([name for name in names if not listed[name].get("mark")], [], "not marked")
+            apply(place)
+            same(planted_names(place.ws, names), [], "planted")
+        held_back(plant_all(names), lambda place: planted_names(place.ws, names))
+
+
+@test("TH-17 names that some file system takes for a trusted one, in a layer")
+def _():
+    names = [odd + rest for odd in ODD for rest in ("/hooks/pre-commit", "/config")]
+    names += [".BASHRC", ".VsCode/tasks.json", ".vscode./tasks.json", ".GitHub/Workflows/x.yml", ".ENVRC", ".Gitlab-CI.yml", "JENKINSFILE", ".NPMRC"]
+    with Place() as place:
+        place.expect("*")
+        layered(place, plant_all(names)(place), env={"LC_ALL": "C.UTF-8"})
+        apply(place)
+        same(planted_names(place.ws, names), [], "planted")
+
+
+@test("TH-22 and TH-23 what a run left is neither a program nor a setting of atoll's own commands")
+def _():
+    tools = ["git", "less", "more", "diff", "patch", "diff3", "merge", "tar", "cp", "sh", "true", "atoll-archive", "atoll-egress", "xz", "pager"]
+    with Place(strict=False) as place:
+        place.expect("*")
+        wide = json.dumps({"version": 1, "command": ["/bin/true"], "filesystem": {"write": [place.out]}})
+        layered(place, inside(r"""
+            for where in ("", "bin/"):
+                for tool in arg[2:]:
+                    if where: os.makedirs(where, exist_ok=True)
+                    put(where + tool, HOOK, mode=0o755)
+            for name in ("atoll.yaml", "atoll.json", ".atollrc", ".atoll/config", "job.yaml", "policy.yaml"):
+                if "/" in name: os.makedirs(os.path.dirname(name), exist_ok=True)
+                put(name, arg[1].encode())
+        """, place.mark, wide, *tools))
+        env = {"PATH": ".:%s:%s:%s" % (place.ws, place.ws + "/bin", HOST_PATH), "PAGER": None}
+        plan = atoll(place, "run", "--plan", "--json", "--", "/bin/true", env=env).out
+        for args in (["diff"], ["diff", "--stat"], ["apply"], ["diff"], ["ls"], ["export", "--format", "patch"], ["export", "--format", "tar", "-o", place.tmp + "/x.tar"],
+                     ["undo"], ["apply"], ["gc"], ["ls", "--json"]):
+            result = atoll(place, *args, env=env)
+            among(result.status, (0,), "atoll %s: %s" % (" ".join(args), result.err.strip()[:200]))
+            check(not os.path.lexists(place.mark), "atoll %s ran a planted program on the host" % " ".join(args))
+        same(len(planted_names(place.ws, tools)), len(tools), "planted programs on the host")
+        same(atoll(place, "run", "--plan", "--json", "--", "/bin/true", env=env).out, plan, "the plan with settings in the workspace")
+
+
+@test("TH-25 special files left in a layer")
+def _():
+    with Place() as place:
+        place.expect("many", "sparse", "x", "loop", "d", "README.md", "plain")
+        layered(place, inside(r"""
+            os.unlink("README.md"); os.mkfifo("README.md"); os.mkfifo("fifo"); os.mkdir("d"); os.mkfifo("d/.env")
+            socket.socket(socket.AF_UNIX).bind("sock")
+            put("sparse"); os.truncate("sparse", 10 << 30)
+            os.mkdir("many")
+            for i in range(1000): os.mknod("many/%d" % i)
+            put("x"); quiet(lambda: os.setxattr("x", "user.big", b"x" * 3000))
+            os.symlink("loop", "loop"); put("plain")
+            put("setuid", b"#!/bin/sh\n", mode=0o755); quiet(lambda: os.chmod("setuid", 0o6755))
+        """, place.mark), "--disk", "20G")
+        listed = changes(place)
+        for name in ("fifo", "d/.env", "README.md"):
+            check(listed[name].get("mark"), "%s is not marked" % name)
+        apply(place)
+        for name in ("fifo", "sock", "d/.env"):
+            check(not os.path.lexists(os.path.join(place.ws, name)), "%s came to the host" % name)
+        check(os.path.isfile(place.ws + "/README.md"), "a file was replaced by a fifo")
+        check(os.path.exists(place.ws + "/plain"), "the rest did not come: nothing is shown")
+        same(os.stat(place.ws + "/sparse").st_size, 10 << 30, "the size of a sparse file")
+        check(os.stat(place.ws + "/sparse").st_blocks * 512 < 1 << 20, "its holes are filled")
+        for args in (["diff"], ["diff", "--json"], ["ls"], ["undo"]):
+            same(atoll(place, *args).status, 0, " ".join(args))
+
+
+@test("FS-W08 and TH-26 links that a run left are never followed, and are told as links")
+def _():
+    attack = 'ln -s "$1/new" result.txt; ln -s "$1/canary" over.txt; rm f; ln -s "$1/canary" f; ln -s "$1" dir; ln -s "$2/.ssh/id" key; ln -s / site'
+    with Place() as place:
+        place.expect("*")
+        layered(place, inside_sh(attack, place.out, place.home))
+        listed = changes(place)
+        for name in ("result.txt", "over.txt", "f", "dir", "key", "site"):
+            check(listed[name].get("mark"), "%s is not marked" % name)
+        for args in (["diff"], ["diff", "--stat"], ["export", "--format", "patch"]):
+            result = atoll(place, *args)
+            check(place.secret not in result.out, "%s read through a link" % args[0])
+        result = atoll(place, "export", "--format", "tar", "-o", place.tmp + "/x.tar")
+        same(result.status, 0, "export: %s" % result.err)
+        with tarfile.open(place.tmp + "/x.tar") as file:
+            same(file.getmember("key").linkname, place.home + "/.ssh/id", "the link in the tar")
+            check(all(member.issym() for member in file.getmembers()), "something else is in the tar")
+        apply(place)
+        check(not os.path.islink(place.ws + "/f") and read(place.ws + "/f") == b"one line\n", "a file was replaced by a link out")
+        apply(place, *marked(place))
+        for name in ("result.txt", "over.txt", "f", "dir", "key", "site"):
+            check(os.path.islink(os.path.join(place.ws, name)), "%s is no link" % name)
+        same(atoll(place, "undo").status, 0, "undo")
+        check(not os.path.lexists(place.out + "/new"), "something was made through a link")
+        # Over links that the host has: a second run writes what the first left as a link.
+        os.symlink(place.out + "/canary", place.ws + "/over.txt")
+        os.symlink(place.out + "/new", place.ws + "/result.txt")
+        place.settle()
+        layered(place, inside_sh("rm -f over.txt result.txt; echo mine >over.txt; echo mine >result.txt"))
+        apply(place)
+        same((read(place.ws + "/over.txt"), os.path.islink(place.ws + "/over.txt")), (b"mine\n", False), "a link replaced by a file")
+
+
 main()
