@@ -9,6 +9,7 @@
 #include "cli/interact.h"
 #include "cli/options.h"
 #include "cli/print.h"
+#include "cli/summary-layer.h"
 #include "cli/summary.h"
 
 #include <atoll/layer.h>
@@ -137,6 +138,9 @@ static void print_summary(struct atoll_job *job, const struct run_request *reque
 				     applied, stderr);
 	else if (!request->is_quiet)
 		summary_text(result, getcwd(here, sizeof here), stderr);
+	/* What is on the host already needs no hint how to get it there. */
+	if (!request->is_json && !request->is_quiet && (!applied->was_tried || applied->has_failed))
+		summary_layer_text(result, stderr);
 	if (!request->is_json)
 		apply_print(applied, result, request->is_quiet, stderr);
 }

@@ -200,7 +200,6 @@ void summary_text(const struct atoll_result *result, const char *here, FILE *out
 		print_limit(result, out);
 	print_denials(result, here, out);
 	summary_network_text(result, out);
-	summary_layer_text(result, out);
 }
 
 static void write_line(struct buf *buf, FILE *out)

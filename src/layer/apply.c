@@ -52,6 +52,7 @@ int layer_recover(struct layer_record *record, struct atoll_error *err)
 
 static void count(const struct plan *plan, struct atoll_apply_report *ret)
 {
+	ret->n_applied = ret->n_merged = ret->n_held = ret->n_conflicts = 0;
 	for (size_t i = 0; i < plan->changes->list.n; i++) {
 		ret->n_applied += plan->fates[i] == FATE_APPLIED || plan->fates[i] == FATE_MERGED;
 		ret->n_merged += plan->fates[i] == FATE_MERGED;
@@ -150,22 +151,20 @@ static int carry_out(struct plan *plan, struct atoll_error *err)
 
 static int apply_plan(struct plan *plan, struct atoll_apply_report *ret, struct atoll_error *err)
 {
-	struct atoll_apply_report report = {0};
 	int r = 0;
 
-	count(plan, &report);
-	if (report.n_conflicts) {
-		*ret = report;
+	count(plan, ret);
+	if (ret->n_conflicts) {
 		tell(plan, true);
-		return report_conflicts(plan, report.n_conflicts, err);
+		return report_conflicts(plan, ret->n_conflicts, err);
 	}
 	if (!plan->options->is_dry && plan->journal.n > 0)
 		r = carry_out(plan, err);
-	if (r < 0)
+	if (r < 0) {
+		ret->n_applied = ret->n_merged = 0;
 		return r;
-	report = (struct atoll_apply_report){0};
-	count(plan, &report);
-	*ret = report;
+	}
+	count(plan, ret);
 	tell(plan, false);
 	return 0;
 }
@@ -186,7 +185,7 @@ static int apply_changes(struct layer_record *record, struct layer_changes *chan
 	r = plan_make(&site, changes, known, options, &plan, err);
 	if (r == 0)
 		r = apply_plan(&plan, ret, err);
-	plan_done(&plan);
+	apply_plan_done(&plan);
 	known_free(known);
 	return r;
 }
@@ -198,6 +197,7 @@ int layer_apply(struct layer_record *record, const struct atoll_apply_options *o
 	int r;
 
 	*ret = (struct atoll_apply_report){0};
+	strcpy(ret->record, record->info.id);
 	r = layer_recover(record, err);
 	if (r == 0)
 		r = layer_changes_read(record, false, &changes, err);

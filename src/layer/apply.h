@@ -91,7 +91,7 @@ struct plan {
 
 int plan_make(struct site *site, struct layer_changes *changes, struct known *known,
 	      const struct atoll_apply_options *options, struct plan *ret, struct atoll_error *err);
-void plan_done(struct plan *plan);
+void apply_plan_done(struct plan *plan);
 
 /* Add an OPEN where a directory does not let its owner write, and DIR lines. */
 int plan_add_directories(struct site *site, struct journal *journal, struct atoll_error *err);

@@ -417,7 +417,7 @@ int plan_make(struct site *site, struct layer_changes *changes, struct known *kn
 	return r < 0 ? r : journal_drop_covered(&ret->journal, err);
 }
 
-void plan_done(struct plan *plan)
+void apply_plan_done(struct plan *plan)
 {
 	tdestroy(plan->puts, keep_path);
 	for (size_t i = 0; i < plan->n_items; i++)

@@ -59,7 +59,7 @@ TEST(a_commit_is_not_marked_and_hooks_are) /* TH-01 */
 	layers_file(l, 0, ".git/logs/HEAD", "x\n");
 	layers_file(l, 0, ".git/COMMIT_EDITMSG", "x\n");
 	CHECK_INT(layers_read(l)->n_marked, 0);
-	layers_file(l, 0, ".git/hooks/pre-commit", "#!/bin/sh\ntrue\n");
+	layers_file(l, 0, ".git/hooks/pre-commit", "#!/bin/sh\necho another text\n");
 	layers_whiteout(l, 0, ".git/hooks/pre-push");
 	layers_read(l);
 	CHECK_STR(mark_of(l, ".git/hooks/pre-commit"), "git hooks");

@@ -20,14 +20,17 @@ static void scope_close_stack(struct layer_stack *stack)
 
 /* ---- an empty one ---- */
 
+static const char *const top_names[] = {"top", "top/work", "top/upper"};
+
 /* What the sandbox sees as its workspace's own owner and mode are those of the upper directory. As
- * root the layer's files belong to the workspace's owner; else they can only be ours. */
-static int fit_upper(const struct layer_record *record)
+ * root the layer's files belong to the workspace's owner, and he has to get there; else they can
+ * only be ours. */
+static int fit_top(const struct layer_record *record)
 {
-	if (geteuid() == 0 && (record->owner_uid || record->owner_gid)) {
-		if (fchownat(record->fd, "top/upper", record->owner_uid, record->owner_gid,
-			     AT_SYMLINK_NOFOLLOW) < 0 ||
-		    fchownat(record->fd, "top/work", record->owner_uid, record->owner_gid,
+	bool is_ours = geteuid() != 0 || (record->owner_uid == 0 && record->owner_gid == 0);
+
+	for (size_t i = 0; !is_ours && i < ARRAY_SIZE(top_names); i++) {
+		if (fchownat(record->fd, top_names[i], record->owner_uid, record->owner_gid,
 			     AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
 	}
@@ -37,17 +40,16 @@ static int fit_upper(const struct layer_record *record)
 
 int record_make_top(struct layer_record *record, struct atoll_error *err)
 {
-	static const char *const names[] = {"top", "top/work", "top/upper"};
 	bool is_fresh = false;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++) {
-		is_fresh = mkdirat(record->fd, names[i], 0700) == 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(top_names); i++) {
+		is_fresh = mkdirat(record->fd, top_names[i], 0700) == 0;
 		if (!is_fresh && errno != EEXIST)
 			r = -errno;
 	}
 	if (r == 0 && is_fresh)
-		r = fit_upper(record);
+		r = fit_top(record);
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "create a layer in record '%s'",
 				 record->info.id)
 		     : 0;
