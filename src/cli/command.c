@@ -16,6 +16,7 @@ const struct command *const commands[] = {
 	&command_undo,
 	&command_discard,
 	&command_gc,
+	&command_import,
 	&command_doctor,
 	&command_schema,
 	&command_setup,

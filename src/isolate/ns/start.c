@@ -57,12 +57,10 @@ static int fail(struct atoll_error *err, const char *what)
 
 /* ---- ids ---- */
 
-static int write_map(pid_t pid, const char *file, unsigned inside, unsigned host,
-		     struct atoll_error *err)
+static int write_map(pid_t pid, const char *file, const char *text, struct atoll_error *err)
 {
-	char path[64], line[64];
+	char path[64];
 	cleanup_fd int fd = -1;
-	int length;
 
 	if (pid)
 		snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
@@ -71,17 +69,20 @@ static int write_map(pid_t pid, const char *file, unsigned inside, unsigned host
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "open '%s'", path);
-	length = snprintf(line, sizeof line, "%u %u 1\n", inside, host);
-	if (write(fd, line, (size_t)length) != length)
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
 		return error_set(err, ATOLL_FAULT_HOST, errno, "write '%s'", path);
 	return 0;
 }
 
 static int map_ids(pid_t pid, const struct ns_ids *ids, struct atoll_error *err)
 {
-	int r = write_map(pid, "uid_map", ids->inside_uid, ids->host_uid, err);
+	char text[128];
+	int r;
 
-	return r < 0 ? r : write_map(pid, "gid_map", ids->inside_gid, ids->host_gid, err);
+	ids_write_map(ids, false, text, sizeof text);
+	r = write_map(pid, "uid_map", text, err);
+	ids_write_map(ids, true, text, sizeof text);
+	return r < 0 ? r : write_map(pid, "gid_map", text, err);
 }
 
 /* Without privilege a group may only be mapped once setgroups is given up. */
@@ -196,7 +197,11 @@ static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct at
 	for (size_t i = 0; r >= 0 && i < cell->n_mounts; i++) {
 		if (!ns_has_tree(&cell->mounts[i]))
 			continue;
-		r = ns_open_tree(&cell->mounts[i], userns_fd, err);
+		r = ns_open_tree(&cell->mounts[i],
+				 cell->map_ns_fd >= 0 && !cell->mounts[i].is_ephemeral
+					 ? cell->map_ns_fd
+					 : userns_fd,
+				 err);
 		if (r < 0)
 			break;
 		fds[message.n_trees++] = r;
@@ -360,8 +365,8 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	cell->umask = umask(0);
 	/* Before there are two of us, each of whom would have to. */
 	if (r == 0)
-		r = ns_bound_capabilities(err);
-	if (r == 0 && !init_wants_terminal(config))
+		r = ns_bound_capabilities(ids_capabilities(&cell->ids), err);
+	if (r == 0 && !init_wants_terminal(config) && !config->is_service)
 		r = init_fork(config, command, err);
 	else if (r == 0)
 		r = ns_make_namespaces(cell, err);
@@ -400,6 +405,8 @@ struct init_config start_config(struct cell *cell)
 		.begin = ns_begin,
 		.seal = ns_seal,
 		.execute = ns_execute,
+		.is_service = cell->extra->is_service,
+		.take_step = ns_take_step,
 		.data = cell,
 		.stdio = cell->stdio,
 	};
@@ -496,6 +503,8 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 	if (!cell->ids.is_shifted)
 		return send_message(socket_fd, &go, NULL, err);
 	r = map_ids(pid, &cell->ids, err);
+	if (r == 0)
+		r = ids_map_owner(cell, err);
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
@@ -547,6 +556,34 @@ int start_make_pair(int pair[2], struct atoll_error *err)
 	return pair[0] < 0 || pair[1] < 0 ? fail(err, "make a socket pair") : 0;
 }
 
+/* So that /dev/stderr and its like can be opened inside. */
+static int hand_over(const struct cell *cell, const int stdio[3], struct atoll_error *err)
+{
+	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
+		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
+			return fail(err, "hand the pipes over");
+	}
+	return 0;
+}
+
+int ns_exec(struct cell *cell, const struct cell_handle *handle, uint32_t number, int words_fd,
+	    const int stdio[3], struct atoll_error *err)
+{
+	struct init_order order = {.type = INIT_EXEC, .step = number};
+	int fds[4] = {words_fd}, n = 1, r = hand_over(cell, stdio, err);
+
+	if (r < 0)
+		return r;
+	for (int i = 0; i < 3; i++) {
+		if (stdio[i] < 0)
+			continue;
+		order.stdio |= 1U << i;
+		fds[n++] = stdio[i];
+	}
+	r = fd_send(handle->control_fd, &order, sizeof order, fds, (size_t)n);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "ask for a step") : 0;
+}
+
 int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err)
 {
@@ -567,11 +604,9 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		return r;
 	control = pair[0], control_child = pair[1];
 	memcpy(cell->stdio, stdio, sizeof cell->stdio);
-	/* So that /dev/stderr and its like can be opened inside. */
-	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
-		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
-			return fail(err, "hand the pipes over");
-	}
+	r = hand_over(cell, stdio, err);
+	if (r < 0)
+		return r;
 	cell->setup_fd = setup_child;
 	cell->control_fd = control_child;
 
