@@ -82,7 +82,7 @@ static int remove_locked(const struct sweep *sweep, const char *id)
 		       faccessat(record->fd, "journal", F_OK, AT_SYMLINK_NOFOLLOW) == 0))
 		r = -EBUSY;
 	if (r == 0)
-		r = record_throw_away(record, NULL);
+		r = layer_record_drop(record, NULL);
 	layer_record_close(record);
 	return r;
 }

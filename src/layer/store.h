@@ -65,7 +65,5 @@ int store_empty_trash(const struct layer_store *store, int64_t deadline_ns);
  * every record that names them. */
 int store_records(const struct layer_store *store, bool with_bytes, bool with_layers,
 		  struct atoll_record **ret, size_t *ret_n, struct atoll_error *err);
-/* Remove it, but leave the trash for later. */
-int record_throw_away(struct layer_record *record, struct atoll_error *err);
 /* Is a sealed layer named in any record's meta? */
 int store_needs_layer(const struct layer_store *store, const char *id);
