@@ -278,7 +278,7 @@ def snapshot(top):
 
 def _without_store(found):
     """A snapshot of a home without what atoll itself keeps there: records of runs in a layer."""
-    return {path: what for path, what in found.items() if not re.match(r"\.local/state(/atoll(/.*)?)?$", path)}
+    return {path: what for path, what in found.items() if not re.match(r"(?s)\.local/state(/atoll(/.*)?)?$", path)}
 
 
 def difference(before, after):
