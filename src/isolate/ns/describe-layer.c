@@ -34,7 +34,7 @@ void describe_root(const struct cell *cell, struct plan *plan)
 	if (!cell->spec->root_is_layer)
 		return;
 	plan_add(
-		plan, cell->ids.has_many ? PLAN_ENFORCED : PLAN_WEAKER, "filesystem.root", "layer",
+		plan, cell->ids.has_many ? PLAN_NOTE : PLAN_WEAKER, "filesystem.root", "layer",
 		cell->ids.has_many ? "none: each tree has a line of its own"
 				   : "private tmpfs at /var; system directories read-only",
 		cell->ids.has_many
