@@ -187,7 +187,7 @@ def _():
 @test("standard descriptors that are closed stay harmless")
 def _():
     with Place() as place:
-        result = plain(place, inside_sh('"$1" run -- sh -c "echo hi; ls -l /proc/self/fd" <&- 2>&-', ATOLL), confined=False)
+        result = plain(place, inside_sh('"$1" run --direct -- sh -c "echo hi; ls -l /proc/self/fd" <&- 2>&-', ATOLL), confined=False)
         same(result.status, 0, "status")
         check("hi\n" in result.out, result.out)
         result = plain(place, inside_sh('"$1" help >/dev/full', ATOLL), confined=False)

@@ -439,10 +439,10 @@ def fill_up(place):
         mount -o loop "$1" "$2"
         cd "$2"
         set +e
-        "$3" run --json --disk 1G --timeout 100s -- sh -c 'i=0; while :; do head -c 1000000 /dev/zero >d$i; i=$(((i+1)%100)); sleep 0.01; done'
+        "$3" run --direct --json --disk 1G --timeout 100s -- sh -c 'i=0; while :; do head -c 1000000 /dev/zero >d$i; i=$(((i+1)%100)); sleep 0.01; done'
         echo "status $?"; df --output=avail,size -B1 . | tail -n 1
-        "$3" run -- true; echo "again $?"
-        "$3" run --disk unlimited -- true; echo "lifted $?"
+        "$3" run --direct -- true; echo "again $?"
+        "$3" run --direct --disk unlimited -- true; echo "lifted $?"
         cd /; umount "$2"
     '''
     done = plain(place, ["unshare", "-m", "--", "sh", "-c", script, "sh", image, point, ATOLL], confined=False)
