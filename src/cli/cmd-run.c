@@ -2,15 +2,17 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "cli/apply-after.h"
 #include "cli/ask.h"
 #include "cli/clauses.h"
 #include "cli/command.h"
 #include "cli/interact.h"
 #include "cli/options.h"
 #include "cli/print.h"
+#include "cli/summary-layer.h"
 #include "cli/summary.h"
 
-#include <atoll/atoll.h>
+#include <atoll/layer.h>
 #include <limits.h>
 
 enum {
@@ -19,6 +21,7 @@ enum {
 	OPTION_QUIET,
 	OPTION_TTY,
 	OPTION_NO_TTY,
+	OPTION_APPLY,
 };
 
 static const struct option run_options[] = {
@@ -32,6 +35,13 @@ static const struct option run_options[] = {
 	{"no-tty", 0, NULL, "give it pipes, also at a terminal", OPTION_NO_TTY},
 
 	CLAUSES_CONTRACT,
+
+	{.help = "What becomes of it"},
+	{"apply", 0, "WHEN",
+	 "changes in a layer at the end: 'never' (the default), they wait; 'ask' shows them and "
+	 "asks; 'auto' applies them, all but what the host would execute or trust, and nothing if "
+	 "one conflicts with the host's or the command was stopped",
+	 OPTION_APPLY},
 
 	{.help = "What is said"},
 	{"plan", 0, NULL, "show what would be enforced, clause by clause, and run nothing",
@@ -50,6 +60,7 @@ struct run_request {
 	bool is_quiet;
 	bool is_help;
 	enum atoll_tty tty;
+	enum apply_when apply;
 	char **command; /* empty: the file's */
 };
 
@@ -73,6 +84,11 @@ static int read_request(char **args, struct run_request *ret, struct atoll_error
 			request.file = value;
 		if (option->id == OPTION_TTY || option->id == OPTION_NO_TTY)
 			request.tty = option->id == OPTION_TTY ? ATOLL_TTY_ALWAYS : ATOLL_TTY_NEVER;
+		if (option->id == OPTION_APPLY) {
+			r = apply_when_parse(value, &request.apply, err);
+			if (r < 0)
+				return r;
+		}
 		request.is_plan |= option->id == OPTION_PLAN;
 		request.is_json |= option->id == OPTION_JSON;
 		request.is_quiet |= option->id == OPTION_QUIET;
@@ -111,16 +127,22 @@ static int print_plan(struct atoll_job *job, bool is_json, struct atoll_error *e
 }
 
 static void print_summary(struct atoll_job *job, const struct run_request *request,
-			  const struct atoll_result *result)
+			  const struct atoll_result *result, const struct apply_outcome *applied)
 {
 	char here[PATH_MAX];
 	char digest[65];
 
 	if (request->is_json)
-		summary_json(result, atoll_job_digest(job, digest, NULL) < 0 ? NULL : digest,
-			     stderr);
+		summary_json_applied(result,
+				     atoll_job_digest(job, digest, NULL) < 0 ? NULL : digest,
+				     applied, stderr);
 	else if (!request->is_quiet)
 		summary_text(result, getcwd(here, sizeof here), stderr);
+	/* What is on the host already needs no hint how to get it there. */
+	if (!request->is_json && !request->is_quiet && (!applied->was_tried || applied->has_failed))
+		summary_layer_text(result, stderr);
+	if (!request->is_json)
+		apply_print(applied, result, request->is_quiet, stderr);
 }
 
 /* Is anything going to be said? */
@@ -128,9 +150,9 @@ static bool has_words(const struct run_request *request, const struct atoll_resu
 {
 	return request->is_json || result->end == ATOLL_NOT_STARTED ||
 	       (!request->is_quiet &&
-		(result->n_denials > 0 || result->n_connections > 0 || result->network_note[0] ||
-		 result->end == ATOLL_TIMED_OUT || result->end == ATOLL_OUT_OF_MEMORY ||
-		 result->end == ATOLL_OVER_LIMIT));
+		(result->record[0] || result->n_denials > 0 || result->n_connections > 0 ||
+		 result->network_note[0] || result->end == ATOLL_TIMED_OUT ||
+		 result->end == ATOLL_OUT_OF_MEMORY || result->end == ATOLL_OVER_LIMIT));
 }
 
 static void on_published(const struct atoll_published *ports, size_t n, void *data)
@@ -152,9 +174,12 @@ static int run_job(struct atoll_job *job, const struct run_request *request,
 					    .data = (void *)request,
 					    .ask = ask_person,
 					    .published = on_published};
+	struct apply_outcome applied = {0};
 	struct atoll_result result;
-	int r;
+	int r = apply_check(request->apply, err);
 
+	if (r < 0)
+		return r;
 	interact_begin(&options);
 	r = atoll_job_run(job, &options, &result, err);
 	interact_end();
@@ -166,9 +191,11 @@ static int run_job(struct atoll_job *job, const struct run_request *request,
 	/* The run took place, and the command could not be executed: err says why. */
 	if (result.end == ATOLL_NOT_STARTED)
 		print_problem(err->text);
-	print_summary(job, request, &result);
+	apply_after(request->apply, &result, &applied);
+	print_summary(job, request, &result, &applied);
 	interact_die(&result);
-	return atoll_result_status(&result);
+	r = atoll_result_status(&result);
+	return r == 0 && applied.has_failed ? atoll_error_status(&applied.problem) : r;
 }
 
 static int run_run(char **args, struct atoll_error *err)

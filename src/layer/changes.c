@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "layer/draft.h"
+#include "layer/known.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,6 @@ static int compare_drafts(const void *a, const void *b)
 {
 	const struct draft *x = a, *y = b;
 
-	if (x->is_gone != y->is_gone)
-		return x->is_gone - y->is_gone;
 	if (!x->change.mark != !y->change.mark)
 		return x->change.mark ? -1 : 1;
 	return strcmp(x->change.path, y->change.path);
@@ -29,6 +28,7 @@ static void drafts_done(struct drafts *drafts)
 	for (size_t i = 0; i < drafts->n_same; i++)
 		free(drafts->same[i]);
 	free(drafts->items);
+	known_free(drafts->known);
 	free(drafts->same);
 }
 
@@ -47,8 +47,7 @@ static int compare_inodes(const void *a, const void *b)
 
 static bool has_other_names(const struct draft *draft)
 {
-	return !draft->is_gone && S_ISREG(draft->change.after.st_mode) &&
-	       draft->change.after.st_nlink > 1;
+	return S_ISREG(draft->change.after.st_mode) && draft->change.after.st_nlink > 1;
 }
 
 static int group_links(struct drafts *drafts)
@@ -84,7 +83,7 @@ static int hand_out(struct drafts *drafts, struct atoll_changes *ret)
 		return error_oom(drafts->err);
 	if (drafts->n > 0)
 		qsort(drafts->items, drafts->n, sizeof *drafts->items, compare_drafts);
-	for (size_t i = 0; i < drafts->n && !drafts->items[i].is_gone; i++) {
+	for (size_t i = 0; i < drafts->n; i++) {
 		struct atoll_change *change = &drafts->items[i].change;
 
 		items[ret->n++] = *change;
@@ -104,7 +103,9 @@ static int read_into(struct layer_changes *changes, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	drafts.stack = &changes->stack;
-	r = drafts_walk(&drafts);
+	r = known_load(changes->record, &drafts.known, err);
+	if (r == 0)
+		r = drafts_walk(&drafts);
 	if (r == 0)
 		r = drafts_find_renames(&drafts);
 	if (r == 0)

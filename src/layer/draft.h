@@ -25,6 +25,7 @@ struct draft {
 	size_t layer;		     /* where `after` is */
 	struct draft_origin *origin; /* of an added file; mostly NULL */
 	bool is_gone;		     /* became part of another */
+	size_t half;		     /* for rename.c */
 };
 
 struct drafts {
@@ -35,7 +36,9 @@ struct drafts {
 	/* Files of the base that a layer holds as well, and alike. */
 	char **same;
 	size_t n_same, room_same;
-	uint64_t bytes; /* of all paths */
+	uint64_t bytes;	     /* of all paths */
+	struct known *known; /* what an apply or undo of ours has left on the host */
+	bool is_applied;     /* something of the record was applied before */
 	struct atoll_error *err;
 };
 
@@ -51,7 +54,8 @@ unsigned draft_compare(const struct side *before, const struct side *after);
 
 /* Was it there before the run, and as it is now? NULL, or static words. `before` is on the host;
  * `is_after` says that the layers have something there, too. */
-const char *host_changed(const struct drafts *drafts, const struct side *before, bool is_after);
+const char *host_changed(const struct drafts *drafts, const char *dir, const struct side *before,
+			 bool is_after);
 
 /* What an object that is open was copied up from. False if from nothing, or nothing that is known.
  */

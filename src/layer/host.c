@@ -3,10 +3,12 @@
 #include "base/str.h"
 #include "base/uapi.h"
 #include "layer/draft.h"
+#include "layer/known.h"
 #include "layer/tree.h"
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <sys/xattr.h>
 
 /*
@@ -82,11 +84,23 @@ static uint64_t birth_ns(const struct side *side)
 	return (uint64_t)stx.stx_btime.tv_sec * 1000000000U + stx.stx_btime.tv_nsec;
 }
 
-const char *host_changed(const struct drafts *drafts, const struct side *before, bool is_after)
+/* Our own doing is no change of the host's. */
+static bool is_known(const struct drafts *drafts, const char *dir, const struct side *side)
+{
+	cleanup_free char *path = NULL;
+
+	if (asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", side->name) < 0)
+		return false;
+	return known_has(drafts->known, path, &side->st);
+}
+
+const char *host_changed(const struct drafts *drafts, const char *dir, const struct side *before,
+			 bool is_after)
 {
 	uint64_t base_ns = drafts->record->base_time_ns;
 
-	if (S_ISDIR(before->st.st_mode) || tree_ctime_ns(&before->st) <= base_ns)
+	if (S_ISDIR(before->st.st_mode) || tree_ctime_ns(&before->st) <= base_ns ||
+	    is_known(drafts, dir, before))
 		return NULL;
 	if (birth_ns(before) <= base_ns)
 		return "changed on the host since";

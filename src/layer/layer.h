@@ -59,6 +59,8 @@ void layer_store_close(struct layer_store *store);
 
 /* Can a writable layer live there, or does it take a tmpfs? Asked of the file system's kind. */
 bool layer_store_can_overlay(const struct layer_store *store);
+/* Does the layer of this workspace take one, here? Also before there is a store. */
+bool layer_store_needs_memory(const char *workspace);
 
 /* Before a run: sweep what is old (cheaply: at most once an hour), and refuse if the disk would
  * fall below its floor (init_space_floor()). */
@@ -178,10 +180,6 @@ struct layer_changes {
 /* Of a record that is open; it stays the caller's unless `owns` and this succeeds. */
 int layer_changes_read(struct layer_record *record, bool owns, struct layer_changes **ret,
 		       struct atoll_error *err);
-
-/* Would the host execute or trust this? By its name and what is in it; see marks.c. `fd` is its
- * content after the run or -1. Static words, or NULL. */
-const char *layer_mark(const char *path, const struct stat *after, int fd);
 
 /* ---- texts ---- */
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 
 /*
  * Finding records
@@ -116,4 +117,144 @@ int layer_record_open(const char *id, struct layer_record **ret, struct atoll_er
 		return find_latest(&store, &ids, ret, err);
 	*ret = find_name(&store, &ids, id);
 	return *ret ? 0 : find_beginning(&store, &ids, id, ret, err);
+}
+
+/* ---- all of them ---- */
+
+static uint64_t count_bytes(const struct layer_record *record, bool with_layers)
+{
+	/* What was counted at the end of a run still holds; the rest is little. */
+	uint64_t bytes = record->info.kind == ATOLL_RECORD_RUN && record->info.end_ns
+				 ? record->info.bytes
+				 : store_bytes(record->fd, ".");
+
+	for (size_t i = 0; with_layers && i < record->n_layers; i++) {
+		char path[sizeof "layers/" + ATOLL_ID_SIZE];
+
+		snprintf(path, sizeof path, "layers/%s", record->layers[i]);
+		bytes += store_bytes(record->store.fd, path);
+	}
+	return bytes;
+}
+
+/* Also one that cannot be read, so that somebody hears of it. */
+static bool fill_info(const struct layer_store *store, const char *id, bool with_bytes,
+		      bool with_layers, struct atoll_record *ret)
+{
+	struct layer_record *record;
+	int r = record_open_id(store, id, &record, NULL);
+
+	if (r == -ENOENT)
+		return false;
+	if (r < 0) {
+		*ret = (struct atoll_record){.state = ATOLL_RECORD_BROKEN,
+					     .status = -1,
+					     .workspace = strdup(""),
+					     .command = strdup("(damaged)")};
+		strcpy(ret->id, id);
+		return true;
+	}
+	record->info.state = record_state(record);
+	record->info.bytes = with_bytes ? count_bytes(record, with_layers) : 0;
+	*ret = record->info;
+	record->info.workspace = record->info.command = NULL;
+	layer_record_close(record);
+	return true;
+}
+
+static int compare_start(const void *a, const void *b)
+{
+	const struct atoll_record *x = a, *y = b;
+
+	return (x->start_ns < y->start_ns) - (x->start_ns > y->start_ns);
+}
+
+int store_records(const struct layer_store *store, bool with_bytes, bool with_layers,
+		  struct atoll_record **ret, size_t *ret_n, struct atoll_error *err)
+{
+	cleanup_with(store_ids_done) struct store_ids ids = {0};
+	struct atoll_record *list;
+	size_t n = 0;
+	int r = store_list(store, "records", &ids, err);
+
+	if (r < 0)
+		return r;
+	list = calloc(ids.n + 1, sizeof *list);
+	if (!list)
+		return error_oom(err);
+	for (size_t i = 0; i < ids.n; i++)
+		n += fill_info(store, ids.items[i], with_bytes, with_layers, &list[n]);
+	qsort(list, n, sizeof *list, compare_start);
+	*ret = list;
+	*ret_n = n;
+	return 0;
+}
+
+int atoll_records_list(bool with_bytes, struct atoll_record **ret, size_t *ret_n,
+		       struct atoll_error *err)
+{
+	cleanup_with(scope_close_store) struct layer_store store = {.fd = -1};
+	int r = layer_store_open(false, &store, err);
+
+	*ret = NULL;
+	*ret_n = 0;
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	return store_records(&store, with_bytes, true, ret, ret_n, err);
+}
+
+void atoll_records_free(struct atoll_record *records, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(records[i].workspace);
+		free(records[i].command);
+	}
+	free(records);
+}
+
+/* ---- names ---- */
+
+static bool is_name(const char *name)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789._-";
+	size_t length = strlen(name);
+
+	return length > 0 && length < sizeof((struct atoll_record *)0)->name &&
+	       strspn(name, letters) == length && name[0] != '-' && name[0] != '.';
+}
+
+int layer_record_name(struct layer_record *record, const char *name, struct atoll_error *err)
+{
+	cleanup_with(store_ids_done) struct store_ids ids = {0};
+	cleanup_fd int lock = -1;
+	struct layer_record *other;
+	char shown[80];
+	int r;
+
+	if (!is_name(name))
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "'%s' cannot be a name: letters, digits, '.', '_' and '-', at "
+				 "most 63, and not '-' or '.' first",
+				 str_show(name, shown, sizeof shown));
+	lock = store_lock(&record->store);
+	if (lock < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -lock, "lock '%s'", record->store.path);
+	r = store_list(&record->store, "records", &ids, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ids.n; i++) {
+		if (streq(ids.items[i], name))
+			return error_set(err, ATOLL_FAULT_REQUEST, EEXIST,
+					 "'%s' is the id of another record", name);
+	}
+	other = find_name(&record->store, &ids, name);
+	if (other) {
+		r = error_set(err, ATOLL_FAULT_REQUEST, EEXIST,
+			      "there is a sandbox '%s' already ('%s')", name, other->info.id);
+		layer_record_close(other);
+		return streq(name, record->info.name) ? 0 : r;
+	}
+	strcpy(record->info.name, name);
+	return layer_record_save_soon(record, err);
 }

@@ -263,6 +263,15 @@ static int lock_file(int fd, bool waits)
 	return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
 }
 
+int store_lock(const struct layer_store *store)
+{
+	cleanup_fd int fd =
+		openat(store->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r = fd < 0 ? -errno : lock_file(fd, true);
+
+	return r < 0 ? r : take_fd(&fd);
+}
+
 static bool is_locked(const struct layer_record *record, const char *name)
 {
 	cleanup_fd int fd = openat(record->fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);

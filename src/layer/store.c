@@ -167,6 +167,30 @@ bool layer_store_can_overlay(const struct layer_store *store)
 	return fgetxattr(store->fd, "user.overlay.origin", NULL, 0) >= 0 || errno == ENODATA;
 }
 
+bool layer_store_needs_memory(const char *workspace)
+{
+	struct layer_store store = {.fd = -1};
+	char path[PATH_MAX];
+	bool is_needed;
+
+	if (find_path(path, NULL) < 0)
+		return false;
+	/* An overlay cannot have its upper layer beneath its lower one: a workspace that holds the
+	 * store, say a whole home, is written to memory as well. */
+	if (path_is_within(path, workspace))
+		return true;
+	/* It may not have been made yet; then it will be where something above it is. */
+	while ((store.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0 && path[1]) {
+		char *slash = strrchr(path, '/');
+
+		slash[slash == path] = '\0';
+	}
+	is_needed = store.fd < 0 || !layer_store_can_overlay(&store);
+	if (store.fd >= 0)
+		close(store.fd);
+	return is_needed;
+}
+
 int store_space(int fd, uint64_t *ret_free, uint64_t *ret_floor)
 {
 	const uint64_t most = UINT64_C(1) << 30;
@@ -186,6 +210,23 @@ int store_make_dir(const struct layer_store *store, const char *name, struct ato
 	if (mkdirat(store->fd, name, 0700) < 0 && errno != EEXIST)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "create '%s/%s'", store->path, name);
 	return 0;
+}
+
+bool store_dir_is_empty(int fd)
+{
+	_Alignas(struct dirent64) char room[1024];
+	ssize_t got;
+
+	while ((got = getdents64(fd, (void *)room, sizeof room)) > 0) {
+		for (ssize_t at = 0; at < got;) {
+			const struct dirent64 *entry = (const void *)(room + at);
+
+			at += entry->d_reclen;
+			if (!streq(entry->d_name, ".") && !streq(entry->d_name, ".."))
+				return false;
+		}
+	}
+	return got == 0;
 }
 
 static int add_id(struct store_ids *ids, const char *id)

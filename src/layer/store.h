@@ -16,6 +16,9 @@ void store_new_id(char ret[ATOLL_ID_SIZE]);
 /* A directory of the store's own ("records", "layers", "trash"), made if it is not there. */
 int store_make_dir(const struct layer_store *store, const char *name, struct atoll_error *err);
 
+/* Wait until nobody else gives names. The descriptor is the lock; or a negative errno. */
+int store_lock(const struct layer_store *store);
+
 /* The ids in "records" or "layers", in no order; none where the directory is missing. */
 struct store_ids {
 	char (*items)[ATOLL_ID_SIZE];
@@ -24,6 +27,9 @@ struct store_ids {
 int store_list(const struct layer_store *store, const char *dir, struct store_ids *ret,
 	       struct atoll_error *err);
 void store_ids_done(struct store_ids *ids);
+
+/* Has a directory, open for reading, no names? */
+bool store_dir_is_empty(int fd);
 
 /* What is free, and what has to stay so, of the file system of a directory. */
 int store_space(int fd, uint64_t *ret_free, uint64_t *ret_floor);
@@ -49,10 +55,17 @@ void meta_done(struct layer_record *record);
 
 /* Disk that the files beneath a directory take. */
 uint64_t store_bytes(int dir_fd, const char *name);
-/* Move a directory of the store's to the trash, and empty that until `deadline_ns` (of the
- * monotonic clock; 0: to the end). 1 if something is left. */
-int store_throw_away(const struct layer_store *store, const char *dir, const char *id,
+/* Move a directory of the store's to the trash; it may be gone already. */
+int store_throw_away(const struct layer_store *store, int dir_fd, const char *path,
 		     struct atoll_error *err);
+/* Empty that until `deadline_ns` (of the monotonic clock; 0: to the end). 1 if something is left.
+ */
 int store_empty_trash(const struct layer_store *store, int64_t deadline_ns);
+/* All records, the latest first. With `with_layers` the bytes of sealed layers count as those of
+ * every record that names them. */
+int store_records(const struct layer_store *store, bool with_bytes, bool with_layers,
+		  struct atoll_record **ret, size_t *ret_n, struct atoll_error *err);
+/* Remove it, but leave the trash for later. */
+int record_throw_away(struct layer_record *record, struct atoll_error *err);
 /* Is a sealed layer named in any record's meta? */
 int store_needs_layer(const struct layer_store *store, const char *id);

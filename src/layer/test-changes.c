@@ -127,7 +127,7 @@ TEST(types_modes_links_and_empty_directories)
 	layers_link(l, BASE, "link", "old");
 	layers_file(l, BASE, "file-link", "one\n");
 	layers_dir(l, BASE, "dirmode");
-	layers_file(l, 0, "file-dir/y", "one\n");
+	layers_file(l, 0, "file-dir/y", "new\n");
 	layers_file(l, 0, "dir-file", "one\n");
 	layers_copy_up(l, 0, "mode");
 	layers_chmod(l, 0, "mode", 0755);
@@ -308,4 +308,65 @@ TEST(fifos_and_sockets_do_not_keep_the_reader_waiting)
 	layers_fifo(l, 0, "new");
 	layers_read(l);
 	CHECK_STR(layers_words(l), "C README.md type (special file)\nA new (special file)\n");
+}
+
+TEST(what_was_moved_is_a_rename_by_origin_by_content_or_by_likeness)
+{
+	struct layers *l = layers_new(1);
+
+	layers_file(l, BASE, "a", "origin\n");
+	layers_file(l, BASE, "b", "content\n");
+	layers_file(l, BASE, "c/same", "content\n");
+	layers_file(l, BASE, "d", "line one\nline two\nline three\nline four\n");
+	layers_file(l, BASE, "e", "unlike\n");
+	layers_whiteout(l, 0, "a");
+	layers_whiteout(l, 0, "b");
+	layers_whiteout(l, 0, "c");
+	layers_whiteout(l, 0, "d");
+	layers_whiteout(l, 0, "e");
+	layers_file(l, 0, "new-b", "content\n");
+	layers_file(l, 0, "new/same", "content\n");
+	layers_file(l, 0, "new-d", "line one\nline two\nline 3\nline four\n");
+	layers_file(l, 0, "new-e", "quite another text\n");
+	layers_touch(l, 0, "new-b", 7);
+	layers_touch(l, 0, "new/same", 7);
+	layers_read(l);
+	CHECK_STR(layers_words(l), "D a\nD c\nD e\nA new\nR b -> new-b time\n"
+				   "R d -> new-d content\nA new-e\nR c/same -> new/same time\n");
+}
+
+TEST(a_rename_that_was_written_to_is_known_by_its_origin)
+{
+	struct layers *l = layers_new(1);
+
+	layers_file(l, BASE, "a", "some text\n");
+	layers_copy_up(l, 0, "a");
+	layers_rename(l, 0, "a", "b");
+	layers_write(l, 0, "b", "all of it is new\n");
+	layers_whiteout(l, 0, "a");
+	layers_begin(l);
+	layers_read(l);
+	CHECK_STR(layers_words(l), "R a -> b content\n");
+}
+
+TEST(what_was_copied_up_and_is_gone_from_the_host_is_a_conflict)
+{
+	struct layers *l = layers_new(1);
+
+	layers_file(l, BASE, "a", "some text\n");
+	layers_file(l, BASE, "b", "other\n");
+	layers_file(l, BASE, "dir/c", "other\n");
+	layers_copy_up(l, 0, "a");
+	layers_write(l, 0, "a", "new\n");
+	layers_copy_up(l, 0, "dir");
+	layers_copy_up(l, 0, "b");
+	layers_rename(l, 0, "b", "moved");
+	layers_file(l, 0, "b", "new b\n");
+	layers_begin(l);
+	layers_remove(l, BASE, "a");
+	layers_remove(l, BASE, "dir/c");
+	layers_rmdir(l, BASE, "dir");
+	layers_read(l);
+	CHECK_STR(layers_words(l), "A a: deleted on the host since\nC b content\n"
+				   "A dir: deleted on the host since\nA moved\n");
 }

@@ -193,6 +193,18 @@ void layers_remove(struct layers *l, size_t layer, const char *path)
 	CHECK(unlinkat(l->fd, path_in(l, layer, path), 0) == 0);
 }
 
+void layers_rmdir(struct layers *l, size_t layer, const char *path)
+{
+	CHECK(unlinkat(l->fd, path_in(l, layer, path), AT_REMOVEDIR) == 0);
+}
+
+void layers_rename(struct layers *l, size_t layer, const char *path, const char *to)
+{
+	const char *from = path_in(l, layer, path), *target = place(l, layer, to);
+
+	CHECK(renameat(l->fd, from, l->fd, target) == 0);
+}
+
 void layers_deep(struct layers *l, size_t layer, size_t depth)
 {
 	int fd = layers_fd(l, layer);

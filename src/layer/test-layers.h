@@ -34,6 +34,8 @@ void layers_touch(struct layers *l, size_t layer, const char *path, time_t secon
 void layers_xattr(struct layers *l, size_t layer, const char *path, const char *name,
 		  const char *value);
 void layers_remove(struct layers *l, size_t layer, const char *path);
+void layers_rmdir(struct layers *l, size_t layer, const char *path);
+void layers_rename(struct layers *l, size_t layer, const char *path, const char *to);
 /* "d/d/d/...", and away with it. */
 void layers_deep(struct layers *l, size_t layer, size_t depth);
 void layers_deep_remove(struct layers *l, size_t layer);

@@ -158,7 +158,7 @@ static int visit_deleted(struct walk *walk, const struct here *here, const char 
 	if (r < 0)
 		return r;
 	draft->change.before = before->st;
-	draft->change.conflict = host_changed(walk->drafts, before, false);
+	draft->change.conflict = host_changed(walk->drafts, here->path, before, false);
 	if (is_mounted_over(walk, &before->st))
 		draft->change.conflict = words_mounted;
 	else if (S_ISDIR(before->st.st_mode))
@@ -201,7 +201,7 @@ static int visit_both(struct walk *walk, const struct here *here, const struct s
 		      const struct side *after, size_t layer)
 {
 	unsigned parts = draft_compare(before, after);
-	const char *conflict = host_changed(walk->drafts, before, true);
+	const char *conflict = host_changed(walk->drafts, here->path, before, true);
 	struct draft *draft;
 	int r;
 
