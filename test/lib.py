@@ -253,8 +253,12 @@ def processes_left(seconds=PATIENCE):
 
 # ---- the fixtures ---------------------------------------------------------------------------------------------------
 
+STORE = ".local/state/atoll"  # beneath a home: records of runs in a layer
+
+
 def snapshot(top):
-    """Everything under a directory that a write could change: {path: (kind and mode, uid, gid, links, content)}."""
+    """Everything under a directory that a write could change: {path: (kind and mode, uid, gid, links, content)}; but for what atoll
+    itself keeps in a home."""
     found = {}
 
     def look(path, shown):
@@ -268,7 +272,7 @@ def snapshot(top):
             content = st.st_rdev
         links = st.st_nlink if not stat.S_ISDIR(st.st_mode) else 0
         found[shown] = (oct(st.st_mode), st.st_uid, st.st_gid, links, content)
-        if stat.S_ISDIR(st.st_mode):
+        if stat.S_ISDIR(st.st_mode) and shown != STORE:
             for entry in sorted(os.listdir(path)):
                 look(os.path.join(path, entry), os.path.normpath(os.path.join(shown, entry)))
 
@@ -277,8 +281,8 @@ def snapshot(top):
 
 
 def _without_store(found):
-    """A snapshot of a home without what atoll itself keeps there: records of runs in a layer."""
-    return {path: what for path, what in found.items() if not re.match(r"\.local/state(/atoll(/.*)?)?$", path)}
+    """A snapshot of a home without the way to the store."""
+    return {path: what for path, what in found.items() if path not in (STORE, os.path.dirname(STORE))}
 
 
 def difference(before, after):
