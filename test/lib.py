@@ -86,7 +86,8 @@ import bare
 BARE = os.environ.get("ATOLL_BARE")  # a host without user namespaces; see bare.py
 ATOLL = os.environ.get("ATOLL") or os.path.abspath(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "atoll"))
-ATOLL_RUN = [ATOLL, "run", "--direct", *bare.flags([])]  # for tests that start it themselves
+MODE = os.environ.get("ATOLL_MODE") or "direct"  # how the workspace is written where a test does not say
+ATOLL_RUN = [ATOLL, "run", "--mode", MODE, *bare.flags([])]  # for tests that start it themselves
 IS_ROOT = os.geteuid() == 0
 PYTHON = "/usr/bin/python3"
 HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -793,7 +794,7 @@ def mode_flags(flags, mode=None, stdin=None, where="."):
                 text = read(path) if os.path.isfile(path) and os.path.getsize(path) < 1 << 20 else stdin if name == "-" else ""
                 text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
                 said += " ".join(re.findall(r"mode['\"]?: *['\"]?(?:layer|direct|read-only)", text))
-    return [] if said else ["--direct"]
+    return [] if said else ["--mode", MODE]
 
 
 def start(place, flags, command, mode=None, **options):
