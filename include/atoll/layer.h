@@ -179,6 +179,39 @@ ATOLL_PUBLIC int atoll_undo(const char *id, bool is_forced, struct atoll_apply_r
 /* A patch for `git apply`, written to a descriptor. */
 ATOLL_PUBLIC int atoll_export_patch(const char *id, int fd, struct atoll_error *err);
 
+/* What became of an archive. */
+struct atoll_archive_report {
+	uint64_t n_entries, n_bytes; /* of the files, with their holes */
+	uint64_t n_marked;	     /* export: what the host would execute or trust */
+	uint64_t n_dropped;	     /* what could not be kept: `dropped` says which, in words */
+	char dropped[256];
+};
+
+/* How a tar says that something was deleted. */
+enum atoll_tar {
+	ATOLL_TAR_PLAIN, /* not at all: the report counts them */
+	ATOLL_TAR_OCI,	 /* as a layer of a container image does: an empty file ".wh.NAME" */
+};
+
+/* What was added and changed, whole, as a tar, written to a descriptor. */
+ATOLL_PUBLIC int atoll_export_tar(const char *id, enum atoll_tar form, int fd,
+				  struct atoll_archive_report *ret, struct atoll_error *err);
+
+/* Bounds of an import; 0 stands for the usual: 20 GiB, a million, a thousand bytes out of one. */
+struct atoll_import_options {
+	uint64_t max_bytes, max_entries, max_ratio;
+	bool keeps_outside_links; /* symbolic links that lead out of the tree; never followed */
+};
+
+/*
+ * Unpack a stranger's archive into a directory: tar, also compressed by gzip, bzip2, xz or zstd,
+ * and zip. `dir` does not exist yet, or is empty. All or nothing: -EINVAL (ATOLL_FAULT_POLICY) if
+ * anything in it is hostile or too much, and then nothing is there.
+ */
+ATOLL_PUBLIC int atoll_import(int archive_fd, const char *dir,
+			      const struct atoll_import_options *options,
+			      struct atoll_archive_report *ret, struct atoll_error *err);
+
 /* ---- sandboxes ---- */
 
 /* Make one from a job, whose command is not used. Nothing is started before the first step. */

@@ -35,11 +35,16 @@ enum {
 	{"read", 0, "PATH", "may be read"}, \
 	{"write", 0, "PATH", "may be read and written"}, \
 	{"hide", 0, "PATH", "is not there; a pattern such as '**/.env' hides at any depth"}, \
-	{"protect", 0, "PATH", "may be read and never written, inside what may be written"}, \
+	{"protect", 0, "PATH", \
+	 "may be read and never written, inside what may be written; in a layer it is held back when " \
+	 "the rest is applied"}, \
 	{"mode", 0, "WORD", \
 	 "how the workspace is written: 'layer', to be seen and applied later; 'direct', at once; " \
 	 "'read-only'"}, \
 	{"direct", 0, NULL, "the same as --mode direct", OPTION_DIRECT}, \
+	{"root", 0, "WORD", \
+	 "'read-only' system directories, or a 'layer' over them that can be written, for root to " \
+	 "install packages, and is gone at the end"}, \
 	{"socket", 0, "PATH", "may connect to this unix socket of the host"}, \
 	{"accept-broad", 0, "PATH", \
 	 "yes, a grant as wide as this home or system directory is meant"}, \
@@ -80,6 +85,11 @@ enum {
 	{"accept-weaker", 0, "CLAUSE", \
 	 "run although this host keeps CLAUSE only by a weaker mechanism; " \
 	 "the plan tells which"}
+
+/* For what lives on between steps. */
+#define CLAUSES_SANDBOX \
+	{"checkpoints", 0, "WORD", \
+	 "'manual': when 'atoll checkpoint' says so; 'every-step': also after each 'atoll exec'"}
 /* clang-format on */
 
 /* The job file, if `path` is not NULL, then the options of `args` that are clauses: options win over

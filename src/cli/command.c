@@ -21,6 +21,7 @@ const struct command *const commands[] = {
 	&command_ls,
 	&command_discard,
 	&command_gc,
+	&command_import,
 	&command_doctor,
 	&command_schema,
 	&command_setup,

@@ -56,7 +56,8 @@ extern const struct command
 	command_version,
 	command_ls,
 	command_discard,
-	command_gc;
+	command_gc,
+	command_import;
 /* clang-format on */
 
 /* All of them, in the order of the help; ends with NULL. */

@@ -181,6 +181,8 @@ static const struct {
 	{"accept-broad", spec_add_broad},
 	{"workspace", spec_set_workspace},
 	{"mode", spec_set_workspace_mode},
+	{"root", spec_set_root},
+	{"checkpoints", spec_set_checkpoints},
 	{"chdir", spec_set_cwd},
 	{"env", spec_add_variable},
 	{"fd", add_descriptor},
