@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdio.h>
 
 /*
  * Checkpoints and going back, while the sandbox lives
@@ -65,8 +64,8 @@ static void exchange(struct holder *holder)
 			    : -EOPNOTSUPP;
 	if (r == 0)
 		hold_order(holder, INIT_READY, 0, 0);
-	else { FILE*f=fopen("/tmp/wt/t/dbg","a"); fprintf(f,"%d %s\n",r,err.text); fclose(f);
-		hold_close_cell(holder, NULL); }
+	else
+		hold_close_cell(holder, NULL);
 }
 
 static int checkpoint_running(struct holder *holder, const char *name,
