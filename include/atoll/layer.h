@@ -158,6 +158,7 @@ struct atoll_apply_options {
 };
 
 struct atoll_apply_report {
+	char record[ATOLL_ID_SIZE]; /* which one it was; filled in also if it failed, once known */
 	uint64_t n_applied, n_merged;
 	uint64_t n_held;      /* marked, and not named */
 	uint64_t n_conflicts; /* then nothing was applied */
@@ -244,8 +245,9 @@ ATOLL_PUBLIC int atoll_sandbox_fork(const char *id, const char *name, size_t cou
 ATOLL_PUBLIC int atoll_sandbox_history(const char *id, struct atoll_checkpoint **ret, size_t *ret_n,
 				       struct atoll_error *err);
 ATOLL_PUBLIC void atoll_history_free(struct atoll_checkpoint *list, size_t n);
-/* End all that runs in it, and forget it with all its layers that no other sandbox needs. */
-ATOLL_PUBLIC int atoll_sandbox_remove(const char *id, struct atoll_error *err);
+/* End all that runs in it, and forget it with all its layers that no other sandbox needs. Refused
+ * while a step is running, unless `is_forced`. */
+ATOLL_PUBLIC int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err);
 
 #ifdef __cplusplus
 }

@@ -43,8 +43,8 @@ enum {
 	 "'read-only'"}, \
 	{"direct", 0, NULL, "the same as --mode direct", OPTION_DIRECT}, \
 	{"root", 0, "WORD", \
-	 "'read-only' system directories, or a 'layer' that can be written, to install packages, " \
-	 "and is gone at the end"}, \
+	 "'read-only' system directories, or a 'layer' over them that can be written, for root to " \
+	 "install packages, and is gone at the end"}, \
 	{"socket", 0, "PATH", "may connect to this unix socket of the host"}, \
 	{"accept-broad", 0, "PATH", \
 	 "yes, a grant as wide as this home or system directory is meant"}, \

@@ -12,6 +12,8 @@
 const struct command *const commands[] = {
 	&command_run,
 	&command_ls,
+	&command_apply,
+	&command_undo,
 	&command_discard,
 	&command_gc,
 	&command_import,

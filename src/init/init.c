@@ -219,7 +219,7 @@ static void reap(struct init *init)
 				serve_start(init);
 			message.wait_status = status;
 			watch_end(&init->watch);
-			init->config->usage->files = init->guard.n_created;
+			init->config->usage->files = init->guard.n_created + init->watch.n_files;
 			init_end(init, &message);
 		}
 		if (pid == init->config->keeper)
@@ -292,7 +292,7 @@ void init_check_limits(struct init *init)
 
 	if (r < 0)
 		init_end_broken(init, -r, "watch the limits");
-	init->config->usage->files = init->guard.n_created;
+	init->config->usage->files = init->guard.n_created + init->watch.n_files;
 	if (over.limit == SPEC_LIMIT_COUNT)
 		return;
 	snprintf(message.limit, sizeof message.limit, "%s", spec_limits[over.limit].key);

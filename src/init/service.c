@@ -279,6 +279,14 @@ static void go_on(struct service *service, struct step *step)
 		fail_step(service, step, -1, &error);
 }
 
+static void give_up(struct service *service, struct step *step)
+{
+	struct atoll_error error = {0};
+
+	error_set(&error, ATOLL_FAULT_REQUEST, ECANCELED, "start the step");
+	fail_step(service, step, -1, &error);
+}
+
 /* It was never heard of. */
 static void lose_step(struct service *service, struct step *step)
 {
@@ -494,6 +502,16 @@ static void tell_done(struct service *service, int code)
 	init_tell(service->init, &message);
 }
 
+/* With others alive the template has to stay: what comes after it could not signal them. */
+static void rest(struct service *service)
+{
+	int n = count_all(service).n;
+
+	if (n == 0)
+		end_template(service);
+	tell_done(service, n);
+}
+
 /* What takes more than one look. */
 static void go_on_working(struct service *service)
 {
@@ -520,7 +538,14 @@ static void signal_step(struct service *service, const struct init_order *order)
 {
 	struct step *step = find_step(service, order->step);
 
-	if (!step || order->step == 0 || !step->pid)
+	if (!step || order->step == 0)
+		return;
+	/* Whoever was to prepare its terminal is gone. */
+	if (step->is_waiting && (order->signal == SIGKILL || order->signal == SIGTERM)) {
+		give_up(service, step);
+		return;
+	}
+	if (!step->pid)
 		return;
 	switch (order->type) {
 	case INIT_SIGNAL_COMMAND:
@@ -565,8 +590,11 @@ static void take_order(struct service *service, const struct init_order *order)
 		thaw(service);
 		break;
 	case INIT_REST:
-		end_template(service);
-		tell_done(service, count_all(service).n);
+		rest(service);
+		break;
+	case INIT_READY:
+		/* If it fails, it does so again for the step. */
+		make_template(service, &(struct atoll_error){0});
 		break;
 	case INIT_CLEAR:
 		clear(service);

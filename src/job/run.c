@@ -353,7 +353,7 @@ static void tell_progress(const struct run *run, const char *what)
 
 /* Input and output go together. Errors go there, too, unless they were sent elsewhere. Where there
  * is none to be had, a command that only might have had one gets pipes. */
-static int choose_terminal(struct run *run, struct atoll_error *err)
+int run_choose_terminal(struct run *run, struct atoll_error *err)
 {
 	const struct atoll_run_options *options = run->options;
 	bool is_wanted = options->tty == ATOLL_TTY_ALWAYS ||
@@ -432,7 +432,7 @@ static int start(struct run *run, struct atoll_error *err)
 	return r;
 }
 
-static int run_cell(struct run *run, struct atoll_error *err)
+int run_cell(struct run *run, struct atoll_error *err)
 {
 	int r = start(run, err);
 
@@ -458,7 +458,7 @@ static int run_cell(struct run *run, struct atoll_error *err)
 
 /* A reader that goes away must not end the supervisor; and it is not ours to ignore a signal for a
  * whole program. */
-static void hold_sigpipe(sigset_t *ret_old)
+void run_hold_sigpipe(sigset_t *ret_old)
 {
 	sigset_t pipe_only;
 
@@ -467,7 +467,7 @@ static void hold_sigpipe(sigset_t *ret_old)
 	pthread_sigmask(SIG_BLOCK, &pipe_only, ret_old);
 }
 
-static void release_sigpipe(const sigset_t *old)
+void run_release_sigpipe(const sigset_t *old)
 {
 	const struct timespec now = {0};
 	sigset_t pipe_only;
@@ -510,7 +510,7 @@ static int run_on(struct run *run, const struct backend *backend, struct atoll_e
 	int r;
 
 	run->backend = backend;
-	r = choose_terminal(run, err);
+	r = run_choose_terminal(run, err);
 	if (r == 0)
 		r = prepare(run, &env, err);
 	if (r == 0) {
@@ -562,7 +562,7 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	memset(ret, 0, offsetof(struct atoll_result, denials));
 	run.spec = job->spec;
 	run.relay = malloc(sizeof *run.relay);
-	hold_sigpipe(&old);
+	run_hold_sigpipe(&old);
 	r = net_init(&run.net, run.spec, run.options, ret, err);
 	run.net.whose = whose;
 	run.net.order_sockets = order_sockets;
@@ -571,7 +571,7 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 		r = run.relay ? run_somewhere(&run, err) : error_oom(err);
 	run_layer_close(&run);
 	net_done(&run.net);
-	release_sigpipe(&old);
+	run_release_sigpipe(&old);
 	free(run.relay);
 	/* The reason that the kernel gives does not say that it is our own filter. */
 	if (r < 0 && err->fault == ATOLL_FAULT_HOST && getenv("ATOLL_SANDBOX"))

@@ -181,9 +181,10 @@ static void explain_layers(struct buf *out, const struct spec *spec)
 			    "once.\n");
 	if (spec->root_is_layer)
 		buf_add_str(out,
-			    "\nSystem directories (/usr, /etc, /opt and the like) can be written, "
-			    "too, so packages can be installed. That is gone at the end, and is "
-			    "no part of what can be applied.\n");
+			    "\nSystem directories can be written, too: /var, and if you are root "
+			    "(`id -u` says 0) also /usr, /etc, /opt and the like, so that packages "
+			    "can be installed. That is gone at the end, and is no part of what "
+			    "can be applied.\n");
 	if (spec->checkpoints_every_step)
 		buf_add_str(out, "\nEach step ends in a checkpoint, to which the person can "
 				 "return.\n");

@@ -170,7 +170,7 @@ TEST(a_file_that_narrows_is_harmless)
 			 "/usr/share, /etc], "
 			 "write: [.]}\n"),
 		  "");
-	CHECK_STR(widens("command: [a]\nworkspace: {mode: layer}\nroot: layer\n"
+	CHECK_STR(widens("command: [a]\nworkspace: {mode: layer}\nroot: read-only\n"
 			 "checkpoints: every-step\n"),
 		  "");
 	CHECK_STR(widens("command: [a]\nlimits: {memory: 1G, cpus: 1}\nenvironment: {set: "
@@ -195,6 +195,7 @@ TEST(a_file_that_widens_is_told)
 	CHECK_STR(
 		widens("command: [a]\nworkspace: {mode: read-only}\nfilesystem: {write: [out]}\n"),
 		"filesystem.write /home/u/p/out (job.yaml:3)");
+	CHECK_STR(widens("command: [a]\nroot: layer\n"), "root layer (job.yaml:2)");
 	/* It would be written on the host at once, and not in the layer. */
 	CHECK_STR(widens("command: [a]\nfilesystem: {write: [out]}\n"),
 		  "filesystem.write /home/u/p/out (job.yaml:2)");

@@ -9,8 +9,8 @@
  *
  * In a bare job the workspace is a layer, so `mode: direct` gives something, and so does a line of
  * `write` inside the workspace, which is written on the host. `root: layer` gives nothing of the
- * host's: what is written there vanishes, is counted like any private file, and is seen by nobody
- * else. Neither do checkpoints.
+ * host's that could be changed, but it makes the command root among ids of its own where root runs
+ * it, and that is more of the kernel than others get to see. Checkpoints give nothing.
  */
 #include "base/path.h"
 #include "spec/network-inner.h"
@@ -104,6 +104,15 @@ static char *direct(const struct question *question, const struct spec *bare)
 	    !is_of_interest(question, spec->workspace_mode_origin))
 		return NULL;
 	return clause("workspace.mode", "direct", spec->workspace_mode_origin);
+}
+
+static char *writable_root(const struct question *question)
+{
+	const struct spec *spec = question->spec;
+
+	if (!spec->root_is_layer || !is_of_interest(question, spec->root_origin))
+		return NULL;
+	return clause("root", "layer", spec->root_origin);
 }
 
 static char *first_passed(const struct question *question)
@@ -215,6 +224,8 @@ static char *first_clause(const struct question *question)
 	found = other_workspace(question);
 	if (!found)
 		found = direct(question, bare);
+	if (!found)
+		found = writable_root(question);
 	if (!found)
 		found = first_rule(question, bare);
 	if (!found)

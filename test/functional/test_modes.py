@@ -172,8 +172,9 @@ def _():
         refused = again("command: touch out/made\nfilesystem: {write: [out]}\n")
         same(refused.status, POLICY, "status of a directory")
         check("filesystem.write" in refused.err, refused.err)
+        check("root layer" in again("command: touch made\nroot: layer\n").err, "a root that can be written needs no trust")
         check(not os.path.exists(place.ws + "/made") and not os.listdir(place.ws + "/out"), "something was written")
-        for text in ("command: touch made\n", "command: touch made\nworkspace: {mode: layer}\nroot: layer\ncheckpoints: every-step\n",
+        for text in ("command: touch made\n", "command: touch made\nworkspace: {mode: layer}\nroot: read-only\ncheckpoints: every-step\n",
                      "command: cat f\nworkspace: {mode: read-only}\n"):
             same(again(text).status, 0, "status of %r" % text)
         check(not os.path.exists(place.ws + "/made"), "it is on the host")
@@ -215,18 +216,29 @@ def _():
 @test("root: layer lets system directories be written, for this run alone")
 def _():
     need_layers()
+    places = ["/var/lib", "/usr/local/bin", "/etc", "/opt"] if IS_ROOT else ["/var"]
     with Place() as place:
-        tried = "for d in /usr/local/bin /etc /opt; do echo x >$d/atoll-test-%s && cat $d/atoll-test-%s; done; echo new >>/etc/hostname; tail -n1 /etc/hostname" % ((place.token,) * 2)
+        tried = "for d in %s; do echo x >$d/atoll-test-%s && cat $d/atoll-test-%s; done" % (" ".join(places), place.token, place.token)
         result = run(place, ["--root", "layer"], tried, mode="default")
-        same(result.out, "x\nx\nx\nnew\n", "inside: %s" % result.err)
-        for where in ("/usr/local/bin", "/etc", "/opt"):
+        same(result.out, "x\n" * len(places), "inside: %s" % result.err)
+        for where in places:
             check(not os.path.lexists(place.name(where)), "%s on the host" % place.name(where))
-        result = run(place, ["--root", "layer"], "ls /usr/local/bin /etc /opt", mode="default")
+        result = run(place, ["--root", "layer"], "ls " + " ".join(places), mode="default")
         check(place.token not in result.out, "it is there in the next run")
         check("x" not in run(place, [], tried, mode="default").out.split(), "without it the same can be written")
-        # What is hidden stays hidden.
-        result = run(place, ["--root", "layer"], "cat /etc/shadow; ls -A %s" % place.home, mode="default")
+
+
+@test("root: layer shows nothing that is hidden otherwise")
+def _():
+    need_layers()
+    with Place() as place:
+        result = run(place, ["--root", "layer"], "cat /etc/shadow /etc/gshadow /etc/sudoers; ls -A %s /root; cat %s/.ssh/id; true" % (place.home, place.home),
+                     mode="default")
         check(place.secret not in result.out and "root:" not in result.out, "a secret is shown")
+        if IS_ROOT:
+            result = run(place, ["--root", "layer"], "echo new >/etc/hostname; cat /etc/hostname; id -u; rm -rf /etc/passwd; ls /etc/passwd", mode="default")
+            same(result.out, "new\n0\n", "inside: %s" % result.err)
+            check(os.path.exists("/etc/passwd") and read("/etc/hostname") != b"new\n", "the host's files were changed")
 
 
 @test("root: layer, and the workspace written directly or not at all")
@@ -234,10 +246,10 @@ def _():
     need_layers()
     with Place() as place:
         place.expect("made")
-        job = job_file(place, {"command": ["sh", "-c", "echo x >/opt/x && cat /opt/x; echo x >made"], "root": "layer", "workspace": {"mode": "direct"}})
+        job = job_file(place, {"command": ["sh", "-c", "echo x >/var/x && cat /var/x; echo x >made"], "root": "layer", "workspace": {"mode": "direct"}})
         same(run(place, ["-f", job], None).out, "x\n", "inside")
-        check(os.path.exists(place.ws + "/made"), "the workspace was not written")
-        result = run(place, ["--root", "layer"], "echo x >/opt/x && cat /opt/x; (echo x >other) || echo no", mode="read-only")
+        same(os.stat(place.ws + "/made").st_uid, os.stat(place.ws).st_uid, "whose it is")
+        result = run(place, ["--root", "layer"], "echo x >/var/x && cat /var/x; (echo x >other) || echo no", mode="read-only")
         same(result.out, "x\nno\n", "read-only")
 
 

@@ -383,7 +383,7 @@ def _():
             same(state(cat), "T", "the command")
             check(not terminal.is_raw(), "the shell's terminal is raw")
             terminal.send("fg\r")
-            terminal.expect("run -- cat\r\n")
+            terminal.expect("run --direct -- cat\r\n")
             check(until(lambda: state(cat) in "SR"), "fg did not let it go on")
             check(until(terminal.is_raw), "not in raw mode again")
             terminal.send("again\r")

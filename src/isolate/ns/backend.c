@@ -109,6 +109,8 @@ void cell_free(struct cell *cell)
 		close(cell->user_ns_fd);
 	if (cell->mount_ns_fd >= 0)
 		close(cell->mount_ns_fd);
+	if (cell->map_ns_fd >= 0)
+		close(cell->map_ns_fd);
 	cgroup_release(&cell->group);
 	ids_release(cell);
 	if (cell->usage)
@@ -148,6 +150,7 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	cell->extra = extra ? extra : &nothing;
 	cell->group.v2_fd = cell->group.main.fd = cell->group.cpu.fd = -1;
 	cell->ids.slot_fd = cell->layer_fd = cell->user_ns_fd = cell->mount_ns_fd = -1;
+	cell->map_ns_fd = -1;
 	r = check_host(cell, plan, err);
 	if (r == 0)
 		r = check_descriptors(spec, err);

@@ -629,7 +629,7 @@ size_t filter_build(const struct filter_options *options, struct sock_filter pro
 
 	fill_calls(options, calls);
 	for (size_t i = 0; i < CALLS_MAX; i++)
-		if (i == 0 || calls[i] != calls[i - 1])
+		if (i == 0 || to[calls[i]] != to[calls[i - 1]])
 			ranges[n++] = (struct bpf_range){i, to[calls[i]]};
 
 	place = bpf_search(&bpf, ranges, n);

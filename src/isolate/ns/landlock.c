@@ -67,7 +67,8 @@ static int allow_private(const struct cell *cell, int ruleset, uint64_t handled,
 				is_free = cell->zones[j].kind == INIT_ZONE_FREE ||
 					  cell->zones[j].kind == INIT_ZONE_OWN;
 		}
-		if ((mount->kind != NS_PRIVATE && !mount->is_layer) || !is_free)
+		if ((mount->kind != NS_PRIVATE && !mount->is_layer && !mount->is_ephemeral) ||
+		    !is_free)
 			continue;
 		r = allow(ruleset, handled, mount->path, RIGHTS_ALL, err);
 		if (r < 0)

@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -282,6 +283,7 @@ static int make_top(int base_fd, struct atoll_error *err)
  * of the machine it may be incomplete. Who opens the record knows better whether there was one. */
 static void take_mark_away(void)
 {
+	unlink(TOP "/work/work/incompat/volatile/dirty");
 	if (rmdir(TOP "/work/work/incompat/volatile") == 0)
 		rmdir(TOP "/work/work/incompat");
 }
@@ -348,6 +350,24 @@ int layer_mount(const struct ns_mount *spot, const struct cell_layer *layer,
 	if (r == 0 && mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		r = fail(err, "put a layer over", spot->path);
 	return r;
+}
+
+/* What is mounted in the workspace lies on a layer that an earlier step has written: a link there
+ * must not lead it elsewhere. */
+int layer_check_way(const struct cell *cell, const struct ns_mount *mount, struct atoll_error *err)
+{
+	const struct ns_mount *spot = layer_spot(cell);
+	cleanup_fd int fd = -1;
+
+	if (!spot || mount == spot || !path_is_within(mount->path, spot->path))
+		return 0;
+	fd = fd_openat2(AT_FDCWD, mount->path + 1, O_PATH | O_NOFOLLOW, 0,
+			RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH);
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_POLICY, -fd,
+				 "'%s' cannot be shown: the layer has something else in its place",
+				 mount->path);
+	return 0;
 }
 
 int layer_place(struct cell *cell, const struct ns_mount *spot, size_t number,

@@ -547,7 +547,8 @@ static bool keeps_itself(const struct cell *cell, const char *path)
  */
 static bool etc_keeps_hidden(const struct cell *cell, const struct spec_rule **rules, size_t n)
 {
-	if (path_is_within(cell->spec->home, "/etc"))
+	/* Whoever is root inside is not kept out by the mode of what is root's. */
+	if (path_is_within(cell->spec->home, "/etc") || cell->ids.has_many)
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		const struct spec_rule *rule = rules[i];
@@ -625,11 +626,11 @@ static enum init_zone_kind zone_kind(const struct cell *cell, const struct ns_mo
 {
 	if (mount->kind == NS_BIND && mount->is_writable && !mount->is_layer)
 		return INIT_ZONE_GUARDED;
-	if (mount->kind != NS_PRIVATE && !mount->is_layer)
+	if (mount->kind != NS_PRIVATE && !mount->is_layer && !mount->is_ephemeral)
 		return INIT_ZONE_FREE;
 	if (has_direct_root(cell, mount->path))
 		return INIT_ZONE_PRIVATE;
-	return mount->is_layer ? INIT_ZONE_OWN : INIT_ZONE_FREE;
+	return mount->kind == NS_PRIVATE ? INIT_ZONE_FREE : INIT_ZONE_OWN;
 }
 
 /*
@@ -732,7 +733,7 @@ static int check_cwd(const struct cell *cell, struct atoll_error *err)
 
 /* A pattern that reaches over a directory of the host's. In a layer what matches is taken out once:
  * what appears on the host later is not part of what the run began with. */
-static bool needs_keeping(const struct cell *cell, const struct spec_rule *rule)
+bool ns_needs_keeper(const struct cell *cell, const struct spec_rule *rule)
 {
 	char base[PATH_MAX];
 
@@ -779,6 +780,8 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 	cell->listing = NULL;
 	for (size_t i = 0; r == 0 && i < spec->n_sockets; i++)
 		r = add_socket(cell, &spec->sockets[i], err);
+	if (r == 0 && spec->root_is_layer)
+		r = add_private(cell, "/var", err);
 	for (size_t i = 0; r == 0 && ns_private_dirs[i]; i++)
 		r = add_private(cell, ns_private_dirs[i], err);
 	if (r == 0)
@@ -789,10 +792,12 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 		r = check_cwd(cell, err);
 	if (r == 0)
 		r = layer_prepare(cell, err);
+	if (r == 0)
+		r = system_prepare(cell, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < spec->n_rules; i++)
-		cell->needs_keeper = cell->needs_keeper || needs_keeping(cell, &spec->rules[i]);
+		cell->needs_keeper = cell->needs_keeper || ns_needs_keeper(cell, &spec->rules[i]);
 	qsort(cell->mounts, cell->n_mounts, sizeof *cell->mounts, mounts_by_path);
 	return add_zones(cell, err);
 }

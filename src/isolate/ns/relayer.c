@@ -80,7 +80,11 @@ static int enter(struct relayer *self, struct atoll_error *err)
 	int r = 0;
 
 	if (ids->is_shifted)
-		r = open_trees(self, ids->is_unmapped ? -1 : self->cell->user_ns_fd, err);
+		r = open_trees(self,
+			       ids->is_unmapped ? -1
+			       : ids->has_many	? self->cell->map_ns_fd
+						: self->cell->user_ns_fd,
+			       err);
 	if (r < 0)
 		return r;
 	if (setns(self->cell->user_ns_fd, CLONE_NEWUSER) < 0)

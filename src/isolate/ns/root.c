@@ -60,7 +60,8 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 	uint64_t set = MOUNT_ATTR_NOSUID |
 		       (mount->kind == NS_DEVICE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV);
 	cleanup_fd int tree = -1;
-	bool is_single = mount->n_masks || mount->is_layer || mount->kind == NS_STAGE;
+	bool is_single =
+		mount->n_masks || mount->is_layer || mount->is_ephemeral || mount->kind == NS_STAGE;
 	unsigned recursive = is_single ? 0 : AT_RECURSIVE;
 	struct stat st;
 	int r;
@@ -85,9 +86,9 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 		return error_set(err, ATOLL_FAULT_HOST, -r, "restrict the mount of '%s'",
 				 mount->path);
 	/* Only the tree itself is shifted: a mount beneath it may be of a kind that cannot be. */
-	if (userns_fd >= 0 && (mount->is_writable || mount->is_explicit)) {
+	if (userns_fd >= 0 && (mount->is_writable || mount->is_explicit || mount->is_ephemeral)) {
 		r = set_attributes(tree, "", 0, userns_fd, AT_EMPTY_PATH);
-		if (r < 0 && (mount->is_writable || mount->kind == NS_STAGE))
+		if (r < 0 && (mount->is_writable || mount->is_ephemeral || mount->kind == NS_STAGE))
 			return error_set(
 				err, ATOLL_FAULT_HOST, -r,
 				"'%s' is on a file system that cannot map ids; run atoll as "
@@ -231,7 +232,10 @@ static int white_out(const char *dir, const char *relative, size_t length, struc
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof path, "%s/%.*s", dir, (int)length, relative);
-	return link(WHITEOUT, path) < 0 && errno != EEXIST ? fail(err, "mask", path) : 0;
+	if (link(WHITEOUT, path) < 0 && errno != EEXIST &&
+	    errno != ENOTDIR /* what it is in has been masked before it */)
+		return fail(err, "mask", path);
+	return 0;
 }
 
 /*
@@ -304,17 +308,39 @@ int ns_make_masks(const struct ns_mount *spot, int tree_fd, size_t number, struc
 	return r;
 }
 
+/* A layer for what is written to a system directory; it goes with the private storage. */
+static int make_upper(const struct ns_mount *spot, size_t number, char *options, size_t size,
+		      struct atoll_error *err)
+{
+	char upper[48], work[48];
+	size_t used = strlen(options);
+	struct stat st;
+
+	snprintf(upper, sizeof upper, "%s/upper-%zu", STAGE, number);
+	snprintf(work, sizeof work, "%s/work-%zu", STAGE, number);
+	if (mkdir(upper, 0755) < 0 || mkdir(work, 0700) < 0)
+		return fail(err, "create", upper);
+	if (fstat(spot->tree_fd, &st) == 0 && chmod(upper, st.st_mode & 0777) < 0)
+		return fail(err, "chmod", upper);
+	snprintf(options + used, size - used, ",volatile,upperdir=%s,workdir=%s", upper, work);
+	return 0;
+}
+
 static int place_masked(const struct ns_mount *spot, size_t number, struct atoll_error *err)
 {
-	char options[128];
+	const unsigned long flags = MS_NOSUID | MS_NODEV | (spot->is_ephemeral ? 0 : MS_RDONLY);
+	char options[256];
 	int r = ns_make_masks(spot, spot->tree_fd, number, err);
 
 	if (r < 0)
 		return r;
 	snprintf(options, sizeof options, "lowerdir=%s/mask-%zu:%s/host-%zu,userxattr", STAGE,
 		 number, STAGE, number);
-	if (mount("overlay", inside(spot->path), "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
-		  options) < 0)
+	if (spot->is_ephemeral)
+		r = make_upper(spot, number, options, sizeof options, err);
+	if (r < 0)
+		return r;
+	if (mount("overlay", inside(spot->path), "overlay", flags, options) < 0)
 		return fail(err, "put a layer over", spot->path);
 	return 0;
 }
@@ -327,7 +353,7 @@ static int place_private(const struct ns_mount *mount, struct atoll_error *err)
 	/* Everybody's places are sticky, as programs expect; home is nobody else's. */
 	for (size_t i = 0; ns_private_dirs[i]; i++)
 		is_shared = is_shared || streq(mount->path, ns_private_dirs[i]);
-	if (chmod(path, is_shared ? 01777 : 0700) < 0)
+	if (chmod(path, is_shared ? 01777 : streq(mount->path, "/var") ? 0755 : 0700) < 0)
 		return fail(err, "chmod", path);
 	return bind_clone(path, path, err);
 }
@@ -364,14 +390,17 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 					   : make_point(mount, before, err);
 		if (!mount->is_nested)
 			before = mount->path;
+		if (r == 0)
+			r = layer_check_way(cell, mount, err);
 		if (r < 0)
 			return r;
 		switch (mount->kind) {
 		case NS_BIND:
 		case NS_DEVICE:
-			r = mount->is_layer  ? layer_place(cell, mount, i, err)
-			    : mount->n_masks ? place_masked(mount, i, err)
-					     : ns_attach(mount->tree_fd, inside(mount->path), err);
+			r = mount->is_layer ? layer_place(cell, mount, i, err)
+			    : mount->n_masks || mount->is_ephemeral
+				    ? place_masked(mount, i, err)
+				    : ns_attach(mount->tree_fd, inside(mount->path), err);
 			break;
 		case NS_PRIVATE:
 			r = place_private(mount, err);

@@ -136,15 +136,20 @@ static int set_limits(const struct cell *cell, struct atoll_error *err)
 	return r;
 }
 
-int ns_bound_capabilities(struct atoll_error *err)
+int ns_bound_capabilities(uint64_t keep, struct atoll_error *err)
 {
-	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	unsigned long bits = SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
+	/* Where root inside keeps some, what root executes has them, too, and whoever is root no
+	 * longer has none: no_new_privs lets nobody have more than before. */
+	if (!keep)
+		bits |= SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+			SECBIT_NO_SETUID_FIXUP_LOCKED;
 	/* The numbers end where the kernel's list does. */
-	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
-		;
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++) {
+		if (!(keep & 1ULL << cap))
+			prctl(PR_CAPBSET_DROP, cap);
+	}
 	if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) != 0)
 		return error_set(err, ATOLL_FAULT_HOST, 0, "the capability bounding set remains");
 	if (prctl(PR_SET_SECUREBITS, bits) < 0 && prctl(PR_GET_SECUREBITS) != (int)bits)
@@ -278,7 +283,7 @@ int ns_seal(void *data, struct atoll_error *err)
 	if (chdir(cwd) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cwd);
 	r = take_rights(cell, err);
-	return r < 0 ? r : ns_drop_capabilities(0, err);
+	return r < 0 ? r : ns_drop_capabilities(ids_capabilities(&cell->ids), err);
 }
 
 int ns_execute(void *data, struct atoll_error *err)

@@ -57,12 +57,10 @@ static int fail(struct atoll_error *err, const char *what)
 
 /* ---- ids ---- */
 
-static int write_map(pid_t pid, const char *file, unsigned inside, unsigned host,
-		     struct atoll_error *err)
+static int write_map(pid_t pid, const char *file, const char *text, struct atoll_error *err)
 {
-	char path[64], line[64];
+	char path[64];
 	cleanup_fd int fd = -1;
-	int length;
 
 	if (pid)
 		snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
@@ -71,17 +69,20 @@ static int write_map(pid_t pid, const char *file, unsigned inside, unsigned host
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "open '%s'", path);
-	length = snprintf(line, sizeof line, "%u %u 1\n", inside, host);
-	if (write(fd, line, (size_t)length) != length)
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
 		return error_set(err, ATOLL_FAULT_HOST, errno, "write '%s'", path);
 	return 0;
 }
 
 static int map_ids(pid_t pid, const struct ns_ids *ids, struct atoll_error *err)
 {
-	int r = write_map(pid, "uid_map", ids->inside_uid, ids->host_uid, err);
+	char text[128];
+	int r;
 
-	return r < 0 ? r : write_map(pid, "gid_map", ids->inside_gid, ids->host_gid, err);
+	ids_write_map(ids, false, text, sizeof text);
+	r = write_map(pid, "uid_map", text, err);
+	ids_write_map(ids, true, text, sizeof text);
+	return r < 0 ? r : write_map(pid, "gid_map", text, err);
 }
 
 /* Without privilege a group may only be mapped once setgroups is given up. */
@@ -196,7 +197,11 @@ static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct at
 	for (size_t i = 0; r >= 0 && i < cell->n_mounts; i++) {
 		if (!ns_has_tree(&cell->mounts[i]))
 			continue;
-		r = ns_open_tree(&cell->mounts[i], userns_fd, err);
+		r = ns_open_tree(&cell->mounts[i],
+				 cell->map_ns_fd >= 0 && !cell->mounts[i].is_ephemeral
+					 ? cell->map_ns_fd
+					 : userns_fd,
+				 err);
 		if (r < 0)
 			break;
 		fds[message.n_trees++] = r;
@@ -360,7 +365,7 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	cell->umask = umask(0);
 	/* Before there are two of us, each of whom would have to. */
 	if (r == 0)
-		r = ns_bound_capabilities(err);
+		r = ns_bound_capabilities(ids_capabilities(&cell->ids), err);
 	if (r == 0 && !init_wants_terminal(config) && !config->is_service)
 		r = init_fork(config, command, err);
 	else if (r == 0)
@@ -498,6 +503,8 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 	if (!cell->ids.is_shifted)
 		return send_message(socket_fd, &go, NULL, err);
 	r = map_ids(pid, &cell->ids, err);
+	if (r == 0)
+		r = ids_map_owner(cell, err);
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
