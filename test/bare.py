@@ -154,7 +154,7 @@ def plan(*more):
     with contextlib.suppress(FileExistsError):
         os.makedirs(home + "/ws")
     try:
-        done = subprocess.run([atoll, "run", *more, "--plan", "--json", "--", "true"], cwd=home + "/ws", stdout=subprocess.PIPE,
+        done = subprocess.run([atoll, "run", "--direct", *more, "--plan", "--json", "--", "true"], cwd=home + "/ws", stdout=subprocess.PIPE,
                               env={"HOME": home, "PATH": "/usr/bin:/bin"}, timeout=60)
     finally:
         os.rmdir(home + "/ws")

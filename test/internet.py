@@ -18,7 +18,6 @@ On "the host" itself: 80, 443, 5432 and CANARY of all its addresses, loopback in
 import base64
 import contextlib
 import ctypes
-import glob
 import hashlib
 import io
 import json

@@ -30,7 +30,9 @@ Place    `ws` workspace: a git repository with one commit (files f, README.md, s
     without set-id bits or capabilities; no process, mount, or file in /tmp and friends left; all of it can be deleted.
     Place(strict=False) leaves out the checks of out, home and mark: for showing that an attack works when allowed.
 
-run()    `$ATOLL run FLAGS -- COMMAND` in ws with HOME=home, waits. The descriptors 3, 17 and 200 are open on `/` in the
+run()    `$ATOLL run FLAGS -- COMMAND` in ws with HOME=home, waits. The workspace is written directly, so that a test sees what was
+         done; unless the flags or the job file say how it is written, or mode= does: "layer" (then need_layers()), "read-only", or
+         "default" for what holds if nobody says. The descriptors 3, 17 and 200 are open on `/` in the
          caller, always; `fds={9: fd}` adds more. Returns a Result: status, out, err, tries, refusals. place.secret in
          the output fails the test, unless leaks=True; a run that atoll refused to start (status 240-242, 246) fails it, unless
          starts=False: what did not run shows nothing. start() is the same without waiting; end it with .wait() or .kill().
@@ -84,7 +86,7 @@ import bare
 BARE = os.environ.get("ATOLL_BARE")  # a host without user namespaces; see bare.py
 ATOLL = os.environ.get("ATOLL") or os.path.abspath(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "atoll"))
-ATOLL_RUN = [ATOLL, "run", *bare.flags([])]  # for tests that start it themselves
+ATOLL_RUN = [ATOLL, "run", "--direct", *bare.flags([])]  # for tests that start it themselves
 IS_ROOT = os.geteuid() == 0
 PYTHON = "/usr/bin/python3"
 HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -158,6 +160,11 @@ def need_root():
 def need_user():
     if IS_ROOT:
         skip("an ordinary user")
+
+
+def need_layers():
+    if BARE:
+        skip("user namespaces: without them there are no layers")
 
 
 def until(condition, seconds=PATIENCE):
@@ -267,6 +274,11 @@ def snapshot(top):
 
     look(top, ".")
     return found
+
+
+def _without_store(found):
+    """A snapshot of a home without what atoll itself keeps there: records of runs in a layer."""
+    return {path: what for path, what in found.items() if not re.match(r"\.local/state(/atoll(/.*)?)?$", path)}
 
 
 def difference(before, after):
@@ -405,7 +417,7 @@ class Place:
     def _check_untouched(self):
         wrong = []
         for name in ("out", "home"):
-            changed = difference(self.before[name], snapshot(getattr(self, name)))
+            changed = difference(_without_store(self.before[name]), _without_store(snapshot(getattr(self, name))))
             if changed:
                 wrong.append("%s changed: %s" % (name, changed))
         if os.path.lexists(self.mark):
@@ -762,12 +774,31 @@ class Running:
         return result
 
 
-def start(place, flags, command, **options):
-    """Start `atoll run` and do not wait for it. Keyword arguments: env, stdin (bytes or a descriptor), fds, cwd, leaks,
+def mode_flags(flags, mode=None, stdin=None, where="."):
+    """How the workspace is written: directly, unless a mode is asked for, or the flags or the job file among them say one."""
+    if mode:
+        return [] if mode == "default" else ["--mode", mode]
+    words = list(map(str, flags))
+    words = words[:words.index("--")] if "--" in words else words
+    said = " ".join(word for word in words if re.match("--(direct|mode(=.*)?)$", word))
+    for option, name in [word.split("=", 1) for word in words if word.startswith("--file=")] + list(zip(words, words[1:])):
+        if option in ("-f", "--file"):
+            path = os.path.join(where, name)
+            with contextlib.suppress(OSError, ValueError):
+                # Bad ones, too, are named as job files: /dev/zero, a fifo.
+                text = read(path) if os.path.isfile(path) and os.path.getsize(path) < 1 << 20 else stdin if name == "-" else ""
+                text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+                said += " ".join(re.findall(r"mode['\"]?: *['\"]?(?:layer|direct|read-only)", text))
+    return [] if said else ["--direct"]
+
+
+def start(place, flags, command, mode=None, **options):
+    """Start `atoll run` and do not wait for it. Keyword arguments: mode, env, stdin (bytes or a descriptor), fds, cwd, leaks,
     starts."""
     if isinstance(command, str):
         command = inside_sh(command)
-    argv = [ATOLL, "run", *bare.flags(flags), *map(str, flags)]
+    how = mode_flags(flags, mode, options.get("stdin"), options.get("cwd") or place.ws)
+    argv = [ATOLL, "run", *how, *bare.flags(flags), *map(str, flags)]
     if command is not None:
         argv += ["--", *command]
     return Running(place, argv, **options)
@@ -778,8 +809,10 @@ def run(place, flags, command, timeout=RUN_SECONDS, **options):
     return start(place, flags, command, **options).wait(timeout)
 
 
-def atoll(place, *args, timeout=RUN_SECONDS, **options):
-    """Another command of atoll: atoll(place, "doctor", "--json")."""
+def atoll(place, *args, timeout=RUN_SECONDS, mode=None, **options):
+    """Another command of atoll: atoll(place, "doctor", "--json"). `run` is told how the workspace is written, as by run()."""
+    if args[:1] == ("run",):
+        args = ("run", *mode_flags(args[1:], mode, options.get("stdin"), options.get("cwd") or place.ws), *args[1:])
     return Running(place, [ATOLL, *map(str, args)], starts=False, **options).wait(timeout)
 
 

@@ -59,10 +59,10 @@ ATOLL_PUBLIC int atoll_job_command(struct atoll_job *job, char *const argv[],
 
 /*
  * One clause, named like the flag of `atoll run` without its dashes: "read", "write", "hide",
- * "protect", "socket", "accept-broad", "workspace", "mode", "chdir", "env", "fd", "memory", "pids",
- * "cpus", "cpu-time", "timeout", "disk", "files", "open-files", "output", "grace",
- * "identity", "accept-weaker", "net", "allow", "deny", "secret", "listen", "rate", "net-bytes",
- * "connections", "requests", "ask" ("on", "off"), "proxy" ("on", "off"), "upstream".
+ * "protect", "socket", "accept-broad", "workspace", "mode", "root", "checkpoints", "chdir", "env",
+ * "fd", "memory", "pids", "cpus", "cpu-time", "timeout", "disk", "files", "open-files", "output",
+ * "grace", "identity", "accept-weaker", "net", "allow", "deny", "secret", "listen", "rate",
+ * "net-bytes", "connections", "requests", "ask" ("on", "off"), "proxy" ("on", "off"), "upstream".
  * Relative paths count from the current directory.
  */
 ATOLL_PUBLIC int atoll_job_set(struct atoll_job *job, const char *key, const char *value,
@@ -210,6 +210,13 @@ struct atoll_result {
 	/* What became of the network where it did not last: its process died, a limit of the whole
 	 * run was reached. "" mostly. */
 	char network_note[192];
+	/* With a workspace in mode `layer`: the record that keeps what was written (see
+	 * <atoll/layer.h>), "" if nothing was, and how many names were. */
+	char record[16];
+	uint64_t n_added, n_changed, n_deleted;
+	uint64_t n_marked;    /* of these: what the host would execute or trust */
+	uint64_t n_conflicts; /* of these: what the host itself has changed meanwhile */
+	char layer_note[192]; /* why it could not be kept as it should; "" mostly */
 	uint32_t n_published;
 	struct atoll_published published[ATOLL_PUBLISHED_MAX];
 	uint32_t n_denials;	/* how many there were; the first ATOLL_DENIALS_MAX are kept */

@@ -65,11 +65,16 @@ ATOLL_PUBLIC void atoll_records_free(struct atoll_record *records, size_t n);
 /* Throw its changes away. A live one is refused unless `is_forced`, which ends it. */
 ATOLL_PUBLIC int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err);
 
-/* Bounds of the store; 0 stands for the usual: 14 days, 10 GiB. What is live, broken, or needed by
- * another is kept. */
+/*
+ * Bounds of the store; 0 stands for the usual: 14 days since something was last done with it, 10
+ * GiB. First goes what is older. If the rest is too large the oldest go: first what was applied,
+ * then, if it is older than a day, what was not. What is live, locked, broken, or needed by another
+ * is kept.
+ */
 struct atoll_gc_options {
 	uint64_t max_age_s, max_bytes;
-	bool is_dry; /* only say */
+	bool is_any_age; /* instead of `max_age_s`: all of them */
+	bool is_dry;	 /* only say */
 	void (*removed)(const struct atoll_record *record, const char *why, void *data);
 	void *data;
 };
@@ -127,6 +132,14 @@ ATOLL_PUBLIC int atoll_change_text(struct atoll_changes *changes, size_t i, char
 
 /* ---- apply ---- */
 
+enum atoll_apply_fate {
+	ATOLL_FATE_LEFT, /* not asked for; or something else conflicts */
+	ATOLL_FATE_APPLIED,
+	ATOLL_FATE_MERGED, /* three ways, and applied */
+	ATOLL_FATE_HELD,   /* marked, and not named */
+	ATOLL_FATE_CONFLICT,
+};
+
 struct atoll_apply_options {
 	/* Only these and what lies beneath them, from the current directory; NULL: all. What is
 	 * marked has to be named itself. */
@@ -137,9 +150,15 @@ struct atoll_apply_options {
 	void *data;
 	bool merges;	/* three ways, for text, where the host has changed as well */
 	bool is_forced; /* what conflicts is overwritten; undo brings it back */
+	bool is_dry;	/* only say */
+	/* What became of each, once that is known; `why` is for what is held or conflicts, and may
+	 * be NULL. */
+	void (*told)(const struct atoll_change *change, enum atoll_apply_fate fate, const char *why,
+		     void *data);
 };
 
 struct atoll_apply_report {
+	char record[ATOLL_ID_SIZE]; /* which one it was; filled in also if it failed, once known */
 	uint64_t n_applied, n_merged;
 	uint64_t n_held;      /* marked, and not named */
 	uint64_t n_conflicts; /* then nothing was applied */
@@ -159,6 +178,39 @@ ATOLL_PUBLIC int atoll_undo(const char *id, bool is_forced, struct atoll_apply_r
 
 /* A patch for `git apply`, written to a descriptor. */
 ATOLL_PUBLIC int atoll_export_patch(const char *id, int fd, struct atoll_error *err);
+
+/* What became of an archive. */
+struct atoll_archive_report {
+	uint64_t n_entries, n_bytes; /* of the files, with their holes */
+	uint64_t n_marked;	     /* export: what the host would execute or trust */
+	uint64_t n_dropped;	     /* what could not be kept: `dropped` says which, in words */
+	char dropped[256];
+};
+
+/* How a tar says that something was deleted. */
+enum atoll_tar {
+	ATOLL_TAR_PLAIN, /* not at all: the report counts them */
+	ATOLL_TAR_OCI,	 /* as a layer of a container image does: an empty file ".wh.NAME" */
+};
+
+/* What was added and changed, whole, as a tar, written to a descriptor. */
+ATOLL_PUBLIC int atoll_export_tar(const char *id, enum atoll_tar form, int fd,
+				  struct atoll_archive_report *ret, struct atoll_error *err);
+
+/* Bounds of an import; 0 stands for the usual: 20 GiB, a million, a thousand bytes out of one. */
+struct atoll_import_options {
+	uint64_t max_bytes, max_entries, max_ratio;
+	bool keeps_outside_links; /* symbolic links that lead out of the tree; never followed */
+};
+
+/*
+ * Unpack a stranger's archive into a directory: tar, also compressed by gzip, bzip2, xz or zstd,
+ * and zip. `dir` does not exist yet, or is empty. All or nothing: -EINVAL (ATOLL_FAULT_POLICY) if
+ * anything in it is hostile or too much, and then nothing is there.
+ */
+ATOLL_PUBLIC int atoll_import(int archive_fd, const char *dir,
+			      const struct atoll_import_options *options,
+			      struct atoll_archive_report *ret, struct atoll_error *err);
 
 /* ---- sandboxes ---- */
 
@@ -193,8 +245,9 @@ ATOLL_PUBLIC int atoll_sandbox_fork(const char *id, const char *name, size_t cou
 ATOLL_PUBLIC int atoll_sandbox_history(const char *id, struct atoll_checkpoint **ret, size_t *ret_n,
 				       struct atoll_error *err);
 ATOLL_PUBLIC void atoll_history_free(struct atoll_checkpoint *list, size_t n);
-/* End all that runs in it, and forget it with all its layers that no other sandbox needs. */
-ATOLL_PUBLIC int atoll_sandbox_remove(const char *id, struct atoll_error *err);
+/* End all that runs in it, and forget it with all its layers that no other sandbox needs. Refused
+ * while a step is running, unless `is_forced`. */
+ATOLL_PUBLIC int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err);
 
 #ifdef __cplusplus
 }

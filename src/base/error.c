@@ -64,8 +64,3 @@ int error_context(struct atoll_error *err, int code, const char *format, ...)
 	snprintf(err->text + used, sizeof err->text - used, ": %s", story);
 	return code;
 }
-
-int error_oom(struct atoll_error *err)
-{
-	return error_set(err, ATOLL_FAULT_HOST, ENOMEM, "allocate");
-}

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atoll/error.h>
+#include <errno.h>
 #include <stdarg.h>
 
 /*
@@ -18,5 +19,9 @@ int error_set(struct atoll_error *err, enum atoll_fault fault, int errnum, const
 int error_context(struct atoll_error *err, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Memory ran out. */
-int error_oom(struct atoll_error *err);
+/* Memory ran out. Here, so that whoever analyses a caller sees that it is never 0. */
+static inline int error_oom(struct atoll_error *err)
+{
+	error_set(err, ATOLL_FAULT_HOST, ENOMEM, "allocate");
+	return -ENOMEM;
+}

@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,4 +67,28 @@ int program_find(const char *name, char *ret, size_t size)
 	if (find_own_file(self, sizeof self) && find_near(self, beside_library, name, ret, size))
 		return 0;
 	return -ENOENT;
+}
+
+void program_set_title(const char *title)
+{
+	uint64_t bounds[2] = {0};
+	char text[2048];
+	FILE *stat = fopen("/proc/self/stat", "re");
+	const char *at = NULL;
+
+	if (stat && fgets(text, sizeof text, stat))
+		at = strrchr(text, ')');
+	if (stat)
+		fclose(stat);
+	/* Behind the name field 2 ends; the arguments' bounds are fields 48 and 49. */
+	for (int field = 3; at && field <= 49; field++) {
+		at = strchr(at + 1, ' ');
+		if (at && field >= 48)
+			bounds[field - 48] = strtoull(at + 1, NULL, 10);
+	}
+	if (!bounds[0] || bounds[1] <= bounds[0])
+		return;
+	memset((void *)(uintptr_t)bounds[0], 0, bounds[1] - bounds[0]);
+	for (size_t i = 0; title[i] && i + 1 < bounds[1] - bounds[0]; i++)
+		((char *)(uintptr_t)bounds[0])[i] = title[i];
 }

@@ -2,38 +2,31 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "cli/apply-after.h"
 #include "cli/ask.h"
+#include "cli/clauses.h"
 #include "cli/command.h"
 #include "cli/interact.h"
 #include "cli/options.h"
 #include "cli/print.h"
+#include "cli/summary-layer.h"
 #include "cli/summary.h"
 
-#include <atoll/atoll.h>
+#include <atoll/layer.h>
 #include <limits.h>
 
 enum {
-	OPTION_CLAUSE, /* the option's name is the clause's: atoll_job_set() */
-	OPTION_FILE,
-	OPTION_DIRECT,
-	OPTION_PLAN,
+	OPTION_PLAN = OPTION_OWN,
 	OPTION_JSON,
 	OPTION_QUIET,
 	OPTION_TTY,
 	OPTION_NO_TTY,
-	OPTION_ASK,
-	OPTION_NO_PROXY,
+	OPTION_APPLY,
 };
 
 static const struct option run_options[] = {
 	{.help = "What to run"},
-	{"file", 'f', "FILE", "take command and contract from a job file ('-': standard input)",
-	 OPTION_FILE},
-	{"workspace", 'C', "DIR",
-	 "the workspace, where the command works and may write; the current "
-	 "directory unless said otherwise"},
-	{"chdir", 0, "DIR", "start the command here, in or beneath the workspace"},
-	{"env", 0, "NAME[=VALUE]", "give the command a variable; without a value, the caller's"},
+	CLAUSES_START,
 	{"fd", 0, "N", "let the command have descriptor N besides 0, 1 and 2"},
 	{"tty", 0, NULL,
 	 "give the command a terminal of its own; done by itself where standard input and output "
@@ -41,58 +34,14 @@ static const struct option run_options[] = {
 	 OPTION_TTY},
 	{"no-tty", 0, NULL, "give it pipes, also at a terminal", OPTION_NO_TTY},
 
-	{.help = "Files (the most specific line wins; at a tie hide, then read, then write)"},
-	{"read", 0, "PATH", "may be read"},
-	{"write", 0, "PATH", "may be read and written"},
-	{"hide", 0, "PATH", "is not there; a pattern such as '**/.env' hides at any depth"},
-	{"protect", 0, "PATH", "may be read and never written, inside what may be written"},
-	{"mode", 0, "WORD",
-	 "how the workspace is written: 'layer', to be seen and applied later; 'direct', at once; "
-	 "'read-only'"},
-	{"direct", 0, NULL, "the same as --mode direct", OPTION_DIRECT},
-	{"socket", 0, "PATH", "may connect to this unix socket of the host"},
-	{"accept-broad", 0, "PATH",
-	 "yes, a grant as wide as this home or system directory is meant"},
+	CLAUSES_CONTRACT,
 
-	{.help = "Network (none unless something is allowed; deny beats allow)"},
-	{"allow", 0, "HOST[:PORT,...]",
-	 "may be talked to, on ports 80 and 443 unless said; '*.d' is below d, '**.d' d and below; "
-	 "an address or a block of them only as such"},
-	{"deny", 0, "HOST[:PORT,...]", "may not, whatever is allowed"},
-	{"net", 0, "WORD",
-	 "'off'; 'rules': what is allowed by name; 'open': every public address as well"},
-	{"ask", 0, NULL, "ask at the terminal about a name that is not listed", OPTION_ASK},
-	{"secret", 0, "NAME=HOST[/HEADER]",
-	 "keep the caller's variable NAME outside: inside it is a placeholder, which becomes the "
-	 "value on its way to HOST, in that header (authorization) and over TLS"},
-	{"listen", 0, "PORT[=HOSTPORT]",
-	 "the command's PORT can be reached on the host's 127.0.0.1; where is printed"},
-	{"rate", 0, "SIZE", "bytes a second, all connections together"},
-	{"net-bytes", 0, "SIZE", "bytes in all; then connections are cut and the command goes on"},
-	{"connections", 0, "N", "connections at the same time"},
-	{"requests", 0, "N", "requests a second"},
-	{"no-proxy", 0, NULL, "do not set HTTP_PROXY and its like; connections work without",
-	 OPTION_NO_PROXY},
-	{"upstream", 0, "URL", "go through this proxy, http://HOST:PORT; 'env': the caller's"},
-
-	{.help = "Limits ('unlimited' lifts one; --plan shows what holds)"},
-	{"timeout", 0, "TIME", "from start to end: 90s, 10m, 1h30m"},
-	{"cpu-time", 0, "TIME", "CPU time of all processes together"},
-	{"cpus", 0, "N", "CPUs used at the same time: 1.5"},
-	{"memory", 0, "SIZE", "memory of all processes together: 512M, 4G"},
-	{"pids", 0, "N", "processes and threads"},
-	{"disk", 0, "SIZE", "bytes written to disk"},
-	{"files", 0, "N", "files created"},
-	{"open-files", 0, "N", "descriptors of one process"},
-	{"output", 0, "SIZE", "bytes on standard output and error together"},
-	{"grace", 0, "TIME", "from being asked to end (SIGTERM) to being killed; 2s unless said"},
-
-	{.help = "Strength"},
-	{"identity", 0, "WORD",
-	 "which unprivileged identity runs it: 'offline', or 'online' with a network"},
-	{"accept-weaker", 0, "CLAUSE",
-	 "run although this host keeps CLAUSE only by a weaker mechanism; "
-	 "the plan tells which"},
+	{.help = "What becomes of it"},
+	{"apply", 0, "WHEN",
+	 "changes in a layer at the end: 'never' (the default), they wait; 'ask' shows them and "
+	 "asks; 'auto' applies them, all but what the host would execute or trust, and nothing if "
+	 "one conflicts with the host's or the command was stopped",
+	 OPTION_APPLY},
 
 	{.help = "What is said"},
 	{"plan", 0, NULL, "show what would be enforced, clause by clause, and run nothing",
@@ -111,11 +60,13 @@ struct run_request {
 	bool is_quiet;
 	bool is_help;
 	enum atoll_tty tty;
+	enum apply_when apply;
 	char **command; /* empty: the file's */
 };
 
 /* What the options say about this program; what they say about the contract is read by
- * add_clauses(), once the file has been taken in: options win over the file wherever they stand. */
+ * clauses_fill(), once the file has been taken in: options win over the file wherever they stand.
+ */
 static int read_request(char **args, struct run_request *ret, struct atoll_error *err)
 {
 	struct options options = {"run", run_options, args};
@@ -133,6 +84,11 @@ static int read_request(char **args, struct run_request *ret, struct atoll_error
 			request.file = value;
 		if (option->id == OPTION_TTY || option->id == OPTION_NO_TTY)
 			request.tty = option->id == OPTION_TTY ? ATOLL_TTY_ALWAYS : ATOLL_TTY_NEVER;
+		if (option->id == OPTION_APPLY) {
+			r = apply_when_parse(value, &request.apply, err);
+			if (r < 0)
+				return r;
+		}
 		request.is_plan |= option->id == OPTION_PLAN;
 		request.is_json |= option->id == OPTION_JSON;
 		request.is_quiet |= option->id == OPTION_QUIET;
@@ -149,37 +105,11 @@ static int read_request(char **args, struct run_request *ret, struct atoll_error
 	return 0;
 }
 
-static int add_clauses(struct atoll_job *job, char **args, struct atoll_error *err)
-{
-	struct options options = {"run", run_options, args};
-	const struct option *option;
-	const char *value;
-	int r;
-
-	while ((r = options_next(&options, &option, &value, err)) > 0) {
-		if (option->id == OPTION_CLAUSE)
-			r = atoll_job_set(job, option->name, value, err);
-		else if (option->id == OPTION_DIRECT)
-			r = atoll_job_set(job, "mode", "direct", err);
-		else if (option->id == OPTION_ASK)
-			r = atoll_job_set(job, "ask", "on", err);
-		else if (option->id == OPTION_NO_PROXY)
-			r = atoll_job_set(job, "proxy", "off", err);
-		if (r < 0)
-			return r;
-	}
-	return r;
-}
-
 static int fill_job(struct atoll_job *job, const struct run_request *request, char **args,
 		    struct atoll_error *err)
 {
-	int r = 0;
+	int r = clauses_fill(job, request->file, &command_run, args, err);
 
-	if (request->file)
-		r = atoll_job_load(job, request->file, err);
-	if (r >= 0)
-		r = add_clauses(job, args, err);
 	if (r >= 0 && request->command[0])
 		r = atoll_job_command(job, request->command, err);
 	return r;
@@ -197,16 +127,22 @@ static int print_plan(struct atoll_job *job, bool is_json, struct atoll_error *e
 }
 
 static void print_summary(struct atoll_job *job, const struct run_request *request,
-			  const struct atoll_result *result)
+			  const struct atoll_result *result, const struct apply_outcome *applied)
 {
 	char here[PATH_MAX];
 	char digest[65];
 
 	if (request->is_json)
-		summary_json(result, atoll_job_digest(job, digest, NULL) < 0 ? NULL : digest,
-			     stderr);
+		summary_json_applied(result,
+				     atoll_job_digest(job, digest, NULL) < 0 ? NULL : digest,
+				     applied, stderr);
 	else if (!request->is_quiet)
 		summary_text(result, getcwd(here, sizeof here), stderr);
+	/* What is on the host already needs no hint how to get it there. */
+	if (!request->is_json && !request->is_quiet && (!applied->was_tried || applied->has_failed))
+		summary_layer_text(result, stderr);
+	if (!request->is_json)
+		apply_print(applied, result, request->is_quiet, stderr);
 }
 
 /* Is anything going to be said? */
@@ -214,9 +150,9 @@ static bool has_words(const struct run_request *request, const struct atoll_resu
 {
 	return request->is_json || result->end == ATOLL_NOT_STARTED ||
 	       (!request->is_quiet &&
-		(result->n_denials > 0 || result->n_connections > 0 || result->network_note[0] ||
-		 result->end == ATOLL_TIMED_OUT || result->end == ATOLL_OUT_OF_MEMORY ||
-		 result->end == ATOLL_OVER_LIMIT));
+		(result->record[0] || result->n_denials > 0 || result->n_connections > 0 ||
+		 result->network_note[0] || result->end == ATOLL_TIMED_OUT ||
+		 result->end == ATOLL_OUT_OF_MEMORY || result->end == ATOLL_OVER_LIMIT));
 }
 
 static void on_published(const struct atoll_published *ports, size_t n, void *data)
@@ -238,9 +174,12 @@ static int run_job(struct atoll_job *job, const struct run_request *request,
 					    .data = (void *)request,
 					    .ask = ask_person,
 					    .published = on_published};
+	struct apply_outcome applied = {0};
 	struct atoll_result result;
-	int r;
+	int r = apply_check(request->apply, err);
 
+	if (r < 0)
+		return r;
 	interact_begin(&options);
 	r = atoll_job_run(job, &options, &result, err);
 	interact_end();
@@ -252,9 +191,11 @@ static int run_job(struct atoll_job *job, const struct run_request *request,
 	/* The run took place, and the command could not be executed: err says why. */
 	if (result.end == ATOLL_NOT_STARTED)
 		print_problem(err->text);
-	print_summary(job, request, &result);
+	apply_after(request->apply, &result, &applied);
+	print_summary(job, request, &result, &applied);
 	interact_die(&result);
-	return atoll_result_status(&result);
+	r = atoll_result_status(&result);
+	return r == 0 && applied.has_failed ? atoll_error_status(&applied.problem) : r;
 }
 
 static int run_run(char **args, struct atoll_error *err)

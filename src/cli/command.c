@@ -8,10 +8,24 @@
 
 #include <errno.h>
 
+/* clang-format off */
 const struct command *const commands[] = {
-	&command_run,	&command_doctor, &command_schema,  &command_setup,
-	&command_trust, &command_help,	 &command_version, NULL,
+	&command_run,
+	&command_ls,
+	&command_apply,
+	&command_undo,
+	&command_discard,
+	&command_gc,
+	&command_import,
+	&command_doctor,
+	&command_schema,
+	&command_setup,
+	&command_trust,
+	&command_help,
+	&command_version,
+	NULL,
 };
+/* clang-format on */
 
 const struct command_row command_statuses[] = {
 	{"N", "the command ended by itself, with status N"},

@@ -38,8 +38,22 @@ struct command {
 	int (*run)(char **args, struct atoll_error *err);
 };
 
-extern const struct command command_run, command_doctor, command_schema, command_setup,
-	command_trust, command_help, command_version;
+/* clang-format off */
+extern const struct command
+	command_run,
+	command_doctor,
+	command_schema,
+	command_setup,
+	command_trust,
+	command_help,
+	command_version,
+	command_ls,
+	command_apply,
+	command_undo,
+	command_discard,
+	command_gc,
+	command_import;
+/* clang-format on */
 
 /* All of them, in the order of the help; ends with NULL. */
 extern const struct command *const commands[];

@@ -5,7 +5,9 @@
 #include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "cli/apply-after.h"
 #include "cli/print.h"
+#include "cli/summary-layer.h"
 #include "cli/summary-network.h"
 
 #include <atoll/atoll.h>
@@ -240,6 +242,20 @@ static void write_usage(struct json *json, const struct atoll_result *result)
 	json_close(json, '}');
 }
 
+static void write_applied(struct json *json, const struct apply_outcome *applied)
+{
+	if (!applied->was_tried) {
+		json_null(json, "applied");
+		return;
+	}
+	json_open(json, "applied", '{');
+	json_uint(json, "changes", applied->report.n_applied);
+	json_uint(json, "held", applied->report.n_held);
+	json_uint(json, "conflicts", applied->report.n_conflicts);
+	json_str(json, "problem", applied->has_failed ? applied->problem.text : NULL);
+	json_close(json, '}');
+}
+
 static const char *end_word(enum atoll_end end)
 {
 	static const char *const words[] = {
@@ -252,6 +268,12 @@ static const char *end_word(enum atoll_end end)
 }
 
 void summary_json(const struct atoll_result *result, const char *digest, FILE *out)
+{
+	summary_json_applied(result, digest, &(struct apply_outcome){0}, out);
+}
+
+void summary_json_applied(const struct atoll_result *result, const char *digest,
+			  const struct apply_outcome *applied, FILE *out)
 {
 	cleanup_buf struct buf buf = BUF_INIT(JSON_MAX);
 	struct json json = {.out = &buf};
@@ -278,6 +300,8 @@ void summary_json(const struct atoll_result *result, const char *digest, FILE *o
 		write_denial(&json, &result->denials[i]);
 	json_close(&json, ']');
 	summary_network_json(result, &json);
+	summary_layer_json(result, &json);
+	write_applied(&json, applied);
 	json_close(&json, '}');
 	write_line(&buf, out);
 }

@@ -4,7 +4,7 @@
 
 #include <sodium.h>
 
-#define READ(socks, text, token) socks_read(socks, (const uint8_t *)text, sizeof text - 1, token)
+#define READ(socks, text, token) socks_read(socks, (const uint8_t *)(text), sizeof(text) - 1, token)
 
 TEST(socks_5_asks_for_a_password_where_there_is_one)
 {

@@ -81,8 +81,10 @@ void call_read_program(struct call *call, char ret[16])
 			snprintf(path, sizeof path, "/proc/%d/comm", call->tid);
 			caller->name_fd = open(path, O_RDONLY | O_CLOEXEC);
 		}
+		if (caller->name_fd < 0)
+			continue;
 		got = pread(caller->name_fd, ret, 15, 0);
-		if (got < 0 && caller->name_fd >= 0)
+		if (got < 0)
 			close(take_fd(&caller->name_fd));
 	}
 	if (got > 0 && ret[got - 1] == '\n')

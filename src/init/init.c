@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "init/init.h"
+#include "init/inner.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/uapi.h"
-#include "init/guard.h"
-#include "init/watch.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -21,36 +19,24 @@
 #include <sys/wait.h>
 #include <termios.h>
 
-struct init {
-	const struct init_config *config;
-	pid_t command;
-	int signal_fd;
-	int start_fd;	 /* the command's side of its start; -1 once it runs */
-	int terminal_fd; /* the command's terminal; -1 if it has none */
-	bool is_held;	 /* everything was stopped by order: that the command stops is no news */
-	bool has_listener;
-	struct guard guard;
-	struct watch watch;
-};
-
-static void tell(struct init *init, const struct init_message *message)
+void init_tell(struct init *init, const struct init_message *message)
 {
 	send(init->config->control_fd, message, sizeof *message, MSG_NOSIGNAL);
 }
 
 /* The end: the kernel kills everything else in the namespace with us. */
-static _Noreturn void end(struct init *init, const struct init_message *message)
+void init_end(struct init *init, const struct init_message *message)
 {
-	tell(init, message);
+	init_tell(init, message);
 	_exit(0);
 }
 
-static _Noreturn void end_broken(struct init *init, int errnum, const char *what)
+void init_end_broken(struct init *init, int errnum, const char *what)
 {
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
 
 	error_set(&message.error, ATOLL_FAULT_BUG, errnum, "%s", what);
-	end(init, &message);
+	init_end(init, &message);
 }
 
 /* ---- the command ---- */
@@ -75,14 +61,14 @@ static void open_terminal(struct init *init)
 
 	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
-		end_broken(init, errno, "make a terminal");
+		init_end_broken(init, errno, "make a terminal");
 	init->terminal_fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (init->terminal_fd < 0)
-		end_broken(init, errno, "open the terminal");
+		init_end_broken(init, errno, "open the terminal");
 	if (setsid() < 0 || ioctl(init->terminal_fd, TIOCSCTTY, 0) < 0)
-		end_broken(init, errno, "take the terminal");
+		init_end_broken(init, errno, "take the terminal");
 	if (fd_send(init->config->control_fd, &message, sizeof message, &master, 1) < 0)
-		end_broken(init, errno, "hand the terminal over");
+		init_end_broken(init, errno, "hand the terminal over");
 	close(master);
 	/* Its size and modes come from outside, and a command looks at them first of all. */
 	if (recv(init->config->control_fd, &order, sizeof order, 0) != sizeof order ||
@@ -102,7 +88,7 @@ static void take_terminal(const struct init_config *config, int terminal_fd)
 
 /* When the machine itself runs out of memory a sandbox goes before the user's own programs. The
  * command may take it back: this is a courtesy, not a wall. */
-static void prefer_for_killing(void)
+void init_prefer_for_killing(void)
 {
 	cleanup_fd int fd = -1;
 
@@ -130,13 +116,16 @@ static _Noreturn void command_child(const struct init_config *config, int termin
 		take_terminal(config, terminal_fd);
 	else
 		setsid();
-	prefer_for_killing();
+	init_prefer_for_killing();
 	listener = config->begin(config->data, &message.error);
 	if (listener >= 0 && fd_send(start_fd, "l", 1, &listener, 1) == 0) {
 		close(listener);
-		if (may_go_on(start_fd) && config->seal(config->data, &message.error) == 0 &&
-		    may_go_on(start_fd))
-			message.code = config->execute(config->data, &message.error);
+		if (may_go_on(start_fd) && config->seal(config->data, &message.error) == 0) {
+			if (config->is_service)
+				template_main(config, start_fd);
+			if (may_go_on(start_fd))
+				message.code = config->execute(config->data, &message.error);
+		}
 	}
 	send(start_fd, &message, sizeof message, MSG_NOSIGNAL);
 	_exit(127);
@@ -197,12 +186,12 @@ static void serve_start(struct init *init)
 	if (got < 0 && errno == ECONNRESET)
 		got = recv(init->start_fd, &message, sizeof message, 0);
 	if (got == sizeof message)
-		end(init, &message);
+		init_end(init, &message);
 	if (got != 0)
-		end_broken(init, got < 0 ? errno : 0, "start the command");
+		init_end_broken(init, got < 0 ? errno : 0, "start the command");
 	close(init->start_fd);
 	init->start_fd = -1;
-	tell(init, &started);
+	init_tell(init, &started);
 }
 
 static void reap(struct init *init)
@@ -220,7 +209,7 @@ static void reap(struct init *init)
 	while ((pid = waitpid(-1, &status, options)) > 0) {
 		if (WIFSTOPPED(status)) {
 			if (pid == init->command && !init->is_held)
-				tell(init, &stopped);
+				init_tell(init, &stopped);
 			continue;
 		}
 		if (pid == init->command) {
@@ -230,11 +219,11 @@ static void reap(struct init *init)
 				serve_start(init);
 			message.wait_status = status;
 			watch_end(&init->watch);
-			init->config->usage->files = init->guard.n_created;
-			end(init, &message);
+			init->config->usage->files = init->guard.n_created + init->watch.n_files;
+			init_end(init, &message);
 		}
 		if (pid == init->config->keeper)
-			end_broken(init, 0, "the keeper of hidden names has ended");
+			init_end_broken(init, 0, "the keeper of hidden names has ended");
 		/* Orphans are simply gone. Helpers of the guard are its direct children as well;
 		 * an orphan counted as one only makes room early. */
 		guard_helper_ended(&init->guard);
@@ -242,7 +231,7 @@ static void reap(struct init *init)
 }
 
 /* For the other way: what connects to a port that was published has to be made in here. */
-static void make_sockets(struct init *init, const struct init_order *order)
+void init_make_sockets(struct init *init, const struct init_order *order)
 {
 	struct init_message message = {.type = INIT_SOCKETS};
 	int fds[INIT_SOCKETS_MAX] = {-1};
@@ -256,7 +245,7 @@ static void make_sockets(struct init *init, const struct init_order *order)
 	}
 	message.code = (int32_t)n;
 	if (fd_send(init->config->control_fd, &message, sizeof message, fds, n) < 0)
-		end_broken(init, errno, "hand sockets over");
+		init_end_broken(init, errno, "hand sockets over");
 	while (n > 0)
 		close(fds[--n]);
 }
@@ -288,33 +277,33 @@ static void serve_order(struct init *init)
 	case INIT_MAKE_SOCKETS:
 		/* Without a network there is nothing to make them in, or it is the host's. */
 		if (init->config->peers && !init->config->is_bare)
-			make_sockets(init, &order);
+			init_make_sockets(init, &order);
 		break;
 	default:
 		break;
 	}
 }
 
-static void check_limits(struct init *init)
+void init_check_limits(struct init *init)
 {
 	struct init_message message = {.type = INIT_LIMIT};
 	struct watch_verdict over;
 	int r = watch_look(&init->watch, &over);
 
 	if (r < 0)
-		end_broken(init, -r, "watch the limits");
-	init->config->usage->files = init->guard.n_created;
+		init_end_broken(init, -r, "watch the limits");
+	init->config->usage->files = init->guard.n_created + init->watch.n_files;
 	if (over.limit == SPEC_LIMIT_COUNT)
 		return;
 	snprintf(message.limit, sizeof message.limit, "%s", spec_limits[over.limit].key);
 	snprintf(message.limit_note, sizeof message.limit_note, "%s", over.note);
 	message.limit_value = over.value;
 	message.limit_used = over.used;
-	end(init, &message);
+	init_end(init, &message);
 }
 
 /* Until the next look. */
-static int wait_ms(const struct init *init)
+int init_wait_ms(const struct init *init)
 {
 	int64_t left_ns = init->watch.next_ns - clock_monotonic_ns();
 
@@ -331,13 +320,13 @@ static _Noreturn void loop(struct init *init)
 			{.fd = init->start_fd, .events = POLLIN},
 			{.fd = init->config->warden_fd, .events = POLLIN},
 		};
-		int ready = poll(fds, ARRAY_SIZE(fds), wait_ms(init));
+		int ready = poll(fds, ARRAY_SIZE(fds), init_wait_ms(init));
 
 		if (ready < 0 && errno != EINTR)
-			end_broken(init, errno, "poll");
+			init_end_broken(init, errno, "poll");
 		/* Also when there is always something else to do. */
 		if (clock_monotonic_ns() >= init->watch.next_ns)
-			check_limits(init);
+			init_check_limits(init);
 		if (ready <= 0)
 			continue;
 		if (fds[4].revents)
@@ -347,7 +336,7 @@ static _Noreturn void loop(struct init *init)
 		if (fds[3].revents)
 			serve_start(init);
 		if (fds[2].revents & POLLIN && guard_serve(&init->guard) < 0)
-			end_broken(init, errno, "the guard");
+			init_end_broken(init, errno, "the guard");
 		/* Nobody lives under the filter any more. Asking on would be told so at once, for
 		 * ever, and keep the last of them, which is just ending, from its CPU. */
 		if (fds[2].revents & POLLHUP && !(fds[2].revents & POLLIN))
@@ -365,7 +354,7 @@ static void start_on_terminal(struct init *init, struct init_command *command)
 	open_terminal(init);
 	if (fork_command(init->config, init->terminal_fd, command, &message.error) < 0 ||
 	    init_let_seal(command, &message.error) < 0)
-		end(init, &message);
+		init_end(init, &message);
 }
 
 void init_main(const struct init_config *config, struct init_command *command)
@@ -381,25 +370,27 @@ void init_main(const struct init_config *config, struct init_command *command)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "atoll-init");
 	if (config->is_bare && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
-		end_broken(&init, errno, "take orphans in");
+		init_end_broken(&init, errno, "take orphans in");
 	init.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (init.signal_fd < 0)
-		end_broken(&init, errno, "signalfd");
+		init_end_broken(&init, errno, "signalfd");
 	prctl(PR_SET_DUMPABLE, 1); /* a change of id has taken it away, and the watch needs it */
 	watch_open(&init.watch);
 	/* The command's processes run under the same id: keep them from looking into us. */
 	prctl(PR_SET_DUMPABLE, 0);
+	if (config->is_service)
+		service_main(&init);
 	if (!command->pid)
 		start_on_terminal(&init, command);
 	init.command = command->pid;
 	init.start_fd = command->start_fd;
 	if (guard_init(&init.guard, config, command->listener_fd) < 0)
-		end_broken(&init, errno, "start the guard");
+		init_end_broken(&init, errno, "start the guard");
 	init.guard.watch = &init.watch;
 	init.has_listener = true;
 	watch_init(&init.watch, config);
 	/* If it has failed meanwhile, serve_start() reads how. */
 	if (send(init.start_fd, "x", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
-		end_broken(&init, errno, "let the command go");
+		init_end_broken(&init, errno, "let the command go");
 	loop(&init);
 }

@@ -23,6 +23,9 @@ struct spec;
  *   install.c  files of git's that are read before they count
  *   answer.c   how a waiting caller gets its result
  *   watch.c    memory, CPU time and what is written, summed up over all processes
+ *   service.c  instead of one command: steps, by order, as long as the sandbox lives
+ *   template.c the process that has given its rights up already and forks the steps
+ *   inside.c   all processes of the sandbox: counting, stopping, ending them
  *
  * The guard rests on two walls that the kernel holds. Landlock leaves the command's processes no
  * right to write anywhere that comes from the host; and a seccomp filter stops every call that
@@ -43,8 +46,9 @@ enum init_zone_kind {
 			    * Landlock would include in any right: the guard acts, and refuses
 			    * nothing */
 	INIT_ZONE_GUARDED, /* a writable root of the host: names are checked */
-	INIT_ZONE_OWN,	   /* private, on a file system of the host's: the kernel decides alone,
-			    * and what Landlock does not know the guard does there */
+	INIT_ZONE_OWN,	   /* private, on a file system of the host's, or a layer on one: the
+			    * kernel decides alone, and what Landlock does not know the guard does
+			    * there */
 };
 
 struct init_zone {
@@ -91,6 +95,22 @@ static inline uint64_t init_space_floor(uint64_t size)
 	return size / 20 < most ? size / 20 : most;
 }
 
+/* What one step executes. */
+struct init_step {
+	const char *cwd;
+	char **argv, **env; /* NULL-terminated */
+	int stdio[3];	    /* -1: in place already */
+};
+
+/* How it comes: a descriptor with this at its beginning, then so many texts, each with its NUL: the
+ * directory, the arguments, the environment. */
+struct init_step_head {
+	uint32_t n_argv, n_env;
+};
+
+#define INIT_STEP_MAX  (4U << 20) /* bytes of all that */
+#define INIT_STEPS_MAX 64	  /* at the same time */
+
 struct init_config {
 	const struct spec *spec;
 	const struct init_zone *zones;
@@ -100,6 +120,7 @@ struct init_config {
 	struct init_peer *peers; /* INIT_PEERS of them; NULL without a network */
 	uint16_t proxy_port;	 /* without namespaces: what may be connected to, or 0 */
 	int control_fd;		 /* SOCK_SEQPACKET to the supervisor; its end is ours */
+	int layer_fd;		 /* a writable layer on a disk, with upper/ in it; -1: none */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first
 	 * process still does: everything that does not need the root. Returns the filter's
@@ -126,6 +147,12 @@ struct init_config {
 	/* A process that must live as long as the sandbox (the keeper of hidden names), or 0. */
 	pid_t keeper;
 
+	/* There is no command at the start: steps come as INIT_EXEC. `begin` and `seal` are for the
+	 * template, and take_step() tells a step's own process what is to be executed, which it
+	 * enters by itself. Never without namespaces. */
+	bool is_service;
+	void (*take_step)(void *data, const struct init_step *step);
+
 	/* The command's 0, 1 and 2; -1 where it is to have a terminal of the sandbox's own, which
 	 * the first process makes and hands to the supervisor. NULL: none is. `become` leaves
 	 * those alone. */
@@ -142,10 +169,12 @@ enum init_message_type {
 	INIT_STOPPED,  /* the command has been stopped from inside; only if it has a terminal */
 	INIT_SOCKETS,  /* by order, with `code` descriptors; fewer than asked for where no more
 			* could be made */
+	INIT_DONE,     /* INIT_FREEZE, INIT_REST or INIT_CLEAR: `code` processes */
 };
 
 struct init_message {
 	uint32_t type;
+	uint32_t step; /* of a service: which one this is about; 0: none */
 	int32_t code;
 	int32_t wait_status;
 	char limit[16];
@@ -166,6 +195,19 @@ enum init_order_type {
 	INIT_SIGNAL_ALL,     /* ... to every process inside */
 	INIT_MAKE_SOCKETS,   /* make `count` TCP sockets of `family` in the sandbox's network, not
 			      * connected, non-blocking; answered by one INIT_SOCKETS */
+
+	/* To a service, where the signals above are for `step`, INIT_SIGNAL_ALL for every process
+	 * of its session. INIT_FREEZE, INIT_REST and INIT_CLEAR are
+	 * answered by INIT_DONE. */
+	INIT_EXEC,   /* with a descriptor as of struct init_step_head, and one for each of 0, 1 and
+		      * 2 that `stdio` has a bit for; the others are a terminal */
+	INIT_FREEZE, /* stop everything; `code` tells how many there are. Told when all stand still,
+		      * or -1 if they do not within a few seconds */
+	INIT_THAW,   /* let it go on */
+	INIT_REST,   /* nobody but the first process may have a hold of the workspace: `code` others
+		      * live; if that is 0 it may be replaced until the next INIT_EXEC */
+	INIT_READY,  /* it was replaced: be ready for the next step */
+	INIT_CLEAR,  /* the same, and all that lives is killed: `code` tells how many that were */
 };
 
 #define INIT_SOCKETS_MAX 64
@@ -175,6 +217,8 @@ struct init_order {
 	int32_t signal;
 	int32_t family; /* AF_INET, AF_INET6 */
 	uint32_t count; /* at most INIT_SOCKETS_MAX */
+	uint32_t step;	/* from 1 */
+	uint32_t stdio; /* bit N: descriptor N comes along */
 };
 
 /* The command's process, forked and waiting. */

@@ -4,6 +4,7 @@
 #include "init/watch.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -24,6 +25,7 @@ static void begin(void)
 			   .cpu_time_ms = SPEC_UNLIMITED,
 			   .disk = SPEC_UNLIMITED,
 			   .files = SPEC_UNLIMITED},
+		.layer_fd = -1,
 	};
 	watch_open(&watch);
 	watch_init(&watch, &config);
@@ -147,6 +149,37 @@ TEST(the_floor_of_free_space_is_a_twentieth_and_at_most_a_gibibyte)
 	CHECK_INT(init_space_floor(100 << 20), 5 << 20);
 	CHECK_INT(init_space_floor(UINT64_C(1) << 40), 1 << 30);
 	CHECK_INT(init_space_floor(0), 0);
+}
+
+TEST(files_in_a_layer_are_counted_where_others_make_some_as_well)
+{
+	cleanup_fd int dir = test_tempdir();
+	struct watch_verdict verdict;
+	bool is_partial;
+
+	CHECK(mkdirat(dir, "upper", 0700) == 0);
+	begin();
+	config.layer_fd = dup(dir);
+	config.limits.files = 3;
+	watch_open(&watch);
+	watch_init(&watch, &config);
+	CHECK_INT(watch_look(&watch, &verdict), 0);
+	CHECK_INT(verdict.limit, SPEC_LIMIT_COUNT);
+	for (int i = 0; i < 9; i++) { /* outside, where they are nobody's business */
+		char name[] = "other-0";
+
+		name[6] = (char)('0' + i);
+		CHECK(mkdirat(dir, name, 0700) == 0);
+	}
+	CHECK(mkdirat(dir, "upper/a", 0700) == 0 && mkdirat(dir, "upper/a/b", 0700) == 0);
+	CHECK(symlinkat("nowhere", dir, "upper/a/c") == 0);
+	CHECK_INT((long long)watch_count_names(dir, "upper", 100, &is_partial), 3);
+	CHECK_INT(watch_look(&watch, &verdict), 0);
+	CHECK_INT(verdict.limit, SPEC_LIMIT_COUNT);
+	CHECK(mkdirat(dir, "upper/d", 0700) == 0);
+	CHECK_INT(watch_look(&watch, &verdict), 0);
+	CHECK_INT(verdict.limit, SPEC_FILES);
+	CHECK_INT((long long)verdict.used, 4);
 }
 
 TEST(what_is_written_to_a_root_is_counted)

@@ -421,6 +421,85 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 	leave(watch, limit, used);
 }
 
+/* ---- files in a layer ---- */
+
+#define LAYER_DEPTH_MAX 128
+#define COUNT_COST	20 /* times what counting took pass until the next, where it has to be by time \
+			    */
+
+static uint64_t count_names(int parent_fd, const char *name, uint64_t most, unsigned depth,
+			    bool *is_partial)
+{
+	cleanup_fd int fd = openat(parent_fd, name,
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	char entries[4096] __attribute__((aligned(8)));
+	uint64_t n = 0;
+	ssize_t got;
+
+	if (fd < 0 || depth == LAYER_DEPTH_MAX) {
+		*is_partial = *is_partial || depth == LAYER_DEPTH_MAX || errno != ENOENT;
+		return 0;
+	}
+	while (n <= most && (got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
+		for (ssize_t at = 0; at < got && n <= most;) {
+			const struct dirent64 *entry = (const void *)(entries + at);
+
+			at += entry->d_reclen;
+			if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
+				continue;
+			n++;
+			if (entry->d_type == DT_DIR)
+				n += count_names(fd, entry->d_name, most - n, depth + 1,
+						 is_partial);
+		}
+	}
+	return n;
+}
+
+uint64_t watch_count_names(int dir_fd, const char *name, uint64_t most, bool *ret_is_partial)
+{
+	*ret_is_partial = false;
+	return count_names(dir_fd, name, most, 0, ret_is_partial);
+}
+
+/*
+ * No call tells us of a file that is made in a layer. That there may be too many the file system
+ * tells, which has others' as well; then they are counted, and not again before there could be. A
+ * directory that is closed to us or too deep hides some: what was made altogether stands for it.
+ */
+static void check_files(struct watch *watch, struct watch_verdict *verdict)
+{
+	const uint64_t limit = watch->limits->files;
+	const int64_t now_ns = clock_monotonic_ns();
+	bool is_partial;
+	struct statfs st;
+	uint64_t have;
+
+	if (watch->layer_fd < 0 || limit == SPEC_UNLIMITED || fstatfs(watch->layer_fd, &st) < 0)
+		return;
+	have = (uint64_t)st.f_files - (uint64_t)st.f_ffree;
+	if (st.f_files ? have < watch->files_due : watch->is_idle || now_ns < watch->count_ns)
+		return;
+	if (!watch->files_due)
+		watch->files_at_start = have;
+	watch->n_files = watch_count_names(watch->layer_fd, "upper", limit, &is_partial);
+	if (is_partial && have - watch->files_at_start > watch->n_files)
+		watch->n_files = have - watch->files_at_start;
+	watch->count_ns = now_ns + COUNT_COST * (clock_monotonic_ns() - now_ns);
+	if (watch->n_files > limit)
+		say(verdict, SPEC_FILES, limit, watch->n_files);
+	else
+		watch->files_due = have + (limit - watch->n_files) + 1;
+}
+
+void watch_take_layer(struct watch *watch, int layer_fd)
+{
+	if (watch->layer_fd >= 0)
+		close(watch->layer_fd);
+	watch->layer_fd = layer_fd;
+	watch->files_due = watch->n_files = 0;
+}
+
 /* By CPU time and not by the clock: on a busy machine a look may take long without costing much. */
 static int64_t cpu_ns(void)
 {
@@ -470,6 +549,7 @@ int watch_look(struct watch *watch, struct watch_verdict *ret)
 		say(ret, SPEC_CPU_TIME, watch->limits->cpu_time_ms, cpu_ms);
 	if (watches_disk(watch))
 		check_disk(watch, &sum, ret);
+	check_files(watch, ret);
 	r = check_memory(watch, &sum, ret);
 	watch->n_looks++;
 	plan_next(watch, cpu_ns() - began_ns);
@@ -499,18 +579,21 @@ void watch_end(struct watch *watch)
 
 /* ---- the start ---- */
 
-static void add_root(struct watch *watch, const char *path)
+/* The descriptor is the watch's. */
+static void add_root(struct watch *watch, int fd, const char *path)
 {
 	struct watch_root *root = &watch->roots[watch->n_roots];
 	struct stat st;
 	struct statfs fs;
 	uint64_t size = 0;
 
-	if (watch->n_roots == WATCH_ROOTS_MAX)
+	if (fd < 0)
 		return;
-	root->fd = open(path, O_PATH | O_CLOEXEC);
-	if (root->fd < 0)
+	if (watch->n_roots == WATCH_ROOTS_MAX) {
+		close(fd);
 		return;
+	}
+	root->fd = fd;
 	if (fstat(root->fd, &st) == 0) {
 		root->dev = st.st_dev;
 		for (size_t i = 0; i < watch->n_roots; i++) {
@@ -531,7 +614,7 @@ static void add_root(struct watch *watch, const char *path)
 
 void watch_open(struct watch *watch)
 {
-	*watch = (struct watch){0};
+	*watch = (struct watch){.layer_fd = -1};
 	watch->own_io_fd = open("/proc/self/io", O_RDONLY | O_CLOEXEC);
 }
 
@@ -547,8 +630,13 @@ void watch_init(struct watch *watch, const struct init_config *config)
 	for (size_t i = 0; i < config->n_zones; i++) {
 		const struct init_zone *zone = &config->zones[i];
 
-		if (zone->kind == INIT_ZONE_GUARDED || zone->kind == INIT_ZONE_OWN)
-			add_root(watch, zone->path);
+		if (zone->kind == INIT_ZONE_GUARDED ||
+		    (zone->kind == INIT_ZONE_OWN && watch->is_bare))
+			add_root(watch, open(zone->path, O_PATH | O_CLOEXEC), zone->path);
 	}
+	/* Not by the workspace's path: that would keep layers which others have replaced. */
+	watch->layer_fd = config->layer_fd;
+	if (config->layer_fd >= 0)
+		add_root(watch, fcntl(config->layer_fd, F_DUPFD_CLOEXEC, 0), "the store of layers");
 	watch->next_ns = clock_monotonic_ns() + LOOK_LEAST_MS * 1000000;
 }

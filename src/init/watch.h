@@ -21,7 +21,9 @@
  *   written   The bytes by which processes made pages of files dirty (write_bytes in /proc/PID/io),
  *             also by mmap and past the cache, and those reserved with fallocate(), which the guard
  *             tells. What is written twice counts twice, unless the disk never saw the first.
- *   floor     A part of each file system that is written to stays free, whoever fills it.
+ *   files     Those in a writable layer, whose changes nobody else sees: once so many have been
+ * made on its file system that they could be too many, they are counted. floor     A part of each
+ * file system that is written to stays free, whoever fills it.
  *
  * A process whose parent ignores SIGCHLD takes its counts with it: it is counted up to the last
  * look in which it lived. Processes that made themselves undumpable show no write_bytes. Once the
@@ -71,6 +73,11 @@ struct watch {
 	size_t n_roots;
 	struct watch_count cpu, written;
 	uint64_t reserved;  /* by fallocate() */
+	int layer_fd;	    /* a writable layer, with upper/ in it; -1: none */
+	uint64_t n_files;   /* in it, when they were counted last */
+	uint64_t files_due; /* to be counted again when the file system has so many */
+	uint64_t files_at_start;
+	int64_t count_ns;   /* or, where it does not say, at this time */
 	bool is_bare;	    /* there is no pid namespace: /proc shows the host's processes, too */
 	bool uses_memfd;    /* somebody has made one */
 	bool is_losing;	    /* what was written vanishes with processes, or may */
@@ -102,5 +109,10 @@ void watch_end(struct watch *watch);
 /* Somebody reserves space. False if it is more than the limit leaves. */
 bool watch_reserve(struct watch *watch, uint64_t bytes);
 
+/* Another writable layer takes the place of the one before; the descriptor is the watch's. */
+void watch_take_layer(struct watch *watch, int layer_fd);
+
 /* For watch_look(), and its tests. */
+/* The names in a directory and beneath it, up to `most`; more if a part of it cannot be seen. */
+uint64_t watch_count_names(int dir_fd, const char *name, uint64_t most, bool *ret_is_partial);
 uint64_t watch_count_add(struct watch_count *count, uint64_t sum, bool *is_losing);

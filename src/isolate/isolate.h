@@ -54,6 +54,7 @@ struct cell_layer {
 			  * contract's disk and memory */
 	const char *const *sealed; /* directories to read from, the topmost first */
 	size_t n_sealed;
+	bool is_changed; /* relayer() will be asked for: costs the parent two descriptors */
 };
 
 /* What was made for this run and belongs inside. */
@@ -70,6 +71,8 @@ struct cell_extra {
 	 * is described from `layer_is_memory`. */
 	const struct cell_layer *layer;
 	bool layer_is_memory;
+	/* A sandbox that lives on: there is no command at the start, exec() brings them. */
+	bool is_service;
 };
 
 /* Without namespaces the files are in the private directory, and variables of the command's that
@@ -119,6 +122,12 @@ struct backend {
 	 * the workspace): then the cell has to be started anew. NULL: never. */
 	int (*relayer)(struct cell *cell, const struct cell_handle *handle,
 		       const struct cell_layer *layer, struct atoll_error *err);
+
+	/* In a service: one more command. `words_fd` is as of struct init_step_head, `number` is
+	 * not used twice, `stdio` as for start(). What becomes of it is told over the control
+	 * socket. NULL where there are no services. */
+	int (*exec)(struct cell *cell, const struct cell_handle *handle, uint32_t number,
+		    int words_fd, const int stdio[3], struct atoll_error *err);
 
 	/* End everything inside; the first process has ended, or is about to, when it returns. */
 	void (*stop)(struct cell *cell, const struct cell_handle *handle);

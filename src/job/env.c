@@ -122,7 +122,7 @@ static void set_proxy(struct env *env, const struct spec *spec, const struct env
 		return;
 	snprintf(url, sizeof url, "http://%s%s%s127.0.0.1:%u", has_token ? "atoll:" : "",
 		 has_token ? extra->token : "", has_token ? "@" : "",
-		 extra->proxy_port ? extra->proxy_port : EGRESS_PORT);
+		 extra->proxy_port ? (unsigned)extra->proxy_port : EGRESS_PORT);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		set(env, names[i], url);
 	set(env, "NO_PROXY", "localhost,127.0.0.1,::1");

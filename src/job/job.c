@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "isolate/isolate.h"
 #include "job/network.h"
+#include "layer/layer.h"
 #include "spec/git.h"
 #include "spec/spec.h"
 
@@ -59,6 +60,7 @@ struct atoll_job *atoll_job_new(struct atoll_error *err)
 {
 	struct atoll_job *job = calloc(1, sizeof *job);
 	char cwd[PATH_MAX], accounts[4096];
+	const char *home;
 
 	if (!job) {
 		error_oom(err);
@@ -71,11 +73,13 @@ struct atoll_job *atoll_job_new(struct atoll_error *err)
 		free(job);
 		return NULL;
 	}
-	job->spec = spec_new(find_home(accounts, sizeof accounts), cwd, err);
+	home = find_home(accounts, sizeof accounts);
+	job->spec = spec_new(home, cwd, err);
 	if (!job->spec) {
 		free(job);
 		return NULL;
 	}
+	recipe_begin(job, home, cwd);
 	return job;
 }
 
@@ -84,6 +88,7 @@ void atoll_job_free(struct atoll_job *job)
 	if (!job)
 		return;
 	spec_free(job->spec);
+	buf_done(&job->recipe);
 	free(job);
 }
 
@@ -137,6 +142,11 @@ int atoll_job_load(struct atoll_job *job, const char *path, struct atoll_error *
 	length = readlink(link, real, sizeof real - 1);
 	real[length > 0 ? length : 0] = '\0';
 	hash_sha256_hex(text.data ? text.data : "", text.used, job->file_hash);
+	recipe_add(job,
+		   (const char *const[]){"load", is_stdin ? "standard input" : path,
+					 is_stdin || length <= 0 ? "" : real,
+					 text.data ? text.data : ""},
+		   4);
 	return spec_load(job->spec, is_stdin ? "standard input" : path,
 			 is_stdin || length <= 0 ? NULL : real, text.data ? text.data : "",
 			 text.used, err);
@@ -171,6 +181,8 @@ static const struct {
 	{"accept-broad", spec_add_broad},
 	{"workspace", spec_set_workspace},
 	{"mode", spec_set_workspace_mode},
+	{"root", spec_set_root},
+	{"checkpoints", spec_set_checkpoints},
 	{"chdir", spec_set_cwd},
 	{"env", spec_add_variable},
 	{"fd", add_descriptor},
@@ -202,6 +214,7 @@ int atoll_job_set(struct atoll_job *job, const char *key, const char *value,
 {
 	char origin[64];
 
+	recipe_add(job, (const char *const[]){"set", key, value}, 3);
 	snprintf(origin, sizeof origin, "--%s", key);
 	for (size_t i = 0; i < ARRAY_SIZE(access_keys); i++) {
 		if (streq(key, access_keys[i]))
@@ -295,7 +308,7 @@ int job_finish(struct atoll_job *job, struct atoll_error *err)
 	if (job->is_finished)
 		return 0;
 	r = spec_finish(job->spec, err);
-	if (r == 0)
+	if (r == 0 && !job->is_trusted)
 		r = check_trust(job, err);
 	if (r == 0)
 		r = protect_hooks(job, err);
@@ -316,6 +329,7 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 	cleanup_with(plan_done) struct plan plan = {0};
 	cleanup_buf struct buf text = BUF_INIT(16 << 20);
 	const struct backend *backend;
+	struct cell_extra extra = {0};
 	struct cell *cell = NULL;
 	char **env;
 	int r = job_finish(job, err);
@@ -326,7 +340,9 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 	if (!env)
 		return -ENOMEM;
 	backend = isolate_choose(NULL);
-	r = backend->prepare(job->spec, env, NULL, &plan, &cell, err);
+	extra.layer_is_memory = job->spec->workspace_mode == SPEC_WORKSPACE_LAYER &&
+				layer_store_needs_memory(job->spec->workspace);
+	r = backend->prepare(job->spec, env, &extra, &plan, &cell, err);
 	if (r == 0)
 		r = net_describe(job->spec, &plan, err);
 	if (r == 0)

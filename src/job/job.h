@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/buf.h"
+
 #include <atoll/atoll.h>
 
 struct secrets;
@@ -11,9 +13,14 @@ struct spec;
  *
  * The life of a job, and the public API:
  *   job.c      a contract from file and flags, finished once
+ *   recipe.c   the same contract again, later
  *   trust.c    which job files from a workspace may widen the contract
  *   env.c      the command's environment
  *   run.c      prepare, start, supervise, report
+ *   layer.c    the record of what it writes, in mode `layer`
+ *   sandbox.c  what lives on: made, listed, forked, removed; steps.c  its checkpoints
+ *   hold*.c    the process that holds one
+ *   exec.c     one step in it
  *   signals.c  the caller's signals meanwhile
  *   relay.c    the command's input and output, passed on through pipes or a terminal
  *   terminal.c the caller's terminal meanwhile
@@ -28,7 +35,19 @@ struct atoll_job {
 	struct spec *spec;
 	char file_hash[65]; /* of the job file's content; "" if there was none */
 	bool is_finished;
+	bool is_trusted; /* somebody has looked already: made from a recipe */
+	/* All that it was made of, as it came: texts, each with its NUL. See recipe.c. */
+	struct buf recipe;
 };
+
+/* ---- recipe.c ---- */
+
+void recipe_begin(struct atoll_job *job, const char *home, const char *caller);
+void recipe_add(struct atoll_job *job, const char *const *words, size_t n);
+/* The same job once more, finished, with all that has changed on the host since. -ESTALE if it
+ * would not be the same contract (`digest`). */
+int recipe_follow(const char *data, size_t size, const char *digest, struct atoll_job **ret,
+		  struct atoll_error *err);
 
 /* Fill in and check; may be called again. */
 int job_finish(struct atoll_job *job, struct atoll_error *err);

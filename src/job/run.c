@@ -191,6 +191,8 @@ static int wait_ms(const struct run *run)
 	int64_t most = is_counted(run) ? COUNT_MS : 3600 * 1000;
 	int64_t left, until = run->has_ended ? INT64_MAX : run->deadline_ns;
 
+	if (run->layer.record && !run->layer.is_tidy)
+		return 0;
 	if (run->kill_ns < until)
 		until = run->kill_ns;
 	if (net_deadline_ns(&run->net) < until)
@@ -228,6 +230,7 @@ static void check_counters(struct run *run)
 static void supervise(struct run *run)
 {
 	bool has_control = true;
+	int n;
 
 	run_look_at_terminal(run);
 	while (!run->is_done) {
@@ -242,8 +245,11 @@ static void supervise(struct run *run)
 			run_look_at_terminal(run);
 		relay_want(run->relay, fds + 3);
 		net_want(&run->net, fds + 3 + 2 * RELAY_COUNT);
-		if (poll(fds, ARRAY_SIZE(fds), wait_ms(run)) < 0 && errno != EINTR)
+		n = poll(fds, ARRAY_SIZE(fds), wait_ms(run));
+		if (n < 0 && errno != EINTR)
 			return;
+		if (n == 0 && !run->layer.is_tidy)
+			run_layer_idle(run);
 		if (fds[1].fd >= 0 && fds[1].revents)
 			has_control = take_messages(run);
 		if (fds[2].fd >= 0 && fds[2].revents)
@@ -353,7 +359,7 @@ static void tell_progress(const struct run *run, const char *what)
 
 /* Input and output go together. Errors go there, too, unless they were sent elsewhere. Where there
  * is none to be had, a command that only might have had one gets pipes. */
-static int choose_terminal(struct run *run, struct atoll_error *err)
+int run_choose_terminal(struct run *run, struct atoll_error *err)
 {
 	const struct atoll_run_options *options = run->options;
 	bool is_wanted = options->tty == ATOLL_TTY_ALWAYS ||
@@ -413,6 +419,10 @@ static int start(struct run *run, struct atoll_error *err)
 	tell_progress(run, "building the sandbox");
 	if (r == 0)
 		r = run->backend->start(run->cell, child, &run->handle, err);
+	if (r == 0)
+		run_layer_started(run);
+	else
+		run->handle.layer_fd = -1;
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
 			close(child[i]);
@@ -428,7 +438,7 @@ static int start(struct run *run, struct atoll_error *err)
 	return r;
 }
 
-static int run_cell(struct run *run, struct atoll_error *err)
+int run_cell(struct run *run, struct atoll_error *err)
 {
 	int r = start(run, err);
 
@@ -454,7 +464,7 @@ static int run_cell(struct run *run, struct atoll_error *err)
 
 /* A reader that goes away must not end the supervisor; and it is not ours to ignore a signal for a
  * whole program. */
-static void hold_sigpipe(sigset_t *ret_old)
+void run_hold_sigpipe(sigset_t *ret_old)
 {
 	sigset_t pipe_only;
 
@@ -463,7 +473,7 @@ static void hold_sigpipe(sigset_t *ret_old)
 	pthread_sigmask(SIG_BLOCK, &pipe_only, ret_old);
 }
 
-static void release_sigpipe(const sigset_t *old)
+void run_release_sigpipe(const sigset_t *old)
 {
 	const struct timespec now = {0};
 	sigset_t pipe_only;
@@ -493,6 +503,9 @@ static int prepare(struct run *run, char ***ret_env, struct atoll_error *err)
 	*ret_env = env_build(run->spec, &extra, err);
 	if (!*ret_env)
 		return -ENOMEM;
+	r = run_layer_open(run, err);
+	if (r < 0)
+		return r;
 	tell_progress(run, "looking at the granted places");
 	return run->backend->prepare(run->spec, *ret_env, &run->net.extra, NULL, &run->cell, err);
 }
@@ -503,7 +516,7 @@ static int run_on(struct run *run, const struct backend *backend, struct atoll_e
 	int r;
 
 	run->backend = backend;
-	r = choose_terminal(run, err);
+	r = run_choose_terminal(run, err);
 	if (r == 0)
 		r = prepare(run, &env, err);
 	if (r == 0) {
@@ -540,7 +553,8 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 		  struct atoll_result *ret, struct atoll_error *err)
 {
 	static const struct atoll_run_options own = {.stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2};
-	struct run run = {.options = options ? options : &own, .result = ret};
+	struct run run = {
+		.options = options ? options : &own, .result = ret, .handle.layer_fd = -1};
 	struct atoll_error unheard;
 	sigset_t old;
 	int r;
@@ -554,15 +568,16 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	memset(ret, 0, offsetof(struct atoll_result, denials));
 	run.spec = job->spec;
 	run.relay = malloc(sizeof *run.relay);
-	hold_sigpipe(&old);
+	run_hold_sigpipe(&old);
 	r = net_init(&run.net, run.spec, run.options, ret, err);
 	run.net.whose = whose;
 	run.net.order_sockets = order_sockets;
 	run.net.data = &run;
 	if (r == 0)
 		r = run.relay ? run_somewhere(&run, err) : error_oom(err);
+	run_layer_close(&run);
 	net_done(&run.net);
-	release_sigpipe(&old);
+	run_release_sigpipe(&old);
 	free(run.relay);
 	/* The reason that the kernel gives does not say that it is our own filter. */
 	if (r < 0 && err->fault == ATOLL_FAULT_HOST && getenv("ATOLL_SANDBOX"))

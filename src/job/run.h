@@ -3,9 +3,12 @@
 
 #include "init/init.h"
 #include "isolate/isolate.h"
+#include "job/layer.h"
 #include "job/network.h"
 #include "job/relay.h"
 #include "job/terminal.h"
+
+#include <signal.h>
 
 /*
  * One run, for the files that supervise it
@@ -35,11 +38,19 @@ struct run {
 	uint64_t counted_ns;
 	struct net net;
 	bool has_net_failed; /* no other back end would help */
+	struct run_layer layer;
 };
 
 /* ---- run.c ---- */
 void run_end_by_limit(struct run *run, enum atoll_end end, const char *limit, uint64_t value,
 		      uint64_t used);
+
+/* For steps, which are supervised likewise: exec.c. The first says what gets a terminal, the second
+ * starts what was prepared in run->cell, and waits for its end. */
+int run_choose_terminal(struct run *run, struct atoll_error *err);
+int run_cell(struct run *run, struct atoll_error *err);
+void run_hold_sigpipe(sigset_t *ret_old);
+void run_release_sigpipe(const sigset_t *old);
 
 /* ---- signals.c ---- */
 void run_order(struct run *run, enum init_order_type type, int number);

@@ -376,7 +376,7 @@ void secrets_forget(struct secrets *secrets)
 	/* What failed half-way stands behind what is used. */
 	secrets_free(secrets->memory, secrets->room, secrets->room);
 	secrets->memory = NULL;
-	for (size_t i = 0; i < secrets->n; i++)
+	for (size_t i = 0; secrets->list && i < secrets->n; i++)
 		secrets->list[i].value = NULL;
 }
 

@@ -23,7 +23,13 @@
  * The store is $XDG_STATE_HOME/atoll or ~/.local/state/atoll, and its owner's alone:
  *
  *   records/ID/meta        lines "key=value", replaced as a whole
- *   records/ID/lock        locked by whoever changes the record, or holds its processes
+ *   records/ID/lock        locked (OFD) by whoever changes the record, and only meanwhile; by a run
+ *                          as long as it lasts
+ *   records/ID/held        locked likewise by a sandbox's holder as long as it lives: the record is
+ *                          LIVE, and neither swept nor discarded; apply and undo do not need it
+ *   records/ID/checkpoints of a sandbox, a line each: NUMBER TIME_NS STATUS NAME LAYERS COMMAND,
+ *                          where LAYERS are ids with commas between, the topmost first, or "-":
+ *                          these are needed just as those of `layers=` in meta
  *   records/ID/top/upper   the writable layer, in the form of overlayfs with `userxattr`:
  *   records/ID/top/work    a deleted name is a character device 0:0, a directory that hides what is
  *                          beneath has user.overlay.opaque "y", what was copied up has
@@ -53,6 +59,8 @@ void layer_store_close(struct layer_store *store);
 
 /* Can a writable layer live there, or does it take a tmpfs? Asked of the file system's kind. */
 bool layer_store_can_overlay(const struct layer_store *store);
+/* Does the layer of this workspace take one, here? Also before there is a store. */
+bool layer_store_needs_memory(const char *workspace);
 
 /* Before a run: sweep what is old (cheaply: at most once an hour), and refuse if the disk would
  * fall below its floor (init_space_floor()). */
@@ -68,6 +76,7 @@ struct layer_record {
 	int lock_fd;		  /* -1: not locked by us */
 	struct atoll_record info;
 	uint64_t workspace_dev, workspace_ino; /* the base as it was */
+	uint32_t workspace_mode;
 	uint64_t
 		base_time_ns; /* what changed on the host later than this was not seen by the run */
 	uint32_t owner_uid, owner_gid; /* of the workspace: whose the layer's files are */
@@ -77,6 +86,7 @@ struct layer_record {
 	char **keys,
 		**values; /* other lines of `meta`, for other rooms: layer_record_get(), _set() */
 	size_t n_keys;
+	bool is_sealing; /* a seal is not yet in the saved meta */
 };
 
 /* A new one with an id of its own and an empty top/upper and top/work (owned by the workspace's
@@ -88,12 +98,35 @@ int layer_record_open(const char *id, struct layer_record **ret, struct atoll_er
 void layer_record_close(struct layer_record *record); /* lets the lock go; takes NULL */
 int layer_record_lock(struct layer_record *record, bool waits, struct atoll_error *err);
 /* -EBUSY (ATOLL_FAULT_POLICY) if somebody has it. The meta is read again once it is locked. */
+/* Lock `held`, for a sandbox's holder: a descriptor, which is the lock, or -EBUSY if there is one.
+ */
+int layer_record_hold(const struct layer_record *record);
+bool layer_record_is_held(const struct layer_record *record);
 int layer_record_save(struct layer_record *record, struct atoll_error *err);
+/* The same without waiting for the disk: whole after kill -9, and after a power loss perhaps as it
+ * was before, on some file systems (XFS) damaged. */
+int layer_record_save_soon(struct layer_record *record, struct atoll_error *err);
+/* Give a sandbox a name that no other has, and save it. */
+int layer_record_name(struct layer_record *record, const char *name, struct atoll_error *err);
 const char *layer_record_get(const struct layer_record *record, const char *key);
 int layer_record_set(struct layer_record *record, const char *key, const char *value,
 		     struct atoll_error *err); /* value NULL: removes; needs layer_record_save() */
-/* Remove it with what nobody else needs. */
+/* Paths for a struct cell_layer: of the top, and of each sealed layer. The caller's; NULL without
+ * memory. A sealed layer is removed when its id stands in no record's meta and checkpoints any
+ * more.
+ */
+char *layer_top_path(const struct layer_record *record);
+char *layer_sealed_path(const struct layer_record *record, const char *layer);
+/* Put a sealed layer on top of `layers`. */
+int layer_record_push(struct layer_record *record, const char *layer);
+/* Remove it with what nobody else needs. It has to be locked; only layer_record_close() may follow.
+ */
 int layer_record_remove(struct layer_record *record, struct atoll_error *err);
+/* The same at once: its files are only put aside, for layer_store_tidy(). Removing directories can
+ * take milliseconds each where the disk is busy. */
+int layer_record_drop(struct layer_record *record, struct atoll_error *err);
+/* Remove what was put aside, for at most so long. Is something left? */
+bool layer_store_tidy(const struct layer_store *store, int64_t most_ns);
 
 /* Is there anything in top/upper? */
 bool layer_top_is_empty(const struct layer_record *record);
@@ -147,14 +180,11 @@ struct layer_changes {
 	struct atoll_changes list; /* first */
 	struct layer_record *record;
 	struct layer_stack stack;
+	bool owns_record;
 };
-/* Of a record that is open; it stays the caller's unless `owns` . */
+/* Of a record that is open; it stays the caller's unless `owns` and this succeeds. */
 int layer_changes_read(struct layer_record *record, bool owns, struct layer_changes **ret,
 		       struct atoll_error *err);
-
-/* Would the host execute or trust this? By its name and what is in it; see marks.c. `fd` is its
- * content after the run or -1. Static words, or NULL. */
-const char *layer_mark(const char *path, const struct stat *after, int fd);
 
 /* ---- texts ---- */
 

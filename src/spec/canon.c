@@ -167,14 +167,16 @@ static bool write_all(struct json *json, const struct spec *spec)
 
 	json_open(json, NULL, '{');
 	is_good = write_words(json, "accepted", spec->accepted, spec->n_accepted);
+	json_str(json, "checkpoints", spec->checkpoints_every_step ? "every-step" : "manual");
 	write_command(json, spec);
 	json_str(json, "cwd", spec->cwd);
 	is_good = is_good && write_descriptors(json, spec) && write_variables(json, spec);
 	json_str(json, "identity", spec->identity == SPEC_ONLINE ? "online" : "offline");
 	write_limits(json, spec);
-	json_str(json, "mode",
-		 spec->workspace_mode == SPEC_WORKSPACE_READ_ONLY ? "read-only" : "direct");
-	is_good = is_good && network_canonical(&spec->network, json) && write_rules(json, spec) &&
+	json_str(json, "mode", spec_mode_word(spec->workspace_mode));
+	is_good = is_good && network_canonical(&spec->network, json);
+	json_str(json, "root", spec->root_is_layer ? "layer" : "read-only");
+	is_good = is_good && write_rules(json, spec) &&
 		  write_words(json, "sockets", spec->sockets, spec->n_sockets);
 	json_str(json, "tier", "process");
 	json_uint(json, "version", 1);

@@ -4,6 +4,10 @@
  *
  * An agent that knows its walls does not run against them. It learns what it may do and whom to ask
  * for more; not what is hidden, because a hidden name is a secret, too, and no variable's value.
+ *
+ * In a layer nothing of the workspace is refused because of its name: the host's files are not
+ * touched. What the host would run or obey is held back later, when the changes are applied, and
+ * the words say so.
  */
 #include "base/buf.h"
 #include "base/json.h"
@@ -29,8 +33,33 @@ static void write_rules(struct json *json, const struct spec *spec, enum spec_ac
 	json_close(json, ']');
 }
 
-static void write_names(struct json *json)
+/* When is a change of what the host trusts stopped, in the workspace? */
+static const char *protected_when(const struct spec *spec)
 {
+	switch (spec->workspace_mode) {
+	case SPEC_WORKSPACE_LAYER:
+		return "apply";
+	case SPEC_WORKSPACE_DIRECT:
+		return "write";
+	case SPEC_WORKSPACE_READ_ONLY:
+		break;
+	}
+	return "always";
+}
+
+static void write_workspace(struct json *json, const struct spec *spec)
+{
+	json_str(json, "workspace", spec->workspace);
+	json_bool(json, "workspace_is_writable", spec->workspace_mode != SPEC_WORKSPACE_READ_ONLY);
+	json_str(json, "workspace_mode", spec_mode_word(spec->workspace_mode));
+	json_str(json, "root", spec->root_is_layer ? "layer" : "read-only");
+	json_str(json, "checkpoints", spec->checkpoints_every_step ? "every-step" : "manual");
+	json_str(json, "cwd", spec->cwd);
+}
+
+static void write_names(struct json *json, const struct spec *spec)
+{
+	json_str(json, "protected_when", protected_when(spec));
 	json_open(json, "protected_names", '[');
 	for (size_t i = 0; i < names_group_count; i++) {
 		json_open(json, NULL, '{');
@@ -95,13 +124,11 @@ int spec_explain_json(const struct spec *spec, struct buf *out, struct atoll_err
 	json_open(&json, NULL, '{');
 	json_uint(&json, "version", 1);
 	json_str(&json, "digest", digest);
-	json_str(&json, "workspace", spec->workspace);
-	json_bool(&json, "workspace_is_writable", spec->workspace_mode != SPEC_WORKSPACE_READ_ONLY);
-	json_str(&json, "cwd", spec->cwd);
+	write_workspace(&json, spec);
 	write_rules(&json, spec, SPEC_WRITE);
 	write_rules(&json, spec, SPEC_READ);
 	write_rules(&json, spec, SPEC_PROTECT);
-	write_names(&json);
+	write_names(&json, spec);
 	network_explain_json(&spec->network, &json);
 	write_limits(&json, spec);
 	write_lists(&json, spec);
@@ -141,6 +168,28 @@ static bool has_rules(const struct spec *spec, enum spec_access access, bool is_
 	return false;
 }
 
+/* Where what is written ends up. */
+static void explain_layers(struct buf *out, const struct spec *spec)
+{
+	if (spec->workspace_mode == SPEC_WORKSPACE_LAYER)
+		buf_add_str(out,
+			    "\nWhat you change in the workspace is kept in a layer: you see it as "
+			    "usual, and the files on the host stay as they are until the person "
+			    "who started you has looked at the changes (`atoll diff`) and takes "
+			    "them (`atoll apply`). Do not expect others to see your files before "
+			    "that. Other directories of this list are written on the host at "
+			    "once.\n");
+	if (spec->root_is_layer)
+		buf_add_str(out,
+			    "\nSystem directories can be written, too: /var, and if you are root "
+			    "(`id -u` says 0) also /usr, /etc, /opt and the like, so that packages "
+			    "can be installed. That is gone at the end, and is no part of what "
+			    "can be applied.\n");
+	if (spec->checkpoints_every_step)
+		buf_add_str(out, "\nEach step ends in a checkpoint, to which the person can "
+				 "return.\n");
+}
+
 static void explain_files(struct buf *out, const struct spec *spec)
 {
 	buf_add_str(out, "## Files\n\nYou may write, besides your private home, /tmp, /var/tmp and "
@@ -148,6 +197,7 @@ static void explain_files(struct buf *out, const struct spec *spec)
 	list_rules(out, spec, SPEC_WRITE, false);
 	if (!has_rules(spec, SPEC_WRITE, false))
 		buf_add_str(out, "- nothing else: the workspace is read-only\n");
+	explain_layers(out, spec);
 	buf_add_str(out,
 		    "\nYou may read those, the system's programs and libraries (/usr, /bin, /lib, "
 		    "/etc, /opt) and toolchains installed in the home directory");
@@ -164,13 +214,28 @@ static void explain_files(struct buf *out, const struct spec *spec)
 
 static void explain_protection(struct buf *out, const struct spec *spec)
 {
+	bool is_later = spec->workspace_mode == SPEC_WORKSPACE_LAYER;
+
 	buf_add_str(out,
 		    "\n## Protected names\n\nSome files are later run or obeyed outside of this "
-		    "sandbox, so you may read and not change them, wherever they are:\n\n");
+		    "sandbox");
+	buf_add_str(out,
+		    is_later
+			    ? ". In the workspace you may change them, but when your changes are "
+			      "applied these are held back until the person names each of them, so "
+			      "say which you changed and why. In other directories you may read "
+			      "and not change them:\n\n"
+			    : ", so you may read and not change them, wherever they are:\n\n");
 	for (size_t i = 0; i < names_group_count; i++)
 		buf_addf(out, "- %s\n", names_groups[i].what);
 	list_rules(out, spec, SPEC_PROTECT, false);
 	list_rules(out, spec, SPEC_PROTECT, true);
+	if (is_later) {
+		buf_add_str(out,
+			    "\nGit works as usual. Hooks and keys of `.git/config` that name a "
+			    "program hold in here, and are among what is held back.\n");
+		return;
+	}
 	buf_add_str(
 		out,
 		"\nGit works: `git add`, `commit`, `branch`, `merge` and `rebase` write objects, "

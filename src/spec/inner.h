@@ -27,6 +27,9 @@ enum spec_source {
 
 #define SPEC_ORIGIN_DEFAULT "default"
 
+/* How the workspace is written if nobody says. */
+#define SPEC_WORKSPACE_PRESET SPEC_WORKSPACE_LAYER
+
 static inline bool origin_is_default(const char *origin)
 {
 	return streq(origin, SPEC_ORIGIN_DEFAULT);

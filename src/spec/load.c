@@ -79,6 +79,20 @@ static int load_workspace(struct loader *loader, const struct tree *workspace)
 	return r;
 }
 
+static int load_root(struct loader *loader, const struct tree *root)
+{
+	return root ? spec_set_root(loader->spec, root->text, origin_of(loader, root), loader->err)
+		    : 0;
+}
+
+static int load_checkpoints(struct loader *loader, const struct tree *checkpoints)
+{
+	if (!checkpoints)
+		return 0;
+	return spec_set_checkpoints(loader->spec, checkpoints->text, origin_of(loader, checkpoints),
+				    loader->err);
+}
+
 static int load_rules(struct loader *loader, const struct tree *filesystem, enum spec_access access)
 {
 	const struct tree *list = tree_get(filesystem, spec_access_word(access));
@@ -181,10 +195,11 @@ static int load_job(struct loader *loader, const struct tree *job)
 		const char *key;
 		int (*load)(struct loader *loader, const struct tree *section);
 	} sections[] = {
-		{"version", load_version},     {"command", load_command},
-		{"workspace", load_workspace}, {"filesystem", load_filesystem},
-		{"network", load_network},     {"identity", load_identity},
-		{"limits", load_limits},       {"environment", load_environment},
+		{"version", load_version},	   {"command", load_command},
+		{"workspace", load_workspace},	   {"root", load_root},
+		{"checkpoints", load_checkpoints}, {"filesystem", load_filesystem},
+		{"network", load_network},	   {"identity", load_identity},
+		{"limits", load_limits},	   {"environment", load_environment},
 		{"isolation", load_isolation},
 	};
 	int r = shape_check(loader->name, job, loader->err);

@@ -124,7 +124,6 @@ static bool read_v6(const char *text, size_t size, uint8_t ret[16])
 	while (at < size) {
 		if (used <= 12 && read_v4(text + at, size - at, ret + used)) {
 			used += 4;
-			at = size;
 			break;
 		}
 		n = used <= 14 ? read_group(text + at, size - at, ret + used) : 0;

@@ -37,6 +37,8 @@ static const struct shape a_descriptor = {.text = SHAPE_INTEGER, .least = 3, .mo
 static const struct shape a_port = {.text = SHAPE_INTEGER, .least = 1, .most = 65535};
 
 static const char *const workspace_modes[] = {"direct", "read-only", "layer", NULL};
+static const char *const root_ways[] = {"read-only", "layer", NULL};
+static const char *const checkpoint_times[] = {"manual", "every-step", NULL};
 static const char *const network_modes[] = {"off", "rules", "open", NULL};
 static const char *const tls_modes[] = {"pass", "inspect", "off", NULL};
 static const char *const identities[] = {"offline", "online", NULL};
@@ -181,6 +183,8 @@ static const struct shape job_fields[] = {
 	{"command", SHAPE_STRING, .item = &any_string},
 	{"image", SHAPE_STRING, .is_later = true},
 	{"workspace", SHAPE_STRING, .fields = workspace_fields},
+	{"root", SHAPE_WORD, .words = root_ways},
+	{"checkpoints", SHAPE_WORD, .words = checkpoint_times},
 	{"filesystem", .fields = filesystem_fields},
 	{"network", SHAPE_WORD, .words = network_modes, .fields = network_fields},
 	{"identity", SHAPE_WORD, .words = identities},

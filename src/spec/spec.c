@@ -45,9 +45,13 @@ static int set_plain_path(char **slot, const char *path, const char *what, struc
 
 static int set_default_origins(struct spec *spec, struct atoll_error *err)
 {
-	char **slots[] = {&spec->workspace_origin, &spec->workspace_mode_origin, &spec->cwd_origin,
-			  &spec->identity_origin, &spec->descriptors_origin};
+	char **slots[] = {&spec->workspace_origin,   &spec->workspace_mode_origin,
+			  &spec->cwd_origin,	     &spec->root_origin,
+			  &spec->checkpoints_origin, &spec->identity_origin,
+			  &spec->descriptors_origin};
 	int r = 0;
+
+	spec->workspace_mode = SPEC_WORKSPACE_PRESET;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(slots); i++)
 		r = spec_set_text(slots[i], SPEC_ORIGIN_DEFAULT, err);
@@ -129,6 +133,8 @@ void spec_free(struct spec *spec)
 	free(spec->workspace);
 	free(spec->workspace_origin);
 	free(spec->workspace_mode_origin);
+	free(spec->root_origin);
+	free(spec->checkpoints_origin);
 	free(spec->cwd);
 	free(spec->cwd_origin);
 	free(spec->descriptors_origin);

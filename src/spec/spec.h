@@ -169,6 +169,10 @@ int spec_set_workspace(struct spec *spec, const char *path, const char *origin,
 		       struct atoll_error *err);
 int spec_set_workspace_mode(struct spec *spec, const char *mode, const char *origin,
 			    struct atoll_error *err);
+int spec_set_root(struct spec *spec, const char *word, const char *origin,
+		  struct atoll_error *err); /* "read-only" or "layer" */
+int spec_set_checkpoints(struct spec *spec, const char *word, const char *origin,
+			 struct atoll_error *err); /* "manual" or "every-step" */
 int spec_set_cwd(struct spec *spec, const char *path, const char *origin, struct atoll_error *err);
 int spec_set_identity(struct spec *spec, const char *word, const char *origin,
 		      struct atoll_error *err);
@@ -269,3 +273,4 @@ int spec_parse_limit(enum spec_limit_id id, const char *text, uint64_t *ret_valu
 void spec_format_limit(enum spec_limit_id id, uint64_t value, char *ret, size_t size);
 
 const char *spec_access_word(enum spec_access access);
+const char *spec_mode_word(enum spec_workspace_mode mode);

@@ -168,7 +168,10 @@ TEST(a_file_that_narrows_is_harmless)
 	CHECK_STR(widens("command: [a]\nworkspace: sub\n"), "");
 	CHECK_STR(widens("command: [a]\nfilesystem: {hide: [x], protect: [y], read: [., "
 			 "/usr/share, /etc], "
-			 "write: [out]}\n"),
+			 "write: [.]}\n"),
+		  "");
+	CHECK_STR(widens("command: [a]\nworkspace: {mode: layer}\nroot: read-only\n"
+			 "checkpoints: every-step\n"),
 		  "");
 	CHECK_STR(widens("command: [a]\nlimits: {memory: 1G, cpus: 1}\nenvironment: {set: "
 			 "{LD_PRELOAD: x}}\n"),
@@ -187,6 +190,15 @@ TEST(a_file_that_widens_is_told)
 		  "filesystem.read /etc/shadow (job.yaml:2)");
 	CHECK_STR(widens("command: [a]\nfilesystem: {write: [a/.vscode]}\n"),
 		  "filesystem.write /home/u/p/a/.vscode (job.yaml:2)");
+	CHECK_STR(widens("command: [a]\nworkspace: {mode: direct}\n"),
+		  "workspace.mode direct (job.yaml:2)");
+	CHECK_STR(
+		widens("command: [a]\nworkspace: {mode: read-only}\nfilesystem: {write: [out]}\n"),
+		"filesystem.write /home/u/p/out (job.yaml:3)");
+	CHECK_STR(widens("command: [a]\nroot: layer\n"), "root layer (job.yaml:2)");
+	/* It would be written on the host at once, and not in the layer. */
+	CHECK_STR(widens("command: [a]\nfilesystem: {write: [out]}\n"),
+		  "filesystem.write /home/u/p/out (job.yaml:2)");
 	CHECK_STR(widens("command: [a]\nfilesystem: {sockets: [s]}\n"),
 		  "filesystem.sockets /home/u/p/s (job.yaml:2)");
 	CHECK_STR(widens("command: [a]\nworkspace: /home/u/q\n"),
@@ -201,6 +213,43 @@ TEST(a_file_that_widens_is_told)
 		  "limits.wall unlimited (job.yaml:2)");
 	CHECK_STR(widens("command: [a]\nisolation: {accept-weaker: [hide]}\n"),
 		  "isolation.accept-weaker hide (job.yaml:2)");
+}
+
+/* What the file still asks for once a person has said how the workspace is written. */
+static const char *widens_beside(const char *mode, const char *text)
+{
+	static char found[256];
+	cleanup_spec struct spec *spec = spec_new("/home/u", "/home/u/p", NULL);
+	char *clause;
+
+	CHECK(spec_load(spec, "job.yaml", "/home/u/p/job.yaml", text, strlen(text), NULL) == 0);
+	CHECK(spec_set_workspace_mode(spec, mode, "--mode", NULL) == 0);
+	CHECK(spec_finish(spec, NULL) == 0);
+	clause = spec_file_widens(spec);
+	snprintf(found, sizeof found, "%s", clause ? clause : "");
+	free(clause);
+	return found;
+}
+
+TEST(a_directory_to_be_written_gives_nothing_where_all_is_written_directly)
+{
+	const char text[] = "command: [a]\nworkspace: {mode: direct}\nfilesystem: {write: [out]}\n";
+
+	CHECK_STR(widens_beside("direct", text), "");
+	CHECK_STR(widens_beside("layer", text), "filesystem.write /home/u/p/out (job.yaml:3)");
+	CHECK_STR(widens_beside("read-only", text), "filesystem.write /home/u/p/out (job.yaml:3)");
+	CHECK_STR(widens_beside("direct", "command: [a]\nfilesystem: {write: [.vscode]}\n"),
+		  "filesystem.write /home/u/p/.vscode (job.yaml:2)");
+}
+
+TEST(the_workspace_is_a_layer_unless_somebody_says)
+{
+	cleanup_spec struct spec *spec = job("/home/u", "/home/u/p");
+
+	CHECK(spec_finish(spec, NULL) == 0);
+	CHECK_INT(spec->workspace_mode, SPEC_WORKSPACE_LAYER);
+	CHECK_STR(spec->workspace_mode_origin, "default");
+	CHECK(!spec->root_is_layer && !spec->checkpoints_every_step);
 }
 
 TEST(what_a_person_typed_is_not_the_files_doing)

@@ -45,6 +45,8 @@ static const char everything[] =
 	"version: 1\n"
 	"command: [npm, test, '']\n"
 	"workspace: {path: ., mode: direct, cwd: sub/dir}\n"
+	"root: layer\n"
+	"checkpoints: every-step\n"
 	"filesystem:\n"
 	"  read: [/srv/data, data, ~/notes]\n"
 	"  write: [/srv/out/]\n"
@@ -71,8 +73,13 @@ TEST(every_section_is_taken_in_with_its_line)
 	CHECK_STR(spec->command_origin, "job.yaml:2");
 	CHECK_STR(spec->workspace, "/home/u/p");
 	CHECK_STR(spec->workspace_origin, "job.yaml:3");
+	CHECK_INT(spec->workspace_mode, SPEC_WORKSPACE_DIRECT);
+	CHECK_STR(spec->workspace_mode_origin, "job.yaml:3");
+	CHECK(spec->root_is_layer && spec->checkpoints_every_step);
+	CHECK_STR(spec->root_origin, "job.yaml:4");
+	CHECK_STR(spec->checkpoints_origin, "job.yaml:5");
 	CHECK_STR(spec->cwd, "/home/u/p/sub/dir");
-	CHECK_STR(find(spec, SPEC_READ, "/srv/data")->origin, "job.yaml:5");
+	CHECK_STR(find(spec, SPEC_READ, "/srv/data")->origin, "job.yaml:7");
 	CHECK(find(spec, SPEC_READ, "/home/u/p/data"));
 	CHECK(find(spec, SPEC_READ, "/home/u/notes"));
 	CHECK(find(spec, SPEC_WRITE, "/srv/out"));
@@ -81,7 +88,7 @@ TEST(every_section_is_taken_in_with_its_line)
 	CHECK(find(spec, SPEC_PROTECT, "/home/u/p/package.json"));
 	CHECK_STR(spec->sockets[0].text, "/run/user/1/bus");
 	CHECK_STR(spec->accepted[0].text, "memory");
-	CHECK_STR(spec->accepted[0].origin, "job.yaml:16");
+	CHECK_STR(spec->accepted[0].origin, "job.yaml:18");
 }
 
 TEST(limits_and_variables_are_taken_in)
@@ -91,7 +98,7 @@ TEST(limits_and_variables_are_taken_in)
 	CHECK_INT(spec->limits[SPEC_WALL].value, 60000);
 	CHECK_INT(spec->limits[SPEC_CPUS].value, 1500);
 	CHECK_INT(spec->limits[SPEC_OUTPUT].value, 1 << 20);
-	CHECK_STR(spec->limits[SPEC_OUTPUT].origin, "job.yaml:14");
+	CHECK_STR(spec->limits[SPEC_OUTPUT].origin, "job.yaml:16");
 	CHECK_INT(spec->n_variables, 3);
 	CHECK_STR(spec->variables[0].name, "TERM");
 	CHECK(!spec->variables[0].value);
@@ -179,6 +186,38 @@ TEST(the_same_job_in_another_order_has_the_same_digest)
 	CHECK(!streq(digests[0], digests[2]));
 }
 
+TEST(how_things_are_written_is_part_of_the_digest)
+{
+	static const char *const texts[] = {
+		"command: [a]\nworkspace: {mode: layer}\n",
+		"command: [a]\nworkspace: {mode: direct}\n",
+		"command: [a]\nworkspace: {mode: read-only}\n",
+		"command: [a]\nworkspace: {mode: layer}\nroot: layer\n",
+		"command: [a]\nworkspace: {mode: layer}\ncheckpoints: every-step\n",
+	};
+	char digests[ARRAY_SIZE(texts)][65];
+
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		cleanup_spec struct spec *spec = job(texts[i]);
+
+		CHECK(spec_digest(spec, digests[i], NULL) == 0);
+		for (size_t j = 0; j < i; j++)
+			CHECK(!streq(digests[i], digests[j]));
+	}
+}
+
+TEST(the_defaults_of_root_and_checkpoints_can_be_written_out)
+{
+	cleanup_spec struct spec *one = job("command: [a]\n");
+	cleanup_spec struct spec *two = job("command: [a]\nroot: read-only\ncheckpoints: manual\n");
+	char digests[2][65];
+
+	CHECK(spec_digest(one, digests[0], NULL) == 0 && spec_digest(two, digests[1], NULL) == 0);
+	CHECK_STR(digests[0], digests[1]);
+	CHECK_STR(one->root_origin, "default");
+	CHECK_STR(two->root_origin, "job.yaml:2");
+}
+
 TEST(the_canonical_form_tells_a_pattern_from_a_name)
 {
 	cleanup_spec struct spec *one = job("command: [a]\nfilesystem: {hide: ['/srv/*']}\n");
@@ -257,6 +296,44 @@ TEST(the_text_for_the_command_keeps_secrets)
 	CHECK(!strstr(json.data, "hunter2") && !strstr(text.data, "hunter2"));
 	CHECK(strstr(json.data, "\"/srv/o`ut\"") && strstr(text.data, "- `/srv/o'ut`"));
 	CHECK(strstr(json.data, "\"network\":\"off\"") && strstr(text.data, "## Network\n\nNone"));
+}
+
+/* What the command is told about a job. */
+static struct buf told(const char *text, bool is_json)
+{
+	cleanup_spec struct spec *spec = job(text);
+	struct buf out = BUF_INIT(1 << 20);
+
+	CHECK((is_json ? spec_explain_json : spec_explain_text)(spec, &out, NULL) == 0);
+	return out;
+}
+
+TEST(the_command_is_told_where_its_changes_go)
+{
+	cleanup_buf struct buf layer = told("command: [a]\nworkspace: {mode: layer}\n", false);
+	cleanup_buf struct buf direct = told("command: [a]\nworkspace: {mode: direct}\n", false);
+	cleanup_buf struct buf json = told("command: [a]\nworkspace: {mode: layer}\n", true);
+	cleanup_buf struct buf other = told("command: [a]\nworkspace: {mode: direct}\n", true);
+
+	CHECK(strstr(layer.data, "kept in a layer") && strstr(layer.data, "`atoll apply`"));
+	CHECK(strstr(layer.data, "held back until the person names"));
+	CHECK(!strstr(layer.data, "fails with EACCES"));
+	CHECK(!strstr(direct.data, "layer") && strstr(direct.data, "fails with EACCES"));
+	CHECK(strstr(json.data, "\"workspace_mode\":\"layer\""));
+	CHECK(strstr(json.data, "\"protected_when\":\"apply\""));
+	CHECK(strstr(other.data, "\"protected_when\":\"write\""));
+}
+
+TEST(the_command_is_told_that_the_root_vanishes)
+{
+	cleanup_buf struct buf plain = told("command: [a]\n", false);
+	cleanup_buf struct buf layer = told("command: [a]\nroot: layer\n", false);
+	cleanup_buf struct buf json =
+		told("command: [a]\nroot: layer\ncheckpoints: every-step\n", true);
+
+	CHECK(!strstr(plain.data, "System directories"));
+	CHECK(strstr(layer.data, "System directories") && strstr(layer.data, "gone at the end"));
+	CHECK(strstr(json.data, "\"root\":\"layer\",\"checkpoints\":\"every-step\""));
 }
 
 TEST(the_schema_is_there)

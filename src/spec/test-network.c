@@ -250,7 +250,7 @@ TEST(without_a_network_nothing_changes)
 	CHECK(spec_digest(without, one, NULL) == 0 && spec_digest(off, two, NULL) == 0);
 	CHECK_STR(one, two);
 	CHECK(spec_canonical(without, &text, NULL) == 0);
-	CHECK(strstr(text.data, "\"mode\":\"direct\",\"network\":\"off\",\"rules\":["));
+	CHECK(strstr(text.data, "\"mode\":\"layer\",\"network\":\"off\",\"root\":\"read-only\","));
 	CHECK(!network_is_on(&off->network) && !network_inspects(&off->network));
 }
 
@@ -281,7 +281,7 @@ TEST(the_canonical_form_is_complete_and_has_no_order)
 		"{\"host\":\"d.test\",\"ports\":\"all\"}],"
 		"\"listen\":[{\"host\":\"any\",\"port\":1},{\"host\":\"any\",\"port\":2}],"
 		"\"mode\":\"rules\",\"proxy\":true,\"rate\":\"unlimited\","
-		"\"requests\":\"unlimited\",\"secrets\":[],\"upstream\":\"none\"},\"rules\":["));
+		"\"requests\":\"unlimited\",\"secrets\":[],\"upstream\":\"none\"},\"root\":"));
 }
 
 TEST(every_term_is_in_the_digest)

@@ -6,6 +6,11 @@
  * only narrows, it can do no harm; the first clause that gives something is what a person has to be
  * asked about. What a path gets is compared with what it gets in a bare job with the same
  * workspace, so that `read: [/usr/share]` is no widening and `write: [.git/hooks]` is one.
+ *
+ * In a bare job the workspace is a layer, so `mode: direct` gives something, and so does a line of
+ * `write` inside the workspace, which is written on the host. `root: layer` gives nothing of the
+ * host's that could be changed, but it makes the command root among ids of its own where root runs
+ * it, and that is more of the kernel than others get to see. Checkpoints give nothing.
  */
 #include "base/path.h"
 #include "spec/network-inner.h"
@@ -56,9 +61,10 @@ static bool rule_widens(const struct spec *bare, const struct spec_rule *rule)
 		return false;
 	if (generosity(rule) > generosity(spec_rule_for(bare, rule->path)))
 		return true;
-	/* A root of its own takes a trusted name out of its protection. */
-	return rule->access == SPEC_WRITE && !streq(rule->path, bare->workspace) &&
-	       spec_is_protected(bare, rule->path);
+	if (rule->access != SPEC_WRITE || streq(rule->path, bare->workspace))
+		return false;
+	/* A root of its own is written at once, and takes a trusted name out of its protection. */
+	return bare->workspace_mode == SPEC_WORKSPACE_LAYER || spec_is_protected(bare, rule->path);
 }
 
 static char *first_rule(const struct question *question, const struct spec *bare)
@@ -87,6 +93,26 @@ static char *other_workspace(const struct question *question)
 	    origin_is_flag(spec->workspace_origin) || path_is_within(spec->workspace, spec->caller))
 		return NULL;
 	return clause("workspace", spec->workspace, spec->workspace_origin);
+}
+
+static char *direct(const struct question *question, const struct spec *bare)
+{
+	const struct spec *spec = question->spec;
+
+	if (spec->workspace_mode != SPEC_WORKSPACE_DIRECT ||
+	    bare->workspace_mode == SPEC_WORKSPACE_DIRECT ||
+	    !is_of_interest(question, spec->workspace_mode_origin))
+		return NULL;
+	return clause("workspace.mode", "direct", spec->workspace_mode_origin);
+}
+
+static char *writable_root(const struct question *question)
+{
+	const struct spec *spec = question->spec;
+
+	if (!spec->root_is_layer || !is_of_interest(question, spec->root_origin))
+		return NULL;
+	return clause("root", "layer", spec->root_origin);
 }
 
 static char *first_passed(const struct question *question)
@@ -168,13 +194,16 @@ static char *online(const struct question *question)
 }
 
 /* A job that says nothing, in the same place. It is compared with, not run, so it need not pass
- * the checks. */
-static struct spec *bare_job(const struct spec *spec)
+ * the checks. How the workspace is written may be what a person typed. */
+static struct spec *bare_job(const struct question *question)
 {
+	const struct spec *spec = question->spec;
 	struct spec *bare = spec_new(spec->home, spec->caller, NULL);
 
 	if (!bare)
 		return NULL;
+	if (question->is_file_only && origin_is_flag(spec->workspace_mode_origin))
+		bare->workspace_mode = spec->workspace_mode;
 	if (spec_set_text(&bare->workspace, spec->workspace, NULL) < 0 ||
 	    spec_fill(bare, NULL) < 0) {
 		spec_free(bare);
@@ -186,13 +215,17 @@ static struct spec *bare_job(const struct spec *spec)
 static char *first_clause(const struct question *question)
 {
 	const struct spec *spec = question->spec;
-	struct spec *bare = bare_job(spec);
+	struct spec *bare = bare_job(question);
 	char *found;
 
 	/* Without memory the answer is not "no". */
 	if (!bare)
 		return strdup("unknown (no memory)");
 	found = other_workspace(question);
+	if (!found)
+		found = direct(question, bare);
+	if (!found)
+		found = writable_root(question);
 	if (!found)
 		found = first_rule(question, bare);
 	if (!found)

@@ -103,16 +103,50 @@ static int choose(const char *word, const char *const *words, const char *what, 
 			 shown(word), words_hint(word, words, (char[192]){0}, 192));
 }
 
+static const char *const workspace_modes[] = {
+	[SPEC_WORKSPACE_DIRECT] = "direct",
+	[SPEC_WORKSPACE_READ_ONLY] = "read-only",
+	[SPEC_WORKSPACE_LAYER] = "layer",
+	NULL,
+};
+
+const char *spec_mode_word(enum spec_workspace_mode mode)
+{
+	return workspace_modes[mode];
+}
+
 int spec_set_workspace_mode(struct spec *spec, const char *mode, const char *origin,
 			    struct atoll_error *err)
 {
-	static const char *const modes[] = {"direct", "read-only", "layer", NULL};
-	int chosen = choose(mode, modes, "workspace mode", origin, err);
+	int chosen = choose(mode, workspace_modes, "workspace mode", origin, err);
 
 	if (chosen < 0)
 		return chosen;
 	spec->workspace_mode = (enum spec_workspace_mode)chosen;
 	return spec_set_text(&spec->workspace_mode_origin, origin, err);
+}
+
+int spec_set_root(struct spec *spec, const char *word, const char *origin, struct atoll_error *err)
+{
+	static const char *const ways[] = {"read-only", "layer", NULL};
+	int chosen = choose(word, ways, "way to have the root", origin, err);
+
+	if (chosen < 0)
+		return chosen;
+	spec->root_is_layer = chosen == 1;
+	return spec_set_text(&spec->root_origin, origin, err);
+}
+
+int spec_set_checkpoints(struct spec *spec, const char *word, const char *origin,
+			 struct atoll_error *err)
+{
+	static const char *const times[] = {"manual", "every-step", NULL};
+	int chosen = choose(word, times, "time for checkpoints", origin, err);
+
+	if (chosen < 0)
+		return chosen;
+	spec->checkpoints_every_step = chosen == 1;
+	return spec_set_text(&spec->checkpoints_origin, origin, err);
 }
 
 int spec_set_identity(struct spec *spec, const char *word, const char *origin,

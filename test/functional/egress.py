@@ -8,7 +8,6 @@ Driving the program `atoll-egress` by itself: its channel, servers for it to tal
 
 The messages are those of src/egress/egress.h.
 """
-import array
 import contextlib
 import json
 import os

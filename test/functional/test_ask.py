@@ -3,7 +3,6 @@
 
 import os
 import sys
-import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -29,25 +28,24 @@ def _():
         with at_question(place, script) as terminal:
             terminal.send("\x03")
             terminal.expect("no answer: refused")
-            same(terminal.process.wait(10), 3, "status")
+            same(terminal.process.wait(PATIENCE), 3, "status")
             check(not terminal.is_raw(), "the terminal is left raw")
 
 
 @test("the time limit goes on while a person thinks")
 def _():
     with Place() as place:
-        begin = time.monotonic()
-        with at_question(place, "curl -sS -m 20 http://asked.test/; sleep 20", "--timeout", "3s") as terminal:
+        # Nobody answers, and the question would wait longer than that.
+        with at_question(place, "curl -sS -m 300 http://asked.test/; sleep 300", "--timeout", "15s") as terminal:
             terminal.expect("stopped at the time limit")
-            same(terminal.process.wait(10), TIMED_OUT, "status")
-            check(time.monotonic() - begin < 10, "it took %.1f s" % (time.monotonic() - begin))
+            same(terminal.process.wait(PATIENCE), TIMED_OUT, "status")
 
 
 @test("the end of the command is the end of the question")
 def _():
     with Place() as place:
-        with at_question(place, "curl -sS -m 20 http://asked.test/ & sleep 1; exit 5") as terminal:
-            same(terminal.process.wait(10), 5, "status")
+        with at_question(place, "curl -sS -m 300 http://asked.test/ & sleep 1; exit 5") as terminal:
+            same(terminal.process.wait(PATIENCE), 5, "status")
 
 
 @test("killing egress cuts the network and nothing else, also while a person is asked")
@@ -60,7 +58,7 @@ def _():
             os.kill(egress[0], signal.SIGKILL)
             terminal.expect("still here")
             terminal.expect(r"the network's process ended \(signal 9\): connections were cut")
-            same(terminal.process.wait(10), 6, "status")
+            same(terminal.process.wait(PATIENCE), 6, "status")
 
 
 main()

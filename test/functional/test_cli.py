@@ -202,7 +202,7 @@ def _():
         os.mkdir(place.ws + "/out")
         place.expect("out")
         for name in sorted(os.listdir(ROOT + "/examples")):
-            result = atoll(place, "run", "--plan", "--json", "-f", os.path.join(ROOT, "examples", name))
+            result = atoll(place, "run", "--plan", "--json", "-f", os.path.join(ROOT, "examples", name), mode="default")
             same(result.status, 0, "%s: %s" % (name, result.err))
             json.loads(result.out)
         json.loads(atoll(place, "schema").out)

@@ -8,7 +8,6 @@ import hashlib
 import os
 import random
 import re
-import signal
 import socket
 import struct
 import subprocess

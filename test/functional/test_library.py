@@ -34,7 +34,7 @@ int main(int argc, char **argv)
 
 	(void)argc;
 	if (!job || atoll_job_command(job, argv + 2, &err) < 0 ||
-	    atoll_job_set(job, "timeout", argv[1], &err) < 0 ||
+	    atoll_job_set(job, "mode", "direct", &err) < 0 || atoll_job_set(job, "timeout", argv[1], &err) < 0 ||
 	    atoll_job_run(job, &options, &result, &err) < 0) {
 		printf("failed: %s\n", err.text);
 		atoll_job_free(job);

@@ -65,7 +65,7 @@ def without(place, how, *args, **options):
 def promises_hold(how):
     with Place() as place, Sink(place):
         place.expect("kept")
-        result = without(place, how, "run", "--read", place.out, "--", *inside_py(ESSENTIALS, place.out))
+        result = without(place, how, "run", "--direct", "--read", place.out, "--", *inside_py(ESSENTIALS, place.out))
         result.allowed("write", "rename")
         result.refused("outside", "remove outside", "truncate outside", "hook", "settings", "settings by rename", "namespace", "socket",
                        how=GONE + ("ECONNREFUSED",))
@@ -75,7 +75,7 @@ def promises_hold(how):
 
 def is_refused(how, word):
     with Place() as place:
-        result = without(place, how, "run", "--", "touch", "ran", starts=False)
+        result = without(place, how, "run", "--direct", "--", "touch", "ran", starts=False)
         same(result.status, HOST_CANNOT, "status of %s" % how)
         lines = result.err.splitlines()
         check(len(lines) == 1 and lines[0].startswith("atoll: ") and word in lines[0], "not one line that names it: %r" % result.err)

@@ -138,12 +138,13 @@ MOUNTED = [
     (r"^bind mount, ids mapped; writes by the guard", {"rw", "nosuid", "nodev", "idmapped"}, {"ro"}),
     (r"^bind mount; writes by the guard", {"rw", "nosuid", "nodev"}, {"ro", "idmapped"}),
     (r"^bind mount, read-only", {"ro", "nosuid", "nodev"}, {"rw"}),
+    (r"^overlay", {"rw", "nosuid", "nodev"}, {"ro"}),
 ]
-UNMOUNTED = r"^(symbolic link of the system|layer over the read-only mount|empty mounts over every match|empty mount by a watcher|" \
+UNMOUNTED = r"^(symbolic link of the system|layer over the (read-only mount|workspace)|marked in the layer|empty mounts over every match|empty mount by a watcher|" \
             r"guard|none$|the kernel keeps it for root|nothing is shown there|part of another line|a grant as wide|" \
             r"kept by its own mode)"
 TYPES = {"private tmpfs": "tmpfs", "devpts of its own": "devpts", "procfs of its own": "proc", "empty mount over it": "tmpfs",
-         "bind mount, read-only, hidden names": "overlay"}
+         "bind mount, read-only, hidden names": "overlay", "overlay": "overlay"}
 
 
 def promise(line):
@@ -385,17 +386,17 @@ def check_limits(plan, pid):
     same(limits["Max core file size"], ("1", "1"), "Max core file size")
 
 
-def compare(place, flags=(), job=None, fds=None, env=None, hidden=(), origins=()):
+def compare(place, flags=(), job=None, fds=None, env=None, hidden=(), origins=(), mode=None):
     """One contract: plan, run, look, compare. `origins`: [(clause, subject, origin)] that must be in the plan."""
     flags = list(flags)
     command = ["sleep", "600"]
     if job is not None:
         path = job_file(place, {"command": command, **job} if isinstance(job, dict) else job)
         flags, command = ["-f", path, *flags], None
-    plan = plan_of(place, flags, command, fds=fds, env=env)
+    plan = plan_of(place, flags, command, fds=fds, env=env, mode=mode)
     same(plan.whole["enforceable"], True, "enforceable")
     same(plan.whole["command"], ["sleep", "600"], "command")
-    running = start(place, flags, command, fds=fds, env=env)
+    running = start(place, flags, command, fds=fds, env=env, mode=mode)
     pid = command_of(running)
     check_mounts(plan, pid, set(hidden))
     check_names(plan, pid)
@@ -410,7 +411,7 @@ def compare(place, flags=(), job=None, fds=None, env=None, hidden=(), origins=()
 
 
 def check_origins(plan, flags, origins):
-    given = {"default", "command line"} | {f.split("=")[0] for f in flags if str(f).startswith("--")}
+    given = {"default", "command line", "--mode"} | {f.split("=")[0] for f in flags if str(f).startswith("--")}
     for line in plan.lines:
         check(line["origin"], "a line without an origin: %s" % line)
         check(line["origin"] in given or re.search(r"job\.yaml:\d+$", line["origin"]), "an origin from nowhere: %s" % line)
@@ -423,7 +424,30 @@ def check_origins(plan, flags, origins):
 
 # ---- contracts ------------------------------------------------------------------------------------------------------
 
-@test("the default contract")
+@test("the default contract: the workspace is a layer")
+def _():
+    with Place() as place:
+        plan = compare(place, mode="default", origins=[("filesystem.write", place.ws, "default"), ("limits.memory", None, "default")])
+        check("until changes are applied" in plan.one("filesystem.write", place.ws)["note"], "the plan does not say that the host's files stay")
+        check("overlay" in plan.one("filesystem.write", place.ws)["mechanism"], "the plan does not say how")
+        for line in plan.of("filesystem.trusted"):
+            check("applied only if" in line["mechanism"], "not said when it is held: %s" % line)
+
+
+@test("a layer with all kinds of lines in it")
+def _():
+    with Place() as place:
+        for name in ("ro/a", "out/a", "plans/a", "kept", ".env", "sub/.env"):
+            write(os.path.join(place.ws, name))
+        place.settle()
+        flags = ["--read", "ro", "--write", "out", "--hide", "plans", "--protect", "kept"]
+        plan = compare(place, flags, mode="layer", origins=[("filesystem.write", place.ws + "/out", "--write"), ("filesystem.read", place.ws + "/ro", "--read"),
+                                                            ("filesystem.hide", place.ws + "/plans", "--hide"), ("filesystem.protect", place.ws + "/kept", "--protect")])
+        check("applied only if" in plan.one("filesystem.protect", place.ws + "/kept")["mechanism"], "a protected file is not marked")
+        check("guard" in plan.one("filesystem.write", place.ws + "/out")["mechanism"], "a directory that is written directly is not guarded")
+
+
+@test("a workspace that is written directly")
 def _():
     with Place() as place:
         plan = compare(place, origins=[("filesystem.write", place.ws, "default"), ("limits.memory", None, "default")])
@@ -452,12 +476,6 @@ def _():
                     listed.append(above + " (the host has none)")
         running.kill()
         same(listed, [], "hidden and listed")
-
-
-@test("--direct changes nothing and is accepted")
-def _():
-    with Place() as place:
-        same(compare(place, ["--direct"]).whole["digest"], plan_of(place, [], ["sleep", "600"]).whole["digest"], "digest")
 
 
 @test("--read of a directory")

@@ -302,9 +302,9 @@ def _():
 @test("a program that goes on writing after its reader has left does not hold anything")
 def _():
     with Place() as place:
-        result = shell(place, '"$A" run -- yes | head -n 1')
+        result = shell(place, '"$A" run --direct -- yes | head -n 1')
         same(result.out, "y\n", "output")
-        result = shell(place, '"$A" run --plan -- true | true; "$A" help | true; echo done')
+        result = shell(place, '"$A" run --direct --plan -- true | true; "$A" help | true; echo done')
         same(result.out, "done\n", "output")
 
 
@@ -379,7 +379,7 @@ def _():
         check(result.raw_out == bytes(range(250)) * 4000 * 10, "%d bytes came" % len(result.raw_out))
         same(result.raw_err, b"e" * 10000, "stderr")
         # To a file, and with a slow reader.
-        shell(place, '"$A" run -- head -c 10000000 /dev/zero >"$1"; "$A" run -- head -c 300000 /dev/zero | (sleep 0.3; wc -c >"$2")',
+        shell(place, '"$A" run --direct -- head -c 10000000 /dev/zero >"$1"; "$A" run --direct -- head -c 300000 /dev/zero | (sleep 0.3; wc -c >"$2")',
               place.tmp + "/file", place.tmp + "/count")
         same(os.path.getsize(place.tmp + "/file"), TEN_MB, "bytes in a file")
         same(read(place.tmp + "/count").strip(), b"300000", "bytes for a slow reader")
@@ -390,7 +390,7 @@ def _():
     with Place() as place:
         same(run(place, [], ["wc", "-c"], stdin=b"").out.strip(), "0", "empty input")
         same(run(place, [], ["true"], stdin=b"x" * TEN_MB).status, 0, "input that nobody reads")
-        result = shell(place, 'yes | "$A" run -- head -n 2; (echo a; sleep 0.2; echo b) | "$A" run -- cat')
+        result = shell(place, 'yes | "$A" run --direct -- head -n 2; (echo a; sleep 0.2; echo b) | "$A" run --direct -- cat')
         same(result.out, "y\ny\na\nb\n", "input that does not end, and one that comes slowly")
         reads, writes = os.pipe()
         try:
@@ -405,19 +405,19 @@ def _():
     with Place() as place:
         place.expect("n*")
         for number, closed in enumerate(("<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-", ">&- 2>&-")):
-            result = shell(place, '"$A" run -- sh -c "cat; echo out; echo err >&2; echo file >n%d" %s; echo $? >&2' % (number, closed))
+            result = shell(place, '"$A" run --direct -- sh -c "cat; echo out; echo err >&2; echo file >n%d" %s; echo $? >&2' % (number, closed))
             if "2>&-" not in closed:
                 same(result.err, "err\n0\n", closed)
             same(result.out, "" if ">&-" in closed.replace("2>&-", "") else "out\n", closed)
             same(read(place.ws + "/n%d" % number), b"file\n", closed)
-        result = shell(place, '"$A" run --frob <&- >&- 2>&-; echo $?; "$A" help >/dev/full; echo $?')
+        result = shell(place, '"$A" run --direct --frob <&- >&- 2>&-; echo $?; "$A" help >/dev/full; echo $?')
         same(result.out, "240\n242\n", "statuses")
 
 
 @test("a current directory that is gone")
 def _():
     with Place() as place:
-        result = shell(place, 'mkdir gone; cd gone; rmdir ../gone; exec "$A" run -- true')
+        result = shell(place, 'mkdir gone; cd gone; rmdir ../gone; exec "$A" run --direct -- true')
         one_line(result, BAD_REQUEST, "current directory")
 
 
@@ -470,7 +470,7 @@ def _():
         same(told["ready"], False, "ready")
         for finding in told["findings"]:
             check(finding["holds"] or finding["fix"], "no fix: %s" % finding)
-        one_line(shell(place, switched_off, "run", "--", "true"), HOST_CANNOT, "namespaces", "atoll doctor")
+        one_line(shell(place, switched_off, "run", "--direct", "--", "true"), HOST_CANNOT, "namespaces", "atoll doctor")
 
 
 @test("a sandbox inside a sandbox is refused in one line")
@@ -570,7 +570,7 @@ def _():
                         os.chown(os.path.join(where, name), *owner, follow_symlinks=False)
             place.expect("n*")
             for mask in ("022", "027", "077", "000"):
-                script = 'umask %s; exec "$A" run -- sh -c "umask; touch n%s; mkdir n%sd; ln -s x n%sl; mknod n%sp p; id -u"' % ((mask,) * 5)
+                script = 'umask %s; exec "$A" run --direct -- sh -c "umask; touch n%s; mkdir n%sd; ln -s x n%sl; mknod n%sp p; id -u"' % ((mask,) * 5)
                 result = shell(place, script)
                 same(result.out, "0%s\n%d\n" % (mask, owner[0]), "umask and id inside, %s" % result.err)
                 bits = 0o777 & ~int(mask, 8)

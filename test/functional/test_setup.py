@@ -375,7 +375,7 @@ def _():
     check(not doctor()["host ids for root's runs"]["holds"], "a file for everyone was accepted")
 
 
-@case("kill -9 at any moment, then undo")
+@case("kill -9 at any moment, then undo", with_sanitizers=False)
 def _():
     before = tree()
     began = time.monotonic()
@@ -384,10 +384,10 @@ def _():
     setup("--undo")
     unchanged(before, "after --undo")
     stopped = 0
-    for number in range(60):
+    for number in range(20):
         for args in ([], ["--undo"]):  # an undo that is killed must not lose anything either
             child = subprocess.Popen([ATOLL, "setup", *args], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(whole * 1.2 * (number % 30) / 30)
+            time.sleep(whole * 1.2 * number / 20)
             child.kill()
             stopped += child.wait() == -signal.SIGKILL
         if number % 2:
@@ -396,7 +396,7 @@ def _():
         setup("--undo")
         unchanged(before, "after kill %d and --undo" % number)
         check(not has_table(), "a table is left")
-    check(stopped > 20, "only %d of 120 were still running when they were killed" % stopped)
+    check(stopped > 8, "only %d of 40 were still running when they were killed" % stopped)
 
 
 @case("kill -9 at every call that changes something, then undo", with_sanitizers=False)  # they cannot be traced

@@ -68,6 +68,7 @@ static int64_t time_atoll(char **argv)
 	struct atoll_job *job = atoll_job_new(&err);
 
 	if (!job || atoll_job_command(job, argv, &err) < 0 ||
+	    atoll_job_set(job, "mode", "direct", &err) < 0 ||
 	    atoll_job_run(job, &options, &result, &err) < 0) {
 		fprintf(stderr, "embed: %s\n", err.text);
 		exit(2);

@@ -51,7 +51,7 @@ class Net:
 
     def argv(self, way, *words):
         if way == "atoll":
-            return [self.atoll, "run", "--quiet", "--open-files", "16384", "--allow", "good.test:7000,7100,7200", "--", "./net", *words]
+            return [self.atoll, "run", "--direct", "--quiet", "--open-files", "16384", "--allow", "good.test:7000,7100,7200", "--", "./net", *words]
         return ["./net", *words, *([str(PROXY_PORT)] if way == "tinyproxy" else [])]
 
     def numbers(self, way, *words):
@@ -147,7 +147,7 @@ class Net:
             running.wait(30)
 
     def start(self):
-        runs = [("without", [self.atoll, "run", "--", "/bin/true"]), ("with", [self.atoll, "run", "--allow", "good.test", "--", "/bin/true"])]
+        runs = [("without", [self.atoll, "run", "--direct", "--", "/bin/true"]), ("with", [self.atoll, "run", "--direct", "--allow", "good.test", "--", "/bin/true"])]
         argv = [self.spawn, str(5 if self.options.quick else self.options.rounds)]
         for i, (_, command) in enumerate(runs):
             argv += (["::"] if i else []) + command

@@ -1427,7 +1427,7 @@ def _():
         write(place.ws + "/plans/x", "x")
         place.settle()
         script = ('mount --bind "$1" "$1"; cat /proc/self/mountinfo >"$3/before"; '
-                  '"$2" run --read "$1/ro" --hide "$1/plans" --write "$1/ro/deep" -- ls ro || exit; '
+                  '"$2" run --direct --read "$1/ro" --hide "$1/plans" --write "$1/ro/deep" -- ls ro || exit; '
                   'cat /proc/self/mountinfo >"$3/after"')
         done = plain(place, ["unshare", "--mount", "--propagation", "shared", *inside_sh(script, place.ws, ATOLL, place.tmp)],
                      confined=False)

@@ -446,7 +446,7 @@ def _():
                 script = 'mount --make-rprivate / && mount --bind "$1" /etc && shift && exec "$@"'
                 command = ["sh", "-c", "mount | grep -c ' /etc .*overlay'; ls /etc /etc/wireguard; cat /etc/krb5.keytab /etc/wireguard/wg0.conf "
                                        "/etc/secret-target; true"]
-                argv = ["unshare", "-m", "sh", "-c", script, "sh", etc, *prefix, ATOLL, "run"]
+                argv = ["unshare", "-m", "sh", "-c", script, "sh", etc, *prefix, *ATOLL_RUN]
                 plan = plain(place, [*argv, "--plan", "--json", "--", "true"], confined=False).out.encode()
                 same([word in plan for word in mine], [expected, not expected], "%s, %s: ways in the plan" % (what, who))
                 result = plain(place, [*argv, "--", *command], confined=False)

@@ -650,12 +650,12 @@ def _():
         binary = place.base + "/atoll"
         shutil.copy(ATOLL, binary)
         os.chmod(binary, 0o755)
-        wide = ["run", "--write", place.out, "--read", place.home, "--accept-weaker", "identity", "--"]
+        wide = ["run", "--direct", "--write", place.out, "--read", place.home, "--accept-weaker", "identity", "--"]
         result = run(place, ["--read", binary], [binary, *wide, "/bin/sh", "-c", "echo x >%s/x; cat %s/.ssh/id" % (place.out, place.home)], starts=False)
         check(result.status in (BAD_REQUEST, POLICY, HOST_CANNOT, INTERNAL, 1, 2), "nested, wider: status %d, %s" % (result.status, result.err))
         check(result.err.strip(), "it said nothing")
         among(result.status, (BAD_REQUEST, POLICY, HOST_CANNOT), "the nested run's status: %s" % result.err)
-        result = run(place, ["--read", binary], [binary, "run", "--", "/bin/true"], starts=False)
+        result = run(place, ["--read", binary], [binary, "run", "--direct", "--", "/bin/true"], starts=False)
         among(result.status, (0, BAD_REQUEST, POLICY, HOST_CANNOT), "nested, narrower: %s" % result.err)
         check(len(result.err.strip().splitlines()) <= 6, "not a clear line: %s" % result.err)
         run(place, ["--read", binary], [binary, "doctor"], starts=False)  # it ends

@@ -25,7 +25,7 @@ def at_terminal(place, flags, command, env=None):
     """A person's terminal, with the answers kept in a place of the test's own."""
     config = {"XDG_CONFIG_HOME": place.tmp + "/config"}
     os.makedirs(place.tmp + "/config", exist_ok=True)
-    return Terminal(place, [ATOLL, "run", *bare_flags(flags), *flags, "--", *command], columns=200, env={**config, **(env or {})})
+    return Terminal(place, [ATOLL, "run", "--direct", *bare_flags(flags), *flags, "--", *command], columns=200, env={**config, **(env or {})})
 
 
 def patient(code):

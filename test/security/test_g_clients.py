@@ -13,7 +13,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *  # noqa: E402
 import net  # noqa: E402
-from net import inside  # noqa: E402
 
 rig = net.enter()
 SSH = 'umask 077; cp key /tmp/key; export GIT_SSH_COMMAND="ssh -F /dev/null -i /tmp/key -o IdentitiesOnly=yes -o UserKnownHostsFile=known -o BatchMode=yes -o ConnectTimeout=40"; '

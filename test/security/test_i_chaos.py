@@ -33,7 +33,7 @@ def environment(place):
 
 
 def begin(place, number, script):
-    return subprocess.Popen([ATOLL, "run", "--quiet", "--", "/bin/sh", "-c", script, "sh", str(number)], cwd=place.ws,
+    return subprocess.Popen([*ATOLL_RUN, "--quiet", "--", "/bin/sh", "-c", script, "sh", str(number)], cwd=place.ws,
                             env=environment(place), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                             stderr=subprocess.PIPE, close_fds=True)
 

@@ -256,7 +256,7 @@ def _():
             same(running.wait().status, -number, "status")
     with Place() as place:
         place.expect("hup")
-        with Terminal(place, [ATOLL, "run", "--", *inside_sh("trap 'echo >hup; exit 0' HUP; echo up; while :; do sleep 0.05; done")]) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--", *inside_sh("trap 'echo >hup; exit 0' HUP; echo up; while :; do sleep 0.05; done")]) as terminal:
             terminal.expect("up")
             inode = namespace(wait_inside(terminal.process.pid, "sh"))
             os.close(terminal.slave)
@@ -278,7 +278,7 @@ def _():
                 while True: time.sleep(0.01)""")
             with contextlib.ExitStack() as stack:
                 if tty:
-                    terminal = stack.enter_context(Terminal(place, [ATOLL, "run", "--", *command]))
+                    terminal = stack.enter_context(Terminal(place, [*ATOLL_RUN, "--", *command]))
                     pid = terminal.process.pid
                 else:
                     running = start(place, [], command)
@@ -302,7 +302,7 @@ def _():
     with Place() as place:
         place.expect("n*")
         for number, closed in enumerate(("<&-", ">&-", "2>&-", "<&- >&- 2>&-")):
-            host_sh(place, '"$A" run -- sh -c "echo out; echo err >&2; echo >n%d" %s' % (number, closed))
+            host_sh(place, '"$A" run --direct -- sh -c "echo out; echo err >&2; echo >n%d" %s' % (number, closed))
             wait_file(place, "n%d" % number)
         running = start(place, [], ["sleep", "600"])
         inode = namespace(wait_inside(running.pid, "sleep"))
@@ -379,7 +379,7 @@ def _():
         same(running.wait().status, -signal.SIGINT, "status")
     with Place() as place, shell(place) as terminal:
         terminal.expect("% ")
-        terminal.send('for i in 1 2 3; do "$A" run --no-tty -- sh -c "echo u\'\'p; sleep 600"; done; echo "end"$?\r')
+        terminal.send('for i in 1 2 3; do "$A" run --direct --no-tty -- sh -c "echo u\'\'p; sleep 600"; done; echo "end"$?\r')
         terminal.expect(r"\nup\r")
         terminal.send("\3")
         terminal.expect(r"% $")
@@ -422,10 +422,10 @@ def _():
 def _():
     with Place() as place:
         # nohup: SIGHUP stays ignored; ignored SIGCHLD does no harm; inside all is as usual.
-        result = host_sh(place, """trap '' HUP CHLD PIPE; "$A" run -- sh -c 'kill -HUP $$; echo not reached' & pid=$!
+        result = host_sh(place, """trap '' HUP CHLD PIPE; "$A" run --direct -- sh -c 'kill -HUP $$; echo not reached' & pid=$!
             wait $pid; echo $?""")
         same(result.out, "129\n", "a command whose caller ignores SIGHUP dies of its own")
-        running = plain_start(place, ["/usr/bin/nohup", ATOLL, "run", "--", "sh", "-c", "echo up; read x; echo still"])
+        running = plain_start(place, ["/usr/bin/nohup", *ATOLL_RUN, "--", "sh", "-c", "echo up; read x; echo still"])
         running.process.stdout.readline()
         running.process.send_signal(signal.SIGHUP)
         running.process.stdin.write(b"\n")
@@ -435,7 +435,7 @@ def _():
         same(running.process.wait(RUN_SECONDS), 0, "status")
         running.done()
         # All blocked, as some callers leave them: they count all the same.
-        running = plain_start(place, [ATOLL, "run", "--", "sh", "-c", "grep SigBlk /proc/self/status; exec sleep 600"],
+        running = plain_start(place, [*ATOLL_RUN, "--", "sh", "-c", "grep SigBlk /proc/self/status; exec sleep 600"],
                               preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32)))
         same(running.process.stdout.readline().split()[1].strip(b"0"), b"", "blocked inside")
         wait_inside(running.process.pid, "sleep")
@@ -459,9 +459,9 @@ class plain_start:
 @test("LC signals: a reader that goes away: the command gets SIGPIPE, as in a pipeline")
 def _():
     with Place() as place:
-        result = host_sh(place, """("$A" run -- sh -c 'yes; echo status $? >&2'; echo "ours $?" >&2) | head -n 1""")
+        result = host_sh(place, """("$A" run --direct -- sh -c 'yes; echo status $? >&2'; echo "ours $?" >&2) | head -n 1""")
         check("status 141" in result.err, "the command did not get SIGPIPE: %s" % result.err)
-        same(host_sh(place, '("$A" run --json -- true; echo $? >&3) 2>&1 >/dev/null 3>&1 | true; echo done').out[-5:], "done\n",
+        same(host_sh(place, '("$A" run --direct --json -- true; echo $? >&3) 2>&1 >/dev/null 3>&1 | true; echo done').out[-5:], "done\n",
              "nobody reads the summary")
 
 
@@ -547,7 +547,7 @@ def _():
 def _():
     with Place() as place:
         for _ in range(20):
-            running = plain_start(place, [ATOLL, "run", "--json", "--", "sh", "-c", "echo out; exit 5"],
+            running = plain_start(place, [*ATOLL_RUN, "--json", "--", "sh", "-c", "echo out; exit 5"],
                                   preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
             out, err = running.process.communicate(timeout=RUN_SECONDS)
             same((running.process.returncode, out), (5, b"out\n"), "status and output")
@@ -581,7 +581,7 @@ os.execv(sys.argv[2], sys.argv[2:])
         dead = place.tmp + "/dead"
         os.mkdir(dead)
         for number in (signal.SIGINT, signal.SIGTERM):
-            with Terminal(place, [PYTHON, helper, dead, ATOLL, "run", "--read", dead + "/x", "--", "true"]) as terminal:
+            with Terminal(place, [PYTHON, helper, dead, *ATOLL_RUN, "--read", dead + "/x", "--", "true"]) as terminal:
                 terminal.expect(r"atoll: setting up \([a-z ]+\) \.\.\.")
                 if number == signal.SIGINT:
                     terminal.send("\3")
@@ -595,12 +595,12 @@ os.execv(sys.argv[2], sys.argv[2:])
 def _():
     with Place() as place:
         def hello():
-            with Terminal(place, [ATOLL, "run", "--", "echo", "hello"]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, "--", "echo", "hello"]) as terminal:
                 same(terminal.wait(), 0, "status")
                 same(terminal.seen, b"hello\r\n", "all that was printed")
                 return terminal.was_slow
         at_best(hello, True, "it told that it sets up")
-        result = host_sh(place, 'mkdir gone; cd gone; rmdir ../gone; exec "$A" run -- true')
+        result = host_sh(place, 'mkdir gone; cd gone; rmdir ../gone; exec "$A" run --direct -- true')
         same(result.status, BAD_REQUEST, "status")
         check(result.err.count("\n") == 1 and "current directory" in result.err, result.err)
 

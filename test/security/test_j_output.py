@@ -59,13 +59,13 @@ def _():
     whole = b"".join(b"<" + one + b">" for one in ACTS)
     for flags in ([], ["--no-tty"], ["--tty"]):
         with Place() as place:
-            with Terminal(place, [ATOLL, "run", *flags, "--", *printer(*[b"<" + one + b">" for one in ACTS])]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, *flags, "--", *printer(*[b"<" + one + b">" for one in ACTS])]) as terminal:
                 same(terminal.wait(), 0, "status")
                 no_harm(terminal.seen, str(flags))
                 same(terminal.seen.count(b"<"), 2 * len(ACTS), "what stands around them")
             result = run(place, [], printer(whole))
             same((result.raw_out, result.raw_err), (whole, whole), "in pipes")
-            with open(place.tmp + "/file", "wb") as file, Terminal(place, [ATOLL, "run", "--", *printer(whole)], stdout=file) as terminal:
+            with open(place.tmp + "/file", "wb") as file, Terminal(place, [*ATOLL_RUN, "--", *printer(whole)], stdout=file) as terminal:
                 terminal.wait()
                 no_harm(terminal.seen, "stderr is a terminal, stdout is not")
             same(read(place.tmp + "/file"), whole, "in a file")
@@ -75,7 +75,7 @@ def _():
 def _():
     for flags in ([], ["--no-tty"]):
         with Place() as place:
-            with Terminal(place, [ATOLL, "run", *flags, "--", *printer(*ASKS, *[bytes([b]) for one in ASKS for b in one])]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, *flags, "--", *printer(*ASKS, *[bytes([b]) for one in ASKS for b in one])]) as terminal:
                 same(terminal.wait(), 0, "status")
                 rest = re.sub(rb"\033\[0m", b"", terminal.seen)
                 check(b"\033" not in rest and b"\x05" not in rest and b"\x9b" not in rest, "a query came through: %r" % rest)
@@ -92,7 +92,7 @@ def _():
             a = threading.Thread(target=one, args=(1, b"x" * 4094 + b"\\033[31m"))
             b = threading.Thread(target=one, args=(2, b"6n8;1;1t"))
             a.start(); b.start(); a.join(); b.join(); os._exit(0)"""
-        with Terminal(place, [ATOLL, "run", "--no-tty", "--", *inside_py(code)]) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--no-tty", "--", *inside_py(code)]) as terminal:
             same(terminal.wait(), 0, "status")
         whole = re.sub(rb"\033\[(31|0)m", b"", terminal.seen)
         check(b"\033" not in whole, "a torn sequence: %r" % whole[max(0, whole.find(b"\033") - 20):][:60])
@@ -105,7 +105,7 @@ def _():
 
     def once(limit, ending):
         with Place() as place:
-            with Terminal(place, [ATOLL, "run", "--timeout", limit, "--grace", "0s", "--", *inside_sh("printf '%s'; %s" % (on, ending))]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, "--timeout", limit, "--grace", "0s", "--", *inside_sh("printf '%s'; %s" % (on, ending))]) as terminal:
                 terminal.wait()
                 if ending == "sleep 600" and b"\033(0" not in terminal.seen:
                     return False
@@ -119,7 +119,7 @@ def _():
     once("100s", "kill -9 $$")
     in_time(lambda limit: once(limit, "sleep 600"))
     # Without an input of its own a command does not change what the terminal types.
-    with Place() as place, Terminal(place, [ATOLL, "run", "--no-tty", "--", "printf", on]) as terminal:
+    with Place() as place, Terminal(place, [*ATOLL_RUN, "--no-tty", "--", "printf", on]) as terminal:
         terminal.wait()
         for mode in (b"1049", b"2004", b"1000", b"\033="):
             check(mode not in terminal.seen, "%r came through: %r" % (mode, terminal.seen))
@@ -132,7 +132,7 @@ def _():
         for flags in ([], ["--no-tty"]):
             with Place() as place:
                 script = "echo x >.git/hooks/h 2>/dev/null; printf '%s'" % fake
-                with Terminal(place, [ATOLL, "run", *flags, "--", *inside_sh(script)]) as terminal:
+                with Terminal(place, [*ATOLL_RUN, *flags, "--", *inside_sh(script)]) as terminal:
                     terminal.wait()
                     parts = terminal.seen.split(b"atoll: refused 1 action:")
                     same(len(parts), 2, "our own line")
@@ -182,7 +182,7 @@ def _():
         result = run(place, [], inside_py(code, "data"))
         check(result.raw_out == data and result.raw_err == data, "bytes changed")
         text = "grün \u20ac \U0001f3dd\n".encode()
-        with Terminal(place, [ATOLL, "run", "--", PYTHON, "-c", "import os,time\nfor b in %r:\n os.write(1, bytes([b])); time.sleep(0.002)" % text]) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--", PYTHON, "-c", "import os,time\nfor b in %r:\n os.write(1, bytes([b])); time.sleep(0.002)" % text]) as terminal:
             terminal.wait()
             same(terminal.seen, text.replace(b"\n", b"\r\n"), "characters that come byte by byte, on a terminal")
 
@@ -201,7 +201,7 @@ def _():
     for flags in ([], ["--no-tty"]):
         for ending in ("", "os.kill(os.getpid(), 9)", "time.sleep(600)"):
             with Place() as place:
-                with Terminal(place, [ATOLL, "run", "--timeout", "2s", "--grace", "0s", *flags, "--", *inside_py(attack + "\n        " + ending)],
+                with Terminal(place, [*ATOLL_RUN, "--timeout", "2s", "--grace", "0s", *flags, "--", *inside_py(attack + "\n        " + ending)],
                               rows=30, columns=90) as terminal:
                     terminal.wait()
                     same(terminal.state(), terminal.before, "modes and flags")
@@ -212,7 +212,7 @@ def _():
         reads, writes = os.pipe()
         with open(place.tmp + "/file", "wb") as file:
             flags = [fcntl.fcntl(fd, fcntl.F_GETFL) for fd in (reads, file.fileno())]
-            subprocess.run([ATOLL, "run", "--", *inside_py(attack)], cwd=place.ws, env=caller_environment(place), stdin=reads, stdout=file, stderr=file, check=True)
+            subprocess.run([*ATOLL_RUN, "--", *inside_py(attack)], cwd=place.ws, env=caller_environment(place), stdin=reads, stdout=file, stderr=file, check=True)
             same([fcntl.fcntl(fd, fcntl.F_GETFL) for fd in (reads, file.fileno())], flags, "flags of a pipe and a file")
         os.close(reads), os.close(writes)
 
@@ -220,7 +220,7 @@ def _():
 @test("OUT-08 signals and failures leave the terminal as it was")
 def _():
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGSEGV, signal.SIGABRT):
-        with Place() as place, Terminal(place, [ATOLL, "run", "--grace", "0s", "--", "sleep", "600"]) as terminal:
+        with Place() as place, Terminal(place, [*ATOLL_RUN, "--grace", "0s", "--", "sleep", "600"]) as terminal:
             wait_inside(terminal.process.pid, "sleep")
             check(until(terminal.is_raw), "not in raw mode")
             terminal.process.send_signal(number)
@@ -228,7 +228,7 @@ def _():
             same(terminal.state(), terminal.before, "modes after %s" % number.name)
     with Place() as place:
         for command in (["no-such-program"], ["/usr"]):
-            with Terminal(place, [ATOLL, "run", "--", *command]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, "--", *command]) as terminal:
                 among(terminal.wait(), (126, 127), "status")
                 same(terminal.state(), terminal.before, "modes")
                 check(re.match(rb"atoll: run '[^\n]*\r\n$", terminal.seen), "not one line: %r" % terminal.seen)
@@ -278,13 +278,13 @@ def _():
 def _():
     with Place() as place:
         script = "tty; stty size; echo $TERM $COLUMNS; test -t 0 && test -t 1 && test -t 2 && echo three; echo tty >/dev/tty; ls -l /proc/self/fd/0; ls -1 /dev/pts; echo err >/dev/stderr"
-        with Terminal(place, [ATOLL, "run", "--", *inside_sh(script)], rows=33, columns=101, env={"TERM": "xterm-256color", "COLUMNS": "7"}) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--", *inside_sh(script)], rows=33, columns=101, env={"TERM": "xterm-256color", "COLUMNS": "7"}) as terminal:
             same(terminal.wait(), 0, "status")
             lines = terminal.seen.decode().replace("\r", "").splitlines()
             same(lines[:5], ["/dev/pts/0", "33 101", "xterm-256color", "three", "tty"], "lines")
             same(lines[6:], ["0", "ptmx", "err"], "its names")
         for term in (None, "../../x", "a b", "\033[6n"):
-            with Terminal(place, [ATOLL, "run", "--", "sh", "-c", "echo $TERM"], env={"TERM": term}) as terminal:
+            with Terminal(place, [*ATOLL_RUN, "--", "sh", "-c", "echo $TERM"], env={"TERM": term}) as terminal:
                 terminal.wait()
                 same(terminal.seen, b"xterm\r\n", "TERM=%s" % term)
         same(run(place, [], "test -t 0 || test -t 1 || test -t 2 || echo none").out, "none\n", "without a terminal")
@@ -293,11 +293,11 @@ def _():
         result = run(place, ["--tty"], ["cat"], stdin=b"one\ntwo")
         same(result.status, 0, "an input that ends")
         check("one\r\n" in result.out and "two" in result.out, result.out)
-        with Terminal(place, [ATOLL, "run", "--no-tty", "--", "sh", "-c", "test -t 0 || test -t 1 || echo pipes"]) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--no-tty", "--", "sh", "-c", "test -t 0 || test -t 1 || echo pipes"]) as terminal:
             terminal.wait()
             same(terminal.seen, b"pipes\r\n", "--no-tty")
         reads, writes = os.pipe()
-        with Terminal(place, [ATOLL, "run", "--", "sh", "-c", "test -t 2 || echo pipe >&2; echo out"], stderr=writes) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--", "sh", "-c", "test -t 2 || echo pipe >&2; echo out"], stderr=writes) as terminal:
             terminal.wait()
             os.close(writes)
             same((terminal.seen, reads_all(reads)), (b"out\r\n", b"pipe\n"), "stderr alone elsewhere")
@@ -308,7 +308,7 @@ def _():
 def _():
     with Place() as place:
         script = "trap 'stty size' WINCH; echo up; while :; do sleep 0.05; done"
-        with Terminal(place, [ATOLL, "run", "--", *inside_sh(script)]) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--", *inside_sh(script)]) as terminal:
             terminal.expect("up")
             for rows, columns in ((50, 132), (10, 20)):
                 terminal.resize(rows, columns)
@@ -318,7 +318,7 @@ def _():
 @test("terminal: keys, echo, Ctrl-C, Ctrl-D and Ctrl-\\ work as on any")
 def _():
     with Place() as place:
-        with Terminal(place, [ATOLL, "run", "--", "cat"]) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--", "cat"]) as terminal:
             wait_inside(terminal.process.pid, "cat")
             terminal.send("hello\r")
             terminal.expect("hello\r\nhello\r\n")
@@ -327,7 +327,7 @@ def _():
             terminal.send("\4")
             same(terminal.wait(), 0, "status after Ctrl-D")
         for key, number in (("\3", signal.SIGINT), ("\x1c", signal.SIGQUIT)):
-            with Terminal(place, [ATOLL, "run", "--", "sleep", "600"]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, "--", "sleep", "600"]) as terminal:
                 wait_inside(terminal.process.pid, "sleep")
                 check(until(terminal.is_raw), "not in raw mode")
                 terminal.send(key)
@@ -344,7 +344,7 @@ def is_in_front(pid):
 def _():
     need("bash")
     with Place() as place:
-        with Terminal(place, [ATOLL, "run", "--env", "PS1=in> ", "--", "bash", "--norc", "-i"], env={"TERM": "dumb"}) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--env", "PS1=in> ", "--", "bash", "--norc", "-i"], env={"TERM": "dumb"}) as terminal:
             terminal.expect("in> ")
             check(b"no job control" not in terminal.seen and b"cannot set terminal" not in terminal.seen, "%r" % terminal.seen)
             terminal.send("sleep 600\r")
@@ -374,7 +374,7 @@ def _():
     with Place() as place, shell(place) as terminal:
         terminal.expect("% ")
         for _ in range(2):
-            terminal.send('"$A" run -- cat\r')
+            terminal.send('"$A" run --direct -- cat\r')
             cat = wait_inside(terminal.process.pid, "cat")
             check(until(terminal.is_raw), "not in raw mode")
             terminal.send("\x1a")
@@ -383,7 +383,7 @@ def _():
             same(state(cat), "T", "the command")
             check(not terminal.is_raw(), "the shell's terminal is raw")
             terminal.send("fg\r")
-            terminal.expect("run -- cat\r\n")
+            terminal.expect("run --direct -- cat\r\n")
             check(until(lambda: state(cat) in "SR"), "fg did not let it go on")
             check(until(terminal.is_raw), "not in raw mode again")
             terminal.send("again\r")
@@ -399,7 +399,7 @@ def _():
     for flags in ("", "--no-tty"):
         with Place() as place, shell(place) as terminal:
             terminal.expect("% ")
-            terminal.send('"$A" run %s -- cat &\r' % flags)
+            terminal.send('"$A" run --direct %s -- cat &\r' % flags)
             terminal.expect("% ")
             wait_inside(terminal.process.pid, "cat")
             for i in range(5):
@@ -420,7 +420,7 @@ def _():
 @test("terminal: full-screen and line-editing programs run in it")
 def _():
     with Place() as place:
-        with Terminal(place, [ATOLL, "run", "--", PYTHON, "-I", "-q"]) as terminal:
+        with Terminal(place, [*ATOLL_RUN, "--", PYTHON, "-I", "-q"]) as terminal:
             terminal.expect(">>> ")
             terminal.send("print(6*7)\r")
             terminal.expect("42\r\n")
@@ -429,7 +429,7 @@ def _():
         if shutil.which("less", path="/usr/bin:/bin"):
             write(place.ws + "/long", "".join("line %d\n" % i for i in range(200)))
             place.expect("long", ".less*")
-            with Terminal(place, [ATOLL, "run", "--", "less", "long"]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, "--", "less", "long"]) as terminal:
                 terminal.expect("line 10")
                 terminal.send("G")
                 terminal.expect("line 199")
@@ -437,13 +437,13 @@ def _():
                 same(terminal.wait(), 0, "less")
         if shutil.which("vi", path="/usr/bin:/bin"):
             place.expect("note", ".note*")
-            with Terminal(place, [ATOLL, "run", "--", "vi", "note"]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, "--", "vi", "note"]) as terminal:
                 terminal.expect("note")
                 terminal.send("ihello\033:wq\r")
                 same(terminal.wait(), 0, "vi")
             same(read(place.ws + "/note"), b"hello\n", "what vi wrote")
         if shutil.which("tmux", path="/usr/bin:/bin"):
-            with Terminal(place, [ATOLL, "run", "--", "tmux", "-f", "/dev/null", "new", "echo in $((20+1)); sleep 0.5"]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, "--", "tmux", "-f", "/dev/null", "new", "echo in $((20+1)); sleep 0.5"]) as terminal:
                 terminal.expect("in 21")
                 same(terminal.wait(), 0, "tmux")
 
@@ -454,7 +454,7 @@ def _():
         with Place() as place:
             script = "echo up; until [ -e go ]; do sleep 0.01; done; exec yes"
             place.expect("go")
-            with Terminal(place, [ATOLL, "run", *flags, "--timeout", limit, "--grace", "0s", "--", "sh", "-c", script]) as terminal:
+            with Terminal(place, [*ATOLL_RUN, *flags, "--timeout", limit, "--grace", "0s", "--", "sh", "-c", script]) as terminal:
                 def is_over():
                     return terminal.process.poll() is not None
                 until(lambda: terminal.pump(0.01) and b"up" in terminal.seen or is_over())

@@ -651,7 +651,7 @@ def _():
 def _():
     with Place() as place:
         for job in ({"image": "debian:12"},
-                    {"isolation": {"tier": "gvisor"}}, {"isolation": {"tier": "microvm"}}, {"isolation": {"tier": "windows"}}, {"workspace": {"mode": "layer"}}):
+                    {"isolation": {"tier": "gvisor"}}, {"isolation": {"tier": "microvm"}}, {"isolation": {"tier": "windows"}}):
             refuse(place, ["-f", job_file(place, {**RAN, **job})], how=NOT_STARTED)
         schema = json.loads(atoll(place, "schema").out)
         for section in ("approval", "audit"):

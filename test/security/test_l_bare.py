@@ -72,7 +72,7 @@ def bystander(*argv):
 @test("BARE-01 refused in one line that names the fix and every word, until each is accepted")
 def _():
     with Place() as place:
-        result = Running(place, [ATOLL, "run", "--", "true"], starts=False).wait()
+        result = Running(place, [ATOLL, "run", "--direct", "--", "true"], starts=False).wait()
         same(result.status, HOST_CANNOT, "status")
         same(len(result.err.strip().splitlines()), 1, "lines")
         check("user namespaces" in result.err and "max_user_namespaces" in result.err, result.err)
@@ -80,7 +80,7 @@ def _():
             check("--accept-weaker %s" % word in result.err, "%s is not named" % word)
         for left in bare.WORDS:
             some = [part for word in bare.WORDS if word != left for part in ("--accept-weaker", word)]
-            result = Running(place, [ATOLL, "run", *some, "--", "true"], starts=False).wait()
+            result = Running(place, [ATOLL, "run", "--direct", *some, "--", "true"], starts=False).wait()
             same(result.status, HOST_CANNOT, "status without %s" % left)
             check("--accept-weaker %s" % left in result.err and "--accept-weaker %s" % some[1] not in result.err, result.err)
         same(run(place, [], "true").status, 0, "with all of them")
@@ -444,15 +444,15 @@ def network_job(place, network, name="job.yaml"):
 def _():
     with Place() as place:
         job = network_job(place, {"allow": ["good.test"]})
-        result = Running(place, [ATOLL, "run", *accepted(), *job, "--", "true"], starts=False).wait()
+        result = Running(place, [ATOLL, "run", "--direct", *accepted(), *job, "--", "true"], starts=False).wait()
         same(result.status, HOST_CANNOT, "status")
         check("--accept-weaker network" in result.err and "--accept-weaker hide" not in result.err, result.err)
-        told = Running(place, [ATOLL, "run", "--plan", "--json", *accepted("network"), *job, "--", "true"], starts=False).wait()
+        told = Running(place, [ATOLL, "run", "--direct", "--plan", "--json", *accepted("network"), *job, "--", "true"], starts=False).wait()
         lines = {line["clause"]: line for line in json.loads(told.out)["clauses"]}
         same(lines["network"]["strength"], "weaker", "the plan")
         check("no proxy" in lines["network"]["note"], lines["network"])
         same(lines["network.allow"]["subject"], "good.test", "the rule")
-        result = Running(place, [ATOLL, "run", *accepted("network"), *network_job(place, {"listen": [8080]}, "listen.yaml"), "--", "true"],
+        result = Running(place, [ATOLL, "run", "--direct", *accepted("network"), *network_job(place, {"listen": [8080]}, "listen.yaml"), "--", "true"],
                          starts=False).wait()
         same(result.status, HOST_CANNOT, "status of a published port")
         check("published" in result.err, result.err)

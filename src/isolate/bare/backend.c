@@ -287,6 +287,27 @@ static int fill(struct cell *cell, const struct plan *plan, struct atoll_error *
 	return r < 0 ? r : explain(cell, err);
 }
 
+/* A layer is a mount, and so is a writable root. */
+static int check_mode(const struct spec *spec, struct plan *plan, struct atoll_error *err)
+{
+	const bool is_root = spec->workspace_mode != SPEC_WORKSPACE_LAYER;
+	static const char fix[] = "needs user namespaces, which this host does not grant";
+
+	if (!is_root || spec->root_is_layer) {
+		if (!plan)
+			return error_set(err, ATOLL_FAULT_HOST, 0, "%s: it %s; %s",
+					 is_root ? "root: layer" : "a workspace in mode 'layer'",
+					 fix,
+					 is_root ? "leave it out"
+						 : "write directly with --direct, or let nothing "
+						   "be written with --mode read-only");
+		plan_add(plan, PLAN_MISSING, is_root ? "filesystem.root" : "workspace.mode",
+			 "layer", "overlay", fix,
+			 is_root ? "default" : spec->workspace_mode_origin);
+	}
+	return 0;
+}
+
 static int prepare(const struct spec *spec, char *const *env, const struct cell_extra *extra,
 		   struct plan *plan, struct cell **ret, struct atoll_error *err)
 {
@@ -295,6 +316,8 @@ static int prepare(const struct spec *spec, char *const *env, const struct cell_
 
 	if (r == 0)
 		r = ns_check_calls(true, err);
+	if (r == 0)
+		r = check_mode(spec, plan, err);
 	if (r == 0)
 		r = cell_new(spec, env, extra, plan, &cell, err);
 	if (r != 0)

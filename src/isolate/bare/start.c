@@ -216,7 +216,7 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	}
 	close(take_fd(&setup_child));
 	close(take_fd(&control_child));
-	r = start_wait_ready(setup, err);
+	r = start_wait_ready(setup, NULL, NULL, err);
 	if (r < 0) {
 		close(take_fd(&control)); /* it ends by that, and tidies up */
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -226,7 +226,7 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	ret->pid = pid;
 	ret->pid_fd = take_fd(&pid_fd);
 	ret->control_fd = take_fd(&control);
-	ret->listener_fd = ret->dns_fd = -1;
+	ret->listener_fd = ret->dns_fd = ret->layer_fd = -1;
 	return 0;
 }
 

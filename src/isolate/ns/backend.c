@@ -104,6 +104,13 @@ void cell_free(struct cell *cell)
 {
 	if (!cell)
 		return;
+	ns_relayer_done(cell);
+	if (cell->user_ns_fd >= 0)
+		close(cell->user_ns_fd);
+	if (cell->mount_ns_fd >= 0)
+		close(cell->mount_ns_fd);
+	if (cell->map_ns_fd >= 0)
+		close(cell->map_ns_fd);
 	cgroup_release(&cell->group);
 	ids_release(cell);
 	if (cell->usage)
@@ -142,7 +149,8 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	cell->env = env;
 	cell->extra = extra ? extra : &nothing;
 	cell->group.v2_fd = cell->group.main.fd = cell->group.cpu.fd = -1;
-	cell->ids.slot_fd = -1;
+	cell->ids.slot_fd = cell->layer_fd = cell->user_ns_fd = cell->mount_ns_fd = -1;
+	cell->map_ns_fd = -1;
 	r = check_host(cell, plan, err);
 	if (r == 0)
 		r = check_descriptors(spec, err);
@@ -222,6 +230,8 @@ const struct backend ns_backend = {
 	.probe = ns_probe,
 	.prepare = prepare,
 	.start = ns_start,
+	.exec = ns_exec,
+	.relayer = ns_relayer,
 	.has_terminals = true,
 	.whose = cell_whose,
 	.account = cell_account,

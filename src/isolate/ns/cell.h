@@ -13,9 +13,12 @@
  *
  *   prepare.c   contract → list of mounts, zones, limits; the last that reads host paths by name
  *   ids.c       under which id it runs
- *   describe.c, describe-network.c  the same data → lines of the plan
+ *   describe.c, describe-network.c, describe-layer.c  the same data → lines of the plan
  *   start.c     clone, ids, trees for the child; what the parent does
  *   root.c      the child builds its root from the list
+ *   layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
+ *   relayer.c   other layers for a live one
+ *   system.c    `root: layer`: system directories likewise, gone at the end
  *   net.c       in a network namespace of its own, the one way out
  *   authority.c certificates that programs inside trust besides the host's
  *   seal.c      the command's process takes its own rights away and executes
@@ -35,6 +38,7 @@ enum ns_mount_kind {
 	NS_PRIVATE, /* a writable directory of the private storage */
 	NS_LINK,    /* a symbolic link of the host's own ("/bin") */
 	NS_HIDE,    /* something empty over a hidden path inside a bind */
+	NS_STAGE, /* a directory of the store that a layer is made of; no path inside leads there */
 };
 
 struct ns_mount {
@@ -51,6 +55,8 @@ struct ns_mount {
 	char **masks; /* relative paths that a layer on top makes disappear */
 	size_t n_masks;
 	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
+	bool is_layer;	   /* the workspace, not written itself: changes go to a layer over it */
+	bool is_ephemeral; /* of the system: what is written goes to a layer that vanishes */
 	int tree_fd;	   /* a detached copy of the host's tree, once there is one */
 };
 
@@ -59,7 +65,10 @@ struct ns_ids {
 	gid_t inside_gid, host_gid;
 	bool is_shifted;  /* we are root: an id of the sandbox's own, mounts are id-mapped */
 	bool is_unmapped; /* accepted as weaker: the owner's own id, no mapping */
-	int slot_fd;	  /* holds the id, here and in the first process; -1 where none is held */
+	bool has_many;	  /* `root: layer`: root inside, and those that a system has */
+	uid_t owner_uid;  /* of the workspace, who what is written there will belong to */
+	gid_t owner_gid;
+	int slot_fd; /* holds the id, here and in the first process; -1 where none is held */
 };
 
 /* A control group of the run's own. The descriptor holds a lock on it for as long as we live, by
@@ -111,6 +120,7 @@ struct cell {
 	char *keystores[CELL_KEYSTORES_MAX]; /* likewise, those of Java */
 	size_t n_keystores;
 	bool needs_keeper;
+	bool guards_files; /* something of the host's can be written, or come in from outside */
 	bool keeps_affinity;
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
@@ -120,10 +130,17 @@ struct cell {
 
 	/* For the child of one start. */
 	int stdio[3];
-	int setup_fd;	     /* trees and the go-ahead come in, "ready" or an error goes out */
-	int control_fd;	     /* for life */
-	mode_t umask;	     /* the caller's, for the command */
-	bool has_namespaces; /* made by the first process already, or there are none */
+	int setup_fd;	/* trees and the go-ahead come in, "ready" or an error goes out */
+	int control_fd; /* for life */
+	mode_t umask;	/* the caller's, for the command */
+	const struct init_step *step; /* of a service, in the process of one; else NULL */
+	bool has_namespaces;	      /* made by the first process already, or there are none */
+	int layer_fd; /* the writable layer, with upper/ in it; -1 where there is none */
+
+	/* After a start, for relayer(); -1 where nobody will ask. */
+	int user_ns_fd, mount_ns_fd;
+	int map_ns_fd;	   /* how the workspace's owner is mapped, where that is another map */
+	pid_t relayer_pid; /* who lets go of the layers before; 0: nobody */
 };
 
 /* What a cell has with and without namespaces: everything but how it is described and started. The
@@ -141,10 +158,18 @@ int ids_choose(struct cell *cell, struct atoll_error *err);
 /* For a start, not for a plan: take a host id that no other run has, until ids_release() or the
  * death of everybody who has the descriptor. */
 int ids_take(struct cell *cell, struct atoll_error *err);
+/* The text of the sandbox's map; and a user namespace that maps one id to another. */
+void ids_write_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size);
+int ids_make_userns(const char *uid_map, const char *gid_map);
+/* How the workspace is mapped, with more than one id inside. 0 also where it is the same map. */
+int ids_map_owner(struct cell *cell, struct atoll_error *err);
+/* Capabilities that the command has within its user namespace; a mask. */
+uint64_t ids_capabilities(const struct ns_ids *ids);
 void ids_release(struct cell *cell);
 
 int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err);
 void ns_free_mounts(struct cell *cell);
+bool ns_needs_keeper(const struct cell *cell, const struct spec_rule *rule);
 
 /* The default private places, in no order; NULL-terminated. Home comes on top. */
 extern const char *const ns_private_dirs[];
@@ -164,6 +189,11 @@ void describe_environment(const struct cell *cell, struct plan *plan);
 void describe_network(const struct cell *cell, struct plan *plan);
 const char *describe_mode(const struct cell *cell); /* of the network, as in a contract */
 void ns_describe_network(const struct cell *cell, struct plan *plan);
+bool layer_is_memory(const struct cell *cell); /* or would be */
+const char *describe_layer(const struct cell *cell);
+void describe_protect(const struct cell *cell, const struct spec_rule *rule, struct plan *plan);
+void describe_pattern(const struct cell *cell, const struct spec_rule *rule, struct plan *plan);
+void describe_trusted(const struct cell *cell, struct plan *plan);
 struct limit_way {
 	const char *mechanism;
 	const char *note;
@@ -175,6 +205,9 @@ const char *describe_origin(const struct cell *cell, const struct ns_mount *moun
 int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err);
 
+int ns_exec(struct cell *cell, const struct cell_handle *handle, uint32_t number, int words_fd,
+	    const int stdio[3], struct atoll_error *err);
+
 /* Steps of a start that need no namespace: a pair of sockets above 2; in the child, closing what
  * the caller had open and clearing its command line, environment and secrets; in the parent,
  * "ready" or the story. */
@@ -182,7 +215,9 @@ int start_make_pair(int pair[2], struct atoll_error *err);
 void start_close_others(const struct cell *cell);
 void start_wipe_arguments(void);
 void start_wipe_secrets(const struct spec *spec);
-int start_wait_ready(int socket_fd, struct atoll_error *err);
+int start_wait_ready(int socket_fd, int *ret_fds, size_t *n_fds, struct atoll_error *err);
+/* Take the sandbox's ids in its user namespace, with all capabilities there. */
+int start_become_inside(const struct ns_ids *ids, struct atoll_error *err);
 /* A child in these new namespaces, born in the cell's control group where that is possible. */
 pid_t start_clone(const struct cell *cell, uint64_t namespaces, int *ret_pid_fd);
 /* What the first process needs; the cell must outlive it. */
@@ -190,6 +225,56 @@ struct init_config start_config(struct cell *cell);
 
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
+
+static inline bool ns_has_tree(const struct ns_mount *mount)
+{
+	return mount->kind == NS_BIND || mount->kind == NS_DEVICE || mount->kind == NS_STAGE;
+}
+
+/* The private storage from the root that is being built, and what mounts are made of in it. */
+#define NS_STAGE_DIR "../stage"
+int ns_attach(int tree_fd, const char *path, struct atoll_error *err);
+/* The host's tree at NS_STAGE_DIR/host-N, and a directory at NS_STAGE_DIR/mask-N whose whiteouts
+ * take the hidden names out of it. */
+int ns_make_masks(const struct ns_mount *spot, int tree_fd, size_t number, struct atoll_error *err);
+
+/*
+ * A workspace in mode `layer`
+ *
+ * layer_prepare() adds the store's directories to the list and takes hidden names out, once the
+ * workspace has its mount; layer_spot() is that, or NULL in another mode. layer_mount() is for the
+ * child, in the new root: it puts the overlay at `target`, made of detached trees.
+ */
+struct layer_trees {
+	int base, top, sealed; /* -1: none */
+};
+int layer_prepare(struct cell *cell, struct atoll_error *err);
+struct ns_mount *layer_spot(const struct cell *cell);
+const struct cell_layer *layer_of(const struct cell *cell); /* never NULL */
+/* A directory of the store as a tree to be copied; `path` must outlive it. */
+int layer_stage(const char *path, bool is_writable, struct ns_mount *ret, struct atoll_error *err);
+/* What all sealed layers lie in; "" without any. */
+int layer_parent(const struct cell_layer *layer, char ret[4096], struct atoll_error *err);
+int layer_check_way(const struct cell *cell, const struct ns_mount *mount, struct atoll_error *err);
+int layer_place(struct cell *cell, const struct ns_mount *spot, size_t number,
+		struct atoll_error *err);
+int layer_mount(const struct ns_mount *spot, const struct cell_layer *layer,
+		const struct layer_trees *trees, size_t number, const char *target,
+		struct atoll_error *err);
+/* A hidden path beneath a mount becomes a mask of it. */
+int ns_add_mask(struct ns_mount *mount, const char *path, struct atoll_error *err);
+struct ns_mount *ns_add_mount(struct cell *cell, enum ns_mount_kind kind, const char *path);
+/* Is something mounted beneath this directory? Its path, if `ret` is not NULL. */
+bool ns_has_submounts(const char *path, char ret[4096]);
+
+/* `root: layer`, once the other mounts are there. */
+int system_prepare(struct cell *cell, struct atoll_error *err);
+
+/* See struct backend. */
+int ns_relayer(struct cell *cell, const struct cell_handle *handle, const struct cell_layer *layer,
+	       struct atoll_error *err);
+/* Wait for whoever still lets layers go. */
+void ns_relayer_done(struct cell *cell);
 
 /* How the two texts of the contract come to the child, over the socket of the set-up: their sizes,
  * then all of one and all of the other, in pieces. */
@@ -213,6 +298,7 @@ int ns_make_namespaces(const struct cell *cell, struct atoll_error *err);
 int ns_begin(void *cell, struct atoll_error *err);
 int ns_seal(void *cell, struct atoll_error *err);
 int ns_execute(void *cell, struct atoll_error *err);
+void ns_take_step(void *cell, const struct init_step *step);
 
 /* Where TLS is opened: which files of the host's hold authorities; and while the root is built,
  * from within it, put what the run has in their place. */
@@ -238,8 +324,8 @@ int ns_check_calls(bool is_bare, struct atoll_error *err);
 int landlock_restrict(int ruleset_fd, struct atoll_error *err);
 int landlock_seal(const struct cell *cell, struct atoll_error *err);
 
-/* Nothing that is executed from here on gains a capability. */
-int ns_bound_capabilities(struct atoll_error *err);
+/* Nothing that is executed from here on gains a capability but those in `keep`. */
+int ns_bound_capabilities(uint64_t keep, struct atoll_error *err);
 
 /* Give up every capability except those in `keep` (a mask). */
 int ns_drop_capabilities(uint64_t keep, struct atoll_error *err);

@@ -3,7 +3,6 @@
 #include "base/str.h"
 #include "isolate/ns/cell.h"
 #include "isolate/slots.h"
-#include "spec/names.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -23,6 +22,8 @@ static const char *zone_mechanism(const struct cell *cell, const struct ns_mount
 		return "empty mount over it";
 	if (mount->kind == NS_DEVICE)
 		return "bind mount of the device node, number checked";
+	if (mount->is_layer)
+		return describe_layer(cell);
 	if (mount->is_writable)
 		return cell->ids.is_shifted
 			       ? "bind mount, ids mapped; writes by the guard, Landlock behind it"
@@ -38,7 +39,7 @@ const char *describe_origin(const struct cell *cell, const struct ns_mount *moun
 	const struct spec *spec = cell->spec;
 
 	/* Only the mode says why the workspace is not written. */
-	if (spec->workspace_mode == SPEC_WORKSPACE_READ_ONLY && streq(mount->path, spec->workspace))
+	if (spec->workspace_mode != SPEC_WORKSPACE_DIRECT && streq(mount->path, spec->workspace))
 		return spec->workspace_mode_origin;
 	if (mount->rule)
 		return mount->rule->origin;
@@ -58,8 +59,9 @@ static void describe_masks(const struct cell *cell, const struct ns_mount *mount
 		snprintf(path, sizeof path, "%s/%s", mount->path, mount->masks[i]);
 		rule = spec_rule_for(cell->spec, path);
 		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
-			 "layer over the read-only mount; not listed", NULL,
-			 rule ? rule->origin : "default");
+			 mount->is_layer ? "layer over the workspace; not listed"
+					 : "layer over the read-only mount; not listed",
+			 NULL, rule ? rule->origin : "default");
 	}
 }
 
@@ -69,6 +71,8 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 		const struct ns_mount *mount = &cell->mounts[i];
 		const char *clause = "filesystem.read", *note = NULL;
 
+		if (mount->kind == NS_STAGE)
+			continue; /* told by the workspace's line */
 		if (mount->kind == NS_PRIVATE)
 			clause = "filesystem.private";
 		else if (mount->kind == NS_HIDE)
@@ -81,7 +85,10 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			clause = "filesystem.socket";
 		if (mount->kind == NS_HIDE)
 			note = "content hidden; the name is still listed";
-		if (streq(mount->path, cell->spec->workspace) && mount->is_writable)
+		if (mount->is_layer)
+			note = "workspace, in a layer: the host's files stay as they are until "
+			       "changes are applied";
+		else if (streq(mount->path, cell->spec->workspace) && mount->is_writable)
 			note = "workspace, written directly: changes are on the host at once";
 		else if (streq(mount->path, cell->spec->workspace) && mount->kind == NS_BIND)
 			note = "workspace, read-only";
@@ -128,7 +135,7 @@ static const struct ns_mount *shown_by(const struct cell *cell, const char *path
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 
-		if (path_is_within(path, mount->path) &&
+		if (mount->kind != NS_STAGE && path_is_within(path, mount->path) &&
 		    (!found || strlen(mount->path) > strlen(found->path)))
 			found = mount;
 	}
@@ -176,7 +183,8 @@ static void describe_unmounted(const struct cell *cell, const struct spec_rule *
 				 "another line about the same place is stronger", rule->origin);
 	} else if (rule->access == SPEC_HIDE && mount && mount->keeps_hidden) {
 		describe_kept(rule, plan);
-	} else if (rule->access == SPEC_HIDE && mount && mount->kind == NS_BIND) {
+	} else if (rule->access == SPEC_HIDE && mount && mount->kind == NS_BIND &&
+		   !mount->is_layer) {
 		plan_add(plan, PLAN_ENFORCED, clause, rule->path, "empty mount by a watcher",
 			 "not there yet; hidden as soon as the watcher has run", rule->origin);
 	} else if (!is_default) {
@@ -195,37 +203,16 @@ void describe_rules(const struct cell *cell, struct plan *plan)
 		if (rule->access == SPEC_HIDE && cell->bare)
 			continue; /* told there, because it is weaker */
 		if (rule->access == SPEC_PROTECT)
-			plan_add(plan, PLAN_ENFORCED, "filesystem.protect", rule->path,
-				 "guard, by name, present or not", NULL, rule->origin);
+			describe_protect(cell, rule, plan);
 		if (rule->access == SPEC_HIDE && rule->is_pattern)
-			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", rule->path,
-				 "empty mounts over every match at the start, and a watcher",
-				 "what appears later is hidden as soon as the watcher has run; "
-				 "names are "
-				 "listed",
-				 rule->origin);
+			describe_pattern(cell, rule, plan);
 		if (rule->access != SPEC_PROTECT && !rule->is_pattern)
 			describe_unmounted(cell, rule, plan);
 	}
 	for (size_t i = 0; i < cell->spec->n_broad; i++)
 		plan_add(plan, PLAN_NOTE, "filesystem.accept-broad", cell->spec->broad[i].text,
 			 "a grant as wide as this was accepted", NULL, cell->spec->broad[i].origin);
-	for (size_t i = 0; i < names_group_count; i++) {
-		char subject[512];
-		size_t used = 0;
-
-		for (size_t j = 0; names_groups[i].names[j] && used < sizeof subject - 64; j++)
-			used += (size_t)snprintf(subject + used, sizeof subject - used, "%s%s",
-						 j ? " " : "", names_groups[i].names[j]);
-		snprintf(subject + used, sizeof subject - used, "%s",
-			 used >= sizeof subject - 64 ? " ..." : "");
-		plan_add(plan, PLAN_ENFORCED, "filesystem.trusted", subject,
-			 "guard, by name, at any depth, present or not", names_groups[i].what,
-			 "default");
-	}
-	plan_add(plan, PLAN_ENFORCED, "filesystem.trusted", ".git",
-		 "guard: hooks, commondir, alternates refused; config vetted key by key",
-		 "commits, checkouts, worktrees and submodules work", "default");
+	describe_trusted(cell, plan);
 }
 
 void describe_descriptors(const struct cell *cell, struct plan *plan)
@@ -332,6 +319,12 @@ struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 			"GiB, stay free",
 			PLAN_WEAKER};
 	case SPEC_FILES:
+		if (layer_spot(cell) && !layer_is_memory(cell))
+			return (struct limit_way){
+				"first process counts a layer's files, once its file system has so "
+				"many more; guard in other writable roots; inodes of the private "
+				"tmpfs",
+				"a burst between two looks can exceed it", PLAN_WEAKER};
 		return (struct limit_way){"guard counts what is created in writable roots; inodes "
 					  "of the private tmpfs",
 					  NULL};

@@ -31,7 +31,8 @@ enum answer {
 	SAY_EACCES,
 	SAY_EOPNOTSUPP,
 	ALLOW,
-	GUARD, /* done or refused by the guard, which sits outside */
+	GUARD,	/* done or refused by the guard, which sits outside */
+	CHANGE, /* changes a file: likewise, unless the kernel alone decides about files */
 	CHECK_OPEN,
 	CHECK_OPENAT,
 	CHECK_MODE_1, /* the mode is argument 1, counted from 0 */
@@ -104,17 +105,17 @@ static const struct rule rules[] = {
 	 * read-only. */
 	/* An access list is a mode by another name. The newer calls have all in memory; libraries
 	 * fall back to the older ones. */
-	{GUARD, CALLS(SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr)},
-	{GUARD, CALLS(SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr)},
+	{CHANGE, CALLS(SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr)},
+	{CHANGE, CALLS(SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr)},
 	{SAY_ENOSYS, CALLS(SYS_setxattrat, SYS_removexattrat)},
 	{ALLOW, CALLS(SYS_fchown, SYS_fchownat, SYS_utimensat)},
 
 	/* Files: changing by name, and the mode bits of all. */
 	{CHECK_OPENAT, CALLS(SYS_openat)},
 	{GUARD, CALLS(SYS_openat2)}, /* its flags are in memory */
-	{GUARD, CALLS(SYS_renameat, SYS_renameat2, SYS_linkat, SYS_symlinkat, SYS_unlinkat)},
-	{GUARD, CALLS(SYS_mkdirat)}, /* the kernel makes no set-id directory here */
-	{GUARD, CALLS(SYS_truncate)},
+	{CHANGE, CALLS(SYS_renameat, SYS_renameat2, SYS_linkat, SYS_symlinkat, SYS_unlinkat)},
+	{CHANGE, CALLS(SYS_mkdirat)}, /* the kernel makes no set-id directory here */
+	{CHANGE, CALLS(SYS_truncate)},
 	{CHECK_MODE_1, CALLS(SYS_fchmod)},
 	{CHECK_MODE_2, CALLS(SYS_fchmodat, SYS_fchmodat2)},
 	{CHECK_MKNODAT, CALLS(SYS_mknodat)},
@@ -250,7 +251,7 @@ static const struct rule rules[] = {
 	{ALLOW, CALLS(SYS_fork, SYS_vfork, SYS_getpgrp, SYS_pause, SYS_alarm, SYS_time)},
 	{ALLOW, CALLS(SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat)},
 	{CHECK_OPEN, CALLS(SYS_open)},
-	{GUARD, CALLS(SYS_rename, SYS_link, SYS_symlink, SYS_unlink, SYS_mkdir, SYS_rmdir)},
+	{CHANGE, CALLS(SYS_rename, SYS_link, SYS_symlink, SYS_unlink, SYS_mkdir, SYS_rmdir)},
 	{CHECK_MODE_1, CALLS(SYS_creat, SYS_chmod)},
 	{CHECK_MKNOD, CALLS(SYS_mknod)},
 	{ALLOW, CALLS(SYS_arch_prctl)}, /* the C library sets its thread pointer by it */
@@ -291,7 +292,7 @@ static unsigned refuse(struct bpf *bpf, int errnum)
 /* A set-id file would be one on the host, too, where it works. */
 static unsigned check_mode(struct bpf *bpf, const unsigned *to, unsigned mode)
 {
-	unsigned asks = bpf_if(bpf, BPF_JSET, S_ISUID | S_ISGID, to[SAY_EPERM], to[GUARD]);
+	unsigned asks = bpf_if(bpf, BPF_JSET, S_ISUID | S_ISGID, to[SAY_EPERM], to[CHANGE]);
 
 	return load_argument(bpf, mode, asks);
 }
@@ -304,7 +305,7 @@ static unsigned check_open(struct bpf *bpf, const unsigned *to, unsigned flags, 
 	const uint32_t makes = O_CREAT | tmpfile;
 	unsigned changes, any;
 
-	changes = bpf_if(bpf, BPF_JSET, makes, with_mode, to[GUARD]);
+	changes = bpf_if(bpf, BPF_JSET, makes, with_mode, to[CHANGE]);
 	any = bpf_if(bpf, BPF_JSET, O_ACCMODE | O_TRUNC | makes, changes, to_read);
 	return load_argument(bpf, flags, any);
 }
@@ -316,7 +317,7 @@ static void check_mknod(struct bpf *bpf, unsigned *to)
 	unsigned place = to[SAY_EPERM];
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
-		place = bpf_if(bpf, BPF_JEQ, kinds[i], to[GUARD], place);
+		place = bpf_if(bpf, BPF_JEQ, kinds[i], to[CHANGE], place);
 	place = bpf_and(bpf, S_IFMT, place);
 	place = bpf_if(bpf, BPF_JSET, S_ISUID | S_ISGID, to[SAY_EPERM], place);
 	to[CHECK_MKNODAT] = load_argument(bpf, 2, place);
@@ -533,6 +534,7 @@ static void build_answers(const struct filter_options *options, struct bpf *bpf,
 	to[SAY_EOPNOTSUPP] = refuse(bpf, EOPNOTSUPP);
 	to[ALLOW] = bpf_return(bpf, SECCOMP_RET_ALLOW);
 	to[GUARD] = bpf_return(bpf, SECCOMP_RET_USER_NOTIF);
+	to[CHANGE] = to[options->leaves_files ? ALLOW : GUARD];
 
 	to[CHECK_MODE_1] = check_mode(bpf, to, 1);
 	to[CHECK_MODE_2] = check_mode(bpf, to, 2);
@@ -627,7 +629,7 @@ size_t filter_build(const struct filter_options *options, struct sock_filter pro
 
 	fill_calls(options, calls);
 	for (size_t i = 0; i < CALLS_MAX; i++)
-		if (i == 0 || calls[i] != calls[i - 1])
+		if (i == 0 || to[calls[i]] != to[calls[i - 1]])
 			ranges[n++] = (struct bpf_range){i, to[calls[i]]};
 
 	place = bpf_search(&bpf, ranges, n);

@@ -23,6 +23,8 @@ struct filter_options {
 	bool is_bare;	     /* no namespaces: what they would keep apart is refused */
 	bool has_proxy;	     /* with that: TCP sockets all the same, to connect with */
 	bool guards_reading; /* every open goes to the guard, also to read */
+	bool leaves_files;   /* the kernel alone decides about files: nothing of the host's can be
+			      * written; see must_guard_files() */
 };
 
 #define FILTER_MAX 1024 /* instructions; far more than are needed */

@@ -8,6 +8,7 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -34,8 +35,7 @@ static bool is_accepted(const struct spec *spec, const char *clause)
 	return false;
 }
 
-/* A user namespace that maps one id, held open by a descriptor. */
-static int make_userns(void)
+int ids_make_userns(const char *uid_map, const char *gid_map)
 {
 	char path[64];
 	int ends[2], fd = -1;
@@ -54,9 +54,9 @@ static int make_userns(void)
 	close(ends[1]);
 	if (pid > 0 && fd_read_exact(ends[0], path, 1) == 0) {
 		snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
-		if (fd_write_text(path, "0 1 1") == 0) {
+		if (fd_write_text(path, uid_map) == 0) {
 			snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
-			fd_write_text(path, "0 1 1");
+			fd_write_text(path, gid_map);
 			snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
 			fd = open(path, O_RDONLY | O_CLOEXEC);
 		}
@@ -72,7 +72,7 @@ static int make_userns(void)
 /* Can a mount of this directory map ids? Tried on a copy that is never attached. */
 static bool can_map(const char *path)
 {
-	cleanup_fd int userns = make_userns(), tree = -1;
+	cleanup_fd int userns = ids_make_userns("0 1 1", "0 1 1"), tree = -1;
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
 
 	if (userns < 0)
@@ -95,8 +95,12 @@ int ids_choose(struct cell *cell, struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "workspace '%s' (%s)",
 				 cell->spec->workspace, cell->spec->workspace_origin);
 	ids->is_shifted = true;
-	ids->inside_uid = st.st_uid;
-	ids->inside_gid = st.st_gid;
+	ids->inside_uid = ids->owner_uid = st.st_uid;
+	ids->inside_gid = ids->owner_gid = st.st_gid;
+	if (cell->spec->root_is_layer && !is_accepted(cell->spec, "identity")) {
+		ids->has_many = true;
+		ids->inside_uid = ids->inside_gid = 0;
+	}
 	if (!is_accepted(cell->spec, "identity") || can_map(cell->spec->workspace))
 		return 0;
 	if (st.st_uid == 0)
@@ -127,6 +131,54 @@ int ids_take(struct cell *cell, struct atoll_error *err)
 	if (!ids->is_unmapped || ids->host_gid == 0)
 		ids->host_gid = first;
 	return 0;
+}
+
+/*
+ * With many ids root inside is the slot's first, as everybody who is alone in a sandbox. The next
+ * fifteen are left out: two of them are egress's. `nobody` has one, too.
+ */
+#define MANY_FIRST 16
+#define MANY_COUNT (SLOTS_IDS - MANY_FIRST - 1)
+#define NOBODY	   65534
+
+void ids_write_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size)
+{
+	const unsigned host = is_group ? ids->host_gid : ids->host_uid;
+
+	if (ids->has_many)
+		snprintf(ret, size, "0 %u 1\n1 %u %u\n%u %u 1\n", host, host + MANY_FIRST,
+			 MANY_COUNT, NOBODY, host + SLOTS_IDS - 1);
+	else
+		snprintf(ret, size, "%u %u 1\n", is_group ? ids->inside_gid : ids->inside_uid,
+			 host);
+}
+
+/* One id only: what anybody else inside would make in the workspace, he may not. */
+int ids_map_owner(struct cell *cell, struct atoll_error *err)
+{
+	const struct ns_ids *ids = &cell->ids;
+	char uid_map[64], gid_map[64];
+
+	if (!ids->has_many)
+		return 0;
+	snprintf(uid_map, sizeof uid_map, "%u %u 1\n", ids->owner_uid, ids->host_uid);
+	snprintf(gid_map, sizeof gid_map, "%u %u 1\n", ids->owner_gid, ids->host_gid);
+	cell->map_ns_fd = ids_make_userns(uid_map, gid_map);
+	return cell->map_ns_fd < 0 ? error_set(err, ATOLL_FAULT_HOST, -cell->map_ns_fd,
+					       "make a user namespace for the workspace's owner")
+				   : 0;
+}
+
+/*
+ * Over files and ids of the sandbox's own range: a package manager unpacks files of several owners,
+ * and leaves root for some of its work. None of them reaches the network, mounts, devices or other
+ * processes; the filter and Landlock stay as they are.
+ */
+uint64_t ids_capabilities(const struct ns_ids *ids)
+{
+	return ids->has_many ? 1ULL << CAP_CHOWN | 1ULL << CAP_DAC_OVERRIDE | 1ULL << CAP_FOWNER |
+				       1ULL << CAP_FSETID | 1ULL << CAP_SETGID | 1ULL << CAP_SETUID
+			     : 0;
 }
 
 void ids_release(struct cell *cell)

@@ -201,7 +201,7 @@ static int walk_rule(struct keeper *keeper, const struct cell *cell, const struc
 		const struct ns_mount *mount = &cell->mounts[i];
 		int r;
 
-		if (mount->kind != NS_BIND || !mount->is_dir ||
+		if (mount->kind != NS_BIND || !mount->is_dir || mount->is_layer ||
 		    (mount->keeps_hidden && !rule->is_pattern))
 			continue;
 		r = rule->is_pattern ? walk_pattern(keeper, mount, rule, err)

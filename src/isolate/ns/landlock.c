@@ -12,7 +12,8 @@
 
 /*
  * Landlock takes away every right to change files; the mount namespace already decides what can be
- * read. Rights come back only for storage that is the sandbox's own, and only where nothing of the
+ * read. Rights come back only for storage that is the sandbox's own, a layer over the workspace
+ * included, and only where nothing of the
  * host's is mounted beneath, because a right reaches through mounts. Reading is not handled on
  * purpose: every open of every program would pay for it.
  */
@@ -24,7 +25,9 @@
 	 LANDLOCK_ACCESS_FS_MAKE_SYM)
 /* Not LANDLOCK_ACCESS_FS_TRUNCATE: the kernel then looks, at every open and also one for reading,
  * what may be truncated later, which made `find` a fifth slower. The guard makes every call that
- * truncates by path itself, wherever the object is, and never hands one back. */
+ * truncates by path itself, wherever the object is, and never hands one back. Where files are not
+ * guarded at all (must_guard_files()) every mount of the host's is read-only, and the kernel
+ * answers a truncation there with EROFS. */
 #define RIGHTS_WRITE LANDLOCK_ACCESS_FS_WRITE_FILE
 #define RIGHTS_ALL                                                                                 \
 	(RIGHTS_WRITE | RIGHTS_MAKE | LANDLOCK_ACCESS_FS_REMOVE_DIR |                              \
@@ -61,9 +64,11 @@ static int allow_private(const struct cell *cell, int ruleset, uint64_t handled,
 
 		for (size_t j = 0; j < cell->n_zones; j++) {
 			if (streq(cell->zones[j].path, mount->path))
-				is_free = cell->zones[j].kind == INIT_ZONE_FREE;
+				is_free = cell->zones[j].kind == INIT_ZONE_FREE ||
+					  cell->zones[j].kind == INIT_ZONE_OWN;
 		}
-		if (mount->kind != NS_PRIVATE || !is_free)
+		if ((mount->kind != NS_PRIVATE && !mount->is_layer && !mount->is_ephemeral) ||
+		    !is_free)
 			continue;
 		r = allow(ruleset, handled, mount->path, RIGHTS_ALL, err);
 		if (r < 0)

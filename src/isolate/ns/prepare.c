@@ -51,7 +51,7 @@ static bool is_system_dir(const char *path, size_t length)
 
 #define MOUNTS_STEP 64
 
-static struct ns_mount *add_mount(struct cell *cell, enum ns_mount_kind kind, const char *path)
+struct ns_mount *ns_add_mount(struct cell *cell, enum ns_mount_kind kind, const char *path)
 {
 	struct ns_mount *mount;
 
@@ -219,7 +219,7 @@ static int follow_system_link(struct cell *cell, char path[PATH_MAX], struct ato
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read link '%s'", prefix);
 	link[got] = '\0';
 	if (!has_mount(cell, prefix) && !enclosing(cell, prefix)) {
-		mount = add_mount(cell, NS_LINK, prefix);
+		mount = ns_add_mount(cell, NS_LINK, prefix);
 		if (!mount || !(mount->link = strdup(link)))
 			return error_oom(err);
 	}
@@ -277,7 +277,7 @@ static int add_grant(struct cell *cell, const struct spec_rule *rule, const char
 	struct ns_mount *mount, *above;
 	char path[PATH_MAX];
 	struct stat st;
-	bool is_writable = rule->access == SPEC_WRITE;
+	bool is_writable = rule->access == SPEC_WRITE, is_layer;
 	int r;
 
 	if (rule->is_optional && is_absent(cell, asked))
@@ -301,16 +301,19 @@ static int add_grant(struct cell *cell, const struct spec_rule *rule, const char
 		if (other && other != rule && other->access == rule->access)
 			return 0;
 	}
+	is_layer = is_writable && cell->spec->workspace_mode == SPEC_WORKSPACE_LAYER &&
+		   streq(path, cell->spec->workspace);
 	above = enclosing(cell, path);
-	if (has_mount(cell, path) ||
-	    (above && above->kind == NS_BIND && above->is_writable == is_writable))
+	if (has_mount(cell, path) || (above && above->kind == NS_BIND && !above->is_layer &&
+				      !is_layer && above->is_writable == is_writable))
 		return 0; /* seen already, or part of what is */
-	mount = add_mount(cell, NS_BIND, path);
+	mount = ns_add_mount(cell, NS_BIND, path);
 	if (!mount)
 		return error_oom(err);
 	above = enclosing(cell, path); /* the list may have moved */
 	mount->rule = rule;
 	mount->is_writable = is_writable;
+	mount->is_layer = is_layer;
 	mount->is_dir = S_ISDIR(st.st_mode);
 	mount->is_nested = above && above->kind == NS_BIND;
 	/* The workspace is shown as its owner's in every mode. */
@@ -366,7 +369,7 @@ static int add_socket(struct cell *cell, const struct spec_word *socket, struct 
 	if (!S_ISSOCK(st.st_mode))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "socket '%s' (%s) is not a socket",
 				 socket->text, socket->origin);
-	mount = add_mount(cell, NS_BIND, path);
+	mount = ns_add_mount(cell, NS_BIND, path);
 	if (!mount)
 		return error_oom(err);
 	/* Also inside a grant: on a mount of its own nobody can put another in its place. */
@@ -381,11 +384,13 @@ static int add_socket(struct cell *cell, const struct spec_word *socket, struct 
 /* ---- hidden paths ---- */
 
 /* Is something mounted beneath this directory? Then no layer can be put over it by a user. */
-static bool has_submounts(const char *path)
+bool ns_has_submounts(const char *path, char ret[4096])
 {
 	cleanup_buf struct buf text = BUF_INIT(4 << 20);
 	cleanup_fd int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 
+	if (ret)
+		strcpy(ret, path);
 	if (fd < 0 || fd_read_all(fd, &text) < 0)
 		return true;
 	for (char *line = text.data, *next; line && *line; line = next) {
@@ -395,13 +400,16 @@ static bool has_submounts(const char *path)
 		if (next)
 			*next++ = '\0';
 		if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1 && !streq(point, path) &&
-		    path_is_within(point, path))
+		    path_is_within(point, path)) {
+			if (ret)
+				strcpy(ret, point);
 			return true;
+		}
 	}
 	return false;
 }
 
-static int add_mask(struct ns_mount *mount, const char *path, struct atoll_error *err)
+int ns_add_mask(struct ns_mount *mount, const char *path, struct atoll_error *err)
 {
 	char **grown = realloc(mount->masks, (mount->n_masks + 1) * sizeof *grown);
 
@@ -440,7 +448,9 @@ static int hide_target(struct cell *cell, const struct spec_rule *rule, struct a
 	above = enclosing(cell, real);
 	if (!above || above->kind == NS_HIDE || has_mount(cell, real))
 		return 0;
-	mount = add_mount(cell, NS_HIDE, real);
+	if (above->is_layer)
+		return ns_add_mask(above, real, err);
+	mount = ns_add_mount(cell, NS_HIDE, real);
 	if (!mount)
 		return error_oom(err);
 	mount->rule = rule;
@@ -488,18 +498,17 @@ static int add_hide(struct cell *cell, const struct spec_rule *rule, bool can_ma
 	}
 	if (!above || above->kind == NS_HIDE)
 		return 0; /* nothing is there to hide */
-	if (!above->is_writable && can_mask && !shows_beneath(cell->spec, rule->path))
-		return add_mask(above, rule->path, err);
-	if (!is_there || lstat(rule->path, &st) < 0 || S_ISLNK(st.st_mode)) {
-		/* Not there yet (a link's target is hidden or not by its own path). */
-		cell->needs_keeper = true;
+	if ((!above->is_writable || above->is_layer) && can_mask &&
+	    !shows_beneath(cell->spec, rule->path))
+		return ns_add_mask(above, rule->path, err);
+	/* Not there yet (a link's target is hidden or not by its own path); and whoever replaces it
+	 * on the host takes the mount away with the old one, but not one on a layer. */
+	cell->needs_keeper = cell->needs_keeper || !above->is_layer;
+	if (!is_there || lstat(rule->path, &st) < 0 || S_ISLNK(st.st_mode))
 		return 0;
-	}
-	mount = add_mount(cell, NS_HIDE, rule->path);
+	mount = ns_add_mount(cell, NS_HIDE, rule->path);
 	if (!mount)
 		return error_oom(err);
-	/* Whoever replaces it on the host takes the mount away with the old one. */
-	cell->needs_keeper = true;
 	mount->rule = rule;
 	mount->is_dir = S_ISDIR(st.st_mode);
 	mount->is_nested = true;
@@ -538,7 +547,8 @@ static bool keeps_itself(const struct cell *cell, const char *path)
  */
 static bool etc_keeps_hidden(const struct cell *cell, const struct spec_rule **rules, size_t n)
 {
-	if (path_is_within(cell->spec->home, "/etc"))
+	/* Whoever is root inside is not kept out by the mode of what is root's. */
+	if (path_is_within(cell->spec->home, "/etc") || cell->ids.has_many)
 		return false;
 	for (size_t i = 0; i < n; i++) {
 		const struct spec_rule *rule = rules[i];
@@ -571,7 +581,7 @@ static int add_private(struct cell *cell, const char *path, struct atoll_error *
 
 	if (has_mount(cell, path) || enclosing(cell, path))
 		return 0; /* the contract shows the host's */
-	mount = add_mount(cell, NS_PRIVATE, path);
+	mount = ns_add_mount(cell, NS_PRIVATE, path);
 	if (!mount)
 		return error_oom(err);
 	mount->is_writable = mount->is_dir = true;
@@ -591,7 +601,7 @@ static int add_devices(struct cell *cell, struct atoll_error *err)
 			return error_set(err, ATOLL_FAULT_HOST, 0,
 					 "'%s' of this host is not the device that it should be",
 					 path);
-		mount = add_mount(cell, NS_DEVICE, path);
+		mount = ns_add_mount(cell, NS_DEVICE, path);
 		if (!mount)
 			return error_oom(err);
 		mount->dev = st.st_dev;
@@ -600,28 +610,55 @@ static int add_devices(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
+static bool has_direct_root(const struct cell *cell, const char *path)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+
+		if (mount->kind == NS_BIND && mount->is_writable && !mount->is_layer &&
+		    path_is_within(mount->path, path))
+			return true;
+	}
+	return false;
+}
+
+static enum init_zone_kind zone_kind(const struct cell *cell, const struct ns_mount *mount)
+{
+	if (mount->kind == NS_BIND && mount->is_writable && !mount->is_layer)
+		return INIT_ZONE_GUARDED;
+	if (mount->kind != NS_PRIVATE && !mount->is_layer && !mount->is_ephemeral)
+		return INIT_ZONE_FREE;
+	if (has_direct_root(cell, mount->path))
+		return INIT_ZONE_PRIVATE;
+	return mount->kind == NS_PRIVATE ? INIT_ZONE_FREE : INIT_ZONE_OWN;
+}
+
+/*
+ * Must calls that change files be looked at? Not where nothing of the host's can be written: then
+ * every mount of the host's is read-only, which the kernel asks for every change, also those that
+ * Landlock does not know (truncating, modes, attributes, times). But a descriptor that was opened
+ * outside is on a mount of the host's own; the contract may pass some, and whoever listens at a
+ * socket that it grants may send others. Standard input and output are pipes or a terminal made
+ * for the run.
+ */
+static bool must_guard_files(const struct cell *cell)
+{
+	return has_direct_root(cell, "/") || cell->spec->n_descriptors || cell->spec->n_sockets;
+}
+
 static int add_zones(struct cell *cell, struct atoll_error *err)
 {
+	cell->guards_files = must_guard_files(cell);
 	cell->zones = calloc(cell->n_mounts + 1, sizeof *cell->zones);
 	if (!cell->zones)
 		return error_oom(err);
 	cell->zones[cell->n_zones++] = (struct init_zone){.path = "/", .kind = INIT_ZONE_FREE};
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
-		struct init_zone zone = {.path = mount->path, .kind = INIT_ZONE_FREE};
 
-		if (mount->kind == NS_LINK || mount->kind == NS_DEVICE)
-			continue;
-		if (mount->kind == NS_BIND && mount->is_writable)
-			zone.kind = INIT_ZONE_GUARDED;
-		for (size_t j = 0; mount->kind == NS_PRIVATE && j < cell->n_mounts; j++) {
-			const struct ns_mount *other = &cell->mounts[j];
-
-			if (other->kind == NS_BIND && other->is_writable &&
-			    path_is_within(other->path, mount->path))
-				zone.kind = INIT_ZONE_PRIVATE;
-		}
-		cell->zones[cell->n_zones++] = zone;
+		if (mount->kind != NS_LINK && mount->kind != NS_DEVICE && mount->kind != NS_STAGE)
+			cell->zones[cell->n_zones++] = (struct init_zone){
+				.path = mount->path, .kind = zone_kind(cell, mount)};
 	}
 	return 0;
 }
@@ -661,7 +698,8 @@ static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n
 						      streq(above->path, "/etc");
 				/* As root we copy single trees; a user's copies come whole. */
 				can_mask = !above->keeps_hidden &&
-					   (cell->ids.is_shifted || !has_submounts(above->path));
+					   (cell->ids.is_shifted || above->is_layer ||
+					    !ns_has_submounts(above->path, NULL));
 			}
 			asked_of = above;
 			r = above && above->keeps_hidden ? 0 : add_hide(cell, rule, can_mask, err);
@@ -693,6 +731,25 @@ static int check_cwd(const struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
+/* A pattern that reaches over a directory of the host's. In a layer what matches is taken out once:
+ * what appears on the host later is not part of what the run began with. */
+bool ns_needs_keeper(const struct cell *cell, const struct spec_rule *rule)
+{
+	char base[PATH_MAX];
+
+	if (!rule->is_pattern || rule->access != SPEC_HIDE)
+		return false;
+	snprintf(base, sizeof base, "%.*s", (int)path_literal_length(rule->path), rule->path);
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+
+		if (mount->kind == NS_BIND && mount->is_dir && !mount->is_layer &&
+		    (path_is_within(mount->path, base) || path_is_within(base, mount->path)))
+			return true;
+	}
+	return false;
+}
+
 int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err)
 {
 	const struct spec *spec = cell->spec;
@@ -713,9 +770,7 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 			if (r < 0)
 				return r;
 		}
-		if (spec->rules[i].is_pattern && spec->rules[i].access == SPEC_HIDE)
-			cell->needs_keeper = true;
-		else if (!spec->rules[i].is_pattern && spec->rules[i].access != SPEC_PROTECT)
+		if (!spec->rules[i].is_pattern && spec->rules[i].access != SPEC_PROTECT)
 			rules[n++] = &spec->rules[i];
 	}
 	qsort(rules, n, sizeof *rules, by_path);
@@ -725,6 +780,8 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 	cell->listing = NULL;
 	for (size_t i = 0; r == 0 && i < spec->n_sockets; i++)
 		r = add_socket(cell, &spec->sockets[i], err);
+	if (r == 0 && spec->root_is_layer)
+		r = add_private(cell, "/var", err);
 	for (size_t i = 0; r == 0 && ns_private_dirs[i]; i++)
 		r = add_private(cell, ns_private_dirs[i], err);
 	if (r == 0)
@@ -733,8 +790,14 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 		r = add_private(cell, spec->home, err);
 	if (r == 0)
 		r = check_cwd(cell, err);
+	if (r == 0)
+		r = layer_prepare(cell, err);
+	if (r == 0)
+		r = system_prepare(cell, err);
 	if (r < 0)
 		return r;
+	for (size_t i = 0; i < spec->n_rules; i++)
+		cell->needs_keeper = cell->needs_keeper || ns_needs_keeper(cell, &spec->rules[i]);
 	qsort(cell->mounts, cell->n_mounts, sizeof *cell->mounts, mounts_by_path);
 	return add_zones(cell, err);
 }

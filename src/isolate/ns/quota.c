@@ -110,7 +110,8 @@ int quota_check_space(const struct cell *cell, struct atoll_error *err)
 	for (size_t i = 0; r == 0 && i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 
-		if (mount->kind == NS_BIND && mount->is_writable)
+		if (mount->is_writable && !mount->is_layer &&
+		    (mount->kind == NS_BIND || mount->kind == NS_STAGE))
 			r = quota_check_place(cell, mount->path, err);
 	}
 	return r;

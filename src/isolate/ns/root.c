@@ -33,7 +33,7 @@
  * paths are relative.
  */
 
-#define STAGE "../stage"
+#define STAGE NS_STAGE_DIR
 
 static int fail(struct atoll_error *err, const char *what, const char *path)
 {
@@ -60,7 +60,9 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 	uint64_t set = MOUNT_ATTR_NOSUID |
 		       (mount->kind == NS_DEVICE ? MOUNT_ATTR_NOEXEC : MOUNT_ATTR_NODEV);
 	cleanup_fd int tree = -1;
-	unsigned recursive = mount->n_masks ? 0 : AT_RECURSIVE;
+	bool is_single =
+		mount->n_masks || mount->is_layer || mount->is_ephemeral || mount->kind == NS_STAGE;
+	unsigned recursive = is_single ? 0 : AT_RECURSIVE;
 	struct stat st;
 	int r;
 
@@ -77,16 +79,16 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 	if (st.st_dev != mount->dev || st.st_ino != mount->ino)
 		return error_set(err, ATOLL_FAULT_POLICY, 0, "'%s' has changed while starting",
 				 mount->path);
-	if (!mount->is_writable && mount->kind != NS_DEVICE)
+	if ((!mount->is_writable || mount->is_layer) && mount->kind != NS_DEVICE)
 		set |= MOUNT_ATTR_RDONLY;
 	r = set_attributes(tree, "", set, -1, AT_EMPTY_PATH | AT_RECURSIVE);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "restrict the mount of '%s'",
 				 mount->path);
 	/* Only the tree itself is shifted: a mount beneath it may be of a kind that cannot be. */
-	if (userns_fd >= 0 && (mount->is_writable || mount->is_explicit)) {
+	if (userns_fd >= 0 && (mount->is_writable || mount->is_explicit || mount->is_ephemeral)) {
 		r = set_attributes(tree, "", 0, userns_fd, AT_EMPTY_PATH);
-		if (r < 0 && mount->is_writable)
+		if (r < 0 && (mount->is_writable || mount->is_ephemeral || mount->kind == NS_STAGE))
 			return error_set(
 				err, ATOLL_FAULT_HOST, -r,
 				"'%s' is on a file system that cannot map ids; run atoll as "
@@ -101,7 +103,7 @@ static int take_trees(struct cell *cell, struct atoll_error *err)
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		struct ns_mount *mount = &cell->mounts[i];
 
-		if ((mount->kind != NS_BIND && mount->kind != NS_DEVICE) || mount->tree_fd >= 0)
+		if (!ns_has_tree(mount) || mount->tree_fd >= 0)
 			continue;
 		mount->tree_fd = ns_open_tree(mount, -1, err);
 		if (mount->tree_fd < 0)
@@ -112,7 +114,7 @@ static int take_trees(struct cell *cell, struct atoll_error *err)
 
 /* ---- storage ---- */
 
-static int attach(int tree_fd, const char *path, struct atoll_error *err)
+int ns_attach(int tree_fd, const char *path, struct atoll_error *err)
 {
 	if (move_mount(tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return fail(err, "mount on", path);
@@ -135,7 +137,7 @@ static int place_clone(const char *source, const char *path, uint64_t set, struc
 		return fail(err, "copy the mount of", source);
 	if (set_attributes(tree, "", set, -1, AT_EMPTY_PATH) < 0)
 		return fail(err, "restrict", source);
-	return attach(tree, path, err);
+	return ns_attach(tree, path, err);
 }
 
 static int mount_storage(const struct cell *cell, struct atoll_error *err)
@@ -230,7 +232,10 @@ static int white_out(const char *dir, const char *relative, size_t length, struc
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof path, "%s/%.*s", dir, (int)length, relative);
-	return link(WHITEOUT, path) < 0 && errno != EEXIST ? fail(err, "mask", path) : 0;
+	if (link(WHITEOUT, path) < 0 && errno != EEXIST &&
+	    errno != ENOTDIR /* what it is in has been masked before it */)
+		return fail(err, "mask", path);
+	return 0;
 }
 
 /*
@@ -263,28 +268,79 @@ static int make_mask(const char *dir, const char *host, const char *relative,
 	return white_out(dir, relative, strlen(relative), err);
 }
 
-static int place_masked(const struct ns_mount *spot, size_t number, struct atoll_error *err)
+/* A directory of the layer's own stands for the host's, and looks like it. Not its owner: that is
+ * whoever is inside. */
+static void look_alike(const char *dir, const char *host, const char *relative)
 {
-	char mask[48], host[48], options[128];
+	char path[PATH_MAX];
+	struct stat st;
+
+	for (size_t i = 0; relative[i]; i++) {
+		if (relative[i] != '/')
+			continue;
+		snprintf(path, sizeof path, "%s/%.*s", host, (int)i, relative);
+		if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+			return;
+		snprintf(path, sizeof path, "%s/%.*s", dir, (int)i, relative);
+		if (chmod(path, st.st_mode & 0777) < 0 ||
+		    utimensat(AT_FDCWD, path, (struct timespec[]){st.st_atim, st.st_mtim},
+			      AT_SYMLINK_NOFOLLOW) < 0)
+			return;
+	}
+}
+
+int ns_make_masks(const struct ns_mount *spot, int tree_fd, size_t number, struct atoll_error *err)
+{
+	char mask[48], host[48];
 	int r;
 
 	snprintf(mask, sizeof mask, "%s/mask-%zu", STAGE, number);
 	snprintf(host, sizeof host, "%s/host-%zu", STAGE, number);
 	if (mkdir(mask, 0755) < 0 || mkdir(host, 0755) < 0)
 		return fail(err, "create", mask);
-	if (mknod(WHITEOUT, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
+	if (spot->n_masks && mknod(WHITEOUT, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
 		return fail(err, "create", WHITEOUT);
-	r = attach(spot->tree_fd, host, err);
+	r = ns_attach(tree_fd, host, err);
+	for (size_t i = 0; r == 0 && i < spot->n_masks; i++)
+		r = make_mask(mask, host, spot->masks[i], err);
+	for (size_t i = 0; r == 0 && spot->is_layer && i < spot->n_masks; i++)
+		look_alike(mask, host, spot->masks[i]);
+	return r;
+}
+
+/* A layer for what is written to a system directory; it goes with the private storage. */
+static int make_upper(const struct ns_mount *spot, size_t number, char *options, size_t size,
+		      struct atoll_error *err)
+{
+	char upper[48], work[48];
+	size_t used = strlen(options);
+	struct stat st;
+
+	snprintf(upper, sizeof upper, "%s/upper-%zu", STAGE, number);
+	snprintf(work, sizeof work, "%s/work-%zu", STAGE, number);
+	if (mkdir(upper, 0755) < 0 || mkdir(work, 0700) < 0)
+		return fail(err, "create", upper);
+	if (fstat(spot->tree_fd, &st) == 0 && chmod(upper, st.st_mode & 0777) < 0)
+		return fail(err, "chmod", upper);
+	snprintf(options + used, size - used, ",volatile,upperdir=%s,workdir=%s", upper, work);
+	return 0;
+}
+
+static int place_masked(const struct ns_mount *spot, size_t number, struct atoll_error *err)
+{
+	const unsigned long flags = MS_NOSUID | MS_NODEV | (spot->is_ephemeral ? 0 : MS_RDONLY);
+	char options[256];
+	int r = ns_make_masks(spot, spot->tree_fd, number, err);
+
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < spot->n_masks; i++) {
-		r = make_mask(mask, host, spot->masks[i], err);
-		if (r < 0)
-			return r;
-	}
-	snprintf(options, sizeof options, "lowerdir=%s:%s,userxattr", mask, host);
-	if (mount("overlay", inside(spot->path), "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
-		  options) < 0)
+	snprintf(options, sizeof options, "lowerdir=%s/mask-%zu:%s/host-%zu,userxattr", STAGE,
+		 number, STAGE, number);
+	if (spot->is_ephemeral)
+		r = make_upper(spot, number, options, sizeof options, err);
+	if (r < 0)
+		return r;
+	if (mount("overlay", inside(spot->path), "overlay", flags, options) < 0)
 		return fail(err, "put a layer over", spot->path);
 	return 0;
 }
@@ -297,7 +353,7 @@ static int place_private(const struct ns_mount *mount, struct atoll_error *err)
 	/* Everybody's places are sticky, as programs expect; home is nobody else's. */
 	for (size_t i = 0; ns_private_dirs[i]; i++)
 		is_shared = is_shared || streq(mount->path, ns_private_dirs[i]);
-	if (chmod(path, is_shared ? 01777 : 0700) < 0)
+	if (chmod(path, is_shared ? 01777 : streq(mount->path, "/var") ? 0755 : 0700) < 0)
 		return fail(err, "chmod", path);
 	return bind_clone(path, path, err);
 }
@@ -326,18 +382,25 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
-		int r = mount->kind == NS_LINK ? make_parents(mount->path, before, err)
-					       : make_point(mount, before, err);
+		int r;
 
+		if (mount->kind == NS_STAGE)
+			continue;
+		r = mount->kind == NS_LINK ? make_parents(mount->path, before, err)
+					   : make_point(mount, before, err);
 		if (!mount->is_nested)
 			before = mount->path;
+		if (r == 0)
+			r = layer_check_way(cell, mount, err);
 		if (r < 0)
 			return r;
 		switch (mount->kind) {
 		case NS_BIND:
 		case NS_DEVICE:
-			r = mount->n_masks ? place_masked(mount, i, err)
-					   : attach(mount->tree_fd, inside(mount->path), err);
+			r = mount->is_layer ? layer_place(cell, mount, i, err)
+			    : mount->n_masks || mount->is_ephemeral
+				    ? place_masked(mount, i, err)
+				    : ns_attach(mount->tree_fd, inside(mount->path), err);
 			break;
 		case NS_PRIVATE:
 			r = place_private(mount, err);
@@ -348,6 +411,8 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 			break;
 		case NS_HIDE:
 			r = place_hide(mount, i, err);
+			break;
+		case NS_STAGE:
 			break;
 		}
 		if (r < 0)

@@ -45,9 +45,11 @@ static int fail(struct atoll_error *err, const char *what)
 
 static int take_stdio(const struct cell *cell, struct atoll_error *err)
 {
+	const int *stdio = cell->step ? cell->step->stdio : cell->stdio;
+
 	for (int i = 0; i < 3; i++) {
 		/* Where there is no descriptor a terminal is in place already. */
-		if (cell->stdio[i] >= 0 && dup2(cell->stdio[i], i) < 0)
+		if (stdio[i] >= 0 && dup2(stdio[i], i) < 0)
 			return fail(err, "set up standard input and output");
 	}
 	if (fd_close_range(3, UINT_MAX, true) < 0)
@@ -105,6 +107,12 @@ static uint64_t n_others(const struct cell *cell)
 	return cell->bare ? cell->bare->n_others : 0;
 }
 
+/* The first process, and a template. */
+static uint64_t n_own(const struct cell *cell)
+{
+	return cell->extra->is_service ? 2 : 1;
+}
+
 static int set_limits(const struct cell *cell, struct atoll_error *err)
 {
 	const struct spec_limit *limits = cell->spec->limits;
@@ -113,10 +121,10 @@ static int set_limits(const struct cell *cell, struct atoll_error *err)
 
 	/* 1, not 0: a pipe in core_pattern is started for 0, and for 1 alone it is not. */
 	r = limit_resource(RLIMIT_CORE, 1, err);
-	/* Counted within this user namespace, so it bounds the sandbox and not the user. One more
-	 * for the first process. */
+	/* Counted within this user namespace, so it bounds the sandbox and not the user. */
 	if (r == 0 && limits[SPEC_PIDS].value != SPEC_UNLIMITED)
-		r = limit_resource(RLIMIT_NPROC, limits[SPEC_PIDS].value + 1 + n_others(cell), err);
+		r = limit_resource(RLIMIT_NPROC,
+				   limits[SPEC_PIDS].value + n_own(cell) + n_others(cell), err);
 	if (r == 0)
 		r = limit_resource(RLIMIT_FSIZE, limits[SPEC_DISK].value, err);
 	if (r == 0 && cpu_time != SPEC_UNLIMITED)
@@ -128,15 +136,20 @@ static int set_limits(const struct cell *cell, struct atoll_error *err)
 	return r;
 }
 
-int ns_bound_capabilities(struct atoll_error *err)
+int ns_bound_capabilities(uint64_t keep, struct atoll_error *err)
 {
-	const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
-				   SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
-				   SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
+	unsigned long bits = SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
 
+	/* Where root inside keeps some, what root executes has them, too, and whoever is root no
+	 * longer has none: no_new_privs lets nobody have more than before. */
+	if (!keep)
+		bits |= SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
+			SECBIT_NO_SETUID_FIXUP_LOCKED;
 	/* The numbers end where the kernel's list does. */
-	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
-		;
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++) {
+		if (!(keep & 1ULL << cap))
+			prctl(PR_CAPBSET_DROP, cap);
+	}
 	if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) != 0)
 		return error_set(err, ATOLL_FAULT_HOST, 0, "the capability bounding set remains");
 	if (prctl(PR_SET_SECUREBITS, bits) < 0 && prctl(PR_GET_SECUREBITS) != (int)bits)
@@ -162,7 +175,8 @@ static int set_filter(const struct cell *cell, struct atoll_error *err)
 					 .is_bare = cell->bare,
 					 .has_proxy = cell->bare && cell->extra->proxy_port,
 					 /* a grant may hide something, and /proc is the host's */
-					 .guards_reading = cell->bare};
+					 .guards_reading = cell->bare,
+					 .leaves_files = !cell->bare && !cell->guards_files};
 	struct sock_fprog prog = {.filter = program};
 	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 	int fd;
@@ -201,13 +215,14 @@ static const char *find_variable(char *const *env, const char *name)
 /* As a shell would: 127 if it is nowhere, 126 if it is there and cannot be executed. */
 static int run_command(const struct cell *cell, struct atoll_error *err)
 {
-	char *const *argv = cell->spec->command;
-	const char *search = find_variable(cell->env, "PATH");
+	char *const *argv = cell->step ? cell->step->argv : cell->spec->command;
+	char *const *env = cell->step ? cell->step->env : cell->env;
+	const char *search = find_variable(env, "PATH");
 	char path[PATH_MAX];
 	int failed = ENOENT;
 
 	if (strchr(argv[0], '/')) {
-		execve(argv[0], argv, cell->env);
+		execve(argv[0], argv, env);
 		failed = errno;
 		search = NULL;
 	}
@@ -216,7 +231,7 @@ static int run_command(const struct cell *cell, struct atoll_error *err)
 		if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(end - at), at, argv[0]) >=
 		    sizeof path)
 			continue;
-		execve(path, argv, cell->env);
+		execve(path, argv, env);
 		if (errno != ENOENT && errno != ENOTDIR)
 			failed = errno;
 	}
@@ -261,12 +276,14 @@ static int take_rights(const struct cell *cell, struct atoll_error *err)
 int ns_seal(void *data, struct atoll_error *err)
 {
 	const struct cell *cell = data;
+	/* A template's steps go where they want, which need not be there any more. */
+	const char *cwd = cell->extra->is_service ? "/" : cell->spec->cwd;
 	int r;
 
-	if (chdir(cell->spec->cwd) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cell->spec->cwd);
+	if (chdir(cwd) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cwd);
 	r = take_rights(cell, err);
-	return r < 0 ? r : ns_drop_capabilities(0, err);
+	return r < 0 ? r : ns_drop_capabilities(ids_capabilities(&cell->ids), err);
 }
 
 int ns_execute(void *data, struct atoll_error *err)
@@ -279,4 +296,9 @@ int ns_execute(void *data, struct atoll_error *err)
 	    limit_resource(RLIMIT_NOFILE, cell->spec->limits[SPEC_OPEN_FILES].value, err) < 0)
 		return -1;
 	return run_command(cell, err);
+}
+
+void ns_take_step(void *data, const struct init_step *step)
+{
+	((struct cell *)data)->step = step;
 }

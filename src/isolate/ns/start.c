@@ -29,7 +29,7 @@
  *	                                        map_self(): an ordinary user's single id
  *	as root: map the ids, copy the trees
  *	  with ids shifted, send them over  →   receive_trees()
- *	enter the cgroups, send "go"        →   become_inside()
+ *	enter the cgroups, send "go"        →   start_become_inside()
  *	                                        fork the command's process → ns_begin(),
  *	                                        with a network its sockets → the control socket
  *	write the contract, send it         →   ns_build_root()
@@ -43,6 +43,7 @@
  */
 
 #define SETUP_MAX_S 60
+#define READY_FDS   3
 
 struct setup_message {
 	uint32_t n_trees;
@@ -56,12 +57,10 @@ static int fail(struct atoll_error *err, const char *what)
 
 /* ---- ids ---- */
 
-static int write_map(pid_t pid, const char *file, unsigned inside, unsigned host,
-		     struct atoll_error *err)
+static int write_map(pid_t pid, const char *file, const char *text, struct atoll_error *err)
 {
-	char path[64], line[64];
+	char path[64];
 	cleanup_fd int fd = -1;
-	int length;
 
 	if (pid)
 		snprintf(path, sizeof path, "/proc/%d/%s", pid, file);
@@ -70,17 +69,20 @@ static int write_map(pid_t pid, const char *file, unsigned inside, unsigned host
 	fd = open(path, O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "open '%s'", path);
-	length = snprintf(line, sizeof line, "%u %u 1\n", inside, host);
-	if (write(fd, line, (size_t)length) != length)
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
 		return error_set(err, ATOLL_FAULT_HOST, errno, "write '%s'", path);
 	return 0;
 }
 
 static int map_ids(pid_t pid, const struct ns_ids *ids, struct atoll_error *err)
 {
-	int r = write_map(pid, "uid_map", ids->inside_uid, ids->host_uid, err);
+	char text[128];
+	int r;
 
-	return r < 0 ? r : write_map(pid, "gid_map", ids->inside_gid, ids->host_gid, err);
+	ids_write_map(ids, false, text, sizeof text);
+	r = write_map(pid, "uid_map", text, err);
+	ids_write_map(ids, true, text, sizeof text);
+	return r < 0 ? r : write_map(pid, "gid_map", text, err);
 }
 
 /* Without privilege a group may only be mapped once setgroups is given up. */
@@ -93,7 +95,7 @@ static int map_self(const struct ns_ids *ids, struct atoll_error *err)
 	return map_ids(0, ids, err);
 }
 
-static int become_inside(const struct ns_ids *ids, struct atoll_error *err)
+static int take_ids(const struct ns_ids *ids, struct atoll_error *err)
 {
 	/* Keep the namespace's capabilities across the change of id. */
 	if (prctl(PR_SET_KEEPCAPS, 1) < 0)
@@ -119,6 +121,13 @@ static int raise_capabilities(struct atoll_error *err)
 	for (int i = 0; i < 2; i++)
 		data[i].effective = data[i].permitted;
 	return syscall(SYS_capset, &header, data) < 0 ? fail(err, "raise capabilities") : 0;
+}
+
+int start_become_inside(const struct ns_ids *ids, struct atoll_error *err)
+{
+	int r = take_ids(ids, err);
+
+	return r < 0 ? r : raise_capabilities(err);
 }
 
 /* ---- trees over the socket ---- */
@@ -179,11 +188,6 @@ static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *e
 	return error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox");
 }
 
-static bool has_tree(const struct ns_mount *mount)
-{
-	return mount->kind == NS_BIND || mount->kind == NS_DEVICE;
-}
-
 /* Copy every tree as root and hand it over; the child counts them in the same order. */
 static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct atoll_error *err)
 {
@@ -191,9 +195,13 @@ static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct at
 	int fds[FD_PASS_MAX], r = 0;
 
 	for (size_t i = 0; r >= 0 && i < cell->n_mounts; i++) {
-		if (!has_tree(&cell->mounts[i]))
+		if (!ns_has_tree(&cell->mounts[i]))
 			continue;
-		r = ns_open_tree(&cell->mounts[i], userns_fd, err);
+		r = ns_open_tree(&cell->mounts[i],
+				 cell->map_ns_fd >= 0 && !cell->mounts[i].is_ephemeral
+					 ? cell->map_ns_fd
+					 : userns_fd,
+				 err);
 		if (r < 0)
 			break;
 		fds[message.n_trees++] = r;
@@ -223,7 +231,7 @@ static int receive_trees(struct cell *cell, struct atoll_error *err)
 		if (r < 0)
 			return r;
 		for (uint32_t i = 0; i < message.n_trees; i++) {
-			while (!has_tree(&cell->mounts[mount]))
+			while (!ns_has_tree(&cell->mounts[mount]))
 				mount++;
 			cell->mounts[mount++].tree_fd = fds[i];
 		}
@@ -341,9 +349,7 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	if (r == 0)
 		r = receive_trees(cell, err);
 	if (r == 0)
-		r = become_inside(&cell->ids, err);
-	if (r == 0)
-		r = raise_capabilities(err);
+		r = start_become_inside(&cell->ids, err);
 	/* An id change clears it, and "no one outlives the supervisor" must hold from here on. It
 	 * may have died before, and getppid() is always 0 here: its end of the socket tells. */
 	if (r == 0 && prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
@@ -359,8 +365,8 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	cell->umask = umask(0);
 	/* Before there are two of us, each of whom would have to. */
 	if (r == 0)
-		r = ns_bound_capabilities(err);
-	if (r == 0 && !init_wants_terminal(config))
+		r = ns_bound_capabilities(ids_capabilities(&cell->ids), err);
+	if (r == 0 && !init_wants_terminal(config) && !config->is_service)
 		r = init_fork(config, command, err);
 	else if (r == 0)
 		r = ns_make_namespaces(cell, err);
@@ -393,14 +399,52 @@ struct init_config start_config(struct cell *cell)
 		.usage = cell->usage,
 		.peers = cell->peers,
 		.proxy_port = cell->extra->proxy_port,
+		.layer_fd = -1,
 		.control_fd = cell->control_fd,
 		.warden_fd = -1,
 		.begin = ns_begin,
 		.seal = ns_seal,
 		.execute = ns_execute,
+		.is_service = cell->extra->is_service,
+		.take_step = ns_take_step,
 		.data = cell,
 		.stdio = cell->stdio,
 	};
+}
+
+/* What the parent may need of a layer goes with it. The namespaces can be named only from in here
+ * later: init_main() closes us to everybody. */
+static int say_ready(const struct cell *cell, struct atoll_error *err)
+{
+	cleanup_fd int user_ns = -1, mount_ns = -1;
+	int fds[READY_FDS], r;
+	size_t n = 0;
+
+	if (cell->layer_fd >= 0 && !layer_of(cell)->top)
+		fds[n++] = cell->layer_fd;
+	if (cell->layer_fd >= 0 && layer_of(cell)->is_changed) {
+		user_ns = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
+		mount_ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+		if (user_ns < 0 || mount_ns < 0)
+			return fail(err, "open the sandbox's namespaces");
+		fds[n++] = user_ns;
+		fds[n++] = mount_ns;
+	}
+	r = fd_send(cell->setup_fd, "r", 1, fds, n);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "tell the supervisor") : 0;
+}
+
+/* In the parent; in the same order. */
+static void take_ready(struct cell *cell, const int *fds, size_t n, struct cell_handle *ret)
+{
+	size_t at = 0;
+
+	if (layer_spot(cell) && !layer_of(cell)->top && at < n)
+		ret->layer_fd = fds[at++];
+	if (at + 1 < n) {
+		cell->user_ns_fd = fds[at++];
+		cell->mount_ns_fd = fds[at++];
+	}
 }
 
 static _Noreturn void child_main(struct cell *cell)
@@ -414,8 +458,15 @@ static _Noreturn void child_main(struct cell *cell)
 	start_wipe_secrets(cell->spec);
 	start_wipe_arguments();
 	r = set_up(cell, &config, &command, &err);
-	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
+	if (r == 0)
+		r = say_ready(cell, &err);
+	/* What is in memory is bounded by the size of that. */
+	if (layer_of(cell)->top)
+		config.layer_fd = cell->layer_fd;
+	if (r < 0) {
+		send(cell->setup_fd, &err, sizeof err, MSG_NOSIGNAL);
 		_exit(1);
+	}
 	close(cell->setup_fd);
 	init_main(&config, &command);
 }
@@ -452,6 +503,8 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 	if (!cell->ids.is_shifted)
 		return send_message(socket_fd, &go, NULL, err);
 	r = map_ids(pid, &cell->ids, err);
+	if (r == 0)
+		r = ids_map_owner(cell, err);
 	if (r < 0)
 		return r;
 	snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
@@ -461,28 +514,27 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 	return send_trees(cell, socket_fd, cell->ids.is_unmapped ? -1 : userns_fd, err);
 }
 
-int start_wait_ready(int socket_fd, struct atoll_error *err)
+int start_wait_ready(int socket_fd, int *ret_fds, size_t *n_fds, struct atoll_error *err)
 {
 	const struct timeval patience = {.tv_sec = SETUP_MAX_S};
 	struct atoll_error theirs;
+	size_t none = 0;
 	ssize_t got;
 
 	/* A dead network mount can hold the set-up up for ever. */
 	setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	do
-		got = recv(socket_fd, &theirs, sizeof theirs, 0);
-	while (got < 0 && errno == EINTR);
+	got = fd_receive(socket_fd, &theirs, sizeof theirs, 0, ret_fds, n_fds ? n_fds : &none);
 	/* It has ended without reading all that we sent, which is told before what it said. */
-	if (got < 0 && errno == ECONNRESET)
-		got = recv(socket_fd, &theirs, sizeof theirs, 0);
+	if (got == -ECONNRESET)
+		got = fd_receive(socket_fd, &theirs, sizeof theirs, 0, NULL, &none);
 	if (got == 1)
 		return 0;
-	if (got < 0 && errno == EAGAIN)
+	if (got == -EAGAIN)
 		return error_set(err, ATOLL_FAULT_HOST, 0,
 				 "the set-up took more than %d s; is a grant on a dead mount?",
 				 SETUP_MAX_S);
 	if (got != sizeof theirs)
-		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
+		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? (int)-got : 0,
 				 "the sandbox ended during its set-up");
 	theirs.text[sizeof theirs.text - 1] = '\0';
 	if (err)
@@ -504,13 +556,43 @@ int start_make_pair(int pair[2], struct atoll_error *err)
 	return pair[0] < 0 || pair[1] < 0 ? fail(err, "make a socket pair") : 0;
 }
 
+/* So that /dev/stderr and its like can be opened inside. */
+static int hand_over(const struct cell *cell, const int stdio[3], struct atoll_error *err)
+{
+	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
+		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
+			return fail(err, "hand the pipes over");
+	}
+	return 0;
+}
+
+int ns_exec(struct cell *cell, const struct cell_handle *handle, uint32_t number, int words_fd,
+	    const int stdio[3], struct atoll_error *err)
+{
+	struct init_order order = {.type = INIT_EXEC, .step = number};
+	int fds[4] = {words_fd}, n = 1, r = hand_over(cell, stdio, err);
+
+	if (r < 0)
+		return r;
+	for (int i = 0; i < 3; i++) {
+		if (stdio[i] < 0)
+			continue;
+		order.stdio |= 1U << i;
+		fds[n++] = stdio[i];
+	}
+	r = fd_send(handle->control_fd, &order, sizeof order, fds, (size_t)n);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "ask for a step") : 0;
+}
+
 int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err)
 {
 	cleanup_fd int setup = -1, control = -1, setup_child = -1, control_child = -1, pid_fd = -1;
-	int pair[2], r;
+	int pair[2], fds[READY_FDS], r;
+	size_t n_fds = READY_FDS;
 	pid_t pid;
 
+	ret->layer_fd = -1;
 	r = ids_take(cell, err);
 	if (r == 0)
 		r = start_make_pair(pair, err);
@@ -522,11 +604,9 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		return r;
 	control = pair[0], control_child = pair[1];
 	memcpy(cell->stdio, stdio, sizeof cell->stdio);
-	/* So that /dev/stderr and its like can be opened inside. */
-	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
-		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
-			return fail(err, "hand the pipes over");
-	}
+	r = hand_over(cell, stdio, err);
+	if (r < 0)
+		return r;
 	cell->setup_fd = setup_child;
 	cell->control_fd = control_child;
 
@@ -542,11 +622,15 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	if (r == 0)
 		r = send_contract(cell, setup, err);
 	if (r == 0)
-		r = start_wait_ready(setup, err);
+		r = start_wait_ready(setup, fds, &n_fds, err);
+	if (r == 0)
+		take_ready(cell, fds, n_fds, ret);
 	ret->listener_fd = ret->dns_fd = -1;
 	if (r == 0 && network_is_on(&cell->spec->network))
 		r = net_take(control, ret, err);
 	if (r < 0) {
+		if (ret->layer_fd >= 0)
+			close(ret->layer_fd);
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;

@@ -609,6 +609,36 @@ TEST(affinity_can_be_kept)
 	CHECK_CALL(YES, sched_getaffinity, 0);
 }
 
+TEST(files_can_be_left_to_the_kernel_but_for_what_it_would_let_pass)
+{
+	length = filter_build(&(struct filter_options){.leaves_files = true}, program);
+	CHECK_CALL(YES, openat, 0, 0, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+	CHECK_CALL(YES, openat, 0, 0, O_RDONLY | O_TRUNC);
+	CHECK_CALL(YES, renameat2, 0);
+	CHECK_CALL(YES, linkat, 0);
+	CHECK_CALL(YES, symlinkat, 0);
+	CHECK_CALL(YES, unlinkat, 0);
+	CHECK_CALL(YES, mkdirat, 0);
+	CHECK_CALL(YES, truncate, 0);
+	CHECK_CALL(YES, fchmodat, 0, 0, 0755);
+	CHECK_CALL(YES, fsetxattr, 0);
+	CHECK_CALL(YES, mknodat, 0, 0, S_IFIFO | 0600);
+	/* no programs with another's rights, no devices, not even the one that means "deleted" */
+	CHECK_CALL(NO(EPERM), openat, 0, 0, O_WRONLY | O_CREAT, 04755);
+	CHECK_CALL(NO(EPERM), fchmod, 0, 02755);
+	CHECK_CALL(NO(EPERM), fchmodat, 0, 0, 04755);
+	CHECK_CALL(NO(EPERM), mknodat, 0, 0, S_IFCHR);
+	CHECK_CALL(NO(EPERM), mknodat, 0, 0, S_IFBLK | 0600);
+	/* what is in memory, and what is counted */
+	CHECK_CALL(ASK, openat2, 0);
+	CHECK_CALL(ASK, connect, 0);
+	CHECK_CALL(ASK, bind, 0);
+	CHECK_CALL(ASK, fallocate, 0);
+	CHECK_CALL(ASK, memfd_create, 0);
+	CHECK_CALL(NO(EOPNOTSUPP), ioctl, 0, FS_IOC_SETFLAGS);
+	CHECK_CALL(NO(EPERM), mount, 0);
+}
+
 TEST(without_namespaces_nothing_of_the_host_s_is_reached)
 {
 	length = filter_build(&(struct filter_options){.is_bare = true}, program);

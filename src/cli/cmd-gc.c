@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/str.h"
+#include "cli/amount.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/print.h"
+
+#include <atoll/layer.h>
+#include <inttypes.h>
+
+enum {
+	OPTION_DRY,
+	OPTION_AGE,
+	OPTION_SIZE,
+};
+
+static const struct option gc_options[] = {
+	{"dry-run", 'n', NULL, "only say what would go", OPTION_DRY},
+	{"age", 0, "TIME", "what has rested for so long goes: 12h, 7d; 14d unless said",
+	 OPTION_AGE},
+	{"size", 0, "SIZE", "so much may stay: 500M, 5G; 10G unless said", OPTION_SIZE},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+struct gc_request {
+	struct atoll_gc_options options;
+	bool is_help;
+	uint64_t n, bytes;
+};
+
+static void on_removed(const struct atoll_record *record, const char *why, void *data)
+{
+	struct gc_request *request = data;
+
+	request->n++;
+	request->bytes += record->bytes;
+	printf("%s %s (%s) ", request->options.is_dry ? "would remove" : "removed", record->id,
+	       why);
+	if (record->command)
+		print_escaped(stdout, record->command);
+	fputc('\n', stdout);
+}
+
+static int read_gc(char **args, struct gc_request *request, struct atoll_error *err)
+{
+	struct options options = {command_gc.name, gc_options, args};
+	const struct option *option;
+	const char *value;
+	int r;
+
+	while ((r = options_next(&options, &option, &value, err)) > 0) {
+		request->is_help |= option->id == OPTION_HELP;
+		request->options.is_dry |= option->id == OPTION_DRY;
+		if (option->id == OPTION_AGE)
+			r = amount_parse_age(value, &request->options.max_age_s, err);
+		if (option->id == OPTION_SIZE)
+			r = amount_parse_size(value, &request->options.max_bytes, err);
+		if (r < 0)
+			return r;
+		/* 0 stands for the usual; these are as good as nothing. */
+		if (option->id == OPTION_AGE && !request->options.max_age_s)
+			request->options.is_any_age = true;
+		if (option->id == OPTION_SIZE && !request->options.max_bytes)
+			request->options.max_bytes = 1;
+	}
+	if (r == 0 && *options.next)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "'%s' is one argument too many; usage: atoll gc %s", *options.next,
+				 command_gc.usage);
+	return r;
+}
+
+static int run_gc(char **args, struct atoll_error *err)
+{
+	struct gc_request request = {.options = {.removed = on_removed, .data = &request}};
+	char size[32];
+	int r = read_gc(args, &request, err);
+
+	if (r < 0)
+		return r;
+	if (request.is_help) {
+		command_help_text(&command_gc, stdout);
+		return command_flush(err);
+	}
+	r = atoll_gc(&request.options, err);
+	if (r < 0)
+		return r;
+	printf("%" PRIu64 " record%s, %s\n", request.n, request.n == 1 ? "" : "s",
+	       amount_size(request.bytes, size, sizeof size));
+	return command_flush(err);
+}
+
+static const struct command_row gc_examples[] = {
+	{"atoll gc --dry-run", "what would go by the usual bounds"},
+	{"atoll gc --age 1d --size 1G", "keep less"},
+	{0},
+};
+
+const struct command command_gc = {
+	.name = "gc",
+	.usage = "[--dry-run] [--age TIME] [--size SIZE]",
+	.summary = "remove records of runs that are old or take too much disk",
+	.description =
+		(const char *const[]){
+			"First goes what has rested for longer than --age. If the rest takes more "
+			"than --size, the oldest go as well: first those that were applied, then "
+			"others; changes that were not applied are safe from that for a day.",
+			"What is live, in use, needed by a sandbox, or in the middle of an apply "
+			"stays. The same is done with the usual bounds before a run, at most once "
+			"an hour, so that this command is seldom needed. No run in mode 'layer' "
+			"begins where the disk has less than 5 % free, or 1 GiB if that is less.",
+			NULL},
+	.options = gc_options,
+	.sections = (const struct command_section[]){{"Examples", gc_examples}, {0}},
+	.run = run_gc,
+};

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/amount.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/print.h"
+
+#include <atoll/layer.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+
+enum {
+	OPTION_TO,
+	OPTION_DISK,
+	OPTION_FILES,
+	OPTION_RATIO,
+	OPTION_OUTSIDE,
+	OPTION_QUIET,
+};
+
+static const struct option import_options[] = {
+	{"to", 0, "DIR",
+	 "the directory, new or empty; the archive's name without its ending unless said",
+	 OPTION_TO},
+	{"disk", 0, "SIZE", "at most so many bytes, holes included: 500M, 20G", OPTION_DISK},
+	{"files", 0, "N", "at most so many entries; a million unless said", OPTION_FILES},
+	{"ratio", 0, "N",
+	 "at most so many bytes out of each of the archive's, beyond the first 64 MiB; 1000 unless "
+	 "said",
+	 OPTION_RATIO},
+	{"outside-links", 0, NULL,
+	 "take symbolic links that lead out of the tree; nothing is written through one",
+	 OPTION_OUTSIDE},
+	{"quiet", 'q', NULL, "say nothing but failures", OPTION_QUIET},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+struct import_request {
+	const char *file, *dir;
+	struct atoll_import_options options;
+	bool is_quiet, is_help;
+};
+
+/* A number above 0. */
+static int read_number(const struct option *option, const char *text, uint64_t *ret,
+		       struct atoll_error *err)
+{
+	const char *at = text;
+	uint64_t n = 0;
+
+	for (; *at >= '0' && *at <= '9' && n < UINT64_C(1) << 50; at++)
+		n = n * 10 + (uint64_t)(*at - '0');
+	if (at == text || *at || n == 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "option '--%s': '%s' is no number above 0; for example --%s 1000",
+				 option->name, text, option->name);
+	*ret = n;
+	return 0;
+}
+
+static int take_option(const struct option *option, const char *value,
+		       struct import_request *request, struct atoll_error *err)
+{
+	switch (option->id) {
+	case OPTION_TO:
+		request->dir = value;
+		return 0;
+	case OPTION_DISK:
+		return amount_parse_size(value, &request->options.max_bytes, err);
+	case OPTION_FILES:
+		return read_number(option, value, &request->options.max_entries, err);
+	case OPTION_RATIO:
+		return read_number(option, value, &request->options.max_ratio, err);
+	case OPTION_OUTSIDE:
+		request->options.keeps_outside_links = true;
+		return 0;
+	case OPTION_QUIET:
+		request->is_quiet = true;
+		return 0;
+	default:
+		request->is_help = true;
+		return 0;
+	}
+}
+
+/* Options may stand on both sides of the file's name. */
+static int read_request(char **args, struct import_request *request, struct atoll_error *err)
+{
+	struct options options = {"import", import_options, args};
+	const struct option *option;
+	const char *value;
+	int r;
+
+	for (;;) {
+		while ((r = options_next(&options, &option, &value, err)) > 0) {
+			r = take_option(option, value, request, err);
+			if (r < 0)
+				return r;
+		}
+		if (r < 0 || request->is_help)
+			return r;
+		if (!*options.next)
+			break;
+		if (request->file)
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "'%s' is one argument too many; usage: atoll import %s",
+					 *options.next, command_import.usage);
+		request->file = *options.next++;
+	}
+	if (!request->file)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "an archive is missing; usage: atoll import %s",
+				 command_import.usage);
+	return 0;
+}
+
+/* "src" for "there/src.tar.gz". */
+static int name_directory(const char *file, char *ret, size_t size, struct atoll_error *err)
+{
+	static const char *const endings[] = {".gz",  ".xz",  ".zst", ".bz2", ".tar",
+					      ".tgz", ".txz", ".zip", NULL};
+	const char *slash = strrchr(file, '/');
+	size_t length;
+
+	snprintf(ret, size, "%s", slash ? slash + 1 : file);
+	length = strlen(ret);
+	for (const char *const *ending = endings; *ending; ending++)
+		if (ends_with(ret, *ending) && strlen(ret) > strlen(*ending))
+			ret[strlen(ret) - strlen(*ending)] = '\0';
+	if (streq(file, "-") || ret[0] == '\0' || length == strlen(ret))
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "where to? name a directory that is new or empty: --to DIR");
+	return 0;
+}
+
+static int import(const struct import_request *request, struct atoll_error *err)
+{
+	bool is_stdin = streq(request->file, "-");
+	cleanup_fd int fd = is_stdin ? -1 : open(request->file, O_RDONLY | O_CLOEXEC);
+	struct atoll_archive_report report;
+	char named[NAME_MAX + 1];
+	const char *dir = request->dir;
+	int r;
+
+	if (!is_stdin && fd < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, errno, "open '%s'", request->file);
+	if (!dir) {
+		r = name_directory(request->file, named, sizeof named, err);
+		if (r < 0)
+			return r;
+		dir = named;
+	}
+	r = atoll_import(is_stdin ? 0 : fd, dir, &request->options, &report, err);
+	if (r < 0 || request->is_quiet)
+		return r;
+	fputs("imported into ", stdout);
+	print_escaped(stdout, dir);
+	printf(": %" PRIu64 " entries, %" PRIu64 " bytes\n", report.n_entries, report.n_bytes);
+	if (report.n_dropped > 0)
+		printf("left out: %s\n", report.dropped);
+	return command_flush(err);
+}
+
+static int run_import(char **args, struct atoll_error *err)
+{
+	struct import_request request = {0};
+	int r = read_request(args, &request, err);
+
+	if (r < 0)
+		return r;
+	if (request.is_help) {
+		command_help_text(&command_import, stdout);
+		return command_flush(err);
+	}
+	return import(&request, err);
+}
+
+static const struct command_row import_refused[] = {
+	{"names", "that are absolute, have '..', are too long, lie too deep (256), or come twice"},
+	{"links", "symbolic ones that lead out of the tree, entries whose name goes through one, "
+		  "and hard links to what the archive has not brought before"},
+	{"kinds",
+	 "devices, fifos, sockets; whiteouts of container layers (.wh.NAME) and attributes "
+	 "of overlayfs; what is encrypted"},
+	{"amounts", "more than --disk, --files and --ratio allow, or than the disk has"},
+	{0},
+};
+
+static const struct command_row import_examples[] = {
+	{"atoll import project.tar.gz", "into ./project"},
+	{"curl -s https://example.org/x.tar | atoll import - --to x", "from a pipe"},
+	{"atoll import data.zip --to data --disk 100G", "a large one"},
+	{0},
+};
+
+const struct command command_import = {
+	.name = "import",
+	.usage = "[OPTION]... FILE",
+	.summary = "make a workspace from an archive that nobody has looked at",
+	.description =
+		(const char *const[]){
+			"Unpacks FILE ('-': standard input) into a directory: tar, also compressed "
+			"by gzip, bzip2, xz or zstd, and zip.",
+			"It is done by a program that has locked itself in before it reads the "
+			"first byte: it can fill that one directory, and has no network and no "
+			"other file. All or nothing: the directory appears when everything is in "
+			"it; one entry that is refused refuses the whole archive.",
+			"Everything belongs to the caller. Modes are kept but for what the umask "
+			"takes away; set-id and sticky bits, access lists and attributes other "
+			"than user.* are left out, and told. Times, hard links, holes and empty "
+			"directories are kept.",
+			NULL},
+	.options = import_options,
+	.sections =
+		(const struct command_section[]){
+			{"What is refused", import_refused},
+			{"Examples", import_examples},
+			{0},
+		},
+	.run = run_import,
+};

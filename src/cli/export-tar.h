@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <atoll/layer.h>
+
+/* `atoll export --format tar|oci`: to the file `path`, which appears when it is whole, or to
+ * standard output (NULL), which must not be a terminal. What is left out is told on standard error
+ * unless `is_quiet`. */
+int export_tar(const char *id, enum atoll_tar form, const char *path, bool is_quiet,
+	       struct atoll_error *err);

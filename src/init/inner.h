@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "init/guard.h"
+#include "init/init.h"
+#include "init/watch.h"
+
+/*
+ * The first process, for the files of its loop
+ */
+struct init {
+	const struct init_config *config;
+	pid_t command;
+	int signal_fd;
+	int start_fd;	 /* the command's side of its start; -1 once it runs */
+	int terminal_fd; /* the command's terminal; -1 if it has none */
+	bool is_held;	 /* everything was stopped by order: that the command stops is no news */
+	bool has_listener;
+	struct guard guard;
+	struct watch watch;
+};
+
+/* ---- init.c ---- */
+
+void init_tell(struct init *init, const struct init_message *message);
+/* The end: the kernel kills everything else in the namespace with us. */
+_Noreturn void init_end(struct init *init, const struct init_message *message);
+_Noreturn void init_end_broken(struct init *init, int errnum, const char *what);
+void init_make_sockets(struct init *init, const struct init_order *order);
+void init_check_limits(struct init *init);
+/* Until the next look at the limits. */
+int init_wait_ms(const struct init *init);
+void init_prefer_for_killing(void);
+
+/* ---- service.c ---- */
+
+/* Steps by order, instead of one command. */
+_Noreturn void service_main(struct init *init);
+
+/* ---- template.c ---- */
+
+/* What the first process asks it for: a copy of itself that executes. With the start's socket, the
+ * step's descriptor, then those of 0, 1 and 2 that `stdio` has a bit for, and if it `has_terminal`
+ * that one and the leader's socket. */
+struct template_order {
+	uint32_t stdio;
+	bool has_terminal;
+};
+
+/* What the step's process says first, over its start's socket. */
+struct template_news {
+	pid_t pid;
+};
+
+/* Sealed; forks what it is asked for until the socket ends. */
+_Noreturn void template_main(const struct init_config *config, int socket_fd);
+
+/* ---- inside.c ---- */
+
+struct inside_process {
+	pid_t pid, session;
+	char state; /* as in /proc/PID/stat */
+};
+
+/* For every process of the sandbox but the first one and those that have ended. */
+void inside_each(const struct init *init,
+		 void (*each)(const struct inside_process *process, void *data), void *data);
+/* The state of one; 0 if it is gone. */
+char inside_state(const struct init *init, pid_t pid);
+/* Of a session; `except` is left alone. Returns how many there were. */
+int inside_signal_session(const struct init *init, pid_t session, pid_t except, int number);

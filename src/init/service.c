@@ -1,0 +1,741 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/uapi.h"
+#include "init/inner.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+/*
+ * Steps by order
+ *
+ * The first process of a sandbox that lives on: each INIT_EXEC is one more command, forked by the
+ * template (template.c), and what a step leaves behind is reaped and lives on. There may be several
+ * at the same time. It takes orders one by one and never waits for a step.
+ */
+
+/* Filters of templates that were killed from inside while others of their kind lived on. */
+#define LISTENERS_MAX 16
+
+/* How long stopping everything may take. */
+#define FREEZE_NS (5 * INT64_C(1000000000))
+
+/* How many stopped processes are remembered, not to be let go on with the rest. */
+#define STOPPED_MAX 256
+
+struct step {
+	uint32_t number; /* 0: none */
+	pid_t pid;	 /* of the command; 0: not known yet */
+	int start_fd;	 /* until it is executed, then -1 */
+	int leader_fd;	 /* with a terminal, else -1 */
+	pid_t leader;	 /* likewise, else 0 */
+	bool is_held;	 /* it was stopped by order */
+	/* While the terminal is being prepared: */
+	bool is_waiting;
+	uint32_t stdio;
+	int fds[4]; /* its words, 0, 1, 2 */
+	int terminal_fd;
+};
+
+enum work {
+	WORK_NONE,
+	WORK_FREEZE,
+	WORK_CLEAR,
+};
+
+struct service {
+	struct init *init;
+	struct init_command template;
+	struct atoll_error failure; /* why the template ended, if it has told */
+	int listeners[LISTENERS_MAX];
+	size_t n_listeners;
+	struct step steps[INIT_STEPS_MAX];
+	enum work work;
+	int64_t until_ns;
+	int n_found;
+	pid_t stopped[STOPPED_MAX]; /* before everything was */
+	size_t n_stopped;
+};
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(take_fd(fd));
+}
+
+/* ---- the template ---- */
+
+static int make_template(struct service *service, struct atoll_error *err)
+{
+	struct init_command *template = &service->template;
+	int r;
+
+	if (template->pid)
+		return 0;
+	if (service->n_listeners == LISTENERS_MAX)
+		return error_set(err, ATOLL_FAULT_JOB, 0,
+				 "too many processes of the sandbox's were killed from inside, and "
+				 "too many live on: end them (atoll rollback, or atoll rm)");
+	r = init_fork(service->init->config, template, err);
+	if (r == 0)
+		r = init_let_seal(template, err);
+	if (r < 0) {
+		if (template->pid)
+			kill(template->pid, SIGKILL);
+		template->pid = 0;
+		return r;
+	}
+	service->failure = (struct atoll_error){0};
+	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
+	ioctl(template->listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+	      SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	service->listeners[service->n_listeners++] = template->listener_fd;
+	return 0;
+}
+
+/* Its steps are nobody's business: they are the first process's children. */
+static void end_template(struct service *service)
+{
+	struct init_command *template = &service->template;
+
+	if (!template->pid)
+		return;
+	kill(template->pid, SIGKILL);
+	while (waitpid(template->pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	close_fd(&template->start_fd);
+	template->pid = 0;
+}
+
+/* It tells only of a failure; the rest is told when it is reaped. */
+static void hear_template(struct service *service)
+{
+	struct init_message message;
+	ssize_t got = recv(service->template.start_fd, &message, sizeof message, MSG_DONTWAIT);
+
+	if (got == sizeof message)
+		service->failure = message.error;
+	else if (got <= 0 && errno != EAGAIN && errno != EINTR)
+		close_fd(&service->template.start_fd);
+}
+
+/* ---- steps ---- */
+
+static struct step *find_step(struct service *service, uint32_t number)
+{
+	for (size_t i = 0; i < INIT_STEPS_MAX; i++) {
+		if (service->steps[i].number == number)
+			return &service->steps[i];
+	}
+	return NULL;
+}
+
+static void forget_step(struct step *step)
+{
+	close_fd(&step->start_fd);
+	close_fd(&step->leader_fd);
+	close_fd(&step->terminal_fd);
+	for (int i = 0; i < 4; i++)
+		close_fd(&step->fds[i]);
+	step->number = 0;
+}
+
+static void tell_failure(struct service *service, uint32_t number, int code,
+			 const struct atoll_error *error)
+{
+	struct init_message message = {
+		.type = INIT_FAILED, .step = number, .code = code, .error = *error};
+
+	init_tell(service->init, &message);
+}
+
+static void fail_step(struct service *service, struct step *step, int code,
+		      const struct atoll_error *error)
+{
+	tell_failure(service, step->number, code, error);
+	forget_step(step);
+}
+
+static void end_step(struct service *service, struct step *step, int wait_status)
+{
+	struct init_message message = {
+		.type = INIT_ENDED, .step = step->number, .wait_status = wait_status};
+
+	watch_end(&service->init->watch);
+	service->init->config->usage->files = service->init->guard.n_created;
+	init_tell(service->init, &message);
+	forget_step(step);
+}
+
+/* Ask the template for a process. */
+static int launch(struct service *service, struct step *step, struct atoll_error *err)
+{
+	struct template_order order = {.stdio = step->stdio,
+				       .has_terminal = step->terminal_fd >= 0};
+	int start[2] = {-1, -1}, leader[2] = {-1, -1}, fds[8], n = 0, r;
+
+	r = make_template(service, err);
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, start) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
+	step->start_fd = start[0];
+	fds[n++] = start[1];
+	for (int i = 0; i < 4; i++) {
+		if (step->fds[i] >= 0)
+			fds[n++] = step->fds[i];
+	}
+	if (order.has_terminal) {
+		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, leader) < 0) {
+			close(start[1]);
+			return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
+		}
+		step->leader_fd = leader[0];
+		fds[n++] = step->terminal_fd;
+		fds[n++] = leader[1];
+	}
+	kill(service->template.pid, SIGCONT); /* somebody inside may have stopped it */
+	r = fd_send(service->template.start_fd, &order, sizeof order, fds, (size_t)n);
+	close(start[1]);
+	close_fd(&leader[1]);
+	for (int i = 0; i < 4; i++)
+		close_fd(&step->fds[i]);
+	close_fd(&step->terminal_fd);
+	step->is_waiting = false;
+	return r < 0 ? error_set(err, ATOLL_FAULT_JOB, -r,
+				 "the process that starts commands was killed from inside")
+		     : 0;
+}
+
+/* A terminal of the sandbox's own devpts, so that its name can be looked up inside. */
+static int open_terminal(struct service *service, struct step *step, struct atoll_error *err)
+{
+	const struct init_message message = {.type = INIT_TERMINAL, .step = step->number};
+	cleanup_fd int master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	int locked = 0, r;
+
+	if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a terminal");
+	step->terminal_fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (step->terminal_fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "open the terminal");
+	r = fd_send(service->init->config->control_fd, &message, sizeof message, &master, 1);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "hand the terminal over") : 0;
+}
+
+static void take_fds(struct step *step, uint32_t stdio, const int *fds)
+{
+	step->stdio = stdio;
+	step->fds[0] = *fds++;
+	for (int i = 0; i < 3; i++) {
+		if (stdio & 1U << i)
+			step->fds[i + 1] = *fds++;
+	}
+}
+
+static void begin_step(struct service *service, const struct init_order *order, const int *fds,
+		       size_t n)
+{
+	struct step *step = find_step(service, 0);
+	struct atoll_error error = {0};
+	int r;
+
+	if (!step || n != 1U + (size_t)__builtin_popcount(order->stdio & 7)) {
+		error_set(&error, ATOLL_FAULT_POLICY, 0,
+			  "more than %d steps at the same time; wait for one to end",
+			  INIT_STEPS_MAX);
+		tell_failure(service, order->step, -1, &error);
+		for (size_t i = 0; i < n; i++)
+			close(fds[i]);
+		return;
+	}
+	*step = (struct step){.number = order->step,
+			      .start_fd = -1,
+			      .leader_fd = -1,
+			      .terminal_fd = -1,
+			      .fds = {-1, -1, -1, -1}};
+	take_fds(step, order->stdio & 7, fds);
+	step->is_waiting = step->stdio != 7;
+	r = step->is_waiting ? open_terminal(service, step, &error) : launch(service, step, &error);
+	if (r < 0)
+		fail_step(service, step, -1, &error);
+}
+
+/* The terminal looks as it should. */
+static void go_on(struct service *service, struct step *step)
+{
+	struct atoll_error error = {0};
+
+	if (step->is_waiting && launch(service, step, &error) < 0)
+		fail_step(service, step, -1, &error);
+}
+
+static void give_up(struct service *service, struct step *step)
+{
+	struct atoll_error error = {0};
+
+	error_set(&error, ATOLL_FAULT_REQUEST, ECANCELED, "start the step");
+	fail_step(service, step, -1, &error);
+}
+
+/* It was never heard of. */
+static void lose_step(struct service *service, struct step *step)
+{
+	struct atoll_error error = service->failure;
+
+	if (!error.text[0])
+		error_set(&error, ATOLL_FAULT_JOB, 0,
+			  "the process that starts commands was killed from inside");
+	fail_step(service, step, -1, &error);
+}
+
+/* Its number; then nothing when exec succeeds, or the story of its failure. */
+static void serve_start(struct service *service, struct step *step)
+{
+	const struct init_message started = {.type = INIT_STARTED, .step = step->number};
+	union {
+		struct template_news news;
+		struct init_message message;
+	} from;
+	ssize_t got = recv(step->start_fd, &from, sizeof from, MSG_DONTWAIT);
+
+	/* It has ended without reading all that we sent, which is told before what it said. */
+	if (got < 0 && errno == ECONNRESET)
+		got = recv(step->start_fd, &from, sizeof from, MSG_DONTWAIT);
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got == sizeof from.news && !step->pid) {
+		step->pid = from.news.pid;
+		step->leader = step->leader_fd >= 0 ? getsid(step->pid) : 0;
+		/* If it is gone, its end is told next. */
+		send(step->start_fd, "x", 1, MSG_NOSIGNAL);
+	} else if (got == sizeof from.message) {
+		fail_step(service, step, from.message.code, &from.message.error);
+	} else if (!step->pid) {
+		lose_step(service, step);
+	} else {
+		close_fd(&step->start_fd);
+		init_tell(service->init, &started);
+	}
+}
+
+/* All that is said of its start, before its end is told. */
+static void finish_start(struct service *service, struct step *step)
+{
+	for (int i = 0; i < 4 && step->number && step->start_fd >= 0; i++)
+		serve_start(service, step);
+}
+
+static void hear_leader(struct service *service, struct step *step)
+{
+	const struct init_message stopped = {.type = INIT_STOPPED, .step = step->number};
+	struct init_message message;
+	ssize_t got = recv(step->leader_fd, &message, sizeof message, MSG_DONTWAIT);
+
+	if (got < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (got == sizeof message && message.type == INIT_STOPPED) {
+		/* By order it is no news, and by now it may have gone on. */
+		if (!step->is_held && inside_state(service->init, step->pid) == 'T')
+			init_tell(service->init, &stopped);
+		return;
+	}
+	finish_start(service, step);
+	/* A leader that was killed takes the terminal with it. */
+	if (step->number)
+		end_step(service, step, got == sizeof message ? message.wait_status : SIGHUP);
+}
+
+static void reap(struct service *service)
+{
+	struct init *init = service->init;
+	struct signalfd_siginfo info;
+	int status;
+	pid_t pid;
+
+	while (read(init->signal_fd, &info, sizeof info) == sizeof info) {
+		if (info.ssi_signo == SIGALRM)
+			guard_tick(&init->guard);
+	}
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		struct step *step = service->steps;
+
+		if (pid == init->config->keeper)
+			init_end_broken(init, 0, "the keeper of hidden names has ended");
+		if (pid == service->template.pid) {
+			service->template.pid = 0;
+			close_fd(&service->template.start_fd);
+			continue;
+		}
+		/* It may be one that we have not read the number of. */
+		for (size_t i = 0; i < INIT_STEPS_MAX; i++) {
+			if (step[i].number && !step[i].pid && step[i].start_fd >= 0)
+				serve_start(service, &step[i]);
+		}
+		while (step < service->steps + INIT_STEPS_MAX &&
+		       !(step->number && step->pid == pid && step->leader_fd < 0))
+			step++;
+		if (step == service->steps + INIT_STEPS_MAX) {
+			guard_helper_ended(&init->guard);
+			continue;
+		}
+		finish_start(service, step);
+		if (step->number)
+			end_step(service, step, status);
+	}
+}
+
+/* ---- everything inside ---- */
+
+struct count {
+	const struct service *service;
+	int n, n_running;
+};
+
+static bool is_ours(const struct service *service, pid_t pid)
+{
+	return pid == service->template.pid || pid == service->init->config->keeper;
+}
+
+static void count_one(const struct inside_process *process, void *data)
+{
+	struct count *count = data;
+
+	count->n += !is_ours(count->service, process->pid);
+	count->n_running += process->state != 'T' && process->state != 't' &&
+			    process->pid != count->service->init->config->keeper;
+}
+
+static struct count count_all(const struct service *service)
+{
+	struct count count = {.service = service};
+
+	inside_each(service->init, count_one, &count);
+	return count;
+}
+
+static void note_stopped(const struct inside_process *process, void *data)
+{
+	struct service *service = data;
+
+	if (process->state == 'T' && service->n_stopped < STOPPED_MAX)
+		service->stopped[service->n_stopped++] = process->pid;
+}
+
+static void freeze(struct service *service)
+{
+	service->n_stopped = 0;
+	inside_each(service->init, note_stopped, service);
+	kill(-1, SIGSTOP);
+	service->work = WORK_FREEZE;
+	service->until_ns = clock_monotonic_ns() + FREEZE_NS;
+}
+
+struct list {
+	pid_t pids[4096];
+	size_t n;
+};
+
+static void list_one(const struct inside_process *process, void *data)
+{
+	struct list *list = data;
+
+	if (list->n < ARRAY_SIZE(list->pids))
+		list->pids[list->n++] = process->pid;
+}
+
+static bool was_stopped(const struct service *service, pid_t pid)
+{
+	for (size_t i = 0; i < service->n_stopped; i++) {
+		if (service->stopped[i] == pid)
+			return true;
+	}
+	return false;
+}
+
+/* The youngest first: a shell that went on before its child would see it stopped. */
+static void thaw(struct service *service)
+{
+	static struct list list;
+
+	list.n = 0;
+	inside_each(service->init, list_one, &list);
+	for (size_t i = list.n; i > 0; i--) {
+		if (!was_stopped(service, list.pids[i - 1]))
+			kill(list.pids[i - 1], SIGCONT);
+	}
+	if (list.n == ARRAY_SIZE(list.pids))
+		kill(-1, SIGCONT);
+}
+
+static void kill_one(const struct inside_process *process, void *data)
+{
+	const struct service *service = data;
+
+	kill(process->pid, process->pid == service->init->config->keeper ? SIGCONT : SIGKILL);
+}
+
+static void clear(struct service *service)
+{
+	end_template(service);
+	/* With one call for all, so that no fork is missed. */
+	kill(-1, SIGSTOP);
+	service->n_found = count_all(service).n;
+	inside_each(service->init, kill_one, service);
+	service->work = WORK_CLEAR;
+}
+
+static void tell_done(struct service *service, int code)
+{
+	const struct init_message message = {.type = INIT_DONE, .code = code};
+
+	service->work = WORK_NONE;
+	init_tell(service->init, &message);
+}
+
+/* With others alive the template has to stay: what comes after it could not signal them. */
+static void rest(struct service *service)
+{
+	int n = count_all(service).n;
+
+	if (n == 0)
+		end_template(service);
+	tell_done(service, n);
+}
+
+/* What takes more than one look. */
+static void go_on_working(struct service *service)
+{
+	struct count count;
+
+	if (service->work == WORK_NONE)
+		return;
+	count = count_all(service);
+	if (service->work == WORK_CLEAR && count.n == 0) {
+		tell_done(service, service->n_found);
+	} else if (service->work == WORK_CLEAR) {
+		inside_each(service->init, kill_one, service);
+	} else if (count.n_running == 0) {
+		tell_done(service, count.n);
+	} else if (clock_monotonic_ns() > service->until_ns) {
+		thaw(service);
+		tell_done(service, -1);
+	}
+}
+
+/* ---- orders ---- */
+
+static void signal_step(struct service *service, const struct init_order *order)
+{
+	struct step *step = find_step(service, order->step);
+
+	if (!step || order->step == 0)
+		return;
+	/* Whoever was to prepare its terminal is gone. */
+	if (step->is_waiting && (order->signal == SIGKILL || order->signal == SIGTERM)) {
+		give_up(service, step);
+		return;
+	}
+	if (!step->pid)
+		return;
+	switch (order->type) {
+	case INIT_SIGNAL_COMMAND:
+		kill(step->pid, order->signal);
+		break;
+	case INIT_SIGNAL_GROUP:
+		if (kill(-step->pid, order->signal) < 0)
+			kill(step->pid, order->signal);
+		break;
+	default:
+		if (order->signal == SIGSTOP || order->signal == SIGCONT)
+			step->is_held = order->signal == SIGSTOP;
+		inside_signal_session(service->init, step->leader ? step->leader : step->pid,
+				      step->leader, order->signal);
+	}
+}
+
+static void take_order(struct service *service, const struct init_order *order)
+{
+	struct init *init = service->init;
+	struct step *step;
+
+	switch (order->type) {
+	case INIT_GO:
+		step = order->step ? find_step(service, order->step) : NULL;
+		if (step)
+			go_on(service, step);
+		break;
+	case INIT_SIGNAL_COMMAND:
+	case INIT_SIGNAL_GROUP:
+	case INIT_SIGNAL_ALL:
+		signal_step(service, order);
+		break;
+	case INIT_MAKE_SOCKETS:
+		if (init->config->peers)
+			init_make_sockets(init, order);
+		break;
+	case INIT_FREEZE:
+		freeze(service);
+		break;
+	case INIT_THAW:
+		thaw(service);
+		break;
+	case INIT_REST:
+		rest(service);
+		break;
+	case INIT_READY:
+		/* If it fails, it does so again for the step. */
+		make_template(service, &(struct atoll_error){0});
+		break;
+	case INIT_CLEAR:
+		clear(service);
+		break;
+	default:
+		break;
+	}
+}
+
+/* One order, or the end: the supervisor is gone. */
+static void serve_order(struct service *service)
+{
+	struct init_order order;
+	int fds[8];
+	size_t n = ARRAY_SIZE(fds);
+	ssize_t got = fd_receive(service->init->config->control_fd, &order, sizeof order,
+				 MSG_DONTWAIT, fds, &n);
+
+	if (got == -EAGAIN)
+		return;
+	if (got != sizeof order)
+		_exit(0);
+	if (order.type == INIT_EXEC && order.step && n > 0) {
+		begin_step(service, &order, fds, n);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		close(fds[i]);
+	take_order(service, &order);
+}
+
+/* ---- the loop ---- */
+
+#define FDS_MAX (3 + LISTENERS_MAX + 2 * INIT_STEPS_MAX)
+
+static size_t want(const struct service *service, struct pollfd *fds)
+{
+	size_t n = 0;
+
+	fds[n++] = (struct pollfd){.fd = service->init->signal_fd, .events = POLLIN};
+	fds[n++] = (struct pollfd){.fd = service->init->config->control_fd, .events = POLLIN};
+	fds[n++] = (struct pollfd){.fd = service->template.start_fd, .events = POLLIN};
+	for (size_t i = 0; i < service->n_listeners; i++)
+		fds[n++] = (struct pollfd){.fd = service->listeners[i], .events = POLLIN};
+	for (size_t i = 0; i < INIT_STEPS_MAX; i++) {
+		const struct step *step = &service->steps[i];
+
+		if (step->number && step->start_fd >= 0)
+			fds[n++] = (struct pollfd){.fd = step->start_fd, .events = POLLIN};
+		if (step->number && step->leader_fd >= 0)
+			fds[n++] = (struct pollfd){.fd = step->leader_fd, .events = POLLIN};
+	}
+	return n;
+}
+
+static bool is_ready(const struct pollfd *fds, size_t n, int fd)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (fds[i].fd == fd && fds[i].revents)
+			return true;
+	}
+	return false;
+}
+
+/* The steps' own sockets; some are mostly silent, so looking for them in a list is cheap. */
+static void serve_steps(struct service *service, const struct pollfd *fds, size_t n)
+{
+	for (size_t i = 0; n > 0 && i < INIT_STEPS_MAX; i++) {
+		struct step *step = &service->steps[i];
+
+		if (step->number && step->start_fd >= 0 && is_ready(fds, n, step->start_fd))
+			serve_start(service, step);
+		if (step->number && step->leader_fd >= 0 && is_ready(fds, n, step->leader_fd))
+			hear_leader(service, step);
+	}
+}
+
+/* The first `n` of `fds` are of the listeners, in order. */
+static void serve_listeners(struct service *service, const struct pollfd *fds, size_t n)
+{
+	struct guard *guard = &service->init->guard;
+
+	for (size_t i = n; i > 0; i--) {
+		const struct pollfd *at = &fds[i - 1];
+
+		guard->listener_fd = at->fd;
+		if (at->revents & POLLIN && guard_serve(guard) < 0)
+			init_end_broken(service->init, errno, "the guard");
+		/* Nobody lives under this filter any more. */
+		if (at->revents & POLLHUP && !(at->revents & POLLIN)) {
+			close(at->fd);
+			service->listeners[i - 1] = service->listeners[--service->n_listeners];
+		}
+	}
+}
+
+static int wait_ms(const struct service *service)
+{
+	int until = init_wait_ms(service->init);
+
+	return service->work != WORK_NONE && until > 1 ? 1 : until;
+}
+
+static _Noreturn void loop(struct service *service)
+{
+	static struct pollfd fds[FDS_MAX];
+
+	for (;;) {
+		size_t n_listeners = service->n_listeners, n = want(service, fds);
+		int ready = poll(fds, n, wait_ms(service));
+
+		if (ready < 0 && errno != EINTR)
+			init_end_broken(service->init, errno, "poll");
+		if (clock_monotonic_ns() >= service->init->watch.next_ns)
+			init_check_limits(service->init);
+		if (ready > 0) {
+			serve_listeners(service, fds + 3, n_listeners);
+			serve_steps(service, fds + 3 + n_listeners, n - 3 - n_listeners);
+			if (fds[2].fd >= 0 && fds[2].revents)
+				hear_template(service);
+			if (fds[1].revents)
+				serve_order(service);
+			if (fds[0].revents)
+				reap(service);
+		}
+		go_on_working(service);
+	}
+}
+
+void service_main(struct init *init)
+{
+	static struct service service;
+	struct atoll_error error = {0};
+
+	service.init = init;
+	service.template.start_fd = -1;
+	if (guard_init(&init->guard, init->config, -1) < 0)
+		init_end_broken(init, errno, "start the guard");
+	init->guard.watch = &init->watch;
+	watch_init(&init->watch, init->config);
+	/* Now, while nobody waits. If it fails, it does so again for the first step. */
+	make_template(&service, &error);
+	loop(&service);
+}

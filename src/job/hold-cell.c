@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "job/hold-inner.h"
+#include "job/job.h"
+#include "layer/layer.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* How often the back end's counters are read. */
+#define COUNT_NS (500 * INT64_C(1000000))
+
+/* How long the first process may take for an order. */
+#define DONE_MS 20000
+
+/* ---- layers ---- */
+
+static void free_layers(struct cell_layer *layer)
+{
+	for (size_t i = 0; i < layer->n_sealed; i++)
+		free((char *)layer->sealed[i]);
+	free((void *)layer->sealed);
+	free((char *)layer->top);
+	*layer = (struct cell_layer){0};
+}
+
+int hold_find_layers(struct holder *holder, struct atoll_error *err)
+{
+	const struct layer_record *record = holder->record;
+	const char **sealed = calloc(record->n_layers + 1, sizeof *sealed);
+
+	free_layers(&holder->layer);
+	holder->layer.sealed = sealed;
+	if (!sealed)
+		return error_oom(err);
+	for (size_t i = 0; i < record->n_layers; i++) {
+		sealed[i] = layer_sealed_path(record, record->layers[i]);
+		if (!sealed[i])
+			return error_oom(err);
+		holder->layer.n_sealed++;
+	}
+	if (record->info.is_memory)
+		return 0;
+	holder->layer.top = layer_top_path(record);
+	return holder->layer.top ? 0 : error_oom(err);
+}
+
+/* ---- the network's questions to us ---- */
+
+static int32_t whose(void *data, uint16_t local_port, char ret_program[16])
+{
+	const struct holder *holder = data;
+
+	return holder->backend->whose
+		       ? holder->backend->whose(holder->cell, local_port, ret_program)
+		       : 0;
+}
+
+static void order_sockets(void *data, uint32_t count)
+{
+	const struct holder *holder = data;
+	const struct init_order order = {.type = INIT_MAKE_SOCKETS,
+					 .family = AF_INET6,
+					 .count = count < INIT_SOCKETS_MAX ? count
+									   : INIT_SOCKETS_MAX};
+
+	send(holder->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* ---- its life ---- */
+
+static int open_net(struct holder *holder, struct atoll_error *err)
+{
+	int r;
+
+	holder->net_result = calloc(1, sizeof *holder->net_result);
+	if (!holder->net_result)
+		return error_oom(err);
+	r = net_init(&holder->net, holder->spec, &holder->net_options, holder->net_result, err);
+	holder->net.whose = whose;
+	holder->net.order_sockets = order_sockets;
+	holder->net.data = holder;
+	return r < 0 ? r : net_open(&holder->net, true, err);
+}
+
+static void close_net(struct holder *holder)
+{
+	net_done(&holder->net);
+	free(holder->net_result);
+	holder->net_result = NULL;
+}
+
+static int prepare(struct holder *holder, struct atoll_error *err)
+{
+	struct env_extra extra = {.secrets = &holder->net.secrets, .token = holder->net.token};
+	bool has_layer = holder->spec->workspace_mode == SPEC_WORKSPACE_LAYER;
+	int r = has_layer ? hold_lock(holder->record, DONE_MS, err) : 0;
+
+	if (r < 0)
+		return r;
+	if (has_layer)
+		r = hold_find_layers(holder, err);
+	holder->net.extra.layer = has_layer ? &holder->layer : NULL;
+	holder->net.extra.layer_is_memory = has_layer && holder->record->info.is_memory;
+	holder->net.extra.is_service = true;
+	if (r == 0) {
+		holder->env = env_build(holder->spec, &extra, err);
+		r = holder->env ? 0 : -ENOMEM;
+	}
+	if (r == 0)
+		r = holder->backend->prepare(holder->spec, holder->env, &holder->net.extra, NULL,
+					     &holder->cell, err);
+	if (r == 0) {
+		r = holder->backend->start(holder->cell, (const int[3]){-1, -1, -1},
+					   &holder->handle, err);
+		holder->is_live = r == 0;
+	}
+	hold_unlock(holder->record);
+	return r;
+}
+
+int hold_open_cell(struct holder *holder, struct atoll_error *err)
+{
+	int r;
+
+	if (holder->is_live)
+		return 0;
+	holder->backend = isolate_backends[0];
+	holder->handle = (struct cell_handle){.layer_fd = -1};
+	r = open_net(holder, err);
+	if (r == 0)
+		r = prepare(holder, err);
+	if (r == 0) {
+		net_attach(&holder->net, holder->handle.listener_fd, holder->handle.dns_fd);
+		holder->counted_ns = clock_monotonic_ns();
+		return 0;
+	}
+	holder->backend->release(holder->cell);
+	holder->cell = NULL;
+	env_free(holder->env);
+	holder->env = NULL;
+	close_net(holder);
+	return r;
+}
+
+/* What was in memory is taken to the disk, or it is gone. */
+static void take_in(struct holder *holder)
+{
+	struct atoll_error err = {0};
+
+	if (holder->handle.layer_fd < 0)
+		return;
+	if (hold_lock(holder->record, DONE_MS, &err) == 0) {
+		layer_take_in(holder->record, holder->handle.layer_fd, &err);
+		hold_unlock(holder->record);
+	}
+	close(take_fd(&holder->handle.layer_fd));
+}
+
+static bool is_out_of_memory(const struct holder *holder, struct init_message *ret)
+{
+	struct cell_usage usage;
+
+	holder->backend->account(holder->cell, &usage);
+	if (!usage.is_out_of_memory)
+		return false;
+	*ret = (struct init_message){.type = INIT_LIMIT,
+				     .limit = "memory",
+				     .limit_value = holder->spec->limits[SPEC_MEMORY].value,
+				     .limit_used = usage.memory_peak};
+	return true;
+}
+
+void hold_close_cell(struct holder *holder, const struct init_message *limit)
+{
+	struct init_message memory;
+
+	if (!holder->is_live)
+		return;
+	holder->is_live = false;
+	holder->backend->stop(holder->cell, &holder->handle);
+	while (syscall(SYS_waitid, P_PIDFD, holder->handle.pid_fd, NULL, WEXITED, NULL) < 0 &&
+	       errno == EINTR)
+		;
+	hold_take_messages(holder);
+	net_stop(&holder->net);
+	if (!limit && is_out_of_memory(holder, &memory))
+		limit = &memory;
+	hold_lose_steps(holder, limit);
+	take_in(holder);
+	close(holder->handle.pid_fd);
+	close(holder->handle.control_fd);
+	holder->backend->release(holder->cell);
+	holder->cell = NULL;
+	env_free(holder->env);
+	holder->env = NULL;
+	close_net(holder);
+	free_layers(&holder->layer);
+}
+
+void hold_check_counters(struct holder *holder)
+{
+	const struct spec_limit *limits = holder->spec->limits;
+	const int64_t now_ns = clock_monotonic_ns();
+	struct init_message message;
+	struct cell_usage usage;
+
+	if (!holder->is_live || now_ns - holder->counted_ns < COUNT_NS)
+		return;
+	holder->counted_ns = now_ns;
+	holder->backend->account(holder->cell, &usage);
+	if (is_out_of_memory(holder, &message)) {
+		hold_close_cell(holder, &message);
+	} else if (usage.cpu_ms > limits[SPEC_CPU_TIME].value) {
+		message = (struct init_message){.type = INIT_LIMIT,
+						.limit = "cpu",
+						.limit_value = limits[SPEC_CPU_TIME].value,
+						.limit_used = usage.cpu_ms};
+		hold_close_cell(holder, &message);
+	}
+}
+
+/* ---- talking to the first process ---- */
+
+void hold_order(struct holder *holder, enum init_order_type type, uint32_t step, int number)
+{
+	const struct init_order order = {.type = type, .step = step, .signal = number};
+
+	if (holder->is_live)
+		send(holder->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL);
+}
+
+bool hold_take_messages(struct holder *holder)
+{
+	struct init_message message;
+	ssize_t got;
+
+	do {
+		int fds[INIT_SOCKETS_MAX];
+		size_t n = INIT_SOCKETS_MAX;
+
+		got = fd_receive(holder->handle.control_fd, &message, sizeof message, MSG_DONTWAIT,
+				 fds, &n);
+		if (got <= 0)
+			break;
+		if (message.type == INIT_SOCKETS && n == (size_t)message.code)
+			net_take_sockets(&holder->net, fds, n);
+		if (got == sizeof message && message.type == INIT_DONE) {
+			holder->is_done = true;
+			holder->done_code = message.code;
+		} else if (got == sizeof message) {
+			hold_take_message(holder, &message, n == 1 ? fds[0] : -1);
+		}
+		for (size_t i = 0; i < n; i++)
+			close(fds[i]);
+	} while (got > 0);
+	return got == -EAGAIN;
+}
+
+int hold_ask_init(struct holder *holder, enum init_order_type type, struct atoll_error *err)
+{
+	const int64_t until_ns = clock_monotonic_ns() + DONE_MS * INT64_C(1000000);
+	bool is_there = true;
+
+	holder->is_done = false;
+	hold_order(holder, type, 0, 0);
+	while (!holder->is_done && is_there && clock_monotonic_ns() < until_ns) {
+		struct pollfd fds[] = {{.fd = holder->handle.control_fd, .events = POLLIN},
+				       {.fd = holder->handle.pid_fd, .events = POLLIN}};
+
+		if (poll(fds, ARRAY_SIZE(fds), 100) < 0 && errno != EINTR)
+			break;
+		is_there = hold_take_messages(holder) && !fds[1].revents;
+	}
+	if (holder->is_done)
+		return holder->done_code;
+	return error_set(err, ATOLL_FAULT_HOST, is_there ? ETIMEDOUT : ESRCH,
+			 "the sandbox's first process does not answer");
+}

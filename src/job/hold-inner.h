@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "init/init.h"
+#include "isolate/isolate.h"
+#include "job/hold.h"
+#include "job/network.h"
+
+#include <atoll/layer.h>
+
+/*
+ * The holder, for its files
+ *
+ *   hold.c        the process: its start, its loop, its end
+ *   hold-cell.c   the cell and its network
+ *   hold-step.c   one client's step: requests, orders, what is told of it
+ *   hold-work.c   checkpoints and going back, live
+ */
+
+#define HOLD_CLIENTS_MAX 128
+#define HOLD_DRAINS_MAX	 256
+
+/* What is written into a step's file of results. */
+struct hold_result {
+	struct cell_usage usage;
+	struct atoll_error checkpoint; /* why there is none after this step; "" mostly */
+	uint32_t n_published;
+	struct atoll_published published[ATOLL_PUBLISHED_MAX];
+	char network_note[192];
+	uint32_t n_connections;
+	struct atoll_connection connections[ATOLL_CONNECTIONS_MAX];
+};
+
+struct hold_client {
+	bool is_used;
+	int fd;	       /* -1: the caller is gone */
+	uint32_t step; /* 0: nothing was asked yet */
+	int result_fd, life_fd;
+	int drains[2];
+	int64_t kill_ns; /* what is left of the step is killed then; INT64_MAX */
+	uint64_t cpu_ms; /* used before it */
+	bool has_end;	 /* it has ended, as `end` tells, and nobody knows yet */
+	bool is_over;	 /* it is known */
+	bool is_cut;	 /* by a rollback: what it did is gone */
+	struct init_message end;
+	char command[512];
+};
+
+struct holder {
+	struct layer_record *record;
+	struct atoll_job *job;
+	const struct spec *spec;
+	int held_fd, listen_fd, signal_fd;
+	bool is_ending;
+	int64_t idle_ns; /* since when no step runs */
+
+	/* The cell, while there is one. */
+	bool is_live;
+	const struct backend *backend;
+	struct cell *cell;
+	struct cell_handle handle;
+	struct cell_layer layer;
+	char **env; /* which nobody gets */
+	struct net net;
+	struct atoll_run_options net_options;
+	struct atoll_result *net_result;
+	int64_t counted_ns;
+	int32_t done_code; /* of the latest INIT_DONE */
+	bool is_done;
+
+	uint32_t n_steps; /* so far */
+	struct hold_client clients[HOLD_CLIENTS_MAX];
+	int drains[HOLD_DRAINS_MAX];
+	size_t n_drains;
+};
+
+/* ---- hold-cell.c ---- */
+
+/* Build it, unless it is there. The record is not locked. */
+int hold_open_cell(struct holder *holder, struct atoll_error *err);
+/* End everything inside, and tell whoever waits for a step that it is gone; `limit`, if not NULL,
+ * is why. Takes one that is not there. */
+void hold_close_cell(struct holder *holder, const struct init_message *limit);
+/* What the record's layers are now. */
+int hold_find_layers(struct holder *holder, struct atoll_error *err);
+/* Everything that the first process has said; false once it is gone. */
+bool hold_take_messages(struct holder *holder);
+/* A limit that only counters tell. */
+void hold_check_counters(struct holder *holder);
+void hold_order(struct holder *holder, enum init_order_type type, uint32_t step, int number);
+/* Ask the first process, and wait for INIT_DONE: its code. */
+int hold_ask_init(struct holder *holder, enum init_order_type type, struct atoll_error *err);
+
+/* ---- hold-step.c ---- */
+
+void hold_accept(struct holder *holder);
+/* A request, an order, or its end. */
+void hold_serve_client(struct holder *holder, struct hold_client *client);
+/* From the first process; `fd` is a terminal's or -1, and stays the caller's. */
+void hold_take_message(struct holder *holder, const struct init_message *message, int fd);
+/* Tell of the steps that have ended. */
+void hold_finish_steps(struct holder *holder);
+/* The cell is gone. */
+void hold_lose_steps(struct holder *holder, const struct init_message *limit);
+/* What a caller that is gone has left running, after its grace. */
+void hold_end_orphans(struct holder *holder);
+size_t hold_running(const struct holder *holder);
+/* Read what nobody reads any more. */
+void hold_drain(struct holder *holder, size_t i);
+
+/* ---- hold-work.c ---- */
+
+struct steps_note;
+/* The record gets locked meanwhile. */
+int hold_checkpoint(struct holder *holder, const char *name, const struct steps_note *note,
+		    char ret_name[64], struct atoll_error *err);
+int hold_rollback(struct holder *holder, const char *name, uint64_t *ret_ended,
+		  struct atoll_error *err);
+/* For whoever asks again and again: it may take a while until another command is done with it. */
+int hold_lock(struct layer_record *record, int patience_ms, struct atoll_error *err);
+void hold_unlock(struct layer_record *record);

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "job/hold.h"
+#include "layer/layer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+/* How long a holder may take from its lock to its socket, or back. */
+#define PATIENCE_NS (20 * INT64_C(1000000000))
+
+#define BACKLOG 128
+
+/* By way of the record's descriptor: the store's path may be longer than an address. */
+static void make_address(const struct layer_record *record, struct sockaddr_un *ret)
+{
+	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+	snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/socket", record->fd);
+}
+
+int hold_listen(const struct layer_record *record, struct atoll_error *err)
+{
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address;
+	mode_t before;
+	int r;
+
+	make_address(record, &address);
+	unlinkat(record->fd, "socket", 0); /* of one that was killed; we have its lock */
+	before = umask(0177);
+	r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof address);
+	umask(before);
+	if (r < 0 || listen(fd, BACKLOG) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "listen for steps of sandbox '%s'",
+				 record->info.id);
+	return take_fd(&fd);
+}
+
+/* Whoever listens there could see what a step prints. */
+static int check_peer(int fd, const struct layer_record *record, struct atoll_error *err)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid())
+		return 0;
+	return error_set(err, ATOLL_FAULT_POLICY, EPERM,
+			 "the socket of sandbox '%s' is somebody else's", record->info.id);
+}
+
+int hold_connect(const struct layer_record *record, struct atoll_error *err)
+{
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+	int r;
+
+	make_address(record, &address);
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket");
+	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+		return errno == ENOENT || errno == ECONNREFUSED
+			       ? -ENOENT
+			       : error_set(err, ATOLL_FAULT_HOST, errno, "reach sandbox '%s'",
+					   record->info.id);
+	r = check_peer(fd, record, err);
+	return r < 0 ? r : take_fd(&fd);
+}
+
+int hold_connect_or_start(struct layer_record *record, struct atoll_error *err)
+{
+	const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
+	int r = hold_connect(record, err);
+
+	/* One that is just ending has the lock still, and listens no more. */
+	while (r == -ENOENT && clock_monotonic_ns() < until_ns) {
+		r = hold_start(record->info.id, err);
+		if (r < 0 && r != -EBUSY)
+			return r;
+		if (r == -EBUSY)
+			poll(NULL, 0, 2);
+		r = hold_connect(record, err);
+	}
+	return r == -ENOENT ? error_set(err, ATOLL_FAULT_HOST, ETIMEDOUT,
+					"the holder of sandbox '%s' does not answer; `atoll rm "
+					"--force` ends it",
+					record->info.id)
+			    : r;
+}
+
+int hold_ask(int fd, const struct hold_request *request, const int *fds, size_t n,
+	     struct hold_reply *ret, struct atoll_error *err)
+{
+	size_t none = 0;
+	ssize_t got;
+	int r = fd_send(fd, request, sizeof *request, fds, n);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "ask the sandbox's holder");
+	got = fd_receive(fd, ret, sizeof *ret, 0, NULL, &none);
+	if (got != sizeof *ret)
+		return error_set(err, ATOLL_FAULT_HOST, got < 0 ? (int)-got : 0,
+				 "the sandbox's holder has ended, and everything in it");
+	if (ret->code < 0) {
+		ret->error.text[sizeof ret->error.text - 1] = '\0';
+		*err = ret->error;
+	}
+	return ret->code;
+}

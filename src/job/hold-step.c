@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "job/hold-inner.h"
+#include "job/steps.h"
+#include "layer/layer.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <linux/sockios.h>
+
+/* So much may wait in a caller's socket before refusals are no longer told. */
+#define WAITING_MAX (64 << 10)
+
+/* What was killed and lives is killed again. */
+#define AGAIN_NS INT64_C(1000000000)
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(take_fd(fd));
+}
+
+size_t hold_running(const struct holder *holder)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		const struct hold_client *client = &holder->clients[i];
+
+		n += client->is_used && client->step && !client->is_over && !client->has_end;
+	}
+	return n;
+}
+
+/* ---- coming and going ---- */
+
+static bool is_own(int fd)
+{
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
+}
+
+void hold_accept(struct holder *holder)
+{
+	cleanup_fd int fd = accept4(holder->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct hold_reply reply = {.code = -EBUSY};
+	struct hold_client *client = holder->clients;
+
+	if (fd < 0 || !is_own(fd))
+		return;
+	while (client < holder->clients + HOLD_CLIENTS_MAX && client->is_used)
+		client++;
+	if (client == holder->clients + HOLD_CLIENTS_MAX) {
+		error_set(&reply.error, ATOLL_FAULT_POLICY, 0,
+			  "more than %d commands at the same sandbox; wait for one to end",
+			  HOLD_CLIENTS_MAX);
+		send(fd, &reply, sizeof reply, MSG_NOSIGNAL);
+		return;
+	}
+	*client = (struct hold_client){.is_used = true,
+				       .fd = take_fd(&fd),
+				       .result_fd = -1,
+				       .life_fd = -1,
+				       .drains = {-1, -1},
+				       .kill_ns = INT64_MAX};
+}
+
+/* A background process that writes where nobody reads would be ended by that. */
+static void keep_draining(struct holder *holder, struct hold_client *client)
+{
+	for (int i = 0; i < 2; i++) {
+		if (client->drains[i] >= 0 && holder->n_drains < HOLD_DRAINS_MAX)
+			holder->drains[holder->n_drains++] = take_fd(&client->drains[i]);
+		close_fd(&client->drains[i]);
+	}
+}
+
+static void forget(struct holder *holder, struct hold_client *client)
+{
+	close_fd(&client->fd);
+	close_fd(&client->result_fd);
+	close_fd(&client->life_fd);
+	keep_draining(holder, client);
+	client->is_used = false;
+	holder->idle_ns = clock_monotonic_ns();
+}
+
+void hold_drain(struct holder *holder, size_t i)
+{
+	char data[16384];
+	ssize_t got = read(holder->drains[i], data, sizeof data);
+
+	if (got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR)))
+		return;
+	close(holder->drains[i]);
+	holder->drains[i] = holder->drains[--holder->n_drains];
+}
+
+/* The caller is gone, perhaps by kill -9: its step goes, too, and has its grace. */
+static void lose_caller(struct holder *holder, struct hold_client *client)
+{
+	close_fd(&client->fd);
+	if (!client->step || client->is_over) {
+		forget(holder, client);
+		return;
+	}
+	hold_order(holder, INIT_SIGNAL_ALL, client->step, SIGTERM);
+	hold_order(holder, INIT_SIGNAL_ALL, client->step, SIGCONT);
+	client->kill_ns =
+		clock_monotonic_ns() + (int64_t)holder->spec->limits[SPEC_GRACE].value * 1000000;
+}
+
+void hold_end_orphans(struct holder *holder)
+{
+	const int64_t now_ns = clock_monotonic_ns();
+
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		struct hold_client *client = &holder->clients[i];
+
+		if (!client->is_used || client->kill_ns > now_ns)
+			continue;
+		hold_order(holder, INIT_SIGNAL_ALL, client->step, SIGKILL);
+		client->kill_ns = now_ns + AGAIN_NS;
+	}
+}
+
+/* ---- what a step executes ---- */
+
+static int fail_words(struct atoll_error *err)
+{
+	return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's words");
+}
+
+static int seal_words(const struct buf *words, struct atoll_error *err)
+{
+	cleanup_fd int fd = memfd_create("atoll-step", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int r = fd < 0 ? -errno : buf_error(words);
+
+	if (r == 0)
+		r = fd_write_all(fd, words->data, words->used);
+	if (r == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
+		r = -errno;
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
+}
+
+/* The placeholder of a secret, if the variable is one's. */
+static const char *placeholder(const struct holder *holder, const char *variable)
+{
+	const struct network *network = &holder->spec->network;
+
+	for (size_t i = 0; i < network->n_secrets && i < holder->net.secrets.n; i++) {
+		size_t length = strlen(network->secrets[i].name);
+
+		if (strncmp(variable, network->secrets[i].name, length) == 0 &&
+		    variable[length] == '=')
+			return holder->net.secrets.list[i].placeholder;
+	}
+	return NULL;
+}
+
+/* A copy that nobody else has, with the placeholders that were made for this cell. */
+static int take_words(const struct holder *holder, int fd, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(INIT_STEP_MAX), words = BUF_INIT(2 * INIT_STEP_MAX);
+	struct init_step_head head;
+	size_t at = sizeof head, n_texts;
+
+	if (lseek(fd, 0, SEEK_SET) < 0 || fd_read_all(fd, &text) < 0 || text.used <= sizeof head)
+		return fail_words(err);
+	memcpy(&head, text.data, sizeof head);
+	buf_add(&words, &head, sizeof head);
+	n_texts = 1 + (size_t)head.n_argv + head.n_env;
+	for (size_t i = 0; i < n_texts; i++) {
+		const char *word = text.data + at, *other = NULL;
+		const char *end = at < text.used ? memchr(word, '\0', text.used - at) : NULL;
+
+		if (!end)
+			return fail_words(err);
+		at += (size_t)(end - word) + 1;
+		if (i > head.n_argv)
+			other = placeholder(holder, word);
+		if (other)
+			buf_addf(&words, "%.*s=%s", (int)strcspn(word, "="), word, other);
+		else
+			buf_add_str(&words, word);
+		buf_add_char(&words, '\0');
+	}
+	return seal_words(&words, err);
+}
+
+/* ---- requests ---- */
+
+/* Descriptors in the order of struct hold_request; `stdio` gets -1 for a terminal. */
+static bool sort_out(struct hold_client *client, uint32_t mask, int *fds, size_t n, int stdio[3])
+{
+	size_t at = 3;
+
+	if (n != 3U + (size_t)__builtin_popcount(mask & 7) + (size_t)__builtin_popcount(mask & 6))
+		return false;
+	client->result_fd = take_fd(&fds[1]);
+	client->life_fd = take_fd(&fds[2]);
+	for (int i = 0; i < 3; i++)
+		stdio[i] = mask & 1U << i ? fds[at++] : -1;
+	for (int i = 1; i < 3; i++) {
+		if (mask & 1U << i)
+			client->drains[i - 1] = take_fd(&fds[at++]);
+	}
+	return true;
+}
+
+static void reset_connections(struct holder *holder)
+{
+	if (hold_running(holder) == 0 && holder->net_result)
+		holder->net_result->n_connections = 0;
+}
+
+static int exec_step(struct holder *holder, struct hold_client *client,
+		     const struct hold_request *request, int *fds, size_t n,
+		     struct atoll_error *err)
+{
+	cleanup_fd int words = -1;
+	struct cell_usage usage;
+	int stdio[3], r;
+
+	if (holder->is_ending)
+		return error_set(err, ATOLL_FAULT_HOST, ESHUTDOWN, "the sandbox is being ended");
+	r = hold_open_cell(holder, err);
+	if (r < 0)
+		return r;
+	reset_connections(holder);
+	if (!sort_out(client, request->stdio, fds, n, stdio))
+		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's descriptors");
+	words = take_words(holder, fds[0], err);
+	if (words < 0)
+		return words;
+	snprintf(client->command, sizeof client->command, "%.*s", (int)sizeof request->command - 1,
+		 request->command);
+	holder->backend->account(holder->cell, &usage);
+	client->cpu_ms = usage.cpu_ms;
+	client->step = ++holder->n_steps;
+	r = holder->backend->exec(holder->cell, &holder->handle, client->step, words, stdio, err);
+	if (r < 0)
+		client->step = 0;
+	return r;
+}
+
+static int end_all(struct holder *holder, bool is_forced, struct atoll_error *err)
+{
+	if (!is_forced && hold_running(holder))
+		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
+				 "a step is running in sandbox '%s'; wait for it, or use --force",
+				 holder->record->info.id);
+	holder->is_ending = true;
+	return 0;
+}
+
+static void take_request(struct holder *holder, struct hold_client *client,
+			 struct hold_request *request, int *fds, size_t n)
+{
+	struct hold_reply reply = {0};
+	int r;
+
+	request->name[sizeof request->name - 1] = '\0';
+	switch (request->version == HOLD_VERSION ? request->type : UINT32_MAX) {
+	case HOLD_EXEC:
+		r = exec_step(holder, client, request, fds, n, &reply.error);
+		reply.pid = holder->handle.pid;
+		break;
+	case HOLD_CHECKPOINT:
+		r = hold_checkpoint(holder, request->name[0] ? request->name : NULL, NULL,
+				    reply.name, &reply.error);
+		break;
+	case HOLD_ROLLBACK:
+		r = hold_rollback(holder, request->name, &reply.count, &reply.error);
+		break;
+	case HOLD_END:
+		r = end_all(holder, request->is_forced, &reply.error);
+		break;
+	default:
+		r = error_set(&reply.error, ATOLL_FAULT_HOST, EPROTO,
+			      "the sandbox is held by another version of atoll; end it with "
+			      "`atoll rm`");
+	}
+	reply.code = r;
+	send(client->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
+	for (size_t i = 0; i < n; i++)
+		close_fd(&fds[i]);
+	/* Whoever asked for the end waits for that of the connection. */
+	if (!client->step && request->type != HOLD_END)
+		forget(holder, client);
+}
+
+/* What may be asked for a step is what one asks of a run's first process. */
+static void take_order(struct holder *holder, struct hold_client *client,
+		       const struct init_order *order)
+{
+	switch (order->type) {
+	case INIT_GO:
+	case INIT_SIGNAL_COMMAND:
+	case INIT_SIGNAL_GROUP:
+	case INIT_SIGNAL_ALL:
+		hold_order(holder, order->type, client->step, order->signal);
+		break;
+	default:
+		break;
+	}
+}
+
+void hold_serve_client(struct holder *holder, struct hold_client *client)
+{
+	union {
+		struct hold_request request;
+		struct init_order order;
+	} from;
+	int fds[16];
+	size_t n = ARRAY_SIZE(fds);
+	ssize_t got = fd_receive(client->fd, &from, sizeof from, MSG_DONTWAIT, fds, &n);
+
+	if (got == -EAGAIN)
+		return;
+	if (got == sizeof from.request && !client->step) {
+		take_request(holder, client, &from.request, fds, n);
+		return;
+	}
+	for (size_t i = 0; got > 0 && i < n; i++)
+		close(fds[i]);
+	if (got == sizeof from.order && client->step)
+		take_order(holder, client, &from.order);
+	else
+		lose_caller(holder, client);
+}
+
+/* ---- what is told ---- */
+
+static struct hold_client *find_client(struct holder *holder, uint32_t step)
+{
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		if (holder->clients[i].is_used && holder->clients[i].step == step)
+			return &holder->clients[i];
+	}
+	return NULL;
+}
+
+static void tell(const struct hold_client *client, const struct init_message *message, int fd)
+{
+	if (client->fd >= 0)
+		fd_send(client->fd, message, sizeof *message, &fd, fd >= 0);
+}
+
+static void write_result(struct holder *holder, const struct hold_client *client,
+			 const struct atoll_error *checkpoint)
+{
+	const struct atoll_result *net = holder->net_result;
+	struct hold_result *result = calloc(1, sizeof *result);
+	ssize_t done;
+	size_t n;
+
+	if (!result || client->result_fd < 0 || !net || !holder->cell) {
+		free(result);
+		return;
+	}
+	holder->backend->account(holder->cell, &result->usage);
+	result->usage.cpu_ms -= client->cpu_ms;
+	if (checkpoint)
+		result->checkpoint = *checkpoint;
+	result->n_published = net->n_published;
+	memcpy(result->published, net->published, sizeof result->published);
+	memcpy(result->network_note, net->network_note, sizeof result->network_note);
+	result->n_connections = net->n_connections;
+	n = net->n_connections < ATOLL_CONNECTIONS_MAX ? net->n_connections : ATOLL_CONNECTIONS_MAX;
+	memcpy(result->connections, net->connections, n * sizeof *net->connections);
+	done = pwrite(client->result_fd, result,
+		      offsetof(struct hold_result, connections) + n * sizeof *net->connections, 0);
+	(void)done; /* whose file it is may have cut it off: that is his loss */
+	free(result);
+}
+
+static void spread_denial(struct holder *holder, const struct init_message *message)
+{
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		const struct hold_client *client = &holder->clients[i];
+		int waiting = 0;
+
+		if (!client->is_used || !client->step || client->fd < 0 || client->is_over)
+			continue;
+		ioctl(client->fd, SIOCOUTQ, &waiting);
+		if (waiting < WAITING_MAX)
+			tell(client, message, -1);
+	}
+}
+
+void hold_take_message(struct holder *holder, const struct init_message *message, int fd)
+{
+	struct hold_client *client = message->step ? find_client(holder, message->step) : NULL;
+
+	switch (message->type) {
+	case INIT_DENIAL:
+		spread_denial(holder, message);
+		break;
+	case INIT_LIMIT:
+		hold_lose_steps(holder, message);
+		break;
+	case INIT_STARTED:
+		if (client)
+			write_result(holder, client, NULL);
+		if (client)
+			tell(client, message, -1);
+		break;
+	case INIT_TERMINAL:
+	case INIT_STOPPED:
+		if (client)
+			tell(client, message, fd);
+		break;
+	case INIT_ENDED:
+	case INIT_FAILED:
+		if (client && !client->is_over) {
+			client->end = *message;
+			client->has_end = true;
+		}
+		break;
+	default:
+		break;
+	}
+}
+
+static int32_t status_of(const struct init_message *end)
+{
+	if (end->type == INIT_FAILED)
+		return end->code;
+	return WIFSIGNALED(end->wait_status) ? 128 + WTERMSIG(end->wait_status)
+					     : WEXITSTATUS(end->wait_status);
+}
+
+/* For whoever lists sandboxes; not worth waiting for. */
+static void note_step(struct holder *holder, const struct hold_client *client)
+{
+	struct layer_record *record = holder->record;
+	struct atoll_error err = {0};
+
+	if (layer_record_lock(record, false, &err) < 0)
+		return;
+	free(record->info.command);
+	record->info.command = strdup(client->command);
+	record->info.status = status_of(&client->end);
+	layer_record_save_soon(record, &err);
+	hold_unlock(record);
+}
+
+static void finish_step(struct holder *holder, struct hold_client *client)
+{
+	struct atoll_error failure = {0};
+	const struct steps_note note = {client->command, status_of(&client->end)};
+
+	client->has_end = false;
+	if (client->end.type == INIT_ENDED && !client->is_cut &&
+	    holder->spec->checkpoints_every_step)
+		hold_checkpoint(holder, NULL, &note, NULL, &failure);
+	note_step(holder, client);
+	write_result(holder, client, &failure);
+	client->is_over = true;
+	client->kill_ns = INT64_MAX;
+	tell(client, &client->end, -1);
+	close_fd(&client->life_fd);
+	if (client->fd < 0)
+		forget(holder, client);
+}
+
+void hold_finish_steps(struct holder *holder)
+{
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		if (holder->clients[i].is_used && holder->clients[i].has_end)
+			finish_step(holder, &holder->clients[i]);
+	}
+}
+
+void hold_lose_steps(struct holder *holder, const struct init_message *limit)
+{
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		struct hold_client *client = &holder->clients[i];
+
+		if (!client->is_used || !client->step || client->is_over)
+			continue;
+		/* It has ended by itself, just before. */
+		if (client->has_end) {
+			finish_step(holder, client);
+			continue;
+		}
+		write_result(holder, client, NULL);
+		if (limit)
+			tell(client, limit, -1);
+		client->is_over = true;
+		client->kill_ns = INT64_MAX;
+		close_fd(&client->life_fd);
+		if (client->fd < 0)
+			forget(holder, client);
+	}
+}

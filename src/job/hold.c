@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/hold.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/program.h"
+#include "job/hold-inner.h"
+#include "job/job.h"
+#include "layer/layer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+
+/* So long it stays although nothing runs. */
+#define IDLE_NS (600 * INT64_C(1000000000))
+
+/* How often counters are looked at while there is a cell. */
+#define COUNT_MS 500
+
+/* ---- the loop ---- */
+
+#define FIXED	4
+#define FDS_MAX (FIXED + NET_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX)
+
+static size_t want(const struct holder *holder, struct pollfd *fds)
+{
+	size_t n = FIXED;
+
+	fds[0] = (struct pollfd){.fd = holder->signal_fd, .events = POLLIN};
+	fds[1] = (struct pollfd){.fd = holder->listen_fd, .events = POLLIN};
+	fds[2] = (struct pollfd){.fd = holder->is_live ? holder->handle.control_fd : -1,
+				 .events = POLLIN};
+	fds[3] = (struct pollfd){.fd = holder->is_live ? holder->handle.pid_fd : -1,
+				 .events = POLLIN};
+	for (size_t i = 0; i < NET_WATCHED; i++)
+		fds[n + i] = (struct pollfd){.fd = -1};
+	if (holder->is_live)
+		net_want(&holder->net, fds + n);
+	n += NET_WATCHED;
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++)
+		fds[n++] = (struct pollfd){.fd = holder->clients[i].is_used ? holder->clients[i].fd
+									    : -1,
+					   .events = POLLIN};
+	for (size_t i = 0; i < holder->n_drains; i++)
+		fds[n++] = (struct pollfd){.fd = holder->drains[i], .events = POLLIN};
+	return n;
+}
+
+static int wait_ms(const struct holder *holder)
+{
+	const bool is_busy = holder->is_live && hold_running(holder) > 0;
+	int64_t until = holder->idle_ns + IDLE_NS, left;
+
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		if (holder->clients[i].is_used && holder->clients[i].kill_ns < until)
+			until = holder->clients[i].kill_ns;
+	}
+	if (holder->is_live && net_deadline_ns(&holder->net) < until)
+		until = net_deadline_ns(&holder->net);
+	left = (until - clock_monotonic_ns()) / 1000000 + 1;
+	if (left < 0)
+		return 0;
+	if (is_busy && left > COUNT_MS)
+		return COUNT_MS;
+	return left > 60000 ? 60000 : (int)left;
+}
+
+/* Nothing has been asked for a long time, and nothing lives in it. */
+static void look_whether_idle(struct holder *holder)
+{
+	struct atoll_error err = {0};
+
+	if (hold_running(holder) || clock_monotonic_ns() - holder->idle_ns < IDLE_NS)
+		return;
+	holder->idle_ns = clock_monotonic_ns();
+	if (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) <= 0)
+		holder->is_ending = true;
+}
+
+static void serve_others(struct holder *holder, const struct pollfd *fds)
+{
+	/* From the end: one that ends takes the last one's place. */
+	for (size_t i = holder->n_drains; i > 0; i--) {
+		if (fds[HOLD_CLIENTS_MAX + i - 1].revents)
+			hold_drain(holder, i - 1);
+	}
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		if (fds[i].fd >= 0 && fds[i].revents && holder->clients[i].is_used &&
+		    holder->clients[i].fd == fds[i].fd)
+			hold_serve_client(holder, &holder->clients[i]);
+	}
+}
+
+static void loop(struct holder *holder)
+{
+	static struct pollfd fds[FDS_MAX];
+
+	while (!holder->is_ending) {
+		size_t n = want(holder, fds);
+
+		if (poll(fds, n, wait_ms(holder)) < 0 && errno != EINTR)
+			return;
+		if (fds[0].revents)
+			holder->is_ending = true;
+		if (fds[2].fd >= 0 && fds[2].revents)
+			hold_take_messages(holder);
+		if (holder->is_live)
+			net_move(&holder->net, fds + FIXED);
+		if (fds[3].fd >= 0 && fds[3].revents)
+			hold_close_cell(holder, NULL);
+		serve_others(holder, fds + FIXED + NET_WATCHED);
+		hold_finish_steps(holder);
+		hold_end_orphans(holder);
+		hold_check_counters(holder);
+		if (fds[1].revents)
+			hold_accept(holder);
+		look_whether_idle(holder);
+	}
+}
+
+/* ---- the process ---- */
+
+/* Nothing of the caller's but the pipe that it waits at, which becomes 3. */
+static void leave_caller(int status_fd, const char *id)
+{
+	char title[32];
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	snprintf(title, sizeof title, "atoll-hold %s", id);
+	program_set_title(title);
+	prctl(PR_SET_NAME, "atoll-hold");
+	for (int i = 0; null >= 0 && i < 3; i++)
+		dup2(null, i);
+	if (status_fd != 3)
+		dup3(status_fd, 3, O_CLOEXEC);
+	fd_close_range(4, UINT_MAX, false);
+	if (chdir("/") < 0)
+		_exit(1);
+}
+
+/* Only to be told to end; what a terminal or a closed pipe sends is not for us. */
+static int take_signals(void)
+{
+	sigset_t set;
+
+	for (int number = 1; number < NSIG; number++)
+		signal(number, SIG_DFL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int open_holder(struct holder *holder, const char *id, struct atoll_error *err)
+{
+	int r = sandbox_open(id, &holder->record, err);
+
+	if (r < 0)
+		return r;
+	r = layer_record_hold(holder->record);
+	if (r < 0)
+		return r == -EBUSY ? r
+				   : error_set(err, ATOLL_FAULT_HOST, -r, "hold sandbox '%s'", id);
+	holder->held_fd = r;
+	r = sandbox_job(holder->record, &holder->job, err);
+	if (r < 0)
+		return r;
+	holder->spec = holder->job->spec;
+	holder->signal_fd = take_signals();
+	if (holder->signal_fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "signalfd");
+	holder->listen_fd = hold_listen(holder->record, err);
+	return holder->listen_fd < 0 ? holder->listen_fd : 0;
+}
+
+/* Whoever connects from here on is not heard: it starts another one, once the lock is free. */
+static void close_holder(struct holder *holder)
+{
+	unlinkat(holder->record->fd, "socket", 0);
+	close(holder->listen_fd);
+	hold_close_cell(holder, NULL);
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		if (holder->clients[i].is_used && holder->clients[i].fd >= 0)
+			close(holder->clients[i].fd);
+	}
+}
+
+static _Noreturn void holder_main(const char *id, int status_fd)
+{
+	static struct holder holder;
+	struct hold_reply reply = {0};
+
+	leave_caller(status_fd, id);
+	holder.idle_ns = clock_monotonic_ns();
+	reply.code = open_holder(&holder, id, &reply.error);
+	/* It is read by whoever waits; it is not there any more if it was killed. */
+	fd_write_all(3, &reply, sizeof reply);
+	close(3);
+	if (reply.code < 0)
+		_exit(1);
+	loop(&holder);
+	close_holder(&holder);
+	_exit(0);
+}
+
+int hold_start(const char *id, struct atoll_error *err)
+{
+	cleanup_fd int status = -1, theirs = -1;
+	struct hold_reply reply;
+	int ends[2], r;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
+	status = ends[0], theirs = ends[1];
+	pid = fork();
+	if (pid < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the sandbox's holder");
+	if (pid == 0) {
+		/* Twice: it is nobody's child, and leads no session. */
+		setsid();
+		if (fork() == 0)
+			holder_main(id, theirs);
+		_exit(0);
+	}
+	close(take_fd(&theirs));
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	r = fd_read_exact(status, &reply, sizeof reply);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "start the holder of sandbox '%s'", id);
+	if (reply.code < 0 && reply.code != -EBUSY)
+		*err = reply.error;
+	return reply.code;
+}

@@ -1,0 +1,362 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "isolate/isolate.h"
+#include "job/hold-inner.h"
+#include "job/job.h"
+#include "job/steps.h"
+#include "layer/layer.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/socket.h>
+
+/*
+ * Sandboxes that live on
+ *
+ * Whatever is asked of one works with and without a holder. Whoever can lock `held` is alone with
+ * the record, and does it himself; else the holder is asked to.
+ */
+
+#define RECIPE_MAX (4 << 20)
+
+/* How long to wait for a holder that is about to come or to go. */
+#define PATIENCE_NS (20 * INT64_C(1000000000))
+
+static void scope_close_record(struct layer_record **record)
+{
+	layer_record_close(*record);
+}
+#define cleanup_record cleanup_with(scope_close_record)
+
+/* ---- one that there is ---- */
+
+int sandbox_open(const char *id, struct layer_record **ret, struct atoll_error *err)
+{
+	struct layer_record *record;
+	int r = layer_record_open(id, &record, err);
+
+	if (r < 0)
+		return r;
+	if (record->info.kind != ATOLL_RECORD_SANDBOX) {
+		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
+			      "'%s' is the record of a run, not a sandbox (atoll create makes one)",
+			      record->info.id);
+		layer_record_close(record);
+		return r;
+	}
+	*ret = record;
+	return 0;
+}
+
+int sandbox_job(const struct layer_record *record, struct atoll_job **ret, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(RECIPE_MAX);
+	cleanup_fd int fd = openat(record->fd, "job", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : fd_read_all(fd, &text);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "read what sandbox '%s' is made of",
+				 record->info.id);
+	r = recipe_follow(text.data ? text.data : "", text.used, record->info.digest, ret, err);
+	return r < 0 ? error_context(err, r, "sandbox %s", record->info.id) : 0;
+}
+
+/* ---- a new one ---- */
+
+/* What would make every step fail is told now. */
+static int check_host(const struct atoll_job *job, struct atoll_error *err)
+{
+	cleanup_with(plan_done) struct plan plan = {0};
+	struct cell_extra extra = {0};
+	struct cell *cell = NULL;
+	char **env;
+	int r;
+
+	if (isolate_choose(NULL) != isolate_backends[0])
+		return error_set(
+			err, ATOLL_FAULT_HOST, 0,
+			"a sandbox that lives on needs user namespaces, which this host does "
+			"not grant (see `atoll doctor`); single commands run with `atoll run "
+			"--direct`");
+	if (job->spec->n_descriptors)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "a sandbox that lives on cannot have descriptors of the caller's "
+				 "(%s)",
+				 job->spec->descriptors_origin);
+	env = env_build(job->spec, &(struct env_extra){0}, err);
+	if (!env)
+		return -ENOMEM;
+	r = isolate_backends[0]->prepare(job->spec, env, &extra, &plan, &cell, err);
+	for (size_t i = 0; r == 0 && i < plan.n_lines; i++) {
+		if (plan.lines[i].strength == PLAN_MISSING)
+			r = error_set(err, ATOLL_FAULT_HOST, 0,
+				      "this host cannot enforce %s (%s); --plan of `atoll run` "
+				      "tells more",
+				      plan.lines[i].clause, plan.lines[i].mechanism);
+	}
+	isolate_backends[0]->release(cell);
+	env_free(env);
+	return r;
+}
+
+static int write_job(const struct layer_record *record, const struct atoll_job *job,
+		     struct atoll_error *err)
+{
+	cleanup_fd int fd = openat(record->fd, "job",
+				   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r = fd < 0 ? -errno : buf_error(&job->recipe);
+
+	if (r == 0)
+		r = fd_write_all(fd, job->recipe.data, job->recipe.used);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep what the sandbox is made of") : 0;
+}
+
+static int fill_record(struct layer_record *record, const struct atoll_job *job, const char *name,
+		       struct atoll_error *err)
+{
+	int r = layer_store_keep_bounds(&record->store, err);
+
+	if (r == 0)
+		r = spec_digest(job->spec, record->info.digest, err);
+	if (r == 0)
+		r = write_job(record, job, err);
+	if (r < 0)
+		return r;
+	record->info.is_memory = !layer_store_can_overlay(&record->store);
+	return name ? layer_record_name(record, name, err) : layer_record_save(record, err);
+}
+
+int atoll_sandbox_create(struct atoll_job *job, const char *name, char ret_id[ATOLL_ID_SIZE],
+			 struct atoll_error *err)
+{
+	char *const none[] = {(char *)"sh", NULL};
+	cleanup_record struct layer_record *record = NULL;
+	int r = spec_set_command(job->spec, none, "command line", err);
+
+	if (r == 0)
+		r = job_finish(job, err);
+	if (r == 0)
+		r = check_host(job, err);
+	if (r == 0)
+		r = layer_record_create(ATOLL_RECORD_SANDBOX, job->spec->workspace, &record, err);
+	if (r < 0)
+		return r;
+	r = fill_record(record, job, name, err);
+	if (r == 0)
+		memcpy(ret_id, record->info.id, ATOLL_ID_SIZE);
+	else
+		layer_record_remove(record, NULL);
+	return r;
+}
+
+/* ---- with a holder or without ---- */
+
+/* `*ret_held` is a lock that keeps others from holding it; or -1, and `*ret_socket` leads to who
+ * does. */
+static int reach(struct layer_record *record, int *ret_held, int *ret_socket,
+		 struct atoll_error *err)
+{
+	const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
+
+	*ret_held = *ret_socket = -1;
+	do {
+		int r = layer_record_hold(record);
+
+		if (r >= 0) {
+			*ret_held = r;
+			return 0;
+		}
+		if (r != -EBUSY)
+			return error_set(err, ATOLL_FAULT_HOST, -r, "hold sandbox '%s'",
+					 record->info.id);
+		r = hold_connect(record, err);
+		if (r >= 0)
+			*ret_socket = r;
+		if (r != -ENOENT)
+			return r < 0 ? r : 0;
+		/* It is just coming, or just going; or another command is at work. */
+		poll(NULL, 0, 2);
+	} while (clock_monotonic_ns() < until_ns);
+	return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
+			 "sandbox '%s' is in use by another command", record->info.id);
+}
+
+static int check_layer(const struct layer_record *record, struct atoll_error *err)
+{
+	struct atoll_job *job;
+	int r = sandbox_job(record, &job, err);
+
+	if (r < 0)
+		return r;
+	if (job->spec->workspace_mode != SPEC_WORKSPACE_LAYER)
+		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
+			      "the sandbox writes its workspace directly, so there is nothing to "
+			      "return to");
+	atoll_job_free(job);
+	return r;
+}
+
+static int ask(struct layer_record *record, int socket_fd, enum hold_type type, const char *name,
+	       bool is_forced, struct hold_reply *ret, struct atoll_error *err)
+{
+	struct hold_request request = {
+		.version = HOLD_VERSION, .type = type, .is_forced = is_forced};
+	int r = name ? steps_check_name(name, err) : 0;
+
+	(void)record;
+	if (r < 0)
+		return r;
+	snprintf(request.name, sizeof request.name, "%s", name ? name : "");
+	return hold_ask(socket_fd, &request, NULL, 0, ret, err);
+}
+
+int atoll_sandbox_checkpoint(const char *id, const char *name, char ret_name[64],
+			     struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_fd int held = -1, socket_fd = -1;
+	struct hold_reply reply;
+	int r = sandbox_open(id, &record, err);
+
+	if (r == 0)
+		r = reach(record, &held, &socket_fd, err);
+	if (r < 0)
+		return r;
+	if (held < 0) {
+		r = ask(record, socket_fd, HOLD_CHECKPOINT, name, false, &reply, err);
+		if (r == 0 && ret_name)
+			memcpy(ret_name, reply.name, sizeof reply.name);
+		return r;
+	}
+	r = check_layer(record, err);
+	if (r == 0)
+		r = layer_record_lock(record, false, err);
+	return r < 0 ? r : steps_checkpoint(record, name, NULL, ret_name, err);
+}
+
+int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended,
+			   struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_fd int held = -1, socket_fd = -1;
+	struct hold_reply reply;
+	int r = sandbox_open(id, &record, err);
+
+	if (r == 0)
+		r = reach(record, &held, &socket_fd, err);
+	if (r < 0)
+		return r;
+	if (held < 0) {
+		r = ask(record, socket_fd, HOLD_ROLLBACK, name, false, &reply, err);
+		if (r == 0)
+			*ret_ended = reply.count;
+		return r;
+	}
+	*ret_ended = 0;
+	r = check_layer(record, err);
+	if (r == 0)
+		r = layer_record_lock(record, false, err);
+	return r < 0 ? r : steps_return(record, name, err);
+}
+
+int atoll_sandbox_fork(const char *id, const char *name, size_t count,
+		       char (*ret_ids)[ATOLL_ID_SIZE], struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_with(steps_done) struct steps steps = {0};
+	const struct steps_point *point;
+	char made[64];
+	int r = 0;
+
+	if (!name)
+		r = atoll_sandbox_checkpoint(id, NULL, made, err);
+	if (r == 0)
+		r = sandbox_open(id, &record, err);
+	if (r == 0)
+		r = check_layer(record, err);
+	/* Its layers must not go while they are taken over. */
+	if (r == 0)
+		r = hold_lock(record, 10000, err);
+	if (r == 0)
+		r = steps_read(record, &steps, err);
+	if (r == 0)
+		r = steps_find(&steps, name ? name : made, &point, err);
+	if (r == 0)
+		r = layer_store_keep_bounds(&record->store, err);
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		r = steps_branch(record, point, ret_ids[i], err);
+		if (r < 0 && i > 0)
+			error_context(err, r, "after %zu forks", i);
+	}
+	return r;
+}
+
+int atoll_sandbox_history(const char *id, struct atoll_checkpoint **ret, size_t *ret_n,
+			  struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_with(steps_done) struct steps steps = {0};
+	struct atoll_checkpoint *list;
+	int r = sandbox_open(id, &record, err);
+
+	if (r == 0)
+		r = steps_read(record, &steps, err);
+	if (r < 0)
+		return r;
+	list = calloc(steps.n + 1, sizeof *list);
+	if (!list)
+		return error_oom(err);
+	for (size_t i = 0; i < steps.n; i++) {
+		list[i] = steps.points[i].info;
+		steps.points[i].info.command = NULL; /* is the list's now */
+	}
+	*ret = list;
+	*ret_n = steps.n;
+	return 0;
+}
+
+void atoll_history_free(struct atoll_checkpoint *list, size_t n)
+{
+	for (size_t i = 0; list && i < n; i++)
+		free(list[i].command);
+	free(list);
+}
+
+/* ---- its end ---- */
+
+/* Until the connection ends, which is when nothing is left inside. */
+static void await_end(int socket_fd)
+{
+	char byte;
+
+	while (recv(socket_fd, &byte, 1, 0) > 0)
+		;
+}
+
+int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_fd int held = -1;
+	int r = sandbox_open(id, &record, err);
+
+	while (r == 0 && held < 0) {
+		cleanup_fd int socket_fd = -1;
+		struct hold_reply reply;
+
+		r = reach(record, &held, &socket_fd, err);
+		if (r < 0 || held >= 0)
+			break;
+		r = ask(record, socket_fd, HOLD_END, NULL, is_forced, &reply, err);
+		if (r == 0)
+			await_end(socket_fd);
+	}
+	if (r == 0)
+		r = hold_lock(record, 10000, err);
+	return r < 0 ? r : layer_record_remove(record, err);
+}

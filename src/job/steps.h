@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <atoll/layer.h>
+
+struct layer_record;
+
+/*
+ * Checkpoints of a sandbox
+ *
+ * A checkpoint is a list of sealed layers under a name: a line in records/ID/checkpoints, to which
+ * lines are only ever added (see layer/layer.h for what is in one). Where the sandbox stands is the
+ * key "checkpoint" in its meta. Whoever calls these has locked the record.
+ */
+struct steps_point {
+	struct atoll_checkpoint info; /* first */
+	char **layers;		      /* the topmost first */
+	size_t n_layers;
+};
+
+struct steps {
+	struct steps_point *points; /* in the order of their making */
+	size_t n;
+};
+
+int steps_read(const struct layer_record *record, struct steps *ret, struct atoll_error *err);
+void steps_done(struct steps *steps);
+/* By name; REQUEST with a suggestion if there is none. */
+int steps_find(const struct steps *steps, const char *name, const struct steps_point **ret,
+	       struct atoll_error *err);
+
+/* Is this a name that a checkpoint can have? */
+int steps_check_name(const char *name, struct atoll_error *err);
+
+/* What becomes of the step before. */
+struct steps_note {
+	const char *command; /* NULL: none */
+	int32_t status;	     /* -1: none */
+};
+
+/* A checkpoint of one that nothing runs in: its top becomes a layer. `name` NULL: "step-N";
+ * `ret_name` may be NULL. The record is saved. */
+int steps_checkpoint(struct layer_record *record, const char *name, const struct steps_note *note,
+		     char ret_name[64], struct atoll_error *err);
+/* And with processes that stand still: its top is copied. */
+int steps_copy(struct layer_record *record, const char *name, const struct steps_note *note,
+	       char ret_name[64], struct atoll_error *err);
+
+/* Stand on a checkpoint again; nothing may run in it, and its workspace is not mounted, or about to
+ * be replaced. */
+int steps_return(struct layer_record *record, const char *name, struct atoll_error *err);
+
+/* A new record that begins at a checkpoint of this one. */
+int steps_branch(const struct layer_record *record, const struct steps_point *point,
+		 char ret_id[ATOLL_ID_SIZE], struct atoll_error *err);

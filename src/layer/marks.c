@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layer/marks.h"
+
+#include "base/error.h"
+#include "base/path.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "layer/tree.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/*
+ * What the host would execute or trust
+ *
+ * The same names and rules as those by which the guard refuses in mode `direct` (spec/names.h,
+ * spec/git.h), asked about a change that is made as a whole instead of about a call. Then what only
+ * counts when it is taken over: special files, set-id bits, links that lead out. And the lines of
+ * the contract that say `protect` or `hide`.
+ *
+ * What is held back must not be lost with the directory that it lies in, nor be needed by what is
+ * not held back: so a mark goes up to directories that are deleted or replaced, and down from what
+ * replaces or makes one.
+ */
+
+static bool stat_in(int root_fd, const char *path, bool is_ours, struct stat *ret)
+{
+	const char *name;
+	cleanup_fd int parent = tree_open_parent(root_fd, path, is_ours, &name);
+
+	return parent >= 0 && tree_stat_at(parent, name, is_ours, ret) == 0;
+}
+
+bool mark_stat_before(const struct marker *marker, const char *path, struct stat *ret)
+{
+	int base_fd = marker->drafts->stack->base_fd;
+
+	return base_fd >= 0 && stat_in(base_fd, path, false, ret);
+}
+
+bool mark_stat_after(const struct marker *marker, const char *path, struct stat *ret)
+{
+	size_t index;
+
+	switch (layer_stack_look(marker->drafts->stack, path, &index, ret)) {
+	case LAYER_PRESENT:
+		return true;
+	case LAYER_ABSENT:
+		return mark_stat_before(marker, path, ret);
+	default:
+		return false;
+	}
+}
+
+/* Does a line of the record's list `key` name this path? */
+static bool is_listed(const struct marker *marker, const char *key, const char *whole)
+{
+	const char *lines = layer_record_get(marker->drafts->record, key);
+	cleanup_free char *copy = lines ? strdup(lines) : NULL;
+	char *rest = copy, *line;
+
+	while ((line = strsep(&rest, "\n")))
+		if (*line &&
+		    (path_is_pattern(line) ? path_glob(line, whole) : path_is_within(whole, line)))
+			return true;
+	return false;
+}
+
+/* By all that goes by the name. */
+static const char *mark_name(struct marker *marker, const char *whole, enum names_action action,
+			     bool has_content)
+{
+	const char *path = whole + strlen(marker->root) + (marker->root[1] ? 1 : 0);
+	const char *what = names_refuse(marker->root, whole, action);
+
+	if (!what)
+		what = mark_git(marker, whole, path, action, has_content);
+	if (!what && is_listed(marker, "hidden", whole))
+		what = "hidden by the contract";
+	if (!what && is_listed(marker, "protect", whole))
+		what = "protected by the contract";
+	return what;
+}
+
+/* By what it is, once it is there. */
+static const char *mark_object(struct marker *marker, const struct atoll_change *change)
+{
+	mode_t mode = change->after.st_mode;
+
+	if (S_ISREG(mode))
+		return mode & (S_ISUID | S_ISGID) ? "set-id file" : NULL;
+	if (S_ISLNK(mode))
+		return mark_link(marker, change->path);
+	return mode == 0 || S_ISDIR(mode) ? NULL : "special file";
+}
+
+static enum names_action arrival(mode_t mode)
+{
+	if (S_ISDIR(mode))
+		return NAMES_MKDIR;
+	return S_ISLNK(mode) ? NAMES_SYMLINK : NAMES_RENAME_TO;
+}
+
+/* A change as questions: what goes away, what arrives, what is changed in its place. */
+static const char *ask(struct marker *marker, const struct atoll_change *change, const char *whole,
+		       const char *whole_from)
+{
+	bool replaces = change->parts & ATOLL_PART_TYPE;
+	bool arrives = change->kind == ATOLL_ADDED || change->kind == ATOLL_RENAMED || replaces ||
+		       change->parts & ATOLL_PART_CONTENT;
+	const char *what = NULL;
+
+	if (change->kind == ATOLL_DELETED || replaces)
+		what = mark_name(marker, whole, NAMES_REMOVE, false);
+	if (!what && whole_from)
+		what = mark_name(marker, whole_from, NAMES_REMOVE, false);
+	if (!what && change->kind == ATOLL_DELETED)
+		return NULL;
+	if (!what && arrives)
+		what = mark_name(marker, whole, arrival(change->after.st_mode), true);
+	else if (!what)
+		what = mark_name(marker, whole, NAMES_CHMOD, false);
+	return what ? what : mark_object(marker, change);
+}
+
+static int mark_one(struct marker *marker, struct draft *draft)
+{
+	struct atoll_change *change = &draft->change;
+	cleanup_free char *whole = NULL, *whole_from = NULL;
+
+	/* A time alone makes nobody trust anything. */
+	if (change->kind == ATOLL_CHANGED && change->parts == ATOLL_PART_TIME)
+		return 0;
+	whole = path_join(marker->root, change->path);
+	if (change->from)
+		whole_from = path_join(marker->root, change->from);
+	if (!whole || (change->from && !whole_from))
+		return error_oom(marker->drafts->err);
+	change->mark = ask(marker, change, whole, whole_from);
+	return 0;
+}
+
+static int compare_paths(const void *a, const void *b)
+{
+	return strcmp((*(struct draft *const *)a)->change.path,
+		      (*(struct draft *const *)b)->change.path);
+}
+
+struct index {
+	struct draft **items; /* by path */
+	size_t n;
+};
+
+/* The draft of the first `length` bytes of `path`, which is cut for a moment. */
+static struct draft *find(const struct index *index, char *path, size_t length)
+{
+	struct draft key = {.change = {.path = path}}, *pointer = &key, **found;
+	char kept = path[length];
+
+	path[length] = '\0';
+	found = bsearch(&pointer, index->items, index->n, sizeof *index->items, compare_paths);
+	path[length] = kept;
+	return found ? *found : NULL;
+}
+
+/* Was a directory, and is none any more. */
+static bool takes_away(const struct atoll_change *change)
+{
+	return S_ISDIR(change->before.st_mode) && !S_ISDIR(change->after.st_mode);
+}
+
+static void mark_upwards(const struct index *index, char *path, const char *mark)
+{
+	for (size_t length = strlen(path); length-- > 0;) {
+		struct draft *above = path[length] == '/' ? find(index, path, length) : NULL;
+
+		if (above && takes_away(&above->change) && !above->change.mark)
+			above->change.mark = mark;
+	}
+}
+
+/* From a directory that is made, or put in the place of something else, and held back. */
+static void mark_downwards(const struct index *index, struct draft *draft)
+{
+	char *path = draft->change.path;
+
+	for (size_t length = 1; path[length]; length++) {
+		struct draft *above = path[length] == '/' ? find(index, path, length) : NULL;
+
+		if (above && above->change.mark && S_ISDIR(above->change.after.st_mode) &&
+		    !S_ISDIR(above->change.before.st_mode)) {
+			draft->change.mark = above->change.mark;
+			return;
+		}
+	}
+}
+
+static bool is_needed(const struct drafts *drafts)
+{
+	for (size_t i = 0; i < drafts->n; i++)
+		if (drafts->items[i].change.mark)
+			return true;
+	return false;
+}
+
+static int spread(struct drafts *drafts)
+{
+	cleanup_free struct draft **items = NULL;
+	struct index index = {.n = drafts->n};
+
+	if (!is_needed(drafts))
+		return 0;
+	items = index.items = calloc(drafts->n, sizeof *items);
+	if (!items)
+		return error_oom(drafts->err);
+	for (size_t i = 0; i < drafts->n; i++)
+		items[i] = &drafts->items[i];
+	qsort(items, index.n, sizeof *items, compare_paths);
+	for (size_t i = 0; i < index.n; i++) {
+		struct atoll_change *change = &items[i]->change;
+
+		if (!change->mark || !change->before.st_mode)
+			continue;
+		if (change->from)
+			mark_upwards(&index, change->from, change->mark);
+		else if (change->kind == ATOLL_DELETED)
+			mark_upwards(&index, change->path, change->mark);
+	}
+	for (size_t i = 0; i < index.n; i++)
+		if (!items[i]->change.mark)
+			mark_downwards(&index, items[i]);
+	return 0;
+}
+
+int drafts_mark(struct drafts *drafts)
+{
+	struct marker marker = {.drafts = drafts, .root = drafts->record->info.workspace};
+	int r = 0;
+
+	for (size_t i = 0; i < drafts->n && r == 0; i++)
+		r = mark_one(&marker, &drafts->items[i]);
+	free(marker.git_dir);
+	return r < 0 ? r : spread(drafts);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "layer/draft.h"
+#include "spec/git.h"
+
+/*
+ * Marks: the question "would the host execute or trust this?" about one path
+ *
+ *   marks.c        who is asked, in which order; whole directories
+ *   mark-git.c     the inside of git directories, whatever their name
+ *   mark-link.c    where a symbolic link leads to
+ */
+
+struct marker {
+	struct drafts *drafts;
+	const char *root; /* the workspace, plain and absolute */
+	/* Of the directory that was asked about last: many paths lie in the same. */
+	char *git_dir;
+	bool was_git, is_git;
+};
+
+/* What stands at `path` once the changes are made, or stood there before; false if nothing. */
+bool mark_stat_after(const struct marker *marker, const char *path, struct stat *ret);
+bool mark_stat_before(const struct marker *marker, const char *path, struct stat *ret);
+
+/* `whole` is the absolute path, `path` its end beneath the workspace. Static words, or NULL. */
+const char *mark_git(struct marker *marker, const char *whole, const char *path,
+		     enum names_action action, bool has_content);
+
+/* Of the link at `path`. */
+const char *mark_link(struct marker *marker, const char *path);

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "layer/store.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* ---- its parts ---- */
+
+static char *store_path(const struct layer_record *record, const char *dir, const char *id,
+			const char *name)
+{
+	char *path;
+
+	return asprintf(&path, "%s/%s/%s/%s", record->store.path, dir, id, name) < 0 ? NULL : path;
+}
+
+char *layer_top_path(const struct layer_record *record)
+{
+	return store_path(record, "records", record->info.id, "top");
+}
+
+char *layer_sealed_path(const struct layer_record *record, const char *layer)
+{
+	return store_path(record, "layers", layer, "upper");
+}
+
+int layer_record_push(struct layer_record *record, const char *layer)
+{
+	char **more = realloc(record->layers, (record->n_layers + 1) * sizeof *more);
+	char *id = strdup(layer);
+
+	if (more)
+		record->layers = more;
+	if (!more || !id) {
+		free(id);
+		return -ENOMEM;
+	}
+	memmove(more + 1, more, record->n_layers * sizeof *more);
+	more[0] = id;
+	record->n_layers++;
+	return 0;
+}
+
+static size_t find_key(const struct layer_record *record, const char *key)
+{
+	size_t i = 0;
+
+	while (i < record->n_keys && !streq(record->keys[i], key))
+		i++;
+	return i;
+}
+
+const char *layer_record_get(const struct layer_record *record, const char *key)
+{
+	size_t i = find_key(record, key);
+
+	return i < record->n_keys ? record->values[i] : NULL;
+}
+
+static void drop_key(struct layer_record *record, size_t i)
+{
+	free(record->keys[i]);
+	free(record->values[i]);
+	record->n_keys--;
+	/* The order stays, so that a saved meta changes only where something did. */
+	memmove(record->keys + i, record->keys + i + 1, (record->n_keys - i) * sizeof(char *));
+	memmove(record->values + i, record->values + i + 1, (record->n_keys - i) * sizeof(char *));
+}
+
+static int add_key(struct layer_record *record, const char *key, const char *value)
+{
+	size_t size = (record->n_keys + 1) * sizeof(char *);
+	char **keys = realloc(record->keys, size), **values = realloc(record->values, size);
+
+	record->keys = keys ? keys : record->keys;
+	record->values = values ? values : record->values;
+	if (!keys || !values)
+		return -ENOMEM;
+	keys[record->n_keys] = strdup(key);
+	values[record->n_keys] = strdup(value);
+	if (!keys[record->n_keys] || !values[record->n_keys]) {
+		free(keys[record->n_keys]);
+		free(values[record->n_keys]);
+		return -ENOMEM;
+	}
+	record->n_keys++;
+	return 0;
+}
+
+int layer_record_set(struct layer_record *record, const char *key, const char *value,
+		     struct atoll_error *err)
+{
+	size_t i = find_key(record, key);
+	char *copy;
+
+	if (!value) {
+		if (i < record->n_keys)
+			drop_key(record, i);
+		return 0;
+	}
+	if (i == record->n_keys)
+		return add_key(record, key, value) < 0 ? error_oom(err) : 0;
+	copy = strdup(value);
+	if (!copy)
+		return error_oom(err);
+	free(record->values[i]);
+	record->values[i] = copy;
+	return 0;
+}
+
+/* ---- on the disk ---- */
+
+static int write_meta(struct layer_record *record, bool waits, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(META_MAX);
+	cleanup_fd int fd = -1;
+	int r;
+
+	meta_format(record, &text);
+	r = buf_error(&text);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "save record '%s'", record->info.id);
+	fd = openat(record->fd, "meta.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		    0600);
+	r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.used);
+	if (r == 0 && waits && fdatasync(fd) < 0)
+		r = -errno;
+	if (r == 0 && renameat(record->fd, "meta.new", record->fd, "meta") < 0)
+		r = -errno;
+	if (r == 0 && waits && fsync(record->fd) < 0)
+		r = -errno;
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "save record '%s'", record->info.id);
+	if (record->is_sealing)
+		unlinkat(record->fd, "sealing", 0);
+	record->is_sealing = false;
+	return 0;
+}
+
+int layer_record_save(struct layer_record *record, struct atoll_error *err)
+{
+	return write_meta(record, true, err);
+}
+
+int layer_record_save_soon(struct layer_record *record, struct atoll_error *err)
+{
+	return write_meta(record, false, err);
+}
+
+static int read_meta(struct layer_record *record, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(META_MAX);
+	cleanup_fd int fd = openat(record->fd, "meta", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return errno == ENOENT ? -ENOENT
+				       : error_set(err, ATOLL_FAULT_HOST, errno, "read record '%s'",
+						   record->info.id);
+	r = fd_read_all(fd, &text);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "read record '%s'", record->info.id);
+	meta_done(record);
+	buf_add_char(&text, '\n');
+	return buf_error(&text) < 0 ? error_oom(err) : meta_parse(record, text.data, err);
+}
+
+/* ---- open and close ---- */
+
+static struct layer_record *record_new(void)
+{
+	struct layer_record *record = calloc(1, sizeof *record);
+
+	if (!record)
+		return NULL;
+	record->store.fd = record->fd = record->lock_fd = -1;
+	record->info.status = -1;
+	return record;
+}
+
+void layer_record_close(struct layer_record *record)
+{
+	if (!record)
+		return;
+	meta_done(record);
+	if (record->lock_fd >= 0)
+		close(record->lock_fd);
+	if (record->fd >= 0)
+		close(record->fd);
+	layer_store_close(&record->store);
+	free(record);
+}
+
+static void scope_close_record(struct layer_record **record)
+{
+	layer_record_close(*record);
+}
+
+static int open_dir(struct layer_record *record, struct atoll_error *err)
+{
+	char path[sizeof "records/" + ATOLL_ID_SIZE];
+
+	snprintf(path, sizeof path, "records/%s", record->info.id);
+	record->fd =
+		openat(record->store.fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (record->fd < 0)
+		return errno == ENOENT ? -ENOENT
+				       : error_set(err, ATOLL_FAULT_HOST, errno, "open record '%s'",
+						   record->info.id);
+	return 0;
+}
+
+int record_open_id(const struct layer_store *store, const char *id, struct layer_record **ret,
+		   struct atoll_error *err)
+{
+	cleanup_with(scope_close_record) struct layer_record *record = record_new();
+	int r;
+
+	if (!record)
+		return error_oom(err);
+	strcpy(record->info.id, id);
+	record->store.path = strdup(store->path);
+	record->store.fd = record->store.path ? fcntl(store->fd, F_DUPFD_CLOEXEC, 0) : -1;
+	if (record->store.fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "open record '%s'", id);
+	r = open_dir(record, err);
+	if (r == 0)
+		r = read_meta(record, err);
+	if (r < 0)
+		return r;
+	*ret = take_ptr(record);
+	return 0;
+}
+
+/* ---- the lock ---- */
+
+static int open_lock(const struct layer_record *record, const char *name)
+{
+	int fd = openat(record->fd, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* A lock of the open file's, not of the process's: it is let go with the last copy of the
+ * descriptor, also by kill -9, and never by closing another one of the same file. */
+static int lock_file(int fd, bool waits)
+{
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int r;
+
+	do
+		r = fcntl(fd, waits ? F_OFD_SETLKW : F_OFD_SETLK, &lock);
+	while (r < 0 && errno == EINTR);
+	if (r == 0)
+		return 0;
+	return errno == EAGAIN || errno == EACCES ? -EBUSY : -errno;
+}
+
+int store_lock(const struct layer_store *store)
+{
+	cleanup_fd int fd =
+		openat(store->fd, "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r = fd < 0 ? -errno : lock_file(fd, true);
+
+	return r < 0 ? r : take_fd(&fd);
+}
+
+static bool is_locked(const struct layer_record *record, const char *name)
+{
+	cleanup_fd int fd = openat(record->fd, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+
+	return fd >= 0 && fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+int layer_record_hold(const struct layer_record *record)
+{
+	cleanup_fd int fd = open_lock(record, "held");
+	int r = fd < 0 ? fd : lock_file(fd, false);
+
+	return r < 0 ? r : take_fd(&fd);
+}
+
+bool layer_record_is_held(const struct layer_record *record)
+{
+	return is_locked(record, "held");
+}
+
+bool record_is_locked(const struct layer_record *record)
+{
+	return is_locked(record, "lock");
+}
+
+enum atoll_record_state record_state(const struct layer_record *record)
+{
+	bool is_changing = record_is_locked(record);
+
+	if ((is_changing && record->info.end_ns == 0 && record->info.kind == ATOLL_RECORD_RUN) ||
+	    layer_record_is_held(record))
+		return ATOLL_RECORD_LIVE;
+	/* Whoever holds it may just be applying it. */
+	if (!is_changing && faccessat(record->fd, "journal", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return ATOLL_RECORD_BROKEN;
+	return record->info.state;
+}
+
+/* Somebody may have removed it while we waited. */
+static bool is_still_there(const struct layer_record *record)
+{
+	char path[sizeof "records/" + ATOLL_ID_SIZE];
+	struct stat here, there;
+
+	snprintf(path, sizeof path, "records/%s", record->info.id);
+	return fstat(record->fd, &here) == 0 &&
+	       fstatat(record->store.fd, path, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       here.st_ino == there.st_ino;
+}
+
+/* The top was renamed away and the meta does not say so yet: whoever did it was killed. */
+static int finish_sealing(struct layer_record *record, struct atoll_error *err)
+{
+	char layer[ATOLL_ID_SIZE] = "", path[sizeof "layers/" + ATOLL_ID_SIZE];
+	ssize_t length = readlinkat(record->fd, "sealing", layer, sizeof layer - 1);
+	struct stat st;
+	int r;
+
+	if (length < 0)
+		return 0;
+	snprintf(path, sizeof path, "layers/%s", layer);
+	record->is_sealing = true;
+	for (size_t i = 0; i < record->n_layers; i++) {
+		if (streq(record->layers[i], layer))
+			return layer_record_save(record, err);
+	}
+	if (store_is_id(layer) && fstatat(record->store.fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    layer_record_push(record, layer) < 0)
+		return error_oom(err);
+	r = record_make_top(record, err);
+	return r < 0 ? r : layer_record_save(record, err);
+}
+
+int layer_record_lock(struct layer_record *record, bool waits, struct atoll_error *err)
+{
+	cleanup_fd int fd = -1;
+	int r;
+
+	if (record->lock_fd >= 0)
+		return 0;
+	fd = open_lock(record, "lock");
+	r = fd < 0 ? fd : lock_file(fd, waits);
+	if (r == -EBUSY)
+		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
+				 "record '%s' is in use: it is running, or another command is at "
+				 "work on it",
+				 record->info.id);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "lock record '%s'", record->info.id);
+	if (!is_still_there(record))
+		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "record '%s' is gone",
+				 record->info.id);
+	r = read_meta(record, err);
+	if (r == -ENOENT)
+		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "record '%s' is gone",
+				 record->info.id);
+	if (r < 0)
+		return r;
+	record->lock_fd = take_fd(&fd);
+	return finish_sealing(record, err);
+}
+
+/* ---- a new one ---- */
+
+/* The later of two clocks that lag: what the host changes from now on has a time that is not
+ * earlier than either. */
+static uint64_t base_time_ns(int fresh_fd)
+{
+	struct timespec now = {0};
+	struct stat st = {0};
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	fstat(fresh_fd, &st);
+	if (st.st_ctim.tv_sec > now.tv_sec ||
+	    (st.st_ctim.tv_sec == now.tv_sec && st.st_ctim.tv_nsec > now.tv_nsec))
+		now = st.st_ctim;
+	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+static int make_dir(struct layer_record *record, struct atoll_error *err)
+{
+	char path[sizeof "records/" + ATOLL_ID_SIZE];
+	int r;
+
+	do {
+		store_new_id(record->info.id);
+		snprintf(path, sizeof path, "records/%s", record->info.id);
+		r = mkdirat(record->store.fd, path, 0700) < 0 ? -errno : 0;
+		if (r == -ENOENT) {
+			r = store_make_dir(&record->store, "records", err);
+			if (r < 0)
+				return r;
+			r = -EEXIST; /* once more */
+		}
+	} while (r == -EEXIST);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "create a record in '%s'",
+				 record->store.path);
+	return open_dir(record, err);
+}
+
+static int look_at_workspace(struct layer_record *record, const char *workspace,
+			     struct atoll_error *err)
+{
+	struct stat st;
+
+	if (stat(workspace, &st) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "look at workspace '%s'", workspace);
+	record->info.workspace = strdup(workspace);
+	if (!record->info.workspace)
+		return error_oom(err);
+	record->workspace_dev = st.st_dev;
+	record->workspace_ino = st.st_ino;
+	record->workspace_mode = st.st_mode & 07777;
+	record->owner_uid = st.st_uid;
+	record->owner_gid = st.st_gid;
+	return 0;
+}
+
+static int fill_new(struct layer_record *record, struct atoll_error *err)
+{
+	int r;
+
+	record->lock_fd = open_lock(record, "lock");
+	r = record->lock_fd < 0 ? record->lock_fd : lock_file(record->lock_fd, false);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "lock a new record in '%s'",
+				 record->store.path);
+	record->base_time_ns = base_time_ns(record->fd);
+	record->info.start_ns = record->base_time_ns;
+	return record_make_top(record, err);
+}
+
+int layer_record_create(enum atoll_record_kind kind, const char *workspace,
+			struct layer_record **ret, struct atoll_error *err)
+{
+	cleanup_with(scope_close_record) struct layer_record *record = record_new();
+	int r;
+
+	if (!record)
+		return error_oom(err);
+	record->info.kind = kind;
+	record->info.state = ATOLL_RECORD_KEPT;
+	r = look_at_workspace(record, workspace, err);
+	if (r == 0)
+		r = layer_store_open(true, &record->store, err);
+	if (r == 0)
+		r = make_dir(record, err);
+	if (r < 0)
+		return r;
+	r = fill_new(record, err);
+	if (r < 0) {
+		layer_record_remove(record, NULL);
+		return r;
+	}
+	*ret = take_ptr(record);
+	return 0;
+}

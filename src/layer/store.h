@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "layer/layer.h"
+
+/*
+ * The store from within: ids, what it holds, and its parts one by one
+ */
+
+#define STORE_ID_LENGTH 8
+
+/* Is it written like an id? */
+bool store_is_id(const char *text);
+void store_new_id(char ret[ATOLL_ID_SIZE]);
+
+/* A directory of the store's own ("records", "layers", "trash"), made if it is not there. */
+int store_make_dir(const struct layer_store *store, const char *name, struct atoll_error *err);
+
+/* Wait until nobody else gives names. The descriptor is the lock; or a negative errno. */
+int store_lock(const struct layer_store *store);
+
+/* The ids in "records" or "layers", in no order; none where the directory is missing. */
+struct store_ids {
+	char (*items)[ATOLL_ID_SIZE];
+	size_t n;
+};
+int store_list(const struct layer_store *store, const char *dir, struct store_ids *ret,
+	       struct atoll_error *err);
+void store_ids_done(struct store_ids *ids);
+
+/* Has a directory, open for reading, no names? */
+bool store_dir_is_empty(int fd);
+
+/* What is free, and what has to stay so, of the file system of a directory. */
+int store_space(int fd, uint64_t *ret_free, uint64_t *ret_floor);
+
+/* A record by its id as such. -ENOENT without a text where it has no meta (yet). */
+int record_open_id(const struct layer_store *store, const char *id, struct layer_record **ret,
+		   struct atoll_error *err);
+/* Does somebody hold it? */
+bool record_is_locked(const struct layer_record *record);
+/* A new, empty top, with the workspace's owner and mode; replaces nothing that is there. */
+int record_make_top(struct layer_record *record, struct atoll_error *err);
+/* What a list shows: live, or an apply that was interrupted. */
+enum atoll_record_state record_state(const struct layer_record *record);
+
+#define META_MAX ((size_t)4 << 20)
+
+/* meta: as text, and back. */
+struct buf;
+void meta_format(const struct layer_record *record, struct buf *out);
+int meta_parse(struct layer_record *record, char *text, struct atoll_error *err);
+/* Forget what meta_parse() filled in. */
+void meta_done(struct layer_record *record);
+
+/* Disk that the files beneath a directory take. */
+uint64_t store_bytes(int dir_fd, const char *name);
+/* Move a directory of the store's to the trash; it may be gone already. */
+int store_throw_away(const struct layer_store *store, int dir_fd, const char *path,
+		     struct atoll_error *err);
+/* Empty that until `deadline_ns` (of the monotonic clock; 0: to the end). 1 if something is left.
+ */
+int store_empty_trash(const struct layer_store *store, int64_t deadline_ns);
+/* All records, the latest first. With `with_layers` the bytes of sealed layers count as those of
+ * every record that names them. */
+int store_records(const struct layer_store *store, bool with_bytes, bool with_layers,
+		  struct atoll_record **ret, size_t *ret_n, struct atoll_error *err);
+/* Is a sealed layer named in any record's meta? */
+int store_needs_layer(const struct layer_store *store, const char *id);

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "layer/apply.h"
+#include "layer/known.h"
+#include "layer/layer.h"
+#include "layer/tree.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+/*
+ * An undo: the journal of an apply, turned round
+ *
+ *   PUT where nothing was        TAKE
+ *   PUT in place of something    PUT of the copy that was kept
+ *   TAKE                         PUT of the copy
+ *   META                         META with what was before
+ *   DIR                          META with the time it had, if the host left it alone since
+ *
+ * What the apply left is known (known.h); whatever looks different has been changed by the host.
+ */
+struct undo {
+	struct site *site;
+	const struct known *known;
+	struct journal journal;
+	bool is_forced;
+	uint64_t n_conflicts;
+	char first[400]; /* of them */
+};
+
+static bool add_conflict(struct undo *undo, const struct op *op, bool is_stuck, const char *why)
+{
+	char shown[200];
+
+	if (undo->is_forced && !is_stuck)
+		return false;
+	if (undo->n_conflicts++ == 0)
+		snprintf(undo->first, sizeof undo->first, "'%s': %s",
+			 str_show(op->path, shown, sizeof shown), why);
+	return true;
+}
+
+static struct op *add_op(struct undo *undo, const struct op *applied, enum op_kind kind,
+			 const struct stat *now, struct atoll_error *err)
+{
+	struct op *op = journal_add(&undo->journal, kind, applied->path);
+
+	if (!op) {
+		error_oom(err);
+		return NULL;
+	}
+	if (S_ISDIR(now->st_mode) && kind != OP_META)
+		op->tree = site_tree_print(undo->site, applied->path);
+	/* The copies have the slots of the apply's steps. */
+	if (kind == OP_PUT || applied->has_xattrs)
+		op->slot = applied->slot;
+	if (kind != OP_TAKE)
+		op->after = applied->before;
+	if (now->st_mode)
+		op_object_from(&op->before, now);
+	op->is_foreign = applied->is_foreign;
+	return op;
+}
+
+struct search {
+	const struct undo *undo;
+	const char *above;
+};
+
+static int see_unknown(const char *path, const struct stat *st, void *data)
+{
+	const struct search *search = data;
+	cleanup_free char *whole = NULL;
+
+	if (asprintf(&whole, "%s/%s", search->above, path) < 0)
+		return -ENOMEM;
+	/* A directory's own time moves with what is in it. */
+	if (S_ISDIR(st->st_mode))
+		return 0;
+	return !known_has(search->undo->known, whole, st);
+}
+
+/* Is it what the apply left, with all that is in it? */
+static bool is_as_left(const struct undo *undo, const char *path, const struct stat *now)
+{
+	struct search search = {undo, path};
+	cleanup_fd int fd = -1;
+
+	if (!S_ISDIR(now->st_mode))
+		return known_has(undo->known, path, now);
+	fd = tree_open_dir(undo->site->workspace_fd, path, false);
+	return fd >= 0 && object_walk(fd, see_unknown, &search) == 0;
+}
+
+/* A directory is put back open to its owner, and gets its mode when all is in it. */
+static int add_put(struct undo *undo, const struct op *applied, const struct stat *now,
+		   struct atoll_error *err)
+{
+	struct op *op = add_op(undo, applied, OP_PUT, now, err);
+
+	if (!op)
+		return -ENOMEM;
+	if (!S_ISDIR(applied->before.mode))
+		return 0;
+	op = journal_add(&undo->journal, OP_META, applied->path);
+	if (!op)
+		return error_oom(err);
+	op->before = op->after = applied->before;
+	op->before.ino = op->after.ino = 0;
+	op->before.mode = S_IFDIR | 0700;
+	return 0;
+}
+
+static int turn_take(struct undo *undo, const struct op *op, const struct stat *now,
+		     struct atoll_error *err)
+{
+	const char *slash = strrchr(op->path, '/');
+	cleanup_free char *above = slash ? strndup(op->path, (size_t)(slash - op->path)) : NULL;
+	struct stat st;
+
+	if (slash && !above)
+		return error_oom(err);
+	if (above && (site_stat(undo->site, above, &st) < 0 || !S_ISDIR(st.st_mode))) {
+		add_conflict(undo, op, true, "the directory it was in is gone on the host");
+		return 0;
+	}
+	if (now->st_mode &&
+	    add_conflict(undo, op, S_ISDIR(now->st_mode), "made anew on the host since"))
+		return 0;
+	return add_put(undo, op, now, err);
+}
+
+static int turn_put(struct undo *undo, const struct op *op, const struct stat *now,
+		    struct atoll_error *err)
+{
+	bool is_left = now->st_mode && is_as_left(undo, op->path, now);
+
+	if (op->before.mode == 0) {
+		if (now->st_mode == 0)
+			return 0; /* gone already */
+		if (!is_left && add_conflict(undo, op, false, "changed on the host since"))
+			return 0;
+		/* What the host has put into a directory keeps it there. */
+		if (!is_left && S_ISDIR(now->st_mode))
+			return 0;
+		return add_op(undo, op, OP_TAKE, now, err) ? 0 : -ENOMEM;
+	}
+	if (!is_left &&
+	    add_conflict(undo, op, S_ISDIR(now->st_mode),
+			 now->st_mode ? "changed on the host since" : "deleted on the host since"))
+		return 0;
+	return add_put(undo, op, now, err);
+}
+
+static int turn_meta(struct undo *undo, const struct op *applied, const struct stat *now,
+		     struct atoll_error *err)
+{
+	bool is_left = now->st_mode && now->st_ino == applied->after.ino &&
+		       (S_ISDIR(now->st_mode) ? now->st_mode == applied->after.mode
+					      : known_has(undo->known, applied->path, now));
+	struct op *op;
+
+	if (applied->before.ino == 0) /* of a directory that a PUT made */
+		return 0;
+	if (!is_left && add_conflict(undo, applied, false, "changed on the host since"))
+		return 0;
+	if (now->st_mode == 0 || (now->st_mode & S_IFMT) != (applied->after.mode & S_IFMT))
+		return 0;
+	op = add_op(undo, applied, OP_META, now, err);
+	if (!op)
+		return -ENOMEM;
+	op->has_xattrs = applied->has_xattrs;
+	op->after.ino = now->st_ino;
+	if (!is_left)
+		op->after.mtime_ns = op->before.mtime_ns;
+	return 0;
+}
+
+static int turn_dir(struct undo *undo, const struct op *applied, const struct stat *now,
+		    struct atoll_error *err)
+{
+	struct op *op;
+
+	if (now->st_mode == 0 || !known_has(undo->known, applied->path, now))
+		return 0;
+	op = add_op(undo, applied, OP_META, now, err);
+	if (op)
+		op->after.ino = now->st_ino;
+	return op ? 0 : -ENOMEM;
+}
+
+static int turn(struct undo *undo, const struct op *op, struct atoll_error *err)
+{
+	struct stat now = {0};
+	int r = site_stat(undo->site, op->path, &now);
+
+	if (r == -ELOOP || r == -EXDEV) {
+		add_conflict(undo, op, true,
+			     r == -ELOOP ? "a directory above it has become a link on the host"
+					 : "it lies on another file system now");
+		return 0;
+	}
+	if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "look at '%.300s'", op->path);
+	if (r < 0)
+		now = (struct stat){0};
+	switch (op->kind) {
+	case OP_TAKE:
+		return turn_take(undo, op, &now, err);
+	case OP_PUT:
+		return turn_put(undo, op, &now, err);
+	case OP_META:
+		return turn_meta(undo, op, &now, err);
+	case OP_DIR:
+		return turn_dir(undo, op, &now, err);
+	case OP_OPEN:
+		break;
+	}
+	return 0;
+}
+
+static int turn_all(struct undo *undo, const struct journal *applied, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < applied->n; i++)
+		if (applied->ops[i].slot > undo->journal.last_slot)
+			undo->journal.last_slot = applied->ops[i].slot;
+	for (size_t i = 0; i < applied->n && r == 0; i++)
+		r = turn(undo, &applied->ops[i], err);
+	if (r < 0)
+		return r;
+	if (undo->n_conflicts) {
+		error_set(err, ATOLL_FAULT_POLICY, 0,
+			  "nothing was undone, because of %" PRIu64 " conflict%s: %s",
+			  undo->n_conflicts, undo->n_conflicts == 1 ? "" : "s", undo->first);
+		return -EEXIST;
+	}
+	return journal_drop_covered(&undo->journal, err);
+}
+
+/* Also if nothing is to be done: the apply ends to be one. */
+static int carry_out(struct undo *undo, struct atoll_error *err)
+{
+	struct layer_record *record = undo->site->record;
+	struct journal *journal = &undo->journal;
+	int r = plan_add_directories(undo->site, journal, err);
+
+	if (r == 0)
+		r = journal_begin(record, journal, err);
+	if (r < 0)
+		return r;
+	r = site_make_stage(undo->site, err);
+	if (r == 0)
+		r = stage_saved(undo->site, journal, err);
+	if (r == 0) {
+		journal_sort(journal);
+		r = journal_commit(record, journal, err);
+	}
+	if (r == 0)
+		return steps_run(undo->site, journal, err);
+	if (undo->site->stage_fd < 0)
+		journal_end(record, NULL, NULL);
+	else
+		steps_forget(undo->site, journal, NULL);
+	return error_context(err, r, "nothing was changed");
+}
+
+static uint64_t n_turned(const struct journal *applied)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < applied->n; i++)
+		n += applied->ops[i].kind == OP_TAKE || applied->ops[i].kind == OP_PUT ||
+		     (applied->ops[i].kind == OP_META && applied->ops[i].before.ino);
+	return n;
+}
+
+static int undo_applied(struct undo *undo, const struct journal *applied,
+			struct atoll_apply_report *ret, struct atoll_error *err)
+{
+	int r;
+
+	undo->journal.kind = JOURNAL_UNDO;
+	undo->journal.number = undo->site->record->n_applies;
+	r = turn_all(undo, applied, err);
+	ret->n_conflicts = undo->n_conflicts;
+	if (r == 0)
+		r = carry_out(undo, err);
+	if (r < 0)
+		return r;
+	ret->n_applied = n_turned(applied);
+	ret->n_dropped = undo->site->loss.n;
+	memcpy(ret->dropped, undo->site->loss.text, sizeof ret->dropped);
+	return 0;
+}
+
+int layer_undo(struct layer_record *record, bool is_forced, struct atoll_apply_report *ret,
+	       struct atoll_error *err)
+{
+	cleanup_with(site_close) struct site site = {.workspace_fd = -1, .stage_fd = -1};
+	cleanup_with(journal_done) struct journal applied = {0};
+	struct undo undo = {.site = &site, .is_forced = is_forced};
+	struct known *known = NULL;
+	char path[48];
+	int r;
+
+	*ret = (struct atoll_apply_report){0};
+	strcpy(ret->record, record->info.id);
+	r = layer_recover(record, err);
+	if (r < 0)
+		return r;
+	if (record->n_applies == 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "nothing of record %s is applied, so nothing can be undone",
+				 record->info.id);
+	snprintf(path, sizeof path, "apply-%" PRIu64 "/journal", record->n_applies);
+	r = journal_read(record, path, &applied, err);
+	if (r == -ENOENT)
+		error_set(err, ATOLL_FAULT_HOST, ENOENT, "open '%s' of record %s", path,
+			  record->info.id);
+	if (r == 0)
+		r = site_open(record, false, &site, err);
+	if (r == 0)
+		r = known_load(record, &known, err);
+	undo.known = known;
+	if (r == 0)
+		r = undo_applied(&undo, &applied, ret, err);
+	journal_done(&undo.journal);
+	known_free(known);
+	return r;
+}
+
+int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
+	       struct atoll_error *err)
+{
+	struct layer_record *record;
+	int r = layer_record_open(id, &record, err);
+
+	if (r < 0)
+		return r;
+	r = layer_record_lock(record, false, err);
+	if (r == 0)
+		r = layer_undo(record, is_forced, ret, err);
+	layer_record_close(record);
+	return r;
+}
