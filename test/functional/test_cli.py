@@ -94,7 +94,7 @@ def _():
         for args, wanted in (
                 (["rnu"], "did you mean 'run'?"),
                 (["npm", "test"], "atoll run -- npm"),
-                (["diff"], "unknown command 'diff'"),
+                (["frobnicate"], "unknown command 'frobnicate'"),
                 (["run"], "no command"),
                 (["run", "--"], "no command"),
                 (["run", "--wirte", "x", "--", "true"], "did you mean '--write'?"),
