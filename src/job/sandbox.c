@@ -8,6 +8,7 @@
 #include "isolate/isolate.h"
 #include "job/hold-inner.h"
 #include "job/job.h"
+#include "job/layer.h"
 #include "job/steps.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
@@ -158,6 +159,8 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 		r = spec_digest(job->spec, record->info.digest, err);
 	if (r == 0)
 		r = write_job(record, job, err);
+	if (r == 0)
+		r = layer_note_rules(record, job->spec, err);
 	if (r < 0)
 		return r;
 	record->info.is_memory = layer_store_needs_memory(job->spec->workspace);
