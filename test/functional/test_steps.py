@@ -493,7 +493,7 @@ def _():
             running = begin(place, id, "touch /tmp/r; %s; touch late" % how)
             step(place, id, "until [ -e /tmp/r ]; do sleep 0.02; done; rm /tmp/r")
             running.kill()
-            step(place, id, "until ! pgrep -f 'sleep 2222'; do sleep 0.05; done >/dev/null; pgrep -f 'sleep 1111' >/dev/null")
+            step(place, id, "until ! pgrep -f '[s]leep 2222'; do sleep 0.05; done >/dev/null; pgrep -f '[s]leep 1111' >/dev/null")
         step(place, id, "test ! -e late")
 
 
@@ -608,9 +608,9 @@ def _():
 def _():
     with Place() as place:
         write(place.tmp + "/d/data", "data\n")
-        job = job_file(place, {"filesystem": {"read": ["d"]}, "workspace": {"mode": "layer"}, "command": ["false"],
+        job = job_file(place, {"filesystem": {"read": [place.tmp + "/d"]}, "workspace": {"mode": "layer"}, "command": ["false"],
                                "limits": {"pids": 50}}, "job.yaml")
-        id = create(place, "-f", job, "--read", place.tmp + "/d", "--env", "K=v")
+        id = create(place, "-f", job, "--env", "K=v")
         remove(job)
         same(step(place, id, 'cat $1; echo $K', place.tmp + "/d/data"), "data\nv\n", "without its file")
         try:
@@ -618,7 +618,7 @@ def _():
             text = read(path)
             os.kill(holders(place).pop(), signal.SIGTERM)
             until(lambda: reap_orphans() or not holders(place))
-            write(path, text + b"set\0write\0/usr\0")
+            write(path, text + b"set\0timeout\x0077s\0")
             check("contract" in say(place, "exec", id, "--", "true", status=POLICY), "another contract")
             write(path, b"nonsense")
             say(place, "exec", id, "--", "true", status=HOST_CANNOT)
