@@ -16,7 +16,7 @@
 /* The handle of the lower file that something was copied up from, as the overlay notes it. */
 struct draft_origin {
 	int type;
-	unsigned size; /* 0: none */
+	unsigned size; /* 0: it is only noted that there was one, as in a user namespace */
 	unsigned char data[128];
 };
 
@@ -56,6 +56,11 @@ unsigned draft_compare(const struct side *before, const struct side *after);
  * `is_after` says that the layers have something there, too. */
 const char *host_changed(const struct drafts *drafts, const char *dir, const struct side *before,
 			 bool is_after);
+/* Is the host's file what the run saw, though it was written since? That can be said of texts of
+ * which a copy was kept. */
+bool host_is_as_kept(const struct drafts *drafts, const char *dir, const struct side *before);
+/* Of a file that the host does not have: it had one when the run ended. */
+bool host_had(const struct drafts *drafts, const char *path);
 
 /* What an object that is open was copied up from. False if from nothing, or nothing that is known.
  */

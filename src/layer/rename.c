@@ -237,7 +237,7 @@ static int join_by_origin(struct search *search)
 		struct known_origin *found;
 		struct half *to;
 
-		if (!draft->origin)
+		if (!draft->origin || draft->origin->size == 0)
 			continue;
 		found = bsearch(draft->origin, known, n, sizeof *known, compare_origins);
 		to = found ? half_of(search, draft) : NULL;
@@ -443,6 +443,23 @@ static void join_by_likeness(struct search *search)
 	}
 }
 
+/* Where the overlay noted only that a file was copied up: either a copy of what it was is kept, or
+ * there is no deleted one from which it may have its content. */
+static void note_lost(struct search *search)
+{
+	struct drafts *drafts = search->drafts;
+
+	for (size_t i = 0; i < drafts->n; i++) {
+		struct draft *draft = &drafts->items[i];
+
+		if (draft->is_gone || draft->change.kind != ATOLL_ADDED || !draft->origin ||
+		    draft->origin->size > 0 || !is_lost(drafts, draft))
+			continue;
+		if (search->deleted.n == 0 || host_had(drafts, draft->change.path))
+			draft->change.conflict = "deleted on the host since";
+	}
+}
+
 static void drop_joined(struct drafts *drafts)
 {
 	size_t kept = 0;
@@ -473,7 +490,10 @@ int drafts_find_renames(struct drafts *drafts)
 		shrink(&search.deleted);
 		shrink(&search.added);
 		join_by_likeness(&search);
+		shrink(&search.deleted);
 	}
+	if (r == 0)
+		note_lost(&search);
 	halves_done(&search.deleted);
 	halves_done(&search.added);
 	drop_joined(drafts);
