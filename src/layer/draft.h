@@ -8,6 +8,7 @@
  *
  *   walk.c      walks the layers and drafts every difference
  *   host.c      what the host did meanwhile: conflicts
+ *   lost.c      and what it has deleted
  *   rename.c    a deleted file and an added one become one that was renamed
  *   marks.c     what the host would execute or trust
  *   changes.c   names of one file, the order, and the list that is handed out
@@ -24,6 +25,7 @@ struct draft {
 	struct atoll_change change;
 	size_t layer;		     /* where `after` is */
 	struct draft_origin *origin; /* of an added file; mostly NULL */
+	bool is_found;		     /* the base still has what it was copied up from */
 	bool is_gone;		     /* became part of another */
 	size_t half;		     /* for rename.c */
 };
@@ -62,16 +64,17 @@ bool host_is_as_kept(const struct drafts *drafts, const char *dir, const struct 
 /* Of a file that the host does not have: it had one when the run ended. */
 bool host_had(const struct drafts *drafts, const char *path);
 
-/* What an object that is open was copied up from. False if from nothing, or nothing that is known.
- */
+/* What an object that is open was copied up from; false if it was not. */
 bool origin_read(int fd, struct draft_origin *ret);
 bool origin_of(int dir_fd, const char *name, struct draft_origin *ret);
 bool origin_same(const struct draft_origin *a, const struct draft_origin *b);
 
 /* Draft every difference. */
 int drafts_walk(struct drafts *drafts);
-/* Find renames, and files that were copied up from what the host has deleted since. */
+/* Find renames. */
 int drafts_find_renames(struct drafts *drafts);
+/* Files that were copied up from what the host has deleted since. */
+void drafts_find_lost(struct drafts *drafts);
 
 /* Mark what the host would execute or trust. */
 int drafts_mark(struct drafts *drafts);

@@ -143,7 +143,8 @@ bool host_is_as_kept(const struct drafts *drafts, const char *dir, const struct 
 
 /*
  * What the overlay notes: a version, a magic byte, the length of all, flags, the handle's type, the
- * file system's id, and behind these 21 bytes the handle.
+ * file system's id, and behind these 21 bytes the handle. Nothing at all where it could not open
+ * such a handle again, as in a user namespace.
  */
 #define ORIGIN_HEAD 21
 
@@ -152,15 +153,14 @@ bool origin_read(int fd, struct draft_origin *ret)
 	unsigned char noted[ORIGIN_HEAD + sizeof ret->data];
 	ssize_t size = tree_get_xattr(fd, "user.overlay.origin", noted, sizeof noted);
 
-	/* Who may not open by handle, as in a user namespace, gets a note without one. */
-	if (size == 0) {
-		*ret = (struct draft_origin){0};
-		return true;
-	}
-	if (size <= ORIGIN_HEAD || noted[1] != 0xfb || noted[2] != size)
+	if (size < 0 && errno != ERANGE)
 		return false;
-	*ret = (struct draft_origin){.type = noted[4], .size = (unsigned)size - ORIGIN_HEAD};
-	memcpy(ret->data, noted + ORIGIN_HEAD, ret->size);
+	*ret = (struct draft_origin){0};
+	if (size > ORIGIN_HEAD && noted[1] == 0xfb && noted[2] == size) {
+		ret->type = noted[4];
+		ret->size = (unsigned)size - ORIGIN_HEAD;
+		memcpy(ret->data, noted + ORIGIN_HEAD, ret->size);
+	}
 	return true;
 }
 
