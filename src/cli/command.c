@@ -12,10 +12,12 @@
 const struct command *const commands[] = {
 	&command_run,
 	&command_ls,
+	&command_diff,
 	&command_apply,
 	&command_undo,
 	&command_discard,
 	&command_gc,
+	&command_export,
 	&command_import,
 	&command_doctor,
 	&command_schema,

@@ -48,6 +48,8 @@ extern const struct command
 	command_help,
 	command_version,
 	command_ls,
+	command_diff,
+	command_export,
 	command_apply,
 	command_undo,
 	command_discard,

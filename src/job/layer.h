@@ -3,8 +3,11 @@
 
 #include "isolate/isolate.h"
 
+#include <stdbool.h>
+
 struct layer_record;
 struct run;
+struct spec;
 
 /*
  * The record of a run in mode `layer`
@@ -16,11 +19,18 @@ struct run_layer {
 	struct layer_record *record; /* NULL in another mode */
 	struct cell_layer cell;
 	char *top;
+	bool is_tidy; /* no rest of an earlier run is left to be removed */
 };
+
+/* Nothing that a command can reach may hold the records of runs: what is in them is applied to the
+ * host later. They are hidden by default; this is for a store that somebody has put elsewhere. */
+int layer_check_reach(const struct spec *spec, struct atoll_error *err);
 
 /* Make one, if the contract says so, and tell the back end. */
 int run_layer_open(struct run *run, struct atoll_error *err);
 /* Note whom to end, should somebody discard it meanwhile. */
 void run_layer_started(const struct run *run);
+/* Nothing has happened: remove what earlier runs left, for a moment. */
+void run_layer_idle(struct run *run);
 /* All inside has ended: keep what was written. Nothing was, or it never began: no record stays. */
 void run_layer_close(struct run *run);

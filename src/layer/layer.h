@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atoll/layer.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +53,9 @@ struct layer_store {
 	int fd;	    /* the store's directory */
 	char *path; /* for people, and for the back end */
 };
+
+/* $XDG_STATE_HOME/atoll or ~/.local/state/atoll, plain and absolute; it need not be there. */
+int layer_store_path(char ret[PATH_MAX], struct atoll_error *err);
 
 /* `create` makes it. -ENOENT without an error's text if there is none. */
 int layer_store_open(bool create, struct layer_store *ret, struct atoll_error *err);
@@ -122,6 +126,11 @@ int layer_record_push(struct layer_record *record, const char *layer);
 /* Remove it with what nobody else needs. It has to be locked; only layer_record_close() may follow.
  */
 int layer_record_remove(struct layer_record *record, struct atoll_error *err);
+/* The same at once: its files are only put aside, for layer_store_tidy(). Removing directories can
+ * take milliseconds each where the disk is busy. */
+int layer_record_drop(struct layer_record *record, struct atoll_error *err);
+/* Remove what was put aside, for at most so long. Is something left? */
+bool layer_store_tidy(const struct layer_store *store, int64_t most_ns);
 
 /* Is there anything in top/upper? */
 bool layer_top_is_empty(const struct layer_record *record);
