@@ -3,6 +3,8 @@
 
 #include "layer/layer.h"
 
+#include <sys/types.h>
+
 /*
  * Layers made into one
  *
@@ -15,6 +17,11 @@ struct pile {
 	size_t first, n; /* which of its layers */
 	/* Files get another name instead of a copy: for sealed layers, which nobody writes. */
 	bool links;
+	/* Whose all of it becomes, where only root can say: the ids of a sandbox mean nothing
+	 * later. */
+	bool has_owner;
+	uid_t uid;
+	gid_t gid;
 	/* What came of it: attributes of the overlay that this file system did not take. */
 	bool has_lost_origins;
 };
