@@ -11,11 +11,20 @@
 /* clang-format off */
 const struct command *const commands[] = {
 	&command_run,
+	&command_create,
+	&command_exec,
+	&command_checkpoint,
+	&command_rollback,
+	&command_fork,
+	&command_history,
+	&command_rm,
 	&command_ls,
+	&command_diff,
 	&command_apply,
 	&command_undo,
 	&command_discard,
 	&command_gc,
+	&command_export,
 	&command_import,
 	&command_doctor,
 	&command_schema,
@@ -104,6 +113,35 @@ int command_read(const struct command *command, char **args, int least, int most
 		return r;
 	*ret = (struct command_line){seen, options.next};
 	return 0;
+}
+
+int command_read_words(const struct command *command, char **args, int least, int most,
+		       struct command_words *ret, struct atoll_error *err)
+{
+	struct options options = {command->name, command->options, args};
+	const struct option *option;
+	const char *value;
+	int r;
+
+	*ret = (struct command_words){.words = args};
+	for (;;) {
+		while ((r = options_next(&options, &option, &value, err)) > 0) {
+			if (option->id == OPTION_HELP) {
+				command_help_text(command, stdout);
+				r = command_flush(err);
+				return r < 0 ? r : 1;
+			}
+			ret->seen |= 1U << option->id;
+			ret->values[option->id] = value;
+		}
+		if (r < 0)
+			return r;
+		if (!*options.next)
+			break;
+		args[ret->n++] = *options.next++;
+	}
+	args[ret->n] = NULL;
+	return check_count(command, args, least, most, err);
 }
 
 int command_flush(struct atoll_error *err)

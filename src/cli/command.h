@@ -41,6 +41,13 @@ struct command {
 /* clang-format off */
 extern const struct command
 	command_run,
+	command_create,
+	command_exec,
+	command_checkpoint,
+	command_rollback,
+	command_fork,
+	command_history,
+	command_rm,
 	command_doctor,
 	command_schema,
 	command_setup,
@@ -48,6 +55,8 @@ extern const struct command
 	command_help,
 	command_version,
 	command_ls,
+	command_diff,
+	command_export,
 	command_apply,
 	command_undo,
 	command_discard,
@@ -80,6 +89,17 @@ struct command_line {
  * been given, 0 to go on, or a negative errno. */
 int command_read(const struct command *command, char **args, int least, int most,
 		 struct command_line *ret, struct atoll_error *err);
+
+/* The same for options with and without values, with ids from 0 to 31, that may stand between the
+ * arguments. `args` is used for these. */
+struct command_words {
+	unsigned seen;
+	const char *values[32]; /* by id, the last one given; NULL */
+	char **words;		/* the arguments, NULL-terminated */
+	int n;
+};
+int command_read_words(const struct command *command, char **args, int least, int most,
+		       struct command_words *ret, struct atoll_error *err);
 
 /* `atoll COMMAND --help`, and `atoll` alone. */
 void command_help_text(const struct command *command, FILE *out);

@@ -175,7 +175,7 @@ static void ask_all(struct dialogue *dialogue)
 	const struct atoll_changes *changes = dialogue->changes;
 	enum pick_answer answer;
 
-	show_all(dialogue, false);
+	show_all(dialogue, dialogue->options->with_text);
 	for (;;) {
 		answer = ask(dialogue, changes->n_marked
 					       ? "apply all but the marked ones? [y]es, [d]iff, "

@@ -27,8 +27,9 @@ enum pick_answer pick_meaning(const char *line);
 void pick_line(FILE *out, const struct atoll_change *change);
 
 struct pick_options {
-	bool picks;  /* begin with the files, do not ask about all */
-	bool merges; /* as in atoll_apply_options */
+	bool picks;	/* begin with the files, do not ask about all */
+	bool with_text; /* show the diff at once, not only when it is asked for */
+	bool merges;	/* as in atoll_apply_options */
 	bool is_forced;
 	/* As in atoll_apply_options; may be NULL. */
 	void (*told)(const struct atoll_change *change, enum atoll_apply_fate fate, const char *why,

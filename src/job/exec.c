@@ -304,6 +304,7 @@ static int exec_in(struct layer_record *record, struct atoll_job *job, char *con
 	struct atoll_run_options own = *options;
 	struct run run = {.spec = job->spec,
 			  .backend = &held_backend,
+			  .is_step = true,
 			  .options = &own,
 			  .result = ret,
 			  .handle.layer_fd = -1,

@@ -88,7 +88,7 @@ int relay_open(struct relay *relay, const int caller[3], const bool is_terminal[
 
 	relay->output_bytes = 0;
 	relay->output_limit = output_limit;
-	relay->is_over = relay->is_held = relay->is_input_held = false;
+	relay->is_over = relay->is_held = relay->is_input_held = relay->has_others = false;
 	relay->has_terminal = is_terminal[RELAY_IN];
 	relay->ends_with_line = true;
 	for (int i = 0; i < RELAY_COUNT; i++) {
@@ -288,6 +288,20 @@ bool relay_move(struct relay *relay, const struct pollfd *fds)
 	return is_within;
 }
 
+/* Where others may write on, what has not come by now is not the command's. */
+static bool end_empty(struct relay *relay, const struct pollfd *fds)
+{
+	bool has_ended = false;
+
+	for (int i = RELAY_OUT; relay->has_others && i < RELAY_COUNT; i++) {
+		if (fds[2 * i].fd < 0 || poll((struct pollfd *)&fds[2 * i], 1, 0) != 0)
+			continue;
+		end_from(&relay->streams[i]);
+		has_ended = true;
+	}
+	return has_ended;
+}
+
 bool relay_drain(struct relay *relay, int64_t until_ns, int stop_fd)
 {
 	end_from(&relay->streams[RELAY_IN]);
@@ -298,6 +312,8 @@ bool relay_drain(struct relay *relay, int64_t until_ns, int stop_fd)
 		bool is_empty = true;
 
 		relay_want(relay, fds);
+		if (end_empty(relay, fds))
+			continue;
 		for (int i = 0; i < 2 * RELAY_COUNT; i++)
 			is_empty = is_empty && fds[i].fd < 0;
 		if (is_empty || left_ms <= 0)

@@ -48,6 +48,8 @@ struct relay {
 	bool is_held;	     /* nothing is taken yet */
 	bool is_input_held;  /* the caller's input is not ours to read now */
 	bool ends_with_line; /* the last byte of input was a line's end */
+	bool has_others;     /* processes that live on may hold the other ends: at the end only what
+			      * is there is passed on, and no end is waited for */
 };
 
 struct atoll_error;

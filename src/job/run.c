@@ -303,6 +303,7 @@ static void drain(struct run *run)
 	bool is_mid_line, drops_input;
 
 	run->relay->is_held = false;
+	run->relay->has_others = run->is_step;
 	while (!relay_drain(run->relay, until_ns, stop_fd)) {
 		struct signalfd_siginfo info;
 

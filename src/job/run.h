@@ -28,6 +28,7 @@ struct run {
 	struct atoll_result *result;
 	struct atoll_error failure; /* told by the first process */
 	bool has_failed;
+	bool is_step; /* in a sandbox in which more may run */
 	bool has_started;
 	bool has_ended; /* `result` says how */
 	bool is_done;	/* and nothing is waited for any more */

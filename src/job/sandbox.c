@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
 #include "job/hold-inner.h"
@@ -12,6 +13,7 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <sys/socket.h>
@@ -36,11 +38,42 @@ static void scope_close_record(struct layer_record **record)
 
 /* ---- one that there is ---- */
 
+/* The latest sandbox whose workspace we are in. */
+static int find_latest(char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
+{
+	const struct atoll_record *latest = NULL;
+	struct atoll_record *records;
+	char here[PATH_MAX];
+	size_t n;
+	int r = atoll_records_list(false, &records, &n, err);
+
+	if (r < 0)
+		return r;
+	if (!getcwd(here, sizeof here))
+		n = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (records[i].kind == ATOLL_RECORD_SANDBOX &&
+		    path_is_within(here, records[i].workspace) &&
+		    (!latest || records[i].start_ns > latest->start_ns))
+			latest = &records[i];
+	}
+	if (latest)
+		memcpy(ret_id, latest->id, ATOLL_ID_SIZE);
+	else
+		r = error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
+			      "there is no sandbox of this directory; atoll create makes one");
+	atoll_records_free(records, n);
+	return r;
+}
+
 int sandbox_open(const char *id, struct layer_record **ret, struct atoll_error *err)
 {
 	struct layer_record *record;
-	int r = layer_record_open(id, &record, err);
+	char latest[ATOLL_ID_SIZE];
+	int r = id ? 0 : find_latest(latest, err);
 
+	if (r == 0)
+		r = layer_record_open(id ? id : latest, &record, err);
 	if (r < 0)
 		return r;
 	if (record->info.kind != ATOLL_RECORD_SANDBOX) {
@@ -74,6 +107,7 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 {
 	cleanup_with(plan_done) struct plan plan = {0};
 	struct cell_extra extra = {0};
+	const struct plan_line *missing;
 	struct cell *cell = NULL;
 	char **env;
 	int r;
@@ -93,13 +127,11 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 	if (!env)
 		return -ENOMEM;
 	r = isolate_backends[0]->prepare(job->spec, env, &extra, &plan, &cell, err);
-	for (size_t i = 0; r == 0 && i < plan.n_lines; i++) {
-		if (plan.lines[i].strength == PLAN_MISSING)
-			r = error_set(err, ATOLL_FAULT_HOST, 0,
-				      "this host cannot enforce %s (%s); --plan of `atoll run` "
-				      "tells more",
-				      plan.lines[i].clause, plan.lines[i].mechanism);
-	}
+	missing = r == 0 ? plan_first_missing(&plan) : NULL;
+	if (missing)
+		r = error_set(err, ATOLL_FAULT_HOST, 0, "this host cannot enforce %s (%s)%s%s",
+			      missing->clause, missing->mechanism, missing->note ? ": " : "",
+			      missing->note ? missing->note : "");
 	isolate_backends[0]->release(cell);
 	env_free(env);
 	return r;
@@ -128,7 +160,7 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 		r = write_job(record, job, err);
 	if (r < 0)
 		return r;
-	record->info.is_memory = !layer_store_can_overlay(&record->store);
+	record->info.is_memory = layer_store_needs_memory(job->spec->workspace);
 	return name ? layer_record_name(record, name, err) : layer_record_save(record, err);
 }
 

@@ -39,6 +39,8 @@ int record_open_id(const struct layer_store *store, const char *id, struct layer
 		   struct atoll_error *err);
 /* Does somebody hold it? */
 bool record_is_locked(const struct layer_record *record);
+/* A run that never began: its maker was killed before. Nobody needs to hear of it. */
+bool record_is_void(const struct layer_record *record);
 /* A new, empty top, with the workspace's owner and mode; replaces nothing that is there. */
 int record_make_top(struct layer_record *record, struct atoll_error *err);
 /* What a list shows: live, or an apply that was interrupted. */

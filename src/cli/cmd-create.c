@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "cli/clauses.h"
+#include "cli/command.h"
+#include "cli/options.h"
+
+#include <atoll/layer.h>
+
+enum {
+	OPTION_NAME = OPTION_OWN,
+};
+
+static const struct option create_options[] = {
+	{.help = "What it is"},
+	{"name", 'n', "NAME", "call it so, besides its id", OPTION_NAME},
+	CLAUSES_START,
+
+	CLAUSES_CONTRACT,
+
+	{.help = "Other"},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+struct create_request {
+	const char *file, *name;
+	bool is_help;
+};
+
+static int read_request(char **args, struct create_request *ret, struct atoll_error *err)
+{
+	struct options options = {"create", create_options, args};
+	struct create_request request = {0};
+	const struct option *option;
+	const char *value;
+	int r;
+
+	while ((r = options_next(&options, &option, &value, err)) > 0) {
+		if (option->id == OPTION_FILE)
+			request.file = value;
+		if (option->id == OPTION_NAME)
+			request.name = value;
+		request.is_help |= option->id == OPTION_HELP;
+	}
+	if (r < 0)
+		return r;
+	if (!request.is_help && *options.next)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "'%s': a sandbox has no command of its own; usage: atoll create "
+				 "[OPTION]..., then atoll exec ID -- COMMAND",
+				 *options.next);
+	*ret = request;
+	return 0;
+}
+
+static int run_create(char **args, struct atoll_error *err)
+{
+	struct create_request request = {0};
+	char id[ATOLL_ID_SIZE];
+	struct atoll_job *job;
+	int r = read_request(args, &request, err);
+
+	if (r < 0)
+		return r;
+	if (request.is_help) {
+		command_help_text(&command_create, stdout);
+		return command_flush(err);
+	}
+	job = atoll_job_new(err);
+	r = job ? clauses_fill(job, request.file, &command_create, args, err) : -1;
+	if (r >= 0)
+		r = atoll_sandbox_create(job, request.name, id, err);
+	atoll_job_free(job);
+	if (r < 0)
+		return r;
+	puts(id);
+	return command_flush(err);
+}
+
+static const struct command_row create_examples[] = {
+	{"id=$(atoll create)", "the default contract, for the current directory"},
+	{"atoll exec $id -- make", "a step in it"},
+	{"atoll create --name try --checkpoints every-step", "each step can be returned to"},
+	{"atoll create -f job.yaml --memory 8G", "from a job file, whose command is not used"},
+	{0},
+};
+
+const struct command command_create = {
+	.name = "create",
+	.usage = "[OPTION]...",
+	.summary = "make a sandbox that lives on, for steps",
+	.description =
+		(const char *const[]){
+			"Makes a sandbox from a contract, as `atoll run` takes one, and prints its "
+			"id. Nothing is started: that is done by the first `atoll exec`.",
+			"What steps write to the workspace stays in the sandbox's layers until it "
+			"is applied (atoll diff, atoll apply) or removed (atoll rm). Each state "
+			"can "
+			"be kept (atoll checkpoint), returned to (atoll rollback) and branched "
+			"from "
+			"(atoll fork). A checkpoint is about the workspace: private places such as "
+			"/tmp last as long as the sandbox's processes do, and are not part of it.",
+			"Job file and options are kept as they are now; whether a file may be "
+			"trusted is asked now and not again. Limits are the sandbox's; the time "
+			"limit holds for each step.",
+			NULL},
+	.options = create_options,
+	.sections = (const struct command_section[]){{"Examples", create_examples}, {0}},
+	.run = run_create,
+};

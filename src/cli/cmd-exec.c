@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/interact.h"
+#include "cli/options.h"
+#include "cli/print.h"
+#include "cli/summary.h"
+
+#include <atoll/layer.h>
+#include <limits.h>
+#include <unistd.h>
+
+enum {
+	OPTION_ENV,
+	OPTION_CHDIR,
+	OPTION_TTY,
+	OPTION_NO_TTY,
+	OPTION_JSON,
+	OPTION_QUIET,
+};
+
+static const struct option exec_options[] = {
+	{"env", 0, "NAME[=VALUE]", "give the command a variable; without a value, the caller's",
+	 OPTION_ENV},
+	{"chdir", 0, "DIR",
+	 "start it here; from the sandbox's own directory unless it begins with /", OPTION_CHDIR},
+	{"tty", 0, NULL,
+	 "give it a terminal of its own; done by itself where standard input and output are one",
+	 OPTION_TTY},
+	{"no-tty", 0, NULL, "give it pipes, also at a terminal", OPTION_NO_TTY},
+	{"json", 0, NULL, "the result as the last line of standard error, for programs",
+	 OPTION_JSON},
+	{"quiet", 'q', NULL, "no summary of what was refused and who was talked to", OPTION_QUIET},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+struct exec_request {
+	const char *id, *cwd;
+	char **env; /* NULL-terminated */
+	size_t n_env;
+	bool is_json, is_quiet, is_help;
+	enum atoll_tty tty;
+	char **command;
+};
+
+static int take_option(struct exec_request *request, const struct option *option, const char *value,
+		       struct atoll_error *err)
+{
+	char **more;
+
+	switch (option->id) {
+	case OPTION_ENV:
+		more = realloc(request->env, (request->n_env + 2) * sizeof *more);
+		if (!more)
+			return error_oom(err);
+		request->env = more;
+		more[request->n_env++] = (char *)value;
+		more[request->n_env] = NULL;
+		break;
+	case OPTION_CHDIR:
+		request->cwd = value;
+		break;
+	case OPTION_TTY:
+	case OPTION_NO_TTY:
+		request->tty = option->id == OPTION_TTY ? ATOLL_TTY_ALWAYS : ATOLL_TTY_NEVER;
+		break;
+	}
+	request->is_json |= option->id == OPTION_JSON;
+	request->is_quiet |= option->id == OPTION_QUIET;
+	request->is_help |= option->id == OPTION_HELP;
+	return 0;
+}
+
+/* [OPTION]... [ID [OPTION]...] [--] COMMAND: what stands before the first "--" and is no option is
+ * the id. */
+static int read_request(char **args, struct exec_request *request, struct atoll_error *err)
+{
+	struct options options = {"exec", exec_options, args};
+	const struct option *option;
+	const char *value;
+	bool has_dashes = false;
+	int r;
+
+	while (!has_dashes && !request->is_help) {
+		while ((r = options_next(&options, &option, &value, err)) > 0) {
+			r = take_option(request, option, value, err);
+			if (r < 0)
+				return r;
+		}
+		if (r < 0)
+			return r;
+		has_dashes = options.next > args && streq(options.next[-1], "--");
+		if (has_dashes || request->id || !*options.next)
+			break;
+		request->id = *options.next++;
+	}
+	request->command = options.next;
+	if (!request->is_help && !request->command[0])
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "no command; usage: atoll exec [ID] [OPTION]... -- COMMAND");
+	return 0;
+}
+
+static void on_published(const struct atoll_published *ports, size_t n, void *data)
+{
+	const struct exec_request *request = data;
+
+	for (size_t i = 0; !request->is_quiet && i < n; i++)
+		fprintf(stderr, "atoll: port %u is at http://127.0.0.1:%u/\n", ports[i].port,
+			ports[i].host_port);
+}
+
+static void print_summary(const struct exec_request *request, const struct atoll_result *result)
+{
+	char here[PATH_MAX];
+
+	if (request->is_json)
+		summary_json(result, NULL, stderr);
+	else if (!request->is_quiet)
+		summary_text(result, getcwd(here, sizeof here), stderr);
+}
+
+static int exec_step(const struct exec_request *request, struct atoll_error *err)
+{
+	struct atoll_run_options options = {.stdin_fd = 0,
+					    .stdout_fd = 1,
+					    .stderr_fd = 2,
+					    .tty = request->tty,
+					    .data = (void *)request,
+					    .published = on_published};
+	struct atoll_result result;
+	int r;
+
+	interact_begin(&options);
+	r = atoll_sandbox_exec(request->id, request->command, request->env, request->cwd, &options,
+			       &result, err);
+	interact_end();
+	if (r < 0)
+		return r;
+	if (result.is_mid_line && isatty(STDERR_FILENO) &&
+	    (request->is_json || result.end != ATOLL_EXITED || result.n_denials))
+		fputs("\n\033[J", stderr);
+	if (result.end == ATOLL_NOT_STARTED)
+		print_problem(err->text);
+	print_summary(request, &result);
+	interact_die(&result);
+	return atoll_result_status(&result);
+}
+
+static int run_exec(char **args, struct atoll_error *err)
+{
+	struct exec_request request = {.tty = ATOLL_TTY_AUTO, .command = args};
+	int r = read_request(args, &request, err);
+
+	if (r == 0 && request.is_help) {
+		command_help_text(&command_exec, stdout);
+		r = command_flush(err);
+	} else if (r == 0) {
+		r = exec_step(&request, err);
+	}
+	free(request.env);
+	if (r < 0 && request.is_json) {
+		summary_json_failure(err, stderr);
+		return atoll_error_status(err);
+	}
+	return r;
+}
+
+static const struct command_row exec_examples[] = {
+	{"atoll exec abc -- make test", "a step in the sandbox whose id begins with abc"},
+	{"atoll exec -- sh", "in the latest sandbox of this directory, at a terminal"},
+	{"atoll exec abc -- sh -c 'npm run dev >log 2>&1 &'",
+	 "what a step leaves running lives on in the sandbox"},
+	{"atoll exec abc --env DEBUG=1 --chdir src -- ./run", "a variable, and another directory"},
+	{0},
+};
+
+const struct command command_exec = {
+	.name = "exec",
+	.usage = "[ID] [OPTION]... -- COMMAND [ARGUMENT]...",
+	.summary = "run one step in a sandbox",
+	.description =
+		(const char *const[]){
+			"Runs COMMAND in a sandbox that `atoll create` has made, under its "
+			"contract, "
+			"and ends when it ends. ID may be an id, its beginning, or a sandbox's "
+			"name; "
+			"without one the latest sandbox of the current directory is meant.",
+			"The first step starts the sandbox, held by a process of its own; there is "
+			"no daemon. What a step leaves running lives on. When nothing has been "
+			"asked "
+			"and nothing has run in it for ten minutes the sandbox goes to rest, and "
+			"the "
+			"next step starts it again on the same layers; so it does if its holder is "
+			"killed, which ends all that runs in it.",
+			"Signals, terminals and exit statuses are those of `atoll run`. If this "
+			"command is killed, its step is ended; the sandbox and what earlier steps "
+			"have left are not. The time limit of the contract holds for each step; a "
+			"limit that the sandbox reaches ends all that runs in it.",
+			NULL},
+	.options = exec_options,
+	.sections =
+		(const struct command_section[]){
+			{"Exit status", command_statuses},
+			{"Examples", exec_examples},
+			{0},
+		},
+	.run = run_exec,
+};

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/scope.h"
+#include "cli/command.h"
+#include "cli/options.h"
+
+#include <atoll/layer.h>
+#include <errno.h>
+
+#define COUNT_MAX 100000
+
+enum {
+	OPTION_COUNT,
+};
+
+static const struct option fork_options[] = {
+	{"count", 0, "N", "make so many", OPTION_COUNT},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+static int read_count(const char *text, size_t *ret, struct atoll_error *err)
+{
+	char *end;
+	unsigned long count;
+
+	*ret = 1;
+	if (!text)
+		return 0;
+	errno = 0;
+	count = strtoul(text, &end, 10);
+	if (errno || *end || text[0] < '0' || text[0] > '9' || count < 1 || count > COUNT_MAX)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "--count %s: a number from 1 to %d",
+				 text, COUNT_MAX);
+	*ret = count;
+	return 0;
+}
+
+static int run_fork(char **args, struct atoll_error *err)
+{
+	struct command_words line;
+	char(*ids)[ATOLL_ID_SIZE];
+	size_t count;
+	int r = command_read_words(&command_fork, args, 1, 2, &line, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = read_count(line.values[OPTION_COUNT], &count, err);
+	if (r < 0)
+		return r;
+	ids = calloc(count, sizeof *ids);
+	if (!ids)
+		return error_oom(err);
+	r = atoll_sandbox_fork(line.words[0], line.words[1], count, ids, err);
+	/* Those that were made are there, also if one was not. */
+	for (size_t i = 0; i < count && ids[i][0]; i++)
+		puts(ids[i]);
+	free(ids);
+	if (r < 0) {
+		fflush(stdout);
+		return r;
+	}
+	return command_flush(err);
+}
+
+static const struct command_row fork_examples[] = {
+	{"atoll fork abc", "one more sandbox, as this one is now"},
+	{"atoll fork abc before --count 8", "eight, from a checkpoint"},
+	{0},
+};
+
+const struct command command_fork = {
+	.name = "fork",
+	.usage = "ID [NAME] [--count N]",
+	.summary = "make more sandboxes from a checkpoint of one",
+	.description =
+		(const char *const[]){
+			"Makes new sandboxes that begin where the checkpoint NAME of this one is, "
+			"or "
+			"where it stands now, which becomes a checkpoint; and prints their ids, "
+			"one "
+			"on a line.",
+			"They have the same contract and share all layers; each has a writable one "
+			"of its own. Nothing is copied or started. The sandbox itself goes on, "
+			"with "
+			"whatever runs in it.",
+			NULL},
+	.options = fork_options,
+	.sections = (const struct command_section[]){{"Examples", fork_examples}, {0}},
+	.run = run_fork,
+};

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/print.h"
+
+#include <atoll/layer.h>
+#include <limits.h>
+
+enum {
+	OPTION_FORCE,
+};
+
+static const struct option rm_options[] = {
+	{"force", 'f', NULL, "also while a step is running, which is killed", OPTION_FORCE},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+/* All that can be; the first failure is the one that is handed on, others are printed. */
+static int run_rm(char **args, struct atoll_error *err)
+{
+	struct command_words line;
+	int failed = 0, r = command_read_words(&command_rm, args, 1, INT_MAX - 1, &line, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	for (int i = 0; i < line.n; i++) {
+		struct atoll_error one = {0};
+
+		r = atoll_sandbox_remove(line.words[i], line.seen & 1U << OPTION_FORCE, &one);
+		if (r < 0 && failed < 0)
+			print_problem(one.text);
+		if (r < 0 && failed == 0) {
+			failed = r;
+			*err = one;
+		}
+	}
+	return failed;
+}
+
+static const struct command_row rm_examples[] = {
+	{"atoll rm abc", "with all that it has written and nobody has applied"},
+	{"atoll fork abc --count 8 | xargs atoll rm", "several"},
+	{0},
+};
+
+const struct command command_rm = {
+	.name = "rm",
+	.usage = "ID... [--force]",
+	.summary = "end and remove sandboxes",
+	.description =
+		(const char *const[]){
+			"Ends what runs in a sandbox in the background, and removes it with its "
+			"checkpoints and all layers that no other sandbox needs. What it has "
+			"written "
+			"and was not applied is gone.",
+			NULL},
+	.options = rm_options,
+	.sections = (const struct command_section[]){{"Examples", rm_examples}, {0}},
+	.run = run_rm,
+};
