@@ -14,6 +14,7 @@ static const struct option create_options[] = {
 	{.help = "What it is"},
 	{"name", 'n', "NAME", "call it so, besides its id", OPTION_NAME},
 	CLAUSES_START,
+	CLAUSES_SANDBOX,
 
 	CLAUSES_CONTRACT,
 

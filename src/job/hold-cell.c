@@ -207,14 +207,14 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	free_layers(&holder->layer);
 }
 
-void hold_check_counters(struct holder *holder)
+void hold_check_counters(struct holder *holder, bool is_now)
 {
 	const struct spec_limit *limits = holder->spec->limits;
 	const int64_t now_ns = clock_monotonic_ns();
 	struct init_message message;
 	struct cell_usage usage;
 
-	if (!holder->is_live || now_ns - holder->counted_ns < COUNT_NS)
+	if (!holder->is_live || (!is_now && now_ns - holder->counted_ns < COUNT_NS))
 		return;
 	holder->counted_ns = now_ns;
 	holder->backend->account(holder->cell, &usage);

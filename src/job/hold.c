@@ -117,9 +117,9 @@ static void loop(struct holder *holder)
 		if (fds[3].fd >= 0 && fds[3].revents)
 			hold_close_cell(holder, NULL);
 		serve_others(holder, fds + FIXED + NET_WATCHED);
+		hold_check_counters(holder, false);
 		hold_finish_steps(holder);
 		hold_end_orphans(holder);
-		hold_check_counters(holder);
 		if (fds[1].revents)
 			hold_accept(holder);
 		look_whether_idle(holder);
