@@ -86,7 +86,8 @@ import bare
 BARE = os.environ.get("ATOLL_BARE")  # a host without user namespaces; see bare.py
 ATOLL = os.environ.get("ATOLL") or os.path.abspath(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "atoll"))
-ATOLL_RUN = [ATOLL, "run", "--direct", *bare.flags([])]  # for tests that start it themselves
+MODE = os.environ.get("ATOLL_MODE") or "direct"  # how the workspace is written where a test does not say
+ATOLL_RUN = [ATOLL, "run", "--mode", MODE, *bare.flags([])]  # for tests that start it themselves
 IS_ROOT = os.geteuid() == 0
 PYTHON = "/usr/bin/python3"
 HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -253,8 +254,12 @@ def processes_left(seconds=PATIENCE):
 
 # ---- the fixtures ---------------------------------------------------------------------------------------------------
 
+STORE = ".local/state/atoll"  # beneath a home: records of runs in a layer
+
+
 def snapshot(top):
-    """Everything under a directory that a write could change: {path: (kind and mode, uid, gid, links, content)}."""
+    """Everything under a directory that a write could change: {path: (kind and mode, uid, gid, links, content)}; but for what atoll
+    itself keeps in a home."""
     found = {}
 
     def look(path, shown):
@@ -268,7 +273,7 @@ def snapshot(top):
             content = st.st_rdev
         links = st.st_nlink if not stat.S_ISDIR(st.st_mode) else 0
         found[shown] = (oct(st.st_mode), st.st_uid, st.st_gid, links, content)
-        if stat.S_ISDIR(st.st_mode):
+        if stat.S_ISDIR(st.st_mode) and shown != STORE:
             for entry in sorted(os.listdir(path)):
                 look(os.path.join(path, entry), os.path.normpath(os.path.join(shown, entry)))
 
@@ -277,8 +282,8 @@ def snapshot(top):
 
 
 def _without_store(found):
-    """A snapshot of a home without what atoll itself keeps there: records of runs in a layer."""
-    return {path: what for path, what in found.items() if not re.match(r"\.local/state(/atoll(/.*)?)?$", path)}
+    """A snapshot of a home without the way to the store."""
+    return {path: what for path, what in found.items() if path not in (STORE, os.path.dirname(STORE))}
 
 
 def difference(before, after):
@@ -789,7 +794,7 @@ def mode_flags(flags, mode=None, stdin=None, where="."):
                 text = read(path) if os.path.isfile(path) and os.path.getsize(path) < 1 << 20 else stdin if name == "-" else ""
                 text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
                 said += " ".join(re.findall(r"mode['\"]?: *['\"]?(?:layer|direct|read-only)", text))
-    return [] if said else ["--direct"]
+    return [] if said else ["--mode", MODE]
 
 
 def start(place, flags, command, mode=None, **options):

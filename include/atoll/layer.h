@@ -118,6 +118,7 @@ struct atoll_changes {
 	struct atoll_change *items; /* marked ones first, then by path, bytewise */
 	size_t n;
 	size_t n_marked, n_conflicts;
+	const struct atoll_record *record; /* whose they are */
 };
 
 ATOLL_PUBLIC int atoll_changes_open(const char *id, struct atoll_changes **ret,

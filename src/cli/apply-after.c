@@ -4,8 +4,10 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "cli/pick.h"
 #include "cli/print.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -53,11 +55,19 @@ static bool is_due(enum apply_when when, const struct atoll_result *result)
 
 void apply_after(enum apply_when when, const struct atoll_result *result, struct apply_outcome *ret)
 {
+	int r;
+
 	if (!is_due(when, result))
 		return;
-	ret->was_tried = true;
-	ret->has_failed = atoll_apply(result->record, &(struct atoll_apply_options){0},
-				      &ret->report, &ret->problem) < 0;
+	if (when == APPLY_ASK)
+		r = pick_and_apply(result->record, &(struct pick_options){.with_text = true},
+				   &ret->report, &ret->problem);
+	else
+		r = atoll_apply(result->record, &(struct atoll_apply_options){0}, &ret->report,
+				&ret->problem);
+	/* A person who said no, or has gone, hears what can be done later. */
+	ret->was_tried = when == APPLY_AUTO || (r != 0 && r != -ENOTTY);
+	ret->has_failed = ret->was_tried && r < 0;
 }
 
 void apply_print(const struct apply_outcome *outcome, const struct atoll_result *result,

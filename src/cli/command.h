@@ -55,6 +55,10 @@ extern const struct command
 	command_help,
 	command_version,
 	command_ls,
+	command_diff,
+	command_export,
+	command_apply,
+	command_undo,
 	command_discard,
 	command_gc,
 	command_import;

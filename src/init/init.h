@@ -206,7 +206,8 @@ enum init_order_type {
 	INIT_THAW,   /* let it go on */
 	INIT_REST,   /* nobody but the first process may have a hold of the workspace: `code` others
 		      * live; if that is 0 it may be replaced until the next INIT_EXEC */
-	INIT_READY,  /* it was replaced: be ready for the next step */
+	INIT_LAYER,  /* it was replaced: with a descriptor, as init_config's layer_fd */
+	INIT_READY,  /* and now be ready for the next step */
 	INIT_CLEAR,  /* the same, and all that lives is killed: `code` tells how many that were */
 };
 

@@ -647,6 +647,10 @@ static void serve_order(struct service *service)
 		begin_step(service, &order, fds, n);
 		return;
 	}
+	if (order.type == INIT_LAYER && n == 1) {
+		watch_take_layer(&service->init->watch, fds[0]);
+		return;
+	}
 	for (size_t i = 0; i < n; i++)
 		close(fds[i]);
 	take_order(service, &order);

@@ -424,8 +424,9 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 /* ---- files in a layer ---- */
 
 #define LAYER_DEPTH_MAX 128
-#define COUNT_COST	20 /* times what counting took pass until the next, where it has to be by time \
-			    */
+#define COUNT_COST                                                                                 \
+	20 /* times what counting took pass until the next, where it has to be by time             \
+	    */
 
 static uint64_t count_names(int parent_fd, const char *name, uint64_t most, unsigned depth,
 			    bool *is_partial)
@@ -570,11 +571,15 @@ bool watch_reserve(struct watch *watch, uint64_t bytes)
 void watch_end(struct watch *watch)
 {
 	uint64_t written = 0;
+	bool is_partial;
 
 	read_own(watch, &written);
 	written += watch->reserved;
 	if (watches_disk(watch) && written > watch->usage->written)
 		watch->usage->written = written;
+	if (watch->layer_fd >= 0)
+		watch->n_files = watch_count_names(watch->layer_fd, "upper", watch->limits->files,
+						   &is_partial);
 }
 
 /* ---- the start ---- */

@@ -89,6 +89,16 @@ void run_layer_started(const struct run *run)
 		dprintf(run->layer.record->lock_fd, "%d\n", run->handle.pid);
 }
 
+/* How long the supervisor may look away from its command. */
+#define TIDY_NS 1000000
+
+void run_layer_idle(struct run *run)
+{
+	struct run_layer *layer = &run->layer;
+
+	layer->is_tidy = !layer->record || !layer_store_tidy(&layer->record->store, TIDY_NS);
+}
+
 /* ---- after ---- */
 
 static void count(struct atoll_result *result, const struct atoll_changes *changes)
@@ -144,7 +154,7 @@ static void keep(struct run *run)
 	int r = finish_record(run, &problem);
 
 	if (r == 1) {
-		layer_record_remove(record, NULL);
+		layer_record_drop(record, NULL);
 		return;
 	}
 	strcpy(run->result->record, record->info.id);
@@ -164,7 +174,7 @@ void run_layer_close(struct run *run)
 	if (run->is_started)
 		keep(run);
 	else
-		layer_record_remove(layer->record, NULL);
+		layer_record_drop(layer->record, NULL);
 	if (run->handle.layer_fd >= 0)
 		close(run->handle.layer_fd);
 	layer_record_close(layer->record);

@@ -191,6 +191,8 @@ static int wait_ms(const struct run *run)
 	int64_t most = is_counted(run) ? COUNT_MS : 3600 * 1000;
 	int64_t left, until = run->has_ended ? INT64_MAX : run->deadline_ns;
 
+	if (run->layer.record && !run->layer.is_tidy)
+		return 0;
 	if (run->kill_ns < until)
 		until = run->kill_ns;
 	if (net_deadline_ns(&run->net) < until)
@@ -228,6 +230,7 @@ static void check_counters(struct run *run)
 static void supervise(struct run *run)
 {
 	bool has_control = true;
+	int n;
 
 	run_look_at_terminal(run);
 	while (!run->is_done) {
@@ -242,8 +245,11 @@ static void supervise(struct run *run)
 			run_look_at_terminal(run);
 		relay_want(run->relay, fds + 3);
 		net_want(&run->net, fds + 3 + 2 * RELAY_COUNT);
-		if (poll(fds, ARRAY_SIZE(fds), wait_ms(run)) < 0 && errno != EINTR)
+		n = poll(fds, ARRAY_SIZE(fds), wait_ms(run));
+		if (n < 0 && errno != EINTR)
 			return;
+		if (n == 0 && !run->layer.is_tidy)
+			run_layer_idle(run);
 		if (fds[1].fd >= 0 && fds[1].revents)
 			has_control = take_messages(run);
 		if (fds[2].fd >= 0 && fds[2].revents)

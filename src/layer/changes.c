@@ -124,6 +124,7 @@ int layer_changes_read(struct layer_record *record, bool owns, struct layer_chan
 	if (!changes)
 		return error_oom(err);
 	changes->record = record;
+	changes->list.record = &record->info;
 	changes->stack.base_fd = -1;
 	r = read_into(changes, err);
 	if (r < 0) {

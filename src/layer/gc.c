@@ -82,7 +82,7 @@ static int remove_locked(const struct sweep *sweep, const char *id)
 		       faccessat(record->fd, "journal", F_OK, AT_SYMLINK_NOFOLLOW) == 0))
 		r = -EBUSY;
 	if (r == 0)
-		r = record_throw_away(record, NULL);
+		r = layer_record_drop(record, NULL);
 	layer_record_close(record);
 	return r;
 }
@@ -140,6 +140,19 @@ static void sweep_records(struct sweep *sweep, struct candidate *list, size_t n)
 
 /* ---- what nobody knows of ---- */
 
+static bool is_void(const struct sweep *sweep, const char *id)
+{
+	struct layer_record *record;
+	int r = record_open_id(sweep->store, id, &record, NULL);
+	bool is_void_record;
+
+	if (r < 0)
+		return r == -ENOENT;
+	is_void_record = record_is_void(record);
+	layer_record_close(record);
+	return is_void_record;
+}
+
 static bool is_orphan(const struct sweep *sweep, const char *dir, const char *id)
 {
 	char path[64];
@@ -150,10 +163,7 @@ static bool is_orphan(const struct sweep *sweep, const char *dir, const char *id
 	if (fstatat(sweep->store->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    age_s(sweep, (uint64_t)st.st_ctim.tv_sec * 1000000000U) < ORPHAN_S)
 		return false;
-	if (streq(dir, "layers"))
-		return store_needs_layer(sweep->store, id) == 0;
-	snprintf(path, sizeof path, "%s/%s/meta", dir, id);
-	return faccessat(sweep->store->fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+	return streq(dir, "layers") ? store_needs_layer(sweep->store, id) == 0 : is_void(sweep, id);
 }
 
 static void sweep_orphans(const struct sweep *sweep, const char *dir)

@@ -116,7 +116,7 @@ const char *host_changed(const struct drafts *drafts, const char *dir, const str
 bool origin_read(int fd, struct draft_origin *ret)
 {
 	unsigned char noted[ORIGIN_HEAD + sizeof ret->data];
-	ssize_t size = fgetxattr(fd, "user.overlay.origin", noted, sizeof noted);
+	ssize_t size = tree_get_xattr(fd, "user.overlay.origin", noted, sizeof noted);
 
 	if (size <= ORIGIN_HEAD || noted[1] != 0xfb || noted[2] != size)
 		return false;

@@ -122,6 +122,11 @@ int layer_record_push(struct layer_record *record, const char *layer);
 /* Remove it with what nobody else needs. It has to be locked; only layer_record_close() may follow.
  */
 int layer_record_remove(struct layer_record *record, struct atoll_error *err);
+/* The same at once: its files are only put aside, for layer_store_tidy(). Removing directories can
+ * take milliseconds each where the disk is busy. */
+int layer_record_drop(struct layer_record *record, struct atoll_error *err);
+/* Remove what was put aside, for at most so long. Is something left? */
+bool layer_store_tidy(const struct layer_store *store, int64_t most_ns);
 
 /* Is there anything in top/upper? */
 bool layer_top_is_empty(const struct layer_record *record);

@@ -46,7 +46,7 @@ static int find_latest(const struct layer_store *store, const struct store_ids *
 		struct layer_record *record = open_quietly(store, ids->items[i]), *loser = record;
 
 		if (record && path_is_within(here, record->info.workspace) &&
-		    (!best || time_of(record) > time_of(best))) {
+		    !record_is_void(record) && (!best || time_of(record) > time_of(best))) {
 			loser = best;
 			best = record;
 		}
@@ -153,6 +153,10 @@ static bool fill_info(const struct layer_store *store, const char *id, bool with
 					     .command = strdup("(damaged)")};
 		strcpy(ret->id, id);
 		return true;
+	}
+	if (record_is_void(record)) {
+		layer_record_close(record);
+		return false;
 	}
 	record->info.state = record_state(record);
 	record->info.bytes = with_bytes ? count_bytes(record, with_layers) : 0;

@@ -98,7 +98,7 @@ static void copy_xattrs(struct work *work, int from_fd, int to_fd)
 		if ((starts_with(name, "security.") && !streq(name, "security.capability")) ||
 		    streq(name, "user.overlay.opaque"))
 			continue;
-		got = fgetxattr(from_fd, name, value, sizeof value);
+		got = tree_get_xattr(from_fd, name, value, sizeof value);
 		if (got >= 0 && fsetxattr(to_fd, name, value, (size_t)got, 0) < 0 &&
 		    streq(name, "user.overlay.origin"))
 			work->pile->has_lost_origins = true;

@@ -311,6 +311,12 @@ enum atoll_record_state record_state(const struct layer_record *record)
 	return record->info.state;
 }
 
+bool record_is_void(const struct layer_record *record)
+{
+	return record->info.kind == ATOLL_RECORD_RUN && record->info.end_ns == 0 &&
+	       record->n_applies == 0 && layer_top_is_empty(record) && !record_is_locked(record);
+}
+
 /* Somebody may have removed it while we waited. */
 static bool is_still_there(const struct layer_record *record)
 {

@@ -109,6 +109,11 @@ int store_empty_trash(const struct layer_store *store, int64_t deadline_ns)
 	return r;
 }
 
+bool layer_store_tidy(const struct layer_store *store, int64_t most_ns)
+{
+	return store_empty_trash(store, clock_monotonic_ns() + most_ns) == 1;
+}
+
 int store_throw_away(const struct layer_store *store, int dir_fd, const char *path,
 		     struct atoll_error *err)
 {
@@ -230,23 +235,25 @@ static void drop_layers(const struct layer_store *store, const struct buf *meta)
 	}
 }
 
-int record_throw_away(struct layer_record *record, struct atoll_error *err)
+int layer_record_drop(struct layer_record *record, struct atoll_error *err)
 {
 	cleanup_buf struct buf naming = BUF_INIT(NAMING_MAX);
 	char path[sizeof "records/" + ATOLL_ID_SIZE];
 	int r;
 
 	snprintf(path, sizeof path, "records/%s", record->info.id);
-	read_naming(&record->store, record->info.id, &naming);
+	/* A run has none of its own, and is in a hurry. */
+	if (record->info.kind == ATOLL_RECORD_SANDBOX)
+		read_naming(&record->store, record->info.id, &naming);
 	r = store_throw_away(&record->store, record->store.fd, path, err);
-	if (r == 0)
+	if (r == 0 && naming.used)
 		drop_layers(&record->store, &naming);
 	return r;
 }
 
 int layer_record_remove(struct layer_record *record, struct atoll_error *err)
 {
-	int r = record_throw_away(record, err);
+	int r = layer_record_drop(record, err);
 
 	if (r == 0)
 		store_empty_trash(&record->store, 0);

@@ -128,7 +128,8 @@ bool stack_is_opaque(const struct layer_stack *stack, size_t layer, const char *
 {
 	char value[2];
 
-	if (fgetxattr(dir_fd, "user.overlay.opaque", value, sizeof value) == 1 && value[0] == 'y')
+	if (tree_get_xattr(dir_fd, "user.overlay.opaque", value, sizeof value) == 1 &&
+	    value[0] == 'y')
 		return true;
 	return gone_is_opaque(stack->gone[layer], path);
 }

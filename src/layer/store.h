@@ -39,6 +39,8 @@ int record_open_id(const struct layer_store *store, const char *id, struct layer
 		   struct atoll_error *err);
 /* Does somebody hold it? */
 bool record_is_locked(const struct layer_record *record);
+/* A run that never began: its maker was killed before. Nobody needs to hear of it. */
+bool record_is_void(const struct layer_record *record);
 /* A new, empty top, with the workspace's owner and mode; replaces nothing that is there. */
 int record_make_top(struct layer_record *record, struct atoll_error *err);
 /* What a list shows: live, or an apply that was interrupted. */
@@ -65,7 +67,5 @@ int store_empty_trash(const struct layer_store *store, int64_t deadline_ns);
  * every record that names them. */
 int store_records(const struct layer_store *store, bool with_bytes, bool with_layers,
 		  struct atoll_record **ret, size_t *ret_n, struct atoll_error *err);
-/* Remove it, but leave the trash for later. */
-int record_throw_away(struct layer_record *record, struct atoll_error *err);
 /* Is a sealed layer named in any record's meta? */
 int store_needs_layer(const struct layer_store *store, const char *id);

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 struct buf;
 
@@ -43,6 +44,9 @@ int tree_read_link(int dir_fd, const char *name, bool is_ours, char *ret, size_t
  * differs. */
 bool tree_same_content(int a_fd, int b_fd, uint64_t size);
 
+/* An attribute of a file or directory of ours, also of one that its owner may not read: its size,
+ * or a negative errno. */
+ssize_t tree_get_xattr(int fd, const char *name, void *ret, size_t size);
 /* Is this attribute the command's own, and kept: user.*, access lists, but not the overlay's? */
 bool tree_is_own_xattr(const char *name);
 /* Do two files or directories have the same of these? */

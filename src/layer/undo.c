@@ -309,6 +309,7 @@ int layer_undo(struct layer_record *record, bool is_forced, struct atoll_apply_r
 	int r;
 
 	*ret = (struct atoll_apply_report){0};
+	strcpy(ret->record, record->info.id);
 	r = layer_recover(record, err);
 	if (r < 0)
 		return r;

@@ -18,7 +18,7 @@ from lib import *  # noqa: E402
 
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
 KNOWN_CLAUSES = re.compile(
-    r"^(isolation\.(tier|accept-weaker)|filesystem\.(system|private|read|write|hide|protect|trusted|device|socket|accept-broad)"
+    r"^(isolation\.(tier|accept-weaker)|filesystem\.(system|root|private|read|write|hide|protect|trusted|device|socket|accept-broad)"
     r"|identity|processes\.(shared|namespaces|privileges|syscalls|files|descriptors|keyring)|network(\.[a-z]+)?|sockets|limits\.[a-z-]+|environment)$")
 
 
@@ -140,7 +140,7 @@ MOUNTED = [
     (r"^bind mount, read-only", {"ro", "nosuid", "nodev"}, {"rw"}),
     (r"^overlay", {"rw", "nosuid", "nodev"}, {"ro"}),
 ]
-UNMOUNTED = r"^(symbolic link of the system|layer over the (read-only mount|workspace)|marked in the layer|empty mounts over every match|empty mount by a watcher|" \
+UNMOUNTED = r"^(symbolic link of the system|layer over the (read-only mount|workspace|system's tree)|marked in the layer|empty mounts over every match|empty mount by a watcher|" \
             r"guard|none$|the kernel keeps it for root|nothing is shown there|part of another line|a grant as wide|" \
             r"kept by its own mode)"
 TYPES = {"private tmpfs": "tmpfs", "devpts of its own": "devpts", "procfs of its own": "proc", "empty mount over it": "tmpfs",

@@ -586,4 +586,415 @@ def _():
         same((read(place.ws + "/over.txt"), os.path.islink(place.ws + "/over.txt")), (b"mine\n", False), "a link replaced by a file")
 
 
+# ---- overlays --------------------------------------------------------------------------------------------------------
+
+@test("ARC-05 whiteouts and overlay attributes that the command makes by itself delete nothing")
+def _():
+    keys = ("opaque", "redirect", "metacopy", "whiteout", "origin", "impure", "nlink", "upper", "uuid", "protattr", "verity")
+    with Place() as place:
+        place.expect("dir", ".wh.*", "src/.wh.*", "dir/.wh.*", "x", "new")
+        for i in range(5):
+            write(place.ws + "/dir/f%d" % i, "host\n")
+            write(place.ws + "/keep/f%d" % i, "host\n")
+        place.settle()
+        result = layered(place, inside(r"""
+            def node(name, mode, number): os.mknod(name, mode, number)
+            attempt("mknod c 0 0", lambda: node("f", stat.S_IFCHR | 0o600, 0))
+            attempt("mknod c 0 0 new", lambda: node("x", stat.S_IFCHR | 0o600, 0))
+            attempt("mknod over a name", lambda: (os.rename("README.md", "moved"), os.rename("moved", "README.md")))
+            attempt("rename whiteout", lambda: rename2("src/a.c", "src/b.c", 4))
+            quiet(lambda: os.rename("src/b.c", "src/a.c"))
+            for name in (".wh.f", ".wh..wh..opq", "src/.wh.a.c", "dir/.wh..wh..opq", ".wh.README.md", "dir/.wh.f0"):
+                put(name, b"")
+            for key in arg[1:]:
+                for where in ("dir", "keep", "keep/f0", "f", "src", "."):
+                    attempt("%s %s" % (key, where), lambda: os.setxattr(where, "user.overlay." + key, b"y"))
+                    attempt("trusted %s %s" % (key, where), lambda: os.setxattr(where, "trusted.overlay." + key, b"y"))
+            os.mkdir("new"); put("new/f0")
+            for key in arg[1:]:
+                attempt("new %s" % key, lambda: os.setxattr("new", "user.overlay." + key, b"/keep"))
+        """, place.mark, *keys))
+        result.refused("mknod c 0 0 new", how=(*DENIED, "EEXIST", "EINVAL"))
+        listed = changes(place)
+        same([path for path, change in listed.items() if change["kind"] == "deleted"], [], "told as deleted")
+        apply(place)
+        for name in ("f", "README.md", "src/a.c", *["dir/f%d" % i for i in range(5)], *["keep/f%d" % i for i in range(5)]):
+            check(os.path.isfile(os.path.join(place.ws, name)), "%s was deleted by apply" % name)
+        same(sorted(os.listdir(place.ws + "/keep")), ["f%d" % i for i in range(5)], "what is in keep")
+        for name in (".wh.f", "src/.wh.a.c", "dir/.wh..wh..opq"):
+            check(os.path.isfile(os.path.join(place.ws, name)), "%s is no plain file of the command's any more" % name)
+        found = [(where, name) for where, _, _ in os.walk(place.ws) for name in os.listxattr(where) if "overlay" in name]
+        same(found, [], "overlay attributes on the host")
+
+
+@test("ARC-05 the same in an export: a whiteout of the command's own is no deletion")
+def _():
+    with Place() as place:
+        layered(place, inside_sh("touch .wh.f src/.wh.a.c; rm README.md; echo x >new; mkdir -p empty; ln new hard; rm -rf src/gone"))
+        result = atoll(place, "export", "--format", "oci", "-o", place.tmp + "/x.tar")
+        among(result.status, ARCHIVE_REFUSED, "a layer with such a file")
+        check(".wh." in result.err and not os.path.lexists(place.tmp + "/x.tar"), "it is not said, or there is a tar: %s" % result.err)
+        same([name for name in os.listdir(place.tmp) if name.startswith("x.tar")], [], "left beside it")
+        result = atoll(place, "export", "--format", "tar", "-o", place.tmp + "/x.tar")
+        same(result.status, 0, "a plain tar: %s" % result.err)
+        check("deletions" in result.err, "deletions are not told: %s" % result.err)
+        with tarfile.open(place.tmp + "/x.tar") as file:
+            same(sorted(file.getnames()), [".wh.f", "empty", "hard", "new", "src/.wh.a.c"], "in the plain tar")
+            check(file.getmember("new").islnk() or file.getmember("hard").islnk(), "the hard link is two files")
+        layered(place, inside_sh("rm -f .wh.f src/.wh.a.c; rm README.md; rm -r src; mkdir src; echo y >src/b.c; echo x >new"))
+        result = atoll(place, "export", "--format", "oci", "-o", place.tmp + "/y.tar")
+        same(result.status, 0, "a layer: %s" % result.err)
+        with tarfile.open(place.tmp + "/y.tar") as file:
+            same(sorted(name for name in file.getnames() if name != "src"), [".wh.README.md", "new", "src/.wh.a.c", "src/b.c"], "in the layer")
+
+
+@test("ARC-07 the host replaces a directory by a link between run and apply")
+def _():
+    for how in ("before", "deep"):
+        with Place() as place:
+            place.expect("*")
+            write(place.ws + "/d/e/old", "old\n")
+            place.settle()
+            layered(place, inside_sh("echo x >d/x; echo x >d/e/x; echo x >d/e/old; mkdir d/n; echo x >d/n/x; echo x >elsewhere"))
+            target = "d" if how == "before" else "d/e"
+            os.rename(place.ws + "/" + target, place.tmp + "/away")
+            os.symlink(place.out, place.ws + "/" + target)
+            before = snapshot(place.ws)
+            result = apply(place, status=None)
+            check(result.status != 0, "apply went through the link")
+            same(result.status, POLICY, "status: %s" % result.err.strip()[:200])
+            check("d" in result.err, "the conflict is not named: %s" % result.err)
+            same(difference(before, snapshot(place.ws)), "", "after a refused apply")
+            same(sorted(os.listdir(place.out)), ["canary", "secret.txt"], "outside")
+            apply(place, "elsewhere")
+            check(os.path.exists(place.ws + "/elsewhere"), "the rest cannot be applied by name")
+            os.unlink(place.ws + "/" + target)
+            os.rename(place.tmp + "/away", place.ws + "/" + target)
+
+
+@test("ARC-07 the workspace itself is replaced between run and apply")
+def _():
+    for by in ("link", "directory"):
+        with Place() as place:
+            place.expect("*")
+            layered(place, inside_sh("echo x >new; rm f"))
+            os.rename(place.ws, place.tmp + "/ws")
+            if by == "link":
+                os.symlink(place.out, place.ws)
+            else:
+                os.mkdir(place.ws)
+                write(place.ws + "/f", "somebody else's\n")
+            listed = json.loads(atoll(place, "ls", "--json", cwd=place.tmp).out)
+            records = listed if isinstance(listed, list) else listed["records"]
+            same(len(records), 1, "records")
+            result = atoll(place, "apply", records[0]["id"], cwd=place.tmp)
+            check(result.status != 0, "applied to another directory")
+            same(sorted(os.listdir(place.out)), ["canary", "secret.txt"], "outside")
+            if by == "link":
+                os.unlink(place.ws)
+            else:
+                same(read(place.ws + "/f"), b"somebody else's\n", "the other directory's file")
+                remove(place.ws)
+            os.rename(place.tmp + "/ws", place.ws)
+            apply(place)
+            check(os.path.exists(place.ws + "/new") and not os.path.exists(place.ws + "/f"), "not applied once it is back")
+
+
+@test("ARC-07 links that change while apply is at work")
+def _():
+    """The host's own user, or another run in mode direct, exchanges a directory and a link all the time."""
+    with Place() as place:
+        place.expect("*")
+        for i in range(40):
+            write(place.ws + "/d/f%d" % i, "old\n")
+        os.mkdir(place.ws + "/other")
+        place.settle()
+        stop = threading.Event()
+
+        def exchange():
+            libc = ctypes.CDLL(None)
+            a, b = os.fsencode(place.ws + "/d"), os.fsencode(place.ws + "/l")
+            while not stop.is_set():
+                libc.syscall(316, -100, a, -100, b, 2)
+        for _ in range(6):
+            layered(place, inside_sh("for i in $(seq 0 39); do echo $$-$i >d/f$i; echo x >d/new$i; done"))
+            os.symlink(place.out, place.ws + "/l")
+            stop.clear()
+            thread = threading.Thread(target=exchange)
+            thread.start()
+            try:
+                apply(place, status=None)
+                atoll(place, "undo")
+            finally:
+                stop.set()
+                thread.join()
+            if os.path.islink(place.ws + "/d"):
+                ctypes.CDLL(None).syscall(316, -100, os.fsencode(place.ws + "/d"), -100, os.fsencode(place.ws + "/l"), 2)
+            os.unlink(place.ws + "/l")
+            same(sorted(os.listdir(place.out)), ["canary", "secret.txt"], "outside")
+            atoll(place, "discard", "--force")
+
+
+@test("ARC-08 the host changed meanwhile: never a silent overwrite")
+def _():
+    def prepared():
+        place = Place()
+        place.__enter__()
+        place.expect("*")
+        for name in ("both", "mine", "gone", "kept", "dir/f"):
+            write(os.path.join(place.ws, name), "one\ntwo\nthree\nfour\nfive\nsix\nseven\n")
+        place.settle()
+        return place
+    cases = {
+        "edited on both sides": ("echo inside >both", lambda ws: write(ws + "/both", "host\n"), "both", b"host\n"),
+        "edited inside, deleted on the host": ("echo inside >both", lambda ws: os.unlink(ws + "/both"), "both", None),
+        "deleted inside, edited on the host": ("rm both", lambda ws: write(ws + "/both", "host\n"), "both", b"host\n"),
+        "made on both sides": ("echo inside >fresh", lambda ws: write(ws + "/fresh", "host\n"), "fresh", b"host\n"),
+        "directory deleted inside, filled on the host": ("rm -r dir", lambda ws: write(ws + "/dir/more", "host\n"), "dir/more", b"host\n"),
+        "mode changed on the host": ("echo inside >both", lambda ws: os.chmod(ws + "/both", 0o600), "both", b"one\ntwo\nthree\nfour\nfive\nsix\nseven\n"),
+        "a directory where the run made a file": ("echo inside >fresh", lambda ws: os.mkdir(ws + "/fresh"), "fresh", None),
+        "replaced by a file of the same content and time": ("echo inside >both", lambda ws: swap_in(ws + "/both"), "both",
+                                                           b"one\ntwo\nthree\nfour\nfive\nsix\nseven\n"),
+    }
+    for what, (command, meanwhile, name, content) in cases.items():
+        place = prepared()
+        try:
+            layered(place, inside_sh(command + "; echo x >mine"))
+            meanwhile(place.ws)
+            before = snapshot(place.ws)
+            result = apply(place, status=None)
+            same(result.status, POLICY, "%s: status (%s)" % (what, result.err.strip()[:200]))
+            check(name.split("/")[0] in result.err + result.out, "%s: the conflict is not named: %s" % (what, result.err))
+            same(difference(before, snapshot(place.ws)), "", what + ": changed although there is a conflict")
+            check(any(change.get("conflict") for change in changes(place).values()), what + ": diff does not tell")
+            apply(place, "mine")
+            same(read(place.ws + "/mine"), b"x\n", "what was asked for by name")
+            path = os.path.join(place.ws, name)
+            same(read(path) if os.path.isfile(path) else None, content, what + ": the host's own")
+            result = atoll(place, "apply", "--force")
+            same(result.status, 0, what + ": forced: " + result.err.strip()[:200])
+            same(atoll(place, "undo").status, 0, "undo")
+            same(read(path) if os.path.isfile(path) else None, content, what + ": after undo")
+        finally:
+            place.__exit__(*sys.exc_info())
+
+
+def swap_in(path):
+    """Another file with the same content, mode and time of change."""
+    st = os.stat(path)
+    write(path + ".new", read(path))
+    os.utime(path + ".new", ns=(st.st_atime_ns, st.st_mtime_ns))
+    os.rename(path + ".new", path)
+
+
+@test("ARC-08 merged three ways if that is asked for, and no other way")
+def _():
+    with Place() as place:
+        place.expect("*")
+        text = "".join("line %d\n" % i for i in range(30))
+        write(place.ws + "/t", text)
+        write(place.ws + "/u", text)
+        place.settle()
+        layered(place, inside_sh("sed -i 's/line 3$/inside/' t; sed -i 's/line 3$/inside/' u"))
+        write(place.ws + "/t", text.replace("line 25\n", "host\n"))
+        result = apply(place, status=POLICY)
+        same(atoll(place, "apply", "--merge").status, 0, "merge: %s" % result.err)
+        same(read(place.ws + "/t").decode(), text.replace("line 25\n", "host\n").replace("line 3\n", "inside\n"), "merged")
+        same(atoll(place, "undo").status, 0, "undo")
+        write(place.ws + "/t", text.replace("line 3\n", "host\n"))
+        among(atoll(place, "apply", "--merge").status, (POLICY,), "the same line on both sides")
+        same(read(place.ws + "/t").decode(), text.replace("line 3\n", "host\n"), "the host's own")
+        same(read(place.ws + "/u").decode(), text, "all or nothing")
+
+
+@test("ARC-10 every kind of change is kept, or named as dropped")
+def _():
+    with Place() as place:
+        place.expect("*")
+        for name in ("file-to-dir", "file-to-link", "mode", "mtime", "case", "pair", "acl", "xattr"):
+            write(os.path.join(place.ws, name), "content of %s\n" % name)
+        for name in ("dir-to-link", "dir-to-file", "dir-gone", "dir-mode"):
+            write(os.path.join(place.ws, name, "f"), "x\n")
+        os.link(place.ws + "/pair", place.ws + "/pair2")
+        for i in range(10000):
+            write(place.ws + "/many/%05d" % i, "%d\n" % i)
+        place.settle()
+        result = layered(place, inside(r"""
+            os.unlink("file-to-dir"); os.mkdir("file-to-dir"); put("file-to-dir/in")
+            os.unlink("file-to-link"); os.symlink("f", "file-to-link")
+            import shutil
+            for d in ("dir-to-link", "dir-to-file", "dir-gone"): shutil.rmtree(d)
+            os.symlink("src", "dir-to-link"); put("dir-to-file")
+            os.chmod("dir-mode", 0o711); os.chmod("mode", 0o751); os.utime("mtime", ns=(1, 1234567890000000001))
+            os.rename("case", "CASE")
+            put("pair", b"new\n", os.O_WRONLY | os.O_TRUNC)
+            put("new-pair"); os.link("new-pair", "new-pair2"); os.mkdir("empty"); os.makedirs("a/b/c")
+            put("holes"); os.truncate("holes", 64 << 20)
+            fd = os.open("holes", os.O_WRONLY); os.pwrite(fd, b"end", (64 << 20) - 3); os.close(fd)
+            attempt("xattr", lambda: os.setxattr("xattr", "user.note", b"kept"))
+            attempt("acl", lambda: os.setxattr("acl", "system.posix_acl_access", struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e) for e in (
+                (1, 6, 0xffffffff), (2, 4, os.getuid()), (4, 4, 0xffffffff), (16, 4, 0xffffffff), (32, 0, 0xffffffff)))))
+            os.mkdir("renamed")
+            for i in range(10000): os.rename("many/%05d" % i, "renamed/%05d" % i)
+            os.rmdir("many")
+            put(b"odd \xff\n\x1b name")
+        """, place.mark))
+        same(result.tries.get("end"), "ok", "the changes inside: %s" % result.err[-300:])
+        listed = changes(place)
+        same(listed["CASE"]["kind"], "renamed", "a rename that changes only the case")
+        check(sum(change["kind"] == "renamed" and path.startswith("renamed/") for path, change in listed.items()) == 10000, "renames of 10000 files")
+        before = snapshot(place.ws)
+        told = apply(place)
+        ws = place.ws
+        check(os.path.isdir(ws + "/file-to-dir") and os.path.isfile(ws + "/file-to-dir/in"), "file to directory")
+        same(os.readlink(ws + "/file-to-link"), "f", "file to link")
+        same(os.readlink(ws + "/dir-to-link"), "src", "directory to link")
+        check(os.path.isfile(ws + "/dir-to-file") and not os.path.lexists(ws + "/dir-gone"), "directory to file, and deleted")
+        same((oct(os.stat(ws + "/mode").st_mode & 0o777), oct(os.stat(ws + "/dir-mode").st_mode & 0o777)), (oct(0o751), oct(0o711)), "modes")
+        same(os.stat(ws + "/mtime").st_mtime_ns, 1234567890000000001, "a time")
+        check(os.path.exists(ws + "/CASE") and not os.path.exists(ws + "/case"), "case")
+        same(read(ws + "/pair"), b"new\n", "a hard-linked pair that was written")
+        same(os.stat(ws + "/new-pair").st_ino, os.stat(ws + "/new-pair2").st_ino, "a new hard-linked pair")
+        check(os.path.isdir(ws + "/empty") and os.path.isdir(ws + "/a/b/c"), "empty directories")
+        same((os.stat(ws + "/holes").st_size, read(ws + "/holes")[-4:]), (64 << 20, b"\0end"), "a file with holes")
+        check(os.stat(ws + "/holes").st_blocks * 512 < 1 << 20, "holes are filled")
+        if result.tries["xattr"] == "ok":
+            check("user.note" in os.listxattr(ws + "/xattr") or "attribute" in told.err, "an attribute is neither kept nor told")
+        if result.tries["acl"] == "ok":
+            check("system.posix_acl_access" in os.listxattr(ws + "/acl") or "dropped" in told.err or "access list" in told.err or "left out" in told.err,
+                  "an access list is neither kept nor told: %s" % told.err)
+        same(len(os.listdir(ws + "/renamed")), 10000, "renamed files")
+        check(not os.path.lexists(ws + "/many") and os.path.exists(os.fsencode(ws) + b"/odd \xff\n\x1b name"), "the rest")
+        same(atoll(place, "undo").status, 0, "undo")
+        changed = difference(before, snapshot(place.ws))
+        check(not changed, "undo did not restore: %s" % changed[:500])
+
+
+# ---- the store -------------------------------------------------------------------------------------------------------
+
+def store(place):
+    return place.home + "/.local/state/atoll"
+
+
+@test("ARC-11 the store cannot be seen from inside, by its name or another run's id")
+def _():
+    with Place() as place:
+        place.expect("*")
+        layered(place, inside_sh("echo first >first; echo %s >secret-of-a-run" % place.secret), leaks=True)
+        ids = os.listdir(store(place) + "/records")
+        same(len(ids), 1, "records")
+        check(re.fullmatch("[a-z2-7]{8}", ids[0]), "an id that is no id: %r" % ids[0])
+        for flags in ([], ["--read", place.home, "--accept-broad", place.home], ["--write", place.home, "--accept-broad", place.home]):
+            result = run(place, flags, inside(r"""
+                top = arg[1]
+                for name in ("", "/records", "/records/" + arg[2], "/records/%s/top/upper/first" % arg[2], "/records/%s/meta" % arg[2], "/layers"):
+                    attempt("list " + name, lambda: os.listdir(top + name)); attempt("read " + name, lambda: get(top + name))
+                    attempt("write " + name, lambda: put(top + name + "/x")); attempt("over " + name, lambda: put(top + name, flags=os.O_WRONLY))
+                    attempt("rename " + name, lambda: os.rename(top + name, "taken")); attempt("link " + name, lambda: os.link(top + name, "taken"))
+                attempt("make", lambda: os.makedirs(top + "/records/aaaaaaaa"))
+                attempt("away", lambda: os.rename(os.path.dirname(top), os.path.dirname(top) + "2"))
+                for where, names, files in os.walk("/"):
+                    if arg[2] in names + files: tell("found in " + where, "ok")
+                    if where.count("/") > 6 or where.startswith(("/proc", "/sys", "/usr")): names[:] = []
+                with open("/proc/self/mountinfo") as file: text = file.read()
+                if arg[2] in text or "records" in text: tell("in mountinfo", "ok")
+            """, place.mark, store(place), ids[0]), mode="layer", leaks=True)
+            tried = {label: said for label, said in result.tries.items() if said == "ok" and label != "end"}
+            same(tried, {}, "reached with %s" % flags[:1])
+            result.refused(how=GONE + ("EISDIR", "EEXIST", "EINVAL", "ENXIO"))
+        same(atoll(place, "apply", ids[0]).status, 0, "apply of the first run")
+        same(read(place.ws + "/first"), b"first\n", "what it brings")
+
+
+@test("ARC-11 a grant of the store itself is refused")
+def _():
+    with Place() as place:
+        layered(place, inside_sh("echo first >first"))
+        for flags in (["--write", store(place)], ["--write", store(place) + "/records"], ["--read", store(place)], ["-C", store(place)],
+                      ["-C", store(place) + "/records"]):
+            result = run(place, flags, inside_sh("ls -A . %s/records; touch x %s/x; true" % (store(place), store(place))), mode="layer", starts=False)
+            check(result.status in (*NOT_STARTED,) or not re.search("^[a-z2-7]{8}$", result.out, re.M), "%s shows records" % flags)
+            check(not os.path.lexists(store(place) + "/x") and not os.path.lexists(store(place) + "/records/x"), "%s writes there" % flags)
+
+
+@test("ARC-11 a workspace that holds the store does not hold it inside")
+def _():
+    """The home as a workspace: nothing of the store is in the layer, or can be deleted, or comes back by apply."""
+    with Place(strict=False) as place:
+        layered(place, inside_sh("echo first >first"))
+        write(place.home + "/plain", "x\n")
+        before = snapshot(store(place) + "/records")
+        result = run(place, ["-C", place.home, "--accept-broad", place.home], inside(r"""
+            attempt("list", lambda: os.listdir(arg[1] + "/records"))
+            attempt("make", lambda: os.makedirs(arg[1] + "/records/aaaaaaaa"))
+            import shutil
+            shutil.rmtree(arg[1] + "/../..", ignore_errors=True); shutil.rmtree(arg[1], ignore_errors=True)
+            put("plain", b"changed\n", os.O_WRONLY | os.O_TRUNC)
+        """, place.mark, store(place)), mode="layer", leaks=True, starts=False)
+        if result.status in NOT_STARTED:
+            check(result.err.strip(), "refused without a word")
+            return
+        check(result.tries.get("list") != "ok", "the store is seen inside")
+        atoll(place, "apply", cwd=place.home, leaks=True)
+        after = snapshot(store(place) + "/records")
+        lost = [path for path in before if path.count("/") > 0 and path not in after]
+        same(lost, [], "of the first run's record is gone")
+
+
+@test("ARC-11 filling the store: the limits hold, and the next run still starts")
+def _():
+    with Place() as place:
+        place.expect("*")
+        for flags, code in ((["--disk", "20M"], r"""
+            def fill():
+                for i in range(100): put("f%d" % i, bytes(1 << 20))
+            attempt("fill", fill)
+        """), (["--files", "200"], r"""
+            def fill():
+                for i in range(2000): put("f%d" % i, b"")
+            attempt("fill", fill)
+        """)):
+            result = run(place, flags, inside(code, place.mark), mode="layer")
+            check(result.status == OVER_LIMIT or result.tries.get("fill") in ("ENOSPC", "EDQUOT", "EFBIG"), "filled: status %d, %s" % (result.status, result.tries))
+            used = sum(os.lstat(os.path.join(where, name)).st_blocks * 512 for where, _, files in os.walk(store(place)) for name in files)
+            check(used < 64 << 20, "%d bytes are in the store" % used)
+            same(run(place, [], ["/bin/true"], mode="layer").status, 0, "the next run")
+            atoll(place, "discard", "--force")
+
+
+@test("ARC-11 names and files of a record that was tampered with are refused")
+def _():
+    with Place() as place:
+        place.expect("*")
+        layered(place, inside_sh("echo first >first"))
+        for name in ("../" + os.path.basename(place.out), "..", ".", "/etc", "a/b", "", "aaaaaaaa/../x", "AAAAAAAA", "*", "x\n", "%n"):
+            for command in ("diff", "apply", "undo", "discard"):
+                result = atoll(place, command, name)
+                check(result.status != 0, "atoll %s %r does something" % (command, name))
+        if IS_ROOT:
+            return
+        os.chmod(store(place), 0o777)
+        result = atoll(place, "ls")
+        check(result.status == 0 or "store" in result.err or place.home in result.err, "a store that others may write: %s" % result.err)
+
+
+@test("ARC-13 removing or moving the workspace itself")
+def _():
+    with Place() as place:
+        place.expect("*")
+        before = snapshot(place.ws)
+        result = layered(place, inside_sh('rm -rf "$PWD" 2>/dev/null; rm -rf ./* ./.[!.]* 2>/dev/null; mv ../ws ../x; mv "$PWD" "$PWD-2"; rmdir "$PWD"; ls -A; '
+                                          'ls -d ../ws ../x; true'))
+        check("../x" not in result.out and os.path.isdir(place.ws), "the workspace was moved")
+        listed = changes(place)
+        same({change["kind"] for change in listed.values()}, {"deleted"}, "kinds of change")
+        check({"f", "README.md", "src", "src/a.c"} <= set(listed) or {"f", "README.md", "src"} <= set(listed), "not told as deleted: %s" % sorted(listed)[:10])
+        apply(place)
+        check(os.path.isdir(place.ws) and not os.path.exists(place.ws + "/f"), "all deleted, and the directory itself kept")
+        check(os.path.exists(place.ws + "/.git/hooks") or os.path.exists(place.ws + "/.git/config"), "what is trusted was deleted without being named")
+        same(atoll(place, "undo").status, 0, "undo")
+        changed = difference(before, snapshot(place.ws))
+        check(not changed, "undo did not restore: %s" % changed[:500])
+
+
 main()

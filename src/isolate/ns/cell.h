@@ -191,6 +191,7 @@ const char *describe_mode(const struct cell *cell); /* of the network, as in a c
 void ns_describe_network(const struct cell *cell, struct plan *plan);
 bool layer_is_memory(const struct cell *cell); /* or would be */
 const char *describe_layer(const struct cell *cell);
+void describe_root(const struct cell *cell, struct plan *plan);
 void describe_protect(const struct cell *cell, const struct spec_rule *rule, struct plan *plan);
 void describe_pattern(const struct cell *cell, const struct spec_rule *rule, struct plan *plan);
 void describe_trusted(const struct cell *cell, struct plan *plan);

@@ -29,6 +29,22 @@ const char *describe_layer(const struct cell *cell)
 			 : "overlay, changes in the store";
 }
 
+void describe_root(const struct cell *cell, struct plan *plan)
+{
+	if (!cell->spec->root_is_layer)
+		return;
+	plan_add(
+		plan, cell->ids.has_many ? PLAN_NOTE : PLAN_WEAKER, "filesystem.root", "layer",
+		cell->ids.has_many ? "none: each tree has a line of its own"
+				   : "private tmpfs at /var; system directories read-only",
+		cell->ids.has_many
+			? "of /etc, /opt and /usr/local only what everybody may read; files with "
+			  "set-id bits cannot be made"
+			: "an ordinary user has one id, which owns nothing of the system: packages "
+			  "install into the home directory only",
+		cell->spec->root_origin);
+}
+
 static bool has_guarded_root(const struct cell *cell)
 {
 	for (size_t i = 0; i < cell->n_zones; i++) {

@@ -24,6 +24,8 @@ static const char *zone_mechanism(const struct cell *cell, const struct ns_mount
 		return "bind mount of the device node, number checked";
 	if (mount->is_layer)
 		return describe_layer(cell);
+	if (mount->is_ephemeral)
+		return "overlay on private tmpfs, gone at the end; ids mapped";
 	if (mount->is_writable)
 		return cell->ids.is_shifted
 			       ? "bind mount, ids mapped; writes by the guard, Landlock behind it"
@@ -59,8 +61,9 @@ static void describe_masks(const struct cell *cell, const struct ns_mount *mount
 		snprintf(path, sizeof path, "%s/%s", mount->path, mount->masks[i]);
 		rule = spec_rule_for(cell->spec, path);
 		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
-			 mount->is_layer ? "layer over the workspace; not listed"
-					 : "layer over the read-only mount; not listed",
+			 mount->is_layer       ? "layer over the workspace; not listed"
+			 : mount->is_ephemeral ? "layer over the system's tree; not listed"
+					       : "layer over the read-only mount; not listed",
 			 NULL, rule ? rule->origin : "default");
 	}
 }
@@ -79,6 +82,8 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			clause = "filesystem.hide";
 		else if (mount->kind == NS_DEVICE)
 			clause = "filesystem.device";
+		else if (mount->is_ephemeral)
+			clause = "filesystem.root";
 		else if (mount->is_writable)
 			clause = "filesystem.write";
 		else if (mount->kind == NS_BIND && !mount->rule)
@@ -243,7 +248,11 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 {
 	char ids[128], landlock[48];
 
-	if (cell->ids.is_shifted) /* each run has its own, and a plan is not one of them */
+	if (cell->ids.has_many)
+		snprintf(ids, sizeof ids,
+			 "root, ids 1 to 1007 and nobody are host ids of the run's own, from %u on",
+			 slots_classes[cell->spec->identity].first);
+	else if (cell->ids.is_shifted) /* each run has its own, and a plan is not one of them */
 		snprintf(ids, sizeof ids,
 			 "uid %u and gid %u are a host id of the run's own, from %u on",
 			 cell->ids.inside_uid, cell->ids.inside_gid,
@@ -256,14 +265,19 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 	plan_add(plan, cell->ids.is_unmapped ? PLAN_WEAKER : PLAN_ENFORCED, "identity",
 		 cell->spec->identity == SPEC_ONLINE ? "online" : "offline",
 		 cell->ids.is_unmapped	? "user namespace with the id of the workspace's owner"
+		 : cell->ids.has_many	? "user namespace with a range of ids of its own"
 		 : cell->ids.is_shifted ? "user namespace with an id of its own"
 					: "user namespace with the caller's own id",
 		 ids, cell->spec->identity_origin);
 	plan_add(plan, PLAN_ENFORCED, "processes.namespaces", "user mnt pid net ipc uts cgroup",
 		 "clone3", NULL, "default");
-	plan_add(plan, PLAN_ENFORCED, "processes.privileges", NULL,
-		 "no_new_privs, no capability, empty bounding set, locked secure bits", NULL,
-		 "default");
+	plan_add(
+		plan, PLAN_ENFORCED, "processes.privileges", NULL,
+		cell->ids.has_many
+			? "no_new_privs; of capabilities only chown, dac_override, fowner, fsetid, "
+			  "setgid and setuid, over ids of the run's own"
+			: "no_new_privs, no capability, empty bounding set, locked secure bits",
+		NULL, cell->ids.has_many ? cell->spec->root_origin : "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.syscalls", NULL,
 		 "seccomp allow-list; unknown calls and foreign entries closed", NULL, "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL, landlock,
@@ -310,6 +324,9 @@ struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 			return (struct limit_way){group->is_v2 ? "cgroup v2 pids.max"
 							       : "cgroup v1 pids.max",
 						  "RLIMIT_NPROC of the user namespace as well"};
+		if (cell->ids.has_many)
+			return (struct limit_way){"RLIMIT_NPROC, counted in the user namespace",
+						  "for each id inside", PLAN_WEAKER};
 		return (struct limit_way){"RLIMIT_NPROC, counted in the user namespace", NULL};
 	case SPEC_DISK:
 		return (struct limit_way){
@@ -391,6 +408,7 @@ void ns_describe(const struct cell *cell, struct plan *plan)
 			 NULL, cell->spec->accepted[i].origin);
 	describe_system(plan);
 	describe_mounts(cell, plan);
+	describe_root(cell, plan);
 	describe_rules(cell, plan);
 	describe_processes(cell, plan);
 	describe_limits(cell, plan);

@@ -280,7 +280,7 @@ static int make_top(int base_fd, struct atoll_error *err)
 }
 
 /* A mount without syncing leaves a mark, and the kernel takes no layer that has it: after a crash
- * of the machine it may be incomplete. Who opens the record knows better whether there was one. */
+ * of the machine it may be incomplete. A sandbox that goes on has to be mounted again, though. */
 static void take_mark_away(void)
 {
 	unlink(TOP "/work/work/incompat/volatile/dirty");
@@ -349,7 +349,12 @@ int layer_mount(const struct ns_mount *spot, const struct cell_layer *layer,
 		r = add_option(options, &used, rest, "", err);
 	if (r == 0 && mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		r = fail(err, "put a layer over", spot->path);
-	return r;
+	if (r < 0)
+		return r;
+	take_mark_away();
+	/* The kernel closes it to everybody, and then its owner could not remove a record either.
+	 */
+	return chmod(TOP "/work/work", 0700) < 0 ? fail(err, "chmod", TOP) : 0;
 }
 
 /* What is mounted in the workspace lies on a layer that an earlier step has written: a link there

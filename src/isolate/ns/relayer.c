@@ -43,6 +43,7 @@ struct relayer {
 	struct layer_trees trees;
 	int tree_fd; /* the overlay, detached */
 	int old_fd;  /* keeps the one before */
+	int top_fd;  /* for the first process, to watch */
 };
 
 static int fail(struct atoll_error *err, const char *what)
@@ -111,7 +112,8 @@ static int build(struct relayer *self, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	self->tree_fd = open_tree(AT_FDCWD, "new", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	return self->tree_fd < 0 ? fail(err, "copy the new layers") : 0;
+	self->top_fd = open(NS_STAGE_DIR "/top", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return self->tree_fd < 0 || self->top_fd < 0 ? fail(err, "copy the new layers") : 0;
 }
 
 static int exchange(struct relayer *self, struct atoll_error *err)
@@ -130,8 +132,9 @@ static int exchange(struct relayer *self, struct atoll_error *err)
 	return 0;
 }
 
-static _Noreturn void relayer_main(struct relayer *self, int result_fd)
+static _Noreturn void relayer_main(struct relayer *self, int control_fd, int result_fd)
 {
+	const struct init_order order = {.type = INIT_LAYER};
 	struct atoll_error err = {0};
 	sigset_t all;
 	int r;
@@ -144,6 +147,8 @@ static _Noreturn void relayer_main(struct relayer *self, int result_fd)
 		r = build(self, &err);
 	if (r == 0)
 		r = exchange(self, &err);
+	if (r == 0)
+		fd_send(control_fd, &order, sizeof order, &self->top_fd, 1);
 	if (fd_write_all(result_fd, &err, sizeof err) < 0)
 		_exit(1);
 	close(result_fd);
@@ -190,7 +195,6 @@ int ns_relayer(struct cell *cell, const struct cell_handle *handle, const struct
 	struct atoll_error theirs;
 	int ends[2], r;
 
-	(void)handle;
 	r = check(cell, self.spot, layer, err);
 	if (r < 0)
 		return r;
@@ -200,7 +204,7 @@ int ns_relayer(struct cell *cell, const struct cell_handle *handle, const struct
 	result = ends[0], result_child = ends[1];
 	cell->relayer_pid = clone_process(&args);
 	if (cell->relayer_pid == 0)
-		relayer_main(&self, result_child);
+		relayer_main(&self, handle->control_fd, result_child);
 	if (cell->relayer_pid < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -cell->relayer_pid, "fork");
 	close(take_fd(&result_child));

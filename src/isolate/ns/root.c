@@ -570,10 +570,15 @@ static int place_gitconfig(const struct cell *cell, struct atoll_error *err)
 
 static int place_system(const struct cell *cell, struct atoll_error *err)
 {
+	/* What package managers expect of a /var that is empty otherwise. */
+	static const char *const var_dirs[] = {"var/cache",   "var/lib",  "var/local", "var/log",
+					       "var/log/apt", "var/mail", "var/opt",   "var/spool"};
 	int r = make_dir("dev", 0755, err);
 
 	if (r == 0)
 		r = make_dir("var", 0755, err);
+	for (size_t i = 0; r == 0 && cell->spec->root_is_layer && i < ARRAY_SIZE(var_dirs); i++)
+		r = make_dir(var_dirs[i], 0755, err);
 	if (r == 0)
 		r = place_links(err);
 	if (r == 0)

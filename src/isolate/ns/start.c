@@ -340,6 +340,16 @@ static int leave_host(struct init_command *command, struct atoll_error *err)
 	return r == 0 && !is_first ? ns_leave_host(err) : r;
 }
 
+/* The guard reads paths from the memory of processes that made themselves undumpable, too. Where
+ * there are many ids, what it does in somebody's stead it must be able to do as he is, and orders
+ * to signal everybody are meant for every id. */
+static uint64_t first_capabilities(const struct ns_ids *ids)
+{
+	uint64_t keep = 1ULL << CAP_SYS_PTRACE | ids_capabilities(ids);
+
+	return ids->has_many ? keep | 1ULL << CAP_KILL : keep;
+}
+
 static int set_up(struct cell *cell, struct init_config *config, struct init_command *command,
 		  struct atoll_error *err)
 {
@@ -384,9 +394,7 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 		config->keeper = keep_start(cell, err);
 		r = config->keeper < 0 ? config->keeper : 0;
 	}
-	/* The guard reads paths from the memory of processes that made themselves undumpable, too.
-	 */
-	return r < 0 ? r : ns_drop_capabilities(1ULL << CAP_SYS_PTRACE, err);
+	return r < 0 ? r : ns_drop_capabilities(first_capabilities(&cell->ids), err);
 }
 
 struct init_config start_config(struct cell *cell)

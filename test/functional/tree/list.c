@@ -98,6 +98,8 @@ static void tell_xattrs(const char *path)
 	for (size_t i = 0; i < count; i++) {
 		size = lgetxattr(path, names[i], value, sizeof value);
 		printf("%s:", names[i]);
+		if (size < 0)
+			putchar('?');
 		for (ssize_t k = 0; k < size; k++)
 			printf("%02x", (unsigned char)value[k]);
 		putchar(',');
@@ -155,7 +157,8 @@ static void list(const char *path)
 	size_t n;
 	int r = names_read(*path ? path : ".", &names, &n);
 
-	if (r < 0) {
+	/* One may be allowed to read names and nothing else. */
+	if (r < 0 || access(*path ? path : ".", X_OK) < 0) {
 		word_write(path);
 		printf(" closed\n");
 		return;

@@ -178,7 +178,7 @@ static void choose_edit(struct op *op)
 /* A new name, or a name less. */
 static void choose_name(struct op *op, bool shrinks)
 {
-	static const char *const grow[] = {"create",  "mkdir",	"symlink", "fifo",  "socket",
+	static const char *const grow[] = {"create",  "mkdir",	"symlink", "fifo",  "fifo",
 					   "tmpfile", "create", "mkdir",   "create"};
 	static const char *const shrink[] = {"unlink", "unlink", "rmdir",
 					     "rmtree", "tofile", "todir"};

@@ -253,11 +253,6 @@ static int do_fifo(struct op *op)
 	return OR_ERRNO(mknod(op->a, S_IFIFO | (mode_t)op->n[0], 0));
 }
 
-static int do_socket(struct op *op)
-{
-	return OR_ERRNO(mknod(op->a, S_IFSOCK | (mode_t)op->n[0], 0));
-}
-
 static int do_exchange(struct op *op)
 {
 	return OR_ERRNO(renameat2(AT_FDCWD, op->a, AT_FDCWD, op->b, RENAME_EXCHANGE));
@@ -298,31 +293,18 @@ static const struct {
 	const char *name;
 	int (*perform)(struct op *op);
 } verbs[] = {
-	{"create", do_create},
-	{"write", do_write},
-	{"append", do_append},
-	{"map", do_map},
-	{"punch", do_punch},
-	{"truncate", do_truncate},
-	{"save", do_save},
-	{"tmpfile", do_tmpfile},
-	{"setxattr", do_setxattr},
-	{"utimes", do_utimes},
-	{"chmod", do_chmod},
-	{"todir", do_todir},
-	{"tofile", do_tofile},
-	{"mkdir", do_mkdir},
-	{"rmdir", do_rmdir},
-	{"unlink", do_unlink},
-	{"rmtree", do_rmtree},
-	{"link", do_link},
-	{"symlink", do_symlink},
-	{"fifo", do_fifo},
-	{"socket", do_socket},
-	{"exchange", do_exchange},
-	{"noreplace", do_noreplace},
-	{"copytree", do_copytree},
-	{"removexattr", do_removexattr},
+	{"create", do_create},	   {"write", do_write},
+	{"append", do_append},	   {"map", do_map},
+	{"punch", do_punch},	   {"truncate", do_truncate},
+	{"save", do_save},	   {"tmpfile", do_tmpfile},
+	{"setxattr", do_setxattr}, {"utimes", do_utimes},
+	{"chmod", do_chmod},	   {"todir", do_todir},
+	{"tofile", do_tofile},	   {"mkdir", do_mkdir},
+	{"rmdir", do_rmdir},	   {"unlink", do_unlink},
+	{"rmtree", do_rmtree},	   {"link", do_link},
+	{"symlink", do_symlink},   {"fifo", do_fifo},
+	{"exchange", do_exchange}, {"noreplace", do_noreplace},
+	{"copytree", do_copytree}, {"removexattr", do_removexattr},
 };
 
 int op_perform(struct op *op, bool is_first)

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/export-tar.h"
+#include "cli/options.h"
+
+#include <atoll/layer.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+enum {
+	OPTION_FORMAT,
+	OPTION_OUTPUT,
+	OPTION_QUIET,
+};
+
+static const struct option export_options[] = {
+	{"format", 0, "FORMAT",
+	 "patch, for 'git apply' and the default; tar, what was added and changed; oci, the same "
+	 "as a "
+	 "container image's layer, which can say what was deleted",
+	 OPTION_FORMAT},
+	{"output", 'o', "FILE", "write there; '-' and the default: standard output", OPTION_OUTPUT},
+	{"quiet", 'q', NULL, "do not tell what is left out of a tar", OPTION_QUIET},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+static const struct command_row export_examples[] = {
+	{"atoll export --format patch -o change.patch", "the latest run's changes, for git"},
+	{"atoll export k3vq --format patch | git apply", "apply them with git, in this tree"},
+	{0},
+};
+
+struct request {
+	const char *id; /* NULL: the latest */
+	const char *format;
+	const char *path; /* NULL: standard output */
+	bool is_quiet;
+};
+
+/* Beside the file that it becomes: nobody takes half a patch for one, and a link that a run has
+ * left under this name is replaced, not followed. */
+static int write_patch_file(const struct request *request, struct atoll_error *err)
+{
+	cleanup_free char *temp = NULL;
+	cleanup_fd int fd = -1;
+	mode_t mask = umask(0);
+	int r;
+
+	umask(mask);
+	if (asprintf(&temp, "%s.XXXXXX", request->path) < 0) {
+		temp = NULL;
+		return error_oom(err);
+	}
+	fd = mkostemp(temp, O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, errno, "make a file beside '%s'",
+				 request->path);
+	r = atoll_export_patch(request->id, fd, err);
+	if (r == 0 && (fchmod(fd, 0666 & ~mask) < 0 || rename(temp, request->path) < 0))
+		r = error_set(err, ATOLL_FAULT_HOST, errno, "write '%s'", request->path);
+	if (r < 0)
+		unlink(temp);
+	return r;
+}
+
+static int write_patch(const struct request *request, struct atoll_error *err)
+{
+	if (request->path)
+		return write_patch_file(request, err);
+	if (isatty(STDOUT_FILENO))
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "not written to a terminal, which would obey what is in it; use "
+				 "-o FILE or a pipe ('atoll diff' is for reading)");
+	return atoll_export_patch(request->id, STDOUT_FILENO, err);
+}
+
+static int write_tar(const struct request *request, struct atoll_error *err)
+{
+	return export_tar(request->id, ATOLL_TAR_PLAIN, request->path, request->is_quiet, err);
+}
+
+static int write_oci(const struct request *request, struct atoll_error *err)
+{
+	return export_tar(request->id, ATOLL_TAR_OCI, request->path, request->is_quiet, err);
+}
+
+static const struct format {
+	const char *name;
+	int (*write)(const struct request *request, struct atoll_error *err);
+} formats[] = {
+	{"patch", write_patch},
+	{"tar", write_tar},
+	{"oci", write_oci},
+};
+
+static const struct format *find_format(const char *name, struct atoll_error *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+		if (streq(formats[i].name, name))
+			return &formats[i];
+	error_set(err, ATOLL_FAULT_REQUEST, 0, "there is no format '%s', but patch, tar and oci",
+		  name);
+	return NULL;
+}
+
+/* Options may stand before and behind the run. 1 after help. */
+static int read_request(char **args, struct request *ret, struct atoll_error *err)
+{
+	struct options options = {"export", export_options, args};
+	const struct option *option;
+	const char *value;
+	int r;
+
+	*ret = (struct request){.format = "patch"};
+	for (;;) {
+		while ((r = options_next(&options, &option, &value, err)) > 0) {
+			if (option->id == OPTION_HELP) {
+				command_help_text(&command_export, stdout);
+				r = command_flush(err);
+				return r < 0 ? r : 1;
+			}
+			if (option->id == OPTION_FORMAT)
+				ret->format = value;
+			else if (option->id == OPTION_OUTPUT)
+				ret->path = streq(value, "-") ? NULL : value;
+			else
+				ret->is_quiet = true;
+		}
+		if (r < 0 || !*options.next)
+			return r;
+		if (ret->id)
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "'%s' is one run too many; usage: atoll export %s",
+					 *options.next, command_export.usage);
+		ret->id = *options.next++;
+	}
+}
+
+static int run_export(char **args, struct atoll_error *err)
+{
+	const struct format *format;
+	struct request request;
+	int r = read_request(args, &request, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	format = find_format(request.format, err);
+	return format ? format->write(&request, err) : -EINVAL;
+}
+
+const struct command command_export = {
+	.name = "export",
+	.usage = "[RUN] [--format patch|tar|oci] [-o FILE]",
+	.summary = "write what a run has changed as a patch or a tar",
+	.description =
+		(const char *const[]){
+			"Writes the changes of a run or sandbox in a form that other programs "
+			"read. A patch is in git's format, binary files included, and applies "
+			"with 'git apply' to the workspace as it is now. What git cannot say "
+			"(empty directories, attributes, special files) and what it refuses "
+			"(everything in a git directory) is named at the patch's head.",
+			NULL},
+	.options = export_options,
+	.sections = (const struct command_section[]){{"Examples", export_examples}, {0}},
+	.run = run_export,
+};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <atoll/layer.h>
+#include <stdio.h>
+
+struct pager;
+
+/*
+ * A list of changes, printed
+ *
+ * `wanted` says which of the list's items are; NULL: all. Names and texts come from a stranger: a
+ * terminal gets them escaped, a file or a program as they are.
+ */
+struct diff_view {
+	struct atoll_changes *changes;
+	const bool *wanted;
+};
+
+/* With texts; marked ones first. 0 or a negative errno. */
+int diff_print_text(const struct diff_view *view, struct pager *pager, struct atoll_error *err);
+int diff_print_stat(const struct diff_view *view, struct pager *pager, struct atoll_error *err);
+void diff_print_names(const struct diff_view *view, FILE *out);
+int diff_print_json(const struct diff_view *view, FILE *out, struct atoll_error *err);
