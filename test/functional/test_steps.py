@@ -52,6 +52,10 @@ def say(place, *args, status=0):
     return result.out if status == 0 else result.err
 
 
+def _random_word():
+    return "".join(random.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(32))
+
+
 def history(place, id):
     return json.loads(say(place, "history", id, "--json"))
 
@@ -470,6 +474,16 @@ def _():
         check("tester" in create(place, "--name", "tester", status=BAD_REQUEST).err, "a name twice")
 
 
+@test("a sandbox in which nothing runs goes to rest, and one in which something does stays")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "echo x >kept; sleep 4 >/dev/null 2>&1 &", env={"ATOLL_IDLE_SECONDS": "1"})
+        step(place, id, "sleep 2")
+        same(len(holders(place)), 1, "holders while something runs")
+        check(until(lambda: reap_orphans() or not holders(place)), "it does not go to rest")
+        same(step(place, id, "cat kept"), "x\n", "the next step")
+
+
 @test("rm ends everything inside; a running step only with --force")
 def _():
     with Sandbox() as (place, id):
@@ -602,6 +616,57 @@ def _():
         check("directly" in say(place, "fork", id, status=BAD_REQUEST), "fork")
         result = atoll(place, "exec", id, "--", "/bin/sh", "-c", "echo x >.git/hooks/post-commit")
         check(result.status != 0 and result.refusals, "the guard holds: %r" % result.err)
+
+
+@test("the network is the sandbox's: steps share it, each is told whom it talked to, a server in the background is reached")
+def _():
+    sink = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                with sink.accept()[0] as one:
+                    one.recv(4096)
+                    one.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+    threading.Thread(target=serve, daemon=True).start()
+    where = "127.0.0.1:%d" % sink.getsockname()[1]
+    # 127.0.0.1 is the sandbox's own inside, so the proxy is asked for the host's.
+    fetch = [PYTHON, "-c", "import os, socket; one = socket.create_connection(('127.0.0.1', int(os.environ['HTTP_PROXY'].rsplit(':')[-1])))\n"
+             "one.sendall(b'GET http://%s/ HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n')\n"
+             "said = b''\n"
+             "while not said.endswith(b'hello'): said += one.recv(4096) or exit('cut off: %%r' %% said)" % (where, where)]
+    with Sandbox("--allow", where, "--listen", "8080") as (place, id):
+        step(place, id, [PYTHON, "-c", "import os, socket\n"
+                         "server = socket.create_server(('127.0.0.1', 8080))\n"
+                         "if os.fork(): os._exit(0)\n"
+                         "while True: server.accept()[0].sendall(b'from inside')"])
+        for n in range(2):
+            result = atoll(place, "exec", id, "--json", "--", *fetch)
+            same(result.status, 0, "step %d: %s" % (n, result.err[-500:]))
+        last = json.loads(result.err.splitlines()[-1])
+        said = json.dumps(last)
+        check(where.split(":")[1] in said, "whom it talked to: %s" % said[:600])
+        result = atoll(place, "exec", id, "--", "true")
+        port = int(re.search(r"port 8080 is at http://127.0.0.1:(\d+)/", result.err)[1])
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as one:
+            same(one.recv(100), b"from inside", "a server of an earlier step")
+        result = atoll(place, "exec", id, "--", *inside_py("""
+            import socket
+            attempt("elsewhere", lambda: socket.create_connection(("192.0.2.1", 80), 5))
+            """))
+        check(result.tries["elsewhere"] != "ok", "another address: %s" % result.tries)
+    sink.close()
+
+
+@test("a secret is read once, when the sandbox starts, and is never inside")
+def _():
+    with Sandbox("--allow", "api.example.com", "--secret", "API_KEY=api.example.com") as (place, id):
+        value = "sk-" + _random_word()
+        shown = step(place, id, "echo $API_KEY", env={"API_KEY": value})
+        check(shown.startswith("sk-") and shown.strip() != value, "a placeholder: %r" % shown)
+        same(step(place, id, "echo $API_KEY"), shown, "the same for the next step, whose caller has none")
+        same(step(place, id, "echo $API_KEY", flags=["--env", "API_KEY=mine"]), shown, "also if one is given")
+        step(place, id, "! grep -s \"$1\" /proc/*/environ /proc/*/cmdline", value[3:])
 
 
 @test("the contract is the one of the beginning")
