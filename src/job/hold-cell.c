@@ -49,8 +49,6 @@ int hold_find_layers(struct holder *holder, struct atoll_error *err)
 			return error_oom(err);
 		holder->layer.n_sealed++;
 	}
-	if (record->info.is_memory)
-		return 0;
 	holder->layer.top = layer_top_path(record);
 	return holder->layer.top ? 0 : error_oom(err);
 }
@@ -111,7 +109,6 @@ static int prepare(struct holder *holder, struct atoll_error *err)
 	if (has_layer)
 		r = hold_find_layers(holder, err);
 	holder->net.extra.layer = has_layer ? &holder->layer : NULL;
-	holder->net.extra.layer_is_memory = has_layer && holder->record->info.is_memory;
 	holder->net.extra.is_service = true;
 	if (r == 0) {
 		holder->env = env_build(holder->spec, &extra, err);
@@ -153,20 +150,6 @@ int hold_open_cell(struct holder *holder, struct atoll_error *err)
 	return r;
 }
 
-/* What was in memory is taken to the disk, or it is gone. */
-static void take_in(struct holder *holder)
-{
-	struct atoll_error err = {0};
-
-	if (holder->handle.layer_fd < 0)
-		return;
-	if (hold_lock(holder->record, DONE_MS, &err) == 0) {
-		layer_take_in(holder->record, holder->handle.layer_fd, &err);
-		hold_unlock(holder->record);
-	}
-	close(take_fd(&holder->handle.layer_fd));
-}
-
 static bool is_out_of_memory(const struct holder *holder, struct init_message *ret)
 {
 	struct cell_usage usage;
@@ -197,7 +180,6 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	if (!limit && is_out_of_memory(holder, &memory))
 		limit = &memory;
 	hold_lose_steps(holder, limit);
-	take_in(holder);
 	close(holder->handle.pid_fd);
 	close(holder->handle.control_fd);
 	holder->backend->release(holder->cell);

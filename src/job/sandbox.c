@@ -118,6 +118,16 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 			"a sandbox that lives on needs user namespaces, which this host does "
 			"not grant (see `atoll doctor`); single commands run with `atoll run "
 			"--direct`");
+	/* A run can do with memory; but what is to outlive processes has to lie somewhere, and a
+	 * file system that cannot hold deleted names cannot hold the layers of earlier steps. */
+	if (job->spec->workspace_mode == SPEC_WORKSPACE_LAYER &&
+	    layer_store_needs_memory(job->spec->workspace))
+		return error_set(
+			err, ATOLL_FAULT_HOST, 0,
+			"layers of steps cannot be kept in ~/.local/state/atoll: it lies in "
+			"the workspace, or on a file system that cannot hold them (a "
+			"container's root, NFS); set XDG_STATE_HOME to a place on ext4, XFS, "
+			"btrfs or tmpfs");
 	if (job->spec->n_descriptors)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "a sandbox that lives on cannot have descriptors of the caller's "
@@ -160,7 +170,6 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 		r = write_job(record, job, err);
 	if (r < 0)
 		return r;
-	record->info.is_memory = layer_store_needs_memory(job->spec->workspace);
 	return name ? layer_record_name(record, name, err) : layer_record_save(record, err);
 }
 

@@ -366,7 +366,6 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	record->base_time_ns = from->base_time_ns;
 	record->workspace_dev = from->workspace_dev;
 	record->workspace_ino = from->workspace_ino;
-	record->info.is_memory = from->info.is_memory;
 	record->info.n_checkpoints = 1;
 	for (size_t i = 0; r == 0 && i < from->n_keys; i++)
 		r = layer_record_set(record, from->keys[i], from->values[i], err);

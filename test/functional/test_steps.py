@@ -693,6 +693,20 @@ def _():
         create(place, "--mode", "layer", "--write", "/", status=POLICY)
 
 
+@test("where layers of steps cannot be kept it is said at once, with what to do")
+def _():
+    need_root()
+    with Place() as place:
+        for name in "lumw":
+            os.mkdir(os.path.join(place.tmp, name))
+        script = "mount -t overlay o -o lowerdir=l,upperdir=u,workdir=w m || exit 77; cd $2; XDG_STATE_HOME=$3/m exec $1 create --mode layer"
+        done = plain(place, ["unshare", "-m", "sh", "-c", "cd $3; " + script, "sh", ATOLL, place.ws, place.tmp], confined=False)
+        if done.status == 77:
+            skip("an overlay of one's own")
+        same(done.status, HOST_CANNOT, "create: %s" % done.err)
+        check("XDG_STATE_HOME" in done.err, "what to do: %r" % done.err)
+
+
 @test("a step is as locked in as a run: no way to the store, the holder, or other steps' sandboxes")
 def _():
     with Sandbox() as (place, id):
