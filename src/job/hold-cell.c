@@ -164,6 +164,22 @@ static bool is_out_of_memory(const struct holder *holder, struct init_message *r
 	return true;
 }
 
+/* What the host's files were, for a merge; if somebody has the record it is not worth waiting. */
+static void keep_base(const struct holder *holder)
+{
+	struct layer_record *record = holder->record;
+	const bool was_locked = record->lock_fd >= 0;
+	struct atoll_error err;
+
+	if (holder->spec->workspace_mode != SPEC_WORKSPACE_LAYER ||
+	    layer_record_lock(record, false, &err) < 0)
+		return;
+	if (layer_keep_base(record, &err) == 0)
+		layer_record_save_soon(record, &err);
+	if (!was_locked)
+		hold_unlock(record);
+}
+
 void hold_close_cell(struct holder *holder, const struct init_message *limit)
 {
 	struct init_message memory;
@@ -180,6 +196,7 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	if (!limit && is_out_of_memory(holder, &memory))
 		limit = &memory;
 	hold_lose_steps(holder, limit);
+	keep_base(holder);
 	close(holder->handle.pid_fd);
 	close(holder->handle.control_fd);
 	holder->backend->release(holder->cell);

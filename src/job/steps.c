@@ -293,8 +293,11 @@ int steps_checkpoint(struct layer_record *record, const char *name, const struct
 {
 	int r = check_new_name(record, name, err);
 
-	if (r == 0 && !layer_top_is_empty(record))
+	if (r == 0 && !layer_top_is_empty(record)) {
+		/* While it is known which files these are: without it there is only no merge. */
+		layer_keep_base(record, NULL);
 		r = layer_seal_top(record, err);
+	}
 	if (r == 0)
 		r = bound_depth(record, err);
 	return r < 0 ? r : add(record, name, NULL, note, ret_name, err);
