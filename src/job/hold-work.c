@@ -75,7 +75,7 @@ static int checkpoint_running(struct holder *holder, const char *name,
 	int r = hold_ask_init(holder, INIT_FREEZE, err);
 
 	if (r == -1)
-		return error_set(err, ATOLL_FAULT_JOB, EBUSY,
+		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
 				 "processes in the sandbox could not be stopped; try again, or end "
 				 "them");
 	if (r < 0)

@@ -504,11 +504,20 @@ def _():
         say(place, "rm", id, status=BAD_REQUEST)
 
 
+@test("a holder that does not answer is killed by force")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "sleep 1000 >/dev/null 2>&1 &")
+        os.kill(holders(place).pop(), signal.SIGSTOP)
+        say(place, "rm", "--force", id)
+        nothing_left(place)
+
+
 @test("a client that is killed takes its step with it, and nothing else")
 def _():
     with Sandbox("--grace", "300ms") as (place, id):
         step(place, id, "sleep 1111 >/dev/null 2>&1 & echo >/tmp/x")
-        for how in ("sleep 2222", "trap '' TERM; sleep 2222; sleep 2222", "sleep 2222 & sleep 2222"):
+        for how in ("(trap '' TERM; exec sleep 2222) & sleep 2222", "sleep 2222", "trap '' TERM; sleep 2222; sleep 2222", "sleep 2222 & sleep 2222"):
             running = begin(place, id, "touch /tmp/r; %s; touch late" % how)
             step(place, id, "until [ -e /tmp/r ]; do sleep 0.02; done; rm /tmp/r")
             running.kill()
