@@ -127,6 +127,39 @@ def _():
         place.expect("new")
 
 
+@test("ARC-02 what reads an archive is locked in before the first byte")
+def _():
+    with Place() as place:
+        reader, writer = os.pipe()
+        running = Running(place, [ATOLL, "import", "-", "--to", "new"], stdin=reader, starts=False)
+        os.close(reader)
+
+        def status():
+            for pid in children(running.pid):
+                with contextlib.suppress(OSError):
+                    fields = dict(line.split(":", 1) for line in read("/proc/%d/status" % pid).decode().splitlines())
+                    if fields["Name"].strip() == "atoll-archive" and fields["Seccomp"].strip() == "2":
+                        return pid, {name: text.strip() for name, text in fields.items()}
+        found = until(status)
+        check(found, "it has not locked itself in, and waits for the archive")
+        pid, fields = found
+        same((fields["NoNewPrivs"], int(fields["CapEff"], 16), int(fields["CapPrm"], 16)), ("1", 0, 0), "privileges")
+        if IS_ROOT:
+            among(os.path.basename(os.readlink("/proc/%d/root" % pid))[:7], [".atoll-"], "its root")
+            same(sorted(map(int, os.listdir("/proc/%d/fd" % pid))), [0, 1, 2, 3, 4], "its descriptors")
+        os.write(writer, tar(entry("f", data=b"x")))
+        os.close(writer)
+        same(running.wait().status, 0, "and it works")
+        same(os.listdir(unpacked(place)), ["f"], "what came in")
+        place.expect("new")
+
+
+def children(pid):
+    with contextlib.suppress(OSError):
+        return [int(word) for word in read("/proc/%d/task/%d/children" % (pid, pid)).split()]
+    return []
+
+
 @test("ARC-02 kinds and attributes that a workspace does not take from strangers")
 def _():
     with Place() as place:
