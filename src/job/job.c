@@ -8,6 +8,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
+#include "job/layer.h"
 #include "job/network.h"
 #include "layer/layer.h"
 #include "spec/git.h"
@@ -312,6 +313,8 @@ int job_finish(struct atoll_job *job, struct atoll_error *err)
 		r = check_trust(job, err);
 	if (r == 0)
 		r = protect_hooks(job, err);
+	if (r == 0)
+		r = layer_check_reach(job->spec, err);
 	job->is_finished = r == 0;
 	return r;
 }

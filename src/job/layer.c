@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "job/run.h"
 #include "layer/layer.h"
@@ -11,11 +12,49 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 /* So much of a command line is kept, for people. */
 #define COMMAND_MAX 4000
+
+/* ---- where ---- */
+
+/* Links on the way resolved as far as it exists. */
+static void resolve(char path[PATH_MAX])
+{
+	char real[PATH_MAX], rest[PATH_MAX] = "", joined[2 * PATH_MAX];
+	char *slash;
+
+	while (!realpath(path, real)) {
+		slash = strrchr(path, '/');
+		if (slash == path)
+			return;
+		snprintf(joined, sizeof joined, "%s%s", slash, rest);
+		snprintf(rest, sizeof rest, "%s", joined);
+		*slash = '\0';
+	}
+	snprintf(joined, sizeof joined, "%s%s", streq(real, "/") ? "" : real, rest);
+	snprintf(path, PATH_MAX, "%s", joined);
+}
+
+int layer_check_reach(const struct spec *spec, struct atoll_error *err)
+{
+	const struct spec_rule *rule;
+	char path[PATH_MAX];
+
+	if (layer_store_path(path, NULL) < 0)
+		return 0;
+	resolve(path);
+	rule = spec_rule_for(spec, path);
+	if (rule ? rule->access == SPEC_HIDE : !path_is_within(path, spec->workspace))
+		return 0;
+	return error_set(err, ATOLL_FAULT_POLICY, 0,
+			 "records of runs are kept in '%s', which this command could reach; set "
+			 "XDG_STATE_HOME to a place that it cannot",
+			 path);
+}
 
 /* ---- before ---- */
 

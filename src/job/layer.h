@@ -7,6 +7,7 @@
 
 struct layer_record;
 struct run;
+struct spec;
 
 /*
  * The record of a run in mode `layer`
@@ -20,6 +21,10 @@ struct run_layer {
 	char *top;
 	bool is_tidy; /* no rest of an earlier run is left to be removed */
 };
+
+/* Nothing that a command can reach may hold the records of runs: what is in them is applied to the
+ * host later. They are hidden by default; this is for a store that somebody has put elsewhere. */
+int layer_check_reach(const struct spec *spec, struct atoll_error *err);
 
 /* Make one, if the contract says so, and tell the back end. */
 int run_layer_open(struct run *run, struct atoll_error *err);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atoll/layer.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,6 +53,9 @@ struct layer_store {
 	int fd;	    /* the store's directory */
 	char *path; /* for people, and for the back end */
 };
+
+/* $XDG_STATE_HOME/atoll or ~/.local/state/atoll, plain and absolute; it need not be there. */
+int layer_store_path(char ret[PATH_MAX], struct atoll_error *err);
 
 /* `create` makes it. -ENOENT without an error's text if there is none. */
 int layer_store_open(bool create, struct layer_store *ret, struct atoll_error *err);

@@ -105,13 +105,26 @@ static void copy_xattrs(struct work *work, int from_fd, int to_fd)
 	}
 }
 
-static int set_attributes(int fd, const struct stat *st)
+/* Only root can give files away, and only for it they belong to others. */
+static int set_owner(const struct pile *pile, int dir_fd, const char *name, const struct stat *st)
+{
+	const struct layer_record *owner = pile->owner;
+	const uid_t uid = owner ? owner->owner_uid : st->st_uid;
+	const gid_t gid = owner ? owner->owner_gid : st->st_gid;
+
+	if (geteuid() == 0 &&
+	    fchownat(dir_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
+		return -errno;
+	return 0;
+}
+
+static int set_attributes(const struct pile *pile, int fd, const struct stat *st)
 {
 	const struct timespec times[2] = {st->st_atim, st->st_mtim};
+	int r = set_owner(pile, fd, "", st);
 
-	/* Only root can give files away, and only for it they belong to others. */
-	if (geteuid() == 0 && fchown(fd, st->st_uid, st->st_gid) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	/* After the owner, whose change takes set-id bits away. */
 	if (fchmod(fd, st->st_mode & 07777) < 0 || futimens(fd, times) < 0)
 		return -errno;
@@ -189,11 +202,11 @@ static int copy_file(struct work *work, int from_dir, const struct scene *scene,
 	if (r < 0)
 		return r;
 	copy_xattrs(work, from, to);
-	return set_attributes(to, st);
+	return set_attributes(work->pile, to, st);
 }
 
-static int copy_special(int from_dir, const struct scene *scene, const char *name,
-			const struct stat *st)
+static int copy_special(const struct pile *pile, int from_dir, const struct scene *scene,
+			const char *name, const struct stat *st)
 {
 	const struct timespec times[2] = {st->st_atim, st->st_mtim};
 	char target[PATH_MAX];
@@ -208,9 +221,8 @@ static int copy_special(int from_dir, const struct scene *scene, const char *nam
 		if (r == 0 && fchmodat(scene->out_fd, name, st->st_mode & 07777, 0) < 0)
 			r = -errno;
 	}
-	if (r == 0 && geteuid() == 0 &&
-	    fchownat(scene->out_fd, name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) < 0)
-		r = -errno;
+	if (r == 0)
+		r = set_owner(pile, scene->out_fd, name, st);
 	if (r == 0 && utimensat(scene->out_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
 	return r;
@@ -225,7 +237,7 @@ static int put_object(struct work *work, size_t layer, const struct scene *scene
 	if (work->pile->links && linkat(from_dir, name, scene->out_fd, name, 0) == 0)
 		return 0;
 	if (!S_ISREG(st->st_mode)) {
-		r = copy_special(from_dir, scene, name, st);
+		r = copy_special(work->pile, from_dir, scene, name, st);
 		return r < 0 ? failed(work, r, path) : 0;
 	}
 	r = st->st_nlink > 1 ? link_again(work, st, scene, name, path) : 0;
@@ -424,7 +436,7 @@ static int finish_place(struct work *work, const struct place *place)
 			buf_add(&work->gone, place->path, strlen(place->path));
 			buf_add(&work->gone, "/", 2);
 		}
-		r = set_attributes(to, &place->st);
+		r = set_attributes(pile, to, &place->st);
 	}
 	return r < 0 ? failed(work, r, place->path) : 0;
 }

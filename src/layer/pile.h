@@ -15,6 +15,9 @@ struct pile {
 	size_t first, n; /* which of its layers */
 	/* Files get another name instead of a copy: for sealed layers, which nobody writes. */
 	bool links;
+	/* Not NULL: everything becomes the workspace's owner's, because the ids of a tmpfs in a
+	 * sandbox are that sandbox's own. */
+	const struct layer_record *owner;
 	/* What came of it: attributes of the overlay that this file system did not take. */
 	bool has_lost_origins;
 };

@@ -41,8 +41,7 @@ void store_new_id(char ret[ATOLL_ID_SIZE])
 
 /* ---- opening ---- */
 
-/* $XDG_STATE_HOME/atoll or ~/.local/state/atoll, plain and absolute. */
-static int find_path(char path[PATH_MAX], struct atoll_error *err)
+int layer_store_path(char path[PATH_MAX], struct atoll_error *err)
 {
 	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 	int length;
@@ -104,7 +103,7 @@ int layer_store_open(bool create, struct layer_store *ret, struct atoll_error *e
 {
 	cleanup_fd int fd = -1;
 	char path[PATH_MAX];
-	int r = find_path(path, err);
+	int r = layer_store_path(path, err);
 
 	if (r < 0)
 		return r;
@@ -173,7 +172,7 @@ bool layer_store_needs_memory(const char *workspace)
 	char path[PATH_MAX];
 	bool is_needed;
 
-	if (find_path(path, NULL) < 0)
+	if (layer_store_path(path, NULL) < 0)
 		return false;
 	/* An overlay cannot have its upper layer beneath its lower one: a workspace that holds the
 	 * store, say a whole home, is written to memory as well. */
