@@ -6,7 +6,6 @@
 
 #include <atoll/layer.h>
 #include <errno.h>
-#include <inttypes.h>
 
 enum {
 	OPTION_FORCE,
@@ -65,9 +64,8 @@ static int run_undo(char **args, struct atoll_error *err)
 		      stderr);
 	if (r < 0)
 		return r;
-	printf("undone: %" PRIu64 " change%s of %s; to apply %s again: atoll apply %s\n",
-	       report.n_applied, report.n_applied == 1 ? "" : "s", report.record,
-	       report.n_applied == 1 ? "it" : "them", report.record);
+	printf("undone: the latest apply of %s; once more onto the host: atoll apply %s\n",
+	       report.record, report.record);
 	if (report.n_dropped > 0) {
 		fputs("not brought back, because this host cannot: ", stderr);
 		print_escaped(stderr, report.dropped);

@@ -31,6 +31,7 @@ static _Noreturn void become(const char *program, bool is_line, int input)
 	signal(SIGPIPE, SIG_DFL);
 	/* End at once if it fits on the screen, pass colours on, leave the text there. */
 	setenv("LESS", "FRX", 0);
+	setenv("LESSHISTFILE", "-", 0);
 	if (is_line)
 		execl("/bin/sh", "sh", "-c", program, (char *)NULL);
 	else

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/uapi.h"
 #include "init/inner.h"
+#include "init/resolve.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -655,6 +656,7 @@ static void serve_order(struct service *service)
 	}
 	if (order.type == INIT_LAYER && n == 1) {
 		watch_take_layer(&service->init->watch, fds[0]);
+		resolve_forget_mounts();
 		return;
 	}
 	for (size_t i = 0; i < n; i++)

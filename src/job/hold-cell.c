@@ -38,7 +38,6 @@ int hold_find_layers(struct holder *holder, struct atoll_error *err)
 	const char **sealed = calloc(record->n_layers + 1, sizeof *sealed);
 
 	free_layers(&holder->layer);
-	holder->layer.is_changed = true;
 	holder->layer.sealed = sealed;
 	holder->layer.is_changed = true;
 	if (!sealed)

@@ -109,6 +109,8 @@ static int read_into(struct layer_changes *changes, struct atoll_error *err)
 	if (r == 0)
 		r = drafts_find_renames(&drafts);
 	if (r == 0)
+		drafts_find_lost(&drafts);
+	if (r == 0)
 		r = group_links(&drafts);
 	if (r == 0)
 		r = drafts_mark(&drafts);

@@ -107,9 +107,44 @@ const char *host_changed(const struct drafts *drafts, const char *dir, const str
 	return is_after ? "added on the host as well" : "added on the host since";
 }
 
+/* The copy that was kept for merges; a negative errno. */
+static int open_kept(const struct drafts *drafts, const char *path)
+{
+	cleanup_fd int dir =
+		openat(drafts->record->fd, "base", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	const char *name;
+	cleanup_fd int parent = dir < 0 ? -errno : tree_open_parent(dir, path, true, &name);
+
+	return parent < 0 ? parent : tree_open_object(parent, name, true);
+}
+
+bool host_had(const struct drafts *drafts, const char *path)
+{
+	cleanup_fd int fd = open_kept(drafts, path);
+
+	return fd >= 0;
+}
+
+bool host_is_as_kept(const struct drafts *drafts, const char *dir, const struct side *before)
+{
+	cleanup_free char *path = NULL;
+	cleanup_fd int kept = -1, now = -1;
+	struct stat st;
+
+	if (!S_ISREG(before->st.st_mode) ||
+	    asprintf(&path, "%s%s%s", dir, *dir ? "/" : "", before->name) < 0)
+		return false;
+	kept = open_kept(drafts, path);
+	if (kept < 0 || fstat(kept, &st) < 0 || st.st_size != before->st.st_size)
+		return false;
+	now = tree_open_object(before->dir_fd, before->name, false);
+	return now >= 0 && tree_same_content(kept, now, (uint64_t)st.st_size);
+}
+
 /*
  * What the overlay notes: a version, a magic byte, the length of all, flags, the handle's type, the
- * file system's id, and behind these 21 bytes the handle.
+ * file system's id, and behind these 21 bytes the handle. Nothing at all where it could not open
+ * such a handle again, as in a user namespace.
  */
 #define ORIGIN_HEAD 21
 
@@ -118,10 +153,14 @@ bool origin_read(int fd, struct draft_origin *ret)
 	unsigned char noted[ORIGIN_HEAD + sizeof ret->data];
 	ssize_t size = tree_get_xattr(fd, "user.overlay.origin", noted, sizeof noted);
 
-	if (size <= ORIGIN_HEAD || noted[1] != 0xfb || noted[2] != size)
+	if (size < 0 && errno != ERANGE)
 		return false;
-	*ret = (struct draft_origin){.type = noted[4], .size = (unsigned)size - ORIGIN_HEAD};
-	memcpy(ret->data, noted + ORIGIN_HEAD, ret->size);
+	*ret = (struct draft_origin){0};
+	if (size > ORIGIN_HEAD && noted[1] == 0xfb && noted[2] == size) {
+		ret->type = noted[4];
+		ret->size = (unsigned)size - ORIGIN_HEAD;
+		memcpy(ret->data, noted + ORIGIN_HEAD, ret->size);
+	}
 	return true;
 }
 

@@ -201,48 +201,40 @@ static size_t list_origins(const struct search *search, struct known_origin *ret
 	return n;
 }
 
-/*
- * What was copied up under this name, and the host no longer has; or under another name that cannot
- * be told any more. Only the lowest layer's origins are the base's for sure, and once something of
- * the record was applied the base is not what it was.
- */
-static bool is_lost(const struct drafts *drafts, const struct draft *draft)
-{
-	return draft->layer + 1 == drafts->stack->n && draft->change.after.st_nlink == 1 &&
-	       !drafts->is_applied && !draft->change.conflict;
-}
-
 static struct half *half_of(struct search *search, const struct draft *draft)
 {
 	return draft->half ? &search->added.items[draft->half - 1] : NULL;
+}
+
+static bool has_handle(const struct draft *draft)
+{
+	return draft->origin && draft->origin->size > 0;
 }
 
 static int join_by_origin(struct search *search)
 {
 	struct drafts *drafts = search->drafts;
 	cleanup_free struct known_origin *known = NULL;
-	size_t n = 0, n_with = 0;
+	size_t n, n_with = 0;
 
 	for (size_t i = 0; i < drafts->n; i++)
-		n_with += drafts->items[i].origin != NULL;
-	if (n_with == 0)
+		n_with += has_handle(&drafts->items[i]);
+	if (n_with == 0 || drafts->stack->base_fd < 0)
 		return 0;
 	known = calloc(drafts->n + drafts->n_same + 1, sizeof *known);
 	if (!known)
 		return error_oom(drafts->err);
-	if (drafts->stack->base_fd >= 0)
-		n = list_origins(search, known);
+	n = list_origins(search, known);
 	for (size_t i = 0; i < drafts->n; i++) {
 		struct draft *draft = &drafts->items[i];
 		struct known_origin *found;
 		struct half *to;
 
-		if (!draft->origin)
+		if (!has_handle(draft))
 			continue;
 		found = bsearch(draft->origin, known, n, sizeof *known, compare_origins);
 		to = found ? half_of(search, draft) : NULL;
-		if (!found && is_lost(drafts, draft))
-			draft->change.conflict = "deleted on the host since";
+		draft->is_found = found != NULL;
 		if (to && found->half && found->half->draft)
 			join(search, found->half, to);
 	}

@@ -194,7 +194,11 @@ static int open_memory(int top_fd, struct layer_stack *ret)
 int layer_take_in(struct layer_record *record, int top_fd, struct atoll_error *err)
 {
 	cleanup_with(scope_close_stack) struct layer_stack stack = {.base_fd = -1};
-	struct pile pile = {.stack = &stack, .n = 1, .owner = record};
+	struct pile pile = {.stack = &stack,
+			    .n = 1,
+			    .has_owner = true,
+			    .uid = record->owner_uid,
+			    .gid = record->owner_gid};
 	cleanup_fd int top = -1;
 	int r = open_memory(top_fd, &stack);
 

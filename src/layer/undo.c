@@ -20,11 +20,13 @@
  *   META                         META with what was before
  *   DIR                          META with the time it had, if the host left it alone since
  *
- * What the apply left is known (known.h); whatever looks different has been changed by the host.
+ * What the apply left is known (known.h), or is the same as in the layer: another run's apply and
+ * undo may have been there. Whatever looks different has been changed by the host.
  */
 struct undo {
 	struct site *site;
 	const struct known *known;
+	const struct layer_stack *stack;
 	struct journal journal;
 	bool is_forced;
 	uint64_t n_conflicts;
@@ -70,6 +72,40 @@ struct search {
 	const char *above;
 };
 
+static bool is_same_link(int a_fd, int b_fd)
+{
+	char a[4096], b[4096];
+	ssize_t a_size = readlinkat(a_fd, "", a, sizeof a);
+	ssize_t b_size = readlinkat(b_fd, "", b, sizeof b);
+
+	return a_size > 0 && a_size == b_size && memcmp(a, b, (size_t)a_size) == 0;
+}
+
+/* Has the layer the same there? */
+static bool is_as_in_layer(const struct undo *undo, const char *path, const struct stat *now)
+{
+	cleanup_fd int host = -1, layer = -1;
+	struct stat st;
+	size_t index;
+
+	if (layer_stack_look(undo->stack, path, &index, &st) != LAYER_PRESENT ||
+	    st.st_mode != now->st_mode || st.st_size != now->st_size)
+		return false;
+	host = layer_stack_open_before(undo->stack, path);
+	layer = layer_stack_open_after(undo->stack, path);
+	if (host < 0 || layer < 0)
+		return false;
+	if (S_ISLNK(st.st_mode))
+		return is_same_link(host, layer);
+	return S_ISREG(st.st_mode) && tree_same_content(host, layer, (uint64_t)st.st_size) &&
+	       tree_same_xattrs(host, layer);
+}
+
+static bool is_ours(const struct undo *undo, const char *path, const struct stat *now)
+{
+	return known_has(undo->known, path, now) || is_as_in_layer(undo, path, now);
+}
+
 static int see_unknown(const char *path, const struct stat *st, void *data)
 {
 	const struct search *search = data;
@@ -80,7 +116,7 @@ static int see_unknown(const char *path, const struct stat *st, void *data)
 	/* A directory's own time moves with what is in it. */
 	if (S_ISDIR(st->st_mode))
 		return 0;
-	return !known_has(search->undo->known, whole, st);
+	return !is_ours(search->undo, whole, st);
 }
 
 /* Is it what the apply left, with all that is in it? */
@@ -90,7 +126,7 @@ static bool is_as_left(const struct undo *undo, const char *path, const struct s
 	cleanup_fd int fd = -1;
 
 	if (!S_ISDIR(now->st_mode))
-		return known_has(undo->known, path, now);
+		return is_ours(undo, path, now);
 	fd = tree_open_dir(undo->site->workspace_fd, path, false);
 	return fd >= 0 && object_walk(fd, see_unknown, &search) == 0;
 }
@@ -158,9 +194,8 @@ static int turn_put(struct undo *undo, const struct op *op, const struct stat *n
 static int turn_meta(struct undo *undo, const struct op *applied, const struct stat *now,
 		     struct atoll_error *err)
 {
-	bool is_left = now->st_mode && now->st_ino == applied->after.ino &&
-		       (S_ISDIR(now->st_mode) ? now->st_mode == applied->after.mode
-					      : known_has(undo->known, applied->path, now));
+	bool is_left = now->st_mode && (S_ISDIR(now->st_mode) ? now->st_mode == applied->after.mode
+							      : is_ours(undo, applied->path, now));
 	struct op *op;
 
 	if (applied->before.ino == 0) /* of a directory that a PUT made */
@@ -304,6 +339,7 @@ int layer_undo(struct layer_record *record, bool is_forced, struct atoll_apply_r
 	cleanup_with(site_close) struct site site = {.workspace_fd = -1, .stage_fd = -1};
 	cleanup_with(journal_done) struct journal applied = {0};
 	struct undo undo = {.site = &site, .is_forced = is_forced};
+	struct layer_stack stack = {.base_fd = -1};
 	struct known *known = NULL;
 	char path[48];
 	int r;
@@ -326,10 +362,14 @@ int layer_undo(struct layer_record *record, bool is_forced, struct atoll_apply_r
 		r = site_open(record, false, &site, err);
 	if (r == 0)
 		r = known_load(record, &known, err);
+	if (r == 0)
+		r = layer_stack_open(record, &stack, err);
 	undo.known = known;
+	undo.stack = &stack;
 	if (r == 0)
 		r = undo_applied(&undo, &applied, ret, err);
 	journal_done(&undo.journal);
+	layer_stack_close(&stack);
 	known_free(known);
 	return r;
 }

@@ -205,6 +205,9 @@ static int visit_both(struct walk *walk, const struct here *here, const struct s
 	struct draft *draft;
 	int r;
 
+	if (conflict && !((before->st.st_mode ^ after->st.st_mode) & 07777) &&
+	    host_is_as_kept(walk->drafts, here->path, before))
+		conflict = NULL;
 	if (is_mounted_over(walk, &before->st))
 		conflict = words_mounted;
 	/* The host has made the same of it meanwhile; the times of that are its own. */
