@@ -370,15 +370,22 @@ static bool is_mounted_at(uint64_t mount, const char *path)
 	return is_at(mount, slash == path ? "/" : dir);
 }
 
+static uint64_t known[64];
+static unsigned n_known;
+
+void resolve_forget_mounts(void)
+{
+	n_known = 0;
+}
+
 /*
  * A descriptor from outside has a path from outside, which may well look like one of ours; and what
  * it was opened for is no measure of what we could do with it. Mounts of ours never go away, so
- * what was found once stays true.
+ * what was found once stays true; but for layers that are replaced, whose number may become that of
+ * a mount of the host's.
  */
 static bool is_foreign(int fd, const char *path)
 {
-	static uint64_t known[64];
-	static unsigned n_known;
 	uint64_t mount;
 
 	if (!get_mount(fd, &mount))

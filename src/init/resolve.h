@@ -61,3 +61,6 @@ int resolve_fd_path(int fd, char *ret, size_t size);
 
 /* O_PATH descriptor of what is there now: the object, or the name in the parent (not followed). */
 int target_open_path(const struct target *target);
+
+/* A mount of the sandbox's has gone: what is remembered about mounts holds no longer. */
+void resolve_forget_mounts(void);

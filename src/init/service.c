@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/uapi.h"
 #include "init/inner.h"
+#include "init/resolve.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -42,7 +43,8 @@ struct step {
 	int leader_fd;	 /* with a terminal, else -1 */
 	pid_t leader;	 /* likewise, else 0 */
 	bool is_held;	 /* it was stopped by order */
-	bool is_killed;	 /* likewise, with everything else, before it was heard of */
+	bool is_ending;	 /* all of it was asked to end */
+	bool is_killed;	 /* everything inside was killed, before it was heard of */
 	int n_tries;
 	/* Until its process has been heard of: */
 	bool is_waiting; /* its terminal is being prepared */
@@ -87,7 +89,7 @@ static int make_template(struct service *service, struct atoll_error *err)
 	if (template->pid)
 		return 0;
 	if (service->n_listeners == LISTENERS_MAX)
-		return error_set(err, ATOLL_FAULT_JOB, 0,
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "too many processes of the sandbox's were killed from inside, and "
 				 "too many live on: end them (atoll rollback, or atoll rm)");
 	r = init_fork(service->init->config, template, err);
@@ -175,6 +177,10 @@ static void end_step(struct service *service, struct step *step, int wait_status
 	struct init_message message = {
 		.type = INIT_ENDED, .step = step->number, .wait_status = wait_status};
 
+	/* What does not end with its command when it is told to is not left behind. */
+	if (step->is_ending)
+		inside_signal_session(service->init, step->leader ? step->leader : step->pid,
+				      step->leader, SIGKILL);
 	watch_end(&service->init->watch);
 	service->init->config->usage->files = service->init->guard.n_created;
 	init_tell(service->init, &message);
@@ -584,6 +590,7 @@ static void signal_step(struct service *service, const struct init_order *order)
 	default:
 		if (order->signal == SIGSTOP || order->signal == SIGCONT)
 			step->is_held = order->signal == SIGSTOP;
+		step->is_ending |= order->signal == SIGTERM || order->signal == SIGKILL;
 		inside_signal_session(service->init, step->leader ? step->leader : step->pid,
 				      step->leader, order->signal);
 	}
@@ -649,6 +656,7 @@ static void serve_order(struct service *service)
 	}
 	if (order.type == INIT_LAYER && n == 1) {
 		watch_take_layer(&service->init->watch, fds[0]);
+		resolve_forget_mounts();
 		return;
 	}
 	for (size_t i = 0; i < n; i++)

@@ -53,6 +53,7 @@ struct holder {
 	int held_fd, listen_fd, signal_fd;
 	bool is_ending;
 	int64_t idle_ns; /* since when no step runs */
+	int64_t idle_max_ns;
 
 	/* The cell, while there is one. */
 	bool is_live;

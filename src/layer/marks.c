@@ -140,27 +140,39 @@ static int mark_one(struct marker *marker, struct draft *draft)
 	return 0;
 }
 
-static int compare_paths(const void *a, const void *b)
-{
-	return strcmp((*(struct draft *const *)a)->change.path,
-		      (*(struct draft *const *)b)->change.path);
-}
-
-struct index {
-	struct draft **items; /* by path */
-	size_t n;
+/* A path of a draft: where something is after, or where it was. */
+struct entry {
+	const char *path;
+	struct draft *draft;
+	bool goes; /* something is taken away from there */
 };
 
-/* The draft of the first `length` bytes of `path`, which is cut for a moment. */
-static struct draft *find(const struct index *index, char *path, size_t length)
-{
-	struct draft key = {.change = {.path = path}}, *pointer = &key, **found;
-	char kept = path[length];
+/* What a draft hands on to those beneath it. */
+struct above {
+	const struct entry *entry;
+	const char *mark; /* for all of them, or NULL */
+};
 
-	path[length] = '\0';
-	found = bsearch(&pointer, index->items, index->n, sizeof *index->items, compare_paths);
-	path[length] = kept;
-	return found ? *found : NULL;
+/* A directory, then all that is in it, then its neighbours: a slash sorts before all else. */
+static int compare_entries(const void *a, const void *b)
+{
+	const unsigned char *x = (const unsigned char *)((const struct entry *)a)->path;
+	const unsigned char *y = (const unsigned char *)((const struct entry *)b)->path;
+
+	while (*x && *x == *y)
+		x++, y++;
+	if (*x == *y || !*x || !*y)
+		return *x - *y;
+	if (*x == '/' || *y == '/')
+		return *x == '/' ? -1 : 1;
+	return *x - *y;
+}
+
+static bool is_beneath(const char *path, const char *above)
+{
+	size_t length = strlen(above);
+
+	return strncmp(path, above, length) == 0 && path[length] == '/';
 }
 
 /* Was a directory, and is none any more. */
@@ -169,30 +181,45 @@ static bool takes_away(const struct atoll_change *change)
 	return S_ISDIR(change->before.st_mode) && !S_ISDIR(change->after.st_mode);
 }
 
-static void mark_upwards(const struct index *index, char *path, const char *mark)
+/* A directory that was not there, or something else. */
+static bool makes(const struct atoll_change *change)
 {
-	for (size_t length = strlen(path); length-- > 0;) {
-		struct draft *above = path[length] == '/' ? find(index, path, length) : NULL;
-
-		if (above && takes_away(&above->change) && !above->change.mark)
-			above->change.mark = mark;
-	}
+	return S_ISDIR(change->after.st_mode) && !S_ISDIR(change->before.st_mode);
 }
 
-/* From a directory that is made, or put in the place of something else, and held back. */
-static void mark_downwards(const struct index *index, struct draft *draft)
+static size_t list_entries(struct drafts *drafts, struct entry *ret)
 {
-	char *path = draft->change.path;
+	size_t n = 0;
 
-	for (size_t length = 1; path[length]; length++) {
-		struct draft *above = path[length] == '/' ? find(index, path, length) : NULL;
+	for (size_t i = 0; i < drafts->n; i++) {
+		struct draft *draft = &drafts->items[i];
+		struct atoll_change *change = &draft->change;
 
-		if (above && above->change.mark && S_ISDIR(above->change.after.st_mode) &&
-		    !S_ISDIR(above->change.before.st_mode)) {
-			draft->change.mark = above->change.mark;
-			return;
-		}
+		ret[n++] = (struct entry){change->path, draft, change->kind == ATOLL_DELETED};
+		if (change->from)
+			ret[n++] = (struct entry){change->from, draft, true};
 	}
+	qsort(ret, n, sizeof *ret, compare_entries);
+	return n;
+}
+
+static void spread_one(const struct entry *entry, struct above *above, size_t n_above)
+{
+	struct atoll_change *change = &entry->draft->change;
+	bool is_here = entry->path == change->path;
+	const char *inherited = n_above ? above[n_above - 1].mark : NULL;
+
+	if (!change->mark && is_here && !entry->goes)
+		change->mark = inherited;
+	for (size_t i = n_above; change->mark && entry->goes && i-- > 0;) {
+		struct atoll_change *dir = &above[i].entry->draft->change;
+
+		if (above[i].entry->path == dir->path && takes_away(dir) && !dir->mark)
+			dir->mark = change->mark;
+	}
+	above[n_above] = (struct above){entry, inherited};
+	if (change->mark && is_here && makes(change))
+		above[n_above].mark = change->mark;
 }
 
 static bool is_needed(const struct drafts *drafts)
@@ -205,30 +232,22 @@ static bool is_needed(const struct drafts *drafts)
 
 static int spread(struct drafts *drafts)
 {
-	cleanup_free struct draft **items = NULL;
-	struct index index = {.n = drafts->n};
+	cleanup_free struct entry *entries = NULL;
+	cleanup_free struct above *above = NULL;
+	size_t n, n_above = 0;
 
 	if (!is_needed(drafts))
 		return 0;
-	items = index.items = calloc(drafts->n, sizeof *items);
-	if (!items)
+	entries = calloc(2 * drafts->n, sizeof *entries);
+	above = calloc(2 * drafts->n, sizeof *above);
+	if (!entries || !above)
 		return error_oom(drafts->err);
-	for (size_t i = 0; i < drafts->n; i++)
-		items[i] = &drafts->items[i];
-	qsort(items, index.n, sizeof *items, compare_paths);
-	for (size_t i = 0; i < index.n; i++) {
-		struct atoll_change *change = &items[i]->change;
-
-		if (!change->mark || !change->before.st_mode)
-			continue;
-		if (change->from)
-			mark_upwards(&index, change->from, change->mark);
-		else if (change->kind == ATOLL_DELETED)
-			mark_upwards(&index, change->path, change->mark);
+	n = list_entries(drafts, entries);
+	for (size_t i = 0; i < n; i++) {
+		while (n_above > 0 && !is_beneath(entries[i].path, above[n_above - 1].entry->path))
+			n_above--;
+		spread_one(&entries[i], above, n_above++);
 	}
-	for (size_t i = 0; i < index.n; i++)
-		if (!items[i]->change.mark)
-			mark_downwards(&index, items[i]);
 	return 0;
 }
 

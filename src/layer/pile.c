@@ -30,19 +30,11 @@ struct place {
 	struct stat st;	 /* of the topmost one's */
 };
 
-/* A file with several names, and the first of them in the new layer. */
-struct linked {
-	uint64_t dev, ino;
-	char *path;
-};
-
 struct work {
 	struct pile *pile;
-	int upper_fd;
+	struct pile_copier copier;
 	struct place *places;
 	size_t n_places;
-	struct linked *linked; /* a table, open addressing; `room` is a power of two */
-	size_t n_linked, room;
 	struct buf gone;
 	struct atoll_error *err;
 };
@@ -75,158 +67,7 @@ static char *join(const char *dir, const char *name)
 	return path;
 }
 
-/* ---- attributes ---- */
-
-static void scope_free_list(char **list)
-{
-	free(*list);
-}
-
-/* All of them: those of the overlay, too, but whether it is opaque. */
-static void copy_xattrs(struct work *work, int from_fd, int to_fd)
-{
-	ssize_t size = flistxattr(from_fd, NULL, 0);
-	cleanup_with(scope_free_list) char *list = size > 0 ? malloc((size_t)size) : NULL;
-	char value[65536];
-
-	size = list ? flistxattr(from_fd, list, (size_t)size) : 0;
-	for (ssize_t at = 0; at < size; at += (ssize_t)strlen(list + at) + 1) {
-		const char *name = list + at;
-		ssize_t got;
-
-		/* Labels of a security module come with the place. */
-		if ((starts_with(name, "security.") && !streq(name, "security.capability")) ||
-		    streq(name, "user.overlay.opaque"))
-			continue;
-		got = tree_get_xattr(from_fd, name, value, sizeof value);
-		if (got >= 0 && fsetxattr(to_fd, name, value, (size_t)got, 0) < 0 &&
-		    streq(name, "user.overlay.origin"))
-			work->pile->has_lost_origins = true;
-	}
-}
-
-/* Only root can give files away, and only for it they belong to others. */
-static int set_owner(const struct work *work, int dir_fd, const char *name, const struct stat *st)
-{
-	const struct pile *pile = work->pile;
-	uid_t uid = pile->has_owner ? pile->uid : st->st_uid;
-	gid_t gid = pile->has_owner ? pile->gid : st->st_gid;
-
-	if (geteuid() != 0)
-		return 0;
-	return fchownat(dir_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0 ? -errno
-											 : 0;
-}
-
-static int set_attributes(const struct work *work, int fd, const struct stat *st)
-{
-	const struct timespec times[2] = {st->st_atim, st->st_mtim};
-	int r = set_owner(work, fd, "", st);
-
-	if (r < 0)
-		return r;
-	/* After the owner, whose change takes set-id bits away. */
-	if (fchmod(fd, st->st_mode & 07777) < 0 || futimens(fd, times) < 0)
-		return -errno;
-	return 0;
-}
-
-/* ---- names of one file ---- */
-
-static struct linked *find_linked(struct linked *table, size_t room, const struct stat *st)
-{
-	size_t at = (size_t)((st->st_ino * UINT64_C(0x9e3779b97f4a7c15)) >> 17) & (room - 1);
-
-	while (table[at].path && (table[at].ino != st->st_ino || table[at].dev != st->st_dev))
-		at = (at + 1) & (room - 1);
-	return &table[at];
-}
-
-static int grow_linked(struct work *work)
-{
-	size_t room = work->room ? work->room * 2 : 256;
-	struct linked *table = calloc(room, sizeof *table);
-
-	if (!table)
-		return -ENOMEM;
-	for (size_t i = 0; i < work->room; i++) {
-		const struct linked *old = &work->linked[i];
-		struct stat st = {.st_dev = old->dev, .st_ino = old->ino};
-
-		if (old->path)
-			*find_linked(table, room, &st) = *old;
-	}
-	free(work->linked);
-	work->linked = table;
-	work->room = room;
-	return 0;
-}
-
-/* 1 if `to` has become another name of a file that was copied; 0 if it is the first. */
-static int link_again(struct work *work, const struct stat *st, const struct scene *scene,
-		      const char *name, const char *path)
-{
-	cleanup_fd int dir = -1;
-	struct linked *linked;
-	const char *first;
-
-	if (work->n_linked * 2 >= work->room && grow_linked(work) < 0)
-		return -ENOMEM;
-	linked = find_linked(work->linked, work->room, st);
-	if (!linked->path) {
-		*linked = (struct linked){st->st_dev, st->st_ino, strdup(path)};
-		work->n_linked++;
-		return linked->path ? 0 : -ENOMEM;
-	}
-	dir = tree_open_parent(work->upper_fd, linked->path, true, &first);
-	if (dir < 0)
-		return dir;
-	return linkat(dir, first, scene->out_fd, name, 0) < 0 ? -errno : 1;
-}
-
 /* ---- one name ---- */
-
-static int copy_file(struct work *work, int from_dir, const struct scene *scene, const char *name,
-		     const struct stat *st)
-{
-	cleanup_fd int from = tree_open_at(from_dir, name, O_RDONLY | O_NONBLOCK, true);
-	cleanup_fd int to = -1;
-	int r;
-
-	if (from < 0)
-		return from;
-	to = openat(scene->out_fd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (to < 0)
-		return -errno;
-	r = object_copy_data(from, to, st->st_size);
-	if (r < 0)
-		return r;
-	copy_xattrs(work, from, to);
-	return set_attributes(work, to, st);
-}
-
-static int copy_special(const struct work *work, int from_dir, const struct scene *scene,
-			const char *name, const struct stat *st)
-{
-	const struct timespec times[2] = {st->st_atim, st->st_mtim};
-	char target[PATH_MAX];
-	int r;
-
-	if (S_ISLNK(st->st_mode)) {
-		r = tree_read_link(from_dir, name, true, target, sizeof target);
-		if (r == 0 && symlinkat(target, scene->out_fd, name) < 0)
-			r = -errno;
-	} else {
-		r = mknodat(scene->out_fd, name, st->st_mode, st->st_rdev) < 0 ? -errno : 0;
-		if (r == 0 && fchmodat(scene->out_fd, name, st->st_mode & 07777, 0) < 0)
-			r = -errno;
-	}
-	if (r == 0)
-		r = set_owner(work, scene->out_fd, name, st);
-	if (r == 0 && utimensat(scene->out_fd, name, times, AT_SYMLINK_NOFOLLOW) < 0)
-		r = -errno;
-	return r;
-}
 
 static int put_object(struct work *work, size_t layer, const struct scene *scene, const char *name,
 		      const char *path, const struct stat *st)
@@ -236,13 +77,7 @@ static int put_object(struct work *work, size_t layer, const struct scene *scene
 	/* Where it cannot have one name more (EMLINK), a copy is as good. */
 	if (work->pile->links && linkat(from_dir, name, scene->out_fd, name, 0) == 0)
 		return 0;
-	if (!S_ISREG(st->st_mode)) {
-		r = copy_special(work, from_dir, scene, name, st);
-		return r < 0 ? failed(work, r, path) : 0;
-	}
-	r = st->st_nlink > 1 ? link_again(work, st, scene, name, path) : 0;
-	if (r == 0)
-		r = copy_file(work, from_dir, scene, name, st);
+	r = pile_copy_object(&work->copier, from_dir, scene->out_fd, name, path, st);
 	return r < 0 ? failed(work, r, path) : 0;
 }
 
@@ -283,50 +118,60 @@ static int put_dir(struct work *work, const struct scene *scene, const char *nam
 	return add_place(work, path, layers, is_closed, st);
 }
 
-/* What the layers from the topmost on say of a name. */
-static int put_name(struct work *work, const struct scene *scene, const char *name)
+/* What several layers say of one name, from the topmost on. */
+struct verdict {
+	uint64_t layers; /* that have a directory there, a bit each */
+	bool is_closed;	 /* and nothing beneath them shows through */
+	struct stat top;
+};
+
+/* What layer `i` adds to it. 1 if it is the last that counts: what is no directory, or deleted, is
+ * put there and then, unless a directory above covers it. */
+static int hear(struct work *work, const struct scene *scene, const char *name, const char *path,
+		size_t i, struct verdict *verdict)
 {
 	const struct pile *pile = work->pile;
+	cleanup_fd int dir = -1;
+	struct stat st;
+	int r = stack_stat(pile->stack, pile->first + i, path, scene->fds[i], name, &st);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : failed(work, r, path);
+	if (r == 1 || !S_ISDIR(st.st_mode)) {
+		if (verdict->layers)
+			verdict->is_closed = true;
+		else if (r == 0)
+			r = put_object(work, i, scene, name, path, &st);
+		else
+			r = verdict->is_closed ? 0 : put_whiteout(work, scene, name, path);
+		return r < 0 ? r : 1;
+	}
+	if (!verdict->layers)
+		verdict->top = st;
+	verdict->layers |= UINT64_C(1) << i;
+	dir = tree_open_at(scene->fds[i], name, O_RDONLY | O_DIRECTORY, true);
+	if (dir < 0)
+		return failed(work, dir, path);
+	if (!stack_is_opaque(pile->stack, pile->first + i, path, dir))
+		return 0;
+	verdict->is_closed = true;
+	return 1;
+}
+
+static int put_name(struct work *work, const struct scene *scene, const char *name)
+{
 	const struct place *place = &work->places[scene->place];
 	cleanup_free char *path = join(place->path, name);
-	bool is_closed = place->is_closed;
-	uint64_t layers = 0;
-	struct stat top = {0};
+	struct verdict verdict = {.is_closed = place->is_closed};
+	int r = path ? 0 : error_oom(work->err);
 
-	if (!path)
-		return error_oom(work->err);
-	for (size_t i = 0; i < pile->n; i++) {
-		cleanup_fd int dir = -1;
-		struct stat st;
-		int r;
-
-		if (scene->fds[i] < 0)
-			continue;
-		r = stack_stat(pile->stack, pile->first + i, path, scene->fds[i], name, &st);
-		if (r == -ENOENT)
-			continue;
-		if (r < 0)
-			return failed(work, r, path);
-		/* A directory above hides what else is beneath it. */
-		if (layers && (r == 1 || !S_ISDIR(st.st_mode))) {
-			is_closed = true;
-			break;
-		}
-		if (r == 1)
-			return place->is_closed ? 0 : put_whiteout(work, scene, name, path);
-		if (!S_ISDIR(st.st_mode))
-			return put_object(work, i, scene, name, path, &st);
-		top = layers ? top : st;
-		layers |= UINT64_C(1) << i;
-		dir = tree_open_at(scene->fds[i], name, O_RDONLY | O_DIRECTORY, true);
-		if (dir < 0)
-			return failed(work, dir, path);
-		if (stack_is_opaque(pile->stack, pile->first + i, path, dir)) {
-			is_closed = true;
-			break;
-		}
+	for (size_t i = 0; r == 0 && i < work->pile->n; i++) {
+		if (scene->fds[i] >= 0)
+			r = hear(work, scene, name, path, i, &verdict);
 	}
-	return layers ? put_dir(work, scene, name, path, layers, is_closed, &top) : 0;
+	if (r < 0 || !verdict.layers)
+		return r < 0 ? r : 0;
+	return put_dir(work, scene, name, path, verdict.layers, verdict.is_closed, &verdict.top);
 }
 
 /* ---- one directory ---- */
@@ -385,7 +230,7 @@ static int open_scene(struct work *work, struct scene *scene, struct tree_names 
 	const struct pile *pile = work->pile;
 	int r;
 
-	scene->out_fd = tree_open_dir(work->upper_fd, place->path, true);
+	scene->out_fd = tree_open_dir(work->copier.upper_fd, place->path, true);
 	if (scene->out_fd < 0)
 		return failed(work, scene->out_fd, place->path);
 	for (size_t i = 0; i < pile->n; i++) {
@@ -427,17 +272,16 @@ static int finish_place(struct work *work, const struct place *place)
 	const struct pile *pile = work->pile;
 	size_t top = pile->first + (size_t)__builtin_ctzll(place->layers);
 	cleanup_fd int from = tree_open_dir(pile->stack->layer_fds[top], place->path, true);
-	cleanup_fd int to = tree_open_dir(work->upper_fd, place->path, true);
+	cleanup_fd int to = tree_open_dir(work->copier.upper_fd, place->path, true);
 	int r = from < 0 ? from : to < 0 ? to : 0;
 
-	if (r == 0) {
-		copy_xattrs(work, from, to);
-		if (place->is_closed && fsetxattr(to, "user.overlay.opaque", "y", 1, 0) < 0) {
-			buf_add(&work->gone, place->path, strlen(place->path));
-			buf_add(&work->gone, "/", 2);
-		}
-		r = set_attributes(work, to, &place->st);
+	if (r == 0 && place->is_closed && fsetxattr(to, "user.overlay.opaque", "y", 1, 0) < 0) {
+		buf_add(&work->gone, place->path, strlen(place->path));
+		buf_add(&work->gone, "/", 2);
 	}
+	/* Last: afterwards it may not be ours to write any more. */
+	if (r == 0)
+		r = pile_copy_attributes(&work->copier, from, to, &place->st);
 	return r < 0 ? failed(work, r, place->path) : 0;
 }
 
@@ -453,8 +297,9 @@ static int begin(struct work *work, int out_fd)
 
 	if (mkdirat(out_fd, "upper", 0700) < 0 && errno != EEXIST)
 		return failed(work, -errno, "");
-	work->upper_fd = openat(out_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (work->upper_fd < 0 || fchmod(work->upper_fd, 0700) < 0 ||
+	work->copier.upper_fd =
+		openat(out_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (work->copier.upper_fd < 0 || fchmod(work->copier.upper_fd, 0700) < 0 ||
 	    fstat(stack->layer_fds[first], &st) < 0)
 		return failed(work, -errno, "");
 	for (size_t i = 0; i < work->pile->n && !is_closed; i++) {
@@ -481,7 +326,10 @@ static int write_gone(struct work *work, int out_fd)
 
 int pile_make(struct pile *pile, int out_fd, struct atoll_error *err)
 {
-	struct work work = {.pile = pile, .upper_fd = -1, .gone = BUF_INIT(GONE_MAX), .err = err};
+	struct work work = {.pile = pile,
+			    .copier = {.pile = pile, .upper_fd = -1},
+			    .gone = BUF_INIT(GONE_MAX),
+			    .err = err};
 	int r = begin(&work, out_fd);
 
 	for (size_t i = 0; r == 0 && i < work.n_places; i++)
@@ -492,12 +340,8 @@ int pile_make(struct pile *pile, int out_fd, struct atoll_error *err)
 		r = write_gone(&work, out_fd);
 	for (size_t i = 0; i < work.n_places; i++)
 		free(work.places[i].path);
-	for (size_t i = 0; i < work.room; i++)
-		free(work.linked[i].path);
 	free(work.places);
-	free(work.linked);
 	buf_done(&work.gone);
-	if (work.upper_fd >= 0)
-		close(work.upper_fd);
+	pile_copier_done(&work.copier);
 	return r;
 }

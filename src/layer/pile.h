@@ -28,3 +28,27 @@ struct pile {
 
 /* `out_fd` is an empty directory; upper/ and, where it takes one, gone are made in it. */
 int pile_make(struct pile *pile, int out_fd, struct atoll_error *err);
+
+/* ---- pile-copy.c: one object after the other into one new layer ---- */
+
+struct stat;
+
+/* A file with several names, and the first of them in the new layer. */
+struct pile_linked {
+	uint64_t dev, ino;
+	char *path;
+};
+
+struct pile_copier {
+	struct pile *pile;
+	int upper_fd;		    /* of the new layer */
+	struct pile_linked *linked; /* a table, open addressing; `room` is a power of two */
+	size_t n_linked, room;
+};
+void pile_copier_done(struct pile_copier *copier);
+
+/* What is no directory: `name` in both directories, `path` in the layer. 0 or a negative errno. */
+int pile_copy_object(struct pile_copier *copier, int from_dir, int out_dir, const char *name,
+		     const char *path, const struct stat *st);
+/* All but whether it is opaque; `st` says owner, mode and times. */
+int pile_copy_attributes(struct pile_copier *copier, int from_fd, int to_fd, const struct stat *st);

@@ -37,6 +37,10 @@ int store_space(int fd, uint64_t *ret_free, uint64_t *ret_floor);
 /* A record by its id as such. -ENOENT without a text where it has no meta (yet). */
 int record_open_id(const struct layer_store *store, const char *id, struct layer_record **ret,
 		   struct atoll_error *err);
+/* Read it anew. -ENOENT without a text where there is none. */
+int record_read_meta(struct layer_record *record, struct atoll_error *err);
+/* Lock what nobody else knows yet. */
+int record_lock_new(struct layer_record *record);
 /* Does somebody hold it? */
 bool record_is_locked(const struct layer_record *record);
 /* A run that never began: its maker was killed before. Nobody needs to hear of it. */

@@ -52,6 +52,10 @@ def say(place, *args, status=0):
     return result.out if status == 0 else result.err
 
 
+def _random_word():
+    return "".join(random.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(32))
+
+
 def history(place, id):
     return json.loads(say(place, "history", id, "--json"))
 
@@ -85,19 +89,24 @@ def layers(place):
     return set()
 
 
-def nothing_left(place):
-    """After the last rm: no process, no record, no layer."""
+def nothing_left(place, killed=False):
+    """After the last rm: no process, no record, no layer. What a kill has left half made nobody sees, and it is swept when it is
+    an hour old, by a clock that cannot be set."""
     check(until(lambda: not holders(place) and not (reap_orphans() or descendants())), "processes: %s" % descendants())
-    same(os.listdir(store(place) + "/records"), [], "records")
-    same(layers(place), set(), "layers")
+    left = os.listdir(store(place) + "/records")
+    if killed:
+        same(json.loads(say(place, "ls", "--all", "--json")), [], "records that are seen")
+        left = [id for id in left if os.path.exists("%s/records/%s/meta" % (store(place), id))]
+    same(left, [], "records")
+    check(killed or not layers(place), "layers: %s" % layers(place))
     same(os.listdir(store(place) + "/trash") if os.path.isdir(store(place) + "/trash") else [], [], "trash")
 
 
 class Sandbox:
     """A Place with a sandbox in it, which is removed at the end; nothing may be left of it."""
 
-    def __init__(self, *flags):
-        self.flags = flags
+    def __init__(self, *flags, killed=False):
+        self.flags, self.killed = flags, killed
 
     def __enter__(self):
         self.place = Place()
@@ -115,7 +124,7 @@ class Sandbox:
                 for id, record in records(self.place).items():
                     if record["kind"] == "sandbox":
                         say(self.place, "rm", "--force", id)
-                nothing_left(self.place)
+                nothing_left(self.place, self.killed)
             else:
                 for id in list(os.listdir(store(self.place) + "/records")):
                     atoll(self.place, "rm", "--force", id)
@@ -470,6 +479,16 @@ def _():
         check("tester" in create(place, "--name", "tester", status=BAD_REQUEST).err, "a name twice")
 
 
+@test("a sandbox in which nothing runs goes to rest, and one in which something does stays")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "echo x >kept; sleep 4 >/dev/null 2>&1 &", env={"ATOLL_IDLE_SECONDS": "1"})
+        step(place, id, "sleep 2")
+        same(len(holders(place)), 1, "holders while something runs")
+        check(until(lambda: reap_orphans() or not holders(place)), "it does not go to rest")
+        same(step(place, id, "cat kept"), "x\n", "the next step")
+
+
 @test("rm ends everything inside; a running step only with --force")
 def _():
     with Sandbox() as (place, id):
@@ -485,11 +504,20 @@ def _():
         say(place, "rm", id, status=BAD_REQUEST)
 
 
+@test("a holder that does not answer is killed by force")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "sleep 1000 >/dev/null 2>&1 &")
+        os.kill(holders(place).pop(), signal.SIGSTOP)
+        say(place, "rm", "--force", id)
+        nothing_left(place)
+
+
 @test("a client that is killed takes its step with it, and nothing else")
 def _():
     with Sandbox("--grace", "300ms") as (place, id):
         step(place, id, "sleep 1111 >/dev/null 2>&1 & echo >/tmp/x")
-        for how in ("sleep 2222", "trap '' TERM; sleep 2222; sleep 2222", "sleep 2222 & sleep 2222"):
+        for how in ("(trap '' TERM; exec sleep 2222) & sleep 2222", "sleep 2222", "trap '' TERM; sleep 2222; sleep 2222", "sleep 2222 & sleep 2222"):
             running = begin(place, id, "touch /tmp/r; %s; touch late" % how)
             step(place, id, "until [ -e /tmp/r ]; do sleep 0.02; done; rm /tmp/r")
             running.kill()
@@ -543,7 +571,7 @@ def _():
 def _():
     seed = int(os.environ.get("ATOLL_SEED") or random.randrange(1 << 30))
     chance = random.Random(seed)
-    with Sandbox("--checkpoints", "every-step") as (place, id):
+    with Sandbox("--checkpoints", "every-step", killed=True) as (place, id):
         step(place, id, "echo 0 >count; echo 0 >twin")
         for n in range(12):
             jobs = [begin(place, id, "read c <count; echo $((c + 1)) >new; cp new t; mv new count; mv t twin"),
@@ -592,6 +620,31 @@ def _():
                 say(place, "rm", record["id"])
 
 
+@test("diff, apply and undo of a sandbox: over all its layers, live and at rest")
+def _():
+    with Sandbox() as (place, id):
+        place.expect("n3", "d", "src/z", "later")
+        walk(place, id)
+        before = snapshot(place.ws)
+        wanted = step(place, id, LOOK)
+        names = "d/1 d/2 d/3 f n3 src/a.c src/z".split()
+        same(sorted(set(say(place, "diff", id, "--name-only").split()) - {"d", "src"}), names, "diff")
+        step(place, id, "sleep 1000 >/dev/null 2>&1 &")
+        say(place, "apply", id)
+        same(subprocess.run(["sh", "-c", LOOK], cwd=place.ws, stdout=subprocess.PIPE, text=True).stdout, wanted, "on the host")
+        same(step(place, id, LOOK), wanted, "inside")
+        say(place, "undo", id)
+        same(difference(before, snapshot(place.ws)), "", "after undo")
+        same(step(place, id, LOOK), wanted, "inside")
+        say(place, "rollback", id, "c1")
+        same(sorted(set(say(place, "diff", id, "--name-only").split()) - {"d"}), ["d/1", "f", "n1"], "diff of an earlier state")
+        step(place, id, "echo later >later")
+        os.kill(holders(place).pop(), signal.SIGTERM)
+        check(until(lambda: reap_orphans() or not holders(place)), "the holder does not end")
+        say(place, "apply", id, "later")
+        same(read(place.ws + "/later"), b"later\n", "one file, at rest")
+
+
 @test("what is written directly cannot be returned to, and the rest works")
 def _():
     with Sandbox("--direct") as (place, id):
@@ -602,6 +655,57 @@ def _():
         check("directly" in say(place, "fork", id, status=BAD_REQUEST), "fork")
         result = atoll(place, "exec", id, "--", "/bin/sh", "-c", "echo x >.git/hooks/post-commit")
         check(result.status != 0 and result.refusals, "the guard holds: %r" % result.err)
+
+
+@test("the network is the sandbox's: steps share it, each is told whom it talked to, a server in the background is reached")
+def _():
+    sink = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                with sink.accept()[0] as one:
+                    one.recv(4096)
+                    one.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+    threading.Thread(target=serve, daemon=True).start()
+    where = "127.0.0.1:%d" % sink.getsockname()[1]
+    # 127.0.0.1 is the sandbox's own inside, so the proxy is asked for the host's.
+    fetch = [PYTHON, "-c", "import os, socket; one = socket.create_connection(('127.0.0.1', int(os.environ['HTTP_PROXY'].rsplit(':')[-1])))\n"
+             "one.sendall(b'GET http://%s/ HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n')\n"
+             "said = b''\n"
+             "while not said.endswith(b'hello'): said += one.recv(4096) or exit('cut off: %%r' %% said)" % (where, where)]
+    with Sandbox("--allow", where, "--listen", "8080") as (place, id):
+        step(place, id, [PYTHON, "-c", "import os, socket\n"
+                         "server = socket.create_server(('127.0.0.1', 8080))\n"
+                         "if os.fork(): os._exit(0)\n"
+                         "while True: server.accept()[0].sendall(b'from inside')"])
+        for n in range(2):
+            result = atoll(place, "exec", id, "--json", "--", *fetch)
+            same(result.status, 0, "step %d: %s" % (n, result.err[-500:]))
+        last = json.loads(result.err.splitlines()[-1])
+        said = json.dumps(last)
+        check(where.split(":")[1] in said, "whom it talked to: %s" % said[:600])
+        result = atoll(place, "exec", id, "--", "true")
+        port = int(re.search(r"port 8080 is at http://127.0.0.1:(\d+)/", result.err)[1])
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as one:
+            same(one.recv(100), b"from inside", "a server of an earlier step")
+        result = atoll(place, "exec", id, "--", *inside_py("""
+            import socket
+            attempt("elsewhere", lambda: socket.create_connection(("192.0.2.1", 80), 5))
+            """))
+        check(result.tries["elsewhere"] != "ok", "another address: %s" % result.tries)
+    sink.close()
+
+
+@test("a secret is read once, when the sandbox starts, and is never inside")
+def _():
+    with Sandbox("--allow", "api.example.com", "--secret", "API_KEY=api.example.com") as (place, id):
+        value = "sk-" + _random_word()
+        shown = step(place, id, "echo $API_KEY", env={"API_KEY": value})
+        check(shown.startswith("sk-") and shown.strip() != value, "a placeholder: %r" % shown)
+        same(step(place, id, "echo $API_KEY"), shown, "the same for the next step, whose caller has none")
+        same(step(place, id, "echo $API_KEY", flags=["--env", "API_KEY=mine"]), shown, "also if one is given")
+        step(place, id, "! grep -s \"$1\" /proc/*/environ /proc/*/cmdline", value[3:])
 
 
 @test("the contract is the one of the beginning")
@@ -626,6 +730,20 @@ def _():
             say(place, "rm", id)
         create(place, "--mode", "layer", "--", "true", status=BAD_REQUEST)
         create(place, "--mode", "layer", "--write", "/", status=POLICY)
+
+
+@test("where layers of steps cannot be kept it is said at once, with what to do")
+def _():
+    need_root()
+    with Place() as place:
+        for name in "lumw":
+            os.mkdir(os.path.join(place.tmp, name))
+        script = "mount -t overlay o -o lowerdir=l,upperdir=u,workdir=w m || exit 77; cd $2; XDG_STATE_HOME=$3/m exec $1 create --mode layer"
+        done = plain(place, ["unshare", "-m", "sh", "-c", "cd $3; " + script, "sh", ATOLL, place.ws, place.tmp], confined=False)
+        if done.status == 77:
+            skip("an overlay of one's own")
+        same(done.status, HOST_CANNOT, "create: %s" % done.err)
+        check("XDG_STATE_HOME" in done.err, "what to do: %r" % done.err)
 
 
 @test("a step is as locked in as a run: no way to the store, the holder, or other steps' sandboxes")
