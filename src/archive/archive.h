@@ -18,7 +18,7 @@
  *             directory in its place or removes it
  *   main.c    the program
  *   lock.c    what it may still do: one directory by Landlock, few calls by seccomp
- *   import.c  from an archive to a directory
+ *   import.c  from an archive to a directory, import-objects.c the kinds of things in it
  *   entry-names.c what an entry may be called, and where a link may lead
  *   export.c  from a record to a tar
  *

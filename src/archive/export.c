@@ -270,6 +270,7 @@ static int put_object(struct export *export, const struct atoll_change *change)
 		export->dropped[DROP_SOCKETS]++;
 		return 0;
 	}
+	export->report.n_marked += change->mark != NULL;
 	entry = new_entry(export, change->path, &st);
 	r = entry ? fill_entry(export, change, fd, &st, entry) : error_oom(export->err);
 	archive_entry_free(entry);
@@ -327,7 +328,6 @@ static int put_change(struct export *export, const struct atoll_change *change)
 	if (S_ISDIR(change->after.st_mode) && change->kind == ATOLL_CHANGED &&
 	    change->parts == ATOLL_PART_TIME)
 		return 0;
-	export->report.n_marked += change->mark != NULL;
 	return put_object(export, change);
 }
 

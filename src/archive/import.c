@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "archive/archive.h"
-#include "base/buf.h"
+#include "archive/import.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "base/uapi.h"
 
 #include <archive.h>
 #include <archive_entry.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/xattr.h>
 
 /*
  * From an archive to a directory
@@ -25,61 +20,33 @@
  * ours alone while they are filled; their modes and times come last, the deepest first.
  */
 
-#define WALK (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
-
-struct directory {
-	char *path;
-	size_t turn; /* of two with the same path the later one holds */
-	mode_t mode;
-	struct timespec mtime;
-	bool has_mtime;
-};
-
-/* What is left out, in words. */
-enum drop {
-	DROP_BITS,
-	DROP_ATTRIBUTES,
-	DROP_LISTS,
-	DROP_COUNT,
-};
-
-struct import {
-	struct archive *archive;
-	int top_fd;
-	struct atoll_import_options limits;
-	mode_t mask; /* the caller's */
-	uint64_t n_entries, n_bytes, n_written;
-	uint64_t dropped[DROP_COUNT];
-	struct directory *dirs;
-	size_t n_dirs;
-};
-
-/* The entry at hand. */
-struct item {
-	struct archive_entry *entry;
-	const char *shown;
-	char path[ARC_NAME_MAX];
-	size_t depth;
-	char *leaf; /* in `path` */
-	int parent; /* the directory that it lies in */
-};
-
-static int refuse(const struct item *item, struct atoll_error *err, const char *why)
+int import_refuse(const struct item *item, struct atoll_error *err, const char *why)
 {
 	error_set(err, ATOLL_FAULT_POLICY, 0, "entry '%s': %s", item->shown, why);
 	return -EINVAL;
 }
 
 /* The file system said no. What exists is the same name twice; a link on the way is an attack. */
-static int failed(const struct item *item, struct atoll_error *err, int errnum, const char *what)
+int import_failed(const struct item *item, struct atoll_error *err, int errnum, const char *what)
 {
 	if (errnum == EEXIST)
-		return refuse(item, err, "the archive has its name twice");
+		return import_refuse(item, err, "the archive has its name twice");
 	if (errnum == ELOOP)
-		return refuse(item, err, "its name goes through a symbolic link");
+		return import_refuse(item, err, "its name goes through a symbolic link");
 	if (errnum == ENOTDIR)
-		return refuse(item, err, "its name goes through something that is no directory");
+		return import_refuse(item, err,
+				     "its name goes through something that is no directory");
 	return error_set(err, ATOLL_FAULT_HOST, errnum, "%s '%s'", what, item->shown);
+}
+
+int import_damaged(struct import *import, struct atoll_error *err)
+{
+	const char *why = archive_error_string(import->archive);
+	char shown[160];
+
+	error_set(err, ATOLL_FAULT_REQUEST, 0, "the archive is damaged or of an unknown kind: %s",
+		  str_show(why ? why : "no more is known", shown, sizeof shown));
+	return -EINVAL;
 }
 
 /* ---- bounds ---- */
@@ -93,7 +60,7 @@ static int count_entry(struct import *import, const struct item *item, struct at
 	return 0;
 }
 
-static int count_bytes(struct import *import, const struct item *item, uint64_t n,
+int import_count_bytes(struct import *import, const struct item *item, uint64_t n,
 		       struct atoll_error *err)
 {
 	if (n > import->limits.max_bytes - import->n_bytes)
@@ -105,7 +72,7 @@ static int count_bytes(struct import *import, const struct item *item, uint64_t 
 }
 
 /* Of what is really written; holes cost nothing. */
-static int check_ratio(struct import *import, const struct item *item, size_t n,
+int import_check_ratio(struct import *import, const struct item *item, size_t n,
 		       struct atoll_error *err)
 {
 	int64_t used = archive_filter_bytes(import->archive, -1);
@@ -123,7 +90,7 @@ static int check_ratio(struct import *import, const struct item *item, size_t n,
 
 /* ---- directories ---- */
 
-static int note_directory(struct import *import, const char *path, size_t length, mode_t mode,
+int import_note_directory(struct import *import, const char *path, size_t length, mode_t mode,
 			  struct archive_entry *entry, struct atoll_error *err)
 {
 	struct directory *one;
@@ -159,16 +126,16 @@ static int step_down(struct import *import, const struct item *item, int from, c
 	int r;
 
 	if (fd != -ENOENT)
-		return fd < 0 ? failed(item, err, -fd, "open the directory of") : fd;
+		return fd < 0 ? import_failed(item, err, -fd, "open the directory of") : fd;
 	r = count_entry(import, item, err);
 	if (r == 0)
-		r = note_directory(import, item->path, path_length, 0777, NULL, err);
+		r = import_note_directory(import, item->path, path_length, 0777, NULL, err);
 	if (r < 0)
 		return r;
 	if (mkdirat(from, name, 0700) < 0)
-		return failed(item, err, errno, "make the directory of");
+		return import_failed(item, err, errno, "make the directory of");
 	fd = fd_openat2(from, name, O_PATH | O_DIRECTORY, 0, WALK);
-	return fd < 0 ? failed(item, err, -fd, "open the directory of") : fd;
+	return fd < 0 ? import_failed(item, err, -fd, "open the directory of") : fd;
 }
 
 static int walk_down(struct import *import, const struct item *item, struct atoll_error *err)
@@ -210,254 +177,29 @@ static int open_parent(struct import *import, struct item *item, struct atoll_er
 	*slash = '/';
 	if (fd == -ENOENT)
 		return walk_down(import, item, err);
-	return fd < 0 ? failed(item, err, -fd, "open the directory of") : fd;
-}
-
-/* ---- attributes ---- */
-
-static int set_attributes(struct import *import, const struct item *item, int fd,
-			  struct atoll_error *err)
-{
-	const char *name;
-	const void *value;
-	size_t size;
-
-	archive_entry_xattr_reset(item->entry);
-	while (archive_entry_xattr_next(item->entry, &name, &value, &size) == ARCHIVE_OK) {
-		bool is_hostile;
-
-		if (!name || !arc_takes_attribute(name, &is_hostile)) {
-			if (name && is_hostile)
-				return refuse(item, err,
-					      "it has an attribute that means something to "
-					      "overlayfs");
-			import->dropped[DROP_ATTRIBUTES]++;
-		} else if (fsetxattr(fd, name, size ? value : "", size, 0) < 0) {
-			if (errno == ENOSPC || errno == EDQUOT)
-				return failed(item, err, errno, "write an attribute of");
-			/* A file system without them, or one too long for it. */
-			import->dropped[DROP_ATTRIBUTES]++;
-		}
-	}
-	return 0;
-}
-
-static void note_dropped(struct import *import, const struct item *item)
-{
-	if (archive_entry_perm(item->entry) & 07000)
-		import->dropped[DROP_BITS]++;
-	if (archive_entry_acl_types(item->entry) != 0)
-		import->dropped[DROP_LISTS]++;
-}
-
-static int set_time(const struct item *item, int fd, const char *name, struct atoll_error *err)
-{
-	struct timespec times[2] = {
-		{.tv_nsec = UTIME_OMIT},
-		{archive_entry_mtime(item->entry), archive_entry_mtime_nsec(item->entry)}};
-	int r;
-
-	if (!archive_entry_mtime_is_set(item->entry))
-		return 0;
-	if (times[1].tv_nsec < 0 || times[1].tv_nsec > 999999999)
-		times[1].tv_nsec = 0;
-	r = name ? utimensat(fd, name, times, AT_SYMLINK_NOFOLLOW) : futimens(fd, times);
-	return r < 0 ? failed(item, err, errno, "set the time of") : 0;
-}
-
-/* ---- the kinds ---- */
-
-static int write_at(const struct item *item, int fd, const char *data, size_t size, int64_t offset,
-		    struct atoll_error *err)
-{
-	while (size > 0) {
-		ssize_t n = pwrite(fd, data, size, offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return failed(item, err, n < 0 ? errno : EIO, "write");
-		data += n;
-		size -= (size_t)n;
-		offset += n;
-	}
-	return 0;
-}
-
-static int damaged(struct import *import, struct atoll_error *err)
-{
-	const char *why = archive_error_string(import->archive);
-	char shown[160];
-
-	error_set(err, ATOLL_FAULT_REQUEST, 0, "the archive is damaged or of an unknown kind: %s",
-		  str_show(why ? why : "no more is known", shown, sizeof shown));
-	return -EINVAL;
-}
-
-static int copy_data(struct import *import, const struct item *item, int fd,
-		     struct atoll_error *err)
-{
-	int64_t at = 0, offset;
-	const void *data;
-	size_t size;
-	int r;
-
-	while ((r = archive_read_data_block(import->archive, &data, &size, &offset)) ==
-	       ARCHIVE_OK) {
-		if (offset < at || size > INT64_MAX - (uint64_t)offset)
-			return refuse(item, err, "its parts overlap");
-		if (size == 0)
-			continue;
-		r = count_bytes(import, item, (uint64_t)(offset - at) + size, err);
-		if (r == 0)
-			r = check_ratio(import, item, size, err);
-		if (r == 0)
-			r = write_at(item, fd, data, size, offset, err);
-		if (r < 0)
-			return r;
-		at = offset + (int64_t)size;
-	}
-	if (r != ARCHIVE_EOF)
-		return damaged(import, err);
-	if (!archive_entry_size_is_set(item->entry) || archive_entry_size(item->entry) <= at)
-		return 0;
-	/* A hole at the end. */
-	r = count_bytes(import, item, (uint64_t)(archive_entry_size(item->entry) - at), err);
-	if (r == 0 && ftruncate(fd, archive_entry_size(item->entry)) < 0)
-		r = failed(item, err, errno, "write");
-	return r;
-}
-
-static int make_file(struct import *import, const struct item *item, struct atoll_error *err)
-{
-	cleanup_fd int fd = -1;
-	int r;
-
-	if (archive_entry_size_is_set(item->entry) &&
-	    (archive_entry_size(item->entry) < 0 ||
-	     (uint64_t)archive_entry_size(item->entry) > import->limits.max_bytes))
-		return count_bytes(import, item, UINT64_MAX, err);
-	fd = fd_openat2(item->parent, item->leaf, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600,
-			WALK);
-	if (fd < 0)
-		return failed(item, err, -fd, "make");
-	r = copy_data(import, item, fd, err);
-	if (r == 0)
-		r = set_attributes(import, item, fd, err);
-	if (r == 0 && fchmod(fd, archive_entry_perm(item->entry) & 0777 & ~import->mask) < 0)
-		r = failed(item, err, errno, "set the mode of");
-	return r < 0 ? r : set_time(item, fd, NULL, err);
-}
-
-static int make_directory(struct import *import, const struct item *item, struct atoll_error *err)
-{
-	cleanup_fd int fd = -1;
-	int r;
-
-	/* A directory may be told of again, after what lies in it. */
-	if (mkdirat(item->parent, item->leaf, 0700) < 0 && errno != EEXIST)
-		return failed(item, err, errno, "make");
-	fd = fd_openat2(item->parent, item->leaf, O_RDONLY | O_DIRECTORY, 0, WALK);
-	if (fd == -ENOTDIR || fd == -ELOOP)
-		return failed(item, err, EEXIST, "make");
-	if (fd < 0)
-		return failed(item, err, -fd, "open");
-	r = set_attributes(import, item, fd, err);
-	if (r == 0)
-		r = note_directory(import, item->path, strlen(item->path),
-				   archive_entry_perm(item->entry), item->entry, err);
-	return r;
-}
-
-static int make_symlink(struct import *import, const struct item *item, struct atoll_error *err)
-{
-	const char *target = archive_entry_symlink(item->entry);
-
-	if (!target || target[0] == '\0' || strlen(target) >= ARC_NAME_MAX)
-		return refuse(item, err, "a symbolic link that leads nowhere");
-	if (!import->limits.keeps_outside_links && !arc_link_stays(target, item->depth))
-		return refuse(item, err,
-			      "a symbolic link that leads out of the tree (--outside-links)");
-	if (symlinkat(target, item->parent, item->leaf) < 0)
-		return failed(item, err, errno, "make");
-	return set_time(item, item->parent, item->leaf, err);
-}
-
-/* To a file that came before it. Its content and mode are that one's. */
-static int make_hard_link(struct import *import, const struct item *item, struct atoll_error *err)
-{
-	const char *target = archive_entry_hardlink(item->entry);
-	cleanup_fd int dir = -1;
-	char path[ARC_NAME_MAX];
-	struct stat st;
-	size_t depth;
-	char *slash;
-	int r = arc_clean_name(target, path, &depth, err);
-
-	if (r < 0)
-		return error_context(err, r, "hard link '%s'", item->shown);
-	if (archive_entry_size_is_set(item->entry) && archive_entry_size(item->entry) > 0)
-		return refuse(item, err, "a hard link with content of its own");
-	slash = strrchr(path, '/');
-	if (slash) {
-		*slash = '\0';
-		dir = fd_openat2(import->top_fd, path, O_PATH | O_DIRECTORY, 0, WALK);
-	} else {
-		dir = fcntl(import->top_fd, F_DUPFD_CLOEXEC, 3);
-	}
-	if (dir < 0 || fstatat(dir, slash ? slash + 1 : path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    !S_ISREG(st.st_mode))
-		return refuse(item, err,
-			      "a hard link to something that is no file the archive has brought");
-	if (linkat(dir, slash ? slash + 1 : path, item->parent, item->leaf, 0) < 0)
-		return failed(item, err, errno, "make the hard link");
-	return 0;
-}
-
-static int make_item(struct import *import, struct item *item, struct atoll_error *err)
-{
-	cleanup_fd int parent = open_parent(import, item, err);
-
-	if (parent < 0)
-		return parent;
-	item->parent = parent;
-	if (archive_entry_hardlink(item->entry))
-		return make_hard_link(import, item, err);
-	switch (archive_entry_filetype(item->entry)) {
-	case AE_IFREG:
-		return make_file(import, item, err);
-	case AE_IFDIR:
-		return make_directory(import, item, err);
-	case AE_IFLNK:
-		return make_symlink(import, item, err);
-	case AE_IFIFO:
-		return refuse(item, err, "a fifo");
-	case AE_IFCHR:
-	case AE_IFBLK:
-		return refuse(item, err, "a device");
-	default:
-		return refuse(item, err, "no file, directory or link");
-	}
+	return fd < 0 ? import_failed(item, err, -fd, "open the directory of") : fd;
 }
 
 static int take_entry(struct import *import, struct archive_entry *entry, struct atoll_error *err)
 {
 	const char *name = archive_entry_pathname(entry);
 	struct item item = {.entry = entry};
+	cleanup_fd int parent = -1;
 	char shown[160];
 	int r;
 
 	if (!name)
-		return damaged(import, err);
+		return import_damaged(import, err);
 	item.shown = str_show(name, shown, sizeof shown);
 	r = arc_clean_name(name, item.path, &item.depth, err);
 	if (r < 0)
 		return r;
 	if (arc_is_whiteout(item.path))
-		return refuse(&item, err,
-			      "a whiteout: this is a layer of a container image, no whole tree");
+		return import_refuse(
+			&item, err,
+			"a whiteout: this is a layer of a container image, no whole tree");
 	if (archive_entry_is_encrypted(entry))
-		return refuse(&item, err, "it is encrypted");
+		return import_refuse(&item, err, "it is encrypted");
 	r = count_entry(import, &item, err);
 	if (r < 0)
 		return r;
@@ -465,10 +207,13 @@ static int take_entry(struct import *import, struct archive_entry *entry, struct
 		/* The top is the caller's; that it is a directory is all that may be said. */
 		return archive_entry_filetype(entry) == AE_IFDIR && !archive_entry_hardlink(entry)
 			       ? 0
-			       : refuse(&item, err, "it takes the place of the whole tree");
+			       : import_refuse(&item, err, "it takes the place of the whole tree");
 	}
-	note_dropped(import, &item);
-	return make_item(import, &item, err);
+	parent = open_parent(import, &item, err);
+	if (parent < 0)
+		return parent;
+	item.parent = parent;
+	return import_make(import, &item, err);
 }
 
 /* ---- the end ---- */
@@ -571,7 +316,7 @@ int arc_import(struct archive *archive, int dir_fd, const struct atoll_import_op
 	while (r == 0 && is_usable(archive, code = archive_read_next_header(archive, &entry)))
 		r = take_entry(&import, entry, err);
 	if (r == 0 && code != ARCHIVE_EOF)
-		r = damaged(&import, err);
+		r = import_damaged(&import, err);
 	if (r == 0)
 		r = finish_directories(&import, err);
 	if (r == 0)

@@ -1,18 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/str.h"
 #include "cli/clauses.h"
 #include "cli/command.h"
+#include "cli/import.h"
 #include "cli/options.h"
+#include "cli/print.h"
 
 #include <atoll/layer.h>
 
 enum {
 	OPTION_NAME = OPTION_OWN,
+	OPTION_FROM,
 };
 
 static const struct option create_options[] = {
 	{.help = "What it is"},
 	{"name", 'n', "NAME", "call it so, besides its id", OPTION_NAME},
+	{"workspace-from", 0, "ARCHIVE",
+	 "first unpack a tar or zip that nobody has looked at into the workspace, as `atoll "
+	 "import` "
+	 "does: a directory that is new or empty, named after the archive unless --workspace says "
+	 "another",
+	 OPTION_FROM},
 	CLAUSES_START,
 	CLAUSES_SANDBOX,
 
@@ -25,6 +35,7 @@ static const struct option create_options[] = {
 
 struct create_request {
 	const char *file, *name;
+	const char *archive, *workspace; /* NULL: none; none said */
 	bool is_help;
 };
 
@@ -41,6 +52,10 @@ static int read_request(char **args, struct create_request *ret, struct atoll_er
 			request.file = value;
 		if (option->id == OPTION_NAME)
 			request.name = value;
+		if (option->id == OPTION_FROM)
+			request.archive = value;
+		if (option->name && streq(option->name, "workspace"))
+			request.workspace = value;
 		request.is_help |= option->id == OPTION_HELP;
 	}
 	if (r < 0)
@@ -52,6 +67,24 @@ static int read_request(char **args, struct create_request *ret, struct atoll_er
 				 *options.next);
 	*ret = request;
 	return 0;
+}
+
+static int unpack(const struct create_request *request, struct atoll_job *job,
+		  struct atoll_error *err)
+{
+	const struct atoll_import_options usual = {0};
+	struct atoll_archive_report report;
+	char dir[PATH_MAX];
+	int r = import_archive(request->archive, request->workspace, &usual, dir, &report, err);
+
+	if (r < 0)
+		return r;
+	fputs("atoll: the workspace is ", stderr);
+	print_escaped(stderr, dir);
+	fputs("\n", stderr);
+	if (report.n_dropped > 0)
+		fprintf(stderr, "atoll: left out: %s\n", report.dropped);
+	return request->workspace ? 0 : atoll_job_set(job, "workspace", dir, err);
 }
 
 static int run_create(char **args, struct atoll_error *err)
@@ -69,6 +102,8 @@ static int run_create(char **args, struct atoll_error *err)
 	}
 	job = atoll_job_new(err);
 	r = job ? clauses_fill(job, request.file, &command_create, args, err) : -1;
+	if (r >= 0 && request.archive)
+		r = unpack(&request, job, err);
 	if (r >= 0)
 		r = atoll_sandbox_create(job, request.name, id, err);
 	atoll_job_free(job);
@@ -82,6 +117,7 @@ static const struct command_row create_examples[] = {
 	{"id=$(atoll create)", "the default contract, for the current directory"},
 	{"atoll exec $id -- make", "a step in it"},
 	{"atoll create --name try --checkpoints every-step", "each step can be returned to"},
+	{"atoll create --workspace-from project.tar.gz", "for a tree from elsewhere, in ./project"},
 	{"atoll create -f job.yaml --memory 8G", "from a job file, whose command is not used"},
 	{0},
 };

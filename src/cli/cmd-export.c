@@ -32,6 +32,7 @@ static const struct option export_options[] = {
 static const struct command_row export_examples[] = {
 	{"atoll export --format patch -o change.patch", "the latest run's changes, for git"},
 	{"atoll export k3vq --format patch | git apply", "apply them with git, in this tree"},
+	{"atoll export --format tar -o change.tar", "whole files, for elsewhere"},
 	{0},
 };
 
@@ -164,6 +165,13 @@ const struct command command_export = {
 			"with 'git apply' to the workspace as it is now. What git cannot say "
 			"(empty directories, attributes, special files) and what it refuses "
 			"(everything in a git directory) is named at the patch's head.",
+			"A tar holds what was added or changed, whole: modes, times, user.* "
+			"attributes, hard links, holes; the owner is the workspace's, by number. "
+			"What was deleted is not in it, and that is told; as a container image's "
+			"layer (oci) it is, as empty files '.wh.NAME', and there a file that the "
+			"run itself has called so is refused, because it would delete NAME. What "
+			"the host would execute or trust is in it like everything else, and "
+			"counted.",
 			NULL},
 	.options = export_options,
 	.sections = (const struct command_section[]){{"Examples", export_examples}, {0}},

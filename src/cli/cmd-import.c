@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/import.h"
+
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -10,7 +12,6 @@
 #include <atoll/layer.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 
 enum {
 	OPTION_TO,
@@ -137,24 +138,29 @@ static int name_directory(const char *file, char *ret, size_t size, struct atoll
 	return 0;
 }
 
-static int import(const struct import_request *request, struct atoll_error *err)
+int import_archive(const char *file, const char *dir, const struct atoll_import_options *options,
+		   char ret_dir[PATH_MAX], struct atoll_archive_report *ret,
+		   struct atoll_error *err)
 {
-	bool is_stdin = streq(request->file, "-");
-	cleanup_fd int fd = is_stdin ? -1 : open(request->file, O_RDONLY | O_CLOEXEC);
-	struct atoll_archive_report report;
-	char named[NAME_MAX + 1];
-	const char *dir = request->dir;
-	int r;
+	bool is_stdin = streq(file, "-");
+	cleanup_fd int fd = is_stdin ? -1 : open(file, O_RDONLY | O_CLOEXEC);
+	int r = 0;
 
 	if (!is_stdin && fd < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, errno, "open '%s'", request->file);
-	if (!dir) {
-		r = name_directory(request->file, named, sizeof named, err);
-		if (r < 0)
-			return r;
-		dir = named;
-	}
-	r = atoll_import(is_stdin ? 0 : fd, dir, &request->options, &report, err);
+		return error_set(err, ATOLL_FAULT_REQUEST, errno, "open '%s'", file);
+	if (!dir)
+		r = name_directory(file, ret_dir, PATH_MAX, err);
+	else if (snprintf(ret_dir, PATH_MAX, "%s", dir) >= PATH_MAX)
+		r = error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "directory '%s'", dir);
+	return r < 0 ? r : atoll_import(is_stdin ? 0 : fd, ret_dir, options, ret, err);
+}
+
+static int import(const struct import_request *request, struct atoll_error *err)
+{
+	struct atoll_archive_report report;
+	char dir[PATH_MAX];
+	int r = import_archive(request->file, request->dir, &request->options, dir, &report, err);
+
 	if (r < 0 || request->is_quiet)
 		return r;
 	fputs("imported into ", stdout);
@@ -194,6 +200,7 @@ static const struct command_row import_examples[] = {
 	{"atoll import project.tar.gz", "into ./project"},
 	{"curl -s https://example.org/x.tar | atoll import - --to x", "from a pipe"},
 	{"atoll import data.zip --to data --disk 100G", "a large one"},
+	{"atoll create --workspace-from project.tar.gz", "the same, and a sandbox for it"},
 	{0},
 };
 

@@ -361,6 +361,9 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	int r = 0;
 
 	first.info.number = 1;
+	/* Its own will be called by their numbers: no two may have one name. */
+	if (is_number_name(first.info.name))
+		snprintf(first.info.name, sizeof first.info.name, "step-1");
 	format_line(&first, &line);
 	if (linkat(from->fd, "job", record->fd, "job", 0) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fork '%s'", from->info.id);

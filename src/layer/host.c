@@ -16,7 +16,7 @@
  *
  * Every change of a file moves its ctime, which nobody can set; so the host's is as the run saw it
  * if its ctime is not later than the run's beginning. A directory's moves with every name in it,
- * and tells nothing: what is in it is asked about instead.
+ * and tells nothing: what is in it is asked about instead, and whether it was born later.
  */
 
 static bool is_same_link(const struct side *before, const struct side *after)
@@ -99,11 +99,13 @@ const char *host_changed(const struct drafts *drafts, const char *dir, const str
 {
 	uint64_t base_ns = drafts->record->base_time_ns;
 
-	if (S_ISDIR(before->st.st_mode) || tree_ctime_ns(&before->st) <= base_ns ||
-	    is_known(drafts, dir, before))
+	bool is_young;
+
+	if (tree_ctime_ns(&before->st) <= base_ns || is_known(drafts, dir, before))
 		return NULL;
-	if (birth_ns(before) <= base_ns)
-		return "changed on the host since";
+	is_young = birth_ns(before) > base_ns;
+	if (!is_young)
+		return S_ISDIR(before->st.st_mode) ? NULL : "changed on the host since";
 	return is_after ? "added on the host as well" : "added on the host since";
 }
 

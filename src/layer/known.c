@@ -145,7 +145,7 @@ bool known_has(const struct known *known, const char *path, const struct stat *s
 	}
 	return known && low < known->n && streq(known->entries[low].path, path) &&
 	       known->entries[low].ino == st->st_ino &&
-	       known->entries[low].ctime_ns == tree_ctime_ns(st);
+	       (S_ISDIR(st->st_mode) || known->entries[low].ctime_ns == tree_ctime_ns(st));
 }
 
 bool known_is_foreign(const struct layer_record *record, const struct known *known,

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <atoll/layer.h>
+#include <limits.h>
+
+/* Unpack an archive ("-": standard input) into `dir`, or if that is NULL into a directory named
+ * after the file; `ret_dir` is where. */
+int import_archive(const char *file, const char *dir, const struct atoll_import_options *options,
+		   char ret_dir[PATH_MAX], struct atoll_archive_report *ret,
+		   struct atoll_error *err);
