@@ -62,6 +62,7 @@ void command_help_text(const struct command *command, FILE *out)
 
 static const struct command_row overview_examples[] = {
 	{"atoll run -- npm test", "here, with no network and no sight of your secrets"},
+	{"atoll diff; atoll apply", "what it changed; take it onto the host"},
 	{"atoll run --plan -- make", "what would be enforced, and how; runs nothing"},
 	{"atoll run -f job.yaml", "a command and its contract from a file"},
 	{"atoll doctor", "what this machine can enforce, and what it lacks"},

@@ -228,14 +228,16 @@ static const char *const run_description[] = {
 	"descendants do "
 	"reaches past the contract.",
 	"Without options: system directories can be read; the current directory can be written, "
-	"except "
-	"for what the host would later execute or trust (git hooks and configuration, settings of "
-	"editors and agents, shell start-up files); secrets and other people's homes are not "
-	"there; "
+	"in a layer: its files stay as they are, 'atoll diff' shows what has changed, and 'atoll "
+	"apply' takes it. Secrets and other people's homes are not there; "
 	"/tmp, /run and /dev are private; there is no network (see --allow) and no privilege; and "
 	"processes, "
 	"memory, "
 	"time and output are bounded.",
+	"With --direct the workspace is written at once, except for what the host would later "
+	"execute or trust (git hooks and configuration, settings of editors and agents, shell "
+	"start-up files). In a layer such changes are possible, and are applied only if they are "
+	"named. doc/layers.md says more.",
 	"At a terminal the command gets one of its own, with job control. The person's shows text, "
 	"colours and movement; sequences that set its clipboard or title or make it answer are "
 	"left out. In pipes and files every byte stays as it is.",
@@ -259,6 +261,8 @@ static const struct command_row run_examples[] = {
 	{"atoll run -- npm test", "the default contract, here"},
 	{"atoll run --read ~/data --timeout 10m -- python3 train.py",
 	 "one more directory, less time"},
+	{"atoll run --apply=ask -- ./agent", "look at the changes at the end, and decide"},
+	{"atoll run --direct -- make", "write here at once"},
 	{"atoll run --hide '**/.env' -- make", "hide a pattern at any depth"},
 	{"atoll run --allow pypi.org --allow files.pythonhosted.org -- pip install six",
 	 "two names and nothing else"},
@@ -274,6 +278,7 @@ static const struct command_row run_files[] = {
 	{"/run/atoll/contract.md",
 	 "inside: what is allowed, for the command to read (contract.json for "
 	 "programs)"},
+	{"~/.local/state/atoll", "what runs in a layer have written; 'atoll ls' lists it"},
 	{"~/.config/atoll/answers",
 	 "what was allowed 'always' when asked, by contract; a line removed is an answer taken "
 	 "back"},

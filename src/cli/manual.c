@@ -132,7 +132,7 @@ void command_manual_overview(FILE *out)
 	paragraph(out,
 		  "atoll runs a command inside a boundary that a contract states: what it may read "
 		  "and write, whom it may talk to (nobody, unless said), and how much it may use. "
-		  "It needs "
+		  "What it writes is kept in a layer, to be seen, taken and taken back. It needs "
 		  "neither root nor a daemon.");
 	fputs(".SH COMMANDS\n", out);
 	for (size_t i = 0; commands[i]; i++)
