@@ -62,6 +62,7 @@ import ctypes
 import errno
 import fcntl
 import fnmatch
+import glob
 import hashlib
 import json
 import os
@@ -852,10 +853,11 @@ def job_file(place, job, name="job.yaml"):
 
 
 def wait_file(place, name, seconds=PATIENCE):
-    """Wait until a run has made this file in the workspace."""
-    path = os.path.join(place.ws, name)
-    check(until(lambda: os.path.lexists(path), seconds), "the run did not make %s" % name)
-    return path
+    """Wait until a run has made this file in the workspace, or in a layer over it."""
+    def found():
+        kept = glob.glob(os.path.join(glob.escape(os.path.join(place.home, STORE)), "records/*/top/upper", glob.escape(name)))
+        return [path for path in (os.path.join(place.ws, name), *kept) if os.path.lexists(path)]
+    return (until(found, seconds) or check(False, "the run did not make %s" % name))[0]
 
 
 def in_time(once, *limits):

@@ -24,6 +24,7 @@ static const struct option create_options[] = {
 	 "another",
 	 OPTION_FROM},
 	CLAUSES_START,
+	CLAUSES_SANDBOX,
 
 	CLAUSES_CONTRACT,
 
@@ -138,7 +139,9 @@ const struct command command_create = {
 			"/tmp last as long as the sandbox's processes do, and are not part of it.",
 			"Job file and options are kept as they are now; whether a file may be "
 			"trusted is asked now and not again. Limits are the sandbox's; the time "
-			"limit holds for each step.",
+			"limit holds for each step. With --ask nobody is asked yet: what is not "
+			"listed "
+			"is refused.",
 			NULL},
 	.options = create_options,
 	.sections = (const struct command_section[]){{"Examples", create_examples}, {0}},

@@ -178,6 +178,12 @@ static const struct command_row exec_examples[] = {
 	{0},
 };
 
+static const struct command_row exec_environment[] = {
+	{"ATOLL_IDLE_SECONDS",
+	 "when the sandbox is started: how long it stays without a step and a process; 600"},
+	{0},
+};
+
 const struct command command_exec = {
 	.name = "exec",
 	.usage = "[ID] [OPTION]... -- COMMAND [ARGUMENT]...",
@@ -205,6 +211,7 @@ const struct command command_exec = {
 	.sections =
 		(const struct command_section[]){
 			{"Exit status", command_statuses},
+			{"Environment", exec_environment},
 			{"Examples", exec_examples},
 			{0},
 		},

@@ -30,6 +30,9 @@
 /* How long stopping everything may take. */
 #define FREEZE_NS (5 * INT64_C(1000000000))
 
+/* How often a step is begun again. */
+#define TRIES_MAX 4
+
 /* How many stopped processes are remembered, not to be let go on with the rest. */
 #define STOPPED_MAX 256
 
@@ -40,8 +43,11 @@ struct step {
 	int leader_fd;	 /* with a terminal, else -1 */
 	pid_t leader;	 /* likewise, else 0 */
 	bool is_held;	 /* it was stopped by order */
-	/* While the terminal is being prepared: */
-	bool is_waiting;
+	bool is_ending;	 /* all of it was asked to end */
+	bool is_killed;	 /* everything inside was killed, before it was heard of */
+	int n_tries;
+	/* Until its process has been heard of: */
+	bool is_waiting; /* its terminal is being prepared */
 	uint32_t stdio;
 	int fds[4]; /* its words, 0, 1, 2 */
 	int terminal_fd;
@@ -83,7 +89,7 @@ static int make_template(struct service *service, struct atoll_error *err)
 	if (template->pid)
 		return 0;
 	if (service->n_listeners == LISTENERS_MAX)
-		return error_set(err, ATOLL_FAULT_JOB, 0,
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "too many processes of the sandbox's were killed from inside, and "
 				 "too many live on: end them (atoll rollback, or atoll rm)");
 	r = init_fork(service->init->config, template, err);
@@ -171,50 +177,61 @@ static void end_step(struct service *service, struct step *step, int wait_status
 	struct init_message message = {
 		.type = INIT_ENDED, .step = step->number, .wait_status = wait_status};
 
+	/* What does not end with its command when it is told to is not left behind. */
+	if (step->is_ending)
+		inside_signal_session(service->init, step->leader ? step->leader : step->pid,
+				      step->leader, SIGKILL);
 	watch_end(&service->init->watch);
 	service->init->config->usage->files = service->init->guard.n_created;
 	init_tell(service->init, &message);
 	forget_step(step);
 }
 
-/* Ask the template for a process. */
+/* Everything in the order of struct template_order. */
+static int ask_template(struct service *service, struct step *step, int start_fd, int leader_fd)
+{
+	const struct template_order order = {.stdio = step->stdio,
+					     .has_terminal = step->terminal_fd >= 0};
+	int fds[8], n = 0;
+
+	fds[n++] = start_fd;
+	for (int i = 0; i < 4; i++) {
+		if (step->fds[i] >= 0)
+			fds[n++] = step->fds[i];
+	}
+	if (order.has_terminal) {
+		fds[n++] = step->terminal_fd;
+		fds[n++] = leader_fd;
+	}
+	kill(service->template.pid, SIGCONT); /* somebody inside may have stopped it */
+	return fd_send(service->template.start_fd, &order, sizeof order, fds, (size_t)n);
+}
+
 static int launch(struct service *service, struct step *step, struct atoll_error *err)
 {
-	struct template_order order = {.stdio = step->stdio,
-				       .has_terminal = step->terminal_fd >= 0};
-	int start[2] = {-1, -1}, leader[2] = {-1, -1}, fds[8], n = 0, r;
+	int start[2], leader[2], r;
 
+	step->is_waiting = false;
+	close_fd(&step->start_fd);
+	close_fd(&step->leader_fd);
 	r = make_template(service, err);
 	if (r < 0)
 		return r;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, start) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
 	step->start_fd = start[0];
-	fds[n++] = start[1];
-	for (int i = 0; i < 4; i++) {
-		if (step->fds[i] >= 0)
-			fds[n++] = step->fds[i];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, leader) < 0) {
+		close(start[1]);
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
 	}
-	if (order.has_terminal) {
-		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, leader) < 0) {
-			close(start[1]);
-			return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
-		}
-		step->leader_fd = leader[0];
-		fds[n++] = step->terminal_fd;
-		fds[n++] = leader[1];
-	}
-	kill(service->template.pid, SIGCONT); /* somebody inside may have stopped it */
-	r = fd_send(service->template.start_fd, &order, sizeof order, fds, (size_t)n);
+	step->leader_fd = leader[0];
+	/* If it was killed just now, the end of the step's socket tells. */
+	ask_template(service, step, start[1], leader[1]);
 	close(start[1]);
-	close_fd(&leader[1]);
-	for (int i = 0; i < 4; i++)
-		close_fd(&step->fds[i]);
-	close_fd(&step->terminal_fd);
-	step->is_waiting = false;
-	return r < 0 ? error_set(err, ATOLL_FAULT_JOB, -r,
-				 "the process that starts commands was killed from inside")
-		     : 0;
+	close(leader[1]);
+	if (step->terminal_fd < 0)
+		close_fd(&step->leader_fd);
+	return 0;
 }
 
 /* A terminal of the sandbox's own devpts, so that its name can be looked up inside. */
@@ -288,14 +305,23 @@ static void give_up(struct service *service, struct step *step)
 	fail_step(service, step, -1, &error);
 }
 
-/* It was never heard of. */
+/* It was never heard of: somebody inside has killed the template, or it. */
 static void lose_step(struct service *service, struct step *step)
 {
 	struct atoll_error error = service->failure;
 
+	if (step->is_killed) {
+		end_step(service, step, SIGKILL);
+		return;
+	}
+	if (!error.text[0] && ++step->n_tries < TRIES_MAX) {
+		end_template(service);
+		if (launch(service, step, &error) == 0)
+			return;
+	}
 	if (!error.text[0])
-		error_set(&error, ATOLL_FAULT_JOB, 0,
-			  "the process that starts commands was killed from inside");
+		error_set(&error, ATOLL_FAULT_POLICY, 0,
+			  "the process that starts commands is killed again and again from inside");
 	fail_step(service, step, -1, &error);
 }
 
@@ -316,7 +342,10 @@ static void serve_start(struct service *service, struct step *step)
 		return;
 	if (got == sizeof from.news && !step->pid) {
 		step->pid = from.news.pid;
+		for (int i = 0; i < 4; i++)
+			close_fd(&step->fds[i]);
 		step->leader = step->leader_fd >= 0 ? getsid(step->pid) : 0;
+		close_fd(&step->terminal_fd);
 		/* If it is gone, its end is told next. */
 		send(step->start_fd, "x", 1, MSG_NOSIGNAL);
 	} else if (got == sizeof from.message) {
@@ -487,6 +516,8 @@ static void kill_one(const struct inside_process *process, void *data)
 
 static void clear(struct service *service)
 {
+	for (size_t i = 0; i < INIT_STEPS_MAX; i++)
+		service->steps[i].is_killed = !service->steps[i].is_waiting;
 	end_template(service);
 	/* With one call for all, so that no fork is missed. */
 	kill(-1, SIGSTOP);
@@ -559,6 +590,7 @@ static void signal_step(struct service *service, const struct init_order *order)
 	default:
 		if (order->signal == SIGSTOP || order->signal == SIGCONT)
 			step->is_held = order->signal == SIGSTOP;
+		step->is_ending |= order->signal == SIGTERM || order->signal == SIGKILL;
 		inside_signal_session(service->init, step->leader ? step->leader : step->pid,
 				      step->leader, order->signal);
 	}

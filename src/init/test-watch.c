@@ -4,9 +4,9 @@
 #include "init/watch.h"
 
 #include <signal.h>
-#include <sys/stat.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 /* The test looks at the whole machine here, where the first process looks at its own namespace; so

@@ -48,8 +48,6 @@ int hold_find_layers(struct holder *holder, struct atoll_error *err)
 			return error_oom(err);
 		holder->layer.n_sealed++;
 	}
-	if (record->info.is_memory)
-		return 0;
 	holder->layer.top = layer_top_path(record);
 	return holder->layer.top ? 0 : error_oom(err);
 }
@@ -110,7 +108,6 @@ static int prepare(struct holder *holder, struct atoll_error *err)
 	if (has_layer)
 		r = hold_find_layers(holder, err);
 	holder->net.extra.layer = has_layer ? &holder->layer : NULL;
-	holder->net.extra.layer_is_memory = has_layer && holder->record->info.is_memory;
 	holder->net.extra.is_service = true;
 	if (r == 0) {
 		holder->env = env_build(holder->spec, &extra, err);
@@ -152,20 +149,6 @@ int hold_open_cell(struct holder *holder, struct atoll_error *err)
 	return r;
 }
 
-/* What was in memory is taken to the disk, or it is gone. */
-static void take_in(struct holder *holder)
-{
-	struct atoll_error err = {0};
-
-	if (holder->handle.layer_fd < 0)
-		return;
-	if (hold_lock(holder->record, DONE_MS, &err) == 0) {
-		layer_take_in(holder->record, holder->handle.layer_fd, &err);
-		hold_unlock(holder->record);
-	}
-	close(take_fd(&holder->handle.layer_fd));
-}
-
 static bool is_out_of_memory(const struct holder *holder, struct init_message *ret)
 {
 	struct cell_usage usage;
@@ -178,6 +161,22 @@ static bool is_out_of_memory(const struct holder *holder, struct init_message *r
 				     .limit_value = holder->spec->limits[SPEC_MEMORY].value,
 				     .limit_used = usage.memory_peak};
 	return true;
+}
+
+/* What the host's files were, for a merge; if somebody has the record it is not worth waiting. */
+static void keep_base(const struct holder *holder)
+{
+	struct layer_record *record = holder->record;
+	const bool was_locked = record->lock_fd >= 0;
+	struct atoll_error err;
+
+	if (holder->spec->workspace_mode != SPEC_WORKSPACE_LAYER ||
+	    layer_record_lock(record, false, &err) < 0)
+		return;
+	if (layer_keep_base(record, &err) == 0)
+		layer_record_save_soon(record, &err);
+	if (!was_locked)
+		hold_unlock(record);
 }
 
 void hold_close_cell(struct holder *holder, const struct init_message *limit)
@@ -196,7 +195,7 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	if (!limit && is_out_of_memory(holder, &memory))
 		limit = &memory;
 	hold_lose_steps(holder, limit);
-	take_in(holder);
+	keep_base(holder);
 	close(holder->handle.pid_fd);
 	close(holder->handle.control_fd);
 	holder->backend->release(holder->cell);
@@ -207,14 +206,14 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	free_layers(&holder->layer);
 }
 
-void hold_check_counters(struct holder *holder)
+void hold_check_counters(struct holder *holder, bool is_now)
 {
 	const struct spec_limit *limits = holder->spec->limits;
 	const int64_t now_ns = clock_monotonic_ns();
 	struct init_message message;
 	struct cell_usage usage;
 
-	if (!holder->is_live || now_ns - holder->counted_ns < COUNT_NS)
+	if (!holder->is_live || (!is_now && now_ns - holder->counted_ns < COUNT_NS))
 		return;
 	holder->counted_ns = now_ns;
 	holder->backend->account(holder->cell, &usage);

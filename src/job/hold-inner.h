@@ -53,6 +53,7 @@ struct holder {
 	int held_fd, listen_fd, signal_fd;
 	bool is_ending;
 	int64_t idle_ns; /* since when no step runs */
+	int64_t idle_max_ns;
 
 	/* The cell, while there is one. */
 	bool is_live;
@@ -85,8 +86,8 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit);
 int hold_find_layers(struct holder *holder, struct atoll_error *err);
 /* Everything that the first process has said; false once it is gone. */
 bool hold_take_messages(struct holder *holder);
-/* A limit that only counters tell. */
-void hold_check_counters(struct holder *holder);
+/* A limit that only counters tell: looked at now and then, or `is_now`. */
+void hold_check_counters(struct holder *holder, bool is_now);
 void hold_order(struct holder *holder, enum init_order_type type, uint32_t step, int number);
 /* Ask the first process, and wait for INIT_DONE: its code. */
 int hold_ask_init(struct holder *holder, enum init_order_type type, struct atoll_error *err);

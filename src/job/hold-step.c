@@ -481,8 +481,21 @@ static void finish_step(struct holder *holder, struct hold_client *client)
 		forget(holder, client);
 }
 
+static bool is_by_signal(const struct hold_client *client)
+{
+	return client->has_end && client->end.type == INIT_ENDED &&
+	       WIFSIGNALED(client->end.wait_status);
+}
+
 void hold_finish_steps(struct holder *holder)
 {
+	/* The kernel may have killed it for want of memory, which is the sandbox's limit. */
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		if (holder->clients[i].is_used && is_by_signal(&holder->clients[i])) {
+			hold_check_counters(holder, true);
+			break;
+		}
+	}
 	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].has_end)
 			finish_step(holder, &holder->clients[i]);
@@ -497,13 +510,14 @@ void hold_lose_steps(struct holder *holder, const struct init_message *limit)
 		if (!client->is_used || !client->step || client->is_over)
 			continue;
 		/* It has ended by itself, just before. */
-		if (client->has_end) {
+		if (client->has_end && !(limit && is_by_signal(client))) {
 			finish_step(holder, client);
 			continue;
 		}
 		write_result(holder, client, NULL);
 		if (limit)
 			tell(client, limit, -1);
+		client->has_end = false;
 		client->is_over = true;
 		client->kill_ns = INT64_MAX;
 		close_fd(&client->life_fd);

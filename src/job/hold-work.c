@@ -75,16 +75,12 @@ static int checkpoint_running(struct holder *holder, const char *name,
 	int r = hold_ask_init(holder, INIT_FREEZE, err);
 
 	if (r == -1)
-		return error_set(err, ATOLL_FAULT_JOB, EBUSY,
+		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
 				 "processes in the sandbox could not be stopped; try again, or end "
 				 "them");
 	if (r < 0)
 		return r;
-	r = 0;
-	if (holder->record->info.is_memory)
-		r = layer_take_in(holder->record, holder->handle.layer_fd, err);
-	if (r == 0)
-		r = steps_copy(holder->record, name, note, ret_name, err);
+	r = steps_copy(holder->record, name, note, ret_name, err);
 	hold_order(holder, INIT_THAW, 0, 0);
 	return r;
 }
@@ -92,16 +88,14 @@ static int checkpoint_running(struct holder *holder, const char *name,
 static int checkpoint_locked(struct holder *holder, const char *name, const struct steps_note *note,
 			     char ret_name[64], struct atoll_error *err)
 {
-	bool is_empty = layer_top_is_empty(holder->record);
 	int r;
 
-	if (!holder->is_live || (is_empty && !holder->record->info.is_memory))
+	if (!holder->is_live || layer_top_is_empty(holder->record))
 		return steps_checkpoint(holder->record, name, note, ret_name, err);
 	r = hold_ask_init(holder, INIT_REST, err);
 	if (r < 0)
 		return r;
-	/* What is in memory stays there until the end. */
-	if (r > 0 || hold_running(holder) || holder->record->info.is_memory)
+	if (r > 0 || hold_running(holder))
 		return checkpoint_running(holder, name, note, ret_name, err);
 	r = steps_checkpoint(holder->record, name, note, ret_name, err);
 	/* Also after a failure: the top may have been sealed already. */
@@ -151,12 +145,6 @@ static int rollback_locked(struct holder *holder, const char *name, uint64_t *re
 	if (r < 0)
 		return r;
 	*ret_ended = (uint64_t)r;
-	if (holder->record->info.is_memory) {
-		/* What it holds is what is thrown away. */
-		close(take_fd(&holder->handle.layer_fd));
-		hold_close_cell(holder, NULL);
-		return steps_return(holder->record, name, err);
-	}
 	r = steps_return(holder->record, name, err);
 	exchange(holder);
 	return r;

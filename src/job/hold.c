@@ -19,8 +19,9 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-/* So long it stays although nothing runs. */
-#define IDLE_NS (600 * INT64_C(1000000000))
+/* So long it stays although nothing runs, unless ATOLL_IDLE_SECONDS says otherwise. */
+#define IDLE_S	   600
+#define IDLE_S_MAX (30 * 86400)
 
 /* How often counters are looked at while there is a cell. */
 #define COUNT_MS 500
@@ -57,7 +58,7 @@ static size_t want(const struct holder *holder, struct pollfd *fds)
 static int wait_ms(const struct holder *holder)
 {
 	const bool is_busy = holder->is_live && hold_running(holder) > 0;
-	int64_t until = holder->idle_ns + IDLE_NS, left;
+	int64_t until = holder->idle_ns + holder->idle_max_ns, left;
 
 	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].kill_ns < until)
@@ -78,7 +79,7 @@ static void look_whether_idle(struct holder *holder)
 {
 	struct atoll_error err = {0};
 
-	if (hold_running(holder) || clock_monotonic_ns() - holder->idle_ns < IDLE_NS)
+	if (hold_running(holder) || clock_monotonic_ns() - holder->idle_ns < holder->idle_max_ns)
 		return;
 	holder->idle_ns = clock_monotonic_ns();
 	if (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) <= 0)
@@ -117,9 +118,9 @@ static void loop(struct holder *holder)
 		if (fds[3].fd >= 0 && fds[3].revents)
 			hold_close_cell(holder, NULL);
 		serve_others(holder, fds + FIXED + NET_WATCHED);
+		hold_check_counters(holder, false);
 		hold_finish_steps(holder);
 		hold_end_orphans(holder);
-		hold_check_counters(holder);
 		if (fds[1].revents)
 			hold_accept(holder);
 		look_whether_idle(holder);
@@ -163,6 +164,17 @@ static int take_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+static int64_t read_idle_ns(void)
+{
+	const char *text = getenv("ATOLL_IDLE_SECONDS");
+	char *end;
+	long seconds = text ? strtol(text, &end, 10) : 0;
+
+	if (!text || !text[0] || *end || seconds < 1 || seconds > IDLE_S_MAX)
+		seconds = IDLE_S;
+	return seconds * INT64_C(1000000000);
+}
+
 static int open_holder(struct holder *holder, const char *id, struct atoll_error *err)
 {
 	int r = sandbox_open(id, &holder->record, err);
@@ -204,6 +216,7 @@ static _Noreturn void holder_main(const char *id, int status_fd)
 
 	leave_caller(status_fd, id);
 	holder.idle_ns = clock_monotonic_ns();
+	holder.idle_max_ns = read_idle_ns();
 	reply.code = open_holder(&holder, id, &reply.error);
 	/* It is read by whoever waits; it is not there any more if it was killed. */
 	fd_write_all(3, &reply, sizeof reply);

@@ -15,8 +15,10 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 
 /*
  * Sandboxes that live on
@@ -29,6 +31,9 @@
 
 /* How long to wait for a holder that is about to come or to go. */
 #define PATIENCE_NS (20 * INT64_C(1000000000))
+
+/* How long one may take to end, with all that runs in it, before it is killed by force. */
+#define KILL_S 5
 
 static void scope_close_record(struct layer_record **record)
 {
@@ -118,6 +123,16 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 			"a sandbox that lives on needs user namespaces, which this host does "
 			"not grant (see `atoll doctor`); single commands run with `atoll run "
 			"--direct`");
+	/* A run can do with memory; but what is to outlive processes has to lie somewhere, and a
+	 * file system that cannot hold deleted names cannot hold the layers of earlier steps. */
+	if (job->spec->workspace_mode == SPEC_WORKSPACE_LAYER &&
+	    layer_store_needs_memory(job->spec->workspace))
+		return error_set(
+			err, ATOLL_FAULT_HOST, 0,
+			"layers of steps cannot be kept in ~/.local/state/atoll: it lies in "
+			"the workspace, or on a file system that cannot hold them (a "
+			"container's root, NFS); set XDG_STATE_HOME to a place on ext4, XFS, "
+			"btrfs or tmpfs");
 	if (job->spec->n_descriptors)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "a sandbox that lives on cannot have descriptors of the caller's "
@@ -160,7 +175,6 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 		r = write_job(record, job, err);
 	if (r < 0)
 		return r;
-	record->info.is_memory = layer_store_needs_memory(job->spec->workspace);
 	return name ? layer_record_name(record, name, err) : layer_record_save(record, err);
 }
 
@@ -234,14 +248,13 @@ static int check_layer(const struct layer_record *record, struct atoll_error *er
 	return r;
 }
 
-static int ask(struct layer_record *record, int socket_fd, enum hold_type type, const char *name,
-	       bool is_forced, struct hold_reply *ret, struct atoll_error *err)
+static int ask(int socket_fd, enum hold_type type, const char *name, bool is_forced,
+	       struct hold_reply *ret, struct atoll_error *err)
 {
 	struct hold_request request = {
 		.version = HOLD_VERSION, .type = type, .is_forced = is_forced};
 	int r = name ? steps_check_name(name, err) : 0;
 
-	(void)record;
 	if (r < 0)
 		return r;
 	snprintf(request.name, sizeof request.name, "%s", name ? name : "");
@@ -261,7 +274,7 @@ int atoll_sandbox_checkpoint(const char *id, const char *name, char ret_name[64]
 	if (r < 0)
 		return r;
 	if (held < 0) {
-		r = ask(record, socket_fd, HOLD_CHECKPOINT, name, false, &reply, err);
+		r = ask(socket_fd, HOLD_CHECKPOINT, name, false, &reply, err);
 		if (r == 0 && ret_name)
 			memcpy(ret_name, reply.name, sizeof reply.name);
 		return r;
@@ -285,7 +298,7 @@ int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended
 	if (r < 0)
 		return r;
 	if (held < 0) {
-		r = ask(record, socket_fd, HOLD_ROLLBACK, name, false, &reply, err);
+		r = ask(socket_fd, HOLD_ROLLBACK, name, false, &reply, err);
 		if (r == 0)
 			*ret_ended = reply.count;
 		return r;
@@ -362,13 +375,27 @@ void atoll_history_free(struct atoll_checkpoint *list, size_t n)
 
 /* ---- its end ---- */
 
-/* Until the connection ends, which is when nothing is left inside. */
-static void await_end(int socket_fd)
+/* Until the connection ends, which is when nothing is left inside. One that does not answer can be
+ * killed, and all in it ends as well: it is the one that we are connected to. */
+static int end_holder(int socket_fd, bool is_forced, struct atoll_error *err)
 {
+	const struct timeval patience = {.tv_sec = is_forced ? KILL_S : 0};
+	struct hold_reply reply;
+	struct ucred peer;
+	socklen_t size = sizeof peer;
 	char byte;
+	int r;
 
-	while (recv(socket_fd, &byte, 1, 0) > 0)
+	setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	r = ask(socket_fd, HOLD_END, NULL, is_forced, &reply, err);
+	while (r == 0 && recv(socket_fd, &byte, 1, 0) > 0)
 		;
+	if (is_forced && (r == -EAGAIN || (r == 0 && errno == EAGAIN)) &&
+	    getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 1) {
+		kill(peer.pid, SIGKILL);
+		return 0;
+	}
+	return r;
 }
 
 int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err)
@@ -379,14 +406,10 @@ int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err
 
 	while (r == 0 && held < 0) {
 		cleanup_fd int socket_fd = -1;
-		struct hold_reply reply;
 
 		r = reach(record, &held, &socket_fd, err);
-		if (r < 0 || held >= 0)
-			break;
-		r = ask(record, socket_fd, HOLD_END, NULL, is_forced, &reply, err);
-		if (r == 0)
-			await_end(socket_fd);
+		if (r == 0 && held < 0)
+			r = end_holder(socket_fd, is_forced, err);
 	}
 	if (r == 0)
 		r = hold_lock(record, 10000, err);

@@ -293,8 +293,11 @@ int steps_checkpoint(struct layer_record *record, const char *name, const struct
 {
 	int r = check_new_name(record, name, err);
 
-	if (r == 0 && !layer_top_is_empty(record))
+	if (r == 0 && !layer_top_is_empty(record)) {
+		/* While it is known which files these are: without it there is only no merge. */
+		layer_keep_base(record, NULL);
 		r = layer_seal_top(record, err);
+	}
 	if (r == 0)
 		r = bound_depth(record, err);
 	return r < 0 ? r : add(record, name, NULL, note, ret_name, err);
@@ -358,6 +361,9 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	int r = 0;
 
 	first.info.number = 1;
+	/* Its own will be called by their numbers: no two may have one name. */
+	if (is_number_name(first.info.name))
+		snprintf(first.info.name, sizeof first.info.name, "step-1");
 	format_line(&first, &line);
 	if (linkat(from->fd, "job", record->fd, "job", 0) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fork '%s'", from->info.id);
@@ -366,7 +372,6 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	record->base_time_ns = from->base_time_ns;
 	record->workspace_dev = from->workspace_dev;
 	record->workspace_ino = from->workspace_ino;
-	record->info.is_memory = from->info.is_memory;
 	record->info.n_checkpoints = 1;
 	for (size_t i = 0; r == 0 && i < from->n_keys; i++)
 		r = layer_record_set(record, from->keys[i], from->values[i], err);

@@ -283,8 +283,9 @@ static int look_at_workspace(struct layer_record *record, const char *workspace,
 {
 	struct stat st;
 
-	if (stat(workspace, &st) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "look at workspace '%s'", workspace);
+	/* A link is never followed; the back end says so. */
+	if (lstat(workspace, &st) < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, errno, "workspace '%s'", workspace);
 	record->info.workspace = strdup(workspace);
 	if (!record->info.workspace)
 		return error_oom(err);

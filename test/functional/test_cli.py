@@ -94,7 +94,8 @@ def _():
         for args, wanted in (
                 (["rnu"], "did you mean 'run'?"),
                 (["npm", "test"], "atoll run -- npm"),
-                (["diff"], "unknown command 'diff'"),
+                (["diff"], "no run is kept yet"),
+                (["dif"], "did you mean 'diff'?"),
                 (["run"], "no command"),
                 (["run", "--"], "no command"),
                 (["run", "--wirte", "x", "--", "true"], "did you mean '--write'?"),

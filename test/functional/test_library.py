@@ -179,11 +179,67 @@ def _():
         check("questions 2, asked.test:80 by curl, told 2, refused 2, listed 1, nobody was there to allow it\n" in nobody.out, nobody.out)
 
 
+LAYERS = r"""
+#include <atoll/layer.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define must(call) ((call) >= 0 ? 0 : (printf("failed: %s\n", err.text), exit(1), 0))
+
+int main(void)
+{
+	char *argv[] = {"sh", "-c", "echo mine >>f; echo x >.git/hooks/pre-commit", NULL};
+	struct atoll_run_options options = {.stdin_fd = -1, .stdout_fd = 1, .stderr_fd = 2};
+	struct atoll_apply_report report;
+	struct atoll_changes *changes;
+	struct atoll_record *records;
+	struct atoll_error err = {0};
+	struct atoll_result result;
+	char *text;
+	size_t n, size, added, removed;
+	struct atoll_job *job = atoll_job_new(&err);
+
+	setbuf(stdout, NULL);
+	must(atoll_job_command(job, argv, &err));
+	must(atoll_job_run(job, &options, &result, &err));
+	atoll_job_free(job);
+	must(atoll_records_list(false, &records, &n, &err));
+	printf("%zu record, %s\n", n, records[0].workspace);
+	atoll_records_free(records, n);
+	must(atoll_changes_open(result.record, &changes, &err));
+	for (size_t i = 0; i < changes->n; i++) {
+		must(atoll_change_text(changes, i, &text, &size, &added, &removed, &err));
+		printf("%s: %s, %zu lines\n", changes->items[i].path, changes->items[i].mark ? changes->items[i].mark : "-", added);
+		free(text);
+	}
+	atoll_changes_close(changes);
+	must(atoll_apply(NULL, &(struct atoll_apply_options){0}, &report, &err));
+	printf("applied %d, held %d\n", (int)report.n_applied, (int)report.n_held);
+	system("cat f");
+	must(atoll_undo(NULL, false, &report, &err));
+	system("cat f");
+	must(atoll_record_discard(NULL, false, &err));
+	return 0;
+}
+"""
+
+
+@test("a stranger's program looks at changes, applies them and takes them back")
+def _():
+    need_library()
+    need_layers()
+    with Place() as place:
+        program = build_stranger(place, "gcc", "-std=c11", "-D_GNU_SOURCE", "-Wno-unused-result", source=LAYERS)
+        done = plain(place, [program], confined=False)
+        same(done.out, "1 record, %s\n.git/hooks/pre-commit: git hooks, 1 lines\nf: -, 1 lines\napplied 1, held 1\none line\nmine\none line\n" % place.ws, done.err)
+        check("no run is kept" in atoll(place, "ls").out, "the record is still there")
+
+
 @test("each header stands alone, in strict C")
 def _():
     need("gcc")
     with Place() as place:
-        for header in ("atoll.h", "error.h"):
+        for header in ("atoll.h", "layer.h", "error.h"):
             source = write(place.tmp + "/alone.c", "#include <atoll/%s>\nint unused;\n" % header)
             done = subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I",
                                    ROOT + "/include", source], stderr=subprocess.PIPE, text=True)
@@ -194,8 +250,10 @@ def _():
 def _():
     need_library()
     need("nm")
-    with open(ROOT + "/include/atoll/atoll.h") as file:
-        promised = set(re.findall(r"^ATOLL_PUBLIC[^;(]*?(\w+)\(", file.read(), re.M))
+    promised = set()
+    for header in ("atoll.h", "layer.h"):
+        with open(ROOT + "/include/atoll/" + header) as file:
+            promised |= set(re.findall(r"^ATOLL_PUBLIC[^;(]*?(\w+)\(", file.read(), re.M))
     shown = subprocess.run(["nm", "-D", "--defined-only", "--format=posix", LIBRARY], check=True, stdout=subprocess.PIPE, text=True)
     same({line.split()[0] for line in shown.stdout.splitlines()}, promised, "symbols")
 

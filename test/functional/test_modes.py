@@ -253,6 +253,20 @@ def _():
         same(result.out, "x\nno\n", "read-only")
 
 
+@test("a workspace that is missing, a link or no directory is refused alike in every mode, and leaves no record")
+def _():
+    with Place() as place:
+        os.symlink("/nonexistent", place.ws + "/dangling")
+        os.symlink(place.out, place.ws + "/link")
+        place.settle()
+        for mode in ("direct", "read-only") if BARE else ("default", "direct", "read-only"):
+            for name, statuses in (("missing", (BAD_REQUEST,)), ("f", (BAD_REQUEST,)), ("dangling", (POLICY,)), ("link", (POLICY,))):
+                result = run(place, ["--workspace", name], "true", mode=mode, starts=False)
+                among(result.status, statuses, "%s, %s: %s" % (mode, name, result.err))
+                same(len(result.err.splitlines()), 1, "lines of %r" % result.err)
+        check("no run is kept" in atoll(place, "ls").out, "a record is left")
+
+
 @test("a run in a layer that is killed leaves nothing in the workspace")
 def _():
     need_layers()

@@ -203,9 +203,14 @@ static void choose_move(struct op *op)
 {
 	static const char *const verbs[] = {"rename", "rename",	  "rename",    "link",
 					    "link",   "exchange", "noreplace", "copytree"};
+	struct stat st;
 
 	strcpy(op->verb, verbs[below(8)]);
 	choose_there(op->a, below(3) == 0);
+	/* Several names of a pipe or a link mean nothing to anybody, and apply does not keep them.
+	 */
+	if (!strcmp(op->verb, "link") && names_of(op->a, &st) && !S_ISREG(st.st_mode))
+		strcpy(op->verb, "rename");
 	if (!strcmp(op->verb, "exchange") || (!strcmp(op->verb, "rename") && below(2)))
 		choose_there(op->b, below(3) == 0);
 	else

@@ -1,0 +1,768 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+Sandboxes that live on: atoll create, exec, checkpoint, rollback, fork, history, rm
+
+What is looked at is what the next step sees, and from the host's side what there is: processes, mounts, files of the store.
+"""
+
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from lib import *
+
+import pty
+import random
+import termios
+
+
+def store(place):
+    return os.path.join(place.home, ".local/state/atoll")
+
+
+def create(place, *flags, status=0, **options):
+    if BARE:
+        skip("user namespaces")
+    how = [] if any(flag in ("--direct", "--mode", "-f") for flag in flags) else ["--mode", "layer"]
+    result = atoll(place, "create", *how, *flags, **options)
+    same(result.status, status, "create: %s" % result.err)
+    if status == 0:
+        check(re.fullmatch("[a-z2-7]{8}\n", result.out), "the id alone is printed: %r" % result.out)
+    return result.out.strip() if status == 0 else result
+
+
+def step(place, id, script, *args, status=0, flags=(), **options):
+    """A step; what it printed."""
+    command = inside_sh(script, *args) if isinstance(script, str) else script
+    result = atoll(place, "exec", id, *flags, "--", *command, **options)
+    same(result.status, status, "step %r: %s" % (script, result.err))
+    return result.out
+
+
+def begin(place, id, script, *args, flags=(), **options):
+    """A step that is not waited for."""
+    return Running(place, [ATOLL, "exec", id, *flags, "--", *inside_sh(script, *args)], starts=False, **options)
+
+
+def say(place, *args, status=0):
+    result = atoll(place, *args)
+    same(result.status, status, "%s: %s" % (" ".join(args), result.out + result.err))
+    return result.out if status == 0 else result.err
+
+
+def _random_word():
+    return "".join(random.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(32))
+
+
+def history(place, id):
+    return json.loads(say(place, "history", id, "--json"))
+
+
+def records(place):
+    return {record["id"]: record for record in json.loads(say(place, "ls", "--all", "--json"))}
+
+
+def holders(place):
+    """Holders of this place's sandboxes: {pid}. They are nobody's children, and so ours: this test is a subreaper."""
+    return {pid for pid, name in descendants().items() if name == "atoll-hold"}
+
+
+def parent_of(pid):
+    with open("/proc/%d/stat" % pid) as file:
+        return int(file.read().rsplit(")", 1)[1].split()[1])
+
+
+def first_process(place):
+    """atoll-init beneath the one holder."""
+    for pid, name in descendants().items():
+        with contextlib.suppress(OSError):
+            if name == "atoll-init" and parent_of(pid) in holders(place):
+                return pid
+    return None
+
+
+def layers(place):
+    with contextlib.suppress(FileNotFoundError):
+        return set(os.listdir(store(place) + "/layers"))
+    return set()
+
+
+def nothing_left(place, killed=False):
+    """After the last rm: no process, no record, no layer. What a kill has left half made nobody sees, and it is swept when it is
+    an hour old, by a clock that cannot be set."""
+    check(until(lambda: not holders(place) and not (reap_orphans() or descendants())), "processes: %s" % descendants())
+    left = os.listdir(store(place) + "/records")
+    if killed:
+        same(json.loads(say(place, "ls", "--all", "--json")), [], "records that are seen")
+        left = [id for id in left if os.path.exists("%s/records/%s/meta" % (store(place), id))]
+    same(left, [], "records")
+    check(killed or not layers(place), "layers: %s" % layers(place))
+    same(os.listdir(store(place) + "/trash") if os.path.isdir(store(place) + "/trash") else [], [], "trash")
+
+
+class Sandbox:
+    """A Place with a sandbox in it, which is removed at the end; nothing may be left of it."""
+
+    def __init__(self, *flags, killed=False):
+        self.flags, self.killed = flags, killed
+
+    def __enter__(self):
+        self.place = Place()
+        self.place.__enter__()
+        try:
+            self.id = create(self.place, *self.flags)
+        except BaseException:
+            self.place.__exit__(*sys.exc_info())
+            raise
+        return self.place, self.id
+
+    def __exit__(self, kind, value, trace):
+        try:
+            if kind is None:
+                for id, record in records(self.place).items():
+                    if record["kind"] == "sandbox":
+                        say(self.place, "rm", "--force", id)
+                nothing_left(self.place, self.killed)
+            else:
+                for id in list(os.listdir(store(self.place) + "/records")):
+                    atoll(self.place, "rm", "--force", id)
+        except BaseException:
+            if kind is None:
+                self.place.__exit__(*sys.exc_info())
+                raise
+        return self.place.__exit__(kind, value, trace)
+
+
+# ---- steps ----------------------------------------------------------------------------------------------------------
+
+@test("a sandbox is a record until its first step, and the host's files do not move")
+def _():
+    with Sandbox() as (place, id):
+        same(holders(place), set(), "holders before the first step")
+        same(records(place)[id]["state"], "kept", "state before")
+        before = snapshot(place.ws)
+        same(step(place, id, "echo hello; cat f"), "hello\none line\n", "output")
+        step(place, id, "echo two >>f; mkdir d; echo x >d/y; rm README.md")
+        same(step(place, id, "cat f d/y; ls"), "one line\ntwo\nx\nd\nf\nsrc\n", "what the next step sees")
+        same(difference(before, snapshot(place.ws)), "", "the host's files")
+        same(len(holders(place)), 1, "holders")
+
+
+@test("state lives on between steps: files in /tmp, processes, environment only where it is given")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "echo a >/tmp/x; export LOST=1; cd src")
+        same(step(place, id, "cat /tmp/x; echo ${LOST:-none}; pwd"), "a\nnone\n%s\n" % place.ws, "the second step")
+        same(step(place, id, 'echo "$V $PWD"; cat a.c', flags=["--env", "V=1", "--chdir", "src"]),
+             "1 %s/src\nint a;\n" % place.ws, "with a variable and a directory")
+        same(step(place, id, "pwd", flags=["--chdir", "/usr"]), "/usr\n", "another directory")
+        say(place, "exec", id, "--chdir", "nowhere", "--", "true", status=BAD_REQUEST)
+
+
+@test("exit statuses are those of run")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "exit 7", status=7)
+        step(place, id, "kill -9 $$", status=137)
+        step(place, id, ["/nowhere/x"], status=127)
+        step(place, id, ["./f"], status=126)
+        same(records(place)[id]["status"], 126, "the latest one, in ls")
+        say(place, "exec", id, status=BAD_REQUEST)
+        say(place, "exec", "--", "true", status=0)
+        same(step(place, id[:5], "echo x"), "x\n", "by the beginning of its id")
+
+
+@test("input, output and errors of a step are its own; large ones are whole")
+def _():
+    with Sandbox() as (place, id):
+        data = os.urandom(3 << 20)
+        result = atoll(place, "exec", id, "--", "/bin/sh", "-c", "tee copy; echo err >&2", stdin=data)
+        same(result.status, 0, "status")
+        same(result.raw_out, data, "output")
+        same(result.err, "err\n", "errors")
+        same(step(place, id, "wc -c <copy").strip(), str(len(data)), "what was written")
+        same(step(place, id, 'echo ${#1}', "x" * 100000), "100000\n", "a long argument")
+
+
+@test("background processes live on, later steps signal them, and nobody who is gone can hurt them by not reading")
+def _():
+    with Sandbox() as (place, id):
+        began = time.monotonic()
+        step(place, id, "(while :; do echo noise; sleep 0.05; echo >>beats; done) & echo $! >/tmp/pid")
+        check(time.monotonic() - began < 60, "a step waits for what it left behind")
+        step(place, id, 'n=$(wc -l <beats); until [ "$(wc -l <beats)" -gt $((n + 3)) ]; do sleep 0.05; done')
+        step(place, id, 'kill -STOP $(cat /tmp/pid); kill -CONT $(cat /tmp/pid); kill $(cat /tmp/pid)')
+        step(place, id, 'until ! kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.05; done')
+
+
+@test("several steps at the same time")
+def _():
+    with Sandbox() as (place, id):
+        running = [begin(place, id, 'echo $1 >/tmp/n$1; until [ -e /tmp/go ]; do sleep 0.02; done; echo $1', n) for n in range(8)]
+        step(place, id, 'for n in 0 1 2 3 4 5 6 7; do until [ -e /tmp/n$n ]; do sleep 0.02; done; done; touch /tmp/go')
+        same([one.wait().out for one in running], ["%d\n" % n for n in range(8)], "what each printed")
+
+
+@test("two first steps at the same time start one holder")
+def _():
+    with Sandbox() as (place, id):
+        running = [begin(place, id, 'echo $1', n) for n in range(6)]
+        same([one.wait().out for one in running], ["%d\n" % n for n in range(6)], "what each printed")
+        same(len(holders(place)), 1, "holders")
+
+
+@test("a step at a terminal has one of its own, with job control")
+def _():
+    with Sandbox() as (place, id):
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.chdir(place.ws)
+            os.execve(ATOLL, [ATOLL, "exec", id, "--", "/bin/sh", "-c",
+                              "tty; stty size; trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.1; done"],
+                      caller_environment(place))
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        said = b""
+
+        def heard(text):
+            nonlocal said
+            with contextlib.suppress(OSError):
+                said += os.read(fd, 4096)
+            return text in said
+        check(until(lambda: heard(b"ready")), "not ready: %r" % said)
+        check(b"/dev/pts/" in said, "no terminal: %r" % said)
+        os.write(fd, b"\x03")
+        check(until(lambda: heard(b"caught")), "Ctrl-C did not arrive: %r" % said)
+        same(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 9, "status")
+        os.close(fd)
+        same(step(place, id, "echo on"), "on\n", "the sandbox lives on")
+
+
+@test("signals reach a step; the time limit ends one step and leaves the rest alone")
+def _():
+    with Sandbox("--timeout", "3s", "--grace", "500ms") as (place, id):
+        step(place, id, "sleep 1000 & echo $! >/tmp/pid")
+        running = begin(place, id, "trap 'echo term; exit 3' TERM; touch /tmp/r; while :; do sleep 0.05; done")
+        step(place, id, "until [ -e /tmp/r ]; do sleep 0.05; done")
+        running.process.send_signal(signal.SIGTERM)
+        result = running.wait()
+        same((result.out, result.status), ("term\n", 3), "by SIGTERM")
+        result = atoll(place, "exec", id, "--", "/bin/sh", "-c", "trap '' TERM; while :; do sleep 0.05; done")
+        same(result.status, TIMED_OUT, "at the time limit: %s" % result.err)
+        step(place, id, "kill -0 $(cat /tmp/pid)")
+
+
+@test("limits of the sandbox end what runs in it, and the next step begins anew on the same files")
+def _():
+    with Sandbox("--memory", "64M") as (place, id):
+        step(place, id, "echo kept >kept")
+        result = atoll(place, "exec", id, "--", PYTHON, "-c", "x = b'x' * (400 << 20); import time; time.sleep(60)")
+        same(result.status, OUT_OF_MEMORY, "status: %s" % result.err)
+        same(step(place, id, "cat kept"), "kept\n", "afterwards")
+
+
+@test("output beyond its limit ends the step alone")
+def _():
+    with Sandbox("--output", "100K") as (place, id):
+        step(place, id, "sleep 1000 >/dev/null 2>&1 & echo $! >/tmp/pid")
+        result = atoll(place, "exec", id, "--", "/bin/sh", "-c", "yes")
+        same(result.status, OVER_LIMIT, "status: %s" % result.err[-300:])
+        step(place, id, "kill -0 $(cat /tmp/pid); until ! pgrep -x yes; do sleep 0.05; done")
+
+
+@test("what is refused is told to the step that did it, and the JSON result is that of run")
+def _():
+    with Sandbox() as (place, id):
+        result = atoll(place, "exec", id, "--json", "--", "/bin/sh", "-c", "exit 4")
+        last = json.loads(result.err.splitlines()[-1])
+        same((last["end"] if "end" in last else None, result.status), ("exited", 4), "result: %s" % result.err)
+
+
+# ---- checkpoints ----------------------------------------------------------------------------------------------------
+
+CHANGE = "echo $1 >>f; echo $1 >n$1; rm -f n$(($1 - 1)); mkdir -p d; echo $1 >d/$1; [ $1 != 3 ] || { rm -r src; mkdir src; echo z >src/z; }"
+LOOK = "find . -path ./.git -prune -o -type f -print | sort | while read n; do echo == $n; cat $n; done"
+
+
+def walk(place, id, around=lambda n: None):
+    """Three states with a checkpoint each: what each looked like."""
+    seen = {}
+    for n in (1, 2, 3):
+        step(place, id, CHANGE, n)
+        around(n)
+        same(say(place, "checkpoint", id, "c%d" % n), "c%d\n" % n, "name")
+        seen["c%d" % n] = step(place, id, LOOK)
+    return seen
+
+
+@test("every checkpoint can be returned to, in any order, and gone on from")
+def _():
+    with Sandbox() as (place, id):
+        base = step(place, id, LOOK)
+        say(place, "checkpoint", id, "base")
+        seen = walk(place, id)
+        seen["base"] = base
+        for name in ("c1", "c3", "base", "c2", "c2", "c3", "c1", "base"):
+            say(place, "rollback", id, name)
+            same(step(place, id, LOOK), seen[name], "after rollback to %s" % name)
+            same([point["name"] for point in history(place, id) if point["current"]], [name], "where it stands")
+            step(place, id, "echo lost >>f; rm -rf d; touch lost")
+        say(place, "rollback", id, "c2")
+        step(place, id, "echo other >other")
+        say(place, "checkpoint", id, "branch")
+        other = step(place, id, LOOK)
+        say(place, "rollback", id, "c3")
+        say(place, "rollback", id, "branch")
+        same(step(place, id, LOOK), other, "the branch")
+        same(holders(place) and len(holders(place)), 1, "holders")
+
+
+@test("the same without a holder: pure files")
+def _():
+    with Sandbox() as (place, id):
+        seen = walk(place, id)
+        for name in ("c1", "c3", "c2"):
+            os.kill(holders(place).pop(), signal.SIGTERM)
+            check(until(lambda: reap_orphans() or not holders(place)), "the holder does not end")
+            say(place, "rollback", id, name)
+            same(say(place, "checkpoint", id, "again-" + name), "again-%s\n" % name, "name")
+            same(holders(place), set(), "holders")
+            same(step(place, id, LOOK), seen[name], "after rollback to %s" % name)
+
+
+@test("with processes that live: a checkpoint leaves them alone, a rollback ends them and says so")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "(while :; do echo >>beats; sleep 0.02; done) >/dev/null 2>&1 & echo $! >/tmp/pid; sleep 1000 &")
+
+        def busy(n):
+            step(place, id, 'kill -0 $(cat /tmp/pid)')
+        for n in (1, 2, 3):
+            step(place, id, CHANGE, n)
+            say(place, "checkpoint", id, "c%d" % n)
+            busy(n)
+        step(place, id, "rm n3 d/1")
+        step(place, id, 'n=$(wc -l <beats); until [ "$(wc -l <beats)" -gt $((n + 3)) ]; do sleep 0.02; done')
+        result = atoll(place, "rollback", id, "c2")
+        same(result.status, 0, "rollback: %s" % result.err)
+        check(re.match(r"atoll: [2-9] processes were ended", result.err), "it says how many: %r" % result.err)
+        same(step(place, id, "ls d; ls n*; n=$(wc -l <beats); sleep 0.3; [ $n = $(wc -l <beats) ] && echo still"),
+             "1\n2\nn2\nstill\n", "after it")
+        say(place, "rollback", id, "c3")
+        same(step(place, id, "ls d; ls n*"), "1\n2\n3\nn3\n", "another one")
+
+
+@test("what is deleted after a checkpoint with live processes stays deleted in the next one")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "echo a >gone; echo b >stays; sleep 1000 >/dev/null 2>&1 &")
+        say(place, "checkpoint", id, "one")
+        step(place, id, "rm gone; pkill sleep; until ! pgrep sleep; do sleep 0.02; done", status=0)
+        say(place, "checkpoint", id, "two")
+        same(step(place, id, "ls gone stays 2>/dev/null", status=2), "stays\n", "live")
+        say(place, "rollback", id, "one")
+        same(step(place, id, "ls gone stays"), "gone\nstays\n", "one")
+        say(place, "rollback", id, "two")
+        same(step(place, id, "ls gone stays 2>/dev/null", status=2), "stays\n", "two")
+
+
+@test("a step that runs is ended by a rollback, and told so")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "echo 1 >a")
+        say(place, "checkpoint", id, "one")
+        running = begin(place, id, "touch /tmp/r; echo 2 >a; sleep 1000")
+        step(place, id, "until [ -e /tmp/r ]; do sleep 0.02; done")
+        say(place, "rollback", id, "one")
+        same(running.wait().status, 137, "status of what ran")
+        same(step(place, id, "cat a"), "1\n", "after it")
+
+
+@test("a checkpoint after each step, if the contract says so")
+def _():
+    with Sandbox("--checkpoints", "every-step") as (place, id):
+        for n in (1, 2, 3):
+            step(place, id, "echo $1 >>log; exit $1", n, status=n)
+        points = history(place, id)
+        same([(point["name"], point["status"]) for point in points], [("step-1", 1), ("step-2", 2), ("step-3", 3)], "history")
+        check("echo $1 >>log" in points[0]["command"], "command: %r" % points[0]["command"])
+        say(place, "rollback", id, "step-1")
+        same(step(place, id, "cat log"), "1\n", "after rollback")
+        same([point["name"] for point in history(place, id) if point["current"]], ["step-4"], "where it stands")
+
+
+@test("more steps than layers can be stacked")
+def _():
+    with Sandbox("--checkpoints", "every-step") as (place, id):
+        for n in range(110):
+            step(place, id, "echo $1 >>log; echo $1 >f$1; rm -f f$(($1 - 3)); [ $1 != 60 ] || rm -r src", n)
+        same(step(place, id, "wc -l <log; ls f[0-9]*"), "110\nf107\nf108\nf109\n", "at the end")
+        for n in (0, 47, 50, 70, 109):
+            say(place, "rollback", id, "step-%d" % (n + 1))
+            same(step(place, id, "wc -l <log; tail -n1 log; ls -d src 2>/dev/null || echo none"),
+                 "%d\n%d\n%s\n" % (n + 1, n, "src" if n < 60 else "none"), "step %d" % n)
+
+
+@test("names of checkpoints: which there can be, and that there is one of each")
+def _():
+    with Sandbox() as (place, id):
+        same(say(place, "checkpoint", id), "step-1\n", "without a name")
+        for name in ("a", "A.b_c-1", "x" * 63):
+            say(place, "checkpoint", id, name)
+        for name in ("", "x" * 64, "a/b", "..\n", "a b", "é", "step-9"):
+            said = say(place, "checkpoint", id, name, status=BAD_REQUEST)
+            check("checkpoint" in said, "what is wrong: %r" % said)
+        check("already" in say(place, "checkpoint", id, "a", status=BAD_REQUEST), "the same twice")
+        step(place, id, "sleep 1000 & echo x >kept")
+        check("step-2" not in say(place, "rollback", id, "nope", status=BAD_REQUEST), "an unknown one")
+        step(place, id, "pgrep sleep; cat kept")  # a wrong name has cost nobody anything
+        check("already" in say(place, "checkpoint", id, "a", status=BAD_REQUEST), "also while it lives")
+        same([point["name"] for point in history(place, id)], ["step-1", "a", "A.b_c-1", "x" * 63], "history")
+
+
+# ---- forks ----------------------------------------------------------------------------------------------------------
+
+@test("a fork begins where its parent stands, and both go their own ways")
+def _():
+    with Sandbox() as (place, id):
+        seen = walk(place, id)
+        step(place, id, "echo more >more; sleep 1000 >/dev/null 2>&1 &")
+        now = step(place, id, LOOK)
+        fork = say(place, "fork", id).strip()
+        old = say(place, "fork", id, "c1").strip()
+        same(records(place)[fork]["parent"], id, "parent")
+        same(step(place, fork, LOOK), now, "as it stood")
+        same(step(place, old, LOOK), seen["c1"], "from a checkpoint")
+        same(step(place, fork, "pgrep sleep || echo none"), "none\n", "processes are not forked")
+        step(place, id, "pgrep sleep >/dev/null; rm more")
+        step(place, fork, "echo fork >>f")
+        same(step(place, id, LOOK), now.replace("== ./more\nmore\n", ""), "the parent")
+        again = say(place, "fork", fork).strip()
+        same(step(place, again, "tail -n1 f"), "fork\n", "a fork of a fork")
+        say(place, "rm", id)
+        same(step(place, again, "tail -n1 f; cat more"), "fork\nmore\n", "without its ancestors")
+        say(place, "rm", fork, old, again)
+
+
+@test("a hundred forks share what is sealed")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "dd if=/dev/zero of=big bs=1M count=8 2>/dev/null; for i in 1 2 3 4 5; do echo $i >s$i; done")
+        ids = say(place, "fork", id, "--count", "100").split()
+        same(len(set(ids)), 100, "ids")
+        same(len(holders(place)), 1, "holders: none but the parent's")
+        used = int(subprocess.run(["du", "-sk", store(place)], stdout=subprocess.PIPE, text=True).stdout.split()[0])
+        check(used < 8 * 1024 + 100 * 64, "%d KiB in the store" % used)
+        same(len(layers(place)), 1, "layers")
+        for fork in (ids[0], ids[57], ids[99]):
+            same(step(place, fork, "wc -c <big; cat s5; echo mine >s5; cat s5"), "8388608\n5\nmine\n", "a fork")
+        same(step(place, ids[1], "cat s5"), "5\n", "another one")
+        say(place, "rm", *ids[:50])
+        same(step(place, ids[99], "cat s5"), "mine\n", "those that are left")
+        for bad in ("0", "-1", "x", "100001"):
+            say(place, "fork", id, "--count", bad, status=BAD_REQUEST)
+
+
+# ---- the end --------------------------------------------------------------------------------------------------------
+
+@test("ls of another process sees a sandbox live, and at rest again")
+def _():
+    with Sandbox("--name", "tester") as (place, id):
+        step(place, id, "sleep 1000 &")
+        record = records(place)[id]
+        same((record["state"], record["name"], record["kind"]), ("live", "tester", "sandbox"), "ls")
+        same(step(place, "tester", "echo by name"), "by name\n", "by name")
+        os.kill(holders(place).pop(), signal.SIGTERM)
+        check(until(lambda: reap_orphans() or not descendants()), "left: %s" % descendants())
+        same(records(place)[id]["state"], "kept", "after the holder")
+        check("tester" in create(place, "--name", "tester", status=BAD_REQUEST).err, "a name twice")
+
+
+@test("a sandbox in which nothing runs goes to rest, and one in which something does stays")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "echo x >kept; sleep 4 >/dev/null 2>&1 &", env={"ATOLL_IDLE_SECONDS": "1"})
+        step(place, id, "sleep 2")
+        same(len(holders(place)), 1, "holders while something runs")
+        check(until(lambda: reap_orphans() or not holders(place)), "it does not go to rest")
+        same(step(place, id, "cat kept"), "x\n", "the next step")
+
+
+@test("rm ends everything inside; a running step only with --force")
+def _():
+    with Sandbox() as (place, id):
+        running = begin(place, id, "touch /tmp/r; sleep 1000")
+        until(lambda: holders(place))
+        step(place, id, "until [ -e /tmp/r ]; do sleep 0.02; done; sleep 1000 >/dev/null 2>&1 &")
+        check("running" in say(place, "rm", id, status=POLICY), "it says why not")
+        step(place, id, "pgrep -c sleep")
+        say(place, "rm", "--force", id)
+        check(running.wait().status != 0, "the step goes on")
+        nothing_left(place)
+        check(id in say(place, "exec", id, "--", "true", status=BAD_REQUEST), "it is gone")
+        say(place, "rm", id, status=BAD_REQUEST)
+
+
+@test("a holder that does not answer is killed by force")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "sleep 1000 >/dev/null 2>&1 &")
+        os.kill(holders(place).pop(), signal.SIGSTOP)
+        say(place, "rm", "--force", id)
+        nothing_left(place)
+
+
+@test("a client that is killed takes its step with it, and nothing else")
+def _():
+    with Sandbox("--grace", "300ms") as (place, id):
+        step(place, id, "sleep 1111 >/dev/null 2>&1 & echo >/tmp/x")
+        for how in ("(trap '' TERM; exec sleep 2222) & sleep 2222", "sleep 2222", "trap '' TERM; sleep 2222; sleep 2222", "sleep 2222 & sleep 2222"):
+            running = begin(place, id, "touch /tmp/r; %s; touch late" % how)
+            step(place, id, "until [ -e /tmp/r ]; do sleep 0.02; done; rm /tmp/r")
+            running.kill()
+            step(place, id, "until ! pgrep -f '[s]leep 2222'; do sleep 0.05; done >/dev/null; pgrep -f '[s]leep 1111' >/dev/null")
+        step(place, id, "test ! -e late")
+
+
+@test("a holder that is killed takes all inside with it; files stay, and the next step goes on")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "echo a >kept")
+        say(place, "checkpoint", id, "one")
+        for n in range(3):
+            running = begin(place, id, "echo $1 >>kept; touch /tmp/r; sleep 1000", n)
+            step(place, id, "until [ -e /tmp/r ]; do sleep 0.02; done; sleep 1000 >/dev/null 2>&1 &")
+            os.kill(holders(place).pop(), signal.SIGKILL)
+            result = running.wait()
+            same(result.status, HOST_CANNOT, "the step: %s" % result.err)
+            check(until(lambda: reap_orphans() or not descendants()), "left: %s" % descendants())
+            same(records(place)[id]["state"], "kept", "state")
+        same(step(place, id, "cat kept"), "a\n0\n1\n2\n", "afterwards")
+        say(place, "rollback", id, "one")
+        same(step(place, id, "cat kept"), "a\n", "the checkpoint")
+
+
+@test("a first process that is killed: the holder stays, and the next step goes on")
+def _():
+    with Sandbox() as (place, id):
+        running = begin(place, id, "echo a >kept; touch /tmp/r; sleep 1000")
+        check(until(lambda: first_process(place)), "no first process")
+        step(place, id, "until [ -e /tmp/r ]; do sleep 0.02; done")
+        os.kill(first_process(place), signal.SIGKILL)
+        same(running.wait().status, HOST_CANNOT, "the step")
+        same(step(place, id, "cat kept"), "a\n", "afterwards")
+
+
+@test("what starts steps can be killed from inside, and comes again")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "sleep 1000 >/dev/null 2>&1 &")
+        step(place, id, "kill -9 -1; exit 5", status=5)
+        same(step(place, id, "echo on; pgrep sleep || echo none"), "on\nnone\n", "afterwards")
+        for n in range(20):
+            step(place, id, "trap '' STOP TERM; for p in /proc/[0-9]*; do p=${p#/proc/}; [ $p = 1 ] || [ $p = $$ ] || kill -9 $p; done",
+                 status=0)
+        step(place, id, "kill -STOP -1")
+        same(step(place, id, "echo on"), "on\n", "afterwards")
+
+
+@test("killed at random moments, somebody goes on with what was kept")
+def _():
+    seed = int(os.environ.get("ATOLL_SEED") or random.randrange(1 << 30))
+    chance = random.Random(seed)
+    with Sandbox("--checkpoints", "every-step", killed=True) as (place, id):
+        step(place, id, "echo 0 >count; echo 0 >twin")
+        for n in range(12):
+            jobs = [begin(place, id, "read c <count; echo $((c + 1)) >new; cp new t; mv new count; mv t twin"),
+                    Running(place, [ATOLL, "checkpoint", id, "k%d" % n], starts=False),
+                    Running(place, [ATOLL, "fork", id, "step-1"], starts=False)]
+            time.sleep(chance.random() * 0.05)
+            who = chance.choice(["client", "holder", "first", "fork", "checkpoint"])
+            victim = {"client": lambda: jobs[0].pid, "checkpoint": lambda: jobs[1].pid, "fork": lambda: jobs[2].pid,
+                      "holder": lambda: next(iter(holders(place)), None), "first": lambda: first_process(place)}[who]()
+            with contextlib.suppress(OSError):
+                if victim:
+                    os.kill(victim, signal.SIGKILL)
+            for job in jobs:
+                with contextlib.suppress(Failed):  # an internal error is one: checked below by what is kept
+                    result = job.wait()
+                    check(result.status != INTERNAL, "seed %d, %s: %s" % (seed, who, result.err))
+            out = step(place, id, "cat count twin")
+            check(re.fullmatch(r"(\d+)\n(\d+)\n", out), "seed %d, %s: %r" % (seed, who, out))
+            points = history(place, id)
+            same(len({point["name"] for point in points}), len(points), "seed %d, %s: names of checkpoints" % (seed, who))
+        say(place, "rollback", id, "step-1")
+        same(step(place, id, "cat count twin"), "0\n0\n", "seed %d: the first checkpoint" % seed)
+        for fork in [one for one, record in records(place).items() if record["parent"] == id]:
+            same(step(place, fork, "cat count twin"), "0\n0\n", "seed %d: a fork" % seed)
+
+
+@test("commands at the same time are done one after the other or refused, and nothing is corrupt")
+def _():
+    with Sandbox() as (place, id):
+        walk(place, id)
+        jobs = []
+        for n in range(6):
+            jobs += [Running(place, [ATOLL, "checkpoint", id, "p%d" % n], starts=False),
+                     Running(place, [ATOLL, "rollback", id, "c%d" % (n % 3 + 1)], starts=False),
+                     Running(place, [ATOLL, "fork", id, "c2", "--count", "2"], starts=False),
+                     begin(place, id, "echo $1 >>f", n)]
+        for job in jobs:
+            result = job.wait()
+            among(result.status, (0, POLICY, 137), "%s: %s" % (result.argv[1], result.err))
+        for name, last in (("c1", "1"), ("c2", "2"), ("c3", "3")):
+            say(place, "rollback", id, name)
+            same(step(place, id, "tail -n1 f; ls n?"), "%s\nn%s\n" % (last, last), name)
+        for record in records(place).values():
+            if record["parent"] == id:
+                same(step(place, record["id"], "tail -n1 f"), "2\n", "a fork")
+                say(place, "rm", record["id"])
+
+
+@test("diff, apply and undo of a sandbox: over all its layers, live and at rest")
+def _():
+    with Sandbox() as (place, id):
+        place.expect("n3", "d", "src/z", "later")
+        walk(place, id)
+        before = snapshot(place.ws)
+        wanted = step(place, id, LOOK)
+        names = "d/1 d/2 d/3 f n3 src/a.c src/z".split()
+        same(sorted(set(say(place, "diff", id, "--name-only").split()) - {"d", "src"}), names, "diff")
+        step(place, id, "sleep 1000 >/dev/null 2>&1 &")
+        say(place, "apply", id)
+        same(subprocess.run(["sh", "-c", LOOK], cwd=place.ws, stdout=subprocess.PIPE, text=True).stdout, wanted, "on the host")
+        same(step(place, id, LOOK), wanted, "inside")
+        say(place, "undo", id)
+        same(difference(before, snapshot(place.ws)), "", "after undo")
+        same(step(place, id, LOOK), wanted, "inside")
+        say(place, "rollback", id, "c1")
+        same(sorted(set(say(place, "diff", id, "--name-only").split()) - {"d"}), ["d/1", "f", "n1"], "diff of an earlier state")
+        step(place, id, "echo later >later")
+        os.kill(holders(place).pop(), signal.SIGTERM)
+        check(until(lambda: reap_orphans() or not holders(place)), "the holder does not end")
+        say(place, "apply", id, "later")
+        same(read(place.ws + "/later"), b"later\n", "one file, at rest")
+
+
+@test("what is written directly cannot be returned to, and the rest works")
+def _():
+    with Sandbox("--direct") as (place, id):
+        place.expect("direct")
+        step(place, id, "echo x >direct")
+        same(read(place.ws + "/direct"), b"x\n", "on the host")
+        check("directly" in say(place, "checkpoint", id, status=BAD_REQUEST), "checkpoint")
+        check("directly" in say(place, "fork", id, status=BAD_REQUEST), "fork")
+        result = atoll(place, "exec", id, "--", "/bin/sh", "-c", "echo x >.git/hooks/post-commit")
+        check(result.status != 0 and result.refusals, "the guard holds: %r" % result.err)
+
+
+@test("the network is the sandbox's: steps share it, each is told whom it talked to, a server in the background is reached")
+def _():
+    sink = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                with sink.accept()[0] as one:
+                    one.recv(4096)
+                    one.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+    threading.Thread(target=serve, daemon=True).start()
+    where = "127.0.0.1:%d" % sink.getsockname()[1]
+    # 127.0.0.1 is the sandbox's own inside, so the proxy is asked for the host's.
+    fetch = [PYTHON, "-c", "import os, socket; one = socket.create_connection(('127.0.0.1', int(os.environ['HTTP_PROXY'].rsplit(':')[-1])))\n"
+             "one.sendall(b'GET http://%s/ HTTP/1.0\\r\\nHost: %s\\r\\n\\r\\n')\n"
+             "said = b''\n"
+             "while not said.endswith(b'hello'): said += one.recv(4096) or exit('cut off: %%r' %% said)" % (where, where)]
+    with Sandbox("--allow", where, "--listen", "8080") as (place, id):
+        step(place, id, [PYTHON, "-c", "import os, socket\n"
+                         "server = socket.create_server(('127.0.0.1', 8080))\n"
+                         "if os.fork(): os._exit(0)\n"
+                         "while True: server.accept()[0].sendall(b'from inside')"])
+        for n in range(2):
+            result = atoll(place, "exec", id, "--json", "--", *fetch)
+            same(result.status, 0, "step %d: %s" % (n, result.err[-500:]))
+        last = json.loads(result.err.splitlines()[-1])
+        said = json.dumps(last)
+        check(where.split(":")[1] in said, "whom it talked to: %s" % said[:600])
+        result = atoll(place, "exec", id, "--", "true")
+        port = int(re.search(r"port 8080 is at http://127.0.0.1:(\d+)/", result.err)[1])
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as one:
+            same(one.recv(100), b"from inside", "a server of an earlier step")
+        result = atoll(place, "exec", id, "--", *inside_py("""
+            import socket
+            attempt("elsewhere", lambda: socket.create_connection(("192.0.2.1", 80), 5))
+            """))
+        check(result.tries["elsewhere"] != "ok", "another address: %s" % result.tries)
+    sink.close()
+
+
+@test("a secret is read once, when the sandbox starts, and is never inside")
+def _():
+    with Sandbox("--allow", "api.example.com", "--secret", "API_KEY=api.example.com") as (place, id):
+        value = "sk-" + _random_word()
+        shown = step(place, id, "echo $API_KEY", env={"API_KEY": value})
+        check(shown.startswith("sk-") and shown.strip() != value, "a placeholder: %r" % shown)
+        same(step(place, id, "echo $API_KEY"), shown, "the same for the next step, whose caller has none")
+        same(step(place, id, "echo $API_KEY", flags=["--env", "API_KEY=mine"]), shown, "also if one is given")
+        step(place, id, "! grep -s \"$1\" /proc/*/environ /proc/*/cmdline", value[3:])
+
+
+@test("the contract is the one of the beginning")
+def _():
+    with Place() as place:
+        write(place.tmp + "/d/data", "data\n")
+        job = job_file(place, {"filesystem": {"read": [place.tmp + "/d"]}, "workspace": {"mode": "layer"}, "command": ["false"],
+                               "limits": {"pids": 50}}, "job.yaml")
+        id = create(place, "-f", job, "--env", "K=v")
+        remove(job)
+        same(step(place, id, 'cat $1; echo $K', place.tmp + "/d/data"), "data\nv\n", "without its file")
+        try:
+            path = os.path.join(store(place), "records", id, "job")
+            text = read(path)
+            os.kill(holders(place).pop(), signal.SIGTERM)
+            until(lambda: reap_orphans() or not holders(place))
+            write(path, text + b"set\0timeout\x0077s\0")
+            check("contract" in say(place, "exec", id, "--", "true", status=POLICY), "another contract")
+            write(path, b"nonsense")
+            say(place, "exec", id, "--", "true", status=HOST_CANNOT)
+        finally:
+            say(place, "rm", id)
+        create(place, "--mode", "layer", "--", "true", status=BAD_REQUEST)
+        create(place, "--mode", "layer", "--write", "/", status=POLICY)
+
+
+@test("where layers of steps cannot be kept it is said at once, with what to do")
+def _():
+    need_root()
+    with Place() as place:
+        for name in "lumw":
+            os.mkdir(os.path.join(place.tmp, name))
+        script = "mount -t overlay o -o lowerdir=l,upperdir=u,workdir=w m || exit 77; cd $2; XDG_STATE_HOME=$3/m exec $1 create --mode layer"
+        done = plain(place, ["unshare", "-m", "sh", "-c", "cd $3; " + script, "sh", ATOLL, place.ws, place.tmp], confined=False)
+        if done.status == 77:
+            skip("an overlay of one's own")
+        same(done.status, HOST_CANNOT, "create: %s" % done.err)
+        check("XDG_STATE_HOME" in done.err, "what to do: %r" % done.err)
+
+
+@test("a step is as locked in as a run: no way to the store, the holder, or other steps' sandboxes")
+def _():
+    with Sandbox() as (place, id):
+        other = create(place)
+        step(place, other, "echo secret >/tmp/s; sleep 1000 >/dev/null 2>&1 &")
+        out = step(place, id, "ls $1 2>/dev/null; ls /proc | grep -c '^[0-9]'; cat /tmp/s 2>/dev/null; pgrep sleep; echo end",
+                   store(place))
+        check("end\n" in out and "records" not in out and "secret" not in out, "%r" % out)
+        result = atoll(place, "exec", id, "--", *inside_py("""
+            attempt("mount", lambda: syscall(165, b"none", b"/tmp", b"tmpfs", 0, 0))
+            attempt("ptrace 1", lambda: syscall(101, 16, 1, 0, 0))
+            attempt("memory of the template", lambda: get("/proc/2/mem"))
+            attempt("maps of the first", lambda: get("/proc/1/maps"))
+            attempt("write outside", lambda: put(arg[0] + "/canary"))
+            """, place.out))
+        result.refused()
+        say(place, "rm", other)
+
+
+main()
