@@ -14,6 +14,7 @@
  *   hold.c        the process: its start, its loop, its end
  *   hold-cell.c   the cell and its network
  *   hold-step.c   one client's step: requests, orders, what is told of it
+ *   hold-words.c  what a step executes
  *   hold-work.c   checkpoints and going back, live
  */
 
@@ -108,6 +109,12 @@ void hold_end_orphans(struct holder *holder);
 size_t hold_running(const struct holder *holder);
 /* Read what nobody reads any more. */
 void hold_drain(struct holder *holder, size_t i);
+
+/* ---- hold-words.c ---- */
+
+/* What a step executes: a copy that nobody else has, with the placeholders that were made for this
+ * cell. */
+int hold_take_words(const struct holder *holder, int fd, struct atoll_error *err);
 
 /* ---- hold-work.c ---- */
 
