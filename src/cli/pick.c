@@ -81,10 +81,12 @@ static enum pick_answer ask(struct dialogue *dialogue, const char *question)
 	char line[64];
 	ssize_t got;
 
+	/* What was typed before the question could be read is no answer to it. All else has been
+	 * written before: who answers at once is heard. */
+	fflush(dialogue->out);
+	tcflush(dialogue->fd, TCIFLUSH);
 	fputs(question, dialogue->out);
 	fflush(dialogue->out);
-	/* What was typed before the question could be read is no answer to it. */
-	tcflush(dialogue->fd, TCIFLUSH);
 	do
 		got = read(dialogue->fd, line, sizeof line - 1);
 	while (got < 0 && errno == EINTR);

@@ -29,6 +29,9 @@
 /* How long the holder may take to end what it was told to kill. */
 #define STOP_MS 10000
 
+/* How often to ask, where one holder after the other is just ending. */
+#define TRIES 100
+
 /* What a struct cell is here. */
 struct held {
 	const struct spec *spec;
@@ -103,9 +106,6 @@ static int start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 
 	if (words < 0)
 		return words;
-	socket_fd = hold_connect_or_start(held->record, err);
-	if (socket_fd < 0)
-		return socket_fd;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
 	life = ends[0], theirs = ends[1];
@@ -123,7 +123,14 @@ static int start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 			fds[n++] = held->relay->streams[i].from;
 	}
 	show_command(held->argv, request.command, sizeof request.command);
-	r = hold_ask(socket_fd, &request, fds, (size_t)n, &reply, err);
+	r = -ECONNRESET;
+	for (int i = 0; r == -ECONNRESET && i < TRIES; i++) {
+		if (socket_fd >= 0)
+			close(take_fd(&socket_fd));
+		socket_fd = hold_connect_or_start(held->record, err);
+		r = socket_fd < 0 ? socket_fd
+				  : hold_ask(socket_fd, &request, fds, (size_t)n, &reply, err);
+	}
 	if (r < 0)
 		return r;
 	ret->pid = reply.pid;

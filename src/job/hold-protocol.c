@@ -101,10 +101,11 @@ int hold_ask(int fd, const struct hold_request *request, const int *fds, size_t 
 	int r = fd_send(fd, request, sizeof *request, fds, n);
 
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "ask the sandbox's holder");
+		return error_set(err, ATOLL_FAULT_HOST, r == -EPIPE ? ECONNRESET : -r,
+				 "ask the sandbox's holder");
 	got = fd_receive(fd, ret, sizeof *ret, 0, NULL, &none);
 	if (got != sizeof *ret)
-		return error_set(err, ATOLL_FAULT_HOST, got < 0 ? (int)-got : 0,
+		return error_set(err, ATOLL_FAULT_HOST, got < 0 ? (int)-got : EPIPE,
 				 "the sandbox's holder has ended, and everything in it");
 	if (ret->code < 0) {
 		ret->error.text[sizeof ret->error.text - 1] = '\0';

@@ -61,7 +61,8 @@ int hold_connect(const struct layer_record *record, struct atoll_error *err);
 int hold_connect_or_start(struct layer_record *record, struct atoll_error *err);
 /* A socket that it listens on. */
 int hold_listen(const struct layer_record *record, struct atoll_error *err);
-/* Send a request and wait for the reply, which may be a failure. */
+/* Send a request and wait for the reply, which may be a failure. -ECONNRESET: it was just ending,
+ * and has not read it; -EPIPE: it has, perhaps, and has ended. */
 int hold_ask(int fd, const struct hold_request *request, const int *fds, size_t n,
 	     struct hold_reply *ret, struct atoll_error *err);
 

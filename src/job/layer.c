@@ -85,6 +85,21 @@ static char *command_text(char *const *argv)
 	return buf_take(&text);
 }
 
+int layer_note_rules(struct layer_record *record, const struct spec *spec, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < spec->n_rules && r == 0; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if (rule->access == SPEC_HIDE)
+			r = layer_record_add_rule(record, "hide", rule->path, err);
+		else if (rule->access == SPEC_PROTECT)
+			r = layer_record_add_rule(record, "protect", rule->path, err);
+	}
+	return r;
+}
+
 static int fill_record(struct run_layer *layer, const struct spec *spec, struct atoll_error *err)
 {
 	struct layer_record *record = layer->record;
@@ -100,7 +115,8 @@ static int fill_record(struct run_layer *layer, const struct spec *spec, struct 
 	if (!record->info.command || !layer->top)
 		return error_oom(err);
 	layer->cell.top = record->info.is_memory ? NULL : layer->top;
-	return layer_record_save_soon(record, err);
+	r = layer_note_rules(record, spec, err);
+	return r < 0 ? r : layer_record_save_soon(record, err);
 }
 
 int run_layer_open(struct run *run, struct atoll_error *err)

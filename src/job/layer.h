@@ -26,6 +26,9 @@ struct run_layer {
  * host later. They are hidden by default; this is for a store that somebody has put elsewhere. */
 int layer_check_reach(const struct spec *spec, struct atoll_error *err);
 
+/* Note in a record what the contract hides and protects in its workspace. */
+int layer_note_rules(struct layer_record *record, const struct spec *spec, struct atoll_error *err);
+
 /* Make one, if the contract says so, and tell the back end. */
 int run_layer_open(struct run *run, struct atoll_error *err);
 /* Note whom to end, should somebody discard it meanwhile. */

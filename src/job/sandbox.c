@@ -8,6 +8,7 @@
 #include "isolate/isolate.h"
 #include "job/hold-inner.h"
 #include "job/job.h"
+#include "job/layer.h"
 #include "job/steps.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
@@ -173,6 +174,8 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 		r = spec_digest(job->spec, record->info.digest, err);
 	if (r == 0)
 		r = write_job(record, job, err);
+	if (r == 0)
+		r = layer_note_rules(record, job->spec, err);
 	if (r < 0)
 		return r;
 	return name ? layer_record_name(record, name, err) : layer_record_save(record, err);
@@ -261,23 +264,38 @@ static int ask(int socket_fd, enum hold_type type, const char *name, bool is_for
 	return hold_ask(socket_fd, &request, NULL, 0, ret, err);
 }
 
+/* Hold it, or have the holder do it. One that is just ending does not read what it is asked. */
+static int reach_and_ask(struct layer_record *record, enum hold_type type, const char *name,
+			 int *ret_held, struct hold_reply *ret, struct atoll_error *err)
+{
+	int r;
+
+	do {
+		cleanup_fd int socket_fd = -1;
+
+		r = reach(record, ret_held, &socket_fd, err);
+		if (r == 0 && *ret_held < 0)
+			r = ask(socket_fd, type, name, false, ret, err);
+	} while (r == -ECONNRESET);
+	return r;
+}
+
 int atoll_sandbox_checkpoint(const char *id, const char *name, char ret_name[64],
 			     struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
-	cleanup_fd int held = -1, socket_fd = -1;
+	cleanup_fd int held = -1;
 	struct hold_reply reply;
 	int r = sandbox_open(id, &record, err);
 
 	if (r == 0)
-		r = reach(record, &held, &socket_fd, err);
+		r = reach_and_ask(record, HOLD_CHECKPOINT, name, &held, &reply, err);
 	if (r < 0)
 		return r;
 	if (held < 0) {
-		r = ask(socket_fd, HOLD_CHECKPOINT, name, false, &reply, err);
-		if (r == 0 && ret_name)
+		if (ret_name)
 			memcpy(ret_name, reply.name, sizeof reply.name);
-		return r;
+		return 0;
 	}
 	r = check_layer(record, err);
 	if (r == 0)
@@ -289,19 +307,17 @@ int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended
 			   struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
-	cleanup_fd int held = -1, socket_fd = -1;
+	cleanup_fd int held = -1;
 	struct hold_reply reply;
 	int r = sandbox_open(id, &record, err);
 
 	if (r == 0)
-		r = reach(record, &held, &socket_fd, err);
+		r = reach_and_ask(record, HOLD_ROLLBACK, name, &held, &reply, err);
 	if (r < 0)
 		return r;
 	if (held < 0) {
-		r = ask(socket_fd, HOLD_ROLLBACK, name, false, &reply, err);
-		if (r == 0)
-			*ret_ended = reply.count;
-		return r;
+		*ret_ended = reply.count;
+		return 0;
 	}
 	*ret_ended = 0;
 	r = check_layer(record, err);
@@ -395,7 +411,8 @@ static int end_holder(int socket_fd, bool is_forced, struct atoll_error *err)
 		kill(peer.pid, SIGKILL);
 		return 0;
 	}
-	return r;
+	/* It has ended meanwhile, which is what was wanted. */
+	return r == -ECONNRESET || r == -EPIPE ? 0 : r;
 }
 
 int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err)

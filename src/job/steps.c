@@ -367,6 +367,9 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	format_line(&first, &line);
 	if (linkat(from->fd, "job", record->fd, "job", 0) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fork '%s'", from->info.id);
+	/* What was applied of the first one is no change of the host's to the second either. */
+	if (linkat(from->fd, "known", record->fd, "known", 0) < 0 && errno != ENOENT)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "fork '%s'", from->info.id);
 	snprintf(record->info.parent, sizeof record->info.parent, "%s", from->info.id);
 	memcpy(record->info.digest, from->info.digest, sizeof record->info.digest);
 	record->base_time_ns = from->base_time_ns;

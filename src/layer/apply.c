@@ -124,7 +124,7 @@ static int stage_and_commit(struct plan *plan, struct atoll_error *err)
 }
 
 /* All steps. Before the commit a failure is forgotten with all traces. */
-static int carry_out(struct plan *plan, struct atoll_error *err)
+static int carry_out_deaf(struct plan *plan, struct atoll_error *err)
 {
 	struct layer_record *record = plan->site->record;
 	struct journal *journal = &plan->journal;
@@ -147,6 +147,16 @@ static int carry_out(struct plan *plan, struct atoll_error *err)
 	else
 		steps_forget(plan->site, journal, NULL);
 	return error_context(err, r, "nothing was changed");
+}
+
+static int carry_out(struct plan *plan, struct atoll_error *err)
+{
+	int r;
+
+	site_go_deaf(plan->site);
+	r = carry_out_deaf(plan, err);
+	site_hear(plan->site);
+	return r;
 }
 
 static int apply_plan(struct plan *plan, struct atoll_apply_report *ret, struct atoll_error *err)

@@ -4,6 +4,8 @@
 #include "layer/journal.h"
 #include "layer/object.h"
 
+#include <signal.h>
+
 struct atoll_apply_options;
 struct atoll_apply_report;
 struct atoll_error;
@@ -34,6 +36,7 @@ struct site {
 	int stage_fd; /* -1: none yet */
 	char stage_name[32];
 	struct object_loss loss;
+	sigset_t heard; /* before site_go_deaf() */
 };
 
 /* Open the workspace, which must be the one that the record is of. */
@@ -58,6 +61,14 @@ struct stage_name {
 };
 struct stage_name stage_new(const struct op *op);
 struct stage_name stage_old(const struct op *op);
+
+/*
+ * From here to site_hear() the process is deaf to Ctrl-C and the like, so that nothing is left
+ * lying about. Whoever copies looks whether one of them waits, and ends with -EINTR; what it does
+ * then is up to it.
+ */
+void site_go_deaf(struct site *site);
+void site_hear(struct site *site);
 
 /* ---- plan.c ---- */
 

@@ -2,11 +2,13 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "layer/store.h"
 #include "layer/tree.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/stat.h>
 
 /*
@@ -32,6 +34,27 @@ static bool is_as_it_was(const struct keeping *keeping, const struct stat *st)
 {
 	return S_ISREG(st->st_mode) && (uint64_t)st->st_size <= TEXT_MAX &&
 	       tree_ctime_ns(st) <= keeping->record->base_time_ns;
+}
+
+/* The command could not see it, so what it wrote there is no change of it; and a secret is better
+ * not copied. */
+static bool was_hidden(const struct keeping *keeping, const char *dir, const char *name)
+{
+	const char *hide = layer_record_get(keeping->record, "hide");
+	cleanup_free char *lines = hide ? strdup(hide) : NULL;
+	cleanup_free char *path = NULL;
+	char *rest = lines, *line;
+
+	if (!lines)
+		return false;
+	if (asprintf(&path, "%s/%s%s%s", keeping->record->info.workspace, dir, dir[0] ? "/" : "",
+		     name) < 0)
+		return true;
+	while ((line = strsep(&rest, "\n"))) {
+		if (path_glob(line, path))
+			return true;
+	}
+	return false;
 }
 
 /* "a/b" beneath records/ID/base, with its parents. */
@@ -83,7 +106,7 @@ static void keep_file(struct keeping *keeping, const char *dir, int base_dir, co
 	struct stat st;
 
 	if (fstatat(base_dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !is_as_it_was(keeping, &st) ||
-	    keeping->kept + (uint64_t)st.st_size > ALL_MAX)
+	    keeping->kept + (uint64_t)st.st_size > ALL_MAX || was_hidden(keeping, dir, name))
 		return;
 	fd = tree_open_at(base_dir, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, false);
 	if (fd < 0 || tree_read_file(fd, TEXT_MAX, &text) < 0)

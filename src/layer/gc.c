@@ -289,7 +289,7 @@ int layer_store_keep_bounds(const struct layer_store *store, struct atoll_error 
 	run_sweep(&sweep, NULL);
 	if (!is_full(store, &free_bytes, &floor))
 		return 0;
-	return error_set(
+	return store_refuse(
 		err, ATOLL_FAULT_HOST, ENOSPC,
 		"only %llu MiB are free where records of runs are kept ('%s'), and %llu "
 		"MiB have to stay so; `atoll gc --age 1h` or `atoll discard` make room, or "

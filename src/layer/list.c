@@ -53,9 +53,10 @@ static int find_latest(const struct layer_store *store, const struct store_ids *
 		layer_record_close(loser);
 	}
 	if (!best)
-		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
-				 "no run of this directory is kept; `atoll ls --all` lists those "
-				 "of others");
+		return store_refuse(
+			err, ATOLL_FAULT_REQUEST, ENOENT,
+			"no run of this directory is kept; `atoll ls --all` lists those "
+			"of others");
 	*ret = best;
 	return 0;
 }
@@ -91,8 +92,9 @@ static int find_beginning(const struct layer_store *store, const struct store_id
 	}
 	if (found && record_open_id(store, found, ret, err) == 0)
 		return 0;
-	return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
-			 "there is no record or sandbox '%s'; `atoll ls --all` lists them", shown);
+	return store_refuse(err, ATOLL_FAULT_REQUEST, ENOENT,
+			    "there is no record or sandbox '%s'; `atoll ls --all` lists them",
+			    shown);
 }
 
 int layer_record_open(const char *id, struct layer_record **ret, struct atoll_error *err)
@@ -102,7 +104,7 @@ int layer_record_open(const char *id, struct layer_record **ret, struct atoll_er
 	int r = layer_store_open(false, &store, err);
 
 	if (r == -ENOENT)
-		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "no run is kept yet");
+		return store_refuse(err, ATOLL_FAULT_REQUEST, ENOENT, "no run is kept yet");
 	if (r < 0)
 		return r;
 	if (id && store_is_id(id)) {
@@ -249,13 +251,13 @@ int layer_record_name(struct layer_record *record, const char *name, struct atol
 		return r;
 	for (size_t i = 0; i < ids.n; i++) {
 		if (streq(ids.items[i], name))
-			return error_set(err, ATOLL_FAULT_REQUEST, EEXIST,
-					 "'%s' is the id of another record", name);
+			return store_refuse(err, ATOLL_FAULT_REQUEST, EEXIST,
+					    "'%s' is the id of another record", name);
 	}
 	other = find_name(&record->store, &ids, name);
 	if (other) {
-		r = error_set(err, ATOLL_FAULT_REQUEST, EEXIST,
-			      "there is a sandbox '%s' already ('%s')", name, other->info.id);
+		r = store_refuse(err, ATOLL_FAULT_REQUEST, EEXIST,
+				 "there is a sandbox '%s' already ('%s')", name, other->info.id);
 		layer_record_close(other);
 		return streq(name, record->info.name) ? 0 : r;
 	}

@@ -133,19 +133,20 @@ int layer_record_lock(struct layer_record *record, bool waits, struct atoll_erro
 	fd = open_lock(record, "lock");
 	r = fd < 0 ? fd : lock_file(fd, waits);
 	if (r == -EBUSY)
-		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
-				 "record '%s' is in use: it is running, or another command is at "
-				 "work on it",
-				 record->info.id);
+		return store_refuse(
+			err, ATOLL_FAULT_POLICY, EBUSY,
+			"record '%s' is in use: it is running, or another command is at "
+			"work on it",
+			record->info.id);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "lock record '%s'", record->info.id);
 	if (!is_still_there(record))
-		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "record '%s' is gone",
-				 record->info.id);
+		return store_refuse(err, ATOLL_FAULT_REQUEST, ENOENT, "record '%s' is gone",
+				    record->info.id);
 	r = record_read_meta(record, err);
 	if (r == -ENOENT)
-		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "record '%s' is gone",
-				 record->info.id);
+		return store_refuse(err, ATOLL_FAULT_REQUEST, ENOENT, "record '%s' is gone",
+				    record->info.id);
 	if (r < 0)
 		return r;
 	record->lock_fd = take_fd(&fd);

@@ -75,7 +75,7 @@ static const char *mark_name(struct marker *marker, const char *whole, enum name
 
 	if (!what)
 		what = mark_git(marker, whole, path, action, has_content);
-	if (!what && is_listed(marker, "hidden", whole))
+	if (!what && is_listed(marker, "hide", whole))
 		what = "hidden by the contract";
 	if (!what && is_listed(marker, "protect", whole))
 		what = "protected by the contract";

@@ -252,9 +252,9 @@ int meta_parse(struct layer_record *record, char *text, struct atoll_error *err)
 	if (r == -ENOMEM)
 		return error_oom(err);
 	if (r < 0 || !has_version || !record->info.workspace)
-		return error_set(err, ATOLL_FAULT_HOST, EBADMSG,
-				 "record '%s' is damaged; `atoll discard %s --force` removes it",
-				 record->info.id, record->info.id);
+		return store_refuse(err, ATOLL_FAULT_HOST, EBADMSG,
+				    "record '%s' is damaged; `atoll discard %s --force` removes it",
+				    record->info.id, record->info.id);
 	return 0;
 }
 

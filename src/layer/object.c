@@ -16,6 +16,8 @@
 
 /* A descriptor is open for each level; a usual limit is 1024. */
 #define DEPTH_MAX 400
+/* Between two of these it is seen whether somebody wants it to end. */
+#define PIECE_MAX ((size_t)64 << 20)
 /* So many files are written to the disk one by one; more, by a sweep over the file system. */
 #define SYNC_EACH_MAX 64
 
@@ -42,6 +44,25 @@ void object_copier_done(struct object_copier *copier)
 	copier->n_names = 0;
 }
 
+void object_stop_signals(sigset_t *ret)
+{
+	sigemptyset(ret);
+	sigaddset(ret, SIGINT);
+	sigaddset(ret, SIGTERM);
+	sigaddset(ret, SIGHUP);
+	sigaddset(ret, SIGQUIT);
+}
+
+static bool is_interrupted(void)
+{
+	sigset_t waiting;
+
+	if (sigpending(&waiting) < 0)
+		return false;
+	return sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGTERM) ||
+	       sigismember(&waiting, SIGHUP) || sigismember(&waiting, SIGQUIT);
+}
+
 /* ---- content ---- */
 
 static int copy_range(int from, int to, off_t at, off_t end)
@@ -50,7 +71,11 @@ static int copy_range(int from, int to, off_t at, off_t end)
 
 	while (at < end) {
 		loff_t in = at, out = at;
-		ssize_t done = copy_file_range(from, &in, to, &out, (size_t)(end - at), 0);
+		size_t piece = (size_t)(end - at) < PIECE_MAX ? (size_t)(end - at) : PIECE_MAX;
+		ssize_t done = copy_file_range(from, &in, to, &out, piece, 0);
+
+		if (is_interrupted())
+			return -EINTR;
 
 		/* Between file systems, and where a container's profile refuses it: by hand. */
 		if (done < 0 && errno != EINTR) {
@@ -404,6 +429,8 @@ static int copy_tree(struct object_copier *copier, int fd, const char *to, bool 
 {
 	struct stat st;
 
+	if (is_interrupted())
+		return failed(err, -EINTR, path);
 	if (fstat(fd, &st) < 0)
 		return failed(err, -errno, path);
 	if (S_ISDIR(st.st_mode))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,6 +16,10 @@ struct atoll_error;
  * attributes and access lists, and names of one file stay names of one file. Nothing is ever
  * followed: names are looked up in a directory that is open, without links.
  */
+
+/* The signals by which a person or a system ends a program. If one of them is blocked and waits,
+ * copying ends with -EINTR. */
+void object_stop_signals(sigset_t *ret);
 
 /* Parts that could not be kept here, for people. */
 struct object_loss {

@@ -296,8 +296,8 @@ static int lock_to_discard(struct layer_record *record, bool is_forced, struct a
 	if (r != -EBUSY)
 		return r;
 	if (record_state(record) == ATOLL_RECORD_LIVE && !is_forced)
-		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
-				 "run '%s' is still running; --force ends it", record->info.id);
+		return store_refuse(err, ATOLL_FAULT_POLICY, EBUSY,
+				    "run '%s' is still running; --force ends it", record->info.id);
 	if (record_state(record) == ATOLL_RECORD_LIVE)
 		end_run(record);
 	for (int i = 0; i < END_TRIES && r == -EBUSY; i++) {
@@ -338,9 +338,9 @@ int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err
 		return r;
 	}
 	if (layer_record_is_held(record)) {
-		r = error_set(err, ATOLL_FAULT_POLICY, EBUSY,
-			      "sandbox '%s' is live; `atoll rm %s` ends and removes it",
-			      record->info.id, record->info.id);
+		r = store_refuse(err, ATOLL_FAULT_POLICY, EBUSY,
+				 "sandbox '%s' is live; `atoll rm %s` ends and removes it",
+				 record->info.id, record->info.id);
 		layer_record_close(record);
 		return r;
 	}
@@ -350,10 +350,10 @@ int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err
 		r = 0;
 	else if (r == 0 && !is_forced &&
 		 faccessat(record->fd, "journal", F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		r = error_set(err, ATOLL_FAULT_POLICY, EBUSY,
-			      "an apply of '%s' was interrupted; `atoll apply %s` finishes it, "
-			      "--force forgets it as it is",
-			      record->info.id, record->info.id);
+		r = store_refuse(err, ATOLL_FAULT_POLICY, EBUSY,
+				 "an apply of '%s' was interrupted; `atoll apply %s` finishes it, "
+				 "--force forgets it as it is",
+				 record->info.id, record->info.id);
 	else if (r == 0)
 		r = layer_record_remove(record, err);
 	layer_record_close(record);

@@ -111,6 +111,19 @@ uint64_t site_tree_print(const struct site *site, const char *path)
 	return fd < 0 ? 0 : object_print(fd);
 }
 
+void site_go_deaf(struct site *site)
+{
+	sigset_t set;
+
+	object_stop_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, &site->heard);
+}
+
+void site_hear(struct site *site)
+{
+	sigprocmask(SIG_SETMASK, &site->heard, NULL);
+}
+
 static struct stage_name slot_name(const struct op *op, const char *suffix)
 {
 	struct stage_name name;
@@ -155,6 +168,7 @@ static int make_template(int dir_fd, const char *name, int like_fd, const char *
 {
 	cleanup_fd int fd = -1;
 	struct stat st;
+	int r;
 
 	if (fstat(like_fd, &st) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "look at '%.300s'", path);
@@ -166,7 +180,10 @@ static int make_template(int dir_fd, const char *name, int like_fd, const char *
 			      0600);
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "copy attributes of '%.300s'", path);
-	return object_copy_xattrs(like_fd, fd, loss, path, err);
+	r = object_copy_xattrs(like_fd, fd, loss, path, err);
+	if (r == 0 && fsync(fd) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "copy attributes of '%.300s'", path);
+	return r;
 }
 
 /* Both sides of a META whose attributes differ; `after_fd` has what it becomes. */
@@ -271,6 +288,14 @@ static int make_saved(const struct site *site, const struct journal *journal,
 	return fd;
 }
 
+/* The two directories' own names. */
+static int sync_names(const struct site *site, struct atoll_error *err)
+{
+	if (fsync(site->workspace_fd) < 0 || fsync(site->record->fd) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "write to the disk");
+	return 0;
+}
+
 int stage_plan(struct plan *plan, struct atoll_error *err)
 {
 	struct site *site = plan->site;
@@ -288,7 +313,7 @@ int stage_plan(struct plan *plan, struct atoll_error *err)
 		r = object_copier_sync(&copier, err);
 	if (r == 0)
 		r = object_copier_sync(&saver, err);
-	return r;
+	return r < 0 ? r : sync_names(site, err);
 }
 
 /* ---- for an undo ---- */
@@ -330,5 +355,5 @@ int stage_saved(struct site *site, struct journal *journal, struct atoll_error *
 		r = stage_saved_op(site, &copier, saved_fd, &journal->ops[i], err);
 	if (r == 0)
 		r = object_copier_sync(&copier, err);
-	return r;
+	return r < 0 ? r : sync_names(site, err);
 }

@@ -9,6 +9,9 @@
 
 #define STORE_ID_LENGTH 8
 
+/* A story that is told to its end: `code` is for programs, and no words of the system follow. */
+#define store_refuse(err, fault, code, ...) (error_set(err, fault, 0, __VA_ARGS__), -(code))
+
 /* Is it written like an id? */
 bool store_is_id(const char *text);
 void store_new_id(char ret[ATOLL_ID_SIZE]);

@@ -109,6 +109,12 @@ static struct layers *begin(void)
 	return l;
 }
 
+static void scope_layers(struct layers **l)
+{
+	layers_done(*l);
+}
+#define cleanup_layers cleanup_with(scope_layers)
+
 static int apply_with(struct layers *l, const struct atoll_apply_options *options,
 		      struct atoll_apply_report *ret)
 {
@@ -212,7 +218,7 @@ static void check_no_traces(struct layers *l)
 
 TEST(every_kind_of_change_arrives_and_leaves_again)
 {
-	struct layers *l = everything();
+	cleanup_layers struct layers *l = everything();
 	cleanup_free char *before = look(l), *again = NULL, *after = NULL;
 	cleanup_fd int base = layers_fd(l, BASE);
 	struct stat st, other;
@@ -261,7 +267,7 @@ TEST(every_kind_of_change_arrives_and_leaves_again)
 
 TEST(a_conflict_anywhere_means_that_nothing_is_applied)
 {
-	struct layers *l = everything();
+	cleanup_layers struct layers *l = everything();
 	struct atoll_apply_report report;
 	cleanup_free char *before = NULL, *after = NULL;
 
@@ -283,7 +289,7 @@ TEST(a_conflict_anywhere_means_that_nothing_is_applied)
 
 TEST(a_file_that_appeared_in_a_deleted_directory_is_not_lost)
 {
-	struct layers *l = everything();
+	cleanup_layers struct layers *l = everything();
 
 	layers_file(l, BASE, "gone/b/from-host", "precious\n");
 	CHECK_INT(apply(l), -EEXIST);
@@ -293,7 +299,7 @@ TEST(a_file_that_appeared_in_a_deleted_directory_is_not_lost)
 
 TEST(a_directory_that_became_a_link_is_not_followed)
 {
-	struct layers *l = begin();
+	cleanup_layers struct layers *l = begin();
 
 	layers_file(l, BASE, "d/kept", "k\n");
 	layers_file(l, BASE, "elsewhere/kept", "k\n");
@@ -317,7 +323,7 @@ TEST(a_directory_that_became_a_link_is_not_followed)
 
 TEST(parts_can_be_applied_one_after_the_other_and_undone_in_turn)
 {
-	struct layers *l = everything();
+	cleanup_layers struct layers *l = everything();
 	cleanup_free char *before = look(l), *again = NULL;
 	char *paths[] = {NULL, NULL};
 	struct atoll_apply_report report;
@@ -342,7 +348,7 @@ TEST(parts_can_be_applied_one_after_the_other_and_undone_in_turn)
 
 TEST(undo_does_not_take_what_the_host_changed_since)
 {
-	struct layers *l = everything();
+	cleanup_layers struct layers *l = everything();
 
 	CHECK_INT(apply(l), 0);
 	layers_write(l, BASE, "changed", "edited\n");
@@ -359,7 +365,7 @@ TEST(undo_does_not_take_what_the_host_changed_since)
 
 TEST(what_is_marked_waits_until_it_is_named)
 {
-	struct layers *l = everything();
+	cleanup_layers struct layers *l = everything();
 	char *paths[] = {(char *)"fifo", NULL};
 	struct atoll_apply_report report;
 
@@ -378,7 +384,7 @@ TEST(what_is_marked_waits_until_it_is_named)
 
 TEST(another_directory_of_the_same_name_is_left_alone)
 {
-	struct layers *l = everything();
+	cleanup_layers struct layers *l = everything();
 
 	layers_record(l)->workspace_ino++;
 	CHECK_INT(apply(l), -EPERM);
@@ -450,7 +456,7 @@ static void crash_at(struct layers *l, int (*what)(struct layers *), unsigned n,
 
 TEST(killed_at_any_step_an_apply_is_done_or_not_done)
 {
-	struct layers *example = everything();
+	cleanup_layers struct layers *example = everything();
 	cleanup_free char *before = look(example), *after = NULL;
 	bool was_last = false;
 	unsigned n = 0;
@@ -458,7 +464,7 @@ TEST(killed_at_any_step_an_apply_is_done_or_not_done)
 	CHECK_INT(apply(example), 0);
 	after = look(example);
 	for (; !was_last; n++) {
-		struct layers *l = everything();
+		cleanup_layers struct layers *l = everything();
 		cleanup_free char *seen = NULL;
 
 		crash_at(l, apply, n, before, after, &was_last);
@@ -471,7 +477,6 @@ TEST(killed_at_any_step_an_apply_is_done_or_not_done)
 		free(take_ptr(seen));
 		seen = look(l);
 		CHECK_STR(seen, before);
-		layers_done(l);
 	}
 	printf("# %u steps\n", n);
 	CHECK(n > 40);
@@ -479,7 +484,7 @@ TEST(killed_at_any_step_an_apply_is_done_or_not_done)
 
 TEST(killed_at_any_step_an_undo_is_done_or_not_done)
 {
-	struct layers *example = everything();
+	cleanup_layers struct layers *example = everything();
 	cleanup_free char *before = look(example), *after = NULL;
 	bool was_last = false;
 	unsigned n = 0;
@@ -487,11 +492,10 @@ TEST(killed_at_any_step_an_undo_is_done_or_not_done)
 	CHECK_INT(apply(example), 0);
 	after = look(example);
 	for (; !was_last; n++) {
-		struct layers *l = everything();
+		cleanup_layers struct layers *l = everything();
 
 		CHECK_INT(apply(l), 0);
 		crash_at(l, undo, n, after, before, &was_last);
-		layers_done(l);
 	}
 	printf("# %u steps\n", n);
 	CHECK(n > 40);
@@ -515,7 +519,7 @@ TEST(what_is_written_meanwhile_takes_the_apply_back)
 	static const char *const steps[] = {"commit", "take", "exchange"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		struct layers *l = begin();
+		cleanup_layers struct layers *l = begin();
 
 		layers_file(l, BASE, "gone/x", "x\n");
 		layers_file(l, BASE, "time", "t\n");

@@ -519,8 +519,14 @@ TEST(texts_are_kept_as_they_were_unless_the_host_changed_them)
 	CHECK(!is_there(record->fd, "base/new"));
 	CHECK(record->info.bytes > 0);
 
-	/* The host's own change later than the run began. */
+	/* What it could not see. */
 	CHECK(unlinkat(record->fd, "base/d/text", 0) == 0);
+	CHECK(layer_record_set(record, "hide", "/elsewhere\n/**/text", &err) == 0);
+	CHECK(layer_keep_base(record, &err) == 0);
+	CHECK(!is_there(record->fd, "base/d/text"));
+	CHECK(layer_record_set(record, "hide", NULL, &err) == 0);
+
+	/* The host's own change later than the run began. */
 	record->base_time_ns = 1;
 	CHECK(layer_keep_base(record, &err) == 0);
 	CHECK(!is_there(record->fd, "base/d/text"));

@@ -278,7 +278,7 @@ static int turn_all(struct undo *undo, const struct journal *applied, struct ato
 }
 
 /* Also if nothing is to be done: the apply ends to be one. */
-static int carry_out(struct undo *undo, struct atoll_error *err)
+static int carry_out_deaf(struct undo *undo, struct atoll_error *err)
 {
 	struct layer_record *record = undo->site->record;
 	struct journal *journal = &undo->journal;
@@ -302,6 +302,16 @@ static int carry_out(struct undo *undo, struct atoll_error *err)
 	else
 		steps_forget(undo->site, journal, NULL);
 	return error_context(err, r, "nothing was changed");
+}
+
+static int carry_out(struct undo *undo, struct atoll_error *err)
+{
+	int r;
+
+	site_go_deaf(undo->site);
+	r = carry_out_deaf(undo, err);
+	site_hear(undo->site);
+	return r;
 }
 
 static uint64_t n_turned(const struct journal *applied)

@@ -358,6 +358,30 @@ def _():
         check(not os.path.exists(place.ws + "/t"), "it is there")
 
 
+@test("what was hidden from the run, or is protected, is not deleted with the directory it lies in unless it is named")
+def _():
+    with Place() as place:
+        for name in ("d/x", "d/token", "e/deep/my.key", "p/kept", "p/x"):
+            write(os.path.join(place.ws, name), name + "\n")
+        place.expect("*")
+        place.settle()
+        before = tree(place.ws)
+        flags = ["--hide", place.ws + "/d/token", "--hide", place.ws + "/e/**/*.key", "--protect", place.ws + "/p/kept"]
+        for gone, held in (("d", "d/token"), ("e", "e/deep/my.key"), ("p", "p/kept")):
+            id = layered(place, "rm -r $1", gone, flags=flags)
+            result = apply(place, id)
+            check("! %s (" % held in result.out, result.out)
+            same(read(os.path.join(place.ws, held)), held.encode() + b"\n", "what was hidden or protected")
+            check(not os.path.exists(os.path.join(place.ws, gone, "x")), "the rest is there")
+            apply(place, "--run", id, "--", *(entry["path"] for entry in json.loads(
+                apply(place, id, "--dry-run", "--json").out)["held"]))
+            check(not os.path.exists(os.path.join(place.ws, gone)), "named, and there")
+            undo(place, id)
+            if tree(place.ws) != before:
+                undo(place, id)
+            same(difference(before, tree(place.ws)), "", "after undo")
+
+
 @test("parts of a run: paths, from a directory beneath, by name; what lies outside or is not there is refused")
 def _():
     with Place() as place:
@@ -641,6 +665,33 @@ def _():
         apply(place)
         n += crash_everywhere(place, "undo", "apply", [after, before])
         check(n > 100, "only %d crashes" % n)
+
+
+@test("interrupted at any moment by Ctrl-C, an apply leaves nothing lying about")
+def _():
+    with Place(repository=False) as place:
+        need("strace")
+        for name in ("changed", "gone/a", "other"):
+            write(os.path.join(place.ws, name), name + "\n")
+        place.expect("*")
+        place.settle()
+        before = tree(place.ws)
+        layered(place, "echo more >>changed; rm -r gone; echo new >new; echo more >>other")
+        seen = set()
+        for call in ("mkdirat,mkdir", "fsync,syncfs", "renameat2", "unlinkat,unlink"):
+            for number in range(1, 12):
+                argv = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=" + call, "-e", "inject=%s:signal=INT:when=%d" % (call, number),
+                        ATOLL, "apply"]
+                result = Running(place, argv, starts=False).wait()
+                among(result.status, (0, -signal.SIGINT, 128 + signal.SIGINT), "how it ended: %s" % result.err)
+                no_traces(place)
+                if tree(place.ws) == before:
+                    seen.add("before")
+                    continue
+                seen.add("after")
+                same(atoll(place, "undo").status, 0, "undo after %s %d" % (call, number))
+                same(difference(before, tree(place.ws)), "", "after undo")
+        same(seen, {"before", "after"}, "what came of it")
 
 
 # ---- at the terminal --------------------------------------------------------------------------------------------------

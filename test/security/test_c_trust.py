@@ -2,11 +2,8 @@
 """
 Family C of the escape corpus: files that the host later executes or trusts (TH), and more of the same kind (TH-X)
 
-later:
-  TH-10, TH-14, TH-16  "flagged in the report": there is no change report before layers; here the harm itself is refused
-  TH-17  "held": holding a change until somebody accepts it comes with layers; here it is refused
-  TH-25  a report of types and sizes comes with layers; here: what is left behind does not stop the next start
-  TH-26  collecting artefacts comes with layers; here: a link is never followed by a grant or a later run
+Here the workspace is written directly, and the harm itself is refused. What is held back, marked and told instead, in a layer, is in
+test_m_archives.py under the same ids.
 """
 import os
 import sys

@@ -975,6 +975,7 @@ def _():
 
 @test("ARC-11 filling the store: the limits hold, and the next run still starts")
 def _():
+    need_layers()
     with Place() as place:
         place.expect("*")
         for flags, code in ((["--disk", "20M"], r"""
