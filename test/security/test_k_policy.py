@@ -589,6 +589,12 @@ def _():
                  "ATOLL_INIT", "ATOLL_LIBEXEC", "ATOLL_TRUST", "ATOLL_STATE", "XDG_CONFIG_DIRS", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "POSIXLY_CORRECT", "CLAUDECODE", "CI", "SUDO_UID", "SUDO_USER"]
         for value in ("1", place.out, place.ws + "/job.yaml", "all"):
             env = {name: value for name in names}
+            if value.startswith(place.ws + "/"):
+                # The store of layers where the command could write it: refused, whatever else is said.
+                result = run(place, [], "true", env=env, starts=False)
+                same(result.status, POLICY, "a store in the workspace")
+                check("XDG_STATE_HOME" in result.err, result.err)
+                del env["XDG_STATE_HOME"]
             _, now = plan(place, [], ["true"], env=env)
             same(now["digest"], bare["digest"], "the contract with ATOLL_...=%s" % value)
             run(place, [], inside_sh('cat "$1/secret.txt"; (echo x >"$1/x"); true', place.out), env=env)
