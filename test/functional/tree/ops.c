@@ -141,11 +141,11 @@ static uint64_t choose_mode(const char *path)
 	struct stat st;
 	uint64_t mode = below(01000);
 
-	if (below(20) == 0)
-		return mode;
+	/* Into a directory that is closed to its owner an ordinary user's apply cannot look either.
+	 */
 	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return mode | 0700 | (below(10) == 0 ? 01000 : 0);
-	return mode | 0600;
+	return below(20) ? mode | 0600 : mode;
 }
 
 static void choose_text(struct op *op)
