@@ -145,7 +145,7 @@ static uint64_t choose_mode(const char *path)
 	 */
 	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		return mode | 0700 | (below(10) == 0 ? 01000 : 0);
-	return below(20) ? mode | 0600 : mode;
+	return mode | (below(20) ? 0600 : 0400);
 }
 
 static void choose_text(struct op *op)
@@ -357,7 +357,7 @@ static int play(void)
 
 	for (size_t i = 1; hear(&op); i++) {
 		/* What an overlay cannot do, and is not done in another way either. */
-		if (op.result == -EXDEV)
+		if (op.result == -EXDEV || op.result == -ESTALE)
 			continue;
 		if (op.splits & 1)
 			file_split(op.a);
