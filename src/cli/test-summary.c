@@ -109,7 +109,9 @@ TEST(the_result_is_one_line_of_json)
 		  "\"n_denials\":1,\"denials\":[{\"action\":\"create\","
 		  "\"path\":\"/w/a\\nb\\\"\",\"rule\":\"git hooks\",\"program\":\"\",\"pid\":0,"
 		  "\"count\":1}],\"network_note\":null,\"published\":[],\"n_connections\":0,"
-		  "\"connections\":[]}\n");
+		  "\"connections\":[],\"record\":null,\"changes\":{\"added\":0,\"changed\":0,"
+		  "\"deleted\":0,\"marked\":0,\"conflicts\":0},\"layer_note\":null,"
+		  "\"applied\":null}\n");
 }
 
 static void talk(const char *name, const char *address, unsigned port, int verdict,

@@ -424,9 +424,10 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 /* ---- files in a layer ---- */
 
 #define LAYER_DEPTH_MAX 128
-#define COUNT_COST                                                                                 \
-	20 /* times what counting took pass until the next, where it has to be by time             \
-	    */
+/* Until they are counted again, where the file system has not said so: at least, and in times of
+ * what counting took. */
+#define COUNT_LEAST_NS 1000000000
+#define COUNT_COST     20
 
 static uint64_t count_names(int parent_fd, const char *name, uint64_t most, unsigned depth,
 			    bool *is_partial)
@@ -465,28 +466,32 @@ uint64_t watch_count_names(int dir_fd, const char *name, uint64_t most, bool *re
 
 /*
  * No call tells us of a file that is made in a layer. That there may be too many the file system
- * tells, which has others' as well; then they are counted, and not again before there could be. A
+ * tells, which has others' as well; then they are counted, and not again before there could be. As
+ * others may remove some of theirs meanwhile they are counted now and then all the same. A
  * directory that is closed to us or too deep hides some: what was made altogether stands for it.
  */
 static void check_files(struct watch *watch, struct watch_verdict *verdict)
 {
 	const uint64_t limit = watch->limits->files;
 	const int64_t now_ns = clock_monotonic_ns();
-	bool is_partial;
+	bool is_partial, is_due;
 	struct statfs st;
 	uint64_t have;
+	int64_t took_ns;
 
 	if (watch->layer_fd < 0 || limit == SPEC_UNLIMITED || fstatfs(watch->layer_fd, &st) < 0)
 		return;
 	have = (uint64_t)st.f_files - (uint64_t)st.f_ffree;
-	if (st.f_files ? have < watch->files_due : watch->is_idle || now_ns < watch->count_ns)
+	is_due = st.f_files && have >= watch->files_due;
+	if (!is_due && (watch->is_idle || now_ns < watch->count_ns))
 		return;
 	if (!watch->files_due)
 		watch->files_at_start = have;
 	watch->n_files = watch_count_names(watch->layer_fd, "upper", limit, &is_partial);
 	if (is_partial && have - watch->files_at_start > watch->n_files)
 		watch->n_files = have - watch->files_at_start;
-	watch->count_ns = now_ns + COUNT_COST * (clock_monotonic_ns() - now_ns);
+	took_ns = COUNT_COST * (clock_monotonic_ns() - now_ns);
+	watch->count_ns = now_ns + (took_ns > COUNT_LEAST_NS ? took_ns : COUNT_LEAST_NS);
 	if (watch->n_files > limit)
 		say(verdict, SPEC_FILES, limit, watch->n_files);
 	else
