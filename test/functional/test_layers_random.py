@@ -176,20 +176,19 @@ class Runs(World):
     def check_applied(self, what="after apply", links=True):
         now = self.tree(self.place.ws)
         check_same(now, self.wanted, what, owner=True, links=False)
-        if links:
-            self.check_links(now, what)
+        self.check_links(now, what, links)
         check_same(now, self.inside, what + ", against inside", times="all", links=False)
         for path, entry in self.inside.items():
             if entry.kind == "f" and entry.size > 1 << 20 and entry.blocks * 512 < entry.size // 4:
                 check(now[path].blocks * 512 < entry.size // 2, "%s: its holes are filled" % path)
 
-    def check_links(self, now, what):
+    def check_links(self, now, what, is_strict):
         """Names of one file that the run made are that on the host, too; but for a new name of a file of the host's that is otherwise
         as it was: that becomes a file of its own."""
         apart = [path for path in self.wanted if path in now and now[path].first != self.wanted[path].first]
         for path in apart:
             group = [other for other, entry in self.wanted.items() if entry.first == self.wanted[path].first]
-            check(any(other in self.before and other in self.inside and not entry_differences(
+            check(not is_strict or any(other in self.before and other in self.inside and not entry_differences(
                 self.before[other], self.inside[other], times="all", owner=False, links=False) for other in group),
                 "%s: %s is the same file as %s, and should be the same as %s" % (what, path, now[path].first, self.wanted[path].first))
         if apart:
