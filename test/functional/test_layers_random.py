@@ -18,13 +18,15 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import lib
 from lib import *
 from trees import Tools, check_same, decode, differences, encode, entry_differences
 
 SEED = int(os.environ.get("ATOLL_SEED") or random.SystemRandom().randrange(10**9))
 LONG = os.environ.get("ATOLL_LONG")
 TIMES = {"": 1, "0": 1, "1": 10}.get(LONG or "", int(LONG or 0))
-SIZES = [1, 1, 2, 3, 5, 8, 20, 60, 200, 600, 1500, 2500]  # operations of one run
+SIZES = [1, 1, 2, 3, 5, 8, 20, 60, 200, 600, 2500, 5000]  # operations of one run
+lib.TEST_SECONDS *= max(TIMES, 2)
 SEPARATOR = "-- the tree --\n"
 # Operations, then what the tree looks like to the one who did them.
 INSIDE_SCRIPT = '"$1" make "$3" "$4"; echo "%s"; exec "$2" .' % SEPARATOR.strip()
@@ -251,7 +253,7 @@ class Runs(World):
         patch = self.atoll("export", "--format", "patch").raw_out
         self.discard()
         where = os.path.join(self.place.base, "patched")
-        if all(is_plain(tree) for tree in (self.before, self.wanted)) and patch:
+        if all(is_plain(tree) for tree in (self.before, self.wanted)) and b"diff --git" in patch:
             self.tools.copy(self.twin, where)
             remove_what_git_lacks(where)
             done = git(where, "apply", "--whitespace=nowarn", write(os.path.join(self.place.tmp, "patch"), patch))

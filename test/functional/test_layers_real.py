@@ -17,11 +17,12 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import lib
 from lib import *
 from trees import Tools, decode, differences
 
 ROOT = os.environ.get("ATOLL_ROOT") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-SECONDS = 900 * SLOW
+SECONDS = lib.TEST_SECONDS = 900 * SLOW
 
 
 class Twice:
