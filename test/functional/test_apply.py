@@ -648,6 +648,8 @@ def crash_everywhere(place, what, other, states):
 
 @test("killed at every system call that changes something, an apply and an undo are done or not done")
 def _():
+    if "ASAN_OPTIONS" in os.environ:
+        skip("a build without sanitizers, which cannot be traced")
     with Place(repository=False) as place:
         need("strace")
         for name in ("changed", "gone/a", "becomes-dir", "mode"):
@@ -669,6 +671,8 @@ def _():
 
 @test("interrupted at any moment by Ctrl-C, an apply leaves nothing lying about")
 def _():
+    if "ASAN_OPTIONS" in os.environ:
+        skip("a build without sanitizers, which cannot be traced")
     with Place(repository=False) as place:
         need("strace")
         for name in ("changed", "gone/a", "other"):

@@ -101,7 +101,7 @@ def make_history(where):
 def history(place):
     """A bare repository in the workspace, and how to build what is in it."""
     bare_copy = os.path.join(place.ws, "origin.git")
-    ours = next((path for path in (os.path.join(ROOT, "history.git"), os.path.join(ROOT, ".git")) if os.path.exists(path)), None)
+    ours = next((path for path in (os.path.join(ROOT, "history.bundle"), os.path.join(ROOT, ".git")) if os.path.exists(path)), None)
     has_tools = all(os.path.exists("/usr/bin/" + name) for name in ("meson", "ninja", "gcc", "pkg-config"))
     if ours and has_tools and subprocess.run(["pkg-config", "--exists", "libsodium", "yaml-0.1"]).returncode == 0:
         source = ROOT if ours.endswith("/.git") else ours
