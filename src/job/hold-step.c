@@ -162,27 +162,19 @@ static void reset_connections(struct holder *holder)
 		holder->net_result->n_connections = 0;
 }
 
-static int exec_step(struct holder *holder, struct hold_client *client,
-		     const struct hold_request *request, int *fds, size_t n,
-		     struct atoll_error *err)
+static int begin_step(struct holder *holder, struct hold_client *client, int words_fd,
+		      const int stdio[3], struct atoll_error *err)
 {
 	cleanup_fd int words = -1;
 	struct cell_usage usage;
-	int stdio[3], r;
+	int r = hold_open_cell(holder, err);
 
-	if (holder->is_ending)
-		return error_set(err, ATOLL_FAULT_HOST, ESHUTDOWN, "the sandbox is being ended");
-	r = hold_open_cell(holder, err);
 	if (r < 0)
 		return r;
 	reset_connections(holder);
-	if (!sort_out(client, request->stdio, fds, n, stdio))
-		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's descriptors");
-	words = hold_take_words(holder, fds[0], err);
+	words = hold_take_words(holder, words_fd, err);
 	if (words < 0)
 		return words;
-	snprintf(client->command, sizeof client->command, "%.*s", (int)sizeof request->command - 1,
-		 request->command);
 	holder->backend->account(holder->cell, &usage);
 	client->cpu_ms = usage.cpu_ms;
 	client->step = ++holder->n_steps;
@@ -190,6 +182,27 @@ static int exec_step(struct holder *holder, struct hold_client *client,
 	if (r < 0)
 		client->step = 0;
 	return r;
+}
+
+static int exec_step(struct holder *holder, struct hold_client *client,
+		     const struct hold_request *request, int *fds, size_t n,
+		     struct atoll_error *err)
+{
+	int stdio[3], r;
+
+	if (holder->is_ending)
+		return error_set(err, ATOLL_FAULT_HOST, ESHUTDOWN, "the sandbox is being ended");
+	if (!sort_out(client, request->stdio, fds, n, stdio))
+		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's descriptors");
+	snprintf(client->command, sizeof client->command, "%.*s", (int)sizeof request->command - 1,
+		 request->command);
+	r = begin_step(holder, client, fds[0], stdio, err);
+	if (r != -EPIPE && r != -ECONNRESET)
+		return r;
+	/* Everything inside has just ended, by a limit for one, and we have not heard of it yet. */
+	hold_take_messages(holder);
+	hold_close_cell(holder, NULL);
+	return begin_step(holder, client, fds[0], stdio, err);
 }
 
 static int end_all(struct holder *holder, bool is_forced, struct atoll_error *err)

@@ -7,7 +7,7 @@ The operations are those of tree/ops.c: chosen and done inside, then done again 
 rollback and fork both trees are compared: names, kinds, modes, content, links, extended attributes, and the times of files.
 
     ATOLL_SEED=N        repeats what a failure says; the seed is always the same unless ATOLL_LONG is set
-    ATOLL_LONG=1        ten times as much; another number: so many times
+    ATOLL_LONG=1        twenty times as much; another number: so many times
     ATOLL_SHRINK=1      look for the smallest case of a failure
 """
 
@@ -24,7 +24,7 @@ from trees import Tools, check_same, decode, differences, encode, entry_differen
 
 SEED = int(os.environ.get("ATOLL_SEED") or (random.SystemRandom().randrange(10**9) if os.environ.get("ATOLL_LONG") else 303))
 LONG = os.environ.get("ATOLL_LONG")
-TIMES = {"": 1, "0": 1, "1": 10}.get(LONG or "", int(LONG or 0))
+TIMES = {"": 1, "0": 1, "1": 20}.get(LONG or "", int(LONG or 0))
 SIZES = [1, 1, 2, 3, 5, 8, 20, 60, 200, 600, 2500, 5000]  # operations of one run
 lib.TEST_SECONDS *= max(TIMES, 2)
 SEPARATOR = "-- the tree --\n"
@@ -507,9 +507,9 @@ def go(kind, name, rounds):
 
 
 for number in range(4):
-    test("runs and their fates, world %d" % number)(lambda n=number: go(Runs, "runs %d" % n, 30))
+    test("runs and their fates, world %d" % number)(lambda n=number: go(Runs, "runs %d" % n, 10))
 for number in range(3):
-    test("sandboxes, their checkpoints and forks, world %d" % number)(lambda n=number: go(Sandboxes, "sandboxes %d" % n, 50))
+    test("sandboxes, their checkpoints and forks, world %d" % number)(lambda n=number: go(Sandboxes, "sandboxes %d" % n, 16))
 
 print("# seed %d" % SEED)
 main()
