@@ -92,7 +92,7 @@ enum {
 	 "'manual': when 'atoll checkpoint' says so; 'every-step': also after each 'atoll exec'"}
 /* clang-format on */
 
-/* The job file, if `path` is not NULL, then the options of `args` that are clauses: options win over
- * the file wherever they stand. */
-int clauses_fill(struct atoll_job *job, const char *path, const struct command *command, char **args,
-		 struct atoll_error *err);
+/* The job file, if `path` is not NULL, then the options of `args` that are clauses: options win
+ * over the file wherever they stand. */
+int clauses_fill(struct atoll_job *job, const char *path, const struct command *command,
+		 char **args, struct atoll_error *err);

@@ -210,8 +210,8 @@ int layer_undo(struct layer_record *record, bool is_forced, struct atoll_apply_r
  * host's. Done by whoever locks the record; 0 also where there was nothing to do. */
 int layer_recover(struct layer_record *record, struct atoll_error *err);
 
-/* Note a path or pattern that the contract hides or protects, under the key "hide" or "protect": what
- * it matches is marked. To be done before the record is saved; what lies outside the workspace is
- * left out. */
+/* Note a path or pattern that the contract hides or protects, under the key "hide" or "protect":
+ * what it matches is marked. To be done before the record is saved; what lies outside the workspace
+ * is left out. */
 int layer_record_add_rule(struct layer_record *record, const char *key, const char *pattern,
 			  struct atoll_error *err);
