@@ -55,6 +55,31 @@ static const char *place(struct layers *l, size_t layer, const char *path)
 	return whole;
 }
 
+/* Those that no test has done with. */
+static struct layers *made[64];
+
+static void done_all(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++) {
+		if (made[i])
+			layers_done(made[i]);
+	}
+}
+
+static void keep(struct layers *l)
+{
+	static bool is_registered;
+	size_t i = 0;
+
+	if (!is_registered)
+		atexit(done_all);
+	is_registered = true;
+	while (i < ARRAY_SIZE(made) && made[i])
+		i++;
+	CHECK(i < ARRAY_SIZE(made));
+	made[i] = l;
+}
+
 struct layers *layers_new(size_t n)
 {
 	struct layers *l = calloc(1, sizeof *l);
@@ -77,11 +102,14 @@ struct layers *layers_new(size_t n)
 		l->record.layers[l->record.n_layers++] = strdup(id);
 	}
 	l->record.base_time_ns = UINT64_MAX;
+	keep(l);
 	return l;
 }
 
 void layers_done(struct layers *l)
 {
+	for (size_t i = 0; i < ARRAY_SIZE(made); i++)
+		made[i] = made[i] == l ? NULL : made[i];
 	if (l->changes)
 		atoll_changes_close(&l->changes->list);
 	for (size_t i = 0; i < l->record.n_layers; i++)
