@@ -115,6 +115,12 @@ void layers_done(struct layers *l)
 	for (size_t i = 0; i < l->record.n_layers; i++)
 		free(l->record.layers[i]);
 	free(l->record.layers);
+	for (size_t i = 0; i < l->record.n_keys; i++) {
+		free(l->record.keys[i]);
+		free(l->record.values[i]);
+	}
+	free(l->record.keys);
+	free(l->record.values);
 	free(l->record.info.workspace);
 	close(l->record.fd);
 	close(l->fd);
