@@ -16,46 +16,14 @@ static const struct option discard_options[] = {
 	{0},
 };
 
-struct discard_request {
-	const char *id;
-	bool is_forced, is_help;
-};
-
-/* Options may stand before the run and behind it. */
-static int read_discard(char **args, struct discard_request *ret, struct atoll_error *err)
-{
-	struct options options = {command_discard.name, discard_options, args};
-	const struct option *option;
-	const char *value;
-	int r;
-
-	do {
-		while ((r = options_next(&options, &option, &value, err)) > 0) {
-			ret->is_forced |= option->id == OPTION_FORCE;
-			ret->is_help |= option->id == OPTION_HELP;
-		}
-		if (r < 0 || !*options.next)
-			return r;
-		if (ret->id)
-			return error_set(err, ATOLL_FAULT_REQUEST, 0,
-					 "'%s' is one argument too many; usage: atoll discard %s",
-					 *options.next, command_discard.usage);
-		ret->id = *options.next++;
-	} while (1);
-}
-
 static int run_discard(char **args, struct atoll_error *err)
 {
-	struct discard_request request = {0};
-	int r = read_discard(args, &request, err);
+	struct command_words line;
+	int r = command_read_words(&command_discard, args, 0, 1, &line, err);
 
-	if (r < 0)
-		return r;
-	if (request.is_help) {
-		command_help_text(&command_discard, stdout);
-		return command_flush(err);
-	}
-	return atoll_record_discard(request.id, request.is_forced, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	return atoll_record_discard(line.words[0], line.seen & 1U << OPTION_FORCE, err);
 }
 
 const struct command command_discard = {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "base/fd.h"
+#include "base/scope.h"
 #include "base/str.h"
 #include "cli/command.h"
+#include "cli/export-file.h"
 #include "cli/export-tar.h"
 #include "cli/options.h"
 
 #include <atoll/layer.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
 	OPTION_FORMAT,
@@ -43,36 +42,17 @@ struct request {
 	bool is_quiet;
 };
 
-/* Beside the file that it becomes: nobody takes half a patch for one, and a link that a run has
- * left under this name is replaced, not followed. */
-static int write_patch_file(const struct request *request, struct atoll_error *err)
+static int fill_patch(int fd, void *data, struct atoll_error *err)
 {
-	cleanup_free char *temp = NULL;
-	cleanup_fd int fd = -1;
-	mode_t mask = umask(0);
-	int r;
+	const struct request *request = data;
 
-	umask(mask);
-	if (asprintf(&temp, "%s.XXXXXX", request->path) < 0) {
-		temp = NULL;
-		return error_oom(err);
-	}
-	fd = mkostemp(temp, O_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, errno, "make a file beside '%s'",
-				 request->path);
-	r = atoll_export_patch(request->id, fd, err);
-	if (r == 0 && (fchmod(fd, 0666 & ~mask) < 0 || rename(temp, request->path) < 0))
-		r = error_set(err, ATOLL_FAULT_HOST, errno, "write '%s'", request->path);
-	if (r < 0)
-		unlink(temp);
-	return r;
+	return atoll_export_patch(request->id, fd, err);
 }
 
 static int write_patch(const struct request *request, struct atoll_error *err)
 {
 	if (request->path)
-		return write_patch_file(request, err);
+		return export_file(request->path, fill_patch, (void *)request, err);
 	if (isatty(STDOUT_FILENO))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "not written to a terminal, which would obey what is in it; use "

@@ -18,47 +18,15 @@ static const struct option undo_options[] = {
 	{0},
 };
 
-struct undo_request {
-	const char *id;
-	bool is_forced, is_help;
-};
-
-/* Options may stand before the run and behind it. */
-static int read_undo(char **args, struct undo_request *ret, struct atoll_error *err)
-{
-	struct options options = {command_undo.name, undo_options, args};
-	const struct option *option;
-	const char *value;
-	int r;
-
-	for (;;) {
-		while ((r = options_next(&options, &option, &value, err)) > 0) {
-			ret->is_forced |= option->id == OPTION_FORCE;
-			ret->is_help |= option->id == OPTION_HELP;
-		}
-		if (r < 0 || !*options.next)
-			return r;
-		if (ret->id)
-			return error_set(err, ATOLL_FAULT_REQUEST, 0,
-					 "'%s' is one argument too many; usage: atoll undo %s",
-					 *options.next, command_undo.usage);
-		ret->id = *options.next++;
-	}
-}
-
 static int run_undo(char **args, struct atoll_error *err)
 {
-	struct undo_request request = {0};
+	struct command_words line;
 	struct atoll_apply_report report = {0};
-	int r = read_undo(args, &request, err);
+	int r = command_read_words(&command_undo, args, 0, 1, &line, err);
 
-	if (r < 0)
-		return r;
-	if (request.is_help) {
-		command_help_text(&command_undo, stdout);
-		return command_flush(err);
-	}
-	r = atoll_undo(request.id, request.is_forced, &report, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = atoll_undo(line.words[0], line.seen & 1U << OPTION_FORCE, &report, err);
 	if (r == -EEXIST && report.n_conflicts)
 		fputs("  move the host's own changes elsewhere first, or --force takes them away\n",
 		      stderr);
