@@ -111,52 +111,19 @@ static bool leaves_nothing(const struct plan *plan)
 	return true;
 }
 
-static int stage_and_commit(struct plan *plan, struct atoll_error *err)
+static int stage(void *data, struct atoll_error *err)
 {
-	int r = site_make_stage(plan->site, err);
-
-	if (r == 0)
-		r = stage_plan(plan, err);
-	if (r < 0)
-		return r;
-	journal_sort(&plan->journal);
-	return journal_commit(plan->site->record, &plan->journal, err);
-}
-
-/* All steps. Before the commit a failure is forgotten with all traces. */
-static int carry_out_deaf(struct plan *plan, struct atoll_error *err)
-{
-	struct layer_record *record = plan->site->record;
-	struct journal *journal = &plan->journal;
-	int r;
-
-	journal->kind = JOURNAL_APPLY;
-	journal->number = record->n_applies + 1;
-	journal->is_all = leaves_nothing(plan);
-	r = plan_add_directories(plan->site, journal, err);
-	if (r == 0)
-		r = journal_begin(record, journal, err);
-	if (r < 0)
-		return r;
-	r = stage_and_commit(plan, err);
-	if (r == 0)
-		return steps_run(plan->site, journal, err);
-	/* Another's directory of that name is not ours to remove. */
-	if (plan->site->stage_fd < 0)
-		journal_end(record, NULL, NULL);
-	else
-		steps_forget(plan->site, journal, NULL);
-	return error_context(err, r, "nothing was changed");
+	return stage_plan(data, err);
 }
 
 static int carry_out(struct plan *plan, struct atoll_error *err)
 {
-	int r;
+	struct journal *journal = &plan->journal;
 
-	site_go_deaf(plan->site);
-	r = carry_out_deaf(plan, err);
-	site_hear(plan->site);
-	return r;
+	journal->kind = JOURNAL_APPLY;
+	journal->number = plan->site->record->n_applies + 1;
+	journal->is_all = leaves_nothing(plan);
+	return steps_carry_out(plan->site, journal, stage, plan, err);
 }
 
 static int apply_plan(struct plan *plan, struct atoll_apply_report *ret, struct atoll_error *err)

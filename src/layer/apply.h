@@ -125,3 +125,9 @@ int steps_note(const struct site *site, const struct journal *journal, struct at
 int steps_finish(struct site *site, struct journal *journal, struct atoll_error *err);
 /* Nothing was changed: remove the stage, what was copied, and the journal. */
 int steps_forget(struct site *site, const struct journal *journal, struct atoll_error *err);
+
+/* A journal from its beginning to its end, deaf to signals: `stage` puts what it needs into the
+ * stage, and the commit follows. Before the commit a failure is forgotten with all traces. */
+int steps_carry_out(struct site *site, struct journal *journal,
+		    int (*stage)(void *data, struct atoll_error *err), void *data,
+		    struct atoll_error *err);

@@ -399,3 +399,52 @@ int steps_run(struct site *site, struct journal *journal, struct atoll_error *er
 	}
 	return error_context(err, r, "nothing was changed");
 }
+
+/* ---- all of it ---- */
+
+static int stage_and_commit(struct site *site, struct journal *journal,
+			    int (*stage)(void *data, struct atoll_error *err), void *data,
+			    struct atoll_error *err)
+{
+	int r = site_make_stage(site, err);
+
+	if (r == 0)
+		r = stage(data, err);
+	if (r < 0)
+		return r;
+	journal_sort(journal);
+	return journal_commit(site->record, journal, err);
+}
+
+static int carry_out_deaf(struct site *site, struct journal *journal,
+			  int (*stage)(void *data, struct atoll_error *err), void *data,
+			  struct atoll_error *err)
+{
+	int r = plan_add_directories(site, journal, err);
+
+	if (r == 0)
+		r = journal_begin(site->record, journal, err);
+	if (r < 0)
+		return r;
+	r = stage_and_commit(site, journal, stage, data, err);
+	if (r == 0)
+		return steps_run(site, journal, err);
+	/* Another's directory of that name is not ours to remove. */
+	if (site->stage_fd < 0)
+		journal_end(site->record, NULL, NULL);
+	else
+		steps_forget(site, journal, NULL);
+	return error_context(err, r, "nothing was changed");
+}
+
+int steps_carry_out(struct site *site, struct journal *journal,
+		    int (*stage)(void *data, struct atoll_error *err), void *data,
+		    struct atoll_error *err)
+{
+	int r;
+
+	site_go_deaf(site);
+	r = carry_out_deaf(site, journal, stage, data, err);
+	site_hear(site);
+	return r;
+}

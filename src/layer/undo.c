@@ -277,41 +277,17 @@ static int turn_all(struct undo *undo, const struct journal *applied, struct ato
 	return journal_drop_covered(&undo->journal, err);
 }
 
-/* Also if nothing is to be done: the apply ends to be one. */
-static int carry_out_deaf(struct undo *undo, struct atoll_error *err)
+static int stage(void *data, struct atoll_error *err)
 {
-	struct layer_record *record = undo->site->record;
-	struct journal *journal = &undo->journal;
-	int r = plan_add_directories(undo->site, journal, err);
+	struct undo *undo = data;
 
-	if (r == 0)
-		r = journal_begin(record, journal, err);
-	if (r < 0)
-		return r;
-	r = site_make_stage(undo->site, err);
-	if (r == 0)
-		r = stage_saved(undo->site, journal, err);
-	if (r == 0) {
-		journal_sort(journal);
-		r = journal_commit(record, journal, err);
-	}
-	if (r == 0)
-		return steps_run(undo->site, journal, err);
-	if (undo->site->stage_fd < 0)
-		journal_end(record, NULL, NULL);
-	else
-		steps_forget(undo->site, journal, NULL);
-	return error_context(err, r, "nothing was changed");
+	return stage_saved(undo->site, &undo->journal, err);
 }
 
+/* Also if nothing is to be done: the apply ends to be one. */
 static int carry_out(struct undo *undo, struct atoll_error *err)
 {
-	int r;
-
-	site_go_deaf(undo->site);
-	r = carry_out_deaf(undo, err);
-	site_hear(undo->site);
-	return r;
+	return steps_carry_out(undo->site, &undo->journal, stage, undo, err);
 }
 
 static uint64_t n_turned(const struct journal *applied)
