@@ -100,6 +100,13 @@ struct spec_variable {
 	char *origin;
 };
 
+/* How much is written down. */
+enum spec_record {
+	SPEC_RECORD_OFF,
+	SPEC_RECORD_STEPS, /* what the supervisor knows by itself; nothing inside is watched */
+	SPEC_RECORD_FULL,
+};
+
 /* A word with its origin: an accepted weakness, a socket, a broad path. */
 struct spec_word {
 	char *text;
@@ -140,6 +147,11 @@ struct spec {
 
 	enum spec_identity identity;
 	char *identity_origin;
+
+	enum spec_record record;
+	char *record_origin;
+	bool keeps_output; /* its content, not only its hash */
+	char *output_origin;
 	struct spec_word *accepted; /* clauses for which a weaker mechanism is accepted */
 	size_t n_accepted;
 

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/json.h"
+
+#include <atoll/error.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What happened
+ *
+ * Every run and every sandbox has a log: lines of JSON (doc/events.md), one event each. A line
+ * names the hash of the one before it, so that lines form a chain; the same hashes are the leaves
+ * of a Merkle tree (RFC 6962), whose head is signed now and then, and stands in the log as a line
+ * of its own. So one file tells all, and a copy of it can be checked anywhere.
+ *
+ * The last head of a log is entered into the tree of its store, a log of logs: one that has gone
+ * as a whole, or that stands under another's name, is found there.
+ *
+ *   log.c     one log: lines to the file, chained, and heads
+ *   tree.c    the Merkle tree: its right edge, roots, proofs
+ *   runs.c    the store's tree of logs
+ *   note.c    heads as signed notes
+ *   key.c     the key: made, read, handed over
+ *   verify.c  all of it the other way round
+ *   redact.c  what is left out of a line
+ *
+ * The store is $XDG_STATE_HOME/atoll (layer/store.c has the rules for it), and in it:
+ *
+ *   log/ID.jsonl     one log; whoever writes it holds its lock (flock)
+ *   log/ID.edge      the tree's right edge after the latest head; can be made anew from the log
+ *   log/ID.out       output, where the contract says that it is kept
+ *   log/runs.jsonl   the store's tree: a line for each log that was closed
+ *   log/checkpoint   its signed head, replaced as a whole
+ *   log/hashes       what files were found to contain, by device, inode, size and times
+ *   keys/            the signing key (0600, PKCS #8 PEM) and all public ones
+ *
+ * A sandbox reaches none of it: the store is never part of a contract.
+ */
+
+#define AUDIT_HASH_SIZE 32
+
+struct audit_log;
+
+/* ---- log.c ---- */
+
+/* A new log. -EEXIST if there is one of that id. */
+int audit_create(const char *id, struct audit_log **ret, struct atoll_error *err);
+/* Go on with one that exists, a sandbox's: what was half written at its end is cut off, with a line
+ * that says so. Waits for whoever writes it now. */
+int audit_reopen(const char *id, struct audit_log **ret, struct atoll_error *err);
+
+/*
+ * One event. audit_begin() opens the line's object and fills in what all lines have; the caller
+ * adds to it with json_...(), and audit_commit() ends it and puts it behind the others, in memory.
+ * `time_ns` is since 1970; 0: now. `step` is 0 for what belongs to none.
+ */
+struct json *audit_begin(struct audit_log *log, const char *kind, uint64_t time_ns, uint32_t step);
+int audit_commit(struct audit_log *log, struct atoll_error *err);
+/* The line that was committed last, without its end; for whoever watches. Valid until the next
+ * audit_begin(). */
+const char *audit_last_line(const struct audit_log *log, size_t *ret_size);
+
+/* How many bytes wait to be written. */
+size_t audit_pending(const struct audit_log *log);
+/* Write them. On failure (-ENOSPC, -EDQUOT, -EIO) all that could not be written waits on, and it
+ * can be tried again. */
+int audit_flush(struct audit_log *log, struct atoll_error *err);
+/* Sign all that was committed, as a line, and write. `is_last`: enter it into the store's tree,
+ * too. `is_synced`: to the disk itself, which takes milliseconds. */
+int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll_error *err);
+/* Takes NULL. What was not written is lost. */
+void audit_close(struct audit_log *log);
+
+/* ---- redact.c ---- */
+
+/*
+ * Put `text` behind `out` without what looks like a secret: credentials in URLs, values of flags
+ * and variables with telling names, tokens of known forms, authorization headers. Each becomes
+ * "[redacted]". `previous` is the argument before it, or NULL: "--password" "x". Returns how many
+ * were left out.
+ */
+unsigned audit_redact(const char *text, size_t size, const char *previous, struct buf *out);
