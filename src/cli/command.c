@@ -26,6 +26,8 @@ const struct command *const commands[] = {
 	&command_gc,
 	&command_export,
 	&command_import,
+	&command_log,
+	&command_report,
 	&command_doctor,
 	&command_schema,
 	&command_setup,

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/audit-call.h"
+
+#include "base/error.h"
+#include "base/program.h"
+#include "base/scope.h"
+#include "cli/command.h"
+#include "cli/options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdint.h>
+
+/* A program of its own reads the record: it needs libraries that would show in the start-up time of
+ * every run. What it gets is plain: names of options as they stand in the table. */
+
+#define OPTIONS_MAX 32
+
+static int add_options(const struct option *table, const struct command_words *line, char **argv,
+		       int n)
+{
+	for (; option_is_row(table); table++) {
+		const char *value = table->name ? line->values[table->id] : NULL;
+
+		if (!table->name || !(line->seen & 1U << table->id))
+			continue;
+		if (asprintf(&argv[n], value ? "--%s=%s" : "--%s", table->name, value) < 0)
+			return -ENOMEM;
+		n++;
+	}
+	return n;
+}
+
+int audit_call(const char *name, const struct option *table, const struct command_words *line,
+	       struct atoll_error *err)
+{
+	char **argv = calloc((size_t)line->n + OPTIONS_MAX + 4, sizeof *argv);
+	char path[PATH_MAX];
+	int n = 2, r = program_find("atoll-audit", path, sizeof path);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r,
+				 "find 'atoll-audit', which is installed beside atoll");
+	if (!argv)
+		return error_oom(err);
+	argv[0] = path;
+	argv[1] = (char *)(uintptr_t)name;
+	n = add_options(table, line, argv, n);
+	if (n < 0)
+		return error_oom(err);
+	argv[n++] = (char *)(uintptr_t) "--";
+	for (int i = 0; i < line->n; i++)
+		argv[n++] = line->words[i];
+	execv(path, argv);
+	return error_set(err, ATOLL_FAULT_HOST, errno, "execute '%s'", path);
+}

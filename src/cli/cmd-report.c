@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "cli/audit-call.h"
+#include "cli/command.h"
+#include "cli/options.h"
+
+/* src/audit/program/report.c does it. */
+
+enum {
+	OPTION_HTML,
+};
+
+static const struct option report_options[] = {
+	{"html", 0, "FILE", "where to write it; '-' for standard output", OPTION_HTML},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+static const struct command_row report_examples[] = {
+	{"atoll report --html report.html", "of the latest run in this directory"},
+	{"atoll report k3vq --html - | ssh host 'cat >k3vq.html'", "of another, to elsewhere"},
+	{0},
+};
+
+static int run_report(char **args, struct atoll_error *err)
+{
+	struct command_words line;
+	int r = command_read_words(&command_report, args, 0, 1, &line, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	if (!line.values[OPTION_HTML])
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "say where to write the report: atoll report --html FILE");
+	return audit_call("report", report_options, &line, err);
+}
+
+const struct command command_report = {
+	.name = "report",
+	.usage = "[RUN] --html FILE",
+	.summary = "write a page about a run",
+	.description =
+		(const char *const[]){
+			"Writes one HTML page about a run: what ran, how it ended and what it "
+			"used, a timeline, the process tree, connections, changed files with their "
+			"texts, what was refused and how to allow it, and whether the record "
+			"verifies.",
+			"The page is complete in itself. It asks nobody for anything, and its "
+			"policy (Content-Security-Policy) lets nothing run but its own script. RUN "
+			"is meant as in 'atoll log'.",
+			NULL},
+	.options = report_options,
+	.sections = (const struct command_section[]){{"Examples", report_examples}, {0}},
+	.run = run_report,
+};
