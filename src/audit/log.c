@@ -151,9 +151,10 @@ static void save_place(const struct audit_log *log)
 	edge_check(text.data, text.used, check);
 	buf_addf(&text, "check %s\n", check);
 	snprintf(path, sizeof path, "log/%s.edge", log->id);
-	fd = openat(log->state_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-		    0600);
-	if (fd >= 0 && buf_error(&text) == 0 && fd_write_all(fd, text.data, text.used) < 0)
+	/* Written over, not cut to nothing first: ext4 would wait for the disk. */
+	fd = openat(log->state_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0 && (buf_error(&text) < 0 || fd_write_all(fd, text.data, text.used) < 0 ||
+			ftruncate(fd, (off_t)text.used) < 0))
 		unlinkat(log->state_fd, path, 0);
 }
 
