@@ -20,11 +20,12 @@
  * as a whole, or that stands under another's name, is found there.
  *
  *   log.c     one log: lines to the file, chained, and heads
+ *   line.c    the form of a line
  *   tree.c    the Merkle tree: its right edge, roots, proofs
  *   runs.c    the store's tree of logs
  *   note.c    heads as signed notes
- *   key.c     the key: made, read, handed over
- *   verify.c  all of it the other way round
+ *   key.c     the key: made and read; trust.c: handed over, and which keys count
+ *   check.c   a log the other way round, line by line; verify.c: a log, a store
  *   redact.c  what is left out of a line
  *
  * The store is $XDG_STATE_HOME/atoll (layer/store.c has the rules for it), and in it:
@@ -46,8 +47,11 @@ struct audit_log;
 
 /* ---- log.c ---- */
 
-/* A new log. -EEXIST if there is one of that id. */
-int audit_create(const char *id, struct audit_log **ret, struct atoll_error *err);
+/* A new log, with its first line: `what` is "run" or "sandbox"; `parent` is what it was forked
+ * from, or NULL. -EEXIST if there is one of that id. The store and its key are made if there are
+ * none. */
+int audit_create(const char *id, const char *what, const char *parent, struct audit_log **ret,
+		 struct atoll_error *err);
 /* Go on with one that exists, a sandbox's: what was half written at its end is cut off, with a line
  * that says so. Waits for whoever writes it now. */
 int audit_reopen(const char *id, struct audit_log **ret, struct atoll_error *err);
@@ -71,7 +75,8 @@ int audit_flush(struct audit_log *log, struct atoll_error *err);
 /* Sign all that was committed, as a line, and write. `is_last`: enter it into the store's tree,
  * too. `is_synced`: to the disk itself, which takes milliseconds. */
 int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll_error *err);
-/* Takes NULL. What was not written is lost. */
+/* Takes NULL. What was not written is lost. The lock is let go even if a child still has the
+ * descriptor (which is closed at exec; a child that only forks closes it, as it does others). */
 void audit_close(struct audit_log *log);
 
 /* ---- redact.c ---- */

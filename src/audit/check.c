@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/inner.h"
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * One log, line by line
+ *
+ * Every line has to be what our writer would have written there: its number, the hash of the line
+ * before, the run. A head stands for all lines before it, and is no part of what it signs; so all
+ * that it says must follow from what is signed, and the line is written anew and compared.
+ */
+
+#define READ_SIZE ((size_t)256 << 10)
+#define NOTE_MAX  1024
+
+#define wrong(check, err, ...)                                                                     \
+	(error_set(err, ATOLL_FAULT_JOB, 0, __VA_ARGS__),                                          \
+	 error_context(err, -EBADMSG, "line %" PRIu64, (check)->place.edge.size + 1))
+
+/* ---- heads ---- */
+
+/* What the checkpoint of a log says beyond size and root. */
+static void format_more(const char *time, bool is_last, char ret[64])
+{
+	snprintf(ret, 64, "time %s\n%s", time, is_last ? "last\n" : "");
+}
+
+static void format_head_line(const struct audit_line *line, const struct audit_head *head,
+			     const char *note, size_t note_size, bool is_last, struct buf *out)
+{
+	struct json json = {out, true};
+
+	audit_line_format(line, out);
+	json_uint(&json, "size", head->size);
+	buf_add_str(out, ",\"root\":\"");
+	audit_base64(head->root, HASH_SIZE, out);
+	buf_add_char(out, '"');
+	json_strn(&json, "note", note, note_size);
+	if (is_last)
+		json_bool(&json, "last", true);
+	buf_add_char(out, '}');
+}
+
+void audit_head_line(const struct audit_place *place, const char *run, uint64_t time_ns,
+		     bool is_last, const struct audit_key *key, struct buf *out)
+{
+	struct audit_line line = {.seq = place->edge.size, .kind = "head"};
+	struct audit_head head = {.size = place->edge.size};
+	cleanup_buf struct buf text = BUF_INIT(NOTE_MAX), note = BUF_INIT(NOTE_MAX);
+	char more[64];
+
+	memcpy(line.prev, place->prev, HASH_SIZE);
+	audit_time_format(time_ns, line.time);
+	snprintf(line.run, sizeof line.run, "%s", run);
+	snprintf(head.origin, sizeof head.origin, "atoll/%s - %s", key->store, run);
+	audit_edge_root(&place->edge, head.root);
+	format_more(line.time, is_last, more);
+	head.more = more;
+	head.more_size = strlen(more);
+	audit_head_format(&head, &text);
+	if (buf_error(&text) == 0)
+		audit_note_sign(key, text.data, text.used, &note);
+	if (buf_error(&text) < 0 || buf_error(&note) < 0) {
+		out->failed = out->failed ? out->failed : ENOMEM;
+		return;
+	}
+	format_head_line(&line, &head, note.data, note.used, is_last, out);
+}
+
+/* Is what the head says what we have counted, and is the line the one that belongs to it? */
+static int compare_head(struct audit_check *check, const struct audit_line *line, const char *text,
+			size_t size, const char *note, struct audit_head *head, bool *ret_is_last,
+			struct atoll_error *err)
+{
+	cleanup_buf struct buf again = BUF_INIT(AUDIT_LINE_MAX);
+	unsigned char root[HASH_SIZE];
+	char origin[64], more[64];
+
+	snprintf(origin, sizeof origin, "atoll/%s - %s", check->store, check->run);
+	audit_edge_root(&check->place.edge, root);
+	if (!streq(head->origin, origin))
+		return wrong(check, err, "the head is of another log");
+	if (head->size != check->place.edge.size)
+		return wrong(check, err,
+			     "the head stands for %" PRIu64 " lines, and there are %" PRIu64
+			     " before it",
+			     head->size, check->place.edge.size);
+	if (memcmp(head->root, root, HASH_SIZE) != 0)
+		return wrong(check, err, "the head was made of other lines than those before it");
+	*ret_is_last =
+		head->more_size > 5 && memcmp(head->more + head->more_size - 5, "last\n", 5) == 0;
+	format_more(line->time, *ret_is_last, more);
+	if (head->more_size != strlen(more) || memcmp(head->more, more, head->more_size) != 0)
+		return wrong(check, err, "the head was made at another time");
+	format_head_line(line, head, note, strlen(note), *ret_is_last, &again);
+	if (buf_error(&again) < 0)
+		return error_oom(err);
+	if (again.used != size || memcmp(again.data, text, size) != 0)
+		return wrong(check, err, "the head's line was changed");
+	return 0;
+}
+
+static int check_signature(struct audit_check *check, const char *note, struct atoll_error *err)
+{
+	char name[32];
+	int signer;
+
+	snprintf(name, sizeof name, "atoll/%s", check->store);
+	/* Nothing but the one signature: a line more would be signed by nobody. */
+	if (strlen(note) != audit_note_text(note, strlen(note)) + 1 + strlen(name) + 98)
+		return wrong(check, err, "the head has not one signature");
+	if (!check->trust)
+		return 0;
+	signer = audit_note_signer(note, strlen(note), name, check->trust);
+	if (signer < 0 && audit_note_is_hinted(note, strlen(note), name, check->trust))
+		return wrong(check, err, "the head's signature is wrong");
+	if (signer < 0) {
+		error_set(err, ATOLL_FAULT_JOB, 0,
+			  "the head is signed by a key that is not trusted");
+		return error_context(err, -EKEYREJECTED, "line %" PRIu64,
+				     check->place.edge.size + 1);
+	}
+	memcpy(check->key, check->trust->keys[signer].id, AUDIT_KEY_SIZE);
+	return 0;
+}
+
+static int check_head(struct audit_check *check, const struct audit_line *line, const char *text,
+		      size_t size, struct atoll_error *err)
+{
+	struct audit_head head;
+	char note[NOTE_MAX];
+	bool is_last = false;
+	int r = audit_line_string(line, "note", note, sizeof note);
+
+	if (r < 0 || strlen(note) != (size_t)r || !audit_head_parse(note, (size_t)r, &head))
+		return wrong(check, err, "the head has no note");
+	r = compare_head(check, line, text, size, note, &head, &is_last, err);
+	if (r == 0)
+		r = check_signature(check, note, err);
+	if (r < 0)
+		return r;
+	check->n_signed = check->place.edge.size + 1;
+	check->head_size = head.size;
+	memcpy(check->head_root, head.root, HASH_SIZE);
+	check->is_closed = is_last;
+	return 0;
+}
+
+/* ---- lines ---- */
+
+static int check_first(struct audit_check *check, const struct audit_line *line,
+		       struct atoll_error *err)
+{
+	unsigned char ignored[8];
+	char store[AUDIT_STORE_SIZE];
+
+	if (!streq(line->kind, "open"))
+		return wrong(check, err, "the first line is not the one that opens a log");
+	if (audit_line_string(line, "store", store, sizeof store) != AUDIT_STORE_SIZE - 1 ||
+	    !hash_from_hex(store, 8, ignored))
+		return wrong(check, err, "it names no store");
+	if (check->store[0] && !streq(check->store, store))
+		return wrong(check, err, "this is a log of another store (%s)", store);
+	if (audit_line_string(line, "what", check->what, sizeof check->what) < 0)
+		return wrong(check, err, "it does not say what the log is of");
+	memcpy(check->store, store, sizeof store);
+	if (!check->run[0])
+		memcpy(check->run, line->run, sizeof check->run);
+	return 0;
+}
+
+static int check_place(struct audit_check *check, const struct audit_line *line,
+		       struct atoll_error *err)
+{
+	uint64_t n = check->place.edge.size;
+
+	if (check->run[0] && !streq(line->run, check->run))
+		return wrong(check, err, "it belongs to another run (%s, not %s)", line->run,
+			     check->run);
+	if (line->seq != n)
+		return wrong(check, err,
+			     "its number is %" PRIu64 ", not %" PRIu64
+			     ": lines were taken out, put in or moved",
+			     line->seq, n);
+	if (memcmp(line->prev, check->place.prev, HASH_SIZE) != 0)
+		return n == 0 ? wrong(check, err, "there was a line before it")
+			      : wrong(check, err,
+				      "it does not follow from the line before, as that is now: "
+				      "one "
+				      "of the two was changed");
+	return 0;
+}
+
+/* A hand-over inside the log: the other key counts as well if this one does. */
+static void note_key(struct audit_check *check, const struct audit_line *line)
+{
+	char note[NOTE_MAX];
+	int size = audit_line_string(line, "note", note, sizeof note);
+
+	if (check->trust && size > 0)
+		audit_trust_hand_over(check->trust, note, (size_t)size);
+}
+
+int audit_check_line(struct audit_check *check, const char *text, size_t size,
+		     struct atoll_error *err)
+{
+	struct audit_line line;
+	const char *fault;
+	int r;
+
+	if (size > AUDIT_LINE_MAX)
+		return wrong(check, err, "it is too long");
+	fault = audit_line_parse(text, size, &line);
+	if (fault)
+		return wrong(check, err, "%s", fault);
+	if (!audit_json_is_valid(text, size))
+		return wrong(check, err, "it is not JSON");
+	r = check_place(check, &line, err);
+	if (r == 0 && check->place.edge.size == 0)
+		r = check_first(check, &line, err);
+	check->is_closed = false;
+	if (r == 0 && streq(line.kind, "head"))
+		r = check_head(check, &line, text, size, err);
+	if (r < 0)
+		return r;
+	if (streq(line.kind, "key"))
+		note_key(check, &line);
+	audit_leaf(text, size, check->place.prev);
+	audit_edge_add(&check->place.edge, check->place.prev);
+	check->place.bytes += size + 1;
+	return 0;
+}
+
+/* All whole lines in `data`; how many bytes they were. */
+static int check_lines(const char *data, size_t size,
+		       int (*line)(void *, const char *, size_t, struct atoll_error *), void *arg,
+		       size_t *ret_used, struct atoll_error *err)
+{
+	size_t at = 0;
+	const char *end;
+	int r = 0;
+
+	while (r == 0 && (end = memchr(data + at, '\n', size - at))) {
+		size_t length = (size_t)(end - data) - at;
+
+		r = line(arg, data + at, length, err);
+		at += length + 1;
+	}
+	*ret_used = at;
+	return r;
+}
+
+int audit_each_line(int fd, int (*line)(void *, const char *, size_t, struct atoll_error *),
+		    void *arg, uint64_t *ret_rest, struct atoll_error *err)
+{
+	size_t room = READ_SIZE, have = 0, used;
+	cleanup_free char *data = malloc(room);
+	int r = 0;
+
+	if (!data)
+		return error_oom(err);
+	for (;;) {
+		ssize_t got = read(fd, data + have, room - have);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return error_set(err, ATOLL_FAULT_HOST, errno, "read the log");
+		if (got == 0)
+			break;
+		have += (size_t)got;
+		r = check_lines(data, have, line, arg, &used, err);
+		if (r < 0)
+			return r;
+		memmove(data, data + used, have -= used);
+		if (have > AUDIT_LINE_MAX)
+			return line(arg, data, have, err); /* which says so */
+		if (have == room) {
+			char *more = realloc(data, room *= 2);
+
+			if (!more)
+				return error_oom(err);
+			data = more;
+		}
+	}
+	*ret_rest = have;
+	return 0;
+}
+
+static int one_line(void *arg, const char *line, size_t size, struct atoll_error *err)
+{
+	return audit_check_line(arg, line, size, err);
+}
+
+int audit_check_fd(struct audit_check *check, int fd, uint64_t *ret_rest, struct atoll_error *err)
+{
+	return audit_each_line(fd, one_line, check, ret_rest, err);
+}

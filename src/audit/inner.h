@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "audit/audit.h"
+#include "base/hash.h"
+
+#include <atoll/layer.h>
+#include <limits.h>
+
+/*
+ * The record from within: hashes, notes, keys, the tree of logs, and checking
+ */
+
+_Static_assert(AUDIT_HASH_SIZE == HASH_SIZE, "");
+
+#define AUDIT_STORE_SIZE 17 /* 16 hex digits and the end */
+#define AUDIT_KEY_SIZE	 17
+#define AUDIT_TIME_SIZE	 31 /* 2026-11-16T10:45:39.123456789Z, and the end */
+
+/* A story that is told to its end: `code` is for programs, and no words of the system follow. */
+#define audit_refuse(err, fault, code, ...) (error_set(err, fault, 0, __VA_ARGS__), -(code))
+
+/* ---- tree.c ---- */
+
+/*
+ * The right edge of a Merkle tree (RFC 6962, section 2.1): `nodes[k]` is the root over the 2^k
+ * leaves that it stands for, and valid if `size` has bit k. All that is needed to add to the tree.
+ */
+struct audit_edge {
+	uint64_t size;
+	unsigned char nodes[64][HASH_SIZE];
+};
+
+void audit_leaf(const void *line, size_t size, unsigned char ret[HASH_SIZE]);
+void audit_node(const unsigned char left[HASH_SIZE], const unsigned char right[HASH_SIZE],
+		unsigned char ret[HASH_SIZE]);
+void audit_edge_add(struct audit_edge *edge, const unsigned char leaf[HASH_SIZE]);
+void audit_edge_root(const struct audit_edge *edge, unsigned char ret[HASH_SIZE]);
+
+/*
+ * An edge as a line of text, with how many bytes of the file it stands for and the hash of the last
+ * line: "edge SIZE BYTES HASH NODE,NODE..." without its end, nodes of the largest trees first.
+ * Reading says whether it was one; `ret` is left half filled if not.
+ */
+struct audit_place {
+	struct audit_edge edge;
+	uint64_t bytes;
+	unsigned char prev[HASH_SIZE];
+};
+void audit_place_format(const struct audit_place *place, struct buf *out);
+bool audit_place_parse(const char *text, size_t size, struct audit_place *ret);
+
+/*
+ * Proofs over `n` leaves (RFC 6962, 2.1.1 and 2.1.2). Made: at most 64 (128) hashes into `ret`;
+ * returns how many. Checked: what roots follow, compared with those given.
+ */
+#define AUDIT_PROOF_MAX 128
+void audit_tree_root(const unsigned char (*leaves)[HASH_SIZE], uint64_t n,
+		     unsigned char ret[HASH_SIZE]);
+size_t audit_prove_inclusion(const unsigned char (*leaves)[HASH_SIZE], uint64_t n, uint64_t index,
+			     unsigned char ret[AUDIT_PROOF_MAX][HASH_SIZE]);
+size_t audit_prove_consistency(const unsigned char (*leaves)[HASH_SIZE], uint64_t n, uint64_t old,
+			       unsigned char ret[AUDIT_PROOF_MAX][HASH_SIZE]);
+bool audit_check_inclusion(const unsigned char leaf[HASH_SIZE], uint64_t index, uint64_t size,
+			   const unsigned char (*proof)[HASH_SIZE], size_t n,
+			   const unsigned char root[HASH_SIZE]);
+bool audit_check_consistency(uint64_t old_size, const unsigned char old_root[HASH_SIZE],
+			     uint64_t size, const unsigned char root[HASH_SIZE],
+			     const unsigned char (*proof)[HASH_SIZE], size_t n);
+
+/* ---- key.c ---- */
+
+struct audit_key {
+	char store[AUDIT_STORE_SIZE];
+	char id[AUDIT_KEY_SIZE];
+	unsigned char public[32];
+	unsigned char secret[64]; /* as libsodium wants it: the seed, then the public key */
+};
+
+/* The store's key; made if there is none. `state_fd` is the store's directory. */
+int audit_key_load(int state_fd, struct audit_key *ret, struct atoll_error *err);
+void audit_key_done(struct audit_key *key); /* wipes it */
+/* A new one, of a store or (NULL) of a new store. */
+void audit_key_make(const char *store, struct audit_key *ret);
+/* Into keys/; the private one under a name that nobody looks for. */
+int audit_key_write_public(int state_fd, const struct audit_key *key, struct atoll_error *err);
+int audit_key_write_private(int state_fd, const struct audit_key *key, char ret_path[64],
+			    struct atoll_error *err);
+/* First 8 bytes of the SHA-256 of the public key in DER, in hex. */
+void audit_key_id(const unsigned char public[32], char ret[AUDIT_KEY_SIZE]);
+/* As SubjectPublicKeyInfo in PEM. */
+void audit_key_format_public(const unsigned char public[32], struct buf *out);
+/* Any form that `atoll key show` prints: PEM, an OpenSSH line, a note's verifier key. */
+bool audit_key_parse_public(const char *text, unsigned char ret[32]);
+
+/* Public keys that count, and from which one it follows that they do. */
+#define AUDIT_TRUST_MAX 256
+struct audit_trust {
+	struct {
+		unsigned char public[32];
+		char id[AUDIT_KEY_SIZE];
+	} keys[AUDIT_TRUST_MAX];
+	size_t n;
+};
+void audit_trust_add(struct audit_trust *trust, const unsigned char public[32]);
+bool audit_trust_has(const struct audit_trust *trust, const char *id);
+/* Take in a hand-over, if one of its two keys counts and both have signed it: then the other counts
+ * as well. Says whether that is news. */
+bool audit_trust_hand_over(struct audit_trust *trust, const char *note, size_t size);
+/* The hand-over of a key in keys/, and to which one. Its size, or a negative errno. */
+#define AUDIT_HAND_OVER_MAX 1024
+int audit_hand_over_read(int state_fd, const char *id, char ret[AUDIT_HAND_OVER_MAX],
+			 char ret_to[AUDIT_KEY_SIZE]);
+/* The store's own key, and all that are tied to it or to what is in `ret` already by the store's
+ * hand-overs. */
+int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
+		     struct atoll_error *err);
+
+/* ---- note.c ---- */
+
+/* Sign `text`, which ends with a newline, under the name "atoll/STORE": the whole note to `out`. */
+void audit_note_sign(const struct audit_key *key, const char *text, size_t size, struct buf *out);
+/* One signature line more for a note that has at least one. `size` is that of the text alone. */
+void audit_note_cosign(const struct audit_key *key, size_t size, struct buf *note);
+/* Where the text of a note ends: behind the newline before the blank line; 0 if it is none. */
+size_t audit_note_text(const char *note, size_t size);
+/* Has this key signed it, under that name? */
+bool audit_note_is_signed(const char *note, size_t size, const char *name,
+			  const unsigned char public[32]);
+/* Which trusted key has? Index, or -1. */
+int audit_note_signer(const char *note, size_t size, const char *name,
+		      const struct audit_trust *trust);
+/* Is there a signature that says that it is a trusted key's, right or wrong? */
+bool audit_note_is_hinted(const char *note, size_t size, const char *name,
+			  const struct audit_trust *trust);
+
+/* What a checkpoint's text says (C2SP tlog-checkpoint). */
+struct audit_head {
+	char origin[64];
+	uint64_t size;
+	unsigned char root[HASH_SIZE];
+	const char *more; /* extension lines, in the text that was parsed */
+	size_t more_size;
+};
+void audit_head_format(const struct audit_head *head, struct buf *out);
+bool audit_head_parse(const char *note, size_t size, struct audit_head *ret);
+
+void audit_base64(const unsigned char *data, size_t size, struct buf *out);
+/* Exactly `size` bytes, in the one right form. */
+bool audit_from_base64(const char *text, size_t length, unsigned char *ret, size_t size);
+
+/* ---- line.c ---- */
+
+#define AUDIT_LINE_MAX ((size_t)1 << 20) /* without the newline */
+
+/* The beginning that all lines have. */
+struct audit_line {
+	unsigned char prev[HASH_SIZE];
+	uint64_t seq;
+	char time[AUDIT_TIME_SIZE];
+	char run[ATOLL_ID_SIZE];
+	uint32_t step; /* 0: none */
+	char kind[24];
+	const char *rest; /* what follows the kind, from its comma or closing brace on */
+	size_t rest_size;
+};
+
+/* Is it written like an id of a run? */
+bool audit_is_id(const char *text);
+void audit_time_format(uint64_t time_ns, char ret[AUDIT_TIME_SIZE]);
+/* All up to and with the kind; no brace at the end. */
+void audit_line_format(const struct audit_line *line, struct buf *out);
+/* The strict way back. NULL, or what is wrong with it. */
+const char *audit_line_parse(const char *text, size_t size, struct audit_line *ret);
+/* Is it one JSON value, whole, in UTF-8 and without blanks? */
+bool audit_json_is_valid(const char *text, size_t size);
+/* The text of a member of a line's own object that is a string: with the escapes of our writer
+ * undone, into `ret`. -ENOENT, -EBADMSG or -E2BIG. */
+int audit_line_string(const struct audit_line *line, const char *key, char *ret, size_t room);
+
+/* ---- check.c ---- */
+
+/* One log, line by line. */
+struct audit_check {
+	struct audit_trust *trust;    /* NULL: signatures are not looked at */
+	struct audit_place place;     /* so far */
+	char run[ATOLL_ID_SIZE];      /* of the first line, or what it has to be */
+	char store[AUDIT_STORE_SIZE]; /* the same */
+	char what[16];		      /* the first line's */
+	uint64_t n_signed;	      /* lines that a good head stands for, with the head itself */
+	uint64_t head_size;	      /* of the latest head */
+	unsigned char head_root[HASH_SIZE];
+	char key[AUDIT_KEY_SIZE]; /* that signed it */
+	bool is_closed;		  /* the line before was a last head */
+};
+
+/* 0, or -EBADMSG and what is wrong, beginning with "line N: "; -EKEYREJECTED where all is well but
+ * for the key. */
+int audit_check_line(struct audit_check *check, const char *line, size_t size,
+		     struct atoll_error *err);
+/* All from the descriptor's place on. What is behind the last newline is left, and how many bytes
+ * that are is told. */
+int audit_each_line(int fd, int (*line)(void *, const char *, size_t, struct atoll_error *),
+		    void *arg, uint64_t *ret_rest, struct atoll_error *err);
+int audit_check_fd(struct audit_check *check, int fd, uint64_t *ret_rest, struct atoll_error *err);
+
+/* A head for `place`: the whole line, without its newline. Memory is the only thing that can fail,
+ * and `out` remembers that. */
+void audit_head_line(const struct audit_place *place, const char *run, uint64_t time_ns,
+		     bool is_last, const struct audit_key *key, struct buf *out);
+
+/* ---- runs.c ---- */
+
+/* Enter that a log was closed with so many lines and this root; or that it was removed. */
+int audit_runs_enter(int state_fd, const struct audit_key *key, const char *run, const char *kind,
+		     uint64_t size, const unsigned char root[HASH_SIZE], bool is_synced,
+		     struct atoll_error *err);

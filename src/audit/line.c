@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/inner.h"
+#include "base/str.h"
+
+#include <errno.h>
+
+/*
+ * Lines: the beginning that all of them have, and whether the rest is JSON
+ *
+ * A million lines are to be checked in seconds, so nothing is built of them. The beginning has one
+ * form only, and the rest is looked at once from left to right.
+ */
+
+#define DEPTH_MAX 32
+
+bool audit_is_id(const char *text)
+{
+	size_t length = strspn(text, "abcdefghijklmnopqrstuvwxyz234567");
+
+	return length > 0 && length < ATOLL_ID_SIZE && !text[length];
+}
+
+/* ---- writing ---- */
+
+static char *put_digits(char *at, unsigned long value, unsigned count)
+{
+	for (unsigned i = count; i-- > 0; value /= 10)
+		at[i] = (char)('0' + value % 10);
+	return at + count;
+}
+
+static char *put_number(char *at, uint64_t value)
+{
+	unsigned count = 1;
+
+	for (uint64_t rest = value; rest > 9; rest /= 10)
+		count++;
+	return put_digits(at, value, count);
+}
+
+static char *put(char *at, const char *text)
+{
+	size_t size = strlen(text);
+
+	memcpy(at, text, size);
+	return at + size;
+}
+
+/* The day, counted from 1970, as a date. Years are counted from March on, so that a leap day is the
+ * last of its year, and in spans of 400, which all have the same number of days. */
+static void civil_date(uint64_t days, unsigned *ret_year, unsigned *ret_month, unsigned *ret_day)
+{
+	uint64_t since = days + 719468; /* since 1 March of the year 0 */
+	unsigned day = (unsigned)(since % 146097);
+	unsigned year = (day - day / 1460 + day / 36524 - day / 146096) / 365;
+	unsigned of_year = day - (365 * year + year / 4 - year / 100);
+	unsigned month = (5 * of_year + 2) / 153; /* from March: 0 to 11 */
+
+	*ret_day = of_year - (153 * month + 2) / 5 + 1;
+	*ret_month = month < 10 ? month + 3 : month - 9;
+	*ret_year = year + (unsigned)(since / 146097) * 400 + (month >= 10);
+}
+
+/* gmtime_r() would read the machine's time zone first, in some C libraries. */
+void audit_time_format(uint64_t time_ns, char ret[AUDIT_TIME_SIZE])
+{
+	uint64_t seconds = time_ns / 1000000000;
+	unsigned year, month, day;
+	char *at = ret;
+
+	civil_date(seconds / 86400, &year, &month, &day);
+	at = put_digits(at, year, 4);
+	*at++ = '-';
+	at = put_digits(at, month, 2);
+	*at++ = '-';
+	at = put_digits(at, day, 2);
+	*at++ = 'T';
+	at = put_digits(at, seconds / 3600 % 24, 2);
+	*at++ = ':';
+	at = put_digits(at, seconds / 60 % 60, 2);
+	*at++ = ':';
+	at = put_digits(at, seconds % 60, 2);
+	*at++ = '.';
+	at = put_digits(at, time_ns % 1000000000, 9);
+	*at++ = 'Z';
+	*at = '\0';
+}
+
+void audit_line_format(const struct audit_line *line, struct buf *out)
+{
+	char text[512], *at = text;
+
+	at = put(at, "{\"prev\":\"");
+	hash_to_hex(line->prev, HASH_SIZE, at);
+	at += 2 * (size_t)HASH_SIZE;
+	at = put(at, "\",\"seq\":");
+	at = put_number(at, line->seq);
+	at = put(at, ",\"time\":\"");
+	at = put(at, line->time);
+	at = put(at, "\",\"run\":\"");
+	at = put(at, line->run);
+	if (line->step) {
+		at = put(at, "\",\"step\":");
+		at = put_number(at, line->step);
+		at = put(at, ",\"kind\":\"");
+	} else {
+		at = put(at, "\",\"kind\":\"");
+	}
+	at = put(at, line->kind);
+	*at++ = '"';
+	buf_add(out, text, (size_t)(at - text));
+}
+
+/* ---- reading ---- */
+
+struct reader {
+	const char *at, *end;
+};
+
+static bool take(struct reader *in, const char *text)
+{
+	size_t size = strlen(text);
+
+	if ((size_t)(in->end - in->at) < size || memcmp(in->at, text, size) != 0)
+		return false;
+	in->at += size;
+	return true;
+}
+
+/* Decimal, without a zero in front. */
+static bool take_number(struct reader *in, uint64_t *ret)
+{
+	uint64_t value = 0;
+	const char *start = in->at;
+
+	for (; in->at < in->end && *in->at >= '0' && *in->at <= '9'; in->at++) {
+		if (value > (UINT64_MAX - 9) / 10)
+			return false;
+		value = value * 10 + (uint64_t)(*in->at - '0');
+	}
+	*ret = value;
+	return in->at > start && (*start != '0' || in->at == start + 1);
+}
+
+static bool take_time(struct reader *in, char ret[AUDIT_TIME_SIZE])
+{
+	static const char form[] = "dddd-dd-ddTdd:dd:dd.dddddddddZ";
+	const char *text = in->at;
+
+	if ((size_t)(in->end - text) < sizeof form - 1)
+		return false;
+	for (size_t i = 0; form[i]; i++) {
+		if (form[i] == 'd' ? text[i] < '0' || text[i] > '9' : text[i] != form[i])
+			return false;
+	}
+	memcpy(ret, text, sizeof form - 1);
+	ret[sizeof form - 1] = '\0';
+	in->at += sizeof form - 1;
+	return true;
+}
+
+/* Lower-case letters and the digits of an id, up to the quote, which is taken as well. */
+static bool take_word(struct reader *in, char *ret, size_t room)
+{
+	const char *start = in->at;
+	size_t size;
+
+	while (in->at < in->end &&
+	       ((*in->at >= 'a' && *in->at <= 'z') || (*in->at >= '2' && *in->at <= '7')))
+		in->at++;
+	size = (size_t)(in->at - start);
+	if (size == 0 || size >= room || !take(in, "\""))
+		return false;
+	memcpy(ret, start, size);
+	ret[size] = '\0';
+	return true;
+}
+
+const char *audit_line_parse(const char *text, size_t size, struct audit_line *ret)
+{
+	struct reader in = {text, text + size};
+	uint64_t step = 0;
+
+	if (!take(&in, "{\"prev\":\"") || in.end - in.at < 2 * HASH_SIZE ||
+	    !hash_from_hex(in.at, HASH_SIZE, ret->prev))
+		return "it does not begin with the hash of the line before";
+	in.at += 2 * (size_t)HASH_SIZE;
+	if (!take(&in, "\",\"seq\":") || !take_number(&in, &ret->seq))
+		return "it has no number";
+	if (!take(&in, ",\"time\":\"") || !take_time(&in, ret->time))
+		return "it has no time";
+	if (!take(&in, "\",\"run\":\"") || !take_word(&in, ret->run, sizeof ret->run))
+		return "it names no run";
+	if (take(&in, ",\"step\":") && (!take_number(&in, &step) || step == 0 || step > UINT32_MAX))
+		return "its step is no number";
+	ret->step = (uint32_t)step;
+	if (!take(&in, ",\"kind\":\"") || !take_word(&in, ret->kind, sizeof ret->kind))
+		return "it names no kind";
+	if (in.at == in.end || (*in.at != ',' && *in.at != '}'))
+		return "it ends early";
+	ret->rest = in.at;
+	ret->rest_size = (size_t)(in.end - in.at);
+	return NULL;
+}
+
+/* ---- JSON ---- */
+
+static bool skip_escape(struct reader *in)
+{
+	if (in->end - in->at < 2)
+		return false;
+	if (in->at[1] != 'u') {
+		bool is_one = strchr("\"\\/bfnrt", in->at[1]) && in->at[1];
+
+		in->at += 2;
+		return is_one;
+	}
+	if (in->end - in->at < 6)
+		return false;
+	for (int i = 2; i < 6; i++) {
+		if (str_hex_value(in->at[i]) < 0)
+			return false;
+	}
+	in->at += 6;
+	return true;
+}
+
+static bool skip_string(struct reader *in)
+{
+	if (in->at == in->end || *in->at != '"')
+		return false;
+	in->at++;
+	while (in->at < in->end) {
+		unsigned char c = (unsigned char)*in->at;
+
+		if (c == '"') {
+			in->at++;
+			return true;
+		}
+		if (c == '\\') {
+			if (!skip_escape(in))
+				return false;
+		} else if (c >= 0x80) {
+			size_t length = utf8_length(in->at, (size_t)(in->end - in->at));
+
+			if (length == 0)
+				return false;
+			in->at += length;
+		} else if (c < 0x20) {
+			return false;
+		} else {
+			in->at++;
+		}
+	}
+	return false;
+}
+
+static bool skip_digits(struct reader *in)
+{
+	const char *start = in->at;
+
+	while (in->at < in->end && *in->at >= '0' && *in->at <= '9')
+		in->at++;
+	return in->at > start;
+}
+
+static bool skip_number(struct reader *in)
+{
+	const char *start;
+
+	if (in->at < in->end && *in->at == '-')
+		in->at++;
+	start = in->at;
+	if (!skip_digits(in) || (*start == '0' && in->at > start + 1))
+		return false;
+	if (in->at < in->end && *in->at == '.') {
+		in->at++;
+		if (!skip_digits(in))
+			return false;
+	}
+	if (in->at < in->end && (*in->at == 'e' || *in->at == 'E')) {
+		in->at++;
+		if (in->at < in->end && (*in->at == '+' || *in->at == '-'))
+			in->at++;
+		return skip_digits(in);
+	}
+	return true;
+}
+
+static bool skip_value(struct reader *in, unsigned depth);
+
+/* What stands between brackets, from the opening one on. */
+static bool skip_list(struct reader *in, unsigned depth)
+{
+	bool is_object = *in->at == '{';
+	char close = is_object ? '}' : ']';
+
+	in->at++;
+	if (in->at < in->end && *in->at == close) {
+		in->at++;
+		return true;
+	}
+	while (depth < DEPTH_MAX) {
+		if (is_object && (!skip_string(in) || !take(in, ":")))
+			return false;
+		if (!skip_value(in, depth + 1) || in->at == in->end)
+			return false;
+		if (*in->at == close) {
+			in->at++;
+			return true;
+		}
+		if (*in->at++ != ',')
+			return false;
+	}
+	return false;
+}
+
+static bool skip_value(struct reader *in, unsigned depth)
+{
+	if (in->at == in->end)
+		return false;
+	switch (*in->at) {
+	case '{':
+	case '[':
+		return skip_list(in, depth);
+	case '"':
+		return skip_string(in);
+	case 't':
+		return take(in, "true");
+	case 'f':
+		return take(in, "false");
+	case 'n':
+		return take(in, "null");
+	default:
+		return skip_number(in);
+	}
+}
+
+bool audit_json_is_valid(const char *text, size_t size)
+{
+	struct reader in = {text, text + size};
+
+	return skip_value(&in, 0) && in.at == in.end;
+}
+
+/* ---- one member ---- */
+
+/* A string, decoded; the reader stands on its quote. Only ASCII of the \u escapes: no others are
+ * in what we read. */
+static int decode_string(struct reader *in, char *ret, size_t room)
+{
+	const char *start = in->at + 1, *end;
+	size_t used = 0;
+
+	if (!skip_string(in))
+		return -EBADMSG;
+	end = in->at - 1;
+	for (const char *at = start; at < end; at++) {
+		char c = *at;
+
+		if (c == '\\' && at[1] == 'u') {
+			if (at[2] != '0' || at[3] != '0' || str_hex_value(at[4]) > 7)
+				return -EBADMSG;
+			c = (char)(str_hex_value(at[4]) << 4 | str_hex_value(at[5]));
+			at += 5;
+		} else if (c == '\\') {
+			c = *++at == 'n' ? '\n' : *at == 't' ? '\t' : *at == 'r' ? '\r' : *at;
+		}
+		if (used + 1 >= room)
+			return -E2BIG;
+		ret[used++] = c;
+	}
+	ret[used] = '\0';
+	return (int)used;
+}
+
+int audit_line_string(const struct audit_line *line, const char *key, char *ret, size_t room)
+{
+	struct reader in = {line->rest, line->rest + line->rest_size};
+	size_t length = strlen(key);
+
+	while (take(&in, ",")) {
+		const char *name = in.at + 1;
+
+		if (!skip_string(&in) || !take(&in, ":"))
+			return -EBADMSG;
+		if ((size_t)(in.at - name) == length + 2 && memcmp(name, key, length) == 0)
+			return in.at < in.end && *in.at == '"' ? decode_string(&in, ret, room)
+							       : -EBADMSG;
+		if (!skip_value(&in, 0))
+			return -EBADMSG;
+	}
+	return -ENOENT;
+}

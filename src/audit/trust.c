@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/inner.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <sys/file.h>
+
+/*
+ * Hand-overs, and which keys count
+ *
+ * When a key is replaced, both sign a note that says so: the old one to name its heir, the new one
+ * to say from whom it inherits. So whoever trusts one of them can trust the other, and of a row of
+ * hand-overs every key from any one of them. With the old signature alone anybody could claim to
+ * have handed over to the new key.
+ *
+ *	atoll/STORE key
+ *	from PUBLIC
+ *	to PUBLIC
+ *	time TIME
+ */
+
+void audit_trust_add(struct audit_trust *trust, const unsigned char public[32])
+{
+	char id[AUDIT_KEY_SIZE];
+
+	audit_key_id(public, id);
+	if (audit_trust_has(trust, id) || trust->n == AUDIT_TRUST_MAX)
+		return;
+	memcpy(trust->keys[trust->n].public, public, 32);
+	memcpy(trust->keys[trust->n++].id, id, sizeof id);
+}
+
+bool audit_trust_has(const struct audit_trust *trust, const char *id)
+{
+	for (size_t i = 0; i < trust->n; i++) {
+		if (streq(trust->keys[i].id, id))
+			return true;
+	}
+	return false;
+}
+
+struct hand_over {
+	char name[32]; /* atoll/STORE */
+	unsigned char from[32], to[32];
+};
+
+static bool parse_hand_over(const char *note, size_t size, struct hand_over *ret)
+{
+	const char *first = memchr(note, '\n', size);
+	size_t length = first ? (size_t)(first - note) : 0;
+
+	if (length < 5 || length - 4 >= sizeof ret->name || memcmp(first - 4, " key", 4) != 0 ||
+	    audit_note_text(note, size) < length + 1 + 5 + 64 + 1 + 3 + 64 + 1)
+		return false;
+	memcpy(ret->name, note, length - 4);
+	ret->name[length - 4] = '\0';
+	note = first + 1;
+	return memcmp(note, "from ", 5) == 0 && hash_from_hex(note + 5, 32, ret->from) &&
+	       memcmp(note + 69, "\nto ", 4) == 0 && hash_from_hex(note + 73, 32, ret->to) &&
+	       note[137] == '\n';
+}
+
+bool audit_trust_hand_over(struct audit_trust *trust, const char *note, size_t size)
+{
+	char from[AUDIT_KEY_SIZE], to[AUDIT_KEY_SIZE];
+	struct hand_over over;
+
+	if (!parse_hand_over(note, size, &over))
+		return false;
+	audit_key_id(over.from, from);
+	audit_key_id(over.to, to);
+	if (audit_trust_has(trust, from) == audit_trust_has(trust, to) ||
+	    trust->n == AUDIT_TRUST_MAX ||
+	    !audit_note_is_signed(note, size, over.name, over.from) ||
+	    !audit_note_is_signed(note, size, over.name, over.to))
+		return false;
+	audit_trust_add(trust, over.from);
+	audit_trust_add(trust, over.to);
+	return true;
+}
+
+int audit_hand_over_read(int state_fd, const char *id, char ret[AUDIT_HAND_OVER_MAX],
+			 char ret_to[AUDIT_KEY_SIZE])
+{
+	struct hand_over over;
+	cleanup_fd int fd = -1;
+	char path[64];
+	ssize_t got;
+
+	snprintf(path, sizeof path, "keys/%s.handover", id);
+	fd = openat(state_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	got = read(fd, ret, AUDIT_HAND_OVER_MAX - 1);
+	if (got <= 0)
+		return -EBADMSG;
+	ret[got] = '\0';
+	if (!parse_hand_over(ret, (size_t)got, &over))
+		return -EBADMSG;
+	audit_key_id(over.to, ret_to);
+	return (int)got;
+}
+
+/* One pass over all hand-overs; did one bring news? */
+static bool load_hand_overs(int state_fd, DIR *dir, struct audit_trust *trust)
+{
+	const struct dirent *entry;
+	bool is_news = false;
+
+	rewinddir(dir);
+	while ((entry = readdir(dir))) {
+		char id[AUDIT_KEY_SIZE], to[AUDIT_KEY_SIZE], note[AUDIT_HAND_OVER_MAX];
+		int size;
+
+		if (strlen(entry->d_name) != 25 || !ends_with(entry->d_name, ".handover"))
+			continue;
+		snprintf(id, sizeof id, "%.16s", entry->d_name);
+		size = audit_hand_over_read(state_fd, id, note, to);
+		if (size > 0 && audit_trust_hand_over(trust, note, (size_t)size))
+			is_news = true;
+	}
+	return is_news;
+}
+
+int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
+		     struct atoll_error *err)
+{
+	struct audit_key key;
+	DIR *dir;
+	int fd, r;
+
+	if (with_current) {
+		r = audit_key_load(state_fd, &key, err);
+		if (r < 0)
+			return r;
+		audit_trust_add(ret, key.public);
+		audit_key_done(&key);
+	}
+	fd = openat(state_fd, "keys", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0
+				       : error_set(err, ATOLL_FAULT_HOST, errno,
+						   "open 'keys' in the store");
+	dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return error_oom(err);
+	}
+	while (load_hand_overs(state_fd, dir, ret))
+		;
+	closedir(dir);
+	return 0;
+}
