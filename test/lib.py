@@ -17,7 +17,7 @@ What the tests of the whole program share: fixtures, running atoll, and looking 
 
 Started as `ATOLL=/path/of/atoll /usr/bin/python3 test/security/test_x.py [part of a name]...`, as root and as an
 ordinary user. One line per test: `ok NAME`, `not ok NAME` (then details on lines that start with `# `), `skip NAME:
-what is missing`; at the end `N passed, N failed, N skipped`; status 1 if one failed.
+what is missing`; at the end `N passed, N failed, N skipped`; status 1 if one failed. With ATOLL_TIMES=1 also what each test cost.
 
 Place    `ws` workspace: a git repository with one commit (files f, README.md, src/a.c); also the current directory of run()
          `out` a directory outside every grant: `canary` (random bytes), `secret.txt`. World-writable on purpose: only
@@ -68,6 +68,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import secrets as _random
 import selectors
 import shutil
@@ -1031,6 +1032,12 @@ def _too_long(*_):
     raise Failed("the test took more than %d s" % TEST_SECONDS)
 
 
+def _cost():
+    """(time, processor time) so far; the latter also of what was started and has ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return time.monotonic(), sum(each.ru_utime + each.ru_stime for each in used)
+
+
 def main():
     """Run what @test named, and functions of the main file called test_..., in order; then exit."""
     known = {function for _, function in _tests}
@@ -1049,6 +1056,7 @@ def main():
         if sys.argv[1:] and not any(word.lower() in name.lower() for word in sys.argv[1:]):
             continue
         del _details[:], _details_runs[:]
+        began = _cost()
         signal.alarm(int(TEST_SECONDS))
         try:
             if BARE and name in bare.WEAKER:
@@ -1069,6 +1077,8 @@ def main():
             passed += 1
         finally:
             signal.alarm(0)
+            if os.environ.get("ATOLL_TIMES"):
+                print("# %6.1f s, %6.1f s of a processor: %s" % (*(now - then for now, then in zip(_cost(), began)), name))
     if _template:
         remove(_template)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
