@@ -62,7 +62,8 @@ ATOLL_PUBLIC int atoll_job_command(struct atoll_job *job, char *const argv[],
  * "protect", "socket", "accept-broad", "workspace", "mode", "root", "checkpoints", "chdir", "env",
  * "fd", "memory", "pids", "cpus", "cpu-time", "timeout", "disk", "files", "open-files", "output",
  * "grace", "identity", "accept-weaker", "net", "allow", "deny", "secret", "listen", "rate",
- * "net-bytes", "connections", "requests", "ask" ("on", "off"), "proxy" ("on", "off"), "upstream".
+ * "net-bytes", "connections", "requests", "ask" ("on", "off"), "proxy" ("on", "off"), "upstream",
+ * "record", "kept-output" ("hash", "keep").
  * Relative paths count from the current directory.
  */
 ATOLL_PUBLIC int atoll_job_set(struct atoll_job *job, const char *key, const char *value,

@@ -20,6 +20,8 @@ static int add_clauses(struct atoll_job *job, const struct command *command, cha
 			r = atoll_job_set(job, "ask", "on", err);
 		else if (option->id == OPTION_NO_PROXY)
 			r = atoll_job_set(job, "proxy", "off", err);
+		else if (option->id == OPTION_KEEP_OUTPUT)
+			r = atoll_job_set(job, "kept-output", "keep", err);
 		if (r < 0)
 			return r;
 	}

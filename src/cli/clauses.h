@@ -16,6 +16,7 @@ enum {
 	OPTION_DIRECT,
 	OPTION_ASK,
 	OPTION_NO_PROXY,
+	OPTION_KEEP_OUTPUT,
 	OPTION_FILE,
 	OPTION_OWN,
 };
@@ -79,6 +80,11 @@ enum {
 	{"open-files", 0, "N", "descriptors of one process"}, \
 	{"output", 0, "SIZE", "bytes on standard output and error together"}, \
 	{"grace", 0, "TIME", "from being asked to end (SIGTERM) to being killed; 2s unless said"}, \
+	{.help = "Record (see doc/record.md)"}, \
+	{"record", 0, "WORD", \
+	 "what is written down: 'full', also what happens inside; 'steps'; 'off', nothing"}, \
+	{"keep-output", 0, NULL, "the content of output as well, not only its hash", \
+	 OPTION_KEEP_OUTPUT}, \
 	{.help = "Strength"}, \
 	{"identity", 0, "WORD", \
 	 "which unprivileged identity runs it: 'offline', or 'online' with a network"}, \

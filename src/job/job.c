@@ -184,6 +184,8 @@ static const struct {
 	{"mode", spec_set_workspace_mode},
 	{"root", spec_set_root},
 	{"checkpoints", spec_set_checkpoints},
+	{"record", spec_set_record},
+	{"kept-output", spec_set_kept_output},
 	{"chdir", spec_set_cwd},
 	{"env", spec_add_variable},
 	{"fd", add_descriptor},

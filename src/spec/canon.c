@@ -167,6 +167,10 @@ static bool write_all(struct json *json, const struct spec *spec)
 
 	json_open(json, NULL, '{');
 	is_good = write_words(json, "accepted", spec->accepted, spec->n_accepted);
+	json_open(json, "audit", '{');
+	json_str(json, "output", spec->keeps_output ? "keep" : "hash");
+	json_str(json, "record", spec_record_word(spec->record));
+	json_close(json, '}');
 	json_str(json, "checkpoints", spec->checkpoints_every_step ? "every-step" : "manual");
 	write_command(json, spec);
 	json_str(json, "cwd", spec->cwd);

@@ -130,6 +130,7 @@ int spec_explain_json(const struct spec *spec, struct buf *out, struct atoll_err
 	write_rules(&json, spec, SPEC_PROTECT);
 	write_names(&json, spec);
 	network_explain_json(&spec->network, &json);
+	json_str(&json, "record", spec_record_word(spec->record));
 	write_limits(&json, spec);
 	write_lists(&json, spec);
 	json_str(&json, "ask",
@@ -270,6 +271,21 @@ static void explain_limits(struct buf *out, const struct spec *spec)
 	}
 }
 
+static void explain_record(struct buf *out, const struct spec *spec)
+{
+	if (spec->record == SPEC_RECORD_OFF)
+		return;
+	buf_add_str(out,
+		    "\n## Record\n\nWhat you do is written down outside, where you cannot reach "
+		    "it: ");
+	buf_add_str(out,
+		    spec->record == SPEC_RECORD_FULL
+			    ? "programs that you execute and their arguments, what was refused, "
+			      "connections and changed files. What looks like a credential is left "
+			      "out.\n"
+			    : "when you began and ended, connections and changed files.\n");
+}
+
 int spec_explain_text(const struct spec *spec, struct buf *out, struct atoll_error *err)
 {
 	if (!spec->is_finished)
@@ -280,6 +296,7 @@ int spec_explain_text(const struct spec *spec, struct buf *out, struct atoll_err
 	explain_protection(out, spec);
 	network_explain_text(&spec->network, out);
 	explain_limits(out, spec);
+	explain_record(out, spec);
 	buf_add_str(out,
 		    "\n## If you need more\n\nAsk the person who started you to run atoll again "
 		    "with, for "

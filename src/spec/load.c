@@ -189,6 +189,20 @@ static int load_isolation(struct loader *loader, const struct tree *isolation)
 	return r;
 }
 
+static int load_audit(struct loader *loader, const struct tree *audit)
+{
+	const struct tree *record = tree_get(audit, "record"), *output = tree_get(audit, "output");
+	int r = 0;
+
+	if (record)
+		r = spec_set_record(loader->spec, record->text, origin_of(loader, record),
+				    loader->err);
+	if (r == 0 && output)
+		r = spec_set_kept_output(loader->spec, output->text, origin_of(loader, output),
+					 loader->err);
+	return r;
+}
+
 static int load_job(struct loader *loader, const struct tree *job)
 {
 	static const struct {
@@ -200,7 +214,7 @@ static int load_job(struct loader *loader, const struct tree *job)
 		{"checkpoints", load_checkpoints}, {"filesystem", load_filesystem},
 		{"network", load_network},	   {"identity", load_identity},
 		{"limits", load_limits},	   {"environment", load_environment},
-		{"isolation", load_isolation},
+		{"isolation", load_isolation},	   {"audit", load_audit},
 	};
 	int r = shape_check(loader->name, job, loader->err);
 

@@ -44,7 +44,8 @@ static const char *const tls_modes[] = {"pass", "inspect", "off", NULL};
 static const char *const identities[] = {"offline", "online", NULL};
 static const char *const tiers[] = {"process", "gvisor", "microvm", "windows", NULL};
 static const char *const approval_modes[] = {"never", "ask", NULL};
-static const char *const audit_levels[] = {"off", "summary", "full", NULL};
+static const char *const record_words[] = {"full", "steps", "off", NULL};
+static const char *const output_ways[] = {"hash", "keep", NULL};
 
 static const struct shape workspace_fields[] = {
 	{"path", SHAPE_STRING},
@@ -174,8 +175,8 @@ static const struct shape approval_fields[] = {
 	{0},
 };
 static const struct shape audit_fields[] = {
-	{"level", SHAPE_WORD, .words = audit_levels, .only = "off"},
-	{"log", SHAPE_STRING, .is_later = true},
+	{"record", SHAPE_WORD, .words = record_words},
+	{"output", SHAPE_WORD, .words = output_ways},
 	{0},
 };
 static const struct shape job_fields[] = {

@@ -45,13 +45,14 @@ static int set_plain_path(char **slot, const char *path, const char *what, struc
 
 static int set_default_origins(struct spec *spec, struct atoll_error *err)
 {
-	char **slots[] = {&spec->workspace_origin,   &spec->workspace_mode_origin,
-			  &spec->cwd_origin,	     &spec->root_origin,
-			  &spec->checkpoints_origin, &spec->identity_origin,
-			  &spec->descriptors_origin};
+	char **slots[] = {
+		&spec->workspace_origin,   &spec->workspace_mode_origin, &spec->cwd_origin,
+		&spec->root_origin,	   &spec->checkpoints_origin,	 &spec->identity_origin,
+		&spec->descriptors_origin, &spec->record_origin,	 &spec->output_origin};
 	int r = 0;
 
 	spec->workspace_mode = SPEC_WORKSPACE_PRESET;
+	spec->record = SPEC_RECORD_FULL;
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(slots); i++)
 		r = spec_set_text(slots[i], SPEC_ORIGIN_DEFAULT, err);
@@ -139,6 +140,8 @@ void spec_free(struct spec *spec)
 	free(spec->cwd_origin);
 	free(spec->descriptors_origin);
 	free(spec->identity_origin);
+	free(spec->record_origin);
+	free(spec->output_origin);
 	free(spec->home);
 	free(spec->caller);
 	free(spec->file);

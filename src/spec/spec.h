@@ -186,6 +186,10 @@ int spec_set_root(struct spec *spec, const char *word, const char *origin,
 int spec_set_checkpoints(struct spec *spec, const char *word, const char *origin,
 			 struct atoll_error *err); /* "manual" or "every-step" */
 int spec_set_cwd(struct spec *spec, const char *path, const char *origin, struct atoll_error *err);
+int spec_set_record(struct spec *spec, const char *word, const char *origin,
+		    struct atoll_error *err); /* "off", "steps" or "full" */
+int spec_set_kept_output(struct spec *spec, const char *word, const char *origin,
+			 struct atoll_error *err); /* "hash" or "keep" */
 int spec_set_identity(struct spec *spec, const char *word, const char *origin,
 		      struct atoll_error *err);
 int spec_set_limit(struct spec *spec, enum spec_limit_id id, const char *text, const char *origin,
@@ -286,3 +290,4 @@ void spec_format_limit(enum spec_limit_id id, uint64_t value, char *ret, size_t 
 
 const char *spec_access_word(enum spec_access access);
 const char *spec_mode_word(enum spec_workspace_mode mode);
+const char *spec_record_word(enum spec_record record);

@@ -61,7 +61,7 @@ static const char everything[] =
 	"environment: {pass: [TERM], set: {A: b, EMPTY: \"\"}, descriptors: [5, 3]}\n"
 	"isolation: {tier: process, accept-weaker: [memory]}\n"
 	"approval: {mode: never}\n"
-	"audit: {level: off}\n";
+	"audit: {record: steps, output: keep}\n";
 
 TEST(every_section_is_taken_in_with_its_line)
 {

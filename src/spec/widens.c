@@ -183,6 +183,16 @@ static char *first_of_network(const struct question *question)
 	return NULL;
 }
 
+/* What is done unseen is more than what is seen. */
+static char *less_recorded(const struct question *question)
+{
+	const struct spec *spec = question->spec;
+
+	if (spec->record == SPEC_RECORD_FULL || !is_of_interest(question, spec->record_origin))
+		return NULL;
+	return clause("audit.record", spec_record_word(spec->record), spec->record_origin);
+}
+
 /* The firewall by id lets an `online` one pass. */
 static char *online(const struct question *question)
 {
@@ -241,6 +251,8 @@ static char *first_clause(const struct question *question)
 		found = first_of_network(question);
 	if (!found)
 		found = online(question);
+	if (!found)
+		found = less_recorded(question);
 	if (!found)
 		found = first_limit(question);
 	spec_free(bare);

@@ -149,6 +149,41 @@ int spec_set_checkpoints(struct spec *spec, const char *word, const char *origin
 	return spec_set_text(&spec->checkpoints_origin, origin, err);
 }
 
+static const char *const records[] = {
+	[SPEC_RECORD_OFF] = "off",
+	[SPEC_RECORD_STEPS] = "steps",
+	[SPEC_RECORD_FULL] = "full",
+	NULL,
+};
+
+const char *spec_record_word(enum spec_record record)
+{
+	return records[record];
+}
+
+int spec_set_record(struct spec *spec, const char *word, const char *origin,
+		    struct atoll_error *err)
+{
+	int chosen = choose(word, records, "record", origin, err);
+
+	if (chosen < 0)
+		return chosen;
+	spec->record = (enum spec_record)chosen;
+	return spec_set_text(&spec->record_origin, origin, err);
+}
+
+int spec_set_kept_output(struct spec *spec, const char *word, const char *origin,
+			 struct atoll_error *err)
+{
+	static const char *const ways[] = {"hash", "keep", NULL};
+	int chosen = choose(word, ways, "way to record output", origin, err);
+
+	if (chosen < 0)
+		return chosen;
+	spec->keeps_output = chosen == 1;
+	return spec_set_text(&spec->output_origin, origin, err);
+}
+
 int spec_set_identity(struct spec *spec, const char *word, const char *origin,
 		      struct atoll_error *err)
 {
