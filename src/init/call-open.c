@@ -285,6 +285,8 @@ static int do_open(struct call *call, int dir_fd, const char *path, uint64_t fla
 	call->action = flags & O_CREAT ? "create" : "write";
 	/* With mounts of its own, what is there may be read. */
 	if (flags & O_PATH || (is_to_read(flags) && !call->guard->config->is_bare)) {
+		if (!(flags & O_PATH))
+			sense_open_to_read(call, dir_fd, path);
 		answer_continue(call);
 		return 0;
 	}

@@ -31,6 +31,8 @@ int call_listen(struct call *call);
 int call_connect(struct call *call);
 int call_fallocate(struct call *call);
 int call_memfd(struct call *call);
+int call_exec(struct call *call);
+int call_refused(struct call *call);
 
 /* What they share; in guard.c. */
 

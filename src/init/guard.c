@@ -27,6 +27,7 @@ int guard_init(struct guard *guard, const struct init_config *config, int listen
 	guard->config = config;
 	guard->listener_fd = listener_fd;
 	guard->caller = (struct guard_caller){.pid_fd = -1, .name_fd = -1};
+	tell_init(&guard->tell, config->notice_fd, config->notices);
 	guard->umask = 0;
 	umask(0);
 	guard->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -249,8 +250,11 @@ static int dispatch(struct call *call)
 		return call_fallocate(call);
 	case SYS_memfd_create:
 		return call_memfd(call);
+	case SYS_execve:
+	case SYS_execveat:
+		return call_exec(call);
 	default:
-		return -ENOSYS;
+		return call_refused(call);
 	}
 }
 
@@ -260,6 +264,10 @@ static void report(struct call *call)
 	struct atoll_denial *denial = &message.denial;
 	size_t length = strlen(call->path), room = sizeof denial->path;
 
+	if (tell_is_on(&call->guard->tell)) {
+		sense_refused_here(call);
+		return;
+	}
 	denial->pid = call->tid;
 	denial->count = 1;
 	snprintf(denial->action, sizeof denial->action, "%s", call->action);
@@ -298,6 +306,14 @@ int guard_serve(struct guard *guard)
 	call.action = "use";
 	call.moves_from = NULL;
 	call.path[0] = '\0';
+	/* What is only seen goes on whatever it is, and nothing is done in anybody's stead. */
+	if (tell_is_on(&guard->tell)) {
+		if (call.nr == SYS_execve || call.nr == SYS_execveat)
+			return call_exec(&call);
+		if (!guard->config->guards_files && !guard->config->is_bare &&
+		    sense_file_call(&call))
+			return 0;
+	}
 	if (!answer_is_wanted(&call))
 		return 0; /* the thread is gone, and its number may be another's by now */
 	call.n_unsure = 0;

@@ -3,6 +3,8 @@
 
 #include "init/init.h"
 #include "init/resolve.h"
+#include "init/sense.h"
+#include "init/tell.h"
 #include "spec/git.h"
 
 #include <linux/seccomp.h>
@@ -49,6 +51,8 @@ struct guard {
 	int null_fd;
 	struct guard_caller caller;
 	bool is_ticking, has_connected; /* see connect_for_a_moment() */
+	struct tell tell;
+	struct sense sense;
 };
 
 /* A directory that is no git directory yet and would become one by few more names, and what the

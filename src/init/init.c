@@ -27,6 +27,11 @@ void init_tell(struct init *init, const struct init_message *message)
 /* The end: the kernel kills everything else in the namespace with us. */
 void init_end(struct init *init, const struct init_message *message)
 {
+	/* Whoever hears of the end kills us. */
+	if (tell_is_on(&init->guard.tell)) {
+		sense_catch_up(&init->guard, 0, true);
+		tell_finish(&init->guard.tell, init->config->control_fd);
+	}
 	init_tell(init, message);
 	_exit(0);
 }
@@ -112,6 +117,8 @@ static _Noreturn void command_child(const struct init_config *config, int termin
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
 	int listener;
 
+	if (config->notice_fd >= 0)
+		close(config->notice_fd);
 	if (terminal_fd >= 0)
 		take_terminal(config, terminal_fd);
 	else
@@ -302,31 +309,55 @@ void init_check_limits(struct init *init)
 	init_end(init, &message);
 }
 
-/* Until the next look. */
+/* Until the next look, or the next packet of notices. */
 int init_wait_ms(const struct init *init)
 {
-	int64_t left_ns = init->watch.next_ns - clock_monotonic_ns();
+	int64_t now_ns = clock_monotonic_ns(), until_ns = init->watch.next_ns;
 
-	return left_ns <= 0 ? 0 : (int)((left_ns + 999999) / 1000000);
+	if (init->guard.sense.due_ns && init->guard.sense.due_ns < until_ns &&
+	    !init->guard.tell.is_stuck)
+		until_ns = init->guard.sense.due_ns;
+	return tell_wait_ms(&init->guard.tell, now_ns,
+			    until_ns <= now_ns ? 0
+					       : (int)((until_ns - now_ns + 999999) / 1000000));
+}
+
+void init_tell_notices(struct init *init, int64_t now_ns, bool can_send)
+{
+	struct tell *tell = &init->guard.tell;
+
+	sense_catch_up(&init->guard, now_ns, false);
+	if (tell->is_stuck && can_send)
+		tell_send(tell);
+	else if (!tell->is_stuck)
+		tell_send_if_due(tell, now_ns);
 }
 
 static _Noreturn void loop(struct init *init)
 {
+	struct tell *tell = &init->guard.tell;
+	int64_t now_ns;
+
 	for (;;) {
+		const bool has_room = tell_has_room(tell);
 		struct pollfd fds[] = {
 			{.fd = init->signal_fd, .events = POLLIN},
 			{.fd = init->config->control_fd, .events = POLLIN},
-			{.fd = init->has_listener ? init->guard.listener_fd : -1, .events = POLLIN},
+			{.fd = init->has_listener && has_room ? init->guard.listener_fd : -1,
+			 .events = POLLIN},
 			{.fd = init->start_fd, .events = POLLIN},
 			{.fd = init->config->warden_fd, .events = POLLIN},
+			{.fd = tell->is_stuck ? tell->fd : -1, .events = POLLOUT},
 		};
 		int ready = poll(fds, ARRAY_SIZE(fds), init_wait_ms(init));
 
 		if (ready < 0 && errno != EINTR)
 			init_end_broken(init, errno, "poll");
 		/* Also when there is always something else to do. */
-		if (clock_monotonic_ns() >= init->watch.next_ns)
+		now_ns = clock_monotonic_ns();
+		if (now_ns >= init->watch.next_ns)
 			init_check_limits(init);
+		init_tell_notices(init, now_ns, fds[5].revents);
 		if (ready <= 0)
 			continue;
 		if (fds[4].revents)

@@ -7,6 +7,7 @@
 #include <sys/types.h>
 
 struct spec;
+struct notice_packet;
 
 /*
  * Who is first inside
@@ -56,6 +57,7 @@ struct init_zone {
 	enum init_zone_kind kind;
 	uint64_t dev, ino;   /* without mounts: what the path must lead to, or nothing is allowed;
 			      * 0 with them */
+	bool is_writable;    /* in whatever way; for the record, nothing rests on it */
 	bool is_hidden;	     /* nothing there can be read */
 	bool guards_reading; /* Landlock gives no right to read here: the guard opens */
 };
@@ -120,6 +122,10 @@ struct init_config {
 	struct init_peer *peers; /* INIT_PEERS of them; NULL without a network */
 	uint16_t proxy_port;	 /* without namespaces: what may be connected to, or 0 */
 	int control_fd;		 /* SOCK_SEQPACKET to the supervisor; its end is ours */
+	int notice_fd;		 /* SOCK_SEQPACKET likewise, for what is seen; -1: none */
+	struct notice_packet *notices; /* with that: shared with the supervisor */
+	bool guards_files;	 /* the guard makes the calls that change files; else it is only
+				  * told of them, if that */
 	int layer_fd;		 /* a writable layer on a disk, with upper/ in it; -1: none */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first

@@ -28,8 +28,10 @@ _Noreturn void init_end(struct init *init, const struct init_message *message);
 _Noreturn void init_end_broken(struct init *init, int errnum, const char *what);
 void init_make_sockets(struct init *init, const struct init_order *order);
 void init_check_limits(struct init *init);
-/* Until the next look at the limits. */
+/* Until the next look at the limits, or until notices are to be sent. */
 int init_wait_ms(const struct init *init);
+/* Send notices if it is time. `can_send`: the socket, which was full, takes more. */
+void init_tell_notices(struct init *init, int64_t now_ns, bool can_send);
 void init_prefer_for_killing(void);
 
 /* ---- service.c ---- */

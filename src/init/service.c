@@ -181,6 +181,9 @@ static void end_step(struct service *service, struct step *step, int wait_status
 	if (step->is_ending)
 		inside_signal_session(service->init, step->leader ? step->leader : step->pid,
 				      step->leader, SIGKILL);
+	/* What it did is known before its end, if the supervisor keeps up. */
+	sense_catch_up(&service->init->guard, INT64_MAX, false);
+	tell_send(&service->init->guard.tell);
 	watch_end(&service->init->watch);
 	service->init->config->usage->files = service->init->guard.n_created;
 	init_tell(service->init, &message);
@@ -346,6 +349,8 @@ static void serve_start(struct service *service, struct step *step)
 			close_fd(&step->fds[i]);
 		step->leader = step->leader_fd >= 0 ? getsid(step->pid) : 0;
 		close_fd(&step->terminal_fd);
+		sense_add_step(&service->init->guard, step->leader ? step->leader : step->pid,
+			       step->number);
 		/* If it is gone, its end is told next. */
 		send(step->start_fd, "x", 1, MSG_NOSIGNAL);
 	} else if (got == sizeof from.message) {
@@ -539,6 +544,8 @@ static void rest(struct service *service)
 {
 	int n = count_all(service).n;
 
+	/* With descriptors of files that may be in the workspace. */
+	tell_send(&service->init->guard.tell);
 	if (n == 0)
 		end_template(service);
 	tell_done(service, n);
@@ -666,7 +673,7 @@ static void serve_order(struct service *service)
 
 /* ---- the loop ---- */
 
-#define FDS_MAX (3 + LISTENERS_MAX + 2 * INIT_STEPS_MAX)
+#define FDS_MAX (4 + LISTENERS_MAX + 2 * INIT_STEPS_MAX)
 
 static size_t want(const struct service *service, struct pollfd *fds)
 {
@@ -739,17 +746,29 @@ static int wait_ms(const struct service *service)
 static _Noreturn void loop(struct service *service)
 {
 	static struct pollfd fds[FDS_MAX];
+	struct tell *tell = &service->init->guard.tell;
 
 	for (;;) {
+		/* Whoever asks waits until it can be recorded. */
+		const bool has_room = tell_has_room(tell);
 		size_t n_listeners = service->n_listeners, n = want(service, fds);
-		int ready = poll(fds, n, wait_ms(service));
+		int64_t now_ns;
+		int ready;
+
+		for (size_t i = 0; i < n_listeners && !has_room; i++)
+			fds[3 + i].fd = -1 - fds[3 + i].fd;
+		fds[n] = (struct pollfd){.fd = tell->is_stuck ? tell->fd : -1, .events = POLLOUT};
+		ready = poll(fds, n + 1, wait_ms(service));
 
 		if (ready < 0 && errno != EINTR)
 			init_end_broken(service->init, errno, "poll");
-		if (clock_monotonic_ns() >= service->init->watch.next_ns)
+		now_ns = clock_monotonic_ns();
+		if (now_ns >= service->init->watch.next_ns)
 			init_check_limits(service->init);
+		init_tell_notices(service->init, now_ns, fds[n].revents);
 		if (ready > 0) {
-			serve_listeners(service, fds + 3, n_listeners);
+			if (has_room)
+				serve_listeners(service, fds + 3, n_listeners);
 			serve_steps(service, fds + 3 + n_listeners, n - 3 - n_listeners);
 			if (fds[2].fd >= 0 && fds[2].revents)
 				hear_template(service);

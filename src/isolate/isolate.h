@@ -7,6 +7,7 @@
 
 struct spec;
 struct cell;
+struct notice_packet;
 
 /*
  * Where it runs
@@ -46,6 +47,10 @@ struct cell_handle {
 	/* Where the top layer is a tmpfs, a directory with upper/ in it, which lasts until it is
 	 * closed; else -1. */
 	int layer_fd;
+	/* With a full record, else -1 and NULL: packets of notices (init/notice.h), and the one
+	 * that was being gathered, which lasts until release(). */
+	int notice_fd;
+	const struct notice_packet *notice_rest;
 };
 
 /* What a workspace in mode `layer` is made of, besides the host's directory. */

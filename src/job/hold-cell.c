@@ -132,7 +132,7 @@ int hold_open_cell(struct holder *holder, struct atoll_error *err)
 	if (holder->is_live)
 		return 0;
 	holder->backend = isolate_backends[0];
-	holder->handle = (struct cell_handle){.layer_fd = -1};
+	holder->handle = (struct cell_handle){.layer_fd = -1, .notice_fd = -1};
 	r = open_net(holder, err);
 	if (r == 0)
 		r = prepare(holder, err);

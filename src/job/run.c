@@ -33,10 +33,13 @@ static void take_denial(struct run *run, const struct atoll_denial *denial)
 		result->n_denials < ATOLL_DENIALS_MAX ? result->n_denials : ATOLL_DENIALS_MAX;
 	struct atoll_denial *last = kept ? &result->denials[kept - 1] : NULL;
 
-	/* A program that insists is one line with a count. */
-	if (last && streq(last->path, denial->path) && streq(last->action, denial->action) &&
-	    streq(last->rule, denial->rule)) {
-		last->count++;
+	/* A program that insists is one line with a count; and one that insisted for a while is
+	 * told of again, when others have come in between. */
+	while (last && !(streq(last->path, denial->path) && streq(last->action, denial->action) &&
+			 streq(last->rule, denial->rule)))
+		last = last > result->denials ? last - 1 : NULL;
+	if (last) {
+		last->count += denial->count;
 		return;
 	}
 	if (kept < ATOLL_DENIALS_MAX)
@@ -55,6 +58,17 @@ void run_end_by_limit(struct run *run, enum atoll_end end, const char *limit, ui
 }
 
 /* ---- what the first process says ---- */
+
+static void take_notice(void *data, const struct notices_told *told)
+{
+	struct atoll_denial denial;
+	struct run *run = data;
+
+	if (told->notice->type != NOTICE_DENIAL)
+		return;
+	notices_fill_denial(told, &denial);
+	take_denial(run, &denial);
+}
 
 /* What was cut off is told, also if the command ended by itself meanwhile. */
 static void end_by_output(struct run *run)
@@ -229,22 +243,23 @@ static void check_counters(struct run *run)
 
 static void supervise(struct run *run)
 {
-	bool has_control = true;
+	bool has_control = true, has_notices = run->notices.fd >= 0;
 	int n;
 
 	run_look_at_terminal(run);
 	while (!run->is_done) {
-		struct pollfd fds[3 + 2 * RELAY_COUNT + NET_WATCHED] = {
+		struct pollfd fds[4 + 2 * RELAY_COUNT + NET_WATCHED] = {
 			{.fd = run->handle.pid_fd, .events = POLLIN},
 			{.fd = has_control ? run->handle.control_fd : -1, .events = POLLIN},
 			{.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
 			 .events = POLLIN},
+			{.fd = has_notices ? run->notices.fd : -1, .events = POLLIN},
 		};
 
 		if (run->relay->is_input_held)
 			run_look_at_terminal(run);
-		relay_want(run->relay, fds + 3);
-		net_want(&run->net, fds + 3 + 2 * RELAY_COUNT);
+		relay_want(run->relay, fds + 4);
+		net_want(&run->net, fds + 4 + 2 * RELAY_COUNT);
 		n = poll(fds, ARRAY_SIZE(fds), wait_ms(run));
 		if (n < 0 && errno != EINTR)
 			return;
@@ -254,9 +269,11 @@ static void supervise(struct run *run)
 			has_control = take_messages(run);
 		if (fds[2].fd >= 0 && fds[2].revents)
 			run_take_signals(run);
-		if (!relay_move(run->relay, fds + 3))
+		if (fds[3].fd >= 0 && fds[3].revents)
+			has_notices = notices_read(&run->notices);
+		if (!relay_move(run->relay, fds + 4))
 			end_by_output(run);
-		net_move(&run->net, fds + 3 + 2 * RELAY_COUNT);
+		net_move(&run->net, fds + 4 + 2 * RELAY_COUNT);
 		run_ask(run);
 		if (!run->has_ended && clock_monotonic_ns() >= run->deadline_ns)
 			run_time_out(run);
@@ -331,6 +348,7 @@ static void finish(struct run *run)
 	       errno == EINTR)
 		;
 	take_messages(run);
+	notices_finish(&run->notices);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
 	result->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
 			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
@@ -350,6 +368,8 @@ static void finish(struct run *run)
 	fill_usage(run, &counted);
 	close(run->handle.pid_fd);
 	close(run->handle.control_fd);
+	if (run->handle.notice_fd >= 0)
+		close(run->handle.notice_fd);
 }
 
 static void tell_progress(const struct run *run, const char *what)
@@ -423,7 +443,8 @@ static int start(struct run *run, struct atoll_error *err)
 	if (r == 0)
 		run_layer_started(run);
 	else
-		run->handle.layer_fd = -1;
+		run->handle.layer_fd = run->handle.notice_fd = -1;
+	notices_init(&run->notices, &run->handle, take_notice, run);
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
 			close(child[i]);
@@ -555,7 +576,7 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 {
 	static const struct atoll_run_options own = {.stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2};
 	struct run run = {
-		.options = options ? options : &own, .result = ret, .handle.layer_fd = -1};
+		.options = options ? options : &own, .result = ret, .handle = {.layer_fd = -1, .notice_fd = -1}};
 	struct atoll_error unheard;
 	sigset_t old;
 	int r;

@@ -5,6 +5,7 @@
 #include "isolate/isolate.h"
 #include "job/layer.h"
 #include "job/network.h"
+#include "job/notices.h"
 #include "job/relay.h"
 #include "job/terminal.h"
 
@@ -40,6 +41,7 @@ struct run {
 	struct net net;
 	bool has_net_failed; /* no other back end would help */
 	struct run_layer layer;
+	struct notices notices;
 };
 
 /* ---- run.c ---- */

@@ -308,7 +308,7 @@ static int open_up(struct cell *cell, struct atoll_error *err)
 
 	cell->zones[cell->n_zones++] = (struct init_zone){.path = cell->bare->dir};
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(own); i++) {
-		struct init_zone zone = {.kind = INIT_ZONE_OWN};
+		struct init_zone zone = {.kind = INIT_ZONE_OWN, .is_writable = true};
 		char *path = path_join(cell->bare->dir, own[i]);
 
 		if (!path)

@@ -182,6 +182,7 @@ static int make_zones(struct cell *cell, struct atoll_error *err)
 			.ino = mount->kind == NS_BIND ? mount->ino : 0,
 			.guards_reading = cell->bare->is_guarded[i] || mount->kind == NS_HIDE,
 			.is_hidden = mount->kind == NS_HIDE,
+			.is_writable = mount->is_writable,
 		};
 	}
 	free(cell->zones);

@@ -175,6 +175,8 @@ static _Noreturn void warden_main(struct cell *cell, pid_t supervisor)
 	}
 	close(cell->setup_fd); /* the guard says whether it is ready */
 	close(ends[0]);
+	if (cell->notice_fd >= 0)
+		close(cell->notice_fd); /* the guard's alone: its end is to be seen */
 	for (int i = 0; i < 3; i++)
 		close(cell->stdio[i]); /* or the supervisor would wait for the end of our output */
 	prctl(PR_SET_DUMPABLE, 0);
@@ -186,6 +188,7 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	       struct atoll_error *err)
 {
 	cleanup_fd int setup = -1, control = -1, setup_child = -1, control_child = -1, pid_fd = -1;
+	cleanup_fd int notice = -1;
 	pid_t pid, supervisor = getpid();
 	int pair[2], r;
 
@@ -200,7 +203,9 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	memcpy(cell->stdio, stdio, sizeof cell->stdio);
 	cell->setup_fd = setup_child;
 	cell->control_fd = control_child;
-	r = bare_make_private(cell, err);
+	r = start_make_notices(cell, &notice, err);
+	if (r == 0)
+		r = bare_make_private(cell, err);
 	if (r == 0)
 		r = bare_set_environment(cell, err);
 	if (r < 0)
@@ -216,6 +221,8 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	}
 	close(take_fd(&setup_child));
 	close(take_fd(&control_child));
+	if (cell->notice_fd >= 0)
+		close(take_fd(&cell->notice_fd));
 	r = start_wait_ready(setup, NULL, NULL, err);
 	if (r < 0) {
 		close(take_fd(&control)); /* it ends by that, and tidies up */
@@ -227,6 +234,8 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	ret->pid_fd = take_fd(&pid_fd);
 	ret->control_fd = take_fd(&control);
 	ret->listener_fd = ret->dns_fd = ret->layer_fd = -1;
+	ret->notice_fd = take_fd(&notice);
+	ret->notice_rest = cell->notices;
 	return 0;
 }
 

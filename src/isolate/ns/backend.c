@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "init/notice.h"
 #include "isolate/ns/cell.h"
 #include "isolate/ns/probe.h"
 #include "spec/spec.h"
@@ -117,6 +118,10 @@ void cell_free(struct cell *cell)
 		munmap(cell->usage, sizeof *cell->usage);
 	if (cell->peers)
 		munmap(cell->peers, PEERS_SIZE);
+	if (cell->notice_fd >= 0)
+		close(cell->notice_fd);
+	if (cell->notices)
+		munmap(cell->notices, sizeof *cell->notices);
 	ns_free_mounts(cell);
 	free(cell->contract_json);
 	free(cell->contract_text);
@@ -150,7 +155,7 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	cell->extra = extra ? extra : &nothing;
 	cell->group.v2_fd = cell->group.main.fd = cell->group.cpu.fd = -1;
 	cell->ids.slot_fd = cell->layer_fd = cell->user_ns_fd = cell->mount_ns_fd = -1;
-	cell->map_ns_fd = -1;
+	cell->map_ns_fd = cell->notice_fd = -1;
 	r = check_host(cell, plan, err);
 	if (r == 0)
 		r = check_descriptors(spec, err);
@@ -168,7 +173,10 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	cell->usage = map_shared(sizeof *cell->usage);
 	if (network_is_on(&spec->network))
 		cell->peers = map_shared(PEERS_SIZE);
-	if (!cell->usage || (network_is_on(&spec->network) && !cell->peers)) {
+	if (spec->record == SPEC_RECORD_FULL)
+		cell->notices = map_shared(sizeof *cell->notices);
+	if (!cell->usage || (network_is_on(&spec->network) && !cell->peers) ||
+	    (spec->record == SPEC_RECORD_FULL && !cell->notices)) {
 		cell_free(cell);
 		return error_oom(err);
 	}

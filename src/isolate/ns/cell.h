@@ -125,6 +125,7 @@ struct cell {
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
 	struct init_peer *peers;  /* likewise, with a network; else NULL */
+	struct notice_packet *notices; /* likewise, with a full record; else NULL */
 	const struct cell_extra *extra; /* never NULL */
 	struct cell_bare *bare;		/* NULL with namespaces */
 
@@ -132,6 +133,7 @@ struct cell {
 	int stdio[3];
 	int setup_fd;	/* trees and the go-ahead come in, "ready" or an error goes out */
 	int control_fd; /* for life */
+	int notice_fd;	/* likewise; -1 where nothing is told */
 	mode_t umask;	/* the caller's, for the command */
 	const struct init_step *step; /* of a service, in the process of one; else NULL */
 	bool has_namespaces;	      /* made by the first process already, or there are none */
@@ -213,6 +215,8 @@ int ns_exec(struct cell *cell, const struct cell_handle *handle, uint32_t number
  * the caller had open and clearing its command line, environment and secrets; in the parent,
  * "ready" or the story. */
 int start_make_pair(int pair[2], struct atoll_error *err);
+/* The socket for notices, where there is to be one: the cell's end of it is cell->notice_fd. */
+int start_make_notices(struct cell *cell, int *ret_fd, struct atoll_error *err);
 void start_close_others(const struct cell *cell);
 void start_wipe_arguments(void);
 void start_wipe_secrets(const struct spec *spec);

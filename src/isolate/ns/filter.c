@@ -27,7 +27,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
 enum answer {
 	SAY_ENOSYS, /* also for what the table does not name, x32's numbers (from 2^30 on) among it
 		     */
-	SAY_EPERM,
+	SAY_EPERM,  /* and the record is told */
+	JUST_EPERM, /* for calls of which the guard sees others */
 	SAY_EACCES,
 	SAY_EOPNOTSUPP,
 	ALLOW,
@@ -35,6 +36,7 @@ enum answer {
 	CHANGE, /* changes a file: likewise, unless the kernel alone decides about files */
 	CHECK_OPEN,
 	CHECK_OPENAT,
+	CHECK_FCHMOD,
 	CHECK_MODE_1, /* the mode is argument 1, counted from 0 */
 	CHECK_MODE_2,
 	CHECK_MODE_3,
@@ -46,6 +48,7 @@ enum answer {
 	CHECK_SOCKETPAIR,
 	CHECK_SEND_2, /* the flags are argument 2 */
 	CHECK_SEND_3,
+	CHECK_SENDTO,
 	CHECK_IOCTL,
 	CHECK_PERSONALITY,
 	CHECK_PRCTL,
@@ -56,6 +59,8 @@ enum answer {
 	CHECK_IOPRIO,
 	CHECK_LOCAL_SOCKET,
 	CHECK_STREAM_SOCKET,
+	EXECUTE, /* for the record: the kernel decides alone */
+	CHANGE_OPEN, /* through a descriptor: of no interest to the record */
 	ANSWERS,
 };
 
@@ -105,8 +110,8 @@ static const struct rule rules[] = {
 	 * read-only. */
 	/* An access list is a mode by another name. The newer calls have all in memory; libraries
 	 * fall back to the older ones. */
-	{CHANGE, CALLS(SYS_setxattr, SYS_lsetxattr, SYS_fsetxattr)},
-	{CHANGE, CALLS(SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr)},
+	{CHANGE, CALLS(SYS_setxattr, SYS_lsetxattr, SYS_removexattr, SYS_lremovexattr)},
+	{CHANGE_OPEN, CALLS(SYS_fsetxattr, SYS_fremovexattr)},
 	{SAY_ENOSYS, CALLS(SYS_setxattrat, SYS_removexattrat)},
 	{ALLOW, CALLS(SYS_fchown, SYS_fchownat, SYS_utimensat)},
 
@@ -116,7 +121,7 @@ static const struct rule rules[] = {
 	{CHANGE, CALLS(SYS_renameat, SYS_renameat2, SYS_linkat, SYS_symlinkat, SYS_unlinkat)},
 	{CHANGE, CALLS(SYS_mkdirat)}, /* the kernel makes no set-id directory here */
 	{CHANGE, CALLS(SYS_truncate)},
-	{CHECK_MODE_1, CALLS(SYS_fchmod)},
+	{CHECK_FCHMOD, CALLS(SYS_fchmod)},
 	{CHECK_MODE_2, CALLS(SYS_fchmodat, SYS_fchmodat2)},
 	{CHECK_MKNODAT, CALLS(SYS_mknodat)},
 	/* chattr(1) by another name than ioctl, see check_ioctl(). */
@@ -146,7 +151,8 @@ static const struct rule rules[] = {
 	{CHECK_CLONE, CALLS(SYS_clone)},
 	/* Its flags are in memory. The C libraries and Go fall back to clone. */
 	{SAY_ENOSYS, CALLS(SYS_clone3)},
-	{ALLOW, CALLS(SYS_execve, SYS_execveat, SYS_exit, SYS_exit_group, SYS_wait4, SYS_waitid)},
+	{EXECUTE, CALLS(SYS_execve, SYS_execveat)},
+	{ALLOW, CALLS(SYS_exit, SYS_exit_group, SYS_wait4, SYS_waitid)},
 	{ALLOW, CALLS(SYS_getpid, SYS_getppid, SYS_gettid, SYS_set_tid_address)},
 	{ALLOW, CALLS(SYS_getpgid, SYS_setpgid, SYS_getsid, SYS_setsid)},
 	{ALLOW, CALLS(SYS_futex, SYS_futex_waitv, SYS_futex_wake, SYS_futex_wait)},
@@ -192,7 +198,8 @@ static const struct rule rules[] = {
 	{CHECK_SOCKETPAIR, CALLS(SYS_socketpair)},
 	{GUARD, CALLS(SYS_bind, SYS_connect)}, /* addresses are in memory */
 	{CHECK_SEND_2, CALLS(SYS_sendmsg)},
-	{CHECK_SEND_3, CALLS(SYS_sendto, SYS_sendmmsg)},
+	{CHECK_SENDTO, CALLS(SYS_sendto)},
+	{CHECK_SEND_3, CALLS(SYS_sendmmsg)},
 	{ALLOW, CALLS(SYS_listen, SYS_accept, SYS_accept4, SYS_shutdown)},
 	{ALLOW, CALLS(SYS_recvfrom, SYS_recvmsg, SYS_recvmmsg)},
 	{ALLOW, CALLS(SYS_getsockname, SYS_getpeername, SYS_getsockopt, SYS_setsockopt)},
@@ -290,9 +297,9 @@ static unsigned refuse(struct bpf *bpf, int errnum)
 }
 
 /* A set-id file would be one on the host, too, where it works. */
-static unsigned check_mode(struct bpf *bpf, const unsigned *to, unsigned mode)
+static unsigned check_mode(struct bpf *bpf, const unsigned *to, unsigned mode, unsigned good)
 {
-	unsigned asks = bpf_if(bpf, BPF_JSET, S_ISUID | S_ISGID, to[SAY_EPERM], to[CHANGE]);
+	unsigned asks = bpf_if(bpf, BPF_JSET, S_ISUID | S_ISGID, to[JUST_EPERM], good);
 
 	return load_argument(bpf, mode, asks);
 }
@@ -310,16 +317,30 @@ static unsigned check_open(struct bpf *bpf, const unsigned *to, unsigned flags, 
 	return load_argument(bpf, flags, any);
 }
 
+/* Opening to read, for the record: by a whole path or from the working directory, because who has a
+ * directory open has got there before; no directory, which says little; and not what only names a
+ * place. */
+static unsigned see_reading(struct bpf *bpf, const unsigned *to, unsigned flags, bool has_dir)
+{
+	unsigned place = to[GUARD];
+
+	if (has_dir)
+		place = load_argument(
+			bpf, 0, bpf_if(bpf, BPF_JEQ, (uint32_t)AT_FDCWD, place, to[ALLOW]));
+	place = bpf_if(bpf, BPF_JSET, O_DIRECTORY | O_PATH, to[ALLOW], place);
+	return load_argument(bpf, flags, place);
+}
+
 /* Files, pipes and sockets. No device, not even 0:0, which overlayfs takes for "deleted". */
 static void check_mknod(struct bpf *bpf, unsigned *to)
 {
 	static const uint32_t kinds[] = {S_IFSOCK, S_IFIFO, S_IFREG, 0};
-	unsigned place = to[SAY_EPERM];
+	unsigned place = to[JUST_EPERM];
 
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
 		place = bpf_if(bpf, BPF_JEQ, kinds[i], to[CHANGE], place);
 	place = bpf_and(bpf, S_IFMT, place);
-	place = bpf_if(bpf, BPF_JSET, S_ISUID | S_ISGID, to[SAY_EPERM], place);
+	place = bpf_if(bpf, BPF_JSET, S_ISUID | S_ISGID, to[JUST_EPERM], place);
 	to[CHECK_MKNODAT] = load_argument(bpf, 2, place);
 #ifdef SYS_mknod
 	to[CHECK_MKNOD] = load_argument(bpf, 1, place);
@@ -416,6 +437,18 @@ static unsigned check_send(struct bpf *bpf, const unsigned *to, unsigned flags)
 		bpf_if(bpf, BPF_JSET, MSG_OOB | MSG_FASTOPEN, to[SAY_EOPNOTSUPP], to[ALLOW]);
 
 	return load_argument(bpf, flags, asks);
+}
+
+/* With an address: without a network there is no way there. Both halves of the pointer count. */
+static unsigned see_sending(struct bpf *bpf, const unsigned *to)
+{
+	const uint32_t address = offsetof(struct seccomp_data, args) + 4 * sizeof(uint64_t);
+	unsigned asks, place;
+
+	place = bpf_load(bpf, address + 4, bpf_if(bpf, BPF_JEQ, 0, to[ALLOW], to[GUARD]));
+	place = bpf_load(bpf, address, bpf_if(bpf, BPF_JEQ, 0, place, to[GUARD]));
+	asks = bpf_if(bpf, BPF_JSET, MSG_OOB | MSG_FASTOPEN, to[SAY_EOPNOTSUPP], place);
+	return load_argument(bpf, 3, asks);
 }
 
 /*
@@ -529,19 +562,27 @@ static void build_answers(const struct filter_options *options, struct bpf *bpf,
 	unsigned to_read;
 
 	to[SAY_ENOSYS] = refuse(bpf, ENOSYS);
-	to[SAY_EPERM] = refuse(bpf, EPERM);
+	to[JUST_EPERM] = refuse(bpf, EPERM);
 	to[SAY_EACCES] = refuse(bpf, EACCES);
 	to[SAY_EOPNOTSUPP] = refuse(bpf, EOPNOTSUPP);
 	to[ALLOW] = bpf_return(bpf, SECCOMP_RET_ALLOW);
 	to[GUARD] = bpf_return(bpf, SECCOMP_RET_USER_NOTIF);
-	to[CHANGE] = to[options->leaves_files ? ALLOW : GUARD];
+	to[SAY_EPERM] = to[options->sees ? GUARD : JUST_EPERM];
+	to[EXECUTE] = to[options->sees ? GUARD : ALLOW];
+	to[CHANGE_OPEN] = to[options->leaves_files ? ALLOW : GUARD];
+	to[CHANGE] = to[options->leaves_files && !options->sees ? ALLOW : GUARD];
 
-	to[CHECK_MODE_1] = check_mode(bpf, to, 1);
-	to[CHECK_MODE_2] = check_mode(bpf, to, 2);
-	to[CHECK_MODE_3] = check_mode(bpf, to, 3);
+	to[CHECK_FCHMOD] = check_mode(bpf, to, 1, to[CHANGE_OPEN]);
+	to[CHECK_MODE_1] = check_mode(bpf, to, 1, to[CHANGE]);
+	to[CHECK_MODE_2] = check_mode(bpf, to, 2, to[CHANGE]);
+	to[CHECK_MODE_3] = check_mode(bpf, to, 3, to[CHANGE]);
 	to_read = to[options->guards_reading ? GUARD : ALLOW];
+	if (options->sees && !options->guards_reading)
+		to_read = see_reading(bpf, to, 2, true);
 	to[CHECK_OPENAT] = check_open(bpf, to, 2, to[CHECK_MODE_3], to_read);
 #ifdef SYS_open
+	if (options->sees && !options->guards_reading)
+		to_read = see_reading(bpf, to, 1, false);
 	to[CHECK_OPEN] = check_open(bpf, to, 1, to[CHECK_MODE_2], to_read);
 #endif
 	check_mknod(bpf, to);
@@ -550,6 +591,7 @@ static void build_answers(const struct filter_options *options, struct bpf *bpf,
 	check_socket(bpf, to);
 	to[CHECK_SEND_2] = check_send(bpf, to, 2);
 	to[CHECK_SEND_3] = check_send(bpf, to, 3);
+	to[CHECK_SENDTO] = options->sees_sending ? see_sending(bpf, to) : to[CHECK_SEND_3];
 	to[CHECK_IOCTL] = check_ioctl(bpf, to);
 	to[CHECK_PERSONALITY] = check_personality(bpf, to);
 	to[CHECK_PRCTL] = check_prctl(bpf, to);

@@ -25,6 +25,9 @@ struct filter_options {
 	bool guards_reading; /* every open goes to the guard, also to read */
 	bool leaves_files;   /* the kernel alone decides about files: nothing of the host's can be
 			      * written; see must_guard_files() */
+	bool sees;	     /* for the record, the guard is told of programs that are executed, of
+			      * files that are opened or changed by name, and of what is refused */
+	bool sees_sending;   /* with that: also of datagrams with an address; there is no network */
 };
 
 #define FILTER_MAX 1024 /* instructions; far more than are needed */

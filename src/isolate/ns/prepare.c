@@ -658,7 +658,11 @@ static int add_zones(struct cell *cell, struct atoll_error *err)
 
 		if (mount->kind != NS_LINK && mount->kind != NS_DEVICE && mount->kind != NS_STAGE)
 			cell->zones[cell->n_zones++] = (struct init_zone){
-				.path = mount->path, .kind = zone_kind(cell, mount)};
+				.path = mount->path,
+				.kind = zone_kind(cell, mount),
+				.is_writable = mount->is_writable || mount->is_layer ||
+					       mount->is_ephemeral || mount->kind == NS_PRIVATE,
+			};
 	}
 	return 0;
 }

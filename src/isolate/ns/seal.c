@@ -176,7 +176,10 @@ static int set_filter(const struct cell *cell, struct atoll_error *err)
 					 .has_proxy = cell->bare && cell->extra->proxy_port,
 					 /* a grant may hide something, and /proc is the host's */
 					 .guards_reading = cell->bare,
-					 .leaves_files = !cell->bare && !cell->guards_files};
+					 .leaves_files = !cell->bare && !cell->guards_files,
+					 .sees = cell->notice_fd >= 0,
+					 .sees_sending = cell->notice_fd >= 0 &&
+							 !network_is_on(&cell->spec->network)};
 	struct sock_fprog prog = {.filter = program};
 	const unsigned long flags = SECCOMP_FILTER_FLAG_NEW_LISTENER;
 	int fd;

@@ -253,6 +253,7 @@ void start_close_others(const struct cell *cell)
 				    cell->stdio[2],
 				    cell->setup_fd,
 				    cell->control_fd,
+				    cell->notice_fd,
 				    cell->ids.slot_fd,
 				    cell->bare ? cell->bare->ruleset_fd : -1,
 				    cell->bare ? cell->bare->lock_fd : -1};
@@ -409,6 +410,9 @@ struct init_config start_config(struct cell *cell)
 		.proxy_port = cell->extra->proxy_port,
 		.layer_fd = -1,
 		.control_fd = cell->control_fd,
+		.notice_fd = cell->notice_fd,
+		.notices = cell->notices,
+		.guards_files = cell->guards_files,
 		.warden_fd = -1,
 		.begin = ns_begin,
 		.seal = ns_seal,
@@ -564,6 +568,21 @@ int start_make_pair(int pair[2], struct atoll_error *err)
 	return pair[0] < 0 || pair[1] < 0 ? fail(err, "make a socket pair") : 0;
 }
 
+int start_make_notices(struct cell *cell, int *ret_fd, struct atoll_error *err)
+{
+	int pair[2], r;
+
+	*ret_fd = cell->notice_fd = -1;
+	if (!cell->notices)
+		return 0;
+	r = start_make_pair(pair, err);
+	if (r < 0)
+		return r;
+	*ret_fd = pair[0];
+	cell->notice_fd = pair[1];
+	return 0;
+}
+
 /* So that /dev/stderr and its like can be opened inside. */
 static int hand_over(const struct cell *cell, const int stdio[3], struct atoll_error *err)
 {
@@ -596,11 +615,13 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	     struct atoll_error *err)
 {
 	cleanup_fd int setup = -1, control = -1, setup_child = -1, control_child = -1, pid_fd = -1;
+	cleanup_fd int notice = -1;
 	int pair[2], fds[READY_FDS], r;
 	size_t n_fds = READY_FDS;
 	pid_t pid;
 
-	ret->layer_fd = -1;
+	ret->layer_fd = ret->notice_fd = -1;
+	ret->notice_rest = cell->notices;
 	r = ids_take(cell, err);
 	if (r == 0)
 		r = start_make_pair(pair, err);
@@ -617,6 +638,9 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		return r;
 	cell->setup_fd = setup_child;
 	cell->control_fd = control_child;
+	r = start_make_notices(cell, &notice, err);
+	if (r < 0)
+		return r;
 
 	pid = start_clone(cell, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWCGROUP,
 			  &pid_fd);
@@ -626,6 +650,8 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		return error_set(err, ATOLL_FAULT_HOST, -pid,
 				 "create namespaces (see `atoll doctor`)");
 	close(take_fd(&setup_child));
+	if (cell->notice_fd >= 0)
+		close(take_fd(&cell->notice_fd));
 	r = help_child(cell, pid, setup, err);
 	if (r == 0)
 		r = send_contract(cell, setup, err);
@@ -647,5 +673,6 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	ret->pid = pid;
 	ret->pid_fd = take_fd(&pid_fd);
 	ret->control_fd = take_fd(&control);
+	ret->notice_fd = take_fd(&notice);
 	return 0;
 }

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "init/call.h"
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "base/uapi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/uio.h>
+
+/*
+ * A program is executed
+ *
+ * The kernel decides and does it; what is told is what the caller's memory and the file say a moment
+ * before. An execution that will fail for want of the file, as most of a search along PATH do, is
+ * none. The first time that a file is seen a descriptor of it goes along, for its hash.
+ */
+
+#define KNOWN_MAX   1024
+#define PATHS_MAX   (128 * 1024)
+#define POINTERS    64
+#define ARGUMENT    128	  /* read at once, of each */
+#define ARGV_COUNTED 65536 /* beyond that the number is not known */
+
+/* Programs seen, and the real path of the one by which they were. */
+struct known {
+	struct notice_file file;
+	uint64_t given; /* hash of the path as it was given */
+	uint32_t path;	/* where it stands in `paths` */
+	bool is_script;
+};
+
+static struct known known[KNOWN_MAX];
+static size_t n_known;
+static char paths[PATHS_MAX];
+static size_t n_paths;
+
+/* ---- the caller's words ---- */
+
+struct words {
+	pid_t tid;
+	int dir_fd, flags; /* AT_FDCWD and 0 for execve() */
+	char path[PATH_MAX];
+	uint64_t argv; /* where the rest of the pointers is */
+	uint64_t pointers[POINTERS];
+	size_t n_pointers; /* of these, as far as they could be read */
+};
+
+static size_t to_page_end(uint64_t address, size_t most)
+{
+	size_t left = 4096 - (size_t)(address % 4096);
+
+	return left < most ? left : most;
+}
+
+/* Path and the first pointers with one call, which is all there is to read mostly. */
+static int read_words(struct words *words, uint64_t path, uint64_t argv)
+{
+	const size_t path_size = to_page_end(path, sizeof words->path);
+	const size_t argv_size = to_page_end(argv, sizeof words->pointers);
+	const struct iovec here[] = {{words->path, path_size}, {words->pointers, argv_size}};
+	const struct iovec there[] = {{(void *)(uintptr_t)path, path_size},
+				      {(void *)(uintptr_t)argv, argv_size}};
+	ssize_t got = process_vm_readv(words->tid, here, 2, there, argv ? 2 : 1, 0);
+
+	words->argv = argv;
+	if (got > 0 && (size_t)got > path_size)
+		words->n_pointers = ((size_t)got - path_size) / sizeof *words->pointers;
+	if (got >= (ssize_t)path_size && memchr(words->path, '\0', path_size))
+		return 0;
+	return resolve_read_string(words->tid, path, words->path, sizeof words->path);
+}
+
+/* The next pointers, if those at hand did not end the list. */
+static void read_pointers(struct words *words, uint64_t from)
+{
+	const size_t size = to_page_end(from, sizeof words->pointers);
+
+	words->n_pointers = 0;
+	if (resolve_read_memory(words->tid, from, words->pointers, size) == 0)
+		words->n_pointers = size / sizeof *words->pointers;
+}
+
+/* One that did not fit into a first look: to its end, or as much as there is room for. */
+static size_t read_rest(pid_t tid, uint64_t address, char *at, size_t room)
+{
+	size_t used = 0;
+
+	while (used < room) {
+		size_t want = to_page_end(address + used, room - used);
+		const char *end;
+
+		if (resolve_read_memory(tid, address + used, at + used, want) < 0)
+			return used;
+		end = memchr(at + used, '\0', want);
+		if (end)
+			return (size_t)(end - at);
+		used += want;
+	}
+	return used;
+}
+
+/* The first bytes of all of them with one call. */
+static size_t look_at_texts(const struct words *words, size_t n, char texts[POINTERS][ARGUMENT],
+			    struct iovec *there)
+{
+	struct iovec here[POINTERS];
+	size_t total = 0, whole = 0;
+	ssize_t got;
+
+	for (size_t i = 0; i < n; i++) {
+		const size_t size = to_page_end(words->pointers[i], ARGUMENT);
+
+		here[i] = (struct iovec){texts[i], size};
+		there[i] = (struct iovec){(void *)(uintptr_t)words->pointers[i], size};
+		total += size;
+	}
+	got = n ? process_vm_readv(words->tid, here, n, there, n, 0) : 0;
+	if (got == (ssize_t)total)
+		return n;
+	for (ssize_t left = got; whole < n && left >= (ssize_t)here[whole].iov_len; whole++)
+		left -= (ssize_t)here[whole].iov_len;
+	return whole;
+}
+
+/* Some arguments into the notice; `*room` is what all may take. */
+static void tell_some(struct tell *tell, const struct words *words, size_t n, size_t *room)
+{
+	static char texts[POINTERS][ARGUMENT], longer[NOTICE_ARGV_MAX];
+	struct iovec there[POINTERS];
+	const size_t seen = look_at_texts(words, n, texts, there);
+
+	for (size_t i = 0; i < n; i++) {
+		const char *text = texts[i], *end = NULL;
+		size_t size;
+
+		if (*room == 0) {
+			tell->open->flags |= NOTICE_IS_CUT;
+			return;
+		}
+		if (i < seen)
+			end = memchr(text, '\0', there[i].iov_len);
+		if (end) {
+			size = (size_t)(end - text);
+		} else {
+			size = read_rest(words->tid, words->pointers[i], longer, *room);
+			text = longer;
+		}
+		if (size >= *room) {
+			size = *room;
+			tell->open->flags |= NOTICE_IS_CUT;
+		}
+		tell_bytes(tell, text, size);
+		*room -= size;
+	}
+}
+
+static void tell_argv(struct tell *tell, struct words *words)
+{
+	uint64_t at = words->argv, n = 0;
+	size_t room = NOTICE_ARGV_MAX;
+
+	while (at && n < ARGV_COUNTED) {
+		size_t here = 0;
+
+		while (here < words->n_pointers && words->pointers[here])
+			here++;
+		if (tell->open->n_texts < 1024)
+			tell_some(tell, words, here, &room);
+		else
+			tell->open->flags |= NOTICE_IS_CUT;
+		n += here;
+		if (here < words->n_pointers || words->n_pointers == 0)
+			break;
+		at += here * sizeof *words->pointers;
+		read_pointers(words, at);
+	}
+	tell->open->value = n;
+}
+
+/* ---- the file ---- */
+
+/* A path by which we reach what the caller means, or false. */
+static bool write_way(const struct words *words, char *ret, size_t size)
+{
+	const char *path = words->path, *base = "cwd", *rest;
+	size_t length;
+
+	if (path[0] == '\0' && !(words->flags & AT_EMPTY_PATH))
+		return false;
+	if (path[0] == '/') {
+		/* These mean the caller, whoever looks them up. */
+		if (starts_with(path, "/proc/self/"))
+			rest = path + strlen("/proc/self/");
+		else if (starts_with(path, "/proc/thread-self/"))
+			rest = path + strlen("/proc/thread-self/");
+		else
+			return (size_t)snprintf(ret, size, "%s", path) < size;
+		return (size_t)snprintf(ret, size, "/proc/%d/%s", words->tid, rest) < size;
+	}
+	if (words->dir_fd == AT_FDCWD)
+		length = (size_t)snprintf(ret, size, "/proc/%d/%s", words->tid, base);
+	else
+		length = (size_t)snprintf(ret, size, "/proc/%d/fd/%d", words->tid, words->dir_fd);
+	if (path[0] == '\0')
+		return true;
+	return length + (size_t)snprintf(ret + length, size - length, "/%s", path) < size;
+}
+
+static void describe(const struct statx *stx, struct notice_file *ret)
+{
+	*ret = (struct notice_file){
+		.dev = makedev(stx->stx_dev_major, stx->stx_dev_minor),
+		.ino = stx->stx_ino,
+		.size = stx->stx_size,
+		.mtime_ns = stx->stx_mtime.tv_sec * INT64_C(1000000000) + stx->stx_mtime.tv_nsec,
+		.ctime_ns = stx->stx_ctime.tv_sec * INT64_C(1000000000) + stx->stx_ctime.tv_nsec,
+	};
+}
+
+static struct known *find_known(const struct notice_file *file, bool *ret_found)
+{
+	const uint64_t hash = (file->dev * 31 + file->ino) * UINT64_C(11400714819323198485);
+	size_t at = hash >> 54;
+
+	_Static_assert(KNOWN_MAX == 1 << 10, "the ten highest bits are used");
+	for (size_t i = 0; i < KNOWN_MAX; i++, at = (at + 1) % KNOWN_MAX) {
+		*ret_found = known[at].file.ino &&
+			     memcmp(&known[at].file, file, sizeof *file) == 0;
+		if (*ret_found || !known[at].file.ino)
+			return &known[at];
+	}
+	return NULL;
+}
+
+/* Nothing is remembered for ever: what is seen again then is told anew. */
+static struct known *make_room(const struct notice_file *file, struct known *place)
+{
+	bool is_found;
+
+	if (n_known < KNOWN_MAX * 3 / 4 && place)
+		return place;
+	memset(known, 0, sizeof known);
+	n_known = n_paths = 0;
+	return find_known(file, &is_found);
+}
+
+static void remember(struct known *place, const struct notice_file *file, uint64_t given,
+		     const char *path, bool is_script)
+{
+	size_t size = strlen(path) + 1;
+
+	*place = (struct known){.file = *file, .is_script = is_script};
+	n_known++;
+	if (size > PATHS_MAX - n_paths)
+		return;
+	memcpy(paths + n_paths, path, size);
+	place->given = given;
+	place->path = (uint32_t)n_paths;
+	n_paths += size;
+}
+
+/* A descriptor to read it with, and whether it is a script; -1 if it may only be executed. */
+static int open_to_hash(int object, bool *ret_is_script)
+{
+	char link[64], start[2] = {0};
+	int fd;
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", object);
+	fd = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	*ret_is_script = fd >= 0 && pread(fd, start, 2, 0) == 2 && memcmp(start, "#!", 2) == 0;
+	return fd;
+}
+
+/* What is it? False if it cannot be executed. */
+static bool look_at_file(const char *way, struct statx *ret)
+{
+	if (statx(AT_FDCWD, way, AT_NO_AUTOMOUNT, STATX_BASIC_STATS, ret) < 0)
+		return false;
+	if (!S_ISREG(ret->stx_mode) || !(ret->stx_mode & 0111))
+		return false;
+	return (ret->stx_mode & 0111) == 0111 || faccessat(AT_FDCWD, way, X_OK, 0) == 0;
+}
+
+/* The real path; as it was given where it cannot be had. */
+static void tell_file(struct tell *tell, const struct words *words, const char *way,
+		      const struct statx *stx)
+{
+	const uint64_t given = sense_hash((uint64_t)words->dir_fd, way);
+	struct notice *notice = tell->open;
+	cleanup_fd int object = -1;
+	char path[PATH_MAX];
+	bool is_known, is_script;
+	struct known *place;
+	int fd;
+
+	describe(stx, &notice->file);
+	place = find_known(&notice->file, &is_known);
+	if (is_known && place->is_script)
+		notice->flags |= NOTICE_IS_SCRIPT;
+	if (is_known && place->given == given && words->path[0] == '/') {
+		tell_text(tell, paths + place->path);
+		return;
+	}
+	object = open(way, O_PATH | O_CLOEXEC);
+	if (object < 0 || resolve_fd_path(object, path, sizeof path) < 0)
+		snprintf(path, sizeof path, "%s", words->path);
+	tell_text(tell, path);
+	if (is_known || object < 0)
+		return;
+	fd = open_to_hash(object, &is_script);
+	if (is_script)
+		notice->flags |= NOTICE_IS_SCRIPT;
+	place = make_room(&notice->file, place);
+	if (place)
+		remember(place, &notice->file, given, path, is_script);
+	if (fd >= 0)
+		tell_fd(tell, fd);
+}
+
+int call_exec(struct call *call)
+{
+	static struct words words;
+	static char way[2 * PATH_MAX];
+	const bool at = call->nr == SYS_execveat;
+	struct tell *tell = &call->guard->tell;
+	const __u64 *a = call->args;
+	struct statx stx;
+	int r;
+
+	words.tid = call->tid;
+	words.dir_fd = at ? (int)a[0] : AT_FDCWD;
+	words.flags = at ? (int)a[4] : 0;
+	words.n_pointers = 0;
+	words.path[0] = '\0';
+	r = read_words(&words, a[at], a[at + 1]);
+	if (r == 0 && (!write_way(&words, way, sizeof way) || !look_at_file(way, &stx))) {
+		answer_continue(call); /* it will fail */
+		return 0;
+	}
+	if (r < 0 && r != -ESRCH) {
+		answer_continue(call); /* likewise */
+		return 0;
+	}
+	tell_begin(tell, NOTICE_EXEC);
+	sense_fill_caller(call->guard, call->tid, tell->open);
+	if (r == 0) {
+		tell_file(tell, &words, way, &stx);
+		tell_argv(tell, &words);
+	} else {
+		/* It keeps us out of its memory: that something was executed is known at least. */
+		tell->open->flags |= NOTICE_IS_CUT;
+		tell_text(tell, "");
+	}
+	/* Before it happens. A caller that is killed in this very moment is told of as well. */
+	tell_end(tell);
+	answer_continue(call);
+	return 0;
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/path.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "base/uapi.h"
+#include "init/call.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/*
+ * Is a path one that the contract refuses?
+ *
+ * Asked for every file that is opened, so by the text of the path first: most lie where the
+ * contract lets them, and are not looked at. A link that leads out of there is followed by the
+ * kernel, which refuses, and is not told of. What lies elsewhere is looked at as the caller would
+ * find it; where there is nothing, whether the host has something is for the supervisor to see.
+ */
+
+/* What describes the machine and its processes is no file of anybody's: programs look there and do
+ * without. Where a line of the contract hides something there, that is another matter. */
+static const char *const of_the_machine[] = {"/proc", "/dev", "/sys", "/run", "/var/run", NULL};
+
+static bool is_of_the_machine(const char *path)
+{
+	for (size_t i = 0; of_the_machine[i]; i++) {
+		if (path_is_within(path, of_the_machine[i]))
+			return true;
+	}
+	return false;
+}
+
+/* ---- by the text ---- */
+
+static bool is_read_granted(const struct guard *guard, const char *path,
+			    const struct spec_rule **ret)
+{
+	*ret = spec_rule_for(guard->config->spec, path);
+	return *ret ? (*ret)->access != SPEC_HIDE : is_of_the_machine(path);
+}
+
+static bool is_write_granted(const struct guard *guard, const char *path)
+{
+	const struct init_zone *zone;
+
+	if (path_is_within(path, "/proc") || path_is_within(path, "/dev"))
+		return true;
+	zone = guard_zone(guard, path);
+	return zone && zone->is_writable;
+}
+
+/* ---- by a look ---- */
+
+/* The directory that it is in. */
+static const char *above(const char *path, char ret[PATH_MAX])
+{
+	const char *slash = strrchr(path, '/');
+	size_t length = slash && slash > path ? (size_t)(slash - path) : 1;
+
+	memcpy(ret, path, length);
+	ret[length] = '\0';
+	return ret;
+}
+
+static bool is_missing(int errnum)
+{
+	return errnum == ENOENT || errnum == ENOTDIR;
+}
+
+static void refuse_reading(struct call *call, const char *action, const char *path,
+			   const struct spec_rule *rule)
+{
+	struct sense_refusal refusal = {.action = action,
+					.rule = rule ? "hide" : "not granted",
+					.object = path,
+					.flag = "--read",
+					.path = rule && !rule->is_pattern ? rule->path : path};
+
+	/* Without namespaces we are on the host. */
+	if (faccessat(AT_FDCWD, path, call->guard->config->is_bare ? F_OK : R_OK, 0) == 0) {
+		if (!call->guard->config->is_bare)
+			return;
+	} else if (is_missing(errno)) {
+		if (call->guard->config->is_bare)
+			return;
+		refusal.flags = NOTICE_ASKS_HOST;
+	} else if (errno != EACCES && errno != EPERM) {
+		return; /* a name that is too long, a loop: nobody refuses that */
+	} else if (!rule) {
+		/* There, and by its mode nobody's to read: the contract has no part in it. */
+		return;
+	}
+	sense_refused(call, &refusal);
+}
+
+/* May a name be made or removed there? 1: yes, or it fails for another reason; 0: no; -1: there is
+ * no such directory inside. */
+static int may_change_names(struct call *call, const char *dir)
+{
+	if (call->guard->config->is_bare)
+		return faccessat(AT_FDCWD, dir, F_OK, 0) == 0 ? 0 : 1;
+	if (faccessat(AT_FDCWD, dir, W_OK, 0) == 0)
+		return 1;
+	if (is_missing(errno))
+		return -1;
+	return errno != EROFS && errno != EACCES && errno != EPERM;
+}
+
+static void refuse_change(struct call *call, enum sense_use use, const char *action,
+			  const char *path)
+{
+	const struct spec *spec = call->guard->config->spec;
+	char dir[PATH_MAX];
+	struct sense_refusal refusal = {
+		.action = action, .rule = "read-only", .object = path, .flag = "--write"};
+	const bool exists = faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	int may;
+
+	if (!exists && !is_missing(errno) && errno != EACCES)
+		return;
+	/* What cannot be granted for writing because it is not there, the directory stands for. */
+	above(path, dir);
+	refusal.path = exists ? path : dir;
+	if (use == SENSE_MAKE && exists)
+		return; /* that is why */
+	if (use == SENSE_CHANGE && exists) {
+		if (!call->guard->config->is_bare && faccessat(AT_FDCWD, path, W_OK, 0) == 0)
+			return;
+	} else if (use == SENSE_MAKE || exists) {
+		may = may_change_names(call, dir);
+		if (may > 0)
+			return;
+		refusal.flags = may < 0 ? NOTICE_ASKS_ABOVE : 0;
+	} else {
+		if (call->guard->config->is_bare)
+			return;
+		refusal.flags = NOTICE_ASKS_HOST;
+		refusal.path = path;
+	}
+	if (refusal.flags)
+		refusal.rule = "not granted";
+	if (spec->workspace_mode == SPEC_WORKSPACE_READ_ONLY &&
+	    path_is_within(path, spec->workspace)) {
+		refusal.flag = "--mode layer";
+		refusal.path = "";
+	}
+	sense_refused(call, &refusal);
+}
+
+/* ---- one path ---- */
+
+void sense_use(struct call *call, enum sense_use use, const char *action, const char *path)
+{
+	struct guard *guard = call->guard;
+	const struct spec_rule *rule = NULL;
+	uint64_t hash = sense_hash(use == SENSE_READ ? 1 : 2, path);
+	uint64_t *place = &guard->sense.places[hash % SENSE_PLACES];
+
+	if (*place == hash)
+		return;
+	if (use == SENSE_READ ? is_read_granted(guard, path, &rule)
+			      : is_write_granted(guard, path)) {
+		*place = hash;
+		return;
+	}
+	if (use == SENSE_READ)
+		refuse_reading(call, action, path, rule);
+	else
+		refuse_change(call, use, action, path);
+}
+
+/* Absolute and plain, as far as text goes; false if that cannot be had. */
+static bool make_absolute(struct call *call, int dir_fd, const char *path, char ret[PATH_MAX])
+{
+	char link[64];
+	ssize_t got = 0;
+
+	if (path[0] != '/') {
+		if (dir_fd == AT_FDCWD)
+			snprintf(link, sizeof link, "/proc/%d/cwd", call->tid);
+		else
+			snprintf(link, sizeof link, "/proc/%d/fd/%d", call->tid, dir_fd);
+		got = readlink(link, ret, PATH_MAX - 1);
+		/* A pipe, a directory that is gone, one that was handed in. */
+		if (got <= 0 || ret[0] != '/')
+			return false;
+		ret[got] = '\0';
+	}
+	if ((size_t)snprintf(ret + got, PATH_MAX - (size_t)got, "%s%s", got ? "/" : "", path) >=
+	    PATH_MAX - (size_t)got)
+		return false;
+	path_normalize(ret);
+	return true;
+}
+
+static void see(struct call *call, enum sense_use use, const char *action, int dir_fd, int arg)
+{
+	static char path[PATH_MAX], whole[PATH_MAX];
+
+	if (call_read_path(call, arg, path) == 0 && path[0] != '\0' &&
+	    make_absolute(call, dir_fd, path, whole))
+		sense_use(call, use, action, whole);
+}
+
+void sense_open_to_read(struct call *call, int dir_fd, const char *path)
+{
+	static char whole[PATH_MAX];
+
+	if (path[0] && make_absolute(call, dir_fd, path, whole))
+		sense_use(call, SENSE_READ, "read", whole);
+}
+
+/* ---- calls ---- */
+
+static void see_open(struct call *call, int dir_fd, int arg)
+{
+	const int flags = (int)call->args[arg + 1];
+
+	if (!(flags & (O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY))))
+		see(call, SENSE_READ, "read", dir_fd, arg);
+	else if (!(flags & O_CREAT))
+		see(call, SENSE_CHANGE, "write", dir_fd, arg);
+	else
+		see(call, SENSE_MAKE, "create", dir_fd, arg);
+}
+
+/* By numbers: which argument is a directory's descriptor (-1: none), and which the path. */
+struct shape {
+	int nr;
+	signed char dir, path;
+	enum sense_use use;
+	const char *action;
+};
+
+static const struct shape shapes[] = {
+	{SYS_mkdirat, 0, 1, SENSE_MAKE, "create"},
+	{SYS_mknodat, 0, 1, SENSE_MAKE, "create"},
+	{SYS_symlinkat, 1, 2, SENSE_MAKE, "create"},
+	{SYS_unlinkat, 0, 1, SENSE_REMOVE, "remove"},
+	{SYS_renameat2, 0, 1, SENSE_REMOVE, "rename"},
+	{SYS_renameat2, 2, 3, SENSE_MAKE, "rename"},
+#ifdef SYS_renameat
+	{SYS_renameat, 0, 1, SENSE_REMOVE, "rename"},
+	{SYS_renameat, 2, 3, SENSE_MAKE, "rename"},
+#endif
+	{SYS_linkat, 2, 3, SENSE_MAKE, "link"},
+	{SYS_truncate, -1, 0, SENSE_CHANGE, "write"},
+	{SYS_fchmodat, 0, 1, SENSE_CHANGE, "chmod"},
+	{SYS_fchmodat2, 0, 1, SENSE_CHANGE, "chmod"},
+	{SYS_setxattr, -1, 0, SENSE_CHANGE, "set attribute"},
+	{SYS_lsetxattr, -1, 0, SENSE_CHANGE, "set attribute"},
+	{SYS_removexattr, -1, 0, SENSE_CHANGE, "set attribute"},
+	{SYS_lremovexattr, -1, 0, SENSE_CHANGE, "set attribute"},
+#ifdef __x86_64__
+	{SYS_creat, -1, 0, SENSE_MAKE, "create"},
+	{SYS_mkdir, -1, 0, SENSE_MAKE, "create"},
+	{SYS_mknod, -1, 0, SENSE_MAKE, "create"},
+	{SYS_symlink, -1, 1, SENSE_MAKE, "create"},
+	{SYS_unlink, -1, 0, SENSE_REMOVE, "remove"},
+	{SYS_rmdir, -1, 0, SENSE_REMOVE, "remove"},
+	{SYS_rename, -1, 0, SENSE_REMOVE, "rename"},
+	{SYS_rename, -1, 1, SENSE_MAKE, "rename"},
+	{SYS_link, -1, 1, SENSE_MAKE, "link"},
+	{SYS_chmod, -1, 0, SENSE_CHANGE, "chmod"},
+#endif
+};
+
+bool sense_file_call(struct call *call)
+{
+	bool is_one = true;
+
+	switch (call->nr) {
+#ifdef SYS_open
+	case SYS_open:
+		see_open(call, AT_FDCWD, 0);
+		break;
+#endif
+	case SYS_openat:
+		see_open(call, (int)call->args[0], 1);
+		break;
+	default:
+		is_one = false;
+		for (size_t i = 0; i < ARRAY_SIZE(shapes); i++) {
+			const struct shape *shape = &shapes[i];
+
+			if (shape->nr != call->nr)
+				continue;
+			is_one = true;
+			see(call, shape->use, shape->action,
+			    shape->dir < 0 ? AT_FDCWD : (int)call->args[shape->dir], shape->path);
+		}
+	}
+	if (is_one)
+		answer_continue(call);
+	return is_one;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/notices.h"
+
+#include "base/fd.h"
+#include "isolate/isolate.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* At once, before others get their turn. */
+#define PACKETS_MAX 8
+
+/* How often the host is looked at in one run. A program that asks for more places than that is
+ * searching, and is told of as it is. */
+#define LOOKS_MAX 4096
+
+void notices_init(struct notices *notices, const struct cell_handle *handle,
+		  void (*take)(void *data, const struct notices_told *told), void *data)
+{
+	*notices = (struct notices){.fd = handle->notice_fd,
+				    .rest = handle->notice_fd >= 0 ? handle->notice_rest : NULL,
+				    .take = take,
+				    .data = data};
+}
+
+/* ---- the host ---- */
+
+static uint64_t hash_path(const char *path)
+{
+	uint64_t hash = UINT64_C(14695981039346656037);
+
+	for (; *path; path++)
+		hash = (hash ^ (unsigned char)*path) * UINT64_C(1099511628211);
+	return hash | 2; /* never 0 */
+}
+
+/* Not through links, and without waking what mounts by itself. */
+static bool look(const char *path)
+{
+	int fd = fd_openat2(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0,
+			    RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+
+	/* The last name itself may be a link. */
+	if (fd == -ELOOP) {
+		const char *slash = strrchr(path, '/');
+		char dir[PATH_MAX];
+		int above;
+
+		if (!slash || slash == path || (size_t)(slash - path) >= sizeof dir)
+			return false;
+		memcpy(dir, path, (size_t)(slash - path));
+		dir[slash - path] = '\0';
+		above = fd_openat2(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
+		if (above < 0)
+			return false;
+		fd = faccessat(above, slash + 1, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? above : -1;
+		if (fd < 0)
+			close(above);
+	}
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+static bool host_has(struct notices *notices, const char *path)
+{
+	uint64_t hash = hash_path(path) & ~UINT64_C(1);
+	uint64_t *place = &notices->looked[(hash >> 8) % NOTICES_LOOKED];
+	bool found;
+
+	if ((*place & ~UINT64_C(1)) == hash)
+		return *place & 1;
+	if (notices->n_looks == LOOKS_MAX)
+		return true;
+	notices->n_looks++;
+	found = path[0] == '/' && look(path);
+	*place = hash | found;
+	return found;
+}
+
+/* Is it a refusal, or was there nothing to refuse? */
+static bool counts(struct notices *notices, const struct notice *notice, const char *const *texts)
+{
+	char dir[PATH_MAX];
+	size_t length;
+
+	if (notice->type != NOTICE_DENIAL || notice->n_texts < 3)
+		return true;
+	if (notice->flags & NOTICE_ASKS_HOST)
+		return host_has(notices, texts[2]);
+	if (!(notice->flags & NOTICE_ASKS_ABOVE))
+		return true;
+	length = strlen(texts[2]);
+	while (length > 1 && texts[2][length - 1] != '/')
+		length--;
+	if (length < 2 || length > sizeof dir)
+		return true;
+	memcpy(dir, texts[2], length - 1);
+	dir[length - 1] = '\0';
+	return host_has(notices, dir);
+}
+
+/* ---- packets ---- */
+
+static void take_packet(struct notices *notices, const void *data, size_t size, const int *fds,
+			size_t n_fds)
+{
+	static const char *texts[NOTICES_TEXTS];
+	const struct notice *notice;
+	size_t offset = 0, used = 0;
+
+	while ((notice = notice_next(data, size, &offset, texts, NOTICES_TEXTS))) {
+		struct notices_told told = {.notice = notice, .texts = texts, .fd = -1};
+
+		if (notice->n_texts > NOTICES_TEXTS)
+			break; /* nobody tells so much */
+		told.n_texts = notice->n_texts;
+		if (notice->flags & NOTICE_HAS_FD && used < n_fds)
+			told.fd = fds[used++];
+		if (notices->take && counts(notices, notice, texts))
+			notices->take(notices->data, &told);
+	}
+	for (size_t i = 0; i < n_fds; i++)
+		close(fds[i]);
+}
+
+static ssize_t read_packet(struct notices *notices)
+{
+	static _Alignas(struct notice) char data[NOTICE_PACKET_MAX];
+	int fds[NOTICE_FDS_MAX];
+	size_t n = NOTICE_FDS_MAX;
+	ssize_t got = fd_receive(notices->fd, data, sizeof data, MSG_DONTWAIT, fds, &n);
+
+	if (got > 0) {
+		notices->n_packets++;
+		take_packet(notices, data, (size_t)got, fds, n);
+	}
+	return got;
+}
+
+bool notices_read(struct notices *notices)
+{
+	ssize_t got = 1;
+
+	if (notices->fd < 0)
+		return false;
+	for (int i = 0; i < PACKETS_MAX && got > 0; i++)
+		got = read_packet(notices);
+	return got > 0 || got == -EAGAIN;
+}
+
+void notices_finish(struct notices *notices)
+{
+	const struct notice_packet *rest = notices->rest;
+
+	if (notices->fd < 0)
+		return;
+	while (read_packet(notices) > 0)
+		;
+	/* What it was gathering when it was killed. Its descriptors are gone. */
+	if (rest && rest->size <= sizeof rest->data && notices->n_packets < rest->number)
+		take_packet(notices, rest->data, rest->size, NULL, 0);
+	notices->fd = -1;
+	notices->rest = NULL;
+}
+
+/* ---- results ---- */
+
+void notices_fill_denial(const struct notices_told *told, struct atoll_denial *ret)
+{
+	const char *object = told->n_texts > 2 ? told->texts[2] : "";
+	size_t length = strlen(object), room = sizeof ret->path;
+
+	*ret = (struct atoll_denial){.pid = told->notice->pid};
+	ret->count = told->notice->value < INT32_MAX ? (int32_t)told->notice->value : INT32_MAX;
+	if (ret->count < 1)
+		ret->count = 1;
+	snprintf(ret->action, sizeof ret->action, "%s", told->n_texts > 0 ? told->texts[0] : "");
+	snprintf(ret->rule, sizeof ret->rule, "%s", told->n_texts > 1 ? told->texts[1] : "");
+	snprintf(ret->program, sizeof ret->program, "%.15s", told->notice->program);
+	if (length < room)
+		memcpy(ret->path, object, length + 1);
+	else
+		snprintf(ret->path, room, "...%s", object + length - (room - 4));
+}
