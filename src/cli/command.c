@@ -26,6 +26,8 @@ const struct command *const commands[] = {
 	&command_gc,
 	&command_export,
 	&command_import,
+	&command_verify,
+	&command_key,
 	&command_doctor,
 	&command_schema,
 	&command_setup,

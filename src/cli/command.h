@@ -61,7 +61,9 @@ extern const struct command
 	command_undo,
 	command_discard,
 	command_gc,
-	command_import;
+	command_import,
+	command_verify,
+	command_key;
 /* clang-format on */
 
 /* All of them, in the order of the help; ends with NULL. */
