@@ -20,9 +20,10 @@
 #define READ_SIZE ((size_t)256 << 10)
 #define NOTE_MAX  1024
 
-#define wrong(check, err, ...)                                                                     \
-	(error_set(err, ATOLL_FAULT_JOB, 0, __VA_ARGS__),                                          \
-	 error_context(err, -EBADMSG, "line %" PRIu64, (check)->place.edge.size + 1))
+#define wrong_at(check, number, err, ...)                                                          \
+	((check)->bad_line = (number), error_set(err, ATOLL_FAULT_JOB, 0, __VA_ARGS__),            \
+	 error_context(err, -EBADMSG, "line %" PRIu64, (check)->bad_line))
+#define wrong(check, err, ...) wrong_at(check, (check)->place.edge.size + 1, err, __VA_ARGS__)
 
 /* ---- heads ---- */
 
@@ -122,10 +123,8 @@ static int check_signature(struct audit_check *check, const char *note, struct a
 	if (signer < 0 && audit_note_is_hinted(note, strlen(note), name, check->trust))
 		return wrong(check, err, "the head's signature is wrong");
 	if (signer < 0) {
-		error_set(err, ATOLL_FAULT_JOB, 0,
-			  "the head is signed by a key that is not trusted");
-		return error_context(err, -EKEYREJECTED, "line %" PRIu64,
-				     check->place.edge.size + 1);
+		wrong(check, err, "the head is signed by a key that is not trusted");
+		return -EKEYREJECTED;
 	}
 	memcpy(check->key, check->trust->keys[signer].id, AUDIT_KEY_SIZE);
 	return 0;
@@ -189,12 +188,39 @@ static int check_place(struct audit_check *check, const struct audit_line *line,
 			     "its number is %" PRIu64 ", not %" PRIu64
 			     ": lines were taken out, put in or moved",
 			     line->seq, n);
-	if (memcmp(line->prev, check->place.prev, HASH_SIZE) != 0)
-		return n == 0 ? wrong(check, err, "there was a line before it")
-			      : wrong(check, err,
-				      "it does not follow from the line before, as that is now: "
-				      "one "
-				      "of the two was changed");
+	if (n == 0 && memcmp(line->prev, check->place.prev, HASH_SIZE) != 0)
+		return wrong(check, err, "there was a line before it");
+	return 0;
+}
+
+/* The next line names the hash that the suspect one had: if it still has it, the one before was
+ * changed. */
+static int blame(struct audit_check *check, const char *text, size_t size, struct atoll_error *err)
+{
+	struct audit_line line;
+	uint64_t n = check->place.edge.size;
+
+	if (!audit_line_parse(text, size, &line) && line.seq == n + 1 &&
+	    memcmp(line.prev, check->suspect, HASH_SIZE) == 0)
+		return wrong_at(check, n, err,
+				"it was changed: the next line names another hash of it");
+	return wrong_at(check, n + 1, err,
+			"it was changed: it does not follow from the line before");
+}
+
+/* What the store's tree knows, once so many lines are there. */
+static int compare_known(struct audit_check *check, struct atoll_error *err)
+{
+	unsigned char root[HASH_SIZE];
+
+	if (check->known_size == 0 || check->place.edge.size != check->known_size)
+		return 0;
+	audit_edge_root(&check->place.edge, root);
+	if (memcmp(root, check->known_root, HASH_SIZE) != 0)
+		return wrong_at(
+			check, check->known_size, err,
+			"up to here it is not what the store's tree knows of this run: it was "
+			"replaced");
 	return 0;
 }
 
@@ -215,6 +241,11 @@ int audit_check_line(struct audit_check *check, const char *text, size_t size,
 	const char *fault;
 	int r;
 
+	if (check->is_suspect)
+		return blame(check, text, size, err);
+	r = compare_known(check, err);
+	if (r < 0)
+		return r;
 	if (size > AUDIT_LINE_MAX)
 		return wrong(check, err, "it is too long");
 	fault = audit_line_parse(text, size, &line);
@@ -223,6 +254,11 @@ int audit_check_line(struct audit_check *check, const char *text, size_t size,
 	if (!audit_json_is_valid(text, size))
 		return wrong(check, err, "it is not JSON");
 	r = check_place(check, &line, err);
+	if (r == 0 && memcmp(line.prev, check->place.prev, HASH_SIZE) != 0) {
+		check->is_suspect = true;
+		audit_leaf(text, size, check->suspect);
+		return 0;
+	}
 	if (r == 0 && check->place.edge.size == 0)
 		r = check_first(check, &line, err);
 	check->is_closed = false;
@@ -236,6 +272,15 @@ int audit_check_line(struct audit_check *check, const char *text, size_t size,
 	audit_edge_add(&check->place.edge, check->place.prev);
 	check->place.bytes += size + 1;
 	return 0;
+}
+
+int audit_check_end(struct audit_check *check, struct atoll_error *err)
+{
+	if (check->is_suspect)
+		return wrong(check, err,
+			     "it does not follow from the line before, as that is now: one of the "
+			     "two was changed");
+	return compare_known(check, err);
 }
 
 /* All whole lines in `data`; how many bytes they were. */
@@ -301,5 +346,7 @@ static int one_line(void *arg, const char *line, size_t size, struct atoll_error
 
 int audit_check_fd(struct audit_check *check, int fd, uint64_t *ret_rest, struct atoll_error *err)
 {
-	return audit_each_line(fd, one_line, check, ret_rest, err);
+	int r = audit_each_line(fd, one_line, check, ret_rest, err);
+
+	return r < 0 ? r : audit_check_end(check, err);
 }

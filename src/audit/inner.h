@@ -4,7 +4,7 @@
 #include "audit/audit.h"
 #include "base/hash.h"
 
-#include <atoll/layer.h>
+#include <atoll/audit.h>
 #include <limits.h>
 
 /*
@@ -77,7 +77,9 @@ struct audit_key {
 	unsigned char secret[64]; /* as libsodium wants it: the seed, then the public key */
 };
 
-/* The store's key; made if there is none. `state_fd` is the store's directory. */
+/* The store's key; -ENOENT without a story if there is none. */
+int audit_key_read(int state_fd, struct audit_key *ret, struct atoll_error *err);
+/* The same; made if there is none. `state_fd` is the store's directory. */
 int audit_key_load(int state_fd, struct audit_key *ret, struct atoll_error *err);
 void audit_key_done(struct audit_key *key); /* wipes it */
 /* A new one, of a store or (NULL) of a new store. */
@@ -86,11 +88,14 @@ void audit_key_make(const char *store, struct audit_key *ret);
 int audit_key_write_public(int state_fd, const struct audit_key *key, struct atoll_error *err);
 int audit_key_write_private(int state_fd, const struct audit_key *key, char ret_path[64],
 			    struct atoll_error *err);
+/* Whole and on the disk (0600), or not at all. */
+int audit_key_write_file(int state_fd, const char *path, const struct buf *text,
+			 struct atoll_error *err);
 /* First 8 bytes of the SHA-256 of the public key in DER, in hex. */
 void audit_key_id(const unsigned char public[32], char ret[AUDIT_KEY_SIZE]);
-/* As SubjectPublicKeyInfo in PEM. */
-void audit_key_format_public(const unsigned char public[32], struct buf *out);
-/* Any form that `atoll key show` prints: PEM, an OpenSSH line, a note's verifier key. */
+/* All forms of the public one. */
+void audit_key_forms(const struct audit_key *key, struct atoll_key *ret);
+/* Any of these. */
 bool audit_key_parse_public(const char *text, unsigned char ret[32]);
 
 /* Public keys that count, and from which one it follows that they do. */
@@ -111,13 +116,13 @@ bool audit_trust_hand_over(struct audit_trust *trust, const char *note, size_t s
 #define AUDIT_HAND_OVER_MAX 1024
 int audit_hand_over_read(int state_fd, const char *id, char ret[AUDIT_HAND_OVER_MAX],
 			 char ret_to[AUDIT_KEY_SIZE]);
-/* The store's own key, and all that are tied to it or to what is in `ret` already by the store's
- * hand-overs. */
-int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
-		     struct atoll_error *err);
+/* All that are tied by the store's hand-overs to what is in `ret` already. */
+int audit_trust_load(int state_fd, struct audit_trust *ret, struct atoll_error *err);
 
 /* ---- note.c ---- */
 
+/* How a signature names its key. */
+void audit_key_hint(const char *name, const unsigned char public[32], unsigned char ret[4]);
 /* Sign `text`, which ends with a newline, under the name "atoll/STORE": the whole note to `out`. */
 void audit_note_sign(const struct audit_key *key, const char *text, size_t size, struct buf *out);
 /* One signature line more for a note that has at least one. `size` is that of the text alone. */
@@ -174,9 +179,14 @@ void audit_line_format(const struct audit_line *line, struct buf *out);
 const char *audit_line_parse(const char *text, size_t size, struct audit_line *ret);
 /* Is it one JSON value, whole, in UTF-8 and without blanks? */
 bool audit_json_is_valid(const char *text, size_t size);
-/* The text of a member of a line's own object that is a string: with the escapes of our writer
- * undone, into `ret`. -ENOENT, -EBADMSG or -E2BIG. */
+/* A member behind the kind that is a string. */
 int audit_line_string(const struct audit_line *line, const char *key, char *ret, size_t room);
+
+/* The value of a member of an object that is valid JSON. -ENOENT, -EBADMSG. */
+int audit_json_member(const char *text, size_t size, const char *key, const char **ret,
+		      size_t *ret_size);
+/* A string, with the escapes of our writer undone: its size, or -EBADMSG, -E2BIG. */
+int audit_json_string(const char *text, size_t size, char *ret, size_t room);
 
 /* ---- check.c ---- */
 
@@ -192,14 +202,26 @@ struct audit_check {
 	unsigned char head_root[HASH_SIZE];
 	char key[AUDIT_KEY_SIZE]; /* that signed it */
 	bool is_closed;		  /* the line before was a last head */
+	uint64_t bad_line;	  /* what a failure is about, from 1 */
+
+	/* What the store's tree knows of it, to be compared: 0 for nothing. */
+	uint64_t known_size;
+	unsigned char known_root[HASH_SIZE];
+
+	/* The line before does not follow from the one before that; the next tells which of the two
+	 * was changed. */
+	bool is_suspect;
+	unsigned char suspect[HASH_SIZE];
 };
 
 /* 0, or -EBADMSG and what is wrong, beginning with "line N: "; -EKEYREJECTED where all is well but
  * for the key. */
 int audit_check_line(struct audit_check *check, const char *line, size_t size,
 		     struct atoll_error *err);
-/* All from the descriptor's place on. What is behind the last newline is left, and how many bytes
- * that are is told. */
+/* There is no line more. */
+int audit_check_end(struct audit_check *check, struct atoll_error *err);
+/* All from the descriptor's place on, to the end. What is behind the last newline is left, and how
+ * many bytes that are is told. */
 int audit_each_line(int fd, int (*line)(void *, const char *, size_t, struct atoll_error *),
 		    void *arg, uint64_t *ret_rest, struct atoll_error *err);
 int audit_check_fd(struct audit_check *check, int fd, uint64_t *ret_rest, struct atoll_error *err);
@@ -215,3 +237,38 @@ void audit_head_line(const struct audit_place *place, const char *run, uint64_t 
 int audit_runs_enter(int state_fd, const struct audit_key *key, const char *run, const char *kind,
 		     uint64_t size, const unsigned char root[HASH_SIZE], bool is_synced,
 		     struct atoll_error *err);
+
+/* ---- runs-read.c ---- */
+
+/* The latest that the tree says of a run. */
+struct audit_entry {
+	char run[ATOLL_ID_SIZE];
+	uint64_t size;
+	unsigned char root[HASH_SIZE];
+	bool is_removed;
+	uint64_t line; /* from 1 */
+};
+
+/* The tree of logs, checked. */
+struct audit_runs {
+	struct audit_entry *items; /* by run, in order; each run once */
+	size_t n;
+	struct atoll_verified found;
+	uint64_t n_lost; /* lines that a power loss took */
+	char *note;	 /* the checkpoint, or NULL */
+};
+
+/* 0 whatever was found; a negative errno if it could not be looked for. */
+int audit_runs_read(int state_fd, const struct audit_trust *trust, struct audit_runs *ret,
+		    struct atoll_error *err);
+const struct audit_entry *audit_runs_find(const struct audit_runs *runs, const char *run);
+void audit_runs_done(struct audit_runs *runs);
+
+/* ---- verify.c ---- */
+
+/* Whose signatures count: those of options->key_path, or of the store. `state_fd` may be -1. */
+int audit_trust_for(int state_fd, const struct atoll_verify_options *options,
+		    struct audit_trust *ret, struct atoll_error *err);
+/* The log's id by a beginning, or the latest (NULL). */
+int audit_find_log(int state_fd, const char *beginning, char ret[ATOLL_ID_SIZE],
+		   struct atoll_error *err);

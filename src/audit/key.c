@@ -27,38 +27,13 @@
 
 static const unsigned char private_der[] = {0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06,
 					    0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20};
-static const unsigned char public_der[] = {0x30, 0x2a, 0x30, 0x05, 0x06, 0x03,
-					   0x2b, 0x65, 0x70, 0x03, 0x21, 0x00};
 
 #define PRIVATE_BEGIN "-----BEGIN PRIVATE KEY-----\n"
 #define PRIVATE_END   "\n-----END PRIVATE KEY-----\n"
-#define PUBLIC_BEGIN  "-----BEGIN PUBLIC KEY-----\n"
-#define PUBLIC_END    "\n-----END PUBLIC KEY-----\n"
 
 void audit_key_done(struct audit_key *key)
 {
 	sodium_memzero(key, sizeof *key);
-}
-
-void audit_key_id(const unsigned char public[32], char ret[AUDIT_KEY_SIZE])
-{
-	unsigned char der[sizeof public_der + 32], digest[HASH_SIZE];
-
-	memcpy(der, public_der, sizeof public_der);
-	memcpy(der + sizeof public_der, public, 32);
-	hash_sha256(der, sizeof der, digest);
-	hash_to_hex(digest, 8, ret);
-}
-
-void audit_key_format_public(const unsigned char public[32], struct buf *out)
-{
-	unsigned char der[sizeof public_der + 32];
-
-	memcpy(der, public_der, sizeof public_der);
-	memcpy(der + sizeof public_der, public, 32);
-	buf_add_str(out, PUBLIC_BEGIN);
-	audit_base64(der, sizeof der, out);
-	buf_add_str(out, PUBLIC_END);
 }
 
 /* ---- the file ---- */
@@ -130,16 +105,15 @@ static int check_mode(int fd, struct atoll_error *err)
 				 "else (uid %u); move it away, and a new one is made",
 				 st.st_uid);
 	if (!S_ISREG(st.st_mode) || st.st_mode & 077)
-		return error_set(
-			err, ATOLL_FAULT_POLICY, 0,
-			"the signing key (keys/key.pem in the store) is open to others "
-			"(mode %03o); if nobody has read it: chmod 600 it, else: atoll key rotate",
-			st.st_mode & 0777);
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "the signing key (keys/key.pem in the store) is open to others "
+				 "(mode %03o); chmod 600 it, and if somebody may have read it: "
+				 "atoll key rotate",
+				 st.st_mode & 0777);
 	return 0;
 }
 
-/* -ENOENT without a story if there is none. */
-static int read_key(int state_fd, struct audit_key *ret, struct atoll_error *err)
+int audit_key_read(int state_fd, struct audit_key *ret, struct atoll_error *err)
 {
 	cleanup_fd int fd =
 		openat(state_fd, "keys/key.pem", O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -196,15 +170,15 @@ void audit_key_make(const char *store, struct audit_key *ret)
 }
 
 /* A file of ours, whole and on the disk, before it gets a name that anybody looks for. */
-static int write_file(int state_fd, const char *path, mode_t mode, const struct buf *text,
-		      struct atoll_error *err)
+int audit_key_write_file(int state_fd, const char *path, const struct buf *text,
+			 struct atoll_error *err)
 {
 	cleanup_fd int fd = -1;
 	int r = buf_error(text);
 
 	if (r < 0)
 		return error_oom(err);
-	fd = openat(state_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, mode);
+	fd = openat(state_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "create '%s' in the store", path);
 	r = fd_write_all(fd, text->data, text->used);
@@ -220,12 +194,14 @@ static int write_file(int state_fd, const char *path, mode_t mode, const struct 
 int audit_key_write_public(int state_fd, const struct audit_key *key, struct atoll_error *err)
 {
 	struct buf text = BUF_INIT(1024);
+	struct atoll_key forms;
 	char path[64];
 	int r;
 
 	snprintf(path, sizeof path, "keys/%s.pub", key->id);
-	audit_key_format_public(key->public, &text);
-	r = write_file(state_fd, path, 0600, &text, err);
+	audit_key_forms(key, &forms);
+	buf_add_str(&text, forms.pem);
+	r = audit_key_write_file(state_fd, path, &text, err);
 	buf_done(&text);
 	return r;
 }
@@ -239,7 +215,7 @@ int audit_key_write_private(int state_fd, const struct audit_key *key, char ret_
 	/* Named after the key, which nobody else has. */
 	snprintf(ret_path, 64, "keys/.%s.pem", key->id);
 	format_private(key, &text);
-	r = write_file(state_fd, ret_path, 0600, &text, err);
+	r = audit_key_write_file(state_fd, ret_path, &text, err);
 	if (text.data)
 		sodium_memzero(text.data, text.used);
 	buf_done(&text);
@@ -272,12 +248,12 @@ static int make_key(int state_fd, struct atoll_error *err)
 
 int audit_key_load(int state_fd, struct audit_key *ret, struct atoll_error *err)
 {
-	int r = read_key(state_fd, ret, err);
+	int r = audit_key_read(state_fd, ret, err);
 
 	if (r == -ENOENT) {
 		r = make_key(state_fd, err);
 		if (r == 0)
-			r = read_key(state_fd, ret, err);
+			r = audit_key_read(state_fd, ret, err);
 		if (r == -ENOENT)
 			error_set(err, ATOLL_FAULT_HOST, ENOENT, "the signing key");
 	}

@@ -345,26 +345,25 @@ bool audit_json_is_valid(const char *text, size_t size)
 
 /* ---- one member ---- */
 
-/* A string, decoded; the reader stands on its quote. Only ASCII of the \u escapes: no others are
- * in what we read. */
-static int decode_string(struct reader *in, char *ret, size_t room)
+int audit_json_string(const char *text, size_t size, char *ret, size_t room)
 {
-	const char *start = in->at + 1, *end;
+	struct reader in = {text, text + size};
+	const char *end = text + size - 1;
 	size_t used = 0;
 
-	if (!skip_string(in))
+	if (!skip_string(&in) || in.at != in.end)
 		return -EBADMSG;
-	end = in->at - 1;
-	for (const char *at = start; at < end; at++) {
+	for (const char *at = text + 1; at < end; at++) {
 		char c = *at;
 
+		/* Only ASCII is written so in what we read. */
 		if (c == '\\' && at[1] == 'u') {
 			if (at[2] != '0' || at[3] != '0' || str_hex_value(at[4]) > 7)
 				return -EBADMSG;
 			c = (char)(str_hex_value(at[4]) << 4 | str_hex_value(at[5]));
 			at += 5;
 		} else if (c == '\\') {
-			c = *++at == 'n' ? '\n' : *at == 't' ? '\t' : *at == 'r' ? '\r' : *at;
+			c = *++at == 'n' ? '\n' : *at;
 		}
 		if (used + 1 >= room)
 			return -E2BIG;
@@ -374,21 +373,58 @@ static int decode_string(struct reader *in, char *ret, size_t room)
 	return (int)used;
 }
 
-int audit_line_string(const struct audit_line *line, const char *key, char *ret, size_t room)
+/* Members, from the comma before the first one on (or the brace at the end). */
+static int find_member(struct reader in, const char *key, const char **ret, size_t *ret_size)
 {
-	struct reader in = {line->rest, line->rest + line->rest_size};
 	size_t length = strlen(key);
 
 	while (take(&in, ",")) {
-		const char *name = in.at + 1;
+		const char *name = in.at + 1, *value;
+		size_t name_size;
 
-		if (!skip_string(&in) || !take(&in, ":"))
+		if (!skip_string(&in))
 			return -EBADMSG;
-		if ((size_t)(in.at - name) == length + 2 && memcmp(name, key, length) == 0)
-			return in.at < in.end && *in.at == '"' ? decode_string(&in, ret, room)
-							       : -EBADMSG;
+		name_size = (size_t)(in.at - name) - 1;
+		if (!take(&in, ":"))
+			return -EBADMSG;
+		value = in.at;
 		if (!skip_value(&in, 0))
 			return -EBADMSG;
+		if (name_size == length && memcmp(name, key, length) == 0) {
+			*ret = value;
+			*ret_size = (size_t)(in.at - value);
+			return 0;
+		}
 	}
 	return -ENOENT;
+}
+
+int audit_json_member(const char *text, size_t size, const char *key, const char **ret,
+		      size_t *ret_size)
+{
+	struct reader in = {text, text + size};
+	const char *value;
+	size_t length = strlen(key);
+
+	if (!take(&in, "{") || !skip_string(&in) || !take(&in, ":"))
+		return -EBADMSG;
+	value = in.at;
+	if (!skip_value(&in, 0))
+		return -EBADMSG;
+	if ((size_t)(value - text) == length + 4 && memcmp(text + 2, key, length) == 0) {
+		*ret = value;
+		*ret_size = (size_t)(in.at - value);
+		return 0;
+	}
+	return find_member(in, key, ret, ret_size);
+}
+
+int audit_line_string(const struct audit_line *line, const char *key, char *ret, size_t room)
+{
+	struct reader in = {line->rest, line->rest + line->rest_size};
+	const char *value;
+	size_t size;
+	int r = find_member(in, key, &value, &size);
+
+	return r < 0 ? r : audit_json_string(value, size, ret, room);
 }

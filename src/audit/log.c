@@ -386,7 +386,8 @@ static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t s
 	*ret_rest = 0;
 	if (check->place.bytes == size)
 		return 0;
-	r = audit_trust_load(log->state_fd, true, &trust, err);
+	audit_trust_add(&trust, log->key.public);
+	r = audit_trust_load(log->state_fd, &trust, err);
 	if (r < 0)
 		return r;
 	check->trust = &trust;

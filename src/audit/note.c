@@ -47,7 +47,7 @@ bool audit_from_base64(const char *text, size_t length, unsigned char *ret, size
 
 /* ---- signatures ---- */
 
-static void key_hint(const char *name, const unsigned char public[32], unsigned char ret[HINT_SIZE])
+void audit_key_hint(const char *name, const unsigned char public[32], unsigned char ret[4])
 {
 	unsigned char digest[HASH_SIZE];
 	struct hash hash;
@@ -67,7 +67,7 @@ static void add_signature(const struct audit_key *key, const char *text, size_t 
 	char name[32];
 
 	snprintf(name, sizeof name, "atoll/%s", key->store);
-	key_hint(name, key->public, signature);
+	audit_key_hint(name, key->public, signature);
 	crypto_sign_detached(signature + HINT_SIZE, NULL, (const unsigned char *)text, size,
 			     key->secret);
 	buf_add_str(out, DASH);
@@ -134,7 +134,7 @@ bool audit_note_is_signed(const char *note, size_t size, const char *name,
 
 	if (!text)
 		return false;
-	key_hint(name, public, hint);
+	audit_key_hint(name, public, hint);
 	while (next_signature(note, size, &at, name, signature)) {
 		if (memcmp(hint, signature, HINT_SIZE) == 0 &&
 		    crypto_sign_verify_detached(signature + HINT_SIZE, (const unsigned char *)note,
@@ -163,7 +163,7 @@ bool audit_note_is_hinted(const char *note, size_t size, const char *name,
 	for (size_t i = 0; text && i < trust->n; i++) {
 		size_t at = text + 1;
 
-		key_hint(name, trust->keys[i].public, hint);
+		audit_key_hint(name, trust->keys[i].public, hint);
 		while (next_signature(note, size, &at, name, signature)) {
 			if (memcmp(hint, signature, HINT_SIZE) == 0)
 				return true;

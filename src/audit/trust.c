@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "base/str.h"
 
 #include <dirent.h>
@@ -127,21 +128,11 @@ static bool load_hand_overs(int state_fd, DIR *dir, struct audit_trust *trust)
 	return is_news;
 }
 
-int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
-		     struct atoll_error *err)
+int audit_trust_load(int state_fd, struct audit_trust *ret, struct atoll_error *err)
 {
-	struct audit_key key;
+	int fd = openat(state_fd, "keys", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *dir;
-	int fd, r;
 
-	if (with_current) {
-		r = audit_key_load(state_fd, &key, err);
-		if (r < 0)
-			return r;
-		audit_trust_add(ret, key.public);
-		audit_key_done(&key);
-	}
-	fd = openat(state_fd, "keys", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0
 				       : error_set(err, ATOLL_FAULT_HOST, errno,
@@ -155,4 +146,102 @@ int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
 		;
 	closedir(dir);
 	return 0;
+}
+
+/* ---- handing over ---- */
+
+static int write_hand_over(int state_fd, const struct audit_key *old, const struct audit_key *new,
+			   struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(AUDIT_HAND_OVER_MAX - 1),
+			       note = BUF_INIT(AUDIT_HAND_OVER_MAX - 1);
+	char from[HASH_HEX_SIZE], to[HASH_HEX_SIZE], time[AUDIT_TIME_SIZE], path[64], temporary[64];
+	int r;
+
+	hash_to_hex(old->public, 32, from);
+	hash_to_hex(new->public, 32, to);
+	audit_time_format(clock_real_ns(), time);
+	buf_addf(&text, "atoll/%s key\nfrom %s\nto %s\ntime %s\n", old->store, from, to, time);
+	if (buf_error(&text) < 0)
+		return error_oom(err);
+	audit_note_sign(old, text.data, text.used, &note);
+	audit_note_cosign(new, text.used, &note);
+	snprintf(path, sizeof path, "keys/%s.handover", old->id);
+	snprintf(temporary, sizeof temporary, "keys/.%s.handover", old->id);
+	r = audit_key_write_file(state_fd, temporary, &note, err);
+	if (r == 0 && renameat(state_fd, temporary, state_fd, path) < 0)
+		r = error_set(err, ATOLL_FAULT_HOST, errno, "name the hand-over of the key");
+	return r;
+}
+
+/* The name key.pem changes last: until then the old key is the one. */
+static int replace_key(int state_fd, const struct audit_key *old, const struct audit_key *new,
+		       struct atoll_error *err)
+{
+	char path[64];
+	int r = audit_key_write_private(state_fd, new, path, err);
+
+	if (r == 0)
+		r = audit_key_write_public(state_fd, new, err);
+	if (r == 0)
+		r = write_hand_over(state_fd, old, new, err);
+	if (r == 0 && renameat(state_fd, path, state_fd, "keys/key.pem") < 0)
+		r = error_set(err, ATOLL_FAULT_HOST, errno, "name the new signing key");
+	if (r < 0)
+		unlinkat(state_fd, path, 0);
+	return r;
+}
+
+static int lock_keys(int state_fd, struct atoll_error *err)
+{
+	cleanup_fd int fd =
+		openat(state_fd, "keys", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "open 'keys' in the store");
+	while ((r = flock(fd, LOCK_EX)) < 0 && errno == EINTR)
+		;
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, errno, "lock 'keys' in the store")
+		     : take_fd(&fd);
+}
+
+int atoll_key_rotate(struct atoll_key *ret_old, struct atoll_key *ret_new, struct atoll_error *err)
+{
+	char path[PATH_MAX];
+	cleanup_fd int state_fd = state_open(true, path, err), lock = -1;
+	struct audit_key old = {0}, new = {0};
+	int r = state_fd < 0 ? state_fd : audit_key_load(state_fd, &old, err);
+
+	if (r >= 0)
+		r = lock = lock_keys(state_fd, err);
+	/* Again, now that nobody else replaces it. */
+	if (r >= 0)
+		r = audit_key_load(state_fd, &old, err);
+	if (r >= 0) {
+		audit_key_make(old.store, &new);
+		r = replace_key(state_fd, &old, &new, err);
+	}
+	if (r >= 0 && fsync(lock) < 0)
+		r = error_set(err, ATOLL_FAULT_HOST, errno, "write 'keys' to the disk");
+	if (r >= 0) {
+		audit_key_forms(&old, ret_old);
+		audit_key_forms(&new, ret_new);
+	}
+	audit_key_done(&old);
+	audit_key_done(&new);
+	return r < 0 ? r : 0;
+}
+
+int atoll_key_show(struct atoll_key *ret, struct atoll_error *err)
+{
+	char path[PATH_MAX];
+	cleanup_fd int state_fd = state_open(true, path, err);
+	struct audit_key key = {0};
+	int r = state_fd < 0 ? state_fd : audit_key_load(state_fd, &key, err);
+
+	if (r == 0)
+		audit_key_forms(&key, ret);
+	audit_key_done(&key);
+	return r;
 }

@@ -63,7 +63,9 @@ extern const struct command
 	command_gc,
 	command_import,
 	command_log,
-	command_report;
+	command_report,
+	command_verify,
+	command_key;
 /* clang-format on */
 
 /* All of them, in the order of the help; ends with NULL. */

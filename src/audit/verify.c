@@ -1,0 +1,416 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/inner.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/state.h"
+#include "base/str.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+/*
+ * A log, or all of a store
+ *
+ * The tree of logs is read first and the logs after it: a log that is closed in between has more
+ * than the tree knew, which is well; the other way round it would look as if its end were gone.
+ */
+
+#define KEY_FILE_MAX 4096
+
+/* ---- whose signatures count ---- */
+
+static int read_key_file(const char *path, struct audit_trust *ret, struct atoll_error *err)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	cleanup_buf struct buf text = BUF_INIT(KEY_FILE_MAX);
+	unsigned char public[32];
+	int r = fd < 0 ? -errno : fd_read_all(fd, &text);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read the key '%s'", path);
+	if (!text.data || !audit_key_parse_public(text.data, public))
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"'%s' has no public Ed25519 key: PEM, or what atoll key show prints", path);
+	audit_trust_add(ret, public);
+	return 0;
+}
+
+int audit_trust_for(int state_fd, const struct atoll_verify_options *options,
+		    struct audit_trust *ret, struct atoll_error *err)
+{
+	struct audit_key key;
+	int r;
+
+	if (options->key_path) {
+		r = read_key_file(options->key_path, ret, err);
+	} else {
+		r = state_fd < 0 ? -ENOENT : audit_key_read(state_fd, &key, err);
+		if (r == -ENOENT)
+			return error_set(
+				err, ATOLL_FAULT_REQUEST, 0,
+				"there is no key here to check with; name one: --key FILE");
+		if (r == 0) {
+			audit_trust_add(ret, key.public);
+			audit_key_done(&key);
+		}
+	}
+	if (r == 0 && state_fd >= 0)
+		r = audit_trust_load(state_fd, ret, err);
+	return r;
+}
+
+/* ---- which log ---- */
+
+/* Is it "ID.jsonl" of a run? */
+static bool log_id(const char *name, char ret[ATOLL_ID_SIZE])
+{
+	size_t length = strlen(name);
+
+	if (!ends_with(name, ".jsonl") || length - 6 >= ATOLL_ID_SIZE || streq(name, "runs.jsonl"))
+		return false;
+	snprintf(ret, ATOLL_ID_SIZE, "%.*s", (int)(length - 6), name);
+	return audit_is_id(ret);
+}
+
+static DIR *open_logs(int state_fd, struct atoll_error *err)
+{
+	int fd = openat(state_fd, "log", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir) {
+		error_set(err, ATOLL_FAULT_REQUEST, errno, "open the store's logs");
+		if (fd >= 0)
+			close(fd);
+	}
+	return dir;
+}
+
+int audit_find_log(int state_fd, const char *beginning, char ret[ATOLL_ID_SIZE],
+		   struct atoll_error *err)
+{
+	DIR *dir = open_logs(state_fd, err);
+	const struct dirent *entry;
+	struct timespec latest = {0};
+	char id[ATOLL_ID_SIZE];
+	struct stat st;
+	unsigned n = 0;
+
+	if (!dir)
+		return -ENOENT;
+	while ((entry = readdir(dir))) {
+		if (!log_id(entry->d_name, id) || (beginning && !starts_with(id, beginning)))
+			continue;
+		if (beginning && streq(id, beginning)) {
+			memcpy(ret, id, sizeof id);
+			n = 1;
+			break;
+		}
+		if (beginning) {
+			memcpy(ret, id, sizeof id);
+			n++;
+		} else if (fstatat(dirfd(dir), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			   (st.st_mtim.tv_sec > latest.tv_sec ||
+			    (st.st_mtim.tv_sec == latest.tv_sec &&
+			     st.st_mtim.tv_nsec > latest.tv_nsec))) {
+			latest = st.st_mtim;
+			memcpy(ret, id, sizeof id);
+			n = 1;
+		}
+	}
+	closedir(dir);
+	if (n > 1)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "'%s' begins the id of %u runs; give more of it", beginning, n);
+	return n ? 0 : -ENOENT;
+}
+
+/* ---- one log ---- */
+
+static void describe_broken(struct atoll_verified *ret, const struct audit_check *check,
+			    const char *who, const char *story)
+{
+	ret->finding = ATOLL_FINDING_BROKEN;
+	ret->line = check->bad_line;
+	snprintf(ret->text, sizeof ret->text, "%s: BROKEN at %s", who, story);
+}
+
+/* No line is wrong; is it all there? */
+static void describe_whole(struct atoll_verified *ret, const struct audit_check *check,
+			   const char *who, uint64_t rest, bool is_live)
+{
+	uint64_t n = check->place.edge.size, unsigned_n = n - check->n_signed;
+	char tail[160] = "";
+
+	if (check->known_size && n <= check->known_size) {
+		ret->finding = ATOLL_FINDING_BROKEN;
+		ret->line = n + 1;
+		snprintf(ret->text, sizeof ret->text,
+			 "%s: BROKEN at line %" PRIu64
+			 ": its end is gone: it was closed after %" PRIu64
+			 " lines and a head, as the store's tree knows",
+			 who, n + 1, check->known_size);
+		return;
+	}
+	if (check->is_closed && !rest) {
+		snprintf(ret->text, sizeof ret->text,
+			 "%s: good, %" PRIu64 " lines, closed and signed by key %s", who, n,
+			 check->key);
+		return;
+	}
+	ret->finding = ATOLL_FINDING_OPEN;
+	if (unsigned_n)
+		snprintf(tail, sizeof tail, "; %" PRIu64 " more are chained and not signed",
+			 unsigned_n);
+	if (rest)
+		snprintf(tail + strlen(tail), sizeof tail - strlen(tail),
+			 "; then %" PRIu64 " bytes of a half line", rest);
+	snprintf(ret->text, sizeof ret->text, "%s: not closed, good up to line %" PRIu64 "%s; %s",
+		 who, check->n_signed, tail,
+		 is_live ? "it is being written" : "its writer was interrupted");
+}
+
+static bool is_locked(int fd)
+{
+	if (flock(fd, LOCK_SH | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK;
+	flock(fd, LOCK_UN);
+	return false;
+}
+
+/* `check` has what is expected. */
+static int verify_fd(int fd, const char *who, struct audit_check *check, struct atoll_verified *ret,
+		     struct atoll_error *err)
+{
+	struct atoll_error story = {0};
+	bool is_live = is_locked(fd);
+	uint64_t rest = 0;
+	int r = audit_check_fd(check, fd, &rest, &story);
+
+	if (r < 0 && r != -EBADMSG && r != -EKEYREJECTED) {
+		*err = story;
+		return r;
+	}
+	ret->finding = ATOLL_FINDING_GOOD;
+	ret->line = 0;
+	ret->n_lines = check->place.edge.size;
+	ret->n_signed = check->n_signed;
+	memcpy(ret->store, check->store, sizeof ret->store);
+	memcpy(ret->key, check->key, sizeof ret->key);
+	memcpy(ret->run, check->run, sizeof ret->run);
+	if (r < 0)
+		describe_broken(ret, check, who, story.text);
+	else
+		describe_whole(ret, check, who, rest, is_live);
+	return 0;
+}
+
+static void describe_unknown(struct atoll_verified *ret, const char *run, const char *text)
+{
+	*ret = (struct atoll_verified){.finding = ATOLL_FINDING_UNKNOWN};
+	snprintf(ret->run, sizeof ret->run, "%s", run);
+	snprintf(ret->text, sizeof ret->text, "run %s: %s", run, text);
+}
+
+/* One that the tree knows and the store has not. */
+static void describe_missing(struct atoll_verified *ret, const struct audit_entry *entry)
+{
+	*ret = (struct atoll_verified){.finding = ATOLL_FINDING_BROKEN};
+	snprintf(ret->run, sizeof ret->run, "%s", entry->run);
+	snprintf(ret->text, sizeof ret->text,
+		 "run %s: BROKEN: its log is gone; the store's tree knows of it (line %" PRIu64 ")",
+		 entry->run, entry->line);
+}
+
+static int verify_run(int state_fd, const char *id, const struct audit_runs *runs,
+		      const struct audit_trust *trust, struct atoll_verified *ret,
+		      struct atoll_error *err)
+{
+	const struct audit_entry *entry = audit_runs_find(runs, id);
+	/* Its own: a hand-over in one log is no matter of another. */
+	struct audit_trust own = *trust;
+	struct audit_check check = {.trust = &own};
+	cleanup_fd int fd = -1;
+	char path[64], who[40];
+
+	snprintf(path, sizeof path, "log/%s.jsonl", id);
+	fd = openat(state_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT && entry && !entry->is_removed) {
+		describe_missing(ret, entry);
+		return 0;
+	}
+	if (fd < 0) {
+		describe_unknown(ret, id,
+				 errno == ENOENT
+					 ? (entry ? "its log was removed, as the store's tree knows"
+						  : "there is no such log")
+					 : "its log cannot be opened");
+		return 0;
+	}
+	snprintf(who, sizeof who, "run %s", id);
+	memcpy(check.run, id, strlen(id) + 1);
+	memcpy(check.store, runs->found.store, sizeof check.store);
+	if (entry && !entry->is_removed) {
+		check.known_size = entry->size;
+		memcpy(check.known_root, entry->root, HASH_SIZE);
+	}
+	return verify_fd(fd, who, &check, ret, err);
+}
+
+/* ---- what others see ---- */
+
+static int open_store(struct atoll_error *err)
+{
+	char path[PATH_MAX];
+	int fd = state_open(false, path, err);
+
+	if (fd == -ENOENT)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "there is no record here: nothing has run");
+	return fd;
+}
+
+int atoll_verify(const char *id, const struct atoll_verify_options *options,
+		 struct atoll_verified *ret, struct atoll_error *err)
+{
+	cleanup_fd int state_fd = open_store(err);
+	struct audit_trust trust = {0};
+	struct audit_runs runs;
+	char name[ATOLL_ID_SIZE];
+	int r = state_fd < 0 ? state_fd : audit_trust_for(state_fd, options, &trust, err);
+
+	if (r < 0)
+		return r;
+	r = audit_runs_read(state_fd, &trust, &runs, err);
+	if (r < 0)
+		return r;
+	r = audit_find_log(state_fd, id, name, err);
+	if (r == -ENOENT && id && audit_is_id(id)) {
+		snprintf(name, sizeof name, "%s", id);
+		r = 0;
+	} else if (r == -ENOENT) {
+		r = error_set(err, ATOLL_FAULT_REQUEST, 0, "there is no log of '%s'",
+			      id ? id : "a run");
+	}
+	if (r == 0)
+		r = verify_run(state_fd, name, &runs, &trust, ret, err);
+	/* A log by itself proves little if what knows of all logs is broken. */
+	if (r == 0 && runs.found.finding == ATOLL_FINDING_BROKEN &&
+	    ret->finding != ATOLL_FINDING_BROKEN) {
+		ret->finding = ATOLL_FINDING_BROKEN;
+		snprintf(ret->text + strlen(ret->text), sizeof ret->text - strlen(ret->text),
+			 "; but the %s", runs.found.text);
+	}
+	audit_runs_done(&runs);
+	return r;
+}
+
+int atoll_verify_file(const char *path, const struct atoll_verify_options *options,
+		      struct atoll_verified *ret, struct atoll_error *err)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC), state_fd = -1;
+	struct audit_trust trust = {0};
+	struct audit_check check = {.trust = &trust};
+	char store[PATH_MAX], who[200];
+	int r;
+
+	if (fd < 0) {
+		describe_unknown(ret, "", "");
+		snprintf(ret->text, sizeof ret->text, "%s: cannot be opened: %s",
+			 str_show(path, who, sizeof who), strerror(errno));
+		return 0;
+	}
+	/* Whoever has a file and a key needs no store, and none that is in order. */
+	state_fd = state_open(false, store, NULL);
+	r = audit_trust_for(state_fd, options, &trust, err);
+	if (r < 0)
+		return r;
+	return verify_fd(fd, str_show(path, who, sizeof who), &check, ret, err);
+}
+
+/* ---- all ---- */
+
+struct all {
+	const struct atoll_verify_options *options;
+	struct atoll_verified *worst;
+};
+
+/* Broken is worse than unknown, and that than open. */
+static int badness(enum atoll_finding finding)
+{
+	return finding == ATOLL_FINDING_BROKEN	  ? 3
+	       : finding == ATOLL_FINDING_UNKNOWN ? 2
+						  : (int)finding;
+}
+
+static void report(struct all *all, const struct atoll_verified *found, bool is_first)
+{
+	if (is_first || badness(found->finding) > badness(all->worst->finding))
+		*all->worst = *found;
+	if (all->options->each)
+		all->options->each(found, all->options->data);
+}
+
+static int verify_logs(int state_fd, const struct audit_runs *runs, const struct audit_trust *trust,
+		       struct all *all, struct atoll_error *err)
+{
+	DIR *dir = open_logs(state_fd, err);
+	const struct dirent *entry;
+	int r = 0;
+
+	if (!dir)
+		return -ENOENT;
+	while (r == 0 && (entry = readdir(dir))) {
+		struct atoll_verified found = {0};
+		char id[ATOLL_ID_SIZE];
+
+		if (!log_id(entry->d_name, id))
+			continue;
+		r = verify_run(state_fd, id, runs, trust, &found, err);
+		if (r == 0)
+			report(all, &found, false);
+	}
+	closedir(dir);
+	return r;
+}
+
+static void verify_missing(int state_fd, const struct audit_runs *runs, struct all *all)
+{
+	for (size_t i = 0; i < runs->n; i++) {
+		struct atoll_verified found;
+		char path[64];
+
+		snprintf(path, sizeof path, "log/%s.jsonl", runs->items[i].run);
+		if (runs->items[i].is_removed ||
+		    faccessat(state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			continue;
+		describe_missing(&found, &runs->items[i]);
+		report(all, &found, false);
+	}
+}
+
+int atoll_verify_all(const struct atoll_verify_options *options, struct atoll_verified *ret,
+		     struct atoll_error *err)
+{
+	cleanup_fd int state_fd = open_store(err);
+	struct all all = {options, ret};
+	struct audit_trust trust = {0};
+	struct audit_runs runs;
+	int r = state_fd < 0 ? state_fd : audit_trust_for(state_fd, options, &trust, err);
+
+	if (r < 0)
+		return r;
+	r = audit_runs_read(state_fd, &trust, &runs, err);
+	if (r < 0)
+		return r;
+	report(&all, &runs.found, true);
+	r = verify_logs(state_fd, &runs, &trust, &all, err);
+	if (r == 0)
+		verify_missing(state_fd, &runs, &all);
+	audit_runs_done(&runs);
+	return r;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "cli/command.h"
+#include "cli/options.h"
+#include "cli/print.h"
+
+#include <atoll/audit.h>
+#include <errno.h>
+#include <inttypes.h>
+
+enum {
+	OPTION_ALL,
+	OPTION_KEY,
+	OPTION_PROVE,
+	OPTION_CONSISTENCY,
+	OPTION_CHECK,
+	OPTION_JSON,
+};
+
+static const struct option verify_options[] = {
+	{"all", 0, NULL, "all logs of the store, and the tree that knows of them", OPTION_ALL},
+	{"key", 0, "FILE",
+	 "the public key that counts, and those tied to it by hand-overs; the "
+	 "store's own unless said",
+	 OPTION_KEY},
+	{"prove", 0, "SEQ", "print a proof that line SEQ (from 0) is in the log", OPTION_PROVE},
+	{"consistency", 0, "HEAD",
+	 "print a proof that the signed head in file HEAD still is the beginning of its log",
+	 OPTION_CONSISTENCY},
+	{"check", 0, "FILE", "check such a proof", OPTION_CHECK},
+	{"json", 0, NULL, "for programs", OPTION_JSON},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+static const struct command_row verify_statuses[] = {
+	{"0", "good: whole, closed, signed; or the proof holds"},
+	{"1",
+	 "good as far as it goes, and not closed: still written, or its writer was interrupted"},
+	{"2",
+	 "broken: changed, cut, moved, replaced, gone, or signed by a key that does not count"},
+	{"3", "cannot be told: there is no such log, or it cannot be read"},
+	{0},
+};
+
+static const char *const findings[] = {"good", "open", "broken", "unknown"};
+
+static int print_json(const struct atoll_verified *found)
+{
+	struct buf text = BUF_INIT(8192);
+	struct json json = {&text, false};
+	int r;
+
+	json_open(&json, NULL, '{');
+	json_str(&json, "run", found->run[0] ? found->run : NULL);
+	json_str(&json, "finding", findings[found->finding]);
+	json_uint(&json, "lines", found->n_lines);
+	json_uint(&json, "signed", found->n_signed);
+	if (found->line)
+		json_uint(&json, "line", found->line);
+	else
+		json_null(&json, "line");
+	json_str(&json, "store", found->store[0] ? found->store : NULL);
+	json_str(&json, "key", found->key[0] ? found->key : NULL);
+	json_str(&json, "text", found->text);
+	json_close(&json, '}');
+	r = buf_error(&text);
+	if (r == 0)
+		puts(text.data);
+	buf_done(&text);
+	return r;
+}
+
+static void print_one(const struct atoll_verified *found, bool is_json)
+{
+	if (is_json) {
+		print_json(found);
+		return;
+	}
+	print_escaped(stdout, found->text);
+	fputc('\n', stdout);
+}
+
+struct every {
+	bool is_json;
+	uint64_t n[4];
+};
+
+static void on_each(const struct atoll_verified *found, void *data)
+{
+	struct every *every = data;
+
+	every->n[found->finding]++;
+	/* Of many that are good their number is enough. */
+	if (every->is_json || found->finding != ATOLL_FINDING_GOOD || !found->run[0])
+		print_one(found, every->is_json);
+}
+
+static int verify_all(struct atoll_verify_options *options, bool is_json, struct atoll_error *err)
+{
+	struct every every = {.is_json = is_json};
+	struct atoll_verified worst;
+	int r;
+
+	options->each = on_each;
+	options->data = &every;
+	r = atoll_verify_all(options, &worst, err);
+	if (r < 0)
+		return r;
+	if (!is_json)
+		printf("%" PRIu64 " good, %" PRIu64 " not closed, %" PRIu64 " broken, %" PRIu64
+		       " unknown\n",
+		       every.n[0], every.n[1], every.n[2], every.n[3]);
+	return (int)worst.finding;
+}
+
+static int prove(const struct command_words *words, const struct atoll_verify_options *options,
+		 struct atoll_error *err)
+{
+	const char *number = words->values[OPTION_PROVE];
+	char *json, *end;
+	uint64_t seq;
+	int r;
+
+	if (!number) {
+		r = atoll_prove_consistency(words->values[OPTION_CONSISTENCY], options, &json, err);
+	} else {
+		errno = 0;
+		seq = strtoull(number, &end, 10);
+		if (errno || *number < '0' || *number > '9' || *end)
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "--prove wants the number of a line, not '%s'", number);
+		r = atoll_prove(words->words[0], seq, options, &json, err);
+	}
+	if (r < 0)
+		return r;
+	fputs(json, stdout);
+	free(json);
+	return 0;
+}
+
+static int verify_one(const struct command_words *words, const struct atoll_verify_options *options,
+		      struct atoll_error *err)
+{
+	const char *what = words->words[0];
+	struct atoll_verified found = {0};
+	int r;
+
+	if (words->values[OPTION_CHECK])
+		r = atoll_check_proof(words->values[OPTION_CHECK], options, &found, err);
+	/* Ids have neither slash nor dot. */
+	else if (what && strpbrk(what, "/."))
+		r = atoll_verify_file(what, options, &found, err);
+	else
+		r = atoll_verify(what, options, &found, err);
+	if (r < 0)
+		return r;
+	print_one(&found, words->seen & 1U << OPTION_JSON);
+	return (int)found.finding;
+}
+
+/* Only one thing can be done at a time. */
+static int check_words(const struct command_words *words, struct atoll_error *err)
+{
+	unsigned n = 0;
+
+	for (unsigned id = 0; id < OPTION_JSON; id++)
+		n += id != OPTION_KEY && words->seen & 1U << id;
+	if (n > 1)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "--all, --prove, --consistency and --check exclude each other");
+	if (words->n &&
+	    words->seen & (1U << OPTION_ALL | 1U << OPTION_CONSISTENCY | 1U << OPTION_CHECK))
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is one argument too many",
+				 words->words[0]);
+	return 0;
+}
+
+static int run_verify(char **args, struct atoll_error *err)
+{
+	struct command_words words;
+	struct atoll_verify_options options = {0};
+	int status, r = command_read_words(&command_verify, args, 0, 1, &words, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = check_words(&words, err);
+	if (r < 0)
+		return r;
+	options.key_path = words.values[OPTION_KEY];
+	if (words.seen & (1U << OPTION_PROVE | 1U << OPTION_CONSISTENCY))
+		status = prove(&words, &options, err);
+	else if (words.seen & 1U << OPTION_ALL)
+		status = verify_all(&options, words.seen & 1U << OPTION_JSON, err);
+	else
+		status = verify_one(&words, &options, err);
+	if (status < 0)
+		return status;
+	r = command_flush(err);
+	return r < 0 ? r : status;
+}
+
+static const struct command_row verify_examples[] = {
+	{"atoll verify", "the log of the latest run"},
+	{"atoll verify --all", "all of them, and that none is gone"},
+	{"atoll verify run.jsonl --key atoll.pub", "a copy, anywhere, with the public key alone"},
+	{"atoll verify --prove 7 k3v7q2ma >proof", "one line, to be shown without the others"},
+	{"atoll verify --check proof --key atoll.pub", "and checked"},
+	{"atoll verify --consistency old-checkpoint", "nothing was taken out since it was kept"},
+	{0},
+};
+
+const struct command command_verify = {
+	.name = "verify",
+	.usage = "[RUN|FILE|--all] [--key FILE] [--json]",
+	.summary = "check that the log of a run is what was written",
+	.description =
+		(const char *const[]){
+			"Finds lines that were changed, taken out, put in or moved, an end that "
+			"was cut "
+			"off, another run's log under a name, a log that is gone, a signature that "
+			"is not "
+			"the key's. It says at which line. Without a word it takes the latest run. "
+			"A word "
+			"with a slash or a dot is a file, which is checked by itself.",
+			"What was cut off the end of a log that was not closed cannot be told from "
+			"what was "
+			"never written; of one that was closed the store's tree knows how long it "
+			"was.",
+			NULL},
+	.options = verify_options,
+	.sections =
+		(const struct command_section[]){
+			{"Examples", verify_examples},
+			{"Exit status", verify_statuses},
+			{0},
+		},
+	.run = run_verify,
+};
