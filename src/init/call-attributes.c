@@ -50,6 +50,7 @@ int call_truncate(struct call *call)
 	r = call_resolve(call, 0, false, AT_SYMLINK_FOLLOW, &target);
 	if (r < 0)
 		return r;
+	call_see(call, &target);
 	/* Made here wherever it is: before ABI 3 Landlock has no right for it. */
 	if (call_is_out_of_reach(call, &target))
 		return -EACCES;
@@ -71,6 +72,7 @@ static int chmod_target(struct call *call, const struct target *target, mode_t m
 
 	if (object < 0)
 		return object;
+	call_see(call, target);
 	if (call_is_out_of_reach(call, target))
 		return -EPERM;
 	r = call_permit_plain(call, target, NAMES_CHMOD, false);
@@ -136,6 +138,7 @@ int call_xattr(struct call *call)
 	object = target_open_path(&target);
 	if (object < 0)
 		return object;
+	call_see(call, &target);
 	if (call_is_out_of_reach(call, &target))
 		return -EPERM;
 	r = call_permit_plain(call, &target,
@@ -157,6 +160,7 @@ static int permit_here(struct call *call, const struct target *target)
 {
 	const struct spec_rule *rule = spec_rule_for(call->guard->config->spec, target->path);
 
+	call_see(call, target);
 	if (call_is_out_of_reach(call, target))
 		return -EPERM;
 	return rule && rule->access == SPEC_HIDE ? -EACCES : 0;

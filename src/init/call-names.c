@@ -2,6 +2,7 @@
 #include "init/call.h"
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/uapi.h"
 
 #include <errno.h>
@@ -116,7 +117,13 @@ static int resolve_both(struct call *call, bool at, int flags, struct target *fr
 		return r;
 	if (call_is_ours(call, from) != call_is_ours(call, to))
 		return -EXDEV;
-	call_leave(call, from);
+	if (call_is_ours(call, from))
+		return 0;
+	if (tell_is_on(&call->guard->tell) && !to->is_foreign)
+		sense_use(call, SENSE_MAKE, call->action, to->path);
+	if (!streq(call->action, "link"))
+		call_see(call, from);
+	answer_continue(call);
 	return 0;
 }
 

@@ -226,6 +226,8 @@ static int open_to_read(struct call *call, int dir_fd, const char *path, uint64_
 		return 0;
 	}
 	r = permit_reading(call, &target, zone);
+	if (r < 0 && !call->rule && tell_is_on(&call->guard->tell))
+		sense_use(call, SENSE_READ, "read", target.path);
 	if (r < 0)
 		return r;
 	object = target_open_path(&target);
@@ -302,6 +304,7 @@ static int do_open(struct call *call, int dir_fd, const char *path, uint64_t fla
 		/* Nobody means this, and Landlock would let it through. */
 		if ((flags & O_TRUNC) && (flags & O_ACCMODE) == O_RDONLY)
 			return -EACCES;
+		call_see(call, &target);
 		answer_continue(call);
 		return 0;
 	}

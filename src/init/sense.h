@@ -104,6 +104,8 @@ enum sense_use {
 /* A call that is only seen: told of if it will be refused. It goes on in any case, and is answered.
  * False if it is none of these. */
 bool sense_file_call(struct call *call);
+/* Only look: the same, of a call that is answered elsewhere. */
+bool sense_paths(struct call *call);
 
 /* A path that is absolute; the kernel decides about it. */
 void sense_use(struct call *call, enum sense_use use, const char *action, const char *path);
