@@ -176,10 +176,12 @@ int call_keep_or_undo(struct call *call, const struct target *target, enum names
 {
 	int r = guard_confirm(call);
 
-	if (r == 0)
+	if (r == 0) {
 		guard_made(call, target, action);
-	else
+		sense_made(call, target);
+	} else {
 		unlinkat(target->parent, target->name, action == NAMES_MKDIR ? AT_REMOVEDIR : 0);
+	}
 	return r;
 }
 

@@ -51,8 +51,7 @@ static bool is_write_granted(const struct guard *guard, const char *path, bool *
 	if (path_is_within(path, "/proc") || path_is_within(path, "/dev"))
 		return true;
 	zone = guard_zone(guard, path);
-	*ret_is_private =
-		zone && (zone->kind == INIT_ZONE_FREE || zone->kind == INIT_ZONE_PRIVATE);
+	*ret_is_private = zone && (zone->kind == INIT_ZONE_FREE || zone->kind == INIT_ZONE_PRIVATE);
 	return zone && zone->is_writable;
 }
 

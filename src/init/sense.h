@@ -68,8 +68,8 @@ struct sense_session {
 struct sense {
 	struct sense_denial denials[SENSE_DENIALS];
 	size_t next_denial;
-	int64_t due_ns;		       /* something is to be told by then; 0: nothing */
-	uint64_t places[SENSE_PLACES]; /* hashes of paths that the contract does not refuse */
+	int64_t due_ns;			 /* something is to be told by then; 0: nothing */
+	uint64_t places[SENSE_PLACES];	 /* hashes of paths that the contract does not refuse */
 	uint64_t changes[SENSE_CHANGES]; /* of path and action, told already */
 	size_t n_changes;
 	struct sense_session sessions[SENSE_SESSIONS]; /* of steps, the latest */
@@ -129,3 +129,5 @@ void sense_look_before(struct call *call, const struct target *target, struct se
 /* It was changed. `from`: where it was before, or NULL. */
 void sense_changed(struct call *call, const struct target *target, const char *from,
 		   const struct sense_before *before);
+/* Something was made where there was nothing. */
+void sense_made(struct call *call, const struct target *target);

@@ -59,7 +59,7 @@ enum answer {
 	CHECK_IOPRIO,
 	CHECK_LOCAL_SOCKET,
 	CHECK_STREAM_SOCKET,
-	EXECUTE, /* for the record: the kernel decides alone */
+	EXECUTE,     /* for the record: the kernel decides alone */
 	CHANGE_OPEN, /* through a descriptor: of no interest to the record */
 	ANSWERS,
 };
@@ -325,8 +325,8 @@ static unsigned see_reading(struct bpf *bpf, const unsigned *to, unsigned flags,
 	unsigned place = to[GUARD];
 
 	if (has_dir)
-		place = load_argument(
-			bpf, 0, bpf_if(bpf, BPF_JEQ, (uint32_t)AT_FDCWD, place, to[ALLOW]));
+		place = load_argument(bpf, 0,
+				      bpf_if(bpf, BPF_JEQ, (uint32_t)AT_FDCWD, place, to[ALLOW]));
 	place = bpf_if(bpf, BPF_JSET, O_DIRECTORY | O_PATH, to[ALLOW], place);
 	return load_argument(bpf, flags, place);
 }

@@ -641,7 +641,8 @@ TEST(files_can_be_left_to_the_kernel_but_for_what_it_would_let_pass)
 
 TEST(for_the_record_the_guard_sees_what_is_executed_opened_and_refused)
 {
-	length = filter_build(&(struct filter_options){.leaves_files = true, .sees = true}, program);
+	length =
+		filter_build(&(struct filter_options){.leaves_files = true, .sees = true}, program);
 	CHECK(length < FILTER_MAX / 2);
 	CHECK_CALL(ASK, execve, 0);
 	CHECK_CALL(ASK, execveat, 0);
@@ -680,9 +681,11 @@ TEST(for_the_record_the_guard_sees_what_is_executed_opened_and_refused)
 
 TEST(a_datagram_is_seen_by_its_address_where_there_is_no_network)
 {
-	length = filter_build(&(struct filter_options){.leaves_files = true, .sees = true}, program);
+	length =
+		filter_build(&(struct filter_options){.leaves_files = true, .sees = true}, program);
 	CHECK_CALL(YES, sendto, 0, 0, 0, 0, 1);
-	length = filter_build(&(struct filter_options){.sees = true, .sees_sending = true}, program);
+	length =
+		filter_build(&(struct filter_options){.sees = true, .sees_sending = true}, program);
 	CHECK_INT(ask(SYS_sendto, (struct arguments){0}), YES); /* of a pointer both halves count */
 	CHECK_INT(ask(SYS_sendto, (struct arguments){{0, 0, 0, 0, UINT64_C(1) << 32}}), ASK);
 	CHECK_CALL(ASK, sendto, 0, 0, 0, 0, 1);
