@@ -44,12 +44,14 @@ int call_truncate(struct call *call)
 {
 	cleanup_target struct target target = TARGET_INIT;
 	cleanup_fd int object = -1;
+	struct sense_before before;
 	int r;
 
 	call->action = "write";
 	r = call_resolve(call, 0, false, AT_SYMLINK_FOLLOW, &target);
 	if (r < 0)
 		return r;
+	call_see(call, &target);
 	/* Made here wherever it is: before ABI 3 Landlock has no right for it. */
 	if (call_is_out_of_reach(call, &target))
 		return -EACCES;
@@ -59,18 +61,24 @@ int call_truncate(struct call *call)
 	r = call_permit_plain(call, &target, NAMES_WRITE, false);
 	if (r < 0)
 		return r;
-	return truncate_object(call, object, (off_t)call->args[1]);
+	sense_look_before(call, &target, &before);
+	r = truncate_object(call, object, (off_t)call->args[1]);
+	if (r == 0)
+		sense_changed(call, &target, NULL, &before);
+	return r;
 }
 
 static int chmod_target(struct call *call, const struct target *target, mode_t mode)
 {
 	cleanup_fd int object = target_open_path(target);
+	struct sense_before before;
 	char path[64];
 	struct stat st;
 	int r;
 
 	if (object < 0)
 		return object;
+	call_see(call, target);
 	if (call_is_out_of_reach(call, target))
 		return -EPERM;
 	r = call_permit_plain(call, target, NAMES_CHMOD, false);
@@ -81,7 +89,11 @@ static int chmod_target(struct call *call, const struct target *target, mode_t m
 	if (S_ISLNK(st.st_mode))
 		return -EOPNOTSUPP;
 	snprintf(path, sizeof path, "/proc/self/fd/%d", object);
-	return chmod(path, mode) < 0 ? -errno : 0;
+	sense_look_before(call, target, &before);
+	if (chmod(path, mode) < 0)
+		return -errno;
+	sense_changed(call, target, NULL, &before);
+	return 0;
 }
 
 int call_chmod(struct call *call)
@@ -118,6 +130,7 @@ int call_xattr(struct call *call)
 	bool is_set =
 		call->nr == SYS_setxattr || call->nr == SYS_lsetxattr || call->nr == SYS_fsetxattr;
 	bool follows = call->nr == SYS_setxattr || call->nr == SYS_removexattr;
+	struct sense_before before;
 	char path[64], name[XATTR_NAME_MAX + 1];
 	struct stat st;
 	int r;
@@ -136,6 +149,7 @@ int call_xattr(struct call *call)
 	object = target_open_path(&target);
 	if (object < 0)
 		return object;
+	call_see(call, &target);
 	if (call_is_out_of_reach(call, &target))
 		return -EPERM;
 	r = call_permit_plain(call, &target,
@@ -147,9 +161,12 @@ int call_xattr(struct call *call)
 	if (S_ISLNK(st.st_mode))
 		return -EPERM; /* what the kernel says for user attributes of a link */
 	snprintf(path, sizeof path, "/proc/self/fd/%d", object);
-	if (is_set)
-		return setxattr(path, name, value, a[3], (int)a[4]) < 0 ? -errno : 0;
-	return removexattr(path, name) < 0 ? -errno : 0;
+	sense_look_before(call, &target, &before);
+	r = is_set ? setxattr(path, name, value, a[3], (int)a[4]) : removexattr(path, name);
+	if (r < 0)
+		return -errno;
+	sense_changed(call, &target, NULL, &before);
+	return 0;
 }
 
 /* Times and owners come here only where there are no mounts to make read-only. */
@@ -157,6 +174,7 @@ static int permit_here(struct call *call, const struct target *target)
 {
 	const struct spec_rule *rule = spec_rule_for(call->guard->config->spec, target->path);
 
+	call_see(call, target);
 	if (call_is_out_of_reach(call, target))
 		return -EPERM;
 	return rule && rule->access == SPEC_HIDE ? -EACCES : 0;

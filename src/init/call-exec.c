@@ -15,15 +15,15 @@
 /*
  * A program is executed
  *
- * The kernel decides and does it; what is told is what the caller's memory and the file say a moment
- * before. An execution that will fail for want of the file, as most of a search along PATH do, is
- * none. The first time that a file is seen a descriptor of it goes along, for its hash.
+ * The kernel decides and does it; what is told is what the caller's memory and the file say a
+ * moment before. An execution that will fail for want of the file, as most of a search along PATH
+ * do, is none. The first time that a file is seen a descriptor of it goes along, for its hash.
  */
 
-#define KNOWN_MAX   1024
-#define PATHS_MAX   (128 * 1024)
-#define POINTERS    64
-#define ARGUMENT    128	  /* read at once, of each */
+#define KNOWN_MAX    1024
+#define PATHS_MAX    (128 * 1024)
+#define POINTERS     64
+#define ARGUMENT     128   /* read at once, of each */
 #define ARGV_COUNTED 65536 /* beyond that the number is not known */
 
 /* Programs seen, and the real path of the one by which they were. */
@@ -229,8 +229,7 @@ static struct known *find_known(const struct notice_file *file, bool *ret_found)
 
 	_Static_assert(KNOWN_MAX == 1 << 10, "the ten highest bits are used");
 	for (size_t i = 0; i < KNOWN_MAX; i++, at = (at + 1) % KNOWN_MAX) {
-		*ret_found = known[at].file.ino &&
-			     memcmp(&known[at].file, file, sizeof *file) == 0;
+		*ret_found = known[at].file.ino && memcmp(&known[at].file, file, sizeof *file) == 0;
 		if (*ret_found || !known[at].file.ino)
 			return &known[at];
 	}

@@ -88,6 +88,97 @@ int call_permit_peer(struct call *call, const struct sockaddr_storage *address, 
 	return guard_refuse(call, ECONNREFUSED, "network");
 }
 
+static void write_peer(const struct network_address *peer, uint16_t port, char *ret, size_t size)
+{
+	char text[46];
+
+	network_address_text(peer, text);
+	snprintf(ret, size, network_address_is_v4(peer) ? "%s:%u" : "[%s]:%u", text, port);
+}
+
+static void refuse_peer(struct call *call, const char *object, const char *remedy)
+{
+	const struct sense_refusal refusal = {.action = "connect",
+					      .rule = "network",
+					      .object = object,
+					      .flag = "--allow",
+					      .path = remedy};
+
+	sense_refused(call, &refusal);
+}
+
+/* Whoever asks for a name means the host of that name. */
+#define NAME_REMEDY "HOST:PORT"
+
+void call_see_peer(struct call *call, const struct sockaddr_storage *address, socklen_t size,
+		   int result)
+{
+	struct network_address peer;
+	char object[64];
+	uint16_t port;
+
+	/* With a network egress tells; and what has a rule already is told of by that. */
+	if (call->guard->config->peers || call->rule || !tell_is_on(&call->guard->tell) ||
+	    !read_peer(address, size, &peer, &port))
+		return;
+	write_peer(&peer, port, object, sizeof object);
+	if (port == DNS_PORT)
+		refuse_peer(call, object, NAME_REMEDY);
+	else if ((result == -ENETUNREACH || result == -EHOSTUNREACH) && !is_own(&peer))
+		refuse_peer(call, object, object);
+}
+
+/* The name in a query, as it may be allowed; false if it is none. */
+static bool read_query(struct call *call, char *ret, size_t size)
+{
+	unsigned char query[512];
+	uint64_t length = call->args[2] < sizeof query ? call->args[2] : sizeof query;
+	size_t at = 12, used = 0;
+
+	if (length <= at || resolve_read_memory(call->tid, call->args[1], query, length) < 0)
+		return false;
+	while (at < length && query[at]) {
+		size_t label = query[at++];
+
+		if (label > 63 || label > length - at || used + label + 2 > size)
+			return false;
+		if (used)
+			ret[used++] = '.';
+		for (size_t i = 0; i < label; i++, at++) {
+			if (query[at] <= ' ' || query[at] >= 0x7f)
+				return false;
+			ret[used++] = (char)query[at];
+		}
+	}
+	ret[used] = '\0';
+	return used > 0 && at < length;
+}
+
+/* A datagram with an address, without a network: only seen. */
+int call_send(struct call *call)
+{
+	struct sockaddr_storage address = {0};
+	const uint64_t size = call->args[5];
+	char object[64], name[300];
+	struct network_address peer;
+	uint16_t port;
+
+	if (size && size <= sizeof address &&
+	    resolve_read_memory(call->tid, call->args[4], &address, size) == 0 &&
+	    read_peer(&address, (socklen_t)size, &peer, &port) &&
+	    (port == DNS_PORT || !is_own(&peer))) {
+		write_peer(&peer, port, object, sizeof object);
+		if (port != DNS_PORT)
+			refuse_peer(call, object, object);
+		else if (read_query(call, name, sizeof name))
+			refuse_peer(call, name, name);
+		else
+			refuse_peer(call, object, NAME_REMEDY);
+	}
+	answer_continue(call);
+	return 0;
+}
+
 void call_note_peer(struct call *call, int fd)
 {
 	struct init_peer *peers = call->guard->config->peers;

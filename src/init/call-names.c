@@ -2,6 +2,7 @@
 #include "init/call.h"
 
 #include "base/fd.h"
+#include "base/str.h"
 #include "base/uapi.h"
 
 #include <errno.h>
@@ -79,6 +80,7 @@ int call_symlink(struct call *call)
 int call_unlink(struct call *call)
 {
 	cleanup_target struct target target = TARGET_INIT;
+	struct sense_before before;
 	int r, at = call->nr == SYS_unlinkat;
 	int flags = at ? (int)call->args[2] : 0;
 
@@ -101,7 +103,11 @@ int call_unlink(struct call *call)
 	if (r < 0)
 		return r;
 	guard_forget(call->guard, target.parent, target.name);
-	return unlinkat(target.parent, target.name, flags) < 0 ? -errno : 0;
+	sense_look_before(call, &target, &before);
+	if (unlinkat(target.parent, target.name, flags) < 0)
+		return -errno;
+	sense_changed(call, &target, NULL, &before);
+	return 0;
 }
 
 /* Where something comes from and where it goes; both are ours, or all is answered. */
@@ -116,7 +122,13 @@ static int resolve_both(struct call *call, bool at, int flags, struct target *fr
 		return r;
 	if (call_is_ours(call, from) != call_is_ours(call, to))
 		return -EXDEV;
-	call_leave(call, from);
+	if (call_is_ours(call, from))
+		return 0;
+	if (tell_is_on(&call->guard->tell) && !to->is_foreign)
+		sense_use(call, SENSE_MAKE, call->action, to->path);
+	if (!streq(call->action, "link"))
+		call_see(call, from);
+	answer_continue(call);
 	return 0;
 }
 
@@ -138,8 +150,8 @@ static int permit_move(struct call *call, const struct target *from, const struc
 	return r < 0 ? r : guard_permit(call, to, arrival(st), S_ISDIR(st->st_mode), ret_verdict);
 }
 
-static int do_rename(struct call *call, const struct target *from, const struct target *to,
-		     unsigned flags)
+static int rename_now(struct call *call, const struct target *from, const struct target *to,
+		      unsigned flags)
 {
 	enum git_verdict verdict, back = GIT_ALLOW;
 	struct stat st, over;
@@ -177,6 +189,19 @@ static int do_rename(struct call *call, const struct target *from, const struct 
 	else
 		renameat2(to->parent, to->name, from->parent, from->name,
 			  flags & RENAME_EXCHANGE ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+	return r;
+}
+
+static int do_rename(struct call *call, const struct target *from, const struct target *to,
+		     unsigned flags)
+{
+	struct sense_before before;
+	int r;
+
+	sense_look_before(call, to, &before);
+	r = rename_now(call, from, to, flags);
+	if (r == 0)
+		sense_changed(call, to, from->path, &before);
 	return r;
 }
 

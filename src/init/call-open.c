@@ -112,6 +112,7 @@ static int open_commondir(struct call *call, const struct target *target, mode_t
 static int open_object(struct call *call, const struct target *target, int flags, mode_t mode,
 		       bool cloexec)
 {
+	struct sense_before before = {0};
 	char path[64];
 	struct stat st;
 	int r;
@@ -125,14 +126,21 @@ static int open_object(struct call *call, const struct target *target, int flags
 	if (fstat(target->object, &st) < 0)
 		return -errno;
 	snprintf(path, sizeof path, "/proc/self/fd/%d", target->object);
-	return open_now(call, AT_FDCWD, path, &st,
-			(flags & ~(O_CREAT | O_EXCL)) | (flags & O_TMPFILE), mode, cloexec);
+	/* A file without a name changes nothing yet. */
+	if (!S_ISDIR(st.st_mode))
+		sense_look_before(call, target, &before);
+	r = open_now(call, AT_FDCWD, path, &st, (flags & ~(O_CREAT | O_EXCL)) | (flags & O_TMPFILE),
+		     mode, cloexec);
+	if (r == 0)
+		sense_changed(call, target, NULL, &before);
+	return r;
 }
 
 static int open_named(struct call *call, const struct target *target, int flags, mode_t mode,
 		      bool cloexec)
 {
 	enum git_verdict verdict;
+	struct sense_before before;
 	struct stat st;
 	bool exists = fstatat(target->parent, target->name, &st, AT_SYMLINK_NOFOLLOW) == 0;
 	int r;
@@ -157,10 +165,13 @@ static int open_named(struct call *call, const struct target *target, int flags,
 		call->rule = "git config";
 		return -EPERM;
 	}
+	sense_look_before(call, target, &before);
 	r = open_now(call, target->parent, target->name, exists ? &st : NULL, flags | O_NOFOLLOW,
 		     mode, cloexec);
 	if (r == 0 && !exists)
 		guard_made(call, target, NAMES_CREATE);
+	if (r == 0)
+		sense_changed(call, target, NULL, &before);
 	return r;
 }
 
@@ -226,6 +237,8 @@ static int open_to_read(struct call *call, int dir_fd, const char *path, uint64_
 		return 0;
 	}
 	r = permit_reading(call, &target, zone);
+	if (r < 0 && !call->rule && tell_is_on(&call->guard->tell))
+		sense_use(call, SENSE_READ, "read", target.path);
 	if (r < 0)
 		return r;
 	object = target_open_path(&target);
@@ -302,6 +315,7 @@ static int do_open(struct call *call, int dir_fd, const char *path, uint64_t fla
 		/* Nobody means this, and Landlock would let it through. */
 		if ((flags & O_TRUNC) && (flags & O_ACCMODE) == O_RDONLY)
 			return -EACCES;
+		call_see(call, &target);
 		answer_continue(call);
 		return 0;
 	}

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/socket.h>
 
 /*
  * Calls that the filter refuses
@@ -96,12 +97,36 @@ static void write_object(const struct call *call, char *ret, size_t size)
 		snprintf(ret, size, "%s", name);
 }
 
+/* Without namespaces and without a network: as if the kernel had no such thing. */
+static bool is_no_network(const struct call *call)
+{
+	const struct init_config *config = call->guard->config;
+	const uint32_t family = (uint32_t)call->args[0];
+
+	return call->nr == SYS_socket && config->is_bare && !config->proxy_port &&
+	       (family == AF_INET || family == AF_INET6);
+}
+
+static int refuse_network(struct call *call)
+{
+	const struct sense_refusal refusal = {.action = "connect",
+					      .rule = "network",
+					      .object = "a socket to the Internet",
+					      .flag = "--allow",
+					      .path = "HOST:PORT"};
+
+	sense_refused(call, &refusal);
+	return -EAFNOSUPPORT;
+}
+
 int call_refused(struct call *call)
 {
 	char object[64];
 	const struct sense_refusal refusal = {
 		.action = "call", .rule = "system calls", .object = object};
 
+	if (is_no_network(call))
+		return refuse_network(call);
 	write_object(call, object, sizeof object);
 	sense_refused(call, &refusal);
 	return -EPERM;

@@ -315,6 +315,20 @@ static int connect_now(struct call *call, const struct sockaddr_storage *address
 	_exit(0);
 }
 
+/* Nobody is there; on the host there may be. */
+static void see_missing(struct call *call, const char *path)
+{
+	const struct sense_refusal refusal = {.action = "connect",
+					      .rule = "sockets",
+					      .object = path,
+					      .flag = "--socket",
+					      .path = path,
+					      .flags = NOTICE_ASKS_HOST};
+
+	if (path[0] == '/' && !call->guard->config->is_bare)
+		sense_refused(call, &refusal);
+}
+
 int call_connect(struct call *call)
 {
 	cleanup_target struct target target = TARGET_INIT;
@@ -334,14 +348,21 @@ int call_connect(struct call *call)
 	path = address_path(&address, size);
 	if (!path) {
 		r = call_permit_peer(call, &address, size);
-		return r < 0 ? r : connect_now(call, &address, size);
+		if (r == 0)
+			r = connect_now(call, &address, size);
+		call_see_peer(call, &address, size, r);
+		return r;
 	}
 	r = resolve_path(call->tid, AT_FDCWD, path, true, 0, &target);
-	if (r < 0)
+	if (r < 0) {
+		see_missing(call, path);
 		return r;
+	}
 	object = target_open_path(&target);
-	if (object < 0)
+	if (object < 0) {
+		see_missing(call, target.path);
 		return object;
+	}
 	if (fstat(object, &st) < 0)
 		return -errno;
 	r = permit_connect(call, &target, object, &st);

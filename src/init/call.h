@@ -51,6 +51,9 @@ int call_read_path(struct call *call, int arg, char path[PATH_MAX]);
  * and a path. Of the AT_ flags, AT_SYMLINK_FOLLOW counts, and AT_EMPTY_PATH. */
 int call_resolve(struct call *call, int first, bool at, int flags, struct target *ret);
 
+/* For the record: what is not ours, and will be refused. By call->action. */
+void call_see(struct call *call, const struct target *target);
+
 /* Tell the kernel to go on by itself if the object is not ours. True if so: then all is answered.
  */
 bool call_leave(struct call *call, const struct target *target);
@@ -69,6 +72,10 @@ void call_read_program(struct call *call, char ret[16]);
 
 /* May this be connected to, as far as it is an address of the Internet's kind? */
 int call_permit_peer(struct call *call, const struct sockaddr_storage *address, socklen_t size);
+/* For the record: an address that there is no way to. */
+void call_see_peer(struct call *call, const struct sockaddr_storage *address, socklen_t size,
+		   int result);
+int call_send(struct call *call);
 /* With a network: remember who connects from the port that this socket of the caller's has by now.
  */
 void call_note_peer(struct call *call, int fd);

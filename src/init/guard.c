@@ -98,10 +98,24 @@ int call_resolve(struct call *call, int first, bool at, int flags, struct target
 	return resolve_path(call->tid, dir_fd, path, flags & AT_SYMLINK_FOLLOW, 0, ret);
 }
 
+static enum sense_use use_of(const char *action)
+{
+	if (streq(action, "create") || streq(action, "bind"))
+		return SENSE_MAKE;
+	return streq(action, "remove") || streq(action, "rename") ? SENSE_REMOVE : SENSE_CHANGE;
+}
+
+void call_see(struct call *call, const struct target *target)
+{
+	if (tell_is_on(&call->guard->tell) && !target->is_foreign && !call_is_ours(call, target))
+		sense_use(call, use_of(call->action), call->action, target->path);
+}
+
 bool call_leave(struct call *call, const struct target *target)
 {
 	if (call_is_ours(call, target))
 		return false;
+	call_see(call, target);
 	answer_continue(call);
 	return true;
 }
@@ -162,10 +176,12 @@ int call_keep_or_undo(struct call *call, const struct target *target, enum names
 {
 	int r = guard_confirm(call);
 
-	if (r == 0)
+	if (r == 0) {
 		guard_made(call, target, action);
-	else
+		sense_made(call, target);
+	} else {
 		unlinkat(target->parent, target->name, action == NAMES_MKDIR ? AT_REMOVEDIR : 0);
+	}
 	return r;
 }
 
@@ -246,6 +262,8 @@ static int dispatch(struct call *call)
 		return call_listen(call);
 	case SYS_connect:
 		return call_connect(call);
+	case SYS_sendto:
+		return call_send(call);
 	case SYS_fallocate:
 		return call_fallocate(call);
 	case SYS_memfd_create:
@@ -318,6 +336,10 @@ int guard_serve(struct guard *guard)
 		return 0; /* the thread is gone, and its number may be another's by now */
 	call.n_unsure = 0;
 	r = dispatch(&call);
+	/* There is nothing: on the host there may be. */
+	if ((r == -ENOENT || r == -ENOTDIR) && !call.rule && tell_is_on(&guard->tell) &&
+	    !guard->config->is_bare)
+		sense_paths(&call);
 	while (call.n_unsure)
 		close(call.unsure[--call.n_unsure].dir_fd);
 	if (call.rule)

@@ -318,8 +318,7 @@ int init_wait_ms(const struct init *init)
 	    !init->guard.tell.is_stuck)
 		until_ns = init->guard.sense.due_ns;
 	return tell_wait_ms(&init->guard.tell, now_ns,
-			    until_ns <= now_ns ? 0
-					       : (int)((until_ns - now_ns + 999999) / 1000000));
+			    until_ns <= now_ns ? 0 : (int)((until_ns - now_ns + 999999) / 1000000));
 }
 
 void init_tell_notices(struct init *init, int64_t now_ns, bool can_send)

@@ -119,14 +119,14 @@ struct init_config {
 	size_t n_zones;
 	struct init_limits limits;
 	struct init_usage *usage;
-	struct init_peer *peers; /* INIT_PEERS of them; NULL without a network */
-	uint16_t proxy_port;	 /* without namespaces: what may be connected to, or 0 */
-	int control_fd;		 /* SOCK_SEQPACKET to the supervisor; its end is ours */
-	int notice_fd;		 /* SOCK_SEQPACKET likewise, for what is seen; -1: none */
+	struct init_peer *peers;       /* INIT_PEERS of them; NULL without a network */
+	uint16_t proxy_port;	       /* without namespaces: what may be connected to, or 0 */
+	int control_fd;		       /* SOCK_SEQPACKET to the supervisor; its end is ours */
+	int notice_fd;		       /* SOCK_SEQPACKET likewise, for what is seen; -1: none */
 	struct notice_packet *notices; /* with that: shared with the supervisor */
-	bool guards_files;	 /* the guard makes the calls that change files; else it is only
-				  * told of them, if that */
-	int layer_fd;		 /* a writable layer on a disk, with upper/ in it; -1: none */
+	bool guards_files; /* the guard makes the calls that change files; else it is only
+			    * told of them, if that */
+	int layer_fd;	   /* a writable layer on a disk, with upper/ in it; -1: none */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first
 	 * process still does: everything that does not need the root. Returns the filter's

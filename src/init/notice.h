@@ -41,8 +41,8 @@ struct notice {
 	uint32_t step;	     /* of a service; 0: not known, or no service */
 	uint32_t flags;	     /* NOTICE_... */
 	uint64_t time_ns;    /* since 1970 */
-	uint64_t value; /* NOTICE_EXEC: how many arguments there were; DENIAL: how often it has
-			 * happened since the last notice about the same; LOST: how many */
+	uint64_t value;	     /* NOTICE_EXEC: how many arguments there were; DENIAL: how often it has
+			      * happened since the last notice about the same; LOST: how many */
 	struct notice_file file;
 	unsigned char
 		before[32]; /* NOTICE_CHANGE: SHA-256 of what was there, if NOTICE_HAS_BEFORE */
@@ -55,16 +55,16 @@ enum {
 	NOTICE_HAS_FD = 2, /* with the packet comes a descriptor of this file, for its hash: the
 			    * first of the packet that has none yet */
 	NOTICE_HAS_BEFORE = 4,
-	NOTICE_WAS_NEW = 8,    /* NOTICE_CHANGE: there was nothing */
-	NOTICE_IS_SCRIPT = 16, /* NOTICE_EXEC: begins with "#!" */
-	NOTICE_ASKS_HOST = 32, /* NOTICE_DENIAL: counts only if the host has the object, which is
-				* not to be seen from inside; the reader looks */
+	NOTICE_WAS_NEW = 8,	/* NOTICE_CHANGE: there was nothing */
+	NOTICE_IS_SCRIPT = 16,	/* NOTICE_EXEC: begins with "#!" */
+	NOTICE_ASKS_HOST = 32,	/* NOTICE_DENIAL: counts only if the host has the object, which is
+				 * not to be seen from inside; the reader looks */
 	NOTICE_ASKS_ABOVE = 64, /* likewise, if the host has the directory that it would be in */
 };
 
 #define NOTICE_PACKET_MAX (64 * 1024)
 #define NOTICE_FDS_MAX	  16
-#define NOTICE_ARGV_MAX	  (8 * 1024) /* bytes of all arguments that are told */
+#define NOTICE_ARGV_MAX	  (8 * 1024)  /* bytes of all arguments that are told */
 #define NOTICE_MAX	  (20 * 1024) /* one, with all its texts */
 
 /*

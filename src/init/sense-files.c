@@ -42,13 +42,16 @@ static bool is_read_granted(const struct guard *guard, const char *path,
 	return *ret ? (*ret)->access != SPEC_HIDE : is_of_the_machine(path);
 }
 
-static bool is_write_granted(const struct guard *guard, const char *path)
+/* `*ret_is_private`: in a place of the sandbox's own, where the host has other things. */
+static bool is_write_granted(const struct guard *guard, const char *path, bool *ret_is_private)
 {
 	const struct init_zone *zone;
 
+	*ret_is_private = false;
 	if (path_is_within(path, "/proc") || path_is_within(path, "/dev"))
 		return true;
 	zone = guard_zone(guard, path);
+	*ret_is_private = zone && (zone->kind == INIT_ZONE_FREE || zone->kind == INIT_ZONE_PRIVATE);
 	return zone && zone->is_writable;
 }
 
@@ -121,9 +124,9 @@ static void refuse_change(struct call *call, enum sense_use use, const char *act
 
 	if (!exists && !is_missing(errno) && errno != EACCES)
 		return;
-	/* What cannot be granted for writing because it is not there, the directory stands for. */
+	/* A name is its directory's. */
 	above(path, dir);
-	refusal.path = exists ? path : dir;
+	refusal.path = exists && use == SENSE_CHANGE ? path : dir;
 	if (use == SENSE_MAKE && exists)
 		return; /* that is why */
 	if (use == SENSE_CHANGE && exists) {
@@ -152,20 +155,33 @@ static void refuse_change(struct call *call, enum sense_use use, const char *act
 
 /* ---- one path ---- */
 
+/* Where all can be written that is there, and the host's directories are not. */
+static bool is_at_home(enum sense_use use, const char *path)
+{
+	char dir[PATH_MAX];
+
+	return faccessat(AT_FDCWD, use == SENSE_MAKE ? above(path, dir) : path, F_OK,
+			 AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 void sense_use(struct call *call, enum sense_use use, const char *action, const char *path)
 {
+	bool is_granted, is_private = false;
 	struct guard *guard = call->guard;
 	const struct spec_rule *rule = NULL;
 	uint64_t hash = sense_hash(use == SENSE_READ ? 1 : 2, path);
 	uint64_t *place = &guard->sense.places[hash % SENSE_PLACES];
 
-	if (*place == hash)
+	if (*place == hash || strlen(path) >= PATH_MAX)
 		return;
-	if (use == SENSE_READ ? is_read_granted(guard, path, &rule)
-			      : is_write_granted(guard, path)) {
+	is_granted = use == SENSE_READ ? is_read_granted(guard, path, &rule)
+				       : is_write_granted(guard, path, &is_private);
+	if (is_granted && is_private && !guard->config->is_bare && !is_at_home(use, path))
+		is_granted = false;
+	else if (is_granted && !is_private)
 		*place = hash;
+	if (is_granted)
 		return;
-	}
 	if (use == SENSE_READ)
 		refuse_reading(call, action, path, rule);
 	else
@@ -209,7 +225,7 @@ void sense_open_to_read(struct call *call, int dir_fd, const char *path)
 {
 	static char whole[PATH_MAX];
 
-	if (path[0] && make_absolute(call, dir_fd, path, whole))
+	if (tell_is_on(&call->guard->tell) && path[0] && make_absolute(call, dir_fd, path, whole))
 		sense_use(call, SENSE_READ, "read", whole);
 }
 
@@ -268,7 +284,7 @@ static const struct shape shapes[] = {
 #endif
 };
 
-bool sense_file_call(struct call *call)
+bool sense_paths(struct call *call)
 {
 	bool is_one = true;
 
@@ -293,7 +309,13 @@ bool sense_file_call(struct call *call)
 			    shape->dir < 0 ? AT_FDCWD : (int)call->args[shape->dir], shape->path);
 		}
 	}
-	if (is_one)
-		answer_continue(call);
 	return is_one;
+}
+
+bool sense_file_call(struct call *call)
+{
+	if (!sense_paths(call))
+		return false;
+	answer_continue(call);
+	return true;
 }

@@ -130,7 +130,8 @@ static void write_allow(const struct guard *guard, const struct sense_refusal *r
 	if (!refusal->flag || !path)
 		return;
 	if (path_is_within(path, home) && !streq(home, "/") &&
-	    (size_t)snprintf(with_home, sizeof with_home, "~%s", path + length) < sizeof with_home &&
+	    (size_t)snprintf(with_home, sizeof with_home, "~%s", path + length) <
+		    sizeof with_home &&
 	    !strpbrk(with_home, " '\"\\$`!*?[]{}()<>|&;#"))
 		path = with_home;
 	if (!path[0])
@@ -192,10 +193,8 @@ static void fill_denial(const struct call *call, const struct sense_refusal *ref
 	struct notice who = {0};
 
 	sense_fill_caller(call->guard, call->tid, &who);
-	*ret = (struct sense_denial){.flags = refusal->flags,
-				     .pid = who.pid,
-				     .parent = who.parent,
-				     .step = who.step};
+	*ret = (struct sense_denial){
+		.flags = refusal->flags, .pid = who.pid, .parent = who.parent, .step = who.step};
 	memcpy(ret->program, who.program, sizeof ret->program);
 	snprintf(ret->action, sizeof ret->action, "%s", refusal->action);
 	snprintf(ret->rule, sizeof ret->rule, "%s", refusal->rule);

@@ -68,8 +68,8 @@ struct sense_session {
 struct sense {
 	struct sense_denial denials[SENSE_DENIALS];
 	size_t next_denial;
-	int64_t due_ns;		       /* something is to be told by then; 0: nothing */
-	uint64_t places[SENSE_PLACES]; /* hashes of paths that the contract does not refuse */
+	int64_t due_ns;			 /* something is to be told by then; 0: nothing */
+	uint64_t places[SENSE_PLACES];	 /* hashes of paths that the contract does not refuse */
 	uint64_t changes[SENSE_CHANGES]; /* of path and action, told already */
 	size_t n_changes;
 	struct sense_session sessions[SENSE_SESSIONS]; /* of steps, the latest */
@@ -104,6 +104,8 @@ enum sense_use {
 /* A call that is only seen: told of if it will be refused. It goes on in any case, and is answered.
  * False if it is none of these. */
 bool sense_file_call(struct call *call);
+/* Only look: the same, of a call that is answered elsewhere. */
+bool sense_paths(struct call *call);
 
 /* A path that is absolute; the kernel decides about it. */
 void sense_use(struct call *call, enum sense_use use, const char *action, const char *path);
@@ -127,3 +129,5 @@ void sense_look_before(struct call *call, const struct target *target, struct se
 /* It was changed. `from`: where it was before, or NULL. */
 void sense_changed(struct call *call, const struct target *target, const char *from,
 		   const struct sense_before *before);
+/* Something was made where there was nothing. */
+void sense_made(struct call *call, const struct target *target);

@@ -17,8 +17,8 @@
 struct tell {
 	int fd;
 	struct notice_packet *packet; /* NULL: nothing is told */
-	struct notice *open; /* the notice at work; NULL: none */
-	size_t used;	     /* of it */
+	struct notice *open;	      /* the notice at work; NULL: none */
+	size_t used;		      /* of it */
 	int fds[NOTICE_FDS_MAX];
 	size_t n_fds;
 	int64_t since_ns; /* since when something waits; 0: nothing does */

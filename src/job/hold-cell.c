@@ -137,6 +137,7 @@ int hold_open_cell(struct holder *holder, struct atoll_error *err)
 	if (r == 0)
 		r = prepare(holder, err);
 	if (r == 0) {
+		notices_init(&holder->notices, &holder->handle, hold_take_notice, holder);
 		net_attach(&holder->net, holder->handle.listener_fd, holder->handle.dns_fd);
 		holder->counted_ns = clock_monotonic_ns();
 		return 0;
@@ -191,6 +192,7 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	       errno == EINTR)
 		;
 	hold_take_messages(holder);
+	notices_finish(&holder->notices);
 	net_stop(&holder->net);
 	if (!limit && is_out_of_memory(holder, &memory))
 		limit = &memory;
@@ -198,6 +200,8 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	keep_base(holder);
 	close(holder->handle.pid_fd);
 	close(holder->handle.control_fd);
+	if (holder->handle.notice_fd >= 0)
+		close(holder->handle.notice_fd);
 	holder->backend->release(holder->cell);
 	holder->cell = NULL;
 	env_free(holder->env);
@@ -238,6 +242,16 @@ void hold_order(struct holder *holder, enum init_order_type type, uint32_t step,
 		send(holder->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL);
 }
 
+void hold_take_notice(void *data, const struct notices_told *told)
+{
+	struct init_message message = {.type = INIT_DENIAL, .step = told->notice->step};
+
+	if (told->notice->type != NOTICE_DENIAL)
+		return;
+	notices_fill_denial(told, &message.denial);
+	hold_take_message(data, &message, -1);
+}
+
 bool hold_take_messages(struct holder *holder)
 {
 	struct init_message message;
@@ -253,6 +267,9 @@ bool hold_take_messages(struct holder *holder)
 			break;
 		if (message.type == INIT_SOCKETS && n == (size_t)message.code)
 			net_take_sockets(&holder->net, fds, n);
+		/* What it was told of before its end belongs to it. */
+		if (message.type == INIT_ENDED)
+			notices_read_all(&holder->notices);
 		if (got == sizeof message && message.type == INIT_DONE) {
 			holder->is_done = true;
 			holder->done_code = message.code;

@@ -5,6 +5,7 @@
 #include "isolate/isolate.h"
 #include "job/hold.h"
 #include "job/network.h"
+#include "job/notices.h"
 
 #include <atoll/layer.h>
 
@@ -61,6 +62,7 @@ struct holder {
 	const struct backend *backend;
 	struct cell *cell;
 	struct cell_handle handle;
+	struct notices notices;
 	struct cell_layer layer;
 	char **env; /* which nobody gets */
 	struct net net;
@@ -85,6 +87,8 @@ int hold_open_cell(struct holder *holder, struct atoll_error *err);
 void hold_close_cell(struct holder *holder, const struct init_message *limit);
 /* What the record's layers are now. */
 int hold_find_layers(struct holder *holder, struct atoll_error *err);
+/* A notice of the first process's: a refusal goes to whose step it was. */
+void hold_take_notice(void *holder, const struct notices_told *told);
 /* Everything that the first process has said; false once it is gone. */
 bool hold_take_messages(struct holder *holder);
 /* A limit that only counters tell: looked at now and then, or `is_now`. */

@@ -344,6 +344,9 @@ static void spread_denial(struct holder *holder, const struct init_message *mess
 
 		if (!client->is_used || !client->step || client->fd < 0 || client->is_over)
 			continue;
+		/* Where it is known whose it was, the others are not told. */
+		if (message->step && message->step != client->step)
+			continue;
 		ioctl(client->fd, SIOCOUTQ, &waiting);
 		if (waiting < WAITING_MAX)
 			tell(client, message, -1);

@@ -28,7 +28,7 @@
 
 /* ---- the loop ---- */
 
-#define FIXED	4
+#define FIXED	5
 #define FDS_MAX (FIXED + NET_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX)
 
 static size_t want(const struct holder *holder, struct pollfd *fds)
@@ -41,6 +41,7 @@ static size_t want(const struct holder *holder, struct pollfd *fds)
 				 .events = POLLIN};
 	fds[3] = (struct pollfd){.fd = holder->is_live ? holder->handle.pid_fd : -1,
 				 .events = POLLIN};
+	fds[4] = (struct pollfd){.fd = holder->is_live ? holder->notices.fd : -1, .events = POLLIN};
 	for (size_t i = 0; i < NET_WATCHED; i++)
 		fds[n + i] = (struct pollfd){.fd = -1};
 	if (holder->is_live)
@@ -111,6 +112,8 @@ static void loop(struct holder *holder)
 			return;
 		if (fds[0].revents)
 			holder->is_ending = true;
+		if (fds[4].fd >= 0 && fds[4].revents && !notices_read(&holder->notices))
+			holder->notices.fd = -1;
 		if (fds[2].fd >= 0 && fds[2].revents)
 			hold_take_messages(holder);
 		if (holder->is_live)

@@ -155,14 +155,19 @@ bool notices_read(struct notices *notices)
 	return got > 0 || got == -EAGAIN;
 }
 
+void notices_read_all(struct notices *notices)
+{
+	while (notices->fd >= 0 && read_packet(notices) > 0)
+		;
+}
+
 void notices_finish(struct notices *notices)
 {
 	const struct notice_packet *rest = notices->rest;
 
 	if (notices->fd < 0)
 		return;
-	while (read_packet(notices) > 0)
-		;
+	notices_read_all(notices);
 	/* What it was gathering when it was killed. Its descriptors are gone. */
 	if (rest && rest->size <= sizeof rest->data && notices->n_packets < rest->number)
 		take_packet(notices, rest->data, rest->size, NULL, 0);

@@ -46,6 +46,8 @@ void notices_init(struct notices *notices, const struct cell_handle *handle,
 /* What is there, without waiting, and not more than some packets so that others get their turn.
  * False once the other side has ended and all is read. */
 bool notices_read(struct notices *notices);
+/* All that has been told by now. */
+void notices_read_all(struct notices *notices);
 
 /* After the end of the first process, however it came: all the rest. */
 void notices_finish(struct notices *notices);

@@ -125,7 +125,7 @@ struct cell {
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
 	struct init_peer *peers;  /* likewise, with a network; else NULL */
-	struct notice_packet *notices; /* likewise, with a full record; else NULL */
+	struct notice_packet *notices;	/* likewise, with a full record; else NULL */
 	const struct cell_extra *extra; /* never NULL */
 	struct cell_bare *bare;		/* NULL with namespaces */
 

@@ -59,7 +59,7 @@ enum answer {
 	CHECK_IOPRIO,
 	CHECK_LOCAL_SOCKET,
 	CHECK_STREAM_SOCKET,
-	EXECUTE, /* for the record: the kernel decides alone */
+	EXECUTE,     /* for the record: the kernel decides alone */
 	CHANGE_OPEN, /* through a descriptor: of no interest to the record */
 	ANSWERS,
 };
@@ -325,8 +325,8 @@ static unsigned see_reading(struct bpf *bpf, const unsigned *to, unsigned flags,
 	unsigned place = to[GUARD];
 
 	if (has_dir)
-		place = load_argument(
-			bpf, 0, bpf_if(bpf, BPF_JEQ, (uint32_t)AT_FDCWD, place, to[ALLOW]));
+		place = load_argument(bpf, 0,
+				      bpf_if(bpf, BPF_JEQ, (uint32_t)AT_FDCWD, place, to[ALLOW]));
 	place = bpf_if(bpf, BPF_JSET, O_DIRECTORY | O_PATH, to[ALLOW], place);
 	return load_argument(bpf, flags, place);
 }
@@ -427,6 +427,15 @@ static void check_socket(struct bpf *bpf, unsigned *to)
 	place = bpf_if(bpf, BPF_JEQ, AF_INET6, internet, place);
 	place = bpf_if(bpf, BPF_JEQ, AF_INET, internet, place);
 	to[CHECK_SOCKET] = load_argument(bpf, 0, bpf_if(bpf, BPF_JEQ, AF_UNIX, local, place));
+}
+
+/* Where there is no network there is no such socket, and whoever wanted one wanted to connect. */
+static void see_internet(struct bpf *bpf, unsigned *to)
+{
+	unsigned place = bpf_if(bpf, BPF_JEQ, AF_INET6, to[GUARD], to[CHECK_LOCAL_SOCKET]);
+
+	place = bpf_if(bpf, BPF_JEQ, AF_INET, to[GUARD], place);
+	to[CHECK_LOCAL_SOCKET] = load_argument(bpf, 0, place);
 }
 
 /* MSG_OOB on a unix socket has been a way into the kernel (CVE-2025-38236). MSG_FASTOPEN connects
@@ -572,8 +581,9 @@ static void build_answers(const struct filter_options *options, struct bpf *bpf,
 	to[CHANGE_OPEN] = to[options->leaves_files ? ALLOW : GUARD];
 	to[CHANGE] = to[options->leaves_files && !options->sees ? ALLOW : GUARD];
 
-	to[CHECK_FCHMOD] = check_mode(bpf, to, 1, to[CHANGE_OPEN]);
-	to[CHECK_MODE_1] = check_mode(bpf, to, 1, to[CHANGE]);
+	to[CHECK_MODE_1] = to[CHECK_FCHMOD] = check_mode(bpf, to, 1, to[CHANGE]);
+	if (to[CHANGE_OPEN] != to[CHANGE])
+		to[CHECK_FCHMOD] = check_mode(bpf, to, 1, to[CHANGE_OPEN]);
 	to[CHECK_MODE_2] = check_mode(bpf, to, 2, to[CHANGE]);
 	to[CHECK_MODE_3] = check_mode(bpf, to, 3, to[CHANGE]);
 	to_read = to[options->guards_reading ? GUARD : ALLOW];
@@ -589,6 +599,8 @@ static void build_answers(const struct filter_options *options, struct bpf *bpf,
 	to[CHECK_CLONE] = check_clone(bpf, to);
 	to[CHECK_UNSHARE] = check_unshare(bpf, to);
 	check_socket(bpf, to);
+	if (options->sees && options->is_bare && !options->has_proxy)
+		see_internet(bpf, to);
 	to[CHECK_SEND_2] = check_send(bpf, to, 2);
 	to[CHECK_SEND_3] = check_send(bpf, to, 3);
 	to[CHECK_SENDTO] = options->sees_sending ? see_sending(bpf, to) : to[CHECK_SEND_3];

@@ -639,6 +639,74 @@ TEST(files_can_be_left_to_the_kernel_but_for_what_it_would_let_pass)
 	CHECK_CALL(NO(EPERM), mount, 0);
 }
 
+TEST(for_the_record_the_guard_sees_what_is_executed_opened_and_refused)
+{
+	length =
+		filter_build(&(struct filter_options){.leaves_files = true, .sees = true}, program);
+	CHECK(length < FILTER_MAX / 2);
+	CHECK_CALL(ASK, execve, 0);
+	CHECK_CALL(ASK, execveat, 0);
+	CHECK_CALL(ASK, openat, (uint32_t)AT_FDCWD, 0, O_RDONLY | O_CLOEXEC);
+	CHECK_CALL(ASK, openat, (uint32_t)AT_FDCWD, 0, O_WRONLY | O_CREAT, 0644);
+	CHECK_CALL(ASK, openat, 5, 0, O_WRONLY | O_CREAT, 0644);
+	CHECK_CALL(ASK, mkdirat, 0);
+	CHECK_CALL(ASK, unlinkat, 0);
+	CHECK_CALL(ASK, renameat2, 0);
+	CHECK_CALL(ASK, fchmodat, 0, 0, 0755);
+	/* what was opened before, what only names a place, directories */
+	CHECK_CALL(YES, openat, 5, 0, O_RDONLY);
+	CHECK_CALL(YES, openat, (uint32_t)AT_FDCWD, 0, O_PATH);
+	CHECK_CALL(YES, openat, (uint32_t)AT_FDCWD, 0, O_RDONLY | O_DIRECTORY);
+	CHECK_CALL(YES, fchmod, 0, 0755);
+	CHECK_CALL(YES, fsetxattr, 0);
+	CHECK_CALL(YES, newfstatat, 0);
+	CHECK_CALL(YES, write, 0);
+	/* refused calls are told of, and by the guard refused */
+	CHECK_CALL(ASK, mount, 0);
+	CHECK_CALL(ASK, chroot, 0);
+	CHECK_CALL(ASK, unshare, CLONE_NEWUSER);
+	CHECK_CALL(ASK, socket, AF_INET, SOCK_RAW, 1);
+	CHECK_CALL(YES, unshare, CLONE_FILES);
+	CHECK_CALL(YES, clone, SIGCHLD);
+	CHECK_CALL(YES, socket, AF_INET, SOCK_STREAM);
+	/* but not those of which others are let go on */
+	CHECK_CALL(NO(EPERM), openat, (uint32_t)AT_FDCWD, 0, O_WRONLY | O_CREAT, 04755);
+	CHECK_CALL(NO(EPERM), fchmod, 0, 02755);
+	CHECK_CALL(NO(EPERM), fchmodat, 0, 0, 04755);
+	CHECK_CALL(NO(EPERM), mknodat, 0, 0, S_IFCHR);
+	/* nor where programs fall back */
+	CHECK_CALL(NO(ENOSYS), clone3, 0);
+	CHECK_CALL(NO(ENOSYS), io_uring_setup, 0);
+}
+
+TEST(a_datagram_is_seen_by_its_address_where_there_is_no_network)
+{
+	length =
+		filter_build(&(struct filter_options){.leaves_files = true, .sees = true}, program);
+	CHECK_CALL(YES, sendto, 0, 0, 0, 0, 1);
+	length =
+		filter_build(&(struct filter_options){.sees = true, .sees_sending = true}, program);
+	CHECK_INT(ask(SYS_sendto, (struct arguments){0}), YES); /* of a pointer both halves count */
+	CHECK_INT(ask(SYS_sendto, (struct arguments){{0, 0, 0, 0, UINT64_C(1) << 32}}), ASK);
+	CHECK_CALL(ASK, sendto, 0, 0, 0, 0, 1);
+	CHECK_CALL(NO(EOPNOTSUPP), sendto, 0, 0, 0, MSG_OOB, 1);
+	CHECK_CALL(NO(EOPNOTSUPP), sendto, 0, 0, 0, MSG_FASTOPEN);
+	CHECK_CALL(YES, sendmmsg, 0);
+}
+
+TEST(without_namespaces_the_wish_for_a_network_is_seen)
+{
+	length = filter_build(
+		&(struct filter_options){.is_bare = true, .guards_reading = true, .sees = true},
+		program);
+	CHECK_CALL(ASK, socket, AF_INET, SOCK_STREAM);
+	CHECK_CALL(ASK, socket, AF_INET6, SOCK_DGRAM);
+	CHECK_CALL(YES, socket, AF_UNIX, SOCK_STREAM);
+	CHECK_CALL(NO(EAFNOSUPPORT), socket, AF_PACKET, SOCK_RAW);
+	CHECK_CALL(NO(EAFNOSUPPORT), socketpair, AF_INET, SOCK_STREAM);
+	CHECK_CALL(ASK, openat, 5, 0, O_RDONLY);
+}
+
 TEST(without_namespaces_nothing_of_the_host_s_is_reached)
 {
 	length = filter_build(&(struct filter_options){.is_bare = true}, program);
