@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import re
+import time
 
 RUN = "k3v7q2ma"
 HASH = "sha256:" + 64 * "a"
@@ -10,7 +12,6 @@ FIRST_NS = 1794825939123456789  # 2026-11-16T10:45:39.123456789Z
 
 
 def stamp(ns):
-    import time
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(ns // 10**9)) + ".%09dZ" % (ns % 10**9)
 
 
@@ -30,8 +31,7 @@ class Log:
         self.now += int(ms * 10**6)
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
         # Names are bytes: what Python has as a lone surrogate is written as its escape.
-        text = "".join("\\u%04x" % ord(c) if 0xd800 <= ord(c) <= 0xdfff else c for c in text)
-        self.raw(text)
+        self.raw(re.sub("[\ud800-\udfff]", lambda found: "\\u%04x" % ord(found[0]), text))
         return len(self.lines) - 1
 
     def raw(self, text):

@@ -137,7 +137,11 @@ static void show_event(struct show *show, const struct event *event)
 	fputc('\n', show->pager->out);
 }
 
-/* All that is there now. A line that is no event is told where people look, and passed over. */
+/* How many lines that are no events are told one by one. */
+#define BAD_MAX 10
+
+/* All that is there now. A line that is no event is told where people look, and passed over; a file
+ * that begins with one is no log. */
 static int show_present(struct events *events, struct show *show, struct atoll_error *err)
 {
 	cleanup_event struct event event = {0};
@@ -147,10 +151,11 @@ static int show_present(struct events *events, struct show *show, struct atoll_e
 	while ((r = events_next(events, &event, err)) != 0 && !ferror(show->pager->out)) {
 		if (r > 0) {
 			show_event(show, &event);
-		} else if (r == -EBADMSG) {
-			show->n_bad++;
+		} else if (r == -EBADMSG && !(events->n_lines == 1 && !events->id[0])) {
 			fflush(show->pager->out);
-			fprintf(stderr, "atoll: %s\n", str_show(err->text, shown, sizeof shown));
+			if (show->n_bad++ < BAD_MAX)
+				fprintf(stderr, "atoll: %s\n",
+					str_show(err->text, shown, sizeof shown));
 		} else {
 			return r;
 		}
