@@ -118,6 +118,7 @@ static int add_act(struct processes *all, uint32_t item, const struct event *eve
 	struct process *process = &all->items[item];
 	struct process_act act = {.next = PROCESS_NONE,
 				  .tone = all->words.tone,
+				  .is_denial = event_is_denial(event),
 				  .time_ns = event->time_ns,
 				  .seq = event->seq};
 
@@ -140,7 +141,7 @@ static int add_act(struct processes *all, uint32_t item, const struct event *eve
 	else
 		all->acts[process->last_act].next = all->n_acts;
 	process->last_act = all->n_acts++;
-	process->n_denials += event_is_denial(event);
+	process->n_denials += act.is_denial;
 	process->n_connections += streq(event->kind, "connection");
 	return 0;
 }

@@ -26,6 +26,7 @@ struct event;
 struct process_act {
 	uint32_t next; /* PROCESS_NONE: the last */
 	enum tone tone;
+	bool is_denial;
 	uint64_t time_ns, seq;
 	const char *kind;   /* "exec" (a further one), "connection", "denial", "limit", "flag" */
 	char *text, *allow; /* `allow` may be NULL */

@@ -8,9 +8,9 @@
 
 static json_t *make_act(const struct report *report, const struct process_act *act)
 {
-	return json_pack("[s, i, o, s, s]", act->kind ? act->kind : "", (int)act->tone,
-			 report_time(report, act->time_ns), act->text,
-			 act->allow ? act->allow : "");
+	return json_pack("[s, i, o, s, s, b]", act->kind ? act->kind : "", (int)act->tone,
+			 report_time(report, act->time_ns), act->text, act->allow ? act->allow : "",
+			 act->is_denial);
 }
 
 json_t *report_tree(const struct report *report)

@@ -114,7 +114,7 @@
 				options.columns.map((column) => h("td", { class: column.num ? "num" : column.class, "data-label": column.name },
 					column.show(row))))));
 			said.textContent = rows.length > PAGE ? `${number(from + 1)} to ${number(from + shown.length)} of ${number(rows.length)}`
-				: rows.length === options.rows.length ? count(rows.length, options.one) : `${number(rows.length)} of ${number(options.rows.length)}`;
+				: rows.length === options.rows.length ? count(rows.length, options.one, options.many) : `${number(rows.length)} of ${number(options.rows.length)}`;
 			back.hidden = next.hidden = pages === 1;
 			back.disabled = state.page === 0;
 			next.disabled = state.page === pages - 1;
@@ -178,10 +178,13 @@
 		if (total("lost"))
 			place.append(note("Some events could not be recorded; the list of events says how many, and why.", "bad"));
 		data.steps.slice(0, 50).forEach((step, i) => {
-			const parts = h("div", { class: "columns" }, h("div", {}, facts(step)), h("div", {}, usage(step), mechanisms(step)));
-			place.append(data.steps.length === 1 ? parts
-				: h("details", { class: "file", open: i === 0 }, h("summary", {}, badge(step.end || "running", step.good ? "good" : "bad"),
-					h("code", {}, `${step.number}  ${step.command}`)), h("div", { class: "hashes" }), parts));
+			const parts = h("div", { class: "columns" }, h("div", {}, h("h3", {}, "What was asked"), facts(step)), h("div", {}, usage(step)));
+			const held = mechanisms(step);
+			if (data.steps.length === 1)
+				place.append(parts, ...(held || []));
+			else
+				place.append(h("details", { class: "file", open: i === 0 }, h("summary", {}, badge(step.end || "running", step.good ? "good" : "bad"),
+					h("code", {}, `${step.number}  ${step.command}`)), h("div", { class: "inside" }, parts, held)));
 		});
 		if (data.steps.length > 50)
 			place.append(note(`${count(data.steps.length - 50, "step")} more left out here.`));
@@ -247,7 +250,7 @@
 			const digits = Math.max(0, Math.ceil(-Math.log10(step / 1000)));
 			for (let time = Math.ceil(state.from / step) * step; time <= state.to; time += step)
 				group.append(s("line", { class: "grid", x1: x(time), x2: x(time), y1: 0, y2: height - 18 }),
-					s("text", { x: x(time), y: height - 4, "text-anchor": "middle" }, `${fixed(time / 1000, Math.min(digits, 6))} s`));
+					s("text", { x: x(time), y: height - 4, "text-anchor": x(time) > width - 40 ? "end" : "middle" }, `${fixed(time / 1000, Math.min(digits, 6))} s`));
 			return group;
 		}
 		function marks(lane, top) {
@@ -358,7 +361,7 @@
 		if (!notes.length)
 			return;
 		const place = section("attention", "Flags and approvals", "What a rule or a monitor had to say, and what people decided.", notes.length, data.flags.length > 0);
-		place.append(...table({ caption: "Flags and approvals, in order", one: "entry", rows: notes, text: (row) => row.text, columns: [
+		place.append(...table({ caption: "Flags and approvals, in order", one: "entry", many: "entries", rows: notes, text: (row) => row.text, columns: [
 			{ name: "When", class: "fit", show: (row) => moment(row.time) }, { name: "Kind", class: "fit", show: (row) => badge(row.kind) },
 			{ name: "What", show: (row) => row.text }] }).nodes);
 	}
@@ -372,7 +375,7 @@
 			if (item.up >= 0)
 				items[item.up].children.push(item);
 		for (let i = items.length - 1; i >= 0; i--) {
-			items[i].bad += items[i].acts.filter((act) => TONES[act[1]] === "bad" && act[0] !== "exec").length;
+			items[i].bad += items[i].acts.filter((act) => act[5]).length;
 			if (items[i].up >= 0)
 				items[items[i].up].bad += items[i].bad;
 		}
@@ -579,7 +582,7 @@
 	events();
 	proof();
 	const local = new Date(data.begin);
-	document.getElementById("meta").textContent = `${data.what === "sandbox" ? "Sandbox" : "Run"} ${data.run} · ${isNaN(local) ? data.begin : local.toLocaleString()} · ${span(data.span)}`;
+	document.getElementById("meta").textContent = `${data.what === "sandbox" ? "Sandbox" : "Run"} ${data.run} · ${isNaN(local) ? data.begin : local.toLocaleString(undefined, { dateStyle: "long", timeStyle: "medium" })} · ${span(data.span)}`;
 	document.getElementById("nav").append(h("ul", {}, sections.map((each) => h("li", {}, h("a", { href: `#${each.id}` }, each.title,
 		each.total !== undefined ? h("span", { class: `count ${each.isBad ? "bad" : ""}` }, number(each.total)) : null)))));
 	document.body.append(h("footer", {}, `Made ${data.made} by atoll ${data.atoll || ""}. This page is complete in itself and asks nobody for anything.`));
