@@ -142,3 +142,28 @@ void event_show(const char *text, struct buf *out)
 		i += length ? length : 1;
 	}
 }
+
+bool event_json(const json_t *value, struct buf *out)
+{
+	char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY), *from = text, *at;
+
+	if (!text)
+		return false;
+	for (at = text; (at = strchr(at, '\xf4'));) {
+		size_t length = utf8_length(at, strlen(at));
+		uint32_t code = length == 4 ? code_point((const unsigned char *)at, 4) : 0;
+
+		if (code < 0x10dc00 || code > 0x10dcff) {
+			at++;
+			continue;
+		}
+		buf_add(out, from, (size_t)(at - from));
+		buf_addf(out, code == 0x10dc00 ? "\\u00%02x" : "\\udc%02x",
+			 (unsigned)(code & 0xff));
+		at += 4;
+		from = at;
+	}
+	buf_add_str(out, from);
+	free(text);
+	return buf_error(out) == 0;
+}

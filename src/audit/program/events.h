@@ -88,6 +88,8 @@ void event_bytes(const char *text, size_t size, struct buf *out);
 /* The same fit for a line that people read: what a terminal would obey, what turns or hides text
  * and what is no UTF-8 becomes \n, \t or \xNN, as everywhere in atoll (cli/print.h). */
 void event_show(const char *text, struct buf *out);
+/* A value as JSON, as the writer of the log has it: bytes are U+DC80..U+DCFF again. */
+bool event_json(const json_t *value, struct buf *out);
 
 /* ---- find.c ---- */
 
