@@ -80,7 +80,7 @@ int dsse_open(const json_t *envelope, const struct sign_key *key, struct buf *re
 	if (buf_error(&pae) < 0)
 		return error_oom(err);
 	if (!is_signed_by(signatures, &pae, key))
-		return error_set(err, ATOLL_FAULT_POLICY, EKEYREJECTED,
-				 "not signed by the key %.16s...", key->id);
+		return error_set(err, ATOLL_FAULT_POLICY, EKEYREJECTED, "not signed by the key %s",
+				 key->id);
 	return 0;
 }

@@ -29,7 +29,8 @@ struct atoll_error;
  *   bundle.c     a sigstore bundle, and the log that its entry is in
  *   tpm.c        a TPM's word about the log's head; tpm-check.c  is it right?
  *   tsm.c        that of a confidential machine
- *   receipt-read.c, receipt-check.c  `atoll verify --receipt`
+ *   receipt-read.c   a receipt as it is read again
+ *   receipt-check.c  `atoll verify --receipt`
  *   replay.c     `atoll replay`
  */
 
@@ -52,9 +53,10 @@ static inline void receipt_json_done(json_t **json)
 /* ---- sign.c ---- */
 
 #define SIGN_RAW_SIZE 32
-#define SIGN_ID_SIZE  65
+#define SIGN_ID_SIZE  17
 
-/* An Ed25519 key; `id` is the SHA-256 of its public part's DER form, in hexadecimal. */
+/* An Ed25519 key; `id` is what `atoll key show` calls it: the first 8 bytes of the
+ * SHA-256 of its public part as DER, in hexadecimal. */
 struct sign_key {
 	EVP_PKEY *key; /* with its private part, or without */
 	unsigned char raw[SIGN_RAW_SIZE];
@@ -66,6 +68,10 @@ void sign_done(struct sign_key *key);
 /* From PEM: PKCS #8, or a public key. */
 int sign_read_private(const char *path, struct sign_key *ret, struct atoll_error *err);
 int sign_read_public(const char *path, struct sign_key *ret, struct atoll_error *err);
+int sign_from_raw(const unsigned char raw[SIGN_RAW_SIZE], struct sign_key *ret,
+		  struct atoll_error *err);
+/* Any public key as PEM, whatever its kind; NULL and an error if there is none. */
+EVP_PKEY *sign_read_any_public(const char *path, struct atoll_error *err);
 
 /* Ed25519, or ECDSA with SHA-256, by the kind of key. */
 int sign_bytes(EVP_PKEY *key, const void *data, size_t size, struct buf *ret,
@@ -101,3 +107,48 @@ int dsse_open(const json_t *envelope, const struct sign_key *key, struct buf *re
 /* Over `data` as a file, for `ssh-keygen -Y verify -n atoll-receipt`. */
 int sshsig_sign(const void *data, size_t size, const struct sign_key *key, struct buf *ret,
 		struct atoll_error *err);
+
+/* ---- attest.c ---- */
+
+/* A text into a file that appears whole, or to standard output for NULL. */
+int receipt_write(const char *path, const struct buf *text, struct atoll_error *err);
+/* One line: compact, keys in order. */
+int receipt_add_line(const json_t *json, struct buf *out, struct atoll_error *err);
+
+/* ---- bundle.c ---- */
+
+/* Enter an envelope into the store's log of receipts, and put it into a sigstore bundle with the
+ * proof. `pem` is the public key that signed it. `root_path`, if not NULL, gets what a verifier has
+ * to trust: the log's key. */
+int bundle_write(const json_t *envelope, const struct sign_key *key, const char *path,
+		 const char *root_path, struct atoll_error *err);
+
+/* ---- receipt-read.c ---- */
+
+struct checked_keys;
+
+/* Which part of a receipt is not as it should be. These are exit statuses of `atoll verify`. */
+enum receipt_fault {
+	RECEIPT_GOOD = 0,
+	RECEIPT_FORGED = 1,    /* not signed by a key that counts, or changed since */
+	RECEIPT_MALFORMED = 2, /* no receipt, or its two halves do not belong together */
+	RECEIPT_FILES = 3,     /* a file is missing, or is another */
+	RECEIPT_LOG = 4,       /* the log does not verify, or tells something else */
+	RECEIPT_HARDWARE = 5,  /* hardware's word is about something else */
+};
+
+struct receipt {
+	json_t *provenance, *own; /* the statements */
+	unsigned char signer[SIGN_RAW_SIZE];
+	char key[SIGN_ID_SIZE];
+};
+
+/* Read a receipt, check its signatures by one of the keys, and that its halves belong together.
+ * `ret_fault` says what a failure means. */
+int receipt_open(const char *path, const struct checked_keys *keys, struct receipt *ret,
+		 enum receipt_fault *ret_fault, struct atoll_error *err);
+void receipt_done(struct receipt *receipt);
+#define cleanup_receipt cleanup_with(receipt_done)
+
+/* Our own predicate, and something in it by its path: "log", "note". NULL where there is none. */
+const json_t *receipt_get(const struct receipt *receipt, const char *key, const char *below);

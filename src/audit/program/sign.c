@@ -124,7 +124,7 @@ static int fill_key(EVP_PKEY *pkey, const char *path, struct sign_key *ret, stru
 		return -ENOMEM;
 	}
 	sign_sha256(der.data, der.used, hash);
-	sign_hex(hash, sizeof hash, key.id);
+	sign_hex(hash, SIGN_ID_SIZE / 2, key.id);
 	*ret = key;
 	return 0;
 }
@@ -180,6 +180,30 @@ int sign_read_private(const char *path, struct sign_key *ret, struct atoll_error
 int sign_read_public(const char *path, struct sign_key *ret, struct atoll_error *err)
 {
 	return read_key(path, false, ret, err);
+}
+
+int sign_from_raw(const unsigned char raw[SIGN_RAW_SIZE], struct sign_key *ret,
+		  struct atoll_error *err)
+{
+	EVP_PKEY *key = EVP_PKEY_new_raw_public_key(EVP_PKEY_ED25519, NULL, raw, SIGN_RAW_SIZE);
+
+	return key ? fill_key(key, "a key", ret, err) : error_oom(err);
+}
+
+EVP_PKEY *sign_read_any_public(const char *path, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(KEY_FILE_MAX);
+	EVP_PKEY *key;
+	BIO *bio;
+
+	if (read_pem(path, &text, err) < 0)
+		return NULL;
+	bio = BIO_new_mem_buf(text.data ? text.data : "", (int)text.used);
+	key = bio ? PEM_read_bio_PUBKEY(bio, NULL, no_passphrase, NULL) : NULL;
+	BIO_free(bio);
+	if (!key)
+		error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' holds no public key as PEM", path);
+	return key;
 }
 
 /* ---- signatures ---- */
