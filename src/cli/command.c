@@ -28,6 +28,8 @@ const struct command *const commands[] = {
 	&command_import,
 	&command_log,
 	&command_report,
+	&command_attest,
+	&command_replay,
 	&command_doctor,
 	&command_schema,
 	&command_setup,

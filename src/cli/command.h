@@ -63,7 +63,9 @@ extern const struct command
 	command_gc,
 	command_import,
 	command_log,
-	command_report;
+	command_report,
+	command_attest,
+	command_replay;
 /* clang-format on */
 
 /* All of them, in the order of the help; ends with NULL. */

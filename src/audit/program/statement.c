@@ -369,20 +369,19 @@ static json_t *describe_log(const struct account *account)
 			 plain_member(account->head, "note"), "closed", account->log.is_closed);
 }
 
-/* What the job was made of, to make it again; each word as text, or as {"base64": ...}. */
-static json_t *describe_job(const struct account *account)
+/* Each word as text, or as {"base64": ...}. */
+static json_t *list_words(const json_t *list)
 {
 	json_t *words = json_array();
 	const json_t *word;
 	size_t i;
 
-	json_array_foreach(json_object_get(account->recipe, "words"), i, word)
+	json_array_foreach(list, i, word)
 	{
+		cleanup_buf struct buf bytes = BUF_INIT(RECEIPT_MAX);
 		const char *text = json_string_value(word) ?: "";
 
 		if (has_bytes(text)) {
-			cleanup_buf struct buf bytes = BUF_INIT(RECEIPT_MAX);
-
 			event_bytes(text, strlen(text), &bytes);
 			json_array_append_new(
 				words,
@@ -391,7 +390,15 @@ static json_t *describe_job(const struct account *account)
 			json_array_append_new(words, json_string(text));
 		}
 	}
-	return json_pack("{s:o, s:I}", "words", words, "redacted",
+	return words;
+}
+
+/* What the job was made of, to make it again. */
+static json_t *describe_job(const struct account *account)
+{
+	return json_pack("{s:o, s:o, s:I}", "words",
+			 list_words(json_object_get(account->recipe, "words")), "argv",
+			 list_words(json_object_get(account->recipe, "argv")), "redacted",
 			 (json_int_t)event_number(account->recipe, "redacted", 0));
 }
 
