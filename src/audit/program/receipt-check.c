@@ -87,7 +87,7 @@ static int compare_file(int root_fd, const char *name, const char *hex)
 static int subject_name(const json_t *subject, struct buf *ret)
 {
 	const char *bytes = json_string_value(
-		json_object_get(json_object_get(subject, "annotations"), "bytes"));
+		json_object_get(json_object_get(subject, "annotations"), "path_base64"));
 	const char *name = json_string_value(json_object_get(subject, "name"));
 
 	if (bytes)

@@ -93,7 +93,8 @@ static json_t *make_subject(const char *path, json_t *digest, const json_t *chan
 		cleanup_buf struct buf bytes = BUF_INIT(RECEIPT_MAX);
 
 		event_bytes(path, strlen(path), &bytes);
-		json_object_set_new(annotations, "bytes", sign_base64(bytes.data, bytes.used));
+		json_object_set_new(annotations, "path_base64",
+				    sign_base64(bytes.data, bytes.used));
 	}
 	return json_pack("{s:o, s:o, s:o}", "name", plain_text(path), "digest", digest,
 			 "annotations", annotations);
@@ -141,7 +142,7 @@ static void add_outputs(const struct account *account, json_t *subjects)
 				 event_number(output, "step", 0));
 		json_array_append_new(subjects,
 				      json_pack("{s:s, s:o, s:{s:s, s:I}}", "name", name, "digest",
-						digest, "annotations", "stream", stream, "bytes",
+						digest, "annotations", "stream", stream, "size",
 						(json_int_t)event_number(output, "bytes", 0)));
 	}
 }
