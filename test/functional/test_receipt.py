@@ -324,31 +324,31 @@ def _():
             bad = verify(place, receipt, *more)
             same((bad.status, words in bad.err), (status, True), "%s: %s" % (words, bad.err))
             same(bad.err.count("\n"), 1, "lines: " + bad.err)
-        # 1: the signature. A bit in either payload.
+        # 2: the signature. A bit in either payload.
         first = open(path).readline()
         for at in (first.index('"payload":"') + 400, len(first) + first.index('"payload":"') + 400):
-            refused(1, "changed since", flipped(place, path, at))
-        # 2: no receipt, half of one, two that do not belong together.
+            refused(2, "changed since", flipped(place, path, at))
+        # Half of one; and 3: none.
         write(place.tmp + "/half", first)
         refused(2, "is missing", place.tmp + "/half")
         write(place.tmp + "/none", "{}\n")
-        refused(2, "no DSSE envelope", place.tmp + "/none")
-        # 3: files.
+        refused(3, "no DSSE envelope", place.tmp + "/none")
+        # 4: files.
         write(place.tmp + "/f/out.txt", "other\n")
-        refused(3, "out.txt' is not what the run has left", path, "--root", place.tmp + "/f")
+        refused(4, "out.txt' is not what the run has left", path, "--root", place.tmp + "/f")
         os.remove(place.tmp + "/f/out.txt")
-        refused(3, "out.txt' is missing", path, "--root", place.tmp + "/f")
+        refused(4, "out.txt' is missing", path, "--root", place.tmp + "/f")
         os.symlink("/dev/zero", place.tmp + "/f/out.txt")
-        same(verify(place, path, "--root", place.tmp + "/f").status, 3, "a link in its place")
-        # 4: the log, changed, cut, or another's.
+        same(verify(place, path, "--root", place.tmp + "/f").status, 4, "a link in its place")
+        # 5: the log, changed, cut, or another's.
         lines = open(log, "rb").read().splitlines(keepends=True)
         write(place.tmp + "/cut.jsonl", b"".join(lines[:-1]))
-        same(verify(place, path, "--log", place.tmp + "/cut.jsonl").status, 4, "a log without its end")
+        same(verify(place, path, "--log", place.tmp + "/cut.jsonl").status, 5, "a log without its end")
         write(place.tmp + "/changed.jsonl", b"".join(lines).replace(b"out.txt", b"out.txu"))
-        same(verify(place, path, "--log", place.tmp + "/changed.jsonl").status, 4, "a changed log")
+        same(verify(place, path, "--log", place.tmp + "/changed.jsonl").status, 5, "a changed log")
         same(run(place, [], ["true"], mode="layer").status, 0, "another run")
         another = [name for name in glob.glob(store(place) + "/log/????????.jsonl") if name != log][0]
-        same(verify(place, path, "--log", another).status, 4, "another run's log")
+        same(verify(place, path, "--log", another).status, 5, "another run's log")
 
 
 @test("two receipts' halves do not make one")
@@ -368,13 +368,13 @@ def _():
         path = receipted(his)
         receipted(mine)
         bad = verify(mine, path)
-        same(bad.status, 1, "without his key: " + bad.err)
+        same(bad.status, 2, "without his key: " + bad.err)
         same(verify(mine, path, "--key", public_key(his)[0]).status, 0, "with his key")
         key = mine.tmp + "/key.pem"
         same(tool("openssl", "genpkey", "-algorithm", "ed25519", "-out", key).returncode, 0, "genpkey")
         same(tool("openssl", "pkey", "-in", key, "-pubout", "-out", key + ".pub").returncode, 0, "pubout")
         same(atoll(mine, "attest", "-o", mine.tmp + "/r", "--key", key).status, 0, "attest --key")
-        same(verify(mine, mine.tmp + "/r").status, 1, "with the store's key")
+        same(verify(mine, mine.tmp + "/r").status, 2, "with the store's key")
         good = verify(mine, mine.tmp + "/r", "--key", key + ".pub", "--log-key", public_key(mine)[0])
         same(good.status, 0, "with both: " + good.err)
         same(tool("openssl", "genrsa", "-out", key).returncode, 0, "genrsa")

@@ -179,7 +179,7 @@ int receipt_open(const char *path, const struct checked_keys *keys, struct recei
 	int r = read_file(path, &text, err);
 
 	*ret = (struct receipt){0};
-	*ret_fault = RECEIPT_MALFORMED;
+	*ret_fault = RECEIPT_NONE;
 	for (size_t at = 0; r == 0 && at < text.used;) {
 		const char *line = text.data + at;
 		const size_t size = strcspn(line, "\n");
@@ -189,7 +189,9 @@ int receipt_open(const char *path, const struct checked_keys *keys, struct recei
 		/* A NUL ends the text for good: no JSON has one. */
 		at += size + 1;
 	}
-	if (r == -EKEYREJECTED)
+	if (r == 0 && !ret->own && !ret->provenance)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is empty", path);
+	if (r == 0 || r == -EKEYREJECTED)
 		*ret_fault = RECEIPT_FORGED;
 	return r < 0 ? r : check_halves(ret, err);
 }

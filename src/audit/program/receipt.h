@@ -127,14 +127,16 @@ int bundle_write(const json_t *envelope, const struct sign_key *key, const char 
 
 struct checked_keys;
 
-/* Which part of a receipt is not as it should be. These are exit statuses of `atoll verify`. */
+/* Which part of a receipt is not as it should be. These are exit statuses of `atoll verify`, of
+ * which 1 says about logs that they are not closed. */
 enum receipt_fault {
 	RECEIPT_GOOD = 0,
-	RECEIPT_FORGED = 1,    /* not signed by a key that counts, or changed since */
-	RECEIPT_MALFORMED = 2, /* no receipt, or its two halves do not belong together */
-	RECEIPT_FILES = 3,     /* a file is missing, or is another */
-	RECEIPT_LOG = 4,       /* the log does not verify, or tells something else */
-	RECEIPT_HARDWARE = 5,  /* hardware's word is about something else */
+	RECEIPT_FORGED = 2,   /* not signed by a key that counts, changed since, or of two halves
+			       * that do not belong together */
+	RECEIPT_NONE = 3,     /* there is no receipt, or it cannot be read as one */
+	RECEIPT_FILES = 4,    /* a file is missing, or is another */
+	RECEIPT_LOG = 5,      /* the log does not verify, or tells something else */
+	RECEIPT_HARDWARE = 6, /* hardware's word is about something else */
 };
 
 struct receipt {
