@@ -100,6 +100,7 @@ struct atoll_denial {
 	char rule[64];	  /* what says no: "git hooks", "protect ./x", "sockets" */
 	char path[256];	  /* the object; cut at the front with "..." if longer */
 	char program[16]; /* the process's name */
+	char allow[192];  /* what to write to have it allowed: "--write /x"; "" if nothing does */
 };
 
 #define ATOLL_DENIALS_MAX 64
@@ -211,6 +212,10 @@ struct atoll_result {
 	/* What became of the network where it did not last: its process died, a limit of the whole
 	 * run was reached. "" mostly. */
 	char network_note[192];
+	/* What was written down of it: log/ID.jsonl (see doc/record.md); "" with `record: off`. */
+	char run[16];
+	/* Why that is not complete, or that the run had to stand still meanwhile. "" mostly. */
+	char record_note[192];
 	/* With a workspace in mode `layer`: the record that keeps what was written (see
 	 * <atoll/layer.h>), "" if nothing was, and how many names were. */
 	char record[16];
@@ -277,6 +282,12 @@ struct atoll_run_options {
 	/* Called once if there are published ports, as soon as they can be reached. NULL for
 	 * nothing. */
 	void (*published)(const struct atoll_published *ports, size_t n, void *data);
+	/*
+	 * The record cannot be written, mostly because the disk is full: everything inside has been
+	 * stopped, and it is tried again twice a second. `why` says what and where; NULL: it goes
+	 * on. The time limit does not run meanwhile. SIGINT and SIGTERM end the run at once.
+	 */
+	void (*stuck)(const char *why, void *data);
 };
 
 /*

@@ -151,8 +151,9 @@ static bool has_words(const struct run_request *request, const struct atoll_resu
 	return request->is_json || result->end == ATOLL_NOT_STARTED ||
 	       (!request->is_quiet &&
 		(result->record[0] || result->n_denials > 0 || result->n_connections > 0 ||
-		 result->network_note[0] || result->end == ATOLL_TIMED_OUT ||
-		 result->end == ATOLL_OUT_OF_MEMORY || result->end == ATOLL_OVER_LIMIT));
+		 result->network_note[0] || result->record_note[0] ||
+		 result->end == ATOLL_TIMED_OUT || result->end == ATOLL_OUT_OF_MEMORY ||
+		 result->end == ATOLL_OVER_LIMIT));
 }
 
 static void on_published(const struct atoll_published *ports, size_t n, void *data)

@@ -30,6 +30,8 @@ const struct command *const commands[] = {
 	&command_report,
 	&command_verify,
 	&command_key,
+	&command_attest,
+	&command_replay,
 	&command_doctor,
 	&command_schema,
 	&command_setup,

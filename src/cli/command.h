@@ -65,7 +65,9 @@ extern const struct command
 	command_log,
 	command_report,
 	command_verify,
-	command_key;
+	command_key,
+	command_attest,
+	command_replay;
 /* clang-format on */
 
 /* All of them, in the order of the help; ends with NULL. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/interact.h"
 
+#include "cli/print.h"
+
 #include "base/scope.h"
 
 #include <atoll/atoll.h>
@@ -150,6 +152,20 @@ static void on_suspend(bool by_command, void *data)
 	sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
+/* Also with --quiet: otherwise nobody would know why nothing happens. */
+static void on_stuck(const char *why, void *data)
+{
+	(void)data;
+	if (!why) {
+		fputs("atoll: the record is written again, and everything goes on\n", stderr);
+		return;
+	}
+	fputs("atoll: everything inside is stopped, because the record cannot be written (",
+	      stderr);
+	print_escaped(stderr, why);
+	fputs("); make space and it goes on, or end it with Ctrl-C\n", stderr);
+}
+
 void interact_begin(struct atoll_run_options *options)
 {
 	choose_signals();
@@ -162,6 +178,7 @@ void interact_begin(struct atoll_run_options *options)
 	else
 		options->started = on_started;
 	options->suspend = on_suspend;
+	options->stuck = on_stuck;
 	if (isatty(STDERR_FILENO)) {
 		options->progress = on_progress;
 		begin_progress();

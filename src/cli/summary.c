@@ -159,6 +159,10 @@ static void print_denial(const struct atoll_denial *denial, const char *here, FI
 	fputc(')', out);
 	if (denial->count > 1)
 		fprintf(out, ", %d times", denial->count);
+	if (denial->allow[0]) {
+		fputs("; to allow it: ", out);
+		print_escaped(out, denial->allow);
+	}
 	fputc('\n', out);
 }
 
@@ -194,12 +198,27 @@ static void print_denials(const struct atoll_result *result, const char *here, F
 		fprintf(out, "  and %u more\n", result->n_denials - shown);
 }
 
+/* Only where something has been said that one may want to look into. */
+static void print_record(const struct atoll_result *result, FILE *out)
+{
+	if (!result->run[0])
+		return;
+	if (result->record_note[0]) {
+		fputs("atoll: ", out);
+		print_escaped(out, result->record_note);
+		fputc('\n', out);
+	}
+	if (was_stopped(result) || result->n_denials || result->n_marked || result->record_note[0])
+		fprintf(out, "atoll: recorded as %s (atoll log %s)\n", result->run, result->run);
+}
+
 void summary_text(const struct atoll_result *result, const char *here, FILE *out)
 {
 	if (was_stopped(result))
 		print_limit(result, out);
 	print_denials(result, here, out);
 	summary_network_text(result, out);
+	print_record(result, out);
 }
 
 static void write_line(struct buf *buf, FILE *out)
@@ -217,6 +236,7 @@ static void write_denial(struct json *json, const struct atoll_denial *denial)
 	json_str(json, "program", denial->program);
 	json_int(json, "pid", denial->pid);
 	json_int(json, "count", denial->count);
+	json_str(json, "allow", denial->allow[0] ? denial->allow : NULL);
 	json_close(json, '}');
 }
 
@@ -294,6 +314,8 @@ void summary_json_applied(const struct atoll_result *result, const char *digest,
 	json_uint(&json, "output_bytes", result->output_bytes);
 	write_usage(&json, result);
 	json_str(&json, "contract", digest);
+	json_str(&json, "run", result->run[0] ? result->run : NULL);
+	json_str(&json, "record_note", result->record_note[0] ? result->record_note : NULL);
 	json_uint(&json, "n_denials", result->n_denials);
 	json_open(&json, "denials", '[');
 	for (uint32_t i = 0; i < kept_denials(result); i++)

@@ -117,6 +117,9 @@ struct backend {
 	int (*prepare)(const struct spec *spec, char *const *env, const struct cell_extra *extra,
 		       struct plan *plan, struct cell **ret, struct atoll_error *err);
 
+	/* The same lines as of a plan, about what was prepared to be started. */
+	void (*describe)(const struct cell *cell, struct plan *plan);
+
 	/* Start it, with these descriptors as the command's 0, 1 and 2 (and the contract's own).
 	 * -1 stands for a terminal of the sandbox's own (INIT_TERMINAL). */
 	int (*start)(struct cell *cell, const int stdio[3], struct cell_handle *ret,

@@ -44,10 +44,10 @@ struct atoll_job {
 
 void recipe_begin(struct atoll_job *job, const char *home, const char *caller);
 void recipe_add(struct atoll_job *job, const char *const *words, size_t n);
-/* The same job once more, finished, with all that has changed on the host since. -ESTALE if it
- * would not be the same contract (`digest`). */
-int recipe_follow(const char *data, size_t size, const char *digest, struct atoll_job **ret,
-		  struct atoll_error *err);
+/* The same job once more, finished, with all that has changed on the host since. `argv` is the
+ * command; NULL: any. -ESTALE if it would not be the same contract (`digest`, unless NULL). */
+int recipe_follow(const char *data, size_t size, char *const *argv, const char *digest,
+		  struct atoll_job **ret, struct atoll_error *err);
 
 /* Fill in and check; may be called again. */
 int job_finish(struct atoll_job *job, struct atoll_error *err);

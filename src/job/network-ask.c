@@ -81,6 +81,8 @@ void net_answer(struct net *net, uint64_t id, enum atoll_answer_type answer)
 		i++;
 	if (i == net->n_questions || answer == ATOLL_ASK_LATER)
 		return;
+	if (net->answered)
+		net->answered(net->data, &net->questions[i], answer);
 	/* What could not be noted down holds for this run all the same, and is said. */
 	if (answer == ATOLL_ASK_ALWAYS &&
 	    answers_add(net->spec, net->questions[i].name, net->questions[i].port, &err) < 0)

@@ -160,6 +160,8 @@ static void take_connection(struct net *net, struct atoll_connection *connection
 			net->whose(net->data, connection->local_port, connection->program);
 	net->bytes += connection->sent + connection->received;
 	connections_add(net->result, connection);
+	if (net->connected)
+		net->connected(net->data, connection);
 	if (net->options->connection)
 		net->options->connection(connection, net->options->data);
 }

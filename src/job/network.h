@@ -80,6 +80,10 @@ struct net {
 	 * which come back by net_take_sockets(). */
 	int32_t (*whose)(void *data, uint16_t local_port, char ret_program[16]);
 	void (*order_sockets)(void *data, uint32_t count);
+	/* For the record; may be NULL. */
+	void (*connected)(void *data, const struct atoll_connection *connection);
+	void (*answered)(void *data, const struct net_question *question,
+			 enum atoll_answer_type answer);
 	void *data;
 };
 

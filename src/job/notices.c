@@ -188,6 +188,7 @@ void notices_fill_denial(const struct notices_told *told, struct atoll_denial *r
 		ret->count = 1;
 	snprintf(ret->action, sizeof ret->action, "%s", told->n_texts > 0 ? told->texts[0] : "");
 	snprintf(ret->rule, sizeof ret->rule, "%s", told->n_texts > 1 ? told->texts[1] : "");
+	snprintf(ret->allow, sizeof ret->allow, "%s", told->n_texts > 3 ? told->texts[3] : "");
 	snprintf(ret->program, sizeof ret->program, "%.15s", told->notice->program);
 	if (length < room)
 		memcpy(ret->path, object, length + 1);

@@ -15,7 +15,7 @@
  * A sandbox outlives the process that made it, and is built anew whenever it is needed. Its
  * contract is what was said at the beginning: job file and options, kept word for word, from the
  * directory and with the home that they counted from. Whether a file may be trusted was decided
- * then. The command is left out, because steps bring theirs.
+ * then. The command is left out, because steps bring theirs; a replay brings that of its receipt.
  *
  *	"atoll job 1"  HOME  CALLER  { "load" NAME PATH TEXT | "set" KEY VALUE }...
  */
@@ -72,7 +72,8 @@ static int follow_set(struct atoll_job *job, struct reader *reader, struct atoll
 	return reader->is_short ? 0 : atoll_job_set(job, key, value, err);
 }
 
-static int follow_all(struct atoll_job *job, struct reader *reader, struct atoll_error *err)
+static int follow_all(struct atoll_job *job, struct reader *reader, char *const *argv,
+		      struct atoll_error *err)
 {
 	char *const none[] = {(char *)"sh", NULL};
 	int r = 0;
@@ -90,7 +91,7 @@ static int follow_all(struct atoll_job *job, struct reader *reader, struct atoll
 	if (r == 0 && reader->is_short)
 		r = error_set(err, ATOLL_FAULT_HOST, EBADMSG, "what the sandbox is made of");
 	if (r == 0)
-		r = spec_set_command(job->spec, none, "command line", err);
+		r = spec_set_command(job->spec, argv ? argv : none, "command line", err);
 	return r < 0 ? r : job_finish(job, err);
 }
 
@@ -107,8 +108,8 @@ static int check_digest(struct atoll_job *job, const char *digest, struct atoll_
 		"version of atoll?); make a new one with `atoll create`");
 }
 
-int recipe_follow(const char *data, size_t size, const char *digest, struct atoll_job **ret,
-		  struct atoll_error *err)
+int recipe_follow(const char *data, size_t size, char *const *argv, const char *digest,
+		  struct atoll_job **ret, struct atoll_error *err)
 {
 	struct reader reader = {.at = data, .end = data + size};
 	const char *first = next(&reader), *home = next(&reader), *caller = next(&reader);
@@ -123,8 +124,8 @@ int recipe_follow(const char *data, size_t size, const char *digest, struct atol
 	job->recipe = (struct buf)BUF_INIT(RECIPE_MAX);
 	job->is_trusted = true;
 	job->spec = spec_new(home, caller, err);
-	r = job->spec ? follow_all(job, &reader, err) : -ENOMEM;
-	if (r == 0)
+	r = job->spec ? follow_all(job, &reader, argv, err) : -ENOMEM;
+	if (r == 0 && digest)
 		r = check_digest(job, digest, err);
 	if (r < 0) {
 		atoll_job_free(job);

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "job/record.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -89,6 +90,7 @@ int relay_open(struct relay *relay, const int caller[3], const bool is_terminal[
 	relay->output_bytes = 0;
 	relay->output_limit = output_limit;
 	relay->is_over = relay->is_held = relay->is_input_held = relay->has_others = false;
+	relay->output = NULL;
 	relay->has_terminal = is_terminal[RELAY_IN];
 	relay->ends_with_line = true;
 	for (int i = 0; i < RELAY_COUNT; i++) {
@@ -228,6 +230,12 @@ static bool pass(struct relay *relay, int i)
 {
 	struct stream *stream = &relay->streams[i];
 	bool is_within = count(relay, i);
+
+	/* As the command wrote it, not as a terminal shows it. */
+	if (i != RELAY_IN && relay->output)
+		record_output_add(relay->output, i == RELAY_ERR ? RECORD_STDERR : RECORD_STDOUT,
+				  stream->data + (stream->is_shown ? VT_HELD_MAX : 0),
+				  stream->used);
 
 	if (stream->is_shown)
 		stream->used = vt_filter(&stream->vt, stream->data + VT_HELD_MAX, stream->used,

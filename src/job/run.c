@@ -64,6 +64,7 @@ static void take_notice(void *data, const struct notices_told *told)
 	struct atoll_denial denial;
 	struct run *run = data;
 
+	record_notice(run->recorder, told);
 	if (told->notice->type != NOTICE_DENIAL)
 		return;
 	notices_fill_denial(told, &denial);
@@ -137,6 +138,7 @@ static void take_message(struct run *run, const struct init_message *message)
 		break;
 	case INIT_DENIAL:
 		take_denial(run, &message->denial);
+		record_denial(run->recorder, RUN_STEP, &message->denial);
 		break;
 	default:
 		break;
@@ -203,14 +205,17 @@ static bool is_counted(const struct run *run)
 static int wait_ms(const struct run *run)
 {
 	int64_t most = is_counted(run) ? COUNT_MS : 3600 * 1000;
-	int64_t left, until = run->has_ended ? INT64_MAX : run->deadline_ns;
+	int64_t left, until;
 
 	if (run->layer.record && !run->layer.is_tidy)
 		return 0;
+	until = run->has_ended || run->is_stuck ? INT64_MAX : run->deadline_ns;
 	if (run->kill_ns < until)
 		until = run->kill_ns;
 	if (net_deadline_ns(&run->net) < until)
 		until = net_deadline_ns(&run->net);
+	if (record_deadline_ns(run->recorder) < until)
+		until = record_deadline_ns(run->recorder);
 	if (run->relay->is_input_held && most > FOREGROUND_MS)
 		most = FOREGROUND_MS;
 	if (until == INT64_MAX)
@@ -248,18 +253,20 @@ static void supervise(struct run *run)
 
 	run_look_at_terminal(run);
 	while (!run->is_done) {
-		struct pollfd fds[4 + 2 * RELAY_COUNT + NET_WATCHED] = {
+		struct pollfd fds[4 + 2 * RELAY_COUNT + NET_WATCHED + RECORD_WATCHED] = {
 			{.fd = run->handle.pid_fd, .events = POLLIN},
 			{.fd = has_control ? run->handle.control_fd : -1, .events = POLLIN},
 			{.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
 			 .events = POLLIN},
-			{.fd = has_notices ? run->notices.fd : -1, .events = POLLIN},
+			{.fd = has_notices && !run->is_stuck ? run->notices.fd : -1,
+			 .events = POLLIN},
 		};
 
 		if (run->relay->is_input_held)
 			run_look_at_terminal(run);
 		relay_want(run->relay, fds + 4);
 		net_want(&run->net, fds + 4 + 2 * RELAY_COUNT);
+		record_want(run->recorder, fds + 4 + 2 * RELAY_COUNT + NET_WATCHED);
 		n = poll(fds, ARRAY_SIZE(fds), wait_ms(run));
 		if (n < 0 && errno != EINTR)
 			return;
@@ -275,7 +282,9 @@ static void supervise(struct run *run)
 			end_by_output(run);
 		net_move(&run->net, fds + 4 + 2 * RELAY_COUNT);
 		run_ask(run);
-		if (!run->has_ended && clock_monotonic_ns() >= run->deadline_ns)
+		record_move(run->recorder, fds + 4 + 2 * RELAY_COUNT + NET_WATCHED);
+		run_record_check(run);
+		if (!run->has_ended && !run->is_stuck && clock_monotonic_ns() >= run->deadline_ns)
 			run_time_out(run);
 		if (!run->is_done && clock_monotonic_ns() >= run->kill_ns)
 			run_kill(run);
@@ -437,6 +446,8 @@ static int start(struct run *run, struct atoll_error *err)
 	run->counted_ns = (uint64_t)run->start_ns;
 	run->deadline_ns =
 		wall_ms == SPEC_UNLIMITED ? INT64_MAX : run->start_ns + (int64_t)wall_ms * 1000000;
+	if (r == 0)
+		r = run_record_begin(run, err);
 	tell_progress(run, "building the sandbox");
 	if (r == 0)
 		r = run->backend->start(run->cell, child, &run->handle, err);
@@ -528,6 +539,7 @@ static int prepare(struct run *run, char ***ret_env, struct atoll_error *err)
 	r = run_layer_open(run, err);
 	if (r < 0)
 		return r;
+	run->env = *ret_env;
 	tell_progress(run, "looking at the granted places");
 	return run->backend->prepare(run->spec, *ret_env, &run->net.extra, NULL, &run->cell, err);
 }
@@ -575,8 +587,9 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 		  struct atoll_result *ret, struct atoll_error *err)
 {
 	static const struct atoll_run_options own = {.stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2};
-	struct run run = {
-		.options = options ? options : &own, .result = ret, .handle = {.layer_fd = -1, .notice_fd = -1}};
+	struct run run = {.options = options ? options : &own,
+			  .result = ret,
+			  .handle = {.layer_fd = -1, .notice_fd = -1}};
 	struct atoll_error unheard;
 	sigset_t old;
 	int r;
@@ -594,11 +607,14 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	r = net_init(&run.net, run.spec, run.options, ret, err);
 	run.net.whose = whose;
 	run.net.order_sockets = order_sockets;
+	run.net.connected = run_record_connection;
+	run.net.answered = run_record_answer;
 	run.net.data = &run;
 	if (r == 0)
 		r = run.relay ? run_somewhere(&run, err) : error_oom(err);
 	run_layer_close(&run);
 	net_done(&run.net);
+	run_record_end(&run, r, err);
 	run_release_sigpipe(&old);
 	free(run.relay);
 	/* The reason that the kernel gives does not say that it is our own filter. */

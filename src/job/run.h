@@ -6,6 +6,7 @@
 #include "job/layer.h"
 #include "job/network.h"
 #include "job/notices.h"
+#include "job/record.h"
 #include "job/relay.h"
 #include "job/terminal.h"
 
@@ -17,6 +18,7 @@
  *   run.c        prepare, start, the loop, report
  *   signals.c    the caller's signals and terminal, and asking everything inside to end
  *   questions.c  asking the caller about the network
+ *   run-record.c what is written down of it
  */
 struct run {
 	const struct spec *spec;
@@ -42,6 +44,11 @@ struct run {
 	bool has_net_failed; /* no other back end would help */
 	struct run_layer layer;
 	struct notices notices;
+	char *const *env;
+	struct recorder *recorder; /* NULL: nothing is recorded, or the holder does */
+	struct record_output output;
+	bool is_stuck; /* the record cannot be written: everything inside stands still */
+	int64_t stuck_ns;
 };
 
 /* ---- run.c ---- */
@@ -65,6 +72,20 @@ void run_kill(struct run *run);
 void run_look_at_terminal(struct run *run);
 void run_suspend(struct run *run, bool by_command);
 void run_take_signals(struct run *run);
+
+/* ---- run-record.c ---- */
+
+#define RUN_STEP 1 /* a run is one */
+
+/* Everything that is known before the start is written down. */
+int run_record_begin(struct run *run, struct atoll_error *err);
+/* A record that cannot be written stops everything, until it can. */
+void run_record_check(struct run *run);
+/* All has ended; `r` is what became of it. Waits for space on the disk, if need be. */
+void run_record_end(struct run *run, int r, const struct atoll_error *err);
+void run_record_connection(void *data, const struct atoll_connection *connection);
+void run_record_answer(void *data, const struct net_question *question,
+		       enum atoll_answer_type answer);
 
 /* ---- questions.c ---- */
 

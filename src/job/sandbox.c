@@ -102,7 +102,8 @@ int sandbox_job(const struct layer_record *record, struct atoll_job **ret, struc
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "read what sandbox '%s' is made of",
 				 record->info.id);
-	r = recipe_follow(text.data ? text.data : "", text.used, record->info.digest, ret, err);
+	r = recipe_follow(text.data ? text.data : "", text.used, NULL, record->info.digest, ret,
+			  err);
 	return r < 0 ? error_context(err, r, "sandbox %s", record->info.id) : 0;
 }
 

@@ -47,6 +47,9 @@ void run_kill(struct run *run)
 
 static void ask_to_end(struct run *run, int number)
 {
+	/* What cannot be recorded is not begun any more, not even by who is asked to end. */
+	if (run->is_stuck && !run->result->interrupted_by)
+		run->result->interrupted_by = number;
 	if (run->result->interrupted_by && (number == SIGINT || number == SIGTERM)) {
 		run_kill(run);
 		return;
@@ -64,11 +67,11 @@ void run_look_at_terminal(struct run *run)
 	const struct stream *input = &run->relay->streams[RELAY_IN];
 
 	/* Not before the caller's signals are passed on: one that ended us would leave it raw. */
-	if (run->has_started)
+	if (run->has_started && !run->is_stuck)
 		terminal_enter(&run->terminal);
 	/* Lines of a terminal end in CR LF, and only a raw one shows them as they are. And who
 	 * reads the first line of a command may send it a signal, which has to arrive there. */
-	run->relay->is_held = !run->has_started;
+	run->relay->is_held = !run->has_started || run->is_stuck;
 	run->relay->is_input_held =
 		input->from >= 0 && isatty(input->from) && !terminal_is_foreground(input->from);
 }

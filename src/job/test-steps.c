@@ -161,13 +161,14 @@ TEST(a_job_can_be_made_again_from_its_recipe)
 	char digest[65], other[65];
 
 	CHECK(spec_digest(job->spec, digest, &err) == 0);
-	CHECK(recipe_follow(job->recipe.data, job->recipe.used, digest, &again, &err) == 0);
+	CHECK(recipe_follow(job->recipe.data, job->recipe.used, NULL, digest, &again, &err) == 0);
 	CHECK(spec_digest(again->spec, other, &err) == 0);
 	CHECK_STR(digest, other);
 	CHECK(again->spec->limits[SPEC_MEMORY].value == 128U << 20);
 	atoll_job_free(again);
 	digest[0] = digest[0] == 'a' ? 'b' : 'a';
-	CHECK(recipe_follow(job->recipe.data, job->recipe.used, digest, &again, &err) == -ESTALE);
+	CHECK(recipe_follow(job->recipe.data, job->recipe.used, NULL, digest, &again, &err) ==
+	      -ESTALE);
 	atoll_job_free(job);
 }
 
@@ -180,7 +181,7 @@ TEST(a_recipe_that_is_cut_off_or_changed_makes_no_other_contract)
 	CHECK(spec_digest(job->spec, digest, &err) == 0);
 	for (size_t size = 0; size < job->recipe.used; size++) {
 		again = NULL;
-		CHECK(recipe_follow(job->recipe.data, size, digest, &again, &err) < 0);
+		CHECK(recipe_follow(job->recipe.data, size, NULL, digest, &again, &err) < 0);
 		CHECK(again == NULL);
 	}
 	atoll_job_free(job);

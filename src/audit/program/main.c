@@ -8,9 +8,8 @@
 #include <stdio.h>
 
 static const struct audit_command *const commands[] = {
-	&audit_command_log,
-	&audit_command_report,
-	NULL,
+	&audit_command_attest, &audit_command_log,    &audit_command_replay,
+	&audit_command_report, &audit_command_verify, NULL,
 };
 
 static int run_command(const char *name, char **args, struct atoll_error *err)

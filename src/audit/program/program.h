@@ -21,6 +21,7 @@ struct atoll_error;
  *   events.c    one log, line by line
  *   log*.c      `atoll log`
  *   report*.c   `atoll report`
+ *   receipt.h   receipts and their files
  */
 
 /* One command; at the foot of its file, and one line in the list in main.c. */
@@ -33,8 +34,11 @@ struct audit_command {
 
 /* clang-format off */
 extern const struct audit_command
+	audit_command_attest,
 	audit_command_log,
-	audit_command_report;
+	audit_command_replay,
+	audit_command_report,
+	audit_command_verify;
 /* clang-format on */
 
 /* An option that a command knows: where to put its value, or that it was given. */

@@ -338,6 +338,7 @@ const struct backend bare_backend = {
 	.summary = "Landlock, seccomp and a guard, without namespaces",
 	.probe = probe,
 	.prepare = prepare,
+	.describe = bare_describe,
 	.start = bare_start,
 	.stop = bare_stop,
 	.whose = cell_whose,

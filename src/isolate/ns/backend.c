@@ -237,6 +237,7 @@ const struct backend ns_backend = {
 	.summary = "namespaces, Landlock, seccomp and a guard on this kernel",
 	.probe = ns_probe,
 	.prepare = prepare,
+	.describe = ns_describe,
 	.start = ns_start,
 	.exec = ns_exec,
 	.relayer = ns_relayer,

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "audit/audit.h"
+#include "base/json.h"
+#include "job/record.h"
+
+/* The recorder, for its files: see record.h */
+
+struct file_hashes;
+struct waiting;
+struct changed;
+
+/* What a step has come to so far. */
+struct record_counts {
+	uint32_t step;
+	uint64_t denials, connections;
+};
+
+#define RECORD_STEPS_MAX 128
+
+struct recorder {
+	struct audit_log *log;
+	const struct spec *spec;
+	char id[ATOLL_ID_SIZE];
+	struct record_hooks hooks;
+	uint32_t only_step; /* of a run; 0 in a sandbox */
+	uint32_t
+		first_step; /* of a sandbox: how many there were before its holder began to count */
+	int64_t flush_ns;   /* what waits is written then; INT64_MAX: nothing waits */
+	int64_t seal_ns;  /* what came since the last head is signed then; INT64_MAX: nothing did */
+	int64_t retry_ns; /* when it is tried again */
+	bool is_stuck;
+	struct atoll_error problem; /* why it is; or what made a line impossible */
+	struct record_counts counts[RECORD_STEPS_MAX];
+	struct file_hashes *hashes; /* NULL until something is executed */
+	struct waiting *waiting;    /* executions whose file is still being read */
+	size_t n_waiting;
+	struct changed *changed; /* directly; NULL: nothing */
+};
+
+/* Of a notice, as the log counts them. */
+static inline uint32_t record_step_of(const struct recorder *recorder, const struct notice *notice)
+{
+	return notice->step ? notice->step + recorder->first_step : recorder->only_step;
+}
+
+/* ---- record.c ---- */
+
+/* One line; record_commit() behind it. */
+struct json *record_begin(struct recorder *recorder, const char *kind, uint64_t time_ns,
+			  uint32_t step);
+void record_commit(struct recorder *recorder);
+struct record_counts *record_counts(struct recorder *recorder, uint32_t step);
+void record_add_hash(struct json *json, const char *key, const unsigned char *hash);
+void record_add_redacted(struct json *json, const char *key, const char *text,
+			 const char *previous);
+/* Whoever runs this: the host's number and name. */
+void record_add_who(struct json *json);
+
+/* ---- record-event.c ---- */
+
+/* Tell of executions whose hash has become known. */
+void record_take_hashes(struct recorder *recorder);
+/* And wait for the others. */
+void record_wait_for_hashes(struct recorder *recorder);
+void record_forget_waiting(struct recorder *recorder);
+
+/* ---- record-change.c ---- */
+
+void record_note_change(struct recorder *recorder, const struct notices_told *told);
+void record_forget_changed(struct recorder *recorder);
+
+/* ---- record-hash.c ---- */
+
+struct file_hashes *file_hashes_new(void);
+void file_hashes_free(struct file_hashes *hashes);
+/* 1 and the hash; 0 if it will be known later, to be asked again after file_hashes_move(); or a
+ * negative errno. `fd` may be -1, and stays the caller's. */
+int file_hashes_find(struct file_hashes *hashes, const struct notice_file *file, int fd,
+		     unsigned char ret[HASH_SIZE]);
+int file_hashes_fd(const struct file_hashes *hashes); /* to be polled for reading, or -1 */
+/* Take what has become known; with `waits`, wait for something. False if there is nothing to wait
+ * for. */
+bool file_hashes_move(struct file_hashes *hashes, bool waits);

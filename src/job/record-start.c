@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/str.h"
+#include "isolate/plan.h"
+#include "job/record-inner.h"
+#include "spec/spec.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* A command line may have a megabyte, and so may a line of the log: as much as one would read. */
+#define ARGV_MAX (64 << 10)
+
+static void add_argv(struct json *json, char *const *argv)
+{
+	size_t used = 0, n = 0;
+
+	json_open(json, "argv", '[');
+	for (; argv[n]; n++) {
+		used += strlen(argv[n]);
+		if (used > ARGV_MAX)
+			break;
+		record_add_redacted(json, NULL, argv[n], n ? argv[n - 1] : NULL);
+	}
+	json_close(json, ']');
+	if (argv[n])
+		json_bool(json, "cut", true);
+}
+
+static void add_names(struct json *json, char *const *env)
+{
+	json_open(json, "env", '[');
+	for (size_t i = 0; env && env[i]; i++)
+		json_strn(json, NULL, env[i], strcspn(env[i], "="));
+	json_close(json, ']');
+}
+
+/* Lines that differ in nothing but what they are about are one here: what matters is by what each
+ * clause is kept. */
+static bool is_told(const struct plan *plan, size_t at)
+{
+	const struct plan_line *line = &plan->lines[at];
+
+	for (size_t i = 0; i < at; i++) {
+		const struct plan_line *other = &plan->lines[i];
+
+		if (other->strength == line->strength && streq(other->clause, line->clause) &&
+		    streq(other->mechanism, line->mechanism))
+			return true;
+	}
+	return false;
+}
+
+static void add_mechanisms(struct json *json, const struct plan *plan)
+{
+	static const char *const words[] = {
+		[PLAN_ENFORCED] = "enforced", [PLAN_WEAKER] = "weaker", [PLAN_MISSING] = "missing"};
+
+	json_open(json, "mechanisms", '[');
+	for (size_t i = 0; plan && i < plan->n_lines; i++) {
+		const struct plan_line *line = &plan->lines[i];
+
+		if (line->strength == PLAN_NOTE || is_told(plan, i))
+			continue;
+		json_open(json, NULL, '{');
+		json_str(json, "clause", line->clause);
+		json_str(json, "strength", words[line->strength]);
+		json_str(json, "mechanism", line->mechanism);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+}
+
+int record_start(struct recorder *recorder, const struct record_start *start,
+		 struct atoll_error *err)
+{
+	const struct spec *spec;
+	struct json *json;
+	char digest[7 + 65] = "sha256:";
+	int r;
+
+	if (!recorder)
+		return 0;
+	spec = recorder->spec;
+	r = spec_digest(spec, digest + 7, err);
+	if (r < 0)
+		return r;
+	json = record_begin(recorder, "start", 0, start->step);
+	add_argv(json, start->argv);
+	json_str(json, "cwd", start->cwd);
+	add_names(json, start->env);
+	json_str(json, "contract", digest);
+	json_str(json, "job", spec->file);
+	json_str(json, "workspace", spec->workspace);
+	json_str(json, "mode", spec_mode_word(spec->workspace_mode));
+	json_uint(json, "user", getuid());
+	json_str(json, "tier", "process");
+	add_mechanisms(json, start->plan);
+	json_open(json, "accepted", '[');
+	for (size_t i = 0; i < spec->n_accepted; i++)
+		json_str(json, NULL, spec->accepted[i].text);
+	json_close(json, ']');
+	record_commit(recorder);
+	if (recorder->is_stuck) {
+		*err = recorder->problem;
+		return err->errnum ? -err->errnum : -1;
+	}
+	return record_flush(recorder, err);
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/record.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "job/record-inner.h"
+#include "layer/store.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FLUSH_NS   (100 * INT64_C(1000000))
+#define FLUSH_SIZE (64 << 10)
+#define SEAL_NS	   (10 * INT64_C(1000000000))
+#define RETRY_NS   (500 * INT64_C(1000000))
+
+/* How often another id is tried, should there be a log of that one. */
+#define TRIES 4
+
+/* ---- opening ---- */
+
+/* What it means that there is no log: no run, unless somebody says so. */
+static int refuse(struct atoll_error *err, int r)
+{
+	if (err->fault == ATOLL_FAULT_BUG || err->fault == ATOLL_FAULT_REQUEST)
+		err->fault = ATOLL_FAULT_HOST;
+	error_context(err, r, "the record cannot be written (--record off runs without one)");
+	return r;
+}
+
+static struct recorder *recorder_new(const struct spec *spec, const char *id)
+{
+	struct recorder *recorder = calloc(1, sizeof *recorder);
+
+	if (!recorder)
+		return NULL;
+	recorder->spec = spec;
+	snprintf(recorder->id, sizeof recorder->id, "%s", id);
+	recorder->flush_ns = recorder->seal_ns = INT64_MAX;
+	return recorder;
+}
+
+static int create(struct recorder *recorder, bool is_sandbox, const char *parent,
+		  struct atoll_error *err)
+{
+	const bool is_new_id = !recorder->id[0];
+	int r = -EEXIST;
+
+	for (int i = 0; r == -EEXIST && i < (is_new_id ? TRIES : 1); i++) {
+		if (is_new_id)
+			store_new_id(recorder->id);
+		r = audit_create(recorder->id, is_sandbox ? "sandbox" : "run", parent,
+				 &recorder->log, err);
+	}
+	return r;
+}
+
+int record_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox,
+		const char *parent, struct recorder **ret, struct atoll_error *err)
+{
+	struct recorder *recorder;
+	int r;
+
+	*ret = NULL;
+	if (spec->record == SPEC_RECORD_OFF)
+		return 0;
+	recorder = recorder_new(spec, id);
+	if (!recorder)
+		return error_oom(err);
+	r = create(recorder, is_sandbox, parent, err);
+	if (r < 0) {
+		record_close(recorder);
+		return refuse(err, r);
+	}
+	memcpy(id, recorder->id, ATOLL_ID_SIZE);
+	recorder->only_step = is_sandbox ? 0 : 1;
+	recorder->flush_ns = clock_monotonic_ns() + FLUSH_NS;
+	*ret = recorder;
+	return 0;
+}
+
+/* The highest number of a step in a log. What a stranger wrote has its quotes escaped, so the key
+ * is found only where it is one. */
+static uint32_t find_last_step(const char *id)
+{
+	static const char key[] = "\"step\":";
+	cleanup_with(layer_store_close) struct layer_store store = {.fd = -1};
+	cleanup_free char *data = malloc((1 << 20) + 64);
+	cleanup_fd int fd = -1;
+	char path[64];
+	size_t kept = 0;
+	uint32_t last = 0;
+	ssize_t got;
+
+	snprintf(path, sizeof path, "log/%s.jsonl", id);
+	if (layer_store_open(false, &store, NULL) == 0)
+		fd = openat(store.fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (!data || fd < 0)
+		return 0;
+	while ((got = read(fd, data + kept, 1 << 20)) > 0) {
+		size_t used = kept + (size_t)got;
+		char *at = data;
+
+		data[used] = '\0';
+		while ((at = memmem(at, used - (size_t)(at - data), key, sizeof key - 1))) {
+			unsigned long number = strtoul(at += sizeof key - 1, NULL, 10);
+
+			if (number > last && number < UINT32_MAX)
+				last = (uint32_t)number;
+		}
+		kept = used < 32 ? used : 32;
+		memmove(data, data + used - kept, kept);
+	}
+	return last;
+}
+
+int record_reopen(const struct spec *spec, const char *id, struct recorder **ret,
+		  struct atoll_error *err)
+{
+	struct recorder *recorder;
+	char same[ATOLL_ID_SIZE];
+	int r;
+
+	*ret = NULL;
+	if (spec->record == SPEC_RECORD_OFF)
+		return 0;
+	recorder = recorder_new(spec, id);
+	if (!recorder)
+		return error_oom(err);
+	r = audit_reopen(id, &recorder->log, err);
+	if (r == -ENOENT) {
+		record_close(recorder);
+		*err = (struct atoll_error){0};
+		snprintf(same, sizeof same, "%s", id);
+		return record_open(spec, same, true, NULL, ret, err);
+	}
+	if (r < 0) {
+		record_close(recorder);
+		return refuse(err, r);
+	}
+	recorder->first_step = find_last_step(id);
+	*ret = recorder;
+	return 0;
+}
+
+void record_watch(struct recorder *recorder, const struct record_hooks *hooks)
+{
+	const char *line;
+	size_t size;
+
+	if (!recorder || !hooks)
+		return;
+	recorder->hooks = *hooks;
+	/* What was there before anybody could watch. */
+	line = audit_last_line(recorder->log, &size);
+	if (line && hooks->emitted)
+		hooks->emitted(line, size, hooks->data);
+}
+
+const char *record_id(const struct recorder *recorder)
+{
+	return recorder ? recorder->id : "";
+}
+
+bool record_wants_notices(const struct recorder *recorder)
+{
+	return recorder && recorder->spec->record == SPEC_RECORD_FULL;
+}
+
+void record_close(struct recorder *recorder)
+{
+	if (!recorder)
+		return;
+	record_forget_waiting(recorder);
+	record_forget_changed(recorder);
+	file_hashes_free(recorder->hashes);
+	audit_close(recorder->log);
+	free(recorder);
+}
+
+/* ---- lines ---- */
+
+struct json *record_begin(struct recorder *recorder, const char *kind, uint64_t time_ns,
+			  uint32_t step)
+{
+	return audit_begin(recorder->log, kind, time_ns, step);
+}
+
+void record_commit(struct recorder *recorder)
+{
+	const int64_t now_ns = clock_monotonic_ns();
+	int r = audit_commit(recorder->log, &recorder->problem);
+
+	/* A line that cannot even be made is as bad as one that cannot be written. */
+	if (r < 0) {
+		recorder->is_stuck = true;
+		return;
+	}
+	if (recorder->hooks.emitted) {
+		size_t size;
+		const char *line = audit_last_line(recorder->log, &size);
+
+		recorder->hooks.emitted(line, size, recorder->hooks.data);
+	}
+	if (recorder->flush_ns == INT64_MAX)
+		recorder->flush_ns = now_ns + FLUSH_NS;
+	if (recorder->seal_ns == INT64_MAX)
+		recorder->seal_ns = now_ns + SEAL_NS;
+	if (!recorder->is_stuck && audit_pending(recorder->log) >= FLUSH_SIZE)
+		record_flush(recorder, &recorder->problem);
+}
+
+struct record_counts *record_counts(struct recorder *recorder, uint32_t step)
+{
+	struct record_counts *counts = &recorder->counts[step % RECORD_STEPS_MAX];
+
+	if (counts->step != step)
+		*counts = (struct record_counts){.step = step};
+	return counts;
+}
+
+void record_add_hash(struct json *json, const char *key, const unsigned char *hash)
+{
+	char text[7 + HASH_HEX_SIZE] = "sha256:";
+
+	if (hash)
+		hash_to_hex(hash, HASH_SIZE, text + 7);
+	json_str(json, key, hash ? text : NULL);
+}
+
+void record_add_redacted(struct json *json, const char *key, const char *text, const char *previous)
+{
+	cleanup_buf struct buf out = BUF_INIT((size_t)4 << 20);
+
+	audit_redact(text, strlen(text), previous, &out);
+	/* Rather nothing than what was to be left out. */
+	if (buf_error(&out) < 0)
+		json_str(json, key, "[redacted]");
+	else
+		json_strn(json, key, out.data ? out.data : "", out.used);
+}
+
+void record_add_who(struct json *json)
+{
+	char line[1024];
+	FILE *accounts = fopen("/etc/passwd", "re");
+	const char *name = NULL;
+
+	while (accounts && !name && fgets(line, sizeof line, accounts)) {
+		char *rest = strchr(line, ':'), *number = rest ? strchr(rest + 1, ':') : NULL;
+
+		if (!number || strtoul(number + 1, NULL, 10) != getuid())
+			continue;
+		*rest = '\0';
+		name = line;
+	}
+	if (accounts)
+		fclose(accounts);
+	json_open(json, "who", '{');
+	json_uint(json, "uid", getuid());
+	json_str(json, "name", name);
+	json_close(json, '}');
+}
+
+/* ---- writing ---- */
+
+int record_flush(struct recorder *recorder, struct atoll_error *err)
+{
+	int r;
+
+	if (!recorder)
+		return 0;
+	r = audit_flush(recorder->log, err);
+	if (r < 0) {
+		if (err != &recorder->problem)
+			recorder->problem = *err;
+		recorder->is_stuck = true;
+		recorder->retry_ns = clock_monotonic_ns() + RETRY_NS;
+		return r;
+	}
+	recorder->flush_ns = INT64_MAX;
+	recorder->is_stuck = false;
+	return 0;
+}
+
+bool record_is_stuck(const struct recorder *recorder, const struct atoll_error **ret_problem)
+{
+	if (!recorder || !recorder->is_stuck)
+		return false;
+	if (ret_problem)
+		*ret_problem = &recorder->problem;
+	return true;
+}
+
+bool record_try_again(struct recorder *recorder)
+{
+	if (!recorder || !recorder->is_stuck)
+		return false;
+	if (clock_monotonic_ns() < recorder->retry_ns)
+		return true;
+	return record_flush(recorder, &recorder->problem) < 0;
+}
+
+int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct atoll_error *err)
+{
+	int r;
+
+	if (!recorder)
+		return 0;
+	record_wait_for_hashes(recorder);
+	r = record_flush(recorder, err);
+	if (r == 0)
+		r = audit_seal(recorder->log, is_last, took_long, err);
+	if (r < 0) {
+		recorder->problem = *err;
+		recorder->is_stuck = true;
+		recorder->retry_ns = clock_monotonic_ns() + RETRY_NS;
+		return r;
+	}
+	recorder->flush_ns = recorder->seal_ns = INT64_MAX;
+	if (recorder->hooks.emitted) {
+		size_t size;
+		const char *line = audit_last_line(recorder->log, &size);
+
+		recorder->hooks.emitted(line, size, recorder->hooks.data);
+	}
+	return 0;
+}
+
+/* ---- in a loop ---- */
+
+void record_want(const struct recorder *recorder, struct pollfd *fds)
+{
+	for (size_t i = 0; i < RECORD_WATCHED; i++)
+		fds[i] = (struct pollfd){.fd = -1};
+	if (!recorder)
+		return;
+	fds[0] = (struct pollfd){.fd = file_hashes_fd(recorder->hashes), .events = POLLIN};
+	if (recorder->hooks.want)
+		recorder->hooks.want(fds + 1, recorder->hooks.data);
+}
+
+int64_t record_deadline_ns(const struct recorder *recorder)
+{
+	int64_t until, other;
+
+	if (!recorder)
+		return INT64_MAX;
+	until = recorder->is_stuck ? recorder->retry_ns : recorder->flush_ns;
+	if (!recorder->is_stuck && recorder->seal_ns < until)
+		until = recorder->seal_ns;
+	other = recorder->hooks.deadline_ns ? recorder->hooks.deadline_ns(recorder->hooks.data)
+					    : INT64_MAX;
+	return other < until ? other : until;
+}
+
+void record_move(struct recorder *recorder, const struct pollfd *fds)
+{
+	int64_t now_ns;
+
+	if (!recorder)
+		return;
+	if (fds[0].fd >= 0 && fds[0].revents) {
+		file_hashes_move(recorder->hashes, false);
+		record_take_hashes(recorder);
+	}
+	if (recorder->hooks.move)
+		recorder->hooks.move(fds + 1, recorder->hooks.data);
+	if (recorder->is_stuck ||
+	    (recorder->flush_ns == INT64_MAX && recorder->seal_ns == INT64_MAX))
+		return;
+	now_ns = clock_monotonic_ns();
+	if (now_ns >= recorder->flush_ns)
+		record_flush(recorder, &recorder->problem);
+	/* A head that cannot be made is made later; what it stands for is written. */
+	if (!recorder->is_stuck && now_ns >= recorder->seal_ns) {
+		if (audit_seal(recorder->log, false, false, &recorder->problem) == 0)
+			recorder->seal_ns = INT64_MAX;
+		else
+			recorder->seal_ns = now_ns + SEAL_NS;
+	}
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/hash.h"
+#include "job/notices.h"
+
+#include <atoll/layer.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct layer_changes;
+struct plan;
+struct spec;
+
+/*
+ * Writing the record
+ *
+ * Whoever supervises a run, or holds a sandbox, has a recorder and tells it what happens. It makes
+ * lines of that (doc/events.md), redacted, and has them written: at once before a command is let
+ * go; else when something has waited for 100 ms, or 64 KiB have come together. Each step's end is
+ * signed, and so is what has come in ten seconds.
+ *
+ *   record.c         the log: opened, written, signed, and what if it cannot be
+ *   record-start.c   the beginning of a step
+ *   record-event.c   what happens in it
+ *   record-change.c  files that were changed, in a layer or directly
+ *   record-hash.c    what executed files contain: a cache, and a process that reads them
+ *   record-output.c  the hash of what was said, and its content
+ *   decide.c         what somebody decided later: apply, undo, discard
+ *
+ * All functions take NULL for a contract that says `record: off`, and do nothing.
+ *
+ * Nothing is done unrecorded: when lines cannot be written (the disk is full) record_is_stuck(),
+ * and everything inside has to stand still until it is not.
+ */
+struct recorder;
+
+/* For whoever watches: called for each line, without its end, in the order of the log. */
+struct record_hooks {
+	void (*emitted)(const char *line, size_t size, void *data);
+	/* More descriptors for the supervisor's loop: RECORD_EXTRA entries, all to be filled in
+	 * (fd -1 for none); and when to be called at the latest. May be NULL. */
+	void (*want)(struct pollfd *fds, void *data);
+	void (*move)(const struct pollfd *fds, void *data);
+	int64_t (*deadline_ns)(void *data);
+	void *data;
+};
+
+#define RECORD_EXTRA   4
+#define RECORD_WATCHED (1 + RECORD_EXTRA) /* entries that record_want() fills in */
+
+/* ---- record.c ---- */
+
+/* A new log, with its first line. `id` may be "": then it gets one. Of a fork `parent` says of
+ * what, as ID/CHECKPOINT; else NULL. NULL in `*ret` where the contract wants none. */
+int record_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox,
+		const char *parent, struct recorder **ret, struct atoll_error *err);
+/* Go on with a sandbox's; one that has none gets one. */
+int record_reopen(const struct spec *spec, const char *id, struct recorder **ret,
+		  struct atoll_error *err);
+void record_watch(struct recorder *recorder, const struct record_hooks *hooks);
+const char *record_id(const struct recorder *recorder); /* "" without one */
+bool record_wants_notices(const struct recorder *recorder);
+
+/* In the supervisor's loop. */
+void record_want(const struct recorder *recorder, struct pollfd *fds);
+void record_move(struct recorder *recorder, const struct pollfd *fds);
+int64_t record_deadline_ns(const struct recorder *recorder);
+
+/* Write all that waits, now. */
+int record_flush(struct recorder *recorder, struct atoll_error *err);
+/* Lines could not be written, and wait. `*ret_problem`, if not NULL, gets why, in words. */
+bool record_is_stuck(const struct recorder *recorder, const struct atoll_error **ret_problem);
+/* Is it still? Tried twice a second at most. */
+bool record_try_again(struct recorder *recorder);
+/* Sign what there is. `is_last`: nothing will follow; `took_long`: worth waiting for the disk. */
+int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct atoll_error *err);
+/* Takes NULL. What was not written is lost. */
+void record_close(struct recorder *recorder);
+
+/* ---- record-start.c ---- */
+
+struct record_start {
+	uint32_t step;
+	char *const *argv;
+	const char *cwd;
+	char *const *env;	 /* of which the names are told */
+	const char *digest;	 /* of the contract; NULL: it is found out */
+	const struct plan *plan; /* mechanisms; may be NULL */
+};
+/* Written, and on its way to the disk, when it returns 0. */
+int record_start(struct recorder *recorder, const struct record_start *start,
+		 struct atoll_error *err);
+
+/* ---- record-event.c ---- */
+
+/* What the first process has told. */
+void record_notice(struct recorder *recorder, const struct notices_told *told);
+void record_denial(struct recorder *recorder, uint32_t step, const struct atoll_denial *denial);
+void record_connection(struct recorder *recorder, uint32_t step,
+		       const struct atoll_connection *connection);
+/* Somebody decided. `answer` and `scope` may be NULL. */
+void record_approval(struct recorder *recorder, uint32_t step, const char *about,
+		     const char *object, const char *answer, const char *scope);
+void record_stop(struct recorder *recorder, uint32_t step, bool is_stopped, const char *why);
+/* "checkpoint", "rollback", "fork", "remove"; what is NULL or UINT64_MAX is left out. */
+void record_turn(struct recorder *recorder, const char *kind, const char *name, uint64_t ended,
+		 const char *child);
+/* The end of a step: its limit, if one was hit, and its end. All that was told of it is in the log
+ * before that. `result` has what became of it. */
+void record_end(struct recorder *recorder, uint32_t step, const struct atoll_result *result,
+		const char *note);
+
+/* ---- record-change.c ---- */
+
+/* All of a layer's. */
+void record_changes(struct recorder *recorder, uint32_t step, const struct layer_changes *changes);
+/* What was changed directly: told at the end of a step. */
+void record_direct_changes(struct recorder *recorder, uint32_t step);
+
+/* ---- record-output.c ---- */
+
+enum {
+	RECORD_STDOUT,
+	RECORD_STDERR,
+	RECORD_STREAMS,
+};
+
+/* What goes through the relay, as the command wrote it. */
+struct record_output {
+	struct {
+		struct hash hash;
+		uint64_t bytes;
+		int fd;		 /* where it is kept; -1: it is not */
+		uint64_t offset; /* in that file, where it begins */
+		bool is_begun;
+	} streams[RECORD_STREAMS];
+	char id[ATOLL_ID_SIZE];
+	bool is_on, keeps, is_terminal;
+	int failure; /* of writing what is to be kept */
+};
+
+void record_output_init(struct record_output *output, const struct spec *spec, const char *id,
+			bool is_terminal);
+void record_output_add(struct record_output *output, int stream, const void *data, size_t size);
+void record_output_done(struct record_output *output);
+
+/* What is told of it, also from one process to another. */
+struct record_said {
+	struct {
+		uint64_t bytes, offset;
+		unsigned char hash[HASH_SIZE];
+	} streams[RECORD_STREAMS];
+	bool keeps, is_terminal;
+};
+void record_output_finish(struct record_output *output, struct record_said *ret);
+void record_said(struct recorder *recorder, uint32_t step, const struct record_said *said);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/scope.h"
+#include "job/run.h"
+#include "layer/layer.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+/* A run that takes longer is worth waiting for the disk at its end. */
+#define LONG_NS 1000000000
+
+/* How often it is tried again, at the end. */
+#define AGAIN_MS 500
+
+/* ---- the beginning ---- */
+
+/* In a layer the record of changes and the log have one id. */
+static int open_log(struct run *run, struct atoll_error *err)
+{
+	char id[ATOLL_ID_SIZE] = "";
+
+	if (run->recorder)
+		return 0;
+	if (run->layer.record)
+		memcpy(id, run->layer.record->info.id, sizeof id);
+	return record_open(run->spec, id, false, NULL, &run->recorder, err);
+}
+
+int run_record_begin(struct run *run, struct atoll_error *err)
+{
+	cleanup_with(plan_done) struct plan plan = {0};
+	struct record_start start = {.step = RUN_STEP,
+				     .argv = run->spec->command,
+				     .cwd = run->spec->cwd,
+				     .env = run->env,
+				     .plan = &plan};
+	int r;
+
+	run->relay->output = &run->output;
+	if (run->is_step || run->spec->record == SPEC_RECORD_OFF)
+		return 0;
+	r = open_log(run, err);
+	if (r < 0)
+		return r;
+	memcpy(run->result->run, record_id(run->recorder), sizeof run->result->run);
+	record_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
+	if (run->backend->describe)
+		run->backend->describe(run->cell, &plan);
+	r = record_start(run->recorder, &start, err);
+	if (r < 0)
+		return error_context(
+			err, r, "the record cannot be written (--record off runs without one)");
+	return 0;
+}
+
+/* ---- meanwhile ---- */
+
+void run_record_connection(void *data, const struct atoll_connection *connection)
+{
+	const struct run *run = data;
+
+	record_connection(run->recorder, RUN_STEP, connection);
+}
+
+void run_record_answer(void *data, const struct net_question *question,
+		       enum atoll_answer_type answer)
+{
+	static const char *const words[] = {
+		[ATOLL_ASK_NO] = "no",	    [ATOLL_ASK_ONCE] = "yes",	 [ATOLL_ASK_RUN] = "yes",
+		[ATOLL_ASK_ALWAYS] = "yes", [ATOLL_ASK_NOBODY] = "none",
+	};
+	static const char *const scopes[] = {
+		[ATOLL_ASK_NO] = "run",	       [ATOLL_ASK_ONCE] = "once",   [ATOLL_ASK_RUN] = "run",
+		[ATOLL_ASK_ALWAYS] = "always", [ATOLL_ASK_NOBODY] = "once",
+	};
+	const struct run *run = data;
+	char object[300];
+
+	if ((unsigned)answer > ATOLL_ASK_NOBODY || answer == ATOLL_ASK_LATER)
+		return;
+	snprintf(object, sizeof object, "%s:%u", question->name, question->port);
+	record_approval(run->recorder, RUN_STEP, "network", object, words[answer], scopes[answer]);
+}
+
+/* ---- the disk is full ---- */
+
+static void tell_stuck(const struct run *run, const char *why)
+{
+	if (run->options->stuck)
+		run->options->stuck(why, run->options->data);
+}
+
+static void begin_waiting(struct run *run)
+{
+	const struct atoll_error *problem;
+
+	record_is_stuck(run->recorder, &problem);
+	run->is_stuck = true;
+	run->stuck_ns = clock_monotonic_ns();
+	run_order(run, INIT_SIGNAL_ALL, SIGSTOP);
+	terminal_leave(&run->terminal, relay_reports(run->relay));
+	run->relay->is_held = true;
+	snprintf(run->result->record_note, sizeof run->result->record_note,
+		 "everything stood still because the record could not be written: %s",
+		 problem->text);
+	tell_stuck(run, problem->text);
+	record_stop(run->recorder, RUN_STEP, true, "disk full");
+}
+
+/* The time that it stood still is not the command's. */
+static void go_on(struct run *run)
+{
+	run->is_stuck = false;
+	if (run->deadline_ns != INT64_MAX)
+		run->deadline_ns += clock_monotonic_ns() - run->stuck_ns;
+	record_stop(run->recorder, RUN_STEP, false, "disk full");
+	tell_stuck(run, NULL);
+	run_look_at_terminal(run);
+	run_order(run, INIT_SIGNAL_ALL, SIGCONT);
+}
+
+void run_record_check(struct run *run)
+{
+	if (!run->recorder)
+		return;
+	if (!run->is_stuck && record_is_stuck(run->recorder, NULL))
+		begin_waiting(run);
+	else if (run->is_stuck && !record_try_again(run->recorder))
+		go_on(run);
+}
+
+/* ---- the end ---- */
+
+/* Has somebody had enough? Without a descriptor for signals they do what they always do. */
+static bool is_interrupted(struct run *run)
+{
+	struct pollfd signals = {.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
+				 .events = POLLIN};
+	struct signalfd_siginfo info;
+
+	if (poll(&signals, 1, AGAIN_MS) <= 0 || read(signals.fd, &info, sizeof info) != sizeof info)
+		return false;
+	if (info.ssi_signo != SIGINT && info.ssi_signo != SIGTERM && info.ssi_signo != SIGHUP &&
+	    info.ssi_signo != SIGQUIT)
+		return false;
+	run->result->interrupted_by = (int)info.ssi_signo;
+	return true;
+}
+
+static void seal(struct run *run)
+{
+	const bool took_long = run->result->wall_ns > LONG_NS;
+	struct atoll_error problem = {0};
+	bool is_told = run->is_stuck;
+
+	while (record_seal(run->recorder, true, took_long, &problem) < 0) {
+		snprintf(run->result->record_note, sizeof run->result->record_note,
+			 "the record is not complete: %s", problem.text);
+		/* A key or a store that is not as it should be does not become so by waiting. */
+		if (problem.errnum != ENOSPC && problem.errnum != EDQUOT && problem.errnum != EIO)
+			return;
+		if (run->result->interrupted_by && run->is_stuck)
+			return;
+		if (!is_told)
+			tell_stuck(run, problem.text);
+		is_told = true;
+		if (is_interrupted(run))
+			return;
+	}
+	if (is_told)
+		snprintf(run->result->record_note, sizeof run->result->record_note,
+			 "everything stood still because the record could not be written");
+	if (is_told)
+		tell_stuck(run, NULL);
+}
+
+void run_record_end(struct run *run, int r, const struct atoll_error *err)
+{
+	struct record_said said;
+
+	if (!run->recorder)
+		return;
+	if (run->output.failure)
+		snprintf(run->result->record_note, sizeof run->result->record_note,
+			 "output is not kept: %s", strerror(run->output.failure));
+	record_output_finish(&run->output, &said);
+	record_said(run->recorder, RUN_STEP, &said);
+	record_direct_changes(run->recorder, RUN_STEP);
+	if (r < 0 && !run->is_started) {
+		run->result->end = ATOLL_NOT_STARTED;
+		run->result->code = atoll_error_status(err);
+	} else if (r < 0) {
+		run->result->end = ATOLL_SIGNALED;
+		run->result->code = SIGKILL;
+	}
+	record_end(run->recorder, RUN_STEP, run->result, r < 0 ? err->text : NULL);
+	seal(run);
+	record_close(run->recorder);
+	run->recorder = NULL;
+}
