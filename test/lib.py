@@ -29,6 +29,7 @@ Place    `ws` workspace: a git repository with one commit (files f, README.md, s
     Leaving it checks: out, home and mark unchanged; nothing new in ws but what expect() named, owned by ws's owner,
     without set-id bits or capabilities; no process, mount, or file in /tmp and friends left; all of it can be deleted.
     Place(strict=False) leaves out the checks of out, home and mark: for showing that an attack works when allowed.
+    Place(on_disk=True) lies in ATOLL_DISK, if that is set: TMPDIR may be memory, which counts as that.
 
 run()    `$ATOLL run FLAGS -- COMMAND` in ws with HOME=home, waits. The workspace is written directly, so that a test sees what was
          done; unless the flags or the job file say how it is written, or mode= does: "layer" (then need_layers()), "read-only", or
@@ -91,6 +92,8 @@ ATOLL = os.environ.get("ATOLL") or os.path.abspath(
 MODE = os.environ.get("ATOLL_MODE") or "direct"  # how the workspace is written where a test does not say
 ATOLL_RUN = [ATOLL, "run", "--mode", MODE, *bare.flags([])]  # for tests that start it themselves
 IS_ROOT = os.geteuid() == 0
+IS_SANITIZED = "ASAN_OPTIONS" in os.environ
+DISK = os.environ.get("ATOLL_DISK")
 PYTHON = "/usr/bin/python3"
 HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHARED_PLACES = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/etc", "/usr/local/bin", "/opt", "/var/lib", "/srv", "/home",
@@ -352,8 +355,9 @@ def remove(path):
 
 
 class Place:
-    def __init__(self, strict=True, repository=True):
+    def __init__(self, strict=True, repository=True, on_disk=False):
         self.strict = strict
+        self.where = DISK if on_disk else None
         self.repository = repository
         self.token = _random.token_hex(6)
         self.secret = "SECRET-" + _random.token_hex(12)
@@ -366,7 +370,7 @@ class Place:
         if self.repository and _template is None:
             _template = tempfile.mkdtemp(prefix="atoll-test-")
             make_repository(_template)
-        self.base = os.path.realpath(tempfile.mkdtemp(prefix="atoll-test-"))
+        self.base = os.path.realpath(tempfile.mkdtemp(prefix="atoll-test-", dir=self.where))
         os.chmod(self.base, 0o711)
         self.ws, self.out, self.home, self.tmp = (os.path.join(self.base, n) for n in ("ws", "out", "home", "tmp"))
         self.mark = os.path.join(self.base, "mark")
