@@ -212,49 +212,59 @@ _live = []  # runs that nobody has waited for yet
 
 def descendants():
     """Living descendants of this process, but for runs that are still wanted: {pid: name}."""
-    parent, name = {}, {}
     wanted = {running.process.pid for running in _live}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open("/proc/%s/stat" % entry, errors="replace") as file:
-                text = file.read()
-        except OSError:
-            continue
-        left, right = text.index("("), text.rindex(")")
-        fields = text[right + 2:].split()
-        if fields[0] not in "ZX" and int(entry) not in wanted:
-            parent[int(entry)] = int(fields[1])
-            name[int(entry)] = text[left + 1:right]
-    found, again = {}, True
-    while again:
-        again = False
-        for pid, above in parent.items():
-            if pid not in found and (above == os.getpid() or above in found):
-                found[pid] = name[pid]
-                again = True
+    found, above = {}, [os.getpid()]
+    while above:
+        for pid in children(above.pop()):
+            state, name = _state_and_name(pid)
+            if state not in "ZX" and pid not in wanted:
+                found[pid] = name
+                above.append(pid)
     return found
+
+
+def children(pid):
+    """The process ids of a process's children, whichever of its threads has them. The kernel may leave one out if another is waited
+    for meanwhile: of ours, which is where orphans come to, only we can."""
+    found = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir("/proc/%d/task" % pid):
+            with contextlib.suppress(OSError):
+                with open("/proc/%d/task/%s/children" % (pid, thread)) as file:
+                    found += map(int, file.read().split())
+    return found
+
+
+def _state_and_name(pid):
+    try:
+        with open("/proc/%d/stat" % pid, errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return "X", ""
+    left, right = text.index("("), text.rindex(")")
+    return text[right + 2], text[left + 1:right]
 
 
 def reap_orphans():
     """Bury adopted children that nobody waits for."""
     kept = {running.process.pid for running in _live}
-    for entry in os.listdir("/proc/self/task"):
-        with contextlib.suppress(OSError, ValueError):
-            with open("/proc/self/task/%s/children" % entry) as file:
-                for pid in map(int, file.read().split()):
-                    if pid not in kept:
-                        os.waitpid(pid, os.WNOHANG)
+    for pid in children(os.getpid()):
+        if pid not in kept:
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def processes_left(seconds=PATIENCE):
     """What runs have left behind: {pid: name}, empty as soon as nothing is."""
+    left = {}
+
     def gone():
+        nonlocal left
         reap_orphans()
-        return not descendants()
+        left = descendants()
+        return not left
     until(gone, seconds)
-    return descendants()
+    return left
 
 
 # ---- the fixtures ---------------------------------------------------------------------------------------------------
@@ -501,7 +511,7 @@ def _shared_names():
     found = set()
     for where in SHARED_PLACES:
         with contextlib.suppress(OSError):
-            found.update(os.path.join(where, name) for name in os.listdir(where))
+            found.update(["%s/%s" % (where, name) for name in os.listdir(where)])
     return found
 
 
@@ -636,7 +646,7 @@ def inside_sh(script, *args):
 
 
 def inside_py(code, *args):
-    return [PYTHON, "-I", "-c", INSIDE + _dedent(code) + "\ntell('end', 'ok')\n", *map(str, args)]
+    return [PYTHON, "-I", "-S", "-c", INSIDE + _dedent(code) + "\ntell('end', 'ok')\n", *map(str, args)]
 
 
 def _dedent(code):

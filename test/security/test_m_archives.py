@@ -154,12 +154,6 @@ def _():
         place.expect("new")
 
 
-def children(pid):
-    with contextlib.suppress(OSError):
-        return [int(word) for word in read("/proc/%d/task/%d/children" % (pid, pid)).split()]
-    return []
-
-
 @test("ARC-02 kinds and attributes that a workspace does not take from strangers")
 def _():
     with Place() as place:
