@@ -29,6 +29,7 @@ Place    `ws` workspace: a git repository with one commit (files f, README.md, s
     Leaving it checks: out, home and mark unchanged; nothing new in ws but what expect() named, owned by ws's owner,
     without set-id bits or capabilities; no process, mount, or file in /tmp and friends left; all of it can be deleted.
     Place(strict=False) leaves out the checks of out, home and mark: for showing that an attack works when allowed.
+    Place(on_disk=True) lies in ATOLL_DISK, if that is set: TMPDIR may be memory, which counts as that.
 
 run()    `$ATOLL run FLAGS -- COMMAND` in ws with HOME=home, waits. The workspace is written directly, so that a test sees what was
          done; unless the flags or the job file say how it is written, or mode= does: "layer" (then need_layers()), "read-only", or
@@ -91,6 +92,8 @@ ATOLL = os.environ.get("ATOLL") or os.path.abspath(
 MODE = os.environ.get("ATOLL_MODE") or "direct"  # how the workspace is written where a test does not say
 ATOLL_RUN = [ATOLL, "run", "--mode", MODE, *bare.flags([])]  # for tests that start it themselves
 IS_ROOT = os.geteuid() == 0
+IS_SANITIZED = "ASAN_OPTIONS" in os.environ
+DISK = os.environ.get("ATOLL_DISK")
 PYTHON = "/usr/bin/python3"
 HOST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SHARED_PLACES = ["/tmp", "/var/tmp", "/dev/shm", "/run", "/etc", "/usr/local/bin", "/opt", "/var/lib", "/srv", "/home",
@@ -209,49 +212,59 @@ _live = []  # runs that nobody has waited for yet
 
 def descendants():
     """Living descendants of this process, but for runs that are still wanted: {pid: name}."""
-    parent, name = {}, {}
     wanted = {running.process.pid for running in _live}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        try:
-            with open("/proc/%s/stat" % entry, errors="replace") as file:
-                text = file.read()
-        except OSError:
-            continue
-        left, right = text.index("("), text.rindex(")")
-        fields = text[right + 2:].split()
-        if fields[0] not in "ZX" and int(entry) not in wanted:
-            parent[int(entry)] = int(fields[1])
-            name[int(entry)] = text[left + 1:right]
-    found, again = {}, True
-    while again:
-        again = False
-        for pid, above in parent.items():
-            if pid not in found and (above == os.getpid() or above in found):
-                found[pid] = name[pid]
-                again = True
+    found, above = {}, [os.getpid()]
+    while above:
+        for pid in children(above.pop()):
+            state, name = _state_and_name(pid)
+            if state not in "ZX" and pid not in wanted:
+                found[pid] = name
+                above.append(pid)
     return found
+
+
+def children(pid):
+    """The process ids of a process's children, whichever of its threads has them. The kernel may leave one out if another is waited
+    for meanwhile: of ours, which is where orphans come to, only we can."""
+    found = []
+    with contextlib.suppress(OSError):
+        for thread in os.listdir("/proc/%d/task" % pid):
+            with contextlib.suppress(OSError):
+                with open("/proc/%d/task/%s/children" % (pid, thread)) as file:
+                    found += map(int, file.read().split())
+    return found
+
+
+def _state_and_name(pid):
+    try:
+        with open("/proc/%d/stat" % pid, errors="replace") as file:
+            text = file.read()
+    except OSError:
+        return "X", ""
+    left, right = text.index("("), text.rindex(")")
+    return text[right + 2], text[left + 1:right]
 
 
 def reap_orphans():
     """Bury adopted children that nobody waits for."""
     kept = {running.process.pid for running in _live}
-    for entry in os.listdir("/proc/self/task"):
-        with contextlib.suppress(OSError, ValueError):
-            with open("/proc/self/task/%s/children" % entry) as file:
-                for pid in map(int, file.read().split()):
-                    if pid not in kept:
-                        os.waitpid(pid, os.WNOHANG)
+    for pid in children(os.getpid()):
+        if pid not in kept:
+            with contextlib.suppress(OSError):
+                os.waitpid(pid, os.WNOHANG)
 
 
 def processes_left(seconds=PATIENCE):
     """What runs have left behind: {pid: name}, empty as soon as nothing is."""
+    left = {}
+
     def gone():
+        nonlocal left
         reap_orphans()
-        return not descendants()
+        left = descendants()
+        return not left
     until(gone, seconds)
-    return descendants()
+    return left
 
 
 # ---- the fixtures ---------------------------------------------------------------------------------------------------
@@ -352,8 +365,9 @@ def remove(path):
 
 
 class Place:
-    def __init__(self, strict=True, repository=True):
+    def __init__(self, strict=True, repository=True, on_disk=False):
         self.strict = strict
+        self.where = DISK if on_disk else None
         self.repository = repository
         self.token = _random.token_hex(6)
         self.secret = "SECRET-" + _random.token_hex(12)
@@ -366,7 +380,7 @@ class Place:
         if self.repository and _template is None:
             _template = tempfile.mkdtemp(prefix="atoll-test-")
             make_repository(_template)
-        self.base = os.path.realpath(tempfile.mkdtemp(prefix="atoll-test-"))
+        self.base = os.path.realpath(tempfile.mkdtemp(prefix="atoll-test-", dir=self.where))
         os.chmod(self.base, 0o711)
         self.ws, self.out, self.home, self.tmp = (os.path.join(self.base, n) for n in ("ws", "out", "home", "tmp"))
         self.mark = os.path.join(self.base, "mark")
@@ -497,7 +511,7 @@ def _shared_names():
     found = set()
     for where in SHARED_PLACES:
         with contextlib.suppress(OSError):
-            found.update(os.path.join(where, name) for name in os.listdir(where))
+            found.update(["%s/%s" % (where, name) for name in os.listdir(where)])
     return found
 
 
@@ -632,7 +646,7 @@ def inside_sh(script, *args):
 
 
 def inside_py(code, *args):
-    return [PYTHON, "-I", "-c", INSIDE + _dedent(code) + "\ntell('end', 'ok')\n", *map(str, args)]
+    return [PYTHON, "-I", "-S", "-c", INSIDE + _dedent(code) + "\ntell('end', 'ok')\n", *map(str, args)]
 
 
 def _dedent(code):

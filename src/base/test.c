@@ -12,7 +12,7 @@
 static struct test *first, **last = &first;
 static jmp_buf end_of_test;
 static const char *what_is_missing;
-static char tempdirs[TEMPDIRS_MAX][64];
+static char tempdirs[TEMPDIRS_MAX][128];
 static size_t n_tempdirs;
 
 enum {
@@ -46,13 +46,14 @@ void test_skip(const char *missing)
 
 int test_tempdir(void)
 {
+	const char *where = getenv("TMPDIR");
 	char *path;
 	int fd;
 
 	if (n_tempdirs == TEMPDIRS_MAX)
 		test_fail(__FILE__, __LINE__, "too many temporary directories");
 	path = tempdirs[n_tempdirs];
-	strcpy(path, "/tmp/atoll-test-XXXXXX");
+	snprintf(path, sizeof(tempdirs[0]), "%s/atoll-test-XXXXXX", where ? where : "/tmp");
 	if (!mkdtemp(path))
 		test_fail(__FILE__, __LINE__, "mkdtemp: %m");
 	n_tempdirs++;

@@ -354,7 +354,7 @@ def on_disk(place):
 @test("DOS-05 what the whole tree writes ends the run, by name, with limit and use")
 def _():
     def once(name, code):
-        with Place() as place:
+        with Place(on_disk=True) as place:
             on_disk(place)
             place.expect("d*")
             done = run(place, ["--json", "--disk", "8M", "--timeout", "100s"], inside_py(code, "on"))
@@ -364,7 +364,7 @@ def _():
     for name, code in FILLERS.items():
         code = TURNS + textwrap.dedent(code)
         at_best(lambda: once(name, code), 40, "%s: MiB under a limit of 8" % name)
-        with Place() as place:
+        with Place(on_disk=True) as place:
             place.expect("d*")
             done = run(place, ["--json", "--disk", "1G", "--timeout", "100s"], inside_py(code, "once"))
             same(done.status, 0, "%s where it may" % name)
@@ -375,7 +375,7 @@ def _():
 
 @test("DOS-05 space that is only reserved counts, and is refused at the limit")
 def _():
-    with Place() as place:
+    with Place(on_disk=True) as place:
         on_disk(place)
         place.expect("d*")
         attack = inside_py(r"""
@@ -594,7 +594,7 @@ def _():
 
 @test("DOS-11 a storm of syncs ends at the limits of disk and time")
 def _():
-    with Place() as place:
+    with Place(on_disk=True) as place:
         on_disk(place)
         place.expect("d")
         storm = inside_py(r"""
