@@ -295,7 +295,7 @@ static int end_run(const struct layer_record *record)
 	pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pid_fd < 0)
 		return -errno;
-	if (!record_is_locked(record))
+	if (!record_is_locked(record) || !record_is_there(record))
 		return 0;
 	return syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0) < 0 ? -errno : 0;
 }

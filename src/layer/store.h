@@ -48,6 +48,8 @@ int record_read_meta(struct layer_record *record, struct atoll_error *err);
 int record_lock_new(struct layer_record *record);
 /* Does somebody hold it? */
 bool record_is_locked(const struct layer_record *record);
+/* Is it still the one of this id? It may be gone, or a later run's. */
+bool record_is_there(const struct layer_record *record);
 /* A run that never began: its maker was killed before. Nobody needs to hear of it. */
 bool record_is_void(const struct layer_record *record);
 /* Make a record that was put aside the new one's, with an empty top and locked: spare.c. */
