@@ -2,6 +2,7 @@
 #include "job/layer.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
@@ -11,6 +12,7 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,14 +146,40 @@ void run_layer_started(const struct run *run)
 		dprintf(run->layer.record->lock_fd, "%d\n", run->handle.pid);
 }
 
-/* How long the supervisor may look away from its command. */
-#define TIDY_NS 1000000
+/* How long the supervisor may look away from its command; and when it does, unless there is much:
+ * what ends before is not kept up by what others have left. */
+#define TIDY_NS	      500000
+#define TIDY_AFTER_NS 25000000
 
 void run_layer_idle(struct run *run)
 {
 	struct run_layer *layer = &run->layer;
+	int64_t now_ns = clock_monotonic_ns();
 
-	layer->is_tidy = !layer->record || !layer_store_tidy(&layer->record->store, TIDY_NS);
+	if (!layer->record || layer->is_tidy)
+		return;
+	if (!layer->tidy_ns) {
+		bool is_littered = layer_store_is_littered(&layer->record->store);
+
+		layer->tidy_ns = now_ns + (is_littered ? 0 : TIDY_AFTER_NS);
+		/* If this one's were, it gives them back, most likely. */
+		if (!layer->record->is_ahead)
+			layer_store_prepare(&layer->record->store);
+	} else if (now_ns >= layer->tidy_ns) {
+		layer->is_tidy = !layer_store_tidy(&layer->record->store, TIDY_NS);
+		if (layer->is_tidy)
+			layer_store_prepare(&layer->record->store);
+	}
+}
+
+int64_t run_layer_wait_ms(const struct run *run)
+{
+	const struct run_layer *layer = &run->layer;
+	int64_t left_ns = layer->tidy_ns - clock_monotonic_ns();
+
+	if (!layer->record || layer->is_tidy)
+		return INT_MAX;
+	return !layer->tidy_ns || left_ns <= 0 ? 0 : left_ns / 1000000 + 1;
 }
 
 /* ---- after ---- */
@@ -210,7 +238,7 @@ static void keep(struct run *run)
 	int r = finish_record(run, &problem);
 
 	if (r == 1) {
-		layer_record_drop(record, NULL);
+		layer_record_recycle(record, NULL);
 		return;
 	}
 	strcpy(run->result->record, record->info.id);
@@ -230,7 +258,7 @@ void run_layer_close(struct run *run)
 	if (run->is_started)
 		keep(run);
 	else
-		layer_record_drop(layer->record, NULL);
+		layer_record_recycle(layer->record, NULL);
 	if (run->handle.layer_fd >= 0)
 		close(run->handle.layer_fd);
 	layer_record_close(layer->record);

@@ -19,7 +19,8 @@ struct run_layer {
 	struct layer_record *record; /* NULL in another mode */
 	struct cell_layer cell;
 	char *top;
-	bool is_tidy; /* no rest of an earlier run is left to be removed */
+	bool is_tidy;	 /* no rest of an earlier run is left to be removed */
+	int64_t tidy_ns; /* when to do that; 0: not yet decided */
 };
 
 /* Nothing that a command can reach may hold the records of runs: what is in them is applied to the
@@ -35,5 +36,7 @@ int run_layer_open(struct run *run, struct atoll_error *err);
 void run_layer_started(const struct run *run);
 /* Nothing has happened: remove what earlier runs left, for a moment. */
 void run_layer_idle(struct run *run);
+/* When to call that, if nothing happens until then. */
+int64_t run_layer_wait_ms(const struct run *run);
 /* All inside has ended: keep what was written. Nothing was, or it never began: no record stays. */
 void run_layer_close(struct run *run);

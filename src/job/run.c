@@ -207,8 +207,8 @@ static int wait_ms(const struct run *run)
 	int64_t most = is_counted(run) ? COUNT_MS : 3600 * 1000;
 	int64_t left, until;
 
-	if (run->layer.record && !run->layer.is_tidy)
-		return 0;
+	if (run_layer_wait_ms(run) < most)
+		most = run_layer_wait_ms(run);
 	until = run->has_ended || run->is_stuck ? INT64_MAX : run->deadline_ns;
 	if (run->kill_ns < until)
 		until = run->kill_ns;
@@ -270,7 +270,7 @@ static void supervise(struct run *run)
 		n = poll(fds, ARRAY_SIZE(fds), wait_ms(run));
 		if (n < 0 && errno != EINTR)
 			return;
-		if (n == 0 && !run->layer.is_tidy)
+		if (n == 0)
 			run_layer_idle(run);
 		if (fds[1].fd >= 0 && fds[1].revents)
 			has_control = take_messages(run);

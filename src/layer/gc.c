@@ -217,6 +217,9 @@ static int run_sweep(struct sweep *sweep, struct atoll_error *err)
 		return error_oom(err);
 	if (sweep->options->is_dry)
 		return 0;
+	/* Whoever asks for a sweep wants the room. */
+	store_drop_spares(sweep->store, (int64_t)(sweep->now_ns / 1000000000U) -
+						(sweep->deadline_ns ? ORPHAN_S : 0));
 	sweep_orphans(sweep, "records");
 	sweep_orphans(sweep, "layers");
 	store_empty_trash(sweep->store, sweep->deadline_ns);

@@ -41,6 +41,8 @@
  *   records/ID/apply-N/    a journal, and what undo needs
  *   records/ID/socket      of a live sandbox; records/ID/job: what it is made of
  *   layers/LAYER/          a sealed layer, as `top` without `work`; several records may need one
+ *   spare/N/               a record that a run has not written to, for the next one: spare.c
+ *   trash/                 what is to be removed, when there is time
  *
  * Mount options have no redirect_dir, metacopy or index, so a directory of the host's that is
  * renamed inside is copied by the program that does so (EXDEV), and every file in a layer is whole.
@@ -91,6 +93,7 @@ struct layer_record {
 		**values; /* other lines of `meta`, for other rooms: layer_record_get(), _set() */
 	size_t n_keys;
 	bool is_sealing; /* a seal is not yet in the saved meta */
+	bool is_ahead;	 /* its directories were made ahead: spare.c */
 };
 
 /* A new one with an id of its own and an empty top/upper and top/work (owned by the workspace's
@@ -129,8 +132,14 @@ int layer_record_remove(struct layer_record *record, struct atoll_error *err);
 /* The same at once: its files are only put aside, for layer_store_tidy(). Removing directories can
  * take milliseconds each where the disk is busy. */
 int layer_record_drop(struct layer_record *record, struct atoll_error *err);
+/* That of a run, likewise; the next one may use it, if nobody has written to it. */
+int layer_record_recycle(struct layer_record *record, struct atoll_error *err);
 /* Remove what was put aside, for at most so long. Is something left? */
 bool layer_store_tidy(const struct layer_store *store, int64_t most_ns);
+/* Is it much? */
+bool layer_store_is_littered(const struct layer_store *store);
+/* Make ready what the next run takes, if nothing is. */
+void layer_store_prepare(const struct layer_store *store);
 
 /* Is there anything in top/upper? */
 bool layer_top_is_empty(const struct layer_record *record);

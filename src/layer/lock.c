@@ -88,8 +88,7 @@ bool record_is_void(const struct layer_record *record)
 	       record->n_applies == 0 && layer_top_is_empty(record) && !record_is_locked(record);
 }
 
-/* Somebody may have removed it while we waited. */
-static bool is_still_there(const struct layer_record *record)
+bool record_is_there(const struct layer_record *record)
 {
 	char path[sizeof "records/" + ATOLL_ID_SIZE];
 	struct stat here, there;
@@ -132,6 +131,10 @@ int layer_record_lock(struct layer_record *record, bool waits, struct atoll_erro
 		return 0;
 	fd = open_lock(record, "lock");
 	r = fd < 0 ? fd : lock_file(fd, waits);
+	/* Somebody may have removed it while we waited, and a later run may have it. */
+	if ((r == 0 || r == -EBUSY) && !record_is_there(record))
+		return store_refuse(err, ATOLL_FAULT_REQUEST, ENOENT, "record '%s' is gone",
+				    record->info.id);
 	if (r == -EBUSY)
 		return store_refuse(
 			err, ATOLL_FAULT_POLICY, EBUSY,
@@ -140,9 +143,6 @@ int layer_record_lock(struct layer_record *record, bool waits, struct atoll_erro
 			record->info.id);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "lock record '%s'", record->info.id);
-	if (!is_still_there(record))
-		return store_refuse(err, ATOLL_FAULT_REQUEST, ENOENT, "record '%s' is gone",
-				    record->info.id);
 	r = record_read_meta(record, err);
 	if (r == -ENOENT)
 		return store_refuse(err, ATOLL_FAULT_REQUEST, ENOENT, "record '%s' is gone",

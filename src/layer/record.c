@@ -127,9 +127,12 @@ static int write_meta(struct layer_record *record, bool waits, struct atoll_erro
 	r = buf_error(&text);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "save record '%s'", record->info.id);
-	fd = openat(record->fd, "meta.new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
-		    0600);
+	/* Cut afterwards: what is cut to nothing first, ext4 writes to the disk when it is closed.
+	 */
+	fd = openat(record->fd, "meta.new", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	r = fd < 0 ? -errno : fd_write_all(fd, text.data, text.used);
+	if (r == 0 && ftruncate(fd, (off_t)text.used) < 0)
+		r = -errno;
 	if (r == 0 && waits && fdatasync(fd) < 0)
 		r = -errno;
 	if (r == 0 && renameat(record->fd, "meta.new", record->fd, "meta") < 0)
@@ -305,9 +308,22 @@ static int fill_new(struct layer_record *record, struct atoll_error *err)
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "lock a new record in '%s'",
 				 record->store.path);
-	record->base_time_ns = base_time_ns(record->fd);
-	record->info.start_ns = record->base_time_ns;
 	return record_make_top(record, err);
+}
+
+static int make_new(struct layer_record *record, struct atoll_error *err)
+{
+	int r;
+
+	if (record->info.kind == ATOLL_RECORD_RUN && record_take_spare(record))
+		return 0;
+	r = make_dir(record, err);
+	if (r == 0) {
+		r = fill_new(record, err);
+		if (r < 0)
+			layer_record_remove(record, NULL);
+	}
+	return r;
 }
 
 int layer_record_create(enum atoll_record_kind kind, const char *workspace,
@@ -324,14 +340,11 @@ int layer_record_create(enum atoll_record_kind kind, const char *workspace,
 	if (r == 0)
 		r = layer_store_open(true, &record->store, err);
 	if (r == 0)
-		r = make_dir(record, err);
+		r = make_new(record, err);
 	if (r < 0)
 		return r;
-	r = fill_new(record, err);
-	if (r < 0) {
-		layer_record_remove(record, NULL);
-		return r;
-	}
+	record->base_time_ns = base_time_ns(record->fd);
+	record->info.start_ns = record->base_time_ns;
 	*ret = take_ptr(record);
 	return 0;
 }

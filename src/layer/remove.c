@@ -20,6 +20,9 @@
  * so that a tree of any depth can be removed. */
 #define DEPTH_MAX 64
 
+/* So many things may wait for a run that lasts longer than a moment. */
+#define LITTER_MAX 32
+
 struct emptying {
 	int trash_fd;
 	int64_t deadline_ns;
@@ -112,6 +115,15 @@ int store_empty_trash(const struct layer_store *store, int64_t deadline_ns)
 bool layer_store_tidy(const struct layer_store *store, int64_t most_ns)
 {
 	return store_empty_trash(store, clock_monotonic_ns() + most_ns) == 1;
+}
+
+bool layer_store_is_littered(const struct layer_store *store)
+{
+	cleanup_with(tree_names_done) struct tree_names names = {0};
+	cleanup_fd int fd =
+		openat(store->fd, "trash", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd >= 0 && tree_list(fd, &names) == 0 && names.n > LITTER_MAX;
 }
 
 int store_throw_away(const struct layer_store *store, int dir_fd, const char *path,
@@ -283,7 +295,7 @@ static int end_run(const struct layer_record *record)
 	pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (pid_fd < 0)
 		return -errno;
-	if (!record_is_locked(record))
+	if (!record_is_locked(record) || !record_is_there(record))
 		return 0;
 	return syscall(SYS_pidfd_send_signal, pid_fd, SIGKILL, NULL, 0) < 0 ? -errno : 0;
 }

@@ -139,7 +139,14 @@ int store_make_dir(const struct layer_store *store, const char *name, struct ato
 	return 0;
 }
 
-bool store_dir_is_empty(int fd)
+static bool is_among(const char *name, const char *const *names)
+{
+	while (*names && !streq(*names, name))
+		names++;
+	return *names || streq(name, ".") || streq(name, "..");
+}
+
+bool store_dir_has_only(int fd, const char *const *names)
 {
 	_Alignas(struct dirent64) char room[1024];
 	ssize_t got;
@@ -149,11 +156,18 @@ bool store_dir_is_empty(int fd)
 			const struct dirent64 *entry = (const void *)(room + at);
 
 			at += entry->d_reclen;
-			if (!streq(entry->d_name, ".") && !streq(entry->d_name, ".."))
+			if (!is_among(entry->d_name, names))
 				return false;
 		}
 	}
 	return got == 0;
+}
+
+bool store_dir_is_empty(int fd)
+{
+	static const char *const none[] = {NULL};
+
+	return store_dir_has_only(fd, none);
 }
 
 static int add_id(struct store_ids *ids, const char *id)

@@ -33,6 +33,8 @@ void store_ids_done(struct store_ids *ids);
 
 /* Has a directory, open for reading, no names? */
 bool store_dir_is_empty(int fd);
+/* Or only some of these? */
+bool store_dir_has_only(int fd, const char *const *names);
 
 /* What is free, and what has to stay so, of the file system of a directory. */
 int store_space(int fd, uint64_t *ret_free, uint64_t *ret_floor);
@@ -46,8 +48,14 @@ int record_read_meta(struct layer_record *record, struct atoll_error *err);
 int record_lock_new(struct layer_record *record);
 /* Does somebody hold it? */
 bool record_is_locked(const struct layer_record *record);
+/* Is it still the one of this id? It may be gone, or a later run's. */
+bool record_is_there(const struct layer_record *record);
 /* A run that never began: its maker was killed before. Nobody needs to hear of it. */
 bool record_is_void(const struct layer_record *record);
+/* Make a record that was put aside the new one's, with an empty top and locked: spare.c. */
+bool record_take_spare(struct layer_record *record);
+/* Remove those that have been there since before. */
+void store_drop_spares(const struct layer_store *store, int64_t older_s);
 /* A new, empty top, with the workspace's owner and mode; replaces nothing that is there. */
 int record_make_top(struct layer_record *record, struct atoll_error *err);
 /* What a list shows: live, or an apply that was interrupted. */

@@ -262,7 +262,7 @@ def _():
         os.mkdir(place.base + "/free", 0o700)
         result = layer(place, inside_sh("echo x >x"), env={"XDG_STATE_HOME": place.base + "/free"})
         same(result.status, 0, "status")
-        same(sorted(os.listdir(place.base + "/free/atoll")), ["records", "swept"], "the store")
+        check({"records", "swept"} <= set(os.listdir(place.base + "/free/atoll")), "no store: %s" % os.listdir(place.base + "/free/atoll"))
         check(not os.path.exists(store(place)), "there is another")
 
 

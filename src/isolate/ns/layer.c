@@ -280,7 +280,8 @@ static int make_top(int base_fd, struct atoll_error *err)
 }
 
 /* A mount without syncing leaves a mark, and the kernel takes no layer that has it: after a crash
- * of the machine it may be incomplete. A sandbox that goes on has to be mounted again, though. */
+ * of the machine it may be incomplete. A sandbox that goes on has to be mounted again, though. What
+ * is not mounted again is removed with its mark: directories can take long. */
 static void take_mark_away(void)
 {
 	unlink(TOP "/work/work/incompat/volatile/dirty");
@@ -318,6 +319,20 @@ static int add_sealed(const struct cell_layer *layer, char *options, size_t *use
 	return r;
 }
 
+/* The kernel closes its own directories to everybody, and then their owner could not remove a
+ * record either. */
+static int open_work(struct atoll_error *err)
+{
+	static const char *const paths[] = {TOP "/work/work", TOP "/work/work/incompat",
+					    TOP "/work/work/incompat/volatile"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		if (chmod(paths[i], 0700) < 0 && (i == 0 || errno != ENOENT))
+			return fail(err, "chmod", paths[i]);
+	}
+	return 0;
+}
+
 int layer_mount(const struct ns_mount *spot, const struct cell_layer *layer,
 		const struct layer_trees *trees, size_t number, const char *target,
 		struct atoll_error *err)
@@ -349,12 +364,7 @@ int layer_mount(const struct ns_mount *spot, const struct cell_layer *layer,
 		r = add_option(options, &used, rest, "", err);
 	if (r == 0 && mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
 		r = fail(err, "put a layer over", spot->path);
-	if (r < 0)
-		return r;
-	take_mark_away();
-	/* The kernel closes it to everybody, and then its owner could not remove a record either.
-	 */
-	return chmod(TOP "/work/work", 0700) < 0 ? fail(err, "chmod", TOP) : 0;
+	return r < 0 ? r : open_work(err);
 }
 
 /* What is mounted in the workspace lies on a layer that an earlier step has written: a link there
