@@ -54,7 +54,8 @@ void audit_head_line(const struct audit_place *place, const char *run, uint64_t 
 {
 	struct audit_line line = {.seq = place->edge.size, .kind = "head"};
 	struct audit_head head = {.size = place->edge.size};
-	cleanup_buf struct buf text = BUF_INIT(NOTE_MAX), note = BUF_INIT(NOTE_MAX);
+	AUDIT_STACK_BUF(text, NOTE_MAX);
+	AUDIT_STACK_BUF(note, NOTE_MAX);
 	char more[64];
 
 	memcpy(line.prev, place->prev, HASH_SIZE);
@@ -80,7 +81,7 @@ static int compare_head(struct audit_check *check, const struct audit_line *line
 			size_t size, const char *note, struct audit_head *head, bool *ret_is_last,
 			struct atoll_error *err)
 {
-	cleanup_buf struct buf again = BUF_INIT(AUDIT_LINE_MAX);
+	AUDIT_STACK_BUF(again, 4096);
 	unsigned char root[HASH_SIZE];
 	char origin[64], more[64];
 
@@ -101,9 +102,7 @@ static int compare_head(struct audit_check *check, const struct audit_line *line
 	if (head->more_size != strlen(more) || memcmp(head->more, more, head->more_size) != 0)
 		return wrong(check, err, "the head was made at another time");
 	format_head_line(line, head, note, strlen(note), *ret_is_last, &again);
-	if (buf_error(&again) < 0)
-		return error_oom(err);
-	if (again.used != size || memcmp(again.data, text, size) != 0)
+	if (buf_error(&again) < 0 || again.used != size || memcmp(again.data, text, size) != 0)
 		return wrong(check, err, "the head's line was changed");
 	return 0;
 }

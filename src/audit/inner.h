@@ -20,6 +20,12 @@ _Static_assert(AUDIT_HASH_SIZE == HASH_SIZE, "");
 /* A story that is told to its end: `code` is for programs, and no words of the system follow. */
 #define audit_refuse(err, fault, code, ...) (error_set(err, fault, 0, __VA_ARGS__), -(code))
 
+/* A buffer of a fixed size on the stack. Logs may be open for days, and the program's memory is
+ * made for minutes (base/libc.c), so what is done again and again allocates nothing. */
+#define AUDIT_STACK_BUF(name, size)                                                                \
+	char name##_room[size];                                                                    \
+	struct buf name = {.data = name##_room, .room = (size), .limit = (size)-1}
+
 /* ---- tree.c ---- */
 
 /*

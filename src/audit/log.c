@@ -140,7 +140,7 @@ static void edge_check(const char *text, size_t size, char ret[HASH_HEX_SIZE])
 /* Not told if it fails: without it the log is read again. */
 static void save_place(const struct audit_log *log)
 {
-	cleanup_buf struct buf text = BUF_INIT(EDGE_MAX);
+	AUDIT_STACK_BUF(text, EDGE_MAX);
 	cleanup_fd int fd = -1;
 	char path[64], check[HASH_HEX_SIZE];
 

@@ -33,16 +33,22 @@ void audit_base64(const unsigned char *data, size_t size, struct buf *out)
 	}
 }
 
+/* libsodium refuses bits behind the end and missing padding, and takes some bytes above 127 for
+ * letters; so what came out is compared with what went in. */
 bool audit_from_base64(const char *text, size_t length, unsigned char *ret, size_t size)
 {
+	char again[128];
 	const char *end;
 	size_t got;
 
-	/* libsodium refuses bits behind the end and missing padding. */
-	return length == sodium_base64_encoded_len(size, sodium_base64_VARIANT_ORIGINAL) - 1 &&
+	return length < sizeof again &&
+	       length == sodium_base64_encoded_len(size, sodium_base64_VARIANT_ORIGINAL) - 1 &&
 	       sodium_base642bin(ret, size, text, length, NULL, &got, &end,
 				 sodium_base64_VARIANT_ORIGINAL) == 0 &&
-	       got == size && end == text + length;
+	       got == size &&
+	       memcmp(sodium_bin2base64(again, sizeof again, ret, size,
+					sodium_base64_VARIANT_ORIGINAL),
+		      text, length) == 0;
 }
 
 /* ---- signatures ---- */
@@ -87,13 +93,11 @@ void audit_note_sign(const struct audit_key *key, const char *text, size_t size,
 void audit_note_cosign(const struct audit_key *key, size_t size, struct buf *note)
 {
 	/* Made apart: the text must not move while it is read. */
-	struct buf line = BUF_INIT(1024);
+	AUDIT_STACK_BUF(line, 1024);
 
 	if (buf_error(note) == 0)
 		add_signature(key, note->data, size, &line);
-	if (line.data)
-		buf_add(note, line.data, line.used);
-	buf_done(&line);
+	buf_add(note, line.data, line.used);
 }
 
 size_t audit_note_text(const char *note, size_t size)

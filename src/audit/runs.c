@@ -187,8 +187,9 @@ static int replace_checkpoint(int state_fd, const struct buf *note, struct atoll
 static int write_checkpoint(int state_fd, const struct audit_place *place,
 			    const struct audit_key *key, struct atoll_error *err)
 {
-	cleanup_buf struct buf more = BUF_INIT(CHECKPOINT_MAX), text = BUF_INIT(CHECKPOINT_MAX),
-			       note = BUF_INIT(CHECKPOINT_MAX);
+	AUDIT_STACK_BUF(more, CHECKPOINT_MAX);
+	AUDIT_STACK_BUF(text, CHECKPOINT_MAX);
+	AUDIT_STACK_BUF(note, CHECKPOINT_MAX);
 	struct audit_head head = {.size = place->edge.size};
 
 	snprintf(head.origin, sizeof head.origin, "atoll/%s", key->store);
@@ -227,7 +228,7 @@ int audit_runs_enter(int state_fd, const struct audit_key *key, const char *run,
 		     uint64_t size, const unsigned char root[HASH_SIZE], bool is_synced,
 		     struct atoll_error *err)
 {
-	cleanup_buf struct buf text = BUF_INIT(4096);
+	AUDIT_STACK_BUF(text, 4096);
 	struct entry entry = {run, kind, key->id, size, root};
 	struct audit_head head;
 	struct runs runs;

@@ -19,9 +19,26 @@
  * than the tree knew, which is well; the other way round it would look as if its end were gone.
  */
 
-#define KEY_FILE_MAX 4096
+#define KEY_FILE_MAX ((size_t)1 << 20)
 
 /* ---- whose signatures count ---- */
+
+/* Hand-overs may follow the key, in any order. */
+static void read_hand_overs(const char *text, struct audit_trust *trust)
+{
+	bool is_news;
+
+	do {
+		is_news = false;
+		for (const char *at = text, *next; (at = strstr(at, "atoll/")); at = next) {
+			next = strstr(at, "\natoll/");
+			next = next ? next + 1 : at + strlen(at);
+			if ((at == text || at[-1] == '\n') &&
+			    audit_trust_hand_over(trust, at, (size_t)(next - at)))
+				is_news = true;
+		}
+	} while (is_news);
+}
 
 static int read_key_file(const char *path, struct audit_trust *ret, struct atoll_error *err)
 {
@@ -37,6 +54,7 @@ static int read_key_file(const char *path, struct audit_trust *ret, struct atoll
 			err, ATOLL_FAULT_REQUEST, 0,
 			"'%s' has no public Ed25519 key: PEM, or what atoll key show prints", path);
 	audit_trust_add(ret, public);
+	read_hand_overs(text.data, ret);
 	return 0;
 }
 
@@ -182,6 +200,40 @@ static bool is_locked(int fd)
 	return false;
 }
 
+static int take_hand_over(void *arg, const char *text, size_t size, struct atoll_error *err)
+{
+	struct audit_line line;
+	char note[AUDIT_HAND_OVER_MAX];
+	int got;
+
+	(void)err;
+	if (!audit_line_parse(text, size, &line) && streq(line.kind, "key") &&
+	    audit_json_is_valid(text, size) &&
+	    (got = audit_line_string(&line, "note", note, sizeof note)) > 0)
+		audit_trust_hand_over(arg, note, (size_t)got);
+	return 0;
+}
+
+/* A key that was not known may be tied to one that is by a hand-over further down, so these are
+ * collected, and it is tried again. */
+static int check_fd(struct audit_check *check, int fd, uint64_t *ret_rest, struct atoll_error *err)
+{
+	const struct audit_check start = *check;
+
+	for (;;) {
+		size_t before;
+		int r = audit_check_fd(check, fd, ret_rest, err);
+
+		if (r != -EKEYREJECTED || lseek(fd, 0, SEEK_SET) < 0)
+			return r;
+		before = check->trust->n;
+		if (audit_each_line(fd, take_hand_over, check->trust, ret_rest, NULL) < 0 ||
+		    check->trust->n == before || lseek(fd, 0, SEEK_SET) < 0)
+			return r;
+		*check = start;
+	}
+}
+
 /* `check` has what is expected. */
 static int verify_fd(int fd, const char *who, struct audit_check *check, struct atoll_verified *ret,
 		     struct atoll_error *err)
@@ -189,7 +241,7 @@ static int verify_fd(int fd, const char *who, struct audit_check *check, struct 
 	struct atoll_error story = {0};
 	bool is_live = is_locked(fd);
 	uint64_t rest = 0;
-	int r = audit_check_fd(check, fd, &rest, &story);
+	int r = check_fd(check, fd, &rest, &story);
 
 	if (r < 0 && r != -EBADMSG && r != -EKEYREJECTED) {
 		*err = story;

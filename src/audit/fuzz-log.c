@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Any bytes as a log: line by line, its notes, a proof, a key. What passes must have been written
+ * by our writer, and nobody here has a key; so nothing may count as signed. */
+#include "audit/inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void check_log(const char *text, size_t size)
+{
+	static struct audit_trust trust;
+	struct audit_check check = {.trust = &trust};
+	const char *at = text, *end;
+
+	if (!trust.n)
+		audit_trust_add(&trust, (const unsigned char *)"no key that anybody has, 32 byte");
+	while ((end = memchr(at, '\n', size - (size_t)(at - text)))) {
+		struct audit_line line;
+
+		if (!audit_line_parse(at, (size_t)(end - at), &line)) {
+			struct buf again = BUF_INIT(4096 + AUDIT_LINE_MAX);
+
+			/* What was read is what would be written. */
+			audit_line_format(&line, &again);
+			buf_add(&again, line.rest, line.rest_size);
+			if (again.used != (size_t)(end - at) ||
+			    memcmp(again.data, at, again.used) != 0)
+				abort();
+			buf_done(&again);
+		}
+		if (audit_check_line(&check, at, (size_t)(end - at), NULL) < 0)
+			break;
+		at = end + 1;
+	}
+	audit_check_end(&check, NULL);
+	if (check.n_signed)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct audit_trust trust;
+	struct audit_head head;
+	struct audit_place place;
+	unsigned char public[32];
+	const char *value;
+	char *text = malloc(size + 1), string[256];
+	size_t length;
+
+	if (!text)
+		return 0;
+	memcpy(text, data, size);
+	text[size] = '\0';
+	check_log(text, size);
+	if (strlen(text) == size) {
+		audit_head_parse(text, size, &head);
+		audit_place_parse(text, size, &place);
+		audit_key_parse_public(text, public);
+		audit_trust_hand_over(&trust, text, size);
+		audit_note_is_signed(text, size, "atoll/0123456789abcdef",
+				     (const unsigned char *)"no key that anybody has, 32 byte");
+	}
+	if (audit_json_is_valid(text, size) &&
+	    audit_json_member(text, size, "note", &value, &length) == 0)
+		audit_json_string(value, length, string, sizeof string);
+	free(text);
+	return 0;
+}
