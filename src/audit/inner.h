@@ -122,8 +122,10 @@ bool audit_trust_hand_over(struct audit_trust *trust, const char *note, size_t s
 #define AUDIT_HAND_OVER_MAX 1024
 int audit_hand_over_read(int state_fd, const char *id, char ret[AUDIT_HAND_OVER_MAX],
 			 char ret_to[AUDIT_KEY_SIZE]);
-/* All that are tied by the store's hand-overs to what is in `ret` already. */
-int audit_trust_load(int state_fd, struct audit_trust *ret, struct atoll_error *err);
+/* All that are tied by the store's hand-overs to what is in `ret` already; and, `with_current`, to
+ * the store's own key, -ENOENT without a story if it has none. */
+int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
+		     struct atoll_error *err);
 
 /* ---- note.c ---- */
 

@@ -387,7 +387,7 @@ static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t s
 	if (check->place.bytes == size)
 		return 0;
 	audit_trust_add(&trust, log->key.public);
-	r = audit_trust_load(log->state_fd, &trust, err);
+	r = audit_trust_load(log->state_fd, false, &trust, err);
 	if (r < 0)
 		return r;
 	check->trust = &trust;

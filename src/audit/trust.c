@@ -128,11 +128,20 @@ static bool load_hand_overs(int state_fd, DIR *dir, struct audit_trust *trust)
 	return is_news;
 }
 
-int audit_trust_load(int state_fd, struct audit_trust *ret, struct atoll_error *err)
+int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
+		     struct atoll_error *err)
 {
-	int fd = openat(state_fd, "keys", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct audit_key key;
 	DIR *dir;
+	int fd, r = with_current ? audit_key_read(state_fd, &key, err) : 0;
 
+	if (r < 0)
+		return r;
+	if (with_current) {
+		audit_trust_add(ret, key.public);
+		audit_key_done(&key);
+	}
+	fd = openat(state_fd, "keys", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? 0
 				       : error_set(err, ATOLL_FAULT_HOST, errno,

@@ -61,24 +61,14 @@ static int read_key_file(const char *path, struct audit_trust *ret, struct atoll
 int audit_trust_for(int state_fd, const struct atoll_verify_options *options,
 		    struct audit_trust *ret, struct atoll_error *err)
 {
-	struct audit_key key;
-	int r;
+	int r = options->key_path ? read_key_file(options->key_path, ret, err) : 0;
 
-	if (options->key_path) {
-		r = read_key_file(options->key_path, ret, err);
-	} else {
-		r = state_fd < 0 ? -ENOENT : audit_key_read(state_fd, &key, err);
-		if (r == -ENOENT)
-			return error_set(
-				err, ATOLL_FAULT_REQUEST, 0,
-				"there is no key here to check with; name one: --key FILE");
-		if (r == 0) {
-			audit_trust_add(ret, key.public);
-			audit_key_done(&key);
-		}
-	}
-	if (r == 0 && state_fd >= 0)
-		r = audit_trust_load(state_fd, ret, err);
+	if (r == 0 && (state_fd >= 0 || !options->key_path))
+		r = state_fd < 0 ? -ENOENT
+				 : audit_trust_load(state_fd, !options->key_path, ret, err);
+	if (r == -ENOENT && !options->key_path)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "there is no key here to check with; name one: --key FILE");
 	return r;
 }
 
