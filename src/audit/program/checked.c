@@ -46,7 +46,7 @@ static int read_store_keys(struct audit_trust *ret, struct atoll_error *err)
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno,
 				 "no key was given, and there is none of one's own in '%s'", path);
-	return audit_trust_load(fd, ret, err);
+	return audit_trust_load(fd, true, ret, err);
 }
 
 int checked_keys_load(const char *path, struct checked_keys *ret, struct atoll_error *err)
