@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* A program that insists is told of so often. */
 #define AGAIN_NS INT64_C(1000000000)
@@ -37,7 +39,8 @@ bool sense_read_caller(pid_t tid, struct sense_caller *ret)
 
 	*ret = (struct sense_caller){.pid = tid};
 	snprintf(path, sizeof path, "/proc/%d/stat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* Not by the C library, which makes two calls of it. */
+	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 	if (got <= 0)
 		return false;
