@@ -143,7 +143,7 @@ step 1: npm test  in WS (layer); weaker: memory, network (missing)
    +- 7 /bin/sh -c 'node test.js && ./build '\\''all'\\'''
       |  denial read /home/anna/.ssh/id_ed25519, 2 times: hidden: credentials
       +- 8 /usr/bin/node test.js
-      |     connection registry.npmjs.org:443 (104.16.3.35) allowed by preset npm, GET /left-pad, sent 1 KiB, received 52 KiB, 231 ms
+      |     connection registry.npmjs.org:443 (104.16.3.35) allowed by preset npm, GET /left-pad, sent 812 B, received 52 KiB, 231 ms
       |     connection localhost:5432 (127.0.0.1) failed: Connection refused, 1 ms
       |     denial write /etc/hosts: not a writable place (to allow it: --write /etc/hosts)
       |     denial call ptrace: system call

@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* What is longer than this is cut: bytes of an argument, and of all of them. */
-#define ARGUMENT_MAX 160
-#define ARGV_MAX     480
+#define ARGUMENT_MAX 400
+#define ARGV_MAX     800
 
 #define DOTS "\xe2\x80\xa6"
 
@@ -94,7 +94,10 @@ void describe_size(uint64_t bytes, struct buf *out)
 {
 	char text[32];
 
-	buf_add_str(out, amount_size(bytes, text, sizeof text));
+	if (bytes < 1024)
+		buf_addf(out, "%" PRIu64 " B", bytes);
+	else
+		buf_add_str(out, amount_size(bytes, text, sizeof text));
 }
 
 void describe_value(const json_t *value, struct buf *out)

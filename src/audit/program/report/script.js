@@ -149,17 +149,29 @@
 		}))];
 	}
 
+	function clauses(list) {
+		const rows = new Map();
+		for (const each of list) {
+			const key = `${each.strength} ${each.clause}`;
+			if (!rows.has(key))
+				rows.set(key, { ...each, all: [] });
+			if (each.mechanism)
+				rows.get(key).all.push(each.mechanism);
+		}
+		return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["Clause", "Strength", "Mechanism"].map((name) => h("th", { scope: "col" }, name)))),
+			h("tbody", {}, [...rows.values()].map((each) => h("tr", {}, h("td", {}, each.clause), h("td", {}, badge(each.strength)),
+				h("td", {}, [...new Set(each.all)].map((text) => h("div", {}, text))))))));
+	}
+
 	function mechanisms(step) {
 		if (!step.mechanisms.length)
 			return null;
-		const weaker = step.mechanisms.filter((each) => each.strength !== "enforced");
-		const rows = [...weaker, ...step.mechanisms.filter((each) => each.strength === "enforced")];
+		const weaker = step.mechanisms.filter((each) => each.strength !== "enforced"), rest = step.mechanisms.filter((each) => each.strength === "enforced");
+		const names = new Set(weaker.map((each) => each.clause));
 		return [h("h3", {}, "What holds it"), h("p", { class: "said" }, weaker.length
-			? `${count(weaker.length, "clause")} held by less than the contract asks for` + (step.accepted.length ? `; accepted: ${step.accepted.join(", ")}` : "")
-			: "Every clause is enforced."),
-		h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["Clause", "Strength", "Mechanism"].map((name) =>
-			h("th", { scope: "col" }, name)))), h("tbody", {}, rows.map((each) => h("tr", {}, h("td", {}, each.clause),
-			h("td", {}, badge(each.strength)), h("td", {}, each.mechanism || ""))))))];
+			? `${count(names.size, "clause")} held by less than full enforcement` + (step.accepted.length ? `; accepted: ${step.accepted.join(", ")}` : "")
+			: "Every clause is enforced."), weaker.length ? clauses(weaker) : null,
+		rest.length ? h("details", { class: "more" }, h("summary", {}, `${count(new Set(rest.map((each) => each.clause)).size, "clause")} enforced, and by what`), clauses(rest)) : null].filter(Boolean);
 	}
 
 	function summary() {
@@ -388,7 +400,8 @@
 
 		const act = ([kind, tone, time, text, allow]) => h("div", { class: `act ${TONES[tone]}` }, badge(kind === "exec" ? "then" : kind), text,
 			allow ? h("span", { class: "allow" }, h("span", {}, "To allow it:"), h("code", {}, allow)) : null);
-		const head = (item) => [h("span", { class: "pid" }, item.up < 0 ? `step ${item.step}` : String(item.pid)), item.text,
+		const command = (item) => (data.steps.find((step) => step.number === item.step) || { command: item.text }).command;
+		const head = (item) => [h("span", { class: "pid" }, item.up < 0 ? `step ${item.step}` : String(item.pid)), item.up < 0 ? command(item) : item.text,
 			item.through ? h("span", { class: "below" }, `through ${item.through}`) : null,
 			item.children.length ? h("span", { class: "below" }, count(item.below, "process", "processes")) : null,
 			item.bad ? h("span", { class: "below" }, badge(`${number(item.bad)} refused`, "bad")) : null];
@@ -586,6 +599,6 @@
 	document.getElementById("nav").append(h("ul", {}, sections.map((each) => h("li", {}, h("a", { href: `#${each.id}` }, each.title,
 		each.total !== undefined ? h("span", { class: `count ${each.isBad ? "bad" : ""}` }, number(each.total)) : null)))));
 	document.body.append(h("footer", {}, `Made ${data.made} by atoll ${data.atoll || ""}. This page is complete in itself and asks nobody for anything.`));
-	addEventListener("beforeprint", () => [...document.querySelectorAll("details.file")].slice(0, 100).forEach((each) => { if (each.fill) each.fill(); each.open = true; }));
+	addEventListener("beforeprint", () => [...document.querySelectorAll("details.file, details.more")].slice(0, 100).forEach((each) => { if (each.fill) each.fill(); each.open = true; }));
 	document.documentElement.dataset.ready = "yes";
 })();
