@@ -245,6 +245,41 @@ def _():
         same(len(log(place, "--tree").out.splitlines()), 90002, "of the tree")
 
 
+@test("a real run: what it executed, what was refused, what it changed, how it ended; each line by the schema")
+def _():
+    with Place() as place:
+        result = run(place, [], "echo more >>f; mkdir %s/new; (sleep 0.01; ls); exit 3" % place.out, mode="layer")
+        same(result.status, 3, "the run: " + result.err)
+        lines = log(place, "--json").out.splitlines()
+        whole = schema_of(place)
+        for line in lines:
+            same(Schema(whole).why(json.loads(line), whole), None, "by the schema: " + line)
+        text = log(place).out
+        same(len(text.splitlines()), len(lines) + 1, "a line each")
+        for part in ("start .*sh -c 'echo more", "exec .*/(sleep|coreutils) .*0.01", "denial .* create %s" % place.base, "change .* changed f, ",
+                     "end .* exited with 3 after", "head .* the log is closed"):
+            check(re.search(part, text), "%s is not in it:\n%s" % (part, text))
+        tree = log(place, "--tree", env={"LANG": "C"}).out
+        check(re.search(r"\n   \+- \d+ /\S*(sleep|coreutils)", tree), "who slept was started by the shell:\n" + tree)
+        same(len(log(place, "-f").out.splitlines()), len(lines) + 1, "followed, when it has ended")
+
+
+@test("-f beside a real run")
+def _():
+    with Place() as place:
+        child = subprocess.Popen([ATOLL, "run", "--direct", "--", "sh", "-c", "echo ready; read line; /bin/cat /dev/null"], cwd=place.ws, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=caller_environment(place))
+        same(child.stdout.readline(), b"ready\n", "it runs")
+        check(until(lambda: atoll(place, "log", "--json").out), "its log can be read")
+        follower = subprocess.Popen([ATOLL, "log", "-f", "--json"], cwd=place.ws, stdout=subprocess.PIPE, env=caller_environment(place))
+        same(json.loads(follower.stdout.readline())["kind"], "open", "the first line")
+        child.communicate(b"go\n")
+        rest = [json.loads(line) for line in follower.stdout.read().splitlines()]
+        same(follower.wait(), 0, "it ends with the run")
+        same([event["kind"] for event in rest][-1], "head", "with the last line")
+        check(any(event["kind"] == "exec" and event["path"].endswith("cat") for event in rest), "what came later: %s" % rest)
+
+
 # ---- the schema ----
 
 class Schema:

@@ -275,6 +275,20 @@ def _():
             check("+3" in text_of(page, "#changes details"), "how much: " + text_of(page, "#changes details"))
 
 
+@test("whether the record verifies is looked up when the page is made")
+def _():
+    with Place() as place:
+        same(run(place, [], "true").status, 0, "the run")
+        run_id = json.loads(atoll(place, "log", "--list", "--json").out.splitlines()[0])["run"]
+        page = read(report(place)).decode()
+        check('"finding":"good"' in page, "a good one: %s" % re.findall('"proof":{[^}]+', page))
+        path = os.path.join(place.home, ".local/state/atoll/log", run_id + ".jsonl")
+        text = read(path)
+        write(path, text.replace(b'"status":0', b'"status":1'))
+        page = read(report(place)).decode()
+        check('"finding":"broken"' in page, "one that was changed: %s" % re.findall('"proof":{[^}]+', page))
+
+
 @test("a log without an end, without a step, with bad lines: the page says so")
 def _():
     with Place(repository=False) as place:

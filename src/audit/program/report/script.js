@@ -575,7 +575,9 @@
 	function proof() {
 		const { proof: it } = data;
 		const place = section("proof", "Proof", "The log's lines form a chain, and its heads are signed. Anybody with the public key can check that nothing was changed, left out or added.");
-		place.append(note(it.checked ? it.text : "This page was made without checking the log.", it.checked ? (it.good ? "good" : "bad") : ""));
+		const words = { good: "It verified when this page was made", open: "It verified as far as it is signed when this page was made", broken: "It did not verify when this page was made",
+			unknown: "It could not be checked when this page was made" };
+		place.append(note(`${words[it.finding]}: ${it.text}`, { good: "good", broken: "bad" }[it.finding]));
 		const rows = [["Log", data.run], ["Lines", number(it.lines)], ["Signed up to line", it.size ? number(it.size) : "none"], ["Closed", it.closed ? "yes" : "no: the run goes on, or was interrupted"],
 			["Root", it.root], ["Key", data.key], ["Store", data.store], ["atoll", data.atoll], ["To check it", `atoll verify ${data.run}`]];
 		place.append(h("dl", {}, rows.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, h("code", {}, value))])));
