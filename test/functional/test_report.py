@@ -124,7 +124,7 @@ def _():
             for part in ("npm test", place.ws, "layer", eventlog.HASH, "70.0 MiB of 2.0 GiB", "weaker", "missing", "watched by pid 1", "accepted: memory, network"):
                 check(part in summary, "the summary lacks %r: %s" % (part, summary))
             denials = text_of(page, "#denials")
-            for part in ("/etc/hosts", "not a writable place", "--write /etc/hosts", "id_ed25519", "2 times", "ptrace", "processes of 512"):
+            for part in ("/etc/hosts", "not a writable place", "--write /etc/hosts", "id_ed25519", "2 times", "ptrace", "processes of 512", "evil.example:443", "--allow evil.example"):
                 check(part in denials, "denials lack %r: %s" % (part, denials))
             check("anna" in text_of(page, "#attention") and "download-and-execute" in text_of(page, "#attention"), "flags and approvals")
             check("git hooks" in text_of(page, "#changes details.file"), "what is marked comes first")

@@ -379,7 +379,7 @@ void describe(const struct event *event, struct description *ret)
 		}
 	tell_who(event->object, &ret->who);
 	ret->tone = tell(event->object, &ret->what);
-	add_text(event->object, "allow", "", "", &ret->allow);
+	describe_allow(event->object, &ret->allow);
 }
 
 void description_done(struct description *description)

@@ -179,11 +179,9 @@
 		const total = (kind) => data.totals[kind] || 0;
 		const marked = data.changes.filter((each) => each.mark).length;
 		const refused = data.denials.reduce((sum, each) => sum + each.count, 0);
-		const blocked = data.connections.filter((each) => each.verdict === "refused").length;
-		const numbers = [[data.tree.total - data.steps.length, "processes"], [data.n_connections, "connections"], [blocked, "connections refused", "bad"],
-			[refused, "denials", "bad"], [data.n_changes, "changed files"], [marked, "the host would trust", "alarm"], [data.flags.length, "flags", "alarm"],
+		const numbers = [[data.tree.total - data.steps.length, "processes"], [data.n_connections, "connections"], [refused, "denials", "bad"], [data.n_changes, "changed files"], [marked, "the host would trust", "alarm"], [data.flags.length, "flags", "alarm"],
 			[total("approval"), "approvals"]];
-		place.append(h("ul", { class: "numbers" }, numbers.filter(([n], i) => n > 0 || i < 2 || i === 4).map(([n, name, kind]) =>
+		place.append(h("ul", { class: "numbers" }, numbers.filter(([n], i) => n > 0 || i < 2 || i === 3).map(([n, name, kind]) =>
 			h("li", { class: n > 0 ? kind : null }, h("b", {}, number(n)), h("span", {}, name)))));
 		if (data.bad_lines)
 			place.append(note(`${count(data.bad_lines, "line")} of the log could not be read: somebody has changed it, or it is damaged.`, "bad"));
@@ -346,6 +344,8 @@
 			place.append(h("p", { class: "empty" }, "Nothing was refused."));
 			return;
 		}
+		if (data.denials_left)
+			place.append(note(`${number(data.denials_left)} more are left out here; "atoll log --denials" has all.`));
 		place.append(...more(h("ul", { class: "refused-list" }), data.denials, 50, (each) => h("li", {},
 			h("p", {}, badge(each.kind === "limit" ? "limit" : each.action || "refused", "denial"), " ", h("code", {}, each.kind === "limit" ? each.text : each.object || each.text),
 				each.count > 1 ? h("span", { class: "said" }, ` ${number(each.count)} times`) : null),
