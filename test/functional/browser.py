@@ -25,7 +25,7 @@ class Browser:
         self.home = tempfile.mkdtemp(prefix="atoll-test-")
         to_read, self.to = os.pipe()
         self.back, to_write = os.pipe()
-        flags = ["--headless=new", "--no-first-run", "--no-default-browser-check", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions",
+        flags = ["--headless=new", "--no-first-run", "--no-default-browser-check", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", "--disable-breakpad", "--disable-crash-reporter",
                  "--disable-background-networking", "--disable-component-update", "--disable-sync", "--mute-audio", "--hide-scrollbars",
                  # What is looked at is ours, and in many places (as root, in containers) its own sandbox cannot be had.
                  "--no-sandbox", "--user-data-dir=" + self.home, "--remote-debugging-pipe", "about:blank"]

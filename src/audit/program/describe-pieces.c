@@ -10,8 +10,8 @@
 #include <string.h>
 
 /* What is longer than this is cut: bytes of an argument, and of all of them. */
-#define ARGUMENT_MAX 160
-#define ARGV_MAX     480
+#define ARGUMENT_MAX 400
+#define ARGV_MAX     800
 
 #define DOTS "\xe2\x80\xa6"
 
@@ -94,7 +94,10 @@ void describe_size(uint64_t bytes, struct buf *out)
 {
 	char text[32];
 
-	buf_add_str(out, amount_size(bytes, text, sizeof text));
+	if (bytes < 1024)
+		buf_addf(out, "%" PRIu64 " B", bytes);
+	else
+		buf_add_str(out, amount_size(bytes, text, sizeof text));
 }
 
 void describe_value(const json_t *value, struct buf *out)
@@ -126,6 +129,51 @@ void describe_target(const json_t *object, struct buf *out)
 		event_show(address, out);
 		buf_add_char(out, ')');
 	}
+}
+
+/* As the summary of a run has it (cli/summary-network.c): much else cannot be allowed at all. */
+static bool wants_name(const json_t *object)
+{
+	const char *reason = event_text(object, "reason");
+
+	return !event_has(object, "rule") &&
+	       (!reason || !reason[0] || ends_with(reason, "not allowed") ||
+		starts_with(reason, "a person said no") || starts_with(reason, "nobody "));
+}
+
+static bool wants_address(const json_t *object)
+{
+	const char *reason = event_text(object, "reason");
+
+	return reason && starts_with(reason, "the address is not allowed");
+}
+
+static void allow_connection(const json_t *object, struct buf *out)
+{
+	const char *name = event_text(object, "name"), *address = event_text(object, "address");
+	const char *host = wants_address(object) || !name || !*name ? address : name;
+	uint64_t port = event_number(object, "port", 0);
+	bool has_port = port && port != 80 && port != 443, is_v6;
+
+	if (!host || !*host || (!wants_address(object) && !wants_name(object)))
+		return;
+	is_v6 = has_port && strchr(host, ':');
+	buf_add_str(out, is_v6 ? "--allow [" : "--allow ");
+	event_show(host, out);
+	if (is_v6)
+		buf_add_char(out, ']');
+	if (has_port)
+		buf_addf(out, ":%" PRIu64, port);
+}
+
+void describe_allow(const json_t *object, struct buf *out)
+{
+	const char *kind = event_text(object, "kind"), *verdict = event_text(object, "verdict");
+
+	if (event_has(object, "allow"))
+		describe_value(json_object_get(object, "allow"), out);
+	else if (kind && streq(kind, "connection") && verdict && streq(verdict, "refused"))
+		allow_connection(object, out);
 }
 
 void describe_end(const json_t *object, struct buf *out)

@@ -2,6 +2,7 @@
 #include "audit/program/describe.h"
 
 #include "audit/program/events.h"
+#include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
 
@@ -169,6 +170,12 @@ static enum tone tell_stop(const json_t *object, struct buf *out)
 
 /* ---- what it did ---- */
 
+/* "python3" is no other name for "python3.11", "sh" is one for "dash". */
+static bool is_other_name(const char *file, const char *name)
+{
+	return *name && !starts_with(file, name);
+}
+
 static enum tone tell_exec(const json_t *object, struct buf *out)
 {
 	const json_t *argv = json_object_get(object, "argv");
@@ -180,7 +187,7 @@ static enum tone tell_exec(const json_t *object, struct buf *out)
 	if (path) {
 		describe_value(json_object_get(object, "path"), out);
 		name = json_string_value(json_array_get(argv, 0));
-		if (name && !streq(name, path) && !ends_with(path, name)) {
+		if (name && is_other_name(path_name(path), path_name(name))) {
 			buf_add_str(out, " (as ");
 			event_show(name, out);
 			buf_add_char(out, ')');
@@ -372,7 +379,7 @@ void describe(const struct event *event, struct description *ret)
 		}
 	tell_who(event->object, &ret->who);
 	ret->tone = tell(event->object, &ret->what);
-	add_text(event->object, "allow", "", "", &ret->allow);
+	describe_allow(event->object, &ret->allow);
 }
 
 void description_done(struct description *description)

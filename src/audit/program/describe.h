@@ -62,5 +62,8 @@ void describe_size(uint64_t bytes, struct buf *out);
 void describe_value(const json_t *value, struct buf *out);
 /* "example.org:443 (192.0.2.7)". */
 void describe_target(const json_t *object, struct buf *out);
+/* What would allow it: as the event says, or a flag for a connection that was refused for want of
+ * one; nothing if nothing would. */
+void describe_allow(const json_t *object, struct buf *out);
 /* "exited with 0", "ended by signal 9 (KILL)", "stopped at the time limit". */
 void describe_end(const json_t *object, struct buf *out);

@@ -21,6 +21,8 @@ int events_open_path(const char *id, const char *path, struct events **ret, stru
 	struct events *events;
 	struct stat st;
 
+	if (fd < 0 && errno == ENOENT && id[0])
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "run %s has no log", id);
 	if (fd < 0)
 		return error_set(err, errno == ENOENT ? ATOLL_FAULT_REQUEST : ATOLL_FAULT_HOST,
 				 errno, "open the log '%s'", path);

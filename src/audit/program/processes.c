@@ -148,6 +148,23 @@ static int add_act(struct processes *all, uint32_t item, const struct event *eve
 
 /* ---- who ---- */
 
+static void set_name(struct process *process, const json_t *object)
+{
+	const char *path = event_text(object, "path");
+	const char *called = json_string_value(json_array_get(json_object_get(object, "argv"), 0));
+
+	snprintf(process->name, sizeof process->name, "%.*s", NAME_LENGTH,
+		 path ? path_name(path) : "");
+	snprintf(process->other_name, sizeof process->other_name, "%.*s", NAME_LENGTH,
+		 called ? path_name(called) : "");
+}
+
+static bool is_called(const struct process *process, const char *name)
+{
+	return strncmp(process->name, name, NAME_LENGTH) == 0 ||
+	       strncmp(process->other_name, name, NAME_LENGTH) == 0;
+}
+
 static int add_step(struct processes *all, const struct event *event)
 {
 	struct process item = {.step = event->step,
@@ -188,7 +205,7 @@ static uint32_t find_name(const struct processes *all, const char *name, uint32_
 {
 	for (uint32_t i = all->n, n = 0; name && i-- > 0 && n < LOOK_BACK; n++)
 		if (all->items[i].pid && all->items[i].step == step &&
-		    strncmp(all->items[i].name, name, NAME_LENGTH) == 0)
+		    is_called(&all->items[i], name))
 			return i;
 	return PROCESS_NONE;
 }
@@ -210,14 +227,6 @@ static int find_place(struct processes *all, const struct event *event, uint64_t
 	return 0;
 }
 
-static void set_name(struct process *process, const json_t *object)
-{
-	const char *path = event_text(object, "path");
-
-	snprintf(process->name, sizeof process->name, "%.*s", NAME_LENGTH,
-		 path ? path_name(path) : "");
-}
-
 /* Does the process with this number go on under another program? Its parent may have ended. */
 static bool is_same(const struct process *process, const struct event *event)
 {
@@ -225,7 +234,7 @@ static bool is_same(const struct process *process, const struct event *event)
 	uint64_t parent = event_number(event->object, "parent", 0);
 
 	return (parent == process->parent_pid || parent == 1) && program &&
-	       strncmp(program, process->name, NAME_LENGTH) == 0;
+	       is_called(process, program);
 }
 
 static int add_exec(struct processes *all, const struct event *event)

@@ -40,7 +40,8 @@ struct process {
 	uint32_t n_below; /* processes beneath it, at any depth */
 	uint32_t n_denials, n_connections;
 	uint64_t time_ns, seq;
-	char name[20];	  /* as the kernel has it */
+	/* One of them is what the kernel calls it: the name may have been a link. */
+	char name[20], other_name[20];
 	char *text;	  /* what it executed first */
 	bool is_indirect; /* processes that never executed anything stand between it and `up` */
 };

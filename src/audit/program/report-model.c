@@ -167,35 +167,60 @@ static void add_connection(struct report *report, const struct event *event)
 			  json_integer((json_int_t)event_number(object, "count", 1))));
 }
 
-/* The same refusal is told once, with how often and by whom. */
+/* What was refused: of a connection, where it was to lead. */
+static json_t *make_object(const struct event *event)
+{
+	cleanup_buf struct buf target = BUF_INIT(EVENTS_LINE_MAX * 4);
+
+	if (!streq(event->kind, "connection"))
+		return report_text(event->object, "object");
+	describe_target(event->object, &target);
+	return report_take(&target);
+}
+
+static json_t *new_denial(const struct report *report, const struct event *event, json_t *object)
+{
+	bool is_connection = streq(event->kind, "connection");
+
+	return json_pack("{s:s, s:o, s:I, s:s, s:s, s:s, s:o, s:O, s:o}", "kind", event->kind,
+			 "time", report_time(report, event->time_ns), "count",
+			 (json_int_t)event_number(event->object, "count", 1), "text",
+			 report->words.what.data, "who", report->words.who.data, "allow",
+			 report->words.allow.data, "action",
+			 is_connection ? json_string("connect")
+				       : report_text(event->object, "action"),
+			 "object", object, "rule",
+			 report_text(event->object,
+				     is_connection && event_has(event->object, "reason") ? "reason"
+											 : "rule"));
+}
+
+/* The same refusal is told once, with how often. */
 static void add_denial(struct report *report, const struct event *event)
 {
-	cleanup_buf struct buf key = BUF_INIT(EVENTS_LINE_MAX * 4);
-	json_int_t count = (json_int_t)event_number(event->object, "count", 1);
-	json_t *entry;
+	cleanup_buf struct buf key = BUF_INIT(EVENTS_LINE_MAX * 8);
+	const char *action = event_text(event->object, "action");
+	json_t *object = make_object(event), *entry = NULL;
 
-	buf_addf(&key, "%s|%s|%s|%s", event->kind,
-		 event_text(event->object, "action") ? event_text(event->object, "action") : "",
-		 event_text(event->object, "object") ? event_text(event->object, "object") : "",
+	buf_addf(&key, "%s|%s|%s|%s", event->kind, action ? action : "",
+		 json_is_string(object) ? json_string_value(object) : report->words.what.data,
 		 report->words.allow.data);
-	entry = key.data ? json_object_get(report->denial_index, key.data) : NULL;
+	if (key.data)
+		entry = json_object_get(report->denial_index, key.data);
 	if (entry) {
 		json_t *known = json_object_get(entry, "count");
 
-		json_integer_set(known, json_integer_value(known) + count);
-		return;
+		json_integer_set(known,
+				 json_integer_value(known) +
+					 (json_int_t)event_number(event->object, "count", 1));
+	} else if (key.data && json_array_size(report->denials) < REPORT_DENIALS_MAX) {
+		entry = new_denial(report, event, object);
+		json_array_append(report->denials, entry);
+		json_object_set_new(report->denial_index, key.data, entry);
+	} else {
+		report->n_denials_left++;
 	}
-	if (json_array_size(report->denials) >= REPORT_DENIALS_MAX || !key.data)
-		return;
-	entry = json_pack("{s:s, s:o, s:I, s:s, s:s, s:s, s:o, s:o, s:o}", "kind", event->kind,
-			  "time", report_time(report, event->time_ns), "count", count, "text",
-			  report->words.what.data, "who", report->words.who.data, "allow",
-			  report->words.allow.data ? report->words.allow.data : "", "action",
-			  report_text(event->object, "action"), "object",
-			  report_text(event->object, "object"), "rule",
-			  report_text(event->object, "rule"));
-	json_array_append(report->denials, entry);
-	json_object_set_new(report->denial_index, key.data, entry);
+	json_decref(object);
 }
 
 static void add_change(struct report *report, const struct event *event)
@@ -249,8 +274,6 @@ static int add_by_kind(struct report *report, const struct event *event)
 		add_connection(report, event);
 	else if (streq(event->kind, "change"))
 		add_change(report, event);
-	else if (streq(event->kind, "denial") || streq(event->kind, "limit"))
-		add_denial(report, event);
 	else if (streq(event->kind, "approval"))
 		add_note(report, report->approvals, event);
 	else if (streq(event->kind, "flag") || streq(event->kind, "lost") ||
@@ -280,6 +303,8 @@ int report_add(struct report *report, const struct event *event, struct atoll_er
 		return error_oom(err);
 	add_time(report, event);
 	add_line(report, event);
+	if (event_is_denial(event))
+		add_denial(report, event);
 	return add_by_kind(report, event) < 0 ? error_oom(err) : 0;
 }
 
@@ -343,6 +368,7 @@ int report_finish(struct report *report, const struct events *events, struct ato
 	r |= set(report, "connections", json_incref(report->connections));
 	r |= set(report, "n_connections", json_integer((json_int_t)report->n_connections));
 	r |= set(report, "denials", json_incref(report->denials));
+	r |= set(report, "denials_left", json_integer((json_int_t)report->n_denials_left));
 	r |= set(report, "approvals", json_incref(report->approvals));
 	r |= set(report, "flags", json_incref(report->flags));
 	r |= set(report, "diffs", report_diffs(report, events));

@@ -97,7 +97,9 @@ static int add_head(const struct report *report, struct buf *out, struct atoll_e
 static void add_summary(const struct report *report, struct buf *out)
 {
 	buf_add_str(out, "<body>\n<a class=\"skip\" href=\"#main\">Skip to the content</a>\n"
-			 "<header>\n<p class=\"kicker\">atoll report</p>\n<h1>");
+			 "<header>\n<p class=\"kicker\">atoll report</p>\n");
+	buf_addf(out, "<h1%s>",
+		 report->title && strlen(report->title) > 90 ? " class=\"long\"" : "");
 	add_escaped(report->title ? report->title : "No step has begun", out);
 	buf_addf(out, "</h1>\n<p class=\"verdict %s\">",
 		 !report->verdict  ? "open"

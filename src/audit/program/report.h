@@ -54,7 +54,7 @@ struct report {
 	struct processes *processes;
 	struct description words;
 	uint64_t first_ns, last_ns, lane_ns[16];
-	uint64_t n_events, n_plain, n_times, n_changes, n_connections;
+	uint64_t n_events, n_plain, n_times, n_changes, n_connections, n_denials_left;
 	uint64_t totals[32]; /* by place in event_kinds; the last: others */
 };
 

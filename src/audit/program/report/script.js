@@ -149,17 +149,29 @@
 		}))];
 	}
 
+	function clauses(list) {
+		const rows = new Map();
+		for (const each of list) {
+			const key = `${each.strength} ${each.clause}`;
+			if (!rows.has(key))
+				rows.set(key, { ...each, all: [] });
+			if (each.mechanism)
+				rows.get(key).all.push(each.mechanism);
+		}
+		return h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["Clause", "Strength", "Mechanism"].map((name) => h("th", { scope: "col" }, name)))),
+			h("tbody", {}, [...rows.values()].map((each) => h("tr", {}, h("td", {}, each.clause), h("td", {}, badge(each.strength)),
+				h("td", {}, [...new Set(each.all)].map((text) => h("div", {}, text))))))));
+	}
+
 	function mechanisms(step) {
 		if (!step.mechanisms.length)
 			return null;
-		const weaker = step.mechanisms.filter((each) => each.strength !== "enforced");
-		const rows = [...weaker, ...step.mechanisms.filter((each) => each.strength === "enforced")];
+		const weaker = step.mechanisms.filter((each) => each.strength !== "enforced"), rest = step.mechanisms.filter((each) => each.strength === "enforced");
+		const names = new Set(weaker.map((each) => each.clause));
 		return [h("h3", {}, "What holds it"), h("p", { class: "said" }, weaker.length
-			? `${count(weaker.length, "clause")} held by less than the contract asks for` + (step.accepted.length ? `; accepted: ${step.accepted.join(", ")}` : "")
-			: "Every clause is enforced."),
-		h("div", { class: "scroll" }, h("table", {}, h("thead", {}, h("tr", {}, ["Clause", "Strength", "Mechanism"].map((name) =>
-			h("th", { scope: "col" }, name)))), h("tbody", {}, rows.map((each) => h("tr", {}, h("td", {}, each.clause),
-			h("td", {}, badge(each.strength)), h("td", {}, each.mechanism || ""))))))];
+			? `${count(names.size, "clause")} held by less than full enforcement` + (step.accepted.length ? `; accepted: ${step.accepted.join(", ")}` : "")
+			: "Every clause is enforced."), weaker.length ? clauses(weaker) : null,
+		rest.length ? h("details", { class: "more" }, h("summary", {}, `${count(new Set(rest.map((each) => each.clause)).size, "clause")} enforced, and by what`), clauses(rest)) : null].filter(Boolean);
 	}
 
 	function summary() {
@@ -167,11 +179,9 @@
 		const total = (kind) => data.totals[kind] || 0;
 		const marked = data.changes.filter((each) => each.mark).length;
 		const refused = data.denials.reduce((sum, each) => sum + each.count, 0);
-		const blocked = data.connections.filter((each) => each.verdict === "refused").length;
-		const numbers = [[data.tree.total - data.steps.length, "processes"], [data.n_connections, "connections"], [blocked, "connections refused", "bad"],
-			[refused, "denials", "bad"], [data.n_changes, "changed files"], [marked, "the host would trust", "alarm"], [data.flags.length, "flags", "alarm"],
+		const numbers = [[data.tree.total - data.steps.length, "processes"], [data.n_connections, "connections"], [refused, "denials", "bad"], [data.n_changes, "changed files"], [marked, "the host would trust", "alarm"], [data.flags.length, "flags", "alarm"],
 			[total("approval"), "approvals"]];
-		place.append(h("ul", { class: "numbers" }, numbers.filter(([n], i) => n > 0 || i < 2 || i === 4).map(([n, name, kind]) =>
+		place.append(h("ul", { class: "numbers" }, numbers.filter(([n], i) => n > 0 || i < 2 || i === 3).map(([n, name, kind]) =>
 			h("li", { class: n > 0 ? kind : null }, h("b", {}, number(n)), h("span", {}, name)))));
 		if (data.bad_lines)
 			place.append(note(`${count(data.bad_lines, "line")} of the log could not be read: somebody has changed it, or it is damaged.`, "bad"));
@@ -334,6 +344,8 @@
 			place.append(h("p", { class: "empty" }, "Nothing was refused."));
 			return;
 		}
+		if (data.denials_left)
+			place.append(note(`${number(data.denials_left)} more are left out here; "atoll log --denials" has all.`));
 		place.append(...more(h("ul", { class: "refused-list" }), data.denials, 50, (each) => h("li", {},
 			h("p", {}, badge(each.kind === "limit" ? "limit" : each.action || "refused", "denial"), " ", h("code", {}, each.kind === "limit" ? each.text : each.object || each.text),
 				each.count > 1 ? h("span", { class: "said" }, ` ${number(each.count)} times`) : null),
@@ -388,7 +400,8 @@
 
 		const act = ([kind, tone, time, text, allow]) => h("div", { class: `act ${TONES[tone]}` }, badge(kind === "exec" ? "then" : kind), text,
 			allow ? h("span", { class: "allow" }, h("span", {}, "To allow it:"), h("code", {}, allow)) : null);
-		const head = (item) => [h("span", { class: "pid" }, item.up < 0 ? `step ${item.step}` : String(item.pid)), item.text,
+		const command = (item) => (data.steps.find((step) => step.number === item.step) || { command: item.text }).command;
+		const head = (item) => [h("span", { class: "pid" }, item.up < 0 ? `step ${item.step}` : String(item.pid)), item.up < 0 ? command(item) : item.text,
 			item.through ? h("span", { class: "below" }, `through ${item.through}`) : null,
 			item.children.length ? h("span", { class: "below" }, count(item.below, "process", "processes")) : null,
 			item.bad ? h("span", { class: "below" }, badge(`${number(item.bad)} refused`, "bad")) : null];
@@ -562,7 +575,9 @@
 	function proof() {
 		const { proof: it } = data;
 		const place = section("proof", "Proof", "The log's lines form a chain, and its heads are signed. Anybody with the public key can check that nothing was changed, left out or added.");
-		place.append(note(it.checked ? it.text : "This page was made without checking the log.", it.checked ? (it.good ? "good" : "bad") : ""));
+		const words = { good: "It verified when this page was made", open: "It verified as far as it is signed when this page was made", broken: "It did not verify when this page was made",
+			unknown: "It could not be checked when this page was made" };
+		place.append(note(`${words[it.finding]}: ${it.text}`, { good: "good", broken: "bad" }[it.finding]));
 		const rows = [["Log", data.run], ["Lines", number(it.lines)], ["Signed up to line", it.size ? number(it.size) : "none"], ["Closed", it.closed ? "yes" : "no: the run goes on, or was interrupted"],
 			["Root", it.root], ["Key", data.key], ["Store", data.store], ["atoll", data.atoll], ["To check it", `atoll verify ${data.run}`]];
 		place.append(h("dl", {}, rows.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, h("code", {}, value))])));
@@ -586,6 +601,6 @@
 	document.getElementById("nav").append(h("ul", {}, sections.map((each) => h("li", {}, h("a", { href: `#${each.id}` }, each.title,
 		each.total !== undefined ? h("span", { class: `count ${each.isBad ? "bad" : ""}` }, number(each.total)) : null)))));
 	document.body.append(h("footer", {}, `Made ${data.made} by atoll ${data.atoll || ""}. This page is complete in itself and asks nobody for anything.`));
-	addEventListener("beforeprint", () => [...document.querySelectorAll("details.file")].slice(0, 100).forEach((each) => { if (each.fill) each.fill(); each.open = true; }));
+	addEventListener("beforeprint", () => [...document.querySelectorAll("details.file, details.more")].slice(0, 100).forEach((each) => { if (each.fill) each.fill(); each.open = true; }));
 	document.documentElement.dataset.ready = "yes";
 })();
