@@ -137,6 +137,21 @@ void run_record_check(struct run *run)
 		go_on(run);
 }
 
+void run_record_held(struct run *run, const struct atoll_error *problem)
+{
+	if (problem->text[0] && !run->is_stuck) {
+		run->is_stuck = true;
+		run->stuck_ns = clock_monotonic_ns();
+		terminal_leave(&run->terminal, relay_reports(run->relay));
+		snprintf(run->result->record_note, sizeof run->result->record_note,
+			 "everything stood still because the record could not be written: %s",
+			 problem->text);
+		tell_stuck(run, problem->text);
+	} else if (!problem->text[0] && run->is_stuck) {
+		go_on(run);
+	}
+}
+
 /* ---- the end ---- */
 
 /* Has somebody had enough? Without a descriptor for signals they do what they always do. */

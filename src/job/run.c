@@ -93,6 +93,10 @@ static void take_message(struct run *run, const struct init_message *message)
 	struct atoll_result *result = run->result;
 
 	/* The first end is the one that counts; later ones follow from it. */
+	if (message->type == INIT_HELD) {
+		run_record_held(run, &message->error);
+		return;
+	}
 	if (run->has_ended && message->type != INIT_DENIAL) {
 		run->is_done |= message->type == INIT_ENDED || message->type == INIT_FAILED;
 		return;
