@@ -23,6 +23,7 @@ struct spec;
  *
  *   record.c         the log: opened, written, signed, and what if it cannot be
  *   record-start.c   the beginning of a step
+ *   record-recipe.c  what its job was made of, where a receipt is wanted
  *   record-event.c   what happens in it
  *   record-change.c  files that were changed, in a layer or directly
  *   record-hash.c    what executed files contain: a cache, and a process that reads them
@@ -92,10 +93,20 @@ struct record_start {
 	char *const *env;	 /* of which the names are told */
 	const char *digest;	 /* of the contract; NULL: it is found out */
 	const struct plan *plan; /* mechanisms; may be NULL */
+	const char *input;	 /* digest of the workspace, and the commit in it; NULL mostly */
+	const char *commit;
 };
 /* Written, and on its way to the disk, when it returns 0. */
 int record_start(struct recorder *recorder, const struct record_start *start,
 		 struct atoll_error *err);
+
+/* ---- record-recipe.c ---- */
+
+struct buf;
+
+/* What the job was made of, for a receipt; before its start. */
+void record_recipe(struct recorder *recorder, uint32_t step, const struct buf *recipe,
+		   char *const *argv);
 
 /* ---- record-event.c ---- */
 

@@ -603,9 +603,14 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	r = job_finish(job, err);
 	if (r < 0)
 		return r;
+	if (run.options->for_receipt && job->spec->record == SPEC_RECORD_OFF)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "a receipt is made from the record, which this contract switches "
+				 "off (record: off)");
 	/* The denials are large and come last: those that there are will be filled in. */
 	memset(ret, 0, offsetof(struct atoll_result, denials));
 	run.spec = job->spec;
+	run.recipe = &job->recipe;
 	run.relay = malloc(sizeof *run.relay);
 	run_hold_sigpipe(&old);
 	r = net_init(&run.net, run.spec, run.options, ret, err);

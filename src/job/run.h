@@ -22,6 +22,7 @@
  */
 struct run {
 	const struct spec *spec;
+	const struct buf *recipe; /* what the job was made of */
 	const struct backend *backend;
 	struct cell *cell;
 	bool is_started;
