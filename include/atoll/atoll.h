@@ -288,6 +288,10 @@ struct atoll_run_options {
 	 * on. The time limit does not run meanwhile. SIGINT and SIGTERM end the run at once.
 	 */
 	void (*stuck)(const char *why, void *data);
+	/* A receipt will be made of it (`atoll attest`) that can be replayed: note in the record
+	 * what the workspace is before, for which all of it is read, and what the job was made of.
+	 */
+	bool for_receipt;
 };
 
 /*

@@ -9,6 +9,7 @@
 #include "cli/interact.h"
 #include "cli/options.h"
 #include "cli/print.h"
+#include "cli/receipt-after.h"
 #include "cli/summary-layer.h"
 #include "cli/summary.h"
 
@@ -22,6 +23,7 @@ enum {
 	OPTION_TTY,
 	OPTION_NO_TTY,
 	OPTION_APPLY,
+	OPTION_RECEIPT,
 };
 
 static const struct option run_options[] = {
@@ -43,6 +45,12 @@ static const struct option run_options[] = {
 	 "one conflicts with the host's or the command was stopped",
 	 OPTION_APPLY},
 
+	{"receipt", 0, "FILE",
+	 "write a receipt at the end, signed, which others can check (atoll attest) and which can "
+	 "be "
+	 "replayed (atoll replay); all of the workspace is read for it before",
+	 OPTION_RECEIPT},
+
 	{.help = "What is said"},
 	{"plan", 0, NULL, "show what would be enforced, clause by clause, and run nothing",
 	 OPTION_PLAN},
@@ -55,6 +63,7 @@ static const struct option run_options[] = {
 
 struct run_request {
 	const char *file;
+	const char *receipt; /* NULL: none */
 	bool is_plan;
 	bool is_json;
 	bool is_quiet;
@@ -89,6 +98,8 @@ static int read_request(char **args, struct run_request *ret, struct atoll_error
 			if (r < 0)
 				return r;
 		}
+		if (option->id == OPTION_RECEIPT)
+			request.receipt = value;
 		request.is_plan |= option->id == OPTION_PLAN;
 		request.is_json |= option->id == OPTION_JSON;
 		request.is_quiet |= option->id == OPTION_QUIET;
@@ -165,6 +176,18 @@ static void on_published(const struct atoll_published *ports, size_t n, void *da
 			ports[i].host_port);
 }
 
+/* Before the summary, which for programs is the last line. 0, or an exit status. */
+static int write_receipt(const char *path, const struct atoll_result *result)
+{
+	struct atoll_error problem = {0};
+	int r = receipt_after(path, result, &problem);
+
+	if (r >= 0)
+		return r;
+	print_problem(problem.text);
+	return atoll_error_status(&problem);
+}
+
 static int run_job(struct atoll_job *job, const struct run_request *request,
 		   struct atoll_error *err)
 {
@@ -172,12 +195,13 @@ static int run_job(struct atoll_job *job, const struct run_request *request,
 					    .stdout_fd = 1,
 					    .stderr_fd = 2,
 					    .tty = request->tty,
+					    .for_receipt = request->receipt != NULL,
 					    .data = (void *)request,
 					    .ask = ask_person,
 					    .published = on_published};
 	struct apply_outcome applied = {0};
 	struct atoll_result result;
-	int r = apply_check(request->apply, err);
+	int receipt, r = apply_check(request->apply, err);
 
 	if (r < 0)
 		return r;
@@ -193,10 +217,13 @@ static int run_job(struct atoll_job *job, const struct run_request *request,
 	if (result.end == ATOLL_NOT_STARTED)
 		print_problem(err->text);
 	apply_after(request->apply, &result, &applied);
+	receipt = request->receipt ? write_receipt(request->receipt, &result) : 0;
 	print_summary(job, request, &result, &applied);
 	interact_die(&result);
 	r = atoll_result_status(&result);
-	return r == 0 && applied.has_failed ? atoll_error_status(&applied.problem) : r;
+	if (r == 0)
+		r = applied.has_failed ? atoll_error_status(&applied.problem) : receipt;
+	return r;
 }
 
 static int run_run(char **args, struct atoll_error *err)

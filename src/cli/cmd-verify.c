@@ -3,6 +3,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "cli/audit-call.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -17,8 +18,18 @@ enum {
 	OPTION_PROVE,
 	OPTION_CONSISTENCY,
 	OPTION_CHECK,
+	OPTION_RECEIPT,
 	OPTION_JSON,
+	OPTION_LOG,
+	OPTION_LOG_KEY,
+	OPTION_ROOT,
+	OPTION_NONCE,
+	OPTION_QUOTE_KEY,
 };
+
+#define RECEIPT_OPTIONS                                                                            \
+	(1U << OPTION_LOG | 1U << OPTION_LOG_KEY | 1U << OPTION_ROOT | 1U << OPTION_NONCE |        \
+	 1U << OPTION_QUOTE_KEY)
 
 static const struct option verify_options[] = {
 	{"all", 0, NULL, "all logs of the store, and the tree that knows of them", OPTION_ALL},
@@ -32,6 +43,14 @@ static const struct option verify_options[] = {
 	 OPTION_CONSISTENCY},
 	{"check", 0, "FILE", "check such a proof", OPTION_CHECK},
 	{"json", 0, NULL, "for programs", OPTION_JSON},
+	{.help = "A receipt"},
+	{"receipt", 0, "FILE", "check a receipt (atoll attest) instead of a log", OPTION_RECEIPT},
+	{"root", 0, "DIR", "and that DIR holds the files that the run left", OPTION_ROOT},
+	{"log", 0, "FILE", "and that this log verifies and tells the same", OPTION_LOG},
+	{"log-key", 0, "FILE", "the key of the log, if it is not that of the receipt",
+	 OPTION_LOG_KEY},
+	{"nonce", 0, "HEX", "and that hardware was asked with this", OPTION_NONCE},
+	{"quote-key", 0, "FILE", "and that it was the TPM with this public key", OPTION_QUOTE_KEY},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -42,7 +61,10 @@ static const struct command_row verify_statuses[] = {
 	 "good as far as it goes, and not closed: still written, or its writer was interrupted"},
 	{"2",
 	 "broken: changed, cut, moved, replaced, gone, or signed by a key that does not count"},
-	{"3", "cannot be told: there is no such log, or it cannot be read"},
+	{"3", "cannot be told: there is no such log or receipt, or it cannot be read"},
+	{"4", "of a receipt: a file is missing, or is not what the run left"},
+	{"5", "of a receipt: the log does not verify, or tells something else"},
+	{"6", "of a receipt: what hardware says is about something else"},
 	{0},
 };
 
@@ -170,10 +192,19 @@ static int check_words(const struct command_words *words, struct atoll_error *er
 	for (unsigned id = 0; id < OPTION_JSON; id++)
 		n += id != OPTION_KEY && words->seen & 1U << id;
 	if (n > 1)
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"--all, --prove, --consistency, --check and --receipt exclude each "
+			"other");
+	if (words->seen & RECEIPT_OPTIONS && !(words->seen & 1U << OPTION_RECEIPT))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "--all, --prove, --consistency and --check exclude each other");
-	if (words->n &&
-	    words->seen & (1U << OPTION_ALL | 1U << OPTION_CONSISTENCY | 1U << OPTION_CHECK))
+				 "--root, --log, --log-key, --nonce and --quote-key are about a "
+				 "receipt: --receipt FILE");
+	if (words->seen & 1U << OPTION_RECEIPT && words->seen & 1U << OPTION_JSON)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "--receipt has no --json: the exit status tells");
+	if (words->n && words->seen & (1U << OPTION_RECEIPT | 1U << OPTION_ALL |
+				       1U << OPTION_CONSISTENCY | 1U << OPTION_CHECK))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is one argument too many",
 				 words->words[0]);
 	return 0;
@@ -190,6 +221,9 @@ static int run_verify(char **args, struct atoll_error *err)
 	r = check_words(&words, err);
 	if (r < 0)
 		return r;
+	/* src/audit/program/receipt-check.c does it. */
+	if (words.seen & 1U << OPTION_RECEIPT)
+		return audit_call("verify", verify_options, &words, err);
 	options.key_path = words.values[OPTION_KEY];
 	if (words.seen & (1U << OPTION_PROVE | 1U << OPTION_CONSISTENCY))
 		status = prove(&words, &options, err);
@@ -209,6 +243,8 @@ static const struct command_row verify_examples[] = {
 	{"atoll verify run.jsonl --key atoll.pub", "a copy, anywhere, with the public key alone"},
 	{"atoll verify --prove 7 k3v7q2ma >proof", "one line, to be shown without the others"},
 	{"atoll verify --check proof --key atoll.pub", "and checked"},
+	{"atoll verify --receipt run.receipt --root . --key atoll.pub",
+	 "a receipt, and the files it speaks of"},
 	{"atoll verify --consistency old-checkpoint", "nothing was taken out since it was kept"},
 	{0},
 };
@@ -216,7 +252,7 @@ static const struct command_row verify_examples[] = {
 const struct command command_verify = {
 	.name = "verify",
 	.usage = "[RUN|FILE|--all] [--key FILE] [--json]",
-	.summary = "check that the log of a run is what was written",
+	.summary = "check that the log of a run, or a receipt, is what was written",
 	.description =
 		(const char *const[]){
 			"Finds lines that were changed, taken out, put in or moved, an end that "

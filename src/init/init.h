@@ -171,6 +171,8 @@ enum init_message_type {
 	INIT_ENDED,   /* `wait_status` */
 	INIT_LIMIT,   /* `limit`, with its value, what was used, and why if that does not tell */
 	INIT_DENIAL,
+	INIT_HELD,     /* by a sandbox's holder: the record cannot be written, as `error` says, and
+			* everything stands still; "": it goes on */
 	INIT_TERMINAL, /* with the master's descriptor; INIT_GO is awaited */
 	INIT_STOPPED,  /* the command has been stopped from inside; only if it has a terminal */
 	INIT_SOCKETS,  /* by order, with `code` descriptors; fewer than asked for where no more

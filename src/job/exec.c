@@ -41,6 +41,7 @@ struct held {
 	char *cwd;
 	const struct relay *relay;
 	int result_fd;
+	int report_fd; /* the holder's socket once more: run.c closes the other one first */
 };
 
 static struct held *held_of(struct cell *cell)
@@ -135,6 +136,7 @@ static int start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		return r;
 	ret->pid = reply.pid;
 	ret->pid_fd = take_fd(&life); /* readable, that is at its end, when the step is over */
+	held->report_fd = fcntl(socket_fd, F_DUPFD_CLOEXEC, 3);
 	ret->control_fd = take_fd(&socket_fd);
 	ret->listener_fd = ret->dns_fd = ret->layer_fd = ret->notice_fd = -1;
 	return 0;
@@ -244,6 +246,34 @@ static int take_result(const struct held *held, struct atoll_result *ret, struct
 	return r;
 }
 
+/* How long the holder may take to write down how it ended; longer only if the disk is full. */
+#define HEARD_MS 10000
+
+/* For the record; and wait until it has been heard: who sees a step's end may look at its record
+ * next. */
+static void report(struct run *run, struct held *held)
+{
+	struct pollfd answer = {.fd = held->report_fd, .events = POLLIN};
+	struct hold_report message = {0};
+	union {
+		struct init_message message;
+		struct hold_heard heard;
+	} from;
+
+	record_output_finish(&run->output, &message.said);
+	memcpy(message.result, run->result, sizeof message.result);
+	if (held->report_fd < 0 ||
+	    send(held->report_fd, &message, sizeof message, MSG_NOSIGNAL) < 0)
+		return;
+	while (poll(&answer, 1, HEARD_MS) > 0) {
+		ssize_t got = recv(held->report_fd, &from, sizeof from, MSG_DONTWAIT);
+
+		if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN) ||
+		    (got == sizeof from.heard && from.heard.magic == HOLD_HEARD))
+			return;
+	}
+}
+
 static int run_step(struct run *run, struct held *held, struct atoll_error *err)
 {
 	sigset_t old;
@@ -256,10 +286,15 @@ static int run_step(struct run *run, struct held *held, struct atoll_error *err)
 	if (!run->relay)
 		return error_oom(err);
 	held->relay = run->relay;
+	if (run->spec->record != SPEC_RECORD_OFF)
+		memcpy(run->result->run, held->record->info.id, sizeof run->result->run);
+	record_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
 	run->cell = (struct cell *)(void *)held;
 	run_hold_sigpipe(&old);
 	r = run_cell(run, err);
 	relay_close(run->relay);
+	if (r == 0 && run->spec->record != SPEC_RECORD_OFF)
+		report(run, held);
 	if (r == 0)
 		r = take_result(held, run->result, err);
 	run_release_sigpipe(&old);
@@ -306,7 +341,11 @@ static int exec_in(struct layer_record *record, struct atoll_job *job, char *con
 		   char *const env[], const char *cwd, const struct atoll_run_options *options,
 		   struct atoll_result *ret, struct atoll_error *err)
 {
-	struct held held = {.spec = job->spec, .record = record, .argv = argv, .result_fd = -1};
+	struct held held = {.spec = job->spec,
+			    .record = record,
+			    .argv = argv,
+			    .result_fd = -1,
+			    .report_fd = -1};
 	struct wish wish = {options, &held};
 	struct atoll_run_options own = *options;
 	struct run run = {.spec = job->spec,
@@ -343,6 +382,9 @@ static int exec_in(struct layer_record *record, struct atoll_job *job, char *con
 	free(held.cwd);
 	if (held.result_fd >= 0)
 		close(held.result_fd);
+	if (held.report_fd >= 0)
+		close(held.report_fd);
+	record_output_done(&run.output);
 	return r;
 }
 

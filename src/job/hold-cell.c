@@ -86,6 +86,7 @@ static int open_net(struct holder *holder, struct atoll_error *err)
 	r = net_init(&holder->net, holder->spec, &holder->net_options, holder->net_result, err);
 	holder->net.whose = whose;
 	holder->net.order_sockets = order_sockets;
+	holder->net.connected = hold_record_connection;
 	holder->net.data = holder;
 	return r < 0 ? r : net_open(&holder->net, true, err);
 }
@@ -202,6 +203,7 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	close(holder->handle.control_fd);
 	if (holder->handle.notice_fd >= 0)
 		close(holder->handle.notice_fd);
+	holder->handle.notice_fd = -1;
 	holder->backend->release(holder->cell);
 	holder->cell = NULL;
 	env_free(holder->env);
@@ -245,11 +247,13 @@ void hold_order(struct holder *holder, enum init_order_type type, uint32_t step,
 void hold_take_notice(void *data, const struct notices_told *told)
 {
 	struct init_message message = {.type = INIT_DENIAL, .step = told->notice->step};
+	struct holder *holder = data;
 
+	record_notice(holder->recorder, told);
 	if (told->notice->type != NOTICE_DENIAL)
 		return;
 	notices_fill_denial(told, &message.denial);
-	hold_take_message(data, &message, -1);
+	hold_spread_denial(holder, &message);
 }
 
 bool hold_take_messages(struct holder *holder)

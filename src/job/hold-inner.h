@@ -6,6 +6,7 @@
 #include "job/hold.h"
 #include "job/network.h"
 #include "job/notices.h"
+#include "job/record.h"
 
 #include <atoll/layer.h>
 
@@ -16,6 +17,7 @@
  *   hold-cell.c   the cell and its network
  *   hold-step.c   one client's step: requests, orders, what is told of it
  *   hold-words.c  what a step executes
+ *   hold-record.c what is written down of it
  *   hold-work.c   checkpoints and going back, live
  */
 
@@ -45,6 +47,8 @@ struct hold_client {
 	bool is_over;	 /* it is known */
 	bool is_cut;	 /* by a rollback: what it did is gone */
 	struct init_message end;
+	bool is_recorded; /* its start is, and its end not yet */
+	int64_t start_ns;
 	char command[512];
 };
 
@@ -72,11 +76,35 @@ struct holder {
 	int32_t done_code; /* of the latest INIT_DONE */
 	bool is_done;
 
+	struct recorder *recorder; /* NULL until the first step, or always */
+	bool is_stuck;		   /* it cannot be written: everything inside stands still */
+	uint64_t *told;		   /* changes that were told, as sorted hashes */
+	size_t n_told;
+
 	uint32_t n_steps; /* so far */
 	struct hold_client clients[HOLD_CLIENTS_MAX];
 	int drains[HOLD_DRAINS_MAX];
 	size_t n_drains;
 };
+
+/* ---- hold-record.c ---- */
+
+int hold_record_open(struct holder *holder, struct atoll_error *err);
+/* `client->step` is known; `words_fd` is as the first process gets it. */
+int hold_record_start(struct holder *holder, struct hold_client *client, int words_fd,
+		      struct atoll_error *err);
+void hold_record_connection(void *data, const struct atoll_connection *connection);
+void hold_record_report(struct holder *holder, struct hold_client *client,
+			const struct hold_report *report);
+/* Its caller is gone without a report. */
+void hold_record_end(struct holder *holder, struct hold_client *client);
+void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_result *result);
+int hold_record_note(struct holder *holder, const struct hold_request *request,
+		     struct atoll_error *err);
+/* "checkpoint" or "rollback"; what was done is done, whether it can be written down or not. */
+void hold_record_turn(struct holder *holder, const char *kind, const char *name, uint64_t ended);
+void hold_record_check(struct holder *holder);
+void hold_record_close(struct holder *holder);
 
 /* ---- hold-cell.c ---- */
 
@@ -111,6 +139,8 @@ void hold_lose_steps(struct holder *holder, const struct init_message *limit);
 /* What a caller that is gone has left running, after its grace. */
 void hold_end_orphans(struct holder *holder);
 size_t hold_running(const struct holder *holder);
+/* To all whose step runs. */
+void hold_spread_denial(struct holder *holder, const struct init_message *message);
 /* Read what nobody reads any more. */
 void hold_drain(struct holder *holder, size_t i);
 

@@ -89,6 +89,7 @@ static void keep_draining(struct holder *holder, struct hold_client *client)
 
 static void forget(struct holder *holder, struct hold_client *client)
 {
+	hold_record_end(holder, client);
 	close_fd(&client->fd);
 	close_fd(&client->result_fd);
 	close_fd(&client->life_fd);
@@ -178,9 +179,14 @@ static int begin_step(struct holder *holder, struct hold_client *client, int wor
 	holder->backend->account(holder->cell, &usage);
 	client->cpu_ms = usage.cpu_ms;
 	client->step = ++holder->n_steps;
-	r = holder->backend->exec(holder->cell, &holder->handle, client->step, words, stdio, err);
-	if (r < 0)
+	r = hold_record_start(holder, client, words, err);
+	if (r == 0)
+		r = holder->backend->exec(holder->cell, &holder->handle, client->step, words, stdio,
+					  err);
+	if (r < 0) {
+		hold_record_end(holder, client);
 		client->step = 0;
+	}
 	return r;
 }
 
@@ -230,9 +236,17 @@ static void take_request(struct holder *holder, struct hold_client *client,
 	case HOLD_CHECKPOINT:
 		r = hold_checkpoint(holder, request->name[0] ? request->name : NULL, NULL,
 				    reply.name, &reply.error);
+		if (r == 0)
+			hold_record_turn(holder, "checkpoint", reply.name, UINT64_MAX);
 		break;
 	case HOLD_ROLLBACK:
 		r = hold_rollback(holder, request->name, &reply.count, &reply.error);
+		if (r == 0)
+			hold_record_turn(holder, "rollback", request->name, reply.count);
+		break;
+	case HOLD_NOTE:
+		request->command[sizeof request->command - 1] = '\0';
+		r = hold_record_note(holder, request, &reply.error);
 		break;
 	case HOLD_END:
 		r = end_all(holder, request->is_forced, &reply.error);
@@ -272,6 +286,7 @@ void hold_serve_client(struct holder *holder, struct hold_client *client)
 	union {
 		struct hold_request request;
 		struct init_order order;
+		struct hold_report report;
 	} from;
 	int fds[16];
 	size_t n = ARRAY_SIZE(fds);
@@ -285,7 +300,9 @@ void hold_serve_client(struct holder *holder, struct hold_client *client)
 	}
 	for (size_t i = 0; got > 0 && i < n; i++)
 		close(fds[i]);
-	if (got == sizeof from.order && client->step)
+	if (got == sizeof from.report && client->step)
+		hold_record_report(holder, client, &from.report);
+	else if (got == sizeof from.order && client->step)
 		take_order(holder, client, &from.order);
 	else
 		lose_caller(holder, client);
@@ -336,7 +353,7 @@ static void write_result(struct holder *holder, const struct hold_client *client
 	free(result);
 }
 
-static void spread_denial(struct holder *holder, const struct init_message *message)
+void hold_spread_denial(struct holder *holder, const struct init_message *message)
 {
 	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
 		const struct hold_client *client = &holder->clients[i];
@@ -359,7 +376,8 @@ void hold_take_message(struct holder *holder, const struct init_message *message
 
 	switch (message->type) {
 	case INIT_DENIAL:
-		spread_denial(holder, message);
+		record_denial(holder->recorder, 0, &message->denial);
+		hold_spread_denial(holder, message);
 		break;
 	case INIT_LIMIT:
 		hold_lose_steps(holder, message);

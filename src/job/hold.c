@@ -29,7 +29,7 @@
 /* ---- the loop ---- */
 
 #define FIXED	5
-#define FDS_MAX (FIXED + NET_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX)
+#define FDS_MAX (FIXED + NET_WATCHED + RECORD_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX)
 
 static size_t want(const struct holder *holder, struct pollfd *fds)
 {
@@ -41,12 +41,16 @@ static size_t want(const struct holder *holder, struct pollfd *fds)
 				 .events = POLLIN};
 	fds[3] = (struct pollfd){.fd = holder->is_live ? holder->handle.pid_fd : -1,
 				 .events = POLLIN};
-	fds[4] = (struct pollfd){.fd = holder->is_live ? holder->notices.fd : -1, .events = POLLIN};
+	fds[4] = (struct pollfd){.fd = holder->is_live && !holder->is_stuck ? holder->notices.fd
+									    : -1,
+				 .events = POLLIN};
 	for (size_t i = 0; i < NET_WATCHED; i++)
 		fds[n + i] = (struct pollfd){.fd = -1};
 	if (holder->is_live)
 		net_want(&holder->net, fds + n);
 	n += NET_WATCHED;
+	record_want(holder->recorder, fds + n);
+	n += RECORD_WATCHED;
 	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++)
 		fds[n++] = (struct pollfd){.fd = holder->clients[i].is_used ? holder->clients[i].fd
 									    : -1,
@@ -67,6 +71,8 @@ static int wait_ms(const struct holder *holder)
 	}
 	if (holder->is_live && net_deadline_ns(&holder->net) < until)
 		until = net_deadline_ns(&holder->net);
+	if (record_deadline_ns(holder->recorder) < until)
+		until = record_deadline_ns(holder->recorder);
 	left = (until - clock_monotonic_ns()) / 1000000 + 1;
 	if (left < 0)
 		return 0;
@@ -120,7 +126,9 @@ static void loop(struct holder *holder)
 			net_move(&holder->net, fds + FIXED);
 		if (fds[3].fd >= 0 && fds[3].revents)
 			hold_close_cell(holder, NULL);
-		serve_others(holder, fds + FIXED + NET_WATCHED);
+		serve_others(holder, fds + FIXED + NET_WATCHED + RECORD_WATCHED);
+		record_move(holder->recorder, fds + FIXED + NET_WATCHED);
+		hold_record_check(holder);
 		hold_check_counters(holder, false);
 		hold_finish_steps(holder);
 		hold_end_orphans(holder);
@@ -206,6 +214,7 @@ static void close_holder(struct holder *holder)
 	unlinkat(holder->record->fd, "socket", 0);
 	close(holder->listen_fd);
 	hold_close_cell(holder, NULL);
+	hold_record_close(holder);
 	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].fd >= 0)
 			close(holder->clients[i].fd);

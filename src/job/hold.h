@@ -2,8 +2,10 @@
 #pragma once
 
 #include "init/init.h"
+#include "job/record.h"
 
 #include <atoll/layer.h>
+#include <stddef.h>
 
 struct atoll_job;
 struct layer_record;
@@ -28,9 +30,10 @@ enum hold_type {
 	HOLD_CHECKPOINT, /* `name`, or "" for "step-N" */
 	HOLD_ROLLBACK,	 /* `name` */
 	HOLD_END,	 /* end everything; refused while a step runs unless `is_forced` */
+	HOLD_NOTE,	 /* write down that somebody decided: `name` about `command` */
 };
 
-#define HOLD_VERSION 1
+#define HOLD_VERSION 2
 
 /* With HOLD_EXEC come these descriptors: the step's words (struct init_step_head), a file for its
  * struct atoll_result, a pipe that is held open as long as the step lasts; then one for each of 0,
@@ -51,6 +54,18 @@ struct hold_reply {
 	uint64_t count;
 	char name[64];
 	struct atoll_error error;
+};
+
+/* What the caller of a step knows of its end, for the record; answered by struct hold_heard. */
+struct hold_report {
+	struct record_said said;
+	unsigned char result[offsetof(struct atoll_result, denials)];
+};
+
+#define HOLD_HEARD 0x68656172
+
+struct hold_heard {
+	uint32_t magic;
 };
 
 /* ---- hold-protocol.c ---- */

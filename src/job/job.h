@@ -26,6 +26,8 @@ struct spec;
  *   terminal.c the caller's terminal meanwhile
  *   network.c, network-config.c  the process that makes the network's connections
  *   connections.c  what it tells of them
+ *   decide.c   what is decided about records later, and written down
+ *   record*.c  writing the record; notices.c  what the first process tells for it
  *   questions.c, answers.c  what a person is asked about them, and has said for always
  *   secrets.c  credentials that it alone gets
  *   store.c    files of the user's own words

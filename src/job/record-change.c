@@ -131,6 +131,13 @@ static void tell_layered(struct recorder *recorder, uint32_t step,
 	tell(recorder, step, 0, &change);
 }
 
+void record_change(struct recorder *recorder, uint32_t step, const struct layer_changes *changes,
+		   size_t i)
+{
+	if (recorder)
+		tell_layered(recorder, step, changes, &changes->list.items[i]);
+}
+
 void record_changes(struct recorder *recorder, uint32_t step, const struct layer_changes *changes)
 {
 	for (size_t i = 0; recorder && i < changes->list.n; i++)

@@ -270,6 +270,11 @@ void record_approval(struct recorder *recorder, uint32_t step, const char *about
 	record_commit(recorder);
 }
 
+void record_decision(struct recorder *recorder, const char *about, const char *object)
+{
+	record_approval(recorder, 0, about, object, "yes", "once");
+}
+
 void record_stop(struct recorder *recorder, uint32_t step, bool is_stopped, const char *why)
 {
 	struct json *json;

@@ -99,6 +99,10 @@ int record_start(struct recorder *recorder, const struct record_start *start,
 	for (size_t i = 0; i < spec->n_accepted; i++)
 		json_str(json, NULL, spec->accepted[i].text);
 	json_close(json, ']');
+	if (start->input)
+		json_str(json, "input", start->input);
+	if (start->commit && start->commit[0])
+		json_str(json, "commit", start->commit);
 	record_commit(recorder);
 	if (recorder->is_stuck) {
 		*err = recorder->problem;

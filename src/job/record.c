@@ -149,6 +149,18 @@ int record_reopen(const struct spec *spec, const char *id, struct recorder **ret
 	return 0;
 }
 
+int record_continue(const char *id, struct recorder **ret, struct atoll_error *err)
+{
+	struct recorder *recorder = recorder_new(NULL, id);
+	int r = recorder ? audit_reopen(id, &recorder->log, err) : error_oom(err);
+
+	if (r == 0)
+		*ret = recorder;
+	else
+		record_close(recorder);
+	return r;
+}
+
 void record_watch(struct recorder *recorder, const struct record_hooks *hooks)
 {
 	const char *line;
@@ -170,7 +182,12 @@ const char *record_id(const struct recorder *recorder)
 
 bool record_wants_notices(const struct recorder *recorder)
 {
-	return recorder && recorder->spec->record == SPEC_RECORD_FULL;
+	return recorder && recorder->spec && recorder->spec->record == SPEC_RECORD_FULL;
+}
+
+uint32_t record_step(const struct recorder *recorder, uint32_t n)
+{
+	return recorder ? recorder->first_step + n : n;
 }
 
 void record_close(struct recorder *recorder)

@@ -23,6 +23,7 @@ struct spec;
  *
  *   record.c         the log: opened, written, signed, and what if it cannot be
  *   record-start.c   the beginning of a step
+ *   record-recipe.c  what its job was made of, where a receipt is wanted
  *   record-event.c   what happens in it
  *   record-change.c  files that were changed, in a layer or directly
  *   record-hash.c    what executed files contain: a cache, and a process that reads them
@@ -59,9 +60,13 @@ int record_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox
 /* Go on with a sandbox's; one that has none gets one. */
 int record_reopen(const struct spec *spec, const char *id, struct recorder **ret,
 		  struct atoll_error *err);
+/* Go on with the log of a record, whatever its contract; -ENOENT if it has none. */
+int record_continue(const char *id, struct recorder **ret, struct atoll_error *err);
 void record_watch(struct recorder *recorder, const struct record_hooks *hooks);
 const char *record_id(const struct recorder *recorder); /* "" without one */
 bool record_wants_notices(const struct recorder *recorder);
+/* The log's number of the n-th step of its holder. */
+uint32_t record_step(const struct recorder *recorder, uint32_t n);
 
 /* In the supervisor's loop. */
 void record_want(const struct recorder *recorder, struct pollfd *fds);
@@ -88,10 +93,20 @@ struct record_start {
 	char *const *env;	 /* of which the names are told */
 	const char *digest;	 /* of the contract; NULL: it is found out */
 	const struct plan *plan; /* mechanisms; may be NULL */
+	const char *input;	 /* digest of the workspace, and the commit in it; NULL mostly */
+	const char *commit;
 };
 /* Written, and on its way to the disk, when it returns 0. */
 int record_start(struct recorder *recorder, const struct record_start *start,
 		 struct atoll_error *err);
+
+/* ---- record-recipe.c ---- */
+
+struct buf;
+
+/* What the job was made of, for a receipt; before its start. */
+void record_recipe(struct recorder *recorder, uint32_t step, const struct buf *recipe,
+		   char *const *argv);
 
 /* ---- record-event.c ---- */
 
@@ -103,6 +118,8 @@ void record_connection(struct recorder *recorder, uint32_t step,
 /* Somebody decided. `answer` and `scope` may be NULL. */
 void record_approval(struct recorder *recorder, uint32_t step, const char *about,
 		     const char *object, const char *answer, const char *scope);
+/* The same, of what was decided about a whole record: "apply", "undo", "discard", "remove". */
+void record_decision(struct recorder *recorder, const char *about, const char *object);
 void record_stop(struct recorder *recorder, uint32_t step, bool is_stopped, const char *why);
 /* "checkpoint", "rollback", "fork", "remove"; what is NULL or UINT64_MAX is left out. */
 void record_turn(struct recorder *recorder, const char *kind, const char *name, uint64_t ended,
@@ -116,6 +133,9 @@ void record_end(struct recorder *recorder, uint32_t step, const struct atoll_res
 
 /* All of a layer's. */
 void record_changes(struct recorder *recorder, uint32_t step, const struct layer_changes *changes);
+/* One of them. */
+void record_change(struct recorder *recorder, uint32_t step, const struct layer_changes *changes,
+		   size_t i);
 /* What was changed directly: told at the end of a step. */
 void record_direct_changes(struct recorder *recorder, uint32_t step);
 

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/scope.h"
+#include "job/input.h"
 #include "job/run.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
@@ -34,6 +35,28 @@ static int open_log(struct run *run, struct atoll_error *err)
 	return record_open(run->spec, id, false, NULL, &run->recorder, err);
 }
 
+/* What a receipt needs besides: reading the whole workspace is paid only where somebody wants it.
+ */
+static int note_for_receipt(struct run *run, struct record_start *start, char ret_input[72],
+			    char ret_commit[HASH_HEX_SIZE], struct atoll_error *err)
+{
+	int r;
+
+	if (!run->options->for_receipt)
+		return 0;
+	if (run->options->progress)
+		run->options->progress("reading the workspace", run->options->data);
+	strcpy(ret_input, "sha256:");
+	r = input_digest(run->spec, ret_input + strlen(ret_input), err);
+	if (r < 0)
+		return r;
+	input_commit(run->spec->workspace, ret_commit);
+	start->input = ret_input;
+	start->commit = ret_commit;
+	record_recipe(run->recorder, RUN_STEP, run->recipe, run->spec->command);
+	return 0;
+}
+
 int run_record_begin(struct run *run, struct atoll_error *err)
 {
 	cleanup_with(plan_done) struct plan plan = {0};
@@ -42,6 +65,7 @@ int run_record_begin(struct run *run, struct atoll_error *err)
 				     .cwd = run->spec->cwd,
 				     .env = run->env,
 				     .plan = &plan};
+	char input[72], commit[HASH_HEX_SIZE];
 	int r;
 
 	run->relay->output = &run->output;
@@ -54,6 +78,9 @@ int run_record_begin(struct run *run, struct atoll_error *err)
 	record_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
 	if (run->backend->describe)
 		run->backend->describe(run->cell, &plan);
+	r = note_for_receipt(run, &start, input, commit, err);
+	if (r < 0)
+		return r;
 	r = record_start(run->recorder, &start, err);
 	if (r < 0)
 		return error_context(
@@ -135,6 +162,21 @@ void run_record_check(struct run *run)
 		begin_waiting(run);
 	else if (run->is_stuck && !record_try_again(run->recorder))
 		go_on(run);
+}
+
+void run_record_held(struct run *run, const struct atoll_error *problem)
+{
+	if (problem->text[0] && !run->is_stuck) {
+		run->is_stuck = true;
+		run->stuck_ns = clock_monotonic_ns();
+		terminal_leave(&run->terminal, relay_reports(run->relay));
+		snprintf(run->result->record_note, sizeof run->result->record_note,
+			 "everything stood still because the record could not be written: %s",
+			 problem->text);
+		tell_stuck(run, problem->text);
+	} else if (!problem->text[0] && run->is_stuck) {
+		go_on(run);
+	}
 }
 
 /* ---- the end ---- */

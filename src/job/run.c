@@ -93,6 +93,10 @@ static void take_message(struct run *run, const struct init_message *message)
 	struct atoll_result *result = run->result;
 
 	/* The first end is the one that counts; later ones follow from it. */
+	if (message->type == INIT_HELD) {
+		run_record_held(run, &message->error);
+		return;
+	}
 	if (run->has_ended && message->type != INIT_DENIAL) {
 		run->is_done |= message->type == INIT_ENDED || message->type == INIT_FAILED;
 		return;
@@ -599,9 +603,14 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	r = job_finish(job, err);
 	if (r < 0)
 		return r;
+	if (run.options->for_receipt && job->spec->record == SPEC_RECORD_OFF)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "a receipt is made from the record, which this contract switches "
+				 "off (record: off)");
 	/* The denials are large and come last: those that there are will be filled in. */
 	memset(ret, 0, offsetof(struct atoll_result, denials));
 	run.spec = job->spec;
+	run.recipe = &job->recipe;
 	run.relay = malloc(sizeof *run.relay);
 	run_hold_sigpipe(&old);
 	r = net_init(&run.net, run.spec, run.options, ret, err);

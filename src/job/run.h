@@ -22,6 +22,7 @@
  */
 struct run {
 	const struct spec *spec;
+	const struct buf *recipe; /* what the job was made of */
 	const struct backend *backend;
 	struct cell *cell;
 	bool is_started;
@@ -81,6 +82,8 @@ void run_take_signals(struct run *run);
 int run_record_begin(struct run *run, struct atoll_error *err);
 /* A record that cannot be written stops everything, until it can. */
 void run_record_check(struct run *run);
+/* The same, where somebody else writes it. */
+void run_record_held(struct run *run, const struct atoll_error *problem);
 /* All has ended; `r` is what became of it. Waits for space on the disk, if need be. */
 void run_record_end(struct run *run, int r, const struct atoll_error *err);
 void run_record_connection(void *data, const struct atoll_connection *connection);

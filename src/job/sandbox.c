@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
+#include "job/decide.h"
 #include "job/hold-inner.h"
 #include "job/job.h"
 #include "job/layer.h"
@@ -182,6 +183,22 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 	return name ? layer_record_name(record, name, err) : layer_record_save(record, err);
 }
 
+/* Its log begins with it; steps come later. */
+static int begin_log(const struct layer_record *record, const struct spec *spec, const char *parent,
+		     struct atoll_error *err)
+{
+	struct recorder *recorder;
+	char id[ATOLL_ID_SIZE];
+	int r;
+
+	memcpy(id, record->info.id, sizeof id);
+	r = record_open(spec, id, true, parent, &recorder, err);
+	if (r == 0)
+		r = record_seal(recorder, false, false, err);
+	record_close(recorder);
+	return r;
+}
+
 int atoll_sandbox_create(struct atoll_job *job, const char *name, char ret_id[ATOLL_ID_SIZE],
 			 struct atoll_error *err)
 {
@@ -198,6 +215,8 @@ int atoll_sandbox_create(struct atoll_job *job, const char *name, char ret_id[AT
 	if (r < 0)
 		return r;
 	r = fill_record(record, job, name, err);
+	if (r == 0)
+		r = begin_log(record, job->spec, NULL, err);
 	if (r == 0)
 		memcpy(ret_id, record->info.id, ATOLL_ID_SIZE);
 	else
@@ -287,6 +306,7 @@ int atoll_sandbox_checkpoint(const char *id, const char *name, char ret_name[64]
 	cleanup_record struct layer_record *record = NULL;
 	cleanup_fd int held = -1;
 	struct hold_reply reply;
+	char made[64];
 	int r = sandbox_open(id, &record, err);
 
 	if (r == 0)
@@ -301,7 +321,11 @@ int atoll_sandbox_checkpoint(const char *id, const char *name, char ret_name[64]
 	r = check_layer(record, err);
 	if (r == 0)
 		r = layer_record_lock(record, false, err);
-	return r < 0 ? r : steps_checkpoint(record, name, NULL, ret_name, err);
+	if (r == 0)
+		r = steps_checkpoint(record, name, NULL, made, err);
+	if (r == 0 && ret_name)
+		memcpy(ret_name, made, sizeof made);
+	return r < 0 ? r : decide_turn(record, "checkpoint", made, UINT64_MAX, err);
 }
 
 int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended,
@@ -324,7 +348,23 @@ int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended
 	r = check_layer(record, err);
 	if (r == 0)
 		r = layer_record_lock(record, false, err);
-	return r < 0 ? r : steps_return(record, name, err);
+	if (r == 0)
+		r = steps_return(record, name, err);
+	return r < 0 ? r : decide_turn(record, "rollback", name, 0, err);
+}
+
+/* In both logs. */
+static int note_fork(const struct layer_record *record, const struct spec *spec,
+		     const char *checkpoint, const char *child, struct atoll_error *err)
+{
+	cleanup_record struct layer_record *branch = NULL;
+	char parent[ATOLL_ID_SIZE + 66];
+	int r = decide_note(record, "fork", child, err);
+
+	snprintf(parent, sizeof parent, "%s/%s", record->info.id, checkpoint);
+	if (r == 0)
+		r = layer_record_open(child, &branch, err);
+	return r < 0 ? r : begin_log(branch, spec, parent, err);
 }
 
 int atoll_sandbox_fork(const char *id, const char *name, size_t count,
@@ -333,6 +373,7 @@ int atoll_sandbox_fork(const char *id, const char *name, size_t count,
 	cleanup_record struct layer_record *record = NULL;
 	cleanup_with(steps_done) struct steps steps = {0};
 	const struct steps_point *point;
+	struct atoll_job *job = NULL;
 	char made[64];
 	int r = 0;
 
@@ -342,6 +383,8 @@ int atoll_sandbox_fork(const char *id, const char *name, size_t count,
 		r = sandbox_open(id, &record, err);
 	if (r == 0)
 		r = check_layer(record, err);
+	if (r == 0)
+		r = sandbox_job(record, &job, err);
 	/* Its layers must not go while they are taken over. */
 	if (r == 0)
 		r = hold_lock(record, 10000, err);
@@ -353,9 +396,12 @@ int atoll_sandbox_fork(const char *id, const char *name, size_t count,
 		r = layer_store_keep_bounds(&record->store, err);
 	for (size_t i = 0; r == 0 && i < count; i++) {
 		r = steps_branch(record, point, ret_ids[i], err);
+		if (r == 0)
+			r = note_fork(record, job->spec, point->info.name, ret_ids[i], err);
 		if (r < 0 && i > 0)
 			error_context(err, r, "after %zu forks", i);
 	}
+	atoll_job_free(job);
 	return r;
 }
 
@@ -431,5 +477,7 @@ int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err
 	}
 	if (r == 0)
 		r = hold_lock(record, 10000, err);
+	if (r == 0)
+		r = decide_turn(record, "remove", NULL, UINT64_MAX, err);
 	return r < 0 ? r : layer_record_remove(record, err);
 }

@@ -184,18 +184,3 @@ int layer_apply(struct layer_record *record, const struct atoll_apply_options *o
 	atoll_changes_close(&changes->list);
 	return r;
 }
-
-int atoll_apply(const char *id, const struct atoll_apply_options *options,
-		struct atoll_apply_report *ret, struct atoll_error *err)
-{
-	struct layer_record *record;
-	int r = layer_record_open(id, &record, err);
-
-	if (r < 0)
-		return r;
-	r = layer_record_lock(record, false, err);
-	if (r == 0)
-		r = layer_apply(record, options, ret, err);
-	layer_record_close(record);
-	return r;
-}

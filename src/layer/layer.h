@@ -209,6 +209,9 @@ int layer_diff_text(const char *before, size_t n_before, const char *after, size
 int layer_merge_text(const char *base, size_t n_base, const char *ours, size_t n_ours,
 		     const char *theirs, size_t n_theirs, struct buf *out);
 
+/* atoll_record_discard() without a word about it in the log. */
+int layer_record_discard(const char *id, bool is_forced, struct atoll_error *err);
+
 /* ---- apply ---- */
 
 int layer_apply(struct layer_record *record, const struct atoll_apply_options *options,

@@ -336,7 +336,7 @@ static int discard_damaged(const char *id, struct atoll_error *err)
 	return r;
 }
 
-int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err)
+int layer_record_discard(const char *id, bool is_forced, struct atoll_error *err)
 {
 	struct layer_record *record;
 	struct atoll_error story = {0};

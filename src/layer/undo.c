@@ -359,18 +359,3 @@ int layer_undo(struct layer_record *record, bool is_forced, struct atoll_apply_r
 	known_free(known);
 	return r;
 }
-
-int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
-	       struct atoll_error *err)
-{
-	struct layer_record *record;
-	int r = layer_record_open(id, &record, err);
-
-	if (r < 0)
-		return r;
-	r = layer_record_lock(record, false, err);
-	if (r == 0)
-		r = layer_undo(record, is_forced, ret, err);
-	layer_record_close(record);
-	return r;
-}

@@ -143,15 +143,3 @@ size_t checked_prove(const unsigned char (*leaves)[32], uint64_t n, uint64_t ind
 	audit_tree_root(leaves, n, ret_root);
 	return audit_prove_inclusion(leaves, n, index, ret_proof);
 }
-
-/* TEMPORARY until the library has it. */
-__attribute__((weak)) bool audit_key_parse_public(const char *text, unsigned char ret[32])
-{
-	const char *at = strstr(text, "-----BEGIN PUBLIC KEY-----\n");
-	unsigned char der[44];
-
-	if (!at || !audit_from_base64(at + 27, 60, der, sizeof der))
-		return false;
-	memcpy(ret, der + 12, 32);
-	return true;
-}

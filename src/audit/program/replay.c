@@ -293,14 +293,14 @@ static int compare_result(struct replay *replay, const struct atoll_result *resu
 	int r = keys ? checked_keys_load(NULL, keys, err) : error_oom(err);
 
 	if (r == 0)
-		r = account_read(result->record, 0, 0, keys, &account, err);
+		r = account_read(result->run, 0, 0, keys, &account, err);
 	if (r < 0)
 		return error_context(err, r, "the record of the replay");
 	now = statement_subjects(&account);
 	n = compare_subjects(replay, now);
 	if (was != is && !replay->request->is_json)
 		printf("differs: exit status %" PRId64 ", and it was %" PRId64 "\n", is, was);
-	json_object_set_new(replay->report, "run", json_string(result->record));
+	json_object_set_new(replay->report, "run", json_string(result->run));
 	json_object_set_new(replay->report, "status",
 			    json_pack("{s:I, s:I}", "was", (json_int_t)was, "is", (json_int_t)is));
 	return n > 0 || was != is ? STATUS_DIFFERS : 0;

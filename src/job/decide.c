@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/decide.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "job/hold.h"
+#include "job/record.h"
+#include "layer/layer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * What somebody decides about a record, and that it is written down
+ *
+ * First it is written down, then it is done: what cannot be recorded is not done. A record without
+ * a log (`record: off`) stays without.
+ */
+
+static void scope_close_record(struct layer_record **record)
+{
+	layer_record_close(*record);
+}
+#define cleanup_record cleanup_with(scope_close_record)
+
+/* The holder of a sandbox has the log; -ENOENT where there is none. */
+static int ask_holder(const struct layer_record *record, const char *about, const char *object,
+		      struct atoll_error *err)
+{
+	struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_NOTE};
+	struct hold_reply reply;
+	cleanup_fd int fd = -1;
+	int r;
+
+	if (record->info.kind != ATOLL_RECORD_SANDBOX)
+		return -ENOENT;
+	fd = hold_connect(record, err);
+	if (fd < 0)
+		return fd;
+	snprintf(request.name, sizeof request.name, "%s", about);
+	snprintf(request.command, sizeof request.command, "%s", object);
+	r = hold_ask(fd, &request, NULL, 0, &reply, err);
+	return r == -ECONNRESET || r == -EPIPE ? -ENOENT : r;
+}
+
+/* The log itself; 0 and NULL where there is none. */
+static int open_log(const struct layer_record *record, struct recorder **ret,
+		    struct atoll_error *err)
+{
+	int r = record_continue(record->info.id, ret, err);
+
+	if (r != -ENOENT)
+		return r;
+	*ret = NULL;
+	*err = (struct atoll_error){0};
+	return 0;
+}
+
+int decide_note(const struct layer_record *record, const char *about, const char *object,
+		struct atoll_error *err)
+{
+	struct recorder *recorder;
+	int r = ask_holder(record, about, object, err);
+
+	if (r != -ENOENT)
+		return r;
+	r = open_log(record, &recorder, err);
+	if (r < 0 || !recorder)
+		return r;
+	if (streq(about, "fork"))
+		record_turn(recorder, "fork", NULL, UINT64_MAX, object);
+	else
+		record_decision(recorder, about, object);
+	r = record_seal(recorder, true, false, err);
+	record_close(recorder);
+	return r;
+}
+
+int decide_turn(const struct layer_record *record, const char *kind, const char *name,
+		uint64_t ended, struct atoll_error *err)
+{
+	struct recorder *recorder;
+	int r = open_log(record, &recorder, err);
+
+	if (r < 0 || !recorder)
+		return r;
+	record_turn(recorder, kind, name, ended, NULL);
+	r = record_seal(recorder, true, false, err);
+	record_close(recorder);
+	return r;
+}
+
+/* ---- apply, undo, discard ---- */
+
+static void describe(const struct atoll_apply_options *options, char *ret, size_t size)
+{
+	size_t used = 0;
+
+	snprintf(ret, size, "%s", options->pick ? "picked one by one" : "all");
+	for (size_t i = 0; options->paths && options->paths[i] && used < size; i++) {
+		int n = snprintf(ret + used, size - used, "%s%s", i ? " " : "", options->paths[i]);
+
+		used += n > 0 ? (size_t)n : 0;
+	}
+	if (options->is_forced && used < size)
+		strncat(ret, " (forced)", size - strlen(ret) - 1);
+}
+
+int atoll_apply(const char *id, const struct atoll_apply_options *options,
+		struct atoll_apply_report *ret, struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	struct atoll_error unheard = {0};
+	char object[256];
+	int r;
+
+	err = err ? err : &unheard;
+	r = layer_record_open(id, &record, err);
+	if (r == 0)
+		r = layer_record_lock(record, false, err);
+	if (r == 0 && !options->is_dry) {
+		describe(options, object, sizeof object);
+		r = decide_note(record, "apply", object, err);
+	}
+	return r < 0 ? r : layer_apply(record, options, ret, err);
+}
+
+int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
+	       struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	struct atoll_error unheard = {0};
+	int r;
+
+	err = err ? err : &unheard;
+	r = layer_record_open(id, &record, err);
+	if (r == 0)
+		r = layer_record_lock(record, false, err);
+	if (r == 0)
+		r = decide_note(record, "undo", is_forced ? "all (forced)" : "all", err);
+	return r < 0 ? r : layer_undo(record, is_forced, ret, err);
+}
+
+/* Which log it is is known only as long as there is the record; and whether it may go, and what
+ * still writes the log, only once it has gone. */
+int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	struct atoll_error unheard = {0};
+	int r;
+
+	err = err ? err : &unheard;
+	if (layer_record_open(id, &record, &(struct atoll_error){0}) < 0)
+		record = NULL;
+	r = layer_record_discard(id, is_forced, err);
+	return r < 0 || !record ? r : decide_note(record, "discard", "all", err);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "job/hold-inner.h"
+#include "job/job.h"
+#include "layer/layer.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/*
+ * What is written down of a sandbox
+ *
+ * The holder writes its log as long as it lives: it alone sees all steps. How a step ended, and
+ * what it said, its caller knows best, and reports; for one that is gone without, the holder says
+ * what it has seen itself.
+ */
+
+/* A step that takes longer is worth waiting for the disk at its end. */
+#define LONG_NS 1000000000
+
+int hold_record_open(struct holder *holder, struct atoll_error *err)
+{
+	if (holder->recorder || holder->spec->record == SPEC_RECORD_OFF)
+		return 0;
+	return record_reopen(holder->spec, holder->record->info.id, &holder->recorder, err);
+}
+
+/* ---- the beginning of a step ---- */
+
+static int tell_start(struct holder *holder, const struct hold_client *client, const char *words,
+		      struct atoll_error *err)
+{
+	cleanup_with(plan_done) struct plan plan = {0};
+	struct record_start start = {.step = record_step(holder->recorder, client->step),
+				     .plan = &plan};
+	cleanup_free char **texts = NULL;
+	struct init_step_head head;
+	size_t n;
+
+	memcpy(&head, words, sizeof head);
+	n = 1 + (size_t)head.n_argv + head.n_env;
+	texts = calloc(n + 2, sizeof *texts);
+	if (!texts)
+		return error_oom(err);
+	words += sizeof head;
+	/* With a NULL between arguments and variables. They were checked when they were taken. */
+	for (size_t i = 0; i < n; i++) {
+		texts[i <= head.n_argv ? i : i + 1] = (char *)words;
+		words += strlen(words) + 1;
+	}
+	start.cwd = texts[0];
+	start.argv = texts + 1;
+	start.env = texts + head.n_argv + 2;
+	if (holder->backend->describe)
+		holder->backend->describe(holder->cell, &plan);
+	return record_start(holder->recorder, &start, err);
+}
+
+int hold_record_start(struct holder *holder, struct hold_client *client, int words_fd,
+		      struct atoll_error *err)
+{
+	struct stat st;
+	char *words;
+	int r = hold_record_open(holder, err);
+
+	if (r < 0 || !holder->recorder)
+		return r;
+	if (fstat(words_fd, &st) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's words");
+	words = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, words_fd, 0);
+	if (words == MAP_FAILED)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's words");
+	r = tell_start(holder, client, words, err);
+	munmap(words, (size_t)st.st_size);
+	if (r < 0)
+		return error_context(err, r, "the record cannot be written");
+	client->start_ns = clock_monotonic_ns();
+	client->is_recorded = true;
+	return 0;
+}
+
+/* ---- meanwhile ---- */
+
+/* Whose connection it is is not known; where one step runs it is that one's. */
+void hold_record_connection(void *data, const struct atoll_connection *connection)
+{
+	const struct holder *holder = data;
+	uint32_t step = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		const struct hold_client *client = &holder->clients[i];
+
+		if (!client->is_used || !client->step || client->is_over)
+			continue;
+		step = client->step;
+		n++;
+	}
+	record_connection(holder->recorder, n == 1 ? record_step(holder->recorder, step) : 0,
+			  connection);
+}
+
+/* ---- the end of a step ---- */
+
+/* What the holder itself knows of it. */
+static void fill_result(const struct holder *holder, const struct hold_client *client,
+			struct atoll_result *ret)
+{
+	const struct init_message *end = &client->end;
+
+	ret->wall_ns = (uint64_t)(clock_monotonic_ns() - client->start_ns);
+	ret->end = ATOLL_SIGNALED;
+	ret->code = SIGKILL;
+	if (end->type == INIT_FAILED) {
+		ret->end = ATOLL_NOT_STARTED;
+		ret->code = end->code;
+	} else if (end->type == INIT_ENDED && !WIFSIGNALED(end->wait_status)) {
+		ret->end = ATOLL_EXITED;
+		ret->code = WEXITSTATUS(end->wait_status);
+	} else if (end->type == INIT_ENDED) {
+		ret->code = WTERMSIG(end->wait_status);
+	}
+	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++)
+		ret->usage[i].limit = ATOLL_UNLIMITED;
+	ret->usage[ATOLL_WALL].used = ret->wall_ns / 1000000;
+	ret->usage[ATOLL_WALL].limit = holder->spec->limits[SPEC_WALL].value;
+}
+
+/* Is it over, and does nobody have more to say about it? */
+static void tell_end(struct holder *holder, struct hold_client *client,
+		     const struct hold_report *report)
+{
+	struct atoll_result *result = calloc(1, sizeof *result);
+	const uint32_t step = record_step(holder->recorder, client->step);
+	struct atoll_error problem = {0};
+	int r;
+
+	client->is_recorded = false;
+	if (!result)
+		return;
+	if (holder->is_live)
+		notices_read_all(&holder->notices);
+	if (report) {
+		memcpy(result, report->result, sizeof report->result);
+		record_said(holder->recorder, step, &report->said);
+	} else {
+		fill_result(holder, client, result);
+	}
+	hold_record_changes(holder, step, result);
+	record_direct_changes(holder->recorder, step);
+	record_end(holder->recorder, step, result,
+		   report ? NULL : "its caller was gone before its end");
+	r = record_seal(holder->recorder, false, result->wall_ns > LONG_NS, &problem);
+	(void)r; /* the loop tries again */
+	free(result);
+}
+
+void hold_record_report(struct holder *holder, struct hold_client *client,
+			const struct hold_report *report)
+{
+	const struct hold_heard heard = {.magic = HOLD_HEARD};
+
+	if (client->is_recorded)
+		tell_end(holder, client, report);
+	send(client->fd, &heard, sizeof heard, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void hold_record_end(struct holder *holder, struct hold_client *client)
+{
+	if (client->is_recorded)
+		tell_end(holder, client, NULL);
+}
+
+/* ---- changes ---- */
+
+/* What was told of a change, to tell it once. */
+static uint64_t hash_change(const struct atoll_change *change)
+{
+	const uint64_t parts[] = {change->kind, change->after.st_ino, change->after.st_mode,
+				  (uint64_t)change->after.st_ctim.tv_sec,
+				  (uint64_t)change->after.st_ctim.tv_nsec};
+	uint64_t x = UINT64_C(14695981039346656037);
+
+	for (const char *c = change->path; *c; c++)
+		x = (x ^ (unsigned char)*c) * UINT64_C(1099511628211);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		x = (x ^ parts[i]) * UINT64_C(1099511628211);
+	return x;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static bool is_told(const struct holder *holder, uint64_t hash)
+{
+	return holder->n_told && bsearch(&hash, holder->told, holder->n_told, sizeof hash, compare);
+}
+
+static void count(struct atoll_result *result, const struct atoll_change *change)
+{
+	result->n_added += change->kind == ATOLL_ADDED;
+	result->n_deleted += change->kind == ATOLL_DELETED;
+	result->n_changed += change->kind == ATOLL_CHANGED || change->kind == ATOLL_RENAMED;
+	result->n_marked += change->mark != NULL;
+}
+
+/* All that differs from the host now, less what was told already. With `result` NULL it is only
+ * noted as told. */
+void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_result *result)
+{
+	struct layer_changes *changes;
+	struct atoll_error err;
+	uint64_t *told;
+
+	if (!holder->recorder || holder->spec->workspace_mode != SPEC_WORKSPACE_LAYER ||
+	    layer_changes_read(holder->record, false, &changes, &err) < 0)
+		return;
+	told = calloc(changes->list.n + 1, sizeof *told);
+	for (size_t i = 0; told && i < changes->list.n; i++) {
+		const struct atoll_change *change = &changes->list.items[i];
+
+		told[i] = hash_change(change);
+		if (!result || is_told(holder, told[i]))
+			continue;
+		record_change(holder->recorder, step, changes, i);
+		count(result, change);
+	}
+	if (told) {
+		qsort(told, changes->list.n, sizeof *told, compare);
+		free(holder->told);
+		holder->told = told;
+		holder->n_told = changes->list.n;
+	}
+	atoll_changes_close(&changes->list);
+}
+
+/* ---- what others ask to be noted ---- */
+
+int hold_record_note(struct holder *holder, const struct hold_request *request,
+		     struct atoll_error *err)
+{
+	int r = hold_record_open(holder, err);
+
+	if (r < 0 || !holder->recorder)
+		return r;
+	if (streq(request->name, "fork"))
+		record_turn(holder->recorder, "fork", NULL, UINT64_MAX, request->command);
+	else
+		record_decision(holder->recorder, request->name, request->command);
+	return record_seal(holder->recorder, false, false, err);
+}
+
+void hold_record_turn(struct holder *holder, const char *kind, const char *name, uint64_t ended)
+{
+	struct atoll_error err = {0};
+
+	if (hold_record_open(holder, &err) < 0 || !holder->recorder)
+		return;
+	record_turn(holder->recorder, kind, name, ended, NULL);
+	record_seal(holder->recorder, false, false, &err);
+	/* What a checkpoint took over was told; and what a rollback took away was. */
+	hold_record_changes(holder, 0, NULL);
+}
+
+/* ---- the disk is full ---- */
+
+static void tell_stuck(struct holder *holder, const struct atoll_error *problem)
+{
+	struct init_message message = {.type = INIT_HELD};
+
+	if (problem)
+		message.error = *problem;
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		const struct hold_client *client = &holder->clients[i];
+
+		if (client->is_used && client->step && client->fd >= 0)
+			send(client->fd, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+}
+
+void hold_record_check(struct holder *holder)
+{
+	const struct atoll_error *problem;
+	struct atoll_error err;
+
+	if (!holder->recorder)
+		return;
+	if (!holder->is_stuck && record_is_stuck(holder->recorder, &problem)) {
+		holder->is_stuck = true;
+		if (holder->is_live)
+			hold_ask_init(holder, INIT_FREEZE, &err);
+		tell_stuck(holder, problem);
+		record_stop(holder->recorder, 0, true, "disk full");
+	} else if (holder->is_stuck && !record_try_again(holder->recorder)) {
+		holder->is_stuck = false;
+		record_stop(holder->recorder, 0, false, "disk full");
+		hold_order(holder, INIT_THAW, 0, 0);
+		tell_stuck(holder, NULL);
+	}
+}
+
+void hold_record_close(struct holder *holder)
+{
+	struct atoll_error err = {0};
+
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		if (holder->clients[i].is_used)
+			hold_record_end(holder, &holder->clients[i]);
+	}
+	if (holder->recorder)
+		record_seal(holder->recorder, true, true, &err);
+	record_close(holder->recorder);
+	holder->recorder = NULL;
+	free(holder->told);
+	holder->told = NULL;
+	holder->n_told = 0;
+}
