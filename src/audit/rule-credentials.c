@@ -183,6 +183,7 @@ bool rule_credentials(struct rules *rules, const struct line *line, char *why, s
 {
 	const char *base;
 	char path[300];
+	bool is_shell;
 
 	(void)rules;
 	if (line->kind == LINE_DENIAL)
@@ -192,10 +193,10 @@ bool rule_credentials(struct rules *rules, const struct line *line, char *why, s
 	base = line_base(line->path);
 	if (rules_is_among(base, harmless))
 		return false;
+	is_shell = rules_is_shell(base);
 	for (size_t i = 1; i < line->argc; i++) {
 		/* What a shell is told to do shows in what it executes. */
-		if (rules_is_shell(base) && line->argv[i - 1][0] == '-' &&
-		    strchr(line->argv[i - 1], 'c'))
+		if (is_shell && line->argv[i - 1][0] == '-' && strchr(line->argv[i - 1], 'c'))
 			break;
 		if (is_named(line->argv[i], base, path, sizeof path)) {
 			snprintf(why, size, "%s is given %s", str_show(base, (char[40]){0}, 40),

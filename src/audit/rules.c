@@ -62,8 +62,9 @@ int rule_find_verdict(const char *word)
 
 bool rules_is_among(const char *word, const char *const *list)
 {
+	/* Most differ in their first letter: a call less for each. */
 	for (; *list; list++)
-		if (streq(word, *list))
+		if (**list == *word && streq(word, *list))
 			return true;
 	return false;
 }
