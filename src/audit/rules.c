@@ -6,57 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct {
-	const char *name, *summary;
-	bool (*look)(struct rules *rules, const struct line *line, char *why, size_t size);
-} table[RULE_COUNT] = {
-	[RULE_CREDENTIALS] = {"credentials", "paths of keys and tokens are read, or named",
-			      rule_credentials},
-	[RULE_DOWNLOAD] = {"download-and-execute", "what was fetched in this run is executed",
-			   rule_download},
-	[RULE_DELETION] = {"mass-deletion", "much that the run did not make is removed",
-			   rule_deletion},
-	[RULE_ENCODED] = {"encoded-exfiltration",
-			  "encoded data in arguments, addresses or names, or on its way out",
-			  rule_encoded},
-	[RULE_MINER] = {"crypto-miners", "miners of coins and their pools", rule_miner},
+static bool (*const looks[RULE_COUNT])(struct rules *rules, const struct line *line, char *why,
+				       size_t size) = {
+	[RULE_CREDENTIALS] = rule_credentials,
+	[RULE_DOWNLOAD] = rule_download,
+	[RULE_DELETION] = rule_deletion,
+	[RULE_ENCODED] = rule_encoded,
+	[RULE_MINER] = rule_miner,
 };
-
-static const char *const verdict_words[RULE_VERDICTS] = {
-	[RULE_OFF] = "off",	[RULE_FLAG] = "flag", [RULE_ASK] = "ask",
-	[RULE_PAUSE] = "pause", [RULE_KILL] = "kill",
-};
-
-const char *rule_name(enum rule_id rule)
-{
-	return table[rule].name;
-}
-
-const char *rule_summary(enum rule_id rule)
-{
-	return table[rule].summary;
-}
-
-int rule_find(const char *name)
-{
-	for (int i = 0; i < RULE_COUNT; i++)
-		if (streq(name, table[i].name))
-			return i;
-	return -1;
-}
-
-const char *rule_verdict_word(enum rule_verdict verdict)
-{
-	return verdict_words[verdict];
-}
-
-int rule_find_verdict(const char *word)
-{
-	for (int i = 0; i < RULE_VERDICTS; i++)
-		if (streq(word, verdict_words[i]))
-			return i;
-	return -1;
-}
 
 /* ---- what the rules share ---- */
 
@@ -265,7 +222,7 @@ size_t rules_look(struct rules *rules, const char *text, size_t size,
 		struct rule_hit *hit = &ret[n];
 
 		if (rules->verdicts[i] == RULE_OFF ||
-		    !table[i].look(rules, line, hit->why, sizeof hit->why))
+		    !looks[i](rules, line, hit->why, sizeof hit->why))
 			continue;
 		hit->rule = (enum rule_id)i;
 		hit->seq = line->seq;

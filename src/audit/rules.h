@@ -2,6 +2,7 @@
 #pragma once
 
 #include "audit/rules-line.h"
+#include "spec/audit.h"
 
 /*
  * Rules that watch a run
@@ -20,25 +21,6 @@
  * No rule does anything; what follows from a hit is the supervisor's (job/watchers.h). What is
  * remembered of a run is of fixed size.
  */
-
-enum rule_id {
-	RULE_CREDENTIALS,
-	RULE_DOWNLOAD,
-	RULE_DELETION,
-	RULE_ENCODED,
-	RULE_MINER,
-	RULE_COUNT,
-};
-
-/* What follows, weakest first. */
-enum rule_verdict {
-	RULE_OFF, /* of a monitor: allow */
-	RULE_FLAG,
-	RULE_ASK,
-	RULE_PAUSE,
-	RULE_KILL,
-	RULE_VERDICTS,
-};
 
 struct rule_hit {
 	enum rule_id rule;
@@ -61,10 +43,3 @@ size_t rules_look(struct rules *rules, const char *line, size_t size,
 		  struct rule_hit ret[RULE_COUNT]);
 /* A name of the host's was removed at once (direct mode), of which a line tells only at the end. */
 bool rules_removed(struct rules *rules, const char *path, uint32_t step, struct rule_hit *ret);
-
-/* "credentials", ...; one line on each; "flag", "pause", ... And the way back, or -1. */
-const char *rule_name(enum rule_id rule);
-const char *rule_summary(enum rule_id rule);
-int rule_find(const char *name);
-const char *rule_verdict_word(enum rule_verdict verdict);
-int rule_find_verdict(const char *word);

@@ -85,6 +85,11 @@ enum {
 	 "what is written down: 'full', also what happens inside; 'steps'; 'off', nothing"}, \
 	{"keep-output", 0, NULL, "the content of output as well, not only its hash", \
 	 OPTION_KEEP_OUTPUT}, \
+	{"rule", 0, "NAME=WHAT", \
+	 "what follows when a built-in rule finds something: 'flag' (a line in the record and at " \
+	 "the end; the default), 'ask', 'pause', 'kill' or 'off'. Rules: credentials, " \
+	 "download-and-execute, mass-deletion, encoded-exfiltration, crypto-miners; or 'all'"}, \
+	{"hold", 0, "TIME", "how long a pause waits for somebody before everything is ended; 5m unless said"}, \
 	{.help = "Strength"}, \
 	{"identity", 0, "WORD", \
 	 "which unprivileged identity runs it: 'offline', or 'online' with a network"}, \

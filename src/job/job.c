@@ -185,6 +185,8 @@ static const struct {
 	{"root", spec_set_root},
 	{"checkpoints", spec_set_checkpoints},
 	{"record", spec_set_record},
+	{"rule", spec_add_rule_verdict},
+	{"hold", spec_set_hold},
 	{"kept-output", spec_set_kept_output},
 	{"chdir", spec_set_cwd},
 	{"env", spec_add_variable},

@@ -168,8 +168,10 @@ static bool write_all(struct json *json, const struct spec *spec)
 	json_open(json, NULL, '{');
 	is_good = write_words(json, "accepted", spec->accepted, spec->n_accepted);
 	json_open(json, "audit", '{');
+	spec_watch_canonical_before(&spec->watch, json);
 	json_str(json, "output", spec->keeps_output ? "keep" : "hash");
 	json_str(json, "record", spec_record_word(spec->record));
+	spec_watch_canonical_after(&spec->watch, json);
 	json_close(json, '}');
 	json_str(json, "checkpoints", spec->checkpoints_every_step ? "every-step" : "manual");
 	write_command(json, spec);

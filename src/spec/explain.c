@@ -284,6 +284,7 @@ static void explain_record(struct buf *out, const struct spec *spec)
 			      "connections and changed files. What looks like a credential is left "
 			      "out.\n"
 			    : "when you began and ended, connections and changed files.\n");
+	spec_watch_explain_text(&spec->watch, out);
 }
 
 int spec_explain_text(const struct spec *spec, struct buf *out, struct atoll_error *err)

@@ -200,7 +200,7 @@ static int load_audit(struct loader *loader, const struct tree *audit)
 	if (r == 0 && output)
 		r = spec_set_kept_output(loader->spec, output->text, origin_of(loader, output),
 					 loader->err);
-	return r;
+	return r == 0 ? spec_watch_load(loader->spec, loader->name, audit, loader->err) : r;
 }
 
 static int load_job(struct loader *loader, const struct tree *job)

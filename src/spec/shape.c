@@ -45,6 +45,8 @@ static const char *const identities[] = {"offline", "online", NULL};
 static const char *const tiers[] = {"process", "gvisor", "microvm", "windows", NULL};
 static const char *const approval_modes[] = {"never", "ask", NULL};
 static const char *const record_words[] = {"full", "steps", "off", NULL};
+static const char *const rule_verdicts[] = {"off", "flag", "ask", "pause", "kill", NULL};
+static const char *const failure_words[] = {"allow", "flag", "pause", "kill", NULL};
 static const char *const output_ways[] = {"hash", "keep", NULL};
 
 static const struct shape workspace_fields[] = {
@@ -174,9 +176,31 @@ static const struct shape approval_fields[] = {
 	{"mode", SHAPE_WORD, .words = approval_modes, .only = "never"},
 	{0},
 };
+static const struct shape rule_fields[] = {
+	{"credentials", SHAPE_WORD, .words = rule_verdicts},
+	{"download-and-execute", SHAPE_WORD, .words = rule_verdicts},
+	{"mass-deletion", SHAPE_WORD, .words = rule_verdicts},
+	{"encoded-exfiltration", SHAPE_WORD, .words = rule_verdicts},
+	{"crypto-miners", SHAPE_WORD, .words = rule_verdicts},
+	{0},
+};
+static const struct shape monitor_fields[] = {
+	{"url", SHAPE_STRING},
+	{"model", SHAPE_STRING},
+	{"prompt", SHAPE_STRING},
+	{"key", SHAPE_STRING},
+	{"batch", SHAPE_VALUE},
+	{"interval", SHAPE_VALUE},
+	{"timeout", SHAPE_VALUE},
+	{"on-failure", SHAPE_WORD, .words = failure_words},
+	{0},
+};
 static const struct shape audit_fields[] = {
 	{"record", SHAPE_WORD, .words = record_words},
 	{"output", SHAPE_WORD, .words = output_ways},
+	{"rules", .fields = rule_fields},
+	{"monitor", .fields = monitor_fields},
+	{"hold", SHAPE_VALUE},
 	{0},
 };
 static const struct shape job_fields[] = {

@@ -53,6 +53,7 @@ static int set_default_origins(struct spec *spec, struct atoll_error *err)
 
 	spec->workspace_mode = SPEC_WORKSPACE_PRESET;
 	spec->record = SPEC_RECORD_FULL;
+	spec_watch_init(&spec->watch);
 
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(slots); i++)
 		r = spec_set_text(slots[i], SPEC_ORIGIN_DEFAULT, err);
@@ -142,6 +143,7 @@ void spec_free(struct spec *spec)
 	free(spec->identity_origin);
 	free(spec->record_origin);
 	free(spec->output_origin);
+	spec_watch_done(&spec->watch);
 	free(spec->home);
 	free(spec->caller);
 	free(spec->file);

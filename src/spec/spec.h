@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "spec/audit.h"
 #include "spec/network.h"
 
 #include <stdbool.h>
@@ -152,6 +153,7 @@ struct spec {
 	char *record_origin;
 	bool keeps_output; /* its content, not only its hash */
 	char *output_origin;
+	struct spec_watch watch;
 	struct spec_word *accepted; /* clauses for which a weaker mechanism is accepted */
 	size_t n_accepted;
 

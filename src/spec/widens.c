@@ -222,6 +222,11 @@ static struct spec *bare_job(const struct question *question)
 	return bare;
 }
 
+static bool is_asked_about(const void *question, const char *origin)
+{
+	return is_of_interest(question, origin);
+}
+
 static char *first_clause(const struct question *question)
 {
 	const struct spec *spec = question->spec;
@@ -253,6 +258,8 @@ static char *first_clause(const struct question *question)
 		found = online(question);
 	if (!found)
 		found = less_recorded(question);
+	if (!found)
+		found = spec_watch_widens(&spec->watch, is_asked_about, question);
 	if (!found)
 		found = first_limit(question);
 	spec_free(bare);
