@@ -16,6 +16,8 @@
 /* Sockets by path: made in the workspace, connected to by permission only. */
 
 #define CONNECT_WAIT_US 2000
+#define HELPER_WAIT_US                                                                             \
+	100000 /* only to notice that the caller is gone: there may be dozens of them */
 
 /* ---- the caller ---- */
 
@@ -242,19 +244,20 @@ static void on_alarm(int number)
 	(void)number;
 }
 
-static void set_ticking(struct guard *guard, bool ticks)
+/* Every so often; 0: no more. */
+static void set_ticking(struct guard *guard, suseconds_t every_us)
 {
-	const struct itimerval never = {0}, soon = {.it_interval.tv_usec = CONNECT_WAIT_US,
-						    .it_value.tv_usec = CONNECT_WAIT_US};
+	const struct itimerval value = {.it_interval.tv_usec = every_us,
+					.it_value.tv_usec = every_us};
 
-	setitimer(ITIMER_REAL, ticks ? &soon : &never, NULL);
-	guard->is_ticking = ticks;
+	setitimer(ITIMER_REAL, &value, NULL);
+	guard->is_ticking = every_us > 0;
 }
 
 void guard_tick(struct guard *guard)
 {
 	if (guard->is_ticking && !guard->has_connected)
-		set_ticking(guard, false);
+		set_ticking(guard, 0);
 	guard->has_connected = false;
 }
 
@@ -272,7 +275,7 @@ static int connect_for_a_moment(struct guard *guard, int fd, const struct sockad
 
 	if (!guard->is_ticking) {
 		sigaction(SIGALRM, &action, NULL);
-		set_ticking(guard, true);
+		set_ticking(guard, CONNECT_WAIT_US);
 	}
 	guard->has_connected = true;
 	sigemptyset(&alarm);
@@ -308,7 +311,7 @@ static int connect_now(struct call *call, const struct sockaddr_storage *address
 	who = call_hand_over(call);
 	if (who <= 0)
 		return who;
-	call->guard->is_ticking = false; /* a child has no clock yet */
+	set_ticking(call->guard, HELPER_WAIT_US); /* a child has no clock yet */
 	while (r == -EINTR && answer_is_wanted(call))
 		r = connect_and_note(call, fd, address, size);
 	answer(call, r);
