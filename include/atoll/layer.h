@@ -249,6 +249,11 @@ ATOLL_PUBLIC void atoll_history_free(struct atoll_checkpoint *list, size_t n);
 /* End all that runs in it, and forget it with all its layers that no other sandbox needs. Refused
  * while a step is running, unless `is_forced`. */
 ATOLL_PUBLIC int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err);
+/* Several: whose layers nobody needs is looked for once. All that can be are removed; of each that
+ * cannot `failed`, if not NULL, hears why, and the first one's failure is returned. */
+ATOLL_PUBLIC int atoll_sandboxes_remove(const char *const *ids, size_t n, bool is_forced,
+					void (*failed)(const struct atoll_error *err, void *data),
+					void *data);
 
 #ifdef __cplusplus
 }

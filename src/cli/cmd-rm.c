@@ -17,26 +17,26 @@ static const struct option rm_options[] = {
 	{0},
 };
 
-/* All that can be; the first failure is the one that is handed on, others are printed. */
+/* The first failure is the one that is handed on, others are printed. */
+static void take_failure(const struct atoll_error *one, void *data)
+{
+	struct atoll_error *first = data;
+
+	if (first->text[0])
+		print_problem(one->text);
+	else
+		*first = *one;
+}
+
 static int run_rm(char **args, struct atoll_error *err)
 {
 	struct command_words line;
-	int failed = 0, r = command_read_words(&command_rm, args, 1, INT_MAX - 1, &line, err);
+	int r = command_read_words(&command_rm, args, 1, INT_MAX - 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	for (int i = 0; i < line.n; i++) {
-		struct atoll_error one = {0};
-
-		r = atoll_sandbox_remove(line.words[i], line.seen & 1U << OPTION_FORCE, &one);
-		if (r < 0 && failed < 0)
-			print_problem(one.text);
-		if (r < 0 && failed == 0) {
-			failed = r;
-			*err = one;
-		}
-	}
-	return failed;
+	return atoll_sandboxes_remove((const char *const *)line.words, (size_t)line.n,
+				      line.seen & 1U << OPTION_FORCE, take_failure, err);
 }
 
 static const struct command_row rm_examples[] = {

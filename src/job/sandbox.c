@@ -462,7 +462,8 @@ static int end_holder(int socket_fd, bool is_forced, struct atoll_error *err)
 	return r == -ECONNRESET || r == -EPIPE ? 0 : r;
 }
 
-int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err)
+static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost,
+			struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
 	cleanup_fd int held = -1;
@@ -479,5 +480,38 @@ int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err
 		r = hold_lock(record, 10000, err);
 	if (r == 0)
 		r = decide_turn(record, "remove", NULL, UINT64_MAX, err);
-	return r < 0 ? r : layer_record_remove(record, err);
+	return r < 0 ? r : layer_record_drop_first(record, lost, err);
+}
+
+int atoll_sandboxes_remove(const char *const *ids, size_t n, bool is_forced,
+			   void (*failed)(const struct atoll_error *err, void *data), void *data)
+{
+	cleanup_with(layer_names_done) struct layer_names lost = {0};
+	struct layer_store store = {.fd = -1};
+	struct atoll_error err;
+	int first = 0, r;
+
+	for (size_t i = 0; i < n; i++) {
+		err = (struct atoll_error){0};
+		r = end_and_drop(ids[i], is_forced, &lost, &err);
+		if (r < 0 && failed)
+			failed(&err, data);
+		first = first ? first : r;
+	}
+	if (layer_store_open(false, &store, NULL) == 0) {
+		layer_names_drop(&store, &lost);
+		layer_store_tidy(&store, INT64_MAX / 2);
+		layer_store_close(&store);
+	}
+	return first;
+}
+
+static void keep_error(const struct atoll_error *err, void *data)
+{
+	*(struct atoll_error *)data = *err;
+}
+
+int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err)
+{
+	return atoll_sandboxes_remove(&id, 1, is_forced, err ? keep_error : NULL, err);
 }

@@ -37,6 +37,7 @@ struct sweep {
 	const struct atoll_gc_options *options;
 	uint64_t now_ns, max_age_s, max_bytes, total;
 	int64_t deadline_ns;
+	struct layer_names lost; /* layers of records that were removed */
 };
 
 static uint64_t now_ns(void)
@@ -69,7 +70,7 @@ static uint64_t used_ns(const struct sweep *sweep, const struct atoll_record *re
 
 /* ---- records ---- */
 
-static int remove_locked(const struct sweep *sweep, const char *id)
+static int remove_locked(struct sweep *sweep, const char *id)
 {
 	struct layer_record *record;
 	int r = record_open_id(sweep->store, id, &record, NULL);
@@ -82,7 +83,7 @@ static int remove_locked(const struct sweep *sweep, const char *id)
 		       faccessat(record->fd, "journal", F_OK, AT_SYMLINK_NOFOLLOW) == 0))
 		r = -EBUSY;
 	if (r == 0)
-		r = layer_record_drop(record, NULL);
+		r = layer_record_drop_first(record, &sweep->lost, NULL);
 	layer_record_close(record);
 	return r;
 }
@@ -153,20 +154,20 @@ static bool is_void(const struct sweep *sweep, const char *id)
 	return is_void_record;
 }
 
-static bool is_orphan(const struct sweep *sweep, const char *dir, const char *id)
+static bool is_old(const struct sweep *sweep, const char *dir, const char *id)
 {
 	char path[64];
 	struct stat st;
 
 	snprintf(path, sizeof path, "%s/%s", dir, id);
 	/* The time of change, which a rename sets, too. */
-	if (fstatat(sweep->store->fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    age_s(sweep, (uint64_t)st.st_ctim.tv_sec * 1000000000U) < ORPHAN_S)
-		return false;
-	return streq(dir, "layers") ? store_needs_layer(sweep->store, id) == 0 : is_void(sweep, id);
+	return fstatat(sweep->store->fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       age_s(sweep, (uint64_t)st.st_ctim.tv_sec * 1000000000U) >= ORPHAN_S;
 }
 
-static void sweep_orphans(const struct sweep *sweep, const char *dir)
+/* `needed` is of layers, NULL of records. */
+static void sweep_orphans(const struct sweep *sweep, const char *dir,
+			  const struct layer_names *needed)
 {
 	cleanup_with(store_ids_done) struct store_ids ids = {0};
 	char path[64];
@@ -174,10 +175,24 @@ static void sweep_orphans(const struct sweep *sweep, const char *dir)
 	if (store_list(sweep->store, dir, &ids, NULL) < 0)
 		return;
 	for (size_t i = 0; i < ids.n && !is_late(sweep); i++) {
-		snprintf(path, sizeof path, "%s/%s", dir, ids.items[i]);
-		if (is_orphan(sweep, dir, ids.items[i]))
+		const char *id = ids.items[i];
+
+		snprintf(path, sizeof path, "%s/%s", dir, id);
+		if (is_old(sweep, dir, id) &&
+		    (needed ? !layer_names_have(needed, id) : is_void(sweep, id)))
 			store_throw_away(sweep->store, sweep->store->fd, path, NULL);
 	}
+}
+
+static void sweep_lost(struct sweep *sweep)
+{
+	cleanup_with(layer_names_done) struct layer_names needed = {0};
+
+	layer_names_drop(sweep->store, &sweep->lost);
+	layer_names_done(&sweep->lost);
+	sweep_orphans(sweep, "records", NULL);
+	if (layer_names_read(sweep->store, &needed) == 0)
+		sweep_orphans(sweep, "layers", &needed);
 }
 
 /* ---- all ---- */
@@ -220,8 +235,7 @@ static int run_sweep(struct sweep *sweep, struct atoll_error *err)
 	/* Whoever asks for a sweep wants the room. */
 	store_drop_spares(sweep->store, (int64_t)(sweep->now_ns / 1000000000U) -
 						(sweep->deadline_ns ? ORPHAN_S : 0));
-	sweep_orphans(sweep, "records");
-	sweep_orphans(sweep, "layers");
+	sweep_lost(sweep);
 	store_empty_trash(sweep->store, sweep->deadline_ns);
 	return 0;
 }

@@ -132,6 +132,16 @@ int layer_record_remove(struct layer_record *record, struct atoll_error *err);
 /* The same at once: its files are only put aside, for layer_store_tidy(). Removing directories can
  * take milliseconds each where the disk is busy. */
 int layer_record_drop(struct layer_record *record, struct atoll_error *err);
+/* One of several: the ids of its layers are added to `lost`, and layer_names_drop() removes those
+ * that nobody else needs, when all are gone: to find that out all other records are read. */
+struct layer_names {
+	char (*ids)[ATOLL_ID_SIZE];
+	size_t n, room;
+};
+int layer_record_drop_first(struct layer_record *record, struct layer_names *lost,
+			    struct atoll_error *err);
+void layer_names_drop(const struct layer_store *store, struct layer_names *lost);
+void layer_names_done(struct layer_names *names);
 /* That of a run, likewise; the next one may use it, if nobody has written to it. */
 int layer_record_recycle(struct layer_record *record, struct atoll_error *err);
 /* Remove what was put aside, for at most so long. Is something left? */

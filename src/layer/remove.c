@@ -181,85 +181,27 @@ uint64_t store_bytes(int dir_fd, const char *name)
 	return bytes;
 }
 
-/* ---- sealed layers ---- */
-
-#define NAMING_MAX ((size_t)64 << 20)
-
-/* All that may name a layer; -ENOENT if there is no meta. */
-static int read_naming(const struct layer_store *store, const char *record, struct buf *out)
-{
-	static const char *const names[] = {"checkpoints", "meta"};
-	char path[64];
-	int r = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		cleanup_fd int fd = -1;
-
-		snprintf(path, sizeof path, "records/%s/%s", record, names[i]);
-		fd = openat(store->fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-		r = fd < 0 ? -errno : fd_read_all(fd, out);
-		if (r < 0 && r != -ENOENT)
-			return r;
-	}
-	return r;
-}
-
-static bool is_named(const struct buf *text, const char *layer)
-{
-	return text->used && memmem(text->data, text->used, layer, strlen(layer));
-}
-
-int store_needs_layer(const struct layer_store *store, const char *id)
-{
-	cleanup_with(store_ids_done) struct store_ids records = {0};
-	int r = store_list(store, "records", &records, NULL);
-
-	for (size_t i = 0; r == 0 && i < records.n; i++) {
-		cleanup_buf struct buf text = BUF_INIT(NAMING_MAX);
-
-		r = read_naming(store, records.items[i], &text);
-		/* What cannot be read may name it. */
-		if (r == -ENOENT)
-			r = 0;
-		else
-			r = r < 0 || is_named(&text, id);
-	}
-	return r;
-}
-
 /* ---- one record ---- */
 
-/* The layers that only this record's meta named: it is gone already. First gone, then the others
- * are asked: of two that are removed at once the later one sees that nobody is left. */
-static void drop_layers(const struct layer_store *store, const struct buf *meta)
+int layer_record_drop_first(struct layer_record *record, struct layer_names *lost,
+			    struct atoll_error *err)
 {
-	cleanup_with(store_ids_done) struct store_ids layers = {0};
-
-	if (store_list(store, "layers", &layers, NULL) < 0)
-		return;
-	for (size_t i = 0; i < layers.n; i++) {
-		char path[sizeof "layers/" + ATOLL_ID_SIZE];
-
-		snprintf(path, sizeof path, "layers/%s", layers.items[i]);
-		if (is_named(meta, layers.items[i]) &&
-		    store_needs_layer(store, layers.items[i]) == 0)
-			store_throw_away(store, store->fd, path, NULL);
-	}
-}
-
-int layer_record_drop(struct layer_record *record, struct atoll_error *err)
-{
-	cleanup_buf struct buf naming = BUF_INIT(NAMING_MAX);
 	char path[sizeof "records/" + ATOLL_ID_SIZE];
-	int r;
 
 	snprintf(path, sizeof path, "records/%s", record->info.id);
 	/* A run has none of its own, and is in a hurry. */
 	if (record->info.kind == ATOLL_RECORD_SANDBOX)
-		read_naming(&record->store, record->info.id, &naming);
-	r = store_throw_away(&record->store, record->store.fd, path, err);
-	if (r == 0 && naming.used)
-		drop_layers(&record->store, &naming);
+		layer_names_add(lost, &record->store, record->info.id);
+	return store_throw_away(&record->store, record->store.fd, path, err);
+}
+
+int layer_record_drop(struct layer_record *record, struct atoll_error *err)
+{
+	cleanup_with(layer_names_done) struct layer_names lost = {0};
+	int r = layer_record_drop_first(record, &lost, err);
+
+	if (r == 0)
+		layer_names_drop(&record->store, &lost);
 	return r;
 }
 

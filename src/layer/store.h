@@ -82,5 +82,8 @@ int store_empty_trash(const struct layer_store *store, int64_t deadline_ns);
  * every record that names them. */
 int store_records(const struct layer_store *store, bool with_bytes, bool with_layers,
 		  struct atoll_record **ret, size_t *ret_n, struct atoll_error *err);
-/* Is a sealed layer named in any record's meta? */
-int store_needs_layer(const struct layer_store *store, const char *id);
+/* All layers that records name. */
+int layer_names_read(const struct layer_store *store, struct layer_names *ret);
+/* Those of one more; sorted they are not. */
+int layer_names_add(struct layer_names *names, const struct layer_store *store, const char *record);
+bool layer_names_have(const struct layer_names *names, const char *id); /* of sorted ones */
