@@ -79,6 +79,12 @@ int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll
  * descriptor (which is closed at exec; a child that only forks closes it, as it does others). */
 void audit_close(struct audit_log *log);
 
+/* ---- remove.c ---- */
+
+/* Remove a log and what is kept with it; the store's tree gets a leaf that says so. -EBUSY if
+ * somebody writes it. */
+int audit_remove(const char *id, struct atoll_error *err);
+
 /* ---- redact.c ---- */
 
 /*

@@ -108,7 +108,9 @@ const struct command command_gc = {
 			"than --size, the oldest go as well: first those that were applied, then "
 			"others; changes that were not applied are safe from that for a day.",
 			"What is live, in use, needed by a sandbox, or in the middle of an apply "
-			"stays. The same is done with the usual bounds before a run, at most once "
+			"stays. Of runs whose changes are gone the log stays (atoll log), for 90 "
+			"days or as long as all take less than 2 GiB; then it goes as well.",
+			"The same is done with the usual bounds before a run, at most once "
 			"an hour, so that this command is seldom needed. No run in mode 'layer' "
 			"begins where the disk has less than 5 % free, or 1 GiB if that is less.",
 			NULL},

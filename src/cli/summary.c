@@ -208,7 +208,7 @@ static void print_record(const struct atoll_result *result, FILE *out)
 		print_escaped(out, result->record_note);
 		fputc('\n', out);
 	}
-	if (was_stopped(result) || result->n_denials || result->n_marked || result->record_note[0])
+	if (result->n_denials || result->n_marked || result->record_note[0])
 		fprintf(out, "atoll: recorded as %s (atoll log %s)\n", result->run, result->run);
 }
 

@@ -10,6 +10,7 @@
 #include "isolate/isolate.h"
 #include "job/layer.h"
 #include "job/network.h"
+#include "job/record.h"
 #include "layer/layer.h"
 #include "spec/git.h"
 #include "spec/spec.h"
@@ -352,6 +353,8 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 	r = backend->prepare(job->spec, env, &extra, &plan, &cell, err);
 	if (r == 0)
 		r = net_describe(job->spec, &plan, err);
+	if (r == 0)
+		record_describe(job->spec, &plan);
 	if (r == 0)
 		r = plan_render(&plan, job->spec, format, &text, err);
 	if (r == 0 && !(*ret_text = buf_take(&text)))

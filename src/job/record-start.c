@@ -2,8 +2,12 @@
 #include "base/str.h"
 #include "isolate/plan.h"
 #include "job/record-inner.h"
+#include "layer/layer.h"
 #include "spec/spec.h"
 
+#include <atoll/audit.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -68,6 +72,43 @@ static void add_mechanisms(struct json *json, const struct plan *plan)
 		json_close(json, '}');
 	}
 	json_close(json, ']');
+}
+
+/* Is there a key yet? A plan makes none. */
+static bool has_key(const char *state)
+{
+	char path[PATH_MAX];
+
+	return snprintf(path, sizeof path, "%s/keys/key.pem", state) < PATH_MAX &&
+	       access(path, F_OK) == 0;
+}
+
+void record_describe(const struct spec *spec, struct plan *plan)
+{
+	char state[PATH_MAX] = "", mechanism[PATH_MAX + 64];
+	struct atoll_error err = {0};
+	struct atoll_key key = {0};
+
+	if (spec->record == SPEC_RECORD_OFF) {
+		plan_add(plan, PLAN_NOTE, "audit.record", "off", "nothing is written down", NULL,
+			 spec->record_origin);
+		return;
+	}
+	if (layer_store_path(state, &err) < 0) {
+		plan_add(plan, PLAN_MISSING, "audit.record", spec_record_word(spec->record),
+			 "a signed log", err.text, spec->record_origin);
+		return;
+	}
+	if (has_key(state) && atoll_key_show(&key, &err) == 0)
+		snprintf(mechanism, sizeof mechanism, "signed by key %s, in %s/log", key.id, state);
+	else
+		snprintf(mechanism, sizeof mechanism,
+			 "signed by a key that will be made, in %s/log", state);
+	plan_add(plan, PLAN_NOTE, "audit.record", spec_record_word(spec->record), mechanism, NULL,
+		 spec->record_origin);
+	if (spec->keeps_output)
+		plan_add(plan, PLAN_NOTE, "audit.output", "keep", "beside the log", NULL,
+			 spec->output_origin);
 }
 
 int record_start(struct recorder *recorder, const struct record_start *start,

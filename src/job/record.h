@@ -86,6 +86,9 @@ void record_close(struct recorder *recorder);
 
 /* ---- record-start.c ---- */
 
+/* What the plan says of it. */
+void record_describe(const struct spec *spec, struct plan *plan);
+
 struct record_start {
 	uint32_t step;
 	char *const *argv;

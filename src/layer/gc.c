@@ -254,7 +254,7 @@ static struct sweep sweep_for(const struct layer_store *store,
 	};
 }
 
-int atoll_gc(const struct atoll_gc_options *options, struct atoll_error *err)
+int layer_gc(const struct atoll_gc_options *options, struct atoll_error *err)
 {
 	static const struct atoll_gc_options usual;
 	struct layer_store store = {.fd = -1};

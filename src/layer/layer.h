@@ -72,6 +72,9 @@ bool layer_store_needs_memory(const char *workspace);
  * fall below its floor (init_space_floor()). */
 int layer_store_keep_bounds(const struct layer_store *store, struct atoll_error *err);
 
+/* atoll_gc(), of records and layers. */
+int layer_gc(const struct atoll_gc_options *options, struct atoll_error *err);
+
 /* ---- one record ---- */
 
 #define LAYER_DEPTH_MAX 48 /* sealed layers; then they are made one */

@@ -159,8 +159,9 @@ def _():
         lines = result.err.splitlines()
         same(lines[0], "atoll: refused 12 actions:", "first line")
         same(lines[1], "  create .git/hooks/h1: protected (git hooks)", "second line")
-        same(lines[-1], "  and 2 more", "last line")
-        same(len(lines), 12, "lines")
+        same(lines[-2], "  and 2 more", "last line but one")
+        check(re.fullmatch(r"atoll: recorded as ([a-z2-7]{8}) \(atoll log \1\)", lines[-1]), "last line: " + lines[-1])
+        same(len(lines), 13, "lines")
         for flag in ("--quiet", "-q"):
             quiet = run(place, [flag], script)
             same((quiet.status, quiet.err), (3, ""), flag)
@@ -172,7 +173,7 @@ def _():
         result = run(place, [], inside_py(r"attempt('x', lambda: put('.git/hooks/a\n\x1b[31mb\u202e'))"))
         check("\\n\\x1b[31mb\\xe2\\x80\\xae" in result.err, ascii(result.err))
         check("\x1b" not in result.err and "\u202e" not in result.err, "came through")
-        same(len(result.err.splitlines()), 2, "lines")
+        same(len(result.err.splitlines()), 3, "lines")
 
 
 @test("--json gives the result as the last line of stderr")

@@ -476,7 +476,7 @@ def _():
 @test("a sandbox inside a sandbox is refused in one line")
 def _():
     with Place() as place:
-        result = run(place, ["--read", ATOLL], inside_sh('"$1" run -- touch made; echo "status $?"', ATOLL))
+        result = run(place, ["--quiet", "--read", ATOLL], inside_sh('"$1" run -- touch made; echo "status $?"', ATOLL))
         same(result.out, "status 242\n", "status inside")
         line = [row for row in result.err.splitlines() if row.startswith("atoll: ") and not row.startswith("atoll: refused ")]
         check(len(line) == 1 and "sandbox" in line[0], "not one clear line: %r" % result.err)
@@ -507,8 +507,11 @@ def _():
 def _():
     with Place() as place:
         for home in (None, "", "relative", "/no/such/home"):
-            result = run(place, [], 'touch "$HOME/x" && echo ok', env={"HOME": home})
+            result = run(place, [], 'touch "$HOME/x" && echo ok', env={"HOME": home, "XDG_STATE_HOME": place.base + "/state"})
             same(result.out, "ok\n", "HOME=%s" % home)
+        result = atoll(place, "run", "--", "touch", "made", env={"HOME": None})
+        same(result.status, 242, "status without a place for the record")
+        check("--record off" in result.err, "not said what to do: " + result.err)
 
 
 @test("the home and all temporary directories can be written, and are gone afterwards")

@@ -1,0 +1,491 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What is written down of a run or a sandbox: the events, when they are written, and what if they cannot be."""
+
+import hashlib
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from lib import *
+
+
+def state(place, env=None):
+    return os.path.join((env or {}).get("XDG_STATE_HOME", place.home + "/.local/state"), "atoll")
+
+
+def logs(place, env=None):
+    where = state(place, env) + "/log"
+    names = os.listdir(where) if os.path.isdir(where) else []
+    return sorted(name[:-6] for name in names if name.endswith(".jsonl") and name != "runs.jsonl")
+
+
+def lines(place, run_id, env=None, whole=True):
+    """The events of a log. Each line has to name the hash of the one before it, as doc/events.md says."""
+    with open("%s/log/%s.jsonl" % (state(place, env), run_id), "rb") as file:
+        data = file.read()
+    check(not whole or data.endswith(b"\n"), "the last line is cut")
+    events, prev = [], "0" * 64
+    for number, line in enumerate(data.split(b"\n")[:-1]):
+        event = json.loads(line)
+        same((event["prev"], event["seq"], event["run"]), (prev, number, run_id), "line %d" % number)
+        prev = hashlib.sha256(b"\0" + line).hexdigest()
+        events.append(event)
+    return events
+
+
+def recorded(place, flags, command, env=None, **options):
+    """Run it: the result, and the events of its log."""
+    before = set(logs(place, env))
+    result = run(place, flags, command, env=env, **options)
+    fresh = set(logs(place, env)) - before
+    same(len(fresh), 1, "new logs")
+    return result, lines(place, fresh.pop(), env)
+
+
+def of(events, kind):
+    return [event for event in events if event["kind"] == kind]
+
+
+def one(events, kind):
+    found = of(events, kind)
+    same(len(found), 1, "events of kind " + kind)
+    return found[0]
+
+
+def digest(data):
+    return "sha256:" + hashlib.sha256(data if isinstance(data, bytes) else data.encode()).hexdigest()
+
+
+def told(result):
+    """The last line of --json."""
+    return json.loads(result.err.splitlines()[-1])
+
+
+# ---- a run -----------------------------------------------------------------------------------------------------------
+
+@test("a run leaves a log from its first line to a signed head, and the result names it")
+def _():
+    with Place() as place:
+        result, events = recorded(place, ["--json", "--env", "COLOUR=blue"], inside_sh("exit 3"))
+        same([event["kind"] for event in events if event["kind"] not in ("exec", "denial")], ["open", "start", "end", "head"], "kinds")
+        same(told(result)["run"], events[0]["run"], "the result's id")
+        begin, end, head = one(events, "start"), one(events, "end"), events[-1]
+        same((begin["argv"][-2:], begin["cwd"], begin["workspace"], begin["mode"]), (["exit 3", "sh"], place.ws, place.ws, "direct"), "start")
+        same((begin["user"], begin["job"], begin["tier"]), (os.getuid(), None, "process"), "start")
+        check("COLOUR" in begin["env"] and "blue" not in json.dumps(begin), "variables: %s" % begin["env"])
+        same(begin["contract"], "sha256:" + told(result)["contract"], "the contract's digest")
+        same({line["strength"] for line in begin["mechanisms"]} - {"weaker"}, {"enforced"}, "strengths")
+        check(any(line["clause"] == "limits.memory" for line in begin["mechanisms"]), "no mechanism of a limit")
+        same((end["end"], end["code"], end["status"], end["step"]), ("exited", 3, 3, 1), "end")
+        check(end["usage"]["wall_ms"]["limit"] and end["usage"]["memory"]["used"] > 0, "usage: %s" % end["usage"])
+        same((head["size"], head["last"]), (len(events) - 1, True), "head")
+
+
+@test("record: off leaves nothing, steps nothing of what is inside, by flag and by file")
+def _():
+    with Place() as place:
+        command = inside_sh("/bin/echo x; ls / >/dev/null")
+        for how in (["--record", "off"], ["-f", "job.yaml"]):
+            write(place.ws + "/job.yaml", "version: 1\naudit: {record: off}\n")
+            if how[0] == "-f":
+                place.expect("job.yaml")
+                atoll(place, "trust", "job.yaml")
+            result = run(place, ["--json", *how], command)
+            same((logs(place), told(result)["run"]), ([], None), "logs with %s" % how)
+        _, events = recorded(place, ["--record", "steps"], command)
+        same([event["kind"] for event in events], ["open", "start", "output", "end", "head"], "kinds with steps")
+        _, events = recorded(place, [], command)
+        check(len(of(events, "exec")) >= 2, "full has no programs")
+
+
+@test("a job file from the workspace cannot ask for less than the full record by itself")
+def _():
+    with Place() as place:
+        place.expect("job.yaml")
+        for word in ("off", "steps"):
+            write(place.ws + "/job.yaml", "command: [touch, made]\naudit: {record: %s}\n" % word)
+            result = atoll(place, "run", "-f", "job.yaml")
+            same(result.status, 241, "status with " + word)
+            check("audit.record %s" % word in result.err, "not told: " + result.err)
+        same(logs(place), [], "logs")
+
+
+@test("the start is written before the command is let go")
+def _():
+    with Place() as place:
+        place.expect("began")
+        running = start(place, [], inside_sh("touch began; sleep 600"))
+        wait_file(place, "began")
+        name = logs(place)[0]
+        same([event["kind"] for event in lines(place, name, whole=False)][:2], ["open", "start"], "the log meanwhile")
+        running.kill(signal.SIGTERM)
+
+
+@test("each program is told of with its arguments, its parent and the hash of its file")
+def _():
+    with Place() as place:
+        script = inside_sh("/bin/echo a 'b c'; sh ./script x; true; exit 0")
+        write(place.ws + "/script", "#!/bin/sh\n/bin/echo deep\n", 0o755)
+        place.settle()
+        for _ in range(2):  # read, and from the cache
+            _, events = recorded(place, [], script)
+            found = of(events, "exec")
+            echo = [event for event in found if event["argv"] == ["/bin/echo", "a", "b c"] or event["argv"][1:] == ["a", "b c"]]
+            same(len(echo), 1, "echo among %s" % [event["argv"] for event in found])
+            same(echo[0]["hash"], digest(open(os.path.realpath("/bin/echo"), "rb").read()), "its hash")
+            shell = [event for event in found if event["pid"] == echo[0]["parent"]]
+            check(shell and all(event["hash"] for event in found), "parents or hashes: %s" % found)
+        check(os.path.getsize(state(place) + "/log/hashes") > 0, "no cache")
+
+
+@test("a cache of hashes that is damaged, or that says something wrong without its sum, changes nothing")
+def _():
+    with Place() as place:
+        recorded(place, [], inside_sh("/bin/echo x"))
+        path = state(place) + "/log/hashes"
+        data = bytearray(open(path, "rb").read())
+        for harm in (bytes(len(data)), bytes(x ^ 1 if i % 80 == 50 else x for i, x in enumerate(data)), b"short", b"\xff" * 4000):
+            with open(path, "wb") as file:
+                file.write(harm)
+            _, events = recorded(place, [], inside_sh("/bin/echo x"))
+            hashes = {event["hash"] for event in of(events, "exec") if event["path"].endswith("/echo")}
+            same(hashes, {digest(open(os.path.realpath("/bin/echo"), "rb").read())}, "hash")
+
+
+@test("a program that was just changed has its own hash each time")
+def _():
+    with Place() as place:
+        place.expect("prog")
+        script = "for i in 1 2 3; do cp /bin/true prog; printf $i >>prog; ./prog || :; done"
+        _, events = recorded(place, [], inside_sh(script))
+        base = open(os.path.realpath("/bin/true"), "rb").read()
+        hashes = [event["hash"] for event in of(events, "exec") if event["path"].endswith("/prog")]
+        same(hashes, [digest(base + b"%d" % i) for i in (1, 2, 3)], "hashes")
+
+
+@test("what looks like a secret is not in the log")
+def _():
+    with Place() as place:
+        words = ["--password", place.secret, "https://user:%s@host.invalid/x" % place.secret, "TOKEN=" + place.secret]
+        recorded(place, ["--env", "API_KEY=" + place.secret], ["/bin/true", *words])
+        for name in os.listdir(state(place) + "/log"):
+            check(place.secret.encode() not in open(state(place) + "/log/" + name, "rb").read(), "a secret in " + name)
+
+
+@test("names that are hostile stay one line of valid JSON each")
+def _():
+    with Place() as place:
+        need_layers()
+        evil = "a\n{\"kind\":\"end\"}\x1b[31m\u202e\"\\"
+        code = "import os; open(%r, 'w'); open(b'\\xff\\xfe', 'w')" % evil
+        result, events = recorded(place, [], ["/usr/bin/python3", "-I", "-S", "-c", code], mode="layer")
+        check({event["path"] for event in of(events, "change")} == {evil, "\udcff\udcfe"}, "paths: %s" % of(events, "change"))
+        same(len(of(events, "end")), 1, "ends")
+
+
+@test("what was refused is told with the rule, and with what would allow it")
+def _():
+    with Place() as place:
+        result, events = recorded(place, ["--json"], "echo x >.git/hooks/h; cat %s/canary; cat %s/canary" % (place.out, place.out))
+        found = {(event["action"], event["object"]): event for event in of(events, "denial")}
+        hook = found[("create", place.ws + "/.git/hooks/h")]
+        same((hook["rule"], hook["count"]), ("git hooks", 1), "the hook")
+        same(one(events, "end")["denials"], sum(event["count"] for event in of(events, "denial")), "how many")
+        outside = [event for key, event in found.items() if key[1] == place.out + "/canary"]
+        check(outside and outside[0]["allow"] == "--read %s/canary" % place.out, "a read outside: %s" % outside)
+        denials = told(result)["denials"]
+        check(any(denial["allow"] == outside[0]["allow"] for denial in denials), "not in the result: %s" % denials)
+        text = run(place, [], "cat %s/canary" % place.out)
+        check("to allow it: --read %s/canary" % place.out in text.err and "recorded as " in text.err, "not for people: " + text.err)
+        same(run(place, [], "exit 0").err, "", "said where there is nothing to say")
+
+
+@test("a changed file is told of with what it was and what it has become, and with its mark")
+def _():
+    with Place() as place:
+        need_layers()
+        write(place.ws + "/old", "one\n")
+        write(place.ws + "/gone", "two\n")
+        write(place.ws + "/moved", "three" * 100)
+        place.settle()
+        script = "echo more >>old; rm gone; mkdir d; echo new >d/n; ln -s n d/l; mv moved d/moved; chmod 600 README.md; echo x >.git/hooks/pre-commit"
+        result, events = recorded(place, ["--json"], script, mode="layer")
+        found = {event["path"]: event for event in of(events, "change")}
+        same((found["old"]["change"], found["old"]["before"], found["old"]["after"]), ("changed", digest("one\n"), digest("one\nmore\n")), "old")
+        same((found["gone"]["change"], found["gone"]["before"], found["gone"]["after"]), ("deleted", digest("two\n"), None), "gone")
+        same((found["d/n"]["change"], found["d/n"]["before"], found["d/n"]["after"]), ("added", None, digest("new\n")), "new")
+        same((found["d"]["type"], found["d/l"]["type"], found["d/l"]["after"]), ("directory", "link", digest("n")), "types")
+        same((found["d/moved"]["change"], found["d/moved"]["from"]), ("renamed", "moved"), "moved")
+        same((found["README.md"]["mode"], found["README.md"]["before"]), ("0600", found["README.md"]["after"]), "mode")
+        same(found[".git/hooks/pre-commit"]["mark"], "git hooks", "mark")
+        same(one(events, "end")["changes"]["marked"], 1, "marked")
+        same(told(result)["record"], events[0]["run"], "log and record have one id")
+
+
+@test("in direct mode, too")
+def _():
+    with Place() as place:
+        place.expect("n", "d")
+        write(place.ws + "/old", "one\n")
+        write(place.ws + "/gone", "two\n")
+        place.settle()
+        _, events = recorded(place, [], "echo more >>old; rm gone; echo new >n; echo x >t; rm t; mkdir d; mv n d/m")
+        found = {event["path"].replace(place.ws + "/", ""): event for event in of(events, "change")}
+        same((found["old"]["change"], found["old"]["before"], found["old"]["after"]), ("changed", digest("one\n"), digest("one\nmore\n")), "old")
+        same((found["gone"]["change"], found["gone"]["before"]), ("deleted", digest("two\n")), "gone")
+        same((found["d/m"]["change"], found["d/m"]["after"]), ("added", digest("new\n")), "made and renamed")
+        check("t" not in found and "n" not in found, "what came and went: %s" % sorted(found))
+
+
+@test("a connection that is refused is told of")
+def _():
+    with Place() as place:
+        code = "import socket; s = socket.socket(); s.settimeout(5); s.connect_ex(('203.0.113.7', 443))"
+        _, events = recorded(place, ["--allow", "name.invalid"], ["/usr/bin/python3", "-I", "-S", "-c", code])
+        event = one(events, "connection")
+        same((event["address"], event["port"], event["verdict"], event["count"]), ("203.0.113.7", 443, "refused", 1), "connection")
+        same(one(events, "end")["connections"], 1, "how many")
+
+
+@test("a limit that ends a run is told of")
+def _():
+    with Place() as place:
+        _, events = recorded(place, ["--timeout", "300ms"], ["sleep", "600"])
+        event, end = one(events, "limit"), one(events, "end")
+        same((event["limit"], event["value"], end["end"], end["status"]), ("wall", 300, "timed-out", 243), "limit")
+
+
+@test("of output there is the hash, and its content if the contract says so")
+def _():
+    with Place() as place:
+        script = "printf 'out\\0\\033[31m'; printf err >&2; printf more"
+        _, events = recorded(place, [], script)
+        found = {event["stream"]: event for event in of(events, "output")}
+        same((found["stdout"]["bytes"], found["stdout"]["hash"], found["stdout"]["kept"]), (13, digest("out\0\033[31mmore"), False), "stdout")
+        same((found["stderr"]["bytes"], found["stderr"]["hash"]), (3, digest("err")), "stderr")
+        check(not any(name.endswith((".out", ".err")) for name in os.listdir(state(place) + "/log")), "kept anyway")
+        _, events = recorded(place, ["--keep-output"], script)
+        where = "%s/log/%s" % (state(place), events[0]["run"])
+        same((open(where + ".out", "rb").read(), open(where + ".err", "rb").read()), (b"out\0\033[31mmore", b"err"), "content")
+        same(os.stat(where + ".out").st_mode & 0o777, 0o600, "mode")
+        check(all(event["kept"] for event in of(events, "output")), "not said")
+
+
+@test("a command that does not exist, and one that a signal ends")
+def _():
+    with Place() as place:
+        _, events = recorded(place, [], ["/no/such/program"])
+        same((one(events, "end")["end"], one(events, "end")["status"]), ("not-started", 127), "not there")
+        _, events = recorded(place, [], inside_sh("kill -KILL $$"))
+        same((one(events, "end")["end"], one(events, "end")["code"]), ("signaled", 9), "signal")
+
+
+# ---- what is decided later --------------------------------------------------------------------------------------------
+
+@test("apply, undo and discard are written down with who did it")
+def _():
+    with Place() as place:
+        need_layers()
+        place.expect("n")
+        result, events = recorded(place, ["--json"], "echo x >n", mode="layer")
+        name = events[0]["run"]
+        for command in ("apply", "undo", "discard"):
+            same(atoll(place, command, name).status, 0, "status of " + command)
+        found = of(lines(place, name), "approval")
+        same([event["about"] for event in found], ["apply", "undo", "discard"], "about")
+        same({event["who"]["uid"] for event in found}, {os.getuid()}, "who")
+        same(lines(place, name)[-1]["kind"], "head", "the last line")
+
+
+# ---- a sandbox --------------------------------------------------------------------------------------------------------
+
+@test("the steps of a sandbox have one log and are numbered, and so it goes on after its holder was killed")
+def _():
+    with Place() as place:
+        need_layers()
+        name = atoll(place, "create").out.strip()
+        try:
+            for script, status in (("echo a >a; echo hi", 0), ("echo b >b; exit 3", 3)):
+                same(atoll(place, "exec", name, "--", *inside_sh(script)).status, status, script)
+            same(atoll(place, "checkpoint", name, "c").status, 0, "checkpoint")
+            holder = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if cmdline(pid) == "atoll-hold " + name]
+            same(len(holder), 1, "holders")
+            os.kill(holder[0], signal.SIGKILL)
+            until(lambda: not os.path.exists("/proc/%d" % holder[0]) or cmdline(holder[0]) == "")
+            same(atoll(place, "exec", name, "--", *inside_sh("rm b; echo c >c")).status, 0, "the third")
+            same(atoll(place, "rollback", name, "c").status, 0, "rollback")
+            forked = atoll(place, "fork", name, "c").out.split()
+        finally:
+            for each in [name] + (forked if "forked" in locals() else []):
+                atoll(place, "rm", "--force", each)
+        events = lines(place, name)
+        same([event["step"] for event in of(events, "start")], [1, 2, 3], "steps")
+        same([(event["step"], event["status"]) for event in of(events, "end")], [(1, 0), (2, 3), (3, 0)], "ends")
+        same([(event["step"], event["path"]) for event in of(events, "change") if event["change"] == "added"], [(1, "a"), (2, "b"), (3, "c")], "changes")
+        same(one(events, "output")["hash"], digest("hi\n"), "output")
+        same([event["kind"] for event in events if event["kind"] in ("checkpoint", "rollback", "fork", "remove")],
+             ["checkpoint", "rollback", "fork", "remove"], "turns")
+        same(lines(place, forked[0])[0]["parent"], name + "/c", "the fork's parent")
+
+
+def cmdline(pid):
+    with contextlib.suppress(OSError):
+        return open("/proc/%d/cmdline" % pid, "rb").read().split(b"\0")[0].decode("utf-8", "replace")
+    return ""
+
+
+@test("a decision about a sandbox that is live is written by its holder, and nobody waits for it")
+def _():
+    with Place() as place:
+        need_layers()
+        place.expect("a")
+        name = atoll(place, "create").out.strip()
+        try:
+            atoll(place, "exec", name, "--", *inside_sh("echo a >a; sleep 600 >/dev/null 2>&1 &"))
+            same(atoll(place, "apply", name).status, 0, "apply")
+            same(one(lines(place, name), "approval")["about"], "apply", "approval")
+        finally:
+            atoll(place, "rm", "--force", name)
+
+
+# ---- if it cannot be written -------------------------------------------------------------------------------------------
+
+@test("without a place for the log nothing is run, in one line that says what to do; with --record off it is")
+def _():
+    with Place() as place:
+        write(place.base + "/file")
+        env = {"XDG_STATE_HOME": place.base + "/file"}
+        result = atoll(place, "run", "--", "touch", "made", env=env)
+        same((result.status, len(result.err.splitlines())), (242, 1), "status and lines")
+        check("--record off" in result.err and "record" in result.err, "what to do: " + result.err)
+        place.expect("made")
+        same(run(place, ["--record", "off"], ["touch", "made"], env=env).status, 0, "without a record")
+
+
+def small_disk(place, size):
+    """A file system of so many KiB for the store, gone with this test."""
+    need_root()
+    where = place.base + "/disk"
+    os.mkdir(where, 0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk,mode=700" % size, "atoll-test", where], check=True)
+    return where
+
+
+def filled(where):
+    """Fill it but for a few pages; the file to remove."""
+    with open(where + "/filler", "wb") as file:
+        with contextlib.suppress(OSError):
+            while True:
+                file.write(b"\0" * 4096)
+                file.flush()
+    os.truncate(where + "/filler", os.path.getsize(where + "/filler") - 12 * 4096)
+    return where + "/filler"
+
+
+def states(pid):
+    """Of all processes beneath."""
+    found = []
+    for child in children(pid):
+        with contextlib.suppress(OSError):
+            found.append(open("/proc/%d/stat" % child).read().rsplit(")", 1)[1].split()[0])
+        found += states(child)
+    return found
+
+
+BUSY = "i=0; while test $i -lt %d; do /bin/true --some-long-argument-to-fill-the-disk-sooner-%s; i=$((i+1)); done; echo end"
+
+
+@test("a full disk stops everything, and space lets it go on: nothing is missing")
+def _():
+    with Place() as place:
+        where = small_disk(place, 1024)
+        try:
+            env = {"XDG_STATE_HOME": where}
+            run(place, [], "exit 0", env=env)
+            filler = filled(where)
+            running = start(place, ["--json"], BUSY % (200, "x" * 200), env=env)
+            # Everything but the first process, which the kernel lets nobody stop.
+            check(until(lambda: "T" in states(running.pid)), "nothing was stopped: %s" % states(running.pid))
+            os.unlink(filler)
+            result = running.wait()
+            same((result.status, result.out), (0, "end\n"), "the end")
+            check("everything inside is stopped" in result.err and "goes on" in result.err, "not told: " + result.err)
+            check("stood still" in told(result)["record_note"], "not in the result")
+            events = lines(place, told(result)["run"], env)
+            same(len([event for event in of(events, "exec") if event["path"].endswith("/true")]), 200, "programs")
+            same([one(events, kind)["why"] for kind in ("stopped", "resumed")], ["disk full"] * 2, "why")
+            same(atoll(place, "verify", told(result)["run"], env=env).status, 0, "verify")
+        finally:
+            subprocess.run(["umount", "-l", where], check=True)
+
+
+@test("a full disk, and Ctrl-C")
+def _():
+    with Place() as place:
+        where = small_disk(place, 1024)
+        try:
+            env = {"XDG_STATE_HOME": where}
+            run(place, [], "exit 0", env=env)
+            before = set(logs(place, env))
+            filled(where)
+            running = start(place, [], BUSY % (1000000, "x" * 200), env=env)
+            check(until(lambda: "T" in states(running.pid)), "nothing was stopped")
+            result = running.kill(signal.SIGINT)
+            same(result.status, -signal.SIGINT, "status")
+            check("not complete" in result.err, "not told: " + result.err)
+            name = (set(logs(place, env)) - before).pop()
+            check(lines(place, name, env, whole=False), "no line is left")
+        finally:
+            subprocess.run(["umount", "-l", where], check=True)
+
+
+@test("a full disk at the start refuses the run")
+def _():
+    with Place() as place:
+        where = small_disk(place, 256)
+        try:
+            env = {"XDG_STATE_HOME": where}
+            run(place, [], "exit 0", env=env)
+            with open(where + "/filler", "wb") as file, contextlib.suppress(OSError):
+                while True:
+                    file.write(b"\0" * 4096)
+                    file.flush()
+            result = atoll(place, "run", "--", "touch", "made", env=env)
+            same((result.status, len(result.err.splitlines())), (242, 1), "status and lines: " + result.err)
+            check("No space left" in result.err and "--record off" in result.err, "why: " + result.err)
+        finally:
+            subprocess.run(["umount", "-l", where], check=True)
+
+
+@test("kill -9 leaves a log that is good as far as it goes")
+def _():
+    with Place() as place:
+        place.expect("began")
+        running = start(place, [], inside_sh("for i in 1 2 3 4 5; do /bin/true; done; touch began; sleep 600"))
+        wait_file(place, "began")
+        name = logs(place)[0]
+        check(until(lambda: len(of(lines(place, name, whole=False), "exec")) >= 6), "programs are not written meanwhile")
+        running.kill()
+        events = lines(place, name)
+        same([event["kind"] for event in events][:2], ["open", "start"], "the beginning")
+        same(of(events, "end"), [], "an end")
+
+
+@test("gc removes logs by age and size, and says so; those of what is kept stay")
+def _():
+    with Place() as place:
+        old = recorded(place, [], "exit 0")[1][0]["run"]
+        young = recorded(place, [], "exit 0")[1][0]["run"]
+        path = "%s/log/%s.jsonl" % (state(place), old)
+        os.utime(path, (time.time() - 91 * 86400,) * 2)
+        result = atoll(place, "gc", "--dry-run")
+        check(old in result.out and young not in result.out, "the list: " + result.out)
+        check(os.path.exists(path), "removed all the same")
+        same(atoll(place, "gc").status, 0, "status")
+        same(logs(place), [young], "logs")
+        same(atoll(place, "verify").status, 0, "verify")
+
+
+main()
