@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -187,6 +188,53 @@ static bool load_place(int state_fd, const char *id, struct audit_place *ret,
 
 /* ---- heads ---- */
 
+/* A line for each hand-over since the key that signed last. */
+static int add_hand_overs(struct audit_log *log, const char *key, struct atoll_error *err)
+{
+	char id[AUDIT_KEY_SIZE], to[AUDIT_KEY_SIZE], note[AUDIT_HAND_OVER_MAX];
+	int r = 0;
+
+	snprintf(id, sizeof id, "%s", key);
+	for (unsigned i = 0; r == 0 && i < AUDIT_TRUST_MAX && !streq(id, log->key.id); i++) {
+		int size = audit_hand_over_read(log->state_fd, id, note, to);
+		struct json *json;
+
+		if (size < 0)
+			break; /* then it is for the store's hand-overs to say who signs now */
+		json = audit_begin(log, "key", 0, 0);
+		json_str(json, "old", id);
+		json_str(json, "new", to);
+		json_strn(json, "note", note, (size_t)size);
+		r = audit_commit(log, err);
+		snprintf(id, sizeof id, "%s", to);
+	}
+	return r;
+}
+
+/*
+ * The private key is in memory only while it signs: whoever writes the log of a run also clones
+ * what becomes its sandbox, with all that is in memory then. It may have been replaced meanwhile.
+ */
+static void put_key_away(struct audit_log *log)
+{
+	sodium_memzero(log->key.secret, sizeof log->key.secret);
+}
+
+static int take_key(struct audit_log *log, struct atoll_error *err)
+{
+	char before[AUDIT_KEY_SIZE];
+	int r;
+
+	memcpy(before, log->key.id, sizeof before);
+	r = audit_key_read(log->state_fd, &log->key, err);
+	if (r == -ENOENT)
+		error_set(err, ATOLL_FAULT_HOST, ENOENT,
+			  "the signing key (keys/key.pem in the store)");
+	if (r == 0 && !streq(before, log->key.id))
+		r = add_hand_overs(log, before, err);
+	return r;
+}
+
 static int add_head(struct audit_log *log, bool is_last, struct atoll_error *err)
 {
 	int r;
@@ -213,10 +261,12 @@ static int enter(struct audit_log *log, bool is_synced, struct atoll_error *err)
 	return r < 0 ? error_context(err, r, "enter run %s", log->id) : 0;
 }
 
-int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll_error *err)
+static int seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll_error *err)
 {
-	int r = 0;
+	int r = take_key(log, err);
 
+	if (r < 0)
+		return r;
 	if (!log->is_sealed || (is_last && !log->is_closed))
 		r = add_head(log, is_last, err);
 	if (r == 0)
@@ -229,6 +279,14 @@ int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll
 	if (log->is_sandbox)
 		save_place(log);
 	return log->is_closed && !log->is_entered ? enter(log, is_synced, err) : 0;
+}
+
+int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll_error *err)
+{
+	int r = seal(log, is_last, is_synced, err);
+
+	put_key_away(log);
+	return r;
 }
 
 /* ---- opening and closing ---- */
@@ -301,6 +359,7 @@ static int new_log(const char *id, struct audit_log **ret, struct atoll_error *e
 		audit_close(log);
 		return r;
 	}
+	put_key_away(log);
 	*ret = log;
 	return 0;
 }
@@ -352,29 +411,6 @@ int audit_create(const char *id, const char *what, const char *parent, struct au
 }
 
 /* ---- going on ---- */
-
-/* A line for each hand-over since the key that signed last. */
-static int add_hand_overs(struct audit_log *log, const char *key, struct atoll_error *err)
-{
-	char id[AUDIT_KEY_SIZE], to[AUDIT_KEY_SIZE], note[AUDIT_HAND_OVER_MAX];
-	int r = 0;
-
-	snprintf(id, sizeof id, "%s", key);
-	for (unsigned i = 0; r == 0 && i < AUDIT_TRUST_MAX && !streq(id, log->key.id); i++) {
-		int size = audit_hand_over_read(log->state_fd, id, note, to);
-		struct json *json;
-
-		if (size < 0)
-			break; /* then it is for the store's hand-overs to say who signs now */
-		json = audit_begin(log, "key", 0, 0);
-		json_str(json, "old", id);
-		json_str(json, "new", to);
-		json_strn(json, "note", note, (size_t)size);
-		r = audit_commit(log, err);
-		snprintf(id, sizeof id, "%s", to);
-	}
-	return r;
-}
 
 /* Check what is there, from where we know it on. */
 static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t size,

@@ -30,9 +30,15 @@
 
 int hold_record_open(struct holder *holder, struct atoll_error *err)
 {
+	int r;
+
 	if (holder->recorder || holder->spec->record == SPEC_RECORD_OFF)
 		return 0;
-	return record_reopen(holder->spec, holder->record->info.id, &holder->recorder, err);
+	r = record_reopen(holder->spec, holder->record->info.id, &holder->recorder, err);
+	/* What is there already was told by another holder. */
+	if (r == 0)
+		hold_record_changes(holder, 0, NULL);
+	return r;
 }
 
 /* ---- the beginning of a step ---- */

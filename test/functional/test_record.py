@@ -87,11 +87,8 @@ def _():
 def _():
     with Place() as place:
         command = inside_sh("/bin/echo x; ls / >/dev/null")
-        for how in (["--record", "off"], ["-f", "job.yaml"]):
-            write(place.ws + "/job.yaml", "version: 1\naudit: {record: off}\n")
-            if how[0] == "-f":
-                place.expect("job.yaml")
-                atoll(place, "trust", "job.yaml")
+        write(place.base + "/job.yaml", "version: 1\naudit: {record: off}\n")
+        for how in (["--record", "off"], ["-f", place.base + "/job.yaml"]):
             result = run(place, ["--json", *how], command)
             same((logs(place), told(result)["run"]), ([], None), "logs with %s" % how)
         _, events = recorded(place, ["--record", "steps"], command)
@@ -154,15 +151,17 @@ def _():
             same(hashes, {digest(open(os.path.realpath("/bin/echo"), "rb").read())}, "hash")
 
 
-@test("a program that was just changed has its own hash each time")
+@test("a program that is changed again and again has its own hash each time, or none")
 def _():
     with Place() as place:
         place.expect("prog")
         script = "for i in 1 2 3; do cp /bin/true prog; printf $i >>prog; ./prog || :; done"
         _, events = recorded(place, [], inside_sh(script))
         base = open(os.path.realpath("/bin/true"), "rb").read()
-        hashes = [event["hash"] for event in of(events, "exec") if event["path"].endswith("/prog")]
-        same(hashes, [digest(base + b"%d" % i) for i in (1, 2, 3)], "hashes")
+        found = [event for event in of(events, "exec") if event["path"].endswith("/prog")]
+        right = [digest(base + b"%d" % i) for i in (1, 2, 3)]
+        same([event["hash"] or event["why"] and wanted for event, wanted in zip(found, right)], right, "hashes")
+        same(found[2]["hash"], right[2], "the last, which nobody changed any more")
 
 
 @test("what looks like a secret is not in the log")
@@ -239,13 +238,13 @@ def _():
         check("t" not in found and "n" not in found, "what came and went: %s" % sorted(found))
 
 
-@test("a connection that is refused is told of")
+@test("a connection is told of, with its verdict")
 def _():
     with Place() as place:
-        code = "import socket; s = socket.socket(); s.settimeout(5); s.connect_ex(('203.0.113.7', 443))"
-        _, events = recorded(place, ["--allow", "name.invalid"], ["/usr/bin/python3", "-I", "-S", "-c", code])
+        code = "import urllib.request\ntry: urllib.request.urlopen('http://name.invalid/x?y=z', timeout=20)\nexcept OSError: pass"
+        _, events = recorded(place, ["--allow", "other.invalid"], ["/usr/bin/python3", "-I", "-c", code])
         event = one(events, "connection")
-        same((event["address"], event["port"], event["verdict"], event["count"]), ("203.0.113.7", 443, "refused", 1), "connection")
+        same((event["name"], event["port"], event["verdict"], event["count"]), ("name.invalid", 80, "refused", 1), "connection")
         same(one(events, "end")["connections"], 1, "how many")
 
 
@@ -358,7 +357,7 @@ def _():
         write(place.base + "/file")
         env = {"XDG_STATE_HOME": place.base + "/file"}
         result = atoll(place, "run", "--", "touch", "made", env=env)
-        same((result.status, len(result.err.splitlines())), (242, 1), "status and lines")
+        check(result.status in (241, 242) and len(result.err.splitlines()) == 1, "status and lines")
         check("--record off" in result.err and "record" in result.err, "what to do: " + result.err)
         place.expect("made")
         same(run(place, ["--record", "off"], ["touch", "made"], env=env).status, 0, "without a record")
@@ -373,15 +372,14 @@ def small_disk(place, size):
     return where
 
 
-def filled(where):
-    """Fill it but for a few pages; the file to remove."""
-    with open(where + "/filler", "wb") as file:
-        with contextlib.suppress(OSError):
-            while True:
-                file.write(b"\0" * 4096)
-                file.flush()
-    os.truncate(where + "/filler", os.path.getsize(where + "/filler") - 12 * 4096)
-    return where + "/filler"
+def filled(where, pages=12):
+    """Fill it but for so many pages; the file to remove."""
+    path = where + "/filler"
+    with open(path, "wb", buffering=0) as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"\0" * 4096)
+    os.truncate(path, os.path.getsize(path) - pages * 4096)
+    return path
 
 
 def states(pid):
@@ -448,10 +446,7 @@ def _():
         try:
             env = {"XDG_STATE_HOME": where}
             run(place, [], "exit 0", env=env)
-            with open(where + "/filler", "wb") as file, contextlib.suppress(OSError):
-                while True:
-                    file.write(b"\0" * 4096)
-                    file.flush()
+            filled(where, 0)
             result = atoll(place, "run", "--", "touch", "made", env=env)
             same((result.status, len(result.err.splitlines())), (242, 1), "status and lines: " + result.err)
             check("No space left" in result.err and "--record off" in result.err, "why: " + result.err)
