@@ -201,6 +201,19 @@ void record_close(struct recorder *recorder)
 	free(recorder);
 }
 
+void record_abandon(struct recorder *recorder)
+{
+	cleanup_with(layer_store_close) struct layer_store store = {.fd = -1};
+	char path[64];
+
+	if (!recorder)
+		return;
+	snprintf(path, sizeof path, "log/%s.jsonl", recorder->id);
+	if (layer_store_open(false, &store, NULL) == 0)
+		unlinkat(store.fd, path, 0);
+	record_close(recorder);
+}
+
 /* ---- lines ---- */
 
 struct json *record_begin(struct recorder *recorder, const char *kind, uint64_t time_ns,

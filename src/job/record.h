@@ -83,6 +83,8 @@ bool record_try_again(struct recorder *recorder);
 int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct atoll_error *err);
 /* Takes NULL. What was not written is lost. */
 void record_close(struct recorder *recorder);
+/* The same of a log that has not begun: nothing is left of it. */
+void record_abandon(struct recorder *recorder);
 
 /* ---- record-start.c ---- */
 

@@ -230,6 +230,12 @@ void run_record_end(struct run *run, int r, const struct atoll_error *err)
 
 	if (!run->recorder)
 		return;
+	if (r < 0 && !run->is_started && record_is_stuck(run->recorder, NULL)) {
+		record_output_done(&run->output);
+		record_abandon(run->recorder);
+		run->recorder = NULL;
+		return;
+	}
 	if (run->output.failure)
 		snprintf(run->result->record_note, sizeof run->result->record_note,
 			 "output is not kept: %s", strerror(run->output.failure));

@@ -450,6 +450,7 @@ def _():
             result = atoll(place, "run", "--", "touch", "made", env=env)
             same((result.status, len(result.err.splitlines())), (242, 1), "status and lines: " + result.err)
             check("No space left" in result.err and "--record off" in result.err, "why: " + result.err)
+            same(len(logs(place, env)), 1, "logs")
         finally:
             subprocess.run(["umount", "-l", where], check=True)
 
