@@ -37,11 +37,50 @@ static char *copy(struct plan *plan, const char *text)
 	return made;
 }
 
+#define BRIEF_ROOM 64
+
+static bool has_line(const struct plan *plan, enum plan_strength strength, const char *clause,
+		     const char *mechanism)
+{
+	for (size_t i = plan->n_lines; i > 0; i--) {
+		const struct plan_line *line = &plan->lines[i - 1];
+
+		if (line->strength == strength && streq(line->clause, clause) &&
+		    streq(line->mechanism, mechanism))
+			return true;
+	}
+	return false;
+}
+
+static void add_brief(struct plan *plan, enum plan_strength strength, const char *clause,
+		      const char *mechanism)
+{
+	struct plan_line *lines = plan->lines;
+
+	if (strength == PLAN_NOTE || has_line(plan, strength, clause, mechanism))
+		return;
+	if (plan->n_lines % BRIEF_ROOM == 0)
+		lines = realloc(lines, (plan->n_lines + BRIEF_ROOM) * sizeof *lines);
+	if (!lines) {
+		plan->is_short_of_memory = true;
+		return;
+	}
+	plan->lines = lines;
+	lines[plan->n_lines++] = (struct plan_line){.clause = copy(plan, clause),
+						    .mechanism = copy(plan, mechanism),
+						    .strength = strength};
+}
+
 void plan_add(struct plan *plan, enum plan_strength strength, const char *clause,
 	      const char *subject, const char *mechanism, const char *note, const char *origin)
 {
-	struct plan_line *grown = realloc(plan->lines, (plan->n_lines + 1) * sizeof *grown);
+	struct plan_line *grown;
 
+	if (plan->is_brief) {
+		add_brief(plan, strength, clause, mechanism);
+		return;
+	}
+	grown = realloc(plan->lines, (plan->n_lines + 1) * sizeof *grown);
 	if (!grown) {
 		plan->is_short_of_memory = true;
 		return;

@@ -46,7 +46,7 @@ int hold_record_open(struct holder *holder, struct atoll_error *err)
 static int tell_start(struct holder *holder, const struct hold_client *client, const char *words,
 		      struct atoll_error *err)
 {
-	cleanup_with(plan_done) struct plan plan = {0};
+	cleanup_with(plan_done) struct plan plan = {.is_brief = true};
 	struct record_start start = {.step = record_step(holder->recorder, client->step),
 				     .plan = &plan};
 	cleanup_free char **texts = NULL;

@@ -38,22 +38,6 @@ static void add_names(struct json *json, char *const *env)
 	json_close(json, ']');
 }
 
-/* Lines that differ in nothing but what they are about are one here: what matters is by what each
- * clause is kept. */
-static bool is_told(const struct plan *plan, size_t at)
-{
-	const struct plan_line *line = &plan->lines[at];
-
-	for (size_t i = 0; i < at; i++) {
-		const struct plan_line *other = &plan->lines[i];
-
-		if (other->strength == line->strength && streq(other->clause, line->clause) &&
-		    streq(other->mechanism, line->mechanism))
-			return true;
-	}
-	return false;
-}
-
 static void add_mechanisms(struct json *json, const struct plan *plan)
 {
 	static const char *const words[] = {
@@ -63,7 +47,7 @@ static void add_mechanisms(struct json *json, const struct plan *plan)
 	for (size_t i = 0; plan && i < plan->n_lines; i++) {
 		const struct plan_line *line = &plan->lines[i];
 
-		if (line->strength == PLAN_NOTE || is_told(plan, i))
+		if (line->strength == PLAN_NOTE)
 			continue;
 		json_open(json, NULL, '{');
 		json_str(json, "clause", line->clause);

@@ -59,7 +59,7 @@ static int note_for_receipt(struct run *run, struct record_start *start, char re
 
 int run_record_begin(struct run *run, struct atoll_error *err)
 {
-	cleanup_with(plan_done) struct plan plan = {0};
+	cleanup_with(plan_done) struct plan plan = {.is_brief = true};
 	struct record_start start = {.step = RUN_STEP,
 				     .argv = run->spec->command,
 				     .cwd = run->spec->cwd,

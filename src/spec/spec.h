@@ -161,6 +161,7 @@ struct spec {
 	char *caller; /* the directory from which relative paths on the command line count */
 	char *file;   /* the job file, absolute; NULL if there was none */
 	bool is_finished;
+	char digest[65]; /* once it has been asked for; "" before */
 };
 
 /* `home` and `caller` are absolute paths. NULL and an error if memory ran out. */

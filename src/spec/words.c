@@ -259,6 +259,7 @@ int spec_put_variable(struct spec *spec, const char *name, const char *value, co
 			return error_oom(err);
 		spec->variables = grown;
 	}
+	spec->digest[0] = '\0'; /* a step of a sandbox has some of its own */
 	/* Counted at once, so that spec_free() finds it even half-built. */
 	added = &spec->variables[spec->n_variables++];
 	*added = (struct spec_variable){0};

@@ -59,7 +59,7 @@ static void describe_masks(const struct cell *cell, const struct ns_mount *mount
 		char path[4200];
 
 		snprintf(path, sizeof path, "%s/%s", mount->path, mount->masks[i]);
-		rule = spec_rule_for(cell->spec, path);
+		rule = plan->is_brief ? NULL : spec_rule_for(cell->spec, path);
 		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
 			 mount->is_layer       ? "layer over the workspace; not listed"
 			 : mount->is_ephemeral ? "layer over the system's tree; not listed"
@@ -67,6 +67,8 @@ static void describe_masks(const struct cell *cell, const struct ns_mount *mount
 			 NULL, rule ? rule->origin : "default");
 	}
 }
+
+static const char kept_by_mode[] = "kept by its own mode and owner";
 
 static void describe_mounts(const struct cell *cell, struct plan *plan)
 {
@@ -98,7 +100,10 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 		else if (streq(mount->path, cell->spec->workspace) && mount->kind == NS_BIND)
 			note = "workspace, read-only";
 		plan_add(plan, PLAN_ENFORCED, clause, mount->path, zone_mechanism(cell, mount),
-			 note, describe_origin(cell, mount));
+			 note, plan->is_brief ? NULL : describe_origin(cell, mount));
+		if (mount->keeps_hidden && plan->is_brief)
+			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", NULL, kept_by_mode, NULL,
+				 NULL);
 		describe_masks(cell, mount, plan);
 	}
 }
@@ -116,7 +121,7 @@ static void describe_system(struct plan *plan)
 		char path[48];
 
 		snprintf(path, sizeof path, "/proc/%s", ns_proc_masks[i]);
-		if (access(path, F_OK) == 0)
+		if (plan->is_brief || access(path, F_OK) == 0)
 			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
 				 "empty mount over it", "content hidden; the name is still listed",
 				 "default");
@@ -125,7 +130,7 @@ static void describe_system(struct plan *plan)
 		char path[48];
 
 		snprintf(path, sizeof path, "/proc/%s", ns_proc_kept[i]);
-		if (access(path, F_OK) == 0)
+		if (plan->is_brief || access(path, F_OK) == 0)
 			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
 				 "the kernel keeps it for root", "the name is still listed",
 				 "default");
@@ -165,9 +170,8 @@ static void describe_kept(const struct spec_rule *rule, struct plan *plan)
 		plan_add(plan, PLAN_NOTE, "filesystem.hide", rule->path, "nothing is there",
 			 "what is made there later is kept by its own mode alone", rule->origin);
 	else
-		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", rule->path,
-			 "kept by its own mode and owner", "the name is still listed",
-			 rule->origin);
+		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", rule->path, kept_by_mode,
+			 "the name is still listed", rule->origin);
 }
 
 /* A line about one place that has no mount of its own: it says nothing new, or what it is about is
@@ -207,6 +211,8 @@ void describe_rules(const struct cell *cell, struct plan *plan)
 
 		if (rule->access == SPEC_HIDE && cell->bare)
 			continue; /* told there, because it is weaker */
+		if (plan->is_brief && rule->is_optional && !rule->is_pattern)
+			continue; /* they are many, and say nothing new */
 		if (rule->access == SPEC_PROTECT)
 			describe_protect(cell, rule, plan);
 		if (rule->access == SPEC_HIDE && rule->is_pattern)
@@ -385,7 +391,7 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 
 void describe_environment(const struct cell *cell, struct plan *plan)
 {
-	for (size_t i = 0; cell->env[i]; i++) {
+	for (size_t i = 0; cell->env[i] && !plan->is_brief; i++) {
 		const char *origin = "default";
 		char name[128];
 
