@@ -291,8 +291,9 @@ struct audit_runs {
 	struct audit_entry *items; /* by run, in order; each run once */
 	size_t n;
 	struct atoll_verified found;
-	uint64_t n_lost; /* lines that a power loss took */
-	char *note;	 /* the checkpoint, or NULL */
+	uint64_t n_lost;  /* lines that a power loss took */
+	char *note;	  /* the checkpoint, or NULL */
+	uint64_t time_ns; /* when it was read */
 };
 
 /* 0 whatever was found; a negative errno if it could not be looked for. */

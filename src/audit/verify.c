@@ -215,7 +215,52 @@ static void describe_missing(struct atoll_verified *ret, const struct audit_entr
 		 entry->run, entry->line);
 }
 
-static int verify_run(int state_fd, const char *id, const struct audit_runs *runs,
+/* Does the tree know of a log that is closed? It may have been closed since the tree was read: then
+ * that is read again. */
+static int is_entered(int state_fd, int fd, const struct audit_check *check,
+		      struct audit_runs *runs, const struct audit_trust *trust,
+		      struct atoll_error *err)
+{
+	const struct audit_entry *entry = audit_runs_find(runs, check->run);
+	struct audit_runs again;
+	struct stat st;
+
+	if (entry && !entry->is_removed && entry->size >= check->head_size)
+		return 1;
+	/* A second for file systems whose times are coarse. */
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_mtim.tv_sec + 1 < runs->time_ns / 1000000000)
+		return 0;
+	if (audit_runs_read(state_fd, trust, &again, err) < 0)
+		return -EIO;
+	audit_runs_done(runs);
+	*runs = again;
+	entry = audit_runs_find(runs, check->run);
+	return entry && !entry->is_removed && entry->size >= check->head_size;
+}
+
+/* A log that is closed and that the tree has not: its writer was killed between the two; or the
+ * tree was put back to what it was before, which nothing but this shows. */
+static int check_entered(int state_fd, int fd, const struct audit_check *check,
+			 struct audit_runs *runs, const struct audit_trust *trust,
+			 struct atoll_verified *ret, struct atoll_error *err)
+{
+	int r;
+
+	if (ret->finding != ATOLL_FINDING_GOOD || is_locked(fd))
+		return 0;
+	r = is_entered(state_fd, fd, check, runs, trust, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	ret->finding = ATOLL_FINDING_OPEN;
+	snprintf(ret->text, sizeof ret->text,
+		 "run %s: all %" PRIu64
+		 " lines are good, closed and signed by key %s, but the store's "
+		 "tree does not know of that: its writer was interrupted, or the tree was put back",
+		 ret->run, ret->n_lines, ret->key);
+	return 0;
+}
+
+static int verify_run(int state_fd, const char *id, struct audit_runs *runs,
 		      const struct audit_trust *trust, struct atoll_verified *ret,
 		      struct atoll_error *err)
 {
@@ -225,6 +270,7 @@ static int verify_run(int state_fd, const char *id, const struct audit_runs *run
 	struct audit_check check = {.trust = &own};
 	cleanup_fd int fd = -1;
 	char path[64], who[40];
+	int r;
 
 	snprintf(path, sizeof path, "log/%s.jsonl", id);
 	fd = openat(state_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -247,7 +293,8 @@ static int verify_run(int state_fd, const char *id, const struct audit_runs *run
 		check.known_size = entry->size;
 		memcpy(check.known_root, entry->root, HASH_SIZE);
 	}
-	return verify_fd(fd, who, &check, ret, err);
+	r = verify_fd(fd, who, &check, ret, err);
+	return r < 0 ? r : check_entered(state_fd, fd, &check, runs, trust, ret, err);
 }
 
 /* ---- what others see ---- */
@@ -344,7 +391,7 @@ static void report(struct all *all, const struct atoll_verified *found, bool is_
 		all->options->each(found, all->options->data);
 }
 
-static int verify_logs(int state_fd, const struct audit_runs *runs, const struct audit_trust *trust,
+static int verify_logs(int state_fd, struct audit_runs *runs, const struct audit_trust *trust,
 		       struct all *all, struct atoll_error *err)
 {
 	DIR *dir = open_logs(state_fd, err);

@@ -243,6 +243,26 @@ def _():
         store.expect(BROKEN, "--all", line=1)
 
 
+@test("a tree that was put back is shown by the logs that it does not know")
+def _():
+    with Store() as store:
+        store.write("abcdefga", 1, "close")
+        kept = {}
+        for name in ("runs.jsonl", "checkpoint"):
+            with open("%s/log/%s" % (store.path, name), "rb") as file:
+                kept[name] = file.read()
+        store.write("abcdefgb", 1, "close")
+        store.write("abcdefgc", 1, "close")
+        store.expect(GOOD, "--all")
+        os.unlink(store.log("abcdefgb"))
+        for name, data in kept.items():
+            with open("%s/log/%s" % (store.path, name), "wb") as file:
+                file.write(data)
+        told = store.expect(OPEN, "--all")
+        same([each["run"] for each in told if each["finding"] == "open" and "does not know" in each["text"]], ["abcdefgc"], "what it does not know")
+        store.expect(GOOD, "abcdefga")
+
+
 @test("a half line in the tree of logs is cut off")
 def _():
     with Store() as store:
