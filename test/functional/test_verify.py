@@ -458,6 +458,24 @@ def _():
         store.expect(BROKEN, store.log("abcdefgh"), "--key", store.top + "/forged", **none)
 
 
+@test("no contract reaches the key, and a run that could is refused")
+def _():
+    with Place() as place:
+        need_layers()
+        result = run(place, [], inside_sh("cat $HOME/.local/state/atoll/keys/key.pem $1/.local/state/atoll/keys/key.pem", place.home))
+        check("PRIVATE" not in result.out and result.status != 0, "the key: %r" % result.out)
+        keys = place.home + "/.local/state/atoll/keys"
+        check(os.path.exists(keys + "/key.pem"), "there is no key")
+        os.symlink(keys, place.tmp + "/link")
+        for flags in (["--read", keys], ["--read", keys + "/key.pem"], ["--write", keys], ["--read", place.tmp + "/link"]):
+            result = run(place, flags, ["/bin/cat", keys + "/key.pem", place.tmp + "/link/key.pem"], starts=False)
+            check(result.status in NOT_STARTED and "PRIVATE" not in result.out, "%s: %d %s" % (flags, result.status, result.err))
+        result = run(place, ["--read", place.home, "--accept-broad", place.home], ["/bin/cat", keys + "/key.pem"], leaks=True)
+        check(result.status != 0 and "PRIVATE" not in result.out, "in a home that may be read: %s" % result.err)
+        result = plain(place, ["/bin/sh", "-c", "cd %s && %s run -- cat key.pem" % (keys, ATOLL)], confined=False)
+        check(result.status in NOT_STARTED and "PRIVATE" not in result.out, "as the workspace: %s" % result.err)
+
+
 # ---- proofs
 
 @test("a line is proved without the others, and nothing else is")
