@@ -348,8 +348,13 @@ mkdir -m 700 "$1/state"
 dd if=/dev/zero of="$1/filler" bs=1k count=330 2>/dev/null
 mkfifo "$1/go"
 export XDG_STATE_HOME="$1/state"
-"$2" fulldisk 600 retry close <"$1/go" | while read -r line; do echo "$line"; rm -f "$1/filler"; echo >&3; done 3>"$1/go"
+"$2" fulldisk 600 retry wait close-retry <"$1/go" | while read -r line; do
+    echo "$line"
+    case "$line" in ready) dd if=/dev/zero of="$1/filler" bs=1k 2>/dev/null || true;; *) rm -f "$1/filler";; esac
+    echo >&3
+done 3>"$1/go"
 "$3" verify fulldisk
+"$3" verify --all
 """
 
 
@@ -363,7 +368,10 @@ def _():
             skip("a mount namespace")
         said = done.stdout.splitlines()
         check(said and said[0] == "write the record of run fulldisk: No space left on device", "what the writer said: %r %r" % (said, done.stderr))
-        check(said[-1].startswith("run fulldisk: good, 602 lines"), "what verify says: %r" % said)
+        same(said[1], "ready", "after there was space")
+        check("No space left on device" in said[2], "when it was closed: %r" % said)
+        check(said[-3].startswith("run fulldisk: good, 602 lines"), "what verify says: %r" % said)
+        same(said[-1], "2 good, 0 not closed, 0 broken, 0 unknown", "of all")
 
 
 # ---- keys
