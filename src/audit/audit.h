@@ -19,7 +19,7 @@
  * The last head of a log is entered into the tree of its store, a log of logs: one that has gone
  * as a whole, or that stands under another's name, is found there.
  *
- *   log.c     one log: lines to the file, chained, and heads
+ *   log.c     one log: lines to the file, chained, and heads; log-again.c: going on with one
  *   line.c    the form of a line
  *   tree.c    the Merkle tree: its right edge, roots, proofs
  *   runs.c    the store's tree of logs

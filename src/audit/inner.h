@@ -127,6 +127,9 @@ int audit_hand_over_read(int state_fd, const char *id, char ret[AUDIT_HAND_OVER_
 int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
 		     struct atoll_error *err);
 
+/* Whose signatures count: those of options->key_path, or of the store. `state_fd` may be -1. */
+int audit_trust_for(int state_fd, const struct atoll_verify_options *options,
+		    struct audit_trust *ret, struct atoll_error *err);
 /* ---- note.c ---- */
 
 /* How a signature names its key. */
@@ -196,6 +199,34 @@ int audit_json_member(const char *text, size_t size, const char *key, const char
 /* A string, with the escapes of our writer undone: its size, or -EBADMSG, -E2BIG. */
 int audit_json_string(const char *text, size_t size, char *ret, size_t room);
 
+/* ---- log.c, log-again.c ---- */
+
+struct audit_log {
+	int state_fd, fd;
+	char id[ATOLL_ID_SIZE];
+	struct audit_key key;
+	struct audit_place place; /* `bytes`: with those that wait */
+	struct buf pending;
+	size_t line_start, last_size; /* in `pending` */
+	struct json json;
+	bool is_sandbox;
+	bool is_sealed, is_closed; /* the last line is a head; and says that it is the last */
+	bool is_entered;	   /* and the store's tree knows */
+	uint64_t head_size;	   /* of the latest head, if `is_sealed` */
+	unsigned char head_root[HASH_SIZE];
+};
+
+/* The store, the key, and an empty log; what audit_close() takes. */
+int audit_new_log(const char *id, struct audit_log **ret, struct atoll_error *err);
+/* Its file, with O_CREAT and O_EXCL or 0, and its lock. */
+int audit_open_file(struct audit_log *log, int flags, struct atoll_error *err);
+int audit_add_open(struct audit_log *log, const char *what, const char *parent,
+		   struct atoll_error *err);
+/* To ID.edge. Not told if it fails: without it the log is read again. */
+void audit_save_place(const struct audit_log *log);
+/* A line for each hand-over since the key that signed last. */
+int audit_add_hand_overs(struct audit_log *log, const char *key, struct atoll_error *err);
+
 /* ---- check.c ---- */
 
 /* One log, line by line. */
@@ -262,8 +293,9 @@ struct audit_runs {
 	struct audit_entry *items; /* by run, in order; each run once */
 	size_t n;
 	struct atoll_verified found;
-	uint64_t n_lost; /* lines that a power loss took */
-	char *note;	 /* the checkpoint, or NULL */
+	uint64_t n_lost;  /* lines that a power loss took */
+	char *note;	  /* the checkpoint, or NULL */
+	uint64_t time_ns; /* when it was read */
 };
 
 /* 0 whatever was found; a negative errno if it could not be looked for. */
@@ -274,9 +306,6 @@ void audit_runs_done(struct audit_runs *runs);
 
 /* ---- verify.c ---- */
 
-/* Whose signatures count: those of options->key_path, or of the store. `state_fd` may be -1. */
-int audit_trust_for(int state_fd, const struct atoll_verify_options *options,
-		    struct audit_trust *ret, struct atoll_error *err);
 /* The log's id by a beginning, or the latest (NULL). */
 int audit_find_log(int state_fd, const char *beginning, char ret[ATOLL_ID_SIZE],
 		   struct atoll_error *err);

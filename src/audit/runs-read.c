@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/inner.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -232,7 +233,7 @@ int audit_runs_read(int state_fd, const struct audit_trust *trust, struct audit_
 	struct atoll_error story = {0};
 	int r;
 
-	*ret = (struct audit_runs){0};
+	*ret = (struct audit_runs){.time_ns = clock_real_ns()};
 	r = read_all(&reading, state_fd, trust, &story);
 	found->n_lines = reading.place.edge.size;
 	sort_entries(ret);

@@ -157,6 +157,59 @@ int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
 	return 0;
 }
 
+/* ---- whose signatures count ---- */
+
+#define KEY_FILE_MAX ((size_t)1 << 20)
+
+/* Hand-overs may follow the key, in any order. */
+static void read_hand_overs(const char *text, struct audit_trust *trust)
+{
+	bool is_news;
+
+	do {
+		is_news = false;
+		for (const char *at = text, *next; (at = strstr(at, "atoll/")); at = next) {
+			next = strstr(at, "\natoll/");
+			next = next ? next + 1 : at + strlen(at);
+			if ((at == text || at[-1] == '\n') &&
+			    audit_trust_hand_over(trust, at, (size_t)(next - at)))
+				is_news = true;
+		}
+	} while (is_news);
+}
+
+static int read_key_file(const char *path, struct audit_trust *ret, struct atoll_error *err)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	cleanup_buf struct buf text = BUF_INIT(KEY_FILE_MAX);
+	unsigned char public[32];
+	int r = fd < 0 ? -errno : fd_read_all(fd, &text);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read the key '%s'", path);
+	if (!text.data || !audit_key_parse_public(text.data, public))
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"'%s' has no public Ed25519 key: PEM, or what atoll key show prints", path);
+	audit_trust_add(ret, public);
+	read_hand_overs(text.data, ret);
+	return 0;
+}
+
+int audit_trust_for(int state_fd, const struct atoll_verify_options *options,
+		    struct audit_trust *ret, struct atoll_error *err)
+{
+	int r = options->key_path ? read_key_file(options->key_path, ret, err) : 0;
+
+	if (r == 0 && (state_fd >= 0 || !options->key_path))
+		r = state_fd < 0 ? -ENOENT
+				 : audit_trust_load(state_fd, !options->key_path, ret, err);
+	if (r == -ENOENT && !options->key_path)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "there is no key here to check with; name one: --key FILE");
+	return r;
+}
+
 /* ---- handing over ---- */
 
 static int write_hand_over(int state_fd, const struct audit_key *old, const struct audit_key *new,

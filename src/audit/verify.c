@@ -19,59 +19,6 @@
  * than the tree knew, which is well; the other way round it would look as if its end were gone.
  */
 
-#define KEY_FILE_MAX ((size_t)1 << 20)
-
-/* ---- whose signatures count ---- */
-
-/* Hand-overs may follow the key, in any order. */
-static void read_hand_overs(const char *text, struct audit_trust *trust)
-{
-	bool is_news;
-
-	do {
-		is_news = false;
-		for (const char *at = text, *next; (at = strstr(at, "atoll/")); at = next) {
-			next = strstr(at, "\natoll/");
-			next = next ? next + 1 : at + strlen(at);
-			if ((at == text || at[-1] == '\n') &&
-			    audit_trust_hand_over(trust, at, (size_t)(next - at)))
-				is_news = true;
-		}
-	} while (is_news);
-}
-
-static int read_key_file(const char *path, struct audit_trust *ret, struct atoll_error *err)
-{
-	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
-	cleanup_buf struct buf text = BUF_INIT(KEY_FILE_MAX);
-	unsigned char public[32];
-	int r = fd < 0 ? -errno : fd_read_all(fd, &text);
-
-	if (r < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read the key '%s'", path);
-	if (!text.data || !audit_key_parse_public(text.data, public))
-		return error_set(
-			err, ATOLL_FAULT_REQUEST, 0,
-			"'%s' has no public Ed25519 key: PEM, or what atoll key show prints", path);
-	audit_trust_add(ret, public);
-	read_hand_overs(text.data, ret);
-	return 0;
-}
-
-int audit_trust_for(int state_fd, const struct atoll_verify_options *options,
-		    struct audit_trust *ret, struct atoll_error *err)
-{
-	int r = options->key_path ? read_key_file(options->key_path, ret, err) : 0;
-
-	if (r == 0 && (state_fd >= 0 || !options->key_path))
-		r = state_fd < 0 ? -ENOENT
-				 : audit_trust_load(state_fd, !options->key_path, ret, err);
-	if (r == -ENOENT && !options->key_path)
-		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "there is no key here to check with; name one: --key FILE");
-	return r;
-}
-
 /* ---- which log ---- */
 
 /* Is it "ID.jsonl" of a run? */
@@ -268,7 +215,52 @@ static void describe_missing(struct atoll_verified *ret, const struct audit_entr
 		 entry->run, entry->line);
 }
 
-static int verify_run(int state_fd, const char *id, const struct audit_runs *runs,
+/* Does the tree know of a log that is closed? It may have been closed since the tree was read: then
+ * that is read again. */
+static int is_entered(int state_fd, int fd, const struct audit_check *check,
+		      struct audit_runs *runs, const struct audit_trust *trust,
+		      struct atoll_error *err)
+{
+	const struct audit_entry *entry = audit_runs_find(runs, check->run);
+	struct audit_runs again;
+	struct stat st;
+
+	if (entry && !entry->is_removed && entry->size >= check->head_size)
+		return 1;
+	/* A second for file systems whose times are coarse. */
+	if (fstat(fd, &st) < 0 || (uint64_t)st.st_mtim.tv_sec + 1 < runs->time_ns / 1000000000)
+		return 0;
+	if (audit_runs_read(state_fd, trust, &again, err) < 0)
+		return -EIO;
+	audit_runs_done(runs);
+	*runs = again;
+	entry = audit_runs_find(runs, check->run);
+	return entry && !entry->is_removed && entry->size >= check->head_size;
+}
+
+/* A log that is closed and that the tree has not: its writer was killed between the two; or the
+ * tree was put back to what it was before, which nothing but this shows. */
+static int check_entered(int state_fd, int fd, const struct audit_check *check,
+			 struct audit_runs *runs, const struct audit_trust *trust,
+			 struct atoll_verified *ret, struct atoll_error *err)
+{
+	int r;
+
+	if (ret->finding != ATOLL_FINDING_GOOD || is_locked(fd))
+		return 0;
+	r = is_entered(state_fd, fd, check, runs, trust, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	ret->finding = ATOLL_FINDING_OPEN;
+	snprintf(ret->text, sizeof ret->text,
+		 "run %s: all %" PRIu64
+		 " lines are good, closed and signed by key %s, but the store's "
+		 "tree does not know of that: its writer was interrupted, or the tree was put back",
+		 ret->run, ret->n_lines, ret->key);
+	return 0;
+}
+
+static int verify_run(int state_fd, const char *id, struct audit_runs *runs,
 		      const struct audit_trust *trust, struct atoll_verified *ret,
 		      struct atoll_error *err)
 {
@@ -278,6 +270,7 @@ static int verify_run(int state_fd, const char *id, const struct audit_runs *run
 	struct audit_check check = {.trust = &own};
 	cleanup_fd int fd = -1;
 	char path[64], who[40];
+	int r;
 
 	snprintf(path, sizeof path, "log/%s.jsonl", id);
 	fd = openat(state_fd, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -300,7 +293,8 @@ static int verify_run(int state_fd, const char *id, const struct audit_runs *run
 		check.known_size = entry->size;
 		memcpy(check.known_root, entry->root, HASH_SIZE);
 	}
-	return verify_fd(fd, who, &check, ret, err);
+	r = verify_fd(fd, who, &check, ret, err);
+	return r < 0 ? r : check_entered(state_fd, fd, &check, runs, trust, ret, err);
 }
 
 /* ---- what others see ---- */
@@ -397,7 +391,7 @@ static void report(struct all *all, const struct atoll_verified *found, bool is_
 		all->options->each(found, all->options->data);
 }
 
-static int verify_logs(int state_fd, const struct audit_runs *runs, const struct audit_trust *trust,
+static int verify_logs(int state_fd, struct audit_runs *runs, const struct audit_trust *trust,
 		       struct all *all, struct atoll_error *err)
 {
 	DIR *dir = open_logs(state_fd, err);

@@ -11,6 +11,7 @@
 #include <atoll/audit.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <unistd.h>
 
 enum {
 	OPTION_ALL,
@@ -139,11 +140,27 @@ static int verify_all(struct atoll_verify_options *options, bool is_json, struct
 	return (int)worst.finding;
 }
 
+/* A sandbox may be meant by its name. */
+static const char *resolve_name(const char *what, char id[ATOLL_ID_SIZE])
+{
+	struct atoll_record *records;
+	size_t n;
+
+	if (!what || atoll_records_list(false, &records, &n, NULL) < 0)
+		return what;
+	for (size_t i = 0; i < n; i++) {
+		if (records[i].name[0] && streq(records[i].name, what))
+			what = strcpy(id, records[i].id);
+	}
+	atoll_records_free(records, n);
+	return what;
+}
+
 static int prove(const struct command_words *words, const struct atoll_verify_options *options,
 		 struct atoll_error *err)
 {
 	const char *number = words->values[OPTION_PROVE];
-	char *json, *end;
+	char *json, *end, id[ATOLL_ID_SIZE];
 	uint64_t seq;
 	int r;
 
@@ -155,7 +172,7 @@ static int prove(const struct command_words *words, const struct atoll_verify_op
 		if (errno || *number < '0' || *number > '9' || *end)
 			return error_set(err, ATOLL_FAULT_REQUEST, 0,
 					 "--prove wants the number of a line, not '%s'", number);
-		r = atoll_prove(words->words[0], seq, options, &json, err);
+		r = atoll_prove(resolve_name(words->words[0], id), seq, options, &json, err);
 	}
 	if (r < 0)
 		return r;
@@ -164,20 +181,27 @@ static int prove(const struct command_words *words, const struct atoll_verify_op
 	return 0;
 }
 
+/* Names may have dots, too. */
+static bool is_file(const char *what)
+{
+	return strchr(what, '/') || ends_with(what, ".jsonl") ||
+	       (strchr(what, '.') && access(what, F_OK) == 0);
+}
+
 static int verify_one(const struct command_words *words, const struct atoll_verify_options *options,
 		      struct atoll_error *err)
 {
 	const char *what = words->words[0];
 	struct atoll_verified found = {0};
+	char id[ATOLL_ID_SIZE];
 	int r;
 
 	if (words->values[OPTION_CHECK])
 		r = atoll_check_proof(words->values[OPTION_CHECK], options, &found, err);
-	/* Ids have neither slash nor dot. */
-	else if (what && strpbrk(what, "/."))
+	else if (what && is_file(what))
 		r = atoll_verify_file(what, options, &found, err);
 	else
-		r = atoll_verify(what, options, &found, err);
+		r = atoll_verify(resolve_name(what, id), options, &found, err);
 	if (r < 0)
 		return r;
 	print_one(&found, words->seen & 1U << OPTION_JSON);
@@ -256,16 +280,14 @@ const struct command command_verify = {
 	.description =
 		(const char *const[]){
 			"Finds lines that were changed, taken out, put in or moved, an end that "
-			"was cut "
-			"off, another run's log under a name, a log that is gone, a signature that "
-			"is not "
-			"the key's. It says at which line. Without a word it takes the latest run. "
-			"A word "
-			"with a slash or a dot is a file, which is checked by itself.",
+			"was cut off, another run's log under a name, a log that is gone, a "
+			"signature that is not the key's. It says at which line. RUN is an id, the "
+			"beginning of one, or a sandbox's name; without it the latest log is "
+			"meant. "
+			"A file (with a slash, or ending in .jsonl) is checked by itself.",
 			"What was cut off the end of a log that was not closed cannot be told from "
-			"what was "
-			"never written; of one that was closed the store's tree knows how long it "
-			"was.",
+			"what was never written; of one that was closed the store's tree knows how "
+			"long it was.",
 			NULL},
 	.options = verify_options,
 	.sections =

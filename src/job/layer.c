@@ -41,6 +41,28 @@ static void resolve(char path[PATH_MAX])
 	snprintf(path, PATH_MAX, "%s", joined);
 }
 
+/* Is something in the store granted by itself? What atoll grants without being asked is elsewhere.
+ */
+static bool is_granted_within(const struct spec *spec, const char *store)
+{
+	char path[PATH_MAX];
+
+	if (path_is_within(spec->workspace, store))
+		return true;
+	for (size_t i = 0; i < spec->n_rules; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if (rule->access == SPEC_HIDE || streq(rule->origin, "default"))
+			continue;
+		snprintf(path, sizeof path, "%s", rule->path);
+		if (!rule->is_pattern)
+			resolve(path);
+		if (path_is_within(path, store))
+			return true;
+	}
+	return false;
+}
+
 int layer_check_reach(const struct spec *spec, struct atoll_error *err)
 {
 	const struct spec_rule *rule;
@@ -50,7 +72,8 @@ int layer_check_reach(const struct spec *spec, struct atoll_error *err)
 		return 0;
 	resolve(path);
 	rule = spec_rule_for(spec, path);
-	if (rule ? rule->access == SPEC_HIDE : !path_is_within(path, spec->workspace))
+	if ((rule ? rule->access == SPEC_HIDE : !path_is_within(path, spec->workspace)) &&
+	    !is_granted_within(spec, path))
 		return 0;
 	return error_set(err, ATOLL_FAULT_POLICY, 0,
 			 "records of runs are kept in '%s', which this command could reach; set "

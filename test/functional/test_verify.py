@@ -243,6 +243,26 @@ def _():
         store.expect(BROKEN, "--all", line=1)
 
 
+@test("a tree that was put back is shown by the logs that it does not know")
+def _():
+    with Store() as store:
+        store.write("abcdefga", 1, "close")
+        kept = {}
+        for name in ("runs.jsonl", "checkpoint"):
+            with open("%s/log/%s" % (store.path, name), "rb") as file:
+                kept[name] = file.read()
+        store.write("abcdefgb", 1, "close")
+        store.write("abcdefgc", 1, "close")
+        store.expect(GOOD, "--all")
+        os.unlink(store.log("abcdefgb"))
+        for name, data in kept.items():
+            with open("%s/log/%s" % (store.path, name), "wb") as file:
+                file.write(data)
+        told = store.expect(OPEN, "--all")
+        same([each["run"] for each in told if each["finding"] == "open" and "does not know" in each["text"]], ["abcdefgc"], "what it does not know")
+        store.expect(GOOD, "abcdefga")
+
+
 @test("a half line in the tree of logs is cut off")
 def _():
     with Store() as store:
@@ -328,8 +348,13 @@ mkdir -m 700 "$1/state"
 dd if=/dev/zero of="$1/filler" bs=1k count=330 2>/dev/null
 mkfifo "$1/go"
 export XDG_STATE_HOME="$1/state"
-"$2" fulldisk 600 retry close <"$1/go" | while read -r line; do echo "$line"; rm -f "$1/filler"; echo >&3; done 3>"$1/go"
+"$2" fulldisk 600 retry wait close-retry <"$1/go" | while read -r line; do
+    echo "$line"
+    case "$line" in ready) dd if=/dev/zero of="$1/filler" bs=1k 2>/dev/null || true;; *) rm -f "$1/filler";; esac
+    echo >&3
+done 3>"$1/go"
 "$3" verify fulldisk
+"$3" verify --all
 """
 
 
@@ -343,7 +368,10 @@ def _():
             skip("a mount namespace")
         said = done.stdout.splitlines()
         check(said and said[0] == "write the record of run fulldisk: No space left on device", "what the writer said: %r %r" % (said, done.stderr))
-        check(said[-1].startswith("run fulldisk: good, 602 lines"), "what verify says: %r" % said)
+        same(said[1], "ready", "after there was space")
+        check("No space left on device" in said[2], "when it was closed: %r" % said)
+        check(said[-3].startswith("run fulldisk: good, 602 lines"), "what verify says: %r" % said)
+        same(said[-1], "2 good, 0 not closed, 0 broken, 0 unknown", "of all")
 
 
 # ---- keys
@@ -436,6 +464,24 @@ def _():
         with open(store.top + "/forged", "w") as file:
             file.write(told["new"]["pem"] + "".join(note.splitlines(True)[:-1]))
         store.expect(BROKEN, store.log("abcdefgh"), "--key", store.top + "/forged", **none)
+
+
+@test("no contract reaches the key, and a run that could is refused")
+def _():
+    with Place() as place:
+        need_layers()
+        result = run(place, [], inside_sh("cat $HOME/.local/state/atoll/keys/key.pem $1/.local/state/atoll/keys/key.pem", place.home))
+        check("PRIVATE" not in result.out and result.status != 0, "the key: %r" % result.out)
+        keys = place.home + "/.local/state/atoll/keys"
+        check(os.path.exists(keys + "/key.pem"), "there is no key")
+        os.symlink(keys, place.tmp + "/link")
+        for flags in (["--read", keys], ["--read", keys + "/key.pem"], ["--write", keys], ["--read", place.tmp + "/link"]):
+            result = run(place, flags, ["/bin/cat", keys + "/key.pem", place.tmp + "/link/key.pem"], starts=False)
+            check(result.status in NOT_STARTED and "PRIVATE" not in result.out, "%s: %d %s" % (flags, result.status, result.err))
+        result = run(place, ["--read", place.home, "--accept-broad", place.home], ["/bin/cat", keys + "/key.pem"], leaks=True)
+        check(result.status != 0 and "PRIVATE" not in result.out, "in a home that may be read: %s" % result.err)
+        result = plain(place, ["/bin/sh", "-c", "cd %s && %s run -- cat key.pem" % (keys, ATOLL)], confined=False)
+        check(result.status in NOT_STARTED and "PRIVATE" not in result.out, "as the workspace: %s" % result.err)
 
 
 # ---- proofs

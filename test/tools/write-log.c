@@ -9,19 +9,18 @@
 /*
  * Writes logs, for tests of what checks them
  *
- *	write-log ID [WORD]...
+ *	write-log ID [sandbox|again] [WORD]...
+ *	write-log many N        so many small logs, each closed, with ids of its own
  *
- *	sandbox     (first) the log of a sandbox
- *	again       (first) go on with a log
- *	N           so many events
- *	head        sign, and go on
- *	sync        the same, to the disk
- *	close       sign for the last time
- *	flush       write
- *	retry       the same, until it works, with a line to stdout after each failure and a line
- *read wait        write, say "ready", and wait for a line or the end of stdin many N      (in place
- *of ID) so many small logs, each closed, with ids of its own forever     events and heads without
- *end
+ *	N            so many events
+ *	head         sign, and go on
+ *	sync         the same, to the disk
+ *	close        sign for the last time
+ *	flush        write
+ *	retry        the same until it works, with a line said and one read after each failure
+ *	close-retry  close, in the same way
+ *	wait         write, say "ready", and read a line
+ *	forever      events and heads without end
  */
 
 static struct audit_log *audit;
@@ -53,9 +52,9 @@ static void event(unsigned i)
 		check(audit_flush(audit, &err));
 }
 
-static void retry(void)
+static void retry(bool is_close)
 {
-	while (audit_flush(audit, &err) < 0) {
+	while ((is_close ? audit_seal(audit, true, false, &err) : audit_flush(audit, &err)) < 0) {
 		printf("%s\n", err.text);
 		fflush(stdout);
 		if (getchar() == EOF)
@@ -83,7 +82,9 @@ static void word(const char *text)
 	else if (streq(text, "flush"))
 		check(audit_flush(audit, &err));
 	else if (streq(text, "retry"))
-		retry();
+		retry(false);
+	else if (streq(text, "close-retry"))
+		retry(true);
 	else if (streq(text, "forever"))
 		forever();
 	else if (streq(text, "wait")) {

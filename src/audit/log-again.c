@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "audit/inner.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/*
+ * Going on with a log
+ *
+ * A run's log is written once, a sandbox's goes on with every step. So a sandbox's has a file
+ * beside it, ID.edge, with the place where the chain and the tree stand, and is not read again
+ * from its beginning. What came behind that place, or all where the file is missing, is checked
+ * before it is gone on from: who continues a log signs what was there.
+ */
+
+#define EDGE_MAX 8192
+
+/* ---- the place, beside the log ---- */
+
+/* Not told if it fails: without it the log is read again. */
+void audit_save_place(const struct audit_log *log)
+{
+	AUDIT_STACK_BUF(text, EDGE_MAX);
+	cleanup_fd int fd = -1;
+	char path[64], check[HASH_HEX_SIZE];
+
+	audit_place_format(&log->place, &text);
+	buf_addf(&text, "\nkey %s\n", log->key.id);
+	if (buf_error(&text) < 0)
+		return;
+	hash_sha256_hex(text.data, text.used, check);
+	buf_addf(&text, "check %s\n", check);
+	snprintf(path, sizeof path, "log/%s.edge", log->id);
+	/* Written over, not cut to nothing first: ext4 would wait for the disk. */
+	fd = openat(log->state_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0 && (buf_error(&text) < 0 || fd_write_all(fd, text.data, text.used) < 0 ||
+			ftruncate(fd, (off_t)text.used) < 0))
+		unlinkat(log->state_fd, path, 0);
+}
+
+/* Where the log stood, and which key had signed it. */
+static bool load_place(int state_fd, const char *id, struct audit_place *ret,
+		       char ret_key[AUDIT_KEY_SIZE])
+{
+	cleanup_fd int fd = -1;
+	char path[64], text[EDGE_MAX], check[HASH_HEX_SIZE];
+	const char *second, *third;
+	ssize_t got;
+
+	snprintf(path, sizeof path, "log/%s.edge", id);
+	fd = openat(state_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	second = strchr(text, '\n');
+	third = second ? strchr(second + 1, '\n') : NULL;
+	if (!third || third - second != 1 + 4 + 16 || strlen(third) != 1 + 6 + 64 + 1)
+		return false;
+	hash_sha256_hex(text, (size_t)(third + 1 - text), check);
+	if (memcmp(third + 7, check, 64) != 0 ||
+	    !audit_place_parse(text, (size_t)(second - text), ret))
+		return false;
+	snprintf(ret_key, AUDIT_KEY_SIZE, "%.16s", second + 5);
+	return true;
+}
+
+/* ---- going on ---- */
+
+int audit_add_hand_overs(struct audit_log *log, const char *key, struct atoll_error *err)
+{
+	char id[AUDIT_KEY_SIZE], to[AUDIT_KEY_SIZE], note[AUDIT_HAND_OVER_MAX];
+	int r = 0;
+
+	snprintf(id, sizeof id, "%s", key);
+	for (unsigned i = 0; r == 0 && i < AUDIT_TRUST_MAX && !streq(id, log->key.id); i++) {
+		int size = audit_hand_over_read(log->state_fd, id, note, to);
+		struct json *json;
+
+		if (size < 0)
+			break; /* then it is for the store's hand-overs to say who signs now */
+		json = audit_begin(log, "key", 0, 0);
+		json_str(json, "old", id);
+		json_str(json, "new", to);
+		json_strn(json, "note", note, (size_t)size);
+		r = audit_commit(log, err);
+		snprintf(id, sizeof id, "%s", to);
+	}
+	return r;
+}
+
+/* Check what is there, from where we know it on. */
+static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t size,
+		    uint64_t *ret_rest, struct atoll_error *err)
+{
+	struct audit_trust trust = {0};
+	int r;
+
+	*ret_rest = 0;
+	if (check->place.bytes == size)
+		return 0;
+	audit_trust_add(&trust, log->key.public);
+	r = audit_trust_load(log->state_fd, false, &trust, err);
+	if (r < 0)
+		return r;
+	check->trust = &trust;
+	if (lseek(log->fd, (off_t)check->place.bytes, SEEK_SET) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read the record of run %s",
+				 log->id);
+	r = audit_check_fd(check, log->fd, ret_rest, err);
+	check->trust = NULL;
+	return r < 0 ? error_context(
+			       err, r,
+			       "the record of run %s was changed and is not gone on with (see "
+			       "atoll verify)",
+			       log->id)
+		     : 0;
+}
+
+static int add_cut(struct audit_log *log, uint64_t rest, struct atoll_error *err)
+{
+	struct json *json = audit_begin(log, "cut", 0, 0);
+
+	json_uint(json, "bytes", rest);
+	return audit_commit(log, err);
+}
+
+static int go_on(struct audit_log *log, struct atoll_error *err)
+{
+	struct audit_check check = {0};
+	struct stat st;
+	uint64_t rest;
+	int r;
+
+	if (fstat(log->fd, &st) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "look at the record of run %s",
+				 log->id);
+	if (st.st_nlink == 0)
+		return error_set(err, ATOLL_FAULT_HOST, ENOENT, "the record of run %s", log->id);
+	memcpy(check.run, log->id, sizeof check.run);
+	memcpy(check.store, log->key.store, sizeof check.store);
+	if (!load_place(log->state_fd, log->id, &check.place, check.key) ||
+	    check.place.bytes > (uint64_t)st.st_size) {
+		check.place = (struct audit_place){0};
+		check.key[0] = '\0';
+	}
+	r = catch_up(log, &check, (uint64_t)st.st_size, &rest, err);
+	if (r < 0)
+		return r;
+	log->place = check.place;
+	if (rest && ftruncate(log->fd, (off_t)log->place.bytes) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno,
+				 "cut a half line off the record of run %s", log->id);
+	if (log->place.edge.size == 0)
+		r = audit_add_open(log, "sandbox", NULL, err);
+	if (r == 0 && rest)
+		r = add_cut(log, rest, err);
+	if (r == 0 && check.key[0])
+		r = audit_add_hand_overs(log, check.key, err);
+	return r;
+}
+
+int audit_reopen(const char *id, struct audit_log **ret, struct atoll_error *err)
+{
+	struct audit_log *log;
+	int r = audit_new_log(id, &log, err);
+
+	if (r < 0)
+		return r;
+	log->is_sandbox = true;
+	r = audit_open_file(log, 0, err);
+	if (r == 0)
+		r = go_on(log, err);
+	if (r < 0) {
+		audit_close(log);
+		return r;
+	}
+	*ret = log;
+	return 0;
+}
