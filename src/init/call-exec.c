@@ -321,6 +321,106 @@ static void tell_file(struct tell *tell, const struct words *words, const char *
 		tell_fd(tell, fd);
 }
 
+/* ---- a step's first program ---- */
+
+/* Of the words of struct init_step_head, as much as is of interest. */
+struct step_words {
+	char text[64 * 1024];
+	size_t size, at;
+	struct init_step_head head;
+};
+
+static const char *next_word(struct step_words *words)
+{
+	const char *word = words->text + words->at;
+	const char *end =
+		words->at < words->size ? memchr(word, '\0', words->size - words->at) : NULL;
+
+	if (!end)
+		return NULL;
+	words->at = (size_t)(end - words->text) + 1;
+	return word;
+}
+
+/* The path that it tries next, as ns/seal.c does it: each entry of PATH in turn. */
+static bool write_try(struct step_words *words, unsigned n, char ret[PATH_MAX])
+{
+	const char *cwd = next_word(words), *name = next_word(words), *word = name, *search = NULL;
+	size_t length;
+
+	if (!name)
+		return false;
+	for (uint32_t i = 1; word && i < words->head.n_argv; i++)
+		word = next_word(words);
+	for (uint32_t i = 0; word && i < words->head.n_env && !search; i++) {
+		word = next_word(words);
+		if (word && starts_with(word, "PATH="))
+			search = word + strlen("PATH=");
+	}
+	if (strchr(name, '/'))
+		return (size_t)snprintf(ret, PATH_MAX, "%s%s%s", name[0] == '/' ? "" : cwd,
+					name[0] == '/' ? "" : "/", name) < PATH_MAX;
+	while (search && n-- > 0) {
+		search = strchr(search, ':');
+		search = search ? search + 1 : NULL;
+	}
+	if (!search)
+		return false;
+	length = strcspn(search, ":");
+	return (size_t)snprintf(ret, PATH_MAX, "%s%s%.*s/%s", search[0] == '/' ? "" : cwd,
+				search[0] == '/' ? "" : "/", (int)length, search, name) < PATH_MAX;
+}
+
+static void tell_step_argv(struct tell *tell, struct step_words *words)
+{
+	size_t room = NOTICE_ARGV_MAX;
+	const char *word;
+
+	words->at = sizeof words->head;
+	next_word(words);
+	tell->open->value = words->head.n_argv;
+	for (uint32_t i = 0; i < words->head.n_argv && tell->open->n_texts < 1024; i++) {
+		size_t size;
+
+		word = next_word(words);
+		size = word ? strlen(word) : 0;
+		if (!word || room == 0)
+			break;
+		if (size > room)
+			size = room;
+		tell_bytes(tell, word, size);
+		room -= size;
+	}
+	if (tell->open->n_texts < 1 + words->head.n_argv || room == 0)
+		tell->open->flags |= NOTICE_IS_CUT;
+}
+
+/* True if this is one; then all is told, or there is nothing to tell. */
+static bool see_step(struct call *call, struct words *words)
+{
+	static struct step_words step;
+	struct guard *guard = call->guard;
+	struct statx stx;
+	unsigned n;
+	int fd = guard->find_words ? guard->find_words(guard->words_data, call->tid, &n) : -1;
+	ssize_t got = fd < 0 ? -1 : pread(fd, step.text, sizeof step.text, 0);
+
+	if (got < (ssize_t)sizeof step.head)
+		return false;
+	step.size = (size_t)got;
+	step.at = sizeof step.head;
+	memcpy(&step.head, step.text, sizeof step.head);
+	words->dir_fd = AT_FDCWD;
+	if (!write_try(&step, n, words->path) || !look_at_file(words->path, &stx))
+		return true;
+	tell_begin(&guard->tell, NOTICE_EXEC);
+	sense_fill_caller(guard, call->tid, guard->tell.open);
+	tell_file(&guard->tell, words, words->path, &stx);
+	tell_step_argv(&guard->tell, &step);
+	tell_end(&guard->tell);
+	return true;
+}
+
 int call_exec(struct call *call)
 {
 	static struct words words;
@@ -341,8 +441,8 @@ int call_exec(struct call *call)
 		answer_continue(call); /* it will fail */
 		return 0;
 	}
-	if (r < 0 && r != -ESRCH) {
-		answer_continue(call); /* likewise */
+	if ((r < 0 && r != -ESRCH) || (r == -ESRCH && see_step(call, &words))) {
+		answer_continue(call); /* likewise, or it is told of */
 		return 0;
 	}
 	tell_begin(tell, NOTICE_EXEC);

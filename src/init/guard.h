@@ -53,6 +53,11 @@ struct guard {
 	bool is_ticking, has_connected; /* see connect_for_a_moment() */
 	struct tell tell;
 	struct sense sense;
+	/* Of a service: the descriptor of struct init_step_head and what follows, if this is the
+	 * process of a step that has not executed yet, and how many programs it has tried; -1: it
+	 * is not. Else NULL. */
+	int (*find_words)(void *data, pid_t pid, unsigned *ret_try);
+	void *words_data;
 };
 
 /* A directory that is no git directory yet and would become one by few more names, and what the

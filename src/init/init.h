@@ -27,6 +27,8 @@ struct notice_packet;
  *   service.c  instead of one command: steps, by order, as long as the sandbox lives
  *   template.c the process that has given its rights up already and forks the steps
  *   inside.c   all processes of the sandbox: counting, stopping, ending them
+ *   sense*.c   for the record: what the guard sees (sense.h); tell.c: how the supervisor hears of
+ * it
  *
  * The guard rests on two walls that the kernel holds. Landlock leaves the command's processes no
  * right to write anywhere that comes from the host; and a seccomp filter stops every call that

@@ -46,6 +46,7 @@ struct step {
 	bool is_ending;	 /* all of it was asked to end */
 	bool is_killed;	 /* everything inside was killed, before it was heard of */
 	int n_tries;
+	unsigned n_execs; /* programs that it has tried to execute */
 	/* Until its process has been heard of: */
 	bool is_waiting; /* its terminal is being prepared */
 	uint32_t stdio;
@@ -345,7 +346,8 @@ static void serve_start(struct service *service, struct step *step)
 		return;
 	if (got == sizeof from.news && !step->pid) {
 		step->pid = from.news.pid;
-		for (int i = 0; i < 4; i++)
+		/* Its words are kept for the record until it has executed: find_words(). */
+		for (int i = 1; i < 4; i++)
 			close_fd(&step->fds[i]);
 		step->leader = step->leader_fd >= 0 ? getsid(step->pid) : 0;
 		close_fd(&step->terminal_fd);
@@ -359,8 +361,26 @@ static void serve_start(struct service *service, struct step *step)
 		lose_step(service, step);
 	} else {
 		close_fd(&step->start_fd);
+		close_fd(&step->fds[0]);
 		init_tell(service->init, &started);
 	}
+}
+
+/* A step's process before it executes is closed to everybody, the guard included: what it tries to
+ * execute is known from its words, and by counting. */
+static int find_words(void *data, pid_t pid, unsigned *ret_try)
+{
+	struct service *service = data;
+
+	for (size_t i = 0; i < INIT_STEPS_MAX; i++) {
+		struct step *step = &service->steps[i];
+
+		if (step->number && step->pid == pid && step->start_fd >= 0 && step->fds[0] >= 0) {
+			*ret_try = step->n_execs++;
+			return step->fds[0];
+		}
+	}
+	return -1;
 }
 
 /* All that is said of its start, before its end is told. */
@@ -791,6 +811,8 @@ void service_main(struct init *init)
 	if (guard_init(&init->guard, init->config, -1) < 0)
 		init_end_broken(init, errno, "start the guard");
 	init->guard.watch = &init->watch;
+	init->guard.find_words = find_words;
+	init->guard.words_data = &service;
 	watch_init(&init->watch, init->config);
 	/* Now, while nobody waits. If it fails, it does so again for the first step. */
 	make_template(&service, &error);

@@ -19,7 +19,7 @@ from lib import *  # noqa: E402
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
 KNOWN_CLAUSES = re.compile(
     r"^(isolation\.(tier|accept-weaker)|filesystem\.(system|root|private|read|write|hide|protect|trusted|device|socket|accept-broad)"
-    r"|identity|processes\.(shared|namespaces|privileges|syscalls|files|descriptors|keyring)|network(\.[a-z]+)?|sockets|limits\.[a-z-]+|environment)$")
+    r"|identity|processes\.(shared|namespaces|privileges|syscalls|files|descriptors|keyring)|network(\.[a-z]+)?|sockets|limits\.[a-z-]+|environment|audit\.record)$")
 
 
 # ---- the kernel's view ----------------------------------------------------------------------------------------------

@@ -11,6 +11,8 @@ In the current directory, whose owner it runs as; BIN has atoll and test/write-l
              and with a head after every 1,000; bytes of each
     verify   of these                                                       bar: 10 s
     logs     a small one: made, signed, entered into the store's tree, closed; beyond making an empty file
+    inside   work with `--record off`, `steps` and `full` in turn           bars: true 1.10, programs 1.25, the rest 1.05
+             by the clock, and by the processor's time of all processes together, which says more on a busy machine
 """
 
 import argparse
@@ -21,7 +23,11 @@ import subprocess
 import sys
 import time
 
+import layers
+
 EVENTS_BAR, VERIFY_BAR_S = 50000, 10
+INSIDE_BARS = {"true": 1.10, "programs": 1.25, "compile": 1.05, "npm": 1.05, "git status": 1.05}
+PROGRAMS = 10000
 
 
 def median(values):
@@ -31,6 +37,48 @@ def median(values):
 
 class Failed(Exception):
     pass
+
+
+class Inside(layers.Layers):
+    """Work under a record: what is prepared for layers, and a loop of short programs."""
+
+    def cost(self, argv, where):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        spent = self.took(argv, where)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return spent / 1e6, (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e3
+
+    def work(self):
+        """{name: (argv, where, rounds)}"""
+        work = self.prepare_work()
+        count = 100 if self.options.quick else PROGRAMS
+        empty = os.path.join(self.top, "empty")
+        os.mkdir(empty)
+        loop = "i=0; while [ $i -lt %d ]; do /bin/true; i=$((i+1)); done" % count
+        rounds = self.rounds
+        return {"true": (layers.TRUE, empty, rounds * 8), "programs": (["/bin/sh", "-c", loop], empty, max(2, rounds // 8)),
+                **{new: (*work[old], max(2, rounds // 2)) for new, old in (("compile", "compile"), ("npm", "npm"), ("git status", "git status, fresh"))
+                   if old in work}}
+
+    def rows(self):
+        found = []
+        for name, (argv, where, rounds) in self.work().items():
+            kept = {record: [] for record in ("off", "steps", "full")}
+            try:
+                for number in range(rounds + 1):  # the first warms up
+                    for record, costs in kept.items():
+                        cost = self.cost([self.atoll, "run", "--quiet", "--record", record, "--mode", "layer", "--apply=never", "--", *argv], where)
+                        costs += [cost] if number else []
+            except layers.Failed as what:
+                self.missing.append("record, inside, %s: %s" % (name, what))
+                continue
+            row = {"name": name, "bar": INSIDE_BARS[name], **{record: {"ms": median([c[0] for c in costs]), "cpu_ms": median([c[1] for c in costs])}
+                                                              for record, costs in kept.items()}}
+            row["ratio"], row["cpu_ratio"] = (row["full"][key] / row["off"][key] for key in ("ms", "cpu_ms"))
+            row["is_met"] = row["ratio"] <= row["bar"]
+            found.append(row)
+            self.remove_all(where)
+        return found
 
 
 class Record:
@@ -96,8 +144,20 @@ class Record:
             empty.append((time.perf_counter() - start) / share)
         self.figures["logs"] = {"us": median(each) * 1e6, "empty_us": median(empty) * 1e6}
 
+    # ---- what it costs those who are watched
+
+    def inside(self):
+        os.mkdir("inside")
+        os.chdir("inside")
+        try:
+            inside = Inside(self.options)
+            self.figures["inside"] = inside.rows()
+            self.missing += inside.missing
+        finally:
+            os.chdir(self.top)
+
     def run(self):
-        for name in ("events", "verify", "logs"):
+        for name in self.options.only.split(",") if self.options.only else ("events", "verify", "logs", "inside"):
             self.part(name)
 
 
@@ -111,6 +171,11 @@ def tell(figures, verdict):
     if figures.get("logs"):
         row = figures["logs"]
         print("a small log, signed and entered: %.0f us; an empty file: %.0f us" % (row["us"], row["empty_us"]))
+    if figures.get("inside"):
+        print("\n%-16s %10s %10s %10s %8s %14s" % ("under a record", "off", "steps", "full", "x off", "x off (cpu)"))
+        for row in figures["inside"]:
+            print("%-16s %7.1f ms %7.1f ms %7.1f ms %8.2f %14.2f" % (row["name"], row["off"]["ms"], row["steps"]["ms"], row["full"]["ms"], row["ratio"],
+                                                                    row["cpu_ratio"]) + verdict(row, lambda bar: "%.2fx" % bar))
 
 
 def main():
@@ -118,6 +183,7 @@ def main():
     parser.add_argument("bin")
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--only", default="", help="events,verify,logs,inside")
     record = Record(parser.parse_args())
     record.run()
     print(json.dumps({"figures": record.figures, "missing": record.missing}))

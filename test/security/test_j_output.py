@@ -4,8 +4,7 @@
 J. Output, terminal, logs (OUT): what a command prints reaches a person as text, a program byte by byte, and nobody's terminal,
 clipboard or descriptors otherwise
 
-Not here: of OUT-10 the reports about a refused read, connection or system call, and OUT-11's key for each run; both belong to
-the record, which does not exist yet. What is reported already is looked at.
+Of OUT-11, that each run's log is its own and cannot be forged, is shown by the tests of the record.
 """
 import os
 import sys
@@ -247,6 +246,49 @@ def _():
             check(denial["rule"] and denial["path"] and denial["program"] and denial["pid"] > 1, "incomplete: %s" % denial)
         told = json.loads(run(place, ["--json", "--output", "100"], "yes").err.splitlines()[-1])
         same((told["end"], told["limit"], told["limit_value"]), ("over-limit", "output", 100), "the limit")
+
+
+def recorded(place):
+    """The lines of the log that was written last."""
+    log = max(glob.glob(os.path.join(place.home, STORE, "log", "????????.jsonl")), key=os.path.getmtime)
+    return [json.loads(line) for line in read(log).decode("utf-8", "surrogatepass").splitlines()]
+
+
+@test("OUT-10 every denied action is in the log: a write, a read, a connect, a unix connect, a system call, a limit")
+def _():
+    for mode in ("direct",) if BARE else ("direct", "layer", "read-only"):
+        with Place() as place, Sink(place) as sink:
+            result = run(place, ["--json", "--output", "2000"], inside_py("""
+                import socket
+                attempt("write", lambda: put("/etc/x"))
+                attempt("read", lambda: get(arg[1]))
+                attempt("connect", lambda: socket.socket(socket.AF_INET).connect(("192.0.2.1", 443)))
+                attempt("unix", lambda: socket.socket(socket.AF_UNIX).connect(arg[0]))
+                attempt("call", lambda: syscall(165 if os.uname().machine == "x86_64" else 40, b"a", b"/", b"tmpfs", 0, 0))
+                sys.stdout.write("x" * 5000)""", sink.path, place.out + "/secret.txt"), mode=mode)
+            lines = recorded(place)
+            found = {line["action"] + " " + line["rule"]: line for line in lines if line["kind"] == "denial"}
+            wanted = {"create read-only", "read not granted", "connect network", "connect sockets", "call system calls"}
+            check(wanted <= set(found), "mode %s: %s" % (mode, sorted(found)))
+            for what in wanted:
+                line = found[what]
+                check(line["time"] and line["pid"] > 1 and line["program"] and line["object"] and line["count"] >= 1, "incomplete: %s" % line)
+                check(line["allow"] or what == "call system calls", "nothing to act on: %s" % line)
+            limits = [line for line in lines if line["kind"] == "limit"]
+            same([(line["limit"], line["value"]) for line in limits], [("output", 2000)], "the limit")
+            told = json.loads(result.err.splitlines()[-1])
+            check(wanted <= {denial["action"] + " " + denial["rule"] for denial in told["denials"]}, "the result: %s" % told["denials"])
+
+
+@test("OUT-10 what is allowed leaves no denial")
+def _():
+    with Place(strict=False) as place, Sink(place) as sink:
+        run(place, ["--write", place.out, "--socket", sink.path], inside_py("""
+            import socket
+            attempt("write", lambda: put(arg[1] + "/x"))
+            attempt("read", lambda: get(arg[1] + "/canary"))
+            attempt("unix", lambda: socket.socket(socket.AF_UNIX).connect(arg[0]))""", sink.path, place.out)).allowed("write", "read", "unix")
+        same([line for line in recorded(place) if line["kind"] == "denial"], [], "denials")
 
 
 @test("OUT-11 the channel of reports cannot be reached from inside")

@@ -201,5 +201,6 @@ void bare_describe(const struct cell *cell, struct plan *plan)
 	describe_rules(cell, plan);
 	describe_processes(cell, plan);
 	describe_limits(cell, plan);
+	describe_record(cell, plan);
 	describe_environment(cell, plan);
 }

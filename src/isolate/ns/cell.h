@@ -188,6 +188,7 @@ void describe_rules(const struct cell *cell, struct plan *plan);
 void describe_descriptors(const struct cell *cell, struct plan *plan);
 void describe_sockets(const struct cell *cell, struct plan *plan);
 void describe_environment(const struct cell *cell, struct plan *plan);
+void describe_record(const struct cell *cell, struct plan *plan);
 void describe_network(const struct cell *cell, struct plan *plan);
 const char *describe_mode(const struct cell *cell); /* of the network, as in a contract */
 void ns_describe_network(const struct cell *cell, struct plan *plan);

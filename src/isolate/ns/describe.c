@@ -404,6 +404,29 @@ void describe_environment(const struct cell *cell, struct plan *plan)
 	}
 }
 
+/* What is seen inside; that it is written down, and signed, needs nothing of a back end. */
+void describe_record(const struct cell *cell, struct plan *plan)
+{
+	static const char *const words[] = {[SPEC_RECORD_OFF] = "off",
+					    [SPEC_RECORD_STEPS] = "steps",
+					    [SPEC_RECORD_FULL] = "full"};
+	const struct spec *spec = cell->spec;
+	const char *origin = spec->record_origin ? spec->record_origin : "default";
+
+	if (spec->record == SPEC_RECORD_OFF)
+		plan_add(plan, PLAN_NOTE, "audit.record", words[spec->record],
+			 "nothing is written down", NULL, origin);
+	else if (spec->record == SPEC_RECORD_STEPS)
+		plan_add(plan, PLAN_ENFORCED, "audit.record", words[spec->record],
+			 "a signed log by the supervisor",
+			 "programs that are executed and most refusals are not in it", origin);
+	else
+		plan_add(plan, PLAN_ENFORCED, "audit.record", words[spec->record],
+			 "a signed log by the supervisor; seccomp notifications to pid 1",
+			 "a program that means to deceive can show other arguments than it uses",
+			 origin);
+}
+
 void ns_describe(const struct cell *cell, struct plan *plan)
 {
 	plan_add(plan, PLAN_NOTE, "isolation.tier", "process",
@@ -418,5 +441,6 @@ void ns_describe(const struct cell *cell, struct plan *plan)
 	describe_rules(cell, plan);
 	describe_processes(cell, plan);
 	describe_limits(cell, plan);
+	describe_record(cell, plan);
 	describe_environment(cell, plan);
 }
