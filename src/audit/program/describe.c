@@ -107,6 +107,17 @@ static enum tone tell_start(const json_t *object, struct buf *out)
 	return TONE_MAIN;
 }
 
+static enum tone tell_recipe(const json_t *object, struct buf *out)
+{
+	uint64_t redacted = event_number(object, "redacted", 0);
+
+	buf_addf(out, "what the job was made of, %zu words",
+		 json_array_size(json_object_get(object, "words")));
+	if (redacted)
+		buf_addf(out, ", %" PRIu64 " left out", redacted);
+	return TONE_QUIET;
+}
+
 static void add_total(const json_t *object, const char *key, const char *one, const char *many,
 		      struct buf *out)
 {
@@ -321,13 +332,13 @@ static const struct {
 	{"flag", tell_flag},	     {"checkpoint", tell_state}, {"rollback", tell_state},
 	{"fork", tell_state},	     {"lost", tell_lost},	 {"stopped", tell_stop},
 	{"resumed", tell_stop},	     {"end", tell_end},		 {"cut", tell_cut},
-	{"key", tell_key},	     {"head", tell_head},
+	{"key", tell_key},	     {"recipe", tell_recipe},	 {"head", tell_head},
 };
 
 const char *const event_kinds[] = {
-	"open",	   "start",   "exec", "denial",	    "connection", "change", "approval",
-	"limit",   "output",  "flag", "checkpoint", "rollback",	  "fork",   "lost",
-	"stopped", "resumed", "end",  "cut",	    "key",	  "head",   NULL,
+	"open",	   "recipe", "start", "exec",	    "denial",	"connection", "change", "approval",
+	"limit",   "output", "flag",  "checkpoint", "rollback", "fork",	      "lost",	"stopped",
+	"resumed", "end",    "cut",   "key",	    "head",	NULL,
 };
 
 /* ---- the whole ---- */
