@@ -280,6 +280,29 @@ def _():
         check(any(event["kind"] == "exec" and event["path"].endswith("cat") for event in rest), "what came later: %s" % rest)
 
 
+@test("a sandbox, by its name: step by step")
+def _():
+    need_layers()
+    with Place() as place:
+        same(atoll(place, "create", "--name", "box").status, 0, "create")
+        try:
+            same(atoll(place, "exec", "box", "--", "sh", "-c", "echo 1 >one").status, 0, "the first step")
+            same(atoll(place, "exec", "box", "--", "sh", "-c", "ls; exit 4").status, 4, "the second")
+            lines = [json.loads(line) for line in log(place, "box", "--json").out.splitlines()]
+            same([event["step"] for event in lines if event["kind"] == "start"], [1, 2], "steps")
+            whole = schema_of(place)
+            for event in lines:
+                same(Schema(whole).why(event, whole), None, "by the schema: %s" % event)
+            second = [json.loads(line) for line in log(place, "box", "--json", "--step", "2").out.splitlines()]
+            same({event["step"] for event in second}, {2}, "of the second step")
+            check("step 2: sh -c 'ls; exit 4'" in log(place, "box").out, "which step it is")
+            same(len(re.findall("(?m)^step [12]: ", log(place, "box", "--tree").out)), 2, "steps of the tree")
+            page = atoll(place, "report", "box", "--html", "-")
+            check("(and 1 more step)</h1>" in page.out and "exited with 4</p>" in page.out, "its report")
+        finally:
+            atoll(place, "rm", "--force", "box")
+
+
 # ---- the schema ----
 
 class Schema:

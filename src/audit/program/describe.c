@@ -195,7 +195,9 @@ static enum tone tell_exec(const json_t *object, struct buf *out)
 		event_has(object, "cut") || event_number(object, "argc", 0) > json_array_size(argv);
 
 	/* The program's own path first; its argv[0] only where that says something else. */
-	if (path) {
+	if (!path || !*path) {
+		buf_add_str(out, "something that could not be read");
+	} else {
 		describe_value(json_object_get(object, "path"), out);
 		name = json_string_value(json_array_get(argv, 0));
 		if (name && is_other_name(path_name(path), path_name(name))) {

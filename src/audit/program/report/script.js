@@ -193,7 +193,7 @@
 			if (data.steps.length === 1)
 				place.append(parts, ...(held || []));
 			else
-				place.append(h("details", { class: "file", open: i === 0 }, h("summary", {}, badge(step.end || "running", step.good ? "good" : "bad"),
+				place.append(h("details", { class: "file", open: i === 0 }, h("summary", {}, badge(step.end || "not ended", !step.end ? "open" : step.good ? "good" : "bad"),
 					h("code", {}, `${step.number}  ${step.command}`)), h("div", { class: "inside" }, parts, held)));
 		});
 		if (data.steps.length > 50)
