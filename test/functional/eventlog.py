@@ -58,14 +58,16 @@ class Log:
         return path
 
 
-def begin(log, workspace, what="run", argv=("npm", "test")):
+def begin(log, workspace, what="run", argv=("npm", "test"), recipe=False):
     log.add("open", step=0, schema=1, atoll="0.1.0", store="5eed", key="f00dcafe", boot="b007", what=what, parent=None)
+    if recipe:
+        log.add("recipe", words=["set", "mode", "layer"], argv=list(argv), redacted=1)
     log.add("start", argv=list(argv), cwd=workspace, env=["HOME", "PATH"], contract=HASH, job=None, workspace=workspace, mode="layer",
             user=1000, tier="process", mechanisms=[
                 {"clause": "write", "strength": "enforced", "mechanism": "overlay, Landlock"},
                 {"clause": "memory", "strength": "weaker", "mechanism": "watched by pid 1: there is no control group"},
                 {"clause": "network", "strength": "missing", "mechanism": None}],
-            accepted=["memory", "network"], input=None)
+            accepted=["memory", "network"], input=None, commit=None)
 
 
 def finish(log, code=0, **more):
@@ -80,7 +82,7 @@ def finish(log, code=0, **more):
 def sample(workspace="/work/app", text="", run=RUN):
     """One of every kind. `text` stands in every field that a stranger fills in."""
     log = Log(run)
-    begin(log, workspace, argv=("npm", "test" + text))
+    begin(log, workspace, argv=("npm", "test" + text), recipe=True)
     log.add("exec", 3, pid=2, parent=1, program="atoll", path="/usr/bin/npm" + text, argv=["npm", "test" + text], argc=2, cut=False, hash=HASH,
             script=True)
     log.add("exec", 40, pid=2, parent=1, program="npm" + text, path="/usr/bin/node", argv=["node", "/usr/bin/npm", "test"], argc=3, cut=False,

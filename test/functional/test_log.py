@@ -69,7 +69,7 @@ def _():
                      "read /home/anna/.ssh/id_ed25519, 2 times: hidden: credentials\n", "added .git/hooks/post-commit",
                      "[git hooks]\n", "renamed old name -> new name", "deleted gone (directory)", "allowed, once, by anna (uid 1000)",
                      "processes of 512, used 512: fork was refused", "flag, by rule:download-and-execute: curl wrote",
-                     "4 events could not be told", "exited with 1 after 2.2 s", "33 lines signed, the log is closed", '{"novel":'):
+                     "4 events could not be told", "exited with 1 after 2.2 s", "34 lines signed, the log is closed", '{"novel":'):
             check(part in whole, "%r is not in it:\n%s" % (part, whole))
 
 
@@ -116,7 +116,7 @@ def _():
         same(len(kinds(log(place, "--json", "--kind", "exec"))), 6, "how many of it")
         same(set(kinds(log(place, "--json", "--kind=exec,end"))), {"exec", "end"}, "two kinds")
         same(kinds(log(place, "--json", "--step", "2")), ["exec"], "a step")
-        same(len(kinds(log(place, "--json", "--since", "2026-11-16T10:45:39.427Z"))), 3, "since a time")
+        same(len(kinds(log(place, "--json", "--since", "2026-11-16T10:45:39.428Z"))), 3, "since a time")
         same(kinds(log(place, "--json", "--since", "2100-01-01")), [], "since one to come")
         same(len(kinds(log(place, "--json", "--since", "20000d"))), len(sample.lines), "since long ago")
         denials = kinds(log(place, "--json", "--denials"))
@@ -280,6 +280,29 @@ def _():
         check(any(event["kind"] == "exec" and event["path"].endswith("cat") for event in rest), "what came later: %s" % rest)
 
 
+@test("a sandbox, by its name: step by step")
+def _():
+    need_layers()
+    with Place() as place:
+        same(atoll(place, "create", "--name", "box").status, 0, "create")
+        try:
+            same(atoll(place, "exec", "box", "--", "sh", "-c", "echo 1 >one").status, 0, "the first step")
+            same(atoll(place, "exec", "box", "--", "sh", "-c", "ls; exit 4").status, 4, "the second")
+            lines = [json.loads(line) for line in log(place, "box", "--json").out.splitlines()]
+            same([event["step"] for event in lines if event["kind"] == "start"], [1, 2], "steps")
+            whole = schema_of(place)
+            for event in lines:
+                same(Schema(whole).why(event, whole), None, "by the schema: %s" % event)
+            second = [json.loads(line) for line in log(place, "box", "--json", "--step", "2").out.splitlines()]
+            same({event["step"] for event in second}, {2}, "of the second step")
+            check("step 2: sh -c 'ls; exit 4'" in log(place, "box").out, "which step it is")
+            same(len(re.findall("(?m)^step [12]: ", log(place, "box", "--tree").out)), 2, "steps of the tree")
+            page = atoll(place, "report", "box", "--html", "-")
+            check("(and 1 more step)</h1>" in page.out and "exited with 4</p>" in page.out, "its report")
+        finally:
+            atoll(place, "rm", "--force", "box")
+
+
 # ---- the schema ----
 
 class Schema:
@@ -328,6 +351,10 @@ class Schema:
         return None
 
 
+def an_exec():
+    return next(event for event in eventlog.sample().events() if event["kind"] == "exec")
+
+
 def schema_of(place):
     return json.loads(log(place, "--schema").out)
 
@@ -341,10 +368,10 @@ def _():
             for event in sample.events():
                 same(checker.why(event, whole), None, "%s by the schema" % event["kind"])
         for change in ({"seq": -1}, {"prev": "x"}, {"time": "now"}, {"kind": 1}, {"argv": "ls"}, {"pid": "7"}, {"hash": "md5:0"}, {"path": None}):
-            event = dict(eventlog.sample().events()[2], **change)
+            event = dict(an_exec(), **change)
             check(checker.why(event, whole), "%s is taken" % change)
         for key in ("seq", "kind", "path"):
-            event = eventlog.sample().events()[2]
+            event = an_exec()
             del event[key]
             check(checker.why(event, whole), "one without %s is taken" % key)
 
@@ -364,7 +391,7 @@ def _():
     for kind, definition in kinds_known.items():
         missing = set(definition["properties"]) - {"kind"} - rows[kind]
         check(not missing, "%s: the page says nothing of %s" % (kind, sorted(missing)))
-        known = words_of(definition, whole) | {"seq", "or", "rule", "atoll", "run"}
+        known = words_of(definition, whole) | {"seq", "or", "rule", "atoll", "run", "git"}
         unknown = rows[kind] - known
         check(not unknown, "%s: the schema says nothing of %s" % (kind, sorted(unknown)))
     for event in eventlog.sample().events():

@@ -107,6 +107,17 @@ static enum tone tell_start(const json_t *object, struct buf *out)
 	return TONE_MAIN;
 }
 
+static enum tone tell_recipe(const json_t *object, struct buf *out)
+{
+	uint64_t redacted = event_number(object, "redacted", 0);
+
+	buf_addf(out, "what the job was made of, %zu words",
+		 json_array_size(json_object_get(object, "words")));
+	if (redacted)
+		buf_addf(out, ", %" PRIu64 " left out", redacted);
+	return TONE_QUIET;
+}
+
 static void add_total(const json_t *object, const char *key, const char *one, const char *many,
 		      struct buf *out)
 {
@@ -184,7 +195,9 @@ static enum tone tell_exec(const json_t *object, struct buf *out)
 		event_has(object, "cut") || event_number(object, "argc", 0) > json_array_size(argv);
 
 	/* The program's own path first; its argv[0] only where that says something else. */
-	if (path) {
+	if (!path || !*path) {
+		buf_add_str(out, "something that could not be read");
+	} else {
 		describe_value(json_object_get(object, "path"), out);
 		name = json_string_value(json_array_get(argv, 0));
 		if (name && is_other_name(path_name(path), path_name(name))) {
@@ -321,13 +334,13 @@ static const struct {
 	{"flag", tell_flag},	     {"checkpoint", tell_state}, {"rollback", tell_state},
 	{"fork", tell_state},	     {"lost", tell_lost},	 {"stopped", tell_stop},
 	{"resumed", tell_stop},	     {"end", tell_end},		 {"cut", tell_cut},
-	{"key", tell_key},	     {"head", tell_head},
+	{"key", tell_key},	     {"recipe", tell_recipe},	 {"head", tell_head},
 };
 
 const char *const event_kinds[] = {
-	"open",	   "start",   "exec", "denial",	    "connection", "change", "approval",
-	"limit",   "output",  "flag", "checkpoint", "rollback",	  "fork",   "lost",
-	"stopped", "resumed", "end",  "cut",	    "key",	  "head",   NULL,
+	"open",	   "recipe", "start", "exec",	    "denial",	"connection", "change", "approval",
+	"limit",   "output", "flag",  "checkpoint", "rollback", "fork",	      "lost",	"stopped",
+	"resumed", "end",    "cut",   "key",	    "head",	NULL,
 };
 
 /* ---- the whole ---- */

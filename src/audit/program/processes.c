@@ -189,6 +189,10 @@ static int find_step(struct processes *all, const struct event *event, uint32_t 
 {
 	int r = 0;
 
+	if (all->last_step != PROCESS_NONE && all->items[all->last_step].step == event->step) {
+		*ret = all->last_step;
+		return 0;
+	}
 	for (uint32_t i = 0; event->step && i < all->n; i = all->items[i].next)
 		if (all->items[i].step == event->step) {
 			*ret = i;

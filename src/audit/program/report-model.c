@@ -343,6 +343,22 @@ static json_t *make_time(uint64_t ns)
 	return json_sprintf("%s.%03uZ", text, (unsigned)(ns / 1000000 % 1000));
 }
 
+/* A sandbox's is named after its first step. */
+static int make_title(struct report *report)
+{
+	size_t n = json_array_size(report->steps);
+	char *title;
+
+	if (n < 2 || !report->title)
+		return 0;
+	if (asprintf(&title, "%s (and %zu more step%s)", report->title, n - 1, n == 2 ? "" : "s") <
+	    0)
+		return -1;
+	free(report->title);
+	report->title = title;
+	return 0;
+}
+
 static int set(struct report *report, const char *key, json_t *value)
 {
 	return json_object_set_new(report->data, key, value);
@@ -355,6 +371,7 @@ int report_finish(struct report *report, const struct events *events, struct ato
 
 	clock_gettime(CLOCK_REALTIME, &now);
 	processes_finish(report->processes);
+	r |= make_title(report);
 	r |= set(report, "version", json_integer(1));
 	r |= set(report, "run", json_string(report->run[0] ? report->run : "?"));
 	r |= set(report, "made", make_time((uint64_t)now.tv_sec * 1000000000U));

@@ -193,7 +193,7 @@
 			if (data.steps.length === 1)
 				place.append(parts, ...(held || []));
 			else
-				place.append(h("details", { class: "file", open: i === 0 }, h("summary", {}, badge(step.end || "running", step.good ? "good" : "bad"),
+				place.append(h("details", { class: "file", open: i === 0 }, h("summary", {}, badge(step.end || "not ended", !step.end ? "open" : step.good ? "good" : "bad"),
 					h("code", {}, `${step.number}  ${step.command}`)), h("div", { class: "inside" }, parts, held)));
 		});
 		if (data.steps.length > 50)
@@ -260,7 +260,7 @@
 			const digits = Math.max(0, Math.ceil(-Math.log10(step / 1000)));
 			for (let time = Math.ceil(state.from / step) * step; time <= state.to; time += step)
 				group.append(s("line", { class: "grid", x1: x(time), x2: x(time), y1: 0, y2: height - 18 }),
-					s("text", { x: x(time), y: height - 4, "text-anchor": x(time) > width - 40 ? "end" : "middle" }, `${fixed(time / 1000, Math.min(digits, 6))} s`));
+					s("text", { x: x(time), y: height - 4, "text-anchor": x(time) > width - 40 ? "end" : x(time) < 24 ? "start" : "middle" }, `${fixed(time / 1000, Math.min(digits, 6))} s`));
 			return group;
 		}
 		function marks(lane, top) {
@@ -400,8 +400,10 @@
 
 		const act = ([kind, tone, time, text, allow]) => h("div", { class: `act ${TONES[tone]}` }, badge(kind === "exec" ? "then" : kind), text,
 			allow ? h("span", { class: "allow" }, h("span", {}, "To allow it:"), h("code", {}, allow)) : null);
+		/* Long command lines would hide the tree; the list of events has them. */
+		const short = (text) => text.length > 240 ? h("span", { title: text }, `${text.slice(0, 220)} …`) : text;
 		const command = (item) => (data.steps.find((step) => step.number === item.step) || { command: item.text }).command;
-		const head = (item) => [h("span", { class: "pid" }, item.up < 0 ? `step ${item.step}` : String(item.pid)), item.up < 0 ? command(item) : item.text,
+		const head = (item) => [h("span", { class: "pid" }, item.up < 0 ? `step ${item.step}` : String(item.pid)), short(item.up < 0 ? command(item) : item.text),
 			item.through ? h("span", { class: "below" }, `through ${item.through}`) : null,
 			item.children.length ? h("span", { class: "below" }, count(item.below, "process", "processes")) : null,
 			item.bad ? h("span", { class: "below" }, badge(`${number(item.bad)} refused`, "bad")) : null];
@@ -417,7 +419,7 @@
 				details.append(h("div", {}, item.acts.slice(0, 200).map(act), item.acts.length > 200 ? note(`${number(item.acts.length - 200)} more`) : null), ...more(h("ul"), item.children, 100, (child) => node(child, depth + 1)));
 			};
 			details.addEventListener("toggle", () => { if (details.open) details.fill(); });
-			if (opened < 40 && (depth < 2 || item.bad || item.children.length === 1 || depth < 4)) {
+			if (opened < 28 && (depth < 2 || item.bad || item.children.length === 1 || depth < 4)) {
 				opened += 1 + Math.min(item.children.length, 100) / 8;
 				details.open = true;
 				details.fill();
