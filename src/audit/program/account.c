@@ -200,6 +200,8 @@ int account_read(const char *word, uint32_t step, uint64_t head, const struct ch
 	if (r < 0)
 		return r;
 	r = checked_log(ret->path, keys, &ret->log, err);
+	if (r == -EBADMSG || r == -EKEYREJECTED)
+		err->fault = ATOLL_FAULT_POLICY;
 	if (r < 0)
 		return error_context(err, r, "the log does not verify, so there is no receipt");
 	if (id[0] && !streq(id, ret->log.run))

@@ -10,6 +10,7 @@
 #include "spec/spec.h"
 
 #include <atoll/layer.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -310,13 +311,18 @@ static int compare_result(struct replay *replay, const struct atoll_result *resu
 
 static int run_again(struct replay *replay, struct atoll_error *err)
 {
-	struct atoll_run_options options = {.stdin_fd = 0, .stdout_fd = -1, .stderr_fd = -1};
+	/* What it says is compared, and not shown. */
+	cleanup_fd int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	struct atoll_run_options options = {
+		.stdin_fd = 0, .stdout_fd = null_fd, .stderr_fd = null_fd};
 	cleanup_free struct atoll_result *result = malloc(sizeof *result);
 	struct atoll_error ignored;
 	int r;
 
 	if (!result)
 		return error_oom(err);
+	if (null_fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "open '/dev/null'");
 	interact_begin(&options);
 	r = atoll_job_run(replay->job, &options, result, err);
 	interact_end();
