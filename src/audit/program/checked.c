@@ -88,13 +88,13 @@ int checked_note(const char *note, const struct checked_keys *keys, struct check
 	if (!trust)
 		return error_oom(err);
 	if (!audit_head_parse(note, strlen(note), &head) || !read_origin(head.origin, &found))
-		return error_set(err, ATOLL_FAULT_POLICY, EBADMSG,
-				 "the log's head is no signed note");
+		return audit_refuse(err, ATOLL_FAULT_POLICY, EBADMSG,
+				    "the log's head is no signed note");
 	snprintf(name, sizeof name, "atoll/%s", found.store);
 	signer = audit_note_signer(note, strlen(note), name, trust);
 	if (signer < 0)
-		return error_set(err, ATOLL_FAULT_POLICY, EKEYREJECTED,
-				 "the log's head is not signed by a key that counts here");
+		return audit_refuse(err, ATOLL_FAULT_POLICY, EKEYREJECTED,
+				    "the log's head is not signed by a key that counts here");
 	memcpy(found.key, trust->keys[signer].id, sizeof found.key);
 	found.head_size = head.size;
 	memcpy(found.head_root, head.root, 32);
