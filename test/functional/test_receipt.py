@@ -483,6 +483,27 @@ def _():
         check("differs: copy" in anyway.out, anyway.out)
 
 
+@test("a run that wrote directly has the same names, and is replayed in a layer; other writable places only if told to")
+def _():
+    with Place() as place:
+        place.expect("made")
+        path = place.tmp + "/receipt"
+        result = run(place, ["--receipt", path], inside_sh("echo y >made; echo z >>f"), mode="direct")
+        same(result.status, 0, result.err)
+        check({"made", "f"} <= set(subjects(statements(path)[0][0])), "subjects: %r" % subjects(statements(path)[0][0]))
+        same(verify(place, path, "--root", place.ws).status, 0, "verify with the files")
+        same(atoll(place, "replay", path).status, 2, "replay on what it has changed itself")
+        os.remove(place.ws + "/made")
+        git(place.ws, "checkout", "-q", "f")
+        if not BARE:
+            again = atoll(place, "replay", path)
+            same((again.status, os.path.exists(place.ws + "/made")), (0, False), again.out + again.err)
+        result = run(place, ["--receipt", path, "--write", place.out], ["true"], mode="direct")
+        same(result.status, 0, result.err)
+        refused = atoll(place, "replay", path)
+        check(refused.status == 241 and "--anyway" in refused.err, "with another writable place: " + refused.err)
+
+
 @test("a replay runs nothing that a stranger has signed, or that was changed")
 def _():
     with Place() as his, Place() as mine:

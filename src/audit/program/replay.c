@@ -3,6 +3,7 @@
 #include "audit/program/events.h"
 #include "audit/program/program.h"
 #include "base/error.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "cli/interact.h"
 #include "job/input.h"
@@ -152,6 +153,24 @@ static int turn_to_layer(struct replay *replay, struct atoll_error *err)
 		return r;
 	atoll_job_free(replay->job);
 	replay->job = other;
+	return 0;
+}
+
+/* A layer is over the workspace alone: other places would be written for good. */
+static int check_reach(const struct replay *replay, struct atoll_error *err)
+{
+	const struct spec *spec = replay->job->spec;
+
+	for (size_t i = 0; i < spec->n_rules && !replay->request->is_anyway; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if (rule->access == SPEC_WRITE && !streq(rule->origin, "default") &&
+		    !path_is_within(rule->path, spec->workspace))
+			return error_set(err, ATOLL_FAULT_POLICY, 0,
+					 "the contract lets it write to '%s', outside of the "
+					 "workspace, and a replay would, too (--anyway does so)",
+					 rule->path);
+	}
 	return 0;
 }
 
@@ -343,6 +362,8 @@ static int carry_out(struct replay *replay, struct atoll_error *err)
 
 	if (r == 0)
 		r = make_job(replay, err);
+	if (r == 0)
+		r = check_reach(replay, err);
 	if (r == 0)
 		r = compare_input(replay, err);
 	if (r == 0 && replay->has_other_input && !replay->request->is_anyway)
