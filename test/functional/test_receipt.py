@@ -277,6 +277,11 @@ def _():
             same(result.status, 0, "attest: " + result.err)
             good = tool(*words(bundle))
             same((good.returncode, b'"%s"' % name.encode() in good.stdout), (0, True), good.stdout)
+        # A writer that was killed has left half an entry: it is cut off.
+        with open(store(place) + "/receipts/entries", "a") as file:
+            file.write('{"apiVersion":"0.0')
+        same(atoll(place, "attest", "-o", place.tmp + "/r", "--bundle", bundle).status, 0, "after half an entry")
+        same(tool(*words(bundle)).returncode, 0, "the bundle after half an entry")
         whole = json.load(open(bundle))
         entry = whole["verificationMaterial"]["tlogEntries"][0]
         same(entry["inclusionProof"]["treeSize"], "3", "the tree's size")
@@ -381,6 +386,21 @@ def _():
         same(good.status, 0, "with both: " + good.err)
         same(tool("openssl", "genrsa", "-out", key).returncode, 0, "genrsa")
         same(atoll(mine, "attest", "--key", key).status, 240, "with an RSA key")
+
+
+@test("a receipt outlives its key: hand-overs tie the new one to it")
+def _():
+    with Place() as place:
+        path = receipted(place)
+        rotated = atoll(place, "key", "rotate")
+        same(rotated.status, 0, rotated.err)
+        good = verify(place, path)
+        same(good.status, 0, "after a rotation: " + good.err)
+        later = atoll(place, "attest", "-o", place.tmp + "/later")
+        same(later.status, 0, "a receipt of the old log: " + later.err)
+        keys = [statements(one)[1][0]["signatures"][0]["keyid"] for one in (path, place.tmp + "/later")]
+        check(keys[0] != keys[1], "the same key: %s" % keys)
+        same(verify(place, place.tmp + "/later").status, 0, "and it is good")
 
 
 @test("no byte of a receipt can be changed unseen")

@@ -231,23 +231,33 @@ static const char *digest_of(const json_t *subject)
 	return hex ? hex : "";
 }
 
-static const json_t *find_subject(const json_t *subjects, const json_t *wanted)
+/* By their bytes if their names are no text: two of those may be shown alike. */
+static const char *key_of(const json_t *subject)
 {
-	const json_t *subject;
-	size_t i;
+	const char *bytes = json_string_value(
+		json_object_get(json_object_get(subject, "annotations"), "path_base64"));
 
-	json_array_foreach(subjects, i, subject)
-	{
-		if (json_equal(json_object_get(subject, "name"), json_object_get(wanted, "name")))
-			return subject;
-	}
-	return NULL;
+	return bytes ? bytes : json_string_value(json_object_get(subject, "name")) ?: "";
 }
 
 /* A run without effects has its log's head as its only subject, which is another each time. */
 static bool is_comparable(const json_t *subject)
 {
 	return !json_object_get(subject, "mediaType");
+}
+
+/* There may be many of them. */
+static json_t *index_subjects(const json_t *subjects)
+{
+	json_t *index = json_object(), *subject;
+	size_t i;
+
+	json_array_foreach(subjects, i, subject)
+	{
+		if (is_comparable(subject))
+			json_object_set(index, key_of(subject), subject);
+	}
+	return index;
 }
 
 static void tell(struct replay *replay, const char *what, const json_t *subject,
@@ -270,14 +280,16 @@ static void tell(struct replay *replay, const char *what, const json_t *subject,
 
 static size_t compare_subjects(struct replay *replay, const json_t *now)
 {
-	const json_t *told = json_object_get(replay->receipt.own, "subject"), *subject, *other;
-	size_t i, n = 0;
+	cleanup_json json_t *was = index_subjects(json_object_get(replay->receipt.own, "subject"));
+	cleanup_json json_t *is = index_subjects(now);
+	const json_t *other;
+	json_t *subject;
+	const char *key;
+	size_t n = 0;
 
-	json_array_foreach(told, i, subject)
+	json_object_foreach(was, key, subject)
 	{
-		if (!is_comparable(subject))
-			continue;
-		other = find_subject(now, subject);
+		other = json_object_get(is, key);
 		n += !other || !streq(digest_of(subject), digest_of(other));
 		tell(replay,
 		     !other					   ? "missing"
@@ -285,9 +297,9 @@ static size_t compare_subjects(struct replay *replay, const json_t *now)
 								   : "differs",
 		     subject, other);
 	}
-	json_array_foreach(now, i, subject)
+	json_object_foreach(is, key, subject)
 	{
-		if (!is_comparable(subject) || find_subject(told, subject))
+		if (json_object_get(was, key))
 			continue;
 		tell(replay, "new", subject, NULL);
 		n++;
