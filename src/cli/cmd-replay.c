@@ -15,7 +15,11 @@ enum {
 static const struct option replay_options[] = {
 	{"key", 0, "PUB", "the key that has to have signed the receipt, instead of your own",
 	 OPTION_KEY},
-	{"anyway", 0, NULL, "also if the workspace is not what the run began with", OPTION_ANYWAY},
+	{"anyway", 0, NULL,
+	 "also if the workspace is not what the run began with, or if places outside of it would "
+	 "be "
+	 "written",
+	 OPTION_ANYWAY},
 	{"keep", 0, NULL, "keep the layer with what the replay wrote", OPTION_KEEP},
 	{"json", 0, NULL, "the result for programs", OPTION_JSON},
 	OPTION_HELP_ROW,

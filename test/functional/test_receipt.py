@@ -171,18 +171,20 @@ def _():
 def _():
     need_layers()
     with Place() as place:
-        same(atoll(place, "create", "box").status, 0, "create")
-        same(atoll(place, "exec", "box", "--", "sh", "-c", "echo 1 >one; echo first").status, 0, "step 1")
-        same(atoll(place, "exec", "box", "--", "sh", "-c", "echo 2 >two; echo second").status, 0, "step 2")
+        created = atoll(place, "create")
+        same(created.status, 0, "create: " + created.err)
+        box = created.out.strip()
+        same(atoll(place, "exec", box, "--", "sh", "-c", "echo 1 >one; echo first").status, 0, "step 1")
+        same(atoll(place, "exec", box, "--", "sh", "-c", "echo 2 >two; echo second").status, 0, "step 2")
         for flags, names in ((["--step", "1"], {"one", "/dev/stdout"}), (["--step", "2"], {"two", "/dev/stdout"}),
                              ([], {"one", "two", "/dev/stdout#1", "/dev/stdout#2"})):
-            result = atoll(place, "attest", "box", "-o", place.tmp + "/r", *flags)
+            result = atoll(place, "attest", box, "-o", place.tmp + "/r", *flags)
             same(result.status, 0, "attest %s: %s" % (flags, result.err))
             (provenance, _), _ = statements(place.tmp + "/r")
             check(names <= set(subjects(provenance)), "%s: %r" % (flags, list(subjects(provenance))))
             same(verify(place, place.tmp + "/r").status, 0, "verify")
-        same(atoll(place, "attest", "box", "--step", "9").status, 240, "a step that never was")
-        atoll(place, "rm", "--force", "box")
+        same(atoll(place, "attest", box, "--step", "9").status, 240, "a step that never was")
+        atoll(place, "rm", "--force", box)
 
 
 # ---- with tools that are not ours -----------------------------------------------------------------------------------
@@ -275,6 +277,11 @@ def _():
             same(result.status, 0, "attest: " + result.err)
             good = tool(*words(bundle))
             same((good.returncode, b'"%s"' % name.encode() in good.stdout), (0, True), good.stdout)
+        # A writer that was killed has left half an entry: it is cut off.
+        with open(store(place) + "/receipts/entries", "a") as file:
+            file.write('{"apiVersion":"0.0')
+        same(atoll(place, "attest", "-o", place.tmp + "/r", "--bundle", bundle).status, 0, "after half an entry")
+        same(tool(*words(bundle)).returncode, 0, "the bundle after half an entry")
         whole = json.load(open(bundle))
         entry = whole["verificationMaterial"]["tlogEntries"][0]
         same(entry["inclusionProof"]["treeSize"], "3", "the tree's size")
@@ -381,13 +388,28 @@ def _():
         same(atoll(mine, "attest", "--key", key).status, 240, "with an RSA key")
 
 
+@test("a receipt outlives its key: hand-overs tie the new one to it")
+def _():
+    with Place() as place:
+        path = receipted(place)
+        rotated = atoll(place, "key", "rotate")
+        same(rotated.status, 0, rotated.err)
+        good = verify(place, path)
+        same(good.status, 0, "after a rotation: " + good.err)
+        later = atoll(place, "attest", "-o", place.tmp + "/later")
+        same(later.status, 0, "a receipt of the old log: " + later.err)
+        keys = [statements(one)[1][0]["signatures"][0]["keyid"] for one in (path, place.tmp + "/later")]
+        check(keys[0] != keys[1], "the same key: %s" % keys)
+        same(verify(place, place.tmp + "/later").status, 0, "and it is good")
+
+
 @test("no byte of a receipt can be changed unseen")
 def _():
     with Place() as place:
         path = receipted(place, "echo x >x")
         data = open(path, "rb").read()
         accepted = []
-        for at in range(0, len(data), max(1, len(data) // 60)):
+        for at in range(0, len(data), max(1, len(data) // 25)):
             # What stands outside the signature is the hint which key it was, and base64 has bits that mean nothing.
             bad = verify(place, flipped(place, path, at))
             if bad.status == 0:
@@ -434,7 +456,7 @@ def _():
         found = {one["name"]: one["digest"] for one in
                  provenance["predicate"]["buildDefinition"]["resolvedDependencies"]}
         same(found["workspace"], {"sha256": want}, "workspace")
-        same(found["git HEAD"], {"gitCommit": git(place.ws, "rev-parse", "HEAD").strip()}, "HEAD")
+        same(found["git HEAD"], {"gitCommit": git(place.ws, "rev-parse", "HEAD").stdout.strip()}, "HEAD")
 
 
 @test("a replay of what is deterministic comes out the same, and leaves nothing behind")
@@ -479,6 +501,27 @@ def _():
         anyway = atoll(place, "replay", path, "--anyway")
         same(anyway.status, 1, "anyway: %s%s" % (anyway.out, anyway.err))
         check("differs: copy" in anyway.out, anyway.out)
+
+
+@test("a run that wrote directly has the same names, and is replayed in a layer; other writable places only if told to")
+def _():
+    with Place() as place:
+        place.expect("made")
+        path = place.tmp + "/receipt"
+        result = run(place, ["--receipt", path], inside_sh("echo y >made; echo z >>f"), mode="direct")
+        same(result.status, 0, result.err)
+        check({"made", "f"} <= set(subjects(statements(path)[0][0])), "subjects: %r" % subjects(statements(path)[0][0]))
+        same(verify(place, path, "--root", place.ws).status, 0, "verify with the files")
+        same(atoll(place, "replay", path).status, 2, "replay on what it has changed itself")
+        os.remove(place.ws + "/made")
+        git(place.ws, "checkout", "-q", "f")
+        if not BARE:
+            again = atoll(place, "replay", path)
+            same((again.status, os.path.exists(place.ws + "/made")), (0, False), again.out + again.err)
+        result = run(place, ["--receipt", path, "--write", place.out], ["true"], mode="direct")
+        same(result.status, 0, result.err)
+        refused = atoll(place, "replay", path)
+        check(refused.status == 241 and "--anyway" in refused.err, "with another writable place: " + refused.err)
 
 
 @test("a replay runs nothing that a stranger has signed, or that was changed")

@@ -19,10 +19,23 @@ static void add_to(struct account *account, json_t *list, const struct event *ev
 		json_array_append(list, event->object);
 }
 
+/* Where a run writes directly its log has whole paths; in a receipt they count from the workspace.
+ * What lies outside stays whole. */
+static const char *from_workspace(const struct account *account, const char *path)
+{
+	const json_t *start = json_array_get(account->starts, json_array_size(account->starts) - 1);
+	const char *workspace = event_text(start, "workspace");
+	const size_t length = workspace ? strlen(workspace) : 0;
+
+	if (length == 0 || !path || strncmp(path, workspace, length) != 0 || path[length] != '/')
+		return path;
+	return path + length + 1;
+}
+
 static void add_change(struct account *account, const struct event *event)
 {
-	const char *path = event_text(event->object, "path");
-	const char *from = event_text(event->object, "from");
+	const char *path = from_workspace(account, event_text(event->object, "path"));
+	const char *from = from_workspace(account, event_text(event->object, "from"));
 	const json_t *before;
 
 	if (!path)
@@ -200,6 +213,8 @@ int account_read(const char *word, uint32_t step, uint64_t head, const struct ch
 	if (r < 0)
 		return r;
 	r = checked_log(ret->path, keys, &ret->log, err);
+	if (r == -EBADMSG || r == -EKEYREJECTED)
+		err->fault = ATOLL_FAULT_POLICY;
 	if (r < 0)
 		return error_context(err, r, "the log does not verify, so there is no receipt");
 	if (id[0] && !streq(id, ret->log.run))

@@ -102,7 +102,7 @@ static int fill_claim(const struct request *request, const struct account *accou
 {
 	*ret = (struct hardware_claim){.checkpoint = event_text(account->head, "note")};
 	if (!ret->checkpoint)
-		return error_set(err, ATOLL_FAULT_POLICY, EBADMSG, "the log's head has no note");
+		return receipt_refuse(err, EBADMSG, "the log's head has no note");
 	ret->checkpoint_size = strlen(ret->checkpoint);
 	memcpy(ret->signer, key->raw, sizeof ret->signer);
 	randombytes_buf(ret->nonce, sizeof ret->nonce);

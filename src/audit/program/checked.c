@@ -4,59 +4,29 @@
 #include "audit/inner.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "base/str.h"
-#include "layer/store.h"
 
 #include <stdio.h>
 
-#define KEY_FILE_MAX 65536
-
 int checked_store_path(char ret[PATH_MAX], struct atoll_error *err)
 {
-	return layer_store_path(ret, err);
-}
-
-static int read_key_file(const char *path, struct audit_trust *ret, struct atoll_error *err)
-{
-	cleanup_buf struct buf text = BUF_INIT(KEY_FILE_MAX);
-	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	unsigned char public[32];
-	int r = fd < 0 ? -errno : fd_read_all(fd, &text);
-
-	if (r < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read the key '%s'", path);
-	if (!text.data || strlen(text.data) != text.used ||
-	    !audit_key_parse_public(text.data, public))
-		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "'%s' holds no Ed25519 public key as 'atoll key show' prints it",
-				 path);
-	audit_trust_add(ret, public);
-	return 0;
-}
-
-static int read_store_keys(struct audit_trust *ret, struct atoll_error *err)
-{
-	cleanup_fd int fd = -1;
-	char path[PATH_MAX];
-	int r = layer_store_path(path, err);
-
-	if (r < 0)
-		return r;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, errno,
-				 "no key was given, and there is none of one's own in '%s'", path);
-	return audit_trust_load(fd, true, ret, err);
+	return state_path(ret, err);
 }
 
 int checked_keys_load(const char *path, struct checked_keys *ret, struct atoll_error *err)
 {
+	const struct atoll_verify_options options = {.key_path = path};
 	struct audit_trust *trust = calloc(1, sizeof *trust);
+	char state[PATH_MAX];
+	cleanup_fd int fd = -1;
 	int r;
 
 	if (!trust)
 		return error_oom(err);
-	r = path ? read_key_file(path, trust, err) : read_store_keys(trust, err);
+	/* Without a store there is only the key that was named. */
+	fd = state_open(false, state, err);
+	r = audit_trust_for(fd, &options, trust, err);
 	ret->n = 0;
 	for (size_t i = 0; r == 0 && i < trust->n && i < CHECKED_KEYS_MAX; i++, ret->n++) {
 		memcpy(ret->keys[i].public, trust->keys[i].public, 32);
@@ -118,13 +88,13 @@ int checked_note(const char *note, const struct checked_keys *keys, struct check
 	if (!trust)
 		return error_oom(err);
 	if (!audit_head_parse(note, strlen(note), &head) || !read_origin(head.origin, &found))
-		return error_set(err, ATOLL_FAULT_POLICY, EBADMSG,
-				 "the log's head is no signed note");
+		return audit_refuse(err, ATOLL_FAULT_POLICY, EBADMSG,
+				    "the log's head is no signed note");
 	snprintf(name, sizeof name, "atoll/%s", found.store);
 	signer = audit_note_signer(note, strlen(note), name, trust);
 	if (signer < 0)
-		return error_set(err, ATOLL_FAULT_POLICY, EKEYREJECTED,
-				 "the log's head is not signed by a key that counts here");
+		return audit_refuse(err, ATOLL_FAULT_POLICY, EKEYREJECTED,
+				    "the log's head is not signed by a key that counts here");
 	memcpy(found.key, trust->keys[signer].id, sizeof found.key);
 	found.head_size = head.size;
 	memcpy(found.head_root, head.root, 32);

@@ -69,18 +69,16 @@ int dsse_open(const json_t *envelope, const struct sign_key *key, struct buf *re
 	cleanup_buf struct buf pae = BUF_INIT(RECEIPT_MAX);
 
 	if (!type || !payload || !json_is_array(signatures))
-		return error_set(err, ATOLL_FAULT_REQUEST, EBADMSG, "this is no DSSE envelope");
+		return receipt_refuse(err, EBADMSG, "this is no DSSE envelope");
 	if (!streq(type, RECEIPT_PAYLOAD_TYPE))
-		return error_set(err, ATOLL_FAULT_REQUEST, EBADMSG,
-				 "the envelope holds '%.64s' and no in-toto statement", type);
+		return receipt_refuse(err, EBADMSG,
+				      "the envelope holds '%.64s' and no in-toto statement", type);
 	if (sign_read_base64(payload, ret) < 0 || ret->used == 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, EBADMSG,
-				 "the envelope's content is no base64");
+		return receipt_refuse(err, EBADMSG, "the envelope's content is no base64");
 	dsse_pae(type, ret->data, ret->used, &pae);
 	if (buf_error(&pae) < 0)
 		return error_oom(err);
 	if (!is_signed_by(signatures, &pae, key))
-		return error_set(err, ATOLL_FAULT_POLICY, EKEYREJECTED, "not signed by the key %s",
-				 key->id);
+		return receipt_refuse(err, EKEYREJECTED, "not signed by the key %s", key->id);
 	return 0;
 }

@@ -102,7 +102,7 @@ static int take_line(const char *line, size_t size, const struct checked_keys *k
 	int r;
 
 	if (!envelope)
-		return error_set(err, ATOLL_FAULT_REQUEST, EBADMSG, "a line of it is no JSON");
+		return receipt_refuse(err, EBADMSG, "a line of it is no JSON");
 	r = open_envelope(envelope, keys, receipt, &statement, err);
 	if (r < 0)
 		return r;
@@ -111,8 +111,8 @@ static int take_line(const char *line, size_t size, const struct checked_keys *k
 	else if (!receipt->own && has_form(statement, RECEIPT_PREDICATE))
 		receipt->own = take_ptr(statement);
 	else
-		return error_set(err, ATOLL_FAULT_REQUEST, EBADMSG,
-				 "it holds something else than two statements of atoll's");
+		return receipt_refuse(err, EBADMSG,
+				      "it holds something else than two statements of atoll's");
 	return 0;
 }
 

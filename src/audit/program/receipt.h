@@ -44,6 +44,9 @@ struct atoll_error;
 /* A receipt is read whole, and anybody may have written it. */
 #define RECEIPT_MAX ((size_t)64 << 20)
 
+/* A refusal that is told to its end: `code` is for programs, and no words of the system follow. */
+#define receipt_refuse(err, code, ...) (error_set(err, ATOLL_FAULT_POLICY, 0, __VA_ARGS__), -(code))
+
 #define cleanup_json cleanup_with(receipt_json_done)
 static inline void receipt_json_done(json_t **json)
 {

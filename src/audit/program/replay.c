@@ -3,6 +3,7 @@
 #include "audit/program/events.h"
 #include "audit/program/program.h"
 #include "base/error.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "cli/interact.h"
 #include "job/input.h"
@@ -10,6 +11,7 @@
 #include "spec/spec.h"
 
 #include <atoll/layer.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -154,6 +156,24 @@ static int turn_to_layer(struct replay *replay, struct atoll_error *err)
 	return 0;
 }
 
+/* A layer is over the workspace alone: other places would be written for good. */
+static int check_reach(const struct replay *replay, struct atoll_error *err)
+{
+	const struct spec *spec = replay->job->spec;
+
+	for (size_t i = 0; i < spec->n_rules && !replay->request->is_anyway; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if (rule->access == SPEC_WRITE && !streq(rule->origin, "default") &&
+		    !path_is_within(rule->path, spec->workspace))
+			return error_set(err, ATOLL_FAULT_POLICY, 0,
+					 "the contract lets it write to '%s', outside of the "
+					 "workspace, and a replay would, too (--anyway does so)",
+					 rule->path);
+	}
+	return 0;
+}
+
 /* ---- the workspace ---- */
 
 static const char *told_input(const struct replay *replay)
@@ -211,23 +231,33 @@ static const char *digest_of(const json_t *subject)
 	return hex ? hex : "";
 }
 
-static const json_t *find_subject(const json_t *subjects, const json_t *wanted)
+/* By their bytes if their names are no text: two of those may be shown alike. */
+static const char *key_of(const json_t *subject)
 {
-	const json_t *subject;
-	size_t i;
+	const char *bytes = json_string_value(
+		json_object_get(json_object_get(subject, "annotations"), "path_base64"));
 
-	json_array_foreach(subjects, i, subject)
-	{
-		if (json_equal(json_object_get(subject, "name"), json_object_get(wanted, "name")))
-			return subject;
-	}
-	return NULL;
+	return bytes ? bytes : json_string_value(json_object_get(subject, "name")) ?: "";
 }
 
 /* A run without effects has its log's head as its only subject, which is another each time. */
 static bool is_comparable(const json_t *subject)
 {
 	return !json_object_get(subject, "mediaType");
+}
+
+/* There may be many of them. */
+static json_t *index_subjects(const json_t *subjects)
+{
+	json_t *index = json_object(), *subject;
+	size_t i;
+
+	json_array_foreach(subjects, i, subject)
+	{
+		if (is_comparable(subject))
+			json_object_set(index, key_of(subject), subject);
+	}
+	return index;
 }
 
 static void tell(struct replay *replay, const char *what, const json_t *subject,
@@ -250,14 +280,16 @@ static void tell(struct replay *replay, const char *what, const json_t *subject,
 
 static size_t compare_subjects(struct replay *replay, const json_t *now)
 {
-	const json_t *told = json_object_get(replay->receipt.own, "subject"), *subject, *other;
-	size_t i, n = 0;
+	cleanup_json json_t *was = index_subjects(json_object_get(replay->receipt.own, "subject"));
+	cleanup_json json_t *is = index_subjects(now);
+	const json_t *other;
+	json_t *subject;
+	const char *key;
+	size_t n = 0;
 
-	json_array_foreach(told, i, subject)
+	json_object_foreach(was, key, subject)
 	{
-		if (!is_comparable(subject))
-			continue;
-		other = find_subject(now, subject);
+		other = json_object_get(is, key);
 		n += !other || !streq(digest_of(subject), digest_of(other));
 		tell(replay,
 		     !other					   ? "missing"
@@ -265,9 +297,9 @@ static size_t compare_subjects(struct replay *replay, const json_t *now)
 								   : "differs",
 		     subject, other);
 	}
-	json_array_foreach(now, i, subject)
+	json_object_foreach(is, key, subject)
 	{
-		if (!is_comparable(subject) || find_subject(told, subject))
+		if (json_object_get(was, key))
 			continue;
 		tell(replay, "new", subject, NULL);
 		n++;
@@ -310,13 +342,18 @@ static int compare_result(struct replay *replay, const struct atoll_result *resu
 
 static int run_again(struct replay *replay, struct atoll_error *err)
 {
-	struct atoll_run_options options = {.stdin_fd = 0, .stdout_fd = -1, .stderr_fd = -1};
+	/* What it says is compared, and not shown. */
+	cleanup_fd int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	struct atoll_run_options options = {
+		.stdin_fd = 0, .stdout_fd = null_fd, .stderr_fd = null_fd};
 	cleanup_free struct atoll_result *result = malloc(sizeof *result);
 	struct atoll_error ignored;
 	int r;
 
 	if (!result)
 		return error_oom(err);
+	if (null_fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "open '/dev/null'");
 	interact_begin(&options);
 	r = atoll_job_run(replay->job, &options, result, err);
 	interact_end();
@@ -337,6 +374,8 @@ static int carry_out(struct replay *replay, struct atoll_error *err)
 
 	if (r == 0)
 		r = make_job(replay, err);
+	if (r == 0)
+		r = check_reach(replay, err);
 	if (r == 0)
 		r = compare_input(replay, err);
 	if (r == 0 && replay->has_other_input && !replay->request->is_anyway)

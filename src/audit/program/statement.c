@@ -355,8 +355,12 @@ static json_t *list_changes(const struct account *account)
 
 		if (!type || !streq(type, "file") || !event_text(change, "after") ||
 		    event_text(change, "mark") ||
-		    streq(event_text(change, "change") ?: "", "deleted"))
-			json_array_append_new(list, statement_plain(change));
+		    streq(event_text(change, "change") ?: "", "deleted")) {
+			json_t *copy = statement_plain(change);
+
+			json_object_set_new(copy, "path", plain_text(path));
+			json_array_append_new(list, copy);
+		}
 	}
 	return list;
 }

@@ -73,7 +73,7 @@ static bool take_exactly(struct reader *reader, const unsigned char wanted[32])
 
 static int wrong(struct atoll_error *err, const char *what)
 {
-	return error_set(err, ATOLL_FAULT_POLICY, EKEYREJECTED, "the TPM's quote %s", what);
+	return receipt_refuse(err, EKEYREJECTED, "the TPM's quote %s", what);
 }
 
 static int check_content(const struct buf *quote, const unsigned char qualifying[32],

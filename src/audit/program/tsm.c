@@ -211,7 +211,7 @@ int tsm_report(const struct hardware_claim *claim, json_t **ret, const char **re
 
 static int wrong(struct atoll_error *err, const char *what)
 {
-	return error_set(err, ATOLL_FAULT_POLICY, EKEYREJECTED, "the machine's report %s", what);
+	return receipt_refuse(err, EKEYREJECTED, "the machine's report %s", what);
 }
 
 int tsm_check(const json_t *report, const struct hardware_claim *claim, struct atoll_error *err)
