@@ -69,8 +69,10 @@ int run_record_begin(struct run *run, struct atoll_error *err)
 	int r;
 
 	run->relay->output = &run->output;
-	if (run->is_step || run->spec->record == SPEC_RECORD_OFF)
+	if (run->is_step)
 		return 0;
+	if (run->spec->record == SPEC_RECORD_OFF)
+		return run_watch_refuse(run, err);
 	r = open_log(run, err);
 	if (r < 0)
 		return r;

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "job/record-inner.h"
 #include "job/run.h"
 #include "spec/spec.h"
 
@@ -18,6 +19,31 @@
  *
  * The time that it stands still is not the command's.
  */
+
+/* Who watches sees the record: without one nobody would. Rules that only flag are the default, and
+ * go without saying. */
+int run_watch_refuse(const struct run *run, struct atoll_error *err)
+{
+	const struct spec_watch *watch = &run->spec->watch;
+
+	if (run->options->events && run->options->events[0])
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"--events: there are no lines with --record off; leave one of them "
+			"out");
+	if (watch->monitor.url)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "%s: a monitor sees nothing with audit.record off; leave one of "
+				 "them out",
+				 watch->monitor.origin);
+	for (int i = 0; i < RULE_COUNT; i++)
+		if (watch->rules[i] > RULE_FLAG)
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "%s: the rule '%s' sees nothing with audit.record off; "
+					 "leave one of them out",
+					 watch->rule_origins[i], rule_name((enum rule_id)i));
+	return 0;
+}
 
 int run_watch_begin(struct run *run, struct atoll_error *err)
 {
@@ -141,6 +167,9 @@ void run_watch_end(struct run *run)
 {
 	struct watch_said said;
 
+	/* Programs whose file is still being read are told of by then. */
+	if (run->watch)
+		record_wait_for_hashes(run->recorder);
 	watching_settle(run->watch, &said);
 	watching_finish(run->watch);
 	watching_settle(run->watch, &said);

@@ -97,6 +97,8 @@ void run_record_answer(void *data, const struct net_question *question,
 
 /* ---- run-watch.c ---- */
 
+/* With `record: off`: is somebody to watch all the same? */
+int run_watch_refuse(const struct run *run, struct atoll_error *err);
 /* Once there is a log, before anything is in it but its first line. */
 int run_watch_begin(struct run *run, struct atoll_error *err);
 /* What rules and monitor have said, and what follows. */

@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/program.h"
 #include "base/str.h"
+#include "isolate/plan.h"
 #include "job/watching.h"
 #include "monitor/monitor.h"
 #include "spec/spec.h"
@@ -164,4 +165,29 @@ void watch_monitor_reap(struct watch_monitor *monitor)
 	while (waitpid(monitor->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	monitor->pid = 0;
+}
+
+void watching_describe(const struct spec *spec, struct plan *plan)
+{
+	const struct spec_monitor *monitor = &spec->watch.monitor;
+	struct atoll_error err = {0};
+
+	for (int i = 0; i < RULE_COUNT; i++) {
+		char clause[64];
+
+		if (spec->watch.rules[i] <= RULE_FLAG)
+			continue;
+		snprintf(clause, sizeof clause, "audit.rules.%s", rule_name((enum rule_id)i));
+		plan_add(plan, PLAN_NOTE, clause, rule_verdict_word(spec->watch.rules[i]),
+			 "built-in rule over the record", NULL, spec->watch.rule_origins[i]);
+	}
+	if (!monitor->url)
+		return;
+	if (watch_monitor_check(spec, &err) < 0)
+		plan_add(plan, PLAN_MISSING, "audit.monitor", monitor->url, MONITOR_PROGRAM,
+			 err.text, monitor->origin);
+	else
+		plan_add(plan, PLAN_NOTE, "audit.monitor", monitor->url,
+			 "is sent the run's events, and can have it stopped or ended", NULL,
+			 monitor->origin);
 }

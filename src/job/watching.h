@@ -10,6 +10,7 @@
 
 struct atoll_error;
 struct atoll_result;
+struct plan;
 struct recorder;
 struct spec;
 
@@ -49,6 +50,9 @@ bool watching_settle(struct watching *watch, struct watch_said *ret);
 void watching_finish(struct watching *watch);
 /* After the last line. Takes NULL. */
 void watching_close(struct watching *watch);
+
+/* Into the plan: who sees what happens, and what may follow. */
+void watching_describe(const struct spec *spec, struct plan *plan);
 
 /* ---- watch-monitor.c ---- */
 
