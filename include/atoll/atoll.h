@@ -90,6 +90,7 @@ enum atoll_end {
 	ATOLL_OUT_OF_MEMORY, /* the memory limit */
 	ATOLL_OVER_LIMIT,    /* another limit: `limit` names it */
 	ATOLL_NOT_STARTED,   /* the command could not be executed: `code` is 126 or 127 */
+	ATOLL_STOPPED,	     /* by a rule or a monitor: `stopped_by` names it */
 };
 
 /* Something that the contract refused, as the guard saw it. */
@@ -136,6 +137,10 @@ struct atoll_connection {
  * connection is held meanwhile. */
 struct atoll_question {
 	uint64_t id;	     /* for an answer that comes later */
+	/* If not NULL it is not about a connection, and `name`, `program` and `port` say nothing: a
+	 * rule or a monitor has stopped everything inside, and says why. ATOLL_ASK_ONCE lets it go
+	 * on, ATOLL_ASK_NO ends it. */
+	const char *why;
 	const char *name;    /* or address; what a stranger wrote, but only printable ASCII */
 	const char *program; /* who wants to; "" if it is not known, else likewise */
 	const char *file;    /* the job file, or NULL */
@@ -195,6 +200,16 @@ struct atoll_usage {
 	uint64_t limit; /* ATOLL_UNLIMITED if there is none */
 };
 
+/* What a rule or a monitor had to say. */
+struct atoll_flag {
+	uint64_t seq;	 /* of the event that it is about, in the log; UINT64_MAX: of none */
+	char by[32];	 /* "rule:credentials", "monitor" */
+	char verdict[8]; /* "flag", "ask", "pause", "kill"; "allow" where a monitor failed */
+	char why[240];	 /* what strangers wrote in it has been made printable */
+};
+
+#define ATOLL_FLAGS_MAX 16
+
 struct atoll_result {
 	enum atoll_end end;
 	int code;
@@ -223,6 +238,10 @@ struct atoll_result {
 	uint64_t n_marked;    /* of these: what the host would execute or trust */
 	uint64_t n_conflicts; /* of these: what the host itself has changed meanwhile */
 	char layer_note[192]; /* why it could not be kept as it should; "" mostly */
+	uint32_t n_flags; /* how many there were; the first ATOLL_FLAGS_MAX are kept */
+	struct atoll_flag flags[ATOLL_FLAGS_MAX];
+	char stopped_by[32];   /* ATOLL_STOPPED: who wanted it, as in `flags` */
+	char events_note[192]; /* readers of `events` that went away or were slow; "" mostly */
 	uint32_t n_published;
 	struct atoll_published published[ATOLL_PUBLISHED_MAX];
 	uint32_t n_denials;	/* how many there were; the first ATOLL_DENIALS_MAX are kept */
@@ -292,6 +311,12 @@ struct atoll_run_options {
 	 * what the workspace is before, for which all of it is read, and what the job was made of.
 	 */
 	bool for_receipt;
+	/* Who is sent the lines of the record while they are written: "fd:N", "unix:PATH",
+	 * "exec:COMMAND" (see doc/record.md), at most three, and NULL behind the last. NULL: nobody. */
+	const char *const *events;
+	/* A rule or a monitor has stopped everything inside, and nobody could be asked: `why`, and
+	 * how long it will wait before it is ended; SIGCONT lets it go on. NULL, 0: it goes on. */
+	void (*paused)(const char *why, uint64_t wait_ms, void *data);
 };
 
 /*

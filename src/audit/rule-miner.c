@@ -92,6 +92,9 @@ bool rule_miner(struct rules *rules, const struct line *line, char *why, size_t 
 		snprintf(why, size, "%s is a miner", shown(line->path));
 		return true;
 	}
+	/* What a shell is told to do shows in what it executes. */
+	if (rules_is_shell(line_base(line->path)))
+		return false;
 	for (size_t i = 1; i < line->argc; i++) {
 		if (!is_telling(line->argv[i]))
 			continue;

@@ -17,6 +17,12 @@
 void ask_text(const struct atoll_question *question, FILE *out)
 {
 	fputs("atoll: ", out);
+	if (question->why) {
+		fputs("everything inside has been stopped by ", out);
+		print_escaped(out, question->why);
+		fputs(".\n", out);
+		return;
+	}
 	print_escaped(out, question->program[0] ? question->program : "the command");
 	fputs(" wants to talk to ", out);
 	print_escaped(out, question->name);
@@ -93,14 +99,23 @@ static enum atoll_answer_type ask_at(int fd, const struct atoll_question *questi
 	tcflush(fd, TCIFLUSH);
 	fputs("\r\n", out);
 	ask_text(question, out);
-	fprintf(out, "  [o]nce, this [r]un, [a]lways, [N]o? (no in %d s) ",
-		question->timeout_ms / 1000);
+	if (question->why)
+		fprintf(out, "  Let it go on? [y]es, [N]o: it is ended (no in %d s) ",
+			question->timeout_ms / 1000);
+	else
+		fprintf(out, "  [o]nce, this [r]un, [a]lways, [N]o? (no in %d s) ",
+			question->timeout_ms / 1000);
 	fflush(out);
-	if (read_answer(fd, question, line, sizeof line)) {
+	if (!read_answer(fd, question, line, sizeof line)) {
+		fprintf(out, "\natoll: no answer: %s\n", question->why ? "ended" : "refused");
+		/* Somebody is there, who has let the time pass. */
+		answer = question->why ? ATOLL_ASK_NO : ATOLL_ASK_NOBODY;
+	} else if (question->why) {
+		answer = line[0] == 'y' || line[0] == 'Y' ? ATOLL_ASK_ONCE : ATOLL_ASK_NO;
+		fprintf(out, "atoll: %s\n", answer == ATOLL_ASK_NO ? "ended" : "goes on");
+	} else {
 		answer = ask_meaning(line);
 		fprintf(out, "atoll: %s\n", answer == ATOLL_ASK_NO ? "refused" : "allowed");
-	} else {
-		fputs("\natoll: no answer: refused\n", out);
 	}
 	fclose(out);
 	return answer;
@@ -115,6 +130,8 @@ enum atoll_answer_type ask_person(const struct atoll_question *question, void *d
 	int64_t now_ns = clock_monotonic_ns();
 
 	(void)data;
+	if (question->why)
+		return fd < 0 ? ATOLL_ASK_NOBODY : ask_at(fd, question);
 	if (fd < 0 || (noes[next] && now_ns - noes[next] < NOES_NS))
 		return ATOLL_ASK_NOBODY;
 	answer = ask_at(fd, question);

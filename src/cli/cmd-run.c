@@ -24,6 +24,7 @@ enum {
 	OPTION_NO_TTY,
 	OPTION_APPLY,
 	OPTION_RECEIPT,
+	OPTION_EVENTS,
 };
 
 static const struct option run_options[] = {
@@ -57,11 +58,19 @@ static const struct option run_options[] = {
 	{"json", 0, NULL,
 	 "the plan, or the result as the last line of standard error, for programs", OPTION_JSON},
 	{"quiet", 'q', NULL, "no summary of what was refused and who was talked to", OPTION_QUIET},
+	{"events", 0, "READER",
+	 "send the lines of the record to another program while they are written: 'fd:N', "
+	 "'unix:PATH' or 'exec:COMMAND', which runs outside with your rights; may be repeated",
+	 OPTION_EVENTS},
 	OPTION_HELP_ROW,
 	{0},
 };
 
+#define EVENTS_MAX 3
+
 struct run_request {
+	const char *events[EVENTS_MAX + 1];
+	size_t n_events;
 	const char *file;
 	const char *receipt; /* NULL: none */
 	bool is_plan;
@@ -93,6 +102,11 @@ static int read_request(char **args, struct run_request *ret, struct atoll_error
 			request.file = value;
 		if (option->id == OPTION_TTY || option->id == OPTION_NO_TTY)
 			request.tty = option->id == OPTION_TTY ? ATOLL_TTY_ALWAYS : ATOLL_TTY_NEVER;
+		if (option->id == OPTION_EVENTS && request.n_events == EVENTS_MAX)
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "--events: at most %d readers are allowed", EVENTS_MAX);
+		if (option->id == OPTION_EVENTS)
+			request.events[request.n_events++] = value;
 		if (option->id == OPTION_APPLY) {
 			r = apply_when_parse(value, &request.apply, err);
 			if (r < 0)
@@ -162,7 +176,8 @@ static bool has_words(const struct run_request *request, const struct atoll_resu
 	return request->is_json || result->end == ATOLL_NOT_STARTED ||
 	       (!request->is_quiet &&
 		(result->record[0] || result->n_denials > 0 || result->n_connections > 0 ||
-		 result->network_note[0] || result->record_note[0] ||
+		 result->network_note[0] || result->record_note[0] || result->n_flags > 0 ||
+		 result->events_note[0] || result->end == ATOLL_STOPPED ||
 		 result->end == ATOLL_TIMED_OUT || result->end == ATOLL_OUT_OF_MEMORY ||
 		 result->end == ATOLL_OVER_LIMIT));
 }
@@ -198,6 +213,7 @@ static int run_job(struct atoll_job *job, const struct run_request *request,
 					    .for_receipt = request->receipt != NULL,
 					    .data = (void *)request,
 					    .ask = ask_person,
+					    .events = request->events,
 					    .published = on_published};
 	struct apply_outcome applied = {0};
 	struct atoll_result result;

@@ -166,6 +166,19 @@ static void on_stuck(const char *why, void *data)
 	fputs("); make space and it goes on, or end it with Ctrl-C\n", stderr);
 }
 
+static void on_paused(const char *why, uint64_t wait_ms, void *data)
+{
+	(void)data;
+	if (!why) {
+		fputs("atoll: everything goes on\n", stderr);
+		return;
+	}
+	fputs("atoll: everything inside is stopped: ", stderr);
+	print_escaped(stderr, why);
+	fprintf(stderr, "; 'kill -CONT %d' lets it go on, and it is ended in %llu s\n",
+		(int)getpid(), (unsigned long long)wait_ms / 1000);
+}
+
 void interact_begin(struct atoll_run_options *options)
 {
 	choose_signals();
@@ -179,6 +192,7 @@ void interact_begin(struct atoll_run_options *options)
 		options->started = on_started;
 	options->suspend = on_suspend;
 	options->stuck = on_stuck;
+	options->paused = on_paused;
 	if (isatty(STDERR_FILENO)) {
 		options->progress = on_progress;
 		begin_progress();

@@ -198,6 +198,42 @@ static void print_denials(const struct atoll_result *result, const char *here, F
 		fprintf(out, "  and %u more\n", result->n_denials - shown);
 }
 
+static const char *flag_of(const char *by)
+{
+	static char text[64];
+
+	if (!starts_with(by, "rule:"))
+		return "audit.monitor";
+	snprintf(text, sizeof text, "--rule %s=...", by + 5);
+	return text;
+}
+
+/* What rules and monitors had to say, and that one of them has ended it. */
+static void print_flags(const struct atoll_result *result, FILE *out)
+{
+	uint32_t kept = result->n_flags < ATOLL_FLAGS_MAX ? result->n_flags : ATOLL_FLAGS_MAX;
+
+	if (result->end == ATOLL_STOPPED) {
+		fputs("atoll: stopped by ", out);
+		print_escaped(out, result->stopped_by);
+		fprintf(out, " (%s)\n", flag_of(result->stopped_by));
+	}
+	for (uint32_t i = 0; i < kept && i < LINES_MAX; i++) {
+		fputs("atoll: ", out);
+		print_escaped(out, result->flags[i].by);
+		fputs(": ", out);
+		print_escaped(out, result->flags[i].why);
+		fputc('\n', out);
+	}
+	if (result->n_flags > LINES_MAX)
+		fprintf(out, "  and %u more\n", result->n_flags - LINES_MAX);
+	if (result->events_note[0]) {
+		fputs("atoll: events: ", out);
+		print_escaped(out, result->events_note);
+		fputc('\n', out);
+	}
+}
+
 /* Only where something has been said that one may want to look into. */
 static void print_record(const struct atoll_result *result, FILE *out)
 {
@@ -208,7 +244,8 @@ static void print_record(const struct atoll_result *result, FILE *out)
 		print_escaped(out, result->record_note);
 		fputc('\n', out);
 	}
-	if (result->n_denials || result->n_marked || result->record_note[0])
+	if (was_stopped(result) || result->end == ATOLL_STOPPED || result->n_flags ||
+	    result->n_denials || result->n_marked || result->record_note[0])
 		fprintf(out, "atoll: recorded as %s (atoll log %s)\n", result->run, result->run);
 }
 
@@ -216,6 +253,7 @@ void summary_text(const struct atoll_result *result, const char *here, FILE *out
 {
 	if (was_stopped(result))
 		print_limit(result, out);
+	print_flags(result, out);
 	print_denials(result, here, out);
 	summary_network_text(result, out);
 	print_record(result, out);
@@ -238,6 +276,28 @@ static void write_denial(struct json *json, const struct atoll_denial *denial)
 	json_int(json, "count", denial->count);
 	json_str(json, "allow", denial->allow[0] ? denial->allow : NULL);
 	json_close(json, '}');
+}
+
+static void write_flags(struct json *json, const struct atoll_result *result)
+{
+	json_str(json, "stopped_by", result->end == ATOLL_STOPPED ? result->stopped_by : NULL);
+	json_uint(json, "n_flags", result->n_flags);
+	json_open(json, "flags", '[');
+	for (uint32_t i = 0; i < result->n_flags && i < ATOLL_FLAGS_MAX; i++) {
+		const struct atoll_flag *flag = &result->flags[i];
+
+		json_open(json, NULL, '{');
+		json_str(json, "by", flag->by);
+		json_str(json, "verdict", flag->verdict);
+		json_str(json, "why", flag->why);
+		if (flag->seq == UINT64_MAX)
+			json_null(json, "about");
+		else
+			json_uint(json, "about", flag->seq);
+		json_close(json, '}');
+	}
+	json_close(json, ']');
+	json_str(json, "events_note", result->events_note[0] ? result->events_note : NULL);
 }
 
 /* Each resource by the key that its limit has in a job file, in the limit's unit. */
@@ -282,6 +342,7 @@ static const char *end_word(enum atoll_end end)
 		[ATOLL_EXITED] = "exited",	   [ATOLL_SIGNALED] = "signaled",
 		[ATOLL_TIMED_OUT] = "timed-out",   [ATOLL_OUT_OF_MEMORY] = "out-of-memory",
 		[ATOLL_OVER_LIMIT] = "over-limit", [ATOLL_NOT_STARTED] = "not-started",
+		[ATOLL_STOPPED] = "stopped",
 	};
 
 	return words[end];
@@ -316,6 +377,7 @@ void summary_json_applied(const struct atoll_result *result, const char *digest,
 	json_str(&json, "contract", digest);
 	json_str(&json, "run", result->run[0] ? result->run : NULL);
 	json_str(&json, "record_note", result->record_note[0] ? result->record_note : NULL);
+	write_flags(&json, result);
 	json_uint(&json, "n_denials", result->n_denials);
 	json_open(&json, "denials", '[');
 	for (uint32_t i = 0; i < kept_denials(result); i++)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/job.h"
+#include "job/watching.h"
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -353,6 +354,7 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 	r = backend->prepare(job->spec, env, &extra, &plan, &cell, err);
 	if (r == 0)
 		r = net_describe(job->spec, &plan, err);
+	watching_describe(job->spec, &plan);
 	if (r == 0)
 		record_describe(job->spec, &plan);
 	if (r == 0)

@@ -14,9 +14,7 @@ static void add(int epoll_fd, int fd, uint32_t events)
 		epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* One descriptor that is readable when any of these has happened: a signal for us, the end of the
- * sandbox, the end of egress. */
-static int make_stop_fd(const struct run *run)
+int run_make_stop_fd(const struct run *run)
 {
 	int fd = epoll_create1(EPOLL_CLOEXEC);
 
@@ -52,7 +50,7 @@ void run_ask(struct run *run)
 		return;
 	id = question->id;
 	question->is_asked = true;
-	stop_fd = make_stop_fd(run);
+	stop_fd = run_make_stop_fd(run);
 	terminal_leave(&run->terminal, relay_reports(run->relay));
 	answer = run->options->ask(
 		&(struct atoll_question){

@@ -43,6 +43,8 @@ static void tell_exec(struct recorder *recorder, const struct notice *notice,
 	record_add_hash(json, "hash", hash);
 	if (!hash)
 		json_str(json, "why", why);
+	if (notice->file.ctime_ns > recorder->opened_ns)
+		json_bool(json, "fresh", true);
 	if (notice->flags & NOTICE_IS_SCRIPT)
 		json_bool(json, "script", true);
 	record_commit(recorder);
@@ -345,6 +347,7 @@ void record_end(struct recorder *recorder, uint32_t step, const struct atoll_res
 		[ATOLL_EXITED] = "exited",	   [ATOLL_SIGNALED] = "signaled",
 		[ATOLL_TIMED_OUT] = "timed-out",   [ATOLL_OUT_OF_MEMORY] = "out-of-memory",
 		[ATOLL_OVER_LIMIT] = "over-limit", [ATOLL_NOT_STARTED] = "not-started",
+		[ATOLL_STOPPED] = "stopped",
 	};
 	const struct record_counts *counts;
 	struct json *json;

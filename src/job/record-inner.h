@@ -24,6 +24,7 @@ struct recorder {
 	const struct spec *spec;
 	char id[ATOLL_ID_SIZE];
 	struct record_hooks hooks;
+	int64_t opened_ns; /* since 1970; what was made later is the run's own */
 	uint32_t only_step; /* of a run; 0 in a sandbox */
 	uint32_t
 		first_step; /* of a sandbox: how many there were before its holder began to count */

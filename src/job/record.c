@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define FLUSH_NS   (100 * INT64_C(1000000))
@@ -37,10 +38,13 @@ static int refuse(struct atoll_error *err, int r)
 static struct recorder *recorder_new(const struct spec *spec, const char *id)
 {
 	struct recorder *recorder = calloc(1, sizeof *recorder);
+	struct timespec now;
 
 	if (!recorder)
 		return NULL;
 	recorder->spec = spec;
+	clock_gettime(CLOCK_REALTIME, &now);
+	recorder->opened_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 	snprintf(recorder->id, sizeof recorder->id, "%s", id);
 	recorder->flush_ns = recorder->seal_ns = INT64_MAX;
 	return recorder;

@@ -69,9 +69,14 @@ int run_record_begin(struct run *run, struct atoll_error *err)
 	int r;
 
 	run->relay->output = &run->output;
-	if (run->is_step || run->spec->record == SPEC_RECORD_OFF)
+	if (run->is_step)
 		return 0;
+	if (run->spec->record == SPEC_RECORD_OFF)
+		return run_watch_refuse(run, err);
 	r = open_log(run, err);
+	if (r < 0)
+		return r;
+	r = run_watch_begin(run, err);
 	if (r < 0)
 		return r;
 	memcpy(run->result->run, record_id(run->recorder), sizeof run->result->run);
@@ -249,8 +254,10 @@ void run_record_end(struct run *run, int r, const struct atoll_error *err)
 		run->result->end = ATOLL_SIGNALED;
 		run->result->code = SIGKILL;
 	}
+	run_watch_end(run);
 	record_end(run->recorder, RUN_STEP, run->result, r < 0 ? err->text : NULL);
 	seal(run);
+	run_watch_close(run);
 	record_close(run->recorder);
 	run->recorder = NULL;
 }

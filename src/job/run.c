@@ -213,7 +213,9 @@ static int wait_ms(const struct run *run)
 
 	if (run_layer_wait_ms(run) < most)
 		most = run_layer_wait_ms(run);
-	until = run->has_ended || run->is_stuck ? INT64_MAX : run->deadline_ns;
+	until = run->has_ended || run->is_stuck || run->is_paused ? INT64_MAX : run->deadline_ns;
+	if (run_watch_deadline_ns(run) < until)
+		until = run_watch_deadline_ns(run);
 	if (run->kill_ns < until)
 		until = run->kill_ns;
 	if (net_deadline_ns(&run->net) < until)
@@ -262,7 +264,9 @@ static void supervise(struct run *run)
 			{.fd = has_control ? run->handle.control_fd : -1, .events = POLLIN},
 			{.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
 			 .events = POLLIN},
-			{.fd = has_notices && !run->is_stuck ? run->notices.fd : -1,
+			{.fd = has_notices && !run->is_stuck && !watching_holds(run->watch)
+				       ? run->notices.fd
+				       : -1,
 			 .events = POLLIN},
 		};
 
@@ -287,8 +291,10 @@ static void supervise(struct run *run)
 		net_move(&run->net, fds + 4 + 2 * RELAY_COUNT);
 		run_ask(run);
 		record_move(run->recorder, fds + 4 + 2 * RELAY_COUNT + NET_WATCHED);
+		run_watch_check(run);
 		run_record_check(run);
-		if (!run->has_ended && !run->is_stuck && clock_monotonic_ns() >= run->deadline_ns)
+		if (!run->has_ended && !run->is_stuck && !run->is_paused &&
+		    clock_monotonic_ns() >= run->deadline_ns)
 			run_time_out(run);
 		if (!run->is_done && clock_monotonic_ns() >= run->kill_ns)
 			run_kill(run);

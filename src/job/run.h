@@ -9,6 +9,7 @@
 #include "job/record.h"
 #include "job/relay.h"
 #include "job/terminal.h"
+#include "job/watching.h"
 
 #include <signal.h>
 
@@ -19,6 +20,7 @@
  *   signals.c    the caller's signals and terminal, and asking everything inside to end
  *   questions.c  asking the caller about the network
  *   run-record.c what is written down of it
+ *   run-watching.cwho watches, and what they have stopped
  */
 struct run {
 	const struct spec *spec;
@@ -50,6 +52,9 @@ struct run {
 	struct record_output output;
 	bool is_stuck; /* the record cannot be written: everything inside stands still */
 	int64_t stuck_ns;
+	struct watching *watch; /* NULL: nobody watches */
+	bool is_paused;		/* by a rule or a monitor: everything inside stands still */
+	int64_t paused_ns, pause_until_ns;
 };
 
 /* ---- run.c ---- */
@@ -90,7 +95,26 @@ void run_record_connection(void *data, const struct atoll_connection *connection
 void run_record_answer(void *data, const struct net_question *question,
 		       enum atoll_answer_type answer);
 
+/* ---- run-watch.c ---- */
+
+/* With `record: off`: is somebody to watch all the same? */
+int run_watch_refuse(const struct run *run, struct atoll_error *err);
+/* Once there is a log, before anything is in it but its first line. */
+int run_watch_begin(struct run *run, struct atoll_error *err);
+/* What rules and monitor have said, and what follows. */
+void run_watch_check(struct run *run);
+/* Somebody says that it may go on. */
+void run_watch_resume(struct run *run, const char *who);
+int64_t run_watch_deadline_ns(const struct run *run);
+/* The last words, before the end is written down; and the end of those who watch. */
+void run_watch_end(struct run *run);
+void run_watch_close(struct run *run);
+
 /* ---- questions.c ---- */
+
+/* One descriptor that is readable when any of these has happened: a signal for us, the end of the
+ * sandbox, the end of egress. */
+int run_make_stop_fd(const struct run *run);
 
 /* Pass one question on to the caller, if there is one. */
 void run_ask(struct run *run);

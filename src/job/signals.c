@@ -67,11 +67,11 @@ void run_look_at_terminal(struct run *run)
 	const struct stream *input = &run->relay->streams[RELAY_IN];
 
 	/* Not before the caller's signals are passed on: one that ended us would leave it raw. */
-	if (run->has_started && !run->is_stuck)
+	if (run->has_started && !run->is_stuck && !run->is_paused)
 		terminal_enter(&run->terminal);
 	/* Lines of a terminal end in CR LF, and only a raw one shows them as they are. And who
 	 * reads the first line of a command may send it a signal, which has to arrive there. */
-	run->relay->is_held = !run->has_started || run->is_stuck;
+	run->relay->is_held = !run->has_started || run->is_stuck || run->is_paused;
 	run->relay->is_input_held =
 		input->from >= 0 && isatty(input->from) && !terminal_is_foreground(input->from);
 }
@@ -93,7 +93,8 @@ void run_suspend(struct run *run, bool by_command)
 		run_look_at_terminal(run);
 		resize(run);
 	}
-	run_order(run, INIT_SIGNAL_ALL, SIGCONT);
+	if (!run->is_paused)
+		run_order(run, INIT_SIGNAL_ALL, SIGCONT);
 }
 
 static void take_signal(struct run *run, int number)
@@ -109,6 +110,7 @@ static void take_signal(struct run *run, int number)
 		run_suspend(run, false);
 		break;
 	case SIGCONT:
+		run_watch_resume(run, "SIGCONT");
 		run_look_at_terminal(run);
 		resize(run);
 		break;

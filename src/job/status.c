@@ -10,6 +10,7 @@ enum {
 	STATUS_MEMORY,
 	STATUS_LIMIT,
 	STATUS_BUG,
+	STATUS_STOPPED,
 };
 
 int atoll_result_status(const struct atoll_result *result)
@@ -26,6 +27,8 @@ int atoll_result_status(const struct atoll_result *result)
 		return STATUS_MEMORY;
 	case ATOLL_OVER_LIMIT:
 		return STATUS_LIMIT;
+	case ATOLL_STOPPED:
+		return STATUS_STOPPED;
 	}
 	return STATUS_BUG;
 }

@@ -99,9 +99,9 @@ int watchers_add(struct watchers *watchers, const char *target, struct atoll_err
 	struct watcher *watcher = &watchers->items[watchers->n];
 	int fd;
 
-	if (watchers->n == WATCHERS_MAX)
+	if (watchers->n == WATCHERS_MAX - 1)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "--events: at most %d readers are allowed", WATCHERS_MAX);
+				 "--events: at most %d readers are allowed", WATCHERS_MAX - 1);
 	*watcher = (struct watcher){.fd = -1};
 	if (starts_with(target, "fd:"))
 		fd = open_fd(target + 3, err);
@@ -119,6 +119,16 @@ int watchers_add(struct watchers *watchers, const char *target, struct atoll_err
 	watcher->fd = fd;
 	watchers->n++;
 	str_show(target, watcher->name, sizeof watcher->name);
+	return watcher->data ? 0 : error_oom(err);
+}
+
+int watchers_add_socket(struct watchers *watchers, int fd, const char *name,
+			struct atoll_error *err)
+{
+	struct watcher *watcher = &watchers->items[watchers->n++];
+
+	*watcher = (struct watcher){.fd = fd, .data = malloc(WATCHERS_BUFFER)};
+	snprintf(watcher->name, sizeof watcher->name, "%s", name);
 	return watcher->data ? 0 : error_oom(err);
 }
 

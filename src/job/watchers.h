@@ -23,7 +23,7 @@ struct atoll_error;
  * the record is told. A reader that goes away is done without.
  */
 
-#define WATCHERS_MAX	 3
+#define WATCHERS_MAX	 4 /* three of the caller's, and a monitor */
 #define WATCHERS_BUFFER	 ((size_t)1 << 20)
 #define WATCHERS_WAIT_NS (2 * INT64_C(1000000000))
 
@@ -51,6 +51,9 @@ struct watchers {
 
 /* One reader more. Fails if there is none. */
 int watchers_add(struct watchers *watchers, const char *target, struct atoll_error *err);
+/* A stream socket that is open already, which becomes theirs. */
+int watchers_add_socket(struct watchers *watchers, int fd, const char *name,
+			struct atoll_error *err);
 /* One line, without its end. */
 void watchers_send(struct watchers *watchers, const char *line, size_t size);
 /* Should whoever makes events wait? */

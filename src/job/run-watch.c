@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "job/record-inner.h"
+#include "job/run.h"
+#include "spec/spec.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+/*
+ * What follows from what rules and monitor say
+ *
+ *   flag   a line in the record, and one at the end
+ *   ask    everything inside stands still while a person is asked; nobody to ask: it is ended
+ *   pause  the same; nobody to ask: it stands still until SIGCONT, or `hold` has passed
+ *   kill   it is ended
+ *
+ * The time that it stands still is not the command's.
+ */
+
+/* Who watches sees the record: without one nobody would. Rules that only flag are the default, and
+ * go without saying. */
+int run_watch_refuse(const struct run *run, struct atoll_error *err)
+{
+	const struct spec_watch *watch = &run->spec->watch;
+
+	if (run->options->events && run->options->events[0])
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"--events: there are no lines with --record off; leave one of them "
+			"out");
+	if (watch->monitor.url)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "%s: a monitor sees nothing with audit.record off; leave one of "
+				 "them out",
+				 watch->monitor.origin);
+	for (int i = 0; i < RULE_COUNT; i++)
+		if (watch->rules[i] > RULE_FLAG)
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "%s: the rule '%s' sees nothing with audit.record off; "
+					 "leave one of them out",
+					 watch->rule_origins[i], rule_name((enum rule_id)i));
+	return 0;
+}
+
+int run_watch_begin(struct run *run, struct atoll_error *err)
+{
+	if (run->watch)
+		return 0;
+	return watching_open(run->spec, run->options->events, run->recorder, run->result,
+			     &run->watch, err);
+}
+
+static void stop_for_good(struct run *run, const char *by)
+{
+	run->result->end = ATOLL_STOPPED;
+	/* It may be what stands there already. */
+	if (by != run->result->stopped_by)
+		snprintf(run->result->stopped_by, sizeof run->result->stopped_by, "%s", by);
+	run->is_paused = false;
+	run->has_ended = run->is_done = true;
+}
+
+static void pause_all(struct run *run)
+{
+	run->is_paused = true;
+	run->paused_ns = clock_monotonic_ns();
+	run->pause_until_ns = run->paused_ns + (int64_t)run->spec->watch.hold_ms * 1000000;
+	run_order(run, INIT_SIGNAL_ALL, SIGSTOP);
+	terminal_leave(&run->terminal, relay_reports(run->relay));
+	run->relay->is_held = true;
+	record_stop(run->recorder, RUN_STEP, true, "monitor");
+}
+
+static void go_on(struct run *run, const char *answer)
+{
+	if (run->deadline_ns != INT64_MAX)
+		run->deadline_ns += clock_monotonic_ns() - run->paused_ns;
+	run->is_paused = false;
+	record_approval(run->recorder, RUN_STEP, "monitor", run->result->stopped_by, answer,
+			"once");
+	record_stop(run->recorder, RUN_STEP, false, "monitor");
+	run->result->stopped_by[0] = '\0';
+	run_look_at_terminal(run);
+	run_order(run, INIT_SIGNAL_ALL, SIGCONT);
+}
+
+void run_watch_resume(struct run *run, const char *who)
+{
+	if (!run->is_paused || run->has_ended)
+		return;
+	go_on(run, who);
+	if (run->options->paused)
+		run->options->paused(NULL, 0, run->options->data);
+}
+
+static enum atoll_answer_type ask(struct run *run, const struct watch_said *said)
+{
+	cleanup_fd int stop_fd = -1;
+	char why[300];
+
+	if (!run->options->ask)
+		return ATOLL_ASK_NOBODY;
+	stop_fd = run_make_stop_fd(run);
+	snprintf(why, sizeof why, "%s: %s", said->by, said->why);
+	return run->options->ask(
+		&(struct atoll_question){
+			.why = why,
+			.name = "",
+			.program = "",
+			.file = run->spec->file,
+			.timeout_ms = run->spec->watch.hold_ms > INT32_MAX
+					      ? INT32_MAX
+					      : (int32_t)run->spec->watch.hold_ms,
+			.stop_fd = stop_fd,
+		},
+		run->options->data);
+}
+
+static void stand_still(struct run *run, const struct watch_said *said)
+{
+	enum atoll_answer_type answer;
+
+	pause_all(run);
+	snprintf(run->result->stopped_by, sizeof run->result->stopped_by, "%s", said->by);
+	answer = ask(run, said);
+	if (answer == ATOLL_ASK_NO) {
+		record_approval(run->recorder, RUN_STEP, "monitor", said->by, "no", "once");
+		stop_for_good(run, said->by);
+	} else if (answer != ATOLL_ASK_NOBODY && answer != ATOLL_ASK_LATER) {
+		go_on(run, "yes");
+	} else if (said->verdict == RULE_ASK) {
+		record_approval(run->recorder, RUN_STEP, "monitor", said->by, "none", "once");
+		stop_for_good(run, said->by);
+	} else if (run->options->paused) {
+		run->options->paused(said->why, run->spec->watch.hold_ms, run->options->data);
+	}
+}
+
+void run_watch_check(struct run *run)
+{
+	struct watch_said said;
+
+	if (!run->watch)
+		return;
+	if (run->is_paused && !run->has_ended && clock_monotonic_ns() >= run->pause_until_ns) {
+		record_approval(run->recorder, RUN_STEP, "monitor", run->result->stopped_by, "none",
+				"once");
+		stop_for_good(run, run->result->stopped_by);
+	}
+	if (!watching_settle(run->watch, &said) || run->has_ended || said.verdict <= RULE_FLAG)
+		return;
+	if (said.verdict == RULE_KILL)
+		stop_for_good(run, said.by);
+	else if (!run->is_paused && run->has_started)
+		stand_still(run, &said);
+}
+
+int64_t run_watch_deadline_ns(const struct run *run)
+{
+	return run->is_paused && !run->has_ended ? run->pause_until_ns : INT64_MAX;
+}
+
+void run_watch_end(struct run *run)
+{
+	struct watch_said said;
+
+	/* Programs whose file is still being read are told of by then. */
+	if (run->watch)
+		record_wait_for_hashes(run->recorder);
+	watching_settle(run->watch, &said);
+	watching_finish(run->watch);
+	watching_settle(run->watch, &said);
+}
+
+void run_watch_close(struct run *run)
+{
+	if (run->recorder)
+		record_watch(run->recorder, &(struct record_hooks){0});
+	watching_close(run->watch);
+	run->watch = NULL;
+}
