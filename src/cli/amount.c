@@ -18,13 +18,13 @@ struct unit {
 static int parse(const char *text, const struct unit *units, size_t n, const char *what,
 		 uint64_t *ret, struct atoll_error *err)
 {
+	bool is_number = text[0] >= '0' && text[0] <= '9';
 	char *end = NULL, shown[64];
-	uint64_t number = 0;
+	uint64_t number;
 
-	errno = text[0] >= '0' && text[0] <= '9' ? 0 : EINVAL;
-	if (errno == 0)
-		number = strtoull(text, &end, 10);
-	for (size_t i = 0; errno == 0 && i < n; i++) {
+	errno = 0;
+	number = strtoull(text, &end, 10);
+	for (size_t i = 0; is_number && errno == 0 && i < n; i++) {
 		if (streq(end, units[i].name) &&
 		    !__builtin_mul_overflow(number, units[i].size, ret))
 			return 0;

@@ -122,15 +122,17 @@ static void on_each(const struct atoll_verified *found, void *data)
 		print_one(found, every->is_json);
 }
 
-static int verify_all(struct atoll_verify_options *options, bool is_json, struct atoll_error *err)
+static int verify_all(const struct atoll_verify_options *given, bool is_json,
+		      struct atoll_error *err)
 {
 	struct every every = {.is_json = is_json};
+	struct atoll_verify_options options = *given;
 	struct atoll_verified worst;
 	int r;
 
-	options->each = on_each;
-	options->data = &every;
-	r = atoll_verify_all(options, &worst, err);
+	options.each = on_each;
+	options.data = &every;
+	r = atoll_verify_all(&options, &worst, err);
 	if (r < 0)
 		return r;
 	if (!is_json)

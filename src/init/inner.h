@@ -69,5 +69,5 @@ void inside_each(const struct init *init,
 		 void (*each)(const struct inside_process *process, void *data), void *data);
 /* The state of one; 0 if it is gone. */
 char inside_state(const struct init *init, pid_t pid);
-/* Of a session; `except` is left alone. Returns how many there were. */
-int inside_signal_session(const struct init *init, pid_t session, pid_t except, int number);
+/* Of the session with this number; `except` is left alone. Returns how many there were. */
+int inside_signal_session(const struct init *init, pid_t number, pid_t except, int signal);

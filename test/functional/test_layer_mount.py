@@ -230,7 +230,7 @@ def told(done):
 @test("what is written to a layer counts: disk ends the run, and files do")
 def _():
     need_layers()
-    with Place() as place:
+    with Place(on_disk=True) as place:
         fill = "import itertools\nfor i in itertools.count(): put('d%d' % (i % 40), b'x' * 1000000)"
         done = run(place, ["--json", "--disk", "16M", "--timeout", "100s"], inside_py(fill), mode="layer")
         same((done.status, told(done)["limit"]), (OVER_LIMIT, "disk"), "disk: %s" % done.err)

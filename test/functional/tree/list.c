@@ -16,8 +16,8 @@
  *	list DIR
  *
  * Of each name beneath it, in order: path, kind, mode, size, mtime in ns, uid, gid, blocks, the
- * first name of the same file (or the path itself), content, extended attributes. Content is a hash,
- * a link's target, or "?" where it cannot be read.
+ * first name of the same file (or the path itself), content, extended attributes. Content is a
+ *hash, a link's target, or "?" where it cannot be read.
  */
 
 struct seen {
