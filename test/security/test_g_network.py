@@ -396,6 +396,39 @@ def _():
             same(result.tries[label], "ok", label)
 
 
+@test("a place whose last connection was passed on is dialled ahead; what is refused then sends no byte there")
+def _():
+    with Place() as place:
+        rig.clear()
+        result = run(place, ["--allow", "good.test:7000"], inside(r"""
+            def said(data, wait=0):
+                with socket.create_connection(("good.test", 7000), 20) as s:
+                    s.settimeout(20); time.sleep(wait); s.sendall(data)
+                    got = s.recv(100)
+                    return "ok" if got == data else repr(got)
+            def foreign(wait):
+                context = ssl.create_default_context()
+                with socket.create_connection(("good.test", 7000), 20) as s:
+                    time.sleep(wait)
+                    with context.wrap_socket(s, server_hostname="foreign.test"): return "in"
+            def other_host():
+                with socket.create_connection(("good.test", 7000), 20) as s:
+                    s.settimeout(20); time.sleep(0.1); s.sendall(b"GET / HTTP/1.1\r\nHost: foreign.test\r\n\r\n")
+                    return everything(s)
+            for n in range(3): outcome("first %d" % n, lambda: said(b"x\n"))
+            outcome("TLS at once", lambda: foreign(0))
+            for n in range(3): outcome("again %d" % n, lambda: said(b"x\n", 0.1))
+            outcome("TLS later", lambda: foreign(0.1))
+            outcome("back %d" % 0, lambda: said(b"x\n")); outcome("back %d" % 1, lambda: said(b"x\n", 0.1))
+            outcome("another host", other_host)
+            outcome("back %d" % 2, lambda: said(b"x\n", 0.1))
+            """))
+        for label, end in result.tries.items():
+            check((end == "ok") == (label.split()[0] in ("first", "again", "back", "end")), "%s: %s" % (label, end))
+        same(rig.bytes_at(7000), "x\n" * 9, "what came to the server")
+        rig.silence("foreign.test")
+
+
 @test("NET-28 network set-up inside: links, routes, rules, devices, tables")
 def _():
     need("ip")
