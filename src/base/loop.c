@@ -47,6 +47,11 @@ void loop_unwatch(struct loop *loop, struct loop_watch *watch)
 	if (!watch->is_watched)
 		return;
 	epoll_ctl(loop->epoll_fd, EPOLL_CTL_DEL, watch->fd, NULL);
+	loop_forget(loop, watch);
+}
+
+void loop_forget(struct loop *loop, struct loop_watch *watch)
+{
 	watch->is_watched = false;
 	watch->events = 0;
 	for (int i = 0; i < loop->n_fetched; i++)

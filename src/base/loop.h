@@ -43,6 +43,9 @@ void loop_done(struct loop *loop);
 int loop_watch(struct loop *loop, struct loop_watch *watch, uint32_t events);
 /* Does not close the descriptor; call it before that is closed. Fine if it is not watched. */
 void loop_unwatch(struct loop *loop, struct loop_watch *watch);
+/* The same for a descriptor that is closed next, if nobody has another one of that file: the kernel
+ * forgets it then by itself. */
+void loop_forget(struct loop *loop, struct loop_watch *watch);
 
 /* 0, or -ENOMEM. Arming an armed one moves it. */
 int loop_arm(struct loop *loop, struct loop_timer *timer, int64_t at_ns);

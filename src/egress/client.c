@@ -18,9 +18,11 @@
  *             HTTP have to be for the name that was looked up
  *   hand on   to relay.c or exchange.c; from there on it is no longer ours
  *
- * No byte of the client's goes out before. A server that speaks first (SSH, SMTP, MySQL) is served:
- * on ports other than 80 and 443 a client that says nothing for a moment is connected, and once the
- * server has spoken it can be neither TLS nor HTTP.
+ * No byte of the client's goes out before. Where the last connection to the same name and port was
+ * one to be passed on, the next is dialled while it is sniffed, so that the one does not wait for
+ * the other. A server that speaks first (SSH, SMTP, MySQL) is served: on ports other than 80 and
+ * 443 a client that says nothing for a moment is connected, and once the server has spoken it can
+ * be neither TLS nor HTTP.
  */
 
 #define MOMENT_NS   (20 * MS_NS)
@@ -50,9 +52,47 @@ static void sniff_ready(struct loop_watch *watch, uint32_t events);
 static void outside_ready(struct loop_watch *watch, uint32_t events);
 static void dialled(struct flow *flow, int fd_or_error, const char *reason);
 
+/* ---- what connections to a place were like ---- */
+
+/* A few places, each by a number that stands for it. Two with the same number cost a connection
+ * that is not used, or a moment. */
+#define PLACES 64
+
+static uint64_t passed_on[PLACES];
+
+static uint64_t place_of(const struct flow *flow)
+{
+	const unsigned char *bytes = (const unsigned char *)&flow->address;
+	uint64_t hash = 14695981039346656037U ^ flow->port;
+
+	for (const char *c = flow->name; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 1099511628211U;
+	for (size_t i = 0; !flow->name[0] && i < sizeof flow->address; i++)
+		hash = (hash ^ bytes[i]) * 1099511628211U;
+	return hash;
+}
+
+static void remember(const struct flow *flow, bool is_passed_on)
+{
+	uint64_t place = place_of(flow);
+
+	if (is_passed_on)
+		passed_on[place % PLACES] = place;
+	else if (passed_on[place % PLACES] == place)
+		passed_on[place % PLACES] = 0;
+}
+
+static bool is_likely_passed_on(const struct flow *flow)
+{
+	uint64_t place = place_of(flow);
+
+	return passed_on[place % PLACES] == place;
+}
+
 /* ---- letting go ---- */
 
-/* The connection outside, if there is one, is given back. */
+/* The connection outside, if there is one, is given back. Whoever takes both over sets the watch
+ * anew: it stays. */
 static int release(struct flow *flow)
 {
 	struct client *client = flow->owner;
@@ -65,7 +105,6 @@ static int release(struct flow *flow)
 	loop_disarm(loop, &client->timer);
 	dial_cancel(client->dial);
 	loop_unwatch(loop, &client->outside);
-	loop_unwatch(loop, &flow->client.watch);
 	free(client);
 	return outside;
 }
@@ -74,6 +113,7 @@ static void abandon(struct flow *flow)
 {
 	int outside = release(flow);
 
+	loop_unwatch(&flow->egress->loop, &flow->client.watch);
 	if (outside >= 0)
 		close(outside);
 }
@@ -83,6 +123,7 @@ static void refuse(struct flow *flow, enum atoll_verdict verdict, const char *re
 {
 	client_reply_fn *reply = ((struct client *)flow->owner)->reply;
 
+	remember(flow, false);
 	abandon(flow);
 	if (reply && reply(flow, verdict, reason))
 		stream_shut(&flow->client);
@@ -101,6 +142,7 @@ static bool reply_yes(struct client *client)
 
 static void to_exchange(struct flow *flow, bool is_tls)
 {
+	remember(flow, false);
 	abandon(flow);
 	exchange_take(flow, is_tls);
 }
@@ -111,13 +153,12 @@ static void to_relay(struct client *client)
 {
 	struct flow *flow = client->flow;
 
+	remember(flow, flow->n_early > 0);
 	if (client->outside.fd >= 0) {
 		relay_take(flow, release(flow));
 		return;
 	}
 	client->stage = STAGE_DIALLING;
-	/* Not read any more; that it goes away is told. */
-	loop_watch(&flow->egress->loop, &flow->client.watch, 0);
 	if (!client->dial)
 		start_dial(client);
 }
@@ -213,12 +254,28 @@ static void look(struct client *client)
 	}
 }
 
-static void sniff_ready(struct loop_watch *watch, uint32_t events)
+/* More of what the client says, into `early`: how much, or a negative errno. */
+static ssize_t read_more(struct flow *flow)
 {
 	static uint8_t piece[SNIFF_MAX];
+	ssize_t n = recv(flow->client.watch.fd, piece, SNIFF_MAX - flow->n_early, 0);
+	uint8_t *early;
+
+	if (n <= 0)
+		return n < 0 ? -errno : 0;
+	early = realloc(flow->early, flow->n_early + (size_t)n);
+	if (!early)
+		return -ENOMEM;
+	memcpy(early + flow->n_early, piece, (size_t)n);
+	flow->early = early;
+	flow->n_early += (size_t)n;
+	return n;
+}
+
+static void sniff_ready(struct loop_watch *watch, uint32_t events)
+{
 	struct flow *flow = container_of(watch, struct flow, client.watch);
 	struct client *client = flow->owner;
-	uint8_t *early;
 	ssize_t n;
 
 	if (client->stage != STAGE_SNIFFING) {
@@ -227,30 +284,23 @@ static void sniff_ready(struct loop_watch *watch, uint32_t events)
 			       client->stage == STAGE_ASKING ? ATOLL_CONN_REFUSED
 							     : ATOLL_CONN_FAILED,
 			       "the client went away");
+		else /* Not read any more, and told no more; most connections are there before. */
+			loop_watch(&flow->egress->loop, watch, 0);
 		return;
 	}
-	n = recv(watch->fd, piece, SNIFF_MAX - flow->n_early, 0);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	n = read_more(flow);
+	if (n == -EAGAIN || n == -EINTR)
 		return;
-	if (n == 0 && flow->n_early == 0 && !needs_word(client)) {
+	if (n == 0 && flow->n_early == 0 && !needs_word(client))
 		to_relay(client); /* it wants to listen only */
-		return;
-	}
-	if (n <= 0) {
+	else if (n == -ENOMEM)
+		refuse(flow, ATOLL_CONN_FAILED, "out of memory");
+	else if (n <= 0)
 		refuse(flow, ATOLL_CONN_FAILED,
 		       flow->n_early ? "the client went away before it was clear what it wants"
 				     : "the client went away without a word");
-		return;
-	}
-	early = realloc(flow->early, flow->n_early + (size_t)n);
-	if (!early) {
-		refuse(flow, ATOLL_CONN_FAILED, "out of memory");
-		return;
-	}
-	memcpy(early + flow->n_early, piece, (size_t)n);
-	flow->early = early;
-	flow->n_early += (size_t)n;
-	look(client);
+	else
+		look(client);
 }
 
 /* The server has spoken first, or has closed. */
@@ -270,16 +320,24 @@ static void begin_sniffing(struct client *client, int64_t patience_ns)
 {
 	struct flow *flow = client->flow;
 	struct loop *loop = &flow->egress->loop;
+	ssize_t n = 0;
 
 	client->stage = STAGE_SNIFFING;
 	flow->client.watch.ready = sniff_ready;
+	/* Often it has spoken before we come to it. */
+	if (flow->n_early == 0)
+		n = read_more(flow);
 	if (flow->n_early > 0)
 		patience_ns = PATIENCE_NS;
-	if (loop_watch(loop, &flow->client.watch, EPOLLIN) < 0 ||
-	    loop_arm(loop, &client->timer, clock_monotonic_ns() + patience_ns) < 0)
+	if (n < 0 && n != -EAGAIN && n != -EINTR && n != -ENOMEM)
+		refuse(flow, ATOLL_CONN_FAILED, "the client went away without a word");
+	else if (n == -ENOMEM || loop_watch(loop, &flow->client.watch, EPOLLIN) < 0 ||
+		 loop_arm(loop, &client->timer, clock_monotonic_ns() + patience_ns) < 0)
 		refuse(flow, ATOLL_CONN_FAILED, "out of memory");
 	else if (flow->n_early > 0)
 		look(client);
+	else if (!needs_word(client) && client->outside.fd < 0 && is_likely_passed_on(flow))
+		start_dial(client);
 }
 
 /* ---- dialling ---- */

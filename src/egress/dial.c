@@ -106,8 +106,9 @@ static void finish(struct dial *dial, int result, const char *reason)
 	let_go(dial);
 	dial->result = result;
 	snprintf(dial->reason, sizeof dial->reason, "%s", reason ? reason : "");
-	/* There is room: three timers were just taken out. */
-	loop_arm(&dial->egress->loop, &dial->deliver, clock_monotonic_ns());
+	/* There is room: three timers were just taken out. Long due, so that it is still in this
+	 * round, also if that is at its timers. */
+	loop_arm(&dial->egress->loop, &dial->deliver, 0);
 }
 
 static void took_too_long(struct loop_timer *timer)
@@ -315,11 +316,12 @@ static void attempt_ready(struct loop_watch *watch, uint32_t events)
 	attempt_failed(attempt->dial, errnum);
 }
 
+/* 0 if it is on the way, 1 if it is there already. */
 static int begin(struct dial *dial, struct attempt *attempt)
 {
 	struct sockaddr_storage to;
 	socklen_t size;
-	int fd;
+	int fd, r;
 
 	address_to_socket(&dial->addresses[attempt->index], dial->port, &to, &size);
 	fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -329,15 +331,17 @@ static int begin(struct dial *dial, struct attempt *attempt)
 	flow_bound_socket(dial->egress, fd);
 	attempt->watch = (struct loop_watch){.fd = fd, .ready = attempt_ready};
 	attempt->dial = dial;
-	if ((connect(fd, (struct sockaddr *)&to, size) < 0 && errno != EINPROGRESS) ||
-	    loop_watch(&dial->egress->loop, &attempt->watch, EPOLLOUT) < 0) {
-		int r = -errno;
-
+	r = connect(fd, (struct sockaddr *)&to, size) < 0 ? -errno : 1;
+	/* Near by it is done when the call returns, though that says otherwise. */
+	if (r == -EINPROGRESS)
+		r = connect(fd, (struct sockaddr *)&to, size) < 0 ? -errno : 1;
+	if (r == -EALREADY || r == -EINPROGRESS)
+		r = loop_watch(&dial->egress->loop, &attempt->watch, EPOLLOUT);
+	if (r < 0) {
 		close(fd);
 		attempt->watch.fd = -1;
-		return r;
 	}
-	return 0;
+	return r;
 }
 
 static void try_next(struct dial *dial)
@@ -348,11 +352,11 @@ static void try_next(struct dial *dial)
 	loop_disarm(&dial->egress->loop, &dial->stagger);
 	attempt->index = dial->next++;
 	r = begin(dial, attempt);
-	if (r < 0) {
+	if (r < 0)
 		attempt_failed(dial, -r);
-		return;
-	}
-	if (dial->next < dial->n_addresses)
+	else if (r > 0)
+		connected(attempt);
+	else if (dial->next < dial->n_addresses)
 		loop_arm(&dial->egress->loop, &dial->stagger, clock_monotonic_ns() + STAGGER_NS);
 }
 

@@ -53,6 +53,11 @@ struct relay {
 	size_t n_early, early_sent;
 };
 
+/* From the client to the outside, and back. */
+#define WAY_OUT	  1U
+#define WAY_IN	  2U
+#define BOTH_WAYS 3U
+
 static uint8_t piece[PIECE];
 static size_t n_kept_all;
 static int pipe_fds[2] = {-1, -1};
@@ -77,8 +82,9 @@ static void relay_release(struct flow *flow)
 	flow->owner = NULL;
 	flow->abandon = NULL;
 	loop_disarm(loop, &relay->timer);
-	loop_unwatch(loop, &flow->client.watch);
-	loop_unwatch(loop, &relay->outside);
+	/* Whoever calls this ends the flow, which closes the client's. */
+	loop_forget(loop, &flow->client.watch);
+	loop_forget(loop, &relay->outside);
 	close(relay->outside.fd);
 	n_kept_all -=
 		(relay->out.kept ? relay->out.n_kept : 0) + (relay->in.kept ? relay->in.n_kept : 0);
@@ -97,6 +103,8 @@ static void relay_end(struct relay *relay, const char *reason)
 
 		setsockopt(relay->outside.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 		flow->client.is_write_closed = false; /* cut, whatever was said */
+	} else {
+		flow->client.is_read_closed = flow->client.is_write_closed = true;
 	}
 	relay_release(flow);
 	flow_end(flow, ATOLL_CONN_ALLOWED, reason);
@@ -237,7 +245,8 @@ static enum moved move_piece(struct relay *relay, struct way *way, int from, int
 	}
 	if (!count(relay, way, (size_t)got, ret_reason))
 		return MOVED_OVER;
-	return sent == got ? MOVED_SOME : MOVED_NOTHING;
+	/* So little was all that there was; should there be more, it is told. */
+	return sent == got && way->is_bulk ? MOVED_SOME : MOVED_NOTHING;
 }
 
 /* By the same limits as what is read. */
@@ -271,7 +280,8 @@ static enum moved move(struct relay *relay, struct way *way, int from, int to,
 
 	while (way == &relay->out && relay->early) {
 		moved = move_early(relay, to, ret_reason);
-		if (moved != MOVED_SOME)
+		/* What the client says after that is told. */
+		if (moved != MOVED_SOME || !relay->early)
 			return moved;
 	}
 
@@ -351,8 +361,8 @@ static const char *failure(const struct relay *relay, const struct way *way, enu
 	return is_client ? "reset by the client" : "reset by the server";
 }
 
-/* Move what can be moved; false: the relay is gone. */
-static bool go_on(struct relay *relay)
+/* Move what can be moved on these ways; false: the relay is gone. */
+static bool go_on(struct relay *relay, unsigned which)
 {
 	struct flow *flow = relay->flow;
 	int client = flow->client.watch.fd, outside = relay->outside.fd;
@@ -362,8 +372,12 @@ static bool go_on(struct relay *relay)
 	relay->resume_ns = 0;
 	relay->used_ns = clock_monotonic_ns();
 	for (int i = 0; i < 2; i++) {
-		enum moved moved = move(relay, ways[i], i == 0 ? client : outside,
-					i == 0 ? outside : client, &reason);
+		enum moved moved;
+
+		if (!(which & 1U << i))
+			continue;
+		moved = move(relay, ways[i], i == 0 ? client : outside, i == 0 ? outside : client,
+			     &reason);
 
 		if (moved == MOVED_FAILED_FROM || moved == MOVED_FAILED_TO)
 			reason = failure(relay, ways[i], moved);
@@ -392,8 +406,9 @@ static bool has_failed(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ERROR, &errnum, &size) == 0 && errnum != 0;
 }
 
-static void ready(struct relay *relay, struct loop_watch *watch, uint32_t events,
-		  const char *reset_reason)
+/* `read` is the way that is read from this socket, `written` the other one. */
+static void ready(struct relay *relay, struct loop_watch *watch, uint32_t events, unsigned read,
+		  unsigned written, const char *reset_reason)
 {
 	if ((events & (EPOLLERR | EPOLLHUP)) && !(watch->events & EPOLLIN)) {
 		if (has_failed(watch->fd)) {
@@ -407,19 +422,23 @@ static void ready(struct relay *relay, struct loop_watch *watch, uint32_t events
 			return;
 		}
 	}
-	go_on(relay);
+	if (events & (EPOLLERR | EPOLLHUP))
+		go_on(relay, BOTH_WAYS);
+	else
+		go_on(relay, (events & EPOLLIN ? read : 0) | (events & EPOLLOUT ? written : 0));
 }
 
 static void client_ready(struct loop_watch *watch, uint32_t events)
 {
 	struct flow *flow = container_of(watch, struct flow, client.watch);
 
-	ready(flow->owner, watch, events, "reset by the client");
+	ready(flow->owner, watch, events, WAY_OUT, WAY_IN, "reset by the client");
 }
 
 static void outside_ready(struct loop_watch *watch, uint32_t events)
 {
-	ready(container_of(watch, struct relay, outside), watch, events, "reset by the server");
+	ready(container_of(watch, struct relay, outside), watch, events, WAY_IN, WAY_OUT,
+	      "reset by the server");
 }
 
 static void timer_fired(struct loop_timer *timer)
@@ -428,7 +447,7 @@ static void timer_fired(struct loop_timer *timer)
 	int64_t now = clock_monotonic_ns();
 
 	if (relay->resume_ns && relay->resume_ns <= now)
-		go_on(relay);
+		go_on(relay, BOTH_WAYS);
 	else if (now >= relay->used_ns + idle_ns(relay))
 		relay_end(relay, relay->out.is_ended || relay->in.is_ended
 					 ? "half closed and idle for too long"
@@ -458,5 +477,5 @@ void relay_take(struct flow *flow, int outside_fd)
 		flow->early = NULL;
 		flow->n_early = 0;
 	}
-	go_on(relay);
+	go_on(relay, relay->early ? WAY_OUT : 0);
 }
