@@ -81,7 +81,7 @@ int sandbox_open(const char *id, struct layer_record **ret, struct atoll_error *
 
 	if (r == 0)
 		r = layer_record_open(id ? id : latest, &record, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	if (record->info.kind != ATOLL_RECORD_SANDBOX) {
 		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
@@ -212,7 +212,7 @@ int atoll_sandbox_create(struct atoll_job *job, const char *name, char ret_id[AT
 		r = check_host(job, err);
 	if (r == 0)
 		r = layer_record_create(ATOLL_RECORD_SANDBOX, job->spec->workspace, &record, err);
-	if (r < 0)
+	if (r != 0)
 		return r;
 	r = fill_record(record, job, name, err);
 	if (r == 0)
@@ -364,7 +364,7 @@ static int note_fork(const struct layer_record *record, const struct spec *spec,
 	snprintf(parent, sizeof parent, "%s/%s", record->info.id, checkpoint);
 	if (r == 0)
 		r = layer_record_open(child, &branch, err);
-	return r < 0 ? r : begin_log(branch, spec, parent, err);
+	return r != 0 ? r : begin_log(branch, spec, parent, err);
 }
 
 int atoll_sandbox_fork(const char *id, const char *name, size_t count,

@@ -349,7 +349,7 @@ int steps_return(struct layer_record *record, const char *name, struct atoll_err
 		r = take_layers(record, point, err);
 	if (r == 0)
 		r = layer_reset_top(record, err);
-	return r < 0 ? r : save_place(record, point->info.number, err);
+	return r != 0 ? r : save_place(record, point->info.number, err);
 }
 
 /* What a branch takes over. What it is made of is the same file: nobody ever changes it. */

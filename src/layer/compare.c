@@ -97,7 +97,7 @@ static int compare_names(const void *a, const void *b)
 
 #define XATTRS_MAX 65536 /* bytes of all names, as the kernel has it; of one value likewise */
 
-/* The names that count, in order, and how many; they point into `text`. */
+/* The names that count, in order, and how many; they point into `text`. -1: that cannot be told. */
 static ssize_t own_xattrs(int fd, char text[XATTRS_MAX], char ***ret)
 {
 	ssize_t size = flistxattr(fd, text, XATTRS_MAX);
@@ -105,14 +105,14 @@ static ssize_t own_xattrs(int fd, char text[XATTRS_MAX], char ***ret)
 	char **names;
 
 	if (size < 0)
-		return errno == EOPNOTSUPP ? 0 : -errno;
+		return errno == EOPNOTSUPP ? 0 : -1;
 	for (char *name = text; name < text + size; name += strlen(name) + 1)
 		n += tree_is_own_xattr(name);
 	if (n == 0)
 		return 0;
 	names = calloc(n, sizeof *names);
 	if (!names)
-		return -ENOMEM;
+		return -1;
 	n = 0;
 	for (char *name = text; name < text + size; name += strlen(name) + 1)
 		if (tree_is_own_xattr(name))

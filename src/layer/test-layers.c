@@ -96,7 +96,7 @@ struct layers *layers_new(size_t n)
 	l->record.store.fd = l->fd;
 	l->record.fd = openat(l->fd, "records/test", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	CHECK(l->record.fd >= 0);
-	l->record.layers = calloc(n, sizeof *l->record.layers);
+	l->record.layers = calloc(n + 1, sizeof *l->record.layers);
 	for (size_t i = 1; i < n; i++) {
 		snprintf(id, sizeof id, "l%zu", i);
 		l->record.layers[l->record.n_layers++] = strdup(id);
