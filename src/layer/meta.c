@@ -187,7 +187,7 @@ static bool parse_number(struct layer_record *record, const char *key, const cha
 			continue;
 		if (numbers[i].big)
 			*numbers[i].big = number;
-		else
+		else if (numbers[i].small)
 			*numbers[i].small = (uint32_t)number;
 		return true;
 	}
