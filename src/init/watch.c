@@ -615,8 +615,7 @@ static void add_root(struct watch *watch, int fd, const char *path)
 	}
 	root->path = path;
 	/* What no disk will see is not counted as written. */
-	root->is_uncounted =
-		watch->is_bare && fstatfs(root->fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
+	root->is_uncounted = fstatfs(root->fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
 	root->free_at_start = free_space(root, &size);
 	root->floor = init_space_floor(size);
 	watch->n_roots++;

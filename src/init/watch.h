@@ -22,14 +22,14 @@
  *             also by mmap and past the cache, and those reserved with fallocate(), which the guard
  *             tells. What is written twice counts twice, unless the disk never saw the first.
  *   files     Those in a writable layer, whose changes nobody else sees: once so many have been
- * made on its file system that they could be too many, they are counted. floor     A part of each
- * file system that is written to stays free, whoever fills it.
+ *             made on its file system that they could be too many, they are counted.
+ *   floor     A part of each file system that is written to stays free, whoever fills it.
  *
  * A process whose parent ignores SIGCHLD takes its counts with it: it is counted up to the last
  * look in which it lived. Processes that made themselves undumpable show no write_bytes. Once the
  * one was seen, and as long as there are any of the other, what the file systems have lost of free
- * space stands for what was written, if it is more. Without namespaces, where private storage is a
- * directory of the host's, what a tmpfs has lost of free space is added: no write_bytes show it.
+ * space stands for what was written, if it is more. What a tmpfs of the host's has lost of free
+ * space is added: no write_bytes show it.
  */
 
 #define WATCH_ROOTS_MAX	 32
