@@ -471,7 +471,7 @@ TEST(a_rotated_key_still_vouches_for_what_the_old_one_signed)
 	CHECK(atoll_key_rotate(&a, &b, &err) == 0);
 	reopen("sandboxa", 1, false);
 	CHECK(atoll_key_rotate(&b, &c, &err) == 0);
-	CHECK(strcmp(a.id, b.id) && strcmp(b.id, c.id) && streq(a.store, c.store));
+	CHECK(!streq(a.id, b.id) && !streq(b.id, c.id) && streq(a.store, c.store));
 	reopen("sandboxa", 1, true);
 	write_small("smalltwo");
 	CHECK_INT(finding("smallone"), ATOLL_FINDING_GOOD);
