@@ -93,32 +93,29 @@ int audit_add_hand_overs(struct audit_log *log, const char *key, struct atoll_er
 	return r;
 }
 
-/* Check what is there, from where we know it on. */
+/* Check what is there, from where we know it on. `check` brings an empty list of keys along. */
 static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t size,
 		    uint64_t *ret_rest, struct atoll_error *err)
 {
-	struct audit_trust trust = {0};
 	int r;
 
 	*ret_rest = 0;
 	if (check->place.bytes == size)
 		return 0;
-	audit_trust_add(&trust, log->key.public);
-	r = audit_trust_load(log->state_fd, false, &trust, err);
+	audit_trust_add(check->trust, log->key.public);
+	r = audit_trust_load(log->state_fd, false, check->trust, err);
 	if (r < 0)
 		return r;
-	check->trust = &trust;
 	if (lseek(log->fd, (off_t)check->place.bytes, SEEK_SET) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read the record of run %s",
 				 log->id);
 	r = audit_check_fd(check, log->fd, ret_rest, err);
-	check->trust = NULL;
-	return r < 0 ? error_context(
-			       err, r,
-			       "the record of run %s was changed and is not gone on with (see "
-			       "atoll verify)",
-			       log->id)
-		     : 0;
+	if (r == -EBADMSG || r == -EKEYREJECTED)
+		error_context(err, r,
+			      "the record of run %s was changed and is not gone on with (see atoll "
+			      "verify)",
+			      log->id);
+	return r;
 }
 
 static int add_cut(struct audit_log *log, uint64_t rest, struct atoll_error *err)
@@ -131,7 +128,8 @@ static int add_cut(struct audit_log *log, uint64_t rest, struct atoll_error *err
 
 static int go_on(struct audit_log *log, struct atoll_error *err)
 {
-	struct audit_check check = {0};
+	struct audit_trust trust = {0};
+	struct audit_check check = {.trust = &trust};
 	struct stat st;
 	uint64_t rest;
 	int r;

@@ -175,10 +175,11 @@ static int replace_checkpoint(int state_fd, const struct buf *note, struct atoll
 		r = -errno;
 	if (r == 0 && renameat2(state_fd, "log/checkpoint.old", state_fd, "log/checkpoint",
 				RENAME_EXCHANGE) < 0) {
+		bool is_plain = errno == ENOENT || errno == EINVAL || errno == ENOSYS;
+
 		/* The first one, or a file system that cannot. */
-		if (errno != ENOENT && errno != EINVAL && errno != ENOSYS)
-			r = -errno;
-		else if (renameat(state_fd, "log/checkpoint.old", state_fd, "log/checkpoint") < 0)
+		if (!is_plain ||
+		    renameat(state_fd, "log/checkpoint.old", state_fd, "log/checkpoint") < 0)
 			r = -errno;
 	}
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "write the store's checkpoint") : 0;

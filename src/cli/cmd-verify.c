@@ -122,17 +122,13 @@ static void on_each(const struct atoll_verified *found, void *data)
 		print_one(found, every->is_json);
 }
 
-static int verify_all(const struct atoll_verify_options *given, bool is_json,
-		      struct atoll_error *err)
+static int verify_all(const char *key_path, bool is_json, struct atoll_error *err)
 {
 	struct every every = {.is_json = is_json};
-	struct atoll_verify_options options = *given;
-	struct atoll_verified worst;
-	int r;
+	const struct atoll_verify_options options = {key_path, on_each, &every};
+	struct atoll_verified worst = {0};
+	int r = atoll_verify_all(&options, &worst, err);
 
-	options.each = on_each;
-	options.data = &every;
-	r = atoll_verify_all(&options, &worst, err);
 	if (r < 0)
 		return r;
 	if (!is_json)
@@ -254,7 +250,7 @@ static int run_verify(char **args, struct atoll_error *err)
 	if (words.seen & (1U << OPTION_PROVE | 1U << OPTION_CONSISTENCY))
 		status = prove(&words, &options, err);
 	else if (words.seen & 1U << OPTION_ALL)
-		status = verify_all(&options, words.seen & 1U << OPTION_JSON, err);
+		status = verify_all(options.key_path, words.seen & 1U << OPTION_JSON, err);
 	else
 		status = verify_one(&words, &options, err);
 	if (status < 0)

@@ -306,10 +306,9 @@ def _():
         second = store.start("sandboxa", "again", 3, "close")
 
         def waits():
-            with open("/proc/%d/wchan" % second.pid) as file:
-                return "lock" in file.read()
-        if IS_ROOT:
-            until(waits)
+            with open("/proc/locks") as file:
+                return any("->" in line and " %d " % second.pid in line for line in file)
+        check(until(waits), "nobody waits for the lock")
         check(second.poll() is None, "the second did not wait")
         first.communicate()
         second.communicate()
@@ -372,6 +371,26 @@ def _():
         check("No space left on device" in said[2], "when it was closed: %r" % said)
         check(said[-3].startswith("run fulldisk: good, 602 lines"), "what verify says: %r" % said)
         same(said[-1], "2 good, 0 not closed, 0 broken, 0 unknown", "of all")
+
+
+# ---- real ones
+
+@test("logs of real runs and sandboxes are good, also after what was done with them later")
+def _():
+    need_layers()
+    with Place() as place:
+        place.expect("new")
+        run(place, ["--apply=never"], inside_sh("echo x >new; ls >/dev/null"), mode="layer")
+        same(atoll(place, "verify").status, GOOD, "a run")
+        atoll(place, "apply")
+        same(atoll(place, "verify").status, GOOD, "a run that was applied")
+        ident = atoll(place, "create", "--name", "my.box").out.strip()
+        for number in range(3):
+            atoll(place, "exec", ident, "--", "/bin/sh", "-c", "echo %d >>/tmp/x" % number)
+        among(atoll(place, "verify", "my.box").status, (GOOD, OPEN), "a sandbox by its name")
+        atoll(place, "rm", ident)
+        result = atoll(place, "verify", "--all")
+        check(result.status in (GOOD, OPEN) and " 0 broken" in result.out, "all: %s" % result.out)
 
 
 # ---- keys
