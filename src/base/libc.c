@@ -2,9 +2,11 @@
 /*
  * What the program brings along for the C library that it is linked with (see meson.build)
  *
- * Memory: the program allocates while it reads the contract and prepares, and then runs a command.
- * So memory is taken from one block after the other and given back at the end; only the last piece
- * is reused. The library's own way asks the kernel some sixty times in the same span.
+ * Memory: most runs allocate while they read the contract and prepare, and then wait for a command.
+ * So memory is cut off one block after the other, which asks the kernel once where the library's
+ * own way asks it some sixty times. What is freed waits in a list for the next piece of about its
+ * size: whoever holds a sandbox for weeks does not grow. Large pieces are mappings of their own.
+ * The program has one thread.
  *
  * Checked variants of a few functions, which the distribution's static libraries were compiled to
  * call. The checks are made here as well.
@@ -21,46 +23,42 @@
 
 #define BLOCK_SIZE (1 << 20)
 #define ALIGNMENT  16
+#define LARGE	   (1 << 18) /* from here on the kernel is asked for each */
+#define CLASSES	   52
 
 struct piece {
 	size_t size;
 	_Alignas(ALIGNMENT) char data[];
 };
 
+struct spare {
+	struct spare *next;
+};
+
 static struct {
 	char *next, *end;
 	struct piece *last;
-} block;
+	struct spare *spares[CLASSES];
+} heap;
 
-static bool new_block(size_t size)
+/* Eight steps up to 128 bytes, then four for each doubling: at most a quarter is not used. */
+static unsigned class_of(size_t size)
 {
-	size_t room = size > BLOCK_SIZE / 4 ? size : BLOCK_SIZE;
-	char *memory = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned log;
 
-	if (memory == MAP_FAILED)
-		return false;
-	block.next = memory;
-	block.end = memory + room;
-	return true;
+	if (size <= 128)
+		return size ? (unsigned)((size - 1) / 16) : 0;
+	log = 63 - (unsigned)__builtin_clzl(size - 1);
+	return 8 + (log - 7) * 4 + (unsigned)((size - 1 - ((size_t)1 << log)) >> (log - 2));
 }
 
-void *malloc(size_t size)
+static size_t class_size(unsigned class)
 {
-	size_t taken;
-	struct piece *piece;
+	unsigned log = 7 + (class - 8) / 4;
 
-	if (size > PTRDIFF_MAX - 4096) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	taken = sizeof *piece + (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-	if ((size_t)(block.end - block.next) < taken && !new_block(taken))
-		return NULL;
-	piece = (struct piece *)(void *)block.next;
-	piece->size = taken - sizeof *piece;
-	block.next += taken;
-	block.last = piece;
-	return piece->data;
+	if (class < 8)
+		return ((size_t) class + 1) * 16;
+	return ((size_t)1 << log) + ((size_t)(class - 8) % 4 + 1) * ((size_t)1 << (log - 2));
 }
 
 static struct piece *piece_of(void *data)
@@ -68,14 +66,86 @@ static struct piece *piece_of(void *data)
 	return (struct piece *)(void *)((char *)data - offsetof(struct piece, data));
 }
 
+static void *map(size_t size)
+{
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void *take_large(size_t size)
+{
+	size_t room = (sizeof(struct piece) + size + 4095) & ~(size_t)4095;
+	struct piece *piece = size > PTRDIFF_MAX - 8192 ? NULL : map(room);
+
+	if (!piece) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	piece->size = room - sizeof *piece;
+	return piece->data;
+}
+
+static void *take_new(size_t size)
+{
+	size_t taken = sizeof(struct piece) + size;
+
+	if ((size_t)(heap.end - heap.next) < taken) {
+		char *memory = map(BLOCK_SIZE);
+
+		if (!memory) {
+			errno = ENOMEM;
+			return NULL;
+		}
+		heap.next = memory;
+		heap.end = memory + BLOCK_SIZE;
+	}
+	heap.last = (struct piece *)(void *)heap.next;
+	heap.last->size = size;
+	heap.next += taken;
+	return heap.last->data;
+}
+
+static void *take(size_t size, bool is_cleared)
+{
+	unsigned class;
+	struct spare *spare;
+
+	if (size > LARGE)
+		return take_large(size);
+	class = class_of(size);
+	spare = heap.spares[class];
+	if (!spare)
+		return take_new(class_size(class));
+	heap.spares[class] = spare->next;
+	return is_cleared ? memset(spare, 0, size) : spare;
+}
+
+void *malloc(size_t size)
+{
+	return take(size, false);
+}
+
 void free(void *data)
 {
-	if (data && piece_of(data) == block.last) {
-		/* calloc() counts on what it gets being zero. */
-		memset(data, 0, block.last->size);
-		block.next = (char *)block.last;
-		block.last = NULL;
+	struct piece *piece = data ? piece_of(data) : NULL;
+	struct spare *spare = data;
+	unsigned class;
+
+	if (!piece)
+		return;
+	if (piece->size > LARGE) {
+		munmap(piece, sizeof *piece + piece->size);
+		return;
 	}
+	/* One that was made longer in its place may lie between two classes. */
+	class = class_of(piece->size);
+	if (class_size(class) > piece->size)
+		class --;
+	spare->next = heap.spares[class];
+	heap.spares[class] = spare;
+	if (piece == heap.last)
+		heap.last = NULL;
 }
 
 void *calloc(size_t count, size_t size)
@@ -86,7 +156,22 @@ void *calloc(size_t count, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return malloc(total);
+	return take(total, true);
+}
+
+/* In its place, if nothing was cut off behind it. */
+static bool grow(struct piece *piece, size_t size)
+{
+	size_t more;
+
+	if (piece != heap.last || size > LARGE)
+		return false;
+	more = (size - piece->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	if ((size_t)(heap.end - heap.next) < more)
+		return false;
+	heap.next += more;
+	piece->size += more;
+	return true;
 }
 
 void *realloc(void *data, size_t size)
@@ -94,20 +179,15 @@ void *realloc(void *data, size_t size)
 	struct piece *piece = data ? piece_of(data) : NULL;
 	void *moved;
 
-	if (piece && size <= piece->size)
+	if (!piece)
+		return malloc(size);
+	if (size <= piece->size || grow(piece, size))
 		return data;
-	if (piece && piece == block.last && size <= PTRDIFF_MAX - 4096) {
-		size_t more = (size - piece->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-
-		if ((size_t)(block.end - block.next) >= more) {
-			block.next += more;
-			piece->size += more;
-			return data;
-		}
-	}
 	moved = malloc(size);
-	if (moved && piece)
-		memcpy(moved, data, piece->size);
+	if (!moved)
+		return NULL;
+	memcpy(moved, data, piece->size);
+	free(data);
 	return moved;
 }
 

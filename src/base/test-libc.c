@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/test.h"
+
+#include <stdlib.h>
+
+/* The program's own memory, beside the one that the tests run on. */
+#define malloc	own_malloc
+#define calloc	own_calloc
+#define realloc own_realloc
+#define free	own_free
+void *own_malloc(size_t size);
+void *own_calloc(size_t count, size_t size);
+void *own_realloc(void *data, size_t size);
+void own_free(void *data);
+#define __explicit_bzero_chk own_explicit_bzero_chk
+#define __sprintf_chk	     own_sprintf_chk
+#include "base/libc.c" // NOLINT(bugprone-suspicious-include)
+#undef malloc
+#undef calloc
+#undef realloc
+#undef free
+
+TEST(classes_hold_what_they_are_for_and_little_more)
+{
+	for (size_t size = 1; size <= LARGE; size++) {
+		unsigned class = class_of(size);
+
+		if (class >= CLASSES || class_size(class) < size ||
+		    (class > 0 && class_size(class - 1) >= size))
+			CHECK(class == 0 && size <= 16);
+	}
+	CHECK(class_of(LARGE) == CLASSES - 1);
+	CHECK(class_size(class_of(129)) == 160);
+}
+
+TEST(what_is_freed_is_used_again)
+{
+	void *first = own_malloc(100), *second;
+
+	memset(first, 'x', 100);
+	own_free(first);
+	second = own_malloc(110);
+	CHECK(second == first);
+	own_free(second);
+	second = own_calloc(11, 10);
+	CHECK(second == first);
+	for (int i = 0; i < 110; i++)
+		CHECK(((char *)second)[i] == 0);
+	own_free(second);
+	own_free(NULL);
+}
+
+TEST(growing_keeps_the_content_and_gives_the_old_place_back)
+{
+	char *text = own_malloc(16), *between;
+
+	memcpy(text, "0123456789abcde", 16);
+	text = own_realloc(text, 4000);
+	CHECK_STR(text, "0123456789abcde");
+	between = own_malloc(16);
+	text = own_realloc(text, 300000);
+	CHECK_STR(text, "0123456789abcde");
+	text = own_realloc(text, 900000);
+	CHECK_STR(text, "0123456789abcde");
+	own_free(text);
+	own_free(between);
+}
+
+TEST(random_pieces_do_not_overlap)
+{
+	enum {
+		N = 500
+	};
+	unsigned char *pieces[N] = {0};
+	size_t sizes[N] = {0};
+	unsigned seed = 7;
+	const char *const start = heap.end;
+	unsigned blocks = 0;
+	const char *end = start;
+
+	for (int round = 0; round < 200000; round++) {
+		int i = rand_r(&seed) % N;
+
+		for (size_t k = 0; k < sizes[i]; k += 97)
+			CHECK(pieces[i][k] == (unsigned char)i);
+		own_free(pieces[i]);
+		sizes[i] = (size_t)rand_r(&seed) % (round % 50 ? 600 : 20000) + 1;
+		pieces[i] = own_malloc(sizes[i]);
+		CHECK(((uintptr_t)pieces[i] & 15) == 0);
+		memset(pieces[i], i, sizes[i]);
+		blocks += heap.end != end;
+		end = heap.end;
+	}
+	/* 500 pieces of 300 bytes, some of 20,000: not a gigabyte for 200,000 of them. */
+	CHECK(blocks < 40);
+	for (int i = 0; i < N; i++)
+		own_free(pieces[i]);
+}
