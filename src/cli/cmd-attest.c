@@ -44,8 +44,7 @@ static const struct command_row attest_examples[] = {
 	{"atoll attest -o run.receipt", "of the latest run in this directory"},
 	{"atoll verify --receipt run.receipt --root .", "is it true, and are these the files?"},
 	{"atoll attest k3vq --step 2 -o step.receipt", "one command of a sandbox"},
-	{"atoll attest --bundle run.sigstore.json --trusted-root root.json -o run.receipt",
-	 "for tools of sigstore's"},
+	{"atoll attest --bundle run.json --trusted-root root.json", "for tools of sigstore's"},
 	{"atoll attest --tpm device:/dev/tpmrm0 -o run.receipt", "with a TPM's word"},
 	{0},
 };

@@ -108,10 +108,13 @@ static int read_signature(const struct buf *signature, struct buf *ret_der)
 	const unsigned char *r_data, *s_data;
 	size_t r_size, s_size;
 	unsigned char *der = NULL;
+	uint32_t algorithm, hash;
 	ECDSA_SIG *pair;
 	int size;
 
-	if (take_number(&reader, 2) != ALG_ECDSA || take_number(&reader, 2) != ALG_SHA256)
+	algorithm = take_number(&reader, 2);
+	hash = take_number(&reader, 2);
+	if (algorithm != ALG_ECDSA || hash != ALG_SHA256)
 		return -EBADMSG;
 	r_data = take_sized(&reader, &r_size);
 	s_data = take_sized(&reader, &s_size);

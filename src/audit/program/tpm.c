@@ -41,7 +41,8 @@
 	X(Tss2_MU_TPMT_SIGNATURE_Marshal)
 
 struct tpm {
-#define DECLARE(name) __typeof__(&name) name;
+/* A name cannot stand in parentheses where it is declared. */
+#define DECLARE(name) __typeof__(&(name)) name; /* NOLINT(bugprone-macro-parentheses) */
 	FUNCTIONS(DECLARE)
 #undef DECLARE
 	TSS2_TCTI_CONTEXT *tcti;
@@ -79,7 +80,7 @@ static int load_libraries(struct tpm *tpm, struct atoll_error *err)
 					 libraries[i]);
 	}
 #define FIND(name)                                                                                 \
-	tpm->name = (__typeof__(&name))find_function(handles, #name);                              \
+	tpm->name = (__typeof__(&(name)))find_function(handles, #name);                            \
 	if (!tpm->name)                                                                            \
 		return error_set(err, ATOLL_FAULT_HOST, 0, "the TPM libraries have no " #name);
 	FUNCTIONS(FIND)

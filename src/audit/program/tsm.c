@@ -200,7 +200,7 @@ int tsm_report(const struct hardware_claim *claim, json_t **ret, const char **re
 	r = read_report(fd, inblob, &report, err);
 	close(fd);
 	rmdir(name);
-	if (r < 0)
+	if (r < 0 || !report.provider.data)
 		return r;
 	*ret = describe(&report, claim, inblob);
 	*ret_root = root_of(report.provider.data);
