@@ -342,11 +342,11 @@ static const char *next_word(struct step_words *words)
 	return word;
 }
 
-/* The path that it tries next, as ns/seal.c does it: each entry of PATH in turn. */
+/* The path that it tries next, as ns/seal.c does it: each entry of PATH in turn that has one. */
 static bool write_try(struct step_words *words, unsigned n, char ret[PATH_MAX])
 {
 	const char *cwd = next_word(words), *name = next_word(words), *word = name, *search = NULL;
-	size_t length;
+	const char *end;
 
 	if (!name)
 		return false;
@@ -360,15 +360,15 @@ static bool write_try(struct step_words *words, unsigned n, char ret[PATH_MAX])
 	if (strchr(name, '/'))
 		return (size_t)snprintf(ret, PATH_MAX, "%s%s%s", name[0] == '/' ? "" : cwd,
 					name[0] == '/' ? "" : "/", name) < PATH_MAX;
-	while (search && n-- > 0) {
-		search = strchr(search, ':');
-		search = search ? search + 1 : NULL;
+	for (; search; search = *end ? end + 1 : NULL) {
+		end = strchrnul(search, ':');
+		if ((size_t)snprintf(ret, PATH_MAX, "%s%s%.*s/%s", search[0] == '/' ? "" : cwd,
+				     search[0] == '/' ? "" : "/", (int)(end - search), search,
+				     name) < PATH_MAX &&
+		    faccessat(AT_FDCWD, ret, F_OK, 0) == 0 && n-- == 0)
+			return true;
 	}
-	if (!search)
-		return false;
-	length = strcspn(search, ":");
-	return (size_t)snprintf(ret, PATH_MAX, "%s%s%.*s/%s", search[0] == '/' ? "" : cwd,
-				search[0] == '/' ? "" : "/", (int)length, search, name) < PATH_MAX;
+	return false;
 }
 
 static void tell_step_argv(struct tell *tell, struct step_words *words)

@@ -41,8 +41,10 @@ static size_t want(const struct holder *holder, struct pollfd *fds)
 				 .events = POLLIN};
 	fds[3] = (struct pollfd){.fd = holder->is_live ? holder->handle.pid_fd : -1,
 				 .events = POLLIN};
-	fds[4] = (struct pollfd){.fd = holder->is_live && !holder->is_stuck ? holder->notices.fd
-									    : -1,
+	fds[4] = (struct pollfd){.fd = holder->is_live && !holder->is_stuck &&
+						       !holder->notices.has_ended
+					       ? holder->notices.fd
+					       : -1,
 				 .events = POLLIN};
 	for (size_t i = 0; i < NET_WATCHED; i++)
 		fds[n + i] = (struct pollfd){.fd = -1};
@@ -118,8 +120,8 @@ static void loop(struct holder *holder)
 			return;
 		if (fds[0].revents)
 			holder->is_ending = true;
-		if (fds[4].fd >= 0 && fds[4].revents && !notices_read(&holder->notices))
-			holder->notices.fd = -1;
+		if (fds[4].fd >= 0 && fds[4].revents)
+			notices_read(&holder->notices);
 		if (fds[2].fd >= 0 && fds[2].revents)
 			hold_take_messages(holder);
 		if (holder->is_live)

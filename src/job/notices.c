@@ -2,14 +2,17 @@
 #include "job/notices.h"
 
 #include "base/fd.h"
+#include "base/scope.h"
 #include "isolate/isolate.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/openat2.h>
+#include <linux/magic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* At once, before others get their turn. */
@@ -26,6 +29,8 @@ void notices_init(struct notices *notices, const struct cell_handle *handle,
 				    .rest = handle->notice_fd >= 0 ? handle->notice_rest : NULL,
 				    .take = take,
 				    .data = data};
+	if (notices->fd >= 0)
+		notices->room = malloc(sizeof *notices->room);
 }
 
 /* ---- the host ---- */
@@ -39,33 +44,45 @@ static uint64_t hash_path(const char *path)
 	return hash | 2; /* never 0 */
 }
 
-/* Not through links, and without waking what mounts by itself. */
+/* What asks somebody else for a name that was thought up inside: a server, a program of the user's,
+ * an automounter. A sandbox without a network would talk through it, so it is not looked at. */
+static bool is_remote(int fd)
+{
+	static const uint32_t kinds[] = {AUTOFS_SUPER_MAGIC, NFS_SUPER_MAGIC,  FUSE_SUPER_MAGIC,
+					 SMB_SUPER_MAGIC,    CIFS_SUPER_MAGIC, SMB2_SUPER_MAGIC,
+					 V9FS_MAGIC,	     CEPH_SUPER_MAGIC, AFS_SUPER_MAGIC,
+					 AFS_FS_MAGIC,	     CODA_SUPER_MAGIC};
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		if ((uint32_t)fs.f_type == kinds[i])
+			return true;
+	}
+	return false;
+}
+
+/* Name by name: so no link is followed, and nothing is mounted by being looked at. */
 static bool look(const char *path)
 {
-	int fd = fd_openat2(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0,
-			    RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	cleanup_fd int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char name[NAME_MAX + 1];
 
-	/* The last name itself may be a link. */
-	if (fd == -ELOOP) {
-		const char *slash = strrchr(path, '/');
-		char dir[PATH_MAX];
-		int above;
+	for (path += strspn(path, "/"); at >= 0 && *path; path += strspn(path, "/")) {
+		size_t length = strcspn(path, "/");
+		int next;
 
-		if (!slash || slash == path || (size_t)(slash - path) >= sizeof dir)
+		if (length > NAME_MAX || is_remote(at))
 			return false;
-		memcpy(dir, path, (size_t)(slash - path));
-		dir[slash - path] = '\0';
-		above = fd_openat2(AT_FDCWD, dir, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
-		if (above < 0)
-			return false;
-		fd = faccessat(above, slash + 1, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? above : -1;
-		if (fd < 0)
-			close(above);
+		memcpy(name, path, length);
+		name[length] = '\0';
+		path += length;
+		next = openat(at, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		close(at);
+		at = next;
 	}
-	if (fd < 0)
-		return false;
-	close(fd);
-	return true;
+	return at >= 0;
 }
 
 static bool host_has(struct notices *notices, const char *path)
@@ -111,7 +128,7 @@ static bool counts(struct notices *notices, const struct notice *notice, const c
 static void take_packet(struct notices *notices, const void *data, size_t size, const int *fds,
 			size_t n_fds)
 {
-	static const char *texts[NOTICES_TEXTS];
+	const char **texts = notices->room->texts;
 	const struct notice *notice;
 	size_t offset = 0, used = 0;
 
@@ -132,15 +149,19 @@ static void take_packet(struct notices *notices, const void *data, size_t size, 
 
 static ssize_t read_packet(struct notices *notices)
 {
-	static _Alignas(struct notice) char data[NOTICE_PACKET_MAX];
+	struct notices_room *room = notices->room;
 	int fds[NOTICE_FDS_MAX];
 	size_t n = NOTICE_FDS_MAX;
-	ssize_t got = fd_receive(notices->fd, data, sizeof data, MSG_DONTWAIT, fds, &n);
+	ssize_t got;
 
+	if (notices->fd < 0 || !room || notices->has_ended)
+		return 0;
+	got = fd_receive(notices->fd, room->data, sizeof room->data, MSG_DONTWAIT, fds, &n);
 	if (got > 0) {
 		notices->n_packets++;
-		take_packet(notices, data, (size_t)got, fds, n);
+		take_packet(notices, room->data, (size_t)got, fds, n);
 	}
+	notices->has_ended = got <= 0 && got != -EAGAIN;
 	return got;
 }
 
@@ -148,8 +169,6 @@ bool notices_read(struct notices *notices)
 {
 	ssize_t got = 1;
 
-	if (notices->fd < 0)
-		return false;
 	for (int i = 0; i < PACKETS_MAX && got > 0; i++)
 		got = read_packet(notices);
 	return got > 0 || got == -EAGAIN;
@@ -157,7 +176,7 @@ bool notices_read(struct notices *notices)
 
 void notices_read_all(struct notices *notices)
 {
-	while (notices->fd >= 0 && read_packet(notices) > 0)
+	while (read_packet(notices) > 0)
 		;
 }
 
@@ -165,14 +184,15 @@ void notices_finish(struct notices *notices)
 {
 	const struct notice_packet *rest = notices->rest;
 
-	if (notices->fd < 0)
-		return;
 	notices_read_all(notices);
 	/* What it was gathering when it was killed. Its descriptors are gone. */
-	if (rest && rest->size <= sizeof rest->data && notices->n_packets < rest->number)
+	if (rest && notices->room && rest->size <= sizeof rest->data &&
+	    notices->n_packets < rest->number)
 		take_packet(notices, rest->data, rest->size, NULL, 0);
-	notices->fd = -1;
+	free(notices->room);
+	notices->room = NULL;
 	notices->rest = NULL;
+	notices->fd = -1;
 }
 
 /* ---- results ---- */

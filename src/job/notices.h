@@ -28,9 +28,17 @@ struct notices_told {
 #define NOTICES_TEXTS  2048
 #define NOTICES_LOOKED 1024 /* a power of two */
 
+/* For one packet; until notices_finish(). */
+struct notices_room {
+	uint64_t data[NOTICE_PACKET_MAX / sizeof(uint64_t)];
+	const char *texts[NOTICES_TEXTS];
+};
+
 struct notices {
 	int fd; /* -1: nothing is told; stays the handle's */
 	const struct notice_packet *rest;
+	struct notices_room *room; /* NULL: memory ran out, and nothing is read */
+	bool has_ended;
 	uint64_t n_packets;
 	/* May be NULL. What it is told of lasts only for the call. */
 	void (*take)(void *data, const struct notices_told *told);
@@ -44,7 +52,7 @@ void notices_init(struct notices *notices, const struct cell_handle *handle,
 		  void (*take)(void *data, const struct notices_told *told), void *data);
 
 /* What is there, without waiting, and not more than some packets so that others get their turn.
- * False once the other side has ended and all is read. */
+ * False once the other side has ended and all is read: then it is not to be waited for any more. */
 bool notices_read(struct notices *notices);
 /* All that has been told by now. */
 void notices_read_all(struct notices *notices);

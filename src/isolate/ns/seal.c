@@ -234,7 +234,9 @@ static int run_command(const struct cell *cell, struct atoll_error *err)
 		if ((size_t)snprintf(path, sizeof path, "%.*s/%s", (int)(end - at), at, argv[0]) >=
 		    sizeof path)
 			continue;
-		execve(path, argv, env);
+		/* Where the record is told of programs, trying each would wait for it each time. */
+		if (access(path, F_OK) == 0)
+			execve(path, argv, env);
 		if (errno != ENOENT && errno != ENOTDIR)
 			failed = errno;
 	}

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/uapi.h"
+#include "init/notice.h"
 #include "isolate/ns/cell.h"
 #include "spec/spec.h"
 
@@ -570,6 +571,7 @@ int start_make_pair(int pair[2], struct atoll_error *err)
 
 int start_make_notices(struct cell *cell, int *ret_fd, struct atoll_error *err)
 {
+	const int room = 2 * NOTICE_PACKET_MAX;
 	int pair[2], r;
 
 	*ret_fd = cell->notice_fd = -1;
@@ -580,6 +582,8 @@ int start_make_notices(struct cell *cell, int *ret_fd, struct atoll_error *err)
 		return r;
 	*ret_fd = pair[0];
 	cell->notice_fd = pair[1];
+	/* A packet fits whatever the host's default is. */
+	setsockopt(pair[1], SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
 	return 0;
 }
 
