@@ -86,6 +86,11 @@ static void take_exec(struct recorder *recorder, const struct notices_told *told
 
 	if (notice->n_texts < 1)
 		return;
+	/* Before its first program a step's process cannot be looked into, and it tries one
+	 * directory of PATH after the other: that is one line. */
+	if (!texts[0][0] && notice->pid == recorder->unseen_pid)
+		return;
+	recorder->unseen_pid = texts[0][0] ? 0 : notice->pid;
 	if (!recorder->hashes)
 		recorder->hashes = file_hashes_new();
 	r = recorder->hashes && notice->file.ino

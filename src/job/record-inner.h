@@ -34,6 +34,7 @@ struct recorder {
 	bool is_stuck;
 	struct atoll_error problem; /* why it is; or what made a line impossible */
 	struct record_counts counts[RECORD_STEPS_MAX];
+	int32_t unseen_pid;	    /* whose execution could not be read, just now */
 	struct file_hashes *hashes; /* NULL until something is executed */
 	struct waiting *waiting;    /* executions whose file is still being read */
 	size_t n_waiting;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written down of a run or a sandbox: the events, when they are written, and what if they cannot be."""
 
+import ctypes
 import hashlib
 import os
 import sys
@@ -296,6 +297,7 @@ def _():
         same([event["about"] for event in found], ["apply", "undo", "discard"], "about")
         same({event["who"]["uid"] for event in found}, {os.getuid()}, "who")
         same(lines(place, name)[-1]["kind"], "head", "the last line")
+        same(atoll(place, "verify", name).status, 0, "verify")
 
 
 # ---- a sandbox --------------------------------------------------------------------------------------------------------
@@ -309,7 +311,7 @@ def _():
             for script, status in (("echo a >a; echo hi", 0), ("echo b >b; exit 3", 3)):
                 same(atoll(place, "exec", name, "--", *inside_sh(script)).status, status, script)
             same(atoll(place, "checkpoint", name, "c").status, 0, "checkpoint")
-            holder = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if cmdline(pid) == "atoll-hold " + name]
+            holder = [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if cmdline(pid) == "atoll-hold " + name and comm(pid) == "atoll-hold"]
             same(len(holder), 1, "holders")
             os.kill(holder[0], signal.SIGKILL)
             until(lambda: not os.path.exists("/proc/%d" % holder[0]) or cmdline(holder[0]) == "")
@@ -327,6 +329,14 @@ def _():
         same([event["kind"] for event in events if event["kind"] in ("checkpoint", "rollback", "fork", "remove")],
              ["checkpoint", "rollback", "fork", "remove"], "turns")
         same(lines(place, forked[0])[0]["parent"], name + "/c", "the fork's parent")
+        for each in (name, forked[0]):
+            same(atoll(place, "verify", each).status, 0, "verify of " + each)
+
+
+def comm(pid):
+    with contextlib.suppress(OSError):
+        return open("/proc/%d/comm" % pid).read().strip()
+    return ""
 
 
 def cmdline(pid):
@@ -363,9 +373,17 @@ def _():
         same(run(place, ["--record", "off"], ["touch", "made"], env=env).status, 0, "without a record")
 
 
+def leave_mounts():
+    """Mount where nobody else sees it: other tests look for what is left behind."""
+    if os.readlink("/proc/self/ns/mnt") == os.readlink("/proc/%d/ns/mnt" % os.getppid()):
+        check(ctypes.CDLL(None, use_errno=True).unshare(0x20000) == 0, "unshare")
+        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+
+
 def small_disk(place, size):
     """A file system of so many KiB for the store, gone with this test."""
     need_root()
+    leave_mounts()
     where = place.base + "/disk"
     os.mkdir(where, 0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk,mode=700" % size, "atoll-test", where], check=True)
@@ -467,6 +485,8 @@ def _():
         events = lines(place, name)
         same([event["kind"] for event in events][:2], ["open", "start"], "the beginning")
         same(of(events, "end"), [], "an end")
+        result = atoll(place, "verify", name)
+        check("changed" not in result.err and result.status in (0, 1, 2, 3), "verify: %d %s" % (result.status, result.err))
 
 
 @test("gc removes logs by age and size, and says so; those of what is kept stay")
