@@ -299,8 +299,13 @@ def _():
             same(len(re.findall("(?m)^step [12]: ", log(place, "box", "--tree").out)), 2, "steps of the tree")
             page = atoll(place, "report", "box", "--html", "-")
             check("(and 1 more step)</h1>" in page.out and "exited with 4</p>" in page.out, "its report")
+            follower = subprocess.Popen([ATOLL, "log", "box", "-f", "--json"], cwd=place.ws, stdout=subprocess.PIPE, env=caller_environment(place))
+            for line in log(place, "box", "--json").raw_out.splitlines(True):
+                same(follower.stdout.readline(), line, "followed")
+            same(atoll(place, "exec", "box", "--", "true").status, 0, "a third step")
         finally:
             atoll(place, "rm", "--force", "box")
+        check(b'"step":3' in follower.communicate(timeout=30)[0], "goes on with the next step, and ends with the sandbox")
 
 
 # ---- the schema ----
