@@ -123,6 +123,7 @@ def sample(workspace="/work/app", text="", run=RUN):
     log.add("checkpoint", name="step-1" + text, ended=0, child=None)
     log.add("rollback", name="step-1", ended=2, child=None)
     log.add("fork", name=None, ended=0, child="abcdefgh")
+    log.add("remove", who={"uid": 1000, "name": "anna" + text})
     log.add("lost", count=4, why="the queue was full" + text)
     log.add("stopped", why="disk full")
     log.add("resumed", why="disk full")
