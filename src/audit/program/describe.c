@@ -322,12 +322,28 @@ static enum tone tell_output(const json_t *object, struct buf *out)
 	return TONE_QUIET;
 }
 
+/* Which events it is about: a list of their numbers. */
+static void add_about(const json_t *about, struct buf *out)
+{
+	const json_t *each;
+	size_t i;
+
+	json_array_foreach(about, i, each)
+	{
+		buf_add_str(out,
+			    i == 0 ? json_array_size(about) == 1 ? " (event " : " (events " : ", ");
+		describe_value(each, out);
+	}
+	if (json_array_size(about))
+		buf_add_char(out, ')');
+}
+
 static enum tone tell_flag(const json_t *object, struct buf *out)
 {
 	add_text(object, "verdict", "", "", out);
 	add_text(object, "by", ", by ", "", out);
 	add_text(object, "why", ": ", "", out);
-	add_text(object, "about", " (event ", ")", out);
+	add_about(json_object_get(object, "about"), out);
 	return TONE_ALARM;
 }
 
