@@ -170,7 +170,7 @@ static bool is_over(const struct events *events, const struct show *show)
 static int follow(struct events *events, struct show *show, struct atoll_error *err)
 {
 	struct log_wait *wait = log_wait_new(events, show->is_sandbox);
-	int r = 0;
+	int r = wait ? 0 : error_oom(err);
 
 	while (r == 0 && !is_over(events, show) && !ferror(show->pager->out)) {
 		bool goes_on;
