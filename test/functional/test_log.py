@@ -69,7 +69,7 @@ def _():
                      "read /home/anna/.ssh/id_ed25519, 2 times: hidden: credentials\n", "added .git/hooks/post-commit",
                      "[git hooks]\n", "renamed old name -> new name", "deleted gone (directory)", "allowed, once, by anna (uid 1000)",
                      "processes of 512, used 512: fork was refused", "flag, by rule:download-and-execute: curl wrote",
-                     "4 events could not be told", "exited with 1 after 2.2 s", "34 lines signed, the log is closed", '{"novel":'):
+                     "4 events could not be told", "exited with 1 after 2.2 s", "35 lines signed, the log is closed", '{"novel":'):
             check(part in whole, "%r is not in it:\n%s" % (part, whole))
 
 
@@ -116,7 +116,7 @@ def _():
         same(len(kinds(log(place, "--json", "--kind", "exec"))), 6, "how many of it")
         same(set(kinds(log(place, "--json", "--kind=exec,end"))), {"exec", "end"}, "two kinds")
         same(kinds(log(place, "--json", "--step", "2")), ["exec"], "a step")
-        same(len(kinds(log(place, "--json", "--since", "2026-11-16T10:45:39.428Z"))), 3, "since a time")
+        same(len(kinds(log(place, "--json", "--since", "2026-11-16T10:45:39.429Z"))), 3, "since a time")
         same(kinds(log(place, "--json", "--since", "2100-01-01")), [], "since one to come")
         same(len(kinds(log(place, "--json", "--since", "20000d"))), len(sample.lines), "since long ago")
         denials = kinds(log(place, "--json", "--denials"))
@@ -299,8 +299,13 @@ def _():
             same(len(re.findall("(?m)^step [12]: ", log(place, "box", "--tree").out)), 2, "steps of the tree")
             page = atoll(place, "report", "box", "--html", "-")
             check("(and 1 more step)</h1>" in page.out and "exited with 4</p>" in page.out, "its report")
+            follower = subprocess.Popen([ATOLL, "log", "box", "-f", "--json"], cwd=place.ws, stdout=subprocess.PIPE, env=caller_environment(place))
+            for line in log(place, "box", "--json").raw_out.splitlines(True):
+                same(follower.stdout.readline(), line, "followed")
+            same(atoll(place, "exec", "box", "--", "true").status, 0, "a third step")
         finally:
             atoll(place, "rm", "--force", "box")
+        check(b'"step":3' in follower.communicate(timeout=30)[0], "goes on with the next step, and ends with the sandbox")
 
 
 # ---- the schema ----

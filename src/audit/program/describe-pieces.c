@@ -183,6 +183,7 @@ void describe_end(const json_t *object, struct buf *out)
 		{"out-of-memory", "stopped at the memory limit"},
 		{"over-limit", "stopped at a limit"},
 		{"not-started", "not started"},
+		{"stopped", "stopped by a rule or a monitor"},
 	};
 	const char *end = event_text(object, "end"), *name;
 	uint64_t code = event_number(object, "code", 0);

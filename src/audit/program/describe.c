@@ -163,12 +163,26 @@ static enum tone tell_end(const json_t *object, struct buf *out)
 	return TONE_BAD;
 }
 
+/* "anna (uid 1000)". */
+static void add_who(const json_t *object, const char *before, struct buf *out)
+{
+	const json_t *who = json_object_get(object, "who");
+
+	if (json_is_object(who)) {
+		add_text(who, "name", before, "", out);
+		add_text(who, "uid", " (uid ", ")", out);
+	} else {
+		add_text(object, "who", before, "", out);
+	}
+}
+
 static enum tone tell_state(const json_t *object, struct buf *out)
 {
-	buf_add_str(out, "state");
-	add_text(object, "name", " ", "", out);
+	buf_add_str(out, "the sandbox");
+	add_text(object, "name", ", state ", "", out);
 	add_text(object, "child", ", new sandbox ", "", out);
 	add_total(object, "ended", "process was ended", "processes were ended", out);
+	add_who(object, ", by ", out);
 	return TONE_PLAIN;
 }
 
@@ -281,18 +295,11 @@ static enum tone tell_change(const json_t *object, struct buf *out)
 
 static enum tone tell_approval(const json_t *object, struct buf *out)
 {
-	const json_t *who = json_object_get(object, "who");
-
 	add_text(object, "about", "", " ", out);
 	add_text(object, "object", "", "", out);
 	add_text(object, "answer", ": ", "", out);
 	add_text(object, "scope", ", ", "", out);
-	if (json_is_object(who)) {
-		add_text(who, "name", ", by ", "", out);
-		add_text(who, "uid", " (uid ", ")", out);
-	} else {
-		add_text(object, "who", ", by ", "", out);
-	}
+	add_who(object, ", by ", out);
 	return TONE_PLAIN;
 }
 
@@ -315,12 +322,28 @@ static enum tone tell_output(const json_t *object, struct buf *out)
 	return TONE_QUIET;
 }
 
+/* Which events it is about: a list of their numbers. */
+static void add_about(const json_t *about, struct buf *out)
+{
+	const json_t *each;
+	size_t i;
+
+	json_array_foreach(about, i, each)
+	{
+		buf_add_str(out,
+			    i == 0 ? json_array_size(about) == 1 ? " (event " : " (events " : ", ");
+		describe_value(each, out);
+	}
+	if (json_array_size(about))
+		buf_add_char(out, ')');
+}
+
 static enum tone tell_flag(const json_t *object, struct buf *out)
 {
 	add_text(object, "verdict", "", "", out);
 	add_text(object, "by", ", by ", "", out);
 	add_text(object, "why", ": ", "", out);
-	add_text(object, "about", " (event ", ")", out);
+	add_about(json_object_get(object, "about"), out);
 	return TONE_ALARM;
 }
 
@@ -332,15 +355,16 @@ static const struct {
 	{"denial", tell_denial},     {"open", tell_open},	 {"start", tell_start},
 	{"approval", tell_approval}, {"limit", tell_limit},	 {"output", tell_output},
 	{"flag", tell_flag},	     {"checkpoint", tell_state}, {"rollback", tell_state},
-	{"fork", tell_state},	     {"lost", tell_lost},	 {"stopped", tell_stop},
-	{"resumed", tell_stop},	     {"end", tell_end},		 {"cut", tell_cut},
-	{"key", tell_key},	     {"recipe", tell_recipe},	 {"head", tell_head},
+	{"fork", tell_state},	     {"remove", tell_state},	 {"lost", tell_lost},
+	{"stopped", tell_stop},	     {"resumed", tell_stop},	 {"end", tell_end},
+	{"cut", tell_cut},	     {"key", tell_key},		 {"recipe", tell_recipe},
+	{"head", tell_head},
 };
 
 const char *const event_kinds[] = {
-	"open",	   "recipe", "start", "exec",	    "denial",	"connection", "change", "approval",
-	"limit",   "output", "flag",  "checkpoint", "rollback", "fork",	      "lost",	"stopped",
-	"resumed", "end",    "cut",   "key",	    "head",	NULL,
+	"open",	   "recipe",  "start", "exec",	     "denial",	 "connection", "change", "approval",
+	"limit",   "output",  "flag",  "checkpoint", "rollback", "fork",       "remove", "lost",
+	"stopped", "resumed", "end",   "cut",	     "key",	 "head",       NULL,
 };
 
 /* ---- the whole ---- */

@@ -149,7 +149,7 @@ bool event_json(const json_t *value, struct buf *out)
 
 	if (!text)
 		return false;
-	for (at = text; (at = strchr(at, '\xf4'));) {
+	for (at = text; (at = strchr(at, 0xf4));) {
 		size_t length = utf8_length(at, strlen(at));
 		uint32_t code = length == 4 ? code_point((const unsigned char *)at, 4) : 0;
 

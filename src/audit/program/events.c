@@ -120,7 +120,7 @@ static int next_line(struct events *events, char **ret, size_t *ret_size, struct
 
 	for (;;) {
 		size_t there = events->used - events->at;
-		char *line = events->data + events->at, *end = NULL;
+		char *line = events->data ? events->data + events->at : NULL, *end = NULL;
 		ssize_t got;
 
 		if (there > searched)

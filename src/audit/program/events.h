@@ -108,5 +108,7 @@ void events_list_free(struct events_entry *entries, size_t n);
 /* Which one `word` means, as events_open() says. `ret_id` is "" for a path. */
 int events_find(const char *word, char ret_id[16], char ret_path[PATH_MAX],
 		struct atoll_error *err);
+/* Is there a sandbox of that id, in which there may be further steps? */
+bool events_has_sandbox(const char *id);
 int events_open_path(const char *id, const char *path, struct events **ret,
 		     struct atoll_error *err);

@@ -169,6 +169,20 @@ static void find_sandbox(const char *name, char ret_id[16])
 	atoll_records_free(records, n);
 }
 
+bool events_has_sandbox(const char *id)
+{
+	struct atoll_record *records;
+	bool is_there = false;
+	size_t n;
+
+	if (atoll_records_list(false, &records, &n, NULL) < 0)
+		return false;
+	for (size_t i = 0; i < n && !is_there; i++)
+		is_there = records[i].kind == ATOLL_RECORD_SANDBOX && streq(records[i].id, id);
+	atoll_records_free(records, n);
+	return is_there;
+}
+
 static int find_named(const struct events_entry *entries, size_t n, const char *word,
 		      char ret_id[16], struct atoll_error *err)
 {

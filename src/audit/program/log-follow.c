@@ -72,7 +72,7 @@ static bool has_writer(int fd, bool is_sandbox)
 int log_wait_more(struct log_wait *wait)
 {
 	char drained[4096];
-	struct pollfd pollfd = {.fd = wait ? wait->fd : -1, .events = POLLIN};
+	struct pollfd pollfd = {.fd = wait->fd, .events = POLLIN};
 
 	if (poll(&pollfd, 1, LOOK_MS) > 0) {
 		while (read(pollfd.fd, drained, sizeof drained) > 0)
@@ -80,7 +80,7 @@ int log_wait_more(struct log_wait *wait)
 		wait->n_rests = 0;
 		return 1;
 	}
-	if (!wait || has_writer(wait->log_fd, wait->is_sandbox))
+	if (has_writer(wait->log_fd, wait->is_sandbox))
 		return 1;
 	return ++wait->n_rests < REST_MAX;
 }

@@ -87,7 +87,7 @@ static void print_process(struct tree_view *view, const struct process *process,
 {
 	FILE *out = view->pager->out;
 
-	if (depth > 0)
+	if (depth > 0 && depth <= DEPTH_MAX)
 		view->has_more[depth] = process->next != PROCESS_NONE;
 	print_edge(view, depth, depth > 0);
 	tint(view, depth == 0 ? "\033[1m" : "");

@@ -124,9 +124,7 @@ static void show_event(struct show *show, const struct event *event)
 
 	if (streq(event->kind, "open"))
 		show->is_sandbox = what && streq(what, "sandbox");
-	/* A sandbox's is closed when nothing runs, and goes on with the next step. */
-	show->is_closed =
-		!show->is_sandbox && streq(event->kind, "head") && event_has(event->object, "last");
+	show->is_closed = streq(event->kind, "head") && event_has(event->object, "last");
 	if (!log_wants(show->request, event))
 		return;
 	if (show->text) {
@@ -163,12 +161,18 @@ static int show_present(struct events *events, struct show *show, struct atoll_e
 	return 0;
 }
 
+/* A sandbox's log is closed when nothing runs in it, and goes on with the next step. */
+static bool is_over(const struct events *events, const struct show *show)
+{
+	return show->is_closed && !(show->is_sandbox && events_has_sandbox(events->id));
+}
+
 static int follow(struct events *events, struct show *show, struct atoll_error *err)
 {
 	struct log_wait *wait = log_wait_new(events, show->is_sandbox);
-	int r = 0;
+	int r = wait ? 0 : error_oom(err);
 
-	while (r == 0 && !show->is_closed && !ferror(show->pager->out)) {
+	while (r == 0 && !is_over(events, show) && !ferror(show->pager->out)) {
 		bool goes_on;
 
 		fflush(show->pager->out);

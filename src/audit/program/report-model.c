@@ -16,7 +16,8 @@ static const struct lane {
 	const char *name;
 	const char *kinds[8];
 } lanes[] = {
-	{"steps", {"start", "end", "checkpoint", "rollback", "fork", "stopped", "resumed"}},
+	{"steps",
+	 {"start", "end", "checkpoint", "rollback", "fork", "remove", "stopped", "resumed"}},
 	{"programs", {"exec"}},
 	{"connections", {"connection"}},
 	{"changes", {"change"}},
