@@ -54,6 +54,7 @@ const struct command_row command_statuses[] = {
 	{"244", "stopped at the memory limit"},
 	{"245", "stopped at another limit, which the message names"},
 	{"246", "an error in atoll itself"},
+	{"247", "stopped by a rule or a monitor that the contract names"},
 	{0},
 };
 

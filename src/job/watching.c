@@ -238,11 +238,16 @@ static void write_flag(struct watching *watch, const struct watch_said *said)
 	json_str(json, "by", said->by);
 	json_str(json, "verdict", word_of(said));
 	json_str(json, "why", said->why);
-	json_open(json, "about", '[');
-	for (size_t i = 0; i < said->n_about; i++)
-		if (said->about[i] != UINT64_MAX)
+	if (said->n_about && said->about[0] != UINT64_MAX)
+		json_uint(json, "about", said->about[0]);
+	else
+		json_null(json, "about");
+	if (said->n_about > 1) {
+		json_open(json, "more", '[');
+		for (size_t i = 1; i < said->n_about; i++)
 			json_uint(json, NULL, said->about[i]);
-	json_close(json, ']');
+		json_close(json, ']');
+	}
 	record_commit(watch->recorder);
 }
 

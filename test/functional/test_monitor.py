@@ -46,11 +46,11 @@ def everything(top):
 
 @test("flag: a line in the record with what it is about, and the run goes on")
 def _():
-    with Place() as place, Service(lambda _: verdict("flag", "odd\x1b[2J", [1])) as service:
-        result = monitored(place, service.url, "exit 4")
+    with Place() as place, Service(lambda _: verdict("flag", "odd\x1b[2J", [1, 2])) as service:
+        result = monitored(place, service.url, "/bin/true; exit 4", interval="10s")
         same(result.status, 4, "status")
         event = events(place, "flag")[0]
-        same((event["by"], event["verdict"], event["why"], event["about"]), ("monitor", "flag", "odd\\x1b[2J", [1]), "the line")
+        same((event["by"], event["verdict"], event["why"], event["about"], event["more"]), ("monitor", "flag", "odd\\x1b[2J", 1, [2]), "the line")
         among("monitor: odd", result.err, "the text")
         check("\x1b" not in result.err, "an escape sequence comes through")
 

@@ -28,7 +28,7 @@ def _():
         check(flags and set(flags) == {("rule:credentials", "flag")}, "flags: %s" % flags)
         among("rule:credentials: cat is given /etc/shadow", result.err, "the text at the end")
         [about] = [event["about"] for event in events(place, "flag") if "is given" in event["why"]]
-        same([event["argv"] for event in events(place) if event["seq"] in about], [["cat", "/etc/shadow"]], "what it is about")
+        same([event["argv"] for event in events(place) if event["seq"] == about], [["cat", "/etc/shadow"]], "what it is about")
 
 
 @test("what is fetched and put into a shell is flagged, and what is only fetched is not")
