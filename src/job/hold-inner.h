@@ -7,6 +7,7 @@
 #include "job/network.h"
 #include "job/notices.h"
 #include "job/record.h"
+#include "job/watching.h"
 
 #include <atoll/layer.h>
 
@@ -77,6 +78,7 @@ struct holder {
 	bool is_done;
 
 	struct recorder *recorder; /* NULL until the first step, or always */
+	struct watching *watch;	   /* likewise */
 	bool is_stuck;		   /* it cannot be written: everything inside stands still */
 	uint64_t *told;		   /* changes that were told, as sorted hashes */
 	size_t n_told;
@@ -149,6 +151,13 @@ void hold_drain(struct holder *holder, size_t i);
 /* What a step executes: a copy that nobody else has, with the placeholders that were made for this
  * cell. */
 int hold_take_words(const struct holder *holder, int fd, struct atoll_error *err);
+
+/* ---- hold-watch.c ---- */
+
+int hold_watch_open(struct holder *holder, struct atoll_error *err);
+/* What rules and monitor have said, and what follows. */
+void hold_watch_check(struct holder *holder);
+void hold_watch_close(struct holder *holder);
 
 /* ---- hold-work.c ---- */
 

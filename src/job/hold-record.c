@@ -38,7 +38,7 @@ int hold_record_open(struct holder *holder, struct atoll_error *err)
 	/* What is there already was told by another holder. */
 	if (r == 0)
 		hold_record_changes(holder, 0, NULL);
-	return r;
+	return r == 0 ? hold_watch_open(holder, err) : r;
 }
 
 /* ---- the beginning of a step ---- */
@@ -327,6 +327,7 @@ void hold_record_close(struct holder *holder)
 		if (holder->clients[i].is_used)
 			hold_record_end(holder, &holder->clients[i]);
 	}
+	hold_watch_close(holder);
 	if (holder->recorder)
 		record_seal(holder->recorder, true, true, &err);
 	record_close(holder->recorder);

@@ -42,7 +42,8 @@ static size_t want(const struct holder *holder, struct pollfd *fds)
 	fds[3] = (struct pollfd){.fd = holder->is_live ? holder->handle.pid_fd : -1,
 				 .events = POLLIN};
 	fds[4] = (struct pollfd){.fd = holder->is_live && !holder->is_stuck &&
-						       !holder->notices.has_ended
+						       !holder->notices.has_ended &&
+						       !watching_holds(holder->watch)
 					       ? holder->notices.fd
 					       : -1,
 				 .events = POLLIN};
@@ -130,6 +131,7 @@ static void loop(struct holder *holder)
 			hold_close_cell(holder, NULL);
 		serve_others(holder, fds + FIXED + NET_WATCHED + RECORD_WATCHED);
 		record_move(holder->recorder, fds + FIXED + NET_WATCHED);
+		hold_watch_check(holder);
 		hold_record_check(holder);
 		hold_check_counters(holder, false);
 		hold_finish_steps(holder);

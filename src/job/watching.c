@@ -78,9 +78,10 @@ static void emitted(const char *line, size_t size, void *data)
 static void missed(void *data, const struct watcher *watcher, uint64_t count, const char *why)
 {
 	struct watching *watch = data;
-	char *note = watch->result->events_note;
-	const size_t size = sizeof watch->result->events_note;
+	char unheard[192], *note = watch->result ? watch->result->events_note : unheard;
+	const size_t size = sizeof unheard;
 
+	_Static_assert(sizeof unheard == sizeof watch->result->events_note, "the same size");
 	if (count) {
 		snprintf(note, size, "%s missed %llu lines: %s", watcher->name,
 			 (unsigned long long)watcher->lost_in_all, why);
@@ -233,7 +234,7 @@ static void keep(struct atoll_result *result, const struct watch_said *said)
 
 static void write_flag(struct watching *watch, const struct watch_said *said)
 {
-	struct json *json = record_begin(watch->recorder, "flag", 0, said->step ? said->step : 1);
+	struct json *json = record_begin(watch->recorder, "flag", 0, said->step);
 
 	json_str(json, "by", said->by);
 	json_str(json, "verdict", word_of(said));
@@ -275,7 +276,8 @@ bool watching_settle(struct watching *watch, struct watch_said *ret)
 		const struct watch_said said = watch->said[i];
 
 		write_flag(watch, &said);
-		keep(watch->result, &said);
+		if (watch->result)
+			keep(watch->result, &said);
 		if (!has_said || said.verdict > gravest.verdict)
 			gravest = said;
 		has_said = true;

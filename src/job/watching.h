@@ -37,8 +37,8 @@ struct watch_said {
 	char why[240];
 };
 
-/* `events` as in atoll_run_options. `*ret` is NULL where nobody watches. Called before the first
- * step; lines that were there before are sent, too. */
+/* `events` as in atoll_run_options; `result`, if not NULL, gets what is said. `*ret` is NULL where
+ * nobody watches. Called before the first step; lines that were there before are sent, too. */
 int watching_open(const struct spec *spec, const char *const *events, struct recorder *recorder,
 		  struct atoll_result *result, struct watching **ret, struct atoll_error *err);
 /* Should events inside wait, because a reader is slow? Takes NULL. */

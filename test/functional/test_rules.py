@@ -215,4 +215,20 @@ def _():
         among("audit.rules.credentials", result.err, "the clause")
 
 
+@test("in a sandbox rules see all steps; what is more than a flag ends what runs, and the sandbox stays")
+def _():
+    need_layers()
+    with Place() as place:
+        env = state_of(place)
+        atoll(place, "create", "--rule", "crypto-miners=kill", "--name", "box", env=env)
+        result = atoll(place, "exec", "box", "--", "sh", "-c", CREDENTIALS + "; echo one", env=env)
+        same((result.status, result.out.strip()), (0, "one"), "a step that is only flagged")
+        result = atoll(place, "exec", "box", "--", "sh", "-c", "/bin/true stratum+tcp://x; sleep 100; echo late", env=env)
+        same(result.status, 128 + 9, "status of the step that is ended")
+        same(atoll(place, "exec", "box", "--", "true", env=env).status, 0, "the step after it")
+        found = {(event["by"], event["verdict"], event["step"]) for event in events(place, "flag")}
+        same(found, {("rule:credentials", "flag", 1), ("rule:crypto-miners", "kill", 2)}, "flags")
+        atoll(place, "rm", "--force", "box", env=env)
+
+
 main()
