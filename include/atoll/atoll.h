@@ -136,7 +136,7 @@ struct atoll_connection {
 /* May it? Somebody is asked about a name that the contract does not list, where it says `ask`; the
  * connection is held meanwhile. */
 struct atoll_question {
-	uint64_t id;	     /* for an answer that comes later */
+	uint64_t id; /* for an answer that comes later */
 	/* If not NULL it is not about a connection, and `name`, `program` and `port` say nothing: a
 	 * rule or a monitor has stopped everything inside, and says why. ATOLL_ASK_ONCE lets it go
 	 * on, ATOLL_ASK_NO ends it. */
@@ -238,7 +238,7 @@ struct atoll_result {
 	uint64_t n_marked;    /* of these: what the host would execute or trust */
 	uint64_t n_conflicts; /* of these: what the host itself has changed meanwhile */
 	char layer_note[192]; /* why it could not be kept as it should; "" mostly */
-	uint32_t n_flags; /* how many there were; the first ATOLL_FLAGS_MAX are kept */
+	uint32_t n_flags;     /* how many there were; the first ATOLL_FLAGS_MAX are kept */
 	struct atoll_flag flags[ATOLL_FLAGS_MAX];
 	char stopped_by[32];   /* ATOLL_STOPPED: who wanted it, as in `flags` */
 	char events_note[192]; /* readers of `events` that went away or were slow; "" mostly */
@@ -312,7 +312,8 @@ struct atoll_run_options {
 	 */
 	bool for_receipt;
 	/* Who is sent the lines of the record while they are written: "fd:N", "unix:PATH",
-	 * "exec:COMMAND" (see doc/record.md), at most three, and NULL behind the last. NULL: nobody. */
+	 * "exec:COMMAND" (see doc/record.md), at most three, and NULL behind the last. NULL:
+	 * nobody. */
 	const char *const *events;
 	/* A rule or a monitor has stopped everything inside, and nobody could be asked: `why`, and
 	 * how long it will wait before it is ended; SIGCONT lets it go on. NULL, 0: it goes on. */

@@ -7,9 +7,10 @@
  * Much is removed
  *
  * A program that is told to remove a whole tree shows at once by its arguments. What is really gone
- * is told at the end of a step in a layer, where nothing is lost yet, and at once where the
- * workspace is written directly. What can be made anew does not count, and neither does what the
- * run has made itself: the record does not tell of that.
+ * is told at the end of a step: in a layer nothing is lost by then. Where the workspace is written
+ * directly that is late; rules_removed() is for whoever sees it at once, and nobody calls it yet.
+ * What can be made anew does not count, and neither does what the run has made itself: the record
+ * does not tell of that.
  */
 
 #define DELETED_MAX 100
