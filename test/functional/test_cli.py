@@ -143,7 +143,7 @@ def _():
     with Place() as place:
         late = run(place, ["--timeout", "500ms"], ["sleep", "600"])
         same(late.status, TIMED_OUT, "status")
-        same(late.err, "atoll: stopped at the time limit of 500 ms (--timeout)\n", "message")
+        same(late.err.splitlines()[0], "atoll: stopped at the time limit of 500 ms (--timeout)", "message")
         much = run(place, ["--output", "1K"], ["sh", "-c", "while :; do echo yyyyyyyyyyyyyyyy; done"])
         same(much.status, OVER_LIMIT, "status")
         same(len(much.raw_out), 1024, "bytes that came out")
