@@ -288,7 +288,7 @@ def snapshot(top):
             content = st.st_rdev
         links = st.st_nlink if not stat.S_ISDIR(st.st_mode) else 0
         found[shown] = (oct(st.st_mode), st.st_uid, st.st_gid, links, content)
-        if stat.S_ISDIR(st.st_mode) and shown != STORE:
+        if stat.S_ISDIR(st.st_mode) and shown != STORE and os.access(path, os.R_OK | os.X_OK):
             for entry in sorted(os.listdir(path)):
                 look(os.path.join(path, entry), os.path.normpath(os.path.join(shown, entry)))
 

@@ -148,6 +148,10 @@ static bool look_at_exec(struct rules *rules, const struct line *line, char *why
 			 shown(base));
 		return true;
 	}
+	/* An argument leads nowhere by itself: of what carries it out, or once somebody was talked
+	 * to. */
+	if (!(self->what & PROGRAM_SENDS) && !rules_is_fetcher(base) && !rules->n_talkers)
+		return false;
 	for (size_t i = 1; i < line->argc; i++)
 		if (has_encoded(line->argv[i], RUN_ARG)) {
 			snprintf(why, size, "argument %zu of %s looks like encoded data", i,

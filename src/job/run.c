@@ -606,6 +606,8 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 
 	err = err ? err : &unheard;
 	*err = (struct atoll_error){0};
+	/* Links in grants are looked at, and a file system may not answer. */
+	tell_progress(&run, "looking at the granted places");
 	r = job_finish(job, err);
 	if (r < 0)
 		return r;

