@@ -120,6 +120,7 @@ static void refuse_change(struct call *call, enum sense_use use, const char *act
 	struct sense_refusal refusal = {
 		.action = action, .rule = "read-only", .object = path, .flag = "--write"};
 	const bool exists = faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	struct stat st;
 	int may;
 
 	if (!exists && !is_missing(errno) && errno != EACCES)
@@ -130,6 +131,9 @@ static void refuse_change(struct call *call, enum sense_use use, const char *act
 	if (use == SENSE_MAKE && exists)
 		return; /* that is why */
 	if (use == SENSE_CHANGE && exists) {
+		/* Whatever the contract says, no directory is opened to be written. */
+		if (streq(action, "write") && lstat(path, &st) == 0 && S_ISDIR(st.st_mode))
+			return;
 		if (!call->guard->config->is_bare && faccessat(AT_FDCWD, path, W_OK, 0) == 0)
 			return;
 	} else if (use == SENSE_MAKE || exists) {
