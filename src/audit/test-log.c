@@ -110,7 +110,7 @@ static size_t line_at(const char *text, size_t size, unsigned n)
 
 TEST(a_flipped_bit_is_found_in_every_byte)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 	cleanup_free char *text = NULL;
 	size_t size;
 
@@ -133,7 +133,7 @@ TEST(a_flipped_bit_is_found_in_every_byte)
 
 TEST(an_edited_line_is_named)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 	cleanup_free char *text = NULL;
 	size_t size;
 
@@ -154,7 +154,7 @@ TEST(an_edited_line_is_named)
 
 TEST(lines_that_are_cut_dropped_doubled_or_swapped_are_found)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 	cleanup_free char *text = NULL, *other = NULL;
 	size_t size;
 
@@ -199,7 +199,7 @@ TEST(lines_that_are_cut_dropped_doubled_or_swapped_are_found)
 
 TEST(another_runs_log_under_this_name_is_found)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 	cleanup_free char *text = NULL;
 	size_t size;
 
@@ -215,7 +215,7 @@ TEST(another_runs_log_under_this_name_is_found)
 
 TEST(a_log_that_was_written_anew_with_the_key_is_found_by_the_tree)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 
 	write_small("smallone");
 	CHECK(unlink(log_path("smallone")) == 0);
@@ -328,7 +328,7 @@ TEST(a_sandboxs_log_goes_on_with_and_without_its_edge)
 
 TEST(a_log_that_was_removed_on_purpose_is_not_missed)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 	struct atoll_verified worst;
 
 	write_small("smallone");
@@ -363,7 +363,7 @@ TEST(an_edge_that_is_old_or_damaged_does_no_harm)
 
 TEST(a_half_line_is_cut_off_and_that_is_told)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 	cleanup_free char *text = NULL;
 	char *last;
 	size_t size;
@@ -406,7 +406,7 @@ TEST(a_log_that_was_changed_is_not_gone_on_with)
 
 TEST(one_id_is_one_log)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 	struct audit_log *log;
 
 	write_small("smallone");
@@ -418,7 +418,7 @@ TEST(one_id_is_one_log)
 
 TEST(an_event_that_is_too_large_is_refused_and_the_log_goes_on)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 	cleanup_free char *huge = malloc(2 << 20);
 	struct audit_log *log;
 	struct json *json;

@@ -84,7 +84,6 @@ TEST(a_slow_reader_is_waited_for_a_while_and_then_told_what_it_lost)
 	cleanup_fd int fd = watch_pipe(&watchers);
 	static char line[1000];
 	size_t n = 0, lost, sent = 0;
-	cleanup_fd int copy = -1;
 	pid_t pid;
 
 	memset(line, 'x', sizeof line);
