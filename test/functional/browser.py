@@ -22,7 +22,8 @@ class Browser:
         self.width, self.height, self.dark = width, height, dark
 
     def __enter__(self):
-        self.home = tempfile.mkdtemp(prefix="atoll-test-")
+        # In a short place: it makes a socket there, whose path has room for 108 bytes.
+        self.home = tempfile.mkdtemp(prefix="atoll-test-", dir="/tmp")
         to_read, self.to = os.pipe()
         self.back, to_write = os.pipe()
         flags = ["--headless=new", "--no-first-run", "--no-default-browser-check", "--disable-gpu", "--disable-dev-shm-usage", "--disable-extensions", "--disable-breakpad", "--disable-crash-reporter",

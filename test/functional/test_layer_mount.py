@@ -142,8 +142,9 @@ def _():
     with Place() as place:
         os.mkdir(place.ws + "/direct")
         place.settle()
-        check(while_it_stands_still(place, []), "a file in a layer waits for the first process")
-        check(not while_it_stands_still(place, ["--write", place.ws + "/direct"]), "the guard is not asked")
+        # Where nothing inside is recorded; otherwise the first process looks, and lets the kernel go on.
+        check(while_it_stands_still(place, ["--record", "steps"]), "a file in a layer waits for the first process")
+        check(not while_it_stands_still(place, ["--record", "steps", "--write", place.ws + "/direct"]), "the guard is not asked")
 
 
 @test("nothing of the host's can be changed although nobody is asked")

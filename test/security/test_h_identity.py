@@ -13,14 +13,15 @@ LOCKS = "/run/atoll/ids"
 
 
 def host_ids(running):
-    """User and group ids of every process of a run but the supervisor, as the host sees them."""
+    """User and group ids of every process inside, as the host sees them; not of the supervisor and what helps it."""
     found, waiting = set(), [running.pid]
+    outside = os.readlink("/proc/%d/ns/pid" % running.pid)
     while waiting:
         pid = waiting.pop()
         with contextlib.suppress(OSError):  # it may end while it is looked at
             with open("/proc/%d/task/%d/children" % (pid, pid)) as file:
                 waiting += map(int, file.read().split())
-            if pid != running.pid:
+            if os.readlink("/proc/%d/ns/pid" % pid) != outside:
                 with open("/proc/%d/status" % pid) as file:
                     lines = re.findall(r"^[UG]id:(.*)$", file.read(), re.M)
                 found.update(int(word) for line in lines for word in line.split())
