@@ -119,7 +119,7 @@ def sample(workspace="/work/app", text="", run=RUN):
     log.add("limit", limit="processes", value=512, used=512, note="fork was refused" + text)
     log.add("output", stream="stdout", bytes=1280, hash=HASH, kept=True)
     log.add("output", stream="stderr", bytes=32, hash=HASH, kept=False)
-    log.add("flag", by="rule:download-and-execute" + text, verdict="flag", why="curl wrote what sh then executed" + text, about=[7])
+    log.add("flag", by="rule:download-and-execute" + text, verdict="flag", why="curl wrote what sh then executed" + text, about=7, more=[5])
     log.add("checkpoint", name="step-1" + text, ended=0, child=None)
     log.add("rollback", name="step-1", ended=2, child=None)
     log.add("fork", name=None, ended=0, child="abcdefgh")

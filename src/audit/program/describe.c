@@ -322,20 +322,23 @@ static enum tone tell_output(const json_t *object, struct buf *out)
 	return TONE_QUIET;
 }
 
-/* Which events it is about: a list of their numbers. */
-static void add_about(const json_t *about, struct buf *out)
+/* Which events it is about: one, and perhaps more. */
+static void add_about(const json_t *object, struct buf *out)
 {
-	const json_t *each;
+	const json_t *about = json_object_get(object, "about"), *each;
+	const json_t *more = json_object_get(object, "more");
 	size_t i;
 
-	json_array_foreach(about, i, each)
+	if (!json_is_integer(about))
+		return;
+	buf_add_str(out, json_array_size(more) ? " (events " : " (event ");
+	describe_value(about, out);
+	json_array_foreach(more, i, each)
 	{
-		buf_add_str(out,
-			    i == 0 ? json_array_size(about) == 1 ? " (event " : " (events " : ", ");
+		buf_add_str(out, ", ");
 		describe_value(each, out);
 	}
-	if (json_array_size(about))
-		buf_add_char(out, ')');
+	buf_add_char(out, ')');
 }
 
 static enum tone tell_flag(const json_t *object, struct buf *out)
@@ -343,7 +346,7 @@ static enum tone tell_flag(const json_t *object, struct buf *out)
 	add_text(object, "verdict", "", "", out);
 	add_text(object, "by", ", by ", "", out);
 	add_text(object, "why", ": ", "", out);
-	add_about(json_object_get(object, "about"), out);
+	add_about(object, out);
 	return TONE_ALARM;
 }
 
