@@ -175,11 +175,18 @@ int init_let_seal(struct init_command *command, struct atoll_error *err)
 		*err = message.error;
 		return err->errnum ? -err->errnum : -EIO;
 	}
+	/* Somebody outside may kill it before it is the command. */
+	if (got == 0 || got == -ECONNRESET)
+		return error_set(err, ATOLL_FAULT_HOST, 0,
+				 "the command's process was killed before its start");
 	if (got != 1 || n != 1)
 		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? (int)-got : 0,
 				 "the listener did not arrive");
 	if (send(command->start_fd, "s", 1, MSG_NOSIGNAL) < 0)
-		return error_set(err, ATOLL_FAULT_BUG, errno, "let the command go on");
+		return errno == EPIPE || errno == ECONNRESET
+			       ? error_set(err, ATOLL_FAULT_HOST, 0,
+					   "the command's process was killed before its start")
+			       : error_set(err, ATOLL_FAULT_BUG, errno, "let the command go on");
 	return 0;
 }
 
