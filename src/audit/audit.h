@@ -32,6 +32,7 @@
  *
  *   log/ID.jsonl     one log; whoever writes it holds its lock (flock)
  *   log/ID.edge      the tree's right edge after the latest head; can be made anew from the log
+ *   log/spare        an empty file, the next log's
  *   log/ID.out       output, where the contract says that it is kept
  *   log/runs.jsonl   the store's tree: a line for each log that was closed
  *   log/checkpoint   its signed head, replaced as a whole
@@ -78,6 +79,9 @@ int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll
 /* Takes NULL. What was not written is lost. The lock is let go even if a child still has the
  * descriptor (which is closed at exec; a child that only forks closes it, as it does others). */
 void audit_close(struct audit_log *log);
+/* Make the next log's file ahead, while there is time: on some disks that takes longer than writing
+ * a small log. Fine if it fails. */
+void audit_make_spare(const struct audit_log *log);
 
 /* ---- remove.c ---- */
 

@@ -5,6 +5,7 @@
 #include "base/fd.h"
 #include "base/state.h"
 #include "base/str.h"
+#include "base/uapi.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -190,6 +191,9 @@ int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll
 	return r;
 }
 
+/* An empty file for the next log. */
+#define SPARE "log/spare"
+
 /* ---- opening and closing ---- */
 
 /* The machine's boot: one cannot tell the order of times in two of them. */
@@ -265,6 +269,33 @@ int audit_new_log(const char *id, struct audit_log **ret, struct atoll_error *er
 	return 0;
 }
 
+void audit_make_spare(const struct audit_log *log)
+{
+	int fd = openat(log->state_fd, SPARE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			0600);
+
+	if (fd >= 0)
+		close(fd);
+}
+
+/* The file that a run before has made ahead; -1 if there is none that is as it should be. */
+static int take_spare(int state_fd, const char *path, int flags)
+{
+	struct stat st;
+	int fd;
+
+	if (renameat2(state_fd, SPARE, state_fd, path, RENAME_NOREPLACE) < 0)
+		return -1;
+	fd = openat(state_fd, path, flags & ~(O_CREAT | O_EXCL));
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0 &&
+	    st.st_nlink == 1 && st.st_uid == geteuid() && (st.st_mode & 0777) == 0600)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	unlinkat(state_fd, path, 0);
+	return -1;
+}
+
 int audit_open_file(struct audit_log *log, int flags, struct atoll_error *err)
 {
 	char path[64];
@@ -272,7 +303,9 @@ int audit_open_file(struct audit_log *log, int flags, struct atoll_error *err)
 
 	snprintf(path, sizeof path, "log/%s.jsonl", log->id);
 	flags |= O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
-	log->fd = openat(log->state_fd, path, flags, 0600);
+	log->fd = flags & O_EXCL ? take_spare(log->state_fd, path, flags) : -1;
+	if (log->fd < 0)
+		log->fd = openat(log->state_fd, path, flags, 0600);
 	if (log->fd < 0 && errno == ENOENT && flags & O_CREAT) {
 		if (mkdirat(log->state_fd, "log", 0700) < 0 && errno != EEXIST)
 			return error_set(err, ATOLL_FAULT_HOST, errno, "create 'log' in the store");

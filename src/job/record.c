@@ -179,6 +179,12 @@ void record_watch(struct recorder *recorder, const struct record_hooks *hooks)
 		hooks->emitted(line, size, hooks->data);
 }
 
+void record_think_ahead(const struct recorder *recorder)
+{
+	if (recorder)
+		audit_make_spare(recorder->log);
+}
+
 const char *record_id(const struct recorder *recorder)
 {
 	return recorder ? recorder->id : "";

@@ -64,6 +64,8 @@ int record_reopen(const struct spec *spec, const char *id, struct recorder **ret
 int record_continue(const char *id, struct recorder **ret, struct atoll_error *err);
 void record_watch(struct recorder *recorder, const struct record_hooks *hooks);
 const char *record_id(const struct recorder *recorder); /* "" without one */
+/* The command runs, and we wait: what the next run can use. Takes NULL. */
+void record_think_ahead(const struct recorder *recorder);
 bool record_wants_notices(const struct recorder *recorder);
 /* The log's number of the n-th step of its holder. */
 uint32_t record_step(const struct recorder *recorder, uint32_t n);

@@ -487,6 +487,7 @@ int run_cell(struct run *run, struct atoll_error *err)
 
 	run->is_started = r == 0;
 	if (r == 0) {
+		record_think_ahead(run->recorder);
 		supervise(run);
 		finish(run);
 	}
