@@ -65,6 +65,7 @@ import fcntl
 import fnmatch
 import glob
 import hashlib
+import io
 import json
 import os
 import pwd
@@ -280,7 +281,8 @@ def snapshot(top):
     def look(path, shown):
         st = os.lstat(path)
         if stat.S_ISREG(st.st_mode):
-            with open(path, "rb") as file:
+            # The overlay's own work directory has what its owner may not read.
+            with open(path, "rb") if os.access(path, os.R_OK) else io.BytesIO() as file:
                 content = hashlib.sha256(file.read()).hexdigest()
         elif stat.S_ISLNK(st.st_mode):
             content = os.readlink(path)

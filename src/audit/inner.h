@@ -230,6 +230,7 @@ int audit_add_hand_overs(struct audit_log *log, const char *key, struct atoll_er
 /* ---- check.c ---- */
 
 /* One log, line by line. */
+struct audit_entry;
 struct audit_check {
 	struct audit_trust *trust;    /* NULL: signatures are not looked at */
 	struct audit_place place;     /* so far */
@@ -244,8 +245,9 @@ struct audit_check {
 	uint64_t bad_line;	  /* what a failure is about, from 1 */
 
 	/* What the store's tree knows of it, to be compared: 0 for nothing. */
-	uint64_t known_size;
-	unsigned char known_root[HASH_SIZE];
+	uint64_t known_size; /* the largest */
+	const struct audit_entry *known;
+	size_t n_known; /* what is still to come of them */
 
 	/* The line before does not follow from the one before that; the next tells which of the two
 	 * was changed. */
@@ -290,7 +292,7 @@ struct audit_entry {
 
 /* The tree of logs, checked. */
 struct audit_runs {
-	struct audit_entry *items; /* by run, in order; each run once */
+	struct audit_entry *items; /* by run, then by size; since a run was removed, if it was */
 	size_t n;
 	struct atoll_verified found;
 	uint64_t n_lost;  /* lines that a power loss took */
@@ -301,7 +303,11 @@ struct audit_runs {
 /* 0 whatever was found; a negative errno if it could not be looked for. */
 int audit_runs_read(int state_fd, const struct audit_trust *trust, struct audit_runs *ret,
 		    struct atoll_error *err);
+/* The one of the largest size, or that it was removed. */
 const struct audit_entry *audit_runs_find(const struct audit_runs *runs, const char *run);
+/* All that were closed under this name: each has to fit the log that there is now. */
+size_t audit_runs_known(const struct audit_runs *runs, const char *run,
+			const struct audit_entry **ret);
 void audit_runs_done(struct audit_runs *runs);
 
 /* ---- verify.c ---- */

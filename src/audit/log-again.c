@@ -5,6 +5,7 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -17,7 +18,8 @@
  * before it is gone on from: who continues a log signs what was there.
  */
 
-#define EDGE_MAX 8192
+#define EDGE_MAX      8192
+#define EDGE_SIG_SIZE 64
 
 /* ---- the place, beside the log ---- */
 
@@ -26,13 +28,18 @@ void audit_save_place(const struct audit_log *log)
 {
 	AUDIT_STACK_BUF(text, EDGE_MAX);
 	cleanup_fd int fd = -1;
-	char path[64], check[HASH_HEX_SIZE];
+	unsigned char signature[EDGE_SIG_SIZE];
+	char path[64], check[2 * EDGE_SIG_SIZE + 1];
 
+	buf_addf(&text, "atoll edge %s\n", log->id);
 	audit_place_format(&log->place, &text);
 	buf_addf(&text, "\nkey %s\n", log->key.id);
 	if (buf_error(&text) < 0)
 		return;
-	hash_sha256_hex(text.data, text.used, check);
+	/* Who goes on signs what this stands for. */
+	crypto_sign_detached(signature, NULL, (const unsigned char *)text.data, text.used,
+			     log->key.secret);
+	sodium_bin2hex(check, sizeof check, signature, sizeof signature);
 	buf_addf(&text, "check %s\n", check);
 	snprintf(path, sizeof path, "log/%s.edge", log->id);
 	/* Written over, not cut to nothing first: ext4 would wait for the disk. */
@@ -42,28 +49,35 @@ void audit_save_place(const struct audit_log *log)
 		unlinkat(log->state_fd, path, 0);
 }
 
-/* Where the log stood, and which key had signed it. */
-static bool load_place(int state_fd, const char *id, struct audit_place *ret,
+/* Where the log stood, and which key had signed it; only by the present one: after a hand-over all
+ * is read again. */
+static bool load_place(const struct audit_log *log, struct audit_place *ret,
 		       char ret_key[AUDIT_KEY_SIZE])
 {
 	cleanup_fd int fd = -1;
-	char path[64], text[EDGE_MAX], check[HASH_HEX_SIZE];
-	const char *second, *third;
+	char path[64], text[EDGE_MAX], head[32];
+	unsigned char signature[EDGE_SIG_SIZE];
+	const char *first, *second, *third;
 	ssize_t got;
 
-	snprintf(path, sizeof path, "log/%s.edge", id);
-	fd = openat(state_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	snprintf(path, sizeof path, "log/%s.edge", log->id);
+	snprintf(head, sizeof head, "atoll edge %s\n", log->id);
+	fd = openat(log->state_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 	if (got <= 0)
 		return false;
 	text[got] = '\0';
-	second = strchr(text, '\n');
-	third = second ? strchr(second + 1, '\n') : NULL;
-	if (!third || third - second != 1 + 4 + 16 || strlen(third) != 1 + 6 + 64 + 1)
+	if (!starts_with(text, head))
 		return false;
-	hash_sha256_hex(text, (size_t)(third + 1 - text), check);
-	if (memcmp(third + 7, check, 64) != 0 ||
-	    !audit_place_parse(text, (size_t)(second - text), ret))
+	first = text + strlen(head);
+	second = strchr(first, '\n');
+	third = second ? strchr(second + 1, '\n') : NULL;
+	if (!third || third - second != 1 + 4 + 16 ||
+	    strlen(third) != 1 + 6 + 2 * EDGE_SIG_SIZE + 1 ||
+	    !hash_from_hex(third + 7, EDGE_SIG_SIZE, signature) ||
+	    crypto_sign_verify_detached(signature, (const unsigned char *)text,
+					(size_t)(third + 1 - text), log->key.public) != 0 ||
+	    !audit_place_parse(first, (size_t)(second - first), ret))
 		return false;
 	snprintf(ret_key, AUDIT_KEY_SIZE, "%.16s", second + 5);
 	return true;
@@ -141,8 +155,7 @@ static int go_on(struct audit_log *log, struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_HOST, ENOENT, "the record of run %s", log->id);
 	memcpy(check.run, log->id, sizeof check.run);
 	memcpy(check.store, log->key.store, sizeof check.store);
-	if (!load_place(log->state_fd, log->id, &check.place, check.key) ||
-	    check.place.bytes > (uint64_t)st.st_size) {
+	if (!load_place(log, &check.place, check.key) || check.place.bytes > (uint64_t)st.st_size) {
 		check.place = (struct audit_place){0};
 		check.key[0] = '\0';
 	}

@@ -31,6 +31,7 @@ void audit_base64(const unsigned char *data, size_t size, struct buf *out)
 		buf_add_str(out, text);
 		at += part;
 	}
+	sodium_memzero(text, sizeof text); /* it may have been a key */
 }
 
 /* libsodium refuses bits behind the end and missing padding, and takes some bytes above 127 for
@@ -40,15 +41,18 @@ bool audit_from_base64(const char *text, size_t length, unsigned char *ret, size
 	char again[128];
 	const char *end;
 	size_t got;
+	bool is_good;
 
-	return length < sizeof again &&
-	       length == sodium_base64_encoded_len(size, sodium_base64_VARIANT_ORIGINAL) - 1 &&
-	       sodium_base642bin(ret, size, text, length, NULL, &got, &end,
-				 sodium_base64_VARIANT_ORIGINAL) == 0 &&
-	       got == size &&
-	       memcmp(sodium_bin2base64(again, sizeof again, ret, size,
-					sodium_base64_VARIANT_ORIGINAL),
-		      text, length) == 0;
+	is_good = length < sizeof again &&
+		  length == sodium_base64_encoded_len(size, sodium_base64_VARIANT_ORIGINAL) - 1 &&
+		  sodium_base642bin(ret, size, text, length, NULL, &got, &end,
+				    sodium_base64_VARIANT_ORIGINAL) == 0 &&
+		  got == size &&
+		  memcmp(sodium_bin2base64(again, sizeof again, ret, size,
+					   sodium_base64_VARIANT_ORIGINAL),
+			 text, length) == 0;
+	sodium_memzero(again, sizeof again); /* likewise */
+	return is_good;
 }
 
 /* ---- signatures ---- */

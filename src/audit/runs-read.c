@@ -54,19 +54,30 @@ static int by_run(const void *a, const void *b)
 	return order ? order : (x->line > y->line) - (x->line < y->line);
 }
 
-/* In order, and of each run the latest. */
+static int by_run_and_size(const void *a, const void *b)
+{
+	const struct audit_entry *x = a, *y = b;
+	int order = strcmp(x->run, y->run);
+
+	return order ? order : (x->size > y->size) - (x->size < y->size);
+}
+
+/* In order. Once a run was removed, what was before that does not count. */
 static void sort_entries(struct audit_runs *runs)
 {
 	size_t kept = 0;
 
-	if (runs->n)
-		qsort(runs->items, runs->n, sizeof *runs->items, by_run);
+	if (!runs->n)
+		return;
+	qsort(runs->items, runs->n, sizeof *runs->items, by_run);
 	for (size_t i = 0; i < runs->n; i++) {
-		if (kept && streq(runs->items[kept - 1].run, runs->items[i].run))
+		while (kept && streq(runs->items[kept - 1].run, runs->items[i].run) &&
+		       (runs->items[i].is_removed || runs->items[kept - 1].is_removed))
 			kept--;
 		runs->items[kept++] = runs->items[i];
 	}
 	runs->n = kept;
+	qsort(runs->items, runs->n, sizeof *runs->items, by_run_and_size);
 }
 
 const struct audit_entry *audit_runs_find(const struct audit_runs *runs, const char *run)
@@ -77,14 +88,25 @@ const struct audit_entry *audit_runs_find(const struct audit_runs *runs, const c
 		size_t middle = (low + high) / 2;
 		int order = strcmp(run, runs->items[middle].run);
 
-		if (order == 0)
-			return &runs->items[middle];
 		if (order < 0)
 			high = middle;
 		else
 			low = middle + 1;
 	}
-	return NULL;
+	return high && streq(runs->items[high - 1].run, run) ? &runs->items[high - 1] : NULL;
+}
+
+size_t audit_runs_known(const struct audit_runs *runs, const char *run,
+			const struct audit_entry **ret)
+{
+	const struct audit_entry *last = audit_runs_find(runs, run), *first = last;
+
+	if (!last || last->is_removed)
+		return 0;
+	while (first > runs->items && streq(first[-1].run, run))
+		first--;
+	*ret = first;
+	return (size_t)(last - first) + 1;
 }
 
 void audit_runs_done(struct audit_runs *runs)
@@ -151,9 +173,11 @@ static int read_line(void *arg, const char *text, size_t size, struct atoll_erro
 			"it does not follow from the line before: one of the two was changed");
 	if (!audit_json_is_valid(text, size) || !parse_entry(&line, &entry))
 		return broken(reading, number, err, "it is no entry");
+	/* That something was removed counts if it is signed. */
 	if (streq(line.kind, "lost"))
-		reading->runs->n_lost += entry.size > line.seq ? entry.size - line.seq : 0;
-	else if (add_entry(reading, &entry) < 0)
+		reading->runs->n_lost += entry.size > line.seq ? entry.size - line.seq : 1;
+	else if ((!entry.is_removed || line.seq < reading->head.size) &&
+		 add_entry(reading, &entry) < 0)
 		return error_oom(err);
 	audit_leaf(text, size, place->prev);
 	audit_edge_add(&place->edge, place->prev);

@@ -33,6 +33,8 @@ struct runs {
 
 /* ---- where it stands ---- */
 
+/* What is not signed yet, because its writer was interrupted, is taken for what it says only if
+ * that takes nothing away. */
 static int follow_line(void *arg, const char *text, size_t size, struct atoll_error *err)
 {
 	struct audit_place *place = arg;
@@ -47,15 +49,33 @@ static int follow_line(void *arg, const char *text, size_t size, struct atoll_er
 				    "the list of runs (log/runs.jsonl in the store), line %" PRIu64
 				    ": %s; see atoll verify --all",
 				    place->edge.size + 1, fault);
+	if (!streq(line.kind, "closed"))
+		return -ECANCELED;
 	audit_leaf(text, size, place->prev);
 	audit_edge_add(&place->edge, place->prev);
 	place->bytes += size + 1;
 	return 0;
 }
 
-/* What the checkpoint says, or false where there is none or it makes no sense: then the lines are
- * read anew. */
-static bool read_checkpoint(int state_fd, struct audit_head *ret_head, struct audit_place *ret)
+/* By the store's key? Signing it again is cheaper than checking, and gives the same; after the key
+ * was replaced it is checked. */
+static bool is_ours(int state_fd, const struct audit_key *key, const char *note, size_t size)
+{
+	AUDIT_STACK_BUF(again, CHECKPOINT_MAX);
+	struct audit_trust trust = {0};
+	char name[32];
+
+	audit_note_sign(key, note, audit_note_text(note, size), &again);
+	if (buf_error(&again) == 0 && again.used == size && memcmp(again.data, note, size) == 0)
+		return true;
+	snprintf(name, sizeof name, "atoll/%s", key->store);
+	return audit_trust_load(state_fd, true, &trust, NULL) >= 0 &&
+	       audit_note_signer(note, size, name, &trust) >= 0;
+}
+
+/* What the checkpoint says, or false where there is none, it makes no sense, or is not signed. */
+static bool read_checkpoint(int state_fd, const struct audit_key *key, struct audit_head *ret_head,
+			    struct audit_place *ret)
 {
 	cleanup_fd int fd = openat(state_fd, "log/checkpoint", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	char text[CHECKPOINT_MAX];
@@ -65,7 +85,8 @@ static bool read_checkpoint(int state_fd, struct audit_head *ret_head, struct au
 	if (got <= 0)
 		return false;
 	text[got] = '\0';
-	if (!audit_head_parse(text, (size_t)got, ret_head) || ret_head->more_size < 1 ||
+	if (!is_ours(state_fd, key, text, (size_t)got) ||
+	    !audit_head_parse(text, (size_t)got, ret_head) || ret_head->more_size < 1 ||
 	    !audit_place_parse(ret_head->more, ret_head->more_size - 1, ret) ||
 	    ret->edge.size != ret_head->size)
 		return false;
@@ -86,16 +107,16 @@ static int follow(struct runs *runs, uint64_t size, struct atoll_error *err)
 	if (lseek(runs->fd, (off_t)runs->place.bytes, SEEK_SET) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read the list of runs");
 	r = audit_each_line(runs->fd, follow_line, &runs->place, &rest, err);
-	if (r < 0)
+	if (r < 0 && r != -ECANCELED)
 		return r;
-	if (rest && ftruncate(runs->fd, (off_t)runs->place.bytes) < 0)
+	if ((rest || r < 0) && ftruncate(runs->fd, (off_t)runs->place.bytes) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno,
-				 "cut a half line off the list of runs");
+				 "cut what is not signed off the list of runs");
 	return 0;
 }
 
-static int open_runs(int state_fd, struct runs *ret, struct audit_head *ret_head,
-		     struct atoll_error *err)
+static int open_runs(int state_fd, const struct audit_key *key, struct runs *ret,
+		     struct audit_head *ret_head, struct atoll_error *err)
 {
 	cleanup_fd int fd = openat(state_fd, "log/runs.jsonl",
 				   O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -109,8 +130,9 @@ static int open_runs(int state_fd, struct runs *ret, struct audit_head *ret_head
 	if (r < 0 || fstat(fd, &st) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "lock the list of runs");
 	*ret_head = (struct audit_head){0};
-	if (!read_checkpoint(state_fd, ret_head, &ret->place)) {
-		*ret_head = (struct audit_head){0};
+	if (!read_checkpoint(state_fd, key, ret_head, &ret->place)) {
+		/* Nobody has signed what is there: it goes on behind a line that says so. */
+		*ret_head = (struct audit_head){.size = st.st_size > 0 ? UINT64_MAX : 0};
 		ret->place = (struct audit_place){0};
 	}
 	if (ret->place.bytes > (uint64_t)st.st_size)
@@ -234,13 +256,16 @@ int audit_runs_enter(int state_fd, const struct audit_key *key, const char *run,
 	struct audit_head head;
 	struct runs runs;
 	cleanup_fd int fd = -1;
-	int r = open_runs(state_fd, &runs, &head, err);
+	int r = open_runs(state_fd, key, &runs, &head, err);
 
 	if (r < 0)
 		return r;
 	fd = runs.fd;
 	if (runs.place.edge.size < head.size) {
 		struct entry lost = {run, "lost", key->id, head.size, head.root};
+
+		if (head.size == UINT64_MAX)
+			lost.size = 0;
 
 		if (add_entry(&runs.place, &lost, &text) < 0)
 			return error_oom(err);

@@ -270,6 +270,7 @@ static int verify_run(int state_fd, const char *id, struct audit_runs *runs,
 	struct audit_check check = {.trust = &own};
 	cleanup_fd int fd = -1;
 	char path[64], who[40];
+	struct stat st;
 	int r;
 
 	snprintf(path, sizeof path, "log/%s.jsonl", id);
@@ -289,9 +290,11 @@ static int verify_run(int state_fd, const char *id, struct audit_runs *runs,
 	snprintf(who, sizeof who, "run %s", id);
 	memcpy(check.run, id, strlen(id) + 1);
 	memcpy(check.store, runs->found.store, sizeof check.store);
-	if (entry && !entry->is_removed) {
-		check.known_size = entry->size;
-		memcpy(check.known_root, entry->root, HASH_SIZE);
+	check.n_known = audit_runs_known(runs, id, &check.known);
+	check.known_size = check.n_known ? entry->size : 0;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		describe_unknown(ret, id, "its log is no file");
+		return 0;
 	}
 	r = verify_fd(fd, who, &check, ret, err);
 	return r < 0 ? r : check_entered(state_fd, fd, &check, runs, trust, ret, err);
@@ -422,6 +425,7 @@ static void verify_missing(int state_fd, const struct audit_runs *runs, struct a
 
 		snprintf(path, sizeof path, "log/%s.jsonl", runs->items[i].run);
 		if (runs->items[i].is_removed ||
+		    (i + 1 < runs->n && streq(runs->items[i].run, runs->items[i + 1].run)) ||
 		    faccessat(state_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;
 		describe_missing(&found, &runs->items[i]);

@@ -76,6 +76,12 @@ static const int forbidden[] = {
 	SYS_finit_module,
 	SYS_kexec_load,
 	SYS_io_uring_setup,
+	SYS_truncate, /* which Landlock knows from 6.2 on only */
+	SYS_kill,
+	SYS_tkill,
+	SYS_pidfd_open,
+	SYS_pidfd_send_signal,
+	SYS_memfd_create,
 };
 
 static void limit(int which, rlim_t value)
@@ -167,12 +173,19 @@ static int restrict_files_and_ports(const char *url)
 
 static int forbid_calls(void)
 {
-	struct sock_filter code[ARRAY_SIZE(forbidden) + 3];
+	struct sock_filter code[ARRAY_SIZE(forbidden) + 7];
 	struct sock_fprog program = {.filter = code};
 	size_t n = 0;
 
+	/* Numbers of another architecture, or of x32, are none that were looked at. */
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+						 offsetof(struct seccomp_data, arch));
+	code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, UAPI_NATIVE_ARCH, 1, 0);
+	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS);
 	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 						 offsetof(struct seccomp_data, nr));
+	code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, 1U << 30,
+						 (unsigned char)(ARRAY_SIZE(forbidden) + 1), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(forbidden); i++)
 		code[n++] = (struct sock_filter)BPF_JUMP(
 			BPF_JMP | BPF_JEQ | BPF_K, (unsigned)forbidden[i],

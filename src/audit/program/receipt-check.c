@@ -214,6 +214,7 @@ static void check_log(struct check *check)
 {
 	struct checked_log note;
 	struct atoll_error err = {0};
+	char shown[64];
 	int r = check_note(check, &note, &err);
 
 	/* The head of a store that nobody has given the key of: its signer's word is all there is.
@@ -221,7 +222,7 @@ static void check_log(struct check *check)
 	if (r == -EKEYREJECTED && !check->request->log && !check->request->log_key &&
 	    check->request->key) {
 		printf("log: head of %s, whose key was not given (--log-key)\n",
-		       text_of(check, "log", "run"));
+		       str_show(text_of(check, "log", "run"), shown, sizeof shown));
 		return;
 	}
 	if (r == 0 && check->request->log)
@@ -276,6 +277,10 @@ static int check_claims(const struct check *check, struct atoll_error *err)
 	if (is_none != (!tpm && !tsm))
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "it names a root of trust, and does not show its word");
+	if (tpm && !tsm && !streq(text_of(check, "root", NULL), "tpm") &&
+	    !streq(text_of(check, "root", NULL), "swtpm"))
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "it names a root of trust, and shows the word of a TPM");
 	if ((check->request->nonce || check->request->quote_key) && is_none)
 		return error_set(err, ATOLL_FAULT_POLICY, 0, "there is no word of hardware in it");
 	if (tpm)

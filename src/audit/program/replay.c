@@ -164,8 +164,7 @@ static int check_reach(const struct replay *replay, struct atoll_error *err)
 	for (size_t i = 0; i < spec->n_rules && !replay->request->is_anyway; i++) {
 		const struct spec_rule *rule = &spec->rules[i];
 
-		if (rule->access == SPEC_WRITE && !streq(rule->origin, "default") &&
-		    !path_is_within(rule->path, spec->workspace))
+		if (rule->access == SPEC_WRITE && !path_is_within(rule->path, spec->workspace))
 			return error_set(err, ATOLL_FAULT_POLICY, 0,
 					 "the contract lets it write to '%s', outside of the "
 					 "workspace, and a replay would, too (--anyway does so)",
