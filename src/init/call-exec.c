@@ -293,7 +293,7 @@ static void tell_file(struct tell *tell, const struct words *words, const char *
 	struct notice *notice = tell->open;
 	cleanup_fd int object = -1;
 	char path[PATH_MAX];
-	bool is_known, is_script;
+	bool is_known, is_young, is_script;
 	struct known *place;
 	int fd;
 
@@ -301,7 +301,9 @@ static void tell_file(struct tell *tell, const struct words *words, const char *
 	place = find_known(&notice->file, &is_known);
 	if (is_known && place->is_script)
 		notice->flags |= NOTICE_IS_SCRIPT;
-	if (is_known && place->given == given && words->path[0] == '/') {
+	/* What was changed since we began may be another each time, whatever its times say. */
+	is_young = notice->file.ctime_ns >= tell->began_ns;
+	if (is_known && !is_young && place->given == given && words->path[0] == '/') {
 		tell_text(tell, paths + place->path);
 		return;
 	}
@@ -309,12 +311,12 @@ static void tell_file(struct tell *tell, const struct words *words, const char *
 	if (object < 0 || resolve_fd_path(object, path, sizeof path) < 0)
 		snprintf(path, sizeof path, "%s", words->path);
 	tell_text(tell, path);
-	if (is_known || object < 0)
+	if ((is_known && !is_young) || object < 0)
 		return;
 	fd = open_to_hash(object, &is_script);
 	if (is_script)
 		notice->flags |= NOTICE_IS_SCRIPT;
-	place = make_room(&notice->file, place);
+	place = is_young ? NULL : make_room(&notice->file, place);
 	if (place)
 		remember(place, &notice->file, given, path, is_script);
 	if (fd >= 0)
@@ -421,6 +423,39 @@ static bool see_step(struct call *call, struct words *words)
 	return true;
 }
 
+/*
+ * By our own eyes there is no such program. The caller may mean another object by the same words
+ * (/dev/fd/5, a link to /proc/self/cwd/x), so its way is walked as it would. What is not there then
+ * is answered here: were the kernel told to go on, another thread could have put a path that leads
+ * somewhere in the place of this one.
+ */
+static int look_again(struct call *call, const struct words *words, char *way, size_t size,
+		      struct statx *stx)
+{
+	static struct target target;
+	char real[64];
+	int fd, r;
+
+	target = (struct target)TARGET_INIT;
+	r = words->path[0]		   ? resolve_path(call->tid, words->dir_fd, words->path,
+							  !(words->flags & AT_SYMLINK_NOFOLLOW), 0, &target)
+	    : words->flags & AT_EMPTY_PATH ? resolve_fd(call->tid, words->dir_fd, &target)
+					   : -ENOENT;
+	if (r < 0)
+		return r;
+	fd = target_open_path(&target);
+	target_done(&target);
+	if (fd < 0)
+		return fd;
+	snprintf(real, sizeof real, "/proc/self/fd/%d", fd);
+	r = look_at_file(real, stx) ? 0 : -EACCES;
+	if (r < 0)
+		close(fd);
+	else
+		snprintf(way, size, "%s", real);
+	return r < 0 ? r : fd;
+}
+
 int call_exec(struct call *call)
 {
 	static struct words words;
@@ -428,6 +463,7 @@ int call_exec(struct call *call)
 	const bool at = call->nr == SYS_execveat;
 	struct tell *tell = &call->guard->tell;
 	const __u64 *a = call->args;
+	cleanup_fd int again = -1;
 	struct statx stx;
 	int r;
 
@@ -438,11 +474,18 @@ int call_exec(struct call *call)
 	words.path[0] = '\0';
 	r = read_words(&words, a[at], a[at + 1]);
 	if (r == 0 && (!write_way(&words, way, sizeof way) || !look_at_file(way, &stx))) {
-		answer_continue(call); /* it will fail */
+		again = look_again(call, &words, way, sizeof way, &stx);
+		if (again < 0) {
+			answer(call, again);
+			return 0;
+		}
+	}
+	if (r < 0 && r != -ESRCH) {
+		answer(call, r);
 		return 0;
 	}
-	if ((r < 0 && r != -ESRCH) || (r == -ESRCH && see_step(call, &words))) {
-		answer_continue(call); /* likewise, or it is told of */
+	if (r == -ESRCH && see_step(call, &words)) {
+		answer_continue(call); /* it is told of */
 		return 0;
 	}
 	tell_begin(tell, NOTICE_EXEC);

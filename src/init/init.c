@@ -27,8 +27,11 @@ void init_tell(struct init *init, const struct init_message *message)
 /* The end: the kernel kills everything else in the namespace with us. */
 void init_end(struct init *init, const struct init_message *message)
 {
-	/* Whoever hears of the end kills us. */
+	/* Whoever hears of the end kills us. Until then nothing goes on, also if the supervisor
+	 * takes its time to hear the rest. */
 	if (tell_is_on(&init->guard.tell)) {
+		if (!init->config->is_bare)
+			kill(-1, SIGSTOP);
 		sense_catch_up(&init->guard, 0, true);
 		tell_finish(&init->guard.tell, init->config->control_fd);
 	}

@@ -106,8 +106,10 @@ void sense_look_before(struct call *call, const struct target *target, struct se
 	struct stat st;
 
 	*ret = (struct sense_before){0};
+	/* A name that goes back and forth has each time another content. */
 	if (!is_of_the_host(call, target) ||
-	    *find_change(&call->guard->sense, change_hash(call, target->path)))
+	    (!streq(call->action, "rename") &&
+	     *find_change(&call->guard->sense, change_hash(call, target->path))))
 		return;
 	ret->is_wanted = true;
 	/* What a mode or an attribute says is not content. */

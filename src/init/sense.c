@@ -65,6 +65,9 @@ void sense_add_step(struct guard *guard, pid_t session, uint32_t step)
 
 	sense->sessions[sense->n_sessions++ % SENSE_SESSIONS] =
 		(struct sense_session){session, step};
+	/* What one step has changed another changes again. */
+	memset(sense->changes, 0, sizeof sense->changes);
+	sense->n_changes = 0;
 }
 
 /* The latest first: numbers are used again. */
@@ -251,10 +254,13 @@ void sense_catch_up(struct guard *guard, int64_t now_ns, bool is_last)
 
 		if (!denial->n_more)
 			continue;
-		if (is_last)
+		if (is_last) {
 			tell_finish(&guard->tell, guard->config->control_fd);
-		else if (!tell_has_room(&guard->tell))
+			if (guard->tell.packet->size)
+				return; /* nobody takes it any more */
+		} else if (!tell_has_room(&guard->tell)) {
 			return; /* again, when there is */
+		}
 		tell_denial(&guard->tell, denial, denial->object, denial->n_more);
 		denial->n_more = 0;
 		denial->told_ns = now_ns;

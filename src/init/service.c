@@ -746,7 +746,8 @@ static void serve_listeners(struct service *service, const struct pollfd *fds, s
 		const struct pollfd *at = &fds[i - 1];
 
 		guard->listener_fd = at->fd;
-		if (at->revents & POLLIN && guard_serve(guard) < 0)
+		/* Each may have as much to tell as there was room for. */
+		if (at->revents & POLLIN && tell_has_room(&guard->tell) && guard_serve(guard) < 0)
 			init_end_broken(service->init, errno, "the guard");
 		/* Nobody lives under this filter any more. */
 		if (at->revents & POLLHUP && !(at->revents & POLLIN)) {

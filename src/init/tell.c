@@ -21,6 +21,7 @@ void tell_init(struct tell *tell, int fd, struct notice_packet *packet)
 	*tell = (struct tell){.fd = fd, .packet = fd >= 0 ? packet : NULL};
 	if (tell->packet)
 		packet->number = 1;
+	tell->began_ns = (int64_t)clock_real_ns();
 }
 
 bool tell_has_room(struct tell *tell)
@@ -37,6 +38,10 @@ struct notice *tell_begin(struct tell *tell, enum notice_type type)
 {
 	struct timespec now;
 
+	/* Whoever serves a call has asked for room before. Should one have not, everything ends
+	 * rather than that something is written beside it, or goes on unrecorded. */
+	if (tell->packet->size > NOTICE_PACKET_MAX - NOTICE_MAX && !tell_send(tell))
+		_exit(1);
 	tell->open = (struct notice *)(tell->packet->data + tell->packet->size);
 	tell->used = sizeof *tell->open;
 	memset(tell->open, 0, sizeof *tell->open);

@@ -22,6 +22,7 @@ struct tell {
 	int fds[NOTICE_FDS_MAX];
 	size_t n_fds;
 	int64_t since_ns; /* since when something waits; 0: nothing does */
+	int64_t began_ns; /* since 1970 */
 	bool is_stuck;	  /* the socket was full */
 };
 

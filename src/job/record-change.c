@@ -240,18 +240,21 @@ static void take_rename(struct recorder *recorder, const struct notice *notice, 
 			const char *from)
 {
 	struct changed *changed = recorder->changed;
-	struct changed_name *old = take_out(changed, from), *name = take_out(changed, path);
+	struct changed_name *old = take_out(changed, from), *over = take_out(changed, path);
+	struct changed_name *name = add_name(recorder, notice, path);
+	/* Over something that was there, its own or another's, it is a change of that. */
+	const bool is_plain = (notice->flags & NOTICE_WAS_NEW) && (!over || over->was_new);
+	const struct changed_name *as = is_plain ? old : over;
 
-	if (name)
-		free_name(name);
-	name = add_name(recorder, notice, path);
-	if (name && old) {
-		name->was_new = old->was_new;
-		name->has_before = old->has_before;
-		memcpy(name->before, old->before, HASH_SIZE);
+	if (name && as) {
+		name->was_new = as->was_new;
+		name->has_before = as->has_before;
+		memcpy(name->before, as->before, HASH_SIZE);
 	}
-	if (name && !(old && old->was_new))
+	if (name && is_plain && !(old && old->was_new))
 		name->from = strdup(old && old->from ? old->from : from);
+	if (over)
+		free_name(over);
 	if (!name)
 		tell_now(recorder, notice, path, from);
 	if (old)
@@ -282,8 +285,11 @@ static int hash_now(const char *path, struct stat *ret, unsigned char hash[HASH_
 	cleanup_fd int file = -1;
 	char again[32];
 
-	if (fd < 0)
+	/* Only for kernels that have no such call: a link on the way is none of the run's files. */
+	if (fd == -ENOSYS)
 		fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		errno = fd == -ELOOP ? ENOENT : fd == -1 ? errno : -fd;
 	if (fd < 0 || fstat(fd, ret) < 0)
 		return -errno;
 	if (!S_ISREG(ret->st_mode))

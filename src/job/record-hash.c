@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "job/record-inner.h"
 #include "layer/layer.h"
@@ -35,8 +36,10 @@
 #define SLOTS	   8192
 #define WAYS	   8
 #define BUCKETS	   512
-#define ENTRIES	   16384 /* in memory; then it begins anew */
-#define FLIGHT_MAX 64	 /* in the reader's socket */
+#define ENTRIES	   16384	      /* in memory; then it begins anew */
+#define FLIGHT_MAX 128		      /* in the reader's socket */
+#define SIZE_MOST  (INT64_C(1) << 30) /* of a file that is read */
+#define READ_S	   10		      /* and so long */
 #define FRESH_NS   INT64_C(2000000000)
 
 struct slot {
@@ -70,6 +73,7 @@ struct file_hashes {
 	int table_fd; /* -1: not opened yet; -2: there is none */
 	int reader_fd;
 	pid_t reader;
+	int64_t since_ns; /* since 1970: when we began */
 };
 
 static bool is_same(const struct notice_file *a, const struct notice_file *b)
@@ -215,11 +219,19 @@ static int read_file(const struct notice_file *file, int fd, unsigned char ret[H
 {
 	struct notice_file now;
 	struct stat st;
-	int r = lseek(fd, 0, SEEK_SET) < 0 ? -errno : 0;
+	int r = fstat(fd, &st) < 0 ? -errno : 0;
 
+	/* A device has no end, and a file with a hole of a terabyte one that is far away. */
+	if (r == 0 && (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != file->size))
+		r = -EINVAL;
+	if (r == 0 && st.st_size > SIZE_MOST)
+		r = -EFBIG;
+	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
+		r = -errno;
+	alarm(READ_S); /* a disk that does not answer is as good as none */
 	if (r == 0)
 		r = hash_fd(fd, NULL, ret);
-	if (r == 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
+	if (r == 0 && fstat(fd, &st) < 0)
 		r = -EINVAL;
 	if (r < 0)
 		return r;
@@ -289,10 +301,14 @@ static void lose_reader(struct file_hashes *hashes)
 				entry->state = FAILED;
 }
 
-static bool is_fresh(const struct notice_file *file)
+/* What was changed since the run began may be changed again without its times telling: through
+ * memory that is shared with a tmpfs, or within one tick of the clock. */
+static bool is_fresh(const struct file_hashes *hashes, const struct notice_file *file)
 {
 	struct timespec now;
 
+	if (file->ctime_ns >= hashes->since_ns)
+		return true;
 	clock_gettime(CLOCK_REALTIME, &now);
 	return file->ctime_ns > (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - FRESH_NS;
 }
@@ -306,7 +322,7 @@ static void take_answer(struct file_hashes *hashes, const struct answer *answer)
 		return;
 	entry->state = answer->code < 0 ? FAILED : KNOWN;
 	memcpy(entry->hash, answer->hash, HASH_SIZE);
-	if (answer->code == 0 && !is_fresh(&answer->file))
+	if (answer->code == 0 && !is_fresh(hashes, &answer->file))
 		keep(hashes, &answer->file, answer->hash);
 }
 
@@ -316,8 +332,14 @@ bool file_hashes_move(struct file_hashes *hashes, bool waits)
 	bool has_moved = false;
 
 	while (hashes && hashes->reader_fd >= 0 && hashes->n_asked) {
-		ssize_t got = recv(hashes->reader_fd, &answer, sizeof answer,
-				   waits && !has_moved ? 0 : MSG_DONTWAIT);
+		struct pollfd reader = {.fd = hashes->reader_fd, .events = POLLIN};
+		ssize_t got;
+
+		/* One that takes too long is given up, with all that it was asked for. */
+		if (waits && !has_moved && poll(&reader, 1, READ_S * 1000) == 0)
+			kill(hashes->reader, SIGKILL);
+		got = recv(hashes->reader_fd, &answer, sizeof answer,
+			   waits && !has_moved ? 0 : MSG_DONTWAIT);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -339,8 +361,10 @@ static int ask(struct file_hashes *hashes, struct entry *entry, int fd)
 	int r = start_reader(hashes);
 
 	/* Neither side may wait for the other to read. */
-	while (r == 0 && hashes->n_asked >= FLIGHT_MAX)
-		file_hashes_move(hashes, true);
+	if (r == 0 && hashes->n_asked >= FLIGHT_MAX)
+		file_hashes_move(hashes, false);
+	if (r == 0 && hashes->n_asked >= FLIGHT_MAX)
+		r = -EBUSY;
 	if (r == 0)
 		r = hashes->reader_fd < 0
 			    ? -EPIPE
@@ -363,7 +387,8 @@ int file_hashes_find(struct file_hashes *hashes, const struct notice_file *file,
 		entry->state = find_kept(hashes, file, entry->hash) ? KNOWN : FAILED;
 	}
 	/* It could not be read then, or it is too young for its times to tell. */
-	if (fd >= 0 && (entry->state == FAILED || (entry->state == KNOWN && is_fresh(file)))) {
+	if (fd >= 0 &&
+	    (entry->state == FAILED || (entry->state == KNOWN && is_fresh(hashes, file)))) {
 		r = ask(hashes, entry, fd);
 		if (r < 0)
 			return r;
@@ -379,8 +404,10 @@ struct file_hashes *file_hashes_new(void)
 {
 	struct file_hashes *hashes = calloc(1, sizeof *hashes);
 
-	if (hashes)
+	if (hashes) {
 		hashes->table_fd = hashes->reader_fd = -1;
+		hashes->since_ns = (int64_t)clock_real_ns() - FRESH_NS;
+	}
 	return hashes;
 }
 

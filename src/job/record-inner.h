@@ -24,7 +24,7 @@ struct recorder {
 	const struct spec *spec;
 	char id[ATOLL_ID_SIZE];
 	struct record_hooks hooks;
-	int64_t opened_ns; /* since 1970; what was made later is the run's own */
+	int64_t opened_ns;  /* since 1970; what was made later is the run's own */
 	uint32_t only_step; /* of a run; 0 in a sandbox */
 	uint32_t
 		first_step; /* of a sandbox: how many there were before its holder began to count */
@@ -32,6 +32,7 @@ struct recorder {
 	int64_t seal_ns;  /* what came since the last head is signed then; INT64_MAX: nothing did */
 	int64_t retry_ns; /* when it is tried again */
 	bool is_stuck;
+	uint64_t n_dropped;	    /* lines that could not be kept until there is room */
 	struct atoll_error problem; /* why it is; or what made a line impossible */
 	struct record_counts counts[RECORD_STEPS_MAX];
 	int32_t unseen_pid;	    /* whose execution could not be read, just now */

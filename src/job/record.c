@@ -226,9 +226,24 @@ void record_abandon(struct recorder *recorder)
 
 /* ---- lines ---- */
 
+/* Lines for which there was neither disk nor memory: how many, as soon as there is again. */
+static void tell_dropped(struct recorder *recorder)
+{
+	struct json *json;
+
+	if (!recorder->n_dropped || audit_pending(recorder->log) >= FLUSH_SIZE)
+		return;
+	json = audit_begin(recorder->log, "lost", 0, 0);
+	json_uint(json, "count", recorder->n_dropped);
+	json_str(json, "why", "there was no room for them");
+	if (audit_commit(recorder->log, &recorder->problem) == 0)
+		recorder->n_dropped = 0;
+}
+
 struct json *record_begin(struct recorder *recorder, const char *kind, uint64_t time_ns,
 			  uint32_t step)
 {
+	tell_dropped(recorder);
 	return audit_begin(recorder->log, kind, time_ns, step);
 }
 
@@ -240,6 +255,7 @@ void record_commit(struct recorder *recorder)
 	/* A line that cannot even be made is as bad as one that cannot be written. */
 	if (r < 0) {
 		recorder->is_stuck = true;
+		recorder->n_dropped++;
 		return;
 	}
 	if (recorder->hooks.emitted) {
@@ -355,6 +371,7 @@ int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct 
 		return 0;
 	record_wait_for_hashes(recorder);
 	r = record_flush(recorder, err);
+	tell_dropped(recorder);
 	if (r == 0)
 		r = audit_seal(recorder->log, is_last, took_long, err);
 	if (r < 0) {

@@ -112,7 +112,8 @@ static void sweep_logs(struct logs *logs, const struct atoll_gc_options *options
 {
 	const time_t now = time(NULL);
 
-	qsort(logs->items, logs->n, sizeof *logs->items, compare);
+	if (logs->n)
+		qsort(logs->items, logs->n, sizeof *logs->items, compare);
 	for (size_t i = 0; i < logs->n; i++) {
 		struct log *log = &logs->items[i];
 		const bool is_old = now > log->mtime && (uint64_t)(now - log->mtime) >= AGE_S;
