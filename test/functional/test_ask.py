@@ -25,7 +25,7 @@ def at_question(place, script, *flags):
 def _():
     with Place() as place:
         script = 'trap "exit 3" INT; curl -sS -m 20 http://asked.test/; sleep 20; true'
-        with at_question(place, script) as terminal:
+        with at_question(place, script, "--grace", "30s") as terminal:
             terminal.send("\x03")
             terminal.expect("no answer: refused")
             same(terminal.process.wait(PATIENCE), 3, "status")

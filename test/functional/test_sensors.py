@@ -65,6 +65,16 @@ def _():
         same([os.path.basename(path) for path in paths(place)][1:], ["cat"], "programs")
 
 
+@test("a program that is reached through /proc, however that is spelled, is told of under its own path")
+def _():
+    with Place() as place:
+        write(place.ws + "/mine", "#!/bin/sh\nexit 0\n", 0o755)
+        os.symlink("/proc/self/cwd/mine", place.ws + "/through")
+        place.expect("mine", "through")
+        run(place, [], "/proc/self/cwd/mine; //proc/self/cwd/mine; /proc/./self/cwd/mine; /proc/self/../self/cwd/mine; ./through; true")
+        same(paths(place).count(place.ws + "/mine"), 5, "executions among %s" % paths(place))
+
+
 @test("scripts, relative names, links, memory and /proc/self/exe: each under the path of its file")
 def _():
     with Place() as place:

@@ -395,6 +395,38 @@ def _():
 
 # ---- keys
 
+@test("a log that was cut and signed again by what was decided later is found by what the tree knew before")
+def _():
+    with Place() as place:
+        run(place, [], inside_sh("for i in 1 2 3; do echo $i >f$i; done"), mode="layer")
+        logs = place.home + "/" + STORE + "/log"
+        name = [name for name in os.listdir(logs) if re.fullmatch("[a-z2-7]{8}[.]jsonl", name)][0]
+        with open(logs + "/" + name, "rb") as file:
+            lines = file.read().splitlines(True)
+        with open(logs + "/" + name, "wb") as file:
+            file.writelines(lines[:3])
+        same(atoll(place, "verify", name[:8]).status, 2, "cut")
+        atoll(place, "apply", name[:8])
+        place.expect("f1", "f2", "f3")
+        result = atoll(place, "verify", name[:8])
+        same(result.status, 2, "cut, and signed again")
+        same(atoll(place, "verify", "--all").status, 2, "among all")
+
+
+@test("the tree of logs does not go on from what nobody has signed as if it were good")
+def _():
+    with Place() as place:
+        for _ in range(3):
+            run(place, [], inside_sh("true"))
+        logs = place.home + "/" + STORE + "/log"
+        same(atoll(place, "verify", "--all").status, 0, "before")
+        os.unlink(logs + "/checkpoint")
+        run(place, [], inside_sh("true"))
+        same(atoll(place, "verify", "--all").status, 1, "afterwards, for ever")
+        run(place, [], inside_sh("true"))
+        same(atoll(place, "verify", "--all").status, 1, "and later")
+
+
 @test("the key is made once, 0600, and other tools read it")
 def _():
     need("openssl", "ssh-keygen")
