@@ -69,5 +69,8 @@ void inside_each(const struct init *init,
 		 void (*each)(const struct inside_process *process, void *data), void *data);
 /* The state of one; 0 if it is gone. */
 char inside_state(const struct init *init, pid_t pid);
+/* It is in the kernel until its child executes something or ends, and that child may be stopped:
+ * what waits so stands as still as what is stopped. */
+bool inside_waits_for_vfork(const struct init *init, const struct inside_process *process);
 /* Of the session with this number; `except` is left alone. Returns how many there were. */
 int inside_signal_session(const struct init *init, pid_t number, pid_t except, int signal);

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 /* Fields of /proc/PID/stat behind the name, which may hold anything. */
 static bool read_process(const struct init *init, const char *name, struct inside_process *ret)
@@ -43,6 +44,29 @@ char inside_state(const struct init *init, pid_t pid)
 
 	snprintf(name, sizeof name, "%d", pid);
 	return read_process(init, name, &process) ? process.state : 0;
+}
+
+bool inside_waits_for_vfork(const struct init *init, const struct inside_process *process)
+{
+	cleanup_fd int fd = -1;
+	char path[32], text[16];
+	ssize_t got;
+	long call;
+
+	if (process->state != 'D')
+		return false;
+	snprintf(path, sizeof path, "%d/syscall", process->pid);
+	fd = openat(init->watch.proc_fd, path, O_RDONLY | O_CLOEXEC);
+	got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (got <= 0 || text[0] < '0' || text[0] > '9')
+		return false;
+	text[got] = '\0';
+	call = strtol(text, NULL, 10);
+#ifdef SYS_vfork
+	if (call == SYS_vfork)
+		return true;
+#endif
+	return call == SYS_clone;
 }
 
 static bool has_ended(const struct inside_process *process)

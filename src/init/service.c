@@ -467,7 +467,8 @@ static void count_one(const struct inside_process *process, void *data)
 
 	count->n += !is_ours(count->service, process->pid);
 	count->n_running += process->state != 'T' && process->state != 't' &&
-			    process->pid != count->service->init->config->keeper;
+			    process->pid != count->service->init->config->keeper &&
+			    !inside_waits_for_vfork(count->service->init, process);
 }
 
 static struct count count_all(const struct service *service)
