@@ -360,11 +360,9 @@ static int ask(struct file_hashes *hashes, struct entry *entry, int fd)
 {
 	int r = start_reader(hashes);
 
-	/* Neither side may wait for the other to read. */
-	if (r == 0 && hashes->n_asked >= FLIGHT_MAX)
-		file_hashes_move(hashes, false);
-	if (r == 0 && hashes->n_asked >= FLIGHT_MAX)
-		r = -EBUSY;
+	/* Neither side may wait for the other to read. A reader that takes too long is given up. */
+	while (r == 0 && hashes->n_asked >= FLIGHT_MAX)
+		file_hashes_move(hashes, true);
 	if (r == 0)
 		r = hashes->reader_fd < 0
 			    ? -EPIPE
