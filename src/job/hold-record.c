@@ -26,7 +26,7 @@
  */
 
 /* A step that takes longer is worth waiting for the disk at its end. */
-#define LONG_NS 1000000000
+#define LONG_NS INT64_C(60000000000)
 
 int hold_record_open(struct holder *holder, struct atoll_error *err)
 {

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* A run that takes longer is worth waiting for the disk at its end. */
-#define LONG_NS 1000000000
+#define LONG_NS INT64_C(60000000000)
 
 /* How often it is tried again, at the end. */
 #define AGAIN_MS 500
