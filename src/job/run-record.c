@@ -236,6 +236,7 @@ void run_record_end(struct run *run, int r, const struct atoll_error *err)
 	if (!run->recorder)
 		return;
 	if (r < 0 && !run->is_started && record_is_stuck(run->recorder, NULL)) {
+		run_watch_close(run);
 		record_output_done(&run->output);
 		record_abandon(run->recorder);
 		run->recorder = NULL;
