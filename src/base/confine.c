@@ -87,6 +87,20 @@ int confine_allow(int ruleset, int dir_fd, uint64_t rights)
 		       : 0;
 }
 
+int confine_allow_port(int ruleset, uint64_t port)
+{
+	/* As the kernel has it; older headers do not. */
+	const int rule_net_port = 2;
+	const struct {
+		uint64_t allowed_access, port;
+	} rule = {UAPI_LANDLOCK_ACCESS_NET_CONNECT_TCP, port};
+
+	if (syscall(SYS_landlock_add_rule, ruleset, rule_net_port, &rule, 0) == 0)
+		return 0;
+	/* Not known to this kernel; or no port at all, which then cannot be connected to. */
+	return errno == EINVAL ? 0 : -errno;
+}
+
 /* ---- seccomp ---- */
 
 void confine_step(struct confine_filter *filter, struct sock_filter one)

@@ -19,7 +19,8 @@
  *   confine_load()          seccomp: which calls may be made
  *
  * In this order, because each forbids what the earlier ones need. Each program has its own file
- * that says what it keeps, and tries out that the rest is gone: archive/lock.c, egress/lock.c.
+ * that says what it keeps: archive/lock.c and egress/lock.c, which try out that the rest is gone,
+ * and monitor/lock.c.
  */
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -45,6 +46,9 @@ int confine_capabilities(uint32_t keep, struct atoll_error *err);
 int confine_ruleset(bool may_connect, uint64_t *ret_handled);
 /* What is beneath a directory. */
 int confine_allow(int ruleset, int dir_fd, uint64_t rights);
+/* Connecting to this port, of a ruleset without `may_connect`. 0 also where the kernel knows of no
+ * such right (before 6.7): then every port can be connected to. */
+int confine_allow_port(int ruleset, uint64_t port);
 
 /* ---- seccomp ---- */
 
@@ -57,9 +61,10 @@ struct confine_filter {
 #define FILTER_RETURN(what)  BPF_STMT(BPF_RET | BPF_K, what)
 #define FILTER_ERROR(errnum) (SECCOMP_RET_ERRNO | (errnum))
 /* Skip `yes` steps if it is so, else `no`. */
-#define FILTER_IF(value, yes, no)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
-#define FILTER_IF_ANY(bits, yes, no) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, yes, no)
-#define FILTER_STEP(filter, ...)     confine_step(filter, (struct sock_filter)__VA_ARGS__)
+#define FILTER_IF(value, yes, no)      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, yes, no)
+#define FILTER_IF_FROM(value, yes, no) BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, value, yes, no)
+#define FILTER_IF_ANY(bits, yes, no)   BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, yes, no)
+#define FILTER_STEP(filter, ...)       confine_step(filter, (struct sock_filter)__VA_ARGS__)
 
 void confine_step(struct confine_filter *filter, struct sock_filter one);
 /* First: calls by another architecture's numbers end the program. Leaves the number loaded, which
