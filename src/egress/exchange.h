@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
-#include "egress/http.h"
+#include "http/http.h"
 #include "egress/inner.h"
 #include "egress/swap.h"
 #include "egress/tls.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/core.h"
-#include "egress/http.h"
+#include "http/http.h"
 
 #include <sodium.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "egress/http.h"
+#include "http/http.h"
 #include "spec/network.h"
 
 #include <stdbool.h>

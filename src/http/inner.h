@@ -3,7 +3,7 @@
 
 /* What http.c and http-fields.c share: lines and words, and what the fields of a head say. */
 
-#include "egress/http.h"
+#include "http/http.h"
 
 /* ---- http.c ---- */
 

@@ -2,7 +2,7 @@
 #include "base/buf.h"
 #include "base/scope.h"
 #include "base/test.h"
-#include "egress/http.h"
+#include "http/http.h"
 
 #include <errno.h>
 #include <stdlib.h>

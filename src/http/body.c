@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/http.h"
+#include "http/http.h"
 
 #include "base/str.h"
 

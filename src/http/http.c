@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/http-inner.h"
+#include "http/inner.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * filter that hides values keeps every length and lets no value through. */
 #include "base/buf.h"
 #include "base/scope.h"
-#include "egress/http.h"
+#include "http/http.h"
 #include "egress/swap.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * how it was cut, and what is written from one is read as the same message. */
 #include "base/buf.h"
 #include "base/scope.h"
-#include "egress/http.h"
+#include "http/http.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/*
+ * Steps, for programs with a loop of their own
+ *
+ * atoll_sandbox_exec() waits until a step is over, and the step ends with its caller. Here a step
+ *is started, goes on whoever comes and goes, and can be found again: by the program that started it
+ * after that was restarted, or by another one.
+ *
+ *	atoll_step_start(id, &options, &step, &err);
+ *	... wait until atoll_step_fd(step) is readable; then
+ *	atoll_step_move(step);                   // what it tells is in atoll_step_info()
+ *	n = atoll_step_read(step, 1, at, data, sizeof data);
+ *
+ * Output is in memory that the sandbox's holder shares with whoever is attached: the latest
+ * ATOLL_STEP_WINDOW bytes of each stream, counted from the step's start. While somebody is attached
+ * he moves bytes from the command's pipes there; while nobody is, the holder does. Each byte is
+ * counted once.
+ */
+
+#include <atoll/atoll.h>
+#include <atoll/layer.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ATOLL_STEP_WINDOW (16U << 20)
+#define ATOLL_STEP_KEY	  64
+
+struct atoll_step;
+
+struct atoll_step_options {
+	char *const *argv;
+	char *const *env; /* "K=V": adds to the contract's; may be NULL */
+	const char *cwd;  /* NULL: the contract's */
+	const char *user; /* of those that the contract knows; NULL: its first */
+	bool has_stdin;	  /* a pipe; else /dev/null */
+	bool has_terminal;
+	uint16_t columns, rows;
+	uint64_t timeout_ms; /* 0: the contract's */
+	/* Chosen by the caller: a step with the same one in the same sandbox is not started again,
+	 * but attached to. "" or NULL: none. */
+	const char *key;
+	/* A socket or the like that becomes the command's standard input and output (stderr is
+	 * dropped), instead of all that; -1: none. Nothing is kept of it. */
+	int channel_fd;
+};
+
+enum atoll_step_state {
+	ATOLL_STEP_STARTING,
+	ATOLL_STEP_RUNNING,
+	ATOLL_STEP_ENDED, /* and all its output is there */
+	ATOLL_STEP_LOST,  /* its sandbox is gone, or was rolled back */
+};
+
+struct atoll_step_info {
+	uint32_t number; /* in its sandbox, from 1 */
+	int32_t pid;	 /* inside; 0: not yet */
+	enum atoll_step_state state;
+	int64_t start_ns, end_ns; /* since 1970 */
+	char key[ATOLL_STEP_KEY];
+	char user[32];
+	bool has_stdin, has_terminal;
+	uint64_t size[2];	     /* of the output so far: 1 and 2 */
+	uint64_t first[2];	     /* what is before is not kept any more */
+	struct atoll_result *result; /* once it has ended; the step's own */
+};
+
+/* Starts the sandbox if need be, which takes some milliseconds; otherwise it does not wait. */
+ATOLL_PUBLIC int atoll_step_start(const char *id, const struct atoll_step_options *options,
+				  struct atoll_step **ret, struct atoll_error *err);
+/* To one that lives, or ended a while ago. -ENOENT. */
+ATOLL_PUBLIC int atoll_step_attach(const char *id, uint32_t number, struct atoll_step **ret,
+				   struct atoll_error *err);
+/* Which there are: those that live and the latest that ended. The words of each are its own
+ * (argv, then "", then environment...): see atoll_step_words(). */
+ATOLL_PUBLIC int atoll_steps_list(const char *id, struct atoll_step_info **ret, size_t *ret_n,
+				  struct atoll_error *err);
+/* The step goes on. */
+ATOLL_PUBLIC void atoll_step_detach(struct atoll_step *step);
+
+/* Readable when atoll_step_move() has something to do. */
+ATOLL_PUBLIC int atoll_step_fd(const struct atoll_step *step);
+/* 0, or a negative errno if the holder is gone. */
+ATOLL_PUBLIC int atoll_step_move(struct atoll_step *step, struct atoll_error *err);
+ATOLL_PUBLIC const struct atoll_step_info *atoll_step_info(const struct atoll_step *step);
+/* What it was started with; the step's own. */
+ATOLL_PUBLIC char *const *atoll_step_argv(const struct atoll_step *step);
+ATOLL_PUBLIC char *const *atoll_step_env(const struct atoll_step *step);
+ATOLL_PUBLIC const char *atoll_step_cwd(const struct atoll_step *step);
+
+/* `stream` 1 or 2. Bytes, 0 if there are none at `at` yet; -ESPIPE: not kept any more. */
+ATOLL_PUBLIC ssize_t atoll_step_read(struct atoll_step *step, int stream, uint64_t at, void *data,
+				     size_t size);
+/* For standard input or the terminal: non-blocking, the step's own; -1: closed, or none. */
+ATOLL_PUBLIC int atoll_step_input_fd(const struct atoll_step *step);
+ATOLL_PUBLIC void atoll_step_close_input(struct atoll_step *step);
+/* `is_all`: to every process of its session. */
+ATOLL_PUBLIC int atoll_step_signal(struct atoll_step *step, int number, bool is_all);
+ATOLL_PUBLIC int atoll_step_resize(struct atoll_step *step, uint16_t columns, uint16_t rows);
+
+/* ---- the sandbox as a whole ---- */
+
+/* Build it now, so that the first step finds it ready. It stays until it is ended: no idle time. */
+ATOLL_PUBLIC int atoll_sandbox_start(const char *id, struct atoll_error *err);
+/* Everything in it stands still, or goes on. */
+ATOLL_PUBLIC int atoll_sandbox_freeze(const char *id, struct atoll_error *err);
+ATOLL_PUBLIC int atoll_sandbox_thaw(const char *id, struct atoll_error *err);
+/* End all processes; its layers stay. */
+ATOLL_PUBLIC int atoll_sandbox_stop(const char *id, struct atoll_error *err);
+/* Other network rules from now on: the `network` section of a job file, as YAML or JSON. */
+ATOLL_PUBLIC int atoll_sandbox_set_network(const char *id, const char *rules,
+					   struct atoll_error *err);
+
+struct atoll_sandbox_usage {
+	uint64_t cpu_ms, memory, memory_peak, processes, disk;
+	uint64_t bytes_in, bytes_out;
+	uint32_t steps;
+	bool is_frozen;
+};
+/* -ENOENT: nothing runs. */
+ATOLL_PUBLIC int atoll_sandbox_usage(const char *id, struct atoll_sandbox_usage *ret,
+				     struct atoll_error *err);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/loop.h"
+
+#include <atoll/error.h>
+#include <atoll/layer.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Whose sandboxes live here
+ *
+ * The daemon keeps sandboxes for tenants. A box is one of them: a sandbox of the store
+ * (atoll/layer.h) with an owner, a time at which it ends, and what the daemon knows of it.
+ * Everything that has to survive the daemon is in its database (state.c) or with the sandbox's
+ * holder; what is in memory is built anew from these two when it starts again.
+ *
+ *   house.c     all of it: opening, taking over what lives already, closing
+ *   state.c     the database: one writer thread, WAL
+ *   tenant.c    who may ask: keys (hashed), quotas, budgets
+ *   template.c  what boxes are made from: base, images, directories, snapshots
+ *   life.c      create, pause, resume, fork, snapshot, kill; time-outs
+ *   pool.c      parked boxes, ready to be handed out
+ *   meter.c     what each has used; samples for graphs; budgets
+ *   process.c   processes in a box: struct process over atoll/step.h
+ *   guest.c     files, watches and ports in a box, by way of the program guest/ that runs in it
+ *   work.c      what blocks, on threads
+ *
+ * All functions are called on the loop's thread. What takes longer than a few system calls calls
+ * back later, on the same thread, exactly once; never before the function returns. A callback gets
+ * an error whose fault is ATOLL_FAULT_NONE if all went well; errnum tells the cause (enum below for
+ * those that have no errno).
+ */
+
+#define BOX_ID_SIZE    24 /* "i" and 20 of a-z0-9, and its end */
+#define BOX_TOKEN_SIZE 41
+
+/* Why something was refused or ended, for programs: error.errnum for the former, box->cause for the
+ * latter; box_cause_name() spells it as the API does ("time-out", "memory", ...). */
+enum box_cause {
+	BOX_CAUSE_NONE,
+	BOX_CAUSE_KILLED,   /* somebody asked for it */
+	BOX_CAUSE_TIME_OUT, /* its end came, or it was idle for too long */
+	BOX_CAUSE_MEMORY,
+	BOX_CAUSE_DISK,
+	BOX_CAUSE_POLICY,
+	BOX_CAUSE_BUDGET,
+	BOX_CAUSE_EVICTED, /* the machine needed the room */
+	BOX_CAUSE_HOST,	   /* this machine could not */
+	BOX_CAUSE_INTERNAL,
+};
+const char *box_cause_name(enum box_cause cause);
+
+enum box_state {
+	BOX_STARTING, /* somebody waits for it */
+	BOX_RUNNING,
+	BOX_PAUSED, /* with its processes, frozen, or without: `keeps_memory` */
+	BOX_ENDING, /* not to be found any more */
+};
+
+struct box_pair {
+	char *name, *value;
+};
+
+struct box_pairs {
+	struct box_pair *items;
+	size_t n;
+};
+
+struct house;
+struct tenant;
+struct box_template;
+struct process;
+struct guest;
+
+struct box {
+	char id[BOX_ID_SIZE];
+	char sandbox[ATOLL_ID_SIZE]; /* the record's */
+	struct house *house;
+	struct tenant *tenant;
+	enum box_state state;
+	enum box_cause cause;
+	bool keeps_memory; /* of a pause */
+	char template_id[128], alias[128];
+	char access_token[BOX_TOKEN_SIZE];
+	char traffic_token[BOX_TOKEN_SIZE]; /* "": none is asked for */
+	struct box_pairs metadata, environment, labels;
+	int64_t start_ms,
+		end_ms; /* since 1970; end_ms of a paused one: since when; INT64_MAX: none */
+	bool pauses_at_end, pauses_memory, wakes; /* autoPause, autoPauseMemory, autoResume */
+	uint64_t timeout_s;			  /* as asked for at creation */
+	uint32_t cpus, memory_mib, disk_mib;
+	char *network; /* JSON as it was asked for, without passwords; NULL: none */
+	bool has_internet;
+	char *mounts; /* JSON list of {name, path}; NULL */
+
+	struct process *processes; /* list */
+	struct guest *guests[2];   /* for `user` and `root`; NULL until needed */
+	struct loop_timer end_timer;
+	void (**gone)(struct box *box, void *data); /* see box_on_gone() */
+
+	struct box *next_same_hash;
+};
+
+/* ---- house.c ---- */
+
+struct house_options {
+	const char *dir;    /* its state; NULL: STATE/daemon */
+	const char *config; /* a file, or NULL */
+	struct loop *loop;
+};
+int house_open(const struct house_options *options, struct house **ret, struct atoll_error *err);
+/* Sandboxes live on; `is_final` ends them all. */
+void house_close(struct house *house, bool is_final);
+struct loop *house_loop(struct house *house);
+
+/* ---- tenant.c ---- */
+
+struct tenant {
+	char id[40];
+	char name[64];
+	struct house *house;
+	/* Quotas, UINT64_MAX: none; and how much of it is used. */
+	uint64_t max_boxes, max_memory_mib, max_disk_mib, max_cpus;
+	uint64_t n_boxes, memory_mib, disk_mib, cpus;
+};
+/* Who has this key; NULL: nobody. Takes the same time for all wrong ones. */
+struct tenant *tenant_find_key(struct house *house, const char *key, size_t size);
+/* A new key ("e2b_" and 40 hexadecimal digits), of which only a hash is kept. */
+int tenant_new_key(struct tenant *tenant, const char *label, char ret[48], struct atoll_error *err);
+
+/* ---- life.c ---- */
+
+struct box_request {
+	const char *template_ref;
+	uint64_t timeout_s; /* UINT64_MAX: never */
+	struct box_pairs metadata, environment, labels;
+	bool pauses_at_end, pauses_memory, wakes, is_public;
+	bool has_internet;
+	const char *network;  /* JSON, checked by whoever asks; NULL */
+	const char *mounts;   /* likewise */
+	const char *contract; /* a whole job file instead of the template's; NULL */
+};
+
+typedef void box_done(struct box *box, const struct atoll_error *err, void *data);
+
+/* `box` is NULL on failure. ENOENT: no such template; EDQUOT: over the tenant's quota (error.text
+ * says which); EAGAIN: the machine is full: come again. */
+void box_create(struct tenant *tenant, const struct box_request *request, box_done *done,
+		void *data);
+/* Of this tenant, running or paused; NULL. Takes "ID-SUFFIX", too. */
+struct box *box_find(struct tenant *tenant, const char *id);
+/* Of anybody: for the data plane, which has tokens of its own. */
+struct box *box_find_any(struct house *house, const char *id);
+/* In order of their start, then of their id. `after` NULL: the first; for pages. */
+struct box *box_next(struct tenant *tenant, const struct box *after, bool is_newest_first);
+/* It cannot be found any more when this returns, and its streams are cut; calls back when nothing
+ * of it is left. */
+void box_kill(struct box *box, enum box_cause cause, box_done *done, void *data);
+/* EALREADY: it is paused. */
+void box_pause(struct box *box, bool keeps_memory, box_done *done, void *data);
+/* A paused one runs again (*err 0, and box->state tells); of a running one its end is only moved
+ * back. `timeout_s` 0: as it was made. */
+void box_resume(struct box *box, uint64_t timeout_s, box_done *done, void *data);
+/* New end from now; may be earlier. */
+void box_set_timeout(struct box *box, uint64_t timeout_s, bool only_later);
+/* Replaces its network rules. */
+void box_set_network(struct box *box, const char *network, bool has_internet, box_done *done,
+		     void *data);
+
+struct box_fork {
+	struct box *box; /* NULL: `error` */
+	struct atoll_error error;
+};
+typedef void box_forked(struct box_fork *forks, size_t n, const struct atoll_error *err,
+			void *data);
+void box_fork(struct box *box, size_t count, uint64_t timeout_s, box_forked *done, void *data);
+
+/* Called once when it ends or is paused: cut what is open to it. Returns a number for
+ * box_forget_gone(). */
+uint64_t box_on_gone(struct box *box, void (*gone)(struct box *box, void *data), void *data);
+void box_forget_gone(struct box *box, uint64_t number);
+
+/* ---- template.c: snapshots and templates ---- */
+
+struct snapshot {
+	char id[160];	/* "local/NAME:default" or an id */
+	char name[128]; /* "local/NAME", or "" */
+	char box[BOX_ID_SIZE];
+	int64_t made_ms;
+};
+typedef void snapshot_done(const struct snapshot *snapshot, const struct atoll_error *err,
+			   void *data);
+void box_snapshot(struct box *box, const char *name, snapshot_done *done, void *data);
+/* The n-th of those that match, newest first; false: no more. `box_id` and `name` may be NULL. */
+bool snapshot_get(struct tenant *tenant, const char *box_id, const char *name, size_t n,
+		  struct snapshot *ret);
+/* 0, or -ENOENT. */
+int template_remove(struct tenant *tenant, const char *ref);
+/* Is there one by this name or id? `*ret_id` is its id. */
+bool template_find(struct tenant *tenant, const char *ref, char ret_id[128]);
+
+/* ---- meter.c ---- */
+
+struct box_sample {
+	int64_t time_ms;
+	double cpu_percent; /* of one CPU */
+	uint64_t memory_used, memory_total, memory_cache, disk_used, disk_total;
+};
+/* Those between two times, oldest first, at most `room`; the number. */
+size_t box_samples(const struct box *box, int64_t from_ms, int64_t to_ms, struct box_sample *ret,
+		   size_t room);
+
+struct box_usage {
+	double cpu_s, gib_s;
+	uint64_t bytes_in, bytes_out, n_steps;
+};
+void box_usage(const struct box *box, struct box_usage *ret);
+void tenant_usage(const struct tenant *tenant, struct box_usage *ret);

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "box/box.h"
+
+/*
+ * Processes in a box
+ *
+ * Each is a step of the sandbox (atoll/step.h) that depends on nobody: not on who started it, and
+ * not on the daemon. What it prints is kept in two streams (one for a terminal), which are counted
+ * in bytes from its start; the latest PROCESS_WINDOW bytes of each can be read again, from any
+ * offset, as long as it is known: while it lives, and PROCESS_KEPT_S after.
+ */
+
+#define PROCESS_WINDOW (16U << 20)
+#define PROCESS_KEPT_S 30
+
+enum process_stream {
+	PROCESS_OUT, /* and a terminal's */
+	PROCESS_ERR,
+	PROCESS_STREAMS,
+};
+
+struct process_request {
+	char *const *argv; /* argv[0] is looked up in the PATH inside */
+	struct box_pairs environment;
+	const char *cwd;  /* NULL: the user's home */
+	const char *user; /* NULL: the box's default */
+	const char *tag;  /* NULL; unique among the living ones, or EEXIST */
+	const char *key; /* for exactly once: a second request with it gets the first one's; NULL */
+	bool has_stdin;	 /* a pipe; else /dev/null */
+	bool has_terminal;
+	uint16_t columns, rows;
+	uint64_t timeout_ms; /* killed then; 0: never */
+};
+
+/* How it ended. */
+struct process_end {
+	bool has_exited; /* by itself, with `code`; else by signal `code` */
+	int code;
+	enum box_cause cause; /* of a limit or a rule; else NONE */
+	char text[192];	      /* "exit status 3", "signal: killed", or what the limit was */
+	uint64_t cpu_ms, memory_peak;
+};
+
+struct process {
+	struct box *box;
+	uint64_t number; /* of the step in its sandbox: names it for ever */
+	int32_t pid;	 /* as seen inside */
+	char **argv, **environment;
+	char *cwd, *tag, *user;
+	bool has_stdin, has_terminal, has_ended;
+	struct process_end end;
+	int64_t start_ms, end_ms;
+	struct process *next;
+};
+
+/* Somebody who reads along. Embedded; called whenever there is more than `at` of a stream, or it
+ * has ended and all was read. */
+struct process_reader {
+	struct process *process; /* NULL: none */
+	uint64_t at[PROCESS_STREAMS];
+	void (*ready)(struct process_reader *reader);
+	struct process_reader *next;
+};
+
+typedef void process_started(struct process *process, const struct atoll_error *err, void *data);
+
+/* EINVAL with a text: no such directory, no such program; ENOENT: no such user. */
+void process_start(struct box *box, const struct process_request *request, process_started *done,
+		   void *data);
+struct process *process_find_pid(struct box *box, int32_t pid);
+struct process *process_find_tag(struct box *box, const char *tag);
+struct process *process_find_number(struct box *box, uint64_t number);
+
+/* Offsets may lie in the past; one before `process_first()` is moved there. */
+void process_attach(struct process *process, struct process_reader *reader,
+		    const uint64_t at[PROCESS_STREAMS]);
+void process_detach(struct process_reader *reader);
+/* Reads on from `at`, and moves it: bytes, or 0: none now. */
+size_t process_read(struct process_reader *reader, enum process_stream stream, void *data,
+		    size_t size);
+uint64_t process_first(const struct process *process, enum process_stream stream);
+uint64_t process_size(const struct process *process, enum process_stream stream);
+/* It has ended, and the reader has read all. */
+bool process_is_read(const struct process_reader *reader);
+
+/* What cannot be written at once is kept, up to 16 MiB; beyond that -EAGAIN. -EPIPE: closed, or it
+ * has none. */
+int process_write(struct process *process, const void *data, size_t size);
+int process_close_stdin(struct process *process); /* 0 also if it is; -ENOTTY: a terminal */
+/* To all of its session if it kills. -ESRCH: it has ended. */
+int process_signal(struct process *process, int number);
+int process_resize(struct process *process, uint16_t columns, uint16_t rows); /* -ENOTTY */
