@@ -19,9 +19,29 @@ import subprocess
 import termios
 import time
 
-from lib import ATOLL, PATIENCE, SLOW, Failed, caller_environment, read, until
+from lib import ATOLL, PATIENCE, SLOW, Failed, caller_environment, read, same, until
 
 SETTING_UP = re.compile(rb"(\ratoll: setting up \([a-z ]+\) \.\.\.\033\[K)+\r\033\[K")
+
+
+def on_terminal(place, *args, env=None):
+    """What a terminal gets to see, as bytes."""
+    primary, secondary = os.openpty()
+    child = subprocess.Popen([ATOLL, *args], cwd=place.ws, stdin=subprocess.DEVNULL, stdout=secondary, stderr=subprocess.STDOUT,
+                             env=caller_environment(place, env), close_fds=True)
+    os.close(secondary)
+    seen = b""
+    while True:
+        try:
+            piece = os.read(primary, 65536)
+        except OSError:
+            break
+        if not piece:
+            break
+        seen += piece
+    os.close(primary)
+    same(child.wait(), 0, "status on a terminal, after %r" % seen[-300:])
+    return seen
 
 
 class Terminal:

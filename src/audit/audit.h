@@ -68,6 +68,9 @@ int audit_commit(struct audit_log *log, struct atoll_error *err);
  * audit_begin(). */
 const char *audit_last_line(const struct audit_log *log, size_t *ret_size);
 
+/* The highest step that a line belongs to, also of those that were there before. */
+uint32_t audit_last_step(const struct audit_log *log);
+
 /* How many bytes wait to be written. */
 size_t audit_pending(const struct audit_log *log);
 /* Write them. On failure (-ENOSPC, -EDQUOT, -EIO) all that could not be written waits on, and it

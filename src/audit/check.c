@@ -271,6 +271,8 @@ int audit_check_line(struct audit_check *check, const char *text, size_t size,
 		return r;
 	if (streq(line.kind, "key"))
 		note_key(check, &line);
+	if (line.step > check->last_step)
+		check->last_step = line.step;
 	audit_leaf(text, size, check->place.prev);
 	audit_edge_add(&check->place.edge, check->place.prev);
 	check->place.bytes += size + 1;

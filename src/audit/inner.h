@@ -209,6 +209,7 @@ struct audit_log {
 	struct buf pending;
 	size_t line_start, last_size; /* in `pending` */
 	struct json json;
+	uint32_t last_step; /* the highest that a line belongs to */
 	bool is_sandbox;
 	bool is_sealed, is_closed; /* the last line is a head; and says that it is the last */
 	bool is_entered;	   /* and the store's tree knows */
@@ -241,6 +242,7 @@ struct audit_check {
 	uint64_t head_size;	      /* of the latest head */
 	unsigned char head_root[HASH_SIZE];
 	char key[AUDIT_KEY_SIZE]; /* that signed it */
+	uint32_t last_step;	  /* the highest that a line belongs to */
 	bool is_closed;		  /* the line before was a last head */
 	uint64_t bad_line;	  /* what a failure is about, from 1 */
 

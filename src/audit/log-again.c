@@ -5,8 +5,10 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 /*
@@ -20,6 +22,7 @@
 
 #define EDGE_MAX      8192
 #define EDGE_SIG_SIZE 64
+#define KEY_LINE_SIZE (4 + 16 + 1 + 10) /* "key ID STEP" */
 
 /* ---- the place, beside the log ---- */
 
@@ -33,7 +36,7 @@ void audit_save_place(const struct audit_log *log)
 
 	buf_addf(&text, "atoll edge %s\n", log->id);
 	audit_place_format(&log->place, &text);
-	buf_addf(&text, "\nkey %s\n", log->key.id);
+	buf_addf(&text, "\nkey %s %010" PRIu32 "\n", log->key.id, log->last_step);
 	if (buf_error(&text) < 0)
 		return;
 	/* Who goes on signs what this stands for. */
@@ -49,10 +52,9 @@ void audit_save_place(const struct audit_log *log)
 		unlinkat(log->state_fd, path, 0);
 }
 
-/* Where the log stood, and which key had signed it; only by the present one: after a hand-over all
- * is read again. */
-static bool load_place(const struct audit_log *log, struct audit_place *ret,
-		       char ret_key[AUDIT_KEY_SIZE])
+/* Where the log stood, which key had signed it, and its last step; only by the present key: after a
+ * hand-over all is read again. */
+static bool load_place(const struct audit_log *log, struct audit_check *ret)
 {
 	cleanup_fd int fd = -1;
 	char path[64], text[EDGE_MAX], head[32];
@@ -72,14 +74,15 @@ static bool load_place(const struct audit_log *log, struct audit_place *ret,
 	first = text + strlen(head);
 	second = strchr(first, '\n');
 	third = second ? strchr(second + 1, '\n') : NULL;
-	if (!third || third - second != 1 + 4 + 16 ||
+	if (!third || third - second != 1 + KEY_LINE_SIZE ||
 	    strlen(third) != 1 + 6 + 2 * EDGE_SIG_SIZE + 1 ||
 	    !hash_from_hex(third + 7, EDGE_SIG_SIZE, signature) ||
 	    crypto_sign_verify_detached(signature, (const unsigned char *)text,
 					(size_t)(third + 1 - text), log->key.public) != 0 ||
-	    !audit_place_parse(first, (size_t)(second - first), ret))
+	    !audit_place_parse(first, (size_t)(second - first), &ret->place))
 		return false;
-	snprintf(ret_key, AUDIT_KEY_SIZE, "%.16s", second + 5);
+	snprintf(ret->key, sizeof ret->key, "%.16s", second + 5);
+	ret->last_step = (uint32_t)strtoul(second + 5 + 17, NULL, 10);
 	return true;
 }
 
@@ -155,14 +158,16 @@ static int go_on(struct audit_log *log, struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_HOST, ENOENT, "the record of run %s", log->id);
 	memcpy(check.run, log->id, sizeof check.run);
 	memcpy(check.store, log->key.store, sizeof check.store);
-	if (!load_place(log, &check.place, check.key) || check.place.bytes > (uint64_t)st.st_size) {
+	if (!load_place(log, &check) || check.place.bytes > (uint64_t)st.st_size) {
 		check.place = (struct audit_place){0};
 		check.key[0] = '\0';
+		check.last_step = 0;
 	}
 	r = catch_up(log, &check, (uint64_t)st.st_size, &rest, err);
 	if (r < 0)
 		return r;
 	log->place = check.place;
+	log->last_step = check.last_step;
 	if (rest && ftruncate(log->fd, (off_t)log->place.bytes) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno,
 				 "cut a half line off the record of run %s", log->id);

@@ -34,6 +34,8 @@ struct json *audit_begin(struct audit_log *log, const char *kind, uint64_t time_
 	audit_time_format(time_ns ? time_ns : clock_real_ns(), line.time);
 	memcpy(line.run, log->id, sizeof line.run);
 	snprintf(line.kind, sizeof line.kind, "%s", kind);
+	if (step > log->last_step)
+		log->last_step = step;
 	log->line_start = log->pending.used;
 	audit_line_format(&line, &log->pending);
 	log->json = (struct json){&log->pending, true};
@@ -69,6 +71,11 @@ int audit_commit(struct audit_log *log, struct atoll_error *err)
 {
 	json_close(&log->json, '}');
 	return commit_line(log, err);
+}
+
+uint32_t audit_last_step(const struct audit_log *log)
+{
+	return log->last_step;
 }
 
 const char *audit_last_line(const struct audit_log *log, size_t *ret_size)

@@ -326,6 +326,27 @@ TEST(a_sandboxs_log_goes_on_with_and_without_its_edge)
 	CHECK_INT(found.n_lines, 12);
 }
 
+TEST(the_last_step_is_known_again_with_and_without_the_edge)
+{
+	cleanup_fd int store = new_store();
+	struct audit_log *log;
+
+	CHECK(audit_create("sandboxs", "sandbox", "parentid", &log, &err) == 0);
+	CHECK_INT(audit_last_step(log), 0);
+	for (uint32_t step = 1; step <= 70; step++) {
+		audit_begin(log, "start", 0, step);
+		CHECK(audit_commit(log, &err) == 0);
+	}
+	seal(log, false);
+	audit_close(log);
+	for (int i = 0; i < 2; i++) {
+		CHECK(audit_reopen("sandboxs", &log, &err) == 0);
+		CHECK_INT(audit_last_step(log), 70);
+		audit_close(log);
+		unlinkat(store, "log/sandboxs.edge", 0);
+	}
+}
+
 TEST(a_log_that_was_removed_on_purpose_is_not_missed)
 {
 	cleanup_fd __attribute__((unused)) int store = new_store();

@@ -192,7 +192,7 @@ TEST(credentials_are_noticed_in_refusals_and_in_arguments)
 
 	was_refused(&run, "python3", "read", "/root/.aws/credentials");
 	was_refused(&run, "cat", "read", "/home/ada/.ssh/id_ed25519");
-	was_refused(&run, "node", "read", "/work/app/.env");
+	was_refused(&run, "node", "read", "/srv/app/.env");
 	did(&run, 5, 2, "/usr/bin/cat", "cat /root/.aws/credentials");
 	CHECK_STR(run.why, "cat is given /root/.aws/credentials");
 	did(&run, 6, 2, "/usr/bin/tar", "tar c /home/ada/.ssh");
@@ -216,7 +216,7 @@ TEST(whoever_a_credential_belongs_to_may_name_it)
 	did(&run, 6, 2, "/usr/bin/chmod", "chmod 600 /root/.ssh/id_rsa");
 	did(&run, 7, 2, "/usr/bin/cat", "cat /root/.ssh/id_rsa.pub");
 	did(&run, 8, 2, "/usr/bin/cat", "cat .npmrc package.json");
-	did(&run, 9, 2, "/usr/bin/cat", "cat /work/.npmrc /etc/passwd /proc/self/environ");
+	did(&run, 9, 2, "/usr/bin/cat", "cat /srv/.npmrc /etc/passwd /proc/self/environ");
 	did(&run, 10, 2, "/usr/bin/sh", "sh -c echo^/root/.aws/credentials");
 	check_none(&run);
 }
@@ -257,8 +257,8 @@ TEST(what_is_only_fetched_or_only_made_is_none)
 	did(&run, 6, 2, "/usr/bin/python3", "python3 -");
 	did(&run, 7, 2, "/usr/bin/curl", "curl -O https://x.example/src-1.0.tar.gz");
 	did(&run, 8, 2, "/usr/bin/tar", "tar xf src-1.0.tar.gz");
-	did_fresh(&run, 9, 2, "/work/src-1.0/configure");
-	did_fresh(&run, 10, 9, "/work/src-1.0/conftest");
+	did_fresh(&run, 9, 2, "/srv/src-1.0/configure");
+	did_fresh(&run, 10, 9, "/srv/src-1.0/conftest");
 	did_fresh(&run, 11, 9, "/tmp/test-program");
 	talked(&run, 12, "proxy.golang.org", 443, "");
 	did_fresh(&run, 13, 12, "/tmp/go-build123/b001/exe/main");
@@ -422,12 +422,12 @@ TEST(an_ordinary_day_gives_no_hit)
 		       "GET /@types/node/-/node-20.11.30.tgz");
 	did(&run, pid + 1, pid, "/usr/bin/sh", "sh -c node^install.js");
 	did(&run, pid + 2, pid + 1, "/usr/bin/node", "node install.js");
-	did_fresh(&run, pid + 3, pid + 2, "/work/node_modules/esbuild/bin/esbuild");
-	did_fresh(&run, pid + 4, pid + 2, "/work/node_modules/.bin/node-gyp");
+	did_fresh(&run, pid + 3, pid + 2, "/srv/node_modules/esbuild/bin/esbuild");
+	did_fresh(&run, pid + 4, pid + 2, "/srv/node_modules/.bin/node-gyp");
 	/* configure and compile */
 	did(&run, 30, 2, "/usr/bin/sh", "sh ./configure --prefix=/usr");
 	did(&run, 31, 30, "/usr/bin/gcc", "gcc -O2 -o conftest conftest.c");
-	did_fresh(&run, 32, 30, "/work/conftest");
+	did_fresh(&run, 32, 30, "/srv/conftest");
 	did(&run, 33, 30, "/usr/bin/rm", "rm -rf conftest* conftest.dSYM");
 	did(&run, 34, 2, "/usr/bin/make", "make -j4");
 	did(&run, 35, 34, "/usr/bin/gcc", "gcc -MMD -Iinclude -DVERSION=\"1.2.3\" -c a.c -o a.o");

@@ -305,12 +305,7 @@ static void lose_reader(struct file_hashes *hashes)
  * memory that is shared with a tmpfs, or within one tick of the clock. */
 static bool is_fresh(const struct file_hashes *hashes, const struct notice_file *file)
 {
-	struct timespec now;
-
-	if (file->ctime_ns >= hashes->since_ns)
-		return true;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return file->ctime_ns > (int64_t)now.tv_sec * 1000000000 + now.tv_nsec - FRESH_NS;
+	return file->ctime_ns >= hashes->since_ns;
 }
 
 static void take_answer(struct file_hashes *hashes, const struct answer *answer)

@@ -89,41 +89,6 @@ int record_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox
 	return 0;
 }
 
-/* The highest number of a step in a log. What a stranger wrote has its quotes escaped, so the key
- * is found only where it is one. */
-static uint32_t find_last_step(const char *id)
-{
-	static const char key[] = "\"step\":";
-	cleanup_with(layer_store_close) struct layer_store store = {.fd = -1};
-	cleanup_free char *data = malloc((1 << 20) + 64);
-	cleanup_fd int fd = -1;
-	char path[64];
-	size_t kept = 0;
-	uint32_t last = 0;
-	ssize_t got;
-
-	snprintf(path, sizeof path, "log/%s.jsonl", id);
-	if (layer_store_open(false, &store, NULL) == 0)
-		fd = openat(store.fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (!data || fd < 0)
-		return 0;
-	while ((got = read(fd, data + kept, 1 << 20)) > 0) {
-		size_t used = kept + (size_t)got;
-		char *at = data;
-
-		data[used] = '\0';
-		while ((at = memmem(at, used - (size_t)(at - data), key, sizeof key - 1))) {
-			unsigned long number = strtoul(at += sizeof key - 1, NULL, 10);
-
-			if (number > last && number < UINT32_MAX)
-				last = (uint32_t)number;
-		}
-		kept = used < 32 ? used : 32;
-		memmove(data, data + used - kept, kept);
-	}
-	return last;
-}
-
 int record_reopen(const struct spec *spec, const char *id, struct recorder **ret,
 		  struct atoll_error *err)
 {
@@ -148,7 +113,7 @@ int record_reopen(const struct spec *spec, const char *id, struct recorder **ret
 		record_close(recorder);
 		return refuse(err, r);
 	}
-	recorder->first_step = find_last_step(id);
+	recorder->first_step = audit_last_step(recorder->log);
 	*ret = recorder;
 	return 0;
 }

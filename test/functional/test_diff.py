@@ -12,6 +12,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *  # noqa: E402
+from terminal import on_terminal  # noqa: E402
 
 
 def layered(place, command, flags=()):
@@ -41,26 +42,6 @@ def changes(place, *args, **options):
 def told(place, *args):
     """A short form of the list: (kind, parts) of each path."""
     return {path: (c["kind"], *c["parts"]) for path, c in changes(place, *args).items()}
-
-
-def on_terminal(place, *args, env=None):
-    """What a terminal gets to see, as bytes."""
-    primary, secondary = pty.openpty()
-    child = subprocess.Popen([ATOLL, *args], cwd=place.ws, stdin=subprocess.DEVNULL, stdout=secondary, stderr=subprocess.STDOUT,
-                             env=caller_environment(place, env), close_fds=True)
-    os.close(secondary)
-    seen = b""
-    while True:
-        try:
-            piece = os.read(primary, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        seen += piece
-    os.close(primary)
-    same(child.wait(), 0, "status on a terminal, after %r" % seen[-300:])
-    return seen
 
 
 @test("added, changed, deleted, renamed, types, modes, links, empty directories: each is told as what it is")

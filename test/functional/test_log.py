@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *  # noqa: E402
 import eventlog  # noqa: E402
+from terminal import on_terminal  # noqa: E402
 
 ROOT = os.environ.get("ATOLL_ROOT") or os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 
@@ -27,25 +27,6 @@ def log(place, *args, status=0, **options):
 
 def kinds(result):
     return [json.loads(line)["kind"] for line in result.out.splitlines()]
-
-
-def on_terminal(place, *args, env=None):
-    primary, secondary = pty.openpty()
-    child = subprocess.Popen([ATOLL, "log", *args], cwd=place.ws, stdin=subprocess.DEVNULL, stdout=secondary, stderr=subprocess.STDOUT,
-                             env=caller_environment(place, env), close_fds=True)
-    os.close(secondary)
-    seen = b""
-    while True:
-        try:
-            piece = os.read(primary, 65536)
-        except OSError:
-            break
-        if not piece:
-            break
-        seen += piece
-    os.close(primary)
-    same(child.wait(), 0, "status on a terminal, after %r" % seen[-300:])
-    return seen
 
 
 @test("every kind of event has its line: time, kind, who and what, and what would allow it")
@@ -182,13 +163,13 @@ def _():
         sample = eventlog.sample(place.ws, text=EVIL)
         sample.write(place)
         for args in ((), ("--tree",), ("--denials",), ("--list",)):
-            seen = on_terminal(place, *args, env={"PAGER": "cat", "TERM": "xterm"})
+            seen = on_terminal(place, "log", *args, env={"PAGER": "cat", "TERM": "xterm"})
             text = re.sub(rb"\x1b\[[0-9;]*m", b"", seen).replace(b"\r\n", b"\n")
             check(not re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80\xae|\xff", text), "%s: %r" % (args, text[:3000]))
             check(b"\\x1b]0;owned\\x07" in text, "%s shows it quoted" % (args,))
             check(not re.search(rb"(^|\n)open: forged", text), "a forged line")
         same(len(log(place).out.splitlines()), len(sample.lines) + 1, "lines")
-        plain_colours = on_terminal(place, env={"PAGER": "cat", "NO_COLOR": "1"})
+        plain_colours = on_terminal(place, "log", env={"PAGER": "cat", "NO_COLOR": "1"})
         check(b"\x1b" not in plain_colours, "colours that were not wanted")
         check(b"\x1b" not in log(place).out.encode(), "colours in a file")
 

@@ -380,14 +380,18 @@ def leave_mounts():
         subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
 
+@contextlib.contextmanager
 def small_disk(place, size):
-    """A file system of so many KiB for the store, gone with this test."""
+    """A file system of so many KiB for the store, gone with the block."""
     need_root()
     leave_mounts()
     where = place.base + "/disk"
     os.mkdir(where, 0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=%dk,mode=700" % size, "atoll-test", where], check=True)
-    return where
+    try:
+        yield where
+    finally:
+        subprocess.run(["umount", "-l", where], check=True)
 
 
 def filled(where, pages=12):
@@ -416,8 +420,7 @@ BUSY = "i=0; while test $i -lt %d; do /bin/true --some-long-argument-to-fill-the
 @test("a full disk stops everything, and space lets it go on: nothing is missing")
 def _():
     with Place() as place:
-        where = small_disk(place, 1024)
-        try:
+        with small_disk(place, 1024) as where:
             env = {"XDG_STATE_HOME": where}
             run(place, [], "exit 0", env=env)
             filler = filled(where)
@@ -433,15 +436,12 @@ def _():
             same(len([event for event in of(events, "exec") if event["path"].endswith("/true")]), 200, "programs")
             same([one(events, kind)["why"] for kind in ("stopped", "resumed")], ["disk full"] * 2, "why")
             same(atoll(place, "verify", told(result)["run"], env=env).status, 0, "verify")
-        finally:
-            subprocess.run(["umount", "-l", where], check=True)
 
 
 @test("a full disk, and Ctrl-C")
 def _():
     with Place() as place:
-        where = small_disk(place, 1024)
-        try:
+        with small_disk(place, 1024) as where:
             env = {"XDG_STATE_HOME": where}
             run(place, [], "exit 0", env=env)
             before = set(logs(place, env))
@@ -453,15 +453,12 @@ def _():
             check("not complete" in result.err, "not told: " + result.err)
             name = (set(logs(place, env)) - before).pop()
             check(lines(place, name, env, whole=False), "no line is left")
-        finally:
-            subprocess.run(["umount", "-l", where], check=True)
 
 
 @test("a full disk at the start refuses the run")
 def _():
     with Place() as place:
-        where = small_disk(place, 256)
-        try:
+        with small_disk(place, 256) as where:
             env = {"XDG_STATE_HOME": where}
             run(place, [], "exit 0", env=env)
             filled(where, 0)
@@ -469,8 +466,6 @@ def _():
             same((result.status, len(result.err.splitlines())), (242, 1), "status and lines: " + result.err)
             check("No space left" in result.err and "--record off" in result.err, "why: " + result.err)
             same(len(logs(place, env)), 1, "logs")
-        finally:
-            subprocess.run(["umount", "-l", where], check=True)
 
 
 @test("kill -9 leaves a log that is good as far as it goes")

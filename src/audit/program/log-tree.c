@@ -13,7 +13,7 @@
 /*
  * The processes of a run as a tree
  *
- *	step 1: npm test  in /work/app (layer)
+ *	step 1: npm test  in /srv/app (layer)
  *	+- 2 /usr/bin/npm test
  *	|  connection registry.example:443 refused: ...
  *	|  +- 3 /bin/sh -c 'node test.js'

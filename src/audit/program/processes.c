@@ -165,17 +165,22 @@ static bool is_called(const struct process *process, const char *name)
 	       strncmp(process->other_name, name, NAME_LENGTH) == 0;
 }
 
+static struct process make_item(const struct event *event)
+{
+	return (struct process){.step = event->step,
+				.up = PROCESS_NONE,
+				.first = PROCESS_NONE,
+				.last = PROCESS_NONE,
+				.next = PROCESS_NONE,
+				.first_act = PROCESS_NONE,
+				.last_act = PROCESS_NONE,
+				.time_ns = event->time_ns,
+				.seq = event->seq};
+}
+
 static int add_step(struct processes *all, const struct event *event)
 {
-	struct process item = {.step = event->step,
-			       .up = PROCESS_NONE,
-			       .first = PROCESS_NONE,
-			       .last = PROCESS_NONE,
-			       .next = PROCESS_NONE,
-			       .first_act = PROCESS_NONE,
-			       .last_act = PROCESS_NONE,
-			       .time_ns = event->time_ns,
-			       .seq = event->seq};
+	struct process item = make_item(event);
 	uint32_t before = all->last_step;
 
 	all->last_step = all->n;
@@ -243,18 +248,13 @@ static bool is_same(const struct process *process, const struct event *event)
 
 static int add_exec(struct processes *all, const struct event *event)
 {
-	struct process item = {.pid = event_number(event->object, "pid", 0),
-			       .parent_pid = event_number(event->object, "parent", 0),
-			       .step = event->step,
-			       .first = PROCESS_NONE,
-			       .last = PROCESS_NONE,
-			       .next = PROCESS_NONE,
-			       .first_act = PROCESS_NONE,
-			       .last_act = PROCESS_NONE,
-			       .time_ns = event->time_ns,
-			       .seq = event->seq};
-	uint32_t known = find_pid(all, item.pid);
+	struct process item = make_item(event);
+	uint32_t known;
 	int r;
+
+	item.pid = event_number(event->object, "pid", 0);
+	item.parent_pid = event_number(event->object, "parent", 0);
+	known = find_pid(all, item.pid);
 
 	if (known != PROCESS_NONE && is_same(&all->items[known], event)) {
 		set_name(&all->items[known], event->object);
