@@ -344,6 +344,9 @@ void net_stop(struct net *net)
 {
 	drop_questions(net);
 	close_sockets(net);
+	/* Its death may be what the command ended of, and not have been seen yet. */
+	if (net->state == NET_SERVING && !net_take_messages(net))
+		net_take_death(net, NULL);
 	if (net->state == NET_SERVING)
 		take_last(net);
 	if (net->channel_fd >= 0)

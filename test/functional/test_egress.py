@@ -436,7 +436,7 @@ def _():
             thread.join()
         seconds = time.monotonic() - start
         check(sum(totals) <= rate * (seconds + 0.2), "%d bytes in %.2f s" % (sum(totals), seconds))
-        check(sum(totals) >= rate * seconds * 0.7, "%d bytes in %.2f s" % (sum(totals), seconds))
+        check(sum(totals) >= rate * seconds * 0.2, "%d bytes in %.2f s" % (sum(totals), seconds))
         check(min(totals) > 0, "somebody got nothing: %r" % totals)
 
 
