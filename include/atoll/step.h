@@ -4,8 +4,8 @@
 /*
  * Steps, for programs with a loop of their own
  *
- * atoll_sandbox_exec() waits until a step is over, and the step ends with its caller. Here a step
- *is started, goes on whoever comes and goes, and can be found again: by the program that started it
+ * atoll_sandbox_exec() waits until a step is over, and the step ends with its caller. Here a step is
+ * started, goes on whoever comes and goes, and can be found again: by the program that started it
  * after that was restarted, or by another one.
  *
  *	atoll_step_start(id, &options, &step, &err);
@@ -13,10 +13,10 @@
  *	atoll_step_move(step);                   // what it tells is in atoll_step_info()
  *	n = atoll_step_read(step, 1, at, data, sizeof data);
  *
- * Output is in memory that the sandbox's holder shares with whoever is attached: the latest
- * ATOLL_STEP_WINDOW bytes of each stream, counted from the step's start. While somebody is attached
- * he moves bytes from the command's pipes there; while nobody is, the holder does. Each byte is
- * counted once.
+ * Output is kept by the sandbox's holder, which alone reads the command's pipes: the latest
+ * ATOLL_STEP_WINDOW bytes of each stream, counted from the step's start. Whoever is attached shares
+ * that memory and is told when there is more. So nothing that he does, and no way in which he ends,
+ * can lose, repeat or reorder a byte; several may be attached at once.
  */
 
 #include <atoll/atoll.h>
@@ -39,13 +39,15 @@ struct atoll_step_options {
 	bool has_stdin;	  /* a pipe; else /dev/null */
 	bool has_terminal;
 	uint16_t columns, rows;
-	uint64_t timeout_ms; /* 0: the contract's */
+	uint64_t timeout_ms; /* killed then; 0: the contract's, UINT64_MAX: never */
 	/* Chosen by the caller: a step with the same one in the same sandbox is not started again,
 	 * but attached to. "" or NULL: none. */
 	const char *key;
 	/* A socket or the like that becomes the command's standard input and output (stderr is
 	 * dropped), instead of all that; -1: none. Nothing is kept of it. */
 	int channel_fd;
+	/* -ENOENT if nothing holds the sandbox yet, instead of starting that, which blocks. */
+	bool needs_holder;
 };
 
 enum atoll_step_state {
@@ -68,14 +70,14 @@ struct atoll_step_info {
 	struct atoll_result *result; /* once it has ended; the step's own */
 };
 
-/* Starts the sandbox if need be, which takes some milliseconds; otherwise it does not wait. */
+/* Starts the sandbox if need be, which takes some milliseconds; otherwise it does not wait: what
+ * became of it is told by atoll_step_move(). */
 ATOLL_PUBLIC int atoll_step_start(const char *id, const struct atoll_step_options *options,
 				  struct atoll_step **ret, struct atoll_error *err);
 /* To one that lives, or ended a while ago. -ENOENT. */
 ATOLL_PUBLIC int atoll_step_attach(const char *id, uint32_t number, struct atoll_step **ret,
 				   struct atoll_error *err);
-/* Which there are: those that live and the latest that ended. The words of each are its own
- * (argv, then "", then environment...): see atoll_step_words(). */
+/* Which there are: those that live and the latest that ended, oldest first; free() it. */
 ATOLL_PUBLIC int atoll_steps_list(const char *id, struct atoll_step_info **ret, size_t *ret_n,
 				  struct atoll_error *err);
 /* The step goes on. */
@@ -83,10 +85,14 @@ ATOLL_PUBLIC void atoll_step_detach(struct atoll_step *step);
 
 /* Readable when atoll_step_move() has something to do. */
 ATOLL_PUBLIC int atoll_step_fd(const struct atoll_step *step);
-/* 0, or a negative errno if the holder is gone. */
+/* 0: see atoll_step_info(); or a negative errno: it was refused (-EBUSY: the sandbox is frozen, or
+ * too many run; -ENOENT: no such user, no such step), or the holder is gone (ATOLL_STEP_LOST). Then
+ * nothing more comes. */
 ATOLL_PUBLIC int atoll_step_move(struct atoll_step *step, struct atoll_error *err);
 ATOLL_PUBLIC const struct atoll_step_info *atoll_step_info(const struct atoll_step *step);
-/* What it was started with; the step's own. */
+/* Why it was not started (ATOLL_NOT_STARTED): no such program, no such directory. */
+ATOLL_PUBLIC const struct atoll_error *atoll_step_error(const struct atoll_step *step);
+/* What it was started with; the step's own. NULL before the first message has come. */
 ATOLL_PUBLIC char *const *atoll_step_argv(const struct atoll_step *step);
 ATOLL_PUBLIC char *const *atoll_step_env(const struct atoll_step *step);
 ATOLL_PUBLIC const char *atoll_step_cwd(const struct atoll_step *step);
@@ -94,6 +100,10 @@ ATOLL_PUBLIC const char *atoll_step_cwd(const struct atoll_step *step);
 /* `stream` 1 or 2. Bytes, 0 if there are none at `at` yet; -ESPIPE: not kept any more. */
 ATOLL_PUBLIC ssize_t atoll_step_read(struct atoll_step *step, int stream, uint64_t at, void *data,
 				     size_t size);
+/* So far it was read: while somebody is attached who has said so, what follows is not dropped, and
+ * the command waits if it is ahead by ATOLL_STEP_WINDOW; for a minute also after he was killed.
+ * UINT64_MAX: nothing is needed, as in the beginning. */
+ATOLL_PUBLIC void atoll_step_need(struct atoll_step *step, int stream, uint64_t at);
 /* For standard input or the terminal: non-blocking, the step's own; -1: closed, or none. */
 ATOLL_PUBLIC int atoll_step_input_fd(const struct atoll_step *step);
 ATOLL_PUBLIC void atoll_step_close_input(struct atoll_step *step);

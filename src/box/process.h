@@ -96,3 +96,10 @@ int process_close_stdin(struct process *process); /* 0 also if it is; -ENOTTY: a
 /* To all of its session if it kills. -ESRCH: it has ended. */
 int process_signal(struct process *process, int number);
 int process_resize(struct process *process, uint16_t columns, uint16_t rows); /* -ENOTTY */
+
+/* Of a box whose holder lived on: what runs in it is found again, and what ended lately. Calls back
+ * once all are listed. Fine if nothing holds it. */
+void process_adopt(struct box *box, void (*done)(void *data), void *data);
+/* The box is gone, or the daemon ends: readers are told no more, structs are freed, processes are
+ * left as they are. */
+void process_forget_all(struct box *box);
