@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/e2b.h"
+
+#include "base/scope.h"
+#include "base/str.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+/* ---- pairs ---- */
+
+void e2b_free_pairs(struct box_pairs *pairs)
+{
+	for (size_t i = 0; i < pairs->n; i++) {
+		free(pairs->items[i].name);
+		free(pairs->items[i].value);
+	}
+	free(pairs->items);
+	*pairs = (struct box_pairs){0};
+}
+
+bool e2b_read_pairs(const json_t *object, struct box_pairs *ret)
+{
+	size_t n = json_object_size(object);
+	const char *name;
+	json_t *value;
+
+	*ret = (struct box_pairs){0};
+	if (!object || n == 0)
+		return !object || json_is_object(object);
+	ret->items = calloc(n, sizeof *ret->items);
+	if (!ret->items)
+		return false;
+	json_object_foreach((json_t *)object, name, value)
+	{
+		struct box_pair *pair = &ret->items[ret->n++];
+
+		pair->name = strdup(name);
+		pair->value = json_is_string(value) ? strdup(json_string_value(value)) : NULL;
+		if (!pair->name || !pair->value) {
+			e2b_free_pairs(ret);
+			return false;
+		}
+	}
+	return true;
+}
+
+void e2b_write_pairs(struct json *json, const char *key, const struct box_pairs *pairs)
+{
+	json_open(json, key, '{');
+	for (size_t i = 0; i < pairs->n; i++)
+		json_str(json, pairs->items[i].name, pairs->items[i].value);
+	json_close(json, '}');
+}
+
+void e2b_write_json(struct json *json, const char *key, const json_t *value)
+{
+	cleanup_free char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+	if (json->needs_comma)
+		buf_add_char(json->out, ',');
+	if (key) {
+		json_quote(json->out, key, strlen(key));
+		buf_add_char(json->out, ':');
+	}
+	buf_add_str(json->out, text ? text : "null");
+	json->needs_comma = true;
+}
+
+/* ---- a file ---- */
+
+static const char *type_of(const struct guest_entry *entry)
+{
+	return entry->type == 'f'   ? "FILE_TYPE_FILE"
+	       : entry->type == 'd' ? "FILE_TYPE_DIRECTORY"
+				    : "FILE_TYPE_UNSPECIFIED";
+}
+
+static char kind_of(uint32_t mode)
+{
+	switch (mode & S_IFMT) {
+	case S_IFDIR:
+		return 'd';
+	case S_IFLNK:
+		return 'L';
+	case S_IFIFO:
+		return 'p';
+	case S_IFSOCK:
+		return 's';
+	case S_IFCHR:
+		return 'c';
+	case S_IFBLK:
+		return 'b';
+	default:
+		return '-';
+	}
+}
+
+/* As ls(1) shows it, but for the letter of a link. */
+static void show_permissions(uint32_t mode, char ret[11])
+{
+	static const char all[] = "rwxrwxrwx";
+
+	ret[0] = kind_of(mode);
+	for (int i = 0; i < 9; i++)
+		ret[1 + i] = mode & (0400U >> i) ? all[i] : '-';
+	if (mode & S_ISUID)
+		ret[3] = mode & 0100 ? 's' : 'S';
+	if (mode & S_ISGID)
+		ret[6] = mode & 0010 ? 's' : 'S';
+	if (mode & S_ISVTX)
+		ret[9] = mode & 0001 ? 't' : 'T';
+	ret[10] = '\0';
+}
+
+static void write_time_ns(struct json *json, const char *key, int64_t ns)
+{
+	int64_t rest = ns % 1000000000;
+	time_t s = (time_t)(ns / 1000000000);
+	char text[64];
+	struct tm tm;
+
+	if (rest < 0) {
+		rest += 1000000000;
+		s--;
+	}
+	if (!gmtime_r(&s, &tm) || tm.tm_year < -1899 || tm.tm_year > 8099)
+		snprintf(text, sizeof text, "1970-01-01T00:00:00Z");
+	else
+		snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%09" PRId64 "Z",
+			 tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
+			 tm.tm_sec, rest);
+	json_str(json, key, text);
+}
+
+void e2b_write_entry(struct json *json, const char *key, const struct guest_entry *entry)
+{
+	char text[24];
+
+	json_open(json, key, '{');
+	json_str(json, "name", entry->name);
+	json_str(json, "type", type_of(entry));
+	json_str(json, "path", entry->path);
+	snprintf(text, sizeof text, "%" PRIu64, entry->size);
+	json_str(json, "size", text);
+	json_uint(json, "mode", entry->permissions & 0777);
+	show_permissions(entry->mode, text);
+	json_str(json, "permissions", text);
+	json_str(json, "owner", entry->owner);
+	json_str(json, "group", entry->group);
+	write_time_ns(json, "modifiedTime", entry->mtime_ns);
+	if (entry->is_link)
+		json_str(json, "symlinkTarget", entry->target ? entry->target : entry->path);
+	if (entry->metadata.n > 0)
+		e2b_write_pairs(json, "metadata", &entry->metadata);
+	json_close(json, '}');
+}
+
+void e2b_write_uploaded(struct json *json, const struct guest_entry *entry)
+{
+	json_open(json, NULL, '{');
+	json_str(json, "path", entry->path);
+	json_str(json, "name", entry->name);
+	json_str(json, "type", "file");
+	if (entry->metadata.n > 0)
+		e2b_write_pairs(json, "metadata", &entry->metadata);
+	json_close(json, '}');
+}
+
+/* ---- a box ---- */
+
+void e2b_write_sandbox(struct json *json, const char *key, const struct box *box)
+{
+	json_open(json, key, '{');
+	json_str(json, "templateID", box->template_id);
+	json_str(json, "sandboxID", box->id);
+	if (box->alias[0])
+		json_str(json, "alias", box->alias);
+	json_str(json, "clientID", "local");
+	json_str(json, "envdVersion", E2B_ENVD_VERSION);
+	json_str(json, "envdAccessToken", box->access_token);
+	json_str(json, "trafficAccessToken", box->traffic_token[0] ? box->traffic_token : NULL);
+	json_null(json, "domain");
+	json_close(json, '}');
+}
+
+static void write_ms(struct json *json, const char *key, int64_t ms)
+{
+	/* One without an end still has to tell a time that clients can read. */
+	static const int64_t latest_ms = INT64_C(253402300799000); /* 9999-12-31T23:59:59Z */
+	char text[32];
+
+	api_time(ms < latest_ms ? ms : latest_ms, text);
+	json_str(json, key, text);
+}
+
+static void write_details(struct json *json, const struct box *box)
+{
+	json_t *network = box->network ? json_loads(box->network, 0, NULL) : NULL;
+
+	json_str(json, "envdAccessToken", box->access_token);
+	json_null(json, "domain");
+	json_bool(json, "allowInternetAccess", box->has_internet);
+	if (network)
+		e2b_write_json(json, "network", network);
+	json_decref(network);
+	json_open(json, "lifecycle", '{');
+	json_str(json, "onTimeout", box->pauses_at_end ? "pause" : "kill");
+	json_bool(json, "autoResume", box->wakes);
+	json_close(json, '}');
+}
+
+void e2b_write_listed(struct json *json, const struct box *box, bool is_detailed)
+{
+	json_t *mounts = box->mounts ? json_loads(box->mounts, 0, NULL) : NULL;
+
+	json_open(json, NULL, '{');
+	json_str(json, "sandboxID", box->id);
+	json_str(json, "templateID", box->template_id);
+	if (box->alias[0])
+		json_str(json, "alias", box->alias);
+	json_str(json, "clientID", "local");
+	write_ms(json, "startedAt", box->start_ms);
+	write_ms(json, "endAt", box->end_ms);
+	json_uint(json, "cpuCount", box->cpus);
+	json_uint(json, "memoryMB", box->memory_mib);
+	json_uint(json, "diskSizeMB", box->disk_mib);
+	e2b_write_pairs(json, "metadata", &box->metadata);
+	json_str(json, "state", box->state == BOX_PAUSED ? "paused" : "running");
+	json_str(json, "envdVersion", E2B_ENVD_VERSION);
+	if (mounts)
+		e2b_write_json(json, "volumeMounts", mounts);
+	json_decref(mounts);
+	if (is_detailed)
+		write_details(json, box);
+	json_close(json, '}');
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/e2b.h"
+
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+
+#include <stdio.h>
+
+#define BODY_MAX   (64U << 10)
+#define ANSWER_MAX (1U << 20)
+#define NAME_MAX_  100
+
+static void write_snapshot(struct json *json, const struct snapshot *snapshot)
+{
+	json_open(json, NULL, '{');
+	json_str(json, "snapshotID", snapshot->id);
+	json_open(json, "names", '[');
+	if (snapshot->name[0])
+		json_str(json, NULL, snapshot->name);
+	json_close(json, ']');
+	json_close(json, '}');
+}
+
+static void made(const struct snapshot *snapshot, const struct atoll_error *err, void *data)
+{
+	struct api_call *call = e2b_waited(data);
+	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
+	struct json json = {&out};
+
+	if (!call)
+		return;
+	if (err->fault != ATOLL_FAULT_NONE || !snapshot) {
+		api_fail(call, err);
+		return;
+	}
+	write_snapshot(&json, snapshot);
+	api_answer(call, 201, &out);
+}
+
+/* "[namespace/]name[:tag]" */
+static bool is_name(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 0 && n <= NAME_MAX_ &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") ==
+		       n &&
+	       name[0] != '/' && name[0] != ':' && name[n - 1] != '/' && name[n - 1] != ':';
+}
+
+static void read_request(struct api_call *call, json_t *body)
+{
+	struct box *box = api_box(call);
+	json_t *name = json_object_get(body, "name");
+	struct e2b_wait *wait;
+
+	if (!box)
+		return;
+	if (name && !json_is_null(name) &&
+	    (!json_is_string(name) || !is_name(json_string_value(name)))) {
+		api_refuse(call, 400, "name: must be letters, digits and -_. with a tag behind a "
+				      "colon, at most 100 characters");
+		return;
+	}
+	if (box->state != BOX_RUNNING) {
+		api_refuse(call, 409, "sandbox %s is paused", box->id);
+		return;
+	}
+	wait = e2b_wait(call);
+	if (wait)
+		box_snapshot(box, json_string_value(name), made, wait);
+}
+
+void e2b_snapshot(struct api_call *call)
+{
+	api_read_json(call, BODY_MAX, false, read_request);
+}
+
+/* A page goes on behind the snapshot that its token names; newer ones, made meanwhile, stand before
+ * it. */
+static size_t find_start(struct tenant *tenant, const char *box_id, const char *name,
+			 const char *token)
+{
+	struct snapshot snapshot;
+	size_t n = 0;
+
+	while (snapshot_get(tenant, box_id, name, n, &snapshot)) {
+		n++;
+		if (streq(snapshot.id, token))
+			return n;
+	}
+	return n;
+}
+
+void e2b_list_snapshots(struct api_call *call)
+{
+	const char *box_id = exchange_query(call->exchange, "sandboxID");
+	const char *name = exchange_query(call->exchange, "name");
+	const char *token = exchange_query(call->exchange, "nextToken");
+	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
+	struct json json = {&out};
+	struct snapshot snapshot, next;
+	size_t limit, n = 0;
+
+	if (!e2b_take_limit(call, &limit))
+		return;
+	if (token && *token)
+		n = find_start(call->tenant, box_id, name, token);
+	json_open(&json, NULL, '[');
+	for (size_t end = n + limit; n < end; n++) {
+		if (!snapshot_get(call->tenant, box_id, name, n, &snapshot))
+			break;
+		write_snapshot(&json, &snapshot);
+		if (n + 1 == end && snapshot_get(call->tenant, box_id, name, end, &next))
+			exchange_add(call->exchange, "X-Next-Token", snapshot.id);
+	}
+	json_close(&json, ']');
+	api_answer(call, 200, &out);
+}
