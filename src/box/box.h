@@ -211,6 +211,7 @@ struct box_sample {
 	int64_t time_ms;
 	double cpu_percent; /* of one CPU */
 	uint64_t memory_used, memory_total, memory_cache, disk_used, disk_total;
+	uint64_t processes; /* that live in it, threads not counted; 0: not known */
 };
 /* Those between two times, oldest first, at most `room`; the number. */
 size_t box_samples(const struct box *box, int64_t from_ms, int64_t to_ms, struct box_sample *ret,
