@@ -108,7 +108,7 @@ void json_bool(struct json *json, const char *key, bool value)
 	buf_add_str(json->out, value ? "true" : "false");
 }
 
-void json_null(struct json *json, const char *key)
+void json_none(struct json *json, const char *key)
 {
 	start_value(json, key);
 	buf_add_str(json->out, "null");

@@ -25,7 +25,13 @@ void json_strn(struct json *json, const char *key, const char *value, size_t siz
 void json_uint(struct json *json, const char *key, uint64_t value);
 void json_int(struct json *json, const char *key, int64_t value);
 void json_bool(struct json *json, const char *key, bool value);
-void json_null(struct json *json, const char *key);
+void json_none(struct json *json, const char *key); /* null */
+#ifndef JANSSON_H /* has a function of that name; include it first */
+static inline void json_null(struct json *json, const char *key)
+{
+	json_none(json, key);
+}
+#endif
 
 /* Put `text` with JSON's quotes and escapes at the end of `out`. */
 void json_quote(struct buf *out, const char *text, size_t size);
