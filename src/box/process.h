@@ -49,6 +49,7 @@ struct process {
 	int32_t pid;	 /* as seen inside */
 	char **argv, **environment;
 	char *cwd, *tag, *user;
+	char *key; /* of the request, also after the daemon was started again; NULL: none */
 	bool has_stdin, has_terminal, has_ended;
 	struct process_end end;
 	int64_t start_ms, end_ms;
