@@ -92,7 +92,8 @@ struct box {
 	bool pauses_at_end, pauses_memory, wakes; /* autoPause, autoPauseMemory, autoResume */
 	uint64_t timeout_s;			  /* as asked for at creation */
 	uint32_t cpus, memory_mib, disk_mib;
-	char *network; /* JSON as it was asked for, without passwords; NULL: none */
+	char *network; /* JSON as it was asked for, E2B's form; NULL: none. What the contract says
+			* of it is box_network_section()'s, in box/network.h */
 	bool has_internet;
 	char *mounts; /* JSON list of {name, path}; NULL */
 
@@ -154,6 +155,8 @@ void box_create(struct tenant *tenant, const struct box_request *request, box_do
 struct box *box_find(struct tenant *tenant, const char *id);
 /* Of anybody: for the data plane, which has tokens of its own. */
 struct box *box_find_any(struct house *house, const char *id);
+/* All of everybody, in any order; `after` NULL: the first. For signatures, which name no box. */
+struct box *box_next_any(struct house *house, const struct box *after);
 /* In order of their start, then of their id. `after` NULL: the first; for pages. */
 struct box *box_next(struct tenant *tenant, const struct box *after, bool is_newest_first);
 /* It cannot be found any more when this returns, and its streams are cut; calls back when nothing

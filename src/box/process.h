@@ -61,6 +61,10 @@ struct process_reader {
 	struct process *process; /* NULL: none */
 	uint64_t at[PROCESS_STREAMS];
 	void (*ready)(struct process_reader *reader);
+	/* What it has not read is not overwritten: while it is half a window behind, the process's
+	 * output is left in its pipes, until it reads on or is detached (who sets this looks
+	 * after that: a reader that stands still must not hold it for ever). */
+	bool holds;
 	struct process_reader *next;
 };
 

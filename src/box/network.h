@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <atoll/error.h>
+#include <stdbool.h>
+
+/*
+ * E2B's network rules as a contract's
+ *
+ * `network` is the object of that name as a client sent it (NULL: none). `*ret` becomes the
+ * `network` section of a job file, as JSON, for a contract or atoll_sandbox_set_network(); the
+ * caller's to free. Values of header transforms are written to files in `secrets_dir` (made if it
+ * is not there, 0700, what lay in it goes), which belongs to this box alone and goes with it; the
+ * section only names them. NULL: nothing is written, only checked.
+ *
+ * EINVAL with a text for people: what makes no sense, and what our egress cannot do.
+ */
+int box_network_section(const char *network, bool has_internet, const char *secrets_dir, char **ret,
+			struct atoll_error *err);
