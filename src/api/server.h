@@ -17,7 +17,8 @@
  *   server.c      what all connections have in common: how many there are, and their end
  *   listen.c      listening: TCP, unix sockets, what systemd hands over
  *   connection.c  one connection: keeping it alive, its times, its end
- *   request.c     reading heads and bodies
+ *   request.c     reading heads
+ *   intake.c      reading bodies
  *   exchange.c    what whoever serves a request asks about it
  *   answer.c      what is sent: heads, pieces, files
  *   secure.c      TLS, by OpenSSL
