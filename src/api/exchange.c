@@ -75,7 +75,7 @@ struct exchange *exchange_new(struct connection *connection, const char *text)
 	exchange->server = server;
 	exchange->connection = connection;
 	exchange->fields.limit = HTTP_HEAD_MAX;
-	exchange->whole.limit = SIZE_MAX;
+	exchange->whole.limit = exchange->again.limit = SIZE_MAX;
 	exchange->file_fd = -1;
 	exchange->is_head = http_slice_is(head->method, "HEAD");
 	server->n_exchanges++;
@@ -94,6 +94,7 @@ void exchange_close(struct exchange *exchange, bool is_broken)
 		close(exchange->file_fd);
 	inflate_free(exchange->inflater);
 	buf_done(&exchange->whole);
+	buf_done(&exchange->again);
 	buf_done(&exchange->fields);
 	free(exchange->query);
 	free(exchange->path);

@@ -27,12 +27,18 @@ static void take_whole(struct exchange *exchange, const char *data, size_t size)
 		exchange_fail(exchange, 503, "no memory for the body");
 }
 
-static void hand_over(struct exchange *exchange, const char *data, size_t size)
+/* How much of it was taken. */
+static size_t hand_over(struct exchange *exchange, const char *data, size_t size)
 {
+	size_t back;
+
 	if (exchange->reading == READING_WHOLE)
 		take_whole(exchange, data, size);
 	else if (exchange->reading == READING_PIECES)
 		exchange->taker(exchange, data, size, exchange->taker_own);
+	back = exchange->given_back;
+	exchange->given_back = 0;
+	return size - (back < size ? back : size);
 }
 
 static void hand_end(struct exchange *exchange)
@@ -62,10 +68,34 @@ static bool is_unwanted(const struct exchange *exchange)
 
 /* ---- packed ---- */
 
+/* What came out and was given back is in `exchange->again`. */
+static void hand_over_unpacked(struct exchange *exchange, const char *data, size_t size)
+{
+	size_t taken = hand_over(exchange, data, size);
+
+	if (taken == size)
+		return;
+	buf_add(&exchange->again, data + taken, size - taken);
+	if (buf_error(&exchange->again) < 0)
+		exchange_fail(exchange, 503, "no memory for the body");
+}
+
+static void hand_over_again(struct exchange *exchange)
+{
+	struct buf again = exchange->again;
+
+	exchange->again = (struct buf)BUF_INIT(SIZE_MAX);
+	hand_over_unpacked(exchange, again.data, again.used);
+	buf_done(&again);
+}
+
 static size_t unpack(struct exchange *exchange, const char *data, size_t size)
 {
 	struct server *server = exchange->server;
 	size_t used = 0;
+
+	if (exchange->again.used > 0 && takes(exchange))
+		hand_over_again(exchange);
 
 	if (!server->inflated && !(server->inflated = malloc(INFLATED_SIZE))) {
 		exchange_fail(exchange, 503, "no memory for the body");
@@ -84,7 +114,7 @@ static size_t unpack(struct exchange *exchange, const char *data, size_t size)
 		else if (n < 0)
 			exchange_fail(exchange, 400, "a body that is no gzip");
 		else if (n > 0)
-			hand_over(exchange, server->inflated, (size_t)n);
+			hand_over_unpacked(exchange, server->inflated, (size_t)n);
 		else if (used == size)
 			break;
 	}
@@ -108,8 +138,7 @@ static size_t take_content(struct connection *connection, const char *data, size
 		return 0;
 	if (exchange->inflater)
 		return unpack(exchange, data, size);
-	hand_over(exchange, data, size);
-	return size;
+	return hand_over(exchange, data, size);
 }
 
 static void refuse_framing(struct connection *connection)
@@ -126,7 +155,7 @@ static bool is_unpacked(struct exchange *exchange)
 	if (exchange && exchange->inflater && takes(exchange))
 		unpack(exchange, NULL, 0);
 	return is_unwanted(exchange) || !exchange->inflater ||
-	       !inflate_has_more(exchange->inflater);
+	       (exchange->again.used == 0 && !inflate_has_more(exchange->inflater));
 }
 
 size_t intake_feed(struct connection *connection, const char *data, size_t size)
@@ -213,6 +242,12 @@ void exchange_read(struct exchange *exchange,
 
 void exchange_hold(struct exchange *exchange)
 {
+	exchange->is_held = true;
+}
+
+void exchange_give_back(struct exchange *exchange, size_t size)
+{
+	exchange->given_back = size;
 	exchange->is_held = true;
 }
 

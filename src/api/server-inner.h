@@ -100,7 +100,9 @@ struct exchange {
 	void (*taker)(struct exchange *exchange, const char *data, size_t size, void *own);
 	void *taker_own; /* of pieces, or of the whole */
 	struct buf whole;
+	size_t given_back;
 	struct inflater *inflater;
+	struct buf again; /* unpacked, and given back */
 	int64_t read_since_ns;
 
 	enum stage stage;
