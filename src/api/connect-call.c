@@ -14,14 +14,14 @@
 #include <strings.h>
 
 /* Standard input comes in messages, so they may be large. */
-#define MESSAGE_MAX    (16U << 20)
+#define MESSAGE_MAX (16U << 20)
 
-#define KEEPALIVE_S    90
-#define KEEPALIVE_MAX  3600
-#define NS_OF_S	       INT64_C(1000000000)
-#define NS_OF_MS       INT64_C(1000000)
-#define UNARY_TYPE     "application/json"
-#define STREAM_TYPE    "application/connect+json"
+#define KEEPALIVE_S   90
+#define KEEPALIVE_MAX 3600
+#define NS_OF_S	      INT64_C(1000000000)
+#define NS_OF_MS      INT64_C(1000000)
+#define UNARY_TYPE    "application/json"
+#define STREAM_TYPE   "application/connect+json"
 
 struct loop *rpc_loop(const struct rpc *rpc)
 {

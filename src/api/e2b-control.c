@@ -10,11 +10,11 @@
 
 #include <stdlib.h>
 
-#define BODY_MAX     (64U << 10)
-#define ANSWER_MAX   (4U << 20)
-#define TIMEOUT_S    300
-#define REFRESH_S    15
-#define FORKS_MAX    100
+#define BODY_MAX   (64U << 10)
+#define ANSWER_MAX (4U << 20)
+#define TIMEOUT_S  300
+#define REFRESH_S  15
+#define FORKS_MAX  100
 
 /* ---- waiting ---- */
 

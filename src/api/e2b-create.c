@@ -134,7 +134,8 @@ static bool take_mounts(struct api_call *call, json_t *body, struct asked *asked
 	json_t *mounts = json_object_get(body, "volumeMounts"), *mount;
 	size_t i;
 
-	if (!mounts || json_is_null(mounts) || (json_is_array(mounts) && json_array_size(mounts) == 0))
+	if (!mounts || json_is_null(mounts) ||
+	    (json_is_array(mounts) && json_array_size(mounts) == 0))
 		return true;
 	if (!json_is_array(mounts))
 		return refuse_member(call, "volumeMounts", "is no list");

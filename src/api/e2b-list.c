@@ -144,8 +144,8 @@ static const char *take_filter(struct api_call *call, struct filter *filter)
 	if (token && *token && !take_token(filter, token))
 		return "nextToken: is none of ours";
 	if (filter->template_ref)
-		filter->has_template = template_find(call->tenant, filter->template_ref,
-						     filter->template_id);
+		filter->has_template =
+			template_find(call->tenant, filter->template_ref, filter->template_id);
 	return NULL;
 }
 

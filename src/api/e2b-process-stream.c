@@ -238,7 +238,8 @@ void e2b_process_connect(struct rpc *rpc)
 	if (!process)
 		return;
 	attach(rpc, process,
-	       (uint64_t[]){process_size(process, PROCESS_OUT), process_size(process, PROCESS_ERR)});
+	       (uint64_t[]){process_size(process, PROCESS_OUT),
+			    process_size(process, PROCESS_ERR)});
 }
 
 /* ---- Start ---- */

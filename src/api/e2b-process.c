@@ -60,8 +60,8 @@ static void write_environment(struct json *json, char *const *environment)
 	json_open(json, "envs", '{');
 	for (; environment && *environment; environment++) {
 		const char *is = strchr(*environment, '=');
-		cleanup_free char *name = is ? strndup(*environment, (size_t)(is - *environment))
-					     : NULL;
+		cleanup_free char *name =
+			is ? strndup(*environment, (size_t)(is - *environment)) : NULL;
 
 		if (name)
 			json_str(json, name, is + 1);
@@ -141,7 +141,8 @@ static bool write_input(struct rpc *rpc, struct process *process, json_t *input)
 			 "process %d does not read: 16 MiB wait already", process->pid);
 	else if (r < 0)
 		rpc_fail(rpc, RPC_INTERNAL, "error writing to the input of process %d: %s",
-			 process->pid, r == -EPIPE ? "it is closed, or there is none" : strerror(-r));
+			 process->pid,
+			 r == -EPIPE ? "it is closed, or there is none" : strerror(-r));
 	return r >= 0;
 }
 
@@ -203,7 +204,8 @@ static int signal_of(json_t *value)
 {
 	const char *name = json_string_value(value);
 
-	if (json_is_integer(value) && (json_integer_value(value) == 9 || json_integer_value(value) == 15))
+	if (json_is_integer(value) &&
+	    (json_integer_value(value) == 9 || json_integer_value(value) == 15))
 		return (int)json_integer_value(value);
 	if (name && streq(name, "SIGNAL_SIGKILL"))
 		return SIGKILL;
@@ -218,7 +220,8 @@ static void send_signal(struct rpc *rpc)
 	if (!process)
 		return;
 	if (number == 0) {
-		rpc_fail(rpc, RPC_UNIMPLEMENTED, "only SIGNAL_SIGKILL and SIGNAL_SIGTERM can be sent");
+		rpc_fail(rpc, RPC_UNIMPLEMENTED,
+			 "only SIGNAL_SIGKILL and SIGNAL_SIGTERM can be sent");
 		return;
 	}
 	r = process_signal(process, number);

@@ -44,8 +44,8 @@ static bool is_name(const char *name)
 	size_t n = strlen(name);
 
 	return n > 0 && n <= NAME_MAX_ &&
-	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") ==
-		       n &&
+	       strspn(name,
+		      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") == n &&
 	       name[0] != '/' && name[0] != ':' && name[n - 1] != '/' && name[n - 1] != ':';
 }
 
@@ -59,8 +59,9 @@ static void read_request(struct api_call *call, json_t *body)
 		return;
 	if (name && !json_is_null(name) &&
 	    (!json_is_string(name) || !is_name(json_string_value(name)))) {
-		api_refuse(call, 400, "name: must be letters, digits and -_. with a tag behind a "
-				      "colon, at most 100 characters");
+		api_refuse(call, 400,
+			   "name: must be letters, digits and -_. with a tag behind a "
+			   "colon, at most 100 characters");
 		return;
 	}
 	if (box->state != BOX_RUNNING) {

@@ -254,9 +254,9 @@ static void create_watcher(struct rpc *rpc)
 	}
 	watcher = new_watcher(rpc);
 	if (watcher)
-		watcher->watch = guest_watch(rpc->box, rpc->user, request.path,
-					     request.is_recursive, request.wants_entries,
-					     watcher_armed, watcher_told, watcher);
+		watcher->watch =
+			guest_watch(rpc->box, rpc->user, request.path, request.is_recursive,
+				    request.wants_entries, watcher_armed, watcher_told, watcher);
 	if (watcher && watcher->watch)
 		return;
 	if (watcher)

@@ -17,7 +17,8 @@
  *   server.c      what all connections have in common: how many there are, and their end
  *   listen.c      listening: TCP, unix sockets, what systemd hands over
  *   connection.c  one connection: keeping it alive, its times, its end
- *   request.c     reading heads and bodies
+ *   request.c     reading heads
+ *   intake.c      reading bodies
  *   exchange.c    what whoever serves a request asks about it
  *   answer.c      what is sent: heads, pieces, files
  *   secure.c      TLS, by OpenSSL
@@ -100,6 +101,9 @@ void exchange_read(struct exchange *exchange,
 				 void *own),
 		   void *own);
 void exchange_hold(struct exchange *exchange);
+/* In `piece`: the last `size` bytes of it were not taken, and come again after exchange_go_on().
+ * Holds. */
+void exchange_give_back(struct exchange *exchange, size_t size);
 void exchange_go_on(struct exchange *exchange);
 /* An answer before the body was read: what comes is dropped, up to 1 MiB, or the connection ends.
  * Nothing is handed over any more once the answer has ended. */
