@@ -21,6 +21,7 @@
 
 #include <atoll/atoll.h>
 #include <atoll/layer.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,12 +40,12 @@ struct atoll_step_options {
 	bool has_stdin;	  /* a pipe; else /dev/null */
 	bool has_terminal;
 	uint16_t columns, rows;
-	uint64_t timeout_ms; /* killed then; 0: the contract's, UINT64_MAX: never */
+	uint64_t timeout_ms; /* killed then; 0: as the contract says, which is also the most */
 	/* Chosen by the caller: a step with the same one in the same sandbox is not started again,
 	 * but attached to. "" or NULL: none. */
 	const char *key;
 	/* A socket or the like that becomes the command's standard input and output (stderr is
-	 * dropped), instead of all that; -1: none. Nothing is kept of it. */
+	 * dropped), instead of all that; -1 or 0: none. Nothing is kept of it. */
 	int channel_fd;
 	/* -ENOENT if nothing holds the sandbox yet, instead of starting that, which blocks. */
 	bool needs_holder;
