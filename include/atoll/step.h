@@ -29,6 +29,7 @@ extern "C" {
 
 #define ATOLL_STEP_WINDOW (16U << 20)
 #define ATOLL_STEP_KEY	  64
+#define ATOLL_STEP_LABEL  128
 
 struct atoll_step;
 
@@ -44,6 +45,8 @@ struct atoll_step_options {
 	/* Chosen by the caller: a step with the same one in the same sandbox is not started again,
 	 * but attached to. "" or NULL: none. */
 	const char *key;
+	/* The caller's own, kept with it: at most ATOLL_STEP_LABEL - 1 bytes. NULL: none. */
+	const char *label;
 	/* A socket or the like that becomes the command's standard input and output (stderr is
 	 * dropped), instead of all that; -1 or 0: none. Nothing is kept of it. */
 	int channel_fd;
@@ -64,6 +67,7 @@ struct atoll_step_info {
 	enum atoll_step_state state;
 	int64_t start_ns, end_ns; /* since 1970 */
 	char key[ATOLL_STEP_KEY];
+	char label[ATOLL_STEP_LABEL];
 	char user[32];
 	bool has_stdin, has_terminal;
 	uint64_t size[2];	     /* of the output so far: 1 and 2 */

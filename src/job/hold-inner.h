@@ -76,6 +76,7 @@ struct hold_kept {
 	int64_t left_until_ns;	     /* so long `left` counts */
 	uint64_t timeout_ms;
 	char key[ATOLL_STEP_KEY];
+	char label[ATOLL_STEP_LABEL];
 	char user[32];
 	char *words; /* as they were given */
 	size_t words_size;

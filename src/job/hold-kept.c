@@ -114,6 +114,8 @@ static struct hold_kept *new_kept(struct holder *holder, const struct hold_start
 		kept->streams[i].need = kept->streams[i].left = UINT64_MAX;
 	}
 	snprintf(kept->key, sizeof kept->key, "%.*s", (int)sizeof kept->key - 1, start->key);
+	snprintf(kept->label, sizeof kept->label, "%.*s", (int)sizeof kept->label - 1,
+		 start->label);
 	snprintf(kept->user, sizeof kept->user, "%.*s", (int)sizeof kept->user - 1, start->user);
 	while (*at)
 		at = &(*at)->next;
@@ -208,6 +210,7 @@ static int check_start(const struct holder *holder, struct hold_start *start, co
 		       size_t size, struct atoll_error *err)
 {
 	start->key[sizeof start->key - 1] = start->user[sizeof start->user - 1] = '\0';
+	start->label[sizeof start->label - 1] = '\0';
 	if (start->version != HOLD_VERSION)
 		return error_set(err, ATOLL_FAULT_HOST, EPROTO,
 				 "the sandbox is held by another version of atoll; end it with "

@@ -53,6 +53,7 @@ void hold_fill_told(const struct hold_kept *kept, struct hold_told *ret)
 				  .has_stdin = kept->has_stdin,
 				  .has_terminal = kept->has_terminal};
 	memcpy(ret->key, kept->key, sizeof ret->key);
+	memcpy(ret->label, kept->label, sizeof ret->label);
 	memcpy(ret->user, kept->user, sizeof ret->user);
 	for (int i = 0; i < HOLD_STREAMS; i++) {
 		ret->size[i] = kept->streams[i].size;

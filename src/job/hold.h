@@ -99,6 +99,7 @@ struct hold_start {
 	uint16_t columns, rows;
 	uint64_t timeout_ms; /* as in atoll/step.h */
 	char key[ATOLL_STEP_KEY];
+	char label[ATOLL_STEP_LABEL];
 	char user[32];
 };
 
@@ -115,6 +116,7 @@ struct hold_told {
 	bool brings_input;		 /* its descriptor comes first */
 	bool brings_file[HOLD_STREAMS]; /* then those of the streams' memory */
 	char key[ATOLL_STEP_KEY];
+	char label[ATOLL_STEP_LABEL];
 	char user[32];
 	/* What follows, in this order; of a stream its latest bytes. */
 	uint32_t words_size;

@@ -24,6 +24,7 @@ void step_fill_info(const struct hold_told *told, struct atoll_step_info *ret)
 	ret->has_stdin = told->has_stdin;
 	ret->has_terminal = told->has_terminal;
 	snprintf(ret->key, sizeof ret->key, "%.*s", (int)sizeof told->key - 1, told->key);
+	snprintf(ret->label, sizeof ret->label, "%.*s", (int)sizeof told->label - 1, told->label);
 	snprintf(ret->user, sizeof ret->user, "%.*s", (int)sizeof told->user - 1, told->user);
 	for (int i = 0; i < HOLD_STREAMS; i++) {
 		ret->size[i] = told->size[i];

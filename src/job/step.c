@@ -78,6 +78,9 @@ static int check_options(const struct atoll_step_options *options, struct atoll_
 	if (options->key && strlen(options->key) >= ATOLL_STEP_KEY)
 		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
 				 "the key of a step has at most %d characters", ATOLL_STEP_KEY - 1);
+	if (options->label && strlen(options->label) >= ATOLL_STEP_LABEL)
+		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
+				 "the label of a step has at most %d bytes", ATOLL_STEP_LABEL - 1);
 	if (options->user && strlen(options->user) >= sizeof((struct hold_start *)0)->user)
 		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "user '%.40s'", options->user);
 	return 0;
@@ -106,6 +109,7 @@ static int make_request(const struct atoll_step_options *options, struct buf *ou
 				   .timeout_ms = options->timeout_ms};
 
 	snprintf(start.key, sizeof start.key, "%s", options->key ? options->key : "");
+	snprintf(start.label, sizeof start.label, "%s", options->label ? options->label : "");
 	snprintf(start.user, sizeof start.user, "%s", options->user ? options->user : "");
 	buf_add(out, &start, sizeof start);
 	add_words(out, options);
