@@ -40,7 +40,7 @@ static void fail(const char *what, const struct atoll_error *err)
 }
 
 static const char *const states[] = {"starting", "running", "ended", "lost"};
-static const char *const ends[] = {"exited",	    "signaled",	   "timed-out",
+static const char *const ends[] = {"exited",	    "signaled",	  "timed-out",
 				   "out-of-memory", "over-limit", "not-started"};
 
 static const char *end_name(enum atoll_end end)
@@ -77,8 +77,8 @@ static void print_end(const struct atoll_step *step)
 	print_info(info);
 	if (result)
 		printf("end %s %d limit '%s' cpu %" PRIu64 " ms denials %u %s\n",
-		       end_name(result->end), result->code, result->limit,
-		       result->cpu_ns / 1000000, result->n_denials, atoll_step_error(step)->text);
+		       end_name(result->end), result->code, result->limit, result->cpu_ns / 1000000,
+		       result->n_denials, atoll_step_error(step)->text);
 	else
 		printf("end unknown\n");
 	fflush(stdout);
@@ -189,7 +189,8 @@ static int follow(struct atoll_step *step, const struct wish *wish)
 }
 
 static const char *const usage_text =
-	"usage: step run ID [OPTIONS] -- COMMAND... | attach ID NUMBER [OPTIONS] | list ID | words ID "
+	"usage: step run ID [OPTIONS] -- COMMAND... | attach ID NUMBER [OPTIONS] | list ID | words "
+	"ID "
 	"NUMBER | start|stop|freeze|thaw|usage ID | network ID RULES | bench ID COUNT COMMAND...\n";
 
 static int parse(struct wish *wish, char **argv)

@@ -4,8 +4,8 @@
 /*
  * Steps, for programs with a loop of their own
  *
- * atoll_sandbox_exec() waits until a step is over, and the step ends with its caller. Here a step is
- * started, goes on whoever comes and goes, and can be found again: by the program that started it
+ * atoll_sandbox_exec() waits until a step is over, and the step ends with its caller. Here a step
+ *is started, goes on whoever comes and goes, and can be found again: by the program that started it
  * after that was restarted, or by another one.
  *
  *	atoll_step_start(id, &options, &step, &err);
@@ -28,7 +28,7 @@ extern "C" {
 #endif
 
 #define ATOLL_STEP_WINDOW (16U << 20)
-#define ATOLL_STEP_KEY	  64
+#define ATOLL_STEP_KEY	  128
 #define ATOLL_STEP_LABEL  128
 
 struct atoll_step;

@@ -27,8 +27,8 @@
  *   hold-life.c   the whole of it: frozen, counted
  */
 
-#define HOLD_CLIENTS_MAX 192
-#define HOLD_DRAINS_MAX	 256
+#define HOLD_CLIENTS_MAX  192
+#define HOLD_DRAINS_MAX	  256
 #define HOLD_WATCHERS_MAX 512
 
 /* What is written into a step's file of results. */
@@ -70,10 +70,10 @@ struct hold_kept {
 	uint32_t number;
 	int32_t pid;
 	enum atoll_step_state state;
-	int64_t start_ns, end_ns;    /* since 1970 */
-	int64_t begin_ns, over_ns;   /* of the monotonic clock */
-	int64_t deadline_ns;	     /* INT64_MAX: none */
-	int64_t left_until_ns;	     /* so long `left` counts */
+	int64_t start_ns, end_ns;  /* since 1970 */
+	int64_t begin_ns, over_ns; /* of the monotonic clock */
+	int64_t deadline_ns;	   /* INT64_MAX: none */
+	int64_t left_until_ns;	   /* so long `left` counts */
 	uint64_t timeout_ms;
 	char key[ATOLL_STEP_KEY];
 	char label[ATOLL_STEP_LABEL];
@@ -89,7 +89,7 @@ struct hold_kept {
 	int input_fd;	 /* -1: closed, or none */
 	struct hold_stream streams[HOLD_STREAMS];
 	struct record_output output;
-	struct hold_end *end; /* once it has ended, and its denials behind it */
+	struct hold_end *end;  /* once it has ended, and its denials behind it */
 	struct hold_end *room; /* for that, until then */
 	struct atoll_denial *denials;
 	uint32_t n_denials, n_kept_denials;
@@ -99,8 +99,8 @@ struct hold_kept {
 struct hold_client {
 	bool is_used;
 	struct hold_kept *kept; /* a step that depends on nobody; then `fd` is -1 */
-	int fd;	       /* -1: the caller is gone */
-	uint32_t step; /* 0: nothing was asked yet */
+	int fd;			/* -1: the caller is gone */
+	uint32_t step;		/* 0: nothing was asked yet */
 	int result_fd, life_fd;
 	int drains[2];
 	int64_t kill_ns; /* what is left of the step is killed then; INT64_MAX */
@@ -144,7 +144,7 @@ struct holder {
 	uint64_t *told;		   /* changes that were told, as sorted hashes */
 	size_t n_told;
 
-	uint32_t n_steps; /* so far */
+	uint32_t n_steps;	       /* so far */
 	uint32_t n_before, n_reserved; /* by earlier holders; see hold-keep.c */
 	struct hold_kept *kept;
 	size_t n_kept, n_watchers;
@@ -272,14 +272,13 @@ void hold_output_free(struct holder *holder, struct hold_kept *kept);
 
 /* ---- hold-tell.c ---- */
 
-int hold_watch_step(struct holder *holder, struct hold_kept *kept, int fd,
-		    struct atoll_error *err);
+int hold_watch_step(struct holder *holder, struct hold_kept *kept, int fd, struct atoll_error *err);
 void hold_fill_told(const struct hold_kept *kept, struct hold_told *ret);
 /* Whoever does not know it yet. */
 void hold_tell_all(struct holder *holder);
 /* What a watcher says, or his end; or his socket takes more. */
-void hold_serve_watcher(struct holder *holder, struct hold_kept *kept,
-			struct hold_watcher *watcher, bool can_send);
+void hold_serve_watcher(struct holder *holder, struct hold_kept *kept, struct hold_watcher *watcher,
+			bool can_send);
 bool hold_watcher_is_last(const struct hold_kept *kept);
 
 /* ---- hold-life.c ---- */

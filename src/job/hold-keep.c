@@ -28,8 +28,7 @@
 
 static uint32_t read_number(const struct holder *holder)
 {
-	cleanup_fd int fd =
-		openat(holder->record->fd, "number", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	cleanup_fd int fd = openat(holder->record->fd, "number", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	char text[16] = "";
 
 	if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)

@@ -95,8 +95,8 @@ static bool make_file(struct holder *holder, struct hold_stream *stream)
 	const uint64_t head = 0;
 
 	if (fd < 0 || pwrite(fd, &head, sizeof head, 0) != sizeof head ||
-	    (stream->size && pwrite(fd, stream->small, stream->size, HOLD_FILE_HEAD) !=
-				     (ssize_t)stream->size))
+	    (stream->size &&
+	     pwrite(fd, stream->small, stream->size, HOLD_FILE_HEAD) != (ssize_t)stream->size))
 		return false;
 	stream->file = take_fd(&fd);
 	holder->n_files++;
@@ -241,8 +241,8 @@ void hold_output_finish(struct holder *holder, struct hold_kept *kept)
 	}
 	close_fd(&kept->input_fd);
 	/* What large output has touched of it. */
-	madvise((char *)(((uintptr_t)room + PAGE - 1) & ~(uintptr_t)(PAGE - 1)),
-		sizeof room - PAGE, MADV_DONTNEED);
+	madvise((char *)(((uintptr_t)room + PAGE - 1) & ~(uintptr_t)(PAGE - 1)), sizeof room - PAGE,
+		MADV_DONTNEED);
 }
 
 void hold_output_needs(struct hold_kept *kept)

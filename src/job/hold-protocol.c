@@ -83,7 +83,8 @@ int hold_connect(const struct layer_record *record, struct atoll_error *err)
 
 static bool is_whole_id(const char *id)
 {
-	return strlen(id) == ID_LENGTH && strspn(id, "abcdefghijklmnopqrstuvwxyz234567") == ID_LENGTH;
+	return strlen(id) == ID_LENGTH &&
+	       strspn(id, "abcdefghijklmnopqrstuvwxyz234567") == ID_LENGTH;
 }
 
 int hold_connect_id(const char *id, struct atoll_error *err)

@@ -143,7 +143,8 @@ static bool is_fixed(const struct wanted *wanted, const char *variable)
 /* A terminal has its own size, and fixed ones would win over that. */
 static bool is_dropped(const struct wanted *wanted, const char *variable)
 {
-	return wanted->has_terminal && (is_of(variable, "COLUMNS", 7) || is_of(variable, "LINES", 5));
+	return wanted->has_terminal &&
+	       (is_of(variable, "COLUMNS", 7) || is_of(variable, "LINES", 5));
 }
 
 static uint32_t add_environment(const struct wanted *wanted, struct buf *words)
@@ -178,7 +179,9 @@ static uint32_t add_environment(const struct wanted *wanted, struct buf *words)
 /* From the contract's directory, if that is not said in full. */
 static char *find_cwd(const struct spec *spec, const char *usual, const char *cwd)
 {
-	char *path = !cwd[0] ? strdup(usual) : cwd[0] == '/' ? strdup(cwd) : path_join(spec->cwd, cwd);
+	char *path = !cwd[0]	     ? strdup(usual)
+		     : cwd[0] == '/' ? strdup(cwd)
+				     : path_join(spec->cwd, cwd);
 
 	if (path)
 		path_normalize(path);

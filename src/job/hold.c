@@ -28,7 +28,7 @@
 
 /* ---- the loop ---- */
 
-#define FIXED	5
+#define FIXED 5
 #define FDS_MAX                                                                                    \
 	(FIXED + NET_WATCHED + RECORD_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX +               \
 	 HOLD_WATCHERS_MAX + HOLD_STREAMS * HOLD_CLIENTS_MAX)

@@ -113,7 +113,7 @@ struct hold_told {
 	int64_t start_ns, end_ns;
 	uint64_t size[HOLD_STREAMS], first[HOLD_STREAMS];
 	bool has_stdin, has_terminal;
-	bool brings_input;		 /* its descriptor comes first */
+	bool brings_input;		/* its descriptor comes first */
 	bool brings_file[HOLD_STREAMS]; /* then those of the streams' memory */
 	char key[ATOLL_STEP_KEY];
 	char label[ATOLL_STEP_LABEL];
@@ -134,7 +134,7 @@ struct hold_told {
 
 struct hold_end {
 	int32_t end, code;
-	int32_t cause; /* of what has not started: the errno */
+	int32_t cause;		    /* of what has not started: the errno */
 	uint32_t n_denials, n_told; /* how many there were, and how many follow */
 	char limit[16], limit_note[96];
 	uint64_t limit_value, limit_used;

@@ -38,11 +38,11 @@ static int ask(const char *id, enum hold_type type, bool starts, struct hold_rep
 	int r = begin(id, &err, &unheard, &record);
 
 	for (int i = 0; r == 0 && i < TRIES; i++) {
-		cleanup_fd int fd = starts ? hold_connect_or_start(record, err)
-					   : hold_connect(record, err);
+		cleanup_fd int fd =
+			starts ? hold_connect_or_start(record, err) : hold_connect(record, err);
 
 		r = fd == -ENOENT ? say_none(record, err)
-		    : fd < 0      ? fd
+		    : fd < 0	  ? fd
 				  : hold_ask(fd, &request, NULL, 0, ret, err);
 		if (r != -ECONNRESET)
 			break;

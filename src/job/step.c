@@ -353,8 +353,8 @@ void atoll_step_need(struct atoll_step *step, int stream, uint64_t at)
 		return;
 	*need = at;
 	/* Not for every piece that is read. */
-	if (at == *needed || (at != UINT64_MAX && *needed != UINT64_MAX && at > *needed &&
-			      at - *needed < NEED_STEP))
+	if (at == *needed ||
+	    (at != UINT64_MAX && *needed != UINT64_MAX && at > *needed && at - *needed < NEED_STEP))
 		return;
 	memcpy(what.need, step->need, sizeof what.need);
 	if (call(step, &what) == 0)
