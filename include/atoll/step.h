@@ -4,8 +4,8 @@
 /*
  * Steps, for programs with a loop of their own
  *
- * atoll_sandbox_exec() waits until a step is over, and the step ends with its caller. Here a step is
- * started, goes on whoever comes and goes, and can be found again: by the program that started it
+ * atoll_sandbox_exec() waits until a step is over, and the step ends with its caller. Here a step
+ *is started, goes on whoever comes and goes, and can be found again: by the program that started it
  * after that was restarted, or by another one.
  *
  *	atoll_step_start(id, &options, &step, &err);
@@ -21,13 +21,15 @@
 
 #include <atoll/atoll.h>
 #include <atoll/layer.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 #define ATOLL_STEP_WINDOW (16U << 20)
-#define ATOLL_STEP_KEY	  64
+#define ATOLL_STEP_KEY	  128
+#define ATOLL_STEP_LABEL  128
 
 struct atoll_step;
 
@@ -39,12 +41,14 @@ struct atoll_step_options {
 	bool has_stdin;	  /* a pipe; else /dev/null */
 	bool has_terminal;
 	uint16_t columns, rows;
-	uint64_t timeout_ms; /* killed then; 0: the contract's, UINT64_MAX: never */
+	uint64_t timeout_ms; /* killed then; 0: as the contract says, which is also the most */
 	/* Chosen by the caller: a step with the same one in the same sandbox is not started again,
 	 * but attached to. "" or NULL: none. */
 	const char *key;
+	/* The caller's own, kept with it: at most ATOLL_STEP_LABEL - 1 bytes. NULL: none. */
+	const char *label;
 	/* A socket or the like that becomes the command's standard input and output (stderr is
-	 * dropped), instead of all that; -1: none. Nothing is kept of it. */
+	 * dropped), instead of all that; -1 or 0: none. Nothing is kept of it. */
 	int channel_fd;
 	/* -ENOENT if nothing holds the sandbox yet, instead of starting that, which blocks. */
 	bool needs_holder;
@@ -63,6 +67,7 @@ struct atoll_step_info {
 	enum atoll_step_state state;
 	int64_t start_ns, end_ns; /* since 1970 */
 	char key[ATOLL_STEP_KEY];
+	char label[ATOLL_STEP_LABEL];
 	char user[32];
 	bool has_stdin, has_terminal;
 	uint64_t size[2];	     /* of the output so far: 1 and 2 */

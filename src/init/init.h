@@ -104,16 +104,21 @@ struct init_step {
 	const char *cwd;
 	char **argv, **env; /* NULL-terminated */
 	int stdio[3];	    /* -1: in place already */
+	bool has_ids;
+	uid_t uid;
+	gid_t gid;
 };
 
 /* How it comes: a descriptor with this at its beginning, then so many texts, each with its NUL: the
  * directory, the arguments, the environment. */
 struct init_step_head {
 	uint32_t n_argv, n_env;
+	uint32_t has_ids; /* it runs under these; else as the template does */
+	uint32_t uid, gid;
 };
 
 #define INIT_STEP_MAX  (4U << 20) /* bytes of all that */
-#define INIT_STEPS_MAX 64	  /* at the same time */
+#define INIT_STEPS_MAX 128	  /* at the same time */
 
 struct init_config {
 	const struct spec *spec;
@@ -168,9 +173,9 @@ struct init_config {
 };
 
 enum init_message_type {
-	INIT_STARTED, /* the command was executed */
+	INIT_STARTED, /* the command was executed; of a service: `code` is its number inside */
 	INIT_FAILED,  /* it was not: `error`, and `code` 126, 127 or -1 */
-	INIT_ENDED,   /* `wait_status` */
+	INIT_ENDED,   /* `wait_status`; of a service also `cpu_us` and `peak_kib` */
 	INIT_LIMIT,   /* `limit`, with its value, what was used, and why if that does not tell */
 	INIT_DENIAL,
 	INIT_HELD,     /* by a sandbox's holder: the record cannot be written, as `error` says, and
@@ -187,6 +192,8 @@ struct init_message {
 	uint32_t step; /* of a service: which one this is about; 0: none */
 	int32_t code;
 	int32_t wait_status;
+	uint64_t cpu_us;   /* of the command and of what it has waited for */
+	uint64_t peak_kib; /* of the largest of these processes */
 	char limit[16];
 	uint64_t limit_value;
 	uint64_t limit_used;

@@ -5,6 +5,8 @@
 #include "init/init.h"
 #include "init/watch.h"
 
+#include <sys/resource.h>
+
 /*
  * The first process, for the files of its loop
  */
@@ -38,6 +40,12 @@ void init_prefer_for_killing(void);
 
 /* Steps by order, instead of one command. */
 _Noreturn void service_main(struct init *init);
+
+static inline uint64_t init_cpu_us(const struct rusage *usage)
+{
+	return (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
+	       (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+}
 
 /* ---- template.c ---- */
 

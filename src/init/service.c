@@ -173,10 +173,14 @@ static void fail_step(struct service *service, struct step *step, int code,
 	forget_step(step);
 }
 
-static void end_step(struct service *service, struct step *step, int wait_status)
+static void end_step(struct service *service, struct step *step, int wait_status, uint64_t cpu_us,
+		     uint64_t peak_kib)
 {
-	struct init_message message = {
-		.type = INIT_ENDED, .step = step->number, .wait_status = wait_status};
+	struct init_message message = {.type = INIT_ENDED,
+				       .step = step->number,
+				       .wait_status = wait_status,
+				       .cpu_us = cpu_us,
+				       .peak_kib = peak_kib};
 
 	/* What does not end with its command when it is told to is not left behind. */
 	if (step->is_ending)
@@ -315,7 +319,7 @@ static void lose_step(struct service *service, struct step *step)
 	struct atoll_error error = service->failure;
 
 	if (step->is_killed) {
-		end_step(service, step, SIGKILL);
+		end_step(service, step, SIGKILL, 0, 0);
 		return;
 	}
 	if (!error.text[0] && ++step->n_tries < TRIES_MAX) {
@@ -332,7 +336,8 @@ static void lose_step(struct service *service, struct step *step)
 /* Its number; then nothing when exec succeeds, or the story of its failure. */
 static void serve_start(struct service *service, struct step *step)
 {
-	const struct init_message started = {.type = INIT_STARTED, .step = step->number};
+	const struct init_message started = {
+		.type = INIT_STARTED, .step = step->number, .code = step->pid};
 	union {
 		struct template_news news;
 		struct init_message message;
@@ -406,14 +411,17 @@ static void hear_leader(struct service *service, struct step *step)
 	}
 	finish_start(service, step);
 	/* A leader that was killed takes the terminal with it. */
+	if (got != sizeof message)
+		message = (struct init_message){.wait_status = SIGHUP};
 	if (step->number)
-		end_step(service, step, got == sizeof message ? message.wait_status : SIGHUP);
+		end_step(service, step, message.wait_status, message.cpu_us, message.peak_kib);
 }
 
 static void reap(struct service *service)
 {
 	struct init *init = service->init;
 	struct signalfd_siginfo info;
+	struct rusage usage;
 	int status;
 	pid_t pid;
 
@@ -421,7 +429,7 @@ static void reap(struct service *service)
 		if (info.ssi_signo == SIGALRM)
 			guard_tick(&init->guard);
 	}
-	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
 		struct step *step = service->steps;
 
 		if (pid == init->config->keeper)
@@ -445,7 +453,8 @@ static void reap(struct service *service)
 		}
 		finish_start(service, step);
 		if (step->number)
-			end_step(service, step, status);
+			end_step(service, step, status, init_cpu_us(&usage),
+				 (uint64_t)usage.ru_maxrss);
 	}
 }
 

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -80,6 +81,9 @@ static int read_step(int fd, struct init_step *ret, struct atoll_error *err)
 		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (list == MAP_FAILED)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make room for the step's words");
+	ret->has_ids = head.has_ids;
+	ret->uid = head.uid;
+	ret->gid = head.gid;
 	ret->cwd = next_text(data, size, &at);
 	ret->argv = list;
 	ret->env = list + head.n_argv + 1;
@@ -111,6 +115,20 @@ static void free_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Another user of those that there are inside. What was root's is gone with that, by the kernel's
+ * own rules: nothing was set that would keep it. */
+static int become(const struct init_step *step, struct atoll_error *err)
+{
+	if (!step->has_ids || (step->uid == getuid() && step->gid == getgid()))
+		return 0;
+	if (syscall(SYS_setgroups, 1, &step->gid) < 0 ||
+	    syscall(SYS_setresgid, step->gid, step->gid, step->gid) < 0 ||
+	    syscall(SYS_setresuid, step->uid, step->uid, step->uid) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "become user %u", step->uid);
+	prctl(PR_SET_DUMPABLE, 0);
+	return 0;
+}
+
 static _Noreturn void execute(const struct init_config *config, const struct start *start)
 {
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
@@ -121,7 +139,8 @@ static _Noreturn void execute(const struct init_config *config, const struct sta
 	if (send(start->start_fd, &news, sizeof news, MSG_NOSIGNAL) < 0 ||
 	    !may_go_on(start->start_fd))
 		_exit(127);
-	if (read_step(start->step_fd, &step, &message.error) == 0) {
+	if (read_step(start->step_fd, &step, &message.error) == 0 &&
+	    become(&step, &message.error) == 0) {
 		if (chdir(step.cwd) < 0) {
 			error_set(&message.error, ATOLL_FAULT_REQUEST, errno, "enter '%.300s'",
 				  step.cwd);
@@ -152,10 +171,11 @@ static void take_terminal(const struct start *start)
 static _Noreturn void lead(const struct start *start, pid_t command)
 {
 	struct init_message message = {0};
+	struct rusage usage;
 	int status;
 
 	for (;;) {
-		pid_t pid = waitpid(command, &status, WUNTRACED);
+		pid_t pid = wait4(command, &status, WUNTRACED, &usage);
 
 		if (pid < 0 && errno == EINTR)
 			continue;
@@ -163,6 +183,8 @@ static _Noreturn void lead(const struct start *start, pid_t command)
 			_exit(1);
 		message.type = WIFSTOPPED(status) ? INIT_STOPPED : INIT_ENDED;
 		message.wait_status = status;
+		message.cpu_us = init_cpu_us(&usage);
+		message.peak_kib = (uint64_t)usage.ru_maxrss;
 		send(start->leader_fd, &message, sizeof message, MSG_NOSIGNAL);
 		if (!WIFSTOPPED(status))
 			_exit(0);

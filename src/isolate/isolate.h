@@ -93,6 +93,8 @@ size_t isolate_find_keystores(char **ret, size_t max);
 /* What a run has used, from what counts it; 0 where nothing does. */
 struct cell_usage {
 	uint64_t memory_peak; /* bytes */
+	uint64_t memory;      /* now, as of the latest look */
+	uint64_t processes;   /* likewise; threads counted */
 	uint64_t cpu_ms;
 	uint64_t processes_peak; /* threads counted */
 	uint64_t written;	 /* bytes, where the host keeps them */

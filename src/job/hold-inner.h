@@ -20,10 +20,16 @@
  *   hold-words.c  what a step executes
  *   hold-record.c what is written down of it
  *   hold-work.c   checkpoints and going back, live
+ *   hold-kept.c   steps that depend on nobody: their beginning, their end, finding them again
+ *   hold-keep.c   how long they are known
+ *   hold-output.c what they print
+ *   hold-tell.c   who is told of them
+ *   hold-life.c   the whole of it: frozen, counted
  */
 
-#define HOLD_CLIENTS_MAX 128
-#define HOLD_DRAINS_MAX	 256
+#define HOLD_CLIENTS_MAX  192
+#define HOLD_DRAINS_MAX	  256
+#define HOLD_WATCHERS_MAX 512
 
 /* What is written into a step's file of results. */
 struct hold_result {
@@ -36,10 +42,65 @@ struct hold_result {
 	struct atoll_connection connections[ATOLL_CONNECTIONS_MAX];
 };
 
+/* Who is told of a step. */
+struct hold_watcher {
+	struct hold_watcher *next;
+	int fd; /* -1: gone, and freed soon */
+	bool knows_step, knows_input, knows_end;
+	bool knows_file[HOLD_STREAMS];
+	uint64_t told[HOLD_STREAMS]; /* bytes of a small stream */
+	uint64_t need[HOLD_STREAMS]; /* UINT64_MAX: none */
+	bool is_behind;		     /* there is more to tell */
+	bool is_full;		     /* and his socket takes no more now */
+};
+
+struct hold_stream {
+	int from; /* -1: at its end */
+	int file; /* -1: it is small */
+	uint64_t size, first;
+	char *small;	 /* HOLD_SMALL bytes, or NULL */
+	uint64_t need;	 /* of all who watch; UINT64_MAX: none */
+	uint64_t left;	 /* of one who was killed */
+	bool is_waiting; /* nothing is read now, because somebody needs what there is */
+};
+
+struct hold_kept {
+	struct hold_kept *next;	    /* in order of their numbers */
+	struct hold_client *client; /* NULL: it has ended */
+	uint32_t number;
+	int32_t pid;
+	enum atoll_step_state state;
+	int64_t start_ns, end_ns;  /* since 1970 */
+	int64_t begin_ns, over_ns; /* of the monotonic clock */
+	int64_t deadline_ns;	   /* INT64_MAX: none */
+	int64_t left_until_ns;	   /* so long `left` counts */
+	uint64_t timeout_ms;
+	char key[ATOLL_STEP_KEY];
+	char label[ATOLL_STEP_LABEL];
+	char user[32];
+	char *words; /* as they were given */
+	size_t words_size;
+	bool has_stdin, has_terminal, has_channel;
+	uint16_t columns, rows;
+	bool is_forced; /* it was told to end: what others hold open is not waited for */
+	bool is_timed_out, is_over_output;
+	bool has_news;
+	int64_t tell_ns; /* when they are told at the latest */
+	int input_fd;	 /* -1: closed, or none */
+	struct hold_stream streams[HOLD_STREAMS];
+	struct record_output output;
+	struct hold_end *end;  /* once it has ended, and its denials behind it */
+	struct hold_end *room; /* for that, until then */
+	struct atoll_denial *denials;
+	uint32_t n_denials, n_kept_denials;
+	struct hold_watcher *watchers;
+};
+
 struct hold_client {
 	bool is_used;
-	int fd;	       /* -1: the caller is gone */
-	uint32_t step; /* 0: nothing was asked yet */
+	struct hold_kept *kept; /* a step that depends on nobody; then `fd` is -1 */
+	int fd;			/* -1: the caller is gone */
+	uint32_t step;		/* 0: nothing was asked yet */
 	int result_fd, life_fd;
 	int drains[2];
 	int64_t kill_ns; /* what is left of the step is killed then; INT64_MAX */
@@ -83,7 +144,15 @@ struct holder {
 	uint64_t *told;		   /* changes that were told, as sorted hashes */
 	size_t n_told;
 
-	uint32_t n_steps; /* so far */
+	uint32_t n_steps;	       /* so far */
+	uint32_t n_before, n_reserved; /* by earlier holders; see hold-keep.c */
+	struct hold_kept *kept;
+	size_t n_kept, n_watchers;
+	size_t n_files; /* streams that lie in memory of their own */
+	int64_t noted_ns;
+	bool is_frozen; /* by order */
+	int64_t frozen_ns;
+	bool stays; /* however long there is nothing to do */
 	struct hold_client clients[HOLD_CLIENTS_MAX];
 	int drains[HOLD_DRAINS_MAX];
 	size_t n_drains;
@@ -98,6 +167,9 @@ int hold_record_start(struct holder *holder, struct hold_client *client, int wor
 void hold_record_connection(void *data, const struct atoll_connection *connection);
 void hold_record_report(struct holder *holder, struct hold_client *client,
 			const struct hold_report *report);
+/* The holder knows all of it itself. */
+void hold_record_kept(struct holder *holder, struct hold_client *client,
+		      struct atoll_result *result);
 /* Its caller is gone without a report. */
 void hold_record_end(struct holder *holder, struct hold_client *client);
 void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_result *result);
@@ -146,11 +218,86 @@ void hold_spread_denial(struct holder *holder, const struct init_message *messag
 /* Read what nobody reads any more. */
 void hold_drain(struct holder *holder, size_t i);
 
+/* Forget a connection, or a step that is over. */
+void hold_forget(struct holder *holder, struct hold_client *client);
+struct hold_client *hold_free_client(struct holder *holder);
+
+/* ---- hold-kept.c ---- */
+
+/* A request that was read whole: struct hold_start and its words. The connection becomes a
+ * watcher's. */
+void hold_kept_start(struct holder *holder, struct hold_client *client, const char *data,
+		     size_t size, int *fds, size_t n);
+int hold_kept_attach(struct holder *holder, struct hold_client *client, uint32_t number,
+		     struct atoll_error *err);
+void hold_kept_list(struct holder *holder, int fd);
+/* From the first process. */
+void hold_kept_take_message(struct holder *holder, struct hold_client *client,
+			    const struct init_message *message, int fd);
+void hold_kept_add_denial(struct hold_kept *kept, const struct atoll_denial *denial);
+/* It has ended, as client->end tells: is it over, or does its output go on? */
+bool hold_kept_is_drained(struct hold_kept *kept);
+void hold_kept_finish(struct holder *holder, struct hold_client *client);
+/* Its cell is gone; `limit` NULL: nobody knows why. */
+void hold_kept_lose(struct holder *holder, struct hold_client *client,
+		    const struct init_message *limit);
+void hold_kept_kill(struct holder *holder, struct hold_client *client);
+
+/* ---- hold-keep.c ---- */
+
+/* The next number; not used twice in the life of a sandbox. */
+uint32_t hold_number(struct holder *holder);
+struct hold_kept *hold_kept_find(struct holder *holder, uint32_t number, const char *key);
+/* Time-outs. */
+void hold_kept_check(struct holder *holder);
+/* The next time at which one of these functions has something to do. */
+int64_t hold_kept_deadline_ns(const struct holder *holder);
+/* Free what nobody needs. Nothing of a kept step is freed elsewhere. */
+void hold_kept_sweep(struct holder *holder);
+void hold_kept_shift(struct holder *holder, int64_t by_ns);
+
+/* ---- hold-output.c ---- */
+
+/* Pipes for those of `stdio` that are -1: it gets the command's ends, which are the caller's to
+ * close. */
+int hold_output_open(struct hold_kept *kept, int stdio[3], struct atoll_error *err);
+bool hold_stream_wants(const struct hold_stream *stream);
+/* Read what there is. */
+void hold_output_move(struct holder *holder, struct hold_kept *kept, int stream);
+/* All that is there now, without waiting; and no more. */
+void hold_output_finish(struct holder *holder, struct hold_kept *kept);
+/* Who watches needs something else, or nothing. */
+void hold_output_needs(struct hold_kept *kept);
+void hold_output_free(struct holder *holder, struct hold_kept *kept);
+
+/* ---- hold-tell.c ---- */
+
+int hold_watch_step(struct holder *holder, struct hold_kept *kept, int fd, struct atoll_error *err);
+void hold_fill_told(const struct hold_kept *kept, struct hold_told *ret);
+/* Whoever does not know it yet. */
+void hold_tell_all(struct holder *holder);
+/* What a watcher says, or his end; or his socket takes more. */
+void hold_serve_watcher(struct holder *holder, struct hold_kept *kept, struct hold_watcher *watcher,
+			bool can_send);
+bool hold_watcher_is_last(const struct hold_kept *kept);
+
+/* ---- hold-life.c ---- */
+
+int hold_freeze(struct holder *holder, struct atoll_error *err);
+int hold_thaw(struct holder *holder, struct atoll_error *err);
+void hold_count(struct holder *holder, struct atoll_sandbox_usage *ret);
+
 /* ---- hold-words.c ---- */
 
 /* What a step executes: a copy that nobody else has, with the placeholders that were made for this
  * cell. */
 int hold_take_words(const struct holder *holder, int fd, struct atoll_error *err);
+/* The same from what somebody has asked for in a few words: the rest is the contract's. `words` is
+ * a checked struct init_step_head and its texts. */
+int hold_make_words(const struct holder *holder, struct hold_kept *kept, const char *words,
+		    size_t size, struct atoll_error *err);
+/* Are all texts there that it says? */
+bool hold_check_words(const char *words, size_t size);
 
 /* ---- hold-watch.c ---- */
 

@@ -2,12 +2,14 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "job/hold.h"
 #include "layer/layer.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -16,6 +18,8 @@
 #define PATIENCE_NS (20 * INT64_C(1000000000))
 
 #define BACKLOG 128
+
+#define ID_LENGTH 8
 
 /* By way of the record's descriptor: the store's path may be longer than an address. */
 static void make_address(const struct layer_record *record, struct sockaddr_un *ret)
@@ -43,7 +47,7 @@ int hold_listen(const struct layer_record *record, struct atoll_error *err)
 }
 
 /* Whoever listens there could see what a step prints. */
-static int check_peer(int fd, const struct layer_record *record, struct atoll_error *err)
+static int check_peer(int fd, const char *id, struct atoll_error *err)
 {
 	struct ucred peer;
 	socklen_t size = sizeof peer;
@@ -51,25 +55,59 @@ static int check_peer(int fd, const struct layer_record *record, struct atoll_er
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid())
 		return 0;
 	return error_set(err, ATOLL_FAULT_POLICY, EPERM,
-			 "the socket of sandbox '%s' is somebody else's", record->info.id);
+			 "the socket of sandbox '%s' is somebody else's", id);
+}
+
+static int connect_to(const struct sockaddr_un *address, const char *id, struct atoll_error *err)
+{
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	int r;
+
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket");
+	if (connect(fd, (const struct sockaddr *)address, sizeof *address) < 0)
+		return errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR
+			       ? -ENOENT
+			       : error_set(err, ATOLL_FAULT_HOST, errno, "reach sandbox '%s'", id);
+	r = check_peer(fd, id, err);
+	return r < 0 ? r : take_fd(&fd);
 }
 
 int hold_connect(const struct layer_record *record, struct atoll_error *err)
 {
-	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
-	int r;
 
 	make_address(record, &address);
-	if (fd < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket");
-	if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
-		return errno == ENOENT || errno == ECONNREFUSED
-			       ? -ENOENT
-			       : error_set(err, ATOLL_FAULT_HOST, errno, "reach sandbox '%s'",
-					   record->info.id);
-	r = check_peer(fd, record, err);
-	return r < 0 ? r : take_fd(&fd);
+	return connect_to(&address, record->info.id, err);
+}
+
+static bool is_whole_id(const char *id)
+{
+	return strlen(id) == ID_LENGTH &&
+	       strspn(id, "abcdefghijklmnopqrstuvwxyz234567") == ID_LENGTH;
+}
+
+int hold_connect_id(const char *id, struct atoll_error *err)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	cleanup_fd int dir = -1;
+	char path[PATH_MAX], place[PATH_MAX + 32];
+	int r;
+
+	if (!id || !is_whole_id(id))
+		return -ENOENT;
+	r = state_path(path, err);
+	if (r < 0)
+		return r;
+	if ((size_t)snprintf(address.sun_path, sizeof address.sun_path, "%s/records/%s/socket",
+			     path, id) < sizeof address.sun_path)
+		return connect_to(&address, id, err);
+	snprintf(place, sizeof place, "%s/records/%s", path, id);
+	dir = open(place, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return -ENOENT;
+	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/socket", dir);
+	return connect_to(&address, id, err);
 }
 
 int hold_connect_or_start(struct layer_record *record, struct atoll_error *err)

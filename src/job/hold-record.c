@@ -181,6 +181,16 @@ void hold_record_report(struct holder *holder, struct hold_client *client,
 	send(client->fd, &heard, sizeof heard, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
+void hold_record_kept(struct holder *holder, struct hold_client *client,
+		      struct atoll_result *result)
+{
+	struct hold_report report = {0};
+
+	record_output_finish(&client->kept->output, &report.said);
+	memcpy(report.result, result, sizeof report.result);
+	tell_end(holder, client, &report);
+}
+
 void hold_record_end(struct holder *holder, struct hold_client *client)
 {
 	if (client->is_recorded)
@@ -307,14 +317,15 @@ void hold_record_check(struct holder *holder)
 		return;
 	if (!holder->is_stuck && record_is_stuck(holder->recorder, &problem)) {
 		holder->is_stuck = true;
-		if (holder->is_live)
+		if (holder->is_live && !holder->is_frozen)
 			hold_ask_init(holder, INIT_FREEZE, &err);
 		tell_stuck(holder, problem);
 		record_stop(holder->recorder, 0, true, "disk full");
 	} else if (holder->is_stuck && !record_try_again(holder->recorder)) {
 		holder->is_stuck = false;
 		record_stop(holder->recorder, 0, false, "disk full");
-		hold_order(holder, INIT_THAW, 0, 0);
+		if (!holder->is_frozen)
+			hold_order(holder, INIT_THAW, 0, 0);
 		tell_stuck(holder, NULL);
 	}
 }

@@ -21,6 +21,9 @@
 /* So much may wait in a caller's socket before refusals are no longer told. */
 #define WAITING_MAX (64 << 10)
 
+/* The latest of many steps is noted no more often. */
+#define NOTE_NS INT64_C(1000000000)
+
 /* What was killed and lives is killed again. */
 #define AGAIN_NS INT64_C(1000000000)
 
@@ -52,17 +55,25 @@ static bool is_own(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
+struct hold_client *hold_free_client(struct holder *holder)
+{
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		if (!holder->clients[i].is_used)
+			return &holder->clients[i];
+	}
+	return NULL;
+}
+
 void hold_accept(struct holder *holder)
 {
 	cleanup_fd int fd = accept4(holder->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct hold_reply reply = {.code = -EBUSY};
-	struct hold_client *client = holder->clients;
+	struct hold_client *client;
 
 	if (fd < 0 || !is_own(fd))
 		return;
-	while (client < holder->clients + HOLD_CLIENTS_MAX && client->is_used)
-		client++;
-	if (client == holder->clients + HOLD_CLIENTS_MAX) {
+	client = hold_free_client(holder);
+	if (!client) {
 		error_set(&reply.error, ATOLL_FAULT_POLICY, 0,
 			  "more than %d commands at the same sandbox; wait for one to end",
 			  HOLD_CLIENTS_MAX);
@@ -87,7 +98,7 @@ static void keep_draining(struct holder *holder, struct hold_client *client)
 	}
 }
 
-static void forget(struct holder *holder, struct hold_client *client)
+void hold_forget(struct holder *holder, struct hold_client *client)
 {
 	hold_record_end(holder, client);
 	close_fd(&client->fd);
@@ -114,7 +125,7 @@ static void lose_caller(struct holder *holder, struct hold_client *client)
 {
 	close_fd(&client->fd);
 	if (!client->step || client->is_over) {
-		forget(holder, client);
+		hold_forget(holder, client);
 		return;
 	}
 	hold_order(holder, INIT_SIGNAL_ALL, client->step, SIGTERM);
@@ -221,11 +232,40 @@ static int end_all(struct holder *holder, bool is_forced, struct atoll_error *er
 	return 0;
 }
 
+/* What is answered by more than a reply. */
+static bool take_question(struct holder *holder, const struct hold_client *client,
+			  const struct hold_request *request)
+{
+	struct {
+		struct hold_reply reply;
+		struct atoll_sandbox_usage usage;
+	} answer = {0};
+
+	if (request->version != HOLD_VERSION)
+		return false;
+	if (request->type == HOLD_LIST) {
+		hold_kept_list(holder, client->fd);
+		return true;
+	}
+	if (request->type != HOLD_USAGE)
+		return false;
+	hold_count(holder, &answer.usage);
+	send(client->fd, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+	return true;
+}
+
 static void take_request(struct holder *holder, struct hold_client *client,
 			 struct hold_request *request, int *fds, size_t n)
 {
 	struct hold_reply reply = {0};
 	int r;
+
+	if (take_question(holder, client, request)) {
+		for (size_t i = 0; i < n; i++)
+			close_fd(&fds[i]);
+		hold_forget(holder, client);
+		return;
+	}
 
 	request->name[sizeof request->name - 1] = '\0';
 	switch (request->version == HOLD_VERSION ? request->type : UINT32_MAX) {
@@ -251,18 +291,34 @@ static void take_request(struct holder *holder, struct hold_client *client,
 	case HOLD_END:
 		r = end_all(holder, request->is_forced, &reply.error);
 		break;
+	case HOLD_ATTACH:
+		r = hold_kept_attach(holder, client, request->number, &reply.error);
+		break;
+	case HOLD_STAY:
+		holder->stays = true;
+		r = hold_open_cell(holder, &reply.error);
+		reply.pid = holder->handle.pid;
+		break;
+	case HOLD_FREEZE:
+		r = hold_freeze(holder, &reply.error);
+		break;
+	case HOLD_THAW:
+		r = hold_thaw(holder, &reply.error);
+		break;
 	default:
 		r = error_set(&reply.error, ATOLL_FAULT_HOST, EPROTO,
 			      "the sandbox is held by another version of atoll; end it with "
 			      "`atoll rm`");
 	}
 	reply.code = r;
-	send(client->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* Whoever is attached is told of the step next. */
+	if (client->fd >= 0)
+		send(client->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
 	for (size_t i = 0; i < n; i++)
 		close_fd(&fds[i]);
 	/* Whoever asked for the end waits for that of the connection. */
 	if (!client->step && request->type != HOLD_END)
-		forget(holder, client);
+		hold_forget(holder, client);
 }
 
 /* What may be asked for a step is what one asks of a run's first process. */
@@ -281,12 +337,23 @@ static void take_order(struct holder *holder, struct hold_client *client,
 	}
 }
 
+static bool is_start(const char *data, ssize_t got)
+{
+	struct hold_start start;
+
+	if (got < (ssize_t)sizeof start)
+		return false;
+	memcpy(&start, data, sizeof start);
+	return start.type == HOLD_STEP;
+}
+
 void hold_serve_client(struct holder *holder, struct hold_client *client)
 {
-	union {
+	static union {
 		struct hold_request request;
 		struct init_order order;
 		struct hold_report report;
+		char start[sizeof(struct hold_start) + HOLD_START_MAX];
 	} from;
 	int fds[16];
 	size_t n = ARRAY_SIZE(fds);
@@ -294,18 +361,20 @@ void hold_serve_client(struct holder *holder, struct hold_client *client)
 
 	if (got == -EAGAIN)
 		return;
-	if (got == sizeof from.request && !client->step) {
+	if (!client->step && is_start(from.start, got)) {
+		hold_kept_start(holder, client, from.start, (size_t)got, fds, n);
+	} else if (got == sizeof from.request && !client->step) {
 		take_request(holder, client, &from.request, fds, n);
 		return;
+	} else if (got == sizeof from.report && client->step) {
+		hold_record_report(holder, client, &from.report);
+	} else if (got == sizeof from.order && client->step) {
+		take_order(holder, client, &from.order);
+	} else {
+		lose_caller(holder, client);
 	}
 	for (size_t i = 0; got > 0 && i < n; i++)
-		close(fds[i]);
-	if (got == sizeof from.report && client->step)
-		hold_record_report(holder, client, &from.report);
-	else if (got == sizeof from.order && client->step)
-		take_order(holder, client, &from.order);
-	else
-		lose_caller(holder, client);
+		close_fd(&fds[i]);
 }
 
 /* ---- what is told ---- */
@@ -359,10 +428,14 @@ void hold_spread_denial(struct holder *holder, const struct init_message *messag
 		const struct hold_client *client = &holder->clients[i];
 		int waiting = 0;
 
-		if (!client->is_used || !client->step || client->fd < 0 || client->is_over)
+		if (!client->is_used || !client->step || client->is_over)
 			continue;
 		/* Where it is known whose it was, the others are not told. */
 		if (message->step && message->step != client->step)
+			continue;
+		if (client->kept)
+			hold_kept_add_denial(client->kept, &message->denial);
+		if (client->fd < 0)
 			continue;
 		ioctl(client->fd, SIOCOUTQ, &waiting);
 		if (waiting < WAITING_MAX)
@@ -383,14 +456,18 @@ void hold_take_message(struct holder *holder, const struct init_message *message
 		hold_lose_steps(holder, message);
 		break;
 	case INIT_STARTED:
-		if (client)
+		if (client && client->kept)
+			hold_kept_take_message(holder, client, message, fd);
+		else if (client)
 			write_result(holder, client, NULL);
 		if (client)
 			tell(client, message, -1);
 		break;
 	case INIT_TERMINAL:
 	case INIT_STOPPED:
-		if (client)
+		if (client && client->kept)
+			hold_kept_take_message(holder, client, message, fd);
+		else if (client)
 			tell(client, message, fd);
 		break;
 	case INIT_ENDED:
@@ -413,12 +490,16 @@ static int32_t status_of(const struct init_message *end)
 					     : WEXITSTATUS(end->wait_status);
 }
 
-/* For whoever lists sandboxes; not worth waiting for. */
+/* For whoever lists sandboxes; not worth waiting for, nor to be done for each of many. */
 static void note_step(struct holder *holder, const struct hold_client *client)
 {
 	struct layer_record *record = holder->record;
+	const int64_t now_ns = clock_monotonic_ns();
 	struct atoll_error err = {0};
 
+	if (client->kept && holder->noted_ns && now_ns - holder->noted_ns < NOTE_NS)
+		return;
+	holder->noted_ns = now_ns;
 	if (layer_record_lock(record, false, &err) < 0)
 		return;
 	free(record->info.command);
@@ -438,13 +519,17 @@ static void finish_step(struct holder *holder, struct hold_client *client)
 	    holder->spec->checkpoints_every_step)
 		hold_checkpoint(holder, NULL, &note, NULL, &failure);
 	note_step(holder, client);
+	if (client->kept) {
+		hold_kept_finish(holder, client);
+		return;
+	}
 	write_result(holder, client, &failure);
 	client->is_over = true;
 	client->kill_ns = INT64_MAX;
 	tell(client, &client->end, -1);
 	close_fd(&client->life_fd);
 	if (client->fd < 0)
-		forget(holder, client);
+		hold_forget(holder, client);
 }
 
 static bool is_by_signal(const struct hold_client *client)
@@ -463,8 +548,11 @@ void hold_finish_steps(struct holder *holder)
 		}
 	}
 	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
-		if (holder->clients[i].is_used && holder->clients[i].has_end)
-			finish_step(holder, &holder->clients[i]);
+		struct hold_client *client = &holder->clients[i];
+
+		if (client->is_used && client->has_end &&
+		    (!client->kept || hold_kept_is_drained(client->kept)))
+			finish_step(holder, client);
 	}
 }
 
@@ -480,6 +568,10 @@ void hold_lose_steps(struct holder *holder, const struct init_message *limit)
 			finish_step(holder, client);
 			continue;
 		}
+		if (client->kept) {
+			hold_kept_lose(holder, client, limit);
+			continue;
+		}
 		write_result(holder, client, NULL);
 		if (limit)
 			tell(client, limit, -1);
@@ -488,6 +580,6 @@ void hold_lose_steps(struct holder *holder, const struct init_message *limit)
 		client->kill_ns = INT64_MAX;
 		close_fd(&client->life_fd);
 		if (client->fd < 0)
-			forget(holder, client);
+			hold_forget(holder, client);
 	}
 }

@@ -2,10 +2,12 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "job/hold-inner.h"
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -69,4 +71,171 @@ int hold_take_words(const struct holder *holder, int fd, struct atoll_error *err
 		buf_add_char(&words, '\0');
 	}
 	return seal_words(&words, err);
+}
+
+/* ---- from a few words ---- */
+
+bool hold_check_words(const char *words, size_t size)
+{
+	struct init_step_head head;
+	size_t at = sizeof head, n_texts;
+
+	if (size <= sizeof head || size > INIT_STEP_MAX)
+		return false;
+	memcpy(&head, words, sizeof head);
+	n_texts = 1 + (size_t)head.n_argv + head.n_env;
+	if (head.n_argv == 0 || n_texts > size)
+		return false;
+	for (size_t i = 0; i < n_texts; i++) {
+		const char *end = at < size ? memchr(words + at, '\0', size - at) : NULL;
+
+		if (!end)
+			return false;
+		at = (size_t)(end - words) + 1;
+	}
+	return at == size;
+}
+
+static bool is_of(const char *variable, const char *name, size_t length)
+{
+	return strncmp(variable, name, length) == 0 && variable[length] == '=';
+}
+
+struct wanted {
+	const struct holder *holder;
+	const char *const *own; /* variables of ours that win over the contract's */
+	size_t n_own;
+	const char *given; /* and of the caller's, over both: texts, one after the other */
+	uint32_t n_given;
+	bool has_terminal;
+};
+
+/* Does one that comes later have this name, too? */
+static bool is_given(const struct wanted *wanted, const char *variable, uint32_t from)
+{
+	const size_t length = strcspn(variable, "=");
+	const char *at = wanted->given;
+
+	for (uint32_t i = 0; i < wanted->n_given; i++, at += strlen(at) + 1) {
+		if (i >= from && is_of(at, variable, length))
+			return true;
+	}
+	return false;
+}
+
+static bool is_own(const struct wanted *wanted, const char *variable)
+{
+	const size_t length = strcspn(variable, "=");
+
+	for (size_t i = 0; i < wanted->n_own; i++) {
+		if (is_of(wanted->own[i], variable, length))
+			return true;
+	}
+	return false;
+}
+
+/* What stands for a secret, and that this is a sandbox, is not the caller's to change. */
+static bool is_fixed(const struct wanted *wanted, const char *variable)
+{
+	return placeholder(wanted->holder, variable) || is_of(variable, "ATOLL_SANDBOX", 13);
+}
+
+/* A terminal has its own size, and fixed ones would win over that. */
+static bool is_dropped(const struct wanted *wanted, const char *variable)
+{
+	return wanted->has_terminal &&
+	       (is_of(variable, "COLUMNS", 7) || is_of(variable, "LINES", 5));
+}
+
+static uint32_t add_environment(const struct wanted *wanted, struct buf *words)
+{
+	char *const *env = wanted->holder->env;
+	const char *at = wanted->given;
+	uint32_t n = 0;
+
+	for (size_t i = 0; env[i]; i++) {
+		if (!is_fixed(wanted, env[i]) &&
+		    (is_given(wanted, env[i], 0) || is_own(wanted, env[i]) ||
+		     is_dropped(wanted, env[i])))
+			continue;
+		buf_add(words, env[i], strlen(env[i]) + 1);
+		n++;
+	}
+	for (size_t i = 0; i < wanted->n_own; i++) {
+		if (is_given(wanted, wanted->own[i], 0))
+			continue;
+		buf_add(words, wanted->own[i], strlen(wanted->own[i]) + 1);
+		n++;
+	}
+	for (uint32_t i = 0; i < wanted->n_given; i++, at += strlen(at) + 1) {
+		if (!strchr(at, '=') || is_fixed(wanted, at) || is_given(wanted, at, i + 1))
+			continue;
+		buf_add(words, at, strlen(at) + 1);
+		n++;
+	}
+	return n;
+}
+
+/* From the contract's directory, if that is not said in full. */
+static char *find_cwd(const struct spec *spec, const char *usual, const char *cwd)
+{
+	char *path = !cwd[0]	     ? strdup(usual)
+		     : cwd[0] == '/' ? strdup(cwd)
+				     : path_join(spec->cwd, cwd);
+
+	if (path)
+		path_normalize(path);
+	return path;
+}
+
+/* Who it runs as, and where he is. */
+static int choose_user(const struct holder *holder, const struct hold_kept *kept, const char *cwd,
+		       struct atoll_error *err, char **ret_cwd)
+{
+	if (kept->user[0])
+		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
+				 "user '%s': the contract names no users", kept->user);
+	*ret_cwd = find_cwd(holder->spec, holder->spec->cwd, cwd);
+	return *ret_cwd ? 0 : error_oom(err);
+}
+
+int hold_make_words(const struct holder *holder, struct hold_kept *kept, const char *words,
+		    size_t size, struct atoll_error *err)
+{
+	cleanup_buf struct buf out = BUF_INIT(INIT_STEP_MAX);
+	cleanup_free char *cwd = NULL, *pwd = NULL;
+	const char *at = words + sizeof(struct init_step_head), *argv;
+	const char *own[8];
+	struct wanted wanted = {.holder = holder, .own = own, .has_terminal = kept->has_terminal};
+	struct init_step_head head;
+	int r;
+
+	(void)size;
+	memcpy(&head, words, sizeof head);
+	head.has_ids = 0;
+	r = choose_user(holder, kept, at, err, &cwd);
+	if (r < 0)
+		return r;
+	argv = at + strlen(at) + 1;
+	if (asprintf(&pwd, "PWD=%s", cwd) < 0) {
+		pwd = NULL;
+		return error_oom(err);
+	}
+	own[wanted.n_own++] = pwd;
+	if (kept->has_terminal)
+		own[wanted.n_own++] = "TERM=xterm-256color";
+	buf_add(&out, &head, sizeof head);
+	buf_add(&out, cwd, strlen(cwd) + 1);
+	at = argv;
+	for (uint32_t i = 0; i < head.n_argv; i++)
+		at += strlen(at) + 1;
+	buf_add(&out, argv, (size_t)(at - argv));
+	wanted.given = at;
+	wanted.n_given = head.n_env;
+	head.n_env = add_environment(&wanted, &out);
+	if (buf_error(&out) == -E2BIG)
+		return error_set(err, ATOLL_FAULT_REQUEST, E2BIG, "the command");
+	if (buf_error(&out) == 0)
+		memcpy(out.data, &head, sizeof head);
+	return seal_words(&out, err);
 }

@@ -72,7 +72,8 @@ static int checkpoint_running(struct holder *holder, const char *name,
 			      const struct steps_note *note, char ret_name[64],
 			      struct atoll_error *err)
 {
-	int r = hold_ask_init(holder, INIT_FREEZE, err);
+	const bool stands_still = holder->is_frozen || holder->is_stuck;
+	int r = stands_still ? 0 : hold_ask_init(holder, INIT_FREEZE, err);
 
 	if (r == -1)
 		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
@@ -81,7 +82,8 @@ static int checkpoint_running(struct holder *holder, const char *name,
 	if (r < 0)
 		return r;
 	r = steps_copy(holder->record, name, note, ret_name, err);
-	hold_order(holder, INIT_THAW, 0, 0);
+	if (!stands_still)
+		hold_order(holder, INIT_THAW, 0, 0);
 	return r;
 }
 

@@ -28,11 +28,54 @@
 
 /* ---- the loop ---- */
 
-#define FIXED	5
-#define FDS_MAX (FIXED + NET_WATCHED + RECORD_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX)
+#define FIXED 5
+#define FDS_MAX                                                                                    \
+	(FIXED + NET_WATCHED + RECORD_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX +               \
+	 HOLD_WATCHERS_MAX + HOLD_STREAMS * HOLD_CLIENTS_MAX)
 
-static size_t want(const struct holder *holder, struct pollfd *fds)
+/* Whose an entry is; those of drains come last and have none. */
+struct whose {
+	struct hold_client *client;
+	struct hold_kept *kept;
+	struct hold_watcher *watcher; /* of `kept`; NULL: it is a stream's */
+	int stream;
+};
+
+struct waiting {
+	struct pollfd fds[FDS_MAX];
+	struct whose whose[FDS_MAX];
+	size_t n, n_drains;
+};
+
+static void add(struct waiting *waiting, int fd, short events, struct whose whose)
 {
+	if (fd < 0 || waiting->n == FDS_MAX)
+		return;
+	waiting->whose[waiting->n] = whose;
+	waiting->fds[waiting->n++] = (struct pollfd){.fd = fd, .events = events};
+}
+
+static void want_kept(const struct holder *holder, struct waiting *waiting)
+{
+	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
+		struct whose whose = {.kept = kept};
+
+		for (struct hold_watcher *at = kept->watchers; at; at = at->next) {
+			whose.watcher = at;
+			add(waiting, at->fd, at->is_full ? POLLIN | POLLOUT : POLLIN, whose);
+		}
+		whose.watcher = NULL;
+		for (int i = 0; i < HOLD_STREAMS && kept->client; i++) {
+			whose.stream = i;
+			if (hold_stream_wants(&kept->streams[i]))
+				add(waiting, kept->streams[i].from, POLLIN, whose);
+		}
+	}
+}
+
+static void want(struct holder *holder, struct waiting *waiting)
+{
+	struct pollfd *fds = waiting->fds;
 	size_t n = FIXED;
 
 	fds[0] = (struct pollfd){.fd = holder->signal_fd, .events = POLLIN};
@@ -53,20 +96,28 @@ static size_t want(const struct holder *holder, struct pollfd *fds)
 		net_want(&holder->net, fds + n);
 	n += NET_WATCHED;
 	record_want(holder->recorder, fds + n);
-	n += RECORD_WATCHED;
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++)
-		fds[n++] = (struct pollfd){.fd = holder->clients[i].is_used ? holder->clients[i].fd
-									    : -1,
-					   .events = POLLIN};
+	waiting->n = n + RECORD_WATCHED;
+	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+		struct hold_client *client = &holder->clients[i];
+
+		if (client->is_used)
+			add(waiting, client->fd, POLLIN, (struct whose){.client = client});
+	}
+	want_kept(holder, waiting);
+	waiting->n_drains = holder->n_drains;
 	for (size_t i = 0; i < holder->n_drains; i++)
-		fds[n++] = (struct pollfd){.fd = holder->drains[i], .events = POLLIN};
-	return n;
+		add(waiting, holder->drains[i], POLLIN, (struct whose){0});
 }
 
 static int wait_ms(const struct holder *holder)
 {
 	const bool is_busy = holder->is_live && hold_running(holder) > 0;
 	int64_t until = holder->idle_ns + holder->idle_max_ns, left;
+
+	if (holder->stays)
+		until = INT64_MAX / 2;
+	if (hold_kept_deadline_ns(holder) < until)
+		until = hold_kept_deadline_ns(holder);
 
 	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].kill_ns < until)
@@ -89,35 +140,53 @@ static void look_whether_idle(struct holder *holder)
 {
 	struct atoll_error err = {0};
 
-	if (hold_running(holder) || clock_monotonic_ns() - holder->idle_ns < holder->idle_max_ns)
+	if (holder->stays || holder->is_frozen || hold_running(holder) ||
+	    clock_monotonic_ns() - holder->idle_ns < holder->idle_max_ns)
 		return;
 	holder->idle_ns = clock_monotonic_ns();
 	if (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) <= 0)
 		holder->is_ending = true;
 }
 
-static void serve_others(struct holder *holder, const struct pollfd *fds)
+/* Nothing of a kept step is freed meanwhile; what was closed has another descriptor, or none. */
+static void serve_one(struct holder *holder, const struct whose *whose, const struct pollfd *fd)
 {
+	if (whose->client) {
+		if (whose->client->is_used && whose->client->fd == fd->fd)
+			hold_serve_client(holder, whose->client);
+	} else if (whose->watcher) {
+		if (whose->watcher->fd == fd->fd)
+			hold_serve_watcher(holder, whose->kept, whose->watcher,
+					   fd->revents & POLLOUT);
+	} else if (whose->kept->streams[whose->stream].from == fd->fd) {
+		hold_output_move(holder, whose->kept, whose->stream);
+	}
+}
+
+static void serve_others(struct holder *holder, const struct waiting *waiting)
+{
+	const size_t first = FIXED + NET_WATCHED + RECORD_WATCHED;
+	const size_t drains = waiting->n - waiting->n_drains;
+
 	/* From the end: one that ends takes the last one's place. */
-	for (size_t i = holder->n_drains; i > 0; i--) {
-		if (fds[HOLD_CLIENTS_MAX + i - 1].revents)
+	for (size_t i = waiting->n_drains; i > 0; i--) {
+		if (waiting->fds[drains + i - 1].revents)
 			hold_drain(holder, i - 1);
 	}
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
-		if (fds[i].fd >= 0 && fds[i].revents && holder->clients[i].is_used &&
-		    holder->clients[i].fd == fds[i].fd)
-			hold_serve_client(holder, &holder->clients[i]);
+	for (size_t i = first; i < drains; i++) {
+		if (waiting->fds[i].revents)
+			serve_one(holder, &waiting->whose[i], &waiting->fds[i]);
 	}
 }
 
 static void loop(struct holder *holder)
 {
-	static struct pollfd fds[FDS_MAX];
+	static struct waiting waiting;
+	struct pollfd *fds = waiting.fds;
 
 	while (!holder->is_ending) {
-		size_t n = want(holder, fds);
-
-		if (poll(fds, n, wait_ms(holder)) < 0 && errno != EINTR)
+		want(holder, &waiting);
+		if (poll(fds, waiting.n, wait_ms(holder)) < 0 && errno != EINTR)
 			return;
 		if (fds[0].revents)
 			holder->is_ending = true;
@@ -129,13 +198,16 @@ static void loop(struct holder *holder)
 			net_move(&holder->net, fds + FIXED);
 		if (fds[3].fd >= 0 && fds[3].revents)
 			hold_close_cell(holder, NULL);
-		serve_others(holder, fds + FIXED + NET_WATCHED + RECORD_WATCHED);
+		serve_others(holder, &waiting);
 		record_move(holder->recorder, fds + FIXED + NET_WATCHED);
 		hold_watch_check(holder);
 		hold_record_check(holder);
 		hold_check_counters(holder, false);
+		hold_kept_check(holder);
 		hold_finish_steps(holder);
 		hold_end_orphans(holder);
+		hold_tell_all(holder);
+		hold_kept_sweep(holder);
 		if (fds[1].revents)
 			hold_accept(holder);
 		look_whether_idle(holder);
@@ -218,6 +290,7 @@ static void close_holder(struct holder *holder)
 	unlinkat(holder->record->fd, "socket", 0);
 	close(holder->listen_fd);
 	hold_close_cell(holder, NULL);
+	hold_tell_all(holder);
 	hold_record_close(holder);
 	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].fd >= 0)

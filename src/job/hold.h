@@ -5,6 +5,7 @@
 #include "job/record.h"
 
 #include <atoll/layer.h>
+#include <atoll/step.h>
 #include <stddef.h>
 
 struct atoll_job;
@@ -31,9 +32,18 @@ enum hold_type {
 	HOLD_ROLLBACK,	 /* `name` */
 	HOLD_END,	 /* end everything; refused while a step runs unless `is_forced` */
 	HOLD_NOTE,	 /* write down that somebody decided: `name` about `command` */
+
+	HOLD_STEP,   /* struct hold_start: a step that depends on nobody */
+	HOLD_ATTACH, /* to one of these: `number` */
+	HOLD_LIST,   /* answered by struct hold_reply and `count` struct hold_told behind it */
+	HOLD_STAY,   /* build the cell, and do not end for want of work */
+	HOLD_FREEZE, /* everything inside stands still, until HOLD_THAW */
+	HOLD_THAW,
+	HOLD_USAGE,   /* answered by struct hold_reply and struct atoll_sandbox_usage behind it */
+	HOLD_NETWORK, /* with a descriptor: other rules, as of struct hold_rules */
 };
 
-#define HOLD_VERSION 2
+#define HOLD_VERSION 3
 
 /* With HOLD_EXEC come these descriptors: the step's words (struct init_step_head), a file for its
  * struct atoll_result, a pipe that is held open as long as the step lasts; then one for each of 0,
@@ -43,6 +53,7 @@ struct hold_request {
 	uint32_t version;
 	uint32_t type;
 	uint32_t stdio;
+	uint32_t number;
 	bool is_forced;
 	char name[64];
 	char command[512]; /* for people */
@@ -68,10 +79,95 @@ struct hold_heard {
 	uint32_t magic;
 };
 
+/*
+ * Steps that are kept (atoll/step.h)
+ *
+ * HOLD_STEP begins one, HOLD_ATTACH finds it again. From then on the connection is somebody who is
+ * told of it: each struct hold_told is how things stand, with what he does not know yet behind it
+ * and the descriptors that he does not have. He sends struct hold_call. When the connection ends
+ * the step goes on.
+ */
+
+#define HOLD_STREAMS 2
+
+/* What comes behind it: a struct init_step_head and its texts (directory, "": the usual one), or
+ * their descriptor, and `channel` as a second one. */
+struct hold_start {
+	uint32_t version;
+	uint32_t type;
+	bool has_stdin, has_terminal, has_channel, has_words_fd;
+	uint16_t columns, rows;
+	uint64_t timeout_ms; /* as in atoll/step.h */
+	char key[ATOLL_STEP_KEY];
+	char label[ATOLL_STEP_LABEL];
+	char user[32];
+};
+
+#define HOLD_START_MAX (48U << 10) /* larger words come as a descriptor */
+
+struct hold_told {
+	uint32_t magic;
+	uint32_t number;
+	int32_t pid;
+	uint32_t state; /* enum atoll_step_state */
+	int64_t start_ns, end_ns;
+	uint64_t size[HOLD_STREAMS], first[HOLD_STREAMS];
+	bool has_stdin, has_terminal;
+	bool brings_input;		/* its descriptor comes first */
+	bool brings_file[HOLD_STREAMS]; /* then those of the streams' memory */
+	char key[ATOLL_STEP_KEY];
+	char label[ATOLL_STEP_LABEL];
+	char user[32];
+	/* What follows, in this order; of a stream its latest bytes. */
+	uint32_t words_size;
+	uint32_t data_size[HOLD_STREAMS];
+	uint32_t end_size; /* struct hold_end and its denials */
+};
+
+#define HOLD_TOLD     0x746f6c64
+#define HOLD_TOLD_MAX (96U << 10) /* with all that follows */
+
+/* A stream that was never longer is told of as it is; another one lies in memory that is shared,
+ * behind a page that begins with its `first`. */
+#define HOLD_SMALL     4096
+#define HOLD_FILE_HEAD 4096
+
+struct hold_end {
+	int32_t end, code;
+	int32_t cause;		    /* of what has not started: the errno */
+	uint32_t n_denials, n_told; /* how many there were, and how many follow */
+	char limit[16], limit_note[96];
+	uint64_t limit_value, limit_used;
+	uint64_t wall_ns, cpu_ns, peak_memory, output_bytes;
+	struct atoll_usage usage[ATOLL_RESOURCE_COUNT];
+	char network_note[192];
+	char run[16];
+	struct atoll_error error;
+};
+
+#define HOLD_DENIALS_MAX 32
+#define HOLD_LIST_MAX	 512 /* steps in one answer */
+
+enum hold_call_type {
+	HOLD_CALL_SIGNAL,
+	HOLD_CALL_CLOSE_INPUT,
+	HOLD_CALL_NEED,
+	HOLD_CALL_DETACH, /* he goes, and needs nothing any more */
+};
+
+struct hold_call {
+	uint32_t type;
+	int32_t signal;
+	bool is_all;
+	uint64_t need[HOLD_STREAMS];
+};
+
 /* ---- hold-protocol.c ---- */
 
 /* A connection to the holder; -ENOENT if there is none. */
 int hold_connect(const struct layer_record *record, struct atoll_error *err);
+/* The same by a whole id alone, without opening its record. */
+int hold_connect_id(const char *id, struct atoll_error *err);
 /* The same, and one is started if need be. */
 int hold_connect_or_start(struct layer_record *record, struct atoll_error *err);
 /* A socket that it listens on. */

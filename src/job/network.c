@@ -159,6 +159,8 @@ static void take_connection(struct net *net, struct atoll_connection *connection
 		connection->pid =
 			net->whose(net->data, connection->local_port, connection->program);
 	net->bytes += connection->sent + connection->received;
+	net->sent += connection->sent;
+	net->received += connection->received;
 	connections_add(net->result, connection);
 	if (net->connected)
 		net->connected(net->data, connection);

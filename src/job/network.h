@@ -72,6 +72,7 @@ struct net {
 	struct atoll_error failure; /* told by egress */
 	char limit[16];		    /* of the whole run, used up */
 	uint64_t bytes;		    /* told of so far */
+	uint64_t sent, received;    /* of these */
 
 	struct net_question questions[NET_QUESTIONS_MAX];
 	size_t n_questions;

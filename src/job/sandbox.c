@@ -462,6 +462,26 @@ static int end_holder(int socket_fd, bool is_forced, struct atoll_error *err)
 	return r == -ECONNRESET || r == -EPIPE ? 0 : r;
 }
 
+int atoll_sandbox_stop(const char *id, struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_fd int held = -1;
+	struct atoll_error unheard;
+	int r;
+
+	err = err ? err : &unheard;
+	*err = (struct atoll_error){0};
+	r = sandbox_open(id, &record, err);
+	while (r == 0 && held < 0) {
+		cleanup_fd int socket_fd = -1;
+
+		r = reach(record, &held, &socket_fd, err);
+		if (r == 0 && held < 0)
+			r = end_holder(socket_fd, true, err);
+	}
+	return r;
+}
+
 static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost,
 			struct atoll_error *err)
 {

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/buf.h"
+#include "box/process.h"
+#include "box/work.h"
+
+#include <atoll/step.h>
+#include <stddef.h>
+
+/*
+ * A process, for the files that are about it
+ *
+ *   process.c        what it is: its struct, how it is found, its end
+ *   process-start.c  its start, and finding it again after the daemon's
+ *   process-io.c     who reads along, and its input
+ */
+
+#define PROCESS_INPUT_MAX (16U << 20)
+
+#ifndef container_of
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
+#endif
+
+struct process_own {
+	struct process process; /* the first: others have a pointer to this */
+	struct atoll_step *step;
+	struct loop *loop;
+	struct loop_watch watch;
+	struct process_reader *readers;
+	struct loop_timer soon; /* readers that came late are told */
+	struct loop_timer forget;
+
+	struct buf input; /* what is to be written, from `input_at` on */
+	size_t input_at;
+	struct loop_watch input_watch;
+	bool closes_input; /* when all is written */
+};
+
+static inline struct process_own *process_own(struct process *process)
+{
+	return (struct process_own *)process;
+}
+
+static inline const struct process_own *process_own_const(const struct process *process)
+{
+	return (const struct process_own *)process;
+}
+
+/* ---- process.c ---- */
+
+/* From a step whose words have come; it is taken over, and watched from now on. NULL without
+ * memory: then it is still the caller's. */
+struct process *process_make(struct box *box, struct atoll_step *step);
+/* What the step has told: its end, or more output. */
+void process_take_news(struct process_own *own);
+
+/* ---- process-io.c ---- */
+
+void process_tell_readers(struct process_own *own);
+void process_tell_soon(struct loop_timer *timer);
+void process_input_ready(struct loop_watch *watch, uint32_t events);
+void process_drop_input(struct process_own *own);
+/* All of them have left. */
+void process_drop_readers(struct process_own *own);
+
+/* ---- process-start.c ---- */
+
+/* Of this box nobody waits any more: they are called with an error. */
+void process_drop_starts(struct box *box);

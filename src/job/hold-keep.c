@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "job/hold-inner.h"
+#include "layer/layer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * How long kept steps are known
+ *
+ * While they live, for KEPT_NS after, and the latest KEPT_LATEST for ever; but never more than
+ * KEPT_MAX. Numbers are not used twice in the life of a sandbox, whose holder may be killed: they
+ * are reserved ahead, in records/ID/number.
+ */
+
+#define KEPT_NS	    (30 * INT64_C(1000000000))
+#define KEPT_LATEST 64
+#define KEPT_MAX    1024
+
+#define RESERVE 1000
+
+/* ---- numbers ---- */
+
+static uint32_t read_number(const struct holder *holder)
+{
+	cleanup_fd int fd = openat(holder->record->fd, "number", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	char text[16] = "";
+
+	if (fd < 0 || read(fd, text, sizeof text - 1) <= 0)
+		return 0;
+	return (uint32_t)strtoul(text, NULL, 10);
+}
+
+static void reserve(const struct holder *holder, uint32_t number)
+{
+	cleanup_fd int fd = openat(holder->record->fd, "number",
+				   O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	char text[16];
+	int n = snprintf(text, sizeof text, "%010u\n", number);
+
+	/* Over what is there, which is as long: it is whole at any time. */
+	if (fd >= 0)
+		fd_write_all(fd, text, (size_t)n);
+}
+
+uint32_t hold_number(struct holder *holder)
+{
+	if (holder->n_reserved == 0)
+		holder->n_before = holder->n_reserved = read_number(holder);
+	if (++holder->n_before > holder->n_reserved) {
+		holder->n_reserved = holder->n_before + RESERVE - 1;
+		reserve(holder, holder->n_reserved);
+	}
+	return holder->n_before;
+}
+
+/* ---- finding one ---- */
+
+struct hold_kept *hold_kept_find(struct holder *holder, uint32_t number, const char *key)
+{
+	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
+		if (kept->over_ns != INT64_MIN &&
+		    (key ? streq(kept->key, key) : kept->number == number))
+			return kept;
+	}
+	return NULL;
+}
+
+/* ---- time ---- */
+
+void hold_kept_check(struct holder *holder)
+{
+	const int64_t now_ns = holder->kept ? clock_monotonic_ns() : 0;
+
+	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
+		if (kept->left_until_ns && kept->left_until_ns <= now_ns) {
+			kept->left_until_ns = 0;
+			kept->streams[0].left = kept->streams[1].left = UINT64_MAX;
+			hold_output_needs(kept);
+		}
+		if (!kept->client || kept->is_timed_out || kept->deadline_ns > now_ns ||
+		    holder->is_frozen || holder->is_stuck)
+			continue;
+		kept->is_timed_out = true;
+		hold_kept_kill(holder, kept->client);
+	}
+}
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+	return a < b ? a : b;
+}
+
+int64_t hold_kept_deadline_ns(const struct holder *holder)
+{
+	int64_t until_ns = INT64_MAX;
+
+	for (const struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
+		if (kept->tell_ns && kept->has_news)
+			until_ns = earlier(until_ns, kept->tell_ns);
+		if (kept->left_until_ns)
+			until_ns = earlier(until_ns, kept->left_until_ns);
+		if (kept->client && !kept->is_timed_out && !holder->is_frozen && !holder->is_stuck)
+			until_ns = earlier(until_ns, kept->deadline_ns);
+		/* The first to be forgotten, where there are many. */
+		if (!kept->client && holder->n_kept > KEPT_LATEST)
+			until_ns = earlier(until_ns, kept->over_ns + KEPT_NS);
+	}
+	return until_ns;
+}
+
+void hold_kept_shift(struct holder *holder, int64_t by_ns)
+{
+	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
+		if (kept->client && kept->deadline_ns != INT64_MAX)
+			kept->deadline_ns += by_ns;
+	}
+}
+
+/* ---- forgetting ---- */
+
+static void sweep_watchers(struct holder *holder, struct hold_kept *kept)
+{
+	for (struct hold_watcher **at = &kept->watchers; *at;) {
+		struct hold_watcher *watcher = *at;
+
+		if (watcher->fd >= 0) {
+			at = &watcher->next;
+			continue;
+		}
+		*at = watcher->next;
+		free(watcher);
+		holder->n_watchers--;
+	}
+}
+
+static void free_kept(struct holder *holder, struct hold_kept *kept)
+{
+	for (struct hold_watcher *at = kept->watchers; at; at = at->next) {
+		if (at->fd >= 0)
+			close(take_fd(&at->fd));
+	}
+	sweep_watchers(holder, kept);
+	hold_output_free(holder, kept);
+	free(kept->words);
+	free(kept->denials);
+	free(kept->end);
+	free(kept->room);
+	free(kept);
+	holder->n_kept--;
+}
+
+void hold_kept_sweep(struct holder *holder)
+{
+	const int64_t now_ns = holder->kept ? clock_monotonic_ns() : 0;
+	size_t n_ended = 0;
+
+	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
+		sweep_watchers(holder, kept);
+		n_ended += !kept->client;
+	}
+	for (struct hold_kept **at = &holder->kept; *at;) {
+		struct hold_kept *kept = *at;
+		const bool is_old = kept->over_ns == INT64_MIN || now_ns - kept->over_ns > KEPT_NS;
+
+		if (kept->client || kept->has_news ||
+		    !(kept->over_ns == INT64_MIN || (n_ended > KEPT_LATEST && is_old) ||
+		      holder->n_kept > KEPT_MAX)) {
+			at = &kept->next;
+			continue;
+		}
+		*at = kept->next;
+		free_kept(holder, kept);
+		n_ended--;
+	}
+}

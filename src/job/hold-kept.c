@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "job/hold-inner.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+/*
+ * Steps that depend on nobody
+ *
+ * As long as it lives it has the place of a client whose connection is nobody's; who is told of it
+ * are its watchers. It is over when its command has been reaped and its output is at its end: what
+ * a background process holds open is waited for, unless it was told to end.
+ */
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(take_fd(fd));
+}
+
+static void refuse(int fd, int code, const struct atoll_error *error)
+{
+	const struct hold_reply reply = {.code = code, .error = *error};
+
+	send(fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* ---- the request ---- */
+
+/* What is shown of it later. Words that do not fit into a message are cut: only the command is
+ * kept, and of that the beginning. */
+static char *copy_words(const char *words, size_t size, size_t *ret_size)
+{
+	struct init_step_head head;
+	size_t at = sizeof head;
+	uint32_t n = 0;
+	char *copy;
+
+	memcpy(&head, words, sizeof head);
+	head.has_ids = head.uid = head.gid = 0;
+	if (size > HOLD_START_MAX) {
+		size_t end = at + strlen(words + at) + 1;
+
+		for (; n < head.n_argv; n++) {
+			size_t next = end + strlen(words + end) + 1;
+
+			if (next > HOLD_START_MAX)
+				break;
+			end = next;
+		}
+		head.n_argv = n;
+		head.n_env = 0;
+		size = end;
+	}
+	copy = malloc(size);
+	if (!copy)
+		return NULL;
+	memcpy(copy, words, size);
+	memcpy(copy, &head, sizeof head);
+	*ret_size = size;
+	return copy;
+}
+
+static int64_t find_deadline(const struct holder *holder, uint64_t timeout_ms, int64_t now_ns,
+			     uint64_t *ret_ms)
+{
+	const uint64_t wall_ms = holder->spec->limits[SPEC_WALL].value;
+
+	*ret_ms = timeout_ms && timeout_ms < wall_ms ? timeout_ms : wall_ms;
+	if (*ret_ms == SPEC_UNLIMITED || *ret_ms > (uint64_t)(INT64_MAX - now_ns) / 1000000)
+		return INT64_MAX;
+	return now_ns + (int64_t)*ret_ms * 1000000;
+}
+
+static struct hold_kept *new_kept(struct holder *holder, const struct hold_start *start,
+				  const char *words, size_t size)
+{
+	struct hold_kept *kept = calloc(1, sizeof *kept), **at = &holder->kept;
+
+	if (!kept)
+		return NULL;
+	kept->words = copy_words(words, size, &kept->words_size);
+	kept->room = calloc(1, sizeof *kept->room);
+	if (!kept->words || !kept->room) {
+		free(kept->words);
+		free(kept->room);
+		free(kept);
+		return NULL;
+	}
+	kept->begin_ns = clock_monotonic_ns();
+	kept->start_ns = (int64_t)clock_real_ns();
+	kept->deadline_ns =
+		find_deadline(holder, start->timeout_ms, kept->begin_ns, &kept->timeout_ms);
+	kept->has_stdin = start->has_stdin && !start->has_terminal && !start->has_channel;
+	kept->has_terminal = start->has_terminal && !start->has_channel;
+	kept->has_channel = start->has_channel;
+	kept->columns = start->columns;
+	kept->rows = start->rows;
+	kept->input_fd = -1;
+	for (int i = 0; i < HOLD_STREAMS; i++) {
+		kept->streams[i].from = kept->streams[i].file = -1;
+		kept->streams[i].need = kept->streams[i].left = UINT64_MAX;
+	}
+	snprintf(kept->key, sizeof kept->key, "%.*s", (int)sizeof kept->key - 1, start->key);
+	snprintf(kept->label, sizeof kept->label, "%.*s", (int)sizeof kept->label - 1,
+		 start->label);
+	snprintf(kept->user, sizeof kept->user, "%.*s", (int)sizeof kept->user - 1, start->user);
+	while (*at)
+		at = &(*at)->next;
+	*at = kept;
+	holder->n_kept++;
+	return kept;
+}
+
+/* ---- its beginning ---- */
+
+/* The command's ends; -1 for a terminal. */
+static int open_stdio(struct hold_kept *kept, int *channel_fd, int stdio[3],
+		      struct atoll_error *err)
+{
+	if (kept->has_terminal)
+		return 0;
+	if (!kept->has_channel)
+		return hold_output_open(kept, stdio, err);
+	stdio[0] = take_fd(channel_fd);
+	stdio[1] = fcntl(stdio[0], F_DUPFD_CLOEXEC, 3);
+	stdio[2] = fcntl(0, F_DUPFD_CLOEXEC, 3);
+	return stdio[1] < 0 || stdio[2] < 0
+		       ? error_set(err, ATOLL_FAULT_HOST, errno, "prepare the channel")
+		       : 0;
+}
+
+static void name_command(const struct hold_kept *kept, char *ret, size_t size)
+{
+	const char *at = kept->words + sizeof(struct init_step_head);
+	struct init_step_head head;
+	size_t used = 0;
+
+	memcpy(&head, kept->words, sizeof head);
+	at += strlen(at) + 1;
+	ret[0] = '\0';
+	for (uint32_t i = 0; i < head.n_argv && used + 1 < size; i++, at += strlen(at) + 1) {
+		int n = snprintf(ret + used, size - used, "%s%s", i ? " " : "", at);
+
+		used = n < 0 || (size_t)n >= size - used ? size - 1 : used + (size_t)n;
+	}
+}
+
+static int begin(struct holder *holder, struct hold_client *client, const int stdio[3],
+		 const char *words, size_t size, struct atoll_error *err)
+{
+	struct hold_kept *kept = client->kept;
+	cleanup_fd int words_fd = -1;
+	int r = hold_open_cell(holder, err);
+
+	if (r < 0)
+		return r;
+	words_fd = hold_make_words(holder, kept, words, size, err);
+	if (words_fd < 0)
+		return words_fd;
+	client->step = ++holder->n_steps;
+	kept->number = hold_number(holder);
+	r = hold_record_start(holder, client, words_fd, err);
+	if (r == 0)
+		r = holder->backend->exec(holder->cell, &holder->handle, client->step, words_fd,
+					  stdio, err);
+	if (r < 0) {
+		hold_record_end(holder, client);
+		client->step = 0;
+	}
+	return r;
+}
+
+static int start(struct holder *holder, struct hold_client *client, int *channel_fd,
+		 const char *words, size_t size, struct atoll_error *err)
+{
+	struct hold_kept *kept = client->kept;
+	int stdio[3] = {-1, -1, -1};
+	int r = open_stdio(kept, channel_fd, stdio, err);
+
+	if (r == 0)
+		r = begin(holder, client, stdio, words, size, err);
+	if (r == -EPIPE || r == -ECONNRESET) {
+		/* Everything inside has just ended, and we have not heard of it yet. */
+		hold_take_messages(holder);
+		hold_close_cell(holder, NULL);
+		r = begin(holder, client, stdio, words, size, err);
+	}
+	for (int i = 0; i < 3; i++)
+		close_fd(&stdio[i]);
+	if (r == 0)
+		record_output_init(&kept->output, holder->spec, record_id(holder->recorder),
+				   kept->has_terminal);
+	return r;
+}
+
+static int check_start(const struct holder *holder, struct hold_start *start, const char *words,
+		       size_t size, struct atoll_error *err)
+{
+	start->key[sizeof start->key - 1] = start->user[sizeof start->user - 1] = '\0';
+	start->label[sizeof start->label - 1] = '\0';
+	if (start->version != HOLD_VERSION)
+		return error_set(err, ATOLL_FAULT_HOST, EPROTO,
+				 "the sandbox is held by another version of atoll; end it with "
+				 "`atoll rm`");
+	if (!words || !hold_check_words(words, size))
+		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's words");
+	if (holder->is_ending)
+		return error_set(err, ATOLL_FAULT_HOST, ESHUTDOWN, "the sandbox is being ended");
+	if (holder->is_frozen)
+		return error_set(err, ATOLL_FAULT_POLICY, EBUSY, "the sandbox is frozen");
+	return 0;
+}
+
+/* `client` is the connection's; it is the step's afterwards, or forgotten. */
+static int start_new(struct holder *holder, struct hold_client *client,
+		     const struct hold_start *request, const char *words, size_t size,
+		     int *channel_fd, struct atoll_error *err)
+{
+	struct hold_kept *kept;
+	int r;
+
+	if (hold_running(holder) >= INIT_STEPS_MAX)
+		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
+				 "more than %d steps at the same time; wait for one to end",
+				 INIT_STEPS_MAX);
+	kept = new_kept(holder, request, words, size);
+	if (!kept)
+		return error_oom(err);
+	client->kept = kept;
+	kept->client = client;
+	name_command(kept, client->command, sizeof client->command);
+	r = hold_watch_step(holder, kept, client->fd, err);
+	if (r == 0)
+		r = start(holder, client, channel_fd, words, size, err);
+	if (r < 0) {
+		refuse(client->fd, r, err);
+		kept->client = NULL;
+		kept->over_ns = INT64_MIN; /* swept at once */
+		client->kept = NULL;
+	}
+	/* The connection is the watcher's. */
+	if (kept->watchers)
+		client->fd = -1;
+	return r;
+}
+
+/* In memory of ours, which the caller cannot change any more. */
+static char *read_words(int fd, size_t *ret_size)
+{
+	cleanup_buf struct buf text = BUF_INIT(INIT_STEP_MAX);
+
+	if (lseek(fd, 0, SEEK_SET) < 0 || fd_read_all(fd, &text) < 0 || text.used == 0)
+		return NULL;
+	*ret_size = text.used;
+	return buf_take(&text);
+}
+
+void hold_kept_start(struct holder *holder, struct hold_client *client, const char *data,
+		     size_t size, int *fds, size_t n)
+{
+	cleanup_free char *own = NULL;
+	const char *words = data + sizeof(struct hold_start);
+	struct atoll_error error = {0};
+	struct hold_start request;
+	struct hold_kept *known;
+	int none = -1, *channel = &none, r;
+
+	memcpy(&request, data, sizeof request);
+	size -= sizeof request;
+	if (n != (size_t)request.has_words_fd + request.has_channel)
+		words = NULL;
+	else if (request.has_words_fd)
+		words = own = read_words(fds[0], &size);
+	if (words && request.has_channel)
+		channel = &fds[n - 1];
+	r = check_start(holder, &request, words, size, &error);
+	known = r == 0 && request.key[0] ? hold_kept_find(holder, 0, request.key) : NULL;
+	if (known)
+		r = hold_kept_attach(holder, client, known->number, &error);
+	else if (r == 0)
+		r = start_new(holder, client, &request, words, size, channel, &error);
+	if (r < 0 && client->fd >= 0)
+		refuse(client->fd, r, &error);
+	if (!client->kept)
+		hold_forget(holder, client);
+}
+
+int hold_kept_attach(struct holder *holder, struct hold_client *client, uint32_t number,
+		     struct atoll_error *err)
+{
+	struct hold_kept *kept = hold_kept_find(holder, number, NULL);
+	int r;
+
+	if (!kept)
+		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "step %u", number);
+	r = hold_watch_step(holder, kept, client->fd, err);
+	if (r == 0)
+		client->fd = -1;
+	return r;
+}
+
+void hold_kept_list(struct holder *holder, int fd)
+{
+	struct hold_reply reply = {.count = holder->n_kept};
+	struct hold_told *list = calloc(holder->n_kept + 1, sizeof *list);
+	struct iovec parts[2] = {{&reply, sizeof reply}, {list, 0}};
+	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+	size_t n = 0;
+
+	for (const struct hold_kept *kept = holder->kept; list && kept; kept = kept->next) {
+		if (n < HOLD_LIST_MAX)
+			hold_fill_told(kept, &list[n++]);
+	}
+	reply.count = n;
+	parts[1].iov_len = n * sizeof *list;
+	sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	free(list);
+}
+
+/* ---- what the first process says ---- */
+
+static void take_terminal(struct holder *holder, struct hold_client *client, int fd)
+{
+	struct hold_kept *kept = client->kept;
+	const struct winsize size = {.ws_row = kept->rows ? kept->rows : 24,
+				     .ws_col = kept->columns ? kept->columns : 80};
+
+	if (fd < 0 || !kept->has_terminal || kept->input_fd >= 0)
+		return;
+	ioctl(fd, TIOCSWINSZ, &size);
+	fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
+	kept->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	kept->streams[0].from = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+	hold_order(holder, INIT_GO, client->step, 0);
+}
+
+void hold_kept_take_message(struct holder *holder, struct hold_client *client,
+			    const struct init_message *message, int fd)
+{
+	struct hold_kept *kept = client->kept;
+
+	switch (message->type) {
+	case INIT_STARTED:
+		kept->pid = message->code;
+		kept->state = ATOLL_STEP_RUNNING;
+		kept->has_news = true;
+		break;
+	case INIT_TERMINAL:
+		take_terminal(holder, client, fd);
+		break;
+	default:
+		break;
+	}
+}
+
+/* A program that insists is one line with a count. */
+void hold_kept_add_denial(struct hold_kept *kept, const struct atoll_denial *denial)
+{
+	struct atoll_denial *more;
+
+	for (uint32_t i = kept->n_kept_denials; i > 0; i--) {
+		struct atoll_denial *at = &kept->denials[i - 1];
+
+		if (streq(at->path, denial->path) && streq(at->action, denial->action) &&
+		    streq(at->rule, denial->rule)) {
+			at->count += denial->count;
+			return;
+		}
+	}
+	kept->n_denials++;
+	if (kept->n_kept_denials == HOLD_DENIALS_MAX)
+		return;
+	more = realloc(kept->denials, (kept->n_kept_denials + 1) * sizeof *more);
+	if (!more)
+		return;
+	more[kept->n_kept_denials++] = *denial;
+	kept->denials = more;
+}
+
+/* ---- its end ---- */
+
+void hold_kept_kill(struct holder *holder, struct hold_client *client)
+{
+	client->kept->is_forced = true;
+	if (client->has_end)
+		return;
+	hold_order(holder, INIT_SIGNAL_ALL, client->step, SIGKILL);
+	client->kill_ns = clock_monotonic_ns() + INT64_C(1000000000); /* and again */
+}
+
+bool hold_kept_is_drained(struct hold_kept *kept)
+{
+	if (kept->is_forced || kept->client->end.type == INIT_FAILED || kept->client->is_cut)
+		return true;
+	for (int i = 0; i < HOLD_STREAMS; i++) {
+		/* Of a terminal everybody's end is that of its session, which has just come. */
+		if (kept->streams[i].from >= 0 && !kept->has_terminal)
+			return false;
+	}
+	return true;
+}
+
+static void take_limit(struct hold_end *end, enum atoll_end kind, const char *limit, uint64_t value,
+		       uint64_t used)
+{
+	end->end = kind;
+	snprintf(end->limit, sizeof end->limit, "%s", limit);
+	end->limit_value = value;
+	end->limit_used = used;
+}
+
+static void take_status(const struct holder *holder, const struct init_message *message,
+			struct hold_end *end)
+{
+	const int status = message->wait_status;
+	const uint64_t disk = holder->spec->limits[SPEC_DISK].value;
+
+	end->end = WIFSIGNALED(status) ? ATOLL_SIGNALED : ATOLL_EXITED;
+	end->code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+	end->cpu_ns = message->cpu_us * 1000;
+	end->peak_memory = message->peak_kib * 1024;
+	/* The kernel's way of saying that one file has reached the limit for all. */
+	if (end->end == ATOLL_SIGNALED && end->code == SIGXFSZ && disk != SPEC_UNLIMITED) {
+		take_limit(end, ATOLL_OVER_LIMIT, "disk", disk, disk);
+		snprintf(end->limit_note, sizeof end->limit_note, "by one file");
+	}
+}
+
+/* How it ended: by what the first process says, unless we have ended it. */
+static void take_end(const struct holder *holder, const struct hold_client *client,
+		     const struct init_message *message, struct hold_end *end)
+{
+	const struct hold_kept *kept = client->kept;
+
+	switch (message ? message->type : UINT32_MAX) {
+	case INIT_FAILED:
+		end->end = ATOLL_NOT_STARTED;
+		end->code = message->code;
+		end->error = message->error;
+		end->error.text[sizeof end->error.text - 1] = '\0';
+		return;
+	case INIT_ENDED:
+		take_status(holder, message, end);
+		break;
+	case INIT_LIMIT:
+		take_limit(end,
+			   streq(message->limit, "memory") ? ATOLL_OUT_OF_MEMORY : ATOLL_OVER_LIMIT,
+			   message->limit, message->limit_value, message->limit_used);
+		memcpy(end->limit_note, message->limit_note, sizeof end->limit_note);
+		end->limit_note[sizeof end->limit_note - 1] = '\0';
+		return;
+	default:
+		end->end = ATOLL_SIGNALED;
+		end->code = SIGKILL;
+	}
+	if (kept->is_over_output)
+		take_limit(end, ATOLL_OVER_LIMIT, "output", holder->spec->limits[SPEC_OUTPUT].value,
+			   end->output_bytes);
+	else if (kept->is_timed_out)
+		take_limit(end, ATOLL_TIMED_OUT, "wall", kept->timeout_ms, end->wall_ns / 1000000);
+}
+
+static void fill_usage(const struct holder *holder, struct hold_end *end)
+{
+	const struct spec_limit *limits = holder->spec->limits;
+
+	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++)
+		end->usage[i].limit = ATOLL_UNLIMITED;
+	end->usage[ATOLL_WALL] =
+		(struct atoll_usage){end->wall_ns / 1000000, limits[SPEC_WALL].value};
+	end->usage[ATOLL_CPU] =
+		(struct atoll_usage){end->cpu_ns / 1000000, limits[SPEC_CPU_TIME].value};
+	end->usage[ATOLL_MEMORY] =
+		(struct atoll_usage){end->peak_memory, limits[SPEC_MEMORY].value};
+	end->usage[ATOLL_OUTPUT] =
+		(struct atoll_usage){end->output_bytes, limits[SPEC_OUTPUT].value};
+}
+
+/* For the record, in the form that it takes. */
+static void write_down(struct holder *holder, struct hold_client *client,
+		       const struct hold_end *end)
+{
+	struct atoll_result *result;
+
+	if (!client->is_recorded)
+		return;
+	result = calloc(1, sizeof *result);
+	if (!result)
+		return;
+	result->end = (enum atoll_end)end->end;
+	result->code = end->code;
+	memcpy(result->limit, end->limit, sizeof result->limit);
+	memcpy(result->limit_note, end->limit_note, sizeof result->limit_note);
+	result->limit_value = end->limit_value;
+	result->limit_used = end->limit_used;
+	result->wall_ns = end->wall_ns;
+	result->cpu_ns = end->cpu_ns;
+	result->peak_memory = end->peak_memory;
+	result->output_bytes = end->output_bytes;
+	memcpy(result->usage, end->usage, sizeof result->usage);
+	hold_record_kept(holder, client, result);
+	free(result);
+}
+
+/* Room for it was made in the beginning: that it ended is told whatever happens. */
+static struct hold_end *make_end(struct hold_kept *kept)
+{
+	const size_t denials = kept->n_kept_denials * sizeof(struct atoll_denial);
+	struct hold_end *end = kept->room, *more;
+
+	kept->room = NULL;
+	end->n_denials = kept->n_denials;
+	more = denials ? realloc(end, sizeof *end + denials) : NULL;
+	if (more) {
+		memcpy(more + 1, kept->denials, denials);
+		more->n_told = kept->n_kept_denials;
+		end = more;
+	}
+	free(kept->denials);
+	kept->denials = NULL;
+	kept->n_kept_denials = 0;
+	return end;
+}
+
+/* `message` NULL: nobody knows how. */
+static void close_step(struct holder *holder, struct hold_client *client,
+		       const struct init_message *message, enum atoll_step_state state)
+{
+	struct hold_kept *kept = client->kept;
+	struct hold_end *end;
+
+	hold_output_finish(holder, kept);
+	end = kept->end = make_end(kept);
+	kept->over_ns = clock_monotonic_ns();
+	kept->end_ns = (int64_t)clock_real_ns();
+	end->wall_ns = (uint64_t)(kept->over_ns - kept->begin_ns);
+	end->output_bytes = kept->streams[0].size + kept->streams[1].size;
+	take_end(holder, client, message, end);
+	fill_usage(holder, end);
+	if (holder->net_result)
+		memcpy(end->network_note, holder->net_result->network_note,
+		       sizeof end->network_note);
+	snprintf(end->run, sizeof end->run, "%s", record_id(holder->recorder));
+	write_down(holder, client, end);
+	kept->state = state;
+	kept->has_news = true;
+	kept->client = NULL;
+	client->kept = NULL;
+	hold_forget(holder, client);
+}
+
+void hold_kept_finish(struct holder *holder, struct hold_client *client)
+{
+	close_step(holder, client, &client->end,
+		   client->is_cut ? ATOLL_STEP_LOST : ATOLL_STEP_ENDED);
+}
+
+void hold_kept_lose(struct holder *holder, struct hold_client *client,
+		    const struct init_message *limit)
+{
+	close_step(holder, client, limit, limit ? ATOLL_STEP_ENDED : ATOLL_STEP_LOST);
+}
