@@ -104,12 +104,17 @@ struct init_step {
 	const char *cwd;
 	char **argv, **env; /* NULL-terminated */
 	int stdio[3];	    /* -1: in place already */
+	bool has_ids;
+	uid_t uid;
+	gid_t gid;
 };
 
 /* How it comes: a descriptor with this at its beginning, then so many texts, each with its NUL: the
  * directory, the arguments, the environment. */
 struct init_step_head {
 	uint32_t n_argv, n_env;
+	uint32_t has_ids; /* it runs under these; else as the template does */
+	uint32_t uid, gid;
 };
 
 #define INIT_STEP_MAX  (4U << 20) /* bytes of all that */

@@ -80,6 +80,9 @@ static int read_step(int fd, struct init_step *ret, struct atoll_error *err)
 		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (list == MAP_FAILED)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make room for the step's words");
+	ret->has_ids = head.has_ids;
+	ret->uid = head.uid;
+	ret->gid = head.gid;
 	ret->cwd = next_text(data, size, &at);
 	ret->argv = list;
 	ret->env = list + head.n_argv + 1;
@@ -111,6 +114,20 @@ static void free_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* Another user of those that there are inside. What was root's is gone with that, by the kernel's
+ * own rules: nothing was set that would keep it. */
+static int become(const struct init_step *step, struct atoll_error *err)
+{
+	if (!step->has_ids || (step->uid == getuid() && step->gid == getgid()))
+		return 0;
+	if (syscall(SYS_setgroups, 1, &step->gid) < 0 ||
+	    syscall(SYS_setresgid, step->gid, step->gid, step->gid) < 0 ||
+	    syscall(SYS_setresuid, step->uid, step->uid, step->uid) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "become user %u", step->uid);
+	prctl(PR_SET_DUMPABLE, 0);
+	return 0;
+}
+
 static _Noreturn void execute(const struct init_config *config, const struct start *start)
 {
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
@@ -121,7 +138,8 @@ static _Noreturn void execute(const struct init_config *config, const struct sta
 	if (send(start->start_fd, &news, sizeof news, MSG_NOSIGNAL) < 0 ||
 	    !may_go_on(start->start_fd))
 		_exit(127);
-	if (read_step(start->step_fd, &step, &message.error) == 0) {
+	if (read_step(start->step_fd, &step, &message.error) == 0 &&
+	    become(&step, &message.error) == 0) {
 		if (chdir(step.cwd) < 0) {
 			error_set(&message.error, ATOLL_FAULT_REQUEST, errno, "enter '%.300s'",
 				  step.cwd);
@@ -137,8 +155,20 @@ static _Noreturn void execute(const struct init_config *config, const struct sta
 
 /* ---- with a terminal ---- */
 
+/* Whoever works at a terminal owns it, so that he can open it by name. */
+static void give_terminal(const struct start *start)
+{
+	struct init_step_head head;
+
+	/* Where it cannot be, /dev/tty still can. */
+	if (pread(start->step_fd, &head, sizeof head, 0) != sizeof head || !head.has_ids ||
+	    fchown(start->terminal_fd, head.uid, (gid_t)-1) < 0)
+		return;
+}
+
 static void take_terminal(const struct start *start)
 {
+	give_terminal(start);
 	setpgid(0, 0);
 	tcsetpgrp(start->terminal_fd, getpid());
 	for (int i = 0; i < 3; i++) {

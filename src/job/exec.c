@@ -67,6 +67,7 @@ static int make_words(const struct held *held, struct atoll_error *err)
 		head.n_argv++;
 	while (held->env[head.n_env])
 		head.n_env++;
+	head.has_ids = isolate_user_ids(held->spec, 0, &head.uid, &head.gid);
 	buf_add(&words, &head, sizeof head);
 	buf_add(&words, held->cwd, strlen(held->cwd) + 1);
 	for (uint32_t i = 0; i < head.n_argv; i++)

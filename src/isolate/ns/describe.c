@@ -41,7 +41,7 @@ const char *describe_origin(const struct cell *cell, const struct ns_mount *moun
 	const struct spec *spec = cell->spec;
 
 	/* Only the mode says why the workspace is not written. */
-	if (spec->workspace_mode != SPEC_WORKSPACE_DIRECT && streq(mount->path, spec->workspace))
+	if (spec->workspace_mode != SPEC_WORKSPACE_DIRECT && streq(mount->path, spec_at(spec)))
 		return spec->workspace_mode_origin;
 	if (mount->rule)
 		return mount->rule->origin;
@@ -59,7 +59,7 @@ static void describe_masks(const struct cell *cell, const struct ns_mount *mount
 		char path[4200];
 
 		snprintf(path, sizeof path, "%s/%s", mount->path, mount->masks[i]);
-		rule = plan->is_brief ? NULL : spec_rule_for(cell->spec, path);
+		rule = plan->is_brief ? NULL : spec_rule_inside(cell->spec, path);
 		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
 			 mount->is_layer       ? "layer over the workspace; not listed"
 			 : mount->is_ephemeral ? "layer over the system's tree; not listed"
@@ -75,6 +75,7 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 		const char *clause = "filesystem.read", *note = NULL;
+		char where[4300];
 
 		if (mount->kind == NS_STAGE)
 			continue; /* told by the workspace's line */
@@ -88,6 +89,8 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			clause = "filesystem.root";
 		else if (mount->is_writable)
 			clause = "filesystem.write";
+		else if (mount->kind == NS_BIND && path_is_within(mount->path, "/run/atoll"))
+			clause = "guest";
 		else if (mount->kind == NS_BIND && !mount->rule)
 			clause = "filesystem.socket";
 		if (mount->kind == NS_HIDE)
@@ -99,6 +102,10 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			note = "workspace, written directly: changes are on the host at once";
 		else if (streq(mount->path, cell->spec->workspace) && mount->kind == NS_BIND)
 			note = "workspace, read-only";
+		if (mount->is_layer && mount->source) {
+			snprintf(where, sizeof where, "'%s' of the host, %s", mount->source, note);
+			note = where;
+		}
 		plan_add(plan, PLAN_ENFORCED, clause, mount->path, zone_mechanism(cell, mount),
 			 note, plan->is_brief ? NULL : describe_origin(cell, mount));
 		if (mount->keeps_hidden && plan->is_brief)
@@ -256,7 +263,8 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 
 	if (cell->ids.has_many)
 		snprintf(ids, sizeof ids,
-			 "root, ids 1 to 1007 and nobody are host ids of the run's own, from %u on",
+			 "root, ids 1 to %u, %snobody are host ids of the run's own, from %u on",
+			 ids_most(&cell->ids), cell->ids.has_users ? "the contract's and " : "and ",
 			 slots_classes[cell->spec->identity].first);
 	else if (cell->ids.is_shifted) /* each run has its own, and a plan is not one of them */
 		snprintf(ids, sizeof ids,
@@ -283,7 +291,10 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 			? "no_new_privs; of capabilities only chown, dac_override, fowner, fsetid, "
 			  "setgid and setuid, over ids of the run's own"
 			: "no_new_privs, no capability, empty bounding set, locked secure bits",
-		NULL, cell->ids.has_many ? cell->spec->root_origin : "default");
+		NULL,
+		!cell->ids.has_many	    ? "default"
+		: cell->spec->root_is_layer ? cell->spec->root_origin
+					    : cell->spec->users[0].origin);
 	plan_add(plan, PLAN_ENFORCED, "processes.syscalls", NULL,
 		 "seccomp allow-list; unknown calls and foreign entries closed", NULL, "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL, landlock,
@@ -293,6 +304,7 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 		 "default");
 	ns_describe_network(cell, plan);
 	describe_sockets(cell, plan);
+	describe_users(cell, plan);
 }
 
 struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)

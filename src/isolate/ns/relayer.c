@@ -82,9 +82,7 @@ static int enter(struct relayer *self, struct atoll_error *err)
 
 	if (ids->is_shifted)
 		r = open_trees(self,
-			       ids->is_unmapped ? -1
-			       : ids->has_many	? self->cell->map_ns_fd
-						: self->cell->user_ns_fd,
+			       ids_map_for(self->cell, self->spot, self->cell->user_ns_fd),
 			       err);
 	if (r < 0)
 		return r;

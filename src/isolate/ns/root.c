@@ -66,19 +66,19 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 	struct stat st;
 	int r;
 
-	tree = open_tree(AT_FDCWD, mount->path,
+	tree = open_tree(AT_FDCWD, ns_source(mount),
 			 AT_SYMLINK_NOFOLLOW | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
 	if (tree < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
 		return error_set(err, ATOLL_FAULT_POLICY, errno, "'%s' has changed while starting",
-				 mount->path);
+				 ns_source(mount));
 	if (tree < 0)
-		return fail(err, "copy the mount of", mount->path);
+		return fail(err, "copy the mount of", ns_source(mount));
 	/* Whatever way the path led by now: it is the object that was looked at, or none. */
 	if (fstat(tree, &st) < 0)
-		return fail(err, "stat", mount->path);
+		return fail(err, "stat", ns_source(mount));
 	if (st.st_dev != mount->dev || st.st_ino != mount->ino)
 		return error_set(err, ATOLL_FAULT_POLICY, 0, "'%s' has changed while starting",
-				 mount->path);
+				 ns_source(mount));
 	if ((!mount->is_writable || mount->is_layer) && mount->kind != NS_DEVICE)
 		set |= MOUNT_ATTR_RDONLY;
 	r = set_attributes(tree, "", set, -1, AT_EMPTY_PATH | AT_RECURSIVE);
@@ -93,7 +93,7 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 				err, ATOLL_FAULT_HOST, -r,
 				"'%s' is on a file system that cannot map ids; run atoll as "
 				"its owner instead of root, or add --accept-weaker identity",
-				mount->path);
+				ns_source(mount));
 	}
 	return take_fd(&tree);
 }
@@ -345,8 +345,10 @@ static int place_masked(const struct ns_mount *spot, size_t number, struct atoll
 	return 0;
 }
 
-static int place_private(const struct ns_mount *mount, struct atoll_error *err)
+static int place_private(const struct cell *cell, const struct ns_mount *mount,
+			 struct atoll_error *err)
 {
+	const struct spec_user *user = users_of_home(cell, mount->path);
 	const char *path = inside(mount->path);
 	bool is_shared = false;
 
@@ -355,6 +357,9 @@ static int place_private(const struct ns_mount *mount, struct atoll_error *err)
 		is_shared = is_shared || streq(mount->path, ns_private_dirs[i]);
 	if (chmod(path, is_shared ? 01777 : streq(mount->path, "/var") ? 0755 : 0700) < 0)
 		return fail(err, "chmod", path);
+	/* Where there is but one id, it owns all of them. */
+	if (user && cell->ids.has_many && chown(path, user->uid, user->gid) < 0)
+		return fail(err, "chown", path);
 	return bind_clone(path, path, err);
 }
 
@@ -403,7 +408,7 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 				    : ns_attach(mount->tree_fd, inside(mount->path), err);
 			break;
 		case NS_PRIVATE:
-			r = place_private(mount, err);
+			r = place_private(cell, mount, err);
 			break;
 		case NS_LINK:
 			if (symlink(mount->link, inside(mount->path)) < 0 && errno != EEXIST)
@@ -587,6 +592,8 @@ static int place_system(const struct cell *cell, struct atoll_error *err)
 		r = place_terminals(err);
 	if (r == 0)
 		r = place_contract(cell, err);
+	if (r == 0)
+		r = users_place(cell, err);
 	return r < 0 ? r : place_gitconfig(cell, err);
 }
 

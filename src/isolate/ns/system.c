@@ -151,7 +151,7 @@ int system_prepare(struct cell *cell, struct atoll_error *err)
 {
 	int r = 0;
 
-	if (!cell->ids.has_many)
+	if (!cell->ids.has_many || !cell->spec->root_is_layer)
 		return 0;
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		struct ns_mount *mount = &cell->mounts[i];
