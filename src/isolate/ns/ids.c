@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/ids.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -27,13 +28,10 @@
  *
  * Where a contract says who there is inside (`users`), or wants to be root of its own system
  * (`root: layer`), root gives a range of ids. The workspace's owner is then the first of the users.
- * What others write to a layer lies there under an id that is nobody's on the host (KEPT_FIRST),
+ * What others write to a layer lies there under an id that is nobody's on the host (base/ids.h),
  * the same in every run whatever slot that has; where the host's own files are written nobody but
  * the first user can make any.
  */
-
-/* Between the two blocks of slots.h, where no run and no account has an id: see there. */
-#define KEPT_FIRST 0x77fe0000u
 
 static bool is_accepted(const struct spec *spec, const char *clause)
 {
@@ -261,7 +259,7 @@ static void add_kept(struct map *map, const struct ns_ids *ids, bool is_group, u
 {
 	if (count)
 		map->used += (size_t)snprintf(map->text + map->used, map->size - map->used,
-					      "%u %u %u\n", KEPT_FIRST + inside,
+					      "%u %u %u\n", IDS_KEPT_FIRST + inside,
 					      ids_host_id(ids, is_group, inside), count);
 }
 
