@@ -130,6 +130,7 @@ struct cell {
 	size_t n_keystores;
 	bool needs_keeper;
 	bool guards_files; /* something of the host's can be written, or come in from outside */
+	bool has_open_top; /* new directories can be made in "/" */
 	bool keeps_affinity;
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */

@@ -116,10 +116,15 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 }
 
 /* What root.c mounts for every sandbox. */
-static void describe_system(struct plan *plan)
+static void describe_system(const struct cell *cell, struct plan *plan)
 {
-	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/", "private tmpfs, read-only",
-		 "holds /run/atoll and the places that other lines are mounted on", "default");
+	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/",
+		 cell->has_open_top ? "private tmpfs; what leads to a mount is read-only"
+				    : "private tmpfs, read-only",
+		 cell->has_open_top
+			 ? "new directories can be made, and are gone at the end"
+			 : "holds /run/atoll and the places that other lines are mounted on",
+		 cell->has_open_top ? cell->spec->root_origin : "default");
 	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/dev/pts", "devpts of its own", NULL,
 		 "default");
 	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/proc", "procfs of its own", NULL,
@@ -297,8 +302,12 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 					    : cell->spec->users[0].origin);
 	plan_add(plan, PLAN_ENFORCED, "processes.syscalls", NULL,
 		 "seccomp allow-list; unknown calls and foreign entries closed", NULL, "default");
-	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL, landlock,
-		 "no right to write anything of the host's", "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL,
+		 cell->has_open_top ? "read-only mounts of all that is the host's" : landlock,
+		 cell->has_open_top ? "Landlock keeps signals and abstract sockets inside; with an "
+				      "open top it is no second wall for files"
+				    : "no right to write anything of the host's",
+		 cell->has_open_top ? cell->spec->root_origin : "default");
 	describe_descriptors(cell, plan);
 	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "fresh session keyring", NULL,
 		 "default");
@@ -447,7 +456,7 @@ void ns_describe(const struct cell *cell, struct plan *plan)
 		plan_add(plan, PLAN_NOTE, "isolation.accept-weaker", cell->spec->accepted[i].text,
 			 "a weaker mechanism is accepted where this host lacks the proper one",
 			 NULL, cell->spec->accepted[i].origin);
-	describe_system(plan);
+	describe_system(cell, plan);
 	describe_mounts(cell, plan);
 	describe_root(cell, plan);
 	describe_rules(cell, plan);

@@ -681,10 +681,12 @@ static bool must_guard_files(const struct cell *cell)
 static int add_zones(struct cell *cell, struct atoll_error *err)
 {
 	cell->guards_files = must_guard_files(cell);
+	cell->has_open_top = cell->spec->root_is_layer && !cell->guards_files;
 	cell->zones = calloc(cell->n_mounts + 1, sizeof *cell->zones);
 	if (!cell->zones)
 		return error_oom(err);
-	cell->zones[cell->n_zones++] = (struct init_zone){.path = "/", .kind = INIT_ZONE_FREE};
+	cell->zones[cell->n_zones++] = (struct init_zone){
+		.path = "/", .kind = INIT_ZONE_FREE, .is_writable = cell->has_open_top};
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 

@@ -26,7 +26,9 @@
  *   place_system()   /proc, /dev, /sys' few, /run/atoll
  *   switch_root()    pivot
  *   close_root()     the storage's own top becomes read-only; what is private was put on its own
- *                    mount
+ *                    mount. With `root: layer` the top stays open, and the directories in it that
+ *                    lead to mounts have been put on mounts of their own, which become read-only
+ *                    instead: no way to a mount can be moved or replaced from inside
  *   ns_leave_host()  the host's tree goes away; it takes the kernel a while, so others go on
  * meanwhile Mount points are made in the tmpfs only: nothing ever appears on the host. No
  * allocation: this runs in a clone. The directory is left as the working directory throughout, so
@@ -381,6 +383,79 @@ static int place_hide(const struct ns_mount *mount, size_t number, struct atoll_
 	return bind_clone(source, inside(mount->path), err);
 }
 
+/* The first part of a path that has more, relative to the root; false if it is a mount itself, or
+ * was given for the mount before: they are sorted. */
+static bool way_of(const struct cell *cell, size_t number, char ret[NAME_MAX + 2])
+{
+	const char *path = cell->mounts[number].path;
+	size_t length = strcspn(path + 1, "/");
+
+	if (cell->mounts[number].kind == NS_STAGE || cell->mounts[number].kind == NS_LINK ||
+	    !path[1 + length] || length > NAME_MAX)
+		return false;
+	snprintf(ret, NAME_MAX + 2, "%.*s", (int)length, path + 1);
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *other = &cell->mounts[i];
+		const size_t other_length = strcspn(other->path + 1, "/");
+
+		if (other->kind == NS_STAGE || other_length != length ||
+		    memcmp(other->path + 1, ret, length) != 0)
+			continue;
+		/* Itself a mount; or one before needed the same. */
+		if (!other->path[1 + length] || (i < number && other->kind != NS_LINK))
+			return false;
+	}
+	return true;
+}
+
+/* What every sandbox has besides the mounts of its list lies there. */
+static const char *const own_ways[] = {"run", "var", "dev"};
+
+static bool is_listed_way(const struct cell *cell, const char *name)
+{
+	char path[16];
+
+	snprintf(path, sizeof path, "/%s", name);
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		if (cell->mounts[i].kind != NS_STAGE &&
+		    (path_is_within(cell->mounts[i].path, path)))
+			return true;
+	}
+	return false;
+}
+
+typedef int way_fn(const char *name, struct atoll_error *err);
+
+static int each_way(const struct cell *cell, way_fn *each, struct atoll_error *err)
+{
+	char name[NAME_MAX + 2];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && cell->has_open_top && i < cell->n_mounts; i++) {
+		if (way_of(cell, i, name))
+			r = each(name, err);
+	}
+	for (size_t i = 0; r == 0 && cell->has_open_top && i < ARRAY_SIZE(own_ways); i++) {
+		if (!is_listed_way(cell, own_ways[i]))
+			r = each(own_ways[i], err);
+	}
+	return r;
+}
+
+static int fix_way(const char *name, struct atoll_error *err)
+{
+	if (mkdir(name, 0755) < 0)
+		return fail(err, "create", name);
+	return bind_clone(name, name, err);
+}
+
+static int close_way(const char *name, struct atoll_error *err)
+{
+	return set_attributes(AT_FDCWD, name, MOUNT_ATTR_RDONLY, -1, 0) < 0
+		       ? fail(err, "close", name)
+		       : 0;
+}
+
 static int place_all(struct cell *cell, struct atoll_error *err)
 {
 	const char *before = "/";
@@ -578,12 +653,15 @@ static int place_system(const struct cell *cell, struct atoll_error *err)
 	/* What package managers expect of a /var that is empty otherwise. */
 	static const char *const var_dirs[] = {"var/cache",   "var/lib",  "var/local", "var/log",
 					       "var/log/apt", "var/mail", "var/opt",   "var/spool"};
+	static const char *const top_dirs[] = {"media", "mnt", "srv"};
 	int r = make_dir("dev", 0755, err);
 
 	if (r == 0)
 		r = make_dir("var", 0755, err);
 	for (size_t i = 0; r == 0 && cell->spec->root_is_layer && i < ARRAY_SIZE(var_dirs); i++)
 		r = make_dir(var_dirs[i], 0755, err);
+	for (size_t i = 0; r == 0 && cell->has_open_top && i < ARRAY_SIZE(top_dirs); i++)
+		r = make_dir(top_dirs[i], 0755, err);
 	if (r == 0)
 		r = place_links(err);
 	if (r == 0)
@@ -619,6 +697,8 @@ static int close_root(const struct cell *cell, struct atoll_error *err)
 		    set_attributes(AT_FDCWD, cell->mounts[i].path, MOUNT_ATTR_RDONLY, -1, 0) < 0)
 			return fail(err, "close", cell->mounts[i].path);
 	}
+	if (cell->has_open_top)
+		return each_way(cell, close_way, err);
 	return set_attributes(AT_FDCWD, "/", MOUNT_ATTR_RDONLY, -1, 0) < 0 ? fail(err, "close", "/")
 									   : 0;
 }
@@ -631,6 +711,8 @@ int ns_build_root(struct cell *cell, struct atoll_error *err)
 	if (r == 0)
 		r = mount_storage(cell, err);
 	umask(0);
+	if (r == 0)
+		r = each_way(cell, fix_way, err);
 	if (r == 0)
 		r = place_all(cell, err);
 	if (r == 0)
