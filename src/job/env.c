@@ -11,6 +11,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /*
  * What arrives is on a list; everything else stays outside. Not on it are on purpose: LD_ and other
@@ -105,9 +106,11 @@ static void set_user(struct env *env, const struct spec *spec, size_t number)
 		set(env, "HOME", user->home);
 		set(env, "USER", user->name);
 		set(env, "LOGNAME", user->name);
+		set(env, "SHELL", access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh");
 		return;
 	}
 	set_path(env, spec);
+	set(env, "SHELL", "/bin/sh");
 	set(env, "HOME", streq(spec->home, "/") ? "/tmp" : spec->home);
 	if (caller && strlen(caller) < 64 && str_is_printable(caller)) {
 		set(env, "USER", caller);
@@ -204,7 +207,6 @@ char **env_build(const struct spec *spec, const struct env_extra *extra, struct 
 		set(&env, "LANG", "C.UTF-8");
 	set_user(&env, spec, extra->user);
 	set(&env, "TMPDIR", "/tmp");
-	set(&env, "SHELL", "/bin/sh");
 	set(&env, "PWD", spec->cwd);
 	set_proxy(&env, spec, extra);
 	set_authority(&env, spec);

@@ -90,13 +90,19 @@ static bool can_map(const char *path)
 }
 
 /*
- * With many ids root inside is the slot's first, as everybody who is alone in a sandbox. The next
- * fifteen are left out: two of them are egress's. `nobody` has one, too, and so have users whose
- * ids lie beyond the range.
+ * With many ids root inside is the slot's first, as everybody who is alone in a sandbox. Of the
+ * next fifteen two are egress's. Then those of a system, from 1 on, and `nobody` is the last. Where
+ * the contract names users, the range ends with what belongs to a system (999, where useradd begins
+ * for its accounts), and users beyond it have what is left of the slot.
  */
-#define MANY_FIRST 16
-#define MANY_COUNT (SLOTS_IDS - MANY_FIRST - 1)
-#define NOBODY	   65534
+#define MANY_FIRST   16
+#define MANY_COUNT   (SLOTS_IDS - MANY_FIRST - 1)
+#define SYSTEM_COUNT 999
+#define ALONE_FIRST  (SLOTS_EGRESS_NEAR + 1)
+#define ALONE_COUNT  (MANY_FIRST - ALONE_FIRST)
+#define NOBODY	     65534
+
+_Static_assert(ALONE_COUNT + MANY_COUNT - SYSTEM_COUNT >= SPEC_USERS_MAX, "room for all users");
 
 static bool takes_many(const struct spec *spec)
 {
@@ -109,7 +115,7 @@ static void note_beyond(struct ns_ids *ids, const struct spec *spec)
 		const uint32_t own[2] = {spec->users[i].uid, spec->users[i].gid};
 
 		for (int k = 0; k < 2; k++) {
-			bool is_known = own[k] <= MANY_COUNT - SPEC_USERS_MAX;
+			bool is_known = own[k] <= SYSTEM_COUNT;
 
 			for (size_t j = 0; j < ids->n_beyond[k]; j++)
 				is_known = is_known || ids->beyond[k][j] == own[k];
@@ -198,7 +204,7 @@ int ids_take(struct cell *cell, struct atoll_error *err)
 /* How many ids there are from 1 on, without those that stand alone. */
 static uint32_t many_count(const struct ns_ids *ids)
 {
-	return ids->has_users ? MANY_COUNT - SPEC_USERS_MAX : MANY_COUNT;
+	return ids->has_users ? SYSTEM_COUNT : MANY_COUNT;
 }
 
 uint32_t ids_most(const struct ns_ids *ids)
@@ -206,10 +212,12 @@ uint32_t ids_most(const struct ns_ids *ids)
 	return many_count(ids);
 }
 
-/* From the end of the slot, in order, those that stand alone. */
+/* The host ids of those that stand alone, in order. */
 static uint32_t alone(const struct ns_ids *ids, bool is_group, size_t i)
 {
-	return (is_group ? ids->host_gid : ids->host_uid) + SLOTS_IDS - 2 - (uint32_t)i;
+	return (is_group ? ids->host_gid : ids->host_uid) +
+	       (uint32_t)(i < ALONE_COUNT ? ALONE_FIRST + i
+					  : MANY_FIRST + SYSTEM_COUNT + i - ALONE_COUNT);
 }
 
 uint32_t ids_host_id(const struct ns_ids *ids, bool is_group, uint32_t inside)

@@ -681,7 +681,6 @@ static bool must_guard_files(const struct cell *cell)
 static int add_zones(struct cell *cell, struct atoll_error *err)
 {
 	cell->guards_files = must_guard_files(cell);
-	cell->has_open_top = cell->spec->root_is_layer && !cell->guards_files;
 	cell->zones = calloc(cell->n_mounts + 1, sizeof *cell->zones);
 	if (!cell->zones)
 		return error_oom(err);
@@ -830,8 +829,11 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 		r = layer_prepare(cell, err);
 	if (r == 0)
 		r = move_workspace(cell, err);
+	cell->has_open_top = spec->root_is_layer && !must_guard_files(cell);
 	if (r == 0 && spec->root_is_layer)
 		r = ns_add_private(cell, "/var", err);
+	if (r == 0 && cell->has_open_top)
+		r = ns_add_private(cell, "/run", err);
 	for (size_t i = 0; r == 0 && ns_private_dirs[i]; i++)
 		r = ns_add_private(cell, ns_private_dirs[i], err);
 	if (r == 0)

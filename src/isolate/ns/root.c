@@ -347,22 +347,39 @@ static int place_masked(const struct ns_mount *spot, size_t number, struct atoll
 	return 0;
 }
 
+/* On a mount of its own, which nobody inside can move. */
+static int fix_way(const char *name, struct atoll_error *err)
+{
+	if (mkdir(name, 0755) < 0)
+		return fail(err, "create", name);
+	return bind_clone(name, name, err);
+}
+
+/* A directory that root keeps in a system, and others pass. */
+static bool is_system(const char *path)
+{
+	return streq(path, "/var") || streq(path, "/run") || streq(path, "/opt");
+}
+
 static int place_private(const struct cell *cell, const struct ns_mount *mount,
 			 struct atoll_error *err)
 {
 	const struct spec_user *user = users_of_home(cell, mount->path);
 	const char *path = inside(mount->path);
 	bool is_shared = false;
+	int r;
 
 	/* Everybody's places are sticky, as programs expect; home is nobody else's. */
 	for (size_t i = 0; ns_private_dirs[i]; i++)
 		is_shared = is_shared || streq(mount->path, ns_private_dirs[i]);
-	if (chmod(path, is_shared ? 01777 : streq(mount->path, "/var") ? 0755 : 0700) < 0)
+	if (chmod(path, is_shared ? 01777 : is_system(mount->path) ? 0755 : 0700) < 0)
 		return fail(err, "chmod", path);
 	/* Where there is but one id, it owns all of them. */
 	if (user && cell->ids.has_many && chown(path, user->uid, user->gid) < 0)
 		return fail(err, "chown", path);
-	return bind_clone(path, path, err);
+	r = bind_clone(path, path, err);
+	/* Ours in the midst of it. */
+	return r == 0 && streq(mount->path, "/run") ? fix_way("run/atoll", err) : r;
 }
 
 static int place_hide(const struct ns_mount *mount, size_t number, struct atoll_error *err)
@@ -409,7 +426,7 @@ static bool way_of(const struct cell *cell, size_t number, char ret[NAME_MAX + 2
 }
 
 /* What every sandbox has besides the mounts of its list lies there. */
-static const char *const own_ways[] = {"run", "var", "dev"};
+static const char *const own_ways[] = {"dev"};
 
 static bool is_listed_way(const struct cell *cell, const char *name)
 {
@@ -440,13 +457,6 @@ static int each_way(const struct cell *cell, way_fn *each, struct atoll_error *e
 			r = each(own_ways[i], err);
 	}
 	return r;
-}
-
-static int fix_way(const char *name, struct atoll_error *err)
-{
-	if (mkdir(name, 0755) < 0)
-		return fail(err, "create", name);
-	return bind_clone(name, name, err);
 }
 
 static int close_way(const char *name, struct atoll_error *err)
@@ -697,8 +707,11 @@ static int close_root(const struct cell *cell, struct atoll_error *err)
 		    set_attributes(AT_FDCWD, cell->mounts[i].path, MOUNT_ATTR_RDONLY, -1, 0) < 0)
 			return fail(err, "close", cell->mounts[i].path);
 	}
-	if (cell->has_open_top)
-		return each_way(cell, close_way, err);
+	if (cell->has_open_top) {
+		int r = each_way(cell, close_way, err);
+
+		return r < 0 ? r : close_way("run/atoll", err);
+	}
 	return set_attributes(AT_FDCWD, "/", MOUNT_ATTR_RDONLY, -1, 0) < 0 ? fail(err, "close", "/")
 									   : 0;
 }
