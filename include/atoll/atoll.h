@@ -286,6 +286,9 @@ struct atoll_run_options {
 	void (*progress)(const char *what, void *data);
 	/* Whether the command gets a terminal of its own. */
 	enum atoll_tty tty;
+	/* Of a step in a sandbox: who runs it, of the users that its contract names. NULL: the
+	 * first of them. */
+	const char *user;
 
 	/* Called for every connection at its end, and for every one refused. NULL for nothing. */
 	void (*connection)(const struct atoll_connection *connection, void *data);

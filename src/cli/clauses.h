@@ -28,6 +28,7 @@ enum {
 	{"workspace", 'C', "DIR", \
 	 "the workspace, where the command works and may write; the current " \
 	 "directory unless said otherwise"}, \
+	{"workspace-at", 0, "PATH", "where the workspace is seen inside; as on the host unless said"}, \
 	{"chdir", 0, "DIR", "start the command here, in or beneath the workspace"}, \
 	{"env", 0, "NAME[=VALUE]", "give the command a variable; without a value, the caller's"}
 

@@ -15,6 +15,7 @@
 enum {
 	OPTION_ENV,
 	OPTION_CHDIR,
+	OPTION_USER,
 	OPTION_TTY,
 	OPTION_NO_TTY,
 	OPTION_JSON,
@@ -26,6 +27,9 @@ static const struct option exec_options[] = {
 	 OPTION_ENV},
 	{"chdir", 0, "DIR",
 	 "start it here; from the sandbox's own directory unless it begins with /", OPTION_CHDIR},
+	{"user", 0, "NAME",
+	 "run it as this one of the users that the contract names; the first unless said",
+	 OPTION_USER},
 	{"tty", 0, NULL,
 	 "give it a terminal of its own; done by itself where standard input and output are one",
 	 OPTION_TTY},
@@ -38,7 +42,7 @@ static const struct option exec_options[] = {
 };
 
 struct exec_request {
-	const char *id, *cwd;
+	const char *id, *cwd, *user;
 	char **env; /* NULL-terminated */
 	size_t n_env;
 	bool is_json, is_quiet, is_help;
@@ -62,6 +66,9 @@ static int take_option(struct exec_request *request, const struct option *option
 		break;
 	case OPTION_CHDIR:
 		request->cwd = value;
+		break;
+	case OPTION_USER:
+		request->user = value;
 		break;
 	case OPTION_TTY:
 	case OPTION_NO_TTY:
@@ -129,6 +136,7 @@ static int exec_step(const struct exec_request *request, struct atoll_error *err
 					    .stdout_fd = 1,
 					    .stderr_fd = 2,
 					    .tty = request->tty,
+					    .user = request->user,
 					    .data = (void *)request,
 					    .published = on_published};
 	struct atoll_result result;

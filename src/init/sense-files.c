@@ -38,7 +38,7 @@ static bool is_of_the_machine(const char *path)
 static bool is_read_granted(const struct guard *guard, const char *path,
 			    const struct spec_rule **ret)
 {
-	*ret = spec_rule_for(guard->config->spec, path);
+	*ret = spec_rule_inside(guard->config->spec, path);
 	return *ret ? (*ret)->access != SPEC_HIDE : is_of_the_machine(path);
 }
 

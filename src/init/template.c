@@ -156,8 +156,20 @@ static _Noreturn void execute(const struct init_config *config, const struct sta
 
 /* ---- with a terminal ---- */
 
+/* Whoever works at a terminal owns it, so that he can open it by name. */
+static void give_terminal(const struct start *start)
+{
+	struct init_step_head head;
+
+	/* Where it cannot be, /dev/tty still can. */
+	if (pread(start->step_fd, &head, sizeof head, 0) != sizeof head || !head.has_ids ||
+	    fchown(start->terminal_fd, head.uid, (gid_t)-1) < 0)
+		return;
+}
+
 static void take_terminal(const struct start *start)
 {
+	give_terminal(start);
 	setpgid(0, 0);
 	tcsetpgrp(start->terminal_fd, getpid());
 	for (int i = 0; i < 3; i++) {

@@ -152,6 +152,11 @@ struct backend {
 	void (*release)(struct cell *cell);
 };
 
+/* The ids that a step of this user has to take, for struct init_step_head. False where it has
+ * nothing to take: the contract names no users, or this caller has one id, which all of them are.
+ */
+bool isolate_user_ids(const struct spec *spec, size_t user, uid_t *ret_uid, gid_t *ret_gid);
+
 extern const struct backend *const isolate_backends[]; /* NULL-terminated */
 extern const struct backend ns_backend;
 extern const struct backend bare_backend;

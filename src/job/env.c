@@ -11,6 +11,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /*
  * What arrives is on a list; everything else stays outside. Not on it are on purpose: LD_ and other
@@ -24,6 +25,9 @@ static const char *const passed[] = {
 };
 
 #define DEFAULT_PATH "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+
+/* As a login has it; the same for everybody, so that what root installs is found. */
+#define USERS_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 struct env {
 	char **list;
@@ -88,6 +92,30 @@ static void set_path(struct env *env, const struct spec *spec)
 		buf_addf(&path, "%s%s", path.used ? ":" : "", dir);
 	}
 	set(env, "PATH", path.used ? path.data : DEFAULT_PATH);
+}
+
+/* Who a contract names is at home inside, whoever started it. */
+static void set_user(struct env *env, const struct spec *spec, size_t number)
+{
+	const struct spec_user *user =
+		spec->n_users ? &spec->users[number < spec->n_users ? number : 0] : NULL;
+	const char *caller = getenv("USER");
+
+	if (user) {
+		set(env, "PATH", USERS_PATH);
+		set(env, "HOME", user->home);
+		set(env, "USER", user->name);
+		set(env, "LOGNAME", user->name);
+		set(env, "SHELL", access("/bin/bash", X_OK) == 0 ? "/bin/bash" : "/bin/sh");
+		return;
+	}
+	set_path(env, spec);
+	set(env, "SHELL", "/bin/sh");
+	set(env, "HOME", streq(spec->home, "/") ? "/tmp" : spec->home);
+	if (caller && strlen(caller) < 64 && str_is_printable(caller)) {
+		set(env, "USER", caller);
+		set(env, "LOGNAME", caller);
+	}
 }
 
 /* A terminal has a kind, which programs look up in a database of files by this name, and its size
@@ -162,7 +190,6 @@ static void set_placeholders(struct env *env, const struct spec *spec,
 
 char **env_build(const struct spec *spec, const struct env_extra *extra, struct atoll_error *err)
 {
-	const char *user = getenv("USER");
 	bool has_terminal = extra->has_terminal;
 	struct env env = {0};
 
@@ -178,15 +205,9 @@ char **env_build(const struct spec *spec, const struct env_extra *extra, struct 
 		set_terminal(&env);
 	if (!getenv("LANG"))
 		set(&env, "LANG", "C.UTF-8");
-	set_path(&env, spec);
-	set(&env, "HOME", streq(spec->home, "/") ? "/tmp" : spec->home);
+	set_user(&env, spec, extra->user);
 	set(&env, "TMPDIR", "/tmp");
-	set(&env, "SHELL", "/bin/sh");
 	set(&env, "PWD", spec->cwd);
-	if (user && strlen(user) < 64 && str_is_printable(user)) {
-		set(&env, "USER", user);
-		set(&env, "LOGNAME", user);
-	}
 	set_proxy(&env, spec, extra);
 	set_authority(&env, spec);
 	for (size_t i = 0; i < spec->n_variables; i++) {

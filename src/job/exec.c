@@ -42,6 +42,7 @@ struct held {
 	const struct relay *relay;
 	int result_fd;
 	int report_fd; /* the holder's socket once more: run.c closes the other one first */
+	size_t user;   /* of the contract's */
 };
 
 static struct held *held_of(struct cell *cell)
@@ -67,6 +68,7 @@ static int make_words(const struct held *held, struct atoll_error *err)
 		head.n_argv++;
 	while (held->env[head.n_env])
 		head.n_env++;
+	head.has_ids = isolate_user_ids(held->spec, held->user, &head.uid, &head.gid);
 	buf_add(&words, &head, sizeof head);
 	buf_add(&words, held->cwd, strlen(held->cwd) + 1);
 	for (uint32_t i = 0; i < head.n_argv; i++)
@@ -324,6 +326,10 @@ static int prepare(struct run *run, struct held *held, char *const env[], const 
 		r = spec_add_variable(spec, env[i], "--env", err);
 	if (r < 0)
 		return r;
+	r = spec_find_user(spec, run->options->user, err);
+	if (r < 0)
+		return r;
+	extra.user = held->user = (size_t)r;
 	extra.has_terminal = run->is_terminal[0];
 	held->cwd = find_cwd(spec, cwd);
 	if (!held->cwd)

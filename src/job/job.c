@@ -183,6 +183,7 @@ static const struct {
 	{"socket", spec_add_socket},
 	{"accept-broad", spec_add_broad},
 	{"workspace", spec_set_workspace},
+	{"workspace-at", spec_set_workspace_at},
 	{"mode", spec_set_workspace_mode},
 	{"root", spec_set_root},
 	{"checkpoints", spec_set_checkpoints},

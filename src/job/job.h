@@ -64,6 +64,7 @@ struct env_extra {
 	const struct secrets *secrets; /* NULL in a plan */
 	const char *token;	       /* for the proxy; "" or NULL for none */
 	uint16_t proxy_port;	       /* on the host's loopback; 0: in a namespace of its own */
+	size_t user;		       /* of the contract's, by number */
 };
 
 /* The command's environment, NULL-terminated. env_free() takes NULL. */

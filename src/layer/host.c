@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fd.h"
+#include "base/ids.h"
 #include "base/str.h"
 #include "base/uapi.h"
 #include "layer/draft.h"
@@ -58,7 +59,9 @@ unsigned draft_compare(const struct side *before, const struct side *after)
 
 	if ((a->st_mode & S_IFMT) != (b->st_mode & S_IFMT))
 		return ATOLL_PART_TYPE;
-	if (a->st_uid != b->st_uid || a->st_gid != b->st_gid)
+	/* An id of the sandbox's own says nothing on the host. */
+	if ((a->st_uid != b->st_uid && !ids_is_kept(b->st_uid)) ||
+	    (a->st_gid != b->st_gid && !ids_is_kept(b->st_gid)))
 		parts |= ATOLL_PART_OWNER;
 	/* A link's mode means nothing, and its time as little: it is made, never written. */
 	if (S_ISLNK(b->st_mode))

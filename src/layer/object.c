@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/ids.h"
 #include "base/str.h"
 #include "layer/tree.h"
 
@@ -227,12 +228,15 @@ int object_set_attributes(int fd, const struct stat *wanted, struct object_loss 
 {
 	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, wanted->st_mtim};
 	struct stat st;
+	uid_t uid;
+	gid_t gid;
 
 	if (fstat(fd, &st) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "look at '%s'", path);
-	if ((st.st_uid != wanted->st_uid || st.st_gid != wanted->st_gid) &&
-	    fchown(fd, wanted->st_uid, wanted->st_gid) < 0 &&
-	    (st.st_gid == wanted->st_gid || fchown(fd, (uid_t)-1, wanted->st_gid) < 0))
+	uid = ids_is_kept(wanted->st_uid) ? st.st_uid : wanted->st_uid;
+	gid = ids_is_kept(wanted->st_gid) ? st.st_gid : wanted->st_gid;
+	if ((st.st_uid != uid || st.st_gid != gid) && fchown(fd, uid, gid) < 0 &&
+	    (st.st_gid == gid || fchown(fd, (uid_t)-1, gid) < 0))
 		object_lose(loss, path, "the owner");
 	/* After the owner, whose change takes set-id bits away. */
 	if (fchmod(fd, wanted->st_mode & 07777) < 0)
@@ -424,15 +428,29 @@ static int copy_dir(struct object_copier *copier, int fd, const struct stat *st,
 	return r < 0 ? failed(err, r, path) : 0;
 }
 
+/* What there is to copy, and whose it is to be. */
+static int look_at(const struct object_copier *copier, int fd, struct stat *ret)
+{
+	if (fstat(fd, ret) < 0)
+		return -errno;
+	if (ids_is_kept(ret->st_uid))
+		ret->st_uid = copier->owner_uid;
+	if (ids_is_kept(ret->st_gid))
+		ret->st_gid = copier->owner_gid;
+	return 0;
+}
+
 static int copy_tree(struct object_copier *copier, int fd, const char *to, bool is_deep,
 		     bool is_exact, const char *path, int depth, struct atoll_error *err)
 {
 	struct stat st;
+	int r;
 
 	if (is_interrupted())
 		return failed(err, -EINTR, path);
-	if (fstat(fd, &st) < 0)
-		return failed(err, -errno, path);
+	r = look_at(copier, fd, &st);
+	if (r < 0)
+		return failed(err, r, path);
 	if (S_ISDIR(st.st_mode))
 		return copy_dir(copier, fd, &st, to, is_deep, is_exact, path, depth, err);
 	if (S_ISREG(st.st_mode))
@@ -450,8 +468,9 @@ int object_copy_with(struct object_copier *copier, int fd, const char *data, siz
 		     const char *to, const char *path, struct atoll_error *err)
 {
 	struct stat st;
+	int r = look_at(copier, fd, &st);
 
-	if (fstat(fd, &st) < 0)
-		return failed(err, -errno, path);
+	if (r < 0)
+		return failed(err, r, path);
 	return copy_file(copier, fd, &st, data, size, to, path, err);
 }

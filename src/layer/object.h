@@ -33,6 +33,8 @@ struct object_copier {
 	int to_fd;		  /* not ours */
 	struct object_loss *loss; /* may be NULL */
 	bool is_ours;		  /* what is copied is; see tree.h */
+	uid_t owner_uid;	  /* whose what belongs to an id of base/ids.h becomes */
+	gid_t owner_gid;
 	/* Names that have been copied of files with several names. */
 	struct object_name {
 		uint64_t dev, ino;

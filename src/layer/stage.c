@@ -306,7 +306,12 @@ int stage_plan(struct plan *plan, struct atoll_error *err)
 							      saver = {.to_fd = saved_fd,
 								       .loss = &site->loss};
 	int r = saved_fd < 0 ? saved_fd : 0;
+	struct stat st;
 
+	if (r == 0 && fstat(site->workspace_fd, &st) < 0)
+		r = error_set(err, ATOLL_FAULT_HOST, errno, "look at the workspace");
+	copier.owner_uid = r < 0 ? (uid_t)-1 : st.st_uid;
+	copier.owner_gid = r < 0 ? (gid_t)-1 : st.st_gid;
 	for (size_t i = 0; i < plan->journal.n && r == 0; i++)
 		r = stage_op(plan, &copier, &saver, &plan->journal.ops[i], err);
 	if (r == 0)

@@ -177,6 +177,7 @@ static bool write_all(struct json *json, const struct spec *spec)
 	write_command(json, spec);
 	json_str(json, "cwd", spec->cwd);
 	is_good = is_good && write_descriptors(json, spec) && write_variables(json, spec);
+	inside_canonical_guest(spec, json);
 	json_str(json, "identity", spec->identity == SPEC_ONLINE ? "online" : "offline");
 	write_limits(json, spec);
 	json_str(json, "mode", spec_mode_word(spec->workspace_mode));
@@ -185,8 +186,10 @@ static bool write_all(struct json *json, const struct spec *spec)
 	is_good = is_good && write_rules(json, spec) &&
 		  write_words(json, "sockets", spec->sockets, spec->n_sockets);
 	json_str(json, "tier", "process");
+	inside_canonical_users(spec, json);
 	json_uint(json, "version", 1);
 	json_str(json, "workspace", spec->workspace);
+	inside_canonical_at(spec, json);
 	json_close(json, '}');
 	return is_good;
 }

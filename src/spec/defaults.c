@@ -97,6 +97,12 @@ static const char *const etc_hides[] = {
 	NULL,
 };
 
+/* Who has an account on the host, where a contract says who there is inside; passwd and group
+ * themselves are made anew. */
+static const char *const account_hides[] = {
+	"passwd-", "group-", "subuid", "subuid-", "subgid", "subgid-", NULL,
+};
+
 /* Secrets in a home: they matter when somebody grants the home or a directory in it. */
 static const char *const home_hides[] = {
 	".ssh",
@@ -171,10 +177,16 @@ int defaults_add(struct spec *spec, struct atoll_error *err)
 {
 	int r = add_list(spec, SPEC_READ, NULL, system_reads, err);
 
-	if (r == 0)
+	/* With users of its own inside it is nobody's home; and it may be where the workspace is
+	 * seen. */
+	if (r == 0 && !spec->n_users &&
+	    !(spec_is_moved(spec) && (path_is_within(spec->home, spec->workspace_at) ||
+				      path_is_within(spec->home, spec->workspace))))
 		r = add_list(spec, SPEC_READ, spec->home, home_reads, err);
 	if (r == 0)
 		r = add_list(spec, SPEC_HIDE, "/etc", etc_hides, err);
+	if (r == 0 && spec->n_users)
+		r = add_list(spec, SPEC_HIDE, "/etc", account_hides, err);
 	if (r == 0)
 		r = add_list(spec, SPEC_HIDE, spec->home, home_hides, err);
 	return r;

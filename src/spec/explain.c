@@ -19,11 +19,12 @@ static void write_rules(struct json *json, const struct spec *spec, enum spec_ac
 	json_open(json, spec_access_word(access), '[');
 	for (size_t i = 0; i < spec->n_rules; i++) {
 		const struct spec_rule *rule = &spec->rules[i];
+		char path[INSIDE_PATH_MAX];
 
 		if (rule->access != access)
 			continue;
 		json_open(json, NULL, '{');
-		json_str(json, "path", rule->path);
+		json_str(json, "path", inside_shown(spec, rule->path, path));
 		if (rule->is_optional)
 			json_bool(json, "if_exists", true);
 		if (rule->is_pattern)
@@ -49,7 +50,7 @@ static const char *protected_when(const struct spec *spec)
 
 static void write_workspace(struct json *json, const struct spec *spec)
 {
-	json_str(json, "workspace", spec->workspace);
+	json_str(json, "workspace", spec_at(spec));
 	json_bool(json, "workspace_is_writable", spec->workspace_mode != SPEC_WORKSPACE_READ_ONLY);
 	json_str(json, "workspace_mode", spec_mode_word(spec->workspace_mode));
 	json_str(json, "root", spec->root_is_layer ? "layer" : "read-only");
@@ -133,6 +134,7 @@ int spec_explain_json(const struct spec *spec, struct buf *out, struct atoll_err
 	json_str(&json, "record", spec_record_word(spec->record));
 	write_limits(&json, spec);
 	write_lists(&json, spec);
+	inside_explain_json(spec, &json);
 	json_str(&json, "ask",
 		 "the person who started you can run atoll again with --read PATH, "
 		 "--write PATH, --allow HOST, --memory SIZE and the like");
@@ -150,11 +152,11 @@ static void list_rules(struct buf *out, const struct spec *spec, enum spec_acces
 		       bool is_default)
 {
 	for (size_t i = 0; i < spec->n_rules; i++) {
-		char text[512];
+		char text[512], path[INSIDE_PATH_MAX];
 
 		if (!is_shown(&spec->rules[i], access, is_default))
 			continue;
-		str_show(spec->rules[i].path, text, sizeof text);
+		str_show(inside_shown(spec, spec->rules[i].path, path), text, sizeof text);
 		for (char *p = strchr(text, '`'); p; p = strchr(p, '`'))
 			*p = '\'';
 		buf_addf(out, "- `%s`\n", text);
@@ -199,6 +201,7 @@ static void explain_files(struct buf *out, const struct spec *spec)
 	if (!has_rules(spec, SPEC_WRITE, false))
 		buf_add_str(out, "- nothing else: the workspace is read-only\n");
 	explain_layers(out, spec);
+	inside_explain_text(spec, out);
 	buf_add_str(out,
 		    "\nYou may read those, the system's programs and libraries (/usr, /bin, /lib, "
 		    "/etc, /opt) and toolchains installed in the home directory");

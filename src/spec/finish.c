@@ -30,6 +30,8 @@ static int anchor_paths(struct spec *spec, struct atoll_error *err)
 		r = spec_set_text(&spec->cwd, spec->workspace, err);
 	if (r == 0)
 		r = place_anchor(spec, &spec->cwd, false, spec->cwd_origin, err);
+	if (r == 0)
+		r = inside_place_cwd(spec, err);
 	for (size_t i = 0; r == 0 && i < spec->n_rules; i++)
 		r = place_anchor(spec, &spec->rules[i].path, spec->rules[i].is_pattern,
 				 spec->rules[i].origin, err);
@@ -171,12 +173,12 @@ static int check_workspace(const struct spec *spec, struct atoll_error *err)
 				spec_workspace_said(spec), shown_path(path), shown_path(rule->path),
 				rule->origin);
 	}
-	if (!path_is_within(spec->cwd, path))
+	if (!path_is_within(spec->cwd, spec_at(spec)))
 		return error_set(
 			err, ATOLL_FAULT_REQUEST, 0,
 			"%s: the command would start in '%s', which is not in the workspace "
 			"'%s'; name a directory beneath it",
-			spec->cwd_origin, shown_path(spec->cwd), shown_path(path));
+			spec->cwd_origin, shown_path(spec->cwd), shown_path(spec_at(spec)));
 	return 0;
 }
 
@@ -231,6 +233,8 @@ int spec_finish(struct spec *spec, struct atoll_error *err)
 		r = broad_check(spec, err);
 	if (r == 0)
 		r = check_workspace(spec, err);
+	if (r == 0)
+		r = inside_check(spec, err);
 	if (r == 0)
 		r = check_variables(spec, err);
 	if (r == 0)

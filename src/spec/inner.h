@@ -109,6 +109,21 @@ int spec_fill(struct spec *spec, struct atoll_error *err);
 const void **spec_sorted(const void *items, size_t n, size_t size,
 			 int (*compare)(const void *, const void *));
 
+/* inside.c */
+struct json;
+void spec_user_done(struct spec_user *user);
+int inside_place_cwd(struct spec *spec, struct atoll_error *err);
+int inside_check(const struct spec *spec, struct atoll_error *err);
+void inside_canonical_guest(const struct spec *spec, struct json *json);
+void inside_canonical_users(const struct spec *spec, struct json *json);
+void inside_canonical_at(const struct spec *spec, struct json *json);
+/* A line's path by its name inside; `ret` has INSIDE_PATH_MAX bytes, and may be what is returned.
+ */
+#define INSIDE_PATH_MAX 8192
+const char *inside_shown(const struct spec *spec, const char *path, char *ret);
+void inside_explain_json(const struct spec *spec, struct json *json);
+void inside_explain_text(const struct spec *spec, struct buf *out);
+
 /* values.c: of limits that stand elsewhere. */
 int values_parse(const struct spec_limit_info *info, bool may_be_lifted, const char *text,
 		 uint64_t *ret_value, struct atoll_error *err);

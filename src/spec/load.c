@@ -62,7 +62,7 @@ static int load_command(struct loader *loader, const struct tree *command)
 static int load_workspace(struct loader *loader, const struct tree *workspace)
 {
 	const struct tree *path = tree_get(workspace, "path"), *mode = tree_get(workspace, "mode"),
-			  *cwd = tree_get(workspace, "cwd");
+			  *cwd = tree_get(workspace, "cwd"), *at = tree_get(workspace, "at");
 	int r = 0;
 
 	if (workspace && workspace->kind == TREE_TEXT)
@@ -70,6 +70,9 @@ static int load_workspace(struct loader *loader, const struct tree *workspace)
 	if (path)
 		r = spec_put_workspace(loader->spec, path->text, SPEC_FROM_FILE_BY_CALLER,
 				       origin_of(loader, path), loader->err);
+	if (r == 0 && at)
+		r = spec_set_workspace_at(loader->spec, at->text, origin_of(loader, at),
+					  loader->err);
 	if (r == 0 && mode)
 		r = spec_set_workspace_mode(loader->spec, mode->text, origin_of(loader, mode),
 					    loader->err);
@@ -83,6 +86,36 @@ static int load_root(struct loader *loader, const struct tree *root)
 {
 	return root ? spec_set_root(loader->spec, root->text, origin_of(loader, root), loader->err)
 		    : 0;
+}
+
+static int load_user(struct loader *loader, const struct tree *user)
+{
+	const struct tree *name = tree_get(user, "name"), *uid = tree_get(user, "uid"),
+			  *gid = tree_get(user, "gid"), *home = tree_get(user, "home");
+
+	if (!name || !uid)
+		return error_set(loader->err, ATOLL_FAULT_REQUEST, 0,
+				 "%s:%u: a user has a 'name' and a 'uid'", loader->name,
+				 user->line);
+	return spec_add_user(loader->spec, name->text, (uint32_t)atoi(uid->text),
+			     (uint32_t)atoi(gid ? gid->text : uid->text), home ? home->text : NULL,
+			     origin_of(loader, name), loader->err);
+}
+
+static int load_users(struct loader *loader, const struct tree *users)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && users && i < users->n_items; i++)
+		r = load_user(loader, &users->items[i]);
+	return r;
+}
+
+static int load_guest(struct loader *loader, const struct tree *guest)
+{
+	return guest ? spec_set_guest(loader->spec, guest->text, origin_of(loader, guest),
+				      loader->err)
+		     : 0;
 }
 
 static int load_checkpoints(struct loader *loader, const struct tree *checkpoints)
@@ -209,12 +242,20 @@ static int load_job(struct loader *loader, const struct tree *job)
 		const char *key;
 		int (*load)(struct loader *loader, const struct tree *section);
 	} sections[] = {
-		{"version", load_version},	   {"command", load_command},
-		{"workspace", load_workspace},	   {"root", load_root},
-		{"checkpoints", load_checkpoints}, {"filesystem", load_filesystem},
-		{"network", load_network},	   {"identity", load_identity},
-		{"limits", load_limits},	   {"environment", load_environment},
-		{"isolation", load_isolation},	   {"audit", load_audit},
+		{"version", load_version},
+		{"command", load_command},
+		{"workspace", load_workspace},
+		{"root", load_root},
+		{"users", load_users},
+		{"guest", load_guest},
+		{"checkpoints", load_checkpoints},
+		{"filesystem", load_filesystem},
+		{"network", load_network},
+		{"identity", load_identity},
+		{"limits", load_limits},
+		{"environment", load_environment},
+		{"isolation", load_isolation},
+		{"audit", load_audit},
 	};
 	int r = shape_check(loader->name, job, loader->err);
 

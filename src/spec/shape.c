@@ -38,6 +38,7 @@ static const struct shape a_port = {.text = SHAPE_INTEGER, .least = 1, .most = 6
 
 static const char *const workspace_modes[] = {"direct", "read-only", "layer", NULL};
 static const char *const root_ways[] = {"read-only", "layer", NULL};
+static const char *const guest_ways[] = {"off", "on", NULL};
 static const char *const checkpoint_times[] = {"manual", "every-step", NULL};
 static const char *const network_modes[] = {"off", "rules", "open", NULL};
 static const char *const tls_modes[] = {"pass", "inspect", "off", NULL};
@@ -51,10 +52,19 @@ static const char *const output_ways[] = {"hash", "keep", NULL};
 
 static const struct shape workspace_fields[] = {
 	{"path", SHAPE_STRING},
+	{"at", SHAPE_STRING},
 	{"mode", SHAPE_WORD, .words = workspace_modes},
 	{"cwd", SHAPE_STRING},
 	{0},
 };
+static const struct shape user_fields[] = {
+	{"name", SHAPE_STRING},
+	{"uid", SHAPE_INTEGER, .least = 0, .most = SPEC_ID_MOST},
+	{"gid", SHAPE_INTEGER, .least = 0, .most = SPEC_ID_MOST},
+	{"home", SHAPE_STRING},
+	{0},
+};
+static const struct shape a_user = {.fields = user_fields};
 static const struct shape filesystem_fields[] = {
 	{"read", .item = &a_string},
 	{"write", .item = &a_string},
@@ -209,6 +219,8 @@ static const struct shape job_fields[] = {
 	{"image", SHAPE_STRING, .is_later = true},
 	{"workspace", SHAPE_STRING, .fields = workspace_fields},
 	{"root", SHAPE_WORD, .words = root_ways},
+	{"users", .item = &a_user, .is_filled = true},
+	{"guest", SHAPE_WORD, .words = guest_ways},
 	{"checkpoints", SHAPE_WORD, .words = checkpoint_times},
 	{"filesystem", .fields = filesystem_fields},
 	{"network", SHAPE_WORD, .words = network_modes, .fields = network_fields},
@@ -357,7 +369,7 @@ static const struct shape *find_field(const struct shape *fields, const char *ke
 
 static int complain_unknown(const struct spot *spot, const struct shape *fields)
 {
-	const char *keys[16] = {NULL};
+	const char *keys[20] = {NULL};
 	char hint[192];
 
 	for (size_t i = 0; fields[i].key && i < ARRAY_SIZE(keys) - 1; i++)

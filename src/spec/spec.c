@@ -48,7 +48,8 @@ static int set_default_origins(struct spec *spec, struct atoll_error *err)
 	char **slots[] = {
 		&spec->workspace_origin,   &spec->workspace_mode_origin, &spec->cwd_origin,
 		&spec->root_origin,	   &spec->checkpoints_origin,	 &spec->identity_origin,
-		&spec->descriptors_origin, &spec->record_origin,	 &spec->output_origin};
+		&spec->descriptors_origin, &spec->record_origin,	 &spec->output_origin,
+		&spec->guest_origin};
 	int r = 0;
 
 	spec->workspace_mode = SPEC_WORKSPACE_PRESET;
@@ -123,6 +124,9 @@ void spec_free(struct spec *spec)
 	for (size_t i = 0; i < spec->n_rules; i++)
 		spec_rule_done(&spec->rules[i]);
 	free(spec->rules);
+	for (size_t i = 0; i < spec->n_users; i++)
+		spec_user_done(&spec->users[i]);
+	free(spec->users);
 	free_words(spec->sockets, spec->n_sockets);
 	free_words(spec->broad, spec->n_broad);
 	free_words(spec->accepted, spec->n_accepted);
@@ -135,6 +139,9 @@ void spec_free(struct spec *spec)
 	free(spec->workspace);
 	free(spec->workspace_origin);
 	free(spec->workspace_mode_origin);
+	free(spec->workspace_at);
+	free(spec->workspace_at_origin);
+	free(spec->guest_origin);
 	free(spec->root_origin);
 	free(spec->checkpoints_origin);
 	free(spec->cwd);

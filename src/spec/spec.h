@@ -108,6 +108,17 @@ enum spec_record {
 	SPEC_RECORD_FULL,
 };
 
+/* Somebody inside. */
+struct spec_user {
+	char *name;
+	uint32_t uid, gid;
+	char *home; /* a place inside */
+	char *origin;
+};
+
+#define SPEC_USERS_MAX 16
+#define SPEC_ID_MOST   65533 /* the next is nobody's */
+
 /* A word with its origin: an accepted weakness, a socket, a broad path. */
 struct spec_word {
 	char *text;
@@ -126,8 +137,18 @@ struct spec {
 	char *root_origin;
 	bool checkpoints_every_step; /* of a sandbox: each step ends in one */
 	char *checkpoints_origin;
-	char *cwd; /* where the command starts: the workspace or beneath it */
+	char *workspace_at; /* where it is seen inside; NULL: where it is on the host */
+	char *workspace_at_origin;
+	/* Where the command starts: the workspace or beneath it; after spec_finish() by its name
+	 * inside. */
+	char *cwd;
 	char *cwd_origin;
+
+	/* Who there is inside; the first is whom commands run as. None: one nameless id. */
+	struct spec_user *users;
+	size_t n_users;
+	bool has_guest; /* our own program for files and ports is there (/run/atoll/guest) */
+	char *guest_origin;
 
 	struct spec_rule *rules;
 	size_t n_rules;
@@ -184,6 +205,13 @@ int spec_set_workspace(struct spec *spec, const char *path, const char *origin,
 		       struct atoll_error *err);
 int spec_set_workspace_mode(struct spec *spec, const char *mode, const char *origin,
 			    struct atoll_error *err);
+int spec_set_workspace_at(struct spec *spec, const char *path, const char *origin,
+			  struct atoll_error *err);
+/* `home` NULL: /root, or /home/NAME. */
+int spec_add_user(struct spec *spec, const char *name, uint32_t uid, uint32_t gid, const char *home,
+		  const char *origin, struct atoll_error *err);
+int spec_set_guest(struct spec *spec, const char *word, const char *origin,
+		   struct atoll_error *err); /* "on" or "off" */
 int spec_set_root(struct spec *spec, const char *word, const char *origin,
 		  struct atoll_error *err); /* "read-only" or "layer" */
 int spec_set_checkpoints(struct spec *spec, const char *word, const char *origin,
@@ -245,6 +273,21 @@ int spec_finish(struct spec *spec, struct atoll_error *err);
 /* After spec_finish(): one more plain absolute path that is protected. Only narrows. It is not part
  * of the canonical form, which is about what was asked. */
 int spec_protect_late(struct spec *spec, const char *path, struct atoll_error *err);
+
+/*
+ * Names inside. Lines of the contract are about the host's paths; the workspace may have another
+ * one inside (`at`), and then what its host path leads to inside is nothing.
+ */
+const char *spec_at(const struct spec *spec); /* the workspace's */
+bool spec_is_moved(const struct spec *spec);  /* is that another than on the host? */
+/* The host's name of a plain path inside; false where it has none. */
+bool spec_host_path(const struct spec *spec, const char *path, char *ret, size_t size);
+/* spec_rule_for() of a path inside. */
+const struct spec_rule *spec_rule_inside(const struct spec *spec, const char *path);
+/* HOME of a user, by number; the caller's without users. */
+const char *spec_home_inside(const struct spec *spec, size_t user);
+/* The number of a user; 0 for NULL and "", also where there are none. -ENOENT. */
+int spec_find_user(const struct spec *spec, const char *name, struct atoll_error *err);
 
 /*
  * What holds for a plain absolute path: the most specific rule wins, at a tie hide > read >

@@ -115,6 +115,17 @@ static char *writable_root(const struct question *question)
 	return clause("root", "layer", spec->root_origin);
 }
 
+/* For root's runs that is a root inside, and ids to change to: see `root: layer`. */
+static char *first_user(const struct question *question)
+{
+	const struct spec *spec = question->spec;
+
+	for (size_t i = 0; i < spec->n_users; i++)
+		if (is_of_interest(question, spec->users[i].origin))
+			return clause("users", spec->users[i].name, spec->users[i].origin);
+	return NULL;
+}
+
 static char *first_passed(const struct question *question)
 {
 	const struct spec *spec = question->spec;
@@ -241,6 +252,8 @@ static char *first_clause(const struct question *question)
 		found = direct(question, bare);
 	if (!found)
 		found = writable_root(question);
+	if (!found)
+		found = first_user(question);
 	if (!found)
 		found = first_rule(question, bare);
 	if (!found)

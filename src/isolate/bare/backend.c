@@ -308,6 +308,22 @@ static int check_mode(const struct spec *spec, struct plan *plan, struct atoll_e
 	return 0;
 }
 
+/* Other names for files and ids are mounts and maps. */
+static int check_inside(const struct spec *spec, struct plan *plan, struct atoll_error *err)
+{
+	static const char fix[] = "needs user namespaces, which this host does not grant";
+	const char *clause = spec->n_users ? "users" : spec->has_guest ? "guest" : NULL;
+	const char *origin = spec->n_users ? spec->users[0].origin : spec->guest_origin;
+
+	if (!clause)
+		return 0;
+	if (!plan)
+		return error_set(err, ATOLL_FAULT_HOST, 0, "%s (%s): it %s; leave it out", clause,
+				 origin, fix);
+	plan_add(plan, PLAN_MISSING, clause, NULL, "user namespace", fix, origin);
+	return 0;
+}
+
 static int prepare(const struct spec *spec, char *const *env, const struct cell_extra *extra,
 		   struct plan *plan, struct cell **ret, struct atoll_error *err)
 {
@@ -318,6 +334,8 @@ static int prepare(const struct spec *spec, char *const *env, const struct cell_
 		r = ns_check_calls(true, err);
 	if (r == 0)
 		r = check_mode(spec, plan, err);
+	if (r == 0)
+		r = check_inside(spec, plan, err);
 	if (r == 0)
 		r = cell_new(spec, env, extra, plan, &cell, err);
 	if (r != 0)

@@ -28,6 +28,9 @@ static void read_git_identity(struct cell *cell)
 	cleanup_free char *path = path_join(cell->spec->home, ".gitconfig");
 	bool in_user = false;
 
+	/* Users of the contract's own are nobody of the host's. */
+	if (cell->spec->n_users)
+		return;
 	fd = path ? open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC) : -1;
 	if (fd < 0 || fd_read_all(fd, &text) < 0 || !text.data)
 		return;
@@ -112,6 +115,8 @@ void cell_free(struct cell *cell)
 		close(cell->mount_ns_fd);
 	if (cell->map_ns_fd >= 0)
 		close(cell->map_ns_fd);
+	if (cell->layer_ns_fd >= 0)
+		close(cell->layer_ns_fd);
 	cgroup_release(&cell->group);
 	ids_release(cell);
 	if (cell->usage)
@@ -126,6 +131,8 @@ void cell_free(struct cell *cell)
 	free(cell->contract_json);
 	free(cell->contract_text);
 	free(cell->gitconfig);
+	free(cell->passwd);
+	free(cell->group_file);
 	for (size_t i = 0; i < cell->n_bundles; i++)
 		free(cell->bundles[i]);
 	for (size_t i = 0; i < cell->n_keystores; i++)
@@ -155,7 +162,7 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	cell->extra = extra ? extra : &nothing;
 	cell->group.v2_fd = cell->group.main.fd = cell->group.cpu.fd = -1;
 	cell->ids.slot_fd = cell->layer_fd = cell->user_ns_fd = cell->mount_ns_fd = -1;
-	cell->map_ns_fd = cell->notice_fd = -1;
+	cell->map_ns_fd = cell->layer_ns_fd = cell->notice_fd = -1;
 	r = check_host(cell, plan, err);
 	if (r == 0)
 		r = check_descriptors(spec, err);

@@ -43,7 +43,8 @@ enum ns_mount_kind {
 
 struct ns_mount {
 	enum ns_mount_kind kind;
-	char *path;
+	char *path;   /* inside */
+	char *source; /* on the host, if that is another; else NULL */
 	char *link;
 	const struct spec_rule *rule; /* NULL for what every sandbox has */
 	bool is_writable;
@@ -65,8 +66,14 @@ struct ns_ids {
 	gid_t inside_gid, host_gid;
 	bool is_shifted;  /* we are root: an id of the sandbox's own, mounts are id-mapped */
 	bool is_unmapped; /* accepted as weaker: the owner's own id, no mapping */
-	bool has_many;	  /* `root: layer`: root inside, and those that a system has */
-	uid_t owner_uid;  /* of the workspace, who what is written there will belong to */
+	bool has_many;	  /* `root: layer` or `users`: root inside, and those that a system has */
+	/* Of a contract with users, those of their ids that lie beyond the range; the second for
+	 * groups. And who owns the workspace inside. */
+	uint32_t beyond[2][SPEC_USERS_MAX];
+	size_t n_beyond[2];
+	bool has_users;
+	uint32_t first_id[2];
+	uid_t owner_uid; /* of the workspace, who what is written there will belong to */
 	gid_t owner_gid;
 	int slot_fd; /* holds the id, here and in the first process; -1 where none is held */
 };
@@ -114,13 +121,16 @@ struct cell {
 	struct ns_group group;
 	int landlock_abi;
 	char *contract_json, *contract_text; /* after cell_explain() */
-	char *gitconfig;		 /* name and address of the user for commits; may be NULL */
+	char *passwd, *group_file; /* /etc/passwd and /etc/group with the contract's users in them;
+				      NULL without any */
+	char *gitconfig;	   /* name and address of the user for commits; may be NULL */
 	char *bundles[CELL_BUNDLES_MAX]; /* the host's files of authorities, where TLS is opened */
 	size_t n_bundles;
 	char *keystores[CELL_KEYSTORES_MAX]; /* likewise, those of Java */
 	size_t n_keystores;
 	bool needs_keeper;
 	bool guards_files; /* something of the host's can be written, or come in from outside */
+	bool has_open_top; /* new directories can be made in "/" */
 	bool keeps_affinity;
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
@@ -142,6 +152,7 @@ struct cell {
 	/* After a start, for relayer(); -1 where nobody will ask. */
 	int user_ns_fd, mount_ns_fd;
 	int map_ns_fd;	   /* how the workspace's owner is mapped, where that is another map */
+	int layer_ns_fd;   /* the same for layers, where several users write them */
 	pid_t relayer_pid; /* who lets go of the layers before; 0: nobody */
 };
 
@@ -161,10 +172,17 @@ int ids_choose(struct cell *cell, struct atoll_error *err);
  * death of everybody who has the descriptor. */
 int ids_take(struct cell *cell, struct atoll_error *err);
 /* The text of the sandbox's map; and a user namespace that maps one id to another. */
+#define IDS_MAP_SIZE 1024
 void ids_write_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size);
 int ids_make_userns(const char *uid_map, const char *gid_map);
 /* How the workspace is mapped, with more than one id inside. 0 also where it is the same map. */
 int ids_map_owner(struct cell *cell, struct atoll_error *err);
+/* The user namespace by which a mount of this kind is mapped; `own` is the sandbox's. */
+int ids_map_for(const struct cell *cell, const struct ns_mount *mount, int own);
+/* With many: the last of those from 1 on. */
+uint32_t ids_most(const struct ns_ids *ids);
+/* The host id of one inside. */
+uint32_t ids_host_id(const struct ns_ids *ids, bool is_group, uint32_t inside);
 /* Capabilities that the command has within its user namespace; a mask. */
 uint64_t ids_capabilities(const struct ns_ids *ids);
 void ids_release(struct cell *cell);
@@ -232,6 +250,11 @@ struct init_config start_config(struct cell *cell);
 /* A detached, restricted copy of one bind's source. `userns_fd` shifts ids if it is >= 0. */
 int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error *err);
 
+static inline const char *ns_source(const struct ns_mount *mount)
+{
+	return mount->source ? mount->source : mount->path;
+}
+
 static inline bool ns_has_tree(const struct ns_mount *mount)
 {
 	return mount->kind == NS_BIND || mount->kind == NS_DEVICE || mount->kind == NS_STAGE;
@@ -270,8 +293,29 @@ int layer_mount(const struct ns_mount *spot, const struct cell_layer *layer,
 /* A hidden path beneath a mount becomes a mask of it. */
 int ns_add_mask(struct ns_mount *mount, const char *path, struct atoll_error *err);
 struct ns_mount *ns_add_mount(struct cell *cell, enum ns_mount_kind kind, const char *path);
+/* A writable directory of the sandbox's own, unless something of the host's is shown there. */
+int ns_add_private(struct cell *cell, const char *path, struct atoll_error *err);
+/* A plain file of the host's at another place inside, read-only. */
+int ns_add_file(struct cell *cell, const char *source, const char *path, struct atoll_error *err);
 /* Is something mounted beneath this directory? Its path, if `ret` is not NULL. */
 bool ns_has_submounts(const char *path, char ret[4096]);
+
+/*
+ * Who there is inside (users.c). users_prepare() reads the host's accounts and adds homes;
+ * users_place() shows the two files, from within the root; users_become() is for the process of a
+ * command that is no step.
+ */
+int users_prepare(struct cell *cell, struct atoll_error *err);
+int users_place(const struct cell *cell, struct atoll_error *err);
+int users_become(const struct cell *cell, struct atoll_error *err);
+/* Where the one of the two belongs that `path` is ("/etc/passwd"); NULL: neither. */
+const struct spec_user *users_of_home(const struct cell *cell, const char *path);
+void describe_users(const struct cell *cell, struct plan *plan);
+
+/* Our own program and what belongs to it, at /run/atoll (guest.c). */
+#define NS_GUEST   "/run/atoll/guest"
+#define NS_KERNELS "/run/atoll/kernels"
+int guest_prepare(struct cell *cell, struct atoll_error *err);
 
 /* `root: layer`, once the other mounts are there. */
 int system_prepare(struct cell *cell, struct atoll_error *err);

@@ -36,7 +36,7 @@ void describe_root(const struct cell *cell, struct plan *plan)
 	plan_add(
 		plan, cell->ids.has_many ? PLAN_NOTE : PLAN_WEAKER, "filesystem.root", "layer",
 		cell->ids.has_many ? "none: each tree has a line of its own"
-				   : "private tmpfs at /var; system directories read-only",
+				   : "private tmpfs at /var, layer over /opt; the rest read-only",
 		cell->ids.has_many
 			? "of /etc, /opt and /usr/local only what everybody may read; files with "
 			  "set-id bits cannot be made"

@@ -41,7 +41,7 @@ const char *describe_origin(const struct cell *cell, const struct ns_mount *moun
 	const struct spec *spec = cell->spec;
 
 	/* Only the mode says why the workspace is not written. */
-	if (spec->workspace_mode != SPEC_WORKSPACE_DIRECT && streq(mount->path, spec->workspace))
+	if (spec->workspace_mode != SPEC_WORKSPACE_DIRECT && streq(mount->path, spec_at(spec)))
 		return spec->workspace_mode_origin;
 	if (mount->rule)
 		return mount->rule->origin;
@@ -59,7 +59,7 @@ static void describe_masks(const struct cell *cell, const struct ns_mount *mount
 		char path[4200];
 
 		snprintf(path, sizeof path, "%s/%s", mount->path, mount->masks[i]);
-		rule = plan->is_brief ? NULL : spec_rule_for(cell->spec, path);
+		rule = plan->is_brief ? NULL : spec_rule_inside(cell->spec, path);
 		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
 			 mount->is_layer       ? "layer over the workspace; not listed"
 			 : mount->is_ephemeral ? "layer over the system's tree; not listed"
@@ -75,6 +75,7 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 		const char *clause = "filesystem.read", *note = NULL;
+		char where[4300];
 
 		if (mount->kind == NS_STAGE)
 			continue; /* told by the workspace's line */
@@ -88,6 +89,8 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			clause = "filesystem.root";
 		else if (mount->is_writable)
 			clause = "filesystem.write";
+		else if (mount->kind == NS_BIND && path_is_within(mount->path, "/run/atoll"))
+			clause = "guest";
 		else if (mount->kind == NS_BIND && !mount->rule)
 			clause = "filesystem.socket";
 		if (mount->kind == NS_HIDE)
@@ -99,6 +102,10 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			note = "workspace, written directly: changes are on the host at once";
 		else if (streq(mount->path, cell->spec->workspace) && mount->kind == NS_BIND)
 			note = "workspace, read-only";
+		if (mount->is_layer && mount->source) {
+			snprintf(where, sizeof where, "'%s' of the host, %s", mount->source, note);
+			note = where;
+		}
 		plan_add(plan, PLAN_ENFORCED, clause, mount->path, zone_mechanism(cell, mount),
 			 note, plan->is_brief ? NULL : describe_origin(cell, mount));
 		if (mount->keeps_hidden && plan->is_brief)
@@ -109,10 +116,15 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 }
 
 /* What root.c mounts for every sandbox. */
-static void describe_system(struct plan *plan)
+static void describe_system(const struct cell *cell, struct plan *plan)
 {
-	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/", "private tmpfs, read-only",
-		 "holds /run/atoll and the places that other lines are mounted on", "default");
+	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/",
+		 cell->has_open_top ? "private tmpfs; what leads to a mount is read-only"
+				    : "private tmpfs, read-only",
+		 cell->has_open_top
+			 ? "new directories can be made, and are gone at the end"
+			 : "holds /run/atoll and the places that other lines are mounted on",
+		 cell->has_open_top ? cell->spec->root_origin : "default");
 	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/dev/pts", "devpts of its own", NULL,
 		 "default");
 	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/proc", "procfs of its own", NULL,
@@ -256,7 +268,8 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 
 	if (cell->ids.has_many)
 		snprintf(ids, sizeof ids,
-			 "root, ids 1 to 1007 and nobody are host ids of the run's own, from %u on",
+			 "root, ids 1 to %u, %snobody are host ids of the run's own, from %u on",
+			 ids_most(&cell->ids), cell->ids.has_users ? "the contract's and " : "and ",
 			 slots_classes[cell->spec->identity].first);
 	else if (cell->ids.is_shifted) /* each run has its own, and a plan is not one of them */
 		snprintf(ids, sizeof ids,
@@ -283,16 +296,24 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 			? "no_new_privs; of capabilities only chown, dac_override, fowner, fsetid, "
 			  "setgid and setuid, over ids of the run's own"
 			: "no_new_privs, no capability, empty bounding set, locked secure bits",
-		NULL, cell->ids.has_many ? cell->spec->root_origin : "default");
+		NULL,
+		!cell->ids.has_many	    ? "default"
+		: cell->spec->root_is_layer ? cell->spec->root_origin
+					    : cell->spec->users[0].origin);
 	plan_add(plan, PLAN_ENFORCED, "processes.syscalls", NULL,
 		 "seccomp allow-list; unknown calls and foreign entries closed", NULL, "default");
-	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL, landlock,
-		 "no right to write anything of the host's", "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL,
+		 cell->has_open_top ? "read-only mounts of all that is the host's" : landlock,
+		 cell->has_open_top ? "Landlock keeps signals and abstract sockets inside; with an "
+				      "open top it is no second wall for files"
+				    : "no right to write anything of the host's",
+		 cell->has_open_top ? cell->spec->root_origin : "default");
 	describe_descriptors(cell, plan);
 	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "fresh session keyring", NULL,
 		 "default");
 	ns_describe_network(cell, plan);
 	describe_sockets(cell, plan);
+	describe_users(cell, plan);
 }
 
 struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
@@ -435,7 +456,7 @@ void ns_describe(const struct cell *cell, struct plan *plan)
 		plan_add(plan, PLAN_NOTE, "isolation.accept-weaker", cell->spec->accepted[i].text,
 			 "a weaker mechanism is accepted where this host lacks the proper one",
 			 NULL, cell->spec->accepted[i].origin);
-	describe_system(plan);
+	describe_system(cell, plan);
 	describe_mounts(cell, plan);
 	describe_root(cell, plan);
 	describe_rules(cell, plan);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/ids.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -24,6 +25,12 @@
  * nothing on the machine (slots.h), and the workspace is mounted with its owner's id mapped to it,
  * so that what is written comes out as the owner's. On a file system that cannot map ids root is
  * refused, unless somebody accepts the weaker way by name: then it runs under the owner's own id.
+ *
+ * Where a contract says who there is inside (`users`), or wants to be root of its own system
+ * (`root: layer`), root gives a range of ids. The workspace's owner is then the first of the users.
+ * What others write to a layer lies there under an id that is nobody's on the host (base/ids.h),
+ * the same in every run whatever slot that has; where the host's own files are written nobody but
+ * the first user can make any.
  */
 
 static bool is_accepted(const struct spec *spec, const char *clause)
@@ -82,6 +89,51 @@ static bool can_map(const char *path)
 	return tree >= 0 && mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof attr) == 0;
 }
 
+/*
+ * With many ids root inside is the slot's first, as everybody who is alone in a sandbox. Of the
+ * next fifteen two are egress's. Then those of a system, from 1 on, and `nobody` is the last. Where
+ * the contract names users, the range ends with what belongs to a system (999, where useradd begins
+ * for its accounts), and users beyond it have what is left of the slot.
+ */
+#define MANY_FIRST   16
+#define MANY_COUNT   (SLOTS_IDS - MANY_FIRST - 1)
+#define SYSTEM_COUNT 999
+#define ALONE_FIRST  (SLOTS_EGRESS_NEAR + 1)
+#define ALONE_COUNT  (MANY_FIRST - ALONE_FIRST)
+#define NOBODY	     65534
+
+_Static_assert(ALONE_COUNT + MANY_COUNT - SYSTEM_COUNT >= SPEC_USERS_MAX, "room for all users");
+
+static bool takes_many(const struct spec *spec)
+{
+	return (spec->root_is_layer || spec->n_users) && !is_accepted(spec, "identity");
+}
+
+static void note_beyond(struct ns_ids *ids, const struct spec *spec)
+{
+	for (size_t i = 0; i < spec->n_users; i++) {
+		const uint32_t own[2] = {spec->users[i].uid, spec->users[i].gid};
+
+		for (int k = 0; k < 2; k++) {
+			bool is_known = own[k] <= SYSTEM_COUNT;
+
+			for (size_t j = 0; j < ids->n_beyond[k]; j++)
+				is_known = is_known || ids->beyond[k][j] == own[k];
+			if (!is_known)
+				ids->beyond[k][ids->n_beyond[k]++] = own[k];
+		}
+	}
+}
+
+bool isolate_user_ids(const struct spec *spec, size_t user, uid_t *ret_uid, gid_t *ret_gid)
+{
+	if (user >= spec->n_users || !takes_many(spec) || !slots_are_ours())
+		return false;
+	*ret_uid = spec->users[user].uid;
+	*ret_gid = spec->users[user].gid;
+	return true;
+}
+
 int ids_choose(struct cell *cell, struct atoll_error *err)
 {
 	struct ns_ids *ids = &cell->ids;
@@ -89,17 +141,33 @@ int ids_choose(struct cell *cell, struct atoll_error *err)
 
 	ids->inside_uid = ids->host_uid = geteuid();
 	ids->inside_gid = ids->host_gid = getegid();
+	ids->has_users = cell->spec->n_users;
+	if (ids->has_users) {
+		ids->inside_uid = cell->spec->users[0].uid;
+		ids->inside_gid = cell->spec->users[0].gid;
+	}
+	ids->first_id[0] = ids->inside_uid;
+	ids->first_id[1] = ids->inside_gid;
 	if (!slots_are_ours())
 		return 0;
 	if (lstat(cell->spec->workspace, &st) < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "workspace '%s' (%s)",
 				 cell->spec->workspace, cell->spec->workspace_origin);
 	ids->is_shifted = true;
-	ids->inside_uid = ids->owner_uid = st.st_uid;
-	ids->inside_gid = ids->owner_gid = st.st_gid;
-	if (cell->spec->root_is_layer && !is_accepted(cell->spec, "identity")) {
+	ids->owner_uid = st.st_uid;
+	ids->owner_gid = st.st_gid;
+	if (!ids->has_users) {
+		ids->inside_uid = st.st_uid;
+		ids->inside_gid = st.st_gid;
+	}
+	if (takes_many(cell->spec)) {
 		ids->has_many = true;
 		ids->inside_uid = ids->inside_gid = 0;
+		note_beyond(ids, cell->spec);
+	}
+	if (!ids->has_users) {
+		ids->first_id[0] = ids->inside_uid;
+		ids->first_id[1] = ids->inside_gid;
 	}
 	if (!is_accepted(cell->spec, "identity") || can_map(cell->spec->workspace))
 		return 0;
@@ -133,40 +201,142 @@ int ids_take(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
-/*
- * With many ids root inside is the slot's first, as everybody who is alone in a sandbox. The next
- * fifteen are left out: two of them are egress's. `nobody` has one, too.
- */
-#define MANY_FIRST 16
-#define MANY_COUNT (SLOTS_IDS - MANY_FIRST - 1)
-#define NOBODY	   65534
+/* How many ids there are from 1 on, without those that stand alone. */
+static uint32_t many_count(const struct ns_ids *ids)
+{
+	return ids->has_users ? SYSTEM_COUNT : MANY_COUNT;
+}
+
+uint32_t ids_most(const struct ns_ids *ids)
+{
+	return many_count(ids);
+}
+
+/* The host ids of those that stand alone, in order. */
+static uint32_t alone(const struct ns_ids *ids, bool is_group, size_t i)
+{
+	return (is_group ? ids->host_gid : ids->host_uid) +
+	       (uint32_t)(i < ALONE_COUNT ? ALONE_FIRST + i
+					  : MANY_FIRST + SYSTEM_COUNT + i - ALONE_COUNT);
+}
+
+uint32_t ids_host_id(const struct ns_ids *ids, bool is_group, uint32_t inside)
+{
+	const uint32_t host = is_group ? ids->host_gid : ids->host_uid;
+
+	if (!ids->has_many || inside == 0)
+		return host;
+	for (size_t i = 0; i < ids->n_beyond[is_group]; i++) {
+		if (ids->beyond[is_group][i] == inside)
+			return alone(ids, is_group, i);
+	}
+	return inside <= many_count(ids) ? host + MANY_FIRST + inside - 1 : host + SLOTS_IDS - 1;
+}
 
 void ids_write_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size)
 {
 	const unsigned host = is_group ? ids->host_gid : ids->host_uid;
+	size_t used;
 
-	if (ids->has_many)
-		snprintf(ret, size, "0 %u 1\n1 %u %u\n%u %u 1\n", host, host + MANY_FIRST,
-			 MANY_COUNT, NOBODY, host + SLOTS_IDS - 1);
-	else
+	if (!ids->has_many) {
 		snprintf(ret, size, "%u %u 1\n", is_group ? ids->inside_gid : ids->inside_uid,
 			 host);
+		return;
+	}
+	used = (size_t)snprintf(ret, size, "0 %u 1\n1 %u %u\n%u %u 1\n", host, host + MANY_FIRST,
+				many_count(ids), NOBODY, host + SLOTS_IDS - 1);
+	for (size_t i = 0; i < ids->n_beyond[is_group]; i++)
+		used += (size_t)snprintf(ret + used, size - used, "%u %u 1\n",
+					 ids->beyond[is_group][i], alone(ids, is_group, i));
 }
 
 /* One id only: what anybody else inside would make in the workspace, he may not. */
+static void write_owner_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size)
+{
+	snprintf(ret, size, "%u %u 1\n", is_group ? ids->owner_gid : ids->owner_uid,
+		 ids_host_id(ids, is_group, ids->first_id[is_group]));
+}
+
+struct map {
+	char *text;
+	size_t size, used;
+};
+
+static void add_kept(struct map *map, const struct ns_ids *ids, bool is_group, uint32_t inside,
+		     uint32_t count)
+{
+	if (count)
+		map->used += (size_t)snprintf(map->text + map->used, map->size - map->used,
+					      "%u %u %u\n", IDS_KEPT_FIRST + inside,
+					      ids_host_id(ids, is_group, inside), count);
+}
+
+/* The owner, and everybody else under an id that is kept for him. */
+static void write_layer_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size)
+{
+	const uint32_t first = ids->first_id[is_group], n = many_count(ids);
+	const bool is_in_range = first >= 1 && first <= n;
+	struct map map = {.text = ret, .size = size};
+
+	write_owner_map(ids, is_group, ret, size);
+	map.used = strlen(ret);
+	add_kept(&map, ids, is_group, 0, first != 0);
+	add_kept(&map, ids, is_group, 1, is_in_range ? first - 1 : n);
+	add_kept(&map, ids, is_group, first + 1, is_in_range ? n - first : 0);
+	add_kept(&map, ids, is_group, NOBODY, 1);
+	for (size_t i = 0; i < ids->n_beyond[is_group]; i++)
+		add_kept(&map, ids, is_group, ids->beyond[is_group][i],
+			 ids->beyond[is_group][i] != first);
+}
+
+typedef void write_fn(const struct ns_ids *ids, bool is_group, char *ret, size_t size);
+
+static int map_by(const struct ns_ids *ids, write_fn *write, int *ret, struct atoll_error *err)
+{
+	char uid_map[IDS_MAP_SIZE], gid_map[IDS_MAP_SIZE];
+
+	write(ids, false, uid_map, sizeof uid_map);
+	write(ids, true, gid_map, sizeof gid_map);
+	*ret = ids_make_userns(uid_map, gid_map);
+	return *ret < 0 ? error_set(err, ATOLL_FAULT_HOST, -*ret,
+				    "make a user namespace for the workspace's owner")
+			: 0;
+}
+
+/* Does the host's own tree appear as the owner's? Layers and the system's have other maps. */
+static bool is_owners(const struct cell *cell, const struct ns_mount *mount)
+{
+	return ns_has_tree(mount) && !mount->is_ephemeral &&
+	       (!cell->ids.has_users || (!mount->is_layer && mount->kind != NS_STAGE)) &&
+	       (mount->is_writable || mount->is_explicit);
+}
+
 int ids_map_owner(struct cell *cell, struct atoll_error *err)
 {
 	const struct ns_ids *ids = &cell->ids;
-	char uid_map[64], gid_map[64];
+	bool needs_owner = false;
+	int r = 0;
 
 	if (!ids->has_many)
 		return 0;
-	snprintf(uid_map, sizeof uid_map, "%u %u 1\n", ids->owner_uid, ids->host_uid);
-	snprintf(gid_map, sizeof gid_map, "%u %u 1\n", ids->owner_gid, ids->host_gid);
-	cell->map_ns_fd = ids_make_userns(uid_map, gid_map);
-	return cell->map_ns_fd < 0 ? error_set(err, ATOLL_FAULT_HOST, -cell->map_ns_fd,
-					       "make a user namespace for the workspace's owner")
-				   : 0;
+	for (size_t i = 0; i < cell->n_mounts; i++)
+		needs_owner = needs_owner || is_owners(cell, &cell->mounts[i]);
+	if (needs_owner)
+		r = map_by(ids, write_owner_map, &cell->map_ns_fd, err);
+	if (r == 0 && ids->has_users && layer_spot(cell))
+		r = map_by(ids, write_layer_map, &cell->layer_ns_fd, err);
+	return r;
+}
+
+int ids_map_for(const struct cell *cell, const struct ns_mount *mount, int own)
+{
+	if (cell->ids.is_unmapped)
+		return -1;
+	if (!cell->ids.has_many || mount->is_ephemeral)
+		return own;
+	if (cell->ids.has_users && (mount->is_layer || mount->kind == NS_STAGE))
+		return cell->layer_ns_fd;
+	return is_owners(cell, mount) ? cell->map_ns_fd : -1;
 }
 
 /*

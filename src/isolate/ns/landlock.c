@@ -122,7 +122,10 @@ int landlock_seal(const struct cell *cell, struct atoll_error *err)
 	ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
 	if (ruleset < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "create a Landlock ruleset");
-	r = allow_private(cell, ruleset, attr.handled_access_fs, err);
+	/* A right reaches through mounts: with an open top every mount of the host's is read-only,
+	 * and that alone keeps it (must_guard_files()). */
+	r = cell->has_open_top ? allow(ruleset, attr.handled_access_fs, "/", RIGHTS_ALL, err)
+			       : allow_private(cell, ruleset, attr.handled_access_fs, err);
 	/* /proc decides by itself. */
 	if (r == 0)
 		r = allow(ruleset, attr.handled_access_fs, "/proc", RIGHTS_WRITE, err);

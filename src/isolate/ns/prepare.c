@@ -84,6 +84,7 @@ void ns_free_mounts(struct cell *cell)
 			free(mount->masks[j]);
 		free(mount->masks);
 		free(mount->link);
+		free(mount->source);
 		free(mount->path);
 	}
 	free(cell->mounts);
@@ -575,7 +576,7 @@ static int mounts_by_path(const void *a, const void *b)
 	return strcmp(((const struct ns_mount *)a)->path, ((const struct ns_mount *)b)->path);
 }
 
-static int add_private(struct cell *cell, const char *path, struct atoll_error *err)
+int ns_add_private(struct cell *cell, const char *path, struct atoll_error *err)
 {
 	struct ns_mount *mount;
 
@@ -585,6 +586,37 @@ static int add_private(struct cell *cell, const char *path, struct atoll_error *
 	if (!mount)
 		return error_oom(err);
 	mount->is_writable = mount->is_dir = true;
+	return 0;
+}
+
+int ns_add_file(struct cell *cell, const char *source, const char *path, struct atoll_error *err)
+{
+	struct ns_mount *mount = ns_add_mount(cell, NS_BIND, path);
+	struct stat st;
+
+	if (!mount || !(mount->source = strdup(source)))
+		return error_oom(err);
+	if (lstat(source, &st) < 0 || !S_ISREG(st.st_mode))
+		return error_set(err, ATOLL_FAULT_HOST, errno, "'%s' is no plain file", source);
+	mount->dev = st.st_dev;
+	mount->ino = st.st_ino;
+	return 0;
+}
+
+/* From here on the workspace has its name inside; up to here all that was looked at has the host's.
+ */
+static int move_workspace(struct cell *cell, struct atoll_error *err)
+{
+	struct ns_mount *spot = spec_is_moved(cell->spec) ? layer_spot(cell) : NULL;
+	char *at = spot ? strdup(spec_at(cell->spec)) : NULL;
+
+	if (!spot)
+		return 0;
+	if (!at)
+		return error_oom(err);
+	spot->source = spot->path;
+	spot->path = at;
+	spot->is_nested = false; /* nothing of the host's is where it goes: inside_check() */
 	return 0;
 }
 
@@ -652,7 +684,8 @@ static int add_zones(struct cell *cell, struct atoll_error *err)
 	cell->zones = calloc(cell->n_mounts + 1, sizeof *cell->zones);
 	if (!cell->zones)
 		return error_oom(err);
-	cell->zones[cell->n_zones++] = (struct init_zone){.path = "/", .kind = INIT_ZONE_FREE};
+	cell->zones[cell->n_zones++] = (struct init_zone){
+		.path = "/", .kind = INIT_ZONE_FREE, .is_writable = cell->has_open_top};
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 
@@ -722,8 +755,14 @@ static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n
 
 static int check_cwd(const struct cell *cell, struct atoll_error *err)
 {
-	cleanup_fd int fd =
-		fd_openat2(AT_FDCWD, cell->spec->cwd, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
+	cleanup_fd int fd = -1;
+	char path[PATH_MAX];
+
+	if (!spec_host_path(cell->spec, cell->spec->cwd, path, sizeof path))
+		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG,
+				 "working directory '%s' (%s)", cell->spec->cwd,
+				 cell->spec->cwd_origin);
+	fd = fd_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
 
 	if (fd == -ELOOP)
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
@@ -784,18 +823,27 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 	cell->listing = NULL;
 	for (size_t i = 0; r == 0 && i < spec->n_sockets; i++)
 		r = add_socket(cell, &spec->sockets[i], err);
-	if (r == 0 && spec->root_is_layer)
-		r = add_private(cell, "/var", err);
-	for (size_t i = 0; r == 0 && ns_private_dirs[i]; i++)
-		r = add_private(cell, ns_private_dirs[i], err);
-	if (r == 0)
-		r = add_devices(cell, err);
-	if (r == 0 && !streq(spec->home, "/"))
-		r = add_private(cell, spec->home, err);
 	if (r == 0)
 		r = check_cwd(cell, err);
 	if (r == 0)
 		r = layer_prepare(cell, err);
+	if (r == 0)
+		r = move_workspace(cell, err);
+	cell->has_open_top = spec->root_is_layer && !must_guard_files(cell);
+	if (r == 0 && spec->root_is_layer)
+		r = ns_add_private(cell, "/var", err);
+	if (r == 0 && cell->has_open_top)
+		r = ns_add_private(cell, "/run", err);
+	for (size_t i = 0; r == 0 && ns_private_dirs[i]; i++)
+		r = ns_add_private(cell, ns_private_dirs[i], err);
+	if (r == 0)
+		r = add_devices(cell, err);
+	if (r == 0 && !streq(spec->home, "/") && !spec->n_users)
+		r = ns_add_private(cell, spec->home, err);
+	if (r == 0)
+		r = users_prepare(cell, err);
+	if (r == 0)
+		r = guest_prepare(cell, err);
 	if (r == 0)
 		r = system_prepare(cell, err);
 	if (r < 0)

@@ -112,7 +112,7 @@ int quota_check_space(const struct cell *cell, struct atoll_error *err)
 
 		if (mount->is_writable && !mount->is_layer &&
 		    (mount->kind == NS_BIND || mount->kind == NS_STAGE))
-			r = quota_check_place(cell, mount->path, err);
+			r = quota_check_place(cell, ns_source(mount), err);
 	}
 	return r;
 }

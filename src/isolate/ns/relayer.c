@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -81,10 +82,7 @@ static int enter(struct relayer *self, struct atoll_error *err)
 	int r = 0;
 
 	if (ids->is_shifted)
-		r = open_trees(self,
-			       ids->is_unmapped ? -1
-			       : ids->has_many	? self->cell->map_ns_fd
-						: self->cell->user_ns_fd,
+		r = open_trees(self, ids_map_for(self->cell, self->spot, self->cell->user_ns_fd),
 			       err);
 	if (r < 0)
 		return r;
@@ -122,9 +120,12 @@ static int exchange(struct relayer *self, struct atoll_error *err)
 
 	if (setns(self->cell->mount_ns_fd, CLONE_NEWNS) < 0)
 		return fail(err, "enter the sandbox's mount namespace");
-	self->old_fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* The way there may lead through storage that is written inside. Nobody runs there now who
+	 * could change it; a link that was put there before must not lead us elsewhere. */
+	self->old_fd = fd_openat2(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0, RESOLVE_NO_SYMLINKS);
 	if (self->old_fd < 0)
-		return fail(err, "open the workspace");
+		return error_set(err, ATOLL_FAULT_HOST, EOPNOTSUPP,
+				 "the way to the workspace was replaced inside");
 	if (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0)
 		return fail(err, "take the layers off the workspace");
 	if (move_mount(self->tree_fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)

@@ -26,7 +26,9 @@
  *   place_system()   /proc, /dev, /sys' few, /run/atoll
  *   switch_root()    pivot
  *   close_root()     the storage's own top becomes read-only; what is private was put on its own
- *                    mount
+ *                    mount. With `root: layer` the top stays open, and the directories in it that
+ *                    lead to mounts have been put on mounts of their own, which become read-only
+ *                    instead: no way to a mount can be moved or replaced from inside
  *   ns_leave_host()  the host's tree goes away; it takes the kernel a while, so others go on
  * meanwhile Mount points are made in the tmpfs only: nothing ever appears on the host. No
  * allocation: this runs in a clone. The directory is left as the working directory throughout, so
@@ -66,19 +68,19 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 	struct stat st;
 	int r;
 
-	tree = open_tree(AT_FDCWD, mount->path,
+	tree = open_tree(AT_FDCWD, ns_source(mount),
 			 AT_SYMLINK_NOFOLLOW | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | recursive);
 	if (tree < 0 && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP))
 		return error_set(err, ATOLL_FAULT_POLICY, errno, "'%s' has changed while starting",
-				 mount->path);
+				 ns_source(mount));
 	if (tree < 0)
-		return fail(err, "copy the mount of", mount->path);
+		return fail(err, "copy the mount of", ns_source(mount));
 	/* Whatever way the path led by now: it is the object that was looked at, or none. */
 	if (fstat(tree, &st) < 0)
-		return fail(err, "stat", mount->path);
+		return fail(err, "stat", ns_source(mount));
 	if (st.st_dev != mount->dev || st.st_ino != mount->ino)
 		return error_set(err, ATOLL_FAULT_POLICY, 0, "'%s' has changed while starting",
-				 mount->path);
+				 ns_source(mount));
 	if ((!mount->is_writable || mount->is_layer) && mount->kind != NS_DEVICE)
 		set |= MOUNT_ATTR_RDONLY;
 	r = set_attributes(tree, "", set, -1, AT_EMPTY_PATH | AT_RECURSIVE);
@@ -93,7 +95,7 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 				err, ATOLL_FAULT_HOST, -r,
 				"'%s' is on a file system that cannot map ids; run atoll as "
 				"its owner instead of root, or add --accept-weaker identity",
-				mount->path);
+				ns_source(mount));
 	}
 	return take_fd(&tree);
 }
@@ -345,17 +347,39 @@ static int place_masked(const struct ns_mount *spot, size_t number, struct atoll
 	return 0;
 }
 
-static int place_private(const struct ns_mount *mount, struct atoll_error *err)
+/* On a mount of its own, which nobody inside can move. */
+static int fix_way(const char *name, struct atoll_error *err)
 {
+	if (mkdir(name, 0755) < 0)
+		return fail(err, "create", name);
+	return bind_clone(name, name, err);
+}
+
+/* A directory that root keeps in a system, and others pass. */
+static bool is_system(const char *path)
+{
+	return streq(path, "/var") || streq(path, "/run") || streq(path, "/opt");
+}
+
+static int place_private(const struct cell *cell, const struct ns_mount *mount,
+			 struct atoll_error *err)
+{
+	const struct spec_user *user = users_of_home(cell, mount->path);
 	const char *path = inside(mount->path);
 	bool is_shared = false;
+	int r;
 
 	/* Everybody's places are sticky, as programs expect; home is nobody else's. */
 	for (size_t i = 0; ns_private_dirs[i]; i++)
 		is_shared = is_shared || streq(mount->path, ns_private_dirs[i]);
-	if (chmod(path, is_shared ? 01777 : streq(mount->path, "/var") ? 0755 : 0700) < 0)
+	if (chmod(path, is_shared ? 01777 : is_system(mount->path) ? 0755 : 0700) < 0)
 		return fail(err, "chmod", path);
-	return bind_clone(path, path, err);
+	/* Where there is but one id, it owns all of them. */
+	if (user && cell->ids.has_many && chown(path, user->uid, user->gid) < 0)
+		return fail(err, "chown", path);
+	r = bind_clone(path, path, err);
+	/* Ours in the midst of it. */
+	return r == 0 && streq(mount->path, "/run") ? fix_way("run/atoll", err) : r;
 }
 
 static int place_hide(const struct ns_mount *mount, size_t number, struct atoll_error *err)
@@ -374,6 +398,72 @@ static int place_hide(const struct ns_mount *mount, size_t number, struct atoll_
 		close(fd);
 	}
 	return bind_clone(source, inside(mount->path), err);
+}
+
+/* The first part of a path that has more, relative to the root; false if it is a mount itself, or
+ * was given for the mount before: they are sorted. */
+static bool way_of(const struct cell *cell, size_t number, char ret[NAME_MAX + 2])
+{
+	const char *path = cell->mounts[number].path;
+	size_t length = strcspn(path + 1, "/");
+
+	if (cell->mounts[number].kind == NS_STAGE || cell->mounts[number].kind == NS_LINK ||
+	    !path[1 + length] || length > NAME_MAX)
+		return false;
+	snprintf(ret, NAME_MAX + 2, "%.*s", (int)length, path + 1);
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *other = &cell->mounts[i];
+		const size_t other_length = strcspn(other->path + 1, "/");
+
+		if (other->kind == NS_STAGE || other_length != length ||
+		    memcmp(other->path + 1, ret, length) != 0)
+			continue;
+		/* Itself a mount; or one before needed the same. */
+		if (!other->path[1 + length] || (i < number && other->kind != NS_LINK))
+			return false;
+	}
+	return true;
+}
+
+/* What every sandbox has besides the mounts of its list lies there. */
+static const char *const own_ways[] = {"dev"};
+
+static bool is_listed_way(const struct cell *cell, const char *name)
+{
+	char path[16];
+
+	snprintf(path, sizeof path, "/%s", name);
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		if (cell->mounts[i].kind != NS_STAGE &&
+		    (path_is_within(cell->mounts[i].path, path)))
+			return true;
+	}
+	return false;
+}
+
+typedef int way_fn(const char *name, struct atoll_error *err);
+
+static int each_way(const struct cell *cell, way_fn *each, struct atoll_error *err)
+{
+	char name[NAME_MAX + 2];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && cell->has_open_top && i < cell->n_mounts; i++) {
+		if (way_of(cell, i, name))
+			r = each(name, err);
+	}
+	for (size_t i = 0; r == 0 && cell->has_open_top && i < ARRAY_SIZE(own_ways); i++) {
+		if (!is_listed_way(cell, own_ways[i]))
+			r = each(own_ways[i], err);
+	}
+	return r;
+}
+
+static int close_way(const char *name, struct atoll_error *err)
+{
+	return set_attributes(AT_FDCWD, name, MOUNT_ATTR_RDONLY, -1, 0) < 0
+		       ? fail(err, "close", name)
+		       : 0;
 }
 
 static int place_all(struct cell *cell, struct atoll_error *err)
@@ -403,7 +493,7 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 				    : ns_attach(mount->tree_fd, inside(mount->path), err);
 			break;
 		case NS_PRIVATE:
-			r = place_private(mount, err);
+			r = place_private(cell, mount, err);
 			break;
 		case NS_LINK:
 			if (symlink(mount->link, inside(mount->path)) < 0 && errno != EEXIST)
@@ -573,12 +663,15 @@ static int place_system(const struct cell *cell, struct atoll_error *err)
 	/* What package managers expect of a /var that is empty otherwise. */
 	static const char *const var_dirs[] = {"var/cache",   "var/lib",  "var/local", "var/log",
 					       "var/log/apt", "var/mail", "var/opt",   "var/spool"};
+	static const char *const top_dirs[] = {"media", "mnt", "srv"};
 	int r = make_dir("dev", 0755, err);
 
 	if (r == 0)
 		r = make_dir("var", 0755, err);
 	for (size_t i = 0; r == 0 && cell->spec->root_is_layer && i < ARRAY_SIZE(var_dirs); i++)
 		r = make_dir(var_dirs[i], 0755, err);
+	for (size_t i = 0; r == 0 && cell->has_open_top && i < ARRAY_SIZE(top_dirs); i++)
+		r = make_dir(top_dirs[i], 0755, err);
 	if (r == 0)
 		r = place_links(err);
 	if (r == 0)
@@ -587,6 +680,8 @@ static int place_system(const struct cell *cell, struct atoll_error *err)
 		r = place_terminals(err);
 	if (r == 0)
 		r = place_contract(cell, err);
+	if (r == 0)
+		r = users_place(cell, err);
 	return r < 0 ? r : place_gitconfig(cell, err);
 }
 
@@ -612,6 +707,11 @@ static int close_root(const struct cell *cell, struct atoll_error *err)
 		    set_attributes(AT_FDCWD, cell->mounts[i].path, MOUNT_ATTR_RDONLY, -1, 0) < 0)
 			return fail(err, "close", cell->mounts[i].path);
 	}
+	if (cell->has_open_top) {
+		int r = each_way(cell, close_way, err);
+
+		return r < 0 ? r : close_way("run/atoll", err);
+	}
 	return set_attributes(AT_FDCWD, "/", MOUNT_ATTR_RDONLY, -1, 0) < 0 ? fail(err, "close", "/")
 									   : 0;
 }
@@ -624,6 +724,8 @@ int ns_build_root(struct cell *cell, struct atoll_error *err)
 	if (r == 0)
 		r = mount_storage(cell, err);
 	umask(0);
+	if (r == 0)
+		r = each_way(cell, fix_way, err);
 	if (r == 0)
 		r = place_all(cell, err);
 	if (r == 0)

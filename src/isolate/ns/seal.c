@@ -300,6 +300,9 @@ int ns_execute(void *data, struct atoll_error *err)
 	if (take_stdio(cell, err) < 0 ||
 	    limit_resource(RLIMIT_NOFILE, cell->spec->limits[SPEC_OPEN_FILES].value, err) < 0)
 		return -1;
+	/* A step is the user who it is to be by now. */
+	if (!cell->step && users_become(cell, err) < 0)
+		return -1;
 	return run_command(cell, err);
 }
 

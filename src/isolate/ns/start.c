@@ -77,7 +77,7 @@ static int write_map(pid_t pid, const char *file, const char *text, struct atoll
 
 static int map_ids(pid_t pid, const struct ns_ids *ids, struct atoll_error *err)
 {
-	char text[128];
+	char text[IDS_MAP_SIZE];
 	int r;
 
 	ids_write_map(ids, false, text, sizeof text);
@@ -198,10 +198,7 @@ static int send_trees(struct cell *cell, int socket_fd, int userns_fd, struct at
 	for (size_t i = 0; r >= 0 && i < cell->n_mounts; i++) {
 		if (!ns_has_tree(&cell->mounts[i]))
 			continue;
-		r = ns_open_tree(&cell->mounts[i],
-				 cell->map_ns_fd >= 0 && !cell->mounts[i].is_ephemeral
-					 ? cell->map_ns_fd
-					 : userns_fd,
+		r = ns_open_tree(&cell->mounts[i], ids_map_for(cell, &cell->mounts[i], userns_fd),
 				 err);
 		if (r < 0)
 			break;
@@ -524,7 +521,7 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 	userns_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (userns_fd < 0)
 		return fail(err, "open the sandbox's user namespace");
-	return send_trees(cell, socket_fd, cell->ids.is_unmapped ? -1 : userns_fd, err);
+	return send_trees(cell, socket_fd, userns_fd, err);
 }
 
 int start_wait_ready(int socket_fd, int *ret_fds, size_t *n_fds, struct atoll_error *err)
@@ -588,10 +585,13 @@ int start_make_notices(struct cell *cell, int *ret_fd, struct atoll_error *err)
 }
 
 /* So that /dev/stderr and its like can be opened inside. */
-static int hand_over(const struct cell *cell, const int stdio[3], struct atoll_error *err)
+static int hand_over(const struct cell *cell, uint32_t uid, uint32_t gid, const int stdio[3],
+		     struct atoll_error *err)
 {
+	uid = ids_host_id(&cell->ids, false, uid);
+	gid = ids_host_id(&cell->ids, true, gid);
 	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
-		if (stdio[i] >= 0 && fchown(stdio[i], cell->ids.host_uid, cell->ids.host_gid) < 0)
+		if (stdio[i] >= 0 && fchown(stdio[i], uid, gid) < 0)
 			return fail(err, "hand the pipes over");
 	}
 	return 0;
@@ -601,8 +601,13 @@ int ns_exec(struct cell *cell, const struct cell_handle *handle, uint32_t number
 	    const int stdio[3], struct atoll_error *err)
 {
 	struct init_order order = {.type = INIT_EXEC, .step = number};
-	int fds[4] = {words_fd}, n = 1, r = hand_over(cell, stdio, err);
+	struct init_step_head head = {0};
+	int fds[4] = {words_fd}, n = 1, r;
 
+	if (pread(words_fd, &head, sizeof head, 0) != sizeof head)
+		return error_set(err, ATOLL_FAULT_BUG, errno, "the step's words");
+	r = head.has_ids ? hand_over(cell, head.uid, head.gid, stdio, err)
+			 : hand_over(cell, cell->ids.inside_uid, cell->ids.inside_gid, stdio, err);
 	if (r < 0)
 		return r;
 	for (int i = 0; i < 3; i++) {
@@ -637,7 +642,7 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		return r;
 	control = pair[0], control_child = pair[1];
 	memcpy(cell->stdio, stdio, sizeof cell->stdio);
-	r = hand_over(cell, stdio, err);
+	r = hand_over(cell, cell->ids.first_id[0], cell->ids.first_id[1], stdio, err);
 	if (r < 0)
 		return r;
 	cell->setup_fd = setup_child;

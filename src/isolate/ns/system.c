@@ -21,7 +21,8 @@
  * inside. Root gives such a sandbox a range of ids of its own, shows the system's trees with their
  * owners mapped to it, and lets the command be root there, with the few capabilities over these ids
  * that a package manager needs. An ordinary user has one id, which owns nothing of the system: he
- * gets a private /var, and his home.
+ * gets a private /var, his home, and a layer over /opt for what is new there. New directories can
+ * be made at the top, unless something of the host's is written directly: see landlock.c.
  *
  * Whoever owns what root owns could read what only root may read on the host. So of the trees that
  * an administrator writes to everything is taken out that others may not read: what is shown is
@@ -147,12 +148,31 @@ static int add_state(struct cell *cell, const char *path, struct atoll_error *er
 	return 0;
 }
 
+/* An ordinary user's layer: what is new in /opt. Directories of the host's there are root's, and no
+ * layer makes them his. */
+static int prepare_opt(struct cell *cell, struct atoll_error *err)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		struct ns_mount *mount = &cell->mounts[i];
+
+		if (!streq(mount->path, "/opt"))
+			continue;
+		mount->is_ephemeral = mount->kind == NS_BIND && mount->is_dir &&
+				      !mount->is_writable && !mount->is_explicit &&
+				      !mount->n_masks && !ns_has_submounts("/opt", NULL);
+		return 0;
+	}
+	return ns_add_private(cell, "/opt", err);
+}
+
 int system_prepare(struct cell *cell, struct atoll_error *err)
 {
 	int r = 0;
 
-	if (!cell->ids.has_many)
+	if (!cell->spec->root_is_layer)
 		return 0;
+	if (!cell->ids.has_many)
+		return prepare_opt(cell, err);
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		struct ns_mount *mount = &cell->mounts[i];
 
