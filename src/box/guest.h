@@ -62,7 +62,8 @@ void guest_write(struct box *box, const char *user, const char *path,
 void guest_compose(struct box *box, const char *user, char *const *from, size_t n, const char *to,
 		   guest_done *done, void *data);
 
-/* A connection to a port on the loopback inside, or ECONNREFUSED. */
+/* A connection to a port on the loopback inside, or ECONNREFUSED. Use recv(2) and send(2) with
+ * MSG_DONTWAIT: somebody inside may have a duplicate, and can make it a blocking one. */
 void guest_connect(struct box *box, uint16_t port, guest_opened *done, void *data);
 
 enum guest_event {
@@ -79,8 +80,13 @@ struct guest_watch;
 typedef void guest_watched(enum guest_event event, const char *name,
 			   const struct guest_entry *entry, void *data);
 /* `done` tells when the watches are armed; then `told`, until guest_unwatch(), which is also fine
- * before. */
+ * before, and within either of them. What is returned stays the caller's until then, also after a
+ * failure or a loss; nothing is called after it. NULL: no memory, and `done` is not called. */
 struct guest_watch *guest_watch(struct box *box, const char *user, const char *path,
 				bool is_recursive, bool wants_entries, guest_done *done,
 				guest_watched *told, void *data);
-void guest_unwatch(struct guest_watch *watch);
+void guest_unwatch(struct guest_watch *watch); /* NULL is fine */
+
+/* The box ends, or its processes do: what is pending gets ENOTCONN before this returns, and watches
+ * GUEST_LOST. A box that is only frozen keeps its guests. The next request starts a new one. */
+void guest_end(struct box *box);
