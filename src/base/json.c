@@ -113,3 +113,9 @@ void json_none(struct json *json, const char *key)
 	start_value(json, key);
 	buf_add_str(json->out, "null");
 }
+
+void json_raw(struct json *json, const char *key, const char *text)
+{
+	start_value(json, key);
+	buf_add_str(json->out, text);
+}

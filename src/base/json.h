@@ -26,6 +26,8 @@ void json_uint(struct json *json, const char *key, uint64_t value);
 void json_int(struct json *json, const char *key, int64_t value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_none(struct json *json, const char *key); /* null */
+/* What is JSON already, or the beginning of it: it is put there as it is. */
+void json_raw(struct json *json, const char *key, const char *text);
 #ifndef JANSSON_H /* has a function of that name; include it first */
 static inline void json_null(struct json *json, const char *key)
 {

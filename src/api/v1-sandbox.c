@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/v1.h"
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define TIMEOUT_USUAL 300
+#define TIMEOUT_MOST  (30U * 86400)
+
+/* ---- create ---- */
+
+static void add_label(struct form *form, struct box_pairs *labels, const char *name,
+		      const char *value)
+{
+	struct box_pair *pair;
+
+	if (!labels->items)
+		labels->items = calloc(4, sizeof *labels->items);
+	if (!labels->items) {
+		form_bad(form, "out of memory");
+		return;
+	}
+	pair = &labels->items[labels->n++];
+	pair->name = strdup(name);
+	pair->value = strdup(value);
+	if (!pair->name || !pair->value)
+		form_bad(form, "out of memory");
+}
+
+/* A job file as a text (YAML or JSON), or as the object itself. */
+static void read_contract(struct form *form, struct v1_create *ret)
+{
+	json_t *contract = json_object_get(form->body, "contract");
+
+	if (!contract || json_is_null(contract))
+		return;
+	if (json_is_string(contract))
+		ret->contract = strdup(json_string_value(contract));
+	else if (json_is_object(contract))
+		ret->contract = json_dumps(contract, JSON_COMPACT);
+	else
+		form_bad(form, "'contract' has to be a job file: a text, or an object");
+	if (!form->is_bad && !ret->contract)
+		form_bad(form, "out of memory");
+	ret->request.contract = ret->contract;
+}
+
+static void read_timeout(struct form *form, struct box_request *request)
+{
+	json_t *timeout = json_object_get(form->body, "timeout");
+
+	if (json_is_string(timeout) && streq(json_string_value(timeout), "never"))
+		request->timeout_s = UINT64_MAX;
+	else
+		request->timeout_s = form_uint(form, "timeout", TIMEOUT_USUAL, 1, TIMEOUT_MOST);
+}
+
+void v1_read_create(struct form *form, struct v1_create *ret)
+{
+	struct box_request *request = &ret->request;
+	const char *end, *key;
+
+	*ret = (struct v1_create){.body = json_incref(form->body)};
+	request->template_ref = form_str(form, "template", NULL);
+	read_contract(form, ret);
+	if (request->template_ref && ret->contract)
+		form_bad(form, "'template' and 'contract' exclude each other");
+	if (!request->template_ref && !ret->contract)
+		request->template_ref = "base";
+	read_timeout(form, request);
+	form_pairs(form, "labels", &request->labels);
+	form_pairs(form, "metadata", &request->metadata);
+	form_pairs(form, "environment", &request->environment);
+	for (size_t i = 0; i < request->labels.n; i++) {
+		if (v1_label_is_ours(request->labels.items[i].name))
+			form_bad(form, "labels that begin with 'atoll.' are the daemon's own");
+	}
+	end = form_str(form, "onTimeout", "delete");
+	if (end && !streq(end, "delete") && !streq(end, "pause"))
+		form_bad(form, "'onTimeout' has to be 'delete' or 'pause'");
+	request->pauses_at_end = end && streq(end, "pause");
+	request->pauses_memory = true;
+	request->has_internet = form_bool(form, "internet", true);
+	key = form_str(form, "requestId", NULL);
+	if (key && (!key[0] || strlen(key) > 63))
+		form_bad(form, "'requestId' has to have 1 to 63 bytes");
+	if (key && !form->is_bad)
+		add_label(form, &request->labels, V1_LABEL_REQUEST, key);
+}
+
+void v1_create_done(struct v1_create *create)
+{
+	form_free_pairs(&create->request.labels);
+	form_free_pairs(&create->request.metadata);
+	form_free_pairs(&create->request.environment);
+	free(create->contract);
+	json_decref(create->body);
+}
+
+struct box *v1_box_of_request(struct tenant *tenant, const char *request_id)
+{
+	const char *label;
+
+	for (struct box *box = box_next(tenant, NULL, true); box;
+	     box = box_next(tenant, box, true)) {
+		label = v1_label(box, V1_LABEL_REQUEST);
+		if (label && streq(label, request_id))
+			return box;
+	}
+	return NULL;
+}
+
+/* Those that are being made: their requests must not be begun a second time. */
+struct creation {
+	struct v1_wait wait;
+	char *request_id; /* NULL: none */
+	struct tenant *tenant;
+	struct creation *next;
+};
+
+static struct creation *creations;
+
+static bool is_being_made(const struct tenant *tenant, const char *request_id)
+{
+	for (const struct creation *at = creations; at; at = at->next) {
+		if (at->tenant == tenant && at->request_id && streq(at->request_id, request_id))
+			return true;
+	}
+	return false;
+}
+
+static void forget_creation(struct creation *creation)
+{
+	for (struct creation **at = &creations; *at; at = &(*at)->next) {
+		if (*at == creation) {
+			*at = creation->next;
+			break;
+		}
+	}
+}
+
+static void ignore_end(struct box *box, const struct atoll_error *err, void *data)
+{
+	(void)box;
+	(void)err;
+	(void)data;
+}
+
+static void on_created(struct box *box, const struct atoll_error *err, void *data)
+{
+	struct creation *creation = data;
+	struct api_call *call = v1_wait_take(&creation->wait);
+
+	forget_creation(creation);
+	if (call && !box)
+		v1_fail(call, err);
+	else if (call)
+		v1_answer_box(call, 201, box);
+	else if (box && !creation->request_id)
+		/* Nobody will ever know that it is there. */
+		box_kill(box, BOX_CAUSE_KILLED, ignore_end, NULL);
+	free(creation->request_id);
+	free(creation);
+}
+
+static void create(struct api_call *call, struct v1_create *wanted, const char *request_id)
+{
+	struct creation *creation = v1_wait_new(call, sizeof *creation, NULL);
+
+	if (!creation)
+		return;
+	creation->tenant = call->tenant;
+	creation->request_id = request_id ? strdup(request_id) : NULL;
+	creation->next = creations;
+	creations = creation;
+	box_create(call->tenant, &wanted->request, on_created, creation);
+}
+
+static void read_create(struct api_call *call, json_t *body)
+{
+	static const char *const keys[] = {"template",	"contract",    "timeout",   "labels",
+					   "metadata",	"environment", "onTimeout", "internet",
+					   "requestId", NULL};
+	struct form form = {.call = call, .body = body};
+	struct v1_create wanted;
+	const char *request_id;
+	struct box *box;
+
+	form_known(&form, keys);
+	v1_read_create(&form, &wanted);
+	request_id = form_str(&form, "requestId", NULL);
+	if (!form_fails(&form)) {
+		box = request_id ? v1_box_of_request(call->tenant, request_id) : NULL;
+		if (box)
+			v1_answer_box(call, 200, box);
+		else if (request_id && is_being_made(call->tenant, request_id))
+			v1_refuse(call, 409, "conflict",
+				  "the sandbox of this request is being made; ask again");
+		else
+			create(call, &wanted, request_id);
+	}
+	v1_create_done(&wanted);
+}
+
+void v1_sandbox_create(struct api_call *call)
+{
+	api_read_json(call, V1_BODY_MAX, false, read_create);
+}
+
+/* ---- one that is there ---- */
+
+void v1_sandbox_get(struct api_call *call)
+{
+	struct box *box = v1_box(call);
+
+	if (box)
+		v1_answer_box(call, 200, box);
+}
+
+/* Fine, failed, or gone meanwhile. */
+static void on_changed(struct box *box, const struct atoll_error *err, void *data)
+{
+	struct v1_wait *wait = data;
+	struct api_call *call = v1_wait_take(wait);
+
+	if (call && err && err->fault != ATOLL_FAULT_NONE)
+		v1_fail(call, err);
+	else if (call && box)
+		v1_answer_box(call, 200, box);
+	else if (call)
+		v1_refuse(call, 404, "not-found", "sandbox '%s' has ended", wait->box);
+	free(wait);
+}
+
+static void on_deleted(struct box *box, const struct atoll_error *err, void *data)
+{
+	struct v1_wait *wait = data;
+	struct api_call *call = v1_wait_take(wait);
+
+	(void)box;
+	if (call && err && err->fault != ATOLL_FAULT_NONE)
+		v1_fail(call, err);
+	else if (call)
+		v1_done(call);
+	free(wait);
+}
+
+void v1_sandbox_delete(struct api_call *call)
+{
+	struct box *box = v1_box(call);
+	struct v1_wait *wait = box ? v1_wait_new(call, sizeof *wait, box) : NULL;
+
+	if (wait)
+		box_kill(box, BOX_CAUSE_KILLED, on_deleted, wait);
+}
+
+static void read_pause(struct api_call *call, json_t *body)
+{
+	static const char *const keys[] = {"memory", NULL};
+	struct form form = {.call = call, .body = body};
+	bool memory = form_bool(&form, "memory", true);
+	struct box *box;
+	struct v1_wait *wait;
+
+	form_known(&form, keys);
+	if (form_fails(&form))
+		return;
+	box = v1_box(call);
+	/* Twice is once. */
+	if (box && box->state == BOX_PAUSED) {
+		v1_answer_box(call, 200, box);
+		return;
+	}
+	wait = box ? v1_wait_new(call, sizeof *wait, box) : NULL;
+	if (wait)
+		box_pause(box, memory, on_changed, wait);
+}
+
+void v1_sandbox_pause(struct api_call *call)
+{
+	api_read_json(call, V1_BODY_MAX, false, read_pause);
+}
+
+static void read_resume(struct api_call *call, json_t *body)
+{
+	static const char *const keys[] = {"timeout", NULL};
+	struct form form = {.call = call, .body = body};
+	uint64_t timeout_s = form_uint(&form, "timeout", 0, 1, TIMEOUT_MOST);
+	struct box *box;
+	struct v1_wait *wait;
+
+	form_known(&form, keys);
+	if (form_fails(&form))
+		return;
+	box = v1_box(call);
+	wait = box ? v1_wait_new(call, sizeof *wait, box) : NULL;
+	if (wait)
+		box_resume(box, timeout_s, on_changed, wait);
+}
+
+void v1_sandbox_resume(struct api_call *call)
+{
+	api_read_json(call, V1_BODY_MAX, false, read_resume);
+}
+
+static void read_new_timeout(struct api_call *call, json_t *body)
+{
+	static const char *const keys[] = {"timeout", NULL};
+	struct form form = {.call = call, .body = body};
+	struct box_request request = {0};
+	struct box *box;
+
+	form_known(&form, keys);
+	if (!json_object_get(body, "timeout"))
+		form_bad(&form, "'timeout' is missing: seconds from now, or \"never\"");
+	read_timeout(&form, &request);
+	if (form_fails(&form))
+		return;
+	box = v1_box(call);
+	if (!box)
+		return;
+	box_set_timeout(box, request.timeout_s, false);
+	v1_answer_box(call, 200, box);
+}
+
+void v1_sandbox_timeout(struct api_call *call)
+{
+	api_read_json(call, V1_BODY_MAX, true, read_new_timeout);
+}
