@@ -21,6 +21,7 @@
 
 #include <atoll/atoll.h>
 #include <atoll/layer.h>
+#include <sys/types.h>
 
 #ifdef __cplusplus
 extern "C" {
