@@ -5,6 +5,7 @@
 
 #include <atoll/error.h>
 #include <atoll/layer.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,7 @@ enum box_cause {
 	BOX_CAUSE_EVICTED, /* the machine needed the room */
 	BOX_CAUSE_HOST,	   /* this machine could not */
 	BOX_CAUSE_INTERNAL,
+	BOX_CAUSES,
 };
 const char *box_cause_name(enum box_cause cause);
 
@@ -100,22 +102,51 @@ struct box {
 	struct process *processes; /* list */
 	struct guest *guests[2];   /* for `user` and `root`; NULL until needed */
 	struct loop_timer end_timer;
-	void (**gone)(struct box *box, void *data); /* see box_on_gone() */
-
-	struct box *next_same_hash;
 };
 
 /* ---- house.c ---- */
 
+struct house_config; /* config.h */
+
 struct house_options {
-	const char *dir;    /* its state; NULL: STATE/daemon */
-	const char *config; /* a file, or NULL */
+	const char *dir;		   /* its state; see house_find_dir() */
+	const struct house_config *config; /* stays the caller's, and there */
 	struct loop *loop;
 };
 int house_open(const struct house_options *options, struct house **ret, struct atoll_error *err);
 /* Sandboxes live on; `is_final` ends them all. */
 void house_close(struct house *house, bool is_final);
 struct loop *house_loop(struct house *house);
+/* Where the daemon keeps things if nobody says: STATE/daemon (base/state.h). The sandboxes are in a
+ * store of its own beneath, DIR/atoll, so that `atoll ls` does not show them, and `atoll gc` does
+ * not touch them. */
+int house_find_dir(char ret[PATH_MAX], struct atoll_error *err);
+/* A directory of this house's for `what` ("volumes", "templates"), made if need be; DIR/WHAT. */
+int house_subdir(struct house *house, const char *what, char ret[PATH_MAX],
+		 struct atoll_error *err);
+/* May new boxes be made now? False while it is being taken over or closed; `*ret_why`. */
+bool house_is_ready(const struct house *house, const char **ret_why);
+
+/* What is counted, for those who watch it. */
+struct house_counts {
+	uint64_t n_boxes, n_running, n_paused, n_parked, n_removing;
+	uint64_t n_created, n_from_pool, n_failed; /* so far, of creations */
+	uint64_t ends[BOX_CAUSES];
+	uint64_t n_database_failures, n_database_waiting;
+	uint64_t n_waiting[2]; /* for threads: now and later */
+};
+void house_count(const struct house *house, struct house_counts *ret);
+
+/*
+ * Small texts that are kept for tenants under a name: results of steps by their request's id, jobs.
+ * They survive kills of the daemon and losses of power once `done` was called with 0, and go at
+ * `until_ms`; of one tenant the latest 100,000 at most. Callbacks may be NULL for _keep.
+ */
+void kept_put(struct tenant *tenant, const char *name, const char *text, int64_t until_ms,
+	      void (*done)(int code, void *data), void *data);
+void kept_find(struct tenant *tenant, const char *name,
+	       void (*found)(int code, const char *text, size_t size, void *data), void *data);
+void kept_remove(struct tenant *tenant, const char *name);
 
 /* ---- tenant.c ---- */
 
@@ -131,6 +162,10 @@ struct tenant {
 struct tenant *tenant_find_key(struct house *house, const char *key, size_t size);
 /* A new key ("e2b_" and 40 hexadecimal digits), of which only a hash is kept. */
 int tenant_new_key(struct tenant *tenant, const char *label, char ret[48], struct atoll_error *err);
+struct tenant *tenant_next(struct house *house, const struct tenant *after);
+struct tenant *tenant_find(struct house *house, const char *name_or_id);
+/* Is this tenant's work stopped because its budget is used up? */
+bool tenant_is_spent(const struct tenant *tenant, char *ret_why, size_t size);
 
 /* ---- life.c ---- */
 
@@ -159,6 +194,14 @@ struct box *box_find_any(struct house *house, const char *id);
 struct box *box_next_any(struct house *house, const struct box *after);
 /* In order of their start, then of their id. `after` NULL: the first; for pages. */
 struct box *box_next(struct tenant *tenant, const struct box *after, bool is_newest_first);
+/* For pages: the first behind this place in that order, whether there is one at it or not. */
+struct box *box_next_from(struct tenant *tenant, int64_t start_ms, const char *id,
+			  bool is_newest_first);
+/* Somebody uses it: its idle time begins anew. */
+void box_touch(struct box *box);
+/* Traffic that does not pass the sandbox's own network: uploads, downloads, ports. */
+void box_count_bytes(struct box *box, uint64_t in, uint64_t out);
+void box_count_step(struct box *box);
 /* It cannot be found any more when this returns, and its streams are cut; calls back when nothing
  * of it is left. */
 void box_kill(struct box *box, enum box_cause cause, box_done *done, void *data);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/inner.h"
+
+#include <stdio.h>
+
+/*
+ * A tenant's budget
+ *
+ * What all its boxes have used, ever, against what its configuration allows: cpu-seconds,
+ * GiB-seconds of memory, bytes, steps. Once one of them is used up its boxes are paused, or ended,
+ * and there are no new ones until somebody raises it.
+ */
+
+bool tenant_is_spent(const struct tenant *tenant, char *ret_why, size_t size)
+{
+	const struct house_tenant *mine = inner_tenant(tenant);
+	const struct config_budget *budget = &mine->budget;
+	const struct box_usage *usage = &mine->usage;
+	const struct {
+		const char *what;
+		double used;
+		uint64_t most;
+	} sums[] = {
+		{"cpu-seconds", usage->cpu_s, budget->cpu_s},
+		{"GiB-seconds of memory", usage->gib_s, budget->gib_s},
+		{"bytes of network", (double)usage->bytes_in + (double)usage->bytes_out,
+		 budget->bytes},
+		{"steps", (double)usage->n_steps, budget->steps},
+	};
+
+	for (size_t i = 0; i < 4; i++) {
+		if (sums[i].most == UINT64_MAX || sums[i].used < (double)sums[i].most)
+			continue;
+		snprintf(ret_why, size, "the budget is used up: %.0f of %llu %s", sums[i].used,
+			 (unsigned long long)sums[i].most, sums[i].what);
+		return true;
+	}
+	return false;
+}
+
+static void stop_work(struct house_tenant *tenant)
+{
+	struct house_box *mine = tenant->oldest, *next;
+
+	for (; mine; mine = next) {
+		next = mine->newer;
+		if (mine->box.state != BOX_RUNNING)
+			continue;
+		if (tenant->budget.then == CONFIG_BUDGET_END)
+			box_kill(&mine->box, BOX_CAUSE_BUDGET, NULL, NULL);
+		else
+			box_pause(&mine->box, true, NULL, NULL);
+	}
+}
+
+static void write_usage(struct house_tenant *tenant)
+{
+	const struct box_usage *usage = &tenant->usage;
+
+	tenant->is_dirty = false;
+	db_write(tenant->tenant.house->db, DB_SOON, NULL, NULL,
+		 "INSERT OR REPLACE INTO usage(tenant, cpu_s, gib_s, bytes_in, bytes_out, steps)"
+		 " VALUES(?,?,?,?,?,?)",
+		 "sddiii", tenant->tenant.id, usage->cpu_s, usage->gib_s, (int64_t)usage->bytes_in,
+		 (int64_t)usage->bytes_out, (int64_t)usage->n_steps);
+}
+
+/* Every second; to the database twice a minute. */
+void budget_tick(struct house *house, bool writes)
+{
+	char why[192];
+
+	for (struct house_tenant *tenant = house->tenants; tenant; tenant = tenant->next) {
+		if (!tenant->is_dirty)
+			continue;
+		if (tenant_is_spent(&tenant->tenant, why, sizeof why))
+			stop_work(tenant);
+		if (!writes)
+			continue;
+		write_usage(tenant);
+		for (struct house_box *mine = tenant->oldest; mine; mine = mine->newer) {
+			if (mine->written_cpu_s != mine->usage.cpu_s ||
+			    mine->written_steps != mine->usage.n_steps) {
+				mine->written_cpu_s = mine->usage.cpu_s;
+				mine->written_steps = mine->usage.n_steps;
+				row_update(mine);
+			}
+		}
+	}
+}

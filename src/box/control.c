@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/control.h"
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/inner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+
+#define WAIT_S 10
+
+/* By way of a descriptor, because a path in a socket's address may only be short. */
+static int address_of(const char *dir, struct sockaddr_un *ret, int *ret_fd)
+{
+	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+	*ret_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (*ret_fd < 0)
+		return -errno;
+	snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/control", *ret_fd);
+	return 0;
+}
+
+/* One word, read at once: it comes in one message with the connection. */
+static void serve(struct house *house, int fd)
+{
+	const struct timeval patience = {.tv_usec = 200000};
+	struct atoll_error err = {0};
+	char word[32];
+	ssize_t n;
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	n = recv(fd, word, sizeof word - 1, 0);
+	word[n > 0 ? n : 0] = '\0';
+	if (streq(word, "reload"))
+		tenants_reload(house, &err);
+	else
+		error_set(&err, ATOLL_FAULT_REQUEST, EINVAL, "an unknown word");
+	send(fd, err.fault ? err.text : "ok", strlen(err.fault ? err.text : "ok"),
+	     MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void somebody_came(struct loop_watch *watch, uint32_t events)
+{
+	struct house *house = (struct house *)((char *)watch - offsetof(struct house, control));
+	cleanup_fd int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC);
+
+	(void)events;
+	if (fd >= 0)
+		serve(house, fd);
+}
+
+int control_open(struct house *house, struct atoll_error *err)
+{
+	cleanup_fd int fd = -1, dir_fd = -1;
+	struct sockaddr_un address;
+	int r = address_of(house->dir, &address, &dir_fd);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "open '%s'", house->dir);
+	unlinkat(dir_fd, "control", 0);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
+	    listen(fd, 16) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "listen at '%s/control'",
+				 house->dir);
+	house->control = (struct loop_watch){.fd = fd, .ready = somebody_came};
+	r = loop_watch(house->loop, &house->control, EPOLLIN);
+	if (r < 0) {
+		house->control.fd = -1;
+		return error_set(err, ATOLL_FAULT_HOST, -r, "watch '%s/control'", house->dir);
+	}
+	take_fd(&fd);
+	return 0;
+}
+
+void control_close(struct house *house)
+{
+	char path[PATH_MAX];
+
+	if (house->control.fd < 0)
+		return;
+	snprintf(path, sizeof path, "%.*s/control", PATH_MAX - 16, house->dir);
+	unlink(path);
+	loop_unwatch(house->loop, &house->control);
+	close(house->control.fd);
+	house->control.fd = -1;
+}
+
+int control_reload(const char *dir, struct atoll_error *err)
+{
+	const struct timeval patience = {.tv_sec = WAIT_S};
+	cleanup_fd int fd = -1, dir_fd = -1;
+	struct sockaddr_un address;
+	char answer[512];
+	ssize_t n;
+
+	if (address_of(dir, &address, &dir_fd) < 0)
+		return -ENOENT;
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+		return -ENOENT;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	if (send(fd, "reload", 6, MSG_NOSIGNAL) < 0)
+		return -ENOENT;
+	n = recv(fd, answer, sizeof answer - 1, 0);
+	answer[n > 0 ? n : 0] = '\0';
+	if (streq(answer, "ok"))
+		return 0;
+	return error_set(err, ATOLL_FAULT_HOST, n < 0 ? errno : 0,
+			 "tell the daemon, which has not taken it up yet: %s", answer);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/str.h"
+#include "box/inner.h"
+#include "box/network.h"
+
+#include <atoll/step.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/*
+ * A new box
+ *
+ *	begin()		is there such a template, may this tenant have one more?
+ *	take_parked()	one that is ready; or run_make(), on a thread
+ *	settle()	its row is written: from here on it survives the daemon
+ *	finish()	it can be found, and who asked is told
+ */
+
+struct creation {
+	struct work_item item;
+	struct later later;
+	struct house_box *box;
+	box_done *done;
+	void *data;
+	struct make make;
+	char *contract, *rules;
+	char from[ATOLL_ID_SIZE], workspace[PATH_MAX];
+	bool is_from_pool;
+	int code;
+	struct atoll_error error;
+};
+
+/* ---- its network ---- */
+
+static void secrets_path(const struct house_box *mine, char ret[PATH_MAX])
+{
+	snprintf(ret, PATH_MAX, "%.*s/secrets/%s", PATH_MAX - 64, mine->box.house->dir,
+		 mine->box.id);
+}
+
+int network_rules(struct house_box *mine, const char *network, bool has_internet, char **ret,
+		  struct atoll_error *err)
+{
+	char dir[PATH_MAX], path[PATH_MAX];
+	int r = network ? house_subdir(mine->box.house, "secrets", dir, err) : 0;
+
+	secrets_path(mine, path);
+	if (r == 0)
+		r = box_network_section(network, has_internet, network ? path : NULL, ret, err);
+	if (r == 0 && network)
+		mine->has_secrets = true;
+	return r;
+}
+
+void network_forget(struct house_box *mine)
+{
+	char path[PATH_MAX];
+
+	if (!mine->has_secrets && !mine->box.network)
+		return;
+	secrets_path(mine, path);
+	house_remove_dir(path);
+}
+
+/* ---- its fields ---- */
+
+static char *copy_or_null(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+static int fill_box(struct box *box, const struct kind *kind, const struct box_request *request)
+{
+	snprintf(box->template_id, sizeof box->template_id, "%s", kind->id);
+	snprintf(box->alias, sizeof box->alias, "%s", request->template_ref);
+	box->timeout_s = request->timeout_s;
+	box->pauses_at_end = request->pauses_at_end;
+	box->pauses_memory = request->pauses_memory;
+	box->wakes = request->wakes;
+	box->has_internet = request->has_internet;
+	box->cpus = kind->cpus;
+	box->memory_mib = kind->memory_mib;
+	box->disk_mib = kind->disk_mib;
+	if (!request->is_public)
+		house_random_hex(box->traffic_token, BOX_TOKEN_SIZE - 1);
+	box->network = copy_or_null(request->network);
+	box->mounts = copy_or_null(request->mounts);
+	if (pairs_copy(&request->metadata, &box->metadata) < 0 ||
+	    pairs_copy(&request->environment, &box->environment) < 0 ||
+	    pairs_copy(&request->labels, &box->labels) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+/* ---- the end of a creation ---- */
+
+static void finish(struct creation *creation)
+{
+	struct house_box *mine = creation->box;
+	box_done *done = creation->done;
+	void *data = creation->data;
+
+	mine->box.house->counts.n_created++;
+	mine->box.house->counts.n_from_pool += creation->is_from_pool;
+	free(creation->contract);
+	free(creation->rules);
+	free(creation);
+	done(&mine->box, &(struct atoll_error){0}, data);
+}
+
+static void fail(struct creation *creation)
+{
+	struct house_box *mine = creation->box;
+
+	if (mine) {
+		mine->box.house->counts.n_failed++;
+		if (mine->box.sandbox[0])
+			remove_sandbox(mine->box.house, mine->box.sandbox, NULL, NULL);
+		network_forget(mine);
+		tenant_give_back(mine);
+		box_free(mine);
+	}
+	creation->done(NULL, &creation->error, creation->data);
+	free(creation->contract);
+	free(creation->rules);
+	free(creation);
+}
+
+static void fail_later(struct later *later)
+{
+	fail((struct creation *)((char *)later - offsetof(struct creation, later)));
+}
+
+static void row_written(int code, void *data)
+{
+	struct creation *creation = data;
+	struct house_box *mine = creation->box;
+
+	if (code == 0)
+		code = table_put(mine->box.house, mine);
+	if (code < 0) {
+		error_set(&creation->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
+		fail(creation);
+		return;
+	}
+	box_arm_end(mine);
+	meter_start(mine);
+	finish(creation);
+}
+
+static void settle(struct creation *creation)
+{
+	struct box *box = &creation->box->box;
+
+	box->start_ms = house_now_ms();
+	box->end_ms = box_end_after(box->timeout_s);
+	box->state = BOX_RUNNING;
+	row_insert(creation->box, row_written, creation);
+}
+
+/* ---- on a thread ---- */
+
+static void run_make(struct work_item *item)
+{
+	struct creation *creation = (struct creation *)item;
+
+	creation->error = (struct atoll_error){0};
+	creation->code = make_sandbox(&creation->make, &creation->error);
+}
+
+static void made(struct work_item *item)
+{
+	struct creation *creation = (struct creation *)item;
+
+	memcpy(creation->box->box.sandbox, creation->make.sandbox, ATOLL_ID_SIZE);
+	if (creation->code < 0)
+		fail(creation);
+	else
+		settle(creation);
+}
+
+static int prepare(struct creation *creation, const struct kind *kind,
+		   const struct box_request *request)
+{
+	struct house_box *mine = creation->box;
+	struct make *make = &creation->make;
+	int r;
+
+	if (kind->sandbox[0]) {
+		memcpy(creation->from, kind->sandbox, ATOLL_ID_SIZE);
+		make->from = creation->from;
+		make->checkpoint = KIND_CHECKPOINT;
+		if (!request->network && request->has_internet)
+			return 0;
+		r = network_rules(mine, request->network, request->has_internet, &creation->rules,
+				  &creation->error);
+		make->rules = creation->rules;
+		return r;
+	}
+	r = kind_contract(mine, kind, request, &creation->contract, &creation->error);
+	make->contract = creation->contract;
+	make->name = request->contract ? "contract" : kind->id;
+	snprintf(creation->workspace, sizeof creation->workspace, "%s", mine->box.house->homes);
+	make->workspace = creation->workspace;
+	return r;
+}
+
+/* What a parked one has is what nobody asked otherwise. */
+static bool take_parked(struct creation *creation, struct kind *kind,
+			const struct box_request *request)
+{
+	if (request->contract || request->network || request->mounts || !request->has_internet)
+		return false;
+	creation->is_from_pool =
+		pool_take(creation->box->box.house, kind, creation->box->box.sandbox);
+	return creation->is_from_pool;
+}
+
+static int begin(struct creation *creation, struct house_tenant *tenant,
+		 const struct box_request *request)
+{
+	struct kind *kind = kind_find(tenant, request->template_ref);
+	struct house *house = tenant->tenant.house;
+	const char *why;
+	int r;
+
+	if (!house_is_ready(house, &why))
+		return error_set(&creation->error, ATOLL_FAULT_HOST, EAGAIN, "%s", why);
+	if (!kind)
+		return error_set(&creation->error, ATOLL_FAULT_REQUEST, ENOENT,
+				 "template '%s' not found", request->template_ref);
+	r = tenant_check(tenant, kind->memory_mib, kind->disk_mib, kind->cpus, &creation->error);
+	if (r < 0)
+		return r;
+	creation->box = box_new(tenant);
+	if (!creation->box || fill_box(&creation->box->box, kind, request) < 0)
+		return error_oom(&creation->error);
+	tenant_take(creation->box);
+	if (take_parked(creation, kind, request)) {
+		settle(creation);
+		return 0;
+	}
+	r = prepare(creation, kind, request);
+	if (r < 0)
+		return r;
+	creation->item = (struct work_item){.run = run_make, .done = made};
+	creation->code = error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED,
+				   "the daemon is stopping");
+	work_submit(house->work, &creation->item, WORK_NOW);
+	return 0;
+}
+
+void box_create(struct tenant *tenant, const struct box_request *request, box_done *done,
+		void *data)
+{
+	struct creation *creation = calloc(1, sizeof *creation);
+
+	if (!creation)
+		abort();
+	creation->done = done;
+	creation->data = data;
+	if (begin(creation, inner_tenant(tenant), request) < 0)
+		house_later(tenant->house, &creation->later, fail_later);
+}
+
+/* ---- those that are there already ---- */
+
+int boxes_load(struct house *house, struct atoll_error *err)
+{
+	sqlite3_stmt *row = db_prepare(house->db, row_select, err);
+	int r = row ? 0 : -EIO;
+
+	while (r == 0 && (r = db_step(house->db, &row, err)) == 1) {
+		struct house_box *mine = row_read(house, row);
+
+		r = mine ? table_put(house, mine) : 0;
+		if (r < 0)
+			error_oom(err);
+		if (mine && r == 0) {
+			tenant_take(mine);
+			box_arm_end(mine);
+			meter_start(mine);
+		}
+	}
+	sqlite3_finalize(row);
+	return r;
+}

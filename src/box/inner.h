@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/buf.h"
+#include "box/box.h"
+#include "box/config.h"
+#include "box/db.h"
+#include "box/work.h"
+
+/*
+ * What the files of this room share
+ */
+
+#define DEFAULT_TENANT "default"
+
+/* A call back that has to come later, and has nothing to wait for. */
+struct later {
+	struct loop_timer timer;
+	void (*call)(struct later *later);
+};
+
+struct key {
+	unsigned char hash[32];
+	struct house_tenant *tenant;
+};
+
+struct house_tenant {
+	struct tenant tenant;
+	struct config_budget budget;
+	struct box_usage usage; /* of boxes that have ended, and what of living ones is counted */
+	bool is_spent, is_dirty;
+	struct house_box *oldest, *newest; /* by start, then id */
+	struct house_tenant *next;
+};
+
+struct gone {
+	uint64_t number;
+	void (*call)(struct box *box, void *data);
+	void *data;
+	struct gone *next;
+};
+
+/* What is to be done with a box on a thread; one at a time. */
+enum op_kind {
+	OP_PAUSE,
+	OP_RESUME,
+	OP_SNAPSHOT,
+	OP_FORK,
+	OP_NETWORK,
+};
+
+struct house_box {
+	struct box box;
+	struct house_box *next_same_hash;
+	struct house_box *older, *newer; /* of the same tenant */
+	struct gone *gone;
+	struct box_op *ops, **ops_last; /* the first of them is at work */
+	bool is_listed, is_counted;
+	bool has_secrets;
+	box_done *killed;
+	void *killed_data;
+	int64_t touched_ns;
+
+	/* meter.c */
+	struct loop_timer meter_timer;
+	struct work_item meter_item;
+	bool is_measured; /* a thread is at it */
+	bool is_freed;	  /* free it when that is done */
+	struct box_usage usage;
+	struct box_sample *samples; /* a ring */
+	size_t n_samples, first_sample, room_samples;
+	uint64_t last_cpu_ms, last_bytes_in, last_bytes_out;
+	int64_t last_ns;
+	unsigned idle_rounds;
+	double written_cpu_s;
+	uint64_t written_steps;
+};
+
+struct box_op {
+	struct work_item item;
+	enum op_kind kind;
+	struct house_box *box;
+	char sandbox[ATOLL_ID_SIZE];
+	int code;
+	struct atoll_error error;
+	box_done *done;
+	void *data;
+
+	/* by kind */
+	struct later later;
+	bool keeps_memory, has_internet;
+	uint64_t timeout_s;
+	char *network; /* JSON, E2B's */
+	char *rules;   /* as a contract says it */
+	size_t count;
+	char (*ids)[ATOLL_ID_SIZE];
+	struct box_fork *forks;
+	box_forked *forked;
+	size_t n_pending;
+	char name[160], made[ATOLL_ID_SIZE];
+	bool has_name;
+	int64_t made_ms;
+	snapshot_done *snapped;
+
+	struct box_op *next;
+};
+
+struct house {
+	struct loop *loop;
+	struct work *work;
+	struct db *db;
+	const struct house_config *config;
+	char dir[PATH_MAX];
+	int lock_fd;
+	struct loop_watch control;
+	bool is_taking_over, is_closing;
+	unsigned n_ticks;
+
+	struct house_tenant *tenants;
+	struct key *keys; /* sorted by hash */
+	size_t n_keys;
+
+	struct house_box **table; /* by id */
+	size_t table_size, n_boxes;
+	uint64_t n_taken, memory_mib, disk_mib, cpus; /* of all, also of those that are being made */
+	int64_t looked_ms;
+	uint64_t free_memory_mib, free_disk_mib;
+	uint64_t next_gone;
+
+	struct kind *kinds; /* template.c */
+	struct pool *pools;
+
+	struct removal *to_remove;
+	size_t n_removing, n_removers;
+	char homes[PATH_MAX]; /* what homes of boxes are layers over */
+	struct loop_timer tick;
+	struct house_counts counts;
+};
+
+static inline struct house_box *inner(const struct box *box)
+{
+	return (struct house_box *)box;
+}
+
+static inline struct house_tenant *inner_tenant(const struct tenant *tenant)
+{
+	return (struct house_tenant *)tenant;
+}
+
+/* ---- house.c ---- */
+
+int64_t house_now_ms(void);
+/* Of mine alone, with those above it. */
+int house_make_dir(const char *path, struct atoll_error *err);
+/* In the next round of the loop. */
+void house_later(struct house *house, struct later *later, void (*call)(struct later *later));
+/* `n` random characters of a-z0-9, or hexadecimal digits, and a NUL. */
+void house_random_bytes(void *ret, size_t size);
+void house_random_name(char *ret, size_t n);
+void house_random_hex(char *ret, size_t n);
+/* With all that is in it; what is not there is fine. */
+void house_remove_dir(const char *path);
+
+/* ---- tenant.c ---- */
+
+int tenants_load(struct house *house, struct atoll_error *err);
+/* Names, quotas and keys once more, after somebody else has changed them. */
+int tenants_reload(struct house *house, struct atoll_error *err);
+void tenants_free(struct house *house);
+/* For commands, too, that have only opened the database. */
+int tenant_put(struct db *db, const struct config_tenant *tenant, struct atoll_error *err);
+int key_put(struct db *db, const char *tenant_name, const char *label, char ret[48],
+	    struct atoll_error *err);
+
+/* ---- quota.c ---- */
+
+/* 0, -EDQUOT or -EAGAIN with the story: may it have one more of this size? */
+int tenant_check(const struct house_tenant *tenant, uint32_t memory_mib, uint32_t disk_mib,
+		 uint32_t cpus, struct atoll_error *err);
+/* Is the machine far enough from its limits to make what nobody has asked for yet? */
+bool quota_has_room(struct house *house);
+void tenant_take(struct house_box *box);
+void tenant_give_back(struct house_box *box);
+
+/* ---- table.c: finding boxes ---- */
+
+int table_put(struct house *house, struct house_box *box);
+void table_remove(struct house *house, struct house_box *box);
+struct house_box *table_find(const struct house *house, const char *id);
+bool sandbox_is_box(const struct house *house, const char *sandbox);
+void table_free(struct house *house);
+
+/* ---- life.c ---- */
+
+int boxes_load(struct house *house, struct atoll_error *err);
+/* Memory alone: nothing happens to the sandbox. */
+void box_free(struct house_box *box);
+void box_arm_end(struct house_box *box);
+void box_call_gone(struct house_box *box);
+struct house_box *box_new(struct house_tenant *tenant);
+int pairs_copy(const struct box_pairs *from, struct box_pairs *to);
+void pairs_done(struct box_pairs *pairs);
+/* The sandbox is there, or was: its row, then it can be found. */
+void box_settle(struct house_box *box, db_done *done, void *data);
+/* When a box that gets so long from now ends. */
+int64_t box_end_after(uint64_t timeout_s);
+void box_begin_removal(struct house_box *box);
+
+/* ---- op.c ---- */
+
+struct box_op *op_new(enum op_kind kind, box_done *done, void *data);
+void box_queue(struct house_box *box, struct box_op *op);
+/* The one at work is at its end, and was answered: the next. */
+void box_next_op(struct house_box *box);
+/* Those that have not begun. */
+void ops_fail(struct house_box *box);
+
+/* ---- create.c ---- */
+
+/* What the contract says of a box's network. */
+int network_rules(struct house_box *box, const char *network, bool has_internet, char **ret,
+		  struct atoll_error *err);
+/* Files with values of headers. */
+void network_forget(struct house_box *box);
+
+/* ---- fork.c, snapshot.c: on a thread, and afterwards ---- */
+
+int fork_run(struct box_op *op);
+void fork_after(struct box_op *op);
+int snapshot_run(struct box_op *op);
+void snapshot_after(struct box_op *op);
+
+/* ---- meter.c ---- */
+
+void meter_start(struct house_box *box);
+void meter_stop(struct house_box *box);
+
+/* ---- budget.c ---- */
+
+void budget_tick(struct house *house, bool writes);
+
+/* ---- kept.c ---- */
+
+void kept_tick(struct house *house);
+
+/* ---- row.c: a box in the database ---- */
+
+void row_insert(struct house_box *box, db_done *done, void *data);
+void row_update(struct house_box *box);
+void row_remove(struct house_box *box);
+struct house_box *row_read(struct house *house, sqlite3_stmt *statement);
+extern const char row_select[];
+
+/* ---- remove.c: what is nobody's any more ---- */
+
+/* On a thread, some at a time; `done` may be NULL. */
+void remove_sandbox(struct house *house, const char *sandbox, void (*done)(void *data), void *data);
+/* All in the store that no row names. At the start, before anything is made. */
+int remove_strangers(struct house *house, struct atoll_error *err);
+
+/* ---- template.c ---- */
+
+/* What a box is made from. */
+struct kind {
+	char id[160];		     /* plain: "base", "NAME", "NAME:TAG" */
+	char name[128];		     /* of a snapshot that has one, without its tag */
+	char box[BOX_ID_SIZE];	     /* whose snapshot it is; "" */
+	struct house_tenant *tenant; /* NULL: everybody's */
+	char sandbox[ATOLL_ID_SIZE]; /* branches off this one; "": from the contract */
+	char *contract;		     /* YAML */
+	uint32_t cpus, memory_mib, disk_mib;
+	int64_t made_ms;
+	struct kind *next;
+};
+
+struct kind_shape {
+	uint32_t cpus, memory_mib, disk_mib;
+};
+
+/* What boxes branch off in a kind's sandbox. */
+#define KIND_CHECKPOINT "kept"
+
+int kinds_load(struct house *house, struct atoll_error *err);
+void kinds_free(struct house *house);
+/* NULL: there is none that this tenant may have. */
+struct kind *kind_find(struct house_tenant *tenant, const char *ref);
+bool kind_has(const struct house *house, const char *sandbox);
+void kind_plain(const char *ref, char ret[160]);
+struct kind *kind_add(struct house_tenant *tenant, const char *id, const char *name,
+		      const char *sandbox, const struct kind_shape *shape);
+void kind_drop(struct house *house, struct kind *kind);
+/* The contract of a new box; the caller's to free. */
+int kind_contract(struct house_box *box, const struct kind *kind, const struct box_request *request,
+		  char **ret, struct atoll_error *err);
+int snapshots_load(struct house *house, struct atoll_error *err);
+
+/* ---- contract.c ---- */
+
+/* Does a tenant's contract keep to what a tenant may say? */
+int contract_check(const char *name, const char *text, struct atoll_error *err);
+
+/* ---- make.c: the sandbox itself; on threads ---- */
+
+struct make {
+	const char *contract;  /* a job file's text */
+	const char *name;      /* what errors call it */
+	const char *workspace; /* instead of the contract's; NULL */
+	const char *from;      /* branch off this one instead; NULL or "" */
+	const char *checkpoint;
+	const char *rules; /* of its network, instead of what it has; NULL */
+	char sandbox[ATOLL_ID_SIZE];
+};
+/* It runs then, or nothing is left of it. */
+int make_sandbox(struct make *make, struct atoll_error *err);
+
+/* ---- pool.c ---- */
+
+/* One that is parked: true, and it is the caller's. Counts the demand. */
+bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE]);
+void pool_tick(struct house *house);
+/* Its parked ones are removed. */
+void pool_forget(struct house *house, const struct kind *kind);
+size_t pool_parked(const struct house *house);
+/* At the end: all that are parked are removed, at once. */
+void pools_free(struct house *house);

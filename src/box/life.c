@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "box/inner.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The time at which a box ends, and its end
+ *
+ * A kill does not wait in line: the box is gone for everybody at once, operations that wait (op.c)
+ * fail, and the sandbox is removed when the one that is at work has come to its end.
+ */
+
+#define LONGEST_NAP_NS (6 * 3600 * INT64_C(1000000000))
+
+/* ---- a box in memory ---- */
+
+void pairs_done(struct box_pairs *pairs)
+{
+	for (size_t i = 0; i < pairs->n; i++) {
+		free(pairs->items[i].name);
+		free(pairs->items[i].value);
+	}
+	free(pairs->items);
+	*pairs = (struct box_pairs){0};
+}
+
+int pairs_copy(const struct box_pairs *from, struct box_pairs *to)
+{
+	*to = (struct box_pairs){.items = calloc(from->n + 1, sizeof *to->items)};
+	if (!to->items)
+		return -ENOMEM;
+	for (size_t i = 0; i < from->n; i++) {
+		to->items[i].name = strdup(from->items[i].name);
+		to->items[i].value = strdup(from->items[i].value);
+		to->n++;
+		if (!to->items[i].name || !to->items[i].value)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+struct house_box *box_new(struct house_tenant *tenant)
+{
+	struct house_box *mine = calloc(1, sizeof *mine);
+
+	if (!mine)
+		return NULL;
+	mine->box.id[0] = 'i';
+	house_random_name(mine->box.id + 1, 20);
+	house_random_hex(mine->box.access_token, BOX_TOKEN_SIZE - 1);
+	mine->box.house = tenant->tenant.house;
+	mine->box.tenant = &tenant->tenant;
+	mine->box.state = BOX_STARTING;
+	mine->ops_last = &mine->ops;
+	mine->touched_ns = clock_monotonic_ns();
+	return mine;
+}
+
+void box_free(struct house_box *mine)
+{
+	if (!mine)
+		return;
+	if (mine->is_measured) {
+		mine->is_freed = true;
+		return;
+	}
+	loop_disarm(mine->box.house->loop, &mine->box.end_timer);
+	loop_disarm(mine->box.house->loop, &mine->meter_timer);
+	pairs_done(&mine->box.metadata);
+	pairs_done(&mine->box.environment);
+	pairs_done(&mine->box.labels);
+	free(mine->box.network);
+	free(mine->box.mounts);
+	free(mine->samples);
+	while (mine->gone) {
+		struct gone *next = mine->gone->next;
+
+		free(mine->gone);
+		mine->gone = next;
+	}
+	free(mine);
+}
+
+/* ---- who wants to know of its end ---- */
+
+uint64_t box_on_gone(struct box *box, void (*call)(struct box *box, void *data), void *data)
+{
+	struct gone *gone = calloc(1, sizeof *gone);
+
+	if (!gone)
+		abort(); /* it would be called, and is not there any more */
+	*gone = (struct gone){++box->house->next_gone, call, data, inner(box)->gone};
+	inner(box)->gone = gone;
+	return gone->number;
+}
+
+void box_forget_gone(struct box *box, uint64_t number)
+{
+	for (struct gone **at = &inner(box)->gone; *at; at = &(*at)->next) {
+		if ((*at)->number == number) {
+			struct gone *gone = *at;
+
+			*at = gone->next;
+			free(gone);
+			return;
+		}
+	}
+}
+
+/* A call may make others be forgotten. */
+void box_call_gone(struct house_box *mine)
+{
+	while (mine->gone) {
+		struct gone gone = *mine->gone;
+
+		free(mine->gone);
+		mine->gone = gone.next;
+		gone.call(&mine->box, gone.data);
+	}
+}
+
+/* ---- its end ---- */
+
+static void end_came(struct loop_timer *timer)
+{
+	struct house_box *mine =
+		(struct house_box *)((char *)timer - offsetof(struct box, end_timer));
+	struct box *box = &mine->box;
+
+	if (box->state != BOX_RUNNING)
+		return;
+	/* The clock may have been set, or the nap was long. */
+	if (house_now_ms() < box->end_ms)
+		box_arm_end(mine);
+	else if (box->pauses_at_end)
+		box_pause(box, box->pauses_memory, NULL, NULL);
+	else
+		box_kill(box, BOX_CAUSE_TIME_OUT, NULL, NULL);
+}
+
+void box_arm_end(struct house_box *mine)
+{
+	struct box *box = &mine->box;
+	int64_t left_ms = box->end_ms == INT64_MAX ? INT64_MAX : box->end_ms - house_now_ms();
+	int64_t now_ns = clock_monotonic_ns();
+
+	loop_disarm(box->house->loop, &box->end_timer);
+	if (box->state != BOX_RUNNING || left_ms == INT64_MAX)
+		return;
+	box->end_timer.fire = end_came;
+	left_ms = left_ms < 0 ? 0 : left_ms;
+	loop_arm(box->house->loop, &box->end_timer,
+		 left_ms > LONGEST_NAP_NS / 1000000 ? now_ns + LONGEST_NAP_NS
+						    : now_ns + left_ms * 1000000);
+}
+
+int64_t box_end_after(uint64_t timeout_s)
+{
+	int64_t now_ms = house_now_ms();
+
+	return timeout_s > (uint64_t)(INT64_MAX - now_ms) / 1000 ? INT64_MAX
+								 : now_ms + (int64_t)timeout_s * 1000;
+}
+
+void box_set_timeout(struct box *box, uint64_t timeout_s, bool only_later)
+{
+	int64_t end_ms = box_end_after(timeout_s);
+
+	if (box->state != BOX_RUNNING || (only_later && end_ms <= box->end_ms))
+		return;
+	box->end_ms = end_ms;
+	box_arm_end(inner(box));
+	row_update(inner(box));
+}
+
+void box_touch(struct box *box)
+{
+	inner(box)->touched_ns = clock_monotonic_ns();
+}
+
+static void sandbox_removed(void *data)
+{
+	struct house_box *mine = data;
+
+	if (mine->killed)
+		mine->killed(&mine->box, &(struct atoll_error){0}, mine->killed_data);
+	box_free(mine);
+}
+
+void box_begin_removal(struct house_box *mine)
+{
+	network_forget(mine);
+	remove_sandbox(mine->box.house, mine->box.sandbox, sandbox_removed, mine);
+}
+
+void box_kill(struct box *box, enum box_cause cause, box_done *done, void *data)
+{
+	struct house_box *mine = inner(box);
+	struct house *house = box->house;
+
+	if (box->state == BOX_ENDING)
+		return;
+	box->state = BOX_ENDING;
+	box->cause = cause;
+	mine->killed = done;
+	mine->killed_data = data;
+	table_remove(house, mine);
+	tenant_give_back(mine);
+	loop_disarm(house->loop, &box->end_timer);
+	meter_stop(mine);
+	house->counts.ends[cause]++;
+	row_remove(mine);
+	box_call_gone(mine);
+	ops_fail(mine);
+	if (!mine->ops)
+		box_begin_removal(mine);
+}

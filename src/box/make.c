@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/scope.h"
+#include "box/inner.h"
+#include "job/job.h"
+#include "spec/spec.h"
+
+#include <atoll/step.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * The sandbox of a box, made and started; on a thread
+ *
+ * From a contract, or by branching off a checkpoint of another one, whose contract it then has.
+ */
+
+static void free_job(struct atoll_job **job)
+{
+	atoll_job_free(*job);
+}
+
+/* A job file's text that is no file. Who asks was looked at already, so nobody need trust it. */
+static int load_text(struct atoll_job *job, const char *name, const char *text,
+		     struct atoll_error *err)
+{
+	job->is_trusted = true;
+	hash_sha256_hex(text, strlen(text), job->file_hash);
+	recipe_add(job, (const char *const[]){"load", name, "", text}, 4);
+	return spec_load(job->spec, name, NULL, text, strlen(text), err);
+}
+
+static int create(struct make *make, struct atoll_error *err)
+{
+	cleanup_with(free_job) struct atoll_job *job = atoll_job_new(err);
+	int r;
+
+	if (!job)
+		return -ENOMEM;
+	r = load_text(job, make->name, make->contract, err);
+	if (r == 0 && make->workspace)
+		r = atoll_job_set(job, "workspace", make->workspace, err);
+	return r < 0 ? r : atoll_sandbox_create(job, NULL, make->sandbox, err);
+}
+
+static int branch(struct make *make, struct atoll_error *err)
+{
+	char ids[1][ATOLL_ID_SIZE];
+	int r = atoll_sandbox_fork(make->from, make->checkpoint, 1, ids, err);
+
+	if (r == 0)
+		memcpy(make->sandbox, ids[0], ATOLL_ID_SIZE);
+	return r;
+}
+
+int make_sandbox(struct make *make, struct atoll_error *err)
+{
+	int r = make->from && make->from[0] ? branch(make, err) : create(make, err);
+
+	if (r < 0)
+		return r;
+	r = atoll_sandbox_start(make->sandbox, err);
+	if (r == 0 && make->rules)
+		r = atoll_sandbox_set_network(make->sandbox, make->rules, err);
+	if (r < 0) {
+		atoll_sandbox_remove(make->sandbox, true, NULL);
+		make->sandbox[0] = '\0';
+	}
+	return r;
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/str.h"
+#include "box/inner.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Parked boxes
+ *
+ * For each kind that is asked for some sandboxes stand ready, started and empty, and a creation is
+ * handed one of them. How many follows the demand: as many as were asked for in the busiest of the
+ * last seconds, between the two bounds that the configuration states; a kind that nobody has asked
+ * for in ten minutes has none, but for `base`, which keeps the least. They are made one at a time
+ * on a thread of the second rank, so creations that somebody waits for come first.
+ */
+
+#define SECONDS	     16	      /* that the demand is remembered for */
+#define FORGOTTEN_NS (600 * INT64_C(1000000000))
+#define MAKERS_MAX   2
+
+struct parked {
+	char sandbox[ATOLL_ID_SIZE];
+	struct parked *next;
+};
+
+struct pool {
+	struct house *house;
+	struct kind *kind; /* NULL: it is gone, and so is this when its makers are */
+	struct parked *parked;
+	size_t n_parked, n_making;
+	uint32_t asked[SECONDS];
+	int64_t second;	  /* that asked[second % SECONDS] is of */
+	int64_t asked_ns; /* last */
+	int64_t failed_ns;
+	struct pool *next;
+};
+
+struct maker {
+	struct work_item item;
+	struct pool *pool;
+	struct make make;
+	char *contract;
+	char name[160], from[ATOLL_ID_SIZE], workspace[PATH_MAX];
+	int code;
+};
+
+/* ---- the demand ---- */
+
+static void turn(struct pool *pool)
+{
+	const int64_t now = clock_monotonic_ns() / 1000000000;
+
+	if (now - pool->second > SECONDS)
+		pool->second = now - SECONDS;
+	while (pool->second < now)
+		pool->asked[++pool->second % SECONDS] = 0;
+}
+
+static size_t wanted(struct pool *pool)
+{
+	const struct house_config *config = pool->house->config;
+	uint32_t most = 0;
+
+	turn(pool);
+	for (size_t i = 0; i < SECONDS; i++)
+		most = pool->asked[i] > most ? pool->asked[i] : most;
+	if (most < config->pool_least &&
+	    (streq(pool->kind->id, "base") ||
+	     (pool->asked_ns && clock_monotonic_ns() - pool->asked_ns < FORGOTTEN_NS)))
+		most = config->pool_least;
+	return most < config->pool_most ? most : config->pool_most;
+}
+
+static struct pool *pool_of(struct house *house, struct kind *kind)
+{
+	struct pool *pool = house->pools;
+
+	while (pool && pool->kind != kind)
+		pool = pool->next;
+	if (pool)
+		return pool;
+	pool = calloc(1, sizeof *pool);
+	if (!pool)
+		return NULL;
+	pool->house = house;
+	pool->kind = kind;
+	pool->second = clock_monotonic_ns() / 1000000000;
+	pool->next = house->pools;
+	house->pools = pool;
+	return pool;
+}
+
+/* ---- filling ---- */
+
+static void fill(struct pool *pool);
+
+static void drop_if_over(struct pool *pool)
+{
+	struct pool **at = &pool->house->pools;
+
+	if (pool->kind || pool->n_making)
+		return;
+	while (*at != pool)
+		at = &(*at)->next;
+	*at = pool->next;
+	free(pool);
+}
+
+static void run_make(struct work_item *item)
+{
+	struct maker *maker = (struct maker *)item;
+
+	maker->code = make_sandbox(&maker->make, NULL);
+}
+
+static void made(struct work_item *item)
+{
+	struct maker *maker = (struct maker *)item;
+	struct pool *pool = maker->pool;
+	struct parked *parked = maker->code == 0 ? calloc(1, sizeof *parked) : NULL;
+
+	pool->n_making--;
+	if (maker->code < 0)
+		pool->failed_ns = clock_monotonic_ns();
+	if (parked && pool->kind) {
+		memcpy(parked->sandbox, maker->make.sandbox, sizeof parked->sandbox);
+		parked->next = pool->parked;
+		pool->parked = parked;
+		pool->n_parked++;
+	} else if (maker->code == 0) {
+		remove_sandbox(pool->house, maker->make.sandbox, NULL, NULL);
+		free(parked);
+	}
+	free(maker->contract);
+	free(maker);
+	if (pool->kind)
+		fill(pool);
+	else
+		drop_if_over(pool);
+}
+
+static bool prepare(struct maker *maker, struct kind *kind)
+{
+	const struct box_request plain = {.has_internet = true};
+	struct house *house = maker->pool->house;
+	struct house_box nobody = {.box.house = house};
+	struct make *make = &maker->make;
+
+	if (kind->sandbox[0]) {
+		memcpy(maker->from, kind->sandbox, sizeof maker->from);
+		make->from = maker->from;
+		make->checkpoint = KIND_CHECKPOINT;
+		return true;
+	}
+	if (kind_contract(&nobody, kind, &plain, &maker->contract, NULL) < 0)
+		return false;
+	memcpy(maker->name, kind->id, sizeof maker->name);
+	memcpy(maker->workspace, house->homes, sizeof maker->workspace);
+	make->contract = maker->contract;
+	make->name = maker->name;
+	make->workspace = maker->workspace;
+	return true;
+}
+
+static void make_one(struct pool *pool)
+{
+	struct maker *maker = calloc(1, sizeof *maker);
+
+	if (!maker)
+		return;
+	maker->pool = pool;
+	maker->code = -1;
+	if (!prepare(maker, pool->kind)) {
+		free(maker->contract);
+		free(maker);
+		return;
+	}
+	maker->item = (struct work_item){.run = run_make, .done = made};
+	pool->n_making++;
+	work_submit(pool->house->work, &maker->item, WORK_LATER);
+}
+
+static void fill(struct pool *pool)
+{
+	const struct house *house = pool->house;
+	size_t want = wanted(pool);
+
+	if (house->is_closing || house->is_taking_over || work_is_closing(house->work))
+		return;
+	/* What fails is tried again every few seconds, and not as fast as it fails. */
+	if (pool->failed_ns && clock_monotonic_ns() - pool->failed_ns < 5000000000)
+		return;
+	while (pool->n_making < MAKERS_MAX && pool->n_parked + pool->n_making < want &&
+	       quota_has_room(pool->house))
+		make_one(pool);
+}
+
+static void drop_one(struct pool *pool)
+{
+	struct parked *parked = pool->parked;
+
+	pool->parked = parked->next;
+	pool->n_parked--;
+	remove_sandbox(pool->house, parked->sandbox, NULL, NULL);
+	free(parked);
+}
+
+/* ---- for others ---- */
+
+bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE])
+{
+	struct pool *pool = pool_of(house, kind);
+	struct parked *parked = pool ? pool->parked : NULL;
+
+	if (!pool)
+		return false;
+	turn(pool);
+	pool->asked[pool->second % SECONDS]++;
+	pool->asked_ns = clock_monotonic_ns();
+	if (!parked) {
+		fill(pool);
+		return false;
+	}
+	memcpy(ret, parked->sandbox, ATOLL_ID_SIZE);
+	pool->parked = parked->next;
+	pool->n_parked--;
+	free(parked);
+	fill(pool);
+	return true;
+}
+
+/* Every second. What is too much goes one at a time. */
+void pool_tick(struct house *house)
+{
+	if (house->kinds)
+		pool_of(house, house->kinds); /* base */
+	for (struct pool *pool = house->pools; pool; pool = pool->next) {
+		if (!pool->kind)
+			continue;
+		fill(pool);
+		if (pool->n_parked > wanted(pool))
+			drop_one(pool);
+	}
+}
+
+void pool_forget(struct house *house, const struct kind *kind)
+{
+	struct pool *pool = house->pools;
+
+	while (pool && pool->kind != kind)
+		pool = pool->next;
+	if (!pool)
+		return;
+	while (pool->parked)
+		drop_one(pool);
+	pool->kind = NULL;
+	drop_if_over(pool);
+}
+
+size_t pool_parked(const struct house *house)
+{
+	size_t n = 0;
+
+	for (const struct pool *pool = house->pools; pool; pool = pool->next)
+		n += pool->n_parked;
+	return n;
+}
+
+void pools_free(struct house *house)
+{
+	while (house->pools) {
+		struct pool *pool = house->pools;
+
+		while (pool->parked) {
+			struct parked *parked = pool->parked;
+
+			pool->parked = parked->next;
+			atoll_sandbox_remove(parked->sandbox, true, NULL);
+			free(parked);
+		}
+		house->pools = pool->next;
+		free(pool);
+	}
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/str.h"
+#include "box/inner.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Snapshots: what a box's files are at a moment, kept when the box is gone
+ *
+ * A branch of the sandbox, with a checkpoint of its own that boxes branch off later. It shares
+ * layers with the box, and nothing of it runs.
+ */
+
+#define SNAPSHOTS_MAX 10000 /* of a tenant */
+
+static const char put_sql[] =
+	"INSERT OR REPLACE INTO snapshots(id, tenant, name, box, made_ms, sandbox, template, shape)"
+	" VALUES(?,?,?,?,?,?,?,?)";
+
+/* ---- on a thread ---- */
+
+int snapshot_run(struct box_op *op)
+{
+	char ids[1][ATOLL_ID_SIZE];
+	int r = atoll_sandbox_fork(op->sandbox, NULL, 1, ids, &op->error);
+
+	if (r < 0)
+		return r;
+	r = atoll_sandbox_checkpoint(ids[0], KIND_CHECKPOINT, NULL, &op->error);
+	if (r < 0) {
+		atoll_sandbox_remove(ids[0], true, NULL);
+		return r;
+	}
+	memcpy(op->made, ids[0], ATOLL_ID_SIZE);
+	return 0;
+}
+
+/* ---- afterwards ---- */
+
+static void show(const struct kind *kind, struct snapshot *ret)
+{
+	*ret = (struct snapshot){.made_ms = kind->made_ms};
+	snprintf(ret->box, sizeof ret->box, "%s", kind->box);
+	if (kind->name[0]) {
+		snprintf(ret->id, sizeof ret->id, "local/%s%s", kind->id,
+			 strchr(kind->id, ':') ? "" : ":default");
+		snprintf(ret->name, sizeof ret->name, "local/%s", kind->name);
+	} else {
+		snprintf(ret->id, sizeof ret->id, "%s:default", kind->id);
+	}
+}
+
+static void finish(struct box_op *op, const struct snapshot *snapshot)
+{
+	struct house_box *mine = op->box;
+
+	op->snapped(snapshot, &op->error, op->data);
+	box_next_op(mine);
+}
+
+static void snapshot_written(int code, void *data)
+{
+	struct box_op *op = data;
+	struct house_box *mine = op->box;
+	struct house_tenant *tenant = inner_tenant(mine->box.tenant);
+	const struct kind_shape shape = {mine->box.cpus, mine->box.memory_mib, mine->box.disk_mib};
+	struct kind *old = kind_find(tenant, op->name), *kind = NULL;
+	struct snapshot snapshot;
+
+	if (code == 0)
+		kind = kind_add(tenant, op->name, op->has_name ? op->name : "", op->made, &shape);
+	if (!kind) {
+		error_set(&op->error, ATOLL_FAULT_HOST, code ? -code : ENOMEM,
+			  "write the daemon's database");
+		remove_sandbox(mine->box.house, op->made, NULL, NULL);
+		finish(op, NULL);
+		return;
+	}
+	kind->name[strcspn(kind->name, ":")] = '\0';
+	kind->made_ms = op->made_ms;
+	memcpy(kind->box, mine->box.id, sizeof kind->box);
+	/* What the name meant before. */
+	if (old) {
+		remove_sandbox(mine->box.house, old->sandbox, NULL, NULL);
+		kind_drop(mine->box.house, old);
+	}
+	show(kind, &snapshot);
+	finish(op, &snapshot);
+}
+
+void snapshot_after(struct box_op *op)
+{
+	const struct box *box = &op->box->box;
+	char shape[96];
+
+	if (op->code < 0) {
+		finish(op, NULL);
+		return;
+	}
+	op->made_ms = house_now_ms();
+	snprintf(shape, sizeof shape, "{\"cpus\":%u,\"memory_mib\":%u,\"disk_mib\":%u}", box->cpus,
+		 box->memory_mib, box->disk_mib);
+	db_write(box->house->db, DB_FIRM, snapshot_written, op, put_sql, "ssssisss", op->name,
+		 box->tenant->id, op->has_name ? op->name : "", box->id, op->made_ms, op->made,
+		 box->template_id, shape);
+}
+
+/* ---- asked for ---- */
+
+static size_t count_of(const struct house_tenant *tenant)
+{
+	size_t n = 0;
+
+	for (const struct kind *kind = tenant->tenant.house->kinds; kind; kind = kind->next)
+		n += kind->tenant == tenant;
+	return n;
+}
+
+static int check_name(const char *plain, struct atoll_error *err)
+{
+	size_t n = strspn(plain, "abcdefghijklmnopqrstuvwxyz0123456789-_.");
+	size_t m = plain[n] == ':' ? strspn(plain + n + 1, "abcdefghijklmnopqrstuvwxyz0123456789-_.")
+				   : 0;
+
+	if (n > 0 && n < 64 && m < 32 && !plain[n + (plain[n] ? 1 + m : 0)] &&
+	    (plain[n] != ':' || m > 0))
+		return 0;
+	return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
+			 "'%.64s' is no name of a snapshot: a-z, 0-9, '-', '_', '.', and perhaps "
+			 "':TAG'",
+			 plain);
+}
+
+void box_snapshot(struct box *box, const char *name, snapshot_done *done, void *data)
+{
+	struct box_op *op = op_new(OP_SNAPSHOT, NULL, data);
+	const struct kind *other;
+
+	op->snapped = done;
+	op->has_name = name && name[0];
+	if (op->has_name)
+		kind_plain(name, op->name);
+	else
+		house_random_name(op->name, 20);
+	other = kind_find(inner_tenant(box->tenant), op->name);
+	if (op->has_name && check_name(op->name, &op->error) == 0 && other && !other->tenant)
+		error_set(&op->error, ATOLL_FAULT_REQUEST, EEXIST, "'%s' is a template of ours",
+			  op->name);
+	else if (!op->error.fault && count_of(inner_tenant(box->tenant)) >= SNAPSHOTS_MAX)
+		error_set(&op->error, ATOLL_FAULT_POLICY, EDQUOT, "%d snapshots are the most",
+			  SNAPSHOTS_MAX);
+	box_queue(inner(box), op);
+}
+
+/* ---- which there are ---- */
+
+static bool matches(const struct kind *kind, const char *box_id, const char *name)
+{
+	char plain[160], full[160];
+
+	if (!kind->box[0] || (box_id && !streq(kind->box, box_id)))
+		return false;
+	if (!name)
+		return true;
+	kind_plain(name, plain);
+	kind_plain(kind->id, full);
+	return streq(full, plain) || (kind->name[0] && streq(kind->name, plain));
+}
+
+bool snapshot_get(struct tenant *tenant, const char *box_id, const char *name, size_t n,
+		  struct snapshot *ret)
+{
+	const struct kind *found = NULL;
+	size_t total = 0;
+
+	for (const struct kind *kind = tenant->house->kinds; kind; kind = kind->next)
+		total += kind->tenant == inner_tenant(tenant) && matches(kind, box_id, name);
+	if (n >= total)
+		return false;
+	/* They are in the order in which they were made. */
+	n = total - 1 - n;
+	for (const struct kind *kind = tenant->house->kinds; kind; kind = kind->next) {
+		if (kind->tenant == inner_tenant(tenant) && matches(kind, box_id, name) && n-- == 0) {
+			found = kind;
+			break;
+		}
+	}
+	if (found)
+		show(found, ret);
+	return found;
+}
+
+static int read_row(struct house *house, sqlite3_stmt *row, struct atoll_error *err)
+{
+	struct tenant *tenant = tenant_find(house, db_text(row, 1));
+	json_t *shape = json_loads(db_text(row, 6), 0, NULL);
+	const struct kind_shape sizes = {
+		(uint32_t)json_integer_value(json_object_get(shape, "cpus")),
+		(uint32_t)json_integer_value(json_object_get(shape, "memory_mib")),
+		(uint32_t)json_integer_value(json_object_get(shape, "disk_mib"))};
+	struct kind *kind;
+
+	json_decref(shape);
+	if (!tenant)
+		return 0;
+	kind = kind_add(inner_tenant(tenant), db_text(row, 0), db_text(row, 2), db_text(row, 5),
+			&sizes);
+	if (!kind)
+		return error_oom(err);
+	kind->name[strcspn(kind->name, ":")] = '\0';
+	snprintf(kind->box, sizeof kind->box, "%s", db_text(row, 3));
+	kind->made_ms = sqlite3_column_int64(row, 4);
+	return 0;
+}
+
+int snapshots_load(struct house *house, struct atoll_error *err)
+{
+	sqlite3_stmt *row = db_prepare(
+		house->db,
+		"SELECT id, tenant, name, box, made_ms, sandbox, shape FROM snapshots ORDER BY made_ms",
+		err);
+	int r = row ? 0 : -EIO;
+
+	while (r == 0 && (r = db_step(house->db, &row, err)) == 1)
+		r = read_row(house, row, err);
+	sqlite3_finalize(row);
+	return r;
+}

@@ -1,0 +1,570 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "box/db.h"
+#include "box/schema.h"
+
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#define VALUES_MAX     32
+#define STATEMENTS_MAX 64
+#define BUSY_MS	       10000
+
+struct value {
+	char type;
+	size_t size;
+	union {
+		int64_t number;
+		double real;
+		char *text; /* into the operation's own memory; NULL */
+	};
+};
+
+struct op {
+	struct op *next;
+	const char *sql;
+	enum db_rank rank;
+	db_done *done;
+	db_found *found;
+	void *data;
+	int code;
+	char *answer; /* of a db_found */
+	size_t answer_size;
+	size_t n_values;
+	struct value values[];
+};
+
+struct ops {
+	struct op *first, **last;
+};
+
+struct db {
+	struct loop *loop;
+	struct loop_watch watch;
+	sqlite3 *reader, *writer;
+	pthread_t thread;
+	bool has_thread;
+	pthread_mutex_t mutex; /* of what follows */
+	pthread_cond_t has_some;
+	struct ops asked, ended;
+	size_t n_waiting;
+	uint64_t n_failed;
+	bool is_closing;
+
+	/* The thread's own. */
+	struct {
+		const char *sql;
+		sqlite3_stmt *statement;
+	} statements[STATEMENTS_MAX];
+	size_t n_statements;
+};
+
+static void ops_init(struct ops *ops)
+{
+	*ops = (struct ops){.last = &ops->first};
+}
+
+static void ops_put(struct ops *ops, struct op *op)
+{
+	op->next = NULL;
+	*ops->last = op;
+	ops->last = &op->next;
+}
+
+static void ops_join(struct ops *to, struct ops *from)
+{
+	if (!from->first)
+		return;
+	*to->last = from->first;
+	to->last = from->last;
+	ops_init(from);
+}
+
+static int errno_of(int code)
+{
+	switch (code & 0xff) {
+	case SQLITE_OK:
+	case SQLITE_DONE:
+	case SQLITE_ROW:
+		return 0;
+	case SQLITE_FULL:
+		return -ENOSPC;
+	case SQLITE_NOMEM:
+		return -ENOMEM;
+	case SQLITE_CONSTRAINT:
+		return -EEXIST;
+	case SQLITE_BUSY:
+	case SQLITE_LOCKED:
+		return -EBUSY;
+	case SQLITE_READONLY:
+	case SQLITE_PERM:
+	case SQLITE_CANTOPEN:
+		return -EACCES;
+	default:
+		return -EIO;
+	}
+}
+
+/* ---- opening ---- */
+
+static int fail_with(struct atoll_error *err, sqlite3 *db, const char *what)
+{
+	const int code = sqlite3_errcode(db);
+
+	return error_set(err, ATOLL_FAULT_HOST, 0, "%s: %s%s", what, sqlite3_errmsg(db),
+			 (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB
+				 ? "; put a backup in its place, or move it away and start with "
+				   "none: sandboxes that are there then are removed"
+				 : "");
+}
+
+static int run(sqlite3 *db, const char *sql, struct atoll_error *err)
+{
+	if (sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK)
+		return 0;
+	return fail_with(err, db, "the daemon's database");
+}
+
+static int open_one(const char *path, sqlite3 **ret, struct atoll_error *err)
+{
+	int r = sqlite3_open_v2(path, ret,
+				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+					SQLITE_OPEN_NOFOLLOW,
+				NULL);
+
+	if (r != SQLITE_OK)
+		return *ret ? fail_with(err, *ret, "open the daemon's database") : error_oom(err);
+	sqlite3_busy_timeout(*ret, BUSY_MS);
+	sqlite3_extended_result_codes(*ret, 1);
+	return run(*ret,
+		   "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
+		   "PRAGMA journal_size_limit=16777216; PRAGMA trusted_schema=OFF;",
+		   err);
+}
+
+static int read_version(sqlite3 *db, int *ret, struct atoll_error *err)
+{
+	sqlite3_stmt *statement = NULL;
+
+	if (sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &statement, NULL) != SQLITE_OK ||
+	    sqlite3_step(statement) != SQLITE_ROW) {
+		sqlite3_finalize(statement);
+		return fail_with(err, db, "read the daemon's database");
+	}
+	*ret = sqlite3_column_int(statement, 0);
+	sqlite3_finalize(statement);
+	return 0;
+}
+
+static int step_up(sqlite3 *db, int version, struct atoll_error *err)
+{
+	char sql[64];
+	int r = run(db, schema_steps[version], err);
+
+	snprintf(sql, sizeof sql, "PRAGMA user_version=%d", version + 1);
+	return r < 0 ? r : run(db, sql, err);
+}
+
+/* In one transaction, which also keeps a second one from doing the same. */
+static int migrate(sqlite3 *db, struct atoll_error *err)
+{
+	int version = 0;
+	int r = run(db, "BEGIN IMMEDIATE", err);
+
+	if (r < 0)
+		return r;
+	r = read_version(db, &version, err);
+	if (r == 0 && version > schema_version)
+		r = error_set(err, ATOLL_FAULT_HOST, 0,
+			      "the daemon's database is of a later atoll (version %d, this one "
+			      "knows %d): start that one, or another state directory",
+			      version, schema_version);
+	while (r == 0 && version < schema_version) {
+		r = step_up(db, version, err);
+		version++;
+	}
+	return r < 0 ? (run(db, "ROLLBACK", NULL), r) : run(db, "COMMIT", err);
+}
+
+/* ---- the writer ---- */
+
+static sqlite3_stmt *statement_for(struct db *db, const char *sql)
+{
+	sqlite3_stmt *statement;
+
+	for (size_t i = 0; i < db->n_statements; i++) {
+		if (db->statements[i].sql == sql)
+			return db->statements[i].statement;
+	}
+	if (db->n_statements == STATEMENTS_MAX ||
+	    sqlite3_prepare_v3(db->writer, sql, -1, SQLITE_PREPARE_PERSISTENT, &statement, NULL) !=
+		    SQLITE_OK)
+		return NULL;
+	db->statements[db->n_statements].sql = sql;
+	db->statements[db->n_statements++].statement = statement;
+	return statement;
+}
+
+static void bind(sqlite3_stmt *statement, const struct op *op)
+{
+	for (size_t i = 0; i < op->n_values; i++) {
+		const struct value *value = &op->values[i];
+		const int at = (int)i + 1;
+
+		if (value->type == 'i')
+			sqlite3_bind_int64(statement, at, value->number);
+		else if (value->type == 'd')
+			sqlite3_bind_double(statement, at, value->real);
+		else if (!value->text)
+			sqlite3_bind_null(statement, at);
+		else if (value->type == 'b')
+			sqlite3_bind_blob64(statement, at, value->text, value->size, SQLITE_STATIC);
+		else
+			sqlite3_bind_text64(statement, at, value->text, value->size, SQLITE_STATIC,
+					    SQLITE_UTF8);
+	}
+}
+
+static void keep_answer(struct op *op, sqlite3_stmt *statement)
+{
+	const unsigned char *text = sqlite3_column_text(statement, 0);
+
+	op->answer_size = text ? (size_t)sqlite3_column_bytes(statement, 0) : 0;
+	op->answer = text ? malloc(op->answer_size + 1) : NULL;
+	if (op->answer)
+		memcpy(op->answer, text, op->answer_size + 1);
+	else if (text)
+		op->code = -ENOMEM;
+}
+
+static void do_op(struct db *db, struct op *op)
+{
+	sqlite3_stmt *statement = statement_for(db, op->sql);
+	int code;
+
+	if (!statement) {
+		op->code = -EIO;
+		return;
+	}
+	bind(statement, op);
+	code = sqlite3_step(statement);
+	op->code = errno_of(code);
+	if (code == SQLITE_ROW && op->found)
+		keep_answer(op, statement);
+	sqlite3_reset(statement);
+	sqlite3_clear_bindings(statement);
+}
+
+/* All of it, or nothing: what failed on its own has failed already. */
+static void do_batch(struct db *db, struct ops *batch)
+{
+	bool is_firm = false;
+	int code = 0;
+
+	for (const struct op *op = batch->first; op; op = op->next)
+		is_firm = is_firm || op->rank == DB_FIRM;
+	sqlite3_exec(db->writer, is_firm ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL",
+		     NULL, NULL, NULL);
+	code = sqlite3_exec(db->writer, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	for (struct op *op = batch->first; op && code == SQLITE_OK; op = op->next) {
+		do_op(db, op);
+		/* A full disk may have taken back everything. */
+		if (op->code < 0 && sqlite3_get_autocommit(db->writer))
+			code = op->code == -ENOSPC ? SQLITE_FULL : SQLITE_IOERR;
+	}
+	if (code == SQLITE_OK)
+		code = sqlite3_exec(db->writer, "COMMIT", NULL, NULL, NULL);
+	if (code == SQLITE_OK)
+		return;
+	if (!sqlite3_get_autocommit(db->writer))
+		sqlite3_exec(db->writer, "ROLLBACK", NULL, NULL, NULL);
+	for (struct op *op = batch->first; op; op = op->next)
+		op->code = op->code < 0 ? op->code : errno_of(code);
+}
+
+static void *write_on(void *data)
+{
+	const uint64_t one = 1;
+	struct db *db = data;
+	struct ops batch;
+
+	pthread_mutex_lock(&db->mutex);
+	for (;;) {
+		while (!db->asked.first && !db->is_closing)
+			pthread_cond_wait(&db->has_some, &db->mutex);
+		if (!db->asked.first)
+			break;
+		ops_init(&batch);
+		ops_join(&batch, &db->asked);
+		pthread_mutex_unlock(&db->mutex);
+		do_batch(db, &batch);
+		pthread_mutex_lock(&db->mutex);
+		ops_join(&db->ended, &batch);
+		(void)!write(db->watch.fd, &one, sizeof one);
+	}
+	pthread_mutex_unlock(&db->mutex);
+	return NULL;
+}
+
+/* ---- the loop's side ---- */
+
+static void tell(struct db *db, struct op *op)
+{
+	if (op->found)
+		op->found(op->code, op->code < 0 ? NULL : op->answer, op->answer_size, op->data);
+	else if (op->done)
+		op->done(op->code, op->data);
+	(void)db;
+	free(op->answer);
+	free(op);
+}
+
+static void take_ended(struct db *db)
+{
+	struct ops ended;
+	struct op *next;
+
+	ops_init(&ended);
+	pthread_mutex_lock(&db->mutex);
+	ops_join(&ended, &db->ended);
+	for (const struct op *op = ended.first; op; op = op->next) {
+		db->n_waiting--;
+		db->n_failed += op->code < 0;
+	}
+	pthread_mutex_unlock(&db->mutex);
+	for (struct op *op = ended.first; op; op = next) {
+		next = op->next;
+		tell(db, op);
+	}
+}
+
+static void some_ended(struct loop_watch *watch, uint32_t events)
+{
+	struct db *db = (struct db *)((char *)watch - offsetof(struct db, watch));
+	uint64_t count;
+
+	(void)events;
+	(void)!read(watch->fd, &count, sizeof count);
+	take_ended(db);
+}
+
+static int start_writer(struct db *db)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	r = -pthread_create(&db->thread, NULL, write_on, db);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	db->has_thread = r == 0;
+	return r;
+}
+
+int db_open(const char *path, struct loop *loop, struct db **ret, struct atoll_error *err)
+{
+	struct db *db = calloc(1, sizeof *db);
+	int r;
+
+	if (!db)
+		return error_oom(err);
+	db->loop = loop;
+	db->watch = (struct loop_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
+					.ready = some_ended};
+	ops_init(&db->asked);
+	ops_init(&db->ended);
+	pthread_mutex_init(&db->mutex, NULL);
+	pthread_cond_init(&db->has_some, NULL);
+	r = open_one(path, &db->writer, err);
+	if (r == 0)
+		r = migrate(db->writer, err);
+	if (r == 0)
+		r = open_one(path, &db->reader, err);
+	if (r == 0 && loop) {
+		r = db->watch.fd < 0 ? -errno : loop_watch(loop, &db->watch, EPOLLIN);
+		if (r == 0)
+			r = start_writer(db);
+		if (r < 0)
+			error_set(err, ATOLL_FAULT_HOST, -r, "start the database's thread");
+	}
+	if (r < 0) {
+		db_close(db);
+		return r;
+	}
+	*ret = db;
+	return 0;
+}
+
+void db_close(struct db *db)
+{
+	if (!db)
+		return;
+	pthread_mutex_lock(&db->mutex);
+	db->is_closing = true;
+	pthread_cond_signal(&db->has_some);
+	pthread_mutex_unlock(&db->mutex);
+	if (db->has_thread)
+		pthread_join(db->thread, NULL);
+	take_ended(db);
+	/* What these have said in turn. */
+	while (db->asked.first) {
+		ops_join(&db->ended, &db->asked);
+		do_batch(db, &db->ended);
+		take_ended(db);
+	}
+	for (size_t i = 0; i < db->n_statements; i++)
+		sqlite3_finalize(db->statements[i].statement);
+	sqlite3_close(db->reader);
+	sqlite3_close(db->writer);
+	if (db->watch.fd >= 0) {
+		if (db->loop)
+			loop_unwatch(db->loop, &db->watch);
+		close(db->watch.fd);
+	}
+	pthread_cond_destroy(&db->has_some);
+	pthread_mutex_destroy(&db->mutex);
+	free(db);
+}
+
+static size_t text_size(const char *text)
+{
+	return text ? strlen(text) : 0;
+}
+
+/* One piece of memory: the operation, its values, and behind them their bytes. */
+static struct op *op_new(const char *sql, const char *types, va_list list)
+{
+	struct value values[VALUES_MAX] = {0};
+	const size_t n = strlen(types);
+	size_t size = 0;
+	struct op *op;
+	char *at;
+
+	if (n > VALUES_MAX)
+		return NULL;
+	for (size_t i = 0; i < n; i++) {
+		values[i].type = types[i];
+		if (types[i] == 'i') {
+			values[i].number = va_arg(list, int64_t);
+		} else if (types[i] == 'd') {
+			values[i].real = va_arg(list, double);
+		} else {
+			values[i].text = va_arg(list, char *);
+			values[i].size = types[i] == 'b' ? va_arg(list, size_t)
+							 : text_size(values[i].text);
+			size += values[i].size;
+		}
+	}
+	op = calloc(1, sizeof *op + sizeof *values * n + size);
+	if (!op)
+		return NULL;
+	op->sql = sql;
+	op->n_values = n;
+	at = (char *)&op->values[n];
+	for (size_t i = 0; i < n; i++) {
+		op->values[i] = values[i];
+		if (values[i].type == 'i' || values[i].type == 'd' || !values[i].text)
+			continue;
+		op->values[i].text = memcpy(at, values[i].text, values[i].size);
+		at += values[i].size;
+	}
+	return op;
+}
+
+static void hand_in(struct db *db, struct op *op)
+{
+	pthread_mutex_lock(&db->mutex);
+	ops_put(&db->asked, op);
+	db->n_waiting++;
+	pthread_cond_signal(&db->has_some);
+	pthread_mutex_unlock(&db->mutex);
+}
+
+void db_write(struct db *db, enum db_rank rank, db_done *done, void *data, const char *sql,
+	      const char *types, ...)
+{
+	struct op *op;
+	va_list list;
+
+	va_start(list, types);
+	op = op_new(sql, types, list);
+	va_end(list);
+	if (!op)
+		abort(); /* a few hundred bytes: nothing sensible can follow */
+	op->rank = rank;
+	op->done = done;
+	op->data = data;
+	hand_in(db, op);
+}
+
+void db_find(struct db *db, db_found *found, void *data, const char *sql, const char *types, ...)
+{
+	struct op *op;
+	va_list list;
+
+	va_start(list, types);
+	op = op_new(sql, types, list);
+	va_end(list);
+	if (!op)
+		abort();
+	op->found = found;
+	op->data = data;
+	hand_in(db, op);
+}
+
+uint64_t db_failures(const struct db *db)
+{
+	return db->n_failed;
+}
+
+size_t db_waiting(const struct db *db)
+{
+	return db->n_waiting;
+}
+
+/* ---- reading ---- */
+
+sqlite3 *db_reader(struct db *db)
+{
+	return db->reader;
+}
+
+sqlite3_stmt *db_prepare(struct db *db, const char *sql, struct atoll_error *err)
+{
+	sqlite3_stmt *statement = NULL;
+
+	if (sqlite3_prepare_v2(db->reader, sql, -1, &statement, NULL) != SQLITE_OK) {
+		fail_with(err, db->reader, "read the daemon's database");
+		return NULL;
+	}
+	return statement;
+}
+
+const char *db_text(sqlite3_stmt *statement, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(statement, column);
+
+	return text ? text : "";
+}
+
+int db_step(struct db *db, sqlite3_stmt **statement, struct atoll_error *err)
+{
+	int code = sqlite3_step(*statement);
+
+	if (code == SQLITE_ROW)
+		return 1;
+	if (code != SQLITE_DONE)
+		fail_with(err, db->reader, "read the daemon's database");
+	sqlite3_finalize(*statement);
+	*statement = NULL;
+	return code == SQLITE_DONE ? 0 : errno_of(code);
+}

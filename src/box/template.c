@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "box/inner.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * What boxes are made from
+ *
+ * `base` is a contract: the host's tools, and a home of its own. Everything else is a sandbox that
+ * is never started, with a checkpoint that others branch off: a snapshot of a box, or what was
+ * built. It belongs to a tenant, as its row says, and nobody else finds it.
+ *
+ * They are asked for as [NAMESPACE/]NAME[:TAG]; the namespace is "local" and the tag "default" if
+ * nothing is said, and ids are written with neither.
+ */
+
+#define NAMESPACE "local/"
+#define TAG	  ":default"
+
+/* ---- names ---- */
+
+/* In its one form: without the usual namespace, and without the usual tag. */
+void kind_plain(const char *ref, char ret[160])
+{
+	size_t length;
+
+	if (starts_with(ref, NAMESPACE))
+		ref += strlen(NAMESPACE);
+	snprintf(ret, 160, "%s", ref);
+	length = strlen(ret);
+	if (length > strlen(TAG) && streq(ret + length - strlen(TAG), TAG))
+		ret[length - strlen(TAG)] = '\0';
+}
+
+struct kind *kind_find(struct house_tenant *tenant, const char *ref)
+{
+	char plain[160];
+
+	kind_plain(ref, plain);
+	for (struct kind *kind = tenant->tenant.house->kinds; kind; kind = kind->next) {
+		if ((!kind->tenant || kind->tenant == tenant) && streq(kind->id, plain))
+			return kind;
+	}
+	return NULL;
+}
+
+bool kind_has(const struct house *house, const char *sandbox)
+{
+	const struct kind *kind = house->kinds;
+
+	while (kind && !streq(kind->sandbox, sandbox))
+		kind = kind->next;
+	return kind;
+}
+
+bool template_find(struct tenant *tenant, const char *ref, char ret_id[128])
+{
+	const struct kind *kind = kind_find(inner_tenant(tenant), ref);
+
+	if (kind)
+		snprintf(ret_id, 128, "%s", kind->id);
+	return kind;
+}
+
+/* ---- the contract of base ---- */
+
+/* Which sections a tenant may state: nothing that names a place of the host, or what is the
+ * daemon's own. */
+static int check_contract(const char *text, struct atoll_error *err)
+{
+	return contract_check("contract", text, err);
+}
+
+int kind_contract(struct house_box *mine, const struct kind *kind,
+		  const struct box_request *request, char **ret, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(1 << 20);
+	cleanup_free char *rules = NULL;
+	int r;
+
+	if (request->contract) {
+		r = check_contract(request->contract, err);
+		*ret = r < 0 ? NULL : strdup(request->contract);
+		return r == 0 && !*ret ? error_oom(err) : r;
+	}
+	r = network_rules(mine, request->network, request->has_internet, &rules, err);
+	if (r < 0)
+		return r;
+	buf_add_str(&text, kind->contract);
+	buf_addf(&text, "network: %s\n", rules);
+	*ret = buf_take(&text);
+	return *ret ? 0 : error_oom(err);
+}
+
+static char *base_contract(const struct house_config *config)
+{
+	struct buf text = BUF_INIT(1 << 16);
+
+	buf_addf(&text,
+		 "version: 1\n"
+		 "workspace: {mode: layer}\n"
+		 "audit: {record: %s}\n"
+		 "limits:\n"
+		 "  wall: unlimited\n"
+		 "  cpu-time: unlimited\n"
+		 "  output: unlimited\n"
+		 "  memory: %uM\n"
+		 "  disk: %uM\n"
+		 "  cpus: %u\n"
+		 "  pids: %u\n",
+		 config->base_record, config->base_memory_mib, config->base_disk_mib,
+		 config->base_cpus, config->base_pids);
+	return buf_take(&text);
+}
+
+/* ---- all of them ---- */
+
+static struct kind *add_kind(struct house *house, const char *id)
+{
+	struct kind *kind = calloc(1, sizeof *kind), **last = &house->kinds;
+
+	if (!kind)
+		return NULL;
+	snprintf(kind->id, sizeof kind->id, "%s", id);
+	while (*last)
+		last = &(*last)->next;
+	*last = kind;
+	return kind;
+}
+
+static int add_own(struct house *house, const char *id, struct atoll_error *err)
+{
+	const struct house_config *config = house->config;
+	struct kind *kind = add_kind(house, id);
+
+	if (!kind)
+		return error_oom(err);
+	kind->contract = base_contract(config);
+	kind->cpus = config->base_cpus;
+	kind->memory_mib = config->base_memory_mib;
+	kind->disk_mib = config->base_disk_mib;
+	return kind->contract ? 0 : error_oom(err);
+}
+
+struct kind *kind_add(struct house_tenant *tenant, const char *id, const char *name,
+		      const char *sandbox, const struct kind_shape *shape)
+{
+	struct kind *kind = add_kind(tenant->tenant.house, id);
+
+	if (!kind)
+		return NULL;
+	kind->tenant = tenant;
+	snprintf(kind->name, sizeof kind->name, "%s", name);
+	snprintf(kind->sandbox, sizeof kind->sandbox, "%s", sandbox);
+	kind->cpus = shape->cpus;
+	kind->memory_mib = shape->memory_mib;
+	kind->disk_mib = shape->disk_mib;
+	return kind;
+}
+
+static void kind_free(struct kind *kind)
+{
+	free(kind->contract);
+	free(kind);
+}
+
+void kind_drop(struct house *house, struct kind *kind)
+{
+	struct kind **at = &house->kinds;
+
+	while (*at != kind)
+		at = &(*at)->next;
+	*at = kind->next;
+	pool_forget(house, kind);
+	kind_free(kind);
+}
+
+void kinds_free(struct house *house)
+{
+	while (house->kinds) {
+		struct kind *next = house->kinds->next;
+
+		kind_free(house->kinds);
+		house->kinds = next;
+	}
+}
+
+int kinds_load(struct house *house, struct atoll_error *err)
+{
+	int r = add_own(house, "base", err);
+
+	if (r == 0)
+		r = add_own(house, "code-interpreter-v1", err);
+	return r < 0 ? r : snapshots_load(house, err);
+}
+
+/* ---- away with one ---- */
+
+int template_remove(struct tenant *tenant, const char *ref)
+{
+	struct kind *kind = kind_find(inner_tenant(tenant), ref);
+	struct house *house = tenant->house;
+
+	if (!kind || !kind->tenant)
+		return -ENOENT;
+	db_write(house->db, DB_SOON, NULL, NULL, "DELETE FROM snapshots WHERE tenant = ? AND id = ?",
+		 "ss", tenant->id, kind->id);
+	remove_sandbox(house, kind->sandbox, NULL, NULL);
+	kind_drop(house, kind);
+	return 0;
+}

@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "box/inner.h"
+
+#include <errno.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/*
+ * Who may ask
+ *
+ * A key is 160 random bits, so its hash needs no salt and no slow function, and finding it by its
+ * hash gives nothing away: who guesses does not know what his guess hashes near to.
+ */
+
+#define KEY_PREFIX "e2b_"
+#define KEY_DIGITS 40
+
+/* ---- in memory ---- */
+
+static struct house_tenant *find_id(struct house *house, const char *id)
+{
+	struct house_tenant *tenant = house->tenants;
+
+	while (tenant && !streq(tenant->tenant.id, id))
+		tenant = tenant->next;
+	return tenant;
+}
+
+struct tenant *tenant_find(struct house *house, const char *name_or_id)
+{
+	struct house_tenant *tenant = find_id(house, name_or_id);
+
+	for (tenant = tenant ? tenant : house->tenants; tenant; tenant = tenant->next) {
+		if (streq(tenant->tenant.name, name_or_id) || streq(tenant->tenant.id, name_or_id))
+			return &tenant->tenant;
+	}
+	return NULL;
+}
+
+struct tenant *tenant_next(struct house *house, const struct tenant *after)
+{
+	struct house_tenant *next = after ? inner_tenant(after)->next : house->tenants;
+
+	return next ? &next->tenant : NULL;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	return memcmp(((const struct key *)a)->hash, ((const struct key *)b)->hash, 32);
+}
+
+struct tenant *tenant_find_key(struct house *house, const char *text, size_t size)
+{
+	struct key wanted, *key;
+
+	hash_sha256(text, size, wanted.hash);
+	key = bsearch(&wanted, house->keys, house->n_keys, sizeof wanted, compare_keys);
+	return key ? &key->tenant->tenant : NULL;
+}
+
+/* ---- from the database ---- */
+
+static uint64_t column_or_none(sqlite3_stmt *statement, int column)
+{
+	return sqlite3_column_type(statement, column) == SQLITE_NULL
+		       ? UINT64_MAX
+		       : (uint64_t)sqlite3_column_int64(statement, column);
+}
+
+static uint64_t number_or_none(const json_t *object, const char *key)
+{
+	const json_t *value = json_object_get(object, key);
+
+	return json_is_integer(value) ? (uint64_t)json_integer_value(value) : UINT64_MAX;
+}
+
+static void read_budget(const char *text, struct config_budget *ret)
+{
+	json_t *object = json_loads(text, 0, NULL);
+
+	*ret = (struct config_budget){
+		.cpu_s = number_or_none(object, "cpu_s"),
+		.gib_s = number_or_none(object, "gib_s"),
+		.bytes = number_or_none(object, "bytes"),
+		.steps = number_or_none(object, "steps"),
+		.then = json_is_true(json_object_get(object, "ends")) ? CONFIG_BUDGET_END
+								      : CONFIG_BUDGET_PAUSE,
+	};
+	json_decref(object);
+}
+
+static int read_tenant(struct house *house, sqlite3_stmt *row, struct atoll_error *err)
+{
+	struct house_tenant *tenant = find_id(house, db_text(row, 0));
+	struct house_tenant **last = &house->tenants;
+
+	if (!tenant) {
+		tenant = calloc(1, sizeof *tenant);
+		if (!tenant)
+			return error_oom(err);
+		while (*last)
+			last = &(*last)->next;
+		*last = tenant;
+		tenant->tenant.house = house;
+		snprintf(tenant->tenant.id, sizeof tenant->tenant.id, "%s", db_text(row, 0));
+	}
+	snprintf(tenant->tenant.name, sizeof tenant->tenant.name, "%s", db_text(row, 1));
+	tenant->tenant.max_boxes = column_or_none(row, 2);
+	tenant->tenant.max_memory_mib = column_or_none(row, 3);
+	tenant->tenant.max_disk_mib = column_or_none(row, 4);
+	tenant->tenant.max_cpus = column_or_none(row, 5);
+	read_budget(db_text(row, 6), &tenant->budget);
+	return 0;
+}
+
+static int read_tenants(struct house *house, struct atoll_error *err)
+{
+	sqlite3_stmt *row = db_prepare(house->db,
+				       "SELECT id, name, max_boxes, max_memory_mib, max_disk_mib,"
+				       " max_cpus, budget FROM tenants ORDER BY made_ms, id",
+				       err);
+	int r = row ? 0 : -EIO;
+
+	while (r == 0 && (r = db_step(house->db, &row, err)) == 1)
+		r = read_tenant(house, row, err);
+	sqlite3_finalize(row);
+	return r;
+}
+
+static int read_key(struct key **keys, size_t *n, struct house *house, sqlite3_stmt *row,
+		    struct atoll_error *err)
+{
+	struct house_tenant *tenant = find_id(house, db_text(row, 1));
+	struct key *more;
+
+	if (!tenant || sqlite3_column_bytes(row, 0) != 32)
+		return 0;
+	more = realloc(*keys, (*n + 1) * sizeof **keys);
+	if (!more)
+		return error_oom(err);
+	*keys = more;
+	memcpy(more[*n].hash, sqlite3_column_blob(row, 0), 32);
+	more[(*n)++].tenant = tenant;
+	return 0;
+}
+
+static int read_keys(struct house *house, struct atoll_error *err)
+{
+	sqlite3_stmt *row = db_prepare(house->db, "SELECT hash, tenant FROM keys ORDER BY hash",
+				       err);
+	struct key *keys = NULL;
+	int r = row ? 0 : -EIO;
+	size_t n = 0;
+
+	while (r == 0 && (r = db_step(house->db, &row, err)) == 1)
+		r = read_key(&keys, &n, house, row, err);
+	sqlite3_finalize(row);
+	if (r < 0) {
+		free(keys);
+		return r;
+	}
+	free(house->keys);
+	house->keys = keys;
+	house->n_keys = n;
+	return 0;
+}
+
+static int read_usage(struct house *house, struct atoll_error *err)
+{
+	sqlite3_stmt *row = db_prepare(
+		house->db, "SELECT tenant, cpu_s, gib_s, bytes_in, bytes_out, steps FROM usage",
+		err);
+	int r = row ? 0 : -EIO;
+
+	while (r == 0 && (r = db_step(house->db, &row, err)) == 1) {
+		struct house_tenant *tenant = find_id(house, db_text(row, 0));
+
+		r = 0;
+		if (!tenant)
+			continue;
+		tenant->usage = (struct box_usage){
+			.cpu_s = sqlite3_column_double(row, 1),
+			.gib_s = sqlite3_column_double(row, 2),
+			.bytes_in = (uint64_t)sqlite3_column_int64(row, 3),
+			.bytes_out = (uint64_t)sqlite3_column_int64(row, 4),
+			.n_steps = (uint64_t)sqlite3_column_int64(row, 5),
+		};
+	}
+	sqlite3_finalize(row);
+	return r;
+}
+
+int tenants_load(struct house *house, struct atoll_error *err)
+{
+	int r = read_tenants(house, err);
+
+	if (r == 0)
+		r = read_keys(house, err);
+	return r < 0 ? r : read_usage(house, err);
+}
+
+int tenants_reload(struct house *house, struct atoll_error *err)
+{
+	int r = read_tenants(house, err);
+
+	return r < 0 ? r : read_keys(house, err);
+}
+
+void tenants_free(struct house *house)
+{
+	while (house->tenants) {
+		struct house_tenant *next = house->tenants->next;
+
+		free(house->tenants);
+		house->tenants = next;
+	}
+	free(house->keys);
+	house->keys = NULL;
+}
+
+/* ---- new ones; also without a house, by commands ---- */
+
+static int64_t or_null(uint64_t value)
+{
+	return value > INT64_MAX ? INT64_MAX : (int64_t)value;
+}
+
+static void budget_text(const struct config_budget *budget, char *ret, size_t size)
+{
+	int at = snprintf(ret, size, "{\"ends\":%s",
+			  budget->then == CONFIG_BUDGET_END ? "true" : "false");
+	const struct {
+		const char *name;
+		uint64_t value;
+	} numbers[] = {{"cpu_s", budget->cpu_s},
+		       {"gib_s", budget->gib_s},
+		       {"bytes", budget->bytes},
+		       {"steps", budget->steps}};
+
+	for (size_t i = 0; i < 4; i++) {
+		if (numbers[i].value != UINT64_MAX)
+			at += snprintf(ret + at, size - (size_t)at, ",\"%s\":%llu", numbers[i].name,
+				       (unsigned long long)numbers[i].value);
+	}
+	snprintf(ret + at, size - (size_t)at, "}");
+}
+
+static bool is_name(const char *name)
+{
+	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.");
+
+	return n > 0 && n < 64 && !name[n] && name[0] != '-' && name[0] != '.';
+}
+
+/* Quotas of one that is there become these. */
+int tenant_put(struct db *db, const struct config_tenant *tenant, struct atoll_error *err)
+{
+	static const char sql[] =
+		"INSERT INTO tenants(id, name, made_ms, max_boxes, max_memory_mib, max_disk_mib,"
+		" max_cpus, budget) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(name) DO UPDATE"
+		" SET max_boxes=?4, max_memory_mib=?5, max_disk_mib=?6, max_cpus=?7, budget=?8";
+	const uint64_t numbers[] = {tenant->max_boxes, tenant->max_memory_mib,
+				    tenant->max_disk_mib, tenant->max_cpus};
+	sqlite3_stmt *statement;
+	char id[24], budget[256];
+	int r;
+
+	if (!is_name(tenant->name))
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "tenant '%s': a name has 1 to 63 of a-z, 0-9, '-', '_' and '.'",
+				 tenant->name);
+	statement = db_prepare(db, sql, err);
+	if (!statement)
+		return -EIO;
+	snprintf(id, sizeof id, "t");
+	house_random_name(id + 1, 15);
+	budget_text(&tenant->budget, budget, sizeof budget);
+	sqlite3_bind_text(statement, 1, id, -1, SQLITE_STATIC);
+	sqlite3_bind_text(statement, 2, tenant->name, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 3, house_now_ms());
+	for (int i = 0; i < 4; i++) {
+		if (numbers[i] != UINT64_MAX)
+			sqlite3_bind_int64(statement, 4 + i, or_null(numbers[i]));
+	}
+	sqlite3_bind_text(statement, 8, budget, -1, SQLITE_STATIC);
+	r = db_step(db, &statement, err);
+	sqlite3_finalize(statement);
+	return r;
+}
+
+int key_put(struct db *db, const char *tenant_name, const char *label, char ret[48],
+	    struct atoll_error *err)
+{
+	sqlite3_stmt *statement = db_prepare(
+		db,
+		"INSERT INTO keys(hash, tenant, label, start, made_ms)"
+		" SELECT ?1, id, ?2, ?3, ?4 FROM tenants WHERE name = ?5 OR id = ?5",
+		err);
+	unsigned char hash[HASH_SIZE];
+	char key[48], start[16];
+	int r;
+
+	if (!statement)
+		return -EIO;
+	memcpy(key, KEY_PREFIX, sizeof KEY_PREFIX);
+	house_random_hex(key + strlen(KEY_PREFIX), KEY_DIGITS);
+	snprintf(start, sizeof start, "%.12s", key);
+	hash_sha256(key, strlen(key), hash);
+	sqlite3_bind_blob(statement, 1, hash, sizeof hash, SQLITE_STATIC);
+	sqlite3_bind_text(statement, 2, label ? label : "", -1, SQLITE_STATIC);
+	sqlite3_bind_text(statement, 3, start, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(statement, 4, house_now_ms());
+	sqlite3_bind_text(statement, 5, tenant_name, -1, SQLITE_STATIC);
+	r = db_step(db, &statement, err);
+	sqlite3_finalize(statement);
+	if (r == 0 && sqlite3_changes(db_reader(db)) == 0)
+		r = error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "tenant '%s'", tenant_name);
+	if (r == 0)
+		memcpy(ret, key, sizeof key);
+	return r;
+}
+
+int tenant_new_key(struct tenant *tenant, const char *label, char ret[48], struct atoll_error *err)
+{
+	int r = key_put(tenant->house->db, tenant->id, label, ret, err);
+
+	return r < 0 ? r : read_keys(tenant->house, err);
+}
