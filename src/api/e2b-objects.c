@@ -183,7 +183,7 @@ void e2b_write_sandbox(struct json *json, const char *key, const struct box *box
 	json_str(json, "envdVersion", E2B_ENVD_VERSION);
 	json_str(json, "envdAccessToken", box->access_token);
 	json_str(json, "trafficAccessToken", box->traffic_token[0] ? box->traffic_token : NULL);
-	json_null(json, "domain");
+	json_none(json, "domain");
 	json_close(json, '}');
 }
 
@@ -202,7 +202,7 @@ static void write_details(struct json *json, const struct box *box)
 	json_t *network = box->network ? json_loads(box->network, 0, NULL) : NULL;
 
 	json_str(json, "envdAccessToken", box->access_token);
-	json_null(json, "domain");
+	json_none(json, "domain");
 	json_bool(json, "allowInternetAccess", box->has_internet);
 	if (network)
 		e2b_write_json(json, "network", network);

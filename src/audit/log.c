@@ -211,7 +211,7 @@ static void add_boot(struct json *json)
 	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text);
 
 	if (got < 1)
-		json_null(json, "boot");
+		json_none(json, "boot");
 	else
 		json_strn(json, "boot", text,
 			  strcspn(text, "\n") < (size_t)got ? strcspn(text, "\n") : (size_t)got);

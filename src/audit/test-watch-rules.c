@@ -114,7 +114,7 @@ static void was_refused(struct watched *run, const char *program, const char *ac
 	json_str(&json, "action", action);
 	json_str(&json, "object", object);
 	json_str(&json, "rule", "hidden");
-	json_null(&json, "allow");
+	json_none(&json, "allow");
 	json_uint(&json, "count", 1);
 	json_close(&json, '}');
 	look(run, &line);

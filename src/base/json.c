@@ -85,7 +85,7 @@ void json_strn(struct json *json, const char *key, const char *value, size_t siz
 void json_str(struct json *json, const char *key, const char *value)
 {
 	if (!value)
-		json_null(json, key);
+		json_none(json, key);
 	else
 		json_strn(json, key, value, strlen(value));
 }

@@ -28,12 +28,6 @@ void json_bool(struct json *json, const char *key, bool value);
 void json_none(struct json *json, const char *key); /* null */
 /* What is JSON already, or the beginning of it: it is put there as it is. */
 void json_raw(struct json *json, const char *key, const char *text);
-#ifndef JANSSON_H /* has a function of that name; include it first */
-static inline void json_null(struct json *json, const char *key)
-{
-	json_none(json, key);
-}
-#endif
 
 /* Put `text` with JSON's quotes and escapes at the end of `out`. */
 void json_quote(struct buf *out, const char *text, size_t size);

@@ -95,7 +95,7 @@ TEST(members_of_an_object_are_parted_by_commas)
 	json_uint(&json, "b", 1);
 	json_bool(&json, "c", true);
 	json_bool(&json, "d", false);
-	json_null(&json, "e");
+	json_none(&json, "e");
 	json_str(&json, "f", NULL);
 	json_strn(&json, "g", "xyz", 2);
 	json_close(&json, '}');
@@ -120,7 +120,7 @@ TEST(commas_are_right_around_nested_and_empty_values)
 	json_close(&json, ']');
 	json_open(&json, "l", '{');
 	json_close(&json, '}');
-	json_null(&json, "m");
+	json_none(&json, "m");
 	json_close(&json, '}');
 	json_int(&json, NULL, 3);
 	json_close(&json, ']');
@@ -142,8 +142,8 @@ TEST(keys_are_escaped_like_values)
 	struct json json = {.out = &out};
 
 	json_open(&json, NULL, '{');
-	json_null(&json, "a\"\n\xff");
-	json_null(&json, "");
+	json_none(&json, "a\"\n\xff");
+	json_none(&json, "");
 	json_close(&json, '}');
 	CHECK_STR(out.data, "{\"a\\\"\\n\\udcff\":null,\"\":null}");
 }

@@ -37,7 +37,7 @@ static int print_json(const struct atoll_checkpoint *list, size_t n, struct atol
 		if (list[i].status >= 0)
 			json_int(&json, "status", list[i].status);
 		else
-			json_null(&json, "status");
+			json_none(&json, "status");
 		json_str(&json, "command", list[i].command);
 		json_close(&json, '}');
 	}

@@ -118,7 +118,7 @@ static void write_record(struct json *json, const struct atoll_record *record)
 	if (record->status >= 0)
 		json_int(json, "status", record->status);
 	else
-		json_null(json, "status");
+		json_none(json, "status");
 	json_uint(json, "start_ns", record->start_ns);
 	json_uint(json, "end_ns", record->end_ns);
 	json_uint(json, "bytes", record->bytes);

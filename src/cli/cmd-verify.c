@@ -85,7 +85,7 @@ static int print_json(const struct atoll_verified *found)
 	if (found->line)
 		json_uint(&json, "line", found->line);
 	else
-		json_null(&json, "line");
+		json_none(&json, "line");
 	json_str(&json, "store", found->store[0] ? found->store : NULL);
 	json_str(&json, "key", found->key[0] ? found->key : NULL);
 	json_str(&json, "text", found->text);

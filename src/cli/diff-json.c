@@ -29,7 +29,7 @@ static void add_object(struct json *json, const char *key, const struct stat *st
 	char mode[8];
 
 	if (!st->st_mode) {
-		json_null(json, key);
+		json_none(json, key);
 		return;
 	}
 	snprintf(mode, sizeof mode, "%04o", st->st_mode & 07777);

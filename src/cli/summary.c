@@ -291,7 +291,7 @@ static void write_flags(struct json *json, const struct atoll_result *result)
 		json_str(json, "verdict", flag->verdict);
 		json_str(json, "why", flag->why);
 		if (flag->seq == UINT64_MAX)
-			json_null(json, "about");
+			json_none(json, "about");
 		else
 			json_uint(json, "about", flag->seq);
 		json_close(json, '}');
@@ -314,7 +314,7 @@ static void write_usage(struct json *json, const struct atoll_result *result)
 		json_open(json, keys[i], '{');
 		json_uint(json, "used", result->usage[i].used);
 		if (result->usage[i].limit == ATOLL_UNLIMITED)
-			json_null(json, "limit");
+			json_none(json, "limit");
 		else
 			json_uint(json, "limit", result->usage[i].limit);
 		json_close(json, '}');
@@ -325,7 +325,7 @@ static void write_usage(struct json *json, const struct atoll_result *result)
 static void write_applied(struct json *json, const struct apply_outcome *applied)
 {
 	if (!applied->was_tried) {
-		json_null(json, "applied");
+		json_none(json, "applied");
 		return;
 	}
 	json_open(json, "applied", '{');

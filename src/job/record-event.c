@@ -252,7 +252,7 @@ void record_connection(struct recorder *recorder, uint32_t step,
 	if (connection->request[0])
 		record_add_redacted(json, "request", connection->request, NULL);
 	else
-		json_null(json, "request");
+		json_none(json, "request");
 	json_uint(json, "sent", connection->sent);
 	json_uint(json, "received", connection->received);
 	json_uint(json, "duration_ms", connection->duration_ns / 1000000);
@@ -326,7 +326,7 @@ static void add_usage(struct json *json, const struct atoll_result *result)
 		json_open(json, keys[i], '{');
 		json_uint(json, "used", result->usage[i].used);
 		if (result->usage[i].limit == ATOLL_UNLIMITED)
-			json_null(json, "limit");
+			json_none(json, "limit");
 		else
 			json_uint(json, "limit", result->usage[i].limit);
 		json_close(json, '}');

@@ -242,7 +242,7 @@ static void write_flag(struct watching *watch, const struct watch_said *said)
 	if (said->n_about && said->about[0] != UINT64_MAX)
 		json_uint(json, "about", said->about[0]);
 	else
-		json_null(json, "about");
+		json_none(json, "about");
 	if (said->n_about > 1) {
 		json_open(json, "more", '[');
 		for (size_t i = 1; i < said->n_about; i++)
