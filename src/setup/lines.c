@@ -107,7 +107,7 @@ static int note_lines(json_t *change, struct atoll_error *err)
 	json_t *before;
 	int r = read_file(change, &text, err);
 
-	/* "There was no file.. */
+	/* "There was no file." */
 	if (r == -ENOENT)
 		return json_object_set_new(change, "before", json_false()) < 0 ? error_oom(err) : 0;
 	if (r < 0)
