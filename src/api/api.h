@@ -11,7 +11,8 @@
  * Who asks over HTTP, and what for
  *
  *   route.c    finds out what a request is about, who asks, and who answers; the lists below
- *   reply.c    answers and failures in JSON, bodies in JSON, times
+ *   reply.c    answers and failures in JSON, bodies in JSON
+ *   time.c     times as they are written
  *   metrics.c  what is counted; ops.c shows it
  *   e2b-*.c    E2B's protocol: control, volumes, templates, and the data plane of a box
  *   v1-*.c     our own
@@ -74,6 +75,10 @@ struct api_call {
 	/* The handler's. */
 	void *own;
 	void (*over)(struct api_call *call, bool is_broken);
+
+	/* reply.c's */
+	void (*read)(struct api_call *call, json_t *body);
+	bool is_body_needed;
 };
 
 static inline struct api_call *api_call_of(const struct exchange *exchange)
@@ -87,8 +92,9 @@ static inline struct api_call *api_call_of(const struct exchange *exchange)
 void api_handle(struct exchange *exchange, void *data);
 /* What stands in the path for the pattern's n-th name in braces. */
 const char *api_parameter(const struct api_call *call, size_t n);
-/* exchange_take_socket(): the call is gone, without `over`, unless it fails with -1. */
-int api_take_socket(struct api_call *call, char **ret_rest, size_t *ret_size);
+/* The call is gone, without its `over`, and the exchange goes on without it: exchange_on_over() and
+ * exchange_set_own() are free for whoever serves it from here on (proxy.h). */
+void api_let_go(struct api_call *call);
 
 /* ---- reply.c ---- */
 
@@ -109,10 +115,18 @@ void api_read_json(struct api_call *call, size_t max, bool is_needed,
 		   void (*read)(struct api_call *call, json_t *body));
 /* The tenant's box that the pattern's first name names; or NULL, and 404 was answered. */
 struct box *api_box(struct api_call *call);
+
+/* ---- time.c ---- */
+
 /* "2026-11-15T19:27:23.749Z". */
 void api_time(int64_t ms, char ret[32]);
 /* Any RFC 3339 time; false: none. */
 bool api_read_time(const char *text, int64_t *ret_ms);
+
+/* ---- ops.c ---- */
+
+/* A line on stderr, as JSON. */
+void log_call(const struct api_call *call, bool is_broken, int64_t ns);
 
 /* ---- metrics.c ---- */
 
@@ -126,8 +140,9 @@ void metrics_write(struct metrics *metrics, struct house *house, struct server *
 
 /* ---- e2b-dataplane.c ---- */
 
-/* For 49983 (files, processes), 49999 (the code interpreter) and any other port inside. The box is
- * there; it may be paused. */
+/* For 49983 (files, processes), 49999 (the code interpreter) and any other port inside. The box
+ * runs: one that is paused and `wakes` was woken before, any other that does not run is answered by
+ * the router. */
 void dataplane_exchange(struct exchange *exchange, struct box *box, uint16_t port);
 /* "/files" without a box: whose token has made the signature? */
 void dataplane_signed(struct exchange *exchange, struct house *house);

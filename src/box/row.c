@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Before json.h: see there. */
+#include <jansson.h>
+
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/inner.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
 /* A box as a row of the database. */
