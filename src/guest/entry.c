@@ -40,7 +40,10 @@ static void read_attributes(const char *file, const struct stat *st, struct attr
 	static char names[65536]; /* as much as the kernel gives */
 	ssize_t size = 0;
 
+	/* Most have none, or few: the kernel clears as much as it is offered. */
 	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))
+		size = llistxattr(file, names, 512);
+	if (size < 0 && errno == ERANGE)
 		size = llistxattr(file, names, sizeof names);
 	for (ssize_t at = 0; at < size; at += (ssize_t)strlen(names + at) + 1)
 		if (strncmp(names + at, prefix, PREFIX_LENGTH) == 0 &&
@@ -100,9 +103,10 @@ int put_entry(struct buf *packet, const char *name, const char *path, struct sta
 	cleanup_with(buf_done) struct buf metadata = BUF_INIT(GUEST_PACKET_MAX / 2);
 	struct attributes attributes = {.text = metadata};
 	struct guest_wire_entry entry = {0};
-	char target[PATH_MAX] = "";
+	char target[PATH_MAX];
 	struct stat st;
 
+	target[0] = '\0'; /* not all of it, for ten thousand files */
 	if (lstat(name, &st) < 0)
 		return -errno;
 	entry.size = (uint64_t)st.st_size;

@@ -179,16 +179,27 @@ int walk_enter(struct walk *walk, const char *name)
 	return fd < 0 ? -errno : push(walk, fd);
 }
 
+/* Whose directory is the current one: nobody else changes it. */
+static struct {
+	const struct walk *walk;
+	size_t n_levels;
+} here;
+
 /* A directory that was let go may have been replaced meanwhile: then it is seen as it is now, which
  * is all that anybody can say who asks for a list. */
 static int return_to(struct walk *walk, struct level *level)
 {
 	walk->path[level->path_length] = '\0';
+	if (here.walk == walk && here.n_levels == walk->n_levels)
+		return 0;
 	if (level->fd < 0)
 		level->fd = open(level->path_length ? walk->path : "/",
 				 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	here.walk = NULL;
 	if (level->fd < 0 || fchdir(level->fd) < 0)
 		return -errno;
+	here.walk = walk;
+	here.n_levels = walk->n_levels;
 	return 0;
 }
 
@@ -220,6 +231,8 @@ void walk_close(struct walk *walk)
 {
 	while (walk->n_levels)
 		drop_level(walk);
+	if (here.walk == walk)
+		here.walk = NULL;
 	free(walk->levels);
 	walk->levels = NULL;
 }
