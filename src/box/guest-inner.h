@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/buf.h"
+#include "base/loop.h"
+#include "box/guest.h"
+#include "guest/guest-wire.h"
+
+/*
+ * How a guest is asked
+ *
+ *   guest.c        the requests; each becomes a call
+ *   guest-link.c   one guest: its start, packets out and in, its end
+ *   guest-reply.c  what a packet says; nothing of it is believed
+ *   guest-watch.c  watches
+ *   guest-start.c  as a step of the sandbox
+ *
+ * A guest is started by the first request for its box and user, and ends when nothing was asked for
+ * a while: an idle box has none. It ends by itself when its socket closes.
+ */
+
+/* Together, of one guest: requests that wait for an answer. */
+#define GUEST_CALLS_MAX 4096
+/* Of the whole daemon: what has been received of lists that are not complete. */
+#define GUEST_BYTES_MAX (512U << 20)
+
+/* A packet, kept: entries point into it. */
+struct guest_part {
+	struct guest_part *next;
+	size_t n; /* entries */
+	size_t at, size;
+	char data[];
+};
+
+struct guest_call {
+	struct guest_call *next;
+	struct guest *guest; /* NULL: it failed before it was asked */
+	struct box *box;
+	uint64_t id;
+	enum guest_question kind;
+	struct buf packet; /* the question */
+	bool is_sent;
+	bool is_mute; /* nobody waits any more */
+	int pipe[2];  /* of STREAM: what is read out here, and what goes inside; -1 */
+
+	guest_done *done;
+	guest_opened *opened;
+	void *data;
+	struct guest_watch *watch;
+
+	/* For asking again, as root on behalf of a user. */
+	char *user;
+	uint32_t number, flags;
+	const char **words; /* copies, NULL at the end */
+	bool is_second;
+	struct atoll_error first;
+
+	struct guest_part *parts, **last_part;
+	size_t n_entries, n_bytes;
+
+	struct atoll_error error; /* to be told later */
+	struct loop_timer timer;
+};
+
+struct guest {
+	struct guest *next; /* of the same box */
+	struct box *box;
+	char *user; /* "": the box's default */
+	struct loop_watch socket;
+	struct loop_timer timer;
+	uint64_t next_id;
+	uint32_t step;
+	struct guest_call *calls, **last_call;
+	struct guest_call *unsent;
+	size_t n_calls;
+	struct guest_watch *watches;
+	int64_t heard_ns, asked_ns; /* when it last said something; since when we wait for a sign */
+	bool has_answered, is_busy, is_gone;
+};
+
+/* ---- guest-link.c ---- */
+
+/* Hands the call over; it is called back in any case. */
+void guest_ask(struct guest_call *call);
+/* Ends it: whatever waits fails with this. */
+void guest_drop(struct guest *guest, int errnum, const char *text);
+/* A call leaves the guest that has it. */
+void guest_take(struct guest_call *call);
+/* A question without an answer. */
+void guest_send_unwatch(struct guest *guest, uint64_t id);
+
+/* ---- guest.c ---- */
+
+/* The last word: calls back, and frees it. `fd` is the callee's. */
+void call_finish(struct guest_call *call, const struct atoll_error *err, int fd);
+/* The same from the loop. */
+void call_fail_later(struct guest_call *call, const struct atoll_error *err);
+void call_free(struct guest_call *call);
+/* A packet for it came; false: it makes no sense. Takes the descriptor. */
+bool call_receive(struct guest_call *call, const struct guest_head *head, const char *packet,
+		  int fd, bool *ret_is_over);
+struct guest_call *call_new(struct box *box, const char *user, enum guest_question kind);
+/* The words of the question: copied. */
+void call_ask(struct guest_call *call, uint32_t number, uint32_t flags, const char *const *words);
+
+/* ---- guest-reply.c ---- */
+
+/* What a packet holds behind its head, in one piece of memory; false: it makes no sense. */
+struct guest_reply {
+	const char *path; /* of the answer, or the name of an event */
+	struct guest_entry *entries;
+	size_t n;
+	struct box_pair *pairs; /* memory of all metadata */
+};
+/* Adds the entries of all parts. -EBADMSG, -ENOMEM. */
+int reply_read(struct guest_part *parts, struct guest_reply *ret);
+void reply_done(struct guest_reply *reply);
+/* A copy of a packet; `*ret` NULL: no memory. Checks that head and size agree. */
+int part_new(const struct guest_head *head, const char *packet, struct guest_part **ret);
+void parts_free(struct guest_part *part);
+/* In words, with the path that it is about. */
+void reply_error(int errnum, const char *path, struct atoll_error *err);
+/* What a descriptor from inside has to be. */
+bool reply_fd_is_file(int fd);
+bool reply_fd_is_connection(int fd);
+
+/* ---- guest-watch.c ---- */
+
+struct guest_watch {
+	struct guest *guest;	 /* NULL: it is gone */
+	struct guest_call *call; /* that arms it; NULL: that is over */
+	uint64_t id;
+	guest_done *done;
+	guest_watched *told;
+	void *data;
+	struct guest_watch *next; /* of the guest */
+	bool is_busy, is_ended;	  /* being called back; to be freed then */
+};
+
+void watch_armed(struct guest_watch *watch, const struct atoll_error *err);
+/* false: it makes no sense. */
+bool watch_event(struct guest *guest, const struct guest_head *head, const char *packet);
+void watch_lost(struct guest_watch *watch);
+
+/* ---- guest-start.c ---- */
+
+/* Starts the program in the box, with `channel_fd` (which stays the caller's) as its standard
+ * input.
+ * `*ret_step` is for guest_kill(). */
+int guest_start(struct box *box, const char *user, int channel_fd, uint32_t *ret_step,
+		struct atoll_error *err);
+void guest_kill(struct box *box, uint32_t step);

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/guest-inner.h"
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* What lists hold at the moment, of all boxes. */
+static size_t n_bytes_held;
+
+/* ---- a call ---- */
+
+struct guest_call *call_new(struct box *box, const char *user, enum guest_question kind)
+{
+	struct guest_call *call = calloc(1, sizeof *call);
+
+	if (!call || !(call->user = strdup(user ? user : ""))) {
+		free(call);
+		return NULL;
+	}
+	call->box = box;
+	call->kind = kind;
+	call->pipe[0] = call->pipe[1] = -1;
+	call->last_part = &call->parts;
+	return call;
+}
+
+static void drop_parts(struct guest_call *call)
+{
+	n_bytes_held -= call->n_bytes;
+	parts_free(call->parts);
+	call->parts = NULL;
+	call->last_part = &call->parts;
+	call->n_bytes = call->n_entries = 0;
+}
+
+void call_free(struct guest_call *call)
+{
+	drop_parts(call);
+	buf_done(&call->packet);
+	for (int i = 0; i < 2; i++)
+		if (call->pipe[i] >= 0)
+			close(call->pipe[i]);
+	for (size_t i = 0; call->words && call->words[i]; i++)
+		free((char *)call->words[i]);
+	free(call->words);
+	free(call->user);
+	free(call);
+}
+
+static void tell(struct guest_call *call, const struct guest_entry *entries, size_t n,
+		 const struct atoll_error *err, int fd)
+{
+	if (call->watch)
+		watch_armed(call->watch, err);
+	else if (call->opened)
+		call->opened(fd, n ? entries : NULL, err, call->data);
+	else if (call->done)
+		call->done(entries, n, err, call->data);
+}
+
+void call_finish(struct guest_call *call, const struct atoll_error *err, int fd)
+{
+	tell(call, NULL, 0, err, fd);
+	call_free(call);
+}
+
+static void on_timer(struct loop_timer *timer)
+{
+	struct guest_call *call =
+		(struct guest_call *)(void *)((char *)timer - offsetof(struct guest_call, timer));
+
+	call_finish(call, &call->error, -1);
+}
+
+void call_fail_later(struct guest_call *call, const struct atoll_error *err)
+{
+	call->error = *err;
+	call->guest = NULL;
+	call->timer.fire = on_timer;
+	/* Without memory for that it is told at once: better than never. */
+	if (loop_arm(house_loop(call->box->house), &call->timer, 0) < 0)
+		on_timer(&call->timer);
+}
+
+static int copy_words(struct guest_call *call, const char *const *words)
+{
+	size_t n = 0;
+
+	while (words[n])
+		n++;
+	call->words = calloc(n + 1, sizeof *call->words);
+	for (size_t i = 0; call->words && i < n; i++)
+		if (!(call->words[i] = strdup(words[i])))
+			return -ENOMEM;
+	return call->words ? 0 : -ENOMEM;
+}
+
+void call_ask(struct guest_call *call, uint32_t number, uint32_t flags, const char *const *words)
+{
+	struct atoll_error err = {0};
+
+	call->number = number;
+	call->flags = flags;
+	if (copy_words(call, words) < 0) {
+		error_oom(&err);
+		call_fail_later(call, &err);
+		return;
+	}
+	guest_ask(call);
+}
+
+/* ---- its answer ---- */
+
+/* 0, or a negative errno: -EBADMSG makes no sense, others are a failure of ours. */
+static int keep_part(struct guest_call *call, const struct guest_head *head, const char *packet)
+{
+	struct guest_part *part = NULL;
+	int r = part_new(head, packet, &part);
+
+	if (r < 0)
+		return r;
+	*call->last_part = part;
+	call->last_part = &part->next;
+	call->n_entries += head->n;
+	call->n_bytes += head->size;
+	n_bytes_held += head->size;
+	/* The guest stops before. */
+	if (call->n_entries > GUEST_LIST_MAX + 1 ||
+	    call->n_bytes > 2 * (size_t)GUEST_LIST_BYTES_MAX)
+		return -EBADMSG;
+	return n_bytes_held > GUEST_BYTES_MAX ? -ENOMEM : 0;
+}
+
+static bool takes_entry(const struct guest_call *call)
+{
+	switch (call->kind) {
+	case GUEST_ASK_STAT:
+	case GUEST_ASK_MAKE_DIR:
+	case GUEST_ASK_MOVE:
+	case GUEST_ASK_OPEN:
+	case GUEST_ASK_STREAM:
+	case GUEST_ASK_WRITE:
+	case GUEST_ASK_COMPOSE:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* Is the descriptor what this question is answered with? */
+static bool fd_fits(const struct guest_call *call, const struct guest_head *head, int fd)
+{
+	bool wants_stream = head->flags & GUEST_NEEDS_STREAM;
+
+	if (head->number || call->kind == GUEST_ASK_STREAM)
+		return fd < 0;
+	if (call->kind == GUEST_ASK_OPEN && wants_stream)
+		return fd < 0;
+	if (call->kind == GUEST_ASK_OPEN || call->kind == GUEST_ASK_WRITE)
+		return fd >= 0 && reply_fd_is_file(fd);
+	if (call->kind == GUEST_ASK_CONNECT)
+		return fd >= 0 && reply_fd_is_connection(fd);
+	return fd < 0;
+}
+
+/* What the user himself may not, root may do for him, where the sandbox has one: whoever asks over
+ * the API owns all of it, and the protocol knows no file that he cannot have. */
+static bool ask_root(struct guest_call *call, const struct guest_head *head,
+		     const struct atoll_error *err)
+{
+	if (call->is_second || (head->number != EACCES && head->number != EPERM) ||
+	    streq(call->user, "root") || call->kind == GUEST_ASK_CONNECT ||
+	    call->kind == GUEST_ASK_STREAM || call->is_mute)
+		return false;
+	guest_take(call);
+	drop_parts(call);
+	call->is_second = true;
+	call->is_sent = false;
+	call->first = *err;
+	guest_ask(call);
+	return true;
+}
+
+static void ask_for_stream(struct guest_call *call)
+{
+	struct atoll_error err = {0};
+
+	guest_take(call);
+	drop_parts(call);
+	call->is_sent = false;
+	call->kind = GUEST_ASK_STREAM;
+	if (pipe2(call->pipe, O_CLOEXEC | O_NONBLOCK) < 0) {
+		error_set(&err, ATOLL_FAULT_HOST, errno, "make a pipe");
+		call_fail_later(call, &err);
+		return;
+	}
+	guest_ask(call);
+}
+
+static void succeed(struct guest_call *call, const struct guest_reply *reply, int fd)
+{
+	static const struct atoll_error none;
+
+	if (call->kind == GUEST_ASK_STREAM)
+		fd = take_fd(&call->pipe[0]);
+	/* A watch that was ended while it was armed. */
+	if (call->kind == GUEST_ASK_WATCH && call->is_mute)
+		guest_send_unwatch(call->guest, call->id);
+	guest_take(call);
+	tell(call, reply->entries, reply->n, &none, fd);
+}
+
+/* Whether it makes sense. */
+static bool conclude(struct guest_call *call, const struct guest_head *head,
+		     struct guest_reply *reply, int fd)
+{
+	struct atoll_error err = {0};
+
+	if (head->number) {
+		reply_error((int)head->number, reply->path, &err);
+		if (ask_root(call, head, &err))
+			return true;
+		guest_take(call);
+		tell(call, NULL, 0, &err, -1);
+		call_free(call);
+		return true;
+	}
+	if (call->kind != GUEST_ASK_LIST && reply->n != takes_entry(call)) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	if (call->kind == GUEST_ASK_OPEN && (head->flags & GUEST_NEEDS_STREAM)) {
+		ask_for_stream(call);
+		return true;
+	}
+	succeed(call, reply, fd);
+	call_free(call);
+	return true;
+}
+
+/* Memory is short: this one fails, and what else comes for it is passed over. */
+static bool give_up(struct guest_call *call, bool is_last)
+{
+	struct atoll_error err = {0};
+
+	error_oom(&err);
+	drop_parts(call);
+	if (!call->is_mute)
+		tell(call, NULL, 0, &err, -1);
+	call->is_mute = true;
+	call->done = NULL;
+	call->opened = NULL;
+	call->watch = NULL;
+	if (is_last) {
+		guest_take(call);
+		call_free(call);
+	}
+	return true;
+}
+
+bool call_receive(struct guest_call *call, const struct guest_head *head, const char *packet,
+		  int fd, bool *ret_is_over)
+{
+	bool is_last = head->kind == GUEST_SAYS_DONE;
+	struct guest_reply reply = {0};
+	bool makes_sense;
+	int r;
+
+	*ret_is_over = is_last;
+	if (!is_last && (call->kind != GUEST_ASK_LIST || fd >= 0 || call->is_mute)) {
+		if (fd >= 0)
+			close(fd);
+		return call->kind == GUEST_ASK_LIST && fd < 0;
+	}
+	if (is_last && !fd_fits(call, head, fd)) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
+	r = keep_part(call, head, packet);
+	if (r == 0 && is_last)
+		r = reply_read(call->parts, &reply);
+	if (r < 0 && fd >= 0)
+		close(fd);
+	if (r == -EBADMSG)
+		return false;
+	if (r < 0)
+		return give_up(call, is_last);
+	if (!is_last)
+		return true;
+	makes_sense = conclude(call, head, &reply, fd);
+	reply_done(&reply);
+	return makes_sense;
+}
+
+/* ---- the requests ---- */
+
+static void ask(struct box *box, const char *user, enum guest_question kind, uint32_t number,
+		const char *const *words, guest_done *done, guest_opened *opened, void *data)
+{
+	struct guest_call *call = call_new(box, user, kind);
+	struct atoll_error err = {0};
+
+	if (!call) {
+		error_oom(&err);
+		if (done)
+			done(NULL, 0, &err, data);
+		else
+			opened(-1, NULL, &err, data);
+		return;
+	}
+	call->done = done;
+	call->opened = opened;
+	call->data = data;
+	call_ask(call, number, 0, words);
+}
+
+void guest_stat(struct box *box, const char *user, const char *path, guest_done *done, void *data)
+{
+	ask(box, user, GUEST_ASK_STAT, 0, (const char *const[]){path, NULL}, done, NULL, data);
+}
+
+void guest_list(struct box *box, const char *user, const char *path, uint32_t depth,
+		guest_done *done, void *data)
+{
+	ask(box, user, GUEST_ASK_LIST, depth, (const char *const[]){path, NULL}, done, NULL, data);
+}
+
+void guest_make_dir(struct box *box, const char *user, const char *path, guest_done *done,
+		    void *data)
+{
+	ask(box, user, GUEST_ASK_MAKE_DIR, 0, (const char *const[]){path, NULL}, done, NULL, data);
+}
+
+void guest_move(struct box *box, const char *user, const char *from, const char *to,
+		guest_done *done, void *data)
+{
+	ask(box, user, GUEST_ASK_MOVE, 0, (const char *const[]){from, to, NULL}, done, NULL, data);
+}
+
+void guest_remove(struct box *box, const char *user, const char *path, guest_done *done, void *data)
+{
+	ask(box, user, GUEST_ASK_REMOVE, 0, (const char *const[]){path, NULL}, done, NULL, data);
+}
+
+void guest_open(struct box *box, const char *user, const char *path, guest_opened *done, void *data)
+{
+	ask(box, user, GUEST_ASK_OPEN, 0, (const char *const[]){path, NULL}, NULL, done, data);
+}
+
+void guest_write(struct box *box, const char *user, const char *path,
+		 const struct box_pairs *metadata, guest_opened *done, void *data)
+{
+	const char *words[2 + 2 * GUEST_METADATA_PAIRS] = {path};
+	size_t n = metadata ? metadata->n : 0;
+
+	/* Whoever asks has looked at how much it is. */
+	for (size_t i = 0; i < n && i < GUEST_METADATA_PAIRS; i++) {
+		words[1 + 2 * i] = metadata->items[i].name;
+		words[2 + 2 * i] = metadata->items[i].value;
+	}
+	ask(box, user, GUEST_ASK_WRITE, 0, words, NULL, done, data);
+}
+
+void guest_compose(struct box *box, const char *user, char *const *from, size_t n, const char *to,
+		   guest_done *done, void *data)
+{
+	const char **words = calloc(n + 2, sizeof *words);
+	struct atoll_error err = {0};
+
+	if (!words) {
+		error_oom(&err);
+		done(NULL, 0, &err, data);
+		return;
+	}
+	words[0] = to;
+	for (size_t i = 0; i < n; i++)
+		words[1 + i] = from[i];
+	ask(box, user, GUEST_ASK_COMPOSE, 0, words, done, NULL, data);
+	free(words);
+}
+
+void guest_connect(struct box *box, uint16_t port, guest_opened *done, void *data)
+{
+	ask(box, NULL, GUEST_ASK_CONNECT, port, (const char *const[]){NULL}, NULL, done, data);
+}

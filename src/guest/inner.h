@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/loop.h"
+#include "guest/guest-wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+/*
+ * The program inside a box
+ *
+ * It runs as the user for whom it acts, under the same contract as everything there, and so may do
+ * nothing that a command could not: no path has to be kept from it. What is careful here is about
+ * others inside who change files meanwhile, about memory, and about time: one process, one loop,
+ * and nothing that waits. Work that may be long is done in slices, and stops while the daemon does
+ * not read.
+ *
+ *   serve.c   questions in, packets out
+ *   path.c    what a path in a question means; parents
+ *   entry.c   a file as the daemon is told of it
+ *   owners.c  names of users and groups
+ *   work.c    long work in slices
+ *   walk.c    a tree, name by name
+ *   list.c, remove.c, compose.c, move.c (between file systems)   such work
+ *   open.c    files to read and to write
+ *   connect.c ports
+ *   watch.c   what changes; watch-scan.c: and in directories that are new; watch-places.c: which
+ *             directory a watch has where
+ */
+
+struct work;
+
+struct server {
+	struct loop loop;
+	struct loop_watch socket;
+	struct loop_timer turn; /* of work */
+	struct out *first, **last;
+	size_t n_waiting; /* bytes that the socket did not take yet */
+	struct work *works, **last_work;
+	size_t n_works;
+	struct watcher *watcher;
+	size_t n_relays;
+};
+
+/* A question, as it is read. Strings point into the packet. */
+struct question {
+	struct server *server;
+	uint64_t id;
+	enum guest_question kind;
+	uint32_t number, flags;
+	const char *home, *owner;
+	const char *args[GUEST_STRINGS_MAX];
+	size_t n_args;
+	int fd; /* -1, or what came along; whoever takes it sets it to -1 */
+};
+
+/* Above this, work stands still; above four times as much, questions wait in the socket. */
+#define WAITING_MAX (256U << 10)
+
+/* ---- serve.c ---- */
+
+/* Until the other side ends. */
+int serve(struct server *server, int socket_fd);
+/* The last word on a question. `errnum` 0: it went well. `packet` holds entries, or is NULL. The
+ * descriptor is closed when it was sent. */
+void answer(struct server *server, uint64_t id, int errnum, const char *path, struct buf *packet,
+	    size_t n, int fd);
+void answer_entry(struct server *server, uint64_t id, const char *path);
+/* Any packet. Takes what `body` holds. */
+void say(struct server *server, const struct guest_head *head, struct buf *body, int fd);
+
+/* ---- path.c ---- */
+
+#define PATH_SIZE 4096
+
+/* Absolute and plain; 0, or a negative errno: -EINVAL for "~name". */
+int path_of(const struct question *question, const char *text, char ret[PATH_SIZE]);
+
+struct owner {
+	bool is_other; /* than who we are: to be set */
+	uid_t uid;
+	gid_t gid;
+};
+/* -ESRCH. */
+int owner_of(const struct question *question, struct owner *ret);
+/* The directories that lead to `path`, 0755. */
+int make_parents(const char *path, const struct owner *owner);
+/* One directory, which is the owner's; -EEXIST as mkdir(2). */
+int make_directory(const char *path, const struct owner *owner);
+
+/* ---- entry.c ---- */
+
+/* `name` is looked at from the current directory; `path` is what is told. -errno of lstat(2).
+ * `ret` may be NULL. */
+int put_entry(struct buf *packet, const char *name, const char *path, struct stat *ret);
+int set_metadata(int fd, const char *const *pairs, size_t n);
+
+/* ---- owners.c ---- */
+
+/* Digits if there is no name. Until the next call for the same kind. */
+const char *user_name(uid_t uid);
+const char *group_name(gid_t gid);
+/* Look again whether the files have changed; once for each question. */
+void owners_refresh(void);
+bool user_find(const char *name, uid_t *ret_uid, gid_t *ret_gid);
+
+/* ---- work.c ---- */
+
+/* Embedded first in what it works on. `step` does a bit: WORK_ON, or WORK_DONE when it has answered
+ * and everything may go; then `end` frees it. */
+enum work_state {
+	WORK_ON,
+	WORK_DONE,
+};
+struct work {
+	struct server *server;
+	uint64_t id;
+	bool is_question; /* answered with EAGAIN if there is too much already */
+	enum work_state (*step)(struct work *work);
+	void (*end)(struct work *work);
+	struct work *next;
+};
+/* Does the first slice at once. false: there is too much work; it has ended. */
+bool work_start(struct server *server, struct work *work);
+/* Go on, if the daemon has read enough. */
+void work_resume(struct server *server);
+
+/* ---- the questions ---- */
+
+void ask_stat(struct question *question);
+void ask_list(struct question *question);
+void ask_make_dir(struct question *question);
+void ask_move(struct question *question);
+void ask_remove(struct question *question);
+void ask_open(struct question *question);
+void ask_stream(struct question *question);
+void ask_write(struct question *question);
+void ask_compose(struct question *question);
+void ask_connect(struct question *question);
+void ask_watch(struct question *question);
+void ask_unwatch(struct question *question);
+
+/* ---- remove.c ---- */
+
+/* Removes a tree, then answers: with `errnum` and the path `about`, and if that is 0 and
+ * `has_entry` with the entry of `about`. If it cannot be removed, with that. */
+void remove_then_answer(struct server *server, uint64_t id, const char *path, int errnum,
+			const char *about, bool has_entry);
+
+/* ---- move.c ---- */
+
+/* From one file system to another: copies, then removes. Answers. */
+void move_by_copy(struct question *question, const char *from, const char *to);
+
+/* ---- compose.c ---- */
+
+/* The next bytes of a file to another, a few MiB at most; 0 at the end, or a negative errno. */
+ssize_t copy_some(int from_fd, int to_fd);
+
+/* ---- walk.c ---- */
+
+/*
+ * Down a tree and up again, in the order of names' bytes, never through a link
+ *
+ * What it stands at can be looked at by its name in the current directory, without walking the
+ * whole path each time; `path` is that path, cut off nowhere: what is deeper than a path can be is
+ * left out. Few descriptors are held, however deep it goes.
+ */
+enum walk_place {
+	WALK_END,
+	WALK_ENTRY, /* the next name */
+	WALK_UP,    /* all of a directory was seen: `path` is that directory's */
+};
+
+struct walk {
+	char path[PATH_SIZE];
+	size_t root_length;
+	struct level *levels;
+	size_t n_levels, room;
+	size_t names_bytes;
+};
+
+/* The root itself may be a link. 0 or a negative errno. */
+int walk_open(struct walk *walk, const char *root);
+/* `*ret_name` until the next call. A negative errno where a directory cannot be returned to. */
+int walk_next(struct walk *walk, const char **ret_name);
+/* Into the directory that was returned last. -E2BIG: so many names that memory is in danger. */
+int walk_enter(struct walk *walk, const char *name);
+void walk_close(struct walk *walk);
+
+/* ---- watch.c ---- */
+
+/* Read on, if the daemon has read enough. */
+void watcher_resume(struct server *server);
