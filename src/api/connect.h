@@ -94,8 +94,8 @@ struct rpc {
 	struct api_call *call; /* NULL: over */
 	struct box *box;
 	const struct rpc_method *method;
-	char *user;	 /* NULL: the box's default */
-	json_t *request; /* an object */
+	char *user;	     /* NULL: the box's default */
+	json_t *request;     /* an object */
 	uint64_t timeout_ms; /* 0: none was said */
 
 	/* The method's; `over` is called once, while `box` is still there. */

@@ -356,5 +356,7 @@ const struct api_route e2b_control_routes[] = {
 	{"GET", "/v2/sandboxes/{id}/logs", e2b_logs},
 	{"POST", "/sandboxes/{id}/snapshots", e2b_snapshot},
 	{"GET", "/snapshots", e2b_list_snapshots},
+	{"GET", "/templates/aliases/{alias}", e2b_alias},
+	{"DELETE", "/templates/{id}", e2b_remove_template},
 	{0},
 };

@@ -7,7 +7,6 @@
  */
 #include "api/e2b.h"
 
-#include "api/query.h"
 #include "base/scope.h"
 #include "base/str.h"
 
@@ -17,54 +16,6 @@
 
 #define LIST_MAX  (64U << 20)
 #define LIMIT_MAX 100
-#define PAIRS_MAX 256
-
-/* ---- metadata=, which is encoded three times ---- */
-
-static char *decode(const char *text, size_t size)
-{
-	char *once = malloc(size + 1), *twice = malloc(size + 1);
-	size_t n;
-
-	if (once && twice) {
-		n = query_decode(text, size, true, once);
-		n = query_decode(once, n, false, twice);
-		twice[n] = '\0';
-		free(once);
-		return twice;
-	}
-	free(once);
-	free(twice);
-	return NULL;
-}
-
-bool e2b_read_filter(const char *text, struct box_pairs *ret)
-{
-	*ret = (struct box_pairs){0};
-	ret->items = calloc(PAIRS_MAX, sizeof *ret->items);
-	while (ret->items && *text) {
-		size_t n = strcspn(text, "&");
-		const char *is = memchr(text, '=', n);
-		size_t n_name = is ? (size_t)(is - text) : n;
-		struct box_pair *pair = &ret->items[ret->n];
-
-		if (n > 0 && ret->n == PAIRS_MAX)
-			break;
-		if (n > 0) {
-			ret->n++;
-			pair->name = decode(text, n_name);
-			pair->value = is ? decode(is + 1, n - n_name - 1) : strdup("");
-			if (!pair->name || !pair->value)
-				break;
-		}
-		text += n;
-		text += *text == '&';
-	}
-	if (ret->items && !*text)
-		return true;
-	e2b_free_pairs(ret);
-	return false;
-}
 
 /* ---- what is asked for ---- */
 

@@ -10,44 +10,6 @@
 #include <sys/stat.h>
 #include <time.h>
 
-/* ---- pairs ---- */
-
-void e2b_free_pairs(struct box_pairs *pairs)
-{
-	for (size_t i = 0; i < pairs->n; i++) {
-		free(pairs->items[i].name);
-		free(pairs->items[i].value);
-	}
-	free(pairs->items);
-	*pairs = (struct box_pairs){0};
-}
-
-bool e2b_read_pairs(const json_t *object, struct box_pairs *ret)
-{
-	size_t n = json_object_size(object);
-	const char *name;
-	json_t *value;
-
-	*ret = (struct box_pairs){0};
-	if (!object || n == 0)
-		return !object || json_is_object(object);
-	ret->items = calloc(n, sizeof *ret->items);
-	if (!ret->items)
-		return false;
-	json_object_foreach((json_t *)object, name, value)
-	{
-		struct box_pair *pair = &ret->items[ret->n++];
-
-		pair->name = strdup(name);
-		pair->value = json_is_string(value) ? strdup(json_string_value(value)) : NULL;
-		if (!pair->name || !pair->value) {
-			e2b_free_pairs(ret);
-			return false;
-		}
-	}
-	return true;
-}
-
 void e2b_write_pairs(struct json *json, const char *key, const struct box_pairs *pairs)
 {
 	json_open(json, key, '{');
@@ -56,18 +18,23 @@ void e2b_write_pairs(struct json *json, const char *key, const struct box_pairs 
 	json_close(json, '}');
 }
 
-void e2b_write_json(struct json *json, const char *key, const json_t *value)
+void e2b_write_raw(struct json *json, const char *key, const char *text)
 {
-	cleanup_free char *text = value ? json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-
 	if (json->needs_comma)
 		buf_add_char(json->out, ',');
 	if (key) {
 		json_quote(json->out, key, strlen(key));
 		buf_add_char(json->out, ':');
 	}
-	buf_add_str(json->out, text ? text : "null");
+	buf_add_str(json->out, text);
 	json->needs_comma = true;
+}
+
+void e2b_write_json(struct json *json, const char *key, const json_t *value)
+{
+	cleanup_free char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	e2b_write_raw(json, key, text ? text : "null");
 }
 
 /* ---- a file ---- */
@@ -183,7 +150,7 @@ void e2b_write_sandbox(struct json *json, const char *key, const struct box *box
 	json_str(json, "envdVersion", E2B_ENVD_VERSION);
 	json_str(json, "envdAccessToken", box->access_token);
 	json_str(json, "trafficAccessToken", box->traffic_token[0] ? box->traffic_token : NULL);
-	json_none(json, "domain");
+	json_str(json, "domain", NULL);
 	json_close(json, '}');
 }
 
@@ -202,7 +169,7 @@ static void write_details(struct json *json, const struct box *box)
 	json_t *network = box->network ? json_loads(box->network, 0, NULL) : NULL;
 
 	json_str(json, "envdAccessToken", box->access_token);
-	json_none(json, "domain");
+	json_str(json, "domain", NULL);
 	json_bool(json, "allowInternetAccess", box->has_internet);
 	if (network)
 		e2b_write_json(json, "network", network);

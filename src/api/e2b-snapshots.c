@@ -119,3 +119,33 @@ void e2b_list_snapshots(struct api_call *call)
 	json_close(&json, ']');
 	api_answer(call, 200, &out);
 }
+
+/* ---- of templates no more than concerns snapshots ---- */
+
+void e2b_remove_template(struct api_call *call)
+{
+	const char *ref = api_parameter(call, 0);
+
+	if (template_remove(call->tenant, ref) < 0)
+		api_refuse(call, 404, "template '%s' not found", ref);
+	else
+		api_answer_empty(call, 204);
+}
+
+void e2b_alias(struct api_call *call)
+{
+	const char *alias = api_parameter(call, 0);
+	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
+	struct json json = {&out};
+	char id[128];
+
+	if (!template_find(call->tenant, alias, id)) {
+		api_refuse(call, 404, "template '%s' not found", alias);
+		return;
+	}
+	json_open(&json, NULL, '{');
+	json_str(&json, "templateID", id);
+	json_bool(&json, "public", false);
+	json_close(&json, '}');
+	api_answer(call, 200, &out);
+}

@@ -18,8 +18,8 @@
  *   e2b-process-stream.c  Start and Connect
  *   e2b-filesystem.c      filesystem.Filesystem, but for
  *   e2b-watch.c           WatchDir and the watchers that are asked
- *   e2b-control.c         the life of boxes; e2b-create.c, e2b-list.c, e2b-numbers.c, e2b-snapshots.c
- *   e2b-objects.c         the objects of all these as JSON
+ *   e2b-control.c         the life of boxes; e2b-create.c, e2b-list.c, e2b-numbers.c,
+ * e2b-snapshots.c e2b-objects.c         the objects of all these as JSON
  */
 
 #define E2B_ENVD_VERSION "0.6.13" /* whose behaviour clients may expect of us */
@@ -27,6 +27,8 @@
 /* ---- e2b-dataplane.c ---- */
 
 void e2b_not_found(struct api_call *call, const char *id);
+/* interpreter.c: port 49999. */
+void interpreter_exchange(struct exchange *exchange, struct box *box);
 
 /* ---- e2b-sign.c ---- */
 
@@ -38,6 +40,8 @@ enum e2b_operation {
 void e2b_sign(const char *path, enum e2b_operation operation, const char *user, const char *token,
 	      const char *expiration, char ret[E2B_SIGNATURE_SIZE]);
 bool e2b_same(const char *a, const char *b); /* takes as long for all of a length */
+/* Did this token make the signature? */
+bool e2b_is_signed_by(struct exchange *exchange, const char *token);
 /* Is this request for a file signed by this box's token? NULL: yes; else what is to be told. */
 const char *e2b_check_signature(struct exchange *exchange, const struct box *box);
 
@@ -70,17 +74,26 @@ void e2b_write_listed(struct json *json, const struct box *box, bool is_detailed
 void e2b_write_pairs(struct json *json, const char *key, const struct box_pairs *pairs);
 /* What json_t has already, within what is written. */
 void e2b_write_json(struct json *json, const char *key, const json_t *value);
+void e2b_write_raw(struct json *json, const char *key, const char *text);
+
+/* ---- e2b-pairs.c ---- */
 
 /* Pairs from an object of texts. False: something else is in it. */
 bool e2b_read_pairs(const json_t *object, struct box_pairs *ret);
 void e2b_free_pairs(struct box_pairs *pairs);
+/* metadata=, which is encoded three times: "a=b%2520c", as it is when the query was decoded, has a
+ * name "a" and a value "b c". False: too many. */
+bool e2b_read_filter(const char *text, struct box_pairs *ret);
 
-/* ---- e2b-list.c: what is decoded there, for its tests ---- */
+/* ---- e2b-logs.c ---- */
+
+/* From now on; once is enough. */
+void e2b_logs_listen(struct house *house);
+
+/* ---- e2b-list.c ---- */
 
 /* Query "limit", 1 to 100; false: it was answered. */
 bool e2b_take_limit(struct api_call *call, size_t *ret);
-/* "a%3Db%252520c" after the query was decoded once ("a=b%2520c") into pairs; false: no such text. */
-bool e2b_read_filter(const char *text, struct box_pairs *ret);
 
 /* ---- e2b-control.c: waiting for box/ ---- */
 
@@ -110,6 +123,8 @@ void e2b_logs_v1(struct api_call *call);
 void e2b_put_network(struct api_call *call);
 void e2b_snapshot(struct api_call *call);
 void e2b_list_snapshots(struct api_call *call);
+void e2b_remove_template(struct api_call *call);
+void e2b_alias(struct api_call *call);
 /* Looks at the `network` and `allow_internet_access` of a request. The text, of what is kept, is
  * the caller's and may be NULL. False: it was answered. */
 bool e2b_read_network(struct api_call *call, json_t *network, bool has_internet, char **ret);

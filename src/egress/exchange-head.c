@@ -207,6 +207,8 @@ static int add_request_fields(struct exchange *ex, const struct http_head *head,
 		/* Who speaks HTTP/1.0 does not understand the answer to it. */
 		if (ex->is_old && http_slice_is_like(field->name, "expect"))
 			continue;
+		if (swap_sets(swap, ex->host, field->name))
+			continue;
 		add_slice(out, field->name);
 		buf_add_str(out, ": ");
 		r = swap_field(swap, ex->host, field->name, field->value, out);
@@ -214,6 +216,7 @@ static int add_request_fields(struct exchange *ex, const struct http_head *head,
 			return r;
 		buf_add_str(out, "\r\n");
 	}
+	swap_add_fields(swap, ex->host, out);
 	return 0;
 }
 

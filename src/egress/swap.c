@@ -26,6 +26,7 @@ struct secret {
 	char *host, *header;
 	struct form form;
 	size_t n_forms; /* derived from it */
+	bool is_set;
 };
 
 struct swap {
@@ -97,16 +98,20 @@ static bool is_fit(const char *text)
 	return *text != ' ' && !ends_with(text, " ");
 }
 
-static int check(const char *name, const char *placeholder, const char *value,
+static int check(const char *name, const char *placeholder, const char *value, bool is_set,
 		 struct atoll_error *err)
 {
-	if (strlen(value) < SWAP_LENGTH_MIN || strlen(value) > SWAP_LENGTH_MAX)
+	size_t least = is_set ? 1 : SWAP_LENGTH_MIN;
+
+	if (strlen(value) < least || strlen(value) > SWAP_LENGTH_MAX)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "secret %s: a value of %zu bytes; it needs %d to %d", name,
-				 strlen(value), SWAP_LENGTH_MIN, SWAP_LENGTH_MAX);
+				 "secret %s: a value of %zu bytes; it needs %zu to %d", name,
+				 strlen(value), least, SWAP_LENGTH_MAX);
 	if (!is_fit(value))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "secret %s: its value cannot stand in an HTTP header", name);
+	if (is_set && !*placeholder)
+		return 0;
 	if (strlen(placeholder) != strlen(value) || !is_fit(placeholder))
 		return error_set(err, ATOLL_FAULT_BUG, 0,
 				 "secret %s: its placeholder has not its shape", name);
@@ -120,15 +125,16 @@ static int add_secret(struct swap *swap, const struct network_secret *from, cons
 		      const char *value, struct atoll_error *err)
 {
 	struct secret *secret = &swap->secrets[swap->n_secrets++];
-	int r = check(from->name, placeholder, value, err);
+	int r = check(from->name, placeholder, value, from->is_set, err);
 
 	if (r < 0)
 		return r;
 	secret->host = strdup(from->host);
 	secret->header = strdup(from->header);
+	secret->is_set = from->is_set;
 	if (!secret->host || !secret->header ||
 	    form_init(&secret->form, secret->host, value, placeholder, strlen(value)) < 0 ||
-	    forms_add(swap, &secret->form) < 0)
+	    (*placeholder && forms_add(swap, &secret->form) < 0))
 		return error_oom(err);
 	return 0;
 }
@@ -249,13 +255,40 @@ int swap_field(struct swap *swap, const char *host, struct http_slice name, stru
 	for (size_t i = 0; swap && i < swap->n_secrets; i++) {
 		struct secret *secret = &swap->secrets[i];
 
-		if (!streq(secret->host, host) || !http_slice_is_like(name, secret->header))
+		if (secret->is_set || !streq(secret->host, host) ||
+		    !http_slice_is_like(name, secret->header))
 			continue;
 		r = swap_value(swap, secret, out->data + start, value.size);
 		if (r < 0)
 			return r;
 	}
 	return 0;
+}
+
+bool swap_sets(const struct swap *swap, const char *host, struct http_slice name)
+{
+	for (size_t i = 0; swap && i < swap->n_secrets; i++) {
+		const struct secret *secret = &swap->secrets[i];
+
+		if (secret->is_set && streq(secret->host, host) &&
+		    http_slice_is_like(name, secret->header))
+			return true;
+	}
+	return false;
+}
+
+void swap_add_fields(const struct swap *swap, const char *host, struct buf *out)
+{
+	for (size_t i = 0; swap && i < swap->n_secrets; i++) {
+		const struct secret *secret = &swap->secrets[i];
+
+		if (!secret->is_set || !streq(secret->host, host))
+			continue;
+		buf_add_str(out, secret->header);
+		buf_add_str(out, ": ");
+		buf_add(out, secret->form.value, secret->form.size);
+		buf_add_str(out, "\r\n");
+	}
 }
 
 /* ---- out of answers ---- */

@@ -44,6 +44,11 @@ bool swap_concerns(const struct swap *swap, const char *host);
 int swap_field(struct swap *swap, const char *host, struct http_slice name, struct http_slice value,
 	       struct buf *out);
 
+/* A secret that is set (network.h): what a program says in this field is dropped, and what we say
+ * stands at the end. Over TLS alone, as above. */
+bool swap_sets(const struct swap *swap, const char *host, struct http_slice name);
+void swap_add_fields(const struct swap *swap, const char *host, struct buf *out);
+
 /* Replace all values of the host's secrets in `data`, which is whole: a head. */
 void swap_hide(const struct swap *swap, const char *host, char *data, size_t size);
 

@@ -176,3 +176,32 @@ TEST(values_and_placeholders_must_fit)
 	CHECK_STR(err.text, "secret KEY: its value cannot stand in an HTTP header");
 	CHECK(!swap);
 }
+
+TEST(a_secret_that_is_set_stands_in_every_request_to_its_host)
+{
+	static struct network_secret set[] = {
+		{.name = key_name, .host = key_host, .header = key_header, .is_set = true},
+		{.name = two_name, .host = key_host, .header = two_header, .is_set = true},
+	};
+	static const struct network rules = {.secrets = set, .n_secrets = 2};
+	static const char *const none_of_short[] = {"sk-AAAAAAAA", ""};
+	static const char *const with_short[] = {"sk-secret12", "1"};
+	cleanup_swap struct swap *swap = NULL;
+	cleanup_buf struct buf out = BUF_INIT(4096);
+	struct atoll_error err = {0};
+	char answer[] = "sk-secret12 1";
+
+	CHECK_INT(swap_new(&rules, none_of_short, with_short, &swap, &err), 0);
+	CHECK(swap_sets(swap, "api.test", slice("Authorization")));
+	CHECK(!swap_sets(swap, "api.test", slice("accept")));
+	CHECK(!swap_sets(swap, "other.test", slice("authorization")));
+	swap_add_fields(swap, "api.test", &out);
+	CHECK_STR(out.data, "authorization: sk-secret12\r\nx-api-key: 1\r\n");
+	/* No placeholder is known inside, so none is replaced; what is long enough is hidden. */
+	CHECK_STR(field(swap, "api.test", "authorization", "sk-AAAAAAAA"), "sk-AAAAAAAA");
+	swap_hide(swap, "api.test", answer, strlen(answer));
+	CHECK_STR(answer, "sk-AAAAAAAA 1");
+	out.used = 0;
+	swap_add_fields(swap, "other.test", &out);
+	CHECK_INT(out.used, 0);
+}

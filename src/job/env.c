@@ -183,9 +183,11 @@ static void set_authority(struct env *env, const struct spec *spec)
 static void set_placeholders(struct env *env, const struct spec *spec,
 			     const struct env_extra *extra)
 {
-	for (size_t i = 0; i < spec->network.n_secrets; i++)
-		set(env, spec->network.secrets[i].name,
-		    extra->secrets ? extra->secrets->list[i].placeholder : "placeholder");
+	for (size_t i = 0; i < spec->network.n_secrets; i++) {
+		if (!spec->network.secrets[i].is_set)
+			set(env, spec->network.secrets[i].name,
+			    extra->secrets ? extra->secrets->list[i].placeholder : "placeholder");
+	}
 }
 
 char **env_build(const struct spec *spec, const struct env_extra *extra, struct atoll_error *err)

@@ -37,7 +37,8 @@ static const char *placeholder(const struct holder *holder, const char *variable
 	for (size_t i = 0; i < network->n_secrets && i < holder->net.secrets.n; i++) {
 		size_t length = strlen(network->secrets[i].name);
 
-		if (strncmp(variable, network->secrets[i].name, length) == 0 &&
+		if (!network->secrets[i].is_set &&
+		    strncmp(variable, network->secrets[i].name, length) == 0 &&
 		    variable[length] == '=')
 			return holder->net.secrets.list[i].placeholder;
 	}

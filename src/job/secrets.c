@@ -331,7 +331,8 @@ static int read_one(const struct network_secret *secret, struct secrets *secrets
 	ret->placeholder = malloc(size + 1);
 	if (!ret->placeholder)
 		return error_oom(err);
-	if (secrets_placeholder(value, size, ret->placeholder) < 0)
+	ret->placeholder[0] = '\0';
+	if (secrets_placeholder(value, size, ret->placeholder) < 0 && !secret->is_set)
 		return fail(secret, err, 0,
 			    "its value is too short to be kept apart from other text; six letters "
 			    "or digits are the least");

@@ -157,6 +157,8 @@ static bool write_secrets(struct json *json, const struct network *network)
 		json_str(json, "header", secret->header);
 		json_str(json, "host", secret->host);
 		json_str(json, "name", secret->name);
+		if (secret->is_set)
+			json_bool(json, "set", true);
 		json_str(json, "source", network_source_word(secret->source));
 		json_close(json, '}');
 	}

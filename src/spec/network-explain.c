@@ -43,6 +43,8 @@ void network_explain_json(const struct network *network, struct json *json)
 	json_close(json, '}');
 	json_open(json, "placeholders", '[');
 	for (size_t i = 0; i < network->n_secrets; i++) {
+		if (network->secrets[i].is_set)
+			continue;
 		json_open(json, NULL, '{');
 		json_str(json, "variable", network->secrets[i].name);
 		json_str(json, "host", network->secrets[i].host);
@@ -126,6 +128,30 @@ static void add_hosts(struct buf *out, const struct network *network)
 	buf_add_char(out, '\n');
 }
 
+static void add_secrets(struct buf *out, const struct network *network, bool is_set)
+{
+	bool is_first = true;
+
+	for (size_t i = 0; i < network->n_secrets; i++) {
+		const struct network_secret *secret = &network->secrets[i];
+
+		if (secret->is_set != is_set)
+			continue;
+		if (is_first)
+			buf_add_str(out, is_set ? "\nThese headers are put into your requests on "
+						  "the way, whatever you say in them:\n\n"
+						: "\nThese variables hold placeholders. Use them "
+						  "like the real values: they are replaced on the "
+						  "way, and only there:\n\n");
+		is_first = false;
+		if (is_set)
+			buf_addf(out, "- `%s`, to `%s` over TLS\n", secret->header, secret->host);
+		else
+			buf_addf(out, "- `%s`: in the header `%s`, to `%s` over TLS\n",
+				 secret->name, secret->header, secret->host);
+	}
+}
+
 void network_explain_text(const struct network *network, struct buf *out)
 {
 	if (!network_is_on(network)) {
@@ -136,13 +162,8 @@ void network_explain_text(const struct network *network, struct buf *out)
 	}
 	buf_add_str(out, "\n## Network\n\n");
 	add_hosts(out, network);
-	if (network->n_secrets)
-		buf_add_str(out, "\nThese variables hold placeholders. Use them like the real "
-				 "values: they are replaced on the way, and only there:\n\n");
-	for (size_t i = 0; i < network->n_secrets; i++)
-		buf_addf(out, "- `%s`: in the header `%s`, to `%s` over TLS\n",
-			 network->secrets[i].name, network->secrets[i].header,
-			 network->secrets[i].host);
+	add_secrets(out, network, false);
+	add_secrets(out, network, true);
 	if (network->n_listen)
 		buf_add_str(out, "\nThe person can reach these ports of yours:\n\n");
 	for (size_t i = 0; i < network->n_listen; i++)

@@ -366,7 +366,8 @@ static int check_variables(const struct spec *spec, struct atoll_error *err)
 
 	for (size_t i = 0; i < network->n_secrets; i++)
 		for (size_t j = 0; j < spec->n_variables; j++)
-			if (streq(network->secrets[i].name, spec->variables[j].name))
+			if (!network->secrets[i].is_set &&
+			    streq(network->secrets[i].name, spec->variables[j].name))
 				return error_set(err, ATOLL_FAULT_REQUEST, 0,
 						 "%s: the variable '%s' is a secret (%s), of which "
 						 "only a placeholder goes inside; take this line "

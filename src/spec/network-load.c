@@ -148,10 +148,13 @@ static int read_source(struct taker *taker, const char *name, const char *text, 
 			 origin, shown(text));
 }
 
+static bool is_true(const struct tree *tree);
+
 static int take_secret(struct taker *taker, const struct tree *item)
 {
 	const struct tree *name = tree_get(item, "name"), *host = tree_get(item, "host"),
-			  *header = tree_get(item, "header"), *from = tree_get(item, "from");
+			  *header = tree_get(item, "header"), *from = tree_get(item, "from"),
+			  *set = tree_get(item, "set");
 	struct source source = {NETWORK_FROM_ENV, NULL};
 	int r = 0;
 
@@ -164,6 +167,8 @@ static int take_secret(struct taker *taker, const struct tree *item)
 		r = network_add_secret(taker->network, name->text, host->text,
 				       header ? header->text : NULL, source.kind, source.from,
 				       origin_of(taker, item), taker->err);
+	if (r == 0)
+		taker->network->secrets[taker->network->n_secrets - 1].is_set = set && is_true(set);
 	free(source.from);
 	return r;
 }

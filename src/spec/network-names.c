@@ -304,6 +304,20 @@ const char *network_address_oddity(const struct network_address *address)
 	return NULL;
 }
 
+bool network_block_is_public(const struct network_address *base, unsigned bits)
+{
+	if (network_address_oddity(base))
+		return false;
+	for (size_t i = 0; i < ARRAY_SIZE(odd_blocks); i++) {
+		struct network_address odd;
+
+		memcpy(odd.bytes, odd_blocks[i].bytes, sizeof odd.bytes);
+		if (network_block_has(base, bits, &odd))
+			return false;
+	}
+	return network_address_is_v4(base) ? bits >= 96 : bits >= 3;
+}
+
 bool network_is_metadata(const struct network_address *address)
 {
 	const char *oddity = network_address_oddity(address);

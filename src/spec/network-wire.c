@@ -72,6 +72,8 @@ static void write_secrets(struct json *json, const struct network *network)
 		json_str(json, "name", network->secrets[i].name);
 		json_str(json, "host", network->secrets[i].host);
 		json_str(json, "header", network->secrets[i].header);
+		if (network->secrets[i].is_set)
+			json_bool(json, "set", true);
 		json_str(json, "origin", network->secrets[i].origin);
 		json_close(json, '}');
 	}

@@ -90,6 +90,10 @@ struct network_secret {
 	enum network_source source;
 	char *from; /* variable, absolute path or command; NULL in egress */
 	char *origin;
+	/* The header is put into every request to the host, in place of what the program says, and
+	 * there is no variable inside. Such a value may be short; then it is not looked for in
+	 * answers. */
+	bool is_set;
 };
 
 /* A port of the sandbox's that the host can reach on its loopback. */
@@ -152,6 +156,8 @@ bool network_address_is_v4(const struct network_address *address);
  * carry another (mapped, NAT64, 6to4, Teredo) are judged by what they carry, or refused. */
 const char *network_address_oddity(const struct network_address *address);
 
+/* Is every address of this block simply one of the Internet? */
+bool network_block_is_public(const struct network_address *base, unsigned bits);
 /* Do the first `bits` bits agree? 96 more for IPv4. */
 bool network_block_has(const struct network_address *base, unsigned bits,
 		       const struct network_address *address);

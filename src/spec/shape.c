@@ -103,14 +103,12 @@ static const struct shape deny_wire_fields[] = {
 	{0},
 };
 static const struct shape secret_fields[] = {
-	{"name", SHAPE_STRING},
-	{"host", SHAPE_STRING},
-	{"header", SHAPE_STRING},
-	{"from", SHAPE_STRING},
-	{0},
+	{"name", SHAPE_STRING}, {"host", SHAPE_STRING}, {"header", SHAPE_STRING},
+	{"from", SHAPE_STRING}, {"set", SHAPE_BOOL},	{0},
 };
 static const struct shape secret_wire_fields[] = {
-	{"name", SHAPE_STRING}, {"host", SHAPE_STRING}, {"header", SHAPE_STRING}, ORIGIN_FIELD, {0},
+	{"name", SHAPE_STRING}, {"host", SHAPE_STRING}, {"header", SHAPE_STRING},
+	{"set", SHAPE_BOOL},	ORIGIN_FIELD,		{0},
 };
 static const struct shape listen_fields[] = {
 	{"port", SHAPE_INTEGER, .least = 1, .most = 65535},
