@@ -55,6 +55,7 @@ static void time_out(struct connection *connection)
 		connection->resets = connection->writes_wait;
 		connection_break(connection);
 	} else if (exchange) {
+		connection->closes = true;
 		exchange_fail(exchange, 408, "the body came too slowly");
 	} else if (connection->n_rest > 0) {
 		answer_refusal(connection, 408, "the request came too slowly");
