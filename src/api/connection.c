@@ -309,7 +309,7 @@ static void read_some(struct connection *connection)
 	}
 	if (before > 0)
 		memcpy(connection->server->scratch, connection->rest, before);
-	if (memchr(data, '\n', (size_t)n))
+	if (before == 0 || memchr(data, '\n', (size_t)n))
 		connection->is_new_line = true;
 	connection->since_ns = connection->server->now_ns;
 	feed(connection, before + (size_t)n);

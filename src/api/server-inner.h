@@ -139,7 +139,7 @@ struct connection {
 	bool is_half_closed;  /* they will say nothing more */
 	bool is_at_end;	      /* and all they said was read */
 	bool is_deaf;	      /* EPOLLIN was told in vain and is not watched for */
-	bool is_new_line;     /* something came that can complete a head */
+	bool is_new_line;     /* what came may begin a head, or complete it */
 	bool has_more;	      /* what TLS has read already, or what a round left over */
 	bool closes;	      /* after this answer */
 	bool lingers;	      /* the answer has left, and they may still be writing */
