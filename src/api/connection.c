@@ -55,6 +55,7 @@ static void time_out(struct connection *connection)
 		connection->resets = connection->writes_wait;
 		connection_break(connection);
 	} else if (exchange) {
+		connection->closes = true;
 		exchange_fail(exchange, 408, "the body came too slowly");
 	} else if (connection->n_rest > 0) {
 		answer_refusal(connection, 408, "the request came too slowly");
@@ -308,7 +309,7 @@ static void read_some(struct connection *connection)
 	}
 	if (before > 0)
 		memcpy(connection->server->scratch, connection->rest, before);
-	if (memchr(data, '\n', (size_t)n))
+	if (before == 0 || memchr(data, '\n', (size_t)n))
 		connection->is_new_line = true;
 	connection->since_ns = connection->server->now_ns;
 	feed(connection, before + (size_t)n);

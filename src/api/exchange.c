@@ -174,7 +174,7 @@ bool exchange_inflate(struct exchange *exchange, uint64_t max)
 	if (exchange->stage != STAGE_OPEN || exchange->inflater)
 		return exchange->inflater != NULL;
 	if (strcasecmp(coding, "gzip") != 0 && strcasecmp(coding, "x-gzip") != 0) {
-		exchange_fail(exchange, 415, "a Content-Encoding other than gzip");
+		exchange_fail(exchange, 415, "the body has a Content-Encoding other than gzip");
 		return false;
 	}
 	exchange->inflater = inflate_new(max);

@@ -46,7 +46,7 @@ static void hand_end(struct exchange *exchange)
 	bool is_whole = exchange->reading == READING_WHOLE;
 
 	if (exchange->inflater && !inflate_is_complete(exchange->inflater)) {
-		exchange_fail(exchange, 400, "a gzip body that breaks off");
+		exchange_fail(exchange, 400, "the gzip body breaks off");
 		return;
 	}
 	exchange->reading = READING_OVER;
@@ -112,7 +112,7 @@ static size_t unpack(struct exchange *exchange, const char *data, size_t size)
 		else if (n == -ENOMEM)
 			exchange_fail(exchange, 503, "no memory for the body");
 		else if (n < 0)
-			exchange_fail(exchange, 400, "a body that is no gzip");
+			exchange_fail(exchange, 400, "the body is no gzip");
 		else if (n > 0)
 			hand_over_unpacked(exchange, server->inflated, (size_t)n);
 		else if (used == size)
@@ -143,9 +143,9 @@ static size_t take_content(struct connection *connection, const char *data, size
 
 static void refuse_framing(struct connection *connection)
 {
-	if (connection->exchange)
-		exchange_fail(connection->exchange, 400, "a body whose framing is broken");
 	connection->closes = true;
+	if (connection->exchange)
+		exchange_fail(connection->exchange, 400, "the framing of the body is broken");
 	body_init(&connection->body, HTTP_NONE, 0);
 }
 

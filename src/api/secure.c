@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/server-inner.h"
+#include "api/secure.h"
+
 #include "base/error.h"
 
 #include <errno.h>
 #include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 /* ---- the certificate ---- */

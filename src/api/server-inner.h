@@ -13,14 +13,13 @@
  * could not be used at once. So one that is idle costs a struct connection and nothing else.
  */
 
+#include "api/secure.h"
 #include "api/server.h"
 #include "base/buf.h"
 
 #include <netinet/in.h>
 
 struct inflater;
-typedef struct ssl_ctx_st SSL_CTX;
-typedef struct ssl_st SSL;
 
 #define SERVER_CONNECTIONS_MAX 20000
 #define SERVER_HEAD_TIMEOUT_S  30
@@ -140,7 +139,7 @@ struct connection {
 	bool is_half_closed;  /* they will say nothing more */
 	bool is_at_end;	      /* and all they said was read */
 	bool is_deaf;	      /* EPOLLIN was told in vain and is not watched for */
-	bool is_new_line;     /* something came that can complete a head */
+	bool is_new_line;     /* what came may begin a head, or complete it */
 	bool has_more;	      /* what TLS has read already, or what a round left over */
 	bool closes;	      /* after this answer */
 	bool lingers;	      /* the answer has left, and they may still be writing */
@@ -206,20 +205,6 @@ void answer_refusal(struct connection *connection, unsigned status, const char *
 void answer_continue(struct exchange *exchange);
 /* The exchange fails by what the client did: an answer if none was begun, or the end. */
 void exchange_fail(struct exchange *exchange, unsigned status, const char *message);
-
-/* ---- secure.c ---- */
-
-int secure_context(const char *certificate, const char *key, SSL_CTX **ret,
-		   struct atoll_error *err);
-void secure_context_free(SSL_CTX *context);
-SSL *secure_new(SSL_CTX *context, int fd);
-void secure_free(SSL *ssl);
-/* 1: done; 0: call again when it is ready; -EPROTO. */
-int secure_handshake(SSL *ssl, bool *ret_wants_write);
-/* As recv() and send(), with a negative errno. */
-ssize_t secure_read(SSL *ssl, void *data, size_t size, bool *ret_wants_write);
-ssize_t secure_write(SSL *ssl, const void *data, size_t size);
-void secure_shut(SSL *ssl);
 
 /* ---- tunnel.c ---- */
 

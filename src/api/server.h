@@ -22,6 +22,7 @@
  *   exchange.c    what whoever serves a request asks about it
  *   answer.c      what is sent: heads, pieces, files
  *   secure.c      TLS, by OpenSSL
+ *   relay.c       bytes between two sockets
  *   tunnel.c      a connection that was taken while it speaks TLS
  *   multipart.c   forms
  *   query.c       what stands behind the question mark

@@ -1,227 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/server.h"
-#include "base/clock.h"
-#include "base/scope.h"
-#include "base/str.h"
-#include "base/test.h"
+#include "api/test-stage.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-/*
- * A server on a thread of its own, and a client that writes bytes to it
- *
- * What the server does depends on the path. What happened to an exchange is told by bytes in a
- * pipe: 'o' over, 'b' over and broken.
- */
-
-struct stage {
-	struct loop loop;
-	struct server *server;
-	struct loop_watch quit;
-	pthread_t thread;
-	int told[2];
-	uint16_t port;
-	struct exchange *kept; /* of "/later" and "/stream" */
-	struct loop_timer timer;
-	size_t n_read;
-};
-
-static struct stage stage;
-
-static void tell(char c)
-{
-	if (write(stage.told[1], &c, 1) < 0)
-		abort();
-}
-
-static char told(void)
-{
-	struct pollfd poll_fd = {.fd = stage.told[0], .events = POLLIN};
-	char c = 0;
-
-	if (poll(&poll_fd, 1, 10000) == 1 && read(stage.told[0], &c, 1) == 1)
-		return c;
-	return '?';
-}
-
-static void over(struct exchange *exchange, bool is_broken, void *own)
-{
-	(void)exchange;
-	(void)own;
-	tell(is_broken ? 'b' : 'o');
-}
-
-static void echo(struct exchange *exchange, const char *data, size_t size, void *own)
-{
-	(void)own;
-	exchange_answer(exchange, 200, "text/plain", data, size);
-}
-
-static void count(struct exchange *exchange, const char *data, size_t size, void *own)
-{
-	char text[32];
-
-	(void)data;
-	(void)own;
-	stage.n_read += size;
-	if (size > 0)
-		return;
-	snprintf(text, sizeof text, "%zu", stage.n_read);
-	exchange_answer(exchange, 200, "text/plain", text, strlen(text));
-}
-
-static void later(struct loop_timer *timer)
-{
-	(void)timer;
-	exchange_answer(stage.kept, 200, "text/plain", "later", 5);
-}
-
-static void handle(struct exchange *exchange, void *data)
-{
-	const char *name = exchange_segment(exchange, 0) ?: "";
-
-	(void)data;
-	exchange_on_over(exchange, over, NULL);
-	stage.n_read = 0;
-	if (streq(name, "echo")) {
-		exchange_read_whole(exchange, 1000, echo, NULL);
-	} else if (streq(name, "count")) {
-		exchange_read(exchange, count, NULL);
-	} else if (streq(name, "later")) {
-		stage.kept = exchange;
-		loop_arm(&stage.loop, &stage.timer, clock_monotonic_ns() + 10000000);
-	} else if (streq(name, "stream")) {
-		stage.kept = exchange;
-		exchange_begin(exchange, 200, "text/plain", UINT64_MAX);
-		exchange_send(exchange, "one", 3);
-		exchange_send(exchange, "two", 3);
-		if (exchange_query(exchange, "ends"))
-			exchange_end(exchange);
-	} else if (streq(name, "cut")) {
-		exchange_begin(exchange, 200, "text/plain", UINT64_MAX);
-		exchange_send(exchange, "half", 4);
-		exchange_cut(exchange);
-	} else if (streq(name, "field")) {
-		const char *value = exchange_field(exchange, "X-Test") ?: "none";
-
-		exchange_add(exchange, "X-Bad", "a\r\nSet-Cookie: b");
-		exchange_add(exchange, "X-Good", "a");
-		exchange_answer(exchange, 200, "text/plain", value, strlen(value));
-	} else if (streq(name, "take")) {
-		char *rest;
-		size_t size;
-		int fd = exchange_take_socket(exchange, &rest, &size);
-
-		if (write(fd, "taken:", 6) < 0 || (size > 0 && write(fd, rest, size) < 0))
-			abort();
-		free(rest);
-		close(fd);
-	} else {
-		exchange_answer(exchange, 404, "application/json", "{}", 2);
-	}
-}
-
-static void quit(struct loop_watch *watch, uint32_t events)
-{
-	(void)watch;
-	(void)events;
-	loop_stop(&stage.loop);
-}
-
-static void *run(void *data)
-{
-	loop_run(&stage.loop);
-	return data;
-}
-
-static void start_with(const struct server_options *given)
-{
-	struct server_options options = *given;
-	struct atoll_error err = {0};
-	char where[128];
-
-	stage = (struct stage){.quit = {.fd = eventfd(0, EFD_CLOEXEC), .ready = quit},
-			       .timer = {.fire = later}};
-	CHECK(pipe(stage.told) == 0);
-	CHECK(loop_init(&stage.loop) == 0);
-	CHECK(loop_watch(&stage.loop, &stage.quit, EPOLLIN) == 0);
-	options.loop = &stage.loop;
-	options.handle = handle;
-	CHECK(server_new(&options, &stage.server, &err) == 0);
-	CHECK(server_listen(stage.server, "127.0.0.1:0", NULL, NULL, where, &err) == 0);
-	CHECK(sscanf(where, "127.0.0.1:%hu", &stage.port) == 1);
-	CHECK(pthread_create(&stage.thread, NULL, run, NULL) == 0);
-}
-
-static void start(void)
-{
-	start_with(&(struct server_options){0});
-}
-
-static void finish(void)
-{
-	uint64_t one = 1;
-
-	CHECK(write(stage.quit.fd, &one, 8) == 8);
-	pthread_join(stage.thread, NULL);
-	server_free(stage.server);
-	loop_done(&stage.loop);
-	close(stage.quit.fd);
-	close(stage.told[0]);
-	close(stage.told[1]);
-}
-
-/* ---- the client ---- */
-
-static int dial(void)
-{
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(stage.port)};
-	struct timeval limit = {.tv_sec = 10};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-	return fd;
-}
-
-static void say(int fd, const char *text)
-{
-	CHECK(send(fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text));
-}
-
-/* Until `end` stands at the end, or the connection ends. */
-static const char *hear(int fd, const char *end)
-{
-	static char text[8192];
-	size_t n = 0;
-
-	for (;;) {
-		ssize_t got = recv(fd, text + n, sizeof text - n - 1, 0);
-
-		if (got < 0)
-			return "(error)";
-		n += (size_t)got;
-		text[n] = '\0';
-		if (got == 0 || (end && ends_with(text, end)))
-			return text;
-	}
-}
-
-static bool has(const char *text, const char *part)
-{
-	return strstr(text, part);
-}
+#include <sys/stat.h>
+#include <sys/un.h>
 
 TEST(a_request_is_answered_and_the_connection_stays)
 {
@@ -353,4 +134,228 @@ TEST(a_socket_can_be_taken)
 	CHECK_STR(hear(fd, NULL), "taken:rest");
 	CHECK(told() == 'o');
 	finish();
+}
+
+TEST(bodies_can_be_given_back_in_part)
+{
+	cleanup_fd int fd = -1;
+	char text[100];
+
+	start();
+	fd = dial();
+	say(fd, "POST /slowly HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+	memset(text, 'x', sizeof text);
+	for (int i = 0; i < 10; i++)
+		CHECK(send(fd, text, sizeof text, 0) == sizeof text);
+	CHECK(has(hear(fd, "1000"), "200 OK"));
+	CHECK(told() == 'o');
+	say(fd, "POST /slowly HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+		"b\r\nhello world\r\n1\r\n!\r\n0\r\n\r\n");
+	CHECK(has(hear(fd, "12"), "200 OK"));
+	finish();
+}
+
+TEST(a_large_body_and_a_large_answer_go_through)
+{
+	static char data[1 << 16];
+	cleanup_fd int fd = -1;
+
+	start();
+	fd = dial();
+	say(fd, "POST /count HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n");
+	for (int i = 0; i < 256; i++)
+		CHECK(send(fd, data, sizeof data, 0) == sizeof data);
+	CHECK(has(hear(fd, "16777216"), "200 OK"));
+	say(fd, "GET /many?n=16777216 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	CHECK(hear_all(fd) > 16777216);
+	finish();
+}
+
+TEST(files_are_sent)
+{
+	cleanup_fd int fd = -1;
+	const char *answer;
+
+	start();
+	fd = dial();
+	say(fd, "GET /file?n=4 HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(fd, "\r\n\r\nfile"), "Content-Length: 4\r\n"));
+	say(fd, "GET /file?n=4&chunked=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(fd, "\r\n\r\n4\r\nfile\r\n0\r\n\r\n"), "chunked"));
+	say(fd, "HEAD /file?n=4 HTTP/1.1\r\nHost: x\r\n\r\n");
+	answer = hear(fd, "\r\n\r\n");
+	CHECK(has(answer, "Content-Length: 4\r\n") && !has(answer, "file"));
+	say(fd, "GET /file?n=0 HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(fd, "\r\n\r\n"), "Content-Length: 0\r\n"));
+	say(fd, "GET /file?n=16777216 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	CHECK(hear_all(fd) > 16777216);
+	finish();
+}
+
+TEST(an_answer_that_is_shorter_than_promised_is_cut)
+{
+	cleanup_fd int fd = -1, other = -1;
+
+	start();
+	fd = dial();
+	say(fd, "GET /promise HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(hear_all(fd) < 1000);
+	CHECK(told() == 'b');
+	other = dial();
+	say(other, "GET /file?n=100000&short=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(hear_all(other) >= 99999);
+	CHECK(told() == 'b');
+	finish();
+}
+
+TEST(there_is_no_body_where_none_may_be)
+{
+	cleanup_fd int fd = -1;
+	const char *answer;
+
+	start();
+	fd = dial();
+	say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	answer = hear(fd, "\r\n\r\n");
+	CHECK(has(answer, "204 No Content") && !has(answer, "Content-Length"));
+	say(fd, "HEAD /stream?ends=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+	answer = hear(fd, "\r\n\r\n");
+	CHECK(has(answer, "chunked") && !has(answer, "one"));
+	say(fd, "HEAD /field HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(fd, "\r\n\r\n"), "Content-Length: 4\r\n"));
+	finish();
+}
+
+TEST(a_client_that_waits_is_told_to_continue)
+{
+	cleanup_fd int fd = -1, other = -1;
+
+	start();
+	fd = dial();
+	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+		"Content-Length: 5\r\n\r\n");
+	CHECK_STR(hear(fd, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+	say(fd, "hello");
+	CHECK(has(hear(fd, "hello"), "200 OK"));
+	/* Who is refused before may send the body or not: nobody can tell, so it ends. */
+	other = dial();
+	say(other, "POST /none HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+		   "Content-Length: 5\r\n\r\n");
+	CHECK(has(hear(other, NULL), "Connection: close\r\n"));
+	finish();
+}
+
+TEST(an_old_client_gets_an_answer_that_ends_with_the_connection)
+{
+	cleanup_fd int fd = -1;
+	const char *answer;
+
+	start();
+	fd = dial();
+	say(fd, "GET /stream?ends=1 HTTP/1.0\r\n\r\n");
+	answer = hear(fd, NULL);
+	CHECK(has(answer, "\r\n\r\nonetwo") && !has(answer, "chunked"));
+	finish();
+}
+
+TEST(a_client_that_says_no_more_is_still_answered)
+{
+	cleanup_fd int fd = -1;
+
+	start();
+	fd = dial();
+	say(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+	shutdown(fd, SHUT_WR);
+	CHECK(has(hear(fd, NULL), "later"));
+	CHECK(told() == 'o');
+	finish();
+}
+
+TEST(bodies_are_unpacked)
+{
+	/* printf hello | gzip -n */
+	static const char packed[] = "\x1f\x8b\x08\0\0\0\0\0\0\x03\xcb\x48\xcd\xc9\xc9\x07\0"
+				     "\x86\xa6\x10\x36\x05\0\0\0";
+	cleanup_fd int fd = -1;
+
+	start();
+	fd = dial();
+	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+		"Content-Length: 25\r\n\r\n");
+	CHECK(send(fd, packed, 25, 0) == 25);
+	CHECK(has(hear(fd, "hello"), "200 OK"));
+	say(fd, "POST /slowly HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+		"Content-Length: 25\r\n\r\n");
+	CHECK(send(fd, packed, 25, 0) == 25);
+	CHECK(has(hear(fd, "5"), "200 OK"));
+	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+		"Content-Length: 24\r\n\r\n");
+	CHECK(send(fd, packed, 24, 0) == 24);
+	CHECK(has(hear(fd, "}"), "400 Bad Request"));
+	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: br\r\n"
+		"Content-Length: 0\r\n\r\n");
+	CHECK(has(hear(fd, "}"), "415 "));
+	finish();
+}
+
+TEST(it_listens_at_a_unix_socket)
+{
+	cleanup_fd int dir = test_tempdir(), fd = -1;
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+	char where[128];
+	struct stat st;
+
+	snprintf(at.sun_path, sizeof at.sun_path, "%s/socket", test_tempdir_path());
+	snprintf(where, sizeof where, "unix:%s", at.sun_path);
+	start_at(where, &(struct server_options){0}, NULL, NULL);
+	CHECK(stat(at.sun_path, &st) == 0);
+	CHECK_INT(st.st_mode & 0777, 0600);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
+	say(fd, "GET /peer HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(fd, "unix"), "x/plain"));
+	finish();
+	CHECK(stat(at.sun_path, &st) < 0 && errno == ENOENT);
+}
+
+TEST(it_ends_when_the_last_exchange_has)
+{
+	cleanup_fd int fd = -1, idle = -1;
+	uint64_t one = 1;
+
+	start();
+	idle = dial();
+	fd = dial();
+	say(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+	say(idle, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(idle, "\r\n\r\n"), "204"));
+	stage.is_stopping = true;
+	CHECK(write(stage.quit.fd, &one, 8) == 8);
+	CHECK(hear_all(idle) == 0);
+	CHECK(has(hear(fd, NULL), "later"));
+	CHECK(told() == 'o' && told() == 'o' && told() == 's');
+	finish();
+}
+
+TEST(it_listens_where_it_may)
+{
+	struct atoll_error err = {0};
+	struct server *server;
+	struct loop loop;
+	char where[128];
+
+	CHECK(loop_init(&loop) == 0);
+	CHECK(server_new(&(struct server_options){.loop = &loop}, &server, &err) == 0);
+	CHECK(server_listen(server, "0.0.0.0:0", NULL, NULL, where, &err) < 0);
+	CHECK(has(err.text, "without TLS"));
+	CHECK(server_listen(server, "[::]:0", NULL, NULL, where, &err) < 0);
+	CHECK(server_listen(server, "localhost", NULL, NULL, where, &err) < 0);
+	CHECK(server_listen(server, "127.0.0.1", NULL, NULL, where, &err) < 0);
+	CHECK(server_listen(server, "fd:0", NULL, NULL, where, &err) < 0);
+	CHECK(server_listen(server, "fd:999", NULL, NULL, where, &err) < 0);
+	CHECK(server_listen(server, "unix:", NULL, NULL, where, &err) < 0);
+	CHECK(server_listen(server, "127.0.0.1:0", "/dev/null", "/dev/null", where, &err) < 0);
+	CHECK(has(err.text, "read the certificate"));
+	server_free(server);
+	loop_done(&loop);
 }
