@@ -55,6 +55,7 @@ static inline uint64_t init_cpu_us(const struct rusage *usage)
 struct template_order {
 	uint32_t stdio;
 	bool has_terminal;
+	bool waits; /* for a byte, before it executes: what it does is to be known as its own */
 };
 
 /* What the step's process says first, over its start's socket. */

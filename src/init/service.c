@@ -195,11 +195,18 @@ static void end_step(struct service *service, struct step *step, int wait_status
 	forget_step(step);
 }
 
+/* For the record every program is somebody's from its first moment. */
+static bool waits(const struct service *service)
+{
+	return service->init->config->notice_fd >= 0;
+}
+
 /* Everything in the order of struct template_order. */
 static int ask_template(struct service *service, struct step *step, int start_fd, int leader_fd)
 {
 	const struct template_order order = {.stdio = step->stdio,
-					     .has_terminal = step->terminal_fd >= 0};
+					     .has_terminal = step->terminal_fd >= 0,
+					     .waits = waits(service)};
 	int fds[8], n = 0;
 
 	fds[n++] = start_fd;
@@ -359,7 +366,8 @@ static void serve_start(struct service *service, struct step *step)
 		sense_add_step(&service->init->guard, step->leader ? step->leader : step->pid,
 			       step->number);
 		/* If it is gone, its end is told next. */
-		send(step->start_fd, "x", 1, MSG_NOSIGNAL);
+		if (waits(service))
+			send(step->start_fd, "x", 1, MSG_NOSIGNAL);
 	} else if (got == sizeof from.message) {
 		fail_step(service, step, from.message.code, &from.message.error);
 	} else if (!step->pid) {

@@ -30,7 +30,8 @@
  *	the first process                template                 the step's process
  *	template_order, descriptors  →   fork, as the first
  *	                                 process's child      →   template_news
- *	notes its number, "x"        →                            takes its descriptors, execve()
+ *	notes its number, "x" if
+ *	it was to wait for that      →                            takes its descriptors, execve()
  *
  * With a terminal there is one more in between, the leader of the terminal's session: a command
  * that led one itself would be an orphan to the kernel, which never stops such a one for Ctrl-Z.
@@ -41,6 +42,7 @@
 
 struct start {
 	uint32_t stdio;
+	bool waits;
 	int start_fd, step_fd;
 	int stdio_fds[3];
 	int terminal_fd, leader_fd; /* -1 without a terminal */
@@ -137,7 +139,7 @@ static _Noreturn void execute(const struct init_config *config, const struct sta
 		.stdio = {start->stdio_fds[0], start->stdio_fds[1], start->stdio_fds[2]}};
 
 	if (send(start->start_fd, &news, sizeof news, MSG_NOSIGNAL) < 0 ||
-	    !may_go_on(start->start_fd))
+	    (start->waits && !may_go_on(start->start_fd)))
 		_exit(127);
 	if (read_step(start->step_fd, &step, &message.error) == 0 &&
 	    become(&step, &message.error) == 0) {
@@ -247,6 +249,7 @@ static bool sort_out(const struct template_order *order, const int *fds, size_t 
 	if (n != wanted)
 		return false;
 	*ret = (struct start){.stdio = order->stdio,
+			      .waits = order->waits,
 			      .start_fd = fds[0],
 			      .step_fd = fds[1],
 			      .stdio_fds = {-1, -1, -1},

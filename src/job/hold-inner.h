@@ -146,14 +146,18 @@ struct holder {
 
 	uint32_t n_steps;	       /* so far */
 	uint32_t n_before, n_reserved; /* by earlier holders; see hold-keep.c */
-	struct hold_kept *kept;
-	size_t n_kept, n_watchers;
+	struct hold_kept *kept;	 /* that live, or of which somebody is to be told */
+	struct hold_kept *ended; /* the others, in the order of their ends */
+	struct hold_kept **last_ended;
+	size_t n_kept, n_ended, n_watchers;
 	size_t n_files; /* streams that lie in memory of their own */
+	uint64_t ended_bytes;
 	int64_t noted_ns;
 	bool is_frozen; /* by order */
 	int64_t frozen_ns;
 	bool stays; /* however long there is nothing to do */
 	struct hold_client clients[HOLD_CLIENTS_MAX];
+	size_t n_places; /* of these that may be in use */
 	int drains[HOLD_DRAINS_MAX];
 	size_t n_drains;
 };
@@ -248,11 +252,14 @@ void hold_kept_kill(struct holder *holder, struct hold_client *client);
 /* The next number; not used twice in the life of a sandbox. */
 uint32_t hold_number(struct holder *holder);
 struct hold_kept *hold_kept_find(struct holder *holder, uint32_t number, const char *key);
+/* One that has ended gets a watcher. */
+void hold_kept_recall(struct holder *holder, struct hold_kept *kept);
 /* Time-outs. */
 void hold_kept_check(struct holder *holder);
 /* The next time at which one of these functions has something to do. */
 int64_t hold_kept_deadline_ns(const struct holder *holder);
-/* Free what nobody needs. Nothing of a kept step is freed elsewhere. */
+/* Put what has ended aside, and free what nobody needs. Nothing of a kept step is freed
+ * elsewhere. */
 void hold_kept_sweep(struct holder *holder);
 void hold_kept_shift(struct holder *holder, int64_t by_ns);
 

@@ -14,13 +14,15 @@
  * How long kept steps are known
  *
  * While they live, for KEPT_NS after, and the latest KEPT_LATEST for ever; but never more than
- * KEPT_MAX. Numbers are not used twice in the life of a sandbox, whose holder may be killed: they
+ * KEPT_MAX that have ended, nor more than KEPT_BYTES of their output, of which the latest is always
+ * kept. Numbers are not used twice in the life of a sandbox, whose holder may be killed: they
  * are reserved ahead, in records/ID/number.
  */
 
 #define KEPT_NS	    (30 * INT64_C(1000000000))
 #define KEPT_LATEST 64
 #define KEPT_MAX    1024
+#define KEPT_BYTES  (64U << 20)
 
 #define RESERVE 1000
 
@@ -61,14 +63,52 @@ uint32_t hold_number(struct holder *holder)
 
 /* ---- finding one ---- */
 
-struct hold_kept *hold_kept_find(struct holder *holder, uint32_t number, const char *key)
+/* Of the memory that is not the holder's own. */
+static uint64_t kept_bytes(const struct hold_kept *kept)
 {
-	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
-		if (kept->over_ns != INT64_MIN &&
-		    (key ? streq(kept->key, key) : kept->number == number))
-			return kept;
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < HOLD_STREAMS; i++) {
+		if (kept->streams[i].file >= 0)
+			bytes += kept->streams[i].size - kept->streams[i].first;
+	}
+	return bytes;
+}
+
+static struct hold_kept *find_in(struct hold_kept *list, uint32_t number, const char *key)
+{
+	for (; list; list = list->next) {
+		if (list->over_ns != INT64_MIN &&
+		    (key ? streq(list->key, key) : list->number == number))
+			return list;
 	}
 	return NULL;
+}
+
+struct hold_kept *hold_kept_find(struct holder *holder, uint32_t number, const char *key)
+{
+	struct hold_kept *found = find_in(holder->kept, number, key);
+
+	return found ? found : find_in(holder->ended, number, key);
+}
+
+/* Somebody wants to be told of it. */
+void hold_kept_recall(struct holder *holder, struct hold_kept *kept)
+{
+	struct hold_kept **at = &holder->ended;
+
+	while (*at && *at != kept)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = kept->next;
+	if (!kept->next)
+		holder->last_ended = at;
+	holder->n_ended--;
+	holder->ended_bytes -= kept_bytes(kept);
+	kept->next = holder->kept;
+	holder->kept = kept;
+	holder->n_kept++;
 }
 
 /* ---- time ---- */
@@ -107,10 +147,10 @@ int64_t hold_kept_deadline_ns(const struct holder *holder)
 			until_ns = earlier(until_ns, kept->left_until_ns);
 		if (kept->client && !kept->is_timed_out && !holder->is_frozen && !holder->is_stuck)
 			until_ns = earlier(until_ns, kept->deadline_ns);
-		/* The first to be forgotten, where there are many. */
-		if (!kept->client && holder->n_kept > KEPT_LATEST)
-			until_ns = earlier(until_ns, kept->over_ns + KEPT_NS);
 	}
+	/* The first to be forgotten, where there are many. */
+	if (holder->n_ended > KEPT_LATEST)
+		until_ns = earlier(until_ns, holder->ended->over_ns + KEPT_NS);
 	return until_ns;
 }
 
@@ -152,30 +192,54 @@ static void free_kept(struct holder *holder, struct hold_kept *kept)
 	free(kept->end);
 	free(kept->room);
 	free(kept);
-	holder->n_kept--;
+}
+
+static void put_aside(struct holder *holder, struct hold_kept *kept)
+{
+	kept->next = NULL;
+	if (!holder->ended)
+		holder->last_ended = &holder->ended;
+	*holder->last_ended = kept;
+	holder->last_ended = &kept->next;
+	holder->n_ended++;
+	holder->ended_bytes += kept_bytes(kept);
+}
+
+static bool has_too_many(const struct holder *holder, int64_t now_ns)
+{
+	if (holder->n_ended > KEPT_MAX || (holder->ended_bytes > KEPT_BYTES && holder->n_ended > 1))
+		return true;
+	return holder->n_ended > KEPT_LATEST && now_ns - holder->ended->over_ns > KEPT_NS;
 }
 
 void hold_kept_sweep(struct holder *holder)
 {
-	const int64_t now_ns = holder->kept ? clock_monotonic_ns() : 0;
-	size_t n_ended = 0;
+	const int64_t now_ns = holder->ended ? clock_monotonic_ns() : 0;
 
-	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
-		sweep_watchers(holder, kept);
-		n_ended += !kept->client;
-	}
 	for (struct hold_kept **at = &holder->kept; *at;) {
 		struct hold_kept *kept = *at;
-		const bool is_old = kept->over_ns == INT64_MIN || now_ns - kept->over_ns > KEPT_NS;
 
-		if (kept->client || kept->has_news ||
-		    !(kept->over_ns == INT64_MIN || (n_ended > KEPT_LATEST && is_old) ||
-		      holder->n_kept > KEPT_MAX)) {
-			at = &kept->next;
-			continue;
+		sweep_watchers(holder, kept);
+		if (kept->client || kept->has_news || kept->watchers) {
+			/* One that was refused is nobody's. */
+			if (kept->over_ns != INT64_MIN) {
+				at = &kept->next;
+				continue;
+			}
 		}
 		*at = kept->next;
+		holder->n_kept--;
+		if (kept->over_ns == INT64_MIN)
+			free_kept(holder, kept);
+		else
+			put_aside(holder, kept);
+	}
+	while (holder->ended && has_too_many(holder, now_ns)) {
+		struct hold_kept *kept = holder->ended;
+
+		holder->ended = kept->next;
+		holder->n_ended--;
+		holder->ended_bytes -= kept_bytes(kept);
 		free_kept(holder, kept);
-		n_ended--;
 	}
 }

@@ -307,23 +307,45 @@ int hold_kept_attach(struct holder *holder, struct hold_client *client, uint32_t
 	if (!kept)
 		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "step %u", number);
 	r = hold_watch_step(holder, kept, client->fd, err);
-	if (r == 0)
-		client->fd = -1;
-	return r;
+	if (r < 0)
+		return r;
+	hold_kept_recall(holder, kept);
+	client->fd = -1;
+	return 0;
 }
 
+static int by_number(const void *left, const void *right)
+{
+	const struct hold_told *a = left, *b = right;
+
+	return (a->number > b->number) - (a->number < b->number);
+}
+
+/* Those that live first, if there are more than fit. */
 void hold_kept_list(struct holder *holder, int fd)
 {
-	struct hold_reply reply = {.count = holder->n_kept};
-	struct hold_told *list = calloc(holder->n_kept + 1, sizeof *list);
+	const struct hold_kept *const lists[] = {holder->kept, holder->ended};
+	struct hold_reply reply = {0};
+	struct hold_told *list = calloc(HOLD_LIST_MAX, sizeof *list);
 	struct iovec parts[2] = {{&reply, sizeof reply}, {list, 0}};
 	struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
 	size_t n = 0;
 
-	for (const struct hold_kept *kept = holder->kept; list && kept; kept = kept->next) {
-		if (n < HOLD_LIST_MAX)
-			hold_fill_told(kept, &list[n++]);
+	for (size_t i = 0; list && i < ARRAY_SIZE(lists); i++) {
+		const struct hold_kept *kept = lists[i];
+
+		for (size_t skip = i && holder->n_ended + n > HOLD_LIST_MAX
+					   ? holder->n_ended + n - HOLD_LIST_MAX
+					   : 0;
+		     kept && skip > 0; skip--)
+			kept = kept->next;
+		for (; kept && n < HOLD_LIST_MAX; kept = kept->next) {
+			if (kept->over_ns != INT64_MIN)
+				hold_fill_told(kept, &list[n++]);
+		}
 	}
+	if (n)
+		qsort(list, n, sizeof *list, by_number);
 	reply.count = n;
 	parts[1].iov_len = n * sizeof *list;
 	sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);

@@ -104,7 +104,7 @@ void hold_record_connection(void *data, const struct atoll_connection *connectio
 	uint32_t step = 0;
 	size_t n = 0;
 
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		const struct hold_client *client = &holder->clients[i];
 
 		if (!client->is_used || !client->step || client->is_over)
@@ -300,7 +300,7 @@ static void tell_stuck(struct holder *holder, const struct atoll_error *problem)
 
 	if (problem)
 		message.error = *problem;
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		const struct hold_client *client = &holder->clients[i];
 
 		if (client->is_used && client->step && client->fd >= 0)
@@ -334,7 +334,7 @@ void hold_record_close(struct holder *holder)
 {
 	struct atoll_error err = {0};
 
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used)
 			hold_record_end(holder, &holder->clients[i]);
 	}

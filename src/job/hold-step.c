@@ -37,7 +37,7 @@ size_t hold_running(const struct holder *holder)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		const struct hold_client *client = &holder->clients[i];
 
 		n += client->is_used && client->step && !client->is_over && !client->has_end;
@@ -57,11 +57,11 @@ static bool is_own(int fd)
 
 struct hold_client *hold_free_client(struct holder *holder)
 {
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		if (!holder->clients[i].is_used)
 			return &holder->clients[i];
 	}
-	return NULL;
+	return holder->n_places < HOLD_CLIENTS_MAX ? &holder->clients[holder->n_places++] : NULL;
 }
 
 void hold_accept(struct holder *holder)
@@ -106,6 +106,8 @@ void hold_forget(struct holder *holder, struct hold_client *client)
 	close_fd(&client->life_fd);
 	keep_draining(holder, client);
 	client->is_used = false;
+	while (holder->n_places && !holder->clients[holder->n_places - 1].is_used)
+		holder->n_places--;
 	holder->idle_ns = clock_monotonic_ns();
 }
 
@@ -138,7 +140,7 @@ void hold_end_orphans(struct holder *holder)
 {
 	const int64_t now_ns = clock_monotonic_ns();
 
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		struct hold_client *client = &holder->clients[i];
 
 		if (!client->is_used || client->kill_ns > now_ns)
@@ -381,7 +383,7 @@ void hold_serve_client(struct holder *holder, struct hold_client *client)
 
 static struct hold_client *find_client(struct holder *holder, uint32_t step)
 {
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].step == step)
 			return &holder->clients[i];
 	}
@@ -424,7 +426,7 @@ static void write_result(struct holder *holder, const struct hold_client *client
 
 void hold_spread_denial(struct holder *holder, const struct init_message *message)
 {
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		const struct hold_client *client = &holder->clients[i];
 		int waiting = 0;
 
@@ -541,13 +543,13 @@ static bool is_by_signal(const struct hold_client *client)
 void hold_finish_steps(struct holder *holder)
 {
 	/* The kernel may have killed it for want of memory, which is the sandbox's limit. */
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used && is_by_signal(&holder->clients[i])) {
 			hold_check_counters(holder, true);
 			break;
 		}
 	}
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		struct hold_client *client = &holder->clients[i];
 
 		if (client->is_used && client->has_end &&
@@ -558,7 +560,7 @@ void hold_finish_steps(struct holder *holder)
 
 void hold_lose_steps(struct holder *holder, const struct init_message *limit)
 {
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		struct hold_client *client = &holder->clients[i];
 
 		if (!client->is_used || !client->step || client->is_over)

@@ -27,7 +27,7 @@ void hold_watch_check(struct holder *holder)
 
 	if (!watching_settle(holder->watch, &said) || said.verdict <= RULE_FLAG)
 		return;
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		const struct hold_client *client = &holder->clients[i];
 
 		if (client->is_used && client->step && !client->is_over)

@@ -138,7 +138,7 @@ static int rollback_locked(struct holder *holder, const char *name, uint64_t *re
 		*ret_ended = 0;
 		return r < 0 ? r : steps_return(holder->record, name, err);
 	}
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		struct hold_client *client = &holder->clients[i];
 
 		client->is_cut = client->is_used && client->step && !client->is_over;

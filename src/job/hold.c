@@ -97,7 +97,7 @@ static void want(struct holder *holder, struct waiting *waiting)
 	n += NET_WATCHED;
 	record_want(holder->recorder, fds + n);
 	waiting->n = n + RECORD_WATCHED;
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		struct hold_client *client = &holder->clients[i];
 
 		if (client->is_used)
@@ -119,7 +119,7 @@ static int wait_ms(const struct holder *holder)
 	if (hold_kept_deadline_ns(holder) < until)
 		until = hold_kept_deadline_ns(holder);
 
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].kill_ns < until)
 			until = holder->clients[i].kill_ns;
 	}
@@ -292,7 +292,7 @@ static void close_holder(struct holder *holder)
 	hold_close_cell(holder, NULL);
 	hold_tell_all(holder);
 	hold_record_close(holder);
-	for (size_t i = 0; i < HOLD_CLIENTS_MAX; i++) {
+	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].fd >= 0)
 			close(holder->clients[i].fd);
 	}

@@ -146,7 +146,7 @@ struct hold_end {
 };
 
 #define HOLD_DENIALS_MAX 32
-#define HOLD_LIST_MAX	 512 /* steps in one answer */
+#define HOLD_LIST_MAX	 400 /* steps in one answer */
 
 enum hold_call_type {
 	HOLD_CALL_SIGNAL,
