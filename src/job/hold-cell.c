@@ -139,6 +139,7 @@ int hold_open_cell(struct holder *holder, struct atoll_error *err)
 		r = prepare(holder, err);
 	if (r == 0) {
 		notices_init(&holder->notices, &holder->handle, hold_take_notice, holder);
+		holder->notices.spec = holder->spec;
 		net_attach(&holder->net, holder->handle.listener_fd, holder->handle.dns_fd);
 		holder->counted_ns = clock_monotonic_ns();
 		return 0;

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "isolate/isolate.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -89,6 +90,7 @@ static bool host_has(struct notices *notices, const char *path)
 {
 	uint64_t hash = hash_path(path) & ~UINT64_C(1);
 	uint64_t *place = &notices->looked[(hash >> 8) % NOTICES_LOOKED];
+	char host[PATH_MAX];
 	bool found;
 
 	if ((*place & ~UINT64_C(1)) == hash)
@@ -96,7 +98,11 @@ static bool host_has(struct notices *notices, const char *path)
 	if (notices->n_looks == LOOKS_MAX)
 		return true;
 	notices->n_looks++;
-	found = path[0] == '/' && look(path);
+	if (!notices->spec)
+		found = path[0] == '/' && look(path);
+	else
+		found = path[0] == '/' && spec_host_path(notices->spec, path, host, sizeof host) &&
+			look(host);
 	*place = hash | found;
 	return found;
 }

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct cell_handle;
+struct spec;
 
 /*
  * What the first process tells
@@ -40,6 +41,7 @@ struct notices {
 	struct notices_room *room; /* NULL: memory ran out, and nothing is read */
 	bool has_ended;
 	uint64_t n_packets;
+	const struct spec *spec; /* whose names inside are what on the host; NULL: the same */
 	/* May be NULL. What it is told of lasts only for the call. */
 	void (*take)(void *data, const struct notices_told *told);
 	void *data;

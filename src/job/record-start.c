@@ -116,6 +116,8 @@ int record_start(struct recorder *recorder, const struct record_start *start,
 	json_str(json, "contract", digest);
 	json_str(json, "job", spec->file);
 	json_str(json, "workspace", spec->workspace);
+	if (spec_is_moved(spec))
+		json_str(json, "workspace_at", spec_at(spec));
 	json_str(json, "mode", spec_mode_word(spec->workspace_mode));
 	json_uint(json, "user", getuid());
 	json_str(json, "tier", "process");

@@ -466,6 +466,7 @@ static int start(struct run *run, struct atoll_error *err)
 	else
 		run->handle.layer_fd = run->handle.notice_fd = -1;
 	notices_init(&run->notices, &run->handle, take_notice, run);
+	run->notices.spec = run->spec;
 	for (int i = 0; i < 3; i++) {
 		if (child[i] >= 0)
 			close(child[i]);

@@ -102,6 +102,7 @@ static enum tone tell_start(const json_t *object, struct buf *out)
 {
 	describe_argv(json_object_get(object, "argv"), false, out);
 	add_text(object, "workspace", "  in ", "", out);
+	add_text(object, "workspace_at", ", seen at ", "", out);
 	add_text(object, "mode", " (", ")", out);
 	add_weaker(object, out);
 	return TONE_MAIN;

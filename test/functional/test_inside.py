@@ -1,0 +1,365 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+What a sandbox looks like inside: the workspace at another place, users of its own, an open top
+
+As root each user is an id of its own, and root inside is not `user`; an ordinary user has one id, which has all the names. Both are
+looked at from inside and from the host: what a diff calls things, whose they are once they are applied, and that nothing of the
+host's came in with the other names.
+"""
+import os
+import pwd
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from lib import *  # noqa: E402
+
+USERS = [{"name": "user", "uid": 1000, "gid": 1000, "home": "/home/user"}, {"name": "root", "uid": 0, "gid": 0, "home": "/root"}]
+
+
+def contract(place, **more):
+    job = {"workspace": {"path": place.ws, "at": "/home/user", "mode": "layer"}, "users": USERS, "command": ["true"]}
+    job.update(more)
+    return job_file(place, job)
+
+
+def inside(place, script, flags=(), status=0, **more):
+    need_layers()
+    result = run(place, ["-f", contract(place, **more), *flags], script)
+    same(result.status, status, "status of %r: %s" % (script, result.err))
+    return result.out
+
+
+def create(place, **more):
+    need_layers()
+    result = atoll(place, "create", "-f", contract(place, **more))
+    same(result.status, 0, "create: %s" % result.err)
+    return result.out.strip()
+
+
+BUILD = os.environ.get("ATOLL_BUILD") or os.path.dirname(ATOLL)
+
+
+def step(place, id, script, user=None, status=0):
+    result = atoll(place, "exec", id, *(["--user", user] if user else []), "--", *inside_sh(script))
+    same(result.status, status, "step %r: %s" % (script, result.err))
+    return result.out
+
+
+def say(place, *args, status=0):
+    result = atoll(place, *args)
+    same(result.status, status, "%s: %s" % (" ".join(args), result.out + result.err))
+    return result.out if status == 0 else result.err
+
+
+def gone(place, *ids):
+    say(place, "rm", "-f", *ids)
+
+
+# ---- the workspace's place ----
+
+@test("the workspace is seen at its place, and at the host's there is nothing")
+def _():
+    with Place() as place:
+        out = inside(place, "pwd; echo $PWD; cat f; ls -d %s 2>&1 | wc -l; test -e %s || echo none" % (place.ws, place.ws))
+        same(out, "/home/user\n/home/user\none line\n1\nnone\n", "inside")
+
+
+@test("--workspace-at says the same, with and without users")
+def _():
+    need_layers()
+    with Place() as place:
+        result = run(place, ["--workspace-at", "/work/here"], "pwd; echo new >made; cat f; id -u", mode="layer")
+        same((result.status, result.out), (0, "/work/here\none line\n%d\n" % os.stat(place.ws).st_uid), result.err)
+        same(say(place, "diff", "--stat").split("\n")[0].split()[-1], "made", "the diff")
+        result = run(place, ["--workspace-at", "/work", "--chdir", "src"], "pwd; ls", mode="layer")
+        same(result.out, "/work/src\na.c\n", "from a directory in it: %s" % result.err)
+
+
+@test("a diff has the workspace's names, and apply writes the host's directory")
+def _():
+    with Place() as place:
+        place.expect("f", "made", "d", "d/x")
+        inside(place, "echo more >>f; echo new >made; mkdir d; echo x >d/x")
+        names = [line.split()[1] for line in say(place, "diff", "--stat").splitlines()[:-1] if len(line.split()) > 3]
+        among("made", say(place, "diff"), "the diff: %s" % names)
+        check("/home/user" not in say(place, "diff"), "the inner name is in the diff")
+        say(place, "apply")
+        same(read(place.ws + "/f"), b"one line\nmore\n", "f on the host")
+        for name in ("made", "d", "d/x"):
+            same(os.stat(os.path.join(place.ws, name)).st_uid, os.stat(place.ws).st_uid, "whose %s is" % name)
+
+
+@test("what is hidden or protected on the host is so at the other place")
+def _():
+    with Place() as place:
+        write(place.ws + "/deep/.env", place.secret)
+        write(place.ws + "/secret.txt", place.secret)
+        place.settle()
+        out = inside(place, "ls; ls -A deep; cat secret.txt deep/.env 2>&1 | grep -c %s; echo x >kept" % place.secret,
+                     filesystem={"hide": ["secret.txt", "**/.env"], "protect": ["kept"]})
+        check("secret.txt" not in out and ".env" not in out and out.endswith("\n0\n"), "hidden names: %r" % out)
+        among("kept", say(place, "diff"), "the diff")
+        say(place, "apply")
+        check(not os.path.lexists(place.ws + "/kept"), "a protected name was applied unasked")
+
+
+@test("places that are taken are refused, in one line that says why")
+def _():
+    need_layers()
+    with Place() as place:
+        os.mkdir(place.base + "/other")
+        cases = [("/", POLICY), ("/proc/x", POLICY), ("/usr", POLICY), ("/usr/share/x", POLICY), ("/dev", POLICY), ("/run/atoll", POLICY),
+                 ("/etc/x", POLICY), ("/tmp", POLICY), ("/home", POLICY), ("..", BAD_REQUEST), ("home/user", BAD_REQUEST),
+                 ("/home/../etc", BAD_REQUEST), ("/home/user/../../usr", BAD_REQUEST), ("", BAD_REQUEST),
+                 (place.base + "/other", POLICY), (place.base + "/other/x", POLICY), (place.base, POLICY)]
+        for at, status in cases:
+            result = run(place, ["--read", place.base + "/other", "--workspace-at", at], "true", mode="layer", starts=False)
+            same(result.status, status, "at %r: %s" % (at, result.err))
+            same(len(result.err.splitlines()), 1, "lines of %r" % result.err)
+        for mode in ("direct", "read-only"):
+            same(run(place, ["--workspace-at", "/home/user"], "true", mode=mode, starts=False).status, BAD_REQUEST, mode)
+        result = run(place, ["--workspace-at", "/home/user", "--write", place.ws + "/src"], "true", mode="layer", starts=False)
+        same(result.status, POLICY, "a part of the workspace: %s" % result.err)
+
+
+@test("checkpoints, rollback and fork keep the place")
+def _():
+    with Place() as place:
+        id = create(place)
+        step(place, id, "echo one >made; mkdir sub")
+        name = say(place, "checkpoint", id).strip()
+        step(place, id, "echo two >>made; rm f")
+        say(place, "rollback", id, name)
+        same(step(place, id, "pwd; cat made; cat f"), "/home/user\none\none line\n", "after the rollback")
+        fork = say(place, "fork", id).strip()
+        same(step(place, fork, "pwd; echo fork >>made; cat made"), "/home/user\none\nfork\n", "the fork")
+        same(step(place, id, "cat made"), "one\n", "the first one")
+        same(atoll(place, "exec", id, "--chdir", "sub", "--", "pwd").out, "/home/user/sub\n", "a directory in it")
+        gone(place, id, fork)
+
+
+@test("the log has where a step ran by its name inside, and the workspace by the host's")
+def _():
+    with Place() as place:
+        write(place.ws + "/secret.txt", place.secret)
+        place.settle()
+        id = create(place, filesystem={"hide": ["secret.txt"]})
+        step(place, id, "mkdir sub; cat ~/secret.txt; true")
+        events = [json.loads(line) for line in say(place, "log", id, "--json").splitlines()]
+        start = [one for one in events if one["kind"] == "start"][0]
+        same((start["cwd"], start["workspace"], start.get("workspace_at")), ("/home/user", place.ws, "/home/user"), "the start")
+        denial = [one for one in events if one["kind"] == "denial"][0]
+        same((denial["object"], denial["rule"]), ("/home/user/secret.txt", "hide"), "what was refused")
+        among(place.ws + "/secret.txt", denial["allow"], "how to allow it")
+        gone(place, id)
+
+
+# ---- users ----
+
+@test("a command is the first user, by name and by id")
+def _():
+    with Place() as place:
+        write(place.ws + "/mine")
+        place.settle()
+        out = inside(place, "whoami; id; id -un; id -gn; echo $HOME $USER $LOGNAME; cd; pwd; ls -ld . mine | tr -s ' ' | cut -d' ' -f3,4; getent passwd user")
+        same(out, "user\nuid=1000(user) gid=1000(user) groups=1000(user)\nuser\nuser\n/home/user user user\n/home/user\nuser user\nuser user\n"
+             + "user:x:1000:1000::/home/user:%s\n" % ("/bin/bash" if os.path.exists("/bin/bash") else "/bin/sh"), "inside")
+
+
+@test("a user has no capability, and none to get")
+def _():
+    with Place() as place:
+        same(inside(place, "grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status | sort -u -k2 | cut -f2; grep NoNewPrivs /proc/self/status | cut -f2"),
+             "0000000000000000\n1\n", "of a run")
+        id = create(place, root="layer")
+        same(step(place, id, "grep -E 'Cap(Inh|Prm|Eff|Amb)' /proc/self/status | sort -u -k2 | cut -f2"), "0000000000000000\n", "of a step")
+        gone(place, id)
+
+
+@test("accounts of the host's people are not there, system accounts are")
+def _():
+    with Place() as place:
+        out = inside(place, "cat /etc/passwd; echo; cat /etc/group; ls -A /etc | grep -E '^(passwd-|group-|subuid|subgid|shadow)'; cat /etc/shadow 2>/dev/null; true")
+        people = [one for one in pwd.getpwall() if 1000 <= one.pw_uid < 65534]
+        passwd, _, group = out.partition("\n\n")
+        for one in people:
+            check("\n%s:" % one.pw_name not in "\n" + out or one.pw_name == "user", "%s of the host is named" % one.pw_name)
+        for line in passwd.splitlines():
+            fields = line.split(":")
+            same((len(fields), fields[1]), (7, "x"), "a line of passwd: %r" % line)
+            check(fields[0] == "user" or int(fields[2]) < 1000 or int(fields[2]) == 65534, "line %r" % line)
+        for line in group.splitlines():
+            fields = line.split(":")
+            same((len(fields), fields[1], fields[3]), (4, "x", ""), "a line of group, or more: %r" % line)
+        among("daemon", passwd, "system accounts")
+        check("root:x:0:0::/root:" in passwd, "root: %r" % passwd)
+
+
+@test("the two files cannot be written without root: layer")
+def _():
+    with Place() as place:
+        same(inside(place, "(echo x >>/etc/passwd) 2>/dev/null || echo no; (rm /etc/group) 2>/dev/null || echo no"), "no\nno\n", "inside")
+
+
+@test("nobody by that name")
+def _():
+    with Place() as place:
+        id = create(place)
+        result = atoll(place, "exec", id, "--user", "mallory", "--", "true")
+        same(result.status, BAD_REQUEST, "unknown user: %s" % result.err)
+        among("there is no user 'mallory' inside", result.err, "the story")
+        gone(place, id)
+
+
+@test("as root: root and user are two")
+def _():
+    need_root()
+    with Place() as place:
+        place.expect("*")
+        id = create(place, root="layer")
+        same(step(place, id, "id -un; echo $HOME $USER; echo kept >rootfile; chmod 600 rootfile; mkdir rootdir; echo x >rootdir/kept; echo x >/root/x; stat -c %U rootfile .", "root"),
+             "root\n/root root\nroot\nuser\n", "root's step")
+        out = step(place, id, "cat rootfile; cat /root/x; ls /root; echo x >rootdir/x; (echo x >/etc/x); (echo x >/usr/bin/x); rm -rf rootdir; mkdir /top; "
+                   "echo u >mine; (echo x >/tmp/u) && cat mine; stat -c '%U %a' rootfile; kill -9 1; true")
+        same(out, "u\nroot 600\n", "what a user may")
+        same(step(place, id, "cat mine /tmp/u; chown user:user rootfile; stat -c %U rootfile; mkdir /top && echo made", "root"), "u\nx\nuser\nmade\n", "what root may")
+        same(step(place, id, "cat rootfile; echo more >>rootfile; cat rootfile"), "kept\nkept\nmore\n", "handed over")
+        name = say(place, "checkpoint", id).strip()
+        fork = say(place, "fork", id).strip()
+        same(step(place, fork, "stat -c '%U %n' mine rootdir rootfile"), "user mine\nroot rootdir\nuser rootfile\n", "in a fork")
+        say(place, "rollback", id, name)
+        same(step(place, id, "stat -c '%U %n' mine rootdir"), "user mine\nroot rootdir\n", "after a rollback")
+        say(place, "apply", fork)
+        owner = os.stat(place.ws)
+        for name in ("mine", "rootdir", "rootfile"):
+            st = os.lstat(os.path.join(place.ws, name))
+            same((st.st_uid, st.st_gid), (owner.st_uid, owner.st_gid), "whose %s is on the host" % name)
+        gone(place, id, fork)
+
+
+@test("as root: packages add accounts, whose ids exist")
+def _():
+    need_root()
+    with Place() as place:
+        id = create(place, root="layer")
+        same(step(place, id, "sed -i /:999:/d /etc/passwd /etc/group; echo 'svc:x:999:999::/:/bin/sh' >>/etc/passwd; echo 'svc:x:999:' >>/etc/group; touch a; chown svc:svc a; stat -c %U:%G a; "
+                  "touch /run/pid && echo pid", "root"), "svc:svc\npid\n", "a system account")
+        gone(place, id)
+
+
+@test("as root: what an ordinary process of the machine may not read is not there for root inside either")
+def _():
+    need_root()
+    with Place() as place:
+        write("/etc/atoll-test-secret", place.secret, 0o600)
+        try:
+            id = create(place, root="layer")
+            out = step(place, id, "cat /etc/shadow /etc/atoll-test-secret; ls /etc; cat %s/secret.txt; ls %s" % (place.out, place.home), "root", status=2)
+            check(place.secret not in out and "atoll-test-secret" not in out and "shadow\n" not in out, "root inside reads %r" % out[:500])
+            gone(place, id)
+        finally:
+            os.unlink("/etc/atoll-test-secret")
+
+
+@test("as a user: all names are one, and the plan says so")
+def _():
+    need_user()
+    with Place() as place:
+        id = create(place, root="layer")
+        same(step(place, id, "id -u; echo $HOME $USER; echo x >~/x; cat ~/x", "root"), "1000\n/root root\nx\n", "by the name of root")
+        same(step(place, id, "cat /root/x"), "x\n", "by the other")
+        gone(place, id)
+        plan = run(place, ["-f", contract(place), "--plan"], "true", starts=False).out
+        among("one id has all the names", plan, "the plan")
+
+
+@test("as a user: what is written is the caller's own on the host")
+def _():
+    need_user()
+    with Place() as place:
+        place.expect("made")
+        inside(place, "echo x >made")
+        say(place, "apply")
+        same(os.stat(place.ws + "/made").st_uid, os.getuid(), "whose it is")
+
+
+# ---- an open top ----
+
+@test("root: layer: directories can be made at the top, and no way to a mount can be moved")
+def _():
+    with Place() as place:
+        id = create(place, root="layer")
+        out = step(place, id, """mkdir /data && echo x >/data/x && cat /data/x; mkdir -p /srv/a /mnt/b /opt/c && echo made
+for d in home run run/atoll dev sys usr etc var proc root tmp opt home/user; do
+	python3 -c 'import os, sys; os.rename(sys.argv[1], "/moved")' /$d 2>/dev/null && echo moved $d; rmdir /$d 2>/dev/null && echo gone $d
+done
+for f in /run/atoll/x /run/atoll/contract.json /home/x /dev/x /sys/x; do (echo x >$f) 2>/dev/null && echo wrote $f; done
+rm /run/atoll/contract.md 2>/dev/null && echo removed; ln -s / /run/atoll/y 2>/dev/null && echo linked; true""", "root")
+        same(out, "x\nmade\n", "inside")
+        name = say(place, "checkpoint", id).strip()
+        say(place, "rollback", id, name)
+        same(step(place, id, "pwd; cat f"), "/home/user\none line\n", "layers are exchanged all the same")
+        gone(place, id)
+        for name in ("/data", "/srv/a", "/opt/c"):
+            check(not os.path.lexists(name), "%s is on the host" % name)
+
+
+@test("root: layer and a directory that is written directly: the top is closed")
+def _():
+    with Place() as place:
+        os.mkdir(place.base + "/direct")
+        place.settle()
+        out = inside(place, "mkdir /data 2>/dev/null && echo made; (echo x >%s/direct/.envrc) 2>/dev/null && echo wrote; true" % place.base, root="layer",
+                     filesystem={"write": [place.base + "/direct"]})
+        same(out, "", "inside")
+        same(os.listdir(place.base + "/direct"), [], "what the guard let pass")
+
+
+@test("the way to the workspace is replaced by a link: nothing is mounted elsewhere")
+def _():
+    """A workspace in /tmp lies on storage that is written inside, and who exchanges layers goes there by name."""
+    need_layers()
+    with Place() as place:
+        write(place.base + "/deep/etc/f", "one line\n")
+        place.settle()
+        result = atoll(place, "create", "--mode", "layer", "--workspace", place.base + "/deep/etc")
+        id = result.out.strip()
+        step(place, id, "echo x >made; cd /; mv %s/deep %s/moved && ln -s / %s/deep; true" % ((place.base,) * 3))
+        atoll(place, "checkpoint", id)
+        same(step(place, id, "cat /etc/hostname >/dev/null && echo there; cat %s/deep/etc/f %s/deep/etc/made" % ((place.base,) * 2)), "there\none line\nx\n", "the next step")
+        gone(place, id)
+
+
+# ---- the guest ----
+
+@test("guest: on shows our program, read-only, or says that it is missing")
+def _():
+    need_layers()
+    with Place() as place:
+        result = run(place, ["-f", contract(place, guest="on")], "ls /run/atoll; test -x /run/atoll/guest && echo there; (echo x >/run/atoll/guest) 2>/dev/null || echo no; rm -f /run/atoll/guest 2>/dev/null || echo no")
+        if os.path.exists(os.path.join(BUILD, "atoll-guest")):
+            check(result.out.endswith("there\nno\nno\n"), "inside: %r %s" % (result.out, result.err))
+        else:
+            same(result.status, HOST_CANNOT, "without it: %s" % result.err)
+            among("'atoll-guest' is not installed", result.err, "the story")
+        check("guest" not in inside(place, "ls /run/atoll"), "it is there unasked")
+
+
+# ---- hosts that cannot ----
+
+@test("without namespaces users and the guest are refused with the reason")
+def _():
+    if not BARE:
+        skip("a host without user namespaces")
+    with Place() as place:
+        for more in ({"users": USERS}, {"guest": "on"}):
+            job = job_file(place, dict({"command": ["true"], "workspace": {"mode": "direct"}}, **more))
+            result = run(place, ["-f", job], None, starts=False)
+            same(result.status, HOST_CANNOT, "%s: %s" % (more, result.err))
+            among("needs user namespaces", result.err, "the story")
+
+
+if __name__ == "__main__":
+    main()
