@@ -13,7 +13,7 @@
  *   guest-link.c   one guest: its start, packets out and in, its end
  *   guest-reply.c  what a packet says; nothing of it is believed
  *   guest-watch.c  watches
- *   guest-start.c  as a step of the sandbox
+ *   guest-start.c  its start, as a step of the sandbox
  *
  * A guest is started by the first request for its box and user, and ends when nothing was asked for
  * a while: an idle box has none. It ends by itself when its socket closes.
@@ -69,7 +69,9 @@ struct guest {
 	struct loop_watch socket;
 	struct loop_timer timer;
 	uint64_t next_id;
-	uint32_t step;
+	struct atoll_step *step; /* until it runs */
+	struct loop_watch step_watch;
+	uint32_t step_number;
 	struct guest_call *calls, **last_call;
 	struct guest_call *unsent;
 	size_t n_calls;
@@ -83,7 +85,7 @@ struct guest {
 /* Hands the call over; it is called back in any case. */
 void guest_ask(struct guest_call *call);
 /* Ends it: whatever waits fails with this. */
-void guest_drop(struct guest *guest, int errnum, const char *text);
+void guest_drop(struct guest *guest, const struct atoll_error *err);
 /* A call leaves the guest that has it. */
 void guest_take(struct guest_call *call);
 /* A question without an answer. */
@@ -144,9 +146,8 @@ void watch_lost(struct guest_watch *watch);
 
 /* ---- guest-start.c ---- */
 
-/* Starts the program in the box, with `channel_fd` (which stays the caller's) as its standard
- * input.
- * `*ret_step` is for guest_kill(). */
-int guest_start(struct box *box, const char *user, int channel_fd, uint32_t *ret_step,
-		struct atoll_error *err);
-void guest_kill(struct box *box, uint32_t step);
+/* Starts the program in the guest's box, as its user, with `channel_fd` (which stays the caller's)
+ * as its standard input. What becomes of that is told later, by guest_drop() if it failed. */
+int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err);
+void guest_leave_step(struct guest *guest);
+void guest_kill(struct guest *guest);

@@ -80,23 +80,30 @@ static void fail_all(struct guest *guest, const struct atoll_error *err)
 	}
 }
 
-void guest_drop(struct guest *guest, int errnum, const char *text)
+static void drop(struct guest *guest, const char *text)
 {
 	struct atoll_error err = {0};
+
+	error_set(&err, ATOLL_FAULT_HOST, 0, "%s", text);
+	err.errnum = ENOTCONN;
+	guest_drop(guest, &err);
+}
+
+void guest_drop(struct guest *guest, const struct atoll_error *err)
+{
 	bool was_busy = guest->is_busy;
 
 	if (guest->is_gone)
 		return;
 	guest->is_gone = true;
 	guest->is_busy = true;
-	error_set(&err, ATOLL_FAULT_HOST, 0, "%s", text);
-	err.errnum = errnum;
 	unlink_guest(guest);
+	guest_leave_step(guest);
 	loop_unwatch(loop_of(guest), &guest->socket);
 	loop_disarm(loop_of(guest), &guest->timer);
 	close(guest->socket.fd);
 	guest->socket.fd = -1;
-	fail_all(guest, &err);
+	fail_all(guest, err);
 	guest->is_busy = was_busy;
 	if (!was_busy)
 		free_guest(guest);
@@ -106,14 +113,14 @@ void guest_drop(struct guest *guest, int errnum, const char *text)
 static void kill_guest(struct guest *guest, const char *text)
 {
 	if (!guest->is_gone)
-		guest_kill(guest->box, guest->step);
-	guest_drop(guest, ENOTCONN, text);
+		guest_kill(guest);
+	drop(guest, text);
 }
 
 void guest_end(struct box *box)
 {
 	while (box->guests[0])
-		guest_drop(box->guests[0], ENOTCONN, "the sandbox has ended");
+		drop(box->guests[0], "the sandbox has ended");
 }
 
 /* ---- time ---- */
@@ -149,7 +156,7 @@ static void on_timer(struct loop_timer *timer)
 	if (guest->box->state != BOX_RUNNING)
 		guest->heard_ns = guest->asked_ns = now;
 	if (is_idle && now - guest->heard_ns >= IDLE_NS) {
-		guest_drop(guest, ENOTCONN, "it was idle");
+		drop(guest, "it was idle");
 		return;
 	}
 	if (guest->calls && guest->asked_ns > guest->heard_ns && now - guest->asked_ns > SIGN_NS) {
@@ -212,11 +219,15 @@ static void read_packets(struct guest *guest)
 
 		if (size == -EAGAIN)
 			return;
+		/* It may never have run; the step says why. */
+		if (size <= 0 && guest->step) {
+			loop_unwatch(loop_of(guest), &guest->socket);
+			return;
+		}
 		if (size <= 0) {
-			guest_drop(guest, ENOTCONN,
-				   guest->has_answered
-					   ? "the helper program in the sandbox has ended"
-					   : "the helper program does not run in the sandbox");
+			drop(guest, guest->has_answered
+					    ? "the helper program in the sandbox has ended"
+					    : "the helper program does not run in the sandbox");
 			return;
 		}
 		guest->heard_ns = clock_monotonic_ns();
@@ -283,8 +294,7 @@ static int start(struct guest *guest, struct atoll_error *err)
 		    ? error_set(err, ATOLL_FAULT_HOST, errno, "fcntl")
 		    : 0;
 	if (r == 0)
-		r = guest_start(guest->box, guest->user[0] ? guest->user : NULL, pair[1],
-				&guest->step, err);
+		r = guest_start(guest, pair[1], err);
 	close(pair[1]);
 	if (r == 0 && loop_watch(loop_of(guest), &guest->socket, EPOLLIN) < 0)
 		r = error_oom(err);
@@ -308,6 +318,7 @@ static int new_guest(struct box *box, const char *user, struct guest **ret, stru
 	guest->heard_ns = clock_monotonic_ns();
 	r = start(guest, err);
 	if (r < 0) {
+		guest_leave_step(guest);
 		if (guest->socket.fd >= 0)
 			close(guest->socket.fd);
 		free_guest(guest);
@@ -323,7 +334,6 @@ static int find_guest(struct box *box, const char *user, struct guest **ret,
 		      struct atoll_error *err)
 {
 	size_t n = 0;
-	int r;
 
 	if (box->state != BOX_RUNNING) {
 		error_set(err, ATOLL_FAULT_HOST, 0, "the sandbox does not run");
@@ -339,11 +349,7 @@ static int find_guest(struct box *box, const char *user, struct guest **ret,
 	/* Names come from requests. */
 	if (n >= GUESTS_MAX)
 		return error_set(err, ATOLL_FAULT_REQUEST, ESRCH, "user '%s'", user);
-	r = new_guest(box, user, ret, err);
-	/* Of a step: no such user in the contract. */
-	if (r == -ENOENT || r == -ESRCH)
-		err->errnum = ESRCH;
-	return r;
+	return new_guest(box, user, ret, err);
 }
 
 static int make_packet(struct guest_call *call)

@@ -1,36 +1,89 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/guest-inner.h"
 
-#include <sys/types.h>
+#include "base/error.h"
 
 #include <atoll/step.h>
+#include <errno.h>
 #include <signal.h>
+#include <sys/epoll.h>
 
 /* Where the sandbox has it (isolate/). */
 #define PROGRAM "/run/atoll/guest"
 
-/* Nothing is kept of such a step, and it ends with its socket: there is no need to stay attached,
- * which would be a descriptor more for each box. */
-int guest_start(struct box *box, const char *user, int channel_fd, uint32_t *ret_step,
-		struct atoll_error *err)
+/* Nothing is kept of such a step, and it ends with its socket: once it runs there is no need to
+ * stay attached, which would be a descriptor more for each box. */
+void guest_leave_step(struct guest *guest)
+{
+	if (!guest->step)
+		return;
+	loop_unwatch(house_loop(guest->box->house), &guest->step_watch);
+	atoll_step_detach(guest->step);
+	guest->step = NULL;
+}
+
+/* It was not started: the story is the step's. */
+static void fail(struct guest *guest, const struct atoll_error *err)
+{
+	struct atoll_error told = *err;
+
+	if (told.fault == ATOLL_FAULT_NONE)
+		error_set(&told, ATOLL_FAULT_HOST, 0,
+			  "the helper program does not run in the sandbox");
+	/* The user that was asked for is not one of the contract's. */
+	told.errnum = err->errnum == ENOENT && guest->user[0] ? ESRCH : ENOTCONN;
+	guest_drop(guest, &told);
+}
+
+static void on_step(struct loop_watch *watch, uint32_t events)
+{
+	struct guest *guest =
+		(struct guest *)(void *)((char *)watch - offsetof(struct guest, step_watch));
+	struct atoll_error err = {0};
+	int r = atoll_step_move(guest->step, &err);
+	const struct atoll_step_info *info = atoll_step_info(guest->step);
+
+	(void)events;
+	if (r < 0) {
+		fail(guest, &err);
+	} else if (info->state == ATOLL_STEP_RUNNING) {
+		guest->step_number = info->number;
+		guest_leave_step(guest);
+	} else if (info->state != ATOLL_STEP_STARTING) {
+		err = *atoll_step_error(guest->step);
+		fail(guest, &err);
+	}
+}
+
+int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err)
 {
 	char *argv[] = {(char *)PROGRAM, NULL};
-	struct atoll_step_options options = {.argv = argv, .user = user, .channel_fd = channel_fd};
-	struct atoll_step *step = NULL;
-	int r = atoll_step_start(box->sandbox, &options, &step, err);
+	struct atoll_step_options options = {.argv = argv,
+					     .cwd = "/",
+					     .user = guest->user[0] ? guest->user : NULL,
+					     .channel_fd = channel_fd,
+					     .needs_holder = true};
+	int r = atoll_step_start(guest->box->sandbox, &options, &guest->step, err);
 
-	if (r < 0)
+	if (r < 0) {
+		err->errnum = r == -ENOENT ? ENOTCONN : err->errnum;
 		return r;
-	*ret_step = atoll_step_info(step)->number;
-	atoll_step_detach(step);
+	}
+	guest->step_watch = (struct loop_watch){.fd = atoll_step_fd(guest->step), .ready = on_step};
+	r = loop_watch(house_loop(guest->box->house), &guest->step_watch, EPOLLIN);
+	if (r < 0) {
+		guest_leave_step(guest);
+		return error_set(err, ATOLL_FAULT_HOST, -r, "watch a step");
+	}
 	return 0;
 }
 
-void guest_kill(struct box *box, uint32_t number)
+void guest_kill(struct guest *guest)
 {
 	struct atoll_step *step = NULL;
 
-	if (!number || atoll_step_attach(box->sandbox, number, &step, NULL) < 0)
+	if (!guest->step_number ||
+	    atoll_step_attach(guest->box->sandbox, guest->step_number, &step, NULL) < 0)
 		return;
 	atoll_step_signal(step, SIGKILL, true);
 	atoll_step_detach(step);

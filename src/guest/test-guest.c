@@ -50,13 +50,11 @@ static _Noreturn void be_guest(int fd)
 	_exit(0);
 }
 
-int guest_start(struct box *for_box, const char *user, int channel_fd, uint32_t *ret_step,
-		struct atoll_error *err)
+int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err)
 {
-	(void)for_box;
-	if (user && strcmp(user, "root") == 0 && has_no_root)
+	if (strcmp(guest->user, "root") == 0 && has_no_root)
 		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "user 'root'");
-	*ret_step = (uint32_t)++n_started;
+	n_started++;
 	guest_pid = fork();
 	if (guest_pid == 0) {
 		int fd = fcntl(channel_fd, F_DUPFD, 100);
@@ -67,10 +65,14 @@ int guest_start(struct box *for_box, const char *user, int channel_fd, uint32_t 
 	return guest_pid < 0 ? -errno : 0;
 }
 
-void guest_kill(struct box *for_box, uint32_t step)
+void guest_leave_step(struct guest *guest)
 {
-	(void)for_box;
-	(void)step;
+	(void)guest;
+}
+
+void guest_kill(struct guest *guest)
+{
+	(void)guest;
 	n_killed++;
 	kill(guest_pid, SIGKILL);
 }
