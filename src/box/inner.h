@@ -293,8 +293,9 @@ int snapshots_load(struct house *house, struct atoll_error *err);
 
 /* ---- contract.c ---- */
 
-/* Does a tenant's contract keep to what a tenant may say? */
-int contract_check(const char *name, const char *text, struct atoll_error *err);
+/* A tenant's contract, if it keeps to what a tenant may say, over ours: what it says counts, and
+ * what it does not say is as in `base`. JSON, the caller's to free. */
+int contract_merge(const char *own, const char *base, char **ret, struct atoll_error *err);
 
 /* ---- make.c: the sandbox itself; on threads ---- */
 
@@ -302,7 +303,7 @@ struct make {
 	const struct house_config *config; /* limits of a contract of ours; NULL: its own count */
 	const char *contract;  /* a job file's text */
 	const char *name;      /* what errors call it */
-	const char *workspace; /* instead of the contract's; NULL */
+	const char *workspace; /* which the contract does not say */
 	const char *from;      /* branch off this one instead; NULL or "" */
 	const char *checkpoint;
 	const char *rules; /* of its network, instead of what it has; NULL */

@@ -23,6 +23,25 @@ static void free_job(struct atoll_job **job)
 	atoll_job_free(*job);
 }
 
+/* A home of nobody's: what a contract hides and refuses by default are places in the caller's home,
+ * and the caller is the daemon, whose home no box has anything to do with. */
+static struct atoll_job *new_job(const char *dir, struct atoll_error *err)
+{
+	struct atoll_job *job = calloc(1, sizeof *job);
+
+	if (!job) {
+		error_oom(err);
+		return NULL;
+	}
+	job->spec = spec_new("/", dir, err);
+	if (!job->spec) {
+		free(job);
+		return NULL;
+	}
+	recipe_begin(job, "/", dir);
+	return job;
+}
+
 /* A job file's text that is no file. Who asks was looked at already, so nobody need trust it. */
 static int load_text(struct atoll_job *job, const char *name, const char *text,
 		     struct atoll_error *err)
@@ -57,13 +76,13 @@ static int set_limits(struct atoll_job *job, const struct house_config *config,
 
 static int create(struct make *make, struct atoll_error *err)
 {
-	cleanup_with(free_job) struct atoll_job *job = atoll_job_new(err);
+	cleanup_with(free_job) struct atoll_job *job = new_job(make->workspace, err);
 	int r;
 
 	if (!job)
 		return -ENOMEM;
 	r = load_text(job, make->name, make->contract, err);
-	if (r == 0 && make->workspace)
+	if (r == 0)
 		r = atoll_job_set(job, "workspace", make->workspace, err);
 	if (r == 0 && make->config)
 		r = set_limits(job, make->config, err);

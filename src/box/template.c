@@ -76,18 +76,13 @@ int kind_contract(const struct kind *kind, const char *own, const char *rules, c
 		  struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(1 << 20);
-	const char *network = own ? NULL : strstr(kind->contract, "network:");
-	int r = own ? contract_check("contract", own, err) : 0;
+	const char *network = strstr(kind->contract, "network:");
 
-	if (r < 0)
-		return r;
-	if (!network) {
-		buf_add_str(&text, own ? own : kind->contract);
-	} else {
-		buf_add(&text, kind->contract, (size_t)(network - kind->contract));
-		buf_addf(&text, "network: %s", rules);
-		buf_add_str(&text, network + strcspn(network, "\n"));
-	}
+	if (own || !network)
+		return contract_merge(own ? own : "{}", kind->contract, ret, err);
+	buf_add(&text, kind->contract, (size_t)(network - kind->contract));
+	buf_addf(&text, "network: %s", rules);
+	buf_add_str(&text, network + strcspn(network, "\n"));
 	*ret = buf_take(&text);
 	return *ret ? 0 : error_oom(err);
 }
