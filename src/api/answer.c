@@ -103,7 +103,7 @@ void exchange_answer(struct exchange *exchange, unsigned status, const char *typ
 }
 
 /* Their body is wanted: tell those who wait to hear it. */
-void answer_continue(struct exchange *exchange)
+void answer_interim(struct exchange *exchange)
 {
 	if (!exchange->expects_continue || exchange->stage != STAGE_OPEN)
 		return;

@@ -214,7 +214,7 @@ static void begin_reading(struct exchange *exchange, enum reading reading,
 		hand_end(exchange);
 		return;
 	}
-	answer_continue(exchange);
+	answer_interim(exchange);
 	connection_touch(connection);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api.h"
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/str.h"
 
 #include <stdio.h>

@@ -202,7 +202,7 @@ int answer_flush(struct connection *connection);
 bool answer_waits(const struct connection *connection);
 /* An answer by the server itself, {"code":..,"message":..}; the connection ends after it. */
 void answer_refusal(struct connection *connection, unsigned status, const char *message);
-void answer_continue(struct exchange *exchange);
+void answer_interim(struct exchange *exchange);
 /* The exchange fails by what the client did: an answer if none was begun, or the end. */
 void exchange_fail(struct exchange *exchange, unsigned status, const char *message);
 

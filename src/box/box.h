@@ -137,17 +137,6 @@ struct house_counts {
 };
 void house_count(const struct house *house, struct house_counts *ret);
 
-/*
- * Small texts that are kept for tenants under a name: results of steps by their request's id, jobs.
- * They survive kills of the daemon and losses of power once `done` was called with 0, and go at
- * `until_ms`; of one tenant the latest 100,000 at most. Callbacks may be NULL for _keep.
- */
-void kept_put(struct tenant *tenant, const char *name, const char *text, int64_t until_ms,
-	      void (*done)(int code, void *data), void *data);
-void kept_find(struct tenant *tenant, const char *name,
-	       void (*found)(int code, const char *text, size_t size, void *data), void *data);
-void kept_remove(struct tenant *tenant, const char *name);
-
 /* ---- tenant.c ---- */
 
 struct tenant {
@@ -163,6 +152,8 @@ struct tenant *tenant_find_key(struct house *house, const char *key, size_t size
 /* A new key ("e2b_" and 40 hexadecimal digits), of which only a hash is kept. */
 int tenant_new_key(struct tenant *tenant, const char *label, char ret[48], struct atoll_error *err);
 struct tenant *tenant_next(struct house *house, const struct tenant *after);
+/* Has anybody one? */
+bool tenant_has_keys(const struct house *house);
 struct tenant *tenant_find(struct house *house, const char *name_or_id);
 /* Is this tenant's work stopped because its budget is used up? */
 bool tenant_is_spent(const struct tenant *tenant, char *ret_why, size_t size);

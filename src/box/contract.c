@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/inner.h"
@@ -20,7 +21,9 @@ static const struct {
 } allowed[] = {
 	{"version", NULL},
 	{"command", NULL},
-	{"workspace", (const char *const[]){"mode", "cwd", NULL}},
+	{"workspace", (const char *const[]){"mode", "cwd", "at", NULL}},
+	{"users", NULL},
+	{"guest", NULL},
 	{"checkpoints", NULL},
 	{"root", NULL},
 	{"filesystem", (const char *const[]){"hide", "protect", NULL}},
@@ -68,16 +71,87 @@ static int check_section(const char *name, const struct tree *section, struct at
 	return 0;
 }
 
-int contract_check(const char *name, const char *text, struct atoll_error *err)
+/* ---- one over the other ---- */
+
+static void put_tree(struct buf *out, const struct tree *tree)
 {
-	struct tree *tree;
-	int r = tree_read(name, text, strlen(text), &tree, err);
+	const char bracket = tree->kind == TREE_MAP ? '{' : '[';
+
+	if (tree->kind == TREE_TEXT) {
+		/* What YAML takes for a number stays one. */
+		if (tree->type == TREE_STRING || tree->type == TREE_DISPUTED)
+			json_quote(out, tree->text, strlen(tree->text));
+		else
+			buf_add_str(out, tree->type == TREE_NULL ? "null" : tree->text);
+		return;
+	}
+	buf_add_char(out, bracket);
+	for (size_t i = 0; i < tree->n_items; i++) {
+		if (i)
+			buf_add_char(out, ',');
+		if (tree->kind == TREE_MAP) {
+			json_quote(out, tree->items[i].key, strlen(tree->items[i].key));
+			buf_add_char(out, ':');
+		}
+		put_tree(out, &tree->items[i]);
+	}
+	buf_add_char(out, bracket == '{' ? '}' : ']');
+}
+
+/* Maps key by key, one level deep if `depth` says so; all else as a whole. */
+static void put_merged(struct buf *out, const struct tree *own, const struct tree *base, int depth)
+{
+	bool has_some = false;
+
+	if (!own || !base || own->kind != TREE_MAP || base->kind != TREE_MAP || depth == 0) {
+		put_tree(out, own ? own : base);
+		return;
+	}
+	buf_add_char(out, '{');
+	for (size_t i = 0; i < base->n_items + own->n_items; i++) {
+		const struct tree *item = i < base->n_items ? &base->items[i]
+							    : &own->items[i - base->n_items];
+
+		if (i >= base->n_items && tree_get(base, item->key))
+			continue;
+		if (has_some)
+			buf_add_char(out, ',');
+		has_some = true;
+		json_quote(out, item->key, strlen(item->key));
+		buf_add_char(out, ':');
+		put_merged(out, tree_get(own, item->key), tree_get(base, item->key), depth - 1);
+	}
+	buf_add_char(out, '}');
+}
+
+static int merge(const struct tree *own, const struct tree *base, char **ret,
+		 struct atoll_error *err)
+{
+	struct buf text = BUF_INIT(1 << 20);
+	int r = 0;
+
+	/* What is no map the loader refuses with better words. */
+	for (size_t i = 0; r == 0 && own->kind == TREE_MAP && i < own->n_items; i++)
+		r = check_section("contract", &own->items[i], err);
+	if (r < 0)
+		return r;
+	put_merged(&text, own, base, 2);
+	*ret = buf_take(&text);
+	return *ret ? 0 : error_oom(err);
+}
+
+int contract_merge(const char *own, const char *base, char **ret, struct atoll_error *err)
+{
+	struct tree *mine, *ours;
+	int r = tree_read("contract", own, strlen(own), &mine, err);
 
 	if (r < 0)
 		return r;
-	/* What is no map the loader refuses with better words. */
-	for (size_t i = 0; r == 0 && tree->kind == TREE_MAP && i < tree->n_items; i++)
-		r = check_section(name, &tree->items[i], err);
-	tree_free(tree);
+	r = tree_read("base", base, strlen(base), &ours, err);
+	if (r == 0) {
+		r = merge(mine, ours, ret, err);
+		tree_free(ours);
+	}
+	tree_free(mine);
 	return r;
 }

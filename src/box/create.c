@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/str.h"
+#include "box/event.h"
 #include "box/inner.h"
 #include "box/network.h"
+#include "box/process.h"
 
 #include <atoll/step.h>
 #include <errno.h>
@@ -109,6 +111,7 @@ static void finish(struct creation *creation)
 	free(creation->contract);
 	free(creation->rules);
 	free(creation);
+	box_tell(&mine->box, BOX_CREATED, NULL);
 	done(&mine->box, &(struct atoll_error){0}, data);
 }
 
@@ -190,19 +193,22 @@ static int prepare(struct creation *creation, const struct kind *kind,
 	struct make *make = &creation->make;
 	int r;
 
+	r = request->contract ? 0
+			      : network_rules(mine, request->network, request->has_internet,
+					      &creation->rules, &creation->error);
+	if (r < 0)
+		return r;
 	if (kind->sandbox[0]) {
 		memcpy(creation->from, kind->sandbox, ATOLL_ID_SIZE);
 		make->from = creation->from;
 		make->checkpoint = KIND_CHECKPOINT;
-		if (!request->network && request->has_internet)
-			return 0;
-		r = network_rules(mine, request->network, request->has_internet, &creation->rules,
-				  &creation->error);
 		make->rules = creation->rules;
-		return r;
+		return 0;
 	}
-	r = kind_contract(mine, kind, request, &creation->contract, &creation->error);
+	r = kind_contract(kind, request->contract, creation->rules, &creation->contract,
+			  &creation->error);
 	make->contract = creation->contract;
+	make->config = request->contract ? NULL : mine->box.house->config;
 	make->name = request->contract ? "contract" : kind->id;
 	snprintf(creation->workspace, sizeof creation->workspace, "%s", mine->box.house->homes);
 	make->workspace = creation->workspace;
@@ -269,6 +275,11 @@ void box_create(struct tenant *tenant, const struct box_request *request, box_do
 
 /* ---- those that are there already ---- */
 
+static void adopted(void *data)
+{
+	(void)data;
+}
+
 int boxes_load(struct house *house, struct atoll_error *err)
 {
 	sqlite3_stmt *row = db_prepare(house->db, row_select, err);
@@ -284,6 +295,7 @@ int boxes_load(struct house *house, struct atoll_error *err)
 			tenant_take(mine);
 			box_arm_end(mine);
 			meter_start(mine);
+			process_adopt(&mine->box, adopted, NULL);
 		}
 	}
 	sqlite3_finalize(row);

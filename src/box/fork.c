@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "box/event.h"
 #include "box/inner.h"
 
 #include <atoll/step.h>
@@ -69,6 +70,7 @@ static void branch_written(int code, void *data)
 		meter_start(box);
 		house->counts.n_created++;
 		fork->box = &box->box;
+		box_tell(&box->box, BOX_CREATED, NULL);
 	}
 	branch_is_done(branch->op);
 	free(branch);

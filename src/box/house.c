@@ -5,7 +5,9 @@
 #include "base/state.h"
 #include "base/str.h"
 #include "box/control.h"
+#include "box/guest.h"
 #include "box/inner.h"
+#include "box/process.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -30,7 +32,6 @@
 
 #define TICK_NS	    INT64_C(1000000000)
 #define WRITE_TICKS 30
-#define KEPT_TICKS  600
 
 /* ---- small things ---- */
 
@@ -201,8 +202,6 @@ static void tick(struct loop_timer *timer)
 	house->n_ticks++;
 	pool_tick(house);
 	budget_tick(house, house->n_ticks % WRITE_TICKS == 0);
-	if (house->n_ticks % KEPT_TICKS == 1)
-		kept_tick(house);
 	loop_arm(house->loop, &house->tick, clock_monotonic_ns() + TICK_NS);
 }
 
@@ -317,12 +316,23 @@ static void end_all(struct house *house)
 	free(ids);
 }
 
+/* Whoever holds on to a box, or reads along, does so no more. */
+static void let_go(struct house *house)
+{
+	for (struct box *box = NULL; (box = box_next_any(house, box));) {
+		box_call_gone(inner(box));
+		guest_end(box);
+		process_forget_all(box);
+	}
+}
+
 void house_close(struct house *house, bool is_final)
 {
 	if (!house)
 		return;
 	house->is_closing = true;
 	control_close(house);
+	let_go(house);
 	loop_disarm(house->loop, &house->tick);
 	work_close(house->work);
 	if (is_final)

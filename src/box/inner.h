@@ -239,10 +239,6 @@ void meter_stop(struct house_box *box);
 
 void budget_tick(struct house *house, bool writes);
 
-/* ---- kept.c ---- */
-
-void kept_tick(struct house *house);
-
 /* ---- row.c: a box in the database ---- */
 
 void row_insert(struct house_box *box, db_done *done, void *data);
@@ -289,22 +285,25 @@ void kind_plain(const char *ref, char ret[160]);
 struct kind *kind_add(struct house_tenant *tenant, const char *id, const char *name,
 		      const char *sandbox, const struct kind_shape *shape);
 void kind_drop(struct house *house, struct kind *kind);
-/* The contract of a new box; the caller's to free. */
-int kind_contract(struct house_box *box, const struct kind *kind, const struct box_request *request,
-		  char **ret, struct atoll_error *err);
+/* The contract of a new box; the caller's to free. `own`: a whole one instead, or NULL; `rules`: of
+ * its network. */
+int kind_contract(const struct kind *kind, const char *own, const char *rules, char **ret,
+		  struct atoll_error *err);
 int snapshots_load(struct house *house, struct atoll_error *err);
 
 /* ---- contract.c ---- */
 
-/* Does a tenant's contract keep to what a tenant may say? */
-int contract_check(const char *name, const char *text, struct atoll_error *err);
+/* A tenant's contract, if it keeps to what a tenant may say, over ours: what it says counts, and
+ * what it does not say is as in `base`. JSON, the caller's to free. */
+int contract_merge(const char *own, const char *base, char **ret, struct atoll_error *err);
 
 /* ---- make.c: the sandbox itself; on threads ---- */
 
 struct make {
+	const struct house_config *config; /* limits of a contract of ours; NULL: its own count */
 	const char *contract;  /* a job file's text */
 	const char *name;      /* what errors call it */
-	const char *workspace; /* instead of the contract's; NULL */
+	const char *workspace; /* which the contract does not say */
 	const char *from;      /* branch off this one instead; NULL or "" */
 	const char *checkpoint;
 	const char *rules; /* of its network, instead of what it has; NULL */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "box/event.h"
+#include "box/guest.h"
 #include "box/inner.h"
+#include "box/process.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -214,6 +217,9 @@ void box_kill(struct box *box, enum box_cause cause, box_done *done, void *data)
 	house->counts.ends[cause]++;
 	row_remove(mine);
 	box_call_gone(mine);
+	guest_end(box);
+	box_tell(box, BOX_ENDED, NULL);
+	process_forget_all(box);
 	ops_fail(mine);
 	if (!mine->ops)
 		box_begin_removal(mine);

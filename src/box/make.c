@@ -8,6 +8,7 @@
 
 #include <atoll/step.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,25 @@ static void free_job(struct atoll_job **job)
 	atoll_job_free(*job);
 }
 
+/* A home of nobody's: what a contract hides and refuses by default are places in the caller's home,
+ * and the caller is the daemon, whose home no box has anything to do with. */
+static struct atoll_job *new_job(const char *dir, struct atoll_error *err)
+{
+	struct atoll_job *job = calloc(1, sizeof *job);
+
+	if (!job) {
+		error_oom(err);
+		return NULL;
+	}
+	job->spec = spec_new("/", dir, err);
+	if (!job->spec) {
+		free(job);
+		return NULL;
+	}
+	recipe_begin(job, "/", dir);
+	return job;
+}
+
 /* A job file's text that is no file. Who asks was looked at already, so nobody need trust it. */
 static int load_text(struct atoll_job *job, const char *name, const char *text,
 		     struct atoll_error *err)
@@ -32,16 +52,40 @@ static int load_text(struct atoll_job *job, const char *name, const char *text,
 	return spec_load(job->spec, name, NULL, text, strlen(text), err);
 }
 
+static int set_limits(struct atoll_job *job, const struct house_config *config,
+		      struct atoll_error *err)
+{
+	const struct {
+		const char *key, *unit;
+		uint32_t value;
+	} limits[] = {
+		{"memory", "M", config->base_memory_mib},
+		{"disk", "M", config->base_disk_mib},
+		{"cpus", "", config->base_cpus},
+		{"pids", "", config->base_pids},
+	};
+	char text[24];
+	int r = atoll_job_set(job, "record", config->base_record, err);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(limits); i++) {
+		snprintf(text, sizeof text, "%u%s", limits[i].value, limits[i].unit);
+		r = atoll_job_set(job, limits[i].key, text, err);
+	}
+	return r;
+}
+
 static int create(struct make *make, struct atoll_error *err)
 {
-	cleanup_with(free_job) struct atoll_job *job = atoll_job_new(err);
+	cleanup_with(free_job) struct atoll_job *job = new_job(make->workspace, err);
 	int r;
 
 	if (!job)
 		return -ENOMEM;
 	r = load_text(job, make->name, make->contract, err);
-	if (r == 0 && make->workspace)
+	if (r == 0)
 		r = atoll_job_set(job, "workspace", make->workspace, err);
+	if (r == 0 && make->config)
+		r = set_limits(job, make->config, err);
 	return r < 0 ? r : atoll_sandbox_create(job, NULL, make->sandbox, err);
 }
 

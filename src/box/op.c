@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "box/event.h"
+#include "box/guest.h"
 #include "box/inner.h"
+#include "box/process.h"
 
 #include <atoll/step.h>
 #include <errno.h>
@@ -196,7 +199,12 @@ static void after_pause(struct box_op *op)
 	}
 	box->end_ms = house_now_ms();
 	meter_stop(op->box);
+	if (!op->keeps_memory) {
+		guest_end(box);
+		process_forget_all(box);
+	}
 	row_update(op->box);
+	box_tell(box, BOX_WAS_PAUSED, NULL);
 }
 
 static void after_resume(struct box_op *op)
@@ -212,6 +220,7 @@ static void after_resume(struct box_op *op)
 	box_arm_end(op->box);
 	meter_start(op->box);
 	row_update(op->box);
+	box_tell(box, BOX_RESUMED, NULL);
 }
 
 static void after_network(struct box_op *op)

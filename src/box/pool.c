@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "base/scope.h"
 #include "base/str.h"
 #include "box/inner.h"
 
@@ -143,7 +144,7 @@ static void made(struct work_item *item)
 
 static bool prepare(struct maker *maker, struct kind *kind)
 {
-	const struct box_request plain = {.has_internet = true};
+	cleanup_free char *rules = NULL;
 	struct house *house = maker->pool->house;
 	struct house_box nobody = {.box.house = house};
 	struct make *make = &maker->make;
@@ -154,8 +155,10 @@ static bool prepare(struct maker *maker, struct kind *kind)
 		make->checkpoint = KIND_CHECKPOINT;
 		return true;
 	}
-	if (kind_contract(&nobody, kind, &plain, &maker->contract, NULL) < 0)
+	if (network_rules(&nobody, NULL, true, &rules, NULL) < 0 ||
+	    kind_contract(kind, NULL, rules, &maker->contract, NULL) < 0)
 		return false;
+	make->config = house->config;
 	memcpy(maker->name, kind->id, sizeof maker->name);
 	memcpy(maker->workspace, house->homes, sizeof maker->workspace);
 	make->contract = maker->contract;

@@ -36,12 +36,6 @@ const char *const schema_steps[] = {
 	" id TEXT NOT NULL, tenant TEXT NOT NULL, made_ms INTEGER NOT NULL, sandbox TEXT NOT NULL,"
 	" shape TEXT NOT NULL, PRIMARY KEY(tenant, id)"
 	") WITHOUT ROWID;"
-	/* What is kept for tenants under a name: results of steps by their request's id. */
-	"CREATE TABLE kept("
-	" tenant TEXT NOT NULL, name TEXT NOT NULL, until_ms INTEGER NOT NULL, text TEXT NOT NULL,"
-	" PRIMARY KEY(tenant, name)"
-	") WITHOUT ROWID;"
-	"CREATE INDEX kept_until ON kept(until_ms);"
 	"CREATE TABLE usage("
 	" tenant TEXT PRIMARY KEY, cpu_s REAL NOT NULL, gib_s REAL NOT NULL,"
 	" bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL, steps INTEGER NOT NULL"

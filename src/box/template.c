@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/base-template.h"
 #include "box/inner.h"
 
 #include <errno.h>
@@ -70,53 +71,20 @@ bool template_find(struct tenant *tenant, const char *ref, char ret_id[128])
 
 /* ---- the contract of base ---- */
 
-/* Which sections a tenant may state: nothing that names a place of the host, or what is the
- * daemon's own. */
-static int check_contract(const char *text, struct atoll_error *err)
-{
-	return contract_check("contract", text, err);
-}
-
-int kind_contract(struct house_box *mine, const struct kind *kind,
-		  const struct box_request *request, char **ret, struct atoll_error *err)
+/* `network` is a line of it, which each box has its own of. */
+int kind_contract(const struct kind *kind, const char *own, const char *rules, char **ret,
+		  struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(1 << 20);
-	cleanup_free char *rules = NULL;
-	int r;
+	const char *network = strstr(kind->contract, "network:");
 
-	if (request->contract) {
-		r = check_contract(request->contract, err);
-		*ret = r < 0 ? NULL : strdup(request->contract);
-		return r == 0 && !*ret ? error_oom(err) : r;
-	}
-	r = network_rules(mine, request->network, request->has_internet, &rules, err);
-	if (r < 0)
-		return r;
-	buf_add_str(&text, kind->contract);
-	buf_addf(&text, "network: %s\n", rules);
+	if (own || !network)
+		return contract_merge(own ? own : "{}", kind->contract, ret, err);
+	buf_add(&text, kind->contract, (size_t)(network - kind->contract));
+	buf_addf(&text, "network: %s", rules);
+	buf_add_str(&text, network + strcspn(network, "\n"));
 	*ret = buf_take(&text);
 	return *ret ? 0 : error_oom(err);
-}
-
-static char *base_contract(const struct house_config *config)
-{
-	struct buf text = BUF_INIT(1 << 16);
-
-	buf_addf(&text,
-		 "version: 1\n"
-		 "workspace: {mode: layer}\n"
-		 "audit: {record: %s}\n"
-		 "limits:\n"
-		 "  wall: unlimited\n"
-		 "  cpu-time: unlimited\n"
-		 "  output: unlimited\n"
-		 "  memory: %uM\n"
-		 "  disk: %uM\n"
-		 "  cpus: %u\n"
-		 "  pids: %u\n",
-		 config->base_record, config->base_memory_mib, config->base_disk_mib,
-		 config->base_cpus, config->base_pids);
-	return buf_take(&text);
 }
 
 /* ---- all of them ---- */
@@ -141,7 +109,7 @@ static int add_own(struct house *house, const char *id, struct atoll_error *err)
 
 	if (!kind)
 		return error_oom(err);
-	kind->contract = base_contract(config);
+	kind->contract = strdup(template_base_contract());
 	kind->cpus = config->base_cpus;
 	kind->memory_mib = config->base_memory_mib;
 	kind->disk_mib = config->base_disk_mib;

@@ -62,6 +62,11 @@ struct tenant *tenant_find_key(struct house *house, const char *text, size_t siz
 	return key ? &key->tenant->tenant : NULL;
 }
 
+bool tenant_has_keys(const struct house *house)
+{
+	return house->n_keys > 0;
+}
+
 /* ---- from the database ---- */
 
 static uint64_t column_or_none(sqlite3_stmt *statement, int column)

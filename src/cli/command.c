@@ -34,6 +34,7 @@ const struct command *const commands[] = {
 	&command_replay,
 	&command_doctor,
 	&command_schema,
+	&command_serve,
 	&command_setup,
 	&command_trust,
 	&command_help,

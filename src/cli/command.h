@@ -51,6 +51,7 @@ extern const struct command
 	command_doctor,
 	command_schema,
 	command_setup,
+	command_serve,
 	command_trust,
 	command_help,
 	command_version,

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/program.h"
+#include "cli/command.h"
+#include "cli/options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* A program of its own does it (src/daemon/): it needs libraries that would show in the start-up
+ * time of every run. */
+
+enum {
+	OPTION_LISTEN,
+	OPTION_CONFIG,
+	OPTION_CERTIFICATE,
+	OPTION_KEY,
+	OPTION_STATE,
+	OPTION_END,
+	OPTION_LOG,
+	OPTION_TENANT,
+	OPTION_LABEL,
+	OPTION_MAX_BOXES,
+	OPTION_MAX_MEMORY,
+	OPTION_MAX_DISK,
+	OPTION_MAX_CPUS,
+};
+
+static const struct option serve_options[] = {
+	{"listen", 0, "WHERE",
+	 "127.0.0.1:PORT (0 takes a free one), [::1]:PORT or unix:PATH; several times; beyond the "
+	 "loopback only with TLS",
+	 OPTION_LISTEN},
+	{"config", 0, "FILE", "configuration, YAML: see doc/daemon.md", OPTION_CONFIG},
+	{"tls-cert", 0, "FILE", "certificate and what leads to its root, PEM", OPTION_CERTIFICATE},
+	{"tls-key", 0, "FILE", "its private key, PEM", OPTION_KEY},
+	{"state", 0, "DIR", "where everything is kept; usually ~/.local/state/atoll/daemon",
+	 OPTION_STATE},
+	{"end-sandboxes", 0, NULL, "a stop ends all sandboxes; else they live on", OPTION_END},
+	{"log-requests", 0, NULL, "a line of JSON on stderr for each request", OPTION_LOG},
+	{"tenant", 0, "NAME", "key new: whose; else the tenant default", OPTION_TENANT},
+	{"label", 0, "TEXT", "key new: what it is for, to be seen in key ls", OPTION_LABEL},
+	{"max-sandboxes", 0, "N", "tenant add: how many at once", OPTION_MAX_BOXES},
+	{"max-memory", 0, "SIZE", "tenant add: of all its sandboxes' limits together",
+	 OPTION_MAX_MEMORY},
+	{"max-disk", 0, "SIZE", "tenant add: likewise", OPTION_MAX_DISK},
+	{"max-cpus", 0, "N", "tenant add: likewise", OPTION_MAX_CPUS},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+static const struct command_row serve_commands[] = {
+	{"key new [--tenant NAME] [--label TEXT]", "make a key, and print it: only its hash is kept"},
+	{"key ls", "which there are, by their first characters"},
+	{"key rm KEY", "it is refused from now on"},
+	{"tenant add NAME [--max-...]", "a tenant, or other quotas for it"},
+	{"tenant ls", "all of them, with quotas and CPU time used"},
+	{"tenant rm NAME", "one that has no sandboxes and snapshots any more"},
+	{0},
+};
+
+static const struct command_row serve_examples[] = {
+	{"atoll serve", "listen at 127.0.0.1:8642, and print what an E2B program needs"},
+	{"atoll serve --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem", "for others"},
+	{"atoll serve key new --tenant ci", "while it runs or not"},
+	{0},
+};
+
+static const struct command_row serve_files[] = {
+	{"~/.local/state/atoll/daemon/state.db", "tenants, keys (hashed), sandboxes, usage"},
+	{"~/.local/state/atoll/daemon/atoll/", "the sandboxes' layers"},
+	{0},
+};
+
+static int run_serve(char **args, struct atoll_error *err)
+{
+	struct command_words line;
+	char path[PATH_MAX], **copy;
+	size_t n = 0;
+	int r;
+
+	/* Reading changes the list, and the daemon reads it once more. */
+	while (args[n])
+		n++;
+	copy = calloc(n + 2, sizeof *copy);
+	if (!copy)
+		return error_oom(err);
+	for (size_t i = 0; i < n; i++)
+		copy[i + 1] = args[i];
+	r = command_read_words(&command_serve, args, 0, 4, &line, err);
+	if (r == 0)
+		r = program_find("atoll-daemon", path, sizeof path);
+	else
+		goto free_copy;
+	if (r < 0) {
+		r = error_set(err, ATOLL_FAULT_HOST, -r,
+			      "find 'atoll-daemon', which is installed beside atoll");
+		goto free_copy;
+	}
+	copy[0] = path;
+	execv(path, copy);
+	r = error_set(err, ATOLL_FAULT_HOST, errno, "execute '%s'", path);
+free_copy:
+	free(copy);
+	return r < 0 ? r : 0;
+}
+
+const struct command command_serve = {
+	.name = "serve",
+	.usage = "[--listen WHERE]... [--config FILE] | key ... | tenant ...",
+	.summary = "keep sandboxes for others, over HTTP: E2B's protocol and our own",
+	.description =
+		(const char *const[]){
+			"Serves sandboxes on one machine, as an ordinary user or as root: E2B's "
+			"protocol, so that its clients work with three environment variables "
+			"changed, which are printed at the start, and an API of its own under /v1.",
+			"Sandboxes depend on nobody: when the daemon is stopped, or killed, what "
+			"runs in them goes on, and the next daemon takes them over.",
+			"Keys belong to tenants, which see nothing of each other. The first start "
+			"makes one for the tenant default.",
+			NULL},
+	.options = serve_options,
+	.sections =
+		(const struct command_section[]){
+			{"Tenants and keys", serve_commands},
+			{"Examples", serve_examples},
+			{"Files", serve_files},
+			{0},
+		},
+	.run = run_serve,
+};
