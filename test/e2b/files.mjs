@@ -7,7 +7,8 @@ const sandbox = await create()
 const files = sandbox.files
 
 test('write and read one file in every form', async () => {
-  assert.deepEqual(await files.write('a.txt', 'hello wörld'), { name: 'a.txt', path: '/home/user/a.txt', type: 'file' })
+  const { name, path, type, metadata } = await files.write('a.txt', 'hello wörld')
+  assert.deepEqual({ name, path, type, metadata }, { name: 'a.txt', path: '/home/user/a.txt', type: 'file', metadata: undefined })
   assert.equal(await files.read('a.txt'), 'hello wörld')
   assert.equal(await files.read('/home/user/a.txt', { format: 'text' }), 'hello wörld')
   assert.equal(await files.read('~/a.txt'), 'hello wörld')
