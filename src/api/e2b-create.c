@@ -65,6 +65,23 @@ static bool take_pairs(struct api_call *call, json_t *body, const char *name, st
 	return true;
 }
 
+/* By which programs see where they are. */
+static bool add_mark(struct box_pairs *pairs)
+{
+	struct box_pair *grown;
+
+	for (size_t i = 0; i < pairs->n; i++) {
+		if (streq(pairs->items[i].name, "E2B_SANDBOX"))
+			return true;
+	}
+	grown = realloc(pairs->items, (pairs->n + 1) * sizeof *grown);
+	if (!grown)
+		return false;
+	pairs->items = grown;
+	grown[pairs->n++] = (struct box_pair){strdup("E2B_SANDBOX"), strdup("true")};
+	return grown[pairs->n - 1].name && grown[pairs->n - 1].value;
+}
+
 static bool check_environment(struct api_call *call, const struct box_pairs *pairs)
 {
 	for (size_t i = 0; i < pairs->n; i++) {
@@ -168,7 +185,8 @@ static bool take_request(struct api_call *call, json_t *body, struct asked *aske
 	       take_pairs(call, body, "metadata", &request->metadata) &&
 	       take_pairs(call, body, "envVars", &request->environment) &&
 	       check_environment(call, &request->environment) && take_network(call, body, asked) &&
-	       take_mounts(call, body, asked);
+	       take_mounts(call, body, asked) &&
+	       (add_mark(&request->environment) || refuse_member(call, "envVars", "no memory"));
 }
 
 /* ---- the answer ---- */

@@ -133,7 +133,6 @@ static void envs(struct api_call *call, const struct box *box)
 	struct json json = {&out};
 
 	json_open(&json, NULL, '{');
-	json_str(&json, "E2B_SANDBOX", "true");
 	for (size_t i = 0; i < box->environment.n; i++)
 		json_str(&json, box->environment.items[i].name, box->environment.items[i].value);
 	json_close(&json, '}');

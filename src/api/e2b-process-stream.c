@@ -32,7 +32,8 @@ struct stream {
 	struct loop_timer again;   /* the turn was over */
 	struct loop_timer stalled; /* the client takes nothing */
 	bool is_terminal;
-	bool waits; /* for the connection to drain */
+	bool waits;   /* for the connection to drain */
+	bool is_lost; /* what comes next is not what would */
 };
 
 bool e2b_process_is_hidden(const struct process *process)
@@ -105,11 +106,15 @@ static void has_stalled(struct loop_timer *timer)
 {
 	struct stream *stream = container_of(timer, struct stream, stalled);
 	struct process_reader *reader = &stream->reader;
+	struct process *process = reader->process;
+	uint64_t at[PROCESS_STREAMS];
 
 	/* Attached anew, it does not hold; that is also how process.c notices. */
+	memcpy(at, reader->at, sizeof at);
 	process_detach(reader);
 	reader->holds = false;
-	process_attach(reader->process, reader, reader->at);
+	if (process)
+		process_attach(process, reader, at);
 }
 
 static void wait_for_client(struct stream *stream)
@@ -123,9 +128,12 @@ static void wait_for_client(struct stream *stream)
 	exchange_on_drained(rpc->call->exchange, drained, rpc);
 }
 
-static bool is_lost(const struct process_reader *reader)
+static bool is_lost(const struct stream *stream)
 {
-	return process_first(reader->process, PROCESS_OUT) > reader->at[PROCESS_OUT] ||
+	const struct process_reader *reader = &stream->reader;
+
+	return stream->is_lost ||
+	       process_first(reader->process, PROCESS_OUT) > reader->at[PROCESS_OUT] ||
 	       process_first(reader->process, PROCESS_ERR) > reader->at[PROCESS_ERR];
 }
 
@@ -136,9 +144,12 @@ static size_t pump_once(struct stream *stream)
 	size_t all = 0;
 
 	for (enum process_stream which = 0; which < PROCESS_STREAMS; which++) {
+		uint64_t at = stream->reader.at[which];
 		size_t n = process_read(&stream->reader, which, data, sizeof data);
 
-		if (n > 0)
+		/* It was overwritten since we looked. */
+		stream->is_lost = stream->is_lost || stream->reader.at[which] - at != n;
+		if (n > 0 && !stream->is_lost)
 			tell_data(stream, which, data, n);
 		all += n;
 		if (rpc_is_over(stream->rpc))
@@ -153,7 +164,7 @@ static void pump_held(struct stream *stream)
 	size_t moved = 0, n;
 
 	do {
-		if (is_lost(&stream->reader)) {
+		if (is_lost(stream)) {
 			rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
 				 "output was lost: the stream was not read for %d seconds, and the "
 				 "latest %u MiB are kept",
@@ -170,7 +181,7 @@ static void pump_held(struct stream *stream)
 		}
 		n = pump_once(stream);
 		moved += n;
-	} while (n > 0 && !rpc_is_over(rpc));
+	} while ((n > 0 || stream->is_lost) && !rpc_is_over(rpc));
 	if (!rpc_is_over(rpc) && process_is_read(&stream->reader))
 		tell_end(rpc, stream->reader.process);
 }
@@ -179,10 +190,9 @@ static void pump(struct stream *stream)
 {
 	struct rpc *rpc = rpc_hold(stream->rpc);
 
-	if (!stream->waits)
+	/* One that waits is only told that it has waited too long. */
+	if (stream->reader.process && (!stream->waits || is_lost(stream)))
 		pump_held(stream);
-	else if (is_lost(&stream->reader))
-		pump_held(stream); /* which says so */
 	rpc_release(rpc);
 }
 

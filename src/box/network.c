@@ -458,6 +458,7 @@ static int write_section(struct wish *wish, const char *dir, struct buf *out)
 		return r;
 	json_open(&json, NULL, '{');
 	json_str(&json, "mode", is_open ? "open" : "rules");
+	json_bool(&json, "proxy", false); /* programs connect as if there were nothing */
 	write_allowed(&json, wish, is_open);
 	write_denied(&json, wish, &denied, is_open);
 	write_headers(&json, wish, dir, is_open);

@@ -56,7 +56,8 @@ static int open_log(const struct layer_record *record, struct recorder **ret,
 	if (r != -ENOENT)
 		return r;
 	*ret = NULL;
-	*err = (struct atoll_error){0};
+	if (err)
+		*err = (struct atoll_error){0};
 	return 0;
 }
 
