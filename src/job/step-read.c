@@ -203,6 +203,9 @@ int step_take(struct atoll_step *step, struct atoll_error *err)
 		size_t n = 1 + HOLD_STREAMS;
 		ssize_t got = fd_receive(step->fd, data, HOLD_TOLD_MAX, MSG_DONTWAIT, fds, &n);
 
+		/* Closed with an order of ours unread. That is told once, before what was said last. */
+		if (got == -ECONNRESET)
+			got = fd_receive(step->fd, data, HOLD_TOLD_MAX, MSG_DONTWAIT, fds, &n);
 		if (got == -EAGAIN)
 			return 0;
 		r = got > 0 ? take_message(step, data, (size_t)got, fds, n, err)
