@@ -153,7 +153,7 @@ static void refuse_framing(struct connection *connection)
 static bool is_unpacked(struct exchange *exchange)
 {
 	if (exchange && exchange->inflater && takes(exchange))
-		unpack(exchange, NULL, 0);
+		unpack(exchange, "", 0);
 	return is_unwanted(exchange) || !exchange->inflater ||
 	       (exchange->again.used == 0 && !inflate_has_more(exchange->inflater));
 }

@@ -138,8 +138,7 @@ TEST(boundaries_that_are_none_are_refused)
 		"multipart/form-data; boundary=",
 		"multipart/form-data; boundary=\"a",
 		"multipart/form-data; boundary=a\001b",
-		"multipart/form-data; boundary="
-		"01234567890123456789012345678901234567890123456789012345678901234567890",
+		TYPE "0123456789012345678901234567890123456789",
 	};
 	struct multipart *form = NULL;
 

@@ -300,11 +300,13 @@ TEST(bodies_are_unpacked)
 
 TEST(it_listens_at_a_unix_socket)
 {
-	cleanup_fd int dir = test_tempdir(), fd = -1;
+	cleanup_fd int dir = test_tempdir();
+	cleanup_fd int fd = -1;
 	struct sockaddr_un at = {.sun_family = AF_UNIX};
 	char where[128];
 	struct stat st;
 
+	CHECK(dir >= 0);
 	snprintf(at.sun_path, sizeof at.sun_path, "%s/socket", test_tempdir_path());
 	snprintf(where, sizeof where, "unix:%s", at.sun_path);
 	start_at(where, &(struct server_options){0}, NULL, NULL);
