@@ -142,13 +142,9 @@ class Daemon:
     def remove_sandboxes(self):
         """What the daemon left, by the library's own means."""
         environment = {**self.environment, "XDG_STATE_HOME": self.state}
-        listed = subprocess.run([ATOLL, "ls", "--json"], capture_output=True, env=environment, timeout=60 * SLOW)
-        try:
-            ids = [record["id"] for record in json.loads(listed.stdout or b"[]")]
-        except (ValueError, KeyError, TypeError):
-            ids = self.records()
-        if ids:
-            subprocess.run([ATOLL, "rm", "--force", *ids], capture_output=True, env=environment, timeout=120 * SLOW)
+        for ids in [self.records()] if self.records() else []:
+            done = subprocess.run([ATOLL, "rm", "--force", *ids], capture_output=True, env=environment, timeout=120 * SLOW)
+            check(done.returncode == 0, "atoll rm: " + done.stderr.decode())
 
     def records(self):
         try:
