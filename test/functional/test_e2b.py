@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""
+E2B's own packages, as they are in the registry, against the daemon
+
+What is tried is in test/e2b/*.mjs; each script has its own daemon, and each of its tests a line in what it prints.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from lib import *  # noqa: E402
+from packages import npm_packages  # noqa: E402
+from serving import Daemon  # noqa: E402
+
+SOURCE = ROOT + "/test/e2b"
+SECONDS = 120
+
+
+def script(name, **options):
+    need_layers()
+    packages = npm_packages(SOURCE)
+    try:
+        with Daemon(**options) as daemon:
+            environment = {"PATH": HOST_PATH, "HOME": packages, "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url,
+                           "E2B_API_KEY": daemon.key}
+            try:
+                got = subprocess.run(["node", name], cwd=packages, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                     stderr=subprocess.STDOUT, text=True, timeout=SECONDS * SLOW)
+            except subprocess.TimeoutExpired as late:
+                raise Failed("%s is not done after %d seconds; it said:\n%s" % (name, SECONDS * SLOW, (late.stdout or b"").decode()[-2000:]))
+            check(daemon.process.poll() is None, "the daemon has ended: " + daemon.stderr()[-2000:])
+            check(got.returncode == 0 and "not ok" not in got.stdout, got.stdout[-6000:] + daemon.stderr()[-1000:])
+            check(got.stdout.count("ok ") > 3, "nothing was tried: " + got.stdout)
+    finally:
+        shutil.rmtree(packages, ignore_errors=True)
+
+
+@test("the life of sandboxes: create, list, time-outs, pause, fork, snapshots, kill")
+def _():
+    script("life.mjs")
+
+
+@test("files: write, read, list, move, watch, signed URLs")
+def _():
+    script("files.mjs")
+
+
+@test("commands and terminals")
+def _():
+    script("commands.mjs")
+
+
+@test("what is refused, by the classes that programs catch; network rules")
+def _():
+    script("errors.mjs")
+
+
+@test("the lock file names no host")
+def _():
+    same([line for line in open(SOURCE + "/package-lock.json") if "resolved" in line or "http" in line], [], "hosts in the lock file")
+
+
+main()

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Packages of others' from npm, as a lock file names them: fetched once for a build, and skipped where there is no registry
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from lib import *  # noqa: F401,F403
+
+
+def npm_packages(source):
+    """A directory with the packages beside our own few lines in `source`."""
+    need("node", "npm")
+    names = sorted(name for name in os.listdir(source) if not name.startswith("node_modules"))
+    token = hashlib.sha256(b"".join(open(source + "/" + name, "rb").read() for name in names if name.endswith(".json"))).hexdigest()[:16]
+    ready = "%s/npm-%s" % (BUILD, token)
+    if not os.path.exists(ready + "/node_modules"):
+        ready = fetch(source, ready)
+    # What is ours may have changed since; what is theirs has not.
+    copy = tempfile.mkdtemp(prefix="atoll-test-npm-")
+    os.chmod(copy, 0o755)
+    for name in names:
+        shutil.copy(source + "/" + name, copy)
+    os.symlink(ready + "/node_modules", copy + "/node_modules")
+    return copy
+
+
+def fetch(source, ready):
+    parent = BUILD if os.access(BUILD, os.W_OK) else tempfile.gettempdir()
+    fresh = tempfile.mkdtemp(prefix="atoll-test-npm-", dir=parent)
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(source + "/" + name, fresh)
+    got = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--cache", fresh + "/cache"], cwd=fresh,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180)
+    if got.returncode != 0:
+        shutil.rmtree(fresh)
+        if re.search("ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ECONNRESET|E403|E407|network", got.stdout):
+            skip("the npm registry cannot be reached")
+        raise Failed("npm ci: " + got.stdout[-600:])
+    shutil.rmtree(fresh + "/cache", ignore_errors=True)
+    os.chmod(fresh, 0o755)
+    if parent != BUILD:
+        return fresh
+    try:
+        os.rename(fresh, ready)
+    except OSError:
+        shutil.rmtree(fresh)
+    return ready
