@@ -273,8 +273,8 @@ static void print_table(const json_t *all)
 		start_ms = time_of(box, "startedAt");
 		amount_age(now_ms > start_ms ? (uint64_t)(now_ms - start_ms) / 1000 : 0, age,
 			   sizeof age);
-		printf("%-21s  %-7s  %8s  %-12.12s  ", text_of(box, "id"), text_of(box, "state"), age,
-		       text_of(box, "template")[0] ? text_of(box, "template") : "-");
+		printf("%-21s  %-7s  %8s  %-12.12s  ", text_of(box, "id"), text_of(box, "state"),
+		       age, text_of(box, "template")[0] ? text_of(box, "template") : "-");
 		print_labels(box);
 		putchar('\n');
 	}
@@ -340,8 +340,9 @@ static int run_rm(char **args, struct atoll_error *err)
 	if (line.values[RM_LABEL] && line.n == 0)
 		return remove_labelled(line.values[RM_LABEL], err);
 	if (line.n == 0 || line.values[RM_LABEL])
-		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "which? usage: atoll --host URL rm ID..., or rm --label NAME=VALUE");
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"which? usage: atoll --host URL rm ID..., or rm --label NAME=VALUE");
 	/* All that can be are removed; the first failure is told. */
 	for (int i = 0; i < line.n; i++) {
 		cleanup_free char *path = remote_path(line.words[i], "", NULL);

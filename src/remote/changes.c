@@ -29,7 +29,8 @@ static const struct option diff_options[] = {
 	{0},
 };
 
-/* Texts are strangers', and go where a terminal may be: line by line, nothing that it would obey. */
+/* Texts are strangers', and go where a terminal may be: line by line, nothing that it would obey.
+ */
 static void print_text(FILE *out, char *text, bool is_terminal)
 {
 	char *rest = text, *line;

@@ -99,10 +99,10 @@ static void post(struct exec *exec, enum exec_post what, const char *rest, const
 	exec->posting = what;
 	remote_prepare(&remote, exec->post, path);
 	curl_slist_free_all(exec->post_fields);
-	exec->post_fields = curl_slist_append(
-		NULL, what == POST_INPUT || what == POST_EOF
-			      ? "Content-Type: application/octet-stream"
-			      : "Content-Type: application/json");
+	exec->post_fields =
+		curl_slist_append(NULL, what == POST_INPUT || what == POST_EOF
+						? "Content-Type: application/octet-stream"
+						: "Content-Type: application/json");
 	if (remote.fields)
 		exec->post_fields = curl_slist_append(exec->post_fields, remote.fields->data);
 	curl_easy_setopt(exec->post, CURLOPT_HTTPHEADER, exec->post_fields);
@@ -157,8 +157,9 @@ static void input_sent(struct exec *exec, CURLcode code, long status)
 		return;
 	exec->wants_input = false;
 	if (code != CURLE_OK)
-		print_problem("the connection broke while input was sent, and nobody knows how much "
-			      "has arrived: no more is sent");
+		print_problem(
+			"the connection broke while input was sent, and nobody knows how much "
+			"has arrived: no more is sent");
 }
 
 void exec_sent(struct exec *exec, CURLcode code)

@@ -95,8 +95,8 @@ static int take_option(struct request *request, const struct option *option, con
 		json_object_set_new(request->body, "timeoutMs",
 				    json_integer((json_int_t)(strtod(value, &end) * 1000)));
 		if (*end || end == value)
-			return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is no number of seconds",
-					 value);
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "'%s' is no number of seconds", value);
 		break;
 	}
 	request->tty = option->id == OPTION_TTY	     ? 1
@@ -132,9 +132,10 @@ static int read_request(char **args, struct request *request, struct atoll_error
 	}
 	request->command = options.next;
 	if (!request->is_help && (!request->id || !request->command[0]))
-		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "usage: atoll --host URL exec ID [OPTION]... -- COMMAND; the id has "
-				 "to be said: a daemon knows no current directory");
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"usage: atoll --host URL exec ID [OPTION]... -- COMMAND; the id has "
+			"to be said: a daemon knows no current directory");
 	return 0;
 }
 
@@ -162,8 +163,8 @@ static int fill_body(struct request *request, bool has_tty, struct atoll_error *
 		return 0;
 	ioctl(STDIN_FILENO, TIOCGWINSZ, &size);
 	json_object_set_new(request->body, "terminal",
-			    json_pack("{s:i,s:i}", "columns", size.ws_col ? size.ws_col : 80, "rows",
-				      size.ws_row ? size.ws_row : 24));
+			    json_pack("{s:i,s:i}", "columns", size.ws_col ? size.ws_col : 80,
+				      "rows", size.ws_row ? size.ws_row : 24));
 	return 0;
 }
 
@@ -193,8 +194,8 @@ static bool take_output(struct exec *exec, const json_t *data)
 	json_t *text = json_object_get(data, "data");
 	uint64_t offset = (uint64_t)number_of(data, "offset");
 	cleanup_free char *bytes = malloc(json_string_length(text) + 4);
-	ssize_t n = bytes ? base64_read(json_string_value(text), json_string_length(text), bytes)
-			  : -1;
+	ssize_t n =
+		bytes ? base64_read(json_string_value(text), json_string_length(text), bytes) : -1;
 
 	if (n < 0 || offset > exec->at[which])
 		return false; /* from there on again */
@@ -460,8 +461,8 @@ static int run_exec(char **args, struct atoll_error *err)
 {
 	struct request request = {.body = json_object()};
 	int r = read_request(args, &request, err);
-	bool has_tty = request.tty > 0 || (request.tty == 0 && isatty(STDIN_FILENO) &&
-					    isatty(STDOUT_FILENO));
+	bool has_tty = request.tty > 0 ||
+		       (request.tty == 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
 
 	if (r == 0 && request.is_help) {
 		command_help_text(&remote_exec, stdout);

@@ -9,8 +9,8 @@
 /*
  * `atoll --host URL exec`: a step far away, as if it were here
  *
- * One connection carries its events, another what is sent to it, one thing after the other. When the
- * first one breaks it is made anew, from the bytes on that have arrived: nothing is missing and
+ * One connection carries its events, another what is sent to it, one thing after the other. When
+ * the first one breaks it is made anew, from the bytes on that have arrived: nothing is missing and
  * nothing comes twice.
  */
 

@@ -92,9 +92,9 @@ static enum atoll_fault fault_of(const char *cause)
 		const char *cause;
 		enum atoll_fault fault;
 	} faults[] = {
-		{"request", ATOLL_FAULT_REQUEST},   {"not-found", ATOLL_FAULT_REQUEST},
-		{"conflict", ATOLL_FAULT_REQUEST},  {"unauthorized", ATOLL_FAULT_POLICY},
-		{"policy", ATOLL_FAULT_POLICY},	    {"internal", ATOLL_FAULT_BUG},
+		{"request", ATOLL_FAULT_REQUEST},  {"not-found", ATOLL_FAULT_REQUEST},
+		{"conflict", ATOLL_FAULT_REQUEST}, {"unauthorized", ATOLL_FAULT_POLICY},
+		{"policy", ATOLL_FAULT_POLICY},	   {"internal", ATOLL_FAULT_BUG},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(faults); i++) {
@@ -117,7 +117,8 @@ int remote_failure(long status, const char *body, size_t size, struct atoll_erro
 	else
 		r = error_set(err, status == 401 ? ATOLL_FAULT_POLICY : ATOLL_FAULT_HOST, 0,
 			      "'%s' answered with status %ld%s", remote.base, status,
-			      status == 401 ? ": give a key that it knows (--key, $ATOLL_KEY)" : "");
+			      status == 401 ? ": give a key that it knows (--key, $ATOLL_KEY)"
+					    : "");
 	json_decref(answer);
 	return r;
 }

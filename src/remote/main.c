@@ -51,7 +51,8 @@ static bool wants_help(char **args)
 	return false;
 }
 
-/* atoll-remote HOST COMMAND ARGUMENT...; an empty HOST is the usual one. The key is in ATOLL_KEY. */
+/* atoll-remote HOST COMMAND ARGUMENT...; an empty HOST is the usual one. The key is in ATOLL_KEY.
+ */
 int main(int argc, char **argv)
 {
 	struct atoll_error err = {0};
@@ -60,7 +61,8 @@ int main(int argc, char **argv)
 
 	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	if (argc < 3)
-		error_set(&err, ATOLL_FAULT_REQUEST, 0, "this is a part of atoll: atoll --host URL");
+		error_set(&err, ATOLL_FAULT_REQUEST, 0,
+			  "this is a part of atoll: atoll --host URL");
 	if (command && !wants_help(argv + 3))
 		r = remote_open(argv[1], &remote, &err);
 	else if (command)

@@ -27,10 +27,11 @@ static int read_local(char *ret_host, size_t host_size, char *ret_key, size_t ke
 	strcat(path, "/daemon/local");
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, errno == ENOENT ? 0 : errno,
-				 "no daemon of yours is known on this machine ('%s'): start one with "
-				 "'atoll serve', or name one with --host URL and --key",
-				 path);
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, errno == ENOENT ? 0 : errno,
+			"no daemon of yours is known on this machine ('%s'): start one with "
+			"'atoll serve', or name one with --host URL and --key",
+			path);
 	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "'%s' has to be yours, and nobody else's to read", path);

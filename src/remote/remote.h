@@ -26,7 +26,7 @@
  */
 
 struct remote {
-	char *base;	 /* "http://127.0.0.1:8460", without a slash at its end */
+	char *base;	 /* "http://127.0.0.1:8642", without a slash at its end */
 	char *unix_path; /* of "unix:PATH"; NULL */
 	char *key;	 /* "" for none */
 	CURL *easy;
@@ -69,9 +69,9 @@ void remote_prepare(const struct remote *remote, CURL *easy, const char *path);
 /* "/v1/sandboxes/ID/rest?name=value&...", with NULL behind the last value; freed by the caller. */
 char *remote_path(const char *id, const char *rest, ...) __attribute__((sentinel));
 
-const char *text_of(const json_t *object, const char *key);  /* "" if there is none */
-int64_t number_of(const json_t *object, const char *key);    /* 0 */
-double fraction_of(const json_t *object, const char *key);   /* 0 */
+const char *text_of(const json_t *object, const char *key); /* "" if there is none */
+int64_t number_of(const json_t *object, const char *key);   /* 0 */
+double fraction_of(const json_t *object, const char *key);  /* 0 */
 /* Milliseconds since 1970 of an RFC 3339 time; 0: none. */
 int64_t time_of(const json_t *object, const char *key);
 /* A random id for a request, of 32 digits. */

@@ -180,9 +180,9 @@ static int sequence_key(const char *text)
 		const char *text;
 		int key;
 	} keys[] = {
-		{"[A", KEY_UP},	  {"OA", KEY_UP},     {"[B", KEY_DOWN},	     {"OB", KEY_DOWN},
-		{"[H", KEY_HOME}, {"[1~", KEY_HOME},  {"OH", KEY_HOME},	     {"[F", KEY_END},
-		{"[4~", KEY_END}, {"OF", KEY_END},    {"[5~", KEY_PAGE_UP}, {"[6~", KEY_PAGE_DOWN},
+		{"[A", KEY_UP},	  {"OA", KEY_UP},    {"[B", KEY_DOWN},	   {"OB", KEY_DOWN},
+		{"[H", KEY_HOME}, {"[1~", KEY_HOME}, {"OH", KEY_HOME},	   {"[F", KEY_END},
+		{"[4~", KEY_END}, {"OF", KEY_END},   {"[5~", KEY_PAGE_UP}, {"[6~", KEY_PAGE_DOWN},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {

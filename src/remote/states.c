@@ -112,10 +112,11 @@ static int run_fork(char **args, struct atoll_error *err)
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (line.words[1])
-		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "a daemon forks a sandbox as it stands: roll it back to '%s' first, "
-				 "or fork it and roll the fork back",
-				 line.words[1]);
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"a daemon forks a sandbox as it stands: roll it back to '%s' first, "
+			"or fork it and roll the fork back",
+			line.words[1]);
 	count = line.values[FORK_COUNT] ? atoi(line.values[FORK_COUNT]) : 1;
 	path = remote_path(line.words[0], "/fork", NULL);
 	r = remote_call(&remote, "POST", path, json_pack("{s:i}", "count", count), 0, &answer, err);
@@ -151,7 +152,8 @@ static void print_history(const json_t *items)
 		then_ms = time_of(item, "madeAt");
 		amount_age(now_ms > then_ms ? (uint64_t)(now_ms - then_ms) / 1000 : 0, age,
 			   sizeof age);
-		printf("%c %-20s  %8s  ", json_is_true(json_object_get(item, "current")) ? '*' : ' ',
+		printf("%c %-20s  %8s  ",
+		       json_is_true(json_object_get(item, "current")) ? '*' : ' ',
 		       text_of(item, "name"), age);
 		if (json_is_integer(json_object_get(item, "status")))
 			printf("%6" PRId64 "  ", number_of(item, "status"));

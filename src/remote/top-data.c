@@ -140,8 +140,7 @@ static void read_step(const json_t *step, struct top_step *ret)
 
 void top_fetch_steps(struct top *top)
 {
-	cleanup_free char *path =
-		remote_path(top->selected_id, "/steps", "state", "running", NULL);
+	cleanup_free char *path = remote_path(top->selected_id, "/steps", "state", "running", NULL);
 	struct atoll_error err = {0};
 	json_t *page, *items, *step;
 	struct top_step *steps;

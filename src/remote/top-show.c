@@ -59,9 +59,9 @@ static void row_text(const struct top_row *row, char *ret, size_t size)
 	char memory[16], in[16], out[16], age[16];
 
 	snprintf(ret, size, "%-21.21s %-7.7s %5.0f %5s %7s %8s %5" PRIu64 " %4s  %s", row->id,
-		 row->state, row->cpu, short_size(row->memory, memory), short_size(row->bytes_in, in),
-		 short_size(row->bytes_out, out), row->processes, short_age(row->start_ms, age),
-		 row->what);
+		 row->state, row->cpu, short_size(row->memory, memory),
+		 short_size(row->bytes_in, in), short_size(row->bytes_out, out), row->processes,
+		 short_age(row->start_ms, age), row->what);
 }
 
 size_t top_room(const struct top *top)
