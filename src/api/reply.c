@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api.h"
 
+#include "api/v1.h"
 #include "base/json.h"
 #include "base/scope.h"
 
@@ -34,6 +35,10 @@ static void refuse_with(struct api_call *call, unsigned status, const char *mess
 	cleanup_buf struct buf body = BUF_INIT(8192);
 	struct json json = {.out = &body};
 
+	if (v1_is_asked(call)) {
+		v1_refuse(call, status, v1_cause(status), "%s", message);
+		return;
+	}
 	json_open(&json, NULL, '{');
 	json_uint(&json, "code", status);
 	json_str(&json, "message", message);

@@ -64,12 +64,9 @@ void v1_read_create(struct form *form, struct v1_create *ret)
 	const char *end, *key;
 
 	*ret = (struct v1_create){.body = json_incref(form->body)};
-	request->template_ref = form_str(form, "template", NULL);
+	/* A contract is laid over the template's. */
+	request->template_ref = form_str(form, "template", "base");
 	read_contract(form, ret);
-	if (request->template_ref && ret->contract)
-		form_bad(form, "'template' and 'contract' exclude each other");
-	if (!request->template_ref && !ret->contract)
-		request->template_ref = "base";
 	read_timeout(form, request);
 	form_pairs(form, "labels", &request->labels);
 	form_pairs(form, "metadata", &request->metadata);
@@ -196,10 +193,11 @@ static void read_create(struct api_call *call, json_t *body)
 		box = request_id ? v1_box_of_request(call->tenant, request_id) : NULL;
 		if (box)
 			v1_answer_box(call, 200, box);
-		else if (request_id && is_being_made(call->tenant, request_id))
+		else if (request_id && is_being_made(call->tenant, request_id)) {
+			exchange_add(call->exchange, "Retry-After", "1");
 			v1_refuse(call, 409, "conflict",
 				  "the sandbox of this request is being made; ask again");
-		else
+		} else
 			create(call, &wanted, request_id);
 	}
 	v1_create_done(&wanted);

@@ -46,8 +46,14 @@ struct process *v1_step(struct api_call *call, struct box **ret_box,
 	if (process)
 		return process;
 	if (!results_find(v1_results(), box->id, number, &step)) {
-		v1_refuse(call, 404, "not-found", "sandbox '%s' has no step %" PRIu64 " (any more)",
-			  box->id, number);
+		if (process_is_adopting(box))
+			v1_refuse(call, 503, "host",
+				  "the daemon was started again, and looks for "
+				  "what runs; ask again");
+		else
+			v1_refuse(call, 404, "not-found",
+				  "sandbox '%s' has no step %" PRIu64 " (any more)", box->id,
+				  number);
 		return NULL;
 	}
 	if (old)

@@ -14,6 +14,13 @@
 
 /* ---- failures ---- */
 
+bool v1_is_asked(const struct api_call *call)
+{
+	const char *first = exchange_segment(call->exchange, 0);
+
+	return first && streq(first, "v1");
+}
+
 const char *v1_cause(unsigned status)
 {
 	switch (status) {
@@ -70,7 +77,7 @@ static void refuse(struct api_call *call, unsigned status, const char *cause, co
 	v1_write_error(&json, "error", cause, details, message);
 	json_close(&json, '}');
 	if (status == 429 || status == 503)
-		exchange_add(call->exchange, "Retry-After", status == 429 ? "1" : "5");
+		exchange_add(call->exchange, "Retry-After", "1");
 	api_answer(call, status, &out);
 }
 
@@ -165,6 +172,8 @@ struct box *v1_box(struct api_call *call)
 
 	if (!box)
 		v1_refuse(call, 404, "not-found", "there is no sandbox '%.40s'", id ? id : "");
+	else
+		box_touch(box);
 	return box;
 }
 

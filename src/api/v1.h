@@ -41,6 +41,8 @@ void v1_refuse(struct api_call *call, unsigned status, const char *cause, const 
 void v1_refuse_with(struct api_call *call, unsigned status, const char *cause, const char *details,
 		    const char *format, ...) __attribute__((format(printf, 5, 6)));
 void v1_fail(struct api_call *call, const struct atoll_error *err);
+/* Is it about something under /v1? Its failures have our shape, also those of the router. */
+bool v1_is_asked(const struct api_call *call);
 /* What stands for a status in "cause", where nothing better is known. */
 const char *v1_cause(unsigned status);
 /* The error object alone, into something else. */

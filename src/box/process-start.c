@@ -411,13 +411,11 @@ static void run_list(struct work_item *item)
 		adoption->n = 0;
 }
 
+/* Also one that ended long ago: perhaps nobody has heard of it yet, and its result is kept
+ * (results.h). */
 static bool is_worth_it(const struct box *box, const struct atoll_step_info *info)
 {
-	const int64_t since_ns = (int64_t)clock_real_ns() - PROCESS_KEPT_S * INT64_C(1000000000);
-
-	if (process_find_number((struct box *)box, info->number))
-		return false;
-	return info->state < ATOLL_STEP_ENDED || info->end_ns > since_ns;
+	return !process_find_number((struct box *)box, info->number);
 }
 
 static void find_again(struct adoption *adoption, const struct atoll_step_info *info)
@@ -453,6 +451,15 @@ static void list_done(struct work_item *item)
 	if (adoption->box)
 		adoption->done(adoption->data);
 	free(adoption);
+}
+
+bool process_is_adopting(const struct box *box)
+{
+	for (const struct adoption *at = adoptions; at; at = at->next) {
+		if (at->box == box)
+			return true;
+	}
+	return false;
 }
 
 void process_adopt(struct box *box, void (*done)(void *data), void *data)

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "box/event.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -228,6 +229,7 @@ void process_take_news(struct process_own *own)
 		fill_end(own->step, &process->end);
 		loop_arm(own->loop, &own->forget,
 			 clock_monotonic_ns() + PROCESS_KEPT_S * INT64_C(1000000000));
+		box_tell(process->box, PROCESS_ENDED, process);
 	}
 }
 
@@ -263,6 +265,7 @@ struct process *process_make(struct box *box, struct atoll_step *step)
 	own->step = step;
 	own->process.next = box->processes;
 	box->processes = &own->process;
+	box_tell(box, PROCESS_STARTED, &own->process);
 	process_take_news(own);
 	return &own->process;
 }

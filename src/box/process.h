@@ -101,6 +101,8 @@ int process_resize(struct process *process, uint16_t columns, uint16_t rows); /*
 /* Of a box whose holder lived on: what runs in it is found again, and what ended lately. Calls back
  * once all are listed. Fine if nothing holds it. */
 void process_adopt(struct box *box, void (*done)(void *data), void *data);
+/* Not all of those of an earlier daemon have been found again yet. */
+bool process_is_adopting(const struct box *box);
 /* The box is gone, or the daemon ends: readers are told no more, structs are freed, processes are
  * left as they are. */
 void process_forget_all(struct box *box);

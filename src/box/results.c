@@ -165,6 +165,7 @@ static void free_list(struct waiting *at)
 static void start_writing(struct results *results)
 {
 	results->is_writing = true;
+	results->failed = SQLITE_ABORT; /* also if no thread ever comes to it */
 	results->written = results->first;
 	results->first = NULL;
 	results->last = &results->first;
@@ -194,7 +195,7 @@ static void on_written(struct work_item *item)
 
 	results->is_writing = false;
 	if (results->failed != SQLITE_OK) {
-		if (!results->is_failing)
+		if (!results->is_failing && results->failed != SQLITE_ABORT)
 			fprintf(stderr, "atoll: results of steps cannot be written: %s\n",
 				sqlite3_errstr(results->failed));
 		results->is_failing = true;

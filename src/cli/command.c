@@ -35,6 +35,7 @@ const struct command *const commands[] = {
 	&command_doctor,
 	&command_schema,
 	&command_serve,
+	&command_top,
 	&command_setup,
 	&command_trust,
 	&command_help,

@@ -52,6 +52,7 @@ extern const struct command
 	command_schema,
 	command_setup,
 	command_serve,
+	command_top,
 	command_trust,
 	command_help,
 	command_version,

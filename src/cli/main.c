@@ -2,6 +2,7 @@
 #include "base/str.h"
 #include "cli/command.h"
 #include "cli/print.h"
+#include "cli/remote-call.h"
 
 #include <atoll/atoll.h>
 #include <fcntl.h>
@@ -39,8 +40,11 @@ static const char *command_name(const char *word)
 
 static int run_command(char **args, struct atoll_error *err)
 {
-	const struct command *command = command_find(command_name(args[0]), err);
+	const struct command *command;
 
+	if (remote_take(&args, err) < 0)
+		return -1;
+	command = command_find(command_name(args[0]), err);
 	return command ? command->run(args + 1, err) : -1;
 }
 

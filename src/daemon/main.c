@@ -3,12 +3,14 @@
 #include "api/v1.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/str.h"
 #include "box/box.h"
 #include "daemon/options.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,8 +69,7 @@ static void stop(struct daemon *daemon)
 
 static void signal_came(struct loop_watch *watch, uint32_t events)
 {
-	struct daemon *daemon =
-		(struct daemon *)((char *)watch - offsetof(struct daemon, signals));
+	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, signals));
 	struct signalfd_siginfo info;
 
 	(void)events;
@@ -111,8 +112,8 @@ static int prepare(struct daemon *daemon, struct atoll_error *err)
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGINT);
 	sigprocmask(SIG_BLOCK, &set, NULL);
-	daemon->signals = (struct loop_watch){
-		.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK), .ready = signal_came};
+	daemon->signals = (struct loop_watch){.fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK),
+					      .ready = signal_came};
 	r = daemon->signals.fd < 0 ? -errno : loop_init(&daemon->loop);
 	if (r == 0)
 		r = loop_watch(&daemon->loop, &daemon->signals, EPOLLIN);
@@ -201,6 +202,33 @@ static int make_first_key(struct daemon *daemon, char ret[48], struct atoll_erro
 	return tenant_new_key(tenant, "first", ret, err);
 }
 
+/* For commands of whoever has started it: a line with the place, one with a key that is kept for
+ * them from start to start. */
+static int write_local(struct daemon *daemon, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(4096);
+	struct tenant *tenant = tenant_find(daemon->house, "default");
+	char path[PATH_MAX], key[48] = "", *line;
+	cleanup_fd int fd = -1;
+	int r;
+
+	if (!tenant)
+		return 0;
+	snprintf(path, sizeof path, "%.*s/local", PATH_MAX - 8, daemon->options.dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd >= 0 && fd_read_all(fd, &text) == 0 && text.data && (line = strchr(text.data, '\n')))
+		snprintf(key, sizeof key, "%.*s", (int)strcspn(line + 1, "\n"), line + 1);
+	if (tenant_find_key(daemon->house, key, strlen(key)) != tenant) {
+		r = tenant_new_key(tenant, "local", key, err);
+		if (r < 0)
+			return r;
+	}
+	text.used = 0;
+	buf_addf(&text, "%s\n%s\n", daemon->api.where, key);
+	r = buf_error(&text) < 0 ? -ENOMEM : fd_write_text(path, text.data);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "write '%s'", path) : 0;
+}
+
 /* A shell can read all of it. */
 static int announce(struct daemon *daemon, struct atoll_error *err)
 {
@@ -210,6 +238,9 @@ static int announce(struct daemon *daemon, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	write_url(daemon, 0, daemon->api.where, sizeof daemon->api.where);
+	r = write_local(daemon, err);
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < daemon->n_places; i++) {
 		write_url(daemon, i, url, sizeof url);
 		printf("# atoll serves at %s\n", url);
@@ -255,6 +286,7 @@ static void close_daemon(struct daemon *daemon)
 {
 	house_close(daemon->house, daemon->options.ends_sandboxes && daemon->is_stopping);
 	server_free(daemon->api.server);
+	v1_close(&daemon->api);
 	metrics_free(daemon->api.metrics);
 	if (daemon->signals.fd >= 0)
 		close(daemon->signals.fd);

@@ -15,7 +15,7 @@ from ._errors import ConnectionFailed, RequestRefused
 from ._models import (Applied, Checkpoint, Diff, FileInfo, JobInfo, Object, SandboxInfo, StepInfo, Usage)
 
 T = TypeVar("T")
-DEFAULT_HOST = "http://127.0.0.1:8460"
+DEFAULT_HOST = "http://127.0.0.1:8642"
 
 
 @dataclass

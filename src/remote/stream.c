@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/scope.h"
+#include "base/str.h"
+#include "remote/remote.h"
+
+#include <sys/types.h>
+
+#define EVENT_MAX (16U << 20)
+
+/* "event: NAME" and "data: JSON" of one block, without its end. */
+static bool take_block(struct event_reader *reader, char *block)
+{
+	const char *event = "message", *data = NULL;
+	json_t *object;
+	bool goes_on;
+
+	for (char *line = block, *next; line; line = next) {
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		if (starts_with(line, "event: "))
+			event = line + strlen("event: ");
+		else if (starts_with(line, "data: "))
+			data = line + strlen("data: ");
+	}
+	if (!data)
+		return true;
+	object = json_loads(data, 0, NULL);
+	goes_on = reader->told(reader->own, event, object);
+	json_decref(object);
+	return goes_on;
+}
+
+bool events_feed(struct event_reader *reader, const char *data, size_t size)
+{
+	size_t used = 0;
+	char *end;
+
+	if (!reader->rest.limit)
+		reader->rest.limit = EVENT_MAX;
+	buf_add(&reader->rest, data, size);
+	if (buf_error(&reader->rest) < 0)
+		return false;
+	while (reader->rest.data && (end = strstr(reader->rest.data + used, "\n\n"))) {
+		*end = '\0';
+		if (!take_block(reader, reader->rest.data + used))
+			return false;
+		used = (size_t)(end - reader->rest.data) + 2;
+	}
+	if (used > 0) {
+		memmove(reader->rest.data, reader->rest.data + used, reader->rest.used - used + 1);
+		reader->rest.used -= used;
+	}
+	return true;
+}
+
+static int digit_value(char c)
+{
+	if (c >= 'A' && c <= 'Z')
+		return c - 'A';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 26;
+	if (c >= '0' && c <= '9')
+		return c - '0' + 52;
+	if (c == '+')
+		return 62;
+	return c == '/' ? 63 : -1;
+}
+
+ssize_t base64_read(const char *text, size_t size, char *ret)
+{
+	uint32_t bits = 0;
+	size_t n = 0, digits = 0;
+
+	for (size_t i = 0; i < size && text[i] != '='; i++) {
+		int value = digit_value(text[i]);
+
+		if (value < 0)
+			return -1;
+		bits = bits << 6 | (uint32_t)value;
+		if (++digits % 4 == 0) {
+			ret[n++] = (char)(bits >> 16);
+			ret[n++] = (char)(bits >> 8);
+			ret[n++] = (char)bits;
+		}
+	}
+	if (digits % 4 == 1)
+		return -1;
+	if (digits % 4 >= 2)
+		ret[n++] = (char)(digits % 4 == 2 ? bits >> 4 : bits >> 10);
+	if (digits % 4 == 3)
+		ret[n++] = (char)(bits >> 2);
+	return (ssize_t)n;
+}
