@@ -257,20 +257,24 @@ class Kernel:
     def take_answer(self, line):
         if self.running is None:
             return
-        if self.language == "bash":
-            status = int(line or b"0")
-            if status:
-                self.tell({"type": "error", "name": "ExitStatus", "value": str(status),
-                           "traceback": f"the last command ended with status {status}"})
-            self.finish()
+        # Code can write here, too, if it looks for the descriptor; what makes no sense is dropped.
+        try:
+            message = int(line) if self.language == "bash" else json.loads(line)
+        except ValueError:
             return
-        message = json.loads(line)
-        if message.get("type") == "end":
+        if self.language == "bash":
+            if message:
+                self.tell({"type": "error", "name": "ExitStatus", "value": str(message),
+                           "traceback": f"the last command ended with status {message}"})
             self.finish()
-        elif message.get("type") == "exit":
+        elif not isinstance(message, dict):
+            return
+        elif message.get("type") == "end":
+            self.finish()
+        elif message.get("type") == "exit" and isinstance(message.get("code"), int):
             self.worker.exit_code = message["code"]
             self.kill()
-        else:
+        elif message.get("type") in ("result", "error"):
             self.tell(message)
 
     def reap(self, fd):
