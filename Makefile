@@ -5,6 +5,7 @@
 #	make            build; the program is then build/atoll
 #	make run        set up, build, and see in half a minute what atoll does
 #	make check      every test there is
+#	make soak       the daemon under load for hours, and 100,000 sandboxes one after the other
 #	make bench      how fast it starts, next to others
 #	make install    PREFIX=/usr/local, DESTDIR= for packages
 #	make format     put the code into its form
@@ -17,7 +18,7 @@ ifeq ($(origin CC),default)
 CC = gcc
 endif
 
-.PHONY: all run check bench install format lint clean
+.PHONY: all run check soak bench install format lint clean
 
 all: $(BUILD)/build.ninja
 	@ninja $(NINJAFLAGS) -C $(BUILD)
@@ -35,6 +36,10 @@ run:
 check:
 	@tools/setup --tests
 	@$(PYTHON) tools/check
+
+soak:
+	@tools/setup --tests
+	@ATOLL_LONG=1 $(PYTHON) tools/check test_serve_chaos
 
 bench: all
 	@tools/setup --bench

@@ -144,7 +144,9 @@ class Daemon:
         environment = {**self.environment, "XDG_STATE_HOME": self.state}
         for ids in [self.records()] if self.records() else []:
             done = subprocess.run([ATOLL, "rm", "--force", *ids], capture_output=True, env=environment, timeout=120 * SLOW)
-            check(done.returncode == 0, "atoll rm: " + done.stderr.decode())
+            # What was half made or half removed when the daemon was killed is no sandbox.
+            wrong = [line for line in done.stderr.decode().splitlines() if "there is no record or sandbox" not in line]
+            check(not wrong, "atoll rm: " + "; ".join(wrong))
 
     def records(self):
         try:
