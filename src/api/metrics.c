@@ -19,7 +19,8 @@
 static const double bounds_s[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1,
 				  0.25,	  0.5,	 1,	 2.5,	5,    10,    60};
 
-struct class {
+struct class
+{
 	const char *name;
 	uint64_t n_by_status[6]; /* 1xx to 5xx; [0]: none was sent */
 	uint64_t buckets[ARRAY_SIZE(bounds_s) + 1];
@@ -80,7 +81,8 @@ static void write_requests(const struct metrics *metrics, struct buf *out)
 		for (size_t k = 0; k < 6; k++) {
 			if (metrics->classes[i].n_by_status[k])
 				buf_addf(out,
-					 "atoll_requests_total{class=\"%s\",status=\"%zuxx\"} %llu\n",
+					 "atoll_requests_total{class=\"%s\",status=\"%zuxx\"} "
+					 "%llu\n",
 					 metrics->classes[i].name, k,
 					 (unsigned long long)metrics->classes[i].n_by_status[k]);
 		}
@@ -89,7 +91,8 @@ static void write_requests(const struct metrics *metrics, struct buf *out)
 
 static void write_latencies(const struct metrics *metrics, struct buf *out)
 {
-	head(out, "request_seconds", "histogram", "From a request's head to its answer's last byte");
+	head(out, "request_seconds", "histogram",
+	     "From a request's head to its answer's last byte");
 	for (size_t i = 0; i < metrics->n; i++) {
 		const struct class *class = &metrics->classes[i];
 		unsigned long long n = 0;
@@ -118,9 +121,10 @@ static void write_number(struct buf *out, const char *name, const char *type, co
 static void write_house(const struct house_counts *counts, struct buf *out)
 {
 	head(out, "sandboxes", "gauge", "Sandboxes by state");
-	buf_addf(out,
-		 "atoll_sandboxes{state=\"running\"} %llu\natoll_sandboxes{state=\"paused\"} %llu\n",
-		 (unsigned long long)counts->n_running, (unsigned long long)counts->n_paused);
+	buf_addf(
+		out,
+		"atoll_sandboxes{state=\"running\"} %llu\natoll_sandboxes{state=\"paused\"} %llu\n",
+		(unsigned long long)counts->n_running, (unsigned long long)counts->n_paused);
 	write_number(out, "pool_parked", "gauge", "Sandboxes that are ready to be handed out",
 		     counts->n_parked);
 	write_number(out, "removing", "gauge", "Sandboxes that have ended and are being removed",
@@ -139,7 +143,8 @@ static void write_house(const struct house_counts *counts, struct buf *out)
 	write_number(out, "database_waiting", "gauge", "Writes that wait",
 		     counts->n_database_waiting);
 	head(out, "work_waiting", "gauge", "What waits for a thread");
-	buf_addf(out, "atoll_work_waiting{rank=\"now\"} %llu\natoll_work_waiting{rank=\"later\"} %llu\n",
+	buf_addf(out,
+		 "atoll_work_waiting{rank=\"now\"} %llu\natoll_work_waiting{rank=\"later\"} %llu\n",
 		 (unsigned long long)counts->n_waiting[0],
 		 (unsigned long long)counts->n_waiting[1]);
 }

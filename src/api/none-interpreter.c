@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/e2b.h"
 #include "api/api.h"
+#include "api/e2b.h"
 
 /* Linked only as long as there is nothing else by this name; last in the list of files. */
 void interpreter_exchange(struct exchange *exchange, struct box *box)

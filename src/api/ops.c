@@ -65,8 +65,7 @@ void log_call(const struct api_call *call, bool is_broken, int64_t ns)
 	json_str(&json, "level", "info");
 	json_strn(&json, "method", head->method.at, head->method.size);
 	/* Not the query, which may hold a signature. */
-	json_strn(&json, "path", head->path.at,
-		  head->path.size > 1024 ? 1024 : head->path.size);
+	json_strn(&json, "path", head->path.at, head->path.size > 1024 ? 1024 : head->path.size);
 	json_uint(&json, "status", call->status);
 	json_uint(&json, "us", (uint64_t)(ns / 1000));
 	json_str(&json, "peer", exchange_peer(call->exchange));

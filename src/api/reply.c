@@ -74,7 +74,9 @@ unsigned api_status(const struct atoll_error *err)
 	case ECANCELED:
 		return 503;
 	}
-	return err->fault == ATOLL_FAULT_POLICY ? 403 : err->fault == ATOLL_FAULT_REQUEST ? 400 : 500;
+	return err->fault == ATOLL_FAULT_POLICY	   ? 403
+	       : err->fault == ATOLL_FAULT_REQUEST ? 400
+						   : 500;
 }
 
 void api_fail(struct api_call *call, const struct atoll_error *err)

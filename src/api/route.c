@@ -329,8 +329,9 @@ void api_handle(struct exchange *exchange, void *data)
 	if (found == 0)
 		found = place_by_host(exchange, &place);
 	if (found < 0) {
-		api_refuse(call, 400, "E2b-Sandbox-Id and E2b-Sandbox-Port name a sandbox and a "
-				      "port, both or none");
+		api_refuse(call, 400,
+			   "E2b-Sandbox-Id and E2b-Sandbox-Port name a sandbox and a "
+			   "port, both or none");
 	} else if (found) {
 		route_box(call, &place);
 	} else if (first && streq(first, "files")) {

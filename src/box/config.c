@@ -18,8 +18,8 @@
 #define FILE_MAX (1 << 20)
 
 struct reader {
-	const char *name;     /* for errors */
-	char dir[PATH_MAX];   /* relative paths count from the file's */
+	const char *name;   /* for errors */
+	char dir[PATH_MAX]; /* relative paths count from the file's */
 	struct house_config *config;
 	struct config_tenant *tenant; /* the one at hand */
 	struct config_budget *budget;
@@ -370,9 +370,9 @@ static int machine(struct reader *reader, const struct tree *tree)
 
 static int base(struct reader *reader, const struct tree *tree)
 {
-	static const struct key_row rows[] = {
-		{"memory", base_memory}, {"disk", base_disk},	  {"cpus", base_cpus},
-		{"pids", base_pids},	 {"record", base_record}, {0}};
+	static const struct key_row rows[] = {{"memory", base_memory}, {"disk", base_disk},
+					      {"cpus", base_cpus},     {"pids", base_pids},
+					      {"record", base_record}, {0}};
 
 	return read_section(reader, tree, rows, "'base'");
 }
@@ -392,9 +392,9 @@ static int log_section(struct reader *reader, const struct tree *tree)
 }
 
 static const struct key_row root_rows[] = {
-	{"listen", listens}, {"tls", tls},   {"machine", machine}, {"base", base},
-	{"pool", pool},	     {"idle", idle}, {"log", log_section}, {"tenants", tenants},
-	{0}};
+	{"listen", listens},  {"tls", tls},	    {"machine", machine},
+	{"base", base},	      {"pool", pool},	    {"idle", idle},
+	{"log", log_section}, {"tenants", tenants}, {0}};
 
 /* ---- */
 

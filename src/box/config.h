@@ -11,9 +11,8 @@
  *
  *	listen: [127.0.0.1:8642, "unix:/run/atoll.sock"]
  *	tls: {certificate: cert.pem, key: key.pem}
- *	machine: {sandboxes: 5000, memory: 64G, disk: 200G, cpus: 64, free-memory: 512M, free-disk: 2G}
- *	base: {memory: 1G, disk: 10G, cpus: 2, pids: 512, record: off}
- *	pool: {most: 16, least: 1}
+ *	machine: {sandboxes: 5000, memory: 64G, disk: 200G, cpus: 64, free-memory: 512M, free-disk:
+ *2G} base: {memory: 1G, disk: 10G, cpus: 2, pids: 512, record: off} pool: {most: 16, least: 1}
  *	idle: 30m
  *	log: {requests: true}
  *	tenants:

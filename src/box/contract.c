@@ -109,8 +109,8 @@ static void put_merged(struct buf *out, const struct tree *own, const struct tre
 	}
 	buf_add_char(out, '{');
 	for (size_t i = 0; i < base->n_items + own->n_items; i++) {
-		const struct tree *item = i < base->n_items ? &base->items[i]
-							    : &own->items[i - base->n_items];
+		const struct tree *item =
+			i < base->n_items ? &base->items[i] : &own->items[i - base->n_items];
 
 		if (i >= base->n_items && tree_get(base, item->key))
 			continue;

@@ -254,8 +254,8 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	if (r < 0)
 		return r;
 	creation->item = (struct work_item){.run = run_make, .done = made};
-	creation->code = error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED,
-				   "the daemon is stopping");
+	creation->code =
+		error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
 	work_submit(house->work, &creation->item, WORK_NOW);
 	return 0;
 }

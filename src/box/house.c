@@ -2,12 +2,15 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/state.h"
 #include "base/str.h"
 #include "box/control.h"
 #include "box/guest.h"
 #include "box/inner.h"
 #include "box/process.h"
+#include "job/hold.h"
+#include "layer/layer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +28,8 @@
  *	lock_dir()	one daemon for a directory
  *	db_open()	what has to survive
  *	tenants, kinds, boxes: from the database into memory
- *	remove_strangers()	what no row names: half-made, parked by the last daemon, half-removed
+ *	remove_strangers()	what no row names: half-made, parked by the last daemon,
+ *half-removed
  *
  * Boxes of the last daemon are simply there again: their holders have not noticed anything.
  */
@@ -246,6 +250,28 @@ static int put_tenants(struct house *house, struct atoll_error *err)
 	return r < 0 ? r : tenants_reload(house, err);
 }
 
+/* The store is ours, and what is in it goes when we say so. Holders are forked by a small program
+ * of their own, as long as there are no threads here. */
+static int open_store(const struct house *house, struct atoll_error *err)
+{
+	char path[PATH_MAX];
+	int r;
+
+	snprintf(path, sizeof path, "%.*s/atoll", PATH_MAX - 16, house->dir);
+	r = house_make_dir(path, err);
+	if (r < 0)
+		return r;
+	strcat(path, "/" LAYER_STORE_HELD);
+	r = fd_write_text(path, "");
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "write '%s'", path);
+	r = program_find("atoll-nursery", path, sizeof path);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r,
+				 "find 'atoll-nursery', which is installed beside atoll-daemon");
+	return hold_nursery_open(path, err);
+}
+
 static int open_all(struct house *house, struct atoll_error *err)
 {
 	char path[PATH_MAX];
@@ -257,6 +283,9 @@ static int open_all(struct house *house, struct atoll_error *err)
 		return r;
 	/* Everything of the library's is beneath from here on, also for the holders. */
 	setenv("XDG_STATE_HOME", house->dir, 1);
+	r = open_store(house, err);
+	if (r < 0)
+		return r;
 	snprintf(path, sizeof path, "%.*s/state.db", PATH_MAX - 16, house->dir);
 	r = db_open(path, house->loop, &house->db, err);
 	if (r == 0)
@@ -344,6 +373,7 @@ void house_close(struct house *house, bool is_final)
 	table_free(house);
 	kinds_free(house);
 	tenants_free(house);
+	hold_nursery_close();
 	if (house->lock_fd >= 0)
 		close(house->lock_fd);
 	free(house);

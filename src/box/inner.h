@@ -122,7 +122,8 @@ struct house {
 
 	struct house_box **table; /* by id */
 	size_t table_size, n_boxes;
-	uint64_t n_taken, memory_mib, disk_mib, cpus; /* of all, also of those that are being made */
+	uint64_t n_taken, memory_mib, disk_mib,
+		cpus; /* of all, also of those that are being made */
 	int64_t looked_ms;
 	uint64_t free_memory_mib, free_disk_mib;
 	uint64_t next_gone;
@@ -301,10 +302,10 @@ int contract_merge(const char *own, const char *base, char **ret, struct atoll_e
 
 struct make {
 	const struct house_config *config; /* limits of a contract of ours; NULL: its own count */
-	const char *contract;  /* a job file's text */
-	const char *name;      /* what errors call it */
-	const char *workspace; /* which the contract does not say */
-	const char *from;      /* branch off this one instead; NULL or "" */
+	const char *contract;		   /* a job file's text */
+	const char *name;		   /* what errors call it */
+	const char *workspace;		   /* which the contract does not say */
+	const char *from;		   /* branch off this one instead; NULL or "" */
 	const char *checkpoint;
 	const char *rules; /* of its network, instead of what it has; NULL */
 	char sandbox[ATOLL_ID_SIZE];

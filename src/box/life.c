@@ -164,8 +164,9 @@ int64_t box_end_after(uint64_t timeout_s)
 {
 	int64_t now_ms = house_now_ms();
 
-	return timeout_s > (uint64_t)(INT64_MAX - now_ms) / 1000 ? INT64_MAX
-								 : now_ms + (int64_t)timeout_s * 1000;
+	return timeout_s > (uint64_t)(INT64_MAX - now_ms) / 1000
+		       ? INT64_MAX
+		       : now_ms + (int64_t)timeout_s * 1000;
 }
 
 void box_set_timeout(struct box *box, uint64_t timeout_s, bool only_later)

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/scope.h"
 #include "box/inner.h"
+#include "job/hold.h"
 #include "job/job.h"
 #include "spec/spec.h"
 
@@ -86,7 +87,7 @@ static int create(struct make *make, struct atoll_error *err)
 		r = atoll_job_set(job, "workspace", make->workspace, err);
 	if (r == 0 && make->config)
 		r = set_limits(job, make->config, err);
-	return r < 0 ? r : atoll_sandbox_create(job, NULL, make->sandbox, err);
+	return r < 0 ? r : sandbox_create_quickly(job, make->sandbox, err);
 }
 
 static int branch(struct make *make, struct atoll_error *err)

@@ -17,7 +17,7 @@
  * on a thread of the second rank, so creations that somebody waits for come first.
  */
 
-#define SECONDS	     16	      /* that the demand is remembered for */
+#define SECONDS	     16 /* that the demand is remembered for */
 #define FORGOTTEN_NS (600 * INT64_C(1000000000))
 #define MAKERS_MAX   2
 

@@ -124,8 +124,9 @@ static size_t count_of(const struct house_tenant *tenant)
 static int check_name(const char *plain, struct atoll_error *err)
 {
 	size_t n = strspn(plain, "abcdefghijklmnopqrstuvwxyz0123456789-_.");
-	size_t m = plain[n] == ':' ? strspn(plain + n + 1, "abcdefghijklmnopqrstuvwxyz0123456789-_.")
-				   : 0;
+	size_t m = plain[n] == ':'
+			   ? strspn(plain + n + 1, "abcdefghijklmnopqrstuvwxyz0123456789-_.")
+			   : 0;
 
 	if (n > 0 && n < 64 && m < 32 && !plain[n + (plain[n] ? 1 + m : 0)] &&
 	    (plain[n] != ':' || m > 0))
@@ -185,7 +186,8 @@ bool snapshot_get(struct tenant *tenant, const char *box_id, const char *name, s
 	/* They are in the order in which they were made. */
 	n = total - 1 - n;
 	for (const struct kind *kind = tenant->house->kinds; kind; kind = kind->next) {
-		if (kind->tenant == inner_tenant(tenant) && matches(kind, box_id, name) && n-- == 0) {
+		if (kind->tenant == inner_tenant(tenant) && matches(kind, box_id, name) &&
+		    n-- == 0) {
 			found = kind;
 			break;
 		}
@@ -220,10 +222,10 @@ static int read_row(struct house *house, sqlite3_stmt *row, struct atoll_error *
 
 int snapshots_load(struct house *house, struct atoll_error *err)
 {
-	sqlite3_stmt *row = db_prepare(
-		house->db,
-		"SELECT id, tenant, name, box, made_ms, sandbox, shape FROM snapshots ORDER BY made_ms",
-		err);
+	sqlite3_stmt *row = db_prepare(house->db,
+				       "SELECT id, tenant, name, box, made_ms, sandbox, shape FROM "
+				       "snapshots ORDER BY made_ms",
+				       err);
 	int r = row ? 0 : -EIO;
 
 	while (r == 0 && (r = db_step(house->db, &row, err)) == 1)

@@ -4,7 +4,6 @@
 #include "box/db.h"
 #include "box/schema.h"
 
-
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -459,8 +458,8 @@ static struct op *op_new(const char *sql, const char *types, va_list list)
 			values[i].real = va_arg(list, double);
 		} else {
 			values[i].text = va_arg(list, char *);
-			values[i].size = types[i] == 'b' ? va_arg(list, size_t)
-							 : text_size(values[i].text);
+			values[i].size =
+				types[i] == 'b' ? va_arg(list, size_t) : text_size(values[i].text);
 			size += values[i].size;
 		}
 	}

@@ -177,8 +177,8 @@ int template_remove(struct tenant *tenant, const char *ref)
 
 	if (!kind || !kind->tenant)
 		return -ENOENT;
-	db_write(house->db, DB_SOON, NULL, NULL, "DELETE FROM snapshots WHERE tenant = ? AND id = ?",
-		 "ss", tenant->id, kind->id);
+	db_write(house->db, DB_SOON, NULL, NULL,
+		 "DELETE FROM snapshots WHERE tenant = ? AND id = ?", "ss", tenant->id, kind->id);
 	remove_sandbox(house, kind->sandbox, NULL, NULL);
 	kind_drop(house, kind);
 	return 0;

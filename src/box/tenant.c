@@ -155,8 +155,8 @@ static int read_key(struct key **keys, size_t *n, struct house *house, sqlite3_s
 
 static int read_keys(struct house *house, struct atoll_error *err)
 {
-	sqlite3_stmt *row = db_prepare(house->db, "SELECT hash, tenant FROM keys ORDER BY hash",
-				       err);
+	sqlite3_stmt *row =
+		db_prepare(house->db, "SELECT hash, tenant FROM keys ORDER BY hash", err);
 	struct key *keys = NULL;
 	int r = row ? 0 : -EIO;
 	size_t n = 0;
@@ -266,10 +266,11 @@ int tenant_put(struct db *db, const struct config_tenant *tenant, struct atoll_e
 {
 	static const char sql[] =
 		"INSERT INTO tenants(id, name, made_ms, max_boxes, max_memory_mib, max_disk_mib,"
-		" max_cpus, budget) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(name) DO UPDATE"
+		" max_cpus, budget) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT(name) DO "
+		"UPDATE"
 		" SET max_boxes=?4, max_memory_mib=?5, max_disk_mib=?6, max_cpus=?7, budget=?8";
-	const uint64_t numbers[] = {tenant->max_boxes, tenant->max_memory_mib,
-				    tenant->max_disk_mib, tenant->max_cpus};
+	const uint64_t numbers[] = {tenant->max_boxes, tenant->max_memory_mib, tenant->max_disk_mib,
+				    tenant->max_cpus};
 	sqlite3_stmt *statement;
 	char id[24], budget[256];
 	int r;
@@ -300,11 +301,11 @@ int tenant_put(struct db *db, const struct config_tenant *tenant, struct atoll_e
 int key_put(struct db *db, const char *tenant_name, const char *label, char ret[48],
 	    struct atoll_error *err)
 {
-	sqlite3_stmt *statement = db_prepare(
-		db,
-		"INSERT INTO keys(hash, tenant, label, start, made_ms)"
-		" SELECT ?1, id, ?2, ?3, ?4 FROM tenants WHERE name = ?5 OR id = ?5",
-		err);
+	sqlite3_stmt *statement =
+		db_prepare(db,
+			   "INSERT INTO keys(hash, tenant, label, start, made_ms)"
+			   " SELECT ?1, id, ?2, ?3, ?4 FROM tenants WHERE name = ?5 OR id = ?5",
+			   err);
 	unsigned char hash[HASH_SIZE];
 	char key[48], start[16];
 	int r;

@@ -37,7 +37,6 @@ struct work {
 	size_t n_threads;
 };
 
-
 static void queue_put(struct queue *queue, struct work_item *item)
 {
 	item->next = NULL;

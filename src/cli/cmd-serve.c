@@ -52,7 +52,8 @@ static const struct option serve_options[] = {
 };
 
 static const struct command_row serve_commands[] = {
-	{"key new [--tenant NAME] [--label TEXT]", "make a key, and print it: only its hash is kept"},
+	{"key new [--tenant NAME] [--label TEXT]",
+	 "make a key, and print it: only its hash is kept"},
 	{"key ls", "which there are, by their first characters"},
 	{"key rm KEY", "it is refused from now on"},
 	{"tenant add NAME [--max-...]", "a tenant, or other quotas for it"},

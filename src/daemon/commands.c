@@ -162,8 +162,8 @@ static const struct {
 	int (*run)(struct commands *commands, const char *word, struct atoll_error *err);
 	bool has_word, changes;
 } table[] = {
-	{"key", "new", key_new, false, true},	    {"key", "ls", key_ls, false, false},
-	{"key", "rm", key_rm, true, true},	    {"tenant", "add", tenant_add, true, true},
+	{"key", "new", key_new, false, true},	   {"key", "ls", key_ls, false, false},
+	{"key", "rm", key_rm, true, true},	   {"tenant", "add", tenant_add, true, true},
 	{"tenant", "ls", tenant_ls, false, false}, {"tenant", "rm", tenant_rm, true, true},
 };
 
@@ -213,8 +213,9 @@ int commands_run(const struct daemon_options *options, struct atoll_error *err)
 			break;
 		return run_on(&commands, i, err);
 	}
-	return error_set(err, ATOLL_FAULT_REQUEST, 0,
-			 "serve: what is '%s%s%s'? There are key new, key ls, key rm KEY, tenant add "
-			 "NAME, tenant ls, tenant rm NAME",
-			 words[0], words[1] ? " " : "", words[1] ? words[1] : "");
+	return error_set(
+		err, ATOLL_FAULT_REQUEST, 0,
+		"serve: what is '%s%s%s'? There are key new, key ls, key rm KEY, tenant add "
+		"NAME, tenant ls, tenant rm NAME",
+		words[0], words[1] ? " " : "", words[1] ? words[1] : "");
 }

@@ -149,20 +149,13 @@ static int take_max_disk(struct daemon_options *options, const char *value, stru
 }
 
 static const struct row rows[] = {
-	{"--listen", take_listen, true},
-	{"--config", take_config, true},
-	{"--tls-cert", take_certificate, true},
-	{"--tls-key", take_key, true},
-	{"--state", take_state, true},
-	{"--end-sandboxes", take_end, false},
-	{"--log-requests", take_log, false},
-	{"--tenant", take_tenant, true},
-	{"--label", take_label, true},
-	{"--max-sandboxes", take_max_boxes, true},
-	{"--max-cpus", take_max_cpus, true},
-	{"--max-memory", take_max_memory, true},
-	{"--max-disk", take_max_disk, true},
-	{0},
+	{"--listen", take_listen, true},	{"--config", take_config, true},
+	{"--tls-cert", take_certificate, true}, {"--tls-key", take_key, true},
+	{"--state", take_state, true},		{"--end-sandboxes", take_end, false},
+	{"--log-requests", take_log, false},	{"--tenant", take_tenant, true},
+	{"--label", take_label, true},		{"--max-sandboxes", take_max_boxes, true},
+	{"--max-cpus", take_max_cpus, true},	{"--max-memory", take_max_memory, true},
+	{"--max-disk", take_max_disk, true},	{0},
 };
 
 static const struct row *find_row(const char *word)

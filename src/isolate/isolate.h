@@ -167,3 +167,8 @@ extern const struct backend bare_backend;
  * if not NULL, gets why they cannot be had, and 0 where they can.
  */
 const struct backend *isolate_choose(int *ret_errnum);
+
+/* For a process that only forks others that start cells: what is costly to find out about this host
+ * is remembered, and handed on. isolate_refresh() before each fork looks whether it still holds. */
+void isolate_remember(void);
+void isolate_refresh(void);

@@ -184,6 +184,12 @@ void hold_record_turn(struct holder *holder, const char *kind, const char *name,
 void hold_record_check(struct holder *holder);
 void hold_record_close(struct holder *holder);
 
+/* ---- hold.c, nursery.c ---- */
+
+/* The process itself; `status_fd` is where it tells whether it listens. */
+_Noreturn void hold_main(const char *id, int status_fd);
+bool hold_nursery_start(const char *id, int status_fd);
+
 /* ---- hold-cell.c ---- */
 
 /* Build it, unless it is there. The record is not locked. */

@@ -298,7 +298,7 @@ static void close_holder(struct holder *holder)
 	}
 }
 
-static _Noreturn void holder_main(const char *id, int status_fd)
+_Noreturn void hold_main(const char *id, int status_fd)
 {
 	static struct holder holder;
 	struct hold_reply reply = {0};
@@ -327,18 +327,16 @@ int hold_start(const char *id, struct atoll_error *err)
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
 	status = ends[0], theirs = ends[1];
-	pid = fork();
-	if (pid < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the sandbox's holder");
+	pid = hold_nursery_start(id, theirs) ? -1 : fork();
 	if (pid == 0) {
 		/* Twice: it is nobody's child, and leads no session. */
 		setsid();
 		if (fork() == 0)
-			holder_main(id, theirs);
+			hold_main(id, theirs);
 		_exit(0);
 	}
 	close(take_fd(&theirs));
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	r = fd_read_exact(status, &reply, sizeof reply);
 	if (r < 0)

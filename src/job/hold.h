@@ -182,7 +182,21 @@ int hold_ask(int fd, const struct hold_request *request, const int *fds, size_t 
 /* Start a holder, and wait until it listens, or somebody else does. */
 int hold_start(const char *id, struct atoll_error *err);
 
+/* ---- nursery.c ---- */
+
+/* From now on holders are forks of `program`, which calls hold_nursery_serve(3). Before there are
+ * threads. */
+int hold_nursery_open(const char *program, struct atoll_error *err);
+void hold_nursery_close(void);
+_Noreturn void hold_nursery_serve(int fd);
+
 /* ---- sandbox.c ---- */
+
+/* atoll_sandbox_create() for whoever starts it at once: whether this host can do it is found out
+ * then, and nothing waits for the disk. */
+int sandbox_create_quickly(struct atoll_job *job, char ret_id[ATOLL_ID_SIZE],
+			   struct atoll_error *err);
+
 
 /* A record that is a sandbox's. */
 int sandbox_open(const char *id, struct layer_record **ret, struct atoll_error *err);

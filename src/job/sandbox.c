@@ -168,7 +168,7 @@ static int write_job(const struct layer_record *record, const struct atoll_job *
 }
 
 static int fill_record(struct layer_record *record, const struct atoll_job *job, const char *name,
-		       struct atoll_error *err)
+		       bool is_quick, struct atoll_error *err)
 {
 	int r = layer_store_keep_bounds(&record->store, err);
 
@@ -180,6 +180,8 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 		r = layer_note_rules(record, job->spec, err);
 	if (r < 0)
 		return r;
+	if (is_quick)
+		return layer_record_save_soon(record, err);
 	return name ? layer_record_name(record, name, err) : layer_record_save(record, err);
 }
 
@@ -199,8 +201,8 @@ static int begin_log(const struct layer_record *record, const struct spec *spec,
 	return r;
 }
 
-int atoll_sandbox_create(struct atoll_job *job, const char *name, char ret_id[ATOLL_ID_SIZE],
-			 struct atoll_error *err)
+static int create(struct atoll_job *job, const char *name, bool is_quick, char ret_id[ATOLL_ID_SIZE],
+		  struct atoll_error *err)
 {
 	char *const none[] = {(char *)"sh", NULL};
 	cleanup_record struct layer_record *record = NULL;
@@ -208,13 +210,13 @@ int atoll_sandbox_create(struct atoll_job *job, const char *name, char ret_id[AT
 
 	if (r == 0)
 		r = job_finish(job, err);
-	if (r == 0)
+	if (r == 0 && !is_quick)
 		r = check_host(job, err);
 	if (r == 0)
 		r = layer_record_create(ATOLL_RECORD_SANDBOX, job->spec->workspace, &record, err);
 	if (r != 0)
 		return r;
-	r = fill_record(record, job, name, err);
+	r = fill_record(record, job, name, is_quick, err);
 	if (r == 0)
 		r = begin_log(record, job->spec, NULL, err);
 	if (r == 0)
@@ -222,6 +224,18 @@ int atoll_sandbox_create(struct atoll_job *job, const char *name, char ret_id[AT
 	else
 		layer_record_remove(record, NULL);
 	return r;
+}
+
+int atoll_sandbox_create(struct atoll_job *job, const char *name, char ret_id[ATOLL_ID_SIZE],
+			 struct atoll_error *err)
+{
+	return create(job, name, false, ret_id, err);
+}
+
+int sandbox_create_quickly(struct atoll_job *job, char ret_id[ATOLL_ID_SIZE],
+			   struct atoll_error *err)
+{
+	return create(job, NULL, true, ret_id, err);
 }
 
 /* ---- with a holder or without ---- */

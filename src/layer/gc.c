@@ -290,12 +290,28 @@ static bool is_full(const struct layer_store *store, uint64_t *ret_free, uint64_
 	return store_space(store->fd, ret_free, ret_floor) == 0 && *ret_free < *ret_floor;
 }
 
+static int refuse_full(const struct layer_store *store, uint64_t free_bytes, uint64_t floor,
+		       struct atoll_error *err)
+{
+	return store_refuse(
+		err, ATOLL_FAULT_HOST, ENOSPC,
+		"only %llu MiB are free where records of runs are kept ('%s'), and %llu "
+		"MiB have to stay so; `atoll gc --age 1h` or `atoll discard` make room, or "
+		"run with --direct",
+		(unsigned long long)(free_bytes >> 20), store->path,
+		(unsigned long long)(floor >> 20));
+}
+
 int layer_store_keep_bounds(const struct layer_store *store, struct atoll_error *err)
 {
 	static const struct atoll_gc_options usual;
 	struct sweep sweep = sweep_for(store, &usual);
 	uint64_t free_bytes = 0, floor = 0;
 
+	/* Whose rooms these are decides what stays: see LAYER_STORE_HELD. */
+	if (faccessat(store->fd, LAYER_STORE_HELD, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return is_full(store, &free_bytes, &floor) ? refuse_full(store, free_bytes, floor, err)
+							   : 0;
 	if (is_due(store)) {
 		sweep.deadline_ns = clock_monotonic_ns() + SWEEP_NS;
 		run_sweep(&sweep, NULL);
@@ -306,11 +322,5 @@ int layer_store_keep_bounds(const struct layer_store *store, struct atoll_error 
 	run_sweep(&sweep, NULL);
 	if (!is_full(store, &free_bytes, &floor))
 		return 0;
-	return store_refuse(
-		err, ATOLL_FAULT_HOST, ENOSPC,
-		"only %llu MiB are free where records of runs are kept ('%s'), and %llu "
-		"MiB have to stay so; `atoll gc --age 1h` or `atoll discard` make room, or "
-		"run with --direct",
-		(unsigned long long)(free_bytes >> 20), store->path,
-		(unsigned long long)(floor >> 20));
+	return refuse_full(store, free_bytes, floor, err);
 }

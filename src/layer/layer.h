@@ -71,6 +71,9 @@ bool layer_store_needs_memory(const char *workspace);
 /* Before a run: sweep what is old (cheaply: at most once an hour), and refuse if the disk would
  * fall below its floor (init_space_floor()). */
 int layer_store_keep_bounds(const struct layer_store *store, struct atoll_error *err);
+/* A file of this name in a store: somebody (the daemon) decides about each record himself, and
+ * nothing in it goes because it is old or much. */
+#define LAYER_STORE_HELD "held"
 
 /* atoll_gc(), of records and layers. */
 int layer_gc(const struct atoll_gc_options *options, struct atoll_error *err);

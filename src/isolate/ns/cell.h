@@ -319,6 +319,17 @@ int guest_prepare(struct cell *cell, struct atoll_error *err);
 
 /* `root: layer`, once the other mounts are there. */
 int system_prepare(struct cell *cell, struct atoll_error *err);
+/* Those trees that are looked through; NULL behind the last. */
+const char *system_tree(size_t i);
+/* What others may not read of one, into its masks. `watch_fd`: an inotify descriptor that gets a
+ * watch for each directory, or 0. */
+int system_scan(struct ns_mount *mount, int watch_fd, struct atoll_error *err);
+
+/* ---- known.c ---- */
+
+/* False: it is not remembered. */
+bool known_copy(struct ns_mount *mount, struct atoll_error *err);
+bool known_watch(int watch_fd, int dir_fd);
 
 /* See struct backend. */
 int ns_relayer(struct cell *cell, const struct cell_handle *handle, const struct cell_layer *layer,

@@ -45,6 +45,7 @@ struct scan {
 	struct ns_mount *mount;
 	char path[PATH_MAX];
 	size_t n_names;
+	int watch_fd; /* every directory is watched, before it is read; 0: none */
 };
 
 static int scan_dir(struct scan *scan, int parent_fd, const char *name, unsigned depth,
@@ -94,6 +95,8 @@ static int scan_dir(struct scan *scan, int parent_fd, const char *name, unsigned
 		return 0;
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read '%s'", scan->path);
+	if (scan->watch_fd > 0 && !known_watch(scan->watch_fd, fd))
+		return error_set(err, ATOLL_FAULT_HOST, errno, "watch '%s'", scan->path);
 	while ((got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
 		for (ssize_t at = 0; at < got;) {
 			const struct dirent64 *entry = (const void *)(entries + at);
@@ -115,8 +118,13 @@ static int by_text(const void *a, const void *b)
 /* A parent before what is in it, which is then masked with it. */
 static int take_out(struct ns_mount *mount, struct atoll_error *err)
 {
+	return known_copy(mount, err) ? 0 : system_scan(mount, 0, err);
+}
+
+int system_scan(struct ns_mount *mount, int watch_fd, struct atoll_error *err)
+{
 	const char *from = streq(mount->path, "/usr") ? "/usr/local" : mount->path;
-	struct scan scan = {.mount = mount};
+	struct scan scan = {.mount = mount, .watch_fd = watch_fd};
 	int r;
 
 	snprintf(scan.path, sizeof scan.path, "%s", from);
@@ -163,6 +171,13 @@ static int prepare_opt(struct cell *cell, struct atoll_error *err)
 		return 0;
 	}
 	return ns_add_private(cell, "/opt", err);
+}
+
+const char *system_tree(size_t i)
+{
+	const size_t n = ARRAY_SIZE(trees) - 1;
+
+	return i < n ? trees[i] : i - n < ARRAY_SIZE(states) ? states[i - n] : NULL;
 }
 
 int system_prepare(struct cell *cell, struct atoll_error *err)

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "isolate/isolate.h"
+#include "isolate/ns/cell.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+/*
+ * What is taken out of the system's trees, remembered
+ *
+ * For `root: layer` all of /etc and friends is looked at, some ten thousand names, for what others
+ * may not read (system.c). A process that starts many sandboxes keeps the answer, with a watch on
+ * every directory that it came from: the kernel queues an event before the change returns to
+ * whoever makes it, so an answer without events behind it is as good as a fresh one. A change of
+ * mounts is told by /proc/self/mountinfo. What cannot be watched is looked at each time.
+ */
+
+#define TREES_MAX 32
+#define CHANGES                                                                                    \
+	(IN_ATTRIB | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVED_FROM | IN_MOVED_TO |        \
+	 IN_MOVE_SELF | IN_ONLYDIR)
+
+static struct known {
+	bool is_on, is_valid;
+	int watch_fd, mounts_fd;
+	struct ns_mount trees[TREES_MAX];
+	size_t n;
+} known = {.watch_fd = -1, .mounts_fd = -1};
+
+bool known_watch(int watch_fd, int dir_fd)
+{
+	char path[32];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", dir_fd);
+	return inotify_add_watch(watch_fd, path, CHANGES) >= 0;
+}
+
+static void forget(void)
+{
+	for (size_t i = 0; i < known.n; i++) {
+		for (size_t k = 0; k < known.trees[i].n_masks; k++)
+			free(known.trees[i].masks[k]);
+		free(known.trees[i].masks);
+	}
+	known.n = 0;
+	known.is_valid = false;
+	if (known.watch_fd >= 0)
+		close(known.watch_fd);
+	known.watch_fd = -1;
+}
+
+/* Watched anew from the beginning: there may be other directories now. */
+static bool look(void)
+{
+	const char *path;
+
+	forget();
+	known.watch_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	if (known.watch_fd < 0)
+		return false;
+	for (size_t i = 0; (path = system_tree(i)) && known.n < TREES_MAX; i++) {
+		struct ns_mount *tree = &known.trees[known.n++];
+
+		*tree = (struct ns_mount){.path = (char *)path};
+		if (system_scan(tree, known.watch_fd, NULL) < 0)
+			return false;
+	}
+	return true;
+}
+
+static bool has_changed(void)
+{
+	struct pollfd fds[] = {{known.watch_fd, POLLIN, 0}, {known.mounts_fd, POLLPRI, 0}};
+
+	return poll(fds, 2, 0) != 0;
+}
+
+/* Reading it is what makes the next change be told. */
+static void read_mounts(void)
+{
+	char data[4096];
+
+	if (known.mounts_fd >= 0)
+		close(known.mounts_fd);
+	known.mounts_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	while (known.mounts_fd >= 0 && read(known.mounts_fd, data, sizeof data) > 0)
+		;
+}
+
+void isolate_remember(void)
+{
+	/* Others have no use for it: their layers take nothing out. */
+	known.is_on = geteuid() == 0;
+	isolate_refresh();
+}
+
+void isolate_refresh(void)
+{
+	if (!known.is_on || (known.is_valid && !has_changed()))
+		return;
+	read_mounts();
+	known.is_valid = known.mounts_fd >= 0 && look();
+	if (!known.is_valid)
+		forget();
+}
+
+bool known_copy(struct ns_mount *mount, struct atoll_error *err)
+{
+	const struct ns_mount *tree = known.trees;
+
+	if (!known.is_valid)
+		return false;
+	while (tree < known.trees + known.n && !streq(tree->path, mount->path))
+		tree++;
+	if (tree == known.trees + known.n)
+		return false;
+	/* Without memory it is looked at anew, and fails there. */
+	for (size_t i = 0; i < tree->n_masks; i++) {
+		if (ns_add_mask(mount, tree->masks[i], err) < 0)
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "isolate/isolate.h"
+#include "job/hold-inner.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/*
+ * Where holders come from if their starter is large
+ *
+ * A holder is a fork of whoever starts it. A daemon with threads, libraries and connections is a
+ * bad parent: a fork of it takes long, has its page tables, and inherits whatever another thread
+ * was just doing. So it starts a small program first (atoll-nursery), which does nothing but fork
+ * holders: one message with the sandbox's id and the pipe at which the holder answers. The nursery
+ * leads a session, so that holders need not; it ends with the daemon, and holders do not.
+ */
+
+/* Set before there are threads. */
+static int nursery_fd = -1;
+static pid_t nursery_pid;
+
+static void run_nursery(const char *program, int fd)
+{
+	char *const argv[] = {(char *)"atoll-nursery", NULL};
+
+	/* It is 3, and survives the exec. */
+	if (fd == 3 ? fcntl(3, F_SETFD, 0) < 0 : dup2(fd, 3) < 0)
+		_exit(127);
+	execv(program, argv);
+	_exit(127);
+}
+
+int hold_nursery_open(const char *program, struct atoll_error *err)
+{
+	cleanup_fd int ours = -1, theirs = -1;
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket for the nursery");
+	ours = pair[0], theirs = pair[1];
+	nursery_pid = fork();
+	if (nursery_pid < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the nursery");
+	if (nursery_pid == 0)
+		run_nursery(program, theirs);
+	nursery_fd = take_fd(&ours);
+	return 0;
+}
+
+void hold_nursery_close(void)
+{
+	if (nursery_fd >= 0)
+		close(nursery_fd);
+	nursery_fd = -1;
+}
+
+/* False: there is none, or it is gone; the caller forks by itself. */
+bool hold_nursery_start(const char *id, int status_fd)
+{
+	return nursery_fd >= 0 && fd_send(nursery_fd, id, strlen(id), &status_fd, 1) == 0;
+}
+
+/* ---- in the nursery ---- */
+
+_Noreturn void hold_nursery_serve(int fd)
+{
+	setsid();
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for holders */
+	prctl(PR_SET_NAME, "atoll-nursery");
+	isolate_remember();
+	for (;;) {
+		char id[ATOLL_ID_SIZE] = "";
+		int status_fd = -1;
+		size_t n = 1;
+		ssize_t size = fd_receive(fd, id, sizeof id - 1, 0, &status_fd, &n);
+
+		if (size <= 0)
+			_exit(0);
+		if (n == 1) {
+			isolate_refresh();
+			if (fork() == 0) {
+				setpgid(0, 0);
+				hold_main(id, status_fd);
+			}
+			close(status_fd);
+		}
+	}
+}
