@@ -12,6 +12,8 @@ import tempfile
 
 from lib import *  # noqa: F401,F403
 
+BUILD = os.environ.get("ATOLL_BUILD") or os.path.dirname(os.path.abspath(ATOLL))
+
 
 def npm_packages(source):
     """A directory with the packages beside our own few lines in `source`."""

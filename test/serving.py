@@ -194,7 +194,7 @@ class Daemon:
             if not connection:
                 mine.close()
         found = {name.lower(): value for name, value in answer.getheaders()}
-        if "json" in found.get("content-type", "") and content:
+        if found.get("content-type", "").startswith("application/json") and content:
             content = json.loads(content)
         return answer.status, content, found
 

@@ -3,12 +3,9 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
 
-#include <openssl/evp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
@@ -16,12 +13,12 @@
 /* Standard input comes in messages, so they may be large. */
 #define MESSAGE_MAX (16U << 20)
 
-#define KEEPALIVE_S   90
-#define KEEPALIVE_MAX 3600
-#define NS_OF_S	      INT64_C(1000000000)
-#define NS_OF_MS      INT64_C(1000000)
-#define UNARY_TYPE    "application/json"
-#define STREAM_TYPE   "application/connect+json"
+#define KEEPALIVE_S    90
+#define KEEPALIVE_MAX  3600
+#define NS_OF_S	       INT64_C(1000000000)
+#define NS_OF_MS       INT64_C(1000000)
+#define UNARY_TYPE     "application/json"
+#define CONNECT_STREAM "application/connect+json"
 
 struct loop *rpc_loop(const struct rpc *rpc)
 {
@@ -46,8 +43,8 @@ void rpc_release(struct rpc *rpc)
 	free(rpc);
 }
 
-/* The method lets go of what it has; no timer fires any more. The exchange may still be there. */
-static void leave(struct rpc *rpc)
+/* The exchange may still be there. */
+void rpc_leave(struct rpc *rpc)
 {
 	void (*over)(struct rpc *) = rpc->over;
 
@@ -70,7 +67,7 @@ static void over(struct api_call *call, bool is_broken)
 	struct rpc *rpc = call->own;
 
 	(void)is_broken;
-	leave(rpc);
+	rpc_leave(rpc);
 	forget_box(rpc);
 	rpc->call = NULL;
 	rpc->box = NULL;
@@ -85,7 +82,7 @@ static void box_gone(struct box *box, void *data)
 
 	(void)box;
 	rpc->gone = 0;
-	leave(rpc);
+	rpc_leave(rpc);
 	rpc->call = NULL;
 	rpc->box = NULL;
 	call->box = NULL;
@@ -93,168 +90,6 @@ static void box_gone(struct box *box, void *data)
 	call->over = NULL;
 	exchange_cut(call->exchange);
 	rpc_release(rpc);
-}
-
-/* ---- what is said ---- */
-
-static void begin_stream(struct rpc *rpc)
-{
-	if (rpc->has_begun)
-		return;
-	rpc->has_begun = true;
-	rpc->call->status = 200;
-	exchange_begin(rpc->call->exchange, 200, STREAM_TYPE, UINT64_MAX);
-}
-
-static void send_envelope(struct rpc *rpc, unsigned flags, const char *message, size_t size)
-{
-	cleanup_free char *whole = malloc(CONNECT_HEAD + size);
-
-	begin_stream(rpc);
-	if (!whole) {
-		exchange_cut(rpc->call->exchange);
-		return;
-	}
-	connect_head(flags, size, whole);
-	memcpy(whole + CONNECT_HEAD, message, size);
-	exchange_send(rpc->call->exchange, whole, CONNECT_HEAD + size);
-}
-
-void rpc_send(struct rpc *rpc, const char *message, size_t size)
-{
-	rpc->sent_ns = clock_monotonic_ns();
-	send_envelope(rpc, 0, message, size);
-}
-
-void rpc_send_bytes(struct rpc *rpc, const char *before, const void *bytes, size_t size,
-		    const char *behind)
-{
-	size_t n_before = strlen(before), n_behind = strlen(behind), n = (size + 2) / 3 * 4;
-	size_t length = n_before + n + n_behind;
-	cleanup_free char *whole = malloc(CONNECT_HEAD + length + 1);
-	char *at = whole + CONNECT_HEAD;
-
-	rpc->sent_ns = clock_monotonic_ns();
-	begin_stream(rpc);
-	if (!whole) {
-		exchange_cut(rpc->call->exchange);
-		return;
-	}
-	connect_head(0, length, whole);
-	memcpy(at, before, n_before);
-	EVP_EncodeBlock((unsigned char *)at + n_before, bytes, (int)size);
-	memcpy(at + n_before + n, behind, n_behind);
-	exchange_send(rpc->call->exchange, whole, CONNECT_HEAD + length);
-}
-
-static void finish_stream(struct rpc *rpc, const char *last, size_t size)
-{
-	struct exchange *exchange = rpc->call->exchange;
-
-	rpc->has_ended = true;
-	rpc_hold(rpc);
-	send_envelope(rpc, CONNECT_LAST, last, size);
-	if (rpc->call) {
-		leave(rpc);
-		exchange_end(exchange);
-	}
-	rpc_release(rpc);
-}
-
-void rpc_end(struct rpc *rpc)
-{
-	finish_stream(rpc, "{}", 2);
-}
-
-void rpc_answer(struct rpc *rpc, const struct buf *message)
-{
-	if (buf_error(message) < 0) {
-		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "the answer is too large");
-		return;
-	}
-	if (rpc->method->kind == RPC_CLIENT_STREAM) {
-		rpc_send(rpc, message->data, message->used);
-		rpc_end(rpc);
-		return;
-	}
-	rpc->has_ended = true;
-	api_answer(rpc->call, 200, message);
-}
-
-void rpc_answer_empty(struct rpc *rpc)
-{
-	cleanup_buf struct buf message = BUF_INIT(16);
-
-	buf_add_str(&message, "{}");
-	rpc_answer(rpc, &message);
-}
-
-static void write_failure(struct json *json, const char *key, enum rpc_code code, const char *text)
-{
-	json_open(json, key, '{');
-	json_str(json, "code", rpc_code_name(code));
-	json_str(json, "message", text);
-	json_close(json, '}');
-}
-
-void rpc_fail(struct rpc *rpc, enum rpc_code code, const char *format, ...)
-{
-	cleanup_buf struct buf out = BUF_INIT(16 << 10);
-	struct json json = {&out};
-	char text[1024];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	if (rpc->method->kind == RPC_UNARY) {
-		write_failure(&json, NULL, code, text);
-		rpc->has_ended = true;
-		api_answer(rpc->call, rpc_code_status(code), &out);
-		return;
-	}
-	json_open(&json, NULL, '{');
-	write_failure(&json, "error", code, text);
-	json_close(&json, '}');
-	finish_stream(rpc, out.data, out.used);
-}
-
-static enum rpc_code code_of(int errnum)
-{
-	switch (errnum) {
-	case ENOENT:
-		return RPC_NOT_FOUND;
-	case EEXIST:
-		return RPC_ALREADY_EXISTS;
-	case EINVAL:
-	case ENOTDIR:
-	case EISDIR:
-	case ENAMETOOLONG:
-		return RPC_INVALID_ARGUMENT;
-	case ELOOP:
-		return RPC_FAILED_PRECONDITION;
-	case EACCES:
-	case EPERM:
-	case EROFS:
-		return RPC_PERMISSION_DENIED;
-	case EDQUOT:
-	case EAGAIN:
-		return RPC_RESOURCE_EXHAUSTED;
-	case ENOTCONN:
-	case ECONNRESET:
-		return RPC_UNAVAILABLE;
-	default:
-		return RPC_INTERNAL;
-	}
-}
-
-void rpc_fail_error(struct rpc *rpc, const struct atoll_error *err)
-{
-	if (err->errnum == ESRCH)
-		rpc_fail(rpc, RPC_UNAUTHENTICATED, "invalid username: '%s'",
-			 rpc->user ? rpc->user : "user");
-	else
-		rpc_fail(rpc, code_of(err->errnum), "%s", err->text);
 }
 
 /* ---- times ---- */
@@ -483,93 +318,11 @@ void rpc_exchange(struct api_call *call, struct box *box)
 		api_refuse(call, 405, "a call is a POST");
 		return;
 	}
-	type = method->kind == RPC_UNARY ? UNARY_TYPE : STREAM_TYPE;
+	type = method->kind == RPC_UNARY ? UNARY_TYPE : CONNECT_STREAM;
 	if (!has_type(call->exchange, type)) {
 		exchange_add(call->exchange, "Accept-Post", type);
 		api_refuse(call, 415, "this call takes %s", type);
 		return;
 	}
 	serve(call, box, method);
-}
-
-/* ---- what is in a message ---- */
-
-json_t *rpc_field(json_t *object, const char *name)
-{
-	json_t *value = json_object_get(object, name);
-	char other[64];
-	size_t n = 0;
-
-	if (!value) {
-		for (const char *c = name; *c && n + 3 < sizeof other; c++) {
-			if (*c >= 'A' && *c <= 'Z')
-				other[n++] = '_';
-			other[n++] = *c >= 'A' && *c <= 'Z' ? (char)(*c - 'A' + 'a') : *c;
-		}
-		other[n] = '\0';
-		value = json_object_get(object, other);
-	}
-	return json_is_null(value) ? NULL : value;
-}
-
-static bool is_wrong(struct rpc *rpc, const char *name, const char *what)
-{
-	rpc_fail(rpc, RPC_INVALID_ARGUMENT, "%s is no %s", name, what);
-	return false;
-}
-
-bool rpc_text(struct rpc *rpc, json_t *object, const char *name, const char **ret)
-{
-	json_t *value = rpc_field(object, name);
-
-	if (value && !json_is_string(value))
-		return is_wrong(rpc, name, "text");
-	*ret = json_string_value(value);
-	return true;
-}
-
-bool rpc_bool(struct rpc *rpc, json_t *object, const char *name, bool *ret)
-{
-	json_t *value = rpc_field(object, name);
-
-	if (value && !json_is_boolean(value))
-		return is_wrong(rpc, name, "true or false");
-	if (value)
-		*ret = json_is_true(value);
-	return true;
-}
-
-bool rpc_number(struct rpc *rpc, json_t *object, const char *name, int64_t min, int64_t max,
-		int64_t *ret)
-{
-	json_t *value = rpc_field(object, name);
-	int64_t number;
-	char *end;
-
-	if (!value)
-		return true;
-	if (json_is_integer(value)) {
-		number = json_integer_value(value);
-	} else if (json_is_string(value) && json_string_length(value) > 0) {
-		errno = 0;
-		number = strtoll(json_string_value(value), &end, 10);
-		if (*end || errno)
-			return is_wrong(rpc, name, "number");
-	} else {
-		return is_wrong(rpc, name, "number");
-	}
-	if (number < min || number > max)
-		return is_wrong(rpc, name, "number that makes sense");
-	*ret = number;
-	return true;
-}
-
-bool rpc_object(struct rpc *rpc, json_t *object, const char *name, json_t **ret)
-{
-	json_t *value = rpc_field(object, name);
-
-	if (value && !json_is_object(value))
-		return is_wrong(rpc, name, "object");
-	*ret = value;
-	return true;
 }

@@ -11,8 +11,10 @@
  * the length in four bytes, the message; the last one has flag 2 and tells how it ended, always
  * under status 200.
  *
- *   connect.c       envelopes, codes, base64: pure functions
- *   connect-call.c  the life of a call: reading it, deadline, keepalive, its end
+ *   connect.c          envelopes, codes, base64: pure functions
+ *   connect-call.c     the life of a call: reading it, deadline, keepalive, its end
+ *   connect-say.c      what is said to it
+ *   connect-message.c  what is in a message
  *   e2b-process.c, e2b-filesystem.c ...  the methods
  */
 
@@ -43,6 +45,7 @@ unsigned rpc_code_status(enum rpc_code code);
 #define CONNECT_HEAD	   5
 #define CONNECT_COMPRESSED 1
 #define CONNECT_LAST	   2
+#define CONNECT_STREAM	   "application/connect+json"
 
 struct connect_envelope {
 	unsigned flags;
@@ -121,6 +124,12 @@ static inline bool rpc_is_over(const struct rpc *rpc)
 	return !rpc->call || rpc->has_ended;
 }
 
+/* The method lets go of what it has, and no timer fires any more; connect-call.c's and
+ * connect-say.c's. */
+void rpc_leave(struct rpc *rpc);
+
+/* ---- connect-say.c ---- */
+
 /* The answer to a plain call, or the only one to a client's stream. */
 void rpc_answer(struct rpc *rpc, const struct buf *message);
 void rpc_answer_empty(struct rpc *rpc);
@@ -138,10 +147,12 @@ void rpc_send_bytes(struct rpc *rpc, const char *before, const void *bytes, size
 void rpc_end(struct rpc *rpc);
 struct loop *rpc_loop(const struct rpc *rpc);
 
+#ifndef container_of
 #define container_of(pointer, type, member)                                                        \
 	((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#endif
 
-/* ---- what is in a message ---- */
+/* ---- connect-message.c ---- */
 
 /* Fields by either of their names ("watcherId", "watcher_id"); what is null is not there. They
  * answer a failure themselves: false, then. */

@@ -196,8 +196,11 @@ static void serve(struct api_call *call, struct box *box, uint16_t port)
 		call->class = "interpreter";
 		interpreter_exchange(call->exchange, box);
 	} else {
+		struct exchange *exchange = call->exchange;
+
 		call->class = "proxy";
-		proxy_exchange(call->exchange, box, port);
+		api_let_go(call);
+		proxy_exchange(exchange, box, port);
 	}
 }
 

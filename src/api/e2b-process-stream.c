@@ -38,7 +38,7 @@ struct stream {
 
 bool e2b_process_is_hidden(const struct process *process)
 {
-	return process->tag && starts_with(process->tag, "atoll:");
+	return process->tag && starts_with(process->tag, "atoll-kernel:");
 }
 
 /* ---- what is told ---- */
@@ -327,7 +327,7 @@ static bool read_options(struct rpc *rpc, json_t *config, struct process_request
 	if (request->cwd && !request->cwd[0])
 		request->cwd = NULL;
 	if (request->tag && e2b_process_is_hidden(&(struct process){.tag = (char *)request->tag})) {
-		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "a tag cannot begin with atoll:");
+		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "a tag cannot begin with atoll-kernel:");
 		return false;
 	}
 	request->has_terminal = pty != NULL;

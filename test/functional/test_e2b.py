@@ -17,7 +17,7 @@ from lib import *  # noqa: E402
 from packages import npm_packages  # noqa: E402
 from serving import Daemon  # noqa: E402
 
-SOURCE = ROOT + "/test/e2b"
+SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2b")
 SECONDS = 120
 
 

@@ -71,6 +71,12 @@ def error_of(got):
     return got[-1][1].get("error", {}).get("code")
 
 
+def come(look, what):
+    found = until(look)
+    check(found, "waited in vain for " + what)
+    return found
+
+
 def b64(data):
     return base64.b64encode(data).decode()
 
@@ -132,7 +138,7 @@ def _():
     daemon, _ = shared()
     text = json.dumps({"templateID": "base", "metadata": {"a": "b"}}).encode()
     status, box, _ = daemon.call("POST", "/v2/sandboxes", data=iter([text[:9], text[9:]]),
-                                 headers={"Content-Type": "application/json", "Transfer-Encoding": "chunked"})
+                                 headers={"Content-Type": "application/json"})
     same(status, 201, "create: %s" % box)
     same(sorted(box), sorted(["templateID", "sandboxID", "alias", "clientID", "envdVersion", "envdAccessToken", "trafficAccessToken", "domain"]),
          "its members")
@@ -200,14 +206,14 @@ def _():
     box = daemon.create(timeout=300)
     one = "/sandboxes/" + box["sandboxID"]
     daemon.run(box, "echo for the log; exit 3")
-    logs = until(lambda: [e for e in daemon.call("GET", "/v2%s/logs" % one)[1]["logs"] if "exit status 3" in e["message"]], "the end in the log")
+    logs = come(lambda: [e for e in daemon.call("GET", "/v2%s/logs" % one)[1]["logs"] if "exit status 3" in e["message"]], "the end in the log")
     check("for the log" in logs[0]["message"] and logs[0]["level"] == "info" and logs[0]["fields"] == {}, "%s" % logs)
     old = daemon.call("GET", one + "/logs?limit=1")[1]
     same((len(old["logs"]), len(old["logEntries"])), (1, 1), "a limit")
     same(daemon.call("GET", "/v2%s/logs?search=nothing-like-it" % one)[1], {"logs": []}, "a search")
     latest = daemon.call("GET", "/v2%s/logs?direction=backward&limit=1" % one)[1]["logs"]
     check("exit status 3" in latest[0]["message"], "backwards: %s" % latest)
-    many = until(lambda: daemon.call("GET", "/sandboxes/metrics?sandbox_ids=%s,%s" % (box["sandboxID"], UNKNOWN))[1]["sandboxes"], "a sample")
+    many = come(lambda: daemon.call("GET", "/sandboxes/metrics?sandbox_ids=%s,%s" % (box["sandboxID"], UNKNOWN))[1]["sandboxes"], "a sample")
     same(list(many), [box["sandboxID"]], "whose samples")
     same(daemon.call("GET", "/envs", box=box)[1].get("E2B_SANDBOX"), "true", "/envs")
     check(daemon.call("GET", "/metrics", box=box)[1]["mem_total"] > 0, "/metrics of the sandbox")
@@ -303,7 +309,7 @@ def _():
             (envelope({"process": {"cmd": "true", "cwd": "/nope"}}), "invalid_argument"),
             (envelope({"process": {"cmd": "/no/such/program"}}), "invalid_argument"),
             (envelope({"process": {"cmd": "true"}, "pty": {"size": {"cols": 70000}}}), "invalid_argument"),
-            (envelope({"process": {"cmd": "true"}, "tag": "atoll:x"}), "invalid_argument")):
+            (envelope({"process": {"cmd": "true"}, "tag": "atoll-kernel:x"}), "invalid_argument")):
         got = streamed(daemon, box, start, data)
         same((len(got), error_of(got)), (1, code), "%r: %s" % (data[:60], got))
     same(error_of(streamed(daemon, box, "process.Process/Connect", envelope({"process": {"pid": 999999}}))), "not_found", "Connect")
@@ -370,7 +376,7 @@ def _():
     got = streamed(daemon, box, "process.Process/Start", envelope({"process": {"cmd": "sleep", "args": ["600"]}}), {"Connect-Timeout-Ms": "300"})
     same(error_of(got), "deadline_exceeded", "a deadline")
     pid = got[0][1]["event"]["start"]["pid"]
-    until(lambda: pid not in [p["pid"] for p in unary(daemon, box, "process.Process/List", {})[1]["processes"]], "the process's end")
+    come(lambda: pid not in [p["pid"] for p in unary(daemon, box, "process.Process/List", {})[1]["processes"]], "the process's end")
     got = streamed(daemon, box, "filesystem.Filesystem/WatchDir", envelope({"path": "."}), {"Connect-Timeout-Ms": "1400", "Keepalive-Ping-Interval": "1"})
     same((got[0], error_of(got)), ((0, {"start": {}}), "deadline_exceeded"), "a watch's")
     check((0, {"keepalive": {}}) in got, "keepalives of a watch: %s" % got)
@@ -422,7 +428,7 @@ def _():
     pid = next(events)[1]["event"]["start"]["pid"]
     connection.sock.shutdown(socket.SHUT_RDWR)
     connection.close()
-    until(lambda: unary(daemon, box, "filesystem.Filesystem/Stat", {"path": "through"})[0] == 200, "it went on")
+    come(lambda: unary(daemon, box, "filesystem.Filesystem/Stat", {"path": "through"})[0] == 200, "it went on")
     same(unary(daemon, box, "process.Process/SendSignal", {"process": {"pid": pid}, "signal": "SIGNAL_SIGKILL"})[0], 200, "kill")
 
 
@@ -514,7 +520,7 @@ def _():
     same(post("", gzip.compress(multipart([('name="file"; filename="gm"', b"in a form")])), {**form, "Content-Encoding": "gzip"})[0], 200, "a packed form")
     same(read("gm"), b"in a form", "its content")
     same(daemon.call("POST", "/files?path=c", data=iter([b"a" * 10, b"b" * 70000]), box=box,
-                     headers={"Content-Type": "application/octet-stream", "Transfer-Encoding": "chunked"})[0], 200, "in chunks")
+                     headers={"Content-Type": "application/octet-stream"})[0], 200, "in chunks")
     same(len(read("c")), 70010, "its size")
     for query, data, headers, status, why in (
             ("", b"x", {"Content-Type": "application/octet-stream"}, 400, "no path"), ("?path=x", b"x", {}, 400, "no type"),
@@ -600,7 +606,7 @@ def _():
         seen.extend(unary(daemon, box, "filesystem.Filesystem/GetWatcherEvents", watcher)[1]["events"])
         return {"EVENT_TYPE_CREATE", "EVENT_TYPE_WRITE"} <= {e["type"] for e in seen if e["name"] == "x"}
 
-    until(look, "its events")
+    come(look, "its events")
     same(unary(daemon, box, "filesystem.Filesystem/RemoveWatcher", watcher), (200, {}), "remove")
     same(unary(daemon, box, "filesystem.Filesystem/GetWatcherEvents", watcher)[0], 404, "after that")
     same(unary(daemon, box, "filesystem.Filesystem/CreateWatcher", {"path": "nope"})[0], 404, "of nothing")
