@@ -50,6 +50,9 @@ static int tell_failure(int status, int errors_fd, struct atoll_error *err)
 	text[strcspn(text, "\n")] = '\0';
 	if (starts_with(story, "atoll: "))
 		story += strlen("atoll: ");
+	if (starts_with(story, "there is no log"))
+		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
+				 "nothing is recorded of it: its contract says 'record: off'");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 240)
 		fault = ATOLL_FAULT_REQUEST;
 	else if (WIFEXITED(status) && WEXITSTATUS(status) == 241)
