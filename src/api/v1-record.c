@@ -167,7 +167,7 @@ void v1_receipt(struct api_call *call)
 {
 	struct box *box = v1_box(call);
 	const char *step = exchange_query(call->exchange, "step");
-	struct record_work *own = box ? record_new(call, box, "attest", "application/json") : NULL;
+	struct record_work *own = box ? record_new(call, box, "attest", "application/x-ndjson") : NULL;
 
 	if (!own)
 		return;
@@ -183,7 +183,7 @@ void v1_record_receipt(struct api_call *call, const char *sandbox)
 	struct record_work *own;
 
 	snprintf(box.sandbox, sizeof box.sandbox, "%s", sandbox);
-	own = record_new(call, &box, "attest", "application/json");
+	own = record_new(call, &box, "attest", "application/x-ndjson");
 	if (own)
 		submit(own);
 }
