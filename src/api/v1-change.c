@@ -265,6 +265,26 @@ static bool pick_path(const struct atoll_change *change, void *data)
 	return false;
 }
 
+/* Most began with an empty workspace, which all of them have in common: nobody's changes are put
+ * there. */
+static int check_place(const char *sandbox, struct atoll_error *err)
+{
+	const char *state = getenv("XDG_STATE_HOME");
+	struct atoll_changes *changes;
+	size_t length = state ? strlen(state) : 0;
+	int r = atoll_changes_open(sandbox, &changes, err);
+
+	if (r < 0)
+		return r;
+	if (length > 0 && strncmp(changes->record->workspace, state, length) == 0)
+		r = error_set(err, ATOLL_FAULT_POLICY, 0,
+			      "its workspace began empty and belongs to no directory of the "
+			      "daemon's machine, so there is nothing to apply to; export carries the "
+			      "changes away");
+	atoll_changes_close(changes);
+	return r;
+}
+
 static int run_apply(struct v1_work *work, struct atoll_error *err)
 {
 	struct apply_work *own = (struct apply_work *)work;
@@ -276,8 +296,10 @@ static int run_apply(struct v1_work *work, struct atoll_error *err)
 		.is_dry = own->is_dry,
 		.told = on_fate,
 	};
-	int r;
+	int r = check_place(work->sandbox, err);
 
+	if (r < 0)
+		return r;
 	json_open(&own->json, NULL, '{');
 	json_open(&own->json, "changes", '[');
 	r = atoll_apply(work->sandbox, &options, &own->report, err);
@@ -320,14 +342,7 @@ static void read_apply(struct api_call *call, json_t *body)
 
 	form_known(&form, keys);
 	if (!form_fails(&form) && (box = v1_box(call))) {
-		/* A template's directory is the same for all that are made from it. */
-		if (box->template_id[0])
-			v1_refuse(call, 403, "policy",
-				  "sandbox '%s' was made from a template, which nobody's changes "
-				  "are applied to; export them, or make it with a contract",
-				  box->id);
-		else
-			own = v1_work_new(call, sizeof *own, box);
+		own = v1_work_new(call, sizeof *own, box);
 	}
 	if (!own) {
 		free(paths);

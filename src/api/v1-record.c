@@ -50,6 +50,9 @@ static int tell_failure(int status, int errors_fd, struct atoll_error *err)
 	text[strcspn(text, "\n")] = '\0';
 	if (starts_with(story, "atoll: "))
 		story += strlen("atoll: ");
+	if (starts_with(story, "there is no log"))
+		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
+				 "nothing is recorded of it: its contract says 'record: off'");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 240)
 		fault = ATOLL_FAULT_REQUEST;
 	else if (WIFEXITED(status) && WEXITSTATUS(status) == 241)
@@ -164,7 +167,7 @@ void v1_receipt(struct api_call *call)
 {
 	struct box *box = v1_box(call);
 	const char *step = exchange_query(call->exchange, "step");
-	struct record_work *own = box ? record_new(call, box, "attest", "application/json") : NULL;
+	struct record_work *own = box ? record_new(call, box, "attest", "application/x-ndjson") : NULL;
 
 	if (!own)
 		return;
@@ -180,7 +183,7 @@ void v1_record_receipt(struct api_call *call, const char *sandbox)
 	struct record_work *own;
 
 	snprintf(box.sandbox, sizeof box.sandbox, "%s", sandbox);
-	own = record_new(call, &box, "attest", "application/json");
+	own = record_new(call, &box, "attest", "application/x-ndjson");
 	if (own)
 		submit(own);
 }

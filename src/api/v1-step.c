@@ -169,6 +169,19 @@ static void on_waiter_gone(struct api_call *call, bool is_broken)
 		forget(start);
 }
 
+/* As a shell says it: it is not there, or it cannot be executed. */
+static void fail_start(struct api_call *call, const struct atoll_error *err)
+{
+	bool is_missing = strstr(err->text, "No such file") != NULL;
+
+	if (err->fault == ATOLL_FAULT_JOB)
+		v1_refuse_with(call, 400, "request",
+			       is_missing ? "\"exitStatus\":127" : "\"exitStatus\":126", "%s",
+			       err->text);
+	else
+		v1_fail(call, err);
+}
+
 static void on_started(struct process *process, const struct atoll_error *err, void *data)
 {
 	struct start *start = data;
@@ -177,7 +190,7 @@ static void on_started(struct process *process, const struct atoll_error *err, v
 	if (!call || !process) {
 		call = v1_wait_take(&start->wait);
 		if (call)
-			v1_fail(call, err);
+			fail_start(call, err);
 		forget(start);
 		return;
 	}

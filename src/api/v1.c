@@ -111,7 +111,9 @@ void v1_fail(struct api_call *call, const struct atoll_error *err)
 	/* This machine cannot: not now, or not at all, which the text says. */
 	if (status == 500 && err->fault == ATOLL_FAULT_HOST)
 		status = 503;
-	refuse(call, status, v1_error_cause(err), "", err->text);
+	if (status == 500 && err->fault == ATOLL_FAULT_JOB)
+		status = 400;
+	refuse(call, status, status == 400 ? "request" : v1_error_cause(err), "", err->text);
 }
 
 void v1_done(struct api_call *call)

@@ -73,5 +73,5 @@ int main(int argc, char **argv)
 	if (r >= 0)
 		return r;
 	print_problem(err.text);
-	return atoll_error_status(&err);
+	return remote_exit_status ? remote_exit_status : atoll_error_status(&err);
 }

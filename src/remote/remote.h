@@ -98,5 +98,7 @@ extern const struct command remote_create, remote_ls, remote_rm, remote_pause, r
 	remote_apply, remote_export, remote_log, remote_top;
 /* Ends with NULL. */
 extern const struct command *const remote_commands[];
+/* What a shell would exit with after the latest failure, where the daemon knows that (126, 127); else 0. */
+extern int remote_exit_status;
 /* Of the program; set by main() before a command is run. */
 extern struct remote remote;

@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon's own API, /v1: every resource on the wire, against its document; src/api/v1*.c"""
+
+import os
+import sys
+import tarfile
+import io
+import threading
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from v1 import *
+
+STEPS = "/v1/sandboxes/{}/steps"
+FILES = "/v1/sandboxes/{}/files"
+
+
+@test("the document is served, without a key, and is the one in the tree")
+def _():
+    with V1() as daemon:
+        same(daemon.want(200, "GET", "/v1/openapi.json", key=None), DOCUMENT, "the document")
+        same(daemon.want(200, "GET", "/v1")["tenant"], "default", "whose key it is")
+        daemon.refused(401, "unauthorized", "GET", "/v1/sandboxes", key=None)
+        daemon.refused(401, "unauthorized", "GET", "/v1/sandboxes", key="e2b_" + "0" * 40)
+        status, body, headers = daemon.call("PATCH", "/v1/sandboxes")
+        same((status, body["error"]["cause"]), (405, "request"), "a method that is none")
+        check("DELETE" in headers["allow"], "what there is")
+        status, body, _ = daemon.call("GET", "/v1/nothing")
+        same((status, body["error"]["cause"]), (404, "not-found"), "a path that is none")
+
+
+@test("sandboxes: create, list in pages, by label and state, get, pause, resume, time-out, delete")
+def _():
+    with V1() as daemon:
+        boxes = [daemon.box(labels={"n": str(i), "all": "yes"}, metadata={"m": "x"}, timeout=600) for i in range(3)]
+        got = daemon.want(200, "GET", f"/v1/sandboxes/{boxes[0]}")
+        same((got["state"], got["labels"], got["template"]), ("running", {"n": "0", "all": "yes"}, "base"), "the sandbox")
+        seen, after = [], None
+        while True:
+            page = daemon.want(200, "GET", "/v1/sandboxes?limit=2&usage=true" + (f"&after={after}" if after else ""))
+            seen += [item["id"] for item in page["items"]]
+            after = page["next"]
+            if after is None:
+                break
+        same(sorted(seen), sorted(boxes), "all of them, each once")
+        same([i["id"] for i in daemon.want(200, "GET", "/v1/sandboxes?label=all=yes,n=1")["items"]], [boxes[1]], "by label")
+        same(daemon.want(200, "POST", f"/v1/sandboxes/{boxes[1]}/pause")["state"], "paused", "paused")
+        daemon.want(200, "POST", f"/v1/sandboxes/{boxes[1]}/pause")
+        same([i["id"] for i in daemon.want(200, "GET", "/v1/sandboxes?state=paused")["items"]], [boxes[1]], "by state")
+        daemon.refused(409, "conflict", "POST", STEPS.format(boxes[1]), {"command": ["true"]})
+        same(daemon.want(200, "POST", f"/v1/sandboxes/{boxes[1]}/resume", {"timeout": 100})["state"], "running", "it goes on")
+        same(daemon.run(boxes[1], "true")["result"]["exitCode"], 0, "a step after the pause")
+        before = daemon.want(200, "GET", f"/v1/sandboxes/{boxes[2]}")["endsAt"]
+        after = daemon.want(200, "POST", f"/v1/sandboxes/{boxes[2]}/timeout", {"timeout": 9000})["endsAt"]
+        check(after > before, "its end was moved")
+        same(daemon.want(200, "POST", f"/v1/sandboxes/{boxes[2]}/timeout", {"timeout": "never"})["endsAt"], None, "no end")
+        daemon.want(204, "DELETE", f"/v1/sandboxes/{boxes[2]}")
+        daemon.refused(404, "not-found", "GET", f"/v1/sandboxes/{boxes[2]}")
+        daemon.refused(404, "not-found", "DELETE", f"/v1/sandboxes/{boxes[2]}")
+        usage = daemon.want(200, "GET", "/v1/usage")
+        same((usage["tenant"], usage["sandboxes"]["used"]), ("default", 2), "what the tenant uses")
+
+
+@test("what makes no sense is refused with its reason; nothing unknown is accepted")
+def _():
+    with V1() as daemon:
+        box = daemon.box()
+        for body, word in (({"tempate": "x"}, "template"), ({"timeout": "x"}, "timeout"), ({"timeout": 0}, "timeout"),
+                           ({"labels": {"a": 1}}, "labels"), ({"labels": {"atoll.job": "x"}}, "atoll."),
+                           ({"onTimeout": "x"}, "onTimeout"), ({"contract": 3}, "contract"), ({"requestId": ""}, "requestId"),
+                           ({"metadata": {"a": "b\0c"}}, "NUL")):
+            check(word in daemon.refused(400, "request", "POST", "/v1/sandboxes", body)["message"], f"{body}: {word}")
+        daemon.refused(404, "not-found", "POST", "/v1/sandboxes", {"template": "nosuch"})
+        for body in ({}, {"command": []}, {"command": "ls"}, {"command": ["a\0b"]}, {"command": ["x"], "terminal": {"columns": 0}},
+                     {"command": ["x"], "requestId": "x" * 64}, {"command": ["x"], "wait": -1}):
+            daemon.refused(400, "request", "POST", STEPS.format(box), body)
+        status, body, _ = daemon.call("POST", "/v1/sandboxes", data=b"{nonsense", headers={"Content-Type": "application/json"})
+        same((status, body["error"]["cause"]), (400, "request"), "no JSON")
+        daemon.refused(400, "request", "GET", "/v1/sandboxes?limit=x")
+        daemon.refused(400, "request", "GET", "/v1/sandboxes?label=x")
+        daemon.refused(400, "request", "GET", "/v1/sandboxes?after=x")
+        daemon.refused(400, "request", "DELETE", "/v1/sandboxes")
+        error = daemon.refused(400, "request", "POST", STEPS.format(box), {"command": ["/no/such/program"]})
+        same(error["details"]["exitStatus"], 127, "what a shell would say")
+        for number in ("0", "x", "99", "-1", "1e3"):
+            daemon.refused(404, "not-found", "GET", STEPS.format(box) + "/" + number)
+
+
+@test("steps: output, both streams, result, environment, directory; input; signals; a terminal and its size")
+def _():
+    with V1() as daemon:
+        box = daemon.box(environment={"FROM": "box"})
+        step = daemon.run(box, "sh", "-c", "echo $FROM $OWN; pwd; echo err >&2; exit 3", environment={"OWN": "mine"}, cwd="/tmp")
+        same((out(step), out(step, "err")), (b"box mine\n/tmp\n", b"err\n"), "what it printed")
+        same((step["state"], step["result"]["exitCode"], step["result"]["cause"]), ("ended", 3, None), "its end")
+        number = daemon.start_step(box, "cat", stdin=True)
+        daemon.want(204, "POST", STEPS.format(box) + f"/{number}/stdin", data=b"one\ntwo\0")
+        daemon.want(204, "POST", STEPS.format(box) + f"/{number}/stdin?eof=true", data=b"three")
+        same(daemon.wait_step(box, number)["result"]["exitCode"], 0, "cat ends with its input")
+        same(daemon.want(200, "GET", STEPS.format(box) + f"/{number}/output"), b"one\ntwo\0three", "what was sent")
+        daemon.refused(409, "conflict", "POST", STEPS.format(box) + f"/{number}/stdin", data=b"x")
+        number = daemon.start_step(box, "sleep", "1000")
+        check(number in [s["number"] for s in daemon.want(200, "GET", STEPS.format(box) + "?state=running")["items"]], "it runs")
+        daemon.refused(400, "request", "POST", STEPS.format(box) + f"/{number}/signal", {"signal": "SIGNONSENSE"})
+        daemon.want(204, "POST", STEPS.format(box) + f"/{number}/signal", {"signal": "SIGINT"})
+        same(daemon.wait_step(box, number)["result"]["signal"], "SIGINT", "what it died of")
+        daemon.refused(409, "conflict", "POST", STEPS.format(box) + f"/{number}/signal", {})
+        number = daemon.start_step(box, "sh", "-c", "stty size; read line; stty size", terminal={"columns": 91, "rows": 17})
+        until(lambda: b"17 91" in daemon.want(200, "GET", STEPS.format(box) + f"/{number}/output"))
+        daemon.want(204, "POST", STEPS.format(box) + f"/{number}/resize", {"columns": 120, "rows": 40})
+        daemon.want(204, "POST", STEPS.format(box) + f"/{number}/stdin", data=b"\r")
+        daemon.wait_step(box, number)
+        check(b"40 120" in daemon.want(200, "GET", STEPS.format(box) + f"/{number}/output"), "the new size")
+        same(daemon.run(box, "sleep", "1000", timeoutMs=300)["result"]["cause"], "time-out", "its time")
+        same([s["number"] for s in daemon.want(200, "GET", STEPS.format(box) + "?state=running")["items"]], [], "nothing runs")
+
+
+@test("a request with the same id is the same step, however often it is asked for; also after the daemon was killed")
+def _():
+    with V1() as daemon:
+        box = daemon.box(requestId="make")
+        same(daemon.want(200, "POST", "/v1/sandboxes", {"requestId": "make"})["id"], box, "the same sandbox")
+        request = {"command": ["sh", "-c", "echo x >>count; wc -l <count"], "requestId": "once", "wait": 30}
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(daemon.call("POST", STEPS.format(box), request)))
+                   for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        same({(a[0], a[1]["number"]) for a in answers}, {(201, answers[0][1]["number"])}, "one step for all")
+        same(daemon.want(200, "GET", FILES.format(box) + "?path=count"), b"x\n", "it ran once")
+        daemon.again()
+        status, step, _ = daemon.call("POST", STEPS.format(box), request)
+        among(status, (200, 201), f"{step}")
+        same(step["number"], answers[0][1]["number"], "still the same")
+        same(daemon.want(200, "GET", FILES.format(box) + "?path=count"), b"x\n", "it ran once")
+        same(daemon.want(200, "POST", "/v1/sandboxes", {"requestId": "make"})["id"], box, "still the same sandbox")
+
+
+@test("output can be had from any offset, as often as one likes; what is not there is said")
+def _():
+    with V1() as daemon:
+        box = daemon.box()
+        step = daemon.run(box, "sh", "-c", "seq 1000; seq 50 >&2")
+        place, whole = STEPS.format(box) + f"/{step['number']}/output", "".join(f"{i}\n" for i in range(1, 1001)).encode()
+        same(daemon.want(200, "GET", place), whole, "all")
+        for start in (0, 1, 500, len(whole) - 1, len(whole)):
+            same(daemon.want(200, "GET", f"{place}?from={start}&follow=true"), whole[start:], f"from {start}")
+            same(daemon.headers["atoll-offset"], str(start), "the offset")
+        error = daemon.refused(416, "request", "GET", f"{place}?from={len(whole) + 1}")
+        same(error["details"], {"first": 0, "size": len(whole)}, "what there is")
+        check(daemon.want(200, "GET", f"{place}?stream=err").endswith(b"\n50\n"), "the other stream")
+        daemon.refused(400, "request", "GET", f"{place}?stream=x")
+        events = list(daemon.events(STEPS.format(box) + f"/{step['number']}/events"))
+        same((events[0][1], events[-1][1]), ("start", "end"), "first and last event")
+        same(misfit(events[-1][2], {"$ref": "#/components/schemas/Step"}), None, "the step in the event")
+        for id, name, data in events:
+            if name == "output":
+                same(misfit(data, {"$ref": "#/components/schemas/Output"}), None, "the event")
+        for after in ("0-0", "100-0", "3893-141", "17-5"):
+            got = b"".join(base64.b64decode(data["data"]) for _, name, data in
+                           daemon.events(STEPS.format(box) + f"/{step['number']}/events", after)
+                           if name == "output" and data["stream"] == "out")
+            same(got, whole[int(after.split("-")[0]):], f"after {after}")
+
+
+@test("kill -9 of the daemon in the middle of a stream: whoever comes back misses no byte and gets none twice")
+def _():
+    with V1() as daemon:
+        box = daemon.box(timeout=600)
+        number = daemon.start_step(box, "sh", "-c", "i=0; while [ $i -lt 3000 ]; do echo line $i; echo e $i >&2; i=$((i+1)); "
+                                                   "[ $((i % 300)) = 0 ] && sleep 0.2; done; exit 7")
+        got, last, kills, end = {"out": b"", "err": b""}, "0-0", 0, None
+        while end is None:
+            for id, name, data in daemon.events(STEPS.format(box) + f"/{number}/events", last):
+                if name == "output":
+                    same(data["offset"], len(got[data["stream"]]), "the next byte")
+                    got[data["stream"]] += base64.b64decode(data["data"])
+                if name == "end":
+                    end = data
+                last = id
+                if kills < 3 and len(got["out"]) > 5000 * (kills + 1):
+                    kills += 1
+                    daemon.again()
+        same(kills, 3, "how often it was killed")
+        same(got["out"], "".join(f"line {i}\n" for i in range(3000)).encode(), "standard output")
+        same(got["err"], "".join(f"e {i}\n" for i in range(3000)).encode(), "standard error")
+        same(end["result"]["exitCode"], 7, "its end")
+
+
+@test("a step that ends while no daemon is there: its result is there when the next one is")
+def _():
+    with V1() as daemon:
+        box = daemon.box(timeout=600)
+        number = daemon.start_step(box, "sh", "-c", "read x; echo got $x; exit 9", stdin=True)
+        ended = daemon.run(box, "sh", "-c", "echo early; exit 4")["number"]
+        daemon.want(204, "POST", STEPS.format(box) + f"/{number}/stdin?eof=true", data=b"it\n")
+        daemon.again()
+        same(daemon.wait_step(box, number)["result"]["exitCode"], 9, "the one that ended meanwhile")
+        step = daemon.want(200, "GET", STEPS.format(box) + f"/{ended}")
+        same((step["state"], step["result"]["exitCode"]), ("ended", 4), "the one that had ended")
+        same(daemon.want(200, "GET", STEPS.format(box) + f"/{ended}/output"), b"early\n", "what it printed")
+
+
+@test("another tenant sees nothing, finds nothing, hears nothing")
+def _():
+    with V1() as daemon:
+        box = daemon.box(labels={"a": "b"})
+        number = daemon.run(box, "echo", "secret")["number"]
+        other = daemon.make_key("other")
+        same(daemon.want(200, "GET", "/v1/sandboxes", key=other)["items"], [], "its sandboxes")
+        for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/pause"), ("GET", "/steps"), ("GET", f"/steps/{number}"),
+                             ("GET", f"/steps/{number}/output"), ("GET", f"/steps/{number}/events"), ("GET", "/diff"),
+                             ("GET", "/files?path=x"), ("GET", "/log"), ("GET", "/receipt"), ("POST", "/fork"),
+                             ("POST", "/checkpoints"), ("GET", "/export")):
+            daemon.refused(404, "not-found", method, f"/v1/sandboxes/{box}{path}", key=other)
+        same(daemon.want(200, "DELETE", "/v1/sandboxes?label=a=b", key=other)["items"], [], "what it may delete")
+        theirs = daemon.want(201, "POST", "/v1/sandboxes", {"labels": {"a": "b"}, "requestId": "r"}, key=other)["id"]
+        check(daemon.want(201, "POST", "/v1/sandboxes", {"requestId": "r"})["id"] != theirs, "request ids are a tenant's own")
+        same(daemon.want(200, "DELETE", "/v1/sandboxes?label=a=b", key=other)["items"], [theirs], "its own")
+        daemon.want(200, "GET", f"/v1/sandboxes/{box}")
+        same(daemon.want(200, "GET", "/v1/usage", key=other)["tenant"], "other", "its own usage")
+
+
+@test("over the quota: 429 with Retry-After, and its cause")
+def _():
+    with V1() as daemon:
+        key = daemon.make_key("small", ["--max-sandboxes", "2"])
+        boxes = [daemon.want(201, "POST", "/v1/sandboxes", {}, key=key)["id"] for _ in range(2)]
+        daemon.refused(429, "quota", "POST", "/v1/sandboxes", {}, key=key)
+        check(int(daemon.headers["retry-after"]) >= 1, "when to come again")
+        items = daemon.want(200, "POST", "/v1/sandboxes/bulk", {"count": 2, "labels": {"a": "b"}}, key=key)["items"]
+        same([i["error"]["cause"] for i in items], ["quota", "quota"], "of many")
+        daemon.want(204, "DELETE", f"/v1/sandboxes/{boxes[0]}", key=key)
+        daemon.want(201, "POST", "/v1/sandboxes", {}, key=key)
+
+
+@test("many at once: created together, deleted by label")
+def _():
+    with V1() as daemon:
+        items = daemon.want(200, "POST", "/v1/sandboxes/bulk", {"count": 12, "labels": {"run": "7"}})["items"]
+        made = sorted(item["sandbox"]["id"] for item in items)
+        same(len(set(made)), 12, "how many")
+        keep = daemon.box(labels={"run": "8"})
+        same(sorted(daemon.want(200, "DELETE", "/v1/sandboxes?label=run=7")["items"]), made, "those that are gone")
+        same([i["id"] for i in daemon.want(200, "GET", "/v1/sandboxes")["items"]], [keep], "the one that stays")
+
+
+@test("files: write, read, list, stat, move, make, remove; what cannot be is said")
+def _():
+    with V1() as daemon:
+        box = daemon.box()
+        place = FILES.format(box)
+        data = bytes(range(256)) * 5000
+        same(daemon.want(200, "PUT", place + "?path=d/e/f.bin", data=data)["size"], len(data), "written")
+        same(daemon.want(200, "GET", place + "?path=d/e/f.bin"), data, "read")
+        same(out(daemon.run(box, "sh", "-c", "sha256sum <d/e/f.bin | cut -c1-64")).decode().strip(),
+             hashlib.sha256(data).hexdigest(), "seen from inside")
+        got = daemon.want(200, "GET", place + "/stat?path=d/e/f.bin")
+        same((got["type"], got["size"], got["name"]), ("file", len(data), "f.bin"), "what it is")
+        same([f["name"] for f in daemon.want(200, "GET", place + "/list?path=d&depth=2")["items"]], ["e", "f.bin"], "the list")
+        daemon.call("POST", place + "/mkdir", {"path": "new/deep"})
+        among(daemon.call("POST", place + "/move", {"from": "d/e/f.bin", "to": "new/deep/g"})[0], (200, 204), "moved")
+        same(daemon.want(200, "GET", place + "?path=new/deep/g"), data, "under its new name")
+        daemon.want(204, "DELETE", place + "?path=new")
+        daemon.refused(404, "not-found", "GET", place + "?path=new/deep/g")
+        daemon.refused(409, "conflict", "GET", place + "?path=/tmp")
+        daemon.refused(400, "request", "GET", place)
+        check(daemon.want(200, "GET", place + "?path=/proc/self/status").startswith(b"Name:"), "a file without a size")
+        among(daemon.call("PUT", place + "?path=/proc/x", data=b"x")[0], (403, 404), "what may not be written")
+
+
+@test("checkpoints, rollback, fork; diff, export; apply has nowhere to go")
+def _():
+    with V1() as daemon:
+        box = daemon.box(timeout=600)
+        place = f"/v1/sandboxes/{box}"
+        daemon.run(box, "sh", "-c", "echo one >f; mkdir d")
+        same(daemon.want(201, "POST", place + "/checkpoints", {"name": "first"})["name"], "first", "its name")
+        daemon.run(box, "sh", "-c", "echo two >f; echo new >g")
+        sleeping = daemon.start_step(box, "sleep", "1000")
+        items = daemon.want(200, "GET", place + "/checkpoints")["items"]
+        same([c["name"] for c in items], ["first"], "which there are")
+        forks = daemon.want(201, "POST", place + "/fork", {"count": 2})["items"]
+        for item in forks:
+            same(out(daemon.run(item["sandbox"]["id"], "cat", "f", "g")), b"two\nnew\n", "a fork has what was there")
+        changes = {c["path"]: c["kind"] for c in daemon.want(200, "GET", place + "/diff?lines=true")["changes"]}
+        same((changes.get("f"), changes.get("g"), changes.get("d")), ("added", "added", "added"), "what changed")
+        text = daemon.want(200, "GET", place + "/diff?format=text&path=f").decode()
+        check("+two" in text and "new" not in text, text)
+        with tarfile.open(fileobj=io.BytesIO(daemon.want(200, "GET", place + "/export"))) as tar:
+            same(tar.extractfile(next(m for m in tar.getmembers() if m.name.rstrip("/").endswith("g"))).read(), b"new\n", "in the tar")
+        check(b"+++ b/g" in daemon.want(200, "GET", place + "/export?format=patch"), "a patch")
+        check(daemon.want(200, "POST", place + "/rollback", {"checkpoint": "first"})["endedProcesses"] >= 1, "processes end")
+        same(out(daemon.run(box, "sh", "-c", "cat f; ls g 2>&1 >/dev/null | wc -l")), b"one\n1\n", "as it was")
+        check(daemon.want(200, "GET", place + f"/steps/{sleeping}")["state"] == "ended", "the step has ended with it")
+        daemon.refused(404, "not-found", "POST", place + "/rollback", {"checkpoint": "nosuch"})
+        daemon.refused(403, "policy", "POST", place + "/apply", {})
+        daemon.refused(400, "request", "GET", place + "/export?format=zip")
+
+
+@test("a contract is laid over the template; what is the machine owner's is refused; its log and receipt")
+def _():
+    with V1() as daemon:
+        box = daemon.box(contract={"limits": {"pids": 64}, "audit": {"record": "full"}})
+        daemon.run(box, "sh", "-c", "echo hi >f")
+        same(out(daemon.run(box, "cat", "f")), b"hi\n", "it works")
+        lines = [json.loads(line) for line in daemon.raw(f"/v1/sandboxes/{box}/log").splitlines()]
+        check(any(line.get("kind") == "step-start" or "exec" in str(line.get("kind")) for line in lines), f"{lines[:3]}")
+        receipts = daemon.raw(f"/v1/sandboxes/{box}/receipt").splitlines()
+        same(len([r for r in receipts if json.loads(r)["payloadType"]]), 2, "a receipt of each step")
+        for contract in ({"filesystem": {"read": ["/etc/shadow"]}}, {"workspace": "/root"}, "filesystem: {write: [/]}"):
+            daemon.refused(403, "policy", "POST", "/v1/sandboxes", {"contract": contract})
+        daemon.refused(400, "request", "POST", "/v1/sandboxes", {"contract": "limits: [nonsense"})
+
+
+@test("jobs: run, follow, result, cancel, list; the result outlives the sandbox and the daemon")
+def _():
+    with V1() as daemon:
+        job = daemon.want(201, "POST", "/v1/jobs", {"contract": "command: [sh, -c, 'echo out; echo err >&2; exit 5']",
+                                                    "labels": {"j": "1"}, "requestId": "j1", "keep": 600})
+        same(daemon.want(200, "POST", "/v1/jobs", {"command": ["true"], "requestId": "j1"})["id"], job["id"], "once")
+        events = list(daemon.events(f"/v1/jobs/{job['id']}/events"))
+        same((events[0][1], events[-1][1]), ("start", "end"), "its events")
+        got = daemon.want(200, "GET", f"/v1/jobs/{job['id']}")
+        same((got["state"], got["step"]["result"]["exitCode"], got["labels"]), ("ended", 5, {"j": "1"}), "its result")
+        same(daemon.want(200, "GET", f"/v1/jobs/{job['id']}/output?stream=err"), b"err\n", "what it printed")
+        long = daemon.want(201, "POST", "/v1/jobs", {"command": ["sleep", "1000"]})["id"]
+        daemon.want(204, "DELETE", f"/v1/jobs/{long}")
+        got = daemon.want(200, "GET", f"/v1/jobs/{long}")
+        same((got["state"], got["sandbox"], got["step"]["result"]["cause"]), ("ended", None, "killed"), "cancelled")
+        daemon.want(204, "DELETE", f"/v1/jobs/{job['id']}")
+        daemon.again()
+        got = daemon.want(200, "GET", f"/v1/jobs/{job['id']}")
+        same((got["sandbox"], got["step"]["result"]["exitCode"]), (None, 5), "the result is still there")
+        same(daemon.want(200, "GET", f"/v1/jobs/{job['id']}/output"), b"out\n", "and what it printed")
+        same(sorted(j["id"] for j in daemon.want(200, "GET", "/v1/jobs")["items"]), sorted([job["id"], long]), "the list")
+        other = daemon.make_key("other")
+        daemon.refused(404, "not-found", "GET", f"/v1/jobs/{job['id']}", key=other)
+        daemon.refused(400, "request", "POST", "/v1/jobs", {})
+        daemon.refused(404, "not-found", "GET", "/v1/jobs/nosuch")
+
+
+@test("events of all sandboxes of the tenant, and of nobody else")
+def _():
+    with V1() as daemon:
+        other = daemon.make_key("other")
+        stream = daemon.events("/v1/events")
+        same(next(stream)[1], "ready", "the first event")
+        daemon.want(201, "POST", "/v1/sandboxes", {}, key=other)
+        box = daemon.box()
+        daemon.run(box, "true")
+        daemon.want(200, "POST", f"/v1/sandboxes/{box}/pause")
+        daemon.want(200, "POST", f"/v1/sandboxes/{box}/resume")
+        daemon.want(204, "DELETE", f"/v1/sandboxes/{box}")
+        names = []
+        while names[-1:] != ["ended"]:
+            _, name, data = next(stream)
+            same(misfit(data, {"$ref": "#/components/schemas/Event"}), None, name)
+            same((data.get("sandbox") or {}).get("id", data.get("step", {}).get("sandbox")), box, "whose")
+            names.append(name)
+        same(names, ["created", "step-started", "step-ended", "paused", "resumed", "ended"], "what happened")
+        stream.close()
+        same(daemon.want(200, "GET", "/v1/approvals")["items"], [], "open questions")
+        daemon.refused(404, "not-found", "POST", "/v1/approvals/x", {"answer": "once"})
+
+
+@test("a sandbox that ends cuts what is open to it, and says why")
+def _():
+    with V1() as daemon:
+        box = daemon.box()
+        number = daemon.start_step(box, "sleep", "1000")
+        stream = daemon.events(STEPS.format(box) + f"/{number}/events")
+        same(next(stream)[1], "start", "it runs")
+        waiting = threading.Thread(target=lambda: answers.append(
+            daemon.call("POST", STEPS.format(box), {"command": ["sleep", "1000"], "wait": 100})))
+        answers = []
+        waiting.start()
+        until(lambda: len(daemon.want(200, "GET", STEPS.format(box) + "?state=running")["items"]) == 2)
+        daemon.want(204, "DELETE", f"/v1/sandboxes/{box}")
+        _, name, data = next(stream)
+        same((name, data["cause"]), ("gone", "killed"), "the last event")
+        same(list(stream), [], "and nothing more")
+        waiting.join()
+        same((answers[0][0], answers[0][1]["error"]["cause"]), (409, "killed"), "who waited is told")
+
+
+main()
