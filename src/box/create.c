@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "box/event.h"
@@ -254,8 +255,8 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	if (r < 0)
 		return r;
 	creation->item = (struct work_item){.run = run_make, .done = made};
-	creation->code = error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED,
-				   "the daemon is stopping");
+	creation->code =
+		error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
 	work_submit(house->work, &creation->item, WORK_NOW);
 	return 0;
 }
@@ -275,9 +276,37 @@ void box_create(struct tenant *tenant, const struct box_request *request, box_do
 
 /* ---- those that are there already ---- */
 
+#define SETTLE_NS (20LL * 1000000000)
+
 static void adopted(void *data)
 {
-	(void)data;
+	struct house *house = data;
+
+	if (--house->n_adopting == 0 && house->is_settling)
+		loop_stop(house->loop);
+}
+
+struct late {
+	struct loop_timer timer;
+	struct loop *loop;
+};
+
+static void settled_late(struct loop_timer *timer)
+{
+	loop_stop(((struct late *)timer)->loop);
+}
+
+void house_settle(struct house *house)
+{
+	struct late late = {{.fire = settled_late}, house->loop};
+
+	if (house->n_adopting == 0)
+		return;
+	house->is_settling = true;
+	loop_arm(house->loop, &late.timer, clock_monotonic_ns() + SETTLE_NS);
+	loop_run(house->loop);
+	loop_disarm(house->loop, &late.timer);
+	house->is_settling = false;
 }
 
 int boxes_load(struct house *house, struct atoll_error *err)
@@ -295,7 +324,8 @@ int boxes_load(struct house *house, struct atoll_error *err)
 			tenant_take(mine);
 			box_arm_end(mine);
 			meter_start(mine);
-			process_adopt(&mine->box, adopted, NULL);
+			house->n_adopting++;
+			process_adopt(&mine->box, adopted, house);
 		}
 	}
 	sqlite3_finalize(row);
