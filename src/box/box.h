@@ -117,6 +117,9 @@ int house_open(const struct house_options *options, struct house **ret, struct a
 /* Sandboxes live on; `is_final` ends them all. */
 void house_close(struct house *house, bool is_final);
 struct loop *house_loop(struct house *house);
+/* Runs the loop until the processes of all boxes are found again, for some seconds at most: before
+ * that nobody should be served, since a process that is there would not be found. */
+void house_settle(struct house *house);
 /* Where the daemon keeps things if nobody says: STATE/daemon (base/state.h). The sandboxes are in a
  * store of its own beneath, DIR/atoll, so that `atoll ls` does not show them, and `atoll gc` does
  * not touch them. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "box/event.h"
@@ -275,9 +276,37 @@ void box_create(struct tenant *tenant, const struct box_request *request, box_do
 
 /* ---- those that are there already ---- */
 
+#define SETTLE_NS (20LL * 1000000000)
+
 static void adopted(void *data)
 {
-	(void)data;
+	struct house *house = data;
+
+	if (--house->n_adopting == 0 && house->is_settling)
+		loop_stop(house->loop);
+}
+
+struct late {
+	struct loop_timer timer;
+	struct loop *loop;
+};
+
+static void settled_late(struct loop_timer *timer)
+{
+	loop_stop(((struct late *)timer)->loop);
+}
+
+void house_settle(struct house *house)
+{
+	struct late late = {{.fire = settled_late}, house->loop};
+
+	if (house->n_adopting == 0)
+		return;
+	house->is_settling = true;
+	loop_arm(house->loop, &late.timer, clock_monotonic_ns() + SETTLE_NS);
+	loop_run(house->loop);
+	loop_disarm(house->loop, &late.timer);
+	house->is_settling = false;
 }
 
 int boxes_load(struct house *house, struct atoll_error *err)
@@ -295,7 +324,8 @@ int boxes_load(struct house *house, struct atoll_error *err)
 			tenant_take(mine);
 			box_arm_end(mine);
 			meter_start(mine);
-			process_adopt(&mine->box, adopted, NULL);
+			house->n_adopting++;
+			process_adopt(&mine->box, adopted, house);
 		}
 	}
 	sqlite3_finalize(row);

@@ -128,6 +128,9 @@ struct house {
 	uint64_t free_memory_mib, free_disk_mib;
 	uint64_t next_gone;
 
+	size_t n_adopting; /* boxes whose processes are being found again */
+	bool is_settling;
+
 	struct kind *kinds; /* template.c */
 	struct pool *pools;
 

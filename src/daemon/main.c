@@ -267,6 +267,8 @@ static int serve(struct daemon *daemon, struct atoll_error *err)
 	if (r == 0)
 		r = house_open(&house, &daemon->house, err);
 	if (r == 0)
+		house_settle(daemon->house);
+	if (r == 0)
 		r = open_api(daemon, err);
 	if (r == 0)
 		r = announce(daemon, err);
