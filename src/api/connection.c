@@ -184,7 +184,7 @@ int exchange_take_socket(struct exchange *exchange, char **ret_rest, size_t *ret
 		return -1;
 	/* From the handler, what stands behind the head is not kept yet. */
 	behind = connection->server->behind;
-	if (behind.at)
+	if (connection->server->behind_of == connection)
 		keep_rest(connection, behind.at, behind.size);
 	if (connection->is_broken)
 		return -1;
@@ -374,6 +374,9 @@ static void flush(struct connection *connection)
 	bool waited = answer_waits(connection);
 	int r = waited ? answer_flush(connection) : 0;
 
+	/* It has its time from now on, not since something was sent last. */
+	if (r == -EAGAIN && !connection->writes_wait)
+		connection->since_ns = connection->server->now_ns;
 	connection->writes_wait = r == -EAGAIN;
 	if (r < 0 && r != -EAGAIN) {
 		connection_break(connection);

@@ -209,7 +209,7 @@ static void begin_reading(struct exchange *exchange, enum reading reading,
 	exchange->reading = reading;
 	exchange->taker = taker;
 	exchange->taker_own = own;
-	exchange->read_since_ns = clock_monotonic_ns();
+	exchange->read_since_ns = connection->since_ns = clock_monotonic_ns();
 	if (connection->body.is_done && connection->content == 0) {
 		hand_end(exchange);
 		return;
@@ -256,6 +256,8 @@ void exchange_go_on(struct exchange *exchange)
 	if (!exchange->is_held)
 		return;
 	exchange->is_held = false;
-	if (exchange->connection)
-		connection_touch(exchange->connection);
+	if (!exchange->connection)
+		return;
+	exchange->connection->since_ns = clock_monotonic_ns();
+	connection_touch(exchange->connection);
 }

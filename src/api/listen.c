@@ -40,8 +40,8 @@ static void turn_away(struct server *server, struct listener *listener)
 {
 	static const char answer[] =
 		"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
-		"Content-Length: 57\r\nRetry-After: 1\r\nConnection: close\r\n\r\n"
-		"{\"code\":503,\"message\":\"no descriptors left: come again\"}\r\n";
+		"Retry-After: 1\r\nConnection: close\r\n\r\n"
+		"{\"code\":503,\"message\":\"no descriptors are left: come again\"}\n";
 	int fd;
 
 	if (server->spare_fd < 0)

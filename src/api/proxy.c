@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "api/proxy-inner.h"
 #include "base/json.h"
+#include "base/scope.h"
 #include "box/guest.h"
 
 #include <errno.h>
@@ -14,6 +15,10 @@
 
 #define READ_SIZE (64 * 1024)
 #define WAITS_MAX (64 * 1024) /* of the request, before the client has to wait */
+
+/* The server does not count connections that were taken from it. */
+#define RELAYS_MAX 4096
+static size_t n_relays;
 
 /* ---- its life ---- */
 
@@ -62,8 +67,10 @@ static void box_gone(struct box *box, void *data)
 	(void)box;
 	proxy->box = NULL;
 	hang_up(proxy);
-	relay_free(proxy->relay);
-	proxy->relay = NULL;
+	if (proxy->relay) {
+		relay_free(take_ptr(proxy->relay));
+		n_relays--;
+	}
 	if (proxy->exchange)
 		exchange_cut(proxy->exchange);
 	let_go(proxy);
@@ -176,6 +183,7 @@ static void relay_over(struct relay *relay, void *own)
 
 	(void)relay;
 	proxy->relay = NULL;
+	n_relays--;
 	let_go(proxy);
 }
 
@@ -209,10 +217,12 @@ static void become_relay(struct proxy *proxy, const char *data, size_t size)
 	});
 	free(rest);
 	proxy->stage = PROXY_RELAYS;
-	if (proxy->relay)
+	if (proxy->relay) {
 		proxy->watch.fd = -1;
-	else
+		n_relays++;
+	} else {
 		close(fd);
+	}
 }
 
 /* A head that was understood, written anew, and what came behind it. */
@@ -294,7 +304,9 @@ static bool read_head(struct proxy *proxy)
 		if (head.status >= 200)
 			break;
 		if (head.status == 101) {
-			if (request->wants_websocket && head.wants_websocket)
+			if (n_relays >= RELAYS_MAX)
+				refuse(proxy, "Too many WebSockets are open: come again");
+			else if (request->wants_websocket && head.wants_websocket)
 				switch_protocols(proxy, &head);
 			else
 				refuse(proxy, "The port speaks a protocol that nobody asked for");

@@ -114,8 +114,9 @@ static size_t feed_head(struct connection *connection, const char *data, size_t 
 	}
 	skipped += head->size;
 	connection->server->behind = (struct http_slice){data + skipped, size - skipped};
+	connection->server->behind_of = connection;
 	begin(connection, data + skipped - head->size);
-	connection->server->behind = (struct http_slice){0};
+	connection->server->behind_of = NULL;
 	/* What comes behind may be a whole head, and nothing new will come to tell. */
 	connection->is_new_line = true;
 	return skipped;

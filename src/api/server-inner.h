@@ -63,9 +63,10 @@ struct server {
 	unsigned told_idle_s; /* a little less than it is, so that no request crosses our end */
 	time_t date_s;
 	char date[32];
-	struct http_head head;	  /* the one being read */
-	char *scratch, *inflated; /* what was read; what was packed in it */
-	struct http_slice behind; /* the head that is being served, in what was read */
+	struct http_head head;	      /* the one being read */
+	char *scratch, *inflated;     /* what was read; what was packed in it */
+	struct connection *behind_of; /* whose handler runs; NULL: none */
+	struct http_slice behind;     /* its head, in what was read */
 };
 
 enum reading {

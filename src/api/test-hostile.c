@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/test-stage.h"
 
+#include <sys/resource.h>
+
 /* What hostile and careless clients do. */
 
 static void check_refused(const char *request, const char *status)
@@ -144,6 +146,34 @@ TEST(too_many_connections_wait)
 	CHECK(poll(&ready, 1, 100) == 0);
 	close(take_fd(&one));
 	CHECK(has(hear(three, "\r\n\r\n"), "204"));
+	finish();
+}
+
+TEST(without_descriptors_whoever_comes_is_told)
+{
+	cleanup_fd int fd = -1, waiting = -1;
+	struct rlimit before, few;
+	int next;
+
+	start();
+	fd = dial();
+	say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(fd, "\r\n\r\n"), "204"));
+	waiting = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	next = dup(0);
+	close(next);
+	CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	few = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
+	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	CHECK(connect_to(waiting) == 0);
+	CHECK(has(hear(waiting, NULL), "503 "));
+	say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(fd, "\r\n\r\n"), "204"));
+	CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+	close(take_fd(&waiting));
+	waiting = dial();
+	say(waiting, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(waiting, "\r\n\r\n"), "204"));
 	finish();
 }
 

@@ -331,15 +331,21 @@ static inline void finish(void)
 
 /* ---- the client ---- */
 
-static inline int dial(void)
+static inline int connect_to(int fd)
 {
 	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(stage.port)};
 	struct timeval limit = {.tv_sec = 10};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	CHECK(fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+	return connect(fd, (struct sockaddr *)&at, sizeof at);
+}
+
+static inline int dial(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(fd >= 0 && connect_to(fd) == 0);
 	return fd;
 }
 
