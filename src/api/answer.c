@@ -220,8 +220,7 @@ static void say_refusal(struct buf *out, unsigned status, const char *message)
 
 void answer_refusal(struct connection *connection, unsigned status, const char *message)
 {
-	char text[512] = "";
-	struct buf body = BUF_INIT(sizeof text);
+	struct buf body = BUF_INIT(512);
 
 	say_refusal(&body, status, message);
 	buf_addf(&connection->out,

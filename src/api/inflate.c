@@ -43,7 +43,6 @@ static int step_once(struct inflater *inflater)
 {
 	switch (inflate(&inflater->stream, Z_NO_FLUSH)) {
 	case Z_OK:
-		return 0;
 	case Z_BUF_ERROR: /* nothing to read, or no room: not an error */
 		return 0;
 	case Z_STREAM_END:

@@ -228,6 +228,36 @@ static void take(struct exchange *exchange)
 	close(fd);
 }
 
+static void *mirror_bytes(void *data)
+{
+	int fd = (int)(intptr_t)data;
+	char bytes[4096];
+	ssize_t n;
+
+	fcntl(fd, F_SETFL, O_RDWR);
+	while ((n = read(fd, bytes, sizeof bytes)) > 0)
+		for (ssize_t at = 0, done; at < n; at += done)
+			if ((done = write(fd, bytes + at, (size_t)(n - at))) < 0)
+				abort();
+	close(fd);
+	return NULL;
+}
+
+/* Everything comes back, until they end. */
+static void mirror(struct exchange *exchange)
+{
+	char *rest;
+	size_t size;
+	int fd = exchange_take_socket(exchange, &rest, &size);
+	pthread_t thread;
+
+	if (fd < 0 || (size > 0 && write(fd, rest, size) != (ssize_t)size) ||
+	    pthread_create(&thread, NULL, mirror_bytes, (void *)(intptr_t)fd) != 0)
+		abort();
+	pthread_detach(thread);
+	free(rest);
+}
+
 static void empty(struct exchange *exchange)
 {
 	exchange_answer(exchange, 204, NULL, NULL, 0);
@@ -244,10 +274,10 @@ static const struct {
 	const char *name;
 	void (*serve)(struct exchange *exchange);
 } routes[] = {
-	{"echo", echo},	      {"count", count}, {"slowly", slowly}, {"later", later},
-	{"stream", stream},   {"many", many},	{"file", file},	    {"cut", cut},
-	{"field", field},     {"peer", peer},	{"take", take},	    {"empty", empty},
-	{"promise", promise},
+	{"echo", echo},	      {"count", count},	  {"slowly", slowly}, {"later", later},
+	{"stream", stream},   {"many", many},	  {"file", file},     {"cut", cut},
+	{"field", field},     {"peer", peer},	  {"take", take},     {"empty", empty},
+	{"promise", promise}, {"mirror", mirror},
 };
 
 static void handle(struct exchange *exchange, void *data)
