@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api.h"
 #include "api/proxy-inner.h"
 #include "base/json.h"
 #include "base/scope.h"
@@ -48,13 +47,12 @@ static void hang_up(struct proxy *proxy)
 	proxy->watch.fd = -1;
 }
 
-static void over(struct api_call *call, bool is_broken)
+static void over(struct exchange *exchange, bool is_broken, void *own)
 {
-	struct proxy *proxy = call->own;
+	struct proxy *proxy = own;
 
+	(void)exchange;
 	(void)is_broken;
-	if (!proxy)
-		return;
 	proxy->exchange = NULL;
 	hang_up(proxy);
 	let_go(proxy);
@@ -92,7 +90,6 @@ static void refuse(struct proxy *proxy, const char *message)
 	json_uint(&json, "port", proxy->port);
 	json_uint(&json, "code", 502);
 	json_close(&json, '}');
-	api_call_of(proxy->exchange)->status = 502;
 	exchange_answer(proxy->exchange, 502, "application/json", body.data, body.used);
 	buf_done(&body);
 }
@@ -191,7 +188,6 @@ static void relay_over(struct relay *relay, void *own)
 static void become_relay(struct proxy *proxy, const char *data, size_t size)
 {
 	struct exchange *exchange = proxy->exchange;
-	struct api_call *call = api_call_of(exchange);
 	char *rest = NULL;
 	size_t rest_size = 0;
 	int fd = exchange_take_socket(exchange, &rest, &rest_size);
@@ -200,8 +196,7 @@ static void become_relay(struct proxy *proxy, const char *data, size_t size)
 		refuse(proxy, "The connection could not be handed over");
 		return;
 	}
-	call->status = 101;
-	call->own = NULL;
+	exchange_on_over(exchange, NULL, NULL);
 	proxy->exchange = NULL;
 	loop_unwatch(proxy->loop, &proxy->watch);
 	proxy->relay = relay_new(&(struct relay_request){
@@ -317,7 +312,6 @@ static bool read_head(struct proxy *proxy)
 			return false;
 	}
 	proxy->stage = PROXY_BODY;
-	api_call_of(proxy->exchange)->status = head.status;
 	proxy_pass_head(proxy->exchange, &head);
 	body_init(&proxy->body, head.framing, head.length);
 	drop_front(&proxy->in, head.size);
@@ -425,7 +419,6 @@ static void connected(int fd, const struct guest_entry *entry, const struct atol
 
 void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
 {
-	struct api_call *call = api_call_of(exchange);
 	struct proxy *proxy = calloc(1, sizeof *proxy);
 
 	if (!proxy) {
@@ -444,7 +437,6 @@ void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
 		.is_dialing = true,
 	};
 	proxy->gone = box_on_gone(box, box_gone, proxy);
-	call->own = proxy;
-	call->over = over;
+	exchange_on_over(exchange, over, proxy);
 	guest_connect(box, port, connected, proxy);
 }

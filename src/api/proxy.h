@@ -14,6 +14,7 @@ struct exchange;
  * What is answered inside is a stranger's: it is read strictly, or answered by 502.
  */
 
-/* Takes the call of this exchange over (its `own` and `over`, api.h): answers it, sooner or later.
- * For a box that runs. Reads the body: nobody may have done so. */
+/* Takes the exchange over: answers it, sooner or later. For a box that runs. Sets
+ * exchange_on_over() and reads the body: nobody may have done so, or who has knows no more of it
+ * (api_let_go()). */
 void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port);
