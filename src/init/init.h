@@ -75,7 +75,8 @@ struct init_limits {
 /* What the run has used so far, as the first process has seen it: in memory that it shares with the
  * supervisor, which reads it when all is over, however it ended. */
 struct init_usage {
-	uint64_t memory_peak; /* the highest that was seen */
+	uint64_t memory_peak;	    /* the highest that was seen */
+	uint64_t memory, processes; /* at the latest look; the second without our own */
 	uint64_t cpu_ms;
 	uint64_t processes_peak;
 	uint64_t written;

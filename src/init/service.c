@@ -296,6 +296,7 @@ static void begin_step(struct service *service, const struct init_order *order, 
 			      .leader_fd = -1,
 			      .terminal_fd = -1,
 			      .fds = {-1, -1, -1, -1}};
+	watch_wake(&service->init->watch);
 	take_fds(step, order->stdio & 7, fds);
 	step->is_waiting = step->stdio != 7;
 	r = step->is_waiting ? open_terminal(service, step, &error) : launch(service, step, &error);
@@ -833,6 +834,7 @@ void service_main(struct init *init)
 	init->guard.find_words = find_words;
 	init->guard.words_data = &service;
 	watch_init(&init->watch, init->config);
+	init->watch.n_own = init->config->keeper ? 2 : 1; /* the template */
 	/* Now, while nobody waits. If it fails, it does so again for the first step. */
 	make_template(&service, &error);
 	loop(&service);

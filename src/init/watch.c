@@ -15,7 +15,8 @@
 #include <sys/vfs.h>
 
 #define LOOK_MOST_MS  100
-#define LOOK_IDLE_MS  1000 /* while nobody inside gets anything done */
+#define LOOK_IDLE_MS  1000  /* while nobody inside gets anything done */
+#define LOOK_ALONE_MS 60000 /* while nobody but us is inside: watch_wake() ends that */
 #define LOOK_LEAST_MS 10
 #define LOOK_COST     4 /* times its own CPU time pass until the next: at most a fifth of a CPU */
 
@@ -368,6 +369,7 @@ static int check_memory(struct watch *watch, const struct watch_sum *sum,
 		if (r < 0)
 			return r;
 	}
+	watch->usage->memory = used;
 	if (used > watch->usage->memory_peak)
 		watch->usage->memory_peak = used;
 	if (used > limit)
@@ -529,6 +531,8 @@ static void plan_next(struct watch *watch, int64_t cost_ns)
 	if (wait_ns < LOOK_LEAST_MS ||
 	    ((watch->is_losing || watch->is_losing_cpu) && !watch->is_idle))
 		wait_ns = LOOK_LEAST_MS;
+	if (watch->is_idle && watch->n_own && watch->usage->processes == 0 && watch->n_looks > 4)
+		wait_ns = LOOK_ALONE_MS;
 	wait_ns *= 1000000;
 	if (wait_ns < LOOK_COST * cost_ns)
 		wait_ns = LOOK_COST * cost_ns;
@@ -548,6 +552,7 @@ int watch_look(struct watch *watch, struct watch_verdict *ret)
 	watch->headroom = UINT64_MAX;
 	if (sum.threads > watch->usage->processes_peak)
 		watch->usage->processes_peak = sum.threads;
+	watch->usage->processes = sum.threads > watch->n_own ? sum.threads - watch->n_own : 0;
 	cpu_ms = watch_count_add(&watch->cpu, sum.cpu_ms, &watch->is_losing_cpu);
 	watch->is_idle = cpu_ms == watch->usage->cpu_ms;
 	watch->usage->cpu_ms = cpu_ms;
@@ -560,6 +565,14 @@ int watch_look(struct watch *watch, struct watch_verdict *ret)
 	watch->n_looks++;
 	plan_next(watch, cpu_ns() - began_ns);
 	return r;
+}
+
+void watch_wake(struct watch *watch)
+{
+	const int64_t soon_ns = clock_monotonic_ns() + LOOK_LEAST_MS * 1000000;
+
+	if (watch->next_ns > soon_ns + (LOOK_MOST_MS - LOOK_LEAST_MS) * 1000000)
+		watch->next_ns = soon_ns;
 }
 
 bool watch_reserve(struct watch *watch, uint64_t bytes)
@@ -582,7 +595,8 @@ void watch_end(struct watch *watch)
 	written += watch->reserved;
 	if (watches_disk(watch) && written > watch->usage->written)
 		watch->usage->written = written;
-	if (watch->layer_fd >= 0)
+	/* After each of many steps that would be too much, and looks count them as well. */
+	if (watch->layer_fd >= 0 && !watch->n_own)
 		watch->n_files = watch_count_names(watch->layer_fd, "upper", watch->limits->files,
 						   &is_partial);
 }

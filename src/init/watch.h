@@ -87,6 +87,7 @@ struct watch {
 	uint64_t headroom;  /* bytes until the nearest limit, as of the last look */
 	int64_t next_ns;    /* when to look again */
 	unsigned n_looks;
+	unsigned n_own; /* processes of ours among those that are seen; 0: it does not matter */
 };
 
 /* What a look found to be beyond its limit. */
@@ -105,6 +106,9 @@ int watch_look(struct watch *watch, struct watch_verdict *ret);
 
 /* The command has ended and was waited for: take what that tells, without a look. */
 void watch_end(struct watch *watch);
+
+/* Somebody comes, after a time in which there was nobody. */
+void watch_wake(struct watch *watch);
 
 /* Somebody reserves space. False if it is more than the limit leaves. */
 bool watch_reserve(struct watch *watch, uint64_t bytes);

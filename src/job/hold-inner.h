@@ -146,8 +146,8 @@ struct holder {
 
 	uint32_t n_steps;	       /* so far */
 	uint32_t n_before, n_reserved; /* by earlier holders; see hold-keep.c */
-	struct hold_kept *kept;	 /* that live, or of which somebody is to be told */
-	struct hold_kept *ended; /* the others, in the order of their ends */
+	struct hold_kept *kept;	       /* that live, or of which somebody is to be told */
+	struct hold_kept *ended;       /* the others, in the order of their ends */
 	struct hold_kept **last_ended;
 	size_t n_kept, n_ended, n_watchers;
 	size_t n_files; /* streams that lie in memory of their own */
@@ -302,7 +302,7 @@ int hold_take_words(const struct holder *holder, int fd, struct atoll_error *err
 /* The same from what somebody has asked for in a few words: the rest is the contract's. `words` is
  * a checked struct init_step_head and its texts. */
 int hold_make_words(const struct holder *holder, struct hold_kept *kept, const char *words,
-		    size_t size, struct atoll_error *err);
+		    struct atoll_error *err);
 /* Are all texts there that it says? */
 bool hold_check_words(const char *words, size_t size);
 

@@ -159,7 +159,7 @@ static void name_command(const struct hold_kept *kept, char *ret, size_t size)
 }
 
 static int begin(struct holder *holder, struct hold_client *client, const int stdio[3],
-		 const char *words, size_t size, struct atoll_error *err)
+		 const char *words, struct atoll_error *err)
 {
 	struct hold_kept *kept = client->kept;
 	cleanup_fd int words_fd = -1;
@@ -167,7 +167,7 @@ static int begin(struct holder *holder, struct hold_client *client, const int st
 
 	if (r < 0)
 		return r;
-	words_fd = hold_make_words(holder, kept, words, size, err);
+	words_fd = hold_make_words(holder, kept, words, err);
 	if (words_fd < 0)
 		return words_fd;
 	client->step = ++holder->n_steps;
@@ -184,19 +184,19 @@ static int begin(struct holder *holder, struct hold_client *client, const int st
 }
 
 static int start(struct holder *holder, struct hold_client *client, int *channel_fd,
-		 const char *words, size_t size, struct atoll_error *err)
+		 const char *words, struct atoll_error *err)
 {
 	struct hold_kept *kept = client->kept;
 	int stdio[3] = {-1, -1, -1};
 	int r = open_stdio(kept, channel_fd, stdio, err);
 
 	if (r == 0)
-		r = begin(holder, client, stdio, words, size, err);
+		r = begin(holder, client, stdio, words, err);
 	if (r == -EPIPE || r == -ECONNRESET) {
 		/* Everything inside has just ended, and we have not heard of it yet. */
 		hold_take_messages(holder);
 		hold_close_cell(holder, NULL);
-		r = begin(holder, client, stdio, words, size, err);
+		r = begin(holder, client, stdio, words, err);
 	}
 	for (int i = 0; i < 3; i++)
 		close_fd(&stdio[i]);
@@ -244,7 +244,7 @@ static int start_new(struct holder *holder, struct hold_client *client,
 	name_command(kept, client->command, sizeof client->command);
 	r = hold_watch_step(holder, kept, client->fd, err);
 	if (r == 0)
-		r = start(holder, client, channel_fd, words, size, err);
+		r = start(holder, client, channel_fd, words, err);
 	if (r < 0) {
 		refuse(client->fd, r, err);
 		kept->client = NULL;

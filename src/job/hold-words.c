@@ -177,56 +177,88 @@ static uint32_t add_environment(const struct wanted *wanted, struct buf *words)
 	return n;
 }
 
-/* From the contract's directory, if that is not said in full. */
-static char *find_cwd(const struct spec *spec, const char *usual, const char *cwd)
+/* Who it runs as. The first is at home where the contract says that commands start. */
+struct person {
+	char *home, *name, *logname; /* variables; NULL: the contract's own */
+	char *cwd;
+};
+
+static void person_done(struct person *person)
 {
-	char *path = !cwd[0]	     ? strdup(usual)
-		     : cwd[0] == '/' ? strdup(cwd)
-				     : path_join(spec->cwd, cwd);
+	free(person->home);
+	free(person->name);
+	free(person->logname);
+	free(person->cwd);
+}
+
+static char *make_variable(const char *name, const char *value)
+{
+	char *text;
+
+	return asprintf(&text, "%s=%s", name, value) < 0 ? NULL : text;
+}
+
+/* A directory that is not said in full begins where he is at home. */
+static char *find_cwd(const char *usual, const char *cwd)
+{
+	char *path = !cwd[0] ? strdup(usual) : cwd[0] == '/' ? strdup(cwd) : path_join(usual, cwd);
 
 	if (path)
 		path_normalize(path);
 	return path;
 }
 
-/* Who it runs as, and where he is. */
-static int choose_user(const struct holder *holder, const struct hold_kept *kept, const char *cwd,
-		       struct atoll_error *err, char **ret_cwd)
+static int choose_person(const struct holder *holder, struct hold_kept *kept, const char *cwd,
+			 struct init_step_head *head, struct person *ret, struct atoll_error *err)
 {
-	if (kept->user[0])
-		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
-				 "user '%s': the contract names no users", kept->user);
-	*ret_cwd = find_cwd(holder->spec, holder->spec->cwd, cwd);
-	return *ret_cwd ? 0 : error_oom(err);
+	const struct spec *spec = holder->spec;
+	int user = spec_find_user(spec, kept->user, err);
+
+	if (user < 0)
+		return user;
+	head->has_ids = isolate_user_ids(spec, (size_t)user, &head->uid, &head->gid);
+	ret->cwd = find_cwd(user ? spec_home_inside(spec, (size_t)user) : spec->cwd, cwd);
+	if (!ret->cwd)
+		return error_oom(err);
+	if (spec->n_users == 0)
+		return 0;
+	snprintf(kept->user, sizeof kept->user, "%s", spec->users[user].name);
+	ret->home = make_variable("HOME", spec->users[user].home);
+	ret->name = make_variable("USER", spec->users[user].name);
+	ret->logname = make_variable("LOGNAME", spec->users[user].name);
+	return ret->home && ret->name && ret->logname ? 0 : error_oom(err);
 }
 
 int hold_make_words(const struct holder *holder, struct hold_kept *kept, const char *words,
-		    size_t size, struct atoll_error *err)
+		    struct atoll_error *err)
 {
 	cleanup_buf struct buf out = BUF_INIT(INIT_STEP_MAX);
-	cleanup_free char *cwd = NULL, *pwd = NULL;
-	const char *at = words + sizeof(struct init_step_head), *argv;
-	const char *own[8];
+	cleanup_with(person_done) struct person person = {0};
+	cleanup_free char *pwd = NULL;
+	const char *argv = words + sizeof(struct init_step_head), *at;
+	const char *own[5];
 	struct wanted wanted = {.holder = holder, .own = own, .has_terminal = kept->has_terminal};
 	struct init_step_head head;
 	int r;
 
-	(void)size;
 	memcpy(&head, words, sizeof head);
-	head.has_ids = 0;
-	r = choose_user(holder, kept, at, err, &cwd);
+	r = choose_person(holder, kept, argv, &head, &person, err);
 	if (r < 0)
 		return r;
-	argv = at + strlen(at) + 1;
-	if (asprintf(&pwd, "PWD=%s", cwd) < 0) {
-		pwd = NULL;
+	pwd = make_variable("PWD", person.cwd);
+	if (!pwd)
 		return error_oom(err);
-	}
 	own[wanted.n_own++] = pwd;
+	if (person.home) {
+		own[wanted.n_own++] = person.home;
+		own[wanted.n_own++] = person.name;
+		own[wanted.n_own++] = person.logname;
+	}
 	if (kept->has_terminal)
 		own[wanted.n_own++] = "TERM=xterm-256color";
 	buf_add(&out, &head, sizeof head);
-	buf_add(&out, cwd, strlen(cwd) + 1);
+	buf_add(&out, person.cwd, strlen(person.cwd) + 1);
+	argv += strlen(argv) + 1;
 	at = argv;
 	for (uint32_t i = 0; i < head.n_argv; i++)
 		at += strlen(at) + 1;

@@ -220,6 +220,8 @@ void cell_account(const struct cell *cell, struct cell_usage *ret)
 
 	*ret = (struct cell_usage){
 		.memory_peak = seen->memory_peak,
+		.memory = seen->memory,
+		.processes = seen->processes,
 		.cpu_ms = seen->cpu_ms,
 		.processes_peak = seen->processes_peak,
 		.written = seen->written,

@@ -374,10 +374,12 @@ void cgroup_account(const struct ns_group *group, struct cell_usage *usage)
 
 	if (group->has_memory && group->is_v2) {
 		usage->memory_peak = read_value(&group->main, "memory.peak", NULL);
+		usage->memory = read_value(&group->main, "memory.current", NULL);
 		usage->is_out_of_memory =
 			read_value(&group->main, "memory.events", "oom_kill ") > 0;
 	} else if (group->has_memory) {
 		usage->memory_peak = read_value(&group->main, "memory.max_usage_in_bytes", NULL);
+		usage->memory = read_value(&group->main, "memory.usage_in_bytes", NULL);
 		usage->is_out_of_memory =
 			read_value(&group->main, "memory.oom_control", "oom_kill ") > 0;
 	}
