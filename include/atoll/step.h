@@ -118,6 +118,11 @@ ATOLL_PUBLIC int atoll_step_resize(struct atoll_step *step, uint16_t columns, ui
 
 /* ---- the sandbox as a whole ---- */
 
+/* For programs that keep many. A sandbox's holder is a copy of the program that starts it: from now
+ * on copies of a small process are made instead, which is forked here and ends with the caller. To
+ * be called before there are threads, and before much is in memory. */
+ATOLL_PUBLIC int atoll_sandboxes_prepare(struct atoll_error *err);
+
 /* Build it now, so that the first step finds it ready. It stays until it is ended: no idle time. */
 ATOLL_PUBLIC int atoll_sandbox_start(const char *id, struct atoll_error *err);
 /* Everything in it stands still, or goes on. */

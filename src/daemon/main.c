@@ -8,6 +8,7 @@
 #include "box/box.h"
 #include "daemon/options.h"
 
+#include <atoll/step.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -106,6 +107,9 @@ static int prepare(struct daemon *daemon, struct atoll_error *err)
 	int r;
 
 	raise_descriptors();
+	r = atoll_sandboxes_prepare(err);
+	if (r < 0)
+		return r;
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	sigemptyset(&set);

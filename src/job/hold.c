@@ -317,28 +317,37 @@ static _Noreturn void holder_main(const char *id, int status_fd)
 	_exit(0);
 }
 
+/* Twice: it is nobody's child, and leads no session. */
+pid_t hold_fork(const char *id, int status_fd)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		setsid();
+		if (fork() == 0)
+			holder_main(id, status_fd);
+		_exit(0);
+	}
+	return pid;
+}
+
 int hold_start(const char *id, struct atoll_error *err)
 {
 	cleanup_fd int status = -1, theirs = -1;
 	struct hold_reply reply;
 	int ends[2], r;
-	pid_t pid;
+	pid_t pid = 0;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
 	status = ends[0], theirs = ends[1];
-	pid = fork();
-	if (pid < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the sandbox's holder");
-	if (pid == 0) {
-		/* Twice: it is nobody's child, and leads no session. */
-		setsid();
-		if (fork() == 0)
-			holder_main(id, theirs);
-		_exit(0);
+	if (hold_nursery_ask(id, theirs) < 0) {
+		pid = hold_fork(id, theirs);
+		if (pid < 0)
+			return error_set(err, ATOLL_FAULT_HOST, errno, "fork the sandbox's holder");
 	}
 	close(take_fd(&theirs));
-	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+	while (pid && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	r = fd_read_exact(status, &reply, sizeof reply);
 	if (r < 0)

@@ -179,8 +179,17 @@ int hold_ask(int fd, const struct hold_request *request, const int *fds, size_t 
 
 /* ---- hold.c ---- */
 
+/* Fork one. Returns the number of a child that ends at once, or a negative one; what becomes of it
+ * is written to `status_fd`. */
+pid_t hold_fork(const char *id, int status_fd);
 /* Start a holder, and wait until it listens, or somebody else does. */
 int hold_start(const char *id, struct atoll_error *err);
+
+/* ---- hold-nursery.c ---- */
+
+/* Where holders are forked instead: to be told an id, and the descriptor that `status_fd` is.
+ * -ENOENT: there is none. */
+int hold_nursery_ask(const char *id, int status_fd);
 
 /* ---- sandbox.c ---- */
 
