@@ -261,6 +261,9 @@ void hold_serve_watcher(struct holder *holder, struct hold_kept *kept, struct ho
 		watcher->is_full = false;
 	do {
 		got = recv(watcher->fd, &call, sizeof call, MSG_DONTWAIT);
+		/* He has left without reading all, which is told before what he said last. */
+		if (got < 0 && errno == ECONNRESET)
+			got = recv(watcher->fd, &call, sizeof call, MSG_DONTWAIT);
 		if (got == sizeof call)
 			take_call(holder, kept, watcher, &call);
 	} while (got == sizeof call && watcher->fd >= 0);

@@ -203,10 +203,13 @@ int step_take(struct atoll_step *step, struct atoll_error *err)
 		size_t n = 1 + HOLD_STREAMS;
 		ssize_t got = fd_receive(step->fd, data, HOLD_TOLD_MAX, MSG_DONTWAIT, fds, &n);
 
-		/* Closed with an order of ours unread. That is told once, before what was said last. */
-		if (got == -ECONNRESET)
-			got = fd_receive(step->fd, data, HOLD_TOLD_MAX, MSG_DONTWAIT, fds, &n);
-		if (got == -EAGAIN)
+		/* It has closed its side without reading all of ours, which is told before what it
+		 * said, and once. */
+		if (got == -ECONNRESET && !step->was_reset) {
+			step->was_reset = true;
+			continue;
+		}
+		if (got == -EAGAIN && !step->was_reset)
 			return 0;
 		r = got > 0 ? take_message(step, data, (size_t)got, fds, n, err)
 			    : lose(step, NULL, got < 0 ? (int)-got : EPIPE, err);

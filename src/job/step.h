@@ -19,7 +19,7 @@ struct atoll_step {
 	int fd; /* the holder's; -1: nothing more comes */
 	struct atoll_step_info info;
 	struct atoll_error error; /* why it has not started */
-	bool is_refused;
+	bool is_refused, was_reset;
 	char *words;
 	char **texts; /* argv, NULL, env, NULL */
 	size_t n_argv;
