@@ -41,6 +41,9 @@ static const char *const states[] = {
 	"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt",  "/var/cache/debconf",  "/var/lib/ucf",
 	"/var/lib/rpm",	 "/var/lib/dnf", "/var/lib/pacman", "/var/cache/ldconfig", NULL};
 
+/* Lists and scripts of packages, as /usr: everybody has them, and there are thousands. */
+static const char from_packages[] = "/var/lib/dpkg/info";
+
 struct scan {
 	struct ns_mount *mount;
 	char path[PATH_MAX];
@@ -77,7 +80,7 @@ static int scan_name(struct scan *scan, int dir_fd, const char *name, unsigned d
 	snprintf(scan->path + length, sizeof scan->path - length, "/%s", name);
 	if (!is_public(&st))
 		r = ns_add_mask(scan->mount, scan->path, err);
-	else if (S_ISDIR(st.st_mode))
+	else if (S_ISDIR(st.st_mode) && !streq(scan->path, from_packages))
 		r = scan_dir(scan, dir_fd, name, depth + 1, err);
 	scan->path[length] = '\0';
 	return r;
