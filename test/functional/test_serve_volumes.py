@@ -132,6 +132,15 @@ def _():
     same(os.listdir(outside), ["secret"], "and nothing else")
 
 
+@test("a box with a volume is refused, not made without it")
+def _():
+    volume("mounted")
+    status, body, _ = world().call("POST", "/v2/sandboxes", {"templateID": "base", "volumeMounts": [{"name": "mounted", "path": "/mnt"}]})
+    same(status, 400, "the answer: %s" % body)
+    check("volumeMounts" in body["message"], "what it is about: %s" % body)
+    same(world().call("GET", "/v2/sandboxes")[1], [], "boxes")
+
+
 @test("a client that goes in the middle leaves what was there; a volume outlives the daemon")
 def _():
     mine = volume("broken")
