@@ -35,7 +35,7 @@
 
 #define GUEST_METADATA_PREFIX "user.e2b."
 #define GUEST_METADATA_MAX    4096 /* of one file, with the prefixes */
-#define GUEST_METADATA_PAIRS  64
+#define GUEST_METADATA_PAIRS  420 /* as many as fit */
 
 enum guest_question {
 	/* Every question begins with two strings: home, and who is to own what is made (a name; ""

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "box/volume.h"
+
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "base/uapi.h"
+#include "box/inner.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+
+#define BENEATH	    (RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV)
+#define ENTRIES_MAX 100000
+#define TREE_DEPTH  256
+#define OWNER	    "user.atoll.owner" /* "UID:GID", as a client set them */
+#define USER_INSIDE 1000
+
+/* ---- paths ---- */
+
+/* What is behind the root: "" is the root itself. */
+static const char *relative(const struct volume_job *job)
+{
+	return job->path + 1;
+}
+
+/* The directory that the last name is in; `*ret_name` is that name. -ENOENT, -ENOTDIR, -ELOOP. */
+static int open_parent(const struct volume_job *job, int root, const char **ret_name)
+{
+	const char *path = relative(job), *slash = strrchr(path, '/');
+	char parent[PATH_MAX];
+
+	*ret_name = slash ? slash + 1 : path;
+	snprintf(parent, sizeof parent, "%.*s", slash ? (int)(slash - path) : 1,
+		 slash ? path : ".");
+	return fd_openat2(root, parent, O_RDONLY | O_DIRECTORY, 0, BENEATH);
+}
+
+/* ---- entries ---- */
+
+static void read_owner(int fd, struct volume_entry *entry)
+{
+	char text[32] = "";
+	unsigned uid, gid;
+
+	entry->uid = entry->st.st_uid == geteuid() ? USER_INSIDE : entry->st.st_uid;
+	entry->gid = entry->st.st_gid == getegid() ? USER_INSIDE : entry->st.st_gid;
+	if (fd >= 0 && fgetxattr(fd, OWNER, text, sizeof text - 1) > 0 &&
+	    sscanf(text, "%u:%u", &uid, &gid) == 2) {
+		entry->uid = uid;
+		entry->gid = gid;
+	}
+}
+
+static int add_entry(struct volume_job *job, int dir_fd, const char *name, const char *path)
+{
+	cleanup_fd int fd = -1;
+	char target[PATH_MAX];
+	struct volume_entry entry = {0};
+
+	if (job->n >= ENTRIES_MAX)
+		return -E2BIG;
+	if (fstatat(dir_fd, name, &entry.st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if ((job->n & (job->n - 1)) == 0) {
+		struct volume_entry *more =
+			reallocarray(job->entries, job->n ? 2 * job->n : 1, sizeof *more);
+
+		if (!more)
+			return -ENOMEM;
+		job->entries = more;
+	}
+	if (S_ISREG(entry.st.st_mode) || S_ISDIR(entry.st.st_mode))
+		fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	read_owner(fd, &entry);
+	if (S_ISLNK(entry.st.st_mode)) {
+		ssize_t n = readlinkat(dir_fd, name, target, sizeof target - 1);
+
+		target[n < 0 ? 0 : n] = '\0';
+		entry.target = strdup(target);
+	}
+	entry.path = strdup(path);
+	job->entries[job->n++] = entry;
+	return entry.path && (entry.target || !S_ISLNK(entry.st.st_mode)) ? 0 : -ENOMEM;
+}
+
+static int add_asked(struct volume_job *job, int root)
+{
+	const char *name;
+	cleanup_fd int parent = -1;
+	int r;
+
+	if (!relative(job)[0])
+		return add_entry(job, root, ".", "/");
+	parent = open_parent(job, root, &name);
+	if (parent < 0)
+		return parent;
+	r = add_entry(job, parent, name, job->path);
+	return r == 0 && job->n == 0 ? -ENOENT : r;
+}
+
+static int no_dots(const struct dirent *entry)
+{
+	return !streq(entry->d_name, ".") && !streq(entry->d_name, "..");
+}
+
+static int in_bytes(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* Each directory before what it holds; not through links. */
+static int list_in(struct volume_job *job, int fd, const char *path, uint32_t depth)
+{
+	struct dirent **names = NULL;
+	int n = scandirat(fd, ".", &names, no_dots, in_bytes), r = n < 0 ? -errno : 0;
+
+	for (int i = 0; i < n; i++) {
+		cleanup_free char *whole = path_join(path, names[i]->d_name);
+
+		if (r == 0)
+			r = whole ? add_entry(job, fd, names[i]->d_name, whole) : -ENOMEM;
+		if (r == 0 && depth > 1 && job->n && S_ISDIR(job->entries[job->n - 1].st.st_mode) &&
+		    streq(job->entries[job->n - 1].path, whole)) {
+			cleanup_fd int child =
+				openat(fd, names[i]->d_name,
+				       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+			if (child >= 0)
+				r = list_in(job, child, whole, depth - 1);
+		}
+		free(names[i]);
+	}
+	free(names);
+	return r;
+}
+
+static int list(struct volume_job *job, int root)
+{
+	const char *path = relative(job)[0] ? relative(job) : ".";
+	cleanup_fd int fd = fd_openat2(root, path, O_RDONLY | O_DIRECTORY, 0, BENEATH);
+	uint32_t depth = job->depth ? job->depth : 1;
+
+	if (fd < 0)
+		return fd;
+	return list_in(job, fd, job->path, depth < VOLUME_DEPTH_MAX ? depth : VOLUME_DEPTH_MAX);
+}
+
+/* ---- changes ---- */
+
+static int set_meta(int fd, const struct volume_job *job)
+{
+	struct volume_entry now = {0};
+	char text[32];
+
+	if (job->mode >= 0 && fchmod(fd, (mode_t)job->mode & 0777) < 0)
+		return -errno;
+	if (job->uid < 0 && job->gid < 0)
+		return 0;
+	if (fstat(fd, &now.st) < 0)
+		return -errno;
+	read_owner(fd, &now);
+	snprintf(text, sizeof text, "%u:%u", job->uid < 0 ? now.uid : (unsigned)job->uid,
+		 job->gid < 0 ? now.gid : (unsigned)job->gid);
+	/* Where there are no such attributes, they are not kept. */
+	if (fsetxattr(fd, OWNER, text, strlen(text), 0) < 0 && errno != ENOTSUP)
+		return -errno;
+	return 0;
+}
+
+/* `mkdir -p`, one name after the other from the root. */
+static int make_all(const struct volume_job *job, int root)
+{
+	cleanup_free char *path = strdup(relative(job));
+	cleanup_fd int fd = dup(root);
+	char *rest = path, *name;
+
+	while (path && fd >= 0 && (name = strsep(&rest, "/"))) {
+		int next;
+
+		if (mkdirat(fd, name, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		next = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (next < 0)
+			return -errno;
+		close(fd);
+		fd = next;
+	}
+	return !path ? -ENOMEM : fd < 0 ? -errno : set_meta(fd, job);
+}
+
+static int make_dir(struct volume_job *job, int root)
+{
+	cleanup_fd int parent = -1, fd = -1;
+	const char *name;
+	int r;
+
+	if (!relative(job)[0])
+		return -EEXIST;
+	if (job->force) {
+		r = make_all(job, root);
+		return r < 0 ? r : add_asked(job, root);
+	}
+	parent = open_parent(job, root, &name);
+	if (parent < 0)
+		return parent;
+	if (mkdirat(parent, name, 0755) < 0)
+		return -errno;
+	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = fd < 0 ? -errno : set_meta(fd, job);
+	return r < 0 ? r : add_asked(job, root);
+}
+
+static int change(struct volume_job *job, int root)
+{
+	const char *path = relative(job)[0] ? relative(job) : ".";
+	cleanup_fd int fd = fd_openat2(root, path, O_RDONLY | O_NONBLOCK, 0, BENEATH);
+	struct stat st;
+	int r = fd < 0 ? fd : 0;
+
+	if (r == 0 && (fstat(fd, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode))))
+		r = -EINVAL;
+	if (r == 0)
+		r = set_meta(fd, job);
+	return r < 0 ? r : add_asked(job, root);
+}
+
+static void remove_level(int dir_fd, const char *name, int depth)
+{
+	struct dirent *entry;
+	DIR *dir;
+	int fd;
+
+	if (unlinkat(dir_fd, name, 0) == 0 || depth > TREE_DEPTH)
+		return;
+	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	fchmod(fd, 0700);
+	while ((entry = readdir(dir)))
+		if (no_dots(entry))
+			remove_level(fd, entry->d_name, depth + 1);
+	closedir(dir);
+	unlinkat(dir_fd, name, AT_REMOVEDIR);
+}
+
+void volume_remove_tree(int dir_fd, const char *name)
+{
+	remove_level(dir_fd, name, 0);
+}
+
+/* Out of sight at once; then it may take its time. */
+static int remove_asked(struct volume_job *job, int root, int drafts)
+{
+	cleanup_fd int parent = -1;
+	const char *name;
+
+	if (!relative(job)[0])
+		return -EBUSY;
+	parent = open_parent(job, root, &name);
+	if (parent < 0)
+		return parent;
+	if (renameat(parent, name, drafts, job->draft) < 0)
+		return -errno;
+	volume_remove_tree(drafts, job->draft);
+	return 0;
+}
+
+static int open_file(struct volume_job *job, int root)
+{
+	const char *path = relative(job)[0] ? relative(job) : ".";
+	struct stat st;
+	int r = fd_openat2(root, path, O_RDONLY | O_NONBLOCK, 0, BENEATH);
+
+	if (r < 0)
+		return r;
+	job->fd = r;
+	if (fstat(job->fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) ? 0 : S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
+}
+
+bool volume_has_room(int fd)
+{
+	struct statvfs fs;
+
+	/* As much stays free as a machine needs to go on. */
+	return fstatvfs(fd, &fs) < 0 || (uint64_t)fs.f_bavail * fs.f_frsize > UINT64_C(64) << 20;
+}
+
+/* The place is looked at before anything is sent for it. */
+static int open_draft(struct volume_job *job, int root, int drafts)
+{
+	cleanup_fd int parent = -1;
+	const char *name;
+	struct stat st;
+
+	if (!relative(job)[0])
+		return -EISDIR;
+	parent = open_parent(job, root, &name);
+	if (parent < 0)
+		return parent;
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return -EISDIR;
+		if (!job->force)
+			return -EEXIST;
+	}
+	if (!volume_has_room(root))
+		return -ENOSPC;
+	job->fd = openat(drafts, job->draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+			 0644);
+	return job->fd < 0 ? -errno : set_meta(job->fd, job);
+}
+
+static int commit(struct volume_job *job, int root, int drafts)
+{
+	cleanup_fd int parent = -1;
+	const char *name;
+
+	parent = open_parent(job, root, &name);
+	if (parent < 0)
+		return parent;
+	if (renameat2(drafts, job->draft, parent, name, job->force ? 0 : RENAME_NOREPLACE) < 0)
+		return -errno;
+	return add_asked(job, root);
+}
+
+/* ---- on a thread ---- */
+
+static int open_dir(const struct volume_job *job, const char *name)
+{
+	char path[PATH_MAX + 8];
+	int fd;
+
+	snprintf(path, sizeof path, "%s/%s", job->dir, name);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int run_op(struct volume_job *job, int root, int drafts)
+{
+	switch (job->op) {
+	case VOLUME_STAT:
+		return add_asked(job, root);
+	case VOLUME_LIST:
+		return list(job, root);
+	case VOLUME_MAKE_DIR:
+		return make_dir(job, root);
+	case VOLUME_CHANGE:
+		return change(job, root);
+	case VOLUME_REMOVE:
+		return remove_asked(job, root, drafts);
+	case VOLUME_READ:
+		return open_file(job, root);
+	case VOLUME_DRAFT:
+		return open_draft(job, root, drafts);
+	case VOLUME_COMMIT:
+		return commit(job, root, drafts);
+	default:
+		return -EINVAL;
+	}
+}
+
+static void run(struct work_item *item)
+{
+	struct volume_job *job = (struct volume_job *)(void *)item;
+	cleanup_fd int root = open_dir(job, "data"), drafts = open_dir(job, "draft");
+	int r = root < 0 ? root : drafts < 0 ? drafts : run_op(job, root, drafts);
+
+	/* A link on the way: to us there is nothing behind it. */
+	if (r == -ELOOP || r == -EXDEV)
+		r = -ENOENT;
+	job->code = r;
+	if (r < 0) {
+		error_set(&job->error,
+			  r == -ENOMEM || r == -ENOSPC ? ATOLL_FAULT_HOST : ATOLL_FAULT_REQUEST, -r,
+			  "path '%.300s'", job->path);
+		/* Nothing of a draft that is not to be. */
+		if (drafts >= 0 && (job->op == VOLUME_COMMIT || job->op == VOLUME_DRAFT))
+			unlinkat(drafts, job->draft, 0);
+	}
+}
+
+int volume_job_start(struct house *house, const struct volume *volume, struct volume_job *job,
+		     enum volume_op op, const char *path, struct atoll_error *err)
+{
+	char volumes[PATH_MAX];
+	int r = house_subdir(house, "volumes", volumes, err);
+
+	if (r < 0)
+		return r;
+	if (strlen(path) >= 4000)
+		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "a path that is too long");
+	free(job->path);
+	if (asprintf(&job->path, "/%s", path) < 0) {
+		job->path = NULL;
+		return error_oom(err);
+	}
+	path_normalize(job->path);
+	if (path_depth(job->path) > VOLUME_DEPTH_MAX)
+		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "a path has at most %d names",
+				 VOLUME_DEPTH_MAX);
+	if (snprintf(job->dir, sizeof job->dir, "%s/%s", volumes, volume->id) >=
+	    (int)sizeof job->dir)
+		return error_set(err, ATOLL_FAULT_HOST, ENAMETOOLONG, "'%.200s'", volumes);
+	if (op != VOLUME_COMMIT)
+		house_random_name(job->draft, 20);
+	job->op = op;
+	job->item.run = run;
+	work_submit(house_work(house), &job->item, WORK_NOW);
+	return 0;
+}
+
+void volume_draft_drop(const struct volume_job *job)
+{
+	char path[PATH_MAX + 48];
+
+	snprintf(path, sizeof path, "%s/draft/%s", job->dir, job->draft);
+	unlink(path);
+}
+
+void volume_job_done(struct volume_job *job)
+{
+	for (size_t i = 0; i < job->n; i++) {
+		free(job->entries[i].path);
+		free(job->entries[i].target);
+	}
+	free(job->entries);
+	free(job->path);
+	if (job->fd >= 0)
+		close(job->fd);
+	job->entries = NULL;
+	job->path = NULL;
+	job->n = 0;
+	job->fd = -1;
+}
