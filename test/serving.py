@@ -142,17 +142,16 @@ class Daemon:
     def remove_sandboxes(self):
         """What the daemon left, by the library's own means."""
         environment = {**self.environment, "XDG_STATE_HOME": self.state}
-        for ids in [self.records()] if self.records() else []:
+        ids = self.records()
+        if ids:
             done = subprocess.run([ATOLL, "rm", "--force", *ids], capture_output=True, env=environment, timeout=120 * SLOW)
             # What was half made or half removed when the daemon was killed is no sandbox.
             wrong = [line for line in done.stderr.decode().splitlines() if "there is no record or sandbox" not in line]
             check(not wrong, "atoll rm: " + "; ".join(wrong))
 
     def records(self):
-        try:
-            return sorted(os.listdir(os.path.join(self.state, "atoll", "records")))
-        except FileNotFoundError:
-            return []
+        """Sandboxes in its store; not what is half made or half removed."""
+        return sorted(path.split("/")[-2] for path in glob.glob(os.path.join(self.state, "atoll", "records", "*", "meta")))
 
     def holders(self):
         """Processes that hold sandboxes of this daemon: those with a record of its in their environment of descriptors."""
