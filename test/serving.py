@@ -15,6 +15,7 @@ Daemon(...)   config= text of a configuration; flags= more of the command line; 
 call()        a request with the daemon's key: status, body (parsed if it is JSON, else bytes), headers (lower case).
               key=None sends none; data= bytes instead of body=; headers= more. box= sends it to the data plane of a box.
 create(), run(), kill()   what most tests need of E2B's protocol; make_key() a key of another tenant.
+sleeper()     a command that stays in the background of a box; is_running() of what it returns tells whether the host sees it.
 stop(), crash(), start()  SIGTERM and wait; SIGKILL; once more on the same state. Sandboxes live on meanwhile.
 serve()       `atoll serve ARGS` with the daemon's state, waited for: status, out, err.
 Leaving it ends the daemon and removes its sandboxes, checks that none of their processes is left, and removes the state.
@@ -36,6 +37,25 @@ import urllib.parse
 from lib import *  # noqa: F401,F403
 
 START_SECONDS = 30
+
+
+def sleeper(daemon, box, command="true"):
+    """A command in the background, by a mark in its arguments that the host sees."""
+    mark = "mark-" + os.urandom(8).hex()
+    daemon.run(box, "exec -a %s sleep 1000 >/dev/null 2>&1 & %s" % (mark, command))
+    check(until(lambda: is_running(mark)), "the command does not run")
+    return mark
+
+
+def is_running(mark):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                if file.read().split(b"\0")[0] == mark.encode():
+                    return True
+        except OSError:
+            continue
+    return False
 
 
 class Output:
@@ -142,17 +162,16 @@ class Daemon:
     def remove_sandboxes(self):
         """What the daemon left, by the library's own means."""
         environment = {**self.environment, "XDG_STATE_HOME": self.state}
-        for ids in [self.records()] if self.records() else []:
+        ids = self.records()
+        if ids:
             done = subprocess.run([ATOLL, "rm", "--force", *ids], capture_output=True, env=environment, timeout=120 * SLOW)
             # What was half made or half removed when the daemon was killed is no sandbox.
             wrong = [line for line in done.stderr.decode().splitlines() if "there is no record or sandbox" not in line]
             check(not wrong, "atoll rm: " + "; ".join(wrong))
 
     def records(self):
-        try:
-            return sorted(os.listdir(os.path.join(self.state, "atoll", "records")))
-        except FileNotFoundError:
-            return []
+        """Sandboxes in its store; not what is half made or half removed."""
+        return sorted(path.split("/")[-2] for path in glob.glob(os.path.join(self.state, "atoll", "records", "*", "meta")))
 
     def holders(self):
         """Processes that hold sandboxes of this daemon: those with a record of its in their environment of descriptors."""

@@ -203,7 +203,8 @@ static int prepare(struct creation *creation, const struct kind *kind,
 		memcpy(creation->from, kind->sandbox, ATOLL_ID_SIZE);
 		make->from = creation->from;
 		make->checkpoint = KIND_CHECKPOINT;
-		make->rules = creation->rules;
+		if (kind->has_rules || request->network || !request->has_internet)
+			make->rules = creation->rules;
 		return 0;
 	}
 	r = kind_contract(kind, request->contract, creation->rules, &creation->contract,

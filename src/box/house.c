@@ -36,6 +36,7 @@
 
 #define TICK_NS	    INT64_C(1000000000)
 #define WRITE_TICKS 30
+#define TIDY_TICKS  1800
 
 /* ---- small things ---- */
 
@@ -206,6 +207,8 @@ static void tick(struct loop_timer *timer)
 	house->n_ticks++;
 	pool_tick(house);
 	budget_tick(house, house->n_ticks % WRITE_TICKS == 0);
+	if (house->n_ticks % TIDY_TICKS == 1)
+		remove_tidy(house);
 	loop_arm(house->loop, &house->tick, clock_monotonic_ns() + TICK_NS);
 }
 

@@ -257,6 +257,8 @@ extern const char row_select[];
 void remove_sandbox(struct house *house, const char *sandbox, void (*done)(void *data), void *data);
 /* All in the store that no row names. At the start, before anything is made. */
 int remove_strangers(struct house *house, struct atoll_error *err);
+/* Of the store: what a kill has left half made or half removed, if it is old enough. */
+void remove_tidy(struct house *house);
 
 /* ---- template.c ---- */
 
@@ -269,12 +271,14 @@ struct kind {
 	char sandbox[ATOLL_ID_SIZE]; /* branches off this one; "": from the contract */
 	char *contract;		     /* YAML */
 	uint32_t cpus, memory_mib, disk_mib;
+	bool has_rules; /* about the network, other than the usual */
 	int64_t made_ms;
 	struct kind *next;
 };
 
 struct kind_shape {
 	uint32_t cpus, memory_mib, disk_mib;
+	bool has_rules; /* of its own, about the network */
 };
 
 /* What boxes branch off in a kind's sandbox. */

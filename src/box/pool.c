@@ -217,7 +217,8 @@ bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE])
 	struct pool *pool = pool_of(house, kind);
 	struct parked *parked = pool ? pool->parked : NULL;
 
-	if (!pool)
+	/* Those of a kind with rules of its own would need to be given the usual ones. */
+	if (!pool || kind->has_rules)
 		return false;
 	turn(pool);
 	pool->asked[pool->second % SECONDS]++;

@@ -128,3 +128,30 @@ int remove_strangers(struct house *house, struct atoll_error *err)
 	atoll_records_free(records, n);
 	return 0;
 }
+
+/* ---- now and then ---- */
+
+static void run_tidy(struct work_item *item)
+{
+	/* Nothing goes because it is old or much: only what nobody has a name for. */
+	const struct atoll_gc_options options = {.max_age_s = UINT64_MAX / 4,
+						 .max_bytes = UINT64_MAX / 4};
+
+	(void)item;
+	atoll_gc(&options, NULL);
+}
+
+static void tidied(struct work_item *item)
+{
+	free(item);
+}
+
+void remove_tidy(struct house *house)
+{
+	struct work_item *item = calloc(1, sizeof *item);
+
+	if (!item)
+		return;
+	*item = (struct work_item){.run = run_tidy, .done = tidied};
+	work_submit(house->work, item, WORK_LATER);
+}

@@ -42,6 +42,12 @@ int snapshot_run(struct box_op *op)
 
 /* ---- afterwards ---- */
 
+/* Its contract says something else about the network than others' do. */
+static bool has_rules(const struct box *box)
+{
+	return box->network || !box->has_internet;
+}
+
 static void show(const struct kind *kind, struct snapshot *ret)
 {
 	*ret = (struct snapshot){.made_ms = kind->made_ms};
@@ -68,7 +74,8 @@ static void snapshot_written(int code, void *data)
 	struct box_op *op = data;
 	struct house_box *mine = op->box;
 	struct house_tenant *tenant = inner_tenant(mine->box.tenant);
-	const struct kind_shape shape = {mine->box.cpus, mine->box.memory_mib, mine->box.disk_mib};
+	const struct kind_shape shape = {mine->box.cpus, mine->box.memory_mib, mine->box.disk_mib,
+					 has_rules(&mine->box)};
 	struct kind *old = kind_find(tenant, op->name), *kind = NULL;
 	struct snapshot snapshot;
 
@@ -96,15 +103,16 @@ static void snapshot_written(int code, void *data)
 void snapshot_after(struct box_op *op)
 {
 	const struct box *box = &op->box->box;
-	char shape[96];
+	char shape[128];
 
 	if (op->code < 0) {
 		finish(op, NULL);
 		return;
 	}
 	op->made_ms = house_now_ms();
-	snprintf(shape, sizeof shape, "{\"cpus\":%u,\"memory_mib\":%u,\"disk_mib\":%u}", box->cpus,
-		 box->memory_mib, box->disk_mib);
+	snprintf(shape, sizeof shape,
+		 "{\"cpus\":%u,\"memory_mib\":%u,\"disk_mib\":%u,\"has_rules\":%s}", box->cpus,
+		 box->memory_mib, box->disk_mib, has_rules(box) ? "true" : "false");
 	db_write(box->house->db, DB_FIRM, snapshot_written, op, put_sql, "ssssisss", op->name,
 		 box->tenant->id, op->has_name ? op->name : "", box->id, op->made_ms, op->made,
 		 box->template_id, shape);
@@ -204,7 +212,8 @@ static int read_row(struct house *house, sqlite3_stmt *row, struct atoll_error *
 	const struct kind_shape sizes = {
 		(uint32_t)json_integer_value(json_object_get(shape, "cpus")),
 		(uint32_t)json_integer_value(json_object_get(shape, "memory_mib")),
-		(uint32_t)json_integer_value(json_object_get(shape, "disk_mib"))};
+		(uint32_t)json_integer_value(json_object_get(shape, "disk_mib")),
+		json_is_true(json_object_get(shape, "has_rules"))};
 	struct kind *kind;
 
 	json_decref(shape);

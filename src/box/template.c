@@ -129,6 +129,7 @@ struct kind *kind_add(struct house_tenant *tenant, const char *id, const char *n
 	kind->cpus = shape->cpus;
 	kind->memory_mib = shape->memory_mib;
 	kind->disk_mib = shape->disk_mib;
+	kind->has_rules = shape->has_rules;
 	return kind;
 }
 

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/api.h"
+#include "base/test.h"
+
+TEST(times_are_written_and_read_back)
+{
+	char text[32];
+	int64_t ms;
+
+	api_time(INT64_C(1794770843749), text);
+	CHECK_STR(text, "2026-11-15T19:27:23.749Z");
+	CHECK(api_read_time(text, &ms));
+	CHECK(ms == INT64_C(1794770843749));
+	CHECK(api_read_time("2026-11-15T20:27:23.7491+01:00", &ms));
+	CHECK(ms == INT64_C(1794770843749));
+	api_time(INT64_MAX, text);
+	CHECK_STR(text, "9999-12-31T23:59:59.999Z");
+}
+
+TEST(what_is_no_time_is_none)
+{
+	static const char *const bad[] = {"",
+					  "2026",
+					  "2026-11-15",
+					  "2026-13-15T00:00:00Z",
+					  "2026-02-30T00:00:00Z",
+					  "2026-11-15T24:00:01Z",
+					  "2026-11-15T00:00:00",
+					  "2026-11-15T00:00:00.Z",
+					  "2026-11-15T00:00:00Zx",
+					  "2026-11-15T00:00:00+99:00"};
+	int64_t ms;
+
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+		if (api_read_time(bad[i], &ms))
+			test_fail(__FILE__, __LINE__, "%s", bad[i]);
+	}
+}

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The life of the daemon's sandboxes: time-outs, pauses, kills, being taken over, snapshots, budgets
+"""
+
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from serving import *  # noqa: E402
+
+
+@test("a sandbox ends at its time, or is paused, and a time-out can be moved")
+def _():
+    with Daemon() as daemon:
+        ends, pauses, stays = daemon.create(timeout=2), daemon.create(timeout=2, autoPause=True), daemon.create(timeout=2)
+        same(daemon.call("POST", "/sandboxes/%s/timeout" % stays["sandboxID"], {"timeout": 600})[0], 204, "setting it")
+        check(until(lambda: daemon.state_of(ends) is None), "it did not end")
+        check(until(lambda: daemon.state_of(pauses) == "paused"), "it was not paused")
+        same(daemon.call("GET", "/health", box=ends)[0], 502, "the data plane of one that has ended")
+        same(daemon.call("GET", "/health", box=pauses)[0], 502, "the data plane of one that is paused")
+        same(daemon.state_of(stays), "running", "one whose end was moved")
+        status, body, _ = daemon.call("POST", "/v2/sandboxes/%s/connect" % pauses["sandboxID"], {"timeout": 60})
+        same(status, 201, "connect resumes: %s" % body)
+        same(daemon.run(pauses, "echo hi").out, b"hi\n", "a command after that")
+        metrics = daemon.call("GET", "/metrics")[1]
+        check(b'atoll_ended_total{cause="time-out"} 1' in metrics, "causes in /metrics")
+
+
+@test("a pause keeps processes, or only files")
+def _():
+    with Daemon() as daemon:
+        box = daemon.create(timeout=600)
+        mark = sleeper(daemon, box, "echo kept >file")
+        path = "/sandboxes/%s/pause" % box["sandboxID"]
+        same(daemon.call("POST", path, {})[0], 204, "pause")
+        check(is_running(mark), "the process is gone with a pause that keeps memory")
+        same(daemon.call("POST", path, {})[0], 409, "a second pause")
+        same(daemon.call("POST", "/v2/sandboxes/%s/connect" % box["sandboxID"], {})[0], 201, "connect")
+        check(is_running(mark), "the process is gone after the resumption")
+        same(daemon.call("POST", path, {"memory": False})[0], 204, "pause without memory")
+        check(until(lambda: not is_running(mark)), "the process lives on in a pause without memory")
+        same(daemon.call("POST", "/v2/sandboxes/%s/connect" % box["sandboxID"], {})[0], 201, "connect")
+        same(daemon.run(box, "cat file").out, b"kept\n", "the file")
+
+
+@test("one that wakes is woken by a request")
+def _():
+    with Daemon() as daemon:
+        box = daemon.create(timeout=600, autoPause=True, autoResume={"enabled": True})
+        daemon.run(box, "echo x >f")
+        same(daemon.call("POST", "/sandboxes/%s/pause" % box["sandboxID"], {})[0], 204, "pause")
+        same(daemon.run(box, "cat f").out, b"x\n", "a command to a paused one")
+        same(daemon.state_of(box), "running", "its state then")
+
+
+@test("kill: unroutable at once, and nothing of it is left")
+def _():
+    with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
+        box = daemon.create(timeout=600)
+        mark = sleeper(daemon, box, "true")
+        check(is_running(mark), "the command does not run")
+        same(daemon.kill(box), 204, "kill")
+        same(daemon.call("GET", "/health", box=box)[0], 502, "the data plane")
+        same(daemon.kill(box), 404, "a second kill")
+        check(until(lambda: not is_running(mark)), "a process of it lives on")
+        check(until(lambda: not daemon.records()), "records are left: %s" % daemon.records())
+        check(until(lambda: not daemon.holders()), "holders are left")
+
+
+@test("kill -9 of the daemon: sandboxes and their commands go on, and are taken over")
+def _():
+    with Daemon() as daemon:
+        box, ended, other = daemon.create(timeout=600, metadata={"a": "b"}), daemon.create(timeout=3), daemon.create(timeout=600)
+        mark = sleeper(daemon, box, "echo here >file")
+        gone = sleeper(daemon, ended, "true")
+        same(daemon.call("POST", "/sandboxes/%s/pause" % other["sandboxID"], {})[0], 204, "pause")
+        before = daemon.call("GET", "/sandboxes/" + box["sandboxID"])[1]
+        daemon.crash()
+        check(is_running(mark), "the command ended with the daemon")
+        time.sleep(3)
+        daemon.start()
+        check(is_running(mark), "the command ended with the next daemon")
+        same(daemon.call("GET", "/sandboxes/" + box["sandboxID"])[1], before, "what is known of it")
+        same(daemon.run(box, "cat file").out, b"here\n", "a file, by a command in it")
+        same(daemon.state_of(other), "paused", "the paused one")
+        check(until(lambda: daemon.state_of(ended) is None), "the one whose time came meanwhile is still there")
+        check(until(lambda: not is_running(gone)), "its command lives on")
+        same(daemon.call("POST", "/v2/sandboxes/%s/connect" % other["sandboxID"], {})[0], 201, "connect to the paused one")
+        same(daemon.kill(box), 204, "kill")
+        check(until(lambda: not is_running(mark)), "its command lives on")
+
+
+@test("what a killed daemon has parked or half made is removed by the next")
+def _():
+    with Daemon(config="pool: {least: 3, most: 3}\n") as daemon:
+        check(until(lambda: b"atoll_pool_parked 3" in daemon.call("GET", "/metrics")[1]), "the pool does not fill")
+        daemon.crash()
+        same(len(daemon.records()), 3, "what the killed daemon left")
+        left = set(daemon.records())
+        daemon.flags = []
+        daemon.start()
+        check(until(lambda: not left & set(daemon.records())), "it is left: %s" % daemon.records())
+
+
+@test("snapshots outlive their sandbox, and forks are on their own")
+def _():
+    with Daemon() as daemon:
+        box = daemon.create(timeout=600, envVars={"E": "1"})
+        daemon.run(box, "echo one >f")
+        status, made, _ = daemon.call("POST", "/sandboxes/%s/snapshots" % box["sandboxID"], {"name": "snap"})
+        same((status, made), (201, {"snapshotID": "local/snap:default", "names": ["local/snap"]}), "a snapshot")
+        status, forks, _ = daemon.call("POST", "/sandboxes/%s/fork" % box["sandboxID"], {"count": 2, "timeout": 100})
+        same((status, len(forks)), (201, 2), "forks: %s" % forks)
+        daemon.run(box, "echo two >f")
+        fork = forks[0]["sandbox"]
+        same(daemon.run(fork, "cat f; echo $E").out, b"one\n1\n", "the fork")
+        same(daemon.kill(box), 204, "kill")
+        daemon.crash()
+        daemon.start()
+        copy = daemon.create("snap", timeout=100)
+        same(daemon.run(copy, "cat f").out, b"one\n", "one made from the snapshot, after all that")
+        same(daemon.call("DELETE", "/templates/local%2Fsnap%3Adefault")[0], 204, "remove the snapshot")
+        same(daemon.call("POST", "/v2/sandboxes", {"templateID": "snap"})[0], 404, "one from it after that")
+        same(daemon.run(copy, "cat f").out, b"one\n", "the copy after that")
+
+
+@test("a budget that is used up pauses the work, and there is no new")
+def _():
+    config = "tenants:\n  poor: {budget: {cpu: 1s, then: pause}}\npool: {least: 0, most: 0}\n"
+    with Daemon(config=config) as daemon:
+        daemon.key = daemon.make_key()
+        daemon.key = daemon.serve("key", "new", "--tenant", "poor")[1].strip()
+        box = daemon.create(timeout=600)
+        frames = daemon.begin(box, "while :; do :; done")
+        check("start" in next(frames)[1]["event"], "no start")
+        check(until(lambda: daemon.state_of(box) == "paused"), "it was not paused")
+        status, body, _ = daemon.call("POST", "/v2/sandboxes", {"templateID": "base"})
+        check(status == 429 and "budget" in body["message"], "a new one: %s %s" % (status, body))
+
+
+@test("an idle one ends, and one with a command does not")
+def _():
+    with Daemon(config="idle: 2s\npool: {least: 0, most: 0}\n") as daemon:
+        idle, busy = daemon.create(timeout=600), daemon.create(timeout=600)
+        frames = daemon.begin(busy, "sleep 1000")
+        check("start" in next(frames)[1]["event"], "no start")
+        check(until(lambda: daemon.state_of(idle) is None, 60), "it did not end")
+        same(daemon.state_of(busy), "running", "the one with a command")
+
+
+main()
