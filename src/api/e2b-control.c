@@ -325,6 +325,8 @@ static void read_fork(struct api_call *call, json_t *body)
 		api_refuse(call, 409, "sandbox %s is paused", box->id);
 		return;
 	}
+	if (e2b_sets_headers(call, box))
+		return;
 	wait = e2b_wait(call);
 	if (wait)
 		box_fork(box, (size_t)n, timeout_s, forked, wait);

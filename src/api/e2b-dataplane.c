@@ -81,11 +81,16 @@ static bool is_files(struct api_call *call)
 	       (is_method(call, "GET") || is_method(call, "HEAD") || is_method(call, "POST"));
 }
 
+static bool is_health(struct api_call *call)
+{
+	return is_path(call, "health", NULL) && (is_method(call, "GET") || is_method(call, "HEAD"));
+}
+
 static bool check_envd(struct api_call *call, const struct box *box)
 {
 	const char *why;
 
-	if (is_path(call, "health", NULL) && is_method(call, "GET"))
+	if (is_health(call))
 		return true;
 	if (!is_files(call))
 		return check_token(call, box);
@@ -170,7 +175,7 @@ static void serve_envd(struct api_call *call, struct box *box)
 {
 	bool gets = is_method(call, "GET") || is_method(call, "HEAD");
 
-	if (is_path(call, "health", NULL) && gets)
+	if (is_health(call))
 		health(call);
 	else if (is_path(call, "files", NULL) && gets)
 		e2b_files(call, box);
@@ -188,17 +193,16 @@ static void serve_envd(struct api_call *call, struct box *box)
 
 static void serve(struct api_call *call, struct box *box, uint16_t port)
 {
-	e2b_logs_listen(box->house);
+	struct exchange *exchange = call->exchange;
+
+	/* Whether it is well may be asked by anybody, and is no use of it. */
+	if (port != PORT_ENVD || !is_health(call))
+		box_touch(box);
 	if (port == PORT_ENVD) {
-		call->class = "envd";
 		serve_envd(call, box);
 	} else if (port == PORT_INTERPRETER) {
-		call->class = "interpreter";
-		interpreter_exchange(call->exchange, box);
+		interpreter_exchange(exchange, box);
 	} else {
-		struct exchange *exchange = call->exchange;
-
-		call->class = "proxy";
 		api_let_go(call);
 		proxy_exchange(exchange, box, port);
 	}
@@ -243,6 +247,8 @@ void dataplane_exchange(struct exchange *exchange, struct box *box, uint16_t por
 	struct api_call *call = api_call_of(exchange);
 	bool sleeps = box->state == BOX_PAUSED && box->wakes && box->keeps_memory;
 
+	if (sleeps && port == PORT_ENVD && is_health(call))
+		sleeps = has_token(call, box);
 	if (box->state != BOX_RUNNING && !sleeps)
 		e2b_not_found(call, box->id);
 	else if (!check(call, box, port))

@@ -32,6 +32,20 @@ bool e2b_read_network(struct api_call *call, json_t *network, bool has_internet,
 	return true;
 }
 
+bool e2b_sets_headers(struct api_call *call, const struct box *box)
+{
+	json_t *network = box->network ? json_loads(box->network, 0, NULL) : NULL;
+	bool sets = json_object_size(json_object_get(network, "rules")) > 0;
+
+	json_decref(network);
+	if (sets)
+		api_refuse(call, 409,
+			   "sandbox %s has rules that set headers, whose values are its own: it "
+			   "cannot be copied",
+			   box->id);
+	return sets;
+}
+
 static void was_set(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct api_call *call = e2b_waited(data);

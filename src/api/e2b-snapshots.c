@@ -68,6 +68,8 @@ static void read_request(struct api_call *call, json_t *body)
 		api_refuse(call, 409, "sandbox %s is paused", box->id);
 		return;
 	}
+	if (e2b_sets_headers(call, box))
+		return;
 	wait = e2b_wait(call);
 	if (wait)
 		box_snapshot(box, json_string_value(name), made, wait);

@@ -128,6 +128,8 @@ void e2b_alias(struct api_call *call);
 /* Looks at the `network` and `allow_internet_access` of a request. The text, of what is kept, is
  * the caller's and may be NULL. False: it was answered. */
 bool e2b_read_network(struct api_call *call, json_t *network, bool has_internet, char **ret);
+/* Then it cannot be forked, and that was answered. */
+bool e2b_sets_headers(struct api_call *call, const struct box *box);
 /* A member that has to be of one kind if it is there; false: it was answered. */
 bool e2b_take_seconds(struct api_call *call, json_t *body, const char *name, uint64_t *ret);
 bool e2b_take_bool(struct api_call *call, json_t *body, const char *name, bool *ret);

@@ -151,58 +151,13 @@ static void answer_unknown_box(struct api_call *call, const char *id)
 	api_answer(call, 502, &body);
 }
 
-struct waking {
-	struct exchange *exchange;
-	struct place place;
-	struct house *house;
-};
-
 static void dataplane(struct api_call *call, struct box *box, const struct place *place)
 {
 	call->box = box;
 	call->class = place->port == 49983   ? "envd"
 		      : place->port == 49999 ? "code-interpreter"
 					     : "port";
-	box_touch(box);
 	dataplane_exchange(call->exchange, box, place->port);
-}
-
-static void woken(struct box *box, const struct atoll_error *err, void *data)
-{
-	struct waking *waking = data;
-	struct api_call *call = waking->exchange ? api_call_of(waking->exchange) : NULL;
-
-	if (call) {
-		call->own = NULL;
-		call->over = NULL;
-		if (err->fault || !box || box->state != BOX_RUNNING)
-			answer_unknown_box(call, waking->place.id);
-		else
-			dataplane(call, box, &waking->place);
-	}
-	free(waking);
-}
-
-/* The client did not wait. */
-static void waking_over(struct api_call *call, bool is_broken)
-{
-	(void)is_broken;
-	((struct waking *)call->own)->exchange = NULL;
-}
-
-/* For as long as it was made for, and five minutes at least. */
-static void wake(struct api_call *call, struct box *box, const struct place *place)
-{
-	struct waking *waking = calloc(1, sizeof *waking);
-
-	if (!waking) {
-		answer_unknown_box(call, place->id);
-		return;
-	}
-	*waking = (struct waking){call->exchange, *place, call->api->house};
-	call->own = waking;
-	call->over = waking_over;
-	box_resume(box, box->timeout_s < 300 ? 300 : box->timeout_s, woken, waking);
 }
 
 static void route_box(struct api_call *call, const struct place *place)
@@ -210,9 +165,7 @@ static void route_box(struct api_call *call, const struct place *place)
 	struct box *box = box_find_any(call->api->house, place->id);
 
 	call->class = "unknown sandbox";
-	if (box && box->state == BOX_PAUSED && box->wakes && box->keeps_memory)
-		wake(call, box, place);
-	else if (!box || box->state != BOX_RUNNING)
+	if (!box || (box->state != BOX_RUNNING && box->state != BOX_PAUSED))
 		answer_unknown_box(call, place->id);
 	else
 		dataplane(call, box, place);

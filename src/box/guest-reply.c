@@ -236,9 +236,14 @@ static const char *words_of(int errnum)
 
 void reply_error(int errnum, const char *path, struct atoll_error *err)
 {
-	const char *words = words_of(errnum);
+	const char *words;
 	char shown[300];
 
+	if (errnum == ESRCH)
+		errnum = ENOENT; /* what a link in /proc leads to is gone */
+	else if (errnum == EKEYREJECTED)
+		errnum = ESRCH; /* no such user */
+	words = words_of(errnum);
 	str_show(path, shown, sizeof shown);
 	/* A number from inside may be any. */
 	if (errnum <= 0 || errnum > 4095)

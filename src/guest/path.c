@@ -42,8 +42,9 @@ int owner_of(const struct question *question, struct owner *ret)
 	*ret = (struct owner){.uid = geteuid(), .gid = getegid()};
 	if (!question->owner[0])
 		return 0;
+	/* Not ESRCH, which /proc says of a process that is gone. */
 	if (!user_find(question->owner, &ret->uid, &ret->gid))
-		return -ESRCH;
+		return -EKEYREJECTED;
 	ret->is_other = ret->uid != geteuid();
 	return 0;
 }

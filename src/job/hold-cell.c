@@ -88,6 +88,7 @@ static int open_net(struct holder *holder, struct atoll_error *err)
 	holder->net.order_sockets = order_sockets;
 	holder->net.connected = hold_record_connection;
 	holder->net.data = holder;
+	holder->net.keeps_sockets = true;
 	return r < 0 ? r : net_open(&holder->net, true, err);
 }
 

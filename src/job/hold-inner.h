@@ -162,6 +162,11 @@ struct holder {
 	size_t n_drains;
 };
 
+/* ---- hold-network.c ---- */
+
+/* Other rules, from a descriptor with their text. */
+int hold_set_network(struct holder *holder, int fd, struct atoll_error *err);
+
 /* ---- hold-record.c ---- */
 
 int hold_record_open(struct holder *holder, struct atoll_error *err);

@@ -307,6 +307,9 @@ static void take_request(struct holder *holder, struct hold_client *client,
 	case HOLD_THAW:
 		r = hold_thaw(holder, &reply.error);
 		break;
+	case HOLD_NETWORK:
+		r = hold_set_network(holder, n == 1 ? fds[0] : -1, &reply.error);
+		break;
 	default:
 		r = error_set(&reply.error, ATOLL_FAULT_HOST, EPROTO,
 			      "the sandbox is held by another version of atoll; end it with "

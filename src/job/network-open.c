@@ -108,6 +108,7 @@ int net_init(struct net *net, const struct spec *spec, const struct atoll_run_op
 
 	*net = (struct net){.spec = spec, .options = options, .result = result, .state = NET_OFF};
 	net->listener_fd = net->dns_fd = net->channel_fd = net->pid_fd = net->slot_fd = -1;
+	net->kept_fds[0] = net->kept_fds[1] = -1;
 	if (!network_is_on(&spec->network))
 		return 0;
 	r = program_find(NET_PROGRAM, net->program, sizeof net->program);

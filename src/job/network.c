@@ -45,11 +45,23 @@ static void drop_questions(struct net *net)
 	net->n_questions = 0;
 }
 
+static void close_kept(struct net *net)
+{
+	close_fd(&net->kept_fds[0]);
+	close_fd(&net->kept_fds[1]);
+}
+
+void net_forget(struct net *net)
+{
+	close_fd(&net->channel_fd);
+	drop_questions(net);
+}
+
 static void end(struct net *net)
 {
 	close_sockets(net);
-	close_fd(&net->channel_fd);
-	drop_questions(net);
+	close_kept(net);
+	net_forget(net);
 	net->state = NET_ENDED;
 }
 
@@ -90,6 +102,10 @@ static void hand_over(struct net *net)
 
 	/* Its death is noticed elsewhere. */
 	net_send(net, &message, fds, net->dns_fd >= 0 ? 2 : 1);
+	if (net->keeps_sockets) {
+		net->kept_fds[0] = take_fd(&net->listener_fd);
+		net->kept_fds[1] = take_fd(&net->dns_fd);
+	}
 	close_sockets(net);
 	net->state = NET_SERVING;
 }
@@ -346,6 +362,7 @@ void net_stop(struct net *net)
 {
 	drop_questions(net);
 	close_sockets(net);
+	close_kept(net);
 	/* Its death may be what the command ended of, and not have been seen yet. */
 	if (net->state == NET_SERVING && !net_take_messages(net))
 		net_take_death(net, NULL);
@@ -361,6 +378,7 @@ void net_stop(struct net *net)
 void net_done(struct net *net)
 {
 	close_sockets(net);
+	close_kept(net);
 	close_fd(&net->channel_fd);
 	net_reap(net);
 	close_fd(&net->slot_fd);

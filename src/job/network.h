@@ -3,6 +3,7 @@
 
 #include "isolate/isolate.h"
 #include "job/secrets.h"
+#include "spec/network.h"
 
 #include <atoll/atoll.h>
 #include <limits.h>
@@ -23,7 +24,8 @@ struct spec;
  *
  * Egress has the sockets alone: when it dies they are closed, and who connects is refused at once.
  * It is not started anew; the run goes on without a network, and the result says so. A contract
- * without a network has all of this as no-ops.
+ * without a network has all of this as no-ops. Where rules may change (net_change()) the sockets are
+ * kept for the next egress, and are closed with the first one that dies by itself.
  */
 
 enum net_state {
@@ -65,6 +67,8 @@ struct net {
 	char token[40]; /* without namespaces, what clients have to know; else "" */
 
 	int listener_fd, dns_fd; /* until they are handed over */
+	bool keeps_sockets;	 /* set before net_attach(): rules may change */
+	int kept_fds[2];	 /* the same, after that */
 	int channel_fd, pid_fd;
 	int slot_fd; /* holds egress's id, where root gives it one */
 	pid_t pid;
@@ -107,6 +111,11 @@ void net_take_sockets(struct net *net, const int *fds, size_t n);
 struct net_question *net_next_question(struct net *net);
 void net_answer(struct net *net, uint64_t id, enum atoll_answer_type answer);
 
+/* There are other rules in net->spec from now on: connections are cut, and whoever connects next is
+ * judged by them. net_check_change() says before whether that can be done. */
+int net_check_change(const struct net *net, const struct network *network, struct atoll_error *err);
+void net_change(struct net *net);
+
 void net_stop(struct net *net);
 /* Also of one that was never opened, and without net_stop() if nothing ran. */
 void net_done(struct net *net);
@@ -116,6 +125,7 @@ void net_done(struct net *net);
  *   network.c          what egress says, and its end
  *   network-open.c     before the command starts
  *   network-ask.c      questions
+ *   network-change.c   other rules
  *   network-process.c  the process itself
  *   network-config.c   what it has to know
  *   network-plan.c     what the plan says of all this
@@ -132,6 +142,8 @@ int net_send(struct net *net, const struct egress_message *message, const int *f
 bool net_take_messages(struct net *net);
 /* It has closed the channel; or has to be ended: `why`. */
 void net_take_death(struct net *net, const char *why);
+/* Closes the channel and forgets what was asked; the sockets stay. */
+void net_forget(struct net *net);
 /* For the result; the first one counts. */
 void net_note(struct net *net, const char *text);
 void net_take_question(struct net *net, const struct egress_question *from);

@@ -237,6 +237,9 @@ int spec_add_descriptor(struct spec *spec, int fd, const char *origin, struct at
 int spec_add_accepted(struct spec *spec, const char *clause, const char *origin,
 		      struct atoll_error *err);
 
+/* The `network` section of a job file alone, as JSON or on one line, and settled. */
+int spec_read_network(const char *section, struct network *ret, struct atoll_error *err);
+
 /* The network. Hosts as "HOST[:PORT[,PORT...]]", a secret as "NAME=HOST[/HEADER]" (its value is the
  * caller's variable), a published port as "PORT[=HOSTPORT]"; `ask` and `proxy` are on or off. */
 int spec_set_network_mode(struct spec *spec, const char *mode, const char *origin,

@@ -239,6 +239,29 @@ def _():
     same(daemon.call("POST", "/execute", {"code": "1"}, box=box, port=49999, headers={"X-Access-Token": "x"})[0], 401, "running code")
 
 
+@test("a sandbox that sleeps is woken by who may use it, and by nobody else")
+def _():
+    daemon, _ = shared()
+    box = daemon.create(timeout=300, autoPause=True, autoResume={"enabled": True})
+    one = "/sandboxes/" + box["sandboxID"]
+    same(daemon.call("POST", one + "/pause", {})[0], 204, "pause")
+    stranger = {"sandboxID": box["sandboxID"]}
+    for path, status in (("/health", 502), ("/files?path=x", 401), ("/files?path=x&signature=v1_x", 401), ("/envs", 401)):
+        same(daemon.call("GET", path, box=stranger)[0], status, path)
+    same(daemon.call("POST", "/process.Process/List", {}, box=stranger)[0], 401, "a call")
+    same(daemon.state_of(box), "paused", "it sleeps on")
+    same(daemon.call("POST", "/process.Process/List", {}, box=box)[0], 200, "its owner's call")
+    same(daemon.state_of(box), "running", "it is awake")
+    same(daemon.call("POST", one + "/pause", {"memory": False})[0], 204, "pause without memory")
+    same(daemon.call("POST", "/process.Process/List", {}, box=box)[0], 502, "which nothing but connect ends")
+    same(daemon.call("POST", "/v2" + one + "/connect", {})[0], 201, "connect")
+    same(daemon.call("POST", one + "/pause", {})[0], 204, "pause")
+    status, again, _ = daemon.call("POST", "/v2" + one + "/connect", {"memory": False})
+    same(status, 201, "connect that drops what was in memory")
+    same(daemon.state_of(box), "running", "it runs")
+    daemon.kill(box)
+
+
 @test("a sandbox that is not there is 502, and half an address is 400")
 def _():
     daemon, box = shared()
