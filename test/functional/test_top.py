@@ -72,7 +72,7 @@ def _():
             order = sorted(boxes)
             tmux.type("Home", *["Down"] * order.index(boxes[1]))
             tmux.type("Enter")
-            tmux.shows(boxes[1] + ": what was started", "sleep 4711")
+            tmux.shows("COMMAND in " + boxes[1], "sleep 4711", "Esc back")
             tmux.type("Escape")
             tmux.shows("by id", "Enter look inside")
             tmux.type("p")
