@@ -87,9 +87,10 @@ static size_t living_steps(const struct box *box)
 
 static void latest_sample(const struct box *box, struct box_sample *ret)
 {
+	/* One that rests is looked at once a minute. */
 	const int64_t now_ms = (int64_t)(clock_real_ns() / 1000000), minute_ms = 60000;
 	struct box_sample samples[64];
-	size_t n = box_samples(box, now_ms - minute_ms, now_ms, samples, ARRAY_SIZE(samples));
+	size_t n = box_samples(box, now_ms - 2 * minute_ms, now_ms, samples, ARRAY_SIZE(samples));
 
 	if (n > 0)
 		*ret = samples[n - 1];

@@ -174,7 +174,18 @@ static int read_signal(void)
 	}
 }
 
-static int sequence_key(const char *text)
+/* What was typed and not taken yet: several keys may come at once. */
+static char typed[64];
+static size_t n_typed;
+
+static int drop_typed(size_t n, int key)
+{
+	n_typed -= n;
+	memmove(typed, typed + n, n_typed);
+	return key;
+}
+
+static int take_sequence(void)
 {
 	static const struct {
 		const char *text;
@@ -184,25 +195,39 @@ static int sequence_key(const char *text)
 		{"[H", KEY_HOME}, {"[1~", KEY_HOME}, {"OH", KEY_HOME},	   {"[F", KEY_END},
 		{"[4~", KEY_END}, {"OF", KEY_END},   {"[5~", KEY_PAGE_UP}, {"[6~", KEY_PAGE_DOWN},
 	};
+	size_t n = 2;
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-		if (streq(keys[i].text, text))
-			return keys[i].key;
+		size_t length = strlen(keys[i].text);
+
+		if (n_typed > length && memcmp(typed + 1, keys[i].text, length) == 0)
+			return drop_typed(length + 1, keys[i].key);
 	}
-	return text[0] ? KEY_NONE : KEY_ESCAPE;
+	if (n_typed == 1 || (typed[1] != '[' && typed[1] != 'O'))
+		return drop_typed(1, KEY_ESCAPE);
+	/* One that we do not know, to its end. */
+	while (n < n_typed && (typed[n] < '@' || typed[n] > '~'))
+		n++;
+	return drop_typed(n < n_typed ? n + 1 : n_typed, KEY_NONE);
+}
+
+static int take_typed(void)
+{
+	char c = typed[0];
+
+	if (c == '\033')
+		return take_sequence();
+	return drop_typed(1, c == '\r' || c == '\n' ? KEY_ENTER : (unsigned char)c);
 }
 
 static int read_key(void)
 {
-	char text[16];
-	ssize_t n = read(STDIN_FILENO, text, sizeof text - 1);
+	ssize_t n = read(STDIN_FILENO, typed, sizeof typed);
 
 	if (n <= 0)
 		return n < 0 && (errno == EINTR || errno == EAGAIN) ? KEY_NONE : KEY_OVER;
-	text[n] = '\0';
-	if (text[0] == '\033')
-		return sequence_key(text + 1);
-	return text[0] == '\r' || text[0] == '\n' ? KEY_ENTER : (unsigned char)text[0];
+	n_typed = (size_t)n;
+	return take_typed();
 }
 
 int screen_key(int timeout_ms)
@@ -210,11 +235,11 @@ int screen_key(int timeout_ms)
 	struct pollfd fds[] = {{.fd = screen.signal_fd, .events = POLLIN},
 			       {.fd = STDIN_FILENO, .events = POLLIN}};
 
-	if (poll(fds, 2, timeout_ms) <= 0)
-		return KEY_NONE;
-	if (fds[0].revents)
+	if (poll(fds, 2, n_typed > 0 ? 0 : timeout_ms) > 0 && fds[0].revents)
 		return read_signal();
-	return read_key();
+	if (n_typed > 0)
+		return take_typed();
+	return fds[1].revents ? read_key() : KEY_NONE;
 }
 
 /* ---- pictures ---- */

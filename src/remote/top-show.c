@@ -122,12 +122,11 @@ static void show_steps(struct top *top)
 	size_t room = top_room(top), i;
 	char age[16];
 
-	screen_line('d', "%s: what was started in it and runs    PID  USER      AGE  COMMAND",
-		    top->selected_id);
+	screen_line('d', "STEP     PID  USER       AGE  COMMAND in %s", top->selected_id);
 	for (i = 0; i < top->n_steps && i < room; i++)
 		screen_line(i == top->selected_step ? 'r' : 0,
-			    "step %-6" PRId64 " %40" PRId64 "  %-8.8s %4s  %s",
-			    top->steps[i].number, top->steps[i].pid, top->steps[i].user,
+			    "%-6" PRId64 " %5" PRId64 "  %-8.8s %5s  %s", top->steps[i].number,
+			    top->steps[i].pid, top->steps[i].user,
 			    short_age(top->steps[i].start_ms, age), top->steps[i].command);
 	for (; i < room; i++)
 		screen_line(0, "%s", i == 0 ? "nothing runs in it" : "");

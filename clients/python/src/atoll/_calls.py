@@ -105,8 +105,8 @@ def link(*segments: object, **query: object) -> str:
     return path + ("?" + urlencode(given) if given else "")
 
 
-def with_json(method: str, path: str, parse: Callable[[bytes], T], again: bool = True, also: tuple[int, ...] = (),
-              **members: object) -> Call[T]:
+def with_json(method: str, path: str, parse: Callable[[bytes], T], /, again: bool = True,
+              also: tuple[int, ...] = (), **members: object) -> Call[T]:
     body = json.dumps({name: value for name, value in members.items() if value is not None}).encode()
     return Call(method, path, parse, body, "application/json", again, also)
 

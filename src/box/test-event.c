@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/test.h"
+#include "box/event.h"
+#include "box/process.h"
+
+static struct house *const house = (struct house *)&house;
+static int n_told;
+
+static void count(struct box_listener *listener, enum box_event event, struct box *box,
+		  struct process *process)
+{
+	(void)listener;
+	(void)event;
+	(void)box;
+	(void)process;
+	n_told++;
+}
+
+static void leave(struct box_listener *listener, enum box_event event, struct box *box,
+		  struct process *process)
+{
+	count(listener, event, box, process);
+	box_unlisten(listener);
+}
+
+TEST(a_listener_may_leave_while_it_is_told)
+{
+	struct box box = {.house = house};
+	struct box_listener a = {.house = house, .told = count},
+			    b = {.house = house, .told = leave},
+			    c = {.house = house, .told = leave},
+			    d = {.house = house, .told = count};
+
+	n_told = 0;
+	box_listen(&a);
+	box_listen(&b);
+	box_listen(&c);
+	box_listen(&d);
+	box_tell(&box, BOX_CREATED, NULL);
+	CHECK(n_told == 4);
+	box_tell(&box, BOX_ENDED, NULL);
+	CHECK(n_told == 6);
+	box_unlisten(&a);
+	box_unlisten(&d);
+	box_unlisten(&d);
+	box_tell(&box, BOX_ENDED, NULL);
+	CHECK(n_told == 6);
+}
+
+TEST(processes_are_told_to_those_who_want_them_and_houses_are_apart)
+{
+	struct box box = {.house = house}, other = {.house = NULL};
+	struct process process = {.box = &box};
+	struct box_listener a = {.house = house, .told = count},
+			    b = {.house = house, .told = count, .wants_processes = true};
+
+	n_told = 0;
+	box_listen(&a);
+	box_listen(&b);
+	box_tell(&box, PROCESS_ENDED, &process);
+	CHECK(n_told == 1);
+	box_tell(&other, BOX_CREATED, NULL);
+	CHECK(n_told == 1);
+	box_unlisten(&a);
+	box_unlisten(&b);
+}
