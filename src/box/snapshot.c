@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "box/inner.h"
+#include "box/template.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -83,6 +84,7 @@ static void snapshot_written(int code, void *data)
 	}
 	kind->name[strcspn(kind->name, ":")] = '\0';
 	kind->made_ms = op->made_ms;
+	kind->settings = json_incref(template_settings(&mine->box));
 	memcpy(kind->box, mine->box.id, sizeof kind->box);
 	/* What the name meant before. */
 	if (old) {
@@ -96,18 +98,20 @@ static void snapshot_written(int code, void *data)
 void snapshot_after(struct box_op *op)
 {
 	const struct box *box = &op->box->box;
-	char shape[96];
+	const struct kind_shape sizes = {box->cpus, box->memory_mib, box->disk_mib};
+	char *shape;
 
 	if (op->code < 0) {
 		finish(op, NULL);
 		return;
 	}
 	op->made_ms = house_now_ms();
-	snprintf(shape, sizeof shape, "{\"cpus\":%u,\"memory_mib\":%u,\"disk_mib\":%u}", box->cpus,
-		 box->memory_mib, box->disk_mib);
+	/* What its boxes begin with is what this one began with. */
+	shape = kind_shape_text(&sizes, template_settings(box));
 	db_write(box->house->db, DB_FIRM, snapshot_written, op, put_sql, "ssssisss", op->name,
 		 box->tenant->id, op->has_name ? op->name : "", box->id, op->made_ms, op->made,
-		 box->template_id, shape);
+		 box->template_id, shape ? shape : "{}");
+	free(shape);
 }
 
 /* ---- asked for ---- */
@@ -205,15 +209,18 @@ static int read_row(struct house *house, sqlite3_stmt *row, struct atoll_error *
 		(uint32_t)json_integer_value(json_object_get(shape, "cpus")),
 		(uint32_t)json_integer_value(json_object_get(shape, "memory_mib")),
 		(uint32_t)json_integer_value(json_object_get(shape, "disk_mib"))};
-	struct kind *kind;
+	json_t *settings = json_incref(json_object_get(shape, "settings"));
+	struct kind *kind = NULL;
 
 	json_decref(shape);
-	if (!tenant)
-		return 0;
-	kind = kind_add(inner_tenant(tenant), db_text(row, 0), db_text(row, 2), db_text(row, 5),
-			&sizes);
-	if (!kind)
-		return error_oom(err);
+	if (tenant)
+		kind = kind_add(inner_tenant(tenant), db_text(row, 0), db_text(row, 2),
+				db_text(row, 5), &sizes);
+	if (!kind) {
+		json_decref(settings);
+		return tenant ? error_oom(err) : 0;
+	}
+	kind->settings = settings;
 	kind->name[strcspn(kind->name, ":")] = '\0';
 	snprintf(kind->box, sizeof kind->box, "%s", db_text(row, 3));
 	kind->made_ms = sqlite3_column_int64(row, 4);
