@@ -359,6 +359,7 @@ const struct api_route e2b_control_routes[] = {
 	{"POST", "/sandboxes/{id}/snapshots", e2b_snapshot},
 	{"GET", "/snapshots", e2b_list_snapshots},
 	{"GET", "/templates/aliases/{alias}", e2b_alias},
+	{"DELETE", "/templates/tags", e2b_remove_tags},
 	{"DELETE", "/templates/{id}", e2b_remove_template},
 	{0},
 };

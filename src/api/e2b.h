@@ -66,6 +66,12 @@ bool e2b_terminal_size(struct rpc *rpc, json_t *pty, uint16_t *columns, uint16_t
 /* Ours, such as the interpreter's: nobody else's business. */
 bool e2b_process_is_hidden(const struct process *process);
 
+/* ---- e2b-templates.c, e2b-template-files.c ---- */
+
+void e2b_remove_tags(struct api_call *call);
+void e2b_template_files_get(struct api_call *call);
+void e2b_template_files_put(struct api_call *call);
+
 /* ---- e2b-objects.c ---- */
 
 void e2b_write_entry(struct json *json, const char *key, const struct guest_entry *entry);

@@ -13,14 +13,14 @@
 #include <sys/random.h>
 
 /*
- * A kernel's process is found again by its tag, "atoll-kernel:ID:LANGUAGE". Clients may set tags,
+ * A kernel's process is found again by its tag, "atoll:kernel:ID:LANGUAGE". Clients may set tags,
  * too, so a process is believed to be a kernel only if it also runs what a kernel runs; and since
  * everything it says is a stranger's word anyhow, one that only looks like it deceives its owner
  * and nobody else.
  */
 
 #define KERNEL	   "/run/atoll/kernels/kernel.py"
-#define TAG_PREFIX "atoll-kernel:"
+#define TAG_PREFIX "atoll:kernel:"
 #define HOME	   "/home/user"
 
 static struct interpreter *interpreters;
@@ -142,14 +142,14 @@ bool context_lives(const struct context *context)
 
 /* ---- found again ---- */
 
-bool interpreter_has(const struct process *process)
+static bool is_kernel(const struct process *process)
 {
 	return process->tag && starts_with(process->tag, TAG_PREFIX) && process->argv &&
 	       process->argv[0] && process->argv[1] && process->argv[2] &&
 	       streq(process->argv[2], KERNEL);
 }
 
-/* "atoll-kernel:ID:LANGUAGE" */
+/* "atoll:kernel:ID:LANGUAGE" */
 static bool read_tag(const char *tag, char ret_id[40], const char **ret_language)
 {
 	const char *id = tag + strlen(TAG_PREFIX), *colon = strchr(id, ':');
@@ -183,8 +183,8 @@ static void adopt(struct interpreter *interpreter, struct process *process)
 	const char *language;
 	char id[40];
 
-	if (process->has_ended || !interpreter_has(process) ||
-	    !read_tag(process->tag, id, &language) || context_find(interpreter, id))
+	if (process->has_ended || !is_kernel(process) || !read_tag(process->tag, id, &language) ||
+	    context_find(interpreter, id))
 		return;
 	context = context_new(interpreter, id, language, process->cwd);
 	if (!context)
@@ -202,7 +202,7 @@ static void adopt_all(struct interpreter *interpreter)
 		struct process *next = NULL;
 
 		for (struct process *at = interpreter->box->processes; at; at = at->next) {
-			if (at->number > last && interpreter_has(at) &&
+			if (at->number > last && is_kernel(at) &&
 			    (!next || at->number < next->number))
 				next = at;
 		}

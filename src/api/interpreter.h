@@ -28,8 +28,6 @@
 
 /* Serves a request to the interpreter of `box`, which runs; who may ask was looked at before. */
 void interpreter_exchange(struct exchange *exchange, struct box *box);
-/* Is it one of the interpreter's own? Those are not the box's user's to see in a list. */
-bool interpreter_has(const struct process *process);
 
 /* ---- between its files ---- */
 

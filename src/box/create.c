@@ -6,6 +6,7 @@
 #include "box/inner.h"
 #include "box/network.h"
 #include "box/process.h"
+#include "box/template.h"
 
 #include <atoll/step.h>
 #include <errno.h>
@@ -93,7 +94,7 @@ static int fill_box(struct box *box, const struct kind *kind, const struct box_r
 	box->network = copy_or_null(request->network);
 	box->mounts = copy_or_null(request->mounts);
 	if (pairs_copy(&request->metadata, &box->metadata) < 0 ||
-	    pairs_copy(&request->environment, &box->environment) < 0 ||
+	    kind_environment(kind, &request->environment, &box->environment) < 0 ||
 	    pairs_copy(&request->labels, &box->labels) < 0)
 		return -ENOMEM;
 	return 0;
@@ -113,7 +114,7 @@ static void finish(struct creation *creation)
 	free(creation->rules);
 	free(creation);
 	box_tell(&mine->box, BOX_CREATED, NULL);
-	done(&mine->box, &(struct atoll_error){0}, data);
+	template_start(&mine->box, done, data);
 }
 
 static void fail(struct creation *creation)

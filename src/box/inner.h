@@ -7,6 +7,8 @@
 #include "box/db.h"
 #include "box/work.h"
 
+#include <jansson.h>
+
 /*
  * What the files of this room share
  */
@@ -273,6 +275,7 @@ struct kind {
 	uint32_t cpus, memory_mib, disk_mib;
 	bool has_rules; /* about the network, other than the usual */
 	int64_t made_ms;
+	json_t *settings; /* what its boxes begin with (template.h); NULL */
 	struct kind *next;
 };
 
@@ -298,6 +301,14 @@ void kind_drop(struct house *house, struct kind *kind);
 int kind_contract(const struct kind *kind, const char *own, const char *rules, char **ret,
 		  struct atoll_error *err);
 int snapshots_load(struct house *house, struct atoll_error *err);
+
+/* ---- template-tags.c ---- */
+
+/* As it stands in the database; the caller's to free, NULL: no memory. */
+char *kind_shape_text(const struct kind_shape *shape, json_t *settings);
+/* The kind's, and over it the request's. */
+int kind_environment(const struct kind *kind, const struct box_pairs *request,
+		     struct box_pairs *ret);
 
 /* ---- contract.c ---- */
 

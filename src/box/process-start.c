@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/process-inner.h"
+#include "box/template.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -126,12 +127,16 @@ static bool copy_text(const char *text, char **ret)
 	return *ret || !text || !text[0];
 }
 
+/* What the request leaves out the box's template may say. */
 static bool copy_request(struct start *start, const struct process_request *request)
 {
+	const char *cwd = request->cwd ? request->cwd : template_setting(start->box, "workdir");
+	const char *user = request->user ? request->user : template_setting(start->box, "user");
+
 	start->argv = copy_argv(request->argv);
 	start->environment = join_pairs(&start->box->environment, &request->environment);
-	if (!start->argv || !start->environment || !copy_text(request->cwd, &start->cwd) ||
-	    !copy_text(request->user, &start->user) || !copy_text(request->tag, &start->tag) ||
+	if (!start->argv || !start->environment || !copy_text(cwd, &start->cwd) ||
+	    !copy_text(user, &start->user) || !copy_text(request->tag, &start->tag) ||
 	    !copy_text(request->key, &start->key))
 		return false;
 	start->options = (struct atoll_step_options){

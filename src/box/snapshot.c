@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "box/inner.h"
+#include "box/template.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -90,6 +91,7 @@ static void snapshot_written(int code, void *data)
 	}
 	kind->name[strcspn(kind->name, ":")] = '\0';
 	kind->made_ms = op->made_ms;
+	kind->settings = json_incref(template_settings(&mine->box));
 	memcpy(kind->box, mine->box.id, sizeof kind->box);
 	/* What the name meant before. */
 	if (old) {
@@ -103,19 +105,20 @@ static void snapshot_written(int code, void *data)
 void snapshot_after(struct box_op *op)
 {
 	const struct box *box = &op->box->box;
-	char shape[128];
+	const struct kind_shape sizes = {box->cpus, box->memory_mib, box->disk_mib, has_rules(box)};
+	char *shape;
 
 	if (op->code < 0) {
 		finish(op, NULL);
 		return;
 	}
 	op->made_ms = house_now_ms();
-	snprintf(shape, sizeof shape,
-		 "{\"cpus\":%u,\"memory_mib\":%u,\"disk_mib\":%u,\"has_rules\":%s}", box->cpus,
-		 box->memory_mib, box->disk_mib, has_rules(box) ? "true" : "false");
+	/* What its boxes begin with is what this one began with. */
+	shape = kind_shape_text(&sizes, template_settings(box));
 	db_write(box->house->db, DB_FIRM, snapshot_written, op, put_sql, "ssssisss", op->name,
 		 box->tenant->id, op->has_name ? op->name : "", box->id, op->made_ms, op->made,
-		 box->template_id, shape);
+		 box->template_id, shape ? shape : "{}");
+	free(shape);
 }
 
 /* ---- asked for ---- */
@@ -214,15 +217,18 @@ static int read_row(struct house *house, sqlite3_stmt *row, struct atoll_error *
 		(uint32_t)json_integer_value(json_object_get(shape, "memory_mib")),
 		(uint32_t)json_integer_value(json_object_get(shape, "disk_mib")),
 		json_is_true(json_object_get(shape, "has_rules"))};
-	struct kind *kind;
+	json_t *settings = json_incref(json_object_get(shape, "settings"));
+	struct kind *kind = NULL;
 
 	json_decref(shape);
-	if (!tenant)
-		return 0;
-	kind = kind_add(inner_tenant(tenant), db_text(row, 0), db_text(row, 2), db_text(row, 5),
-			&sizes);
-	if (!kind)
-		return error_oom(err);
+	if (tenant)
+		kind = kind_add(inner_tenant(tenant), db_text(row, 0), db_text(row, 2),
+				db_text(row, 5), &sizes);
+	if (!kind) {
+		json_decref(settings);
+		return tenant ? error_oom(err) : 0;
+	}
+	kind->settings = settings;
 	kind->name[strcspn(kind->name, ":")] = '\0';
 	snprintf(kind->box, sizeof kind->box, "%s", db_text(row, 3));
 	kind->made_ms = sqlite3_column_int64(row, 4);

@@ -136,6 +136,7 @@ struct kind *kind_add(struct house_tenant *tenant, const char *id, const char *n
 static void kind_free(struct kind *kind)
 {
 	free(kind->contract);
+	json_decref(kind->settings);
 	free(kind);
 }
 
