@@ -90,7 +90,8 @@ static void add_stream(struct parcel *parcel, const struct hold_kept *kept,
 		return;
 	}
 	parcel->told.data_size[i] = (uint32_t)(stream->size - watcher->told[i]);
-	add_part(parcel, stream->small + watcher->told[i], parcel->told.data_size[i]);
+	if (stream->small) /* nothing came yet */
+		add_part(parcel, stream->small + watcher->told[i], parcel->told.data_size[i]);
 }
 
 static size_t end_size(const struct hold_kept *kept)

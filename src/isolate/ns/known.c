@@ -121,9 +121,16 @@ bool known_copy(struct ns_mount *mount, struct atoll_error *err)
 		tree++;
 	if (tree == known.trees + known.n)
 		return false;
-	/* Without memory it is looked at anew, and fails there. */
+	/* Without memory it is looked at anew, and fails there. Masks are kept beneath their mount,
+	 * and taken by their whole path. */
 	for (size_t i = 0; i < tree->n_masks; i++) {
-		if (ns_add_mask(mount, tree->masks[i], err) < 0)
+		cleanup_free char *path = NULL;
+
+		if (asprintf(&path, "%s/%s", mount->path, tree->masks[i]) < 0) {
+			path = NULL;
+			return false;
+		}
+		if (ns_add_mask(mount, path, err) < 0)
 			return false;
 	}
 	return true;
