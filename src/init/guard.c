@@ -8,8 +8,11 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
+#include <sys/fsuid.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
 /*
@@ -276,6 +279,39 @@ static int dispatch(struct call *call)
 	}
 }
 
+/* Be it, as far as files go: with root's id we lose what root may beyond others, by the kernel's
+ * own rules, and get it back with that id. */
+static bool take_ids(uid_t uid, gid_t gid)
+{
+	setfsgid(gid);
+	setfsuid(uid);
+	return (uid_t)setfsuid((uid_t)-1) == uid && (gid_t)setfsgid((gid_t)-1) == gid;
+}
+
+/*
+ * Several ids live here, and we are root of them. What is done in somebody's stead must be what he
+ * may do himself: otherwise a user would connect to root's own sockets, or change root's files. Of
+ * groups only his first counts, which can only refuse more. A thread that waits for us does not
+ * change its ids.
+ */
+static int dispatch_as_caller(struct call *call)
+{
+	uid_t uid;
+	gid_t gid;
+	int r = resolve_read_ids(call->tid, &uid, &gid);
+
+	if (r < 0 || !answer_is_wanted(call))
+		return -ESRCH;
+	if (uid == geteuid())
+		return dispatch(call);
+	r = take_ids(uid, gid) ? dispatch(call) : -EPERM;
+	if (!take_ids(geteuid(), getegid()))
+		_exit(1); /* nothing inside outlives us */
+	/* A change of ids takes it away; whoever has died meanwhile has closed his socket. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	return r;
+}
+
 static void report(struct call *call)
 {
 	struct init_message message = {.type = INIT_DENIAL};
@@ -335,7 +371,7 @@ int guard_serve(struct guard *guard)
 	if (!answer_is_wanted(&call))
 		return 0; /* the thread is gone, and its number may be another's by now */
 	call.n_unsure = 0;
-	r = dispatch(&call);
+	r = guard->config->has_many_ids ? dispatch_as_caller(&call) : dispatch(&call);
 	/* There is nothing: on the host there may be. */
 	if ((r == -ENOENT || r == -ENOTDIR) && !call.rule && tell_is_on(&guard->tell) &&
 	    !guard->config->is_bare)

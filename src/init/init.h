@@ -134,6 +134,8 @@ struct init_config {
 	struct notice_packet *notices; /* with that: shared with the supervisor */
 	bool guards_files; /* the guard makes the calls that change files; else it is only
 			    * told of them, if that */
+	bool has_many_ids; /* there are several inside, and we are root of them: what the guard does
+			    * it does as its caller */
 	int layer_fd;	   /* a writable layer on a disk, with upper/ in it; -1: none */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first

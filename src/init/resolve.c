@@ -57,24 +57,62 @@ int resolve_read_string(pid_t tid, uint64_t address, char *ret, size_t size)
 	return -ENAMETOOLONG;
 }
 
-int resolve_read_status(pid_t tid, mode_t *ret_umask, pid_t *ret_tgid)
+#define STATUS_SIZE 2048
+
+/* The name comes first and may hold anything but a raw newline, which the kernel escapes. */
+static int read_status(pid_t tid, char text[STATUS_SIZE])
 {
 	cleanup_fd int fd = -1;
-	char path[64], text[2048];
-	const char *field;
+	char path[64];
 	ssize_t got;
 
 	snprintf(path, sizeof path, "/proc/%d/status", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -ESRCH;
-	got = read(fd, text, sizeof text - 1);
+	got = read(fd, text, STATUS_SIZE - 1);
 	if (got <= 0)
 		return -ESRCH;
 	text[got] = '\0';
+	return 0;
+}
 
-	/* The name comes first and may hold anything but a raw newline, which the kernel escapes.
-	 */
+/* The last of four: real, effective, saved, and the one for files. */
+static bool read_id(const char *text, const char *key, uint32_t *ret)
+{
+	const char *field = strstr(text, key);
+	char *end;
+
+	if (!field)
+		return false;
+	field += strlen(key);
+	for (int i = 0; i < 4; i++) {
+		*ret = (uint32_t)strtoul(field, &end, 10);
+		if (end == field)
+			return false;
+		field = end;
+	}
+	return true;
+}
+
+int resolve_read_ids(pid_t tid, uid_t *ret_uid, gid_t *ret_gid)
+{
+	char text[STATUS_SIZE];
+	int r = read_status(tid, text);
+
+	if (r < 0)
+		return r;
+	return read_id(text, "\nUid:", ret_uid) && read_id(text, "\nGid:", ret_gid) ? 0 : -ESRCH;
+}
+
+int resolve_read_status(pid_t tid, mode_t *ret_umask, pid_t *ret_tgid)
+{
+	char text[STATUS_SIZE];
+	const char *field;
+	int r = read_status(tid, text);
+
+	if (r < 0)
+		return r;
 	field = strstr(text, "\nUmask:");
 	if (!field)
 		return -ESRCH;

@@ -43,6 +43,8 @@ int resolve_read_string(pid_t tid, uint64_t address, char *ret, size_t size);
 int resolve_read_memory(pid_t tid, uint64_t address, void *ret, size_t size);
 
 /* Umask and thread group of a thread. */
+/* Under which ids it looks at files, as we see them. */
+int resolve_read_ids(pid_t tid, uid_t *ret_uid, gid_t *ret_gid);
 int resolve_read_status(pid_t tid, mode_t *ret_umask, pid_t *ret_tgid);
 
 /* A descriptor of the caller as an O_PATH descriptor of ours. */

@@ -239,6 +239,61 @@ def _():
         gone(place, id, fork)
 
 
+@test("as root: what the guard does in somebody's stead it does as him")
+def _():
+    """Connecting to a socket is always the guard's, and with a directory of the host's to write so are modes and names."""
+    need_root()
+    listen = """
+import os, socket, sys, time
+kept = []
+for path, mode in (("/root/s", 0o777), ("/tmp/closed", 0o700), ("/tmp/open", 0o777)):
+    kept.append(socket.socket(socket.AF_UNIX)); kept[-1].bind(path); os.chmod(path, mode); kept[-1].listen()
+os.mkdir("/tmp/dir", 0o700); open("/tmp/dir/f", "w").close()
+socket.socket(socket.AF_UNIX).connect("/root/s"); print("up")
+if os.fork() == 0:
+    os.close(1); os.close(2); time.sleep(600)
+"""
+    attempts = """
+import os, socket
+def attempt(what, action):
+    try:
+        action(); print(what)
+    except OSError as error:
+        print(what, error.strerror)
+for path in ("/root/s", "/tmp/closed", "/tmp/open"):
+    attempt(path, lambda: socket.socket(socket.AF_UNIX).connect(path))
+attempt("mode", lambda: os.chmod("/tmp/dir", 0o777))
+attempt("mode of a home", lambda: os.chmod("/root", 0o777))
+attempt("cut", lambda: os.truncate("/tmp/dir/f", 0))
+attempt("own", lambda: os.chmod("/home/user/f", 0o600))
+"""
+    denied = "Permission denied"
+    with Place() as place:
+        os.mkdir(place.base + "/direct")
+        place.settle()
+        for more in ({}, {"filesystem": {"write": [place.base + "/direct"]}}):
+            id = create(place, root="layer", **more)
+            same(atoll(place, "exec", id, "--user", "root", "--", "/usr/bin/python3", "-c", listen).out, "up\n", "root's sockets")
+            same(atoll(place, "exec", id, "--", "/usr/bin/python3", "-c", attempts).out,
+                 "/root/s %s\n/tmp/closed %s\n/tmp/open\nmode Operation not permitted\nmode of a home Operation not permitted\ncut %s\nown\n"
+                 % (denied, denied, denied), "a user's attempts, with %s" % more)
+            gone(place, id)
+
+
+@test("as root: in a directory that is written directly the first user alone makes files")
+def _():
+    need_root()
+    with Place() as place:
+        os.mkdir(place.base + "/direct")
+        place.settle()
+        id = create(place, root="layer", filesystem={"write": [place.base + "/direct"]})
+        step(place, id, "cd %s/direct; echo x >mine; mkdir d; mv mine d; (echo x >.envrc) 2>/dev/null && echo wrote; true" % place.base)
+        step(place, id, "cd %s/direct; (echo x >roots) 2>/dev/null && echo wrote; echo more >>d/mine" % place.base, "root")
+        same(sorted(os.listdir(place.base + "/direct")), ["d"], "on the host")
+        same((read(place.base + "/direct/d/mine"), os.stat(place.base + "/direct/d/mine").st_uid), (b"x\nmore\n", os.stat(place.ws).st_uid), "the file")
+        gone(place, id)
+
+
 @test("as root: packages add accounts, whose ids exist")
 def _():
     need_root()

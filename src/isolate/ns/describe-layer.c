@@ -39,9 +39,10 @@ void describe_root(const struct cell *cell, struct plan *plan)
 				   : "private tmpfs at /var, layer over /opt; the rest read-only",
 		cell->ids.has_many
 			? "of /etc, /opt and /usr/local only what everybody may read; files with "
-			  "set-id bits cannot be made"
+			  "set-id bits cannot be made; no checkpoint or fork holds what is written"
 			: "an ordinary user has one id, which owns nothing of the system: packages "
-			  "install into the home directory only",
+			  "install into the home directory only; no checkpoint or fork holds what "
+			  "is written outside the workspace",
 		cell->spec->root_origin);
 }
 

@@ -411,6 +411,7 @@ struct init_config start_config(struct cell *cell)
 		.notice_fd = cell->notice_fd,
 		.notices = cell->notices,
 		.guards_files = cell->guards_files,
+		.has_many_ids = cell->ids.has_many,
 		.warden_fd = -1,
 		.begin = ns_begin,
 		.seal = ns_seal,
