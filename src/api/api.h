@@ -69,6 +69,7 @@ struct api_call {
 	const char *parameters[API_PARAMETERS];
 	const char *class; /* for metrics: a constant; the pattern, "envd", ... */
 	char trace[56];	   /* W3C traceparent, checked; or "" */
+	char peer[64];	   /* only where requests are logged */
 	int64_t start_ns;
 	unsigned status; /* as it was answered, for logs; set by the functions below */
 

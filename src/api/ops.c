@@ -68,7 +68,7 @@ void log_call(const struct api_call *call, bool is_broken, int64_t ns)
 	json_strn(&json, "path", head->path.at, head->path.size > 1024 ? 1024 : head->path.size);
 	json_uint(&json, "status", call->status);
 	json_uint(&json, "us", (uint64_t)(ns / 1000));
-	json_str(&json, "peer", exchange_peer(call->exchange));
+	json_str(&json, "peer", call->peer);
 	if (call->tenant)
 		json_str(&json, "tenant", call->tenant->name);
 	if (call->trace[0])

@@ -57,6 +57,8 @@ static struct api_call *call_new(struct api *api, struct exchange *exchange)
 	call->class = "none";
 	call->start_ns = clock_monotonic_ns();
 	take_trace(call);
+	if (api->logs_requests)
+		snprintf(call->peer, sizeof call->peer, "%s", exchange_peer(exchange));
 	exchange_set_own(exchange, call);
 	exchange_on_over(exchange, call_over, call);
 	return call;

@@ -200,11 +200,15 @@ static int lock_dir(struct house *house, struct atoll_error *err)
 
 /* ---- every second ---- */
 
+static int open_nursery(struct atoll_error *err);
+
 static void tick(struct loop_timer *timer)
 {
 	struct house *house = (struct house *)((char *)timer - offsetof(struct house, tick));
 
 	house->n_ticks++;
+	if (hold_nursery_is_gone())
+		open_nursery(NULL);
 	pool_tick(house);
 	budget_tick(house, house->n_ticks % WRITE_TICKS == 0);
 	if (house->n_ticks % TIDY_TICKS == 1)
@@ -253,6 +257,17 @@ static int put_tenants(struct house *house, struct atoll_error *err)
 	return r < 0 ? r : tenants_reload(house, err);
 }
 
+static int open_nursery(struct atoll_error *err)
+{
+	char path[PATH_MAX];
+	int r = program_find("atoll-nursery", path, sizeof path);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r,
+				 "find 'atoll-nursery', which is installed beside atoll-daemon");
+	return hold_nursery_open(path, err);
+}
+
 /* The store is ours, and what is in it goes when we say so. Holders are forked by a small program
  * of their own, as long as there are no threads here. */
 static int open_store(const struct house *house, struct atoll_error *err)
@@ -268,11 +283,7 @@ static int open_store(const struct house *house, struct atoll_error *err)
 	r = fd_write_text(path, "");
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "write '%s'", path);
-	r = program_find("atoll-nursery", path, sizeof path);
-	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r,
-				 "find 'atoll-nursery', which is installed beside atoll-daemon");
-	return hold_nursery_open(path, err);
+	return open_nursery(err);
 }
 
 static int open_all(struct house *house, struct atoll_error *err)

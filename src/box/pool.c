@@ -13,8 +13,8 @@
  * For each kind that is asked for some sandboxes stand ready, started and empty, and a creation is
  * handed one of them. How many follows the demand: as many as were asked for in the busiest of the
  * last seconds, between the two bounds that the configuration states; a kind that nobody has asked
- * for in ten minutes has none, but for `base`, which keeps the least. They are made one at a time
- * on a thread of the second rank, so creations that somebody waits for come first.
+ * for in ten minutes has none, but for `base`, which keeps the least. They are made on a thread of
+ * the second rank, so creations that somebody waits for come first.
  */
 
 #define SECONDS	     16 /* that the demand is remembered for */

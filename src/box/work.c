@@ -14,11 +14,12 @@
 
 /*
  * Each rank has threads of its own, so that a thousand removals do not stand in the way of one
- * creation. Two of the second rank: one that waits for a disk does not hold up everything else.
+ * creation. Four of the second rank, so that two that remove and one that parks leave one for what
+ * is quick: measuring, results.
  */
 
 #define THREADS_MAX   64
-#define LATER_THREADS 2
+#define LATER_THREADS 4
 
 struct queue {
 	struct work_item *first, **last;

@@ -185,8 +185,9 @@ int hold_start(const char *id, struct atoll_error *err);
 /* ---- nursery.c ---- */
 
 /* From now on holders are forks of `program`, which calls hold_nursery_serve(3). Before there are
- * threads. */
+ * threads; or once more, if hold_nursery_is_gone(). Without one the caller itself is forked. */
 int hold_nursery_open(const char *program, struct atoll_error *err);
+bool hold_nursery_is_gone(void);
 void hold_nursery_close(void);
 _Noreturn void hold_nursery_serve(int fd);
 

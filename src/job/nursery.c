@@ -5,12 +5,12 @@
 #include "job/hold-inner.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 /*
@@ -23,7 +23,7 @@
  * leads a session, so that holders need not; it ends with the daemon, and holders do not.
  */
 
-/* Set before there are threads. */
+/* Set before there are threads, and never another number from then on. */
 static int nursery_fd = -1;
 static pid_t nursery_pid;
 
@@ -51,8 +51,17 @@ int hold_nursery_open(const char *program, struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the nursery");
 	if (nursery_pid == 0)
 		run_nursery(program, theirs);
-	nursery_fd = take_fd(&ours);
+	/* A thread may be using the one of an earlier nursery: it is replaced under its number. */
+	if (nursery_fd < 0)
+		nursery_fd = take_fd(&ours);
+	else if (dup3(ours, nursery_fd, O_CLOEXEC) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "take the nursery's socket");
 	return 0;
+}
+
+bool hold_nursery_is_gone(void)
+{
+	return nursery_pid > 0 && waitpid(nursery_pid, NULL, WNOHANG) != 0;
 }
 
 void hold_nursery_close(void)

@@ -3,8 +3,11 @@
 The life of the daemon's sandboxes: time-outs, pauses, kills, being taken over, snapshots, budgets
 """
 
+import contextlib
 import os
+import signal
 import sys
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -67,6 +70,68 @@ def _():
         check(until(lambda: not is_running(mark)), "a process of it lives on")
         check(until(lambda: not daemon.records()), "records are left: %s" % daemon.records())
         check(until(lambda: not daemon.holders()), "holders are left")
+
+
+def left_by(daemon):
+    """What there is of sandboxes: files in the store, descriptors and threads of the daemon, groups of root's."""
+    found = []
+    for folder in ("records", "layers", "trash", "log"):
+        path = os.path.join(daemon.state, "atoll", folder)
+        found += ["%s/%s" % (folder, name) for name in os.listdir(path)] if os.path.isdir(path) else []
+    return found
+
+
+@test("many that come and go at once leave nothing behind")
+def _():
+    with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
+        def cycles(n):
+            for _ in range(n):
+                box = daemon.create(timeout=600)
+                same(daemon.run(box, "echo x >f; cat f").out, b"x\n", "a command")
+                same(daemon.kill(box), 204, "kill")
+
+        def round_of(n, width):
+            failures = []
+
+            def one():
+                try:
+                    cycles(n)
+                except BaseException as failure:  # told by the main thread
+                    failures.append(failure)
+            threads = [threading.Thread(target=one) for _ in range(width)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            check(not failures, "failed: %s" % failures)
+            check(until(lambda: b"atoll_removing 0\n" in daemon.call("GET", "/metrics")[1]), "removals do not end")
+            check(until(lambda: not daemon.holders()), "holders are left")
+            check(until(lambda: len(os.listdir("/proc/%d/task" % daemon.pid)) > 0), "the daemon is gone")
+            return len(os.listdir("/proc/%d/fd" % daemon.pid))
+        before = round_of(2, 4)
+        after = round_of(4, 4)
+        check(after <= before, "descriptors of the daemon: %d, then %d" % (before, after))
+        same(left_by(daemon), [], "what is left in the store")
+
+
+@test("a nursery that is killed is started anew, and nothing is missed meanwhile")
+def _():
+    with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
+        def nurseries():
+            found = []
+            for pid in filter(str.isdigit, os.listdir("/proc")):
+                with contextlib.suppress(OSError, IndexError):
+                    with open("/proc/%s/stat" % pid) as file:
+                        name, rest = file.read().rsplit(")", 1)
+                    if name.endswith("(atoll-nursery") and int(rest.split()[1]) == daemon.pid and rest.split()[0] != "Z":
+                        found.append(int(pid))
+            return found
+        first = until(nurseries)
+        same(len(first), 1, "nurseries")
+        os.kill(first[0], signal.SIGKILL)
+        same(daemon.run(daemon.create(timeout=60), "echo hi").out, b"hi\n", "a sandbox right after that")
+        check(until(lambda: nurseries() and nurseries() != first), "no new nursery")
+        same(daemon.run(daemon.create(timeout=60), "echo hi").out, b"hi\n", "a sandbox by the new one")
 
 
 @test("kill -9 of the daemon: sandboxes and their commands go on, and are taken over")
