@@ -166,6 +166,8 @@ struct holder {
 
 /* Other rules, from a descriptor with their text. */
 int hold_set_network(struct holder *holder, int fd, struct atoll_error *err);
+/* Those that an earlier holder was told. */
+int hold_load_network(struct holder *holder, struct atoll_error *err);
 
 /* ---- hold-record.c ---- */
 

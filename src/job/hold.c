@@ -277,6 +277,9 @@ static int open_holder(struct holder *holder, const char *id, struct atoll_error
 	if (r < 0)
 		return r;
 	holder->spec = holder->job->spec;
+	r = hold_load_network(holder, err);
+	if (r < 0)
+		return r;
 	holder->signal_fd = take_signals();
 	if (holder->signal_fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "signalfd");

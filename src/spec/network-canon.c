@@ -190,3 +190,13 @@ bool network_canonical(const struct network *network, struct json *json)
 	json_close(json, '}');
 	return is_good;
 }
+
+bool spec_same_network(const struct network *a, const struct network *b)
+{
+	cleanup_buf struct buf one = BUF_INIT((size_t)4 << 20), other = BUF_INIT((size_t)4 << 20);
+	struct json json_one = {&one}, json_other = {&other};
+
+	return network_canonical(a, &json_one) && network_canonical(b, &json_other) &&
+	       buf_error(&one) == 0 && buf_error(&other) == 0 && one.used == other.used &&
+	       memcmp(one.data, other.data, one.used) == 0;
+}

@@ -239,6 +239,8 @@ int spec_add_accepted(struct spec *spec, const char *clause, const char *origin,
 
 /* The `network` section of a job file alone, as JSON or on one line, and settled. */
 int spec_read_network(const char *section, struct network *ret, struct atoll_error *err);
+/* Do they say the same, wherever it was said? */
+bool spec_same_network(const struct network *a, const struct network *b);
 
 /* The network. Hosts as "HOST[:PORT[,PORT...]]", a secret as "NAME=HOST[/HEADER]" (its value is the
  * caller's variable), a published port as "PORT[=HOSTPORT]"; `ask` and `proxy` are on or off. */

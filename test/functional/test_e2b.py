@@ -18,12 +18,15 @@ from packages import npm_packages  # noqa: E402
 from serving import Daemon  # noqa: E402
 
 SOURCE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "e2b")
+EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(SOURCE)), "examples")
 SECONDS = 120
 
 
-def script(name, **options):
+def script(name, says="ok ", count=3, **options):
     need_layers()
     packages = npm_packages(SOURCE)
+    if os.path.exists(os.path.join(EXAMPLES, name)):
+        shutil.copy(os.path.join(EXAMPLES, name), packages)
     try:
         with Daemon(**options) as daemon:
             environment = {"PATH": HOST_PATH, "HOME": packages, "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url,
@@ -35,7 +38,7 @@ def script(name, **options):
                 raise Failed("%s is not done after %d seconds; it said:\n%s" % (name, SECONDS * SLOW, (late.stdout or b"").decode()[-2000:]))
             check(daemon.process.poll() is None, "the daemon has ended: " + daemon.stderr()[-2000:])
             check(got.returncode == 0 and "not ok" not in got.stdout, got.stdout[-6000:] + daemon.stderr()[-1000:])
-            check(got.stdout.count("ok ") > 3, "nothing was tried: " + got.stdout)
+            check(got.stdout.count(says) >= count, "nothing was tried: " + got.stdout)
     finally:
         shutil.rmtree(packages, ignore_errors=True)
 
@@ -58,6 +61,11 @@ def _():
 @test("what is refused, by the classes that programs catch; network rules")
 def _():
     script("errors.mjs")
+
+
+@test("the example")
+def _():
+    script("e2b-agent.mjs", says="[2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47]\nexit code 0", count=1)
 
 
 @test("the lock file names no host")
