@@ -129,6 +129,27 @@ ATOLL_PUBLIC int atoll_sandbox_stop(const char *id, struct atoll_error *err);
 ATOLL_PUBLIC int atoll_sandbox_set_network(const char *id, const char *rules,
 					   struct atoll_error *err);
 
+/* A question about the network that waits for somebody (see `ask` in doc/network.md): the connection
+ * is held meanwhile. Asked only in a sandbox that atoll_sandbox_start() has started. */
+struct atoll_pending {
+	uint64_t id;
+	int64_t left_ms; /* then it counts as no */
+	int32_t pid;	 /* inside; 0 if it is not known */
+	uint16_t port;
+	char program[16]; /* printable ASCII, as all of it */
+	char name[256];	  /* or address */
+};
+
+#define ATOLL_PENDING_MAX 16
+
+/* How many there are; `ret` has room for ATOLL_PENDING_MAX. -ENOENT: nothing runs. */
+ATOLL_PUBLIC int atoll_sandbox_questions(const char *id, struct atoll_pending *ret,
+					 struct atoll_error *err);
+/* ATOLL_ASK_NO, _ONCE or _RUN, which is for as long as the sandbox lives. -ENOENT: nobody waits for
+ * it any more. */
+ATOLL_PUBLIC int atoll_sandbox_answer(const char *id, uint64_t question,
+				      enum atoll_answer_type answer, struct atoll_error *err);
+
 struct atoll_sandbox_usage {
 	uint64_t cpu_ms, memory, memory_peak, processes, disk;
 	uint64_t bytes_in, bytes_out;

@@ -277,10 +277,11 @@ static int check_place(const char *sandbox, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	if (length > 0 && strncmp(changes->record->workspace, state, length) == 0)
-		r = error_set(err, ATOLL_FAULT_POLICY, 0,
-			      "its workspace began empty and belongs to no directory of the "
-			      "daemon's machine, so there is nothing to apply to; export carries the "
-			      "changes away");
+		r = error_set(
+			err, ATOLL_FAULT_POLICY, 0,
+			"its workspace began empty and belongs to no directory of the "
+			"daemon's machine, so there is nothing to apply to; export carries the "
+			"changes away");
 	atoll_changes_close(changes);
 	return r;
 }

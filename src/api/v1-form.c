@@ -140,8 +140,8 @@ void form_pairs(struct form *form, const char *key, struct box_pairs *ret)
 		form_bad(form, "'%s' has to be an object of at most %d texts", key, PAIRS_MAX);
 		return;
 	}
-	/* One more: who makes the request adds one of ours. */
-	ret->items = calloc(json_object_size(object) + 2, sizeof *ret->items);
+	/* A few more: who makes the request adds some of ours. */
+	ret->items = calloc(json_object_size(object) + 4, sizeof *ret->items);
 	if (!ret->items) {
 		form_bad(form, "out of memory");
 		return;

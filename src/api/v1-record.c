@@ -167,7 +167,8 @@ void v1_receipt(struct api_call *call)
 {
 	struct box *box = v1_box(call);
 	const char *step = exchange_query(call->exchange, "step");
-	struct record_work *own = box ? record_new(call, box, "attest", "application/x-ndjson") : NULL;
+	struct record_work *own =
+		box ? record_new(call, box, "attest", "application/x-ndjson") : NULL;
 
 	if (!own)
 		return;

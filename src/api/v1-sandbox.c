@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -48,6 +49,20 @@ static void read_contract(struct form *form, struct v1_create *ret)
 	ret->request.contract = ret->contract;
 }
 
+/* Does it have somebody asked? What is wrong with it is found, and told, when it is laid over the
+ * template's. */
+static bool contract_asks(const char *contract)
+{
+	struct atoll_error err = {0};
+	struct spec *spec = spec_new("/", "/", &err);
+	bool asks = spec &&
+		    spec_load(spec, "contract", NULL, contract, strlen(contract), &err) == 0 &&
+		    spec->network.asks;
+
+	spec_free(spec);
+	return asks;
+}
+
 static void read_timeout(struct form *form, struct box_request *request)
 {
 	json_t *timeout = json_object_get(form->body, "timeout");
@@ -81,6 +96,8 @@ void v1_read_create(struct form *form, struct v1_create *ret)
 	request->pauses_at_end = end && streq(end, "pause");
 	request->pauses_memory = true;
 	request->has_internet = form_bool(form, "internet", true);
+	if (ret->contract && !form->is_bad && contract_asks(ret->contract))
+		add_label(form, &request->labels, V1_LABEL_ASKS, "yes");
 	key = form_str(form, "requestId", NULL);
 	if (key && (!key[0] || strlen(key) > 63))
 		form_bad(form, "'requestId' has to have 1 to 63 bytes");

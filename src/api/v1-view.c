@@ -108,7 +108,8 @@ static void write_box_usage(struct json *json, struct box *box)
 	write_double(json, "cpuPercent", sample.cpu_percent);
 	json_uint(json, "memory", sample.memory_used);
 	json_uint(json, "disk", sample.disk_used);
-	json_uint(json, "processes", sample.processes);
+	/* Where no control group counts them, those that somebody has started. */
+	json_uint(json, "processes", sample.processes ? sample.processes : living_steps(box));
 	json_uint(json, "livingSteps", living_steps(box));
 	json_close(json, '}');
 }

@@ -105,29 +105,3 @@ void v1_events(struct api_call *call)
 	sse_begin(&watcher->sse, call, on_drained);
 	send_count(watcher, "ready", "sandboxes", call->tenant->n_boxes);
 }
-
-/*
- * ---- questions ----
- *
- * A contract with `ask` has somebody asked about a name that it does not list. In a sandbox the
- * holder answers, and it answers no (doc/daemon.md): there is nothing to be listed yet.
- */
-
-void v1_approvals_list(struct api_call *call)
-{
-	cleanup_buf struct buf out = BUF_INIT(4096);
-	struct json json = {.out = &out};
-
-	json_open(&json, NULL, '{');
-	json_open(&json, "items", '[');
-	json_close(&json, ']');
-	json_none(&json, "next");
-	json_close(&json, '}');
-	api_answer(call, 200, &out);
-}
-
-void v1_approval_answer(struct api_call *call)
-{
-	v1_refuse(call, 404, "not-found", "there is no open question '%.40s'",
-		  api_parameter(call, 0) ? api_parameter(call, 0) : "");
-}

@@ -27,7 +27,8 @@
  *   v1-record.c     log and receipt
  *   v1-keep.c       results of steps are written down
  *   v1-job.c        a command and its contract in a sandbox of its own
- *   v1-watch.c      usage; what happens to all sandboxes of a tenant; questions
+ *   v1-watch.c      what happens to all sandboxes of a tenant
+ *   v1-approval.c   questions about the network, and answers
  */
 
 #define V1_BODY_MAX (1U << 20)
@@ -143,6 +144,7 @@ bool v1_label_is_ours(const char *name);
 
 #define V1_LABEL_REQUEST "atoll.request"
 #define V1_LABEL_JOB	 "atoll.job"
+#define V1_LABEL_ASKS	 "atoll.asks"
 
 /* What a body asks for; free with v1_create_done(). */
 struct v1_create {

@@ -305,6 +305,11 @@ bool hold_watcher_is_last(const struct hold_kept *kept);
 
 int hold_freeze(struct holder *holder, struct atoll_error *err);
 int hold_thaw(struct holder *holder, struct atoll_error *err);
+/* Questions wait until somebody comes for them, or a minute. */
+enum atoll_answer_type hold_ask_later(const struct atoll_question *question, void *data);
+/* How many; `ret` has room for NET_QUESTIONS_MAX. */
+size_t hold_questions(const struct holder *holder, struct atoll_pending *ret);
+int hold_answer(struct holder *holder, const struct hold_request *request, struct atoll_error *err);
 void hold_count(struct holder *holder, struct atoll_sandbox_usage *ret);
 
 /* ---- hold-words.c ---- */

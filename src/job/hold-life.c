@@ -43,6 +43,50 @@ int hold_thaw(struct holder *holder, struct atoll_error *err)
 	return 0;
 }
 
+/* ---- questions about the network ---- */
+
+enum atoll_answer_type hold_ask_later(const struct atoll_question *question, void *data)
+{
+	(void)question;
+	(void)data;
+	return ATOLL_ASK_LATER;
+}
+
+size_t hold_questions(const struct holder *holder, struct atoll_pending *ret)
+{
+	const int64_t now_ns = clock_monotonic_ns();
+	size_t n = holder->is_live ? holder->net.n_questions : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct net_question *from = &holder->net.questions[i];
+
+		ret[i] = (struct atoll_pending){.id = from->id,
+						.left_ms = (from->until_ns - now_ns) / 1000000,
+						.pid = from->pid,
+						.port = from->port};
+		memcpy(ret[i].program, from->program, sizeof ret[i].program);
+		memcpy(ret[i].name, from->name, sizeof ret[i].name);
+	}
+	return n;
+}
+
+int hold_answer(struct holder *holder, const struct hold_request *request, struct atoll_error *err)
+{
+	const uint64_t id = strtoull(request->name, NULL, 10);
+
+	for (size_t i = 0; holder->is_live && i < holder->net.n_questions; i++) {
+		if (holder->net.questions[i].id != id)
+			continue;
+		/* Nothing that holds beyond this sandbox. */
+		if (request->number != ATOLL_ASK_NO && request->number != ATOLL_ASK_ONCE &&
+		    request->number != ATOLL_ASK_RUN)
+			return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "no answer like that");
+		net_answer(&holder->net, id, (enum atoll_answer_type)request->number);
+		return 0;
+	}
+	return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "nobody waits for this answer any more");
+}
+
 void hold_count(struct holder *holder, struct atoll_sandbox_usage *ret)
 {
 	struct cell_usage usage = {0};

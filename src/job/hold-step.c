@@ -234,6 +234,17 @@ static int end_all(struct holder *holder, bool is_forced, struct atoll_error *er
 	return 0;
 }
 
+static void send_questions(const struct holder *holder, int fd)
+{
+	struct {
+		struct hold_reply reply;
+		struct atoll_pending list[NET_QUESTIONS_MAX];
+	} answer = {0};
+
+	answer.reply.count = hold_questions(holder, answer.list);
+	send(fd, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /* What is answered by more than a reply. */
 static bool take_question(struct holder *holder, const struct hold_client *client,
 			  const struct hold_request *request)
@@ -247,6 +258,10 @@ static bool take_question(struct holder *holder, const struct hold_client *clien
 		return false;
 	if (request->type == HOLD_LIST) {
 		hold_kept_list(holder, client->fd);
+		return true;
+	}
+	if (request->type == HOLD_QUESTIONS) {
+		send_questions(holder, client->fd);
 		return true;
 	}
 	if (request->type != HOLD_USAGE)
@@ -300,6 +315,9 @@ static void take_request(struct holder *holder, struct hold_client *client,
 		holder->stays = true;
 		r = hold_open_cell(holder, &reply.error);
 		reply.pid = holder->handle.pid;
+		break;
+	case HOLD_ANSWER:
+		r = hold_answer(holder, request, &reply.error);
 		break;
 	case HOLD_FREEZE:
 		r = hold_freeze(holder, &reply.error);

@@ -41,6 +41,8 @@ enum hold_type {
 	HOLD_THAW,
 	HOLD_USAGE,   /* answered by struct hold_reply and struct atoll_sandbox_usage behind it */
 	HOLD_NETWORK, /* with a descriptor: other rules, the text of a `network` section */
+	HOLD_QUESTIONS, /* answered by struct hold_reply and struct atoll_pending, `count` of them */
+	HOLD_ANSWER,	/* to the question whose id is `name`: `number`, an enum atoll_answer_type */
 };
 
 #define HOLD_VERSION 3

@@ -4,7 +4,10 @@
 #include "job/hold.h"
 #include "layer/layer.h"
 
+#include <atoll/step.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -120,6 +123,59 @@ int atoll_sandbox_usage(const char *id, struct atoll_sandbox_usage *ret, struct 
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "ask the sandbox's holder");
 	return receive_usage(fd, ret, err);
+}
+
+static int connect_live(const char *id, struct atoll_error *err)
+{
+	struct atoll_error unheard;
+	struct layer_record *record;
+	int r = begin(id, &err, &unheard, &record), fd = -1;
+
+	if (r == 0) {
+		fd = hold_connect(record, err);
+		r = fd == -ENOENT ? say_none(record, err) : fd;
+	}
+	layer_record_close(record);
+	return r;
+}
+
+int atoll_sandbox_questions(const char *id, struct atoll_pending *ret, struct atoll_error *err)
+{
+	const struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_QUESTIONS};
+	struct {
+		struct hold_reply reply;
+		struct atoll_pending list[ATOLL_PENDING_MAX];
+	} answer;
+	struct atoll_error unheard = {0};
+	cleanup_fd int fd = connect_live(id, err = err ? err : &unheard);
+	size_t none = 0;
+	ssize_t got;
+	int r;
+
+	if (fd < 0)
+		return fd;
+	r = fd_send(fd, &request, sizeof request, NULL, 0);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "ask the sandbox's holder");
+	got = fd_receive(fd, &answer, sizeof answer, 0, NULL, &none);
+	if (got != sizeof answer || answer.reply.count > ATOLL_PENDING_MAX)
+		return error_set(err, ATOLL_FAULT_HOST, got < 0 ? (int)-got : EPIPE,
+				 "the sandbox's holder has ended, and everything in it");
+	memcpy(ret, answer.list, answer.reply.count * sizeof *ret);
+	return (int)answer.reply.count;
+}
+
+int atoll_sandbox_answer(const char *id, uint64_t question, enum atoll_answer_type answer,
+			 struct atoll_error *err)
+{
+	struct hold_request request = {
+		.version = HOLD_VERSION, .type = HOLD_ANSWER, .number = (uint32_t)answer};
+	struct atoll_error unheard = {0};
+	cleanup_fd int fd = connect_live(id, err = err ? err : &unheard);
+	struct hold_reply reply;
+
+	snprintf(request.name, sizeof request.name, "%" PRIu64, question);
+	return fd < 0 ? fd : hold_ask(fd, &request, NULL, 0, &reply, err);
 }
 
 static int ask_network(const char *id, int rules_fd, struct atoll_error *err)

@@ -362,8 +362,39 @@ def _():
             names.append(name)
         same(names, ["created", "step-started", "step-ended", "paused", "resumed", "ended"], "what happened")
         stream.close()
-        same(daemon.want(200, "GET", "/v1/approvals")["items"], [], "open questions")
-        daemon.refused(404, "not-found", "POST", "/v1/approvals/x", {"answer": "once"})
+
+
+@test("a contract that asks: the connection waits, whoever may answers, and nobody else")
+def _():
+    need("curl")
+    with V1() as daemon:
+        other = daemon.make_key("other")
+        box = daemon.box(contract="network: {mode: rules, allow: [example.org], ask: true}")
+        same(daemon.want(200, "GET", "/v1/approvals")["items"], [], "no question")
+
+        def asked(name):
+            until(lambda: name in [q["name"] for q in daemon.want(200, "GET", "/v1/approvals")["items"]])
+            return next(q for q in daemon.want(200, "GET", "/v1/approvals")["items"] if q["name"] == name)
+        number = daemon.start_step(box, "curl", "-sS", "-m", "50", "http://first.test/")
+        question = asked("first.test")
+        same((question["sandbox"], question["port"], question["program"]), (box, 80, "curl"), "the question")
+        same(daemon.want(200, "GET", "/v1/approvals", key=other)["items"], [], "another tenant's questions")
+        place = "/v1/approvals/" + question["id"]
+        daemon.refused(404, "not-found", "POST", place, {"answer": "once"}, key=other)
+        daemon.refused(400, "request", "POST", place, {"answer": "always"})
+        daemon.refused(404, "not-found", "POST", "/v1/approvals/x-1", {"answer": "once"})
+        daemon.want(204, "POST", place, {"answer": "deny"})
+        check(daemon.wait_step(box, number)["result"]["exitCode"] != 0, "it was refused")
+        daemon.refused(404, "not-found", "POST", place, {"answer": "once"})
+        # Who is allowed is tried: the name leads nowhere, which is another failure. And it is not asked about again.
+        number = daemon.start_step(box, "curl", "-sS", "-m", "50", "http://second.test/")
+        daemon.want(204, "POST", "/v1/approvals/" + asked("second.test")["id"], {"answer": "run"})
+        daemon.wait_step(box, number)
+        daemon.run(box, "curl", "-sS", "-m", "50", "http://second.test/")
+        daemon.again()
+        number = daemon.start_step(box, "curl", "-sS", "-m", "50", "http://third.test/")
+        daemon.want(204, "POST", "/v1/approvals/" + asked("third.test")["id"], {"answer": "once"})
+        daemon.wait_step(box, number)
 
 
 @test("a sandbox that ends cuts what is open to it, and says why")

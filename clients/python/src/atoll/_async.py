@@ -15,17 +15,17 @@ from typing import Any, BinaryIO, TypeVar
 from . import _calls as calls
 from ._calls import Call, Place, link, many, nothing, one, paged, raw, text, with_json
 from ._errors import AtollError, ConnectionFailed, from_answer
-from ._models import (Applied, Checkpoint, Diff, Event, FileInfo, JobInfo, Object, Output, Result, SandboxInfo,
-                      StepInfo, StepResult, Usage)
 from ._http import BROKEN, Connection
+from ._models import (Applied, Approval, Checkpoint, Diff, Event, FileInfo, JobInfo, Object, Output, Result,
+                      SandboxInfo, StepInfo, StepResult, Usage)
 from ._stream import Raw, Reader, StepReader
 
 T = TypeVar("T")
 
 
 class AsyncClient:
-    """A daemon and a key. `host`: "http://HOST:PORT", "https://HOST", "unix:PATH"; else $ATOLL_HOST. `timeout` is for one
-    answer, and for how long a stream may be silent; `retries` for what may be asked again."""
+    """A daemon and a key. `host`: "http://HOST:PORT", "https://HOST", "unix:PATH"; else $ATOLL_HOST. `timeout` is for
+    one answer, and for how long a stream may be silent; `retries` for what may be asked again."""
 
     def __init__(self, host: str | None = None, key: str | None = None, *, timeout: float = 60.0, retries: int = 8,
                  context: ssl.SSLContext | None = None) -> None:
@@ -186,6 +186,14 @@ class AsyncClient:
 
     # ---- the rest ----
 
+    async def approvals(self) -> list[Approval]:
+        """Questions about the network that wait for somebody, of contracts that say `ask`."""
+        return await self._do(Call("GET", link("approvals"), many(Approval.of)))
+
+    async def answer(self, approval: str, answer: str) -> None:
+        """"deny", "once", or "run": while the sandbox lives."""
+        await self._do(with_json("POST", link("approvals", approval), nothing, again=False, answer=answer))
+
     async def usage(self) -> Usage:
         return await self._do(Call("GET", link("usage"), one(Usage.of)))
 
@@ -237,7 +245,8 @@ def _rewind(body: Any) -> bool:
 
 
 async def _rest(attempt: int, retry_after: float | None) -> None:
-    await asyncio.sleep(min(retry_after if retry_after is not None else 0.1 * 2 ** attempt, 10) * random.uniform(0.8, 1.2))
+    pause = retry_after if retry_after is not None else 0.1 * 2 ** attempt
+    await asyncio.sleep(min(pause, 10) * random.uniform(0.8, 1.2))
 
 
 class AsyncSandbox:
@@ -390,8 +399,8 @@ class _Followed:
         raise NotImplementedError
 
     async def stream(self, place: tuple[int, int] = (0, 0)) -> AsyncIterator[Output]:
-        """What it prints, from these offsets of "out" and "err" on, until it ends. Broken connections, and a daemon that is
-        started again meanwhile, are not noticed: no byte is missing, and none comes twice."""
+        """What it prints, from these offsets of "out" and "err" on, until it ends. Broken connections, and a daemon
+        that is started again meanwhile, are not noticed: no byte is missing, and none comes twice."""
         async for piece in self.client._follow(self._path + "/events", place):
             if isinstance(piece, StepInfo):
                 self._told(piece)
@@ -434,9 +443,10 @@ class AsyncStep(_Followed):
         return self.info.result
 
     async def write(self, data: bytes) -> None:
-        """To its standard input, or as if it were typed. Not sent again if the connection breaks: nobody would know how much
-        of it has arrived."""
-        await self.client._do(Call("POST", self._path + "/stdin", nothing, data, "application/octet-stream", again=False))
+        """To its standard input, or as if it were typed. Not sent again if the connection breaks: nobody would know
+        how much of it has arrived."""
+        await self.client._do(Call("POST", self._path + "/stdin", nothing, data, "application/octet-stream",
+                                   again=False))
 
     async def close_stdin(self) -> None:
         await self.client._do(Call("POST", self._path + "/stdin?eof=true", nothing))
@@ -460,8 +470,8 @@ class AsyncFiles:
     async def _do(self, method: str, parse: Callable[[bytes], T], *segments: str, body: bytes | BinaryIO | None = None,
             again: bool = True, also: tuple[int, ...] = (), **query: object) -> T:
         kind = "application/octet-stream" if body is not None else None
-        return await self._sandbox.client._do(Call(method, self._sandbox._link("files", *segments, **query), parse, body,
-                                             kind, again, also))
+        return await self._sandbox.client._do(Call(method, self._sandbox._link("files", *segments, **query), parse,
+                                                   body, kind, again, also))
 
     async def read(self, path: str, user: str | None = None) -> bytes:
         return await self._do("GET", raw, path=path, user=user)

@@ -226,6 +226,21 @@ class JobInfo:
 
 
 @dataclass(frozen=True)
+class Approval:
+    """A connection that waits for an answer: `name` and `port` are whom a program in the sandbox wants to talk to."""
+    id: str
+    sandbox: str
+    name: str
+    port: int
+    program: str
+    until: datetime.datetime | None
+
+    @staticmethod
+    def of(o: Object) -> Approval:
+        return Approval(o["id"], o["sandbox"], o["name"], o["port"], o["program"], _time(o["until"]))
+
+
+@dataclass(frozen=True)
 class Quota:
     used: int
     limit: int | None

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, TypeVar
 from . import _calls as calls
 from ._calls import Call, Place, link, many, nothing, one, paged, raw, text, with_json
 from ._errors import AtollError, ConnectionFailed, from_answer
-from ._models import (Applied, Checkpoint, Diff, Event, FileInfo, JobInfo, Object, Output, Result, SandboxInfo,
-                      StepInfo, StepResult, Usage)
+from ._models import (Applied, Approval, Checkpoint, Diff, Event, FileInfo, JobInfo, Object, Output, Result,
+                      SandboxInfo, StepInfo, StepResult, Usage)
 from ._stream import Raw, Reader, StepReader
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Client:
-    """A daemon and a key. `host`: "http://HOST:PORT", "https://HOST", "unix:PATH"; else $ATOLL_HOST. `timeout` is for one
-    answer, and for how long a stream may be silent; `retries` for what may be asked again."""
+    """A daemon and a key. `host`: "http://HOST:PORT", "https://HOST", "unix:PATH"; else $ATOLL_HOST. `timeout` is for
+    one answer, and for how long a stream may be silent; `retries` for what may be asked again."""
 
     def __init__(self, host: str | None = None, key: str | None = None, *, timeout: float = 60.0, retries: int = 8,
                  context: ssl.SSLContext | None = None) -> None:
@@ -212,6 +212,14 @@ class Client:
                 return
 
     # ---- the rest ----
+
+    def approvals(self) -> list[Approval]:
+        """Questions about the network that wait for somebody, of contracts that say `ask`."""
+        return self._do(Call("GET", link("approvals"), many(Approval.of)))
+
+    def answer(self, approval: str, answer: str) -> None:
+        """"deny", "once", or "run": while the sandbox lives."""
+        self._do(with_json("POST", link("approvals", approval), nothing, again=False, answer=answer))
 
     def usage(self) -> Usage:
         return self._do(Call("GET", link("usage"), one(Usage.of)))
@@ -417,8 +425,8 @@ class _Followed:
         raise NotImplementedError
 
     def stream(self, place: tuple[int, int] = (0, 0)) -> Iterator[Output]:
-        """What it prints, from these offsets of "out" and "err" on, until it ends. Broken connections, and a daemon that is
-        started again meanwhile, are not noticed: no byte is missing, and none comes twice."""
+        """What it prints, from these offsets of "out" and "err" on, until it ends. Broken connections, and a daemon
+        that is started again meanwhile, are not noticed: no byte is missing, and none comes twice."""
         for piece in self.client._follow(self._path + "/events", place):
             if isinstance(piece, StepInfo):
                 self._told(piece)
@@ -461,8 +469,8 @@ class Step(_Followed):
         return self.info.result
 
     def write(self, data: bytes) -> None:
-        """To its standard input, or as if it were typed. Not sent again if the connection breaks: nobody would know how much
-        of it has arrived."""
+        """To its standard input, or as if it were typed. Not sent again if the connection breaks: nobody would know
+        how much of it has arrived."""
         self.client._do(Call("POST", self._path + "/stdin", nothing, data, "application/octet-stream", again=False))
 
     def close_stdin(self) -> None:
