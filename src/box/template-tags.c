@@ -135,7 +135,12 @@ static void run_tagging(struct work_item *item)
 	if (tagging->code < 0)
 		return;
 	memcpy(tagging->made, ids[0], ATOLL_ID_SIZE);
+	/* It may have come along. */
 	tagging->code = atoll_sandbox_checkpoint(ids[0], KIND_CHECKPOINT, NULL, &tagging->error);
+	if (tagging->code == -EEXIST) {
+		tagging->code = 0;
+		tagging->error = (struct atoll_error){0};
+	}
 	if (tagging->code < 0)
 		atoll_sandbox_remove(ids[0], true, NULL);
 }
