@@ -283,8 +283,9 @@ static int keep_settings(struct build *build, const char *ref)
 		kind->cpus = build->cpus;
 	if (build->memory_mib)
 		kind->memory_mib = build->memory_mib;
-	text = kind_shape_text(&(struct kind_shape){kind->cpus, kind->memory_mib, kind->disk_mib},
-			       kind->settings);
+	text = kind_shape_text(
+		&(struct kind_shape){kind->cpus, kind->memory_mib, kind->disk_mib, kind->has_rules},
+		kind->settings);
 	if (!text)
 		return -ENOMEM;
 	db_write(build->tenant->house->db, DB_FIRM, settings_written, NULL, settings_sql, "sss",
