@@ -12,7 +12,7 @@ import urllib.parse
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *
-from e2b import run_script
+from packages import e2b_script
 from serving import *
 
 
@@ -70,12 +70,14 @@ def copy(name, *words):
 
 @test("E2B's own package builds templates")
 def _():
+    need_layers()
     with Daemon() as daemon:
-        run_script(daemon, "templates.mjs")
+        e2b_script(daemon, "templates.mjs")
 
 
 @test("what was built outlives the daemon, with what boxes begin with, and belongs to its tenant")
 def _():
+    need_layers()
     with Daemon() as daemon:
         steps = [run("echo built >/home/user/f"), {"type": "ENV", "args": ["A", "of the template"]},
                  {"type": "WORKDIR", "args": ["/home/user/w"]}]
@@ -96,6 +98,7 @@ def _():
 
 @test("files: a file, a directory, several, names, modes; only for those who have a ticket")
 def _():
+    need_layers()
     with Daemon() as daemon:
         name, told = upload(daemon, 1, archive(("a.txt", b"a"), ("d/b.txt", b"b"), ("d/e/c.txt", b"c")))
         check(not told["present"], "it was there before")
@@ -121,6 +124,7 @@ def _():
         info.type, info.linkname = kind, target
         return name, info
 
+    need_layers()
     with Daemon() as daemon, tempfile.TemporaryDirectory() as outside:
         canary = os.path.join(outside, "canary")
         for number, data in enumerate((
@@ -140,6 +144,7 @@ def _():
 
 @test("requests that make no sense")
 def _():
+    need_layers()
     with Daemon() as daemon:
         for name in ("", "A", "a b", "a/b/c", "../x", "x" * 80, "a:b:c", "a:"):
             same(daemon.call("POST", "/v3/templates", {"name": name})[0], 400, repr(name))
@@ -155,7 +160,6 @@ def _():
         same(daemon.call("POST", "/v2/templates/a/builds/" + number, {"steps": []})[0], 409, "begun twice")
         other = daemon.make_key("other")
         same(daemon.call("GET", "/templates/a/builds/%s/status" % number, key=other)[0], 404, "another tenant's")
-        boxes = daemon.call("GET", "/v2/sandboxes")[1]
         until(lambda: daemon.call("GET", "/v2/sandboxes")[1])
         for box in daemon.call("GET", "/v2/sandboxes")[1]:
             daemon.kill(box)
