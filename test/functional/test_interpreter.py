@@ -66,6 +66,15 @@ def _():
         same(told("POST", "/contexts/x/restart")[0], 404, "restart")
 
 
+@test("while nothing is printed a line says that it goes on")
+def _():
+    need_layers()
+    with Daemon() as daemon:
+        box = daemon.create(timeout=60)
+        lines = execute(daemon, box, "import time; time.sleep(5.5)")
+        same([line["type"] for line in lines], ["number_of_executions", "keepalive", "end_of_execution"], "the lines")
+
+
 @test("contexts and what they know outlive the daemon; what ran is interrupted with its reader")
 def _():
     need_layers()

@@ -142,6 +142,24 @@ def _():
         same(daemon.call("GET", "/templates/aliases/hostile")[0], 404, "there is no such template")
 
 
+@test("a size is a box's; a build whose daemon has ended leaves no box behind")
+def _():
+    need_layers()
+    with Daemon() as daemon:
+        same(build(daemon, "large", [], memoryMB=700, cpuCount=1)["status"], "ready", "the build")
+        box = daemon.create("large", timeout=60)
+        shown = daemon.call("GET", "/sandboxes/" + box["sandboxID"])[1]
+        same((shown["memoryMB"], shown["cpuCount"]), (700, 1), "what it is said to have")
+        contract = json.loads(daemon.run(box, "cat /run/atoll/contract.json").out)
+        same(contract["limits"]["memory"]["value"], 700 << 20, "what it has")
+        begin(daemon, "lost", [run("touch begun; sleep 1000")])
+        until(lambda: len(daemon.call("GET", "/v2/sandboxes")[1]) == 2)
+        daemon.crash()
+        daemon.start()
+        until(lambda: len(daemon.call("GET", "/v2/sandboxes")[1]) == 1)
+        same(daemon.call("GET", "/v2/sandboxes")[1][0]["sandboxID"], box["sandboxID"], "and the other one lives")
+
+
 @test("requests that make no sense")
 def _():
     need_layers()
