@@ -53,3 +53,16 @@ def fetch(source, ready):
     except OSError:
         shutil.rmtree(fresh)
     return ready
+
+
+def e2b_script(daemon, name):
+    """One of test/e2b/*.mjs against a daemon; all that it tries has to succeed."""
+    packages = npm_packages(os.path.join(os.path.dirname(os.path.abspath(__file__)), "e2b"))
+    try:
+        done = subprocess.run(["node", name], cwd=packages, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              text=True, timeout=120 * SLOW, env={"PATH": HOST_PATH, "HOME": packages, "E2B_API_URL": daemon.url,
+                                                                  "E2B_SANDBOX_URL": daemon.url, "E2B_API_KEY": daemon.key})
+    finally:
+        shutil.rmtree(packages, ignore_errors=True)
+    check(done.returncode == 0 and "not ok" not in done.stdout, done.stdout[-6000:] + daemon.stderr()[-1000:])
+    check(done.stdout.count("ok ") > 3, "nothing was tried: " + done.stdout)

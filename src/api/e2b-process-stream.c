@@ -38,7 +38,7 @@ struct stream {
 
 bool e2b_process_is_hidden(const struct process *process)
 {
-	return process->tag && starts_with(process->tag, "atoll-kernel:");
+	return process->tag && starts_with(process->tag, "atoll:");
 }
 
 /* ---- what is told ---- */

@@ -169,9 +169,10 @@ struct box_request {
 	struct box_pairs metadata, environment, labels;
 	bool pauses_at_end, pauses_memory, wakes, is_public;
 	bool has_internet;
-	const char *network;  /* JSON, checked by whoever asks; NULL */
-	const char *mounts;   /* likewise */
-	const char *contract; /* a whole job file instead of the template's; NULL */
+	const char *network;	   /* JSON, checked by whoever asks; NULL */
+	const char *mounts;	   /* likewise */
+	const char *contract;	   /* a whole job file instead of the template's; NULL */
+	uint32_t cpus, memory_mib; /* other than the template's, of one that is a contract; 0 */
 };
 
 typedef void box_done(struct box *box, const struct atoll_error *err, void *data);

@@ -31,6 +31,7 @@ struct creation {
 	box_done *done;
 	void *data;
 	struct make make;
+	struct house_config config; /* what it points to stays the house's */
 	char *contract, *rules;
 	char from[ATOLL_ID_SIZE], workspace[PATH_MAX];
 	bool is_from_pool;
@@ -86,8 +87,8 @@ static int fill_box(struct box *box, const struct kind *kind, const struct box_r
 	box->pauses_memory = request->pauses_memory;
 	box->wakes = request->wakes;
 	box->has_internet = request->has_internet;
-	box->cpus = kind->cpus;
-	box->memory_mib = kind->memory_mib;
+	box->cpus = request->cpus ? request->cpus : kind->cpus;
+	box->memory_mib = request->memory_mib ? request->memory_mib : kind->memory_mib;
 	box->disk_mib = kind->disk_mib;
 	if (!request->is_public)
 		house_random_hex(box->traffic_token, BOX_TOKEN_SIZE - 1);
@@ -211,7 +212,10 @@ static int prepare(struct creation *creation, const struct kind *kind,
 	r = kind_contract(kind, request->contract, creation->rules, &creation->contract,
 			  &creation->error);
 	make->contract = creation->contract;
-	make->config = request->contract ? NULL : mine->box.house->config;
+	creation->config = *mine->box.house->config;
+	creation->config.base_cpus = mine->box.cpus;
+	creation->config.base_memory_mib = mine->box.memory_mib;
+	make->config = request->contract ? NULL : &creation->config;
 	make->name = request->contract ? "contract" : kind->id;
 	snprintf(creation->workspace, sizeof creation->workspace, "%s", mine->box.house->homes);
 	make->workspace = creation->workspace;
@@ -222,7 +226,8 @@ static int prepare(struct creation *creation, const struct kind *kind,
 static bool take_parked(struct creation *creation, struct kind *kind,
 			const struct box_request *request)
 {
-	if (request->contract || request->network || request->mounts || !request->has_internet)
+	if (request->contract || request->cpus || request->memory_mib || request->network ||
+	    request->mounts || !request->has_internet)
 		return false;
 	creation->is_from_pool =
 		pool_take(creation->box->box.house, kind, creation->box->box.sandbox);
@@ -242,7 +247,9 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	if (!kind)
 		return error_set(&creation->error, ATOLL_FAULT_REQUEST, ENOENT,
 				 "template '%s' not found", request->template_ref);
-	r = tenant_check(tenant, kind->memory_mib, kind->disk_mib, kind->cpus, &creation->error);
+	r = tenant_check(tenant, request->memory_mib ? request->memory_mib : kind->memory_mib,
+			 kind->disk_mib, request->cpus ? request->cpus : kind->cpus,
+			 &creation->error);
 	if (r < 0)
 		return r;
 	creation->box = box_new(tenant);
@@ -302,13 +309,14 @@ void house_settle(struct house *house)
 {
 	struct late late = {{.fire = settled_late}, house->loop};
 
-	if (house->n_adopting == 0)
-		return;
-	house->is_settling = true;
-	loop_arm(house->loop, &late.timer, clock_monotonic_ns() + SETTLE_NS);
-	loop_run(house->loop);
-	loop_disarm(house->loop, &late.timer);
-	house->is_settling = false;
+	if (house->n_adopting > 0) {
+		house->is_settling = true;
+		loop_arm(house->loop, &late.timer, clock_monotonic_ns() + SETTLE_NS);
+		loop_run(house->loop);
+		loop_disarm(house->loop, &late.timer);
+		house->is_settling = false;
+	}
+	builds_forget_lost(house);
 }
 
 int boxes_load(struct house *house, struct atoll_error *err)

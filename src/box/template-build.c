@@ -24,6 +24,7 @@
  */
 
 #define BUILDS_MAX    64 /* of a tenant, that are remembered */
+#define BUILD_LABEL   "atoll:build"
 #define UNDER_WAY_MAX 8
 #define BUILD_SECONDS 3600
 
@@ -255,6 +256,23 @@ static void box_gone(struct box *box, void *data)
 	build_fail(build, NULL, "the sandbox of the build has ended");
 }
 
+void builds_forget_lost(struct house *house)
+{
+	struct box *box = box_next_any(house, NULL);
+
+	while (box) {
+		struct box *next_one = box_next_any(house, box);
+
+		for (size_t i = 0; i < box->labels.n; i++) {
+			if (streq(box->labels.items[i].name, BUILD_LABEL)) {
+				box_kill(box, BOX_CAUSE_INTERNAL, box_ended, NULL);
+				break;
+			}
+		}
+		box = next_one;
+	}
+}
+
 /* ---- keeping what was built ---- */
 
 static const char settings_sql[] =
@@ -279,12 +297,9 @@ static int keep_settings(struct build *build, const char *ref)
 	kind->box[0] = '\0';
 	json_decref(kind->settings);
 	kind->settings = json_incref(build->settings);
-	if (build->cpus)
-		kind->cpus = build->cpus;
-	if (build->memory_mib)
-		kind->memory_mib = build->memory_mib;
-	text = kind_shape_text(&(struct kind_shape){kind->cpus, kind->memory_mib, kind->disk_mib},
-			       kind->settings);
+	text = kind_shape_text(
+		&(struct kind_shape){kind->cpus, kind->memory_mib, kind->disk_mib, kind->has_rules},
+		kind->settings);
 	if (!text)
 		return -ENOMEM;
 	db_write(build->tenant->house->db, DB_FIRM, settings_written, NULL, settings_sql, "sss",
@@ -595,6 +610,21 @@ static int check_request(struct build *build, json_t *request, struct atoll_erro
 	return r;
 }
 
+/* How large boxes are is in their contract, which those that branch off have from the first. */
+static void set_size(struct build *build, struct box_request *wanted)
+{
+	const struct kind *kind = kind_find(inner_tenant(build->tenant), wanted->template_ref);
+
+	if (kind && !kind->tenant) {
+		wanted->cpus = build->cpus;
+		wanted->memory_mib = build->memory_mib;
+	} else if (kind && ((build->cpus && build->cpus != kind->cpus) ||
+			    (build->memory_mib && build->memory_mib != kind->memory_mib))) {
+		build_log(build, true, "CPUs and memory stay those of %s: %u, %u MiB", kind->id,
+			  kind->cpus, kind->memory_mib);
+	}
+}
+
 int build_begin(struct build *build, json_t *request, struct atoll_error *err)
 {
 	struct box_request wanted = {
@@ -613,6 +643,7 @@ int build_begin(struct build *build, json_t *request, struct atoll_error *err)
 		return 0;
 	}
 	build->settings = first_settings(build, wanted.template_ref);
+	set_size(build, &wanted);
 	keeping = calloc(1, sizeof *keeping);
 	if (!keeping || !build->settings) {
 		free(keeping);
@@ -621,6 +652,8 @@ int build_begin(struct build *build, json_t *request, struct atoll_error *err)
 	}
 	keeping->tenant = build->tenant;
 	memcpy(keeping->build, build->id, sizeof keeping->build);
+	/* By which a daemon that comes after us knows that nobody needs it any more. */
+	wanted.labels = (struct box_pairs){&(struct box_pair){(char *)BUILD_LABEL, build->id}, 1};
 	box_create(build->tenant, &wanted, begun, keeping);
 	return 0;
 }

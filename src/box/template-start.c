@@ -19,9 +19,8 @@
  * nobody gets could not be looked into.
  */
 
-#define READY_NS  (60LL * 1000000000)
-#define ASK_NS	  (250LL * 1000000)
-#define START_TAG "atoll:start"
+#define READY_NS (60LL * 1000000000)
+#define ASK_NS	 (250LL * 1000000)
 
 struct beginning {
 	struct loop_timer timer;
@@ -76,10 +75,10 @@ static void box_gone(struct box *box, void *data)
 }
 
 static void start_process(struct beginning *beginning, struct box *box, const char *command,
-			  const char *tag, process_started *started)
+			  process_started *started)
 {
 	char *argv[] = {(char *)"/bin/bash", (char *)"-l", (char *)"-c", (char *)command, NULL};
-	const struct process_request request = {.argv = argv, .tag = tag};
+	const struct process_request request = {.argv = argv};
 
 	process_start(box, &request, started, beginning);
 }
@@ -137,7 +136,7 @@ static void ask(struct loop_timer *timer)
 	if (!command || box->state != BOX_RUNNING)
 		finish(beginning);
 	else
-		start_process(beginning, box, command, NULL, asked);
+		start_process(beginning, box, command, asked);
 }
 
 static void started(struct process *process, const struct atoll_error *err, void *data)
@@ -171,7 +170,7 @@ void template_start(struct box *box, box_done *done, void *data)
 	beginning->data = data;
 	beginning->gone = box_on_gone(box, box_gone, beginning);
 	if (command)
-		start_process(beginning, box, command, START_TAG, started);
+		start_process(beginning, box, command, started);
 	else
 		loop_arm(house_loop(box->house), &beginning->timer, clock_monotonic_ns());
 }

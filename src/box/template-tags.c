@@ -25,10 +25,9 @@ static const char put_sql[] =
 
 char *kind_shape_text(const struct kind_shape *shape, json_t *settings)
 {
-	json_t *object =
-		json_pack("{s:I, s:I, s:I, s:b}", "cpus", (json_int_t)shape->cpus, "memory_mib",
-			  (json_int_t)shape->memory_mib, "disk_mib", (json_int_t)shape->disk_mib,
-			  "has_rules", shape->has_rules);
+	json_t *object = json_pack("{s:I, s:I, s:I, s:b}", "cpus", (json_int_t)shape->cpus,
+				   "memory_mib", (json_int_t)shape->memory_mib, "disk_mib",
+				   (json_int_t)shape->disk_mib, "has_rules", shape->has_rules);
 	char *text = NULL;
 
 	if (object && settings)
@@ -135,7 +134,12 @@ static void run_tagging(struct work_item *item)
 	if (tagging->code < 0)
 		return;
 	memcpy(tagging->made, ids[0], ATOLL_ID_SIZE);
+	/* It may have come along. */
 	tagging->code = atoll_sandbox_checkpoint(ids[0], KIND_CHECKPOINT, NULL, &tagging->error);
+	if (tagging->code == -EEXIST) {
+		tagging->code = 0;
+		tagging->error = (struct atoll_error){0};
+	}
 	if (tagging->code < 0)
 		atoll_sandbox_remove(ids[0], true, NULL);
 }
@@ -148,7 +152,8 @@ static void written(int code, void *data)
 	struct kind *old = kind_find(inner_tenant(tenant), tagging->id), *kind = NULL;
 
 	if (code == 0 && from) {
-		const struct kind_shape shape = {from->cpus, from->memory_mib, from->disk_mib};
+		const struct kind_shape shape = {from->cpus, from->memory_mib, from->disk_mib,
+						 from->has_rules};
 
 		kind = kind_add(inner_tenant(tenant), tagging->id, from->name, tagging->made,
 				&shape);
@@ -174,7 +179,7 @@ static void tagged(struct work_item *item)
 	struct tenant *tenant = tagging->tenant;
 	const struct kind *from = kind_find(inner_tenant(tenant), tagging->target);
 	const struct kind_shape shape = {from ? from->cpus : 0, from ? from->memory_mib : 0,
-					 from ? from->disk_mib : 0};
+					 from ? from->disk_mib : 0, from && from->has_rules};
 	char *text = from ? kind_shape_text(&shape, from->settings) : NULL;
 
 	if (tagging->code == 0 && !text) {

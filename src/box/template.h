@@ -82,6 +82,9 @@ struct build *build_find(struct tenant *tenant, const char *name, const char *id
  * (EAGAIN). What fails later is told by its state. */
 int build_begin(struct build *build, json_t *request, struct atoll_error *err);
 
+/* Boxes of builds that an earlier daemon had under way. */
+void builds_forget_lost(struct house *house);
+
 /* Where an archive of a tenant's files with this hash (64 hexadecimal digits) is, or is to be put.
  * -EINVAL: no hash. */
 int build_files_path(struct tenant *tenant, const char *hash, char ret[PATH_MAX],

@@ -3,44 +3,15 @@
 
 import json
 import os
-import shutil
 import socket
-import subprocess
 import sys
-import tempfile
 import urllib.parse
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *
+from packages import e2b_script
 from serving import *
-
-SCRIPTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "e2b")
-
-
-def modules():
-    """Where E2B's packages are: ATOLL_E2B, or beside the build, fetched once by npm with the lock file."""
-    need("node", "npm")
-    where = os.environ.get("ATOLL_E2B") or os.path.join(os.environ.get("ATOLL_BUILD") or os.path.dirname(ATOLL), "e2b")
-    if not os.path.isdir(os.path.join(where, "node_modules", "e2b")):
-        skip("E2B's packages are not there: copy test/e2b/package*.json to %s, and run `npm ci` in it" % where)
-    return os.path.join(where, "node_modules")
-
-
-def run_script(daemon, name):
-    """One of test/e2b, against the daemon: its lines."""
-    found = modules()
-    with tempfile.TemporaryDirectory() as place:
-        for file in os.listdir(SCRIPTS):
-            if file.endswith(".mjs"):
-                shutil.copy(os.path.join(SCRIPTS, file), place)
-        os.symlink(found, os.path.join(place, "node_modules"))
-        done = subprocess.run(["node", name], cwd=place, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120 * SLOW,
-                              env={"PATH": HOST_PATH, "HOME": place, "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url,
-                                   "E2B_API_KEY": daemon.key})
-    text = done.stdout.decode(errors="replace")
-    check(done.returncode == 0 and "\nnot ok" not in "\n" + text, text + daemon.stderr()[-2000:])
-
 
 def execute(daemon, box, code, **more):
     """The lines of an execution."""
@@ -66,12 +37,14 @@ def value(lines):
 
 @test("E2B's own package runs code")
 def _():
+    need_layers()
     with Daemon() as daemon:
-        run_script(daemon, "interpreter.mjs")
+        e2b_script(daemon, "interpreter.mjs")
 
 
 @test("the answers to requests that make no sense")
 def _():
+    need_layers()
     with Daemon() as daemon:
         box = daemon.create(template="code-interpreter-v1", timeout=60)
 
@@ -93,8 +66,18 @@ def _():
         same(told("POST", "/contexts/x/restart")[0], 404, "restart")
 
 
+@test("while nothing is printed a line says that it goes on")
+def _():
+    need_layers()
+    with Daemon() as daemon:
+        box = daemon.create(timeout=60)
+        lines = execute(daemon, box, "import time; time.sleep(5.5)")
+        same([line["type"] for line in lines], ["number_of_executions", "keepalive", "end_of_execution"], "the lines")
+
+
 @test("contexts and what they know outlive the daemon; what ran is interrupted with its reader")
 def _():
+    need_layers()
     with Daemon() as daemon:
         box = daemon.create(timeout=120)
         _, context, _ = daemon.call("POST", "/contexts", {"cwd": "/tmp"}, box=box, port=49999)
@@ -130,6 +113,7 @@ class begun:
 
 @test("a client that does not read stops its code, and nobody else's; when it goes, the code is interrupted")
 def _():
+    need_layers()
     with Daemon() as daemon:
         box = daemon.create(timeout=120)
         with begun(daemon, box, "n = 0\nwhile True:\n    print('x' * 65536)\n    n += 1\n    open('/tmp/n', 'w').write(str(n))") as stream:

@@ -2,6 +2,8 @@
 """
 What notebooks may contain besides Python: "!command", "%magic", "%%magic"; and how they show an error
 
+Modules are loaded where they are needed: a kernel that runs a line of Python should not wait for them.
+
 Only what is not Python as it stands is looked at: a line that begins with "!" or "%" where a statement could begin
 becomes a call, everything else stays, and lines keep their numbers.
 """
@@ -9,12 +11,8 @@ becomes a call, everything else stays, and lines keep their numbers.
 import io
 import os
 import re
-import shlex
-import subprocess
 import sys
 import time
-import tokenize
-import traceback
 
 FRAMES_MAX = 40
 ASSIGNED = re.compile(r"^(\s*)([A-Za-z_][\w.,\[\] '\"]*?\s*=\s*)([!%])(?![=%])(.*)$")
@@ -34,6 +32,7 @@ def is_python(code):
 
 def is_open(text):
     """Does it end inside of brackets, or of a string?"""
+    import tokenize
     try:
         for _ in tokenize.generate_tokens(io.StringIO(text).readline):
             pass
@@ -113,10 +112,12 @@ class Magics:
         return re.sub(r"(?<!\$)\$([A-Za-z_]\w*)", dollar, text).replace("$$", "$")
 
     def system(self, command):
+        import subprocess
         done = subprocess.run(["bash", "-c", self.expanded(command)], stderr=subprocess.STDOUT)
         self.shell.user_ns["_exit_code"] = done.returncode
 
     def getoutput(self, command):
+        import subprocess
         done = subprocess.run(["bash", "-c", self.expanded(command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.shell.user_ns["_exit_code"] = done.returncode
         return done.stdout.decode("utf-8", "replace").splitlines()
@@ -144,6 +145,7 @@ class Magics:
         return os.getcwd()
 
     def line_pip(self, line):
+        import shlex
         self.system(f"{shlex.quote(sys.executable)} -m pip {line}")
 
     def line_env(self, line):
@@ -172,6 +174,7 @@ class Magics:
         return self.getoutput(line)
 
     def line_run(self, line):
+        import shlex
         words = shlex.split(self.expanded(line))
         if not words:
             raise UsageError("%run: a file is missing")
@@ -211,6 +214,7 @@ class Magics:
     # ---- %%magic ----
 
     def cell_bash(self, _, cell):
+        import subprocess
         done = subprocess.run(["bash", "-c", cell])
         if done.returncode:
             raise subprocess.CalledProcessError(done.returncode, "bash")
@@ -233,6 +237,7 @@ class Magics:
             self.shell.user_ns[line.split()[0]] = type("Captured", (), {"stdout": out.getvalue(), "stderr": err.getvalue()})()
 
     def cell_writefile(self, line, cell):
+        import shlex
         words = shlex.split(line)
         is_more = "-a" in words
         path = os.path.expanduser([w for w in words if w != "-a"][0])
@@ -266,6 +271,7 @@ class Magics:
 
 def traceback_text(error, name, value):
     """As a notebook shows it: the frames of the code, with the lines around the one that failed."""
+    import traceback
     if isinstance(error, SyntaxError) and (error.filename or "").startswith("Cell In["):
         return "".join(traceback.format_exception_only(type(error), error))
     text = "-" * 75 + f"\n{name}{'Traceback (most recent call last)':>{max(75 - len(name), 34)}}\n"
@@ -286,6 +292,7 @@ def traceback_text(error, name, value):
 
 
 def frames(error):
+    import traceback
     here = os.path.dirname(os.path.abspath(__file__))
     stack = [frame for frame in traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=True)
              if os.path.dirname(frame.filename) != here]

@@ -8,9 +8,7 @@ that the cell starts; what has a form goes there as a message.
 """
 
 import ast
-import asyncio
 import builtins
-import inspect
 import io
 import json
 import linecache
@@ -19,7 +17,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 import types
 
 import kernel_magics
@@ -29,9 +26,9 @@ import kernel_rich
 FLUSH_S = 0.02
 BUFFER_MAX = 32 << 10
 TEXT_MAX = 1 << 20
-FRAMES_MAX = 40
 
 COMPILE_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+CO_COROUTINE = 0x80  # inspect knows it, and takes long to load
 
 
 class Printed(io.TextIOBase):
@@ -225,8 +222,9 @@ class Cell:
                 self.show(value, is_main=True)
 
     def run_code(self, code):
-        if not code.co_flags & inspect.CO_COROUTINE:
+        if not code.co_flags & CO_COROUTINE:
             return eval(code, self.user_ns)
+        import asyncio
         if self.loop is None:
             self.loop = asyncio.new_event_loop()
             asyncio.set_event_loop(self.loop)
@@ -246,7 +244,7 @@ class Cell:
         try:
             text = kernel_magics.traceback_text(error, name, value)
         except Exception:
-            text = "".join(traceback.format_exception_only(type(error), error))
+            text = f"{name}: {value}"
         self.tell({"type": "error", "name": name, "value": value[:TEXT_MAX], "traceback": text[:TEXT_MAX]})
 
     # ---- what code calls: the parts of IPython's shell that are used most ----

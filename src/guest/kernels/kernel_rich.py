@@ -7,11 +7,8 @@ their columns as data. Nothing here imports such a library: what is not loaded h
 """
 
 import base64
-import importlib.machinery
-import importlib.util
 import json
 import math
-import pprint
 import sys
 import types
 
@@ -43,6 +40,7 @@ def plain(value):
         else:
             text = repr(value)
             if len(text) > 79 and kind in (list, tuple, set, frozenset, dict):
+                import pprint
                 text = pprint.pformat(value, width=80, sort_dicts=False)
     except RecursionError:
         text = object.__repr__(value)
@@ -273,6 +271,7 @@ def shown(name, mime):
 
 
 def fake_ipython():
+    import importlib.machinery
     top, inner = types.ModuleType("IPython"), types.ModuleType("IPython.display")
     top.__path__ = []
     top.get_ipython = lambda: cell
@@ -294,6 +293,7 @@ def before_cell(code):
     """IPython's own display() would only print, since its shell does not run here."""
     if "IPython" not in code or getattr(sys.modules.get("IPython.display"), "display", None) is display:
         return
+    import importlib.util
     if importlib.util.find_spec("IPython") is None:
         fake_ipython()
         return
