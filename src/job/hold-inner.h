@@ -162,11 +162,6 @@ struct holder {
 	size_t n_drains;
 };
 
-/* ---- hold-network.c ---- */
-
-/* Other rules, from a descriptor with their text. */
-int hold_set_network(struct holder *holder, int fd, struct atoll_error *err);
-
 /* ---- hold-record.c ---- */
 
 int hold_record_open(struct holder *holder, struct atoll_error *err);
@@ -304,6 +299,8 @@ bool hold_watcher_is_last(const struct hold_kept *kept);
 int hold_freeze(struct holder *holder, struct atoll_error *err);
 int hold_thaw(struct holder *holder, struct atoll_error *err);
 void hold_count(struct holder *holder, struct atoll_sandbox_usage *ret);
+/* Other network rules, from a descriptor with the section's text. */
+int hold_set_network(struct holder *holder, int fd, struct atoll_error *err);
 
 /* ---- hold-words.c ---- */
 

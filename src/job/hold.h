@@ -40,7 +40,7 @@ enum hold_type {
 	HOLD_FREEZE, /* everything inside stands still, until HOLD_THAW */
 	HOLD_THAW,
 	HOLD_USAGE,   /* answered by struct hold_reply and struct atoll_sandbox_usage behind it */
-	HOLD_NETWORK, /* with a descriptor: other rules, the text of a `network` section */
+	HOLD_NETWORK, /* with a descriptor: the `network` section of a job file */
 };
 
 #define HOLD_VERSION 3
