@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/str.h"
 #include "egress/inner.h"
@@ -240,16 +241,49 @@ static int make_pem(struct authority *authority)
 	return authority->pem != NULL;
 }
 
-int authority_new(struct authority **ret, struct atoll_error *err)
+static bool make_keys(struct authority *authority)
+{
+	authority->key = EVP_EC_gen("P-256");
+	authority->certificate = authority->key ? make_root(authority->key) : NULL;
+	return authority->certificate;
+}
+
+static bool read_keys(struct authority *authority, const char *text)
+{
+	BIO *bio = BIO_new_mem_buf(text, -1);
+
+	authority->key = bio ? PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL) : NULL;
+	authority->certificate = authority->key ? PEM_read_bio_X509(bio, NULL, NULL, NULL) : NULL;
+	BIO_free(bio);
+	return authority->certificate &&
+	       X509_check_private_key(authority->certificate, authority->key) == 1;
+}
+
+int authority_write(const struct authority *authority, struct buf *out)
+{
+	BIO *bio = BIO_new(BIO_s_secmem());
+	char *data = NULL;
+	long size;
+
+	if (bio && PEM_write_bio_PrivateKey(bio, authority->key, NULL, NULL, 0, NULL, NULL) == 1) {
+		size = BIO_get_mem_data(bio, &data);
+		if (size > 0)
+			buf_add(out, data, (size_t)size);
+	}
+	BIO_free(bio);
+	buf_add(out, authority->pem, authority->pem_size);
+	return data ? buf_error(out) : -EIO;
+}
+
+int authority_new(const char *heritage, struct authority **ret, struct atoll_error *err)
 {
 	struct authority *authority = calloc(1, sizeof *authority);
 
 	if (!authority)
 		return error_oom(err);
 	ERR_clear_error();
-	if (!(authority->key = EVP_EC_gen("P-256")) ||
-	    !(authority->leaf_key = EVP_EC_gen("P-256")) ||
-	    !(authority->certificate = make_root(authority->key)) || !make_pem(authority) ||
+	if (!(heritage ? read_keys(authority, heritage) : make_keys(authority)) ||
+	    !(authority->leaf_key = EVP_EC_gen("P-256")) || !make_pem(authority) ||
 	    !(authority->server = tls_context(true))) {
 		authority_free(authority);
 		return error_set(err, ATOLL_FAULT_HOST, 0, "make a certificate authority: %s",

@@ -191,6 +191,10 @@ static int take(const struct tree *item, struct config *config, struct atoll_err
 		return take_text(item, &config->trust, err);
 	if (streq(item->key, "keystore"))
 		return take_truth(item, &config->wants_keystore, err);
+	if (streq(item->key, "heir"))
+		return take_truth(item, &config->has_heir, err);
+	if (streq(item->key, "authority"))
+		return take_text(item, &config->authority, err);
 	if (streq(item->key, "resolv"))
 		return take_text(item, &config->resolv, err);
 	if (streq(item->key, "hosts"))
@@ -268,6 +272,9 @@ void config_done(struct config *config)
 		free(config->values[i]);
 		free(config->placeholders[i]);
 	}
+	if (config->authority)
+		sodium_memzero(config->authority, strlen(config->authority));
+	free(config->authority);
 	free(config->values);
 	free(config->placeholders);
 	free(config->own);

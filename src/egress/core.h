@@ -34,6 +34,8 @@ struct config {
 	gid_t gid;
 	char *trust, *resolv, *hosts;
 	bool wants_keystore;
+	bool has_heir;	 /* another one may have to go on after us, under the same authority */
+	char *authority; /* that of one who was there before; NULL: a new one is made */
 	char token[64];
 	struct network_address *own;
 	size_t n_own;

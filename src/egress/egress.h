@@ -54,7 +54,8 @@ enum egress_message_type {
 			 * for connections to published ports */
 	/* from egress */
 	EGRESS_READY,  /* with one descriptor where TLS is opened: the authority's certificate, PEM;
-			* and a second one where `keystore` was said: a key store for Java.
+			* and a second one where `keystore` was said: a key store for Java; the
+			* last one for `heir`.
 			* `ports`: host ports of `listen`, in its order */
 	EGRESS_FAILED, /* `error`, and its end */
 	EGRESS_CONNECTION, /* `connection` */
@@ -93,6 +94,9 @@ struct egress_message {
  *	secrets		[{"placeholder": ..., "value": ...}], in the order of the contract's
  *	trust		path of the file with authorities that servers are checked with
  *	keystore	true: the same authorities and the run's are wanted for Java, too
+ *	heir		true: key and certificate of the authority are handed out as the last
+ *			descriptor, for one who comes after this one in the same sandbox
+ *	authority	what such a one gets: the same, as text; else it is left out
  *	token		password that clients of the proxy have to give; "" in an own namespace
  *	resolv		path of resolv.conf; hosts: path of hosts
  *	own		["192.0.2.7", ...]: addresses of this host, refused like private ones;

@@ -30,6 +30,7 @@
 #define CHANNEL_FD   3
 #define CONFIG_MAX   (16 * 1024 * 1024)
 #define KEYSTORE_MAX (16 * 1024 * 1024)
+#define HERITAGE_MAX (64 << 10)
 
 /* A library must not be told by the caller's environment which files to read. */
 static int begin(struct atoll_error *err)
@@ -92,7 +93,7 @@ static int prepare_inspection(struct egress *egress, const struct config *config
 	if (!config->trust)
 		return error_set(err, ATOLL_FAULT_HOST, 0,
 				 "TLS is to be opened, and no file of authorities is known");
-	r = authority_new(&egress->authority, err);
+	r = authority_new(config->authority, &egress->authority, err);
 	if (r == 0)
 		r = authority_outside(config->trust, &egress->outside, err);
 	if (r == 0 && config->n_secrets > 0)
@@ -103,7 +104,7 @@ static int prepare_inspection(struct egress *egress, const struct config *config
 
 /* What has to be trusted inside, for the supervisor. */
 struct gifts {
-	int fds[2];
+	int fds[3];
 	size_t n;
 };
 
@@ -121,6 +122,20 @@ static int give(struct gifts *gifts, const void *data, size_t size, struct atoll
 	return 0;
 }
 
+/* Where the supervisor may replace us, what is trusted inside stays as it is. */
+static int give_heritage(const struct egress *egress, struct gifts *gifts, struct atoll_error *err)
+{
+	struct buf text = BUF_INIT(HERITAGE_MAX);
+	int r = authority_write(egress->authority, &text);
+
+	r = r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "write the authority down")
+		  : give(gifts, text.data, text.used, err);
+	if (text.data)
+		sodium_memzero(text.data, text.room);
+	buf_done(&text);
+	return r;
+}
+
 static int give_authorities(const struct egress *egress, const struct config *config,
 			    struct gifts *gifts, struct atoll_error *err)
 {
@@ -133,10 +148,12 @@ static int give_authorities(const struct egress *egress, const struct config *co
 		return 0;
 	pem = authority_pem(egress->authority, &size);
 	r = give(gifts, pem, size, err);
-	if (r < 0 || !config->wants_keystore)
-		return r;
-	r = keystore_make(egress->authority, egress->outside, &store, err);
-	return r < 0 ? r : give(gifts, store.data, store.used, err);
+	if (r == 0 && config->wants_keystore) {
+		r = keystore_make(egress->authority, egress->outside, &store, err);
+		if (r == 0)
+			r = give(gifts, store.data, store.used, err);
+	}
+	return r == 0 && config->has_heir ? give_heritage(egress, gifts, err) : r;
 }
 
 static int prepare(struct egress *egress, const struct config *config, struct egress_message *ready,

@@ -31,11 +31,11 @@ static void made_init(struct made *made, size_t limit)
 		const char *pem;
 		size_t size;
 
-		CHECK(authority_new(&made->host[i], NULL) == 0);
+		CHECK(authority_new(NULL, &made->host[i], NULL) == 0);
 		pem = authority_pem(made->host[i], &size);
 		CHECK(fd_write_all(fd, pem, size) == 0);
 	}
-	CHECK(authority_new(&made->own, NULL) == 0);
+	CHECK(authority_new(NULL, &made->own, NULL) == 0);
 	snprintf(path, sizeof path, "%s/ca.pem", test_tempdir_path());
 	CHECK(authority_outside(path, &made->outside, &err) == 0);
 }

@@ -45,7 +45,7 @@ static void pair_init(struct pair *pair, const char *asked, const char *wanted)
 	int fds[2];
 
 	*pair = (struct pair){.server = STREAM_INIT, .client = STREAM_INIT};
-	CHECK(authority_new(&pair->authority, NULL) == 0);
+	CHECK(authority_new(NULL, &pair->authority, NULL) == 0);
 	trust(pair->authority, &pair->outside);
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
 	pair->server.watch.fd = fds[0];
@@ -173,7 +173,7 @@ TEST(who_trusts_another_authority_says_so)
 
 	pair_init(&pair, "good.test", "good.test");
 	SSL_CTX_free(pair.outside);
-	CHECK(authority_new(&other, NULL) == 0);
+	CHECK(authority_new(NULL, &other, NULL) == 0);
 	trust(other, &pair.outside);
 	authority_free(other);
 	shake(&pair, &server, &client);

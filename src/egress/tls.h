@@ -25,8 +25,11 @@ struct stream;
  */
 struct authority;
 
-/* A new authority with new keys. 0 or a negative errno. */
-int authority_new(struct authority **ret, struct atoll_error *err);
+/* A new authority with new keys, or (`heritage`) the one that authority_write() wrote down. 0 or a
+ * negative errno. */
+int authority_new(const char *heritage, struct authority **ret, struct atoll_error *err);
+/* Its key and its certificate, as PEM. */
+int authority_write(const struct authority *authority, struct buf *out);
 void authority_free(struct authority *authority); /* takes NULL */
 /* Its certificate: what has to be trusted inside. Lives as long as the authority. */
 const char *authority_pem(const struct authority *authority, size_t *ret_size);

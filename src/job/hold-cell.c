@@ -88,9 +88,10 @@ static int open_net(struct holder *holder, struct atoll_error *err)
 	r = net_init(&holder->net, holder->spec, &holder->net_options, holder->net_result, err);
 	holder->net.whose = whose;
 	holder->net.order_sockets = order_sockets;
+	holder->net.keeps = true;
+	holder->net.restarts = holder->stays;
 	holder->net.connected = hold_record_connection;
 	holder->net.data = holder;
-	holder->net.keeps_sockets = true;
 	return r < 0 ? r : net_open(&holder->net, true, err);
 }
 

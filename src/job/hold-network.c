@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "job/hold-inner.h"
-#include "job/job.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
 
@@ -20,60 +19,96 @@
  * own might allow more.
  */
 
-#define RULES_MAX ((size_t)1 << 20)
+#define RULES_MAX (1U << 20)
 #define FILE_NAME "network"
 #define FRESH	  "network.new"
 
-static void put_in_place(struct holder *holder, struct network *rules)
-{
-	struct network before = holder->job->spec->network;
-
-	holder->job->spec->network = *rules;
-	*rules = before;
-	network_done(rules);
-}
-
 static int save(const struct holder *holder, const struct buf *text)
 {
-	int dir = holder->record->fd;
-	cleanup_fd int fd =
-		openat(dir, FRESH, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	cleanup_fd int fd = openat(holder->record->fd, FRESH,
+				   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int r = fd < 0 ? -errno : fd_write_all(fd, text->data, text->used);
 
-	if (r == 0 && fsync(fd) < 0)
-		r = -errno;
-	if (r == 0 && renameat(dir, FRESH, dir, FILE_NAME) < 0)
-		r = -errno;
+	return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
+}
+
+static int put_in_place(const struct holder *holder, struct atoll_error *err)
+{
+	const int dir = holder->record->fd;
+
+	return renameat(dir, FRESH, dir, FILE_NAME) < 0
+		       ? error_set(err, ATOLL_FAULT_HOST, errno, "keep the network's rules")
+		       : 0;
+}
+
+/* Nobody is inside, and nobody waits for anything: it can be built anew. */
+static bool is_empty(struct holder *holder)
+{
+	struct atoll_error err;
+
+	return hold_running(holder) == 0 && !holder->is_frozen &&
+	       (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) == 0);
+}
+
+static void swap(struct network *a, struct network *b)
+{
+	struct network other = *a;
+
+	*a = *b;
+	*b = other;
+}
+
+/* The contract's own network changes: all that is made from now on is made by it. Where it cannot
+ * be, it stays as it was. */
+static int change(struct holder *holder, struct network *other, struct atoll_error *err)
+{
+	struct network *network = &((struct spec *)holder->spec)->network;
+	int r;
+
+	if (is_empty(holder)) {
+		hold_close_cell(holder, NULL);
+		swap(network, other);
+		r = holder->stays ? hold_open_cell(holder, err) : 0;
+		if (r < 0)
+			swap(network, other);
+		return r;
+	}
+	swap(network, other);
+	r = net_replace(&holder->net, other, err);
+	if (r < 0)
+		swap(network, other);
 	return r;
+}
+
+static int read_rules(const struct holder *holder, int fd, struct buf *text, struct network *ret,
+		      struct atoll_error *err)
+{
+	int r = fd < 0 || lseek(fd, 0, SEEK_SET) < 0 ? -EBADMSG : fd_read_all(fd, text);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read the network's rules");
+	return spec_read_network(holder->spec, text->data ? text->data : "", text->used, ret, err);
 }
 
 int hold_set_network(struct holder *holder, int fd, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(RULES_MAX);
-	struct network rules;
-	int r = fd < 0 ? -EPROTO : fd_read_all(fd, &text);
+	struct network other;
+	int r = read_rules(holder, fd, &text, &other, err);
 
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read the network's rules");
-	r = hold_open_cell(holder, err);
-	if (r == 0)
-		r = spec_read_network(text.data ? text.data : "", &rules, err);
-	if (r < 0)
 		return r;
-	if (spec_same_network(&rules, &holder->spec->network)) {
-		network_done(&rules);
-		return 0;
+	if (!spec_same_network(&other, &holder->spec->network)) {
+		r = save(holder, &text);
+		r = r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the network's rules")
+			  : change(holder, &other, err);
+		if (r == 0)
+			r = put_in_place(holder, err);
+		if (r == 0 && holder->recorder)
+			record_decision(holder->recorder, "network", "other rules");
 	}
-	r = net_check_change(&holder->net, &rules, err);
-	if (r == 0 && (r = save(holder, &text)) < 0)
-		r = error_set(err, ATOLL_FAULT_HOST, -r, "keep the network's rules");
-	if (r < 0) {
-		network_done(&rules);
-		return r;
-	}
-	net_change(&holder->net);
-	put_in_place(holder, &rules);
-	return 0;
+	network_done(&other);
+	return r;
 }
 
 int hold_load_network(struct holder *holder, struct atoll_error *err)
@@ -81,16 +116,15 @@ int hold_load_network(struct holder *holder, struct atoll_error *err)
 	cleanup_buf struct buf text = BUF_INIT(RULES_MAX);
 	cleanup_fd int fd =
 		openat(holder->record->fd, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	struct network rules;
+	struct network other;
 	int r;
 
 	if (fd < 0 && errno == ENOENT)
 		return 0;
-	r = fd < 0 ? -errno : fd_read_all(fd, &text);
+	r = read_rules(holder, fd, &text, &other, err);
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "read the network's rules");
-	r = spec_read_network(text.data ? text.data : "", &rules, err);
-	if (r == 0)
-		put_in_place(holder, &rules);
-	return r;
+		return r;
+	swap(&((struct spec *)holder->spec)->network, &other);
+	network_done(&other);
+	return 0;
 }

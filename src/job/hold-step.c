@@ -312,7 +312,7 @@ static void take_request(struct holder *holder, struct hold_client *client,
 		r = hold_kept_attach(holder, client, request->number, &reply.error);
 		break;
 	case HOLD_STAY:
-		holder->stays = true;
+		holder->stays = holder->net.restarts = true;
 		r = hold_open_cell(holder, &reply.error);
 		reply.pid = holder->handle.pid;
 		break;

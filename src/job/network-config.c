@@ -16,6 +16,8 @@
 /* A contract of the largest job file, with the longest spelling of everything. */
 #define CONFIG_MAX (16U << 20)
 
+#define HERITAGE_MAX 16384
+
 int net_find_trust(char *ret, size_t size, struct atoll_error *err)
 {
 	static const char *const places[] = {"/etc/ssl/certs/ca-certificates.crt",
@@ -128,6 +130,18 @@ static void write_own(struct json *json)
 		freeifaddrs(all);
 }
 
+/* What is there goes on; what is made now will be there for the next one. */
+static void write_heritage(const struct net *net, struct json *json)
+{
+	char text[HERITAGE_MAX];
+	ssize_t got = net->heritage_fd >= 0 ? pread(net->heritage_fd, text, sizeof text, 0) : -1;
+
+	json_bool(json, "heir", true);
+	if (got > 0)
+		json_strn(json, "authority", text, (size_t)got);
+	explicit_bzero(text, sizeof text);
+}
+
 static int write_json(const struct net *net, uint32_t uid, struct buf *out, struct atoll_error *err)
 {
 	struct json json = {.out = out};
@@ -147,6 +161,8 @@ static int write_json(const struct net *net, uint32_t uid, struct buf *out, stru
 	json_str(&json, "trust", net->trust);
 	if (net->wants_keystore)
 		json_bool(&json, "keystore", true);
+	if (net->keeps && network_inspects(&net->spec->network))
+		write_heritage(net, &json);
 	json_str(&json, "token", net->token);
 	json_str(&json, "resolv", "/etc/resolv.conf");
 	json_str(&json, "hosts", "/etc/hosts");

@@ -108,7 +108,7 @@ int net_init(struct net *net, const struct spec *spec, const struct atoll_run_op
 
 	*net = (struct net){.spec = spec, .options = options, .result = result, .state = NET_OFF};
 	net->listener_fd = net->dns_fd = net->channel_fd = net->pid_fd = net->slot_fd = -1;
-	net->kept_fds[0] = net->kept_fds[1] = -1;
+	net->kept_listener_fd = net->kept_dns_fd = net->heritage_fd = -1;
 	if (!network_is_on(&spec->network))
 		return 0;
 	r = program_find(NET_PROGRAM, net->program, sizeof net->program);
@@ -186,7 +186,7 @@ static int take_keystore(struct net *net, struct atoll_error *err)
 	return 0;
 }
 
-static int await_ready(struct net *net, struct atoll_error *err)
+int net_await_ready(struct net *net, struct atoll_error *err)
 {
 	bool is_open = true;
 
@@ -230,7 +230,7 @@ int net_open(struct net *net, bool has_namespaces, struct atoll_error *err)
 	net->wants_keystore = has_namespaces && network_inspects(network) && has_java();
 	r = net_start(net, err);
 	if (r == 0)
-		r = await_ready(net, err);
+		r = net_await_ready(net, err);
 	if (r == 0 && network_inspects(network))
 		r = make_bundle(net, err);
 	if (r == 0)

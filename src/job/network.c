@@ -45,23 +45,13 @@ static void drop_questions(struct net *net)
 	net->n_questions = 0;
 }
 
-static void close_kept(struct net *net)
-{
-	close_fd(&net->kept_fds[0]);
-	close_fd(&net->kept_fds[1]);
-}
-
-void net_forget(struct net *net)
-{
-	close_fd(&net->channel_fd);
-	drop_questions(net);
-}
-
 static void end(struct net *net)
 {
 	close_sockets(net);
-	close_kept(net);
-	net_forget(net);
+	close_fd(&net->kept_listener_fd);
+	close_fd(&net->kept_dns_fd);
+	close_fd(&net->channel_fd);
+	drop_questions(net);
 	net->state = NET_ENDED;
 }
 
@@ -77,6 +67,8 @@ void net_take_death(struct net *net, const char *why)
 	if (ended.fd >= 0)
 		poll(&ended, 1, 200);
 	status = net_reap(net);
+	if (net->restarts && net_revive(net))
+		return;
 	end(net);
 	if (status >= 0 && WIFSIGNALED(status))
 		snprintf(how, sizeof how, " (signal %d)", WTERMSIG(status));
@@ -102,9 +94,9 @@ static void hand_over(struct net *net)
 
 	/* Its death is noticed elsewhere. */
 	net_send(net, &message, fds, net->dns_fd >= 0 ? 2 : 1);
-	if (net->keeps_sockets) {
-		net->kept_fds[0] = take_fd(&net->listener_fd);
-		net->kept_fds[1] = take_fd(&net->dns_fd);
+	if (net->keeps && net->kept_listener_fd < 0) {
+		net->kept_listener_fd = take_fd(&net->listener_fd);
+		net->kept_dns_fd = take_fd(&net->dns_fd);
 	}
 	close_sockets(net);
 	net->state = NET_SERVING;
@@ -147,16 +139,19 @@ static void take_keystore(struct net *net, int fd)
 	net->extra.keystore_size = (size_t)st.st_size;
 }
 
-static void take_ready(struct net *net, const struct egress_message *message, const int fds[2])
+static void take_ready(struct net *net, const struct egress_message *message, int fds[3])
 {
 	const struct network *network = &net->spec->network;
 
 	if (net->state != NET_STARTING)
 		return;
-	if (fds[0] >= 0)
+	/* A successor has the same. */
+	if (fds[0] >= 0 && !net->authority)
 		net->authority = read_pem(fds[0]);
-	if (fds[1] >= 0 && net->wants_keystore)
+	if (fds[1] >= 0 && net->wants_keystore && !net->keystore)
 		take_keystore(net, fds[1]);
+	if (net->keeps && net->heritage_fd < 0)
+		net->heritage_fd = take_fd(&fds[net->wants_keystore ? 2 : 1]);
 	for (size_t i = 0; i < network->n_listen && i < ATOLL_PUBLISHED_MAX; i++)
 		net->result->published[i] =
 			(struct atoll_published){network->listen[i].port, message->ports[i]};
@@ -184,7 +179,7 @@ static void take_connection(struct net *net, struct atoll_connection *connection
 		net->options->connection(connection, net->options->data);
 }
 
-static void take_message(struct net *net, struct egress_message *message, const int fds[2])
+static void take_message(struct net *net, struct egress_message *message, int fds[3])
 {
 	switch (message->type) {
 	case EGRESS_READY:
@@ -217,8 +212,8 @@ bool net_take_messages(struct net *net)
 {
 	while (net->channel_fd >= 0) {
 		struct egress_message message = {0};
-		int fds[2] = {-1, -1};
-		size_t n = 2;
+		int fds[3] = {-1, -1, -1};
+		size_t n = 3;
 		ssize_t got = fd_receive(net->channel_fd, &message, sizeof message, MSG_DONTWAIT,
 					 fds, &n);
 
@@ -226,8 +221,8 @@ bool net_take_messages(struct net *net)
 			return true;
 		if (got == sizeof message)
 			take_message(net, &message, fds);
-		close_fd(&fds[0]);
-		close_fd(&fds[1]);
+		for (int i = 0; i < 3; i++)
+			close_fd(&fds[i]);
 		if (got <= 0)
 			return false;
 	}
@@ -345,7 +340,7 @@ static void note_limit(struct net *net)
 
 /* Nothing inside is left, so that every connection is about to end: what egress still says about
  * them counts. */
-static void take_last(struct net *net)
+void net_take_last(struct net *net)
 {
 	int64_t until_ns = clock_monotonic_ns() + LAST_NS, left_ns;
 	bool is_open = shutdown(net->channel_fd, SHUT_WR) == 0;
@@ -362,12 +357,13 @@ void net_stop(struct net *net)
 {
 	drop_questions(net);
 	close_sockets(net);
-	close_kept(net);
+	close_fd(&net->kept_listener_fd);
+	close_fd(&net->kept_dns_fd);
 	/* Its death may be what the command ended of, and not have been seen yet. */
 	if (net->state == NET_SERVING && !net_take_messages(net))
 		net_take_death(net, NULL);
 	if (net->state == NET_SERVING)
-		take_last(net);
+		net_take_last(net);
 	if (net->channel_fd >= 0)
 		net_reap(net);
 	note_limit(net);
@@ -378,7 +374,9 @@ void net_stop(struct net *net)
 void net_done(struct net *net)
 {
 	close_sockets(net);
-	close_kept(net);
+	close_fd(&net->kept_listener_fd);
+	close_fd(&net->kept_dns_fd);
+	close_fd(&net->heritage_fd);
 	close_fd(&net->channel_fd);
 	net_reap(net);
 	close_fd(&net->slot_fd);

@@ -67,8 +67,6 @@ struct net {
 	char token[40]; /* without namespaces, what clients have to know; else "" */
 
 	int listener_fd, dns_fd; /* until they are handed over */
-	bool keeps_sockets;	 /* set before net_attach(): rules may change */
-	int kept_fds[2];	 /* the same, after that */
 	int channel_fd, pid_fd;
 	int slot_fd; /* holds egress's id, where root gives it one */
 	pid_t pid;
@@ -77,6 +75,14 @@ struct net {
 	char limit[16];		    /* of the whole run, used up */
 	uint64_t bytes;		    /* told of so far */
 	uint64_t sent, received;    /* of these */
+
+	/* In a sandbox that lives on: egress can be replaced, so its sockets stay here as well. */
+	bool keeps;
+	bool restarts; /* if it dies another one takes its place */
+	int kept_listener_fd, kept_dns_fd;
+	int heritage_fd; /* the authority, for its successor; -1 */
+	unsigned n_deaths;
+	int64_t death_ns;
 
 	struct net_question questions[NET_QUESTIONS_MAX];
 	size_t n_questions;
@@ -111,10 +117,9 @@ void net_take_sockets(struct net *net, const int *fds, size_t n);
 struct net_question *net_next_question(struct net *net);
 void net_answer(struct net *net, uint64_t id, enum atoll_answer_type answer);
 
-/* There are other rules in net->spec from now on: connections are cut, and whoever connects next is
- * judged by them. net_check_change() says before whether that can be done. */
-int net_check_change(const struct net *net, const struct network *network, struct atoll_error *err);
-void net_change(struct net *net);
+/* Other rules: net->spec->network has just become others. What is connected is cut; who connects
+ * waits for the new egress. -EOPNOTSUPP: TLS is to be opened now, and nothing inside trusts us. */
+int net_replace(struct net *net, const struct network *before, struct atoll_error *err);
 
 void net_stop(struct net *net);
 /* Also of one that was never opened, and without net_stop() if nothing ran. */
@@ -125,9 +130,9 @@ void net_done(struct net *net);
  *   network.c          what egress says, and its end
  *   network-open.c     before the command starts
  *   network-ask.c      questions
- *   network-change.c   other rules
  *   network-process.c  the process itself
  *   network-config.c   what it has to know
+ *   network-replace.c  other rules, another process, the same sandbox
  *   network-plan.c     what the plan says of all this
  */
 
@@ -140,10 +145,17 @@ int net_start(struct net *net, struct atoll_error *err);
 int net_send(struct net *net, const struct egress_message *message, const int *fds, size_t n);
 /* Everything that it has said; false at the end. */
 bool net_take_messages(struct net *net);
+/* Wait until it is ready. */
+int net_await_ready(struct net *net, struct atoll_error *err);
+/* Its last events, and its end. */
+void net_take_last(struct net *net);
+/* It has died, or was ended, and the next sign of use starts another one. False: there cannot be
+ * one. */
+bool net_revive(struct net *net);
+/* Read the secrets again: those that were there keep their placeholders. */
+int net_read_secrets(struct net *net, const struct network *before, struct atoll_error *err);
 /* It has closed the channel; or has to be ended: `why`. */
 void net_take_death(struct net *net, const char *why);
-/* Closes the channel and forgets what was asked; the sockets stay. */
-void net_forget(struct net *net);
 /* For the result; the first one counts. */
 void net_note(struct net *net, const char *text);
 void net_take_question(struct net *net, const struct egress_question *from);

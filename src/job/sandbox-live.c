@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 /*
  * What can be asked of a sandbox that lives
@@ -34,8 +33,8 @@ static int say_none(const struct layer_record *record, struct atoll_error *err)
 			 record->info.id);
 }
 
-static int ask(const char *id, enum hold_type type, bool starts, struct hold_reply *ret,
-	       struct atoll_error *err)
+static int ask(const char *id, enum hold_type type, bool starts, int with_fd,
+	       struct hold_reply *ret, struct atoll_error *err)
 {
 	const struct hold_request request = {.version = HOLD_VERSION, .type = type};
 	struct layer_record *record;
@@ -48,7 +47,7 @@ static int ask(const char *id, enum hold_type type, bool starts, struct hold_rep
 
 		r = fd == -ENOENT ? say_none(record, err)
 		    : fd < 0	  ? fd
-				  : hold_ask(fd, &request, NULL, 0, ret, err);
+				  : hold_ask(fd, &request, &with_fd, with_fd >= 0, ret, err);
 		if (r != -ECONNRESET)
 			break;
 		r = i + 1 < TRIES ? 0 : r;
@@ -61,21 +60,21 @@ int atoll_sandbox_start(const char *id, struct atoll_error *err)
 {
 	struct hold_reply reply;
 
-	return ask(id, HOLD_STAY, true, &reply, err);
+	return ask(id, HOLD_STAY, true, -1, &reply, err);
 }
 
 int atoll_sandbox_freeze(const char *id, struct atoll_error *err)
 {
 	struct hold_reply reply;
 
-	return ask(id, HOLD_FREEZE, false, &reply, err);
+	return ask(id, HOLD_FREEZE, false, -1, &reply, err);
 }
 
 int atoll_sandbox_thaw(const char *id, struct atoll_error *err)
 {
 	struct hold_reply reply;
 
-	return ask(id, HOLD_THAW, false, &reply, err);
+	return ask(id, HOLD_THAW, false, -1, &reply, err);
 }
 
 static int receive_usage(int fd, struct atoll_sandbox_usage *ret, struct atoll_error *err)
@@ -178,36 +177,17 @@ int atoll_sandbox_answer(const char *id, uint64_t question, enum atoll_answer_ty
 	return fd < 0 ? fd : hold_ask(fd, &request, NULL, 0, &reply, err);
 }
 
-static int ask_network(const char *id, int rules_fd, struct atoll_error *err)
-{
-	const struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_NETWORK};
-	struct hold_reply reply;
-	struct layer_record *record;
-	struct atoll_error unheard;
-	int r = begin(id, &err, &unheard, &record);
-
-	for (int i = 0; r == 0 && i < TRIES; i++) {
-		cleanup_fd int fd = hold_connect(record, err);
-
-		/* It is read from where it stands, also by the next one. */
-		lseek(rules_fd, 0, SEEK_SET);
-		r = fd == -ENOENT ? say_none(record, err)
-		    : fd < 0	  ? fd
-				  : hold_ask(fd, &request, &rules_fd, 1, &reply, err);
-		if (r != -ECONNRESET)
-			break;
-		r = i + 1 < TRIES ? 0 : r;
-	}
-	layer_record_close(record);
-	return r;
-}
-
 int atoll_sandbox_set_network(const char *id, const char *rules, struct atoll_error *err)
 {
 	cleanup_fd int fd = memfd_create("atoll-rules", MFD_CLOEXEC);
-	int r = fd < 0 ? -errno : fd_write_all(fd, rules, strlen(rules));
+	struct hold_reply reply;
+	struct atoll_error unheard;
+	int r;
 
+	err = err ? err : &unheard;
+	*err = (struct atoll_error){0};
+	r = fd < 0 ? -errno : fd_write_all(fd, rules, strlen(rules));
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "write the network's rules");
-	return ask_network(id, fd, err);
+		return error_set(err, ATOLL_FAULT_HOST, -r, "keep the network's rules");
+	return ask(id, HOLD_NETWORK, false, fd, &reply, err);
 }

@@ -442,26 +442,3 @@ int network_finish(struct spec *spec, struct atoll_error *err)
 		r = check_size(&spec->network, err);
 	return r;
 }
-
-int spec_read_network(const char *section, struct network *ret, struct atoll_error *err)
-{
-	cleanup_buf struct buf text = BUF_INIT((size_t)2 << 20);
-	struct spec *spec = spec_new("/", "/", err);
-	int r;
-
-	if (!spec)
-		return -ENOMEM;
-	buf_addf(&text, "network: %s\n", section);
-	r = buf_error(&text) < 0 ? error_oom(err)
-				 : spec_load(spec, "rules", "/", text.data, text.used, err);
-	if (r == 0)
-		r = network_settle(&spec->network, err);
-	if (r == 0)
-		r = check_size(&spec->network, err);
-	if (r == 0) {
-		*ret = spec->network;
-		network_init(&spec->network);
-	}
-	spec_free(spec);
-	return r;
-}

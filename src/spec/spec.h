@@ -237,8 +237,10 @@ int spec_add_descriptor(struct spec *spec, int fd, const char *origin, struct at
 int spec_add_accepted(struct spec *spec, const char *clause, const char *origin,
 		      struct atoll_error *err);
 
-/* The `network` section of a job file alone, as JSON or on one line, and settled. */
-int spec_read_network(const char *section, struct network *ret, struct atoll_error *err);
+/* Only the `network` section of a job file, as YAML or JSON, finished; with what another contract
+ * has accepted as broad. `*ret` is the caller's. */
+int spec_read_network(const struct spec *like, const char *text, size_t size, struct network *ret,
+		      struct atoll_error *err);
 /* Do they say the same, wherever it was said? */
 bool spec_same_network(const struct network *a, const struct network *b);
 
