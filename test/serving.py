@@ -11,7 +11,8 @@ A daemon for tests: started with a state of its own on a free port, stopped with
         same((out.code, out.out), (3, b"hi\n"), "the command")
 
 Daemon(...)   config= text of a configuration; flags= more of the command line; state= a directory to be used (else a fresh
-              one, removed at the end); env= variables; listen= instead of 127.0.0.1:0. `url`, `key`, `state`, `pid`, `stderr()`.
+              one, removed at the end); env= variables; listen= instead of 127.0.0.1:0; fds= to
+              be handed over. `url`, `key`, `state`, `pid`, `stderr()`.
 call()        a request with the daemon's key: status, body (parsed if it is JSON, else bytes), headers (lower case).
               key=None sends none; data= bytes instead of body=; headers= more. box= sends it to the data plane of a box.
 create(), run(), kill()   what most tests need of E2B's protocol; make_key() a key of another tenant.
@@ -66,8 +67,8 @@ class Output:
 
 
 class Daemon:
-    def __init__(self, config=None, flags=(), state=None, env=None, listen="127.0.0.1:0", starts=True):
-        self.place = tempfile.mkdtemp(prefix="atoll-serve-")
+    def __init__(self, config=None, flags=(), state=None, env=None, listen="127.0.0.1:0", starts=True, fds=()):
+        self.place, self.fds = tempfile.mkdtemp(prefix="atoll-serve-"), fds
         self.state = state or os.path.join(self.place, "state")
         self.home = os.path.join(self.place, "home")
         os.mkdir(self.home)
@@ -93,7 +94,7 @@ class Daemon:
     def start(self):
         self.errors = open(os.path.join(self.place, "stderr"), "ab")
         self.process = subprocess.Popen(self.arguments(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=self.errors, env=self.environment, cwd=self.place)
+                                        stderr=self.errors, env=self.environment, cwd=self.place, pass_fds=self.fds)
         self.pid = self.process.pid
         self.said = self._read_start()
         found = dict(line[len("export "):].split("=", 1) for line in self.said if line.startswith("export "))

@@ -396,6 +396,13 @@ static void end_exchange(struct connection *connection)
 	exchange_close(exchange, false);
 }
 
+void connection_advance(struct connection *connection)
+{
+	flush(connection);
+	if (!connection->is_broken && !answer_waits(connection))
+		end_exchange(connection);
+}
+
 /* They get our end, and time to read: an answer is lost if we close while they still send. */
 static void linger(struct connection *connection)
 {

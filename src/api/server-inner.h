@@ -174,6 +174,8 @@ int connection_new(struct server *server, struct listener *listener, int fd,
 void connection_touch(struct connection *connection);
 void connection_settle(struct connection *connection);
 void connection_break(struct connection *connection);
+/* The answer was given: send it, and if that goes at once the exchange is over. */
+void connection_advance(struct connection *connection);
 void connection_free(struct connection *connection);
 
 /* ---- request.c ---- */

@@ -289,19 +289,10 @@ def _():
 
 @test("a socket that was opened before is served, as systemd hands one over")
 def _():
-    with Daemon(starts=False) as daemon, socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen()
+    with socket.create_server(("127.0.0.1", 0)) as listener, Daemon(starts=False, fds=[listener.fileno()]) as daemon:
         daemon.arguments = lambda: ["/bin/sh", "-c", 'LISTEN_PID=$$ LISTEN_FDS=1 exec "$0" serve --state "$1" 3<&%d'
                                     % listener.fileno(), ATOLL, daemon.state]
-        os.set_inheritable(listener.fileno(), True)
-        daemon.start_with_descriptors = (listener.fileno(),)
-        real = subprocess.Popen
-        try:
-            subprocess.Popen = lambda *args, **more: real(*args, pass_fds=(listener.fileno(),), **more)
-            daemon.start()
-        finally:
-            subprocess.Popen = real
+        daemon.start()
         same(daemon.url, "http://127.0.0.1:%d" % listener.getsockname()[1], "where")
         check(is_served(daemon), "a request")
 
