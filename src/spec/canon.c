@@ -179,6 +179,7 @@ static bool write_all(struct json *json, const struct spec *spec)
 	is_good = is_good && write_descriptors(json, spec) && write_variables(json, spec);
 	inside_canonical_guest(spec, json);
 	json_str(json, "identity", spec->identity == SPEC_ONLINE ? "online" : "offline");
+	inside_canonical_image(spec, json);
 	write_limits(json, spec);
 	json_str(json, "mode", spec_mode_word(spec->workspace_mode));
 	is_good = is_good && network_canonical(&spec->network, json);

@@ -183,9 +183,10 @@ int defaults_add(struct spec *spec, struct atoll_error *err)
 	    !(spec_is_moved(spec) && (path_is_within(spec->home, spec->workspace_at) ||
 				      path_is_within(spec->home, spec->workspace))))
 		r = add_list(spec, SPEC_READ, spec->home, home_reads, err);
-	if (r == 0)
+	/* An image has no secrets of the host's, and is whole. */
+	if (r == 0 && !spec->image)
 		r = add_list(spec, SPEC_HIDE, "/etc", etc_hides, err);
-	if (r == 0 && spec->n_users)
+	if (r == 0 && spec->n_users && !spec->image)
 		r = add_list(spec, SPEC_HIDE, "/etc", account_hides, err);
 	if (r == 0)
 		r = add_list(spec, SPEC_HIDE, spec->home, home_hides, err);

@@ -114,6 +114,9 @@ struct json;
 void spec_user_done(struct spec_user *user);
 int inside_place_cwd(struct spec *spec, struct atoll_error *err);
 int inside_check(const struct spec *spec, struct atoll_error *err);
+int inside_put_image(struct spec *spec, const char *path, const char *origin,
+		     struct atoll_error *err);
+void inside_canonical_image(const struct spec *spec, struct json *json);
 void inside_canonical_guest(const struct spec *spec, struct json *json);
 void inside_canonical_users(const struct spec *spec, struct json *json);
 void inside_canonical_at(const struct spec *spec, struct json *json);

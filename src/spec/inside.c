@@ -137,6 +137,21 @@ void spec_user_done(struct spec_user *user)
 	free(user->origin);
 }
 
+int inside_put_image(struct spec *spec, const char *path, const char *origin,
+		     struct atoll_error *err)
+{
+	cleanup_free char *resolved = NULL;
+	int r = place_resolve(spec, path, SPEC_FROM_FILE_BY_CALLER, origin, &resolved, err);
+
+	if (r == 0)
+		r = spec_set_text(&spec->image_origin, origin, err);
+	if (r < 0)
+		return r;
+	free(spec->image);
+	spec->image = take_ptr(resolved);
+	return 0;
+}
+
 /* ---- the whole ---- */
 
 const char *spec_at(const struct spec *spec)
@@ -229,6 +244,10 @@ static const char *why_taken(const char *path)
 	return NULL;
 }
 
+/* What an image has instead of the host. */
+static const char *const image_trees[] = {"/usr",    "/bin", "/sbin", "/lib", "/lib32", "/lib64",
+					  "/libx32", "/etc", "/opt",  "/nix", "/var"};
+
 /* A line that shows something of the host's at, above or beneath a place. */
 static const struct spec_rule *rule_near(const struct spec *spec, const char *path,
 					 bool counts_beneath)
@@ -320,9 +339,53 @@ static int check_parts(const struct spec *spec, struct atoll_error *err)
 			 origin, shown_path(path), spec->workspace_at_origin);
 }
 
+/* What the host's own system directories are must not come in again by another name. */
+static const char *why_no_image(const struct spec *spec)
+{
+	if (why_taken(spec->image) && !streq(spec->image, "/tmp"))
+		return "is the system's own, which is what there is without an image";
+	if (path_is_within(spec->home, spec->image))
+		return "holds your home";
+	if (path_is_within(spec->workspace, spec->image) ||
+	    path_is_within(spec->image, spec->workspace))
+		return "and the workspace are one in the other";
+	return NULL;
+}
+
+static int check_image(const struct spec *spec, struct atoll_error *err)
+{
+	const char *why = why_no_image(spec);
+
+	if (why)
+		return error_set(err, ATOLL_FAULT_POLICY, 0, "%s: the image's root '%s' %s",
+				 spec->image_origin, shown_path(spec->image), why);
+	for (size_t i = 0; i < spec->n_rules; i++) {
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if (origin_is_default(rule->origin) || rule->access == SPEC_PROTECT)
+			continue;
+		if (rule->access == SPEC_WRITE && (path_is_within(spec->image, rule->path) ||
+						   path_is_within(rule->path, spec->image)))
+			return error_set(err, ATOLL_FAULT_POLICY, 0,
+					 "%s: the image '%s' (%s) could be written while it runs",
+					 rule->origin, shown_path(spec->image), spec->image_origin);
+		for (size_t j = 0; j < ARRAY_SIZE(image_trees); j++)
+			if (path_is_within(rule->path, image_trees[j]))
+				return error_set(err, ATOLL_FAULT_POLICY, 0,
+						 "%s: '%s' is the image's here (%s), and no line "
+						 "about the host's reaches it",
+						 rule->origin, shown_path(rule->path),
+						 spec->image_origin);
+	}
+	return 0;
+}
+
 int inside_check(const struct spec *spec, struct atoll_error *err)
 {
-	int r = 0;
+	int r = spec->image ? check_image(spec, err) : 0;
+
+	if (r < 0)
+		return r;
 
 	if (spec_is_moved(spec) && spec->workspace_mode != SPEC_WORKSPACE_LAYER)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
@@ -367,6 +430,12 @@ void inside_canonical_guest(const struct spec *spec, struct json *json)
 {
 	if (spec->has_guest)
 		json_str(json, "guest", "on");
+}
+
+void inside_canonical_image(const struct spec *spec, struct json *json)
+{
+	if (spec->image)
+		json_str(json, "image", spec->image);
 }
 
 void inside_canonical_users(const struct spec *spec, struct json *json)

@@ -88,6 +88,19 @@ static int load_root(struct loader *loader, const struct tree *root)
 		    : 0;
 }
 
+static int load_image(struct loader *loader, const struct tree *image)
+{
+	const struct tree *root = tree_get(image, "root");
+
+	if (image && !root)
+		return error_set(loader->err, ATOLL_FAULT_REQUEST, 0,
+				 "%s:%u: an image has a 'root', the directory that it is in",
+				 loader->name, image->line);
+	return image ? inside_put_image(loader->spec, root->text, origin_of(loader, root),
+					loader->err)
+		     : 0;
+}
+
 static int load_user(struct loader *loader, const struct tree *user)
 {
 	const struct tree *name = tree_get(user, "name"), *uid = tree_get(user, "uid"),
@@ -246,6 +259,7 @@ static int load_job(struct loader *loader, const struct tree *job)
 		{"command", load_command},
 		{"workspace", load_workspace},
 		{"root", load_root},
+		{"image", load_image},
 		{"users", load_users},
 		{"guest", load_guest},
 		{"checkpoints", load_checkpoints},

@@ -27,8 +27,9 @@ struct shape {
 	const struct shape *fields; /* a map with these keys */
 	const struct shape *any;    /* a map with free keys, and these values */
 	const char *only;	    /* other words than this one are not yet available */
-	bool is_later;		    /* anything but an empty list is not yet available */
-	bool is_filled;		    /* the list has something in it: to leave it out means all */
+	bool is_later; /* anything but an empty list, or a map with known keys, is not yet available
+			*/
+	bool is_filled; /* the list has something in it: to leave it out means all */
 };
 
 static const struct shape a_string = {.text = SHAPE_STRING};
@@ -62,6 +63,10 @@ static const struct shape user_fields[] = {
 	{"uid", SHAPE_INTEGER, .least = 0, .most = SPEC_ID_MOST},
 	{"gid", SHAPE_INTEGER, .least = 0, .most = SPEC_ID_MOST},
 	{"home", SHAPE_STRING},
+	{0},
+};
+static const struct shape image_fields[] = {
+	{"root", SHAPE_STRING},
 	{0},
 };
 static const struct shape a_user = {.fields = user_fields};
@@ -214,7 +219,7 @@ static const struct shape audit_fields[] = {
 static const struct shape job_fields[] = {
 	{"version", SHAPE_INTEGER, .least = 0, .most = 1000000},
 	{"command", SHAPE_STRING, .item = &any_string},
-	{"image", SHAPE_STRING, .is_later = true},
+	{"image", SHAPE_STRING, .fields = image_fields, .is_later = true},
 	{"workspace", SHAPE_STRING, .fields = workspace_fields},
 	{"root", SHAPE_WORD, .words = root_ways},
 	{"users", .item = &a_user, .is_filled = true},
@@ -438,7 +443,8 @@ static int check_available(const struct spot *spot, const struct shape *shape)
 		return error_set(spot->err, ATOLL_FAULT_HOST, 0,
 				 "%s:%u: '%s: %s' is not yet available in this version", spot->name,
 				 tree->line, spot->where, shown(tree->text));
-	if (shape->is_later && (tree->kind == TREE_TEXT || tree->n_items > 0))
+	if (shape->is_later &&
+	    (tree->kind == TREE_TEXT || (tree->n_items > 0 && tree->kind != TREE_MAP)))
 		return error_set(spot->err, ATOLL_FAULT_HOST, 0,
 				 "%s:%u: '%s' is not yet available in this version", spot->name,
 				 tree->key_line, spot->where);

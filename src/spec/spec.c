@@ -142,6 +142,8 @@ void spec_free(struct spec *spec)
 	free(spec->workspace_at);
 	free(spec->workspace_at_origin);
 	free(spec->guest_origin);
+	free(spec->image);
+	free(spec->image_origin);
 	free(spec->root_origin);
 	free(spec->checkpoints_origin);
 	free(spec->cwd);

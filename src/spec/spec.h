@@ -133,6 +133,8 @@ struct spec {
 	char *workspace_origin;
 	enum spec_workspace_mode workspace_mode;
 	char *workspace_mode_origin;
+	char *image; /* where system directories come from, on the host; NULL: they are its own */
+	char *image_origin;
 	bool root_is_layer; /* system directories can be written, to a layer that vanishes */
 	char *root_origin;
 	bool checkpoints_every_step; /* of a sandbox: each step ends in one */

@@ -188,6 +188,8 @@ TEST(who_says_nothing_keeps_his_digest)
 	CHECK(!streq(other, bare));
 	digest("command: [a]\nusers: [{name: user, uid: 1000}]\n", other);
 	CHECK(!streq(other, bare));
+	digest("command: [a]\nimage: {root: /srv/image}\n", same);
+	CHECK(!streq(same, bare));
 	digest("command: [a]\nusers: [{name: user, uid: 1001}]\n", same);
 	CHECK(!streq(other, same));
 }
@@ -214,4 +216,27 @@ TEST(users_in_a_file_of_the_workspace_need_trust)
 
 	CHECK_STR(clause, "users user (job.yaml:1)");
 	CHECK(!none);
+}
+
+TEST(an_image_is_none_of_the_hosts_own)
+{
+	static const char *const taken[] = {
+		"/",	 "/usr",	   "/etc/x",	       "/proc",
+		"/data", "/data/people/u", "/data/people/u/p", "/data/people/u/p/image"};
+	cleanup_spec struct spec *spec = load("image: {root: /srv/image}\n", NULL);
+	cleanup_free char *clause = spec_file_widens(spec);
+
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
+		char text[128];
+
+		snprintf(text, sizeof text, "image: {root: %s}\n", taken[i]);
+		CHECK_INT(fault_of(text), ATOLL_FAULT_POLICY);
+	}
+	CHECK_STR(clause, "image /srv/image (job.yaml:1)");
+	CHECK_INT(fault_of("image: {root: /srv/image}\nfilesystem: {read: [/etc/x]}\n"),
+		  ATOLL_FAULT_POLICY);
+	CHECK_INT(fault_of("image: {root: /srv/image}\nfilesystem: {write: [/srv/image/usr/x]}\n"),
+		  ATOLL_FAULT_POLICY);
+	CHECK_INT(fault_of("image: {}\n"), ATOLL_FAULT_REQUEST);
+	CHECK_INT(fault_of("image: debian\n"), ATOLL_FAULT_HOST);
 }

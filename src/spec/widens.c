@@ -126,6 +126,15 @@ static char *first_user(const struct question *question)
 	return NULL;
 }
 
+static char *other_system(const struct question *question)
+{
+	const struct spec *spec = question->spec;
+
+	if (!spec->image || !is_of_interest(question, spec->image_origin))
+		return NULL;
+	return clause("image", spec->image, spec->image_origin);
+}
+
 static char *first_passed(const struct question *question)
 {
 	const struct spec *spec = question->spec;
@@ -254,6 +263,8 @@ static char *first_clause(const struct question *question)
 		found = writable_root(question);
 	if (!found)
 		found = first_user(question);
+	if (!found)
+		found = other_system(question);
 	if (!found)
 		found = first_rule(question, bare);
 	if (!found)

@@ -402,6 +402,72 @@ def _():
         check("guest" not in inside(place, "ls /run/atoll"), "it is there unasked")
 
 
+# ---- an image ----
+
+def image(place):
+    """A root file system of the caller's: a few programs with what they load, and an /etc of its own."""
+    need("sh", "cat", "ls", "touch", "id", "mkdir", "rm", "ldd")
+    root = os.path.join(place.base, "image")
+    for name in ("sh", "cat", "ls", "touch", "id", "mkdir", "rm"):
+        program = os.path.realpath("/usr/bin/" + name)
+        for path in [program, *re.findall(r"(/\S+)", subprocess.run(["ldd", program], capture_output=True, text=True).stdout)]:
+            to = root + "/usr" + (re.sub("^/usr", "", path))
+            os.makedirs(os.path.dirname(to), exist_ok=True)
+            shutil.copyfile(os.path.realpath(path), to)
+            os.chmod(to, 0o755)
+        if os.path.basename(program) != name:
+            os.symlink(os.path.basename(program), root + "/usr/bin/" + name)
+    for name in ("bin", "lib", "lib64"):
+        if os.path.isdir(root + "/usr/" + name):
+            os.symlink("usr/" + name, root + "/" + name)
+    write(root + "/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nfromimage:x:77:77::/:/bin/sh\nsomebody:x:1234:1234::/:/bin/sh\n")
+    write(root + "/etc/group", "root:x:0:\n")
+    write(root + "/etc/here", "of the image\n")
+    write(root + "/var/lib/x", "of the image\n")
+    place.settle()
+    return root
+
+
+@test("an image's system directories stand in the place of the host's")
+def _():
+    with Place() as place:
+        root = image(place)
+        out = inside(place, "cat /etc/here; ls -d /usr/bin/python3 /etc/hostname /etc/shadow; id -un; cat /etc/passwd; (echo x >/etc/x); cat f", image={"root": root}, users=USERS)
+        check(out.startswith("of the image\nuser\nuser:x:1000:"), "inside: %r" % out)
+        check("fromimage:" in out and "somebody:" not in out and "daemon:" not in out and out.endswith("one line\n"), "accounts: %r" % out)
+        check(not os.path.lexists(root + "/etc/x"), "the image was written")
+
+
+@test("an image under root: layer can be written, and stays as it is")
+def _():
+    with Place() as place:
+        root = image(place)
+        before = snapshot(root)
+        id = create(place, root="layer", image={"root": root})
+        same(step(place, id, "echo new >/etc/here; rm /usr/bin/id; mkdir /usr/share; echo v >/var/lib/y; cat /etc/here /var/lib/x /var/lib/y; mkdir /data && ls /usr/bin", "root"),
+             "new\nof the image\nv\n" + "".join(sorted(name + "\n" for name in os.listdir(root + "/usr/bin") if name != "id")), "inside")
+        gone(place, id)
+        same(difference(before, snapshot(root)), "", "the image")
+
+
+@test("what is no image is refused, in one line that says why")
+def _():
+    need_layers()
+    with Place() as place:
+        root = image(place)
+        os.symlink(root, place.base + "/link")
+        os.mkdir(place.base + "/empty")
+        place.settle()
+        for path, status in (("/", POLICY), ("/usr", POLICY), ("/proc", POLICY), (place.home, POLICY), (place.base, POLICY), (place.ws, POLICY), (place.ws + "/src", POLICY),
+                             (place.base + "/link", POLICY), (place.base + "/none", BAD_REQUEST), (place.base + "/empty", BAD_REQUEST), (root + "/etc/here", BAD_REQUEST)):
+            result = run(place, ["-f", contract(place, image={"root": path})], "true", starts=False)
+            same(result.status, status, "image %s: %s" % (path, result.err))
+            same(len(result.err.splitlines()), 1, "lines of %r" % result.err)
+        for lines in ({"read": ["/etc/hostname"]}, {"write": [place.base + "/image"]}, {"hide": ["/usr/share"]}):
+            result = run(place, ["-f", contract(place, image={"root": root}, filesystem=lines)], "true", starts=False)
+            same(result.status, POLICY, "%s: %s" % (lines, result.err))
+
+
 # ---- hosts that cannot ----
 
 @test("without namespaces users and the guest are refused with the reason")

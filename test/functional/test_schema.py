@@ -40,7 +40,7 @@ BEYOND = [
     r"path '.*' cannot match: |method '.*' is never passed on|says where a request goes or ends|no proxy; write|is atoll's own; take",
     r"is there already \(|a secret belongs to one host|which (no line|only '.*') allows|goes only over TLS|says 'tls: |at an address: ",  # several lines at once
     r"more than \d+ (published ports|ports for one host)|is a secret \(",
-    r"cannot be '.*', which (is a directory of|belongs to) the system|an absolute path without|only in mode layer|lies in the workspace",  # places inside
+    r"cannot be '.*', which (is a directory of|belongs to) the system|an absolute path without|only in mode layer|lies in the workspace|the image's root '|is the image's here",  # places inside
     r"has an id of its own|has the name or the id of|more than 16 users",  # users together
     r"File name too long|is longer than|is a symbolic link|Not a directory",
 ]

@@ -312,8 +312,13 @@ static int check_mode(const struct spec *spec, struct plan *plan, struct atoll_e
 static int check_inside(const struct spec *spec, struct plan *plan, struct atoll_error *err)
 {
 	static const char fix[] = "needs user namespaces, which this host does not grant";
-	const char *clause = spec->n_users ? "users" : spec->has_guest ? "guest" : NULL;
-	const char *origin = spec->n_users ? spec->users[0].origin : spec->guest_origin;
+	const char *clause = spec->n_users     ? "users"
+			     : spec->has_guest ? "guest"
+			     : spec->image     ? "image"
+					       : NULL;
+	const char *origin = spec->n_users     ? spec->users[0].origin
+			     : spec->has_guest ? spec->guest_origin
+					       : spec->image_origin;
 
 	if (!clause)
 		return 0;

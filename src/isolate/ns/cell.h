@@ -317,6 +317,14 @@ void describe_users(const struct cell *cell, struct plan *plan);
 #define NS_KERNELS "/run/atoll/kernels"
 int guest_prepare(struct cell *cell, struct atoll_error *err);
 
+/*
+ * `image` (image.c): one of its directories, as the rule of the defaults about it says; and one of
+ * its files, or the host's without an image.
+ */
+int image_add(struct cell *cell, const char *path, const struct spec_rule *rule,
+	      struct atoll_error *err);
+int image_open_file(const struct cell *cell, const char *path);
+
 /* `root: layer`, once the other mounts are there. */
 int system_prepare(struct cell *cell, struct atoll_error *err);
 /* Those trees that are looked through; NULL behind the last. */

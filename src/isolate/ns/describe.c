@@ -102,6 +102,10 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			note = "workspace, written directly: changes are on the host at once";
 		else if (streq(mount->path, cell->spec->workspace) && mount->kind == NS_BIND)
 			note = "workspace, read-only";
+		if (mount->source && cell->spec->image && !mount->is_layer && mount->is_dir) {
+			snprintf(where, sizeof where, "of the image: '%s'", mount->source);
+			note = where;
+		}
 		if (mount->is_layer && mount->source) {
 			snprintf(where, sizeof where, "'%s' of the host, %s", mount->source, note);
 			note = where;

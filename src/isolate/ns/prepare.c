@@ -740,6 +740,9 @@ static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n
 			}
 			asked_of = above;
 			r = above && above->keeps_hidden ? 0 : add_hide(cell, rule, can_mask, err);
+		} else if (cell->spec->image && streq(rule->origin, "default") &&
+			   path_depth(rule->path) == 1) {
+			r = image_add(cell, rule->path, rule, err);
 		} else if (streq(rule->path, "/")) {
 			r = add_whole_root(cell, rule, err);
 		} else {
@@ -829,6 +832,8 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 		r = layer_prepare(cell, err);
 	if (r == 0)
 		r = move_workspace(cell, err);
+	if (r == 0 && spec->image && spec->root_is_layer)
+		r = image_add(cell, "/var", NULL, err);
 	cell->has_open_top = spec->root_is_layer && !must_guard_files(cell);
 	if (r == 0 && spec->root_is_layer)
 		r = ns_add_private(cell, "/var", err);

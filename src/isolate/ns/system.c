@@ -187,7 +187,7 @@ int system_prepare(struct cell *cell, struct atoll_error *err)
 {
 	int r = 0;
 
-	if (!cell->spec->root_is_layer)
+	if (!cell->spec->root_is_layer || cell->spec->image)
 		return 0;
 	if (!cell->ids.has_many)
 		return prepare_opt(cell, err);

@@ -94,10 +94,11 @@ static void add_users(const struct spec *spec, bool is_group, struct buf *out)
 	}
 }
 
-static char *make_file(const struct spec *spec, const char *path, bool is_group)
+static char *make_file(const struct cell *cell, const char *path, bool is_group)
 {
 	cleanup_buf struct buf text = BUF_INIT(FILE_MAX), out = BUF_INIT(2 * FILE_MAX);
-	cleanup_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	cleanup_fd int fd = image_open_file(cell, path);
+	const struct spec *spec = cell->spec;
 
 	add_users(spec, is_group, &out);
 	if (fd >= 0 && fd_read_all(fd, &text) < 0)
@@ -130,8 +131,8 @@ int users_prepare(struct cell *cell, struct atoll_error *err)
 		r = ns_add_private(cell, spec->users[i].home, err);
 	if (r < 0)
 		return r;
-	cell->passwd = make_file(spec, "/etc/passwd", false);
-	cell->group_file = make_file(spec, "/etc/group", true);
+	cell->passwd = make_file(cell, "/etc/passwd", false);
+	cell->group_file = make_file(cell, "/etc/group", true);
 	return cell->passwd && cell->group_file ? 0 : error_oom(err);
 }
 
