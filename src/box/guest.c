@@ -224,6 +224,10 @@ static bool conclude(struct guest_call *call, const struct guest_head *head,
 		reply_error((int)head->number, reply->path, &err);
 		if (ask_root(call, head, &err))
 			return true;
+		/* That root could not either is no news; that there is no such user is ours. */
+		if (call->is_second &&
+		    (err.errnum == ESRCH || err.errnum == EACCES || err.errnum == EPERM))
+			err = call->first;
 		guest_take(call);
 		tell(call, NULL, 0, &err, -1);
 		call_free(call);

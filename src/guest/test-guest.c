@@ -36,14 +36,14 @@ struct loop *house_loop(struct house *house)
 	return &loop;
 }
 
-static _Noreturn void be_guest(int fd)
+static _Noreturn void be_guest(int fd, bool is_root)
 {
 	static struct server server;
 
 	setenv("HOME", home, 1);
 	signal(SIGPIPE, SIG_IGN);
 	umask(022);
-	if (stranger)
+	if (stranger && !is_root)
 		stranger(fd);
 	else if (chdir("/") == 0 && fcntl(fd, F_SETFL, O_NONBLOCK) == 0)
 		serve(&server, fd);
@@ -60,7 +60,7 @@ int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err)
 		int fd = fcntl(channel_fd, F_DUPFD, 100);
 
 		fd_close_range(3, 99, false);
-		be_guest(fd);
+		be_guest(fd, strcmp(guest->user, "root") == 0);
 	}
 	return guest_pid < 0 ? -errno : 0;
 }
@@ -888,6 +888,39 @@ TEST(a_guest_that_makes_no_sense_is_killed_and_says_so)
 		CHECK_INT(n_killed, 1);
 		finish();
 	}
+}
+
+static void refuse_all(int fd)
+{
+	struct guest_head head = {.id = 1, .kind = GUEST_SAYS_DONE, .number = EACCES};
+	char packet[sizeof head + 3] = {0};
+
+	hear(fd);
+	head.size = sizeof packet;
+	memcpy(packet, &head, sizeof head);
+	fd_send(fd, packet, sizeof packet, NULL, 0);
+	hear(fd);
+}
+
+TEST(what_the_user_may_not_root_does_for_him)
+{
+	struct told *told;
+
+	begin();
+	put_file("f", "123");
+	stranger = refuse_all;
+	has_no_root = false;
+	told = ASK(guest_stat, at_home("f"), done);
+	CHECK_INT(told->err.errnum, 0);
+	CHECK_INT((long)told->first.size, 3);
+	CHECK_INT(n_started, 2);
+	finish();
+	begin();
+	stranger = refuse_all;
+	told = ASK(guest_stat, at_home("f"), done);
+	CHECK_INT(told->err.errnum, EACCES);
+	CHECK_INT(n_killed, 0);
+	finish();
 }
 
 TEST(descriptors_that_are_no_plain_files_are_refused)
