@@ -333,6 +333,7 @@ static bool read_options(struct rpc *rpc, json_t *config, struct process_request
 	request->has_terminal = pty != NULL;
 	request->timeout_ms = rpc->timeout_ms;
 	request->user = rpc->user;
+	request->trace = rpc->call ? rpc->call->trace : NULL;
 	return !pty || e2b_terminal_size(rpc, pty, &request->columns, &request->rows);
 }
 

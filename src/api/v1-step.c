@@ -240,6 +240,7 @@ static void read_request(struct form *form, struct process_request *ret)
 		.has_stdin = form_bool(form, "stdin", false),
 		.timeout_ms = form_uint(form, "timeoutMs", 0, 1, INT64_MAX / 1000000),
 	};
+	ret->trace = form->call->trace;
 	form_pairs(form, "environment", &ret->environment);
 	read_terminal(form, ret);
 	if (!ret->argv)

@@ -25,8 +25,8 @@ int fork_run(struct box_op *op)
 	for (size_t i = 0; r == 0 && i < op->count; i++) {
 		struct atoll_error *err = &op->forks[i].error;
 
-		if (atoll_sandbox_start(op->ids[i], err) == 0 && op->rules)
-			atoll_sandbox_set_network(op->ids[i], op->rules, err);
+		if (atoll_sandbox_start(op->ids[i], err) == 0 && op->branch_rules[i])
+			atoll_sandbox_set_network(op->ids[i], op->branch_rules[i], err);
 		if (err->fault)
 			atoll_sandbox_remove(op->ids[i], true, NULL);
 	}
@@ -63,6 +63,7 @@ static void branch_written(int code, void *data)
 	if (code < 0) {
 		error_set(&fork->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
 		remove_sandbox(house, box->box.sandbox, NULL, NULL);
+		network_forget(box);
 		tenant_give_back(box);
 		box_free(box);
 	} else {
@@ -103,28 +104,25 @@ static int copy_box(const struct box *from, struct box *to)
 static int settle_branch(struct box_op *op, size_t i, struct atoll_error *err)
 {
 	const struct box *from = &op->box->box;
-	struct house_tenant *tenant = inner_tenant(from->tenant);
+	struct house_box *mine = op->branches[i];
 	struct branch *branch;
-	int r = tenant_check(tenant, from->memory_mib, from->disk_mib, from->cpus, err);
+	int r = tenant_check(inner_tenant(from->tenant), from->memory_mib, from->disk_mib,
+			     from->cpus, err);
 
 	if (r < 0)
 		return r;
 	branch = calloc(1, sizeof *branch);
 	if (!branch)
 		return error_oom(err);
-	*branch = (struct branch){op, box_new(tenant), i};
-	if (!branch->box || copy_box(from, &branch->box->box) < 0) {
-		box_free(branch->box);
-		free(branch);
-		return error_oom(err);
-	}
-	memcpy(branch->box->box.sandbox, op->ids[i], ATOLL_ID_SIZE);
-	branch->box->box.timeout_s = op->timeout_s;
-	branch->box->box.start_ms = house_now_ms();
-	branch->box->box.end_ms = box_end_after(op->timeout_s);
-	branch->box->box.state = BOX_RUNNING;
-	tenant_take(branch->box);
-	row_insert(branch->box, branch_written, branch);
+	*branch = (struct branch){op, mine, i};
+	op->branches[i] = NULL;
+	memcpy(mine->box.sandbox, op->ids[i], ATOLL_ID_SIZE);
+	mine->box.timeout_s = op->timeout_s;
+	mine->box.start_ms = house_now_ms();
+	mine->box.end_ms = box_end_after(op->timeout_s);
+	mine->box.state = BOX_RUNNING;
+	tenant_take(mine);
+	row_insert(mine, branch_written, branch);
 	return 0;
 }
 
@@ -152,22 +150,59 @@ void fork_after(struct box_op *op)
 
 /* ---- asked for ---- */
 
+/* Each has rules of its own: values of headers lie in files of its own. */
+static int make_branches(struct box_op *op, const struct box *from)
+{
+	const bool has_rules = from->network || !from->has_internet;
+	int r = 0;
+
+	op->ids = calloc(op->count, sizeof *op->ids);
+	op->forks = calloc(op->count, sizeof *op->forks);
+	op->branches = calloc(op->count, sizeof(struct house_box *));
+	op->branch_rules = calloc(op->count, sizeof(char *));
+	if (!op->ids || !op->forks || !op->branches || !op->branch_rules)
+		return error_oom(&op->error);
+	for (size_t i = 0; r == 0 && i < op->count; i++) {
+		struct house_box *mine = op->branches[i] = box_new(inner_tenant(from->tenant));
+
+		if (!mine || copy_box(from, &mine->box) < 0)
+			r = error_oom(&op->error);
+		else if (has_rules)
+			r = network_rules(mine, from->network, from->has_internet,
+					  &op->branch_rules[i], &op->error);
+	}
+	return r;
+}
+
+void fork_done(struct box_op *op)
+{
+	for (size_t i = 0; i < op->count && op->branches; i++) {
+		if (op->branches[i])
+			network_forget(op->branches[i]);
+		box_free(op->branches[i]);
+	}
+	for (size_t i = 0; i < op->count && op->branch_rules; i++)
+		free(op->branch_rules[i]);
+	free(op->branches);
+	free(op->branch_rules);
+}
+
 void box_fork(struct box *box, size_t count, uint64_t timeout_s, box_forked *done, void *data)
 {
 	struct box_op *op = op_new(OP_FORK, NULL, data);
+	int r = 0;
 
 	op->forked = done;
 	op->count = count;
 	op->timeout_s = timeout_s ? timeout_s : box->timeout_s;
-	op->ids = calloc(count, sizeof *op->ids);
-	op->forks = calloc(count, sizeof *op->forks);
-	if (!op->ids || !op->forks)
-		error_oom(&op->error);
-	else if (box->state != BOX_RUNNING)
-		error_set(&op->error, ATOLL_FAULT_REQUEST, EBUSY, "sandbox %s is paused", box->id);
-	else
-		/* Over the quota as a whole is told before anything is made. */
-		tenant_check(inner_tenant(box->tenant), box->memory_mib, box->disk_mib, box->cpus,
-			     &op->error);
+	if (box->state != BOX_RUNNING)
+		r = error_set(&op->error, ATOLL_FAULT_REQUEST, EBUSY, "sandbox %s is paused",
+			      box->id);
+	/* Over the quota with the first one is told before anything is made. */
+	if (r == 0)
+		r = tenant_check(inner_tenant(box->tenant), box->memory_mib, box->disk_mib,
+				 box->cpus, &op->error);
+	if (r == 0)
+		make_branches(op, box);
 	box_queue(inner(box), op);
 }

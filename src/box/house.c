@@ -332,6 +332,7 @@ int house_open(const struct house_options *options, struct house **ret, struct a
 	house->control.fd = -1;
 	snprintf(house->dir, sizeof house->dir, "%s", options->dir);
 	house->is_taking_over = true;
+	meter_listen(house);
 	r = open_all(house, err);
 	if (r < 0) {
 		house_close(house, false);
@@ -388,6 +389,7 @@ void house_close(struct house *house, bool is_final)
 	kinds_free(house);
 	tenants_free(house);
 	hold_nursery_close();
+	box_unlisten(&house->listener);
 	if (house->lock_fd >= 0)
 		close(house->lock_fd);
 	free(house);

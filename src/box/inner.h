@@ -5,6 +5,7 @@
 #include "box/box.h"
 #include "box/config.h"
 #include "box/db.h"
+#include "box/event.h"
 #include "box/work.h"
 
 #include <jansson.h>
@@ -96,6 +97,8 @@ struct box_op {
 	char *rules;   /* as a contract says it */
 	size_t count;
 	char (*ids)[ATOLL_ID_SIZE];
+	struct house_box **branches; /* those that have not become boxes */
+	char **branch_rules;
 	struct box_fork *forks;
 	box_forked *forked;
 	size_t n_pending;
@@ -140,6 +143,7 @@ struct house {
 	size_t n_removing, n_removers;
 	char homes[PATH_MAX]; /* what homes of boxes are layers over */
 	struct loop_timer tick;
+	struct box_listener listener; /* for what is counted */
 	struct house_counts counts;
 };
 
@@ -233,6 +237,7 @@ void network_forget(struct house_box *box);
 
 int fork_run(struct box_op *op);
 void fork_after(struct box_op *op);
+void fork_done(struct box_op *op);
 int snapshot_run(struct box_op *op);
 void snapshot_after(struct box_op *op);
 
@@ -240,6 +245,9 @@ void snapshot_after(struct box_op *op);
 
 void meter_start(struct house_box *box);
 void meter_stop(struct house_box *box);
+
+/* Steps are counted as they start. */
+void meter_listen(struct house *house);
 
 /* ---- budget.c ---- */
 

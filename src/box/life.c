@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "base/error.h"
 #include "box/event.h"
 #include "box/guest.h"
 #include "box/inner.h"
@@ -200,13 +201,43 @@ void box_begin_removal(struct house_box *mine)
 	remove_sandbox(mine->box.house, mine->box.sandbox, sandbox_removed, mine);
 }
 
+struct second_kill {
+	struct later later;
+	box_done *done;
+	void *data;
+};
+
+static void end_was_told(struct later *later)
+{
+	struct second_kill *kill = (struct second_kill *)later;
+	struct atoll_error err = {0};
+
+	error_set(&err, ATOLL_FAULT_REQUEST, ENOENT, "the sandbox was ended already");
+	kill->done(NULL, &err, kill->data);
+	free(kill);
+}
+
+/* Who kills what is being ended waits for nothing. */
+static void tell_of_end(struct house_box *mine, box_done *done, void *data)
+{
+	struct second_kill *kill = done ? calloc(1, sizeof *kill) : NULL;
+
+	if (!kill)
+		return;
+	kill->done = done;
+	kill->data = data;
+	house_later(mine->box.house, &kill->later, end_was_told);
+}
+
 void box_kill(struct box *box, enum box_cause cause, box_done *done, void *data)
 {
 	struct house_box *mine = inner(box);
 	struct house *house = box->house;
 
-	if (box->state == BOX_ENDING)
+	if (box->state == BOX_ENDING) {
+		tell_of_end(mine, done, data);
 		return;
+	}
 	box->state = BOX_ENDING;
 	box->cause = cause;
 	mine->killed = done;

@@ -246,3 +246,24 @@ void meter_stop(struct house_box *mine)
 {
 	loop_disarm(mine->box.house->loop, &mine->meter_timer);
 }
+
+/* ---- steps ---- */
+
+/* What an earlier daemon has started was counted by it. */
+static void told(struct box_listener *listener, enum box_event event, struct box *box,
+		 struct process *process)
+{
+	(void)listener;
+	(void)process;
+	if (event == PROCESS_STARTED && !process_is_adopting(box))
+		box_count_step(box);
+	if (event == PROCESS_STARTED || event == PROCESS_ENDED)
+		box_touch(box);
+}
+
+void meter_listen(struct house *house)
+{
+	house->listener =
+		(struct box_listener){.house = house, .told = told, .wants_processes = true};
+	box_listen(&house->listener);
+}

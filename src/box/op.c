@@ -21,6 +21,7 @@ static void op_free(struct box_op *op)
 {
 	free(op->network);
 	free(op->rules);
+	fork_done(op);
 	free(op->ids);
 	free(op->forks);
 	free(op);

@@ -104,16 +104,24 @@ static char **copy_argv(char *const *argv)
 }
 
 /* The box's, then the request's: a later one of the same name counts. */
-static char **join_pairs(const struct box_pairs *first, const struct box_pairs *second)
+/* `trace` comes first: what somebody says himself wins. */
+static char **join_pairs(const struct box_pairs *first, const struct box_pairs *second,
+			 const char *trace)
 {
-	char **texts = calloc(first->n + second->n + 1, sizeof *texts);
+	char **texts = calloc(first->n + second->n + 2, sizeof *texts);
+	size_t n = 0;
+
+	if (texts && trace && trace[0] && asprintf(&texts[n++], "TRACEPARENT=%s", trace) < 0) {
+		free(texts);
+		return NULL;
+	}
 
 	for (size_t i = 0; texts && i < first->n + second->n; i++) {
 		const struct box_pair *pair =
 			i < first->n ? &first->items[i] : &second->items[i - first->n];
 
-		if (asprintf(&texts[i], "%s=%s", pair->name, pair->value) < 0) {
-			texts[i] = NULL;
+		if (asprintf(&texts[n++], "%s=%s", pair->name, pair->value) < 0) {
+			texts[n - 1] = NULL;
 			free_texts(texts);
 			return NULL;
 		}
@@ -134,7 +142,8 @@ static bool copy_request(struct start *start, const struct process_request *requ
 	const char *user = request->user ? request->user : template_setting(start->box, "user");
 
 	start->argv = copy_argv(request->argv);
-	start->environment = join_pairs(&start->box->environment, &request->environment);
+	start->environment =
+		join_pairs(&start->box->environment, &request->environment, request->trace);
 	if (!start->argv || !start->environment || !copy_text(cwd, &start->cwd) ||
 	    !copy_text(user, &start->user) || !copy_text(request->tag, &start->tag) ||
 	    !copy_text(request->key, &start->key))

@@ -32,6 +32,7 @@ struct process_request {
 	bool has_terminal;
 	uint16_t columns, rows;
 	uint64_t timeout_ms; /* killed then; 0: never */
+	const char *trace;   /* becomes TRACEPARENT, unless `environment` has it; NULL or "" */
 };
 
 /* How it ended. */

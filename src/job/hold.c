@@ -320,7 +320,7 @@ _Noreturn void hold_main(const char *id, int status_fd)
 	_exit(0);
 }
 
-int hold_start(const char *id, struct atoll_error *err)
+static int start_by(const char *id, bool by_nursery, struct atoll_error *err)
 {
 	cleanup_fd int status = -1, theirs = -1;
 	struct hold_reply reply;
@@ -330,7 +330,9 @@ int hold_start(const char *id, struct atoll_error *err)
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
 	status = ends[0], theirs = ends[1];
-	pid = hold_nursery_start(id, theirs) ? -1 : fork();
+	if (by_nursery && !hold_nursery_start(id, theirs))
+		return -EPIPE;
+	pid = by_nursery ? -1 : fork();
 	if (pid == 0) {
 		/* Twice: it is nobody's child, and leads no session. */
 		setsid();
@@ -347,4 +349,17 @@ int hold_start(const char *id, struct atoll_error *err)
 	if (reply.code < 0 && reply.code != -EBUSY)
 		*err = reply.error;
 	return reply.code;
+}
+
+int hold_start(const char *id, struct atoll_error *err)
+{
+	/* There is no nursery, or it was killed before it got to it. */
+	struct atoll_error lost;
+	int r = start_by(id, true, &lost);
+
+	if (r == -EPIPE)
+		return start_by(id, false, err);
+	if (r < 0)
+		*err = lost;
+	return r;
 }

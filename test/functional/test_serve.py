@@ -234,6 +234,11 @@ def _():
         same((lines[0]["path"], lines[0]["status"], lines[0]["tenant"], lines[0]["trace"]),
              ("/v2/sandboxes", 200, "default", trace), "the first line")
         check("trace" not in lines[1] and "secret" not in daemon.stderr(), "the log: %s" % daemon.stderr())
+        check(lines[0]["peer"].startswith("127.0.0.1:"), "the peer: %s" % lines[0])
+        box = daemon.create(timeout=60)
+        body = {"command": ["sh", "-c", "echo $TRACEPARENT"], "wait": 30}
+        status, step, _ = daemon.call("POST", "/v1/sandboxes/%s/steps" % box["sandboxID"], body, headers={"traceparent": trace})
+        same((status, base64.b64decode(step["out"]["data"])), (201, trace.encode() + b"\n"), "a step's environment")
 
 
 main()
