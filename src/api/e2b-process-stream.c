@@ -327,7 +327,7 @@ static bool read_options(struct rpc *rpc, json_t *config, struct process_request
 	if (request->cwd && !request->cwd[0])
 		request->cwd = NULL;
 	if (request->tag && e2b_process_is_hidden(&(struct process){.tag = (char *)request->tag})) {
-		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "a tag cannot begin with atoll-kernel:");
+		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "a tag cannot begin with atoll:");
 		return false;
 	}
 	request->has_terminal = pty != NULL;
