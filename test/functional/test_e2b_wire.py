@@ -332,7 +332,7 @@ def _():
             (envelope({"process": {"cmd": "true", "cwd": "/nope"}}), "invalid_argument"),
             (envelope({"process": {"cmd": "/no/such/program"}}), "invalid_argument"),
             (envelope({"process": {"cmd": "true"}, "pty": {"size": {"cols": 70000}}}), "invalid_argument"),
-            (envelope({"process": {"cmd": "true"}, "tag": "atoll:kernel:x"}), "invalid_argument")):
+            (envelope({"process": {"cmd": "true"}, "tag": "atoll:x"}), "invalid_argument")):
         got = streamed(daemon, box, start, data)
         same((len(got), error_of(got)), (1, code), "%r: %s" % (data[:60], got))
     same(error_of(streamed(daemon, box, "process.Process/Connect", envelope({"process": {"pid": 999999}}))), "not_found", "Connect")
