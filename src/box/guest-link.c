@@ -129,7 +129,7 @@ static void set_timer(struct guest *guest)
 {
 	bool is_idle = !guest->calls && !guest->watches;
 	int64_t now = clock_monotonic_ns();
-	int64_t at = now + (is_idle ? IDLE_NS : SILENCE_NS);
+	int64_t at = is_idle ? guest->heard_ns + IDLE_NS : now + SILENCE_NS;
 
 	/* Moving it at each packet would be work for nothing: it looks at the times itself. */
 	if (!guest->timer.place || guest->timer.at_ns > at)

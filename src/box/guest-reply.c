@@ -162,6 +162,8 @@ int reply_read(struct guest_part *parts, struct guest_reply *ret)
 	size_t n_pairs = 0;
 	int r;
 
+	if (!parts)
+		return -EBADMSG;
 	for (struct guest_part *part = parts; part; last = part, part = part->next)
 		reply.n += part->n;
 	r = read_answer(last, &reply.path);

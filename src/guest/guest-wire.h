@@ -35,7 +35,7 @@
 
 #define GUEST_METADATA_PREFIX "user.e2b."
 #define GUEST_METADATA_MAX    4096 /* of one file, with the prefixes */
-#define GUEST_METADATA_PAIRS  420 /* as many as fit */
+#define GUEST_METADATA_PAIRS  420  /* as many as fit */
 
 enum guest_question {
 	/* Every question begins with two strings: home, and who is to own what is made (a name; ""
@@ -171,7 +171,7 @@ static inline bool guest_get_bytes(struct guest_cursor *cursor, void *ret, size_
 /* Points into the packet; "" where it is bad. */
 static inline const char *guest_get(struct guest_cursor *cursor)
 {
-	const char *text = cursor->at;
+	const char *text;
 	uint16_t length;
 
 	if (!guest_get_bytes(cursor, &length, sizeof length))

@@ -193,7 +193,9 @@ void ask_stream(struct question *question)
 		answer(question->server, question->id, -r, path, NULL, 0, -1);
 		return;
 	}
-	fd = question->fd = -1;
+	/* The relay's from here on. */
+	take_fd(&fd);
+	take_fd(&question->fd);
 	answer_opened(question, path, 0, -1);
 }
 

@@ -200,7 +200,7 @@ TEST(stat_tells_of_a_file_by_home_tilde_and_whole_path)
 	CHECK_INT(told->err.fault, ATOLL_FAULT_NONE);
 	CHECK_INT(told->n, 1);
 	CHECK_STR(told->paths[0], at_home("a b"));
-	CHECK_INT(told->first.type, 'f');
+	CHECK(told->first.type == 'f');
 	CHECK_INT((long)told->first.size, 5);
 	CHECK_INT(told->first.permissions, 0644);
 	told = ASK(guest_stat, "~/./x/../a b", done);
@@ -209,7 +209,7 @@ TEST(stat_tells_of_a_file_by_home_tilde_and_whole_path)
 	CHECK_STR(told->paths[0], at_home("a b"));
 	told = ASK(guest_stat, "", done);
 	CHECK_STR(told->paths[0], home);
-	CHECK_INT(told->first.type, 'd');
+	CHECK(told->first.type == 'd');
 	told = ASK(guest_stat, "~other/x", done);
 	CHECK_INT(told->err.errnum, EINVAL);
 	CHECK_INT(n_started, 1);
@@ -240,12 +240,12 @@ TEST(a_link_is_told_with_its_target_and_a_dangling_one_with_itself)
 	CHECK(symlink("nowhere", at_home("dangling")) == 0);
 	told = ASK(guest_stat, "link", done);
 	CHECK_INT(told->first.is_link, true);
-	CHECK_INT(told->first.type, 'f');
+	CHECK(told->first.type == 'f');
 	CHECK_INT(told->first.permissions, 0600);
 	CHECK(S_ISLNK(told->first.mode));
 	CHECK_STR(told->target, at_home("real"));
 	told = ASK(guest_stat, "dangling", done);
-	CHECK_INT(told->first.type, 'l');
+	CHECK(told->first.type == 'l');
 	CHECK_STR(told->target, at_home("dangling"));
 	finish();
 }
