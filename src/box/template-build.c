@@ -529,20 +529,24 @@ static int check_step(json_t *step, size_t n, struct atoll_error *err)
 
 /* What E2B's own images stand for is what `base` is here; there is no registry to fetch others
  * from, and a sandbox's root is the host's. */
-static const char *from(json_t *request, struct atoll_error *err)
+static const char *from(struct build *build, json_t *request, struct atoll_error *err)
 {
 	const char *name = json_string_value(json_object_get(request, "fromTemplate"));
 	const char *image = json_string_value(json_object_get(request, "fromImage"));
 
 	if (name && name[0])
 		return name;
+	/* One that the configuration, or the tenant, has under this name. */
+	if (image && kind_find(inner_tenant(build->tenant), image))
+		return image;
 	if (!image || starts_with(image, "e2bdev/base") ||
 	    starts_with(image, "e2bdev/code-interpreter"))
 		return "base";
 	error_set(
 		err, ATOLL_FAULT_REQUEST, EINVAL,
 		"image '%.100s': images cannot be fetched here, and a sandbox has the host's root; "
-		"build from the template 'base', or from another one",
+		"build from the template 'base', or from one that the configuration has under this "
+		"name",
 		image);
 	return NULL;
 }
@@ -637,7 +641,7 @@ int build_begin(struct build *build, json_t *request, struct atoll_error *err)
 	build->state = BUILD_BUILDING;
 	build->request = json_incref(request);
 	build_log(build, false, "Building template %s", build->name);
-	wanted.template_ref = from(request, err);
+	wanted.template_ref = from(build, request, err);
 	if (!wanted.template_ref) {
 		build_fail(build, "base", "%s", err->text);
 		return 0;
