@@ -13,7 +13,8 @@
 #include <sys/random.h>
 
 /*
- * A kernel's process is found again by its tag, "atoll:kernel:ID:LANGUAGE". Clients may set tags,
+ * A kernel's process is found again by its tag, "atoll:kernel:ID:LANGUAGE:NUMBER"; the number
+ * is there because one that is being killed still has its own. Clients may set tags,
  * too, so a process is believed to be a kernel only if it also runs what a kernel runs; and since
  * everything it says is a stranger's word anyhow, one that only looks like it deceives its owner
  * and nobody else.
@@ -149,15 +150,17 @@ static bool is_kernel(const struct process *process)
 	       streq(process->argv[2], KERNEL);
 }
 
-/* "atoll:kernel:ID:LANGUAGE" */
+/* "atoll:kernel:ID:LANGUAGE:NUMBER" */
 static bool read_tag(const char *tag, char ret_id[40], const char **ret_language)
 {
 	const char *id = tag + strlen(TAG_PREFIX), *colon = strchr(id, ':');
+	char language[16];
 
 	if (!colon || colon == id || colon - id >= 40)
 		return false;
 	snprintf(ret_id, 40, "%.*s", (int)(colon - id), id);
-	*ret_language = interpreter_language(colon + 1);
+	snprintf(language, sizeof language, "%.*s", (int)strcspn(colon + 1, ":"), colon + 1);
+	*ret_language = interpreter_language(language);
 	return *ret_language;
 }
 
@@ -349,7 +352,8 @@ void context_start(struct context *context)
 	memcpy(start->box, box->id, sizeof start->box);
 	memcpy(start->context, context->id, sizeof start->context);
 	snprintf(language, sizeof language, "%s", context->language);
-	snprintf(tag, sizeof tag, TAG_PREFIX "%s:%s", context->id, context->language);
+	snprintf(tag, sizeof tag, TAG_PREFIX "%s:%s:%llu", context->id, context->language,
+		 (unsigned long long)context_number());
 	context->is_starting = true;
 	context->line.used = 0;
 	context->is_skipping = false;

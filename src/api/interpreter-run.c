@@ -45,6 +45,7 @@ static void run_free(struct run *run)
 	if (run->call) {
 		run->call->own = NULL;
 		run->call->over = NULL;
+		exchange_on_drained(run->call->exchange, NULL, NULL);
 	}
 	free(run->request);
 	free(run);

@@ -58,6 +58,9 @@ void config_done(struct house_config *config)
 	free(config->certificate);
 	free(config->key);
 	free(config->tenants);
+	for (size_t i = 0; i < config->n_templates; i++)
+		free(config->templates[i].path);
+	free(config->templates);
 }
 
 struct config_tenant config_free_tenant(const char *name)
@@ -320,6 +323,31 @@ static int tenants(struct reader *reader, const struct tree *tree)
 	return r;
 }
 
+static int templates(struct reader *reader, const struct tree *tree)
+{
+	struct house_config *config = reader->config;
+	int r = 0;
+
+	if (tree->kind != TREE_MAP)
+		return bad(reader, tree, "a section of directories or archives by name");
+	config->templates = calloc(tree->n_items + 1, sizeof *config->templates);
+	if (!config->templates)
+		return error_oom(reader->err);
+	for (size_t i = 0; r == 0 && i < tree->n_items; i++) {
+		const struct tree *item = &tree->items[i];
+		struct config_template *made = &config->templates[config->n_templates++];
+
+		if (!item->key[0] || strlen(item->key) >= sizeof made->name ||
+		    item->key[0] == '.' ||
+		    item->key[strspn(item->key, "abcdefghijklmnopqrstuvwxyz0123456789-_.:")])
+			return bad(reader, item,
+				   "called by a-z, 0-9, '-', '_', '.' and perhaps ':TAG'");
+		snprintf(made->name, sizeof made->name, "%s", item->key);
+		r = read_path(reader, item, &made->path);
+	}
+	return r;
+}
+
 static int listen_at(struct reader *reader, const struct tree *tree)
 {
 	struct house_config *config = reader->config;
@@ -391,10 +419,11 @@ static int log_section(struct reader *reader, const struct tree *tree)
 	return read_section(reader, tree, rows, "'log'");
 }
 
-static const struct key_row root_rows[] = {
-	{"listen", listens},  {"tls", tls},	    {"machine", machine},
-	{"base", base},	      {"pool", pool},	    {"idle", idle},
-	{"log", log_section}, {"tenants", tenants}, {0}};
+static const struct key_row root_rows[] = {{"listen", listens},	     {"tls", tls},
+					   {"machine", machine},     {"base", base},
+					   {"pool", pool},	     {"idle", idle},
+					   {"log", log_section},     {"tenants", tenants},
+					   {"templates", templates}, {0}};
 
 /* ---- */
 

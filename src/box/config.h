@@ -62,6 +62,14 @@ struct house_config {
 
 	struct config_tenant *tenants;
 	size_t n_tenants;
+
+	/* What boxes are made from besides `base`: it, with this directory or archive as the home.
+	 */
+	struct config_template {
+		char name[128];
+		char *path; /* absolute */
+	} * templates;
+	size_t n_templates;
 };
 
 void config_init(struct house_config *config);

@@ -217,7 +217,8 @@ static int prepare(struct creation *creation, const struct kind *kind,
 	creation->config.base_memory_mib = mine->box.memory_mib;
 	make->config = request->contract ? NULL : &creation->config;
 	make->name = request->contract ? "contract" : kind->id;
-	snprintf(creation->workspace, sizeof creation->workspace, "%s", mine->box.house->homes);
+	snprintf(creation->workspace, sizeof creation->workspace, "%s",
+		 kind->home ? kind->home : mine->box.house->homes);
 	make->workspace = creation->workspace;
 	return r;
 }

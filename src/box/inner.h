@@ -280,6 +280,7 @@ struct kind {
 	struct house_tenant *tenant; /* NULL: everybody's */
 	char sandbox[ATOLL_ID_SIZE]; /* branches off this one; "": from the contract */
 	char *contract;		     /* YAML */
+	char *home;		     /* what it is a layer over; NULL: nothing is in it */
 	uint32_t cpus, memory_mib, disk_mib;
 	bool has_rules; /* about the network, other than the usual */
 	int64_t made_ms;

@@ -160,7 +160,8 @@ static bool prepare(struct maker *maker, struct kind *kind)
 		return false;
 	make->config = house->config;
 	memcpy(maker->name, kind->id, sizeof maker->name);
-	memcpy(maker->workspace, house->homes, sizeof maker->workspace);
+	snprintf(maker->workspace, sizeof maker->workspace, "%s",
+		 kind->home ? kind->home : house->homes);
 	make->contract = maker->contract;
 	make->name = maker->name;
 	make->workspace = maker->workspace;

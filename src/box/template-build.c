@@ -23,191 +23,11 @@
  * The box goes at the end, whatever that was; and if it goes before, that is the end.
  */
 
-#define BUILDS_MAX    64 /* of a tenant, that are remembered */
 #define BUILD_LABEL   "atoll:build"
 #define UNDER_WAY_MAX 8
 #define BUILD_SECONDS 3600
 
-static struct build *builds;
-
 static void next(struct build *build);
-
-/* ---- its log ---- */
-
-void build_log_text(struct build *build, bool is_error, const char *text, size_t size)
-{
-	struct build_line *line;
-
-	if (build->n_lines >= BUILD_LOGS_MAX)
-		return;
-	if (build->n_lines == build->room) {
-		size_t room = build->room ? build->room * 2 : 64;
-		struct build_line *lines = realloc(build->lines, room * sizeof *lines);
-
-		if (!lines)
-			return;
-		build->lines = lines;
-		build->room = room;
-	}
-	line = &build->lines[build->n_lines];
-	*line = (struct build_line){house_now_ms(), is_error};
-	if (build->n_lines == BUILD_LOGS_MAX - 1)
-		line->text = strdup("[the log is full]");
-	else
-		line->text = strndup(text, size < BUILD_LINE_MAX ? size : BUILD_LINE_MAX);
-	build->n_lines += line->text != NULL;
-}
-
-void build_log(struct build *build, bool is_error, const char *format, ...)
-{
-	char text[1024];
-	va_list list;
-
-	va_start(list, format);
-	vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	build_log_text(build, is_error, text, strlen(text));
-}
-
-/* ---- which there are ---- */
-
-static void build_free(struct build *build)
-{
-	struct build **at = &builds;
-
-	while (*at != build)
-		at = &(*at)->next;
-	*at = build->next;
-	for (size_t i = 0; i < build->n_lines; i++)
-		free(build->lines[i].text);
-	free(build->lines);
-	json_decref(build->tags);
-	json_decref(build->request);
-	json_decref(build->settings);
-	free(build);
-}
-
-/* Those that have ended make room, the oldest first; they stand at the end. */
-static int make_room(struct tenant *tenant, struct atoll_error *err)
-{
-	struct build *oldest = NULL;
-	size_t n = 0;
-
-	for (struct build *at = builds; at; at = at->next) {
-		if (at->tenant != tenant)
-			continue;
-		n++;
-		if (at->state != BUILD_BUILDING)
-			oldest = at;
-	}
-	if (n < BUILDS_MAX)
-		return 0;
-	if (!oldest)
-		return error_set(err, ATOLL_FAULT_POLICY, EDQUOT, "%d builds are the most",
-				 BUILDS_MAX);
-	build_free(oldest);
-	return 0;
-}
-
-static bool is_word(const char *text, size_t size, size_t max)
-{
-	return size > 0 && size < max &&
-	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") >= size;
-}
-
-static int take_tag(struct build *build, const char *tag, struct atoll_error *err)
-{
-	size_t index;
-	json_t *known;
-
-	if (!tag || !is_word(tag, strlen(tag), 32))
-		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
-				 "'%.40s' is no tag: a-z, 0-9, '-', '_', '.'", tag ? tag : "");
-	json_array_foreach(build->tags, index, known)
-	{
-		if (streq(json_string_value(known), tag))
-			return 0;
-	}
-	if (json_array_size(build->tags) >= 16)
-		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "16 tags are the most");
-	return json_array_append_new(build->tags, json_string(tag)) < 0 ? error_oom(err) : 0;
-}
-
-static int take_names(struct build *build, const char *name, json_t *tags, struct atoll_error *err)
-{
-	char plain[160];
-	const char *colon;
-	size_t index;
-	json_t *tag;
-	int r = 0;
-
-	kind_plain(name, plain);
-	colon = strchr(plain, ':');
-	if (!is_word(plain, colon ? (size_t)(colon - plain) : strlen(plain), 64))
-		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
-				 "'%.64s' is no name of a template: a-z, 0-9, '-', '_', '.', and "
-				 "perhaps ':TAG'",
-				 name);
-	snprintf(build->name, sizeof build->name, "%.*s",
-		 colon ? (int)(colon - plain) : (int)strlen(plain), plain);
-	build->tags = json_array();
-	if (!build->tags)
-		return error_oom(err);
-	if (colon)
-		r = take_tag(build, colon + 1, err);
-	json_array_foreach(tags, index, tag)
-	{
-		if (r == 0)
-			r = take_tag(build, json_string_value(tag), err);
-	}
-	if (r == 0 && json_array_size(build->tags) == 0)
-		r = take_tag(build, "default", err);
-	return r;
-}
-
-struct build *build_new(struct tenant *tenant, const char *name, json_t *tags, uint32_t cpus,
-			uint32_t memory_mib, struct atoll_error *err)
-{
-	struct build *build;
-	const struct kind *kind;
-
-	if (make_room(tenant, err) < 0)
-		return NULL;
-	build = calloc(1, sizeof *build);
-	if (!build) {
-		error_oom(err);
-		return NULL;
-	}
-	build->tenant = tenant;
-	build->made_ms = house_now_ms();
-	build->cpus = cpus;
-	build->memory_mib = memory_mib;
-	house_random_hex(build->id, 32);
-	build->next = builds;
-	builds = build;
-	if (take_names(build, name, tags, err) < 0) {
-		build_free(build);
-		return NULL;
-	}
-	kind = kind_find(inner_tenant(tenant), build->name);
-	if (kind && !kind->tenant) {
-		error_set(err, ATOLL_FAULT_REQUEST, EEXIST, "'%s' is a template of ours",
-			  build->name);
-		build_free(build);
-		return NULL;
-	}
-	return build;
-}
-
-struct build *build_find(struct tenant *tenant, const char *name, const char *id)
-{
-	struct build *build = builds;
-
-	while (build && (build->tenant != tenant || !streq(build->id, id) ||
-			 (name && !streq(build->name, name))))
-		build = build->next;
-	return build;
-}
 
 /* ---- its end ---- */
 
@@ -529,20 +349,24 @@ static int check_step(json_t *step, size_t n, struct atoll_error *err)
 
 /* What E2B's own images stand for is what `base` is here; there is no registry to fetch others
  * from, and a sandbox's root is the host's. */
-static const char *from(json_t *request, struct atoll_error *err)
+static const char *from(struct build *build, json_t *request, struct atoll_error *err)
 {
 	const char *name = json_string_value(json_object_get(request, "fromTemplate"));
 	const char *image = json_string_value(json_object_get(request, "fromImage"));
 
 	if (name && name[0])
 		return name;
+	/* One that the configuration, or the tenant, has under this name. */
+	if (image && kind_find(inner_tenant(build->tenant), image))
+		return image;
 	if (!image || starts_with(image, "e2bdev/base") ||
 	    starts_with(image, "e2bdev/code-interpreter"))
 		return "base";
 	error_set(
 		err, ATOLL_FAULT_REQUEST, EINVAL,
 		"image '%.100s': images cannot be fetched here, and a sandbox has the host's root; "
-		"build from the template 'base', or from another one",
+		"build from the template 'base', or from one that the configuration has under this "
+		"name",
 		image);
 	return NULL;
 }
@@ -589,11 +413,9 @@ static json_t *first_settings(struct build *build, const char *name)
 static int check_request(struct build *build, json_t *request, struct atoll_error *err)
 {
 	json_t *steps = json_object_get(request, "steps"), *step;
-	size_t index, n = 0;
+	size_t index, n = build_count(build->tenant);
 	int r = 0;
 
-	for (struct build *at = builds; at; at = at->next)
-		n += at->tenant == build->tenant && at->state == BUILD_BUILDING;
 	if (build->state != BUILD_WAITING)
 		return error_set(err, ATOLL_FAULT_REQUEST, EBUSY, "build %s was begun already",
 				 build->id);
@@ -637,7 +459,7 @@ int build_begin(struct build *build, json_t *request, struct atoll_error *err)
 	build->state = BUILD_BUILDING;
 	build->request = json_incref(request);
 	build_log(build, false, "Building template %s", build->name);
-	wanted.template_ref = from(request, err);
+	wanted.template_ref = from(build, request, err);
 	if (!wanted.template_ref) {
 		build_fail(build, "base", "%s", err->text);
 		return 0;

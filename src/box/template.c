@@ -6,9 +6,12 @@
 #include "box/inner.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /*
  * What boxes are made from
@@ -136,6 +139,7 @@ struct kind *kind_add(struct house_tenant *tenant, const char *id, const char *n
 static void kind_free(struct kind *kind)
 {
 	free(kind->contract);
+	free(kind->home);
 	json_decref(kind->settings);
 	free(kind);
 }
@@ -161,12 +165,61 @@ void kinds_free(struct house *house)
 	}
 }
 
+/* ---- those of the configuration ---- */
+
+/* An archive is unpacked once; who changes it gives it another name, or removes what is there. */
+static int unpack(struct house *house, const struct config_template *wanted, char ret[PATH_MAX],
+		  struct atoll_error *err)
+{
+	cleanup_fd int fd = open(wanted->path, O_RDONLY | O_CLOEXEC);
+	struct atoll_archive_report report;
+	char dir[PATH_MAX];
+	int r;
+
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, errno, "archive '%s'", wanted->path);
+	r = house_subdir(house, "homes", dir, err);
+	if (r < 0)
+		return r;
+	snprintf(ret, PATH_MAX, "%.*s/%s", PATH_MAX - 160, dir, wanted->name);
+	if (access(ret, F_OK) == 0)
+		return 0;
+	return atoll_import(fd, ret, &(struct atoll_import_options){0}, &report, err);
+}
+
+static int add_configured(struct house *house, const struct config_template *wanted,
+			  struct atoll_error *err)
+{
+	char home[PATH_MAX];
+	struct kind *kind;
+	struct stat st;
+	int r = 0;
+
+	if (stat(wanted->path, &st) < 0)
+		r = error_set(err, ATOLL_FAULT_REQUEST, errno, "'%s'", wanted->path);
+	else if (S_ISDIR(st.st_mode))
+		snprintf(home, sizeof home, "%s", wanted->path);
+	else
+		r = unpack(house, wanted, home, err);
+	if (r == 0)
+		r = add_own(house, wanted->name, err);
+	if (r < 0)
+		return error_context(err, r, "template '%s'", wanted->name);
+	kind = house->kinds;
+	while (kind->next)
+		kind = kind->next;
+	kind->home = strdup(home);
+	return kind->home ? 0 : error_oom(err);
+}
+
 int kinds_load(struct house *house, struct atoll_error *err)
 {
 	int r = add_own(house, "base", err);
 
 	if (r == 0)
 		r = add_own(house, "code-interpreter-v1", err);
+	for (size_t i = 0; r == 0 && i < house->config->n_templates; i++)
+		r = add_configured(house, &house->config->templates[i], err);
 	return r < 0 ? r : snapshots_load(house, err);
 }
 

@@ -15,6 +15,7 @@
  * hostile one, and unpacked in the box.
  *
  *   template.c        all that boxes can be made from
+ *   template-builds.c which builds there are
  *   template-build.c  builds, step by step
  *   template-copy.c   files that were uploaded
  *   template-run.c    one command of a build, and what it prints
@@ -77,6 +78,8 @@ struct build {
 struct build *build_new(struct tenant *tenant, const char *name, json_t *tags, uint32_t cpus,
 			uint32_t memory_mib, struct atoll_error *err);
 struct build *build_find(struct tenant *tenant, const char *name, const char *id);
+/* How many are under way. */
+size_t build_count(struct tenant *tenant);
 /* Begins. `request` is E2B's: fromTemplate or fromImage, steps, startCmd, readyCmd. 0, or a
  * negative errno: it makes no sense (EINVAL), was begun already (EBUSY), or too many are under way
  * (EAGAIN). What fails later is told by its state. */

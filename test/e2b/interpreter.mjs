@@ -92,6 +92,13 @@ test('contexts', async () => {
   await rejects(sandbox.runCode('1', { context, language: 'python' }), InvalidArgumentError)
 })
 
+test('the usual context can be removed, and is there again', async () => {
+  await sandbox.runCode('gone = 1')
+  await sandbox.removeCodeContext('python')
+  const { error, executionCount } = await sandbox.runCode('gone')
+  assert.deepEqual([error.name, executionCount], ['NameError', 1])
+})
+
 test('executions of one context wait for each other, those of others do not', async () => {
   const other = await sandbox.createCodeContext()
   const order = []

@@ -5,8 +5,10 @@ import gzip
 import io
 import json
 import os
+import subprocess
 import sys
 import tarfile
+import tempfile
 import urllib.parse
 
 sys.dont_write_bytecode = True
@@ -158,6 +160,37 @@ def _():
         daemon.start()
         until(lambda: len(daemon.call("GET", "/v2/sandboxes")[1]) == 1)
         same(daemon.call("GET", "/v2/sandboxes")[1][0]["sandboxID"], box["sandboxID"], "and the other one lives")
+
+
+@test("templates of the configuration: a directory, an archive, and images by their names")
+def _():
+    need_layers()
+    with tempfile.TemporaryDirectory() as place:
+        os.chmod(place, 0o755)
+        os.makedirs(place + "/dir/src")
+        write(place + "/dir/src/a.txt", "from a directory\n")
+        with open(place + "/home.tar.gz", "wb") as file:
+            file.write(archive(("b.txt", b"from an archive\n")))
+        config = "templates: {project: %s/dir, 'python:3.12': %s/home.tar.gz}\n" % (place, place)
+        with Daemon(config=config) as daemon:
+            box = daemon.create("project", timeout=60)
+            same(daemon.run(box, "cat src/a.txt; echo changed >src/a.txt; cat src/a.txt").out, b"from a directory\nchanged\n", "the directory")
+            same(read(place + "/dir/src/a.txt"), b"from a directory\n", "which stays what it is")
+            status = build(daemon, "on-image", {"fromImage": "python:3.12", "steps": [run("echo more >more.txt")]})
+            same(status["status"], "ready", str(status))
+            box = daemon.create("on-image", timeout=60)
+            same(daemon.run(box, "cat b.txt more.txt").out, b"from an archive\nmore\n", "the archive, and what was built")
+            same(build(daemon, "other", {"fromImage": "python:3.13", "steps": []})["status"], "error", "an image that nobody has")
+        with open(place + "/bad.tar", "wb") as file:
+            file.write(archive(("../../out", b"x")))
+        with Daemon(config="templates: {bad: %s/bad.tar}\n" % place, starts=False) as daemon:
+            status, out, err = refused(daemon)
+            check(status != 0 and "template 'bad'" in err, err)
+
+
+def refused(daemon):
+    done = subprocess.run(daemon.arguments(), stdin=subprocess.DEVNULL, capture_output=True, env=daemon.environment, timeout=60 * SLOW)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
 @test("requests that make no sense")
