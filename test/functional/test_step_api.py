@@ -307,6 +307,7 @@ def _():
         before = read_bytes(top)
         same(moves(top), before, "nothing moves")
         check("frozen" in ask(place, "run", id, "--", "true", status=1), "no step starts")
+        check("frozen" in atoll(place, "exec", id, "--", "true").err, "nor one of a caller's own")
         check(json.loads(ask(place, "usage", id))["frozen"] == 1, "usage says so")
         check(atoll(place, "checkpoint", id, "c").status == 0, "a checkpoint can be made")
         same(moves(top), before, "and it stands still as before")
