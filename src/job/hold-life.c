@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/fd.h"
 #include "job/hold-inner.h"
 
 #include <errno.h>

@@ -211,6 +211,8 @@ static int exec_step(struct holder *holder, struct hold_client *client,
 
 	if (holder->is_ending)
 		return error_set(err, ATOLL_FAULT_HOST, ESHUTDOWN, "the sandbox is being ended");
+	if (holder->is_frozen)
+		return error_set(err, ATOLL_FAULT_POLICY, EBUSY, "the sandbox is frozen");
 	if (!sort_out(client, request->stdio, fds, n, stdio))
 		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's descriptors");
 	snprintf(client->command, sizeof client->command, "%.*s", (int)sizeof request->command - 1,

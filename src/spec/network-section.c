@@ -11,21 +11,13 @@
 
 #define SECTION_MAX (2U << 20)
 
-/* As it would stand in a job file: JSON in braces, YAML indented. */
+/* As it would stand in a job file: indented, which is good for YAML and JSON. */
 static void write_file(const char *text, size_t size, struct buf *out)
 {
-	const char *at = text, *end = text + size;
+	const char *end = text + size;
 
-	while (at < end && strchr(" \t\r\n", *at))
-		at++;
-	if (at < end && *at == '{') {
-		buf_add_str(out, "{\"network\":");
-		buf_add(out, at, (size_t)(end - at));
-		buf_add_char(out, '}');
-		return;
-	}
 	buf_add_str(out, "network:\n");
-	for (at = text; at < end;) {
+	for (const char *at = text; at < end;) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
 		const size_t length = (size_t)((stop ? stop + 1 : end) - at);
 
@@ -40,7 +32,7 @@ int spec_read_network(const struct spec *like, const char *text, size_t size, st
 		      struct atoll_error *err)
 {
 	cleanup_buf struct buf file = BUF_INIT(SECTION_MAX);
-	struct spec *spec = spec_new(like->home, like->workspace, err);
+	struct spec *spec = spec_new(like->home, like->workspace ? like->workspace : "/", err);
 	int r = spec ? 0 : -ENOMEM;
 
 	write_file(text, size, &file);

@@ -183,10 +183,11 @@ def _():
 @test("two who are attached at the same time both get all of it")
 def _():
     with Sandbox() as (place, id):
-        number, _ = start_detached(place, id, "read x; seq 1 200000", "--stdin")
+        number, _ = start_detached(place, id, "while [ ! -e go ]; do sleep 0.02; done; seq 1 200000")
         paths = [os.path.join(place.tmp, n) for n in "ab"]
-        others = [begin(place, "attach", id, str(number), "--need", "--out", paths[0])]
-        others.append(begin(place, "attach", id, str(number), "--need", "--out", paths[1], stdin="go\n"))
+        others = [begin(place, "attach", id, str(number), "--need", "--out", path) for path in paths]
+        check(until(lambda: all(os.path.exists(path) for path in paths)), "both are there")
+        run_step(place, id, "touch go")
         for other in others:
             check("end exited 0" in other.wait().out, "its end")
         wanted = b"".join(b"%d\n" % i for i in range(1, 200001))
@@ -307,6 +308,7 @@ def _():
         before = read_bytes(top)
         same(moves(top), before, "nothing moves")
         check("frozen" in ask(place, "run", id, "--", "true", status=1), "no step starts")
+        check("frozen" in atoll(place, "exec", id, "--", "true").err, "nor one of a caller's own")
         check(json.loads(ask(place, "usage", id))["frozen"] == 1, "usage says so")
         check(atoll(place, "checkpoint", id, "c").status == 0, "a checkpoint can be made")
         same(moves(top), before, "and it stands still as before")
