@@ -68,7 +68,8 @@ class Output:
 
 class Daemon:
     def __init__(self, config=None, flags=(), state=None, env=None, listen="127.0.0.1:0", starts=True, fds=()):
-        self.place, self.fds = tempfile.mkdtemp(prefix="atoll-serve-"), fds
+        need_layers()
+        self.place, self.fds = tempfile.mkdtemp(prefix="atoll-test-serve-"), fds
         self.state = state or os.path.join(self.place, "state")
         self.home = os.path.join(self.place, "home")
         os.mkdir(self.home)

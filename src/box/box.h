@@ -19,12 +19,16 @@
  * holder; what is in memory is built anew from these two when it starts again.
  *
  *   house.c     all of it: opening, taking over what lives already, closing
- *   state.c     the database: one writer thread, WAL
- *   tenant.c    who may ask: keys (hashed), quotas, budgets
- *   template.c  what boxes are made from: base, images, directories, snapshots
- *   life.c      create, pause, resume, fork, snapshot, kill; time-outs
+ *   config.c    what its owner says
+ *   state.c     the database: one writer thread, WAL; row.c  a box as a row
+ *   tenant.c    who may ask: keys (hashed); quota.c, budget.c  how much
+ *   template.c  what boxes are made from; snapshot.c; contract.c  what a tenant may say
+ *   create.c    a new box; make.c  its sandbox
+ *   life.c      its end and its time-outs; table.c  how it is found; remove.c  what is left of it
+ *   op.c        pause, resume, other rules; fork.c
  *   pool.c      parked boxes, ready to be handed out
- *   meter.c     what each has used; samples for graphs; budgets
+ *   meter.c     what each has used; samples for graphs
+ *   control.c   how commands of its owner reach it
  *   process.c   processes in a box: struct process over atoll/step.h
  *   guest.c     files, watches and ports in a box, by way of the program guest/ that runs in it
  *   work.c      what blocks, on threads

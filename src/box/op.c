@@ -185,6 +185,9 @@ static void op_run(struct work_item *item)
 		op->code = fork_run(op);
 		break;
 	}
+	/* What was tried first, and told a story. */
+	if (op->code == 0)
+		op->error = (struct atoll_error){0};
 }
 
 /* ---- and back ---- */
@@ -204,7 +207,6 @@ static void after_pause(struct box_op *op)
 		guest_end(box);
 		process_forget_all(box);
 	}
-	row_update(op->box);
 	box_tell(box, BOX_WAS_PAUSED, NULL);
 }
 
@@ -220,7 +222,6 @@ static void after_resume(struct box_op *op)
 	box_touch(box);
 	box_arm_end(op->box);
 	meter_start(op->box);
-	row_update(op->box);
 	box_tell(box, BOX_RESUMED, NULL);
 }
 
@@ -234,7 +235,18 @@ static void after_network(struct box_op *op)
 	box->network = op->network;
 	op->network = NULL;
 	box->has_internet = op->has_internet;
-	row_update(op->box);
+}
+
+/* Who asked is told once the next daemon would know it, too. */
+static void op_written(int code, void *data)
+{
+	struct box_op *op = data;
+	struct house_box *mine = op->box;
+
+	if (code < 0)
+		error_set(&op->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
+	op_fail(op, &op->error);
+	box_next_op(mine);
 }
 
 static void op_done(struct work_item *item)
@@ -260,8 +272,10 @@ static void op_done(struct work_item *item)
 	} else {
 		after_network(op);
 	}
-	op_fail(op, &op->error);
-	box_next_op(mine);
+	if (op->code == 0 && mine->is_listed)
+		row_insert(mine, op_written, op);
+	else
+		op_written(0, op);
 }
 
 /* ---- asked for ---- */

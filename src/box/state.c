@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/fd.h"
+#include "box/db-file.h"
 #include "box/db.h"
-#include "box/schema.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +16,6 @@
 
 #define VALUES_MAX     32
 #define STATEMENTS_MAX 64
-#define BUSY_MS	       10000
 
 struct value {
 	char type;
@@ -88,112 +87,6 @@ static void ops_join(struct ops *to, struct ops *from)
 	ops_init(from);
 }
 
-static int errno_of(int code)
-{
-	switch (code & 0xff) {
-	case SQLITE_OK:
-	case SQLITE_DONE:
-	case SQLITE_ROW:
-		return 0;
-	case SQLITE_FULL:
-		return -ENOSPC;
-	case SQLITE_NOMEM:
-		return -ENOMEM;
-	case SQLITE_CONSTRAINT:
-		return -EEXIST;
-	case SQLITE_BUSY:
-	case SQLITE_LOCKED:
-		return -EBUSY;
-	case SQLITE_READONLY:
-	case SQLITE_PERM:
-	case SQLITE_CANTOPEN:
-		return -EACCES;
-	default:
-		return -EIO;
-	}
-}
-
-/* ---- opening ---- */
-
-static int fail_with(struct atoll_error *err, sqlite3 *db, const char *what)
-{
-	const int code = sqlite3_errcode(db);
-
-	return error_set(err, ATOLL_FAULT_HOST, 0, "%s: %s%s", what, sqlite3_errmsg(db),
-			 (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB
-				 ? "; put a backup in its place, or move it away and start with "
-				   "none: sandboxes that are there then are removed"
-				 : "");
-}
-
-static int run(sqlite3 *db, const char *sql, struct atoll_error *err)
-{
-	if (sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK)
-		return 0;
-	return fail_with(err, db, "the daemon's database");
-}
-
-static int open_one(const char *path, sqlite3 **ret, struct atoll_error *err)
-{
-	int r = sqlite3_open_v2(path, ret,
-				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-					SQLITE_OPEN_NOFOLLOW,
-				NULL);
-
-	if (r != SQLITE_OK)
-		return *ret ? fail_with(err, *ret, "open the daemon's database") : error_oom(err);
-	sqlite3_busy_timeout(*ret, BUSY_MS);
-	sqlite3_extended_result_codes(*ret, 1);
-	return run(*ret,
-		   "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;"
-		   "PRAGMA journal_size_limit=16777216; PRAGMA trusted_schema=OFF;",
-		   err);
-}
-
-static int read_version(sqlite3 *db, int *ret, struct atoll_error *err)
-{
-	sqlite3_stmt *statement = NULL;
-
-	if (sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &statement, NULL) != SQLITE_OK ||
-	    sqlite3_step(statement) != SQLITE_ROW) {
-		sqlite3_finalize(statement);
-		return fail_with(err, db, "read the daemon's database");
-	}
-	*ret = sqlite3_column_int(statement, 0);
-	sqlite3_finalize(statement);
-	return 0;
-}
-
-static int step_up(sqlite3 *db, int version, struct atoll_error *err)
-{
-	char sql[64];
-	int r = run(db, schema_steps[version], err);
-
-	snprintf(sql, sizeof sql, "PRAGMA user_version=%d", version + 1);
-	return r < 0 ? r : run(db, sql, err);
-}
-
-/* In one transaction, which also keeps a second one from doing the same. */
-static int migrate(sqlite3 *db, struct atoll_error *err)
-{
-	int version = 0;
-	int r = run(db, "BEGIN IMMEDIATE", err);
-
-	if (r < 0)
-		return r;
-	r = read_version(db, &version, err);
-	if (r == 0 && version > schema_version)
-		r = error_set(err, ATOLL_FAULT_HOST, 0,
-			      "the daemon's database is of a later atoll (version %d, this one "
-			      "knows %d): start that one, or another state directory",
-			      version, schema_version);
-	while (r == 0 && version < schema_version) {
-		r = step_up(db, version, err);
-		version++;
-	}
-	return r < 0 ? (run(db, "ROLLBACK", NULL), r) : run(db, "COMMIT", err);
-}
-
 /* ---- the writer ---- */
 
 static sqlite3_stmt *statement_for(struct db *db, const char *sql)
@@ -256,7 +149,7 @@ static void do_op(struct db *db, struct op *op)
 	}
 	bind(statement, op);
 	code = sqlite3_step(statement);
-	op->code = errno_of(code);
+	op->code = db_errno(code);
 	if (code == SQLITE_ROW && op->found)
 		keep_answer(op, statement);
 	sqlite3_reset(statement);
@@ -287,7 +180,7 @@ static void do_batch(struct db *db, struct ops *batch)
 	if (!sqlite3_get_autocommit(db->writer))
 		sqlite3_exec(db->writer, "ROLLBACK", NULL, NULL, NULL);
 	for (struct op *op = batch->first; op; op = op->next)
-		op->code = op->code < 0 ? op->code : errno_of(code);
+		op->code = op->code < 0 ? op->code : db_errno(code);
 }
 
 static void *write_on(void *data)
@@ -383,11 +276,11 @@ int db_open(const char *path, struct loop *loop, struct db **ret, struct atoll_e
 	ops_init(&db->ended);
 	pthread_mutex_init(&db->mutex, NULL);
 	pthread_cond_init(&db->has_some, NULL);
-	r = open_one(path, &db->writer, err);
+	r = db_open_file(path, &db->writer, err);
 	if (r == 0)
-		r = migrate(db->writer, err);
+		r = db_migrate(db->writer, err);
 	if (r == 0)
-		r = open_one(path, &db->reader, err);
+		r = db_open_file(path, &db->reader, err);
 	if (r == 0 && loop) {
 		r = db->watch.fd < 0 ? -errno : loop_watch(loop, &db->watch, EPOLLIN);
 		if (r == 0)
@@ -535,35 +428,4 @@ size_t db_waiting(const struct db *db)
 sqlite3 *db_reader(struct db *db)
 {
 	return db->reader;
-}
-
-sqlite3_stmt *db_prepare(struct db *db, const char *sql, struct atoll_error *err)
-{
-	sqlite3_stmt *statement = NULL;
-
-	if (sqlite3_prepare_v2(db->reader, sql, -1, &statement, NULL) != SQLITE_OK) {
-		fail_with(err, db->reader, "read the daemon's database");
-		return NULL;
-	}
-	return statement;
-}
-
-const char *db_text(sqlite3_stmt *statement, int column)
-{
-	const char *text = (const char *)sqlite3_column_text(statement, column);
-
-	return text ? text : "";
-}
-
-int db_step(struct db *db, sqlite3_stmt **statement, struct atoll_error *err)
-{
-	int code = sqlite3_step(*statement);
-
-	if (code == SQLITE_ROW)
-		return 1;
-	if (code != SQLITE_DONE)
-		fail_with(err, db->reader, "read the daemon's database");
-	sqlite3_finalize(*statement);
-	*statement = NULL;
-	return code == SQLITE_DONE ? 0 : errno_of(code);
 }
