@@ -96,10 +96,24 @@ def _():
     same(put(box, allow_internet_access=False)[0], 204, "no Internet")
     same(reach(box, "http://good.test/"), [], "nothing")
     status, answer, _ = put(box, rules={"api.test": [{"transform": {"headers": {"A": "1"}}}]})
-    same((status, "from a sandbox's start on" in answer["message"]), (400, True), "headers later on: %s" % answer)
+    check(status == 400 and "trusts no certificate" in answer["message"], "headers, where something has run: %s %s" % (status, answer))
     status, answer, _ = put(box, allowOut=["10.0.0.1"])
     same(status, 400, "what is near: %s" % answer)
     same(reach(box, "http://good.test/"), [], "what was refused has changed nothing")
+    daemon().kill(box)
+
+
+@test("other rules touch nothing inside: what runs goes on, and files in memory stay")
+def _():
+    box = create()
+    daemon().run(box, "echo kept >/tmp/kept; setsid sleep 600 >/dev/null 2>&1 <&- & echo $! >/tmp/pid")
+    same(put(box, denyOut=[ALL])[0], 204, "other rules")
+    same(daemon().run(box, "cat /tmp/kept; kill -0 $(cat /tmp/pid) && echo lives").out, b"kept\nlives\n", "what was there")
+    daemon().kill(box)
+    box = create()
+    daemon().run(box, "echo kept >/tmp/kept")
+    same(put(box, denyOut=[ALL])[0], 204, "other rules, while nothing runs")
+    same(daemon().run(box, "cat /tmp/kept").out, b"kept\n", "what was there")
     daemon().kill(box)
 
 
@@ -130,6 +144,11 @@ def _():
     same(got[("good.test", "/mine", True)], ("mine", ""), "another host, as the program says")
     found = daemon().run(box, "env; cat /run/atoll/* /proc/*/environ 2>/dev/null | tr '\\0' '\\n'; mount").out
     check(b"very-secret" not in found, "the value is inside")
+    got = put(box, rules={"api.test": [{"transform": {"headers": {"X-Token": "another"}}}]})
+    same(got[0], 204, "other headers: %s" % (got[1],))
+    rig.clear()
+    same(reach(box, "https://api.test/later"), ["https://api.test/later"], "under the same certificate")
+    same([(one["auth"], one["token"]) for one in rig.requests(1)], [("", "another")], "the other ones, and those alone")
     for path, body in (("fork", {}), ("snapshots", {})):
         same(daemon().call("POST", "/sandboxes/%s/%s" % (box["sandboxID"], path), body)[0], 409, path)
     kept = [os.path.join(at, name) for at, _, names in os.walk(daemon().state) for name in names if "secrets" in at]
