@@ -51,6 +51,13 @@ static void tell_start(struct rpc *rpc, const struct process *process)
 	rpc_send(rpc, text, (size_t)n);
 }
 
+/* The deadline of who has started it is also the process's; whichever is noticed first. */
+static bool is_deadline(const struct rpc *rpc, const struct process *process)
+{
+	return process->end.cause == BOX_CAUSE_TIME_OUT && rpc->timeout_ms > 0 &&
+	       rpc->method->handle == e2b_process_start;
+}
+
 static void tell_end(struct rpc *rpc, const struct process *process)
 {
 	const struct process_end *end = &process->end;
@@ -182,7 +189,12 @@ static void pump_held(struct stream *stream)
 		n = pump_once(stream);
 		moved += n;
 	} while ((n > 0 || stream->is_lost) && !rpc_is_over(rpc));
-	if (!rpc_is_over(rpc) && process_is_read(&stream->reader))
+	if (rpc_is_over(rpc) || !process_is_read(&stream->reader))
+		return;
+	if (is_deadline(rpc, stream->reader.process))
+		rpc_fail(rpc, RPC_DEADLINE_EXCEEDED, "the process's time of %llu ms is over",
+			 (unsigned long long)rpc->timeout_ms);
+	else
 		tell_end(rpc, stream->reader.process);
 }
 

@@ -41,12 +41,13 @@ static int put_in_place(const struct holder *holder, struct atoll_error *err)
 		       : 0;
 }
 
-/* Nobody is inside, and nobody waits for anything: it can be built anew. */
-static bool is_empty(struct holder *holder)
+/* Nobody is inside, nobody waits for anything, and nobody has left anything in its memory (/tmp and
+ * the like go with the cell): it can be built anew. */
+static bool is_unused(struct holder *holder)
 {
 	struct atoll_error err;
 
-	return hold_running(holder) == 0 && !holder->is_frozen &&
+	return holder->n_steps == 0 && hold_running(holder) == 0 && !holder->is_frozen &&
 	       (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) == 0);
 }
 
@@ -58,6 +59,14 @@ static void swap(struct network *a, struct network *b)
 	*b = other;
 }
 
+static int build_anew(struct holder *holder, struct atoll_error *err)
+{
+	if (err)
+		*err = (struct atoll_error){0};
+	hold_close_cell(holder, NULL);
+	return holder->stays ? hold_open_cell(holder, err) : 0;
+}
+
 /* The contract's own network changes: all that is made from now on is made by it. Where it cannot
  * be, it stays as it was. */
 static int change(struct holder *holder, struct network *other, struct atoll_error *err)
@@ -65,16 +74,10 @@ static int change(struct holder *holder, struct network *other, struct atoll_err
 	struct network *network = &((struct spec *)holder->spec)->network;
 	int r;
 
-	if (is_empty(holder)) {
-		hold_close_cell(holder, NULL);
-		swap(network, other);
-		r = holder->stays ? hold_open_cell(holder, err) : 0;
-		if (r < 0)
-			swap(network, other);
-		return r;
-	}
 	swap(network, other);
-	r = net_replace(&holder->net, other, err);
+	r = holder->is_live ? net_replace(&holder->net, other, err) : build_anew(holder, err);
+	if (r == -EOPNOTSUPP && is_unused(holder))
+		r = build_anew(holder, err);
 	if (r < 0)
 		swap(network, other);
 	return r;

@@ -62,7 +62,11 @@ int net_read_secrets(struct net *net, const struct network *before, struct atoll
 		for (size_t j = 0; j < net->secrets.n && j < before->n_secrets; j++) {
 			char *same = NULL;
 
-			if (streq(now->secrets[i].name, before->secrets[j].name))
+			/* One that is set is not known inside; and one that is must have its
+			 * value's length, so that of a longer value is worth nothing there. */
+			if (!now->secrets[i].is_set &&
+			    streq(now->secrets[i].name, before->secrets[j].name) &&
+			    strlen(net->secrets.list[j].placeholder) == fresh.list[i].size)
 				same = strdup(net->secrets.list[j].placeholder);
 			if (!same)
 				continue;
