@@ -66,6 +66,8 @@ static const struct command_row overview_examples[] = {
 	{"atoll run --plan -- make", "what would be enforced, and how; runs nothing"},
 	{"atoll run -f job.yaml", "a command and its contract from a file"},
 	{"atoll doctor", "what this machine can enforce, and what it lacks"},
+	{"atoll --host URL create",
+	 "in a daemon elsewhere ('atoll serve'); exec, ls, rm, ... as well"},
 	{0},
 };
 

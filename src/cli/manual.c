@@ -128,12 +128,21 @@ void command_manual_overview(FILE *out)
 	static const struct command_section statuses = {"Exit status", command_statuses};
 
 	heading(out, NULL, "run a command inside a boundary");
-	fputs(".SH SYNOPSIS\n\\fBatoll\\fR COMMAND [ARGUMENT]...\n.SH DESCRIPTION\n", out);
+	fputs(".SH SYNOPSIS\n\\fBatoll\\fR [\\-\\-host URL] [\\-\\-key KEY] COMMAND [ARGUMENT]...\n"
+	      ".SH DESCRIPTION\n",
+	      out);
 	paragraph(out,
 		  "atoll runs a command inside a boundary that a contract states: what it may read "
 		  "and write, whom it may talk to (nobody, unless said), and how much it may use. "
 		  "What it writes is kept in a layer, to be seen, taken and taken back. It needs "
 		  "neither root nor a daemon.");
+	paragraph(
+		out,
+		"With --host URL before the command (http://HOST:PORT, https://HOST, unix:PATH) it "
+		"is done in a daemon elsewhere, which 'atoll serve' has started: create, exec, "
+		"checkpoint, rollback, fork, history, rm, ls, pause, resume, diff, apply, export, "
+		"log and top. --key KEY, or ATOLL_KEY, is who asks. With ATOLL_HOST set these go "
+		"there by themselves.");
 	fputs(".SH COMMANDS\n", out);
 	for (size_t i = 0; commands[i]; i++)
 		row(out, commands[i]->name, commands[i]->summary);
