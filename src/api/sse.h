@@ -15,7 +15,7 @@
  * back.
  */
 
-#define SSE_ROOM (256U << 10)
+#define SSE_ROOM (1U << 20)
 
 struct sse {
 	struct api_call *call; /* NULL: over */

@@ -23,7 +23,7 @@
  * meanwhile. After the last two the stream ends.
  */
 
-#define PIECE	 32768
+#define PIECE	 65536
 #define DATA_MAX (8U << 20)
 
 struct follow {
@@ -233,6 +233,7 @@ void v1_follow(struct api_call *call, struct process *process)
 	call->over = on_over;
 	box_listen(&follow->listener);
 	process_attach(process, &follow->reader, at);
+	v1_step_is_read(process);
 	sse_begin(&follow->sse, call, on_drained);
 	if (!is_again)
 		send_step(follow, "start");

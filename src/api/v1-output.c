@@ -17,7 +17,7 @@
  */
 
 #define PIECE	  65536
-#define SEND_ROOM (256U << 10)
+#define SEND_ROOM (1U << 20)
 
 struct output {
 	struct api_call *call;
@@ -93,10 +93,22 @@ static bool send_piece(struct output *output)
 	return n > 0;
 }
 
+/* Who follows one stream is waited for (and cut by the server if he stands still); the other one
+ * must not wait with it. */
+static void drop_other(struct output *output)
+{
+	static char data[PIECE];
+
+	while (process_read(&output->reader, !output->stream, data, sizeof data) > 0)
+		;
+}
+
 static void pump(struct output *output)
 {
 	if (output->is_done || !output->reader.process)
 		return;
+	if (output->reader.holds)
+		drop_other(output);
 	while (!is_full(output) && !is_at_end(output) && send_piece(output))
 		;
 	if (!output->is_done && is_at_end(output)) {
@@ -189,6 +201,7 @@ void v1_output(struct api_call *call, struct process *process)
 	output->stream = stream;
 	output->until = follows ? UINT64_MAX : size;
 	output->reader.ready = on_ready;
+	output->reader.holds = follows;
 	output->listener.house = process->box->house;
 	output->listener.told = on_event;
 	call->own = output;
@@ -196,6 +209,8 @@ void v1_output(struct api_call *call, struct process *process)
 	box_listen(&output->listener);
 	at[stream] = from;
 	process_attach(process, &output->reader, at);
+	if (follows)
+		v1_step_is_read(process);
 	add_fields(call, from, size, process->has_ended);
 	exchange_begin(call->exchange, 200, "application/octet-stream",
 		       follows ? UINT64_MAX : size - from);

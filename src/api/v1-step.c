@@ -13,6 +13,7 @@
 #define WAIT_MOST  3600
 #define STEPS_PAGE 1000
 #define VIEW_MAX   (8U << 20)
+#define FIRST_NS   (10 * INT64_C(1000000000))
 
 /* ---- which one ---- */
 
@@ -91,6 +92,77 @@ void v1_step_get(struct api_call *call)
 		answer_step(call, 200, process, false);
 }
 
+/* ---- nothing is lost before somebody reads ---- */
+
+/* Whoever starts a step reads it from its first byte on, if he comes soon: until then it is not let
+ * write more than is kept. */
+struct first {
+	struct process_reader reader;
+	struct loop_timer timer;
+	struct first *next;
+};
+
+static struct first *firsts;
+
+static void drop_first(struct first *first)
+{
+	struct first **at = &firsts;
+
+	while (*at && *at != first)
+		at = &(*at)->next;
+	if (*at)
+		*at = first->next;
+	loop_disarm(house_loop(first->reader.process->box->house), &first->timer);
+	process_detach(&first->reader);
+	free(first);
+}
+
+void v1_step_is_read(struct process *process)
+{
+	for (struct first *at = firsts, *next; at; at = next) {
+		next = at->next;
+		if (at->reader.process == process)
+			drop_first(at);
+	}
+}
+
+static void on_first_late(struct loop_timer *timer)
+{
+	drop_first((struct first *)((char *)timer - offsetof(struct first, timer)));
+}
+
+static void answer_much(struct process *process);
+
+static void on_first_ready(struct process_reader *reader)
+{
+	struct process *process = reader->process;
+
+	if (process_size(process, PROCESS_OUT) > V1_INLINE ||
+	    process_size(process, PROCESS_ERR) > V1_INLINE)
+		answer_much(process);
+}
+
+static void hold_first(struct process *process)
+{
+	const uint64_t at[PROCESS_STREAMS] = {0};
+	struct first *first;
+
+	for (first = firsts; first; first = first->next) {
+		if (first->reader.process == process)
+			return; /* asked for once more */
+	}
+	first = process->has_ended ? NULL : calloc(1, sizeof *first);
+	if (!first)
+		return;
+	first->reader.ready = on_first_ready;
+	first->reader.holds = true;
+	first->timer.fire = on_first_late;
+	first->next = firsts;
+	firsts = first;
+	process_attach(process, &first->reader, at);
+	loop_arm(house_loop(process->box->house), &first->timer, clock_monotonic_ns() + FIRST_NS);
+}
+
 /* ---- start ---- */
 
 /* Somebody who wants to hear of the end at once: he waits in a list until it comes, or his time is
@@ -133,7 +205,7 @@ static void on_wait_over(struct loop_timer *timer)
 	answer_start((struct start *)((char *)timer - offsetof(struct start, timer)));
 }
 
-void v1_step_ended(struct process *process)
+static void answer_all(struct process *process)
 {
 	for (struct start *at = waiting, *next; at; at = next) {
 		next = at->next;
@@ -142,9 +214,27 @@ void v1_step_ended(struct process *process)
 	}
 }
 
+/* More than an answer holds: who waits is better off reading along. */
+static void answer_much(struct process *process)
+{
+	answer_all(process);
+}
+
+void v1_step_ended(struct process *process)
+{
+	v1_step_is_read(process);
+	answer_all(process);
+}
+
 void v1_steps_gone(struct box *box)
 {
 	struct api_call *call;
+
+	for (struct first *first = firsts, *after; first; first = after) {
+		after = first->next;
+		if (first->reader.process->box == box)
+			drop_first(first);
+	}
 
 	for (struct start *at = waiting, *next; at; at = next) {
 		next = at->next;
@@ -195,6 +285,7 @@ static void on_started(struct process *process, const struct atoll_error *err, v
 		return;
 	}
 	start->process = process;
+	hold_first(process);
 	if (start->wait_ms == 0 || process->has_ended) {
 		answer_start(start);
 		return;

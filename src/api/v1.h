@@ -172,6 +172,8 @@ void v1_output(struct api_call *call, struct process *process);
 void v1_output_old(struct api_call *call, const struct result_step *step);
 /* A step has ended: whoever waits for it is answered. */
 void v1_step_ended(struct process *process);
+/* Somebody reads along from now on. */
+void v1_step_is_read(struct process *process);
 /* A sandbox has ended, and with it its steps. */
 void v1_steps_gone(struct box *box);
 /* "SIGTERM", "TERM" or "15"; 0: none. And the other way: "SIGTERM", or NULL. */

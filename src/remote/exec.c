@@ -188,15 +188,22 @@ static void write_piece(struct exec *exec, int which, const char *data, size_t s
 	}
 }
 
-static bool take_output(struct exec *exec, const json_t *data)
+/* Most of what comes, so without a reader of JSON: {"stream":"out","offset":7,"data":"..."}. */
+static bool take_output(struct exec *exec, const char *line)
 {
-	int which = streq(text_of(data, "stream"), "err");
-	json_t *text = json_object_get(data, "data");
-	uint64_t offset = (uint64_t)number_of(data, "offset");
-	cleanup_free char *bytes = malloc(json_string_length(text) + 4);
-	ssize_t n =
-		bytes ? base64_read(json_string_value(text), json_string_length(text), bytes) : -1;
+	const char *number = strstr(line, "\"offset\":"), *text = strstr(line, "\"data\":\"");
+	int which = starts_with(line, "{\"stream\":\"err\"");
+	uint64_t offset = number ? strtoull(number + strlen("\"offset\":"), NULL, 10) : 0;
+	cleanup_free char *bytes = NULL;
+	size_t size;
+	ssize_t n;
 
+	if (!number || !text)
+		return false;
+	text += strlen("\"data\":\"");
+	size = strcspn(text, "\"");
+	bytes = malloc(size + 4);
+	n = bytes ? base64_read(text, size, bytes) : -1;
 	if (n < 0 || offset > exec->at[which])
 		return false; /* from there on again */
 	if (exec->at[which] - offset >= (uint64_t)n)
@@ -207,25 +214,28 @@ static bool take_output(struct exec *exec, const json_t *data)
 	return true;
 }
 
-static bool on_event(void *own, const char *event, const json_t *data)
+static bool on_event(void *own, const char *event, const char *line)
 {
 	struct exec *exec = own;
 	char message[200];
+	json_t *data;
 
 	exec->failures = 0;
 	if (streq(event, "output"))
-		return take_output(exec, data);
+		return take_output(exec, line);
+	data = json_loads(line, 0, NULL);
 	if (streq(event, "lost")) {
 		exec->at[streq(text_of(data, "stream"), "err")] = (uint64_t)number_of(data, "to");
 		print_problem("output is missing here: this side was too slow, and it is not kept "
 			      "any more");
 	}
 	if (streq(event, "end"))
-		exec->end = json_deep_copy(data);
+		exec->end = json_incref(data);
 	if (streq(event, "gone"))
 		error_set(&exec->gone, ATOLL_FAULT_HOST, 0, "%s (%s)",
 			  str_show(text_of(data, "message"), message, sizeof message),
 			  text_of(data, "cause"));
+	json_decref(data);
 	return true;
 }
 
@@ -264,6 +274,7 @@ static void follow(struct exec *exec)
 	curl_easy_setopt(exec->events, CURLOPT_HTTPHEADER, exec->event_fields);
 	curl_easy_setopt(exec->events, CURLOPT_WRITEFUNCTION, on_data);
 	curl_easy_setopt(exec->events, CURLOPT_WRITEDATA, exec);
+	curl_easy_setopt(exec->events, CURLOPT_BUFFERSIZE, 512L << 10);
 	/* A comment comes every 15 seconds: who is silent for a minute is gone. */
 	curl_easy_setopt(exec->events, CURLOPT_LOW_SPEED_LIMIT, 1L);
 	curl_easy_setopt(exec->events, CURLOPT_LOW_SPEED_TIME, 60L);

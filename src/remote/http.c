@@ -112,8 +112,7 @@ int remote_failure(long status, const char *body, size_t size, struct atoll_erro
 	char message[400];
 	int r;
 
-	remote_exit_status =
-		(int)number_of(json_object_get(failure, "details"), "exitStatus");
+	remote_exit_status = (int)number_of(json_object_get(failure, "details"), "exitStatus");
 	if (failure)
 		r = error_set(err, fault_of(text_of(failure, "cause")), 0, "%s",
 			      str_show(text_of(failure, "message"), message, sizeof message));

@@ -81,8 +81,8 @@ void remote_request_id(char ret[33]);
 
 struct event_reader {
 	struct buf rest;
-	/* `data` is an object, or NULL if it was none. False: stop reading. */
-	bool (*told)(void *own, const char *event, const json_t *data);
+	/* `data` is a line of JSON. False: stop reading. */
+	bool (*told)(void *own, const char *event, const char *data);
 	void *own;
 };
 /* False if it was told to stop, or what comes is no stream of events. */
@@ -98,7 +98,8 @@ extern const struct command remote_create, remote_ls, remote_rm, remote_pause, r
 	remote_apply, remote_export, remote_log, remote_top;
 /* Ends with NULL. */
 extern const struct command *const remote_commands[];
-/* What a shell would exit with after the latest failure, where the daemon knows that (126, 127); else 0. */
+/* What a shell would exit with after the latest failure, where the daemon knows that (126, 127);
+ * else 0. */
 extern int remote_exit_status;
 /* Of the program; set by main() before a command is run. */
 extern struct remote remote;

@@ -11,8 +11,6 @@
 static bool take_block(struct event_reader *reader, char *block)
 {
 	const char *event = "message", *data = NULL;
-	json_t *object;
-	bool goes_on;
 
 	for (char *line = block, *next; line; line = next) {
 		next = strchr(line, '\n');
@@ -23,17 +21,13 @@ static bool take_block(struct event_reader *reader, char *block)
 		else if (starts_with(line, "data: "))
 			data = line + strlen("data: ");
 	}
-	if (!data)
-		return true;
-	object = json_loads(data, 0, NULL);
-	goes_on = reader->told(reader->own, event, object);
-	json_decref(object);
-	return goes_on;
+	return !data || reader->told(reader->own, event, data);
 }
 
 bool events_feed(struct event_reader *reader, const char *data, size_t size)
 {
-	size_t used = 0;
+	/* The end of an event is in what is new, or on its border. */
+	size_t used = 0, seen = reader->rest.used > 0 ? reader->rest.used - 1 : 0;
 	char *end;
 
 	if (!reader->rest.limit)
@@ -41,11 +35,11 @@ bool events_feed(struct event_reader *reader, const char *data, size_t size)
 	buf_add(&reader->rest, data, size);
 	if (buf_error(&reader->rest) < 0)
 		return false;
-	while (reader->rest.data && (end = strstr(reader->rest.data + used, "\n\n"))) {
+	while (reader->rest.data && (end = strstr(reader->rest.data + seen, "\n\n"))) {
 		*end = '\0';
 		if (!take_block(reader, reader->rest.data + used))
 			return false;
-		used = (size_t)(end - reader->rest.data) + 2;
+		used = seen = (size_t)(end - reader->rest.data) + 2;
 	}
 	if (used > 0) {
 		memmove(reader->rest.data, reader->rest.data + used, reader->rest.used - used + 1);
