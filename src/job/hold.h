@@ -39,10 +39,11 @@ enum hold_type {
 	HOLD_STAY,   /* build the cell, and do not end for want of work */
 	HOLD_FREEZE, /* everything inside stands still, until HOLD_THAW */
 	HOLD_THAW,
-	HOLD_USAGE,   /* answered by struct hold_reply and struct atoll_sandbox_usage behind it */
-	HOLD_NETWORK, /* with a descriptor: other rules, the text of a `network` section */
-	HOLD_QUESTIONS, /* answered by struct hold_reply and struct atoll_pending, `count` of them */
-	HOLD_ANSWER,	/* to the question whose id is `name`: `number`, an enum atoll_answer_type */
+	HOLD_USAGE,	/* answered by struct hold_reply and struct atoll_sandbox_usage behind it */
+	HOLD_NETWORK,	/* with a descriptor: other rules, the text of a `network` section */
+	HOLD_QUESTIONS, /* answered by struct hold_reply and struct atoll_pending, `count` of them
+			 */
+	HOLD_ANSWER, /* to the question whose id is `name`: `number`, an enum atoll_answer_type */
 };
 
 #define HOLD_VERSION 3
@@ -199,7 +200,6 @@ _Noreturn void hold_nursery_serve(int fd);
  * then, and nothing waits for the disk. */
 int sandbox_create_quickly(struct atoll_job *job, char ret_id[ATOLL_ID_SIZE],
 			   struct atoll_error *err);
-
 
 /* A record that is a sandbox's. */
 int sandbox_open(const char *id, struct layer_record **ret, struct atoll_error *err);
