@@ -34,8 +34,8 @@ static struct spec *load(const char *text, struct atoll_error *err)
 static int fault_of(const char *text)
 {
 	struct atoll_error err = {0};
-	cleanup_spec struct spec *spec = load(text, &err);
 
+	spec_free(load(text, &err));
 	return (int)err.fault;
 }
 
