@@ -129,8 +129,8 @@ ATOLL_PUBLIC int atoll_sandbox_stop(const char *id, struct atoll_error *err);
 ATOLL_PUBLIC int atoll_sandbox_set_network(const char *id, const char *rules,
 					   struct atoll_error *err);
 
-/* A question about the network that waits for somebody (see `ask` in doc/network.md): the connection
- * is held meanwhile. Asked only in a sandbox that atoll_sandbox_start() has started. */
+/* A question about the network that waits for somebody (see `ask` in doc/network.md): the
+ * connection is held meanwhile. Asked only in a sandbox that atoll_sandbox_start() has started. */
 struct atoll_pending {
 	uint64_t id;
 	int64_t left_ms; /* then it counts as no */

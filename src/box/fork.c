@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/str.h"
 #include "box/event.h"
 #include "box/inner.h"
 
@@ -77,6 +78,25 @@ static void branch_written(int code, void *data)
 	free(branch);
 }
 
+/* Labels of ours say what a box was asked for by (api/v1.h): a fork was not. What its contract says
+ * is the fork's, too. */
+static void drop_own_labels(struct box_pairs *labels)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < labels->n; i++) {
+		struct box_pair pair = labels->items[i];
+
+		if (starts_with(pair.name, "atoll.") && !streq(pair.name, "atoll.asks")) {
+			free(pair.name);
+			free(pair.value);
+		} else {
+			labels->items[n++] = pair;
+		}
+	}
+	labels->n = n;
+}
+
 static int copy_box(const struct box *from, struct box *to)
 {
 	memcpy(to->template_id, from->template_id, sizeof to->template_id);
@@ -98,6 +118,7 @@ static int copy_box(const struct box *from, struct box *to)
 	    pairs_copy(&from->environment, &to->environment) < 0 ||
 	    pairs_copy(&from->labels, &to->labels) < 0)
 		return -ENOMEM;
+	drop_own_labels(&to->labels);
 	return 0;
 }
 

@@ -156,7 +156,7 @@ def _():
 @test("checkpoints, rollback, fork; diff, export; apply has nowhere to go")
 def _():
     with V1() as daemon:
-        box = daemon.box(timeout=600)
+        box = daemon.box(timeout=600, requestId="origin", labels={"a": "b"})
         place = f"/v1/sandboxes/{box}"
         daemon.run(box, "sh", "-c", "echo one >f; mkdir d")
         same(daemon.want(201, "POST", place + "/checkpoints", {"name": "first"})["name"], "first", "its name")
@@ -167,6 +167,8 @@ def _():
         forks = daemon.want(201, "POST", place + "/fork", {"count": 2})["items"]
         for item in forks:
             same(out(daemon.run(item["sandbox"]["id"], "cat", "f", "g")), b"two\nnew\n", "a fork has what was there")
+            same(item["sandbox"]["labels"], {"a": "b"}, "and its labels")
+        same(daemon.want(200, "POST", "/v1/sandboxes", {"requestId": "origin"})["id"], box, "a request is not its forks'")
         changes = {c["path"]: c["kind"] for c in daemon.want(200, "GET", place + "/diff?lines=true")["changes"]}
         same((changes.get("f"), changes.get("g"), changes.get("d")), ("added", "added", "added"), "what changed")
         text = daemon.want(200, "GET", place + "/diff?format=text&path=f").decode()
