@@ -83,7 +83,8 @@ static int open_net(struct holder *holder, struct atoll_error *err)
 	holder->net_result = calloc(1, sizeof *holder->net_result);
 	if (!holder->net_result)
 		return error_oom(err);
-	/* Only who keeps a sandbox looks for questions; else nobody is there, and the answer is no. */
+	/* Only who keeps a sandbox looks for questions; else nobody is there, and the answer is no.
+	 */
 	holder->net_options.ask = holder->stays ? hold_ask_later : NULL;
 	r = net_init(&holder->net, holder->spec, &holder->net_options, holder->net_result, err);
 	holder->net.whose = whose;
