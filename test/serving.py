@@ -32,7 +32,6 @@ import struct
 import subprocess
 import tempfile
 import threading
-import time
 import urllib.parse
 
 from lib import *  # noqa: F401,F403

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/db-file.h"
 #include "box/work.h"
 
 #include <errno.h>
@@ -436,9 +437,11 @@ void results_clean(struct results *results)
 
 static int open_database(const char *path, bool is_writer, sqlite3 **ret, struct atoll_error *err)
 {
-	int r = sqlite3_open_v2(
-		path, ret, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
+	int r;
 
+	db_make_file(path);
+	r = sqlite3_open_v2(path, ret,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
 	if (r == SQLITE_OK)
 		r = sqlite3_busy_timeout(*ret, 5000);
 	if (r == SQLITE_OK && is_writer)

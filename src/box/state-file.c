@@ -5,7 +5,9 @@
 #include "box/schema.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* The database's file: opening it, its version, and reading it at the start. */
 
@@ -56,13 +58,24 @@ static int run(sqlite3 *db, const char *sql, struct atoll_error *err)
 	return fail_with(err, db, "the daemon's database");
 }
 
+void db_make_file(const char *path)
+{
+	/* Never one that is there: closing it would let go of the locks that SQLite has on it. */
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		close(fd);
+}
+
 int db_open_file(const char *path, sqlite3 **ret, struct atoll_error *err)
 {
-	int r = sqlite3_open_v2(path, ret,
-				SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-					SQLITE_OPEN_NOFOLLOW,
-				NULL);
+	int r;
 
+	db_make_file(path);
+	r = sqlite3_open_v2(path, ret,
+			    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+				    SQLITE_OPEN_NOFOLLOW,
+			    NULL);
 	if (r != SQLITE_OK)
 		return *ret ? fail_with(err, *ret, "open the daemon's database") : error_oom(err);
 	sqlite3_busy_timeout(*ret, BUSY_MS);

@@ -268,8 +268,6 @@ void hold_serve_watcher(struct holder *holder, struct hold_kept *kept, struct ho
 		if (got == sizeof call)
 			take_call(holder, kept, watcher, &call);
 	} while (got == sizeof call && watcher->fd >= 0);
-	if (watcher->fd >= 0 && got >= 0)
-		lose(holder, kept, watcher);
-	else if (watcher->fd >= 0 && errno != EAGAIN && errno != EINTR)
+	if (watcher->fd >= 0 && (got >= 0 || (errno != EAGAIN && errno != EINTR)))
 		lose(holder, kept, watcher);
 }

@@ -16,7 +16,6 @@ import re
 import socket
 import struct
 import sys
-import threading
 import time
 import urllib.parse
 

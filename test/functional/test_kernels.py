@@ -2,10 +2,8 @@
 """The kernels of the code interpreter, by themselves: what they make of code, and that nothing in it breaks them."""
 
 import base64
-import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile

@@ -48,10 +48,15 @@ class Failed(Exception):
 class Daemon:
     """One of our own, with a state of its own, ended with all that it keeps."""
 
-    def __init__(self, bench, *options):
+    def __init__(self, bench, pool=None):
         self.bench = bench
         self.state = os.path.join(bench.top, "state-%d" % bench.number)
         bench.number += 1
+        options = []
+        if pool is not None:
+            with open("config-%d.yaml" % pool, "w") as file:
+                file.write("pool: {least: %d, most: %d}\n" % (pool, pool))
+            options = ["--config", file.name]
         env = dict(bench.env, XDG_STATE_HOME=self.state)
         self.process = subprocess.Popen([bench.atoll, "serve", "--listen", "127.0.0.1:0", "--end-sandboxes", *options], env=env, text=True,
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=open(os.path.join(bench.top, "daemon.log"), "ab"))
@@ -116,14 +121,14 @@ class Serve:
     def turns(self):
         rounds = 20 if self.options.quick else self.options.rounds
         rows = []
-        for pool in ("on", "off"):
-            with Daemon(self, "--pool", pool) as daemon:
+        for pool in (8, 0):
+            with Daemon(self, pool) as daemon:
                 time.sleep(1)  # the first ones are parked
                 lines = [line.split() for line in daemon.client("turns", rounds).splitlines()]
             taken = {name: [int(line[at]) / 1e6 for line in lines] for name, at in (("plain", 1), ("exec", 3), ("first", 5), ("kill", 7))}
             plain = quantile(taken["plain"], 0.5)
-            for name in ("exec", "first", "kill") if pool == "on" else ("first",):
-                name, values = (name if pool == "on" else "first, no pool"), taken[name]
+            for name in ("exec", "first", "kill") if pool else ("first",):
+                name, values = (name if pool else "first, no pool"), taken[name]
                 row = {"name": name, "plain_ms": plain, "ms": quantile(values, 0.5), "p99_ms": quantile(values, 0.99), "ratio": quantile(values, 0.5) / plain}
                 row["bar"] = KILL_BAR_MS if name == "kill" else BARS[name]
                 row["is_met"] = (row["ms"] if name == "kill" else row["ratio"]) <= row["bar"]
@@ -140,7 +145,7 @@ class Serve:
 
     def idle(self):
         count = 50 if self.options.quick else 1000
-        with Daemon(self, "--pool", "off") as daemon:
+        with Daemon(self, 0) as daemon:
             with daemon.held(1):
                 before = memory_kb()
                 with daemon.held(count):
@@ -150,7 +155,7 @@ class Serve:
 
     def crowd(self):
         many, rounds, found = (50 if self.options.quick else 2000), (20 if self.options.quick else 100), {}
-        with Daemon(self, "--pool", "off") as daemon:
+        with Daemon(self, 0) as daemon:
             for count in (10, many):
                 with daemon.held(count):
                     time.sleep(2)
