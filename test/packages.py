@@ -3,6 +3,7 @@
 Packages of others' from npm, as a lock file names them: fetched once for a build, and skipped where there is no registry
 """
 
+import functools
 import hashlib
 import os
 import re
@@ -32,6 +33,7 @@ def npm_packages(source):
     return copy
 
 
+@functools.lru_cache(None)
 def fetch(source, ready):
     parent = BUILD if os.access(BUILD, os.W_OK) else tempfile.gettempdir()
     fresh = tempfile.mkdtemp(prefix="atoll-test-npm-", dir=parent)

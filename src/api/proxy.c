@@ -131,7 +131,7 @@ static void flush(struct proxy *proxy)
 {
 	while (waiting(proxy) > 0) {
 		ssize_t n = send(proxy->watch.fd, proxy->out.data + proxy->out_at, waiting(proxy),
-				 MSG_NOSIGNAL);
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -332,7 +332,7 @@ static void read_some(struct proxy *proxy)
 	ssize_t n;
 
 	do
-		n = recv(proxy->watch.fd, data, sizeof data, 0);
+		n = recv(proxy->watch.fd, data, sizeof data, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno == EAGAIN)
 		return;

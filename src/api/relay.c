@@ -74,7 +74,7 @@ static ssize_t read_some(struct lane *lane)
 	if (end->ssl)
 		return secure_read(end->ssl, lane->data, LANE_SIZE, &end->read_wants_write);
 	do
-		n = recv(end->watch.fd, lane->data, LANE_SIZE, 0);
+		n = recv(end->watch.fd, lane->data, LANE_SIZE, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
@@ -88,7 +88,7 @@ static ssize_t write_some(struct lane *lane)
 	if (lane->to->ssl)
 		return secure_write(lane->to->ssl, data, size);
 	do
-		n = send(lane->to->watch.fd, data, size, MSG_NOSIGNAL);
+		n = send(lane->to->watch.fd, data, size, MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }
