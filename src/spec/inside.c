@@ -369,6 +369,9 @@ static int check_image(const struct spec *spec, struct atoll_error *err)
 			return error_set(err, ATOLL_FAULT_POLICY, 0,
 					 "%s: the image '%s' (%s) could be written while it runs",
 					 rule->origin, shown_path(spec->image), spec->image_origin);
+		/* A workspace that is seen elsewhere is not where the image's directory is. */
+		if (spec_is_moved(spec) && path_is_within(rule->path, spec->workspace))
+			continue;
 		for (size_t j = 0; j < ARRAY_SIZE(image_trees); j++)
 			if (path_is_within(rule->path, image_trees[j]))
 				return error_set(err, ATOLL_FAULT_POLICY, 0,
