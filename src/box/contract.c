@@ -21,7 +21,8 @@ static const struct {
 } allowed[] = {
 	{"version", NULL},
 	{"command", NULL},
-	{"workspace", (const char *const[]){"mode", "cwd", "at", NULL}},
+	/* Its mode is ours: what is not a layer would be written to the home that all have. */
+	{"workspace", (const char *const[]){"cwd", "at", NULL}},
 	{"users", NULL},
 	{"guest", NULL},
 	{"checkpoints", NULL},

@@ -27,6 +27,8 @@ TEST(nothing_of_the_hosts_can_be_asked_for)
 	static const char *const bad[] = {
 		"workspace: /root\n",
 		"workspace: {path: /root}\n",
+		"workspace: {mode: direct}\n",
+		"workspace: {at: /home/user, mode: read-only}\n",
 		"filesystem: {read: [/root]}\n",
 		"filesystem: {write: [/root]}\n",
 		"filesystem: {sockets: [/run/docker.sock]}\n",
