@@ -4,7 +4,10 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/inner.h"
+#include "spec/spec.h"
 #include "spec/tree.h"
+
+#include <errno.h>
 
 /*
  * What a tenant may say in a contract of his own
@@ -141,8 +144,43 @@ static int merge(const struct tree *own, const struct tree *base, char **ret,
 	return *ret ? 0 : error_oom(err);
 }
 
+/* ---- what it comes to ---- */
+
+static struct spec *load(const char *contract, struct atoll_error *err)
+{
+	struct spec *spec = spec_new("/", "/", err);
+
+	if (spec && spec_load(spec, "contract", NULL, contract, strlen(contract), err) < 0) {
+		spec_free(spec);
+		return NULL;
+	}
+	return spec;
+}
+
+/* A name never leads to what is not public unless a line names the address, and so it is enough
+ * that no line does. */
+static int check_hosts(const char *contract, struct atoll_error *err)
+{
+	struct spec *spec = load(contract, err);
+	int r = spec ? 0 : -EINVAL;
+
+	for (size_t i = 0; r == 0 && i < spec->network.n_allow; i++) {
+		const struct network_rule *rule = &spec->network.allow[i];
+
+		if (rule->kind == NETWORK_LITERAL &&
+		    !network_block_is_public(&rule->base, rule->prefix))
+			r = error_set(err, ATOLL_FAULT_POLICY, 0,
+				      "contract: network.allow: '%s' is not public: nothing in "
+				      "this machine's own network can be reached",
+				      rule->host);
+	}
+	spec_free(spec);
+	return r;
+}
+
 int contract_merge(const char *own, const char *base, char **ret, struct atoll_error *err)
 {
+	cleanup_free char *text = NULL;
 	struct tree *mine, *ours;
 	int r = tree_read("contract", own, strlen(own), &mine, err);
 
@@ -150,9 +188,13 @@ int contract_merge(const char *own, const char *base, char **ret, struct atoll_e
 		return r;
 	r = tree_read("base", base, strlen(base), &ours, err);
 	if (r == 0) {
-		r = merge(mine, ours, ret, err);
+		r = merge(mine, ours, &text, err);
 		tree_free(ours);
 	}
 	tree_free(mine);
+	if (r == 0)
+		r = check_hosts(text, err);
+	if (r == 0)
+		*ret = take_ptr(text);
 	return r;
 }
