@@ -180,7 +180,8 @@ def _():
         same(out(daemon.run(box, "sh", "-c", "cat f; ls g 2>&1 >/dev/null | wc -l")), b"one\n1\n", "as it was")
         check(daemon.want(200, "GET", place + f"/steps/{sleeping}")["state"] == "ended", "the step has ended with it")
         daemon.refused(404, "not-found", "POST", place + "/rollback", {"checkpoint": "nosuch"})
-        daemon.refused(403, "policy", "POST", place + "/apply", {})
+        for body in ({}, {"force": True}, {"paths": ["f"], "dry": True}):
+            daemon.refused(403, "policy", "POST", place + "/apply", body)
         daemon.refused(400, "request", "GET", place + "/export?format=zip")
 
 
