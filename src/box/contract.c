@@ -198,3 +198,25 @@ int contract_merge(const char *own, const char *base, char **ret, struct atoll_e
 		*ret = take_ptr(text);
 	return r;
 }
+
+static uint32_t whole(const struct spec *spec, enum spec_limit_id id, uint64_t unit)
+{
+	uint64_t value = spec->limits[id].value, n = value / unit + (value % unit > 0);
+
+	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+int contract_sizes(const char *contract, struct box_sizes *ret, struct atoll_error *err)
+{
+	struct spec *spec = load(contract, err);
+
+	if (!spec)
+		return -EINVAL;
+	*ret = (struct box_sizes){
+		.cpus = whole(spec, SPEC_CPUS, 1000),
+		.memory_mib = whole(spec, SPEC_MEMORY, 1 << 20),
+		.disk_mib = whole(spec, SPEC_DISK, 1 << 20),
+	};
+	spec_free(spec);
+	return 0;
+}

@@ -89,6 +89,22 @@ TEST(only_public_addresses_can_be_allowed)
 	free(text);
 }
 
+TEST(quotas_count_what_a_contract_says)
+{
+	struct atoll_error err = {0};
+	struct box_sizes sizes;
+
+	CHECK(contract_sizes("limits: {memory: 2G, disk: 1537K, cpus: 1.5}", &sizes, &err) == 0);
+	CHECK_INT(sizes.memory_mib, 2048);
+	CHECK_INT(sizes.disk_mib, 2);
+	CHECK_INT(sizes.cpus, 2);
+	CHECK(contract_sizes("limits: {memory: unlimited, disk: unlimited, cpus: unlimited}",
+			     &sizes, &err) == 0);
+	CHECK(sizes.memory_mib == UINT32_MAX && sizes.disk_mib == UINT32_MAX &&
+	      sizes.cpus == UINT32_MAX);
+	CHECK(contract_sizes("limits: 3", &sizes, &err) < 0);
+}
+
 TEST(what_is_no_yaml_is_refused_with_its_line)
 {
 	struct atoll_error err = {0};

@@ -185,6 +185,29 @@ def _():
         daemon.refused(400, "request", "GET", place + "/export?format=zip")
 
 
+@test("quotas count what a contract says; what a contract would silently undo is refused")
+def _():
+    with V1() as daemon:
+        key = daemon.make_key("small", ["--max-memory", "2G", "--max-cpus", "3", "--max-disk", "8G"])
+        for limits in ({"memory": "3G"}, {"cpus": 4}, {"disk": "9G"}, {"memory": "unlimited"}, {"cpus": "unlimited"}):
+            daemon.refused(429, "quota", "POST", "/v1/sandboxes", {"contract": {"limits": limits}}, key=key)
+        box = daemon.want(201, "POST", "/v1/sandboxes", {"contract": {"limits": {"memory": "1500M", "cpus": 0.5}}}, key=key)
+        same((box["memoryMiB"], box["cpus"]), (1500, 1), "what it has")
+        daemon.refused(429, "quota", "POST", "/v1/sandboxes", {"contract": {"limits": {"memory": "600M"}}}, key=key)
+        plain, laid = (daemon.want(200, "GET", "/v1/sandboxes/" + daemon.box(**more)) for more in ({}, {"contract": {}}))
+        same([plain[k] for k in ("memoryMiB", "cpus")], [laid[k] for k in ("memoryMiB", "cpus")], "the template's, unless it says so")
+        contract = {"network": {"mode": "rules", "allow": ["example.org"]}}
+        for place in ("/v1/sandboxes", "/v1/jobs"):
+            body = {"contract": contract, "internet": False, **({"command": ["true"]} if place.endswith("jobs") else {})}
+            check("internet" in daemon.refused(400, "request", "POST", place, body)["message"], "which of them")
+        status, made, _ = daemon.call("POST", f"/sandboxes/{plain['id']}/snapshots", {"name": "snap"})
+        same(status, 201, f"a snapshot: {made}")
+        error = daemon.refused(400, "request", "POST", "/v1/sandboxes", {"template": made["snapshotID"], "contract": contract})
+        check("contract" in error["message"], error)
+        daemon.box(template=made["snapshotID"])
+        daemon.box(contract="network: {mode: off}")
+
+
 @test("a contract is laid over the template; what is the machine owner's is refused; its log and receipt")
 def _():
     with V1() as daemon:
