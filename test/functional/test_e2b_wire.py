@@ -610,6 +610,9 @@ def _():
         write = {"path": "w%d" % named, "signature": signature("w%d" % named, "write", token)}
         same(ask("POST", write, {"Content-Type": "application/octet-stream"}, b"x", named)[0], 200, "writing")
         same(ask("GET", write, named=named)[0], 401, "reading by what is for writing")
+    for long in ({"path": "x" * 4097}, {"username": "u" * 257}, {"signature_expiration": "1" * 257}):
+        same(ask("GET", {**good, **long})[0], 400, "longer than what is signed")
+    same(ask("GET", {**good, "path": "x" * 4096})[0], 401, "as long as may be")
     same(daemon.call("DELETE", "/files?" + urllib.parse.urlencode(good), key=None)[0], 404, "another method")
 
 
