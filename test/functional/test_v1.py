@@ -5,6 +5,7 @@ import io
 import os
 import sys
 import tarfile
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -270,6 +271,24 @@ def _():
             names.append(name)
         same(names, ["created", "step-started", "step-ended", "paused", "resumed", "ended"], "what happened")
         stream.close()
+
+
+@test("a job that is asked for many times at once with one request id is one")
+def _():
+    with V1() as daemon:
+        body = {"contract": "limits: {pids: 64}", "command": ["sleep", "1000"], "requestId": "many"}
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(daemon.call("POST", "/v1/jobs", body))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        statuses = [status for status, _, _ in answers]
+        check(statuses.count(201) == 1 and set(statuses) <= {200, 201, 409}, f"{statuses}")
+        check(all("retry-after" in headers for status, _, headers in answers if status == 409), "when to come again")
+        job = daemon.want(200, "POST", "/v1/jobs", body)["id"]
+        same({answer["id"] for status, answer, _ in answers if status != 409}, {job}, "which it is")
+        same([box["id"] for box in daemon.want(200, "GET", "/v1/sandboxes")["items"]], [job], "and no other")
 
 
 @test("a contract that asks: the connection waits, whoever may answers, and nobody else")
