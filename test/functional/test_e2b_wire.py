@@ -235,7 +235,8 @@ def _():
                 ("GET", "/envs", None, {}), ("POST", "/files/compose", b"{}", {}), ("GET", "/nope", None, {})):
             status, answer, _ = daemon.call(method, path, data=data, box=box, headers={**headers, **wrong})
             same((status, answer["code"]), (401, 401), "%s %s with '%s': %s" % (method, path, token, answer))
-    same(daemon.call("POST", "/execute", {"code": "1"}, box=box, port=49999, headers={"X-Access-Token": "x"})[0], 401, "running code")
+    for path in ("/execute", "/execute/", "/execute/x", "//execute", "/x"):
+        same(daemon.call("POST", path, {"code": "1"}, box=box, port=49999, headers={"X-Access-Token": "x"})[0], 401, "running code")
 
 
 @test("a sandbox that sleeps is woken by who may use it, and by nobody else")
