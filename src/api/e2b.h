@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "api/connect.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "box/guest.h"
 #include "box/process.h"
@@ -40,8 +41,18 @@ enum e2b_operation {
 void e2b_sign(const char *path, enum e2b_operation operation, const char *user, const char *token,
 	      const char *expiration, char ret[E2B_SIGNATURE_SIZE]);
 bool e2b_same(const char *a, const char *b); /* takes as long for all of a length */
+/* A request with a signature, for which many tokens may have to be tried: what comes before the
+ * token is hashed once. */
+#define E2B_PATH_MAX 4096
+#define E2B_WORD_MAX 256 /* a user, a time */
+struct e2b_signed {
+	struct hash hash;
+	const char *signature, *expiration; /* the exchange's */
+};
+/* False: it is longer than anything that is signed. */
+bool e2b_signed_begin(struct exchange *exchange, struct e2b_signed *ret);
 /* Did this token make the signature? */
-bool e2b_is_signed_by(struct exchange *exchange, const char *token);
+bool e2b_signed_by(const struct e2b_signed *signed_request, const char *token);
 /* Is this request for a file signed by this box's token? NULL: yes; else what is to be told. */
 const char *e2b_check_signature(struct exchange *exchange, const struct box *box);
 

@@ -309,7 +309,8 @@ void interpreter_exchange(struct exchange *exchange, struct box *box)
 	}
 	if (first && streq(first, "contexts"))
 		id = exchange_segment(exchange, 1);
-	if (first && streq(first, "execute") && http_slice_is(method, "POST")) {
+	if (first && streq(first, "execute") && !exchange_segment(exchange, 1) &&
+	    http_slice_is(method, "POST")) {
 		call->over = forget_id;
 		wait_for_body(call, box, execute);
 	} else if (first && streq(first, "contexts") && !id && http_slice_is(method, "POST")) {

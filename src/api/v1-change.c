@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* What a sandbox has changed in its workspace: shown, taken over by the host, carried away. */
+/* What a sandbox has changed in its workspace: shown, carried away; not taken over by the host. */
 
 #define TEXT_MAX ((size_t)1 << 30)
 
@@ -226,139 +226,23 @@ void v1_diff(struct api_call *call)
 
 /* ---- apply ---- */
 
-struct apply_work {
-	struct v1_work work;
-	char **paths;
-	bool merges, is_forced, is_dry;
-	struct atoll_apply_report report;
-	struct buf out;
-	struct json json;
-};
-
-static void on_fate(const struct atoll_change *change, enum atoll_apply_fate fate, const char *why,
-		    void *data)
-{
-	static const char *const fates[] = {
-		[ATOLL_FATE_LEFT] = "left",	    [ATOLL_FATE_APPLIED] = "applied",
-		[ATOLL_FATE_MERGED] = "merged",	    [ATOLL_FATE_HELD] = "held",
-		[ATOLL_FATE_CONFLICT] = "conflict",
-	};
-	struct apply_work *own = data;
-
-	json_open(&own->json, NULL, '{');
-	json_str(&own->json, "path", change->path);
-	json_str(&own->json, "kind", kind_name(change->kind));
-	json_str(&own->json, "fate", fates[fate]);
-	json_str(&own->json, "why", why);
-	json_close(&own->json, '}');
-}
-
-static bool pick_path(const struct atoll_change *change, void *data)
-{
-	struct apply_work *own = data;
-
-	for (char **path = own->paths; *path; path++) {
-		/* What is marked is named itself, or not meant. */
-		if (change->mark ? streq(*path, change->path) : is_wanted(*path, change->path))
-			return true;
-	}
-	return false;
-}
-
-/* Most began with an empty workspace, which all of them have in common: nobody's changes are put
- * there. */
-static int check_place(const char *sandbox, struct atoll_error *err)
-{
-	const char *state = getenv("XDG_STATE_HOME");
-	struct atoll_changes *changes;
-	size_t length = state ? strlen(state) : 0;
-	int r = atoll_changes_open(sandbox, &changes, err);
-
-	if (r < 0)
-		return r;
-	if (length > 0 && strncmp(changes->record->workspace, state, length) == 0)
-		r = error_set(
-			err, ATOLL_FAULT_POLICY, 0,
-			"its workspace began empty and belongs to no directory of the "
-			"daemon's machine, so there is nothing to apply to; export carries the "
-			"changes away");
-	atoll_changes_close(changes);
-	return r;
-}
-
-static int run_apply(struct v1_work *work, struct atoll_error *err)
-{
-	struct apply_work *own = (struct apply_work *)work;
-	struct atoll_apply_options options = {
-		.pick = own->paths ? pick_path : NULL,
-		.data = own,
-		.merges = own->merges,
-		.is_forced = own->is_forced,
-		.is_dry = own->is_dry,
-		.told = on_fate,
-	};
-	int r = check_place(work->sandbox, err);
-
-	if (r < 0)
-		return r;
-	json_open(&own->json, NULL, '{');
-	json_open(&own->json, "changes", '[');
-	r = atoll_apply(work->sandbox, &options, &own->report, err);
-	json_close(&own->json, ']');
-	json_uint(&own->json, "applied", own->report.n_applied);
-	json_uint(&own->json, "merged", own->report.n_merged);
-	json_uint(&own->json, "held", own->report.n_held);
-	json_uint(&own->json, "conflicts", own->report.n_conflicts);
-	json_bool(&own->json, "dry", own->is_dry);
-	json_str(&own->json, "dropped", own->report.n_dropped ? own->report.dropped : NULL);
-	json_close(&own->json, '}');
-	/* A conflict is an answer that says which. */
-	return r == -EEXIST && own->report.n_conflicts > 0 ? 0 : r;
-}
-
-static void answer_apply(struct v1_work *work, struct api_call *call)
-{
-	struct apply_work *own = (struct apply_work *)work;
-
-	api_answer(call, own->report.n_conflicts > 0 ? 409 : 200, &own->out);
-}
-
-static void free_apply(struct v1_work *work)
-{
-	struct apply_work *own = (struct apply_work *)work;
-
-	buf_done(&own->out);
-	free(own->paths);
-}
-
+/* What a box's workspace is a layer over is the daemon's own, and all boxes of a template have it:
+ * nobody's changes are put there. */
 static void read_apply(struct api_call *call, json_t *body)
 {
 	static const char *const keys[] = {"paths", "merge", "force", "dry", NULL};
 	struct form form = {.call = call, .body = body};
-	bool merges = form_bool(&form, "merge", false),
-	     is_forced = form_bool(&form, "force", false), is_dry = form_bool(&form, "dry", false);
-	char **paths = form_words(&form, "paths");
-	struct apply_work *own = NULL;
-	struct box *box;
 
+	form_bool(&form, "merge", false);
+	form_bool(&form, "force", false);
+	form_bool(&form, "dry", false);
+	free(form_words(&form, "paths"));
 	form_known(&form, keys);
-	if (!form_fails(&form) && (box = v1_box(call))) {
-		own = v1_work_new(call, sizeof *own, box);
-	}
-	if (!own) {
-		free(paths);
-		return;
-	}
-	own->paths = paths;
-	own->merges = merges;
-	own->is_forced = is_forced;
-	own->is_dry = is_dry;
-	own->out = (struct buf)BUF_INIT(256 << 20);
-	own->json.out = &own->out;
-	own->work.run = run_apply;
-	own->work.answer = answer_apply;
-	own->work.free = free_apply;
-	v1_work_submit(&own->work);
+	if (!form_fails(&form) && v1_box(call))
+		v1_refuse(call, 403, "policy",
+			  "a sandbox's workspace here belongs to no directory of the daemon's "
+			  "machine, so there is nothing to apply to; export carries the changes "
+			  "away");
 }
 
 void v1_apply(struct api_call *call)

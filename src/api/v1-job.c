@@ -127,6 +127,7 @@ static void write_box_job(struct json *json, struct box *box)
 
 struct starting {
 	struct v1_wait wait;
+	struct v1_making making; /* until there is a box that has the request's label */
 	char *label;
 };
 
@@ -192,6 +193,7 @@ static void on_created(struct box *box, const struct atoll_error *err, void *dat
 	struct starting *starting = data;
 	struct api_call *call;
 
+	v1_making_end(&starting->making);
 	if (!box) {
 		call = v1_wait_take(&starting->wait);
 		if (call)
@@ -220,13 +222,15 @@ static void add_label(struct form *form, struct box_pairs *labels, const char *v
 		form_bad(form, "out of memory");
 }
 
-static void start_job(struct api_call *call, struct v1_create *wanted, char **label)
+static void start_job(struct api_call *call, struct v1_create *wanted, const char *request_id,
+		      char **label)
 {
 	struct starting *starting = v1_wait_new(call, sizeof *starting, NULL);
 
 	if (!starting)
 		return;
 	starting->label = take_ptr(*label);
+	v1_making_begin(&starting->making, call->tenant, request_id);
 	box_create(call->tenant, &wanted->request, on_created, starting);
 }
 
@@ -253,8 +257,8 @@ static void read_start(struct api_call *call, json_t *body)
 		box = request_id ? v1_box_of_request(call->tenant, request_id) : NULL;
 		if (box)
 			answer_job(call, 200, box);
-		else
-			start_job(call, &wanted, &label);
+		else if (!v1_is_being_made(call, request_id))
+			start_job(call, &wanted, request_id, &label);
 	}
 	v1_create_done(&wanted);
 }

@@ -127,34 +127,46 @@ struct box *v1_box_of_request(struct tenant *tenant, const char *request_id)
 	return NULL;
 }
 
-/* Those that are being made: their requests must not be begun a second time. */
+/* ---- those that are being made ---- */
+
+static struct v1_making *first_making;
+
+bool v1_is_being_made(struct api_call *call, const char *request_id)
+{
+	const struct v1_making *at = first_making;
+
+	while (at && request_id &&
+	       (at->tenant != call->tenant || !streq(at->request_id, request_id)))
+		at = at->next;
+	if (!at || !request_id)
+		return false;
+	exchange_add(call->exchange, "Retry-After", "1");
+	v1_refuse(call, 409, "conflict", "the sandbox of this request is being made; ask again");
+	return true;
+}
+
+void v1_making_begin(struct v1_making *making, const struct tenant *tenant, const char *request_id)
+{
+	snprintf(making->request_id, sizeof making->request_id, "%s", request_id ? request_id : "");
+	making->tenant = tenant;
+	making->next = first_making;
+	first_making = making;
+}
+
+void v1_making_end(struct v1_making *making)
+{
+	struct v1_making **at = &first_making;
+
+	while (*at && *at != making)
+		at = &(*at)->next;
+	if (*at)
+		*at = making->next;
+}
+
 struct creation {
 	struct v1_wait wait;
-	char *request_id; /* NULL: none */
-	struct tenant *tenant;
-	struct creation *next;
+	struct v1_making making;
 };
-
-static struct creation *creations;
-
-static bool is_being_made(const struct tenant *tenant, const char *request_id)
-{
-	for (const struct creation *at = creations; at; at = at->next) {
-		if (at->tenant == tenant && at->request_id && streq(at->request_id, request_id))
-			return true;
-	}
-	return false;
-}
-
-static void forget_creation(struct creation *creation)
-{
-	for (struct creation **at = &creations; *at; at = &(*at)->next) {
-		if (*at == creation) {
-			*at = creation->next;
-			break;
-		}
-	}
-}
 
 static void ignore_end(struct box *box, const struct atoll_error *err, void *data)
 {
@@ -168,15 +180,14 @@ static void on_created(struct box *box, const struct atoll_error *err, void *dat
 	struct creation *creation = data;
 	struct api_call *call = v1_wait_take(&creation->wait);
 
-	forget_creation(creation);
+	v1_making_end(&creation->making);
 	if (call && !box)
 		v1_fail(call, err);
 	else if (call)
 		v1_answer_box(call, 201, box);
-	else if (box && !creation->request_id)
+	else if (box && !creation->making.request_id[0])
 		/* Nobody will ever know that it is there. */
 		box_kill(box, BOX_CAUSE_KILLED, ignore_end, NULL);
-	free(creation->request_id);
 	free(creation);
 }
 
@@ -186,10 +197,7 @@ static void create(struct api_call *call, struct v1_create *wanted, const char *
 
 	if (!creation)
 		return;
-	creation->tenant = call->tenant;
-	creation->request_id = request_id ? strdup(request_id) : NULL;
-	creation->next = creations;
-	creations = creation;
+	v1_making_begin(&creation->making, call->tenant, request_id);
 	box_create(call->tenant, &wanted->request, on_created, creation);
 }
 
@@ -210,11 +218,7 @@ static void read_create(struct api_call *call, json_t *body)
 		box = request_id ? v1_box_of_request(call->tenant, request_id) : NULL;
 		if (box)
 			v1_answer_box(call, 200, box);
-		else if (request_id && is_being_made(call->tenant, request_id)) {
-			exchange_add(call->exchange, "Retry-After", "1");
-			v1_refuse(call, 409, "conflict",
-				  "the sandbox of this request is being made; ask again");
-		} else
+		else if (!v1_is_being_made(call, request_id))
 			create(call, &wanted, request_id);
 	}
 	v1_create_done(&wanted);

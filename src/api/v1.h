@@ -158,6 +158,18 @@ void v1_create_done(struct v1_create *create);
 /* The box that an earlier request with the same id has made, or NULL. */
 struct box *v1_box_of_request(struct tenant *tenant, const char *request_id);
 
+/* Sandboxes and jobs that are being made: their requests must not be begun a second time.
+ * `request_id` may be NULL. */
+struct v1_making {
+	char request_id[64];
+	const struct tenant *tenant;
+	struct v1_making *next;
+};
+/* True, and 409 was answered. */
+bool v1_is_being_made(struct api_call *call, const char *request_id);
+void v1_making_begin(struct v1_making *making, const struct tenant *tenant, const char *request_id);
+void v1_making_end(struct v1_making *making);
+
 /* ---- v1-step.c, v1-output.c, v1-follow.c ---- */
 
 /* The step that the path names; NULL, and it was answered. One that is only in the records of

@@ -4,7 +4,10 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/inner.h"
+#include "spec/spec.h"
 #include "spec/tree.h"
+
+#include <errno.h>
 
 /*
  * What a tenant may say in a contract of his own
@@ -21,7 +24,8 @@ static const struct {
 } allowed[] = {
 	{"version", NULL},
 	{"command", NULL},
-	{"workspace", (const char *const[]){"mode", "cwd", "at", NULL}},
+	/* Its mode is ours: what is not a layer would be written to the home that all have. */
+	{"workspace", (const char *const[]){"cwd", "at", NULL}},
 	{"users", NULL},
 	{"guest", NULL},
 	{"checkpoints", NULL},
@@ -140,8 +144,43 @@ static int merge(const struct tree *own, const struct tree *base, char **ret,
 	return *ret ? 0 : error_oom(err);
 }
 
+/* ---- what it comes to ---- */
+
+static struct spec *load(const char *contract, struct atoll_error *err)
+{
+	struct spec *spec = spec_new("/", "/", err);
+
+	if (spec && spec_load(spec, "contract", NULL, contract, strlen(contract), err) < 0) {
+		spec_free(spec);
+		return NULL;
+	}
+	return spec;
+}
+
+/* A name never leads to what is not public unless a line names the address, and so it is enough
+ * that no line does. */
+static int check_hosts(const char *contract, struct atoll_error *err)
+{
+	struct spec *spec = load(contract, err);
+	int r = spec ? 0 : -EINVAL;
+
+	for (size_t i = 0; r == 0 && i < spec->network.n_allow; i++) {
+		const struct network_rule *rule = &spec->network.allow[i];
+
+		if (rule->kind == NETWORK_LITERAL &&
+		    !network_block_is_public(&rule->base, rule->prefix))
+			r = error_set(err, ATOLL_FAULT_POLICY, 0,
+				      "contract: network.allow: '%s' is not public: nothing in "
+				      "this machine's own network can be reached",
+				      rule->host);
+	}
+	spec_free(spec);
+	return r;
+}
+
 int contract_merge(const char *own, const char *base, char **ret, struct atoll_error *err)
 {
+	cleanup_free char *text = NULL;
 	struct tree *mine, *ours;
 	int r = tree_read("contract", own, strlen(own), &mine, err);
 
@@ -149,9 +188,35 @@ int contract_merge(const char *own, const char *base, char **ret, struct atoll_e
 		return r;
 	r = tree_read("base", base, strlen(base), &ours, err);
 	if (r == 0) {
-		r = merge(mine, ours, ret, err);
+		r = merge(mine, ours, &text, err);
 		tree_free(ours);
 	}
 	tree_free(mine);
+	if (r == 0)
+		r = check_hosts(text, err);
+	if (r == 0)
+		*ret = take_ptr(text);
 	return r;
+}
+
+static uint32_t whole(const struct spec *spec, enum spec_limit_id id, uint64_t unit)
+{
+	uint64_t value = spec->limits[id].value, n = value / unit + (value % unit > 0);
+
+	return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+int contract_sizes(const char *contract, struct box_sizes *ret, struct atoll_error *err)
+{
+	struct spec *spec = load(contract, err);
+
+	if (!spec)
+		return -EINVAL;
+	*ret = (struct box_sizes){
+		.cpus = whole(spec, SPEC_CPUS, 1000),
+		.memory_mib = whole(spec, SPEC_MEMORY, 1 << 20),
+		.disk_mib = whole(spec, SPEC_DISK, 1 << 20),
+	};
+	spec_free(spec);
+	return 0;
 }

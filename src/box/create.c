@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
 #include "box/inner.h"
@@ -32,6 +33,7 @@ struct creation {
 	void *data;
 	struct make make;
 	struct house_config config; /* what it points to stays the house's */
+	struct box_sizes sizes;
 	char *contract, *rules;
 	char from[ATOLL_ID_SIZE], workspace[PATH_MAX];
 	bool is_from_pool;
@@ -78,7 +80,8 @@ static char *copy_or_null(const char *text)
 	return text ? strdup(text) : NULL;
 }
 
-static int fill_box(struct box *box, const struct kind *kind, const struct box_request *request)
+static int fill_box(struct box *box, const struct kind *kind, const struct box_request *request,
+		    const struct box_sizes *sizes)
 {
 	snprintf(box->template_id, sizeof box->template_id, "%s", kind->id);
 	snprintf(box->alias, sizeof box->alias, "%s", request->template_ref);
@@ -87,9 +90,9 @@ static int fill_box(struct box *box, const struct kind *kind, const struct box_r
 	box->pauses_memory = request->pauses_memory;
 	box->wakes = request->wakes;
 	box->has_internet = request->has_internet;
-	box->cpus = request->cpus ? request->cpus : kind->cpus;
-	box->memory_mib = request->memory_mib ? request->memory_mib : kind->memory_mib;
-	box->disk_mib = kind->disk_mib;
+	box->cpus = sizes->cpus;
+	box->memory_mib = sizes->memory_mib;
+	box->disk_mib = sizes->disk_mib;
 	if (!request->is_public)
 		house_random_hex(box->traffic_token, BOX_TOKEN_SIZE - 1);
 	box->network = copy_or_null(request->network);
@@ -209,8 +212,8 @@ static int prepare(struct creation *creation, const struct kind *kind,
 			make->rules = creation->rules;
 		return 0;
 	}
-	r = kind_contract(kind, request->contract, creation->rules, &creation->contract,
-			  &creation->error);
+	if (!request->contract)
+		r = kind_contract(kind, creation->rules, &creation->contract, &creation->error);
 	make->contract = creation->contract;
 	creation->config = *mine->box.house->config;
 	creation->config.base_cpus = mine->box.cpus;
@@ -235,6 +238,54 @@ static bool take_parked(struct creation *creation, struct kind *kind,
 	return creation->is_from_pool;
 }
 
+/* ---- how large it is ---- */
+
+/* What would be dropped without a word if it were taken. */
+static int check_contract(const struct kind *kind, const struct box_request *request,
+			  struct atoll_error *err)
+{
+	if (kind->sandbox[0])
+		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
+				 "contract: a sandbox from '%s' has the contract that this was "
+				 "made with; leave it out, or make one from 'base'",
+				 kind->id);
+	if (!request->has_internet)
+		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
+				 "internet: false cannot stand beside a contract; say 'network: "
+				 "{mode: off}' in it instead");
+	return 0;
+}
+
+/* What the contract does not say is as in every box of the template. */
+static int lay_contract(struct creation *creation, const struct kind *kind,
+			const struct box_request *request, uint32_t pids)
+{
+	struct box_sizes *sizes = &creation->sizes;
+	struct atoll_error *err = &creation->error;
+	cleanup_free char *base = NULL;
+	char limits[160];
+	int r = check_contract(kind, request, err);
+
+	snprintf(limits, sizeof limits, "limits: {memory: %uM, disk: %uM, cpus: %u, pids: %u}",
+		 sizes->memory_mib, sizes->disk_mib, sizes->cpus, pids);
+	if (r == 0)
+		r = contract_merge(limits, kind->contract, &base, err);
+	if (r == 0)
+		r = contract_merge(request->contract, base, &creation->contract, err);
+	return r < 0 ? r : contract_sizes(creation->contract, sizes, err);
+}
+
+static int find_sizes(struct creation *creation, const struct kind *kind,
+		      const struct box_request *request, const struct house_config *config)
+{
+	creation->sizes = (struct box_sizes){
+		.cpus = request->cpus ? request->cpus : kind->cpus,
+		.memory_mib = request->memory_mib ? request->memory_mib : kind->memory_mib,
+		.disk_mib = kind->disk_mib,
+	};
+	return request->contract ? lay_contract(creation, kind, request, config->base_pids) : 0;
+}
+
 static int begin(struct creation *creation, struct house_tenant *tenant,
 		 const struct box_request *request)
 {
@@ -248,13 +299,14 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	if (!kind)
 		return error_set(&creation->error, ATOLL_FAULT_REQUEST, ENOENT,
 				 "template '%s' not found", request->template_ref);
-	r = tenant_check(tenant, request->memory_mib ? request->memory_mib : kind->memory_mib,
-			 kind->disk_mib, request->cpus ? request->cpus : kind->cpus,
-			 &creation->error);
+	r = find_sizes(creation, kind, request, house->config);
+	if (r == 0)
+		r = tenant_check(tenant, creation->sizes.memory_mib, creation->sizes.disk_mib,
+				 creation->sizes.cpus, &creation->error);
 	if (r < 0)
 		return r;
 	creation->box = box_new(tenant);
-	if (!creation->box || fill_box(&creation->box->box, kind, request) < 0)
+	if (!creation->box || fill_box(&creation->box->box, kind, request, &creation->sizes) < 0)
 		return error_oom(&creation->error);
 	tenant_take(creation->box);
 	if (take_parked(creation, kind, request)) {

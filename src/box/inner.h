@@ -305,10 +305,8 @@ void kind_plain(const char *ref, char ret[160]);
 struct kind *kind_add(struct house_tenant *tenant, const char *id, const char *name,
 		      const char *sandbox, const struct kind_shape *shape);
 void kind_drop(struct house *house, struct kind *kind);
-/* The contract of a new box; the caller's to free. `own`: a whole one instead, or NULL; `rules`: of
- * its network. */
-int kind_contract(const struct kind *kind, const char *own, const char *rules, char **ret,
-		  struct atoll_error *err);
+/* The contract of a new box; the caller's to free. `rules`: of its network. */
+int kind_contract(const struct kind *kind, const char *rules, char **ret, struct atoll_error *err);
 int snapshots_load(struct house *house, struct atoll_error *err);
 
 /* ---- template-tags.c ---- */
@@ -324,6 +322,12 @@ int kind_environment(const struct kind *kind, const struct box_pairs *request,
 /* A tenant's contract, if it keeps to what a tenant may say, over ours: what it says counts, and
  * what it does not say is as in `base`. JSON, the caller's to free. */
 int contract_merge(const char *own, const char *base, char **ret, struct atoll_error *err);
+
+/* What a box may use at most, as quotas count it: rounded up; UINT32_MAX is what has no limit. */
+struct box_sizes {
+	uint32_t cpus, memory_mib, disk_mib;
+};
+int contract_sizes(const char *contract, struct box_sizes *ret, struct atoll_error *err);
 
 /* ---- make.c: the sandbox itself; on threads ---- */
 

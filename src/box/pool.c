@@ -156,7 +156,7 @@ static bool prepare(struct maker *maker, struct kind *kind)
 		return true;
 	}
 	if (network_rules(&nobody, NULL, true, &rules, NULL) < 0 ||
-	    kind_contract(kind, NULL, rules, &maker->contract, NULL) < 0)
+	    kind_contract(kind, rules, &maker->contract, NULL) < 0)
 		return false;
 	make->config = house->config;
 	memcpy(maker->name, kind->id, sizeof maker->name);

@@ -75,14 +75,13 @@ bool template_find(struct tenant *tenant, const char *ref, char ret_id[128])
 /* ---- the contract of base ---- */
 
 /* `network` is a line of it, which each box has its own of. */
-int kind_contract(const struct kind *kind, const char *own, const char *rules, char **ret,
-		  struct atoll_error *err)
+int kind_contract(const struct kind *kind, const char *rules, char **ret, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(1 << 20);
 	const char *network = strstr(kind->contract, "network:");
 
-	if (own || !network)
-		return contract_merge(own ? own : "{}", kind->contract, ret, err);
+	if (!network)
+		return contract_merge("{}", kind->contract, ret, err);
 	buf_add(&text, kind->contract, (size_t)(network - kind->contract));
 	buf_addf(&text, "network: %s", rules);
 	buf_add_str(&text, network + strcspn(network, "\n"));

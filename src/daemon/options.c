@@ -2,6 +2,7 @@
 #include "daemon/options.h"
 
 #include "base/error.h"
+#include "base/path.h"
 #include "base/str.h"
 #include "box/box.h"
 #include "spec/spec.h"
@@ -62,6 +63,7 @@ static int take_state(struct daemon_options *options, const char *value, struct 
 			  value[0] == '/' ? "" : "/", value);
 	if (length >= (int)sizeof options->dir)
 		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "--state");
+	path_normalize(options->dir);
 	return 0;
 }
 

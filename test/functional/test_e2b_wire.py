@@ -235,7 +235,8 @@ def _():
                 ("GET", "/envs", None, {}), ("POST", "/files/compose", b"{}", {}), ("GET", "/nope", None, {})):
             status, answer, _ = daemon.call(method, path, data=data, box=box, headers={**headers, **wrong})
             same((status, answer["code"]), (401, 401), "%s %s with '%s': %s" % (method, path, token, answer))
-    same(daemon.call("POST", "/execute", {"code": "1"}, box=box, port=49999, headers={"X-Access-Token": "x"})[0], 401, "running code")
+    for path in ("/execute", "/execute/", "/execute/x", "//execute", "/x"):
+        same(daemon.call("POST", path, {"code": "1"}, box=box, port=49999, headers={"X-Access-Token": "x"})[0], 401, "running code")
 
 
 @test("a sandbox that sleeps is woken by who may use it, and by nobody else")
@@ -610,6 +611,9 @@ def _():
         write = {"path": "w%d" % named, "signature": signature("w%d" % named, "write", token)}
         same(ask("POST", write, {"Content-Type": "application/octet-stream"}, b"x", named)[0], 200, "writing")
         same(ask("GET", write, named=named)[0], 401, "reading by what is for writing")
+    for long in ({"path": "x" * 4097}, {"username": "u" * 257}, {"signature_expiration": "1" * 257}):
+        same(ask("GET", {**good, **long})[0], 400, "longer than what is signed")
+    same(ask("GET", {**good, "path": "x" * 4096})[0], 401, "as long as may be")
     same(daemon.call("DELETE", "/files?" + urllib.parse.urlencode(good), key=None)[0], 404, "another method")
 
 

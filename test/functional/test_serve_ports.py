@@ -175,6 +175,9 @@ def _():
         check(b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n" in body, "chunks: %r" % body)
         status, body, _ = inside.call("GET", "/show", headers={"X-API-KEY": "of the application"})
         check(b"of the application" in body, "a key that is none of the daemon's belongs to the application")
+        for value in ("Bearer " + daemon.key, "bearer   " + daemon.key, daemon.key):
+            status, body, _ = inside.call("GET", "/show", headers={"Authorization": value})
+            check(status == 201 and b"authorization" not in body.lower() and daemon.key.encode() not in body, "a key: %r" % body)
 
 
 @test("the host's name leads there, too, and can be masked")

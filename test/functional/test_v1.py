@@ -5,6 +5,7 @@ import io
 import os
 import sys
 import tarfile
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -180,8 +181,32 @@ def _():
         same(out(daemon.run(box, "sh", "-c", "cat f; ls g 2>&1 >/dev/null | wc -l")), b"one\n1\n", "as it was")
         check(daemon.want(200, "GET", place + f"/steps/{sleeping}")["state"] == "ended", "the step has ended with it")
         daemon.refused(404, "not-found", "POST", place + "/rollback", {"checkpoint": "nosuch"})
-        daemon.refused(403, "policy", "POST", place + "/apply", {})
+        for body in ({}, {"force": True}, {"paths": ["f"], "dry": True}):
+            daemon.refused(403, "policy", "POST", place + "/apply", body)
         daemon.refused(400, "request", "GET", place + "/export?format=zip")
+
+
+@test("quotas count what a contract says; what a contract would silently undo is refused")
+def _():
+    with V1() as daemon:
+        key = daemon.make_key("small", ["--max-memory", "2G", "--max-cpus", "3", "--max-disk", "8G"])
+        for limits in ({"memory": "3G"}, {"cpus": 4}, {"disk": "9G"}, {"memory": "unlimited"}, {"cpus": "unlimited"}):
+            daemon.refused(429, "quota", "POST", "/v1/sandboxes", {"contract": {"limits": limits}}, key=key)
+        box = daemon.want(201, "POST", "/v1/sandboxes", {"contract": {"limits": {"memory": "1500M", "cpus": 0.5}}}, key=key)
+        same((box["memoryMiB"], box["cpus"]), (1500, 1), "what it has")
+        daemon.refused(429, "quota", "POST", "/v1/sandboxes", {"contract": {"limits": {"memory": "600M"}}}, key=key)
+        plain, laid = (daemon.want(200, "GET", "/v1/sandboxes/" + daemon.box(**more)) for more in ({}, {"contract": {}}))
+        same([plain[k] for k in ("memoryMiB", "cpus")], [laid[k] for k in ("memoryMiB", "cpus")], "the template's, unless it says so")
+        contract = {"network": {"mode": "rules", "allow": ["example.org"]}}
+        for place in ("/v1/sandboxes", "/v1/jobs"):
+            body = {"contract": contract, "internet": False, **({"command": ["true"]} if place.endswith("jobs") else {})}
+            check("internet" in daemon.refused(400, "request", "POST", place, body)["message"], "which of them")
+        status, made, _ = daemon.call("POST", f"/sandboxes/{plain['id']}/snapshots", {"name": "snap"})
+        same(status, 201, f"a snapshot: {made}")
+        error = daemon.refused(400, "request", "POST", "/v1/sandboxes", {"template": made["snapshotID"], "contract": contract})
+        check("contract" in error["message"], error)
+        daemon.box(template=made["snapshotID"])
+        daemon.box(contract="network: {mode: off}")
 
 
 @test("a contract is laid over the template; what is the machine owner's is refused; its log and receipt")
@@ -246,6 +271,24 @@ def _():
             names.append(name)
         same(names, ["created", "step-started", "step-ended", "paused", "resumed", "ended"], "what happened")
         stream.close()
+
+
+@test("a job that is asked for many times at once with one request id is one")
+def _():
+    with V1() as daemon:
+        body = {"contract": "limits: {pids: 64}", "command": ["sleep", "1000"], "requestId": "many"}
+        answers = []
+        threads = [threading.Thread(target=lambda: answers.append(daemon.call("POST", "/v1/jobs", body))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        statuses = [status for status, _, _ in answers]
+        check(statuses.count(201) == 1 and set(statuses) <= {200, 201, 409}, f"{statuses}")
+        check(all("retry-after" in headers for status, _, headers in answers if status == 409), "when to come again")
+        job = daemon.want(200, "POST", "/v1/jobs", body)["id"]
+        same({answer["id"] for status, answer, _ in answers if status != 409}, {job}, "which it is")
+        same([box["id"] for box in daemon.want(200, "GET", "/v1/sandboxes")["items"]], [job], "and no other")
 
 
 @test("a contract that asks: the connection waits, whoever may answers, and nobody else")
