@@ -97,6 +97,18 @@ static void keep_cut_off(struct box *box)
 	keep(process, &end, (int64_t)(clock_real_ns() / 1000000));
 }
 
+/* What is known of a job if neither it nor its holder is there any more: that it is not to be started
+ * again. Its real end takes the place of this. */
+static void keep_lost(struct process *process)
+{
+	struct process_end end = {.code = SIGKILL, .cause = BOX_CAUSE_HOST};
+
+	if (process->number != 1 || process->has_ended || !v1_label(process->box, V1_LABEL_JOB))
+		return;
+	snprintf(end.text, sizeof end.text, "the machine was restarted while it ran");
+	keep(process, &end, (int64_t)(clock_real_ns() / 1000000));
+}
+
 static void on_event(struct box_listener *own, enum box_event event, struct box *box,
 		     struct process *process)
 {
@@ -106,6 +118,8 @@ static void on_event(struct box_listener *own, enum box_event event, struct box 
 		v1_step_ended(process);
 		if (process->number == 1 && v1_label(box, V1_LABEL_JOB))
 			v1_job_ended(box);
+	} else if (event == PROCESS_STARTED) {
+		keep_lost(process);
 	} else if (event == BOX_ENDED) {
 		keep_cut_off(box);
 		v1_steps_gone(box);
