@@ -405,6 +405,25 @@ static void composed(const struct guest_entry *entries, size_t n, const struct a
 	api_answer(call, 200, &out);
 }
 
+static void forget_id(struct api_call *call, bool is_broken)
+{
+	(void)is_broken;
+	free(take_ptr(call->own));
+}
+
+/* While a body is read the box may go. NULL: it has, and that was answered. */
+static struct box *found_again(struct api_call *call)
+{
+	cleanup_free char *id = take_ptr(call->own);
+	struct box *box = box_find_any(call->api->house, id);
+
+	call->over = NULL;
+	if (box && box->state == BOX_RUNNING)
+		return box;
+	e2b_not_found(call, id);
+	return NULL;
+}
+
 static void read_compose(struct api_call *call, json_t *body)
 {
 	json_t *sources = json_object_get(body, "source_paths"), *source;
@@ -412,8 +431,11 @@ static void read_compose(struct api_call *call, json_t *body)
 	const char *user = json_string_value(json_object_get(body, "username"));
 	size_t n = json_array_size(sources), i;
 	cleanup_free char **paths = calloc(n + 1, sizeof *paths);
+	struct box *box = found_again(call);
 	struct e2b_wait *wait;
 
+	if (!box)
+		return;
 	json_array_foreach(sources, i, source)
 	{
 		if (paths)
@@ -421,7 +443,7 @@ static void read_compose(struct api_call *call, json_t *body)
 		if (!json_is_string(source))
 			n = 0;
 	}
-	if (!paths || n == 0 || !to || !call->box) {
+	if (!paths || n == 0 || !to) {
 		api_refuse(call, 400, "source_paths is a list of texts, and destination a text");
 		return;
 	}
@@ -429,11 +451,16 @@ static void read_compose(struct api_call *call, json_t *body)
 	if (!wait)
 		return;
 	wait->text = user && user[0] ? strdup(user) : NULL;
-	guest_compose(call->box, wait->text, paths, n, to, composed, wait);
+	guest_compose(box, wait->text, paths, n, to, composed, wait);
 }
 
 void e2b_compose(struct api_call *call, struct box *box)
 {
-	call->box = box;
-	api_read_json(call, COMPOSE_MAX, true, read_compose);
+	call->box = NULL;
+	call->own = strdup(box->id);
+	call->over = forget_id;
+	if (!call->own)
+		api_refuse(call, 500, "no memory");
+	else
+		api_read_json(call, COMPOSE_MAX, true, read_compose);
 }
