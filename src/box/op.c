@@ -243,7 +243,11 @@ static void op_written(int code, void *data)
 	struct box_op *op = data;
 	struct house_box *mine = op->box;
 
-	if (code < 0)
+	/* While the row was written: nobody may begin anything in it. */
+	if (mine->box.state == BOX_ENDING && !op->error.fault)
+		error_set(&op->error, ATOLL_FAULT_REQUEST, ENOENT, "sandbox %s was ended",
+			  mine->box.id);
+	else if (code < 0)
 		error_set(&op->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
 	op_fail(op, &op->error);
 	box_next_op(mine);
