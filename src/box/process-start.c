@@ -238,8 +238,6 @@ static void conclude(struct start *start)
 	process = process_make(start->box, start->step);
 	if (process)
 		start->step = NULL;
-	if (process && start->done)
-		box_count_step(start->box);
 	else
 		error_oom(&start->error);
 	finish(start, process);
