@@ -166,7 +166,7 @@ static void on_drained(struct sse *sse)
 	pump((struct follow *)sse);
 }
 
-/* Its sandbox has ended, and with it what was not told. */
+/* Its sandbox has ended, or keeps no memory in its sleep, and with it what was not told is gone. */
 static void on_event(struct box_listener *listener, enum box_event event, struct box *box,
 		     struct process *process)
 {
@@ -176,15 +176,18 @@ static void on_event(struct box_listener *listener, enum box_event event, struct
 	struct json json = {.out = &out};
 
 	(void)process;
-	if (event != BOX_ENDED || !follow->reader.process || follow->reader.process->box != box)
+	if (!box_event_frees(event, box) || !follow->reader.process ||
+	    follow->reader.process->box != box)
 		return;
 	process_detach(&follow->reader);
 	if (follow->is_last)
 		return;
 	follow->is_last = true;
 	json_open(&json, NULL, '{');
-	json_str(&json, "cause", box_cause_name(box->cause));
-	json_str(&json, "message", "the sandbox has ended");
+	json_str(&json, "cause", event == BOX_ENDED ? box_cause_name(box->cause) : "paused");
+	json_str(&json, "message",
+		 event == BOX_ENDED ? "the sandbox has ended"
+				    : "the sandbox was paused without its memory");
 	json_close(&json, '}');
 	send_json(&follow->sse, follow->told, "gone", &out);
 	sse_end(&follow->sse);

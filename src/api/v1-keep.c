@@ -124,6 +124,8 @@ static void on_event(struct box_listener *own, enum box_event event, struct box 
 		keep_cut_off(box);
 		v1_steps_gone(box);
 		results_forget(results, box->id);
+	} else if (box_event_frees(event, box)) {
+		v1_steps_gone(box);
 	}
 }
 

@@ -122,7 +122,7 @@ static void on_ready(struct process_reader *reader)
 	pump((struct output *)((char *)reader - offsetof(struct output, reader)));
 }
 
-/* Its sandbox has ended: what is not sent is gone. */
+/* Its sandbox has ended, or keeps no memory in its sleep: what is not sent is gone. */
 static void on_event(struct box_listener *listener, enum box_event event, struct box *box,
 		     struct process *process)
 {
@@ -130,7 +130,8 @@ static void on_event(struct box_listener *listener, enum box_event event, struct
 		(struct output *)((char *)listener - offsetof(struct output, listener));
 
 	(void)process;
-	if (event != BOX_ENDED || !output->reader.process || output->reader.process->box != box)
+	if (!box_event_frees(event, box) || !output->reader.process ||
+	    output->reader.process->box != box)
 		return;
 	process_detach(&output->reader);
 	if (!output->is_done)

@@ -242,7 +242,10 @@ void v1_steps_gone(struct box *box)
 			continue;
 		call = v1_wait_take(&at->wait);
 		forget(at);
-		if (call)
+		if (call && box->state == BOX_PAUSED)
+			v1_refuse(call, 409, "conflict",
+				  "sandbox '%s' was paused without its memory meanwhile", box->id);
+		else if (call)
 			v1_refuse(call, 409, box_cause_name(box->cause),
 				  "sandbox '%s' has ended meanwhile", box->id);
 	}

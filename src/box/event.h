@@ -9,6 +9,8 @@
  * life.c and process.c tell as it happens, on the loop's thread; listeners are called at once and
  * in the order in which they came. A listener may take itself (and only itself) off the list while
  * it is called. The box is still there when BOX_ENDED is told, and cannot be found any more.
+ * Processes of a box that ends or is paused without its memory are still there while that is told,
+ * and freed after it.
  */
 
 enum box_event {
@@ -20,6 +22,11 @@ enum box_event {
 	PROCESS_ENDED,	 /* process->end; its output can still be read */
 };
 const char *box_event_name(enum box_event event);
+/* Whoever holds a process of this box lets go of it now. */
+static inline bool box_event_frees(enum box_event event, const struct box *box)
+{
+	return event == BOX_ENDED || (event == BOX_WAS_PAUSED && !box->keeps_memory);
+}
 
 struct box_listener {
 	struct house *house;

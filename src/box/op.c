@@ -203,11 +203,12 @@ static void after_pause(struct box_op *op)
 	}
 	box->end_ms = house_now_ms();
 	meter_stop(op->box);
+	/* Who has its processes in lists of his own lets go of them before they are freed. */
+	box_tell(box, BOX_WAS_PAUSED, NULL);
 	if (!op->keeps_memory) {
 		guest_end(box);
 		process_forget_all(box);
 	}
-	box_tell(box, BOX_WAS_PAUSED, NULL);
 }
 
 static void after_resume(struct box_op *op)

@@ -575,6 +575,19 @@ def _():
     same(daemon.call("GET", "/files?path=part0", box=box)[0], 404, "the pieces")
     same(daemon.call("POST", "/files/compose", {"source_paths": [], "destination": "x"}, box=box)[0], 400, "of nothing")
     same(daemon.call("POST", "/files/compose", {"source_paths": ["nope"], "destination": "x"}, box=box)[0], 404, "of what is not there")
+    box = daemon.create(timeout=300)
+    body = json.dumps({"source_paths": ["a"] * 100, "destination": "x"}).encode()
+    mine = daemon.connect()
+    mine.putrequest("POST", "/files/compose")
+    for name, value in (("E2b-Sandbox-Id", box["sandboxID"]), ("E2b-Sandbox-Port", "49983"), ("X-Access-Token", box["envdAccessToken"]),
+                        ("Content-Type", "application/json"), ("Content-Length", str(len(body)))):
+        mine.putheader(name, value)
+    mine.endheaders(body[:50])
+    same(daemon.call("POST", "/process.Process/List", {}, box=box)[0], 200, "the daemon is behind the first half")
+    same(daemon.call("DELETE", "/sandboxes/" + box["sandboxID"])[0], 204, "its end while the body comes")
+    mine.send(body[50:])
+    same(mine.getresponse().status, 502, "of one that has ended meanwhile")
+    mine.close()
 
 
 def signature(path, operation, token, user="", expiration=None):

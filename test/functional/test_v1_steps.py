@@ -172,4 +172,33 @@ def _():
         same((answers[0][0], answers[0][1]["error"]["cause"]), (409, "killed"), "who waited is told")
 
 
+@test("a pause without memory tells who waits and who reads, and what a step cost is counted once")
+def _():
+    with V1() as daemon:
+        box = daemon.box()
+        streams = []
+        answers = []
+        for _ in range(3):
+            number = daemon.start_step(box, "sh", "-c", "trap '' TERM; echo here; sleep 1000")
+            streams.append(daemon.events(STEPS.format(box) + f"/{number}/events"))
+            same(next(streams[-1])[1], "start", "it runs")
+        waiting = [threading.Thread(target=lambda: answers.append(
+            daemon.call("POST", STEPS.format(box), {"command": ["sleep", "1000"], "wait": 3}))) for _ in range(3)]
+        for thread in waiting:
+            thread.start()
+        for _ in range(3):  # nobody reads these: they are held for their first reader
+            daemon.start_step(box, "sleep", "1000")
+        until(lambda: len(daemon.want(200, "GET", STEPS.format(box) + "?state=running")["items"]) == 9)
+        same(daemon.want(200, "GET", f"/v1/sandboxes/{box}")["usage"]["steps"], 9, "steps")
+        daemon.want(200, "POST", f"/v1/sandboxes/{box}/pause", {"memory": False})
+        for stream in streams:
+            check([name for _, name, _ in stream][-1] in ("gone", "end"), "its last event")
+        for thread in waiting:
+            thread.join()
+        same({a[0] for a in answers} - {201, 409}, set(), "who waited is told: %s" % answers)
+        daemon.want(204, "DELETE", "/v1/sandboxes/" + daemon.box())  # looks at all that are held
+        daemon.want(200, "POST", f"/v1/sandboxes/{box}/resume", {})
+        same(out(daemon.run(box, "echo", "again")), b"again\n", "and it goes on")
+
+
 main()
