@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
 #include "box/inner.h"
@@ -42,12 +43,43 @@ struct branch {
 	size_t i;
 };
 
+/* Its row is gone, and so is all else. */
+static void drop_branch(struct house_box *box, struct box_fork *fork, int code)
+{
+	error_set(&fork->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
+	row_remove(box);
+	remove_sandbox(box->box.house, box->box.sandbox, NULL, NULL);
+	network_forget(box);
+	tenant_give_back(box);
+	box_free(box);
+}
+
+static void list_branch(struct house_box *box, struct box_fork *fork)
+{
+	int r = table_put(box->box.house, box);
+
+	if (r < 0) {
+		drop_branch(box, fork, r);
+		return;
+	}
+	box_arm_end(box);
+	meter_start(box);
+	box->box.house->counts.n_created++;
+	fork->box = &box->box;
+	box_tell(&box->box, BOX_CREATED, NULL);
+}
+
+/* None can be found, and so ended, before all are there and who asked is told of them. */
 static void branch_is_done(struct box_op *op)
 {
 	struct house_box *mine = op->box;
 
 	if (--op->n_pending)
 		return;
+	for (size_t i = 0; i < op->count; i++) {
+		if (op->branches[i] && !op->forks[i].error.fault)
+			list_branch(take_ptr(op->branches[i]), &op->forks[i]);
+	}
 	op->forked(op->forks, op->count, &op->error, op->data);
 	box_next_op(mine);
 }
@@ -55,26 +87,13 @@ static void branch_is_done(struct box_op *op)
 static void branch_written(int code, void *data)
 {
 	struct branch *branch = data;
-	struct house_box *box = branch->box;
-	struct box_fork *fork = &branch->op->forks[branch->i];
-	struct house *house = box->box.house;
+	struct box_op *op = branch->op;
 
-	if (code == 0)
-		code = table_put(house, box);
-	if (code < 0) {
-		error_set(&fork->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
-		remove_sandbox(house, box->box.sandbox, NULL, NULL);
-		network_forget(box);
-		tenant_give_back(box);
-		box_free(box);
-	} else {
-		box_arm_end(box);
-		meter_start(box);
-		house->counts.n_created++;
-		fork->box = &box->box;
-		box_tell(&box->box, BOX_CREATED, NULL);
-	}
-	branch_is_done(branch->op);
+	if (code < 0)
+		drop_branch(branch->box, &op->forks[branch->i], code);
+	else
+		op->branches[branch->i] = branch->box;
+	branch_is_done(op);
 	free(branch);
 }
 
