@@ -5,6 +5,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/template.h"
+#include "box/volume.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,6 +26,7 @@
  */
 
 #define UPLOAD_MAX  (2ULL << 30)
+#define LOOK_EVERY  (16U << 20) /* whether there is room */
 #define TICKETS_MAX 256
 #define TICKET_SIZE 33
 #define ANSWER_MAX  4096
@@ -145,6 +147,7 @@ static void piece(struct exchange *exchange, const char *data, size_t size, void
 {
 	struct api_call *call = own;
 	struct upload *upload = call->own;
+	uint64_t before;
 
 	(void)exchange;
 	if (!upload || upload->has_failed)
@@ -158,9 +161,15 @@ static void piece(struct exchange *exchange, const char *data, size_t size, void
 		api_answer_empty(call, 200);
 		return;
 	}
+	before = upload->size;
 	upload->size += size;
 	if (upload->size > UPLOAD_MAX) {
 		refuse(call, 413, "2 GiB are the most");
+		return;
+	}
+	if ((before == 0 || before / LOOK_EVERY != upload->size / LOOK_EVERY) &&
+	    !volume_has_room(upload->fd)) {
+		refuse(call, 507, "there is no room for the files");
 		return;
 	}
 	while (size > 0) {

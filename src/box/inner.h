@@ -168,7 +168,7 @@ void house_later(struct house *house, struct later *later, void (*call)(struct l
 void house_random_bytes(void *ret, size_t size);
 void house_random_name(char *ret, size_t n);
 void house_random_hex(char *ret, size_t n);
-/* With all that is in it; what is not there is fine. */
+/* With the files in it, and only files; what is not there is fine. */
 void house_remove_dir(const char *path);
 
 /* ---- tenant.c ---- */

@@ -5,6 +5,7 @@
 #include "box/guest.h"
 #include "box/inner.h"
 #include "box/template.h"
+#include "box/volume.h"
 #include "box/work.h"
 
 #include <atoll/layer.h>
@@ -125,7 +126,7 @@ static void look_at(struct copying *copying, int fd)
 	copying->code = atoll_import(fd, copying->trial,
 				     &(struct atoll_import_options){.keeps_outside_links = true},
 				     &report, &copying->error);
-	house_remove_dir(copying->trial);
+	volume_remove_tree(AT_FDCWD, copying->trial);
 }
 
 static void hand_in(struct copying *copying, int fd)

@@ -112,6 +112,8 @@ def _():
         box = daemon.create("files", timeout=60)
         same(daemon.run(box, "cd; cat new.txt into/a.txt tree/b.txt tree/e/c.txt some/b.txt; stat -c %a new.txt; ls /tmp").out,
              b"aabcb600\n", "the files, and nothing else")
+        left = [file for file in os.listdir(os.path.join(daemon.state, "templates")) if file.endswith(".trial")]
+        same(left, [], "what was unpacked to look at it")
         other = daemon.make_key("other")
         check(not daemon.call("GET", "/templates/x/files/" + name, key=other)[1]["present"], "another tenant's files are there")
         same(daemon.call("PUT", "/templates/upload/files/" + name, data=b"x", key=None)[0], 403, "no ticket")
