@@ -105,6 +105,7 @@ struct box {
 
 	struct process *processes; /* list */
 	struct guest *guests[2];   /* for `user` and `root`; NULL until needed */
+	size_t guest_bytes;	   /* held of lists that are not complete */
 	struct loop_timer end_timer;
 };
 

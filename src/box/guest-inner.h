@@ -21,8 +21,12 @@
 
 /* Together, of one guest: requests that wait for an answer. */
 #define GUEST_CALLS_MAX 4096
-/* Of the whole daemon: what has been received of lists that are not complete. */
-#define GUEST_BYTES_MAX (512U << 20)
+/* What has been received of lists that are not complete: of the whole daemon, and of a box, where
+ * one at its largest fits. The first is for what is larger than an answer usually is: those who
+ * fill it do not keep others from their files. */
+#define GUEST_BYTES_MAX	    (512U << 20)
+#define GUEST_BOX_BYTES_MAX (128U << 20)
+#define GUEST_SMALL_MAX	    (64U << 10)
 
 /* A packet, kept: entries point into it. */
 struct guest_part {
@@ -98,6 +102,9 @@ void call_finish(struct guest_call *call, const struct atoll_error *err, int fd)
 /* The same from the loop. */
 void call_fail_later(struct guest_call *call, const struct atoll_error *err);
 void call_free(struct guest_call *call);
+/* Tells of the failure now; what else comes for it is passed over. It stays with its guest, unless
+ * whoever is told ends that. */
+void call_mute(struct guest_call *call, const struct atoll_error *err);
 /* A packet for it came; false: it makes no sense. Takes the descriptor. */
 bool call_receive(struct guest_call *call, const struct guest_head *head, const char *packet,
 		  int fd, bool *ret_is_over);

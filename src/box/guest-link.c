@@ -123,6 +123,30 @@ void guest_end(struct box *box)
 		drop(box->guests[0], "the sandbox has ended");
 }
 
+/* The first that holds something. */
+static struct guest_call *find_holder(const struct box *box)
+{
+	for (struct guest *guest = box->guests[0]; guest; guest = guest->next) {
+		for (struct guest_call *call = guest->calls; call; call = call->next) {
+			if (call->n_bytes > 0)
+				return call;
+		}
+	}
+	return NULL;
+}
+
+void guest_freeze(struct box *box)
+{
+	struct atoll_error err = {0};
+	struct guest_call *call;
+
+	error_set(&err, ATOLL_FAULT_HOST, 0, "the sandbox was paused");
+	err.errnum = ENOTCONN;
+	/* From the start each time: who is told may have done anything. */
+	while ((call = find_holder(box)))
+		call_mute(call, &err);
+}
+
 /* ---- time ---- */
 
 static void set_timer(struct guest *guest)

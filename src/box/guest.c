@@ -30,7 +30,11 @@ struct guest_call *call_new(struct box *box, const char *user, enum guest_questi
 
 static void drop_parts(struct guest_call *call)
 {
-	n_bytes_held -= call->n_bytes;
+	/* The box may be gone when there are none. */
+	if (call->n_bytes > 0) {
+		n_bytes_held -= call->n_bytes;
+		call->box->guest_bytes -= call->n_bytes;
+	}
 	parts_free(call->parts);
 	call->parts = NULL;
 	call->last_part = &call->parts;
@@ -128,11 +132,14 @@ static int keep_part(struct guest_call *call, const struct guest_head *head, con
 	call->n_entries += head->n;
 	call->n_bytes += head->size;
 	n_bytes_held += head->size;
+	call->box->guest_bytes += head->size;
 	/* The guest stops before. */
 	if (call->n_entries > GUEST_LIST_MAX + 1 ||
 	    call->n_bytes > 2 * (size_t)GUEST_LIST_BYTES_MAX)
 		return -EBADMSG;
-	return n_bytes_held > GUEST_BYTES_MAX ? -ENOMEM : 0;
+	if (call->box->guest_bytes > GUEST_BOX_BYTES_MAX)
+		return -ENOMEM;
+	return n_bytes_held > GUEST_BYTES_MAX && call->n_bytes > GUEST_SMALL_MAX ? -ENOMEM : 0;
 }
 
 static bool takes_entry(const struct guest_call *call)
@@ -247,23 +254,34 @@ static bool conclude(struct guest_call *call, const struct guest_head *head,
 	return true;
 }
 
-/* Memory is short: this one fails, and what else comes for it is passed over. */
+void call_mute(struct guest_call *call, const struct atoll_error *err)
+{
+	struct guest_call told = *call;
+
+	drop_parts(call);
+	call->is_mute = true;
+	call->done = NULL;
+	call->opened = NULL;
+	call->watch = NULL;
+	if (!told.is_mute)
+		tell(&told, NULL, 0, err, -1);
+}
+
+/* Memory is short: this one fails. */
 static bool give_up(struct guest_call *call, bool is_last)
 {
 	struct atoll_error err = {0};
 
 	error_oom(&err);
+	if (!is_last) {
+		call_mute(call, &err);
+		return true;
+	}
+	guest_take(call);
 	drop_parts(call);
 	if (!call->is_mute)
 		tell(call, NULL, 0, &err, -1);
-	call->is_mute = true;
-	call->done = NULL;
-	call->opened = NULL;
-	call->watch = NULL;
-	if (is_last) {
-		guest_take(call);
-		call_free(call);
-	}
+	call_free(call);
 	return true;
 }
 

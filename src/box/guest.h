@@ -90,3 +90,5 @@ void guest_unwatch(struct guest_watch *watch); /* NULL is fine */
 /* The box ends, or its processes do: what is pending gets ENOTCONN before this returns, and watches
  * GUEST_LOST. A box that is only frozen keeps its guests. The next request starts a new one. */
 void guest_end(struct box *box);
+/* The box is frozen: lists of which a part has come get ENOTCONN, and nothing of them is kept. */
+void guest_freeze(struct box *box);

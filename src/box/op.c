@@ -205,7 +205,9 @@ static void after_pause(struct box_op *op)
 	meter_stop(op->box);
 	/* Who has its processes in lists of his own lets go of them before they are freed. */
 	box_tell(box, BOX_WAS_PAUSED, NULL);
-	if (!op->keeps_memory) {
+	if (op->keeps_memory) {
+		guest_freeze(box);
+	} else {
 		guest_end(box);
 		process_forget_all(box);
 	}

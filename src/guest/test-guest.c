@@ -890,6 +890,64 @@ TEST(a_guest_that_makes_no_sense_is_killed_and_says_so)
 	}
 }
 
+static int n_parts;
+
+/* Parts of a list that has no end. */
+static void list_on(int fd)
+{
+	static char packet[GUEST_PACKET_MAX];
+	struct guest_head head = {.id = 1, .kind = GUEST_SAYS_ENTRIES, .size = sizeof packet};
+
+	hear(fd);
+	memcpy(packet, &head, sizeof head);
+	for (int i = 0; i < n_parts; i++)
+		fd_send(fd, packet, sizeof packet, NULL, 0);
+	hear(fd);
+}
+
+static void look_again(struct loop_timer *timer)
+{
+	(void)timer;
+	loop_stop(&loop);
+}
+
+TEST(of_a_frozen_box_no_half_list_is_kept)
+{
+	struct loop_timer timer = {.fire = look_again};
+	struct told told = {0};
+
+	begin();
+	stranger = list_on;
+	n_parts = 2;
+	guest_list(&box, NULL, "", 1, done, &told);
+	while (box.guest_bytes < 2 * (size_t)GUEST_PACKET_MAX) {
+		loop_arm(&loop, &timer, clock_monotonic_ns() + 1000000);
+		loop_run(&loop);
+	}
+	loop_disarm(&loop, &timer);
+	CHECK(!told.is_over);
+	guest_freeze(&box);
+	CHECK_INT(told.err.errnum, ENOTCONN);
+	CHECK_INT(told.n_calls, 1);
+	CHECK_INT((long long)box.guest_bytes, 0);
+	finish();
+	CHECK_INT(told.n_calls, 1);
+}
+
+TEST(a_box_holds_so_much_of_lists_and_no_more)
+{
+	struct told *told;
+
+	begin();
+	stranger = list_on;
+	n_parts = GUEST_BOX_BYTES_MAX / GUEST_PACKET_MAX + 8;
+	told = ASK(guest_list, "", 1, done);
+	CHECK_INT(told->err.errnum, ENOMEM);
+	CHECK_INT((long long)box.guest_bytes, 0);
+	CHECK_INT(n_killed, 0);
+	finish();
+}
+
 static void refuse_all(int fd)
 {
 	struct guest_head head = {.id = 1, .kind = GUEST_SAYS_DONE, .number = EACCES};
