@@ -3,6 +3,7 @@
 #include "base/test.h"
 #include "init/watch.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -185,6 +186,66 @@ TEST(files_in_a_layer_are_counted_where_others_make_some_as_well)
 	}
 	CHECK_INT(verdict.limit, SPEC_FILES);
 	CHECK_INT((long long)verdict.used, 4);
+}
+
+/* `n` levels down, each with two more names that come before and after the way; the lowest. */
+static int make_deep(int dir, int n)
+{
+	int fd = openat(dir, "deep", O_RDONLY | O_DIRECTORY | O_CLOEXEC), next;
+
+	for (int i = 0; i < n; i++) {
+		CHECK(mkdirat(fd, "a", 0700) == 0 && mkdirat(fd, "down", 0700) == 0 &&
+		      mkdirat(fd, "z", 0700) == 0);
+		next = openat(fd, "down", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		CHECK(next >= 0);
+		close(fd);
+		fd = next;
+	}
+	return fd;
+}
+
+static void remove_deep(int fd, int n)
+{
+	for (int i = 0; i < n; i++) {
+		int next = openat(fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		close(fd);
+		fd = next;
+		unlinkat(fd, "down", AT_REMOVEDIR);
+		unlinkat(fd, "a", AT_REMOVEDIR);
+		unlinkat(fd, "z", AT_REMOVEDIR);
+	}
+	close(fd);
+}
+
+TEST(names_are_counted_also_in_a_deep_tree)
+{
+	static const struct {
+		int levels;
+		bool is_partial;
+	} trees[] = {{127, false}, {128, false}, {129, false}, {130, false},
+		     {256, false}, {257, false}, {700, false}};
+	cleanup_fd int dir = test_tempdir();
+	bool is_partial;
+
+	CHECK(mkdirat(dir, "deep", 0700) == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(trees); i++) {
+		int lowest = make_deep(dir, trees[i].levels), before = dup(dir), after;
+		uint64_t n, some;
+
+		close(before);
+		n = watch_count_names(dir, "deep", UINT64_MAX - 1, &is_partial);
+		some = watch_count_names(dir, "deep", 300, &is_partial);
+		CHECK(some == (n > 300 ? 301 : n));
+		watch_count_names(dir, "deep", UINT64_MAX - 1, &is_partial);
+		after = dup(dir);
+		close(after);
+		remove_deep(lowest, trees[i].levels);
+		CHECK_INT(is_partial, trees[i].is_partial);
+		if (!is_partial)
+			CHECK_INT((long long)n, 3LL * trees[i].levels);
+		CHECK_INT(after, before); /* it has closed what it opened */
+	}
 }
 
 TEST(what_is_written_to_a_root_is_counted)

@@ -425,46 +425,10 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 
 /* ---- files in a layer ---- */
 
-#define LAYER_DEPTH_MAX 128
 /* Until they are counted again, where the file system has not said so: at least, and in times of
  * what counting took. */
 #define COUNT_LEAST_NS 1000000000
 #define COUNT_COST     20
-
-static uint64_t count_names(int parent_fd, const char *name, uint64_t most, unsigned depth,
-			    bool *is_partial)
-{
-	cleanup_fd int fd = openat(parent_fd, name,
-				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	char entries[4096] __attribute__((aligned(8)));
-	uint64_t n = 0;
-	ssize_t got;
-
-	if (fd < 0 || depth == LAYER_DEPTH_MAX) {
-		*is_partial = *is_partial || depth == LAYER_DEPTH_MAX || errno != ENOENT;
-		return 0;
-	}
-	while (n <= most && (got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
-		for (ssize_t at = 0; at < got && n <= most;) {
-			const struct dirent64 *entry = (const void *)(entries + at);
-
-			at += entry->d_reclen;
-			if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
-				continue;
-			n++;
-			if (entry->d_type == DT_DIR)
-				n += count_names(fd, entry->d_name, most - n, depth + 1,
-						 is_partial);
-		}
-	}
-	return n;
-}
-
-uint64_t watch_count_names(int dir_fd, const char *name, uint64_t most, bool *ret_is_partial)
-{
-	*ret_is_partial = false;
-	return count_names(dir_fd, name, most, 0, ret_is_partial);
-}
 
 /*
  * No call tells us of a file that is made in a layer. That there may be too many the file system
