@@ -136,6 +136,16 @@ def _():
         same(re.match(r"step \d+ pid (\d+) running", said)[1], read_bytes(path).decode().strip(), "pid")
 
 
+@test("who starts the commands was killed from inside: the next step's output has an end all the same")
+def _():
+    with Sandbox() as (place, id):
+        for _ in range(2):
+            run_step(place, id, "kill -9 -1")
+            out, err, end = run_step(place, id, "echo hi")
+            same(out, b"hi\n", "stdout")
+            check(end.startswith("end exited 0 "), end)
+
+
 @test("long output is whole, through the memory that is shared, also for a slow reader that is waited for")
 def _():
     with Sandbox() as (place, id):
