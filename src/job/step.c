@@ -19,9 +19,6 @@
 /* How often to ask, where one holder after the other is just ending. */
 #define TRIES 100
 
-/* So far a reader may get ahead of what the holder knows that he has read. */
-#define NEED_STEP (1U << 20)
-
 /* ---- the beginning ---- */
 
 static struct atoll_step *new_step(void)
@@ -329,7 +326,7 @@ const char *atoll_step_cwd(const struct atoll_step *step)
 
 static int call(struct atoll_step *step, const struct hold_call *what)
 {
-	if (step->fd < 0 || step->info.state >= ATOLL_STEP_ENDED)
+	if (step->fd < 0 || step->is_over || step->info.state >= ATOLL_STEP_ENDED)
 		return -ESRCH;
 	if (send(step->fd, what, sizeof *what, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return errno == EPIPE || errno == ECONNRESET ? -ESRCH : -errno;
@@ -353,8 +350,8 @@ void atoll_step_need(struct atoll_step *step, int stream, uint64_t at)
 		return;
 	*need = at;
 	/* Not for every piece that is read. */
-	if (at == *needed ||
-	    (at != UINT64_MAX && *needed != UINT64_MAX && at > *needed && at - *needed < NEED_STEP))
+	if (at == *needed || (at != UINT64_MAX && *needed != UINT64_MAX && at > *needed &&
+			      at - *needed < HOLD_NEED_STEP))
 		return;
 	memcpy(what.need, step->need, sizeof what.need);
 	if (call(step, &what) == 0)
