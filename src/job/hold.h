@@ -174,8 +174,9 @@ struct hold_call {
 
 /* A connection to the holder; -ENOENT if there is none. */
 int hold_connect(const struct layer_record *record, struct atoll_error *err);
-/* The same by a whole id alone, without opening its record. */
-int hold_connect_id(const char *id, struct atoll_error *err);
+/* The same by a whole id alone, without opening its record. If it is not to wait: -EAGAIN where too
+ * many do already. */
+int hold_connect_id(const char *id, bool waits, struct atoll_error *err);
 /* The same, and one is started if need be. */
 int hold_connect_or_start(struct layer_record *record, struct atoll_error *err);
 /* A socket that it listens on. */

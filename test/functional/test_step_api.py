@@ -146,6 +146,29 @@ def _():
             check(end.startswith("end exited 0 "), end)
 
 
+@test("a holder that takes no more connections is not waited for by whoever has others to serve")
+def _():
+    with Sandbox() as (place, id):
+        number, _ = start_detached(place, id, "sleep 60")
+        holder = [pid for pid, name in descendants().items() if name == "atoll-hold"].pop()
+        path, waiting = os.path.join(place.home, ".local/state/atoll/records", id, "socket"), []
+        os.kill(holder, signal.SIGSTOP)
+        try:
+            with contextlib.suppress(BlockingIOError):
+                while len(waiting) < 10000:
+                    waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK))
+                    waiting[-1].connect(path)
+            for args in (["run", id, "--live", "--", "/bin/true"], ["attach", id, str(number)]):
+                refused = begin(place, *args).wait()
+                check(refused.status == 1 and "temporarily" in refused.out + refused.err, refused.out + refused.err)
+        finally:
+            for each in waiting:
+                each.close()
+            os.kill(holder, signal.SIGCONT)
+        out, err, end = run_step(place, id, "echo hi", "--live")
+        same(out, b"hi\n", "afterwards")
+
+
 @test("long output is whole, through the memory that is shared, also for a slow reader that is waited for")
 def _():
     with Sandbox() as (place, id):
