@@ -106,6 +106,7 @@ static struct hold_kept *new_kept(struct holder *holder, const struct hold_start
 	kept->has_stdin = start->has_stdin && !start->has_terminal && !start->has_channel;
 	kept->has_terminal = start->has_terminal && !start->has_channel;
 	kept->has_channel = start->has_channel;
+	kept->was_heard = start->has_channel; /* nothing is kept of it that could be missed */
 	kept->columns = start->columns;
 	kept->rows = start->rows;
 	kept->input_fd = -1;
