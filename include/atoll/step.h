@@ -50,7 +50,8 @@ struct atoll_step_options {
 	/* A socket or the like that becomes the command's standard input and output (stderr is
 	 * dropped), instead of all that; -1 or 0: none. Nothing is kept of it. */
 	int channel_fd;
-	/* -ENOENT if nothing holds the sandbox yet, instead of starting that, which blocks. */
+	/* -ENOENT if nothing holds the sandbox yet, instead of starting that, which blocks; and
+	 * -EAGAIN if so many ask it already that one would have to wait. */
 	bool needs_holder;
 };
 
@@ -79,7 +80,7 @@ struct atoll_step_info {
  * became of it is told by atoll_step_move(). */
 ATOLL_PUBLIC int atoll_step_start(const char *id, const struct atoll_step_options *options,
 				  struct atoll_step **ret, struct atoll_error *err);
-/* To one that lives, or ended a while ago. -ENOENT. */
+/* To one that lives, or ended a while ago. -ENOENT; -EAGAIN as with `needs_holder`. */
 ATOLL_PUBLIC int atoll_step_attach(const char *id, uint32_t number, struct atoll_step **ret,
 				   struct atoll_error *err);
 /* Which there are: those that live and the latest that ended, oldest first; free() it. */

@@ -263,6 +263,20 @@ static void read_packets(struct guest *guest)
 
 /* ---- packets out ---- */
 
+/* It is about this one only: no memory, or too many descriptors on their way. */
+static void fail_unsent(struct guest_call *call, int errnum)
+{
+	struct atoll_error err = {0};
+
+	guest_take(call);
+	if (call->kind == GUEST_ASK_UNWATCH) {
+		call_free(call);
+		return;
+	}
+	error_set(&err, ATOLL_FAULT_HOST, errnum, "ask the sandbox");
+	call_fail_later(call, &err);
+}
+
 static void flush(struct guest *guest)
 {
 	struct guest_call *call;
@@ -273,6 +287,10 @@ static void flush(struct guest *guest)
 
 		if (r == -EAGAIN)
 			break;
+		if (r < 0 && r != -EPIPE && r != -ECONNRESET) {
+			fail_unsent(call, -r);
+			continue;
+		}
 		/* Its end will be read; until then nothing can be sent. */
 		guest->unsent = call->next;
 		call->is_sent = true;

@@ -1,20 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/guest-inner.h"
 
+#include "base/clock.h"
 #include "base/error.h"
 
 #include <atoll/step.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 /* Where the sandbox has it (isolate/). */
 #define PROGRAM "/run/atoll/guest"
+
+/* How soon and how long a holder that takes no more connections is asked again. */
+#define AGAIN_NS     (20 * INT64_C(1000000))
+#define AGAIN_MAX_NS (20 * INT64_C(1000000000))
+
+static void stop_trying(struct guest *guest)
+{
+	loop_disarm(house_loop(guest->box->house), &guest->start_timer);
+	if (guest->channel_fd > 0)
+		close(guest->channel_fd);
+	guest->channel_fd = 0;
+}
 
 /* Nothing is kept of such a step, and it ends with its socket: once it runs there is no need to
  * stay attached, which would be a descriptor more for each box. */
 void guest_leave_step(struct guest *guest)
 {
+	stop_trying(guest);
 	if (!guest->step)
 		return;
 	loop_unwatch(house_loop(guest->box->house), &guest->step_watch);
@@ -55,7 +71,7 @@ static void on_step(struct loop_watch *watch, uint32_t events)
 	}
 }
 
-int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err)
+static int start(struct guest *guest, int channel_fd, struct atoll_error *err)
 {
 	char *argv[] = {(char *)PROGRAM, NULL};
 	struct atoll_step_options options = {.argv = argv,
@@ -75,6 +91,43 @@ int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err)
 		guest_leave_step(guest);
 		return error_set(err, ATOLL_FAULT_HOST, -r, "watch a step");
 	}
+	return 0;
+}
+
+static void on_start_timer(struct loop_timer *timer)
+{
+	struct guest *guest =
+		(struct guest *)(void *)((char *)timer - offsetof(struct guest, start_timer));
+	const int64_t now_ns = clock_monotonic_ns();
+	struct atoll_error err = {0};
+	int r = start(guest, guest->channel_fd, &err);
+
+	if (r == -EAGAIN && now_ns < guest->start_until_ns &&
+	    loop_arm(house_loop(guest->box->house), timer, now_ns + AGAIN_NS) == 0)
+		return;
+	stop_trying(guest);
+	if (r < 0)
+		fail(guest, &err);
+}
+
+/* To wait for the holder here would be to stop for everybody. What is asked meanwhile lies in the
+ * guest's socket. */
+int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err)
+{
+	const int64_t now_ns = clock_monotonic_ns();
+	int r = start(guest, channel_fd, err);
+
+	if (r != -EAGAIN)
+		return r;
+	guest->start_timer.fire = on_start_timer;
+	guest->start_until_ns = now_ns + AGAIN_MAX_NS;
+	guest->channel_fd = fcntl(channel_fd, F_DUPFD_CLOEXEC, 3);
+	if (guest->channel_fd < 0 ||
+	    loop_arm(house_loop(guest->box->house), &guest->start_timer, now_ns + AGAIN_NS) < 0) {
+		stop_trying(guest);
+		return r;
+	}
+	*err = (struct atoll_error){0};
 	return 0;
 }
 

@@ -20,6 +20,10 @@
  * started anew is the same without the beginning.
  */
 
+/* How soon and how long a holder that takes no more connections is asked again. */
+#define AGAIN_NS     (20 * INT64_C(1000000))
+#define AGAIN_MAX_NS (20 * INT64_C(1000000000))
+
 struct start {
 	struct work_item item;
 	struct start *next;
@@ -31,6 +35,8 @@ struct start {
 	struct loop_timer later; /* what is known at once is told later */
 	struct atoll_error error;
 	bool has_started_holder, is_working;
+	int64_t until_ns; /* it is tried again; 0: it was not yet */
+	uint32_t number;  /* of one that is found again */
 
 	process_started *done; /* NULL: it is found again */
 	void *data;
@@ -190,10 +196,19 @@ static void finish(struct start *start, struct process *process)
 	}
 }
 
+static void fire_later(struct loop_timer *timer)
+{
+	struct start *start = container_of(timer, struct start, later);
+
+	/* The holder is being started meanwhile, and comes back to a start that is gone. */
+	finish(start, NULL);
+}
+
 static void fail_later(struct start *start)
 {
 	if (!start->error.fault)
 		error_set(&start->error, ATOLL_FAULT_BUG, EIO, "start a process");
+	start->later.fire = fire_later;
 	loop_arm(start->loop, &start->later, clock_monotonic_ns());
 }
 
@@ -256,17 +271,34 @@ static void on_step(struct loop_watch *watch, uint32_t events)
 		conclude(start);
 }
 
-static void fire_later(struct loop_timer *timer)
-{
-	struct start *start = container_of(timer, struct start, later);
-
-	/* The holder is being started meanwhile, and comes back to a start that is gone. */
-	finish(start, NULL);
-}
-
 /* ---- a start ---- */
 
 static void begin(struct start *start);
+static void attach(struct start *start);
+
+static void fire_again(struct loop_timer *timer)
+{
+	struct start *start = container_of(timer, struct start, later);
+
+	if (start->adoption)
+		attach(start);
+	else
+		begin(start);
+}
+
+/* To wait for the holder here would be to stop for everybody. */
+static bool try_again(struct start *start, int r)
+{
+	const int64_t now_ns = clock_monotonic_ns();
+
+	if (!start->until_ns)
+		start->until_ns = now_ns + AGAIN_MAX_NS;
+	if (r != -EAGAIN || now_ns > start->until_ns)
+		return false;
+	start->error = (struct atoll_error){0};
+	start->later.fire = fire_again;
+	return loop_arm(start->loop, &start->later, now_ns + AGAIN_NS) == 0;
+}
 
 static void run_holder(struct work_item *item)
 {
@@ -307,6 +339,8 @@ static void begin(struct start *start)
 		watch_step(start);
 		return;
 	}
+	if (try_again(start, r))
+		return;
 	if (r != -ENOENT || start->has_started_holder) {
 		fail_later(start);
 		return;
@@ -326,7 +360,6 @@ static struct start *new_start(struct box *box)
 		return NULL;
 	start->box = box;
 	start->loop = house_loop(box->house);
-	start->later.fire = fire_later;
 	start->watch.fd = -1;
 	snprintf(start->sandbox, sizeof start->sandbox, "%s", box->sandbox);
 	start->next = starts;
@@ -432,6 +465,16 @@ static bool is_worth_it(const struct box *box, const struct atoll_step_info *inf
 	return !process_find_number((struct box *)box, info->number);
 }
 
+static void attach(struct start *start)
+{
+	int r = atoll_step_attach(start->sandbox, start->number, &start->step, &start->error);
+
+	if (r == 0)
+		watch_step(start);
+	else if (!try_again(start, r))
+		fail_later(start);
+}
+
 static void find_again(struct adoption *adoption, const struct atoll_step_info *info)
 {
 	struct start *start = new_start(adoption->box);
@@ -439,11 +482,9 @@ static void find_again(struct adoption *adoption, const struct atoll_step_info *
 	if (!start)
 		return;
 	start->adoption = adoption;
+	start->number = info->number;
 	adoption->n_open++;
-	if (atoll_step_attach(start->sandbox, info->number, &start->step, &start->error) < 0)
-		fail_later(start);
-	else
-		watch_step(start);
+	attach(start);
 }
 
 static void list_done(struct work_item *item)

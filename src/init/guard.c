@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "base/uapi.h"
+#include "init/inner.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -132,8 +133,10 @@ int call_hand_over(struct call *call)
 	pid = fork();
 	if (pid < 0)
 		return -errno;
-	if (pid == 0)
+	if (pid == 0) {
+		service_close_in_child();
 		return 1;
+	}
 	call->guard->n_helpers++;
 	call->is_answered = true;
 	return 0;

@@ -122,6 +122,7 @@ static _Noreturn void command_child(const struct init_config *config, int termin
 
 	if (config->notice_fd >= 0)
 		close(config->notice_fd);
+	service_close_in_child();
 	if (terminal_fd >= 0)
 		take_terminal(config, terminal_fd);
 	else

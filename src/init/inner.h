@@ -40,6 +40,8 @@ void init_prefer_for_killing(void);
 
 /* Steps by order, instead of one command. */
 _Noreturn void service_main(struct init *init);
+/* In a fork that does not execute: what it held open of a step's would have no end. */
+void service_close_in_child(void);
 
 static inline uint64_t init_cpu_us(const struct rusage *usage)
 {

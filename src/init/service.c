@@ -46,6 +46,7 @@ struct step {
 	bool is_ending;	 /* all of it was asked to end */
 	bool is_killed;	 /* everything inside was killed, before it was heard of */
 	int n_tries;
+	pid_t template;	  /* that was asked for it */
 	unsigned n_execs; /* programs that it has tried to execute */
 	/* Until its process has been heard of: */
 	bool is_waiting; /* its terminal is being prepared */
@@ -74,10 +75,29 @@ struct service {
 	size_t n_stopped;
 };
 
+static struct service the_service;
+
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)
 		close(take_fd(fd));
+}
+
+static void close_step_fds(struct step *step)
+{
+	close_fd(&step->start_fd);
+	close_fd(&step->leader_fd);
+	close_fd(&step->terminal_fd);
+	for (int i = 0; i < 4; i++)
+		close_fd(&step->fds[i]);
+}
+
+void service_close_in_child(void)
+{
+	for (size_t i = 0; i < INIT_STEPS_MAX; i++) {
+		if (the_service.steps[i].number)
+			close_step_fds(&the_service.steps[i]);
+	}
 }
 
 /* ---- the template ---- */
@@ -149,11 +169,7 @@ static struct step *find_step(struct service *service, uint32_t number)
 
 static void forget_step(struct step *step)
 {
-	close_fd(&step->start_fd);
-	close_fd(&step->leader_fd);
-	close_fd(&step->terminal_fd);
-	for (int i = 0; i < 4; i++)
-		close_fd(&step->fds[i]);
+	close_step_fds(step);
 	step->number = 0;
 }
 
@@ -240,6 +256,7 @@ static int launch(struct service *service, struct step *step, struct atoll_error
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
 	}
 	step->leader_fd = leader[0];
+	step->template = service->template.pid;
 	/* If it was killed just now, the end of the step's socket tells. */
 	ask_template(service, step, start[1], leader[1]);
 	close(start[1]);
@@ -283,9 +300,12 @@ static void begin_step(struct service *service, const struct init_order *order, 
 	int r;
 
 	if (!step || n != 1U + (size_t)__builtin_popcount(order->stdio & 7)) {
-		error_set(&error, ATOLL_FAULT_POLICY, 0,
-			  "more than %d steps at the same time; wait for one to end",
-			  INIT_STEPS_MAX);
+		if (step)
+			error_set(&error, ATOLL_FAULT_HOST, EMFILE, "take the step's descriptors");
+		else
+			error_set(&error, ATOLL_FAULT_POLICY, 0,
+				  "more than %d steps at the same time; wait for one to end",
+				  INIT_STEPS_MAX);
 		tell_failure(service, order->step, -1, &error);
 		for (size_t i = 0; i < n; i++)
 			close(fds[i]);
@@ -331,7 +351,9 @@ static void lose_step(struct service *service, struct step *step)
 		return;
 	}
 	if (!error.text[0] && ++step->n_tries < TRIES_MAX) {
-		end_template(service);
+		/* The one after it may be at work for others. */
+		if (step->template == service->template.pid)
+			end_template(service);
 		if (launch(service, step, &error) == 0)
 			return;
 	}
@@ -696,7 +718,8 @@ static void serve_order(struct service *service)
 		return;
 	if (got != sizeof order)
 		_exit(0);
-	if (order.type == INIT_EXEC && order.step && n > 0) {
+	/* Also without the descriptors, if there was no room for them: it is told so. */
+	if (order.type == INIT_EXEC && order.step) {
 		begin_step(service, &order, fds, n);
 		return;
 	}
@@ -823,19 +846,19 @@ static _Noreturn void loop(struct service *service)
 
 void service_main(struct init *init)
 {
-	static struct service service;
+	struct service *service = &the_service;
 	struct atoll_error error = {0};
 
-	service.init = init;
-	service.template.start_fd = -1;
+	service->init = init;
+	service->template.start_fd = -1;
 	if (guard_init(&init->guard, init->config, -1) < 0)
 		init_end_broken(init, errno, "start the guard");
 	init->guard.watch = &init->watch;
 	init->guard.find_words = find_words;
-	init->guard.words_data = &service;
+	init->guard.words_data = service;
 	watch_init(&init->watch, init->config);
 	init->watch.n_own = init->config->keeper ? 2 : 1; /* the template */
 	/* Now, while nobody waits. If it fails, it does so again for the first step. */
-	make_template(&service, &error);
-	loop(&service);
+	make_template(service, &error);
+	loop(service);
 }

@@ -193,7 +193,7 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 
 	if (!holder->is_live)
 		return;
-	holder->is_live = false;
+	holder->is_live = holder->is_held = false;
 	holder->backend->stop(holder->cell, &holder->handle);
 	while (syscall(SYS_waitid, P_PIDFD, holder->handle.pid_fd, NULL, WEXITED, NULL) < 0 &&
 	       errno == EINTR)
@@ -248,6 +248,10 @@ void hold_order(struct holder *holder, enum init_order_type type, uint32_t step,
 
 	if (holder->is_live)
 		send(holder->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL);
+	if (type == INIT_THAW) {
+		holder->is_held = false;
+		hold_kept_let_go(holder);
+	}
 }
 
 void hold_take_notice(void *data, const struct notices_told *told)
@@ -298,6 +302,7 @@ int hold_ask_init(struct holder *holder, enum init_order_type type, struct atoll
 	bool is_there = true;
 
 	holder->is_done = false;
+	holder->is_held |= type == INIT_FREEZE;
 	hold_order(holder, type, 0, 0);
 	while (!holder->is_done && is_there && clock_monotonic_ns() < until_ns) {
 		struct pollfd fds[] = {{.fd = holder->handle.control_fd, .events = POLLIN},
@@ -306,6 +311,11 @@ int hold_ask_init(struct holder *holder, enum init_order_type type, struct atoll
 		if (poll(fds, ARRAY_SIZE(fds), 100) < 0 && errno != EINTR)
 			break;
 		is_there = hold_take_messages(holder) && !fds[1].revents;
+	}
+	/* It has let everything go on by itself. */
+	if (type == INIT_FREEZE && (!holder->is_done || holder->done_code < 0)) {
+		holder->is_held = false;
+		hold_kept_let_go(holder);
 	}
 	if (holder->is_done)
 		return holder->done_code;

@@ -84,7 +84,9 @@ struct hold_kept {
 	uint16_t columns, rows;
 	bool is_forced; /* it was told to end: what others hold open is not waited for */
 	bool is_timed_out, is_over_output;
+	bool waits_to_go; /* its terminal is ready, and everything stands still */
 	bool has_news;
+	bool was_heard;	 /* its end, by somebody */
 	int64_t tell_ns; /* when they are told at the latest */
 	int input_fd;	 /* -1: closed, or none */
 	struct hold_stream streams[HOLD_STREAMS];
@@ -107,6 +109,7 @@ struct hold_client {
 	uint64_t cpu_ms; /* used before it */
 	bool has_end;	 /* it has ended, as `end` tells, and nobody knows yet */
 	bool is_over;	 /* it is known */
+	bool is_ending;	 /* it is about to be: what happens to the cell meanwhile is not its end */
 	bool is_cut;	 /* by a rollback: what it did is gone */
 	struct init_message end;
 	bool is_recorded; /* its start is, and its end not yet */
@@ -154,6 +157,7 @@ struct holder {
 	uint64_t ended_bytes;
 	int64_t noted_ns;
 	bool is_frozen; /* by order */
+	bool is_held;	/* the first process was asked to stop everything, for whatever reason */
 	int64_t frozen_ns;
 	bool stays; /* however long there is nothing to do */
 	struct hold_client clients[HOLD_CLIENTS_MAX];
@@ -251,6 +255,8 @@ void hold_kept_list(struct holder *holder, int fd);
 /* From the first process. */
 void hold_kept_take_message(struct holder *holder, struct hold_client *client,
 			    const struct init_message *message, int fd);
+/* Everything goes on: so do those whose terminal was ready meanwhile. */
+void hold_kept_let_go(struct holder *holder);
 void hold_kept_add_denial(struct hold_kept *kept, const struct atoll_denial *denial);
 /* It has ended, as client->end tells: is it over, or does its output go on? */
 bool hold_kept_is_drained(struct hold_kept *kept);

@@ -13,7 +13,8 @@
 /*
  * How long kept steps are known
  *
- * While they live, for KEPT_NS after, and the latest KEPT_LATEST for ever; but never more than
+ * While they live, for KEPT_NS after and until somebody has heard of their end, and the latest
+ * KEPT_LATEST for ever; but never more than
  * KEPT_MAX that have ended, nor more than KEPT_BYTES of their output, of which the latest is always
  * kept. Numbers are not used twice in the life of a sandbox, whose holder may be killed: they
  * are reserved ahead, in records/ID/number.
@@ -149,7 +150,7 @@ int64_t hold_kept_deadline_ns(const struct holder *holder)
 			until_ns = earlier(until_ns, kept->deadline_ns);
 	}
 	/* The first to be forgotten, where there are many. */
-	if (holder->n_ended > KEPT_LATEST)
+	if (holder->n_ended > KEPT_LATEST && holder->ended->was_heard)
 		until_ns = earlier(until_ns, holder->ended->over_ns + KEPT_NS);
 	return until_ns;
 }
@@ -209,7 +210,8 @@ static bool has_too_many(const struct holder *holder, int64_t now_ns)
 {
 	if (holder->n_ended > KEPT_MAX || (holder->ended_bytes > KEPT_BYTES && holder->n_ended > 1))
 		return true;
-	return holder->n_ended > KEPT_LATEST && now_ns - holder->ended->over_ns > KEPT_NS;
+	return holder->n_ended > KEPT_LATEST && holder->ended->was_heard &&
+	       now_ns - holder->ended->over_ns > KEPT_NS;
 }
 
 void hold_kept_sweep(struct holder *holder)

@@ -106,6 +106,7 @@ static struct hold_kept *new_kept(struct holder *holder, const struct hold_start
 	kept->has_stdin = start->has_stdin && !start->has_terminal && !start->has_channel;
 	kept->has_terminal = start->has_terminal && !start->has_channel;
 	kept->has_channel = start->has_channel;
+	kept->was_heard = start->has_channel; /* nothing is kept of it that could be missed */
 	kept->columns = start->columns;
 	kept->rows = start->rows;
 	kept->input_fd = -1;
@@ -366,7 +367,19 @@ static void take_terminal(struct holder *holder, struct hold_client *client, int
 	fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
 	kept->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	kept->streams[0].from = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	hold_order(holder, INIT_GO, client->step, 0);
+	/* An order that everything stops is on its way, or done: it would run all the same. */
+	kept->waits_to_go = holder->is_held;
+	if (!kept->waits_to_go)
+		hold_order(holder, INIT_GO, client->step, 0);
+}
+
+void hold_kept_let_go(struct holder *holder)
+{
+	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
+		if (kept->waits_to_go && kept->client)
+			hold_order(holder, INIT_GO, kept->client->step, 0);
+		kept->waits_to_go = false;
+	}
 }
 
 void hold_kept_take_message(struct holder *holder, struct hold_client *client,

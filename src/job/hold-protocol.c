@@ -58,9 +58,11 @@ static int check_peer(int fd, const char *id, struct atoll_error *err)
 			 "the socket of sandbox '%s' is somebody else's", id);
 }
 
-static int connect_to(const struct sockaddr_un *address, const char *id, struct atoll_error *err)
+static int connect_to(const struct sockaddr_un *address, const char *id, bool waits,
+		      struct atoll_error *err)
 {
-	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	const int how = waits ? 0 : SOCK_NONBLOCK;
+	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | how, 0);
 	int r;
 
 	if (fd < 0)
@@ -69,6 +71,9 @@ static int connect_to(const struct sockaddr_un *address, const char *id, struct 
 		return errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR
 			       ? -ENOENT
 			       : error_set(err, ATOLL_FAULT_HOST, errno, "reach sandbox '%s'", id);
+	/* Only for this: it is a queue of its holder's, which may stand still. */
+	if (!waits && fcntl(fd, F_SETFL, O_RDWR) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "fcntl");
 	r = check_peer(fd, id, err);
 	return r < 0 ? r : take_fd(&fd);
 }
@@ -78,7 +83,7 @@ int hold_connect(const struct layer_record *record, struct atoll_error *err)
 	struct sockaddr_un address;
 
 	make_address(record, &address);
-	return connect_to(&address, record->info.id, err);
+	return connect_to(&address, record->info.id, true, err);
 }
 
 static bool is_whole_id(const char *id)
@@ -87,7 +92,7 @@ static bool is_whole_id(const char *id)
 	       strspn(id, "abcdefghijklmnopqrstuvwxyz234567") == ID_LENGTH;
 }
 
-int hold_connect_id(const char *id, struct atoll_error *err)
+int hold_connect_id(const char *id, bool waits, struct atoll_error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	cleanup_fd int dir = -1;
@@ -101,13 +106,13 @@ int hold_connect_id(const char *id, struct atoll_error *err)
 		return r;
 	if ((size_t)snprintf(address.sun_path, sizeof address.sun_path, "%s/records/%s/socket",
 			     path, id) < sizeof address.sun_path)
-		return connect_to(&address, id, err);
+		return connect_to(&address, id, waits, err);
 	snprintf(place, sizeof place, "%s/records/%s", path, id);
 	dir = open(place, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (dir < 0)
 		return -ENOENT;
 	snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/socket", dir);
-	return connect_to(&address, id, err);
+	return connect_to(&address, id, waits, err);
 }
 
 int hold_connect_or_start(struct layer_record *record, struct atoll_error *err)

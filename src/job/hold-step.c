@@ -540,9 +540,11 @@ static void finish_step(struct holder *holder, struct hold_client *client)
 	const struct steps_note note = {client->command, status_of(&client->end)};
 
 	client->has_end = false;
+	client->is_ending = true; /* a cell that is lost on the way does not take its end away */
 	if (client->end.type == INIT_ENDED && !client->is_cut &&
 	    holder->spec->checkpoints_every_step)
 		hold_checkpoint(holder, NULL, &note, NULL, &failure);
+	client->is_ending = false;
 	note_step(holder, client);
 	if (client->kept) {
 		hold_kept_finish(holder, client);
@@ -586,7 +588,7 @@ void hold_lose_steps(struct holder *holder, const struct init_message *limit)
 	for (size_t i = 0; i < holder->n_places; i++) {
 		struct hold_client *client = &holder->clients[i];
 
-		if (!client->is_used || !client->step || client->is_over)
+		if (!client->is_used || !client->step || client->is_over || client->is_ending)
 			continue;
 		/* It has ended by itself, just before. */
 		if (client->has_end && !(limit && is_by_signal(client))) {

@@ -18,6 +18,9 @@
  * round of the loop, which makes one of output, end of output and end of the command.
  */
 
+/* When it is tried again what failed for want of memory, or the like. */
+#define RETRY_NS (10 * INT64_C(1000000))
+
 /* How long what was needed by one who was killed is kept for him. */
 #define RETURN_NS (60 * INT64_C(1000000000))
 
@@ -148,7 +151,8 @@ static void drop(struct holder *holder, struct hold_kept *kept, struct hold_watc
 	hold_output_needs(kept);
 }
 
-static void tell(struct holder *holder, struct hold_kept *kept, struct hold_watcher *watcher)
+/* False: it could not be sent, and he is behind. */
+static bool tell(struct holder *holder, struct hold_kept *kept, struct hold_watcher *watcher)
 {
 	struct parcel parcel;
 	int r;
@@ -157,18 +161,22 @@ static void tell(struct holder *holder, struct hold_kept *kept, struct hold_watc
 	r = send_parcel(watcher->fd, &parcel);
 	watcher->is_full = r == -EAGAIN;
 	if (r == -EAGAIN)
-		return;
+		return true; /* his socket says when */
+	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
+		return false;
 	watcher->is_behind = false;
 	/* One that is gone is noticed when his socket is looked at. */
 	watcher->knows_step = true;
 	watcher->knows_input |= parcel.told.brings_input;
 	watcher->knows_end |= parcel.told.end_size > 0;
+	kept->was_heard |= r == 0 && watcher->knows_end;
 	for (int i = 0; i < HOLD_STREAMS; i++) {
 		watcher->knows_file[i] |= parcel.told.brings_file[i];
 		watcher->told[i] = kept->streams[i].size;
 	}
 	if (watcher->knows_end)
 		drop(holder, kept, watcher);
+	return true;
 }
 
 void hold_tell_all(struct holder *holder)
@@ -176,6 +184,8 @@ void hold_tell_all(struct holder *holder)
 	int64_t now_ns = 0;
 
 	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
+		bool has_failed = false;
+
 		/* Its end is about to come, and is told with it. */
 		if (kept->has_news && kept->tell_ns) {
 			now_ns = now_ns ? now_ns : clock_monotonic_ns();
@@ -185,10 +195,10 @@ void hold_tell_all(struct holder *holder)
 		for (struct hold_watcher *at = kept->watchers; at; at = at->next) {
 			at->is_behind |= kept->has_news;
 			if (at->fd >= 0 && at->is_behind && !at->is_full)
-				tell(holder, kept, at);
+				has_failed |= !tell(holder, kept, at);
 		}
-		kept->has_news = false;
-		kept->tell_ns = 0;
+		kept->has_news = has_failed;
+		kept->tell_ns = has_failed ? clock_monotonic_ns() + RETRY_NS : 0;
 	}
 }
 
@@ -226,8 +236,14 @@ static void take_needs(struct hold_kept *kept, struct hold_watcher *watcher,
 		       const struct hold_call *call)
 {
 	memcpy(watcher->need, call->need, sizeof watcher->need);
-	/* Somebody is back who says himself what he needs. */
-	kept->streams[0].left = kept->streams[1].left = UINT64_MAX;
+	/* Somebody is back who says himself what he needs: who was as far as that, or a little
+	 * further than he had said. Another one may still come for more. */
+	for (int i = 0; i < HOLD_STREAMS; i++) {
+		uint64_t *left = &kept->streams[i].left;
+
+		if (call->need[i] <= *left || call->need[i] - *left <= HOLD_NEED_SLACK)
+			*left = UINT64_MAX;
+	}
 	hold_output_needs(kept);
 }
 

@@ -127,7 +127,12 @@ struct hold_told {
 	uint32_t end_size; /* struct hold_end and its denials */
 };
 
-#define HOLD_TOLD     0x746f6c64
+#define HOLD_TOLD 0x746f6c64
+/* So far a reader may get ahead of what the holder knows that he has read; and the same with what
+ * he had just read when he was killed. */
+#define HOLD_NEED_STEP	(1U << 20)
+#define HOLD_NEED_SLACK (2 * HOLD_NEED_STEP)
+
 #define HOLD_TOLD_MAX (96U << 10) /* with all that follows */
 
 /* A stream that was never longer is told of as it is; another one lies in memory that is shared,
@@ -169,8 +174,9 @@ struct hold_call {
 
 /* A connection to the holder; -ENOENT if there is none. */
 int hold_connect(const struct layer_record *record, struct atoll_error *err);
-/* The same by a whole id alone, without opening its record. */
-int hold_connect_id(const char *id, struct atoll_error *err);
+/* The same by a whole id alone, without opening its record. If it is not to wait: -EAGAIN where too
+ * many do already. */
+int hold_connect_id(const char *id, bool waits, struct atoll_error *err);
 /* The same, and one is started if need be. */
 int hold_connect_or_start(struct layer_record *record, struct atoll_error *err);
 /* A socket that it listens on. */

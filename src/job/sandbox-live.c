@@ -104,7 +104,7 @@ int atoll_sandbox_usage(const char *id, struct atoll_sandbox_usage *ret, struct 
 
 	err = err ? err : &unheard;
 	*err = (struct atoll_error){0};
-	fd = hold_connect_id(id, err);
+	fd = hold_connect_id(id, true, err);
 	if (fd == -ENOENT) {
 		r = begin(id, &err, &unheard, &record);
 		if (r < 0)

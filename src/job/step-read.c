@@ -118,30 +118,36 @@ static int take_end(struct atoll_step *step, const char *data, size_t size)
 	return 0;
 }
 
-static void take_fds(struct atoll_step *step, const struct hold_told *told, int *fds, size_t n)
+/* The kernel leaves out those that we have no room for, and it comes only once. */
+static int take_fds(struct atoll_step *step, const struct hold_told *told, int *fds, size_t n)
 {
 	size_t at = 0;
 
-	if (told->brings_input && at < n && step->input_fd < 0)
-		step->input_fd = take_fd(&fds[at++]);
+	if (n != (size_t)told->brings_input + told->brings_file[0] + told->brings_file[1])
+		return -EMFILE;
+	if (told->brings_input && step->input_fd < 0)
+		step->input_fd = take_fd(&fds[at]);
+	at += told->brings_input;
 	for (int i = 0; i < HOLD_STREAMS; i++) {
-		if (told->brings_file[i] && at < n && step->streams[i].file < 0)
-			step->streams[i].file = take_fd(&fds[at++]);
+		if (told->brings_file[i] && step->streams[i].file < 0)
+			step->streams[i].file = take_fd(&fds[at]);
+		at += told->brings_file[i];
 	}
+	return 0;
 }
 
 static int take_told(struct atoll_step *step, const char *data, size_t size, int *fds, size_t n)
 {
 	struct hold_told told;
 	size_t at = sizeof told, parts;
-	int r = 0;
+	int r;
 
 	memcpy(&told, data, sizeof told);
 	parts = (size_t)told.words_size + told.data_size[0] + told.data_size[1] + told.end_size;
 	if (told.magic != HOLD_TOLD || size != sizeof told + parts)
 		return -EBADMSG;
-	take_fds(step, &told, fds, n);
-	if (told.words_size)
+	r = take_fds(step, &told, fds, n);
+	if (r == 0 && told.words_size)
 		r = take_words(step, data + at, told.words_size);
 	at += told.words_size;
 	for (int i = 0; i < HOLD_STREAMS && r == 0; i++) {
@@ -157,11 +163,12 @@ static int take_told(struct atoll_step *step, const char *data, size_t size, int
 
 /* ---- messages ---- */
 
-/* Refused in the beginning, or gone: nothing more comes. */
+/* Refused in the beginning, or gone: nothing more comes. Its descriptor stays until the step is
+ * freed: somebody's loop watches it. */
 static int lose(struct atoll_step *step, const struct hold_reply *reply, int errnum,
 		struct atoll_error *err)
 {
-	close(take_fd(&step->fd));
+	step->is_over = true;
 	if (reply) {
 		step->is_refused = true;
 		*err = reply->error;
@@ -169,6 +176,9 @@ static int lose(struct atoll_step *step, const struct hold_reply *reply, int err
 		return reply->code;
 	}
 	step->info.state = ATOLL_STEP_LOST;
+	if (errnum == EMFILE)
+		return error_set(err, ATOLL_FAULT_HOST, errnum,
+				 "take what the sandbox's holder hands over; the step goes on");
 	return error_set(err, ATOLL_FAULT_HOST, errnum,
 			 "the sandbox's holder has ended, and everything in it");
 }
@@ -193,7 +203,7 @@ int step_take(struct atoll_step *step, struct atoll_error *err)
 	cleanup_free char *data = NULL;
 	int r = 0;
 
-	if (step->fd < 0)
+	if (step->fd < 0 || step->is_over)
 		return step->info.state == ATOLL_STEP_ENDED ? 0 : -EPIPE;
 	data = malloc(HOLD_TOLD_MAX);
 	if (!data)
@@ -252,6 +262,8 @@ ssize_t atoll_step_read(struct atoll_step *step, int stream, uint64_t at, void *
 		size = (size_t)left;
 	if (step->streams[i].file >= 0)
 		return read_file(step, i, at, data, size);
+	if (!step->streams[i].small || at + size > HOLD_SMALL)
+		return -EIO;
 	memcpy(data, step->streams[i].small + at, size);
 	return (ssize_t)size;
 }

@@ -19,9 +19,6 @@
 /* How often to ask, where one holder after the other is just ending. */
 #define TRIES 100
 
-/* So far a reader may get ahead of what the holder knows that he has read. */
-#define NEED_STEP (1U << 20)
-
 /* ---- the beginning ---- */
 
 static struct atoll_step *new_step(void)
@@ -127,10 +124,10 @@ static int make_request(const struct atoll_step_options *options, struct buf *ou
 }
 
 /* To whoever holds it, or to one who is started for that. */
-static int connect_to(const char *id, bool needs_holder, struct atoll_error *err)
+static int connect_to(const char *id, bool needs_holder, bool waits, struct atoll_error *err)
 {
 	struct layer_record *record = NULL;
-	int r = hold_connect_id(id, err);
+	int r = hold_connect_id(id, waits, err);
 
 	if (r != -ENOENT)
 		return r;
@@ -160,7 +157,7 @@ static int send_start(const char *id, const struct atoll_step_options *options,
 		fds[n++] = options->channel_fd;
 	/* One that is just ending reads nothing any more. */
 	for (int i = 0; i < TRIES; i++) {
-		step->fd = connect_to(id, options->needs_holder, err);
+		step->fd = connect_to(id, options->needs_holder, !options->needs_holder, err);
 		if (step->fd < 0)
 			return step->fd;
 		r = fd_send(step->fd, out.data, out.used, fds, (size_t)n);
@@ -213,7 +210,7 @@ int atoll_step_attach(const char *id, uint32_t number, struct atoll_step **ret,
 	if (!step)
 		return error_oom(err);
 	step->info.number = number;
-	step->fd = connect_to(id, true, err);
+	step->fd = connect_to(id, true, false, err);
 	r = step->fd < 0 ? step->fd : fd_send(step->fd, &request, sizeof request, NULL, 0);
 	if (r < 0 && step->fd >= 0)
 		error_set(err, ATOLL_FAULT_HOST, -r, "ask the sandbox's holder");
@@ -275,7 +272,7 @@ int atoll_steps_list(const char *id, struct atoll_step_info **ret, size_t *ret_n
 
 	err = err ? err : &unheard;
 	*err = (struct atoll_error){0};
-	fd = connect_to(id, true, err);
+	fd = connect_to(id, true, true, err);
 	if (fd < 0)
 		return fd;
 	r = fd_send(fd, &request, sizeof request, NULL, 0);
@@ -329,7 +326,7 @@ const char *atoll_step_cwd(const struct atoll_step *step)
 
 static int call(struct atoll_step *step, const struct hold_call *what)
 {
-	if (step->fd < 0 || step->info.state >= ATOLL_STEP_ENDED)
+	if (step->fd < 0 || step->is_over || step->info.state >= ATOLL_STEP_ENDED)
 		return -ESRCH;
 	if (send(step->fd, what, sizeof *what, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return errno == EPIPE || errno == ECONNRESET ? -ESRCH : -errno;
@@ -353,8 +350,8 @@ void atoll_step_need(struct atoll_step *step, int stream, uint64_t at)
 		return;
 	*need = at;
 	/* Not for every piece that is read. */
-	if (at == *needed ||
-	    (at != UINT64_MAX && *needed != UINT64_MAX && at > *needed && at - *needed < NEED_STEP))
+	if (at == *needed || (at != UINT64_MAX && *needed != UINT64_MAX && at > *needed &&
+			      at - *needed < HOLD_NEED_STEP))
 		return;
 	memcpy(what.need, step->need, sizeof what.need);
 	if (call(step, &what) == 0)

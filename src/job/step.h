@@ -16,10 +16,11 @@ struct step_stream {
 };
 
 struct atoll_step {
-	int fd; /* the holder's; -1: nothing more comes */
+	int fd; /* the holder's */
 	struct atoll_step_info info;
 	struct atoll_error error; /* why it has not started */
 	bool is_refused, was_reset;
+	bool is_over; /* nothing more comes */
 	char *words;
 	char **texts; /* argv, NULL, env, NULL */
 	size_t n_argv;

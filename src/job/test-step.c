@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 /* What the holder tells, by a socket of our own. */
@@ -101,6 +102,32 @@ TEST(messages_that_do_not_add_up_end_it)
 		close(holder);
 		atoll_step_detach(step);
 	}
+}
+
+TEST(a_descriptor_that_there_is_no_room_for_is_missed)
+{
+	int holder, file = memfd_create("test", MFD_CLOEXEC);
+	struct atoll_step *step = make_step(&holder);
+	struct rlimit before, few;
+	struct atoll_error err;
+	char data[8];
+
+	say(holder,
+	    (struct hold_told){.state = ATOLL_STEP_RUNNING, .size = {5003}, .brings_file = {true}},
+	    "", 0, file);
+	CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
+	few = before;
+	few.rlim_cur = 0;
+	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
+	CHECK_INT(atoll_step_move(step, &err), -EMFILE);
+	CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
+	CHECK(atoll_step_info(step)->state == ATOLL_STEP_LOST);
+	CHECK(fcntl(atoll_step_fd(step), F_GETFD) >= 0);
+	step->info.size[0] = 5003; /* as if it had been believed */
+	CHECK_INT(atoll_step_read(step, 1, 0, data, sizeof data), -EIO);
+	close(holder);
+	close(file);
+	atoll_step_detach(step);
 }
 
 TEST(the_last_words_are_heard_although_ours_were_left_unread)

@@ -86,6 +86,10 @@ def read_bytes(path):
         return b""
 
 
+def read_size(path):
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
 def listed(place, id):
     """{number: (pid, state, out, err)}"""
     found = {}
@@ -136,6 +140,39 @@ def _():
         same(re.match(r"step \d+ pid (\d+) running", said)[1], read_bytes(path).decode().strip(), "pid")
 
 
+@test("who starts the commands was killed from inside: the next step's output has an end all the same")
+def _():
+    with Sandbox() as (place, id):
+        for _ in range(2):
+            run_step(place, id, "kill -9 -1")
+            out, err, end = run_step(place, id, "echo hi")
+            same(out, b"hi\n", "stdout")
+            check(end.startswith("end exited 0 "), end)
+
+
+@test("a holder that takes no more connections is not waited for by whoever has others to serve")
+def _():
+    with Sandbox() as (place, id):
+        number, _ = start_detached(place, id, "sleep 60")
+        holder = [pid for pid, name in descendants().items() if name == "atoll-hold"].pop()
+        path, waiting = os.path.join(place.home, ".local/state/atoll/records", id, "socket"), []
+        os.kill(holder, signal.SIGSTOP)
+        try:
+            with contextlib.suppress(BlockingIOError):
+                while len(waiting) < 10000:
+                    waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK))
+                    waiting[-1].connect(path)
+            for args in (["run", id, "--live", "--", "/bin/true"], ["attach", id, str(number)]):
+                refused = begin(place, *args).wait()
+                check(refused.status == 1 and "temporarily" in refused.out + refused.err, refused.out + refused.err)
+        finally:
+            for each in waiting:
+                each.close()
+            os.kill(holder, signal.SIGCONT)
+        out, err, end = run_step(place, id, "echo hi", "--live")
+        same(out, b"hi\n", "afterwards")
+
+
 @test("long output is whole, through the memory that is shared, also for a slow reader that is waited for")
 def _():
     with Sandbox() as (place, id):
@@ -168,6 +205,27 @@ def _():
         data = read_bytes(path)
         same(len(data), count * 8, "bytes")
         same(hashlib.sha256(data).hexdigest(), hashlib.sha256(b"".join(b"%07d\n" % i for i in range(1, count + 1))).hexdigest(), "sum")
+
+
+@test("two who read are killed, and the faster one is back first: what the other needs is still there")
+def _():
+    with Sandbox() as (place, id):
+        number, _ = start_detached(place, id, "until [ -e go ]; do sleep 0.05; done; head -c 60000000 /dev/zero", "--timeout", "120000")
+        slow, fast = (os.path.join(place.tmp, name) for name in ("slow", "fast"))
+        first = begin(place, "attach", id, str(number), "--need", "--pause", "60000", "--out", slow)
+        second = begin(place, "attach", id, str(number), "--need", "--out", fast)
+        check(until(lambda: os.path.exists(slow) and os.path.exists(fast)), "both are there")
+        run_step(place, id, "touch go")
+        check(until(lambda: read_size(fast) > 8 << 20), "the faster one is ahead: %d" % read_size(fast))
+        first.kill()
+        second.kill()
+        second = begin(place, "attach", id, str(number), "--need", "--out", fast)
+        until(lambda: second.process.poll() is not None, 1)
+        first = begin(place, "attach", id, str(number), "--need", "--out", slow)
+        for reader, path in ((first, slow), (second, fast)):
+            said = reader.wait()
+            check("end exited 0" in said.out, said.out + said.err)
+            same(read_size(path), 60000000, path)
 
 
 @test("who is attached and needs nothing holds nothing up; what is not kept any more is said to be gone")
