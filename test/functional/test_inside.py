@@ -468,6 +468,32 @@ def _():
             same(result.status, POLICY, "%s: %s" % (lines, result.err))
 
 
+@test("an image's links lead nowhere on the host while the root is built")
+def _():
+    need_layers()
+    with Place() as place:
+        root = image(place)
+        trap = os.path.join(place.base, "trap")
+        os.mkdir(trap, 0o755)
+        place.settle()
+        before = snapshot(trap)
+        for name, to in (("var", trap), ("var", "../trap"), ("var/log", trap), ("var/lib", trap), ("var/log", "../../trap"), ("etc", "../trap"), ("etc", trap), ("etc", "usr"), ("opt", trap), ("opt", "a/../../trap")):
+            at = os.path.join(root, name)
+            kept = at + ".kept"
+            if os.path.lexists(at):
+                os.rename(at, kept)
+            os.symlink(to, at)
+            result = run(place, ["-f", contract(place, root="layer", image={"root": root})], "true", starts=False)
+            # Within /var it is the image's own business, so long as nothing is made behind it.
+            same(result.status, 0 if "/" in name else POLICY, "%s -> %s: %s" % (name, to, result.err))
+            check("/" in name or "is a link" in result.err, "the story: %s" % result.err)
+            same(difference(before, snapshot(trap)), "", "%s -> %s: the target" % (name, to))
+            os.unlink(at)
+            if os.path.lexists(kept):
+                os.rename(kept, at)
+        inside(place, "true", root="layer", image={"root": root})
+
+
 # ---- hosts that cannot ----
 
 @test("without namespaces users and the guest are refused with the reason")
