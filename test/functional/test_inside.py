@@ -402,6 +402,21 @@ def _():
         check("guest" not in inside(place, "ls /run/atoll"), "it is there unasked")
 
 
+@test("a server of root's inside is told whose a connection is")
+def _():
+    need_root()
+    with Place() as place:
+        id = create(place, root="layer")
+        server = ("import os, socket, struct; s = socket.socket(socket.AF_UNIX); s.bind('/tmp/s'); os.chmod('/tmp/s', 0o777); s.listen(); "
+                  "os.fork() and os._exit(0); os.setsid(); n = os.open('/dev/null', os.O_RDWR); [os.dup2(n, i) for i in range(3)]; "
+                  "[(lambda c: c.sendall(b'%d %d' % struct.unpack('iII', c.getsockopt(1, 17, 12))[1:]))(s.accept()[0]) for _ in range(2)]")
+        client = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/s'); print(s.recv(99).decode())"
+        step(place, id, 'python3 -c "%s"' % server, "root")
+        same(step(place, id, 'python3 -c "%s"' % client, "user"), "1000 1000\n", "user")
+        same(step(place, id, 'python3 -c "%s"' % client, "root"), "0 0\n", "root")
+        gone(place, id)
+
+
 # ---- an image ----
 
 def image(place):
