@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 
@@ -262,6 +264,34 @@ void guard_tick(struct guard *guard)
 }
 
 /*
+ * Whoever listens asks who it is (SO_PEERCRED), and is told our effective ids: for the moment they
+ * are the caller's, whose ids for files we have already. The real and saved ones stay, which are
+ * what signals and tracing go by, and bring the capabilities back. No wrappers: this is a clone.
+ */
+static int connect_as_caller(int fd, const struct sockaddr_storage *address, socklen_t size)
+{
+	const uid_t uid = (uid_t)setfsuid((uid_t)-1), own_uid = geteuid();
+	const gid_t gid = (gid_t)setfsgid((gid_t)-1), own_gid = getegid();
+	int r;
+
+	if (address->ss_family != AF_UNIX || uid == own_uid)
+		return connect(fd, (const struct sockaddr *)address, size) < 0 ? -errno : 0;
+	if (syscall(SYS_setresgid, -1, gid, -1) < 0)
+		return -EPERM;
+	r = syscall(SYS_setresuid, -1, uid, -1) < 0 ? -EPERM : 0;
+	if (r == 0 && connect(fd, (const struct sockaddr *)address, size) < 0)
+		r = -errno;
+	if (syscall(SYS_setresuid, -1, own_uid, -1) < 0 ||
+	    syscall(SYS_setresgid, -1, own_gid, -1) < 0)
+		_exit(1); /* nothing inside outlives us */
+	setfsgid(gid);
+	setfsuid(uid);
+	if ((uid_t)setfsuid((uid_t)-1) != uid || (gid_t)setfsgid((gid_t)-1) != gid)
+		_exit(1);
+	return r;
+}
+
+/*
  * connect() that waits a moment at most, then -EINTR: asked again it goes on where it was. The
  * clock that ends it goes on ticking for a while, because setting it takes as long as most
  * connections do; its signal is blocked, and then means nothing.
@@ -281,7 +311,7 @@ static int connect_for_a_moment(struct guard *guard, int fd, const struct sockad
 	sigemptyset(&alarm);
 	sigaddset(&alarm, SIGALRM);
 	sigprocmask(SIG_UNBLOCK, &alarm, NULL);
-	r = connect(fd, (const struct sockaddr *)address, size) < 0 ? -errno : 0;
+	r = connect_as_caller(fd, address, size);
 	sigprocmask(SIG_BLOCK, &alarm, NULL);
 	return r;
 }

@@ -47,7 +47,7 @@ enum init_zone_kind {
 	INIT_ZONE_FREE,	   /* the kernel decides alone: private, or read-only */
 	INIT_ZONE_PRIVATE, /* private storage with a guarded root somewhere beneath, which
 			    * Landlock would include in any right: the guard acts, and refuses
-			    * nothing */
+			    * nothing but to move a directory on the way there */
 	INIT_ZONE_GUARDED, /* a writable root of the host: names are checked */
 	INIT_ZONE_OWN,	   /* private, on a file system of the host's, or a layer on one: the
 			    * kernel decides alone, and what Landlock does not know the guard does

@@ -405,6 +405,55 @@ static int permit_in_bare(struct call *call, const char *root, const struct targ
 	return 0;
 }
 
+/* Zones are known by their paths. A mount goes along with a directory that is moved, and would have
+ * a path that is nobody's afterwards. */
+static bool is_way_to_zone(const struct guard *guard, const char *path)
+{
+	for (size_t i = 0; i < guard->config->n_zones; i++) {
+		const char *other = guard->config->zones[i].path;
+
+		if (!streq(other, path) && path_is_within(other, path))
+			return true;
+	}
+	return false;
+}
+
+static int mount_of(int dir_fd, const char *name, uint64_t *ret)
+{
+	struct statx stx;
+
+	if (statx(dir_fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_MNT_ID, &stx) < 0)
+		return -errno;
+	*ret = stx.stx_mnt_id;
+	return stx.stx_mask & STATX_MNT_ID ? 0 : -ENOSYS;
+}
+
+/* Nothing is refused by its name here, if only it is the private storage that is meant: what lies
+ * on another mount is none of this zone's, whatever its path says. */
+static int permit_in_private(struct call *call, const struct init_zone *zone,
+			     const struct target *target, bool moves_dir)
+{
+	uint64_t mount, own;
+	int r;
+
+	if (target->object >= 0) {
+		r = mount_of(target->object, "", &mount);
+	} else {
+		r = mount_of(target->parent, target->name, &mount);
+		if (r == -ENOENT)
+			r = mount_of(target->parent, "", &mount);
+	}
+	if (r == 0)
+		r = mount_of(AT_FDCWD, zone->path, &own);
+	if (r < 0)
+		return r;
+	if (mount != own)
+		return guard_refuse(call, EACCES, "no longer what was granted");
+	if (moves_dir && is_way_to_zone(call->guard, target->path))
+		return guard_refuse(call, EBUSY, "the way to a grant");
+	return 0;
+}
+
 int guard_permit(struct call *call, const struct target *target, enum names_action action,
 		 bool is_dir, enum git_verdict *ret_verdict)
 {
@@ -417,7 +466,7 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 	if (!zone)
 		return guard_refuse(call, EACCES, "no longer what was granted");
 	if (zone->kind != INIT_ZONE_GUARDED)
-		return 0;
+		return permit_in_private(call, zone, target, action == NAMES_REMOVE && is_dir);
 	/* What is granted is a mount elsewhere, whose own name cannot go. */
 	if (call->guard->config->is_bare && action != NAMES_WRITE && action != NAMES_CHMOD &&
 	    streq(target->path, zone->path))

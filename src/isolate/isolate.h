@@ -169,6 +169,8 @@ extern const struct backend bare_backend;
 const struct backend *isolate_choose(int *ret_errnum);
 
 /* For a process that only forks others that start cells: what is costly to find out about this host
- * is remembered, and handed on. isolate_refresh() before each fork looks whether it still holds. */
+ * is remembered, and handed on. isolate_refresh() before each fork looks whether it still holds.
+ * It holds for a moment: whoever lives on calls isolate_forget() after its first cell. */
 void isolate_remember(void);
 void isolate_refresh(void);
+void isolate_forget(void);

@@ -122,6 +122,7 @@ static int prepare(struct holder *holder, struct atoll_error *err)
 	if (r == 0)
 		r = holder->backend->prepare(holder->spec, holder->env, &holder->net.extra, NULL,
 					     &holder->cell, err);
+	isolate_forget(); /* the nursery's knowledge was for this one */
 	if (r == 0) {
 		r = holder->backend->start(holder->cell, (const int[3]){-1, -1, -1},
 					   &holder->handle, err);

@@ -402,6 +402,21 @@ def _():
         check("guest" not in inside(place, "ls /run/atoll"), "it is there unasked")
 
 
+@test("a server of root's inside is told whose a connection is")
+def _():
+    need_root()
+    with Place() as place:
+        id = create(place, root="layer")
+        server = ("import os, socket, struct; s = socket.socket(socket.AF_UNIX); s.bind('/tmp/s'); os.chmod('/tmp/s', 0o777); s.listen(); "
+                  "os.fork() and os._exit(0); os.setsid(); n = os.open('/dev/null', os.O_RDWR); [os.dup2(n, i) for i in range(3)]; "
+                  "[(lambda c: c.sendall(b'%d %d' % struct.unpack('iII', c.getsockopt(1, 17, 12))[1:]))(s.accept()[0]) for _ in range(2)]")
+        client = "import socket; s = socket.socket(socket.AF_UNIX); s.connect('/tmp/s'); print(s.recv(99).decode())"
+        step(place, id, 'python3 -c "%s"' % server, "root")
+        same(step(place, id, 'python3 -c "%s"' % client, "user"), "1000 1000\n", "user")
+        same(step(place, id, 'python3 -c "%s"' % client, "root"), "0 0\n", "root")
+        gone(place, id)
+
+
 # ---- an image ----
 
 def image(place):
@@ -466,6 +481,32 @@ def _():
         for lines in ({"read": ["/etc/hostname"]}, {"write": [place.base + "/image"]}, {"hide": ["/usr/share"]}):
             result = run(place, ["-f", contract(place, image={"root": root}, filesystem=lines)], "true", starts=False)
             same(result.status, POLICY, "%s: %s" % (lines, result.err))
+
+
+@test("an image's links lead nowhere on the host while the root is built")
+def _():
+    need_layers()
+    with Place() as place:
+        root = image(place)
+        trap = os.path.join(place.base, "trap")
+        os.mkdir(trap, 0o755)
+        place.settle()
+        before = snapshot(trap)
+        for name, to in (("var", trap), ("var", "../trap"), ("var/log", trap), ("var/lib", trap), ("var/log", "../../trap"), ("etc", "../trap"), ("etc", trap), ("etc", "usr"), ("opt", trap), ("opt", "a/../../trap")):
+            at = os.path.join(root, name)
+            kept = at + ".kept"
+            if os.path.lexists(at):
+                os.rename(at, kept)
+            os.symlink(to, at)
+            result = run(place, ["-f", contract(place, root="layer", image={"root": root})], "true", starts=False)
+            # Within /var it is the image's own business, so long as nothing is made behind it.
+            same(result.status, 0 if "/" in name else POLICY, "%s -> %s: %s" % (name, to, result.err))
+            check("/" in name or "is a link" in result.err, "the story: %s" % result.err)
+            same(difference(before, snapshot(trap)), "", "%s -> %s: the target" % (name, to))
+            os.unlink(at)
+            if os.path.lexists(kept):
+                os.rename(kept, at)
+        inside(place, "true", root="layer", image={"root": root})
 
 
 # ---- hosts that cannot ----

@@ -92,6 +92,39 @@ def _():
         check(not use_git(place), "a hook ran")
 
 
+@test("TH-X hooks by another path: no directory on the way to the workspace can be moved, others can")
+def _():
+    with Place() as place:
+        before = git_state(place)
+        base = os.path.dirname(place.base)
+        if base != "/tmp":
+            skip("a workspace beneath a private directory")
+        result = run(place, [], inside(r'''
+            way, other = os.path.dirname(os.getcwd()), "/tmp/other-%d" % os.getpid()
+            os.mkdir(other); put(other + "/file", b"x")
+            attempt("another", lambda: os.rename(other, other + "-2"))
+            attempt("back, by exchange", lambda: (os.mkdir(other), rename2(other, other + "-2", 2)))
+            attempt("its content", lambda: put(other + "/file", b"y"))
+            attempt("write beside the workspace", lambda: put(way + "/beside", b"x"))
+            def move(to):
+                quiet(lambda: put(to + "/ws/.git/hooks/pre-commit", HOOK, mode=0o755))
+                quiet(lambda: put("/proc/self/cwd/.git/hooks/pre-commit", HOOK, mode=0o755))
+            attempt("mv", lambda: os.rename(way, way + "-x")); move(way + "-x")
+            attempt("into another", lambda: os.rename(way, other + "/x")); move(other + "/x")
+            d = os.open("/tmp", os.O_RDONLY)
+            attempt("by descriptor", lambda: os.rename(os.path.basename(way), "y", src_dir_fd=d, dst_dir_fd=d)); move("/tmp/y")
+            attempt("no replace", lambda: rename2(way, "/tmp/z", 1)); move("/tmp/z")
+            attempt("exchange", lambda: rename2(way, other, 2)); move(other)
+            attempt("exchange, the other side", lambda: rename2(other, way, 2)); move(other)
+            attempt("the workspace itself", lambda: os.rename(os.getcwd(), way + "/ws2")); move(way)
+        ''', place.mark))
+        result.allowed("another", "back, by exchange", "its content", "write beside the workspace")
+        result.refused("mv", "into another", "by descriptor", "no replace", "exchange", "exchange, the other side", "the workspace itself", how=("EBUSY",))
+        check(any("the way to a grant" in line for line in result.refusals), "the refusal is not explained: %s" % result.refusals)
+        same(git_state(place), before, "the repository")
+        check(not os.path.lexists(place.ws + "/.git/hooks/pre-commit"), "a hook")
+
+
 @test("TH-02 git config keys that run programs")
 def _():
     value = "!touch"

@@ -40,6 +40,29 @@ static int open_image(const struct spec *spec, struct atoll_error *err)
 			 spec->image, spec->image_origin);
 }
 
+/* Does a link right in the image lead out of it, as it is read from its top? */
+static bool leads_out(const char *link)
+{
+	int depth = 0;
+
+	if (link[0] == '/' && !path_is_within(link, "/usr"))
+		return true;
+	for (const char *at = link; *at;) {
+		size_t length = strcspn(at, "/");
+
+		if (length == 2 && memcmp(at, "..", 2) == 0)
+			depth--;
+		else if (length && !(length == 1 && at[0] == '.'))
+			depth++;
+		if (depth < 0)
+			return true;
+		at += length + strspn(at + length, "/");
+	}
+	return false;
+}
+
+/* While the root is built the host's is still there, and an absolute link would lead to it: no way
+ * to anything that is made goes through one (make_parents()). */
 static int add_link(struct cell *cell, int image_fd, const char *path, struct atoll_error *err)
 {
 	struct ns_mount *mount = ns_add_mount(cell, NS_LINK, path);
@@ -49,6 +72,12 @@ static int add_link(struct cell *cell, int image_fd, const char *path, struct at
 	if (got < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read the image's link '%s'", path);
 	link[got] = '\0';
+	/* In these two something is put. */
+	if (leads_out(link) || streq(path, "/var") || streq(path, "/etc"))
+		return error_set(
+			err, ATOLL_FAULT_POLICY, 0,
+			"'%s' in the image '%s' (%s) is a link to '%s': make it a directory", path,
+			cell->spec->image, cell->spec->image_origin, link);
 	return mount && (mount->link = strdup(link)) ? 0 : error_oom(err);
 }
 

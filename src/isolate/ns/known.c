@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -20,16 +21,23 @@
  * every directory that it came from: the kernel queues an event before the change returns to
  * whoever makes it, so an answer without events behind it is as good as a fresh one. A change of
  * mounts is told by /proc/self/mountinfo. What cannot be watched is looked at each time.
+ *
+ * A child has the answer and not the watches, which it closes: to it the answer is good for the
+ * moment after it was looked at, for the one cell that it was forked for.
  */
 
-#define TREES_MAX 32
+#define TREES_MAX     32
+#define CHILD_TIME_NS 1000000000
 #define CHANGES                                                                                    \
 	(IN_ATTRIB | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVED_FROM | IN_MOVED_TO |        \
 	 IN_MOVE_SELF | IN_ONLYDIR)
 
 static struct known {
 	bool is_on, is_valid;
+	pid_t owner; /* whose the descriptors are: elsewhere the numbers may mean others */
 	int watch_fd, mounts_fd;
+	int64_t checked_ns;
+	size_t n_watches;
 	struct ns_mount trees[TREES_MAX];
 	size_t n;
 } known = {.watch_fd = -1, .mounts_fd = -1};
@@ -39,7 +47,15 @@ bool known_watch(int watch_fd, int dir_fd)
 	char path[32];
 
 	snprintf(path, sizeof path, "/proc/self/fd/%d", dir_fd);
-	return inotify_add_watch(watch_fd, path, CHANGES) >= 0;
+	if (inotify_add_watch(watch_fd, path, CHANGES) < 0)
+		return false;
+	known.n_watches++;
+	return true;
+}
+
+static bool is_ours(void)
+{
+	return known.owner == getpid();
 }
 
 static void forget(void)
@@ -51,7 +67,7 @@ static void forget(void)
 	}
 	known.n = 0;
 	known.is_valid = false;
-	if (known.watch_fd >= 0)
+	if (known.watch_fd >= 0 && is_ours())
 		close(known.watch_fd);
 	known.watch_fd = -1;
 }
@@ -67,10 +83,14 @@ static bool look(void)
 		return false;
 	for (size_t i = 0; (path = system_tree(i)) && known.n < TREES_MAX; i++) {
 		struct ns_mount *tree = &known.trees[known.n++];
+		const size_t before = known.n_watches;
 
 		*tree = (struct ns_mount){.path = (char *)path};
 		if (system_scan(tree, known.watch_fd, NULL) < 0)
 			return false;
+		/* Not there, so there is nothing that would tell when it is. */
+		if (known.n_watches == before)
+			known.n--;
 	}
 	return true;
 }
@@ -98,12 +118,17 @@ void isolate_remember(void)
 {
 	/* Others have no use for it: their layers take nothing out. */
 	known.is_on = geteuid() == 0;
+	known.owner = getpid();
 	isolate_refresh();
 }
 
 void isolate_refresh(void)
 {
-	if (!known.is_on || (known.is_valid && !has_changed()))
+	if (!known.is_on || !is_ours())
+		return;
+	/* Before it is looked at: what comes later is not in the answer. */
+	known.checked_ns = clock_monotonic_ns();
+	if (known.is_valid && !has_changed())
 		return;
 	read_mounts();
 	known.is_valid = known.mounts_fd >= 0 && look();
@@ -111,11 +136,28 @@ void isolate_refresh(void)
 		forget();
 }
 
+void isolate_forget(void)
+{
+	forget();
+	known.is_on = false;
+	if (known.mounts_fd >= 0 && is_ours())
+		close(known.mounts_fd);
+	known.mounts_fd = -1;
+}
+
+/* Does the answer still hold? */
+static bool is_current(void)
+{
+	if (!known.is_valid)
+		return false;
+	return is_ours() ? !has_changed() : clock_monotonic_ns() - known.checked_ns < CHILD_TIME_NS;
+}
+
 bool known_copy(struct ns_mount *mount, struct atoll_error *err)
 {
 	const struct ns_mount *tree = known.trees;
 
-	if (!known.is_valid)
+	if (!is_current())
 		return false;
 	while (tree < known.trees + known.n && !streq(tree->path, mount->path))
 		tree++;

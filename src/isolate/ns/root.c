@@ -191,18 +191,39 @@ static size_t common_way(const char *path, const char *before)
 	return common;
 }
 
+/* The host's root is still there, and a link of an image's would lead to it. */
+static int refuse_link(const char *part, struct atoll_error *err)
+{
+	struct stat st;
+
+	if (lstat(part, &st) < 0)
+		return fail(err, "look at", part);
+	return S_ISLNK(st.st_mode)
+		       ? error_set(err, ATOLL_FAULT_POLICY, 0,
+				   "'/%s' in the image is a link, and something is to be put "
+				   "there: make it a directory",
+				   part)
+		       : 0;
+}
+
 static int make_parents(const char *path, const char *before, struct atoll_error *err)
 {
 	size_t start = common_way(path, before);
 	char part[PATH_MAX];
+	int r;
 
 	for (size_t i = 1; path[i] && i < sizeof part; i++) {
 		part[i - 1] = path[i];
 		if (path[i + 1] != '/' || i < start)
 			continue;
 		part[i] = '\0';
-		if (mkdir(part, 0755) < 0 && errno != EEXIST && errno != EROFS)
+		if (mkdir(part, 0755) == 0)
+			continue;
+		if (errno != EEXIST && errno != EROFS)
 			return fail(err, "create", path);
+		r = refuse_link(part, err);
+		if (r < 0)
+			return r;
 	}
 	return 0;
 }
@@ -221,7 +242,9 @@ static int make_point(const struct ns_mount *mount, const char *before, struct a
 		r = mkdir(path, 0755);
 	else
 		r = mknod(path, S_IFREG | 0444, 0);
-	return r < 0 && errno != EEXIST ? fail(err, "create", path) : 0;
+	if (r == 0)
+		return 0;
+	return errno == EEXIST ? refuse_link(path, err) : fail(err, "create", path);
 }
 
 /* ---- the contract's mounts ---- */
@@ -515,7 +538,10 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 
 static int make_dir(const char *path, mode_t mode, struct atoll_error *err)
 {
-	return mkdir(path, mode) < 0 && errno != EEXIST ? fail(err, "create", path) : 0;
+	if (mkdir(path, mode) == 0)
+		return 0;
+	/* What is made next lies in it. */
+	return errno == EEXIST ? refuse_link(path, err) : fail(err, "create", path);
 }
 
 int ns_write_file(const char *path, const char *data, size_t size, mode_t mode,
@@ -658,6 +684,23 @@ static int place_gitconfig(const struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
+/* Where the image has a link instead it stays as it is, and nothing is made behind it. */
+static int make_var_dir(const char *path, struct atoll_error *err)
+{
+	struct stat st;
+
+	for (size_t i = strlen("var/"); path[i]; i++) {
+		char part[32];
+
+		if (path[i + 1] && path[i + 1] != '/')
+			continue;
+		snprintf(part, sizeof part, "%.*s", (int)i + 1, path);
+		if (lstat(part, &st) == 0 && !S_ISDIR(st.st_mode))
+			return 0;
+	}
+	return make_dir(path, 0755, err);
+}
+
 static int place_system(const struct cell *cell, struct atoll_error *err)
 {
 	/* What package managers expect of a /var that is empty otherwise. */
@@ -669,7 +712,7 @@ static int place_system(const struct cell *cell, struct atoll_error *err)
 	if (r == 0)
 		r = make_dir("var", 0755, err);
 	for (size_t i = 0; r == 0 && cell->spec->root_is_layer && i < ARRAY_SIZE(var_dirs); i++)
-		r = make_dir(var_dirs[i], 0755, err);
+		r = make_var_dir(var_dirs[i], err);
 	for (size_t i = 0; r == 0 && cell->has_open_top && i < ARRAY_SIZE(top_dirs); i++)
 		r = make_dir(top_dirs[i], 0755, err);
 	if (r == 0)
