@@ -97,8 +97,8 @@ static void keep_cut_off(struct box *box)
 	keep(process, &end, (int64_t)(clock_real_ns() / 1000000));
 }
 
-/* What is known of a job if neither it nor its holder is there any more: that it is not to be started
- * again. Its real end takes the place of this. */
+/* What is known of a job if neither it nor its holder is there any more: that it is not to be
+ * started again. Its real end takes the place of this. */
 static void keep_lost(struct process *process)
 {
 	struct process_end end = {.code = SIGKILL, .cause = BOX_CAUSE_HOST};

@@ -28,8 +28,7 @@
  *	lock_dir()	one daemon for a directory
  *	db_open()	what has to survive
  *	tenants, kinds, boxes: from the database into memory
- *	remove_strangers()	what no row names: half-made, parked by the last daemon,
- *half-removed
+ *	remove_strangers()	what no row names: half made or removed, parked by the last one
  *
  * Boxes of the last daemon are simply there again: their holders have not noticed anything.
  */

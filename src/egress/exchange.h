@@ -2,10 +2,10 @@
 #pragma once
 
 #include "base/buf.h"
-#include "http/http.h"
 #include "egress/inner.h"
 #include "egress/swap.h"
 #include "egress/tls.h"
+#include "http/http.h"
 
 /*
  * What the files of an exchange share

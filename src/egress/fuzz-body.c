@@ -3,8 +3,8 @@
  * filter that hides values keeps every length and lets no value through. */
 #include "base/buf.h"
 #include "base/scope.h"
-#include "http/http.h"
 #include "egress/swap.h"
+#include "http/http.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -117,6 +117,7 @@ bool watch_reserve(struct watch *watch, uint64_t bytes);
 void watch_take_layer(struct watch *watch, int layer_fd);
 
 /* For watch_look(), and its tests. */
-/* watch-names.c. The names in a directory and beneath it, up to `most`; more if a part of it cannot be seen. */
+/* watch-names.c. The names in a directory and beneath it, up to `most`; more if a part of it cannot
+ * be seen. */
 uint64_t watch_count_names(int dir_fd, const char *name, uint64_t most, bool *ret_is_partial);
 uint64_t watch_count_add(struct watch_count *count, uint64_t sum, bool *is_losing);

@@ -34,8 +34,8 @@ struct plan {
 	struct plan_line *lines;
 	size_t n_lines;
 	bool is_short_of_memory; /* a line is lost; plan_render() then fails */
-	/* Only by what each clause is kept: no notes, each mechanism once, and of a line nothing but
-	 * clause, mechanism and strength. For the record of a run, which has no time to look at
+	/* Only by what each clause is kept: no notes, each mechanism once, and of a line nothing
+	 * but clause, mechanism and strength. For the record of a run, which has no time to look at
 	 * every place. */
 	bool is_brief;
 };

@@ -18,8 +18,8 @@ struct spec;
  *	o - - PATH		anything else, and what lies on another file system
  *
  * PATH is relative. A file that cannot be read has "?" for its hash. Times and owners do not count.
- * Left out is what the contract hides, and every `.git` with what is in it: two clones of one
- *commit are the same input, and git itself writes there when it only looks.
+ * Left out is what the contract hides, and every `.git` with what is in it: two clones of a commit
+ * are the same input, and git itself writes there when it only looks.
  */
 int input_digest(const struct spec *spec, char ret_hex[HASH_HEX_SIZE], struct atoll_error *err);
 

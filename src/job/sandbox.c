@@ -201,8 +201,8 @@ static int begin_log(const struct layer_record *record, const struct spec *spec,
 	return r;
 }
 
-static int create(struct atoll_job *job, const char *name, bool is_quick, char ret_id[ATOLL_ID_SIZE],
-		  struct atoll_error *err)
+static int create(struct atoll_job *job, const char *name, bool is_quick,
+		  char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
 {
 	char *const none[] = {(char *)"sh", NULL};
 	cleanup_record struct layer_record *record = NULL;

@@ -310,8 +310,9 @@ int layer_store_keep_bounds(const struct layer_store *store, struct atoll_error 
 
 	/* Whose rooms these are decides what stays: see LAYER_STORE_HELD. */
 	if (faccessat(store->fd, LAYER_STORE_HELD, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
-		return is_full(store, &free_bytes, &floor) ? refuse_full(store, free_bytes, floor, err)
-							   : 0;
+		return is_full(store, &free_bytes, &floor)
+			       ? refuse_full(store, free_bytes, floor, err)
+			       : 0;
 	if (is_due(store)) {
 		sweep.deadline_ns = clock_monotonic_ns() + SWEEP_NS;
 		run_sweep(&sweep, NULL);

@@ -45,11 +45,11 @@ static int set_plain_path(char **slot, const char *path, const char *what, struc
 
 static int set_default_origins(struct spec *spec, struct atoll_error *err)
 {
-	char **slots[] = {
-		&spec->workspace_origin,   &spec->workspace_mode_origin, &spec->cwd_origin,
-		&spec->root_origin,	   &spec->checkpoints_origin,	 &spec->identity_origin,
-		&spec->descriptors_origin, &spec->record_origin,	 &spec->output_origin,
-		&spec->guest_origin};
+	char **slots[] = {&spec->workspace_origin,   &spec->workspace_mode_origin,
+			  &spec->cwd_origin,	     &spec->root_origin,
+			  &spec->checkpoints_origin, &spec->identity_origin,
+			  &spec->descriptors_origin, &spec->record_origin,
+			  &spec->output_origin,	     &spec->guest_origin};
 	int r = 0;
 
 	spec->workspace_mode = SPEC_WORKSPACE_PRESET;

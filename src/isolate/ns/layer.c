@@ -276,7 +276,8 @@ static int make_top(int base_fd, struct atoll_error *err)
 	if (mkdir(TOP "/upper", 0700) < 0 || mkdir(TOP "/work", 0700) < 0 ||
 	    chmod(TOP "/upper", st.st_mode & 0777) < 0)
 		return fail(err, "create", "the layer");
-	/* Whoever owns the workspace, as he is seen inside: with several users not who mounts it. */
+	/* Whoever owns the workspace, as he is seen inside: with several users not who mounts it.
+	 */
 	if (chown(TOP "/upper", st.st_uid, st.st_gid) < 0 && errno != EINVAL && errno != EPERM)
 		return fail(err, "chown", "the layer");
 	return 0;
