@@ -428,10 +428,8 @@ static int mount_of(int dir_fd, const char *name, uint64_t *ret)
 	return stx.stx_mask & STATX_MNT_ID ? 0 : -ENOSYS;
 }
 
-/* Nothing is refused by its name here, if only it is the private storage that is meant: what lies
- * on another mount is none of this zone's, whatever its path says. */
-static int permit_in_private(struct call *call, const struct init_zone *zone,
-			     const struct target *target, bool moves_dir)
+/* What lies on another mount is none of this zone's, whatever its path says. */
+static int check_mount(struct call *call, const struct init_zone *zone, const struct target *target)
 {
 	uint64_t mount, own;
 	int r;
@@ -447,11 +445,19 @@ static int permit_in_private(struct call *call, const struct init_zone *zone,
 		r = mount_of(AT_FDCWD, zone->path, &own);
 	if (r < 0)
 		return r;
-	if (mount != own)
-		return guard_refuse(call, EACCES, "no longer what was granted");
-	if (moves_dir && is_way_to_zone(call->guard, target->path))
+	return mount == own ? 0 : guard_refuse(call, EACCES, "no longer what was granted");
+}
+
+/* Nothing is refused by its name here, if only it is the private storage that is meant. Elsewhere
+ * the kernel decides, and what comes to us has no name at all: a memfd. */
+static int permit_in_private(struct call *call, const struct init_zone *zone,
+			     const struct target *target, bool moves_dir)
+{
+	int r = zone->kind == INIT_ZONE_PRIVATE ? check_mount(call, zone, target) : 0;
+
+	if (r == 0 && moves_dir && is_way_to_zone(call->guard, target->path))
 		return guard_refuse(call, EBUSY, "the way to a grant");
-	return 0;
+	return r;
 }
 
 int guard_permit(struct call *call, const struct target *target, enum names_action action,

@@ -24,8 +24,8 @@ struct spec;
  *
  * Egress has the sockets alone: when it dies they are closed, and who connects is refused at once.
  * It is not started anew; the run goes on without a network, and the result says so. A contract
- * without a network has all of this as no-ops. Where rules may change (net_change()) the sockets
- *are kept for the next egress, and are closed with the first one that dies by itself.
+ * without a network has all of this as no-ops. Where rules may change (net_replace()) the sockets
+ * are kept for the next egress.
  */
 
 enum net_state {
