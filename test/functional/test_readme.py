@@ -133,7 +133,7 @@ def _():
     for target in re.findall(r"\]\(([^)#:]+)\)", text):
         path = os.path.join(ROOT, target)
         # A copy for a second user has only what the tests need.
-        if os.path.exists(os.path.join(ROOT, "src")) or target.startswith(("doc/", "examples/")):
+        if os.path.exists(os.path.join(ROOT, "src/base")) or target.startswith(("doc/", "examples/")):
             check(os.path.exists(path), "README.md: there is no %s" % target)
 
 
