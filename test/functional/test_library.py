@@ -239,7 +239,7 @@ def _():
 def _():
     need("gcc")
     with Place() as place:
-        for header in ("atoll.h", "layer.h", "audit.h", "error.h"):
+        for header in ("atoll.h", "layer.h", "step.h", "audit.h", "error.h"):
             source = write(place.tmp + "/alone.c", "#include <atoll/%s>\nint unused;\n" % header)
             done = subprocess.run(["gcc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-I",
                                    ROOT + "/include", source], stderr=subprocess.PIPE, text=True)
@@ -251,7 +251,7 @@ def _():
     need_library()
     need("nm")
     promised = set()
-    for header in ("atoll.h", "layer.h", "audit.h"):
+    for header in ("atoll.h", "layer.h", "step.h", "audit.h"):
         with open(ROOT + "/include/atoll/" + header) as file:
             promised |= set(re.findall(r"^ATOLL_PUBLIC[^;(]*?(\w+)\(", file.read(), re.M))
     shown = subprocess.run(["nm", "-D", "--defined-only", "--format=posix", LIBRARY], check=True, stdout=subprocess.PIPE, text=True)
