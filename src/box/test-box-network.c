@@ -10,17 +10,19 @@
 
 static struct atoll_error err;
 
-/* The section; good until the next call. */
+/* The section; good until the next call but one, so that two can be compared. */
 static const char *section(const char *network, bool has_internet)
 {
-	static char *text;
+	static char *texts[2];
+	static unsigned turn;
+	char **text = &texts[turn++ % 2];
 
-	free(text);
-	text = NULL;
+	free(*text);
+	*text = NULL;
 	err = (struct atoll_error){0};
-	if (box_network_section(network, has_internet, NULL, &text, &err) < 0)
+	if (box_network_section(network, has_internet, NULL, text, &err) < 0)
 		return err.text;
-	return text;
+	return *text;
 }
 
 TEST(without_rules_everything_public_is_open_or_nothing_is)
