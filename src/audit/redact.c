@@ -227,6 +227,15 @@ static bool scan_value(struct scan *scan)
 	return leave_value(scan, value, text[scan->at] == ':' ? REDACT_MAYBE : telling);
 }
 
+static bool is_number(const char *text, size_t size)
+{
+	size_t n = 0;
+
+	while (n < size && text[n] >= '0' && text[n] <= '9')
+		n++;
+	return n == size;
+}
+
 /* Keeps the user of "user:password"; ids ("1000:1000") and "node:node" are no credentials. */
 static bool scan_login(struct scan *scan, size_t start)
 {
@@ -237,7 +246,7 @@ static bool scan_login(struct scan *scan, size_t start)
 	if (!colon)
 		return false;
 	user = (size_t)(colon - text);
-	if (user == size - 1 || strspn(colon + 1, "0123456789") >= size - user - 1 ||
+	if (user == size - 1 || is_number(colon + 1, size - user - 1) ||
 	    (size == 2 * user + 1 && memcmp(text, colon + 1, user) == 0) || colon[1] == '/')
 		return false;
 	copy_to(scan, start + user + 1);
