@@ -81,21 +81,28 @@ static struct box *start(struct api_call *call, const char **ret_user, const cha
 
 /* ---- stat, list, remove, move, make ---- */
 
+/* Whoever waits for this; NULL: nobody any more, or it has failed, which was answered. */
+static struct api_call *take_call(void *data, const struct atoll_error *err)
+{
+	struct v1_wait *wait = data;
+	struct api_call *call = v1_wait_take(wait);
+
+	free(wait);
+	if (!call || err->fault == ATOLL_FAULT_NONE)
+		return call;
+	fail(call, err);
+	return NULL;
+}
+
 static void answer_entry(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
 			 void *data)
 {
 	cleanup_buf struct buf out = BUF_INIT(1 << 20);
 	struct json json = {.out = &out};
-	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
+	struct api_call *call = take_call(data, err);
 
-	free(wait);
 	if (!call)
 		return;
-	if (err->fault != ATOLL_FAULT_NONE) {
-		fail(call, err);
-		return;
-	}
 	if (n == 0) {
 		v1_done(call);
 		return;
@@ -107,15 +114,11 @@ static void answer_entry(const struct guest_entry *entries, size_t n, const stru
 static void answer_nothing(const struct guest_entry *entries, size_t n,
 			   const struct atoll_error *err, void *data)
 {
-	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
+	struct api_call *call = take_call(data, err);
 
 	(void)entries;
 	(void)n;
-	free(wait);
-	if (call && err->fault != ATOLL_FAULT_NONE)
-		fail(call, err);
-	else if (call)
+	if (call)
 		v1_done(call);
 }
 
@@ -124,16 +127,10 @@ static void answer_list(const struct guest_entry *entries, size_t n, const struc
 {
 	cleanup_buf struct buf out = BUF_INIT(256 << 20);
 	struct json json = {.out = &out};
-	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
+	struct api_call *call = take_call(data, err);
 
-	free(wait);
 	if (!call)
 		return;
-	if (err->fault != ATOLL_FAULT_NONE) {
-		fail(call, err);
-		return;
-	}
 	json_open(&json, NULL, '{');
 	json_open(&json, "items", '[');
 	for (size_t i = 0; i < n; i++)

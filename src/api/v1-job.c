@@ -396,19 +396,6 @@ void v1_job_receipt(struct api_call *call)
 	result_done(&step);
 }
 
-static void on_cancelled(struct box *box, const struct atoll_error *err, void *data)
-{
-	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
-
-	(void)box;
-	if (call && err && err->fault != ATOLL_FAULT_NONE)
-		v1_fail(call, err);
-	else if (call)
-		v1_done(call);
-	free(wait);
-}
-
 /* One that has ended is only cleared away; its result stays. */
 void v1_job_cancel(struct api_call *call)
 {
@@ -425,7 +412,7 @@ void v1_job_cancel(struct api_call *call)
 	}
 	wait = box ? v1_wait_new(call, sizeof *wait, box) : NULL;
 	if (wait)
-		box_kill(box, BOX_CAUSE_KILLED, on_cancelled, wait);
+		box_kill(box, BOX_CAUSE_KILLED, v1_on_killed, wait);
 }
 
 /* ---- list ---- */

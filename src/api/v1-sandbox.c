@@ -254,7 +254,7 @@ static void on_changed(struct box *box, const struct atoll_error *err, void *dat
 	free(wait);
 }
 
-static void on_deleted(struct box *box, const struct atoll_error *err, void *data)
+void v1_on_killed(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct v1_wait *wait = data;
 	struct api_call *call = v1_wait_take(wait);
@@ -273,7 +273,7 @@ void v1_sandbox_delete(struct api_call *call)
 	struct v1_wait *wait = box ? v1_wait_new(call, sizeof *wait, box) : NULL;
 
 	if (wait)
-		box_kill(box, BOX_CAUSE_KILLED, on_deleted, wait);
+		box_kill(box, BOX_CAUSE_KILLED, v1_on_killed, wait);
 }
 
 static void read_pause(struct api_call *call, json_t *body)
