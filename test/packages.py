@@ -3,6 +3,7 @@
 Packages of others' from npm, as a lock file names them: fetched once for a build, and skipped where there is no registry
 """
 
+import atexit
 import functools
 import hashlib
 import os
@@ -26,6 +27,7 @@ def npm_packages(source):
         ready = fetch(source, ready)
     # What is ours may have changed since; what is theirs has not.
     copy = tempfile.mkdtemp(prefix="atoll-test-npm-")
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
     os.chmod(copy, 0o755)
     for name in names:
         shutil.copy(source + "/" + name, copy)

@@ -15,9 +15,9 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *
+from packages import npm_packages
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.environ.get("ATOLL_BUILD") or os.path.dirname(os.path.abspath(ATOLL))
 
 SCRIPT = "echo built >out.txt; mkdir d; printf 'a\\0b' >d/data; rm README.md; echo said; echo loud >&2"
 DIGESTS = {name: hashlib.sha256(data).hexdigest() for name, data in
@@ -232,40 +232,9 @@ def _():
         check(other.returncode != 0, "it counts for another purpose, too")
 
 
-def npm_packages():
-    """A directory with sigstore's library beside our few lines: from the lock file, once for a build."""
-    need("node", "npm")
-    source = ROOT + "/test/npm"
-    token = hashlib.sha256(b"".join(open(source + "/" + name, "rb").read() for name in sorted(os.listdir(source))
-                                    if not name.startswith("node_modules"))).hexdigest()[:16]
-    ready = "%s/npm-%s" % (BUILD, token)
-    if os.path.exists(ready + "/check-bundle.mjs"):
-        return ready
-    parent = BUILD if os.access(BUILD, os.W_OK) else tempfile.gettempdir()
-    fresh = tempfile.mkdtemp(prefix="atoll-test-npm-", dir=parent)
-    for name in ("package.json", "package-lock.json", "check-bundle.mjs"):
-        shutil.copy(source + "/" + name, fresh)
-    got = subprocess.run(["npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--cache", fresh + "/cache"], cwd=fresh,
-                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
-    if got.returncode != 0:
-        shutil.rmtree(fresh)
-        if re.search("ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ETIMEDOUT|ENETUNREACH|ECONNRESET|E403|E407|network", got.stdout):
-            skip("the npm registry cannot be reached")
-        raise Failed("npm ci: " + got.stdout[-600:])
-    shutil.rmtree(fresh + "/cache", ignore_errors=True)
-    os.chmod(fresh, 0o755)
-    if parent != BUILD:
-        return fresh
-    try:
-        os.rename(fresh, ready)
-    except OSError:
-        shutil.rmtree(fresh)
-    return ready
-
-
 @test("sigstore's own library accepts the bundle with its proof, and refuses what was changed")
 def _():
-    packages = npm_packages()
+    packages = npm_packages(ROOT + "/test/npm")
     with Place() as place:
         receipted(place)
         bundle, root, key = place.tmp + "/b.json", place.tmp + "/root.json", public_key(place)[0]
