@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/keyring.h"
 #include "base/program.h"
 #include "job/hold-inner.h"
 #include "job/job.h"
@@ -307,6 +308,7 @@ _Noreturn void hold_main(const char *id, int status_fd)
 	struct hold_reply reply = {0};
 
 	leave_caller(status_fd, id);
+	keyring_share();
 	holder.idle_ns = clock_monotonic_ns();
 	holder.idle_max_ns = read_idle_ns();
 	reply.code = open_holder(&holder, id, &reply.error);

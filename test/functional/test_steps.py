@@ -765,4 +765,22 @@ def _():
         say(place, "rm", other)
 
 
+@test("an ordinary user's sandboxes share one kernel keyring, which is not the caller's: he may have two hundred")
+def _():
+    if os.geteuid() == 0:
+        skip("an ordinary user")
+    if not os.path.exists("/proc/keys"):
+        skip("/proc/keys")
+    with Place() as place:
+        boxes = [create(place) for _ in range(3)]
+        for box in boxes:
+            step(place, box, ["true"])
+        found = [line.split() for line in open("/proc/keys") if " atoll-%d:" % os.geteuid() in line]
+        same(len(found), 1, "keyrings of sandboxes")
+        # Each has a holder and a first process.
+        check(int(found[0][2]) >= 6, "users of the keyring: %s" % found[0])
+        for box in boxes:
+            say(place, "rm", box)
+
+
 main()

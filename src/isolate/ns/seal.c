@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <linux/keyctl.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <signal.h>
@@ -250,10 +249,6 @@ int ns_make_namespaces(const struct cell *cell, struct atoll_error *err)
 		return fail(err, "create namespaces (see `atoll doctor`)");
 	if (sethostname(EGRESS_OWN_NAME, strlen(EGRESS_OWN_NAME)) < 0)
 		return fail(err, "set the host name");
-	/* EPERM: a container's filter refuses the call, and so it does to the command. */
-	if (syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 && errno != ENOSYS &&
-	    errno != EPERM)
-		return fail(err, "join a new session keyring");
 	return net_set_up(cell, err);
 }
 

@@ -2,6 +2,7 @@
 #include "base/clone.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/keyring.h"
 #include "base/str.h"
 #include "base/uapi.h"
 #include "init/notice.h"
@@ -11,7 +12,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/capability.h>
-#include <linux/keyctl.h>
 #include <linux/sched.h>
 #include <poll.h>
 #include <sched.h>
@@ -349,6 +349,13 @@ static uint64_t first_capabilities(const struct ns_ids *ids)
 	return ids->has_many ? keep | 1ULL << CAP_KILL : keep;
 }
 
+static int leave_keyring(struct atoll_error *err)
+{
+	int r = keyring_leave();
+
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "join a new session keyring") : 0;
+}
+
 static int set_up(struct cell *cell, struct init_config *config, struct init_command *command,
 		  struct atoll_error *err)
 {
@@ -375,6 +382,8 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	/* Before there are two of us, each of whom would have to. */
 	if (r == 0)
 		r = ns_bound_capabilities(ids_capabilities(&cell->ids), err);
+	if (r == 0)
+		r = leave_keyring(err);
 	if (r == 0 && !init_wants_terminal(config) && !config->is_service)
 		r = init_fork(config, command, err);
 	else if (r == 0)
@@ -383,10 +392,6 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	quota_limit_user(cell);
 	if (r == 0)
 		r = ns_build_root(cell, err);
-	/* EPERM: a container's filter refuses the call, and so it does to the command. */
-	if (r == 0 && syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0 &&
-	    errno != ENOSYS && errno != EPERM)
-		r = fail(err, "join a new session keyring");
 	if (r == 0)
 		r = leave_host(command, err);
 	if (r == 0 && cell->needs_keeper) {
