@@ -129,7 +129,7 @@ def _():
 
 @test("--cpus, --open-files, --pids, --files and --disk are felt")
 def _():
-    with Place() as place:
+    with Place(on_disk=True) as place:
         place.expect("n*", "big")
         same(run(place, ["--cpus", "1"], ["nproc"]).out, "1\n", "--cpus")
         same(run(place, ["--open-files", "77"], "ulimit -n; ulimit -Hn").out, "77\n77\n", "--open-files")

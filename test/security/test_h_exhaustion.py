@@ -396,7 +396,7 @@ def _():
 
 @test("DOS-05 private places are bounded in bytes and in files, and that is not the run's death")
 def _():
-    with Place() as place:
+    with Place(on_disk=True) as place:
         attack = inside_py(r"""
             def fill(where):
                 for i in range(64): put("%s/%d" % (where, i), b"x" * (1 << 20))
@@ -663,7 +663,7 @@ def _():
 @test("DOS-14 the tool opens nothing that a run packs")
 def _():
     # Bombs are for whoever unpacks them. What the tool reads of a workspace are git's own files, which are bounded.
-    with Place() as place:
+    with Place(on_disk=True) as place:
         place.expect("*.gz", "bomb*", ".git/*.lock")
         result = run(place, ["--disk", "64M"], inside_py(r"""
             import gzip, subprocess
