@@ -319,10 +319,17 @@ static int connect_for_a_moment(struct guard *guard, int fd, const struct sockad
 static int connect_and_note(struct call *call, int fd, const struct sockaddr_storage *address,
 			    socklen_t size)
 {
-	int r = connect_for_a_moment(call->guard, fd, address, size);
+	struct init_peer *peers = call->guard->config->peers;
+	int r;
 
+	/* The other end may be told of it, and ask who it was, before it is noted. */
+	if (peers)
+		__atomic_store_n(&peers[0].pid, 1, __ATOMIC_SEQ_CST);
+	r = connect_for_a_moment(call->guard, fd, address, size);
 	if (r == 0 || r == -EINPROGRESS)
 		call_note_peer(call, fd);
+	if (peers)
+		__atomic_store_n(&peers[0].pid, 0, __ATOMIC_SEQ_CST);
 	return r;
 }
 

@@ -84,7 +84,8 @@ struct init_usage {
 };
 
 /* Who has connected from a port inside, in memory that is shared likewise: by number of the port,
- * so that a connection costs the first process a few bytes and nobody a message. */
+ * so that a connection costs the first process a few bytes and nobody a message. There is no port
+ * 0: its pid tells that one is about to be noted. */
 struct init_peer {
 	int32_t pid; /* inside; 0: nobody */
 	char program[16];

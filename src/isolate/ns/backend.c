@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #define PEERS_SIZE (INIT_PEERS * sizeof(struct init_peer))
 
@@ -230,12 +231,18 @@ void cell_account(const struct cell *cell, struct cell_usage *ret)
 	cgroup_account(&cell->group, ret);
 }
 
-/* The first process may be writing there, and is not waited for. */
+#define NOTE_WAIT_NS  100000
+#define NOTE_WAIT_MAX 50
+
+/* The first process may be about to write it; it is not waited for longer than that takes. */
 int32_t cell_whose(const struct cell *cell, uint16_t local_port, char ret_program[16])
 {
 	ret_program[0] = '\0';
 	if (!cell->peers)
 		return 0;
+	for (int i = 0; __atomic_load_n(&cell->peers[0].pid, __ATOMIC_SEQ_CST) && i < NOTE_WAIT_MAX;
+	     i++)
+		nanosleep(&(struct timespec){.tv_nsec = NOTE_WAIT_NS}, NULL);
 	memcpy(ret_program, cell->peers[local_port].program, 16);
 	ret_program[15] = '\0';
 	return cell->peers[local_port].pid;
