@@ -3,7 +3,7 @@
 """
 What do layers cost? For test/perf/bench --only layers
 
-    test/perf/layers.py BIN [--rounds N] [--quick] [--btrfs DIR]     prints figures as JSON
+    test/perf/layers.py BIN [--rounds N] [--quick] [--btrfs DIR] [--only PART,...]     prints figures as JSON
 
 In the current directory, whose owner it runs as; BIN has atoll and test/perf/. DIR is on btrfs, for that peer. What is compared
 is done in turn within one series, so that what else the machine does hits all of it alike; figures are medians.
@@ -27,7 +27,8 @@ import sys
 import time
 
 STEP_BAR_MS, FORK_BAR_KB, START_BAR, DIFF_BAR_MS = 3, 600, 0.20, 20
-INSIDE_BARS = {"compile": 1.05, "make": 1.05, "npm": 1.05, "find": 1.4, "git status, repeated": 1.3}
+FIND = ["/bin/sh", "-c", "find . -size +1 -type f >/dev/null"]
+INSIDE_BARS = {"compile": 1.05, "make": 1.05, "npm": 1.05, "find, repeated": 1.4, "git status, repeated": 1.3}
 FILE_BYTES = (1 << 30) // 50000  # so that the largest workspace has 1 GiB
 CHANGED = 20
 FORKS_S = 120
@@ -142,13 +143,12 @@ class Layers:
         top = self.options.btrfs
         if not top:
             return
-        source, snapshot = os.path.join(top, "files-%d" % count), os.path.join(top, "snapshot")
+        source, snapshot = os.path.join(top, "files-%d" % count), os.path.join(top, "snapshot-%d-%d" % (count, len(kept.get("btrfs snapshot", []))))
         if not os.path.isdir(source):
             self.say(["btrfs", "subvolume", "create", source], top)
             self.say(["cp", "-a", self.workspace(count) + "/.", source], top)
         self.say(self.change(count), source)
         kept.setdefault("btrfs snapshot", []).append(self.took(["btrfs", "subvolume", "snapshot", source, snapshot], top))
-        self.say(["btrfs", "subvolume", "delete", snapshot], top)
 
     def steps(self):
         rounds, kept = self.rounds, {count: {} for count in self.sizes}
@@ -274,7 +274,7 @@ class Layers:
             file.write("all: $(patsubst %.c,%.o,$(wildcard *.c))\n%.o: %.c\n\tgcc -c -o $@ $<\n")
         large = self.workspace(self.sizes[-1])
         work = {"compile": (["gcc", "-c", "-o", "a.o", "a.c"], where), "make": (["make", "-s", "-B", "-j2", "-C", "tree"], where),
-                "find": (["/bin/sh", "-c", "find . -size +1 -type f >/dev/null"], large), "git status, fresh": (["git", "status", "--short"], large)}
+                "find, fresh": (FIND, large), "git status, fresh": (["git", "status", "--short"], large)}
         if shutil.which("npm", path="/usr/bin:/bin"):
             os.mkdir(where + "/npm")
             self.prepare_npm(where + "/npm")
@@ -303,18 +303,18 @@ class Layers:
             rows.append(self.row(name, took["plain"] - took["true"], took["layer"] - took["layer true"]))
             self.remove_all(where)
         self.figures["inside"] = rows
-        self.live_status(rows, rounds)
+        self.live(rows, rounds, "find, repeated", FIND)
+        self.live(rows, rounds, "git status, repeated", [shutil.which("git", path="/usr/bin:/bin"), "status", "--short"])
 
-    def live_status(self, rows, rounds):
-        """git status again and again in one sandbox."""
+    def live(self, rows, rounds, name, argv):
+        """The same again and again in one sandbox."""
         where = self.workspace(self.sizes[-1])
-        status = [shutil.which("git", path="/usr/bin:/bin"), "status", "--short"]
         ident = self.say([self.atoll, "create"], where).strip()
         try:
-            kept = self.series([("plain", status), ("layer", [self.atoll, "exec", ident, "--", *status]), ("true", TRUE),
+            kept = self.series([("plain", argv), ("layer", [self.atoll, "exec", ident, "--", *argv]), ("true", TRUE),
                                 ("layer true", [self.atoll, "exec", ident, "--", *TRUE])], where, rounds)
             took = {key: median(values) for key, values in kept.items()}
-            rows.append(self.row("git status, repeated", took["plain"] - took["true"], took["layer"] - took["layer true"]))
+            rows.append(self.row(name, took["plain"] - took["true"], took["layer"] - took["layer true"]))
         finally:
             self.say([self.atoll, "rm", ident], where)
 
@@ -334,7 +334,8 @@ class Layers:
         for count in self.sizes:
             self.workspace(count)
         for name in ("start", "steps", "diff", "inside", "forks"):
-            self.part(name)
+            if not self.options.only or name in self.options.only.split(","):
+                self.part(name)
 
 
 # ---- telling --------------------------------------------------------------------------------------------------------
@@ -371,6 +372,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--btrfs")
+    parser.add_argument("--only", default="", help="start,steps,diff,inside,forks")
     layers = Layers(parser.parse_args())
     layers.run()
     print(json.dumps({"figures": layers.figures, "missing": layers.missing}))
