@@ -158,7 +158,8 @@ class Layers:
         for number in range(rounds):
             for count in self.sizes:
                 self.one_step_round(count, idents[count], number, kept[count])
-                if number < min(3, rounds):
+                # A copy of the largest may take a minute where much was removed on that disk a moment ago.
+                if number < (1 if count == self.sizes[-1] else min(3, rounds)):
                     self.peers(count, kept[count])
                     self.btrfs_peer(count, kept[count])
         rows = []

@@ -202,8 +202,10 @@ static int prepare(const struct spec *spec, char *const *env, const struct cell_
 
 	if (r == 0)
 		r = cell_new(spec, env, extra, plan, ret, err);
-	if (r == 0 && plan)
+	if (r == 0 && plan) {
+		(*ret)->is_plan = true;
 		ns_describe(*ret, plan);
+	}
 	return r;
 }
 

@@ -132,6 +132,7 @@ struct cell {
 	bool guards_files; /* something of the host's can be written, or come in from outside */
 	bool has_open_top; /* new directories can be made in "/" */
 	bool keeps_affinity;
+	bool is_plan; /* it is not started: what would fail at the start is tried to be described */
 	struct init_limits limits;
 	struct init_usage *usage; /* shared with the first process, which counts; may be NULL */
 	struct init_peer *peers;  /* likewise, with a network; else NULL */

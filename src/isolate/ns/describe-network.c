@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
 #include "base/scope.h"
 #include "isolate/ns/cell.h"
 #include "isolate/ns/probe.h"
@@ -8,6 +9,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 /* The lines of the plan about the network, but for the way to egress, which each back end has its
  * own of. */
@@ -242,7 +245,18 @@ const char *describe_mode(const struct cell *cell)
 	return cell->spec->network.mode == NETWORK_OPEN ? "open" : "rules";
 }
 
-/* Found out by trying: it takes a few milliseconds. */
+/* For a plan it is found out by trying, which takes a few milliseconds. What is started fails where
+ * it cannot be had; whether there is IPv6 it does not say. */
+static int way_errnum(const struct cell *cell)
+{
+	cleanup_fd int fd = -1;
+
+	if (cell->is_plan)
+		return ns_try_network();
+	fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return fd < 0 && errno == EAFNOSUPPORT ? EAFNOSUPPORT : 0;
+}
+
 void ns_describe_network(const struct cell *cell, struct plan *plan)
 {
 	static const char way[] =
@@ -257,7 +271,7 @@ void ns_describe_network(const struct cell *cell, struct plan *plan)
 			 origin_or_default(network->mode_origin));
 		return;
 	}
-	errnum = ns_try_network();
+	errnum = way_errnum(cell);
 	if (errnum && errnum != EAFNOSUPPORT)
 		plan_add(plan, PLAN_MISSING, "network", describe_mode(cell), way, NET_FIX,
 			 origin_or_default(network->mode_origin));
