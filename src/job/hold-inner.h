@@ -28,6 +28,7 @@
  */
 
 #define HOLD_CLIENTS_MAX  192
+#define HOLD_STEPS_MAX	  160 /* kept ones: whoever has something else to say finds a place, too */
 #define HOLD_DRAINS_MAX	  256
 #define HOLD_WATCHERS_MAX 512
 

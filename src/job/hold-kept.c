@@ -225,6 +225,16 @@ static int check_start(const struct holder *holder, struct hold_start *start, co
 	return 0;
 }
 
+/* Also those that have ended, while somebody in the background has their output open. */
+static size_t count_places(const struct holder *holder)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < holder->n_places; i++)
+		n += holder->clients[i].is_used && holder->clients[i].kept;
+	return n;
+}
+
 /* `client` is the connection's; it is the step's afterwards, or forgotten. */
 static int start_new(struct holder *holder, struct hold_client *client,
 		     const struct hold_start *request, const char *words, size_t size,
@@ -237,6 +247,11 @@ static int start_new(struct holder *holder, struct hold_client *client,
 		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
 				 "more than %d steps at the same time; wait for one to end",
 				 INIT_STEPS_MAX);
+	if (count_places(holder) >= HOLD_STEPS_MAX)
+		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
+				 "of %d steps processes in the background have the output open; "
+				 "end some, or send theirs elsewhere",
+				 HOLD_STEPS_MAX);
 	kept = new_kept(holder, request, words, size);
 	if (!kept)
 		return error_oom(err);
