@@ -519,6 +519,7 @@ static int32_t status_of(const struct init_message *end)
 static void note_step(struct holder *holder, const struct hold_client *client)
 {
 	struct layer_record *record = holder->record;
+	const bool was_locked = record->lock_fd >= 0;
 	const int64_t now_ns = clock_monotonic_ns();
 	struct atoll_error err = {0};
 
@@ -531,7 +532,8 @@ static void note_step(struct holder *holder, const struct hold_client *client)
 	record->info.command = strdup(client->command);
 	record->info.status = status_of(&client->end);
 	layer_record_save_soon(record, &err);
-	hold_unlock(record);
+	if (!was_locked)
+		hold_unlock(record);
 }
 
 static void finish_step(struct holder *holder, struct hold_client *client)
