@@ -233,7 +233,7 @@ void hold_output_finish(struct holder *holder, struct hold_kept *kept)
 		if (stream->from >= 0 && !kept->has_terminal && holder->n_drains < HOLD_DRAINS_MAX)
 			holder->drains[holder->n_drains++] = take_fd(&stream->from);
 		close_fd(&stream->from);
-		if (stream->small && stream->size < HOLD_SMALL / 2) {
+		if (stream->small && stream->size > 0 && stream->size < HOLD_SMALL / 2) {
 			char *less = realloc(stream->small, stream->size);
 
 			stream->small = less ? less : stream->small;
