@@ -153,6 +153,7 @@ static void row_written(int code, void *data)
 		code = table_put(mine->box.house, mine);
 	if (code < 0) {
 		error_set(&creation->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
+		row_remove(mine); /* it may have been written */
 		fail(creation);
 		return;
 	}
