@@ -10,9 +10,12 @@
 #include "box/template.h"
 
 #include <atoll/step.h>
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -71,6 +74,40 @@ void network_forget(struct house_box *mine)
 		return;
 	secrets_path(mine, path);
 	house_remove_dir(path);
+}
+
+void network_sweep(const struct house_box *mine, const char *rules, bool keeps)
+{
+	char path[PATH_MAX];
+	struct dirent *entry;
+	DIR *dir;
+
+	secrets_path(mine, path);
+	dir = rules && (mine->has_secrets || mine->box.network) ? opendir(path) : NULL;
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] != '.' && (strstr(rules, entry->d_name) != NULL) != keeps)
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void networks_tidy(struct house *house)
+{
+	char path[PATH_MAX], own[PATH_MAX + NAME_MAX + 2];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof path, "%.*s/secrets", PATH_MAX - 64, house->dir);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || box_find_any(house, entry->d_name))
+			continue;
+		snprintf(own, sizeof own, "%s/%s", path, entry->d_name);
+		house_remove_dir(own);
+	}
+	if (dir)
+		closedir(dir);
 }
 
 /* ---- its fields ---- */

@@ -232,6 +232,8 @@ static void after_network(struct box_op *op)
 {
 	struct box *box = &op->box->box;
 
+	/* Values that no rules need any more, whichever hold now. */
+	network_sweep(op->box, op->rules, op->code == 0);
 	if (op->code < 0)
 		return;
 	free(box->network);
