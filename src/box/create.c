@@ -425,6 +425,8 @@ int boxes_load(struct house *house, struct atoll_error *err)
 			tenant_take(mine);
 			box_arm_end(mine);
 			meter_start(mine);
+			if (mine->box.state == BOX_PAUSED && mine->box.keeps_memory)
+				box_freeze_again(mine);
 			house->n_adopting++;
 			process_adopt(&mine->box, adopted, house);
 		}

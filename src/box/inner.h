@@ -50,6 +50,7 @@ enum op_kind {
 	OP_SNAPSHOT,
 	OP_FORK,
 	OP_NETWORK,
+	OP_FREEZE_AGAIN,
 };
 
 struct house_box {
@@ -58,6 +59,7 @@ struct house_box {
 	struct house_box *older, *newer; /* of the same tenant */
 	struct gone *gone;
 	struct box_op *ops, **ops_last; /* the first of them is at work */
+	uint64_t n_ops;			/* so far */
 	bool is_listed, is_counted;
 	bool has_secrets;
 	box_done *killed;
@@ -224,6 +226,8 @@ void box_queue(struct house_box *box, struct box_op *op);
 void box_next_op(struct house_box *box);
 /* Those that have not begun. */
 void ops_fail(struct house_box *box);
+/* One that an earlier daemon has paused, and perhaps begun to resume. */
+void box_freeze_again(struct house_box *box);
 
 /* ---- create.c ---- */
 
