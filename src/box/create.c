@@ -354,7 +354,8 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	r = prepare(creation, kind, request);
 	if (r < 0)
 		return r;
-	creation->item = (struct work_item){.run = run_make, .done = made};
+	creation->item = (struct work_item){
+		.run = run_make, .done = made, .owner = &tenant->tenant};
 	creation->code =
 		error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
 	work_submit(house->work, &creation->item, WORK_NOW);

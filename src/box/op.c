@@ -66,7 +66,7 @@ static void op_begin(struct box_op *op)
 {
 	struct box *box = &op->box->box;
 
-	op->item = (struct work_item){.run = op_run, .done = op_done};
+	op->item = (struct work_item){.run = op_run, .done = op_done, .owner = box->tenant};
 	op->code = error_set(&op->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
 	memcpy(op->sandbox, box->sandbox, sizeof op->sandbox);
 	work_submit(box->house->work, &op->item, WORK_NOW);

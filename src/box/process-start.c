@@ -349,6 +349,7 @@ static void begin(struct start *start)
 	start->error = (struct atoll_error){0};
 	start->item.run = run_holder;
 	start->item.done = holder_done;
+	start->item.owner = start->box->tenant;
 	work_submit(house_work(start->box->house), &start->item, WORK_NOW);
 }
 

@@ -232,6 +232,6 @@ void template_add_tag(struct tenant *tenant, const char *target, const char *tag
 		house_later(tenant->house, &tagging->later, tell_later);
 		return;
 	}
-	tagging->item = (struct work_item){.run = run_tagging, .done = tagged};
+	tagging->item = (struct work_item){.run = run_tagging, .done = tagged, .owner = tenant};
 	work_submit(house_work(tenant->house), &tagging->item, WORK_NOW);
 }
