@@ -294,6 +294,25 @@ static int check_contract(const struct kind *kind, const struct box_request *req
 	return 0;
 }
 
+/* What all boxes of a machine share, and nobody counts: a few that may have any number of them would
+ * stop everybody else. */
+#define PIDS_MOST  4096
+#define FILES_MOST 2000000
+
+static int check_counts(const struct box_sizes *sizes, uint32_t base_pids, struct atoll_error *err)
+{
+	const uint32_t pids = base_pids > PIDS_MOST ? base_pids : PIDS_MOST;
+
+	if (sizes->pids > pids)
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "contract: limits.pids: a sandbox here has at most %u", pids);
+	if (sizes->files > FILES_MOST)
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "contract: limits.files: a sandbox here has at most %d",
+				 FILES_MOST);
+	return 0;
+}
+
 /* What the contract does not say is as in every box of the template. */
 static int lay_contract(struct creation *creation, const struct kind *kind,
 			const struct box_request *request, uint32_t pids)
@@ -310,7 +329,9 @@ static int lay_contract(struct creation *creation, const struct kind *kind,
 		r = contract_merge(limits, kind->contract, &base, err);
 	if (r == 0)
 		r = contract_merge(request->contract, base, &creation->contract, err);
-	return r < 0 ? r : contract_sizes(creation->contract, sizes, err);
+	if (r == 0)
+		r = contract_sizes(creation->contract, sizes, err);
+	return r < 0 ? r : check_counts(sizes, pids, err);
 }
 
 static int find_sizes(struct creation *creation, const struct kind *kind,

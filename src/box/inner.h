@@ -334,6 +334,7 @@ int contract_merge(const char *own, const char *base, char **ret, struct atoll_e
 /* What a box may use at most, as quotas count it: rounded up; UINT32_MAX is what has no limit. */
 struct box_sizes {
 	uint32_t cpus, memory_mib, disk_mib;
+	uint32_t pids, files; /* which no quota counts */
 };
 int contract_sizes(const char *contract, struct box_sizes *ret, struct atoll_error *err);
 
