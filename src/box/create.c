@@ -112,15 +112,14 @@ void networks_tidy(struct house *house)
 
 /* ---- its fields ---- */
 
-static char *copy_or_null(const char *text)
+static int copy_or_null(const char *text, char **ret)
 {
-	return text ? strdup(text) : NULL;
+	*ret = text ? strdup(text) : NULL;
+	return text && !*ret ? -ENOMEM : 0;
 }
 
-static int fill_box(struct box *box, const struct kind *kind, const struct box_request *request,
-		    const struct box_sizes *sizes)
+int box_fill(struct box *box, const struct box_request *request, const struct box_sizes *sizes)
 {
-	snprintf(box->template_id, sizeof box->template_id, "%s", kind->id);
 	snprintf(box->alias, sizeof box->alias, "%s", request->template_ref);
 	box->timeout_s = request->timeout_s;
 	box->pauses_at_end = request->pauses_at_end;
@@ -132,13 +131,22 @@ static int fill_box(struct box *box, const struct kind *kind, const struct box_r
 	box->disk_mib = sizes->disk_mib;
 	if (!request->is_public)
 		house_random_hex(box->traffic_token, BOX_TOKEN_SIZE - 1);
-	box->network = copy_or_null(request->network);
-	box->mounts = copy_or_null(request->mounts);
-	if (pairs_copy(&request->metadata, &box->metadata) < 0 ||
-	    kind_environment(kind, &request->environment, &box->environment) < 0 ||
+	if (copy_or_null(request->network, &box->network) < 0 ||
+	    copy_or_null(request->mounts, &box->mounts) < 0 ||
+	    pairs_copy(&request->metadata, &box->metadata) < 0 ||
 	    pairs_copy(&request->labels, &box->labels) < 0)
 		return -ENOMEM;
 	return 0;
+}
+
+/* What its template says is part of it. */
+static int fill_box(struct box *box, const struct kind *kind, const struct box_request *request,
+		    const struct box_sizes *sizes)
+{
+	snprintf(box->template_id, sizeof box->template_id, "%s", kind->id);
+	return kind_environment(kind, &request->environment, &box->environment) < 0
+		       ? -ENOMEM
+		       : box_fill(box, request, sizes);
 }
 
 /* ---- the end of a creation ---- */

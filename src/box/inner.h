@@ -231,6 +231,9 @@ void box_freeze_again(struct house_box *box);
 
 /* ---- create.c ---- */
 
+struct box_sizes;
+/* From what was asked for: all but the template, and the environment, which is part of that. */
+int box_fill(struct box *box, const struct box_request *request, const struct box_sizes *sizes);
 /* What the contract says of a box's network. */
 int network_rules(struct house_box *box, const char *network, bool has_internet, char **ret,
 		  struct atoll_error *err);
