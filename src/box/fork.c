@@ -22,7 +22,7 @@
 
 int fork_run(struct box_op *op)
 {
-	int r = atoll_sandbox_fork(op->sandbox, NULL, op->count, op->ids, &op->error);
+	int r = make_forks(op->sandbox, NULL, op->count, op->ids, &op->error);
 
 	for (size_t i = 0; r == 0 && i < op->count; i++) {
 		struct atoll_error *err = &op->forks[i].error;

@@ -30,7 +30,7 @@ static const char put_sql[] =
 int snapshot_run(struct box_op *op)
 {
 	char ids[1][ATOLL_ID_SIZE];
-	int r = atoll_sandbox_fork(op->sandbox, NULL, 1, ids, &op->error);
+	int r = make_forks(op->sandbox, NULL, 1, ids, &op->error);
 
 	if (r < 0)
 		return r;

@@ -130,7 +130,7 @@ static void run_tagging(struct work_item *item)
 	char ids[1][ATOLL_ID_SIZE];
 
 	tagging->error = (struct atoll_error){0};
-	tagging->code = atoll_sandbox_fork(tagging->from, KIND_CHECKPOINT, 1, ids, &tagging->error);
+	tagging->code = make_forks(tagging->from, KIND_CHECKPOINT, 1, ids, &tagging->error);
 	if (tagging->code < 0)
 		return;
 	memcpy(tagging->made, ids[0], ATOLL_ID_SIZE);
