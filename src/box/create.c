@@ -302,8 +302,8 @@ static int check_contract(const struct kind *kind, const struct box_request *req
 	return 0;
 }
 
-/* What all boxes of a machine share, and nobody counts: a few that may have any number of them would
- * stop everybody else. */
+/* What all boxes of a machine share, and nobody counts: a few that may have any number of them
+ * would stop everybody else. */
 #define PIDS_MOST  4096
 #define FILES_MOST 2000000
 
@@ -383,8 +383,8 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	r = prepare(creation, kind, request);
 	if (r < 0)
 		return r;
-	creation->item = (struct work_item){
-		.run = run_make, .done = made, .owner = &tenant->tenant};
+	creation->item =
+		(struct work_item){.run = run_make, .done = made, .owner = &tenant->tenant};
 	creation->code =
 		error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
 	work_submit(house->work, &creation->item, WORK_NOW);

@@ -356,8 +356,8 @@ struct make {
 /* It runs then, or nothing is left of it. */
 int make_sandbox(struct make *make, struct atoll_error *err);
 /* All of them, or none. */
-int make_forks(const char *from, const char *checkpoint, size_t count,
-	       char (*ids)[ATOLL_ID_SIZE], struct atoll_error *err);
+int make_forks(const char *from, const char *checkpoint, size_t count, char (*ids)[ATOLL_ID_SIZE],
+	       struct atoll_error *err);
 
 /* ---- pool.c ---- */
 

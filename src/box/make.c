@@ -90,8 +90,8 @@ static int create(struct make *make, struct atoll_error *err)
 	return r < 0 ? r : sandbox_create_quickly(job, make->sandbox, err);
 }
 
-int make_forks(const char *from, const char *checkpoint, size_t count,
-	       char (*ids)[ATOLL_ID_SIZE], struct atoll_error *err)
+int make_forks(const char *from, const char *checkpoint, size_t count, char (*ids)[ATOLL_ID_SIZE],
+	       struct atoll_error *err)
 {
 	int r;
 

@@ -53,8 +53,9 @@ TEST(who_has_much_to_do_leaves_threads_to_others)
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
 	CHECK_INT(work_open(&loop, THREADS, &work, &err), 0);
 	for (size_t i = 0; i < ITEMS; i++) {
-		mine[i] = (struct waiting){.item = {.run = wait_for_it, .done = was_done, .owner = mine},
-					   .fd = ends[0]};
+		mine[i] = (struct waiting){
+			.item = {.run = wait_for_it, .done = was_done, .owner = mine},
+			.fd = ends[0]};
 		work_submit(work, &mine[i].item, WORK_NOW);
 	}
 	theirs.item = (struct work_item){.run = wait_for_it, .done = was_done, .owner = &theirs};

@@ -195,7 +195,9 @@ int work_open(struct loop *loop, unsigned n_threads, struct work **ret, struct a
 	}
 	/* They mostly wait for other processes, so there may be more of them than processors. */
 	if (!n_threads)
-		n_threads = LEFT_THREADS + (n_cpus < 4 ? 8 : n_cpus > 16 ? 32 : (unsigned)n_cpus * 2);
+		n_threads = LEFT_THREADS + (n_cpus < 4	  ? 8
+					    : n_cpus > 16 ? 32
+							  : (unsigned)n_cpus * 2);
 	if (n_threads > THREADS_MAX - LATER_THREADS)
 		n_threads = THREADS_MAX - LATER_THREADS;
 	work->queues[WORK_NOW].n_threads = n_threads;

@@ -248,8 +248,7 @@ struct hold_client *hold_free_client(struct holder *holder);
 
 /* HOLD_EXEC; of the descriptors those that it keeps become -1. */
 int hold_exec_step(struct holder *holder, struct hold_client *client,
-		   const struct hold_request *request, int *fds, size_t n,
-		   struct atoll_error *err);
+		   const struct hold_request *request, int *fds, size_t n, struct atoll_error *err);
 /* From the first process; `fd` is a terminal's or -1, and stays the caller's. */
 void hold_take_message(struct holder *holder, const struct init_message *message, int fd);
 /* Tell of the steps that have ended. */

@@ -90,8 +90,7 @@ static int begin_step(struct holder *holder, struct hold_client *client, int wor
 }
 
 int hold_exec_step(struct holder *holder, struct hold_client *client,
-		     const struct hold_request *request, int *fds, size_t n,
-		     struct atoll_error *err)
+		   const struct hold_request *request, int *fds, size_t n, struct atoll_error *err)
 {
 	int stdio[3], r;
 
