@@ -285,10 +285,12 @@ void hold_kept_start(struct holder *holder, struct hold_client *client, const ch
 
 	memcpy(&request, data, sizeof request);
 	size -= sizeof request;
-	if (n != (size_t)request.has_words_fd + request.has_channel)
+	if (n != (size_t)request.has_words_fd + request.has_channel) {
 		words = NULL;
-	else if (request.has_words_fd)
-		words = own = read_words(fds[0], &size);
+	} else if (request.has_words_fd) {
+		own = read_words(fds[0], &size);
+		words = own;
+	}
 	if (words && request.has_channel)
 		channel = &fds[n - 1];
 	r = check_start(holder, &request, words, size, &error);

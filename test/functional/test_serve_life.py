@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import sys
 import threading
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -94,7 +95,8 @@ def _():
 def write_state(daemon, box, state):
     """What a daemon has noted down that was killed before, or after, it had done it: 1 runs, 2 is paused with its memory."""
     with contextlib.closing(sqlite3.connect(os.path.join(daemon.state, "state.db"))) as base, base:
-        base.execute("UPDATE boxes SET state = ?, keeps_memory = ? WHERE id = ?", (state, state == 2, box["sandboxID"]))
+        base.execute("UPDATE boxes SET state = ?, keeps_memory = ?, end_ms = ? WHERE id = ?",
+                     (state, state == 2, int(time.time() + 600) * 1000, box["sandboxID"]))
 
 
 def stands_still(mark):
