@@ -101,7 +101,7 @@ static bool can_map(const char *path)
 #define SYSTEM_COUNT 999
 #define ALONE_FIRST  (SLOTS_EGRESS_NEAR + 1)
 #define ALONE_COUNT  (MANY_FIRST - ALONE_FIRST)
-#define NOBODY	     65534
+#define NOBODY	     65534u
 
 _Static_assert(ALONE_COUNT + MANY_COUNT - SYSTEM_COUNT >= SPEC_USERS_MAX, "room for all users");
 
