@@ -135,9 +135,9 @@ struct metrics;
 struct metrics *metrics_new(void);
 void metrics_free(struct metrics *metrics);
 void metrics_observe(struct metrics *metrics, const char *class, unsigned status, int64_t ns);
-/* In Prometheus' text form. */
+/* In Prometheus' text form. `of` is whose numbers alone are told of tenants; NULL: all. */
 void metrics_write(struct metrics *metrics, struct house *house, struct server *server,
-		   struct buf *out);
+		   const struct tenant *of, struct buf *out);
 
 /* ---- e2b-dataplane.c ---- */
 

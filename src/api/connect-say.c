@@ -49,7 +49,7 @@ void rpc_send_bytes(struct rpc *rpc, const char *before, const void *bytes, size
 	size_t n_before = strlen(before), n_behind = strlen(behind), n = (size + 2) / 3 * 4;
 	size_t length = n_before + n + n_behind;
 	cleanup_free char *whole = malloc(CONNECT_HEAD + length + 1);
-	char *at = whole + CONNECT_HEAD;
+	char *at;
 
 	rpc->sent_ns = clock_monotonic_ns();
 	begin_stream(rpc);
@@ -58,6 +58,7 @@ void rpc_send_bytes(struct rpc *rpc, const char *before, const void *bytes, size
 		return;
 	}
 	connect_head(0, length, whole);
+	at = whole + CONNECT_HEAD;
 	memcpy(at, before, n_before);
 	EVP_EncodeBlock((unsigned char *)at + n_before, bytes, (int)size);
 	memcpy(at + n_before + n, behind, n_behind);

@@ -149,30 +149,33 @@ static void write_house(const struct house_counts *counts, struct buf *out)
 		 (unsigned long long)counts->n_waiting[1]);
 }
 
-static void write_tenants(struct house *house, struct buf *out)
+static void write_tenants(struct house *house, const struct tenant *of, struct buf *out)
 {
 	head(out, "tenant_cpu_seconds_total", "counter", "CPU time used by a tenant's sandboxes");
 	for (struct tenant *tenant = NULL; (tenant = tenant_next(house, tenant));) {
 		struct box_usage usage;
 
 		tenant_usage(tenant, &usage);
-		buf_addf(out, "atoll_tenant_cpu_seconds_total{tenant=\"%s\"} %.3f\n", tenant->name,
-			 usage.cpu_s);
+		if (!of || tenant == of)
+			buf_addf(out, "atoll_tenant_cpu_seconds_total{tenant=\"%s\"} %.3f\n",
+				 tenant->name, usage.cpu_s);
 	}
 	head(out, "tenant_sandboxes", "gauge", "Sandboxes of a tenant");
-	for (struct tenant *tenant = NULL; (tenant = tenant_next(house, tenant));)
-		buf_addf(out, "atoll_tenant_sandboxes{tenant=\"%s\"} %llu\n", tenant->name,
-			 (unsigned long long)tenant->n_boxes);
+	for (struct tenant *tenant = NULL; (tenant = tenant_next(house, tenant));) {
+		if (!of || tenant == of)
+			buf_addf(out, "atoll_tenant_sandboxes{tenant=\"%s\"} %llu\n", tenant->name,
+				 (unsigned long long)tenant->n_boxes);
+	}
 }
 
 void metrics_write(struct metrics *metrics, struct house *house, struct server *server,
-		   struct buf *out)
+		   const struct tenant *of, struct buf *out)
 {
 	struct house_counts counts;
 
 	house_count(house, &counts);
 	write_house(&counts, out);
-	write_tenants(house, out);
+	write_tenants(house, of, out);
 	write_number(out, "connections", "gauge", "Open connections", server_connections(server));
 	write_requests(metrics, out);
 	write_latencies(metrics, out);

@@ -13,7 +13,8 @@
  *
  * /healthz and /readyz need no key: what asks them is a load balancer. /metrics needs one, because
  * it names tenants; on a unix socket and on the loopback as well, since anybody's programs run on
- * this machine.
+ * this machine. All of them are named to the tenant of whoever has started the daemon; to another
+ * one only himself.
  */
 
 #define METRICS_MAX (8U << 20)
@@ -42,9 +43,11 @@ static void readyz(struct api_call *call)
 
 static void show_metrics(struct api_call *call)
 {
+	const bool sees_all = call->tenant == tenant_find(call->api->house, "default");
 	cleanup_buf struct buf text = BUF_INIT(METRICS_MAX);
 
-	metrics_write(call->api->metrics, call->api->house, call->api->server, &text);
+	metrics_write(call->api->metrics, call->api->house, call->api->server,
+		      sees_all ? NULL : call->tenant, &text);
 	call->status = buf_error(&text) < 0 ? 500 : 200;
 	exchange_answer(call->exchange, call->status, "text/plain; version=0.0.4", text.data,
 			text.used);

@@ -2,13 +2,11 @@
 #include "api/secure.h"
 
 #include "base/error.h"
+#include "http/http.h"
 
 #include <errno.h>
-#include <openssl/bio.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
-#include <stdint.h>
-#include <sys/socket.h>
 
 /* ---- the certificate ---- */
 
@@ -81,78 +79,16 @@ void secure_context_free(SSL_CTX *context)
 	SSL_CTX_free(context);
 }
 
-/* ---- a socket for it ---- */
-
-/* OpenSSL's own writes by write(2), which raises SIGPIPE. The descriptor is all that is kept. */
-static int socket_fd(BIO *bio)
-{
-	return (int)(intptr_t)BIO_get_data(bio);
-}
-
-static int bio_read(BIO *bio, char *data, size_t size, size_t *ret_done)
-{
-	ssize_t n;
-
-	BIO_clear_retry_flags(bio);
-	do
-		n = recv(socket_fd(bio), data, size, 0);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
-		BIO_set_retry_read(bio);
-	if (n == 0)
-		BIO_set_flags(bio, BIO_FLAGS_IN_EOF);
-	*ret_done = n > 0 ? (size_t)n : 0;
-	return n > 0;
-}
-
-static int bio_write(BIO *bio, const char *data, size_t size, size_t *ret_done)
-{
-	ssize_t n;
-
-	BIO_clear_retry_flags(bio);
-	do
-		n = send(socket_fd(bio), data, size, MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN)
-		BIO_set_retry_write(bio);
-	*ret_done = n > 0 ? (size_t)n : 0;
-	return n > 0;
-}
-
-static long bio_control(BIO *bio, int command, long number, void *pointer)
-{
-	(void)number;
-	(void)pointer;
-	if (command == BIO_CTRL_EOF)
-		return BIO_test_flags(bio, BIO_FLAGS_IN_EOF) != 0;
-	return command == BIO_CTRL_FLUSH;
-}
-
-static const BIO_METHOD *socket_method(void)
-{
-	static BIO_METHOD *method;
-
-	if (!method && (method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK,
-					      "socket without SIGPIPE"))) {
-		BIO_meth_set_read_ex(method, bio_read);
-		BIO_meth_set_write_ex(method, bio_write);
-		BIO_meth_set_ctrl(method, bio_control);
-	}
-	return method;
-}
+/* ---- one connection ---- */
 
 SSL *secure_new(SSL_CTX *context, int fd)
 {
 	SSL *ssl = SSL_new(context);
-	BIO *bio = ssl && socket_method() ? BIO_new(socket_method()) : NULL;
 
-	if (!bio) {
+	if (!ssl || http_secure(ssl, fd, NULL, 0) < 0) {
 		SSL_free(ssl);
 		return NULL;
 	}
-	BIO_set_data(bio, (void *)(intptr_t)fd);
-	BIO_set_init(bio, 1);
-	SSL_set_bio(ssl, bio, bio);
 	SSL_set_accept_state(ssl);
 	return ssl;
 }

@@ -108,8 +108,7 @@ static size_t collect(struct tenant *tenant, struct asked_box *ret, size_t room)
 
 void v1_approvals_list(struct api_call *call)
 {
-	struct box nobody = {0};
-	struct questions_work *own = v1_work_new(call, sizeof *own, &nobody);
+	struct questions_work *own = v1_work_new(call, sizeof *own, NULL);
 
 	if (!own)
 		return;

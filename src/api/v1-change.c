@@ -7,16 +7,18 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 /* What a sandbox has changed in its workspace: shown, carried away; not taken over by the host. */
 
-#define TEXT_MAX ((size_t)1 << 30)
+#define TEXT_MAX (64U << 20)
 
 /* ---- diff ---- */
 
 struct diff_work {
 	struct v1_work work;
 	struct buf out;
+	int fd;	    /* the same, for the answer: a slow reader costs no memory */
 	char *path; /* only this and what lies beneath; NULL */
 	bool is_text, with_lines;
 };
@@ -146,7 +148,7 @@ static int list_changes(struct diff_work *own, struct atoll_changes *changes,
 		json_str(&json, "record", changes->record->id);
 		json_open(&json, "changes", '[');
 	}
-	for (size_t i = 0; i < changes->n && r == 0; i++) {
+	for (size_t i = 0; i < changes->n && r == 0 && buf_error(&own->out) == 0; i++) {
 		if (!is_wanted(own->path, changes->items[i].path) &&
 		    !is_wanted(own->path, changes->items[i].from))
 			continue;
@@ -157,9 +159,25 @@ static int list_changes(struct diff_work *own, struct atoll_changes *changes,
 		json_close(&json, ']');
 		json_close(&json, '}');
 	}
-	if (r == 0 && buf_error(&own->out) < 0)
+	if (r == 0 && buf_error(&own->out) == -E2BIG)
+		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
+			      "the differences have more than %u MiB; ask for a 'path', or export",
+			      TEXT_MAX >> 20);
+	else if (r == 0 && buf_error(&own->out) < 0)
 		r = error_set(err, ATOLL_FAULT_HOST, -buf_error(&own->out), "list the changes");
 	return r;
+}
+
+static int keep_text(struct diff_work *own, struct atoll_error *err)
+{
+	int r;
+
+	own->fd = v1_scratch(err);
+	if (own->fd < 0)
+		return own->fd;
+	r = fd_write_all(own->fd, own->out.data, own->out.used);
+	buf_done(&own->out);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the answer") : 0;
 }
 
 static int run_diff(struct v1_work *work, struct atoll_error *err)
@@ -172,20 +190,15 @@ static int run_diff(struct v1_work *work, struct atoll_error *err)
 		return r;
 	r = list_changes(own, changes, err);
 	atoll_changes_close(changes);
-	return r;
+	return r < 0 ? r : keep_text(own, err);
 }
 
 static void answer_diff(struct v1_work *work, struct api_call *call)
 {
 	struct diff_work *own = (struct diff_work *)work;
 
-	if (!own->is_text) {
-		api_answer(call, 200, &own->out);
-		return;
-	}
-	call->status = 200;
-	exchange_answer(call->exchange, 200, "text/plain; charset=utf-8", own->out.data,
-			own->out.used);
+	v1_answer_file(call, own->is_text ? "text/plain; charset=utf-8" : "application/json",
+		       take_fd(&own->fd));
 }
 
 static void free_diff(struct v1_work *work)
@@ -194,6 +207,8 @@ static void free_diff(struct v1_work *work)
 
 	buf_done(&own->out);
 	free(own->path);
+	if (own->fd >= 0)
+		close(own->fd);
 }
 
 void v1_diff(struct api_call *call)
@@ -215,6 +230,7 @@ void v1_diff(struct api_call *call)
 	if (!own)
 		return;
 	own->out = (struct buf)BUF_INIT(TEXT_MAX);
+	own->fd = -1;
 	own->is_text = format && streq(format, "text");
 	own->with_lines = with_lines;
 	own->path = path && path[0] ? strdup(path) : NULL;

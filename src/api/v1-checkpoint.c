@@ -43,17 +43,19 @@ static void answer_checkpoint(struct v1_work *work, struct api_call *call)
 	api_answer(call, 201, &out);
 }
 
-static void read_checkpoint(struct api_call *call, json_t *body)
+/* A body that names a checkpoint, or may. */
+static void read_named(struct api_call *call, json_t *body, const char *key, bool is_needed,
+		       const struct v1_work *kind)
 {
-	static const char *const keys[] = {"name", NULL};
+	const char *const keys[] = {key, NULL};
 	struct form form = {.call = call, .body = body};
-	const char *name = form_str(&form, "name", NULL);
+	const char *name = form_str(&form, key, NULL);
 	struct checkpoint_work *own;
 	struct box *box;
 
 	form_known(&form, keys);
-	if (name && !is_name(name))
-		form_bad(&form, "'name' has to have 1 to 63 bytes");
+	if (name ? !is_name(name) : is_needed)
+		form_bad(&form, "'%s' has to be a checkpoint's name, of 1 to 63 bytes", key);
 	if (form_fails(&form))
 		return;
 	box = v1_running_box(call);
@@ -61,9 +63,15 @@ static void read_checkpoint(struct api_call *call, json_t *body)
 	if (!own)
 		return;
 	snprintf(own->name, sizeof own->name, "%s", name ? name : "");
-	own->work.run = make_checkpoint;
-	own->work.answer = answer_checkpoint;
+	own->work.run = kind->run;
+	own->work.answer = kind->answer;
 	v1_work_submit(&own->work);
+}
+
+static void read_checkpoint(struct api_call *call, json_t *body)
+{
+	read_named(call, body, "name", false,
+		   &(struct v1_work){.run = make_checkpoint, .answer = answer_checkpoint});
 }
 
 void v1_checkpoint_make(struct api_call *call)
@@ -95,25 +103,8 @@ static void answer_rollback(struct v1_work *work, struct api_call *call)
 
 static void read_rollback(struct api_call *call, json_t *body)
 {
-	static const char *const keys[] = {"checkpoint", NULL};
-	struct form form = {.call = call, .body = body};
-	const char *name = form_str(&form, "checkpoint", NULL);
-	struct checkpoint_work *own;
-	struct box *box;
-
-	form_known(&form, keys);
-	if (!name || !is_name(name))
-		form_bad(&form, "'checkpoint' has to be a checkpoint's name");
-	if (form_fails(&form))
-		return;
-	box = v1_running_box(call);
-	own = box ? v1_work_new(call, sizeof *own, box) : NULL;
-	if (!own)
-		return;
-	snprintf(own->name, sizeof own->name, "%s", name);
-	own->work.run = roll_back;
-	own->work.answer = answer_rollback;
-	v1_work_submit(&own->work);
+	read_named(call, body, "checkpoint", true,
+		   &(struct v1_work){.run = roll_back, .answer = answer_rollback});
 }
 
 void v1_rollback(struct api_call *call)

@@ -12,13 +12,12 @@
 /*
  * A command and its contract, in a sandbox of its own
  *
- * A job is a sandbox whose first step is the job's command. What is to be started stands in a label
+ * A job is a sandbox with a step that is the job's command. What is to be started stands in a label
  * of the sandbox, so that a daemon that was killed between the two goes on with it; the step has a
  * key, so that it is started once. When it has ended, the sandbox stays for `keep` seconds, to be
  * looked at; the result stays for days (v1-keep.c).
  */
 
-#define JOB_KEY	  "atoll-job"
 #define KEEP	  300
 #define KEEP_MOST (7U * 86400)
 #define PAGE	  100
@@ -79,7 +78,7 @@ static bool read_process(struct form *form, struct process_request *ret)
 		.argv = form_words(form, "command"),
 		.cwd = form_str(form, "cwd", NULL),
 		.user = form_str(form, "user", NULL),
-		.key = JOB_KEY,
+		.key = V1_JOB_KEY,
 		.timeout_ms = form_uint(form, "timeoutMs", 0, 1, INT64_MAX / 1000000),
 	};
 	form_pairs(form, "environment", &ret->environment);
@@ -91,6 +90,16 @@ static void process_done(struct process_request *request)
 {
 	form_free_pairs(&request->environment);
 	free((void *)request->argv);
+}
+
+/* Not the first: its template may have started something before it. */
+struct process *v1_job_step(const struct box *box)
+{
+	struct process *process = box->processes;
+
+	while (process && !v1_is_job_step(process))
+		process = process->next;
+	return process;
 }
 
 /* ---- how it is shown ---- */
@@ -120,7 +129,7 @@ static void write_box_job(struct json *json, struct box *box)
 	struct json inner = {.out = &labels};
 
 	v1_write_pairs(&inner, NULL, &box->labels);
-	write_job(json, box->id, labels.data, true, process_find_number(box, 1), NULL);
+	write_job(json, box->id, labels.data, true, v1_job_step(box), NULL);
 }
 
 /* ---- start ---- */
@@ -289,9 +298,9 @@ void v1_jobs_go_on(struct api *api)
 	for (struct box *box = box_next_any(api->house, NULL); box;
 	     box = box_next_any(api->house, box)) {
 		label = v1_label(box, V1_LABEL_JOB);
-		if (!label || box->state != BOX_RUNNING || process_find_number(box, 1))
+		if (!label || box->state != BOX_RUNNING || v1_job_step(box))
 			continue;
-		if (results_find(v1_results(), box->id, 1, &step)) {
+		if (results_find_key(v1_results(), box->id, V1_JOB_KEY, &step)) {
 			result_done(&step);
 			v1_job_ended(box);
 			continue;
@@ -315,9 +324,9 @@ static struct box *find(struct api_call *call, struct result_step *ret, bool *re
 	struct box *box = id ? box_find(call->tenant, id) : NULL;
 
 	*ret_is_old = false;
-	if (box && v1_label(box, V1_LABEL_JOB) && process_find_number(box, 1))
+	if (box && v1_job_step(box))
 		return box;
-	if (id && strlen(id) < BOX_ID_SIZE && results_find(v1_results(), id, 1, ret)) {
+	if (id && strlen(id) < BOX_ID_SIZE && results_find_key(v1_results(), id, V1_JOB_KEY, ret)) {
 		if (ret->is_job && streq(ret->tenant, call->tenant->id)) {
 			*ret_is_old = true;
 			return NULL;
@@ -361,7 +370,7 @@ void v1_job_events(struct api_call *call)
 	struct box *box = find(call, &step, &is_old);
 
 	if (box)
-		v1_follow(call, process_find_number(box, 1));
+		v1_follow(call, v1_job_step(box));
 	if (!is_old)
 		return;
 	v1_follow_old(call, &step);
@@ -375,7 +384,7 @@ void v1_job_output(struct api_call *call)
 	struct box *box = find(call, &step, &is_old);
 
 	if (box)
-		v1_output(call, process_find_number(box, 1));
+		v1_output(call, v1_job_step(box));
 	if (!is_old)
 		return;
 	v1_output_old(call, &step);
@@ -429,7 +438,7 @@ static void list_old(const struct result_step *step, void *data)
 	struct box *box = box_find(list->call->tenant, step->box);
 
 	list->last_ms = step->start_ms;
-	if (!box || !process_find_number(box, 1))
+	if (!box || !v1_job_step(box))
 		write_old(list->json, list->call->api->house, step);
 }
 
@@ -450,7 +459,7 @@ void v1_jobs_list(struct api_call *call)
 	/* Those whose sandboxes are there stand on the first page. */
 	for (struct box *box = box_next(call->tenant, NULL, true); box && before == INT64_MAX;
 	     box = box_next(call->tenant, box, true)) {
-		if (v1_label(box, V1_LABEL_JOB) && process_find_number(box, 1))
+		if (v1_job_step(box))
 			write_box_job(&json, box);
 	}
 	n = results_list_jobs(v1_results(), call->tenant->id, (int64_t)before, limit ? limit : PAGE,

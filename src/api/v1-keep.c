@@ -67,7 +67,7 @@ static void keep(struct process *process, const struct process_end *end, int64_t
 	struct box *box = process->box;
 	struct result_step step = {
 		.number = process->number,
-		.is_job = process->number == 1 && v1_label(box, V1_LABEL_JOB),
+		.is_job = v1_is_job_step(process),
 		.start_ms = process->start_ms,
 		.end_ms = end_ms,
 	};
@@ -88,9 +88,9 @@ static void keep(struct process *process, const struct process_end *end, int64_t
 static void keep_cut_off(struct box *box)
 {
 	struct process_end end = {.code = SIGKILL, .cause = box->cause};
-	struct process *process = process_find_number(box, 1);
+	struct process *process = v1_job_step(box);
 
-	if (!process || process->has_ended || !v1_label(box, V1_LABEL_JOB))
+	if (!process || process->has_ended)
 		return;
 	snprintf(end.text, sizeof end.text, "its sandbox has ended: %s",
 		 box_cause_name(box->cause));
@@ -103,7 +103,7 @@ static void keep_lost(struct process *process)
 {
 	struct process_end end = {.code = SIGKILL, .cause = BOX_CAUSE_HOST};
 
-	if (process->number != 1 || process->has_ended || !v1_label(process->box, V1_LABEL_JOB))
+	if (!v1_is_job_step(process) || process->has_ended)
 		return;
 	snprintf(end.text, sizeof end.text, "the machine was restarted while it ran");
 	keep(process, &end, (int64_t)(clock_real_ns() / 1000000));
@@ -116,7 +116,7 @@ static void on_event(struct box_listener *own, enum box_event event, struct box 
 	if (event == PROCESS_ENDED) {
 		keep(process, &process->end, process->end_ms);
 		v1_step_ended(process);
-		if (process->number == 1 && v1_label(box, V1_LABEL_JOB))
+		if (v1_is_job_step(process))
 			v1_job_ended(box);
 	} else if (event == PROCESS_STARTED) {
 		keep_lost(process);

@@ -224,9 +224,11 @@ void *v1_work_new(struct api_call *call, size_t size, const struct box *box)
 
 	if (!work)
 		return NULL;
-	memcpy(work->sandbox, box->sandbox, sizeof work->sandbox);
+	if (box)
+		memcpy(work->sandbox, box->sandbox, sizeof work->sandbox);
 	work->item.run = work_run;
 	work->item.done = work_done;
+	work->item.owner = call->tenant;
 	/* What is not run any more, because the daemon stops. */
 	work->result = -ECANCELED;
 	return work;

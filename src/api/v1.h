@@ -6,6 +6,8 @@
 #include "box/process.h"
 #include "box/work.h"
 
+#include <string.h>
+
 /*
  * Our own API, under /v1
  *
@@ -200,6 +202,15 @@ void v1_record_receipt(struct api_call *call, const char *sandbox);
 
 /* ---- v1-job.c ---- */
 
+#define V1_JOB_KEY "atoll-job" /* of its step */
+
+/* The command that the job is; NULL: it has not started. */
+struct process *v1_job_step(const struct box *box);
+static inline bool v1_is_job_step(const struct process *process)
+{
+	return process->key && strcmp(process->key, V1_JOB_KEY) == 0 &&
+	       v1_label(process->box, V1_LABEL_JOB);
+}
 /* A job has ended: its sandbox does, too, after a while. */
 void v1_job_ended(struct box *box);
 /* Those that were to be started when the daemon went away. */

@@ -113,7 +113,9 @@ static size_t count_names(int dir_fd)
 	DIR *list = fdopendir(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	size_t n = 0;
 
-	while (list && readdir(list))
+	if (!list)
+		abort();
+	while (readdir(list))
 		n++;
 	closedir(list);
 	return n;

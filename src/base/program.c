@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/program.h"
 
+#include "base/fd.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static bool find_near(char *file, const char *const *places, const char *name, char *ret,
@@ -67,6 +73,100 @@ int program_find(const char *name, char *ret, size_t size)
 	if (find_own_file(self, sizeof self) && find_near(self, beside_library, name, ret, size))
 		return 0;
 	return -ENOENT;
+}
+
+/* ---- starting one ---- */
+
+struct child {
+	const char *path;
+	char *const *argv, *const *env;
+	int fd, null_fd; /* both above 3; -1: streams stay as they are */
+	sigset_t mask;
+	int errnum;
+};
+
+/* No handler of ours may run in it. What is ignored stays so, if it has our streams. */
+static void reset_signals(bool is_alone)
+{
+	struct sigaction now;
+
+	for (int number = 1; number < NSIG; number++) {
+		if (is_alone || (sigaction(number, NULL, &now) == 0 && now.sa_handler != SIG_IGN))
+			signal(number, SIG_DFL);
+	}
+}
+
+/* In a child that shares our memory until it executes. Alone, it has no terminal, so Ctrl-C is not
+ * for it, and not even standard error: whoever reads ours to its end must not wait for it. */
+static _Noreturn void execute(volatile struct child *child)
+{
+	const int null_fd = child->null_fd;
+	sigset_t mask = child->mask;
+
+	reset_signals(null_fd >= 0);
+	if (null_fd >= 0) {
+		setsid();
+		/* The end of its channel tells it, too; this one also where it hangs. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sigemptyset(&mask);
+	}
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	if ((null_fd < 0 || (chdir("/") == 0 && dup2(null_fd, 0) == 0 && dup2(null_fd, 1) == 1 &&
+			     dup2(null_fd, 2) == 2)) &&
+	    dup2(child->fd, 3) == 3 && fd_close_range(4, ~0U, true) == 0)
+		execve(child->path, child->argv, child->env);
+	child->errnum = errno;
+	_exit(127);
+}
+
+/* A function of its own, because of what vfork() may do to variables. */
+static pid_t fork_it(volatile struct child *child)
+{
+	sigset_t all, old;
+	pid_t pid;
+
+	/* No handler may run while two processes share memory. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	child->mask = old;
+	pid = vfork();
+	if (pid == 0)
+		execute(child);
+	if (pid < 0)
+		child->errnum = errno;
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return pid;
+}
+
+/* Above 3, so that no dup2() overwrites it, or finds it in its place with its flag. */
+static int lift(int fd)
+{
+	return fcntl(fd, F_DUPFD_CLOEXEC, 4);
+}
+
+pid_t program_start(const char *path, const char *name, int fd, enum program_ties ties)
+{
+	char *argv[] = {(char *)name, NULL}, *empty[] = {NULL};
+	cleanup_fd int own = lift(fd), opened = -1, null_fd = -1;
+	volatile struct child child = {
+		.path = path, .argv = argv, .env = environ, .fd = own, .null_fd = -1};
+	pid_t pid;
+
+	if (own < 0)
+		return -errno;
+	if (ties == PROGRAM_ALONE) {
+		opened = open("/dev/null", O_RDWR | O_CLOEXEC);
+		null_fd = opened < 0 ? -1 : lift(opened);
+		if (null_fd < 0)
+			return -errno;
+		child.env = empty;
+		child.null_fd = null_fd;
+	}
+	pid = fork_it(&child);
+	if (pid > 0 && child.errnum)
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	return child.errnum ? -child.errnum : pid;
 }
 
 void program_set_title(const char *title)

@@ -216,6 +216,8 @@ int contract_sizes(const char *contract, struct box_sizes *ret, struct atoll_err
 		.cpus = whole(spec, SPEC_CPUS, 1000),
 		.memory_mib = whole(spec, SPEC_MEMORY, 1 << 20),
 		.disk_mib = whole(spec, SPEC_DISK, 1 << 20),
+		.pids = whole(spec, SPEC_PIDS, 1),
+		.files = whole(spec, SPEC_FILES, 1),
 	};
 	spec_free(spec);
 	return 0;

@@ -10,9 +10,12 @@
 #include "box/template.h"
 
 #include <atoll/step.h>
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,17 +76,50 @@ void network_forget(struct house_box *mine)
 	house_remove_dir(path);
 }
 
-/* ---- its fields ---- */
-
-static char *copy_or_null(const char *text)
+void network_sweep(const struct house_box *mine, const char *rules, bool keeps)
 {
-	return text ? strdup(text) : NULL;
+	char path[PATH_MAX];
+	struct dirent *entry;
+	DIR *dir;
+
+	secrets_path(mine, path);
+	dir = rules && (mine->has_secrets || mine->box.network) ? opendir(path) : NULL;
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] != '.' && (strstr(rules, entry->d_name) != NULL) != keeps)
+			unlinkat(dirfd(dir), entry->d_name, 0);
+	}
+	if (dir)
+		closedir(dir);
 }
 
-static int fill_box(struct box *box, const struct kind *kind, const struct box_request *request,
-		    const struct box_sizes *sizes)
+void networks_tidy(struct house *house)
 {
-	snprintf(box->template_id, sizeof box->template_id, "%s", kind->id);
+	char path[PATH_MAX], own[PATH_MAX + NAME_MAX + 2];
+	struct dirent *entry;
+	DIR *dir;
+
+	snprintf(path, sizeof path, "%.*s/secrets", PATH_MAX - 64, house->dir);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || box_find_any(house, entry->d_name))
+			continue;
+		snprintf(own, sizeof own, "%s/%s", path, entry->d_name);
+		house_remove_dir(own);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+/* ---- its fields ---- */
+
+static int copy_or_null(const char *text, char **ret)
+{
+	*ret = text ? strdup(text) : NULL;
+	return text && !*ret ? -ENOMEM : 0;
+}
+
+int box_fill(struct box *box, const struct box_request *request, const struct box_sizes *sizes)
+{
 	snprintf(box->alias, sizeof box->alias, "%s", request->template_ref);
 	box->timeout_s = request->timeout_s;
 	box->pauses_at_end = request->pauses_at_end;
@@ -95,13 +131,22 @@ static int fill_box(struct box *box, const struct kind *kind, const struct box_r
 	box->disk_mib = sizes->disk_mib;
 	if (!request->is_public)
 		house_random_hex(box->traffic_token, BOX_TOKEN_SIZE - 1);
-	box->network = copy_or_null(request->network);
-	box->mounts = copy_or_null(request->mounts);
-	if (pairs_copy(&request->metadata, &box->metadata) < 0 ||
-	    kind_environment(kind, &request->environment, &box->environment) < 0 ||
+	if (copy_or_null(request->network, &box->network) < 0 ||
+	    copy_or_null(request->mounts, &box->mounts) < 0 ||
+	    pairs_copy(&request->metadata, &box->metadata) < 0 ||
 	    pairs_copy(&request->labels, &box->labels) < 0)
 		return -ENOMEM;
 	return 0;
+}
+
+/* What its template says is part of it. */
+static int fill_box(struct box *box, const struct kind *kind, const struct box_request *request,
+		    const struct box_sizes *sizes)
+{
+	snprintf(box->template_id, sizeof box->template_id, "%s", kind->id);
+	return kind_environment(kind, &request->environment, &box->environment) < 0
+		       ? -ENOMEM
+		       : box_fill(box, request, sizes);
 }
 
 /* ---- the end of a creation ---- */
@@ -153,6 +198,7 @@ static void row_written(int code, void *data)
 		code = table_put(mine->box.house, mine);
 	if (code < 0) {
 		error_set(&creation->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
+		row_remove(mine); /* it may have been written */
 		fail(creation);
 		return;
 	}
@@ -256,6 +302,25 @@ static int check_contract(const struct kind *kind, const struct box_request *req
 	return 0;
 }
 
+/* What all boxes of a machine share, and nobody counts: a few that may have any number of them
+ * would stop everybody else. */
+#define PIDS_MOST  4096
+#define FILES_MOST 2000000
+
+static int check_counts(const struct box_sizes *sizes, uint32_t base_pids, struct atoll_error *err)
+{
+	const uint32_t pids = base_pids > PIDS_MOST ? base_pids : PIDS_MOST;
+
+	if (sizes->pids > pids)
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "contract: limits.pids: a sandbox here has at most %u", pids);
+	if (sizes->files > FILES_MOST)
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "contract: limits.files: a sandbox here has at most %d",
+				 FILES_MOST);
+	return 0;
+}
+
 /* What the contract does not say is as in every box of the template. */
 static int lay_contract(struct creation *creation, const struct kind *kind,
 			const struct box_request *request, uint32_t pids)
@@ -272,7 +337,9 @@ static int lay_contract(struct creation *creation, const struct kind *kind,
 		r = contract_merge(limits, kind->contract, &base, err);
 	if (r == 0)
 		r = contract_merge(request->contract, base, &creation->contract, err);
-	return r < 0 ? r : contract_sizes(creation->contract, sizes, err);
+	if (r == 0)
+		r = contract_sizes(creation->contract, sizes, err);
+	return r < 0 ? r : check_counts(sizes, pids, err);
 }
 
 static int find_sizes(struct creation *creation, const struct kind *kind,
@@ -316,7 +383,8 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	r = prepare(creation, kind, request);
 	if (r < 0)
 		return r;
-	creation->item = (struct work_item){.run = run_make, .done = made};
+	creation->item =
+		(struct work_item){.run = run_make, .done = made, .owner = &tenant->tenant};
 	creation->code =
 		error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
 	work_submit(house->work, &creation->item, WORK_NOW);
@@ -387,6 +455,8 @@ int boxes_load(struct house *house, struct atoll_error *err)
 			tenant_take(mine);
 			box_arm_end(mine);
 			meter_start(mine);
+			if (mine->box.state == BOX_PAUSED && mine->box.keeps_memory)
+				box_freeze_again(mine);
 			house->n_adopting++;
 			process_adopt(&mine->box, adopted, house);
 		}

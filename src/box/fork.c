@@ -22,7 +22,7 @@
 
 int fork_run(struct box_op *op)
 {
-	int r = atoll_sandbox_fork(op->sandbox, NULL, op->count, op->ids, &op->error);
+	int r = make_forks(op->sandbox, NULL, op->count, op->ids, &op->error);
 
 	for (size_t i = 0; r == 0 && i < op->count; i++) {
 		struct atoll_error *err = &op->forks[i].error;
@@ -116,26 +116,25 @@ static void drop_own_labels(struct box_pairs *labels)
 	labels->n = n;
 }
 
+/* As if it had been asked for like the first one; its time is the fork's own. */
 static int copy_box(const struct box *from, struct box *to)
 {
+	const struct box_sizes sizes = {
+		.cpus = from->cpus, .memory_mib = from->memory_mib, .disk_mib = from->disk_mib};
+	const struct box_request request = {.template_ref = from->alias,
+					    .metadata = from->metadata,
+					    .labels = from->labels,
+					    .pauses_at_end = from->pauses_at_end,
+					    .pauses_memory = from->pauses_memory,
+					    .wakes = from->wakes,
+					    .is_public = !from->traffic_token[0],
+					    .has_internet = from->has_internet,
+					    .network = from->network,
+					    .mounts = from->mounts};
+
 	memcpy(to->template_id, from->template_id, sizeof to->template_id);
-	memcpy(to->alias, from->alias, sizeof to->alias);
-	if (!from->traffic_token[0])
-		to->traffic_token[0] = '\0';
-	else
-		house_random_hex(to->traffic_token, BOX_TOKEN_SIZE - 1);
-	to->pauses_at_end = from->pauses_at_end;
-	to->pauses_memory = from->pauses_memory;
-	to->wakes = from->wakes;
-	to->has_internet = from->has_internet;
-	to->cpus = from->cpus;
-	to->memory_mib = from->memory_mib;
-	to->disk_mib = from->disk_mib;
-	to->network = from->network ? strdup(from->network) : NULL;
-	to->mounts = from->mounts ? strdup(from->mounts) : NULL;
-	if (pairs_copy(&from->metadata, &to->metadata) < 0 ||
-	    pairs_copy(&from->environment, &to->environment) < 0 ||
-	    pairs_copy(&from->labels, &to->labels) < 0)
+	if (box_fill(to, &request, &sizes) < 0 ||
+	    pairs_copy(&from->environment, &to->environment) < 0)
 		return -ENOMEM;
 	drop_own_labels(&to->labels);
 	return 0;

@@ -315,6 +315,8 @@ static int open_all(struct house *house, struct atoll_error *err)
 		r = boxes_load(house, err);
 	if (r == 0)
 		r = remove_strangers(house, err);
+	if (r == 0)
+		networks_tidy(house);
 	return r < 0 ? r : control_open(house, err);
 }
 

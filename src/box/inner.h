@@ -50,6 +50,7 @@ enum op_kind {
 	OP_SNAPSHOT,
 	OP_FORK,
 	OP_NETWORK,
+	OP_FREEZE_AGAIN,
 };
 
 struct house_box {
@@ -58,6 +59,7 @@ struct house_box {
 	struct house_box *older, *newer; /* of the same tenant */
 	struct gone *gone;
 	struct box_op *ops, **ops_last; /* the first of them is at work */
+	uint64_t n_ops;			/* so far */
 	bool is_listed, is_counted;
 	bool has_secrets;
 	box_done *killed;
@@ -224,14 +226,23 @@ void box_queue(struct house_box *box, struct box_op *op);
 void box_next_op(struct house_box *box);
 /* Those that have not begun. */
 void ops_fail(struct house_box *box);
+/* One that an earlier daemon has paused, and perhaps begun to resume. */
+void box_freeze_again(struct house_box *box);
 
 /* ---- create.c ---- */
 
+struct box_sizes;
+/* From what was asked for: all but the template, and the environment, which is part of that. */
+int box_fill(struct box *box, const struct box_request *request, const struct box_sizes *sizes);
 /* What the contract says of a box's network. */
 int network_rules(struct house_box *box, const char *network, bool has_internet, char **ret,
 		  struct atoll_error *err);
 /* Files with values of headers. */
 void network_forget(struct house_box *box);
+/* Of these all but those that `rules` name; or only those. NULL: nothing. */
+void network_sweep(const struct house_box *box, const char *rules, bool keeps);
+/* Those of boxes that are not there: at the start. */
+void networks_tidy(struct house *house);
 
 /* ---- fork.c, snapshot.c: on a thread, and afterwards ---- */
 
@@ -326,6 +337,7 @@ int contract_merge(const char *own, const char *base, char **ret, struct atoll_e
 /* What a box may use at most, as quotas count it: rounded up; UINT32_MAX is what has no limit. */
 struct box_sizes {
 	uint32_t cpus, memory_mib, disk_mib;
+	uint32_t pids, files; /* which no quota counts */
 };
 int contract_sizes(const char *contract, struct box_sizes *ret, struct atoll_error *err);
 
@@ -343,6 +355,9 @@ struct make {
 };
 /* It runs then, or nothing is left of it. */
 int make_sandbox(struct make *make, struct atoll_error *err);
+/* All of them, or none. */
+int make_forks(const char *from, const char *checkpoint, size_t count, char (*ids)[ATOLL_ID_SIZE],
+	       struct atoll_error *err);
 
 /* ---- pool.c ---- */
 

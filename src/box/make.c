@@ -90,10 +90,22 @@ static int create(struct make *make, struct atoll_error *err)
 	return r < 0 ? r : sandbox_create_quickly(job, make->sandbox, err);
 }
 
+int make_forks(const char *from, const char *checkpoint, size_t count, char (*ids)[ATOLL_ID_SIZE],
+	       struct atoll_error *err)
+{
+	int r;
+
+	memset(ids, 0, count * sizeof *ids);
+	r = atoll_sandbox_fork(from, checkpoint, count, ids, err);
+	for (size_t i = 0; r < 0 && i < count && ids[i][0]; i++)
+		atoll_sandbox_remove(ids[i], true, NULL);
+	return r;
+}
+
 static int branch(struct make *make, struct atoll_error *err)
 {
 	char ids[1][ATOLL_ID_SIZE];
-	int r = atoll_sandbox_fork(make->from, make->checkpoint, 1, ids, err);
+	int r = make_forks(make->from, make->checkpoint, 1, ids, err);
 
 	if (r == 0)
 		memcpy(make->sandbox, ids[0], ATOLL_ID_SIZE);

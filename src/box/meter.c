@@ -27,6 +27,7 @@ struct look {
 	struct work_item item;
 	struct house_box *box;
 	char sandbox[ATOLL_ID_SIZE];
+	uint64_t n_ops;
 	int code;
 	struct atoll_sandbox_usage usage;
 };
@@ -173,6 +174,12 @@ static bool is_idle(const struct house_box *mine)
 	return true;
 }
 
+/* Not by us: an earlier daemon was killed before it had noted down a pause. */
+static bool is_left_frozen(const struct house_box *mine, const struct look *look)
+{
+	return look->code == 0 && look->usage.is_frozen && !mine->ops && mine->n_ops == look->n_ops;
+}
+
 static void arm(struct house_box *mine, int64_t wait_ns)
 {
 	loop_arm(mine->box.house->loop, &mine->meter_timer, clock_monotonic_ns() + wait_ns);
@@ -199,7 +206,9 @@ static void looked(struct work_item *item)
 		if (look->code == 0)
 			take_look(mine, &look->usage);
 		arm(mine, EVERY_NS * (1 + (int64_t)mine->idle_rounds));
-		if (is_idle(mine)) {
+		if (is_left_frozen(mine, look)) {
+			box_pause(box, true, NULL, NULL);
+		} else if (is_idle(mine)) {
 			if (box->pauses_at_end)
 				box_pause(box, box->pauses_memory, NULL, NULL);
 			else
@@ -221,6 +230,7 @@ static void look_now(struct loop_timer *timer)
 		return;
 	}
 	look->box = mine;
+	look->n_ops = mine->n_ops;
 	look->code = -1;
 	memcpy(look->sandbox, mine->box.sandbox, sizeof look->sandbox);
 	look->item = (struct work_item){.run = run_look, .done = looked};

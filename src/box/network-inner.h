@@ -33,6 +33,7 @@ struct wish {
 	struct header headers[64];
 	size_t n_headers;
 	bool denies_all, allows_all;
+	char stamp[9]; /* of its files: rules never find values of others */
 	struct atoll_error *err;
 };
 

@@ -155,7 +155,8 @@ static void write_headers(struct json *json, const struct wish *wish, const char
 		json_str(json, "name", text);
 		json_str(json, "host", wish->headers[i].host);
 		json_str(json, "header", wish->headers[i].name);
-		snprintf(text, sizeof text, "file:%s/%zu", dir ? dir : "/nowhere", i);
+		snprintf(text, sizeof text, "file:%s/%s-%zu", dir ? dir : "/nowhere", wish->stamp,
+			 i);
 		json_str(json, "from", text);
 		json_bool(json, "set", true);
 		json_close(json, '}');

@@ -23,6 +23,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/inner.h"
 #include "spec/spec.h"
 
 #include <fcntl.h>
@@ -259,14 +260,14 @@ static int check_sense(struct wish *wish)
 
 /* ---- values, in files ---- */
 
-static int write_value(int dir_fd, size_t number, const char *value)
+static int write_value(const struct wish *wish, int dir_fd, size_t number)
 {
+	const char *value = wish->headers[number].value;
 	cleanup_fd int fd = -EBADF;
 	size_t size = strlen(value);
-	char name[24];
+	char name[40];
 
-	snprintf(name, sizeof name, "%zu", number);
-	unlinkat(dir_fd, name, 0);
+	snprintf(name, sizeof name, "%s-%zu", wish->stamp, number);
 	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd >= 0 && write(fd, value, size) == (ssize_t)size ? 0 : -(errno ? errno : EIO);
 }
@@ -284,7 +285,7 @@ static int write_values(const struct wish *wish, const char *dir)
 	if (fd < 0)
 		return error_set(wish->err, ATOLL_FAULT_HOST, errno, "open '%s'", dir);
 	for (size_t i = 0; r == 0 && i < wish->n_headers; i++)
-		r = write_value(fd, i, wish->headers[i].value);
+		r = write_value(wish, fd, i);
 	return r < 0 ? error_set(wish->err, ATOLL_FAULT_HOST, -r, "write to '%s'", dir) : 0;
 }
 
@@ -346,6 +347,7 @@ int box_network_section(const char *network, bool has_internet, const char *secr
 	} else {
 		wish->err = err;
 		wish->denies_all = !has_internet;
+		house_random_hex(wish->stamp, sizeof wish->stamp - 1);
 		r = translate(wish, object, secrets_dir, ret);
 	}
 	json_decref(object);

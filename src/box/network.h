@@ -10,8 +10,9 @@
  * `network` is the object of that name as a client sent it (NULL: none). `*ret` becomes the
  * `network` section of a job file, as JSON, for a contract or atoll_sandbox_set_network(); the
  * caller's to free. Values of header transforms are written to files in `secrets_dir` (made if it
- * is not there, 0700, what lay in it goes), which belongs to this box alone and goes with it; the
- * section only names them. NULL: nothing is written, only checked.
+ * is not there, 0700), which belongs to this box alone and goes with it; the section only names
+ * them. Each time under names of their own: other rules, which may still hold or come back, must
+ * not find these values under theirs. NULL: nothing is written, only checked.
  *
  * EINVAL with a text for people: what makes no sense, and what our egress cannot do.
  */

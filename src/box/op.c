@@ -66,7 +66,7 @@ static void op_begin(struct box_op *op)
 {
 	struct box *box = &op->box->box;
 
-	op->item = (struct work_item){.run = op_run, .done = op_done};
+	op->item = (struct work_item){.run = op_run, .done = op_done, .owner = box->tenant};
 	op->code = error_set(&op->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
 	memcpy(op->sandbox, box->sandbox, sizeof op->sandbox);
 	work_submit(box->house->work, &op->item, WORK_NOW);
@@ -96,6 +96,8 @@ static bool op_is_due(struct box_op *op)
 				  box->id);
 		return box->state == BOX_PAUSED;
 	}
+	if (op->kind == OP_FREEZE_AGAIN)
+		return box->state == BOX_PAUSED && box->keeps_memory;
 	if (op->kind == OP_RESUME && box->state == BOX_RUNNING) {
 		box_set_timeout(box, op->timeout_s, true);
 		return false;
@@ -127,6 +129,7 @@ void box_queue(struct house_box *mine, struct box_op *op)
 {
 	op->box = mine;
 	op->next = NULL;
+	mine->n_ops++;
 	*mine->ops_last = op;
 	mine->ops_last = &op->next;
 	if (mine->ops == op)
@@ -163,6 +166,15 @@ static int run_resume(struct box_op *op)
 	return r == -ENOENT ? atoll_sandbox_start(op->sandbox, &op->error) : r;
 }
 
+/* One that nobody holds stands still as it is. */
+static int run_again(struct box_op *op)
+{
+	struct atoll_sandbox_usage usage;
+	int r = atoll_sandbox_usage(op->sandbox, &usage, &op->error);
+
+	return r < 0 || usage.is_frozen ? r : atoll_sandbox_freeze(op->sandbox, &op->error);
+}
+
 static void op_run(struct work_item *item)
 {
 	struct box_op *op = (struct box_op *)item;
@@ -183,6 +195,9 @@ static void op_run(struct work_item *item)
 		break;
 	case OP_FORK:
 		op->code = fork_run(op);
+		break;
+	case OP_FREEZE_AGAIN:
+		op->code = run_again(op);
 		break;
 	}
 	/* What was tried first, and told a story. */
@@ -232,6 +247,8 @@ static void after_network(struct box_op *op)
 {
 	struct box *box = &op->box->box;
 
+	/* Values that no rules need any more, whichever hold now. */
+	network_sweep(op->box, op->rules, op->code == 0);
 	if (op->code < 0)
 		return;
 	free(box->network);
@@ -267,6 +284,10 @@ static void op_done(struct work_item *item)
 			snapshot_after(op);
 		else
 			fork_after(op);
+		return;
+	}
+	if (op->kind == OP_FREEZE_AGAIN) {
+		box_next_op(mine);
 		return;
 	}
 	if (mine->box.state == BOX_ENDING) {
@@ -313,6 +334,11 @@ void box_resume(struct box *box, uint64_t timeout_s, box_done *done, void *data)
 
 	op->timeout_s = timeout_s ? timeout_s : box->timeout_s;
 	box_queue(inner(box), op);
+}
+
+void box_freeze_again(struct house_box *mine)
+{
+	box_queue(mine, op_new(OP_FREEZE_AGAIN, NULL, NULL));
 }
 
 void box_set_network(struct box *box, const char *network, bool has_internet, box_done *done,

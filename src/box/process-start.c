@@ -349,6 +349,7 @@ static void begin(struct start *start)
 	start->error = (struct atoll_error){0};
 	start->item.run = run_holder;
 	start->item.done = holder_done;
+	start->item.owner = start->box->tenant;
 	work_submit(house_work(start->box->house), &start->item, WORK_NOW);
 }
 
@@ -414,22 +415,23 @@ void process_start(struct box *box, const struct process_request *request, proce
 void process_drop_starts(struct box *box)
 {
 	struct start *at = starts;
+	struct atoll_error gone = {0};
 
+	error_set(&gone, ATOLL_FAULT_REQUEST, ENOENT, "the sandbox is gone");
 	while (at) {
 		struct start *start = at;
 
 		at = at->next;
 		if (start->box != box)
 			continue;
-		start->error = (struct atoll_error){0};
-		error_set(&start->error, ATOLL_FAULT_REQUEST, ENOENT, "the sandbox is gone");
 		start->box = NULL;
-		if (start->is_working) { /* a thread has it */
+		if (start->is_working) { /* a thread has it, and writes to its error */
 			process_started *done = start->done;
 
 			start->done = NULL;
-			done(NULL, &start->error, start->data);
+			done(NULL, &gone, start->data);
 		} else {
+			start->error = gone;
 			finish(start, NULL);
 		}
 		at = starts; /* whoever was told may have done anything */

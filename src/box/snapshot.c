@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /*
  * Snapshots: what a box's files are at a moment, kept when the box is gone
@@ -28,7 +30,7 @@ static const char put_sql[] =
 int snapshot_run(struct box_op *op)
 {
 	char ids[1][ATOLL_ID_SIZE];
-	int r = atoll_sandbox_fork(op->sandbox, NULL, 1, ids, &op->error);
+	int r = make_forks(op->sandbox, NULL, 1, ids, &op->error);
 
 	if (r < 0)
 		return r;
@@ -235,6 +237,28 @@ static int read_row(struct house *house, sqlite3_stmt *row, struct atoll_error *
 	return 0;
 }
 
+/* Its removal is two things, of which the last daemon may have done one. */
+static bool is_gone(const struct house *house, const char *sandbox)
+{
+	char path[PATH_MAX + 64];
+
+	snprintf(path, sizeof path, "%s/atoll/records/%s", house->dir, sandbox);
+	return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
+static void drop_gone(struct house *house)
+{
+	struct kind *kind = house->kinds;
+
+	while (kind) {
+		const struct kind *ghost = kind;
+
+		kind = kind->next;
+		if (ghost->tenant && is_gone(house, ghost->sandbox))
+			template_remove(&ghost->tenant->tenant, ghost->id);
+	}
+}
+
 int snapshots_load(struct house *house, struct atoll_error *err)
 {
 	sqlite3_stmt *row = db_prepare(house->db,
@@ -246,5 +270,7 @@ int snapshots_load(struct house *house, struct atoll_error *err)
 	while (r == 0 && (r = db_step(house->db, &row, err)) == 1)
 		r = read_row(house, row, err);
 	sqlite3_finalize(row);
+	if (r == 0)
+		drop_gone(house);
 	return r;
 }

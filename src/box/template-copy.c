@@ -207,7 +207,8 @@ static void opened(int fd, const struct guest_entry *entry, const struct atoll_e
 		return;
 	}
 	copying->to_fd = fd;
-	copying->item = (struct work_item){.run = run_copying, .done = copied};
+	copying->item =
+		(struct work_item){.run = run_copying, .done = copied, .owner = copying->tenant};
 	work_submit(house_work(build->tenant->house), &copying->item, WORK_NOW);
 }
 
@@ -246,6 +247,7 @@ void build_copy(struct build *build)
 	memcpy(copying->build, build->id, sizeof copying->build);
 	snprintf(copying->trial, sizeof copying->trial, "%.*s-%.8s-%zu.trial",
 		 (int)(sizeof copying->trial - 48), copying->archive, build->id, build->at);
-	copying->item = (struct work_item){.run = run_copying, .done = looked_at};
+	copying->item =
+		(struct work_item){.run = run_copying, .done = looked_at, .owner = build->tenant};
 	work_submit(house_work(build->tenant->house), &copying->item, WORK_NOW);
 }

@@ -130,7 +130,7 @@ static void run_tagging(struct work_item *item)
 	char ids[1][ATOLL_ID_SIZE];
 
 	tagging->error = (struct atoll_error){0};
-	tagging->code = atoll_sandbox_fork(tagging->from, KIND_CHECKPOINT, 1, ids, &tagging->error);
+	tagging->code = make_forks(tagging->from, KIND_CHECKPOINT, 1, ids, &tagging->error);
 	if (tagging->code < 0)
 		return;
 	memcpy(tagging->made, ids[0], ATOLL_ID_SIZE);
@@ -232,6 +232,6 @@ void template_add_tag(struct tenant *tenant, const char *target, const char *tag
 		house_later(tenant->house, &tagging->later, tell_later);
 		return;
 	}
-	tagging->item = (struct work_item){.run = run_tagging, .done = tagged};
+	tagging->item = (struct work_item){.run = run_tagging, .done = tagged, .owner = tenant};
 	work_submit(house_work(tenant->house), &tagging->item, WORK_NOW);
 }

@@ -120,23 +120,36 @@ TEST(a_header_s_value_lies_in_a_file_and_its_host_is_reached_over_tls_alone)
 		"{\"rules\":{\"api.test\":[{\"transform\":{\"headers\":{\"A\":\"1\"}}},"
 		"{\"transform\":{\"headers\":{\"a\":\"22\",\"B\":\"x y\"}}}]}}";
 	cleanup_fd int dir = test_tempdir(), fd = -EBADF;
-	char place[256], want[1024], value[16] = "";
-	cleanup_free char *text = NULL;
+	char place[256], want[1024], value[16] = "", stamp[9] = "";
+	cleanup_free char *text = NULL, *other = NULL;
+	const char *file;
 
 	snprintf(place, sizeof place, "%s/box", test_tempdir_path());
 	CHECK_INT(box_network_section(network, true, place, &text, &err), 0);
+	file = strstr(text, place);
+	CHECK(file);
+	snprintf(stamp, sizeof stamp, "%s", file + strlen(place) + 1);
 	snprintf(want, sizeof want,
 		 "{\"mode\":\"open\",\"proxy\":false,\"allow\":[{\"host\":\"api.test\",\"ports\":["
 		 "443],"
 		 "\"tls\":\"inspect\"}],\"deny\":[{\"host\":\"api.test\",\"ports\":[80]}],"
 		 "\"secrets\":["
 		 "{\"name\":\"HEADER_0\",\"host\":\"api.test\",\"header\":\"a\",\"from\":"
-		 "\"file:%s/0\",\"set\":true},{\"name\":\"HEADER_1\",\"host\":\"api.test\","
-		 "\"header\":\"B\",\"from\":\"file:%s/1\",\"set\":true}]}",
-		 place, place);
+		 "\"file:%s/%s-0\",\"set\":true},{\"name\":\"HEADER_1\",\"host\":\"api.test\","
+		 "\"header\":\"B\",\"from\":\"file:%s/%s-1\",\"set\":true}]}",
+		 place, stamp, place, stamp);
 	CHECK_STR(text, want);
-	fd = openat(dir, "box/0", O_RDONLY | O_CLOEXEC);
+	snprintf(want, sizeof want, "box/%s-0", stamp);
+	fd = openat(dir, want, O_RDONLY | O_CLOEXEC);
 	CHECK(read(fd, value, sizeof value) == 2);
+	CHECK_STR(value, "22");
+	/* Rules that hold until others do find what they named, and nothing else. */
+	CHECK_INT(box_network_section("{\"rules\":{\"b.test\":[{\"transform\":{\"headers\":{\"A\":"
+				      "\"333\"}}}]}}",
+				      true, place, &other, &err),
+		  0);
+	CHECK(!strstr(other, stamp));
+	CHECK(pread(fd, value, sizeof value, 0) == 2);
 	CHECK_STR(value, "22");
 }
 

@@ -98,6 +98,9 @@ TEST(quotas_count_what_a_contract_says)
 	CHECK_INT(sizes.memory_mib, 2048);
 	CHECK_INT(sizes.disk_mib, 2);
 	CHECK_INT(sizes.cpus, 2);
+	CHECK(contract_sizes("limits: {pids: 600, files: unlimited}", &sizes, &err) == 0);
+	CHECK_INT(sizes.pids, 600);
+	CHECK(sizes.files == UINT32_MAX);
 	CHECK(contract_sizes("limits: {memory: unlimited, disk: unlimited, cpus: unlimited}",
 			     &sizes, &err) == 0);
 	CHECK(sizes.memory_mib == UINT32_MAX && sizes.disk_mib == UINT32_MAX &&

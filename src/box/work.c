@@ -15,15 +15,19 @@
 /*
  * Each rank has threads of its own, so that a thousand removals do not stand in the way of one
  * creation. Four of the second rank, so that two that remove and one that parks leave one for what
- * is quick: measuring, results.
+ * is quick: measuring, results. Of the first some are left to others by each who asks, because what
+ * one asks for may take minutes: the differences of a large tree, a checkpoint of a busy sandbox.
  */
 
 #define THREADS_MAX   64
 #define LATER_THREADS 4
+#define LEFT_THREADS  2
 
 struct queue {
 	struct work_item *first, **last;
 	size_t n;
+	size_t n_threads, n_begun;
+	const void *owners[THREADS_MAX]; /* of what is at work; NULL */
 	pthread_cond_t has_some;
 };
 
@@ -46,13 +50,32 @@ static void queue_put(struct queue *queue, struct work_item *item)
 	queue->n++;
 }
 
-static struct work_item *queue_take(struct queue *queue)
+static bool may_begin(const struct queue *queue, const struct work_item *item)
 {
-	struct work_item *item = queue->first;
+	size_t n = 0;
 
-	queue->first = item->next;
-	if (!queue->first)
-		queue->last = &queue->first;
+	for (size_t i = 0; item->owner && i < queue->n_threads; i++)
+		n += queue->owners[i] == item->owner;
+	return n == 0 || n + LEFT_THREADS < queue->n_threads;
+}
+
+/* The first that may begin; NULL: none. */
+static struct work_item *queue_take(struct queue *queue, bool is_closing)
+{
+	struct work_item **at = &queue->first, *item;
+	const void *refused = NULL;
+
+	while ((item = *at) && !is_closing) {
+		if ((!refused || item->owner != refused) && may_begin(queue, item))
+			break;
+		refused = item->owner;
+		at = &item->next;
+	}
+	if (!item)
+		return NULL;
+	*at = item->next;
+	if (!item->next)
+		queue->last = at;
 	queue->n--;
 	return item;
 }
@@ -75,19 +98,23 @@ static void tell_loop(const struct work *work)
 
 static void work_thread(struct work *work, struct queue *queue)
 {
+	const void **owner;
+
 	pthread_mutex_lock(&work->mutex);
+	owner = &queue->owners[queue->n_begun++];
 	for (;;) {
-		struct work_item *item;
+		struct work_item *item = NULL;
 		bool was_empty;
 
-		while (!queue->first && !work->is_closing)
+		while (!work->is_closing && !(item = queue_take(queue, false)))
 			pthread_cond_wait(&queue->has_some, &work->mutex);
 		if (work->is_closing)
 			break;
-		item = queue_take(queue);
+		*owner = item->owner;
 		pthread_mutex_unlock(&work->mutex);
 		item->run(item);
 		pthread_mutex_lock(&work->mutex);
+		*owner = NULL;
 		was_empty = !work->done;
 		put_done(work, item);
 		if (was_empty)
@@ -168,9 +195,13 @@ int work_open(struct loop *loop, unsigned n_threads, struct work **ret, struct a
 	}
 	/* They mostly wait for other processes, so there may be more of them than processors. */
 	if (!n_threads)
-		n_threads = n_cpus < 4 ? 8 : n_cpus > 16 ? 32 : (unsigned)n_cpus * 2;
+		n_threads = LEFT_THREADS + (n_cpus < 4	  ? 8
+					    : n_cpus > 16 ? 32
+							  : (unsigned)n_cpus * 2);
 	if (n_threads > THREADS_MAX - LATER_THREADS)
 		n_threads = THREADS_MAX - LATER_THREADS;
+	work->queues[WORK_NOW].n_threads = n_threads;
+	work->queues[WORK_LATER].n_threads = LATER_THREADS;
 	work->watch = (struct loop_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 					  .ready = something_done};
 	r = work->watch.fd < 0 ? -errno : loop_watch(loop, &work->watch, EPOLLIN);
@@ -197,7 +228,7 @@ void work_close(struct work *work)
 		pthread_join(work->threads[i], NULL);
 	for (size_t i = 0; i < WORK_RANKS; i++) {
 		while (work->queues[i].first)
-			put_done(work, queue_take(&work->queues[i]));
+			put_done(work, queue_take(&work->queues[i], true));
 		pthread_cond_destroy(&work->queues[i].has_some);
 	}
 	/* What is done may hand in more, which is done at once: see work_submit(). */

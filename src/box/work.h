@@ -29,6 +29,9 @@ enum work_rank {
 struct work_item {
 	void (*run)(struct work_item *item);
 	void (*done)(struct work_item *item);
+	/* Who asked for it, a struct tenant; NULL: nobody. Whoever has many of them at work leaves
+	 * some threads to others. */
+	const void *owner;
 	struct work_item *next;
 };
 

@@ -148,3 +148,12 @@ void body_init(struct body *body, enum http_framing framing, uint64_t length);
 int body_step(struct body *body, const char *data, size_t size, struct body_piece *ret);
 /* The connection ended. 0: that was the end of the body; -EPIPE: it came too early. */
 int body_end(struct body *body);
+
+/*
+ * TLS over a socket
+ *
+ * What `ssl` says is sent so that no SIGPIPE comes of it. `data` was read before, and stands before
+ * what comes; it is there until that was read. The socket stays the caller's. 0 or -ENOMEM.
+ */
+typedef struct ssl_st SSL;
+int http_secure(SSL *ssl, int fd, const void *data, size_t size);

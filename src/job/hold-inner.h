@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/scope.h"
 #include "init/init.h"
 #include "isolate/isolate.h"
 #include "job/hold.h"
@@ -10,17 +11,20 @@
 #include "job/watching.h"
 
 #include <atoll/layer.h>
+#include <unistd.h>
 
 /*
  * The holder, for its files
  *
  *   hold.c        the process: its start, its loop, its end
  *   hold-cell.c   the cell and its network
- *   hold-step.c   one client's step: requests, orders, what is told of it
+ *   hold-client.c who connects, and what he asks for
+ *   hold-step.c   one client's step: its beginning, what is told of it, its end
  *   hold-words.c  what a step executes
  *   hold-record.c what is written down of it
  *   hold-work.c   checkpoints and going back, live
- *   hold-kept.c   steps that depend on nobody: their beginning, their end, finding them again
+ *   hold-kept.c   steps that depend on nobody: their beginning, finding them again
+ *   hold-ended.c  what is heard of them, and their end
  *   hold-keep.c   how long they are known
  *   hold-output.c what they print
  *   hold-tell.c   who is told of them
@@ -28,6 +32,7 @@
  */
 
 #define HOLD_CLIENTS_MAX  192
+#define HOLD_STEPS_MAX	  160 /* kept ones: whoever has something else to say finds a place, too */
 #define HOLD_DRAINS_MAX	  256
 #define HOLD_WATCHERS_MAX 512
 
@@ -166,6 +171,12 @@ struct holder {
 	size_t n_drains;
 };
 
+static inline void hold_close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(take_fd(fd));
+}
+
 /* ---- hold-network.c ---- */
 
 /* Other rules, from a descriptor with their text. */
@@ -220,28 +231,33 @@ void hold_order(struct holder *holder, enum init_order_type type, uint32_t step,
 /* Ask the first process, and wait for INIT_DONE: its code. */
 int hold_ask_init(struct holder *holder, enum init_order_type type, struct atoll_error *err);
 
-/* ---- hold-step.c ---- */
+/* ---- hold-client.c ---- */
 
 void hold_accept(struct holder *holder);
 /* A request, an order, or its end. */
 void hold_serve_client(struct holder *holder, struct hold_client *client);
+/* What a caller that is gone has left running, after its grace. */
+void hold_end_orphans(struct holder *holder);
+/* Read what nobody reads any more. */
+void hold_drain(struct holder *holder, size_t i);
+/* Forget a connection, or a step that is over. */
+void hold_forget(struct holder *holder, struct hold_client *client);
+struct hold_client *hold_free_client(struct holder *holder);
+
+/* ---- hold-step.c ---- */
+
+/* HOLD_EXEC; of the descriptors those that it keeps become -1. */
+int hold_exec_step(struct holder *holder, struct hold_client *client,
+		   const struct hold_request *request, int *fds, size_t n, struct atoll_error *err);
 /* From the first process; `fd` is a terminal's or -1, and stays the caller's. */
 void hold_take_message(struct holder *holder, const struct init_message *message, int fd);
 /* Tell of the steps that have ended. */
 void hold_finish_steps(struct holder *holder);
 /* The cell is gone. */
 void hold_lose_steps(struct holder *holder, const struct init_message *limit);
-/* What a caller that is gone has left running, after its grace. */
-void hold_end_orphans(struct holder *holder);
 size_t hold_running(const struct holder *holder);
 /* To all whose step runs. */
 void hold_spread_denial(struct holder *holder, const struct init_message *message);
-/* Read what nobody reads any more. */
-void hold_drain(struct holder *holder, size_t i);
-
-/* Forget a connection, or a step that is over. */
-void hold_forget(struct holder *holder, struct hold_client *client);
-struct hold_client *hold_free_client(struct holder *holder);
 
 /* ---- hold-kept.c ---- */
 
@@ -252,6 +268,9 @@ void hold_kept_start(struct holder *holder, struct hold_client *client, const ch
 int hold_kept_attach(struct holder *holder, struct hold_client *client, uint32_t number,
 		     struct atoll_error *err);
 void hold_kept_list(struct holder *holder, int fd);
+
+/* ---- hold-ended.c ---- */
+
 /* From the first process. */
 void hold_kept_take_message(struct holder *holder, struct hold_client *client,
 			    const struct init_message *message, int fd);

@@ -35,12 +35,6 @@
 
 static char room[65536];
 
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(take_fd(fd));
-}
-
 /* ---- its pipes ---- */
 
 static int make_pipe(int ends[2], bool is_input, struct atoll_error *err)
@@ -175,7 +169,7 @@ static void end_by_output(struct holder *holder, struct hold_kept *kept)
 {
 	kept->is_over_output = kept->is_forced = true;
 	for (int i = 0; i < HOLD_STREAMS; i++)
-		close_fd(&kept->streams[i].from);
+		hold_close_fd(&kept->streams[i].from);
 	if (kept->client)
 		hold_kept_kill(holder, kept->client);
 }
@@ -191,7 +185,7 @@ static int move_once(struct holder *holder, struct hold_kept *kept, int number)
 		return 0;
 	/* A terminal whose other side is closed says EIO. */
 	if (got <= 0) {
-		close_fd(&stream->from);
+		hold_close_fd(&stream->from);
 		if (kept->client && !kept->client->has_end && kept->streams[!number].from < 0)
 			kept->tell_ns = clock_monotonic_ns() + TOGETHER_NS;
 		return 0;
@@ -232,14 +226,14 @@ void hold_output_finish(struct holder *holder, struct hold_kept *kept)
 		/* Whoever lives on and writes there must not be ended by that. */
 		if (stream->from >= 0 && !kept->has_terminal && holder->n_drains < HOLD_DRAINS_MAX)
 			holder->drains[holder->n_drains++] = take_fd(&stream->from);
-		close_fd(&stream->from);
-		if (stream->small && stream->size < HOLD_SMALL / 2) {
+		hold_close_fd(&stream->from);
+		if (stream->small && stream->size > 0 && stream->size < HOLD_SMALL / 2) {
 			char *less = realloc(stream->small, stream->size);
 
 			stream->small = less ? less : stream->small;
 		}
 	}
-	close_fd(&kept->input_fd);
+	hold_close_fd(&kept->input_fd);
 	/* What large output has touched of it. */
 	madvise((char *)(((uintptr_t)room + PAGE - 1) & ~(uintptr_t)(PAGE - 1)), sizeof room - PAGE,
 		MADV_DONTNEED);
@@ -264,13 +258,13 @@ void hold_output_free(struct holder *holder, struct hold_kept *kept)
 	for (int i = 0; i < HOLD_STREAMS; i++) {
 		struct hold_stream *stream = &kept->streams[i];
 
-		close_fd(&stream->from);
+		hold_close_fd(&stream->from);
 		if (stream->file >= 0)
 			holder->n_files--;
-		close_fd(&stream->file);
+		hold_close_fd(&stream->file);
 		free(stream->small);
 		stream->small = NULL;
 	}
-	close_fd(&kept->input_fd);
+	hold_close_fd(&kept->input_fd);
 	record_output_done(&kept->output);
 }

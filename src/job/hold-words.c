@@ -7,6 +7,7 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -90,7 +91,9 @@ bool hold_check_words(const char *words, size_t size)
 	for (size_t i = 0; i < n_texts; i++) {
 		const char *end = at < size ? memchr(words + at, '\0', size - at) : NULL;
 
-		if (!end)
+		/* The first is a directory: what is longer is none, and would not fit into what
+		 * others are told. */
+		if (!end || (i == 0 && (size_t)(end - words) - at >= PATH_MAX))
 			return false;
 		at = (size_t)(end - words) + 1;
 	}

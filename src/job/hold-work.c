@@ -108,6 +108,8 @@ static int checkpoint_locked(struct holder *holder, const char *name, const stru
 int hold_checkpoint(struct holder *holder, const char *name, const struct steps_note *note,
 		    char ret_name[64], struct atoll_error *err)
 {
+	/* A step's end may be heard of in the midst of something else. */
+	const bool was_locked = holder->record->lock_fd >= 0;
 	int r = check_layer(holder, err);
 
 	if (r == 0)
@@ -115,7 +117,8 @@ int hold_checkpoint(struct holder *holder, const char *name, const struct steps_
 	if (r < 0)
 		return r;
 	r = checkpoint_locked(holder, name, note, ret_name, err);
-	hold_unlock(holder->record);
+	if (!was_locked)
+		hold_unlock(holder->record);
 	return r;
 }
 

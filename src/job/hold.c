@@ -356,7 +356,7 @@ static int start_by(const char *id, bool by_nursery, struct atoll_error *err)
 int hold_start(const char *id, struct atoll_error *err)
 {
 	/* There is no nursery, or it was killed before it got to it. */
-	struct atoll_error lost;
+	struct atoll_error lost = {0};
 	int r = start_by(id, true, &lost);
 
 	if (r == -EPIPE)

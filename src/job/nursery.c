@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "isolate/isolate.h"
 #include "job/hold-inner.h"
 
@@ -27,30 +28,19 @@
 static int nursery_fd = -1;
 static pid_t nursery_pid;
 
-static void run_nursery(const char *program, int fd)
-{
-	char *const argv[] = {(char *)"atoll-nursery", NULL};
-
-	/* It is 3, and survives the exec. */
-	if (fd == 3 ? fcntl(3, F_SETFD, 0) < 0 : dup2(fd, 3) < 0)
-		_exit(127);
-	execv(program, argv);
-	_exit(127);
-}
-
 int hold_nursery_open(const char *program, struct atoll_error *err)
 {
 	cleanup_fd int ours = -1, theirs = -1;
 	int pair[2];
+	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket for the nursery");
 	ours = pair[0], theirs = pair[1];
-	nursery_pid = fork();
-	if (nursery_pid < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the nursery");
-	if (nursery_pid == 0)
-		run_nursery(program, theirs);
+	pid = program_start(program, "atoll-nursery", theirs, PROGRAM_ATTACHED);
+	if (pid < 0) /* it is still gone, and tried again */
+		return error_set(err, ATOLL_FAULT_HOST, -pid, "execute '%s'", program);
+	nursery_pid = pid;
 	/* A thread may be using the one of an earlier nursery: it is replaced under its number. */
 	if (nursery_fd < 0)
 		nursery_fd = take_fd(&ours);

@@ -271,21 +271,21 @@ void record_add_who(struct json *json)
 {
 	char line[1024];
 	FILE *accounts = fopen("/etc/passwd", "re");
-	const char *name = NULL;
+	bool is_found = false;
 
-	while (accounts && !name && fgets(line, sizeof line, accounts)) {
+	while (accounts && !is_found && fgets(line, sizeof line, accounts)) {
 		char *rest = strchr(line, ':'), *number = rest ? strchr(rest + 1, ':') : NULL;
 
 		if (!number || strtoul(number + 1, NULL, 10) != getuid())
 			continue;
 		*rest = '\0';
-		name = line;
+		is_found = true;
 	}
 	if (accounts)
 		fclose(accounts);
 	json_open(json, "who", '{');
 	json_uint(json, "uid", getuid());
-	json_str(json, "name", name);
+	json_str(json, "name", is_found ? line : NULL);
 	json_close(json, '}');
 }
 

@@ -452,8 +452,9 @@ void atoll_history_free(struct atoll_checkpoint *list, size_t n)
 
 /* ---- its end ---- */
 
-/* Until the connection ends, which is when nothing is left inside. One that does not answer can be
- * killed, and all in it ends as well: it is the one that we are connected to. */
+/* Until the connection ends, which is when nothing is left inside. One that does not answer, or has
+ * no place for us, can be killed, and all in it ends as well: it is the one that we are connected
+ * to. */
 static int end_holder(int socket_fd, bool is_forced, struct atoll_error *err)
 {
 	const struct timeval patience = {.tv_sec = is_forced ? KILL_S : 0};
@@ -467,7 +468,7 @@ static int end_holder(int socket_fd, bool is_forced, struct atoll_error *err)
 	r = ask(socket_fd, HOLD_END, NULL, is_forced, &reply, err);
 	while (r == 0 && recv(socket_fd, &byte, 1, 0) > 0)
 		;
-	if (is_forced && (r == -EAGAIN || (r == 0 && errno == EAGAIN)) &&
+	if (is_forced && (r == -EAGAIN || r == -EBUSY || (r == 0 && errno == EAGAIN)) &&
 	    getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 1) {
 		kill(peer.pid, SIGKILL);
 		return 0;

@@ -8,6 +8,7 @@
 #include "layer/layer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -72,6 +73,9 @@ static int check_options(const struct atoll_step_options *options, struct atoll_
 {
 	if (!options->argv || !options->argv[0])
 		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "no command");
+	if (options->cwd && strlen(options->cwd) >= PATH_MAX)
+		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "the directory '%.40s...'",
+				 options->cwd);
 	if (options->key && strlen(options->key) >= ATOLL_STEP_KEY)
 		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
 				 "the key of a step has at most %d characters", ATOLL_STEP_KEY - 1);

@@ -7,10 +7,34 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+
+TEST(a_step_s_directory_is_no_longer_than_a_path_can_be)
+{
+	const struct init_step_head head = {.n_argv = 1};
+	static char words[sizeof head + PATH_MAX + 16];
+	char *end = words + sizeof head;
+	struct atoll_step_options options = {.argv = (char *[]){(char *)"true", NULL}};
+	struct atoll_step *step;
+	struct atoll_error err;
+
+	memcpy(words, &head, sizeof head);
+	memset(end, 'x', PATH_MAX);
+	strcpy(end + PATH_MAX - 1, "");
+	strcpy(end + PATH_MAX, "true");
+	CHECK(hold_check_words(words, sizeof head + PATH_MAX + 5));
+	memset(end, 'x', PATH_MAX);
+	strcpy(end + PATH_MAX, "");
+	strcpy(end + PATH_MAX + 1, "true");
+	CHECK(!hold_check_words(words, sizeof head + PATH_MAX + 6));
+	options.cwd = end;
+	CHECK_INT(atoll_step_start("abcdefgh", &options, &step, &err), -ENAMETOOLONG);
+	CHECK_INT(err.fault, ATOLL_FAULT_REQUEST);
+}
 
 /* What the holder tells, by a socket of our own. */
 

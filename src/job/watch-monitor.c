@@ -15,7 +15,6 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 
@@ -39,29 +38,6 @@ int watch_monitor_check(const struct spec *spec, struct atoll_error *err)
 				 "not set",
 				 monitor->origin, monitor->key);
 	return find_program(path, sizeof path, err);
-}
-
-/* Nothing of ours but its end of the channel, no terminal, and an empty environment: libcurl would
- * take proxies from it. */
-static _Noreturn void execute(const char *program, int channel_fd)
-{
-	char *argv[] = {(char[]){MONITOR_PROGRAM}, NULL}, *env[] = {NULL};
-	int null_fd;
-	sigset_t none;
-
-	setsid();
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (int number = 1; number < NSIG; number++)
-		signal(number, SIG_DFL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (chdir("/") == 0 && null_fd >= 0 && dup2(null_fd, 0) == 0 && dup2(null_fd, 1) == 1 &&
-	    dup2(null_fd, 2) == 2 &&
-	    (channel_fd != 3 ? dup2(channel_fd, 3) == 3 : fcntl(3, F_SETFD, 0) == 0) &&
-	    fd_close_range(4, ~0U, false) == 0)
-		execve(program, argv, env);
-	_exit(127);
 }
 
 /* The first line that it reads. It is wiped when it has been sent: the key is in it. */
@@ -104,13 +80,12 @@ int watch_monitor_open(const struct spec *spec, struct watch_monitor *monitor,
 		return r;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a channel to the monitor");
-	monitor->pid = fork();
-	if (monitor->pid == 0)
-		execute(program, ends[1]);
+	/* Without a variable: libcurl would take proxies from them. */
+	monitor->pid = program_start(program, MONITOR_PROGRAM, ends[1], PROGRAM_ALONE);
 	close(ends[1]);
 	monitor->fd = ends[0];
 	if (monitor->pid < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the monitor's program");
+		return error_set(err, ATOLL_FAULT_HOST, -monitor->pid, "execute '%s'", program);
 	return send_config(monitor->fd, &spec->watch.monitor, err);
 }
 

@@ -67,6 +67,9 @@ def _():
         same(daemon.call("GET", "/v2/sandboxes", key=early)[0], 200, "a key that was made before the first start")
         late = daemon.make_key("ci")
         same(daemon.call("GET", "/v2/sandboxes", key=late)[0], 200, "a key that was made meanwhile")
+        for key, named in ((early, {b"default", b"ci"}), (late, {b"ci"})):
+            metrics = daemon.call("GET", "/metrics", key=key)[1]
+            same(set(re.findall(rb'tenant="([^"]*)"', metrics)), named, "tenants in /metrics")
         status, out, _ = daemon.serve("key", "ls")
         check(status == 0 and late[:12] in out and late not in out and "ci" in out, "key ls: " + out)
         same(daemon.serve("key", "rm", late[:12])[0], 0, "key rm")

@@ -6,8 +6,10 @@ The life of the daemon's sandboxes: time-outs, pauses, kills, being taken over, 
 import contextlib
 import os
 import signal
+import sqlite3
 import sys
 import threading
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -70,6 +72,62 @@ def _():
         check(until(lambda: not is_running(mark)), "a process of it lives on")
         check(until(lambda: not daemon.records()), "records are left: %s" % daemon.records())
         check(until(lambda: not daemon.holders()), "holders are left")
+
+
+@test("one whose steps have left their output open takes no more of them, and can be killed")
+def _():
+    with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
+        box = daemon.create(timeout=600)
+        mark = "mark-" + os.urandom(8).hex()
+        step = {"command": ["bash", "-c", "exec -a %s sleep 1000 & exit 0" % mark]}
+        connection, statuses = daemon.connect(), []
+        while len(statuses) < 250 and statuses[-1:] != [409]:
+            statuses.append(daemon.call("POST", "/v1/sandboxes/%s/steps" % box["sandboxID"], step, connection=connection)[0])
+        connection.close()
+        check(len(statuses) > 100, "refused after %d" % len(statuses))
+        same((set(statuses[:-1]), statuses[-1]), ({201}, 409), "how they were answered")
+        check(is_running(mark), "the processes do not run")
+        same(daemon.kill(box), 204, "kill")
+        check(until(lambda: not is_running(mark)), "processes of it live on")
+        check(until(lambda: not daemon.holders()), "holders are left")
+
+
+def write_state(daemon, box, state):
+    """What a daemon has noted down that was killed before, or after, it had done it: 1 runs, 2 is paused with its memory."""
+    with contextlib.closing(sqlite3.connect(os.path.join(daemon.state, "state.db"))) as base, base:
+        base.execute("UPDATE boxes SET state = ?, keeps_memory = ?, end_ms = ? WHERE id = ?",
+                     (state, state == 2, int(time.time() + 600) * 1000, box["sandboxID"]))
+
+
+def stands_still(mark):
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            with open("/proc/%s/cmdline" % pid, "rb") as file:
+                if file.read().split(b"\0")[0] != mark.encode():
+                    continue
+            with open("/proc/%s/stat" % pid) as file:
+                return file.read().rsplit(")", 1)[1].split()[0] == "T"
+    return None
+
+
+@test("a pause, or its end, that a killed daemon had not noted down is finished by the next")
+def _():
+    with Daemon() as daemon:
+        pauses, goes_on = daemon.create(timeout=600), daemon.create(timeout=600)
+        first, second = sleeper(daemon, pauses), sleeper(daemon, goes_on)
+        same(daemon.call("POST", "/sandboxes/%s/pause" % pauses["sandboxID"], {})[0], 204, "pause")
+        check(stands_still(first) and not stands_still(second), "which of them stand still")
+        daemon.crash()
+        write_state(daemon, pauses, 1)
+        write_state(daemon, goes_on, 2)
+        daemon.start()
+        check(until(lambda: daemon.state_of(pauses) == "paused"), "one that stands still is told as running")
+        check(until(lambda: stands_still(second)), "one that is told as paused goes on")
+        for box, mark in ((pauses, first), (goes_on, second)):
+            same(daemon.call("POST", "/v2/sandboxes/%s/connect" % box["sandboxID"], {})[0], 201, "connect")
+            check(until(lambda: stands_still(mark) is False), "the process does not go on")
+            same(daemon.run(box, "echo hi").out, b"hi\n", "a command after that")
+        same((daemon.state_of(pauses), daemon.state_of(goes_on)), ("running", "running"), "their states")
 
 
 def left_by(daemon):

@@ -98,6 +98,24 @@ def _():
         same(daemon.run(box, "cat ~/f").out, b"built\n", "and the box is not")
 
 
+@test("a job in a box of a template with a command of its own is the job's command")
+def _():
+    need_layers()
+    with Daemon() as daemon:
+        steps = {"fromTemplate": "base", "steps": [], "startCmd": "sleep 1000"}
+        same(build(daemon, "starts", steps)["status"], "ready", "the build")
+        status, job, _ = daemon.call("POST", "/v1/jobs", {"template": "starts", "command": ["sh", "-c", "echo job; exit 4"]})
+        same(status, 201, "the job: %s" % job)
+        path = "/v1/jobs/" + job["id"]
+        check(until(lambda: daemon.call("GET", path)[1]["state"] == "ended"), "it does not end")
+        found = daemon.call("GET", path)[1]
+        same((found["step"]["command"][0], found["step"]["result"]["exitCode"]), ("sh", 4), "what is told of it")
+        same(daemon.call("GET", path + "/output")[1], b"job\n", "what it printed")
+        same([j["id"] for j in daemon.call("GET", "/v1/jobs")[1]["items"]], [job["id"]], "the list")
+        same(daemon.call("DELETE", path)[0], 204, "cancel")
+        same(daemon.call("GET", path)[1]["step"]["result"]["exitCode"], 4, "and when its sandbox is gone")
+
+
 @test("files: a file, a directory, several, names, modes; only for those who have a ticket")
 def _():
     need_layers()

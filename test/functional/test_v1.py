@@ -192,6 +192,8 @@ def _():
         key = daemon.make_key("small", ["--max-memory", "2G", "--max-cpus", "3", "--max-disk", "8G"])
         for limits in ({"memory": "3G"}, {"cpus": 4}, {"disk": "9G"}, {"memory": "unlimited"}, {"cpus": "unlimited"}):
             daemon.refused(429, "quota", "POST", "/v1/sandboxes", {"contract": {"limits": limits}}, key=key)
+        for limits in ({"pids": 100000}, {"pids": "unlimited"}, {"files": "unlimited"}):
+            daemon.refused(403, "policy", "POST", "/v1/sandboxes", {"contract": {"limits": limits}})
         box = daemon.want(201, "POST", "/v1/sandboxes", {"contract": {"limits": {"memory": "1500M", "cpus": 0.5}}}, key=key)
         same((box["memoryMiB"], box["cpus"]), (1500, 1), "what it has")
         daemon.refused(429, "quota", "POST", "/v1/sandboxes", {"contract": {"limits": {"memory": "600M"}}}, key=key)

@@ -38,6 +38,7 @@ def _():
         daemon.want(204, "POST", STEPS.format(box) + f"/{number}/stdin", data=b"\r")
         daemon.wait_step(box, number)
         check(b"40 120" in daemon.want(200, "GET", STEPS.format(box) + f"/{number}/output"), "the new size")
+        daemon.refused(400, "request", "POST", STEPS.format(box), {"command": ["true"], "cwd": "/" + 200000 * "x"})
         same(daemon.run(box, "sleep", "1000", timeoutMs=300)["result"]["cause"], "time-out", "its time")
         same([s["number"] for s in daemon.want(200, "GET", STEPS.format(box) + "?state=running")["items"]], [], "nothing runs")
 

@@ -44,6 +44,7 @@ static bool is_accepted(const struct spec *spec, const char *clause)
 
 int ids_make_userns(const char *uid_map, const char *gid_map)
 {
+	bool is_mapped;
 	char path[64];
 	int ends[2], fd = -1;
 	pid_t pid;
@@ -61,12 +62,12 @@ int ids_make_userns(const char *uid_map, const char *gid_map)
 	close(ends[1]);
 	if (pid > 0 && fd_read_exact(ends[0], path, 1) == 0) {
 		snprintf(path, sizeof path, "/proc/%d/uid_map", pid);
-		if (fd_write_text(path, uid_map) == 0) {
-			snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
-			fd_write_text(path, gid_map);
-			snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+		is_mapped = fd_write_text(path, uid_map) == 0;
+		snprintf(path, sizeof path, "/proc/%d/gid_map", pid);
+		is_mapped = is_mapped && fd_write_text(path, gid_map) == 0;
+		snprintf(path, sizeof path, "/proc/%d/ns/user", pid);
+		if (is_mapped)
 			fd = open(path, O_RDONLY | O_CLOEXEC);
-		}
 	}
 	close(ends[0]);
 	if (pid > 0) {
@@ -100,7 +101,7 @@ static bool can_map(const char *path)
 #define SYSTEM_COUNT 999
 #define ALONE_FIRST  (SLOTS_EGRESS_NEAR + 1)
 #define ALONE_COUNT  (MANY_FIRST - ALONE_FIRST)
-#define NOBODY	     65534
+#define NOBODY	     65534u
 
 _Static_assert(ALONE_COUNT + MANY_COUNT - SYSTEM_COUNT >= SPEC_USERS_MAX, "room for all users");
 
