@@ -18,7 +18,7 @@
  *   v1-view.c       how sandboxes and steps are shown
  *   v1-sandbox.c    create, get, delete, pause, resume, time-out
  *   v1-list.c       which there are, in pages; by label, also to create and to delete many
- *   v1-step.c       start, find, list; input, signals, size
+ *   v1-step.c       start, find, list; signals, size; v1-stdin.c  input
  *   v1-output.c     what a step printed, as bytes
  *   v1-follow.c     what a step prints, as events that one can come back to
  *   v1-file.c       files
@@ -185,6 +185,8 @@ void v1_follow(struct api_call *call, struct process *process);
 void v1_follow_old(struct api_call *call, const struct result_step *step);
 void v1_output(struct api_call *call, struct process *process);
 void v1_output_old(struct api_call *call, const struct result_step *step);
+/* 204, or why it could not be done to a step: -ESRCH, -EPIPE, -ENOTTY, -EAGAIN. */
+void v1_answer_change(struct api_call *call, int r);
 /* A step has ended: whoever waits for it is answered. */
 void v1_step_ended(struct process *process);
 /* Somebody reads along from now on. */

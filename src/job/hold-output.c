@@ -239,7 +239,7 @@ void hold_output_finish(struct holder *holder, struct hold_kept *kept)
 			stream->small = less ? less : stream->small;
 		}
 	}
-	close_fd(&kept->input_fd);
+	hold_input_drop(kept);
 	/* What large output has touched of it. */
 	madvise((char *)(((uintptr_t)room + PAGE - 1) & ~(uintptr_t)(PAGE - 1)), sizeof room - PAGE,
 		MADV_DONTNEED);
@@ -271,6 +271,6 @@ void hold_output_free(struct holder *holder, struct hold_kept *kept)
 		free(stream->small);
 		stream->small = NULL;
 	}
-	close_fd(&kept->input_fd);
+	hold_input_drop(kept);
 	record_output_done(&kept->output);
 }
