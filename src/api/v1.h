@@ -23,12 +23,13 @@
  *   v1-follow.c     what a step prints, as events that one can come back to
  *   v1-file.c       files
  *   v1-checkpoint.c checkpoints, rollback, fork
- *   v1-change.c     diff, apply, export
+ *   v1-change.c     diff, export; v1-apply.c  apply, undo
  *   v1-record.c     log and receipt
  *   v1-keep.c       results of steps are written down
  *   v1-job.c        a command and its contract in a sandbox of its own
  *   v1-watch.c      what happens to all sandboxes of a tenant
  *   v1-approval.c   questions about the network, and answers
+ *   v1-secret.c     values that contracts name
  */
 
 #define V1_BODY_MAX (1U << 20)
@@ -226,10 +227,11 @@ api_handler v1_step_start, v1_steps_list, v1_step_get, v1_step_stdin, v1_step_si
 api_handler v1_file_get, v1_file_put, v1_file_delete, v1_file_stat, v1_file_list, v1_file_move,
 	v1_file_mkdir;
 api_handler v1_checkpoint_make, v1_checkpoints_list, v1_rollback, v1_fork;
-api_handler v1_diff, v1_apply, v1_export;
+api_handler v1_diff, v1_apply, v1_undo, v1_export;
 api_handler v1_log, v1_receipt;
 api_handler v1_job_start, v1_jobs_list, v1_job_get, v1_job_events, v1_job_output, v1_job_receipt,
 	v1_job_cancel;
+api_handler v1_secrets_list, v1_secret_get, v1_secret_put, v1_secret_delete;
 api_handler v1_usage, v1_events, v1_approvals_list, v1_approval_answer;
 
 extern const char v1_openapi_text[];
