@@ -231,20 +231,20 @@ class Daemon:
         status, body, _ = self.call("GET", "/sandboxes/" + box["sandboxID"])
         return body.get("state") if status == 200 else None
 
-    def begin(self, box, command, user=None, envs=None, cwd=None, connection=None):
+    def begin(self, box, command, user=None, envs=None, cwd=None, connection=None, headers=None):
         """Start a command; its frames as they come: (flags, object)."""
         process = {"cmd": "/bin/bash", "args": ["-l", "-c", command]}
         if envs:
             process["envs"] = envs
         if cwd:
             process["cwd"] = cwd
-        return self.stream(box, "/process.Process/Start", {"process": process, "stdin": False}, user, connection)
+        return self.stream(box, "/process.Process/Start", {"process": process, "stdin": False}, user, connection, headers)
 
-    def stream(self, box, path, message, user=None, connection=None):
+    def stream(self, box, path, message, user=None, connection=None, headers=None):
         text = json.dumps(message).encode()
         fields = {"Content-Type": "application/connect+json", "Connect-Protocol-Version": "1",
                   "E2b-Sandbox-Id": box["sandboxID"], "E2b-Sandbox-Port": "49983",
-                  "X-Access-Token": box.get("envdAccessToken") or "", "Keepalive-Ping-Interval": "50"}
+                  "X-Access-Token": box.get("envdAccessToken") or "", "Keepalive-Ping-Interval": "50", **(headers or {})}
         if user:
             fields["Authorization"] = "Basic " + base64.b64encode((user + ":").encode()).decode()
         mine = connection or self.connect()

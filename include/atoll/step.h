@@ -71,6 +71,10 @@ struct atoll_step_info {
 	char label[ATOLL_STEP_LABEL];
 	char user[32];
 	bool has_stdin, has_terminal;
+	/* Of what atoll_step_input() was given, by whomever: so far it was taken, and so far it was
+	 * handed to the command. Closed: no more is taken. */
+	uint64_t input_taken, input_written;
+	bool is_input_closed;
 	uint64_t size[2];	     /* of the output so far: 1 and 2 */
 	uint64_t first[2];	     /* what is before is not kept any more */
 	struct atoll_result *result; /* once it has ended; the step's own */
@@ -110,8 +114,17 @@ ATOLL_PUBLIC ssize_t atoll_step_read(struct atoll_step *step, int stream, uint64
  * the command waits if it is ahead by ATOLL_STEP_WINDOW; for a minute also after he was killed.
  * UINT64_MAX: nothing is needed, as in the beginning. */
 ATOLL_PUBLIC void atoll_step_need(struct atoll_step *step, int stream, uint64_t at);
-/* For standard input or the terminal: non-blocking, the step's own; -1: closed, or none. */
+/* For standard input or the terminal: `at` is the offset of these bytes in all that the step is
+ * ever given, and what was taken already is not taken twice, so they may be sent again whenever it
+ * is not known whether they arrived; atoll_step_info() tells how far they were taken. How many were
+ * sent, perhaps not all; 0: there is no room until atoll_step_move() tells that some was read;
+ * -EAGAIN: nor in the socket just now; -EPIPE: closed, or none. */
+ATOLL_PUBLIC ssize_t atoll_step_input(struct atoll_step *step, uint64_t at, const void *data,
+				      size_t size);
+/* The same by hand: non-blocking, the step's own; -1: closed, or none. What is written to it is not
+ * counted, so use the one or the other. */
 ATOLL_PUBLIC int atoll_step_input_fd(const struct atoll_step *step);
+/* When all that was taken is written; not a terminal's. */
 ATOLL_PUBLIC void atoll_step_close_input(struct atoll_step *step);
 /* `is_all`: to every process of its session. */
 ATOLL_PUBLIC int atoll_step_signal(struct atoll_step *step, int number, bool is_all);

@@ -46,7 +46,7 @@ struct api_route {
 /* Each ends with an empty row. The first that fits counts, so "/sandboxes/metrics" stands before
  * "/sandboxes/{id}". */
 extern const struct api_route e2b_control_routes[], e2b_volume_routes[], e2b_template_routes[],
-	v1_routes[], ops_routes[];
+	e2b_secret_routes[], v1_routes[], ops_routes[];
 
 struct api {
 	struct house *house;

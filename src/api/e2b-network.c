@@ -24,7 +24,7 @@ bool e2b_read_network(struct api_call *call, json_t *network, bool has_internet,
 		api_refuse(call, 500, "no memory");
 		return false;
 	}
-	if (box_network_section(text, has_internet, NULL, &section, &err) < 0) {
+	if (box_network_section(call->tenant, text, has_internet, NULL, &section, &err) < 0) {
 		api_refuse(call, err.fault == ATOLL_FAULT_REQUEST ? 400 : 500, "%s", err.text);
 		return false;
 	}
@@ -35,13 +35,13 @@ bool e2b_read_network(struct api_call *call, json_t *network, bool has_internet,
 bool e2b_sets_headers(struct api_call *call, const struct box *box)
 {
 	json_t *network = box->network ? json_loads(box->network, 0, NULL) : NULL;
-	bool sets = json_object_size(json_object_get(network, "rules")) > 0;
+	bool sets = box_has_secrets(box) || json_object_size(json_object_get(network, "rules")) > 0;
 
 	json_decref(network);
 	if (sets)
 		api_refuse(call, 409,
-			   "sandbox %s has rules that set headers, whose values are its own: it "
-			   "cannot be copied",
+			   "sandbox %s has rules that set headers, or secrets, whose values are "
+			   "its own: it cannot be copied",
 			   box->id);
 	return sets;
 }

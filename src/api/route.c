@@ -11,7 +11,8 @@
 /* What a request is about, who asks, and who answers: see api.h for the order. */
 
 static const struct api_route *const families[] = {
-	ops_routes, e2b_control_routes, e2b_volume_routes, e2b_template_routes, v1_routes,
+	ops_routes,	     e2b_control_routes, e2b_volume_routes,
+	e2b_template_routes, e2b_secret_routes,	 v1_routes,
 };
 
 /* ---- one call ---- */

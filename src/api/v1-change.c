@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* What a sandbox has changed in its workspace: shown, carried away; not taken over by the host. */
+/* What a sandbox has changed in its workspace: shown, carried away. */
 
 #define TEXT_MAX (64U << 20)
 
@@ -238,32 +238,6 @@ void v1_diff(struct api_call *call)
 	own->work.answer = answer_diff;
 	own->work.free = free_diff;
 	v1_work_submit(&own->work);
-}
-
-/* ---- apply ---- */
-
-/* What a box's workspace is a layer over is the daemon's own, and all boxes of a template have it:
- * nobody's changes are put there. */
-static void read_apply(struct api_call *call, json_t *body)
-{
-	static const char *const keys[] = {"paths", "merge", "force", "dry", NULL};
-	struct form form = {.call = call, .body = body};
-
-	form_bool(&form, "merge", false);
-	form_bool(&form, "force", false);
-	form_bool(&form, "dry", false);
-	free(form_words(&form, "paths"));
-	form_known(&form, keys);
-	if (!form_fails(&form) && v1_box(call))
-		v1_refuse(call, 403, "policy",
-			  "a sandbox's workspace here belongs to no directory of the daemon's "
-			  "machine, so there is nothing to apply to; export carries the changes "
-			  "away");
-}
-
-void v1_apply(struct api_call *call)
-{
-	api_read_json(call, V1_BODY_MAX, false, read_apply);
 }
 
 /* ---- export ---- */

@@ -240,6 +240,12 @@ static void read_fork(struct api_call *call, json_t *body)
 	if (form_fails(&form))
 		return;
 	box = v1_box(call);
+	if (box && box_has_secrets(box)) {
+		v1_refuse(call, 409, "conflict",
+			  "sandbox '%s' has secrets, whose values are its own: it cannot be copied",
+			  box->id);
+		return;
+	}
 	wait = box ? v1_wait_new(call, sizeof *wait, box) : NULL;
 	if (wait)
 		box_fork(box, count, timeout_s, on_forked, wait);

@@ -55,7 +55,7 @@ static void add_command(struct form *form, const char *contract)
 }
 
 /* What has to be known to start it, as text for a label. */
-static char *make_label(json_t *body)
+static char *make_label(json_t *body, const char *trace)
 {
 	json_t *kept = json_object();
 	char *text;
@@ -66,6 +66,9 @@ static char *make_label(json_t *body)
 		if (value)
 			json_object_set(kept, *key, value);
 	}
+	/* No member of a request has this name. */
+	if (trace[0])
+		json_object_set_new(kept, "trace", json_string(trace));
 	text = json_dumps(kept, JSON_COMPACT);
 	json_decref(kept);
 	return text;
@@ -188,6 +191,7 @@ static void start_in(struct box *box, struct starting *starting)
 	struct process_request request;
 
 	if (read_process(&form, &request)) {
+		request.trace = json_string_value(json_object_get(body, "trace"));
 		process_start(box, &request, on_started, starting);
 	} else {
 		error_set(&err, ATOLL_FAULT_REQUEST, 0, "%s", form.why);
@@ -259,7 +263,7 @@ static void read_start(struct api_call *call, json_t *body)
 	process_done(&request);
 	/* Its end is the command's, and what comes then is v1_job_ended()'s. */
 	wanted.request.timeout_s = UINT64_MAX;
-	label = make_label(body);
+	label = make_label(body, call->trace);
 	add_label(&form, &wanted.request.labels, label);
 	request_id = form_str(&form, "requestId", NULL);
 	if (!form_fails(&form)) {

@@ -434,9 +434,9 @@ void v1_steps_list(struct api_call *call)
 	api_answer(call, 200, &out);
 }
 
-/* ---- input, signals, size ---- */
+/* ---- signals, size ---- */
 
-static void answer_result(struct api_call *call, int r)
+void v1_answer_change(struct api_call *call, int r)
 {
 	switch (r) {
 	case 0:
@@ -461,32 +461,6 @@ static void answer_result(struct api_call *call, int r)
 	}
 }
 
-static void take_input(struct exchange *exchange, const char *data, size_t size, void *own)
-{
-	struct api_call *call = own;
-	struct process *process;
-	struct box *box;
-	bool eof;
-	int r = 0;
-
-	(void)exchange;
-	if (!v1_query_bool(call, "eof", &eof))
-		return;
-	process = v1_step(call, &box, NULL);
-	if (!process)
-		return;
-	if (size > 0)
-		r = process->has_ended ? -ESRCH : process_write(process, data, size);
-	if (r == 0 && eof)
-		r = process_close_stdin(process);
-	answer_result(call, r);
-}
-
-void v1_step_stdin(struct api_call *call)
-{
-	exchange_read_whole(call->exchange, 4 << 20, take_input, call);
-}
-
 static void read_signal(struct api_call *call, json_t *body)
 {
 	static const char *const keys[] = {"signal", NULL};
@@ -503,7 +477,7 @@ static void read_signal(struct api_call *call, json_t *body)
 		return;
 	process = v1_step(call, &box, NULL);
 	if (process)
-		answer_result(call, process_signal(process, number));
+		v1_answer_change(call, process_signal(process, number));
 }
 
 void v1_step_signal(struct api_call *call)
@@ -525,9 +499,10 @@ static void read_resize(struct api_call *call, json_t *body)
 		return;
 	process = v1_step(call, &box, NULL);
 	if (process)
-		answer_result(call, process->has_ended ? -ESRCH
-						       : process_resize(process, (uint16_t)columns,
-									(uint16_t)rows));
+		v1_answer_change(
+			call, process->has_ended
+				      ? -ESRCH
+				      : process_resize(process, (uint16_t)columns, (uint16_t)rows));
 }
 
 void v1_step_resize(struct api_call *call)

@@ -276,6 +276,10 @@ void v1_write_step_as(struct json *json, const char *key, struct process *proces
 	json_int(json, "pid", process->pid);
 	json_bool(json, "terminal", process->has_terminal);
 	json_bool(json, "stdin", process->has_stdin);
+	json_open(json, "input", '{');
+	json_uint(json, "taken", process_input_taken(process));
+	json_bool(json, "closed", end || process_input_is_closed(process));
+	json_close(json, '}');
 	v1_write_time(json, "startedAt", process->start_ms);
 	v1_write_time(json, "endedAt", end ? end_ms : 0);
 	if (end)

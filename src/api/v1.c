@@ -305,6 +305,7 @@ const struct api_route v1_routes[] = {
 	{"POST", "/v1/sandboxes/{id}/checkpoints", v1_checkpoint_make},
 	{"GET", "/v1/sandboxes/{id}/diff", v1_diff},
 	{"POST", "/v1/sandboxes/{id}/apply", v1_apply},
+	{"POST", "/v1/sandboxes/{id}/undo", v1_undo},
 	{"GET", "/v1/sandboxes/{id}/export", v1_export},
 	{"GET", "/v1/sandboxes/{id}/log", v1_log},
 	{"GET", "/v1/sandboxes/{id}/receipt", v1_receipt},
@@ -336,6 +337,10 @@ const struct api_route v1_routes[] = {
 
 	{"GET", "/v1/approvals", v1_approvals_list},
 	{"POST", "/v1/approvals/{id}", v1_approval_answer},
+	{"GET", "/v1/secrets", v1_secrets_list},
+	{"GET", "/v1/secrets/{name}", v1_secret_get},
+	{"PUT", "/v1/secrets/{name}", v1_secret_put},
+	{"DELETE", "/v1/secrets/{name}", v1_secret_delete},
 	{"GET", "/v1/usage", v1_usage},
 	{"GET", "/v1/events", v1_events},
 	{0},

@@ -20,17 +20,18 @@
  *   v1-view.c       how sandboxes and steps are shown
  *   v1-sandbox.c    create, get, delete, pause, resume, time-out
  *   v1-list.c       which there are, in pages; by label, also to create and to delete many
- *   v1-step.c       start, find, list; input, signals, size
+ *   v1-step.c       start, find, list; signals, size; v1-stdin.c  input
  *   v1-output.c     what a step printed, as bytes
  *   v1-follow.c     what a step prints, as events that one can come back to
  *   v1-file.c       files
  *   v1-checkpoint.c checkpoints, rollback, fork
- *   v1-change.c     diff, apply, export
+ *   v1-change.c     diff, export; v1-apply.c  apply, undo
  *   v1-record.c     log and receipt
  *   v1-keep.c       results of steps are written down
  *   v1-job.c        a command and its contract in a sandbox of its own
  *   v1-watch.c      what happens to all sandboxes of a tenant
  *   v1-approval.c   questions about the network, and answers
+ *   v1-secret.c     values that contracts name
  */
 
 #define V1_BODY_MAX (1U << 20)
@@ -187,6 +188,8 @@ void v1_follow(struct api_call *call, struct process *process);
 void v1_follow_old(struct api_call *call, const struct result_step *step);
 void v1_output(struct api_call *call, struct process *process);
 void v1_output_old(struct api_call *call, const struct result_step *step);
+/* 204, or why it could not be done to a step: -ESRCH, -EPIPE, -ENOTTY, -EAGAIN. */
+void v1_answer_change(struct api_call *call, int r);
 /* A step has ended: whoever waits for it is answered. */
 void v1_step_ended(struct process *process);
 /* Somebody reads along from now on. */
@@ -235,10 +238,11 @@ api_handler v1_step_start, v1_steps_list, v1_step_get, v1_step_stdin, v1_step_si
 api_handler v1_file_get, v1_file_put, v1_file_delete, v1_file_stat, v1_file_list, v1_file_move,
 	v1_file_mkdir;
 api_handler v1_checkpoint_make, v1_checkpoints_list, v1_rollback, v1_fork;
-api_handler v1_diff, v1_apply, v1_export;
+api_handler v1_diff, v1_apply, v1_undo, v1_export;
 api_handler v1_log, v1_receipt;
 api_handler v1_job_start, v1_jobs_list, v1_job_get, v1_job_events, v1_job_output, v1_job_receipt,
 	v1_job_cancel;
+api_handler v1_secrets_list, v1_secret_get, v1_secret_put, v1_secret_delete;
 api_handler v1_usage, v1_events, v1_approvals_list, v1_approval_answer;
 
 extern const char v1_openapi_text[];

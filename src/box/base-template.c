@@ -5,7 +5,8 @@
  * Limits are for many on one machine; a request may say others. There is no limit of time, which is
  * the box's to keep, nor of what a command prints, of which only a window is kept. Memory bounds
  * what is written outside the workspace, too: that is a tmpfs. The network has rules, and nobody is
- * allowed until a box's own rules say so: then there is a way out to be given.
+ * allowed until a box's own rules say so: then there is a way out to be given. Nothing near the
+ * machine is reached by it, whatever a tenant allows himself.
  */
 const char *template_base_contract(void)
 {
@@ -15,7 +16,7 @@ const char *template_base_contract(void)
 	       "- {name: root, uid: 0, gid: 0, home: /root}\n"
 	       "root: layer\n"
 	       "guest: on\n"
-	       "network: {mode: rules, proxy: false}\n"
+	       "network: {mode: rules, proxy: false, near: []}\n"
 	       "limits:\n"
 	       "  memory: 512M\n"
 	       "  pids: 512\n"

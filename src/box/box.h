@@ -22,6 +22,7 @@
  *   config.c    what its owner says
  *   state.c     the database: one writer thread, WAL; row.c  a box as a row
  *   tenant.c    who may ask: keys (hashed); quota.c, budget.c  how much
+ *   secret.c    values that a tenant has stored; workspace.c  directories that are his
  *   template.c  what boxes are made from; snapshot.c; contract.c  what a tenant may say
  *   create.c    a new box; make.c  its sandbox
  *   life.c      its end and its time-outs; table.c  how it is found; remove.c  what is left of it
@@ -166,6 +167,16 @@ struct tenant *tenant_find(struct house *house, const char *name_or_id);
 /* Is this tenant's work stopped because its budget is used up? */
 bool tenant_is_spent(const struct tenant *tenant, char *ret_why, size_t size);
 
+/* ---- workspace.c ---- */
+
+struct config_tenant;
+/* What the configuration lets this tenant name; there as long as the house is, for any thread. */
+const struct config_tenant *tenant_grants(const struct tenant *tenant);
+/* The directory of the tenant's that a sandbox is a layer over; a policy's no if it is not his. For
+ * any thread. */
+int box_granted_workspace(const struct config_tenant *grants, const char *sandbox,
+			  char ret[PATH_MAX], struct atoll_error *err);
+
 /* ---- life.c ---- */
 
 struct box_request {
@@ -197,6 +208,8 @@ struct box *box_next(struct tenant *tenant, const struct box *after, bool is_new
 /* For pages: the first behind this place in that order, whether there is one at it or not. */
 struct box *box_next_from(struct tenant *tenant, int64_t start_ms, const char *id,
 			  bool is_newest_first);
+/* Has its contract values in files of its own? Then it is not copied: they go with it. */
+bool box_has_secrets(const struct box *box);
 /* Somebody uses it: its idle time begins anew. */
 void box_touch(struct box *box);
 /* Traffic that does not pass the sandbox's own network: uploads, downloads, ports. */

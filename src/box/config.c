@@ -57,6 +57,8 @@ void config_done(struct house_config *config)
 		free(config->listen[i]);
 	free(config->certificate);
 	free(config->key);
+	for (size_t i = 0; i < config->n_tenants; i++)
+		config_tenant_done(&config->tenants[i]);
 	free(config->tenants);
 	for (size_t i = 0; i < config->n_templates; i++)
 		free(config->templates[i].path);
@@ -291,11 +293,38 @@ static int budget(struct reader *reader, const struct tree *tree)
 	return read_section(reader, tree, rows, "'budget'");
 }
 
+/* A list of texts, each of which `grant` takes. */
+static int read_grants(const struct reader *reader, const struct tree *tree,
+		       int (*grant)(struct config_tenant *tenant, const char *text,
+				    struct atoll_error *err))
+{
+	int r = 0;
+
+	if (tree->kind != TREE_LIST)
+		return bad(reader, tree, "a list");
+	for (size_t i = 0; r == 0 && i < tree->n_items; i++) {
+		const struct tree *item = &tree->items[i];
+		struct atoll_error why = {0};
+
+		if (item->kind != TREE_TEXT)
+			return bad(reader, tree, "a list of texts");
+		if (grant(reader->tenant, item->text, &why) < 0)
+			r = error_set(reader->err, ATOLL_FAULT_REQUEST, 0, "%s:%u: '%s': %s",
+				      reader->name, item->line, tree->key, why.text);
+	}
+	return r;
+}
+
+READ(tenant_workspaces, read_grants(reader, tree, config_grant_workspace))
+READ(tenant_near, read_grants(reader, tree, config_grant_near))
+
 static int tenant(struct reader *reader, const struct tree *tree)
 {
 	static const struct key_row rows[] = {
-		{"sandboxes", tenant_boxes}, {"memory", tenant_memory}, {"disk", tenant_disk},
-		{"cpus", tenant_cpus},	     {"budget", budget},	{0}};
+		{"sandboxes", tenant_boxes}, {"memory", tenant_memory},
+		{"disk", tenant_disk},	     {"cpus", tenant_cpus},
+		{"budget", budget},	     {"workspaces", tenant_workspaces},
+		{"near", tenant_near},	     {0}};
 
 	*reader->tenant = config_free_tenant(tree->key);
 	if (strlen(tree->key) >= sizeof reader->tenant->name)
@@ -463,6 +492,8 @@ int config_read(const char *path, struct house_config *config, struct atoll_erro
 	if (tree->kind != TREE_TEXT || tree->type != TREE_NULL)
 		r = read_section(&reader, tree, root_rows, "the configuration");
 	tree_free(tree);
+	if (r == 0)
+		r = config_check_grants(config, err);
 	if (r == 0 && config->pool_least > config->pool_most)
 		config->pool_most = config->pool_least;
 	return r;

@@ -22,6 +22,8 @@
  *	    disk: 50G
  *	    cpus: 16
  *	    budget: {cpu: 10h, memory: 500 , bytes: 10G, steps: 100000, then: pause}
+ *	    workspaces: [/srv/ci]
+ *	    near: [10.0.0.5:5432]
  *
  * A quota or limit that is not stated is none: UINT64_MAX.
  */
@@ -42,6 +44,10 @@ struct config_tenant {
 	char name[64];
 	uint64_t max_boxes, max_memory_mib, max_disk_mib, max_cpus;
 	struct config_budget budget;
+	/* What his contracts may name: directories, as they really are, and addresses that are not
+	 * public, or this host's own. None if nothing is said. */
+	char **workspaces, **near;
+	size_t n_workspaces, n_near;
 };
 
 struct house_config {
@@ -78,3 +84,15 @@ void config_done(struct house_config *config);
 int config_read(const char *path, struct house_config *config, struct atoll_error *err);
 /* Without one of its own a tenant has these. */
 struct config_tenant config_free_tenant(const char *name);
+
+/* ---- config-grants.c ---- */
+
+int config_grant_workspace(struct config_tenant *tenant, const char *path, struct atoll_error *err);
+int config_grant_near(struct config_tenant *tenant, const char *line, struct atoll_error *err);
+void config_tenant_done(struct config_tenant *tenant);
+/* What is said of this tenant, or nothing; never NULL. */
+const struct config_tenant *config_find_tenant(const struct house_config *config, const char *name);
+/* May he name this directory? */
+bool config_has_workspace(const struct config_tenant *tenant, const char *path);
+/* Does one grant contradict something else? */
+int config_check_grants(const struct house_config *config, struct atoll_error *err);

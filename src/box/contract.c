@@ -4,18 +4,22 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/inner.h"
+#include "box/network.h"
+#include "box/secret.h"
 #include "spec/spec.h"
 #include "spec/tree.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 /*
  * What a tenant may say in a contract of his own
  *
  * A job file can name any place of the host's, its sockets, the caller's variables and commands
  * that fetch secrets. All of that would be the daemon's own here, and other tenants'. So only what
- * is in this list is taken; the workspace is the box's own. What is new in job files is not known
- * here, and is refused until somebody has thought about it.
+ * is in this list is taken; the workspace is the box's own, or a directory that the configuration
+ * grants him; secrets are those that he has stored. What is new in job files is not known here, and
+ * is refused until somebody has thought about it.
  */
 
 static const struct {
@@ -24,7 +28,8 @@ static const struct {
 } allowed[] = {
 	{"version", NULL},
 	{"command", NULL},
-	/* Its mode is ours: what is not a layer would be written to the home that all have. */
+	/* Its mode is ours: what is not a layer would be written to the home that all have, or to a
+	 * granted directory before anybody has looked. */
 	{"workspace", (const char *const[]){"cwd", "at", NULL}},
 	{"users", NULL},
 	{"guest", NULL},
@@ -55,8 +60,65 @@ static int refuse(const char *name, const struct tree *tree, const char *section
 			 tree->key);
 }
 
-static int check_section(const char *name, const struct tree *section, struct atoll_error *err)
+/* Words that stand for a section with this key. */
+static const char *short_for(const struct tree *section)
 {
+	if (section->kind != TREE_TEXT || !section->key)
+		return NULL;
+	return streq(section->key, "workspace") ? "path"
+	       : streq(section->key, "network") ? "mode"
+						: NULL;
+}
+
+static int check_workspace(const char *name, const struct tree *path,
+			   const struct config_tenant *grants, struct atoll_error *err)
+{
+	char shown[160];
+
+	if (path->kind == TREE_TEXT && config_has_workspace(grants, path->text))
+		return 0;
+	return error_set(err, ATOLL_FAULT_POLICY, 0,
+			 "%s:%u: '%s' is no workspace of this tenant's: 'workspaces' of the "
+			 "daemon's configuration lists those, by their whole paths",
+			 name, path->key_line,
+			 path->kind == TREE_TEXT ? str_show(path->text, shown, sizeof shown)
+						 : "workspace.path");
+}
+
+/* A value comes from what the tenant has stored, and from nowhere else. */
+static int check_secrets(const char *name, const struct tree *secrets, struct atoll_error *err)
+{
+	for (size_t i = 0; i < secrets->n_items; i++) {
+		const struct tree *from = tree_get(&secrets->items[i], "from");
+
+		if (!from || from->kind != TREE_TEXT || !starts_with(from->text, SECRET_FROM) ||
+		    !secret_is_name(from->text + strlen(SECRET_FROM)))
+			return error_set(err, ATOLL_FAULT_POLICY, 0,
+					 "%s:%u: 'network.secrets' takes values from '" SECRET_FROM
+					 "NAME' alone here: those that the tenant has stored (PUT "
+					 "/v1/secrets/NAME)",
+					 name, secrets->items[i].line);
+	}
+	return 0;
+}
+
+static int check_key(const char *name, const struct tree *section, const struct tree *item,
+		     const char *const *keys, const struct config_tenant *grants,
+		     struct atoll_error *err)
+{
+	if (is_among(item->key, keys))
+		return 0;
+	if (streq(section->key, "workspace") && streq(item->key, "path"))
+		return check_workspace(name, item, grants, err);
+	if (streq(section->key, "network") && streq(item->key, "secrets"))
+		return check_secrets(name, item, err);
+	return refuse(name, item, section->key, err);
+}
+
+static int check_section(const char *name, const struct tree *section,
+			 const struct config_tenant *grants, struct atoll_error *err)
+{
+	int r = 0;
 	size_t i = 0;
 
 	while (i < ARRAY_SIZE(allowed) && !streq(allowed[i].section, section->key))
@@ -65,14 +127,11 @@ static int check_section(const char *name, const struct tree *section, struct at
 		return refuse(name, section, NULL, err);
 	if (!allowed[i].keys)
 		return 0;
-	/* `workspace: PATH` is short for its path. */
-	if (section->kind != TREE_MAP && streq(section->key, "workspace"))
-		return refuse(name, section, NULL, err);
-	for (size_t k = 0; section->kind == TREE_MAP && k < section->n_items; k++) {
-		if (!is_among(section->items[k].key, allowed[i].keys))
-			return refuse(name, &section->items[k], section->key, err);
-	}
-	return 0;
+	if (section->kind == TREE_TEXT && streq(section->key, "workspace"))
+		return check_workspace(name, section, grants, err);
+	for (size_t k = 0; r == 0 && section->kind == TREE_MAP && k < section->n_items; k++)
+		r = check_key(name, section, &section->items[k], allowed[i].keys, grants, err);
+	return r;
 }
 
 /* ---- one over the other ---- */
@@ -102,11 +161,33 @@ static void put_tree(struct buf *out, const struct tree *tree)
 	buf_add_char(out, bracket == '{' ? '}' : ']');
 }
 
+/* A word instead of a section says one thing; the rest is as in `base`. */
+static void put_short(struct buf *out, const struct tree *own, const struct tree *base)
+{
+	buf_add_char(out, '{');
+	for (size_t i = 0; i < base->n_items; i++) {
+		if (streq(base->items[i].key, short_for(own)))
+			continue;
+		json_quote(out, base->items[i].key, strlen(base->items[i].key));
+		buf_add_char(out, ':');
+		put_tree(out, &base->items[i]);
+		buf_add_char(out, ',');
+	}
+	json_quote(out, short_for(own), strlen(short_for(own)));
+	buf_add_char(out, ':');
+	json_quote(out, own->text, strlen(own->text));
+	buf_add_char(out, '}');
+}
+
 /* Maps key by key, one level deep if `depth` says so; all else as a whole. */
 static void put_merged(struct buf *out, const struct tree *own, const struct tree *base, int depth)
 {
 	bool has_some = false;
 
+	if (own && base && base->kind == TREE_MAP && short_for(own)) {
+		put_short(out, own, base);
+		return;
+	}
 	if (!own || !base || own->kind != TREE_MAP || base->kind != TREE_MAP || depth == 0) {
 		put_tree(out, own ? own : base);
 		return;
@@ -128,15 +209,15 @@ static void put_merged(struct buf *out, const struct tree *own, const struct tre
 	buf_add_char(out, '}');
 }
 
-static int merge(const struct tree *own, const struct tree *base, char **ret,
-		 struct atoll_error *err)
+static int merge(const struct tree *own, const struct tree *base,
+		 const struct config_tenant *grants, char **ret, struct atoll_error *err)
 {
 	struct buf text = BUF_INIT(1 << 20);
 	int r = 0;
 
 	/* What is no map the loader refuses with better words. */
-	for (size_t i = 0; r == 0 && own->kind == TREE_MAP && i < own->n_items; i++)
-		r = check_section("contract", &own->items[i], err);
+	for (size_t i = 0; r == 0 && grants && own->kind == TREE_MAP && i < own->n_items; i++)
+		r = check_section("contract", &own->items[i], grants, err);
 	if (r < 0)
 		return r;
 	put_merged(&text, own, base, 2);
@@ -157,8 +238,24 @@ static struct spec *load(const char *contract, struct atoll_error *err)
 	return spec;
 }
 
-/* A name never leads to what is not public unless a line names the address, and so it is enough
- * that no line does. */
+/* Does the operator let this line count, all of it? */
+static bool is_granted(const struct network *network, const struct network_rule *rule)
+{
+	for (size_t i = 0; i < network->n_near; i++) {
+		const struct network_rule *near = &network->near[i];
+		bool has_all = near->prefix <= rule->prefix &&
+			       network_block_has(&near->base, near->prefix, &rule->base);
+
+		for (size_t k = 0; has_all && network_rule_port(rule, k); k++)
+			has_all = network_rule_has_port(near, true, network_rule_port(rule, k));
+		if (has_all)
+			return true;
+	}
+	return false;
+}
+
+/* That nothing near is reached is kept by egress, when it connects (`near`); what a line says
+ * openly is told at once. */
 static int check_hosts(const char *contract, struct atoll_error *err)
 {
 	struct spec *spec = load(contract, err);
@@ -166,19 +263,25 @@ static int check_hosts(const char *contract, struct atoll_error *err)
 
 	for (size_t i = 0; r == 0 && i < spec->network.n_allow; i++) {
 		const struct network_rule *rule = &spec->network.allow[i];
+		bool is_public = network_block_is_public(&rule->base, rule->prefix);
 
-		if (rule->kind == NETWORK_LITERAL &&
-		    !network_block_is_public(&rule->base, rule->prefix))
+		if (rule->kind != NETWORK_LITERAL || is_granted(&spec->network, rule))
+			continue;
+		if (!is_public || (rule->prefix == 128 && box_host_has(&rule->base)))
 			r = error_set(err, ATOLL_FAULT_POLICY, 0,
-				      "contract: network.allow: '%s' is not public: nothing in "
-				      "this machine's own network can be reached",
-				      rule->host);
+				      "contract: network.allow: '%s' is %s: nothing in this "
+				      "machine's own network can be reached",
+				      rule->host, is_public ? "this machine's own" : "not public");
 	}
+	if (r == 0 && (network_is_on(&spec->network) || spec->network.n_allow > 0) &&
+	    !spec->network.has_near)
+		r = error_set(err, ATOLL_FAULT_BUG, 0, "contract: 'near' has been lost");
 	spec_free(spec);
 	return r;
 }
 
-int contract_merge(const char *own, const char *base, char **ret, struct atoll_error *err)
+int contract_merge(const char *own, const char *base, const struct config_tenant *grants,
+		   char **ret, struct atoll_error *err)
 {
 	cleanup_free char *text = NULL;
 	struct tree *mine, *ours;
@@ -188,15 +291,30 @@ int contract_merge(const char *own, const char *base, char **ret, struct atoll_e
 		return r;
 	r = tree_read("base", base, strlen(base), &ours, err);
 	if (r == 0) {
-		r = merge(mine, ours, &text, err);
+		r = merge(mine, ours, grants, &text, err);
 		tree_free(ours);
 	}
 	tree_free(mine);
-	if (r == 0)
+	if (r == 0 && grants)
 		r = check_hosts(text, err);
 	if (r == 0)
 		*ret = take_ptr(text);
 	return r;
+}
+
+int contract_workspace(const char *contract, char ret[PATH_MAX], struct atoll_error *err)
+{
+	struct tree *tree;
+	const struct tree *path;
+	int r = tree_read("contract", contract, strlen(contract), &tree, err);
+
+	if (r < 0)
+		return r;
+	path = tree_get(tree_get(tree, "workspace"), "path");
+	if (path)
+		snprintf(ret, PATH_MAX, "%s", path->text);
+	tree_free(tree);
+	return 0;
 }
 
 static uint32_t whole(const struct spec *spec, enum spec_limit_id id, uint64_t unit)

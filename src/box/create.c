@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/inner.h" /* jansson before our own json.h */
+
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
-#include "box/inner.h"
 #include "box/network.h"
 #include "box/process.h"
+#include "box/secret.h"
 #include "box/template.h"
 
 #include <atoll/step.h>
@@ -46,7 +49,7 @@ struct creation {
 
 /* ---- its network ---- */
 
-static void secrets_path(const struct house_box *mine, char ret[PATH_MAX])
+void secrets_path(const struct house_box *mine, char ret[PATH_MAX])
 {
 	snprintf(ret, PATH_MAX, "%.*s/secrets/%s", PATH_MAX - 64, mine->box.house->dir,
 		 mine->box.id);
@@ -60,7 +63,8 @@ int network_rules(struct house_box *mine, const char *network, bool has_internet
 
 	secrets_path(mine, path);
 	if (r == 0)
-		r = box_network_section(network, has_internet, network ? path : NULL, ret, err);
+		r = box_network_section(mine->box.tenant, network, has_internet,
+					network ? path : NULL, ret, err);
 	if (r == 0 && network)
 		mine->has_secrets = true;
 	return r;
@@ -74,6 +78,31 @@ void network_forget(struct house_box *mine)
 		return;
 	secrets_path(mine, path);
 	house_remove_dir(path);
+}
+
+bool box_has_secrets(const struct box *box)
+{
+	return inner(box)->has_secrets && !box->network;
+}
+
+/* The values that a tenant's contract names. */
+static int place_secrets(struct creation *creation)
+{
+	struct house_box *mine = creation->box;
+	char dir[PATH_MAX], path[PATH_MAX];
+	int r = 0;
+
+	if (strstr(creation->contract, "\"secrets\""))
+		r = house_subdir(mine->box.house, "secrets", dir, &creation->error);
+	secrets_path(mine, path);
+	/* Also what is half there goes with it. */
+	mine->has_secrets = true;
+	if (r == 0)
+		r = contract_place_secrets(mine->box.tenant, path, &creation->contract,
+					   &creation->error);
+	if (r == 0)
+		mine->has_secrets = access(path, F_OK) == 0;
+	return r;
 }
 
 void network_sweep(const struct house_box *mine, const char *rules, bool keeps)
@@ -258,8 +287,9 @@ static int prepare(struct creation *creation, const struct kind *kind,
 			make->rules = creation->rules;
 		return 0;
 	}
-	if (!request->contract)
-		r = kind_contract(kind, creation->rules, &creation->contract, &creation->error);
+	r = request->contract
+		    ? place_secrets(creation)
+		    : kind_contract(kind, creation->rules, &creation->contract, &creation->error);
 	make->contract = creation->contract;
 	creation->config = *mine->box.house->config;
 	creation->config.base_cpus = mine->box.cpus;
@@ -268,6 +298,8 @@ static int prepare(struct creation *creation, const struct kind *kind,
 	make->name = request->contract ? "contract" : kind->id;
 	snprintf(creation->workspace, sizeof creation->workspace, "%s",
 		 kind->home ? kind->home : mine->box.house->homes);
+	if (r == 0 && request->contract)
+		r = contract_workspace(creation->contract, creation->workspace, &creation->error);
 	make->workspace = creation->workspace;
 	return r;
 }
@@ -321,36 +353,55 @@ static int check_counts(const struct box_sizes *sizes, uint32_t base_pids, struc
 	return 0;
 }
 
+static void write_ours(const struct box_sizes *sizes, uint32_t pids,
+		       const struct config_tenant *grants, struct buf *out)
+{
+	buf_addf(out,
+		 "{\"limits\":{\"memory\":\"%uM\",\"disk\":\"%uM\",\"cpus\":%u,\"pids\":%u},"
+		 "\"network\":{\"near\":[",
+		 sizes->memory_mib, sizes->disk_mib, sizes->cpus, pids);
+	for (size_t i = 0; i < grants->n_near; i++) {
+		buf_add_str(out, i ? "," : "");
+		json_quote(out, grants->near[i], strlen(grants->near[i]));
+	}
+	buf_add_str(out, "]}}");
+}
+
 /* What the contract does not say is as in every box of the template. */
 static int lay_contract(struct creation *creation, const struct kind *kind,
-			const struct box_request *request, uint32_t pids)
+			const struct box_request *request, uint32_t pids,
+			const struct config_tenant *grants)
 {
 	struct box_sizes *sizes = &creation->sizes;
 	struct atoll_error *err = &creation->error;
 	cleanup_free char *base = NULL;
-	char limits[160];
+	cleanup_buf struct buf ours = BUF_INIT(64 << 10);
 	int r = check_contract(kind, request, err);
 
-	snprintf(limits, sizeof limits, "limits: {memory: %uM, disk: %uM, cpus: %u, pids: %u}",
-		 sizes->memory_mib, sizes->disk_mib, sizes->cpus, pids);
+	write_ours(sizes, pids, grants, &ours);
+	if (r == 0 && buf_error(&ours) < 0)
+		r = error_oom(err);
 	if (r == 0)
-		r = contract_merge(limits, kind->contract, &base, err);
+		r = contract_merge(ours.data, kind->contract, NULL, &base, err);
 	if (r == 0)
-		r = contract_merge(request->contract, base, &creation->contract, err);
+		r = contract_merge(request->contract, base, grants, &creation->contract, err);
 	if (r == 0)
 		r = contract_sizes(creation->contract, sizes, err);
 	return r < 0 ? r : check_counts(sizes, pids, err);
 }
 
 static int find_sizes(struct creation *creation, const struct kind *kind,
-		      const struct box_request *request, const struct house_config *config)
+		      const struct box_request *request, const struct house_config *config,
+		      const char *tenant)
 {
 	creation->sizes = (struct box_sizes){
 		.cpus = request->cpus ? request->cpus : kind->cpus,
 		.memory_mib = request->memory_mib ? request->memory_mib : kind->memory_mib,
 		.disk_mib = kind->disk_mib,
 	};
-	return request->contract ? lay_contract(creation, kind, request, config->base_pids) : 0;
+	return request->contract ? lay_contract(creation, kind, request, config->base_pids,
+						config_find_tenant(config, tenant))
+				 : 0;
 }
 
 static int begin(struct creation *creation, struct house_tenant *tenant,
@@ -366,7 +417,7 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	if (!kind)
 		return error_set(&creation->error, ATOLL_FAULT_REQUEST, ENOENT,
 				 "template '%s' not found", request->template_ref);
-	r = find_sizes(creation, kind, request, house->config);
+	r = find_sizes(creation, kind, request, house->config, tenant->tenant.name);
 	if (r == 0)
 		r = tenant_check(tenant, creation->sizes.memory_mib, creation->sizes.disk_mib,
 				 creation->sizes.cpus, &creation->error);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/path.h"
 #include "base/program.h"
 #include "base/state.h"
 #include "base/str.h"
@@ -9,6 +10,7 @@
 #include "box/guest.h"
 #include "box/inner.h"
 #include "box/process.h"
+#include "box/secret.h"
 #include "job/hold.h"
 #include "layer/layer.h"
 
@@ -244,6 +246,25 @@ void house_count(const struct house *house, struct house_counts *ret)
 
 /* ---- opening and closing ---- */
 
+/* What is ours is in nobody's sandbox. */
+static int check_workspaces(const struct house *house, const struct config_tenant *tenant,
+			    struct atoll_error *err)
+{
+	char dir[PATH_MAX];
+
+	if (!realpath(house->dir, dir))
+		return error_set(err, ATOLL_FAULT_HOST, errno, "'%s'", house->dir);
+	for (size_t i = 0; i < tenant->n_workspaces; i++) {
+		if (path_is_within(tenant->workspaces[i], dir) ||
+		    path_is_within(dir, tenant->workspaces[i]))
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "'%s' cannot be a workspace of tenant '%s': the daemon's "
+					 "own state is at '%s'",
+					 tenant->workspaces[i], tenant->name, dir);
+	}
+	return 0;
+}
+
 /* Tenants that the configuration names, and one for whoever has started it. */
 static int put_tenants(struct house *house, struct atoll_error *err)
 {
@@ -251,8 +272,11 @@ static int put_tenants(struct house *house, struct atoll_error *err)
 	const struct config_tenant usual = config_free_tenant(DEFAULT_TENANT);
 	int r = tenant_find(house, DEFAULT_TENANT) ? 0 : tenant_put(house->db, &usual, err);
 
-	for (size_t i = 0; r == 0 && i < config->n_tenants; i++)
-		r = tenant_put(house->db, &config->tenants[i], err);
+	for (size_t i = 0; r == 0 && i < config->n_tenants; i++) {
+		r = check_workspaces(house, &config->tenants[i], err);
+		if (r == 0)
+			r = tenant_put(house->db, &config->tenants[i], err);
+	}
 	return r < 0 ? r : tenants_reload(house, err);
 }
 
@@ -311,6 +335,8 @@ static int open_all(struct house *house, struct atoll_error *err)
 		r = put_tenants(house, err);
 	if (r == 0)
 		r = kinds_load(house, err);
+	if (r == 0)
+		r = house_secrets_load(house, err);
 	if (r == 0)
 		r = boxes_load(house, err);
 	if (r == 0)
@@ -388,6 +414,7 @@ void house_close(struct house *house, bool is_final)
 	db_close(house->db);
 	table_free(house);
 	kinds_free(house);
+	house_secrets_free(house);
 	tenants_free(house);
 	hold_nursery_close();
 	box_unlisten(&house->listener);

@@ -139,6 +139,7 @@ struct house {
 	bool is_settling;
 
 	struct kind *kinds; /* template.c */
+	struct house_secret *secrets;
 	struct pool *pools;
 
 	struct removal *to_remove;
@@ -234,6 +235,8 @@ void box_freeze_again(struct house_box *box);
 struct box_sizes;
 /* From what was asked for: all but the template, and the environment, which is part of that. */
 int box_fill(struct box *box, const struct box_request *request, const struct box_sizes *sizes);
+/* Where values of headers and secrets of a box lie, if it has some. */
+void secrets_path(const struct house_box *box, char ret[PATH_MAX]);
 /* What the contract says of a box's network. */
 int network_rules(struct house_box *box, const char *network, bool has_internet, char **ret,
 		  struct atoll_error *err);
@@ -331,8 +334,13 @@ int kind_environment(const struct kind *kind, const struct box_pairs *request,
 /* ---- contract.c ---- */
 
 /* A tenant's contract, if it keeps to what a tenant may say, over ours: what it says counts, and
- * what it does not say is as in `base`. JSON, the caller's to free. */
-int contract_merge(const char *own, const char *base, char **ret, struct atoll_error *err);
+ * what it does not say is as in `base`. JSON, the caller's to free. `grants` is what the
+ * configuration lets him name; NULL: it is no tenant's, and nothing is checked. Secrets are
+ * still named: contract_place_secrets() in box/secret.h. */
+int contract_merge(const char *own, const char *base, const struct config_tenant *grants,
+		   char **ret, struct atoll_error *err);
+/* The directory that it names as its workspace; `ret` is left as it is if there is none. */
+int contract_workspace(const char *contract, char ret[PATH_MAX], struct atoll_error *err);
 
 /* What a box may use at most, as quotas count it: rounded up; UINT32_MAX is what has no limit. */
 struct box_sizes {

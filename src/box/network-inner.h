@@ -26,7 +26,10 @@ struct header {
 	const char *host, *name, *value;
 };
 
+struct tenant;
+
 struct wish {
+	struct tenant *tenant; /* whose secrets are named; NULL: nobody's */
 	struct blocks allowed, denied;
 	const char *names[WISH_NAMES];
 	size_t n_names;

@@ -185,6 +185,8 @@ int wish_write(struct wish *wish, const char *dir, struct buf *out)
 	json_open(&json, NULL, '{');
 	json_str(&json, "mode", is_open ? "open" : "rules");
 	json_bool(&json, "proxy", false); /* programs connect as if there were nothing */
+	json_open(&json, "near", '[');	  /* what is this machine's own is nobody's here */
+	json_close(&json, ']');
 	write_allowed(&json, wish, is_open);
 	write_denied(&json, wish, &denied, is_open);
 	write_headers(&json, wish, dir, is_open);

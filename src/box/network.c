@@ -24,9 +24,11 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/inner.h"
+#include "box/secret.h"
 #include "spec/spec.h"
 
 #include <fcntl.h>
+#include <sodium.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -104,10 +106,12 @@ static int take_allowed(struct wish *wish, const char *text)
 			wish->allows_all = true;
 			return 0;
 		}
-		if (!network_block_is_public(&block.base, block.bits))
-			return refuse(wish, "network.allowOut", text,
-				      "is not public: nothing in this machine's own network can be "
-				      "reached");
+		if (!network_block_is_public(&block.base, block.bits) ||
+		    (block.bits == 128 && box_host_has(&block.base)))
+			return refuse(
+				wish, "network.allowOut", text,
+				"is not public, or this machine's own: nothing in its network "
+				"can be reached");
 		return wish_add_block(wish, &wish->allowed, &block);
 	}
 	if (strchr(text, '/') || strchr(text, ':'))
@@ -260,9 +264,8 @@ static int check_sense(struct wish *wish)
 
 /* ---- values, in files ---- */
 
-static int write_value(const struct wish *wish, int dir_fd, size_t number)
+static int write_value(const struct wish *wish, int dir_fd, size_t number, const char *value)
 {
-	const char *value = wish->headers[number].value;
 	cleanup_fd int fd = -EBADF;
 	size_t size = strlen(value);
 	char name[40];
@@ -270,6 +273,29 @@ static int write_value(const struct wish *wish, int dir_fd, size_t number)
 	snprintf(name, sizeof name, "%s-%zu", wish->stamp, number);
 	fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	return fd >= 0 && write(fd, value, size) == (ssize_t)size ? 0 : -(errno ? errno : EIO);
+}
+
+/* Names of stored secrets become what they stand for, in the file alone. */
+static int write_header(const struct wish *wish, int dir_fd, size_t i)
+{
+	char value[SECRET_VALUE_MAX + 1];
+	int r = secret_expand(wish->tenant, wish->headers[i].value, value, wish->err);
+
+	if (r == 0 && dir_fd >= 0)
+		r = write_value(wish, dir_fd, i, value);
+	else if (r < 0)
+		r = -EINVAL;
+	sodium_memzero(value, sizeof value);
+	return r;
+}
+
+static int check_values(const struct wish *wish)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < wish->n_headers; i++)
+		r = write_header(wish, -1, i);
+	return r;
 }
 
 static int write_values(const struct wish *wish, const char *dir)
@@ -285,7 +311,7 @@ static int write_values(const struct wish *wish, const char *dir)
 	if (fd < 0)
 		return error_set(wish->err, ATOLL_FAULT_HOST, errno, "open '%s'", dir);
 	for (size_t i = 0; r == 0 && i < wish->n_headers; i++)
-		r = write_value(wish, fd, i);
+		r = write_header(wish, fd, i);
 	return r < 0 ? error_set(wish->err, ATOLL_FAULT_HOST, -r, "write to '%s'", dir) : 0;
 }
 
@@ -324,6 +350,8 @@ static int translate(struct wish *wish, const json_t *network, const char *dir, 
 		r = wish_write(wish, dir, &out);
 	if (r == 0)
 		r = check_section(out.data, wish->err);
+	if (r == 0)
+		r = check_values(wish);
 	if (r == 0 && dir)
 		r = write_values(wish, dir);
 	if (r < 0)
@@ -332,8 +360,8 @@ static int translate(struct wish *wish, const json_t *network, const char *dir, 
 	return *ret ? 0 : error_oom(wish->err);
 }
 
-int box_network_section(const char *network, bool has_internet, const char *secrets_dir, char **ret,
-			struct atoll_error *err)
+int box_network_section(struct tenant *tenant, const char *network, bool has_internet,
+			const char *secrets_dir, char **ret, struct atoll_error *err)
 {
 	json_t *object =
 		network ? json_loads(network, JSON_REJECT_DUPLICATES, NULL) : json_object();
@@ -346,6 +374,7 @@ int box_network_section(const char *network, bool has_internet, const char *secr
 			    : error_oom(err);
 	} else {
 		wish->err = err;
+		wish->tenant = tenant;
 		wish->denies_all = !has_internet;
 		house_random_hex(wish->stamp, sizeof wish->stamp - 1);
 		r = translate(wish, object, secrets_dir, ret);

@@ -16,5 +16,16 @@
  *
  * EINVAL with a text for people: what makes no sense, and what our egress cannot do.
  */
-int box_network_section(const char *network, bool has_internet, const char *secrets_dir, char **ret,
-			struct atoll_error *err);
+struct tenant;
+
+/*
+ * In values of headers "${e2b.secrets.NAME}" stands for what `tenant` has stored by that name
+ * (secret.h); a name that is not there is ENOENT.
+ */
+int box_network_section(struct tenant *tenant, const char *network, bool has_internet,
+			const char *secrets_dir, char **ret, struct atoll_error *err);
+
+struct network_address;
+
+/* Is it one of this machine's own, on any interface? */
+bool box_host_has(const struct network_address *address);

@@ -13,7 +13,8 @@
  *
  *   process.c        what it is: its struct, how it is found, its end
  *   process-start.c  its start, and finding it again after the daemon's
- *   process-io.c     who reads along, and its input
+ *   process-io.c     who reads along
+ *   process-input.c  what it is given to read
  */
 
 #define PROCESS_INPUT_MAX (16U << 20)
@@ -31,10 +32,13 @@ struct process_own {
 	struct loop_timer soon; /* readers that came late are told */
 	struct loop_timer forget;
 
-	struct buf input; /* what is to be written, from `input_at` on */
+	struct buf input; /* what the holder has not got yet, from `input_at` on */
 	size_t input_at;
-	struct loop_watch input_watch;
-	bool closes_input; /* when all is written */
+	uint64_t input_end; /* the offset behind the last byte of it */
+	struct loop_timer input_again;
+	bool closes_input;     /* when the holder has it all */
+	bool has_closed_input; /* and it was told */
+	struct process_input *inputs;
 };
 
 static inline struct process_own *process_own(struct process *process)
@@ -59,10 +63,17 @@ void process_take_news(struct process_own *own);
 
 void process_tell_readers(struct process_own *own);
 void process_tell_soon(struct loop_timer *timer);
-void process_input_ready(struct loop_watch *watch, uint32_t events);
-void process_drop_input(struct process_own *own);
 /* All of them have left. */
 void process_drop_readers(struct process_own *own);
+
+/* ---- process-input.c ---- */
+
+void process_open_input(struct process_own *own);
+void process_drop_input(struct process_own *own);
+/* The holder has told something: perhaps it takes more, and somebody waits for that. */
+void process_input_moved(struct process_own *own);
+/* Nobody waits any more: they are told that it is gone. */
+void process_drop_waiters(struct process_own *own);
 
 /* ---- process-start.c ---- */
 

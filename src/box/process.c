@@ -92,7 +92,7 @@ static void fire_forget(struct loop_timer *timer)
 	struct process_own *own = container_of(timer, struct process_own, forget);
 
 	/* Somebody is slow, and has not read all yet. */
-	if (own->readers) {
+	if (own->readers || own->inputs) {
 		loop_arm(own->loop, timer,
 			 clock_monotonic_ns() + PROCESS_KEPT_S * INT64_C(1000000000));
 		return;
@@ -241,6 +241,7 @@ static void on_step(struct loop_watch *watch, uint32_t events)
 	(void)events;
 	atoll_step_move(own->step, &err); /* the state tells */
 	process_take_news(own);
+	process_input_moved(own);
 	process_tell_readers(own);
 }
 
@@ -252,10 +253,8 @@ struct process *process_make(struct box *box, struct atoll_step *step)
 		return NULL;
 	own->loop = house_loop(box->house);
 	own->process.box = box;
-	own->input = (struct buf)BUF_INIT(PROCESS_INPUT_MAX + 1);
 	own->soon.fire = process_tell_soon;
 	own->forget.fire = fire_forget;
-	own->input_watch = (struct loop_watch){.fd = -1, .ready = process_input_ready};
 	own->watch = (struct loop_watch){.fd = atoll_step_fd(step), .ready = on_step};
 	if (!fill(&own->process, step) || (atoll_step_info(step)->state < ATOLL_STEP_ENDED &&
 					   loop_watch(own->loop, &own->watch, EPOLLIN) < 0)) {
@@ -263,6 +262,7 @@ struct process *process_make(struct box *box, struct atoll_step *step)
 		return NULL;
 	}
 	own->step = step;
+	process_open_input(own);
 	own->process.next = box->processes;
 	box->processes = &own->process;
 	box_tell(box, PROCESS_STARTED, &own->process);
@@ -291,6 +291,7 @@ void process_forget_all(struct box *box)
 
 		box->processes = own->process.next;
 		process_drop_readers(own);
+		process_drop_waiters(own);
 		free_own(own);
 	}
 }

@@ -94,6 +94,24 @@ bool process_is_read(const struct process_reader *reader);
 /* What cannot be written at once is kept, up to 16 MiB; beyond that -EAGAIN. -EPIPE: closed, or it
  * has none. */
 int process_write(struct process *process, const void *data, size_t size);
+/* The same, from this offset on in all that it was ever given: what was taken already is left out,
+ * and -ERANGE if something before it is missing. */
+int process_write_at(struct process *process, uint64_t at, const void *data, size_t size);
+/* So far its input was taken by the sandbox's holder, and survives this daemon; and so far by
+ * anybody here. */
+uint64_t process_input_taken(const struct process *process);
+uint64_t process_input_end(const struct process *process);
+/* The holder takes no more, or there is none. */
+bool process_input_is_closed(const struct process *process);
+
+/* Somebody who waits for that; embedded. `process` is NULL once it is gone. */
+struct process_input {
+	struct process *process;
+	void (*moved)(struct process_input *input);
+	struct process_input *next;
+};
+void process_await_input(struct process *process, struct process_input *input);
+void process_leave_input(struct process_input *input);
 int process_close_stdin(struct process *process); /* 0 also if it is; -ENOTTY: a terminal */
 /* To all of its session if it kills. -ESRCH: it has ended. */
 int process_signal(struct process *process, int number);

@@ -8,6 +8,7 @@
 #include "box/inner.h"
 
 #include <stdio.h>
+#include <unistd.h>
 
 /* A box as a row of the database. */
 
@@ -167,6 +168,7 @@ struct house_box *row_read(struct house *house, sqlite3_stmt *statement)
 {
 	struct tenant *tenant = tenant_find(house, db_text(statement, 2));
 	struct house_box *mine = tenant ? calloc(1, sizeof *mine) : NULL;
+	char path[PATH_MAX];
 
 	if (!mine)
 		return NULL;
@@ -175,6 +177,8 @@ struct house_box *row_read(struct house *house, sqlite3_stmt *statement)
 	mine->ops_last = &mine->ops;
 	read_texts(statement, &mine->box);
 	read_numbers(statement, mine);
+	secrets_path(mine, path);
+	mine->has_secrets = access(path, F_OK) == 0;
 	if (!read_all_pairs(db_text(statement, 16), &mine->box)) {
 		box_free(mine);
 		return NULL;

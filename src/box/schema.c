@@ -40,6 +40,12 @@ const char *const schema_steps[] = {
 	" tenant TEXT PRIMARY KEY, cpu_s REAL NOT NULL, gib_s REAL NOT NULL,"
 	" bytes_in INTEGER NOT NULL, bytes_out INTEGER NOT NULL, steps INTEGER NOT NULL"
 	") WITHOUT ROWID;",
+	/* Values are sealed: box/secret.h. */
+	"CREATE TABLE secrets("
+	" tenant TEXT NOT NULL, name TEXT NOT NULL, id TEXT NOT NULL, version INTEGER NOT NULL,"
+	" made_ms INTEGER NOT NULL, changed_ms INTEGER NOT NULL, metadata TEXT NOT NULL,"
+	" sealed BLOB NOT NULL, PRIMARY KEY(tenant, name)"
+	") WITHOUT ROWID;",
 };
 
 const int schema_version = sizeof schema_steps / sizeof *schema_steps;

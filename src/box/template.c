@@ -81,7 +81,7 @@ int kind_contract(const struct kind *kind, const char *rules, char **ret, struct
 	const char *network = strstr(kind->contract, "network:");
 
 	if (!network)
-		return contract_merge("{}", kind->contract, ret, err);
+		return contract_merge("{}", kind->contract, NULL, ret, err);
 	buf_add(&text, kind->contract, (size_t)(network - kind->contract));
 	buf_addf(&text, "network: %s", rules);
 	buf_add_str(&text, network + strcspn(network, "\n"));

@@ -20,17 +20,17 @@ static const char *section(const char *network, bool has_internet)
 	free(*text);
 	*text = NULL;
 	err = (struct atoll_error){0};
-	if (box_network_section(network, has_internet, NULL, text, &err) < 0)
+	if (box_network_section(NULL, network, has_internet, NULL, text, &err) < 0)
 		return err.text;
 	return *text;
 }
 
 TEST(without_rules_everything_public_is_open_or_nothing_is)
 {
-	CHECK_STR(section(NULL, true),
-		  "{\"mode\":\"open\",\"proxy\":false,\"allow\":[],\"deny\":[],\"secrets\":[]}");
-	CHECK_STR(section(NULL, false),
-		  "{\"mode\":\"rules\",\"proxy\":false,\"allow\":[],\"deny\":[],\"secrets\":[]}");
+	CHECK_STR(section(NULL, true), "{\"mode\":\"open\",\"proxy\":false,\"near\":[],\"allow\":[]"
+				       ",\"deny\":[],\"secrets\":[]}");
+	CHECK_STR(section(NULL, false), "{\"mode\":\"rules\",\"proxy\":false,\"near\":[],\"allow\":"
+					"[],\"deny\":[],\"secrets\":[]}");
 	CHECK_STR(section("{\"denyOut\":[\"0.0.0.0/0\"]}", true), section(NULL, false));
 	CHECK_STR(section("{\"denyOut\":[\"0.0.0.0/0\"],\"allowOut\":[\"0.0.0.0/0\"]}", true),
 		  section(NULL, true));
@@ -39,20 +39,23 @@ TEST(without_rules_everything_public_is_open_or_nothing_is)
 TEST(what_is_allowed_beats_what_is_denied)
 {
 	CHECK_STR(section("{\"denyOut\":[\"8.8.8.0/30\"],\"allowOut\":[\"8.8.8.2\"]}", true),
-		  "{\"mode\":\"open\",\"proxy\":false,\"allow\":[],\"deny\":[{\"host\":\"8.8.8.0/"
+		  "{\"mode\":\"open\",\"proxy\":false,\"near\":[],\"allow\":[],\"deny\":[{\"host\":"
+		  "\"8.8.8.0/"
 		  "31\"},"
 		  "{\"host\":\"8.8.8.3\"}],\"secrets\":[]}");
 	CHECK_STR(section("{\"denyOut\":[\"8.8.8.8\"],\"allowOut\":[\"8.8.0.0/16\"]}", true),
-		  "{\"mode\":\"open\",\"proxy\":false,\"allow\":[],\"deny\":[],\"secrets\":[]}");
+		  "{\"mode\":\"open\",\"proxy\":false,\"near\":[],\"allow\":[],\"deny\":[],"
+		  "\"secrets\":[]}");
 }
 
 TEST(addresses_alone_are_allowed_with_all_their_ports)
 {
 	const char *text = section("{\"allowOut\":[\"1.1.1.1\"]}", false);
 
-	CHECK(starts_with(text, "{\"mode\":\"open\",\"proxy\":false,\"allow\":[],\"deny\":[{"
-				"\"host\":\"0.0.0.0/8\"},"
-				"{\"host\":\"1.0.0.0/16\"},"));
+	CHECK(starts_with(text,
+			  "{\"mode\":\"open\",\"proxy\":false,\"near\":[],\"allow\":[],\"deny\":[{"
+			  "\"host\":\"0.0.0.0/8\"},"
+			  "{\"host\":\"1.0.0.0/16\"},"));
 	CHECK(strstr(text, "{\"host\":\"1.1.1.0\"},{\"host\":\"1.1.1.2/31\"}"));
 	CHECK(strstr(text, "{\"host\":\"128.0.0.0/1\"},{\"host\":\"2000::/3\"}]"));
 	CHECK(!strstr(text, "\"1.1.1.1\""));
@@ -64,7 +67,8 @@ TEST(names_are_allowed_where_all_else_is_denied)
 		section("{\"allowOut\":[\"example.com\",\"*.example.org\",\"1.1.1.1\"],"
 			"\"denyOut\":[\"0.0.0.0/0\"]}",
 			true),
-		"{\"mode\":\"rules\",\"proxy\":false,\"allow\":[{\"host\":\"example.com\"},"
+		"{\"mode\":\"rules\",\"proxy\":false,\"near\":[],\"allow\":[{\"host\":\"example."
+		"com\"},"
 		"{\"host\":\"*.example.org\"},{\"host\":\"1.1.1.1\"}],\"deny\":[],\"secrets\":[]}");
 	CHECK(strstr(section("{\"allowOut\":[\"example.com\"]}", true),
 		     "add 0.0.0.0/0 to denyOut"));
@@ -125,12 +129,13 @@ TEST(a_header_s_value_lies_in_a_file_and_its_host_is_reached_over_tls_alone)
 	const char *file;
 
 	snprintf(place, sizeof place, "%s/box", test_tempdir_path());
-	CHECK_INT(box_network_section(network, true, place, &text, &err), 0);
+	CHECK_INT(box_network_section(NULL, network, true, place, &text, &err), 0);
 	file = strstr(text, place);
 	CHECK(file);
 	snprintf(stamp, sizeof stamp, "%s", file + strlen(place) + 1);
 	snprintf(want, sizeof want,
-		 "{\"mode\":\"open\",\"proxy\":false,\"allow\":[{\"host\":\"api.test\",\"ports\":["
+		 "{\"mode\":\"open\",\"proxy\":false,\"near\":[],\"allow\":[{\"host\":\"api.test\","
+		 "\"ports\":["
 		 "443],"
 		 "\"tls\":\"inspect\"}],\"deny\":[{\"host\":\"api.test\",\"ports\":[80]}],"
 		 "\"secrets\":["
@@ -144,7 +149,8 @@ TEST(a_header_s_value_lies_in_a_file_and_its_host_is_reached_over_tls_alone)
 	CHECK(read(fd, value, sizeof value) == 2);
 	CHECK_STR(value, "22");
 	/* Rules that hold until others do find what they named, and nothing else. */
-	CHECK_INT(box_network_section("{\"rules\":{\"b.test\":[{\"transform\":{\"headers\":{\"A\":"
+	CHECK_INT(box_network_section(NULL,
+				      "{\"rules\":{\"b.test\":[{\"transform\":{\"headers\":{\"A\":"
 				      "\"333\"}}}]}}",
 				      true, place, &other, &err),
 		  0);

@@ -9,6 +9,8 @@
 
 /* What a tenant may say, and what he may not. */
 
+static const struct config_tenant nothing;
+
 TEST(a_tenants_contract_stands_over_ours)
 {
 	cleanup_free char *text = NULL;
@@ -17,7 +19,7 @@ TEST(a_tenants_contract_stands_over_ours)
 	CHECK(contract_merge(
 		      "limits: {memory: 2G}\nenvironment: {set: {A: \"1\"}}\n",
 		      "workspace: {at: /home/user, mode: layer}\nlimits: {memory: 1G, pids: 5}\n",
-		      &text, &err) == 0);
+		      NULL, &text, &err) == 0);
 	CHECK_STR(text, "{\"workspace\":{\"at\":\"/home/user\",\"mode\":\"layer\"},"
 			"\"limits\":{\"memory\":\"2G\",\"pids\":5},"
 			"\"environment\":{\"set\":{\"A\":\"1\"}}}");
@@ -48,7 +50,7 @@ TEST(nothing_of_the_hosts_can_be_asked_for)
 		struct atoll_error err = {0};
 		char *text = NULL;
 
-		if (contract_merge(bad[i], template_base_contract(), &text, &err) == 0)
+		if (contract_merge(bad[i], template_base_contract(), &nothing, &text, &err) == 0)
 			test_fail(__FILE__, __LINE__, "%s", bad[i]);
 		CHECK_INT(err.fault, ATOLL_FAULT_POLICY);
 		CHECK(strstr(err.text, "contract:1: '"));
@@ -72,7 +74,7 @@ TEST(only_public_addresses_can_be_allowed)
 		err = (struct atoll_error){0};
 		snprintf(contract, sizeof contract,
 			 "network: {mode: rules, allow: [example.org, %s]}\n", bad[i]);
-		if (contract_merge(contract, template_base_contract(), &text, &err) == 0)
+		if (contract_merge(contract, template_base_contract(), &nothing, &text, &err) == 0)
 			test_fail(__FILE__, __LINE__, "%s", bad[i]);
 		if (err.fault != ATOLL_FAULT_POLICY)
 			test_fail(__FILE__, __LINE__, "%s: %s", bad[i], err.text);
@@ -80,12 +82,12 @@ TEST(only_public_addresses_can_be_allowed)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
 		snprintf(contract, sizeof contract, "network: {allow: [%s]}\n", good[i]);
-		if (contract_merge(contract, template_base_contract(), &text, &err) < 0)
+		if (contract_merge(contract, template_base_contract(), &nothing, &text, &err) < 0)
 			test_fail(__FILE__, __LINE__, "%s: %s", good[i], err.text);
 		free(take_ptr(text));
 	}
 	CHECK(contract_merge("network: {mode: open, deny: [10.0.0.0/8]}\n",
-			     template_base_contract(), &text, &err) == 0);
+			     template_base_contract(), &nothing, &text, &err) == 0);
 	free(text);
 }
 
@@ -113,6 +115,118 @@ TEST(what_is_no_yaml_is_refused_with_its_line)
 	struct atoll_error err = {0};
 	char *text = NULL;
 
-	CHECK(contract_merge("limits: {\n", "{}", &text, &err) < 0);
+	CHECK(contract_merge("limits: {\n", "{}", &nothing, &text, &err) < 0);
 	CHECK(strstr(err.text, "contract:"));
+}
+
+TEST(a_granted_directory_can_be_the_workspace_and_nothing_beneath_it)
+{
+	char *granted[] = {(char *)"/srv/ci", NULL};
+	struct config_tenant grants = {.workspaces = granted, .n_workspaces = 1};
+	static const char *const good[] = {"workspace: /srv/ci\n", "workspace: {path: /srv/ci}\n"};
+	static const char *const bad[] = {
+		"workspace: /srv/ci/x\n",	  "workspace: {path: /srv}\n",
+		"workspace: {path: /srv/ci/}\n",  "workspace: {path: /srv/ci/../ci}\n",
+		"workspace: {path: [/srv/ci]}\n", "workspace: {path: /srv/ci, mode: direct}\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
+		cleanup_free char *text = NULL;
+		struct atoll_error err = {0};
+		char path[PATH_MAX] = "none";
+
+		CHECK_INT(contract_merge(good[i], template_base_contract(), &grants, &text, &err),
+			  0);
+		/* Whatever way it is said, it is a layer. */
+		CHECK(strstr(text, "\"mode\":\"layer\"") && strstr(text, "\"at\":\"/home/user\""));
+		CHECK_INT(contract_workspace(text, path, &err), 0);
+		CHECK_STR(path, "/srv/ci");
+		CHECK(contract_merge(good[i], template_base_contract(), &nothing, &text, &err) < 0);
+		CHECK_INT(err.fault, ATOLL_FAULT_POLICY);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		struct atoll_error err = {0};
+		char *text = NULL;
+
+		if (contract_merge(bad[i], template_base_contract(), &grants, &text, &err) == 0)
+			test_fail(__FILE__, __LINE__, "%s", bad[i]);
+		CHECK_INT(err.fault, ATOLL_FAULT_POLICY);
+	}
+}
+
+/* Also where one word stands for the section. */
+TEST(nothing_near_is_reached_whatever_a_contract_says)
+{
+	static const char *const contracts[] = {
+		"network: open\n",
+		"network: {mode: open}\n",
+		"network: {allow: [example.org]}\n",
+		"{}\n",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(contracts); i++) {
+		cleanup_free char *text = NULL;
+		struct atoll_error err = {0};
+
+		CHECK_INT(contract_merge(contracts[i], template_base_contract(), &nothing, &text,
+					 &err),
+			  0);
+		CHECK(strstr(text, "\"near\":[]"));
+	}
+	for (int i = 0; i < 2; i++) {
+		char *text = NULL;
+		struct atoll_error err = {0};
+
+		CHECK(contract_merge(i ? "network: {near: [10.0.0.1]}\n" : "network: {near: []}\n",
+				     template_base_contract(), &nothing, &text, &err) < 0);
+		CHECK_INT(err.fault, ATOLL_FAULT_POLICY);
+	}
+}
+
+TEST(what_the_operator_grants_of_his_network_may_be_allowed)
+{
+	static const char base[] = "network: {mode: rules, near: ['10.0.0.5:5432', 10.1.0.0/16]}\n";
+	static const struct {
+		const char *allow;
+		bool is_good;
+	} lines[] = {{"10.0.0.5:5432", true},	   {"10.0.0.5:22", false}, {"10.0.0.5", false},
+		     {"10.1.2.3", true},	   {"10.1.0.0/24", true},  {"10.0.0.0/8", false},
+		     {"'10.0.0.5:5432,22'", false}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++) {
+		cleanup_free char *text = NULL;
+		struct atoll_error err = {0};
+		char contract[96];
+
+		snprintf(contract, sizeof contract, "network: {allow: [%s]}\n", lines[i].allow);
+		if ((contract_merge(contract, base, &nothing, &text, &err) == 0) !=
+		    lines[i].is_good)
+			test_fail(__FILE__, __LINE__, "%s: %s", lines[i].allow, err.text);
+	}
+}
+
+TEST(a_secret_is_what_the_tenant_has_stored_and_nothing_else)
+{
+	static const char *const from[] = {"env",	 "env:PATH",	"file:/etc/shadow",
+					   "command:id", "secret:",	"secret:../x",
+					   "secret:Big", "secret:sec_x"};
+	cleanup_free char *text = NULL;
+	struct atoll_error err = {0};
+	char contract[160];
+
+	CHECK_INT(contract_merge("network: {allow: [a.test], secrets: [{name: K, host: a.test, "
+				 "from: 'secret:key'}]}\n",
+				 template_base_contract(), &nothing, &text, &err),
+		  0);
+	CHECK(strstr(text, "\"from\":\"secret:key\""));
+	for (size_t i = 0; i < ARRAY_SIZE(from); i++) {
+		char *none = NULL;
+
+		snprintf(contract, sizeof contract,
+			 "network: {secrets: [{name: K, host: a.test, from: '%s'}]}\n", from[i]);
+		if (contract_merge(contract, template_base_contract(), &nothing, &none, &err) == 0)
+			test_fail(__FILE__, __LINE__, "%s", from[i]);
+	}
+	CHECK(contract_merge("network: {secrets: [{name: K, host: a.test}]}\n",
+			     template_base_contract(), &nothing, &text, &err) < 0);
 }

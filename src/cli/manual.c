@@ -140,7 +140,8 @@ void command_manual_overview(FILE *out)
 		out,
 		"With --host URL before the command (http://HOST:PORT, https://HOST, unix:PATH) it "
 		"is done in a daemon elsewhere, which 'atoll serve' has started: create, exec, "
-		"checkpoint, rollback, fork, history, rm, ls, pause, resume, diff, apply, export, "
+		"checkpoint, rollback, fork, history, rm, ls, pause, resume, diff, apply, undo, "
+		"export, "
 		"log and top. --key KEY, or ATOLL_KEY, is who asks. With ATOLL_HOST set these go "
 		"there by themselves.");
 	fputs(".SH COMMANDS\n", out);

@@ -12,8 +12,8 @@
 
 /* What has a meaning in a daemon: main.c of src/remote/ has the same. */
 static const char *const commands_there[] = {
-	"create", "exec",   "checkpoint", "rollback", "fork",	"history", "rm",  "ls",
-	"pause",  "resume", "diff",	  "apply",    "export", "log",	   "top", NULL,
+	"create", "exec", "checkpoint", "rollback", "fork",   "history", "rm",	"ls", "pause",
+	"resume", "diff", "apply",	"undo",	    "export", "log",	 "top", NULL,
 };
 
 static bool is_there(const char *name)

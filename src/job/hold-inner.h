@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/buf.h"
 #include "base/scope.h"
 #include "init/init.h"
 #include "isolate/isolate.h"
@@ -26,7 +27,7 @@
  *   hold-kept.c   steps that depend on nobody: their beginning, finding them again
  *   hold-ended.c  what is heard of them, and their end
  *   hold-keep.c   how long they are known
- *   hold-output.c what they print
+ *   hold-output.c what they print; hold-input.c  what they are given to read
  *   hold-tell.c   who is told of them
  *   hold-life.c   the whole of it: frozen, counted
  */
@@ -91,9 +92,13 @@ struct hold_kept {
 	bool is_timed_out, is_over_output;
 	bool waits_to_go; /* its terminal is ready, and everything stands still */
 	bool has_news;
-	bool was_heard;	 /* its end, by somebody */
-	int64_t tell_ns; /* when they are told at the latest */
-	int input_fd;	 /* -1: closed, or none */
+	bool was_heard;	  /* its end, by somebody */
+	int64_t tell_ns;  /* when they are told at the latest */
+	int input_fd;	  /* -1: closed, or none */
+	struct buf input; /* that is taken, and from `input_at` on not written yet */
+	size_t input_at;
+	uint64_t input_taken, input_written; /* in all */
+	bool closes_input;		     /* when all is written; and it is closed */
 	struct hold_stream streams[HOLD_STREAMS];
 	struct record_output output;
 	struct hold_end *end;  /* once it has ended, and its denials behind it */
@@ -314,6 +319,17 @@ void hold_output_finish(struct holder *holder, struct hold_kept *kept);
 /* Who watches needs something else, or nothing. */
 void hold_output_needs(struct hold_kept *kept);
 void hold_output_free(struct holder *holder, struct hold_kept *kept);
+
+/* ---- hold-input.c ---- */
+
+/* Bytes from this offset on; what is known of them already is not taken twice. */
+void hold_input_take(struct hold_kept *kept, uint64_t at, const char *data, size_t size);
+/* No more comes. */
+void hold_input_end(struct hold_kept *kept);
+bool hold_input_waits(const struct hold_kept *kept);
+/* Write what waits. */
+void hold_input_move(struct hold_kept *kept);
+void hold_input_drop(struct hold_kept *kept);
 
 /* ---- hold-tell.c ---- */
 

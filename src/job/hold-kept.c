@@ -99,6 +99,7 @@ static struct hold_kept *new_kept(struct holder *holder, const struct hold_start
 	kept->columns = start->columns;
 	kept->rows = start->rows;
 	kept->input_fd = -1;
+	kept->input = (struct buf)BUF_INIT(HOLD_INPUT_MAX + 1);
 	for (int i = 0; i < HOLD_STREAMS; i++) {
 		kept->streams[i].from = kept->streams[i].file = -1;
 		kept->streams[i].need = kept->streams[i].left = UINT64_MAX;

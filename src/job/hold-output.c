@@ -233,7 +233,7 @@ void hold_output_finish(struct holder *holder, struct hold_kept *kept)
 			stream->small = less ? less : stream->small;
 		}
 	}
-	hold_close_fd(&kept->input_fd);
+	hold_input_drop(kept);
 	/* What large output has touched of it. */
 	madvise((char *)(((uintptr_t)room + PAGE - 1) & ~(uintptr_t)(PAGE - 1)), sizeof room - PAGE,
 		MADV_DONTNEED);
@@ -265,6 +265,6 @@ void hold_output_free(struct holder *holder, struct hold_kept *kept)
 		free(stream->small);
 		stream->small = NULL;
 	}
-	hold_close_fd(&kept->input_fd);
+	hold_input_drop(kept);
 	record_output_done(&kept->output);
 }

@@ -270,10 +270,14 @@ static void finish_step(struct holder *holder, struct hold_client *client)
 		hold_forget(holder, client);
 }
 
+/* A shell whose command was killed says so by its status. */
 static bool is_by_signal(const struct hold_client *client)
 {
+	const int status = client->end.wait_status;
+
 	return client->has_end && client->end.type == INIT_ENDED &&
-	       WIFSIGNALED(client->end.wait_status);
+	       (WIFSIGNALED(status) ||
+		(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL));
 }
 
 void hold_finish_steps(struct holder *holder)

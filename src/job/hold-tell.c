@@ -35,6 +35,12 @@ int hold_watch_step(struct holder *holder, struct hold_kept *kept, int fd, struc
 	watcher = calloc(1, sizeof *watcher);
 	if (!watcher)
 		return error_oom(err);
+	/* What somebody has said who is dead by now counts before what his successor hears: he is
+	 * told how far the step's input was taken. */
+	for (struct hold_watcher *at = kept->watchers; at; at = at->next) {
+		if (at->fd >= 0)
+			hold_serve_watcher(holder, kept, at, false);
+	}
 	watcher->fd = fd;
 	watcher->need[0] = watcher->need[1] = UINT64_MAX;
 	watcher->next = kept->watchers;
@@ -53,6 +59,9 @@ void hold_fill_told(const struct hold_kept *kept, struct hold_told *ret)
 				  .state = kept->state,
 				  .start_ns = kept->start_ns,
 				  .end_ns = kept->end_ns,
+				  .input_taken = kept->input_taken,
+				  .input_written = kept->input_written,
+				  .is_input_closed = kept->closes_input,
 				  .has_stdin = kept->has_stdin,
 				  .has_terminal = kept->has_terminal};
 	memcpy(ret->key, kept->key, sizeof ret->key);
@@ -112,7 +121,7 @@ static void pack(const struct hold_kept *kept, const struct hold_watcher *watche
 		ret->told.words_size = (uint32_t)kept->words_size;
 		add_part(ret, kept->words, kept->words_size);
 	}
-	if (!watcher->knows_input && kept->input_fd >= 0) {
+	if (!watcher->knows_input && kept->input_fd >= 0 && !kept->closes_input) {
 		ret->told.brings_input = true;
 		ret->fds[ret->n_fds++] = kept->input_fd;
 	}
@@ -215,12 +224,6 @@ static void send_signal(struct holder *holder, struct hold_kept *kept, const str
 		   call->signal);
 }
 
-static void close_input(struct hold_kept *kept)
-{
-	if (kept->input_fd >= 0 && !kept->has_terminal)
-		close(take_fd(&kept->input_fd));
-}
-
 /* Killed, perhaps: he or his successor will be back, and wants to go on where he was. */
 static void lose(struct holder *holder, struct hold_kept *kept, struct hold_watcher *watcher)
 {
@@ -247,15 +250,19 @@ static void take_needs(struct hold_kept *kept, struct hold_watcher *watcher,
 	hold_output_needs(kept);
 }
 
+/* `data` is what follows the call. */
 static void take_call(struct holder *holder, struct hold_kept *kept, struct hold_watcher *watcher,
-		      const struct hold_call *call)
+		      const struct hold_call *call, const char *data, size_t size)
 {
 	switch (call->type) {
 	case HOLD_CALL_SIGNAL:
 		send_signal(holder, kept, call);
 		break;
 	case HOLD_CALL_CLOSE_INPUT:
-		close_input(kept);
+		hold_input_end(kept);
+		break;
+	case HOLD_CALL_INPUT:
+		hold_input_take(kept, call->at, data, size);
 		break;
 	case HOLD_CALL_NEED:
 		take_needs(kept, watcher, call);
@@ -271,19 +278,23 @@ static void take_call(struct holder *holder, struct hold_kept *kept, struct hold
 void hold_serve_watcher(struct holder *holder, struct hold_kept *kept, struct hold_watcher *watcher,
 			bool can_send)
 {
-	struct hold_call call;
+	static struct {
+		struct hold_call call;
+		char data[HOLD_INPUT_PIECE];
+	} room;
 	ssize_t got;
 
 	if (can_send)
 		watcher->is_full = false;
 	do {
-		got = recv(watcher->fd, &call, sizeof call, MSG_DONTWAIT);
+		got = recv(watcher->fd, &room, sizeof room, MSG_DONTWAIT);
 		/* He has left without reading all, which is told before what he said last. */
 		if (got < 0 && errno == ECONNRESET)
-			got = recv(watcher->fd, &call, sizeof call, MSG_DONTWAIT);
-		if (got == sizeof call)
-			take_call(holder, kept, watcher, &call);
-	} while (got == sizeof call && watcher->fd >= 0);
+			got = recv(watcher->fd, &room, sizeof room, MSG_DONTWAIT);
+		if (got >= (ssize_t)sizeof room.call)
+			take_call(holder, kept, watcher, &room.call, room.data,
+				  (size_t)got - sizeof room.call);
+	} while (got >= (ssize_t)sizeof room.call && watcher->fd >= 0);
 	if (watcher->fd >= 0 && (got >= 0 || (errno != EAGAIN && errno != EINTR)))
 		lose(holder, kept, watcher);
 }

@@ -32,14 +32,14 @@
 #define FIXED 5
 #define FDS_MAX                                                                                    \
 	(FIXED + NET_WATCHED + RECORD_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX +               \
-	 HOLD_WATCHERS_MAX + HOLD_STREAMS * HOLD_CLIENTS_MAX)
+	 HOLD_WATCHERS_MAX + (HOLD_STREAMS + 1) * HOLD_CLIENTS_MAX)
 
 /* Whose an entry is; those of drains come last and have none. */
 struct whose {
 	struct hold_client *client;
 	struct hold_kept *kept;
 	struct hold_watcher *watcher; /* of `kept`; NULL: it is a stream's */
-	int stream;
+	int stream;		      /* HOLD_STREAMS: its input */
 };
 
 struct waiting {
@@ -71,6 +71,9 @@ static void want_kept(const struct holder *holder, struct waiting *waiting)
 			if (hold_stream_wants(&kept->streams[i]))
 				add(waiting, kept->streams[i].from, POLLIN, whose);
 		}
+		whose.stream = HOLD_STREAMS;
+		if (hold_input_waits(kept))
+			add(waiting, kept->input_fd, POLLOUT, whose);
 	}
 }
 
@@ -159,6 +162,8 @@ static void serve_one(struct holder *holder, const struct whose *whose, const st
 		if (whose->watcher->fd == fd->fd)
 			hold_serve_watcher(holder, whose->kept, whose->watcher,
 					   fd->revents & POLLOUT);
+	} else if (whose->stream == HOLD_STREAMS) {
+		hold_input_move(whose->kept);
 	} else if (whose->kept->streams[whose->stream].from == fd->fd) {
 		hold_output_move(holder, whose->kept, whose->stream);
 	}

@@ -46,7 +46,7 @@ enum hold_type {
 	HOLD_ANSWER, /* to the question whose id is `name`: `number`, an enum atoll_answer_type */
 };
 
-#define HOLD_VERSION 3
+#define HOLD_VERSION 4
 
 /* With HOLD_EXEC come these descriptors: the step's words (struct init_step_head), a file for its
  * struct atoll_result, a pipe that is held open as long as the step lasts; then one for each of 0,
@@ -115,6 +115,9 @@ struct hold_told {
 	uint32_t state; /* enum atoll_step_state */
 	int64_t start_ns, end_ns;
 	uint64_t size[HOLD_STREAMS], first[HOLD_STREAMS];
+	/* Of what it was given to read: taken, and written to it; and whether more is taken. */
+	uint64_t input_taken, input_written;
+	bool is_input_closed;
 	bool has_stdin, has_terminal;
 	bool brings_input;		/* its descriptor comes first */
 	bool brings_file[HOLD_STREAMS]; /* then those of the streams' memory */
@@ -158,9 +161,10 @@ struct hold_end {
 
 enum hold_call_type {
 	HOLD_CALL_SIGNAL,
-	HOLD_CALL_CLOSE_INPUT,
+	HOLD_CALL_CLOSE_INPUT, /* once all that was taken is written */
 	HOLD_CALL_NEED,
 	HOLD_CALL_DETACH, /* he goes, and needs nothing any more */
+	HOLD_CALL_INPUT,  /* bytes to read, behind it, from offset `at` on */
 };
 
 struct hold_call {
@@ -168,7 +172,12 @@ struct hold_call {
 	int32_t signal;
 	bool is_all;
 	uint64_t need[HOLD_STREAMS];
+	uint64_t at;
 };
+
+/* So much is taken ahead of what the command reads; in pieces. */
+#define HOLD_INPUT_MAX	 (256U << 10)
+#define HOLD_INPUT_PIECE (32U << 10)
 
 /* ---- hold-protocol.c ---- */
 

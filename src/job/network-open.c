@@ -54,6 +54,8 @@ int net_send(struct net *net, const struct egress_message *message, const int *f
  */
 static bool reaches_near(const struct network *network)
 {
+	if (network->has_near && network->n_near == 0)
+		return network->upstream;
 	for (size_t i = 0; i < network->n_allow; i++) {
 		const struct network_rule *rule = &network->allow[i];
 

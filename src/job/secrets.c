@@ -280,6 +280,7 @@ static int check_value(const struct network_secret *secret, const char *value, s
 		[NETWORK_FROM_ENV] = "the variable is empty; set it",
 		[NETWORK_FROM_FILE] = "the file is empty; put the value there",
 		[NETWORK_FROM_COMMAND] = "the command printed nothing on standard output",
+		[NETWORK_FROM_DAEMON] = "it is a daemon's",
 	};
 
 	if (size == 0)
@@ -317,6 +318,10 @@ static int read_one(const struct network_secret *secret, struct secrets *secrets
 
 	if (secret->source == NETWORK_FROM_ENV)
 		r = read_env(secret, value, &size, err);
+	else if (secret->source == NETWORK_FROM_DAEMON)
+		r = fail(secret, err, 0,
+			 "'secret:NAME' is what a tenant of a daemon has stored there; here take "
+			 "it from env, a file or a command");
 	else if (secret->source == NETWORK_FROM_FILE)
 		r = read_file(secret, value, &size, err);
 	else

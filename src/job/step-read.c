@@ -21,6 +21,9 @@ void step_fill_info(const struct hold_told *told, struct atoll_step_info *ret)
 	ret->state = (enum atoll_step_state)told->state;
 	ret->start_ns = told->start_ns;
 	ret->end_ns = told->end_ns;
+	ret->input_taken = told->input_taken;
+	ret->input_written = told->input_written;
+	ret->is_input_closed = told->is_input_closed;
 	ret->has_stdin = told->has_stdin;
 	ret->has_terminal = told->has_terminal;
 	snprintf(ret->key, sizeof ret->key, "%.*s", (int)sizeof told->key - 1, told->key);
@@ -158,6 +161,9 @@ static int take_told(struct atoll_step *step, const char *data, size_t size, int
 		r = take_end(step, data + at, told.end_size);
 	if (r == 0)
 		step_fill_info(&told, &step->info);
+	/* A copy of ours would keep the pipe open. */
+	if (r == 0 && told.is_input_closed && !told.has_terminal && step->input_fd >= 0)
+		close(take_fd(&step->input_fd));
 	return r;
 }
 

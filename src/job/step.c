@@ -362,6 +362,28 @@ void atoll_step_need(struct atoll_step *step, int stream, uint64_t at)
 		memcpy(step->needed, step->need, sizeof step->needed);
 }
 
+ssize_t atoll_step_input(struct atoll_step *step, uint64_t at, const void *data, size_t size)
+{
+	const uint64_t most = step->info.input_written + HOLD_INPUT_MAX;
+	struct hold_call what = {.type = HOLD_CALL_INPUT, .at = at};
+	struct iovec parts[] = {{&what, sizeof what}, {(void *)data, 0}};
+	const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+
+	if (step->fd < 0 || step->is_over || step->info.state >= ATOLL_STEP_ENDED ||
+	    step->info.is_input_closed || (!step->info.has_stdin && !step->info.has_terminal))
+		return -EPIPE;
+	if (at >= most)
+		return 0;
+	if (size > most - at)
+		size = (size_t)(most - at);
+	if (size > HOLD_INPUT_PIECE)
+		size = HOLD_INPUT_PIECE;
+	parts[1].iov_len = size;
+	if (sendmsg(step->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return errno == ECONNRESET ? -EPIPE : -errno;
+	return (ssize_t)size;
+}
+
 int atoll_step_input_fd(const struct atoll_step *step)
 {
 	return step->input_fd;
@@ -371,9 +393,10 @@ void atoll_step_close_input(struct atoll_step *step)
 {
 	const struct hold_call what = {.type = HOLD_CALL_CLOSE_INPUT};
 
-	if (step->input_fd < 0 || step->info.has_terminal)
+	if (step->info.has_terminal)
 		return;
-	close(take_fd(&step->input_fd));
+	if (step->input_fd >= 0)
+		close(take_fd(&step->input_fd));
 	call(step, &what);
 }
 

@@ -208,6 +208,50 @@ static int run_apply(char **args, struct atoll_error *err)
 	return r;
 }
 
+/* ---- undo ---- */
+
+enum {
+	UNDO_FORCE,
+};
+
+static const struct option undo_options[] = {
+	{"force", 'f', NULL, "also what the host has changed since; those changes are lost",
+	 UNDO_FORCE},
+	OPTION_HELP_ROW,
+	{0},
+};
+
+static int run_undo(char **args, struct atoll_error *err)
+{
+	struct command_words line;
+	cleanup_free char *path = NULL;
+	struct answer answer;
+	json_t *told;
+	int r = command_read_words(&remote_undo, args, 1, 1, &line, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	path = remote_path(line.words[0], "/undo", NULL);
+	if (!path)
+		return error_oom(err);
+	r = remote_ask(&remote, "POST", path,
+		       line.seen & 1U << UNDO_FORCE ? "{\"force\":true}" : "{}", 0, &answer, err);
+	if (r < 0)
+		return r;
+	told = json_loadb(answer.body.data ? answer.body.data : "", answer.body.used, 0, NULL);
+	if (!json_object_get(told, "changes"))
+		r = remote_failure(answer.status, answer.body.data, answer.body.used, err);
+	else if (number_of(told, "conflicts") > 0)
+		r = error_set(err, ATOLL_FAULT_POLICY, EEXIST,
+			      "the host has changed since then: nothing was taken back; --force "
+			      "takes its changes away");
+	else
+		puts("undone: the latest apply");
+	json_decref(told);
+	buf_done(&answer.body);
+	return r < 0 ? r : command_flush(err);
+}
+
 /* ---- export, log ---- */
 
 enum {
@@ -290,6 +334,14 @@ const struct command remote_apply = {
 	.description = (const char *const[]){NULL},
 	.options = apply_options,
 	.run = run_apply,
+};
+const struct command remote_undo = {
+	.name = "undo",
+	.usage = "ID [--force]",
+	.summary = "take the latest apply back",
+	.description = (const char *const[]){NULL},
+	.options = undo_options,
+	.run = run_undo,
 };
 const struct command remote_export = {
 	.name = "export",

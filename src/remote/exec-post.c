@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/print.h"
 #include "remote/exec.h"
 
 #include <errno.h>
@@ -11,6 +11,8 @@
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#define AGAIN_NS (100 * INT64_C(1000000))
 
 static const struct {
 	const char *name;
@@ -79,10 +81,14 @@ void exec_read_signals(struct exec *exec)
 
 /* ---- sending ---- */
 
-static size_t drop(char *data, size_t size, size_t n, void *own)
+/* Of an answer only what is short is of interest. */
+static size_t take_answer(char *data, size_t size, size_t n, void *own)
 {
-	(void)data;
-	(void)own;
+	struct exec *exec = own;
+	size_t room = sizeof exec->told - exec->n_told, got = size * n < room ? size * n : room;
+
+	memcpy(exec->told + exec->n_told, data, got);
+	exec->n_told += got;
 	return size * n;
 }
 
@@ -109,7 +115,9 @@ static void post(struct exec *exec, enum exec_post what, const char *rest, const
 	curl_easy_setopt(exec->post, CURLOPT_POST, 1L);
 	curl_easy_setopt(exec->post, CURLOPT_POSTFIELDS, data);
 	curl_easy_setopt(exec->post, CURLOPT_POSTFIELDSIZE, (long)size);
-	curl_easy_setopt(exec->post, CURLOPT_WRITEFUNCTION, drop);
+	exec->n_told = 0;
+	curl_easy_setopt(exec->post, CURLOPT_WRITEFUNCTION, take_answer);
+	curl_easy_setopt(exec->post, CURLOPT_WRITEDATA, exec);
 	curl_easy_setopt(exec->post, CURLOPT_TIMEOUT, 60L);
 	curl_multi_add_handle(exec->multi, exec->post);
 }
@@ -133,33 +141,73 @@ static void post_size(struct exec *exec)
 	post(exec, POST_RESIZE, "resize", exec->body, strlen(exec->body));
 }
 
+static void post_input(struct exec *exec, bool is_end)
+{
+	char rest[64];
+
+	snprintf(rest, sizeof rest, "stdin?offset=%" PRIu64 "%s", exec->input_at,
+		 is_end ? "&eof=true" : "");
+	post(exec, is_end ? POST_EOF : POST_INPUT, rest, exec->input, is_end ? 0 : exec->n_input);
+}
+
 void exec_send(struct exec *exec)
 {
-	if (exec->posting != POST_NONE)
+	/* Whoever does not read must not keep a signal waiting: input can be sent again. */
+	if (exec->signals && (exec->posting == POST_INPUT || exec->posting == POST_EOF)) {
+		curl_multi_remove_handle(exec->multi, exec->post);
+		exec->posting = POST_NONE;
+	}
+	if (exec->posting != POST_NONE || clock_monotonic_ns() < exec->post_again_ns)
 		return;
 	if (exec->signals)
 		post_signal(exec);
 	else if (exec->wants_resize)
 		post_size(exec);
 	else if (exec->n_input > 0)
-		post(exec, POST_INPUT, "stdin", exec->input, exec->n_input);
+		post_input(exec, false);
 	else if (exec->has_eof && !exec->eof_is_sent && exec->wants_input)
-		post(exec, POST_EOF, "stdin?eof=true", "", 0);
+		post_input(exec, true);
+}
+
+/* How far it was taken; the rest is sent again. */
+static void take_taken(struct exec *exec)
+{
+	json_t *told = json_loadb(exec->told, exec->n_told, 0, NULL);
+	uint64_t taken = (uint64_t)json_integer_value(json_object_get(told, "taken")), n;
+
+	n = taken > exec->input_at ? taken - exec->input_at : 0;
+	if (n > exec->n_input)
+		n = exec->n_input;
+	memmove(exec->input, exec->input + n, exec->n_input - n);
+	exec->n_input -= (size_t)n;
+	exec->input_at += n;
+	if (json_is_true(json_object_get(told, "closed"))) {
+		exec->n_input = 0;
+		exec->wants_input = false;
+	}
+	json_decref(told);
+}
+
+/* True: it did not arrive, or the daemon is being started again; once more, a little later. */
+static bool is_to_repeat(struct exec *exec, CURLcode code, long status)
+{
+	if (code == CURLE_OK && status != 429 && status < 500)
+		return false;
+	exec->post_again_ns = clock_monotonic_ns() + AGAIN_NS;
+	return true;
 }
 
 static void input_sent(struct exec *exec, CURLcode code, long status)
 {
-	/* It reads slowly: the same again, when the loop comes round. */
-	if (code == CURLE_OK && status == 429)
+	if (is_to_repeat(exec, code, status))
 		return;
+	if (status == 200) {
+		take_taken(exec);
+		return;
+	}
+	/* It has ended, or takes none. */
 	exec->n_input = 0;
-	if (code == CURLE_OK && status < 300)
-		return;
 	exec->wants_input = false;
-	if (code != CURLE_OK)
-		print_problem(
-			"the connection broke while input was sent, and nobody knows how much "
-			"has arrived: no more is sent");
 }
 
 void exec_sent(struct exec *exec, CURLcode code)
@@ -174,7 +222,7 @@ void exec_sent(struct exec *exec, CURLcode code)
 		input_sent(exec, code, status);
 	/* What did not arrive is sent again: twice does no harm. */
 	if (what == POST_EOF)
-		exec->eof_is_sent = code == CURLE_OK;
+		exec->eof_is_sent = !is_to_repeat(exec, code, status);
 	if (what == POST_SIGNAL && code == CURLE_OK)
 		exec->signals &= ~(UINT64_C(1) << exec->posted_signal);
 	if (what == POST_RESIZE && code != CURLE_OK)

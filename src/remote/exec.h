@@ -11,7 +11,7 @@
  *
  * One connection carries its events, another what is sent to it, one thing after the other. When
  * the first one breaks it is made anew, from the bytes on that have arrived: nothing is missing and
- * nothing comes twice.
+ * nothing comes twice. Input has offsets, so what may not have arrived is simply sent again.
  */
 
 enum exec_post {
@@ -45,6 +45,10 @@ struct exec {
 	enum exec_post posting;
 	char input[65536];
 	size_t n_input;
+	uint64_t input_at; /* what was taken before it */
+	char told[256];	   /* the answer to it */
+	size_t n_told;
+	int64_t post_again_ns;
 	int posted_signal;
 	bool wants_input, has_eof, eof_is_sent, wants_resize;
 	char signal_name[16];

@@ -22,6 +22,7 @@ const struct command *const remote_commands[] = {
 	&remote_resume,
 	&remote_diff,
 	&remote_apply,
+	&remote_undo,
 	&remote_export,
 	&remote_log,
 	&remote_top,
@@ -37,7 +38,8 @@ static const struct command *find(const char *name, struct atoll_error *err)
 	}
 	error_set(err, ATOLL_FAULT_REQUEST, 0,
 		  "'%s' has no meaning in a daemon elsewhere; these do: create, exec, checkpoint, "
-		  "rollback, fork, history, rm, ls, pause, resume, diff, apply, export, log, top",
+		  "rollback, fork, history, rm, ls, pause, resume, diff, apply, undo, export, log, "
+		  "top",
 		  name);
 	return NULL;
 }

@@ -21,7 +21,7 @@
  *   stream.c   a step's events, read from bytes as they come
  *   exec.c     `exec`: output, input, signals, the terminal's size; exec-post.c what is sent to it
  *   boxes.c    create, ls, rm, pause, resume; states.c checkpoint, rollback, fork, history
- *   changes.c  diff, apply, export, log
+ *   changes.c  diff, apply, undo, export, log
  *   top.c      `top`: what is asked and done; top-screen.c how it is shown; screen.c the terminal
  */
 
@@ -95,7 +95,7 @@ ssize_t base64_read(const char *text, size_t size, char *ret);
 struct command;
 extern const struct command remote_create, remote_ls, remote_rm, remote_pause, remote_resume,
 	remote_exec, remote_checkpoint, remote_rollback, remote_fork, remote_history, remote_diff,
-	remote_apply, remote_export, remote_log, remote_top;
+	remote_apply, remote_undo, remote_export, remote_log, remote_top;
 /* Ends with NULL. */
 extern const struct command *const remote_commands[];
 /* What a shell would exit with after the latest failure, where the daemon knows that (126, 127);

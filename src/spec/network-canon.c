@@ -182,6 +182,9 @@ bool network_canonical(const struct network *network, struct json *json)
 	is_good = is_good && write_rules(json, "deny", network->deny, network->n_deny, true) &&
 		  write_listen(json, network);
 	json_str(json, "mode", network_mode_word(network->mode));
+	if (network->has_near)
+		is_good =
+			is_good && write_rules(json, "near", network->near, network->n_near, true);
 	json_bool(json, "proxy", network->has_proxy_variables);
 	write_limit(json, &network->limits, NETWORK_RATE);
 	write_limit(json, &network->limits, NETWORK_REQUESTS);

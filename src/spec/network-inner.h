@@ -99,6 +99,9 @@ int network_set_upstream(struct network *network, const char *text, bool may_hav
 /* The rule becomes the list's, or on failure nobody's. */
 int network_add_rule(struct network *network, bool is_deny, struct network_rule *rule,
 		     const char *origin, struct atoll_error *err);
+/* The same; only addresses. */
+int network_add_near(struct network *network, struct network_rule *rule, const char *origin,
+		     struct atoll_error *err);
 /* `from` NULL: not known here. `file` is the absolute path of "file:...". */
 int network_add_secret(struct network *network, const char *name, const char *host,
 		       const char *header, enum network_source source, const char *from,
@@ -133,9 +136,6 @@ int network_settle(struct network *network, struct atoll_error *err);
 /* Can a path mean only itself to any server? */
 bool network_path_is_plain(const char *path);
 bool network_rule_has_name(const struct network_rule *rule, const char *name);
-bool network_rule_has_port(const struct network_rule *rule, bool is_deny, uint16_t port);
-/* The n-th port of an allow line, its own or those by default; 0 behind the last. */
-uint16_t network_rule_port(const struct network_rule *rule, size_t n);
 
 /* ---- network-wire.c ---- */
 

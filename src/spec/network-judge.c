@@ -174,11 +174,25 @@ bool network_knows(const struct network *network, const char *name)
 	return false;
 }
 
+static bool is_near(const struct network *network, const struct network_address *address,
+		    uint16_t port)
+{
+	for (size_t i = 0; i < network->n_near; i++) {
+		if (network_rule_has_port(&network->near[i], true, port) &&
+		    has_address(&network->near[i], address) &&
+		    may_be_literal(&network->near[i], address))
+			return true;
+	}
+	return false;
+}
+
 bool network_allows_odd(const struct network *network, const struct network_address *address,
 			uint16_t port)
 {
 	const struct network_rule *rule;
 
+	if (network->has_near && !is_near(network, address, port))
+		return false;
 	return network_judge(network, NULL, address, port, &rule) == NETWORK_ALLOWED && rule;
 }
 

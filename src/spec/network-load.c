@@ -104,6 +104,26 @@ static int take_rules(struct taker *taker, const struct tree *list, bool is_deny
 	return r;
 }
 
+/* Nothing in it is said, too: then nothing near is reached. */
+static int take_near(struct taker *taker, const struct tree *list)
+{
+	int r = 0;
+
+	if (list)
+		taker->network->has_near = true;
+	for (size_t i = 0; r == 0 && list && i < list->n_items; i++) {
+		struct network_rule rule = NETWORK_RULE_INIT;
+
+		r = fill_rule(taker, &list->items[i], true, &rule);
+		if (r == 0)
+			r = network_add_near(taker->network, &rule,
+					     origin_of(taker, &list->items[i]), taker->err);
+		else
+			network_rule_done(&rule);
+	}
+	return r;
+}
+
 /* ---- secrets ---- */
 
 struct source {
@@ -140,6 +160,11 @@ static int read_source(struct taker *taker, const char *name, const char *text, 
 		return read_file_source(taker, from, origin, ret);
 	if (starts_with(text, "command:") && from[0]) {
 		ret->kind = NETWORK_FROM_COMMAND;
+		return spec_set_text(&ret->from, from, taker->err);
+	}
+	if (starts_with(text, "secret:") && from[0] &&
+	    !from[strspn(from, "abcdefghijklmnopqrstuvwxyz0123456789-_.")]) {
+		ret->kind = NETWORK_FROM_DAEMON;
 		return spec_set_text(&ret->from, from, taker->err);
 	}
 	return error_set(taker->err, ATOLL_FAULT_REQUEST, 0,
@@ -240,6 +265,8 @@ static int take(struct taker *taker, const struct tree *section)
 		r = take_rules(taker, tree_get(section, "allow"), false);
 	if (r == 0)
 		r = take_rules(taker, tree_get(section, "deny"), true);
+	if (r == 0)
+		r = take_near(taker, tree_get(section, "near"));
 	if (r == 0)
 		r = take_limits(taker, section, &taker->network->limits);
 	if (r == 0)

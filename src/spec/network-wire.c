@@ -103,6 +103,8 @@ int network_write(const struct network *network, struct buf *out, struct atoll_e
 	json_str(&json, "mode", network_mode_word(network->mode));
 	write_rules(&json, "allow", network->allow, network->n_allow, false);
 	write_rules(&json, "deny", network->deny, network->n_deny, true);
+	if (network->has_near)
+		write_rules(&json, "near", network->near, network->n_near, true);
 	network_write_limits(&json, &network->limits);
 	json_bool(&json, "ask", network->asks);
 	write_secrets(&json, network);

@@ -37,6 +37,7 @@ void network_done(struct network *network)
 {
 	rules_done(network->allow, network->n_allow);
 	rules_done(network->deny, network->n_deny);
+	rules_done(network->near, network->n_near);
 	secrets_done(network->secrets, network->n_secrets);
 	for (size_t i = 0; i < network->n_listen; i++)
 		free(network->listen[i].origin);
@@ -77,7 +78,8 @@ const char *network_source_word(enum network_source source)
 {
 	static const char *const words[] = {[NETWORK_FROM_ENV] = "env",
 					    [NETWORK_FROM_FILE] = "file",
-					    [NETWORK_FROM_COMMAND] = "command"};
+					    [NETWORK_FROM_COMMAND] = "command",
+					    [NETWORK_FROM_DAEMON] = "secret"};
 
 	return words[source];
 }
@@ -147,11 +149,10 @@ int network_set_ask(struct network *network, bool asks, const char *origin, stru
 
 /* ---- lists ---- */
 
-int network_add_rule(struct network *network, bool is_deny, struct network_rule *rule,
-		     const char *origin, struct atoll_error *err)
+static int add_rule(struct network_rule **rules, size_t *n, struct network_rule *rule,
+		    const char *origin, struct atoll_error *err)
 {
-	struct network_rule **rules = is_deny ? &network->deny : &network->allow, *grown;
-	size_t *n = is_deny ? &network->n_deny : &network->n_allow;
+	struct network_rule *grown;
 	int r = 0;
 
 	if (*n == NETWORK_LINES_MAX)
@@ -169,6 +170,28 @@ int network_add_rule(struct network *network, bool is_deny, struct network_rule 
 	*rules = grown;
 	grown[(*n)++] = *rule;
 	return 0;
+}
+
+int network_add_rule(struct network *network, bool is_deny, struct network_rule *rule,
+		     const char *origin, struct atoll_error *err)
+{
+	if (is_deny)
+		return add_rule(&network->deny, &network->n_deny, rule, origin, err);
+	return add_rule(&network->allow, &network->n_allow, rule, origin, err);
+}
+
+int network_add_near(struct network *network, struct network_rule *rule, const char *origin,
+		     struct atoll_error *err)
+{
+	int r;
+
+	if (rule->kind == NETWORK_LITERAL)
+		return add_rule(&network->near, &network->n_near, rule, origin, err);
+	r = error_set(err, ATOLL_FAULT_REQUEST, 0,
+		      "%s: '%s' in 'near' is no address; names lead where others say", origin,
+		      shown(rule->host));
+	network_rule_done(rule);
+	return r;
 }
 
 void network_drop_rule(struct network_rule *rules, size_t *n, size_t i)

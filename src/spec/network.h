@@ -80,6 +80,8 @@ enum network_source {
 	NETWORK_FROM_ENV,     /* a variable of the caller's */
 	NETWORK_FROM_FILE,    /* a file of the caller's; one line end at its end does not count */
 	NETWORK_FROM_COMMAND, /* what a command of the caller's prints, likewise; by /bin/sh -c */
+	NETWORK_FROM_DAEMON,  /* what a tenant of the daemon's has stored by this name; the daemon
+			       * puts a file in its place */
 };
 
 /* A credential that stays outside: inside there is a placeholder. */
@@ -108,6 +110,11 @@ struct network {
 	char *mode_origin; /* NULL if nobody said */
 	struct network_rule *allow, *deny;
 	size_t n_allow, n_deny;
+	/* Of what is not public, or this host's own, an allow line counts only for these: literals,
+	 * all ports if none is named. Without has_near every allow line counts. */
+	struct network_rule *near;
+	size_t n_near;
+	bool has_near;
 	struct network_limits limits; /* of the whole run */
 	bool asks;
 	char *asks_origin;
@@ -187,10 +194,14 @@ enum network_verdict network_judge(const struct network *network, const char *na
 bool network_knows(const struct network *network, const char *name);
 
 /* May a name that a rule allows lead to this address, which is not simply public? Only where a
- * literal allow line names it with that port; a metadata service only by a line of its own, not as
- * a part of a block. */
+ * literal allow line names it with that port, and `near`, if somebody said so, does as well; a
+ * metadata service only by a line of its own, not as a part of a block. */
 bool network_allows_odd(const struct network *network, const struct network_address *address,
 			uint16_t port);
+
+bool network_rule_has_port(const struct network_rule *rule, bool is_deny, uint16_t port);
+/* The n-th port of an allow line, its own or those by default; 0 behind the last. */
+uint16_t network_rule_port(const struct network_rule *rule, size_t n);
 
 /* A request within a connection that `rule` allowed; NULL allows all. `path` is the request
  * target's path without the query; one that could mean another to a server ("..", "//", "%2f",

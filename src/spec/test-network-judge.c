@@ -191,6 +191,23 @@ TEST(addresses_need_a_literal_line)
 	CHECK(!odd(exact, "198.19.1.1", 80));
 }
 
+TEST(near_bounds_what_literal_lines_count_for)
+{
+	cleanup_spec struct spec *none =
+		job("{mode: open, allow: [10.0.0.1, 93.184.216.34, 45.33.0.0/16], near: []}");
+	cleanup_spec struct spec *some = job("{allow: [10.0.0.1, '10.0.0.2:5432', 10.9.0.0/16, "
+					     "169.254.0.0/16], near: ['10.0.0.1:80', 10.0.0.2, "
+					     "169.254.0.0/16]}");
+
+	CHECK(!odd(none, "10.0.0.1", 80) && !odd(none, "45.33.32.10", 80));
+	/* What is simply public is not asked about there. */
+	CHECK_STR(judge(none, "93.184.216.34", 80), "allowed");
+	CHECK(odd(some, "10.0.0.1", 80) && !odd(some, "10.0.0.1", 443));
+	CHECK(odd(some, "10.0.0.2", 5432) && !odd(some, "10.0.0.2", 80));
+	CHECK(!odd(some, "10.9.0.1", 80));
+	CHECK(odd(some, "169.254.1.1", 80) && !odd(some, "169.254.169.254", 80));
+}
+
 TEST(open_means_public)
 {
 	cleanup_spec struct spec *spec =

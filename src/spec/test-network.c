@@ -301,6 +301,9 @@ TEST(every_term_is_in_the_digest)
 		"network: {allow: [{host: a.test, requests: 9}]}\n",
 		"network: {allow: [a.test], deny: [b.test]}\n",
 		"network: {allow: [a.test], deny: ['b.test:80']}\n",
+		"network: {allow: [a.test], near: []}\n",
+		"network: {allow: [a.test], near: [10.0.0.1]}\n",
+		"network: {allow: [a.test], near: ['10.0.0.1:80']}\n",
 		"network: {allow: [a.test], rate: 1M}\n",
 		"network: {allow: [a.test], bytes: 1M}\n",
 		"network: {allow: [a.test], connections: 9}\n",
@@ -317,6 +320,8 @@ TEST(every_term_is_in_the_digest)
 		"network: {allow: [a.test], secrets: [{name: A, host: a.test, from: 'env:B'}]}\n",
 		"network: {allow: [a.test], secrets: [{name: A, host: a.test, from: 'file:/A'}]}\n",
 		"network: {allow: [a.test], secrets: [{name: A, host: a.test, from: command:A}]}\n",
+		"network: {allow: [a.test], secrets: [{name: A, host: a.test, from: "
+		"'secret:a'}]}\n",
 	};
 	char digests[ARRAY_SIZE(jobs)][65];
 

@@ -154,6 +154,48 @@ def _():
         expect_error(atoll.ConnectionFailed, "host", atoll.Client("http://127.0.0.1:1", "x", retries=1).usage)
 
 
+@test("secrets, a workspace that is granted, apply and undo from Python, with and without asyncio")
+def _():
+    place = os.path.realpath(tempfile.mkdtemp(prefix="atoll-test-client-"))
+    name = os.path.join(place, "f")
+
+    def read():
+        return open(name).read() if os.path.exists(name) else None
+
+    async def body(daemon):
+        async with atoll.AsyncClient(daemon.url, daemon.key) as client:
+            same((await client.set_secret("two", "value")).version, 1, "a secret")
+            same([s.name for s in await client.secrets()], ["one", "two"], "which there are")
+            async with await client.create(contract={"workspace": place}) as sandbox:
+                await sandbox.run("echo async >f")
+                same(((await sandbox.apply()).applied, read()), (1, "async\n"), "applied")
+                same(((await sandbox.undo()).conflicts, read()), (0, None), "undone")
+            await client.delete_secret("two")
+    try:
+        with V1(config="tenants: {default: {workspaces: [%s]}}\n" % place) as daemon, atoll.Client(daemon.url, daemon.key) as client:
+            same([client.set_secret("one", text).version for text in ("a", "b")], [1, 2], "a secret, and another value")
+            expect_error(atoll.RequestRefused, "request", lambda: client.set_secret("one", "a\nb"))
+            with client.create() as plain:
+                expect_error(atoll.PolicyRefused, "policy", plain.apply)
+            expect_error(atoll.PolicyRefused, "policy", lambda: client.create(contract={"workspace": place + "/x"}))
+            with client.create(contract={"workspace": place}) as sandbox:
+                sandbox.run("echo sync >f; mkdir .vscode; echo '{}' >.vscode/tasks.json")
+                same((sandbox.apply(dry=True).dry, read()), (True, None), "only said")
+                applied = sandbox.apply()
+                same((applied.fates["f"], applied.fates[".vscode/tasks.json"], read()), ("applied", "held", "sync\n"), "applied")
+                with open(name, "w") as file:
+                    file.write("host")
+                same((sandbox.undo().conflicts > 0, read()), (True, "host"), "a conflict")
+                sandbox.undo(force=True)
+                same(read(), None, "undone")
+            asyncio.run(body(daemon))
+            client.delete_secret("one")
+            client.delete_secret("one")
+            same(client.secrets(), [], "none is left")
+    finally:
+        shutil.rmtree(place)
+
+
 @test("connections that break: what was asked is done once, and no byte is missing or comes twice")
 def _():
     with V1() as daemon, atoll.Client(daemon.url, daemon.key) as direct:
@@ -174,6 +216,21 @@ def _():
             same((data, twin.wait().exit_code), (b"".join(b"line %d\n" % i for i in range(8000)), 6), "the stream")
         same(breaker.cuts, 6, "how often it broke")
         breaker.close()
+        data = b"".join(b"%07d\n" % i for i in range(300000))
+        breaker = Breaker(port_of(daemon), 200, 8)
+        with atoll.Client(breaker.url, daemon.key) as client:
+            step = sandbox.start(["sh", "-c", "cat >read; wc -c <read"], stdin=True)
+            twin = client.sandbox(sandbox.id).step(step.number)
+            for at in range(0, len(data), 100000):
+                twin.write(data[at:at + 100000])
+            twin.close_stdin()
+            same(step.wait().exit_code, 0, "its end")
+            check(sandbox.files.read("read") == data, "input, each byte once")
+        check(breaker.cuts > 0, "nothing broke")
+        breaker.close()
+        same(sandbox.run(["true"], input=b"x" * 1000000).exit_code, 0, "who does not read his input ends all the same")
+        size = 20 << 20
+        same(len(sandbox.run(["cat"], input=b"y" * size).out), size, "more than is kept of either")
 
 
 @test("the daemon is killed while both clients read: they do not notice")

@@ -93,6 +93,33 @@ def _():
         data = first + process.stdout.read()
         process.stdout.close()
         same((data, process.wait()), (b"".join(b"line %d\n" % i for i in range(2000)), 9), "all of it")
+        data = b"".join(b"%07d\n" % i for i in range(200000))
+        process = subprocess.Popen([ATOLL, "--host", daemon.url, "exec", box, "--", "sh", "-c", "cat >got; wc -c <got"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=daemon.env())
+        process.stdin.write(data[:800000])
+        process.stdin.flush()
+        daemon.again()
+        same((process.communicate(data[800000:])[0].strip(), process.returncode), (b"1600000", 0), "as much as was given")
+        check(daemon.want(200, "GET", f"/v1/sandboxes/{box}/files?path=got") == data, "input, each byte once")
+
+
+@test("apply and undo where the daemon grants the workspace")
+def _():
+    place = os.path.realpath(tempfile.mkdtemp(prefix="atoll-test-remote-"))
+    try:
+        with Remote(config="tenants: {default: {workspaces: [%s]}}\n" % place) as daemon:
+            job = os.path.join(daemon.place, "job.yaml")
+            with open(job, "w") as file:
+                file.write("workspace: %s\n" % place)
+            box = daemon.fine("create", "-f", job).strip()
+            daemon.exec(box, "echo new >f")
+            check("applied" in daemon.fine("apply", box) and os.path.exists(place + "/f"), "applied")
+            with open(place + "/f", "w") as file:
+                file.write("the host's")
+            same(daemon.atoll("undo", box)[0], 241, "a conflict")
+            check("undone" in daemon.fine("undo", box, "--force") and not os.path.exists(place + "/f"), "undone")
+    finally:
+        shutil.rmtree(place)
 
 
 @test("at a terminal: one of its own, with its size, changes of it, keys; ours is as before afterwards")
@@ -153,7 +180,7 @@ def _():
 @test("what has no meaning elsewhere is refused; without --host nothing goes there")
 def _():
     with Remote() as daemon:
-        for command in ("run", "doctor", "setup", "undo", "gc", "trust", "serve"):
+        for command in ("run", "doctor", "setup", "discard", "gc", "trust", "serve"):
             status, _, errors = daemon.atoll(command)
             same((status, "has no meaning" in errors), (240, True), f"{command}: {errors}")
         same(daemon.atoll("exec", "--", "true")[0], 240, "an id has to be said")

@@ -242,6 +242,12 @@ def _():
         body = {"command": ["sh", "-c", "echo $TRACEPARENT"], "wait": 30}
         status, step, _ = daemon.call("POST", "/v1/sandboxes/%s/steps" % box["sandboxID"], body, headers={"traceparent": trace})
         same((status, base64.b64decode(step["out"]["data"])), (201, trace.encode() + b"\n"), "a step's environment")
+        status, job, _ = daemon.call("POST", "/v1/jobs", {"command": ["sh", "-c", "echo $TRACEPARENT"]}, headers={"traceparent": trace})
+        check(until(lambda: daemon.call("GET", "/v1/jobs/" + job["id"])[1]["state"] == "ended"), "the job goes on")
+        same(daemon.call("GET", "/v1/jobs/%s/output" % job["id"])[1], trace.encode() + b"\n", "a job's environment")
+        frames = daemon.begin(box, "echo $TRACEPARENT", headers={"traceparent": trace})
+        next(frames)
+        same(daemon.collect(frames).out, trace.encode() + b"\n", "E2B's")
 
 
 main()

@@ -153,6 +153,74 @@ def _():
         same(daemon.want(200, "GET", STEPS.format(box) + f"/{ended}/output"), b"early\n", "what it printed")
 
 
+@test("input with offsets is written once, however often it is sent, also across a kill -9 of the daemon")
+def _():
+    with V1() as daemon:
+        box = daemon.box()
+        place = STEPS.format(box) + "/%d/stdin?offset=%d"
+        number = daemon.start_step(box, "cat", stdin=True)
+
+        def send(at, data, more=""):
+            return daemon.want(200, "POST", place % (number, at) + more, data=data)
+        same(send(0, b"0123"), {"taken": 4, "closed": False}, "the first")
+        same(send(0, b"0123")["taken"], 4, "the same again")
+        same(send(2, b"234567")["taken"], 8, "half of it is new")
+        error = daemon.refused(409, "conflict", "POST", place % (number, 9), data=b"x")
+        same(error["details"], {"taken": 8}, "a hole")
+        daemon.want(204, "POST", STEPS.format(box) + f"/{number}/stdin", data=b"89")
+        same(send(4, b"456789ab")["taken"], 12, "behind what came without an offset")
+        daemon.again()
+        until(lambda: daemon.call("GET", STEPS.format(box) + f"/{number}")[0] == 200)
+        same(daemon.want(200, "GET", STEPS.format(box) + f"/{number}")["input"], {"taken": 12, "closed": False}, "the next daemon knows")
+        same(send(8, b"89abcd")["taken"], 14, "and goes on")
+        same(send(14, b"e", "&eof=true"), {"taken": 15, "closed": True}, "its end")
+        same(send(14, b"e", "&eof=true"), {"taken": 15, "closed": True}, "twice is once")
+        same(daemon.wait_step(box, number)["result"]["exitCode"], 0, "cat ends")
+        same(daemon.want(200, "GET", STEPS.format(box) + f"/{number}/output"), b"0123456789abcde", "what it read")
+        daemon.refused(409, "conflict", "POST", place % (number, 15), data=b"f")
+
+
+@test("much input for a slow reader, with a daemon that is killed again and again: every byte once, in its order")
+def _():
+    size = 3 << 20
+    data = b"".join(b"%07d\n" % i for i in range(size // 8))
+    with V1() as daemon:
+        box = daemon.box()
+        number = daemon.start_step(box, "sh", "-c", "while head -c 100000 >part && [ -s part ]; do cat part >>all; done", stdin=True)
+        at, kills = 0, 0
+        while at < size:
+            piece = data[at:at + (1 << 20)]
+            if kills < 3 and at > kills * size // 4:
+                kills += 1
+                threading.Timer(0.02 * kills, daemon.process.kill).start()
+                with contextlib.suppress(OSError, http.client.HTTPException, ValueError):
+                    daemon.call("POST", STEPS.format(box) + f"/{number}/stdin?offset={at}", data=piece)
+                daemon.process.wait()
+                daemon.again()
+                until(lambda: daemon.call("GET", STEPS.format(box) + f"/{number}")[0] == 200)
+                taken = daemon.want(200, "GET", STEPS.format(box) + f"/{number}")["input"]["taken"]
+                check(taken >= at, f"{taken} of what was at {at}")
+                continue  # from where the client knows it is, not from where the daemon is
+            at = daemon.want(200, "POST", STEPS.format(box) + f"/{number}/stdin?offset={at}", data=piece)["taken"]
+        same(kills, 3, "how often")
+        daemon.want(200, "POST", STEPS.format(box) + f"/{number}/stdin?offset={size}&eof=true")
+        same(daemon.wait_step(box, number)["result"]["exitCode"], 0, "its end")
+        check(daemon.want(200, "GET", FILES.format(box) + "?path=all") == data, "what it read is what was sent")
+
+
+@test("a command that does not read takes a bounded amount, and says how much")
+def _():
+    with V1() as daemon:
+        box = daemon.box()
+        number = daemon.start_step(box, "sleep", "1000", stdin=True)
+        connection = daemon.connect()
+        connection.request("POST", STEPS.format(box) + f"/{number}/stdin?offset=0", b"x" * (4 << 20), {"X-API-Key": daemon.key})
+        until(lambda: daemon.want(200, "GET", STEPS.format(box) + f"/{number}")["input"]["taken"] > 0)
+        daemon.want(204, "POST", STEPS.format(box) + f"/{number}/signal", {"signal": "SIGKILL"})
+        told = json.loads(connection.getresponse().read())
+        check(0 < told["taken"] < 1 << 20 and told["closed"], f"{told}")
+
+
 @test("a sandbox that ends cuts what is open to it, and says why")
 def _():
     with V1() as daemon:

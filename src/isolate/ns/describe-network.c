@@ -129,6 +129,24 @@ static void describe_lines(const struct network *network, struct plan *plan)
 	}
 }
 
+static void describe_near(const struct network *network, struct plan *plan)
+{
+	char subject[512];
+
+	if (network->has_near && network->n_near == 0)
+		plan_add(plan, PLAN_ENFORCED, "network.near", "nothing",
+			 "egress: by address, when it connects",
+			 "what is not public or this host's own is refused, whatever is allowed",
+			 NULL);
+	for (size_t i = 0; i < network->n_near; i++) {
+		rule_subject(&network->near[i], subject, sizeof subject);
+		plan_add(plan, PLAN_ENFORCED, "network.near", subject,
+			 "egress: by address, when it connects",
+			 "if an allow line names it, too; nothing else that is near",
+			 network->near[i].origin);
+	}
+}
+
 static void describe_secrets(const struct network *network, struct plan *plan)
 {
 	for (size_t i = 0; i < network->n_secrets; i++) {
@@ -234,6 +252,7 @@ void describe_network(const struct cell *cell, struct plan *plan)
 
 	describe_odds(network, plan);
 	describe_lines(network, plan);
+	describe_near(network, plan);
 	describe_secrets(network, plan);
 	describe_listen(cell, plan);
 	describe_limits(network, plan);

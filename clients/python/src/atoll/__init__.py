@@ -18,14 +18,14 @@ from ._async import AsyncClient, AsyncFiles, AsyncJob, AsyncSandbox, AsyncStep
 from ._errors import (AtollError, Conflict, ConnectionFailed, HostFailed, NotFound, OutputLost, PolicyRefused,
                       QuotaExceeded, RequestRefused, SandboxGone, Unauthorized)
 from ._models import (Applied, Approval, Change, Checkpoint, Diff, Event, FileInfo, JobInfo, Output, Quota, Result,
-                      SandboxInfo, SandboxUsage, StepInfo, StepResult, Usage)
+                      SandboxInfo, SandboxUsage, SecretInfo, StepInfo, StepInput, StepResult, Usage)
 from ._sync import Client, Files, Job, Sandbox, Step
 
 __all__ = [
     "Applied", "Approval", "AsyncClient", "AsyncFiles", "AsyncJob", "AsyncSandbox", "AsyncStep", "AtollError", "Change",
     "Checkpoint", "Client", "Conflict", "ConnectionFailed", "Diff", "Event", "FileInfo", "Files", "HostFailed", "Job",
     "JobInfo", "NotFound", "Output", "OutputLost", "PolicyRefused", "Quota", "QuotaExceeded", "RequestRefused",
-    "Result", "Sandbox", "SandboxGone", "SandboxInfo", "SandboxUsage", "Step", "StepInfo", "StepResult", "Unauthorized",
-    "Usage",
+    "Result", "Sandbox", "SandboxGone", "SandboxInfo", "SandboxUsage", "SecretInfo", "Step", "StepInfo",
+    "StepInput", "StepResult", "Unauthorized", "Usage",
 ]
 __version__ = "0.1.0"

@@ -93,6 +93,17 @@ class StreamInfo:
 
 
 @dataclass(frozen=True)
+class StepInput:
+    """Of what a step was given to read: how many bytes were taken, and whether no more are."""
+    taken: int
+    closed: bool
+
+    @staticmethod
+    def of(o: Object) -> StepInput:
+        return StepInput(o["taken"], o["closed"])
+
+
+@dataclass(frozen=True)
 class StepInfo:
     number: int
     sandbox: str
@@ -109,13 +120,17 @@ class StepInfo:
     result: StepResult | None
     out: StreamInfo
     err: StreamInfo
+    input: StepInput = StepInput(0, True)
 
     @staticmethod
     def of(o: Object) -> StepInfo:
         result = o["result"]
+        # Not in results that an older daemon has written down.
+        input = StepInput.of(o["input"]) if "input" in o else StepInput(0, True)
         return StepInfo(o["number"], o["sandbox"], o["state"], o["requestId"], o["command"], o["cwd"], o["user"],
                         o["pid"], o["terminal"], o["stdin"], _time(o["startedAt"]), _time(o["endedAt"]),
-                        StepResult.of(result) if result else None, StreamInfo.of(o["out"]), StreamInfo.of(o["err"]))
+                        StepResult.of(result) if result else None, StreamInfo.of(o["out"]), StreamInfo.of(o["err"]),
+                        input)
 
 
 @dataclass(frozen=True)
@@ -238,6 +253,19 @@ class Approval:
     @staticmethod
     def of(o: Object) -> Approval:
         return Approval(o["id"], o["sandbox"], o["name"], o["port"], o["program"], _time(o["until"]))
+
+
+@dataclass(frozen=True)
+class SecretInfo:
+    """A value that contracts may name; nobody can read it."""
+    name: str
+    version: int
+    created_at: datetime.datetime | None
+    updated_at: datetime.datetime | None
+
+    @staticmethod
+    def of(o: Object) -> SecretInfo:
+        return SecretInfo(o["name"], o["version"], _time(o["createdAt"]), _time(o["updatedAt"]))
 
 
 @dataclass(frozen=True)

@@ -6,24 +6,25 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import random
 import socket
 import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, BinaryIO, TypeVar
+from typing import BinaryIO, TypeVar
 
 from . import _calls as calls
-from ._calls import Call, Place, link, many, nothing, one, paged, raw, text, with_json
+from ._calls import Call, link
+from ._core import (Asking, Feeding, Following, Gathering, JobCore, SandboxCore, Session, StepCore, can_be_sent,
+                    whole_result)
 from ._errors import AtollError, ConnectionFailed, from_answer
 from ._models import (Applied, Approval, Checkpoint, Diff, Event, FileInfo, JobInfo, Object, Output, Result,
-                      SandboxInfo, StepInfo, StepResult, Usage)
-from ._stream import Raw, Reader, StepReader
+                      SandboxInfo, SecretInfo, StepInfo, StepResult, Usage)
+from ._stream import Raw, Reader
 
 T = TypeVar("T")
-_BROKEN = (OSError, http.client.HTTPException)
+BROKEN = (OSError, http.client.HTTPException)
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -43,10 +44,7 @@ class Client:
 
     def __init__(self, host: str | None = None, key: str | None = None, *, timeout: float = 60.0, retries: int = 8,
                  context: ssl.SSLContext | None = None) -> None:
-        self._place = Place.of(host)
-        self._key = calls.find_key(key)
-        self._timeout = timeout
-        self._retries = retries
+        self._session = Session(host, key, timeout, retries)
         self._context = context
         self._idle: list[http.client.HTTPConnection] = []
         self._lock = threading.Lock()
@@ -67,18 +65,13 @@ class Client:
     # ---- connections ----
 
     def _connect(self, timeout: float) -> http.client.HTTPConnection:
-        if self._place.scheme == "unix":
-            return _UnixConnection(self._place.host, timeout)
-        if self._place.scheme == "https":
-            return http.client.HTTPSConnection(self._place.host, self._place.port, timeout=timeout,
+        place = self._session.place
+        if place.scheme == "unix":
+            return _UnixConnection(place.host, timeout)
+        if place.scheme == "https":
+            return http.client.HTTPSConnection(place.host, place.port, timeout=timeout,
                                                context=self._context or ssl.create_default_context())
-        return http.client.HTTPConnection(self._place.host, self._place.port, timeout=timeout)
-
-    def _headers(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-        headers = {"Host": self._place.authority, **(extra or {})}
-        if self._key:
-            headers["X-API-Key"] = self._key
-        return headers
+        return http.client.HTTPConnection(place.host, place.port, timeout=timeout)
 
     def _send(self, call: Call[T], timeout: float) -> tuple[int, bytes, str | None]:
         with self._lock:
@@ -89,16 +82,16 @@ class Client:
         elif connection.sock:
             connection.sock.settimeout(timeout)
         try:
-            headers = self._headers({"Content-Type": call.type} if call.type else None)
+            headers = self._session.headers({"Content-Type": call.type} if call.type else None)
             if call.body is None and call.method in ("POST", "PUT"):
                 headers["Content-Length"] = "0"
-            connection.request(call.method, self._place.prefix + call.path, call.body, headers)
+            connection.request(call.method, self._session.path(call.path), call.body, headers)
             answer = connection.getresponse()
             body = answer.read()
-        except _BROKEN:
+        except BROKEN:
             connection.close()
             # The daemon may have closed one that rested, before it read anything.
-            if not fresh and call.again and _rewind(call.body):
+            if not fresh and call.again and can_be_sent(call.body):
                 return self._send(call, timeout)
             raise
         if answer.will_close:
@@ -109,28 +102,22 @@ class Client:
         return answer.status, body, answer.getheader("Retry-After")
 
     def _do(self, call: Call[T], timeout: float | None = None) -> T:
-        for attempt in range(self._retries + 1):
-            last = attempt == self._retries or not call.again or not _rewind(call.body)
+        asking = Asking(self._session, call)
+        while not asking.is_done:
+            asking.begin()
             try:
-                status, body, retry_after = self._send(call, timeout or self._timeout)
-            except _BROKEN as problem:
-                if last:
-                    raise calls.unreachable(self._place, problem) from problem
-                _rest(attempt, None)
-                continue
-            if status < 300 or status in call.also:
-                return call.parse(body)
-            failure = from_answer(status, body, retry_after)
-            if last or failure.retry_after is None or status not in (409, 429, 503):
-                raise failure
-            _rest(attempt, failure.retry_after)
-        raise AssertionError
+                answer = self._send(call, timeout or self._session.timeout)
+            except BROKEN as problem:
+                time.sleep(asking.broken(problem))
+            else:
+                time.sleep(asking.answered(*answer))
+        return asking.result
 
     @contextlib.contextmanager
     def _open(self, path: str, headers: Mapping[str, str]) -> Iterator[http.client.HTTPResponse]:
-        connection = self._connect(self._timeout)
+        connection = self._connect(self._session.timeout)
         try:
-            connection.request("GET", self._place.prefix + path, headers=self._headers(headers))
+            connection.request("GET", self._session.path(path), headers=self._session.headers(headers))
             answer = connection.getresponse()
             if answer.status >= 300:
                 raise from_answer(answer.status, answer.read(), answer.getheader("Retry-After"))
@@ -147,67 +134,64 @@ class Client:
     # ---- sandboxes ----
 
     def create(self, template: str | None = None, *, contract: str | Object | None = None,
-               timeout: float | None = None, labels: Mapping[str, str] | None = None,
-               metadata: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None,
-               on_timeout: str | None = None, internet: bool | None = None) -> Sandbox:
+         timeout: float | None = None, labels: Mapping[str, str] | None = None,
+         metadata: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None,
+         on_timeout: str | None = None, internet: bool | None = None) -> Sandbox:
         """Make a sandbox from a template, or with a whole contract (a job file). `timeout`: seconds until it ends by
         itself; float("inf"): never."""
-        members = calls.create(template, contract, timeout, labels, metadata, environment, on_timeout, internet)
-        return Sandbox(self, self._do(calls.create_one(members)))
+        return Sandbox(self, self._do(calls.create(
+            template=template, contract=contract, timeout=timeout, labels=labels, metadata=metadata,
+            environment=environment, on_timeout=on_timeout, internet=internet)))
 
     def create_many(self, count: int, template: str | None = None, *, labels: Mapping[str, str],
-                    contract: str | Object | None = None, timeout: float | None = None,
-                    metadata: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None,
-                    on_timeout: str | None = None, internet: bool | None = None) -> list[Sandbox | AtollError]:
+              contract: str | Object | None = None, timeout: float | None = None,
+              metadata: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None,
+              on_timeout: str | None = None, internet: bool | None = None) -> list[Sandbox | AtollError]:
         """`count` alike; of each the sandbox, or why there is none. Not asked again if the connection breaks: look
         with sandboxes(labels=...) what was made."""
-        members = calls.create(template, contract, timeout, labels, metadata, environment, on_timeout, internet)
-        made = self._do(with_json("POST", link("sandboxes", "bulk"), calls.results, again=False, count=count,
-                                  **members))
-        return [Sandbox(self, SandboxInfo.of(item["sandbox"])) if item["sandbox"] else
-                AtollError(item["error"]["message"], item["error"]["cause"]) for item in made]
+        made = self._do(calls.create_many(
+            count, template=template, contract=contract, timeout=timeout, labels=labels, metadata=metadata,
+            environment=environment, on_timeout=on_timeout, internet=internet))
+        return [Sandbox(self, one) if isinstance(one, SandboxInfo) else one for one in made]
 
-    def sandboxes(self, *, labels: Mapping[str, str] | None = None, state: str | None = None, usage: bool = False,
-                  page: int = 100) -> Iterator[Sandbox]:
+    def sandboxes(self, *, labels: Mapping[str, str] | None = None, state: str | None = None,
+            usage: bool = False, page: int = 100) -> Iterator[Sandbox]:
         """Those that there are, newest first."""
         after: str | None = None
         while True:
-            found, after = self._do(Call("GET", link("sandboxes", label=calls.label_text(labels), state=state,
-                                                     usage=usage, limit=page, after=after), paged(SandboxInfo.of)))
-            yield from (Sandbox(self, info) for info in found)
+            found, after = self._do(calls.sandboxes(labels, state, usage, page, after))
+            for info in found:
+                yield Sandbox(self, info)
             if after is None:
                 return
 
     def sandbox(self, id: str) -> Sandbox:
-        return Sandbox(self, self._do(Call("GET", link("sandboxes", id), one(SandboxInfo.of))))
+        return Sandbox(self, self._do(calls.sandbox(id)))
 
     def delete_many(self, *, labels: Mapping[str, str], state: str | None = None) -> list[str]:
         """Delete all that have these labels; their ids."""
-        return self._do(Call("DELETE", link("sandboxes", label=calls.label_text(labels), state=state),
-                             lambda body: [str(id) for id in calls.results(body)]))
+        return self._do(calls.delete_many(labels, state))
 
     # ---- jobs ----
 
     def start_job(self, command: Sequence[str] | None = None, *, contract: str | Object | None = None,
-                  template: str | None = None, environment: Mapping[str, str] | None = None,
-                  labels: Mapping[str, str] | None = None, cwd: str | None = None, user: str | None = None,
-                  timeout: float | None = None, keep: int | None = None, internet: bool | None = None) -> Job:
+            template: str | None = None, environment: Mapping[str, str] | None = None,
+            labels: Mapping[str, str] | None = None, cwd: str | None = None, user: str | None = None,
+            timeout: float | None = None, keep: int | None = None, internet: bool | None = None) -> Job:
         """Run a command under a contract in a sandbox of its own, which is kept `keep` seconds longer."""
-        members: Object = {
-            "command": list(command) if command else None, "contract": contract, "template": template,
-            "environment": dict(environment) if environment else None, "labels": dict(labels) if labels else None,
-            "cwd": cwd, "user": user, "timeoutMs": round(timeout * 1000) if timeout else None, "keep": keep,
-            "internet": internet}
-        return Job(self, self._do(calls.job(members)))
+        return Job(self, self._do(calls.start_job(
+            command=command, contract=contract, template=template, environment=environment, labels=labels, cwd=cwd,
+            user=user, timeout=timeout, keep=keep, internet=internet)))
 
     def job(self, id: str) -> Job:
-        return Job(self, self._do(Call("GET", link("jobs", id), one(JobInfo.of))))
+        return Job(self, self._do(calls.job(id)))
 
     def jobs(self, *, page: int = 100) -> Iterator[Job]:
         after: str | None = None
         while True:
-            found, after = self._do(Call("GET", link("jobs", limit=page, after=after), paged(JobInfo.of)))
-            yield from (Job(self, info) for info in found)
+            found, after = self._do(calls.jobs(page, after))
+            for info in found:
+                yield Job(self, info)
             if after is None:
                 return
 
@@ -215,14 +199,26 @@ class Client:
 
     def approvals(self) -> list[Approval]:
         """Questions about the network that wait for somebody, of contracts that say `ask`."""
-        return self._do(Call("GET", link("approvals"), many(Approval.of)))
+        return self._do(calls.approvals())
 
     def answer(self, approval: str, answer: str) -> None:
         """"deny", "once", or "run": while the sandbox lives."""
-        self._do(with_json("POST", link("approvals", approval), nothing, again=False, answer=answer))
+        self._do(calls.answer(approval, answer))
+
+    def secrets(self) -> list[SecretInfo]:
+        """Which values are stored; none of them is told."""
+        return self._do(calls.secrets())
+
+    def set_secret(self, name: str, value: str) -> SecretInfo:
+        """Store a value that contracts name (`network: {secrets: [{..., from: "secret:NAME"}]}`). Another one is for
+        sandboxes that are made from then on."""
+        return self._do(calls.set_secret(name, value))
+
+    def delete_secret(self, name: str) -> None:
+        self._do(calls.delete_secret(name))
 
     def usage(self) -> Usage:
-        return self._do(Call("GET", link("usage"), one(Usage.of)))
+        return self._do(calls.usage())
 
     def events(self) -> Iterator[Event]:
         """What happens to all sandboxes, from now on; "ready" first. Ends with ConnectionFailed: what happened
@@ -230,189 +226,146 @@ class Client:
         try:
             for event in self._events(link("events"), {}):
                 yield Event.of(event.name, json.loads(event.data))
-        except _BROKEN as problem:
-            raise calls.unreachable(self._place, problem) from problem
+        except BROKEN as problem:
+            raise self._session.unreachable(problem) from problem
         raise ConnectionFailed("the daemon has ended the stream", "host")
 
     def _follow(self, path: str, place: tuple[int, int]) -> Iterator[Output | StepInfo]:
         """A step's output and at last the step itself, across broken connections."""
-        reader, attempt = StepReader(place), 0
+        following = Following(self._session, place)
         while True:
+            problem: BaseException | None = None
             try:
-                for event in self._events(path, {"Last-Event-ID": reader.id}):
-                    attempt = 0
-                    piece = reader.take(event)
+                for event in self._events(path, following.headers):
+                    piece = following.take(event)
                     if piece:
                         yield piece
-                    if reader.end:
-                        yield reader.end
+                    if following.end:
+                        yield following.end
                         return
-                problem: Exception = ConnectionFailed("the stream ended early", "host")
-            except _BROKEN as broken:
+            except (*BROKEN, AtollError) as broken:
                 problem = broken
-            except AtollError as failure:
-                if failure.status not in (429, 502, 503):
-                    raise
-                problem = failure
-            if attempt >= self._retries:
-                raise calls.unreachable(self._place, problem) from problem
-            _rest(attempt, None)
-            attempt += 1
+            time.sleep(following.broken(problem))
 
 
-def _rewind(body: Any) -> bool:
-    """Can it be sent (again)?"""
-    if body is None or isinstance(body, bytes):
-        return True
-    try:
-        body.seek(0)
-    except (AttributeError, OSError, ValueError):
-        return False
-    return True
-
-
-def _rest(attempt: int, retry_after: float | None) -> None:
-    time.sleep(min(retry_after if retry_after is not None else 0.1 * 2 ** attempt, 10) * random.uniform(0.8, 1.2))
-
-
-class Sandbox:
-    """A sandbox of the daemon's; as a context it is deleted at the end. `info` is what was last heard of it."""
+class Sandbox(SandboxCore):
+    __doc__ = SandboxCore.__doc__
 
     def __init__(self, client: Client, info: SandboxInfo) -> None:
         self.client = client
         self.info = info
         self.files = Files(self)
 
-    @property
-    def id(self) -> str:
-        return self.info.id
-
-    def __repr__(self) -> str:
-        return f"<Sandbox {self.id} {self.info.state}>"
-
     def __enter__(self) -> Sandbox:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 trace: TracebackType | None) -> None:
+           trace: TracebackType | None) -> None:
         with contextlib.suppress(AtollError):
             self.delete()
-
-    def _link(self, *segments: object, **query: object) -> str:
-        return link("sandboxes", self.id, *segments, **query)
 
     def _change(self, call: Call[SandboxInfo]) -> SandboxInfo:
         self.info = self.client._do(call)
         return self.info
 
     def refresh(self) -> SandboxInfo:
-        return self._change(Call("GET", self._link(), one(SandboxInfo.of)))
+        return self._change(calls.sandbox(self.id))
 
     def delete(self) -> None:
-        self.client._do(Call("DELETE", self._link(), nothing, also=(404,)))
+        self.client._do(calls.delete(self.id))
 
     def pause(self, memory: bool = True) -> SandboxInfo:
-        return self._change(with_json("POST", self._link("pause"), one(SandboxInfo.of), memory=memory))
+        return self._change(calls.pause(self.id, memory))
 
     def resume(self, timeout: float | None = None) -> SandboxInfo:
-        return self._change(with_json("POST", self._link("resume"), one(SandboxInfo.of),
-                                      timeout=calls.seconds(timeout)))
+        return self._change(calls.resume(self.id, timeout))
 
     def set_timeout(self, timeout: float) -> SandboxInfo:
-        return self._change(with_json("POST", self._link("timeout"), one(SandboxInfo.of),
-                                      timeout=calls.seconds(timeout)))
+        return self._change(calls.set_timeout(self.id, timeout))
 
     # ---- steps ----
 
     def run(self, command: Sequence[str] | str, *, environment: Mapping[str, str] | None = None,
-            cwd: str | None = None, user: str | None = None, timeout: float | None = None, input: bytes | None = None,
-            on_output: Callable[[Output], None] | None = None, request_id: str | None = None) -> Result:
+      cwd: str | None = None, user: str | None = None, timeout: float | None = None,
+      input: bytes | None = None, on_output: Callable[[Output], None] | None = None,
+      request_id: str | None = None) -> Result:
         """Run a command (a text: by a shell) to its end. `on_output` hears what it prints as it comes."""
-        if on_output is None and input is None:
-            info = self.client._do(calls.step(self.id, command, environment=environment, cwd=cwd, user=user,
-                                              stdin=False, terminal=None, timeout=timeout, wait=10,
-                                              request=request_id))
-            step = Step(self, info)
-            if info.result and _is_whole(info):
-                return Result.make(info.result, info.out.data or b"", info.err.data or b"")
-        else:
-            step = self.start(command, environment=environment, cwd=cwd, user=user, stdin=input is not None,
-                              timeout=timeout, request_id=request_id)
-        if input is not None:
-            for at in range(0, len(input), 1 << 20):
-                step.write(input[at:at + (1 << 20)])
-            step.close_stdin()
-        got = {"out": bytearray(), "err": bytearray()}
+        waits = on_output is None and input is None
+        info = self.client._do(calls.start(
+            self.id, command, environment=environment, cwd=cwd, user=user, stdin=input is not None, timeout=timeout,
+            wait=10 if waits else 0, request_id=request_id))
+        whole = whole_result(info) if waits else None
+        if whole:
+            return whole
+        step, gathering = Step(self, info), Gathering()
+        feeder = threading.Thread(target=step._feed, args=(input,), daemon=True) if input is not None else None
+        if feeder:
+            feeder.start()
         for piece in step.stream():
-            got[piece.stream] += piece.data
+            gathering.take(piece)
             if on_output:
                 on_output(piece)
-        return Result.make(step.wait(), bytes(got["out"]), bytes(got["err"]))
+        result = gathering.result(step.wait())
+        if feeder:
+            feeder.join()
+        return result
 
     def start(self, command: Sequence[str] | str, *, environment: Mapping[str, str] | None = None,
-              cwd: str | None = None, user: str | None = None, stdin: bool = False,
-              terminal: tuple[int, int] | None = None, timeout: float | None = None,
-              request_id: str | None = None) -> Step:
+        cwd: str | None = None, user: str | None = None, stdin: bool = False,
+        terminal: tuple[int, int] | None = None, timeout: float | None = None,
+        request_id: str | None = None) -> Step:
         """Start a command, and do not wait. `terminal`: columns and rows. With the same `request_id` it is the same
         step, however often it is asked for."""
-        return Step(self, self.client._do(calls.step(
+        return Step(self, self.client._do(calls.start(
             self.id, command, environment=environment, cwd=cwd, user=user, stdin=stdin, terminal=terminal,
-            timeout=timeout, wait=0, request=request_id)))
+            timeout=timeout, request_id=request_id)))
 
     def steps(self, state: str | None = None) -> list[Step]:
-        found = self.client._do(Call("GET", self._link("steps", state=state), many(StepInfo.of)))
-        return [Step(self, info) for info in found]
+        return [Step(self, info) for info in self.client._do(calls.steps(self.id, state))]
 
     def step(self, number: int) -> Step:
-        return Step(self, self.client._do(Call("GET", self._link("steps", number), one(StepInfo.of))))
+        return Step(self, self.client._do(calls.step(link("sandboxes", self.id, "steps", number))))
 
     # ---- states and changes ----
 
     def checkpoint(self, name: str | None = None) -> str:
-        return self.client._do(with_json("POST", self._link("checkpoints"), lambda b: str(json.loads(b)["name"]),
-                                         again=False, name=name))
+        return self.client._do(calls.checkpoint(self.id, name))
 
     def checkpoints(self) -> list[Checkpoint]:
-        return self.client._do(Call("GET", self._link("checkpoints"), many(Checkpoint.of)))
+        return self.client._do(calls.checkpoints(self.id))
 
     def rollback(self, checkpoint: str) -> int:
         """How many processes were ended for it."""
-        return self.client._do(with_json("POST", self._link("rollback"),
-                                         lambda b: int(json.loads(b)["endedProcesses"]), checkpoint=checkpoint))
+        return self.client._do(calls.rollback(self.id, checkpoint))
 
     def fork(self, count: int = 1, timeout: float | None = None) -> list[Sandbox]:
         """Those that could be made; if none could, why."""
-        made = self.client._do(with_json("POST", self._link("fork"), calls.results, again=False, count=count,
-                                         timeout=calls.seconds(timeout)))
-        forks = [Sandbox(self.client, SandboxInfo.of(item["sandbox"])) for item in made if item["sandbox"]]
-        if made and not forks:
-            raise AtollError(made[0]["error"]["message"], made[0]["error"]["cause"])
-        return forks
+        return [Sandbox(self.client, info) for info in self.client._do(calls.fork(self.id, count, timeout))]
 
     def diff(self, path: str | None = None, lines: bool = False) -> Diff:
-        return self.client._do(Call("GET", self._link("diff", path=path, lines=lines or None), one(Diff.of)))
+        return self.client._do(calls.diff(self.id, path, lines))
 
     def diff_text(self, path: str | None = None) -> str:
-        return self.client._do(Call("GET", self._link("diff", format="text", path=path), text))
+        return self.client._do(calls.diff_text(self.id, path))
 
     def apply(self, paths: Sequence[str] | None = None, *, merge: bool = False, force: bool = False,
-              dry: bool = False) -> Applied:
-        """Onto the daemon's machine. If something conflicts nothing is applied, and `conflicts` is not 0."""
+        dry: bool = False) -> Applied:
+        """Onto the workspace that the daemon grants the tenant; PolicyRefused if there is none. If something conflicts
+        nothing is applied, and `conflicts` is not 0."""
         return self.client._do(calls.apply(self.id, paths, merge, force, dry))
 
+    def undo(self, *, force: bool = False) -> Applied:
+        """Take the latest apply back; if the host has changed since then nothing is, and `conflicts` is not 0."""
+        return self.client._do(calls.undo(self.id, force))
+
     def export(self, format: str = "tar") -> bytes:
-        return self.client._do(Call("GET", self._link("export", format=format), raw))
+        return self.client._do(calls.export(self.id, format))
 
     def log(self, kind: str | None = None, step: int | None = None) -> list[Object]:
-        body = self.client._do(Call("GET", self._link("log", kind=kind, step=step), raw))
-        return [json.loads(line) for line in body.splitlines()]
+        return self.client._do(calls.log(self.id, kind, step))
 
     def receipt(self, step: int | None = None) -> bytes:
-        return self.client._do(Call("GET", self._link("receipt", step=step), raw))
-
-
-def _is_whole(info: StepInfo) -> bool:
-    return all(s.first == 0 and s.data is not None and len(s.data) == s.size for s in (info.out, info.err))
+        return self.client._do(calls.receipt(self.id, step))
 
 
 class _Followed:
@@ -435,31 +388,19 @@ class _Followed:
 
     def output(self, stream: str = "out", start: int | None = None) -> bytes:
         """What it has printed so far, from an offset on."""
-        query = link(stream=stream, from_=start).partition("?")[2]
-        return self.client._do(Call("GET", f"{self._path}/output?{query}", raw))
+        return self.client._do(calls.output(self._path, stream, start))
 
 
-class Step(_Followed):
-    """A command in a sandbox. `info` is what was last heard of it."""
+class Step(StepCore, _Followed):
+    __doc__ = StepCore.__doc__
 
     def __init__(self, sandbox: Sandbox, info: StepInfo) -> None:
+        super().__init__(sandbox.id, info)
         self.sandbox = sandbox
         self.client = sandbox.client
-        self.info = info
-        self._path = link("sandboxes", sandbox.id, "steps", info.number)
-
-    @property
-    def number(self) -> int:
-        return self.info.number
-
-    def __repr__(self) -> str:
-        return f"<Step {self.number} of {self.sandbox.id} {self.info.state}>"
-
-    def _told(self, info: StepInfo) -> None:
-        self.info = info
 
     def refresh(self) -> StepInfo:
-        self.info = self.client._do(Call("GET", self._path, one(StepInfo.of)))
+        self.info = self.client._do(calls.step(self._path))
         return self.info
 
     def wait(self) -> StepResult:
@@ -469,21 +410,30 @@ class Step(_Followed):
         return self.info.result
 
     def write(self, data: bytes) -> None:
-        """To its standard input, or as if it were typed. Not sent again if the connection breaks: nobody would know
-        how much of it has arrived."""
-        self.client._do(Call("POST", self._path + "/stdin", nothing, data, "application/octet-stream", again=False))
+        """To its standard input, or as if it were typed: each byte once, whatever connections and daemons do. Ends
+        when all of it was taken, which a command that does not read makes you wait for."""
+        feeding = Feeding(self._path, data, self._fed)
+        while not feeding.is_done:
+            feeding.heard(self.client._do(feeding.call()))
+            self._fed = feeding.at
+
+    def _feed(self, data: bytes) -> None:
+        # A command may end without having read all of it, as at a pipe.
+        with contextlib.suppress(AtollError):
+            self.write(data)
+            self.close_stdin()
 
     def close_stdin(self) -> None:
-        self.client._do(Call("POST", self._path + "/stdin?eof=true", nothing))
+        self.client._do(calls.stdin(self._path, None, self._fed))
 
     def signal(self, name: str = "SIGTERM") -> None:
-        self.client._do(with_json("POST", self._path + "/signal", nothing, again=False, signal=name))
+        self.client._do(calls.signal(self._path, name))
 
     def kill(self) -> None:
         self.signal("SIGKILL")
 
     def resize(self, columns: int, rows: int) -> None:
-        self.client._do(with_json("POST", self._path + "/resize", nothing, columns=columns, rows=rows))
+        self.client._do(calls.resize(self._path, columns, rows))
 
 
 class Files:
@@ -492,58 +442,41 @@ class Files:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
 
-    def _do(self, method: str, parse: Callable[[bytes], T], *segments: str, body: bytes | BinaryIO | None = None,
-            again: bool = True, also: tuple[int, ...] = (), **query: object) -> T:
-        kind = "application/octet-stream" if body is not None else None
-        return self._sandbox.client._do(Call(method, self._sandbox._link("files", *segments, **query), parse, body,
-                                             kind, again, also))
+    def _do(self, call: Call[T]) -> T:
+        return self._sandbox.client._do(call)
 
     def read(self, path: str, user: str | None = None) -> bytes:
-        return self._do("GET", raw, path=path, user=user)
+        return self._do(calls.read_file(self._sandbox.id, path, user))
 
     def write(self, path: str, data: bytes | str | BinaryIO, user: str | None = None) -> int:
         """A file, or bytes; directories above it are made."""
-        body = data.encode() if isinstance(data, str) else data
-        return self._do("PUT", lambda b: int(json.loads(b)["size"]), body=body, path=path, user=user)
+        return self._do(calls.write_file(self._sandbox.id, path, data, user))
 
     def remove(self, path: str, user: str | None = None) -> None:
-        self._do("DELETE", nothing, path=path, user=user)
+        self._do(calls.remove_file(self._sandbox.id, path, user))
 
     def stat(self, path: str, user: str | None = None) -> FileInfo:
-        return self._do("GET", one(FileInfo.of), "stat", path=path, user=user)
+        return self._do(calls.stat_file(self._sandbox.id, path, user))
 
     def list(self, path: str = "", depth: int = 1, user: str | None = None) -> list[FileInfo]:
-        return self._do("GET", many(FileInfo.of), "list", path=path, depth=depth, user=user)
+        return self._do(calls.list_files(self._sandbox.id, path, depth, user))
 
     def move(self, source: str, target: str, user: str | None = None) -> None:
-        self._sandbox.client._do(with_json("POST", self._sandbox._link("files", "move"), nothing, again=False,
-                                           **{"from": source, "to": target, "user": user}))
+        self._do(calls.move_file(self._sandbox.id, source, target, user))
 
     def make_dir(self, path: str, user: str | None = None) -> None:
-        self._sandbox.client._do(with_json("POST", self._sandbox._link("files", "mkdir"), nothing, path=path,
-                                           user=user))
+        self._do(calls.make_dir(self._sandbox.id, path, user))
 
 
-class Job(_Followed):
-    """A command under a contract, in a sandbox of its own."""
+class Job(JobCore, _Followed):
+    __doc__ = JobCore.__doc__
 
     def __init__(self, client: Client, info: JobInfo) -> None:
+        super().__init__(info)
         self.client = client
-        self.info = info
-        self._path = link("jobs", info.id)
-
-    @property
-    def id(self) -> str:
-        return self.info.id
-
-    def __repr__(self) -> str:
-        return f"<Job {self.id} {self.info.state}>"
-
-    def _told(self, info: StepInfo) -> None:
-        self.info = JobInfo(self.info.id, "ended", self.info.labels, self.info.sandbox, info)
 
     def refresh(self) -> JobInfo:
-        self.info = self.client._do(Call("GET", self._path, one(JobInfo.of)))
+        self.info = self.client._do(calls.job(self.id))
         return self.info
 
     def wait(self) -> StepResult:
@@ -557,7 +490,7 @@ class Job(_Followed):
 
     def cancel(self) -> None:
         """End it, or clear its sandbox away; its result stays."""
-        self.client._do(Call("DELETE", self._path, nothing))
+        self.client._do(calls.cancel(self.id))
 
     def receipt(self) -> bytes:
-        return self.client._do(Call("GET", self._path + "/receipt", raw))
+        return self.client._do(calls.job_receipt(self.id))
