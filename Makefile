@@ -39,7 +39,7 @@ check:
 
 soak:
 	@tools/setup --tests
-	@ATOLL_LONG=1 $(PYTHON) tools/check test_serve_chaos
+	@ATOLL_LONG=1 $(PYTHON) tools/check test_serve_chaos test_serve_load test_serve_egress test_serve_http
 
 bench: all
 	@tools/setup --bench

@@ -225,8 +225,9 @@ void answer_refusal(struct connection *connection, unsigned status, const char *
 	say_refusal(&body, status, message);
 	buf_addf(&connection->out,
 		 "HTTP/1.1 %u %s\r\nDate: %s\r\nContent-Type: application/json\r\n"
-		 "Content-Length: %zu\r\nConnection: close\r\n\r\n",
-		 status, server_reason(status), server_date(connection->server), body.used);
+		 "Content-Length: %zu\r\n%sConnection: close\r\n\r\n",
+		 status, server_reason(status), server_date(connection->server), body.used,
+		 status == 503 ? "Retry-After: 1\r\n" : "");
 	buf_add(&connection->out, body.data, body.used);
 	buf_done(&body);
 	connection->closes = true;

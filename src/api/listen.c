@@ -56,6 +56,19 @@ static void turn_away(struct server *server, struct listener *listener)
 	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
+/* As many as there may be are there: who comes now is told so, and his answer is waited for to be
+ * read, for a moment. Who speaks TLS would take longer to be told than to try again. */
+static void take(struct listener *listener, int fd, const struct sockaddr_in6 *peer)
+{
+	struct server *server = listener->server;
+	bool is_over = server->n_connections >= server->options.max_connections;
+
+	if (is_over && listener->tls)
+		close(fd);
+	else if (connection_new(server, listener, fd, peer) == 0 && is_over)
+		answer_refusal(server->connections, 503, "too many connections: come again");
+}
+
 static void accept_one(struct listener *listener, bool *ret_goes_on)
 {
 	struct server *server = listener->server;
@@ -71,7 +84,7 @@ static void accept_one(struct listener *listener, bool *ret_goes_on)
 		server_consider(server);
 	}
 	if (fd >= 0)
-		connection_new(server, listener, fd, &peer.v6);
+		take(listener, fd, &peer.v6);
 }
 
 static void ready(struct loop_watch *watch, uint32_t events)

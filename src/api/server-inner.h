@@ -22,6 +22,7 @@
 struct inflater;
 
 #define SERVER_CONNECTIONS_MAX 20000
+#define SERVER_REFUSED_MAX     256
 #define SERVER_HEAD_TIMEOUT_S  30
 #define SERVER_IDLE_TIMEOUT_S  75
 #define SERVER_STALL_TIMEOUT_S 120 /* of a body that is wanted, of bytes that are not taken */

@@ -86,10 +86,19 @@ size_t server_connections(const struct server *server)
 	return server->n_connections;
 }
 
+/* Beyond the limit so many more at a time, to be told that they are too many. */
+static size_t most_refused(const struct server *server)
+{
+	size_t n = server->options.max_connections / 64 + 1;
+
+	return n < SERVER_REFUSED_MAX ? n : SERVER_REFUSED_MAX;
+}
+
 void server_consider(struct server *server)
 {
-	bool accepts = !server->is_stopping && !server->accept_timer.place &&
-		       server->n_connections < server->options.max_connections;
+	bool accepts =
+		!server->is_stopping && !server->accept_timer.place &&
+		server->n_connections < server->options.max_connections + most_refused(server);
 
 	if (accepts == server->is_paused)
 		server_accept(server, accepts);

@@ -46,7 +46,7 @@ struct server_options {
 	struct loop *loop;
 	server_handler *handle;
 	void *data;
-	size_t max_connections;	 /* 0: 20,000; beyond that connections wait */
+	size_t max_connections;	 /* 0: 20,000; beyond that they are answered by 503 */
 	unsigned head_timeout_s; /* 0: 30 */
 	unsigned idle_timeout_s; /* between requests; 0: 75 */
 };

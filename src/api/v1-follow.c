@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/sse.h"
 #include "api/v1.h"
+#include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
@@ -25,13 +26,15 @@
 
 #define PIECE	 65536
 #define DATA_MAX (8U << 20)
+#define AGAIN_NS (5 * INT64_C(1000000))
 
 struct follow {
 	struct sse sse; /* first */
 	struct process_reader reader;
 	struct box_listener listener;
 	uint64_t told[PROCESS_STREAMS];
-	bool is_last; /* nothing comes behind what was sent */
+	bool is_last;		 /* nothing comes behind what was sent */
+	struct loop_timer again; /* its result is being written */
 };
 
 static void on_over(struct api_call *call, bool is_broken)
@@ -40,6 +43,7 @@ static void on_over(struct api_call *call, bool is_broken)
 
 	(void)is_broken;
 	sse_over(&follow->sse);
+	loop_disarm(house_loop(follow->listener.house), &follow->again);
 	process_detach(&follow->reader);
 	box_unlisten(&follow->listener);
 	free(follow);
@@ -149,11 +153,21 @@ static void pump(struct follow *follow)
 		return;
 	while (!sse_is_full(&follow->sse) && send_some(follow))
 		;
-	if (process_is_read(&follow->reader)) {
+	if (!process_is_read(&follow->reader))
+		return;
+	if (!v1_has_ended(follow->reader.process)) {
+		loop_arm(house_loop(follow->listener.house), &follow->again,
+			 clock_monotonic_ns() + AGAIN_NS);
+	} else {
 		follow->is_last = true;
 		send_step(follow, "end");
 		sse_end(&follow->sse);
 	}
+}
+
+static void pump_again(struct loop_timer *timer)
+{
+	pump((struct follow *)((char *)timer - offsetof(struct follow, again)));
 }
 
 static void on_ready(struct process_reader *reader)
@@ -232,6 +246,7 @@ void v1_follow(struct api_call *call, struct process *process)
 	follow->reader.holds = true;
 	follow->listener.house = process->box->house;
 	follow->listener.told = on_event;
+	follow->again.fire = pump_again;
 	call->own = follow;
 	call->over = on_over;
 	box_listen(&follow->listener);

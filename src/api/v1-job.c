@@ -110,7 +110,7 @@ struct process *v1_job_step(const struct box *box)
 static void write_job(struct json *json, const char *id, const char *labels, bool is_there,
 		      struct process *process, const char *view)
 {
-	bool has_ended = process ? process->has_ended : view != NULL;
+	bool has_ended = process ? v1_has_ended(process) : view != NULL;
 
 	json_open(json, NULL, '{');
 	json_str(json, "id", id);
@@ -118,7 +118,8 @@ static void write_job(struct json *json, const char *id, const char *labels, boo
 	json_raw(json, "labels", labels ? labels : "{}");
 	json_str(json, "sandbox", is_there ? id : NULL);
 	if (process)
-		v1_write_step(json, "step", process, false);
+		v1_write_step_as(json, "step", process, has_ended ? &process->end : NULL,
+				 process->end_ms, false);
 	else if (view)
 		json_raw(json, "step", view);
 	else

@@ -51,6 +51,13 @@ static void keep_tail(struct process *process, enum process_stream stream, struc
 	ret->streams[stream].size = first + n;
 }
 
+bool v1_has_ended(const struct process *process)
+{
+	return process->has_ended &&
+	       !(process->number == 1 && v1_label(process->box, V1_LABEL_JOB) &&
+		 results_is_waiting(results, process->box->id, process->number));
+}
+
 static char *labels_of(const struct box *box)
 {
 	cleanup_buf struct buf out = BUF_INIT(VIEW_MAX);

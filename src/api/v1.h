@@ -226,6 +226,8 @@ void v1_jobs_go_on(struct api *api);
 int v1_open(struct api *api, const char *dir, struct atoll_error *err);
 void v1_close(struct api *api);
 struct results *v1_results(void);
+/* May its end be told? A job's once its result survives a loss of power. */
+bool v1_has_ended(const struct process *process);
 
 /* ---- handlers, for the table ---- */
 

@@ -2,6 +2,7 @@
 #include "audit/inner.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/state.h"
 #include "base/str.h"
 
 #include <errno.h>
@@ -180,11 +181,25 @@ static int go_on(struct audit_log *log, struct atoll_error *err)
 	return r;
 }
 
+/* Most sandboxes have none, and nobody needs a key to be told so: what is removed because the disk
+ * is full could not make one. */
+static bool is_missing(const char *id)
+{
+	char path[PATH_MAX], name[64];
+	cleanup_fd int fd = audit_is_id(id) ? state_open(false, path, NULL) : -1;
+
+	snprintf(name, sizeof name, "log/%s.jsonl", id);
+	return fd >= 0 && faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
 int audit_reopen(const char *id, struct audit_log **ret, struct atoll_error *err)
 {
 	struct audit_log *log;
-	int r = audit_new_log(id, &log, err);
+	int r;
 
+	if (is_missing(id))
+		return error_set(err, ATOLL_FAULT_HOST, ENOENT, "open the record of run %s", id);
+	r = audit_new_log(id, &log, err);
 	if (r < 0)
 		return r;
 	log->is_sandbox = true;

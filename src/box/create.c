@@ -491,6 +491,16 @@ void house_settle(struct house *house)
 	builds_forget_lost(house);
 }
 
+/* A kill while the disk was full, or a loss of power, can leave a row without a sandbox. */
+static bool is_ghost(const struct house_box *mine)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof path, "%.*s/atoll/records/%s", PATH_MAX - 64, mine->box.house->dir,
+		 mine->box.sandbox);
+	return access(path, F_OK) < 0 && errno == ENOENT;
+}
+
 int boxes_load(struct house *house, struct atoll_error *err)
 {
 	sqlite3_stmt *row = db_prepare(house->db, row_select, err);
@@ -499,6 +509,11 @@ int boxes_load(struct house *house, struct atoll_error *err)
 	while (r == 0 && (r = db_step(house->db, &row, err)) == 1) {
 		struct house_box *mine = row_read(house, row);
 
+		if (mine && is_ghost(mine)) {
+			row_remove(mine);
+			box_free(mine);
+			mine = NULL;
+		}
 		r = mine ? table_put(house, mine) : 0;
 		if (r < 0)
 			error_oom(err);

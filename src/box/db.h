@@ -13,12 +13,15 @@
  * SQLite with a write-ahead log. One thread writes, in order, all that has come in since it began
  * its last transaction as one: a thousand creations a second are a few hundred transactions. What
  * was written survives a kill of the daemon at any moment; DB_FIRM survives a loss of power, too,
- * and waits for the disk.
+ * and waits for the disk. What is DB_SOON is on the disk DB_SOON_MS later: a loss of power takes
+ * what was written last, never something from the middle, and never the database.
  *
  * All but db_open() on the loop's thread.
  */
 
 struct db;
+
+#define DB_SOON_MS 1000
 
 enum db_rank {
 	DB_SOON,

@@ -211,6 +211,7 @@ static void tick(struct loop_timer *timer)
 	if (hold_nursery_is_gone())
 		open_nursery(NULL);
 	pool_tick(house);
+	rows_tick(house);
 	budget_tick(house, house->n_ticks % WRITE_TICKS == 0);
 	if (house->n_ticks % TIDY_TICKS == 1)
 		remove_tidy(house);
@@ -411,7 +412,9 @@ void house_close(struct house *house, bool is_final)
 	pools_free(house);
 	if (house->db)
 		budget_tick(house, true);
+	rows_tick(house);
 	db_close(house->db);
+	rows_free(house);
 	table_free(house);
 	kinds_free(house);
 	house_secrets_free(house);

@@ -142,6 +142,7 @@ struct house {
 	struct house_secret *secrets;
 	struct pool *pools;
 
+	struct row_change *removals; /* rows that could not be removed yet */
 	struct removal *to_remove;
 	size_t n_removing, n_removers;
 	char homes[PATH_MAX]; /* what homes of boxes are layers over */
@@ -200,7 +201,6 @@ void tenant_give_back(struct house_box *box);
 int table_put(struct house *house, struct house_box *box);
 void table_remove(struct house *house, struct house_box *box);
 struct house_box *table_find(const struct house *house, const char *id);
-bool sandbox_is_box(const struct house *house, const char *sandbox);
 void table_free(struct house *house);
 
 /* ---- life.c ---- */
@@ -272,6 +272,9 @@ void budget_tick(struct house *house, bool writes);
 void row_insert(struct house_box *box, db_done *done, void *data);
 void row_update(struct house_box *box);
 void row_remove(struct house_box *box);
+/* Every second: removals that could not be written. */
+void rows_tick(struct house *house);
+void rows_free(struct house *house);
 struct house_box *row_read(struct house *house, sqlite3_stmt *statement);
 extern const char row_select[];
 

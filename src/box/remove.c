@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/scope.h"
 #include "base/str.h"
 #include "box/inner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /*
  * What is nobody's any more
@@ -108,21 +111,36 @@ void remove_sandbox(struct house *house, const char *sandbox, void (*done)(void 
 
 /* ---- at the start ---- */
 
-static bool is_known(const struct house *house, const char *sandbox)
+static int compare(const void *a, const void *b)
 {
-	return sandbox_is_box(house, sandbox) || kind_has(house, sandbox);
+	return strcmp(a, b);
+}
+
+/* Ids of the boxes' sandboxes, in order: `house->n_boxes` of them. */
+static char (*list_boxes(struct house *house))[ATOLL_ID_SIZE]
+{
+	char(*ids)[ATOLL_ID_SIZE] = calloc(house->n_boxes + 1, sizeof *ids);
+	size_t n = 0;
+
+	for (struct box *box = NULL; ids && (box = box_next_any(house, box));)
+		memcpy(ids[n++], box->sandbox, sizeof *ids);
+	if (ids)
+		qsort(ids, n, sizeof *ids, compare);
+	return ids;
 }
 
 int remove_strangers(struct house *house, struct atoll_error *err)
 {
+	cleanup_free char(*known)[ATOLL_ID_SIZE] = list_boxes(house);
 	struct atoll_record *records;
 	size_t n;
-	int r = atoll_records_list(false, &records, &n, err);
+	int r = known ? atoll_records_list(false, &records, &n, err) : error_oom(err);
 
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n; i++) {
-		if (!is_known(house, records[i].id))
+		if (!bsearch(records[i].id, known, house->n_boxes, sizeof *known, compare) &&
+		    !kind_has(house, records[i].id))
 			remove_sandbox(house, records[i].id, NULL, NULL);
 	}
 	atoll_records_free(records, n);

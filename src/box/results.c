@@ -16,6 +16,8 @@
 
 /* What waits to be written: beyond this the oldest is dropped, and a line says so. */
 #define WAITING_MAX (64U << 20)
+/* What could not be written is tried again, with the next result or then. */
+#define AGAIN_NS (2 * INT64_C(1000000000))
 
 struct waiting {
 	struct result_step step; /* `view` NULL: forget the box */
@@ -28,7 +30,8 @@ struct results {
 	sqlite3 *reader; /* the loop's thread */
 	sqlite3 *writer; /* one thread at a time: `item` */
 	struct work_item item;
-	bool is_writing, is_failing;
+	bool is_writing, is_failing, is_dropping;
+	struct loop_timer again;
 	struct waiting *first, **last; /* not handed over yet */
 	size_t bytes;
 	struct waiting *written; /* being written; also found */
@@ -137,12 +140,18 @@ static void write_all(struct work_item *item)
 {
 	struct results *results = (struct results *)((char *)item - offsetof(struct results, item));
 	bool has_job = false;
-	int r = sqlite3_exec(results->writer, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	int r;
 
-	for (struct waiting *at = results->written; r == SQLITE_OK && at; at = at->next) {
-		r = write_one(results->writer, &at->step);
+	for (const struct waiting *at = results->written; at; at = at->next)
 		has_job |= at->step.is_job;
-	}
+	/* A job's end is told when it survives a loss of power; a step's result goes with its
+	 * sandbox, whose processes do not. */
+	sqlite3_exec(results->writer,
+		     has_job ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", NULL, NULL,
+		     NULL);
+	r = sqlite3_exec(results->writer, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	for (struct waiting *at = results->written; r == SQLITE_OK && at; at = at->next)
+		r = write_one(results->writer, &at->step);
 	if (r == SQLITE_OK && has_job)
 		r = trim_jobs(results->writer);
 	if (r == SQLITE_OK)
@@ -174,7 +183,16 @@ static void start_writing(struct results *results)
 	work_submit(house_work(results->house), &results->item, WORK_LATER);
 }
 
-/* A disk that is full is tried again with the next result, not in a loop. */
+static void write_again(struct loop_timer *timer)
+{
+	struct results *results =
+		(struct results *)((char *)timer - offsetof(struct results, again));
+
+	if (results->first && !results->is_writing && !work_is_closing(house_work(results->house)))
+		start_writing(results);
+}
+
+/* A disk that is full is tried again with the next result or after a while, not in a loop. */
 static void put_back(struct results *results)
 {
 	struct waiting **end = &results->written;
@@ -201,9 +219,11 @@ static void on_written(struct work_item *item)
 				sqlite3_errstr(results->failed));
 		results->is_failing = true;
 		put_back(results);
+		loop_arm(house_loop(results->house), &results->again,
+			 clock_monotonic_ns() + AGAIN_NS);
 		return;
 	}
-	results->is_failing = false;
+	results->is_failing = results->is_dropping = false;
 	free_list(results->written);
 	results->written = NULL;
 	if (results->first && !work_is_closing(house_work(results->house)))
@@ -218,6 +238,12 @@ static void add(struct results *results, struct waiting *waiting)
 	while (results->bytes > WAITING_MAX && results->first->next) {
 		struct waiting *oldest = results->first;
 
+		if (!results->is_dropping)
+			fprintf(stderr,
+				"atoll: results of steps are dropped: more than %u MiB wait "
+				"to be written\n",
+				WAITING_MAX >> 20);
+		results->is_dropping = true;
 		results->first = oldest->next;
 		results->bytes -= oldest->bytes;
 		oldest->next = NULL;
@@ -281,6 +307,12 @@ static const struct result_step *find_waiting(const struct waiting *at, const ch
 			return &at->step;
 	}
 	return NULL;
+}
+
+bool results_is_waiting(const struct results *results, const char *box, uint64_t number)
+{
+	return !results->is_failing && (find_waiting(results->first, box, number, NULL) ||
+					find_waiting(results->written, box, number, NULL));
 }
 
 static void read_stream(sqlite3_stmt *row, int at, struct result_step *ret, int i)
@@ -467,6 +499,7 @@ int results_open(struct house *house, const char *dir, struct results **ret,
 	results->house = house;
 	results->last = &results->first;
 	results->item = (struct work_item){.run = write_all, .done = on_written};
+	results->again.fire = write_again;
 	snprintf(path, sizeof path, "%s/results.db", dir);
 	before = umask(0077);
 	r = open_database(path, true, &results->writer, err);
@@ -486,6 +519,7 @@ void results_close(struct results *results)
 {
 	if (!results)
 		return;
+	loop_disarm(house_loop(results->house), &results->again);
 	if (results->writer && !results->is_writing && results->first) {
 		results->written = results->first;
 		results->first = NULL;

@@ -13,7 +13,8 @@
  *
  * A database of its own (results.db beside the house's): it is written in the background, several
  * at a time, and what waits to be written is found as well. If it cannot be written the results are
- * those that holders know; a line in the log says so.
+ * those that holders know; a line in the log says so, and it is tried again. Those of jobs survive
+ * a loss of power from the moment on that they are told (results_is_waiting()).
  */
 
 #define RESULTS_TAIL	 (64U << 10)
@@ -51,6 +52,8 @@ bool results_find(struct results *results, const char *box, uint64_t number,
 		  struct result_step *ret);
 bool results_find_key(struct results *results, const char *box, const char *key,
 		      struct result_step *ret);
+/* It is not on the disk yet, but will be; false also while nothing can be written. */
+bool results_is_waiting(const struct results *results, const char *box, uint64_t number);
 void result_done(struct result_step *step);
 /* The next ones behind `after` of a box (UINT64_MAX: from the newest), newest first; `each` gets no
  * output and keeps nothing. Returns how many. */

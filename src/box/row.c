@@ -72,16 +72,87 @@ void row_insert(struct house_box *mine, db_done *done, void *data)
 		 (int64_t)usage->n_steps);
 }
 
+/* ---- what could not be written ---- */
+
+/* A disk may be full for a while. What somebody was told is written when there is room again. */
+struct row_change {
+	struct house *house;
+	char id[BOX_ID_SIZE];
+	struct row_change *next;
+};
+
+static struct row_change *new_change(const struct box *box)
+{
+	struct row_change *change = calloc(1, sizeof *change);
+
+	if (!change)
+		abort(); /* as db_write() */
+	change->house = box->house;
+	memcpy(change->id, box->id, sizeof change->id);
+	return change;
+}
+
+/* With the next counts of what it uses. */
+static void updated(int code, void *data)
+{
+	struct row_change *change = data;
+	struct house_box *box = code < 0 ? table_find(change->house, change->id) : NULL;
+
+	if (box) {
+		box->written_steps = UINT64_MAX;
+		inner_tenant(box->box.tenant)->is_dirty = true;
+	}
+	free(change);
+}
+
 void row_update(struct house_box *box)
 {
 	if (box->is_listed)
-		row_insert(box, NULL, NULL);
+		row_insert(box, updated, new_change(&box->box));
+}
+
+static void removed(int code, void *data)
+{
+	struct row_change *change = data;
+
+	if (code < 0) {
+		change->next = change->house->removals;
+		change->house->removals = change;
+		return;
+	}
+	free(change);
+}
+
+static void write_removal(struct row_change *change)
+{
+	db_write(change->house->db, DB_SOON, removed, change, "DELETE FROM boxes WHERE id = ?", "s",
+		 change->id);
 }
 
 void row_remove(struct house_box *box)
 {
-	db_write(box->box.house->db, DB_SOON, NULL, NULL, "DELETE FROM boxes WHERE id = ?", "s",
-		 box->box.id);
+	write_removal(new_change(&box->box));
+}
+
+void rows_tick(struct house *house)
+{
+	struct row_change *change = house->removals, *next;
+
+	house->removals = NULL;
+	for (; change; change = next) {
+		next = change->next;
+		write_removal(change);
+	}
+}
+
+void rows_free(struct house *house)
+{
+	while (house->removals) {
+		struct row_change *next = house->removals->next;
+
+		free(house->removals);
+		house->removals = next;
+	}
 }
 
 /* ---- reading ---- */

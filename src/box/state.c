@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "box/db-file.h"
@@ -59,6 +60,7 @@ struct db {
 	bool is_closing;
 
 	/* The thread's own. */
+	int64_t soft_ns; /* since when something is written that is not on the disk; 0: nothing */
 	struct {
 		const char *sql;
 		sqlite3_stmt *statement;
@@ -156,6 +158,38 @@ static void do_op(struct db *db, struct op *op)
 	sqlite3_clear_bindings(statement);
 }
 
+/* ---- on the disk ---- */
+
+/* The log's file alone: commits are in it in their order, so what a loss of power takes is what was
+ * written last. */
+static void sync_log(struct db *db)
+{
+	sqlite3_file *file = NULL;
+
+	db->soft_ns = 0;
+	if (sqlite3_file_control(db->writer, "main", SQLITE_FCNTL_JOURNAL_POINTER, &file) ==
+		    SQLITE_OK &&
+	    file && file->pMethods)
+		file->pMethods->xSync(file, SQLITE_SYNC_NORMAL);
+}
+
+static bool is_sync_due(const struct db *db)
+{
+	return db->soft_ns && clock_monotonic_ns() - db->soft_ns >= DB_SOON_MS * INT64_C(1000000);
+}
+
+/* Until something is asked for; or, if something is not on the disk, until it has to be. */
+static void wait_for_some(struct db *db)
+{
+	int64_t until_ns = db->soft_ns + DB_SOON_MS * INT64_C(1000000);
+	struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+
+	if (!db->soft_ns)
+		pthread_cond_wait(&db->has_some, &db->mutex);
+	else
+		pthread_cond_timedwait(&db->has_some, &db->mutex, &until);
+}
+
 /* All of it, or nothing: what failed on its own has failed already. */
 static void do_batch(struct db *db, struct ops *batch)
 {
@@ -175,8 +209,10 @@ static void do_batch(struct db *db, struct ops *batch)
 	}
 	if (code == SQLITE_OK)
 		code = sqlite3_exec(db->writer, "COMMIT", NULL, NULL, NULL);
-	if (code == SQLITE_OK)
+	if (code == SQLITE_OK) {
+		db->soft_ns = is_firm ? 0 : db->soft_ns ? db->soft_ns : clock_monotonic_ns();
 		return;
+	}
 	if (!sqlite3_get_autocommit(db->writer))
 		sqlite3_exec(db->writer, "ROLLBACK", NULL, NULL, NULL);
 	for (struct op *op = batch->first; op; op = op->next)
@@ -191,17 +227,26 @@ static void *write_on(void *data)
 
 	pthread_mutex_lock(&db->mutex);
 	for (;;) {
-		while (!db->asked.first && !db->is_closing)
-			pthread_cond_wait(&db->has_some, &db->mutex);
-		if (!db->asked.first)
+		while (!db->asked.first && !db->is_closing && !is_sync_due(db))
+			wait_for_some(db);
+		if (!db->asked.first && db->is_closing)
 			break;
 		ops_init(&batch);
 		ops_join(&batch, &db->asked);
 		pthread_mutex_unlock(&db->mutex);
-		do_batch(db, &batch);
+		if (batch.first)
+			do_batch(db, &batch);
+		/* Whoever waits for the batch need not wait for the disk as well. */
 		pthread_mutex_lock(&db->mutex);
-		ops_join(&db->ended, &batch);
-		(void)!write(db->watch.fd, &one, sizeof one);
+		if (batch.first) {
+			ops_join(&db->ended, &batch);
+			(void)!write(db->watch.fd, &one, sizeof one);
+		}
+		if (is_sync_due(db)) {
+			pthread_mutex_unlock(&db->mutex);
+			sync_log(db);
+			pthread_mutex_lock(&db->mutex);
+		}
 	}
 	pthread_mutex_unlock(&db->mutex);
 	return NULL;
@@ -265,6 +310,7 @@ static int start_writer(struct db *db)
 int db_open(const char *path, struct loop *loop, struct db **ret, struct atoll_error *err)
 {
 	struct db *db = calloc(1, sizeof *db);
+	pthread_condattr_t monotonic;
 	int r;
 
 	if (!db)
@@ -275,7 +321,10 @@ int db_open(const char *path, struct loop *loop, struct db **ret, struct atoll_e
 	ops_init(&db->asked);
 	ops_init(&db->ended);
 	pthread_mutex_init(&db->mutex, NULL);
-	pthread_cond_init(&db->has_some, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&db->has_some, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	r = db_open_file(path, &db->writer, err);
 	if (r == 0)
 		r = db_migrate(db->writer, err);

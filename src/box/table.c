@@ -113,19 +113,6 @@ struct house_box *table_find(const struct house *house, const char *id)
 	return box;
 }
 
-/* Looks at all of them: at the start only. */
-bool sandbox_is_box(const struct house *house, const char *sandbox)
-{
-	for (size_t i = 0; i < house->table_size; i++) {
-		for (const struct house_box *box = house->table[i]; box;
-		     box = box->next_same_hash) {
-			if (streq(box->box.sandbox, sandbox))
-				return true;
-		}
-	}
-	return false;
-}
-
 void table_free(struct house *house)
 {
 	for (size_t i = 0; i < house->table_size; i++) {

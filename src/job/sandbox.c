@@ -255,6 +255,9 @@ static int reach(struct layer_record *record, int *ret_held, int *ret_socket,
 			*ret_held = r;
 			return 0;
 		}
+		if (r == -ENOENT)
+			return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "sandbox '%s' is gone",
+					 record->info.id);
 		if (r != -EBUSY)
 			return error_set(err, ATOLL_FAULT_HOST, -r, "hold sandbox '%s'",
 					 record->info.id);

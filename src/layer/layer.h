@@ -109,10 +109,10 @@ int layer_record_create(enum atoll_record_kind kind, const char *workspace,
 /* By id, beginning or NULL; see <atoll/layer.h>. */
 int layer_record_open(const char *id, struct layer_record **ret, struct atoll_error *err);
 void layer_record_close(struct layer_record *record); /* lets the lock go; takes NULL */
-int layer_record_lock(struct layer_record *record, bool waits, struct atoll_error *err);
 /* -EBUSY (ATOLL_FAULT_POLICY) if somebody has it. The meta is read again once it is locked. */
-/* Lock `held`, for a sandbox's holder: a descriptor, which is the lock, or -EBUSY if there is one.
- */
+int layer_record_lock(struct layer_record *record, bool waits, struct atoll_error *err);
+/* Lock `held`, for a sandbox's holder: a descriptor, which is the lock, or -EBUSY if there is one;
+ * -ENOENT if the record was removed meanwhile. */
 int layer_record_hold(const struct layer_record *record);
 bool layer_record_is_held(const struct layer_record *record);
 int layer_record_save(struct layer_record *record, struct atoll_error *err);

@@ -56,6 +56,9 @@ int layer_record_hold(const struct layer_record *record)
 	cleanup_fd int fd = open_lock(record, "held");
 	int r = fd < 0 ? fd : lock_file(fd, false);
 
+	/* Whoever removes it holds it meanwhile: it may lie in the trash by now. */
+	if (r == 0 && !record_is_there(record))
+		r = -ENOENT;
 	return r < 0 ? r : take_fd(&fd);
 }
 

@@ -232,6 +232,30 @@ TEST(who_waited_for_a_record_that_was_removed_hears_that)
 	layer_record_close(again);
 }
 
+/* A holder that comes late: it has opened the record just before somebody removed it. */
+TEST(what_was_removed_cannot_be_held)
+{
+	struct layer_record *record, *late;
+	struct layer_names lost = {0};
+	struct atoll_error err = {0};
+	int held;
+
+	fresh();
+	record = make(ATOLL_RECORD_SANDBOX);
+	CHECK(layer_record_open(record->info.id, &late, &err) == 0);
+	held = layer_record_hold(record);
+	CHECK(held >= 0);
+	CHECK_INT(layer_record_hold(late), -EBUSY);
+	CHECK(layer_record_drop_first(record, &lost, &err) == 0);
+	CHECK_INT(layer_record_hold(late), -EBUSY);
+	/* It lies in the trash, with nobody's lock on it. */
+	close(held);
+	CHECK_INT(layer_record_hold(late), -ENOENT);
+	layer_names_done(&lost);
+	layer_record_close(record);
+	layer_record_close(late);
+}
+
 TEST(a_damaged_record_hides_no_other_and_can_be_discarded)
 {
 	struct layer_record *record, *other;

@@ -4,13 +4,19 @@
 """
 The daemon under load while things die: nothing that it has promised is lost, and nothing is left
 
-    ATOLL_LONG=1        five minutes instead of seconds, 1,000 sandboxes instead of dozens, 100,000 cycles (make soak)
+    ATOLL_LONG=1        five minutes instead of seconds, 100,000 cycles, dozens of copies (make soak)
+
+What dies: the daemon, holders, first processes; egress in test_serve_egress.py. Besides: a loss of power, a full disk.
 """
 
+import contextlib
 import os
 import random
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -183,28 +189,227 @@ def _():
         check(len(daemon.holders()) <= 40, "holders: %d" % len(daemon.holders()))
 
 
-@test("many live sandboxes that each execute a step now and then")
-def _():
-    count, rounds = (1000, 30) if LONG else (40, 3)
-    with Daemon() as daemon:
-        boxes = [daemon.create(timeout=600) for _ in range(count)]
-        failures = []
+# ---- a loss of power ----
 
-        def use(share):
-            for _ in range(rounds):
-                for box in share:
-                    out = daemon.run(box, "echo here")
-                    if (out.code, out.out) != (0, b"here\n"):
-                        failures.append((box["sandboxID"], out.code, out.out, out.error))
-        threads = [threading.Thread(target=use, args=(boxes[i::4],)) for i in range(4)]
-        for thread in threads:
+def stop_all_threads(pid):
+    """What one instant of the machine is: nothing of the daemon moves while its files are looked at."""
+    os.kill(pid, signal.SIGSTOP)
+
+    def is_still():
+        for task in os.listdir("/proc/%d/task" % pid):
+            with open("/proc/%d/task/%s/stat" % (pid, task)) as file:
+                if file.read().rsplit(")", 1)[1].split()[0] != "T":
+                    return False
+        return True
+    check(until(is_still), "the daemon does not stand still")
+
+
+def copy_state(daemon, where):
+    """Databases and their logs as they are now, and the records; not what only lives in memory."""
+    stop_all_threads(daemon.pid)
+    try:
+        os.mkdir(where, 0o700)
+        for name in ("state.db", "state.db-wal", "results.db", "results.db-wal"):
+            path = os.path.join(daemon.state, name)
+            if os.path.exists(path):
+                shutil.copy(path, where)
+        for record in daemon.records():
+            to = os.path.join(where, "atoll", "records", record)
+            os.makedirs(to + "/top/upper", 0o700)
+            os.mkdir(to + "/top/work", 0o700)
+            for name in ("meta", "job"):
+                shutil.copy(os.path.join(daemon.state, "atoll", "records", record, name), to)
+        shutil.copytree(os.path.join(daemon.state, "home"), where + "/home")
+        for path in (where, where + "/atoll", where + "/home"):
+            os.chmod(path, 0o700)
+    finally:
+        os.kill(daemon.pid, signal.SIGCONT)
+
+
+class Promises:
+    """What was answered, by those who ask; each only once it was."""
+
+    def __init__(self, daemon, seconds):
+        self.daemon, self.until = daemon, time.monotonic() + seconds
+        self.boxes, self.jobs, self.tenants, self.wrong = {}, {}, {}, []
+        self.lock = threading.Lock()
+        self.threads = [threading.Thread(target=self.guarded, args=(work,), daemon=True) for work in (self.make_boxes, self.run_jobs, self.run_jobs, self.add_tenants)]
+
+    def guarded(self, work):
+        try:
+            for serial in range(100000):
+                if time.monotonic() > self.until:
+                    return
+                work(serial)
+        except Exception as what:
+            self.wrong.append(repr(what))
+
+    def make_boxes(self, serial):
+        box = self.daemon.create(timeout=3000, metadata={"serial": str(serial)})
+        with self.lock:
+            self.boxes[box["sandboxID"]] = serial
+        time.sleep(0.05)
+
+    def run_jobs(self, serial):
+        status, job, _ = self.daemon.call("POST", "/v1/jobs", {"command": ["/bin/sh", "-c", "echo %d; exit 3" % serial], "keep": 3000})
+        same(status, 201, "a job: %s" % job)
+        while job["state"] != "ended":
+            time.sleep(0.005)
+            status, job, _ = self.daemon.call("GET", "/v1/jobs/" + job["id"])
+            same(status, 200, "the job: %s" % job)
+        with self.lock:
+            self.jobs[job["id"]] = job["step"]["result"]["exitCode"]
+
+    def add_tenants(self, serial):
+        key = self.daemon.make_key("t%d" % serial)
+        with self.lock:
+            self.tenants["t%d" % serial] = key
+        time.sleep(0.2)
+
+    def known(self):
+        with self.lock:
+            return dict(self.boxes), dict(self.jobs), dict(self.tenants)
+
+
+def rows_of(path, sql):
+    import sqlite3
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        same(database.execute("PRAGMA integrity_check").fetchall(), [("ok",)], "integrity of " + path)
+        return {row[0] for row in database.execute(sql)}
+
+
+@test("the databases at any moment: whole, with every row and result that was told before; a daemon goes on from them")
+def _():
+    copies = 60 if LONG else 4
+    with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
+        promises = Promises(daemon, 120 if LONG else 3.5)
+        for thread in promises.threads:
             thread.start()
-        for thread in threads:
-            thread.join()
-        same(failures[:3], [], "steps that failed")
-        # One that eats all its memory touches no other.
-        daemon.run(boxes[0], "exec /usr/bin/python3 -c 'x = bytearray(1 << 31)'")
-        same(daemon.run(boxes[1], "echo here").out, b"here\n", "another one")
+        for number in range(copies):
+            time.sleep(random.uniform(0.1, 3 if LONG else 1.2))
+            boxes, jobs, tenants = promises.known()
+            where = os.path.join(daemon.place, "copy-%d" % number)
+            copy_state(daemon, where)
+            is_last = number == copies - 1
+            if is_last:  # as it is, to a daemon
+                break
+            have = rows_of(where + "/state.db", "SELECT id FROM boxes")
+            same((set(boxes) | set(jobs)) - have, set(), "sandboxes that are missing")
+            same(set(tenants) - rows_of(where + "/state.db", "SELECT name FROM tenants"), set(), "tenants that are missing")
+            same(set(jobs) - rows_of(where + "/results.db", "SELECT box FROM steps WHERE is_job AND view LIKE '%\"exitCode\":3%'"), set(), "results that are missing")
+            shutil.rmtree(where)
+        for thread in promises.threads:
+            thread.join(60 * SLOW)
+        same(promises.wrong, [], "what went wrong")
+        check(len(boxes) >= 3 and len(jobs) >= 3 and tenants, "little happened: %d, %d, %d" % (len(boxes), len(jobs), len(tenants)))
+        with Daemon(config="pool: {least: 0, most: 0}\n", state=where) as other:
+            other.key = daemon.key
+            for box in boxes:
+                same(other.call("GET", "/v1/sandboxes/" + box)[1].get("state"), "running", "a sandbox of the copy")
+            for job, code in jobs.items():
+                status, answer, _ = other.call("GET", "/v1/jobs/" + job)
+                same((status, answer["state"], answer["step"]["result"]["exitCode"]), (200, "ended", code), "a job of the copy")
+            for tenant, key in tenants.items():
+                same(other.call("GET", "/v1", key=key)[1]["tenant"], tenant, "a key of the copy")
+            box = {"sandboxID": next(iter(boxes)), "envdAccessToken": None}
+            status, step, _ = other.call("POST", "/v1/sandboxes/%s/steps" % box["sandboxID"], {"command": ["/bin/echo", "hi"], "wait": 60})
+            same((status, step["result"]["exitCode"]), (201, 0), "a step in one of them, which starts anew")
+
+
+# ---- a disk that is full ----
+
+class SmallDisk:
+    """A file system of 96 MiB that nobody else sees; from here on for this process and its children."""
+
+    def __init__(self):
+        need_root()
+        import ctypes
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.place = tempfile.mkdtemp(prefix="atoll-test-disk-")
+        if libc.unshare(0x20000) < 0:
+            os.rmdir(self.place)
+            skip("a mount namespace")
+        for words in (["mount", "--make-rprivate", "/"], ["mount", "-t", "tmpfs", "-o", "size=96m,mode=700", "tmpfs", self.place]):
+            subprocess.run(words, check=True)
+        self.filler = os.path.join(self.place, "filler")
+
+    def fill(self):
+        with open(self.filler, "ab", buffering=0) as file:
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(b"x" * 65536)
+            with contextlib.suppress(OSError):
+                while True:
+                    file.write(b"x" * 4096)
+
+    def free(self):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.filler)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *what):
+        subprocess.run(["umount", "-l", self.place], check=False)
+        os.rmdir(self.place)
+
+
+class SmallDaemon(Daemon):
+    """On that disk, which has room again at the end."""
+
+    def __init__(self, disk):
+        self.disk = disk
+        super().__init__(state=disk.place + "/state", config="machine: {free-disk: 1M}\npool: {least: 0, most: 0}\n")
+
+    def __exit__(self, *what):
+        self.disk.free()
+        super().__exit__(*what)
+
+
+FULL = (429, 500, 503, 507)
+
+
+@test("a full disk: what is asked for is refused or says so, what is there stays, and with room again all is as it was told")
+def _():
+    with SmallDisk() as disk, SmallDaemon(disk) as daemon:
+        def step(box, key, command):
+            status, answer, _ = daemon.call("POST", "/v1/sandboxes/%s/steps" % box["sandboxID"],
+                                            {"command": ["/bin/sh", "-c", command], "wait": 60, "requestId": key})
+            check(status in (200, 201), "a step: %s %s" % (status, answer))
+            return {name: answer["result"][name] for name in ("exitCode", "cause")}
+        for turn in range(20 if LONG else 2):
+            stays, goes = daemon.create(timeout=3000), daemon.create(timeout=3000)
+            daemon.run(stays, "echo before >f")
+            disk.fill()
+            first = step(stays, "once-%d" % turn, "cat f; exit 7")
+            check(first["cause"] == "disk" or (first["exitCode"], first["cause"]) == (7, None), "a command in one that lives: %s" % first)
+            wrong = []
+            for _ in range(10):
+                status, answer, headers = daemon.call("POST", "/v1/sandboxes", {})
+                if status == 201:
+                    continue  # it found the last block
+                if status not in FULL or not answer["error"]["message"]:
+                    wrong.append((status, answer))
+            same(wrong, [], "how a new one is refused")
+            same(daemon.kill(goes), 204, "a kill")
+            check(daemon.process.poll() is None, "the daemon has ended")
+            if turn % 2:
+                daemon.crash()
+                disk.free()
+                daemon.start()
+                daemon.kill(goes)  # nobody could write down that it was, and it may be back
+            disk.free()
+            box = daemon.create(timeout=3000)
+            same(daemon.run(box, "echo hi >f; cat f").out, b"hi\n", "a new one, with room again")
+            same(step(stays, "once-%d" % turn, "exit 8"), first, "the same step once more: its result is known")
+            same(daemon.state_of(goes), None, "the one that was killed")
+            check(until(lambda: len(rows_of(daemon.state + "/state.db", "SELECT id FROM boxes")) == len(daemon.call("GET", "/v2/sandboxes")[1])), "rows of none")
+            daemon.crash()
+            daemon.start()
+            same(daemon.state_of(goes), None, "the one that was killed, after a restart")
+            same(daemon.run(stays, "cat f").out, b"before\n", "the one that stayed")
+            for each in daemon.call("GET", "/v2/sandboxes")[1]:
+                daemon.kill(each)
 
 
 main()

@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from serving import *  # noqa: E402
 
 MIB = 1 << 20
-LARGE = 32 * MIB if IS_SANITIZED else 256 * MIB
+LARGE = 32 * MIB if IS_SANITIZED else (1024 if os.environ.get("ATOLL_LONG") else 256) * MIB
 
 
 def dial(daemon):

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /*
- * A client of the daemon whose own cost is small, for test/perf/serve.py
+ * A client of the daemon whose own cost is small, for test/perf/serve.py and the load test
  *
- *	serve turns PORT KEY ROUNDS              plain fork+exec, exec in a live sandbox, and create
- *+ exec + kill in turn; prints "plain NS exec NS first NS kill NS" each serve cycles PORT KEY
- *SECONDS THREADS    create, exec, kill; prints "count seconds" serve execs PORT KEY SECONDS THREADS
- *exec in a live sandbox of each thread's own; the same serve hold PORT KEY COUNT                so
- *many sandboxes; prints "held N", kills them at the end of stdin serve creates PORT KEY ROUNDS
- *create alone; prints each in nanoseconds
+ *	serve turns PORT KEY ROUNDS
+ *		plain fork+exec, exec in a live sandbox, and create + exec + kill in turn; prints
+ *		"plain NS exec NS first NS kill NS" each
+ *	serve cycles PORT KEY SECONDS THREADS
+ *		create, exec, kill; prints "count seconds"
+ *	serve execs PORT KEY SECONDS THREADS
+ *		exec in a live sandbox of each thread's own; the same
+ *	serve hold PORT KEY COUNT
+ *		so many sandboxes, or as many as there can be; prints "held N", kills them at the
+ *		end of stdin
+ *	serve creates PORT KEY ROUNDS
+ *		create alone; prints each in nanoseconds
+ *	serve pace PORT KEY COUNT SECONDS
+ *		so many sandboxes, "held N", and a step in each of them every second; prints
+ *		"steps N seconds S median US p99 US", and kills them at the end of stdin
  *
  * Speaks E2B's protocol, as its clients do, over connections that are kept. "first" is create, the
  * first command and its result. The command is /bin/true throughout.
@@ -21,6 +30,7 @@
 #include <pthread.h>
 #include <spawn.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,9 +130,9 @@ static void take(const struct client *client, const char *name, char *ret, size_
 
 /* ---- the protocol ---- */
 
-static void create(struct client *client, struct sandbox *ret)
+static bool try_create(struct client *client, struct sandbox *ret)
 {
-	static const char body[] = "{\"templateID\":\"base\",\"timeout\":600}";
+	static const char body[] = "{\"templateID\":\"base\",\"timeout\":7200}";
 	char text[1024];
 	int n = snprintf(text, sizeof text,
 			 "POST /v2/sandboxes HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: %s\r\n"
@@ -130,9 +140,16 @@ static void create(struct client *client, struct sandbox *ret)
 			 key, sizeof body - 1, body);
 
 	if (ask(client, text, (size_t)n) != 201)
-		errx(1, "create: %.400s", client->data);
+		return false;
 	take(client, "sandboxID", ret->id, sizeof ret->id);
 	take(client, "envdAccessToken", ret->token, sizeof ret->token);
+	return true;
+}
+
+static void create(struct client *client, struct sandbox *ret)
+{
+	if (!try_create(client, ret))
+		errx(1, "create: %.400s", client->data);
 }
 
 static void run(struct client *client, const struct sandbox *sandbox)
@@ -225,24 +242,46 @@ static void creates(long rounds)
 	}
 }
 
-static void hold(long count)
+/* As many as there can be: how many that is, and why there are no more. */
+static struct sandbox *make_all(struct client *client, long *count)
 {
-	static struct client client;
-	struct sandbox *all = calloc((size_t)count, sizeof *all);
-	char byte;
+	struct sandbox *all = calloc((size_t)*count, sizeof *all);
+	long n = 0;
 
 	if (!all)
 		err(1, "memory");
-	client_open(&client);
-	for (long i = 0; i < count; i++)
-		create(&client, &all[i]);
-	printf("held %ld\n", count);
+	while (n < *count && try_create(client, &all[n]))
+		n++;
+	if (n < *count)
+		warnx("create: %.400s", client->data);
+	*count = n;
+	printf("held %ld\n", n);
 	fflush(stdout);
+	return all;
+}
+
+static void end_all(struct client *client, struct sandbox *all, long count)
+{
+	char byte;
+
 	while (read(0, &byte, 1) > 0)
 		;
+	/* The other one was idle for too long, perhaps. */
+	close(client->fd);
+	client_open(client);
 	for (long i = 0; i < count; i++)
-		end(&client, &all[i]);
+		end(client, &all[i]);
 	free(all);
+}
+
+static void hold(long count)
+{
+	static struct client client;
+	struct sandbox *all;
+
+	client_open(&client);
+	all = make_all(&client, &count);
+	end_all(&client, all, count);
 }
 
 static atomic_long done;
@@ -305,12 +344,106 @@ static void crowd(void *(*work)(void *), long seconds, long threads)
 	free(all);
 }
 
+/* ---- a step a second ---- */
+
+#define PACERS 32
+
+struct pacer {
+	pthread_t thread;
+	const struct sandbox *all;
+	long first, step, count, seconds;
+	int64_t start_ns, *taken;
+	size_t n;
+};
+
+static void *keep_pace(void *data)
+{
+	struct pacer *pacer = data;
+	struct client *client = calloc(1, sizeof *client);
+
+	if (!client)
+		err(1, "memory");
+	client_open(client);
+	for (long second = 0; second < pacer->seconds; second++) {
+		int64_t left_ns = pacer->start_ns + second * INT64_C(1000000000) - now_ns();
+
+		if (left_ns > 0)
+			usleep((useconds_t)(left_ns / 1000));
+		for (long i = pacer->first; i < pacer->count; i += pacer->step) {
+			int64_t before = now_ns();
+
+			run(client, &pacer->all[i]);
+			pacer->taken[pacer->n++] = now_ns() - before;
+		}
+	}
+	close(client->fd);
+	free(client);
+	return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void run_pacers(const struct sandbox *all, long count, long seconds)
+{
+	const long n = count < PACERS ? count : PACERS;
+	int64_t *taken = calloc((size_t)(count * seconds), sizeof *taken), start_ns = now_ns();
+	struct pacer pacers[PACERS];
+	size_t total = 0;
+
+	if (!taken)
+		err(1, "memory");
+	for (long i = 0; i < n; i++) {
+		pacers[i] = (struct pacer){
+			.all = all,
+			.first = i,
+			.step = n,
+			.count = count,
+			.seconds = seconds,
+			.start_ns = start_ns,
+			.taken = calloc((size_t)((count / n + 1) * seconds), sizeof *taken)};
+		errno = pthread_create(&pacers[i].thread, NULL, keep_pace, &pacers[i]);
+		if (errno || !pacers[i].taken)
+			err(1, "thread");
+	}
+	for (long i = 0; i < n; i++) {
+		pthread_join(pacers[i].thread, NULL);
+		memcpy(taken + total, pacers[i].taken, pacers[i].n * sizeof *taken);
+		total += pacers[i].n;
+		free(pacers[i].taken);
+	}
+	qsort(taken, total, sizeof *taken, compare);
+	printf("steps %zu seconds %.3f median %ld p99 %ld\n", total,
+	       (double)(now_ns() - start_ns) / 1e9, taken[total / 2] / 1000,
+	       taken[total * 99 / 100] / 1000);
+	fflush(stdout);
+	free(taken);
+}
+
+static void pace(long count, long seconds)
+{
+	static struct client client;
+	struct sandbox *all;
+
+	client_open(&client);
+	all = make_all(&client, &count);
+	if (count == 0)
+		errx(1, "no sandbox could be made");
+	run_pacers(all, count, seconds);
+	end_all(&client, all, count);
+}
+
 int main(int argc, char **argv)
 {
 	long number = argc > 4 ? atol(argv[4]) : 0, threads = argc > 5 ? atol(argv[5]) : 1;
 
 	if (argc < 5 || number <= 0 || threads <= 0)
-		errx(2, "usage: serve turns|cycles|execs|hold|creates PORT KEY NUMBER [THREADS]");
+		errx(2,
+		     "usage: serve turns|cycles|execs|hold|creates|pace PORT KEY NUMBER [NUMBER]");
 	port = (uint16_t)atoi(argv[2]);
 	key = argv[3];
 	if (strcmp(argv[1], "turns") == 0)
@@ -319,6 +452,8 @@ int main(int argc, char **argv)
 		creates(number);
 	else if (strcmp(argv[1], "hold") == 0)
 		hold(number);
+	else if (strcmp(argv[1], "pace") == 0)
+		pace(number, threads);
 	else if (strcmp(argv[1], "cycles") == 0)
 		crowd(cycle, number, threads);
 	else if (strcmp(argv[1], "execs") == 0)

@@ -100,9 +100,15 @@ class Daemon:
             child.wait()
 
 
-def memory_kb():
-    """What the machine has left: all in, also what the kernel needs for it."""
-    return int(re.search(r"MemAvailable:\s+(\d+)", open("/proc/meminfo").read())[1])
+# Of what a sandbox that waits costs, the parts that the kernel tells.
+PARTS = (("private pages", "AnonPages"), ("page tables", "PageTables"), ("kernel stacks", "KernelStack"), ("slabs", "Slab"), ("per CPU", "Percpu"),
+         ("tmpfs and memfds", "Shmem"))
+
+
+def memory():
+    """What the machine has left (all in, also what the kernel needs for it), and the parts; in kB."""
+    found = dict(re.findall(r"^(\w+):\s+(\d+)", open("/proc/meminfo").read(), re.M))
+    return {name: int(found.get(name, 0)) for name in ("MemAvailable", *(name for _, name in PARTS))}
 
 
 class Serve:
@@ -147,11 +153,13 @@ class Serve:
         count = 50 if self.options.quick else 1000
         with Daemon(self, 0) as daemon:
             with daemon.held(1):
-                before = memory_kb()
+                before = memory()
                 with daemon.held(count):
                     time.sleep(2)
-                    each = (before - memory_kb()) / count
-        self.figures["idle"] = {"count": count, "kb": each, "bar": IDLE_BAR_KB, "is_met": each <= IDLE_BAR_KB}
+                    after = memory()
+        each = (before["MemAvailable"] - after["MemAvailable"]) / count
+        parts = {what: (after[name] - before[name]) / count for what, name in PARTS}
+        self.figures["idle"] = {"count": count, "kb": each, "parts": parts, "bar": IDLE_BAR_KB, "is_met": each <= IDLE_BAR_KB}
 
     def crowd(self):
         many, rounds, found = (50 if self.options.quick else 2000), (20 if self.options.quick else 100), {}
@@ -248,6 +256,7 @@ def tell(figures, verdict):
     if figures.get("idle"):
         row = figures["idle"]
         print("%-28s %7.0f kB" % ("one of %d that wait" % row["count"], row["kb"]) + verdict(row, lambda bar: "%d kB" % bar))
+        print("%-28s %s" % ("", ", ".join("%s %.0f" % part for part in row.get("parts", {}).items())))
     if figures.get("crowd"):
         row = figures["crowd"]
         print("%-28s %7.2f ms, among 10 %.2f ms" % ("create among %d" % row["count"], row["many_ms"], row["few_ms"]) + verdict(row, lambda bar: "%.2fx" % bar))

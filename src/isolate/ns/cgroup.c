@@ -39,6 +39,9 @@
 /* How long one period of a CPU quota is; the kernel's own default. */
 #define CPU_PERIOD_US 100000
 
+/* So many groups of others are looked at when one is removed. */
+#define SWEEP_MAX 32
+
 static bool read_text(const char *path, struct buf *buf)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -133,23 +136,40 @@ static bool find_own(const char *controller, char *ret, size_t size)
  * Groups of runs that were killed before they could tidy up. Their makers held a lock that ended
  * with them; a number of a process would say less, because numbers are used again and mean nothing
  * in another pid namespace.
+ *
+ * A few of them each time, from anywhere in the list on: with thousands of sandboxes whoever ends
+ * would else look at all others. The kernel lists groups by a hash of their names, which is also
+ * the place to go on from.
  */
-static void sweep(const char *parent)
+static void sweep_from(DIR *dir, int *left)
 {
-	DIR *dir = opendir(parent);
 	struct dirent *entry;
 
-	while (dir && (entry = readdir(dir))) {
+	while (*left > 0 && (entry = readdir(dir))) {
 		cleanup_fd int fd = -1;
 
 		if (!starts_with(entry->d_name, "atoll-"))
 			continue;
+		--*left;
 		fd = openat(dirfd(dir), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
 			unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
 	}
-	if (dir)
-		closedir(dir);
+}
+
+static void sweep(const char *parent)
+{
+	const long somewhere = (long)(clock_monotonic_ns() % INT32_MAX);
+	DIR *dir = opendir(parent);
+	int left = SWEEP_MAX;
+
+	if (!dir)
+		return;
+	seekdir(dir, somewhere);
+	sweep_from(dir, &left);
+	rewinddir(dir);
+	sweep_from(dir, &left);
+	closedir(dir);
 }
 
 static bool make_group(const char *parent, struct ns_group_dir *ret)
