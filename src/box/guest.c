@@ -241,8 +241,7 @@ static bool conclude(struct guest_call *call, const struct guest_head *head,
 		return true;
 	}
 	if (call->kind != GUEST_ASK_LIST && reply->n != takes_entry(call)) {
-		if (fd >= 0)
-			close(fd);
+		fd_close_strange(fd);
 		return false;
 	}
 	if (call->kind == GUEST_ASK_OPEN && (head->flags & GUEST_NEEDS_STREAM)) {
@@ -295,20 +294,18 @@ bool call_receive(struct guest_call *call, const struct guest_head *head, const 
 
 	*ret_is_over = is_last;
 	if (!is_last && (call->kind != GUEST_ASK_LIST || fd >= 0 || call->is_mute)) {
-		if (fd >= 0)
-			close(fd);
+		fd_close_strange(fd);
 		return call->kind == GUEST_ASK_LIST && fd < 0;
 	}
 	if (is_last && !fd_fits(call, head, fd)) {
-		if (fd >= 0)
-			close(fd);
+		fd_close_strange(fd);
 		return false;
 	}
 	r = keep_part(call, head, packet);
 	if (r == 0 && is_last)
 		r = reply_read(call->parts, &reply);
-	if (r < 0 && fd >= 0)
-		close(fd);
+	if (r < 0)
+		fd_close_strange(fd);
 	if (r == -EBADMSG)
 		return false;
 	if (r < 0)
