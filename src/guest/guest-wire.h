@@ -31,7 +31,7 @@
 
 /* A list longer than this is refused on both sides. */
 #define GUEST_LIST_MAX	     250000
-#define GUEST_LIST_BYTES_MAX (96U << 20)
+#define GUEST_LIST_BYTES_MAX (48U << 20)
 
 #define GUEST_METADATA_PREFIX "user.e2b."
 #define GUEST_METADATA_MAX    4096 /* of one file, with the prefixes */

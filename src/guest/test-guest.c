@@ -946,8 +946,47 @@ TEST(a_box_holds_so_much_of_lists_and_no_more)
 	stranger = list_on;
 	n_parts = GUEST_BOX_BYTES_MAX / GUEST_PACKET_MAX + 8;
 	told = ASK(guest_list, "", 1, done);
-	CHECK_INT(told->err.errnum, ENOMEM);
+	CHECK_INT(told->err.errnum, EAGAIN);
 	CHECK_INT((long long)box.guest_bytes, 0);
+	CHECK_INT(n_killed, 0);
+	finish();
+}
+
+/* Of a box of its own: until so much of it has come, or it has failed. */
+static void hoard(struct box *hoarder, size_t mib, struct told *told)
+{
+	struct loop_timer timer = {.fire = look_again};
+
+	n_parts = (int)((mib << 20) / GUEST_PACKET_MAX);
+	hoarder->state = BOX_RUNNING;
+	guest_list(hoarder, NULL, "", 1, done, told);
+	while (hoarder->guest_bytes < mib << 20 && !told->is_over) {
+		loop_arm(&loop, &timer, clock_monotonic_ns() + 1000000);
+		loop_run(&loop);
+	}
+	loop_disarm(&loop, &timer);
+}
+
+TEST(of_all_lists_those_of_who_holds_most_give_way)
+{
+	static struct box boxes[3];
+	struct told told[3] = {0};
+
+	begin();
+	stranger = list_on;
+	_Static_assert(GUEST_BYTES_MAX == 128 << 20, "as much as all of them together");
+	hoard(&boxes[0], 32, &told[0]);
+	hoard(&boxes[1], 60, &told[1]);
+	CHECK(!told[0].is_over && !told[1].is_over);
+	hoard(&boxes[2], 40, &told[2]);
+	CHECK_INT(told[1].err.errnum, EAGAIN);
+	CHECK_INT((long long)boxes[1].guest_bytes, 0);
+	CHECK_INT((long long)boxes[2].guest_bytes, 40 << 20);
+	CHECK(!told[0].is_over && !told[2].is_over);
+	for (int i = 0; i < 3; i++)
+		guest_end(&boxes[i]);
+	CHECK_INT(told[0].err.errnum, ENOTCONN);
+	CHECK_INT(told[2].n_calls, 1);
 	CHECK_INT(n_killed, 0);
 	finish();
 }
