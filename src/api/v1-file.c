@@ -397,7 +397,7 @@ static void on_writable(int fd, const struct guest_entry *entry, const struct at
 		return;
 	}
 	call->over = upload_over;
-	exchange_read(call->exchange, on_piece, upload);
+	exchange_read_bulk(call->exchange, on_piece, upload);
 }
 
 void v1_file_put(struct api_call *call)
