@@ -121,6 +121,8 @@ struct box *api_box(struct api_call *call);
 
 /* "2026-11-15T19:27:23.749Z". */
 void api_time(int64_t ms, char ret[32]);
+/* "2026-11-15T19:27:23.749000000Z". */
+void api_time_ns(int64_t ns, char ret[32]);
 /* Any RFC 3339 time; false: none. */
 bool api_read_time(const char *text, int64_t *ret_ms);
 

@@ -47,10 +47,14 @@ static int64_t deadline(const struct connection *connection)
 	return since + options->idle_timeout_s * SECOND;
 }
 
+static bool has_come(struct connection *connection);
+
 static void time_out(struct connection *connection)
 {
 	struct exchange *exchange = connection->exchange;
 
+	if (connection->low_water > 0 && !connection->writes_wait && has_come(connection))
+		return;
 	if (connection->lingers || connection->is_handshaking || connection->writes_wait) {
 		connection->resets = connection->writes_wait;
 		connection_break(connection);
@@ -315,6 +319,14 @@ static void read_some(struct connection *connection)
 	feed(connection, before + (size_t)n);
 }
 
+/* Less than it was to be woken for. */
+static bool has_come(struct connection *connection)
+{
+	connection_touch(connection);
+	read_some(connection);
+	return connection->since_ns == connection->server->now_ns;
+}
+
 static void shake_hands(struct connection *connection)
 {
 	int r = secure_handshake(connection->ssl, &connection->tls_wants_write);
@@ -429,6 +441,7 @@ static void watch(struct connection *connection)
 		events |= EPOLLRDHUP;
 	if (connection->writes_wait || connection->tls_wants_write)
 		events |= EPOLLOUT;
+	intake_tune(connection);
 	if (loop_watch(connection->server->loop, &connection->watch, events) < 0)
 		connection_break(connection);
 }

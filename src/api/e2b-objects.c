@@ -4,11 +4,9 @@
 #include "base/scope.h"
 #include "base/str.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 
 void e2b_write_pairs(struct json *json, const char *key, const struct box_pairs *pairs)
 {
@@ -83,42 +81,22 @@ static void show_permissions(uint32_t mode, char ret[11])
 	ret[10] = '\0';
 }
 
-static void write_time_ns(struct json *json, const char *key, int64_t ns)
-{
-	int64_t rest = ns % 1000000000;
-	time_t s = (time_t)(ns / 1000000000);
-	char text[64];
-	struct tm tm;
-
-	if (rest < 0) {
-		rest += 1000000000;
-		s--;
-	}
-	if (!gmtime_r(&s, &tm) || tm.tm_year < -1899 || tm.tm_year > 8099)
-		snprintf(text, sizeof text, "1970-01-01T00:00:00Z");
-	else
-		snprintf(text, sizeof text, "%04d-%02d-%02dT%02d:%02d:%02d.%09" PRId64 "Z",
-			 tm.tm_year + 1900, tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min,
-			 tm.tm_sec, rest);
-	json_str(json, key, text);
-}
-
 void e2b_write_entry(struct json *json, const char *key, const struct guest_entry *entry)
 {
-	char text[24];
+	char text[32];
 
 	json_open(json, key, '{');
 	json_str(json, "name", entry->name);
 	json_str(json, "type", type_of(entry));
 	json_str(json, "path", entry->path);
-	snprintf(text, sizeof text, "%" PRIu64, entry->size);
-	json_str(json, "size", text);
+	json_uint_str(json, "size", entry->size);
 	json_uint(json, "mode", entry->permissions & 0777);
 	show_permissions(entry->mode, text);
 	json_str(json, "permissions", text);
 	json_str(json, "owner", entry->owner);
 	json_str(json, "group", entry->group);
-	write_time_ns(json, "modifiedTime", entry->mtime_ns);
+	api_time_ns(entry->mtime_ns, text);
+	json_str(json, "modifiedTime", text);
 	if (entry->is_link)
 		json_str(json, "symlinkTarget", entry->target ? entry->target : entry->path);
 	if (entry->metadata.n > 0)

@@ -213,5 +213,5 @@ void e2b_template_files_put(struct api_call *call)
 	}
 	call->own = upload;
 	call->over = upload_over;
-	exchange_read(call->exchange, piece, call);
+	exchange_read_bulk(call->exchange, piece, call);
 }

@@ -192,7 +192,7 @@ static void opened(int fd, const struct guest_entry *entry, const struct atoll_e
 	else if (upload->form)
 		exchange_go_on(upload->call->exchange);
 	else
-		exchange_read(upload->call->exchange, piece_came, upload);
+		exchange_read_bulk(upload->call->exchange, piece_came, upload);
 }
 
 static void open_file(struct upload *upload, const char *path)
@@ -355,7 +355,7 @@ static void start(struct upload *upload, const char *type)
 		if (multipart_new(type, &upload->form) < 0)
 			api_refuse(call, 400, "multipart/form-data without a good boundary");
 		else if (exchange_inflate(call->exchange, INFLATED_MAX))
-			exchange_read(call->exchange, piece_came, upload);
+			exchange_read_bulk(call->exchange, piece_came, upload);
 	} else if (!is_type(type, "application/octet-stream")) {
 		api_refuse(
 			call, 400,

@@ -397,7 +397,7 @@ static void piece_came(struct exchange *exchange, const char *data, size_t size,
 
 static void read_body(struct content *content)
 {
-	exchange_read(content->call->exchange, piece_came, content);
+	exchange_read_bulk(content->call->exchange, piece_came, content);
 }
 
 void volume_content_write(struct api_call *call)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 
 /*
  * Bodies
@@ -192,6 +193,42 @@ size_t intake_feed(struct connection *connection, const char *data, size_t size)
 	return used;
 }
 
+/* ---- how much at a time ---- */
+
+/*
+ * A client who sends a large file in small pieces would have us read and write it in such: the
+ * kernel wakes us when there is more, or nothing comes behind it. For that there has to be more
+ * still to come; of a body in chunks only the present one is known. Should it come very slowly,
+ * what there is is looked at before its time is over (time_out()).
+ */
+static int low_water(const struct connection *connection)
+{
+	const struct exchange *exchange = connection->exchange;
+	uint64_t left = connection->body.left;
+
+	if (!exchange || !exchange->is_bulk || exchange->reading != READING_PIECES ||
+	    exchange->stage >= STAGE_ENDED || connection->ssl || connection->is_unix)
+		return 0;
+	if (left < SERVER_BULK && connection->body.framing != HTTP_LENGTH)
+		return 0;
+	return left < SERVER_BULK ? (int)left : SERVER_BULK;
+}
+
+void intake_tune(struct connection *connection)
+{
+	const int window = SERVER_BULK_WINDOW, size = low_water(connection);
+	int fd = connection->watch.fd, least = size > 0 ? size : 1;
+
+	if (size == connection->low_water)
+		return;
+	/* The kernel makes the window as large as what it is to wait for, and leaves it so. */
+	if (connection->low_water == 0 && size == SERVER_BULK)
+		setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &window, sizeof window);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least) < 0)
+		connection_break(connection);
+	connection->low_water = size;
+}
+
 /* ---- asking for it ---- */
 
 bool intake_wants(const struct connection *connection)
@@ -237,6 +274,15 @@ void exchange_read(struct exchange *exchange,
 				 void *own),
 		   void *own)
 {
+	begin_reading(exchange, READING_PIECES, piece, own);
+}
+
+void exchange_read_bulk(struct exchange *exchange,
+			void (*piece)(struct exchange *exchange, const char *data, size_t size,
+				      void *own),
+			void *own)
+{
+	exchange->is_bulk = true;
 	begin_reading(exchange, READING_PIECES, piece, own);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/proxy-inner.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "box/guest.h"
@@ -30,7 +31,7 @@ static void let_go(struct proxy *proxy)
 		box_forget_gone(proxy->box, proxy->gone);
 	if (proxy->watch.fd >= 0) {
 		loop_unwatch(proxy->loop, &proxy->watch);
-		close(proxy->watch.fd);
+		fd_close_strange(proxy->watch.fd);
 	}
 	buf_done(&proxy->out);
 	buf_done(&proxy->in);
@@ -43,7 +44,7 @@ static void hang_up(struct proxy *proxy)
 	if (proxy->watch.fd < 0)
 		return;
 	loop_unwatch(proxy->loop, &proxy->watch);
-	close(proxy->watch.fd);
+	fd_close_strange(proxy->watch.fd);
 	proxy->watch.fd = -1;
 }
 
@@ -390,8 +391,7 @@ static void connected(int fd, const struct guest_entry *entry, const struct atol
 	(void)entry;
 	proxy->is_dialing = false;
 	if (!proxy->exchange || !proxy->box) {
-		if (fd >= 0)
-			close(fd);
+		fd_close_strange(fd);
 		let_go(proxy);
 		return;
 	}
@@ -403,7 +403,7 @@ static void connected(int fd, const struct guest_entry *entry, const struct atol
 	}
 	/* What comes from inside is looked at. */
 	if (!is_stream_socket(fd)) {
-		close(fd);
+		fd_close_strange(fd);
 		refuse(proxy, "The sandbox's port could not be reached");
 		return;
 	}

@@ -2,6 +2,7 @@
 #include "api/relay.h"
 
 #include "api/secure.h"
+#include "base/fd.h"
 #include "base/scope.h"
 
 #include <errno.h>
@@ -42,8 +43,7 @@ static void close_end(struct relay *relay, struct end *end)
 {
 	loop_unwatch(relay->loop, &end->watch);
 	secure_free(end->ssl);
-	if (end->watch.fd >= 0)
-		close(end->watch.fd);
+	fd_close_strange(end->watch.fd); /* the inner one may be somebody's in a sandbox */
 }
 
 void relay_free(struct relay *relay)

@@ -33,7 +33,9 @@ struct inflater;
 #define SERVER_DROPPED_MAX	(1 << 20) /* of a body that nobody wants */
 #define SERVER_DRAINED		(64 * 1024)
 #define SERVER_WAITING_MAX	(64 << 20)
-#define SERVER_SCRATCH_SIZE	(128 * 1024) /* holds a whole head, and then some */
+#define SERVER_SCRATCH_SIZE	(256 * 1024) /* holds a whole head, and then some */
+#define SERVER_BULK		(128 * 1024) /* of a body that may come late: read from here on */
+#define SERVER_BULK_WINDOW	(1 << 20)    /* so much of it may come while we write */
 #define SERVER_LISTENERS_MAX	16
 
 struct listener {
@@ -98,6 +100,7 @@ struct exchange {
 
 	enum reading reading;
 	bool is_held, expects_continue;
+	bool is_bulk; /* pieces may come late, if they are large */
 	void (*taker)(struct exchange *exchange, const char *data, size_t size, void *own);
 	void *taker_own; /* of pieces, or of the whole */
 	struct buf whole;
@@ -133,6 +136,7 @@ struct connection {
 	uint64_t dropped;
 	char *rest; /* read and not used */
 	size_t n_rest;
+	int low_water; /* the socket is told to be readable from so many bytes on; 0: as usual */
 	struct buf out;
 	size_t out_at;
 	struct sockaddr_in6 peer; /* or a sockaddr_in */
@@ -191,6 +195,8 @@ bool request_wants(const struct connection *connection);
 /* Uses what it can of a body. Returns how much that was; 0: nothing for now. */
 size_t intake_feed(struct connection *connection, const char *data, size_t size);
 bool intake_wants(const struct connection *connection);
+/* Tells the socket from how many bytes on we want to hear of them. */
+void intake_tune(struct connection *connection);
 
 /* ---- exchange.c ---- */
 

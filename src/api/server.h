@@ -101,6 +101,12 @@ void exchange_read(struct exchange *exchange,
 		   void (*piece)(struct exchange *exchange, const char *data, size_t size,
 				 void *own),
 		   void *own);
+/* The same for a body that is only kept: pieces come when there is much of it, not at once, and
+ * nobody may wait for what is done with the first of them. */
+void exchange_read_bulk(struct exchange *exchange,
+			void (*piece)(struct exchange *exchange, const char *data, size_t size,
+				      void *own),
+			void *own);
 void exchange_hold(struct exchange *exchange);
 /* In `piece`: the last `size` bytes of it were not taken, and come again after exchange_go_on().
  * Holds. */

@@ -171,6 +171,47 @@ TEST(a_large_body_and_a_large_answer_go_through)
 	finish();
 }
 
+/* Told of late, in few pieces: and not forgotten, whatever its end is like. */
+TEST(a_body_that_is_only_kept_comes_to_its_end)
+{
+	static const unsigned sizes[] = {1, 1000, 131071, 131072, 131073, 3000000};
+	static char data[7919];
+	cleanup_fd int fd = -1;
+	char text[128];
+
+	start();
+	fd = dial();
+	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+		snprintf(text, sizeof text,
+			 "POST /bulk HTTP/1.1\r\nHost: x\r\nContent-Length: %u\r\n\r\n", sizes[i]);
+		say(fd, text);
+		for (unsigned left = sizes[i], n; left > 0; left -= n) {
+			n = left < sizeof data ? left : sizeof data;
+			CHECK(send(fd, data, n, 0) == (ssize_t)n);
+		}
+		snprintf(text, sizeof text, "\r\n\r\n%u", sizes[i]);
+		CHECK(has(hear(fd, text), "200 OK"));
+		/* The next one's head is short. */
+		say(fd, "GET /no HTTP/1.1\r\nHost: x\r\n\r\n");
+		hear(fd, "{}");
+	}
+	say(fd, "POST /bulk HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+	for (int i = 0; i < 3; i++) {
+		snprintf(text, sizeof text, "%x\r\n", 40 * (unsigned)sizeof data);
+		say(fd, text);
+		for (int k = 0; k < 40; k++)
+			CHECK(send(fd, data, sizeof data, 0) == sizeof data);
+		say(fd, "\r\n3\r\nabc\r\n");
+	}
+	say(fd, "0\r\n\r\n");
+	snprintf(text, sizeof text, "\r\n\r\n%zu", 3 * (40 * sizeof data + 3));
+	CHECK(has(hear(fd, text), "200 OK"));
+	say(fd, "POST /bulk HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\nabc");
+	shutdown(fd, SHUT_WR);
+	hear(fd, NULL);
+	finish();
+}
+
 TEST(files_are_sent)
 {
 	cleanup_fd int fd = -1;

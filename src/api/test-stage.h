@@ -104,6 +104,13 @@ static void count(struct exchange *exchange)
 		exchange_read(exchange, count_piece, NULL);
 }
 
+static void bulk(struct exchange *exchange)
+{
+	stage.n_read = 0;
+	if (exchange_inflate(exchange, UINT64_MAX))
+		exchange_read_bulk(exchange, count_piece, NULL);
+}
+
 static void go_on(struct loop_timer *timer)
 {
 	(void)timer;
@@ -277,7 +284,7 @@ static const struct {
 	{"echo", echo},	      {"count", count},	  {"slowly", slowly}, {"later", later},
 	{"stream", stream},   {"many", many},	  {"file", file},     {"cut", cut},
 	{"field", field},     {"peer", peer},	  {"take", take},     {"empty", empty},
-	{"promise", promise}, {"mirror", mirror},
+	{"promise", promise}, {"mirror", mirror}, {"bulk", bulk},
 };
 
 static void handle(struct exchange *exchange, void *data)

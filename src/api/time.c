@@ -5,19 +5,67 @@
 #include <string.h>
 #include <time.h>
 
+#define DAY_S (24 * 60 * 60)
+
+static void write_digits(char *ret, int n, unsigned value)
+{
+	while (n-- > 0) {
+		ret[n] = (char)('0' + value % 10);
+		value /= 10;
+	}
+}
+
+/* "2026-11-15T19:27:23", without a NUL. Which day it is takes longer to find out than all the rest,
+ * and a directory's files are mostly of one. */
+static void write_seconds(int64_t seconds, char ret[19])
+{
+	static _Thread_local int64_t last_day = INT64_MIN;
+	static _Thread_local char last[24];
+	int64_t day = seconds / DAY_S - (seconds % DAY_S < 0);
+	unsigned rest = (unsigned)(seconds - day * DAY_S);
+
+	if (day != last_day) {
+		time_t midnight = (time_t)(day * DAY_S);
+		struct tm tm;
+
+		gmtime_r(&midnight, &tm);
+		snprintf(last, sizeof last, "%04u-%02u-%02uT00:00:00",
+			 (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100,
+			 (unsigned)tm.tm_mday % 100);
+		last_day = day;
+	}
+	memcpy(ret, last, 19);
+	write_digits(ret + 11, 2, rest / 3600);
+	write_digits(ret + 14, 2, rest / 60 % 60);
+	write_digits(ret + 17, 2, rest % 60);
+}
+
 void api_time(int64_t ms, char ret[32])
 {
 	/* What never ends is written as a time that every reader of such times knows. */
-	const int64_t last_ms = INT64_C(253402300799999);
-	time_t seconds;
-	struct tm tm;
+	const int64_t first_ms = INT64_C(-62167219200000), last_ms = INT64_C(253402300799999);
+	int64_t seconds;
 
+	if (ms < first_ms)
+		ms = first_ms;
 	if (ms > last_ms)
 		ms = last_ms;
-	seconds = (time_t)(ms / 1000);
-	gmtime_r(&seconds, &tm);
-	snprintf(ret, 32, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", (tm.tm_year + 1900) % 10000,
-		 tm.tm_mon + 1, tm.tm_mday, tm.tm_hour, tm.tm_min, tm.tm_sec, (int)(ms % 1000));
+	seconds = ms / 1000 - (ms % 1000 < 0);
+	write_seconds(seconds, ret);
+	ret[19] = '.';
+	write_digits(ret + 20, 3, (unsigned)(ms - seconds * 1000));
+	strcpy(ret + 23, "Z");
+}
+
+void api_time_ns(int64_t ns, char ret[32])
+{
+	/* Of any such number the year has four digits. */
+	int64_t seconds = ns / 1000000000 - (ns % 1000000000 < 0);
+
+	write_seconds(seconds, ret);
+	ret[19] = '.';
+	write_digits(ret + 20, 9, (unsigned)((uint64_t)ns - (uint64_t)seconds * 1000000000));
+	strcpy(ret + 29, "Z");
 }
 
 static bool read_digits(const char **at, int n, int *ret)

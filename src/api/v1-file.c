@@ -47,9 +47,10 @@ static void fail(struct api_call *call, const struct atoll_error *err)
 
 static void write_entry(struct json *json, const struct guest_entry *entry)
 {
-	char mode[8];
+	uint32_t bits = entry->mode;
+	char mode[5] = {(char)('0' + (bits >> 9 & 7)), (char)('0' + (bits >> 6 & 7)),
+			(char)('0' + (bits >> 3 & 7)), (char)('0' + (bits & 7)), '\0'};
 
-	snprintf(mode, sizeof mode, "%04o", entry->mode & 07777);
 	json_open(json, NULL, '{');
 	json_str(json, "path", entry->path);
 	json_str(json, "name", entry->name);
@@ -396,7 +397,7 @@ static void on_writable(int fd, const struct guest_entry *entry, const struct at
 		return;
 	}
 	call->over = upload_over;
-	exchange_read(call->exchange, on_piece, upload);
+	exchange_read_bulk(call->exchange, on_piece, upload);
 }
 
 void v1_file_put(struct api_call *call)

@@ -41,14 +41,24 @@ static bool reserve(struct buf *buf, size_t more)
 	return true;
 }
 
-void buf_add(struct buf *buf, const void *data, size_t size)
+char *buf_extend(struct buf *buf, size_t size)
 {
+	char *at;
+
 	if (!reserve(buf, size))
-		return;
-	if (size)
-		memcpy(buf->data + buf->used, data, size);
+		return NULL;
+	at = buf->data + buf->used;
 	buf->used += size;
 	buf->data[buf->used] = '\0';
+	return at;
+}
+
+void buf_add(struct buf *buf, const void *data, size_t size)
+{
+	char *at = buf_extend(buf, size);
+
+	if (at && size)
+		memcpy(at, data, size);
 }
 
 void buf_add_str(struct buf *buf, const char *text)

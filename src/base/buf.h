@@ -35,6 +35,9 @@ void buf_addf(struct buf *buf, const char *format, ...) __attribute__((format(pr
  * buf_addf(), could not be formatted. */
 int buf_error(const struct buf *buf);
 
+/* `size` bytes more, for the caller to write; NULL if the buffer failed. */
+char *buf_extend(struct buf *buf, size_t size);
+
 /* The text, owned by the caller; NULL if the buffer failed. Never NULL for an empty good buffer. */
 char *buf_take(struct buf *buf);
 

@@ -135,7 +135,7 @@ int fd_close_range(unsigned first, unsigned last, bool at_exec)
 
 union control {
 	struct cmsghdr header;
-	char room[CMSG_SPACE(FD_PASS_MAX * sizeof(int))];
+	char room[CMSG_SPACE(FD_RECEIVE_MAX * sizeof(int))];
 };
 
 int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t n)
@@ -182,4 +182,15 @@ ssize_t fd_receive(int socket_fd, void *data, size_t size, int flags, int *ret_f
 		memcpy(ret_fds, CMSG_DATA(cmsg), *n * sizeof(int));
 	}
 	return got;
+}
+
+void fd_close_strange(int fd)
+{
+	const struct linger none = {0};
+
+	if (fd < 0)
+		return;
+	/* What is no socket has no such thing. */
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+	close(fd);
 }

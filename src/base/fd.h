@@ -27,8 +27,9 @@ int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t re
  * profile refuses it, by way of /proc/self/fd. Does not allocate. */
 int fd_close_range(unsigned first, unsigned last, bool at_exec);
 
-/* How many descriptors one message may carry. */
-#define FD_PASS_MAX 128
+/* How many descriptors one message of ours may carry, and one of anybody's (the kernel's limit). */
+#define FD_PASS_MAX    128
+#define FD_RECEIVE_MAX 253
 
 /* One message with `n` descriptors, which stay ours as well. 0 or a negative errno. */
 int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t n);
@@ -37,6 +38,11 @@ int fd_send(int socket_fd, const void *data, size_t size, const int *fds, size_t
  * which
  * `*n` came. Returns its size, 0 at the end, or a negative errno; repeated when interrupted. */
 ssize_t fd_receive(int socket_fd, void *data, size_t size, int flags, int *ret_fds, size_t *n);
+
+/* Closes a descriptor that came from a stranger, who may have a duplicate: of a socket on which he
+ * has set SO_LINGER close(2) would wait until somebody has taken what was written to it, however
+ * long he said, and whether it is nonblocking or not. Nothing for -1. */
+void fd_close_strange(int fd);
 
 /* Replace what a plain file of ours holds by `text`, or make it (0600). Not through a symlink in
  * the last place. A failed write may leave a part. */

@@ -3,24 +3,42 @@
 
 #include "base/str.h"
 
-#include <inttypes.h>
 #include <string.h>
 
-/* How many bytes from here need no thought: printable ASCII but the quote and the backslash. */
+/* Bytes of a word that are 0, in their highest bits; what stands above one may be told wrongly. */
+static uint64_t zeros(uint64_t word)
+{
+	return (word - UINT64_C(0x0101010101010101)) & ~word & UINT64_C(0x8080808080808080);
+}
+
+/* Is each of eight bytes printable ASCII, and neither the quote nor the backslash? */
+static bool is_plain_word(const char *text)
+{
+	const uint64_t each = UINT64_C(0x0101010101010101), high = UINT64_C(0x8080808080808080);
+	uint64_t word;
+
+	memcpy(&word, text, sizeof word);
+	return !((word | (word - each * 0x20)) & high) &&
+	       !(zeros(word ^ each * '"') | zeros(word ^ each * '\\') | zeros(word ^ each * 0x7f));
+}
+
+/* How many bytes from here need no thought. Most texts are plain as a whole. */
 static size_t plain_length(const char *text, size_t size)
 {
 	size_t i = 0;
 
+	while (size - i >= 8 && is_plain_word(text + i))
+		i += 8;
 	while (i < size && text[i] >= 0x20 && text[i] < 0x7f && text[i] != '"' && text[i] != '\\')
 		i++;
 	return i;
 }
 
-void json_quote(struct buf *out, const char *text, size_t size)
+/* From the first byte that needs some on. */
+static void quote_rest(struct buf *out, const char *text, size_t size)
 {
 	size_t i = 0;
 
-	buf_add_char(out, '"');
 	while (i < size) {
 		size_t plain = plain_length(text + i, size - i), length;
 		unsigned char c;
@@ -50,6 +68,21 @@ void json_quote(struct buf *out, const char *text, size_t size)
 		i += length ? length : 1;
 	}
 	buf_add_char(out, '"');
+}
+
+void json_quote(struct buf *out, const char *text, size_t size)
+{
+	size_t plain = plain_length(text, size);
+	char *at = buf_extend(out, 1 + plain + (plain == size));
+
+	if (!at)
+		return;
+	*at++ = '"';
+	memcpy(at, text, plain);
+	if (plain == size)
+		at[plain] = '"';
+	else
+		quote_rest(out, text + plain, size - plain);
 }
 
 static void start_value(struct json *json, const char *key)
@@ -90,16 +123,36 @@ void json_str(struct json *json, const char *key, const char *value)
 		json_strn(json, key, value, strlen(value));
 }
 
+static void add_digits(struct buf *out, uint64_t value)
+{
+	char text[20], *at = text + sizeof text;
+
+	do
+		*--at = (char)('0' + value % 10);
+	while (value /= 10);
+	buf_add(out, at, (size_t)(text + sizeof text - at));
+}
+
 void json_uint(struct json *json, const char *key, uint64_t value)
 {
 	start_value(json, key);
-	buf_addf(json->out, "%" PRIu64, value);
+	add_digits(json->out, value);
+}
+
+void json_uint_str(struct json *json, const char *key, uint64_t value)
+{
+	start_value(json, key);
+	buf_add_char(json->out, '"');
+	add_digits(json->out, value);
+	buf_add_char(json->out, '"');
 }
 
 void json_int(struct json *json, const char *key, int64_t value)
 {
 	start_value(json, key);
-	buf_addf(json->out, "%" PRId64, value);
+	if (value < 0)
+		buf_add_char(json->out, '-');
+	add_digits(json->out, value < 0 ? -(uint64_t)value : (uint64_t)value);
 }
 
 void json_bool(struct json *json, const char *key, bool value)

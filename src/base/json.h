@@ -23,6 +23,8 @@ void json_close(struct json *json, char bracket);		      /* '}' or ']' */
 void json_str(struct json *json, const char *key, const char *value); /* NULL is null */
 void json_strn(struct json *json, const char *key, const char *value, size_t size);
 void json_uint(struct json *json, const char *key, uint64_t value);
+/* In quotes, for readers whose numbers are no integers. */
+void json_uint_str(struct json *json, const char *key, uint64_t value);
 void json_int(struct json *json, const char *key, int64_t value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_none(struct json *json, const char *key); /* null */

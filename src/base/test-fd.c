@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <linux/openat2.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -369,4 +370,29 @@ TEST(no_more_descriptors_arrive_than_there_is_room_for)
 	close(got[0]);
 	close(pair[0]);
 	close(pair[1]);
+}
+
+/* Bytes wait in it that nobody takes, and whoever closes it is to wait for that. */
+TEST(a_strangers_socket_is_closed_without_waiting)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	const struct linger forever = {.l_onoff = 1, .l_linger = 3600};
+	socklen_t size = sizeof address;
+	cleanup_fd int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	CHECK(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, 1) == 0);
+	CHECK(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+	CHECK(connect(fd, (struct sockaddr *)&address, size) == 0);
+	while (send(fd, big, sizeof big, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &forever, sizeof forever) == 0);
+	alarm(20);
+	fd_close_strange(fd);
+	alarm(0);
+	CHECK(fcntl(fd, F_GETFD) < 0 && errno == EBADF);
+	fd_close_strange(-1);
+	fd_close_strange(fcntl(STDERR_FILENO, F_DUPFD, 50));
+	CHECK(fcntl(50, F_GETFD) < 0 && errno == EBADF);
 }

@@ -27,6 +27,42 @@ TEST(plain_text_is_only_put_in_quotes)
 		  "\"gr\xc3\xbc\xc3\x9f \xf0\x9f\x98\x80\"");
 }
 
+/* Eight bytes are looked at together: one that is not plain is found at each place. */
+TEST(what_is_not_plain_is_found_wherever_it_stands)
+{
+	static const struct {
+		char c;
+		const char *written;
+	} table[] = {{'"', "\\\""},	  {'\\', "\\\\"},      {'\n', "\\n"},
+		     {'\x7f', "\\u007f"}, {'\x1f', "\\u001f"}, {'\xff', "\\udcff"}};
+
+	for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+		for (int at = 0; at < 19; at++) {
+			char text[20] = "abcdefgh ~[]!#$%'()", wanted[64];
+
+			text[at] = table[i].c;
+			snprintf(wanted, sizeof wanted, "\"%.*s%s%s\"", at, text, table[i].written,
+				 text + at + 1);
+			CHECK_STR(quote(text, 19), wanted);
+		}
+	}
+}
+
+TEST(numbers_are_written_in_full)
+{
+	cleanup_buf struct buf out = BUF_INIT(256);
+	struct json json = {&out};
+
+	json_open(&json, NULL, '[');
+	json_uint(&json, NULL, 0);
+	json_uint(&json, NULL, UINT64_MAX);
+	json_uint_str(&json, NULL, 120);
+	json_int(&json, NULL, INT64_MIN);
+	json_int(&json, NULL, 7);
+	json_close(&json, ']');
+	CHECK_STR(out.data, "[0,18446744073709551615,\"120\",-9223372036854775808,7]");
+}
+
 TEST(quotes_and_backslashes_are_escaped)
 {
 	CHECK_STR(QUOTE("\""), "\"\\\"\"");

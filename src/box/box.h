@@ -120,6 +120,9 @@ struct house_options {
 	struct loop *loop;
 };
 int house_open(const struct house_options *options, struct house **ret, struct atoll_error *err);
+/* It will be closed: whoever uses a box is told that it is gone, and may still use the house to let
+ * go of what he has of it. Nothing new may be asked for after that. */
+void house_let_go(struct house *house);
 /* Sandboxes live on; `is_final` ends them all. */
 void house_close(struct house *house, bool is_final);
 struct loop *house_loop(struct house *house);

@@ -21,12 +21,11 @@
 
 /* Together, of one guest: requests that wait for an answer. */
 #define GUEST_CALLS_MAX 4096
-/* What has been received of lists that are not complete: of the whole daemon, and of a box, where
- * one at its largest fits. The first is for what is larger than an answer usually is: those who
- * fill it do not keep others from their files. */
-#define GUEST_BYTES_MAX	    (512U << 20)
-#define GUEST_BOX_BYTES_MAX (128U << 20)
-#define GUEST_SMALL_MAX	    (64U << 10)
+/* What has been received of lists that are not complete: of a box, where one at its largest fits;
+ * and of the whole daemon. Where that is not enough, the box that holds most gives way: those who
+ * fill it lose what they hold, and do not keep others from their files. */
+#define GUEST_BOX_BYTES_MAX (64U << 20)
+#define GUEST_BYTES_MAX	    (128U << 20)
 
 /* A packet, kept: entries point into it. */
 struct guest_part {
@@ -61,6 +60,7 @@ struct guest_call {
 
 	struct guest_part *parts, **last_part;
 	size_t n_entries, n_bytes;
+	struct guest_call *next_holder, **holder_link; /* of those with parts; NULL: it has none */
 
 	struct atoll_error error; /* to be told later */
 	struct loop_timer timer;
@@ -111,6 +111,8 @@ void call_mute(struct guest_call *call, const struct atoll_error *err);
 /* A packet for it came; false: it makes no sense. Takes the descriptor. */
 bool call_receive(struct guest_call *call, const struct guest_head *head, const char *packet,
 		  int fd, bool *ret_is_over);
+/* If lists hold too much in all, the largest of the box that holds most fails; until it fits. */
+void calls_make_room(void);
 struct guest_call *call_new(struct box *box, const char *user, enum guest_question kind);
 /* The words of the question: copied. */
 void call_ask(struct guest_call *call, uint32_t number, uint32_t flags, const char *const *words);

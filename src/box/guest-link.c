@@ -23,13 +23,49 @@
 
 /* Of one guest in one turn of the loop. */
 #define PACKETS_A_TURN 64
+/* Packets that wait in a socket: what a buffer has room for if they are empty, and more. */
+#define QUEUE_MAX 512
 
 static struct loop *loop_of(const struct guest *guest)
 {
 	return house_loop(guest->box->house);
 }
 
+/* One thread, and what is kept of it is copied. */
+static char received[GUEST_PACKET_MAX];
+
+/* As fd_receive(), with one descriptor or -1. What a guest of ours sends has one at most; all are
+ * fetched, because those that are not the kernel would close for us, and wait where we would not
+ * (see fd_close_strange()). */
+static ssize_t receive_packet(int socket_fd, int *ret_fd)
+{
+	int fds[FD_RECEIVE_MAX];
+	size_t n = FD_RECEIVE_MAX;
+	ssize_t size = fd_receive(socket_fd, received, sizeof received, MSG_DONTWAIT, fds, &n);
+
+	*ret_fd = size > 0 && n == 1 ? fds[0] : -1;
+	for (size_t i = 0; size >= 0 && *ret_fd < 0 && i < n; i++)
+		fd_close_strange(fds[i]);
+	return size;
+}
+
 /* ---- its end ---- */
+
+/* What it has sent and nobody has read goes with the socket: descriptors, too. An empty packet and
+ * the end look the same, so it is read for as often as the longest queue has packets. */
+static void close_socket(struct guest *guest)
+{
+	shutdown(guest->socket.fd, SHUT_RDWR);
+	for (int i = 0; i < QUEUE_MAX; i++) {
+		int fd;
+
+		if (receive_packet(guest->socket.fd, &fd) < 0)
+			break;
+		fd_close_strange(fd);
+	}
+	close(guest->socket.fd);
+	guest->socket.fd = -1;
+}
 
 static void unlink_guest(struct guest *guest)
 {
@@ -101,8 +137,7 @@ void guest_drop(struct guest *guest, const struct atoll_error *err)
 	guest_leave_step(guest);
 	loop_unwatch(loop_of(guest), &guest->socket);
 	loop_disarm(loop_of(guest), &guest->timer);
-	close(guest->socket.fd);
-	guest->socket.fd = -1;
+	close_socket(guest);
 	fail_all(guest, err);
 	guest->is_busy = was_busy;
 	if (!was_busy)
@@ -205,8 +240,7 @@ static bool receive_answer(struct guest *guest, const struct guest_head *head, c
 		place = &(*place)->next;
 	call = *place;
 	if (!call || !call->is_sent) {
-		if (fd >= 0)
-			close(fd);
+		fd_close_strange(fd);
 		return false;
 	}
 	/* The list may be another one when this returns. */
@@ -225,21 +259,15 @@ static bool receive(struct guest *guest, const char *packet, size_t size, int fd
 		if (head.kind == GUEST_SAYS_EVENT && fd < 0)
 			return watch_event(guest, &head, packet);
 	}
-	if (fd >= 0)
-		close(fd);
+	fd_close_strange(fd);
 	return false;
 }
 
 static void read_packets(struct guest *guest)
 {
-	/* One thread, and what is kept of it is copied. */
-	static char packet[GUEST_PACKET_MAX];
-
 	for (int i = 0; i < PACKETS_A_TURN && !guest->is_gone; i++) {
 		int fd = -1;
-		size_t n = 1;
-		ssize_t size =
-			fd_receive(guest->socket.fd, packet, sizeof packet, MSG_DONTWAIT, &fd, &n);
+		ssize_t size = receive_packet(guest->socket.fd, &fd);
 
 		if (size == -EAGAIN)
 			return;
@@ -256,8 +284,10 @@ static void read_packets(struct guest *guest)
 		}
 		guest->heard_ns = clock_monotonic_ns();
 		guest->has_answered = true;
-		if (!receive(guest, packet, (size_t)size, n == 1 ? fd : -1))
+		if (!receive(guest, received, (size_t)size, fd))
 			kill_guest(guest, "the helper program in the sandbox made no sense");
+		/* Here, where nothing depends on a call: whoever is told may do anything. */
+		calls_make_room();
 	}
 }
 

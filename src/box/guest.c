@@ -8,8 +8,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What lists hold at the moment, of all boxes. */
+/* What lists hold at the moment, of all boxes, and which. */
 static size_t n_bytes_held;
+static struct guest_call *holders;
 
 /* ---- a call ---- */
 
@@ -28,6 +29,27 @@ struct guest_call *call_new(struct box *box, const char *user, enum guest_questi
 	return call;
 }
 
+static void add_holder(struct guest_call *call)
+{
+	if (call->holder_link)
+		return;
+	call->next_holder = holders;
+	if (holders)
+		holders->holder_link = &call->next_holder;
+	call->holder_link = &holders;
+	holders = call;
+}
+
+static void remove_holder(struct guest_call *call)
+{
+	if (!call->holder_link)
+		return;
+	*call->holder_link = call->next_holder;
+	if (call->next_holder)
+		call->next_holder->holder_link = call->holder_link;
+	call->holder_link = NULL;
+}
+
 static void drop_parts(struct guest_call *call)
 {
 	/* The box may be gone when there are none. */
@@ -35,6 +57,7 @@ static void drop_parts(struct guest_call *call)
 		n_bytes_held -= call->n_bytes;
 		call->box->guest_bytes -= call->n_bytes;
 	}
+	remove_holder(call);
 	parts_free(call->parts);
 	call->parts = NULL;
 	call->last_part = &call->parts;
@@ -133,13 +156,11 @@ static int keep_part(struct guest_call *call, const struct guest_head *head, con
 	call->n_bytes += head->size;
 	n_bytes_held += head->size;
 	call->box->guest_bytes += head->size;
+	add_holder(call);
 	/* The guest stops before. */
-	if (call->n_entries > GUEST_LIST_MAX + 1 ||
-	    call->n_bytes > 2 * (size_t)GUEST_LIST_BYTES_MAX)
+	if (call->n_entries > GUEST_LIST_MAX + 1)
 		return -EBADMSG;
-	if (call->box->guest_bytes > GUEST_BOX_BYTES_MAX)
-		return -ENOMEM;
-	return n_bytes_held > GUEST_BYTES_MAX && call->n_bytes > GUEST_SMALL_MAX ? -ENOMEM : 0;
+	return call->box->guest_bytes > GUEST_BOX_BYTES_MAX ? -EAGAIN : 0;
 }
 
 static bool takes_entry(const struct guest_call *call)
@@ -241,8 +262,7 @@ static bool conclude(struct guest_call *call, const struct guest_head *head,
 		return true;
 	}
 	if (call->kind != GUEST_ASK_LIST && reply->n != takes_entry(call)) {
-		if (fd >= 0)
-			close(fd);
+		fd_close_strange(fd);
 		return false;
 	}
 	if (call->kind == GUEST_ASK_OPEN && (head->flags & GUEST_NEEDS_STREAM)) {
@@ -256,9 +276,10 @@ static bool conclude(struct guest_call *call, const struct guest_head *head,
 
 void call_mute(struct guest_call *call, const struct atoll_error *err)
 {
-	struct guest_call told = *call;
+	struct guest_call told;
 
 	drop_parts(call);
+	told = *call;
 	call->is_mute = true;
 	call->done = NULL;
 	call->opened = NULL;
@@ -267,12 +288,41 @@ void call_mute(struct guest_call *call, const struct atoll_error *err)
 		tell(&told, NULL, 0, err, -1);
 }
 
+static void say_full(const struct guest_call *call, struct atoll_error *err)
+{
+	error_set(err, ATOLL_FAULT_HOST, 0,
+		  "lists of sandbox '%s' need too much memory at once: ask for less of them, or "
+		  "later",
+		  call->box->id);
+	err->errnum = EAGAIN;
+}
+
+void calls_make_room(void)
+{
+	while (n_bytes_held > GUEST_BYTES_MAX && holders) {
+		struct guest_call *most = holders;
+		struct atoll_error err = {0};
+
+		for (struct guest_call *at = holders; at; at = at->next_holder) {
+			size_t box = at->box->guest_bytes, most_box = most->box->guest_bytes;
+
+			if (box > most_box || (box == most_box && at->n_bytes > most->n_bytes))
+				most = at;
+		}
+		say_full(most, &err);
+		call_mute(most, &err);
+	}
+}
+
 /* Memory is short: this one fails. */
-static bool give_up(struct guest_call *call, bool is_last)
+static bool give_up(struct guest_call *call, bool is_last, int errnum)
 {
 	struct atoll_error err = {0};
 
-	error_oom(&err);
+	if (errnum == EAGAIN)
+		say_full(call, &err);
+	else
+		error_oom(&err);
 	if (!is_last) {
 		call_mute(call, &err);
 		return true;
@@ -295,24 +345,22 @@ bool call_receive(struct guest_call *call, const struct guest_head *head, const 
 
 	*ret_is_over = is_last;
 	if (!is_last && (call->kind != GUEST_ASK_LIST || fd >= 0 || call->is_mute)) {
-		if (fd >= 0)
-			close(fd);
+		fd_close_strange(fd);
 		return call->kind == GUEST_ASK_LIST && fd < 0;
 	}
 	if (is_last && !fd_fits(call, head, fd)) {
-		if (fd >= 0)
-			close(fd);
+		fd_close_strange(fd);
 		return false;
 	}
 	r = keep_part(call, head, packet);
 	if (r == 0 && is_last)
 		r = reply_read(call->parts, &reply);
-	if (r < 0 && fd >= 0)
-		close(fd);
+	if (r < 0)
+		fd_close_strange(fd);
 	if (r == -EBADMSG)
 		return false;
 	if (r < 0)
-		return give_up(call, is_last);
+		return give_up(call, is_last, -r);
 	if (!is_last)
 		return true;
 	makes_sense = conclude(call, head, &reply, fd);

@@ -398,13 +398,20 @@ static void let_go(struct house *house)
 	}
 }
 
-void house_close(struct house *house, bool is_final)
+void house_let_go(struct house *house)
 {
 	if (!house)
 		return;
 	house->is_closing = true;
 	control_close(house);
 	let_go(house);
+}
+
+void house_close(struct house *house, bool is_final)
+{
+	if (!house)
+		return;
+	house_let_go(house);
 	loop_disarm(house->loop, &house->tick);
 	work_close(house->work);
 	if (is_final)

@@ -283,11 +283,15 @@ static int serve(struct daemon *daemon, struct atoll_error *err)
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "wait for requests") : 0;
 }
 
-/* Boxes first: whoever talks to one lets go of it, and can still be told. */
+/* Boxes first: whoever talks to one hears that it is gone, and so does not take the end of his
+ * exchange for a client that has left (for whom nothing need go on inside). Then the exchanges that
+ * are still open: each has a tenant, and may have a timer of the house's. Then the house; of what
+ * its threads still do nobody is left to be told. */
 static void close_daemon(struct daemon *daemon)
 {
-	house_close(daemon->house, daemon->options.ends_sandboxes && daemon->is_stopping);
+	house_let_go(daemon->house);
 	server_free(daemon->api.server);
+	house_close(daemon->house, daemon->options.ends_sandboxes && daemon->is_stopping);
 	v1_close(&daemon->api);
 	metrics_free(daemon->api.metrics);
 	if (daemon->signals.fd >= 0)

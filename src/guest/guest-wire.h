@@ -31,7 +31,7 @@
 
 /* A list longer than this is refused on both sides. */
 #define GUEST_LIST_MAX	     250000
-#define GUEST_LIST_BYTES_MAX (96U << 20)
+#define GUEST_LIST_BYTES_MAX (48U << 20)
 
 #define GUEST_METADATA_PREFIX "user.e2b."
 #define GUEST_METADATA_MAX    4096 /* of one file, with the prefixes */
@@ -131,23 +131,27 @@ static inline bool guest_is_unreal(long magic)
 
 /* ---- writing ---- */
 
+static inline void guest_put_whole(struct buf *packet, const char *text, size_t size)
+{
+	uint16_t length = (uint16_t)(size < GUEST_STRING_MAX ? size : GUEST_STRING_MAX);
+	char *at = buf_extend(packet, sizeof length + length + 1U);
+
+	if (!at)
+		return;
+	memcpy(at, &length, sizeof length);
+	memcpy(at + sizeof length, text, length);
+	at[sizeof length + length] = '\0';
+}
+
 /* Cut at GUEST_STRING_MAX, and at a NUL. */
 static inline void guest_put_bytes(struct buf *packet, const char *text, size_t size)
 {
-	const char *nul = memchr(text, '\0', size);
-	uint16_t length;
-
-	if (nul)
-		size = (size_t)(nul - text);
-	length = (uint16_t)(size < GUEST_STRING_MAX ? size : GUEST_STRING_MAX);
-	buf_add(packet, &length, sizeof length);
-	buf_add(packet, text, length);
-	buf_add_char(packet, '\0');
+	guest_put_whole(packet, text, strnlen(text, size));
 }
 
 static inline void guest_put(struct buf *packet, const char *text)
 {
-	guest_put_bytes(packet, text, strlen(text));
+	guest_put_whole(packet, text, strlen(text));
 }
 
 /* ---- reading: what comes is not believed ---- */

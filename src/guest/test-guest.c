@@ -29,6 +29,7 @@ static int n_started, n_killed;
 static char home[256];
 static void (*stranger)(int fd); /* instead of the guest */
 static bool has_no_root = true;
+static int given[2] = {-1, -1}; /* to a stranger, who has them alone then */
 
 struct loop *house_loop(struct house *house)
 {
@@ -62,6 +63,9 @@ int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err)
 		fd_close_range(3, 99, false);
 		be_guest(fd, strcmp(guest->user, "root") == 0);
 	}
+	for (int i = 0; i < 2; i++)
+		if (given[i] >= 0)
+			close(take_fd(&given[i]));
 	return guest_pid < 0 ? -errno : 0;
 }
 
@@ -942,8 +946,47 @@ TEST(a_box_holds_so_much_of_lists_and_no_more)
 	stranger = list_on;
 	n_parts = GUEST_BOX_BYTES_MAX / GUEST_PACKET_MAX + 8;
 	told = ASK(guest_list, "", 1, done);
-	CHECK_INT(told->err.errnum, ENOMEM);
+	CHECK_INT(told->err.errnum, EAGAIN);
 	CHECK_INT((long long)box.guest_bytes, 0);
+	CHECK_INT(n_killed, 0);
+	finish();
+}
+
+/* Of a box of its own: until so much of it has come, or it has failed. */
+static void hoard(struct box *hoarder, size_t mib, struct told *told)
+{
+	struct loop_timer timer = {.fire = look_again};
+
+	n_parts = (int)((mib << 20) / GUEST_PACKET_MAX);
+	hoarder->state = BOX_RUNNING;
+	guest_list(hoarder, NULL, "", 1, done, told);
+	while (hoarder->guest_bytes < mib << 20 && !told->is_over) {
+		loop_arm(&loop, &timer, clock_monotonic_ns() + 1000000);
+		loop_run(&loop);
+	}
+	loop_disarm(&loop, &timer);
+}
+
+TEST(of_all_lists_those_of_who_holds_most_give_way)
+{
+	static struct box boxes[3];
+	struct told told[3] = {0};
+
+	begin();
+	stranger = list_on;
+	_Static_assert(GUEST_BYTES_MAX == 128 << 20, "as much as all of them together");
+	hoard(&boxes[0], 32, &told[0]);
+	hoard(&boxes[1], 60, &told[1]);
+	CHECK(!told[0].is_over && !told[1].is_over);
+	hoard(&boxes[2], 40, &told[2]);
+	CHECK_INT(told[1].err.errnum, EAGAIN);
+	CHECK_INT((long long)boxes[1].guest_bytes, 0);
+	CHECK_INT((long long)boxes[2].guest_bytes, 40 << 20);
+	CHECK(!told[0].is_over && !told[2].is_over);
+	for (int i = 0; i < 3; i++)
+		guest_end(&boxes[i]);
+	CHECK_INT(told[0].err.errnum, ENOTCONN);
+	CHECK_INT(told[2].n_calls, 1);
 	CHECK_INT(n_killed, 0);
 	finish();
 }
@@ -1015,6 +1058,57 @@ TEST(descriptors_that_are_no_plain_files_are_refused)
 	CHECK(ASK(guest_open, "x", opened)->fd >= 0);
 	kill(guest_pid, SIGKILL);
 	finish();
+}
+
+/* A socket whose bytes nobody takes, and whose last owner is to wait until somebody does. */
+static int make_lingering(int listener)
+{
+	static char bytes[1 << 20];
+	const struct linger forever = {.l_onoff = 1, .l_linger = 3600};
+	struct sockaddr_in address;
+	socklen_t size = sizeof address;
+	int low = socket(AF_INET, SOCK_STREAM, 0), fd = fcntl(low, F_DUPFD, 200);
+
+	close(low);
+	CHECK(getsockname(listener, (struct sockaddr *)&address, &size) == 0);
+	CHECK(connect(fd, (struct sockaddr *)&address, size) == 0);
+	while (send(fd, bytes, sizeof bytes, MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
+		;
+	CHECK(setsockopt(fd, SOL_SOCKET, SO_LINGER, &forever, sizeof forever) == 0);
+	return fd;
+}
+
+/* One beside another, which is more than there may be; and one that nobody will come to read. */
+static void hand_out_lingering(int fd)
+{
+	int both[2] = {STDERR_FILENO, given[0]};
+
+	hear(fd);
+	fd_send(fd, "x", 1, both, 2);
+	fd_send(fd, "", 0, NULL, 0);
+	fd_send(fd, "x", 1, &given[1], 1);
+	close(given[0]);
+	close(given[1]);
+	pause();
+}
+
+TEST(nobody_waits_for_a_socket_that_came_from_inside)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	cleanup_fd int listener = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK(bind(listener, (struct sockaddr *)&address, sizeof address) == 0);
+	CHECK(listen(listener, 2) == 0);
+	begin();
+	for (int i = 0; i < 2; i++)
+		given[i] = make_lingering(listener);
+	stranger = hand_out_lingering;
+	alarm(20);
+	CHECK_INT(ASK(guest_stat, "", done)->err.errnum, ENOTCONN);
+	CHECK_INT(n_killed, 1);
+	finish();
+	alarm(0);
 }
 
 TEST(a_guest_that_never_ran_is_told)

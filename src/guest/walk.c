@@ -45,16 +45,47 @@ static uint64_t head_of(const char *name)
 	return head;
 }
 
-/* qsort() has no place for it. */
-static const char *sorted_text;
-
-static int compare(const void *a, const void *b)
+static bool is_before(const struct name *one, const struct name *other, const char *text)
 {
-	const struct name *one = a, *other = b;
-
 	if (one->head != other->head)
-		return one->head < other->head ? -1 : 1;
-	return strcmp(sorted_text + one->at, sorted_text + other->at);
+		return one->head < other->head;
+	return strcmp(text + one->at, text + other->at) < 0;
+}
+
+/* Two sorted runs that stand one behind the other. */
+static void merge(const struct name *from, size_t middle, size_t n, const char *text,
+		  struct name *to)
+{
+	size_t left = 0, right = middle;
+
+	while (left < middle && right < n)
+		*to++ = is_before(&from[right], &from[left], text) ? from[right++] : from[left++];
+	memcpy(to, from + left, (middle - left) * sizeof *to);
+	memcpy(to + (middle - left), from + right, (n - right) * sizeof *to);
+}
+
+/* By merging: the C library's qsort() takes several times as long, for a large directory some
+ * hundredths of what a list may take. */
+static int sort(struct name *names, size_t n, const char *text)
+{
+	struct name *from = names, *to = reallocarray(NULL, n, sizeof *to), *swapped;
+
+	if (!to)
+		return -ENOMEM;
+	for (size_t width = 1; width < n; width *= 2) {
+		for (size_t at = 0, left; at < n; at += 2 * width) {
+			left = n - at;
+			merge(from + at, width < left ? width : left,
+			      2 * width < left ? 2 * width : left, text, to + at);
+		}
+		swapped = from;
+		from = to;
+		to = swapped;
+	}
+	if (from != names)
+		memcpy(names, from, n * sizeof *names);
+	free(from != names ? from : to);
+	return 0;
 }
 
 static int read_text(int fd, size_t room, struct buf *text, size_t *ret_n)
@@ -94,9 +125,9 @@ static int read_names(struct level *level, size_t room)
 		level->names[i] = (struct name){head_of(text.data + at), (uint32_t)at};
 		at += strlen(text.data + at) + 1;
 	}
-	sorted_text = text.data;
-	if (n)
-		qsort(level->names, n, sizeof *level->names, compare);
+	r = n ? sort(level->names, n, text.data) : 0;
+	if (r < 0)
+		return r;
 	level->n = n;
 	level->text_size = text.used;
 	level->text = take_ptr(text.data);

@@ -23,6 +23,15 @@ def refused(words, wanted, config=None, status=BAD_REQUEST):
         same(len(text.splitlines()), 1, "lines of the error")
 
 
+def is_listening(daemon):
+    parts = urllib.parse.urlsplit(daemon.url)
+    try:
+        socket.create_connection((parts.hostname, parts.port)).close()
+    except OSError:
+        return False
+    return True
+
+
 @test("it says where it listens, with which key, and what an E2B program needs")
 def _():
     with Daemon() as daemon:
@@ -184,6 +193,31 @@ def _():
         same(len(daemon.records()), 1, "records after the stop: %s" % daemon.records())
         daemon.start()
         same(daemon.state_of(box), "running", "the sandbox")
+
+
+@test("a stop does not stumble over those who wait for a step, or for what a tenant is told")
+def _():
+    with Daemon(config="log: {requests: true}\n") as daemon:
+        box = daemon.create(timeout=600)["sandboxID"]
+        steps = "/v1/sandboxes/%s/steps" % box
+        waits = []
+        for path, body in ((steps, {"command": ["sleep", "1000"], "wait": 100}), ("/v1/events", None)):
+            connection = daemon.connect()
+            connection.request("POST" if body else "GET", path, json.dumps(body) if body else None, {"X-API-KEY": daemon.key})
+            waits.append(connection)
+        waits[1].getresponse()
+        check(until(lambda: daemon.call("GET", steps)[1]["items"]), "the step does not run")
+        # Twice: now, whoever waits.
+        daemon.process.send_signal(signal.SIGTERM)
+        check(until(lambda: not is_listening(daemon)), "it still listens")
+        same(daemon.stop(), 0, "the daemon's exit status")
+        for connection in waits:
+            connection.close()
+        told = [json.loads(line) for line in daemon.stderr().splitlines() if line.startswith("{")]
+        same([line["tenant"] for line in told if line["path"] in (steps, "/v1/events") and line.get("broken")], ["default"] * 2,
+             "who waited, in the log")
+        daemon.start()
+        same(len(daemon.call("GET", steps)[1]["items"]), 1, "the step after a start")
 
 
 @test("--end-sandboxes ends them with the daemon")

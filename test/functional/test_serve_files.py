@@ -4,7 +4,10 @@
 Files in a box, over HTTP: the program inside, and that nothing it could say or meet there harms the daemon
 """
 
+import gzip
+import hashlib
 import os
+import socket
 import sys
 
 sys.dont_write_bytecode = True
@@ -136,6 +139,53 @@ def _():
     same(put("links/out", b"x")[0], 200, "beside them")
     same(ask("Remove", path="links")[0], 200, "removed")
     same(get("a.txt"), (200, b"own\n"), "what a removed link led to")
+
+
+@test("a large file arrives whole, however it is cut up, and the connection goes on")
+def _():
+    daemon, box = world()
+    connection, data = daemon.connect(), os.urandom(1 << 20) * 5 + b"end"
+    digest = hashlib.sha256(data).hexdigest()
+    form = (b"--xx\r\nContent-Disposition: form-data; name=\"file\"; filename=\"cut/form-1\"\r\n\r\n" + data +
+            b"\r\n--xx\r\nContent-Disposition: form-data; name=\"file\"; filename=\"cut/form-2\"\r\n\r\n" + data + b"\r\n--xx--\r\n")
+    raw, multi = "application/octet-stream", "multipart/form-data; boundary=xx"
+    for name, body, size, fields in (
+            ("small", data, 8192, {"Content-Type": raw}), ("odd", data, 100003, {"Content-Type": raw}),
+            ("packed", gzip.compress(data, 1), 8192, {"Content-Type": raw, "Content-Encoding": "gzip"}),
+            ("chunked", data, 65536, {"Content-Type": raw, "Transfer-Encoding": "chunked"}),
+            ("long-chunks", data, 1 << 20, {"Content-Type": raw, "Transfer-Encoding": "chunked"}),
+            (None, form, 8192, {"Content-Type": multi})):
+        is_chunked = "Transfer-Encoding" in fields
+        pieces = (body[at:at + size] for at in range(0, len(body), size))
+        if not is_chunked:
+            fields["Content-Length"] = str(len(body))
+        fields.update({"E2b-Sandbox-Id": box["sandboxID"], "E2b-Sandbox-Port": "49983", "X-Access-Token": box["envdAccessToken"]})
+        connection.request("POST", "/files" + ("?path=cut/" + name if name else ""), pieces, fields, encode_chunked=is_chunked)
+        answer = connection.getresponse()
+        same((answer.status, len(json.loads(answer.read()))), (200, 1 if name else 2), name or "form")
+    same(shell("cd cut; ls; sha256sum * | cut -d' ' -f1 | sort -u").decode().split(),
+         ["chunked", "form-1", "form-2", "long-chunks", "odd", "packed", "small", digest], "what there is")
+    connection.close()
+
+
+@test("what comes slowly is taken, and what breaks off is noticed")
+def _():
+    daemon, box = world()
+    parts = urllib.parse.urlsplit(daemon.url)
+    head = "POST /files?path=slow HTTP/1.1\r\nHost: x\r\nContent-Type: application/octet-stream\r\nContent-Length: %d\r\n" + "".join(
+        "%s: %s\r\n" % pair for pair in (("E2b-Sandbox-Id", box["sandboxID"]), ("E2b-Sandbox-Port", "49983"), ("X-Access-Token", box["envdAccessToken"]))) + "\r\n"
+    with socket.create_connection((parts.hostname, parts.port), 60 * SLOW) as client:
+        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        client.sendall((head % 1000).encode())
+        for _ in range(1000):
+            client.sendall(b"x")
+        check(b"200 OK" in client.recv(4096), "the answer")
+    same(get("slow"), (200, b"x" * 1000), "the file")
+    client = socket.create_connection((parts.hostname, parts.port), 60 * SLOW)
+    client.sendall((head % 1000000).encode() + b"y" * 1000)
+    client.shutdown(socket.SHUT_WR)
+    same(client.recv(4096), b"", "who ends too early is told nothing")
+    client.close()
 
 
 @test("a list is in the order of bytes, and a directory stands before what it holds")
