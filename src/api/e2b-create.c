@@ -146,9 +146,11 @@ static bool take_network(struct api_call *call, json_t *body, struct asked *aske
 	return true;
 }
 
+/* Whether there are such volumes, and such places, is for who makes the box to say. */
 static bool take_mounts(struct api_call *call, json_t *body, struct asked *asked)
 {
-	json_t *mounts = json_object_get(body, "volumeMounts"), *mount;
+	json_t *mounts = json_object_get(body, "volumeMounts"), *mount, *kept;
+	bool is_good = true;
 	size_t i;
 
 	if (!mounts || json_is_null(mounts) ||
@@ -156,20 +158,21 @@ static bool take_mounts(struct api_call *call, json_t *body, struct asked *asked
 		return true;
 	if (!json_is_array(mounts))
 		return refuse_member(call, "volumeMounts", "is no list");
+	kept = json_array();
 	json_array_foreach(mounts, i, mount)
 	{
-		const char *path = json_string_value(json_object_get(mount, "path"));
+		json_t *name = json_object_get(mount, "name"),
+		       *path = json_object_get(mount, "path");
 
-		if (!json_is_string(json_object_get(mount, "name")) || !path || path[0] != '/')
-			return refuse_member(call, "volumeMounts",
-					     "each has a name and an absolute path");
+		is_good = is_good && json_is_string(name) && json_is_string(path) &&
+			  json_array_append_new(
+				  kept, json_pack("{sOsO}", "name", name, "path", path)) == 0;
 	}
-	/* What a box sees of the host's is at the path that it has there, and the base template's
-	 * users could not write to it: better no box than one that loses what it is to keep. */
-	(void)asked;
-	return refuse_member(call, "volumeMounts",
-			     "volumes cannot be mounted into sandboxes here; read and write them "
-			     "by /volumecontent");
+	if (is_good)
+		asked->mounts = json_dumps(kept, JSON_COMPACT);
+	json_decref(kept);
+	asked->request.mounts = asked->mounts;
+	return asked->mounts || refuse_member(call, "volumeMounts", "each has a name and a path");
 }
 
 static bool take_request(struct api_call *call, json_t *body, struct asked *asked)

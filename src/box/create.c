@@ -34,6 +34,7 @@
 struct creation {
 	struct work_item item;
 	struct later later;
+	struct house *house;
 	struct house_box *box;
 	box_done *done;
 	void *data;
@@ -41,6 +42,7 @@ struct creation {
 	struct house_config config; /* what it points to stays the house's */
 	struct box_sizes sizes;
 	char *contract, *rules;
+	struct volume_claim claim;
 	char from[ATOLL_ID_SIZE], workspace[PATH_MAX];
 	bool is_from_pool;
 	int code;
@@ -180,6 +182,15 @@ static int fill_box(struct box *box, const struct kind *kind, const struct box_r
 
 /* ---- the end of a creation ---- */
 
+static void free_creation(struct creation *creation, struct house *house)
+{
+	volume_unclaim(house, &creation->claim);
+	volume_grants_free(creation->make.grants, creation->make.n_grants);
+	free(creation->contract);
+	free(creation->rules);
+	free(creation);
+}
+
 static void finish(struct creation *creation)
 {
 	struct house_box *mine = creation->box;
@@ -188,9 +199,7 @@ static void finish(struct creation *creation)
 
 	mine->box.house->counts.n_created++;
 	mine->box.house->counts.n_from_pool += creation->is_from_pool;
-	free(creation->contract);
-	free(creation->rules);
-	free(creation);
+	free_creation(creation, mine->box.house);
 	box_tell(&mine->box, BOX_CREATED, NULL);
 	template_start(&mine->box, done, data);
 }
@@ -198,7 +207,10 @@ static void finish(struct creation *creation)
 static void fail(struct creation *creation)
 {
 	struct house_box *mine = creation->box;
+	struct house *house = creation->house;
 
+	/* It points into the box. */
+	volume_unclaim(house, &creation->claim);
 	if (mine) {
 		mine->box.house->counts.n_failed++;
 		if (mine->box.sandbox[0])
@@ -208,9 +220,7 @@ static void fail(struct creation *creation)
 		box_free(mine);
 	}
 	creation->done(NULL, &creation->error, creation->data);
-	free(creation->contract);
-	free(creation->rules);
-	free(creation);
+	free_creation(creation, house);
 }
 
 static void fail_later(struct later *later)
@@ -302,6 +312,19 @@ static int prepare(struct creation *creation, const struct kind *kind,
 		r = contract_workspace(creation->contract, creation->workspace, &creation->error);
 	make->workspace = creation->workspace;
 	return r;
+}
+
+/* They cannot be removed from here on. */
+static int take_volumes(struct creation *creation, const struct box_request *request)
+{
+	struct box *box = &creation->box->box;
+
+	if (!request->mounts)
+		return 0;
+	creation->claim = (struct volume_claim){.tenant = box->tenant, .mounts = box->mounts};
+	volume_claim(box->house, &creation->claim);
+	return volume_grants(box->tenant, request->mounts, &creation->make.grants,
+			     &creation->make.n_grants, &creation->error);
 }
 
 /* What a parked one has is what nobody asked otherwise. */
@@ -427,6 +450,9 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	if (!creation->box || fill_box(&creation->box->box, kind, request, &creation->sizes) < 0)
 		return error_oom(&creation->error);
 	tenant_take(creation->box);
+	r = take_volumes(creation, request);
+	if (r < 0)
+		return r;
 	if (take_parked(creation, kind, request)) {
 		settle(creation);
 		return 0;
@@ -449,6 +475,7 @@ void box_create(struct tenant *tenant, const struct box_request *request, box_do
 
 	if (!creation)
 		abort();
+	creation->house = tenant->house;
 	creation->done = done;
 	creation->data = data;
 	if (begin(creation, inner_tenant(tenant), request) < 0)

@@ -16,6 +16,7 @@
  *
  * Branches of its files as they are now, each a box of its own with the same environment, metadata
  * and rules. Processes are not forked: those of the original go on, and a fork begins with none.
+ * Volumes are shared, not copied: what one writes to a volume the others see.
  */
 
 /* ---- on a thread ---- */
@@ -215,6 +216,8 @@ static int make_branches(struct box_op *op, const struct box *from)
 
 void fork_done(struct box_op *op)
 {
+	if (op->box)
+		volume_unclaim(op->box->box.house, &op->claim);
 	for (size_t i = 0; i < op->count && op->branches; i++) {
 		if (op->branches[i])
 			network_forget(op->branches[i]);
@@ -234,6 +237,9 @@ void box_fork(struct box *box, size_t count, uint64_t timeout_s, box_forked *don
 	op->forked = done;
 	op->count = count;
 	op->timeout_s = timeout_s ? timeout_s : box->timeout_s;
+	/* The box may be gone before they are found. */
+	op->claim = (struct volume_claim){.tenant = box->tenant, .mounts = box->mounts};
+	volume_claim(box->house, &op->claim);
 	if (box->state != BOX_RUNNING)
 		r = error_set(&op->error, ATOLL_FAULT_REQUEST, EBUSY, "sandbox %s is paused",
 			      box->id);

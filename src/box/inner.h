@@ -6,6 +6,7 @@
 #include "box/config.h"
 #include "box/db.h"
 #include "box/event.h"
+#include "box/volume.h"
 #include "box/work.h"
 
 #include <jansson.h>
@@ -103,6 +104,7 @@ struct box_op {
 	char **branch_rules;
 	struct box_fork *forks;
 	box_forked *forked;
+	struct volume_claim claim; /* of the forks */
 	size_t n_pending;
 	char name[160], made[ATOLL_ID_SIZE];
 	bool has_name;
@@ -137,6 +139,8 @@ struct house {
 
 	size_t n_adopting; /* boxes whose processes are being found again */
 	bool is_settling;
+
+	struct volume_claim *claims; /* of boxes that are being made */
 
 	struct kind *kinds; /* template.c */
 	struct house_secret *secrets;
@@ -362,6 +366,8 @@ struct make {
 	const char *from;		   /* branch off this one instead; NULL or "" */
 	const char *checkpoint;
 	const char *rules; /* of its network, instead of what it has; NULL */
+	char **grants;	   /* volumes, each "PATH=DIRECTORY"; the caller's */
+	size_t n_grants;
 	char sandbox[ATOLL_ID_SIZE];
 };
 /* It runs then, or nothing is left of it. */

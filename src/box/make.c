@@ -87,6 +87,8 @@ static int create(struct make *make, struct atoll_error *err)
 		r = atoll_job_set(job, "workspace", make->workspace, err);
 	if (r == 0 && make->config)
 		r = set_limits(job, make->config, err);
+	for (size_t i = 0; r == 0 && i < make->n_grants; i++)
+		r = atoll_job_set(job, "write-at", make->grants[i], err);
 	return r < 0 ? r : sandbox_create_quickly(job, make->sandbox, err);
 }
 
@@ -107,8 +109,14 @@ static int branch(struct make *make, struct atoll_error *err)
 	char ids[1][ATOLL_ID_SIZE];
 	int r = make_forks(make->from, make->checkpoint, 1, ids, err);
 
-	if (r == 0)
-		memcpy(make->sandbox, ids[0], ATOLL_ID_SIZE);
+	if (r < 0)
+		return r;
+	memcpy(make->sandbox, ids[0], ATOLL_ID_SIZE);
+	r = make->n_grants ? sandbox_set_grants(ids[0], make->grants, make->n_grants, err) : 0;
+	if (r < 0) {
+		atoll_sandbox_remove(ids[0], true, NULL);
+		make->sandbox[0] = '\0';
+	}
 	return r;
 }
 

@@ -3,6 +3,7 @@
 #include "base/str.h"
 #include "box/inner.h"
 #include "box/template.h"
+#include "job/hold.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -16,7 +17,7 @@
  * Snapshots: what a box's files are at a moment, kept when the box is gone
  *
  * A branch of the sandbox, with a checkpoint of its own that boxes branch off later. It shares
- * layers with the box, and nothing of it runs.
+ * layers with the box, and nothing of it runs. Volumes are not in it.
  */
 
 #define SNAPSHOTS_MAX 10000 /* of a tenant */
@@ -34,7 +35,11 @@ int snapshot_run(struct box_op *op)
 
 	if (r < 0)
 		return r;
-	r = atoll_sandbox_checkpoint(ids[0], KIND_CHECKPOINT, NULL, &op->error);
+	/* Volumes are no part of it, and may be gone when a box is made from it. */
+	if (op->box->box.mounts)
+		r = sandbox_set_grants(ids[0], NULL, 0, &op->error);
+	if (r == 0)
+		r = atoll_sandbox_checkpoint(ids[0], KIND_CHECKPOINT, NULL, &op->error);
 	if (r < 0) {
 		atoll_sandbox_remove(ids[0], true, NULL);
 		return r;

@@ -232,15 +232,47 @@ static int change(struct volume_job *job, int root)
 	return r < 0 ? r : add_asked(job, root);
 }
 
-static void remove_level(int dir_fd, const char *name, int depth)
+/* What a box has made may be deeper than descriptors reach, and closed to its owner. */
+struct removal {
+	int top_fd;
+	const char *name;
+	unsigned n_deep; /* taken out, to lie beside it under its name and a number */
+};
+
+static void deep_name(const struct removal *removal, unsigned i, char ret[PATH_MAX])
 {
+	snprintf(ret, PATH_MAX, "%.3000s~%u", removal->name, i);
+}
+
+static int open_closed(int dir_fd, const char *name)
+{
+	cleanup_fd int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+	return fd >= 0 && chmod(path, 0700) == 0
+		       ? openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+		       : -1;
+}
+
+static void remove_level(struct removal *removal, int dir_fd, const char *name, int depth)
+{
+	char other[PATH_MAX];
 	struct dirent *entry;
 	DIR *dir;
 	int fd;
 
-	if (unlinkat(dir_fd, name, 0) == 0 || depth > TREE_DEPTH)
+	if (unlinkat(dir_fd, name, 0) == 0)
 		return;
+	if (depth > TREE_DEPTH) {
+		deep_name(removal, removal->n_deep, other);
+		if (renameat(dir_fd, name, removal->top_fd, other) == 0)
+			removal->n_deep++;
+		return;
+	}
 	fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES)
+		fd = open_closed(dir_fd, name);
 	dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
 		if (fd >= 0)
@@ -250,14 +282,21 @@ static void remove_level(int dir_fd, const char *name, int depth)
 	fchmod(fd, 0700);
 	while ((entry = readdir(dir)))
 		if (no_dots(entry))
-			remove_level(fd, entry->d_name, depth + 1);
+			remove_level(removal, fd, entry->d_name, depth + 1);
 	closedir(dir);
 	unlinkat(dir_fd, name, AT_REMOVEDIR);
 }
 
 void volume_remove_tree(int dir_fd, const char *name)
 {
-	remove_level(dir_fd, name, 0);
+	struct removal removal = {.top_fd = dir_fd, .name = name};
+	char other[PATH_MAX];
+
+	remove_level(&removal, dir_fd, name, 0);
+	for (unsigned i = 0; i < removal.n_deep; i++) {
+		deep_name(&removal, i, other);
+		remove_level(&removal, dir_fd, other, 0);
+	}
 }
 
 /* Out of sight at once; then it may take its time. */

@@ -307,9 +307,10 @@ int volume_remove(struct house *house, const struct volume *volume, struct atoll
 {
 	cleanup_fd int fd = open_volumes(house, err);
 	char name[64];
+	int r = fd < 0 ? fd : volume_check_unused(house, volume, err);
 
-	if (fd < 0)
-		return fd;
+	if (r < 0)
+		return r;
 	snprintf(name, sizeof name, "old-%s", volume->id);
 	if (renameat(fd, volume->id, fd, name) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "remove volume '%s'", volume->name);

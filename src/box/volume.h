@@ -14,10 +14,11 @@
  *	DIR/volumes/ID/draft  what is being written
  *
  *   volume.c          which there are
+ *   volume-mounts.c   those that boxes have
  *   volume-content.c  what is in one: on threads, beneath `data`, and never through a link: what is
  *                     there may have been put there by anybody
  *
- * A volume has no owner inside: on the host all is the daemon's, which a box would see as its first
+ * A volume has no owner inside: on the host all is the daemon's, which a box sees as its first
  * user's. Numbers that a client sets are kept beside the file, and told.
  */
 
@@ -38,8 +39,29 @@ int volume_create(struct tenant *tenant, const char *name, struct volume *ret,
 bool volume_find(struct house *house, const char *id, struct volume *ret);
 /* The tenant's, by name; free() them. */
 int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struct atoll_error *err);
-/* It cannot be found any more when this returns; what is in it goes on a thread. */
+/* It cannot be found any more when this returns; what is in it goes on a thread. -EBUSY: a box has
+ * it. */
 int volume_remove(struct house *house, const struct volume *volume, struct atoll_error *err);
+
+/* ---- volume-mounts.c ---- */
+
+/* What a box with these mounts (a JSON list of {name, path}) is to be granted, each as --write-at
+ * takes it; volume_grants_free(). -EINVAL: no such volume, or no such place. */
+int volume_grants(struct tenant *tenant, const char *mounts, char ***ret, size_t *ret_n,
+		  struct atoll_error *err);
+void volume_grants_free(char **grants, size_t n);
+/* -EBUSY: a box has it, or is being made with it. */
+int volume_check_unused(struct house *house, const struct volume *volume, struct atoll_error *err);
+
+/* Of a box that cannot be found yet; embedded in what makes it, and `mounts` is that one's. */
+struct volume_claim {
+	const struct tenant *tenant;
+	const char *mounts; /* NULL: none */
+	struct volume_claim *next;
+};
+void volume_claim(struct house *house, struct volume_claim *claim);
+/* Fine also if it was never claimed. */
+void volume_unclaim(struct house *house, struct volume_claim *claim);
 
 /* ---- volume-content.c ---- */
 

@@ -36,6 +36,8 @@ enum {
 	{.help = "Files (the most specific line wins; at a tie hide, then read, then write)"}, \
 	{"read", 0, "PATH", "may be read"}, \
 	{"write", 0, "PATH", "may be read and written"}, \
+	{"read-at", 0, "INSIDE=PATH", "may be read, and is seen at another place inside"}, \
+	{"write-at", 0, "INSIDE=PATH", "likewise, and written"}, \
 	{"hide", 0, "PATH", "is not there; a pattern such as '**/.env' hides at any depth"}, \
 	{"protect", 0, "PATH", \
 	 "may be read and never written, inside what may be written; in a layer it is held back when " \

@@ -172,7 +172,7 @@ int call_xattr(struct call *call)
 /* Times and owners come here only where there are no mounts to make read-only. */
 static int permit_here(struct call *call, const struct target *target)
 {
-	const struct spec_rule *rule = spec_rule_for(call->guard->config->spec, target->path);
+	const struct spec_rule *rule = spec_rule_inside(call->guard->config->spec, target->path);
 
 	call_see(call, target);
 	if (call_is_out_of_reach(call, target))

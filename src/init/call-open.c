@@ -205,7 +205,7 @@ static bool is_own_proc(const char *path)
 static int permit_reading(struct call *call, const struct target *target,
 			  const struct init_zone *zone)
 {
-	const struct spec_rule *rule = spec_rule_for(call->guard->config->spec, target->path);
+	const struct spec_rule *rule = spec_rule_inside(call->guard->config->spec, target->path);
 
 	memcpy(call->path, target->path, strlen(target->path) + 1);
 	if (streq(zone->path, "/")) /* what no line speaks of; that "/" exists is no secret */

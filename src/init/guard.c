@@ -9,12 +9,15 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/fsuid.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /*
  * One call at a time
@@ -291,6 +294,32 @@ static bool take_ids(uid_t uid, gid_t gid)
 	return (uid_t)setfsuid((uid_t)-1) == uid && (gid_t)setfsgid((gid_t)-1) == gid;
 }
 
+/* Root passes by modes also as another one: setfsuid() has just taken that away. */
+static bool pass_by_modes(void)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return false;
+	data[0].effective |= data[0].permitted & (1U << CAP_DAC_OVERRIDE);
+	return syscall(SYS_capset, &header, data) == 0;
+}
+
+/*
+ * The host's own files are one owner's, and a mount that maps ids has none for another: root inside
+ * could make nothing there. So he is that one for the rest of the call.
+ */
+int guard_act_as_owner(struct call *call)
+{
+	const struct init_config *config = call->guard->config;
+
+	if (!call->is_roots || call->acts_as_owner || config->owner_uid == geteuid())
+		return 0;
+	call->acts_as_owner = true;
+	return take_ids(config->owner_uid, config->owner_gid) && pass_by_modes() ? 0 : -EPERM;
+}
+
 /*
  * Several ids live here, and we are root of them. What is done in somebody's stead must be what he
  * may do himself: otherwise a user would connect to root's own sockets, or change root's files. Of
@@ -305,9 +334,10 @@ static int dispatch_as_caller(struct call *call)
 
 	if (r < 0 || !answer_is_wanted(call))
 		return -ESRCH;
-	if (uid == geteuid())
-		return dispatch(call);
-	r = take_ids(uid, gid) ? dispatch(call) : -EPERM;
+	call->is_roots = uid == geteuid();
+	r = call->is_roots || take_ids(uid, gid) ? dispatch(call) : -EPERM;
+	if (call->is_roots && !call->acts_as_owner)
+		return r;
 	if (!take_ids(geteuid(), getegid()))
 		_exit(1); /* nothing inside outlives us */
 	/* A change of ids takes it away; whoever has died meanwhile has closed his socket. */
@@ -359,6 +389,7 @@ int guard_serve(struct guard *guard)
 	call.args = request.notif.data.args;
 	call.tgid = 0;
 	call.is_answered = call.makes_git_dir = false;
+	call.is_roots = call.acts_as_owner = false;
 	call.rule = NULL;
 	call.action = "use";
 	call.moves_from = NULL;

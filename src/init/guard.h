@@ -78,6 +78,8 @@ struct call {
 	mode_t umask; /* filled in on demand */
 	pid_t tgid;   /* likewise; 0 if not yet */
 	bool is_answered;
+	bool is_roots; /* of several ids inside the caller has root's */
+	bool acts_as_owner;
 	const char *moves_from; /* for a rename's target: where it comes from; else NULL */
 	bool makes_git_dir;	/* the call, if it succeeds, completes a git directory */
 	struct guard_unsure unsure[GUARD_UNSURE_MAX];
@@ -104,6 +106,9 @@ void answer(struct call *call, int64_t value);		 /* a result, or a negative errn
 void answer_continue(struct call *call);		 /* let the kernel do it */
 void answer_fd(struct call *call, int fd, bool cloexec); /* give the caller this descriptor */
 bool answer_is_wanted(struct call *call);		 /* is the caller still there? */
+
+/* guard.c: what follows is in a guarded root. -EPERM if it cannot be. */
+int guard_act_as_owner(struct call *call);
 
 /* trusted.c */
 

@@ -137,7 +137,10 @@ struct init_config {
 			    * told of them, if that */
 	bool has_many_ids; /* there are several inside, and we are root of them: what the guard does
 			    * it does as its caller */
-	int layer_fd;	   /* a writable layer on a disk, with upper/ in it; -1: none */
+	uid_t owner_uid;   /* with that: who owns what is made in guarded roots; root is that one
+			    * there */
+	gid_t owner_gid;
+	int layer_fd; /* a writable layer on a disk, with upper/ in it; -1: none */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first
 	 * process still does: everything that does not need the root. Returns the filter's

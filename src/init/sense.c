@@ -282,7 +282,7 @@ static void find_remedy(const struct call *call, struct sense_refusal *refusal)
 	} else if (streq(refusal->rule, "network")) {
 		refusal->flag = "--allow";
 	} else if (streq(refusal->rule, "hide")) {
-		rule = spec_rule_for(spec, refusal->object);
+		rule = spec_rule_inside(spec, refusal->object);
 		refusal->flag = streq(refusal->action, "read") || streq(refusal->action, "watch")
 					? "--read"
 					: "--write";

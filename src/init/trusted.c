@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+/* A path inside is at most this long, and its name on the host is longer by a grant's at most. */
+#define GUARD_HOST_MAX (3 * PATH_MAX)
+
 static bool identify(int dir_fd, const char *name, struct guard_id *ret)
 {
 	struct statx stx;
@@ -115,10 +118,17 @@ static bool leads_to(const struct spec_rule *rule, const char *path)
 	       (rule->path[length] == '/' || rule->path[length] == '\0');
 }
 
+/* Lines are about the host's names. What has none there is judged by the one that it has. */
+static const char *host_name(const struct spec *spec, const char *path, char ret[GUARD_HOST_MAX])
+{
+	return spec_host_path(spec, path, ret, GUARD_HOST_MAX) ? ret : path;
+}
+
 /* Would a directory that comes from elsewhere bring in what a pattern protects here? */
 static bool comes_from_outside(const struct call *call, const struct spec_rule *rule,
 			       const char *path)
 {
+	static char host[GUARD_HOST_MAX];
 	char base[PATH_MAX];
 	size_t length = literal_length(rule);
 
@@ -126,7 +136,8 @@ static bool comes_from_outside(const struct call *call, const struct spec_rule *
 		return false;
 	memcpy(base, rule->path, length);
 	base[length] = '\0';
-	return path_is_within(path, base) && !path_is_within(call->moves_from, base);
+	return path_is_within(path, base) &&
+	       !path_is_within(host_name(call->guard->config->spec, call->moves_from, host), base);
 }
 
 /*
@@ -134,10 +145,12 @@ static bool comes_from_outside(const struct call *call, const struct spec_rule *
  * above must not be moved away, nor be replaced by one, or by a link, whose content nobody has
  * looked at.
  */
-static int permit_by_contract(struct call *call, const char *path, enum names_action action,
+static int permit_by_contract(struct call *call, const char *inside, enum names_action action,
 			      bool is_dir)
 {
+	static char host[GUARD_HOST_MAX];
 	const struct spec *spec = call->guard->config->spec;
+	const char *path = host_name(spec, inside, host);
 	const struct spec_rule *rule = spec_rule_for(spec, path);
 	bool changes_way = action == NAMES_SYMLINK || action == NAMES_RENAME_DIR_TO ||
 			   (is_dir && action == NAMES_REMOVE);
@@ -460,19 +473,13 @@ static int permit_in_private(struct call *call, const struct init_zone *zone,
 	return r;
 }
 
-int guard_permit(struct call *call, const struct target *target, enum names_action action,
-		 bool is_dir, enum git_verdict *ret_verdict)
+static int permit_in_root(struct call *call, const struct init_zone *zone,
+			  const struct target *target, enum names_action action, bool is_dir,
+			  enum git_verdict *ret_verdict)
 {
-	const struct init_zone *zone = guard_zone(call->guard, target->path);
 	const char *what, *inside;
 	int r;
 
-	*ret_verdict = GIT_ALLOW;
-	memcpy(call->path, target->path, strlen(target->path) + 1);
-	if (!zone)
-		return guard_refuse(call, EACCES, "no longer what was granted");
-	if (zone->kind != INIT_ZONE_GUARDED)
-		return permit_in_private(call, zone, target, action == NAMES_REMOVE && is_dir);
 	/* What is granted is a mount elsewhere, whose own name cannot go. */
 	if (call->guard->config->is_bare && action != NAMES_WRITE && action != NAMES_CHMOD &&
 	    streq(target->path, zone->path))
@@ -493,6 +500,22 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 		return *ret_verdict == GIT_REFUSE ? guard_refuse(call, EPERM, what) : 0;
 	}
 	return permit_in_bare(call, zone->path, target, action, ret_verdict);
+}
+
+int guard_permit(struct call *call, const struct target *target, enum names_action action,
+		 bool is_dir, enum git_verdict *ret_verdict)
+{
+	const struct init_zone *zone = guard_zone(call->guard, target->path);
+	int r;
+
+	*ret_verdict = GIT_ALLOW;
+	memcpy(call->path, target->path, strlen(target->path) + 1);
+	if (!zone)
+		return guard_refuse(call, EACCES, "no longer what was granted");
+	if (zone->kind != INIT_ZONE_GUARDED)
+		return permit_in_private(call, zone, target, action == NAMES_REMOVE && is_dir);
+	r = permit_in_root(call, zone, target, action, is_dir, ret_verdict);
+	return r < 0 ? r : guard_act_as_owner(call);
 }
 
 void guard_made(struct call *call, const struct target *target, enum names_action action)

@@ -180,6 +180,8 @@ static const struct {
 	const char *key;
 	set_function set;
 } setters[] = {
+	{"read-at", spec_add_read_at},
+	{"write-at", spec_add_write_at},
 	{"socket", spec_add_socket},
 	{"accept-broad", spec_add_broad},
 	{"workspace", spec_set_workspace},

@@ -51,6 +51,9 @@ void recipe_add(struct atoll_job *job, const char *const *words, size_t n);
 int recipe_follow(const char *data, size_t size, char *const *argv, const char *digest,
 		  struct atoll_job **ret, struct atoll_error *err);
 
+/* The same words, but those that set `key`. -EBADMSG. */
+int recipe_without(const char *data, size_t size, const char *key, struct buf *out);
+
 /* Fill in and check; may be called again. */
 int job_finish(struct atoll_job *job, struct atoll_error *err);
 

@@ -95,6 +95,25 @@ static int follow_all(struct atoll_job *job, struct reader *reader, char *const 
 	return r < 0 ? r : job_finish(job, err);
 }
 
+int recipe_without(const char *data, size_t size, const char *key, struct buf *out)
+{
+	struct reader reader = {.at = data, .end = data + size};
+
+	for (int i = 0; i < 3; i++)
+		next(&reader);
+	buf_add(out, data, (size_t)(reader.at - data));
+	while (reader.at < reader.end && !reader.is_short) {
+		const char *first = reader.at, *what = next(&reader), *name = next(&reader);
+
+		next(&reader);
+		if (streq(what, "load"))
+			next(&reader);
+		if (!streq(what, "set") || !streq(name, key))
+			buf_add(out, first, (size_t)(reader.at - first));
+	}
+	return reader.is_short ? -EBADMSG : buf_error(out);
+}
+
 static int check_digest(struct atoll_job *job, const char *digest, struct atoll_error *err)
 {
 	char now[HASH_HEX_SIZE];

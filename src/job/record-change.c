@@ -279,8 +279,11 @@ void record_note_change(struct recorder *recorder, const struct notices_told *to
 }
 
 /* What it is now, without going through any link. */
-static int hash_now(const char *path, struct stat *ret, unsigned char hash[HASH_SIZE])
+static int hash_now(const struct spec *spec, const char *inside, struct stat *ret,
+		    unsigned char hash[HASH_SIZE])
 {
+	char host[PATH_MAX];
+	const char *path = spec_host_path(spec, inside, host, sizeof host) ? host : inside;
 	cleanup_fd int fd = fd_openat2(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS);
 	cleanup_fd int file = -1;
 	char again[32];
@@ -303,7 +306,7 @@ static void tell_direct(struct recorder *recorder, const struct changed_name *na
 {
 	unsigned char hash[HASH_SIZE];
 	struct stat st = {0};
-	int r = hash_now(name->path, &st, hash);
+	int r = hash_now(recorder->spec, name->path, &st, hash);
 	const bool is_there = st.st_mode != 0;
 	struct change change = {.path = name->path,
 				.from = name->from,

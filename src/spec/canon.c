@@ -94,6 +94,8 @@ static bool write_rules(struct json *json, const struct spec *spec)
 			continue;
 		json_open(json, NULL, '{');
 		json_str(json, "access", spec_access_word(rule->access));
+		if (rule->at)
+			json_str(json, "at", rule->at);
 		json_str(json, "path", rule->path);
 		json_bool(json, "pattern", rule->is_pattern);
 		json_close(json, '}');

@@ -92,6 +92,10 @@ static bool is_superseded(const struct spec *spec, const struct spec_rule *rule,
 		return false;
 	if (rule->is_pattern != other->is_pattern || !streq(rule->path, other->path))
 		return false;
+	/* Twice at two places is no repetition, and what is seen elsewhere leaves a default where
+	 * it is; elsewhere_check() refuses both. */
+	if (rule_is_grant(rule) && !streq(elsewhere_place(rule), elsewhere_place(other)))
+		return false;
 	if (rule->access == other->access)
 		return true;
 	if (!rule->is_optional || other->is_optional || other->access == SPEC_PROTECT)
@@ -151,6 +155,7 @@ int spec_fill(struct spec *spec, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	merge_rules(spec);
+	elsewhere_settle(spec);
 	merge_variables(spec);
 	return protect_job_file(spec, err);
 }
@@ -235,6 +240,8 @@ int spec_finish(struct spec *spec, struct atoll_error *err)
 		r = check_workspace(spec, err);
 	if (r == 0)
 		r = inside_check(spec, err);
+	if (r == 0)
+		r = elsewhere_check(spec, err);
 	if (r == 0)
 		r = check_variables(spec, err);
 	if (r == 0)

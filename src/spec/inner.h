@@ -53,7 +53,8 @@ int spec_put_workspace(struct spec *spec, const char *path, enum spec_source sou
 		       const char *origin, struct atoll_error *err);
 int spec_put_cwd(struct spec *spec, const char *path, enum spec_source source, const char *origin,
 		 struct atoll_error *err);
-int spec_put_rule(struct spec *spec, enum spec_access access, const char *path,
+/* `at` NULL: at its own place. */
+int spec_put_rule(struct spec *spec, enum spec_access access, const char *path, const char *at,
 		  enum spec_source source, const char *origin, struct atoll_error *err);
 int spec_put_socket(struct spec *spec, const char *path, enum spec_source source,
 		    const char *origin, struct atoll_error *err);
@@ -112,6 +113,12 @@ const void **spec_sorted(const void *items, size_t n, size_t size,
 /* inside.c */
 struct json;
 void spec_user_done(struct spec_user *user);
+/* A place inside as it was written, into `*slot`; `what` it is for. */
+int inside_put_path(char **slot, const char *path, const char *what, const char *origin,
+		    struct atoll_error *err);
+/* Why a place inside belongs to the system or to the sandbox, in words that follow its name; NULL
+ * if it does not. */
+const char *inside_why_taken(const char *path);
 int inside_place_cwd(struct spec *spec, struct atoll_error *err);
 int inside_check(const struct spec *spec, struct atoll_error *err);
 int inside_put_image(struct spec *spec, const char *path, const char *origin,
@@ -126,6 +133,19 @@ void inside_canonical_at(const struct spec *spec, struct json *json);
 const char *inside_shown(const struct spec *spec, const char *path, char *ret);
 void inside_explain_json(const struct spec *spec, struct json *json);
 void inside_explain_text(const struct spec *spec, struct buf *out);
+
+/* elsewhere.c: grants at another place. The first drops what says nothing, and counts. */
+void elsewhere_settle(struct spec *spec);
+int elsewhere_check(const struct spec *spec, struct atoll_error *err);
+/* Where a grant is seen. */
+static inline const char *elsewhere_place(const struct spec_rule *rule)
+{
+	return rule->at ? rule->at : rule->path;
+}
+static inline bool rule_is_grant(const struct spec_rule *rule)
+{
+	return rule->access == SPEC_READ || rule->access == SPEC_WRITE;
+}
 
 /* values.c: of limits that stand elsewhere. */
 int values_parse(const struct spec_limit_info *info, bool may_be_lifted, const char *text,

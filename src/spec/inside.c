@@ -30,8 +30,8 @@ static bool has_climbing(const char *path)
 }
 
 /* A path of the sandbox's, where the caller's directory and home mean nothing. */
-static int put_inside_path(char **slot, const char *path, const char *what, const char *origin,
-			   struct atoll_error *err)
+int inside_put_path(char **slot, const char *path, const char *what, const char *origin,
+		    struct atoll_error *err)
 {
 	int r;
 
@@ -53,7 +53,7 @@ static int put_inside_path(char **slot, const char *path, const char *what, cons
 int spec_set_workspace_at(struct spec *spec, const char *path, const char *origin,
 			  struct atoll_error *err)
 {
-	int r = put_inside_path(&spec->workspace_at, path, "the workspace at", origin, err);
+	int r = inside_put_path(&spec->workspace_at, path, "the workspace at", origin, err);
 
 	return r < 0 ? r : spec_set_text(&spec->workspace_at_origin, origin, err);
 }
@@ -117,7 +117,7 @@ int spec_add_user(struct spec *spec, const char *name, uint32_t uid, uint32_t gi
 	if (!grown)
 		return error_oom(err);
 	spec->users = grown;
-	r = put_inside_path(&user.home, home ? home : usual, "the home", origin, err);
+	r = inside_put_path(&user.home, home ? home : usual, "the home", origin, err);
 	if (r == 0)
 		r = spec_set_text(&user.name, name, err);
 	if (r == 0)
@@ -181,29 +181,6 @@ int spec_find_user(const struct spec *spec, const char *name, struct atoll_error
 			 spec->n_users ? "" : ": the contract names none ('users' in a job file)");
 }
 
-bool spec_host_path(const struct spec *spec, const char *path, char *ret, size_t size)
-{
-	const char *at = spec_at(spec);
-
-	if (!spec_is_moved(spec))
-		return (size_t)snprintf(ret, size, "%s", path) < size;
-	if (path_is_within(path, at))
-		return (size_t)snprintf(ret, size, "%s%s", spec->workspace, path + strlen(at)) <
-		       size;
-	/* What lies where the workspace is on the host is something else, if anything. */
-	return !path_is_within(path, spec->workspace) &&
-	       (size_t)snprintf(ret, size, "%s", path) < size;
-}
-
-const struct spec_rule *spec_rule_inside(const struct spec *spec, const char *path)
-{
-	char host[PATH_MAX];
-
-	if (!spec_is_moved(spec))
-		return spec_rule_for(spec, path);
-	return spec_host_path(spec, path, host, sizeof host) ? spec_rule_for(spec, host) : NULL;
-}
-
 /* The directory where the command starts, by its name inside; it was written from outside or from
  * inside. */
 int inside_place_cwd(struct spec *spec, struct atoll_error *err)
@@ -233,7 +210,7 @@ static const char *const taken_roots[] = {
 	"/", "/var", "/var/tmp", "/var/lib", "/var/cache", "/tmp", "/opt", "/home", NULL,
 };
 
-static const char *why_taken(const char *path)
+const char *inside_why_taken(const char *path)
 {
 	for (size_t i = 0; taken_roots[i]; i++)
 		if (streq(path, taken_roots[i]))
@@ -255,8 +232,8 @@ static const struct spec_rule *rule_near(const struct spec *spec, const char *pa
 	for (size_t i = 0; i < spec->n_rules; i++) {
 		const struct spec_rule *rule = &spec->rules[i];
 
-		if ((rule->access != SPEC_READ && rule->access != SPEC_WRITE) ||
-		    streq(rule->path, spec->workspace))
+		/* What is seen elsewhere looks at the homes and the workspace itself. */
+		if (!rule_is_grant(rule) || rule->at || streq(rule->path, spec->workspace))
 			continue;
 		if (path_is_within(path, rule->path) ||
 		    (counts_beneath && path_is_within(rule->path, path)))
@@ -268,7 +245,7 @@ static const struct spec_rule *rule_near(const struct spec *spec, const char *pa
 static int check_place(const struct spec *spec, const char *path, bool counts_beneath,
 		       const char *what, const char *origin, struct atoll_error *err)
 {
-	const char *why = why_taken(path);
+	const char *why = inside_why_taken(path);
 	const struct spec_rule *rule = why ? NULL : rule_near(spec, path, counts_beneath);
 
 	if (why)
@@ -342,7 +319,7 @@ static int check_parts(const struct spec *spec, struct atoll_error *err)
 /* What the host's own system directories are must not come in again by another name. */
 static const char *why_no_image(const struct spec *spec)
 {
-	if (why_taken(spec->image) && !streq(spec->image, "/tmp"))
+	if (inside_why_taken(spec->image) && !streq(spec->image, "/tmp"))
 		return "is the system's own, which is what there is without an image";
 	if (path_is_within(spec->home, spec->image))
 		return "holds your home";
@@ -369,8 +346,9 @@ static int check_image(const struct spec *spec, struct atoll_error *err)
 			return error_set(err, ATOLL_FAULT_POLICY, 0,
 					 "%s: the image '%s' (%s) could be written while it runs",
 					 rule->origin, shown_path(spec->image), spec->image_origin);
-		/* A workspace that is seen elsewhere is not where the image's directory is. */
-		if (spec_is_moved(spec) && path_is_within(rule->path, spec->workspace))
+		/* What is seen elsewhere is not where the image's directory is. */
+		if (rule->at ||
+		    (spec_is_moved(spec) && path_is_within(rule->path, spec->workspace)))
 			continue;
 		for (size_t j = 0; j < ARRAY_SIZE(image_trees); j++)
 			if (path_is_within(rule->path, image_trees[j]))
@@ -408,10 +386,7 @@ int inside_check(const struct spec *spec, struct atoll_error *err)
 
 const char *inside_shown(const struct spec *spec, const char *path, char *ret)
 {
-	if (!spec_is_moved(spec) || !path_is_within(path, spec->workspace))
-		return path;
-	snprintf(ret, INSIDE_PATH_MAX, "%s%s", spec->workspace_at, path + strlen(spec->workspace));
-	return ret;
+	return spec_inside_path(spec, path, ret, INSIDE_PATH_MAX);
 }
 
 static void write_users(const struct spec *spec, struct json *json)

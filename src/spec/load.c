@@ -139,14 +139,27 @@ static int load_checkpoints(struct loader *loader, const struct tree *checkpoint
 				    loader->err);
 }
 
+/* A path; or a map with one, and where it is seen inside. */
+static int load_rule(struct loader *loader, enum spec_access access, const struct tree *item)
+{
+	const struct tree *path = item->kind == TREE_MAP ? tree_get(item, "path") : item,
+			  *at = tree_get(item, "at");
+
+	if (!path)
+		return error_set(loader->err, ATOLL_FAULT_REQUEST, 0,
+				 "%s:%u: a grant has a 'path', what is granted of the host",
+				 loader->name, item->line);
+	return spec_put_rule(loader->spec, access, path->text, at ? at->text : NULL, SPEC_FROM_FILE,
+			     origin_of(loader, path), loader->err);
+}
+
 static int load_rules(struct loader *loader, const struct tree *filesystem, enum spec_access access)
 {
 	const struct tree *list = tree_get(filesystem, spec_access_word(access));
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && list && i < list->n_items; i++)
-		r = spec_put_rule(loader->spec, access, list->items[i].text, SPEC_FROM_FILE,
-				  origin_of(loader, &list->items[i]), loader->err);
+		r = load_rule(loader, access, &list->items[i]);
 	return r;
 }
 

@@ -69,10 +69,16 @@ static const struct shape image_fields[] = {
 	{"root", SHAPE_STRING},
 	{0},
 };
+static const struct shape grant_fields[] = {
+	{"path", SHAPE_STRING},
+	{"at", SHAPE_STRING},
+	{0},
+};
 static const struct shape a_user = {.fields = user_fields};
+static const struct shape a_grant = {.text = SHAPE_STRING, .fields = grant_fields};
 static const struct shape filesystem_fields[] = {
-	{"read", .item = &a_string},
-	{"write", .item = &a_string},
+	{"read", .item = &a_grant},
+	{"write", .item = &a_grant},
 	{"hide", .item = &a_string},
 	{"protect", .item = &a_string},
 	{"sockets", .item = &a_string},

@@ -86,6 +86,7 @@ struct spec *spec_new(const char *home, const char *caller, struct atoll_error *
 void spec_rule_done(struct spec_rule *rule)
 {
 	free(rule->path);
+	free(rule->at);
 	free(rule->origin);
 	free(rule->reason);
 }
@@ -192,8 +193,9 @@ int spec_append_rule(struct spec *spec, const struct spec_rule *rule, struct ato
 	if (!grown)
 		return error_oom(err);
 	spec->rules = grown;
-	copy.path = copy.origin = copy.reason = NULL;
+	copy.path = copy.at = copy.origin = copy.reason = NULL;
 	if (spec_set_text(&copy.path, rule->path, err) < 0 ||
+	    (rule->at && spec_set_text(&copy.at, rule->at, err) < 0) ||
 	    spec_set_text(&copy.origin, rule->origin, err) < 0) {
 		spec_rule_done(&copy);
 		return -ENOMEM;
@@ -202,13 +204,15 @@ int spec_append_rule(struct spec *spec, const struct spec_rule *rule, struct ato
 	return 0;
 }
 
-int spec_put_rule(struct spec *spec, enum spec_access access, const char *path,
+int spec_put_rule(struct spec *spec, enum spec_access access, const char *path, const char *at,
 		  enum spec_source source, const char *origin, struct atoll_error *err)
 {
-	cleanup_free char *resolved = NULL;
+	cleanup_free char *resolved = NULL, *place = NULL;
 	struct spec_rule rule = {.access = access, .origin = (char *)origin};
-	int r;
+	int r = at ? inside_put_path(&place, at, "a grant at", origin, err) : 0;
 
+	if (r < 0)
+		return r;
 	if (access == SPEC_HIDE || access == SPEC_PROTECT)
 		r = place_resolve_pattern(spec, path, source, origin, &resolved, &rule.is_pattern,
 					  err);
@@ -217,6 +221,7 @@ int spec_put_rule(struct spec *spec, enum spec_access access, const char *path,
 	if (r < 0)
 		return r;
 	rule.path = resolved;
+	rule.at = place;
 	return spec_append_rule(spec, &rule, err);
 }
 
@@ -287,7 +292,7 @@ int spec_set_cwd(struct spec *spec, const char *path, const char *origin, struct
 int spec_add_rule(struct spec *spec, enum spec_access access, const char *path, const char *origin,
 		  struct atoll_error *err)
 {
-	return spec_put_rule(spec, access, path, SPEC_FROM_FLAG, origin, err);
+	return spec_put_rule(spec, access, path, NULL, SPEC_FROM_FLAG, origin, err);
 }
 
 int spec_add_socket(struct spec *spec, const char *path, const char *origin,

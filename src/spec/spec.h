@@ -55,6 +55,7 @@ struct spec_rule {
 	bool is_pattern;
 	bool is_optional; /* nothing there is fine: the defaults name places that may not exist */
 	char *path;
+	char *at;     /* of a grant: where it is seen inside, if that is another place; else NULL */
 	char *origin; /* "default", "job.yaml:12" or "--write" */
 	char *reason; /* of a `protect` line, after spec_finish(): "protect: /p/x" */
 };
@@ -154,6 +155,7 @@ struct spec {
 
 	struct spec_rule *rules;
 	size_t n_rules;
+	size_t n_moved;		   /* of them, those with an `at`; after spec_finish() */
 	struct spec_word *sockets; /* unix sockets that may be connected to, by path */
 	size_t n_sockets;
 	struct spec_word *broad; /* grants as wide as a home that were asked for twice */
@@ -229,6 +231,11 @@ int spec_set_limit(struct spec *spec, enum spec_limit_id id, const char *text, c
 		   struct atoll_error *err);
 int spec_add_rule(struct spec *spec, enum spec_access access, const char *path, const char *origin,
 		  struct atoll_error *err);
+/* "INSIDE=PATH": a grant that is seen at another place. */
+int spec_add_read_at(struct spec *spec, const char *text, const char *origin,
+		     struct atoll_error *err);
+int spec_add_write_at(struct spec *spec, const char *text, const char *origin,
+		      struct atoll_error *err);
 int spec_add_socket(struct spec *spec, const char *path, const char *origin,
 		    struct atoll_error *err);
 int spec_add_broad(struct spec *spec, const char *path, const char *origin,
@@ -284,13 +291,15 @@ int spec_finish(struct spec *spec, struct atoll_error *err);
 int spec_protect_late(struct spec *spec, const char *path, struct atoll_error *err);
 
 /*
- * Names inside. Lines of the contract are about the host's paths; the workspace may have another
- * one inside (`at`), and then what its host path leads to inside is nothing.
+ * Names inside. Lines of the contract are about the host's paths; the workspace and grants may have
+ * another one inside (`at`), and then what their host path leads to inside is nothing.
  */
 const char *spec_at(const struct spec *spec); /* the workspace's */
 bool spec_is_moved(const struct spec *spec);  /* is that another than on the host? */
 /* The host's name of a plain path inside; false where it has none. */
 bool spec_host_path(const struct spec *spec, const char *path, char *ret, size_t size);
+/* The name inside of what has this one on the host: `ret`, or `path` where it is the same. */
+const char *spec_inside_path(const struct spec *spec, const char *path, char *ret, size_t size);
 /* spec_rule_for() of a path inside. */
 const struct spec_rule *spec_rule_inside(const struct spec *spec, const char *path);
 /* HOME of a user, by number; the caller's without users. */

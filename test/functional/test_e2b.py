@@ -30,7 +30,7 @@ def script(name, says="ok ", count=3, **options):
     try:
         with Daemon(**options) as daemon:
             environment = {"PATH": HOST_PATH, "HOME": packages, "E2B_API_URL": daemon.url, "E2B_SANDBOX_URL": daemon.url,
-                           "E2B_API_KEY": daemon.key}
+                           "E2B_API_KEY": daemon.key, "E2B_VOLUME_API_URL": daemon.url}
             try:
                 got = subprocess.run(["node", name], cwd=packages, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                      stderr=subprocess.STDOUT, text=True, timeout=SECONDS * SLOW)
@@ -61,6 +61,11 @@ def _():
 @test("what is refused, by the classes that programs catch; network rules")
 def _():
     script("errors.mjs")
+
+
+@test("volumes, and sandboxes that share one")
+def _():
+    script("volumes.mjs")
 
 
 @test("the example")

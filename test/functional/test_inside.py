@@ -280,7 +280,7 @@ attempt("own", lambda: os.chmod("/home/user/f", 0o600))
             gone(place, id)
 
 
-@test("as root: in a directory that is written directly the first user alone makes files")
+@test("as root: in a directory that is written directly all files are the first user's")
 def _():
     need_root()
     with Place() as place:
@@ -288,9 +288,11 @@ def _():
         place.settle()
         id = create(place, root="layer", filesystem={"write": [place.base + "/direct"]})
         step(place, id, "cd %s/direct; echo x >mine; mkdir d; mv mine d; (echo x >.envrc) 2>/dev/null && echo wrote; true" % place.base)
-        step(place, id, "cd %s/direct; (echo x >roots) 2>/dev/null && echo wrote; echo more >>d/mine" % place.base, "root")
-        same(sorted(os.listdir(place.base + "/direct")), ["d"], "on the host")
-        same((read(place.base + "/direct/d/mine"), os.stat(place.base + "/direct/d/mine").st_uid), (b"x\nmore\n", os.stat(place.ws).st_uid), "the file")
+        same(step(place, id, "cd %s/direct; echo x >roots; (echo x >.envrc) 2>/dev/null && echo wrote; echo more >>d/mine; stat -c %%U roots" % place.base, "root"), "user\n", "what root makes")
+        same(sorted(os.listdir(place.base + "/direct")), ["d", "roots"], "on the host")
+        same(read(place.base + "/direct/d/mine"), b"x\nmore\n", "the file")
+        for name in ("d", "d/mine", "roots"):
+            same(os.stat(place.base + "/direct/" + name).st_uid, os.stat(place.ws).st_uid, "whose %s is" % name)
         gone(place, id)
 
 
@@ -516,7 +518,7 @@ def _():
     if not BARE:
         skip("a host without user namespaces")
     with Place() as place:
-        for more in ({"users": USERS}, {"guest": "on"}):
+        for more in ({"users": USERS}, {"guest": "on"}, {"filesystem": {"write": [{"path": place.out, "at": "/data"}]}}):
             job = job_file(place, dict({"command": ["true"], "workspace": {"mode": "direct"}}, **more))
             result = run(place, ["-f", job], None, starts=False)
             same(result.status, HOST_CANNOT, "%s: %s" % (more, result.err))

@@ -132,13 +132,147 @@ def _():
     same(os.listdir(outside), ["secret"], "and nothing else")
 
 
-@test("a box with a volume is refused, not made without it")
+def box(name, path="/mnt/data", key=Daemon, **more):
+    """The answer to a create with a volume."""
+    return world().call("POST", "/v2/sandboxes", {"templateID": "base", "volumeMounts": [{"name": name, "path": path}], **more},
+                        **({} if key is Daemon else {"key": key}))[:2]
+
+
+def make_box(name, path="/mnt/data", **more):
+    status, body = box(name, path, **more)
+    same(status, 201, "create: %s" % body)
+    return body
+
+
+def told(place, script, user="user"):
+    got = world().run(place, script, user=user)
+    same(got.code, 0, "%r: %s" % (script, got.err))
+    return got.out.decode()
+
+
+@test("two boxes share a volume, and the API sees the same files, one owner's on the host")
 def _():
-    volume("mounted")
-    status, body, _ = world().call("POST", "/v2/sandboxes", {"templateID": "base", "volumeMounts": [{"name": "mounted", "path": "/mnt"}]})
-    same(status, 400, "the answer: %s" % body)
-    check("volumeMounts" in body["message"], "what it is about: %s" % body)
+    mine = volume("shared")
+    ask(mine, "PUT", "file", "greeting", data=b"hello\n")
+    one, two = make_box("shared"), make_box("shared", "/data")
+    same(told(one, "cat /mnt/data/greeting; stat -c '%U %G' /mnt/data /mnt/data/greeting; echo one >/mnt/data/x; mkdir -p /mnt/data/d/e; echo $$ >/mnt/data/d/e/f"),
+         "hello\nuser user\nuser user\n", "one")
+    same(told(two, "cat /data/x; echo two >>/data/x; rm -r /data/d; ls /data; test -e /mnt/data || echo none"), "one\ngreeting\nx\nnone\n", "two")
+    same(told(one, "cat /mnt/data/x"), "one\ntwo\n", "one again")
+    same(told(two, "echo root >/data/roots; echo more >>/data/x; stat -c %U /data/roots", "root"), "user\n" if IS_ROOT else told(two, "id -un").strip() + "\n", "what root makes")
+    same(told(one, "echo mine >>/mnt/data/roots; cat /mnt/data/roots"), "root\nmine\n", "is the user's")
+    same(ask(mine, "GET", "file", "x"), (200, b"one\ntwo\nmore\n"), "by the API")
+    ask(mine, "PUT", "file", "late", data=b"late\n")
+    same(told(two, "echo again >>/data/late; cat /data/late"), "late\nagain\n", "what the API has made")
+    for name in os.listdir(beneath(mine)):
+        st = os.lstat(os.path.join(beneath(mine), name))
+        same((st.st_uid, st.st_gid), (os.geteuid(), os.getegid()), "whose %s is" % name)
+    same(world().call("GET", "/sandboxes/" + one["sandboxID"])[1]["volumeMounts"], [{"name": "shared", "path": "/mnt/data"}], "what is told")
+    for place in (one, two):
+        world().kill(place)
+
+
+@test("what holds for a grant holds for a volume: protected names, no way out, the home apart")
+def _():
+    mine = volume("guarded")
+    place = make_box("guarded")
+    outside = os.path.join(world().place, "canary")
+    with open(outside, "w") as file:
+        file.write("canary")
+    os.symlink(outside, os.path.join(beneath(mine), "link"))
+    got = told(place, "cd /mnt/data; (echo x >.envrc) 2>/dev/null || echo no; mkdir p p/.git p/.git/hooks; (echo x >p/.git/hooks/pre-commit) 2>/dev/null || echo no; "
+               "cat link 2>/dev/null || echo none; (echo x >link) 2>/dev/null || echo none; (mv /mnt/data /mnt/x) 2>/dev/null || echo stays; (ln /mnt/data/f ~/f) 2>/dev/null || echo apart; "
+               "(mkdir /mnt/beside) 2>/dev/null || echo closed; ls %s 2>/dev/null || echo gone; touch ~/own; echo x >/tmp/x; echo end" % os.path.dirname(beneath(mine)))
+    same(got, "no\nno\nnone\nnone\nstays\napart\nclosed\ngone\nend\n", "inside")
+    with open(outside) as file:
+        same(file.read(), "canary", "what is outside")
+    same(sorted(os.listdir(os.path.dirname(beneath(mine)))), ["data", "draft", "meta"], "beside it")
+    world().kill(place)
+
+
+@test("a box with a volume that cannot be had is refused, not made without it")
+def _():
+    volume("one")
+    other = world().make_key("another")
+    cases = [box("nobody-made-it"), box("one", key=other), box("../one"), box("one", "relative"), box("one", "/a/../b"), box("one", "/x=y"), box("one", ""),
+             *[box("one", path) for path in ("/", "/proc", "/proc/x", "/dev/shm", "/run/atoll", "/usr/x", "/etc/passwd", "/home", "/home/user", "/home/user/data", "/root", "/tmp", "/var")]]
+    many = [{"name": "one", "path": "/a"}, {"name": "one", "path": "/b"}]
+    for mounts in (many, [{"name": "one", "path": "/a"}] * 17, [{"name": 1, "path": "/a"}], [{"path": "/a"}], ["one"], {"name": "one"}, [{"name": "one", "path": "/a\x00b"}]):
+        cases.append(world().call("POST", "/v2/sandboxes", {"templateID": "base", "volumeMounts": mounts})[:2])
+    for status, body in cases:
+        same(status, 400, "the answer: %s" % body)
+        check(world().state not in body["message"], "names of the host: %s" % body)
     same(world().call("GET", "/v2/sandboxes")[1], [], "boxes")
+    same(world().call("POST", "/v2/sandboxes", {"templateID": "base", "volumeMounts": []})[0], 201, "no volumes")
+    world().kill(world().call("GET", "/v2/sandboxes")[1][0])
+
+
+@test("a volume in use cannot be removed: not by a running box's, a paused one's or a fork's side")
+def _():
+    mine = volume("busy")
+    place = make_box("busy")
+    told(place, "echo kept >/mnt/data/f")
+    status, body, _ = world().call("DELETE", "/volumes/" + mine["volumeID"])
+    same(status, 409, "in use: %s" % body)
+    check(place["sandboxID"] in body["message"], "by whom: %s" % body)
+    forks = world().call("POST", "/sandboxes/%s/fork" % place["sandboxID"], {"count": 1})
+    same(forks[0], 201, "a fork: %s" % (forks[1],))
+    fork = forks[1][0].get("sandbox", forks[1][0])
+    same(told(fork, "cat /mnt/data/f; echo fork >>/mnt/data/f"), "kept\n", "the fork")
+    same(told(place, "cat /mnt/data/f"), "kept\nfork\n", "shared, not copied")
+    world().kill(fork)
+    same(world().call("POST", "/sandboxes/%s/pause" % place["sandboxID"], {"memory": False})[0], 204, "paused")
+    same(world().call("DELETE", "/volumes/" + mine["volumeID"])[0], 409, "of a paused one")
+    same(world().call("POST", "/sandboxes/%s/connect" % place["sandboxID"], {"timeout": 60})[0] // 100, 2, "resumed")
+    same(told(place, "cat /mnt/data/f"), "kept\nfork\n", "after the pause")
+    world().kill(place)
+    same(world().call("DELETE", "/volumes/" + mine["volumeID"])[0], 204, "free again")
+    check(until(lambda: not [name for name in os.listdir(os.path.join(world().state, "volumes")) if mine["volumeID"] in name]), "what was in it is left")
+
+
+@test("a snapshot has no volumes; who makes a box from it says which")
+def _():
+    mine = volume("apart")
+    place = make_box("apart")
+    told(place, "echo v >/mnt/data/f; echo home >~/f")
+    status, snapshot, _ = world().call("POST", "/sandboxes/%s/snapshots" % place["sandboxID"], {})
+    same(status, 201, "a snapshot: %s" % snapshot)
+    world().kill(place)
+    plain = world().call("POST", "/v2/sandboxes", {"templateID": snapshot["snapshotID"]})[1]
+    same(told(plain, "cat ~/f; test -e /mnt/data || echo none"), "home\nnone\n", "without")
+    again = make_box("apart", "/elsewhere", templateID=snapshot["snapshotID"])
+    same(told(again, "cat ~/f /elsewhere/f; echo more >>/elsewhere/f"), "home\nv\n", "with")
+    same(ask(mine, "GET", "file", "f"), (200, b"v\nmore\n"), "in the volume")
+    for one in (plain, again):
+        world().kill(one)
+    same(world().call("DELETE", "/volumes/" + mine["volumeID"])[0], 204, "the snapshot does not hold it")
+
+
+@test("boxes and their volumes outlive the daemon")
+def _():
+    mine = volume("lasting")
+    place = make_box("lasting")
+    told(place, "echo before >/mnt/data/f")
+    world().crash()
+    world().start()
+    same(told(place, "cat /mnt/data/f; echo after >>/mnt/data/f"), "before\n", "after kill -9")
+    same(world().call("GET", "/sandboxes/" + place["sandboxID"])[1]["volumeMounts"], [{"name": "lasting", "path": "/mnt/data"}], "what is told")
+    same(world().call("DELETE", "/volumes/" + mine["volumeID"])[0], 409, "still in use")
+    world().kill(place)
+    same(ask(mine, "GET", "file", "f"), (200, b"before\nafter\n"), "what it holds")
+
+
+@test("what a box leaves in a volume can be told and removed, whatever it is")
+def _():
+    mine = volume("strange")
+    place = make_box("strange")
+    told(place, "cd /mnt/data; mkdir closed; echo x >closed/f; chmod 000 closed; mkfifo fifo; ln -s / root; touch -- $'new\\nline'; i=0; while [ $i -lt 300 ]; do mkdir d && cd d || exit 1; i=$((i+1)); done")
+    same(sorted(one["name"] for one in ask(mine, "GET", "dir", "/")[1]), sorted(["closed", "fifo", "root", "new\nline", "d"]), "listed")
+    same(ask(mine, "GET", "file", "root/etc/passwd")[0], 404, "behind a link")
+    world().kill(place)
+    same(world().call("DELETE", "/volumes/" + mine["volumeID"])[0], 204, "removed")
+    check(until(lambda: not [name for name in os.listdir(os.path.join(world().state, "volumes")) if mine["volumeID"] in name]),
+          "left: %s" % os.listdir(os.path.join(world().state, "volumes")))
 
 
 @test("a client that goes in the middle leaves what was there; a volume outlives the daemon")

@@ -308,21 +308,35 @@ static int check_mode(const struct spec *spec, struct plan *plan, struct atoll_e
 	return 0;
 }
 
+static const struct spec_rule *first_moved(const struct spec *spec)
+{
+	for (size_t i = 0; spec->n_moved && i < spec->n_rules; i++) {
+		if (spec->rules[i].at)
+			return &spec->rules[i];
+	}
+	return NULL;
+}
+
 /* Other names for files and ids are mounts and maps. */
 static int check_inside(const struct spec *spec, struct plan *plan, struct atoll_error *err)
 {
 	static const char fix[] = "needs user namespaces, which this host does not grant";
+	const struct spec_rule *moved = first_moved(spec);
 	const char *clause = spec->n_users     ? "users"
 			     : spec->has_guest ? "guest"
 			     : spec->image     ? "image"
+			     : moved	       ? "a grant at another place"
 					       : NULL;
 	const char *origin = spec->n_users     ? spec->users[0].origin
 			     : spec->has_guest ? spec->guest_origin
-					       : spec->image_origin;
+			     : spec->image     ? spec->image_origin
+			     : moved	       ? moved->origin
+					       : NULL;
 
 	if (!clause)
 		return 0;
-	if (!plan)
+	/* Of that nothing could be told: its place is no host's. */
+	if (!plan || moved)
 		return error_set(err, ATOLL_FAULT_HOST, 0, "%s (%s): it %s; leave it out", clause,
 				 origin, fix);
 	plan_add(plan, PLAN_MISSING, clause, NULL, "user namespace", fix, origin);

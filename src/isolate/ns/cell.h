@@ -51,8 +51,12 @@ struct ns_mount {
 	bool is_dir;
 	bool is_nested;	  /* beneath a bind: the mount point is there already */
 	bool is_explicit; /* asked for, not a default */
+	bool is_moved;	  /* a grant that is seen at another place: lines are about its source */
 	dev_t dev;
 	ino_t ino;
+	uid_t uid; /* of a moved one: whose it is on the host */
+	gid_t gid;
+	int map_fd;   /* how its owner is mapped, if that is not as everybody else's; -1 */
 	char **masks; /* relative paths that a layer on top makes disappear */
 	size_t n_masks;
 	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
@@ -176,7 +180,8 @@ int ids_take(struct cell *cell, struct atoll_error *err);
 #define IDS_MAP_SIZE 1024
 void ids_write_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size);
 int ids_make_userns(const char *uid_map, const char *gid_map);
-/* How the workspace is mapped, with more than one id inside. 0 also where it is the same map. */
+/* How the workspace is mapped, with more than one id inside, and grants that have an owner of their
+ * own. 0 also where it is the same map. */
 int ids_map_owner(struct cell *cell, struct atoll_error *err);
 /* The user namespace by which a mount of this kind is mapped; `own` is the sandbox's. */
 int ids_map_for(const struct cell *cell, const struct ns_mount *mount, int own);
@@ -254,6 +259,12 @@ int ns_open_tree(const struct ns_mount *mount, int userns_fd, struct atoll_error
 static inline const char *ns_source(const struct ns_mount *mount)
 {
 	return mount->source ? mount->source : mount->path;
+}
+
+/* The name by which the contract's lines speak of it. */
+static inline const char *ns_host_path(const struct ns_mount *mount)
+{
+	return mount->is_moved ? ns_source(mount) : mount->path;
 }
 
 static inline bool ns_has_tree(const struct ns_mount *mount)

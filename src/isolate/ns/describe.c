@@ -106,6 +106,10 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			snprintf(where, sizeof where, "of the image: '%s'", mount->source);
 			note = where;
 		}
+		if (mount->is_moved) {
+			snprintf(where, sizeof where, "'%s' of the host", mount->source);
+			note = where;
+		}
 		if (mount->is_layer && mount->source) {
 			snprintf(where, sizeof where, "'%s' of the host, %s", mount->source, note);
 			note = where;
@@ -190,16 +194,26 @@ static void describe_kept(const struct spec_rule *rule, struct plan *plan)
 			 "the name is still listed", rule->origin);
 }
 
+/* Of what is seen elsewhere; the workspace's lines are looked for by the host's names. */
+static const char *inside_name(const struct cell *cell, const struct spec_rule *rule, char *ret,
+			       size_t size)
+{
+	if (!cell->spec->n_moved || path_is_within(rule->path, cell->spec->workspace))
+		return rule->path;
+	return spec_inside_path(cell->spec, rule->path, ret, size);
+}
+
 /* A line about one place that has no mount of its own: it says nothing new, or what it is about is
  * not there yet. What somebody wrote is shown all the same. */
 static void describe_unmounted(const struct cell *cell, const struct spec_rule *rule,
 			       struct plan *plan)
 {
-	const struct ns_mount *mount = shown_by(cell, rule->path);
+	char place[4200], clause[32];
+	const char *path = inside_name(cell, rule, place, sizeof place);
+	const struct ns_mount *mount = shown_by(cell, path);
 	const bool is_default = streq(rule->origin, "default");
-	char clause[32];
 
-	if (mount && (streq(mount->path, rule->path) || is_masked(mount, rule->path)))
+	if (mount && (streq(mount->path, path) || is_masked(mount, path)))
 		return;
 	snprintf(clause, sizeof clause, "filesystem.%s", spec_access_word(rule->access));
 	if (spec_rule_for(cell->spec, rule->path) != rule) {

@@ -29,8 +29,9 @@
  * Where a contract says who there is inside (`users`), or wants to be root of its own system
  * (`root: layer`), root gives a range of ids. The workspace's owner is then the first of the users.
  * What others write to a layer lies there under an id that is nobody's on the host (base/ids.h),
- * the same in every run whatever slot that has; where the host's own files are written nobody but
- * the first user can make any.
+ * the same in every run whatever slot that has; where the host's own files are written all that is
+ * made is the first user's, root inside acts as that one there (init/guard.c), and nobody else can
+ * make any. A grant that is seen at another place has the owner that its directory has.
  */
 
 static bool is_accepted(const struct spec *spec, const char *clause)
@@ -312,14 +313,33 @@ static bool is_owners(const struct cell *cell, const struct ns_mount *mount)
 	       (mount->is_writable || mount->is_explicit);
 }
 
+/* What is written at another place is written as the owner's there, whoever has the workspace. */
+static int map_moved(struct cell *cell, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < cell->n_mounts; i++) {
+		struct ns_mount *mount = &cell->mounts[i];
+		struct ns_ids theirs = cell->ids;
+
+		if (!mount->is_moved || !mount->is_writable || theirs.is_unmapped ||
+		    (mount->uid == theirs.owner_uid && mount->gid == theirs.owner_gid))
+			continue;
+		theirs.owner_uid = mount->uid;
+		theirs.owner_gid = mount->gid;
+		r = map_by(&theirs, write_owner_map, &mount->map_fd, err);
+	}
+	return r;
+}
+
 int ids_map_owner(struct cell *cell, struct atoll_error *err)
 {
 	const struct ns_ids *ids = &cell->ids;
 	bool needs_owner = false;
-	int r = 0;
+	int r = map_moved(cell, err);
 
-	if (!ids->has_many)
-		return 0;
+	if (r < 0 || !ids->has_many)
+		return r;
 	for (size_t i = 0; i < cell->n_mounts; i++)
 		needs_owner = needs_owner || is_owners(cell, &cell->mounts[i]);
 	if (needs_owner)
@@ -333,6 +353,8 @@ int ids_map_for(const struct cell *cell, const struct ns_mount *mount, int own)
 {
 	if (cell->ids.is_unmapped)
 		return -1;
+	if (mount->map_fd >= 0)
+		return mount->map_fd;
 	if (!cell->ids.has_many || mount->is_ephemeral)
 		return own;
 	if (cell->ids.has_users && (mount->is_layer || mount->kind == NS_STAGE))

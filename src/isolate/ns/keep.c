@@ -51,8 +51,13 @@ struct keeper {
 
 static bool is_hidden(const struct keeper *keeper, const char *path)
 {
-	const struct spec_rule *rule = spec_rule_for(keeper->spec, path);
+	char host[PATH_MAX];
+	const struct spec_rule *rule;
 
+	/* What has no name on the host is looked for by the one that it has. */
+	if (!spec_host_path(keeper->spec, path, host, sizeof host))
+		snprintf(host, sizeof host, "%s", path);
+	rule = spec_rule_for(keeper->spec, host);
 	return rule && rule->access == SPEC_HIDE;
 }
 
@@ -148,6 +153,15 @@ static int walk(struct keeper *keeper, char *path, unsigned depth, struct atoll_
 	return 0;
 }
 
+/* A line's place as this mount shows it; `path` has room for PATH_MAX. */
+static void put_place(const struct ns_mount *mount, const char *host, char *path)
+{
+	if (mount->is_moved && path_is_within(host, mount->source))
+		snprintf(path, PATH_MAX, "%s%s", mount->path, host + strlen(mount->source));
+	else
+		snprintf(path, PATH_MAX, "%s", host);
+}
+
 /* Every directory beneath where the pattern may match, in every grant that it reaches over. */
 static int walk_pattern(struct keeper *keeper, const struct ns_mount *mount,
 			const struct spec_rule *rule, struct atoll_error *err)
@@ -155,10 +169,10 @@ static int walk_pattern(struct keeper *keeper, const struct ns_mount *mount,
 	char path[PATH_MAX], base[PATH_MAX];
 
 	snprintf(base, sizeof base, "%.*s", (int)path_literal_length(rule->path), rule->path);
-	if (path_is_within(mount->path, base))
+	if (path_is_within(ns_host_path(mount), base))
 		snprintf(path, sizeof path, "%s", mount->path);
-	else if (path_is_within(base, mount->path))
-		snprintf(path, sizeof path, "%s", base);
+	else if (path_is_within(base, ns_host_path(mount)))
+		put_place(mount, base, path);
 	else
 		return 0;
 	return walk(keeper, path, 0, err);
@@ -171,24 +185,26 @@ static int walk_pattern(struct keeper *keeper, const struct ns_mount *mount,
 static int walk_way(struct keeper *keeper, const struct ns_mount *mount,
 		    const struct spec_rule *rule, struct atoll_error *err)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], place[PATH_MAX];
 	size_t length = strlen(mount->path);
 	struct stat st;
 	int r;
 
-	if (!path_is_within(rule->path, mount->path) || streq(rule->path, mount->path))
+	if (!path_is_within(rule->path, ns_host_path(mount)) ||
+	    streq(rule->path, ns_host_path(mount)))
 		return 0;
+	put_place(mount, rule->path, place);
 	do {
-		snprintf(path, sizeof path, "%.*s", (int)length, rule->path);
+		snprintf(path, sizeof path, "%.*s", (int)length, place);
 		r = watch(keeper, path, err);
 		if (r != 0)
 			return r < 0 ? r : 0;
-		length += 1 + strcspn(rule->path + length + 1, "/");
-		snprintf(path, sizeof path, "%.*s", (int)length, rule->path);
+		length += 1 + strcspn(place + length + 1, "/");
+		snprintf(path, sizeof path, "%.*s", (int)length, place);
 		if (lstat(path, &st) < 0)
 			return 0;
-	} while (rule->path[length] == '/' && S_ISDIR(st.st_mode));
-	if (rule->path[length] || !is_hidden(keeper, path))
+	} while (place[length] == '/' && S_ISDIR(st.st_mode));
+	if (place[length] || !is_hidden(keeper, path))
 		return 0;
 	return mask(keeper, path, S_ISDIR(st.st_mode), err);
 }

@@ -75,7 +75,8 @@ int layer_stage(const char *path, bool is_writable, struct ns_mount *ret, struct
 				 .is_explicit = true,
 				 .dev = st.st_dev,
 				 .ino = st.st_ino,
-				 .tree_fd = -1};
+				 .tree_fd = -1,
+				 .map_fd = -1};
 	return 0;
 }
 

@@ -66,7 +66,7 @@ struct ns_mount *ns_add_mount(struct cell *cell, enum ns_mount_kind kind, const 
 		cell->mounts = grown;
 	}
 	mount = &cell->mounts[cell->n_mounts];
-	*mount = (struct ns_mount){.kind = kind, .tree_fd = -1, .path = strdup(path)};
+	*mount = (struct ns_mount){.kind = kind, .tree_fd = -1, .map_fd = -1, .path = strdup(path)};
 	if (!mount->path)
 		return NULL;
 	cell->n_mounts++;
@@ -80,6 +80,8 @@ void ns_free_mounts(struct cell *cell)
 
 		if (mount->tree_fd >= 0)
 			close(mount->tree_fd);
+		if (mount->map_fd >= 0)
+			close(mount->map_fd);
 		for (size_t j = 0; j < mount->n_masks; j++)
 			free(mount->masks[j]);
 		free(mount->masks);
@@ -258,6 +260,14 @@ static int look_at(struct cell *cell, const struct spec_rule *rule, char path[PA
 					 rule ? spec_access_word(rule->access) : "use", path,
 					 rule ? rule->origin : "default");
 		}
+		/* At another place a link of the system's would lead to the wrong one. */
+		if (rule && rule->at)
+			return error_set(
+				err, ATOLL_FAULT_POLICY, 0,
+				"%s '%s' (%s): '%.*s' is a symbolic link, and a grant never "
+				"follows one; name the real place",
+				spec_access_word(rule->access), path, rule->origin,
+				(int)find_link(path), path);
 		r = follow_system_link(cell, path, err);
 		if (r < 0)
 			return rule ? error_context(err, r, "%s '%s' (%s)",
@@ -306,7 +316,7 @@ static int add_grant(struct cell *cell, const struct spec_rule *rule, const char
 		   streq(path, cell->spec->workspace);
 	above = enclosing(cell, path);
 	if (has_mount(cell, path) || (above && above->kind == NS_BIND && !above->is_layer &&
-				      !is_layer && above->is_writable == is_writable))
+				      !is_layer && !rule->at && above->is_writable == is_writable))
 		return 0; /* seen already, or part of what is */
 	mount = ns_add_mount(cell, NS_BIND, path);
 	if (!mount)
@@ -319,8 +329,11 @@ static int add_grant(struct cell *cell, const struct spec_rule *rule, const char
 	mount->is_nested = above && above->kind == NS_BIND;
 	/* The workspace is shown as its owner's in every mode. */
 	mount->is_explicit = !streq(rule->origin, "default") || streq(path, cell->spec->workspace);
+	mount->is_moved = rule->at;
 	mount->dev = st.st_dev;
 	mount->ino = st.st_ino;
+	mount->uid = st.st_uid;
+	mount->gid = st.st_gid;
 	return 0;
 }
 
@@ -620,6 +633,45 @@ static int move_workspace(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
+/* `from` and what lies in it is seen at `to`. */
+static int retarget(struct ns_mount *mount, const char *from, const char *to,
+		    struct atoll_error *err)
+{
+	char *path;
+
+	if (asprintf(&path, "%s%s", to, mount->path + strlen(from)) < 0)
+		return error_oom(err);
+	if (mount->kind == NS_BIND)
+		mount->source = mount->path;
+	else
+		free(mount->path);
+	mount->path = path;
+	return 0;
+}
+
+/* The same for grants, with what is hidden in them: elsewhere_check() has seen to it that nothing
+ * else of the host's is there, on either side. */
+static int move_grants(struct cell *cell, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < cell->n_mounts; i++) {
+		struct ns_mount *mount = &cell->mounts[i];
+
+		if (!mount->is_moved)
+			continue;
+		for (size_t j = 0; r == 0 && j < cell->n_mounts; j++) {
+			if (cell->mounts[j].kind == NS_HIDE &&
+			    path_is_within(cell->mounts[j].path, mount->path))
+				r = retarget(&cell->mounts[j], mount->path, mount->rule->at, err);
+		}
+		if (r == 0)
+			r = retarget(mount, mount->path, mount->rule->at, err);
+		mount->is_nested = false;
+	}
+	return r;
+}
+
 static int add_devices(struct cell *cell, struct atoll_error *err)
 {
 	for (size_t i = 0; ns_devices[i].name; i++) {
@@ -790,7 +842,8 @@ bool ns_needs_keeper(const struct cell *cell, const struct spec_rule *rule)
 		const struct ns_mount *mount = &cell->mounts[i];
 
 		if (mount->kind == NS_BIND && mount->is_dir && !mount->is_layer &&
-		    (path_is_within(mount->path, base) || path_is_within(base, mount->path)))
+		    (path_is_within(ns_host_path(mount), base) ||
+		     path_is_within(base, ns_host_path(mount))))
 			return true;
 	}
 	return false;
@@ -832,6 +885,8 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 		r = layer_prepare(cell, err);
 	if (r == 0)
 		r = move_workspace(cell, err);
+	if (r == 0)
+		r = move_grants(cell, err);
 	if (r == 0 && spec->image && spec->root_is_layer)
 		r = image_add(cell, "/var", NULL, err);
 	cell->has_open_top = spec->root_is_layer && !must_guard_files(cell);
