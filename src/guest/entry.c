@@ -35,16 +35,27 @@ static void add_attribute(struct attributes *attributes, const char *file, const
 	attributes->n++;
 }
 
-static void read_attributes(const char *file, const struct stat *st, struct attributes *ret)
+/* Most have none, or few: the kernel clears as much as it is offered. */
+#define FEW_BYTES 512
+
+int entry_look(const char *name, struct look *ret)
 {
-	static char names[65536]; /* as much as the kernel gives */
+	char few[FEW_BYTES];
 	ssize_t size = 0;
 
-	/* Most have none, or few: the kernel clears as much as it is offered. */
-	if (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode))
-		size = llistxattr(file, names, 512);
-	if (size < 0 && errno == ERANGE)
-		size = llistxattr(file, names, sizeof names);
+	if (lstat(name, &ret->st) < 0)
+		return -errno;
+	if (S_ISREG(ret->st.st_mode) || S_ISDIR(ret->st.st_mode))
+		size = llistxattr(name, few, sizeof few);
+	ret->may_have_attributes = size > 0 || (size < 0 && errno == ERANGE);
+	return 0;
+}
+
+static void read_attributes(const char *file, struct attributes *ret)
+{
+	static char names[65536]; /* as much as the kernel gives */
+	ssize_t size = llistxattr(file, names, sizeof names);
+
 	for (ssize_t at = 0; at < size; at += (ssize_t)strlen(names + at) + 1)
 		if (strncmp(names + at, prefix, PREFIX_LENGTH) == 0 &&
 		    names[at + (ssize_t)PREFIX_LENGTH])
@@ -98,17 +109,23 @@ static void look_through(const char *name, const char *path, struct guest_wire_e
 	target[PATH_MAX - 1] = '\0';
 }
 
-int put_entry(struct buf *packet, const char *name, const char *path, struct stat *ret)
+int put_entry(struct buf *packet, const char *name, const char *path, const struct look *look,
+	      struct stat *ret)
 {
 	cleanup_with(buf_done) struct buf metadata = BUF_INIT(GUEST_PACKET_MAX / 2);
 	struct attributes attributes = {.text = metadata};
 	struct guest_wire_entry entry = {0};
 	char target[PATH_MAX];
+	struct look found;
 	struct stat st;
+	int r = look ? 0 : entry_look(name, &found);
 
+	if (r < 0)
+		return r;
 	target[0] = '\0'; /* not all of it, for ten thousand files */
-	if (lstat(name, &st) < 0)
-		return -errno;
+	if (!look)
+		look = &found;
+	st = look->st;
 	entry.size = (uint64_t)st.st_size;
 	entry.mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 	entry.mode = st.st_mode;
@@ -116,7 +133,8 @@ int put_entry(struct buf *packet, const char *name, const char *path, struct sta
 	entry.type = (uint8_t)type_of(st.st_mode);
 	if (S_ISLNK(st.st_mode))
 		look_through(name, path, &entry, target);
-	read_attributes(name, &st, &attributes);
+	if (look->may_have_attributes)
+		read_attributes(name, &attributes);
 	metadata = attributes.text;
 	entry.n_metadata = attributes.n;
 	buf_add(packet, &entry, sizeof entry);

@@ -26,6 +26,7 @@
  *   owners.c  names of users and groups
  *   work.c    long work in slices
  *   walk.c    a tree, name by name
+ *   ahead.c   what a large directory holds, looked at in two processes
  *   list.c, remove.c, compose.c, move.c (between file systems)   such work
  *   open.c    files to read and to write
  *   connect.c ports
@@ -95,9 +96,17 @@ int make_directory(const char *path, const struct owner *owner);
 
 /* ---- entry.c ---- */
 
-/* `name` is looked at from the current directory; `path` is what is told. -errno of lstat(2).
- * `ret` may be NULL. */
-int put_entry(struct buf *packet, const char *name, const char *path, struct stat *ret);
+/* What the kernel says of a name in the current directory. */
+struct look {
+	struct stat st;
+	bool may_have_attributes;
+};
+/* 0 or a negative errno. */
+int entry_look(const char *name, struct look *ret);
+/* `name` is looked at from the current directory, unless that was done: `look` is NULL or what was
+ * found. `path` is what is told. -errno of lstat(2). `ret` may be NULL. */
+int put_entry(struct buf *packet, const char *name, const char *path, const struct look *look,
+	      struct stat *ret);
 int set_metadata(int fd, const char *const *pairs, size_t n);
 
 /* ---- owners.c ---- */
@@ -179,6 +188,7 @@ enum walk_place {
 
 struct walk {
 	char path[PATH_SIZE];
+	const struct look *look; /* of the name that was returned last; NULL: not looked at */
 	size_t root_length;
 	struct level *levels;
 	size_t n_levels, room;
@@ -189,9 +199,22 @@ struct walk {
 int walk_open(struct walk *walk, const char *root);
 /* `*ret_name` until the next call. A negative errno where a directory cannot be returned to. */
 int walk_next(struct walk *walk, const char **ret_name);
+/* The names of the directory it is in are going to be looked at, all of them. */
+void walk_look_ahead(struct walk *walk);
 /* Into the directory that was returned last. -E2BIG: so many names that memory is in danger. */
 int walk_enter(struct walk *walk, const char *name);
 void walk_close(struct walk *walk);
+
+/* ---- ahead.c ---- */
+
+struct ahead;
+typedef const char *ahead_name(const void *names, size_t i);
+/* The names in this directory, in the order in which they will be taken. NULL: they are few, or it
+ * cannot be: then nothing was looked at. */
+struct ahead *ahead_start(int dir_fd, ahead_name *name, const void *names, size_t n);
+/* NULL: not looked at; it is the caller's to do. Fine with NULL. */
+const struct look *ahead_take(struct ahead *ahead, size_t i);
+void ahead_free(struct ahead *ahead);
 
 /* ---- watch.c ---- */
 

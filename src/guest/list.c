@@ -32,7 +32,7 @@ static int add(struct list *list, const char *name)
 {
 	size_t before = list->packet.used;
 	struct stat st;
-	int r = put_entry(&list->packet, name, list->walk.path, &st);
+	int r = put_entry(&list->packet, name, list->walk.path, list->walk.look, &st);
 
 	if (r < 0) {
 		list->packet.used = before;
@@ -96,6 +96,7 @@ void ask_list(struct question *question)
 			end(&list->work);
 		return;
 	}
+	walk_look_ahead(&list->walk);
 	list->work =
 		(struct work){.id = question->id, .is_question = true, .step = step, .end = end};
 	list->depth = question->number ? question->number : 1;

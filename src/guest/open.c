@@ -43,7 +43,7 @@ static void answer_opened(const struct question *question, const char *path, uin
 	int r;
 
 	guest_put(&body, path);
-	r = put_entry(&body, path, path, NULL);
+	r = put_entry(&body, path, path, NULL, NULL);
 	if (r < 0) {
 		if (fd >= 0)
 			close(fd);

@@ -121,7 +121,7 @@ void answer(struct server *server, uint64_t id, int errnum, const char *path, st
 void answer_entry(struct server *server, uint64_t id, const char *path)
 {
 	cleanup_buf struct buf packet = BUF_INIT(GUEST_PACKET_MAX / 2);
-	int r = put_entry(&packet, path, path, NULL);
+	int r = put_entry(&packet, path, path, NULL, NULL);
 
 	answer(server, id, -r, path, &packet, r == 0, -1);
 }

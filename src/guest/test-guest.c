@@ -90,6 +90,8 @@ struct told {
 	char paths[16][256];
 	struct guest_entry first;
 	char key[64], value[64], target[256];
+	char marked[256], links[256]; /* the last one with metadata, and the last link */
+	uint64_t sizes;		      /* of all */
 	int fd;
 	int n_calls;
 };
@@ -117,6 +119,13 @@ static void done(const struct guest_entry *entries, size_t n, const struct atoll
 	told->n_calls++;
 	for (size_t i = 0; i < n && i < 16; i++)
 		keep_entry(told, &entries[i], i);
+	for (size_t i = 0; i < n; i++) {
+		told->sizes += entries[i].size;
+		if (entries[i].metadata.n)
+			snprintf(told->marked, sizeof told->marked, "%s", entries[i].path);
+		if (entries[i].is_link)
+			snprintf(told->links, sizeof told->links, "%s", entries[i].path);
+	}
 	told->is_over = true;
 	loop_stop(&loop);
 }
@@ -329,6 +338,39 @@ TEST(a_list_of_ten_thousand_comes_in_many_packets)
 	}
 	CHECK_STR(told->paths[15], at_home("file-00015"));
 	printf("# 10,000 entries in %lld us\n", (long long)took / 1000);
+	finish();
+}
+
+/* Of so many the last ones are looked at elsewhere: nothing is different of them. */
+TEST(a_large_list_tells_the_same_of_first_and_last)
+{
+	static const char *const marked[] = {"f-0000", "f-0700", "f-1399"};
+	const struct box_pairs pairs = {.items = &(struct box_pair){(char *)"k", (char *)"v"},
+					.n = 1};
+	struct told *told;
+	char name[64];
+
+	begin();
+	for (int i = 0; i < 1400; i++) {
+		snprintf(name, sizeof name, "d/f-%04d", i);
+		if (i == 0)
+			close(ASK(guest_write, name, NULL, opened)->fd);
+		put_file(name, "12345");
+	}
+	CHECK(symlink("f-0001", at_home("d/f-1400")) == 0);
+	for (size_t i = 0; i < ARRAY_SIZE(marked); i++) {
+		snprintf(name, sizeof name, "d/%s", marked[i]);
+		told = ASK(guest_write, name, &pairs, opened);
+		CHECK(write(told->fd, "1234567", 7) == 7);
+		close(told->fd);
+		told = ASK(guest_list, "d", 1, done);
+		CHECK_INT(told->n, 1401);
+		CHECK_INT(told->sizes, 1400 * 5 + (i + 1) * 2 + 6);
+		CHECK_STR(told->links, at_home("d/f-1400"));
+		/* A file system may have no such attributes. */
+		if (told->marked[0])
+			CHECK_STR(told->marked, at_home(name));
+	}
 	finish();
 }
 

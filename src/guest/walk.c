@@ -22,7 +22,8 @@ struct level {
 	size_t n, next;
 	char *text;
 	size_t text_size;
-	size_t path_length; /* of the directory's path */
+	size_t path_length;  /* of the directory's path */
+	struct ahead *ahead; /* NULL */
 };
 
 /* As getdents64(2) writes it. */
@@ -140,6 +141,8 @@ static void drop_level(struct walk *walk)
 
 	if (level->fd >= 0)
 		close(level->fd);
+	ahead_free(level->ahead);
+	walk->look = NULL;
 	walk->names_bytes -= level->text_size + level->n * sizeof *level->names;
 	free(level->names);
 	free(level->text);
@@ -210,6 +213,22 @@ int walk_enter(struct walk *walk, const char *name)
 	return fd < 0 ? -errno : push(walk, fd);
 }
 
+static const char *name_of(const void *names, size_t i)
+{
+	const struct level *level = names;
+
+	return level->text + level->names[i].at;
+}
+
+void walk_look_ahead(struct walk *walk)
+{
+	struct level *level = walk->n_levels ? &walk->levels[walk->n_levels - 1] : NULL;
+
+	/* The child has a copy of the names; the levels here may move. */
+	if (level && level->fd >= 0 && !level->ahead)
+		level->ahead = ahead_start(level->fd, name_of, level, level->n);
+}
+
 /* Whose directory is the current one: nobody else changes it. */
 static struct {
 	const struct walk *walk;
@@ -244,8 +263,10 @@ int walk_next(struct walk *walk, const char **ret_name)
 	if (return_to(walk, level) < 0)
 		level->next = level->n;
 	while (level->next < level->n) {
-		const char *name = level->text + level->names[level->next++].at;
+		const char *name = level->text + level->names[level->next].at;
 		size_t length = strlen(name);
+
+		walk->look = ahead_take(level->ahead, level->next++);
 
 		if (level->path_length + 1 + length >= sizeof walk->path)
 			continue;

@@ -49,7 +49,7 @@ void watch_tell(struct watcher *watcher, struct watch *watch, enum guest_wire_ev
 	     event == GUEST_TELL_CHMOD) &&
 	    watch_join(path, watch->root, name)) {
 		/* It may be gone again. */
-		head.n = put_entry(&body, path, path, NULL) == 0;
+		head.n = put_entry(&body, path, path, NULL, NULL) == 0;
 		if (!head.n)
 			body.used = before;
 	}
