@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -191,4 +192,17 @@ void program_set_title(const char *title)
 	memset((void *)(uintptr_t)bounds[0], 0, bounds[1] - bounds[0]);
 	for (size_t i = 0; title[i] && i + 1 < bounds[1] - bounds[0]; i++)
 		((char *)(uintptr_t)bounds[0])[i] = title[i];
+}
+
+#define PAGE	   4096
+#define STACK_LEFT (2 * PAGE) /* for whom we call */
+#define STACK_MOST (128 * PAGE)
+
+void program_trim_stack(void)
+{
+	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	const uintptr_t end = (here - STACK_LEFT) & ~(uintptr_t)(PAGE - 1);
+
+	/* Beneath what was ever used there is nothing, for a megabyte; that is told, and fine. */
+	madvise((void *)(end - STACK_MOST), STACK_MOST, MADV_DONTNEED);
 }

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "box/inner.h"
 
+#include <atoll/step.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,9 +21,11 @@
 #define SECONDS	     16 /* that the demand is remembered for */
 #define FORGOTTEN_NS (600 * INT64_C(1000000000))
 #define MAKERS_MAX   2
+#define RESTING_NS   (9 * INT64_C(1000000000)) /* holders let theirs rest a little later */
 
 struct parked {
 	char sandbox[ATOLL_ID_SIZE];
+	int64_t since_ns;
 	struct parked *next;
 };
 
@@ -127,6 +130,7 @@ static void made(struct work_item *item)
 		pool->failed_ns = clock_monotonic_ns();
 	if (parked && pool->kind) {
 		memcpy(parked->sandbox, maker->make.sandbox, sizeof parked->sandbox);
+		parked->since_ns = clock_monotonic_ns();
 		parked->next = pool->parked;
 		pool->parked = parked;
 		pool->n_parked++;
@@ -211,6 +215,38 @@ static void drop_one(struct pool *pool)
 	free(parked);
 }
 
+/* ---- waking ---- */
+
+struct waking {
+	struct work_item item;
+	char sandbox[ATOLL_ID_SIZE];
+};
+
+static void run_wake(struct work_item *item)
+{
+	atoll_sandbox_start(((struct waking *)item)->sandbox, NULL);
+}
+
+static void woken(struct work_item *item)
+{
+	free(item);
+}
+
+/* It is ready for its first command by the time that it comes. */
+static void wake(struct house *house, const struct parked *parked)
+{
+	struct waking *waking = NULL;
+
+	if (clock_monotonic_ns() - parked->since_ns < RESTING_NS)
+		return;
+	waking = calloc(1, sizeof *waking);
+	if (!waking)
+		return; /* then it is the command that waits */
+	waking->item = (struct work_item){.run = run_wake, .done = woken};
+	memcpy(waking->sandbox, parked->sandbox, sizeof waking->sandbox);
+	work_submit(house->work, &waking->item, WORK_NOW);
+}
+
 /* ---- for others ---- */
 
 bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE])
@@ -229,6 +265,7 @@ bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE])
 		return false;
 	}
 	memcpy(ret, parked->sandbox, ATOLL_ID_SIZE);
+	wake(house, parked);
 	pool->parked = parked->next;
 	pool->n_parked--;
 	free(parked);

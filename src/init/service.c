@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/uapi.h"
 #include "init/inner.h"
 #include "init/resolve.h"
@@ -609,6 +610,7 @@ static void rest(struct service *service)
 	tell_send(&service->init->guard.tell);
 	if (n == 0)
 		end_template(service);
+	program_trim_stack();
 	tell_done(service, n);
 }
 

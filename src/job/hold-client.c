@@ -212,6 +212,7 @@ static void take_request(struct holder *holder, struct hold_client *client,
 		break;
 	case HOLD_STAY:
 		holder->stays = holder->net.restarts = true;
+		hold_wake(holder);
 		r = hold_open_cell(holder, &reply.error);
 		reply.pid = holder->handle.pid;
 		break;

@@ -135,6 +135,9 @@ struct holder {
 	bool is_ending;
 	int64_t idle_ns; /* since when no step runs */
 	int64_t idle_max_ns;
+	int64_t worked_ns; /* when a step ran last */
+	int64_t rest_ns;   /* so long after that it is kept ready for the next */
+	bool is_resting;   /* since then it was found that nothing has to be ready */
 
 	/* The cell, while there is one. */
 	bool is_live;
@@ -346,6 +349,8 @@ bool hold_watcher_is_last(const struct hold_kept *kept);
 
 int hold_freeze(struct holder *holder, struct atoll_error *err);
 int hold_thaw(struct holder *holder, struct atoll_error *err);
+/* One that rests is made ready for the next step. */
+void hold_wake(struct holder *holder);
 /* Questions wait until somebody comes for them, or a minute. */
 enum atoll_answer_type hold_ask_later(const struct atoll_question *question, void *data);
 /* How many; `ret` has room for NET_QUESTIONS_MAX. */

@@ -44,6 +44,16 @@ int hold_thaw(struct holder *holder, struct atoll_error *err)
 	return 0;
 }
 
+/* Somebody is about to come. */
+void hold_wake(struct holder *holder)
+{
+	if (!holder->is_resting)
+		return;
+	holder->is_resting = false;
+	holder->worked_ns = clock_monotonic_ns();
+	hold_order(holder, INIT_READY, 0, 0);
+}
+
 /* ---- questions about the network ---- */
 
 enum atoll_answer_type hold_ask_later(const struct atoll_question *question, void *data)

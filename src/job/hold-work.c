@@ -62,10 +62,12 @@ static void exchange(struct holder *holder)
 			    ? holder->backend->relayer(holder->cell, &holder->handle,
 						       &holder->layer, &err)
 			    : -EOPNOTSUPP;
-	if (r == 0)
-		hold_order(holder, INIT_READY, 0, 0);
-	else
+	if (r == 0) {
+		holder->is_resting = true;
+		hold_wake(holder);
+	} else {
 		hold_close_cell(holder, NULL);
+	}
 }
 
 static int checkpoint_running(struct holder *holder, const char *name,

@@ -24,6 +24,10 @@
 #define IDLE_S	   600
 #define IDLE_S_MAX (30 * 86400)
 
+/* So long the first process is kept ready for a step that does not come, unless ATOLL_REST_SECONDS
+ * says otherwise. */
+#define REST_S 10
+
 /* How often counters are looked at while there is a cell. */
 #define COUNT_MS 500
 
@@ -113,13 +117,20 @@ static void want(struct holder *holder, struct waiting *waiting)
 		add(waiting, holder->drains[i], POLLIN, (struct whose){0});
 }
 
+/* A cell that nothing runs in, and that is ready for the next step. */
+static bool is_awake(const struct holder *holder)
+{
+	return holder->is_live && !holder->is_resting && !holder->is_frozen && !holder->is_stuck &&
+	       !holder->is_held;
+}
+
 static int wait_ms(const struct holder *holder)
 {
 	const bool is_busy = holder->is_live && hold_running(holder) > 0;
 	int64_t until = holder->idle_ns + holder->idle_max_ns, left;
 
 	if (holder->stays)
-		until = INT64_MAX / 2;
+		until = is_awake(holder) ? holder->worked_ns + holder->rest_ns : INT64_MAX / 2;
 	if (hold_kept_deadline_ns(holder) < until)
 		until = hold_kept_deadline_ns(holder);
 
@@ -150,6 +161,24 @@ static void look_whether_idle(struct holder *holder)
 	holder->idle_ns = clock_monotonic_ns();
 	if (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) <= 0)
 		holder->is_ending = true;
+}
+
+/* Of thousands of sandboxes most wait, and what is kept ready in each for the next step is a
+ * process more. It is made anew when one comes. */
+static void look_whether_to_rest(struct holder *holder)
+{
+	struct atoll_error err;
+
+	if (!holder->stays || !holder->is_live || hold_running(holder)) {
+		holder->worked_ns = clock_monotonic_ns();
+		holder->is_resting = false;
+	} else if (is_awake(holder) &&
+		   clock_monotonic_ns() - holder->worked_ns >= holder->rest_ns) {
+		/* If something lives in it nothing comes of it, and need not be tried again. */
+		holder->is_resting = true;
+		hold_ask_init(holder, INIT_REST, &err);
+		program_trim_stack();
+	}
 }
 
 /* Nothing of a kept step is freed meanwhile; what was closed has another descriptor, or none. */
@@ -217,6 +246,7 @@ static void loop(struct holder *holder)
 		if (fds[1].revents)
 			hold_accept(holder);
 		look_whether_idle(holder);
+		look_whether_to_rest(holder);
 	}
 }
 
@@ -257,14 +287,14 @@ static int take_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int64_t read_idle_ns(void)
+static int64_t read_seconds_ns(const char *name, long usual)
 {
-	const char *text = getenv("ATOLL_IDLE_SECONDS");
+	const char *text = getenv(name);
 	char *end;
 	long seconds = text ? strtol(text, &end, 10) : 0;
 
 	if (!text || !text[0] || *end || seconds < 1 || seconds > IDLE_S_MAX)
-		seconds = IDLE_S;
+		seconds = usual;
 	return seconds * INT64_C(1000000000);
 }
 
@@ -315,7 +345,8 @@ _Noreturn void hold_main(const char *id, int status_fd)
 	leave_caller(status_fd, id);
 	keyring_share();
 	holder.idle_ns = clock_monotonic_ns();
-	holder.idle_max_ns = read_idle_ns();
+	holder.idle_max_ns = read_seconds_ns("ATOLL_IDLE_SECONDS", IDLE_S);
+	holder.rest_ns = read_seconds_ns("ATOLL_REST_SECONDS", REST_S);
 	reply.code = open_holder(&holder, id, &reply.error);
 	/* It is read by whoever waits; it is not there any more if it was killed. */
 	fd_write_all(3, &reply, sizeof reply);
