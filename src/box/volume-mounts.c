@@ -106,8 +106,11 @@ static int add_grants(struct tenant *tenant, json_t *mounts, char **grants, stru
 	size_t i, n = 0;
 	int r = volume_list(tenant, &list, &n, err);
 
-	json_array_foreach(mounts, i, mount) if (r == 0) r =
-		add_grant(tenant->house, list, n, mount, &grants[i], err);
+	json_array_foreach(mounts, i, mount)
+	{
+		if (r == 0)
+			r = add_grant(tenant->house, list, n, mount, &grants[i], err);
+	}
 	return r;
 }
 

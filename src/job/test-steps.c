@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
 #include "base/fd.h"
+#include "base/scope.h"
 #include "base/str.h"
 #include "base/test.h"
 #include "job/job.h"
@@ -184,5 +186,34 @@ TEST(a_recipe_that_is_cut_off_or_changed_makes_no_other_contract)
 		CHECK(recipe_follow(job->recipe.data, size, NULL, digest, &again, &err) < 0);
 		CHECK(again == NULL);
 	}
+	atoll_job_free(job);
+}
+
+TEST(a_recipe_without_a_key_is_the_rest)
+{
+	struct atoll_job *job = make_job(), *again = NULL;
+	cleanup_buf struct buf words = BUF_INIT(1 << 20), cut = BUF_INIT(1 << 20);
+	struct atoll_error err = {0};
+
+	recipe_add(job, (const char *const[]){"set", "env", "write-at"}, 3);
+	recipe_add(job, (const char *const[]){"load", "set", "write-at", "x: {}"}, 4);
+	CHECK(recipe_without(job->recipe.data, job->recipe.used, "none", &words) == 0);
+	CHECK(words.used == job->recipe.used);
+	CHECK(memcmp(words.data, job->recipe.data, words.used) == 0);
+	CHECK(recipe_without(job->recipe.data, job->recipe.used - 1, "none", &cut) == -EBADMSG);
+	atoll_job_free(job);
+
+	job = make_job();
+	buf_done(&cut);
+	cut = (struct buf)BUF_INIT(1 << 20);
+	recipe_add(job, (const char *const[]){"set", "write-at", "/d=/srv/d"}, 3);
+	CHECK(recipe_without(job->recipe.data, job->recipe.used, "write-at", &cut) == 0);
+	CHECK(recipe_follow(cut.data, cut.used, NULL, NULL, &again, &err) == 0);
+	CHECK(again->spec->n_moved == 0);
+	CHECK(again->spec->limits[SPEC_MEMORY].value == 128U << 20);
+	atoll_job_free(again);
+	CHECK(recipe_follow(job->recipe.data, job->recipe.used, NULL, NULL, &again, &err) == 0);
+	CHECK(again->spec->n_moved == 1);
+	atoll_job_free(again);
 	atoll_job_free(job);
 }

@@ -324,6 +324,8 @@ def _():
         same(step("echo x >/d/root; mkdir /d/r; ln -s x /d/l; mv /d/root /d/r; ln /d/f /d/r/hard; echo y >>/d/user; cat /d/u/x; cp /d/user /d/u/copy; rm /d/u/x; "
                   "stat -c %U /d/r /d/r/root; (echo x >/d/.envrc) 2>/dev/null || echo no; (chown root /d/f) 2>/dev/null || echo stays; echo x >/etc/x; stat -c %U /etc/x", "root"),
              "x\nuser\nuser\nno\nstays\nroot\n", "root")
+        same(step("mkdir /d/shut; echo x >/d/shut/x; chmod 400 /d/shut/x; chmod 500 /d/shut", "user"), "", "closed by its owner")
+        same(step("echo y >>/d/shut/x; touch /d/shut/z; stat -c %U /d/shut/z; rm -r /d/shut; ls -d /d/shut 2>/dev/null || echo gone", "root"), "user\ngone\n", "modes do not stop root")
         same(step("(echo x >/d/other) 2>/dev/null || echo no; (rm /d/f) 2>/dev/null || echo no; cat /d/u/copy 2>/dev/null || echo no; cat /d/f", "other"), "no\nno\nno\nf\n", "another")
         for top, dirs, files in os.walk(data):
             for name in dirs + files:
