@@ -3,11 +3,14 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "box/work.h"
 
 #include <atoll/step.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -94,6 +97,38 @@ static int start(struct guest *guest, int channel_fd, struct atoll_error *err)
 	return 0;
 }
 
+/* Nobody holds the sandbox: whoever did was killed. A file is as good a reason as a command to
+ * start another one, on a thread, and without the guest, which may be gone meanwhile. */
+struct raising {
+	struct work_item item;
+	char sandbox[ATOLL_ID_SIZE];
+};
+
+static void run_raising(struct work_item *item)
+{
+	atoll_sandbox_start(((struct raising *)item)->sandbox, NULL);
+}
+
+static void end_raising(struct work_item *item)
+{
+	free(item);
+}
+
+static bool raise_holder(struct guest *guest)
+{
+	struct raising *raising = guest->has_raised ? NULL : calloc(1, sizeof *raising);
+
+	if (raising) {
+		raising->item.run = run_raising;
+		raising->item.done = end_raising;
+		raising->item.owner = guest->box->tenant;
+		memcpy(raising->sandbox, guest->box->sandbox, sizeof raising->sandbox);
+		work_submit(house_work(guest->box->house), &raising->item, WORK_NOW);
+		guest->has_raised = true;
+	}
+	return guest->has_raised;
+}
+
 static void on_start_timer(struct loop_timer *timer)
 {
 	struct guest *guest =
@@ -102,7 +137,8 @@ static void on_start_timer(struct loop_timer *timer)
 	struct atoll_error err = {0};
 	int r = start(guest, guest->channel_fd, &err);
 
-	if (r == -EAGAIN && now_ns < guest->start_until_ns &&
+	if ((r == -EAGAIN || (r == -ENOENT && raise_holder(guest))) &&
+	    now_ns < guest->start_until_ns &&
 	    loop_arm(house_loop(guest->box->house), timer, now_ns + AGAIN_NS) == 0)
 		return;
 	stop_trying(guest);
@@ -117,7 +153,7 @@ int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err)
 	const int64_t now_ns = clock_monotonic_ns();
 	int r = start(guest, channel_fd, err);
 
-	if (r != -EAGAIN)
+	if (r != -EAGAIN && !(r == -ENOENT && raise_holder(guest)))
 		return r;
 	guest->start_timer.fire = on_start_timer;
 	guest->start_until_ns = now_ns + AGAIN_MAX_NS;
