@@ -31,7 +31,7 @@
  * The store is $XDG_STATE_HOME/atoll (layer/store.c has the rules for it), and in it:
  *
  *   log/ID.jsonl     one log; whoever writes it holds its lock (flock)
- *   log/ID.edge      the tree's right edge after the latest head; can be made anew from the log
+ *   log/ID.edge      the tree's right edge at a late place of a long log; can be made anew from it
  *   log/spare        an empty file, the next log's
  *   log/ID.out       output, where the contract says that it is kept
  *   log/runs.jsonl   the store's tree: a line for each log that was closed

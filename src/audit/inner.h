@@ -211,6 +211,7 @@ struct audit_log {
 	struct json json;
 	uint32_t last_step; /* the highest that a line belongs to */
 	bool is_sandbox;
+	uint64_t saved_bytes;	   /* how far ID.edge is */
 	bool is_sealed, is_closed; /* the last line is a head; and says that it is the last */
 	bool is_entered;	   /* and the store's tree knows */
 	uint64_t head_size;	   /* of the latest head, if `is_sealed` */
@@ -223,8 +224,8 @@ int audit_new_log(const char *id, struct audit_log **ret, struct atoll_error *er
 int audit_open_file(struct audit_log *log, int flags, struct atoll_error *err);
 int audit_add_open(struct audit_log *log, const char *what, const char *parent,
 		   struct atoll_error *err);
-/* To ID.edge. Not told if it fails: without it the log is read again. */
-void audit_save_place(const struct audit_log *log);
+/* To ID.edge, if much has come since. Not told if it fails: without it the log is read again. */
+void audit_save_place(struct audit_log *log);
 /* A line for each hand-over since the key that signed last. */
 int audit_add_hand_overs(struct audit_log *log, const char *key, struct atoll_error *err);
 

@@ -311,6 +311,15 @@ static void write_sandbox(const char *id)
 	audit_close(log);
 }
 
+/* So much that its edge is worth a file. */
+#define MANY 120
+
+static void write_long_sandbox(const char *id)
+{
+	write_sandbox(id);
+	reopen(id, MANY - 1, false);
+}
+
 TEST(a_sandboxs_log_goes_on_with_and_without_its_edge)
 {
 	cleanup_fd int store = new_store();
@@ -320,10 +329,37 @@ TEST(a_sandboxs_log_goes_on_with_and_without_its_edge)
 	reopen("sandboxa", 3, true);
 	CHECK_INT(finding("sandboxa"), ATOLL_FINDING_GOOD);
 	CHECK_INT(found.n_lines, 8);
+	CHECK(faccessat(store, "log/sandboxa.edge", F_OK, 0) < 0);
+	reopen("sandboxa", MANY - 1, true);
+	CHECK_INT(finding("sandboxa"), ATOLL_FINDING_GOOD);
+	CHECK_INT(found.n_lines, 8 + MANY);
+	reopen("sandboxa", 3, true);
+	CHECK_INT(finding("sandboxa"), ATOLL_FINDING_GOOD);
+	CHECK_INT(found.n_lines, 12 + MANY);
 	CHECK(unlinkat(store, "log/sandboxa.edge", 0) == 0);
 	reopen("sandboxa", 3, true);
 	CHECK_INT(finding("sandboxa"), ATOLL_FINDING_GOOD);
-	CHECK_INT(found.n_lines, 12);
+	CHECK_INT(found.n_lines, 16 + MANY);
+}
+
+/* What was changed before the edge is not read again; behind it, it is found. */
+TEST(with_an_edge_only_what_came_later_is_read)
+{
+	cleanup_fd __attribute__((unused)) int store = new_store();
+	cleanup_free char *text = NULL;
+	struct audit_log *log;
+	size_t size;
+
+	write_long_sandbox("sandboxa");
+	reopen("sandboxa", 2, false);
+	text = read_log("sandboxa", &size);
+	strstr(text, "/bin/")[1] = 's';
+	write_log("sandboxa", text, size);
+	CHECK_INT(audit_reopen("sandboxa", &log, &err), 0);
+	audit_close(log);
+	text[size - 3] ^= 1;
+	write_log("sandboxa", text, size);
+	CHECK_INT(audit_reopen("sandboxa", &log, &err), -EBADMSG);
 }
 
 TEST(the_last_step_is_known_again_with_and_without_the_edge)
@@ -337,13 +373,14 @@ TEST(the_last_step_is_known_again_with_and_without_the_edge)
 		audit_begin(log, "start", 0, step);
 		CHECK(audit_commit(log, &err) == 0);
 	}
+	add(log, MANY);
 	seal(log, false);
 	audit_close(log);
 	for (int i = 0; i < 2; i++) {
 		CHECK(audit_reopen("sandboxs", &log, &err) == 0);
 		CHECK_INT(audit_last_step(log), 70);
 		audit_close(log);
-		unlinkat(store, "log/sandboxs.edge", 0);
+		CHECK_INT(unlinkat(store, "log/sandboxs.edge", 0), i == 0 ? 0 : -1);
 	}
 }
 
@@ -366,7 +403,7 @@ TEST(an_edge_that_is_old_or_damaged_does_no_harm)
 	cleanup_fd int store = new_store(), old = -1, fd = -1;
 	struct buf text = BUF_INIT(8192);
 
-	write_sandbox("sandboxa");
+	write_long_sandbox("sandboxa");
 	old = openat(store, "log/sandboxa.edge", O_RDONLY | O_CLOEXEC);
 	CHECK(fd_read_all(old, &text) == 0);
 	reopen("sandboxa", 5, false);
@@ -408,13 +445,12 @@ TEST(a_half_line_is_cut_off_and_that_is_told)
 
 TEST(a_log_that_was_changed_is_not_gone_on_with)
 {
-	cleanup_fd int store = new_store();
+	cleanup_fd __attribute__((unused)) int store = new_store();
 	cleanup_free char *text = NULL;
 	struct audit_log *log;
 	size_t size;
 
 	write_sandbox("sandboxa");
-	CHECK(unlinkat(store, "log/sandboxa.edge", 0) == 0);
 	text = read_log("sandboxa", &size);
 	strstr(text, "/bin/")[1] = 's';
 	write_log("sandboxa", text, size);

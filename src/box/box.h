@@ -104,7 +104,8 @@ struct box {
 	bool has_internet;
 	char *mounts; /* JSON list of {name, path}; NULL */
 
-	struct process *processes; /* list */
+	struct process *processes; /* list, the latest first */
+	uint64_t latest_process;   /* the highest number that one has had */
 	struct guest *guests[2];   /* for `user` and `root`; NULL until needed */
 	size_t guest_bytes;	   /* held of lists that are not complete */
 	struct loop_timer end_timer;

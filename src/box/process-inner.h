@@ -25,6 +25,7 @@
 
 struct process_own {
 	struct process process; /* the first: others have a pointer to this */
+	struct process **link;	/* what leads to it in the box's list */
 	struct atoll_step *step;
 	struct loop *loop;
 	struct loop_watch watch;

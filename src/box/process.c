@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "box/event.h"
+#include "job/step.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -43,6 +44,9 @@ struct process *process_find_tag(struct box *box, const char *tag)
 
 struct process *process_find_number(struct box *box, uint64_t number)
 {
+	/* A new one, mostly: of a thousand steps a second many thousands are still known. */
+	if (number > box->latest_process)
+		return NULL;
 	for (struct process *at = box->processes; at; at = at->next) {
 		if (at->number == number)
 			return at;
@@ -77,14 +81,24 @@ static void free_own(struct process_own *own)
 	free(own);
 }
 
-static void unlink_process(struct process *process)
+static void link_process(struct process_own *own)
 {
-	struct process **at = &process->box->processes;
+	struct box *box = own->process.box;
 
-	while (*at && *at != process)
-		at = &(*at)->next;
-	if (*at)
-		*at = process->next;
+	own->process.next = box->processes;
+	own->link = &box->processes;
+	if (box->processes)
+		process_own(box->processes)->link = &own->process.next;
+	box->processes = &own->process;
+	if (own->process.number > box->latest_process)
+		box->latest_process = own->process.number;
+}
+
+static void unlink_process(struct process_own *own)
+{
+	*own->link = own->process.next;
+	if (own->process.next)
+		process_own(own->process.next)->link = own->link;
 }
 
 static void fire_forget(struct loop_timer *timer)
@@ -97,7 +111,7 @@ static void fire_forget(struct loop_timer *timer)
 			 clock_monotonic_ns() + PROCESS_KEPT_S * INT64_C(1000000000));
 		return;
 	}
-	unlink_process(&own->process);
+	unlink_process(own);
 	free_own(own);
 }
 
@@ -227,6 +241,7 @@ void process_take_news(struct process_own *own)
 		process->end_ms =
 			info->end_ns ? info->end_ns / MS : (int64_t)(clock_real_ns() / MS);
 		fill_end(own->step, &process->end);
+		step_drop_result(own->step);
 		loop_arm(own->loop, &own->forget,
 			 clock_monotonic_ns() + PROCESS_KEPT_S * INT64_C(1000000000));
 		box_tell(process->box, PROCESS_ENDED, process);
@@ -263,8 +278,7 @@ struct process *process_make(struct box *box, struct atoll_step *step)
 	}
 	own->step = step;
 	process_open_input(own);
-	own->process.next = box->processes;
-	box->processes = &own->process;
+	link_process(own);
 	box_tell(box, PROCESS_STARTED, &own->process);
 	process_take_news(own);
 	return &own->process;
@@ -289,7 +303,7 @@ void process_forget_all(struct box *box)
 	while (box->processes) {
 		struct process_own *own = process_own(box->processes);
 
-		box->processes = own->process.next;
+		unlink_process(own);
 		process_drop_readers(own);
 		process_drop_waiters(own);
 		free_own(own);

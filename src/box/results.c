@@ -18,6 +18,8 @@
 #define WAITING_MAX (64U << 20)
 /* What could not be written is tried again, with the next result or then. */
 #define AGAIN_NS (2 * INT64_C(1000000000))
+/* So long a result may wait for others. */
+#define SOON_NS (10 * INT64_C(1000000))
 
 struct waiting {
 	struct result_step step; /* `view` NULL: forget the box */
@@ -27,8 +29,10 @@ struct waiting {
 
 struct results {
 	struct house *house;
-	sqlite3 *reader; /* the loop's thread */
-	sqlite3 *writer; /* one thread at a time: `item` */
+	sqlite3 *reader;	     /* the loop's thread */
+	sqlite3 *writer;	     /* one thread at a time: `item` */
+	sqlite3_stmt *insert, *trim; /* the writer's, once they were needed */
+	bool waits_for_disk;	     /* as the writer was told; it is NORMAL at first */
 	struct work_item item;
 	bool is_writing, is_failing, is_dropping;
 	struct loop_timer again;
@@ -68,12 +72,31 @@ static void bind_stream(sqlite3_stmt *statement, int at, const struct result_ste
 	sqlite3_bind_int64(statement, at + 1, (sqlite3_int64)step->streams[i].size);
 }
 
-static int write_step(sqlite3 *db, const struct result_step *step)
+/* Made once: there may be a thousand steps a second. */
+static int prepare(sqlite3 *db, const char *text, sqlite3_stmt **statement)
 {
-	sqlite3_stmt *statement;
-	int r = sqlite3_prepare_v2(
-		db, "INSERT OR REPLACE INTO steps(" COLUMNS ") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-		-1, &statement, NULL);
+	return *statement ? SQLITE_OK
+			  : sqlite3_prepare_v3(db, text, -1, SQLITE_PREPARE_PERSISTENT, statement,
+					       NULL);
+}
+
+static int finish(sqlite3_stmt *statement)
+{
+	int r;
+
+	sqlite3_step(statement);
+	r = sqlite3_reset(statement);
+	sqlite3_clear_bindings(statement);
+	return r;
+}
+
+static int write_step(struct results *results, const struct result_step *step)
+{
+	int r = prepare(results->writer,
+			"INSERT OR REPLACE INTO steps(" COLUMNS
+			") VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+			&results->insert);
+	sqlite3_stmt *statement = results->insert;
 
 	if (r != SQLITE_OK)
 		return r;
@@ -89,8 +112,21 @@ static int write_step(sqlite3 *db, const struct result_step *step)
 	sqlite3_bind_text(statement, 10, step->sandbox, -1, SQLITE_STATIC);
 	bind_stream(statement, 11, step, 0);
 	bind_stream(statement, 13, step, 1);
-	sqlite3_step(statement);
-	return sqlite3_finalize(statement);
+	return finish(statement);
+}
+
+/* Those of long ago. */
+static int trim_steps(struct results *results, const struct result_step *step)
+{
+	int r = prepare(results->writer,
+			"DELETE FROM steps WHERE box = ?1 AND number <= ?2 AND NOT is_job",
+			&results->trim);
+
+	if (r != SQLITE_OK)
+		return r;
+	sqlite3_bind_text(results->trim, 1, step->box, -1, SQLITE_STATIC);
+	sqlite3_bind_int64(results->trim, 2, (sqlite3_int64)(step->number - RESULTS_STEPS));
+	return finish(results->trim);
 }
 
 static int run_with(sqlite3 *db, const char *text, const char *box, int64_t number)
@@ -107,18 +143,16 @@ static int run_with(sqlite3 *db, const char *text, const char *box, int64_t numb
 	return sqlite3_finalize(statement);
 }
 
-static int write_one(sqlite3 *db, const struct result_step *step)
+static int write_one(struct results *results, const struct result_step *step)
 {
 	int r;
 
 	if (!step->view)
-		return run_with(db, "DELETE FROM steps WHERE box = ?1 AND NOT is_job AND ?2",
-				step->box, 1);
-	r = write_step(db, step);
-	if (r == SQLITE_OK && step->number > RESULTS_STEPS)
-		r = run_with(db, "DELETE FROM steps WHERE box = ?1 AND number <= ?2 AND NOT is_job",
-			     step->box, (int64_t)(step->number - RESULTS_STEPS));
-	return r;
+		return run_with(results->writer,
+				"DELETE FROM steps WHERE box = ?1 AND NOT is_job AND ?2", step->box,
+				1);
+	r = write_step(results, step);
+	return r == SQLITE_OK && step->number > RESULTS_STEPS ? trim_steps(results, step) : r;
 }
 
 /* Jobs of long ago; a look at an index, if there are none. */
@@ -146,12 +180,14 @@ static void write_all(struct work_item *item)
 		has_job |= at->step.is_job;
 	/* A job's end is told when it survives a loss of power; a step's result goes with its
 	 * sandbox, whose processes do not. */
-	sqlite3_exec(results->writer,
-		     has_job ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", NULL, NULL,
-		     NULL);
+	if (has_job != results->waits_for_disk &&
+	    sqlite3_exec(results->writer,
+			 has_job ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL", NULL,
+			 NULL, NULL) == SQLITE_OK)
+		results->waits_for_disk = has_job;
 	r = sqlite3_exec(results->writer, "BEGIN IMMEDIATE", NULL, NULL, NULL);
 	for (struct waiting *at = results->written; r == SQLITE_OK && at; at = at->next)
-		r = write_one(results->writer, &at->step);
+		r = write_one(results, &at->step);
 	if (r == SQLITE_OK && has_job)
 		r = trim_jobs(results->writer);
 	if (r == SQLITE_OK)
@@ -230,8 +266,23 @@ static void on_written(struct work_item *item)
 		start_writing(results);
 }
 
+/* Many steps end in a moment, and to write one takes as long as to write all of them. */
+static void write_soon(struct results *results)
+{
+	const int64_t at_ns = clock_monotonic_ns() + SOON_NS;
+
+	if (results->again.place && results->again.at_ns <= at_ns)
+		return;
+	if (loop_arm(house_loop(results->house), &results->again, at_ns) < 0)
+		start_writing(results);
+}
+
 static void add(struct results *results, struct waiting *waiting)
 {
+	/* What was asked for by a key is asked for again by it, and a job is told as ended when it
+	 * is written; the rest its holder knows for a while. */
+	const bool is_now = waiting->step.key[0] || waiting->step.is_job;
+
 	*results->last = waiting;
 	results->last = &waiting->next;
 	results->bytes += waiting->bytes;
@@ -249,8 +300,10 @@ static void add(struct results *results, struct waiting *waiting)
 		oldest->next = NULL;
 		free_list(oldest);
 	}
-	if (!results->is_writing)
+	if (!results->is_writing && is_now)
 		start_writing(results);
+	else if (!results->is_writing)
+		write_soon(results);
 }
 
 void results_add(struct results *results, struct result_step *step)
@@ -527,6 +580,8 @@ void results_close(struct results *results)
 	}
 	free_list(results->written);
 	free_list(results->first);
+	sqlite3_finalize(results->insert);
+	sqlite3_finalize(results->trim);
 	sqlite3_close_v2(results->reader);
 	sqlite3_close_v2(results->writer);
 	free(results);

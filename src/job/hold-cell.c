@@ -178,11 +178,13 @@ static void keep_base(const struct holder *holder)
 	struct layer_record *record = holder->record;
 	const bool was_locked = record->lock_fd >= 0;
 	struct atoll_error err;
+	uint64_t before;
 
-	if (holder->spec->workspace_mode != SPEC_WORKSPACE_LAYER ||
+	if (holder->is_removed || holder->spec->workspace_mode != SPEC_WORKSPACE_LAYER ||
 	    layer_record_lock(record, false, &err) < 0)
 		return;
-	if (layer_keep_base(record, &err) == 0)
+	before = record->info.bytes;
+	if (layer_keep_base(record, &err) == 0 && record->info.bytes != before)
 		layer_record_save_soon(record, &err);
 	if (!was_locked)
 		hold_unlock(record);
@@ -211,6 +213,7 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	if (holder->handle.notice_fd >= 0)
 		close(holder->handle.notice_fd);
 	holder->handle.notice_fd = -1;
+	hold_record_forget(holder);
 	holder->backend->release(holder->cell);
 	holder->cell = NULL;
 	env_free(holder->env);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/str.h"
 #include "job/hold-inner.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
@@ -206,6 +207,8 @@ static void take_request(struct holder *holder, struct hold_client *client,
 		break;
 	case HOLD_END:
 		r = end_all(holder, request->is_forced, &reply.error);
+		client->is_remover = r == 0 && streq(request->name, HOLD_REMOVE);
+		holder->is_removed = holder->is_removed || client->is_remover;
 		break;
 	case HOLD_ATTACH:
 		r = hold_kept_attach(holder, client, request->number, &reply.error);
@@ -214,6 +217,8 @@ static void take_request(struct holder *holder, struct hold_client *client,
 		holder->stays = holder->net.restarts = true;
 		hold_wake(holder);
 		r = hold_open_cell(holder, &reply.error);
+		if (r == 0)
+			r = hold_record_begin(holder, &reply.error);
 		reply.pid = holder->handle.pid;
 		break;
 	case HOLD_ANSWER:

@@ -120,6 +120,7 @@ struct hold_client {
 	bool has_end;	 /* it has ended, as `end` tells, and nobody knows yet */
 	bool is_over;	 /* it is known */
 	bool is_ending;	 /* it is about to be: what happens to the cell meanwhile is not its end */
+	bool is_remover; /* he has asked for the end, and removes what is left */
 	bool is_cut;	 /* by a rollback: what it did is gone */
 	struct init_message end;
 	bool is_recorded; /* its start is, and its end not yet */
@@ -133,6 +134,8 @@ struct holder {
 	const struct spec *spec;
 	int held_fd, listen_fd, signal_fd;
 	bool is_ending;
+	bool is_removed; /* with all that there is of it, when this process is gone */
+	int64_t born_ns;
 	int64_t idle_ns; /* since when no step runs */
 	int64_t idle_max_ns;
 	int64_t worked_ns; /* when a step ran last */
@@ -157,7 +160,9 @@ struct holder {
 	struct recorder *recorder; /* NULL until the first step, or always */
 	struct watching *watch;	   /* likewise */
 	bool is_stuck;		   /* it cannot be written: everything inside stands still */
-	uint64_t *told;		   /* changes that were told, as sorted hashes */
+	struct plan plan;	   /* of the cell, once a step was told of */
+	bool has_plan;
+	uint64_t *told; /* changes that were told, as sorted hashes */
 	size_t n_told;
 
 	uint32_t n_steps;	       /* so far */
@@ -168,7 +173,9 @@ struct holder {
 	size_t n_kept, n_ended, n_watchers;
 	size_t n_files; /* streams that lie in memory of their own */
 	uint64_t ended_bytes;
-	int64_t noted_ns;
+	int64_t note_ns; /* when the latest step is noted; INT64_MAX: it is */
+	int32_t noted_status;
+	char noted[512];
 	bool is_frozen; /* by order */
 	bool is_held;	/* the first process was asked to stop everything, for whatever reason */
 	int64_t frozen_ns;
@@ -195,9 +202,13 @@ int hold_load_network(struct holder *holder, struct atoll_error *err);
 /* ---- hold-record.c ---- */
 
 int hold_record_open(struct holder *holder, struct atoll_error *err);
+/* The same, and that there is a sandbox is written by then. */
+int hold_record_begin(struct holder *holder, struct atoll_error *err);
 /* `client->step` is known; `words_fd` is as the first process gets it. */
 int hold_record_start(struct holder *holder, struct hold_client *client, int words_fd,
 		      struct atoll_error *err);
+/* The cell is gone, or its contract another. */
+void hold_record_forget(struct holder *holder);
 void hold_record_connection(void *data, const struct atoll_connection *connection);
 void hold_record_report(struct holder *holder, struct hold_client *client,
 			const struct hold_report *report);
@@ -263,6 +274,8 @@ void hold_take_message(struct holder *holder, const struct init_message *message
 void hold_finish_steps(struct holder *holder);
 /* The cell is gone. */
 void hold_lose_steps(struct holder *holder, const struct init_message *limit);
+/* Which step was the latest: when it is time, or at once. */
+void hold_note_step(struct holder *holder, bool is_now);
 size_t hold_running(const struct holder *holder);
 /* To all whose step runs. */
 void hold_spread_denial(struct holder *holder, const struct init_message *message);

@@ -80,6 +80,7 @@ static int change(struct holder *holder, struct network *other, struct atoll_err
 		r = build_anew(holder, err);
 	if (r < 0)
 		swap(network, other);
+	hold_record_forget(holder);
 	return r;
 }
 

@@ -25,7 +25,7 @@
  * what it has seen itself.
  */
 
-/* A step that takes longer is worth waiting for the disk at its end. */
+/* A step that takes longer is worth waiting for the disk at its end; so is a holder that has. */
 #define LONG_NS INT64_C(60000000000)
 
 int hold_record_open(struct holder *holder, struct atoll_error *err)
@@ -41,14 +41,38 @@ int hold_record_open(struct holder *holder, struct atoll_error *err)
 	return r == 0 ? hold_watch_open(holder, err) : r;
 }
 
+int hold_record_begin(struct holder *holder, struct atoll_error *err)
+{
+	int r = hold_record_open(holder, err);
+
+	return r < 0 ? r : record_flush(holder->recorder, err);
+}
+
 /* ---- the beginning of a step ---- */
+
+/* By what the contract is kept: the same for all steps of a cell. */
+static const struct plan *mechanisms(struct holder *holder)
+{
+	if (!holder->has_plan && holder->backend->describe) {
+		holder->plan = (struct plan){.is_brief = true};
+		holder->backend->describe(holder->cell, &holder->plan);
+		holder->has_plan = true;
+	}
+	return holder->has_plan ? &holder->plan : NULL;
+}
+
+void hold_record_forget(struct holder *holder)
+{
+	if (holder->has_plan)
+		plan_done(&holder->plan);
+	holder->has_plan = false;
+}
 
 static int tell_start(struct holder *holder, const struct hold_client *client, const char *words,
 		      struct atoll_error *err)
 {
-	cleanup_with(plan_done) struct plan plan = {.is_brief = true};
 	struct record_start start = {.step = record_step(holder->recorder, client->step),
-				     .plan = &plan};
+				     .plan = mechanisms(holder)};
 	cleanup_free char **texts = NULL;
 	struct init_step_head head;
 	size_t n;
@@ -67,8 +91,6 @@ static int tell_start(struct holder *holder, const struct hold_client *client, c
 	start.cwd = texts[0];
 	start.argv = texts + 1;
 	start.env = texts + head.n_argv + 2;
-	if (holder->backend->describe)
-		holder->backend->describe(holder->cell, &plan);
 	return record_start(holder->recorder, &start, err);
 }
 
@@ -330,17 +352,41 @@ void hold_record_check(struct holder *holder)
 	}
 }
 
-void hold_record_close(struct holder *holder)
+/* Whoever removes the sandbox would have to open the log once more, to say so. Without an answer he
+ * does. */
+static struct hold_client *note_removal(struct holder *holder)
 {
+	for (size_t i = 0; i < holder->n_places; i++) {
+		struct hold_client *client = &holder->clients[i];
+
+		if (!client->is_used || !client->is_remover || client->fd < 0)
+			continue;
+		record_turn(holder->recorder, HOLD_REMOVE, NULL, UINT64_MAX, NULL);
+		return client;
+	}
+	return NULL;
+}
+
+static void seal_last(struct holder *holder)
+{
+	const struct hold_heard heard = {.magic = HOLD_HEARD};
+	const struct hold_client *remover = note_removal(holder);
+	const bool took_long = clock_monotonic_ns() - holder->born_ns > LONG_NS;
 	struct atoll_error err = {0};
 
+	if (record_seal(holder->recorder, true, took_long, &err) == 0 && remover)
+		send(remover->fd, &heard, sizeof heard, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void hold_record_close(struct holder *holder)
+{
 	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used)
 			hold_record_end(holder, &holder->clients[i]);
 	}
 	hold_watch_close(holder);
 	if (holder->recorder)
-		record_seal(holder->recorder, true, true, &err);
+		seal_last(holder);
 	record_close(holder->recorder);
 	holder->recorder = NULL;
 	free(holder->told);

@@ -21,7 +21,7 @@
 /* So much may wait in a caller's socket before refusals are no longer told. */
 #define WAITING_MAX (64 << 10)
 
-/* The latest of many steps is noted no more often. */
+/* The latest of many steps is noted no more often; so none of a sandbox that is soon gone. */
 #define NOTE_NS INT64_C(1000000000)
 
 size_t hold_running(const struct holder *holder)
@@ -225,24 +225,34 @@ static int32_t status_of(const struct init_message *end)
 }
 
 /* For whoever lists sandboxes; not worth waiting for, nor to be done for each of many. */
-static void note_step(struct holder *holder, const struct hold_client *client)
+void hold_note_step(struct holder *holder, bool is_now)
 {
 	struct layer_record *record = holder->record;
 	const bool was_locked = record->lock_fd >= 0;
-	const int64_t now_ns = clock_monotonic_ns();
 	struct atoll_error err = {0};
 
-	if (client->kept && holder->noted_ns && now_ns - holder->noted_ns < NOTE_NS)
+	if (holder->note_ns == INT64_MAX || (!is_now && clock_monotonic_ns() < holder->note_ns))
 		return;
-	holder->noted_ns = now_ns;
+	holder->note_ns = INT64_MAX;
 	if (layer_record_lock(record, false, &err) < 0)
 		return;
 	free(record->info.command);
-	record->info.command = strdup(client->command);
-	record->info.status = status_of(&client->end);
+	record->info.command = strdup(holder->noted);
+	record->info.status = holder->noted_status;
 	layer_record_save_soon(record, &err);
 	if (!was_locked)
 		hold_unlock(record);
+}
+
+static void note_step(struct holder *holder, const struct hold_client *client)
+{
+	memcpy(holder->noted, client->command, sizeof holder->noted);
+	holder->noted_status = status_of(&client->end);
+	if (holder->note_ns == INT64_MAX)
+		holder->note_ns = clock_monotonic_ns() + NOTE_NS;
+	/* Who has asked for one step looks at it next. */
+	if (!client->kept)
+		hold_note_step(holder, true);
 }
 
 static void finish_step(struct holder *holder, struct hold_client *client)

@@ -142,6 +142,8 @@ static int wait_ms(const struct holder *holder)
 		until = net_deadline_ns(&holder->net);
 	if (record_deadline_ns(holder->recorder) < until)
 		until = record_deadline_ns(holder->recorder);
+	if (holder->note_ns < until)
+		until = holder->note_ns;
 	left = (until - clock_monotonic_ns()) / 1000000 + 1;
 	if (left < 0)
 		return 0;
@@ -241,6 +243,7 @@ static void loop(struct holder *holder)
 		hold_kept_check(holder);
 		hold_finish_steps(holder);
 		hold_end_orphans(holder);
+		hold_note_step(holder, false);
 		hold_tell_all(holder);
 		hold_kept_sweep(holder);
 		if (fds[1].revents)
@@ -329,8 +332,13 @@ static void close_holder(struct holder *holder)
 	unlinkat(holder->record->fd, "socket", 0);
 	close(holder->listen_fd);
 	hold_close_cell(holder, NULL);
+	if (!holder->is_removed)
+		hold_note_step(holder, true);
 	hold_tell_all(holder);
 	hold_record_close(holder);
+	/* Before whoever waits for the end hears of it: he wants it next. */
+	layer_record_close(holder->record);
+	close(holder->held_fd);
 	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].fd >= 0)
 			close(holder->clients[i].fd);
@@ -344,7 +352,8 @@ _Noreturn void hold_main(const char *id, int status_fd)
 
 	leave_caller(status_fd, id);
 	keyring_share();
-	holder.idle_ns = clock_monotonic_ns();
+	holder.born_ns = holder.idle_ns = clock_monotonic_ns();
+	holder.note_ns = INT64_MAX;
 	holder.idle_max_ns = read_seconds_ns("ATOLL_IDLE_SECONDS", IDLE_S);
 	holder.rest_ns = read_seconds_ns("ATOLL_REST_SECONDS", REST_S);
 	reply.code = open_holder(&holder, id, &reply.error);

@@ -85,6 +85,8 @@ int record_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox
 	memcpy(id, recorder->id, ATOLL_ID_SIZE);
 	recorder->only_step = is_sandbox ? 0 : 1;
 	recorder->flush_ns = clock_monotonic_ns() + FLUSH_NS;
+	/* A run's first step follows at once. */
+	recorder->seal_ns = is_sandbox ? clock_monotonic_ns() + SEAL_NS : INT64_MAX;
 	*ret = recorder;
 	return 0;
 }

@@ -155,15 +155,18 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 	return r;
 }
 
+/* Over what was in a record that is used again, if there is something. */
 static int write_job(const struct layer_record *record, const struct atoll_job *job,
 		     struct atoll_error *err)
 {
-	cleanup_fd int fd = openat(record->fd, "job",
-				   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	cleanup_fd int fd =
+		openat(record->fd, "job", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int r = fd < 0 ? -errno : buf_error(&job->recipe);
 
 	if (r == 0)
 		r = fd_write_all(fd, job->recipe.data, job->recipe.used);
+	if (r == 0 && ftruncate(fd, (off_t)job->recipe.used) < 0)
+		r = -errno;
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep what the sandbox is made of") : 0;
 }
 
@@ -217,7 +220,8 @@ static int create(struct atoll_job *job, const char *name, bool is_quick,
 	if (r != 0)
 		return r;
 	r = fill_record(record, job, name, is_quick, err);
-	if (r == 0)
+	/* One that is started at once is its holder's to begin: that goes on with it. */
+	if (r == 0 && !is_quick)
 		r = begin_log(record, job->spec, NULL, err);
 	if (r == 0)
 		memcpy(ret_id, record->info.id, ATOLL_ID_SIZE);
@@ -457,21 +461,24 @@ void atoll_history_free(struct atoll_checkpoint *list, size_t n)
 
 /* Until the connection ends, which is when nothing is left inside. One that does not answer, or has
  * no place for us, can be killed, and all in it ends as well: it is the one that we are connected
- * to. */
-static int end_holder(int socket_fd, bool is_forced, struct atoll_error *err)
+ * to. With `ret_is_noted` it is to be removed, and this is whether its log says so. */
+static int end_holder(int socket_fd, bool is_forced, bool *ret_is_noted, struct atoll_error *err)
 {
 	const struct timeval patience = {.tv_sec = is_forced ? KILL_S : 0};
+	struct hold_heard heard;
 	struct hold_reply reply;
 	struct ucred peer;
 	socklen_t size = sizeof peer;
-	char byte;
+	ssize_t got = 0;
 	int r;
 
 	setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	r = ask(socket_fd, HOLD_END, NULL, is_forced, &reply, err);
-	while (r == 0 && recv(socket_fd, &byte, 1, 0) > 0)
-		;
-	if (is_forced && (r == -EAGAIN || r == -EBUSY || (r == 0 && errno == EAGAIN)) &&
+	r = ask(socket_fd, HOLD_END, ret_is_noted ? HOLD_REMOVE : NULL, is_forced, &reply, err);
+	while (r == 0 && (got = recv(socket_fd, &heard, sizeof heard, 0)) > 0) {
+		if (ret_is_noted && got == sizeof heard && heard.magic == HOLD_HEARD)
+			*ret_is_noted = true;
+	}
+	if (is_forced && (r == -EAGAIN || r == -EBUSY || (r == 0 && got < 0 && errno == EAGAIN)) &&
 	    getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 1) {
 		kill(peer.pid, SIGKILL);
 		return 0;
@@ -495,7 +502,7 @@ int atoll_sandbox_stop(const char *id, struct atoll_error *err)
 
 		r = reach(record, &held, &socket_fd, err);
 		if (r == 0 && held < 0)
-			r = end_holder(socket_fd, true, err);
+			r = end_holder(socket_fd, true, NULL, err);
 	}
 	return r;
 }
@@ -505,6 +512,7 @@ static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost
 {
 	cleanup_record struct layer_record *record = NULL;
 	cleanup_fd int held = -1;
+	bool is_noted = false;
 	int r = sandbox_open(id, &record, err);
 
 	while (r == 0 && held < 0) {
@@ -512,13 +520,13 @@ static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost
 
 		r = reach(record, &held, &socket_fd, err);
 		if (r == 0 && held < 0)
-			r = end_holder(socket_fd, is_forced, err);
+			r = end_holder(socket_fd, is_forced, &is_noted, err);
 	}
 	if (r == 0)
 		r = hold_lock(record, 10000, err);
-	if (r == 0)
+	if (r == 0 && !is_noted)
 		r = decide_turn(record, "remove", NULL, UINT64_MAX, err);
-	return r < 0 ? r : layer_record_drop_first(record, lost, err);
+	return r < 0 ? r : layer_record_recycle_first(record, lost, err);
 }
 
 int atoll_sandboxes_remove(const char *const *ids, size_t n, bool is_forced,

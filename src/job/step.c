@@ -234,6 +234,12 @@ void atoll_step_detach(struct atoll_step *step)
 	free_step(step);
 }
 
+void step_drop_result(struct atoll_step *step)
+{
+	free(step->info.result);
+	step->info.result = NULL;
+}
+
 /* ---- the list ---- */
 
 static int receive_list(int fd, struct atoll_step_info **ret, size_t *ret_n,

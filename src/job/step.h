@@ -32,3 +32,5 @@ struct atoll_step {
 /* Everything that the holder has said. 0, or the failure that ended it. */
 int step_take(struct atoll_step *step, struct atoll_error *err);
 void step_fill_info(const struct hold_told *told, struct atoll_step_info *ret);
+/* Once it is known how it ended: the struct is large, and steps are kept for a while. */
+void step_drop_result(struct atoll_step *step);

@@ -365,6 +365,7 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	if (is_number_name(first.info.name))
 		snprintf(first.info.name, sizeof first.info.name, "step-1");
 	format_line(&first, &line);
+	unlinkat(record->fd, "job", 0); /* of one that it was made from: layer/spare.c */
 	if (linkat(from->fd, "job", record->fd, "job", 0) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fork '%s'", from->info.id);
 	/* What was applied of the first one is no change of the host's to the second either. */

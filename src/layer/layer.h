@@ -150,6 +150,9 @@ void layer_names_drop(const struct layer_store *store, struct layer_names *lost)
 void layer_names_done(struct layer_names *names);
 /* That of a run, likewise; the next one may use it, if nobody has written to it. */
 int layer_record_recycle(struct layer_record *record, struct atoll_error *err);
+/* That of a sandbox, one of several: it is emptied, and the next one may use it. */
+int layer_record_recycle_first(struct layer_record *record, struct layer_names *lost,
+			       struct atoll_error *err);
 /* Remove what was put aside, for at most so long. Is something left? */
 bool layer_store_tidy(const struct layer_store *store, int64_t most_ns);
 /* Is it much? */

@@ -235,6 +235,11 @@ int record_open_id(const struct layer_store *store, const char *id, struct layer
 		return error_set(err, ATOLL_FAULT_HOST, errno, "open record '%s'", id);
 	r = open_dir(record, err);
 	if (r == 0)
+		r = record_share(record);
+	/* It may have become another's before we had a share in it. */
+	if (r == 0 && !record_is_there(record))
+		r = -ENOENT;
+	if (r == 0)
 		r = record_read_meta(record, err);
 	if (r < 0)
 		return r;
@@ -259,11 +264,23 @@ static uint64_t base_time_ns(int fresh_fd)
 	return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
 }
 
+/* They are used again and again: see spare.c. */
+static void spread_records(const struct layer_record *record)
+{
+	cleanup_fd int fd = openat(record->store.fd, "records",
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0)
+		store_spread(fd);
+}
+
 static int make_dir(struct layer_record *record, struct atoll_error *err)
 {
 	char path[sizeof "records/" + ATOLL_ID_SIZE];
 	int r;
 
+	if (record->info.kind == ATOLL_RECORD_SANDBOX)
+		spread_records(record);
 	do {
 		store_new_id(record->info.id);
 		snprintf(path, sizeof path, "records/%s", record->info.id);
@@ -278,7 +295,8 @@ static int make_dir(struct layer_record *record, struct atoll_error *err)
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "create a record in '%s'",
 				 record->store.path);
-	return open_dir(record, err);
+	r = open_dir(record, err);
+	return r < 0 ? r : record_share(record);
 }
 
 static int look_at_workspace(struct layer_record *record, const char *workspace,
@@ -315,7 +333,7 @@ static int make_new(struct layer_record *record, struct atoll_error *err)
 {
 	int r;
 
-	if (record->info.kind == ATOLL_RECORD_RUN && record_take_spare(record))
+	if (record_take_spare(record))
 		return 0;
 	r = make_dir(record, err);
 	if (r == 0) {

@@ -183,16 +183,21 @@ uint64_t store_bytes(int dir_fd, const char *name)
 
 /* ---- one record ---- */
 
-int layer_record_drop_first(struct layer_record *record, struct layer_names *lost,
-			    struct atoll_error *err)
+int record_throw_away(struct layer_record *record, struct atoll_error *err)
 {
 	char path[sizeof "records/" + ATOLL_ID_SIZE];
 
 	snprintf(path, sizeof path, "records/%s", record->info.id);
+	return store_throw_away(&record->store, record->store.fd, path, err);
+}
+
+int layer_record_drop_first(struct layer_record *record, struct layer_names *lost,
+			    struct atoll_error *err)
+{
 	/* A run has none of its own, and is in a hurry. */
 	if (record->info.kind == ATOLL_RECORD_SANDBOX)
 		layer_names_add(lost, &record->store, record->info.id);
-	return store_throw_away(&record->store, record->store.fd, path, err);
+	return record_throw_away(record, err);
 }
 
 int layer_record_drop(struct layer_record *record, struct atoll_error *err)

@@ -54,6 +54,20 @@ bool record_is_there(const struct layer_record *record);
 bool record_is_void(const struct layer_record *record);
 /* Make a record that was put aside the new one's, with an empty top and locked: spare.c. */
 bool record_take_spare(struct layer_record *record);
+/* As long as somebody has it open it is not put aside. -ENOENT: it is about to be. */
+int record_share(const struct layer_record *record);
+/* Nobody's any more: the sweep may be long in coming, and what it said is to be gone now. Not to
+ * its very beginning: what is written after that ext4 takes for a file to be replaced, and writes
+ * it to the disk at once. */
+void record_blank_meta(const struct layer_record *record);
+/* The same with all that a sandbox has left: its top is empty then. False: it cannot be used. */
+bool record_blank(const struct layer_record *record);
+/* Has a directory only attributes that every top has? */
+bool record_has_usual_xattrs(int fd);
+/* Move it to the trash. */
+int record_throw_away(struct layer_record *record, struct atoll_error *err);
+/* New directories in this one are to be far from each other: a hint that only ext4 takes. */
+void store_spread(int dir_fd);
 /* Remove those that have been there since before. */
 void store_drop_spares(const struct layer_store *store, int64_t older_s);
 /* A new, empty top, with the workspace's owner and mode; replaces nothing that is there. */

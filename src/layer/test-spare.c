@@ -294,6 +294,201 @@ TEST(who_still_looks_at_the_old_record_hears_that_it_is_gone)
 	layer_record_close(record);
 }
 
+/* ---- of sandboxes ---- */
+
+static const char mine[] = "what the tenant before had";
+
+static void write_in(const struct layer_record *record, const char *name)
+{
+	cleanup_fd int fd = openat(record->fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	CHECK(fd >= 0 && write(fd, mine, sizeof mine) == sizeof mine);
+}
+
+/* As one that has lived leaves it. */
+static struct layer_record *live(void)
+{
+	static const char *const names[] = {"job", "number", "held", "network", "checkpoints"};
+	struct layer_record *record = NULL;
+	struct atoll_error err = {0};
+
+	if (layer_record_create(ATOLL_RECORD_SANDBOX, workspace, &record, &err) < 0)
+		test_fail(__FILE__, __LINE__, "%s", err.text);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		write_in(record, names[i]);
+	CHECK(layer_record_save_soon(record, &err) == 0);
+	mount_it(record);
+	return record;
+}
+
+static void leave(struct layer_record *record)
+{
+	cleanup_with(layer_names_done) struct layer_names lost = {0};
+
+	CHECK(layer_record_recycle_first(record, &lost, NULL) == 0);
+	layer_record_close(record);
+}
+
+static ino_t inode(const struct layer_record *record)
+{
+	struct stat st = {0};
+
+	CHECK(fstat(record->fd, &st) == 0);
+	return st.st_ino;
+}
+
+static size_t n_spares(char ret_name[16])
+{
+	size_t n = 0;
+
+	for (int i = 0; i < 64; i++) {
+		char path[64];
+
+		snprintf(path, sizeof path, "state/atoll/spare/s%d", i);
+		if (!is_there(path))
+			continue;
+		snprintf(ret_name, 16, "s%d", i);
+		n++;
+	}
+	return n;
+}
+
+static void check_blank(const struct layer_record *record, const char *name)
+{
+	cleanup_fd int fd = openat(record->fd, name, O_RDONLY);
+	char text[64];
+
+	CHECK(fd >= 0);
+	CHECK_INT(read(fd, text, sizeof text), 1);
+	CHECK_INT(text[0], 0);
+}
+
+TEST(a_sandbox_gets_the_record_of_another_and_nothing_that_was_in_it)
+{
+	static const char *const gone[] = {"meta", "network", "checkpoints", "top/work/work"};
+	struct layer_record *record, *next = NULL;
+	char id[ATOLL_ID_SIZE], name[16];
+	ino_t ino;
+
+	fresh();
+	record = live();
+	ino = inode(record);
+	write_in(record, "top/upper/secret");
+	write_in(record, "top/gone");
+	CHECK(fchmodat(record->fd, "top/upper", 0500, 0) == 0);
+	strcpy(id, record->info.id);
+	leave(record);
+	CHECK_INT(n_spares(name), 1);
+	CHECK(layer_record_create(ATOLL_RECORD_SANDBOX, workspace, &next, NULL) == 0);
+	CHECK_INT(inode(next), ino);
+	CHECK(!streq(next->info.id, id));
+	CHECK_INT(n_spares(name), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(gone); i++)
+		CHECK(faccessat(next->fd, gone[i], F_OK, AT_SYMLINK_NOFOLLOW) < 0);
+	check_blank(next, "job");
+	check_blank(next, "number");
+	check_blank(next, "meta.new");
+	CHECK(layer_top_is_empty(next));
+	layer_record_close(next);
+}
+
+TEST(what_was_only_read_is_used_as_it_is)
+{
+	struct layer_record *record;
+	ino_t ino;
+
+	fresh();
+	record = live();
+	ino = upper(record);
+	leave(record);
+	record = live();
+	CHECK_INT(upper(record), ino);
+	layer_record_close(record);
+}
+
+TEST(as_long_as_somebody_reads_a_record_it_becomes_nobody_elses)
+{
+	struct layer_record *record, *reader;
+	struct atoll_error err = {0};
+	char name[16];
+
+	fresh();
+	record = live();
+	CHECK(layer_record_open(record->info.id, &reader, &err) == 0);
+	leave(record);
+	CHECK_INT(n_spares(name), 0);
+	CHECK_INT(layer_record_lock(reader, false, &err), -ENOENT);
+	layer_record_close(reader);
+}
+
+TEST(what_a_fork_is_made_of_is_not_written_over)
+{
+	struct layer_record *record;
+	cleanup_fd int fd = -1;
+	char text[64] = "", name[16];
+
+	fresh();
+	record = live();
+	CHECK(linkat(record->fd, "job", dir_fd, "others", 0) == 0);
+	leave(record);
+	CHECK_INT(n_spares(name), 1);
+	record = live();
+	layer_record_close(record);
+	fd = openat(dir_fd, "others", O_RDONLY);
+	CHECK_INT(read(fd, text, sizeof text), (int)sizeof mine);
+	CHECK_STR(text, mine);
+}
+
+TEST(a_kill_before_it_was_emptied_leaves_what_nobody_takes)
+{
+	struct layer_record *record;
+	char path[64];
+	ino_t ino;
+
+	fresh();
+	record = live();
+	ino = inode(record);
+	CHECK(mkdirat(dir_fd, "state/atoll/spare", 0700) == 0);
+	snprintf(path, sizeof path, "state/atoll/records/%s", record->info.id);
+	CHECK(renameat(dir_fd, path, dir_fd, "state/atoll/spare/s3") == 0);
+	layer_record_close(record);
+	record = live();
+	CHECK(inode(record) != ino);
+	CHECK(!is_there("state/atoll/spare/s3"));
+	layer_record_close(record);
+}
+
+TEST(runs_and_sandboxes_have_their_own)
+{
+	struct layer_record *record;
+	char name[16];
+
+	fresh();
+	leave(live());
+	end(start());
+	CHECK_INT(n_spares(name), 1);
+	CHECK(is_there("state/atoll/spare/1"));
+	record = start();
+	CHECK_INT(n_spares(name), 1);
+	CHECK(!is_there("state/atoll/spare/1"));
+	layer_record_close(record);
+}
+
+TEST(there_are_never_many)
+{
+	struct layer_record *records[64];
+	char name[16];
+
+	fresh();
+	for (size_t i = 0; i < ARRAY_SIZE(records); i++)
+		records[i] = live();
+	for (size_t i = 0; i < ARRAY_SIZE(records); i++)
+		leave(records[i]);
+	CHECK_INT(n_spares(name), 48);
+	CHECK(atoll_gc(NULL, NULL) == 0);
+	CHECK_INT(n_spares(name), 0);
+}
+
 /* ---- ahead, and away ---- */
 
 TEST(one_made_ahead_is_taken_first_and_comes_back_to_its_place)

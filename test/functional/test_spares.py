@@ -1,7 +1,9 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records that a run has not written to are the next run's: nothing of the one is seen by the other, through kill -9 and many at once."""
+"""Records that a run has not written to are the next run's, those of removed sandboxes the next sandbox's: nothing of the one is seen by the
+other, through kill -9 and many at once."""
 
+import json
 import os
 import random
 import subprocess
@@ -83,6 +85,82 @@ def _():
         check(len(spares(place)) <= 8, "there are too many: %s" % spares(place))
         same(atoll(place, "gc").status, 0, "gc")
         same(spares(place), [], "after a sweep")
+
+
+# ---- of sandboxes ----
+
+def said(place, *args, status=0):
+    result = atoll(place, *args)
+    same(result.status, status, "%s: %s" % (" ".join(args), result.err))
+    return result.out
+
+
+def create(place):
+    if BARE:
+        skip("user namespaces")
+    need_layers()
+    return said(place, "create", "--mode", "layer").strip()
+
+
+def step(place, id, script):
+    return said(place, "exec", id, "--", *inside_sh(script))
+
+
+def inode_of(place, path):
+    return os.stat(os.path.join(store(place), path)).st_ino
+
+
+@test("a sandbox has the record of one that was removed, and nothing that was in it")
+def _():
+    with Place() as place:
+        names = sorted(os.listdir(place.ws))
+        first = create(place)
+        was = inode_of(place, "records/" + first)
+        step(place, first, "mkdir -p own/deep; echo secret >own/deep/file; touch -d 2001-01-01 .; chmod 700 .")
+        said(place, "checkpoint", first)
+        step(place, first, "echo more >more")
+        said(place, "rm", "--force", first)
+        check(any(name.startswith("s") for name in spares(place)), "nothing was put aside: %s" % spares(place))
+        for top, _, files in os.walk(store(place)):
+            for name in files:
+                with open(os.path.join(top, name), "rb") as file:
+                    check("/log" in top or b"secret" not in file.read(), "%s/%s" % (top, name))
+        second = create(place)
+        same(inode_of(place, "records/" + second), was, "its record")
+        same(sorted(step(place, second, "ls -A").split()), names, "what it sees")
+        check(int(step(place, second, "stat -c %Y .")) > 1600000000, "the time that the other set")
+        same(json.loads(said(place, "history", second, "--json")), [], "its history")
+        same(said(place, "diff", second), "", "its changes")
+        said(place, "rm", "--force", second)
+        for id in (first, second):
+            lines = said(place, "log", id, "--json")
+            check('"kind":"remove"' in lines or '"remove"' in lines, "the log does not tell of its end: %s" % lines[-300:])
+            same(atoll(place, "verify", id).status, 0, "verify")
+        same(atoll(place, "gc").status, 0, "gc")
+        same(spares(place), [], "after a sweep")
+
+
+@test("with removals killed at any moment a sandbox sees the workspace as it is on the host")
+def _():
+    with Place() as place:
+        names = sorted(os.listdir(place.ws))
+        pick = random.Random(11)
+        environment = dict(os.environ, HOME=place.home)
+        environment.pop("XDG_STATE_HOME", None)
+        id = create(place)
+        for _ in range(12):
+            step(place, id, "echo mine >mine; mkdir d; setfattr -n user.own -v x . || true")
+            removal = subprocess.Popen([ATOLL, "rm", "--force", id], cwd=place.ws, env=environment,
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(pick.random() * 0.05)
+            removal.kill()
+            removal.wait()
+            id = create(place)
+            same(sorted(step(place, id, "ls -A").split()), names, "what it sees")
+        for record in json.loads(said(place, "ls", "--all", "--json")):
+            said(place, "rm", "--force", record["id"])
+        same(json.loads(said(place, "ls", "--all", "--json")), [], "what is left")
+        check(len(spares(place)) <= 48, "there are too many: %s" % spares(place))
 
 
 main()

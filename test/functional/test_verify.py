@@ -586,7 +586,8 @@ def _():
             store.expect(BROKEN, "--check", store.top + "/proof")
         # The whole log away, and another under its name, by somebody who has the key.
         os.unlink(store.log("sandboxa"))
-        os.unlink(store.path + "/log/sandboxa.edge")
+        if os.path.exists(store.path + "/log/sandboxa.edge"):
+            os.unlink(store.path + "/log/sandboxa.edge")
         store.write("sandboxa", "sandbox", 30, "close")
         same(store.atoll("verify", "--consistency", store.top + "/head")[0], POLICY, "a head of the log that was replaced")
 

@@ -161,6 +161,7 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	cell->spec = spec;
 	cell->env = env;
 	cell->extra = extra ? extra : &nothing;
+	cell->group.is_of_many = cell->extra->is_service;
 	cell->group.v2_fd = cell->group.main.fd = cell->group.cpu.fd = -1;
 	cell->ids.slot_fd = cell->layer_fd = cell->user_ns_fd = cell->mount_ns_fd = -1;
 	cell->map_ns_fd = cell->layer_ns_fd = cell->notice_fd = -1;

@@ -92,6 +92,7 @@ struct ns_group_dir {
 struct ns_group {
 	bool has_memory, has_pids, has_cpus;
 	bool is_v2;
+	bool is_of_many;	  /* there may be a thousand: it lives on */
 	struct ns_group_dir main; /* v2: all; v1: memory */
 	struct ns_group_dir cpu;  /* v1 only */
 	int v2_fd;		  /* for CLONE_INTO_CGROUP, part of `main`; -1 on v1 */

@@ -119,6 +119,7 @@ void isolate_remember(void)
 	/* Others have no use for it: their layers take nothing out. */
 	known.is_on = geteuid() == 0;
 	known.owner = getpid();
+	ns_missing_call(false); /* to be known to the children */
 	isolate_refresh();
 }
 

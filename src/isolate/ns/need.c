@@ -38,6 +38,12 @@ static const struct {
 
 const char *ns_missing_call(bool is_bare)
 {
+	/* What is there stays there; a process that starts many asks once, also for its children.
+	 */
+	static bool is_known[2];
+
+	if (is_known[is_bare])
+		return NULL;
 	for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
 		long other = calls[i].others;
 
@@ -48,6 +54,7 @@ const char *ns_missing_call(bool is_bare)
 		    (errno == ENOSYS || (errno == EPERM && !calls[i].is_privileged)))
 			return calls[i].name;
 	}
+	is_known[is_bare] = true;
 	return NULL;
 }
 

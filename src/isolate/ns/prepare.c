@@ -397,22 +397,38 @@ static int add_socket(struct cell *cell, const struct spec_word *socket, struct 
 
 /* ---- hidden paths ---- */
 
+/* What is mounted, as of when somebody asked first: it is asked for several places. */
+static _Thread_local struct buf mounted;
+
+static const char *read_mounted(void)
+{
+	cleanup_fd int fd = -1;
+
+	if (mounted.used)
+		return mounted.data;
+	fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	mounted = (struct buf)BUF_INIT(4 << 20);
+	if (fd >= 0 && fd_read_all(fd, &mounted) == 0 && mounted.used)
+		return mounted.data;
+	buf_done(&mounted);
+	return NULL;
+}
+
 /* Is something mounted beneath this directory? Then no layer can be put over it by a user. */
 bool ns_has_submounts(const char *path, char ret[4096])
 {
-	cleanup_buf struct buf text = BUF_INIT(4 << 20);
-	cleanup_fd int fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	const char *text = read_mounted();
 
 	if (ret)
 		strcpy(ret, path);
-	if (fd < 0 || fd_read_all(fd, &text) < 0)
+	if (!text)
 		return true;
-	for (char *line = text.data, *next; line && *line; line = next) {
+	for (const char *line = text, *next; line && *line; line = next) {
 		char point[PATH_MAX];
 
 		next = strchr(line, '\n');
 		if (next)
-			*next++ = '\0';
+			next++;
 		if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1 && !streq(point, path) &&
 		    path_is_within(point, path)) {
 			if (ret)
@@ -849,7 +865,7 @@ bool ns_needs_keeper(const struct cell *cell, const struct spec_rule *rule)
 	return false;
 }
 
-int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err)
+static int prepare_mounts(struct cell *cell, struct atoll_error *err)
 {
 	const struct spec *spec = cell->spec;
 	cleanup_free const struct spec_rule **rules = calloc(spec->n_rules + 1, sizeof *rules);
@@ -857,7 +873,6 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 	size_t n = 0;
 	int r;
 
-	(void)plan;
 	if (!rules)
 		return error_oom(err);
 	for (size_t i = 0; i < spec->n_rules; i++) {
@@ -912,4 +927,15 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 		cell->needs_keeper = cell->needs_keeper || ns_needs_keeper(cell, &spec->rules[i]);
 	qsort(cell->mounts, cell->n_mounts, sizeof *cell->mounts, mounts_by_path);
 	return add_zones(cell, err);
+}
+
+int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err)
+{
+	int r;
+
+	(void)plan;
+	buf_done(&mounted);
+	r = prepare_mounts(cell, err);
+	buf_done(&mounted);
+	return r;
 }

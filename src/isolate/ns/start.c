@@ -389,9 +389,12 @@ static int set_up(struct cell *cell, struct init_config *config, struct init_com
 	else if (r == 0)
 		r = ns_make_namespaces(cell, err);
 	cell->has_namespaces = !command->pid;
-	quota_limit_user(cell);
 	if (r == 0)
 		r = ns_build_root(cell, err);
+	/* By the new /proc: that of the host knows the names of every sandbox that there is, and
+	 * goes through all of them to find ours. */
+	if (r == 0)
+		quota_limit_user(cell);
 	if (r == 0)
 		r = leave_host(command, err);
 	if (r == 0 && cell->needs_keeper) {
