@@ -164,7 +164,7 @@ static void answer_page(struct api_call *call, const struct filter *filter)
 	     box = box_next(call->tenant, box, filter->is_newest_first)) {
 		if (!is_behind(filter, box) || !fits(filter, box))
 			continue;
-		if (n == filter->limit) {
+		if (last && n == filter->limit) {
 			snprintf(token, sizeof token, "%" PRId64 ".%s", last->start_ms, last->id);
 			exchange_add(call->exchange, "X-Next-Token", token);
 			break;

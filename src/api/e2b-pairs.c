@@ -69,7 +69,9 @@ bool e2b_read_filter(const char *text, struct box_pairs *ret)
 {
 	*ret = (struct box_pairs){0};
 	ret->items = calloc(PAIRS_MAX, sizeof *ret->items);
-	while (ret->items && *text) {
+	if (!ret->items)
+		return false;
+	while (*text) {
 		size_t n = strcspn(text, "&");
 		const char *is = memchr(text, '=', n);
 		size_t n_name = is ? (size_t)(is - text) : n;
@@ -87,7 +89,7 @@ bool e2b_read_filter(const char *text, struct box_pairs *ret)
 		text += n;
 		text += *text == '&';
 	}
-	if (ret->items && !*text)
+	if (!*text)
 		return true;
 	e2b_free_pairs(ret);
 	return false;

@@ -282,7 +282,8 @@ static void take_lines(struct context *context)
 		else
 			take_line(context, line, (size_t)(end - line) + 1);
 	}
-	memmove(buf->data, buf->data + at, buf->used - at);
+	if (at > 0)
+		memmove(buf->data, buf->data + at, buf->used - at);
 	buf->used -= at;
 	if (buf->used > INTERPRETER_LINE) {
 		buf->used = 0;

@@ -116,7 +116,8 @@ void network_sweep(const struct house_box *mine, const char *rules, bool keeps)
 	secrets_path(mine, path);
 	dir = rules && (mine->has_secrets || mine->box.network) ? opendir(path) : NULL;
 	while (dir && (entry = readdir(dir))) {
-		if (entry->d_name[0] != '.' && (strstr(rules, entry->d_name) != NULL) != keeps)
+		if (entry->d_name[0] == NETWORK_STAMP &&
+		    (strstr(rules, entry->d_name) != NULL) != keeps)
 			unlinkat(dirfd(dir), entry->d_name, 0);
 	}
 	if (dir)

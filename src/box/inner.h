@@ -246,7 +246,9 @@ int network_rules(struct house_box *box, const char *network, bool has_internet,
 		  struct atoll_error *err);
 /* Files with values of headers. */
 void network_forget(struct house_box *box);
-/* Of these all but those that `rules` name; or only those. NULL: nothing. */
+/* Of those of rules, whose names begin so, all but those that `rules` name; or only those. Those of
+ * the contract stay. NULL: nothing. */
+#define NETWORK_STAMP 'R'
 void network_sweep(const struct house_box *box, const char *rules, bool keeps);
 /* Those of boxes that are not there: at the start. */
 void networks_tidy(struct house *house);

@@ -36,7 +36,8 @@ struct wish {
 	struct header headers[64];
 	size_t n_headers;
 	bool denies_all, allows_all;
-	char stamp[9]; /* of its files: rules never find values of others */
+	/* Of its files: rules never find values of others. A capital, as no secret's name has. */
+	char stamp[10];
 	struct atoll_error *err;
 };
 

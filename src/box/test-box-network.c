@@ -124,7 +124,7 @@ TEST(a_header_s_value_lies_in_a_file_and_its_host_is_reached_over_tls_alone)
 		"{\"rules\":{\"api.test\":[{\"transform\":{\"headers\":{\"A\":\"1\"}}},"
 		"{\"transform\":{\"headers\":{\"a\":\"22\",\"B\":\"x y\"}}}]}}";
 	cleanup_fd int dir = test_tempdir(), fd = -EBADF;
-	char place[256], want[1024], value[16] = "", stamp[9] = "";
+	char place[256], want[1024], value[16] = "", stamp[10] = "";
 	cleanup_free char *text = NULL, *other = NULL;
 	const char *file;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The life of sandboxes: Sandbox.create, list, connect, pause, fork, snapshots and the rest.
 import { assert, test, create, keep, rejects, until, main, Sandbox, SandboxNotFoundError, TimeoutError,
-  SandboxError, NotFoundError } from './check.mjs'
+  SandboxError, NotFoundError, Secret, SecretNotFoundError } from './check.mjs'
 
 const mark = `${process.pid}-${Date.now()}`
 
@@ -180,6 +180,25 @@ test('metrics: a sample soon after the start', async () => {
   for (const key of ['cpuCount', 'cpuUsedPct', 'memUsed', 'memTotal', 'diskUsed', 'diskTotal'])
     assert.equal(typeof sample[key], 'number', key)
   assert.deepEqual(await sandbox.getMetrics({ start: new Date(0), end: new Date(1000) }), [])
+})
+
+test('secrets: create, list, update, use in a header rule, destroy; their values are never told', async () => {
+  const name = `Key-${mark}`.toLowerCase()
+  const made = await Secret.create(name, 'sk-0123456789', { metadata: { team: 'x' } })
+  assert.equal(made.name, name)
+  assert.equal(made.version, 1)
+  assert.deepEqual(made.metadata, { team: 'x' })
+  assert.equal((await Secret.update(name, 'sk-9876543210')).version, 2)
+  assert.equal((await Secret.getInfo(made.secretId)).name, name)
+  assert.ok((await all(Secret.list({ limit: 1 }))).some((one) => one.name === name && !JSON.stringify(one).includes('sk-')))
+  const rule = (value) => ({ network: { rules: { 'example.org': [{ transform: { headers: { Authorization: value } } }] } } })
+  const sandbox = await create(rule(`Bearer ${Secret.fill(name)}`))
+  assert.ok(!(await sandbox.commands.run('env')).stdout.includes('sk-'))
+  await rejects(Sandbox.create(rule(Secret.fill('nosuch'))), SandboxError, /nosuch/)
+  assert.equal(await Secret.exists('nosuch'), false)
+  await rejects(Secret.update('nosuch', 'x'), SecretNotFoundError)
+  assert.equal(await Secret.destroy(name), true)
+  assert.equal(await Secret.destroy(name), false)
 })
 
 test('killing a sandbox breaks what is open to it', async () => {
