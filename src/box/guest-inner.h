@@ -75,7 +75,8 @@ struct guest {
 	uint64_t next_id;
 	struct atoll_step *step; /* until it runs */
 	struct loop_watch step_watch;
-	struct loop_timer start_timer; /* the holder takes no more connections just now, or is new */
+	/* The holder takes no more connections just now, or is new. */
+	struct loop_timer start_timer;
 	bool has_raised;
 	int64_t start_until_ns;
 	int channel_fd; /* for then; 0: none */

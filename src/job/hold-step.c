@@ -286,8 +286,7 @@ static bool is_by_signal(const struct hold_client *client)
 	const int status = client->end.wait_status;
 
 	return client->has_end && client->end.type == INIT_ENDED &&
-	       (WIFSIGNALED(status) ||
-		(WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL));
+	       (WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL));
 }
 
 void hold_finish_steps(struct holder *holder)
