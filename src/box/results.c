@@ -28,7 +28,8 @@ struct waiting {
 };
 
 struct results {
-	struct house *house;
+	struct house *house; /* may be gone when this is closed; its loop is not */
+	struct loop *loop;
 	sqlite3 *reader;	     /* the loop's thread */
 	sqlite3 *writer;	     /* one thread at a time: `item` */
 	sqlite3_stmt *insert, *trim; /* the writer's, once they were needed */
@@ -255,8 +256,7 @@ static void on_written(struct work_item *item)
 				sqlite3_errstr(results->failed));
 		results->is_failing = true;
 		put_back(results);
-		loop_arm(house_loop(results->house), &results->again,
-			 clock_monotonic_ns() + AGAIN_NS);
+		loop_arm(results->loop, &results->again, clock_monotonic_ns() + AGAIN_NS);
 		return;
 	}
 	results->is_failing = results->is_dropping = false;
@@ -273,7 +273,7 @@ static void write_soon(struct results *results)
 
 	if (results->again.place && results->again.at_ns <= at_ns)
 		return;
-	if (loop_arm(house_loop(results->house), &results->again, at_ns) < 0)
+	if (loop_arm(results->loop, &results->again, at_ns) < 0)
 		start_writing(results);
 }
 
@@ -550,6 +550,7 @@ int results_open(struct house *house, const char *dir, struct results **ret,
 	if (!results)
 		return error_oom(err);
 	results->house = house;
+	results->loop = house_loop(house);
 	results->last = &results->first;
 	results->item = (struct work_item){.run = write_all, .done = on_written};
 	results->again.fire = write_again;
@@ -572,7 +573,7 @@ void results_close(struct results *results)
 {
 	if (!results)
 		return;
-	loop_disarm(house_loop(results->house), &results->again);
+	loop_disarm(results->loop, &results->again);
 	if (results->writer && !results->is_writing && results->first) {
 		results->written = results->first;
 		results->first = NULL;
