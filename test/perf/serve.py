@@ -76,8 +76,9 @@ class Daemon:
 
     def __exit__(self, *what):
         self.process.send_signal(signal.SIGTERM)
+        # Thousands of sandboxes take a while to end; left alone they would stay.
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(60)
+            self.process.wait(900)
         self.process.kill()
         self.process.wait()
         shutil.rmtree(self.state, ignore_errors=True)
