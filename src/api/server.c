@@ -133,7 +133,8 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	struct server *server = calloc(1, sizeof *server);
 	struct server_options *own;
 
-	if (!server || !(server->scratch = malloc(SERVER_SCRATCH_SIZE))) {
+	/* Pages are copied to it and from it, which is faster from their beginning. */
+	if (!server || !(server->scratch = aligned_alloc(4096, SERVER_SCRATCH_SIZE))) {
 		free(server);
 		return error_oom(err);
 	}
