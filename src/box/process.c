@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "box/event.h"
+#include "job/hold.h"
 #include "job/step.h"
 
 #include <ctype.h>
@@ -241,6 +242,7 @@ void process_take_news(struct process_own *own)
 		process->end_ms =
 			info->end_ns ? info->end_ns / MS : (int64_t)(clock_real_ns() / MS);
 		fill_end(own->step, &process->end);
+		step_hang_up(own->step);
 		step_drop_result(own->step);
 		loop_arm(own->loop, &own->forget,
 			 clock_monotonic_ns() + PROCESS_KEPT_S * INT64_C(1000000000));

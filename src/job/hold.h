@@ -211,6 +211,13 @@ bool hold_nursery_is_gone(void);
 void hold_nursery_close(void);
 _Noreturn void hold_nursery_serve(int fd);
 
+/* ---- step.c ---- */
+
+/* Of one that has ended: what it printed stays, and the connection to its holder is closed, which
+ * nobody watches any more. A daemon with a thousand steps a second would have all descriptors in
+ * those. */
+void step_hang_up(struct atoll_step *step);
+
 /* ---- sandbox.c ---- */
 
 /* atoll_sandbox_create() for whoever starts it at once: whether this host can do it is found out

@@ -240,6 +240,18 @@ void step_drop_result(struct atoll_step *step)
 	step->info.result = NULL;
 }
 
+void step_hang_up(struct atoll_step *step)
+{
+	const struct hold_call what = {.type = HOLD_CALL_DETACH};
+
+	if (step->fd < 0 || step->info.state < ATOLL_STEP_ENDED)
+		return;
+	send(step->fd, &what, sizeof what, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(take_fd(&step->fd));
+	if (step->input_fd >= 0)
+		close(take_fd(&step->input_fd));
+}
+
 /* ---- the list ---- */
 
 static int receive_list(int fd, struct atoll_step_info **ret, size_t *ret_n,
