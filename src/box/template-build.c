@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "box/inner.h"
 #include "box/template.h"
+#include "isolate/slots.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -459,6 +460,11 @@ int build_begin(struct build *build, json_t *request, struct atoll_error *err)
 	build->state = BUILD_BUILDING;
 	build->request = json_incref(request);
 	build_log(build, false, "Building template %s", build->name);
+	/* One id owns nothing of a system: there is no root to be kept. */
+	if (!slots_are_ours())
+		build_log(build, true,
+			  "This daemon is an ordinary user's: of what the steps write only "
+			  "/home/user is kept in the template");
 	wanted.template_ref = from(build, request, err);
 	if (!wanted.template_ref) {
 		build_fail(build, "base", "%s", err->text);

@@ -47,6 +47,8 @@ struct cell_handle {
 	/* Where the top layer is a tmpfs, a directory with upper/ in it, which lasts until it is
 	 * closed; else -1. */
 	int layer_fd;
+	/* Where written() has something to tell, a directory; else -1. */
+	int storage_fd;
 	/* With a full record, else -1 and NULL: packets of notices (init/notice.h), and the one
 	 * that was being gathered, which lasts until release(). */
 	int notice_fd;
@@ -59,7 +61,18 @@ struct cell_layer {
 			  * contract's disk and memory */
 	const char *const *sealed; /* directories to read from, the topmost first */
 	size_t n_sealed;
+	/* What was written beside the workspace earlier, likewise: the same form, laid out as the
+	 * root is. */
+	const char *const *roots;
+	size_t n_roots;
 	bool is_changed; /* relayer() will be asked for: costs the parent two descriptors */
+};
+
+/* Where what a live cell has written beside its workspace lies: a directory in the form of an
+ * overlay's upper one. */
+struct cell_written {
+	const char *path; /* inside, without the slash; "" is the root itself */
+	char dir[48];	  /* beneath storage_fd */
 };
 
 /* What was made for this run and belongs inside. */
@@ -132,6 +145,12 @@ struct backend {
 	 * the workspace): then the cell has to be started anew. NULL: never. */
 	int (*relayer)(struct cell *cell, const struct cell_handle *handle,
 		       const struct cell_layer *layer, struct atoll_error *err);
+
+	/* The places of that which is written beside the workspace, of a service with `root: layer`
+	 * and ids of its own: the first is the root. False behind the last. NULL: there are none.
+	 * And as whose a file of such an id is to be kept (base/ids.h). */
+	bool (*written)(const struct cell *cell, size_t number, struct cell_written *ret);
+	uint32_t (*kept_id)(const struct cell *cell, bool is_group, uint32_t id);
 
 	/* In a service: one more command. `words_fd` is as of struct init_step_head, `number` is
 	 * not used twice, `stdio` as for start(). What becomes of it is told over the control

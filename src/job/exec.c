@@ -141,6 +141,7 @@ static int start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	held->report_fd = fcntl(socket_fd, F_DUPFD_CLOEXEC, 3);
 	ret->control_fd = take_fd(&socket_fd);
 	ret->listener_fd = ret->dns_fd = ret->layer_fd = ret->notice_fd = -1;
+	ret->storage_fd = -1;
 	return 0;
 }
 
@@ -359,7 +360,7 @@ static int exec_in(struct layer_record *record, struct atoll_job *job, char *con
 			  .is_step = true,
 			  .options = &own,
 			  .result = ret,
-			  .handle = {.layer_fd = -1, .notice_fd = -1},
+			  .handle = {.layer_fd = -1, .storage_fd = -1, .notice_fd = -1},
 			  .net = {.state = NET_OFF,
 				  .listener_fd = -1,
 				  .dns_fd = -1,

@@ -27,9 +27,29 @@ static void free_layers(struct cell_layer *layer)
 {
 	for (size_t i = 0; i < layer->n_sealed; i++)
 		free((char *)layer->sealed[i]);
+	for (size_t i = 0; i < layer->n_roots; i++)
+		free((char *)layer->roots[i]);
+	free((void *)layer->roots);
 	free((void *)layer->sealed);
 	free((char *)layer->top);
 	*layer = (struct cell_layer){0};
+}
+
+static int find_roots(struct holder *holder, const struct layer_roots *roots,
+		      struct atoll_error *err)
+{
+	const char **paths = calloc(roots->n + 1, sizeof *paths);
+
+	holder->layer.roots = paths;
+	if (!paths)
+		return error_oom(err);
+	for (size_t i = 0; i < roots->n; i++) {
+		paths[i] = layer_sealed_path(holder->record, roots->ids[i]);
+		if (!paths[i])
+			return error_oom(err);
+		holder->layer.n_roots++;
+	}
+	return 0;
 }
 
 int hold_find_layers(struct holder *holder, struct atoll_error *err)
@@ -49,7 +69,7 @@ int hold_find_layers(struct holder *holder, struct atoll_error *err)
 		holder->layer.n_sealed++;
 	}
 	holder->layer.top = layer_top_path(record);
-	return holder->layer.top ? 0 : error_oom(err);
+	return holder->layer.top ? find_roots(holder, &holder->root_below, err) : error_oom(err);
 }
 
 /* ---- the network's questions to us ---- */
@@ -111,6 +131,7 @@ static int prepare(struct holder *holder, struct atoll_error *err)
 
 	if (r < 0)
 		return r;
+	layer_roots_get(holder->record, &holder->root_below);
 	if (has_layer)
 		r = hold_find_layers(holder, err);
 	holder->net.extra.layer = has_layer ? &holder->layer : NULL;
@@ -128,6 +149,8 @@ static int prepare(struct holder *holder, struct atoll_error *err)
 					   &holder->handle, err);
 		holder->is_live = r == 0;
 	}
+	if (r == 0)
+		hold_root_begin(holder);
 	hold_unlock(holder->record);
 	return r;
 }
@@ -139,7 +162,7 @@ int hold_open_cell(struct holder *holder, struct atoll_error *err)
 	if (holder->is_live)
 		return 0;
 	holder->backend = isolate_backends[0];
-	holder->handle = (struct cell_handle){.layer_fd = -1, .notice_fd = -1};
+	holder->handle = (struct cell_handle){.layer_fd = -1, .storage_fd = -1, .notice_fd = -1};
 	r = open_net(holder, err);
 	if (r == 0)
 		r = prepare(holder, err);
@@ -206,6 +229,8 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	net_stop(&holder->net);
 	if (!limit && is_out_of_memory(holder, &memory))
 		limit = &memory;
+	/* Before a step that has just ended makes its checkpoint. */
+	hold_root_end(holder);
 	hold_lose_steps(holder, limit);
 	keep_base(holder);
 	close(holder->handle.pid_fd);

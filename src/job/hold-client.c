@@ -209,6 +209,11 @@ static void take_request(struct holder *holder, struct hold_client *client,
 		r = end_all(holder, request->is_forced, &reply.error);
 		client->is_remover = r == 0 && streq(request->name, HOLD_REMOVE);
 		holder->is_removed = holder->is_removed || client->is_remover;
+		/* Nothing of it is needed any more. */
+		holder->drops_root = holder->drops_root || client->is_remover;
+		break;
+	case HOLD_SAVE:
+		r = hold_save(holder, &reply.error);
 		break;
 	case HOLD_ATTACH:
 		r = hold_kept_attach(holder, client, request->number, &reply.error);

@@ -10,8 +10,9 @@
 #include "job/notices.h"
 #include "job/record.h"
 #include "job/watching.h"
+#include "layer/layer.h"
 
-#include <atoll/layer.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -24,6 +25,7 @@
  *   hold-words.c  what a step executes
  *   hold-record.c what is written down of it
  *   hold-work.c   checkpoints and going back, live
+ *   hold-root.c   what is written beside the workspace, kept
  *   hold-kept.c   steps that depend on nobody: their beginning, finding them again
  *   hold-ended.c  what is heard of them, and their end
  *   hold-keep.c   how long they are known
@@ -128,6 +130,11 @@ struct hold_client {
 	char command[512];
 };
 
+struct hold_moment {
+	struct timespec time;
+	int64_t offset_ns;
+};
+
 struct holder {
 	struct layer_record *record;
 	struct atoll_job *job;
@@ -156,6 +163,10 @@ struct holder {
 	int64_t counted_ns;
 	int32_t done_code; /* of the latest INIT_DONE */
 	bool is_done;
+	/* What it was built on beside the workspace; and what held what was there at a moment. */
+	struct layer_roots root_below, root_known;
+	struct hold_moment root_since;
+	bool drops_root; /* what it has written there is not to be kept at its end */
 
 	struct recorder *recorder; /* NULL until the first step, or always */
 	struct watching *watch;	   /* likewise */
@@ -389,6 +400,21 @@ int hold_watch_open(struct holder *holder, struct atoll_error *err);
 /* What rules and monitor have said, and what follows. */
 void hold_watch_check(struct holder *holder);
 void hold_watch_close(struct holder *holder);
+
+/* ---- hold-root.c ---- */
+
+bool hold_root_is_kept(const struct holder *holder);
+/* The cell has just been built, on `root_below`. */
+void hold_root_begin(struct holder *holder);
+/* Is what is there what the record says? */
+bool hold_root_stands(const struct holder *holder);
+/* Copy it, if it is not known, and let the record say so; that is locked and not saved. Nothing may
+ * run, or everything stands still. */
+int hold_keep_root(struct holder *holder, bool is_at_rest, struct atoll_error *err);
+/* The same as the cell ends. */
+void hold_root_end(struct holder *holder);
+/* Keep it and end the cell; or neither. */
+int hold_save(struct holder *holder, struct atoll_error *err);
 
 /* ---- hold-work.c ---- */
 

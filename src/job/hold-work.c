@@ -16,7 +16,9 @@
  *   nothing runs     the top becomes a layer by a rename, and the workspace is put together anew on
  *                    top of it; nothing is copied
  *   something runs   it is stopped, the top is copied, it goes on
- *   going back       what runs is ended
+ *   going back       what runs is ended; and the cell with it, if something was written beside the
+ *                    workspace since then (hold-root.c)
+ *
  * Where the workspace cannot be put together in place, the cell ends, and the next step builds
  * another one.
  */
@@ -83,7 +85,9 @@ static int checkpoint_running(struct holder *holder, const char *name,
 				 "them");
 	if (r < 0)
 		return r;
-	r = steps_copy(holder->record, name, note, ret_name, err);
+	r = hold_keep_root(holder, false, err);
+	if (r == 0)
+		r = steps_copy(holder->record, name, note, ret_name, err);
 	if (!stands_still)
 		hold_order(holder, INIT_THAW, 0, 0);
 	return r;
@@ -92,15 +96,23 @@ static int checkpoint_running(struct holder *holder, const char *name,
 static int checkpoint_locked(struct holder *holder, const char *name, const struct steps_note *note,
 			     char ret_name[64], struct atoll_error *err)
 {
+	bool is_empty = layer_top_is_empty(holder->record);
 	int r;
 
-	if (!holder->is_live || layer_top_is_empty(holder->record))
+	if (!holder->is_live || (is_empty && !hold_root_is_kept(holder)))
 		return steps_checkpoint(holder->record, name, note, ret_name, err);
+	/* A name that is wrong is not worth a copy. */
+	r = steps_check_new(holder->record, name, err);
+	if (r < 0)
+		return r;
 	r = hold_ask_init(holder, INIT_REST, err);
 	if (r < 0)
 		return r;
 	if (r > 0 || hold_running(holder))
 		return checkpoint_running(holder, name, note, ret_name, err);
+	r = hold_keep_root(holder, true, err);
+	if (r < 0 || is_empty)
+		return r < 0 ? r : steps_checkpoint(holder->record, name, note, ret_name, err);
 	r = steps_checkpoint(holder->record, name, note, ret_name, err);
 	/* Also after a failure: the top may have been sealed already. */
 	exchange(holder);
@@ -153,7 +165,13 @@ static int rollback_locked(struct holder *holder, const char *name, uint64_t *re
 		return r;
 	*ret_ended = (uint64_t)r;
 	r = steps_return(holder->record, name, err);
-	exchange(holder);
+	/* A root is only put together with the rest. */
+	if (r == 0 && !hold_root_stands(holder)) {
+		holder->drops_root = true;
+		hold_close_cell(holder, NULL);
+	} else {
+		exchange(holder);
+	}
 	return r;
 }
 

@@ -162,7 +162,7 @@ static void look_whether_idle(struct holder *holder)
 		return;
 	holder->idle_ns = clock_monotonic_ns();
 	if (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) <= 0)
-		holder->is_ending = true;
+		holder->is_ending = hold_save(holder, &err) == 0; /* else it is tried again */
 }
 
 /* Of thousands of sandboxes most wait, and what is kept ready in each for the next step is a
@@ -216,6 +216,14 @@ static void serve_others(struct holder *holder, const struct waiting *waiting)
 	}
 }
 
+/* One that waits would end the copying of what is kept at the end. Another one does. */
+static void hear_signal(struct holder *holder)
+{
+	struct signalfd_siginfo signal;
+
+	holder->is_ending = read(holder->signal_fd, &signal, sizeof signal) > 0;
+}
+
 static void loop(struct holder *holder)
 {
 	static struct waiting waiting;
@@ -226,7 +234,7 @@ static void loop(struct holder *holder)
 		if (poll(fds, waiting.n, wait_ms(holder)) < 0 && errno != EINTR)
 			return;
 		if (fds[0].revents)
-			holder->is_ending = true;
+			hear_signal(holder);
 		if (fds[4].fd >= 0 && fds[4].revents)
 			notices_read(&holder->notices);
 		if (fds[2].fd >= 0 && fds[2].revents)

@@ -44,6 +44,7 @@ enum hold_type {
 	HOLD_QUESTIONS, /* answered by struct hold_reply and struct atoll_pending, `count` of them
 			 */
 	HOLD_ANSWER, /* to the question whose id is `name`: `number`, an enum atoll_answer_type */
+	HOLD_SAVE,   /* keep what was written beside the workspace, and end everything inside */
 };
 
 #define HOLD_VERSION 4

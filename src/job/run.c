@@ -464,7 +464,7 @@ static int start(struct run *run, struct atoll_error *err)
 	if (r == 0)
 		run_layer_started(run);
 	else
-		run->handle.layer_fd = run->handle.notice_fd = -1;
+		run->handle.layer_fd = run->handle.storage_fd = run->handle.notice_fd = -1;
 	notices_init(&run->notices, &run->handle, take_notice, run);
 	run->notices.spec = run->spec;
 	for (int i = 0; i < 3; i++) {
@@ -601,7 +601,7 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	static const struct atoll_run_options own = {.stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2};
 	struct run run = {.options = options ? options : &own,
 			  .result = ret,
-			  .handle = {.layer_fd = -1, .notice_fd = -1}};
+			  .handle = {.layer_fd = -1, .storage_fd = -1, .notice_fd = -1}};
 	struct atoll_error unheard;
 	sigset_t old;
 	int r;

@@ -487,11 +487,21 @@ static int end_holder(int socket_fd, bool is_forced, bool *ret_is_noted, struct 
 	return r == -ECONNRESET || r == -EPIPE ? 0 : r;
 }
 
+/* What cannot be kept is not ended. A holder of an older version keeps nothing. */
+static int save(int socket_fd, struct atoll_error *err)
+{
+	struct hold_reply reply;
+	int r = ask(socket_fd, HOLD_SAVE, NULL, false, &reply, err);
+
+	return r == -EPROTO ? 0 : r;
+}
+
 int atoll_sandbox_stop(const char *id, struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
 	cleanup_fd int held = -1;
 	struct atoll_error unheard;
+	bool is_saved = false;
 	int r;
 
 	err = err ? err : &unheard;
@@ -501,8 +511,13 @@ int atoll_sandbox_stop(const char *id, struct atoll_error *err)
 		cleanup_fd int socket_fd = -1;
 
 		r = reach(record, &held, &socket_fd, err);
-		if (r == 0 && held < 0)
-			r = end_holder(socket_fd, true, NULL, err);
+		if (r < 0 || held >= 0)
+			continue;
+		/* Each takes a connection. */
+		r = is_saved ? end_holder(socket_fd, true, NULL, err) : save(socket_fd, err);
+		is_saved = is_saved || r == 0;
+		if (!is_saved && (r == -ECONNRESET || r == -EPIPE))
+			r = 0;
 	}
 	return r;
 }

@@ -36,8 +36,12 @@ void steps_done(struct steps *steps)
 
 static int read_layers(struct steps_point *point, char *text)
 {
-	char *id;
+	char *roots = strchr(text, '+'), *id;
 
+	if (roots) {
+		*roots = '\0';
+		layer_roots_read(roots + 1, &point->roots);
+	}
 	if (streq(text, "-"))
 		return 0;
 	while ((id = strsep(&text, ","))) {
@@ -54,7 +58,7 @@ static int read_layers(struct steps_point *point, char *text)
 	return 0;
 }
 
-/* NUMBER TIME STATUS NAME LAYERS COMMAND; -EBADMSG for what is none. */
+/* NUMBER TIME STATUS NAME LAYERS[+ROOTS] COMMAND; -EBADMSG for what is none. */
 static int read_line(char *line, struct steps_point *point)
 {
 	const char *fields[5];
@@ -197,7 +201,10 @@ static void format_line(const struct steps_point *point, struct buf *line)
 		 (unsigned long long)point->info.time_ns, point->info.status, point->info.name);
 	for (size_t i = 0; i < point->n_layers; i++)
 		buf_addf(line, "%s%s", i ? "," : "", point->layers[i]);
-	buf_addf(line, "%s ", point->n_layers ? "" : "-");
+	buf_add_str(line, point->n_layers ? "" : "-");
+	for (size_t i = 0; i < point->roots.n; i++)
+		buf_addf(line, "%s%s", i ? "," : "+", point->roots.ids[i]);
+	buf_add_char(line, ' ');
 	/* One line, whatever was typed. */
 	for (const char *c = point->info.command; c && *c; c++)
 		buf_add_char(line, (unsigned char)*c < ' ' || *c == 0x7f ? ' ' : *c);
@@ -220,8 +227,7 @@ static bool is_number_name(const char *name)
 }
 
 /* Before anything is changed: can a new one have this name? */
-static int check_new_name(const struct layer_record *record, const char *name,
-			  struct atoll_error *err)
+int steps_check_new(const struct layer_record *record, const char *name, struct atoll_error *err)
 {
 	cleanup_with(steps_done) struct steps steps = {0};
 	int r = name ? steps_check_name(name, err) : 0;
@@ -273,6 +279,7 @@ static int add(struct layer_record *record, const char *name, const char *copy,
 	for (size_t i = 0; i < record->n_layers && point.n_layers < ARRAY_SIZE(layers); i++)
 		layers[point.n_layers++] = record->layers[i];
 	point.layers = layers;
+	layer_roots_get(record, &point.roots);
 	format_line(&point, &line);
 	r = append(record, &line, err);
 	if (r < 0)
@@ -291,7 +298,7 @@ static int bound_depth(struct layer_record *record, struct atoll_error *err)
 int steps_checkpoint(struct layer_record *record, const char *name, const struct steps_note *note,
 		     char ret_name[64], struct atoll_error *err)
 {
-	int r = check_new_name(record, name, err);
+	int r = steps_check_new(record, name, err);
 
 	if (r == 0 && !layer_top_is_empty(record)) {
 		/* While it is known which files these are: without it there is only no merge. */
@@ -309,7 +316,7 @@ int steps_copy(struct layer_record *record, const char *name, const struct steps
 	       char ret_name[64], struct atoll_error *err)
 {
 	cleanup_free char *copy = NULL;
-	int r = check_new_name(record, name, err);
+	int r = steps_check_new(record, name, err);
 
 	if (r == 0 && layer_top_is_empty(record))
 		return add(record, name, NULL, note, ret_name, err);
@@ -334,11 +341,13 @@ static int take_layers(struct layer_record *record, const struct steps_point *po
 		if (layer_record_push(record, point->layers[i - 1]) < 0)
 			return error_oom(err);
 	}
-	return bound_depth(record, err);
+	return layer_roots_set(record, &point->roots, err) < 0 ? -ENOMEM : bound_depth(record, err);
 }
 
 int steps_return(struct layer_record *record, const char *name, struct atoll_error *err)
 {
+	const char *now = layer_record_get(record, LAYER_ROOTS);
+	cleanup_free char *roots = now ? strdup(now) : NULL;
 	cleanup_with(steps_done) struct steps steps = {0};
 	const struct steps_point *point;
 	int r = steps_read(record, &steps, err);
@@ -349,7 +358,12 @@ int steps_return(struct layer_record *record, const char *name, struct atoll_err
 		r = take_layers(record, point, err);
 	if (r == 0)
 		r = layer_reset_top(record, err);
-	return r != 0 ? r : save_place(record, point->info.number, err);
+	if (r == 0)
+		r = save_place(record, point->info.number, err);
+	/* What was written beside the workspace since then; a cell that stands on it ends. */
+	if (r == 0)
+		layer_roots_drop(record, roots, NULL);
+	return r;
 }
 
 /* What a branch takes over. What it is made of is the same file: nobody ever changes it. */
@@ -377,8 +391,10 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	record->workspace_dev = from->workspace_dev;
 	record->workspace_ino = from->workspace_ino;
 	record->info.n_checkpoints = 1;
-	for (size_t i = 0; r == 0 && i < from->n_keys; i++)
-		r = layer_record_set(record, from->keys[i], from->values[i], err);
+	for (size_t i = 0; r == 0 && i < from->n_keys; i++) {
+		if (!streq(from->keys[i], LAYER_ROOTS_BELOW))
+			r = layer_record_set(record, from->keys[i], from->values[i], err);
+	}
 	if (r == 0)
 		r = take_layers(record, point, err);
 	if (r == 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <atoll/layer.h>
+#include "layer/layer.h"
 
 struct layer_record;
 
@@ -16,6 +16,7 @@ struct steps_point {
 	struct atoll_checkpoint info; /* first */
 	char **layers;		      /* the topmost first */
 	size_t n_layers;
+	struct layer_roots roots; /* what was written beside the workspace */
 };
 
 struct steps {
@@ -31,6 +32,9 @@ int steps_find(const struct steps *steps, const char *name, const struct steps_p
 
 /* Is this a name that a checkpoint can have? */
 int steps_check_name(const char *name, struct atoll_error *err);
+
+/* Can a new one have this name? NULL is always one. */
+int steps_check_new(const struct layer_record *record, const char *name, struct atoll_error *err);
 
 /* What becomes of the step before. */
 struct steps_note {

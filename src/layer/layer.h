@@ -20,6 +20,7 @@
  *   marks.c    what of it the host would execute or trust
  *   text.c     unified diffs; merge.c three-way merges; patch.c for `git apply`
  *   journal.c, apply.c, undo.c   all or nothing, also through kill -9
+ *   roots.c    what was written beside the workspace, where that is kept
  *
  * The store is $XDG_STATE_HOME/atoll or ~/.local/state/atoll, and its owner's alone:
  *
@@ -29,8 +30,9 @@
  *   records/ID/held        locked likewise by a sandbox's holder as long as it lives: the record is
  *                          LIVE, and neither swept nor discarded; apply and undo do not need it
  *   records/ID/checkpoints of a sandbox, a line each: NUMBER TIME_NS STATUS NAME LAYERS COMMAND,
- *                          where LAYERS are ids with commas between, the topmost first, or "-":
- *                          these are needed just as those of `layers=` in meta
+ *                          where LAYERS are ids with commas between, the topmost first, or "-",
+ *                          and perhaps a "+" and others, of the root: these are needed just as
+ *                          those of `layers=` and `roots=` in meta
  *   records/ID/top/upper   the writable layer, in the form of overlayfs with `userxattr`:
  *   records/ID/top/work    a deleted name is a character device 0:0, a directory that hides what is
  *                          beneath has user.overlay.opaque "y", what was copied up has
@@ -40,7 +42,8 @@
  *   records/ID/base/       what text files were when the run began, for a merge
  *   records/ID/apply-N/    a journal, and what undo needs
  *   records/ID/socket      of a live sandbox; records/ID/job: what it is made of
- *   layers/LAYER/          a sealed layer, as `top` without `work`; several records may need one
+ *   layers/LAYER/          a sealed layer, as `top` without `work`; several records may need one.
+ *                          Those of roots (roots.c) are never the workspace's
  *   spare/N/               a record that a run has not written to, for the next one: spare.c
  *   trash/                 what is to be removed, when there is time
  *
@@ -177,6 +180,55 @@ int layer_take_in(struct layer_record *record, int top_fd, struct atoll_error *e
 /* At the end of a run or step: keep what text files were before, for merges (at most 1 MiB each, 64
  * MiB together); only what the host has not changed meanwhile. */
 int layer_keep_base(struct layer_record *record, struct atoll_error *err);
+
+/* ---- what was written beside the workspace ---- */
+
+#define LAYER_ROOTS_MAX 12	/* then they are made one */
+#define LAYER_ROOTS	"roots" /* their key in the meta */
+/* Another one: what a live cell was built on, where `roots` does not name it any more. */
+#define LAYER_ROOTS_BELOW "roots-below"
+
+/* Sealed layers of the root, the topmost first. */
+struct layer_roots {
+	char ids[LAYER_ROOTS_MAX + 1][ATOLL_ID_SIZE];
+	size_t n;
+};
+/* Of a record; of a text with blanks or commas between. What is no id is left out. */
+void layer_roots_get(const struct layer_record *record, struct layer_roots *ret);
+void layer_roots_read(const char *text, struct layer_roots *ret);
+int layer_roots_set(struct layer_record *record, const struct layer_roots *roots,
+		    struct atoll_error *err); /* needs layer_record_save() */
+/* Once it is saved: remove those of these lists (values of the two keys; NULL: none) that nobody
+ * needs any more. */
+void layer_roots_drop(const struct layer_record *record, const char *roots, const char *below);
+bool layer_roots_are(const struct layer_roots *a, const struct layer_roots *b);
+
+/* What a live sandbox has written: directories in the form of an overlay's upper one, and where in
+ * the root each belongs. The first has the path "", and is the root itself. Nobody may write
+ * meanwhile. */
+struct layer_part {
+	const char *path;
+	int fd;
+};
+struct layer_root {
+	const struct layer_part *parts;
+	size_t n;
+	const char *const *left_out; /* names right in the root that are not kept; NULL behind */
+	/* Whose what belongs to an id of the sandbox's becomes, for root; else NULL. */
+	uint32_t (*kept_id)(const void *data, bool is_group, uint32_t id);
+	const void *data;
+	uint32_t owner;	    /* the sandbox's root, as an id of that kind */
+	uint64_t max_bytes; /* of all that is kept of a root; 0: any number */
+};
+bool layer_root_leaves_out(const struct layer_root *root, const char *name);
+/* Is something there that was changed at `since` or later? Times of change cannot be set back from
+ * inside. */
+struct timespec;
+bool layer_root_has_changed(const struct layer_root *root, const struct timespec *since);
+/* Copy it into a layer that is put on `below`; the record's list is then that. `meta` is not saved.
+ * -EDQUOT (ATOLL_FAULT_POLICY) where it is too much: then nothing is kept. */
+int layer_keep_root(struct layer_record *record, const struct layer_root *root,
+		    const struct layer_roots *below, struct atoll_error *err);
 
 /* ---- a stack as one tree ---- */
 

@@ -123,19 +123,27 @@ int layer_record_open(const char *id, struct layer_record **ret, struct atoll_er
 
 /* ---- all of them ---- */
 
+static uint64_t layer_bytes(const struct layer_record *record, const char *layer)
+{
+	char path[sizeof "layers/" + ATOLL_ID_SIZE];
+
+	snprintf(path, sizeof path, "layers/%s", layer);
+	return store_bytes(record->store.fd, path);
+}
+
 static uint64_t count_bytes(const struct layer_record *record, bool with_layers)
 {
+	struct layer_roots roots;
 	/* What was counted at the end of a run still holds; the rest is little. */
 	uint64_t bytes = record->info.kind == ATOLL_RECORD_RUN && record->info.end_ns
 				 ? record->info.bytes
 				 : store_bytes(record->fd, ".");
 
-	for (size_t i = 0; with_layers && i < record->n_layers; i++) {
-		char path[sizeof "layers/" + ATOLL_ID_SIZE];
-
-		snprintf(path, sizeof path, "layers/%s", record->layers[i]);
-		bytes += store_bytes(record->store.fd, path);
-	}
+	layer_roots_get(record, &roots);
+	for (size_t i = 0; with_layers && i < record->n_layers; i++)
+		bytes += layer_bytes(record, record->layers[i]);
+	for (size_t i = 0; with_layers && i < roots.n; i++)
+		bytes += layer_bytes(record, roots.ids[i]);
 	return bytes;
 }
 

@@ -23,7 +23,7 @@ void layer_names_done(struct layer_names *names)
 	*names = (struct layer_names){0};
 }
 
-static int add_name(struct layer_names *names, const char *id)
+int layer_names_put(struct layer_names *names, const char *id)
 {
 	if (names->n == names->room) {
 		size_t room = names->room ? 2 * names->room : 64;
@@ -52,7 +52,7 @@ static int add_words(struct layer_names *names, const struct buf *text)
 	for (size_t i = 0; i <= text->used; i++) {
 		if (i < text->used && is_letter(text->data[i]))
 			continue;
-		if (i - start == STORE_ID_LENGTH && add_name(names, text->data + start) < 0)
+		if (i - start == STORE_ID_LENGTH && layer_names_put(names, text->data + start) < 0)
 			return -ENOMEM;
 		start = i + 1;
 	}
@@ -93,6 +93,15 @@ static void sort(struct layer_names *names)
 bool layer_names_have(const struct layer_names *names, const char *id)
 {
 	return names->n && bsearch(id, names->ids, names->n, sizeof *names->ids, compare);
+}
+
+bool layer_names_find(const struct layer_names *names, const char *id)
+{
+	for (size_t i = 0; i < names->n; i++) {
+		if (streq(names->ids[i], id))
+			return true;
+	}
+	return false;
 }
 
 int layer_names_read(const struct layer_store *store, struct layer_names *ret)

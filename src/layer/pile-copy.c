@@ -21,6 +21,16 @@ static void scope_free_list(char **list)
 	free(*list);
 }
 
+/* Labels of a security module come with the place. Of a root there are no lists of access, whose
+ * ids nobody maps, and no capabilities. */
+static bool is_copied(const struct pile *pile, const char *name)
+{
+	if (pile->is_root)
+		return starts_with(name, "user.") && !starts_with(name, "user.overlay.");
+	return (!starts_with(name, "security.") || streq(name, "security.capability")) &&
+	       !streq(name, "user.overlay.opaque");
+}
+
 /* All of them: those of the overlay, too, but whether it is opaque. */
 static void copy_xattrs(struct pile_copier *copier, int from_fd, int to_fd)
 {
@@ -33,9 +43,7 @@ static void copy_xattrs(struct pile_copier *copier, int from_fd, int to_fd)
 		const char *name = list + at;
 		ssize_t got;
 
-		/* Labels of a security module come with the place. */
-		if ((starts_with(name, "security.") && !streq(name, "security.capability")) ||
-		    streq(name, "user.overlay.opaque"))
+		if (!is_copied(copier->pile, name))
 			continue;
 		got = tree_get_xattr(from_fd, name, value, sizeof value);
 		if (got >= 0 && fsetxattr(to_fd, name, value, (size_t)got, 0) < 0 &&
@@ -54,6 +62,10 @@ static int set_owner(const struct pile_copier *copier, int dir_fd, const char *n
 
 	if (geteuid() != 0)
 		return 0;
+	if (pile->root && pile->root->kept_id) {
+		uid = pile->root->kept_id(pile->root->data, false, st->st_uid);
+		gid = pile->root->kept_id(pile->root->data, true, st->st_gid);
+	}
 	return fchownat(dir_fd, name, uid, gid, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0 ? -errno
 											 : 0;
 }
@@ -61,12 +73,13 @@ static int set_owner(const struct pile_copier *copier, int dir_fd, const char *n
 static int set_attributes(const struct pile_copier *copier, int fd, const struct stat *st)
 {
 	const struct timespec times[2] = {st->st_atim, st->st_mtim};
+	const bool has_no_ids = copier->pile->is_root && S_ISREG(st->st_mode);
 	int r = set_owner(copier, fd, "", st);
 
 	if (r < 0)
 		return r;
 	/* After the owner, whose change takes set-id bits away. */
-	if (fchmod(fd, st->st_mode & 07777) < 0 || futimens(fd, times) < 0)
+	if (fchmod(fd, st->st_mode & (has_no_ids ? 01777 : 07777)) < 0 || futimens(fd, times) < 0)
 		return -errno;
 	return 0;
 }
@@ -152,6 +165,8 @@ static int copy_special(const struct pile_copier *copier, int from_dir, int out_
 	char target[PATH_MAX];
 	int r;
 
+	if (copier->pile->is_root && !S_ISLNK(st->st_mode) && !S_ISFIFO(st->st_mode))
+		return 0;
 	if (S_ISLNK(st->st_mode)) {
 		r = tree_read_link(from_dir, name, true, target, sizeof target);
 		if (r == 0 && symlinkat(target, out_dir, name) < 0)

@@ -69,11 +69,35 @@ static char *join(const char *dir, const char *name)
 
 /* ---- one name ---- */
 
+/* What every name takes at least. */
+#define NAME_BYTES 1024
+
+static int count(struct work *work, const char *path, const struct stat *st)
+{
+	struct pile *pile = work->pile;
+	uint64_t bytes = (uint64_t)st->st_blocks * 512;
+	char shown[256];
+
+	/* In sealed layers a name may be another layer's. */
+	if (S_ISREG(st->st_mode) && st->st_nlink > 1 && !pile->links)
+		bytes /= st->st_nlink;
+	pile->bytes += bytes + NAME_BYTES;
+	if (!pile->max_bytes || pile->bytes <= pile->max_bytes)
+		return 0;
+	error_set(work->err, ATOLL_FAULT_POLICY, 0,
+		  "what was written outside the workspace takes more than %llu MiB, the contract's "
+		  "disk space ('%s' came last)",
+		  (unsigned long long)(pile->max_bytes >> 20), str_show(path, shown, sizeof shown));
+	return -EDQUOT;
+}
+
 static int put_object(struct work *work, size_t layer, const struct scene *scene, const char *name,
 		      const char *path, const struct stat *st)
 {
-	int from_dir = scene->fds[layer], r;
+	int from_dir = scene->fds[layer], r = count(work, path, st);
 
+	if (r < 0)
+		return r;
 	/* Where it cannot have one name more (EMLINK), a copy is as good. */
 	if (work->pile->links && linkat(from_dir, name, scene->out_fd, name, 0) == 0)
 		return 0;
@@ -113,6 +137,10 @@ static int add_place(struct work *work, const char *path, uint64_t layers, bool 
 static int put_dir(struct work *work, const struct scene *scene, const char *name, const char *path,
 		   uint64_t layers, bool is_closed, const struct stat *st)
 {
+	int r = count(work, path, st);
+
+	if (r < 0)
+		return r;
 	if (mkdirat(scene->out_fd, name, 0700) < 0)
 		return failed(work, -errno, path);
 	return add_place(work, path, layers, is_closed, st);
@@ -158,6 +186,11 @@ static int hear(struct work *work, const struct scene *scene, const char *name, 
 	return 1;
 }
 
+static bool is_left_out(const struct pile *pile, const char *name)
+{
+	return pile->root && layer_root_leaves_out(pile->root, name);
+}
+
 static int put_name(struct work *work, const struct scene *scene, const char *name)
 {
 	const struct place *place = &work->places[scene->place];
@@ -165,6 +198,8 @@ static int put_name(struct work *work, const struct scene *scene, const char *na
 	struct verdict verdict = {.is_closed = place->is_closed};
 	int r = path ? 0 : error_oom(work->err);
 
+	if (!place->path[0] && is_left_out(work->pile, name))
+		return 0;
 	for (size_t i = 0; r == 0 && i < work->pile->n; i++) {
 		if (scene->fds[i] >= 0)
 			r = hear(work, scene, name, path, i, &verdict);
@@ -287,7 +322,7 @@ static int finish_place(struct work *work, const struct place *place)
 
 /* ---- all ---- */
 
-static int begin(struct work *work, int out_fd)
+static int begin(struct work *work, int upper_fd)
 {
 	const struct layer_stack *stack = work->pile->stack;
 	const size_t first = work->pile->first;
@@ -295,10 +330,7 @@ static int begin(struct work *work, int out_fd)
 	bool is_closed = false;
 	struct stat st;
 
-	if (mkdirat(out_fd, "upper", 0700) < 0 && errno != EEXIST)
-		return failed(work, -errno, "");
-	work->copier.upper_fd =
-		openat(out_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	work->copier.upper_fd = openat(upper_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (work->copier.upper_fd < 0 || fchmod(work->copier.upper_fd, 0700) < 0 ||
 	    fstat(stack->layer_fds[first], &st) < 0)
 		return failed(work, -errno, "");
@@ -316,6 +348,8 @@ static int write_gone(struct work *work, int out_fd)
 
 	if (r == 0 && work->gone.used == 0)
 		return 0;
+	if (r == 0 && out_fd < 0)
+		return failed(work, -EOPNOTSUPP, "a deleted name");
 	fd = r < 0 ? -1
 		   : openat(out_fd, "gone", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 			    0600);
@@ -324,13 +358,14 @@ static int write_gone(struct work *work, int out_fd)
 	return r < 0 ? failed(work, r, "the list of deleted names") : 0;
 }
 
-int pile_make(struct pile *pile, int out_fd, struct atoll_error *err)
+/* `out_fd` -1: there is nowhere to write a list of deleted names. */
+static int make(struct pile *pile, int upper_fd, int out_fd, struct atoll_error *err)
 {
 	struct work work = {.pile = pile,
 			    .copier = {.pile = pile, .upper_fd = -1},
 			    .gone = BUF_INIT(GONE_MAX),
 			    .err = err};
-	int r = begin(&work, out_fd);
+	int r = begin(&work, upper_fd);
 
 	for (size_t i = 0; r == 0 && i < work.n_places; i++)
 		r = fill_place(&work, i);
@@ -344,4 +379,21 @@ int pile_make(struct pile *pile, int out_fd, struct atoll_error *err)
 	buf_done(&work.gone);
 	pile_copier_done(&work.copier);
 	return r;
+}
+
+int pile_make(struct pile *pile, int out_fd, struct atoll_error *err)
+{
+	cleanup_fd int upper = -1;
+
+	if (mkdirat(out_fd, "upper", 0700) < 0 && errno != EEXIST)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "create a layer");
+	upper = openat(out_fd, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (upper < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "open a new layer");
+	return make(pile, upper, out_fd, err);
+}
+
+int pile_make_in(struct pile *pile, int upper_fd, struct atoll_error *err)
+{
+	return make(pile, upper_fd, -1, err);
 }

@@ -22,12 +22,21 @@ struct pile {
 	bool has_owner;
 	uid_t uid;
 	gid_t gid;
-	/* What came of it: attributes of the overlay that this file system did not take. */
+	/* Of a root, not of a workspace: nothing in it is the host's to have, so what could matter
+	 * there is left out (roots.c). */
+	bool is_root;
+	const struct layer_root *root; /* where it comes from; NULL: from layers of this kind */
+	uint64_t max_bytes;	       /* 0: any number */
+	/* What came of it: attributes of the overlay that this file system did not take; and how
+	 * much disk it is, of a root. */
 	bool has_lost_origins;
+	uint64_t bytes;
 };
 
 /* `out_fd` is an empty directory; upper/ and, where it takes one, gone are made in it. */
 int pile_make(struct pile *pile, int out_fd, struct atoll_error *err);
+/* The same into a directory that is there, `upper_fd`, on a file system that can hold all of it. */
+int pile_make_in(struct pile *pile, int upper_fd, struct atoll_error *err);
 
 /* ---- pile-copy.c: one object after the other into one new layer ---- */
 

@@ -106,6 +106,28 @@ int layer_stack_open(const struct layer_record *record, struct layer_stack *ret,
 	return 0;
 }
 
+int stack_open_roots(const struct layer_store *store, const struct layer_roots *roots,
+		     struct layer_stack *ret, struct atoll_error *err)
+{
+	struct layer_stack stack = {.base_fd = -1};
+	int r;
+
+	stack.layer_fds = calloc(roots->n + 1, sizeof *stack.layer_fds);
+	stack.gone = calloc(roots->n + 1, sizeof *stack.gone);
+	r = stack.layer_fds && stack.gone ? 0 : error_oom(err);
+	for (size_t i = 0; i < roots->n && r == 0; i++) {
+		char path[sizeof "layers/" + ATOLL_ID_SIZE];
+
+		snprintf(path, sizeof path, "layers/%s", roots->ids[i]);
+		r = open_layer(store->fd, path, &stack, err);
+	}
+	if (r < 0)
+		layer_stack_close(&stack);
+	else
+		*ret = stack;
+	return r;
+}
+
 void layer_stack_close(struct layer_stack *stack)
 {
 	for (size_t i = 0; i < stack->n; i++) {

@@ -8,6 +8,9 @@
 #define STACK_LAYERS_MAX 64 /* a bit each in struct pending of changes.c */
 _Static_assert(LAYER_DEPTH_MAX < STACK_LAYERS_MAX, "the top, and the sealed ones");
 
+/* Sealed layers of the root alone. */
+int stack_open_roots(const struct layer_store *store, const struct layer_roots *roots,
+		     struct layer_stack *ret, struct atoll_error *err);
 bool stack_is_whiteout(const struct stat *st);
 /* Does the directory `path` of a layer, open as `dir_fd`, hide what is beneath it? */
 bool stack_is_opaque(const struct layer_stack *stack, size_t layer, const char *path, int dir_fd);

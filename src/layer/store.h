@@ -72,6 +72,9 @@ void store_spread(int dir_fd);
 void store_drop_spares(const struct layer_store *store, int64_t older_s);
 /* A new, empty top, with the workspace's owner and mode; replaces nothing that is there. */
 int record_make_top(struct layer_record *record, struct atoll_error *err);
+/* An id that no sealed layer has, and its path in the store; layers/ is there then. */
+int record_new_layer(const struct layer_record *record, char ret_id[ATOLL_ID_SIZE],
+		     char ret_path[32]);
 /* What a list shows: live, or an apply that was interrupted. */
 enum atoll_record_state record_state(const struct layer_record *record);
 
@@ -101,3 +104,5 @@ int layer_names_read(const struct layer_store *store, struct layer_names *ret);
 /* Those of one more; sorted they are not. */
 int layer_names_add(struct layer_names *names, const struct layer_store *store, const char *record);
 bool layer_names_have(const struct layer_names *names, const char *id); /* of sorted ones */
+bool layer_names_find(const struct layer_names *names, const char *id); /* of any */
+int layer_names_put(struct layer_names *names, const char *id);

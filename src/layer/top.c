@@ -71,8 +71,8 @@ bool layer_top_is_empty(const struct layer_record *record)
 
 /* ---- sealed ones ---- */
 
-static int new_layer_path(const struct layer_record *record, char ret_id[ATOLL_ID_SIZE],
-			  char ret_path[32])
+int record_new_layer(const struct layer_record *record, char ret_id[ATOLL_ID_SIZE],
+		     char ret_path[32])
 {
 	do {
 		store_new_id(ret_id);
@@ -90,7 +90,7 @@ static int seal_failed(const struct layer_record *record, int code, struct atoll
 int layer_seal_top(struct layer_record *record, struct atoll_error *err)
 {
 	char id[ATOLL_ID_SIZE], path[32];
-	int r = new_layer_path(record, id, path);
+	int r = record_new_layer(record, id, path);
 
 	if (r < 0)
 		return seal_failed(record, r, err);
@@ -116,7 +116,7 @@ static int make_layer(const struct layer_record *record, struct pile *pile,
 {
 	cleanup_fd int out = -1;
 	char path[32];
-	int r = new_layer_path(record, ret_id, path);
+	int r = record_new_layer(record, ret_id, path);
 
 	if (r == 0 && mkdirat(record->store.fd, path, 0700) < 0)
 		r = -errno;

@@ -186,8 +186,9 @@ static void explain_layers(struct buf *out, const struct spec *spec)
 		buf_add_str(out,
 			    "\nSystem directories can be written, too: /var, and if you are root "
 			    "(`id -u` says 0) also /usr, /etc, /opt and the like, so that packages "
-			    "can be installed. That is gone at the end, and is no part of what "
-			    "can be applied.\n");
+			    "can be installed. That is no part of what can be applied, and is gone "
+			    "at the end; but as root a sandbox that lives on keeps it with its "
+			    "checkpoints.\n");
 	if (spec->checkpoints_every_step)
 		buf_add_str(out, "\nEach step ends in a checkpoint, to which the person can "
 				 "return.\n");

@@ -239,7 +239,7 @@ def _():
     same(status, 201, "a snapshot: %s" % snapshot)
     world().kill(place)
     plain = world().call("POST", "/v2/sandboxes", {"templateID": snapshot["snapshotID"]})[1]
-    same(told(plain, "cat ~/f; test -e /mnt/data || echo none"), "home\nnone\n", "without")
+    same(told(plain, "cat ~/f; test -e /mnt/data/f || echo none"), "home\nnone\n", "without")
     again = make_box("apart", "/elsewhere", templateID=snapshot["snapshotID"])
     same(told(again, "cat ~/f /elsewhere/f; echo more >>/elsewhere/f"), "home\nv\n", "with")
     same(ask(mine, "GET", "file", "f"), (200, b"v\nmore\n"), "in the volume")

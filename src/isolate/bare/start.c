@@ -233,7 +233,7 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	ret->pid = pid;
 	ret->pid_fd = take_fd(&pid_fd);
 	ret->control_fd = take_fd(&control);
-	ret->listener_fd = ret->dns_fd = ret->layer_fd = -1;
+	ret->listener_fd = ret->dns_fd = ret->layer_fd = ret->storage_fd = -1;
 	ret->notice_fd = take_fd(&notice);
 	ret->notice_rest = cell->notices;
 	return 0;

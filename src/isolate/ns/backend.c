@@ -118,6 +118,8 @@ void cell_free(struct cell *cell)
 		close(cell->map_ns_fd);
 	if (cell->layer_ns_fd >= 0)
 		close(cell->layer_ns_fd);
+	if (cell->kept_ns_fd >= 0)
+		close(cell->kept_ns_fd);
 	cgroup_release(&cell->group);
 	ids_release(cell);
 	if (cell->usage)
@@ -165,6 +167,7 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	cell->group.v2_fd = cell->group.main.fd = cell->group.cpu.fd = -1;
 	cell->ids.slot_fd = cell->layer_fd = cell->user_ns_fd = cell->mount_ns_fd = -1;
 	cell->map_ns_fd = cell->layer_ns_fd = cell->notice_fd = -1;
+	cell->kept_ns_fd = cell->storage_fd = -1;
 	r = check_host(cell, plan, err);
 	if (r == 0)
 		r = check_descriptors(spec, err);
@@ -260,6 +263,8 @@ const struct backend ns_backend = {
 	.start = ns_start,
 	.exec = ns_exec,
 	.relayer = ns_relayer,
+	.written = ns_written,
+	.kept_id = ns_kept_id,
 	.has_terminals = true,
 	.whose = cell_whose,
 	.account = cell_account,

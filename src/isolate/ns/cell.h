@@ -19,6 +19,7 @@
  *   layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
  *   relayer.c   other layers for a live one
  *   system.c    `root: layer`: system directories likewise, gone at the end
+ *   kept.c      or kept, of a sandbox that lives on
  *   net.c       in a network namespace of its own, the one way out
  *   authority.c certificates that programs inside trust besides the host's
  *   seal.c      the command's process takes its own rights away and executes
@@ -62,6 +63,7 @@ struct ns_mount {
 	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
 	bool is_layer;	   /* the workspace, not written itself: changes go to a layer over it */
 	bool is_ephemeral; /* of the system: what is written goes to a layer that vanishes */
+	size_t kept;	   /* of NS_STAGE: which of cell_layer.roots it is, from 1 on; 0: none */
 	int tree_fd;	   /* a detached copy of the host's tree, once there is one */
 };
 
@@ -153,12 +155,14 @@ struct cell {
 	mode_t umask;	/* the caller's, for the command */
 	const struct init_step *step; /* of a service, in the process of one; else NULL */
 	bool has_namespaces;	      /* made by the first process already, or there are none */
-	int layer_fd; /* the writable layer, with upper/ in it; -1 where there is none */
+	int layer_fd;	/* the writable layer, with upper/ in it; -1 where there is none */
+	int storage_fd; /* the private storage, for the parent; -1 where it is not asked for */
 
 	/* After a start, for relayer(); -1 where nobody will ask. */
 	int user_ns_fd, mount_ns_fd;
 	int map_ns_fd;	   /* how the workspace's owner is mapped, where that is another map */
 	int layer_ns_fd;   /* the same for layers, where several users write them */
+	int kept_ns_fd;	   /* and for what was written beside the workspace */
 	pid_t relayer_pid; /* who lets go of the layers before; 0: nobody */
 };
 
@@ -190,6 +194,8 @@ int ids_map_for(const struct cell *cell, const struct ns_mount *mount, int own);
 uint32_t ids_most(const struct ns_ids *ids);
 /* The host id of one inside. */
 uint32_t ids_host_id(const struct ns_ids *ids, bool is_group, uint32_t inside);
+/* And back; an id that is none of the sandbox's is nobody's. */
+uint32_t ids_inside_id(const struct ns_ids *ids, bool is_group, uint32_t host);
 /* Capabilities that the command has within its user namespace; a mask. */
 uint64_t ids_capabilities(const struct ns_ids *ids);
 void ids_release(struct cell *cell);
@@ -345,6 +351,22 @@ const char *system_tree(size_t i);
 /* What others may not read of one, into its masks. `watch_fd`: an inotify descriptor that gets a
  * watch for each directory, or 0. */
 int system_scan(struct ns_mount *mount, int watch_fd, struct atoll_error *err);
+
+/*
+ * What is written with it, of a sandbox that lives on (kept.c). kept_prepare() adds what an earlier
+ * cell has written to the list, if there is something; the others of the first group are for the
+ * child, the second group is struct backend's.
+ */
+bool kept_is_wanted(const struct cell *cell);
+bool kept_is_there(const struct cell *cell);
+int kept_prepare(struct cell *cell, struct atoll_error *err);
+int kept_mount_root(const struct cell *cell, struct atoll_error *err);
+int kept_add_lowers(const struct cell *cell, const char *path, char *options, size_t size,
+		    struct atoll_error *err);
+bool kept_speaks_of(const struct cell *cell, const char *path);
+
+bool ns_written(const struct cell *cell, size_t number, struct cell_written *ret);
+uint32_t ns_kept_id(const struct cell *cell, bool is_group, uint32_t id);
 
 /* ---- known.c ---- */
 

@@ -39,7 +39,8 @@ void describe_root(const struct cell *cell, struct plan *plan)
 				   : "private tmpfs at /var, layer over /opt; the rest read-only",
 		cell->ids.has_many
 			? "of /etc, /opt and /usr/local only what everybody may read; files with "
-			  "set-id bits cannot be made; no checkpoint or fork holds what is written"
+			  "set-id bits cannot be made; never applied; checkpoints and forks of a "
+			  "sandbox hold what is written, but for /run and /dev"
 			: "an ordinary user has one id, which owns nothing of the system: packages "
 			  "install into the home directory only; no checkpoint or fork holds what "
 			  "is written outside the workspace",

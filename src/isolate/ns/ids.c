@@ -235,6 +235,22 @@ uint32_t ids_host_id(const struct ns_ids *ids, bool is_group, uint32_t inside)
 	return inside <= many_count(ids) ? host + MANY_FIRST + inside - 1 : host + SLOTS_IDS - 1;
 }
 
+uint32_t ids_inside_id(const struct ns_ids *ids, bool is_group, uint32_t host)
+{
+	const uint32_t first = is_group ? ids->host_gid : ids->host_uid;
+
+	if (host == first)
+		return ids->has_many ? 0 : is_group ? ids->inside_gid : ids->inside_uid;
+	for (size_t i = 0; i < ids->n_beyond[is_group]; i++) {
+		if (alone(ids, is_group, i) == host)
+			return ids->beyond[is_group][i];
+	}
+	return ids->has_many && host >= first + MANY_FIRST &&
+			       host - first - MANY_FIRST < many_count(ids)
+		       ? host - first - MANY_FIRST + 1
+		       : NOBODY;
+}
+
 void ids_write_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size)
 {
 	const unsigned host = is_group ? ids->host_gid : ids->host_uid;
@@ -291,6 +307,18 @@ static void write_layer_map(const struct ns_ids *ids, bool is_group, char *ret, 
 			 ids->beyond[is_group][i] != first);
 }
 
+/* Everybody under such an id: what is written beside the workspace is not its owner's. */
+static void write_kept_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size)
+{
+	struct map map = {.text = ret, .size = size};
+
+	add_kept(&map, ids, is_group, 0, 1);
+	add_kept(&map, ids, is_group, 1, many_count(ids));
+	add_kept(&map, ids, is_group, NOBODY, 1);
+	for (size_t i = 0; i < ids->n_beyond[is_group]; i++)
+		add_kept(&map, ids, is_group, ids->beyond[is_group][i], 1);
+}
+
 typedef void write_fn(const struct ns_ids *ids, bool is_group, char *ret, size_t size);
 
 static int map_by(const struct ns_ids *ids, write_fn *write, int *ret, struct atoll_error *err)
@@ -308,7 +336,7 @@ static int map_by(const struct ns_ids *ids, write_fn *write, int *ret, struct at
 /* Does the host's own tree appear as the owner's? Layers and the system's have other maps. */
 static bool is_owners(const struct cell *cell, const struct ns_mount *mount)
 {
-	return ns_has_tree(mount) && !mount->is_ephemeral &&
+	return ns_has_tree(mount) && !mount->is_ephemeral && !mount->kept &&
 	       (!cell->ids.has_users || (!mount->is_layer && mount->kind != NS_STAGE)) &&
 	       (mount->is_writable || mount->is_explicit);
 }
@@ -346,6 +374,8 @@ int ids_map_owner(struct cell *cell, struct atoll_error *err)
 		r = map_by(ids, write_owner_map, &cell->map_ns_fd, err);
 	if (r == 0 && ids->has_users && layer_spot(cell))
 		r = map_by(ids, write_layer_map, &cell->layer_ns_fd, err);
+	if (r == 0 && kept_is_there(cell))
+		r = map_by(ids, write_kept_map, &cell->kept_ns_fd, err);
 	return r;
 }
 
@@ -357,6 +387,8 @@ int ids_map_for(const struct cell *cell, const struct ns_mount *mount, int own)
 		return mount->map_fd;
 	if (!cell->ids.has_many || mount->is_ephemeral)
 		return own;
+	if (mount->kept)
+		return cell->kept_ns_fd;
 	if (cell->ids.has_users && (mount->is_layer || mount->kind == NS_STAGE))
 		return cell->layer_ns_fd;
 	return is_owners(cell, mount) ? cell->map_ns_fd : -1;

@@ -255,7 +255,7 @@ int layer_prepare(struct cell *cell, struct atoll_error *err)
 		r = layer_parent(layer, parent, err);
 	if (r == 0 && parent[0])
 		r = add_stage(cell, parent, false, err);
-	return r;
+	return r < 0 ? r : kept_prepare(cell, err);
 }
 
 /* ---- in the child ---- */
@@ -399,7 +399,7 @@ int layer_place(struct cell *cell, const struct ns_mount *spot, size_t number,
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 
-		if (mount->kind == NS_STAGE)
+		if (mount->kind == NS_STAGE && !mount->kept)
 			*(mount->is_writable ? &trees.top : &trees.sealed) = mount->tree_fd;
 	}
 	r = layer_mount(spot, layer_of(cell), &trees, number, spot->path + 1, err);

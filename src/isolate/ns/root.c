@@ -167,8 +167,14 @@ static int mount_storage(const struct cell *cell, struct atoll_error *err)
 	/* Two halves: the root to be, and what mounts are made of, which no path leads to later. */
 	if (mkdir("/tmp/root", 0755) < 0 || mkdir("/tmp/stage", 0700) < 0)
 		return fail(err, "create", "the storage");
-	if (mount("/tmp/root", "/tmp/root", NULL, MS_BIND, NULL) < 0)
+	if (kept_is_there(cell)) {
+		int r = kept_mount_root(cell, err);
+
+		if (r < 0)
+			return r;
+	} else if (mount("/tmp/root", "/tmp/root", NULL, MS_BIND, NULL) < 0) {
 		return fail(err, "mount", "/tmp/root");
+	}
 	return chdir("/tmp/root") < 0 ? fail(err, "enter", "/tmp/root") : 0;
 }
 
@@ -191,7 +197,8 @@ static size_t common_way(const char *path, const char *before)
 	return common;
 }
 
-/* The host's root is still there, and a link of an image's would lead to it. */
+/* The host's root is still there, and a link of an image's, or of an earlier cell's, would lead to
+ * it. */
 static int refuse_link(const char *part, struct atoll_error *err)
 {
 	struct stat st;
@@ -200,8 +207,8 @@ static int refuse_link(const char *part, struct atoll_error *err)
 		return fail(err, "look at", part);
 	return S_ISLNK(st.st_mode)
 		       ? error_set(err, ATOLL_FAULT_POLICY, 0,
-				   "'/%s' in the image is a link, and something is to be put "
-				   "there: make it a directory",
+				   "'/%s' is a link, of the image's or made inside, and something "
+				   "is to be put there: make it a directory",
 				   part)
 		       : 0;
 }
@@ -352,15 +359,21 @@ static int make_upper(const struct ns_mount *spot, size_t number, char *options,
 	return 0;
 }
 
-static int place_masked(const struct ns_mount *spot, size_t number, struct atoll_error *err)
+static int place_masked(const struct cell *cell, const struct ns_mount *spot, size_t number,
+			struct atoll_error *err)
 {
 	const unsigned long flags = MS_NOSUID | MS_NODEV | (spot->is_ephemeral ? 0 : MS_RDONLY);
-	char options[256];
+	char options[4000];
+	size_t used;
 	int r = ns_make_masks(spot, spot->tree_fd, number, err);
 
+	strcpy(options, "lowerdir=");
+	if (r == 0 && spot->is_ephemeral)
+		r = kept_add_lowers(cell, spot->path, options, sizeof options - 256, err);
 	if (r < 0)
 		return r;
-	snprintf(options, sizeof options, "lowerdir=%s/mask-%zu:%s/host-%zu,userxattr", STAGE,
+	used = strlen(options);
+	snprintf(options + used, sizeof options - used, "%s/mask-%zu:%s/host-%zu,userxattr", STAGE,
 		 number, STAGE, number);
 	if (spot->is_ephemeral)
 		r = make_upper(spot, number, options, sizeof options, err);
@@ -374,9 +387,12 @@ static int place_masked(const struct ns_mount *spot, size_t number, struct atoll
 /* On a mount of its own, which nobody inside can move. */
 static int fix_way(const char *name, struct atoll_error *err)
 {
-	if (mkdir(name, 0755) < 0)
-		return fail(err, "create", name);
-	return bind_clone(name, name, err);
+	/* An earlier cell may have left something there, which is no link at least. */
+	int r = mkdir(name, 0755) == 0 ? 0
+		: errno == EEXIST      ? refuse_link(name, err)
+				       : fail(err, "create", name);
+
+	return r < 0 ? r : bind_clone(name, name, err);
 }
 
 /* A directory that root keeps in a system, and others pass. */
@@ -513,7 +529,7 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 		case NS_DEVICE:
 			r = mount->is_layer ? layer_place(cell, mount, i, err)
 			    : mount->n_masks || mount->is_ephemeral
-				    ? place_masked(mount, i, err)
+				    ? place_masked(cell, mount, i, err)
 				    : ns_attach(mount->tree_fd, inside(mount->path), err);
 			break;
 		case NS_PRIVATE:
@@ -678,6 +694,8 @@ static int place_gitconfig(const struct cell *cell, struct atoll_error *err)
 		if (cell->mounts[i].kind == NS_PRIVATE &&
 		    streq(cell->mounts[i].path, cell->spec->home)) {
 			snprintf(path, sizeof path, "%s/.gitconfig", inside(cell->spec->home));
+			if (kept_speaks_of(cell, cell->spec->home))
+				return 0; /* it has been there, and is the sandbox's own */
 			return ns_write_file(path, cell->gitconfig, strlen(cell->gitconfig), 0600,
 					     err);
 		}
@@ -714,8 +732,11 @@ static int place_system(const struct cell *cell, struct atoll_error *err)
 		r = make_dir("var", 0755, err);
 	for (size_t i = 0; r == 0 && cell->spec->root_is_layer && i < ARRAY_SIZE(var_dirs); i++)
 		r = make_var_dir(var_dirs[i], err);
-	for (size_t i = 0; r == 0 && cell->has_open_top && i < ARRAY_SIZE(top_dirs); i++)
-		r = make_dir(top_dirs[i], 0755, err);
+	/* What an earlier cell has made of these is as good. */
+	for (size_t i = 0; r == 0 && cell->has_open_top && i < ARRAY_SIZE(top_dirs); i++) {
+		if (mkdir(top_dirs[i], 0755) < 0 && errno != EEXIST)
+			r = fail(err, "create", top_dirs[i]);
+	}
 	if (r == 0)
 		r = place_links(err);
 	if (r == 0)
@@ -774,6 +795,11 @@ int ns_build_root(struct cell *cell, struct atoll_error *err)
 		r = place_all(cell, err);
 	if (r == 0)
 		r = place_system(cell, err);
+	/* From the root that is being built it is one up, and later nowhere. */
+	if (r == 0 && kept_is_wanted(cell)) {
+		cell->storage_fd = open("..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		r = cell->storage_fd < 0 ? fail(err, "open", "the storage") : 0;
+	}
 	if (r == 0)
 		r = switch_root(err);
 	return r == 0 ? close_root(cell, err) : r;

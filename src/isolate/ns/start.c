@@ -44,7 +44,7 @@
  */
 
 #define SETUP_MAX_S 60
-#define READY_FDS   3
+#define READY_FDS   4
 
 struct setup_message {
 	uint32_t n_trees;
@@ -435,7 +435,7 @@ struct init_config start_config(struct cell *cell)
 
 /* What the parent may need of a layer goes with it. The namespaces can be named only from in here
  * later: init_main() closes us to everybody. */
-static int say_ready(const struct cell *cell, struct atoll_error *err)
+static int say_ready(struct cell *cell, struct atoll_error *err)
 {
 	cleanup_fd int user_ns = -1, mount_ns = -1;
 	int fds[READY_FDS], r;
@@ -443,6 +443,8 @@ static int say_ready(const struct cell *cell, struct atoll_error *err)
 
 	if (cell->layer_fd >= 0 && !layer_of(cell)->top)
 		fds[n++] = cell->layer_fd;
+	if (cell->storage_fd >= 0)
+		fds[n++] = cell->storage_fd;
 	if (cell->layer_fd >= 0 && layer_of(cell)->is_changed) {
 		user_ns = open("/proc/self/ns/user", O_RDONLY | O_CLOEXEC);
 		mount_ns = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
@@ -452,6 +454,9 @@ static int say_ready(const struct cell *cell, struct atoll_error *err)
 		fds[n++] = mount_ns;
 	}
 	r = fd_send(cell->setup_fd, "r", 1, fds, n);
+	/* From inside no way leads there, and this is none either. */
+	if (cell->storage_fd >= 0)
+		close(take_fd(&cell->storage_fd));
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "tell the supervisor") : 0;
 }
 
@@ -462,6 +467,8 @@ static void take_ready(struct cell *cell, const int *fds, size_t n, struct cell_
 
 	if (layer_spot(cell) && !layer_of(cell)->top && at < n)
 		ret->layer_fd = fds[at++];
+	if (kept_is_wanted(cell) && at < n)
+		ret->storage_fd = fds[at++];
 	if (at + 1 < n) {
 		cell->user_ns_fd = fds[at++];
 		cell->mount_ns_fd = fds[at++];
@@ -640,7 +647,7 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	size_t n_fds = READY_FDS;
 	pid_t pid;
 
-	ret->layer_fd = ret->notice_fd = -1;
+	ret->layer_fd = ret->storage_fd = ret->notice_fd = -1;
 	ret->notice_rest = cell->notices;
 	r = ids_take(cell, err);
 	if (r == 0)
@@ -685,6 +692,8 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	if (r < 0) {
 		if (ret->layer_fd >= 0)
 			close(ret->layer_fd);
+		if (ret->storage_fd >= 0)
+			close(ret->storage_fd);
 		kill(pid, SIGKILL);
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;

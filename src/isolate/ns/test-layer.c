@@ -303,3 +303,22 @@ TEST(a_store_in_the_workspace_is_refused)
 	CHECK(strstr(story.text, "XDG_STATE_HOME"));
 	spec_free(spec);
 }
+
+TEST(an_id_of_the_host_is_found_inside_again)
+{
+	static const uint32_t inside[] = {0, 1, 6, 999, 1000, 65534};
+	const struct ns_ids ids = {.has_many = true,
+				   .has_users = true,
+				   .host_uid = 0x70000400,
+				   .host_gid = 0x70000400,
+				   .beyond = {{1000}, {1000}},
+				   .n_beyond = {1, 1}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(inside); i++) {
+		CHECK_INT(ids_inside_id(&ids, false, ids_host_id(&ids, false, inside[i])),
+			  inside[i]);
+		CHECK_INT(ids_inside_id(&ids, true, ids_host_id(&ids, true, inside[i])), inside[i]);
+	}
+	CHECK_INT(ids_inside_id(&ids, false, 0), 65534);
+	CHECK_INT(ids_inside_id(&ids, false, 0x70000800), 65534);
+}

@@ -157,8 +157,13 @@ static bool etc_is_layer(const struct cell *cell)
 }
 
 /* In the layer over /etc, in the place of the host's. */
-static int replace(const char *path, const char *data, struct atoll_error *err)
+static int replace(const struct cell *cell, const char *path, const char *data,
+		   struct atoll_error *err)
 {
+	/* An earlier cell has done so, and packages may have added theirs since. */
+	if (kept_speaks_of(cell, path))
+		return 0;
+	path++;
 	if (unlink(path) < 0 && errno != ENOENT)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "take '/%s' away", path);
 	return ns_write_file(path, data, strlen(data), 0644, err);
@@ -189,8 +194,8 @@ int users_place(const struct cell *cell, struct atoll_error *err)
 	if (!cell->passwd)
 		return 0;
 	if (etc_is_layer(cell)) {
-		r = replace("etc/passwd", cell->passwd, err);
-		return r < 0 ? r : replace("etc/group", cell->group_file, err);
+		r = replace(cell, "/etc/passwd", cell->passwd, err);
+		return r < 0 ? r : replace(cell, "/etc/group", cell->group_file, err);
 	}
 	r = cover(NS_STAGE_DIR "/passwd", "etc/passwd", cell->passwd, err);
 	return r < 0 ? r : cover(NS_STAGE_DIR "/group", "etc/group", cell->group_file, err);
