@@ -320,8 +320,7 @@ TEST(every_term_is_in_the_digest)
 		"network: {allow: [a.test], secrets: [{name: A, host: a.test, from: 'env:B'}]}\n",
 		"network: {allow: [a.test], secrets: [{name: A, host: a.test, from: 'file:/A'}]}\n",
 		"network: {allow: [a.test], secrets: [{name: A, host: a.test, from: command:A}]}\n",
-		"network: {allow: [a.test], secrets: [{name: A, host: a.test, from: "
-		"'secret:a'}]}\n",
+		"network: {allow: [a.test], secrets: [{name: A, host: a.test, from: secret:a}]}\n",
 	};
 	char digests[ARRAY_SIZE(jobs)][65];
 

@@ -7,6 +7,8 @@
  *	net connect HOST PORT COUNT [PROXY-PORT]   connect, two bytes each way, close; prints each
  *	net hold HOST PORT COUNT                   so many at once; prints "held N", ends with stdin
  *	net serve PORT                             the other side of connect
+ *	net relay HOST PORT LISTEN                 the floor of whoever stands between: splice, both
+ *						   ways, and nothing else
  *
  * Times are in nanoseconds. The name is looked up and one connection made before anything is timed:
  * what is paid once is not measured here. With a proxy's port, by CONNECT over 127.0.0.1.
@@ -14,9 +16,13 @@
 
 #include <err.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -183,16 +189,72 @@ static void serve(const char *port)
 	}
 }
 
+/* At most a pipe of it. False at the end. */
+static bool pass_on(int from, int to, const int ends[2])
+{
+	ssize_t got = splice(from, NULL, ends[1], NULL, 1 << 20, SPLICE_F_NONBLOCK), sent = 0;
+
+	if (got < 0)
+		return errno == EAGAIN || errno == EINTR;
+	for (; got > 0; got -= sent) {
+		sent = splice(ends[0], NULL, to, NULL, (size_t)got, 0);
+		if (sent <= 0)
+			return false;
+	}
+	return got == 0 && sent > 0;
+}
+
+static void relay_one(int client)
+{
+	int server = open_connection(), ends[2];
+	struct pollfd fds[] = {{client, POLLIN, 0}, {server, POLLIN, 0}};
+	bool is_open = true;
+
+	if (pipe(ends) < 0 || fcntl(ends[0], F_SETPIPE_SZ, 1 << 20) < 0)
+		err(1, "make a pipe");
+	while (is_open && poll(fds, 2, -1) > 0) {
+		if (fds[0].revents)
+			is_open = pass_on(client, server, ends);
+		if (is_open && fds[1].revents)
+			is_open = pass_on(server, client, ends);
+	}
+}
+
+/* A process for each: it is there before anything is timed. */
+static void relay(const char *port)
+{
+	static const int one = 1;
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_port = htons((uint16_t)atoi(port)),
+				      .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), client;
+
+	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	if (bind(listener, (struct sockaddr *)&address, sizeof address) < 0 ||
+	    listen(listener, 16) < 0)
+		err(1, "listen at %s", port);
+	signal(SIGCHLD, SIG_IGN);
+	while ((client = accept4(listener, NULL, NULL, SOCK_CLOEXEC)) >= 0) {
+		if (fork() == 0) {
+			relay_one(client);
+			_exit(0);
+		}
+		close(client);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 3 && strcmp(argv[1], "serve") == 0)
 		serve(argv[2]);
 	if (argc < 5)
-		errx(2, "usage: net get|connect|hold HOST PORT NUMBER [PROXY-PORT]");
+		errx(2, "usage: net get|connect|hold|relay HOST PORT NUMBER [PROXY-PORT]");
 	target_host = argv[2];
 	target_port = argv[3];
 	look_up(argv[5]);
-	if (strcmp(argv[1], "get") == 0)
+	if (strcmp(argv[1], "relay") == 0)
+		relay(argv[4]);
+	else if (strcmp(argv[1], "get") == 0)
 		get(argv[4]);
 	else if (strcmp(argv[1], "connect") == 0)
 		connect_often(atoi(argv[4]));
