@@ -62,13 +62,15 @@ static uint64_t free_disk_mib(const char *path)
 	return statvfs(path, &fs) < 0 ? UINT64_MAX : (uint64_t)fs.f_bavail * fs.f_frsize >> 20;
 }
 
-/* Looked at ten times a second at most: there may be a thousand creations. */
+/* Looked at ten times a second at most while there is enough: there may be a thousand creations. */
 static int check_free(struct house *house, struct atoll_error *err)
 {
 	const struct house_config *config = house->config;
 	int64_t now_ms = house_now_ms();
+	bool is_short = house->free_memory_mib < config->least_memory_mib ||
+			house->free_disk_mib < config->least_disk_mib;
 
-	if (now_ms - house->looked_ms >= 100 || now_ms < house->looked_ms) {
+	if (is_short || now_ms - house->looked_ms >= 100 || now_ms < house->looked_ms) {
 		house->looked_ms = now_ms;
 		house->free_memory_mib = free_memory_mib();
 		house->free_disk_mib = free_disk_mib(house->dir);

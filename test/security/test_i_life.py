@@ -288,7 +288,7 @@ def _():
                 both = [one for one, name in inside(pid).items() if name == "python3"]
                 for _ in range(2):
                     os.kill(pid, signal.SIGTSTP)
-                    check(until(lambda: state(pid) == "T"), "atoll did not stop")
+                    check(until(lambda: state(pid) == "T"), "atoll did not stop: it is %r" % state(pid))
                     check(until(lambda: all(state(one) == "T" for one in both)), "it goes on inside")
                     os.kill(pid, signal.SIGCONT)
                     check(until(lambda: all(state(one) in "SR" for one in both)), "it does not go on inside")
