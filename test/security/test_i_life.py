@@ -285,6 +285,8 @@ def _():
                     pid = running.pid
                 wait_file(place, "up")
                 check(until(lambda: list(inside(pid).values()).count("python3") == 2), "two processes")
+                # Before it has heard of the start it has the usual ways: nobody could let one that leads a session go on, and the kernel does not stop it.
+                check(until(lambda: int(re.search(r"SigBlk:\t(\w+)", read("/proc/%d/status" % pid).decode())[1], 16) >> signal.SIGTSTP - 1 & 1), "signals are passed on")
                 both = [one for one, name in inside(pid).items() if name == "python3"]
                 for _ in range(2):
                     os.kill(pid, signal.SIGTSTP)
