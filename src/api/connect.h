@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/api.h"
+#include "base/scope.h"
 
 /*
  * Remote calls by the Connect protocol, with JSON
@@ -146,11 +147,6 @@ void rpc_send_bytes(struct rpc *rpc, const char *before, const void *bytes, size
 		    const char *behind);
 void rpc_end(struct rpc *rpc);
 struct loop *rpc_loop(const struct rpc *rpc);
-
-#ifndef container_of
-#define container_of(pointer, type, member)                                                        \
-	((type *)(void *)((char *)(pointer)-offsetof(type, member)))
-#endif
 
 /* ---- connect-message.c ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -38,4 +39,6 @@ static inline int take_fd(int *fd)
 		taken_;                                                                            \
 	})
 
+#define container_of(pointer, type, member)                                                        \
+	((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 #define ARRAY_SIZE(array) (sizeof(array) / sizeof *(array))

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "box/work.h"
+#include "box/inner.h"
 
 #include <atoll/step.h>
 #include <errno.h>
@@ -98,34 +98,13 @@ static int start(struct guest *guest, int channel_fd, struct atoll_error *err)
 }
 
 /* Nobody holds the sandbox: whoever did was killed. A file is as good a reason as a command to
- * start another one, on a thread, and without the guest, which may be gone meanwhile. */
-struct raising {
-	struct work_item item;
-	char sandbox[ATOLL_ID_SIZE];
-};
-
-static void run_raising(struct work_item *item)
-{
-	atoll_sandbox_start(((struct raising *)item)->sandbox, NULL);
-}
-
-static void end_raising(struct work_item *item)
-{
-	free(item);
-}
-
+ * start another one, without the guest, which may be gone meanwhile. */
 static bool raise_holder(struct guest *guest)
 {
-	struct raising *raising = guest->has_raised ? NULL : calloc(1, sizeof *raising);
+	const struct box *box = guest->box;
 
-	if (raising) {
-		raising->item.run = run_raising;
-		raising->item.done = end_raising;
-		raising->item.owner = guest->box->tenant;
-		memcpy(raising->sandbox, guest->box->sandbox, sizeof raising->sandbox);
-		work_submit(house_work(guest->box->house), &raising->item, WORK_NOW);
-		guest->has_raised = true;
-	}
+	if (!guest->has_raised)
+		guest->has_raised = start_holder_behind(box->house, box->tenant, box->sandbox);
 	return guest->has_raised;
 }
 

@@ -135,3 +135,33 @@ int make_sandbox(struct make *make, struct atoll_error *err)
 	}
 	return r;
 }
+
+/* ---- a holder for one that is there ---- */
+
+struct starting {
+	struct work_item item;
+	char sandbox[ATOLL_ID_SIZE];
+};
+
+static void run_starting(struct work_item *item)
+{
+	atoll_sandbox_start(((struct starting *)item)->sandbox, NULL);
+}
+
+static void free_starting(struct work_item *item)
+{
+	free(item);
+}
+
+bool start_holder_behind(struct house *house, const struct tenant *owner, const char *sandbox)
+{
+	struct starting *starting = calloc(1, sizeof *starting);
+
+	if (!starting)
+		return false;
+	starting->item =
+		(struct work_item){.run = run_starting, .done = free_starting, .owner = owner};
+	snprintf(starting->sandbox, sizeof starting->sandbox, "%s", sandbox);
+	work_submit(house_work(house), &starting->item, WORK_NOW);
+	return true;
+}

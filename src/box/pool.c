@@ -217,34 +217,12 @@ static void drop_one(struct pool *pool)
 
 /* ---- waking ---- */
 
-struct waking {
-	struct work_item item;
-	char sandbox[ATOLL_ID_SIZE];
-};
-
-static void run_wake(struct work_item *item)
-{
-	atoll_sandbox_start(((struct waking *)item)->sandbox, NULL);
-}
-
-static void woken(struct work_item *item)
-{
-	free(item);
-}
-
 /* It is ready for its first command by the time that it comes. */
 static void wake(struct house *house, const struct parked *parked)
 {
-	struct waking *waking = NULL;
-
-	if (clock_monotonic_ns() - parked->since_ns < RESTING_NS)
-		return;
-	waking = calloc(1, sizeof *waking);
-	if (!waking)
-		return; /* then it is the command that waits */
-	waking->item = (struct work_item){.run = run_wake, .done = woken};
-	memcpy(waking->sandbox, parked->sandbox, sizeof waking->sandbox);
-	work_submit(house->work, &waking->item, WORK_NOW);
+	/* Without memory for it, it is the command that waits. */
+	if (clock_monotonic_ns() - parked->since_ns >= RESTING_NS)
+		start_holder_behind(house, NULL, parked->sandbox);
 }
 
 /* ---- for others ---- */

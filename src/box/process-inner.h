@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/scope.h"
 #include "box/process.h"
 #include "box/work.h"
 
@@ -18,10 +19,6 @@
  */
 
 #define PROCESS_INPUT_MAX (16U << 20)
-
-#ifndef container_of
-#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
-#endif
 
 struct process_own {
 	struct process process; /* the first: others have a pointer to this */

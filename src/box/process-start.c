@@ -109,8 +109,8 @@ static char **copy_argv(char *const *argv)
 	return copy;
 }
 
-/* The box's, then the request's: a later one of the same name counts. */
-/* `trace` comes first: what somebody says himself wins. */
+/* The box's, then the request's: a later one of the same name counts. `trace` comes first: what
+ * somebody says himself wins. */
 static char **join_pairs(const struct box_pairs *first, const struct box_pairs *second,
 			 const char *trace)
 {

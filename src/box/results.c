@@ -222,8 +222,7 @@ static void start_writing(struct results *results)
 
 static void write_again(struct loop_timer *timer)
 {
-	struct results *results =
-		(struct results *)((char *)timer - offsetof(struct results, again));
+	struct results *results = container_of(timer, struct results, again);
 
 	if (results->first && !results->is_writing && !work_is_closing(house_work(results->house)))
 		start_writing(results);

@@ -5,6 +5,7 @@
  * What moves connections: shared by the files of egress that know nothing of HTTP or TLS
  */
 
+#include "base/scope.h"
 #include "egress/inner.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -13,8 +14,6 @@
 #define FLOWS_MAX     10000
 #define NAMES_MAX     65536 /* that have an address at the same time */
 #define QUESTIONS_MAX 16    /* open at the same time */
-
-#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 struct sockaddr_in6;
 

@@ -371,6 +371,8 @@ bool hold_watcher_is_last(const struct hold_kept *kept);
 
 /* ---- hold-life.c ---- */
 
+/* Everything inside stands still when it is 0, until an order INIT_THAW. */
+int hold_stop_inside(struct holder *holder, struct atoll_error *err);
 int hold_freeze(struct holder *holder, struct atoll_error *err);
 int hold_thaw(struct holder *holder, struct atoll_error *err);
 /* One that rests is made ready for the next step. */

@@ -13,6 +13,16 @@
  * still meanwhile.
  */
 
+int hold_stop_inside(struct holder *holder, struct atoll_error *err)
+{
+	int r = hold_ask_init(holder, INIT_FREEZE, err);
+
+	return r == -1 ? error_set(err, ATOLL_FAULT_POLICY, EBUSY,
+				   "processes in the sandbox could not be stopped; try again, or "
+				   "end them")
+		       : r;
+}
+
 int hold_freeze(struct holder *holder, struct atoll_error *err)
 {
 	int r;
@@ -20,11 +30,7 @@ int hold_freeze(struct holder *holder, struct atoll_error *err)
 	if (holder->is_frozen)
 		return 0;
 	/* What the record has stopped stays so. */
-	r = holder->is_live && !holder->is_stuck ? hold_ask_init(holder, INIT_FREEZE, err) : 0;
-	if (r == -1)
-		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
-				 "processes in the sandbox could not be stopped; try again, or end "
-				 "them");
+	r = holder->is_live && !holder->is_stuck ? hold_stop_inside(holder, err) : 0;
 	if (r < 0)
 		return r;
 	holder->is_frozen = true;

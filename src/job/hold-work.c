@@ -77,12 +77,8 @@ static int checkpoint_running(struct holder *holder, const char *name,
 			      struct atoll_error *err)
 {
 	const bool stands_still = holder->is_frozen || holder->is_stuck;
-	int r = stands_still ? 0 : hold_ask_init(holder, INIT_FREEZE, err);
+	int r = stands_still ? 0 : hold_stop_inside(holder, err);
 
-	if (r == -1)
-		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
-				 "processes in the sandbox could not be stopped; try again, or end "
-				 "them");
 	if (r < 0)
 		return r;
 	r = hold_keep_root(holder, false, err);

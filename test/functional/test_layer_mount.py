@@ -13,6 +13,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *  # noqa: E402
+from package import IS_PACKAGE, PACKAGE  # noqa: E402
 
 MIB = 1 << 20
 OVER_LIMIT = 245
@@ -314,19 +315,7 @@ def _():
 
 # ---- root: layer ----------------------------------------------------------------------------------------------------
 
-PACKAGE = r"""
-set -e
-mkdir -p /tmp/p/DEBIAN /tmp/p/usr/bin /tmp/p/etc
-printf 'Package: atoll-hello\nVersion: 1\nArchitecture: all\nMaintainer: x <x@example.com>\nDescription: hello\n' >/tmp/p/DEBIAN/control
-printf '#!/bin/sh\nset -e\ntouch /var/lib/hello; chown 6:12 /var/lib/hello\n' >/tmp/p/DEBIAN/postinst
-printf '#!/bin/sh\necho hello from a package\n' >/tmp/p/usr/bin/atoll-hello
-echo conf >/tmp/p/etc/atoll-hello.conf
-chmod 755 /tmp/p/DEBIAN/postinst /tmp/p/usr/bin/atoll-hello
-dpkg-deb --root-owner-group -b /tmp/p /tmp/hello.deb >/dev/null
-dpkg -i /tmp/hello.deb >/dev/null
-atoll-hello
-dpkg -s atoll-hello | grep Status
-stat -c %u:%g /usr/bin/atoll-hello /etc/atoll-hello.conf /var/lib/hello
+PACKAGE_AND_BACK = PACKAGE + IS_PACKAGE + r"""
 dpkg -r atoll-hello >/dev/null
 test -e /usr/bin/atoll-hello || echo removed
 """
@@ -339,7 +328,7 @@ def _():
     need("dpkg", "dpkg-deb")
     for mode in ("layer", "direct"):
         with Place() as place:
-            result = run(place, ["--root", "layer"], PACKAGE, mode=mode)
+            result = run(place, ["--root", "layer"], PACKAGE_AND_BACK, mode=mode)
             same((result.status, result.out), (0, "hello from a package\nStatus: install ok installed\n0:0\n0:0\n6:12\nremoved\n"), "mode %s" % mode)
             for path in ("/usr/bin/atoll-hello", "/etc/atoll-hello.conf", "/var/lib/hello", "/var/lib/dpkg/info/atoll-hello.list"):
                 check(not os.path.lexists(path), "%s is on the host" % path)
