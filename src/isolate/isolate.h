@@ -91,6 +91,10 @@ struct cell_extra {
 	bool layer_is_memory;
 	/* A sandbox that lives on: there is no command at the start, exec() brings them. */
 	bool is_service;
+	/* What start() calls while the walls are built, or NULL. The command does not run before it
+	 * has returned 0; its failure is start()'s. */
+	int (*meanwhile)(void *data, struct atoll_error *err);
+	void *meanwhile_data;
 };
 
 /* Without namespaces the files are in the private directory, and variables of the command's that

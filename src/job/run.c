@@ -441,6 +441,12 @@ static int take_terminal(struct run *run, struct atoll_error *err)
 	return r;
 }
 
+/* No work is done that is not recorded: the command waits for this, the walls need not. */
+static int record_meanwhile(void *data, struct atoll_error *err)
+{
+	return run_record_begin(data, err);
+}
+
 static int start(struct run *run, struct atoll_error *err)
 {
 	const int caller[3] = {run->options->stdin_fd, run->options->stdout_fd,
@@ -456,8 +462,6 @@ static int start(struct run *run, struct atoll_error *err)
 	run->counted_ns = (uint64_t)run->start_ns;
 	run->deadline_ns =
 		wall_ms == SPEC_UNLIMITED ? INT64_MAX : run->start_ns + (int64_t)wall_ms * 1000000;
-	if (r == 0)
-		r = run_record_begin(run, err);
 	tell_progress(run, "building the sandbox");
 	if (r == 0)
 		r = run->backend->start(run->cell, child, &run->handle, err);
@@ -552,6 +556,8 @@ static int prepare(struct run *run, char ***ret_env, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	run->env = *ret_env;
+	run->net.extra.meanwhile = record_meanwhile;
+	run->net.extra.meanwhile_data = run;
 	tell_progress(run, "looking at the granted places");
 	return run->backend->prepare(run->spec, *ret_env, &run->net.extra, NULL, &run->cell, err);
 }
@@ -595,6 +601,33 @@ static int run_somewhere(struct run *run, struct atoll_error *err)
 	return run_on(run, other, err);
 }
 
+static int run_finished(struct atoll_job *job, struct run *run, struct atoll_error *err)
+{
+	sigset_t old;
+	int r;
+
+	/* The denials are large and come last: those that there are will be filled in. */
+	memset(run->result, 0, offsetof(struct atoll_result, denials));
+	run->spec = job->spec;
+	run->recipe = &job->recipe;
+	run->relay = malloc(sizeof *run->relay);
+	run_hold_sigpipe(&old);
+	r = net_init(&run->net, run->spec, run->options, run->result, err);
+	run->net.whose = whose;
+	run->net.order_sockets = order_sockets;
+	run->net.connected = run_record_connection;
+	run->net.answered = run_record_answer;
+	run->net.data = run;
+	if (r == 0)
+		r = run->relay ? run_somewhere(run, err) : error_oom(err);
+	run_layer_close(run);
+	net_done(&run->net);
+	run_record_end(run, r, err);
+	run_release_sigpipe(&old);
+	free(run->relay);
+	return r;
+}
+
 int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options,
 		  struct atoll_result *ret, struct atoll_error *err)
 {
@@ -603,7 +636,6 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 			  .result = ret,
 			  .handle = {.layer_fd = -1, .storage_fd = -1, .notice_fd = -1}};
 	struct atoll_error unheard;
-	sigset_t old;
 	int r;
 
 	err = err ? err : &unheard;
@@ -611,31 +643,12 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 	/* Links in grants are looked at, and a file system may not answer. */
 	tell_progress(&run, "looking at the granted places");
 	r = job_finish(job, err);
-	if (r < 0)
-		return r;
-	if (run.options->for_receipt && job->spec->record == SPEC_RECORD_OFF)
-		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "a receipt is made from the record, which this contract switches "
-				 "off (record: off)");
-	/* The denials are large and come last: those that there are will be filled in. */
-	memset(ret, 0, offsetof(struct atoll_result, denials));
-	run.spec = job->spec;
-	run.recipe = &job->recipe;
-	run.relay = malloc(sizeof *run.relay);
-	run_hold_sigpipe(&old);
-	r = net_init(&run.net, run.spec, run.options, ret, err);
-	run.net.whose = whose;
-	run.net.order_sockets = order_sockets;
-	run.net.connected = run_record_connection;
-	run.net.answered = run_record_answer;
-	run.net.data = &run;
+	if (r == 0 && run.options->for_receipt && job->spec->record == SPEC_RECORD_OFF)
+		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
+			      "a receipt is made from the record, which this contract switches "
+			      "off (record: off)");
 	if (r == 0)
-		r = run.relay ? run_somewhere(&run, err) : error_oom(err);
-	run_layer_close(&run);
-	net_done(&run.net);
-	run_record_end(&run, r, err);
-	run_release_sigpipe(&old);
-	free(run.relay);
+		r = run_finished(job, &run, err);
 	/* The reason that the kernel gives does not say that it is our own filter. */
 	if (r < 0 && err->fault == ATOLL_FAULT_HOST && getenv("ATOLL_SANDBOX"))
 		return error_context(err, r, "there is no sandbox inside an atoll sandbox");

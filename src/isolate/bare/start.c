@@ -208,8 +208,12 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		r = bare_make_private(cell, err);
 	if (r == 0)
 		r = bare_set_environment(cell, err);
-	if (r < 0)
+	if (r == 0 && cell->extra->meanwhile)
+		r = cell->extra->meanwhile(cell->extra->meanwhile_data, err);
+	if (r < 0) {
+		bare_remove_private(cell->bare);
 		return r;
+	}
 
 	pid = start_clone(cell, 0, &pid_fd);
 	if (pid == 0)

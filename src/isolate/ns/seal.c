@@ -144,10 +144,10 @@ int ns_bound_capabilities(uint64_t keep, struct atoll_error *err)
 	if (!keep)
 		bits |= SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
 			SECBIT_NO_SETUID_FIXUP_LOCKED;
-	/* The numbers end where the kernel's list does. */
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap) >= 0; cap++) {
-		if (!(keep & 1ULL << cap))
-			prctl(PR_CAPBSET_DROP, cap);
+	/* The numbers end where the kernel's list does, in both calls. */
+	for (int cap = 0; cap < 64; cap++) {
+		if (prctl(keep & 1ULL << cap ? PR_CAPBSET_READ : PR_CAPBSET_DROP, cap) < 0)
+			break;
 	}
 	if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) != 0)
 		return error_set(err, ATOLL_FAULT_HOST, 0, "the capability bounding set remains");

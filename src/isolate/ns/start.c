@@ -34,8 +34,8 @@
  *	                                        fork the command's process → ns_begin(),
  *	                                        with a network its sockets → the control socket
  *	write the contract, send it         →   ns_build_root()
- *	                                        join_command()             → ns_seal()
- *	                                        ns_leave_host(), or earlier
+ *	whatever the caller does meanwhile      join_command()             → ns_seal()
+ *	  (cell_extra.meanwhile), "leave"   →   ns_leave_host(), or earlier
  *	                                    ←   "ready", or the error
  *	                                        init_main()                → ns_execute()
  *
@@ -187,6 +187,31 @@ static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *e
 	if (r == 0 || r == -EPIPE || r == -ECONNRESET || r == -EAGAIN)
 		return 0;
 	return error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox");
+}
+
+/* The command may run only if whatever the caller had to do beforehand is done. */
+static int send_leave(const struct cell *cell, int socket_fd, struct atoll_error *err)
+{
+	const struct cell_extra *extra = cell->extra;
+	int r = extra->meanwhile ? extra->meanwhile(extra->meanwhile_data, err) : 0;
+
+	if (r < 0)
+		return r;
+	r = fd_send(socket_fd, "l", 1, NULL, 0);
+	/* As above. */
+	if (r == 0 || r == -EPIPE || r == -ECONNRESET || r == -EAGAIN)
+		return 0;
+	return error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox");
+}
+
+static int receive_leave(const struct cell *cell, struct atoll_error *err)
+{
+	char byte;
+	ssize_t got = recv(cell->setup_fd, &byte, 1, 0);
+
+	return got == 1 ? 0
+			: error_set(err, ATOLL_FAULT_BUG, got < 0 ? errno : 0,
+				    "the supervisor did not finish the set-up");
 }
 
 /* Copy every tree as root and hand it over; the child counts them in the same order. */
@@ -487,6 +512,8 @@ static _Noreturn void child_main(struct cell *cell)
 	start_wipe_arguments();
 	r = set_up(cell, &config, &command, &err);
 	if (r == 0)
+		r = receive_leave(cell, &err);
+	if (r == 0)
 		r = say_ready(cell, &err);
 	/* What is in memory is bounded by the size of that. */
 	if (layer_of(cell)->top)
@@ -516,9 +543,23 @@ pid_t start_clone(const struct cell *cell, uint64_t namespaces, int *ret_pid_fd)
 	return clone_process(&args);
 }
 
-static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_error *err)
+/* Is there something that only the parent can do for it? */
+static bool needs_help(const struct cell *cell)
+{
+	return cell->ids.is_shifted ||
+	       (!cell->group.is_v2 && (cell->group.main.path[0] || cell->group.cpu.path[0]));
+}
+
+/* Where it does not, this may lie ready when it is born. */
+static int send_go(int socket_fd, struct atoll_error *err)
 {
 	struct setup_message go = {.is_last = true};
+
+	return send_message(socket_fd, &go, NULL, err);
+}
+
+static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_error *err)
+{
 	cleanup_fd int userns_fd = -1;
 	char path[64];
 	int r;
@@ -529,7 +570,7 @@ static int help_child(struct cell *cell, pid_t pid, int socket_fd, struct atoll_
 			return r;
 	}
 	if (!cell->ids.is_shifted)
-		return send_message(socket_fd, &go, NULL, err);
+		return send_go(socket_fd, err);
 	r = map_ids(pid, &cell->ids, err);
 	if (r == 0)
 		r = ids_map_owner(cell, err);
@@ -669,6 +710,10 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	if (r < 0)
 		return r;
 
+	if (!needs_help(cell))
+		r = send_go(setup, err);
+	if (r < 0)
+		return r;
 	pid = start_clone(cell, CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWCGROUP,
 			  &pid_fd);
 	if (pid == 0)
@@ -679,9 +724,11 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	close(take_fd(&setup_child));
 	if (cell->notice_fd >= 0)
 		close(take_fd(&cell->notice_fd));
-	r = help_child(cell, pid, setup, err);
+	r = needs_help(cell) ? help_child(cell, pid, setup, err) : 0;
 	if (r == 0)
 		r = send_contract(cell, setup, err);
+	if (r == 0)
+		r = send_leave(cell, setup, err);
 	if (r == 0)
 		r = start_wait_ready(setup, fds, &n_fds, err);
 	if (r == 0)
