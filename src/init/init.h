@@ -201,6 +201,8 @@ struct init_message {
 	int32_t wait_status;
 	uint64_t cpu_us;   /* of the command and of what it has waited for */
 	uint64_t peak_kib; /* of the largest of these processes */
+	uint32_t is_alone; /* with INIT_ENDED of a run: nobody else lives, and the two above are
+			    * about everybody who did */
 	char limit[16];
 	uint64_t limit_value;
 	uint64_t limit_used;

@@ -252,24 +252,34 @@ static int finish_record(struct run *run, struct atoll_error *err)
 	return r;
 }
 
+void run_layer_read(struct run *run)
+{
+	struct run_layer *layer = &run->layer;
+
+	if (!layer->record || !run->is_started || layer->is_read)
+		return;
+	layer->is_read = true;
+	layer->is_empty = finish_record(run, &layer->problem) == 1;
+}
+
 /* The command has run; what it wrote is kept, or it is said why it could not be. What is in the
  * store stays there in any case. */
 static void keep(struct run *run)
 {
 	struct layer_record *record = run->layer.record;
-	struct atoll_error problem = {0};
-	int r = finish_record(run, &problem);
+	struct atoll_error *problem = &run->layer.problem;
 
-	if (r == 1) {
+	run_layer_read(run);
+	if (run->layer.is_empty) {
 		layer_record_recycle(record, NULL);
 		return;
 	}
 	strcpy(run->result->record, record->info.id);
-	if (r == 0)
-		r = layer_record_save_soon(record, &problem);
-	if (r < 0)
+	if (!problem->text[0])
+		layer_record_save_soon(record, problem);
+	if (problem->text[0])
 		snprintf(run->result->layer_note, sizeof run->result->layer_note, "%s",
-			 problem.text);
+			 problem->text);
 }
 
 void run_layer_close(struct run *run)

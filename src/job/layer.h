@@ -21,6 +21,9 @@ struct run_layer {
 	char *top;
 	bool is_tidy;	 /* no rest of an earlier run is left to be removed */
 	int64_t tidy_ns; /* when to do that; 0: not yet decided */
+	bool is_read;	 /* run_layer_read() is done, and this came of it: */
+	bool is_empty;
+	struct atoll_error problem; /* no text: none */
 };
 
 /* Nothing that a command can reach may hold the records of runs: what is in them is applied to the
@@ -38,5 +41,8 @@ void run_layer_started(const struct run *run);
 void run_layer_idle(struct run *run);
 /* When to call that, if nothing happens until then. */
 int64_t run_layer_wait_ms(const struct run *run);
+/* Nobody inside writes any more: tell result and record what has changed. run_layer_close() does it
+ * where nobody else has. */
+void run_layer_read(struct run *run);
 /* All inside has ended: keep what was written. Nothing was, or it never began: no record stays. */
 void run_layer_close(struct run *run);

@@ -68,9 +68,6 @@ int run_record_begin(struct run *run, struct atoll_error *err)
 	char input[72], commit[HASH_HEX_SIZE];
 	int r;
 
-	run->relay->output = &run->output;
-	if (run->is_step)
-		return 0;
 	if (run->spec->record == SPEC_RECORD_OFF)
 		return run_watch_refuse(run, err);
 	r = open_log(run, err);

@@ -116,6 +116,9 @@ static void take_message(struct run *run, const struct init_message *message)
 		run->has_ended = run->is_done = true;
 		break;
 	case INIT_ENDED:
+		run->is_alone = message->is_alone;
+		run->cpu_us = message->cpu_us;
+		run->peak_kib = message->peak_kib;
 		if (is_killed_by_file_size(run, message->wait_status)) {
 			run_end_by_limit(run, ATOLL_OVER_LIMIT, "disk",
 					 run->spec->limits[SPEC_DISK].value,
@@ -354,29 +357,44 @@ static void drain(struct run *run)
 	terminal_leave(&run->terminal, drops_input);
 }
 
-/* The end of everything inside. */
-static void finish(struct run *run)
+/* Until the first process has ended, and with it everything inside. */
+static void wait_end(struct run *run)
 {
-	struct atoll_result *result = run->result;
 	struct rusage usage = {0};
-	struct cell_usage counted;
 
-	run->backend->stop(run->cell, &run->handle);
+	if (run->handle.pid_fd < 0)
+		return;
 	/* A caller that ignores SIGCHLD has it reaped for it; then there is only no usage. */
 	while (syscall(SYS_waitid, P_PIDFD, run->handle.pid_fd, NULL, WEXITED, &usage) < 0 &&
 	       errno == EINTR)
 		;
+	close(take_fd(&run->handle.pid_fd));
+	if (run->is_alone)
+		return;
+	run->cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+		      (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+	run->peak_kib = (uint64_t)usage.ru_maxrss;
+}
+
+/* The end of everything inside. Where nobody but the first process is left, it ends while the
+ * record does, and wait_end() comes later. */
+static void finish(struct run *run)
+{
+	struct atoll_result *result = run->result;
+	struct cell_usage counted;
+
+	run->backend->stop(run->cell, &run->handle);
+	if (!run->is_alone)
+		wait_end(run);
 	take_messages(run);
 	notices_finish(&run->notices);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
-	result->cpu_ns = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000 +
-			 (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+	result->cpu_ns = run->cpu_us * 1000;
 	net_stop(&run->net);
 	run->backend->account(run->cell, &counted);
 	if (counted.cpu_ms * 1000000 > result->cpu_ns)
 		result->cpu_ns = counted.cpu_ms * 1000000;
-	result->peak_memory =
-		counted.memory_peak ? counted.memory_peak : (uint64_t)usage.ru_maxrss * 1024;
+	result->peak_memory = counted.memory_peak ? counted.memory_peak : run->peak_kib * 1024;
 	if (counted.is_out_of_memory && result->end != ATOLL_TIMED_OUT)
 		run_end_by_limit(run, ATOLL_OUT_OF_MEMORY, "memory",
 				 run->spec->limits[SPEC_MEMORY].value, counted.memory_peak);
@@ -385,7 +403,6 @@ static void finish(struct run *run)
 		end_by_output(run);
 	result->output_bytes = run->relay->output_bytes;
 	fill_usage(run, &counted);
-	close(run->handle.pid_fd);
 	close(run->handle.control_fd);
 	if (run->handle.notice_fd >= 0)
 		close(run->handle.notice_fd);
@@ -458,6 +475,7 @@ static int start(struct run *run, struct atoll_error *err)
 	run->kill_ns = INT64_MAX;
 	r = relay_open(run->relay, caller, run->is_terminal, run->spec->limits[SPEC_OUTPUT].value,
 		       child, err);
+	run->relay->output = &run->output;
 	run->start_ns = clock_monotonic_ns();
 	run->counted_ns = (uint64_t)run->start_ns;
 	run->deadline_ns =
@@ -562,6 +580,17 @@ static int prepare(struct run *run, char ***ret_env, struct atoll_error *err)
 	return run->backend->prepare(run->spec, *ret_env, &run->net.extra, NULL, &run->cell, err);
 }
 
+/* Where only the first process is left, what there is to write down is written while the kernel
+ * takes its namespaces apart. */
+static void end_early(struct run *run, int r, const struct atoll_error *err)
+{
+	if (!run->is_started || !run->is_alone)
+		return;
+	run_layer_read(run);
+	run_record_end(run, r, err);
+	wait_end(run);
+}
+
 static int run_on(struct run *run, const struct backend *backend, struct atoll_error *err)
 {
 	char **env = NULL;
@@ -573,6 +602,7 @@ static int run_on(struct run *run, const struct backend *backend, struct atoll_e
 		r = prepare(run, &env, err);
 	if (r == 0) {
 		r = run_cell(run, err);
+		end_early(run, r, err);
 		relay_close(run->relay);
 	}
 	backend->release(run->cell);

@@ -38,6 +38,8 @@ struct run {
 	bool has_started;
 	bool has_ended; /* `result` says how */
 	bool is_done;	/* and nothing is waited for any more */
+	bool is_alone;	/* the first process has said that nobody else lives, and will end soon */
+	uint64_t cpu_us, peak_kib; /* and this, of everybody */
 	int64_t start_ns, deadline_ns;
 	int64_t kill_ns;     /* when it will be killed, having been asked to end; else INT64_MAX */
 	bool is_terminal[3]; /* which of its standard streams are the command's own terminal */
