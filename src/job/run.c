@@ -362,6 +362,8 @@ static void finish(struct run *run)
 	struct cell_usage counted;
 
 	run->backend->stop(run->cell, &run->handle);
+	/* While the kernel takes everything apart. */
+	record_prepare_seal(run->recorder);
 	/* A caller that ignores SIGCHLD has it reaped for it; then there is only no usage. */
 	while (syscall(SYS_waitid, P_PIDFD, run->handle.pid_fd, NULL, WEXITED, &usage) < 0 &&
 	       errno == EINTR)
