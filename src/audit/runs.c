@@ -91,8 +91,8 @@ static bool has_check(const struct audit_key *key, const char *text, size_t size
 	unsigned char sum[CHECK_SIZE];
 	const char *check = find_check(text, size, sum);
 
-	return check && crypto_auth_verify(sum, (const unsigned char *)text,
-					   (size_t)(check - text), key->secret) == 0;
+	return check && crypto_auth_verify(sum, (const unsigned char *)text, (size_t)(check - text),
+					   key->secret) == 0;
 }
 
 /* By the store's key? After it was replaced, and without a sum, by the signature. */

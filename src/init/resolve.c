@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
-#define LINKS_MAX 40 /* as in the kernel */
+#define LINKS_MAX 40  /* as in the kernel */
 #define SHORT	  256 /* of a string, read first */
 
 void target_done(struct target *target)
