@@ -79,6 +79,10 @@ int audit_flush(struct audit_log *log, struct atoll_error *err);
 /* Sign all that was committed, as a line, and write. `is_last`: enter it into the store's tree,
  * too. `is_synced`: to the disk itself, which takes milliseconds. */
 int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll_error *err);
+/* What audit_seal() does that needs no more lines: write those that there are, and read the key. It
+ * is in memory from here on until audit_seal() or audit_close(), so nothing may be cloned from here
+ * that is not trusted. What cannot be done now is done then. */
+void audit_prepare_seal(struct audit_log *log);
 /* Takes NULL. What was not written is lost. The lock is let go even if a child still has the
  * descriptor (which is closed at exec; a child that only forks closes it, as it does others). */
 void audit_close(struct audit_log *log);

@@ -212,6 +212,7 @@ struct audit_log {
 	uint32_t last_step; /* the highest that a line belongs to */
 	bool is_sandbox;
 	uint64_t saved_bytes;	   /* how far ID.edge is */
+	bool has_key;		   /* the private one is in memory */
 	bool is_sealed, is_closed; /* the last line is a head; and says that it is the last */
 	bool is_entered;	   /* and the store's tree knows */
 	uint64_t head_size;	   /* of the latest head, if `is_sealed` */

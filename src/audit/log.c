@@ -127,6 +127,7 @@ int audit_flush(struct audit_log *log, struct atoll_error *err)
 static void put_key_away(struct audit_log *log)
 {
 	sodium_memzero(log->key.secret, sizeof log->key.secret);
+	log->has_key = false;
 }
 
 static int take_key(struct audit_log *log, struct atoll_error *err)
@@ -134,6 +135,8 @@ static int take_key(struct audit_log *log, struct atoll_error *err)
 	char before[AUDIT_KEY_SIZE];
 	int r;
 
+	if (log->has_key)
+		return 0;
 	memcpy(before, log->key.id, sizeof before);
 	r = audit_key_read(log->state_fd, &log->key, err);
 	if (r == -ENOENT)
@@ -141,6 +144,7 @@ static int take_key(struct audit_log *log, struct atoll_error *err)
 			  "the signing key (keys/key.pem in the store)");
 	if (r == 0 && !streq(before, log->key.id))
 		r = audit_add_hand_overs(log, before, err);
+	log->has_key = r == 0;
 	return r;
 }
 
@@ -188,6 +192,15 @@ static int seal(struct audit_log *log, bool is_last, bool is_synced, struct atol
 	if (log->is_sandbox)
 		audit_save_place(log);
 	return log->is_closed && !log->is_entered ? enter(log, is_synced, err) : 0;
+}
+
+void audit_prepare_seal(struct audit_log *log)
+{
+	struct atoll_error unheard;
+
+	/* What fails here fails again when it counts. */
+	if (audit_flush(log, &unheard) == 0 && take_key(log, &unheard) < 0)
+		put_key_away(log);
 }
 
 int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll_error *err)

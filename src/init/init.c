@@ -24,13 +24,23 @@ void init_tell(struct init *init, const struct init_message *message)
 	send(init->config->control_fd, message, sizeof *message, MSG_NOSIGNAL);
 }
 
+/* Is anybody left to be stopped? Whoever lives in here is a child of ours or of another one that
+ * is. */
+static bool has_children(void)
+{
+	siginfo_t info;
+
+	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+}
+
 /* The end: the kernel kills everything else in the namespace with us. */
 void init_end(struct init *init, const struct init_message *message)
 {
 	/* Whoever hears of the end kills us. Until then nothing goes on, also if the supervisor
 	 * takes its time to hear the rest. */
 	if (tell_is_on(&init->guard.tell)) {
-		if (!init->config->is_bare)
+		/* The kernel goes through all processes of the host for this. */
+		if (!init->config->is_bare && has_children())
 			kill(-1, SIGSTOP);
 		sense_catch_up(&init->guard, 0, true);
 		tell_finish(&init->guard.tell, init->config->control_fd);
@@ -226,7 +236,7 @@ static void add_usage(int who, struct init_message *message)
  * to know that all is written and how much was used. */
 static void tell_of_others(const struct init *init, struct init_message *message)
 {
-	message->is_alone = !init->config->is_bare && kill(-1, 0) < 0 && errno == ESRCH;
+	message->is_alone = !init->config->is_bare && !has_children();
 	if (!message->is_alone)
 		return;
 	add_usage(RUSAGE_SELF, message);

@@ -14,7 +14,8 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
-#define LINKS_MAX 40 /* as in the kernel */
+#define LINKS_MAX 40  /* as in the kernel */
+#define SHORT	  256 /* of a string, read first */
 
 void target_done(struct target *target)
 {
@@ -41,10 +42,12 @@ int resolve_read_string(pid_t tid, uint64_t address, char *ret, size_t size)
 	size_t used = 0;
 
 	while (used < size) {
-		/* Up to the end of a page: the next one may not be there. */
+		/* Up to the end of a page: the next one may not be there. Most are short. */
 		size_t want = 4096 - (size_t)((address + used) % 4096);
 		int r;
 
+		if (want > SHORT && used == 0)
+			want = SHORT;
 		if (want > size - used)
 			want = size - used;
 		r = resolve_read_memory(tid, address + used, ret + used, want);

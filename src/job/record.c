@@ -330,6 +330,12 @@ bool record_try_again(struct recorder *recorder)
 	return record_flush(recorder, &recorder->problem) < 0;
 }
 
+void record_prepare_seal(struct recorder *recorder)
+{
+	if (recorder && !recorder->is_stuck)
+		audit_prepare_seal(recorder->log);
+}
+
 int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct atoll_error *err)
 {
 	int r;

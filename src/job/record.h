@@ -83,6 +83,9 @@ bool record_is_stuck(const struct recorder *recorder, const struct atoll_error *
 bool record_try_again(struct recorder *recorder);
 /* Sign what there is. `is_last`: nothing will follow; `took_long`: worth waiting for the disk. */
 int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct atoll_error *err);
+/* What that does and needs no more facts, for a moment in which somebody else is waited for.
+ * Nothing inside may be started any more: the private key is in memory from here on. */
+void record_prepare_seal(struct recorder *recorder);
 /* Takes NULL. What was not written is lost. */
 void record_close(struct recorder *recorder);
 /* The same of a log that has not begun: nothing is left of it. */

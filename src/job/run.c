@@ -384,8 +384,10 @@ static void finish(struct run *run)
 	struct cell_usage counted;
 
 	run->backend->stop(run->cell, &run->handle);
-	if (!run->is_alone)
+	if (!run->is_alone) {
+		record_prepare_seal(run->recorder); /* while the kernel takes everything apart */
 		wait_end(run);
+	}
 	take_messages(run);
 	notices_finish(&run->notices);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);

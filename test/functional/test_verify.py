@@ -427,6 +427,39 @@ def _():
         same(atoll(place, "verify", "--all").status, 1, "and later")
 
 
+def sign_note(store, text, note):
+    """The note with another text, signed by openssl with the store's key; the hint is that of the note."""
+    write(store.top + "/text", text)
+    command = ["openssl", "pkeyutl", "-sign", "-inkey", store.path + "/keys/key.pem", "-rawin", "-in", store.top + "/text", "-out", store.top + "/sig"]
+    check(subprocess.run(command, capture_output=True).returncode == 0, "openssl does not sign")
+    before, _, old = note.splitlines()[-1].rpartition(" ")
+    return "%s\n%s %s\n" % (text, before, base64.b64encode(base64.b64decode(old)[:4] + read(store.top + "/sig")).decode())
+
+
+@test("the store's head is known by its sum, and without one by its signature; a sum that does not fit is none")
+def _():
+    need("openssl")
+    with Store() as store:
+        path = store.path + "/log/checkpoint"
+        for name in ("aaaaaaaa", "bbbbbbbb", "cccccccc"):
+            store.write(name, 1, "close")
+        note = read(path).decode()
+        text = note.split("\n\n")[0] + "\n"
+        plain, _, total = text.rpartition(" ")
+        check(re.fullmatch("[0-9a-f]{64}\n", total), "no sum at the end of %r" % text)
+        # As one was written before there were sums.
+        write(path, sign_note(store, plain + "\n", note))
+        store.write("dddddddd", 1, "close")
+        check("lost" not in [line["kind"] for line in map(json.loads, store.lines("runs"))], "signed, and not taken")
+        store.expect(GOOD, "--all")
+        # Neither sum nor signature are of this text.
+        note = read(path).decode()
+        origin, size, *rest = note.split("\n")
+        write(path, "\n".join([origin, str(int(size) - 1), *rest]))
+        store.write("eeeeeeee", 1, "close")
+        same([line["kind"] for line in map(json.loads, store.lines("runs"))].count("lost"), 1, "lines that say so")
+
+
 @test("the key is made once, 0600, and other tools read it")
 def _():
     need("openssl", "ssh-keygen")
