@@ -24,13 +24,14 @@ void init_tell(struct init *init, const struct init_message *message)
 	send(init->config->control_fd, message, sizeof *message, MSG_NOSIGNAL);
 }
 
-/* Is anybody left to be stopped? Whoever lives in here is a child of ours or of another one that
- * is. */
+/* Is anybody left? Whoever lives in here is a child of ours or of another one that is; also one
+ * whose end is told by no signal. */
 static bool has_children(void)
 {
 	siginfo_t info;
 
-	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD;
+	return waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 ||
+	       errno != ECHILD;
 }
 
 /* The end: the kernel kills everything else in the namespace with us. */
