@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question about the network at a terminal: what ends it besides an answer. No network is needed for that."""
+"""The question about the network at a terminal: what ends it besides an answer, and that the record has each answer. No network is needed for that."""
 
 import os
 import sys
@@ -59,6 +59,20 @@ def _():
             terminal.expect("still here")
             terminal.expect(r"the network's process ended \(signal 9\): connections were cut")
             same(terminal.process.wait(PATIENCE), 6, "status")
+
+
+@test("each answer is in the record: about what, who gave it, and for how long")
+def _():
+    for answer, told in (("o", ("yes", "once")), ("r", ("yes", "run")), ("n", ("no", "run")), ("\x03", ("none", "once"))):
+        with Place() as place:
+            with at_question(place, "trap : INT; curl -sS -m 20 http://asked.test/; exit 4") as terminal:
+                terminal.send(answer if answer == "\x03" else answer + "\r")
+                same(terminal.process.wait(PATIENCE), 4, "status")
+            (log,) = glob.glob(os.path.join(place.home, STORE, "log", "????????.jsonl"))
+            found = [line for line in map(json.loads, read(log).splitlines()) if line["kind"] == "approval"]
+            same(len(found), 1, "answers in the record after %r" % answer)
+            same((found[0]["answer"], found[0]["scope"]), told, "the answer %r" % answer)
+            same((found[0]["about"], found[0]["object"], found[0]["who"]["uid"]), ("network", "asked.test:80", os.getuid()), "about what, and who")
 
 
 main()

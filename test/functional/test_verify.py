@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -338,6 +339,29 @@ def _():
         same(len(os.listdir(store.path + "/keys")), 2, "a key and its public half, though 50 wanted to make one")
         status, out, _ = store.atoll("verify", "--all")
         same((status, out.splitlines()[-1]), (0, "1001 good, 0 not closed, 0 broken, 0 unknown"), "verify --all")
+
+
+@test("1,000 runs (as root 200), many at the same time, are one tree, and each log is good")
+def _():
+    with Place() as place:
+        command, env = [*ATOLL_RUN, "--quiet", "--", "true"], caller_environment(place)
+        # Entering a control group takes root longer than all of a run.
+        count, ended = 200 if IS_ROOT else 1000, []
+        numbers = iter(range(count))
+
+        def work():
+            for _ in numbers:
+                done = subprocess.run(command, cwd=place.ws, env=env, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_SECONDS)
+                ended.append((done.returncode, done.stderr))
+
+        threads = [threading.Thread(target=work) for _ in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        same((len(ended), set(ended)), (count, {(0, "")}), "how they ended")
+        result = atoll(place, "verify", "--all")
+        same((result.status, result.out.splitlines()[-1]), (0, "%d good, 0 not closed, 0 broken, 0 unknown" % (count + 1)), "verify --all")
 
 
 FULL_DISK = r"""
