@@ -4,11 +4,13 @@
 #include "base/clock.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define FETCH_MAX 256
+#define FETCH_MAX   256
+#define PUT_OFF_MAX 16 /* rounds */
 
 int loop_init(struct loop *loop)
 {
@@ -134,18 +136,48 @@ static void fire_due(struct loop *loop)
 
 /* ---- */
 
-static int wait_ms(const struct loop *loop)
+static int wait_ms(struct loop *loop)
 {
-	int64_t left;
+	int64_t left, now;
 
+	if (loop->rest)
+		return 0;
+	if (loop->n_timers == 0 && !loop->awake_ns)
+		return -1;
+	now = clock_monotonic_ns();
+	if (loop->awake_ns > now)
+		return 0;
+	loop->awake_ns = 0;
 	if (loop->n_timers == 0)
 		return -1;
-	left = loop->heap[0]->at_ns - clock_monotonic_ns();
+	left = loop->heap[0]->at_ns - now;
 	if (left <= 0)
 		return 0;
 	if (left > 3600 * INT64_C(1000000000))
 		return 3600 * 1000;
 	return (int)((left + 999999) / 1000000);
+}
+
+void loop_stay_awake(struct loop *loop, int64_t until_ns)
+{
+	loop->awake_ns = until_ns;
+}
+
+void loop_rest(struct loop *loop, void (*rest)(struct loop *loop))
+{
+	loop->rest = rest;
+}
+
+/* Behind whatever is ready. */
+static void do_rest(struct loop *loop, bool is_quiet)
+{
+	void (*rest)(struct loop * loop) = loop->rest;
+
+	if (!rest || (!is_quiet && ++loop->n_put_off < PUT_OFF_MAX))
+		return;
+	loop->rest = NULL;
+	loop->n_put_off = 0;
+	rest(loop);
 }
 
 int loop_run(struct loop *loop)
@@ -172,6 +204,9 @@ int loop_run(struct loop *loop)
 		}
 		loop->n_fetched = 0;
 		fire_due(loop);
+		do_rest(loop, n == 0);
+		if (n == 0 && loop->awake_ns)
+			sched_yield();
 	}
 	loop->fetched = NULL;
 	loop->is_stopped = false;

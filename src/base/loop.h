@@ -32,6 +32,9 @@ struct loop {
 	size_t n_timers, room;
 	struct epoll_event *fetched; /* of the round at hand */
 	int n_fetched;
+	void (*rest)(struct loop *loop); /* see loop_rest() */
+	int n_put_off;
+	int64_t awake_ns; /* see loop_stay_awake() */
 	bool is_stopped;
 };
 
@@ -50,6 +53,15 @@ void loop_forget(struct loop *loop, struct loop_watch *watch);
 /* 0, or -ENOMEM. Arming an armed one moves it. */
 int loop_arm(struct loop *loop, struct loop_timer *timer, int64_t at_ns);
 void loop_disarm(struct loop *loop, struct loop_timer *timer);
+
+/* Work that can wait: `rest` is called once, when nothing is ready, or after a few rounds in which
+ * something always was. One at a time. */
+void loop_rest(struct loop *loop, void (*rest)(struct loop *loop));
+
+/* Until then look again and again instead of sleeping, and let others have the CPU in between: for
+ * the short while in which the next event is known to be near. Being woken costs tens of
+ * microseconds on a virtual machine. */
+void loop_stay_awake(struct loop *loop, int64_t until_ns);
 
 /* Until loop_stop() or a failure of epoll_wait(2). */
 int loop_run(struct loop *loop);

@@ -133,3 +133,90 @@ TEST(what_is_watched_for_can_be_changed)
 	close(ends[0]);
 	close(ends[1]);
 }
+
+static int n_rests;
+
+static void rest(struct loop *loop)
+{
+	(void)loop;
+	order[n_order++] = -1;
+	n_rests++;
+}
+
+static void note_and_stop(struct loop_timer *timer)
+{
+	note(timer);
+	stop(timer);
+}
+
+TEST(what_can_wait_comes_after_what_is_ready_and_once)
+{
+	struct loop loop;
+	struct probe first = {.loop = &loop, .timer.fire = note, .n = 1};
+	struct probe last = {.loop = &loop, .timer.fire = note_and_stop, .n = 2};
+	int64_t now = clock_monotonic_ns();
+
+	CHECK(loop_init(&loop) == 0);
+	n_order = n_rests = 0;
+	loop_rest(&loop, rest);
+	CHECK(loop_arm(&loop, &first.timer, now) == 0);
+	CHECK(loop_arm(&loop, &last.timer, now + 20 * MS) == 0);
+	CHECK(loop_run(&loop) == 0);
+	CHECK_INT(n_order, 3);
+	CHECK_INT(order[0], 1);
+	CHECK_INT(order[1], -1);
+	CHECK_INT(order[2], 2);
+	CHECK_INT(n_rests, 1);
+	loop_done(&loop);
+}
+
+static void ready_again(struct loop_watch *watch, uint32_t events)
+{
+	struct probe *probe = of_watch(watch);
+
+	(void)events;
+	if (n_rests > 0 || ++probe->n > 1000)
+		loop_stop(probe->loop);
+}
+
+TEST(what_can_wait_does_not_wait_for_ever)
+{
+	struct loop loop;
+	struct probe probe = {.loop = &loop};
+	int ends[2];
+
+	CHECK(loop_init(&loop) == 0 && pipe(ends) == 0);
+	probe.watch = (struct loop_watch){.fd = ends[0], .ready = ready_again};
+	CHECK(write(ends[1], "x", 1) == 1); /* and never read: always ready */
+	CHECK(loop_watch(&loop, &probe.watch, EPOLLIN) == 0);
+	n_order = n_rests = 0;
+	loop_rest(&loop, rest);
+	CHECK(loop_run(&loop) == 0);
+	CHECK_INT(n_rests, 1);
+	CHECK(probe.n < 100);
+	loop_unwatch(&loop, &probe.watch);
+	loop_done(&loop);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST(who_stays_awake_still_sleeps_in_the_end)
+{
+	struct loop loop;
+	struct probe last = {.loop = &loop, .timer.fire = stop};
+	struct timespec before, after;
+	int64_t now = clock_monotonic_ns();
+
+	CHECK(loop_init(&loop) == 0);
+	loop_stay_awake(&loop, now + 2 * MS);
+	CHECK(loop_arm(&loop, &last.timer, now + 200 * MS) == 0);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	CHECK(loop_run(&loop) == 0);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	CHECK(clock_monotonic_ns() >= now + 200 * MS);
+	CHECK(after.tv_sec == before.tv_sec
+		      ? after.tv_nsec - before.tv_nsec < 100 * MS
+		      : after.tv_nsec + 1000 * MS - before.tv_nsec < 100 * MS);
+	CHECK(loop.awake_ns == 0);
+	loop_done(&loop);
+}

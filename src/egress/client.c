@@ -45,7 +45,7 @@ struct client {
 	struct ask_wait wait;
 	struct loop_timer timer;
 	struct dial *dial;
-	struct loop_watch outside; /* connected before it was known what for */
+	bool is_kept_alive;
 };
 
 static void sniff_ready(struct loop_watch *watch, uint32_t events);
@@ -91,31 +91,30 @@ static bool is_likely_passed_on(const struct flow *flow)
 
 /* ---- letting go ---- */
 
-/* The connection outside, if there is one, is given back. Whoever takes both over sets the watch
- * anew: it stays. */
-static int release(struct flow *flow)
+/* But for the two sockets. Whoever takes them over sets their watches anew: they stay. */
+static void release(struct flow *flow)
 {
 	struct client *client = flow->owner;
 	struct loop *loop = &flow->egress->loop;
-	int outside = client->outside.fd;
 
 	flow->owner = NULL;
 	flow->abandon = NULL;
 	ask_forget(&client->wait);
 	loop_disarm(loop, &client->timer);
 	dial_cancel(client->dial);
-	loop_unwatch(loop, &client->outside);
 	free(client);
-	return outside;
 }
 
 static void abandon(struct flow *flow)
 {
-	int outside = release(flow);
+	struct loop *loop = &flow->egress->loop;
 
-	loop_unwatch(&flow->egress->loop, &flow->client.watch);
-	if (outside >= 0)
-		close(outside);
+	release(flow);
+	loop_unwatch(loop, &flow->client.watch);
+	if (flow->outside.fd < 0)
+		return;
+	loop_unwatch(loop, &flow->outside);
+	close(take_fd(&flow->outside.fd));
 }
 
 /* Say it to a client of the proxy who waits for an answer, and end. */
@@ -154,8 +153,9 @@ static void to_relay(struct client *client)
 	struct flow *flow = client->flow;
 
 	remember(flow, flow->n_early > 0);
-	if (client->outside.fd >= 0) {
-		relay_take(flow, release(flow));
+	if (flow->outside.fd >= 0) {
+		release(flow);
+		relay_take(flow, flow->outside.fd);
 		return;
 	}
 	client->stage = STAGE_DIALLING;
@@ -306,14 +306,14 @@ static void sniff_ready(struct loop_watch *watch, uint32_t events)
 /* The server has spoken first, or has closed. */
 static void outside_ready(struct loop_watch *watch, uint32_t events)
 {
-	struct client *client = container_of(watch, struct client, outside);
+	struct flow *flow = container_of(watch, struct flow, outside);
 
 	(void)events;
 	/* What the client has begun to say must be clear first. */
-	if (client->flow->n_early > 0)
-		loop_unwatch(&client->flow->egress->loop, watch);
+	if (flow->n_early > 0)
+		loop_unwatch(&flow->egress->loop, watch);
 	else
-		to_relay(client);
+		to_relay(flow->owner);
 }
 
 static void begin_sniffing(struct client *client, int64_t patience_ns)
@@ -336,7 +336,7 @@ static void begin_sniffing(struct client *client, int64_t patience_ns)
 		refuse(flow, ATOLL_CONN_FAILED, "out of memory");
 	else if (flow->n_early > 0)
 		look(client);
-	else if (!needs_word(client) && client->outside.fd < 0 && is_likely_passed_on(flow))
+	else if (!needs_word(client) && flow->outside.fd < 0 && is_likely_passed_on(flow))
 		start_dial(client);
 }
 
@@ -371,7 +371,7 @@ static void dialled(struct flow *flow, int fd_or_error, const char *reason)
 		       reason);
 		return;
 	}
-	client->outside = (struct loop_watch){.fd = fd_or_error, .ready = outside_ready};
+	flow->outside = (struct loop_watch){.fd = fd_or_error, .ready = outside_ready};
 	if (client->reply) {
 		if (!reply_yes(client)) {
 			refuse(flow, ATOLL_CONN_FAILED, "the client went away");
@@ -379,19 +379,19 @@ static void dialled(struct flow *flow, int fd_or_error, const char *reason)
 		}
 		if (client->tls != NETWORK_TLS_OFF) {
 			if (flow->port != 443 &&
-			    loop_watch(&flow->egress->loop, &client->outside, EPOLLIN) < 0)
+			    loop_watch(&flow->egress->loop, &flow->outside, EPOLLIN) < 0)
 				refuse(flow, ATOLL_CONN_FAILED, "out of memory");
 			else
 				begin_sniffing(client,
-					       flow->port == 443 ? PATIENCE_NS : SILENCE_NS);
+					       flow->port == 443 ? PATIENCE_NS : DIAL_LASTS_NS);
 			return;
 		}
 	}
 	if (client->stage != STAGE_SNIFFING) {
 		to_relay(client);
-	} else if (loop_watch(&flow->egress->loop, &client->outside, EPOLLIN) < 0 ||
+	} else if (loop_watch(&flow->egress->loop, &flow->outside, EPOLLIN) < 0 ||
 		   loop_arm(&flow->egress->loop, &client->timer,
-			    clock_monotonic_ns() + SILENCE_NS) < 0) {
+			    clock_monotonic_ns() + DIAL_LASTS_NS) < 0) {
 		refuse(flow, ATOLL_CONN_FAILED, "out of memory");
 	}
 }
@@ -441,8 +441,14 @@ static void fired(struct loop_timer *timer)
 			loop_watch(&flow->egress->loop, &flow->client.watch, EPOLLIN);
 		}
 		start_dial(client);
-	} else if (client->outside.fd >= 0 && !needs_word(client) && flow->n_early == 0) {
-		refuse(flow, ATOLL_CONN_ALLOWED, "idle for too long");
+	} else if (flow->outside.fd >= 0 && !needs_word(client) && flow->n_early == 0) {
+		if (client->is_kept_alive ||
+		    loop_arm(&flow->egress->loop, timer, clock_monotonic_ns() + SILENCE_NS) < 0) {
+			refuse(flow, ATOLL_CONN_ALLOWED, "idle for too long");
+			return;
+		}
+		client->is_kept_alive = true;
+		dial_keep_alive(flow->outside.fd);
 	} else if (!needs_word(client) && sniff_is_strange(flow->early, flow->n_early)) {
 		to_relay(client);
 	} else if (needs_word(client) || flow->n_early > 0) {
@@ -553,7 +559,6 @@ void client_take(struct flow *flow, client_reply_fn *reply)
 	}
 	client->flow = flow;
 	client->reply = reply;
-	client->outside.fd = -1;
 	client->timer.fire = fired;
 	flow->owner = client;
 	flow->abandon = abandon;

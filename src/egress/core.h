@@ -145,10 +145,21 @@ void address_to_socket(const struct network_address *address, uint16_t port,
 void address_of_socket(const struct sockaddr_storage *from, struct network_address *ret,
 		       uint16_t *ret_port);
 
+/* ---- dial.c ---- */
+
+/* A connection that lasts: notice when the other side is no longer there. Short ones end before
+ * that would ever be asked, so they are spared the calls. */
+#define DIAL_LASTS_NS (5 * SECOND_NS)
+void dial_keep_alive(int fd);
+
 /* ---- flow.c ---- */
 
-/* A new flow over an accepted socket, which it takes. NULL: no memory, and the socket is closed. */
-struct flow *flow_new(struct egress *egress, int fd, enum flow_kind kind);
+/* A new flow over an accepted socket, which it takes, from `peer`. NULL: no memory, and the socket
+ * is closed. */
+struct flow *flow_new(struct egress *egress, int fd, enum flow_kind kind,
+		      const struct sockaddr_storage *peer);
+/* Accepted sockets are born with what their listener has: once for all of them. */
+void flow_prepare_listener(int fd);
 /* What a socket may hold in the kernel: as much as it likes as long as there are few. */
 void flow_bound_socket(const struct egress *egress, int fd);
 /* End what has a limit used up (`share`), or all (NULL). */

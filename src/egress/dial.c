@@ -231,11 +231,10 @@ static void proxy_begin(struct dial *dial, int fd)
 
 static void try_next(struct dial *dial);
 
-static void prepare_socket(int fd)
+void dial_keep_alive(int fd)
 {
 	int yes = 1, idle = 60, interval = 20, count = 6;
 
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &yes, sizeof yes);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
 	setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
@@ -321,13 +320,13 @@ static int begin(struct dial *dial, struct attempt *attempt)
 {
 	struct sockaddr_storage to;
 	socklen_t size;
-	int fd, r;
+	int fd, r, yes = 1;
 
 	address_to_socket(&dial->addresses[attempt->index], dial->port, &to, &size);
 	fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	prepare_socket(fd);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 	flow_bound_socket(dial->egress, fd);
 	attempt->watch = (struct loop_watch){.fd = fd, .ready = attempt_ready};
 	attempt->dial = dial;

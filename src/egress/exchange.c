@@ -204,6 +204,7 @@ static void connected(struct flow *flow, int fd, const char *reason)
 		return;
 	}
 	ex->server.watch.fd = fd;
+	dial_keep_alive(fd);
 	if (!ex->is_tls) {
 		begin_pass(ex);
 	} else if (stream_verify(&ex->server, flow->egress->outside, &ex->peer) < 0) {

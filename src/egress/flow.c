@@ -104,31 +104,33 @@ void flow_bound_socket(const struct egress *egress, int fd)
 	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 }
 
-struct flow *flow_new(struct egress *egress, int fd, enum flow_kind kind)
+void flow_prepare_listener(int fd)
+{
+	int yes = 1;
+
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+struct flow *flow_new(struct egress *egress, int fd, enum flow_kind kind,
+		      const struct sockaddr_storage *peer)
 {
 	struct flow *flow = calloc(1, sizeof *flow);
-	struct sockaddr_storage peer = {0};
-	socklen_t size = sizeof peer;
-	int yes = 1;
+	struct network_address ignored;
 
 	if (!flow) {
 		close(fd);
 		return NULL;
 	}
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 	flow->egress = egress;
 	flow->kind = kind;
 	flow->client = (struct stream)STREAM_INIT;
 	flow->client.egress = egress;
 	flow->client.watch.fd = fd;
+	flow->outside.fd = -1;
 	flow->start_ns = clock_monotonic_ns();
 	flow->event.start_ns = now_real_ns();
 	flow->event.count = 1;
-	if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0) {
-		struct network_address ignored;
-
-		address_of_socket(&peer, &ignored, &flow->event.local_port);
-	}
+	address_of_socket(peer, &ignored, &flow->event.local_port);
 	flow_bound_socket(egress, fd);
 	flow->next = egress->flows;
 	if (flow->next)
@@ -138,11 +140,25 @@ struct flow *flow_new(struct egress *egress, int fd, enum flow_kind kind)
 	return flow;
 }
 
+static void forget_ending(struct flow *flow)
+{
+	struct flow **at = &flow->egress->ending;
+
+	while (*at != flow)
+		at = &(*at)->next_ending;
+	*at = flow->next_ending;
+	flow->egress->n_ending--;
+}
+
 void flow_end(struct flow *flow, enum atoll_verdict verdict, const char *reason)
 {
 	struct egress *egress = flow->egress;
 	struct atoll_connection *event = &flow->event;
 
+	if (flow->is_ending) {
+		forget_ending(flow);
+		loop_forget(&egress->loop, &flow->client.watch); /* it is closed below */
+	}
 	event->verdict = verdict;
 	event->duration_ns = (uint64_t)(clock_monotonic_ns() - flow->start_ns);
 	event->port = flow->port;
@@ -171,11 +187,51 @@ void flow_end(struct flow *flow, enum atoll_verdict verdict, const char *reason)
 	free(flow);
 }
 
+/* ---- ends that can wait ---- */
+
+/* So many do not wait together, for each has its descriptor. */
+#define ENDING_MAX 64
+
+void flow_end_all(struct egress *egress)
+{
+	while (egress->ending)
+		flow_end(egress->ending, ATOLL_CONN_ALLOWED, NULL);
+}
+
+static void rest(struct loop *loop)
+{
+	flow_end_all(container_of(loop, struct egress, loop));
+}
+
+static void ended_ready(struct loop_watch *watch, uint32_t events)
+{
+	(void)events;
+	flow_end(container_of(watch, struct flow, client.watch), ATOLL_CONN_ALLOWED, NULL);
+}
+
+void flow_end_soon(struct flow *flow)
+{
+	struct egress *egress = flow->egress;
+
+	pace_close(flow);
+	flow->client.watch.ready = ended_ready;
+	flow->is_ending = true;
+	flow->next_ending = egress->ending;
+	egress->ending = flow;
+	if (++egress->n_ending >= ENDING_MAX)
+		flow_end_all(egress);
+	else
+		loop_rest(&egress->loop, rest);
+}
+
+/* ---- */
+
 void flow_cut(struct egress *egress, const struct pace_share *share, enum atoll_verdict verdict,
 	      const char *reason)
 {
 	struct flow *next;
 
+	flow_end_all(egress);
 	for (struct flow *flow = egress->flows; flow; flow = next) {
 		next = flow->next;
 		if (share && flow->share != share)

@@ -89,8 +89,10 @@ struct flow {
 	struct flow *previous, *next; /* all of egress->flows */
 	enum flow_kind kind;
 	struct stream client;
-	char name[NETWORK_NAME_MAX];	/* looked up; "" for an address as such */
-	bool holds_name;		/* it was found by its address: names_hold() */
+	struct loop_watch outside;   /* connected, or on the way to be; fd -1: none. Of relay.c, and
+				      * of client.c before it; exchange.c has a stream instead */
+	char name[NETWORK_NAME_MAX]; /* looked up; "" for an address as such */
+	bool holds_name;	     /* it was found by its address: names_hold() */
 	struct network_address address; /* literal target where `name` is "" */
 	uint16_t port;
 	const struct network_rule *rule; /* NULL: by NETWORK_OPEN, or a person's answer */
@@ -102,6 +104,9 @@ struct flow {
 	 * still gives. Owned by the flow. */
 	uint8_t *early;
 	size_t n_early;
+
+	struct flow *next_ending; /* see flow_end_soon() */
+	bool is_ending;
 
 	void *owner; /* of relay.c, exchange.c: their own part, freed by them */
 	/* How egress ends it from outside (a limit, the end of the run): the owner lets go of its
@@ -115,6 +120,12 @@ struct flow {
  * client gets a RST; after a stream_shut() what the client still sends is read and dropped for a
  * while, so that the answer arrives. Does not call `abandon`. */
 void flow_end(struct flow *flow, enum atoll_verdict verdict, const char *reason);
+/* The same for one that came to a good end, as soon as there is nothing better to do: its client
+ * has nothing more to say and its server neither, and whoever connects next need not wait for it.
+ * It counts no more; its owner has let go of it. */
+void flow_end_soon(struct flow *flow);
+/* Those of flow_end_soon(), now. */
+void flow_end_all(struct egress *egress);
 
 /* Count bytes; false once a total is used up, and the flow has to be ended with `*ret_reason`. */
 bool flow_count(struct flow *flow, uint64_t sent, uint64_t received, const char **ret_reason);
@@ -173,7 +184,8 @@ struct egress {
 	struct loop loop;
 	struct network network;
 	struct flow *flows;
-	size_t n_flows;
+	struct flow *ending; /* of them, by flow_end_soon() */
+	size_t n_flows, n_ending;
 	struct names *names;
 	struct resolver *resolver;
 	struct authority *authority; /* NULL where nothing is inspected */

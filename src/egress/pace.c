@@ -19,7 +19,7 @@
 /* Rates come in pieces: an eighth of a second's worth, but no less than a small packet. */
 #define BURST_PART  8
 #define BURST_LEAST 4096
-#define PIECE_MOST  (256 * 1024)
+#define PIECE_MOST  (1024 * 1024)
 
 struct pace_share {
 	struct network_limits limits;

@@ -215,11 +215,11 @@ static void visitor_gone(struct loop_watch *watch, uint32_t events)
 	fail(flow->owner, "the client went away");
 }
 
-static void take_visitor(struct port *port, int fd)
+static void take_visitor(struct port *port, int fd, const struct sockaddr_storage *peer)
 {
 	struct egress *egress = port->egress;
 	struct publish *publish = egress->publish;
-	struct flow *flow = flow_new(egress, fd, FLOW_DIRECT);
+	struct flow *flow = flow_new(egress, fd, FLOW_DIRECT, peer);
 	struct visitor *visitor;
 
 	if (!flow)
@@ -256,11 +256,14 @@ static void take_visitor(struct port *port, int fd)
 static void take_visitors(struct port *port, int listener)
 {
 	for (int i = 0; i < 16; i++) {
-		int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct sockaddr_storage peer = {0};
+		socklen_t size = sizeof peer;
+		int fd = accept4(listener, (struct sockaddr *)&peer, &size,
+				 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (fd < 0)
 			return;
-		take_visitor(port, fd);
+		take_visitor(port, fd, &peer);
 	}
 }
 
@@ -292,6 +295,7 @@ static int open_listener(int family, uint16_t *port)
 	if (fd < 0)
 		return -errno;
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+	flow_prepare_listener(fd);
 	if (family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
 	if (bind(fd, address, size) < 0 || listen(fd, 128) < 0 ||

@@ -30,7 +30,8 @@
 #define HALF_IDLE_NS (300 * SECOND_NS)
 #define PIECE	     (256 * 1024)
 #define KEPT_MAX     (64 * 1024 * 1024) /* of all connections together */
-#define TURNS	     16			/* pieces before others have theirs */
+#define KEPT_MANY    (8 * 1024 * 1024)	/* from here on pieces are small ones */
+#define TURN	     (4 * 1024 * 1024)	/* bytes before others have theirs */
 #define PIPE_SIZE    (1024 * 1024)
 #define BULK	     (32 * 1024) /* from here on a pipe is worth its calls */
 
@@ -44,10 +45,10 @@ struct way {
 
 struct relay {
 	struct flow *flow;
-	struct loop_watch outside;
 	struct loop_timer timer;
 	int64_t used_ns;   /* last time anything moved */
 	int64_t resume_ns; /* a rate says not before; 0: none does */
+	bool is_kept_alive;
 	struct way out, in;
 	uint8_t *early; /* what the client had said before: goes out first */
 	size_t n_early, early_sent;
@@ -66,8 +67,8 @@ void relay_init(void)
 {
 	int fds[2];
 
-	/* Without one everything is copied. Larger than it is made, because a piece may be many
-	 * small pages, each of which takes a place. */
+	/* Without one everything is copied. Larger than it is made: each turn of the pipe wakes the
+	 * other side once, and on a CPU that is shared that costs more than the bytes do. */
 	if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) < 0)
 		return;
 	fcntl(fds[1], F_SETPIPE_SZ, PIPE_SIZE);
@@ -82,10 +83,8 @@ static void relay_release(struct flow *flow)
 	flow->owner = NULL;
 	flow->abandon = NULL;
 	loop_disarm(loop, &relay->timer);
-	/* Whoever calls this ends the flow, which closes the client's. */
-	loop_forget(loop, &flow->client.watch);
-	loop_forget(loop, &relay->outside);
-	close(relay->outside.fd);
+	loop_forget(loop, &flow->outside);
+	close(take_fd(&flow->outside.fd));
 	n_kept_all -=
 		(relay->out.kept ? relay->out.n_kept : 0) + (relay->in.kept ? relay->in.n_kept : 0);
 	free(relay->out.kept);
@@ -94,20 +93,33 @@ static void relay_release(struct flow *flow)
 	free(relay);
 }
 
-static void relay_end(struct relay *relay, const char *reason)
+/* What the relay had of it is gone; whoever calls it ends the flow at once, which closes the
+ * client's. */
+static void abandon(struct flow *flow)
+{
+	relay_release(flow);
+	loop_forget(&flow->egress->loop, &flow->client.watch);
+}
+
+static void relay_cut(struct relay *relay, const char *reason)
+{
+	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+	struct flow *flow = relay->flow;
+
+	setsockopt(flow->outside.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+	flow->client.is_write_closed = false; /* whatever was said */
+	abandon(flow);
+	flow_end(flow, ATOLL_CONN_ALLOWED, reason);
+}
+
+/* Closing tells the client that it was all, if it does not know yet. */
+static void relay_done(struct relay *relay)
 {
 	struct flow *flow = relay->flow;
 
-	if (reason) {
-		const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-
-		setsockopt(relay->outside.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-		flow->client.is_write_closed = false; /* cut, whatever was said */
-	} else {
-		flow->client.is_read_closed = flow->client.is_write_closed = true;
-	}
+	flow->client.is_read_closed = flow->client.is_write_closed = true;
 	relay_release(flow);
-	flow_end(flow, ATOLL_CONN_ALLOWED, reason);
+	flow_end_soon(flow);
 }
 
 /* ---- moving ---- */
@@ -166,11 +178,24 @@ static bool count(struct relay *relay, const struct way *way, size_t n, const ch
 	return flow_count(relay->flow, is_out ? n : 0, is_out ? 0 : n, ret_reason);
 }
 
-/* What the other side did not take must not stay in the pipe that all share. */
+/* What the other side did not take must not stay in the pipe that all share; if it cannot be had
+ * out of it, there is none from here on. */
 static bool keep_from_pipe(struct way *way, size_t size)
 {
-	return size <= PIECE && read(pipe_fds[0], piece, size) == (ssize_t)size &&
-	       keep(way, piece, size);
+	uint8_t *kept = malloc(size);
+
+	if (!kept || read(pipe_fds[0], kept, size) != (ssize_t)size) {
+		free(kept);
+		close(pipe_fds[0]);
+		close(pipe_fds[1]);
+		pipe_fds[0] = pipe_fds[1] = -1;
+		return false;
+	}
+	way->kept = kept;
+	way->n_kept = size;
+	way->sent = 0;
+	n_kept_all += size;
+	return true;
 }
 
 /* The same as move_piece(), by pages. */
@@ -214,7 +239,7 @@ static enum moved move_piece(struct relay *relay, struct way *way, int from, int
 		relay->resume_ns = again;
 		return MOVED_LATER;
 	}
-	if (most > PIECE)
+	if (most > PIECE && (!way->is_bulk || n_kept_all > KEPT_MANY || pipe_fds[0] < 0))
 		most = PIECE;
 	if (way->is_bulk && !peeks && pipe_fds[0] >= 0 && most >= BULK)
 		return splice_piece(relay, way, from, to, most, ret_reason);
@@ -273,9 +298,20 @@ static enum moved move_early(struct relay *relay, int to, const char **ret_reaso
 	return MOVED_SOME;
 }
 
+static bool is_done(const struct relay *relay)
+{
+	return relay->out.is_shut && relay->in.is_shut;
+}
+
+static uint64_t moved_by(const struct flow *flow)
+{
+	return flow->event.sent + flow->event.received;
+}
+
 static enum moved move(struct relay *relay, struct way *way, int from, int to,
 		       const char **ret_reason)
 {
+	const uint64_t before = moved_by(relay->flow);
 	enum moved moved = MOVED_NOTHING;
 
 	while (way == &relay->out && relay->early) {
@@ -290,24 +326,20 @@ static enum moved move(struct relay *relay, struct way *way, int from, int to,
 		if (moved != MOVED_SOME)
 			return moved;
 	}
-	for (int i = 0; i < TURNS && !way->is_ended; i++) {
+	while (!way->is_ended && moved_by(relay->flow) - before < TURN) {
 		moved = move_piece(relay, way, from, to, ret_reason);
 		if (moved != MOVED_SOME)
 			break;
 	}
 	if (way->is_ended && !way->kept && !way->is_shut) {
 		way->is_shut = true;
-		shutdown(to, SHUT_WR);
+		if (!is_done(relay)) /* else both are closed next, which says the same */
+			shutdown(to, SHUT_WR);
 	}
 	return moved;
 }
 
 /* ---- waiting ---- */
-
-static bool is_done(const struct relay *relay)
-{
-	return relay->out.is_shut && relay->in.is_shut;
-}
 
 static int64_t idle_ns(const struct relay *relay)
 {
@@ -341,7 +373,9 @@ static int wait(struct relay *relay)
 	int64_t at = relay->used_ns + idle_ns(relay);
 	int r = 0;
 
-	if (relay->resume_ns)
+	if (!relay->is_kept_alive)
+		at = flow->start_ns + DIAL_LASTS_NS;
+	if (relay->resume_ns && (relay->is_kept_alive || relay->resume_ns < at))
 		at = relay->resume_ns;
 	/* An idle time-out that fires early looks at the clock and waits on; so it need not be
 	 * moved with every byte. */
@@ -350,7 +384,7 @@ static int wait(struct relay *relay)
 	if (r == 0)
 		r = wait_for(relay, &flow->client.watch, &relay->out, &relay->in);
 	if (r == 0)
-		r = wait_for(relay, &relay->outside, &relay->in, &relay->out);
+		r = wait_for(relay, &flow->outside, &relay->in, &relay->out);
 	return r;
 }
 
@@ -365,7 +399,7 @@ static const char *failure(const struct relay *relay, const struct way *way, enu
 static bool go_on(struct relay *relay, unsigned which)
 {
 	struct flow *flow = relay->flow;
-	int client = flow->client.watch.fd, outside = relay->outside.fd;
+	int client = flow->client.watch.fd, outside = flow->outside.fd;
 	struct way *ways[] = {&relay->out, &relay->in};
 	const char *reason = NULL;
 
@@ -382,16 +416,16 @@ static bool go_on(struct relay *relay, unsigned which)
 		if (moved == MOVED_FAILED_FROM || moved == MOVED_FAILED_TO)
 			reason = failure(relay, ways[i], moved);
 		if (reason) {
-			relay_end(relay, reason);
+			relay_cut(relay, reason);
 			return false;
 		}
 	}
 	if (is_done(relay)) {
-		relay_end(relay, NULL);
+		relay_done(relay);
 		return false;
 	}
 	if (wait(relay) < 0) {
-		relay_end(relay, "out of memory");
+		relay_cut(relay, "out of memory");
 		return false;
 	}
 	return true;
@@ -412,7 +446,7 @@ static void ready(struct relay *relay, struct loop_watch *watch, uint32_t events
 {
 	if ((events & (EPOLLERR | EPOLLHUP)) && !(watch->events & EPOLLIN)) {
 		if (has_failed(watch->fd)) {
-			relay_end(relay, reset_reason);
+			relay_cut(relay, reset_reason);
 			return;
 		}
 		/* Closed in both directions, and something is still to be read from it. That will
@@ -437,8 +471,9 @@ static void client_ready(struct loop_watch *watch, uint32_t events)
 
 static void outside_ready(struct loop_watch *watch, uint32_t events)
 {
-	ready(container_of(watch, struct relay, outside), watch, events, WAY_IN, WAY_OUT,
-	      "reset by the server");
+	struct flow *flow = container_of(watch, struct flow, outside);
+
+	ready(flow->owner, watch, events, WAY_IN, WAY_OUT, "reset by the server");
 }
 
 static void timer_fired(struct loop_timer *timer)
@@ -446,31 +481,37 @@ static void timer_fired(struct loop_timer *timer)
 	struct relay *relay = container_of(timer, struct relay, timer);
 	int64_t now = clock_monotonic_ns();
 
+	if (!relay->is_kept_alive && now >= relay->flow->start_ns + DIAL_LASTS_NS) {
+		relay->is_kept_alive = true;
+		dial_keep_alive(relay->flow->outside.fd);
+	}
 	if (relay->resume_ns && relay->resume_ns <= now)
 		go_on(relay, BOTH_WAYS);
 	else if (now >= relay->used_ns + idle_ns(relay))
-		relay_end(relay, relay->out.is_ended || relay->in.is_ended
+		relay_cut(relay, relay->out.is_ended || relay->in.is_ended
 					 ? "half closed and idle for too long"
 					 : "idle for too long");
 	else if (wait(relay) < 0)
-		relay_end(relay, "out of memory");
+		relay_cut(relay, "out of memory");
 }
 
 void relay_take(struct flow *flow, int outside_fd)
 {
 	struct relay *relay = calloc(1, sizeof *relay);
 
+	flow->outside.fd = outside_fd; /* and perhaps watched already */
 	if (!relay) {
-		close(outside_fd);
+		loop_unwatch(&flow->egress->loop, &flow->outside);
+		close(take_fd(&flow->outside.fd));
 		flow_end(flow, ATOLL_CONN_FAILED, "out of memory");
 		return;
 	}
 	relay->flow = flow;
-	relay->outside = (struct loop_watch){.fd = outside_fd, .ready = outside_ready};
+	flow->outside.ready = outside_ready;
 	relay->timer.fire = timer_fired;
 	flow->client.watch.ready = client_ready;
 	flow->owner = relay;
-	flow->abandon = relay_release;
+	flow->abandon = abandon;
 	if (flow->n_early > 0) {
 		relay->early = flow->early;
 		relay->n_early = flow->n_early;

@@ -270,11 +270,18 @@ void guard_tick(struct guard *guard)
  */
 static int connect_as_caller(int fd, const struct sockaddr_storage *address, socklen_t size)
 {
-	const uid_t uid = (uid_t)setfsuid((uid_t)-1), own_uid = geteuid();
-	const gid_t gid = (gid_t)setfsgid((gid_t)-1), own_gid = getegid();
+	uid_t uid, own_uid;
+	gid_t gid, own_gid;
 	int r;
 
-	if (address->ss_family != AF_UNIX || uid == own_uid)
+	/* Others are not told, and a call of each kind costs them more than all of it is worth. */
+	if (address->ss_family != AF_UNIX)
+		return connect(fd, (const struct sockaddr *)address, size) < 0 ? -errno : 0;
+	uid = (uid_t)setfsuid((uid_t)-1);
+	gid = (gid_t)setfsgid((gid_t)-1);
+	own_uid = geteuid();
+	own_gid = getegid();
+	if (uid == own_uid)
 		return connect(fd, (const struct sockaddr *)address, size) < 0 ? -errno : 0;
 	if (syscall(SYS_setresgid, -1, gid, -1) < 0)
 		return -EPERM;

@@ -4,6 +4,7 @@ The egress process by itself: DNS, SOCKS, CONNECT, bytes both ways, limits, ques
 
 Loopback stands for the sandbox and for the outside. What needs the namespace's own way (tproxy) makes one by unshare.
 """
+import contextlib
 import hashlib
 import os
 import random
@@ -308,6 +309,84 @@ def _():
         same(digests, [digest.hexdigest()], "digest")
         event = egress.event(name="good.test")
         same((event["sent"], event["received"], event["reason"]), ((n << 20) + 1, n << 20, ""), "event")
+
+
+@test("bytes that one client does not take are nobody else's, also if it is reset meanwhile")
+def _():
+    def serve(connection):
+        block = connection.recv(1) * (1 << 20)
+        with contextlib.suppress(OSError):
+            for _ in range(24):
+                connection.sendall(block)
+
+    def read(client, own, wrong, resets):
+        total = 0
+        with client, contextlib.suppress(OSError):
+            client.settimeout(30)
+            client.sendall(own)
+            while data := client.recv(1 << 17):
+                total += len(data)
+                if data.count(own) != len(data):
+                    wrong.append(own)
+                if total % 7 == 0:
+                    time.sleep(0.002)  # so that some of it has to wait in egress
+                if resets and total > 6 << 20:
+                    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    return
+        totals.append(total)
+
+    wrong, totals, readers = [], [], []
+    with Server(serve) as server, Egress(rules(server.port), GOOD) as egress:
+        for i in range(12):
+            client, head = egress.connect("good.test:%d" % server.port)
+            check(" 200 " in head, head)
+            readers.append(threading.Thread(target=read, args=(client, bytes([200 + i]), wrong, i % 3 == 0)))
+            readers[-1].start()
+        for reader in readers:
+            reader.join(60)
+        same(wrong, [], "connections that got another's bytes")
+        same(totals, [24 << 20] * 8, "bytes of those that read on")
+        same(sum(1 for _ in range(12) if egress.event(name="good.test", verdict=ALLOWED)["reason"] == "reset by the client"), 4, "resets that are told")
+
+
+@test("short connections one after another: each is told with its bytes, each is closed, and nothing of them stays")
+def _():
+    with Server(echo) as server, Egress(rules(server.port), GOOD) as egress:
+        for _ in range(400):
+            client, head = egress.connect("good.test:%d" % server.port)
+            client.sendall(b"x\n")
+            same(client.recv(2), b"x\n", "echo")
+            client.close()
+        count = sent = received = 0
+        while count < 400:
+            event = egress.event(name="good.test", verdict=ALLOWED, reason="")
+            check(event["duration"] > 0 and abs(event["start"] / 1e9 - time.time()) < 60, "time: %r" % event)
+            count, sent, received = count + event["count"], sent + event["sent"], received + event["received"]
+        same((count, sent, received), (400, 800, 800), "connections, bytes sent, bytes received")
+        egress.quiet()
+        until(lambda: not open_to(server.port))
+        same(open_to(server.port), [], "connections that are still open")
+
+
+def open_to(port):
+    """[timer] of connections to that port of 127.0.0.1, by their clients' ends; those that are over do not count."""
+    with open("/proc/net/tcp") as file:
+        lines = [line.split() for line in file.read().splitlines()[1:]]
+    return [fields[5].split(":")[0] for fields in lines if fields[2] == "0100007F:%04X" % port and fields[3] not in ("06", "07")]
+
+
+@test("a connection that lasts is kept alive, whoever has spoken; one that does not is spared it")
+def _():
+    with Server(lambda connection: echo(connection)) as server, Egress(rules(server.port), GOOD) as egress:
+        with egress.connect("good.test:%d" % server.port)[0] as silent, egress.connect("good.test:%d" % server.port)[0] as spoken:
+            spoken.sendall(b"x\n")
+            same(spoken.recv(2), b"x\n", "echo")
+            until(lambda: open_to(server.port) == ["00", "00"])
+            same(open_to(server.port), ["00", "00"], "timers at first")
+            until(lambda: open_to(server.port) == ["02", "02"], 8)
+            same(open_to(server.port), ["02", "02"], "timers of what lasts: that of keeping alive")
+            silent.sendall(b"y\n")
+            same(silent.recv(2), b"y\n", "echo of the one that was silent")
 
 
 @test("a server that speaks first is heard, one that a client speaks to first as well")

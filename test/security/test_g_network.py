@@ -161,6 +161,23 @@ def _():
         same({(one["to"], one["port"]) for one in rig.canaries()}, {("127.0.0.1", 5432)}, "services that were reached")
 
 
+@test("NET-31 a block of addresses: what lies in it, at its ports, and nobody beside it; a private one only if it is listed as such")
+def _():
+    code = r"""
+        for target, port in (("93.184.216.34", 80), ("93.184.216.47", 80), ("93.184.216.48", 80), ("93.184.216.31", 80), ("93.184.216.34", 443),
+                             ("2606:2800:220:1:248:1893:25c8:1946", 80), ("2606:2800:220:2::1", 80), ("10.9.0.5", 80), ("10.9.1.5", 80)):
+            talk("%s %d" % (target, port), target, port)
+        talk("by name", "good.test", 80)
+        """
+    with Place() as place:
+        rig.clear()
+        result = run(place, ["--allow", "93.184.216.32/28:80", "--allow", "[2606:2800:220:1::]/64:80", "--allow", "10.9.0.0/24:80"], inside(code))
+        for target in ("93.184.216.34 80", "93.184.216.47 80", "2606:2800:220:1:248:1893:25c8:1946 80", "10.9.0.5 80"):
+            result.allowed(target)
+        refused(result, "93.184.216.48 80", "93.184.216.31 80", "93.184.216.34 443", "2606:2800:220:2::1 80", "10.9.1.5 80", "by name")
+        same({one["to"] for one in rig.requests(4)}, {"93.184.216.34", "93.184.216.47", "2606:2800:220:1:248:1893:25c8:1946", "10.9.0.5"}, "who was reached")
+
+
 @test("NET-04 metadata services, also by a name that a rule allows")
 def _():
     code = r"""
@@ -522,6 +539,17 @@ def _():
         result = run(place, ["--allow", "good.test"], inside(code))
         for word in ("evil.test", "1.1.1.1", "7000"):
             check(word in result.err, "stderr does not tell of %s: %s" % (word, result.err))
+        parts = result.err.split("atoll: ")
+        talked = [part for part in parts if re.match(r"talked to:\n  good\.test:80 +1 connection +35 B out +\d+ B in\n$", part)]
+        denied = [part for part in parts if re.match(r"refused \d+ connections:\n", part)]
+        check(len(talked) == 1, "whom it talked to: %s" % result.err)
+        check(len(denied) == 1 and "good.test:80" not in denied[0] and "good.test:7000 (python3" in denied[0], "who was refused: %s" % result.err)
+        flags = re.findall(r"(?:;|to allow it:) (--allow \S+)$", result.err, re.M)
+        same(sorted(flags), ["--allow 1.1.1.1:80", "--allow evil.test", "--allow good.test:7000"], "the flags that would allow it")
+        again = run(place, ["--allow", "good.test", *" ".join(flags).split()], inside(code))
+        for name in ("good", "evil", "literal"):
+            again.allowed(name)
+        check("refused" not in again.err and "\n  good.test:7000" in again.err, "with these flags: %s" % again.err)
         result = run(place, ["--json", "--allow", "good.test"], inside(code))
         told = connections(result)
         by = {(one["name"] or one["address"], one["port"]): one for one in told}
@@ -529,6 +557,7 @@ def _():
         check(by[("good.test", 80)]["sent"] > 20 and by[("good.test", 80)]["received"] > 20, "bytes: %s" % by[("good.test", 80)])
         check("good.test" in by[("good.test", 80)]["rule"], "the rule: %s" % by[("good.test", 80)])
         check(by[("good.test", 80)]["address"] in (net.SERVER4, net.SERVER6), "the address: %s" % by[("good.test", 80)])
+        check(0 < by[("good.test", 80)]["duration_ns"] < 30e9 and abs(by[("good.test", 80)]["start_ns"] / 1e9 - time.time()) < 60, "when, and how long: %s" % by[("good.test", 80)])
         check("GET /" in by[("good.test", 80)]["request"], "the request: %s" % by[("good.test", 80)])
         check(by[("good.test", 80)]["program"].startswith("python3"), "the program: %s" % by[("good.test", 80)])
         same(by[("good.test", 7000)]["verdict"], "refused", "the port")
