@@ -29,7 +29,7 @@ Place    `ws` workspace: a git repository with one commit (files f, README.md, s
     Leaving it checks: out, home and mark unchanged; nothing new in ws but what expect() named, owned by ws's owner,
     without set-id bits or capabilities; no process, mount, or file in /tmp and friends left; all of it can be deleted.
     Place(strict=False) leaves out the checks of out, home and mark: for showing that an attack works when allowed.
-    Place(on_disk=True) lies in ATOLL_DISK, if that is set: TMPDIR may be memory, which counts as that.
+    Place(on_disk=True) lies in ATOLL_DISK, if that is set: TMPDIR may be memory, which counts as that. Place(where="/tmp") lies there.
 
 run()    `$ATOLL run FLAGS -- COMMAND` in ws with HOME=home, waits. The workspace is written directly, so that a test sees what was
          done; unless the flags or the job file say how it is written, or mode= does: "layer" (then need_layers()), "read-only", or
@@ -398,9 +398,9 @@ def remove(path):
 
 
 class Place:
-    def __init__(self, strict=True, repository=True, on_disk=False):
+    def __init__(self, strict=True, repository=True, on_disk=False, where=None):
         self.strict = strict
-        self.where = DISK if on_disk else None
+        self.where = where or (DISK if on_disk else None)
         self.repository = repository
         self.token = _random.token_hex(6)
         self.secret = "SECRET-" + _random.token_hex(12)
