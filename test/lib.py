@@ -29,7 +29,7 @@ Place    `ws` workspace: a git repository with one commit (files f, README.md, s
     Leaving it checks: out, home and mark unchanged; nothing new in ws but what expect() named, owned by ws's owner,
     without set-id bits or capabilities; no process, mount, or file in /tmp and friends left; all of it can be deleted.
     Place(strict=False) leaves out the checks of out, home and mark: for showing that an attack works when allowed.
-    Place(on_disk=True) lies in ATOLL_DISK, if that is set: TMPDIR may be memory, which counts as that.
+    Place(on_disk=True) lies in ATOLL_DISK, if that is set: TMPDIR may be memory, which counts as that. Place(where="/tmp") lies there.
 
 run()    `$ATOLL run FLAGS -- COMMAND` in ws with HOME=home, waits. The workspace is written directly, so that a test sees what was
          done; unless the flags or the job file say how it is written, or mode= does: "layer" (then need_layers()), "read-only", or
@@ -346,7 +346,38 @@ def read(path):
         return file.read()
 
 
-_template = None  # a repository to copy: faster than making one each time
+_template = None  # a repository to make again: faster than by git each time
+
+
+def _repository_in_memory():
+    """[(name, mode, content, or None of a directory)], each directory before what lies in it."""
+    with tempfile.TemporaryDirectory(prefix="atoll-test-") as where:
+        make_repository(where)
+        found = []
+        for above, directories, files in os.walk(where):
+            for name in directories + files:
+                path = os.path.join(above, name)
+                found.append((os.path.relpath(path, where), os.stat(path).st_mode & 0o7777, None if name in directories else read(path)))
+        return found
+
+
+def _make(path, mode, content):
+    """A file, or a directory if there is no content; write() would do as well, in three times the time."""
+    if content is None:
+        os.mkdir(path, mode)
+        return
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    os.write(fd, content)
+    os.close(fd)
+
+
+def _above(names):
+    """The directories that these lie in, each after those above it."""
+    found = set()
+    for name in names:
+        while name := os.path.dirname(name):
+            found.add(name)
+    return sorted(found)
 
 
 def remove(path):
@@ -367,9 +398,9 @@ def remove(path):
 
 
 class Place:
-    def __init__(self, strict=True, repository=True, on_disk=False):
+    def __init__(self, strict=True, repository=True, on_disk=False, where=None):
         self.strict = strict
-        self.where = DISK if on_disk else None
+        self.where = where or (DISK if on_disk else None)
         self.repository = repository
         self.token = _random.token_hex(6)
         self.secret = "SECRET-" + _random.token_hex(12)
@@ -380,24 +411,24 @@ class Place:
     def __enter__(self):
         global _template
         if self.repository and _template is None:
-            _template = tempfile.mkdtemp(prefix="atoll-test-")
-            make_repository(_template)
+            _template = _repository_in_memory()
         self.base = os.path.realpath(tempfile.mkdtemp(prefix="atoll-test-", dir=self.where))
         os.chmod(self.base, 0o711)
         self.ws, self.out, self.home, self.tmp = (os.path.join(self.base, n) for n in ("ws", "out", "home", "tmp"))
         self.mark = os.path.join(self.base, "mark")
-        if self.repository:
-            shutil.copytree(_template, self.ws, symlinks=True)
-        else:
-            os.mkdir(self.ws)
-        os.chmod(self.ws, 0o755)
+        os.mkdir(self.ws, 0o755)
+        for name, mode, content in _template if self.repository else ():
+            _make(os.path.join(self.ws, name), mode, content)
         os.mkdir(self.tmp, 0o700)
         write(self.out + "/canary", os.urandom(4096), 0o666)
         write(self.out + "/secret.txt", self.secret + "\n", 0o666)
         os.chmod(self.out, 0o777)
+        os.mkdir(self.home, 0o755)
+        for name in _above(SECRETS):
+            os.mkdir(os.path.join(self.home, name), 0o755)
         for name in SECRETS:
-            write(os.path.join(self.home, name), self.secret + "\n", 0o644)
-        write(self.home + "/public.txt", "nothing secret\n", 0o644)
+            _make(os.path.join(self.home, name), 0o644, self.secret.encode() + b"\n")
+        _make(self.home + "/public.txt", 0o644, b"nothing secret\n")
         self.mounts_before = _mounts()
         self.shared_before = _shared_names()
         self.settle()
@@ -1095,8 +1126,6 @@ def main():
             signal.alarm(0)
             if os.environ.get("ATOLL_TIMES"):
                 print("# %6.1f s, %6.1f s of a processor: %s" % (*(now - then for now, then in zip(_cost(), began)), name))
-    if _template:
-        remove(_template)
     print("%d passed, %d failed, %d skipped" % (passed, failed, skipped))
     sys.exit(1 if failed else 0)
 

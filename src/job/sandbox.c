@@ -388,12 +388,31 @@ static int note_fork(const struct layer_record *record, const struct spec *spec,
 	return r != 0 ? r : begin_log(branch, spec, parent, err);
 }
 
+/* Its layers must not go while they are taken over. Not longer: a fork is noted by whoever holds the
+ * sandbox, who may be waiting for the record himself. */
+static int branch(struct layer_record *record, const char *name, char ret_id[ATOLL_ID_SIZE],
+		  struct atoll_error *err)
+{
+	cleanup_with(steps_done) struct steps steps = {0};
+	const struct steps_point *point;
+	int r = hold_lock(record, 10000, err);
+
+	if (r == 0)
+		r = steps_read(record, &steps, err);
+	if (r == 0)
+		r = steps_find(&steps, name, &point, err);
+	if (r == 0)
+		r = layer_store_keep_bounds(&record->store, err);
+	if (r == 0)
+		r = steps_branch(record, point, ret_id, err);
+	hold_unlock(record);
+	return r;
+}
+
 int atoll_sandbox_fork(const char *id, const char *name, size_t count,
 		       char (*ret_ids)[ATOLL_ID_SIZE], struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
-	cleanup_with(steps_done) struct steps steps = {0};
-	const struct steps_point *point;
 	struct atoll_job *job = NULL;
 	char made[64];
 	int r = 0;
@@ -406,19 +425,11 @@ int atoll_sandbox_fork(const char *id, const char *name, size_t count,
 		r = check_layer(record, err);
 	if (r == 0)
 		r = sandbox_job(record, &job, err);
-	/* Its layers must not go while they are taken over. */
-	if (r == 0)
-		r = hold_lock(record, 10000, err);
-	if (r == 0)
-		r = steps_read(record, &steps, err);
-	if (r == 0)
-		r = steps_find(&steps, name ? name : made, &point, err);
-	if (r == 0)
-		r = layer_store_keep_bounds(&record->store, err);
+	name = name ? name : made;
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		r = steps_branch(record, point, ret_ids[i], err);
+		r = branch(record, name, ret_ids[i], err);
 		if (r == 0)
-			r = note_fork(record, job->spec, point->info.name, ret_ids[i], err);
+			r = note_fork(record, job->spec, name, ret_ids[i], err);
 		if (r < 0 && i > 0)
 			error_context(err, r, "after %zu forks", i);
 	}

@@ -602,15 +602,21 @@ def _():
 def _():
     with Sandbox() as (place, id):
         walk(place, id)
-        jobs = []
-        for n in range(6):
-            jobs += [Running(place, [ATOLL, "checkpoint", id, "p%d" % n], starts=False),
-                     Running(place, [ATOLL, "rollback", id, "c%d" % (n % 3 + 1)], starts=False),
-                     Running(place, [ATOLL, "fork", id, "c2", "--count", "2"], starts=False),
-                     begin(place, id, "echo $1 >>f", n)]
-        for job in jobs:
-            result = job.wait()
-            among(result.status, (0, POLICY, 137), "%s: %s" % (result.argv[1], result.err))
+        made = iter(range(1000))
+
+        def slowest():
+            jobs, results = [], []
+            for n in range(6):
+                jobs += [Running(place, [ATOLL, "checkpoint", id, "p%d" % next(made)], starts=False),
+                         Running(place, [ATOLL, "rollback", id, "c%d" % (n % 3 + 1)], starts=False),
+                         Running(place, [ATOLL, "fork", id, "c2", "--count", "2"], starts=False),
+                         begin(place, id, "echo $1 >>f", n)]
+            for job in jobs:
+                results.append(job.wait())
+                among(results[-1].status, (0, POLICY, 137), "%s: %s" % (results[-1].argv[1], results[-1].err))
+            return max(result.seconds for result in results)
+        # Whoever has the record may need the holder, who waits ten seconds for the record.
+        at_best(slowest, 10 * SLOW, "seconds of the slowest", tries=3)
         for name, last in (("c1", "1"), ("c2", "2"), ("c3", "3")):
             say(place, "rollback", id, name)
             same(step(place, id, "tail -n1 f; ls n?"), "%s\nn%s\n" % (last, last), name)
