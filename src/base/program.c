@@ -198,11 +198,15 @@ void program_set_title(const char *title)
 #define STACK_LEFT (2 * PAGE) /* for whom we call */
 #define STACK_MOST (128 * PAGE)
 
-void program_trim_stack(void)
+/* glibc's, and ours (libc.c); musl has none, and no header for it. */
+int malloc_trim(size_t left);
+
+void program_trim(void)
 {
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	const uintptr_t end = (here - STACK_LEFT) & ~(uintptr_t)(PAGE - 1);
 
 	/* Beneath what was ever used there is nothing, for a megabyte; that is told, and fine. */
 	madvise((void *)(end - STACK_MOST), STACK_MOST, MADV_DONTNEED);
+	malloc_trim(0);
 }

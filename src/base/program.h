@@ -19,9 +19,9 @@ enum program_ties {
  * errno, also that of execve(2); `fd` stays the caller's. */
 pid_t program_start(const char *path, const char *name, int fd, enum program_ties ties);
 
-/* The pages of the stack that were used once, and are not now, go back to the kernel. Of a
+/* The pages of stack and heap that were used once, and are not now, go back to the kernel. Of a
  * program's first thread. */
-void program_trim_stack(void);
+void program_trim(void);
 
 /* What lists of processes show of this one, as far as there is room; the arguments are gone. */
 void program_set_title(const char *title);

@@ -60,6 +60,10 @@ struct template_order {
 	bool waits; /* for a byte, before it executes: what it does is to be known as its own */
 };
 
+/* Or, as a message of so many bytes: nothing is wanted for a while, and what it does not need goes
+ * back to the kernel. */
+#define TEMPLATE_REST 1
+
 /* What the step's process says first, over its start's socket. */
 struct template_news {
 	pid_t pid;

@@ -610,7 +610,9 @@ static void rest(struct service *service)
 	tell_send(&service->init->guard.tell);
 	if (n == 0)
 		end_template(service);
-	program_trim_stack();
+	else if (service->template.pid)
+		send(service->template.start_fd, "", TEMPLATE_REST, MSG_NOSIGNAL | MSG_DONTWAIT);
+	program_trim();
 	tell_done(service, n);
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/program.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -302,6 +303,8 @@ void template_main(const struct init_config *config, int socket_fd)
 
 		if (got <= 0)
 			_exit(0);
+		if (got == TEMPLATE_REST)
+			program_trim();
 		if (got == sizeof order && sort_out(&order, fds, n, &start))
 			fork_step(config, socket_fd, &start);
 		for (size_t i = 0; i < n; i++)

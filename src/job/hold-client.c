@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "job/hold-inner.h"
+#include "job/steps.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
 
@@ -171,6 +172,15 @@ static bool take_question(struct holder *holder, const struct hold_client *clien
 	return true;
 }
 
+/* What nobody has to wait for. */
+static void finish_turn(struct holder *holder, const struct hold_request *request)
+{
+	if (request->type == HOLD_CHECKPOINT || request->type == HOLD_ROLLBACK)
+		hold_record_renew(holder);
+	if (request->type == HOLD_ROLLBACK)
+		layer_store_tidy(&holder->record->store, STEPS_TIDY_NS);
+}
+
 static void take_request(struct holder *holder, struct hold_client *client,
 			 struct hold_request *request, int *fds, size_t n)
 {
@@ -247,6 +257,7 @@ static void take_request(struct holder *holder, struct hold_client *client,
 	/* Whoever is attached is told of the step next. */
 	if (client->fd >= 0)
 		send(client->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
+	finish_turn(holder, request);
 	for (size_t i = 0; i < n; i++)
 		hold_close_fd(&fds[i]);
 	/* Whoever asked for the end waits for that of the connection. */

@@ -175,6 +175,8 @@ struct holder {
 	bool has_plan;
 	uint64_t *told; /* changes that were told, as sorted hashes */
 	size_t n_told;
+	bool is_told;	  /* all that the sealed layers hold is among them */
+	bool is_told_old; /* the layers are others, and what they hold counts as told */
 
 	uint32_t n_steps;	       /* so far */
 	uint32_t n_before, n_reserved; /* by earlier holders; see hold-keep.c */
@@ -233,6 +235,8 @@ int hold_record_note(struct holder *holder, const struct hold_request *request,
 		     struct atoll_error *err);
 /* "checkpoint" or "rollback"; what was done is done, whether it can be written down or not. */
 void hold_record_turn(struct holder *holder, const char *kind, const char *name, uint64_t ended);
+/* After a turn, when it was answered: what it has left is looked at. */
+void hold_record_renew(struct holder *holder);
 void hold_record_check(struct holder *holder);
 void hold_record_close(struct holder *holder);
 

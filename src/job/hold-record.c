@@ -257,7 +257,8 @@ static void count(struct atoll_result *result, const struct atoll_change *change
 }
 
 /* All that differs from the host now, less what was told already. With `result` NULL it is only
- * noted as told. */
+ * noted as told. Sealed layers never change: where nothing lies on those that were looked at, there
+ * is nothing new, and all of them would be read to find that out. */
 void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_result *result)
 {
 	struct layer_changes *changes;
@@ -265,6 +266,7 @@ void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_resu
 	uint64_t *told;
 
 	if (!holder->recorder || holder->spec->workspace_mode != SPEC_WORKSPACE_LAYER ||
+	    (result && holder->is_told && layer_top_is_empty(holder->record)) ||
 	    layer_changes_read(holder->record, false, &changes, &err) < 0)
 		return;
 	told = calloc(changes->list.n + 1, sizeof *told);
@@ -282,6 +284,8 @@ void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_resu
 		free(holder->told);
 		holder->told = told;
 		holder->n_told = changes->list.n;
+		holder->is_told = true;
+		holder->is_told_old = false;
 	}
 	atoll_changes_close(&changes->list);
 }
@@ -310,7 +314,15 @@ void hold_record_turn(struct holder *holder, const char *kind, const char *name,
 		return;
 	record_turn(holder->recorder, kind, name, ended, NULL);
 	record_seal(holder->recorder, false, false, &err);
-	/* What a checkpoint took over was told; and what a rollback took away was. */
+}
+
+/* What a rollback took away was told, and so was what is there again. Nobody has to wait for that;
+ * but the next step has, for what it writes is new. */
+void hold_record_renew(struct holder *holder)
+{
+	if (!holder->is_told_old)
+		return;
+	holder->is_told_old = false;
 	hold_record_changes(holder, 0, NULL);
 }
 
@@ -392,4 +404,5 @@ void hold_record_close(struct holder *holder)
 	free(holder->told);
 	holder->told = NULL;
 	holder->n_told = 0;
+	holder->is_told = false;
 }

@@ -115,18 +115,40 @@ static int checkpoint_locked(struct holder *holder, const char *name, const stru
 	return r;
 }
 
+static bool is_any_recorded(const struct holder *holder)
+{
+	for (size_t i = 0; i < holder->n_places; i++) {
+		if (holder->clients[i].is_used && holder->clients[i].is_recorded)
+			return true;
+	}
+	return false;
+}
+
+/* What the record has to tell of the layers. A checkpoint only moves what was written: what was
+ * told stays so, and what processes wrote since the end of their step is told with the next one.
+ * Layers that were joined are other files; beside a step it is better to tell those again than to
+ * leave out what it has changed. */
+static void note_layers(struct holder *holder, size_t n_before)
+{
+	holder->is_told = false;
+	holder->is_told_old = holder->record->n_layers < n_before && !is_any_recorded(holder);
+}
+
 int hold_checkpoint(struct holder *holder, const char *name, const struct steps_note *note,
 		    char ret_name[64], struct atoll_error *err)
 {
 	/* A step's end may be heard of in the midst of something else. */
 	const bool was_locked = holder->record->lock_fd >= 0;
 	int r = check_layer(holder, err);
+	size_t n_layers;
 
 	if (r == 0)
 		r = hold_lock(holder->record, PATIENCE_MS, err);
 	if (r < 0)
 		return r;
+	n_layers = holder->record->n_layers;
 	r = checkpoint_locked(holder, name, note, ret_name, err);
+	note_layers(holder, n_layers);
 	if (!was_locked)
 		hold_unlock(holder->record);
 	return r;
@@ -147,9 +169,12 @@ static int rollback_locked(struct holder *holder, const char *name, uint64_t *re
 {
 	int r = check_point(holder, name, err);
 
-	if (r < 0 || !holder->is_live) {
+	if (r < 0)
+		return r;
+	if (!holder->is_live) {
 		*ret_ended = 0;
-		return r < 0 ? r : steps_return(holder->record, name, err);
+		holder->is_told_old = true;
+		return steps_return(holder->record, name, err);
 	}
 	for (size_t i = 0; i < holder->n_places; i++) {
 		struct hold_client *client = &holder->clients[i];
@@ -160,6 +185,7 @@ static int rollback_locked(struct holder *holder, const char *name, uint64_t *re
 	if (r < 0)
 		return r;
 	*ret_ended = (uint64_t)r;
+	holder->is_told_old = true;
 	r = steps_return(holder->record, name, err);
 	/* A root is only put together with the rest. */
 	if (r == 0 && !hold_root_stands(holder)) {

@@ -130,7 +130,9 @@ static int wait_ms(const struct holder *holder)
 	int64_t until = holder->idle_ns + holder->idle_max_ns, left;
 
 	if (holder->stays)
-		until = is_awake(holder) ? holder->worked_ns + holder->rest_ns : INT64_MAX / 2;
+		until = INT64_MAX / 2;
+	if (is_awake(holder) && holder->worked_ns + holder->rest_ns < until)
+		until = holder->worked_ns + holder->rest_ns;
 	if (hold_kept_deadline_ns(holder) < until)
 		until = hold_kept_deadline_ns(holder);
 
@@ -171,15 +173,15 @@ static void look_whether_to_rest(struct holder *holder)
 {
 	struct atoll_error err;
 
-	if (!holder->stays || !holder->is_live || hold_running(holder)) {
+	if (!holder->is_live || hold_running(holder)) {
 		holder->worked_ns = clock_monotonic_ns();
 		holder->is_resting = false;
 	} else if (is_awake(holder) &&
 		   clock_monotonic_ns() - holder->worked_ns >= holder->rest_ns) {
-		/* If something lives in it nothing comes of it, and need not be tried again. */
+		/* If something lives in it the process stays, and that need not be tried again. */
 		holder->is_resting = true;
 		hold_ask_init(holder, INIT_REST, &err);
-		program_trim_stack();
+		program_trim();
 	}
 }
 

@@ -189,14 +189,14 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 }
 
 /* Its log begins with it; steps come later. */
-static int begin_log(const struct layer_record *record, const struct spec *spec, const char *parent,
+static int begin_log(const char *of_id, const struct spec *spec, const char *parent,
 		     struct atoll_error *err)
 {
 	struct recorder *recorder;
 	char id[ATOLL_ID_SIZE];
 	int r;
 
-	memcpy(id, record->info.id, sizeof id);
+	memcpy(id, of_id, sizeof id);
 	r = record_open(spec, id, true, parent, &recorder, err);
 	if (r == 0)
 		r = record_seal(recorder, false, false, err);
@@ -222,7 +222,7 @@ static int create(struct atoll_job *job, const char *name, bool is_quick,
 	r = fill_record(record, job, name, is_quick, err);
 	/* One that is started at once is its holder's to begin: that goes on with it. */
 	if (r == 0 && !is_quick)
-		r = begin_log(record, job->spec, NULL, err);
+		r = begin_log(record->info.id, job->spec, NULL, err);
 	if (r == 0)
 		memcpy(ret_id, record->info.id, ATOLL_ID_SIZE);
 	else
@@ -277,6 +277,15 @@ static int reach(struct layer_record *record, int *ret_held, int *ret_socket,
 			 "sandbox '%s' is in use by another command", record->info.id);
 }
 
+static int check_mode(const struct spec *spec, struct atoll_error *err)
+{
+	if (spec->workspace_mode == SPEC_WORKSPACE_LAYER)
+		return 0;
+	return error_set(err, ATOLL_FAULT_REQUEST, 0,
+			 "the sandbox writes its workspace directly, so there is nothing to "
+			 "return to");
+}
+
 static int check_layer(const struct layer_record *record, struct atoll_error *err)
 {
 	struct atoll_job *job;
@@ -284,10 +293,7 @@ static int check_layer(const struct layer_record *record, struct atoll_error *er
 
 	if (r < 0)
 		return r;
-	if (job->spec->workspace_mode != SPEC_WORKSPACE_LAYER)
-		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
-			      "the sandbox writes its workspace directly, so there is nothing to "
-			      "return to");
+	r = check_mode(job->spec, err);
 	atoll_job_free(job);
 	return r;
 }
@@ -321,32 +327,40 @@ static int reach_and_ask(struct layer_record *record, enum hold_type type, const
 	return r;
 }
 
-int atoll_sandbox_checkpoint(const char *id, const char *name, char ret_name[64],
-			     struct atoll_error *err)
+/* Who has no holder is locked by it. */
+static int checkpoint(struct layer_record *record, const char *name, char ret_name[64],
+		      struct atoll_error *err)
 {
-	cleanup_record struct layer_record *record = NULL;
 	cleanup_fd int held = -1;
 	struct hold_reply reply;
-	char made[64];
-	int r = sandbox_open(id, &record, err);
+	int r = reach_and_ask(record, HOLD_CHECKPOINT, name, &held, &reply, err);
 
-	if (r == 0)
-		r = reach_and_ask(record, HOLD_CHECKPOINT, name, &held, &reply, err);
 	if (r < 0)
 		return r;
 	if (held < 0) {
-		if (ret_name)
-			memcpy(ret_name, reply.name, sizeof reply.name);
+		memcpy(ret_name, reply.name, sizeof reply.name);
 		return 0;
 	}
 	r = check_layer(record, err);
 	if (r == 0)
 		r = layer_record_lock(record, false, err);
 	if (r == 0)
-		r = steps_checkpoint(record, name, NULL, made, err);
+		r = steps_checkpoint(record, name, NULL, ret_name, err);
+	return r < 0 ? r : decide_turn(record, "checkpoint", ret_name, UINT64_MAX, err);
+}
+
+int atoll_sandbox_checkpoint(const char *id, const char *name, char ret_name[64],
+			     struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	char made[64];
+	int r = sandbox_open(id, &record, err);
+
+	if (r == 0)
+		r = checkpoint(record, name, made, err);
 	if (r == 0 && ret_name)
 		memcpy(ret_name, made, sizeof made);
-	return r < 0 ? r : decide_turn(record, "checkpoint", made, UINT64_MAX, err);
+	return r;
 }
 
 int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended,
@@ -371,27 +385,28 @@ int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended
 		r = layer_record_lock(record, false, err);
 	if (r == 0)
 		r = steps_return(record, name, err);
-	return r < 0 ? r : decide_turn(record, "rollback", name, 0, err);
+	if (r == 0)
+		r = decide_turn(record, "rollback", name, 0, err);
+	if (r == 0)
+		layer_store_tidy(&record->store, STEPS_TIDY_NS);
+	return r;
 }
 
 /* In both logs. */
 static int note_fork(const struct layer_record *record, const struct spec *spec,
-		     const char *checkpoint, const char *child, struct atoll_error *err)
+		     const char *name, const char *child, struct atoll_error *err)
 {
-	cleanup_record struct layer_record *branch = NULL;
 	char parent[ATOLL_ID_SIZE + 66];
 	int r = decide_note(record, "fork", child, err);
 
-	snprintf(parent, sizeof parent, "%s/%s", record->info.id, checkpoint);
-	if (r == 0)
-		r = layer_record_open(child, &branch, err);
-	return r != 0 ? r : begin_log(branch, spec, parent, err);
+	snprintf(parent, sizeof parent, "%s/%s", record->info.id, name);
+	return r != 0 ? r : begin_log(child, spec, parent, err);
 }
 
 /* Its layers must not go while they are taken over. Not longer: a fork is noted by whoever holds the
  * sandbox, who may be waiting for the record himself. */
-static int branch(struct layer_record *record, const char *name, char ret_id[ATOLL_ID_SIZE],
-		  struct atoll_error *err)
+static int branch(struct layer_record *record, const char *name, bool is_first,
+		  char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
 {
 	cleanup_with(steps_done) struct steps steps = {0};
 	const struct steps_point *point;
@@ -401,7 +416,7 @@ static int branch(struct layer_record *record, const char *name, char ret_id[ATO
 		r = steps_read(record, &steps, err);
 	if (r == 0)
 		r = steps_find(&steps, name, &point, err);
-	if (r == 0)
+	if (r == 0 && is_first)
 		r = layer_store_keep_bounds(&record->store, err);
 	if (r == 0)
 		r = steps_branch(record, point, ret_id, err);
@@ -415,19 +430,17 @@ int atoll_sandbox_fork(const char *id, const char *name, size_t count,
 	cleanup_record struct layer_record *record = NULL;
 	struct atoll_job *job = NULL;
 	char made[64];
-	int r = 0;
+	int r = sandbox_open(id, &record, err);
 
-	if (!name)
-		r = atoll_sandbox_checkpoint(id, NULL, made, err);
-	if (r == 0)
-		r = sandbox_open(id, &record, err);
-	if (r == 0)
-		r = check_layer(record, err);
+	if (r == 0 && !name)
+		r = checkpoint(record, NULL, made, err);
 	if (r == 0)
 		r = sandbox_job(record, &job, err);
+	if (r == 0)
+		r = check_mode(job->spec, err);
 	name = name ? name : made;
 	for (size_t i = 0; r == 0 && i < count; i++) {
-		r = branch(record, name, ret_ids[i], err);
+		r = branch(record, name, i == 0, ret_ids[i], err);
 		if (r == 0)
 			r = note_fork(record, job->spec, name, ret_ids[i], err);
 		if (r < 0 && i > 0)

@@ -51,7 +51,9 @@ int steps_copy(struct layer_record *record, const char *name, const struct steps
 	       char ret_name[64], struct atoll_error *err);
 
 /* Stand on a checkpoint again; nothing may run in it, and its workspace is not mounted, or about to
- * be replaced. */
+ * be replaced. What was written since is thrown away, for layer_store_tidy() with STEPS_TIDY_NS
+ * when nobody waits any more; the rest is done by a later sweep. */
+#define STEPS_TIDY_NS INT64_C(2000000)
 int steps_return(struct layer_record *record, const char *name, struct atoll_error *err);
 
 /* A new record that begins at a checkpoint of this one. */

@@ -170,7 +170,8 @@ bool layer_top_is_empty(const struct layer_record *record);
 int layer_seal_top(struct layer_record *record, struct atoll_error *err);
 /* The same, by copying: the top stays as it is. Nobody may write meanwhile. */
 int layer_copy_top(struct layer_record *record, struct atoll_error *err);
-/* Throw the top's content away. It may be mounted: a new directory takes its place. */
+/* Throw the top's content away, for layer_store_tidy(). It may be mounted: a new directory takes
+ * its place. */
 int layer_reset_top(struct layer_record *record, struct atoll_error *err);
 /* Several sealed layers become one, if there are more than LAYER_DEPTH_MAX / 2. */
 int layer_flatten(struct layer_record *record, struct atoll_error *err);

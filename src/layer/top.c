@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -9,9 +8,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <sys/stat.h>
-
-/* How long throwing a top away may take now; the rest is done by a later sweep. */
-#define RESET_NS 2000000
 
 static void scope_close_stack(struct layer_stack *stack)
 {
@@ -147,11 +143,7 @@ int layer_reset_top(struct layer_record *record, struct atoll_error *err)
 {
 	int r = store_throw_away(&record->store, record->fd, "top", err);
 
-	if (r == 0)
-		r = record_make_top(record, err);
-	if (r == 0)
-		store_empty_trash(&record->store, clock_monotonic_ns() + RESET_NS);
-	return r;
+	return r < 0 ? r : record_make_top(record, err);
 }
 
 int layer_flatten(struct layer_record *record, struct atoll_error *err)

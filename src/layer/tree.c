@@ -190,9 +190,14 @@ static int walk_to(int root_fd, const char *path, size_t length, bool is_ours)
 
 int tree_open_dir(int root_fd, const char *path, bool is_ours)
 {
-	cleanup_fd int fd = walk_to(root_fd, path, strlen(path), is_ours);
+	cleanup_fd int fd = -1;
 	int flags = O_RDONLY | O_DIRECTORY, opened;
 
+	/* Mostly it takes one call. */
+	opened = fd_openat2(root_fd, *path ? path : ".", flags | O_NOFOLLOW, 0, RESOLVE_IN_TREE);
+	if (opened != -ENOSYS && opened != -EACCES && opened != -ENAMETOOLONG)
+		return opened;
+	fd = walk_to(root_fd, path, strlen(path), is_ours);
 	if (fd < 0)
 		return fd;
 	opened = openat(fd, ".", flags | O_CLOEXEC);

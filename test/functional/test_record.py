@@ -333,6 +333,72 @@ def _():
             same(atoll(place, "verify", each).status, 0, "verify of " + each)
 
 
+def changes_of(place, name):
+    """Files that were changed, as (step, path), in the order in which that is told."""
+    return [(event["step"], event["path"]) for event in of(lines(place, name), "change") if not event["path"].endswith("/")]
+
+
+@contextlib.contextmanager
+def sandbox(place):
+    name = atoll(place, "create").out.strip()
+    try:
+        yield name
+    finally:
+        atoll(place, "rm", "--force", name)
+
+
+@test("a change is told once, with its step, through checkpoints and rollbacks")
+def _():
+    with Place() as place:
+        need_layers()
+        with sandbox(place) as name:
+            def step(script):
+                same(atoll(place, "exec", name, "--", *inside_sh(script)).status, 0, script)
+
+            step("echo a >a")
+            same(atoll(place, "checkpoint", name, "one").status, 0, "checkpoint")
+            step("true")
+            step("echo more >>a; echo b >b")
+            step("true")
+            same(atoll(place, "rollback", name, "one").status, 0, "rollback")
+            step("true")
+            step("echo c >c")
+            same(atoll(place, "checkpoint", name, "two").status, 0, "checkpoint")
+            same(atoll(place, "rollback", name, "one").status, 0, "rollback")
+            step("echo again >>a")
+            same(changes_of(place, name), [(1, "a"), (3, "a"), (3, "b"), (6, "c"), (7, "a")], "changes")
+
+
+@test("what is written after the end of its step is told with the next one, also if a checkpoint came between")
+def _():
+    with Place() as place:
+        need_layers()
+        with sandbox(place) as name:
+            script = "echo a >a; (until [ -e go ]; do sleep .01; done; echo late >late; echo >done) </dev/null >/dev/null 2>&1 &"
+            same(atoll(place, "exec", name, "--", *inside_sh(script)).status, 0, "the first")
+            same(atoll(place, "exec", name, "--", *inside_sh("echo >go; until [ -e done ]; do sleep .01; done; rm done")).status, 0, "the second")
+            same(atoll(place, "exec", name, "--", *inside_sh("(until [ -e gone ]; do sleep .01; done; echo later >later) "
+                                                             "</dev/null >/dev/null 2>&1 & (sleep .3; echo >gone) </dev/null >/dev/null 2>&1 &")).status,
+                 0, "the third")
+            until(lambda: "later" in atoll(place, "diff", name, "--name-only").out.split())
+            same(atoll(place, "checkpoint", name, "one").status, 0, "checkpoint")
+            same(changes_of(place, name), [(1, "a"), (2, "go"), (2, "late")], "before")
+            for _ in range(2):
+                same(atoll(place, "exec", name, "--", "/bin/true").status, 0, "another")
+            same(changes_of(place, name), [(1, "a"), (2, "go"), (2, "late"), (4, "gone"), (4, "later")], "after")
+
+
+@test("layers that are joined, because there are too many, are not told again")
+def _():
+    with Place() as place:
+        need_layers()
+        with sandbox(place) as name:
+            for i in range(50):
+                same(atoll(place, "exec", name, "--", *inside_sh("echo >f%d" % i)).status, 0, "step %d" % i)
+                same(atoll(place, "checkpoint", name, "c%d" % i).status, 0, "checkpoint %d" % i)
+            same(changes_of(place, name), [(i + 1, "f%d" % i) for i in range(50)], "changes")
+
+
 def comm(pid):
     with contextlib.suppress(OSError):
         return open("/proc/%d/comm" % pid).read().strip()
