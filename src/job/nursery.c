@@ -26,10 +26,12 @@
  * holders: one message with the sandbox's id and the pipe at which the holder answers. The nursery
  * leads a session, so that holders need not; it ends with the daemon, and holders do not.
  *
- * One is forked ahead, as soon as nobody waits for another, and told its id when there is one: what
- * all of them have in common it has done by then. It knows what the nursery knew when it was
+ * One is forked ahead, once nobody has asked for a moment, and told its id when there is one: what
+ * all of them have in common it has done by then. It has nothing of anybody's sandbox. It knows what the nursery knew when it was
  * forked; if that has changed it is let go, and another one forked.
  */
+
+#define AHEAD_MS 5
 
 struct nursery_order {
 	char id[ATOLL_ID_SIZE];
@@ -158,11 +160,13 @@ static void start_one(int *ahead_fd, struct nursery_order *order, int status_fd)
 	}
 }
 
-static bool is_asked(int fd)
+/* Not at once: who was just started would wait for that, and if many are asked for one after the
+ * other nothing is gained. */
+static bool is_asked_soon(int fd)
 {
 	struct pollfd asked = {.fd = fd, .events = POLLIN};
 
-	return poll(&asked, 1, 0) != 0;
+	return poll(&asked, 1, AHEAD_MS) != 0;
 }
 
 _Noreturn void hold_nursery_serve(int fd)
@@ -180,7 +184,7 @@ _Noreturn void hold_nursery_serve(int fd)
 		struct nursery_order order;
 		int status_fd = -1;
 
-		if (ahead_fd < 0 && !is_asked(fd))
+		if (ahead_fd < 0 && !is_asked_soon(fd))
 			ahead_fd = fork_ahead();
 		if (receive(fd, &order, &status_fd)) {
 			start_one(&ahead_fd, &order, status_fd);
