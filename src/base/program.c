@@ -170,9 +170,9 @@ pid_t program_start(const char *path, const char *name, int fd, enum program_tie
 	return child.errnum ? -child.errnum : pid;
 }
 
-void program_set_title(const char *title)
+/* Where the arguments lie: fields 48 and 49. */
+static void find_arguments(uint64_t bounds[2])
 {
-	uint64_t bounds[2] = {0};
 	char text[2048];
 	FILE *stat = fopen("/proc/self/stat", "re");
 	const char *at = NULL;
@@ -181,12 +181,20 @@ void program_set_title(const char *title)
 		at = strrchr(text, ')');
 	if (stat)
 		fclose(stat);
-	/* Behind the name field 2 ends; the arguments' bounds are fields 48 and 49. */
+	/* Behind the name field 2 ends. */
 	for (int field = 3; at && field <= 49; field++) {
 		at = strchr(at + 1, ' ');
 		if (at && field >= 48)
 			bounds[field - 48] = strtoull(at + 1, NULL, 10);
 	}
+}
+
+void program_set_title(const char *title)
+{
+	static uint64_t bounds[2]; /* a fork's are the same */
+
+	if (!bounds[0])
+		find_arguments(bounds);
 	if (!bounds[0] || bounds[1] <= bounds[0])
 		return;
 	memset((void *)(uintptr_t)bounds[0], 0, bounds[1] - bounds[0]);

@@ -29,6 +29,10 @@
  *	take_parked()	one that is ready; or run_make(), on a thread
  *	settle()	its row is written: from here on it survives the daemon
  *	finish()	it can be found, and who asked is told
+ *
+ * The row of one that is being made is written as soon as there is a record, while it starts: if the
+ * daemon is killed then, the box is there, and is started when somebody comes. If it does not start
+ * the row goes again.
  */
 
 struct creation {
@@ -45,7 +49,10 @@ struct creation {
 	struct volume_claim claim;
 	char from[ATOLL_ID_SIZE], workspace[PATH_MAX];
 	bool is_from_pool;
-	int code;
+	bool is_making; /* on a thread */
+	bool has_row;	/* it was asked for; the thread's, while there is one */
+	bool is_row_written;
+	int row_code, code;
 	struct atoll_error error;
 };
 
@@ -229,16 +236,21 @@ static void fail_later(struct later *later)
 	fail((struct creation *)((char *)later - offsetof(struct creation, later)));
 }
 
-static void row_written(int code, void *data)
+/* Both are over: the sandbox is made, and its row is written. */
+static void conclude(struct creation *creation)
 {
-	struct creation *creation = data;
 	struct house_box *mine = creation->box;
+	int code = creation->row_code;
 
-	if (code == 0)
+	if (creation->is_making || (creation->has_row && !creation->is_row_written))
+		return;
+	if (creation->code == 0 && code == 0)
 		code = table_put(mine->box.house, mine);
-	if (code < 0) {
+	if (creation->code == 0 && code < 0)
 		error_set(&creation->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
-		row_remove(mine); /* it may have been written */
+	if (creation->code < 0 || code < 0) {
+		if (creation->has_row)
+			row_remove(mine); /* it may have been written */
 		fail(creation);
 		return;
 	}
@@ -247,17 +259,39 @@ static void row_written(int code, void *data)
 	finish(creation);
 }
 
-static void settle(struct creation *creation)
+static void row_written(int code, void *data)
 {
-	struct box *box = &creation->box->box;
+	struct creation *creation = data;
 
+	creation->is_row_written = true;
+	creation->row_code = code;
+	conclude(creation);
+}
+
+static void set_times(struct box *box)
+{
 	box->start_ms = house_now_ms();
 	box->end_ms = box_end_after(box->timeout_s);
-	box->state = BOX_RUNNING;
+}
+
+static void settle(struct creation *creation)
+{
+	set_times(&creation->box->box);
+	creation->box->box.state = BOX_RUNNING;
+	creation->has_row = true;
 	row_insert(creation->box, row_written, creation);
 }
 
 /* ---- on a thread ---- */
+
+/* Nobody else has the box yet. */
+static void recorded(struct make *make)
+{
+	struct creation *creation = container_of(make, struct creation, make);
+
+	memcpy(creation->box->box.sandbox, make->sandbox, ATOLL_ID_SIZE);
+	settle(creation);
+}
 
 static void run_make(struct work_item *item)
 {
@@ -267,15 +301,21 @@ static void run_make(struct work_item *item)
 	creation->code = make_sandbox(&creation->make, &creation->error);
 }
 
+/* What it has taken to start is not taken from its time. */
+#define SLOW_MS 1000
+
 static void made(struct work_item *item)
 {
 	struct creation *creation = (struct creation *)item;
+	struct house_box *mine = creation->box;
 
-	memcpy(creation->box->box.sandbox, creation->make.sandbox, ATOLL_ID_SIZE);
-	if (creation->code < 0)
-		fail(creation);
-	else
-		settle(creation);
+	creation->is_making = false;
+	memcpy(mine->box.sandbox, creation->make.sandbox, ATOLL_ID_SIZE);
+	if (creation->code == 0 && house_now_ms() - mine->box.start_ms >= SLOW_MS) {
+		set_times(&mine->box);
+		row_insert(mine, NULL, NULL);
+	}
+	conclude(creation);
 }
 
 static int prepare(struct creation *creation, const struct kind *kind,
@@ -463,6 +503,8 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 		return r;
 	creation->item =
 		(struct work_item){.run = run_make, .done = made, .owner = &tenant->tenant};
+	creation->is_making = true;
+	creation->make.recorded = recorded;
 	creation->code =
 		error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
 	work_submit(house->work, &creation->item, WORK_NOW);

@@ -370,6 +370,8 @@ struct make {
 	const char *rules; /* of its network, instead of what it has; NULL */
 	char **grants;	   /* volumes, each "PATH=DIRECTORY"; the caller's */
 	size_t n_grants;
+	/* On the thread, once there is a record of that id and before it is started; NULL. */
+	void (*recorded)(struct make *make);
 	char sandbox[ATOLL_ID_SIZE];
 };
 /* It runs then, or nothing is left of it. */

@@ -126,7 +126,9 @@ int make_sandbox(struct make *make, struct atoll_error *err)
 
 	if (r < 0)
 		return r;
-	r = atoll_sandbox_start(make->sandbox, err);
+	if (make->recorded)
+		make->recorded(make);
+	r = sandbox_start_new(make->sandbox, err);
 	if (r == 0 && make->rules)
 		r = atoll_sandbox_set_network(make->sandbox, make->rules, err);
 	if (r < 0) {

@@ -861,6 +861,7 @@ void service_main(struct init *init)
 	init->guard.find_words = find_words;
 	init->guard.words_data = service;
 	watch_init(&init->watch, init->config);
+	watch_rest(&init->watch);
 	init->watch.n_own = init->config->keeper ? 2 : 1; /* the template */
 	/* Now, while nobody waits. If it fails, it does so again for the first step. */
 	make_template(service, &error);

@@ -539,6 +539,11 @@ void watch_wake(struct watch *watch)
 		watch->next_ns = soon_ns;
 }
 
+void watch_rest(struct watch *watch)
+{
+	watch->next_ns = clock_monotonic_ns() + LOOK_ALONE_MS * INT64_C(1000000);
+}
+
 bool watch_reserve(struct watch *watch, uint64_t bytes)
 {
 	uint64_t used = watch->usage->written;

@@ -107,6 +107,8 @@ int watch_look(struct watch *watch, struct watch_verdict *ret);
 /* The command has ended and was waited for: take what that tells, without a look. */
 void watch_end(struct watch *watch);
 
+/* Nobody is there but us, and nothing has begun: the first look is when somebody comes. */
+void watch_rest(struct watch *watch);
 /* Somebody comes, after a time in which there was nobody. */
 void watch_wake(struct watch *watch);
 

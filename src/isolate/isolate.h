@@ -192,8 +192,11 @@ extern const struct backend bare_backend;
 const struct backend *isolate_choose(int *ret_errnum);
 
 /* For a process that only forks others that start cells: what is costly to find out about this host
- * is remembered, and handed on. isolate_refresh() before each fork looks whether it still holds.
- * It holds for a moment: whoever lives on calls isolate_forget() after its first cell. */
+ * is remembered, and handed on. isolate_refresh() before each fork looks whether it still holds;
+ * false: who was forked before knows something else. It holds for a moment: whoever lives on calls
+ * isolate_forget() after its first cell. A child that has waited is told with isolate_confirm()
+ * since when its parent knows that nothing has changed. */
 void isolate_remember(void);
-void isolate_refresh(void);
+bool isolate_refresh(void);
+void isolate_confirm(int64_t checked_ns);
 void isolate_forget(void);

@@ -229,11 +229,7 @@ static void take_request(struct holder *holder, struct hold_client *client,
 		r = hold_kept_attach(holder, client, request->number, &reply.error);
 		break;
 	case HOLD_STAY:
-		holder->stays = holder->net.restarts = true;
-		hold_wake(holder);
-		r = hold_open_cell(holder, &reply.error);
-		if (r == 0)
-			r = hold_record_begin(holder, &reply.error);
+		r = hold_stay(holder, &reply.error);
 		reply.pid = holder->handle.pid;
 		break;
 	case HOLD_ANSWER:

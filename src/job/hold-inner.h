@@ -242,9 +242,12 @@ void hold_record_close(struct holder *holder);
 
 /* ---- hold.c, nursery.c ---- */
 
-/* The process itself; `status_fd` is where it tells whether it listens. */
-_Noreturn void hold_main(const char *id, int status_fd);
-bool hold_nursery_start(const char *id, int status_fd);
+/* The process itself; `status_fd` is where it tells whether it listens, and if it is to stay: whether
+ * its cell is there. hold_leave_caller() has been called, and keyring_share(), perhaps in a parent. */
+_Noreturn void hold_main(const char *id, bool stays, int status_fd);
+/* Nothing of the caller's streams, and nothing that is sent to it or its terminal. */
+void hold_leave_caller(void);
+bool hold_nursery_start(const char *id, bool stays, int status_fd);
 
 /* ---- hold-cell.c ---- */
 
@@ -381,6 +384,8 @@ int hold_freeze(struct holder *holder, struct atoll_error *err);
 int hold_thaw(struct holder *holder, struct atoll_error *err);
 /* One that rests is made ready for the next step. */
 void hold_wake(struct holder *holder);
+/* HOLD_STAY. */
+int hold_stay(struct holder *holder, struct atoll_error *err);
 /* Questions wait until somebody comes for them, or a minute. */
 enum atoll_answer_type hold_ask_later(const struct atoll_question *question, void *data);
 /* How many; `ret` has room for NET_QUESTIONS_MAX. */

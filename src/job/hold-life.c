@@ -60,6 +60,17 @@ void hold_wake(struct holder *holder)
 	hold_order(holder, INIT_READY, 0, 0);
 }
 
+int hold_stay(struct holder *holder, struct atoll_error *err)
+{
+	int r;
+
+	holder->stays = holder->net.restarts = true;
+	holder->worked_ns = clock_monotonic_ns(); /* it does not rest before it has begun */
+	hold_wake(holder);
+	r = hold_open_cell(holder, err);
+	return r < 0 ? r : hold_record_begin(holder, err);
+}
+
 /* ---- questions about the network ---- */
 
 enum atoll_answer_type hold_ask_later(const struct atoll_question *question, void *data)

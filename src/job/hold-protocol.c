@@ -122,7 +122,7 @@ int hold_connect_or_start(struct layer_record *record, struct atoll_error *err)
 
 	/* One that is just ending has the lock still, and listens no more. */
 	while (r == -ENOENT && clock_monotonic_ns() < until_ns) {
-		r = hold_start(record->info.id, err);
+		r = hold_start(record->info.id, false, err);
 		if (r < 0 && r != -EBUSY)
 			return r;
 		if (r == -EBUSY)

@@ -265,35 +265,42 @@ static void loop(struct holder *holder)
 
 /* ---- the process ---- */
 
-/* Nothing of the caller's but the pipe that it waits at, which becomes 3. */
-static void leave_caller(int status_fd, const char *id)
+void hold_leave_caller(void)
 {
-	char title[32];
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	snprintf(title, sizeof title, "atoll-hold %s", id);
-	program_set_title(title);
-	prctl(PR_SET_NAME, "atoll-hold");
 	for (int i = 0; null >= 0 && i < 3; i++)
 		dup2(null, i);
-	if (status_fd != 3)
-		dup3(status_fd, 3, O_CLOEXEC);
-	fd_close_range(4, UINT_MAX, false);
-	if (chdir("/") < 0)
-		_exit(1);
-}
-
-/* Only to be told to end; what a terminal or a closed pipe sends is not for us. */
-static int take_signals(void)
-{
-	sigset_t set;
-
+	if (null > 2)
+		close(null);
 	for (int number = 1; number < NSIG; number++)
 		signal(number, SIG_DFL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
+	if (chdir("/") < 0)
+		_exit(1);
+}
+
+/* Nothing of the caller's is left but the pipe that it waits at, which becomes 3. */
+static void take_name(int status_fd, const char *id)
+{
+	char title[32];
+
+	snprintf(title, sizeof title, "atoll-hold %s", id);
+	program_set_title(title);
+	prctl(PR_SET_NAME, "atoll-hold");
+	if (status_fd != 3)
+		dup3(status_fd, 3, O_CLOEXEC);
+	fd_close_range(4, UINT_MAX, false);
+}
+
+/* Only to be told to end. */
+static int take_signals(void)
+{
+	sigset_t set;
+
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	sigprocmask(SIG_SETMASK, &set, NULL);
@@ -355,29 +362,42 @@ static void close_holder(struct holder *holder)
 	}
 }
 
-_Noreturn void hold_main(const char *id, int status_fd)
+/* Who starts it and wants it to stay would ask for that next. */
+static int open_staying(struct holder *holder, struct hold_reply *reply)
+{
+	int r = hold_stay(holder, &reply->error);
+
+	reply->pid = holder->handle.pid;
+	return r;
+}
+
+_Noreturn void hold_main(const char *id, bool stays, int status_fd)
 {
 	static struct holder holder;
 	struct hold_reply reply = {0};
+	bool is_open;
 
-	leave_caller(status_fd, id);
-	keyring_share();
+	take_name(status_fd, id);
 	holder.born_ns = holder.idle_ns = clock_monotonic_ns();
 	holder.note_ns = INT64_MAX;
 	holder.idle_max_ns = read_seconds_ns("ATOLL_IDLE_SECONDS", IDLE_S);
 	holder.rest_ns = read_seconds_ns("ATOLL_REST_SECONDS", REST_S);
 	reply.code = open_holder(&holder, id, &reply.error);
+	is_open = reply.code == 0;
+	if (is_open && stays)
+		reply.code = open_staying(&holder, &reply);
 	/* It is read by whoever waits; it is not there any more if it was killed. */
 	fd_write_all(3, &reply, sizeof reply);
 	close(3);
-	if (reply.code < 0)
+	if (!is_open)
 		_exit(1);
-	loop(&holder);
+	if (reply.code == 0)
+		loop(&holder);
 	close_holder(&holder);
-	_exit(0);
+	_exit(reply.code < 0);
 }
 
-static int start_by(const char *id, bool by_nursery, struct atoll_error *err)
+static int start_by(const char *id, bool stays, bool by_nursery, struct atoll_error *err)
 {
 	cleanup_fd int status = -1, theirs = -1;
 	struct hold_reply reply;
@@ -387,14 +407,17 @@ static int start_by(const char *id, bool by_nursery, struct atoll_error *err)
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
 	status = ends[0], theirs = ends[1];
-	if (by_nursery && !hold_nursery_start(id, theirs))
+	if (by_nursery && !hold_nursery_start(id, stays, theirs))
 		return -EPIPE;
 	pid = by_nursery ? -1 : fork();
 	if (pid == 0) {
 		/* Twice: it is nobody's child, and leads no session. */
 		setsid();
-		if (fork() == 0)
-			hold_main(id, theirs);
+		if (fork() == 0) {
+			hold_leave_caller();
+			keyring_share();
+			hold_main(id, stays, theirs);
+		}
 		_exit(0);
 	}
 	close(take_fd(&theirs));
@@ -408,14 +431,14 @@ static int start_by(const char *id, bool by_nursery, struct atoll_error *err)
 	return reply.code;
 }
 
-int hold_start(const char *id, struct atoll_error *err)
+int hold_start(const char *id, bool stays, struct atoll_error *err)
 {
 	/* There is no nursery, or it was killed before it got to it. */
 	struct atoll_error lost = {0};
-	int r = start_by(id, true, &lost);
+	int r = start_by(id, stays, true, &lost);
 
 	if (r == -EPIPE)
-		return start_by(id, false, err);
+		return start_by(id, stays, false, err);
 	if (r < 0)
 		*err = lost;
 	return r;

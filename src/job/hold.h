@@ -200,8 +200,9 @@ int hold_ask(int fd, const struct hold_request *request, const int *fds, size_t 
 
 /* ---- hold.c ---- */
 
-/* Start a holder, and wait until it listens, or somebody else does. */
-int hold_start(const char *id, struct atoll_error *err);
+/* Start a holder, and wait until it listens; if it is to stay (HOLD_STAY), until it has built the
+ * cell. -EBUSY: somebody else holds the sandbox. */
+int hold_start(const char *id, bool stays, struct atoll_error *err);
 
 /* ---- nursery.c ---- */
 
@@ -225,6 +226,8 @@ void step_hang_up(struct atoll_step *step);
  * then, and nothing waits for the disk. */
 int sandbox_create_quickly(struct atoll_job *job, char ret_id[ATOLL_ID_SIZE],
 			   struct atoll_error *err);
+/* atoll_sandbox_start() for one that was just made, and that nobody else knows of. */
+int sandbox_start_new(const char *id, struct atoll_error *err);
 
 /* A record that is a sandbox's. */
 int sandbox_open(const char *id, struct layer_record **ret, struct atoll_error *err);

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/keyring.h"
 #include "base/program.h"
 #include "isolate/isolate.h"
 #include "job/hold-inner.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +25,19 @@
  * was just doing. So it starts a small program first (atoll-nursery), which does nothing but fork
  * holders: one message with the sandbox's id and the pipe at which the holder answers. The nursery
  * leads a session, so that holders need not; it ends with the daemon, and holders do not.
+ *
+ * One is forked ahead, once nobody has asked for a moment, and told its id when there is one: what
+ * all of them have in common it has done by then. It has nothing of anybody's sandbox. It knows what the nursery knew when it was
+ * forked; if that has changed it is let go, and another one forked.
  */
+
+#define AHEAD_MS 5
+
+struct nursery_order {
+	char id[ATOLL_ID_SIZE];
+	bool stays;
+	int64_t checked_ns; /* in the nursery: isolate_confirm() */
+};
 
 /* Set before there are threads, and never another number from then on. */
 static int nursery_fd = -1;
@@ -62,33 +77,117 @@ void hold_nursery_close(void)
 }
 
 /* False: there is none, or it is gone; the caller forks by itself. */
-bool hold_nursery_start(const char *id, int status_fd)
+bool hold_nursery_start(const char *id, bool stays, int status_fd)
 {
-	return nursery_fd >= 0 && fd_send(nursery_fd, id, strlen(id), &status_fd, 1) == 0;
+	struct nursery_order order = {.stays = stays};
+
+	snprintf(order.id, sizeof order.id, "%s", id);
+	return nursery_fd >= 0 && fd_send(nursery_fd, &order, sizeof order, &status_fd, 1) == 0;
 }
 
 /* ---- in the nursery ---- */
 
+static bool receive(int fd, struct nursery_order *ret, int *ret_status_fd)
+{
+	size_t n = 1;
+	ssize_t size = fd_receive(fd, ret, sizeof *ret, 0, ret_status_fd, &n);
+
+	if (size <= 0)
+		_exit(0);
+	ret->id[sizeof ret->id - 1] = '\0';
+	if (size == sizeof *ret && n == 1)
+		return true;
+	if (n == 1)
+		close(*ret_status_fd);
+	return false;
+}
+
+static _Noreturn void become_holder(const struct nursery_order *order, int status_fd)
+{
+	signal(SIGCHLD, SIG_DFL); /* it waits for its first process */
+	hold_main(order->id, order->stays, status_fd);
+}
+
+/* In what was forked ahead. It has nothing of the nursery's, whose end is also its own. */
+static _Noreturn void wait_to_be_one(int fd)
+{
+	struct nursery_order order;
+	int status_fd;
+
+	setpgid(0, 0);
+	if (fd != 3 && dup3(fd, 3, O_CLOEXEC) < 0)
+		_exit(1);
+	fd_close_range(4, ~0U, false);
+	while (!receive(3, &order, &status_fd))
+		;
+	isolate_confirm(order.checked_ns);
+	become_holder(&order, status_fd);
+}
+
+/* The connection to one that waits; -1 if there is none, which is no failure. */
+static int fork_ahead(void)
+{
+	cleanup_fd int ours = -1, theirs = -1;
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	ours = pair[0], theirs = pair[1];
+	pid = fork();
+	if (pid == 0) {
+		close(take_fd(&ours));
+		wait_to_be_one(theirs);
+	}
+	return pid > 0 ? take_fd(&ours) : -1;
+}
+
+static void start_one(int *ahead_fd, struct nursery_order *order, int status_fd)
+{
+	bool is_sent = false;
+
+	order->checked_ns = clock_monotonic_ns();
+	if (*ahead_fd >= 0) {
+		is_sent = isolate_refresh() &&
+			  fd_send(*ahead_fd, order, sizeof *order, &status_fd, 1) == 0;
+		close(take_fd(ahead_fd));
+	} else {
+		isolate_refresh();
+	}
+	if (!is_sent && fork() == 0) {
+		setpgid(0, 0);
+		become_holder(order, status_fd);
+	}
+}
+
+/* Not at once: who was just started would wait for that, and if many are asked for one after the
+ * other nothing is gained. */
+static bool is_asked_soon(int fd)
+{
+	struct pollfd asked = {.fd = fd, .events = POLLIN};
+
+	return poll(&asked, 1, AHEAD_MS) != 0;
+}
+
 _Noreturn void hold_nursery_serve(int fd)
 {
+	int ahead_fd = -1;
+
 	setsid();
+	hold_leave_caller();
 	signal(SIGCHLD, SIG_IGN); /* nobody waits for holders */
 	prctl(PR_SET_NAME, "atoll-nursery");
+	program_set_title("atoll-nursery"); /* where that is, is known to the children */
+	keyring_share();
 	isolate_remember();
 	for (;;) {
-		char id[ATOLL_ID_SIZE] = "";
+		struct nursery_order order;
 		int status_fd = -1;
-		size_t n = 1;
-		ssize_t size = fd_receive(fd, id, sizeof id - 1, 0, &status_fd, &n);
 
-		if (size <= 0)
-			_exit(0);
-		if (n == 1) {
-			isolate_refresh();
-			if (fork() == 0) {
-				setpgid(0, 0);
-				hold_main(id, status_fd);
-			}
+		if (ahead_fd < 0 && !is_asked_soon(fd))
+			ahead_fd = fork_ahead();
+		if (receive(fd, &order, &status_fd)) {
+			start_one(&ahead_fd, &order, status_fd);
 			close(status_fd);
 		}
 	}

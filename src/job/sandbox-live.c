@@ -63,6 +63,14 @@ int atoll_sandbox_start(const char *id, struct atoll_error *err)
 	return ask(id, HOLD_STAY, true, -1, &reply, err);
 }
 
+int sandbox_start_new(const char *id, struct atoll_error *err)
+{
+	struct atoll_error unheard = {0};
+	int r = hold_start(id, true, err ? err : &unheard);
+
+	return r == -EBUSY ? atoll_sandbox_start(id, err) : r;
+}
+
 int atoll_sandbox_freeze(const char *id, struct atoll_error *err)
 {
 	struct hold_reply reply;

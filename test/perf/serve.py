@@ -36,6 +36,9 @@ BARS = {"exec": 2.0, "first": 4.0, "first, no pool": 6.0}
 KILL_BAR_MS, CYCLES_BAR, EXECS_BAR, IDLE_BAR_KB, CROWD_BAR, FILES_BAR, LIST_BAR_MS = 2.0, 500, 1000, 700, 1.25, 2.0, 50.0
 
 
+RESTS_S = 12  # what waits gives its readiness for the next command up after ten seconds
+
+
 def quantile(values, share):
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
@@ -156,7 +159,7 @@ class Serve:
             with daemon.held(1):
                 before = memory()
                 with daemon.held(count):
-                    time.sleep(2)
+                    time.sleep(RESTS_S)
                     after = memory()
         each = (before["MemAvailable"] - after["MemAvailable"]) / count
         parts = {what: (after[name] - before[name]) / count for what, name in PARTS}

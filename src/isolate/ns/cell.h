@@ -373,6 +373,8 @@ uint32_t ns_kept_id(const struct cell *cell, bool is_group, uint32_t id);
 /* False: it is not remembered. */
 bool known_copy(struct ns_mount *mount, struct atoll_error *err);
 bool known_watch(int watch_fd, int dir_fd);
+/* What /proc/self/mountinfo says; NULL: it is not remembered. */
+const char *known_mounts(void);
 
 /* See struct backend. */
 int ns_relayer(struct cell *cell, const struct cell_handle *handle, const struct cell_layer *layer,

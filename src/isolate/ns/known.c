@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
@@ -14,19 +15,21 @@
 #include <unistd.h>
 
 /*
- * What is taken out of the system's trees, remembered
+ * What is mounted, and what is taken out of the system's trees, remembered
  *
  * For `root: layer` all of /etc and friends is looked at, some ten thousand names, for what others
  * may not read (system.c). A process that starts many sandboxes keeps the answer, with a watch on
  * every directory that it came from: the kernel queues an event before the change returns to
  * whoever makes it, so an answer without events behind it is as good as a fresh one. A change of
- * mounts is told by /proc/self/mountinfo. What cannot be watched is looked at each time.
+ * mounts is told by /proc/self/mountinfo, whose text is kept as well: every user's start asks for
+ * it, and for the kernel to write it takes longer than most of what else is asked. What cannot be watched is looked at each time.
  *
  * A child has the answer and not the watches, which it closes: to it the answer is good for the
  * moment after it was looked at, for the one cell that it was forked for.
  */
 
 #define TREES_MAX     32
+#define MOUNTS_MAX    (4 << 20)
 #define CHILD_TIME_NS 1000000000
 #define CHANGES                                                                                    \
 	(IN_ATTRIB | IN_CREATE | IN_DELETE | IN_DELETE_SELF | IN_MOVED_FROM | IN_MOVED_TO |        \
@@ -34,9 +37,11 @@
 
 static struct known {
 	bool is_on, is_valid;
+	bool has_trees; /* to look at: root's layers alone take something out */
 	pid_t owner; /* whose the descriptors are: elsewhere the numbers may mean others */
 	int watch_fd, mounts_fd;
 	int64_t checked_ns;
+	struct buf mounts;
 	size_t n_watches;
 	struct ns_mount trees[TREES_MAX];
 	size_t n;
@@ -103,43 +108,50 @@ static bool has_changed(void)
 }
 
 /* Reading it is what makes the next change be told. */
-static void read_mounts(void)
+static bool read_mounts(void)
 {
-	char data[4096];
-
 	if (known.mounts_fd >= 0)
 		close(known.mounts_fd);
 	known.mounts_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	while (known.mounts_fd >= 0 && read(known.mounts_fd, data, sizeof data) > 0)
-		;
+	buf_done(&known.mounts);
+	known.mounts = (struct buf)BUF_INIT(MOUNTS_MAX);
+	return known.mounts_fd >= 0 && fd_read_all(known.mounts_fd, &known.mounts) == 0 &&
+	       known.mounts.used > 0;
 }
 
 void isolate_remember(void)
 {
-	/* Others have no use for it: their layers take nothing out. */
-	known.is_on = geteuid() == 0;
+	known.is_on = true;
+	known.has_trees = geteuid() == 0;
 	known.owner = getpid();
 	ns_missing_call(false); /* to be known to the children */
 	isolate_refresh();
 }
 
-void isolate_refresh(void)
+bool isolate_refresh(void)
 {
 	if (!known.is_on || !is_ours())
-		return;
+		return true;
 	/* Before it is looked at: what comes later is not in the answer. */
 	known.checked_ns = clock_monotonic_ns();
 	if (known.is_valid && !has_changed())
-		return;
-	read_mounts();
-	known.is_valid = known.mounts_fd >= 0 && look();
+		return true;
+	known.is_valid = read_mounts() && (!known.has_trees || look());
 	if (!known.is_valid)
 		forget();
+	return false;
+}
+
+void isolate_confirm(int64_t checked_ns)
+{
+	if (!is_ours())
+		known.checked_ns = checked_ns;
 }
 
 void isolate_forget(void)
 {
 	forget();
+	buf_done(&known.mounts);
 	known.is_on = false;
 	if (known.mounts_fd >= 0 && is_ours())
 		close(known.mounts_fd);
@@ -152,6 +164,11 @@ static bool is_current(void)
 	if (!known.is_valid)
 		return false;
 	return is_ours() ? !has_changed() : clock_monotonic_ns() - known.checked_ns < CHILD_TIME_NS;
+}
+
+const char *known_mounts(void)
+{
+	return is_current() ? known.mounts.data : NULL;
 }
 
 bool known_copy(struct ns_mount *mount, struct atoll_error *err)

@@ -153,7 +153,7 @@ static void read_listing(struct listing *listing, const char *path)
 	ssize_t got = -1;
 
 	listing->path = path;
-	listing->length = strlen(path);
+	listing->length = streq(path, "/") ? 0 : strlen(path);
 	while (fd >= 0 && (got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
 		for (ssize_t at = 0; at < got;) {
 			const struct dirent64 *entry = (const void *)(entries + at);
@@ -402,10 +402,11 @@ static _Thread_local struct buf mounted;
 
 static const char *read_mounted(void)
 {
+	const char *text = known_mounts();
 	cleanup_fd int fd = -1;
 
-	if (mounted.used)
-		return mounted.data;
+	if (text || mounted.used)
+		return text ? text : mounted.data;
 	fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	mounted = (struct buf)BUF_INIT(4 << 20);
 	if (fd >= 0 && fd_read_all(fd, &mounted) == 0 && mounted.used)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "isolate/ns/cell.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/test.h"
@@ -71,6 +72,16 @@ static void be_late(void)
 	CHECK_INT(count("/opt"), -1);
 }
 
+/* Its parent has looked meanwhile. */
+static void be_confirmed(void)
+{
+	const struct timespec while_ = {.tv_sec = 1, .tv_nsec = 50000000};
+
+	nanosleep(&while_, NULL);
+	isolate_confirm(clock_monotonic_ns());
+	CHECK_INT(count("/opt"), 1);
+}
+
 static void in_child(void (*be)(void))
 {
 	int status = -1;
@@ -94,7 +105,7 @@ TEST(what_is_known_holds_until_something_changes)
 	CHECK_INT(count("/opt"), 1);
 	make_private("/opt/two");
 	CHECK_INT(count("/opt"), -1);
-	isolate_refresh();
+	CHECK(!isolate_refresh());
 	CHECK_INT(count("/opt"), 2);
 	isolate_forget();
 	CHECK_INT(count("/opt"), -1);
@@ -107,8 +118,10 @@ TEST(a_child_knows_it_for_a_moment_and_one_cell)
 	make_private("/opt/one");
 	isolate_remember();
 	in_child(be_holder);
-	isolate_refresh();
+	CHECK(isolate_refresh());
 	in_child(be_late);
+	CHECK(isolate_refresh());
+	in_child(be_confirmed);
 	CHECK_INT(count("/opt"), 1);
 	isolate_forget();
 }
