@@ -4,10 +4,10 @@
 #include <stdlib.h>
 
 /* The program's own memory, beside the one that the tests run on. */
-#define malloc	own_malloc
-#define calloc	own_calloc
-#define realloc own_realloc
-#define free	own_free
+#define malloc	    own_malloc
+#define calloc	    own_calloc
+#define realloc	    own_realloc
+#define free	    own_free
 #define malloc_trim own_malloc_trim
 void *own_malloc(size_t size);
 void *own_calloc(size_t count, size_t size);
