@@ -4,10 +4,11 @@
 #include <stdlib.h>
 
 /* The program's own memory, beside the one that the tests run on. */
-#define malloc	own_malloc
-#define calloc	own_calloc
-#define realloc own_realloc
-#define free	own_free
+#define malloc	    own_malloc
+#define calloc	    own_calloc
+#define realloc	    own_realloc
+#define free	    own_free
+#define malloc_trim own_malloc_trim
 void *own_malloc(size_t size);
 void *own_calloc(size_t count, size_t size);
 void *own_realloc(void *data, size_t size);
@@ -19,6 +20,7 @@ void own_free(void *data);
 #undef calloc
 #undef realloc
 #undef free
+#undef malloc_trim
 
 TEST(classes_hold_what_they_are_for_and_little_more)
 {
@@ -48,6 +50,32 @@ TEST(what_is_freed_is_used_again)
 		CHECK(((char *)second)[i] == 0);
 	own_free(second);
 	own_free(NULL);
+}
+
+TEST(what_is_trimmed_is_empty_and_used_again)
+{
+	const size_t size = (size_t)96 << 10;
+	char *first = own_malloc(size), *beside = own_malloc(size), *again;
+	unsigned char seen[1];
+
+	memset(first, 'x', size);
+	memset(beside, 'y', size);
+	own_free(first);
+	CHECK(own_malloc_trim(0) == 1);
+	/* In its middle nothing is there any more; what is in use stays. */
+	CHECK(mincore((void *)(((uintptr_t)first + size / 2) & ~(uintptr_t)4095), 4096, seen) == 0);
+	CHECK(!(seen[0] & 1));
+	for (size_t i = 0; i < size; i++)
+		CHECK(beside[i] == 'y');
+	again = own_malloc(size);
+	CHECK(again == first);
+	memset(again, 'z', size);
+	own_free(again);
+	own_free(beside);
+	again = own_calloc(1, size);
+	for (size_t i = 0; i < size; i++)
+		CHECK(again[i] == 0);
+	own_free(again);
 }
 
 TEST(growing_keeps_the_content_and_gives_the_old_place_back)

@@ -65,8 +65,9 @@ void sense_add_step(struct guard *guard, pid_t session, uint32_t step)
 
 	sense->sessions[sense->n_sessions++ % SENSE_SESSIONS] =
 		(struct sense_session){session, step};
-	/* What one step has changed another changes again. */
-	memset(sense->changes, 0, sizeof sense->changes);
+	/* What one step has changed another changes again. Memory that was never used stays so. */
+	if (sense->n_changes)
+		memset(sense->changes, 0, sizeof sense->changes);
 	sense->n_changes = 0;
 }
 

@@ -393,8 +393,8 @@ int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended
 }
 
 /* In both logs. */
-static int note_fork(const struct layer_record *record, const struct spec *spec,
-		     const char *name, const char *child, struct atoll_error *err)
+static int note_fork(const struct layer_record *record, const struct spec *spec, const char *name,
+		     const char *child, struct atoll_error *err)
 {
 	char parent[ATOLL_ID_SIZE + 66];
 	int r = decide_note(record, "fork", child, err);

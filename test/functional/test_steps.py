@@ -489,6 +489,31 @@ def _():
         same(step(place, id, "cat kept"), "x\n", "the next step")
 
 
+def firsts():
+    """Processes of sandboxes that are atoll's own: the first one, and the one that is kept ready for the next step."""
+    return [pid for pid, name in descendants().items() if name == "atoll-init"]
+
+
+@test("what is kept ready for the next step ends after a while, and stays if something lives that a later step may signal")
+def _():
+    rest = {"ATOLL_REST_SECONDS": "1"}
+    with Sandbox() as (place, id):
+        step(place, id, "echo x >kept", env=rest)
+        check(until(lambda: len(firsts()) == 1), "it does not end: %r" % firsts())
+        same(step(place, id, "cat kept"), "x\n", "the next step")
+        step(place, id, "sleep 600 </dev/null >/dev/null 2>&1 & echo $! >/tmp/pid")
+        time.sleep(2.5)
+        same(len(firsts()), 2, "with a process that lives")
+        step(place, id, 'kill -STOP $(cat /tmp/pid); kill -CONT $(cat /tmp/pid); kill $(cat /tmp/pid)')
+        step(place, id, 'until ! kill -0 $(cat /tmp/pid) 2>/dev/null; do sleep 0.05; done')
+        check(until(lambda: len(firsts()) == 1), "it does not end afterwards: %r" % firsts())
+        say(place, "checkpoint", id, "rested")
+        same(step(place, id, "cat kept; echo y >>kept"), "x\n", "after a checkpoint")
+        check(until(lambda: len(firsts()) == 1), "it does not end once more: %r" % firsts())
+        say(place, "rollback", id, "rested")
+        same(step(place, id, "cat kept"), "x\n", "after a rollback")
+
+
 @test("rm ends everything inside; a running step only with --force")
 def _():
     with Sandbox() as (place, id):

@@ -189,15 +189,16 @@ class Layers:
         with open("/proc/meminfo") as file:
             return {line.split(":")[0]: int(line.split()[1]) for line in file}
 
-    def memory_kb(self):
-        return self.memory()["MemAvailable"]
+    def parts_kb(self, memory):
+        """What is in use and nobody else's: of MemAvailable others give back, and take, hundreds of kB meanwhile."""
+        return sum(memory[name] for name in MEMORY_PARTS)
 
     def plain_sleepers_kb(self, count):
         """What a process costs that sleeps, without any sandbox."""
-        before = self.memory_kb()
+        before = self.parts_kb(self.memory())
         running = [subprocess.Popen(["/bin/sleep", "600"], env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for _ in range(count)]
         time.sleep(1)
-        each = (before - self.memory_kb()) / count
+        each = (self.parts_kb(self.memory()) - before) / count
         for process in running:
             process.kill()
             process.wait()
@@ -222,10 +223,11 @@ class Layers:
             up.append(time.perf_counter_ns() - start)
         time.sleep(1 if self.options.quick else REST_S)
         after = self.memory()
-        each = (before["MemAvailable"] - after["MemAvailable"]) / len(up) - plain_kb
+        each = (self.parts_kb(after) - self.parts_kb(before)) / len(up) - plain_kb
         tenth = max(1, len(up) // 10)
         self.figures["forks"] = {"count": len(ids), "live": len(up), "first_us": spent[0] / 1000, "last_us": spent[-1] / 1000,
                                  "first_exec_ms": median(up[:tenth]) / 1e6, "last_exec_ms": median(up[-tenth:]) / 1e6, "kb": each,
+                                 "available_kb": (before["MemAvailable"] - after["MemAvailable"]) / len(up),
                                  "parts": {name: (after[name] - before[name]) / len(up) for name in MEMORY_PARTS}, "plain_kb": plain_kb,
                                  "bar": FORK_BAR_KB, "is_met": each <= FORK_BAR_KB}
         self.remove_all(where)
@@ -362,7 +364,8 @@ def tell(figures, verdict):
         print("\n%d forks: %.0f us each at first, %.0f us at last; %d with a process: %.1f ms at first, %.1f ms at last, %.0f kB each beyond it"
               % (row["count"], row["first_us"], row["last_us"], row["live"], row["first_exec_ms"], row["last_exec_ms"], row["kb"])
               + verdict(row, lambda bar: "%d kB" % bar))
-        print("  with the process, which is %.0f kB by itself: %s" % (row["plain_kb"], ", ".join("%s %.0f" % part for part in row["parts"].items())))
+        print("  with the process, which is %.0f kB by itself: %s; MemAvailable %.0f less"
+              % (row["plain_kb"], ", ".join("%s %.0f" % part for part in row["parts"].items()), row["available_kb"]))
     if figures.get("start"):
         row = figures["start"]
         print("start with a layer: %.0f us, directly %.0f us: %+.1f%%, plain %.0f us" % (row["layer_us"], row["direct_us"], 100 * row["more"], row["plain_us"])
