@@ -16,6 +16,8 @@ from lib import *  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAMS = ("true", "a", "b", "x", "true-program", "sh")
+# Where it is only about another way to the same reader, the sanitizers have seen each case already.
+SOME = slice(None, None, 4 if IS_SANITIZED else 1)
 
 
 def cases(name):
@@ -122,7 +124,7 @@ def _():
 def _():
     with Place() as place:
         bench, bad = Bench(place), []
-        for case in cases("bad-jobs.jsonl"):
+        for case in cases("bad-jobs.jsonl")[SOME]:
             text = content(case)
             if text is None or "args" in case:
                 continue
@@ -137,7 +139,7 @@ def _():
 def _():
     with Place() as place:
         bench, bad = Bench(place), []
-        for case in cases("bad-jobs.jsonl"):
+        for case in cases("bad-jobs.jsonl")[SOME]:
             if "data" not in case or "args" in case:
                 continue
             wrong = bench.wrong(bench.run("-f", "-", stdin=json.dumps(case["data"])), case["status"], "")

@@ -18,8 +18,14 @@ rig = net.enter()
 SSH = 'umask 077; cp key /tmp/key; export GIT_SSH_COMMAND="ssh -F /dev/null -i /tmp/key -o IdentitiesOnly=yes -o UserKnownHostsFile=known -o BatchMode=yes -o ConnectTimeout=40"; '
 
 
+number = iter(range(1000))
+
+
 def tried(name, script, tools=(), ports="", good="good.test", evil="evil.test", prepare=None, seen=None, files=(), flags=(), seconds=6, modes=("direct", "proxy")):
-    """`script` with $1 for the host. seen(): true if it arrived."""
+    """`script` with $1 for the host. seen(): true if it arrived. What a client does is the same for everybody: where root and a user
+    both take part (ATOLL_HALF), each has every second one."""
+    if os.environ.get("ATOLL_HALF") and not os.environ.get("ATOLL_LONG") and next(number) % 2 != IS_ROOT:
+        return
     seen = seen or (lambda: any(one["host"].startswith(good) for one in rig.requests(1)))
 
     @test("a client: %s" % name)

@@ -247,7 +247,7 @@ def _():
             #include <signal.h>
             #include <unistd.h>
             int main(void) { signal(SIGTERM, SIG_IGN); for (;;) { if (fork() == 0) { setsid(); } else if (fork() == 0) _exit(0); } }""")
-        result = run(place, ["--pids", "200", "--timeout", "2s"], [program])
+        result = run(place, ["--pids", "200", "--timeout", "1s"], [program])
         same(result.status, TIMED_OUT, "status")
         same(processes_left(), {}, "left")
 
