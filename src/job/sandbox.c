@@ -403,8 +403,8 @@ static int note_fork(const struct layer_record *record, const struct spec *spec,
 	return r != 0 ? r : begin_log(child, spec, parent, err);
 }
 
-/* Its layers must not go while they are taken over. Not longer: a fork is noted by whoever holds the
- * sandbox, who may be waiting for the record himself. */
+/* Its layers must not go while they are taken over. Not longer: a fork is noted by whoever holds
+ * the sandbox, who may be waiting for the record himself. */
 static int branch(struct layer_record *record, const char *name, bool is_first,
 		  char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
 {
