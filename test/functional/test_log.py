@@ -216,7 +216,7 @@ def _():
         check("nobody writes this log any more" in result.err, "and why it ended: " + result.err)
 
 
-@test("100,000 events are shown at once")
+@test("100,000 events (with the sanitizers a tenth) are shown at once")
 def _():
     with Place(repository=False) as place:
         many = 10000 if IS_SANITIZED else 100000
