@@ -65,6 +65,14 @@ class Output:
         self.code, self.out, self.err, self.pid, self.error = code, out, err, pid, error
 
 
+def leads_to(link, place):
+    """A descriptor may be closed while we look, and its process is still there."""
+    try:
+        return os.readlink(link).startswith(place)
+    except OSError:
+        return False
+
+
 class Daemon:
     def __init__(self, config=None, flags=(), state=None, env=None, listen="127.0.0.1:0", starts=True, fds=()):
         need_layers()
@@ -183,8 +191,7 @@ class Daemon:
                 with open("/proc/%s/comm" % pid) as file:
                     if file.read().strip() != "atoll-hold":
                         continue
-                if any(os.readlink("/proc/%s/fd/%s" % (pid, fd)).startswith(self.state + "/")
-                       for fd in os.listdir("/proc/%s/fd" % pid)):
+                if any(leads_to("/proc/%s/fd/%s" % (pid, fd), self.state + "/") for fd in os.listdir("/proc/%s/fd" % pid)):
                     found.append(int(pid))
             except OSError:
                 continue

@@ -107,6 +107,13 @@ struct process *v1_job_step(const struct box *box)
 
 /* ---- how it is shown ---- */
 
+/* Told as running once it is written that it has begun: from then on it is not started again,
+ * whoever is killed. */
+static bool is_begun(const struct process *process)
+{
+	return !results_is_waiting(v1_results(), process->box->id, process->number);
+}
+
 static void write_job(struct json *json, const char *id, const char *labels, bool is_there,
 		      struct process *process, const char *view)
 {
@@ -114,7 +121,10 @@ static void write_job(struct json *json, const char *id, const char *labels, boo
 
 	json_open(json, NULL, '{');
 	json_str(json, "id", id);
-	json_str(json, "state", has_ended ? "ended" : process ? "running" : "starting");
+	json_str(json, "state",
+		 has_ended			? "ended"
+		 : process && is_begun(process) ? "running"
+						: "starting");
 	json_raw(json, "labels", labels ? labels : "{}");
 	json_str(json, "sandbox", is_there ? id : NULL);
 	if (process)

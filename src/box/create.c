@@ -30,9 +30,9 @@
  *	settle()	its row is written: from here on it survives the daemon
  *	finish()	it can be found, and who asked is told
  *
- * The row of one that is being made is written as soon as there is a record, while it starts: if the
- * daemon is killed then, the box is there, and is started when somebody comes. If it does not start
- * the row goes again.
+ * The row of one that is being made is written as soon as there is a record, while it starts: if
+ *the daemon is killed then, the box is there, and is started when somebody comes. If it does not
+ *start the row goes again.
  */
 
 struct creation {

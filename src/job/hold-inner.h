@@ -242,8 +242,9 @@ void hold_record_close(struct holder *holder);
 
 /* ---- hold.c, nursery.c ---- */
 
-/* The process itself; `status_fd` is where it tells whether it listens, and if it is to stay: whether
- * its cell is there. hold_leave_caller() has been called, and keyring_share(), perhaps in a parent. */
+/* The process itself; `status_fd` is where it tells whether it listens, and if it is to stay:
+ * whether its cell is there. hold_leave_caller() has been called, and keyring_share(), perhaps in a
+ * parent. */
 _Noreturn void hold_main(const char *id, bool stays, int status_fd);
 /* Nothing of the caller's streams, and nothing that is sent to it or its terminal. */
 void hold_leave_caller(void);

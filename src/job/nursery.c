@@ -27,8 +27,9 @@
  * leads a session, so that holders need not; it ends with the daemon, and holders do not.
  *
  * One is forked ahead, once nobody has asked for a moment, and told its id when there is one: what
- * all of them have in common it has done by then. It has nothing of anybody's sandbox. It knows what the nursery knew when it was
- * forked; if that has changed it is let go, and another one forked.
+ * all of them have in common it has done by then. It has nothing of anybody's sandbox. It knows
+ * what the nursery knew when it was forked; if that has changed it is let go, and another one
+ * forked.
  */
 
 #define AHEAD_MS 5

@@ -172,18 +172,52 @@ def _():
         same(left_by(daemon), [], "what is left in the store")
 
 
+def lives(pid):
+    """Whoever has lost its parent may wait for ever to be reaped."""
+    with contextlib.suppress(OSError):
+        with open("/proc/%d/stat" % pid) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    return False
+
+
+def nurseries_of(parent):
+    """Its children of that name: a nursery of the daemon's, or the holder that a nursery has forked ahead."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError, IndexError):
+            with open("/proc/%s/stat" % pid) as file:
+                name, rest = file.read().rsplit(")", 1)
+            if name.endswith("(atoll-nursery") and int(rest.split()[1]) == parent and rest.split()[0] != "Z":
+                found.append(int(pid))
+    return found
+
+
+@test("a holder is forked ahead; one that is killed is not missed, and none outlives its daemon")
+def _():
+    with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
+        nursery = until(lambda: nurseries_of(daemon.pid))[0]
+        waiting = until(lambda: nurseries_of(nursery))
+        same(len(waiting), 1, "holders that wait")
+        box = daemon.create(timeout=60)
+        check(waiting[0] in daemon.holders(), "who was forked ahead holds it")
+        same(daemon.run(box, "echo hi").out, b"hi\n", "a command")
+        second = until(lambda: nurseries_of(nursery))
+        os.kill(second[0], signal.SIGKILL)
+        box = daemon.create(timeout=60)
+        same(daemon.run(box, "echo hi").out, b"hi\n", "a command, after the one that waited was killed")
+        third = until(lambda: nurseries_of(nursery))
+        check(third and third != second, "another one waits")
+        daemon.crash()
+        check(until(lambda: not any(lives(pid) for pid in (nursery, *third))), "they live on")
+        daemon.start()
+        same(daemon.run(box, "echo hi").out, b"hi\n", "a command, after a kill -9")
+
+
 @test("a nursery that is killed is started anew, and nothing is missed meanwhile")
 def _():
     with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
         def nurseries():
-            found = []
-            for pid in filter(str.isdigit, os.listdir("/proc")):
-                with contextlib.suppress(OSError, IndexError):
-                    with open("/proc/%s/stat" % pid) as file:
-                        name, rest = file.read().rsplit(")", 1)
-                    if name.endswith("(atoll-nursery") and int(rest.split()[1]) == daemon.pid and rest.split()[0] != "Z":
-                        found.append(int(pid))
-            return found
+            return nurseries_of(daemon.pid)
         first = until(nurseries)
         same(len(first), 1, "nurseries")
         os.kill(first[0], signal.SIGKILL)

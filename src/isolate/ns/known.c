@@ -22,7 +22,8 @@
  * every directory that it came from: the kernel queues an event before the change returns to
  * whoever makes it, so an answer without events behind it is as good as a fresh one. A change of
  * mounts is told by /proc/self/mountinfo, whose text is kept as well: every user's start asks for
- * it, and for the kernel to write it takes longer than most of what else is asked. What cannot be watched is looked at each time.
+ * it, and for the kernel to write it takes longer than most of what else is asked. What cannot be
+ * watched is looked at each time.
  *
  * A child has the answer and not the watches, which it closes: to it the answer is good for the
  * moment after it was looked at, for the one cell that it was forked for.
@@ -38,7 +39,7 @@
 static struct known {
 	bool is_on, is_valid;
 	bool has_trees; /* to look at: root's layers alone take something out */
-	pid_t owner; /* whose the descriptors are: elsewhere the numbers may mean others */
+	pid_t owner;	/* whose the descriptors are: elsewhere the numbers may mean others */
 	int watch_fd, mounts_fd;
 	int64_t checked_ns;
 	struct buf mounts;
