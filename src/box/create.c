@@ -31,8 +31,8 @@
  *	finish()	it can be found, and who asked is told
  *
  * The row of one that is being made is written as soon as there is a record, while it starts: if
- *the daemon is killed then, the box is there, and is started when somebody comes. If it does not
- *start the row goes again.
+ * the daemon is killed then, the box is there, and is started when somebody comes. If it does not
+ * start the row goes again.
  */
 
 struct creation {

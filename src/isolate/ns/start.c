@@ -165,6 +165,15 @@ static int send_text(int socket_fd, const char *text, size_t size)
 	return r;
 }
 
+/* A child that has ended has said why, and one that hangs is waited for no longer than one that
+ * does not answer: both are found out when it is asked whether it is ready. */
+static int after_sending(int r, struct atoll_error *err)
+{
+	if (r == 0 || r == -EPIPE || r == -ECONNRESET || r == -EAGAIN)
+		return 0;
+	return error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox");
+}
+
 /* Made only now, while the child is busy with mounts. */
 static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *err)
 {
@@ -182,11 +191,7 @@ static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *e
 		r = send_text(socket_fd, cell->contract_json, texts.json_size);
 	if (r == 0)
 		r = send_text(socket_fd, cell->contract_text, texts.text_size);
-	/* A child that has ended has said why, and one that hangs is waited for no longer than one
-	 * that does not answer. */
-	if (r == 0 || r == -EPIPE || r == -ECONNRESET || r == -EAGAIN)
-		return 0;
-	return error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox");
+	return after_sending(r, err);
 }
 
 /* The command may run only if whatever the caller had to do beforehand is done. */
@@ -195,13 +200,7 @@ static int send_leave(const struct cell *cell, int socket_fd, struct atoll_error
 	const struct cell_extra *extra = cell->extra;
 	int r = extra->meanwhile ? extra->meanwhile(extra->meanwhile_data, err) : 0;
 
-	if (r < 0)
-		return r;
-	r = fd_send(socket_fd, "l", 1, NULL, 0);
-	/* As above. */
-	if (r == 0 || r == -EPIPE || r == -ECONNRESET || r == -EAGAIN)
-		return 0;
-	return error_set(err, ATOLL_FAULT_HOST, -r, "send to the sandbox");
+	return r < 0 ? r : after_sending(fd_send(socket_fd, "l", 1, NULL, 0), err);
 }
 
 static int receive_leave(const struct cell *cell, struct atoll_error *err)
