@@ -4,9 +4,12 @@
 import base64
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -283,6 +286,133 @@ def _():
             check("after" not in told.text(), "it went on behind it")
             told = kernel.run(shows)
             same(told.value or told.text().strip(), "5", f"{language}: {code}")
+
+
+# Node.js takes our handler of SIGINT away before code runs, and puts it back when it waits; between the two a SIGINT ends
+# the process. Here that takes a while.
+SLOW_HANDLERS = """
+const pause = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300);
+const { addListener, removeAllListeners } = process;
+process.addListener = function (name, ...rest) { if (name === "SIGINT") pause(); return addListener.call(this, name, ...rest); };
+process.removeAllListeners = function (name) { const all = removeAllListeners.call(this, name); if (name === "SIGINT") pause(); return all; };
+"""
+
+
+@test("an interrupt at any moment ends what is executed, and not what is known")
+def _():
+    with tempfile.TemporaryDirectory() as place:
+        slow = os.path.join(place, "slow.js")
+        write(slow, SLOW_HANDLERS)
+        with Kernel("javascript", env={"NODE_OPTIONS": "--require " + slow}) as kernel:
+            kernel.run("const x = 5")
+            for begins, code in ((False, "while (true) {}"), (True, "console.log('go'); await new Promise(() => {})"),
+                                 (False, "await new Promise(() => {})"), (True, "console.log('go'); while (true) {}")):
+                kernel.begin(code)
+                if begins:
+                    kernel.until_printed("go")
+                kernel.ask("interrupt")
+                kernel.ask("interrupt")
+                same(kernel.end().error["name"], "Interrupted", code)
+                same(kernel.run("x").value, "5", code)
+    # Before there is a worker that could know anything; and while the code ends by itself.
+    for language, code, empty in (("python", "while True: pass", "x = 5"), ("javascript", "while (true) {}", "var x = 5"),
+                                  ("bash", "while true; do :; done", "x=5")):
+        with Kernel(language) as kernel:
+            kernel.begin(code)
+            kernel.ask("interrupt")
+            check(kernel.end().error["name"] != "KernelDied", "%s: a first execution" % language)
+            kernel.run(empty)
+            for _ in range(20):
+                kernel.begin(":" if language == "bash" else "1")
+                kernel.ask("interrupt")
+                kernel.end()
+            told = kernel.run("echo $x" if language == "bash" else "x")
+            same(told.value or told.text().strip(), "5", language)
+
+
+@test("an interrupt in the midst of printing ends that, and not what is printed later")
+def _():
+    for language, code, later in (("python", "while True: print('go')", "print('later')"),
+                                  ("javascript", "while (true) console.log('go')", "console.log('later'); console.error('too')"),
+                                  ("javascript", "while (true) process.stdout.write('go\\n')", "process.stdout.write('later', () => 0)"),
+                                  ("bash", "while true; do echo go; done", "echo later")):
+        with Kernel(language) as kernel:
+            kernel.run("x=5")
+            for _ in range(10):
+                kernel.begin(code)
+                kernel.until_printed("go")
+                kernel.ask("interrupt")
+                kernel.end()
+                told = kernel.run(later)
+                same((told.text().strip(), told.error["name"]), ("later", None), language)
+            told = kernel.run("echo $x" if language == "bash" else "x")
+            same(told.value or told.text().strip(), "5", language)
+    with Kernel("javascript") as kernel:
+        told = kernel.run("process.stdout.write(Buffer.from('b')); process.stdout.write('c3', 'hex'); process.stdout.write(new Uint8Array([0xa9]));"
+                          "await new Promise((done) => process.stdout.write('!', done)); require('stream').Readable.from(['p']).pipe(process.stdout);"
+                          "await new Promise((done) => setTimeout(done, 50)); console.log('x'.repeat(300000))")
+        same(told.text(), "bé!p" + "x" * 300000 + "\n", "ways to print")
+
+
+def worker_of(kernel):
+    return int(open("/proc/%d/task/%d/children" % (kernel.process.pid, kernel.process.pid)).read().split()[0])
+
+
+@test("what only had no chance to react to an interrupt is not killed: the time does not count in which all stood still")
+def _():
+    with Kernel() as kernel:
+        kernel.run("x = 5")
+        kernel.begin("import time\nprint('go', flush=True)\nwhile True: time.sleep(1)")
+        kernel.until_printed("go")
+        worker = worker_of(kernel)
+        os.kill(worker, signal.SIGSTOP)
+        kernel.ask("interrupt")
+        until(lambda: int(re.search(r"^ShdPnd:\s*(\w+)", read("/proc/%d/status" % worker).decode(), re.M)[1], 16) & 2)
+        os.kill(kernel.process.pid, signal.SIGSTOP)
+        time.sleep(7)
+        os.kill(kernel.process.pid, signal.SIGCONT)
+        time.sleep(0.1)
+        os.kill(worker, signal.SIGCONT)
+        same(kernel.end().error["name"], "KeyboardInterrupt", "the execution")
+        same(kernel.run("x").value, "5", "what it knew")
+
+
+STARVED = """
+import os, signal, subprocess, sys
+delay = lambda: int(open("/proc/self/schedstat").read().split()[1])
+cpu = min(os.sched_getaffinity(0))
+os.sched_setaffinity(0, {cpu})
+busy = "import os\\nparent = os.getppid()\\nprint(flush=True)\\nwhile os.getppid() == parent: pass"
+loops = [subprocess.Popen([sys.executable, "-c", busy], stdout=subprocess.PIPE, start_new_session=True) for _ in range(2)]
+for loop in loops:
+    loop.stdout.readline()
+try:
+    print("go", flush=True)
+    while True: pass
+except KeyboardInterrupt:
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    since = delay()
+    while delay() - since < 7e9: pass
+finally:
+    for loop in loops:
+        loop.kill()
+    signal.signal(signal.SIGINT, handler)
+    os._had_to_wait = True
+"""
+
+
+@test("nor does the time in which it waited for a CPU")
+def _():
+    if not os.path.exists("/proc/self/schedstat"):
+        skip("the kernel does not tell who waits for a CPU")
+    with Kernel() as kernel:
+        kernel.run("x = 5")
+        kernel.begin(STARVED)
+        kernel.until_printed("go")
+        kernel.ask("interrupt")
+        same(kernel.end().error["name"], None, "the execution")
+        same(kernel.run("assert os._had_to_wait\nx").value, "5", "what it knew")
 
 
 @test("who does not care about interrupts is killed; a sync is answered when nothing runs")

@@ -5,7 +5,9 @@
 // Code runs in the global scope, as in a browser's console: names may be declared anew, `await` stands anywhere, and the
 // value of the last expression is the result. It is the console of V8's inspector that does this. Requests are lines of
 // JSON on descriptor 3, answers go to 4; what is printed goes where every program's output goes. A SIGINT ends what is
-// being executed: what runs, by vm's breakOnSigint, and what waits for a promise, by no longer waiting.
+// being executed: what runs, by vm's breakOnSigint, and what waits for a promise, by no longer waiting. Around what runs
+// vm takes our handler away and puts it back, and a SIGINT between the two would end us: so kernel.py is told when one
+// may come, and asked (descriptor 5) before vm's handler goes.
 "use strict";
 
 const fs = require("node:fs");
@@ -34,6 +36,19 @@ function line(message) {
 function tell(message) {
 	let data = Buffer.from(line(message) + "\n");
 	while (data.length) data = data.subarray(fs.writeSync(4, data));
+}
+
+function tellReady(how) {
+	fs.writeSync(4, `\n${how}\n`); // on a line of its own, whatever was interrupted
+}
+
+// Until kernel.py knows that no SIGINT may come; what it has sent has come before its answer. An answer to a question
+// that was interrupted may be left from an earlier execution.
+function askToLeave(count) {
+	const number = Buffer.alloc(4);
+	tell({ type: "leave" });
+	// Four bytes are never parted by a pipe; none: kernel.py is gone.
+	while (fs.readSync(5, number, 0, 4) && number.readUInt32LE() !== count);
 }
 
 function plain(value) {
@@ -146,18 +161,23 @@ function valueOf(remote) {
 	return taken;
 }
 
-function evaluate(code) {
+function evaluate(code, count) {
 	return new Promise((resolve, reject) => {
 		interrupt = () => reject(Object.assign(new Error("the execution was interrupted"), { name: "Interrupted", stack: "" }));
-		globalThis[Symbol.for("atoll.run")] = () => session.post("Runtime.evaluate", {
-			expression: code, replMode: true, awaitPromise: true, objectGroup: "cell",
-		}, (error, outcome) => error ? reject(error) : resolve(outcome));
+		globalThis[Symbol.for("atoll.run")] = () => {
+			tellReady("ready once");
+			session.post("Runtime.evaluate", {
+				expression: code, replMode: true, awaitPromise: true, objectGroup: "cell",
+			}, (error, outcome) => error ? reject(error) : resolve(outcome));
+			askToLeave(count);
+		};
 		try {
 			vm.runInThisContext('globalThis[Symbol.for("atoll.run")]()', { breakOnSigint: true });
 		} catch (error) {
 			if (error.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED") interrupt();
 			else reject(error);
 		}
+		tellReady("ready");
 	});
 }
 
@@ -171,7 +191,7 @@ function setEnvironment(wanted) {
 async function execute(request) {
 	const restore = setEnvironment(request.env);
 	try {
-		const outcome = await evaluate(prepared(request.code));
+		const outcome = await evaluate(prepared(request.code), request.count);
 		const failed = outcome.exceptionDetails;
 		if (failed) {
 			tellError(failed.exception ? valueOf(failed.exception) : new Error(failed.text));
@@ -188,11 +208,33 @@ async function execute(request) {
 	tell({ type: "end" });
 }
 
+// A stream of Node.js that is interrupted in the midst of a write may take itself for busy for ever, and print no more.
+// Ours knows of nothing but the descriptor. That may be one that does not block, if code or a program made it so.
+function printWith(stream, fd) {
+	const wait = new Int32Array(new SharedArrayBuffer(4));
+	stream.write = (chunk, encoding, done) => {
+		let data = typeof chunk === "string" ? Buffer.from(chunk, typeof encoding === "string" ? encoding : "utf8") : chunk;
+		while (data.length) {
+			try {
+				data = data.subarray(fs.writeSync(fd, data));
+			} catch (error) {
+				if (error.code !== "EAGAIN") break; // nobody reads it
+				Atomics.wait(wait, 0, 0, 1);
+			}
+		}
+		const call = typeof encoding === "function" ? encoding : done;
+		if (typeof call === "function") process.nextTick(call);
+		return true;
+	};
+}
+
 function hide(name, value) {
 	Object.defineProperty(globalThis, name, { value, enumerable: false, writable: true, configurable: true });
 }
 
 process.argv.length = 1;
+printWith(process.stdout, 1);
+printWith(process.stderr, 2);
 hide("require", requireHere);
 hide("module", { exports: {} });
 hide("exports", globalThis.module.exports);

@@ -33,8 +33,14 @@ LINE_MAX = 4 << 20
 PIECE = 64 << 10
 # What a pipe can hold at most: so much may still be in it that was printed before the end.
 PIPE_MAX = 1 << 20
-# An interrupt is repeated once; who does not care is killed.
-REPEAT_S, KILL_S = 2, 5
+# An interrupt is repeated once; who does not care is killed. Counted is the time in which it could have reacted: not
+# when we stood still ourselves, which is seen by a STEP_S that took longer, nor when it waited for a CPU.
+REPEAT_S, KILL_S, STEP_S = 2, 5, 0.25
+# As long as this, by the clock on the wall: somebody waits.
+KILL_MAX_S = 60
+
+# What a worker says when a SIGINT ends what it executes, and not the worker; and how many may come.
+READY = {b"ready": 1 << 30, b"ready once": 1}
 
 # A directory, or the one file that all of this is packed into (pack.py).
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -49,7 +55,14 @@ def now():
 
 
 class Worker:
-    """The process that runs code, and the pipes to it. A start of it has counted nothing yet."""
+    """
+    The process that runs code, and the pipes to it. A start of it has counted nothing yet.
+
+    A SIGINT must not come as long as it would end the worker instead of what it executes: before a handler is there,
+    and in Node.js whenever handlers are exchanged. So the worker says when it can take one. Node.js exchanges them
+    before and behind the code's synchronous part. Behind it, it asks first, and the permission comes through a pipe of
+    its own; or it was interrupted, and so that part can take only one.
+    """
 
     def __init__(self, language):
         self.language = language
@@ -58,14 +71,16 @@ class Worker:
         self.answer, answer_in = os.pipe()
         self.out, out_in = os.pipe()
         self.err, err_in = os.pipe()
-        inner = (request_out, answer_in, out_in, err_in)
+        permit_out, self.permit = os.pipe()
+        inner = (request_out, answer_in, out_in, err_in, permit_out)
         self.pid = os.fork()
         if self.pid == 0:
             self.become(inner)
         for fd in inner:
             os.close(fd)
-        for fd in (self.answer, self.out, self.err, self.request):
+        for fd in (self.answer, self.out, self.err, self.request, self.permit):
             os.set_blocking(fd, False)
+        self.takes_interrupts = 0
         self.unsent = b""
         self.heard = b""
         self.exit_code = None
@@ -82,7 +97,7 @@ class Worker:
             os.setpgid(0, 0)  # interrupts are for it and what it starts; of our session, to be killed with us
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            signal.signal(signal.SIGINT, signal.default_int_handler if self.language == "python" else signal.SIG_DFL)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             if self.language != "python":
                 signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # which Python has turned off
             # First out of the way of the numbers that they are to have.
@@ -93,7 +108,7 @@ class Worker:
             os.dup2(high[3], 2)
             if self.language == "python":
                 os.closerange(3, 20)
-                os.closerange(24, 256)
+                os.closerange(22, 256)
                 sys.path[0] = ""
                 sys.path.append(HERE)
                 import kernel_python
@@ -102,7 +117,8 @@ class Worker:
             else:
                 os.dup2(high[0], 3)
                 os.dup2(high[1], 4)
-                os.closerange(5, 256)
+                os.dup2(high[4], 5)
+                os.closerange(5 if self.language == "bash" else 6, 256)
                 if self.language == "bash":
                     command = ["bash", "--noprofile", "--norc", "-c", beside("kernel.sh"), "kernel"]
                 else:
@@ -131,8 +147,23 @@ class Worker:
         except BrokenPipeError:
             self.unsent = b""
 
+    def allow(self, count):
+        """To exchange its handlers, in the execution of this number: a SIGINT comes only after it has said so."""
+        try:
+            os.write(self.permit, count.to_bytes(4, "little"))
+        except (BlockingIOError, BrokenPipeError):
+            pass  # code that asks by itself, and does not read
+
+    def waited_for_cpu(self):
+        """Seconds, of all its life; 0 where the kernel does not tell."""
+        try:
+            with open(f"/proc/{self.pid}/schedstat") as file:
+                return int(file.read().split()[1]) / 1e9
+        except (OSError, IndexError, ValueError):
+            return 0
+
     def close(self):
-        for fd in (self.request, self.answer, self.out, self.err):
+        for fd in (self.request, self.answer, self.out, self.err, self.permit):
             os.close(fd)
 
 
@@ -166,8 +197,7 @@ class Kernel:
         self.worker = None
         self.queue = []
         self.running = None  # the id of the execution at hand
-        self.interrupted_at = None
-        self.n_interrupts = 0
+        self.forget_interrupts()
         self.syncs = []
         self.selector = selectors.DefaultSelector()
         self.selector.register(asked_fd, selectors.EVENT_READ, self.hear)
@@ -178,6 +208,10 @@ class Kernel:
         signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
         self.wake = wake
         self.selector.register(wake, selectors.EVENT_READ, self.reap)
+
+    def forget_interrupts(self):
+        self.is_interrupted = self.is_killed = False
+        self.n_interrupts = 0  # that were sent
 
     # ---- telling ----
 
@@ -255,6 +289,10 @@ class Kernel:
             self.take_answer(line)
 
     def take_answer(self, line):
+        if line in READY:
+            self.worker.takes_interrupts = READY[line]
+            self.send_interrupt()
+            return
         if self.running is None:
             return
         # Code can write here, too, if it looks for the descriptor; what makes no sense is dropped.
@@ -271,6 +309,10 @@ class Kernel:
             return
         elif message.get("type") == "end":
             self.finish()
+        elif message.get("type") == "leave":
+            # One that was sent before has come by then; it is not asked for again.
+            self.worker.takes_interrupts = 0
+            self.worker.allow(self.worker.count)
         elif message.get("type") == "exit" and isinstance(message.get("code"), int):
             self.worker.exit_code = message["code"]
             self.kill()
@@ -305,7 +347,7 @@ class Kernel:
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"has ended with status {code}"
         if why:
             how = why
-        elif self.n_interrupts:
+        elif self.is_killed:
             how = "did not react to an interrupt, and was killed"
         what = {"bash": "the shell"}.get(self.language, "the kernel")
         self.tell({"type": "error", "name": "KernelDied",
@@ -367,8 +409,9 @@ class Kernel:
             self.start()
         self.worker.count += 1
         self.running = message["id"]
-        self.n_interrupts = 0
-        self.interrupted_at = None
+        self.forget_interrupts()
+        if self.language in ("javascript", "typescript"):
+            self.worker.takes_interrupts = 0  # the first thing that it does is to exchange its handlers
         self.tell({"type": "number_of_executions", "execution_count": self.worker.count})
         self.worker.send({"code": message["code"], "env": message.get("env") or {}, "count": self.worker.count})
         if self.worker.unsent:
@@ -386,40 +429,59 @@ class Kernel:
                 self.tell_output(stream, b"", True)
         self.tell({"type": "end_of_execution"})
         self.running = None
-        self.interrupted_at = None
-        self.n_interrupts = 0
+        self.forget_interrupts()
         self.go_on()
+
+    # ---- interrupts ----
 
     def interrupt(self):
         if self.running is None or not self.worker:
             return
+        if not self.is_interrupted:
+            self.is_interrupted = True
+            self.began_at = self.looked_at = time.monotonic()
+            self.delay_s = self.worker.waited_for_cpu()
+            self.patience_s = 0
+        self.is_unsent = True
+        self.send_interrupt()
+
+    def send_interrupt(self):
+        if not self.is_interrupted or not self.is_unsent or not self.worker.takes_interrupts:
+            return
+        self.is_unsent = False
+        self.n_interrupts += 1
+        self.worker.takes_interrupts -= 1
         try:
             os.killpg(self.worker.pid, signal.SIGINT)
         except ProcessLookupError:
             pass
-        self.n_interrupts += 1
-        if self.interrupted_at is None:
-            self.interrupted_at = time.monotonic()
+
+    def count_patience(self):
+        now, delay_s = time.monotonic(), self.worker.waited_for_cpu()
+        self.patience_s += max(0, min(now - self.looked_at, 2 * STEP_S) - (delay_s - self.delay_s))
+        self.looked_at, self.delay_s = now, delay_s
 
     def look_at_clock(self):
-        """How long to wait for something to happen; and what is due."""
-        if self.interrupted_at is None or self.running is None:
-            return None
-        passed = time.monotonic() - self.interrupted_at
-        if passed >= KILL_S:
+        """Nothing has happened for a while."""
+        if self.running is None or not self.is_interrupted or self.is_killed:
+            return
+        self.count_patience()
+        if self.patience_s >= KILL_S or self.looked_at - self.began_at >= KILL_MAX_S:
             self.kill()
-            self.interrupted_at = None
-            return None
-        if passed >= REPEAT_S and self.n_interrupts == 1:
-            self.interrupt()
-        return (KILL_S if self.n_interrupts > 1 else REPEAT_S) - passed
+            self.is_killed = True
+        elif self.patience_s >= REPEAT_S and self.n_interrupts == 1:
+            self.is_unsent = True
+            self.send_interrupt()
 
     def run(self):
         while True:
-            for key, _ in self.selector.select(self.look_at_clock()):
+            is_waiting = self.running is not None and self.is_interrupted and not self.is_killed
+            events = self.selector.select(STEP_S if is_waiting else None)
+            for key, _ in events:
                 # An earlier one of the same round may have ended it.
                 if key.fd in self.selector.get_map() and self.selector.get_map()[key.fd].data == key.data:
                     key.data(key.fd)
+            self.look_at_clock()
 
 
 def main():

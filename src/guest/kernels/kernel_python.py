@@ -317,5 +317,6 @@ def serve(request_fd, answer_fd):
     cell = Cell(request_fd, answer_fd)
     kernel_rich.begin(cell)
     signal.signal(signal.SIGINT, cell.interrupted)
+    os.write(answer_fd, b"ready\n")
     cell.serve()
     flush_all()
