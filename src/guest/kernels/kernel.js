@@ -38,8 +38,9 @@ function tell(message) {
 	while (data.length) data = data.subarray(fs.writeSync(4, data));
 }
 
-function tellReady(how) {
-	fs.writeSync(4, `\n${how}\n`); // on a line of its own, whatever was interrupted
+// A SIGINT may come; and one that has come was seen.
+function tellReady() {
+	fs.writeSync(4, "\nready once\n"); // on a line of its own, whatever was interrupted
 }
 
 // Until kernel.py knows that no SIGINT may come; what it has sent has come before its answer. An answer to a question
@@ -165,7 +166,7 @@ function evaluate(code, count) {
 	return new Promise((resolve, reject) => {
 		interrupt = () => reject(Object.assign(new Error("the execution was interrupted"), { name: "Interrupted", stack: "" }));
 		globalThis[Symbol.for("atoll.run")] = () => {
-			tellReady("ready once");
+			tellReady();
 			session.post("Runtime.evaluate", {
 				expression: code, replMode: true, awaitPromise: true, objectGroup: "cell",
 			}, (error, outcome) => error ? reject(error) : resolve(outcome));
@@ -177,7 +178,7 @@ function evaluate(code, count) {
 			if (error.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED") interrupt();
 			else reject(error);
 		}
-		tellReady("ready");
+		tellReady();
 	});
 }
 
@@ -252,7 +253,10 @@ process.exit = process.reallyExit = (code = process.exitCode ?? 0) => {
 // What fails when nobody waits for it any more is printed, and does not end the context.
 process.on("uncaughtException", (error) => console.error("Uncaught", error));
 process.on("unhandledRejection", (error) => console.error("Uncaught (in promise)", error));
-process.on("SIGINT", () => interrupt?.());
+process.on("SIGINT", () => {
+	interrupt?.();
+	tellReady();
+});
 
 let rest = Buffer.alloc(0);
 let last = Promise.resolve();

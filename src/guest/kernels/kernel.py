@@ -61,7 +61,8 @@ class Worker:
     A SIGINT must not come as long as it would end the worker instead of what it executes: before a handler is there,
     and in Node.js whenever handlers are exchanged. So the worker says when it can take one. Node.js exchanges them
     before and behind the code's synchronous part. Behind it, it asks first, and the permission comes through a pipe of
-    its own; or it was interrupted, and so that part can take only one.
+    its own; or it was interrupted, and so that part can take only one. Nor does Node.js look at a SIGINT when it comes:
+    it says when it has, and until then there is no other, and nothing to execute that this one could be taken for.
     """
 
     def __init__(self, language):
@@ -81,6 +82,7 @@ class Worker:
         for fd in (self.answer, self.out, self.err, self.request, self.permit):
             os.set_blocking(fd, False)
         self.takes_interrupts = 0
+        self.is_unanswered = False
         self.unsent = b""
         self.heard = b""
         self.exit_code = None
@@ -291,7 +293,9 @@ class Kernel:
     def take_answer(self, line):
         if line in READY:
             self.worker.takes_interrupts = READY[line]
+            self.worker.is_unanswered = False
             self.send_interrupt()
+            self.go_on()
             return
         if self.running is None:
             return
@@ -343,6 +347,7 @@ class Kernel:
             code = self.worker.exit_code
         self.drop()
         if self.running is None:
+            self.go_on()
             return
         how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"has ended with status {code}"
         if why:
@@ -402,7 +407,7 @@ class Kernel:
         for number in self.syncs:
             self.tell({"type": "sync"}, number)
         self.syncs.clear()
-        if not self.queue:
+        if not self.queue or (self.worker and self.worker.is_unanswered):
             return
         message = self.queue.pop(0)
         if not self.worker:
@@ -451,6 +456,7 @@ class Kernel:
         self.is_unsent = False
         self.n_interrupts += 1
         self.worker.takes_interrupts -= 1
+        self.worker.is_unanswered = self.language in ("javascript", "typescript")
         try:
             os.killpg(self.worker.pid, signal.SIGINT)
         except ProcessLookupError:
