@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "job/hold.h"
+#include "job/hold-inner.h"
 #include "job/record.h"
 #include "layer/layer.h"
 
@@ -97,6 +97,30 @@ int decide_turn(const struct layer_record *record, const char *kind, const char 
 
 /* ---- apply, undo, discard ---- */
 
+/* Whoever holds the sandbox takes its time for his own work on it, such as a checkpoint. */
+#define PATIENCE_MS 10000
+
+/* A run that has not ended is not waited for. */
+static int lock(struct layer_record *record, struct atoll_error *err)
+{
+	return record->info.kind == ATOLL_RECORD_SANDBOX ? hold_lock(record, PATIENCE_MS, err)
+							 : layer_record_lock(record, false, err);
+}
+
+/* Nothing is noted of what is refused at once. But the lock is not kept meanwhile: the note is made
+ * by whoever holds the sandbox, who may be waiting for the record himself. */
+static int note_and_lock(struct layer_record *record, const char *about, const char *object,
+			 struct atoll_error *err)
+{
+	int r = lock(record, err);
+
+	if (r == 0 && record->info.kind == ATOLL_RECORD_SANDBOX)
+		hold_unlock(record);
+	if (r == 0)
+		r = decide_note(record, about, object, err);
+	return r < 0 ? r : lock(record, err);
+}
+
 static void describe(const struct atoll_apply_options *options, char *ret, size_t size)
 {
 	size_t used = 0;
@@ -121,12 +145,10 @@ int atoll_apply(const char *id, const struct atoll_apply_options *options,
 
 	err = err ? err : &unheard;
 	r = layer_record_open(id, &record, err);
+	describe(options, object, sizeof object);
 	if (r == 0)
-		r = layer_record_lock(record, false, err);
-	if (r == 0 && !options->is_dry) {
-		describe(options, object, sizeof object);
-		r = decide_note(record, "apply", object, err);
-	}
+		r = options->is_dry ? lock(record, err)
+				    : note_and_lock(record, "apply", object, err);
 	return r < 0 ? r : layer_apply(record, options, ret, err);
 }
 
@@ -140,9 +162,7 @@ int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
 	err = err ? err : &unheard;
 	r = layer_record_open(id, &record, err);
 	if (r == 0)
-		r = layer_record_lock(record, false, err);
-	if (r == 0)
-		r = decide_note(record, "undo", is_forced ? "all (forced)" : "all", err);
+		r = note_and_lock(record, "undo", is_forced ? "all (forced)" : "all", err);
 	return r < 0 ? r : layer_undo(record, is_forced, ret, err);
 }
 

@@ -676,6 +676,34 @@ def _():
         same(read(place.ws + "/later"), b"later\n", "one file, at rest")
 
 
+@test("apply and undo beside checkpoints of a live sandbox: nobody waits for who waits for him, and none is refused")
+def _():
+    with Sandbox() as (place, id):
+        place.expect("n3", "d", "src/z")
+        walk(place, id)
+        made = iter(range(1000))
+
+        def slowest():
+            jobs = []
+            for _ in range(4):
+                jobs += [Running(place, [ATOLL, "checkpoint", id, "p%d" % next(made)], starts=False),
+                         Running(place, [ATOLL, "apply", id], starts=False),
+                         Running(place, [ATOLL, "undo", id], starts=False),
+                         Running(place, [ATOLL, "apply", id, "--dry-run"], starts=False)]
+            results = [job.wait() for job in jobs]
+            for result in results:
+                # An undo finds nothing to undo, if no apply came before it.
+                wanted = (0, BAD_REQUEST) if result.argv[1] == "undo" else (0,)
+                among(result.status, wanted, "%s: %s" % (result.argv[1], result.err))
+            return max(result.seconds for result in results)
+        # Whoever has the record may need the holder, who waits ten seconds for the record.
+        at_best(slowest, 10 * SLOW, "seconds of the slowest", tries=3)
+        while atoll(place, "undo", id).status == 0:
+            pass
+        say(place, "apply", id)
+        same(subprocess.run(["sh", "-c", LOOK], cwd=place.ws, stdout=subprocess.PIPE, text=True).stdout, step(place, id, LOOK), "on the host")
+
+
 @test("what is written directly cannot be returned to, and the rest works")
 def _():
     with Sandbox("--direct") as (place, id):
