@@ -322,12 +322,13 @@ def _():
             kernel.ask("interrupt")
             check(kernel.end().error["name"] != "KernelDied", "%s: a first execution" % language)
             kernel.run(empty)
-            for _ in range(20):
+            for n in range(100):
                 kernel.begin(":" if language == "bash" else "1")
                 kernel.ask("interrupt")
                 kernel.end()
-            told = kernel.run("echo $x" if language == "bash" else "x")
-            same(told.value or told.text().strip(), "5", language)
+                if n % 5 == 0:  # none is left for the next
+                    told = kernel.run("echo $x" if language == "bash" else "x")
+                    same(told.value or told.text().strip(), "5", language)
 
 
 @test("an interrupt in the midst of printing ends that, and not what is printed later")

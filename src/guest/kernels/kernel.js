@@ -43,13 +43,20 @@ function tellReady() {
 	fs.writeSync(4, "\nready once\n"); // on a line of its own, whatever was interrupted
 }
 
-// Until kernel.py knows that no SIGINT may come; what it has sent has come before its answer. An answer to a question
-// that was interrupted may be left from an earlier execution.
+// Until kernel.py knows that no SIGINT may come. One that it has sent (the highest bit of its answer) has come by then;
+// but it is a thread of vm's that ends us for it, and it would end what is executed next if we did not wait for that. An
+// answer to a question that was interrupted may be left from an earlier execution.
 function askToLeave(count) {
-	const number = Buffer.alloc(4);
+	const answer = Buffer.alloc(4);
 	tell({ type: "leave" });
-	// Four bytes are never parted by a pipe; none: kernel.py is gone.
-	while (fs.readSync(5, number, 0, 4) && number.readUInt32LE() !== count);
+	do {
+		try {
+			if (!fs.readSync(5, answer, 0, 4)) return; // kernel.py is gone
+		} catch (error) {
+			if (error.code !== "EINTR") throw error;
+		}
+	} while ((answer.readUInt32LE() & 0x7fffffff) !== count);
+	if (answer[3] & 0x80) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60000);
 }
 
 function plain(value) {
@@ -219,7 +226,7 @@ function printWith(stream, fd) {
 			try {
 				data = data.subarray(fs.writeSync(fd, data));
 			} catch (error) {
-				if (error.code !== "EAGAIN") break; // nobody reads it
+				if (error.code !== "EAGAIN" && error.code !== "EINTR") break; // nobody reads it
 				Atomics.wait(wait, 0, 0, 1);
 			}
 		}

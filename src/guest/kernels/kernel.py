@@ -150,9 +150,10 @@ class Worker:
             self.unsent = b""
 
     def allow(self, count):
-        """To exchange its handlers, in the execution of this number: a SIGINT comes only after it has said so."""
+        """To exchange its handlers, in the execution of this number: a SIGINT comes only after it has said so. The
+        highest bit: one was sent."""
         try:
-            os.write(self.permit, count.to_bytes(4, "little"))
+            os.write(self.permit, (count | self.is_unanswered << 31).to_bytes(4, "little"))
         except (BlockingIOError, BrokenPipeError):
             pass  # code that asks by itself, and does not read
 
@@ -314,7 +315,6 @@ class Kernel:
         elif message.get("type") == "end":
             self.finish()
         elif message.get("type") == "leave":
-            # One that was sent before has come by then; it is not asked for again.
             self.worker.takes_interrupts = 0
             self.worker.allow(self.worker.count)
         elif message.get("type") == "exit" and isinstance(message.get("code"), int):
