@@ -23,7 +23,7 @@ struct entry {
 };
 
 struct input {
-	const struct spec *spec;
+	const struct spec *spec; /* whose workspace it is; NULL: nothing is left out */
 	int root_fd;
 	struct entry *entries;
 	size_t n, room;
@@ -53,9 +53,13 @@ static int add_entry(struct input *input, const char *head, const char *path, bo
 
 static bool is_left_out(const struct input *input, const char *name, const char *path)
 {
-	cleanup_free char *whole = path_join(input->spec->workspace, path);
-	const struct spec_rule *rule = whole ? spec_rule_for(input->spec, whole) : NULL;
+	cleanup_free char *whole = NULL;
+	const struct spec_rule *rule;
 
+	if (!input->spec)
+		return false;
+	whole = path_join(input->spec->workspace, path);
+	rule = whole ? spec_rule_for(input->spec, whole) : NULL;
 	return streq(name, ".git") || (rule && rule->access == SPEC_HIDE);
 }
 
@@ -141,11 +145,12 @@ static int by_path(const void *left, const void *right)
 	return strcmp(a->path, b->path);
 }
 
-int input_digest(const struct spec *spec, char ret_hex[HASH_HEX_SIZE], struct atoll_error *err)
+static int digest(const char *root, const struct spec *spec, char ret_hex[HASH_HEX_SIZE],
+		  struct atoll_error *err)
 {
-	cleanup_fd int root_fd = open(spec->workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	cleanup_fd int root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct input input = {.spec = spec, .root_fd = root_fd};
-	unsigned char digest[HASH_SIZE];
+	unsigned char sum[HASH_SIZE];
 	struct hash hash;
 	int r = root_fd < 0 ? -errno : walk(&input);
 
@@ -157,11 +162,22 @@ int input_digest(const struct spec *spec, char ret_hex[HASH_HEX_SIZE], struct at
 		free(input.entries[i].text);
 	}
 	free(input.entries);
-	hash_final(&hash, digest);
+	hash_final(&hash, sum);
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "the digest of '%s'", spec->workspace);
-	hash_to_hex(digest, sizeof digest, ret_hex);
+		return error_set(err, ATOLL_FAULT_HOST, -r, "the digest of '%s'", root);
+	hash_to_hex(sum, sizeof sum, ret_hex);
 	return 0;
+}
+
+int input_digest(const struct spec *spec, char ret_hex[HASH_HEX_SIZE], struct atoll_error *err)
+{
+	return digest(spec->workspace, spec, ret_hex, err);
+}
+
+int input_image_digest(const struct spec *spec, char ret_hex[HASH_HEX_SIZE],
+		       struct atoll_error *err)
+{
+	return digest(spec->image, NULL, ret_hex, err);
 }
 
 /* ---- git ---- */

@@ -23,6 +23,10 @@ struct spec;
  */
 int input_digest(const struct spec *spec, char ret_hex[HASH_HEX_SIZE], struct atoll_error *err);
 
+/* Of the contract's image, which it has: made in the same way, and nothing is left out. */
+int input_image_digest(const struct spec *spec, char ret_hex[HASH_HEX_SIZE],
+		       struct atoll_error *err);
+
 /* The commit that the workspace's own git directory is at, in hexadecimal; "" where that cannot be
  * told at a glance. A hint: whether the files are that commit's is not looked at. */
 void input_commit(const char *workspace, char ret_hex[HASH_HEX_SIZE]);

@@ -130,6 +130,8 @@ int record_start(struct recorder *recorder, const struct record_start *start,
 		json_str(json, "input", start->input);
 	if (start->commit && start->commit[0])
 		json_str(json, "commit", start->commit);
+	if (start->image)
+		json_str(json, "image", start->image);
 	record_commit(recorder);
 	if (recorder->is_stuck) {
 		*err = recorder->problem;

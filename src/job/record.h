@@ -105,6 +105,7 @@ struct record_start {
 	const struct plan *plan; /* mechanisms; may be NULL */
 	const char *input;	 /* digest of the workspace, and the commit in it; NULL mostly */
 	const char *commit;
+	const char *image; /* digest, likewise; NULL also where the contract has none */
 };
 /* Written, and on its way to the disk, when it returns 0. */
 int record_start(struct recorder *recorder, const struct record_start *start,

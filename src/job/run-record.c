@@ -35,10 +35,29 @@ static int open_log(struct run *run, struct atoll_error *err)
 	return record_open(run->spec, id, false, NULL, &run->recorder, err);
 }
 
+struct receipt_notes {
+	char input[72], image[72], commit[HASH_HEX_SIZE];
+};
+
+static int note_image(struct run *run, struct record_start *start, struct receipt_notes *notes,
+		      struct atoll_error *err)
+{
+	int r;
+
+	if (!run->spec->image)
+		return 0;
+	if (run->options->progress)
+		run->options->progress("reading the image", run->options->data);
+	strcpy(notes->image, "sha256:");
+	r = input_image_digest(run->spec, notes->image + strlen(notes->image), err);
+	start->image = notes->image;
+	return r;
+}
+
 /* What a receipt needs besides: reading the whole workspace is paid only where somebody wants it.
  */
-static int note_for_receipt(struct run *run, struct record_start *start, char ret_input[72],
-			    char ret_commit[HASH_HEX_SIZE], struct atoll_error *err)
+static int note_for_receipt(struct run *run, struct record_start *start,
+			    struct receipt_notes *notes, struct atoll_error *err)
 {
 	int r;
 
@@ -46,13 +65,15 @@ static int note_for_receipt(struct run *run, struct record_start *start, char re
 		return 0;
 	if (run->options->progress)
 		run->options->progress("reading the workspace", run->options->data);
-	strcpy(ret_input, "sha256:");
-	r = input_digest(run->spec, ret_input + strlen(ret_input), err);
+	strcpy(notes->input, "sha256:");
+	r = input_digest(run->spec, notes->input + strlen(notes->input), err);
+	if (r == 0)
+		r = note_image(run, start, notes, err);
 	if (r < 0)
 		return r;
-	input_commit(run->spec->workspace, ret_commit);
-	start->input = ret_input;
-	start->commit = ret_commit;
+	input_commit(run->spec->workspace, notes->commit);
+	start->input = notes->input;
+	start->commit = notes->commit;
 	record_recipe(run->recorder, RUN_STEP, run->recipe, run->spec->command);
 	return 0;
 }
@@ -65,7 +86,7 @@ int run_record_begin(struct run *run, struct atoll_error *err)
 				     .cwd = run->spec->cwd,
 				     .env = run->env,
 				     .plan = &plan};
-	char input[72], commit[HASH_HEX_SIZE];
+	struct receipt_notes notes;
 	int r;
 
 	if (run->spec->record == SPEC_RECORD_OFF)
@@ -80,7 +101,7 @@ int run_record_begin(struct run *run, struct atoll_error *err)
 	record_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
 	if (run->backend->describe)
 		run->backend->describe(run->cell, &plan);
-	r = note_for_receipt(run, &start, input, commit, err);
+	r = note_for_receipt(run, &start, &notes, err);
 	if (r < 0)
 		return r;
 	r = record_start(run->recorder, &start, err);

@@ -15,6 +15,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *
+from image import image
 from packages import npm_packages
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -388,14 +389,14 @@ def _():
 
 # ---- the workspace's digest, and replay -----------------------------------------------------------------------------
 
-def tree_digest(top):
+def tree_digest(top, left_out=(b".git",)):
     """As doc/record.md says, written again."""
     entries = []
     for directory, names, files in os.walk(os.fsencode(top)):
         for name in names + files:
             path = os.path.join(directory, name)
             relative = os.path.relpath(path, os.fsencode(top))
-            if b".git" in relative.split(b"/"):
+            if any(part in left_out for part in relative.split(b"/")):
                 continue
             st = os.lstat(path)
             if stat.S_ISLNK(st.st_mode):
@@ -470,6 +471,49 @@ def _():
         anyway = atoll(place, "replay", path, "--anyway")
         same(anyway.status, 1, "anyway: %s%s" % (anyway.out, anyway.err))
         check("differs: copy" in anyway.out, anyway.out)
+
+
+@test("the digest of the image is what anybody computes, and another one is told before a replay")
+def _():
+    with Place() as place:
+        root = image(place)
+        write(root + "/opt/.git/config", "of the image, too\n")
+        os.symlink("nowhere", root + "/opt/link")
+        place.settle()
+        job = job_file(place, {"command": ["/bin/sh", "-c", "cat /etc/here >copy"], "image": {"root": root}})
+        path = place.tmp + "/receipt"
+
+        def told():
+            need_layers()
+            result = run(place, ["-f", job, "--receipt", path], None, mode="layer")
+            same(result.status, 0, "the run: " + result.err)
+            (provenance, _), _ = statements(path)
+            return {one["name"]: one["digest"] for one in provenance["predicate"]["buildDefinition"]["resolvedDependencies"]}
+        same(told()["image"], {"sha256": tree_digest(root, ())}, "the image's digest")
+        same(verify(place, path).status, 0, "verify")
+        again = atoll(place, "replay", path, "--json")
+        same((again.status, json.loads(again.out)["image"]), (0, "same"), "replay: " + again.err)
+
+        def changes(how, what):
+            first = tree_digest(root, ())
+            how()
+            place.settle()
+            check(tree_digest(root, ()) != first, "our own digest does not see it")
+            refused = atoll(place, "replay", path)
+            same((refused.status, refused.out), (2, ""), "%s: %s" % (what, refused.err))
+            check("the image '%s' is not what the run had" % root in refused.err and "nothing was run" in refused.err, refused.err)
+            same(json.loads(atoll(place, "replay", path, "--json").out)["image"], "differs", what)
+            same(told()["image"], {"sha256": tree_digest(root, ())}, what + ": the new digest")
+        changes(lambda: os.chmod(root + "/usr/bin/id", 0o700), "a mode")
+        changes(lambda: write(root + "/opt/.git/config", "other\n"), "a file")
+        changes(lambda: (os.unlink(root + "/opt/link"), os.symlink("elsewhere", root + "/opt/link")), "a link")
+        write(root + "/etc/here", "of another\n")
+        place.settle()
+        anyway = atoll(place, "replay", path, "--anyway")
+        same(anyway.status, 1, "anyway: %s%s" % (anyway.out, anyway.err))
+        check("differs: copy" in anyway.out, anyway.out)
+        (provenance, _), _ = statements(receipted(place, "true"))
+        check("image" not in [one["name"] for one in provenance["predicate"]["buildDefinition"]["resolvedDependencies"]], "an image without one")
 
 
 @test("a run that wrote directly has the same names, and is replayed in a layer; other writable places only if told to")

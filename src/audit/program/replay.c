@@ -175,7 +175,7 @@ static int check_reach(const struct replay *replay, struct atoll_error *err)
 
 /* ---- the workspace ---- */
 
-static const char *told_input(const struct replay *replay)
+static const char *told_digest(const struct replay *replay, const char *what)
 {
 	const json_t *list = json_object_get(
 		json_object_get(json_object_get(replay->receipt.provenance, "predicate"),
@@ -188,7 +188,7 @@ static const char *told_input(const struct replay *replay)
 	{
 		const char *name = json_string_value(json_object_get(one, "name"));
 
-		if (name && streq(name, "workspace"))
+		if (name && streq(name, what))
 			return json_string_value(
 				json_object_get(json_object_get(one, "digest"), "sha256"));
 	}
@@ -197,7 +197,7 @@ static const char *told_input(const struct replay *replay)
 
 static int compare_input(struct replay *replay, struct atoll_error *err)
 {
-	const char *told = told_input(replay);
+	const char *told = told_digest(replay, "workspace");
 	char now[HASH_HEX_SIZE];
 	int r;
 
@@ -216,6 +216,33 @@ static int compare_input(struct replay *replay, struct atoll_error *err)
 			"atoll: replay: '%s' is not what the run began with (sha256 %.16s..., and "
 			"it was %.16s...)%s\n",
 			replay->job->spec->workspace, now, told,
+			replay->request->is_anyway ? "" : "; nothing was run (--anyway does so)");
+	return 0;
+}
+
+/* The programs come from there: what they do with the same files is another thing with another
+ * one. A receipt that says nothing of it leaves that open, and so it is told as another. */
+static int compare_image(struct replay *replay, struct atoll_error *err)
+{
+	const char *told = told_digest(replay, "image");
+	char now[HASH_HEX_SIZE];
+	int r;
+
+	if (!replay->job->spec->image)
+		return 0;
+	r = input_image_digest(replay->job->spec, now, err);
+	if (r < 0)
+		return r;
+	json_object_set_new(replay->report, "image",
+			    json_string(told && streq(now, told) ? "same" : "differs"));
+	if (told && streq(now, told))
+		return 0;
+	replay->has_other_input = true;
+	if (!replay->request->is_json)
+		fprintf(stderr,
+			"atoll: replay: the image '%s' is not what the run had (sha256 %.16s..., "
+			"and it was %.16s%s)%s\n",
+			replay->job->spec->image, now, told ? told : "not noted", told ? "..." : "",
 			replay->request->is_anyway ? "" : "; nothing was run (--anyway does so)");
 	return 0;
 }
@@ -377,6 +404,8 @@ static int carry_out(struct replay *replay, struct atoll_error *err)
 		r = check_reach(replay, err);
 	if (r == 0)
 		r = compare_input(replay, err);
+	if (r == 0)
+		r = compare_image(replay, err);
 	if (r == 0 && replay->has_other_input && !replay->request->is_anyway)
 		return STATUS_OTHER_INPUT;
 	if (r == 0)

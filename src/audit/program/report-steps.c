@@ -42,8 +42,8 @@ static json_t *make_words(const json_t *list)
 
 int report_add_step(struct report *report, const struct event *event)
 {
-	static const char *const keys[] = {"cwd",  "contract", "job",  "workspace",
-					   "mode", "user",     "tier", "input"};
+	static const char *const keys[] = {"cwd",  "contract", "job",	"workspace", "mode",
+					   "user", "tier",     "input", "image"};
 	const json_t *object = event->object;
 	cleanup_buf struct buf command = BUF_INIT(EVENTS_LINE_MAX * 4);
 	json_t *step;

@@ -132,7 +132,7 @@
 	function facts(step) {
 		const rows = [["Command", step.command, true], ["Workspace", step.workspace, true], ["Directory", step.cwd, true], ["Mode", step.mode],
 			["Tier", step.tier], ["Job file", step.job, true], ["Host's user", step.user], ["Contract", step.contract, true],
-			["Input", step.input, true], ["Ended", step.end || "not yet"], ["Exit status", step.status],
+			["Input", step.input, true], ["Image", step.image, true], ["Ended", step.end || "not yet"], ["Exit status", step.status],
 			["Environment", (step.env || []).join(" "), true]];
 		return h("dl", {}, rows.filter(([, value]) => value !== null && value !== undefined && value !== "").flatMap(([name, value, isCode]) =>
 			[h("dt", {}, name), h("dd", {}, isCode ? h("code", {}, value) : String(value))]));
