@@ -261,6 +261,58 @@ def _():
         check(until(lambda: not left & set(daemon.records())), "it is left: %s" % daemon.records())
 
 
+def killed_while_creating(daemon, path, body):
+    """The daemon ends as soon as a new row is seen; the rows that nobody was told of. None: the client was quicker."""
+    answers = []
+
+    def ask():
+        with contextlib.suppress(OSError, ValueError, http.client.HTTPException):
+            answers.append(daemon.call("POST", path, body))
+    with contextlib.closing(sqlite3.connect("file:%s/state.db?mode=ro" % daemon.state, uri=True)) as database:
+        def rows():
+            return {row[0] for row in database.execute("SELECT id FROM boxes")}
+        before = rows()
+        client = threading.Thread(target=ask)
+        client.start()
+        while rows() == before and not answers:
+            pass
+        os.kill(daemon.pid, signal.SIGKILL)
+        client.join()
+        daemon.crash()
+        return None if answers else rows() - before
+
+
+@test("a sandbox whose creator was not told of it, for the daemon was killed: listed, claimed by its request id, and it ends at its time")
+def _():
+    with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
+        def unanswered(path, body):
+            for _ in range(60):
+                rows = killed_while_creating(daemon, path, body())
+                daemon.start()
+                if rows:
+                    return rows.pop()
+            skip("a daemon that dies between the row and the answer, in 60 tries")
+        serial = iter(range(1000))
+        id = unanswered("/v2/sandboxes", lambda: {"templateID": "base", "timeout": 20, "metadata": {"whose": "mine-%d" % next(serial)}})
+        status, found, _ = daemon.call("GET", "/v2/sandboxes?metadata=whose%%3Dmine-%d" % (next(serial) - 1))
+        same((status, [box["sandboxID"] for box in found]), (200, [id]), "by its metadata")
+        names = []
+
+        def named():
+            names.append("request-%d" % next(serial))
+            return {"requestId": names[-1], "timeout": 600}
+        claimed = unanswered("/v1/sandboxes", named)
+        status, box, _ = daemon.call("POST", "/v1/sandboxes", {"requestId": names[-1], "timeout": 600})
+        check(status in (200, 201) and box["id"] == claimed, "asked for again: %s %s, not %s" % (status, box, claimed))
+        status, step, _ = daemon.call("POST", "/v1/sandboxes/%s/steps" % claimed, {"command": ["/bin/sh", "-c", "exit 7"], "wait": 60})
+        same((status, step["result"]["exitCode"]), (201, 7), "a command in it")
+        check(until(lambda: daemon.state_of({"sandboxID": id}) is None, 60), "it does not end at its time")
+        same(daemon.kill({"sandboxID": claimed}), 204, "kill")
+        for each in daemon.call("GET", "/v2/sandboxes")[1]:
+            daemon.kill(each)
+        check(until(lambda: not daemon.records()), "records are left: %s" % daemon.records())
+
+
 @test("snapshots outlive their sandbox, and forks are on their own")
 def _():
     with Daemon() as daemon:
