@@ -220,6 +220,9 @@ int hold_record_begin(struct holder *holder, struct atoll_error *err);
 /* `client->step` is known; `words_fd` is as the first process gets it. */
 int hold_record_start(struct holder *holder, struct hold_client *client, int words_fd,
 		      struct atoll_error *err);
+/* It was not executed: if its beginning was told, or will be when there is room, so is that. */
+void hold_record_refused(struct holder *holder, struct hold_client *client,
+			 const struct atoll_error *why);
 /* The cell is gone, or its contract another. */
 void hold_record_forget(struct holder *holder);
 void hold_record_connection(void *data, const struct atoll_connection *connection);
@@ -231,6 +234,11 @@ void hold_record_kept(struct holder *holder, struct hold_client *client,
 /* Its caller is gone without a report. */
 void hold_record_end(struct holder *holder, struct hold_client *client);
 void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_result *result);
+/* Around what may join layers: their files are others then, and what was told of them still is,
+ * what was not is not. NULL where nothing can be told. Closed by atoll_changes_close(). */
+struct layer_changes;
+struct layer_changes *hold_record_before_join(struct holder *holder);
+void hold_record_after_join(struct holder *holder, struct layer_changes *before);
 int hold_record_note(struct holder *holder, const struct hold_request *request,
 		     struct atoll_error *err);
 /* "checkpoint" or "rollback"; what was done is done, whether it can be written down or not. */

@@ -168,7 +168,7 @@ static int begin(struct holder *holder, struct hold_client *client, const int st
 		r = holder->backend->exec(holder->cell, &holder->handle, client->step, words_fd,
 					  stdio, err);
 	if (r < 0) {
-		hold_record_end(holder, client);
+		hold_record_refused(holder, client, err);
 		client->step = 0;
 	}
 	return r;

@@ -28,6 +28,10 @@
 /* A step that takes longer is worth waiting for the disk at its end; so is a holder that has. */
 #define LONG_NS INT64_C(60000000000)
 
+/* How a step ended that could not even begin: as `atoll exec` ends then, for want of something that
+ * this host should have. */
+#define NOT_STARTED_CODE 242
+
 int hold_record_open(struct holder *holder, struct atoll_error *err)
 {
 	int r;
@@ -108,13 +112,31 @@ int hold_record_start(struct holder *holder, struct hold_client *client, int wor
 	words = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, words_fd, 0);
 	if (words == MAP_FAILED)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's words");
+	client->start_ns = clock_monotonic_ns();
 	r = tell_start(holder, client, words, err);
 	munmap(words, (size_t)st.st_size);
-	if (r < 0)
-		return error_context(err, r, "the record cannot be written");
-	client->start_ns = clock_monotonic_ns();
-	client->is_recorded = true;
-	return 0;
+	/* What found no room is written when there is some: then it has to be told how it ended. */
+	client->is_recorded = r == 0 || record_is_stuck(holder->recorder, NULL);
+	return r < 0 ? error_context(err, r, "the record cannot be written") : 0;
+}
+
+void hold_record_refused(struct holder *holder, struct hold_client *client,
+			 const struct atoll_error *why)
+{
+	struct atoll_result *result = client->is_recorded ? calloc(1, sizeof *result) : NULL;
+	struct atoll_error problem = {0};
+
+	client->is_recorded = false;
+	if (!result)
+		return;
+	result->end = ATOLL_NOT_STARTED;
+	result->code = NOT_STARTED_CODE;
+	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++)
+		result->usage[i].limit = ATOLL_UNLIMITED;
+	record_end(holder->recorder, record_step(holder->recorder, client->step), result,
+		   why->text);
+	(void)!record_seal(holder->recorder, false, false, &problem); /* the loop tries again */
+	free(result);
 }
 
 /* ---- meanwhile ---- */
@@ -286,6 +308,95 @@ void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_resu
 		holder->n_told = changes->list.n;
 		holder->is_told = true;
 		holder->is_told_old = false;
+	}
+	atoll_changes_close(&changes->list);
+}
+
+/* ---- layers that are joined ---- */
+
+struct told_name {
+	const char *path;
+	const struct stat *after; /* NULL: it was renamed to another */
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct told_name *)a)->path, ((const struct told_name *)b)->path);
+}
+
+/* What of `before` was told, by its names. A file that was renamed has two: joined, it may be one
+ * that is new and one that is gone. */
+static struct told_name *told_names(const struct holder *holder, const struct atoll_changes *before,
+				    size_t *ret_n)
+{
+	struct told_name *names = calloc(2 * before->n + 1, sizeof *names);
+	size_t n = 0;
+
+	for (size_t i = 0; names && i < before->n; i++) {
+		const struct atoll_change *change = &before->items[i];
+
+		if (!is_told(holder, hash_change(change)))
+			continue;
+		names[n++] = (struct told_name){change->path, &change->after};
+		if (change->from)
+			names[n++] = (struct told_name){.path = change->from};
+	}
+	if (names)
+		qsort(names, n, sizeof *names, compare_names);
+	*ret_n = n;
+	return names;
+}
+
+/* Of a directory only the name: what lies in it has its own. */
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	if ((a->st_mode & S_IFMT) != (b->st_mode & S_IFMT))
+		return false;
+	return !S_ISREG(a->st_mode) ||
+	       (a->st_mode == b->st_mode && a->st_size == b->st_size &&
+		a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec);
+}
+
+static bool has_name(const struct told_name *names, size_t n, const struct atoll_change *change)
+{
+	const struct told_name name = {.path = change->path};
+	const struct told_name *found =
+		n ? bsearch(&name, names, n, sizeof *names, compare_names) : NULL;
+
+	return found && (!found->after || is_same(found->after, &change->after));
+}
+
+struct layer_changes *hold_record_before_join(struct holder *holder)
+{
+	struct layer_changes *changes;
+	struct atoll_error err;
+
+	if (!holder->recorder || layer_changes_read(holder->record, false, &changes, &err) < 0)
+		return NULL;
+	return changes;
+}
+
+void hold_record_after_join(struct holder *holder, struct layer_changes *before)
+{
+	cleanup_free struct told_name *names = NULL;
+	struct layer_changes *changes;
+	struct atoll_error err;
+	size_t n_names, n = 0;
+	uint64_t *told;
+
+	names = told_names(holder, &before->list, &n_names);
+	if (!names || layer_changes_read(holder->record, false, &changes, &err) < 0)
+		return;
+	told = calloc(changes->list.n + 1, sizeof *told);
+	for (size_t i = 0; told && i < changes->list.n; i++) {
+		if (has_name(names, n_names, &changes->list.items[i]))
+			told[n++] = hash_change(&changes->list.items[i]);
+	}
+	if (told) {
+		qsort(told, n, sizeof *told, compare);
+		free(holder->told);
+		holder->told = told;
+		holder->n_told = n;
 	}
 	atoll_changes_close(&changes->list);
 }

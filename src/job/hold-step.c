@@ -83,7 +83,7 @@ static int begin_step(struct holder *holder, struct hold_client *client, int wor
 		r = holder->backend->exec(holder->cell, &holder->handle, client->step, words, stdio,
 					  err);
 	if (r < 0) {
-		hold_record_end(holder, client);
+		hold_record_refused(holder, client, err);
 		client->step = 0;
 	}
 	return r;

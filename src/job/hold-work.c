@@ -115,23 +115,24 @@ static int checkpoint_locked(struct holder *holder, const char *name, const stru
 	return r;
 }
 
-static bool is_any_recorded(const struct holder *holder)
+/* A checkpoint only moves what was written: what was told stays so, and what processes wrote since
+ * the end of their step is told with the next one. Where layers are joined their files are others,
+ * and all of them are looked at, before and after; that is once for some dozens of checkpoints. */
+static int checkpoint_recorded(struct holder *holder, const char *name,
+			       const struct steps_note *note, char ret_name[64],
+			       struct atoll_error *err)
 {
-	for (size_t i = 0; i < holder->n_places; i++) {
-		if (holder->clients[i].is_used && holder->clients[i].is_recorded)
-			return true;
-	}
-	return false;
-}
+	const size_t n_before = holder->record->n_layers;
+	struct layer_changes *before =
+		n_before >= LAYER_DEPTH_MAX ? hold_record_before_join(holder) : NULL;
+	int r = checkpoint_locked(holder, name, note, ret_name, err);
 
-/* What the record has to tell of the layers. A checkpoint only moves what was written: what was
- * told stays so, and what processes wrote since the end of their step is told with the next one.
- * Layers that were joined are other files; beside a step it is better to tell those again than to
- * leave out what it has changed. */
-static void note_layers(struct holder *holder, size_t n_before)
-{
 	holder->is_told = false;
-	holder->is_told_old = holder->record->n_layers < n_before && !is_any_recorded(holder);
+	if (before && holder->record->n_layers < n_before)
+		hold_record_after_join(holder, before);
+	if (before)
+		atoll_changes_close(&before->list);
+	return r;
 }
 
 int hold_checkpoint(struct holder *holder, const char *name, const struct steps_note *note,
@@ -140,15 +141,12 @@ int hold_checkpoint(struct holder *holder, const char *name, const struct steps_
 	/* A step's end may be heard of in the midst of something else. */
 	const bool was_locked = holder->record->lock_fd >= 0;
 	int r = check_layer(holder, err);
-	size_t n_layers;
 
 	if (r == 0)
 		r = hold_lock(holder->record, PATIENCE_MS, err);
 	if (r < 0)
 		return r;
-	n_layers = holder->record->n_layers;
-	r = checkpoint_locked(holder, name, note, ret_name, err);
-	note_layers(holder, n_layers);
+	r = checkpoint_recorded(holder, name, note, ret_name, err);
 	if (!was_locked)
 		hold_unlock(holder->record);
 	return r;

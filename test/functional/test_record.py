@@ -339,8 +339,8 @@ def changes_of(place, name):
 
 
 @contextlib.contextmanager
-def sandbox(place):
-    name = atoll(place, "create").out.strip()
+def sandbox(place, *flags):
+    name = atoll(place, "create", *flags).out.strip()
     try:
         yield name
     finally:
@@ -397,6 +397,32 @@ def _():
                 same(atoll(place, "exec", name, "--", *inside_sh("echo >f%d" % i)).status, 0, "step %d" % i)
                 same(atoll(place, "checkpoint", name, "c%d" % i).status, 0, "checkpoint %d" % i)
             same(changes_of(place, name), [(i + 1, "f%d" % i) for i in range(50)], "changes")
+
+
+@test("nor are they with a checkpoint after each step, and what no step has told is not forgotten when they are joined")
+def _():
+    with Place() as place:
+        need_layers()
+        with sandbox(place, "--checkpoints", "every-step") as name:
+            scripts = ["echo %d >f%d; echo >>g" % (i, i) for i in range(60)]
+            scripts[3], scripts[5] = "mkdir d; echo >d/e; ln -s f0 l; rm README.md", "mv src/a.c src/b.c; chmod 600 f0; ln f1 h"
+            wanted = [(i + 1, file) for i in range(60) if i not in (3, 5) for file in ("f%d" % i, "g")]
+            for script in scripts:
+                same(atoll(place, "exec", name, "--", *inside_sh(script)).status, 0, script)
+            told = changes_of(place, name)
+            same(sorted(one for one in told if one[0] not in (4, 6)), sorted(wanted), "changes")
+            check({"d/e", "l", "README.md"} <= {path for number, path in told if number == 4}, "the fourth: %s" % told[:12])
+        with sandbox(place) as name:
+            for i in range(48):
+                same(atoll(place, "exec", name, "--", *inside_sh("echo >f%d" % i)).status, 0, "step %d" % i)
+                same(atoll(place, "checkpoint", name, "c%d" % i).status, 0, "checkpoint %d" % i)
+            late = "(until [ -e go ]; do sleep .01; done; echo late >late) </dev/null >/dev/null 2>&1 & (sleep .3; echo >go) </dev/null >/dev/null 2>&1 &"
+            same(atoll(place, "exec", name, "--", *inside_sh(late)).status, 0, "the one that goes on")
+            check(until(lambda: "late" in atoll(place, "diff", name, "--name-only").out.split()), "it does not write")
+            for at in "xyz":
+                same(atoll(place, "checkpoint", name, at).status, 0, "checkpoint")
+            same(atoll(place, "exec", name, "--", "/bin/true").status, 0, "another")
+            same(changes_of(place, name)[48:], [(50, "go"), (50, "late")], "after")
 
 
 def comm(pid):
@@ -532,6 +558,39 @@ def _():
             same((result.status, len(result.err.splitlines())), (242, 1), "status and lines: " + result.err)
             check("No space left" in result.err and "--record off" in result.err, "why: " + result.err)
             same(len(logs(place, env)), 1, "logs")
+
+
+@test("a step whose beginning finds no room is refused before it runs, and the record says so when there is room")
+def _():
+    with Place() as place:
+        with small_disk(place, 2048) as where:
+            env = {"XDG_STATE_HOME": where}
+            name = atoll(place, "create", env=env).out.strip()
+            try:
+                def step(n):
+                    return atoll(place, "exec", name, "--", *inside_sh("echo $1 >>/dev/shm/ran", str(n), "x" * 900), env=env)
+                same(step(0).status, 0, "with room")
+                filler = filled(where, 0)
+                for n in range(1, 60):  # there may be room in the last page
+                    result = step(n)
+                    if result.status:
+                        break
+                check(result.status == 242 and "No space left" in result.err, "it was not refused: %s %s" % (result.status, result.err))
+                os.unlink(filler)
+                check(until(lambda: step("later").status == 0), "it is not possible with room again")
+                ran = atoll(place, "exec", name, "--", "/bin/cat", "/dev/shm/ran", env=env).out.split()
+                check(str(n) not in ran, "what was refused has run: %s" % ran)
+                events = lines(place, name, env)
+                ends = {event["step"]: event for event in of(events, "end")}
+                refused = [event["step"] for event in of(events, "start") if event["argv"][-2:-1] == [str(n)]]
+                for number in refused:
+                    same((ends[number]["end"], "No space left" in ends[number]["note"]), ("not-started", True), "how it ended")
+                same(sorted(ends), sorted(event["step"] for event in of(events, "start")), "beginnings and ends")
+                same(len(refused), 1, "that it was refused is written")
+                atoll(place, "rm", "--force", name, env=env)
+                same(atoll(place, "verify", name, env=env).status, 0, "verify")
+            finally:
+                atoll(place, "rm", "--force", name, env=env)
 
 
 @test("kill -9 leaves a log that is good as far as it goes")
