@@ -71,10 +71,10 @@ static int make_words(const struct held *held, struct atoll_error *err)
 	head.has_ids = isolate_user_ids(held->spec, held->user, &head.uid, &head.gid);
 	buf_add(&words, &head, sizeof head);
 	buf_add(&words, held->cwd, strlen(held->cwd) + 1);
-	for (uint32_t i = 0; i < head.n_argv; i++)
-		buf_add(&words, held->argv[i], strlen(held->argv[i]) + 1);
-	for (uint32_t i = 0; i < head.n_env; i++)
-		buf_add(&words, held->env[i], strlen(held->env[i]) + 1);
+	for (char *const *word = held->argv; *word; word++)
+		buf_add(&words, *word, strlen(*word) + 1);
+	for (char *const *word = held->env; *word; word++)
+		buf_add(&words, *word, strlen(*word) + 1);
 	if (buf_error(&words) == -E2BIG)
 		return error_set(err, ATOLL_FAULT_REQUEST, E2BIG, "the command");
 	r = fd < 0 ? -errno : buf_error(&words);

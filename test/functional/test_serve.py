@@ -3,9 +3,16 @@
 The daemon itself: starting and stopping, keys and tenants, quotas, configuration, systemd's ways
 """
 
+import contextlib
 import os
+import re
+import shutil
+import signal
 import socket
+import subprocess
 import sys
+import tempfile
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -256,8 +263,88 @@ def _():
         same(said, {b"READY", b"WATCHDOG"}, "notices")
         daemon.url = "http://127.0.0.1:%d" % port
         same(daemon.call("GET", "/healthz", key=None)[0], 200, "/healthz by the socket that was handed over")
+        # It has to come three times in the time that is given; one late one must not end the service.
+        same({heard.recv(100) for _ in range(9)}, {b"WATCHDOG=1"}, "while it is served")
+        daemon.process.send_signal(signal.SIGSTOP)
+        drain(heard)
+        time.sleep(0.5)
+        same(drain(heard), [], "what is said when it does not move")
+        daemon.process.send_signal(signal.SIGCONT)
+        same(heard.recv(100), b"WATCHDOG=1", "and when it does again")
         daemon.stop()
+        same([word for word in drain(heard) if word != b"WATCHDOG=1"], [b"STOPPING=1"], "at its end")
         os.close(moved)
+
+
+def drain(heard):
+    """All that has been said so far."""
+    said, patience = [], heard.gettimeout()
+    heard.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            said.append(heard.recv(100))
+    heard.settimeout(patience)
+    return said
+
+
+@test("sockets that systemd has handed to somebody else are not taken, and nobody inside sees its variables")
+def _():
+    with Daemon(starts=False, env={"LISTEN_FDS": "1", "LISTEN_PID": "1", "NOTIFY_SOCKET": "@nobody-there", "WATCHDOG_USEC": "100000", "WATCHDOG_PID": "1"}) as daemon:
+        daemon.start()
+        same(daemon.call("GET", "/healthz", key=None)[0], 200, "by the place that was asked for")
+        out = daemon.run(daemon.create(timeout=60), "env").out
+        check(not re.search(rb"LISTEN_|NOTIFY|WATCHDOG", out), "inside: %r" % out)
+
+
+UNIT = os.path.join(os.environ.get("ATOLL_BUILD") or os.path.dirname(ATOLL), "src/daemon/atoll.service")
+
+
+def unit():
+    if not os.path.exists(UNIT):
+        skip("the unit, which is beside the program that is built")
+    return open(UNIT).read()
+
+
+@test("the installed units are what systemd takes for units, and no more is open than has to be")
+def _():
+    need("systemd-analyze")
+    text = unit()
+    with tempfile.TemporaryDirectory() as root:
+        place = root + "/usr/lib/systemd/system"
+        shutil.copytree("/lib/systemd/system", place, symlinks=True)
+        write(place + "/atoll.service", text)
+        shutil.copy(UNIT.replace(".service", ".socket"), place)
+        program = re.search(r"^ExecStart=(\S+)", text, re.M)[1]
+        write(root + program, "#!/bin/sh\n", 0o755)
+        for words in (["verify", "--man=no", "atoll.service", "atoll.socket"], ["security", "--offline=yes", "--threshold=86", "atoll.service"]):
+            done = subprocess.run(["systemd-analyze", "--root=" + root, "--no-pager", *words], capture_output=True, text=True, timeout=60)
+            same(done.returncode, 0, "%s: %s%s" % (words[0], done.stderr, done.stdout[-300:]))
+            if words[0] == "verify":
+                same(done.stderr, "", "what it says of the units")
+
+
+@test("a daemon from which is taken what the unit takes makes sandboxes that lack nothing")
+def _():
+    need("setpriv")
+    taken = re.search(r"^CapabilityBoundingSet=~(.*)$", unit(), re.M)[1].split()
+    check(taken and re.search(r"^NoNewPrivileges=yes$", unit(), re.M), "the unit")
+    less = ["setpriv", "--no-new-privs"]
+    if os.geteuid() == 0:
+        less += ["--bounding-set", ",".join("-" + name.lower().removeprefix("cap_") for name in taken)]
+    with Daemon(starts=False) as daemon:
+        usual = daemon.arguments
+        daemon.arguments = lambda: [*less, *usual()]
+        daemon.start()
+        status = open("/proc/%d/status" % daemon.pid).read()
+        same(re.search(r"^NoNewPrivs:\s*(\d)", status, re.M)[1], "1", "its own status")
+        box = daemon.create(timeout=600)
+        same(daemon.run(box, "test $$ -lt 1000 && echo x >f && mkdir d && mv f d && cat d/f && head -c 1 /dev/urandom >/dev/null && ! grep eth0 /proc/net/dev").out,
+             b"x\n", "a command")
+        if os.geteuid() == 0:
+            same(daemon.run(box, "id -u; mount -t tmpfs x /mnt 2>/dev/null || echo refused", user="root").out, b"0\nrefused\n", "as root inside")
+            bound = int(re.search(r"^CapBnd:\s*(\w+)", status, re.M)[1], 16)
+            check(not bound & 1 << 16, "CAP_SYS_MODULE is there: %x" % bound)
+        same(daemon.kill(box), 204, "kill")
 
 
 @test("requests are logged as JSON, with their trace")
