@@ -31,7 +31,8 @@ size_t hold_running(const struct holder *holder)
 	for (size_t i = 0; i < holder->n_places; i++) {
 		const struct hold_client *client = &holder->clients[i];
 
-		n += client->is_used && client->step && !client->is_over && !client->has_end;
+		n += client->is_used && client->step && !client->is_over && !client->has_end &&
+		     !client->is_ending;
 	}
 	return n;
 }

@@ -290,9 +290,9 @@ static int add(struct layer_record *record, const char *name, const char *copy,
 	return save_place(record, point.info.number, err);
 }
 
-static int bound_depth(struct layer_record *record, struct atoll_error *err)
+static int bound_depth(struct layer_record *record, size_t n_more, struct atoll_error *err)
 {
-	return record->n_layers > LAYER_DEPTH_MAX ? layer_flatten(record, err) : 0;
+	return record->n_layers + n_more > LAYER_DEPTH_MAX ? layer_flatten(record, err) : 0;
 }
 
 int steps_checkpoint(struct layer_record *record, const char *name, const struct steps_note *note,
@@ -303,10 +303,12 @@ int steps_checkpoint(struct layer_record *record, const char *name, const struct
 	if (r == 0 && !layer_top_is_empty(record)) {
 		/* While it is known which files these are: without it there is only no merge. */
 		layer_keep_base(record, NULL);
-		r = layer_seal_top(record, err);
+		/* Before: a layer that is joined as soon as it is sealed is no checkpoint's, and
+		 * would stay behind until somebody sweeps. */
+		r = bound_depth(record, 1, err);
+		if (r == 0)
+			r = layer_seal_top(record, err);
 	}
-	if (r == 0)
-		r = bound_depth(record, err);
 	return r < 0 ? r : add(record, name, NULL, note, ret_name, err);
 }
 
@@ -341,7 +343,8 @@ static int take_layers(struct layer_record *record, const struct steps_point *po
 		if (layer_record_push(record, point->layers[i - 1]) < 0)
 			return error_oom(err);
 	}
-	return layer_roots_set(record, &point->roots, err) < 0 ? -ENOMEM : bound_depth(record, err);
+	return layer_roots_set(record, &point->roots, err) < 0 ? -ENOMEM
+							       : bound_depth(record, 0, err);
 }
 
 int steps_return(struct layer_record *record, const char *name, struct atoll_error *err)

@@ -411,6 +411,9 @@ def _():
                 same(atoll(place, "exec", name, "--", *inside_sh(script)).status, 0, script)
             told = changes_of(place, name)
             same(sorted(one for one in told if one[0] not in (4, 6)), sorted(wanted), "changes")
+            # Where nothing goes on a checkpoint copies nothing: the top becomes a layer. Else there would be none to join.
+            top = "%s/records/%s/top" % (state(place), name)
+            same([os.path.join(where, file) for where, _, files in os.walk(top) for file in files if file in ("g", "f59")], [], "files in the top")
             check({"d/e", "l", "README.md"} <= {path for number, path in told if number == 4}, "the fourth: %s" % told[:12])
         with sandbox(place) as name:
             for i in range(48):
