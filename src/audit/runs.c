@@ -302,7 +302,7 @@ int audit_runs_enter(int state_fd, const struct audit_key *key, const char *run,
 
 	if (r < 0)
 		return r;
-	fd = runs.fd;
+	fd = runs.fd; /* closed with the scope; NOLINT(clang-analyzer-deadcode.DeadStores) */
 	if (runs.place.edge.size < head.size) {
 		struct entry lost = {run, "lost", key->id, head.size, head.root};
 

@@ -66,10 +66,10 @@ void report_done(struct report *report)
 
 json_t *report_time(const struct report *report, uint64_t time_ns)
 {
-	uint64_t since = time_ns > report->first_ns ? time_ns - report->first_ns : 0;
+	const uint64_t since_ns = time_ns > report->first_ns ? time_ns - report->first_ns : 0;
+	const uint64_t since_us = since_ns / 1000; /* is enough */
 
-	/* To a microsecond. */
-	return json_real((double)(since / 1000) / 1000);
+	return json_real((double)since_us / 1000);
 }
 
 json_t *report_take(struct buf *text)
