@@ -91,10 +91,9 @@ static void refuse_reading(struct call *call, const char *action, const char *pa
 		if (call->guard->config->is_bare)
 			return;
 		refusal.flags = NOTICE_ASKS_HOST;
-	} else if (errno != EACCES && errno != EPERM) {
-		return; /* a name that is too long, a loop: nobody refuses that */
-	} else if (!rule) {
-		/* There, and by its mode nobody's to read: the contract has no part in it. */
+	} else if ((errno != EACCES && errno != EPERM) || !rule) {
+		/* A name that is too long, a loop: nobody refuses that. Or it is there, and by its
+		 * mode nobody's to read: the contract has no part in it. */
 		return;
 	}
 	sense_refused(call, &refusal);
