@@ -79,6 +79,7 @@ static uint32_t number_of(struct numbers *numbers, const char *line, size_t size
 
 	for (uint32_t i = *head; i; i = numbers->known[i - 1].next)
 		if (numbers->known[i - 1].hash == hash && numbers->known[i - 1].size == size &&
+		    /* What is in a chain has its line. NOLINTNEXTLINE(*-NonNullParamChecker) */
 		    memcmp(numbers->known[i - 1].line, line, size) == 0)
 			return i - 1;
 	numbers->known[numbers->n].line = line;

@@ -41,7 +41,7 @@ bool events_feed(struct event_reader *reader, const char *data, size_t size)
 			return false;
 		used = seen = (size_t)(end - reader->rest.data) + 2;
 	}
-	if (used > 0) {
+	if (used > 0 && reader->rest.data) {
 		memmove(reader->rest.data, reader->rest.data + used, reader->rest.used - used + 1);
 		reader->rest.used -= used;
 	}
