@@ -63,7 +63,7 @@ TEST(an_attached_program_has_our_streams_and_the_descriptor_as_three)
 
 TEST(what_is_dropped_is_whole_pages_and_no_byte_beside_them)
 {
-	static PROGRAM_PAGES char memory[5 * PROGRAM_PAGE];
+	static PROGRAM_PAGES unsigned char memory[5 * PROGRAM_PAGE];
 
 	memset(memory, 'x', sizeof memory);
 	program_drop(memory + 100, 3 * PROGRAM_PAGE);
@@ -87,7 +87,8 @@ static void *trim_there(void *unused)
 TEST(of_a_thread_that_is_not_the_first_nothing_is_trimmed)
 {
 	const size_t size = (size_t)1 << 20;
-	char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned char *memory =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	pthread_attr_t attributes;
 	pthread_t thread;
 
@@ -114,7 +115,7 @@ static __attribute__((noinline)) uintptr_t use_stack(void)
 
 TEST(the_first_stack_is_given_back_beneath_and_stays_above)
 {
-	volatile char kept[3 * PROGRAM_PAGE];
+	volatile unsigned char kept[3 * PROGRAM_PAGE];
 	uintptr_t below = use_stack();
 	unsigned char seen;
 
@@ -128,9 +129,9 @@ TEST(the_first_stack_is_given_back_beneath_and_stays_above)
 }
 
 /* In a fork, which does not come back: its own frame stays, and so do its variables. */
-static __attribute__((noinline)) void forget(volatile char *above)
+static __attribute__((noinline)) void forget(volatile unsigned char *above)
 {
-	volatile char own[2 * PROGRAM_PAGE];
+	volatile unsigned char own[2 * PROGRAM_PAGE];
 
 	for (size_t i = 0; i < sizeof own; i++)
 		own[i] = 'o';
@@ -144,7 +145,7 @@ static __attribute__((noinline)) void forget(volatile char *above)
 
 TEST(callers_that_are_never_returned_to_are_forgotten)
 {
-	volatile char above[8 * PROGRAM_PAGE];
+	volatile unsigned char above[8 * PROGRAM_PAGE];
 	int status = -1;
 	pid_t pid;
 
