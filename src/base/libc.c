@@ -148,17 +148,16 @@ void free(void *data)
 		heap.last = NULL;
 }
 
-int malloc_trim(size_t left);
+int heap_trim(void);
 
 /* What was given back goes on to the kernel, but for the page that says so; what is wanted again is
  * zeros by then. Ends by pages are found in large pieces alone. */
-int malloc_trim(size_t left)
+int heap_trim(void)
 {
 	const uintptr_t page = 4096;
 	int trimmed = 0;
 
-	(void)left;
-	for (unsigned class = class_of(4 * page); class < CLASSES; class ++) {
+	for (unsigned class = class_of(2 * page); class < CLASSES; class ++) {
 		for (struct spare *spare = heap.spares[class]; spare; spare = spare->next) {
 			const uintptr_t data = (uintptr_t)spare;
 			const uintptr_t from = (data + sizeof *spare + page - 1) & ~(page - 1);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -202,19 +203,65 @@ void program_set_title(const char *title)
 		((char *)(uintptr_t)bounds[0])[i] = title[i];
 }
 
-#define PAGE	   4096
-#define STACK_LEFT (2 * PAGE) /* for whom we call */
+/* ---- memory ---- */
+
+#define PAGE	   PROGRAM_PAGE
+#define FRAME_HEAD 64	/* what a call has put there, of the one who was called */
+#define STACK_LEFT 1024 /* for whom we call */
 #define STACK_MOST (128 * PAGE)
+#define STACK_ROOM (64 << 20) /* the kernel leaves twice that free beneath the first stack */
 
-/* glibc's, and ours (libc.c); musl has none, and no header for it. */
-int malloc_trim(size_t left);
+/* Of the C library; musl has none, and no header for it. */
+int malloc_trim(size_t left) __attribute__((weak));
+/* libc.c's, where the heap is ours. */
+int heap_trim(void) __attribute__((weak));
 
-void program_trim(void)
+/* The program's name lies at the upper end of its first thread's stack. */
+static bool is_first_stack(uintptr_t here)
+{
+	const uintptr_t top = getauxval(AT_EXECFN);
+
+	return here < top && top - here < STACK_ROOM;
+}
+
+void program_trim_stack(void)
 {
 	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
 	const uintptr_t end = (here - STACK_LEFT) & ~(uintptr_t)(PAGE - 1);
 
-	/* Beneath what was ever used there is nothing, for a megabyte; that is told, and fine. */
-	madvise((void *)(end - STACK_MOST), STACK_MOST, MADV_DONTNEED);
-	malloc_trim(0);
+	/* Beneath what was ever used there is nothing; that is told, and fine. */
+	if (is_first_stack(here))
+		madvise((void *)(end - STACK_MOST), STACK_MOST, MADV_DONTNEED);
+}
+
+void program_trim_own(void)
+{
+	program_trim_stack();
+	if (heap_trim)
+		heap_trim();
+}
+
+void program_trim(void)
+{
+	program_trim_own();
+	if (!heap_trim && malloc_trim)
+		malloc_trim(0);
+}
+
+void program_drop(void *memory, size_t size)
+{
+	const uintptr_t from = ((uintptr_t)memory + PAGE - 1) & ~(uintptr_t)(PAGE - 1);
+	const uintptr_t to = ((uintptr_t)memory + size) & ~(uintptr_t)(PAGE - 1);
+
+	if (from < to)
+		madvise((void *)from, to - from, MADV_DONTNEED);
+}
+
+void program_forget_callers(void *frame)
+{
+	const uintptr_t here = (uintptr_t)frame, end = (uintptr_t)environ;
+
+	/* Up to what the kernel has put there; elsewhere it is where a variable was set. */
+	if (is_first_stack(here) && here < end && is_first_stack(end))
+		program_drop((char *)frame + FRAME_HEAD, end - here - FRAME_HEAD);
 }

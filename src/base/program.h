@@ -20,8 +20,24 @@ enum program_ties {
 pid_t program_start(const char *path, const char *name, int fd, enum program_ties ties);
 
 /* The pages of stack and heap that were used once, and are not now, go back to the kernel. Of a
- * program's first thread. */
+ * process that is ours alone, with one thread. The stack of another program's thread is left as it
+ * is: nobody knows what lies beneath it. */
 void program_trim(void);
+/* The same in what may be a part of somebody else's program, or a copy of one of its threads: the
+ * heap only if it is our own (libc.c). */
+void program_trim_own(void);
+/* Only the stack, if it is the program's own. */
+void program_trim_stack(void);
+/* The content of these bytes is not needed any more: whole pages of them are zeros from here on,
+ * what is left at both ends stays as it is. Of static or allocated memory. */
+void program_drop(void *memory, size_t size);
+/* Whoever has called this function, whose __builtin_frame_address(0) it is, is never returned to:
+ * what lies on the first thread's stack above it goes back to the kernel. */
+void program_forget_callers(void *frame);
+
+#define PROGRAM_PAGE 4096
+/* For a static variable that is dropped as a whole. */
+#define PROGRAM_PAGES _Alignas(PROGRAM_PAGE)
 
 /* What lists of processes show of this one, as far as there is room; the arguments are gone. */
 void program_set_title(const char *title);

@@ -4,11 +4,11 @@
 #include <stdlib.h>
 
 /* The program's own memory, beside the one that the tests run on. */
-#define malloc	    own_malloc
-#define calloc	    own_calloc
-#define realloc	    own_realloc
-#define free	    own_free
-#define malloc_trim own_malloc_trim
+#define malloc	  own_malloc
+#define calloc	  own_calloc
+#define realloc	  own_realloc
+#define free	  own_free
+#define heap_trim own_heap_trim
 void *own_malloc(size_t size);
 void *own_calloc(size_t count, size_t size);
 void *own_realloc(void *data, size_t size);
@@ -20,7 +20,7 @@ void own_free(void *data);
 #undef calloc
 #undef realloc
 #undef free
-#undef malloc_trim
+#undef heap_trim
 
 TEST(classes_hold_what_they_are_for_and_little_more)
 {
@@ -61,7 +61,7 @@ TEST(what_is_trimmed_is_empty_and_used_again)
 	memset(first, 'x', size);
 	memset(beside, 'y', size);
 	own_free(first);
-	CHECK(own_malloc_trim(0) == 1);
+	CHECK(own_heap_trim() == 1);
 	/* In its middle nothing is there any more; what is in use stays. */
 	CHECK(mincore((void *)(((uintptr_t)first + size / 2) & ~(uintptr_t)4095), 4096, seen) == 0);
 	CHECK(!(seen[0] & 1));

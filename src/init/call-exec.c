@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/program.h"
 #include "base/str.h"
 #include "base/uapi.h"
 
@@ -34,10 +35,11 @@ struct known {
 	bool is_script;
 };
 
-static struct known known[KNOWN_MAX];
-static size_t n_known;
-static char paths[PATHS_MAX];
-static size_t n_paths;
+/* From a page on: call_exec_forget() gives them back whole. */
+static PROGRAM_PAGES struct known known[KNOWN_MAX];
+static PROGRAM_PAGES char paths[PATHS_MAX];
+static size_t n_known, n_paths;
+_Static_assert(sizeof known % PROGRAM_PAGE == 0, "what is forgotten is zeros");
 
 /* ---- the caller's words ---- */
 
@@ -130,7 +132,7 @@ static size_t look_at_texts(const struct words *words, size_t n, char texts[POIN
 /* Some arguments into the notice; `*room` is what all may take. */
 static void tell_some(struct tell *tell, const struct words *words, size_t n, size_t *room)
 {
-	static char texts[POINTERS][ARGUMENT], longer[NOTICE_ARGV_MAX];
+	char texts[POINTERS][ARGUMENT], longer[NOTICE_ARGV_MAX];
 	struct iovec there[POINTERS];
 	const size_t seen = look_at_texts(words, n, texts, there);
 
@@ -332,6 +334,8 @@ struct step_words {
 	struct init_step_head head;
 };
 
+static PROGRAM_PAGES struct step_words step;
+
 static const char *next_word(struct step_words *words)
 {
 	const char *word = words->text + words->at;
@@ -400,7 +404,6 @@ static void tell_step_argv(struct tell *tell, struct step_words *words)
 /* True if this is one; then all is told, or there is nothing to tell. */
 static bool see_step(struct call *call, struct words *words)
 {
-	static struct step_words step;
 	struct guard *guard = call->guard;
 	struct statx stx;
 	unsigned n;
@@ -432,11 +435,10 @@ static bool see_step(struct call *call, struct words *words)
 static int look_again(struct call *call, const struct words *words, char *way, size_t size,
 		      struct statx *stx)
 {
-	static struct target target;
+	struct target target = TARGET_INIT;
 	char real[64];
 	int fd, r;
 
-	target = (struct target)TARGET_INIT;
 	r = words->path[0]		   ? resolve_path(call->tid, words->dir_fd, words->path,
 							  !(words->flags & AT_SYMLINK_NOFOLLOW), 0, &target)
 	    : words->flags & AT_EMPTY_PATH ? resolve_fd(call->tid, words->dir_fd, &target)
@@ -456,10 +458,20 @@ static int look_again(struct call *call, const struct words *words, char *way, s
 	return r < 0 ? r : fd;
 }
 
+void call_exec_forget(void)
+{
+	program_drop(&step, sizeof step);
+	if (!n_known)
+		return;
+	program_drop(known, sizeof known);
+	program_drop(paths, sizeof paths);
+	n_known = n_paths = 0;
+}
+
 int call_exec(struct call *call)
 {
-	static struct words words;
-	static char way[2 * PATH_MAX];
+	struct words words;
+	char way[2 * PATH_MAX];
 	const bool at = call->nr == SYS_execveat;
 	struct tell *tell = &call->guard->tell;
 	const __u64 *a = call->args;

@@ -32,6 +32,8 @@ int call_connect(struct call *call);
 int call_fallocate(struct call *call);
 int call_memfd(struct call *call);
 int call_exec(struct call *call);
+/* Which programs were seen already. */
+void call_exec_forget(void);
 int call_refused(struct call *call);
 
 /* What they share; in guard.c. */

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/program.h"
 #include "base/str.h"
 #include "base/uapi.h"
 #include "init/inner.h"
@@ -371,11 +372,11 @@ static void report(struct call *call)
 
 int guard_serve(struct guard *guard)
 {
-	static union {
+	union {
 		struct seccomp_notif notif;
 		char room[256]; /* a newer kernel may write more */
 	} request;
-	static struct call call;
+	struct call call;
 	int r;
 
 	memset(&request, 0, sizeof request);
@@ -394,6 +395,8 @@ int guard_serve(struct guard *guard)
 	call.action = "use";
 	call.moves_from = NULL;
 	call.path[0] = '\0';
+	call.umask = 0;
+	call.n_unsure = 0;
 	/* What is only seen goes on whatever it is, and nothing is done in anybody's stead. */
 	if (tell_is_on(&guard->tell)) {
 		if (call.nr == SYS_execve || call.nr == SYS_execveat)
@@ -404,7 +407,6 @@ int guard_serve(struct guard *guard)
 	}
 	if (!answer_is_wanted(&call))
 		return 0; /* the thread is gone, and its number may be another's by now */
-	call.n_unsure = 0;
 	r = guard->config->has_many_ids ? dispatch_as_caller(&call) : dispatch(&call);
 	/* There is nothing: on the host there may be. */
 	if ((r == -ENOENT || r == -ENOTDIR) && !call.rule && tell_is_on(&guard->tell) &&
@@ -417,6 +419,16 @@ int guard_serve(struct guard *guard)
 	if (!call.is_answered)
 		answer(&call, r);
 	return 0;
+}
+
+void guard_trim(struct guard *guard)
+{
+	_Static_assert(sizeof guard->sense.places % PROGRAM_PAGE == 0,
+		       "what is forgotten is zeros");
+
+	call_exec_forget();
+	if (tell_is_on(&guard->tell))
+		program_drop(guard->sense.places, sizeof guard->sense.places);
 }
 
 void guard_helper_ended(struct guard *guard)

@@ -43,21 +43,22 @@ struct guard {
 	int listener_fd;
 	dev_t private_dev; /* of the private storage: sockets there are the sandbox's own */
 	uint64_t n_created;
-	mode_t umask;		  /* ours, as last set */
-	struct guard_set own_git; /* git directories and pointer files made by this run */
-	struct guard_set own_sockets;
-	struct guard_set granted_sockets; /* by the contract, as they were at the start */
+	mode_t umask; /* ours, as last set */
 	unsigned n_helpers;
 	int null_fd;
 	struct guard_caller caller;
 	bool is_ticking, has_connected; /* see connect_for_a_moment() */
 	struct tell tell;
-	struct sense sense;
 	/* Of a service: the descriptor of struct init_step_head and what follows, if this is the
 	 * process of a step that has not executed yet, and how many programs it has tried; -1: it
 	 * is not. Else NULL. */
 	int (*find_words)(void *data, pid_t pid, unsigned *ret_try);
 	void *words_data;
+	/* What is large stands behind what every call touches. */
+	struct sense sense;
+	struct guard_set own_git; /* git directories and pointer files made by this run */
+	struct guard_set own_sockets;
+	struct guard_set granted_sockets; /* by the contract, as they were at the start */
 };
 
 /* A directory that is no git directory yet and would become one by few more names, and what the
@@ -97,6 +98,9 @@ int guard_serve(struct guard *guard);
 
 /* A moment has passed: SIGALRM, which the guard asks for while there is something to wait for. */
 void guard_tick(struct guard *guard);
+
+/* Nobody has called for a while: what is only remembered to be quicker is given back. */
+void guard_trim(struct guard *guard);
 
 /* A child that was forked to wait in the guard's stead has ended. */
 void guard_helper_ended(struct guard *guard);

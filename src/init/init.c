@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/uapi.h"
 #include "spec/spec.h"
 
@@ -18,6 +19,9 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <termios.h>
+
+#define REST_NS	      INT64_C(500000000)
+#define REST_LATER_NS INT64_C(10000000000)
 
 void init_tell(struct init *init, const struct init_message *message)
 {
@@ -353,7 +357,26 @@ void init_check_limits(struct init *init)
 	init_end(init, &message);
 }
 
-/* Until the next look, or the next packet of notices. */
+void init_trim(struct init *init)
+{
+	guard_trim(&init->guard);
+	program_trim_own();
+}
+
+/* Once, as soon as it seems that the command waits; later on only if it does so for long, because
+ * what is wanted again costs a page fault each. The looks at the limits are no work. */
+static void look_whether_to_rest(struct init *init, int64_t now_ns, bool is_at_work)
+{
+	if (is_at_work) {
+		init->rest_ns = now_ns + (init->has_rested ? REST_LATER_NS : REST_NS);
+	} else if (now_ns >= init->rest_ns) {
+		init_trim(init);
+		init->rest_ns = INT64_MAX;
+		init->has_rested = true;
+	}
+}
+
+/* Until the next look, the next packet of notices, or the time to rest. */
 int init_wait_ms(const struct init *init)
 {
 	int64_t now_ns = clock_monotonic_ns(), until_ns = init->watch.next_ns;
@@ -361,6 +384,8 @@ int init_wait_ms(const struct init *init)
 	if (init->guard.sense.due_ns && init->guard.sense.due_ns < until_ns &&
 	    !init->guard.tell.is_stuck)
 		until_ns = init->guard.sense.due_ns;
+	if (init->rest_ns < until_ns)
+		until_ns = init->rest_ns;
 	return tell_wait_ms(&init->guard.tell, now_ns,
 			    until_ns <= now_ns ? 0 : (int)((until_ns - now_ns + 999999) / 1000000));
 }
@@ -398,9 +423,14 @@ static _Noreturn void loop(struct init *init)
 			init_end_broken(init, errno, "poll");
 		/* Also when there is always something else to do. */
 		now_ns = clock_monotonic_ns();
-		if (now_ns >= init->watch.next_ns)
+		if (now_ns >= init->watch.next_ns) {
 			init_check_limits(init);
+			/* Who rests has room on his stack for a look only while he looks. */
+			if (init->has_rested && init->rest_ns == INT64_MAX)
+				program_trim_stack();
+		}
 		init_tell_notices(init, now_ns, fds[5].revents);
+		look_whether_to_rest(init, now_ns, ready > 0);
 		if (ready <= 0)
 			continue;
 		if (fds[4].revents)
@@ -431,40 +461,50 @@ static void start_on_terminal(struct init *init, struct init_command *command)
 		init_end(init, &message);
 }
 
+/* Of pages of its own, by the guard's. */
+static struct init the_init;
+
+void init_forget_in_child(void)
+{
+	program_drop(&the_init, sizeof the_init);
+	service_forget_in_child();
+}
+
 void init_main(const struct init_config *config, struct init_command *command)
 {
-	static struct init init;
+	struct init *init = &the_init;
 	sigset_t all;
 
-	init.config = config;
-	init.start_fd = init.terminal_fd = -1;
+	init->config = config;
+	init->start_fd = init->terminal_fd = -1;
+	init->rest_ns = INT64_MAX;
 	/* A caller that ignores it would have the command reaped before we see its end. */
 	signal(SIGCHLD, SIG_DFL);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "atoll-init");
 	if (config->is_bare && prctl(PR_SET_CHILD_SUBREAPER, 1) < 0)
-		init_end_broken(&init, errno, "take orphans in");
-	init.signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (init.signal_fd < 0)
-		init_end_broken(&init, errno, "signalfd");
+		init_end_broken(init, errno, "take orphans in");
+	init->signal_fd = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (init->signal_fd < 0)
+		init_end_broken(init, errno, "signalfd");
 	prctl(PR_SET_DUMPABLE, 1); /* a change of id has taken it away, and the watch needs it */
-	watch_open(&init.watch);
+	watch_open(&init->watch);
 	/* The command's processes run under the same id: keep them from looking into us. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (config->is_service)
-		service_main(&init);
+		service_main(init);
 	if (!command->pid)
-		start_on_terminal(&init, command);
-	init.command = command->pid;
-	init.start_fd = command->start_fd;
-	if (guard_init(&init.guard, config, command->listener_fd) < 0)
-		init_end_broken(&init, errno, "start the guard");
-	init.guard.watch = &init.watch;
-	init.has_listener = true;
-	watch_init(&init.watch, config);
+		start_on_terminal(init, command);
+	init->command = command->pid;
+	init->start_fd = command->start_fd;
+	if (guard_init(&init->guard, config, command->listener_fd) < 0)
+		init_end_broken(init, errno, "start the guard");
+	init->guard.watch = &init->watch;
+	init->has_listener = true;
+	watch_init(&init->watch, config);
 	/* If it has failed meanwhile, serve_start() reads how. */
-	if (send(init.start_fd, "x", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
-		init_end_broken(&init, errno, "let the command go");
-	loop(&init);
+	if (send(init->start_fd, "x", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
+		init_end_broken(init, errno, "let the command go");
+	loop(init);
 }

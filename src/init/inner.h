@@ -18,8 +18,10 @@ struct init {
 	int terminal_fd; /* the command's terminal; -1 if it has none */
 	bool is_held;	 /* everything was stopped by order: that the command stops is no news */
 	bool has_listener;
-	struct guard guard;
+	int64_t rest_ns; /* when init_trim() is due; INT64_MAX: not before something happens */
+	bool has_rested;
 	struct watch watch;
+	struct guard guard; /* last, because it is large, and most of it is never touched */
 };
 
 /* ---- init.c ---- */
@@ -35,6 +37,11 @@ int init_wait_ms(const struct init *init);
 /* Send notices if it is time. `can_send`: the socket, which was full, takes more. */
 void init_tell_notices(struct init *init, int64_t now_ns, bool can_send);
 void init_prefer_for_killing(void);
+/* Memory that nobody needs while nothing happens goes back to the kernel. */
+void init_trim(struct init *init);
+/* In a fork that neither executes nor serves anybody: it has no part in what the first process
+ * knows. */
+void init_forget_in_child(void);
 
 /* ---- service.c ---- */
 
@@ -42,6 +49,7 @@ void init_prefer_for_killing(void);
 _Noreturn void service_main(struct init *init);
 /* In a fork that does not execute: what it held open of a step's would have no end. */
 void service_close_in_child(void);
+void service_forget_in_child(void);
 
 static inline uint64_t init_cpu_us(const struct rusage *usage)
 {

@@ -222,7 +222,7 @@ static bool make_absolute(struct call *call, int dir_fd, const char *path, char 
 
 static void see(struct call *call, enum sense_use use, const char *action, int dir_fd, int arg)
 {
-	static char path[PATH_MAX], whole[PATH_MAX];
+	char path[PATH_MAX], whole[PATH_MAX];
 
 	if (call_read_path(call, arg, path) == 0 && path[0] != '\0' &&
 	    make_absolute(call, dir_fd, path, whole))
@@ -231,7 +231,7 @@ static void see(struct call *call, enum sense_use use, const char *action, int d
 
 void sense_open_to_read(struct call *call, int dir_fd, const char *path)
 {
-	static char whole[PATH_MAX];
+	char whole[PATH_MAX];
 
 	if (tell_is_on(&call->guard->tell) && path[0] && make_absolute(call, dir_fd, path, whole))
 		sense_use(call, SENSE_READ, "read", whole);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/program.h"
 #include "init/tell.h"
 
 #include <limits.h>
@@ -66,14 +67,13 @@ struct sense_session {
 };
 
 struct sense {
-	struct sense_denial denials[SENSE_DENIALS];
-	size_t next_denial;
-	int64_t due_ns;			 /* something is to be told by then; 0: nothing */
-	uint64_t places[SENSE_PLACES];	 /* hashes of paths that the contract does not refuse */
-	uint64_t changes[SENSE_CHANGES]; /* of path and action, told already */
-	size_t n_changes;
+	size_t next_denial, n_changes, n_sessions;
+	int64_t due_ns; /* something is to be told by then; 0: nothing */
 	struct sense_session sessions[SENSE_SESSIONS]; /* of steps, the latest */
-	size_t n_sessions;
+	struct sense_denial denials[SENSE_DENIALS];
+	/* Hashes of paths that the contract does not refuse; from a page on, see guard_trim(). */
+	PROGRAM_PAGES uint64_t places[SENSE_PLACES];
+	uint64_t changes[SENSE_CHANGES]; /* of path and action, told already */
 };
 
 /* Tell of a refusal: by now, or with others alike in a second. `flags` are NOTICE_ASKS_... `path`

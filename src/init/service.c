@@ -76,7 +76,7 @@ struct service {
 	size_t n_stopped;
 };
 
-static struct service the_service;
+static PROGRAM_PAGES struct service the_service;
 
 static void close_fd(int *fd)
 {
@@ -99,6 +99,11 @@ void service_close_in_child(void)
 		if (the_service.steps[i].number)
 			close_step_fds(&the_service.steps[i]);
 	}
+}
+
+void service_forget_in_child(void)
+{
+	program_drop(&the_service, sizeof the_service);
 }
 
 /* ---- the template ---- */
@@ -318,6 +323,7 @@ static void begin_step(struct service *service, const struct init_order *order, 
 			      .terminal_fd = -1,
 			      .fds = {-1, -1, -1, -1}};
 	watch_wake(&service->init->watch);
+	service->init->has_rested = false;
 	take_fds(step, order->stdio & 7, fds);
 	step->is_waiting = step->stdio != 7;
 	r = step->is_waiting ? open_terminal(service, step, &error) : launch(service, step, &error);
@@ -612,7 +618,8 @@ static void rest(struct service *service)
 		end_template(service);
 	else if (service->template.pid)
 		send(service->template.start_fd, "", TEMPLATE_REST, MSG_NOSIGNAL | MSG_DONTWAIT);
-	program_trim();
+	init_trim(service->init);
+	service->init->has_rested = true;
 	tell_done(service, n);
 }
 
@@ -830,8 +837,11 @@ static _Noreturn void loop(struct service *service)
 		if (ready < 0 && errno != EINTR)
 			init_end_broken(service->init, errno, "poll");
 		now_ns = clock_monotonic_ns();
-		if (now_ns >= service->init->watch.next_ns)
+		if (now_ns >= service->init->watch.next_ns) {
 			init_check_limits(service->init);
+			if (service->init->has_rested)
+				program_trim_stack();
+		}
 		init_tell_notices(service->init, now_ns, fds[n].revents);
 		if (ready > 0) {
 			if (has_room)

@@ -303,8 +303,10 @@ void template_main(const struct init_config *config, int socket_fd)
 
 		if (got <= 0)
 			_exit(0);
-		if (got == TEMPLATE_REST)
-			program_trim();
+		if (got == TEMPLATE_REST) {
+			init_forget_in_child();
+			program_trim_own();
+		}
 		if (got == sizeof order && sort_out(&order, fds, n, &start))
 			fork_step(config, socket_fd, &start);
 		for (size_t i = 0; i < n; i++)

@@ -266,7 +266,7 @@ static bool read_own(const struct watch *watch, uint64_t *sum)
 
 static int sum_up(const struct watch *watch, struct watch_sum *ret)
 {
-	static struct memfds seen;
+	struct memfds seen;
 	struct dirent64 *entry;
 	struct rusage ended;
 	int r = rewind_proc(watch);

@@ -181,6 +181,8 @@ static void look_whether_to_rest(struct holder *holder)
 		/* If something lives in it the process stays, and that need not be tried again. */
 		holder->is_resting = true;
 		hold_ask_init(holder, INIT_REST, &err);
+		record_rest(holder->recorder);
+		notices_rest(&holder->notices);
 		program_trim();
 	}
 }
@@ -375,9 +377,14 @@ _Noreturn void hold_main(const char *id, bool stays, int status_fd)
 {
 	static struct holder holder;
 	struct hold_reply reply = {0};
+	char own_id[ATOLL_ID_SIZE];
 	bool is_open;
 
+	snprintf(own_id, sizeof own_id, "%s", id);
+	id = own_id;
 	take_name(status_fd, id);
+	/* It is a fork of a program that was at something else. */
+	program_forget_callers(__builtin_frame_address(0));
 	holder.born_ns = holder.idle_ns = clock_monotonic_ns();
 	holder.note_ns = INT64_MAX;
 	holder.idle_max_ns = read_seconds_ns("ATOLL_IDLE_SECONDS", IDLE_S);

@@ -2,6 +2,7 @@
 #include "job/notices.h"
 
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/scope.h"
 #include "isolate/isolate.h"
 #include "spec/spec.h"
@@ -89,10 +90,12 @@ static bool look(const char *path)
 static bool host_has(struct notices *notices, const char *path)
 {
 	uint64_t hash = hash_path(path) & ~UINT64_C(1);
-	uint64_t *place = &notices->looked[(hash >> 8) % NOTICES_LOOKED];
+	uint64_t *place = &notices->room->looked[(hash >> 8) % NOTICES_LOOKED];
 	char host[PATH_MAX];
 	bool found;
 
+	if (!notices->n_looks)
+		memset(notices->room->looked, 0, sizeof notices->room->looked);
 	if ((*place & ~UINT64_C(1)) == hash)
 		return *place & 1;
 	if (notices->n_looks == LOOKS_MAX)
@@ -178,6 +181,12 @@ bool notices_read(struct notices *notices)
 	for (int i = 0; i < PACKETS_MAX && got > 0; i++)
 		got = read_packet(notices);
 	return got > 0 || got == -EAGAIN;
+}
+
+void notices_rest(struct notices *notices)
+{
+	if (notices->room)
+		program_drop(notices->room, offsetof(struct notices_room, looked));
 }
 
 void notices_read_all(struct notices *notices)

@@ -33,6 +33,9 @@ struct notices_told {
 struct notices_room {
 	uint64_t data[NOTICE_PACKET_MAX / sizeof(uint64_t)];
 	const char *texts[NOTICES_TEXTS];
+	/* Where the host was looked at: hash of a path, and in the lowest bit what was found. Empty
+	 * before the first look. */
+	uint64_t looked[NOTICES_LOOKED];
 };
 
 struct notices {
@@ -45,8 +48,6 @@ struct notices {
 	/* May be NULL. What it is told of lasts only for the call. */
 	void (*take)(void *data, const struct notices_told *told);
 	void *data;
-	/* Where the host was looked at: hash of a path, and in the lowest bit what was found. */
-	uint64_t looked[NOTICES_LOOKED];
 	unsigned n_looks;
 };
 
@@ -56,6 +57,8 @@ void notices_init(struct notices *notices, const struct cell_handle *handle,
 /* What is there, without waiting, and not more than some packets so that others get their turn.
  * False once the other side has ended and all is read: then it is not to be waited for any more. */
 bool notices_read(struct notices *notices);
+/* Nothing is told for a while: the room for it is empty memory until then. */
+void notices_rest(struct notices *notices);
 /* All that has been told by now. */
 void notices_read_all(struct notices *notices);
 

@@ -409,15 +409,29 @@ int file_hashes_fd(const struct file_hashes *hashes)
 	return hashes && hashes->n_asked ? hashes->reader_fd : -1;
 }
 
-void file_hashes_free(struct file_hashes *hashes)
+/* It ends by itself once nobody can ask it any more. */
+static void end_reader(struct file_hashes *hashes)
 {
-	if (!hashes)
-		return;
 	if (hashes->reader_fd >= 0)
 		close(hashes->reader_fd);
 	if (hashes->reader > 0)
 		while (waitpid(hashes->reader, NULL, 0) < 0 && errno == EINTR)
 			;
+	hashes->reader_fd = -1;
+	hashes->reader = 0;
+}
+
+void file_hashes_rest(struct file_hashes *hashes)
+{
+	if (hashes && hashes->reader_fd >= 0 && !hashes->n_asked)
+		end_reader(hashes);
+}
+
+void file_hashes_free(struct file_hashes *hashes)
+{
+	if (!hashes)
+		return;
+	end_reader(hashes);
 	if (hashes->table_fd >= 0)
 		close(hashes->table_fd);
 	forget_all(hashes);

@@ -82,6 +82,8 @@ void file_hashes_free(struct file_hashes *hashes);
  * negative errno. `fd` may be -1, and stays the caller's. */
 int file_hashes_find(struct file_hashes *hashes, const struct notice_file *file, int fd,
 		     unsigned char ret[HASH_SIZE]);
+/* The process that reads files ends, unless it is at work. There is another one if need be. */
+void file_hashes_rest(struct file_hashes *hashes);
 int file_hashes_fd(const struct file_hashes *hashes); /* to be polled for reading, or -1 */
 /* Take what has become known; with `waits`, wait for something. False if there is nothing to wait
  * for. */

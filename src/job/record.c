@@ -376,6 +376,12 @@ void record_want(const struct recorder *recorder, struct pollfd *fds)
 		recorder->hooks.want(fds + 1, recorder->hooks.data);
 }
 
+void record_rest(struct recorder *recorder)
+{
+	if (recorder)
+		file_hashes_rest(recorder->hashes);
+}
+
 int64_t record_deadline_ns(const struct recorder *recorder)
 {
 	int64_t until, other;

@@ -73,6 +73,8 @@ uint32_t record_step(const struct recorder *recorder, uint32_t n);
 /* In the supervisor's loop. */
 void record_want(const struct recorder *recorder, struct pollfd *fds);
 void record_move(struct recorder *recorder, const struct pollfd *fds);
+/* Nothing has happened for a while: a process that is only kept for what comes next ends. */
+void record_rest(struct recorder *recorder);
 int64_t record_deadline_ns(const struct recorder *recorder);
 
 /* Write all that waits, now. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "job/record.h"
 
 #include <errno.h>
@@ -97,6 +98,7 @@ int relay_open(struct relay *relay, const int caller[3], const bool is_terminal[
 		struct stream *stream = &relay->streams[i];
 
 		stream->from = stream->to = ret_child[i] = -1;
+		stream->data = relay->rooms[i];
 		stream->used = stream->sent = 0;
 		stream->closes_to = i == RELAY_IN;
 		stream->closes_from = i != RELAY_IN;
@@ -179,7 +181,7 @@ static bool fill(struct stream *stream)
 {
 	/* The filter needs room in front, for what it has held back. */
 	size_t room = stream->is_shown ? VT_HELD_MAX : 0;
-	ssize_t got = read(stream->from, stream->data + room, sizeof stream->data - room);
+	ssize_t got = read(stream->from, stream->data + room, RELAY_ROOM - room);
 
 	if (got < 0)
 		return errno == EAGAIN || errno == EINTR;
@@ -243,6 +245,16 @@ static bool pass(struct relay *relay, int i)
 	if (i == RELAY_IN && stream->used)
 		relay->ends_with_line = stream->data[stream->used - 1] == '\n';
 	return is_within;
+}
+
+void relay_rest(struct relay *relay)
+{
+	for (int i = 0; i < RELAY_COUNT; i++) {
+		struct stream *stream = &relay->streams[i];
+
+		if (stream->sent == stream->used)
+			program_drop(stream->data, RELAY_ROOM);
+	}
 }
 
 /* The caller's input has ended, and a terminal cannot be closed on one side: type what stands for

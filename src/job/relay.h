@@ -36,8 +36,10 @@ struct stream {
 	bool is_terminal; /* the command's side is */
 	size_t used, sent;
 	struct vt vt;
-	char data[65536];
+	char *data; /* its room of the relay's */
 };
+
+#define RELAY_ROOM 65536
 
 struct record_output;
 
@@ -53,6 +55,7 @@ struct relay {
 	struct record_output *output; /* gets what the command says; may be NULL */
 	bool has_others; /* processes that live on may hold the other ends: at the end only what
 			  * is there is passed on, and no end is waited for */
+	char rooms[RELAY_COUNT][RELAY_ROOM]; /* last: most runs never touch all of it */
 };
 
 struct atoll_error;
@@ -68,6 +71,8 @@ void relay_close(struct relay *relay);
 void relay_want(const struct relay *relay, struct pollfd *fds);
 /* Move what can be moved. False if the output limit has been reached. */
 bool relay_move(struct relay *relay, const struct pollfd *fds);
+/* Nothing has come for a while: room that nothing waits in is empty memory until then. */
+void relay_rest(struct relay *relay);
 /* The command has ended: pass on what is left in the pipes. False if it was left undone because
  * `stop_fd` became readable; call it again to go on. */
 bool relay_drain(struct relay *relay, int64_t until_ns, int stop_fd);

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/program.h"
 #include "base/str.h"
 #include "job/job.h"
 #include "spec/spec.h"
@@ -25,6 +26,11 @@
 /* How often the back end's counters are read: so long may a run go on after the kernel has killed
  * one of its processes for want of memory. */
 #define COUNT_MS 500
+
+/* After so long in which nothing has happened, memory that was only used to get there goes back to
+ * the kernel: at first, and later. */
+#define REST_NS	      INT64_C(500000000)
+#define REST_LATER_NS INT64_C(10000000000)
 
 static void take_denial(struct run *run, const struct atoll_denial *denial)
 {
@@ -225,6 +231,8 @@ static int wait_ms(const struct run *run)
 		until = net_deadline_ns(&run->net);
 	if (record_deadline_ns(run->recorder) < until)
 		until = record_deadline_ns(run->recorder);
+	if (run->rest_ns < until)
+		until = run->rest_ns;
 	if (run->relay->is_input_held && most > FOREGROUND_MS)
 		most = FOREGROUND_MS;
 	if (until == INT64_MAX)
@@ -255,12 +263,29 @@ static void check_counters(struct run *run)
 				 usage.cpu_ms);
 }
 
+static void look_whether_to_rest(struct run *run, bool is_at_work)
+{
+	const int64_t now_ns = clock_monotonic_ns();
+
+	if (is_at_work) {
+		run->rest_ns = now_ns + (run->has_rested ? REST_LATER_NS : REST_NS);
+	} else if (now_ns >= run->rest_ns) {
+		record_rest(run->recorder);
+		notices_rest(&run->notices);
+		relay_rest(run->relay);
+		program_trim_own();
+		run->rest_ns = INT64_MAX;
+		run->has_rested = true;
+	}
+}
+
 static void supervise(struct run *run)
 {
 	bool has_control = true, has_notices = run->notices.fd >= 0;
 	int n;
 
 	run_look_at_terminal(run);
+	look_whether_to_rest(run, true);
 	while (!run->is_done) {
 		struct pollfd fds[4 + 2 * RELAY_COUNT + NET_WATCHED + RECORD_WATCHED] = {
 			{.fd = run->handle.pid_fd, .events = POLLIN},
@@ -283,6 +308,7 @@ static void supervise(struct run *run)
 			return;
 		if (n == 0)
 			run_layer_idle(run);
+		look_whether_to_rest(run, n > 0);
 		if (fds[1].fd >= 0 && fds[1].revents)
 			has_control = take_messages(run);
 		if (fds[2].fd >= 0 && fds[2].revents)

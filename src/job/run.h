@@ -45,6 +45,8 @@ struct run {
 	bool is_terminal[3]; /* which of its standard streams are the command's own terminal */
 	struct terminal terminal; /* the caller's */
 	uint64_t counted_ns;
+	int64_t rest_ns; /* when to give memory back; INT64_MAX: not before something happens */
+	bool has_rested;
 	struct net net;
 	bool has_net_failed; /* no other back end would help */
 	struct run_layer layer;

@@ -169,7 +169,7 @@ int ns_drop_capabilities(uint64_t keep, struct atoll_error *err)
 
 static int set_filter(const struct cell *cell, struct atoll_error *err)
 {
-	static struct sock_filter program[FILTER_MAX];
+	struct sock_filter program[FILTER_MAX];
 	struct filter_options options = {.keeps_affinity = cell->keeps_affinity,
 					 .is_bare = cell->bare,
 					 .has_proxy = cell->bare && cell->extra->proxy_port,

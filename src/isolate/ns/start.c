@@ -191,6 +191,8 @@ static int send_contract(struct cell *cell, int socket_fd, struct atoll_error *e
 		r = send_text(socket_fd, cell->contract_json, texts.json_size);
 	if (r == 0)
 		r = send_text(socket_fd, cell->contract_text, texts.text_size);
+	free(take_ptr(cell->contract_json));
+	free(take_ptr(cell->contract_text));
 	return after_sending(r, err);
 }
 
