@@ -179,7 +179,7 @@ int init_fork(const struct init_config *config, struct init_command *ret, struct
 	return fork_command(config, -1, ret, err);
 }
 
-int init_let_seal(struct init_command *command, struct atoll_error *err)
+int init_await(struct init_command *command, struct atoll_error *err)
 {
 	struct init_message message;
 	size_t n = 1;
@@ -197,6 +197,11 @@ int init_let_seal(struct init_command *command, struct atoll_error *err)
 	if (got != 1 || n != 1)
 		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? (int)-got : 0,
 				 "the listener did not arrive");
+	return 0;
+}
+
+int init_let_seal(struct init_command *command, struct atoll_error *err)
+{
 	if (send(command->start_fd, "s", 1, MSG_NOSIGNAL) < 0)
 		return errno == EPIPE || errno == ECONNRESET
 			       ? error_set(err, ATOLL_FAULT_HOST, 0,
@@ -427,7 +432,7 @@ static void start_on_terminal(struct init *init, struct init_command *command)
 
 	open_terminal(init);
 	if (fork_command(init->config, init->terminal_fd, command, &message.error) < 0 ||
-	    init_let_seal(command, &message.error) < 0)
+	    init_await(command, &message.error) < 0 || init_let_seal(command, &message.error) < 0)
 		init_end(init, &message);
 }
 
@@ -453,7 +458,7 @@ void init_main(const struct init_config *config, struct init_command *command)
 	/* The command's processes run under the same id: keep them from looking into us. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (config->is_service)
-		service_main(&init);
+		service_main(&init, command);
 	if (!command->pid)
 		start_on_terminal(&init, command);
 	init.command = command->pid;

@@ -103,6 +103,15 @@ void service_close_in_child(void)
 
 /* ---- the template ---- */
 
+static void use_template(struct service *service)
+{
+	service->failure = (struct atoll_error){0};
+	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
+	ioctl(service->template.listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+	      SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	service->listeners[service->n_listeners++] = service->template.listener_fd;
+}
+
 static int make_template(struct service *service, struct atoll_error *err)
 {
 	struct init_command *template = &service->template;
@@ -116,6 +125,8 @@ static int make_template(struct service *service, struct atoll_error *err)
 				 "too many live on: end them (atoll rollback, or atoll rm)");
 	r = init_fork(service->init->config, template, err);
 	if (r == 0)
+		r = init_await(template, err);
+	if (r == 0)
 		r = init_let_seal(template, err);
 	if (r < 0) {
 		if (template->pid)
@@ -123,11 +134,7 @@ static int make_template(struct service *service, struct atoll_error *err)
 		template->pid = 0;
 		return r;
 	}
-	service->failure = (struct atoll_error){0};
-	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
-	ioctl(template->listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
-	      SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-	service->listeners[service->n_listeners++] = template->listener_fd;
+	use_template(service);
 	return 0;
 }
 
@@ -848,13 +855,12 @@ static _Noreturn void loop(struct service *service)
 	}
 }
 
-void service_main(struct init *init)
+void service_main(struct init *init, const struct init_command *template)
 {
 	struct service *service = &the_service;
-	struct atoll_error error = {0};
 
 	service->init = init;
-	service->template.start_fd = -1;
+	service->template = *template;
 	if (guard_init(&init->guard, init->config, -1) < 0)
 		init_end_broken(init, errno, "start the guard");
 	init->guard.watch = &init->watch;
@@ -863,7 +869,6 @@ void service_main(struct init *init)
 	watch_init(&init->watch, init->config);
 	watch_rest(&init->watch);
 	init->watch.n_own = init->config->keeper ? 2 : 1; /* the template */
-	/* Now, while nobody waits. If it fails, it does so again for the first step. */
-	make_template(service, &error);
+	use_template(service);
 	loop(service);
 }
