@@ -261,6 +261,10 @@ bool init_wants_terminal(const struct init_config *config);
 /* Fork the command's process, which goes through `begin`; of a service its first template. */
 int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err);
 
+/* The same while the caller goes on with something that takes as long. */
+int init_fork_apart(const struct init_config *config, struct init_command *ret,
+		    struct atoll_error *err);
+
 /* Wait until it is through. */
 int init_await(struct init_command *command, struct atoll_error *err);
 /* Then let it go through `seal`; a template is closed to everybody after that. */
