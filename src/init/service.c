@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -197,6 +198,38 @@ static void fail_step(struct service *service, struct step *step, int code,
 	forget_step(step);
 }
 
+static bool is_ours(const struct service *service, pid_t pid)
+{
+	return pid == service->template.pid || pid == service->init->config->keeper;
+}
+
+/*
+ * Is nobody inside but those that keep it? Whoever lives is a child of ours, or of somebody who is:
+ * orphans become ours. Where the kernel does not list them (no CONFIG_PROC_CHILDREN) the answer is
+ * no.
+ */
+static bool is_alone(const struct service *service)
+{
+	cleanup_fd int fd =
+		openat(service->init->watch.proc_fd, "1/task/1/children", O_RDONLY | O_CLOEXEC);
+	char text[64];
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+	/* More than that are not ours alone. */
+	if (got < 0 || got == sizeof text - 1)
+		return false;
+	text[got] = '\0';
+	for (char *at = text, *end; *at; at = end) {
+		pid_t pid = (pid_t)strtol(at, &end, 10);
+
+		if (end == at)
+			return at[strspn(at, " \n")] == '\0';
+		if (!is_ours(service, pid))
+			return false;
+	}
+	return true;
+}
+
 static void end_step(struct service *service, struct step *step, int wait_status, uint64_t cpu_us,
 		     uint64_t peak_kib)
 {
@@ -217,6 +250,8 @@ static void end_step(struct service *service, struct step *step, int wait_status
 	service->init->config->usage->files = service->init->guard.n_created;
 	init_tell(service->init, &message);
 	forget_step(step);
+	if (service->init->watch.woken_ns && is_alone(service))
+		watch_leave(&service->init->watch);
 }
 
 /* For the record every program is somebody's from its first moment. */
@@ -503,11 +538,6 @@ struct count {
 	const struct service *service;
 	int n, n_running;
 };
-
-static bool is_ours(const struct service *service, pid_t pid)
-{
-	return pid == service->template.pid || pid == service->init->config->keeper;
-}
 
 static void count_one(const struct inside_process *process, void *data)
 {
