@@ -264,7 +264,7 @@ static int make_point(const struct ns_mount *mount, const char *before, struct a
  * dozens of masks, and a path for each takes longer than what is done with it. */
 struct masking {
 	int stage_fd, dir_fd, host_fd;
-	char way[PATH_MAX]; /* the last directory that was made; zeros before, and behind it */
+	char way[PATH_MAX]; /* the last directory that was made, "" before */
 };
 
 static int white_out(const struct masking *masking, const char *name, struct atoll_error *err)
