@@ -132,7 +132,7 @@ static void read_any(void)
 	char digest[HASH_HEX_SIZE];
 	int r;
 
-	recipe_begin(&made, "/", "/usr");
+	recipe_begin(&made, "/", "/var/lib");
 	recipe_add(&made, (const char *const[]){"load", "any", "", contract}, 4);
 	r = recipe_follow(made.recipe.data, made.recipe.used, NULL, NULL, &job, NULL);
 	buf_done(&made.recipe);
