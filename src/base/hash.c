@@ -16,14 +16,21 @@
 static const uint32_t first_state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
 					0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
+static int answer = -1;
+
 static bool is_fast(size_t more)
 {
 	static size_t hashed;
-	static int answer = -1;
 
 	if (answer < 0 && (hashed += more) > ASK_AFTER)
 		answer = hash_has_instructions();
 	return answer > 0;
+}
+
+void hash_ask(void)
+{
+	if (answer < 0)
+		answer = hash_has_instructions();
 }
 
 void hash_init(struct hash *hash)

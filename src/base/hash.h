@@ -30,6 +30,9 @@ struct hash {
 	};
 };
 
+/* Ask now, for all that is forked from here on. */
+void hash_ask(void);
+
 void hash_init(struct hash *hash);
 void hash_update(struct hash *hash, const void *data, size_t size);
 void hash_final(struct hash *hash, unsigned char ret[HASH_SIZE]);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -128,13 +129,61 @@ static bool may_go_on(int start_fd)
 	return recv(start_fd, &byte, 1, 0) == 1;
 }
 
+/* ---- on another CPU ---- */
+
+/* With more of them the kernel's own choice is better than one at random. */
+#define APART_CPUS_MAX 4
+
+/* Which CPUs we may use; none if it is better not to choose. */
+static cpu_set_t list_cpus(void)
+{
+	cpu_set_t all;
+
+	if (sched_getaffinity(0, sizeof all, &all) < 0 || CPU_COUNT(&all) > APART_CPUS_MAX)
+		CPU_ZERO(&all);
+	return all;
+}
+
+/*
+ * Away from ours. What is forked waits for its parent's CPU mostly, also while another one has
+ * nothing to do, and the kernel lets it: in a virtual machine with two of them four times out of
+ * five. It waits for the byte, so that nothing is set once it has its own set again.
+ */
+static void send_away(pid_t pid, int start_fd, const cpu_set_t *all)
+{
+	const int here = sched_getcpu();
+	cpu_set_t others = *all;
+	bool is_away;
+
+	if (here >= 0)
+		CPU_CLR(here, &others);
+	/* If it cannot be, or is refused, it stays where it is. */
+	is_away = CPU_COUNT(&others) > 0 && sched_setaffinity(pid, sizeof others, &others) == 0;
+	send(start_fd, is_away ? "a" : "s", 1, MSG_NOSIGNAL);
+}
+
+static void arrive(int start_fd, const cpu_set_t *all)
+{
+	char byte;
+
+	if (recv(start_fd, &byte, 1, 0) != 1)
+		_exit(127);
+	if (byte == 'a' && sched_setaffinity(0, sizeof *all, all) < 0)
+		_exit(127); /* or everything inside would have too few */
+}
+
+/* ---- the command's process ---- */
+
 /* The listener goes out, a byte comes in before each of the next two steps; a whole message tells
  * of a failure, and the end of the socket that the command is executed. */
-static _Noreturn void command_child(const struct init_config *config, int terminal_fd, int start_fd)
+static _Noreturn void command_child(const struct init_config *config, int terminal_fd, int start_fd,
+				    const cpu_set_t *apart)
 {
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
 	int listener;
 
+	if (apart && CPU_COUNT(apart) > 0)
+		arrive(start_fd, apart);
 	if (config->notice_fd >= 0)
 		close(config->notice_fd);
 	service_close_in_child();
@@ -157,8 +206,9 @@ static _Noreturn void command_child(const struct init_config *config, int termin
 	_exit(127);
 }
 
-static int fork_command(const struct init_config *config, int terminal_fd, struct init_command *ret,
-			struct atoll_error *err)
+/* `apart`: all CPUs that it may use, if it is to begin on another one; may be none, or NULL. */
+static int fork_command(const struct init_config *config, int terminal_fd, const cpu_set_t *apart,
+			struct init_command *ret, struct atoll_error *err)
 {
 	int pair[2];
 	pid_t pid;
@@ -170,9 +220,11 @@ static int fork_command(const struct init_config *config, int terminal_fd, struc
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fork the command");
 	if (pid == 0) {
 		close(pair[0]);
-		command_child(config, terminal_fd, pair[1]);
+		command_child(config, terminal_fd, pair[1], apart);
 	}
 	close(pair[1]);
+	if (apart && CPU_COUNT(apart) > 0)
+		send_away(pid, pair[0], apart);
 	ret->pid = pid;
 	ret->start_fd = pair[0];
 	return 0;
@@ -180,10 +232,18 @@ static int fork_command(const struct init_config *config, int terminal_fd, struc
 
 int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err)
 {
-	return fork_command(config, -1, ret, err);
+	return fork_command(config, -1, NULL, ret, err);
 }
 
-int init_let_seal(struct init_command *command, struct atoll_error *err)
+int init_fork_apart(const struct init_config *config, struct init_command *ret,
+		    struct atoll_error *err)
+{
+	const cpu_set_t all = list_cpus();
+
+	return fork_command(config, -1, &all, ret, err);
+}
+
+int init_await(struct init_command *command, struct atoll_error *err)
 {
 	struct init_message message;
 	size_t n = 1;
@@ -201,6 +261,11 @@ int init_let_seal(struct init_command *command, struct atoll_error *err)
 	if (got != 1 || n != 1)
 		return error_set(err, ATOLL_FAULT_BUG, got < 0 ? (int)-got : 0,
 				 "the listener did not arrive");
+	return 0;
+}
+
+int init_let_seal(struct init_command *command, struct atoll_error *err)
+{
 	if (send(command->start_fd, "s", 1, MSG_NOSIGNAL) < 0)
 		return errno == EPIPE || errno == ECONNRESET
 			       ? error_set(err, ATOLL_FAULT_HOST, 0,
@@ -456,8 +521,8 @@ static void start_on_terminal(struct init *init, struct init_command *command)
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
 
 	open_terminal(init);
-	if (fork_command(init->config, init->terminal_fd, command, &message.error) < 0 ||
-	    init_let_seal(command, &message.error) < 0)
+	if (fork_command(init->config, init->terminal_fd, NULL, command, &message.error) < 0 ||
+	    init_await(command, &message.error) < 0 || init_let_seal(command, &message.error) < 0)
 		init_end(init, &message);
 }
 
@@ -493,7 +558,7 @@ void init_main(const struct init_config *config, struct init_command *command)
 	/* The command's processes run under the same id: keep them from looking into us. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (config->is_service)
-		service_main(init);
+		service_main(init, command);
 	if (!command->pid)
 		start_on_terminal(init, command);
 	init->command = command->pid;

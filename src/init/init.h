@@ -258,12 +258,18 @@ struct init_command {
 /* Does it get a terminal? Then its process cannot be forked before init_main(). */
 bool init_wants_terminal(const struct init_config *config);
 
-/* Fork the command's process, which goes through `begin`. */
+/* Fork the command's process, which goes through `begin`; of a service its first template. */
 int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err);
 
-/* Wait until it is through, and let it go through `seal`. */
+/* The same while the caller goes on with something that takes as long. */
+int init_fork_apart(const struct init_config *config, struct init_command *ret,
+		    struct atoll_error *err);
+
+/* Wait until it is through. */
+int init_await(struct init_command *command, struct atoll_error *err);
+/* Then let it go through `seal`; a template is closed to everybody after that. */
 int init_let_seal(struct init_command *command, struct atoll_error *err);
 
 /* Be the first process, and let the command be executed; forked and sealed before, unless it gets a
- * terminal. Never returns. */
+ * terminal, which a service's template does not. Never returns. */
 _Noreturn void init_main(const struct init_config *config, struct init_command *command);

@@ -45,8 +45,8 @@ void init_forget_in_child(void);
 
 /* ---- service.c ---- */
 
-/* Steps by order, instead of one command. */
-_Noreturn void service_main(struct init *init);
+/* Steps by order, instead of one command; the first template is there, and sealed. */
+_Noreturn void service_main(struct init *init, const struct init_command *template);
 /* In a fork that does not execute: what it held open of a step's would have no end. */
 void service_close_in_child(void);
 void service_forget_in_child(void);

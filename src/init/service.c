@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
@@ -108,6 +109,15 @@ void service_forget_in_child(void)
 
 /* ---- the template ---- */
 
+static void use_template(struct service *service)
+{
+	service->failure = (struct atoll_error){0};
+	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
+	ioctl(service->template.listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
+	      SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	service->listeners[service->n_listeners++] = service->template.listener_fd;
+}
+
 static int make_template(struct service *service, struct atoll_error *err)
 {
 	struct init_command *template = &service->template;
@@ -121,6 +131,8 @@ static int make_template(struct service *service, struct atoll_error *err)
 				 "too many live on: end them (atoll rollback, or atoll rm)");
 	r = init_fork(service->init->config, template, err);
 	if (r == 0)
+		r = init_await(template, err);
+	if (r == 0)
 		r = init_let_seal(template, err);
 	if (r < 0) {
 		if (template->pid)
@@ -128,11 +140,7 @@ static int make_template(struct service *service, struct atoll_error *err)
 		template->pid = 0;
 		return r;
 	}
-	service->failure = (struct atoll_error){0};
-	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
-	ioctl(template->listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
-	      SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
-	service->listeners[service->n_listeners++] = template->listener_fd;
+	use_template(service);
 	return 0;
 }
 
@@ -195,6 +203,38 @@ static void fail_step(struct service *service, struct step *step, int code,
 	forget_step(step);
 }
 
+static bool is_ours(const struct service *service, pid_t pid)
+{
+	return pid == service->template.pid || pid == service->init->config->keeper;
+}
+
+/*
+ * Is nobody inside but those that keep it? Whoever lives is a child of ours, or of somebody who is:
+ * orphans become ours. Where the kernel does not list them (no CONFIG_PROC_CHILDREN) the answer is
+ * no.
+ */
+static bool is_alone(const struct service *service)
+{
+	cleanup_fd int fd =
+		openat(service->init->watch.proc_fd, "1/task/1/children", O_RDONLY | O_CLOEXEC);
+	char text[64];
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+	/* More than that are not ours alone. */
+	if (got < 0 || got == sizeof text - 1)
+		return false;
+	text[got] = '\0';
+	for (char *at = text, *end; *at; at = end) {
+		pid_t pid = (pid_t)strtol(at, &end, 10);
+
+		if (end == at)
+			return at[strspn(at, " \n")] == '\0';
+		if (!is_ours(service, pid))
+			return false;
+	}
+	return true;
+}
+
 static void end_step(struct service *service, struct step *step, int wait_status, uint64_t cpu_us,
 		     uint64_t peak_kib)
 {
@@ -215,6 +255,8 @@ static void end_step(struct service *service, struct step *step, int wait_status
 	service->init->config->usage->files = service->init->guard.n_created;
 	init_tell(service->init, &message);
 	forget_step(step);
+	if (service->init->watch.woken_ns && is_alone(service))
+		watch_leave(&service->init->watch);
 }
 
 /* For the record every program is somebody's from its first moment. */
@@ -502,11 +544,6 @@ struct count {
 	const struct service *service;
 	int n, n_running;
 };
-
-static bool is_ours(const struct service *service, pid_t pid)
-{
-	return pid == service->template.pid || pid == service->init->config->keeper;
-}
 
 static void count_one(const struct inside_process *process, void *data)
 {
@@ -858,13 +895,12 @@ static _Noreturn void loop(struct service *service)
 	}
 }
 
-void service_main(struct init *init)
+void service_main(struct init *init, const struct init_command *template)
 {
 	struct service *service = &the_service;
-	struct atoll_error error = {0};
 
 	service->init = init;
-	service->template.start_fd = -1;
+	service->template = *template;
 	if (guard_init(&init->guard, init->config, -1) < 0)
 		init_end_broken(init, errno, "start the guard");
 	init->guard.watch = &init->watch;
@@ -873,7 +909,6 @@ void service_main(struct init *init)
 	watch_init(&init->watch, init->config);
 	watch_rest(&init->watch);
 	init->watch.n_own = init->config->keeper ? 2 : 1; /* the template */
-	/* Now, while nobody waits. If it fails, it does so again for the first step. */
-	make_template(service, &error);
+	use_template(service);
 	loop(service);
 }

@@ -295,6 +295,7 @@ void template_main(const struct init_config *config, int socket_fd)
 
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_NAME, "atoll-init"); /* the first one was forked before that was its name */
 	prctl(PR_SET_DUMPABLE, 0);
 	for (;;) {
 		struct start start;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
 #include "base/scope.h"
 #include "base/test.h"
 #include "init/watch.h"
@@ -143,6 +144,37 @@ TEST(a_reservation_beyond_the_limit_is_refused)
 	CHECK(watch_reserve(&watch, 40));
 	CHECK_INT(usage.written, 100);
 	CHECK(!watch_reserve(&watch, UINT64_MAX));
+}
+
+static int64_t until_next_ms(void)
+{
+	return (watch.next_ns - clock_monotonic_ns() + 999999) / 1000000;
+}
+
+TEST(who_comes_is_looked_at_soon_and_who_has_gone_within_the_usual_time)
+{
+	struct watch_verdict verdict;
+
+	begin();
+	watch_rest(&watch);
+	watch_leave(&watch); /* nobody was there */
+	CHECK(until_next_ms() > 1000);
+	watch_wake(&watch);
+	CHECK(until_next_ms() <= 10);
+	watch_leave(&watch);
+	CHECK(until_next_ms() > 10 && until_next_ms() <= 100);
+	/* Others that come and go do not put it off any more. */
+	for (int i = 0; i < 5; i++) {
+		const int64_t next_ns = watch.next_ns;
+
+		watch_wake(&watch);
+		watch_leave(&watch);
+		CHECK_INT(watch.next_ns, next_ns);
+	}
+	CHECK(watch_look(&watch, &verdict) == 0);
+	watch.next_ns = clock_monotonic_ns();
+	watch_leave(&watch); /* that one has been seen */
+	CHECK(until_next_ms() <= 0);
 }
 
 TEST(the_floor_of_free_space_is_a_twentieth_and_at_most_a_gibibyte)

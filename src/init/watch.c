@@ -527,6 +527,7 @@ int watch_look(struct watch *watch, struct watch_verdict *ret)
 	check_files(watch, ret);
 	r = check_memory(watch, &sum, ret);
 	watch->n_looks++;
+	watch->woken_ns = 0;
 	plan_next(watch, cpu_ns() - began_ns);
 	return r;
 }
@@ -535,8 +536,18 @@ void watch_wake(struct watch *watch)
 {
 	const int64_t soon_ns = clock_monotonic_ns() + LOOK_LEAST_MS * 1000000;
 
-	if (watch->next_ns > soon_ns + (LOOK_MOST_MS - LOOK_LEAST_MS) * 1000000)
-		watch->next_ns = soon_ns;
+	if (watch->next_ns <= soon_ns + (LOOK_MOST_MS - LOOK_LEAST_MS) * 1000000)
+		return;
+	watch->next_ns = soon_ns;
+	watch->woken_ns = soon_ns - LOOK_LEAST_MS * 1000000;
+}
+
+void watch_leave(struct watch *watch)
+{
+	const int64_t late_ns = watch->woken_ns + LOOK_MOST_MS * 1000000;
+
+	if (watch->woken_ns && watch->next_ns < late_ns)
+		watch->next_ns = late_ns;
 }
 
 void watch_rest(struct watch *watch)

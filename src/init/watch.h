@@ -86,6 +86,7 @@ struct watch {
 	bool is_idle;	    /* no CPU time was used since the look before */
 	uint64_t headroom;  /* bytes until the nearest limit, as of the last look */
 	int64_t next_ns;    /* when to look again */
+	int64_t woken_ns;   /* since when there has been somebody whom no look has seen; 0: none */
 	unsigned n_looks;
 	unsigned n_own; /* processes of ours among those that are seen; 0: it does not matter */
 };
@@ -111,6 +112,10 @@ void watch_end(struct watch *watch);
 void watch_rest(struct watch *watch);
 /* Somebody comes, after a time in which there was nobody. */
 void watch_wake(struct watch *watch);
+/* And has gone again, with all that it had started. What it left in files waits for its look as
+ * long as looks are apart at most, counted from when it came: so however many come and go one after
+ * the other, one is looked at. */
+void watch_leave(struct watch *watch);
 
 /* Somebody reserves space. False if it is more than the limit leaves. */
 bool watch_reserve(struct watch *watch, uint64_t bytes);

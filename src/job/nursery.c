@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/keyring.h"
 #include "base/program.h"
 #include "isolate/isolate.h"
 #include "job/hold-inner.h"
+#include "job/job.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -109,6 +113,36 @@ static _Noreturn void become_holder(const struct nursery_order *order, int statu
 	hold_main(order->id, order->stays, status_fd);
 }
 
+/*
+ * What the first contract that a process reads costs beyond the second is pages: of memory, of the
+ * stack, of the program, which a fork has to ask the kernel for one by one. So one that waits reads
+ * a contract of nobody's meanwhile, and forgets it. It looks at nothing of the host's but names.
+ */
+static void read_any(void)
+{
+	static const char contract[] =
+		"workspace: {at: /home/user, mode: layer}\n"
+		"users: [{name: user, uid: 1000, gid: 1000, home: /home/user}]\n"
+		"root: layer\n"
+		"network: {mode: rules}\n"
+		"limits: {memory: 512M, pids: 512, wall: unlimited}\n"
+		"audit: {record: steps}\n";
+	cleanup_buf struct buf text = BUF_INIT(1 << 20);
+	struct atoll_job made = {0}, *job;
+	char digest[HASH_HEX_SIZE];
+	int r;
+
+	recipe_begin(&made, "/", "/var/lib");
+	recipe_add(&made, (const char *const[]){"load", "any", "", contract}, 4);
+	r = recipe_follow(made.recipe.data, made.recipe.used, NULL, NULL, &job, NULL);
+	buf_done(&made.recipe);
+	if (r < 0)
+		return; /* then the one that counts is the first */
+	spec_digest(job->spec, digest, NULL);
+	spec_explain_json(job->spec, &text, NULL);
+	atoll_job_free(job);
+}
+
 /* In what was forked ahead. It has nothing of the nursery's, whose end is also its own. */
 static _Noreturn void wait_to_be_one(int fd)
 {
@@ -119,6 +153,7 @@ static _Noreturn void wait_to_be_one(int fd)
 	if (fd != 3 && dup3(fd, 3, O_CLOEXEC) < 0)
 		_exit(1);
 	fd_close_range(4, ~0U, false);
+	read_any();
 	while (!receive(3, &order, &status_fd))
 		;
 	isolate_confirm(order.checked_ns);
@@ -180,6 +215,7 @@ _Noreturn void hold_nursery_serve(int fd)
 	prctl(PR_SET_NAME, "atoll-nursery");
 	program_set_title("atoll-nursery"); /* where that is, is known to the children */
 	keyring_share();
+	hash_ask(); /* or each of them would */
 	isolate_remember();
 	for (;;) {
 		struct nursery_order order;

@@ -262,6 +262,43 @@ def _():
         same(step(place, id, "cat kept"), "kept\n", "afterwards")
 
 
+@test("many steps, each shorter than a look takes to come, do not write more than the limit")
+def _():
+    with Sandbox("--disk", "20M") as (place, id):
+        for number in range(200):
+            result = atoll(place, "exec", id, "--", "/bin/sh", "-c", "head -c 1000000 /dev/zero >f%d" % number)
+            if result.status != 0:
+                break
+        same(result.status, OVER_LIMIT, "status of step %d: %s" % (number, result.err))
+        check("disk" in result.err, result.err)
+        check(number >= 15, "ended by step %d" % number)
+
+
+@test("a step has the sandbox's namespaces and none of the host's, also behind a template that was killed from inside")
+def _():
+    kinds = ("net", "ipc", "uts", "pid", "mnt", "user")
+    look = "readlink %s; cat /proc/2/comm; hostname" % " ".join("/proc/self/ns/" + kind for kind in kinds)
+    with Sandbox() as (place, id):
+        first = step(place, id, look)
+        same(first.splitlines()[-2:], ["atoll-init", "atoll"], "names")
+        for line, kind in zip(first.splitlines(), kinds):
+            check(line != os.readlink("/proc/self/ns/" + kind), "of the host's: %s" % line)
+        same(os.readlink("/proc/%d/ns/net" % first_process(place)) if IS_ROOT else first.splitlines()[0], first.splitlines()[0], "the first process's")
+        step(place, id, "kill -9 2; until ! kill -0 2 2>/dev/null; do sleep 0.01; done")
+        same(step(place, id, "readlink %s" % " ".join("/proc/self/ns/" + kind for kind in kinds)).splitlines(), first.splitlines()[:6], "afterwards")
+
+
+@test("a command and a step have every CPU that there is, or as many as the contract says")
+def _():
+    count = ("--", PYTHON, "-c", "import os; print(len(os.sched_getaffinity(0)))")
+    all = len(os.sched_getaffinity(0))
+    for flags, expected in ((), all), (("--cpus", "1"), 1):
+        with Sandbox(*flags) as (place, id):
+            for _ in range(5):
+                same(say(place, "run", "--direct", *flags, *count), "%d\n" % expected, "a run")
+                same(say(place, "exec", id, *count), "%d\n" % expected, "a step")
+
+
 @test("output beyond its limit ends the step alone")
 def _():
     with Sandbox("--output", "100K") as (place, id):

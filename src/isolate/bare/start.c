@@ -83,6 +83,8 @@ static int start_command(const struct init_config *config, struct init_command *
 
 	if (r == 0)
 		r = init_fork(config, command, err);
+	if (r == 0)
+		r = init_await(command, err);
 	return r < 0 ? r : init_let_seal(command, err);
 }
 

@@ -257,16 +257,21 @@ static int make_point(const struct ns_mount *mount, const char *before, struct a
 /* ---- the contract's mounts ---- */
 
 /* Names of one and the same node: a node of its own for each would cost more than the rest. */
-#define WHITEOUT STAGE "/whiteout"
+#define WHITEOUT_NAME "whiteout"
+#define WHITEOUT      STAGE "/" WHITEOUT_NAME
 
-static int white_out(const char *dir, const char *relative, size_t length, struct atoll_error *err)
+/* Where the masks of one mount are made. The stage's files are reached by descriptors: there are
+ * dozens of masks, and a path for each takes longer than what is done with it. */
+struct masking {
+	int stage_fd, dir_fd, host_fd;
+	char way[PATH_MAX]; /* the last directory that was made, "" before */
+};
+
+static int white_out(const struct masking *masking, const char *name, struct atoll_error *err)
 {
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof path, "%s/%.*s", dir, (int)length, relative);
-	if (link(WHITEOUT, path) < 0 && errno != EEXIST &&
-	    errno != ENOTDIR /* what it is in has been masked before it */)
-		return fail(err, "mask", path);
+	if (linkat(masking->stage_fd, WHITEOUT_NAME, masking->dir_fd, name, 0) < 0 &&
+	    errno != EEXIST && errno != ENOTDIR /* what it is in has been masked before it */)
+		return fail(err, "mask", name);
 	return 0;
 }
 
@@ -274,30 +279,32 @@ static int white_out(const char *dir, const char *relative, size_t length, struc
  * A name that is not there, in the layer on top. Where the way to it does not exist, its first
  * missing part is the name: a directory of the layer's own would be listed with all that is masked
  * in it. Where the way goes through something else than a directory, nothing is there to hide (a
- * link's target counts).
+ * link's target counts). Masks come sorted, so that the way is mostly that of the one before.
  */
-static int make_mask(const char *dir, const char *host, const char *relative,
-		     struct atoll_error *err)
+static int make_mask(struct masking *masking, const char *relative, struct atoll_error *err)
 {
-	char path[PATH_MAX];
+	char part[PATH_MAX];
 	struct stat st;
 
-	for (size_t i = 0; relative[i]; i++) {
+	for (size_t i = 0; relative[i] && i < sizeof part - 1; part[i] = relative[i], i++) {
 		if (relative[i] != '/')
 			continue;
-		snprintf(path, sizeof path, "%s/%.*s", host, (int)i, relative);
-		if (lstat(path, &st) < 0) {
+		part[i] = '\0';
+		if (memcmp(part, masking->way, i) == 0 &&
+		    (masking->way[i] == '/' || masking->way[i] == '\0'))
+			continue;
+		if (fstatat(masking->host_fd, part, &st, AT_SYMLINK_NOFOLLOW) < 0) {
 			if (errno != ENOENT)
-				return fail(err, "look at", path);
-			return white_out(dir, relative, i, err);
+				return fail(err, "look at", part);
+			return white_out(masking, part, err);
 		}
 		if (!S_ISDIR(st.st_mode))
 			return 0;
-		snprintf(path, sizeof path, "%s/%.*s", dir, (int)i, relative);
-		if (mkdir(path, 0755) < 0 && errno != EEXIST)
-			return fail(err, "create", path);
+		if (mkdirat(masking->dir_fd, part, 0755) < 0 && errno != EEXIST)
+			return fail(err, "create", part);
+		strcpy(masking->way, part);
 	}
-	return white_out(dir, relative, strlen(relative), err);
+	return white_out(masking, relative, err);
 }
 
 /* A directory of the layer's own stands for the host's, and looks like it. Not its owner: that is
@@ -321,6 +328,28 @@ static void look_alike(const char *dir, const char *host, const char *relative)
 	}
 }
 
+static int make_all_masks(const struct ns_mount *spot, const char *mask, const char *host,
+			  struct atoll_error *err)
+{
+	cleanup_fd int stage = -1, dir = -1, top = -1;
+	struct masking masking = {0};
+	int r = 0;
+
+	if (mkdir(mask, 0755) < 0)
+		return fail(err, "create", mask);
+	if (mknod(WHITEOUT, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
+		return fail(err, "create", WHITEOUT);
+	stage = open(STAGE, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	dir = open(mask, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	top = open(host, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (stage < 0 || dir < 0 || top < 0)
+		return fail(err, "open", mask);
+	masking.stage_fd = stage, masking.dir_fd = dir, masking.host_fd = top;
+	for (size_t i = 0; r == 0 && i < spot->n_masks; i++)
+		r = make_mask(&masking, spot->masks[i], err);
+	return r;
+}
+
 int ns_make_masks(const struct ns_mount *spot, int tree_fd, size_t number, struct atoll_error *err)
 {
 	char mask[48], host[48];
@@ -328,13 +357,11 @@ int ns_make_masks(const struct ns_mount *spot, int tree_fd, size_t number, struc
 
 	snprintf(mask, sizeof mask, "%s/mask-%zu", STAGE, number);
 	snprintf(host, sizeof host, "%s/host-%zu", STAGE, number);
-	if (mkdir(mask, 0755) < 0 || mkdir(host, 0755) < 0)
-		return fail(err, "create", mask);
-	if (spot->n_masks && mknod(WHITEOUT, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
-		return fail(err, "create", WHITEOUT);
+	if (mkdir(host, 0755) < 0)
+		return fail(err, "create", host);
 	r = ns_attach(tree_fd, host, err);
-	for (size_t i = 0; r == 0 && i < spot->n_masks; i++)
-		r = make_mask(mask, host, spot->masks[i], err);
+	if (r == 0 && spot->n_masks)
+		r = make_all_masks(spot, mask, host, err);
 	for (size_t i = 0; r == 0 && spot->is_layer && i < spot->n_masks; i++)
 		look_alike(mask, host, spot->masks[i]);
 	return r;
@@ -373,8 +400,10 @@ static int place_masked(const struct cell *cell, const struct ns_mount *spot, si
 	if (r < 0)
 		return r;
 	used = strlen(options);
-	snprintf(options + used, sizeof options - used, "%s/mask-%zu:%s/host-%zu,userxattr", STAGE,
-		 number, STAGE, number);
+	if (spot->n_masks)
+		used += (size_t)snprintf(options + used, sizeof options - used,
+					 "%s/mask-%zu:", STAGE, number);
+	snprintf(options + used, sizeof options - used, "%s/host-%zu,userxattr", STAGE, number);
 	if (spot->is_ephemeral)
 		r = make_upper(spot, number, options, sizeof options, err);
 	if (r < 0)
@@ -711,13 +740,13 @@ static int make_var_dir(const char *path, struct atoll_error *err)
 	for (size_t i = strlen("var/"); path[i]; i++) {
 		char part[32];
 
-		if (path[i + 1] && path[i + 1] != '/')
+		if (path[i] != '/')
 			continue;
-		snprintf(part, sizeof part, "%.*s", (int)i + 1, path);
+		snprintf(part, sizeof part, "%.*s", (int)i, path);
 		if (lstat(part, &st) == 0 && !S_ISDIR(st.st_mode))
 			return 0;
 	}
-	return make_dir(path, 0755, err);
+	return mkdir(path, 0755) < 0 && errno != EEXIST ? fail(err, "create", path) : 0;
 }
 
 static int place_system(const struct cell *cell, struct atoll_error *err)

@@ -257,7 +257,11 @@ int ns_begin(void *data, struct atoll_error *err)
 	const struct cell *cell = data;
 	int r = 0;
 
-	/* For a command on a terminal the first process has done so; some hosts grant none. */
+	/* A template stays, and that socket is the first process's. */
+	if (!cell->has_namespaces && cell->extra->is_service)
+		close(cell->setup_fd);
+	/* For a command on a terminal the first process has done so, and it has joined those of the
+	 * first template before it forks another; some hosts grant none. */
 	if (!cell->has_namespaces)
 		r = ns_make_namespaces(cell, err);
 	reset_signals();
