@@ -16,14 +16,18 @@
 static const uint32_t first_state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
 					0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
 
+/* Two threads may ask at once; each is told the truth, or that it is not known yet. */
 static bool is_fast(size_t more)
 {
 	static size_t hashed;
 	static int answer = -1;
+	int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
 
-	if (answer < 0 && (hashed += more) > ASK_AFTER)
-		answer = hash_has_instructions();
-	return answer > 0;
+	if (known < 0 && __atomic_add_fetch(&hashed, more, __ATOMIC_RELAXED) > ASK_AFTER) {
+		known = hash_has_instructions();
+		__atomic_store_n(&answer, known, __ATOMIC_RELAXED);
+	}
+	return known > 0;
 }
 
 void hash_init(struct hash *hash)
@@ -110,7 +114,8 @@ void hash_sha256_hex(const void *data, size_t size, char ret_hex[HASH_HEX_SIZE])
 	hash_to_hex(digest, sizeof digest, ret_hex);
 }
 
-int hash_fd(int fd, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
+/* Of a file whose size is known one read is enough, where it brings just that. */
+static int hash_all(int fd, uint64_t expected, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
 {
 	unsigned char data[READ_SIZE];
 	struct hash hash;
@@ -131,6 +136,8 @@ int hash_fd(int fd, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
 		}
 		hash_update(&hash, data, (size_t)got);
 		size += (uint64_t)got;
+		if (size == expected && (size_t)got < sizeof data)
+			break;
 	}
 	if (is_first)
 		hash_init(&hash);
@@ -138,6 +145,16 @@ int hash_fd(int fd, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
 	if (ret_size)
 		*ret_size = size;
 	return 0;
+}
+
+int hash_fd(int fd, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
+{
+	return hash_all(fd, UINT64_MAX, ret_size, ret);
+}
+
+int hash_fd_sized(int fd, uint64_t size, unsigned char ret[HASH_SIZE])
+{
+	return hash_all(fd, size, NULL, ret);
 }
 
 void hash_to_hex(const unsigned char *data, size_t size, char *ret_hex)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/share.h"
 #include "base/str.h"
 #include "base/uapi.h"
 #include "job/record-inner.h"
@@ -74,7 +75,7 @@ static int hash_object(int fd, unsigned char ret[HASH_SIZE])
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (S_ISREG(st.st_mode))
-		return hash_fd(fd, NULL, ret);
+		return hash_fd_sized(fd, (uint64_t)st.st_size, ret);
 	if (!S_ISLNK(st.st_mode))
 		return -EISDIR;
 	length = readlinkat(fd, "", target, sizeof target);
@@ -89,59 +90,146 @@ static bool has_content(mode_t mode)
 	return S_ISREG(mode) || S_ISLNK(mode);
 }
 
+/*
+ * Much of what the record costs at the end of a run is reading what was changed. From some files on
+ * two do it (base/share.h), so many changes at a time that what they find needs little memory. Then
+ * all is told in its order.
+ */
+#define AT_ONCE	  1024
+#define SHARE_MIN 16
+
 /* ---- of a layer ---- */
 
-static int hash_side(const struct layer_stack *stack, const char *path, bool is_before,
-		     unsigned char ret[HASH_SIZE])
-{
-	cleanup_fd int fd = is_before ? layer_stack_open_before(stack, path)
-				      : layer_stack_open_after(stack, path);
+/* What the sides of a change hold: 0 with a hash, or a negative errno. */
+enum {
+	HAS_NONE = 1,
+	NOT_READ = 2,
+};
 
+struct contents {
+	int before_code, after_code;
+	unsigned char before[HASH_SIZE], after[HASH_SIZE];
+};
+
+/* `is_shared`: somebody else reads, too, and what cannot be had quickly is left for later. */
+static int hash_side(const struct layer_stack *stack, const char *path, mode_t mode, bool is_before,
+		     bool is_shared, unsigned char ret[HASH_SIZE])
+{
+	struct stat st;
+	cleanup_fd int fd =
+		S_ISREG(mode) ? layer_stack_open_quickly(stack, path, is_before, &st) : -EAGAIN;
+
+	if (!has_content(mode))
+		return HAS_NONE;
+	if (fd >= 0)
+		return hash_fd_sized(fd, (uint64_t)st.st_size, ret);
+	if (is_shared)
+		return NOT_READ;
+	fd = is_before ? layer_stack_open_before(stack, path) : layer_stack_open_after(stack, path);
 	return fd < 0 ? fd : hash_object(fd, ret);
 }
 
-static void tell_layered(struct recorder *recorder, uint32_t step,
-			 const struct layer_changes *changes, const struct atoll_change *from)
+static void read_sides(const struct layer_changes *changes, const struct atoll_change *change,
+		       bool is_shared, struct contents *contents)
 {
-	unsigned char before[HASH_SIZE], after[HASH_SIZE];
-	struct change change = {.path = from->path,
-				.from = from->from,
-				.kind = from->kind,
-				.st = from->after.st_mode ? &from->after : &from->before,
-				.mark = from->mark};
-	const bool is_same = from->before.st_mode && from->after.st_mode &&
-			     !(from->parts & (ATOLL_PART_CONTENT | ATOLL_PART_TYPE));
-	int r = 0;
+	const bool is_same = change->before.st_mode && change->after.st_mode &&
+			     !(change->parts & (ATOLL_PART_CONTENT | ATOLL_PART_TYPE));
 
-	if (from->after.st_mode && has_content(from->after.st_mode)) {
-		r = hash_side(&changes->stack, from->path, false, after);
-		change.after = r < 0 ? NULL : after;
+	if (contents->after_code == NOT_READ)
+		contents->after_code =
+			hash_side(&changes->stack, change->path, change->after.st_mode, false,
+				  is_shared, contents->after);
+	if (is_same && contents->after_code == NOT_READ)
+		return;
+	if (is_same && contents->after_code == 0) {
+		memcpy(contents->before, contents->after, HASH_SIZE);
+		contents->before_code = 0;
+	} else if (contents->before_code == NOT_READ) {
+		contents->before_code =
+			hash_side(&changes->stack, change->from ? change->from : change->path,
+				  change->before.st_mode, true, is_shared, contents->before);
 	}
-	if (is_same && change.after) {
-		change.before = after;
-	} else if (from->before.st_mode && has_content(from->before.st_mode)) {
-		int s = hash_side(&changes->stack, from->from ? from->from : from->path, true,
-				  before);
+}
 
-		change.before = s < 0 ? NULL : before;
-		r = r < 0 ? r : s;
-	}
-	if (r < 0)
-		change.why = strerror(-r);
+static void tell_layered(struct recorder *recorder, uint32_t step, const struct atoll_change *from,
+			 const struct contents *contents)
+{
+	const int problem = contents->after_code < 0 ? contents->after_code : contents->before_code;
+	const struct change change = {.path = from->path,
+				      .from = from->from,
+				      .kind = from->kind,
+				      .st = from->after.st_mode ? &from->after : &from->before,
+				      .before =
+					      contents->before_code == 0 ? contents->before : NULL,
+				      .after = contents->after_code == 0 ? contents->after : NULL,
+				      .mark = from->mark,
+				      .why = problem < 0 ? strerror(-problem) : NULL};
+
 	tell(recorder, step, 0, &change);
 }
 
 void record_change(struct recorder *recorder, uint32_t step, const struct layer_changes *changes,
 		   size_t i)
 {
-	if (recorder)
-		tell_layered(recorder, step, changes, &changes->list.items[i]);
+	struct contents contents = {.before_code = NOT_READ, .after_code = NOT_READ};
+
+	if (!recorder)
+		return;
+	read_sides(changes, &changes->list.items[i], false, &contents);
+	tell_layered(recorder, step, &changes->list.items[i], &contents);
+}
+
+/* Some changes of a list, and what was found of each. */
+struct part {
+	const struct layer_changes *changes;
+	size_t first;
+	struct contents *found;
+};
+
+static void read_shared(size_t i, void *data)
+{
+	const struct part *part = data;
+
+	read_sides(part->changes, &part->changes->list.items[part->first + i], true,
+		   &part->found[i]);
+}
+
+static size_t count_files(const struct atoll_change *items, size_t n)
+{
+	size_t n_files = 0;
+
+	for (size_t i = 0; i < n; i++)
+		n_files += S_ISREG(items[i].after.st_mode) || S_ISREG(items[i].before.st_mode);
+	return n_files;
+}
+
+static void tell_part(struct recorder *recorder, uint32_t step, struct part *part, size_t n)
+{
+	const struct atoll_change *items = part->changes->list.items + part->first;
+
+	for (size_t i = 0; i < n; i++)
+		part->found[i] = (struct contents){.before_code = NOT_READ, .after_code = NOT_READ};
+	if (count_files(items, n) >= SHARE_MIN)
+		share_work(n, read_shared, part);
+	for (size_t i = 0; i < n; i++) {
+		read_sides(part->changes, &items[i], false, &part->found[i]);
+		tell_layered(recorder, step, &items[i], &part->found[i]);
+	}
 }
 
 void record_changes(struct recorder *recorder, uint32_t step, const struct layer_changes *changes)
 {
-	for (size_t i = 0; recorder && i < changes->list.n; i++)
-		tell_layered(recorder, step, changes, &changes->list.items[i]);
+	const size_t n = changes->list.n, room = n < AT_ONCE ? n : AT_ONCE;
+	cleanup_free struct contents *found =
+		recorder && n > 1 ? calloc(room, sizeof *found) : NULL;
+	struct part part = {.changes = changes, .found = found};
+
+	for (; found && part.first < n; part.first += AT_ONCE)
+		tell_part(recorder, step, &part,
+			  n - part.first < AT_ONCE ? n - part.first : AT_ONCE);
+	/* A single one, or there is no memory. */
+	for (size_t i = 0; !found && i < n; i++)
+		record_change(recorder, step, changes, i);
 }
 
 /* ---- directly ---- */
@@ -299,30 +387,48 @@ static int hash_now(const struct spec *spec, const char *inside, struct stat *re
 		return hash_object(fd, hash);
 	snprintf(again, sizeof again, "/proc/self/fd/%d", fd);
 	file = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return file < 0 ? -errno : hash_object(file, hash);
+	return file < 0 ? -errno : hash_fd_sized(file, (uint64_t)ret->st_size, hash);
 }
 
-static void tell_direct(struct recorder *recorder, const struct changed_name *name)
+/* What there is now of some names. */
+struct names_now {
+	const struct spec *spec;
+	struct changed_name *const *names;
+	struct now {
+		struct stat st;
+		int code;
+		unsigned char hash[HASH_SIZE];
+	} * found;
+};
+
+static void look_now(size_t i, void *data)
 {
-	unsigned char hash[HASH_SIZE];
-	struct stat st = {0};
-	int r = hash_now(recorder->spec, name->path, &st, hash);
-	const bool is_there = st.st_mode != 0;
+	const struct names_now *now = data;
+	struct now *found = &now->found[i];
+
+	found->st = (struct stat){0};
+	found->code = hash_now(now->spec, now->names[i]->path, &found->st, found->hash);
+}
+
+static void tell_direct(struct recorder *recorder, const struct changed_name *name,
+			const struct now *now)
+{
+	const bool is_there = now->st.st_mode != 0;
 	struct change change = {.path = name->path,
 				.from = name->from,
 				.kind = name->from		     ? ATOLL_RENAMED
 					: name->was_new && is_there  ? ATOLL_ADDED
 					: !name->was_new && is_there ? ATOLL_CHANGED
 								     : ATOLL_DELETED,
-				.st = is_there ? &st : NULL,
+				.st = is_there ? &now->st : NULL,
 				.before = name->has_before ? name->before : NULL,
-				.after = r == 0 ? hash : NULL};
+				.after = now->code == 0 ? now->hash : NULL};
 
 	/* Came and went. */
 	if (!is_there && name->was_new)
 		return;
-	if (is_there && r < 0 && has_content(st.st_mode))
-		change.why = strerror(-r);
+	if (is_there && now->code < 0 && has_content(now->st.st_mode))
+		change.why = strerror(-now->code);
 	tell(recorder, name->step, name->time_ns, &change);
 }
 
@@ -334,10 +440,22 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
+static void tell_some(struct recorder *recorder, struct names_now *now, size_t n)
+{
+	if (n >= SHARE_MIN)
+		share_work(n, look_now, now);
+	for (size_t i = 0; i < n; i++) {
+		if (n < SHARE_MIN)
+			look_now(i, now);
+		tell_direct(recorder, now->names[i], &now->found[i]);
+	}
+}
+
 void record_direct_changes(struct recorder *recorder, uint32_t step)
 {
 	struct changed *changed = recorder ? recorder->changed : NULL;
 	struct changed_name **list;
+	struct now *found;
 	size_t n = 0;
 
 	if (!changed || !(list = calloc(changed->n + 1, sizeof *list)))
@@ -347,11 +465,17 @@ void record_direct_changes(struct recorder *recorder, uint32_t step)
 			if (name->step == step || step == 0)
 				list[n++] = name;
 	qsort(list, n, sizeof *list, compare);
-	for (size_t i = 0; i < n; i++) {
-		tell_direct(recorder, list[i]);
+	found = calloc(n < AT_ONCE ? n + 1 : AT_ONCE, sizeof *found);
+	for (size_t at = 0; found && at < n; at += AT_ONCE) {
+		struct names_now now = {recorder->spec, list + at, found};
+
+		tell_some(recorder, &now, n - at < AT_ONCE ? n - at : AT_ONCE);
+	}
+	for (size_t i = 0; found && i < n; i++) {
 		take_out(changed, list[i]->path);
 		free_name(list[i]);
 	}
+	free(found);
 	free(list);
 }
 
