@@ -88,6 +88,19 @@ int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t re
 	return fd < 0 ? -errno : (int)fd;
 }
 
+int fd_above_stdio(int fd)
+{
+	int above;
+
+	if (fd > STDERR_FILENO)
+		return fd;
+	above = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (above < 0)
+		above = -errno;
+	close(fd);
+	return above;
+}
+
 int fd_write_text(const char *path, const char *text)
 {
 	cleanup_fd int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);

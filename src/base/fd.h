@@ -23,6 +23,10 @@ int fd_read_all(int fd, struct buf *buf);
  * On a kernel without the call (before 5.6) -ENOSYS. */
 int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve);
 
+/* Not 0, 1 or 2: `fd`, or another in its place, which it takes. Or a negative errno; then both are
+ * closed. */
+int fd_above_stdio(int fd);
+
 /* close_range(2), or only marked to close at exec. Before 5.9 (5.11), and where a container's
  * profile refuses it, by way of /proc/self/fd. Does not allocate. */
 int fd_close_range(unsigned first, unsigned last, bool at_exec);

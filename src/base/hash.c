@@ -117,7 +117,8 @@ void hash_sha256_hex(const void *data, size_t size, char ret_hex[HASH_HEX_SIZE])
 	hash_to_hex(digest, sizeof digest, ret_hex);
 }
 
-int hash_fd(int fd, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
+/* Of a file whose size is known one read is enough, where it brings just that. */
+static int hash_all(int fd, uint64_t expected, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
 {
 	unsigned char data[READ_SIZE];
 	struct hash hash;
@@ -138,6 +139,8 @@ int hash_fd(int fd, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
 		}
 		hash_update(&hash, data, (size_t)got);
 		size += (uint64_t)got;
+		if (size == expected && (size_t)got < sizeof data)
+			break;
 	}
 	if (is_first)
 		hash_init(&hash);
@@ -145,6 +148,16 @@ int hash_fd(int fd, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
 	if (ret_size)
 		*ret_size = size;
 	return 0;
+}
+
+int hash_fd(int fd, uint64_t *ret_size, unsigned char ret[HASH_SIZE])
+{
+	return hash_all(fd, UINT64_MAX, ret_size, ret);
+}
+
+int hash_fd_sized(int fd, uint64_t size, unsigned char ret[HASH_SIZE])
+{
+	return hash_all(fd, size, NULL, ret);
 }
 
 void hash_to_hex(const unsigned char *data, size_t size, char *ret_hex)

@@ -43,6 +43,9 @@ void hash_sha256_hex(const void *data, size_t size, char ret_hex[HASH_HEX_SIZE])
 /* All that can be read from a descriptor, and how much that was (`ret_size` may be NULL). 0 or a
  * negative errno. */
 int hash_fd(int fd, uint64_t *ret_size, unsigned char ret[HASH_SIZE]);
+/* The same of a regular file that had `size` bytes a moment ago: of a small one that saves a call.
+ */
+int hash_fd_sized(int fd, uint64_t size, unsigned char ret[HASH_SIZE]);
 
 /* `size` bytes as lower-case hexadecimal, and a NUL. */
 void hash_to_hex(const unsigned char *data, size_t size, char *ret_hex);

@@ -396,3 +396,21 @@ TEST(a_strangers_socket_is_closed_without_waiting)
 	fd_close_strange(fcntl(STDERR_FILENO, F_DUPFD, 50));
 	CHECK(fcntl(50, F_GETFD) < 0 && errno == EBADF);
 }
+
+TEST(a_descriptor_above_the_standard_streams_stays_and_one_of_them_is_replaced)
+{
+	cleanup_fd int kept = dup(STDIN_FILENO), pipe_end = -1;
+	int made[2];
+
+	CHECK(pipe2(made, O_CLOEXEC) == 0);
+	CHECK(fd_above_stdio(made[0]) == made[0]);
+	close(made[0]);
+	CHECK(dup2(made[1], STDIN_FILENO) == STDIN_FILENO);
+	close(made[1]);
+	pipe_end = fd_above_stdio(STDIN_FILENO);
+	CHECK(pipe_end > STDERR_FILENO && fcntl(pipe_end, F_GETFD) == FD_CLOEXEC);
+	CHECK(fcntl(STDIN_FILENO, F_GETFD) < 0);
+	if (kept >= 0)
+		CHECK(dup2(kept, STDIN_FILENO) == STDIN_FILENO);
+	CHECK(fd_above_stdio(-1) == -EBADF);
+}

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
 #include "base/test.h"
 
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 /* The program's own memory, beside the one that the tests run on. */
 #define malloc	  own_malloc
@@ -9,6 +12,8 @@
 #define realloc	  own_realloc
 #define free	  own_free
 #define heap_trim own_heap_trim
+#define open	  own_open
+int own_open(const char *path, int flags, ...);
 void *own_malloc(size_t size);
 void *own_calloc(size_t count, size_t size);
 void *own_realloc(void *data, size_t size);
@@ -21,6 +26,7 @@ void own_free(void *data);
 #undef realloc
 #undef free
 #undef heap_trim
+#undef open
 
 TEST(classes_hold_what_they_are_for_and_little_more)
 {
@@ -123,4 +129,22 @@ TEST(random_pieces_do_not_overlap)
 	CHECK(blocks < 40);
 	for (int i = 0; i < N; i++)
 		own_free(pieces[i]);
+}
+
+TEST(a_file_is_opened_in_one_call_and_closed_at_exec)
+{
+	cleanup_fd int dir = test_tempdir();
+	char path[64];
+	struct stat st;
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/self/fd/%d/f", dir);
+	CHECK(own_open(path, O_RDONLY | O_CLOEXEC) == -1 && errno == ENOENT);
+	fd = own_open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	CHECK(fd >= 0 && fcntl(fd, F_GETFD) == FD_CLOEXEC);
+	CHECK(fstat(fd, &st) == 0 && (st.st_mode & 0777) == 0600);
+	close(fd);
+	fd = own_open(path, O_RDONLY);
+	CHECK(fd >= 0 && fcntl(fd, F_GETFD) == 0);
+	close(fd);
 }

@@ -74,7 +74,7 @@ static int hash_object(int fd, unsigned char ret[HASH_SIZE])
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (S_ISREG(st.st_mode))
-		return hash_fd(fd, NULL, ret);
+		return hash_fd_sized(fd, (uint64_t)st.st_size, ret);
 	if (!S_ISLNK(st.st_mode))
 		return -EISDIR;
 	length = readlinkat(fd, "", target, sizeof target);
@@ -91,12 +91,17 @@ static bool has_content(mode_t mode)
 
 /* ---- of a layer ---- */
 
-static int hash_side(const struct layer_stack *stack, const char *path, bool is_before,
+/* Mostly it is a file that one call finds. Links, shut modes, deeper layers and long paths are not. */
+static int hash_side(const struct layer_stack *stack, const char *path, mode_t mode, bool is_before,
 		     unsigned char ret[HASH_SIZE])
 {
-	cleanup_fd int fd = is_before ? layer_stack_open_before(stack, path)
-				      : layer_stack_open_after(stack, path);
+	struct stat st;
+	cleanup_fd int fd =
+		S_ISREG(mode) ? layer_stack_open_quickly(stack, path, is_before, &st) : -EAGAIN;
 
+	if (fd >= 0)
+		return hash_fd_sized(fd, (uint64_t)st.st_size, ret);
+	fd = is_before ? layer_stack_open_before(stack, path) : layer_stack_open_after(stack, path);
 	return fd < 0 ? fd : hash_object(fd, ret);
 }
 
@@ -114,14 +119,14 @@ static void tell_layered(struct recorder *recorder, uint32_t step,
 	int r = 0;
 
 	if (from->after.st_mode && has_content(from->after.st_mode)) {
-		r = hash_side(&changes->stack, from->path, false, after);
+		r = hash_side(&changes->stack, from->path, from->after.st_mode, false, after);
 		change.after = r < 0 ? NULL : after;
 	}
 	if (is_same && change.after) {
 		change.before = after;
 	} else if (from->before.st_mode && has_content(from->before.st_mode)) {
-		int s = hash_side(&changes->stack, from->from ? from->from : from->path, true,
-				  before);
+		int s = hash_side(&changes->stack, from->from ? from->from : from->path,
+				  from->before.st_mode, true, before);
 
 		change.before = s < 0 ? NULL : before;
 		r = r < 0 ? r : s;
@@ -299,7 +304,7 @@ static int hash_now(const struct spec *spec, const char *inside, struct stat *re
 		return hash_object(fd, hash);
 	snprintf(again, sizeof again, "/proc/self/fd/%d", fd);
 	file = open(again, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return file < 0 ? -errno : hash_object(file, hash);
+	return file < 0 ? -errno : hash_fd_sized(file, (uint64_t)ret->st_size, hash);
 }
 
 static void tell_direct(struct recorder *recorder, const struct changed_name *name)

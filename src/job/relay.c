@@ -18,18 +18,15 @@
 
 static int make_pipe(int *ret_read, int *ret_write, struct atoll_error *err)
 {
-	int made[2];
+	int made[2], r;
 
 	if (pipe2(made, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
 	/* Not 0, 1 or 2, even if the caller has closed them. */
-	*ret_read = fcntl(made[0], F_DUPFD_CLOEXEC, 3);
-	*ret_write = fcntl(made[1], F_DUPFD_CLOEXEC, 3);
-	close(made[0]);
-	close(made[1]);
-	return *ret_read < 0 || *ret_write < 0
-		       ? error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe")
-		       : 0;
+	*ret_read = fd_above_stdio(made[0]);
+	*ret_write = fd_above_stdio(made[1]);
+	r = *ret_read < 0 ? *ret_read : *ret_write;
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "make a pipe") : 0;
 }
 
 static bool is_open(int fd)

@@ -257,6 +257,10 @@ enum layer_presence layer_stack_look(const struct layer_stack *stack, const char
  * and directories for reading, else O_PATH. Negative errno. */
 int layer_stack_open_after(const struct layer_stack *stack, const char *path);
 int layer_stack_open_before(const struct layer_stack *stack, const char *path);
+/* The same of what was a regular file when it was looked at, in one call: in the topmost layer, or
+ * in the base. Fails where that does not do, and then the others above have the answer. */
+int layer_stack_open_quickly(const struct layer_stack *stack, const char *path, bool is_before,
+			     struct stat *ret);
 
 /* ---- changes ---- */
 

@@ -296,3 +296,17 @@ int layer_stack_open_before(const struct layer_stack *stack, const char *path)
 {
 	return stack->base_fd < 0 ? -ENOENT : open_at(stack->base_fd, path, false);
 }
+
+int layer_stack_open_quickly(const struct layer_stack *stack, const char *path, bool is_before,
+			     struct stat *ret)
+{
+	/* Above the topmost layer there is nothing that could hide what it has. */
+	const int root_fd = is_before ? stack->base_fd : stack->n ? stack->layer_fds[0] : -1;
+	cleanup_fd int fd = root_fd < 0 ? -ENOENT : tree_open_quickly(root_fd, path);
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, ret) < 0 || !S_ISREG(ret->st_mode))
+		return -ESTALE;
+	return take_fd(&fd);
+}

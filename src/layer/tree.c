@@ -216,6 +216,12 @@ int tree_open_parent(int root_fd, const char *path, bool is_ours, const char **r
 	return fd;
 }
 
+int tree_open_quickly(int root_fd, const char *path)
+{
+	return fd_openat2(root_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW, 0,
+			  RESOLVE_IN_TREE);
+}
+
 #define LIST_BYTES_MAX ((size_t)1 << 30)
 
 int tree_list(int dir_fd, struct tree_names *ret)

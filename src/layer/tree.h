@@ -29,6 +29,10 @@ int tree_stat_at(int dir_fd, const char *name, bool is_ours, struct stat *ret);
 /* Regular files and directories for reading, other things O_PATH. */
 int tree_open_object(int dir_fd, const char *name, bool is_ours);
 
+/* What is most likely a regular file, at a path, in one call: for reading, and without waiting.
+ * Where that is not enough (an old kernel, a long path, a mode) it fails. */
+int tree_open_quickly(int root_fd, const char *path);
+
 /* The names in a directory, without "." and "..", in no order. 0 or a negative errno. */
 struct tree_names {
 	char *text; /* one behind the other, each with its NUL */

@@ -239,6 +239,72 @@ def _():
         check("t" not in found and "n" not in found, "what came and went: %s" % sorted(found))
 
 
+# More than one part of what is read at a time, and all that is not read in the quick way: what shuts its owner out, links, what is larger
+# than a buffer or just as large.
+MANY = """
+import os
+sizes = [0, 1, 65535, 65536, 65537, 200000]
+for i in range(1300):
+    d = 'd%02d' % (i % 13)
+    os.makedirs(d, exist_ok=True)
+    with open('%s/f%04d' % (d, i), 'wb') as file:
+        file.write(b'%d,' % i * (sizes[i % 6] // 5 + 1) if i < 60 else b'%d' % i)
+for i in range(0, 1300, 100):
+    os.chmod('d%02d/f%04d' % (i % 13, i), 0)
+for i in range(40):
+    os.remove('old/%d' % i) if i % 2 else open('old/%d' % i, 'a').write('more')
+os.symlink('nowhere', 'link')
+"""
+
+
+def many():
+    """{path: what it holds after MANY}"""
+    sizes = [0, 1, 65535, 65536, 65537, 200000]
+    return {"d%02d/f%04d" % (i % 13, i): b"%d," % i * (sizes[i % 6] // 5 + 1) if i < 60 else b"%d" % i for i in range(1300)}
+
+
+def check_many(found):
+    for path, content in many().items():
+        same((found[path]["change"], found[path]["before"], found[path]["after"]), ("added", None, digest(content)), path)
+    for i in range(40):
+        before, after = digest("x" * i), None if i % 2 else digest("x" * i + "more")
+        same((found["old/%d" % i]["before"], found["old/%d" % i]["after"]), (before, after), "old/%d" % i)
+    same(found["link"]["after"], digest("nowhere"), "the link")
+    same([path for path in found if "why" in found[path]], [], "what could not be read")
+
+
+@test("of very many changed files each is told of, in order and with its own hashes, whoever has read it")
+def _():
+    with Place() as place:
+        need_layers()
+        os.mkdir(place.ws + "/old")
+        for i in range(40):
+            write(place.ws + "/old/%d" % i, "x" * i)
+        place.settle()
+        shut = MANY + "os.chmod('d05', 0)"
+        result, events = recorded(place, [], ["/usr/bin/python3", "-I", "-S", "-c", shut], mode="layer")
+        paths = [event["path"] for event in of(events, "change")]
+        same(paths, sorted(paths), "the order")
+        check_many({event["path"]: event for event in of(events, "change")})
+        same(atoll(place, "verify", events[0]["run"]).status, 0, "verify")
+
+
+@test("of very many files changed directly, too")
+def _():
+    with Place() as place:
+        place.expect("old", "link", *("d%02d" % i for i in range(13)))
+        os.mkdir(place.ws + "/old")
+        for i in range(40):
+            write(place.ws + "/old/%d" % i, "x" * i)
+        place.settle()
+        # Also the supervisor cannot read what shuts it out, unless it is root.
+        code = MANY.replace("i), 0)", "i), 0o600)") if os.getuid() else MANY
+        _, events = recorded(place, [], ["/usr/bin/python3", "-I", "-S", "-c", code])
+        paths = [event["path"] for event in of(events, "change")]
+        same(paths, sorted(paths), "the order")
+        check_many({path[len(place.ws) + 1:]: event for path, event in zip(paths, of(events, "change"))})
+
+
 @test("a connection is told of, with its verdict")
 def _():
     with Place() as place:

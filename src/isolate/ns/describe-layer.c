@@ -108,10 +108,13 @@ void describe_trusted(const struct cell *cell, struct plan *plan)
 	const bool is_marked = layer_spot(cell);
 	const bool is_guarded = !is_marked || has_guarded_root(cell);
 
-	for (size_t i = 0; i < names_group_count; i++) {
+	/* In brief the names are left out, and without them all groups say the same. */
+	for (size_t i = 0; i < (plan->is_brief ? 1 : names_group_count); i++) {
 		char subject[512];
 
-		join_names(names_groups[i].names, subject, sizeof subject);
+		subject[0] = '\0';
+		if (!plan->is_brief)
+			join_names(names_groups[i].names, subject, sizeof subject);
 		if (is_guarded)
 			plan_add(plan, PLAN_ENFORCED, "filesystem.trusted", subject,
 				 "guard, by name, at any depth, present or not",

@@ -123,6 +123,20 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 	}
 }
 
+/* In brief, where names are left out, one stands for all. */
+static void describe_proc(struct plan *plan, const char *const *names, const char *mechanism,
+			  const char *note)
+{
+	char path[48];
+
+	for (size_t i = 0; names[i] && !(plan->is_brief && i > 0); i++) {
+		snprintf(path, sizeof path, "/proc/%s", names[i]);
+		if (plan->is_brief || access(path, F_OK) == 0)
+			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path, mechanism, note,
+				 "default");
+	}
+}
+
 /* What root.c mounts for every sandbox. */
 static void describe_system(const struct cell *cell, struct plan *plan)
 {
@@ -137,24 +151,10 @@ static void describe_system(const struct cell *cell, struct plan *plan)
 		 "default");
 	plan_add(plan, PLAN_ENFORCED, "filesystem.system", "/proc", "procfs of its own", NULL,
 		 "default");
-	for (size_t i = 0; ns_proc_masks[i]; i++) {
-		char path[48];
-
-		snprintf(path, sizeof path, "/proc/%s", ns_proc_masks[i]);
-		if (plan->is_brief || access(path, F_OK) == 0)
-			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
-				 "empty mount over it", "content hidden; the name is still listed",
-				 "default");
-	}
-	for (size_t i = 0; ns_proc_kept[i]; i++) {
-		char path[48];
-
-		snprintf(path, sizeof path, "/proc/%s", ns_proc_kept[i]);
-		if (plan->is_brief || access(path, F_OK) == 0)
-			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
-				 "the kernel keeps it for root", "the name is still listed",
-				 "default");
-	}
+	describe_proc(plan, ns_proc_masks, "empty mount over it",
+		      "content hidden; the name is still listed");
+	describe_proc(plan, ns_proc_kept, "the kernel keeps it for root",
+		      "the name is still listed");
 }
 
 /* The mount that shows a path, itself counted; NULL where nothing does. */
@@ -407,10 +407,11 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 	for (int id = 0; id < SPEC_LIMIT_COUNT; id++) {
 		const struct spec_limit *limit = &cell->spec->limits[id];
 		struct limit_way way = describe_limit(cell, id);
-		char clause[32], value[48];
+		char clause[32], value[48] = "";
 
 		snprintf(clause, sizeof clause, "limits.%s", spec_limits[id].key);
-		spec_format_limit(id, limit->value, value, sizeof value);
+		if (!plan->is_brief)
+			spec_format_limit(id, limit->value, value, sizeof value);
 		if (limit->value == SPEC_UNLIMITED)
 			plan_add(plan, PLAN_NOTE, clause, value, "none", NULL, limit->origin);
 		else

@@ -629,8 +629,9 @@ int start_make_pair(int pair[2], struct atoll_error *err)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, made) < 0)
 		return fail(err, "make a socket pair");
 	for (int i = 0; i < 2; i++) {
-		pair[i] = fcntl(made[i], F_DUPFD_CLOEXEC, 3);
-		close(made[i]);
+		pair[i] = fd_above_stdio(made[i]);
+		if (pair[i] < 0)
+			errno = -pair[i];
 	}
 	return pair[0] < 0 || pair[1] < 0 ? fail(err, "make a socket pair") : 0;
 }
