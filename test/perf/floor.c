@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -208,7 +208,7 @@ static void filter_calls(void)
 }
 
 #ifndef SYS_open
-#define SYS_open SYS_openat
+#define SYS_open   SYS_openat
 #define SYS_unlink SYS_unlinkat
 #endif
 
