@@ -124,9 +124,7 @@ static int make_template(struct service *service, struct atoll_error *err)
 		return r;
 	}
 	service->failure = (struct atoll_error){0};
-	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
-	ioctl(template->listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
-	      SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	turns_begin(template->listener_fd);
 	service->listeners[service->n_listeners++] = template->listener_fd;
 	return 0;
 }
