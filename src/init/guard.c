@@ -48,8 +48,7 @@ int guard_init(struct guard *guard, const struct init_config *config, int listen
 		resolve_keep_out(getpid(), getppid());
 	for (size_t i = 0; i < config->spec->n_sockets; i++)
 		guard_set_add(&guard->granted_sockets, AT_FDCWD, config->spec->sockets[i].text);
-	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
-	ioctl(listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	turns_begin(listener_fd);
 	return 0;
 }
 
@@ -383,6 +382,7 @@ int guard_serve(struct guard *guard)
 	if (ioctl(guard->listener_fd, SECCOMP_IOCTL_NOTIF_RECV, &request) < 0)
 		return errno == ENOENT || errno == EINTR ? 0 : -errno;
 
+	turns_see(&guard->turns, guard->listener_fd, (pid_t)request.notif.pid);
 	call.guard = guard;
 	call.id = request.notif.id;
 	call.tid = (pid_t)request.notif.pid;

@@ -5,6 +5,7 @@
 #include "init/resolve.h"
 #include "init/sense.h"
 #include "init/tell.h"
+#include "init/turns.h"
 #include "spec/git.h"
 
 #include <linux/seccomp.h>
@@ -41,6 +42,7 @@ struct guard {
 	const struct init_config *config;
 	struct watch *watch; /* which is told what only the guard sees */
 	int listener_fd;
+	struct turns turns;
 	dev_t private_dev; /* of the private storage: sockets there are the sandbox's own */
 	uint64_t n_created;
 	mode_t umask; /* ours, as last set */

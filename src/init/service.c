@@ -112,9 +112,7 @@ void service_forget_in_child(void)
 static void use_template(struct service *service)
 {
 	service->failure = (struct atoll_error){0};
-	/* 6.6: hand the CPU over with the answer. Older kernels wake up the slower way. */
-	ioctl(service->template.listener_fd, SECCOMP_IOCTL_NOTIF_SET_FLAGS,
-	      SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	turns_begin(service->template.listener_fd);
 	service->listeners[service->n_listeners++] = service->template.listener_fd;
 }
 

@@ -101,7 +101,9 @@ def _():
             say("%d sandboxes, a step a second each: %s steps in %s s, median %s us, 99 of 100 within %s us; daemon %d kB, before %d kB; "
                 "%d descriptors, before %d" % (count, words[1], words[3], words[5], words[7], after[0], before[0], after[1], before[1]))
             if LONG:
-                check(after[0] < before[0] * 1.1 + 8192, "memory: %d kB, before %d" % (after[0], before[0]))
+                # What is known of so many steps goes with their pace, which was lower before if others used the machine; a leak of
+                # a few hundred bytes a step would be more.
+                check(after[0] < before[0] * 1.5 + 8192, "memory: %d kB, before %d" % (after[0], before[0]))
                 check(after[1] <= before[1] * 1.1 + 100, "descriptors: %d, before %d" % (after[1], before[1]))
             # One that eats all its memory touches no other.
             box, other = daemon.create(timeout=600), daemon.create(timeout=600)

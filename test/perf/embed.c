@@ -54,7 +54,7 @@ static int64_t time_floor(char **argv)
 {
 	int64_t start = now_ns();
 
-	if (floor_run(argv) != 0)
+	if (floor_run(argv, false) != 0)
 		exit(2);
 	return now_ns() - start;
 }

@@ -15,9 +15,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -204,6 +207,103 @@ static void filter_calls(void)
 	need(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog), "seccomp");
 }
 
+#ifndef SYS_open
+#define SYS_open   SYS_openat
+#define SYS_unlink SYS_unlinkat
+#endif
+
+/* Opening, executing, removing: what a log of a run has to see. Returns where they are seen. */
+static int show_calls(void)
+{
+	static const unsigned shown[] = {SYS_open, SYS_openat, SYS_execve, SYS_unlink};
+	enum {
+		N = sizeof shown / sizeof shown[0]
+	};
+	struct sock_filter program[N + 3] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	};
+	struct sock_fprog prog = {.len = N + 3, .filter = program};
+	int fd;
+
+	for (unsigned i = 0; i < N; i++)
+		program[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, shown[i],
+							      (unsigned char)(N - i), 0);
+	program[N + 1] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	program[N + 2] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF);
+	fd = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+			  &prog);
+	need(fd, "a listener");
+	return fd;
+}
+
+union rights {
+	struct cmsghdr head;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+static void send_fd(int to, int fd)
+{
+	union rights rights = {.head = {.cmsg_level = SOL_SOCKET,
+					.cmsg_type = SCM_RIGHTS,
+					.cmsg_len = CMSG_LEN(sizeof fd)}};
+	char text = 0;
+	struct iovec byte = {.iov_base = &text, .iov_len = 1};
+	struct msghdr message = {.msg_iov = &byte,
+				 .msg_iovlen = 1,
+				 .msg_control = &rights,
+				 .msg_controllen = sizeof rights};
+
+	memcpy(CMSG_DATA(&rights.head), &fd, sizeof fd);
+	need(sendmsg(to, &message, 0), "send the listener");
+}
+
+static int receive_fd(int from)
+{
+	union rights rights;
+	char text;
+	struct iovec byte = {.iov_base = &text, .iov_len = 1};
+	struct msghdr message = {.msg_iov = &byte,
+				 .msg_iovlen = 1,
+				 .msg_control = &rights,
+				 .msg_controllen = sizeof rights};
+	int fd;
+
+	if (recvmsg(from, &message, MSG_CMSG_CLOEXEC) != 1 || message.msg_controllen == 0)
+		return -1;
+	memcpy(&fd, CMSG_DATA(&rights.head), sizeof fd);
+	return fd;
+}
+
+/* Looks at the path of each call, as anybody has to who wants to tell of it, and lets it go on. */
+static void look(int listener)
+{
+	union {
+		struct seccomp_notif call;
+		char room[256];
+	} seen;
+	char path[256];
+
+	ioctl(listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP);
+	for (;;) {
+		struct seccomp_notif_resp go = {.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+		struct iovec here = {.iov_base = path, .iov_len = sizeof path}, there;
+		bool is_at;
+
+		memset(&seen, 0, sizeof seen);
+		if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &seen) < 0) {
+			if (errno == EINTR)
+				continue;
+			return; /* nobody is left */
+		}
+		is_at = seen.call.data.nr == SYS_openat;
+		there.iov_base = (void *)(uintptr_t)seen.call.data.args[is_at]; // NOLINT
+		there.iov_len = 256 - ((uintptr_t)there.iov_base & 255);	// on one page
+		process_vm_readv((pid_t)seen.call.pid, &here, 1, &there, 1, 0);
+		go.id = seen.call.id;
+		ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &go);
+	}
+}
+
 static void drop_capabilities(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -212,7 +312,7 @@ static void drop_capabilities(void)
 	need(syscall(SYS_capset, &header, none), "drop capabilities");
 }
 
-static _Noreturn void become(char *const argv[], uid_t uid, gid_t gid)
+static _Noreturn void become(char *const argv[], uid_t uid, gid_t gid, int to)
 {
 	extern char **environ;
 	char workspace[PATH_MAX];
@@ -225,23 +325,37 @@ static _Noreturn void become(char *const argv[], uid_t uid, gid_t gid)
 	take_rights(workspace);
 	filter_calls();
 	drop_capabilities();
+	if (to >= 0)
+		send_fd(to, show_calls());
 	execve(argv[0], argv, environ);
 	need(-1, argv[0]);
 	_exit(2);
 }
 
-int floor_run(char *const argv[])
+int floor_run(char *const argv[], bool is_seen)
 {
 	struct clone_args args = {.flags = NAMESPACES, .exit_signal = SIGCHLD};
 	uid_t uid = geteuid();
 	gid_t gid = getegid();
-	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
-	int status;
+	int pair[2] = {-1, -1}, status, listener = -1;
+	pid_t pid;
 
+	if (is_seen && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
 	if (pid == 0)
-		become(argv, uid, gid);
+		become(argv, uid, gid, pair[1]);
+	if (is_seen) {
+		close(pair[1]);
+		listener = pid > 0 ? receive_fd(pair[0]) : -1;
+		close(pair[0]);
+	}
 	if (pid < 0)
 		return -1;
+	if (listener >= 0) {
+		look(listener);
+		close(listener);
+	}
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -1;
