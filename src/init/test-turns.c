@@ -4,7 +4,8 @@
 
 #define MS INT64_C(1000000)
 
-/* Whether callers are taken to work side by side at the end: one digit each, a millisecond apart. */
+/* Whether callers are taken to work side by side at the end: one digit each, a millisecond apart.
+ */
 static bool end_mixed(const char *callers, int64_t apart_ns)
 {
 	struct turns turns = {0};

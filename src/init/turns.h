@@ -21,10 +21,10 @@ struct turns {
 	pid_t latest, other; /* the two who called last */
 	pid_t back;	     /* the one of them who came back last, and when */
 	int64_t back_ns;
-	int64_t mixed_ns;    /* until then they are taken to work side by side */
-	unsigned n_back;     /* how often, each soon after the other */
-	int fd;		     /* the listener that this is about */
-	bool is_mixed;	     /* as it was told */
+	int64_t mixed_ns; /* until then they are taken to work side by side */
+	unsigned n_back;  /* how often, each soon after the other */
+	int fd;		  /* the listener that this is about */
+	bool is_mixed;	  /* as it was told */
 };
 
 /* Whether callers work side by side, now that `tid` calls. */

@@ -91,7 +91,8 @@ static bool has_content(mode_t mode)
 
 /* ---- of a layer ---- */
 
-/* Mostly it is a file that one call finds. Links, shut modes, deeper layers and long paths are not. */
+/* Mostly it is a file that one call finds. Links, shut modes, deeper layers and long paths are not.
+ */
 static int hash_side(const struct layer_stack *stack, const char *path, mode_t mode, bool is_before,
 		     unsigned char ret[HASH_SIZE])
 {
