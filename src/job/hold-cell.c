@@ -227,11 +227,14 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	hold_take_messages(holder);
 	notices_finish(&holder->notices);
 	net_stop(&holder->net);
+	if (!limit && holder->limit.type == INIT_LIMIT)
+		limit = &holder->limit;
 	if (!limit && is_out_of_memory(holder, &memory))
 		limit = &memory;
 	/* Before a step that has just ended makes its checkpoint. */
 	hold_root_end(holder);
 	hold_lose_steps(holder, limit);
+	holder->limit = (struct init_message){0};
 	keep_base(holder);
 	close(holder->handle.pid_fd);
 	close(holder->handle.control_fd);

@@ -188,6 +188,8 @@ void hold_take_message(struct holder *holder, const struct init_message *message
 		hold_spread_denial(holder, message);
 		break;
 	case INIT_LIMIT:
+		/* Also for a step that comes before we see it end. */
+		holder->limit = *message;
 		hold_lose_steps(holder, message);
 		break;
 	case INIT_STARTED:

@@ -67,7 +67,7 @@ def begin(log, workspace, what="run", argv=("npm", "test"), recipe=False):
                 {"clause": "write", "strength": "enforced", "mechanism": "overlay, Landlock"},
                 {"clause": "memory", "strength": "weaker", "mechanism": "watched by pid 1: there is no control group"},
                 {"clause": "network", "strength": "missing", "mechanism": None}],
-            accepted=["memory", "network"], input=None, commit=None)
+            accepted=["memory", "network"], input=None, commit=None, image=None)
 
 
 def finish(log, code=0, **more):
