@@ -81,7 +81,8 @@ void record_output_finish(struct record_output *output, struct record_said *ret)
 
 void record_output_done(struct record_output *output)
 {
-	for (int i = 0; i < RECORD_STREAMS; i++) {
+	/* One that was never begun, because its step was refused, is zeros: and 0 is not its. */
+	for (int i = 0; output->is_on && i < RECORD_STREAMS; i++) {
 		if (output->streams[i].fd >= 0)
 			close(output->streams[i].fd);
 		output->streams[i].fd = -1;
