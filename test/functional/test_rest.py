@@ -47,7 +47,8 @@ def wakes(pid):
 
 def rests(look, bound, what):
     found = []
-    check(IS_SANITIZED or until(lambda: found.append(look()) or found[-1] <= bound, 15), "%s: %s kB, and at most %d were wanted" % (what, found[-1], bound))
+    # A sanitizer's memory is not ours.
+    check(until(lambda: found.append(look()) or found[-1] <= bound, 2 if IS_SANITIZED else 15) or IS_SANITIZED, "%s: %s kB, and at most %d were wanted" % (what, found[-1], bound))
     return found[-1]
 
 
