@@ -50,3 +50,16 @@ TEST(it_passes)
 	CHECK(!turns_are_mixed(&turns, 2, now += MS));
 	CHECK(turns_are_mixed(&turns, 1, now += MS));
 }
+
+TEST(threads_that_take_turns)
+{
+	struct turns turns = {.is_narrow = true};
+	int64_t now = 1000 * MS;
+
+	/* nothing is known yet */
+	CHECK(turns_are_narrow(&turns, 10 * MS, now));
+	/* one CPU, then both, then one and a bit */
+	CHECK(turns_are_narrow(&turns, 60 * MS, now += 50 * MS));
+	CHECK(!turns_are_narrow(&turns, 160 * MS, now += 50 * MS));
+	CHECK(turns_are_narrow(&turns, 220 * MS, now += 50 * MS));
+}
