@@ -150,6 +150,8 @@ static void print_denial(const struct atoll_denial *denial, const char *here, FI
 	for (size_t i = 0; changes[i]; i++)
 		if (streq(denial->action, changes[i]))
 			how = "protected";
+	if (streq(denial->rule, "owner"))
+		how = "a layer has no id for whom it belongs to";
 	fputs("  ", out);
 	print_escaped(out, denial->action);
 	fputc(' ', out);

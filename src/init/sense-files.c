@@ -43,17 +43,21 @@ static bool is_read_granted(const struct guard *guard, const char *path,
 	return *ret ? (*ret)->access != SPEC_HIDE : is_of_the_machine(path);
 }
 
-/* `*ret_is_private`: in a place of the sandbox's own, where the host has other things. */
-static bool is_write_granted(const struct guard *guard, const char *path, bool *ret_is_private)
+/* `*ret_zone`: the place it is in, or NULL. */
+static bool is_write_granted(const struct guard *guard, const char *path,
+			     const struct init_zone **ret_zone)
 {
-	const struct init_zone *zone;
-
-	*ret_is_private = false;
+	*ret_zone = NULL;
 	if (path_is_within(path, "/proc") || path_is_within(path, "/dev"))
 		return true;
-	zone = guard_zone(guard, path);
-	*ret_is_private = zone && (zone->kind == INIT_ZONE_FREE || zone->kind == INIT_ZONE_PRIVATE);
-	return zone && zone->is_writable;
+	*ret_zone = guard_zone(guard, path);
+	return *ret_zone && (*ret_zone)->is_writable;
+}
+
+/* A place of the sandbox's own, where the host has other things? */
+static bool is_private(const struct init_zone *zone)
+{
+	return zone && (zone->kind == INIT_ZONE_FREE || zone->kind == INIT_ZONE_PRIVATE);
 }
 
 /* ---- by a look ---- */
@@ -157,6 +161,42 @@ static void refuse_change(struct call *call, enum sense_use use, const char *act
 	sense_refused(call, &refusal);
 }
 
+/* ---- in a layer ---- */
+
+/* How the kernel shows an owner or a group that there is none for inside. */
+#define NOBODY 65534
+
+static bool is_nobodys(const struct stat *st)
+{
+	return st->st_uid == NOBODY || st->st_gid == NOBODY;
+}
+
+/* The kernel takes over only what belongs to those of inside; to anything else it answers that a
+ * value is too large, from which nobody learns anything. Where there are many ids inside that one
+ * may be one of them. */
+static bool is_taken_over(struct call *call, enum sense_use use, const char *action,
+			  const char *path)
+{
+	char dir[PATH_MAX];
+	struct sense_refusal refusal = {
+		.action = action, .rule = "owner", .object = path, .flag = "--direct", .path = ""};
+	struct stat st;
+	bool exists, is_kept = false;
+
+	if (call->guard->config->has_many_ids)
+		return true;
+	exists = stat(path, &st) == 0;
+	/* What is there is in the way of what is to be made, unless it is opened to be written. */
+	if (exists && is_nobodys(&st))
+		is_kept = use == SENSE_CHANGE || streq(action, "rename") ||
+			  (streq(action, "create") && S_ISREG(st.st_mode));
+	if (exists ? use == SENSE_REMOVE : use == SENSE_MAKE)
+		is_kept = is_kept || (stat(above(path, dir), &st) == 0 && is_nobodys(&st));
+	if (is_kept)
+		sense_refused(call, &refusal);
+	return !is_kept;
+}
+
 /* ---- one path ---- */
 
 /* Where all can be written that is there, and the host's directories are not. */
@@ -170,8 +210,9 @@ static bool is_at_home(enum sense_use use, const char *path)
 
 void sense_use(struct call *call, enum sense_use use, const char *action, const char *path)
 {
-	bool is_granted, is_private = false;
+	bool is_granted;
 	struct guard *guard = call->guard;
+	const struct init_zone *zone = NULL;
 	const struct spec_rule *rule = NULL;
 	uint64_t hash = sense_hash(use == SENSE_READ ? 1 : 2, path);
 	uint64_t *place = &guard->sense.places[hash % SENSE_PLACES];
@@ -179,10 +220,11 @@ void sense_use(struct call *call, enum sense_use use, const char *action, const 
 	if (*place == hash || strlen(path) >= PATH_MAX)
 		return;
 	is_granted = use == SENSE_READ ? is_read_granted(guard, path, &rule)
-				       : is_write_granted(guard, path, &is_private);
-	if (is_granted && is_private && !guard->config->is_bare && !is_at_home(use, path))
+				       : is_write_granted(guard, path, &zone);
+	if (is_granted && is_private(zone) && !guard->config->is_bare && !is_at_home(use, path))
 		is_granted = false;
-	else if (is_granted && !is_private)
+	else if (is_granted && !is_private(zone) &&
+		 (!zone || zone->kind != INIT_ZONE_OWN || is_taken_over(call, use, action, path)))
 		*place = hash;
 	if (is_granted)
 		return;

@@ -259,6 +259,41 @@ def _():
             same(denials(place), {}, "mode %s, with --write" % mode)
 
 
+@test("in a layer, what belongs to another group: refused by the kernel, told of with the reason; what can be done all the same is not")
+def _():
+    need_layers()
+    others = [group for group in os.getgroups() + ([4242] if os.geteuid() == 0 else []) if group != os.getegid()]
+    if not others:
+        skip("a user with a second group")
+    for mode, is_refused in (("layer", True), ("direct", False)):
+        with Place(strict=False) as place:
+            ours, theirs = place.ws + "/ours", place.ws + "/theirs"
+            os.mkdir(theirs)
+            write(ours, "x\n")
+            for name in ("/file", "/theirs/file", "/gone"):
+                write(place.ws + name, "x\n")
+            for name in ("/file", "/theirs", "/theirs/file", "/gone"):
+                os.chown(place.ws + name, -1, others[0])
+            place.settle()
+            result = run(place, [], inside_py("""
+attempt('write', lambda: put('file')); attempt('make', lambda: put('theirs/new')); attempt('remove', lambda: os.unlink('theirs/file'))
+attempt('ours', lambda: put('ours')); attempt('there', lambda: os.makedirs('theirs', exist_ok=True)); attempt('gone', lambda: os.unlink('gone'))
+"""), mode=mode)
+            result.allowed("ours", "there")
+            if os.geteuid() != 0:
+                result.allowed("gone")
+            if not is_refused and os.geteuid() != 0:
+                result.allowed("write", "make", "remove")
+                same(denials(place), {}, "mode %s" % mode)
+            if not is_refused:
+                place.settle()
+                continue
+            result.refused("write", "make", "remove", how=("EOVERFLOW", "EACCES"))
+            same({key: (line["rule"], line["allow"]) for key, line in denials(place).items()},
+                 {key: ("owner", "--direct") for key in (("create", place.ws + "/file"), ("create", theirs + "/new"), ("remove", theirs + "/file"))},
+                 "what was told")
+
+
 @test("what is hidden: by a line, by a pattern, by default; what is nowhere is no refusal")
 def _():
     for mode in MODES:
