@@ -42,9 +42,12 @@ static int make_path(const char *path, struct atoll_error *err)
 		if (mkdir(part, 0700) == 0 || errno == EEXIST)
 			errno = ENOENT;
 	}
-	if (mkdir(path, 0700) < 0 && errno != EEXIST)
+	/* Whatever else one above it failed of is the reason. */
+	if (errno != ENOENT || (mkdir(path, 0700) < 0 && errno != EEXIST))
 		return error_set(err, ATOLL_FAULT_HOST, errno,
-				 "create '%s', where records of runs are kept", path);
+				 "create '%s', where records of runs are kept (XDG_STATE_HOME "
+				 "names another place)",
+				 path);
 	return 0;
 }
 
