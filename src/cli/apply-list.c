@@ -61,30 +61,6 @@ void apply_list_done(struct apply_list *list)
 
 /* ---- for people ---- */
 
-void apply_print_word(FILE *out, const char *text)
-{
-	bool is_plain = *text != '\0' && str_is_printable(text);
-
-	if (is_plain && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-				     "0123456789_+,./:@%-=") == strlen(text)) {
-		fputs(text, out);
-		return;
-	}
-	/* What cannot be printed only $'...' can name. */
-	fputs(is_plain ? "'" : "$'", out);
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (is_plain && c == '\'')
-			fputs("'\\''", out);
-		else if (is_plain || (c >= ' ' && c < 0x7f && c != '\'' && c != '\\'))
-			fputc(c, out);
-		else
-			fprintf(out, "\\x%02x", c);
-	}
-	fputc('\'', out);
-}
-
 /* So that it means the same from where we stand. */
 static void print_path(FILE *out, const struct apply_place *place, const char *path)
 {
@@ -94,7 +70,7 @@ static void print_path(FILE *out, const struct apply_place *place, const char *p
 	if (place->workspace && getcwd(here, sizeof here) && !streq(here, place->workspace) &&
 	    asprintf(&whole, "%s/%s", place->workspace, path) > 0)
 		path = whole;
-	apply_print_word(out, path);
+	print_word(out, path);
 }
 
 static void print_names(const struct apply_list *list, FILE *out)

@@ -37,6 +37,3 @@ void apply_list_text(const struct apply_list *list, const struct atoll_apply_rep
 /* For programs: one object on a line. */
 int apply_list_json(const struct apply_list *list, const struct atoll_apply_report *report,
 		    const struct apply_place *place, FILE *out);
-
-/* A word that a shell reads as `text`, and a terminal obeys nothing of. */
-void apply_print_word(FILE *out, const char *text);

@@ -10,6 +10,7 @@
 #include "cli/options.h"
 #include "cli/print.h"
 #include "cli/receipt-after.h"
+#include "cli/repository.h"
 #include "cli/summary-layer.h"
 #include "cli/summary.h"
 
@@ -77,6 +78,7 @@ struct run_request {
 	bool is_json;
 	bool is_quiet;
 	bool is_help;
+	bool is_elsewhere; /* the workspace may not be the current directory */
 	enum atoll_tty tty;
 	enum apply_when apply;
 	char **command; /* empty: the file's */
@@ -114,6 +116,8 @@ static int read_request(char **args, struct run_request *ret, struct atoll_error
 		}
 		if (option->id == OPTION_RECEIPT)
 			request.receipt = value;
+		request.is_elsewhere |=
+			option->id == OPTION_FILE || streq(option->name, "workspace");
 		request.is_plan |= option->id == OPTION_PLAN;
 		request.is_json |= option->id == OPTION_JSON;
 		request.is_quiet |= option->id == OPTION_QUIET;
@@ -166,6 +170,8 @@ static void print_summary(struct atoll_job *job, const struct run_request *reque
 	/* What is on the host already needs no hint how to get it there. */
 	if (!request->is_json && !request->is_quiet && (!applied->was_tried || applied->has_failed))
 		summary_layer_text(result, stderr);
+	if (!request->is_json && !request->is_quiet && !request->is_elsewhere)
+		repository_hint(result, getcwd(here, sizeof here), request->command, stderr);
 	if (!request->is_json)
 		apply_print(applied, result, request->is_quiet, stderr);
 }

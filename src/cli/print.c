@@ -103,3 +103,27 @@ void print_wrapped(FILE *out, int at, int indent, const char *text)
 	}
 	fputc('\n', out);
 }
+
+void print_word(FILE *out, const char *text)
+{
+	bool is_plain = *text != '\0' && str_is_printable(text);
+
+	if (is_plain && strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				     "0123456789_+,./:@%-=") == strlen(text)) {
+		fputs(text, out);
+		return;
+	}
+	/* What cannot be printed only $'...' can name. */
+	fputs(is_plain ? "'" : "$'", out);
+	for (; *text; text++) {
+		unsigned char c = (unsigned char)*text;
+
+		if (is_plain && c == '\'')
+			fputs("'\\''", out);
+		else if (is_plain || (c >= ' ' && c < 0x7f && c != '\'' && c != '\\'))
+			fputc(c, out);
+		else
+			fprintf(out, "\\x%02x", c);
+	}
+	fputc('\'', out);
+}

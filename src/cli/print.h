@@ -18,3 +18,6 @@ void print_problem(const char *text);
 /* Words from `text`, broken at 80 columns and indented; the cursor stands at column `at`. Ends with
  * a newline. */
 void print_wrapped(FILE *out, int at, int indent, const char *text);
+
+/* A word that a shell reads as `text`, and a terminal obeys nothing of. */
+void print_word(FILE *out, const char *text);

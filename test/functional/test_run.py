@@ -544,6 +544,34 @@ def _():
             check(name not in text, "contract.md says %s" % name)
 
 
+@test("a repository above or beside the workspace: git sees none, one line says where it is, and what that offers works")
+def _():
+    need("git")
+    with Place() as place:
+        place.expect("*")
+        sub, tree = place.ws + "/a part", place.base + "/tree"
+        write(sub + "/file", "x\n")
+        git(place.ws, "worktree", "add", "-q", tree)
+        common = os.path.join(place.ws, ".git")
+
+        def hint(flags, command, cwd):
+            result = run(place, flags, command, cwd=cwd, mode="direct")
+            return result.status, [line for line in result.err.splitlines() if "the git repository" in line]
+        same(hint([], "git status", sub), (128, ["atoll: the git repository is above the workspace, and not seen inside; with it: atoll run -C %s --chdir '%s' ..."
+                                                  % (place.ws, sub)]), "above")
+        same(hint(["-C", place.ws, "--chdir", sub], "git status", sub), (0, []), "above, as it was told")
+        same(hint([], "git status", tree), (128, ["atoll: the git repository is outside of the workspace, and not seen inside; to look at it: --read %s, "
+                                                   "to change it: --direct --write %s" % (common, common)]), "a work tree")
+        same(hint(["--read", common], "git status", tree), (0, []), "a work tree, to look at")
+        same(hint(["--write", common], "echo new >new && git add new && git commit -qm second", tree), (0, []), "a work tree, to change")
+        same(git(tree, "log", "-1", "--format=%s").stdout, "second\n", "the host's view")
+        # Nobody is bothered who asked for nothing of the kind.
+        same(hint([], "exit 3", sub), (3, []), "another failure")
+        same(hint([], "git --version", sub), (0, []), "no failure")
+        same(hint(["--quiet"], "git status", sub), (128, []), "quiet")
+        same(hint([], "git nonsense", place.ws), (1, []), "a repository that is there")
+
+
 @test("git commit with nothing but a name in ~/.gitconfig")
 def _():
     need("git")
