@@ -113,14 +113,17 @@ int remote_failure(long status, const char *body, size_t size, struct atoll_erro
 	int r;
 
 	remote_exit_status = (int)number_of(json_object_get(failure, "details"), "exitStatus");
-	if (failure)
+	if (status == 401) /* what it says itself is for those who write requests */
+		r = error_set(err, ATOLL_FAULT_POLICY, 0,
+			      "no valid key for '%s': give one with --key or $ATOLL_KEY (where it "
+			      "runs 'atoll serve key new' makes one)",
+			      remote.base);
+	else if (failure)
 		r = error_set(err, fault_of(text_of(failure, "cause")), 0, "%s",
 			      str_show(text_of(failure, "message"), message, sizeof message));
 	else
-		r = error_set(err, status == 401 ? ATOLL_FAULT_POLICY : ATOLL_FAULT_HOST, 0,
-			      "'%s' answered with status %ld%s", remote.base, status,
-			      status == 401 ? ": give a key that it knows (--key, $ATOLL_KEY)"
-					    : "");
+		r = error_set(err, ATOLL_FAULT_HOST, 0, "'%s' answered with status %ld",
+			      remote.base, status);
 	json_decref(answer);
 	return r;
 }

@@ -91,6 +91,16 @@ static int add_fields(struct remote *at, struct atoll_error *err)
 	return at->fields ? 0 : error_oom(err);
 }
 
+/* Nobody has to name a key for a daemon of his own, also if he names the daemon. */
+static void find_key(const char *host, char *ret, size_t size)
+{
+	char local_host[512], local_key[128];
+
+	if (read_local(local_host, sizeof local_host, local_key, sizeof local_key, NULL) == 0 &&
+	    streq(host, local_host))
+		snprintf(ret, size, "%s", local_key);
+}
+
 int remote_open(const char *host, struct remote *ret, struct atoll_error *err)
 {
 	char local_host[512], local_key[128] = "";
@@ -103,6 +113,8 @@ int remote_open(const char *host, struct remote *ret, struct atoll_error *err)
 	if (!host || !host[0]) {
 		r = read_local(local_host, sizeof local_host, local_key, sizeof local_key, err);
 		host = local_host;
+	} else if (!key || !key[0]) {
+		find_key(host, local_key, sizeof local_key);
 	}
 	if (r < 0)
 		return r;
