@@ -127,7 +127,7 @@ static void print_held(const struct apply_list *list, const struct atoll_apply_r
 }
 
 static void print_conflicts(const struct apply_list *list, const struct atoll_apply_report *report,
-			    FILE *out)
+			    const struct apply_place *place, FILE *out)
 {
 	if (report->n_conflicts == 0)
 		return;
@@ -143,17 +143,20 @@ static void print_conflicts(const struct apply_list *list, const struct atoll_ap
 		fputc('\n', out);
 	}
 	fprintf(out,
-		"  'atoll diff %s' shows what the run did. --merge joins the changes of texts;\n"
+		"  'atoll diff %s' shows what the run did. %s\n"
 		"  --force takes the run's, and 'atoll undo' brings the host's back; or name "
 		"paths\n"
 		"  that do not conflict: atoll apply --run %s -- PATH...\n",
-		report->record, report->record);
+		report->record,
+		place->was_merged ? "What could be merged is not among these."
+				  : "--merge joins the changes of texts;",
+		report->record);
 }
 
 void apply_list_text(const struct apply_list *list, const struct atoll_apply_report *report,
 		     const struct apply_place *place, FILE *out, FILE *problems)
 {
-	print_conflicts(list, report, problems);
+	print_conflicts(list, report, place, problems);
 	if (report->n_conflicts)
 		return;
 	print_names(list, out);

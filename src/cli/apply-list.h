@@ -28,6 +28,7 @@ void apply_list_done(struct apply_list *list);
 struct apply_place {
 	const char *workspace; /* NULL: not known */
 	bool is_dry;
+	bool was_merged; /* as far as that was possible */
 };
 
 /* For people: what was applied on `out`, what is held with the command that takes it, what

@@ -205,7 +205,8 @@ static int run_apply(char **args, struct atoll_error *err)
 	if (r < 0 && r != -EEXIST)
 		return r;
 	workspace = find_workspace(report.record);
-	place = (struct apply_place){workspace, has(&request, OPTION_DRY_RUN)};
+	place = (struct apply_place){workspace, has(&request, OPTION_DRY_RUN),
+				     has(&request, OPTION_MERGE)};
 	if (has(&request, OPTION_JSON)) {
 		shown = apply_list_json(&list, &report, &place, stdout);
 		if (shown < 0)

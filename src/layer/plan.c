@@ -218,7 +218,13 @@ static int read_host(const struct plan *plan, const char *path, struct buf *out)
 	return fd < 0 ? fd : tree_read_file(fd, MERGE_MAX, out);
 }
 
-/* 0 and a text for the step; 1 if it cannot be merged. */
+enum merge {
+	MERGE_DONE, /* with a text for the step */
+	MERGE_NO_TEXT,
+	MERGE_OVERLAPS,
+};
+
+/* One of these, or a negative errno. */
 static int try_merge(struct plan *plan, const struct op *op, int after_fd, struct atoll_error *err)
 {
 	cleanup_buf struct buf base = BUF_INIT(MERGE_MAX), host = BUF_INIT(MERGE_MAX),
@@ -229,16 +235,16 @@ static int try_merge(struct plan *plan, const struct op *op, int after_fd, struc
 	if (!S_ISREG(op->before.mode) || !S_ISREG(op->after.mode) ||
 	    read_base(plan, op->path, &base) < 0 || read_host(plan, op->path, &host) < 0 ||
 	    tree_read_file(after_fd, MERGE_MAX, &layer) < 0)
-		return 1;
+		return MERGE_NO_TEXT;
 	r = layer_merge_text(base.data ? base.data : "", base.used, host.data ? host.data : "",
 			     host.used, layer.data ? layer.data : "", layer.used, &out);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "merge '%.300s'", op->path);
 	if (r > 0)
-		return 1;
+		return MERGE_OVERLAPS;
 	item->merged_size = out.used;
 	item->merged = buf_take(&out);
-	return item->merged ? 0 : error_oom(err);
+	return item->merged ? MERGE_DONE : error_oom(err);
 }
 
 /* A file or directory that stays, with other attributes. */
@@ -263,7 +269,11 @@ static int add_meta(struct plan *plan, size_t i, const char *path, const struct 
 static int add_new(struct plan *plan, size_t i, const char *path, int after_fd,
 		   const struct stat *now, const struct stat *after, struct atoll_error *err)
 {
+	static const char *const words[] = {
+		[MERGE_NO_TEXT] = "changed on the host since, and cannot be merged as a text",
+		[MERGE_OVERLAPS] = "the same lines were changed on the host since"};
 	const struct atoll_change *change = &plan->changes->list.items[i];
+	const char *conflict = change->conflict;
 	struct op *op;
 	int r;
 
@@ -272,15 +282,16 @@ static int add_new(struct plan *plan, size_t i, const char *path, int after_fd,
 		return -ENOMEM;
 	if (S_ISDIR(now->st_mode))
 		op->tree = site_tree_print(plan->site, path);
-	if (change->conflict && plan->options->merges && streq(path, change->path)) {
+	if (conflict && plan->options->merges && streq(path, change->path)) {
 		r = try_merge(plan, op, after_fd, err);
 		if (r < 0)
 			return r;
-		if (r == 0)
+		conflict = words[r];
+		if (r == MERGE_DONE)
 			plan->fates[i] = FATE_MERGED;
 	}
-	if (change->conflict && plan->fates[i] != FATE_MERGED)
-		add_conflict(plan, i, false, change->conflict);
+	if (conflict)
+		add_conflict(plan, i, false, conflict);
 	if (!S_ISDIR(after->st_mode))
 		return 0;
 	/* It is staged open to its owner; its own mode and time come when all is in it. */

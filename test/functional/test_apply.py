@@ -241,7 +241,9 @@ def _():
         text = read(place.ws + "/text")
         check(b"inside" not in text and b"the host's\n" in text, "undo brings %r" % text)
         write(place.ws + "/text", text.replace(b"line 3\n", b"also the host's\n"))
-        apply(place, "--merge", status=POLICY)
+        result = apply(place, "--merge", status=POLICY)
+        check("text: the same lines were changed on the host since" in result.err and "--merge" not in result.err, "what it says: " + result.err)
+        check("--merge joins" in apply(place, status=POLICY).err, "what it says without --merge")
         check(b"also the host's\n" in read(place.ws + "/text"), "the host's is gone")
 
 
