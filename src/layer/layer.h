@@ -281,7 +281,8 @@ int layer_changes_read(struct layer_record *record, bool owns, struct layer_chan
 struct buf;
 int layer_diff_text(const char *before, size_t n_before, const char *after, size_t n_after,
 		    struct buf *out, size_t *ret_added, size_t *ret_removed);
-/* Three ways. 1 if both changed the same lines: then `out` is not to be used. */
+/* Three ways. 1 if both changed the same lines, 2 if one is no text: then `out` is not to be used.
+ */
 int layer_merge_text(const char *base, size_t n_base, const char *ours, size_t n_ours,
 		     const char *theirs, size_t n_theirs, struct buf *out);
 

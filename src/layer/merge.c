@@ -111,7 +111,7 @@ int layer_merge_text(const char *base, size_t n_base, const char *ours, size_t n
 
 	if (text_is_binary(base, n_base) || text_is_binary(ours, n_ours) ||
 	    text_is_binary(theirs, n_theirs))
-		return 1;
+		return 2;
 	r = text_diff_init(&hands[0].diff, base, n_base, ours, n_ours);
 	if (r == 0)
 		r = text_diff_init(&hands[1].diff, base, n_base, theirs, n_theirs);

@@ -220,8 +220,8 @@ static int read_host(const struct plan *plan, const char *path, struct buf *out)
 
 enum merge {
 	MERGE_DONE, /* with a text for the step */
-	MERGE_NO_TEXT,
 	MERGE_OVERLAPS,
+	MERGE_NO_TEXT, /* these two as layer_merge_text() has them */
 };
 
 /* One of these, or a negative errno. */
@@ -241,7 +241,7 @@ static int try_merge(struct plan *plan, const struct op *op, int after_fd, struc
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "merge '%.300s'", op->path);
 	if (r > 0)
-		return MERGE_OVERLAPS;
+		return r;
 	item->merged_size = out.used;
 	item->merged = buf_take(&out);
 	return item->merged ? MERGE_DONE : error_oom(err);

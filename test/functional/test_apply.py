@@ -243,6 +243,10 @@ def _():
         write(place.ws + "/text", text.replace(b"line 3\n", b"also the host's\n"))
         result = apply(place, "--merge", status=POLICY)
         check("text: the same lines were changed on the host since" in result.err and "--merge" not in result.err, "what it says: " + result.err)
+        write(place.ws + "/text", b"\0" + text)
+        result = apply(place, "--merge", status=POLICY)
+        check("text: changed on the host since, and cannot be merged as a text" in result.err, "what it says of no text: " + result.err)
+        write(place.ws + "/text", text.replace(b"line 3\n", b"also the host's\n"))
         check("--merge joins" in apply(place, status=POLICY).err, "what it says without --merge")
         check(b"also the host's\n" in read(place.ws + "/text"), "the host's is gone")
 
