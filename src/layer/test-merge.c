@@ -71,7 +71,7 @@ TEST(what_is_no_text_is_not_merged)
 {
 	struct buf out = BUF_INIT(1 << 20);
 
-	CHECK_INT(layer_merge_text("a\0b\n", 4, "a\n", 2, "a\0b\n", 4, &out), 1);
+	CHECK_INT(layer_merge_text("a\0b\n", 4, "a\n", 2, "a\0b\n", 4, &out), 2);
 	buf_done(&out);
 }
 
