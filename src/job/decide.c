@@ -97,13 +97,10 @@ int decide_turn(const struct layer_record *record, const char *kind, const char 
 
 /* ---- apply, undo, discard ---- */
 
-/* Whoever holds the sandbox takes its time for his own work on it, such as a checkpoint. */
-#define PATIENCE_MS 10000
-
 /* A run that has not ended is not waited for. */
 static int lock(struct layer_record *record, struct atoll_error *err)
 {
-	return record->info.kind == ATOLL_RECORD_SANDBOX ? hold_lock(record, PATIENCE_MS, err)
+	return record->info.kind == ATOLL_RECORD_SANDBOX ? hold_lock(record, HOLD_PATIENCE_MS, err)
 							 : layer_record_lock(record, false, err);
 }
 
