@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/program.h"
-#include "base/uapi.h"
 #include "init/inner.h"
 #include "init/resolve.h"
 
@@ -16,7 +15,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <termios.h>
 
 /*
  * Steps by order
