@@ -142,10 +142,12 @@ int atoll_apply(const char *id, const struct atoll_apply_options *options,
 
 	err = err ? err : &unheard;
 	r = layer_record_open(id, &record, err);
-	describe(options, object, sizeof object);
-	if (r == 0)
-		r = options->is_dry ? lock(record, err)
-				    : note_and_lock(record, "apply", object, err);
+	if (r == 0 && options->is_dry) {
+		r = lock(record, err);
+	} else if (r == 0) {
+		describe(options, object, sizeof object);
+		r = note_and_lock(record, "apply", object, err);
+	}
 	return r < 0 ? r : layer_apply(record, options, ret, err);
 }
 
