@@ -21,7 +21,7 @@
  *   signals.c    the caller's signals and terminal, and asking everything inside to end
  *   questions.c  asking the caller about the network
  *   run-record.c what is written down of it
- *   run-watching.cwho watches, and what they have stopped
+ *   run-watch.c  who watches, and what they have stopped
  */
 struct run {
 	const struct spec *spec;
