@@ -239,6 +239,9 @@ void box_freeze_again(struct house_box *box);
 struct box_sizes;
 /* From what was asked for: all but the template, and the environment, which is part of that. */
 int box_fill(struct box *box, const struct box_request *request, const struct box_sizes *sizes);
+
+/* ---- network-values.c ---- */
+
 /* Where values of headers and secrets of a box lie, if it has some. */
 void secrets_path(const struct house_box *box, char ret[PATH_MAX]);
 /* What the contract says of a box's network. */

@@ -81,29 +81,18 @@ static int take_option(struct exec_request *request, const struct option *option
 	return 0;
 }
 
-/* [OPTION]... [ID [OPTION]...] [--] COMMAND: what stands before the first "--" and is no option is
- * the id. */
 static int read_request(char **args, struct exec_request *request, struct atoll_error *err)
 {
 	struct options options = {"exec", exec_options, args};
 	const struct option *option;
 	const char *value;
-	bool has_dashes = false;
-	int r;
+	int r = 0;
 
-	while (!has_dashes && !request->is_help) {
-		while ((r = options_next(&options, &option, &value, err)) > 0) {
-			r = take_option(request, option, value, err);
-			if (r < 0)
-				return r;
-		}
-		if (r < 0)
-			return r;
-		has_dashes = options.next > args && streq(options.next[-1], "--");
-		if (has_dashes || request->id || !*options.next)
-			break;
-		request->id = *options.next++;
-	}
+	while (r == 0 && (r = options_next_or_id(&options, request->is_help ? NULL : &request->id,
+						 &option, &value, err)) > 0)
+		r = take_option(request, option, value, err);
+	if (r < 0)
+		return r;
 	request->command = options.next;
 	if (!request->is_help && !request->command[0])
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,

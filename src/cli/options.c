@@ -105,3 +105,16 @@ int options_next(struct options *options, const struct option **ret_option, cons
 		return next_long(options, text + 2, ret_option, ret_value, err);
 	return next_short(options, text + 1, ret_option, ret_value, err);
 }
+
+int options_next_or_id(struct options *options, const char **id, const struct option **ret_option,
+		       const char **ret_value, struct atoll_error *err)
+{
+	for (;;) {
+		char **before = options->next;
+		int r = options_next(options, ret_option, ret_value, err);
+
+		if (r != 0 || options->next != before || !id || *id || !*before)
+			return r;
+		*id = *options->next++;
+	}
+}

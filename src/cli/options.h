@@ -37,3 +37,7 @@ struct options {
 /* 1 and an option with its value (NULL for a switch), 0 at the end, or a negative errno. */
 int options_next(struct options *options, const struct option **ret_option, const char **ret_value,
 		 struct atoll_error *err);
+/* The same for [OPTION]... [ID [OPTION]...] [--] COMMAND: what stands before the first "--" and is
+ * no option is the id, as long as `*id` is NULL. `id` NULL: there is none to take. */
+int options_next_or_id(struct options *options, const char **id, const struct option **ret_option,
+		       const char **ret_value, struct atoll_error *err);

@@ -100,6 +100,30 @@ TEST(a_missing_or_superfluous_value_is_refused)
 	CHECK_STR(err.text, "option '--plan' takes no value");
 }
 
+TEST(what_is_no_option_before_the_dashes_is_the_id_once)
+{
+	struct options both = READER("-p", "box", "-f", "x", "ls", "-l");
+	struct options dashes = READER("-p", "--", "ls");
+	struct options known = READER("-p", "ls");
+	const char *id = NULL;
+
+	CHECK_INT(options_next_or_id(&both, &id, &option, &value, &err), 1);
+	CHECK(!id);
+	CHECK_INT(options_next_or_id(&both, &id, &option, &value, &err), 1);
+	CHECK_STR(id, "box");
+	CHECK_STR(value, "x");
+	CHECK_INT(options_next_or_id(&both, &id, &option, &value, &err), 0);
+	CHECK_STR(*both.next, "ls");
+	id = NULL;
+	CHECK_INT(options_next_or_id(&dashes, &id, &option, &value, &err), 1);
+	CHECK_INT(options_next_or_id(&dashes, &id, &option, &value, &err), 0);
+	CHECK(!id);
+	CHECK_STR(*dashes.next, "ls");
+	CHECK_INT(options_next_or_id(&known, NULL, &option, &value, &err), 1);
+	CHECK_INT(options_next_or_id(&known, NULL, &option, &value, &err), 0);
+	CHECK_STR(*known.next, "ls");
+}
+
 TEST(every_command_describes_itself)
 {
 	for (size_t i = 0; commands[i]; i++) {

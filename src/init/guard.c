@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init/call.h"
 
-#include "base/fd.h"
-#include "base/path.h"
 #include "base/program.h"
 #include "base/str.h"
 #include "base/uapi.h"
@@ -10,6 +8,7 @@
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <signal.h>
 #include <stdio.h>

@@ -21,9 +21,6 @@
 #include <sys/wait.h>
 #include <termios.h>
 
-#define REST_NS	      INT64_C(500000000)
-#define REST_LATER_NS INT64_C(10000000000)
-
 void init_tell(struct init *init, const struct init_message *message)
 {
 	send(init->config->control_fd, message, sizeof *message, MSG_NOSIGNAL);
@@ -428,19 +425,6 @@ void init_trim(struct init *init)
 	program_trim_own();
 }
 
-/* Once, as soon as it seems that the command waits; later on only if it does so for long, because
- * what is wanted again costs a page fault each. The looks at the limits are no work. */
-static void look_whether_to_rest(struct init *init, int64_t now_ns, bool is_at_work)
-{
-	if (is_at_work) {
-		init->rest_ns = now_ns + (init->has_rested ? REST_LATER_NS : REST_NS);
-	} else if (now_ns >= init->rest_ns) {
-		init_trim(init);
-		init->rest_ns = INT64_MAX;
-		init->has_rested = true;
-	}
-}
-
 /* Until the next look, the next packet of notices, or the time to rest. */
 int init_wait_ms(const struct init *init)
 {
@@ -449,8 +433,8 @@ int init_wait_ms(const struct init *init)
 	if (init->guard.sense.due_ns && init->guard.sense.due_ns < until_ns &&
 	    !init->guard.tell.is_stuck)
 		until_ns = init->guard.sense.due_ns;
-	if (init->rest_ns < until_ns)
-		until_ns = init->rest_ns;
+	if (init->rest.due_ns < until_ns)
+		until_ns = init->rest.due_ns;
 	return tell_wait_ms(&init->guard.tell, now_ns,
 			    until_ns <= now_ns ? 0 : (int)((until_ns - now_ns + 999999) / 1000000));
 }
@@ -491,11 +475,13 @@ static _Noreturn void loop(struct init *init)
 		if (now_ns >= init->watch.next_ns) {
 			init_check_limits(init);
 			/* Who rests has room on his stack for a look only while he looks. */
-			if (init->has_rested && init->rest_ns == INT64_MAX)
+			if (init->rest.has_rested && init->rest.due_ns == INT64_MAX)
 				program_trim_stack();
 		}
 		init_tell_notices(init, now_ns, fds[5].revents);
-		look_whether_to_rest(init, now_ns, ready > 0);
+		/* The looks at the limits are no work. */
+		if (rest_is_due(&init->rest, now_ns, ready > 0))
+			init_trim(init);
 		if (ready <= 0)
 			continue;
 		if (fds[4].revents)
@@ -542,7 +528,7 @@ void init_main(const struct init_config *config, struct init_command *command)
 
 	init->config = config;
 	init->start_fd = init->terminal_fd = -1;
-	init->rest_ns = INT64_MAX;
+	init->rest.due_ns = INT64_MAX;
 	/* A caller that ignores it would have the command reaped before we see its end. */
 	signal(SIGCHLD, SIG_DFL);
 	sigfillset(&all);

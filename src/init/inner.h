@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/rest.h"
 #include "init/guard.h"
 #include "init/init.h"
 #include "init/watch.h"
@@ -18,8 +19,7 @@ struct init {
 	int terminal_fd; /* the command's terminal; -1 if it has none */
 	bool is_held;	 /* everything was stopped by order: that the command stops is no news */
 	bool has_listener;
-	int64_t rest_ns; /* when init_trim() is due; INT64_MAX: not before something happens */
-	bool has_rested;
+	struct rest rest; /* of init_trim() */
 	struct watch watch;
 	struct guard guard; /* last, because it is large, and most of it is never touched */
 };

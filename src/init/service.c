@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/program.h"
-#include "base/uapi.h"
 #include "init/inner.h"
 #include "init/resolve.h"
 
@@ -16,7 +15,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <termios.h>
 
 /*
  * Steps by order
@@ -363,7 +361,7 @@ static void begin_step(struct service *service, const struct init_order *order, 
 			      .terminal_fd = -1,
 			      .fds = {-1, -1, -1, -1}};
 	watch_wake(&service->init->watch);
-	service->init->has_rested = false;
+	service->init->rest.has_rested = false;
 	take_fds(step, order->stdio & 7, fds);
 	step->is_waiting = step->stdio != 7;
 	r = step->is_waiting ? open_terminal(service, step, &error) : launch(service, step, &error);
@@ -654,7 +652,7 @@ static void rest(struct service *service)
 	else if (service->template.pid)
 		send(service->template.start_fd, "", TEMPLATE_REST, MSG_NOSIGNAL | MSG_DONTWAIT);
 	init_trim(service->init);
-	service->init->has_rested = true;
+	service->init->rest.has_rested = true;
 	tell_done(service, n);
 }
 
@@ -874,7 +872,7 @@ static _Noreturn void loop(struct service *service)
 		now_ns = clock_monotonic_ns();
 		if (now_ns >= service->init->watch.next_ns) {
 			init_check_limits(service->init);
-			if (service->init->has_rested)
+			if (service->init->rest.has_rested)
 				program_trim_stack();
 		}
 		init_tell_notices(service->init, now_ns, fds[n].revents);

@@ -97,13 +97,10 @@ int decide_turn(const struct layer_record *record, const char *kind, const char 
 
 /* ---- apply, undo, discard ---- */
 
-/* Whoever holds the sandbox takes its time for his own work on it, such as a checkpoint. */
-#define PATIENCE_MS 10000
-
 /* A run that has not ended is not waited for. */
 static int lock(struct layer_record *record, struct atoll_error *err)
 {
-	return record->info.kind == ATOLL_RECORD_SANDBOX ? hold_lock(record, PATIENCE_MS, err)
+	return record->info.kind == ATOLL_RECORD_SANDBOX ? hold_lock(record, HOLD_PATIENCE_MS, err)
 							 : layer_record_lock(record, false, err);
 }
 
@@ -145,10 +142,12 @@ int atoll_apply(const char *id, const struct atoll_apply_options *options,
 
 	err = err ? err : &unheard;
 	r = layer_record_open(id, &record, err);
-	describe(options, object, sizeof object);
-	if (r == 0)
-		r = options->is_dry ? lock(record, err)
-				    : note_and_lock(record, "apply", object, err);
+	if (r == 0 && options->is_dry) {
+		r = lock(record, err);
+	} else if (r == 0) {
+		describe(options, object, sizeof object);
+		r = note_and_lock(record, "apply", object, err);
+	}
 	return r < 0 ? r : layer_apply(record, options, ret, err);
 }
 

@@ -446,6 +446,9 @@ int hold_checkpoint(struct holder *holder, const char *name, const struct steps_
 		    char ret_name[64], struct atoll_error *err);
 int hold_rollback(struct holder *holder, const char *name, uint64_t *ret_ended,
 		  struct atoll_error *err);
+/* An apply in another terminal may have the record for as long as a person reads, and whoever holds
+ * the sandbox takes his time for his own work on it, such as a checkpoint. */
+#define HOLD_PATIENCE_MS 10000
 /* For whoever asks again and again: it may take a while until another command is done with it. */
 int hold_lock(struct layer_record *record, int patience_ms, struct atoll_error *err);
 void hold_unlock(struct layer_record *record);

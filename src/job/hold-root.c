@@ -31,9 +31,6 @@ static const char *const left_out[] = {"proc", "sys", "dev", "run", NULL};
 
 #define PARTS_MAX 64
 
-/* An apply in another terminal may have the record for as long as a person reads. */
-#define LOCK_MS 10000
-
 struct parts {
 	struct layer_part list[PARTS_MAX];
 	struct cell_written written[PARTS_MAX];
@@ -192,7 +189,7 @@ void hold_root_end(struct holder *holder)
 
 	if (holder->handle.storage_fd < 0)
 		return;
-	if (!holder->drops_root && hold_lock(record, LOCK_MS, &err) == 0) {
+	if (!holder->drops_root && hold_lock(record, HOLD_PATIENCE_MS, &err) == 0) {
 		hold_keep_root(holder, true, &err);
 		if (!was_locked)
 			hold_unlock(record);
@@ -224,7 +221,7 @@ int hold_save(struct holder *holder, struct atoll_error *err)
 
 	if (!hold_root_is_kept(holder))
 		return 0;
-	r = hold_lock(holder->record, LOCK_MS, err);
+	r = hold_lock(holder->record, HOLD_PATIENCE_MS, err);
 	if (r < 0)
 		return r;
 	r = save_locked(holder, err);

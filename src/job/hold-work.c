@@ -23,9 +23,6 @@
  * another one.
  */
 
-/* An apply in another terminal may have the record for as long as a person reads. */
-#define PATIENCE_MS 10000
-
 int hold_lock(struct layer_record *record, int patience_ms, struct atoll_error *err)
 {
 	const int64_t until_ns = clock_monotonic_ns() + patience_ms * INT64_C(1000000);
@@ -143,7 +140,7 @@ int hold_checkpoint(struct holder *holder, const char *name, const struct steps_
 	int r = check_layer(holder, err);
 
 	if (r == 0)
-		r = hold_lock(holder->record, PATIENCE_MS, err);
+		r = hold_lock(holder->record, HOLD_PATIENCE_MS, err);
 	if (r < 0)
 		return r;
 	r = checkpoint_recorded(holder, name, note, ret_name, err);
@@ -201,7 +198,7 @@ int hold_rollback(struct holder *holder, const char *name, uint64_t *ret_ended,
 	int r = check_layer(holder, err);
 
 	if (r == 0)
-		r = hold_lock(holder->record, PATIENCE_MS, err);
+		r = hold_lock(holder->record, HOLD_PATIENCE_MS, err);
 	if (r < 0)
 		return r;
 	r = rollback_locked(holder, name, ret_ended, err);

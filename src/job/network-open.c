@@ -26,18 +26,16 @@
 
 static int make_channel(struct net *net, int *ret_theirs, struct atoll_error *err)
 {
-	int made[2];
+	int made[2], r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, made) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
-	net->channel_fd = fcntl(made[0], F_DUPFD_CLOEXEC, 4);
-	*ret_theirs = fcntl(made[1], F_DUPFD_CLOEXEC, 4);
-	close(made[0]);
-	close(made[1]);
-	if (net->channel_fd < 0 || *ret_theirs < 0 ||
-	    fcntl(net->channel_fd, F_SETFL, O_NONBLOCK) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket pair");
-	return 0;
+	net->channel_fd = fd_above_stdio(made[0]);
+	*ret_theirs = fd_above_stdio(made[1]);
+	r = net->channel_fd < 0 ? net->channel_fd : *ret_theirs;
+	if (r >= 0 && fcntl(net->channel_fd, F_SETFL, O_NONBLOCK) < 0)
+		r = -errno;
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "make a socket pair") : 0;
 }
 
 int net_send(struct net *net, const struct egress_message *message, const int *fds, size_t n)

@@ -39,19 +39,16 @@ struct receipt_notes {
 	char input[72], image[72], commit[HASH_HEX_SIZE];
 };
 
-static int note_image(struct run *run, struct record_start *start, struct receipt_notes *notes,
-		      struct atoll_error *err)
+/* Somebody may be waiting: `doing` is for him. */
+static int note_digest(const struct run *run, const char *doing,
+		       int (*digest)(const struct spec *spec, char ret[HASH_HEX_SIZE],
+				     struct atoll_error *err),
+		       char ret[72], struct atoll_error *err)
 {
-	int r;
-
-	if (!run->spec->image)
-		return 0;
 	if (run->options->progress)
-		run->options->progress("reading the image", run->options->data);
-	strcpy(notes->image, "sha256:");
-	r = input_image_digest(run->spec, notes->image + strlen(notes->image), err);
-	start->image = notes->image;
-	return r;
+		run->options->progress(doing, run->options->data);
+	strcpy(ret, "sha256:");
+	return digest(run->spec, ret + strlen(ret), err);
 }
 
 /* What a receipt needs besides: reading the whole workspace is paid only where somebody wants it.
@@ -63,12 +60,11 @@ static int note_for_receipt(struct run *run, struct record_start *start,
 
 	if (!run->options->for_receipt)
 		return 0;
-	if (run->options->progress)
-		run->options->progress("reading the workspace", run->options->data);
-	strcpy(notes->input, "sha256:");
-	r = input_digest(run->spec, notes->input + strlen(notes->input), err);
-	if (r == 0)
-		r = note_image(run, start, notes, err);
+	r = note_digest(run, "reading the workspace", input_digest, notes->input, err);
+	if (r == 0 && run->spec->image) {
+		r = note_digest(run, "reading the image", input_image_digest, notes->image, err);
+		start->image = notes->image;
+	}
 	if (r < 0)
 		return r;
 	input_commit(run->spec->workspace, notes->commit);

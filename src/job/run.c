@@ -27,11 +27,6 @@
  * one of its processes for want of memory. */
 #define COUNT_MS 500
 
-/* After so long in which nothing has happened, memory that was only used to get there goes back to
- * the kernel: at first, and later. */
-#define REST_NS	      INT64_C(500000000)
-#define REST_LATER_NS INT64_C(10000000000)
-
 static void take_denial(struct run *run, const struct atoll_denial *denial)
 {
 	struct atoll_result *result = run->result;
@@ -231,8 +226,8 @@ static int wait_ms(const struct run *run)
 		until = net_deadline_ns(&run->net);
 	if (record_deadline_ns(run->recorder) < until)
 		until = record_deadline_ns(run->recorder);
-	if (run->rest_ns < until)
-		until = run->rest_ns;
+	if (run->rest.due_ns < until)
+		until = run->rest.due_ns;
 	if (run->relay->is_input_held && most > FOREGROUND_MS)
 		most = FOREGROUND_MS;
 	if (until == INT64_MAX)
@@ -265,18 +260,12 @@ static void check_counters(struct run *run)
 
 static void look_whether_to_rest(struct run *run, bool is_at_work)
 {
-	const int64_t now_ns = clock_monotonic_ns();
-
-	if (is_at_work) {
-		run->rest_ns = now_ns + (run->has_rested ? REST_LATER_NS : REST_NS);
-	} else if (now_ns >= run->rest_ns) {
-		record_rest(run->recorder);
-		notices_rest(&run->notices);
-		relay_rest(run->relay);
-		program_trim_own();
-		run->rest_ns = INT64_MAX;
-		run->has_rested = true;
-	}
+	if (!rest_is_due(&run->rest, clock_monotonic_ns(), is_at_work))
+		return;
+	record_rest(run->recorder);
+	notices_rest(&run->notices);
+	relay_rest(run->relay);
+	program_trim_own();
 }
 
 static void supervise(struct run *run)

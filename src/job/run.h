@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/rest.h"
 #include "init/init.h"
 #include "isolate/isolate.h"
 #include "job/layer.h"
@@ -20,7 +21,7 @@
  *   signals.c    the caller's signals and terminal, and asking everything inside to end
  *   questions.c  asking the caller about the network
  *   run-record.c what is written down of it
- *   run-watching.cwho watches, and what they have stopped
+ *   run-watch.c  who watches, and what they have stopped
  */
 struct run {
 	const struct spec *spec;
@@ -45,8 +46,7 @@ struct run {
 	bool is_terminal[3]; /* which of its standard streams are the command's own terminal */
 	struct terminal terminal; /* the caller's */
 	uint64_t counted_ns;
-	int64_t rest_ns; /* when to give memory back; INT64_MAX: not before something happens */
-	bool has_rested;
+	struct rest rest;
 	struct net net;
 	bool has_net_failed; /* no other back end would help */
 	struct run_layer layer;

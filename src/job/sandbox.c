@@ -410,7 +410,7 @@ static int branch(struct layer_record *record, const char *name, bool is_first,
 {
 	cleanup_with(steps_done) struct steps steps = {0};
 	const struct steps_point *point;
-	int r = hold_lock(record, 10000, err);
+	int r = hold_lock(record, HOLD_PATIENCE_MS, err);
 
 	if (r == 0)
 		r = steps_read(record, &steps, err);
@@ -562,7 +562,7 @@ static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost
 			r = end_holder(socket_fd, is_forced, &is_noted, err);
 	}
 	if (r == 0)
-		r = hold_lock(record, 10000, err);
+		r = hold_lock(record, HOLD_PATIENCE_MS, err);
 	if (r == 0 && !is_noted)
 		r = decide_turn(record, "remove", NULL, UINT64_MAX, err);
 	return r < 0 ? r : layer_record_recycle_first(record, lost, err);

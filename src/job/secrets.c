@@ -190,31 +190,38 @@ static _Noreturn void execute(const char *line, int output, const sigset_t *mask
 	_exit(127);
 }
 
-static int start_command(const struct network_secret *secret, int *ret_output, pid_t *ret_pid,
-			 struct atoll_error *err)
+static pid_t spawn(const char *line, int output)
 {
 	sigset_t all, old;
-	int made[2], ends[2];
+	pid_t pid;
 
-	if (pipe2(made, O_CLOEXEC) < 0)
-		return fail(secret, err, errno, "make a pipe");
-	for (int i = 0; i < 2; i++) {
-		ends[i] = fcntl(made[i], F_DUPFD_CLOEXEC, 3);
-		close(made[i]);
-	}
 	/* A handler must not run while two processes share memory. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	*ret_pid = vfork();
-	if (*ret_pid == 0)
-		execute(secret->from, ends[1], &old);
+	pid = vfork();
+	if (pid == 0)
+		execute(line, output, &old);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	close(ends[1]);
-	if (*ret_pid < 0) {
-		close(ends[0]);
+	return pid;
+}
+
+static int start_command(const struct network_secret *secret, int *ret_output, pid_t *ret_pid,
+			 struct atoll_error *err)
+{
+	cleanup_fd int ours = -1, theirs = -1;
+	int made[2];
+
+	if (pipe2(made, O_CLOEXEC) < 0)
+		return fail(secret, err, errno, "make a pipe");
+	ours = fd_above_stdio(made[0]);
+	theirs = fd_above_stdio(made[1]);
+	/* Without its end the command would print the secret on our own standard output. */
+	if (ours < 0 || theirs < 0)
+		return fail(secret, err, ours < 0 ? -ours : -theirs, "make a pipe");
+	*ret_pid = spawn(secret->from, theirs);
+	if (*ret_pid < 0)
 		return fail(secret, err, errno, "start its command");
-	}
-	*ret_output = ends[0];
+	*ret_output = take_fd(&ours);
 	return 0;
 }
 
@@ -241,7 +248,7 @@ static int read_command(const struct network_secret *secret, char *ret, size_t *
 	int64_t until_ns = clock_monotonic_ns() + COMMAND_NS;
 	cleanup_fd int output = -1;
 	int r, status;
-	pid_t pid;
+	pid_t pid = -1;
 
 	r = start_command(secret, &output, &pid, err);
 	if (r < 0)

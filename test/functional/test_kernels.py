@@ -331,6 +331,42 @@ def _():
                     same(told.value or told.text().strip(), "5", language)
 
 
+LOOPS = (
+    "await null; console.log('go'); while (true) {}",
+    "await new Promise((done) => setTimeout(done, 10)); console.log('go'); while (true) {}",
+    "setTimeout(() => { console.log('go'); for (;;); }, 5); await new Promise(() => {})",
+    "setImmediate(() => { console.log('go'); for (;;); }); await new Promise(() => {})",
+    "await 1; process.nextTick(() => { console.log('go'); for (;;); }); await new Promise(() => {})",
+    "await fs.promises.readFile('/etc/passwd'); console.log('go'); for (;;);",
+    "await 1; console.log('go'); for (;;) await null",
+    "child.exec('true', () => { console.log('go'); for (;;); }); await new Promise(() => {})",
+    "Promise.resolve().then(() => { console.log('go'); for (;;); }); await new Promise(() => {})",
+)
+# Each by another way through Node.js, which could have been left in the midst of it.
+STILL_WORKS = (
+    ("x", "5"),
+    ("await new Promise((done) => setTimeout(() => done(6), 3))", "6"),
+    ("await new Promise((done) => setImmediate(done, 7))", "7"),
+    ("await new Promise((done) => process.nextTick(done, 8))", "8"),
+    ("(await fs.promises.readFile('/etc/passwd')).length > 0", "true"),
+    ("await new Promise((done) => child.exec('echo 9', (error, out) => done(out)))", "9\n"),
+)
+
+
+@test("javascript: what loops after it has waited is ended by an interrupt, and what is known stays")
+def _():
+    with Kernel("javascript") as kernel:
+        kernel.run("var x = 5, fs = require('fs'), child = require('child_process')")
+        for code in 2 * LOOPS:
+            kernel.begin(code)
+            kernel.until_printed("go")
+            kernel.ask("interrupt")
+            told = kernel.end()
+            same((told.error["name"], told.text("stderr")), ("Interrupted", ""), code)
+            for ask, value in STILL_WORKS:
+                same(kernel.run(ask).value, value, f"{ask}, after {code}")
+
+
 @test("an interrupt in the midst of printing ends that, and not what is printed later")
 def _():
     for language, code, later in (("python", "while True: print('go')", "print('later')"),

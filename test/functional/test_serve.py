@@ -313,10 +313,12 @@ def _():
         place = root + "/usr/lib/systemd/system"
         shutil.copytree("/lib/systemd/system", place, symlinks=True)
         write(place + "/atoll.service", text)
-        shutil.copy(UNIT.replace(".service", ".socket"), place)
+        for name in ("atoll.socket", "atoll-sandboxes.service"):
+            shutil.copy(os.path.join(os.path.dirname(UNIT), name), place)
         program = re.search(r"^ExecStart=(\S+)", text, re.M)[1]
-        write(root + program, "#!/bin/sh\n", 0o755)
-        for words in (["verify", "--man=no", "atoll.service", "atoll.socket"], ["security", "--offline=yes", "--threshold=86", "atoll.service"]):
+        for path in (program, "/bin/sh", "/bin/sleep"):
+            write(root + path, "#!/bin/sh\n", 0o755)
+        for words in (["verify", "--man=no", "atoll.service", "atoll.socket", "atoll-sandboxes.service"], ["security", "--offline=yes", "--threshold=86", "atoll.service"]):
             done = subprocess.run(["systemd-analyze", "--root=" + root, "--no-pager", *words], capture_output=True, text=True, timeout=60)
             same(done.returncode, 0, "%s: %s%s" % (words[0], done.stderr, done.stdout[-300:]))
             if words[0] == "verify":

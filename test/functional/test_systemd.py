@@ -34,12 +34,13 @@ WAIT = 120 * SLOW
 # $1: a directory of ours, $2: a terminal. What is mounted is gone with the namespace.
 LAY_OUT = r"""
 set -e
+until test -e $1/go; do sleep 0.1; done
 mount --make-rprivate /
-mkdir -p $1/dev
+mkdir -p $1/dev $1/lib
 mount --bind /etc /etc
 mount -o remount,bind,ro /etc
 mount -t tmpfs -o mode=755 tmpfs /run
-mount -t tmpfs -o mode=755 tmpfs /var/lib
+mount --bind $1/lib /var/lib
 mkdir -p /run/systemd/system
 for name in $(cd /lib/systemd/system && ls -d *.target.wants/*); do
 	ln -sf /dev/null /run/systemd/system/${name##*/}
@@ -90,7 +91,8 @@ class Systemd:
         with open(unit) as file:
             # Not installed, so the program is where it was built; the rest is as it is.
             write(self.place + "/units/atoll.service", re.sub(r"^ExecStart=\S+", "ExecStart=" + ATOLL, file.read(), flags=re.M))
-        shutil.copy(unit.replace(".service", ".socket"), self.place + "/units")
+        for name in ("atoll.socket", "atoll-sandboxes.service"):
+            shutil.copy(os.path.join(os.path.dirname(unit), name), self.place + "/units")
         self.console, slave = os.openpty()
         self.said = []
         threading.Thread(target=self.listen, daemon=True).start()
@@ -102,6 +104,11 @@ class Systemd:
         children = "/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)
         check(until(lambda: open(children).read().split()), "it does not start")
         self.pid = open(children).read().split()[0]
+        # A group that hands controllers down has no process: unshare(1) goes back to ours.
+        own = re.search("^0::(.*)$", open("/proc/self/cgroup").read(), re.M)[1]
+        if not own.startswith("/.."):
+            write(unified() + own + "/cgroup.procs", str(self.process.pid))
+        write(self.place + "/go", "")
 
     def listen(self):
         with contextlib.suppress(OSError):
@@ -226,6 +233,52 @@ def _():
         # There is no journal in there; and the two that were ended had to fail.
         wrong = [line for line in systemd.log().splitlines() if "Failed" in line and not re.search("journal socket|Failed with result '(signal|watchdog)'", line)]
         same(wrong, [], "what systemd says")
+
+
+# What also an old kernel can do on whatever its files are on.
+PLAIN = {"root": "read-only", "network": {"mode": "off"}}
+
+
+@test("what runs inside is in control groups that systemd has delegated, with their limits; to stop that unit ends all of it")
+def _():
+    need("curl")
+    groups = "/sys/fs/cgroup/system.slice/atoll-sandboxes.service"
+    with Systemd() as systemd:
+        check(until(lambda: systemd.shows("atoll.socket", "ActiveState")[0] == "active", WAIT), "the socket does not listen")
+        same(systemd.inside("umount", "/proc/sys").returncode, 0, "umount")
+        check(until(systemd.answers, WAIT), "the first request")
+        same(systemd.shows("atoll-sandboxes.service", "ActiveState", "Delegate", "ControlGroup"), ("active", "yes", groups[len("/sys/fs/cgroup"):]), "the unit")
+        same(systemd.inside("cat", groups + "/cgroup.procs").stdout, b"", "processes in the group itself")
+        keeper = systemd.shows("atoll-sandboxes.service", "MainPID")[0]
+        same(systemd.inside("cat", groups + "/keeper/cgroup.procs").stdout.decode().split(), [keeper], "in the group beneath")
+        if "memory" not in systemd.inside("cat", groups + "/cgroup.controllers").stdout.decode().split():
+            skip("control groups of version 2 with memory")
+
+        systemd.key = systemd.inside("cat", STATE + "/local").stdout.decode().split()[1]
+        status, box = systemd.call("POST", "/v1/sandboxes", {"timeout": 86400, "contract": PLAIN})
+        check(status == 201, "a sandbox: %s %s" % (status, box))
+        same(systemd.step(box["id"], "sleep 86400 >/dev/null 2>&1 & echo $! >pid"), 0, "a command that goes on")
+
+        def limits():
+            said = systemd.inside("sh", "-c", "cd %s && for group in atoll-*; do cat $group/memory.max $group/pids.max; wc -l <$group/cgroup.procs; done" % groups)
+            return said.stdout.decode().split()
+        before = limits()
+        check(len(before) == 3 and before[0].isdigit() and before[1].isdigit() and int(before[2]) >= 2, "its group: %s" % before)
+        same(systemd.inside("find", "/sys/fs/cgroup", "-name", "atoll-[0-9]*", "-not", "-path", groups + "/*").stdout, b"", "groups elsewhere")
+        for words in (["daemon-reload"], ["restart", "atoll.service"]):
+            same(systemd.ctl(*words).returncode, 0, words[0])
+            check(until(systemd.answers, WAIT), "it does not answer")
+            same(limits()[:2], before[:2], "limits after a " + words[0])
+        same(systemd.step(box["id"], "kill -0 $(cat pid)"), 0, "what goes on after a restart")
+
+        same(systemd.ctl("stop", "atoll.socket", "atoll-sandboxes.service").returncode, 0, "a stop")
+        same(systemd.shows("atoll.service", "ActiveState"), ("inactive",), "the daemon after that")
+        check(until(lambda: systemd.inside("pgrep", "-f", "sleep 86400").returncode == 1, WAIT), "a command lives on")
+        same(systemd.ctl("start", "atoll.socket").returncode, 0, "a start")
+        check(until(systemd.answers, WAIT), "it does not answer")
+        status, box = systemd.call("POST", "/v1/sandboxes", {"timeout": 60, "contract": PLAIN})
+        check(status == 201, "a sandbox after that: %s %s" % (status, box))
+        same(systemd.step(box["id"], "true"), 0, "a step after that")
 
 
 main()

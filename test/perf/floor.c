@@ -236,6 +236,8 @@ static int show_calls(void)
 	return fd;
 }
 
+/* By hand, though there is base/fd.c: it would bring what it is made of (buffers that grow, its way
+ * of failing) into the program whose start is the measure of all others. */
 union rights {
 	struct cmsghdr head;
 	char room[CMSG_SPACE(sizeof(int))];

@@ -731,11 +731,59 @@ def _():
         run(place, [], "true")
 
 
-@test("cgroup v2: born in a group with memory, processes and CPUs, counted exactly")
-def _():
+def own_group():
+    """Ours in a hierarchy of version 2 that is where one usually is."""
     with open("/proc/self/mountinfo") as file:
         if not any(" - cgroup2 " in line and line.split()[4] == "/sys/fs/cgroup" for line in file):
             skip("a cgroup v2 hierarchy at /sys/fs/cgroup")
+    with open("/proc/self/cgroup") as file:
+        return "/sys/fs/cgroup" + re.search("^0::(.*)$", file.read(), re.M)[1]
+
+
+@test("cgroup v2: what systemd has delegated hands controllers down by our order, and nothing above is used")
+def _():
+    own = own_group()
+    unit = "%s/test-delegated-%d" % (os.path.dirname(own), os.getpid())
+    try:
+        os.makedirs(unit + "/main")
+        os.setxattr(unit, "user.delegate", b"1")
+        write(unit + "/main/cgroup.procs", str(os.getpid()))
+    except OSError as error:
+        shutil.rmtree(unit, ignore_errors=True)
+        skip("a group that can be delegated: %s" % error)
+    try:
+        with Place() as place:
+            same(read(unit + "/cgroup.subtree_control").strip(), b"", "before")
+            # Somebody in the group itself: the kernel lets it hand nothing down.
+            sleeper = subprocess.Popen(["sleep", "600"])
+            write(unit + "/cgroup.procs", str(sleeper.pid))
+            plan = json.loads(atoll(place, "run", "--plan", "--json", "--", "true").out)
+            way = {c["clause"]: c["mechanism"] for c in plan["clauses"]}["limits.memory"]
+            sleeper.kill()
+            sleeper.wait()
+            check("cgroup" not in way, "memory is held above what was delegated: " + way)
+            running = start(place, ["--memory", "64M"], ["sleep", "600"])
+            check(until(lambda: glob.glob("%s/atoll-%d-*" % (unit, running.pid))), "its group is elsewhere: %s" % groups())
+            made = glob.glob("%s/atoll-%d-*" % (unit, running.pid))[0]
+            same(read(made + "/memory.max").strip(), b"%d" % (64 * MIB), "memory.max")
+            check(until(lambda: read(made + "/cgroup.procs").split()), "nobody is in it")
+            running.kill()
+            run(place, [], "true")
+    finally:
+        write(own + "/cgroup.procs", str(os.getpid()))
+        for where, _, _ in os.walk(unit, topdown=False):
+            check(until(lambda: removed(where)), "%s is left" % where)
+
+
+def removed(group):
+    with contextlib.suppress(OSError):
+        os.rmdir(group)
+    return not os.path.exists(group)
+
+
+@test("cgroup v2: born in a group with memory, processes and CPUs, counted exactly")
+def _():
+    own_group()
     with Place() as place:
         plan = json.loads(atoll(place, "run", "--plan", "--json", "--cpus", "0.5", "--", "true").out)
         ways = {c["clause"]: c["mechanism"] for c in plan["clauses"]}

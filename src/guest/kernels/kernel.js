@@ -7,7 +7,8 @@
 // JSON on descriptor 3, answers go to 4; what is printed goes where every program's output goes. A SIGINT ends what is
 // being executed: what runs, by vm's breakOnSigint, and what waits for a promise, by no longer waiting. Around what runs
 // vm takes our handler away and puts it back, and a SIGINT between the two would end us: so kernel.py is told when one
-// may come, and asked (descriptor 5) before vm's handler goes.
+// may come, and asked (descriptor 5) before vm's handler goes. What loops after it has waited, in a callback or behind an
+// `await`, is ended by a thread that kernel.py can still tell of it (descriptor 6) when nobody else is heard any more.
 "use strict";
 
 const fs = require("node:fs");
@@ -17,6 +18,7 @@ const path = require("node:path");
 const util = require("node:util");
 const vm = require("node:vm");
 const { pathToFileURL } = require("node:url");
+const { Worker } = require("node:worker_threads");
 
 const LANGUAGE = process.argv.at(-1);
 const TEXT_MAX = 1 << 20;
@@ -179,14 +181,36 @@ function evaluate(code, count) {
 			}, (error, outcome) => error ? reject(error) : resolve(outcome));
 			askToLeave(count);
 		};
+		if (/\b(await|async|then)\b/.test(code)) startBreaker();
 		try {
 			vm.runInThisContext('globalThis[Symbol.for("atoll.run")]()', { breakOnSigint: true });
 		} catch (error) {
 			if (error.code === "ERR_SCRIPT_EXECUTION_INTERRUPTED") interrupt();
 			else reject(error);
 		}
+		Atomics.store(waiting, 0, count);
+		setImmediate(() => Atomics.load(waiting, 0) === count && startBreaker());
 		tellReady();
 	});
+}
+
+// ---- what loops after it has waited ----
+
+// The number of the execution that waits: only then nothing of ours is executed that could be ended by mistake.
+const waiting = new Int32Array(new SharedArrayBuffer(4));
+
+const BREAKER = `
+const session = new (require("node:inspector").Session)();
+session.connectToMainThread();
+const asked = Buffer.alloc(4), { workerData } = require("node:worker_threads");
+while (require("node:fs").readSync(6, asked, 0, 4) === 4)
+	if (Atomics.load(workerData, 0) === asked.readUInt32LE()) session.post("Runtime.terminateExecution");
+`;
+
+// A thread costs some 10 MB: not before it could be of use. It starts by itself, also if we loop from now on.
+let breaker = null;
+function startBreaker() {
+	breaker ??= new Worker(BREAKER, { eval: true, workerData: waiting, env: {}, execArgv: [] }).on("error", () => {});
 }
 
 function setEnvironment(wanted) {
@@ -200,6 +224,7 @@ async function execute(request) {
 	const restore = setEnvironment(request.env);
 	try {
 		const outcome = await evaluate(prepared(request.code), request.count);
+		Atomics.store(waiting, 0, 0);
 		const failed = outcome.exceptionDetails;
 		if (failed) {
 			tellError(failed.exception ? valueOf(failed.exception) : new Error(failed.text));
@@ -208,6 +233,7 @@ async function execute(request) {
 			if (value !== undefined) show(value, true);
 		}
 	} catch (error) {
+		Atomics.store(waiting, 0, 0);
 		tellError(error);
 	}
 	interrupt = null;
@@ -261,16 +287,18 @@ process.exit = process.reallyExit = (code = process.exitCode ?? 0) => {
 process.on("uncaughtException", (error) => console.error("Uncaught", error));
 process.on("unhandledRejection", (error) => console.error("Uncaught (in promise)", error));
 process.on("SIGINT", () => {
+	Atomics.store(waiting, 0, 0);
 	interrupt?.();
 	tellReady();
 });
 
 let rest = Buffer.alloc(0);
-let last = Promise.resolve();
 fs.createReadStream(null, { fd: 3 }).on("data", (data) => {
 	rest = Buffer.concat([rest, data]);
 	for (let end; (end = rest.indexOf(10)) >= 0; rest = rest.subarray(end + 1)) {
 		const request = JSON.parse(rest.subarray(0, end).toString());
-		last = last.then(() => execute(request));
+		// The next comes only after the end of this one. Not as the work of a promise, nor beneath the stream: what is
+		// ended after it has waited takes with it whatever was about to be done.
+		setImmediate(execute, request);
 	}
 }).on("end", () => process.exit(0));

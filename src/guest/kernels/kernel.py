@@ -36,6 +36,8 @@ PIPE_MAX = 1 << 20
 # An interrupt is repeated once; who does not care is killed. Counted is the time in which it could have reacted: not
 # when we stood still ourselves, which is seen by a STEP_S that took longer, nor when it waited for a CPU.
 REPEAT_S, KILL_S, STEP_S = 2, 5, 0.25
+# When Node.js is told by another way: it hears of a SIGINT between two callbacks.
+BREAK_S = 1
 # As long as this, by the clock on the wall: somebody waits.
 KILL_MAX_S = 60
 
@@ -73,13 +75,14 @@ class Worker:
         self.out, out_in = os.pipe()
         self.err, err_in = os.pipe()
         permit_out, self.permit = os.pipe()
-        inner = (request_out, answer_in, out_in, err_in, permit_out)
+        breaks_out, self.breaks = os.pipe()
+        inner = (request_out, answer_in, out_in, err_in, permit_out, breaks_out)
         self.pid = os.fork()
         if self.pid == 0:
             self.become(inner)
         for fd in inner:
             os.close(fd)
-        for fd in (self.answer, self.out, self.err, self.request, self.permit):
+        for fd in (self.answer, self.out, self.err, self.request, self.permit, self.breaks):
             os.set_blocking(fd, False)
         self.takes_interrupts = 0
         self.is_unanswered = False
@@ -109,8 +112,10 @@ class Worker:
             os.dup2(high[2], 1)
             os.dup2(high[3], 2)
             if self.language == "python":
-                os.closerange(3, 20)
-                os.closerange(22, 256)
+                # They rise, with gaps where a number was taken.
+                os.closerange(3, high[0])
+                os.closerange(high[0] + 1, high[1])
+                os.closerange(high[1] + 1, 256)
                 sys.path[0] = ""
                 sys.path.append(HERE)
                 import kernel_python
@@ -120,13 +125,16 @@ class Worker:
                 os.dup2(high[0], 3)
                 os.dup2(high[1], 4)
                 os.dup2(high[4], 5)
-                os.closerange(5 if self.language == "bash" else 6, 256)
+                os.dup2(high[5], 6)
+                os.closerange(5 if self.language == "bash" else 7, 256)
                 if self.language == "bash":
                     command = ["bash", "--noprofile", "--norc", "-c", beside("kernel.sh"), "kernel"]
                 else:
                     # What stands at the top there would be names of the code's own scope.
                     script = "(function () {" + beside("kernel.js") + "})();"
-                    command = ["node", "--no-warnings", "-e", script, "kernel", self.language]
+                    # What is ended in a callback leaves Node.js's notes of callbacks within callbacks as they were;
+                    # they are of use to nobody, and it would end itself for that.
+                    command = ["node", "--no-warnings", "--no-force-async-hooks-checks", "-e", script, "kernel", self.language]
                 os.execvp(command[0], command)
         except OSError as error:
             os.write(2, f"{self.language} cannot be started: {error.strerror}\n".encode())
@@ -157,6 +165,13 @@ class Worker:
         except (BlockingIOError, BrokenPipeError):
             pass  # code that asks by itself, and does not read
 
+    def end_callback(self):
+        """Of what loops after it has waited."""
+        try:
+            os.write(self.breaks, self.count.to_bytes(4, "little"))
+        except (BlockingIOError, BrokenPipeError):
+            pass
+
     def waited_for_cpu(self):
         """Seconds, of all its life; 0 where the kernel does not tell."""
         try:
@@ -166,7 +181,7 @@ class Worker:
             return 0
 
     def close(self):
-        for fd in (self.request, self.answer, self.out, self.err, self.permit):
+        for fd in (self.request, self.answer, self.out, self.err, self.permit, self.breaks):
             os.close(fd)
 
 
@@ -213,7 +228,7 @@ class Kernel:
         self.selector.register(wake, selectors.EVENT_READ, self.reap)
 
     def forget_interrupts(self):
-        self.is_interrupted = self.is_killed = False
+        self.is_interrupted = self.is_killed = self.is_broken = False
         self.n_interrupts = 0  # that were sent
 
     # ---- telling ----
@@ -475,6 +490,9 @@ class Kernel:
         if self.patience_s >= KILL_S or self.looked_at - self.began_at >= KILL_MAX_S:
             self.kill()
             self.is_killed = True
+        elif self.patience_s >= BREAK_S and self.worker.is_unanswered and not self.is_broken:
+            self.is_broken = True
+            self.worker.end_callback()
         elif self.patience_s >= REPEAT_S and self.n_interrupts == 1:
             self.is_unsent = True
             self.send_interrupt()

@@ -14,7 +14,8 @@
  *   prepare.c   contract → list of mounts, zones, limits; the last that reads host paths by name
  *   ids.c       under which id it runs
  *   describe.c, describe-network.c, describe-layer.c  the same data → lines of the plan
- *   start.c     clone, ids, trees for the child; what the parent does
+ *   start.c, start-child.c, start-setup.c, start-ids.c  clone; ids and trees for the child; both
+ *               sides of it (start.h)
  *   root.c      the child builds its root from the list
  *   layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
  *   relayer.c   other layers for a live one

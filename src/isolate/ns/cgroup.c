@@ -16,14 +16,16 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/xattr.h>
 
 /*
  * Memory, processes and CPUs, counted by the kernel for the whole tree
  *
- * A group of our own: in `atoll`, which a set-up may have made for it, else beneath (v1) or beside
- * (v2, where a group with processes cannot have children with controllers) the one that we run in.
- * Nothing is changed but our own child group. Where no hierarchy is writable the group stays empty,
- * and weaker mechanisms stand in, as the plan says.
+ * A group of our own: in one that was made for it (v2: by systemd for atoll-sandboxes.service; or
+ * `atoll`, by a set-up), else beneath (v1) or beside (v2, where a group with processes cannot have
+ * children with controllers) the one that we run in. Nothing is changed but our own child group,
+ * and what a group hands down that systemd has delegated. Where no hierarchy is writable the group
+ * stays empty, and weaker mechanisms stand in, as the plan says.
  *
  * A v2 group is entered at birth (CLONE_INTO_CGROUP). On v1 a process has to be moved, which waits
  * for a global lock: 5 to 25 ms on an idle machine for each hierarchy. So v1 is used for what
@@ -35,6 +37,9 @@
  */
 
 #define USUAL_PLACE "/sys/fs/cgroup"
+
+/* Of the unit that is installed with the daemon. */
+#define UNIT_PLACE "system.slice/atoll-sandboxes.service"
 
 /* How long one period of a CPU quota is; the kernel's own default. */
 #define CPU_PERIOD_US 100000
@@ -275,8 +280,34 @@ static bool hands_down(const char *dir)
 	return read_text(file, &text) && strstr(text.data, "memory") && strstr(text.data, "pids");
 }
 
-/* The nearest ancestor that hands both controllers down. What is delegated to a user is a whole
- * subtree: above a group that cannot be written there is nothing to find. The top is the one group
+/* Of a unit with Delegate=: what is beneath is not systemd's, and what is above is not ours. */
+static bool is_delegated(const char *dir)
+{
+	char value[2];
+
+	return (getxattr(dir, "user.delegate", value, sizeof value) == 1 ||
+		getxattr(dir, "trusted.delegate", value, sizeof value) == 1) &&
+	       value[0] == '1';
+}
+
+/* The kernel refuses it as long as there are processes in the group itself. */
+static bool hand_down(const char *dir)
+{
+	static const char *const names[] = {"+memory", "+pids", "+cpu", "+io"};
+	cleanup_fd int fd = -1;
+	char file[PATH_MAX];
+
+	snprintf(file, sizeof file, "%s/cgroup.subtree_control", dir);
+	fd = open(file, O_WRONLY | O_CLOEXEC);
+	for (size_t i = 0; fd >= 0 && i < ARRAY_SIZE(names); i++) {
+		if (write(fd, names[i], strlen(names[i])) < 0 && i < 2)
+			return false;
+	}
+	return fd >= 0;
+}
+
+/* The nearest ancestor that hands both controllers down. What is delegated is a whole subtree:
+ * above that, or a group that cannot be written, there is nothing to find. The top is the one group
  * that may have processes and children. */
 static bool find_v2_parent(const char *point, char *ret, size_t size)
 {
@@ -294,6 +325,8 @@ static bool find_v2_parent(const char *point, char *ret, size_t size)
 			return false;
 		if (hands_down(ret))
 			return true;
+		if (is_delegated(ret))
+			return hand_down(ret);
 	} while (slash && path[0]);
 	return false;
 }
@@ -316,21 +349,26 @@ static void fill_v2(struct ns_group *group, const struct spec *spec)
 	}
 }
 
+/* Where root's groups belong. */
+static bool make_v2_of_root(const char *point, struct ns_group_dir *ret)
+{
+	char parent[PATH_MAX];
+
+	snprintf(parent, sizeof parent, "%s/" UNIT_PLACE, point);
+	if (hands_down(parent) && make_group(parent, ret))
+		return true;
+	snprintf(parent, sizeof parent, "%s/atoll", point);
+	return make_group(parent, ret);
+}
+
 static void prepare_v2(struct ns_group *group, const struct spec *spec, const char *usual)
 {
 	char point[256], parent[PATH_MAX];
-	bool is_made = false;
 
 	if (!find_point(usual, "", point, sizeof point))
 		return;
-	if (geteuid() == 0) {
-		snprintf(parent, sizeof parent, "%s/atoll", point);
-		is_made = make_group(parent, &group->main);
-	}
-	if (!is_made)
-		is_made = find_v2_parent(point, parent, sizeof parent) &&
-			  make_group(parent, &group->main);
-	if (!is_made)
+	if (!(geteuid() == 0 && make_v2_of_root(point, &group->main)) &&
+	    !(find_v2_parent(point, parent, sizeof parent) && make_group(parent, &group->main)))
 		return;
 	group->is_v2 = true;
 	group->v2_fd = group->main.fd;
