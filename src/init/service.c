@@ -548,6 +548,7 @@ static void reap(struct service *service)
 			init_end_broken(init, 0, "the keeper of hidden names has ended");
 		if (pid == service->template.pid) {
 			service->template.pid = 0;
+			hear_template(service); /* its last words */
 			close_fd(&service->template.start_fd);
 			continue;
 		}
@@ -886,10 +887,17 @@ static int wait_ms(const struct service *service)
 	return service->work != WORK_NONE && until > 1 ? 1 : until;
 }
 
-/* In every round, however much there is to do, but after it: on a busy machine the last step has
- * often ended by the time that we are heard, and then a look can wait (watch_leave()). */
-static void look_at_limits(struct service *service, int64_t now_ns)
+/* In every round, before anything is begun: what is about to execute hides what it has written. But
+ * on a busy machine the last step has often ended by the time that we run, and then a look can wait
+ * (watch_leave()). */
+static void look_at_limits(struct service *service, int64_t now_ns, struct pollfd *signals)
 {
+	if (now_ns < service->init->watch.next_ns)
+		return;
+	if (signals->revents) {
+		reap(service);
+		signals->revents = 0;
+	}
 	if (now_ns < service->init->watch.next_ns)
 		return;
 	init_check_limits(service->init);
@@ -917,6 +925,7 @@ static _Noreturn void loop(struct service *service)
 		if (ready < 0 && errno != EINTR)
 			init_end_broken(service->init, errno, "poll");
 		now_ns = clock_monotonic_ns();
+		look_at_limits(service, now_ns, &fds[0]);
 		init_tell_notices(service->init, now_ns, fds[n].revents);
 		if (ready > 0) {
 			if (has_room)
@@ -929,7 +938,6 @@ static _Noreturn void loop(struct service *service)
 			if (fds[0].revents)
 				reap(service);
 		}
-		look_at_limits(service, now_ns);
 		go_on_working(service);
 	}
 }

@@ -34,9 +34,9 @@
  *	notes its number, "x" if
  *	it was to wait for that      →                            takes its descriptors, execve()
  *
- * What executes at once, as who the template is, shares its memory until then (CLONE_VFORK): to copy
- * the page tables and give them up again is a tenth of a step. The template waits meanwhile, so this
- * is not for a step that waits for anybody else.
+ * What executes at once, as who the template is, shares its memory until then (CLONE_VFORK): a
+ * copy of the page tables, given up at once, is a tenth of a step. The template waits meanwhile, so
+ * this is not for a step that waits for anybody else.
  *
  * With a terminal there is one more in between, the leader of the terminal's session: a command
  * that led one itself would be an orphan to the kernel, which never stops such a one for Ctrl-Z.
@@ -313,8 +313,7 @@ static bool can_share(const struct start *start)
 	       pread(start->step_fd, &head, sizeof head, 0) == sizeof head && !head.has_ids;
 }
 
-static long fork_sharing(const struct init_config *config, int socket_fd,
-			 const struct start *start)
+static long fork_sharing(const struct init_config *config, int socket_fd, const struct start *start)
 {
 	static char stack[SHARED_STACK] __attribute__((aligned(64)));
 	struct shared shared = {.config = config, .start = start, .socket_fd = socket_fd};
