@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "init/inner.h"
 
+#include "base/confine.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/program.h"
@@ -304,12 +305,10 @@ static int be_step(void *data)
  */
 static bool can_share(const struct start *start)
 {
-#ifdef __SANITIZE_ADDRESS__
-	return false; /* it would take what exec has left on that stack for its own marks */
-#endif
 	struct init_step_head head;
 
-	return !start->waits && start->terminal_fd < 0 &&
+	/* The sanitizer would take what exec has left on that stack for its own marks. */
+	return !HAS_ASAN && !start->waits && start->terminal_fd < 0 &&
 	       pread(start->step_fd, &head, sizeof head, 0) == sizeof head && !head.has_ids;
 }
 
