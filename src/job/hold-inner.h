@@ -151,7 +151,8 @@ struct holder {
 
 	/* The cell, while there is one. */
 	bool is_live;
-	struct init_message limit; /* which it has reached, and ends of; if its type is INIT_LIMIT */
+	struct init_message
+		limit; /* which it has reached, and ends of; if its type is INIT_LIMIT */
 	const struct backend *backend;
 	struct cell *cell;
 	struct cell_handle handle;
