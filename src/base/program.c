@@ -58,6 +58,31 @@ static bool find_own_file(char *ret, size_t size)
 	return is_found;
 }
 
+static char own_path[PATH_MAX];
+
+static ssize_t read_own_path(char *ret, size_t size)
+{
+	const size_t known = strlen(own_path);
+	ssize_t length;
+
+	if (known > 0 && known < size) {
+		memcpy(ret, own_path, known + 1);
+		return (ssize_t)known;
+	}
+	length = readlink("/proc/self/exe", ret, size - 1);
+	if (length >= 0)
+		ret[length] = '\0';
+	return length;
+}
+
+void program_remember(void)
+{
+	char path[PATH_MAX];
+
+	if (read_own_path(path, sizeof path) > 0)
+		memcpy(own_path, path, strlen(path) + 1);
+}
+
 int program_find(const char *name, char *ret, size_t size)
 {
 	static const char *const beside_program[] = {"/../libexec/atoll/", "/", NULL};
@@ -65,11 +90,9 @@ int program_find(const char *name, char *ret, size_t size)
 	static const char *const beside_library[] = {"/../libexec/atoll/", "/../../libexec/atoll/",
 						     "/../", NULL};
 	char self[PATH_MAX];
-	ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
 
-	if (length < 0)
+	if (read_own_path(self, sizeof self) < 0)
 		return -errno;
-	self[length] = '\0';
 	if (find_near(self, beside_program, name, ret, size))
 		return 0;
 	if (find_own_file(self, sizeof self) && find_near(self, beside_library, name, ret, size))

@@ -7,6 +7,8 @@
 /* Where one of our own helper programs lies: in libexec if this program is installed, beside it in
  * a build tree; in somebody else's program likewise as seen from the library. 0, or -ENOENT. */
 int program_find(const char *name, char *ret, size_t size);
+/* Where this one lies is not looked for again, here and in forks. */
+void program_remember(void);
 
 enum program_ties {
 	/* Nothing of ours: no terminal, no stream, no variable; it is killed when the thread that

@@ -5,6 +5,7 @@
 #include "box/inner.h"
 
 #include <atoll/step.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +17,17 @@
  * last seconds, between the two bounds that the configuration states; a kind that nobody has asked
  * for in ten minutes has none, but for `base`, which keeps the least. They are made on a thread of
  * the second rank, so creations that somebody waits for come first.
+ *
+ * The place of one that was handed out is filled a moment later: its first command mostly follows
+ * at once, and would share the CPUs with the building of another sandbox, and wait for it where the
+ * kernel lets nobody fork while it goes through all processes (pivot_root). Who finds none parked
+ * waits for no moment.
  */
 
 #define SECONDS	     16 /* that the demand is remembered for */
 #define FORGOTTEN_NS (600 * INT64_C(1000000000))
 #define MAKERS_MAX   2
+#define REFILL_NS    (20 * INT64_C(1000000))
 #define RESTING_NS   (9 * INT64_C(1000000000)) /* holders let theirs rest a little later */
 
 struct parked {
@@ -38,6 +45,7 @@ struct pool {
 	int64_t second;	  /* that asked[second % SECONDS] is of */
 	int64_t asked_ns; /* last */
 	int64_t failed_ns;
+	struct loop_timer refill;
 	struct pool *next;
 };
 
@@ -49,6 +57,8 @@ struct maker {
 	char name[160], from[ATOLL_ID_SIZE], workspace[PATH_MAX];
 	int code;
 };
+
+static void on_refill(struct loop_timer *timer);
 
 /* ---- the demand ---- */
 
@@ -90,6 +100,7 @@ static struct pool *pool_of(struct house *house, struct kind *kind)
 		return NULL;
 	pool->house = house;
 	pool->kind = kind;
+	pool->refill.fire = on_refill;
 	pool->second = clock_monotonic_ns() / 1000000000;
 	pool->next = house->pools;
 	house->pools = pool;
@@ -109,6 +120,7 @@ static void drop_if_over(struct pool *pool)
 	while (*at != pool)
 		at = &(*at)->next;
 	*at = pool->next;
+	loop_disarm(pool->house->loop, &pool->refill);
 	free(pool);
 }
 
@@ -205,6 +217,22 @@ static void fill(struct pool *pool)
 		make_one(pool);
 }
 
+static void on_refill(struct loop_timer *timer)
+{
+	struct pool *pool = (struct pool *)(void *)((char *)timer - offsetof(struct pool, refill));
+
+	if (pool->kind)
+		fill(pool);
+}
+
+/* From the first of several on: whoever comes again and again does not put it off. */
+static void fill_soon(struct pool *pool)
+{
+	if (!pool->refill.place &&
+	    loop_arm(pool->house->loop, &pool->refill, clock_monotonic_ns() + REFILL_NS) < 0)
+		fill(pool);
+}
+
 static void drop_one(struct pool *pool)
 {
 	struct parked *parked = pool->parked;
@@ -247,7 +275,7 @@ bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE])
 	pool->parked = parked->next;
 	pool->n_parked--;
 	free(parked);
-	fill(pool);
+	fill_soon(pool);
 	return true;
 }
 
@@ -301,6 +329,7 @@ void pools_free(struct house *house)
 			free(parked);
 		}
 		house->pools = pool->next;
+		loop_disarm(house->loop, &pool->refill);
 		free(pool);
 	}
 }

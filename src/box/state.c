@@ -61,6 +61,7 @@ struct db {
 
 	/* The thread's own. */
 	int64_t soft_ns; /* since when something is written that is not on the disk; 0: nothing */
+	bool is_firm;	 /* the last transaction waited for the disk, and the next one would */
 	struct {
 		const char *sql;
 		sqlite3_stmt *statement;
@@ -190,17 +191,36 @@ static void wait_for_some(struct db *db)
 		pthread_cond_timedwait(&db->has_some, &db->mutex, &until);
 }
 
+/* One without values, which is in every batch: it is not parsed each time. */
+static int do_plain(struct db *db, const char *sql)
+{
+	sqlite3_stmt *statement = statement_for(db, sql);
+
+	if (!statement)
+		return sqlite3_exec(db->writer, sql, NULL, NULL, NULL);
+	sqlite3_step(statement);
+	return sqlite3_reset(statement); /* what the step has come to */
+}
+
+static void set_firm(struct db *db, bool is_firm)
+{
+	const char *sql = is_firm ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL";
+
+	if (is_firm != db->is_firm && sqlite3_exec(db->writer, sql, NULL, NULL, NULL) == SQLITE_OK)
+		db->is_firm = is_firm;
+}
+
 /* All of it, or nothing: what failed on its own has failed already. */
 static void do_batch(struct db *db, struct ops *batch)
 {
+	static const char begin[] = "BEGIN IMMEDIATE", commit[] = "COMMIT";
 	bool is_firm = false;
 	int code = 0;
 
 	for (const struct op *op = batch->first; op; op = op->next)
 		is_firm = is_firm || op->rank == DB_FIRM;
-	sqlite3_exec(db->writer, is_firm ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL",
-		     NULL, NULL, NULL);
-	code = sqlite3_exec(db->writer, "BEGIN IMMEDIATE", NULL, NULL, NULL);
+	set_firm(db, is_firm);
+	code = do_plain(db, begin);
 	for (struct op *op = batch->first; op && code == SQLITE_OK; op = op->next) {
 		do_op(db, op);
 		/* A full disk may have taken back everything. */
@@ -208,7 +228,7 @@ static void do_batch(struct db *db, struct ops *batch)
 			code = op->code == -ENOSPC ? SQLITE_FULL : SQLITE_IOERR;
 	}
 	if (code == SQLITE_OK)
-		code = sqlite3_exec(db->writer, "COMMIT", NULL, NULL, NULL);
+		code = do_plain(db, commit);
 	if (code == SQLITE_OK) {
 		db->soft_ns = is_firm ? 0 : db->soft_ns ? db->soft_ns : clock_monotonic_ns();
 		return;
@@ -326,6 +346,7 @@ int db_open(const char *path, struct loop *loop, struct db **ret, struct atoll_e
 	pthread_cond_init(&db->has_some, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	r = db_open_file(path, &db->writer, err);
+	db->is_firm = true; /* as it is opened */
 	if (r == 0)
 		r = db_migrate(db->writer, err);
 	if (r == 0)

@@ -261,6 +261,30 @@ static bool waits(const struct service *service)
 	return service->init->config->notice_fd >= 0;
 }
 
+/* The template waits for a step until that executes (CLONE_VFORK). Should somebody inside have
+ * stopped that one before, no other would begin. */
+static void free_others(const struct service *service, const struct step *next)
+{
+	bool is_unknown = false;
+
+	for (const struct step *at = service->steps; at < service->steps + INIT_STEPS_MAX; at++) {
+		if (at == next || !at->number || at->start_fd < 0 || at->is_held)
+			continue;
+		if (at->pid > 0)
+			kill(at->pid, SIGCONT);
+		else
+			is_unknown = true;
+	}
+	/* It was stopped before it could tell its number; a child of ours it is nevertheless. */
+	while (is_unknown) {
+		siginfo_t info = {0};
+
+		if (waitid(P_ALL, 0, &info, WSTOPPED | WNOHANG) < 0 || info.si_pid == 0)
+			break;
+		kill(info.si_pid, SIGCONT);
+	}
+}
+
 /* Everything in the order of struct template_order. */
 static int ask_template(struct service *service, struct step *step, int start_fd, int leader_fd)
 {
@@ -279,6 +303,7 @@ static int ask_template(struct service *service, struct step *step, int start_fd
 		fds[n++] = leader_fd;
 	}
 	kill(service->template.pid, SIGCONT); /* somebody inside may have stopped it */
+	free_others(service, step);
 	return fd_send(service->template.start_fd, &order, sizeof order, fds, (size_t)n);
 }
 
@@ -408,11 +433,19 @@ static void lose_step(struct service *service, struct step *step)
 	fail_step(service, step, -1, &error);
 }
 
-/* Its number; then nothing when exec succeeds, or the story of its failure. */
-static void serve_start(struct service *service, struct step *step)
+static void tell_started(struct service *service, struct step *step)
 {
 	const struct init_message started = {
 		.type = INIT_STARTED, .step = step->number, .code = step->pid};
+
+	close_fd(&step->start_fd);
+	close_fd(&step->fds[0]);
+	init_tell(service->init, &started);
+}
+
+/* Its number; then nothing when exec succeeds, or the story of its failure. */
+static void serve_start(struct service *service, struct step *step)
+{
 	union {
 		struct template_news news;
 		struct init_message message;
@@ -441,9 +474,7 @@ static void serve_start(struct service *service, struct step *step)
 	} else if (!step->pid) {
 		lose_step(service, step);
 	} else {
-		close_fd(&step->start_fd);
-		close_fd(&step->fds[0]);
-		init_tell(service->init, &started);
+		tell_started(service, step);
 	}
 }
 
@@ -464,11 +495,14 @@ static int find_words(void *data, pid_t pid, unsigned *ret_try)
 	return -1;
 }
 
-/* All that is said of its start, before its end is told. */
+/* All that is said of its start, before its end is told. The template may not have closed its side
+ * yet, which would say that there is no more; but who has ended says nothing more. */
 static void finish_start(struct service *service, struct step *step)
 {
 	for (int i = 0; i < 4 && step->number && step->start_fd >= 0; i++)
 		serve_start(service, step);
+	if (step->number && step->pid && step->start_fd >= 0)
+		tell_started(service, step);
 }
 
 static void hear_leader(struct service *service, struct step *step)
@@ -512,6 +546,7 @@ static void reap(struct service *service)
 			init_end_broken(init, 0, "the keeper of hidden names has ended");
 		if (pid == service->template.pid) {
 			service->template.pid = 0;
+			hear_template(service); /* its last words */
 			close_fd(&service->template.start_fd);
 			continue;
 		}
@@ -850,6 +885,24 @@ static int wait_ms(const struct service *service)
 	return service->work != WORK_NONE && until > 1 ? 1 : until;
 }
 
+/* In every round, before anything is begun: what is about to execute hides what it has written. But
+ * on a busy machine the last step has often ended by the time that we run, and then a look can wait
+ * (watch_leave()). */
+static void look_at_limits(struct service *service, int64_t now_ns, struct pollfd *signals)
+{
+	if (now_ns < service->init->watch.next_ns)
+		return;
+	if (signals->revents) {
+		reap(service);
+		signals->revents = 0;
+	}
+	if (now_ns < service->init->watch.next_ns)
+		return;
+	init_check_limits(service->init);
+	if (service->init->rest.has_rested)
+		program_trim_stack();
+}
+
 static _Noreturn void loop(struct service *service)
 {
 	static struct pollfd fds[FDS_MAX];
@@ -870,11 +923,7 @@ static _Noreturn void loop(struct service *service)
 		if (ready < 0 && errno != EINTR)
 			init_end_broken(service->init, errno, "poll");
 		now_ns = clock_monotonic_ns();
-		if (now_ns >= service->init->watch.next_ns) {
-			init_check_limits(service->init);
-			if (service->init->rest.has_rested)
-				program_trim_stack();
-		}
+		look_at_limits(service, now_ns, &fds[0]);
 		init_tell_notices(service->init, now_ns, fds[n].revents);
 		if (ready > 0) {
 			if (has_room)

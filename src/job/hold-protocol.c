@@ -28,19 +28,30 @@ static void make_address(const struct layer_record *record, struct sockaddr_un *
 	snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/socket", record->fd);
 }
 
+/* From within the record, which a holder may enter, for it is one thread and stands in the root: a
+ * first look into /proc/self makes the kernel build what it has to take down at our end. */
+static int bind_within(int fd, int dir)
+{
+	const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "socket"};
+	const mode_t before = umask(0177);
+	int r = fchdir(dir), errnum;
+
+	if (r == 0)
+		r = bind(fd, (const struct sockaddr *)&address, sizeof address);
+	errnum = errno;
+	umask(before);
+	if (chdir("/") < 0)
+		return -1;
+	errno = errnum;
+	return r;
+}
+
 int hold_listen(const struct layer_record *record, struct atoll_error *err)
 {
 	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct sockaddr_un address;
-	mode_t before;
-	int r;
 
-	make_address(record, &address);
 	unlinkat(record->fd, "socket", 0); /* of one that was killed; we have its lock */
-	before = umask(0177);
-	r = fd < 0 ? -1 : bind(fd, (struct sockaddr *)&address, sizeof address);
-	umask(before);
-	if (r < 0 || listen(fd, BACKLOG) < 0)
+	if (fd < 0 || bind_within(fd, record->fd) < 0 || listen(fd, BACKLOG) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "listen for steps of sandbox '%s'",
 				 record->info.id);
 	return take_fd(&fd);

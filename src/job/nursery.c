@@ -196,17 +196,28 @@ static void start_one(int *ahead_fd, struct nursery_order *order, int status_fd)
 	}
 }
 
+/* So many in so short a time: every CPU has enough to do, and what is done ahead is only more. */
+#define BUSY_ORDERS 6
+#define BUSY_NS	    (40 * INT64_C(1000000))
+
+struct pace {
+	int64_t asked_ns[BUSY_ORDERS];
+	size_t next;
+};
+
 /* Not at once: who was just started would wait for that, and if many are asked for one after the
  * other nothing is gained. */
-static bool is_asked_soon(int fd)
+static bool is_asked_soon(int fd, const struct pace *pace)
 {
 	struct pollfd asked = {.fd = fd, .events = POLLIN};
+	const bool is_busy = clock_monotonic_ns() - pace->asked_ns[pace->next] < BUSY_NS;
 
-	return poll(&asked, 1, AHEAD_MS) != 0;
+	return poll(&asked, 1, is_busy ? 4 * AHEAD_MS : AHEAD_MS) != 0;
 }
 
 _Noreturn void hold_nursery_serve(int fd)
 {
+	struct pace pace = {0};
 	int ahead_fd = -1;
 
 	setsid();
@@ -216,16 +227,19 @@ _Noreturn void hold_nursery_serve(int fd)
 	program_set_title("atoll-nursery"); /* where that is, is known to the children */
 	keyring_share();
 	hash_ask(); /* or each of them would */
+	program_remember();
 	isolate_remember();
 	for (;;) {
 		struct nursery_order order;
 		int status_fd = -1;
 
-		if (ahead_fd < 0 && !is_asked_soon(fd))
+		if (ahead_fd < 0 && !is_asked_soon(fd, &pace))
 			ahead_fd = fork_ahead();
 		if (receive(fd, &order, &status_fd)) {
 			start_one(&ahead_fd, &order, status_fd);
 			close(status_fd);
+			pace.asked_ns[pace.next] = clock_monotonic_ns();
+			pace.next = (pace.next + 1) % BUSY_ORDERS;
 		}
 	}
 }

@@ -275,6 +275,25 @@ def _():
         check(until(lambda: not left & set(daemon.records())), "it is left: %s" % daemon.records())
 
 
+@test("the place of a parked sandbox is filled again after it was handed out, also by several at once")
+def _():
+    with Daemon(config="pool: {least: 3, most: 3}\n") as daemon:
+        def told(name):
+            return int(re.search(rb"^atoll_%s (\d+)" % name, daemon.call("GET", "/metrics")[1], re.M)[1])
+        for round in range(3):
+            check(until(lambda: told(b"pool_parked") == 3), "round %d: the pool does not fill" % round)
+            before, made = told(b"created_from_pool_total"), []
+            asking = [threading.Thread(target=lambda: made.append(daemon.create())) for _ in range(3)]
+            for one in asking:
+                one.start()
+            for one in asking:
+                one.join()
+            same(told(b"created_from_pool_total") - before, 3, "handed out parked")
+            for box in made:
+                same(daemon.run(box, "echo here").out, b"here\n", "its first command")
+                same(daemon.kill(box), 204, "kill")
+
+
 def killed_while_creating(daemon, path, body):
     """The daemon ends as soon as a new row is seen; the rows that nobody was told of. None: the client was quicker."""
     answers = []

@@ -289,6 +289,55 @@ def _():
         same(step(place, id, "readlink %s" % " ".join("/proc/self/ns/" + kind for kind in kinds)).splitlines(), first.splitlines()[:6], "afterwards")
 
 
+@test("steps leave nothing in the template that they shared memory with, whether they could execute or not")
+def _():
+    with Sandbox() as (place, id):
+        def a_few():
+            for _ in range(8):
+                same(step(place, id, ["/bin/echo", "a" * 5000]), "a" * 5000 + "\n", "what it prints")
+                step(place, id, ["/nowhere/at/all"], status=127)
+                step(place, id, ["/etc/passwd"], status=126)
+                say(place, "exec", "--cwd", "/nowhere", id, "--", "/bin/true", status=BAD_REQUEST)
+                same(step(place, id, 'kill -TERM $$; echo no', status=143), "", "one that ends of a signal")
+        a_few()
+        if IS_ROOT:  # nobody else may look into it
+            first = first_process(place)
+            template = next(pid for pid in children(first) if read("/proc/%d/status" % pid).decode().split("NSpid:")[1].split("\n")[0].split()[-1] == "2")
+            before = read("/proc/%d/maps" % template)
+            a_few()
+            same(read("/proc/%d/maps" % template), before, "what is mapped in the template")
+            check("Threads:\t1\n" in read("/proc/%d/status" % template).decode(), "threads of the template")
+        # Whoever works inside cannot look into a step before it executes, nor into the template.
+        same(step(place, id, "cat /proc/2/maps >/dev/null 2>&1 || echo no; cat /proc/2/environ >/dev/null 2>&1 || echo no"), "no\nno\n", "the template")
+
+
+@test("steps that are stopped from inside, also before they execute, keep no other from starting")
+def _():
+    stopper = """
+        import os, signal, time
+        while not os.path.exists("/tmp/go"):
+            time.sleep(0.01)
+        time.sleep(0.5)
+        own, until = os.getpid(), time.monotonic() + 2
+        while time.monotonic() < until:
+            for pid in range(own + 1, own + 200):
+                try:
+                    os.kill(pid, signal.SIGSTOP)
+                except OSError:
+                    pass
+        """
+    with Sandbox() as (place, id):
+        stopping = Running(place, [ATOLL, "exec", id, "--", *inside_py(stopper)], starts=False)
+        step(place, id, "touch /tmp/go")
+        time.sleep(0.5)
+        waiting = [begin(place, id, "true") for _ in range(8)]
+        same(stopping.wait().status, 0, "the one that stops others")
+        same(step(place, id, "echo free"), "free\n", "a step when nobody is stopped any more")
+        say(place, "rm", "--force", id)
+        for one in waiting:
+            one.wait()
+
+
 @test("a command and a step have every CPU that there is, or as many as the contract says")
 def _():
     count = ("--", PYTHON, "-c", "import os; print(len(os.sched_getaffinity(0)))")

@@ -13,8 +13,9 @@
  *	serve hold PORT KEY COUNT
  *		so many sandboxes, or as many as there can be; prints "held N", kills them at the
  *		end of stdin
- *	serve creates PORT KEY ROUNDS
- *		create alone; prints each in nanoseconds
+ *	serve creates PORT KEY ROUNDS [PAUSE_MS]
+ *		create, the first command and its result, kill, and a pause (30 ms); prints
+ *		"create NS first NS" each
  *	serve pace PORT KEY COUNT SECONDS
  *		so many sandboxes, "held N", and a step in each of them every second; prints
  *		"steps N seconds S median US p99 US", and kills them at the end of stdin
@@ -226,19 +227,22 @@ static void turns(long rounds)
 	end(&client, &live);
 }
 
-static void creates(long rounds)
+static void creates(long rounds, long pause_ms)
 {
 	static struct client client;
 	struct sandbox fresh;
 
 	client_open(&client);
 	for (long i = 0; i < rounds; i++) {
-		int64_t before = now_ns();
+		int64_t before = now_ns(), made;
 
 		create(&client, &fresh);
-		printf("%ld\n", now_ns() - before);
+		made = now_ns();
+		run(&client, &fresh);
+		printf("create %ld first %ld\n", made - before, now_ns() - before);
+		fflush(stdout);
 		end(&client, &fresh);
-		usleep(30000);
+		usleep((useconds_t)pause_ms * 1000);
 	}
 }
 
@@ -449,7 +453,7 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "turns") == 0)
 		turns(number);
 	else if (strcmp(argv[1], "creates") == 0)
-		creates(number);
+		creates(number, argc > 5 ? threads : 30);
 	else if (strcmp(argv[1], "hold") == 0)
 		hold(number);
 	else if (strcmp(argv[1], "pace") == 0)

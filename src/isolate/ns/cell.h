@@ -252,6 +252,8 @@ int start_make_pair(int pair[2], struct atoll_error *err);
 int start_make_notices(struct cell *cell, int *ret_fd, struct atoll_error *err);
 void start_close_others(const struct cell *cell);
 void start_wipe_arguments(void);
+/* Ahead, in a process whose forks wipe them. */
+void start_find_arguments(void);
 void start_wipe_secrets(const struct spec *spec);
 int start_wait_ready(int socket_fd, int *ret_fds, size_t *n_fds, struct atoll_error *err);
 /* Take the sandbox's ids in its user namespace, with all capabilities there. */

@@ -126,6 +126,7 @@ void isolate_remember(void)
 	known.has_trees = geteuid() == 0;
 	known.owner = getpid();
 	ns_missing_call(false); /* to be known to the children */
+	start_find_arguments(); /* likewise */
 	isolate_refresh();
 }
 

@@ -57,10 +57,15 @@ void start_close_others(const struct cell *cell)
  * Our own command line and environment lie where they lay in the supervisor, and /proc shows them
  * to everybody inside: flags may name what is hidden. /proc/self/stat tells where they are.
  */
-void start_wipe_arguments(void)
+static struct {
+	uint64_t bounds[4]; /* start and end of the arguments, then of the environment */
+	bool is_known;	    /* a fork's are the same */
+} arguments;
+
+void start_find_arguments(void)
 {
 	cleanup_fd int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	uint64_t bounds[4] = {0}; /* start and end of the arguments, then of the environment */
+	uint64_t *bounds = arguments.bounds;
 	char text[2048];
 	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 	const char *at;
@@ -75,6 +80,15 @@ void start_wipe_arguments(void)
 		if (at && field >= 48)
 			bounds[field - 48] = strtoull(at + 1, NULL, 10);
 	}
+	arguments.is_known = at != NULL;
+}
+
+void start_wipe_arguments(void)
+{
+	const uint64_t *bounds = arguments.bounds;
+
+	if (!arguments.is_known)
+		start_find_arguments();
 	for (int i = 0; i < 4; i += 2) {
 		if (bounds[i] && bounds[i + 1] > bounds[i])
 			memset((void *)(uintptr_t)bounds[i], 0, bounds[i + 1] - bounds[i]);
