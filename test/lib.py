@@ -171,8 +171,9 @@ def need_user():
 
 
 def once(as_root):
-    """Where root and a user both run a file (ATOLL_HALF), what takes long and is the same for both is tried by one of them."""
-    if os.environ.get("ATOLL_HALF") and not os.environ.get("ATOLL_LONG") and IS_ROOT != as_root:
+    """Where root and a user both run a file (ATOLL_HALF), what takes long and is the same for both is tried by one of them; and,
+    if the sanitizers see it at all, with those."""
+    if os.environ.get("ATOLL_HALF") and not os.environ.get("ATOLL_LONG") and IS_ROOT != as_root and not IS_SANITIZED:
         skip("once is enough: as %s" % ("root" if as_root else "an ordinary user"))
 
 
