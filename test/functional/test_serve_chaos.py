@@ -164,6 +164,19 @@ def _():
     same(residue.found(), [], "what is left")
 
 
+@test("the control group of a holder that was killed is gone at the latest with its daemon")
+def _():
+    need_root()
+    for _ in range(2 if os.environ.get("ATOLL_HALF") else 5):
+        residue = Residue()
+        with Daemon() as daemon:
+            boxes = [daemon.call("POST", "/v1/sandboxes", {})[1]["id"] for _ in range(3)]
+            os.kill(daemon.holders()[0], signal.SIGKILL)
+            for box in boxes:
+                among(daemon.call("DELETE", "/v1/sandboxes/" + box)[0], (200, 204, 404), "its end")
+        same(residue.found(), [], "what is left")
+
+
 @test("create and kill in a row: no descriptor, process, record or memory stays behind")
 def _():
     cycles = 100000 if LONG else 150
