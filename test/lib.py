@@ -565,6 +565,8 @@ class Residue:
 
     def __init__(self):
         self.before = self._look()
+        # Also those that seem to be in use: the number of a maker that is long gone may just be somebody else's.
+        self.before["control group"] = _groups(of_all=True)
 
     def _look(self):
         return {"mount": _mounts(), "file": {name for name in _shared_names() if not OTHER_TESTS.search(name)},
@@ -608,15 +610,15 @@ def _listeners():
     return found
 
 
-def _groups():
-    """Control groups that an atoll of this user has made whose maker is gone."""
+def _groups(of_all=False):
+    """Control groups that an atoll of this user has made whose maker is gone, or all of them."""
     found = set()
     for where, directories, _ in os.walk("/sys/fs/cgroup"):
         for name in directories:
             maker = re.match(r"atoll-(\d+)-", name)
             path = os.path.join(where, name)
             with contextlib.suppress(OSError):
-                if maker and not os.path.exists("/proc/" + maker[1]) and os.stat(path).st_uid == os.geteuid():
+                if maker and (of_all or not os.path.exists("/proc/" + maker[1])) and os.stat(path).st_uid == os.geteuid():
                     found.add(path)
     return found
 
