@@ -47,7 +47,8 @@ both()   "refused with the rule, allowed without it": the same attack twice, eac
 job_file()  writes a job file, from text or a dict, for run(place, ["-f", path], None).
 hostgit()  git status, diff and log as the host's user in every repository of ws; then `mark` must not exist.
 Sink     listeners on 127.0.0.1 and ::1 (TCP, UDP), a unix socket by path and an abstract one; logs what arrives.
-skip(), need("git"), need_root(), need_user()   a test that cannot be tried is skipped by name, never passed.
+skip(), need("git"), need_root(), need_user()   a test that cannot be tried is skipped by name, never passed; once() is for what
+         one of root and a user has to try.
 Residue  what a machine looked like before; .found() lists what is new since: processes, mounts, files, IPC, sockets, groups.
 bare.py  the same tests on a host without user namespaces (ATOLL_BARE=1), and what cannot hold there.
 processes_left()   waits for their end; the processes that runs have left behind, which should be none.
@@ -167,6 +168,13 @@ def need_root():
 def need_user():
     if IS_ROOT:
         skip("an ordinary user")
+
+
+def once(as_root):
+    """Where root and a user both run a file (ATOLL_HALF), what takes long and is the same for both is tried by one of them; and,
+    if the sanitizers see it at all, with those."""
+    if os.environ.get("ATOLL_HALF") and not os.environ.get("ATOLL_LONG") and IS_ROOT != as_root and not IS_SANITIZED:
+        skip("once is enough: as %s" % ("root" if as_root else "an ordinary user"))
 
 
 def need_layers():
@@ -557,6 +565,8 @@ class Residue:
 
     def __init__(self):
         self.before = self._look()
+        # Also those that seem to be in use: the number of a maker that is long gone may just be somebody else's.
+        self.before["control group"] = _groups(of_all=True)
 
     def _look(self):
         return {"mount": _mounts(), "file": {name for name in _shared_names() if not OTHER_TESTS.search(name)},
@@ -600,15 +610,15 @@ def _listeners():
     return found
 
 
-def _groups():
-    """Control groups that an atoll of this user has made whose maker is gone."""
+def _groups(of_all=False):
+    """Control groups that an atoll of this user has made whose maker is gone, or all of them."""
     found = set()
     for where, directories, _ in os.walk("/sys/fs/cgroup"):
         for name in directories:
             maker = re.match(r"atoll-(\d+)-", name)
             path = os.path.join(where, name)
             with contextlib.suppress(OSError):
-                if maker and not os.path.exists("/proc/" + maker[1]) and os.stat(path).st_uid == os.geteuid():
+                if maker and (of_all or not os.path.exists("/proc/" + maker[1])) and os.stat(path).st_uid == os.geteuid():
                     found.add(path)
     return found
 

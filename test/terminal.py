@@ -21,6 +21,7 @@ import time
 
 from lib import ATOLL, PATIENCE, SLOW, Failed, caller_environment, read, same, until
 
+UP = r"\bup\r"  # what a command says when it can be dealt with; "setting up", which atoll says on a slow machine, is not it
 SETTING_UP = re.compile(rb"(\ratoll: setting up \([a-z ]+\) \.\.\.\033\[K)+\r\033\[K")
 
 
@@ -143,6 +144,12 @@ def state(pid):
     except OSError:
         return ""
     return text[text.rindex(")") + 2]
+
+
+def is_in_front(pid):
+    """Does the terminal send its signals to the group of this process?"""
+    fields = read("/proc/%d/stat" % pid).decode(errors="replace").rsplit(")", 1)[1].split()
+    return fields[2] == fields[5]
 
 
 def inside(pid):

@@ -55,9 +55,22 @@ static void end(struct net *net)
 	net->state = NET_ENDED;
 }
 
-void net_take_death(struct net *net, const char *why)
+/* By itself: `status` is as of waitpid(), or -1. */
+static void note_death(struct net *net, int status, const char *effect)
 {
 	char text[sizeof net->result->network_note], how[32] = "";
+
+	if (status >= 0 && WIFSIGNALED(status))
+		snprintf(how, sizeof how, " (signal %d)", WTERMSIG(status));
+	else if (status >= 0)
+		snprintf(how, sizeof how, " (status %d)", WEXITSTATUS(status));
+	snprintf(text, sizeof text, "the network's process ended%s: %s", how, effect);
+	net_note(net, text);
+}
+
+void net_take_death(struct net *net, const char *why)
+{
+	char text[sizeof net->result->network_note];
 	/* A process that is about to end by itself ends by itself: how is worth knowing. */
 	struct pollfd ended = {.fd = why ? -1 : net->pid_fd, .events = POLLIN};
 	const char *effect =
@@ -70,18 +83,16 @@ void net_take_death(struct net *net, const char *why)
 	if (net->restarts && net_revive(net))
 		return;
 	end(net);
-	if (status >= 0 && WIFSIGNALED(status))
-		snprintf(how, sizeof how, " (signal %d)", WTERMSIG(status));
-	else if (status >= 0)
-		snprintf(how, sizeof how, " (status %d)", WEXITSTATUS(status));
+	if (!net->failure.text[0] && !why) {
+		note_death(net, status, effect);
+		return;
+	}
 	if (net->failure.text[0])
 		snprintf(text, sizeof text, "the network could not be started: %s",
 			 net->failure.text);
-	else if (why)
+	else
 		snprintf(text, sizeof text, "the network's process was ended (%s): %s", why,
 			 effect);
-	else
-		snprintf(text, sizeof text, "the network's process ended%s: %s", how, effect);
 	net_note(net, text);
 }
 
@@ -340,7 +351,7 @@ static void note_limit(struct net *net)
 
 /* Nothing inside is left, so that every connection is about to end: what egress still says about
  * them counts. */
-void net_take_last(struct net *net)
+bool net_take_last(struct net *net)
 {
 	int64_t until_ns = clock_monotonic_ns() + LAST_NS, left_ns;
 	bool is_open = shutdown(net->channel_fd, SHUT_WR) == 0;
@@ -351,10 +362,14 @@ void net_take_last(struct net *net)
 		if (poll(&fd, 1, (int)(left_ns / 1000000) + 1) > 0)
 			is_open = net_take_messages(net);
 	}
+	return !is_open;
 }
 
 void net_stop(struct net *net)
 {
+	bool ends_itself = false;
+	int status = -1;
+
 	drop_questions(net);
 	close_sockets(net);
 	close_fd(&net->kept_listener_fd);
@@ -363,9 +378,13 @@ void net_stop(struct net *net)
 	if (net->state == NET_SERVING && !net_take_messages(net))
 		net_take_death(net, NULL);
 	if (net->state == NET_SERVING)
-		net_take_last(net);
+		ends_itself = net_take_last(net);
 	if (net->channel_fd >= 0)
-		net_reap(net);
+		status = net_reap(net);
+	/* Of who is killed the kernel closes what the command is connected to before the channel:
+	 * the command may have been cut, and have ended, before there was a death to be seen. */
+	if (ends_itself && !net->restarts && status >= 0 && WIFSIGNALED(status))
+		note_death(net, status, "connections were cut");
 	note_limit(net);
 	if (net->state != NET_OFF)
 		end(net);

@@ -147,8 +147,8 @@ int net_send(struct net *net, const struct egress_message *message, const int *f
 bool net_take_messages(struct net *net);
 /* Wait until it is ready. */
 int net_await_ready(struct net *net, struct atoll_error *err);
-/* Its last events, and its end. */
-void net_take_last(struct net *net);
+/* Its last events, and its end; false if that does not come in time. */
+bool net_take_last(struct net *net);
 /* It has died, or was ended, and the next sign of use starts another one. False: there cannot be
  * one. */
 bool net_revive(struct net *net);

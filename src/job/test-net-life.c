@@ -429,6 +429,25 @@ TEST(its_death_cuts_the_network_and_is_told)
 	finish();
 }
 
+/* Who was connected may learn of it, and end, before anybody else can see it. */
+TEST(its_death_is_told_although_the_run_ends_at_the_same_moment)
+{
+	struct sockaddr_in address;
+	int fd;
+
+	begin("", true);
+	CHECK_INT(net_open(&net, true, &err), 0);
+	address = attach();
+	fd = connect_to(&address);
+	CHECK(fd >= 0 && is_told("served.test"));
+	close(fd);
+	CHECK_INT(kill(net.pid, SIGKILL), 0);
+	net_stop(&net);
+	CHECK_STR(result.network_note,
+		  "the network's process ended (signal 9): connections were cut");
+	finish();
+}
+
 TEST(a_failure_after_the_start_leaves_the_run_without_a_network)
 {
 	struct sockaddr_in address;

@@ -10,27 +10,21 @@
 #include <unistd.h>
 
 /* A store of our own, and a file in it that is older than what is too young to be remembered. */
-static char state[] = "/tmp/atoll-test-record-XXXXXX";
+static int state_fd = -1;
 
 static int make_file(const char *text, struct notice_file *ret)
 {
 	const struct timespec times[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
-	static bool is_made;
-	char path[64];
 	struct stat st;
 	int fd;
 
-	if (!is_made) {
-		CHECK(mkdtemp(state));
-		CHECK(setenv("XDG_STATE_HOME", state, 1) == 0);
-		snprintf(path, sizeof path, "%s/atoll", state);
-		CHECK(mkdir(path, 0700) == 0);
-		snprintf(path, sizeof path, "%s/atoll/log", state);
-		CHECK(mkdir(path, 0700) == 0);
-		is_made = true;
+	if (state_fd < 0) {
+		state_fd = test_tempdir();
+		CHECK(setenv("XDG_STATE_HOME", test_tempdir_path(), 1) == 0);
+		CHECK(mkdirat(state_fd, "atoll", 0700) == 0);
+		CHECK(mkdirat(state_fd, "atoll/log", 0700) == 0);
 	}
-	snprintf(path, sizeof path, "%s/file", state);
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	fd = openat(state_fd, "file", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	CHECK(fd >= 0 && fd_write_all(fd, text, strlen(text)) == 0);
 	CHECK(futimens(fd, times) == 0 && fstat(fd, &st) == 0);
 	*ret = (struct notice_file){

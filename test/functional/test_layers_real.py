@@ -161,6 +161,7 @@ def _():
 
 @test("npm install of a package and what it depends on")
 def _():
+    once(as_root=False)
     need("node", "npm")
     with Place(repository=False) as place:
         twice = Twice(place)

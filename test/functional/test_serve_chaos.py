@@ -4,6 +4,7 @@
 """
 The daemon under load while things die: nothing that it has promised is lost, and nothing is left
 
+    ATOLL_HALF=1        less of it, where root and a user both do it
     ATOLL_LONG=1        five minutes instead of seconds, 100,000 cycles, dozens of copies (make soak)
 
 What dies: the daemon, holders, first processes; egress in test_serve_egress.py. Besides: a loss of power, a full disk.
@@ -27,7 +28,7 @@ from lib import *  # noqa: E402
 from serving import *  # noqa: E402
 
 LONG = bool(os.environ.get("ATOLL_LONG"))
-SECONDS = 300 if LONG else 12
+SECONDS = 300 if LONG else 8 if os.environ.get("ATOLL_HALF") else 12  # root and a user both do it
 lib.TEST_SECONDS = (3600 * 8 if LONG else 300) * SLOW
 
 
@@ -161,6 +162,19 @@ def _():
         check(done >= 20, "little happened: %s, %d steps" % (counts, done))
         check(lost <= counts.get("holder", 0) + counts.get("init", 0), "%d boxes died of %s" % (lost, counts))
     same(residue.found(), [], "what is left")
+
+
+@test("the control group of a holder that was killed is gone at the latest with its daemon")
+def _():
+    need_root()
+    for _ in range(2 if os.environ.get("ATOLL_HALF") else 5):
+        residue = Residue()
+        with Daemon() as daemon:
+            boxes = [daemon.call("POST", "/v1/sandboxes", {})[1]["id"] for _ in range(3)]
+            os.kill(daemon.holders()[0], signal.SIGKILL)
+            for box in boxes:
+                among(daemon.call("DELETE", "/v1/sandboxes/" + box)[0], (200, 204, 404), "its end")
+        same(residue.found(), [], "what is left")
 
 
 @test("create and kill in a row: no descriptor, process, record or memory stays behind")

@@ -204,6 +204,7 @@ def _(place, go):
     "pkg/setup.py": "from setuptools import setup\nsetup(name='island', version='1.2', py_modules=['island'], entry_points={'console_scripts': ['island=island:main']})\n",
     "pkg/island.py": "def main():\n    print('installed')\n"})
 def _(place, go):
+    once(as_root=True)
     if subprocess.run([PYTHON, "-c", "import ensurepip, venv"], stderr=subprocess.DEVNULL).returncode:
         skip("no python3-venv on this host")
     go("/usr/bin/python3 -m venv v; v/bin/python -c 'import sys; assert sys.prefix.endswith(\"/v\")'; v/bin/pip --version >/dev/null")

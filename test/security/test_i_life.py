@@ -12,7 +12,7 @@ import textwrap
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *  # noqa: E402
-from terminal import Terminal, children, in_namespace, inside, namespace, shell, state, wait_inside  # noqa: E402
+from terminal import UP, Terminal, children, in_namespace, inside, namespace, shell, state, wait_inside  # noqa: E402
 
 DEAF = """
 for n in range(1, 65):
@@ -257,7 +257,7 @@ def _():
     with Place() as place:
         place.expect("hup")
         with Terminal(place, [*ATOLL_RUN, "--", *inside_sh("trap 'echo >hup; exit 0' HUP; echo up; while :; do sleep 0.05; done")]) as terminal:
-            terminal.expect("up")
+            terminal.expect(UP)
             inode = namespace(wait_inside(terminal.process.pid, "sh"))
             os.close(terminal.slave)
             os.close(terminal.master)

@@ -12,7 +12,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *  # noqa: E402
-from terminal import Terminal, inside, shell, state, wait_inside  # noqa: E402
+from terminal import UP, Terminal, inside, is_in_front, shell, state, wait_inside  # noqa: E402
 import termios  # noqa: E402
 
 # What each would do is in src/base/test-vt.c.
@@ -351,7 +351,7 @@ def _():
     with Place() as place:
         script = "trap 'stty size' WINCH; echo up; while :; do sleep 0.05; done"
         with Terminal(place, [*ATOLL_RUN, "--", *inside_sh(script)]) as terminal:
-            terminal.expect("up")
+            terminal.expect(UP)
             for rows, columns in ((50, 132), (10, 20)):
                 terminal.resize(rows, columns)
                 terminal.expect("%d %d\r" % (rows, columns))
@@ -374,12 +374,6 @@ def _():
                 check(until(terminal.is_raw), "not in raw mode")
                 terminal.send(key)
                 same(terminal.wait(), 128 + number, "status")
-
-
-def is_in_front(pid):
-    """Does the terminal send its signals to the group of this process?"""
-    fields = read("/proc/%d/stat" % pid).decode(errors="replace").rsplit(")", 1)[1].split()
-    return fields[2] == fields[5]
 
 
 @test("terminal: a shell inside has job control")

@@ -47,6 +47,9 @@
 /* So many groups of others are looked at when one is removed. */
 #define SWEEP_MAX 32
 
+/* With at most so many groups beside it also one of many looks at them. */
+#define FEW 8
+
 static bool read_text(const char *path, struct buf *buf)
 {
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -198,7 +201,15 @@ static bool make_group(const char *parent, struct ns_group_dir *ret)
 	return false;
 }
 
-/* `sweeps`: with all that others have left. */
+/* The kernel counts a directory's own directories as its links. */
+static bool has_few_groups(const char *parent)
+{
+	struct stat st;
+
+	return stat(parent, &st) == 0 && st.st_nlink <= 2 + FEW;
+}
+
+/* `sweeps`: with all that others have left; else only if those are few. */
 static void remove_group(struct ns_group_dir *group, bool sweeps)
 {
 	char *slash = strrchr(group->path, '/');
@@ -211,7 +222,7 @@ static void remove_group(struct ns_group_dir *group, bool sweeps)
 	if (group->fd >= 0)
 		close(take_fd(&group->fd));
 	*slash = '\0';
-	if (sweeps)
+	if (sweeps || has_few_groups(group->path))
 		sweep(group->path);
 	group->path[0] = '\0';
 }
@@ -454,7 +465,8 @@ void cgroup_account(const struct ns_group *group, struct cell_usage *usage)
 
 void cgroup_release(struct ns_group *group)
 {
-	/* Of a thousand sandboxes that live on, not each looks at all the others at its end. */
+	/* Of a thousand sandboxes that live on, not each looks at all the others at its end. But
+	 * the last ones do: nobody comes behind them who could. */
 	const bool sweeps = !group->is_of_many || clock_monotonic_ns() / 1000 % 16 == 0;
 
 	group->v2_fd = -1;
