@@ -2,11 +2,14 @@
 #include "base/buf.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "base/uapi.h"
 #include "layer/tree.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -80,6 +83,18 @@ ssize_t tree_get_xattr(int fd, const char *name, void *ret, size_t size)
 	got = fgetxattr(fd, name, ret, size);
 	problem = errno;
 	return fchmod(fd, st.st_mode & 07777) < 0 ? -errno : got < 0 ? -problem : got;
+}
+
+bool tree_lacks_xattr(int dir_fd, const char *file, const char *name)
+{
+	struct { /* struct xattr_args, of Linux 6.13 */
+		uint64_t value;
+		uint32_t size, flags;
+	} args = {0};
+
+	return syscall(SYS_getxattrat, dir_fd, file, AT_SYMLINK_NOFOLLOW, name, &args,
+		       sizeof args) < 0 &&
+	       errno == ENODATA;
 }
 
 bool tree_is_own_xattr(const char *name)

@@ -51,6 +51,9 @@ bool tree_same_content(int a_fd, int b_fd, uint64_t size);
 /* An attribute of a file or directory of ours, also of one that its owner may not read: its size,
  * or a negative errno. */
 ssize_t tree_get_xattr(int fd, const char *name, void *ret, size_t size);
+/* Has the file of that name surely no such attribute? One call where the kernel has it, and without
+ * opening anything; false also where that is not known. */
+bool tree_lacks_xattr(int dir_fd, const char *file, const char *name);
 /* Is this attribute the command's own, and kept: user.*, access lists, but not the overlay's? */
 bool tree_is_own_xattr(const char *name);
 /* Do two files or directories have the same of these? */

@@ -171,7 +171,9 @@ static struct draft_origin *read_origin(const struct side *side)
 	cleanup_fd int fd = -1;
 	struct draft_origin origin, *copy;
 
-	if (!S_ISREG(side->st.st_mode))
+	/* What was made new has none, and that is most of what is added. */
+	if (!S_ISREG(side->st.st_mode) ||
+	    tree_lacks_xattr(side->dir_fd, side->name, "user.overlay.origin"))
 		return NULL;
 	fd = tree_open_object(side->dir_fd, side->name, side->is_ours);
 	if (fd < 0 || !origin_read(fd, &origin))
