@@ -182,8 +182,11 @@ struct holder {
 
 	uint32_t n_steps;	       /* so far */
 	uint32_t n_before, n_reserved; /* by earlier holders; see hold-keep.c */
-	struct hold_kept *kept;	       /* that live, or of which somebody is to be told */
-	struct hold_kept *ended;       /* the others, in the order of their ends */
+	char (*past)[ATOLL_STEP_KEY];  /* keys of steps that those began, once somebody asks */
+	size_t n_past, n_keys;
+	bool knows_past;
+	struct hold_kept *kept;	 /* that live, or of which somebody is to be told */
+	struct hold_kept *ended; /* the others, in the order of their ends */
 	struct hold_kept **last_ended;
 	size_t n_kept, n_ended, n_watchers;
 	size_t n_files; /* streams that lie in memory of their own */
@@ -339,6 +342,12 @@ void hold_kept_kill(struct holder *holder, struct hold_client *client);
 
 /* The next number; not used twice in the life of a sandbox. */
 uint32_t hold_number(struct holder *holder);
+
+/* Before a step with a key is begun: written down, so that whoever holds the sandbox after us,
+ * should we be killed, begins it not once more. `*ret` is for hold_key_forget(), if it is not begun
+ * after all. */
+int hold_key_note(struct holder *holder, const char *key, size_t *ret, struct atoll_error *err);
+void hold_key_forget(const struct holder *holder, size_t slot);
 struct hold_kept *hold_kept_find(struct holder *holder, uint32_t number, const char *key);
 /* One that has ended gets a watcher. */
 void hold_kept_recall(struct holder *holder, struct hold_kept *kept);

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /*
  * How long kept steps are known
@@ -17,7 +18,8 @@
  * KEPT_LATEST for ever; but never more than
  * KEPT_MAX that have ended, nor more than KEPT_BYTES of their output, of which the latest is always
  * kept. Numbers are not used twice in the life of a sandbox, whose holder may be killed: they
- * are reserved ahead, in records/ID/number.
+ * are reserved ahead, in records/ID/number. Behind the number there are the latest KEYS_MAX keys of
+ * steps that were begun.
  */
 
 #define KEPT_NS	    (30 * INT64_C(1000000000))
@@ -26,6 +28,9 @@
 #define KEPT_BYTES  (64U << 20)
 
 #define RESERVE 1000
+
+#define KEYS_AT	 128
+#define KEYS_MAX 512
 
 /* ---- numbers ---- */
 
@@ -60,6 +65,82 @@ uint32_t hold_number(struct holder *holder)
 		reserve(holder, holder->n_reserved);
 	}
 	return holder->n_before;
+}
+
+/* ---- keys ---- */
+
+static off_t place_of(size_t slot)
+{
+	return (off_t)(KEYS_AT + slot * ATOLL_STEP_KEY);
+}
+
+/* Of holders before us: we have written none yet. */
+static void read_past(struct holder *holder)
+{
+	cleanup_fd int fd = openat(holder->record->fd, "number", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	size_t size;
+
+	holder->knows_past = true;
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_size <= KEYS_AT)
+		return;
+	size = (size_t)st.st_size - KEYS_AT;
+	size = size < KEYS_MAX * ATOLL_STEP_KEY ? size : KEYS_MAX * ATOLL_STEP_KEY;
+	holder->past = malloc(size);
+	if (!holder->past || pread(fd, holder->past, size, KEYS_AT) != (ssize_t)size) {
+		free(holder->past);
+		holder->past = NULL;
+		holder->knows_past = false; /* who cannot be sure begins nothing */
+		return;
+	}
+	holder->n_past = size / ATOLL_STEP_KEY;
+	holder->n_keys = holder->n_past % KEYS_MAX;
+}
+
+static bool is_past(const struct holder *holder, const char *key)
+{
+	for (size_t i = 0; i < holder->n_past; i++) {
+		if (strncmp(holder->past[i], key, ATOLL_STEP_KEY) == 0)
+			return true;
+	}
+	return false;
+}
+
+static int write_key(const struct holder *holder, size_t slot, const char *key)
+{
+	cleanup_fd int fd = openat(holder->record->fd, "number",
+				   O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	char entry[ATOLL_STEP_KEY] = "";
+
+	snprintf(entry, sizeof entry, "%s", key);
+	if (fd < 0)
+		return -errno;
+	return pwrite(fd, entry, sizeof entry, place_of(slot)) == sizeof entry ? 0 : -errno;
+}
+
+int hold_key_note(struct holder *holder, const char *key, size_t *ret, struct atoll_error *err)
+{
+	int r;
+
+	if (!holder->knows_past)
+		read_past(holder);
+	if (!holder->knows_past)
+		return error_oom(err);
+	if (is_past(holder, key))
+		return error_set(err, ATOLL_FAULT_HOST, EALREADY,
+				 "the step was begun before, by a holder that has ended, and is "
+				 "not begun again; how it ended is not known");
+	r = write_key(holder, holder->n_keys, key);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "note that the step is begun");
+	*ret = holder->n_keys;
+	holder->n_keys = (holder->n_keys + 1) % KEYS_MAX;
+	return 0;
+}
+
+void hold_key_forget(const struct holder *holder, size_t slot)
+{
+	write_key(holder, slot, "");
 }
 
 /* ---- finding one ---- */

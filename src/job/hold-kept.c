@@ -231,6 +231,7 @@ static int start_new(struct holder *holder, struct hold_client *client,
 		     int *channel_fd, struct atoll_error *err)
 {
 	struct hold_kept *kept;
+	size_t slot = 0;
 	int r;
 
 	if (hold_running(holder) >= INIT_STEPS_MAX)
@@ -242,6 +243,11 @@ static int start_new(struct holder *holder, struct hold_client *client,
 				 "of %d steps processes in the background have the output open; "
 				 "end some, or send theirs elsewhere",
 				 HOLD_STEPS_MAX);
+	if (request->key[0]) {
+		r = hold_key_note(holder, request->key, &slot, err);
+		if (r < 0)
+			return r;
+	}
 	kept = new_kept(holder, request, words, size);
 	if (!kept)
 		return error_oom(err);
@@ -252,6 +258,8 @@ static int start_new(struct holder *holder, struct hold_client *client,
 	if (r == 0)
 		r = start(holder, client, channel_fd, words, err);
 	if (r < 0) {
+		if (request->key[0])
+			hold_key_forget(holder, slot);
 		refuse(client->fd, r, err);
 		kept->client = NULL;
 		kept->over_ns = INT64_MIN; /* swept at once */

@@ -290,6 +290,26 @@ def _():
         same(run_step(place, id, "cat count")[0], b"x\nx\n", "and runs")
 
 
+@test("a key whose step was begun by a holder that was killed is not executed again; another one, or one that was never begun, is")
+def _():
+    with Sandbox() as (place, id):
+        begun = begin(place, "run", id, "--key", "k1", "--", "/bin/sh", "-c", "echo x >>count; touch /tmp/begun; sleep 1000")
+        run_step(place, id, "until [ -e /tmp/begun ]; do sleep 0.05; done")
+        for pid, name in descendants().items():
+            if name == "atoll-hold" and id.encode() in read_bytes("/proc/%d/cmdline" % pid):
+                os.kill(pid, signal.SIGKILL)
+        check(begun.wait().status != 0, "it is lost")
+        for _ in range(2):
+            again = begin(place, "run", id, "--key", "k1", "--", "/bin/sh", "-c", "echo x >>count").wait()
+            check(again.status != 0 and "begun before" in again.out + again.err, again.out + again.err)
+        same(run_step(place, id, "cat count")[0], b"x\n", "how often it ran")
+        ask(place, "run", id, "--key", "k2", "--", "/bin/sh", "-c", "echo y >>count")
+        same(run_step(place, id, "cat count")[0], b"x\ny\n", "another key")
+        with open(os.path.join(place.home, STORE, "records", id, "number"), "rb") as file:
+            keys = file.read()[128:]
+        same([keys[at:at + 128].rstrip(b"\0") for at in range(0, len(keys), 128)], [b"k1", b"k2"], "what is written down")
+
+
 @test("standard input: passed on, closed, and /dev/null where none was asked for")
 def _():
     with Sandbox() as (place, id):
