@@ -21,7 +21,7 @@ import time
 
 from lib import ATOLL, PATIENCE, SLOW, Failed, caller_environment, read, same, until
 
-UP = r"\bup\r"  # what a command says when it can be dealt with; "setting up", which atoll says on a slow machine, is not it
+UP = r"up\r"  # what a command says when it can be dealt with; "setting up (...", which atoll says on a slow machine, is not it
 SETTING_UP = re.compile(rb"(\ratoll: setting up \([a-z ]+\) \.\.\.\033\[K)+\r\033\[K")
 
 
