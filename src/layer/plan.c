@@ -290,7 +290,7 @@ static int add_new(struct plan *plan, size_t i, const char *path, int after_fd,
 		if (r == MERGE_DONE)
 			plan->fates[i] = FATE_MERGED;
 	}
-	if (conflict)
+	if (conflict && plan->fates[i] != FATE_MERGED)
 		add_conflict(plan, i, false, conflict);
 	if (!S_ISDIR(after->st_mode))
 		return 0;
