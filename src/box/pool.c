@@ -5,7 +5,6 @@
 #include "box/inner.h"
 
 #include <atoll/step.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,7 +218,7 @@ static void fill(struct pool *pool)
 
 static void on_refill(struct loop_timer *timer)
 {
-	struct pool *pool = (struct pool *)(void *)((char *)timer - offsetof(struct pool, refill));
+	struct pool *pool = container_of(timer, struct pool, refill);
 
 	if (pool->kind)
 		fill(pool);

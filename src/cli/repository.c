@@ -7,6 +7,7 @@
 #include "cli/print.h"
 
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,17 +22,14 @@ static bool speaks_of_git(char *const command[])
 }
 
 /* The directory that a `.git` file leads to: "gitdir: PATH", from where the file is. */
-static bool read_pointer(const char *here, char ret[PATH_MAX])
+static bool read_pointer(const char *file, const char *here, char ret[PATH_MAX])
 {
 	static const char key[] = "gitdir: ";
-	char path[PATH_MAX], text[PATH_MAX];
-	cleanup_fd int fd = -1;
+	cleanup_fd int fd = open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	char text[PATH_MAX];
 	ssize_t got;
 	int length;
 
-	if (snprintf(path, sizeof path, "%s/.git", here) >= PATH_MAX)
-		return false;
-	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
 	if (got <= 0)
 		return false;
@@ -94,7 +92,8 @@ void repository_hint(const struct atoll_result *result, const char *here, char *
 		fputs(" --chdir ", out);
 		print_word(out, here);
 		fputs(" ...\n", out);
-	} else if (S_ISREG(st.st_mode) && read_pointer(here, path) && !path_is_within(path, here)) {
+	} else if (S_ISREG(st.st_mode) && read_pointer(git, here, path) &&
+		   !path_is_within(path, here)) {
 		cut_work_tree(path);
 		fputs("atoll: the git repository is outside of the workspace, and not seen inside; "
 		      "to look at it: --read ",

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atoll/atoll.h>
-#include <stdbool.h>
 #include <stdio.h>
 
 /*

@@ -408,7 +408,8 @@ TEST(a_failure_before_the_command_is_the_runs)
 	finish();
 }
 
-TEST(its_death_cuts_the_network_and_is_told)
+/* It has served one, and is killed. */
+static struct sockaddr_in serve_and_die(void)
 {
 	struct sockaddr_in address;
 	int fd;
@@ -420,6 +421,13 @@ TEST(its_death_cuts_the_network_and_is_told)
 	CHECK(fd >= 0 && is_told("served.test"));
 	close(fd);
 	CHECK_INT(kill(net.pid, SIGKILL), 0);
+	return address;
+}
+
+TEST(its_death_cuts_the_network_and_is_told)
+{
+	struct sockaddr_in address = serve_and_die();
+
 	for (int i = 0; i < 50 && net.state != NET_ENDED; i++)
 		turn(100);
 	CHECK_STR(result.network_note,
@@ -432,16 +440,7 @@ TEST(its_death_cuts_the_network_and_is_told)
 /* Who was connected may learn of it, and end, before anybody else can see it. */
 TEST(its_death_is_told_although_the_run_ends_at_the_same_moment)
 {
-	struct sockaddr_in address;
-	int fd;
-
-	begin("", true);
-	CHECK_INT(net_open(&net, true, &err), 0);
-	address = attach();
-	fd = connect_to(&address);
-	CHECK(fd >= 0 && is_told("served.test"));
-	close(fd);
-	CHECK_INT(kill(net.pid, SIGKILL), 0);
+	serve_and_die();
 	net_stop(&net);
 	CHECK_STR(result.network_note,
 		  "the network's process ended (signal 9): connections were cut");
