@@ -71,21 +71,28 @@ void buf_add_char(struct buf *buf, char c)
 	buf_add(buf, &c, 1);
 }
 
+/* Mostly it fits: written at once, without counting first. */
 void buf_addf(struct buf *buf, const char *format, ...)
 {
+	const size_t room = buf->failed || !buf->data ? 0 : buf->room - buf->used;
 	va_list args;
 	int size;
 
 	va_start(args, format);
-	size = vsnprintf(NULL, 0, format, args);
+	size = vsnprintf(room ? buf->data + buf->used : NULL, room, format, args);
 	va_end(args);
 	if (size < 0 && !buf->failed)
 		buf->failed = errno;
-	if (size < 0 || !reserve(buf, (size_t)size))
+	if (size < 0 || !reserve(buf, (size_t)size)) {
+		if (room)
+			buf->data[buf->used] = '\0';
 		return;
-	va_start(args, format);
-	vsnprintf(buf->data + buf->used, (size_t)size + 1, format, args);
-	va_end(args);
+	}
+	if ((size_t)size >= room) {
+		va_start(args, format);
+		vsnprintf(buf->data + buf->used, (size_t)size + 1, format, args);
+		va_end(args);
+	}
 	buf->used += (size_t)size;
 }
 

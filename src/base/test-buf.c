@@ -140,6 +140,23 @@ TEST(a_limit_of_zero_takes_nothing_but_nothing)
 }
 
 /* It was left out silently once. */
+TEST(what_is_formatted_grows_the_buffer_or_leaves_it_as_it_was)
+{
+	cleanup_buf struct buf buf = BUF_INIT(1500);
+	char text[1201];
+
+	memset(text, 'x', sizeof text - 1);
+	text[sizeof text - 1] = '\0';
+	buf_addf(&buf, "%d,", 7);
+	buf_addf(&buf, "%s", text); /* more than it begins with */
+	CHECK_INT(buf.used, 1202);
+	CHECK_INT(strlen(buf.data), 1202);
+	buf_addf(&buf, "%s", text);
+	CHECK_INT(buf_error(&buf), -E2BIG);
+	CHECK_INT(buf.used, 1202);
+	CHECK_INT(strlen(buf.data), 1202);
+}
+
 TEST(what_cannot_be_formatted_is_a_failure)
 {
 	cleanup_buf struct buf buf = BUF_INIT(64);
