@@ -241,6 +241,47 @@ def _():
             check(os.path.exists("/etc/passwd") and read("/etc/hostname") != b"new\n", "the host's files were changed")
 
 
+ACROSS = """import os
+dev = os.stat("/usr").st_dev
+print("one layer:", all(os.stat(p).st_dev == dev for p in ("/etc", "/opt", "/var/lib/dpkg")), os.stat("/").st_dev != dev)
+os.makedirs("/opt/a/b")
+open("/opt/a/f", "w").close()
+os.chdir("/opt/a/b")
+for call in (os.rename, os.link):
+    for source in ("/opt/a", "/opt/a/f"):
+        try:
+            call(source, "/usr/local/gone")
+            print("went")
+        except OSError as what:
+            print(os.strerror(what.errno) if source.endswith("f") else "refused")
+seen = set()
+for start in ("/usr", "/etc", "/opt/a/b", "/var/lib/dpkg"):
+    fd = os.open(start, os.O_RDONLY)
+    for _ in range(5):
+        fd = os.open("..", os.O_RDONLY, dir_fd=fd)
+        try:
+            os.stat(%r, dir_fd=fd)
+            seen.add(start)
+        except OSError:
+            pass
+print("beyond:", *seen)
+"""
+
+
+@test("root: layer: the system's trees have one layer, and nothing leads from one to another, or to what is not shown")
+def _():
+    need_layers()
+    if not IS_ROOT:
+        raise Skipped("root alone has a layer over them")
+    if len({os.stat(where).st_dev for where in ("/", "/usr", "/etc", "/opt", "/var/lib/dpkg")}) > 1:
+        raise Skipped("a system on one file system")
+    with Place() as place:
+        hidden = (place.out + "/secret.txt").lstrip("/")
+        check(os.path.exists("/" + hidden), "there is nothing to find")
+        result = run(place, ["--root", "layer"], ["python3", "-c", ACROSS % hidden], mode="default")
+        same(result.out, "one layer: True True\nrefused\nInvalid cross-device link\nrefused\nInvalid cross-device link\nbeyond:\n", "inside: %s" % result.err)
+
+
 @test("root: layer, and the workspace written directly or not at all")
 def _():
     need_layers()

@@ -83,6 +83,13 @@ def first_process(place):
     return None
 
 
+def has_ended(pid):
+    """Whether or not somebody has heard of it."""
+    with contextlib.suppress(OSError):
+        return open("/proc/%d/stat" % pid).read().rpartition(")")[2].split()[0] in "ZX"
+    return True
+
+
 def layers(place):
     with contextlib.suppress(FileNotFoundError):
         return set(os.listdir(store(place) + "/layers"))
@@ -703,6 +710,8 @@ def _():
             with contextlib.suppress(OSError):
                 if victim:
                     os.kill(victim, signal.SIGKILL)
+                    # A step that begins while it dies is told so: here the next one is meant.
+                    check(until(lambda: has_ended(victim)), "seed %d, %s lives on" % (seed, who))
             for job in jobs:
                 with contextlib.suppress(Failed):  # an internal error is one: checked below by what is kept
                     result = job.wait()

@@ -16,10 +16,11 @@
  *   describe.c, describe-network.c, describe-layer.c  the same data → lines of the plan
  *   start.c, start-child.c, start-setup.c, start-ids.c  clone; ids and trees for the child; both
  *               sides of it (start.h)
- *   root.c      the child builds its root from the list
+ *   root.c, masks.c  the child builds its root from the list; names that disappear in it
  *   layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
  *   relayer.c   other layers for a live one
  *   system.c    `root: layer`: system directories likewise, gone at the end
+ *   shared.c    one layer for several of them
  *   kept.c      or kept, of a sandbox that lives on
  *   net.c       in a network namespace of its own, the one way out
  *   authority.c certificates that programs inside trust besides the host's
@@ -64,8 +65,10 @@ struct ns_mount {
 	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
 	bool is_layer;	   /* the workspace, not written itself: changes go to a layer over it */
 	bool is_ephemeral; /* of the system: what is written goes to a layer that vanishes */
-	size_t kept;	   /* of NS_STAGE: which of cell_layer.roots it is, from 1 on; 0: none */
-	int tree_fd;	   /* a detached copy of the host's tree, once there is one */
+	bool is_shared; /* the layer is one that several have, over the tree that has `is_base` */
+	bool is_base;	/* of NS_STAGE: what the shared layer lies over, the system's top */
+	size_t kept;	/* of NS_STAGE: which of cell_layer.roots it is, from 1 on; 0: none */
+	int tree_fd;	/* a detached copy of the host's tree, once there is one */
 };
 
 struct ns_ids {
@@ -279,7 +282,8 @@ static inline const char *ns_host_path(const struct ns_mount *mount)
 
 static inline bool ns_has_tree(const struct ns_mount *mount)
 {
-	return mount->kind == NS_BIND || mount->kind == NS_DEVICE || mount->kind == NS_STAGE;
+	return (mount->kind == NS_BIND && !mount->is_shared) || mount->kind == NS_DEVICE ||
+	       mount->kind == NS_STAGE;
 }
 
 /* The private storage from the root that is being built, and what mounts are made of in it. */
@@ -288,6 +292,27 @@ int ns_attach(int tree_fd, const char *path, struct atoll_error *err);
 /* The host's tree at NS_STAGE_DIR/host-N, and a directory at NS_STAGE_DIR/mask-N whose whiteouts
  * take the hidden names out of it. */
 int ns_make_masks(const struct ns_mount *spot, int tree_fd, size_t number, struct atoll_error *err);
+
+/* The same one after the other (masks.c): a new directory `mask` for the tree at `host`. Sorted
+ * names are made faster. masks_end() also after a failure. */
+struct ns_masking {
+	int stage_fd, dir_fd, host_fd;
+	char way[4096]; /* the last directory that was made, "" before */
+};
+int masks_begin(struct ns_masking *masking, const char *mask, const char *host,
+		struct atoll_error *err);
+int masks_add(struct ns_masking *masking, const char *relative, struct atoll_error *err);
+void masks_end(struct ns_masking *masking);
+
+/*
+ * One layer for several of the system's trees (shared.c). shared_prepare() looks which can have it,
+ * once all mounts are known; shared_build() is for the child, before the first shared_place().
+ */
+#define SHARED_UPPER "system-upper" /* in the stage; what is written in a tree is at its own path  \
+				     */
+int shared_prepare(struct cell *cell, struct atoll_error *err);
+int shared_build(const struct cell *cell, struct atoll_error *err);
+int shared_place(const struct ns_mount *spot, struct atoll_error *err);
 
 /*
  * A workspace in mode `layer`

@@ -336,7 +336,7 @@ static int map_by(const struct ns_ids *ids, write_fn *write, int *ret, struct at
 /* Does the host's own tree appear as the owner's? Layers and the system's have other maps. */
 static bool is_owners(const struct cell *cell, const struct ns_mount *mount)
 {
-	return ns_has_tree(mount) && !mount->is_ephemeral && !mount->kept &&
+	return ns_has_tree(mount) && !mount->is_ephemeral && !mount->kept && !mount->is_base &&
 	       (!cell->ids.has_users || (!mount->is_layer && mount->kind != NS_STAGE)) &&
 	       (mount->is_writable || mount->is_explicit);
 }
@@ -385,7 +385,7 @@ int ids_map_for(const struct cell *cell, const struct ns_mount *mount, int own)
 		return -1;
 	if (mount->map_fd >= 0)
 		return mount->map_fd;
-	if (!cell->ids.has_many || mount->is_ephemeral)
+	if (!cell->ids.has_many || mount->is_ephemeral || mount->is_base)
 		return own;
 	if (mount->kept)
 		return cell->kept_ns_fd;

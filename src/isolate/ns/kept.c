@@ -173,7 +173,11 @@ bool ns_written(const struct cell *cell, size_t number, struct cell_written *ret
 		if (!cell->mounts[i].is_ephemeral || ++n < number)
 			continue;
 		ret->path = cell->mounts[i].path + 1;
-		snprintf(ret->dir, sizeof ret->dir, "stage/upper-%zu", i);
+		if (cell->mounts[i].is_shared)
+			snprintf(ret->dir, sizeof ret->dir, "stage/" SHARED_UPPER "%s",
+				 cell->mounts[i].path);
+		else
+			snprintf(ret->dir, sizeof ret->dir, "stage/upper-%zu", i);
 		return true;
 	}
 	return false;

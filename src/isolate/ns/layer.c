@@ -399,7 +399,7 @@ int layer_place(struct cell *cell, const struct ns_mount *spot, size_t number,
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 
-		if (mount->kind == NS_STAGE && !mount->kept)
+		if (mount->kind == NS_STAGE && !mount->kept && !mount->is_base)
 			*(mount->is_writable ? &trees.top : &trees.sealed) = mount->tree_fd;
 	}
 	r = layer_mount(spot, layer_of(cell), &trees, number, spot->path + 1, err);

@@ -922,6 +922,8 @@ static int prepare_mounts(struct cell *cell, struct atoll_error *err)
 		r = guest_prepare(cell, err);
 	if (r == 0)
 		r = system_prepare(cell, err);
+	if (r == 0)
+		r = shared_prepare(cell, err);
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < spec->n_rules; i++)

@@ -256,117 +256,6 @@ static int make_point(const struct ns_mount *mount, const char *before, struct a
 
 /* ---- the contract's mounts ---- */
 
-/* Names of one and the same node: a node of its own for each would cost more than the rest. */
-#define WHITEOUT_NAME "whiteout"
-#define WHITEOUT      STAGE "/" WHITEOUT_NAME
-
-/* Where the masks of one mount are made. The stage's files are reached by descriptors: there are
- * dozens of masks, and a path for each takes longer than what is done with it. */
-struct masking {
-	int stage_fd, dir_fd, host_fd;
-	char way[PATH_MAX]; /* the last directory that was made, "" before */
-};
-
-static int white_out(const struct masking *masking, const char *name, struct atoll_error *err)
-{
-	if (linkat(masking->stage_fd, WHITEOUT_NAME, masking->dir_fd, name, 0) < 0 &&
-	    errno != EEXIST && errno != ENOTDIR /* what it is in has been masked before it */)
-		return fail(err, "mask", name);
-	return 0;
-}
-
-/*
- * A name that is not there, in the layer on top. Where the way to it does not exist, its first
- * missing part is the name: a directory of the layer's own would be listed with all that is masked
- * in it. Where the way goes through something else than a directory, nothing is there to hide (a
- * link's target counts). Masks come sorted, so that the way is mostly that of the one before.
- */
-static int make_mask(struct masking *masking, const char *relative, struct atoll_error *err)
-{
-	char part[PATH_MAX];
-	struct stat st;
-
-	for (size_t i = 0; relative[i] && i < sizeof part - 1; part[i] = relative[i], i++) {
-		if (relative[i] != '/')
-			continue;
-		part[i] = '\0';
-		if (memcmp(part, masking->way, i) == 0 &&
-		    (masking->way[i] == '/' || masking->way[i] == '\0'))
-			continue;
-		if (fstatat(masking->host_fd, part, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-			if (errno != ENOENT)
-				return fail(err, "look at", part);
-			return white_out(masking, part, err);
-		}
-		if (!S_ISDIR(st.st_mode))
-			return 0;
-		if (mkdirat(masking->dir_fd, part, 0755) < 0 && errno != EEXIST)
-			return fail(err, "create", part);
-		strcpy(masking->way, part);
-	}
-	return white_out(masking, relative, err);
-}
-
-/* A directory of the layer's own stands for the host's, and looks like it. Not its owner: that is
- * whoever is inside. */
-static void look_alike(const char *dir, const char *host, const char *relative)
-{
-	char path[PATH_MAX];
-	struct stat st;
-
-	for (size_t i = 0; relative[i]; i++) {
-		if (relative[i] != '/')
-			continue;
-		snprintf(path, sizeof path, "%s/%.*s", host, (int)i, relative);
-		if (lstat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-			return;
-		snprintf(path, sizeof path, "%s/%.*s", dir, (int)i, relative);
-		if (chmod(path, st.st_mode & 0777) < 0 ||
-		    utimensat(AT_FDCWD, path, (struct timespec[]){st.st_atim, st.st_mtim},
-			      AT_SYMLINK_NOFOLLOW) < 0)
-			return;
-	}
-}
-
-static int make_all_masks(const struct ns_mount *spot, const char *mask, const char *host,
-			  struct atoll_error *err)
-{
-	cleanup_fd int stage = -1, dir = -1, top = -1;
-	struct masking masking = {0};
-	int r = 0;
-
-	if (mkdir(mask, 0755) < 0)
-		return fail(err, "create", mask);
-	if (mknod(WHITEOUT, S_IFCHR, makedev(0, 0)) < 0 && errno != EEXIST)
-		return fail(err, "create", WHITEOUT);
-	stage = open(STAGE, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	dir = open(mask, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	top = open(host, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (stage < 0 || dir < 0 || top < 0)
-		return fail(err, "open", mask);
-	masking.stage_fd = stage, masking.dir_fd = dir, masking.host_fd = top;
-	for (size_t i = 0; r == 0 && i < spot->n_masks; i++)
-		r = make_mask(&masking, spot->masks[i], err);
-	return r;
-}
-
-int ns_make_masks(const struct ns_mount *spot, int tree_fd, size_t number, struct atoll_error *err)
-{
-	char mask[48], host[48];
-	int r;
-
-	snprintf(mask, sizeof mask, "%s/mask-%zu", STAGE, number);
-	snprintf(host, sizeof host, "%s/host-%zu", STAGE, number);
-	if (mkdir(host, 0755) < 0)
-		return fail(err, "create", host);
-	r = ns_attach(tree_fd, host, err);
-	if (r == 0 && spot->n_masks)
-		r = make_all_masks(spot, mask, host, err);
-	for (size_t i = 0; r == 0 && spot->is_layer && i < spot->n_masks; i++)
-		look_alike(mask, host, spot->masks[i]);
-	return r;
-}
-
 /* A layer for what is written to a system directory; it goes with the private storage. */
 static int make_upper(const struct ns_mount *spot, size_t number, char *options, size_t size,
 		      struct atoll_error *err)
@@ -538,10 +427,10 @@ static int close_way(const char *name, struct atoll_error *err)
 static int place_all(struct cell *cell, struct atoll_error *err)
 {
 	const char *before = "/";
+	int r = shared_build(cell, err);
 
-	for (size_t i = 0; i < cell->n_mounts; i++) {
+	for (size_t i = 0; r == 0 && i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
-		int r;
 
 		if (mount->kind == NS_STAGE)
 			continue;
@@ -552,11 +441,12 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 		if (r == 0)
 			r = layer_check_way(cell, mount, err);
 		if (r < 0)
-			return r;
+			break;
 		switch (mount->kind) {
 		case NS_BIND:
 		case NS_DEVICE:
-			r = mount->is_layer ? layer_place(cell, mount, i, err)
+			r = mount->is_layer    ? layer_place(cell, mount, i, err)
+			    : mount->is_shared ? shared_place(mount, err)
 			    : mount->n_masks || mount->is_ephemeral
 				    ? place_masked(cell, mount, i, err)
 				    : ns_attach(mount->tree_fd, inside(mount->path), err);
@@ -574,10 +464,8 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 		case NS_STAGE:
 			break;
 		}
-		if (r < 0)
-			return r;
 	}
-	return 0;
+	return r;
 }
 
 /* ---- what every sandbox has ---- */
