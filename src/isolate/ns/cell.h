@@ -308,8 +308,9 @@ void masks_end(struct ns_masking *masking);
  * One layer for several of the system's trees (shared.c). shared_prepare() looks which can have it,
  * once all mounts are known; shared_build() is for the child, before the first shared_place().
  */
-#define SHARED_UPPER "system-upper" /* in the stage; what is written in a tree is at its own path  \
-				     */
+#define SHARED_UPPER                                                                               \
+	"system-upper" /* in the stage; what is written in a tree is at its own path               \
+			*/
 int shared_prepare(struct cell *cell, struct atoll_error *err);
 int shared_build(const struct cell *cell, struct atoll_error *err);
 int shared_place(const struct ns_mount *spot, struct atoll_error *err);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
 #include "base/uapi.h"
 #include "isolate/ns/cell.h"
 #include "spec/spec.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <linux/openat2.h>
@@ -22,7 +25,8 @@
  * top of that, where no path inside leads, and what is seen inside are mounts of its directories:
  * of /usr, of /var/lib/dpkg. Nothing leads from one of them to another, or to what is not shown:
  * whatever is renamed or linked stays in its own mount, and each mount's top is the end of its way
- * up.
+ * up. Should that ever fail, there is still nothing to find: on the way to the trees the overlay
+ * has no other name than theirs.
  *
  * Not for a root that was kept (kept.c): what an earlier cell has written may have anything in the
  * place of a directory on the way.
@@ -110,20 +114,76 @@ static int check_all(const struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
-/* Each mount's masks, which are sorted, as are the mounts. */
+/* Is it one of the trees, or on the way to one? */
+static bool leads_to_one(const struct cell *cell, const char *path)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		if (cell->mounts[i].is_shared && path_is_within(cell->mounts[i].path, path))
+			return true;
+	}
+	return false;
+}
+
+/* All else that is in a directory ("", "/var/lib") disappears. */
+static int empty_way(const struct cell *cell, struct ns_masking *masking, const char *way,
+		     struct atoll_error *err)
+{
+	cleanup_fd int fd = openat(masking->host_fd, way[0] ? way + 1 : ".",
+				   O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char entries[8192] __attribute__((aligned(8))), path[PATH_MAX];
+	ssize_t got;
+	int r = 0;
+
+	while (r == 0 && fd >= 0 && (got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
+		for (ssize_t at = 0; r == 0 && at < got;) {
+			const struct dirent64 *entry = (const void *)(entries + at);
+
+			at += entry->d_reclen;
+			snprintf(path, sizeof path, "%s/%s", way, entry->d_name);
+			if (!streq(entry->d_name, ".") && !streq(entry->d_name, "..") &&
+			    !leads_to_one(cell, path))
+				r = masks_add(masking, path + 1, err);
+		}
+	}
+	return r == 0 && (fd < 0 || got < 0) ? fail(err, "read", way) : r;
+}
+
+/* The directories that lead to a tree, but for those that led to the one before: they are sorted.
+ */
+static int empty_ways(const struct cell *cell, struct ns_masking *masking, const char *path,
+		      const char *before, struct atoll_error *err)
+{
+	char way[PATH_MAX];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && path[i]; i++) {
+		if (path[i] != '/')
+			continue;
+		snprintf(way, sizeof way, "%.*s", (int)i, path);
+		if (!path_is_within(before, i ? way : "/"))
+			r = empty_way(cell, masking, way, err);
+	}
+	return r;
+}
+
 static int mask_all(const struct cell *cell, struct atoll_error *err)
 {
 	struct ns_masking masking;
+	const char *before = "";
 	int r = masks_begin(&masking, MASK, HOST, err);
 
 	for (size_t i = 0; r == 0 && i < cell->n_mounts; i++) {
 		const struct ns_mount *spot = &cell->mounts[i];
 		char path[PATH_MAX];
 
-		for (size_t j = 0; r == 0 && spot->is_shared && j < spot->n_masks; j++) {
+		if (!spot->is_shared)
+			continue;
+		r = empty_ways(cell, &masking, spot->path, before, err);
+		for (size_t j = 0; r == 0 && j < spot->n_masks; j++) {
 			snprintf(path, sizeof path, "%s/%s", spot->path + 1, spot->masks[j]);
 			r = masks_add(&masking, path, err);
 		}
+		before = spot->path;
 	}
 	masks_end(&masking);
 	return r;
