@@ -122,6 +122,10 @@ struct init_step_head {
 #define INIT_STEP_MAX  (4U << 20) /* bytes of all that */
 #define INIT_STEPS_MAX 128	  /* at the same time */
 
+/* Filters with somebody under them at the same time, each with its listener: of templates that were
+ * killed from inside while others of their kind lived on. */
+#define INIT_LISTENERS_MAX 16
+
 struct init_config {
 	const struct spec *spec;
 	const struct init_zone *zones;
@@ -192,6 +196,8 @@ enum init_message_type {
 	INIT_SOCKETS,  /* by order, with `code` descriptors; fewer than asked for where no more
 			* could be made */
 	INIT_DONE,     /* INIT_FREEZE, INIT_REST or INIT_CLEAR: `code` processes */
+	INIT_LISTENER, /* with that of a filter that was set after the start, for the supervisor to
+			* keep until the end (isolate/ns/listeners.c) */
 };
 
 struct init_message {

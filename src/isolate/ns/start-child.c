@@ -253,7 +253,7 @@ _Noreturn void start_child(struct cell *cell)
 	if (r == 0)
 		r = start_receive_leave(cell, &err);
 	if (r == 0)
-		r = start_say_ready(cell, &err);
+		r = start_say_ready(cell, &command, &err);
 	/* What is in memory is bounded by the size of that. */
 	if (layer_of(cell)->top)
 		config.layer_fd = cell->layer_fd;
