@@ -144,7 +144,9 @@ struct init_config {
 	uid_t owner_uid;   /* with that: who owns what is made in guarded roots; root is that one
 			    * there */
 	gid_t owner_gid;
-	int layer_fd; /* a writable layer on a disk, with upper/ in it; -1: none */
+	bool maps_ids; /* the host's trees come with their ids mapped: what belongs to somebody that
+			* has none here cannot even be removed */
+	int layer_fd;  /* a writable layer on a disk, with upper/ in it; -1: none */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first
 	 * process still does: everything that does not need the root. Returns the filter's
