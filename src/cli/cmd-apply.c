@@ -231,7 +231,8 @@ const struct command command_apply = {
 			"began, that is a conflict and nothing is applied, unless --merge can join "
 			"both or --force says that the run's counts. An apply that is interrupted, "
 			"also by kill -9 or a power cut, is finished or taken back by the next "
-			"command that uses the run. 'atoll undo' takes an apply back.",
+			"command that uses the run. 'atoll undo' takes an apply back. Who applied, "
+			"and what became of it, is in the run's record ('atoll log').",
 			"What the host would execute or trust, such as git hooks, settings of "
 			"editors and agents, or links that lead outside, is held back until it is "
 			"named itself. Links are never followed.",

@@ -60,7 +60,7 @@ const struct command command_log = {
 		(const char *const[]){
 			"Shows the record of a run or sandbox, an event a line: programs that were "
 			"executed, connections, changed files, what was refused and what would "
-			"allow it, limits, approvals, output.",
+			"allow it, limits, approvals and what became of them, output.",
 			"RUN is an id, an unambiguous beginning of one, a sandbox's name, or a "
 			"log's path; without it the latest run in this directory is meant. On a "
 			"terminal the output is coloured, goes through $PAGER, or less, and holds "

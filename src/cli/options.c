@@ -118,3 +118,18 @@ int options_next_or_id(struct options *options, const char **id, const struct op
 		*id = *options->next++;
 	}
 }
+
+int options_read_with_id(struct options *options, const char **id, const bool *is_help,
+			 int (*take)(void *data, const struct option *option, const char *value,
+				     struct atoll_error *err),
+			 void *data, struct atoll_error *err)
+{
+	const struct option *option;
+	const char *value;
+	int r = 0;
+
+	while (r == 0 &&
+	       (r = options_next_or_id(options, *is_help ? NULL : id, &option, &value, err)) > 0)
+		r = take(data, option, value, err);
+	return r;
+}

@@ -41,3 +41,9 @@ int options_next(struct options *options, const struct option **ret_option, cons
  * no option is the id, as long as `*id` is NULL. `id` NULL: there is none to take. */
 int options_next_or_id(struct options *options, const char **id, const struct option **ret_option,
 		       const char **ret_value, struct atoll_error *err);
+/* All of such a line up to its COMMAND, where options->next is afterwards. take() gets each option,
+ * and may fail; once it has set `*is_help` there is no id to take. */
+int options_read_with_id(struct options *options, const char **id, const _Bool *is_help,
+			 int (*take)(void *data, const struct option *option, const char *value,
+				     struct atoll_error *err),
+			 void *data, struct atoll_error *err);

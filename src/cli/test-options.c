@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
 #include "base/test.h"
 #include "cli/command.h"
 #include "cli/options.h"
@@ -122,6 +123,41 @@ TEST(what_is_no_option_before_the_dashes_is_the_id_once)
 	CHECK_INT(options_next_or_id(&known, NULL, &option, &value, &err), 1);
 	CHECK_INT(options_next_or_id(&known, NULL, &option, &value, &err), 0);
 	CHECK_STR(*known.next, "ls");
+}
+
+struct line {
+	bool is_help;
+	int n, fails_at;
+};
+
+static int take(void *data, const struct option *taken, const char *text, struct atoll_error *story)
+{
+	struct line *line = data;
+
+	(void)text;
+	line->is_help |= taken->letter == 'p';
+	return ++line->n == line->fails_at ? error_set(story, ATOLL_FAULT_REQUEST, 0, "no") : 0;
+}
+
+TEST(a_line_is_read_to_its_command_or_to_what_fails)
+{
+	struct options whole = READER("-f", "x", "box", "-f", "y", "--", "ls", "-f");
+	struct options help = READER("-p", "ls");
+	struct options bad = READER("-f", "x", "box", "-f", "y", "ls");
+	struct line line = {0};
+	const char *id = NULL;
+
+	CHECK_INT(options_read_with_id(&whole, &id, &line.is_help, take, &line, &err), 0);
+	CHECK_STR(id, "box");
+	CHECK_STR(*whole.next, "ls");
+	CHECK_INT(line.n, 2);
+	id = NULL;
+	CHECK_INT(options_read_with_id(&help, &id, &line.is_help, take, &line, &err), 0);
+	CHECK(!id && line.is_help);
+	CHECK_STR(*help.next, "ls");
+	line = (struct line){.fails_at = 2};
+	CHECK(options_read_with_id(&bad, &id, &line.is_help, take, &line, &err) < 0);
+	CHECK_STR(err.text, "no");
 }
 
 TEST(every_command_describes_itself)

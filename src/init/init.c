@@ -26,6 +26,11 @@ void init_tell(struct init *init, const struct init_message *message)
 	send(init->config->control_fd, message, sizeof *message, MSG_NOSIGNAL);
 }
 
+int init_hand_over(struct init *init, const struct init_message *message, int fd)
+{
+	return fd_send(init->config->control_fd, message, sizeof *message, &fd, 1);
+}
+
 /* Is anybody left? Whoever lives in here is a child of ours or of another one that is; also one
  * whose end is told by no signal. */
 static bool has_children(void)
@@ -60,6 +65,17 @@ void init_end_broken(struct init *init, int errnum, const char *what)
 	init_end(init, &message);
 }
 
+/*
+ * Nobody outside has the listener any more, so ours is the last one, and goes before the kernel
+ * kills the rest with us: whoever asks the guard would hear that there is no such call, and go on
+ * for a moment. Without namespaces these are the ones in our Landlock domain.
+ */
+void init_end_left(void)
+{
+	kill(-1, SIGKILL);
+	_exit(0);
+}
+
 /* ---- the command ---- */
 
 bool init_wants_terminal(const struct init_config *config)
@@ -78,7 +94,7 @@ static void open_terminal(struct init *init)
 {
 	struct init_message message = {.type = INIT_TERMINAL};
 	struct init_order order;
-	int master, locked = 0;
+	int master, locked = 0, r;
 
 	master = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (master < 0 || ioctl(master, TIOCSPTLCK, &locked) < 0)
@@ -88,8 +104,9 @@ static void open_terminal(struct init *init)
 		init_end_broken(init, errno, "open the terminal");
 	if (setsid() < 0 || ioctl(init->terminal_fd, TIOCSCTTY, 0) < 0)
 		init_end_broken(init, errno, "take the terminal");
-	if (fd_send(init->config->control_fd, &message, sizeof message, &master, 1) < 0)
-		init_end_broken(init, errno, "hand the terminal over");
+	r = init_hand_over(init, &message, master);
+	if (r < 0)
+		init_end_broken(init, -r, "hand the terminal over");
 	close(master);
 	/* Its size and modes come from outside, and a command looks at them first of all. */
 	if (recv(init->config->control_fd, &order, sizeof order, 0) != sizeof order ||
@@ -376,7 +393,7 @@ static void serve_order(struct init *init)
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (got != sizeof order)
-		_exit(0);
+		init_end_left();
 	switch (order.type) {
 	case INIT_SIGNAL_COMMAND:
 		kill(init->command, order.signal);
@@ -505,11 +522,16 @@ static _Noreturn void loop(struct init *init)
 static void start_on_terminal(struct init *init, struct init_command *command)
 {
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
+	const struct init_message listener = {.type = INIT_LISTENER};
+	int r;
 
 	open_terminal(init);
 	if (fork_command(init->config, init->terminal_fd, NULL, command, &message.error) < 0 ||
 	    init_await(command, &message.error) < 0 || init_let_seal(command, &message.error) < 0)
 		init_end(init, &message);
+	r = init_hand_over(init, &listener, command->listener_fd);
+	if (r < 0)
+		init_end_broken(init, -r, "hand the listener over");
 }
 
 /* Of pages of its own, by the guard's. */

@@ -122,6 +122,10 @@ struct init_step_head {
 #define INIT_STEP_MAX  (4U << 20) /* bytes of all that */
 #define INIT_STEPS_MAX 128	  /* at the same time */
 
+/* Filters with somebody under them at the same time, each with its listener: of templates that were
+ * killed from inside while others of their kind lived on. */
+#define INIT_LISTENERS_MAX 16
+
 struct init_config {
 	const struct spec *spec;
 	const struct init_zone *zones;
@@ -140,7 +144,9 @@ struct init_config {
 	uid_t owner_uid;   /* with that: who owns what is made in guarded roots; root is that one
 			    * there */
 	gid_t owner_gid;
-	int layer_fd; /* a writable layer on a disk, with upper/ in it; -1: none */
+	bool maps_ids; /* the host's trees come with their ids mapped: what belongs to somebody that
+			* has none here cannot even be removed */
+	int layer_fd;  /* a writable layer on a disk, with upper/ in it; -1: none */
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first
 	 * process still does: everything that does not need the root. Returns the filter's
@@ -192,6 +198,8 @@ enum init_message_type {
 	INIT_SOCKETS,  /* by order, with `code` descriptors; fewer than asked for where no more
 			* could be made */
 	INIT_DONE,     /* INIT_FREEZE, INIT_REST or INIT_CLEAR: `code` processes */
+	INIT_LISTENER, /* with that of a filter that was set after the start, for the supervisor to
+			* keep until the end (isolate/ns/listeners.c) */
 };
 
 struct init_message {

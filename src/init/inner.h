@@ -27,9 +27,13 @@ struct init {
 /* ---- init.c ---- */
 
 void init_tell(struct init *init, const struct init_message *message);
+/* The same with a descriptor, which stays the caller's. */
+int init_hand_over(struct init *init, const struct init_message *message, int fd);
 /* The end: the kernel kills everything else in the namespace with us. */
 _Noreturn void init_end(struct init *init, const struct init_message *message);
 _Noreturn void init_end_broken(struct init *init, int errnum, const char *what);
+/* The supervisor is gone. */
+_Noreturn void init_end_left(void);
 void init_make_sockets(struct init *init, const struct init_order *order);
 void init_check_limits(struct init *init);
 /* Until the next look at the limits, or until notices are to be sent. */

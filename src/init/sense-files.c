@@ -171,27 +171,49 @@ static bool is_nobodys(const struct stat *st)
 	return st->st_uid == NOBODY || st->st_gid == NOBODY;
 }
 
-/* The kernel takes over only what belongs to those of inside; to anything else it answers that a
- * value is too large, from which nobody learns anything. Where there are many ids inside that one
- * may be one of them. */
+/* What is there is in the way of what is to be made, unless it is opened to be written, or
+ * replaced. */
+static bool is_changed(enum sense_use use, const char *action, const struct stat *st)
+{
+	return use != SENSE_MAKE || streq(action, "rename") ||
+	       (streq(action, "create") && S_ISREG(st->st_mode));
+}
+
+/* To be changed or moved it has to be copied, with its owner. To take it away or replace it, it has
+ * not; but root's kernel refuses even that, because it finds no id for it at all. */
+static bool is_copied(enum sense_use use, bool is_rename)
+{
+	return is_rename ? use == SENSE_REMOVE : use != SENSE_REMOVE;
+}
+
+/* The kernel takes over only what belongs to those of inside, with the directories above it; to
+ * anything else it answers that a value is too large, from which nobody learns anything. Where
+ * there are many ids inside that one may be one of them. */
 static bool is_taken_over(struct call *call, enum sense_use use, const char *action,
 			  const char *path)
 {
+	const struct init_config *config = call->guard->config;
+	const bool is_rename = streq(action, "rename");
 	char dir[PATH_MAX];
-	struct sense_refusal refusal = {
-		.action = action, .rule = "owner", .object = path, .flag = "--direct", .path = ""};
-	struct stat st;
+	/* Root's run has no id for it in any mode. */
+	struct sense_refusal refusal = {.action = action,
+					.rule = "owner",
+					.object = path,
+					.flag = config->maps_ids ? NULL : "--direct",
+					.path = config->maps_ids ? NULL : ""};
 	bool exists, is_kept = false;
+	struct stat st;
 
-	if (call->guard->config->has_many_ids)
+	if (config->has_many_ids)
 		return true;
-	exists = stat(path, &st) == 0;
-	/* What is there is in the way of what is to be made, unless it is opened to be written. */
+	exists = fstatat(AT_FDCWD, path, &st,
+			 is_rename || use == SENSE_REMOVE ? AT_SYMLINK_NOFOLLOW : 0) == 0;
+	if (exists ? !is_changed(use, action, &st) : use != SENSE_MAKE)
+		return true;
 	if (exists && is_nobodys(&st))
-		is_kept = use == SENSE_CHANGE || streq(action, "rename") ||
-			  (streq(action, "create") && S_ISREG(st.st_mode));
-	if (exists ? use == SENSE_REMOVE : use == SENSE_MAKE)
-		is_kept = is_kept || (stat(above(path, dir), &st) == 0 && is_nobodys(&st));
+		is_kept = config->maps_ids || is_copied(use, is_rename);
+	if (!is_kept)
+		is_kept = stat(above(path, dir), &st) == 0 && is_nobodys(&st);
 	if (is_kept)
 		sense_refused(call, &refusal);
 	return !is_kept;

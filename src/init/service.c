@@ -24,9 +24,6 @@
  * at the same time. It takes orders one by one and never waits for a step.
  */
 
-/* Filters of templates that were killed from inside while others of their kind lived on. */
-#define LISTENERS_MAX 16
-
 /* How long stopping everything may take. */
 #define FREEZE_NS (5 * INT64_C(1000000000))
 
@@ -65,7 +62,7 @@ struct service {
 	struct init *init;
 	struct init_command template;
 	struct atoll_error failure; /* why the template ended, if it has told */
-	int listeners[LISTENERS_MAX];
+	int listeners[INIT_LISTENERS_MAX];
 	size_t n_listeners;
 	struct step steps[INIT_STEPS_MAX];
 	enum work work;
@@ -114,6 +111,14 @@ static void use_template(struct service *service)
 	service->listeners[service->n_listeners++] = service->template.listener_fd;
 }
 
+static int hand_listener_over(struct service *service, struct atoll_error *err)
+{
+	const struct init_message message = {.type = INIT_LISTENER};
+	int r = init_hand_over(service->init, &message, service->template.listener_fd);
+
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "hand the listener over") : 0;
+}
+
 static int make_template(struct service *service, struct atoll_error *err)
 {
 	struct init_command *template = &service->template;
@@ -121,18 +126,22 @@ static int make_template(struct service *service, struct atoll_error *err)
 
 	if (template->pid)
 		return 0;
-	if (service->n_listeners == LISTENERS_MAX)
+	if (service->n_listeners == INIT_LISTENERS_MAX)
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "too many processes of the sandbox's were killed from inside, and "
 				 "too many live on: end them (atoll rollback, or atoll rm)");
+	template->listener_fd = -1;
 	r = init_fork(service->init->config, template, err);
 	if (r == 0)
 		r = init_await(template, err);
+	if (r == 0)
+		r = hand_listener_over(service, err);
 	if (r == 0)
 		r = init_let_seal(template, err);
 	if (r < 0) {
 		if (template->pid)
 			kill(template->pid, SIGKILL);
+		close_fd(&template->listener_fd);
 		template->pid = 0;
 		return r;
 	}
@@ -347,7 +356,7 @@ static int open_terminal(struct service *service, struct step *step, struct atol
 	step->terminal_fd = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (step->terminal_fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "open the terminal");
-	r = fd_send(service->init->config->control_fd, &message, sizeof message, &master, 1);
+	r = init_hand_over(service->init, &message, master);
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "hand the terminal over") : 0;
 }
 
@@ -796,7 +805,7 @@ static void serve_order(struct service *service)
 	if (got == -EAGAIN)
 		return;
 	if (got != sizeof order)
-		_exit(0);
+		init_end_left();
 	/* Also without the descriptors, if there was no room for them: it is told so. */
 	if (order.type == INIT_EXEC && order.step) {
 		begin_step(service, &order, fds, n);
@@ -814,7 +823,7 @@ static void serve_order(struct service *service)
 
 /* ---- the loop ---- */
 
-#define FDS_MAX (4 + LISTENERS_MAX + 2 * INIT_STEPS_MAX)
+#define FDS_MAX (4 + INIT_LISTENERS_MAX + 2 * INIT_STEPS_MAX)
 
 static size_t want(const struct service *service, struct pollfd *fds)
 {

@@ -162,6 +162,10 @@ struct backend {
 	int (*exec)(struct cell *cell, const struct cell_handle *handle, uint32_t number,
 		    int words_fd, const int stdio[3], struct atoll_error *err);
 
+	/* Take what came with INIT_LISTENER, until release(); -1: there may be some that are of no
+	 * use any more. NULL where none comes. */
+	void (*keep_listener)(struct cell *cell, int fd);
+
 	/* End everything inside; the first process has ended, or is about to, when it returns. */
 	void (*stop)(struct cell *cell, const struct cell_handle *handle);
 
@@ -171,7 +175,8 @@ struct backend {
 	/* What has been used so far; also after the end. */
 	void (*account)(const struct cell *cell, struct cell_usage *ret);
 
-	/* Takes NULL. Everything that was made for the cell is gone afterwards. */
+	/* Takes NULL. The first process has ended, and was waited for. Everything that was made for
+	 * the cell is gone afterwards. */
 	void (*release)(struct cell *cell);
 };
 

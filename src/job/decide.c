@@ -17,8 +17,9 @@
 /*
  * What somebody decides about a record, and that it is written down
  *
- * First it is written down, then it is done: what cannot be recorded is not done. A record without
- * a log (`record: off`) stays without.
+ * First it is written down, then it is done: what cannot be recorded is not done. Then what became
+ * of it is written down as well; a decision without an outcome behind it was interrupted, and who
+ * goes on with it tells. A record without a log (`record: off`) stays without.
  */
 
 static void scope_close_record(struct layer_record **record)
@@ -28,10 +29,9 @@ static void scope_close_record(struct layer_record **record)
 #define cleanup_record cleanup_with(scope_close_record)
 
 /* The holder of a sandbox has the log; -ENOENT where there is none. */
-static int ask_holder(const struct layer_record *record, const char *about, const char *object,
+static int ask_holder(const struct layer_record *record, const struct hold_request *request,
 		      struct atoll_error *err)
 {
-	struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_NOTE};
 	struct hold_reply reply;
 	cleanup_fd int fd = -1;
 	int r;
@@ -41,9 +41,7 @@ static int ask_holder(const struct layer_record *record, const char *about, cons
 	fd = hold_connect(record, err);
 	if (fd < 0)
 		return fd;
-	snprintf(request.name, sizeof request.name, "%s", about);
-	snprintf(request.command, sizeof request.command, "%s", object);
-	r = hold_ask(fd, &request, NULL, 0, &reply, err);
+	r = hold_ask(fd, request, NULL, 0, &reply, err);
 	return r == -ECONNRESET || r == -EPIPE ? -ENOENT : r;
 }
 
@@ -61,12 +59,24 @@ static int open_log(const struct layer_record *record, struct recorder **ret,
 	return 0;
 }
 
+static int close_log(struct recorder *recorder, struct atoll_error *err)
+{
+	int r = record_seal(recorder, true, false, err);
+
+	record_close(recorder);
+	return r;
+}
+
 int decide_note(const struct layer_record *record, const char *about, const char *object,
 		struct atoll_error *err)
 {
+	struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_NOTE};
 	struct recorder *recorder;
-	int r = ask_holder(record, about, object, err);
+	int r;
 
+	snprintf(request.name, sizeof request.name, "%s", about);
+	snprintf(request.command, sizeof request.command, "%s", object);
+	r = ask_holder(record, &request, err);
 	if (r != -ENOENT)
 		return r;
 	r = open_log(record, &recorder, err);
@@ -76,9 +86,7 @@ int decide_note(const struct layer_record *record, const char *about, const char
 		record_turn(recorder, "fork", NULL, UINT64_MAX, object);
 	else
 		record_decision(recorder, about, object);
-	r = record_seal(recorder, true, false, err);
-	record_close(recorder);
-	return r;
+	return close_log(recorder, err);
 }
 
 int decide_turn(const struct layer_record *record, const char *kind, const char *name,
@@ -90,9 +98,90 @@ int decide_turn(const struct layer_record *record, const char *kind, const char 
 	if (r < 0 || !recorder)
 		return r;
 	record_turn(recorder, kind, name, ended, NULL);
-	r = record_seal(recorder, true, false, err);
-	record_close(recorder);
-	return r;
+	return close_log(recorder, err);
+}
+
+/* ---- what became of it ---- */
+
+static int note_outcome(const struct layer_record *record, const struct record_outcome *outcome,
+			struct atoll_error *err)
+{
+	const struct hold_request request = {
+		.version = HOLD_VERSION, .type = HOLD_OUTCOME, .outcome = *outcome};
+	struct recorder *recorder;
+	int r = ask_holder(record, &request, err);
+
+	if (r != -ENOENT)
+		return r;
+	r = open_log(record, &recorder, err);
+	if (r < 0 || !recorder)
+		return r;
+	record_outcome(recorder, outcome);
+	return close_log(recorder, err);
+}
+
+static struct record_outcome outcome_of(const char *about, const char *done, int r,
+					const struct atoll_apply_report *report,
+					const struct atoll_error *err)
+{
+	struct record_outcome outcome = {.is_counted = true,
+					 .files = r < 0 ? 0 : report->n_applied,
+					 .merged = r < 0 ? 0 : report->n_merged,
+					 .held = report->n_held,
+					 .conflicts = report->n_conflicts};
+	const bool is_conflict = r == -EEXIST && report->n_conflicts;
+
+	snprintf(outcome.about, sizeof outcome.about, "%s", about);
+	snprintf(outcome.result, sizeof outcome.result, "%s",
+		 r == 0	       ? done
+		 : is_conflict ? "conflict"
+			       : "failed");
+	if (r < 0)
+		snprintf(outcome.why, sizeof outcome.why, "%.*s", (int)sizeof outcome.why - 1,
+			 err->text);
+	return outcome;
+}
+
+/* Of one before, that nobody has told of. */
+static struct record_outcome outcome_late(const struct layer_recovery *recovery)
+{
+	struct record_outcome outcome = {.is_counted = true, .is_late = true};
+
+	if (recovery->is_done)
+		outcome.files = recovery->n;
+	else
+		snprintf(outcome.why, sizeof outcome.why,
+			 "it was interrupted, and nothing was changed");
+	snprintf(outcome.about, sizeof outcome.about, "%s", recovery->is_undo ? "undo" : "apply");
+	snprintf(outcome.result, sizeof outcome.result, "%s",
+		 !recovery->is_done  ? "failed"
+		 : recovery->is_undo ? "undone"
+				     : "applied");
+	return outcome;
+}
+
+/* Who holds a sandbox may wait for the record himself, so it is let go before he is asked. That it
+ * cannot be written is told, and does not change what was done. `outcome` is NULL where nothing was
+ * to be done; of one before it may be told even so. */
+static int tell_outcome(struct layer_record *record, const struct record_outcome *outcome, int r,
+			struct atoll_error *err)
+{
+	struct atoll_error ours = {0};
+	int noted = 0;
+
+	hold_unlock(record);
+	if (record->recovery.is_there) {
+		const struct record_outcome late = outcome_late(&record->recovery);
+
+		noted = note_outcome(record, &late, &ours);
+	}
+	if (noted == 0 && outcome)
+		noted = note_outcome(record, outcome, &ours);
+	if (r < 0 || noted == 0)
+		return r;
+	*err = ours;
+	return error_context(err, noted, "it is %s, and that could not be recorded",
+			     outcome ? outcome->result : "finished");
 }
 
 /* ---- apply, undo, discard ---- */
@@ -109,13 +198,21 @@ static int lock(struct layer_record *record, struct atoll_error *err)
 static int note_and_lock(struct layer_record *record, const char *about, const char *object,
 			 struct atoll_error *err)
 {
+	struct record_outcome outcome;
 	int r = lock(record, err);
 
 	if (r == 0 && record->info.kind == ATOLL_RECORD_SANDBOX)
 		hold_unlock(record);
 	if (r == 0)
 		r = decide_note(record, about, object, err);
-	return r < 0 ? r : lock(record, err);
+	if (r < 0)
+		return r;
+	r = lock(record, err);
+	if (r < 0) {
+		outcome = outcome_of(about, "", r, &(struct atoll_apply_report){0}, err);
+		note_outcome(record, &outcome, &(struct atoll_error){0});
+	}
+	return r;
 }
 
 static void describe(const struct atoll_apply_options *options, char *ret, size_t size)
@@ -137,6 +234,7 @@ int atoll_apply(const char *id, const struct atoll_apply_options *options,
 {
 	cleanup_record struct layer_record *record = NULL;
 	struct atoll_error unheard = {0};
+	struct record_outcome outcome;
 	char object[256];
 	int r;
 
@@ -148,7 +246,11 @@ int atoll_apply(const char *id, const struct atoll_apply_options *options,
 		describe(options, object, sizeof object);
 		r = note_and_lock(record, "apply", object, err);
 	}
-	return r < 0 ? r : layer_apply(record, options, ret, err);
+	if (r < 0)
+		return r;
+	r = layer_apply(record, options, ret, err);
+	outcome = outcome_of("apply", "applied", r, ret, err);
+	return tell_outcome(record, options->is_dry ? NULL : &outcome, r, err);
 }
 
 int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
@@ -156,19 +258,25 @@ int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
 {
 	cleanup_record struct layer_record *record = NULL;
 	struct atoll_error unheard = {0};
+	struct record_outcome outcome;
 	int r;
 
 	err = err ? err : &unheard;
 	r = layer_record_open(id, &record, err);
 	if (r == 0)
 		r = note_and_lock(record, "undo", is_forced ? "all (forced)" : "all", err);
-	return r < 0 ? r : layer_undo(record, is_forced, ret, err);
+	if (r < 0)
+		return r;
+	r = layer_undo(record, is_forced, ret, err);
+	outcome = outcome_of("undo", "undone", r, ret, err);
+	return tell_outcome(record, &outcome, r, err);
 }
 
 /* Which log it is is known only as long as there is the record; and whether it may go, and what
  * still writes the log, only once it has gone. */
 int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err)
 {
+	static const struct record_outcome discarded = {.about = "discard", .result = "discarded"};
 	cleanup_record struct layer_record *record = NULL;
 	struct atoll_error unheard = {0};
 	int r;
@@ -177,5 +285,8 @@ int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err
 	if (layer_record_open(id, &record, &(struct atoll_error){0}) < 0)
 		record = NULL;
 	r = layer_record_discard(id, is_forced, err);
-	return r < 0 || !record ? r : decide_note(record, "discard", "all", err);
+	if (r < 0 || !record)
+		return r;
+	r = decide_note(record, "discard", "all", err);
+	return r < 0 ? r : note_outcome(record, &discarded, err);
 }

@@ -311,6 +311,10 @@ bool hold_take_messages(struct holder *holder)
 				 fds, &n);
 		if (got <= 0)
 			break;
+		if (message.type == INIT_LISTENER && n == 1) {
+			holder->backend->keep_listener(holder->cell, fds[0]);
+			continue;
+		}
 		if (message.type == INIT_SOCKETS && n == (size_t)message.code)
 			net_take_sockets(&holder->net, fds, n);
 		/* What it was told of before its end belongs to it. */
@@ -319,6 +323,8 @@ bool hold_take_messages(struct holder *holder)
 		if (got == sizeof message && message.type == INIT_DONE) {
 			holder->is_done = true;
 			holder->done_code = message.code;
+			/* There may be no template any more. */
+			holder->backend->keep_listener(holder->cell, -1);
 		} else if (got == sizeof message) {
 			hold_take_message(holder, &message, n == 1 ? fds[0] : -1);
 		}

@@ -215,6 +215,9 @@ static void take_request(struct holder *holder, struct hold_client *client,
 		request->command[sizeof request->command - 1] = '\0';
 		r = hold_record_note(holder, request, &reply.error);
 		break;
+	case HOLD_OUTCOME:
+		r = hold_record_outcome(holder, &request->outcome, &reply.error);
+		break;
 	case HOLD_END:
 		r = end_all(holder, request->is_forced, &reply.error);
 		client->is_remover = r == 0 && streq(request->name, HOLD_REMOVE);

@@ -246,6 +246,8 @@ struct layer_changes *hold_record_before_join(struct holder *holder);
 void hold_record_after_join(struct holder *holder, struct layer_changes *before);
 int hold_record_note(struct holder *holder, const struct hold_request *request,
 		     struct atoll_error *err);
+int hold_record_outcome(struct holder *holder, struct record_outcome *outcome,
+			struct atoll_error *err);
 /* "checkpoint" or "rollback"; what was done is done, whether it can be written down or not. */
 void hold_record_turn(struct holder *holder, const char *kind, const char *name, uint64_t ended);
 /* After a turn, when it was answered: what it has left is looked at. */

@@ -249,8 +249,11 @@ static int start_new(struct holder *holder, struct hold_client *client,
 			return r;
 	}
 	kept = new_kept(holder, request, words, size);
-	if (!kept)
+	if (!kept) {
+		if (request->key[0])
+			hold_key_forget(holder, slot);
 		return error_oom(err);
+	}
 	client->kept = kept;
 	kept->client = client;
 	name_command(kept, client->command, sizeof client->command);

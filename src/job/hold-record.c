@@ -417,6 +417,20 @@ int hold_record_note(struct holder *holder, const struct hold_request *request,
 	return record_seal(holder->recorder, false, false, err);
 }
 
+int hold_record_outcome(struct holder *holder, struct record_outcome *outcome,
+			struct atoll_error *err)
+{
+	int r = hold_record_open(holder, err);
+
+	if (r < 0 || !holder->recorder)
+		return r;
+	outcome->about[sizeof outcome->about - 1] = '\0';
+	outcome->result[sizeof outcome->result - 1] = '\0';
+	outcome->why[sizeof outcome->why - 1] = '\0';
+	record_outcome(holder->recorder, outcome);
+	return record_seal(holder->recorder, false, false, err);
+}
+
 void hold_record_turn(struct holder *holder, const char *kind, const char *name, uint64_t ended)
 {
 	struct atoll_error err = {0};

@@ -32,6 +32,7 @@ enum hold_type {
 	HOLD_ROLLBACK,	 /* `name` */
 	HOLD_END,	 /* end everything; refused while a step runs unless `is_forced` */
 	HOLD_NOTE,	 /* write down that somebody decided: `name` about `command` */
+	HOLD_OUTCOME,	 /* and what became of it: `outcome` */
 
 	HOLD_STEP,   /* struct hold_start: a step that depends on nobody */
 	HOLD_ATTACH, /* to one of these: `number` */
@@ -47,7 +48,7 @@ enum hold_type {
 	HOLD_SAVE,   /* keep what was written beside the workspace, and end everything inside */
 };
 
-#define HOLD_VERSION 4
+#define HOLD_VERSION 5
 
 /* With HOLD_EXEC come these descriptors: the step's words (struct init_step_head), a file for its
  * struct atoll_result, a pipe that is held open as long as the step lasts; then one for each of 0,
@@ -60,7 +61,10 @@ struct hold_request {
 	uint32_t number;
 	bool is_forced;
 	char name[64];
-	char command[512]; /* for people */
+	union {
+		char command[512]; /* for people */
+		struct record_outcome outcome;
+	};
 };
 
 struct hold_reply {

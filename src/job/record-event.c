@@ -282,6 +282,27 @@ void record_decision(struct recorder *recorder, const char *about, const char *o
 	record_approval(recorder, 0, about, object, "yes", "once");
 }
 
+void record_outcome(struct recorder *recorder, const struct record_outcome *outcome)
+{
+	struct json *json;
+
+	if (!recorder)
+		return;
+	json = record_begin(recorder, "outcome", 0, 0);
+	json_str(json, "about", outcome->about);
+	json_str(json, "result", outcome->result);
+	if (outcome->is_counted) {
+		json_uint(json, "files", outcome->files);
+		json_uint(json, "merged", outcome->merged);
+		json_uint(json, "held", outcome->held);
+		json_uint(json, "conflicts", outcome->conflicts);
+	}
+	json_str(json, "why", outcome->why[0] ? outcome->why : NULL);
+	if (outcome->is_late)
+		json_bool(json, "late", true);
+	record_commit(recorder);
+}
+
 void record_stop(struct recorder *recorder, uint32_t step, bool is_stopped, const char *why)
 {
 	struct json *json;

@@ -133,6 +133,16 @@ void record_approval(struct recorder *recorder, uint32_t step, const char *about
 		     const char *object, const char *answer, const char *scope);
 /* The same, of what was decided about a whole record: "apply", "undo", "discard", "remove". */
 void record_decision(struct recorder *recorder, const char *about, const char *object);
+/* What became of it. */
+struct record_outcome {
+	char about[16];	 /* "apply", "undo", "discard" */
+	char result[16]; /* "applied", "undone", "discarded", "conflict", "failed" */
+	bool is_counted; /* the numbers are known */
+	bool is_late;	 /* of one that was interrupted, by whoever went on with it */
+	uint64_t files, merged, held, conflicts;
+	char why[400]; /* it is none of the first three; else "" */
+};
+void record_outcome(struct recorder *recorder, const struct record_outcome *outcome);
 void record_stop(struct recorder *recorder, uint32_t step, bool is_stopped, const char *why);
 /* "checkpoint", "rollback", "fork", "remove"; what is NULL or UINT64_MAX is left out. */
 void record_turn(struct recorder *recorder, const char *kind, const char *name, uint64_t ended,

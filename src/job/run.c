@@ -153,10 +153,13 @@ static void take_message(struct run *run, const struct init_message *message)
 	}
 }
 
-/* Only the one message that was asked for may bring descriptors; others are closed. */
-static void take_sockets(struct run *run, const struct init_message *message, const int *fds,
-			 size_t n)
+/* Only these messages may bring descriptors; others are closed. */
+static void take_fds(struct run *run, const struct init_message *message, const int *fds, size_t n)
 {
+	if (message->type == INIT_LISTENER && n == 1 && run->backend->keep_listener) {
+		run->backend->keep_listener(run->cell, fds[0]);
+		return;
+	}
 	if (message->type == INIT_SOCKETS && n == (size_t)message->code)
 		net_take_sockets(&run->net, fds, n);
 	for (size_t i = 0; i < n; i++)
@@ -171,12 +174,12 @@ static bool take_messages(struct run *run)
 
 	do {
 		int fds[INIT_SOCKETS_MAX];
-		size_t n = run->net.state == NET_OFF ? 0 : INIT_SOCKETS_MAX;
+		size_t n = run->net.state == NET_OFF ? 1 : INIT_SOCKETS_MAX;
 
 		got = fd_receive(run->handle.control_fd, &message, sizeof message, MSG_DONTWAIT,
 				 fds, &n);
 		if (got > 0)
-			take_sockets(run, &message, fds, n);
+			take_fds(run, &message, fds, n);
 		if (got == sizeof message)
 			take_message(run, &message);
 	} while (got > 0);

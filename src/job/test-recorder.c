@@ -109,6 +109,7 @@ TEST(a_recorder_that_is_not_there_takes_everything)
 	record_said(NULL, 1, &said);
 	record_end(NULL, 1, NULL, NULL);
 	record_approval(NULL, 1, "apply", "all", "yes", NULL);
+	record_outcome(NULL, &(struct record_outcome){.about = "apply", .result = "applied"});
 	CHECK(record_deadline_ns(NULL) == INT64_MAX && !record_is_stuck(NULL, NULL));
 	CHECK(record_seal(NULL, true, false, NULL) == 0 && record_flush(NULL, NULL) == 0);
 	CHECK_STR(record_id(NULL), "");

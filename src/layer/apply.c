@@ -21,31 +21,45 @@
  *   run       the steps, and the end
  */
 
+static int go_on(struct site *site, struct journal *journal, struct atoll_error *err)
+{
+	switch (journal->state) {
+	case JOURNAL_BEGUN:
+		return steps_forget(site, journal, err);
+	case JOURNAL_COMMITTED:
+		return steps_run(site, journal, err);
+	case JOURNAL_ABORTED:
+		return steps_go_back(site, journal, err);
+	case JOURNAL_DONE:
+		break;
+	}
+	return steps_finish(site, journal, err);
+}
+
 int layer_recover(struct layer_record *record, struct atoll_error *err)
 {
 	cleanup_with(journal_done) struct journal journal;
 	cleanup_with(site_close) struct site site = {.workspace_fd = -1, .stage_fd = -1};
+	enum journal_state before;
 	int r = journal_read(record, "journal", &journal, err);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
+	before = journal.state;
 	r = site_open(record, true, &site, err);
 	if (r == 0)
 		r = site_open_stage(&site, err);
 	if (r < 0)
 		return error_context(err, r, "an interrupted apply or undo of record %s",
 				     record->info.id);
-	switch (journal.state) {
-	case JOURNAL_BEGUN:
-		return steps_forget(&site, &journal, err);
-	case JOURNAL_COMMITTED:
-		return steps_run(&site, &journal, err);
-	case JOURNAL_ABORTED:
-		return steps_go_back(&site, &journal, err);
-	case JOURNAL_DONE:
-		break;
-	}
-	return steps_finish(&site, &journal, err);
+	r = go_on(&site, &journal, err);
+	if (r == 0)
+		record->recovery = (struct layer_recovery){.is_there = true,
+							   .is_undo = journal.kind == JOURNAL_UNDO,
+							   .is_done = before == JOURNAL_COMMITTED ||
+								      before == JOURNAL_DONE,
+							   .n = journal_count(&journal)};
+	return r;
 }
 
 /* ---- what is told ---- */

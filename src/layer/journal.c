@@ -61,6 +61,16 @@ void journal_done(struct journal *journal)
 	journal->n = journal->room = 0;
 }
 
+uint64_t journal_count(const struct journal *journal)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < journal->n; i++)
+		n += journal->ops[i].kind == OP_TAKE || journal->ops[i].kind == OP_PUT ||
+		     (journal->ops[i].kind == OP_META && journal->ops[i].before.ino);
+	return n;
+}
+
 static int compare_ops(const void *a_, const void *b_)
 {
 	const struct op *a = a_, *b = b_;

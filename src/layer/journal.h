@@ -80,6 +80,8 @@ struct journal {
 /* Add a step; the path is copied. */
 struct op *journal_add(struct journal *journal, enum op_kind kind, const char *path);
 void journal_done(struct journal *journal); /* frees what it holds */
+/* How many of its steps are changes of the run's, or of what is brought back. */
+uint64_t journal_count(const struct journal *journal);
 /* In the order in which they can be done: OPEN, TAKE, PUT from the top down, META from below. */
 void journal_sort(struct journal *journal);
 /* What goes with a directory above it, or is replaced anyway, needs no TAKE of its own. */

@@ -85,6 +85,14 @@ int layer_gc(const struct atoll_gc_options *options, struct atoll_error *err);
 
 #define LAYER_DEPTH_MAX 48 /* sealed layers; then they are made one */
 
+/* What became of an apply or undo that was interrupted, when somebody went on with it. */
+struct layer_recovery {
+	bool is_there; /* there was one */
+	bool is_undo;
+	bool is_done; /* else nothing of it is on the host */
+	uint64_t n;   /* if it is: changes */
+};
+
 struct layer_record {
 	struct layer_store store; /* its own descriptor */
 	int fd;			  /* records/ID */
@@ -101,8 +109,9 @@ struct layer_record {
 	char **keys,
 		**values; /* other lines of `meta`, for other rooms: layer_record_get(), _set() */
 	size_t n_keys;
-	bool is_sealing; /* a seal is not yet in the saved meta */
-	bool is_ahead;	 /* its directories were made ahead: spare.c */
+	bool is_sealing;		/* a seal is not yet in the saved meta */
+	bool is_ahead;			/* its directories were made ahead: spare.c */
+	struct layer_recovery recovery; /* by layer_recover() */
 };
 
 /* A new one with an id of its own and an empty top/upper and top/work (owned by the workspace's
@@ -296,7 +305,8 @@ int layer_apply(struct layer_record *record, const struct atoll_apply_options *o
 int layer_undo(struct layer_record *record, bool is_forced, struct atoll_apply_report *ret,
 	       struct atoll_error *err);
 /* If an apply or undo was interrupted: finish it, or take it back if it had not begun to change the
- * host's. Done by whoever locks the record; 0 also where there was nothing to do. */
+ * host's. Done by whoever applies or undoes; 0 also where there was nothing to do. What became of
+ * it is then in record->recovery. */
 int layer_recover(struct layer_record *record, struct atoll_error *err);
 
 /* Note a path or pattern that the contract hides or protects, under the key "hide" or "protect":

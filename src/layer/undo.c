@@ -290,16 +290,6 @@ static int carry_out(struct undo *undo, struct atoll_error *err)
 	return steps_carry_out(undo->site, &undo->journal, stage, undo, err);
 }
 
-static uint64_t n_turned(const struct journal *applied)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < applied->n; i++)
-		n += applied->ops[i].kind == OP_TAKE || applied->ops[i].kind == OP_PUT ||
-		     (applied->ops[i].kind == OP_META && applied->ops[i].before.ino);
-	return n;
-}
-
 static int undo_applied(struct undo *undo, const struct journal *applied,
 			struct atoll_apply_report *ret, struct atoll_error *err)
 {
@@ -313,7 +303,7 @@ static int undo_applied(struct undo *undo, const struct journal *applied,
 		r = carry_out(undo, err);
 	if (r < 0)
 		return r;
-	ret->n_applied = n_turned(applied);
+	ret->n_applied = journal_count(applied);
 	ret->n_dropped = undo->site->loss.n;
 	memcpy(ret->dropped, undo->site->loss.text, sizeof ret->dropped);
 	return 0;

@@ -77,9 +77,10 @@ static int add_variable(struct request *request, const char *text, struct atoll_
 	return 0;
 }
 
-static int take_option(struct request *request, const struct option *option, const char *value,
+static int take_option(void *data, const struct option *option, const char *value,
 		       struct atoll_error *err)
 {
+	struct request *request = data;
 	char *end;
 
 	switch (option->id) {
@@ -111,13 +112,9 @@ static int take_option(struct request *request, const struct option *option, con
 static int read_request(char **args, struct request *request, struct atoll_error *err)
 {
 	struct options options = {"exec", exec_options, args};
-	const struct option *option;
-	const char *value;
-	int r = 0;
+	int r = options_read_with_id(&options, &request->id, &request->is_help, take_option,
+				     request, err);
 
-	while (r == 0 && (r = options_next_or_id(&options, request->is_help ? NULL : &request->id,
-						 &option, &value, err)) > 0)
-		r = take_option(request, option, value, err);
 	if (r < 0)
 		return r;
 	request->command = options.next;

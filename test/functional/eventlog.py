@@ -116,6 +116,7 @@ def sample(workspace="/work/app", text="", run=RUN):
             mark=None)
     log.add("approval", about="network", object="registry.npmjs.org:443" + text, answer="allowed" + text, who={"uid": 1000, "name": "anna" + text},
             scope="once")
+    log.add("outcome", 0, step=0, about="apply", result="conflict", files=0, merged=0, held=1, conflicts=2, why="changed on the host" + text)
     log.add("limit", limit="processes", value=512, used=512, note="fork was refused" + text)
     log.add("output", stream="stdout", bytes=1280, hash=HASH, kept=True)
     log.add("output", stream="stderr", bytes=32, hash=HASH, kept=False)

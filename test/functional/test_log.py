@@ -50,7 +50,8 @@ def _():
                      "read /home/anna/.ssh/id_ed25519, 2 times: hidden: credentials\n", "added .git/hooks/post-commit",
                      "[git hooks]\n", "renamed old name -> new name", "deleted gone (directory)", "allowed, once, by anna (uid 1000)",
                      "processes of 512, used 512: fork was refused", "flag, by rule:download-and-execute: curl wrote",
-                     "4 events could not be told", "exited with 1 after 2.2 s", "35 lines signed, the log is closed", '{"novel":'):
+                     "4 events could not be told", "exited with 1 after 2.2 s", "36 lines signed, the log is closed", '{"novel":',
+                     "apply: conflict, 1 held back, 2 conflicts: changed on the host"):
             check(part in whole, "%r is not in it:\n%s" % (part, whole))
 
 

@@ -366,6 +366,76 @@ def _():
         same(atoll(place, "verify", name).status, 0, "verify")
 
 
+def outcomes(place, name):
+    return [(event["about"], event["result"], event.get("files"), event.get("held"), event.get("conflicts"))
+            for event in of(lines(place, name), "outcome")]
+
+
+@test("what became of an apply, an undo and a discard is written down behind who decided it")
+def _():
+    with Place() as place:
+        need_layers()
+        place.expect("n", "m")
+        name = recorded(place, [], "echo x >n; echo y >m; echo z >f; mkdir .vscode; echo '{}' >.vscode/tasks.json", mode="layer")[1][0]["run"]
+        same(atoll(place, "apply", "--dry-run", name).status, 0, "a dry run")
+        same(outcomes(place, name), [], "of a dry run")
+        same(atoll(place, "undo", name).status, BAD_REQUEST, "an undo of nothing")
+        write(place.ws + "/f", "the host's\n")
+        same(atoll(place, "apply", name).status, POLICY, "with a conflict")
+        same(atoll(place, "apply", "--force", name).status, 0, "forced")
+        write(place.ws + "/n", "the host's\n")
+        same(atoll(place, "undo", name).status, POLICY, "undo with a conflict")
+        same(atoll(place, "undo", "--force", name).status, 0, "undo")
+        same(atoll(place, "discard", name).status, 0, "discard")
+        place.settle()
+        applied = outcomes(place, name)[2][2]
+        check(applied >= 3, "files: %d" % applied)
+        same(outcomes(place, name), [("undo", "failed", 0, 0, 0), ("apply", "conflict", 0, 2, 1), ("apply", "applied", applied, 2, 0),
+                                     ("undo", "conflict", 0, 0, 1), ("undo", "undone", applied, 0, 0), ("discard", "discarded", None, None, None)],
+             "what became of each")
+        events = lines(place, name)
+        same([event["kind"] for event in events if event["kind"] in ("approval", "outcome")], ["approval", "outcome"] * 6, "in order")
+        why = [event["why"] for event in of(events, "outcome")]
+        among("nothing of record %s is applied" % name, why[0], "why it failed")
+        among("'f': ", why[1], "which conflict")
+        same((why[2], why[4], why[5]), (None, None, None), "nothing else has a reason")
+        same(atoll(place, "verify", name).status, 0, "verify")
+        shown = atoll(place, "log", name, "--kind", "outcome").out
+        among("apply: conflict, 2 held back, 1 conflict: nothing was applied", shown, "atoll log")
+        among("apply: applied, %d files, 2 held back" % applied, shown, "atoll log")
+
+
+@test("an apply that was killed has its outcome written down by whoever goes on with it")
+def _():
+    if IS_SANITIZED:
+        skip("a build without sanitizers, which cannot be traced")
+    need("strace")
+    with Place() as place:
+        need_layers()
+        place.expect("n", "m")
+        name = recorded(place, [], "echo x >n; echo y >m", mode="layer")[1][0]["run"]
+        seen = []
+        for number in range(1, 40):
+            n = len(outcomes(place, name))
+            argv = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=fsync,syncfs,fdatasync,renameat2",
+                    "-e", "inject=fsync,syncfs,fdatasync,renameat2:signal=KILL:when=%d" % number, ATOLL, "apply", name]
+            if Running(place, argv, starts=False).wait().status == 0:
+                break
+            same(len(outcomes(place, name)), n, "outcomes of one that was killed")
+            had = os.path.exists("%s/records/%s/journal" % (state(place), name))
+            same(atoll(place, "apply", "--dry-run", name).status, 0, "the next one")
+            late = of(lines(place, name), "outcome")[n:]
+            same([(event["about"], event["late"]) for event in late], [("apply", True)] * had, "what it tells, killed at %d" % number)
+            for event in late:
+                is_done = os.path.exists(place.ws + "/n")
+                same((event["result"], event["files"]), ("applied", 2) if is_done else ("failed", 0), "killed at %d" % number)
+                seen.append(event["result"])
+            if os.path.exists(place.ws + "/n"):
+                same(atoll(place, "undo", name).status, 0, "undo")
+        same(set(seen), {"applied", "failed"}, "what was seen")
+        same(atoll(place, "verify", name).status, 0, "verify")
+
+
 # ---- a sandbox --------------------------------------------------------------------------------------------------------
 
 @test("the steps of a sandbox have one log and are numbered, and so it goes on after its holder was killed")
@@ -516,6 +586,10 @@ def _():
             atoll(place, "exec", name, "--", *inside_sh("echo a >a; sleep 600 >/dev/null 2>&1 &"))
             same(atoll(place, "apply", name).status, 0, "apply")
             same(one(lines(place, name), "approval")["about"], "apply", "approval")
+            same(outcomes(place, name), [("apply", "applied", 1, 0, 0)], "what became of it")
+            write(place.ws + "/a", "the host's\n")
+            same(atoll(place, "undo", name).status, POLICY, "undo")
+            same(outcomes(place, name)[1:], [("undo", "conflict", 0, 0, 1)], "what became of that")
         finally:
             atoll(place, "rm", "--force", name)
 

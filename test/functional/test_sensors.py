@@ -270,28 +270,34 @@ def _():
             ours, theirs = place.ws + "/ours", place.ws + "/theirs"
             os.mkdir(theirs)
             write(ours, "x\n")
-            for name in ("/file", "/theirs/file", "/gone"):
+            for name in ("/file", "/theirs/file", "/gone", "/replaced", "/new", "/theirs/own"):
                 write(place.ws + name, "x\n")
-            for name in ("/file", "/theirs", "/theirs/file", "/gone"):
+            os.symlink("file", place.ws + "/link")
+            for name in ("/file", "/theirs", "/theirs/file", "/gone", "/replaced"):
                 os.chown(place.ws + name, -1, others[0])
             place.settle()
             result = run(place, [], inside_py("""
 attempt('write', lambda: put('file')); attempt('make', lambda: put('theirs/new')); attempt('remove', lambda: os.unlink('theirs/file'))
 attempt('ours', lambda: put('ours')); attempt('there', lambda: os.makedirs('theirs', exist_ok=True)); attempt('gone', lambda: os.unlink('gone'))
+attempt('replace', lambda: os.rename('new', 'replaced')); attempt('inner', lambda: put('theirs/own')); attempt('link', lambda: os.unlink('link'))
 """), mode=mode)
-            result.allowed("ours", "there")
+            result.allowed("ours", "there", "link")
             if os.geteuid() != 0:
-                result.allowed("gone")
+                result.allowed("gone", "replace")
+            elif is_refused:
+                result.refused("gone", "replace", how=("EOVERFLOW",))
             if not is_refused and os.geteuid() != 0:
-                result.allowed("write", "make", "remove")
+                result.allowed("write", "make", "remove", "inner")
                 same(denials(place), {}, "mode %s" % mode)
             if not is_refused:
                 place.settle()
                 continue
-            result.refused("write", "make", "remove", how=("EOVERFLOW", "EACCES"))
+            result.refused("write", "make", "remove", "inner", how=("EOVERFLOW", "EACCES"))
+            told = {("create", place.ws + "/file"), ("create", theirs + "/new"), ("remove", theirs + "/file"), ("create", theirs + "/own")}
+            if os.geteuid() == 0:  # whose trees have ids of their own: no mode helps, and nothing of theirs can go
+                told |= {("remove", place.ws + "/gone"), ("rename", place.ws + "/replaced")}
             same({key: (line["rule"], line["allow"]) for key, line in denials(place).items()},
-                 {key: ("owner", "--direct") for key in (("create", place.ws + "/file"), ("create", theirs + "/new"), ("remove", theirs + "/file"))},
-                 "what was told")
+                 {key: ("owner", None if os.geteuid() == 0 else "--direct") for key in told}, "what was told")
 
 
 @test("what is hidden: by a line, by a pattern, by default; what is nowhere is no refusal")

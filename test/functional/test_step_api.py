@@ -310,6 +310,50 @@ def _():
         same([keys[at:at + 128].rstrip(b"\0") for at in range(0, len(keys), 128)], [b"k1", b"k2"], "what is written down")
 
 
+@test("a key whose step could not be begun for want of memory is not taken for one that was")
+def _():
+    if IS_SANITIZED:
+        skip("a build without sanitizers, which reserve more than can be bounded")
+    with Sandbox("--record", "off") as (place, id):  # or mapping what is recorded fails first
+        def holder():
+            return next(pid for pid, name in descendants().items() if name == "atoll-hold")
+
+        def slots():
+            with open(os.path.join(place.home, STORE, "records", id, "number"), "rb") as file:
+                keys = file.read()[128:]
+            return [keys[at:at + 128].rstrip(b"\0").decode() for at in range(0, len(keys), 128)]
+
+        def bounded(key, size):
+            """A step of which so many bytes are noted, while the holder has no more memory than it has."""
+            result = begin(place, "run", id, "--key", key, "--", "/bin/sh", "-c", "echo %s >>count" % key, "x" * size).wait()
+            if result.status == 0:
+                return True
+            check("memory" in result.out + result.err, result.out + result.err)
+            check(key not in slots(), "%s is still noted: %s" % (key, slots()))
+            failed.append(key)
+            return False
+
+        failed = []
+        run_step(place, id, "true", "--key", "first")
+        free = resource.prlimit(holder(), resource.RLIMIT_AS)
+        used = int(re.search(r"VmSize:\s*(\d+) kB", read("/proc/%d/status" % holder()).decode())[1]) << 10
+        resource.prlimit(holder(), resource.RLIMIT_AS, (used, free[1]))
+        for size in (40000, 10000, 3000, 500):  # what lies free in it goes, in ever smaller pieces
+            for number in range(15):
+                if not bounded("k%d-%d" % (size, number), size):
+                    break
+        before = len(slots())
+        check(not bounded("large", 46000), "there is memory left")
+        same(slots()[before:], [""], "it was noted, and forgotten")
+        resource.prlimit(holder(), resource.RLIMIT_AS, free)
+        os.kill(holder(), signal.SIGKILL)
+        check(until(lambda: reap_orphans() or "atoll-hold" not in descendants().values()), "the holder goes on")
+        for key in failed:
+            ask(place, "run", id, "--key", key, "--", "/bin/sh", "-c", "echo %s >>count" % key)
+        done = run_step(place, id, "cat count")[0].decode().split()
+        same((len(done), set(failed) <= set(done)), (len(set(done)), True), "each once")
+
+
 @test("standard input: passed on, closed, and /dev/null where none was asked for")
 def _():
     with Sandbox() as (place, id):

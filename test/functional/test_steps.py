@@ -168,6 +168,56 @@ def _():
         say(place, "exec", id, "--chdir", "nowhere", "--", "true", status=BAD_REQUEST)
 
 
+def listeners(pid):
+    """How many of the guard's a process has open."""
+    def is_one(fd):
+        with contextlib.suppress(OSError):
+            return os.readlink("/proc/%d/fd/%s" % (pid, fd)) == "anon_inode:seccomp notify"
+        return False
+    return sum(map(is_one, os.listdir("/proc/%d/fd" % pid)))
+
+
+@test("the holder has the listener of every filter that somebody lives under as well, and no others")
+def _():
+    with Sandbox() as (place, id):
+        step(place, id, "true")
+        holder = holders(place).pop()
+        same(listeners(holder), 1, "of the first template")
+        for number in range(20):  # more templates, one after the other, than there is room for
+            step(place, id, "echo %d >f" % number)
+            say(place, "checkpoint", id, "c%d" % number)
+        step(place, id, "true")
+        same(listeners(holder), 1, "of the latest one")
+        step(place, id, "sleep 600 >/dev/null 2>&1 &")
+        step(place, id, "for p in /proc/[0-9]*; do read n <$p/comm; case $n in sleep|sh) ;; *) kill -9 ${p#/proc/};; esac; done; true")
+        step(place, id, "true")
+        same(listeners(holder), 2, "of the one that was killed, because of who lives on, and of the next")
+        say(place, "rollback", id, "c19")
+        step(place, id, "true")
+        same((listeners(holder), holders(place)), (1, {holder}), "after everything was killed")
+
+
+@test("whoever asks the guard while the sandbox is ended waits for that, and hears nothing else")
+def _():
+    asking = """
+        heard = os.open("heard", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        print("up", flush=True)
+        while True:
+            try: os.mkdir("f/x")
+            except OSError as e:
+                if e.errno == errno.ENOSYS:
+                    os.write(heard, b"x")
+                    os._exit(0)"""
+    for _ in range(6):
+        with Sandbox("--mode", "direct") as (place, id):
+            place.expect("heard")
+            running = Running(place, [ATOLL, "exec", id, "--", *inside_py(asking)], starts=False)
+            running.process.stdout.readline()
+            say(place, "rm", "--force", id)
+            running.wait()
+            same(read(place.ws + "/heard"), b"", "what was heard")
+
+
 @test("exit statuses are those of run")
 def _():
     with Sandbox() as (place, id):

@@ -77,7 +77,7 @@ def _():
 @test("what the host has changed meanwhile is a conflict, and nothing is applied unless it is forced")
 def _():
     with Place() as place:
-        daemon, box = place.daemon, place.box()
+        daemon, box = place.daemon, place.box(audit={"record": "full"})
         daemon.run(box, "sh", "-c", "echo inside >a.txt; echo new >c.txt")
         place.write("a.txt", "outside\n")
         told = place.apply(box, 409)
@@ -90,6 +90,10 @@ def _():
         same((told["conflicts"] > 0, place.read("c.txt")), (True, "later\n"), f"undo conflicts, too: {told}")
         daemon.want(200, "POST", f"/v1/sandboxes/{box}/undo", {"force": True})
         same((place.read("a.txt"), place.read("c.txt")), ("outside\n", None), "as it was")
+        log = [json.loads(line) for line in daemon.raw(f"/v1/sandboxes/{box}/log").splitlines()]
+        told = [(line["about"], line["result"], line["files"], line["conflicts"]) for line in log if line["kind"] == "outcome"]
+        same(told, [("apply", "conflict", 0, 1), ("apply", "applied", 2, 0), ("undo", "conflict", 0, 1), ("undo", "undone", 2, 0)],
+             "what became of each, in its log")
 
 
 @test("everything else is refused: other directories, other tenants, plain sandboxes, and what is granted no more")

@@ -339,6 +339,73 @@ def _():
         same(processes_left(), {}, "processes")
 
 
+# Processes that ask the guard all the time and hear nothing else, and what they would hear once it is gone: that there is no such
+# call. "f" is a file, so nothing is ever made. They tell by a descriptor that was opened before, which needs no guard.
+ASKING = DEAF + """
+heard = os.open("heard", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+def ask():
+    while True:
+        try: os.mkdir("f/x")
+        except OSError as e:
+            if e.errno == errno.ENOSYS:
+                os.write(heard, b"x")
+                os._exit(0)
+for _ in range(2):
+    if os.fork() == 0: ask()
+print("up", flush=True)
+"""
+
+
+def listeners(pid):
+    """How many of the guard's a process has open."""
+    found = 0
+    for fd in os.listdir("/proc/%d/fd" % pid):
+        with contextlib.suppress(OSError):
+            found += os.readlink("/proc/%d/fd/%s" % (pid, fd)) == "anon_inode:seccomp notify"
+    return found
+
+
+@test("LC the end: whoever asks the guard while everything is ended waits for that, and hears nothing else")
+def _():
+    def twice(running):
+        running.process.send_signal(signal.SIGTERM)
+        taken(running.pid, signal.SIGTERM)
+        running.process.send_signal(signal.SIGTERM)
+
+    def first(running):
+        os.kill(children(running.pid)[0], signal.SIGKILL)
+
+    waiting, ending = "ask()", "time.sleep(0.1); os._exit(0)"
+    ends = [("a second signal", [], waiting, twice),
+            ("the grace period", ["--grace", "50ms"], waiting, lambda running: running.process.send_signal(signal.SIGTERM)),
+            ("a limit", ["--output", "1M"], "while True: os.write(1, bytes(65536))", None),
+            ("its own, without a record", ["--record", "off"], ending, None),
+            ("its own", [], ending, None),
+            ("kill -9 of the first process", [], waiting, first)]
+    if not BARE:
+        ends.append(("a second signal, on a terminal", ["--tty"], waiting, twice))
+    for name, flags, code, how in ends:
+        for _ in range(4):
+            with Place() as place:
+                place.expect("heard")
+                running = start(place, flags, inside_py(ASKING + code), mode="direct", starts=how is not first)
+                running.process.stdout.readline()
+                if how:
+                    how(running)
+                running.process.communicate(timeout=RUN_SECONDS)
+                same(read(place.ws + "/heard"), b"", "what was heard at the end by %s" % name)
+
+
+@test("LC the end: the supervisor has the guard's listener as well, from the first moment to the last")
+def _():
+    for flags in ([], ["--record", "off"], *([] if BARE else [["--tty"]])):
+        with Place() as place:
+            running = start(place, flags, "echo up; exec sleep 600", mode="direct")
+            running.process.stdout.readline()
+            same(listeners(running.pid), 1, "listeners with %s" % flags)
+            running.kill(signal.SIGTERM)
+
+
 # ---- signals --------------------------------------------------------------------------------------------------------
 
 @test("LC signals: a signal reaches the command, and how it ends is how we end")

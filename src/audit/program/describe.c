@@ -304,6 +304,23 @@ static enum tone tell_approval(const json_t *object, struct buf *out)
 	return TONE_PLAIN;
 }
 
+static enum tone tell_outcome(const json_t *object, struct buf *out)
+{
+	const char *result = event_text(object, "result");
+
+	add_text(object, "about", "", "", out);
+	add_text(object, "result", ": ", "", out);
+	add_total(object, "files", "file", "files", out);
+	add_total(object, "merged", "of them merged", "of them merged", out);
+	add_total(object, "held", "held back", "held back", out);
+	add_total(object, "conflicts", "conflict", "conflicts", out);
+	if (event_has(object, "late"))
+		buf_add_str(out, ", of one that was interrupted");
+	add_text(object, "why", ": ", "", out);
+	return result && (streq(result, "failed") || streq(result, "conflict")) ? TONE_BAD
+										: TONE_PLAIN;
+}
+
 static enum tone tell_limit(const json_t *object, struct buf *out)
 {
 	add_text(object, "limit", "", "", out);
@@ -362,13 +379,13 @@ static const struct {
 	{"fork", tell_state},	     {"remove", tell_state},	 {"lost", tell_lost},
 	{"stopped", tell_stop},	     {"resumed", tell_stop},	 {"end", tell_end},
 	{"cut", tell_cut},	     {"key", tell_key},		 {"recipe", tell_recipe},
-	{"head", tell_head},
+	{"head", tell_head},	     {"outcome", tell_outcome},
 };
 
 const char *const event_kinds[] = {
-	"open",	   "recipe",  "start", "exec",	     "denial",	 "connection", "change", "approval",
-	"limit",   "output",  "flag",  "checkpoint", "rollback", "fork",       "remove", "lost",
-	"stopped", "resumed", "end",   "cut",	     "key",	 "head",       NULL,
+	"open",	   "recipe",  "start",	 "exec", "denial",     "connection", "change", "approval",
+	"outcome", "limit",   "output",	 "flag", "checkpoint", "rollback",   "fork",   "remove",
+	"lost",	   "stopped", "resumed", "end",	 "cut",	       "key",	     "head",   NULL,
 };
 
 /* ---- the whole ---- */

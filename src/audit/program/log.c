@@ -34,10 +34,11 @@ static int read_kind(const char *word, struct log_request *ret, struct atoll_err
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "there is no kind of event '%s'; did you mean '%s'?", word,
 				 nearest);
-	return error_set(err, ATOLL_FAULT_REQUEST, 0,
-			 "there is no kind of event '%s'; kinds are open, start, exec, denial, "
-			 "connection, change, approval, limit, output, flag, end and others",
-			 word);
+	return error_set(
+		err, ATOLL_FAULT_REQUEST, 0,
+		"there is no kind of event '%s'; kinds are open, start, exec, denial, "
+		"connection, change, approval, outcome, limit, output, flag, end and others",
+		word);
 }
 
 static int read_kinds(const char *text, struct log_request *ret, struct atoll_error *err)

@@ -22,7 +22,7 @@ static const struct lane {
 	{"connections", {"connection"}},
 	{"changes", {"change"}},
 	{"denials", {"denial", "limit"}},
-	{"attention", {"flag", "approval", "lost", "cut"}},
+	{"attention", {"flag", "approval", "outcome", "lost", "cut"}},
 };
 
 /* ---- made and freed ---- */
@@ -275,7 +275,7 @@ static int add_by_kind(struct report *report, const struct event *event)
 		add_connection(report, event);
 	else if (streq(event->kind, "change"))
 		add_change(report, event);
-	else if (streq(event->kind, "approval"))
+	else if (streq(event->kind, "approval") || streq(event->kind, "outcome"))
 		add_note(report, report->approvals, event);
 	else if (streq(event->kind, "flag") || streq(event->kind, "lost") ||
 		 streq(event->kind, "cut"))

@@ -99,7 +99,11 @@ static _Noreturn void guard_main(struct cell *cell, int warden_fd)
 	config.warden_fd = warden_fd;
 	config.alone = end_all;
 	r = start_command(&config, &command, &err);
-	if (send(cell->setup_fd, &err, r < 0 ? sizeof err : 1, MSG_NOSIGNAL) < 0 || r < 0)
+	if (r < 0)
+		send(cell->setup_fd, &err, sizeof err, MSG_NOSIGNAL);
+	else
+		r = fd_send(cell->setup_fd, "r", 1, &command.listener_fd, 1);
+	if (r < 0)
 		_exit(1); /* the warden ends the rest */
 	close(cell->setup_fd);
 	init_main(&config, &command);
@@ -192,7 +196,8 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	cleanup_fd int setup = -1, control = -1, setup_child = -1, control_child = -1, pid_fd = -1;
 	cleanup_fd int notice = -1;
 	pid_t pid, supervisor = getpid();
-	int pair[2], r;
+	int pair[2], listener = -1, r;
+	size_t n = 1;
 
 	r = start_make_pair(pair, err);
 	if (r < 0)
@@ -229,13 +234,16 @@ int bare_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	close(take_fd(&control_child));
 	if (cell->notice_fd >= 0)
 		close(take_fd(&cell->notice_fd));
-	r = start_wait_ready(setup, NULL, NULL, err);
+	r = start_wait_ready(setup, &listener, &n, err);
+	if (r == 0 && n == 0)
+		r = error_set(err, ATOLL_FAULT_HOST, EMFILE, "take the guard's listener");
 	if (r < 0) {
 		close(take_fd(&control)); /* it ends by that, and tidies up */
 		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 			;
 		return r;
 	}
+	cell_keep_listener(cell, listener);
 	ret->pid = pid;
 	ret->pid_fd = take_fd(&pid_fd);
 	ret->control_fd = take_fd(&control);

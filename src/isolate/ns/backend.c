@@ -110,6 +110,7 @@ void cell_free(struct cell *cell)
 	if (!cell)
 		return;
 	ns_relayer_done(cell);
+	cell_drop_listeners(cell);
 	if (cell->user_ns_fd >= 0)
 		close(cell->user_ns_fd);
 	if (cell->mount_ns_fd >= 0)
@@ -268,6 +269,7 @@ const struct backend ns_backend = {
 	.has_terminals = true,
 	.whose = cell_whose,
 	.account = cell_account,
+	.keep_listener = cell_keep_listener,
 	.stop = stop,
 	.release = cell_free,
 };

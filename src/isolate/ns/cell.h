@@ -168,6 +168,10 @@ struct cell {
 	int layer_ns_fd;   /* the same for layers, where several users write them */
 	int kept_ns_fd;	   /* and for what was written beside the workspace */
 	pid_t relayer_pid; /* who lets go of the layers before; 0: nobody */
+
+	/* After a start, until the end: the guard's (listeners.c). */
+	int listeners[INIT_LISTENERS_MAX];
+	size_t n_listeners;
 };
 
 /* What a cell has with and without namespaces: everything but how it is described and started. The
@@ -179,6 +183,9 @@ int32_t cell_whose(const struct cell *cell, uint16_t local_port, char ret_progra
 /* The contract for the command to read. Apart, because it can be made while a child does more. */
 int cell_explain(struct cell *cell, struct atoll_error *err);
 void cell_account(const struct cell *cell, struct cell_usage *ret);
+/* Takes it, and closes those that are of no use any more; -1: only that. */
+void cell_keep_listener(struct cell *cell, int fd);
+void cell_drop_listeners(struct cell *cell);
 
 int ids_choose(struct cell *cell, struct atoll_error *err);
 

@@ -226,6 +226,7 @@ struct init_config start_config(struct cell *cell)
 		.notices = cell->notices,
 		.guards_files = cell->guards_files,
 		.has_many_ids = cell->ids.has_many,
+		.maps_ids = cell->ids.is_shifted && !cell->ids.is_unmapped,
 		.owner_uid = cell->ids.first_id[0],
 		.owner_gid = cell->ids.first_id[1],
 		.warden_fd = -1,
@@ -253,7 +254,7 @@ _Noreturn void start_child(struct cell *cell)
 	if (r == 0)
 		r = start_receive_leave(cell, &err);
 	if (r == 0)
-		r = start_say_ready(cell, &err);
+		r = start_say_ready(cell, &command, &err);
 	/* What is in memory is bounded by the size of that. */
 	if (layer_of(cell)->top)
 		config.layer_fd = cell->layer_fd;

@@ -186,14 +186,24 @@ int start_receive_leave(const struct cell *cell, struct atoll_error *err)
 
 /* ---- ready ---- */
 
-/* What the parent may need of a layer goes with it. The namespaces can be named only from in here
- * later: init_main() closes us to everybody. */
-int start_say_ready(struct cell *cell, struct atoll_error *err)
+/* On a terminal the command is forked later, and so is the listener. */
+static bool has_listener(const struct cell *cell)
+{
+	const struct init_config config = {.stdio = cell->stdio};
+
+	return cell->extra->is_service || !init_wants_terminal(&config);
+}
+
+/* What the parent keeps of the guard's and may need of a layer goes with it. The namespaces can be
+ * named only from in here later: init_main() closes us to everybody. */
+int start_say_ready(struct cell *cell, const struct init_command *command, struct atoll_error *err)
 {
 	cleanup_fd int user_ns = -1, mount_ns = -1;
 	int fds[START_READY_FDS], r;
 	size_t n = 0;
 
+	if (command->pid)
+		fds[n++] = command->listener_fd;
 	if (cell->layer_fd >= 0 && !layer_of(cell)->top)
 		fds[n++] = cell->layer_fd;
 	if (cell->storage_fd >= 0)
@@ -214,10 +224,15 @@ int start_say_ready(struct cell *cell, struct atoll_error *err)
 }
 
 /* In the parent; in the same order. */
-void start_take_ready(struct cell *cell, const int *fds, size_t n, struct cell_handle *ret)
+int start_take_ready(struct cell *cell, const int *fds, size_t n, struct cell_handle *ret,
+		     struct atoll_error *err)
 {
 	size_t at = 0;
 
+	if (has_listener(cell) && n == 0)
+		return error_set(err, ATOLL_FAULT_HOST, EMFILE, "take the guard's listener");
+	if (has_listener(cell))
+		cell_keep_listener(cell, fds[at++]);
 	if (layer_spot(cell) && !layer_of(cell)->top && at < n)
 		ret->layer_fd = fds[at++];
 	if (kept_is_wanted(cell) && at < n)
@@ -226,6 +241,7 @@ void start_take_ready(struct cell *cell, const int *fds, size_t n, struct cell_h
 		cell->user_ns_fd = fds[at++];
 		cell->mount_ns_fd = fds[at++];
 	}
+	return 0;
 }
 
 int start_wait_ready(int socket_fd, int *ret_fds, size_t *n_fds, struct atoll_error *err)

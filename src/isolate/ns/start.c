@@ -191,7 +191,7 @@ int ns_start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	if (r == 0)
 		r = start_wait_ready(setup, fds, &n_fds, err);
 	if (r == 0)
-		start_take_ready(cell, fds, n_fds, ret);
+		r = start_take_ready(cell, fds, n_fds, ret, err);
 	ret->listener_fd = ret->dns_fd = -1;
 	if (r == 0 && network_is_on(&cell->spec->network))
 		r = net_take(control, ret, err);

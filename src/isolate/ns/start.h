@@ -15,7 +15,7 @@
  *   start-ids.c    the maps of ids, and taking one
  */
 
-#define START_READY_FDS 4
+#define START_READY_FDS 5
 
 static inline int start_fail(struct atoll_error *err, const char *what)
 {
@@ -36,8 +36,9 @@ int start_send_contract(struct cell *cell, int socket_fd, struct atoll_error *er
 int start_send_leave(const struct cell *cell, int socket_fd, struct atoll_error *err);
 int start_receive_leave(const struct cell *cell, struct atoll_error *err);
 /* The parent hears it by start_wait_ready(), and takes what came with it. */
-int start_say_ready(struct cell *cell, struct atoll_error *err);
-void start_take_ready(struct cell *cell, const int *fds, size_t n, struct cell_handle *ret);
+int start_say_ready(struct cell *cell, const struct init_command *command, struct atoll_error *err);
+int start_take_ready(struct cell *cell, const int *fds, size_t n, struct cell_handle *ret,
+		     struct atoll_error *err);
 
 /* ---- start-ids.c ---- */
 
