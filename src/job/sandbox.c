@@ -546,12 +546,24 @@ int atoll_sandbox_stop(const char *id, struct atoll_error *err)
 	return r;
 }
 
+/* Somebody may just be noting something in it. */
+static int lock_to_remove(struct layer_record *record, struct atoll_error *err)
+{
+	const int64_t until_ns = clock_monotonic_ns() + HOLD_PATIENCE_MS * INT64_C(1000000);
+	int r;
+
+	while ((r = layer_record_lock_to_remove(record, err)) == -EBUSY &&
+	       clock_monotonic_ns() < until_ns)
+		poll(NULL, 0, 5);
+	return r;
+}
+
 static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost,
 			struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
 	cleanup_fd int held = -1;
-	bool is_noted = false;
+	bool is_noted = false, is_late;
 	int r = sandbox_open(id, &record, err);
 
 	while (r == 0 && held < 0) {
@@ -562,10 +574,19 @@ static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost
 			r = end_holder(socket_fd, is_forced, &is_noted, err);
 	}
 	if (r == 0)
-		r = hold_lock(record, HOLD_PATIENCE_MS, err);
-	if (r == 0 && !is_noted)
+		r = lock_to_remove(record, err);
+	if (r < 0)
+		return r;
+	if (!is_noted)
 		r = decide_turn(record, "remove", NULL, UINT64_MAX, err);
-	return r < 0 ? r : layer_record_recycle_first(record, lost, err);
+	/* A full disk: only without the sandbox there is room for the note, too. */
+	is_late = r == -ENOSPC || r == -EDQUOT;
+	if (r == 0 || is_late)
+		r = layer_record_recycle_first(record, lost, err);
+	if (r < 0 || !is_late)
+		return r;
+	layer_store_tidy(&record->store, INT64_MAX / 2);
+	return decide_turn(record, "remove", NULL, UINT64_MAX, err);
 }
 
 int atoll_sandboxes_remove(const char *const *ids, size_t n, bool is_forced,
