@@ -449,6 +449,21 @@ def _():
         check(not os.path.exists(place.ws + "/m"), "half of its work was applied")
 
 
+@test("--apply=auto applies nothing of a command that failed, or that a signal ended, and says so")
+def _():
+    need_layers()
+    with Place() as place:
+        for script, status in (("echo m >m; exit 3", 3), ("echo m >m; kill -9 $$", 128 + 9)):
+            result = layer(place, inside_sh(script), ["--apply=auto"])
+            same(result.status, status, "status")
+            check(not os.path.exists(place.ws + "/m"), "the work of a command that failed was applied")
+            check("nothing was applied, because the command did not succeed" in result.err, result.err)
+            check("atoll apply" in result.err, "how to take it all the same: %s" % result.err)
+        place.expect("m")
+        same(atoll(place, "apply").status, 0, "apply on request")
+        check(os.path.exists(place.ws + "/m"), "m was not applied")
+
+
 @test("--apply=ask without a terminal is refused before the start")
 def _():
     with Place() as place:
