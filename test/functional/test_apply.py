@@ -470,6 +470,32 @@ def _():
         same(difference(before, tree(place.ws)), "", "after undo")
 
 
+@test("a tree of any depth is applied, and undone; one of the host's that is too deep to be kept for undo is not deleted")
+def _():
+    levels = 450
+    make = "i=0; while [ $i -lt %d ]; do mkdir d && cd d || exit 1; i=$((i + 1)); done; echo x >leaf" % levels
+    with Place() as place:
+        leaf = os.path.join(place.ws, "d/" * levels + "leaf")
+        place.expect("*")
+        before = tree(place.ws)
+        layered(place, make)
+        apply(place)
+        same(read(leaf), b"x\n", "at the bottom")
+        write(leaf, "the host's\n")
+        undo(place, status=POLICY)
+        same(read(leaf), b"the host's\n", "at the bottom, changed by the host")
+        write(leaf, "x\n")
+        undo(place)
+        check(not os.path.exists(place.ws + "/d"), "d is there after undo")
+        same(difference(before, tree(place.ws)), "", "after undo")
+        same(plain(place, ["sh", "-c", make], cwd=place.ws).status, 0, "a deep tree on the host")
+        place.settle()
+        layered(place, "rm -r d")
+        err = apply(place, status=HOST_CANNOT).err
+        check("is nested too deeply" in err and "nothing was changed" in err, err)
+        same(read(leaf), b"x\n", "of the host's")
+
+
 @test("a workspace that cannot be written is left alone, and so is the record")
 def _():
     with Place() as place:
