@@ -416,6 +416,17 @@ def _():
         check(not os.path.exists(place.ws + "/a"), "a is there")
 
 
+@test("a path that is empty, as of a variable that is not set, does not mean all")
+def _():
+    with Place() as place:
+        layered(place, "echo x >x")
+        for command in (["apply", ""], ["apply", "x", ""], ["diff", "--", ""]):
+            result = atoll(place, *command)
+            same(result.status, BAD_REQUEST, "%s: %s" % (command, result.out))
+            check("a path is empty" in result.err, result.err)
+        check(not os.path.exists(place.ws + "/x"), "it was applied")
+
+
 @test("for programs: applied, held and conflicting paths as JSON, with any bytes")
 def _():
     with Place() as place:
