@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/state.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
 #include "job/decide.h"
@@ -117,6 +118,7 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 	struct cell_extra extra = {0};
 	const struct plan_line *missing;
 	struct cell *cell = NULL;
+	char store[PATH_MAX];
 	char **env;
 	int r;
 
@@ -132,10 +134,10 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 	    layer_store_needs_memory(job->spec->workspace))
 		return error_set(
 			err, ATOLL_FAULT_HOST, 0,
-			"layers of steps cannot be kept in ~/.local/state/atoll: it lies in "
-			"the workspace, or on a file system that cannot hold them (a "
-			"container's root, NFS); set XDG_STATE_HOME to a place on ext4, XFS, "
-			"btrfs or tmpfs");
+			"layers of steps cannot be kept in %.200s: it lies in the workspace, or "
+			"on a file system that cannot hold them (a container's root, NFS); set "
+			"XDG_STATE_HOME to a place on ext4, XFS, btrfs or tmpfs",
+			state_path(store, NULL) < 0 ? "~/.local/state/atoll" : store);
 	if (job->spec->n_descriptors)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "a sandbox that lives on cannot have descriptors of the caller's "

@@ -963,6 +963,7 @@ def _():
             skip("an overlay of one's own")
         same(done.status, HOST_CANNOT, "create: %s" % done.err)
         check("XDG_STATE_HOME" in done.err, "what to do: %r" % done.err)
+        check(place.tmp + "/m/atoll" in done.err, "where: %r" % done.err)
 
 
 @test("a step is as locked in as a run: no way to the store, the holder, or other steps' sandboxes")
