@@ -620,6 +620,25 @@ def _():
         check(os.path.exists(place.ws + "/README.md"), "README.md")
 
 
+@test("what is in the way of an undo is named: the files themselves, not the directories that they lie in")
+def _():
+    with Place() as place:
+        place.expect("*")
+        layered(place, "mkdir -p a/b; echo x >a/b/leaf; echo y >y; echo z >a/z")
+        apply(place)
+        write(place.ws + "/a/b/leaf", "the host's\n")
+        err = undo(place, status=POLICY).err
+        check("because of 1 conflict: 'a/b/leaf': changed on the host since\n" in err, err)
+        write(place.ws + "/y", "the host's\n")
+        err = undo(place, status=POLICY).err
+        check("because of 2 conflicts" in err and "'a/b/leaf': " in err and "'y': " in err, err)
+        write(place.ws + "/a/b/own", "the host's\n")
+        undo(place, "--force")
+        same(read(place.ws + "/a/b/own"), b"the host's\n", "a file of the host's own")
+        check(not os.path.exists(place.ws + "/y") and not os.path.exists(place.ws + "/a/b/leaf") and
+              not os.path.exists(place.ws + "/a/z"), "what was applied is there")
+
+
 @test("two runs, applied one after the other and undone in either order")
 def _():
     with Place() as place:
