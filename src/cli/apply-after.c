@@ -45,19 +45,20 @@ int apply_check(enum apply_when when, struct atoll_error *err)
 	return 0;
 }
 
-/* A command that was stopped in the middle may have left half of its work. */
-static bool is_due(enum apply_when when, const struct atoll_result *result)
+/* A command that failed or was stopped in the middle may have left half of its work. */
+static bool has_succeeded(const struct atoll_result *result)
 {
-	if (when == APPLY_NEVER || !result->record[0] || result->layer_note[0])
-		return false;
-	return when == APPLY_ASK || result->end == ATOLL_EXITED;
+	return result->end == ATOLL_EXITED && result->code == 0;
 }
 
 void apply_after(enum apply_when when, const struct atoll_result *result, struct apply_outcome *ret)
 {
 	int r;
 
-	if (!is_due(when, result))
+	if (when == APPLY_NEVER || !result->record[0] || result->layer_note[0])
+		return;
+	ret->is_left = when == APPLY_AUTO && !has_succeeded(result);
+	if (ret->is_left)
 		return;
 	if (when == APPLY_ASK)
 		r = pick_and_apply(result->record, &(struct pick_options){.with_text = true},
@@ -75,6 +76,8 @@ void apply_print(const struct apply_outcome *outcome, const struct atoll_result 
 {
 	const struct atoll_apply_report *report = &outcome->report;
 
+	if (outcome->is_left && !is_quiet)
+		fputs("atoll: nothing was applied, because the command did not succeed\n", out);
 	if (!outcome->was_tried)
 		return;
 	if (outcome->has_failed)

@@ -23,6 +23,7 @@ int apply_check(enum apply_when when, struct atoll_error *err);
 /* How that went. */
 struct apply_outcome {
 	bool was_tried;
+	bool is_left;	 /* `auto`, of a command that did not succeed */
 	bool has_failed; /* `problem` says why, and nothing was applied */
 	struct atoll_error problem;
 	struct atoll_apply_report report;

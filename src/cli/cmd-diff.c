@@ -78,6 +78,9 @@ static int make_plain(const char *typed, char ret[2 * PATH_MAX], struct atoll_er
 {
 	char here[PATH_MAX];
 
+	if (!typed[0])
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "a path is empty; '.' is this directory");
 	if (strlen(typed) >= PATH_MAX)
 		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "path '%.40s...'", typed);
 	if (!getcwd(here, sizeof here))

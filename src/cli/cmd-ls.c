@@ -151,22 +151,23 @@ static int run_ls(char **args, struct atoll_error *err)
 	struct atoll_record *list;
 	struct command_line line;
 	char here[PATH_MAX];
-	bool is_json;
+	bool is_json, is_all;
 	size_t n;
 	int r = command_read(&command_ls, args, 0, 0, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
 	is_json = line.seen & 1U << OPTION_JSON;
-	if (!getcwd(here, sizeof here))
+	is_all = line.seen & 1U << OPTION_ALL;
+	if (!is_all && !getcwd(here, sizeof here))
 		return error_set(err, ATOLL_FAULT_HOST, errno, "find the current directory");
 	r = atoll_records_list(is_json, &list, &n, err);
 	if (r < 0)
 		return r;
 	if (is_json)
-		r = print_json(list, n, line.seen & 1U << OPTION_ALL ? NULL : here, err);
+		r = print_json(list, n, is_all ? NULL : here, err);
 	else
-		print_text(list, n, line.seen & 1U << OPTION_ALL ? NULL : here);
+		print_text(list, n, is_all ? NULL : here);
 	atoll_records_free(list, n);
 	return r < 0 ? r : command_flush(err);
 }

@@ -43,8 +43,8 @@ static const struct option run_options[] = {
 	{.help = "What becomes of it"},
 	{"apply", 0, "WHEN",
 	 "changes in a layer at the end: 'never' (the default), they wait; 'ask' shows them and "
-	 "asks; 'auto' applies them, all but what the host would execute or trust, and nothing if "
-	 "one conflicts with the host's or the command was stopped",
+	 "asks; 'auto' applies them if the command succeeded, all but what the host would execute "
+	 "or trust, and nothing if one conflicts with the host's",
 	 OPTION_APPLY},
 
 	{"receipt", 0, "FILE",

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
+#include "base/state.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
 #include "job/decide.h"
@@ -117,6 +118,7 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 	struct cell_extra extra = {0};
 	const struct plan_line *missing;
 	struct cell *cell = NULL;
+	char store[PATH_MAX];
 	char **env;
 	int r;
 
@@ -132,10 +134,10 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 	    layer_store_needs_memory(job->spec->workspace))
 		return error_set(
 			err, ATOLL_FAULT_HOST, 0,
-			"layers of steps cannot be kept in ~/.local/state/atoll: it lies in "
-			"the workspace, or on a file system that cannot hold them (a "
-			"container's root, NFS); set XDG_STATE_HOME to a place on ext4, XFS, "
-			"btrfs or tmpfs");
+			"layers of steps cannot be kept in %.200s: it lies in the workspace, or "
+			"on a file system that cannot hold them (a container's root, NFS); set "
+			"XDG_STATE_HOME to a place on ext4, XFS, btrfs or tmpfs",
+			state_path(store, NULL) < 0 ? "~/.local/state/atoll" : store);
 	if (job->spec->n_descriptors)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "a sandbox that lives on cannot have descriptors of the caller's "
@@ -546,12 +548,24 @@ int atoll_sandbox_stop(const char *id, struct atoll_error *err)
 	return r;
 }
 
+/* Somebody may just be noting something in it. */
+static int lock_to_remove(struct layer_record *record, struct atoll_error *err)
+{
+	const int64_t until_ns = clock_monotonic_ns() + HOLD_PATIENCE_MS * INT64_C(1000000);
+	int r;
+
+	while ((r = layer_record_lock_to_remove(record, err)) == -EBUSY &&
+	       clock_monotonic_ns() < until_ns)
+		poll(NULL, 0, 5);
+	return r;
+}
+
 static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost,
 			struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
 	cleanup_fd int held = -1;
-	bool is_noted = false;
+	bool is_noted = false, is_late;
 	int r = sandbox_open(id, &record, err);
 
 	while (r == 0 && held < 0) {
@@ -562,10 +576,19 @@ static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost
 			r = end_holder(socket_fd, is_forced, &is_noted, err);
 	}
 	if (r == 0)
-		r = hold_lock(record, HOLD_PATIENCE_MS, err);
-	if (r == 0 && !is_noted)
+		r = lock_to_remove(record, err);
+	if (r < 0)
+		return r;
+	if (!is_noted)
 		r = decide_turn(record, "remove", NULL, UINT64_MAX, err);
-	return r < 0 ? r : layer_record_recycle_first(record, lost, err);
+	/* A full disk: only without the sandbox there is room for the note, too. */
+	is_late = r == -ENOSPC || r == -EDQUOT;
+	if (r == 0 || is_late)
+		r = layer_record_recycle_first(record, lost, err);
+	if (r < 0 || !is_late)
+		return r;
+	layer_store_tidy(&record->store, INT64_MAX / 2);
+	return decide_turn(record, "remove", NULL, UINT64_MAX, err);
 }
 
 int atoll_sandboxes_remove(const char *const *ids, size_t n, bool is_forced,

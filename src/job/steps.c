@@ -176,7 +176,7 @@ int steps_find(const struct steps *steps, const char *name, const struct steps_p
 
 /* ---- adding ---- */
 
-static int append(const struct layer_record *record, const struct buf *line,
+static int append(const struct layer_record *record, const struct buf *line, off_t *ret_end,
 		  struct atoll_error *err)
 {
 	cleanup_fd int fd =
@@ -190,9 +190,24 @@ static int append(const struct layer_record *record, const struct buf *line,
 		r = fd_write_all(fd, "\n", 1);
 	if (r == 0)
 		r = fd_write_all(fd, line->data, line->used);
-	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "note a checkpoint of '%s'",
-				 record->info.id)
-		     : 0;
+	if (r == 0) {
+		*ret_end = end;
+		return 0;
+	}
+	/* Half a line names no layer. */
+	if (end >= 0 && ftruncate(fd, end) < 0)
+		r = -errno;
+	return error_set(err, ATOLL_FAULT_HOST, -r, "note a checkpoint of '%s'", record->info.id);
+}
+
+/* Without the last line. */
+static void cut(const struct layer_record *record, off_t end)
+{
+	cleanup_fd int fd = openat(record->fd, "checkpoints", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+	/* If it cannot be: a line of the same number takes its place. */
+	if (fd >= 0 && ftruncate(fd, end) < 0)
+		return;
 }
 
 static void format_line(const struct steps_point *point, struct buf *line)
@@ -266,7 +281,10 @@ static int add(struct layer_record *record, const char *name, const char *copy,
 					     .time_ns = now_ns(),
 					     .status = note ? note->status : -1,
 					     .command = (char *)(note ? note->command : NULL)}};
+	const char *place = layer_record_get(record, KEY);
+	cleanup_free char *was = place ? strdup(place) : NULL;
 	char *layers[LAYER_DEPTH_MAX * 2 + 2];
+	off_t end;
 	int r;
 
 	if (name)
@@ -281,13 +299,19 @@ static int add(struct layer_record *record, const char *name, const char *copy,
 	point.layers = layers;
 	layer_roots_get(record, &point.roots);
 	format_line(&point, &line);
-	r = append(record, &line, err);
+	r = append(record, &line, &end, err);
 	if (r < 0)
 		return r;
 	record->info.n_checkpoints++;
 	if (ret_name)
 		memcpy(ret_name, point.info.name, sizeof point.info.name);
-	return save_place(record, point.info.number, err);
+	r = save_place(record, point.info.number, err);
+	if (r < 0) {
+		record->info.n_checkpoints--;
+		layer_record_set(record, KEY, was, NULL);
+		cut(record, end);
+	}
+	return r;
 }
 
 static int bound_depth(struct layer_record *record, size_t n_more, struct atoll_error *err)
@@ -298,6 +322,7 @@ static int bound_depth(struct layer_record *record, size_t n_more, struct atoll_
 int steps_checkpoint(struct layer_record *record, const char *name, const struct steps_note *note,
 		     char ret_name[64], struct atoll_error *err)
 {
+	bool is_sealed = false;
 	int r = steps_check_new(record, name, err);
 
 	if (r == 0 && !layer_top_is_empty(record)) {
@@ -308,8 +333,14 @@ int steps_checkpoint(struct layer_record *record, const char *name, const struct
 		r = bound_depth(record, 1, err);
 		if (r == 0)
 			r = layer_seal_top(record, err);
+		is_sealed = r == 0;
 	}
-	return r < 0 ? r : add(record, name, NULL, note, ret_name, err);
+	if (r == 0)
+		r = add(record, name, NULL, note, ret_name, err);
+	/* A disk that is full: all stays as it was. */
+	if (r < 0 && is_sealed)
+		layer_unseal_top(record);
+	return r;
 }
 
 /* The copy is the checkpoint's, not the sandbox's: in the live workspace it is not beneath the top,
@@ -329,7 +360,10 @@ int steps_copy(struct layer_record *record, const char *name, const struct steps
 	copy = record->layers[0];
 	record->n_layers--;
 	memmove(record->layers, record->layers + 1, record->n_layers * sizeof *record->layers);
-	return add(record, name, copy, note, ret_name, err);
+	r = add(record, name, copy, note, ret_name, err);
+	if (r < 0)
+		layer_drop_copy(record, copy);
+	return r;
 }
 
 /* ---- going back, and elsewhere ---- */
@@ -347,22 +381,62 @@ static int take_layers(struct layer_record *record, const struct steps_point *po
 							       : bound_depth(record, 0, err);
 }
 
+/* What a record stands on, for who has to put it back. */
+struct place {
+	char **layers;
+	size_t n_layers;
+	struct layer_roots roots;
+};
+
+static void leave_place(struct layer_record *record, struct place *ret)
+{
+	*ret = (struct place){record->layers, record->n_layers, {.n = 0}};
+	layer_roots_get(record, &ret->roots);
+	record->layers = NULL;
+	record->n_layers = 0;
+}
+
+/* The one that was left, or the present one. */
+static void forget_place(struct layer_record *record, struct place *place, bool comes_back)
+{
+	if (comes_back) {
+		struct place present;
+
+		leave_place(record, &present);
+		record->layers = place->layers;
+		record->n_layers = place->n_layers;
+		layer_roots_set(record, &place->roots, NULL);
+		*place = present;
+	}
+	while (place->n_layers)
+		free(place->layers[--place->n_layers]);
+	free(place->layers);
+}
+
 int steps_return(struct layer_record *record, const char *name, struct atoll_error *err)
 {
 	const char *now = layer_record_get(record, LAYER_ROOTS);
 	cleanup_free char *roots = now ? strdup(now) : NULL;
 	cleanup_with(steps_done) struct steps steps = {0};
 	const struct steps_point *point;
+	struct place place;
 	int r = steps_read(record, &steps, err);
 
 	if (r == 0)
 		r = steps_find(&steps, name, &point, err);
-	if (r == 0)
-		r = take_layers(record, point, err);
-	if (r == 0)
+	if (r < 0)
+		return r;
+	leave_place(record, &place);
+	r = take_layers(record, point, err);
+	if (r == 0) {
 		r = layer_reset_top(record, err);
-	if (r == 0)
-		r = save_place(record, point->info.number, err);
+		if (r == 0) {
+			r = save_place(record, point->info.number, err);
+			layer_reset_end(record, r == 0);
+		}
+	}
+	/* On a disk that is full it stays where it was. */
+	forget_place(record, &place, r < 0);
 	/* What was written beside the workspace since then; a cell that stands on it ends. */
 	if (r == 0)
 		layer_roots_drop(record, roots, NULL);
@@ -375,6 +449,7 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 {
 	struct steps_point first = *point;
 	cleanup_buf struct buf line = BUF_INIT(1 << 20);
+	off_t end;
 	int r = 0;
 
 	first.info.number = 1;
@@ -401,7 +476,7 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	if (r == 0)
 		r = take_layers(record, point, err);
 	if (r == 0)
-		r = append(record, &line, err);
+		r = append(record, &line, &end, err);
 	return r < 0 ? r : save_place(record, 1, err);
 }
 

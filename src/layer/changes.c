@@ -3,7 +3,9 @@
 #include "base/scope.h"
 #include "layer/draft.h"
 #include "layer/known.h"
+#include "layer/store.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,7 +148,14 @@ int atoll_changes_open(const char *id, struct atoll_changes **ret, struct atoll_
 
 	if (r < 0)
 		return r;
-	r = layer_changes_read(record, true, &changes, err);
+	/* Its top is still empty, which is not to be told as "no changes". */
+	if (record->info.is_memory && record_state(record) == ATOLL_RECORD_LIVE)
+		r = store_refuse(err, ATOLL_FAULT_POLICY, EBUSY,
+				 "what run '%s' writes is in memory, and can be seen when it has "
+				 "ended",
+				 record->info.id);
+	if (r == 0)
+		r = layer_changes_read(record, true, &changes, err);
 	if (r < 0) {
 		layer_record_close(record);
 		return r;

@@ -77,7 +77,7 @@ static int remove_locked(struct sweep *sweep, const char *id)
 
 	if (r < 0)
 		return r;
-	r = layer_record_lock(record, false, NULL);
+	r = layer_record_lock_to_remove(record, NULL);
 	/* It was looked at before it was ours. */
 	if (r == 0 && (layer_record_is_held(record) ||
 		       faccessat(record->fd, "journal", F_OK, AT_SYMLINK_NOFOLLOW) == 0))

@@ -123,6 +123,9 @@ int layer_record_open(const char *id, struct layer_record **ret, struct atoll_er
 void layer_record_close(struct layer_record *record); /* lets the lock go; takes NULL */
 /* -EBUSY (ATOLL_FAULT_POLICY) if somebody has it. The meta is read again once it is locked. */
 int layer_record_lock(struct layer_record *record, bool waits, struct atoll_error *err);
+/* The same for who removes it: a record that cannot be made whole, because the disk is full, can go
+ * all the same. Never waits. */
+int layer_record_lock_to_remove(struct layer_record *record, struct atoll_error *err);
 /* Lock `held`, for a sandbox's holder: a descriptor, which is the lock, or -EBUSY if there is one;
  * -ENOENT if the record was removed meanwhile. */
 int layer_record_hold(const struct layer_record *record);
@@ -177,11 +180,17 @@ bool layer_top_is_empty(const struct layer_record *record);
 /* The top becomes a sealed layer under a new id (by rename: its size does not matter), and a new
  * empty top is made. `meta` is not saved. */
 int layer_seal_top(struct layer_record *record, struct atoll_error *err);
+/* Take that back, as long as `meta` is not saved, nothing written to the new top, and the layer
+ * named nowhere. */
+void layer_unseal_top(struct layer_record *record);
 /* The same, by copying: the top stays as it is. Nobody may write meanwhile. */
 int layer_copy_top(struct layer_record *record, struct atoll_error *err);
-/* Throw the top's content away, for layer_store_tidy(). It may be mounted: a new directory takes
- * its place. */
+/* Such a copy that nothing names, at once: it takes room. */
+void layer_drop_copy(const struct layer_record *record, const char *layer);
+/* An empty top in the place of this one, which may be mounted. Once that is saved, or not, it is
+ * thrown away, for layer_store_tidy(), or takes its place again. */
 int layer_reset_top(struct layer_record *record, struct atoll_error *err);
+void layer_reset_end(struct layer_record *record, bool is_done);
 /* Several sealed layers become one, if there are more than LAYER_DEPTH_MAX / 2. */
 int layer_flatten(struct layer_record *record, struct atoll_error *err);
 /* What a tmpfs held, before it goes: copied to top/. `top_fd` has upper/ in it. */

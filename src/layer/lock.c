@@ -102,36 +102,33 @@ bool record_is_there(const struct layer_record *record)
 	       here.st_ino == there.st_ino;
 }
 
-/* The top was renamed away and the meta does not say so yet: whoever did it was killed. */
-static int finish_sealing(struct layer_record *record, struct atoll_error *err)
+/* The top was renamed away, and the meta does not say so yet, or there is none: whoever did it was
+ * killed, or had no room. If the meta cannot be saved now, the link tells what it should say. */
+static int make_whole(struct layer_record *record, struct atoll_error *err)
 {
-	char layer[ATOLL_ID_SIZE] = "", path[sizeof "layers/" + ATOLL_ID_SIZE];
-	ssize_t length = readlinkat(record->fd, "sealing", layer, sizeof layer - 1);
 	struct stat st;
 	int r;
 
-	if (length < 0)
+	if (record->info.kind != ATOLL_RECORD_SANDBOX)
 		return 0;
-	snprintf(path, sizeof path, "layers/%s", layer);
-	record->is_sealing = true;
-	for (size_t i = 0; i < record->n_layers; i++) {
-		if (streq(record->layers[i], layer))
-			return layer_record_save(record, err);
+	if (fstatat(record->fd, "sealing", &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (faccessat(record->fd, "top/upper", F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+		    errno != ENOENT)
+			return 0;
+		return record_make_top(record, err);
 	}
-	if (store_is_id(layer) && fstatat(record->store.fd, path, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    layer_record_push(record, layer) < 0)
-		return error_oom(err);
 	r = record_make_top(record, err);
-	return r < 0 ? r : layer_record_save(record, err);
+	record->is_sealing = true;
+	if (r == 0)
+		layer_record_save(record, NULL);
+	return r;
 }
 
-int layer_record_lock(struct layer_record *record, bool waits, struct atoll_error *err)
+static int lock_and_read(struct layer_record *record, bool waits, struct atoll_error *err)
 {
 	cleanup_fd int fd = -1;
 	int r;
 
-	if (record->lock_fd >= 0)
-		return 0;
 	fd = open_lock(record, "lock");
 	r = fd < 0 ? fd : lock_file(fd, waits);
 	/* Somebody may have removed it while we waited, and a later run may have it. */
@@ -153,7 +150,27 @@ int layer_record_lock(struct layer_record *record, bool waits, struct atoll_erro
 	if (r < 0)
 		return r;
 	record->lock_fd = take_fd(&fd);
-	return finish_sealing(record, err);
+	return 0;
+}
+
+int layer_record_lock(struct layer_record *record, bool waits, struct atoll_error *err)
+{
+	int r;
+
+	if (record->lock_fd >= 0)
+		return 0;
+	r = lock_and_read(record, waits, err);
+	if (r == 0)
+		r = make_whole(record, err);
+	/* Who could not have it whole has not got it, and may ask again. */
+	if (r < 0 && record->lock_fd >= 0)
+		close(take_fd(&record->lock_fd));
+	return r;
+}
+
+int layer_record_lock_to_remove(struct layer_record *record, struct atoll_error *err)
+{
+	return record->lock_fd >= 0 ? 0 : lock_and_read(record, false, err);
 }
 
 int record_lock_new(struct layer_record *record)

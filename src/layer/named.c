@@ -11,8 +11,9 @@
 /*
  * Which sealed layers somebody needs
  *
- * A layer is needed as long as its id stands in some record's meta or checkpoints. Nothing counts
- * that, so all of them are read to find it out: once for all layers that are asked for.
+ * A layer is needed as long as its id stands in some record's meta or checkpoints, or in the link
+ * that tells of a seal that nobody could write down (top.c). Nothing counts that, so all of them
+ * are read to find it out: once for all layers that are asked for.
  */
 
 #define NAMING_MAX ((size_t)64 << 20)
@@ -59,6 +60,17 @@ static int add_words(struct layer_names *names, const struct buf *text)
 	return 0;
 }
 
+static int add_unsaved(struct layer_names *names, const struct layer_store *store,
+		       const char *record)
+{
+	char path[64], layer[ATOLL_ID_SIZE] = "";
+
+	snprintf(path, sizeof path, "records/%s/sealing", record);
+	if (readlinkat(store->fd, path, layer, sizeof layer - 1) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	return store_is_id(layer) ? layer_names_put(names, layer) : 0;
+}
+
 int layer_names_add(struct layer_names *names, const struct layer_store *store, const char *record)
 {
 	static const char *const files[] = {"checkpoints", "meta"};
@@ -76,7 +88,11 @@ int layer_names_add(struct layer_names *names, const struct layer_store *store, 
 			return r;
 		buf_add_char(&text, '\n');
 	}
-	return buf_error(&text) < 0 ? buf_error(&text) : add_words(names, &text);
+	if (buf_error(&text) < 0)
+		return buf_error(&text);
+	if (add_words(names, &text) < 0)
+		return -ENOMEM;
+	return add_unsaved(names, store, record);
 }
 
 static int compare(const void *a, const void *b)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/uapi.h"
 #include "layer/object.h"
+#include "layer/tree.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 
-#define DEPTH_MAX 400 /* a descriptor each */
+#define PATH_BYTES_MAX ((size_t)64 << 20) /* 32 million levels take longer than anybody waits */
 
 /* A directory on the same mount: what is mounted in a tree is no part of it. */
 static int open_dir(int dir_fd, const char *name)
@@ -47,109 +48,140 @@ static int open_to_empty(int dir_fd, const char *name)
 	return fd;
 }
 
-static int remove_tree(int dir_fd, const char *name, int depth);
+/*
+ * Of any depth, with few descriptors: beneath so many levels the directory above is closed while
+ * one is inside, and found again by "..", which has to be the same one.
+ */
+#define HELD_MAX 100
 
-static int remove_content(int fd, int depth)
+/* Before the way down to `depth`. */
+static int let_go(int *fd, int depth, struct stat *ret)
 {
-	int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = own_fd < 0 ? NULL : fdopendir(own_fd);
-	struct dirent *entry;
-	int r = 0;
-
-	if (!dir) {
-		r = -errno;
-		if (own_fd >= 0)
-			close(own_fd);
-		return r;
-	}
-	while (r == 0 && (errno = 0, entry = readdir(dir)))
-		if (!streq(entry->d_name, ".") && !streq(entry->d_name, ".."))
-			r = remove_tree(fd, entry->d_name, depth + 1);
-	if (r == 0 && errno)
-		r = -errno;
-	closedir(dir);
-	return r;
+	if (depth < HELD_MAX)
+		return 0;
+	if (fstat(*fd, ret) < 0)
+		return -errno;
+	close(take_fd(fd));
+	return 0;
 }
 
-static int remove_tree(int dir_fd, const char *name, int depth)
+/* And back up. */
+static int come_back(int inner_fd, int *fd, const struct stat *was)
 {
-	cleanup_fd int fd = -1;
+	struct stat st;
+
+	if (*fd >= 0)
+		return 0;
+	*fd = openat(inner_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (*fd < 0 || fstat(*fd, &st) < 0)
+		return -errno;
+	/* Somebody has moved what we were in. */
+	return st.st_ino == was->st_ino && st.st_dev == was->st_dev ? 0 : -ESTALE;
+}
+
+static int remove_content(int *fd, int depth);
+
+/* On failure *fd may be closed, and -1. */
+static int remove_tree(int *fd, const char *name, int depth)
+{
+	cleanup_fd int inner_fd = -1;
+	struct stat was;
 	int r;
 
-	if (unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT)
+	if (unlinkat(*fd, name, 0) == 0 || errno == ENOENT)
 		return 0;
 	if (errno != EISDIR && errno != EPERM)
 		return -errno;
-	if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
+	if (unlinkat(*fd, name, AT_REMOVEDIR) == 0 || errno == ENOENT)
 		return 0;
 	if (errno != ENOTEMPTY && errno != EEXIST && errno != EACCES)
 		return -errno;
-	if (depth > DEPTH_MAX)
-		return -ELOOP;
-	fd = open_to_empty(dir_fd, name);
-	if (fd < 0)
-		return fd;
-	r = remove_content(fd, depth);
+	inner_fd = open_to_empty(*fd, name);
+	if (inner_fd < 0)
+		return inner_fd;
+	r = let_go(fd, depth, &was);
+	if (r == 0)
+		r = remove_content(&inner_fd, depth + 1);
+	if (r == 0)
+		r = come_back(inner_fd, fd, &was);
 	if (r < 0)
 		return r;
-	return unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+	return unlinkat(*fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static int remove_content(int *fd, int depth)
+{
+	cleanup_with(tree_names_done) struct tree_names names = {0};
+	int r = tree_list(*fd, &names);
+	const char *at = names.text;
+
+	for (size_t i = 0; r == 0 && i < names.n; i++, at += strlen(at) + 1)
+		r = remove_tree(fd, at, depth);
+	return r;
 }
 
 int object_remove(int dir_fd, const char *name)
 {
-	return remove_tree(dir_fd, name, 0);
+	/* Never let go: it is the caller's. */
+	return remove_tree(&dir_fd, name, 0);
 }
 
-static int walk(int fd, const char *above, int depth, object_seen_fn *seen, void *data);
+struct walker {
+	object_seen_fn *seen;
+	void *data;
+	struct buf path;
+};
 
-static int walk_entry(int fd, const char *above, const char *name, int depth, object_seen_fn *seen,
-		      void *data)
+static int walk(struct walker *walker, int *fd, int depth);
+
+/* At walker->path. */
+static int walk_entry(struct walker *walker, int *fd, const char *name, int depth)
 {
-	cleanup_free char *path = NULL;
 	cleanup_fd int inner_fd = -1;
-	struct stat st;
+	struct stat st, was;
 	int r;
 
-	if (asprintf(&path, "%s%s%s", above, above[0] ? "/" : "", name) < 0)
-		return -ENOMEM;
-	if (fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(*fd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 0 : -errno;
-	r = seen(path, &st, data);
+	r = walker->seen(walker->path.data, &st, walker->data);
 	if (r != 0 || !S_ISDIR(st.st_mode))
 		return r;
-	if (depth > DEPTH_MAX)
-		return -ELOOP;
-	inner_fd = open_dir(fd, name);
+	inner_fd = open_dir(*fd, name);
 	if (inner_fd < 0)
 		return inner_fd == -ENOENT ? 0 : inner_fd;
-	return walk(inner_fd, path, depth + 1, seen, data);
+	r = let_go(fd, depth, &was);
+	if (r == 0)
+		r = walk(walker, &inner_fd, depth + 1);
+	return r != 0 ? r : come_back(inner_fd, fd, &was);
 }
 
-static int walk(int fd, const char *above, int depth, object_seen_fn *seen, void *data)
+static int walk(struct walker *walker, int *fd, int depth)
 {
-	int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = own_fd < 0 ? NULL : fdopendir(own_fd);
-	struct dirent *entry;
-	int r = 0;
+	cleanup_with(tree_names_done) struct tree_names names = {0};
+	const size_t above = walker->path.used;
+	int r = tree_list(*fd, &names);
+	const char *at = names.text;
 
-	if (!dir) {
-		r = -errno;
-		if (own_fd >= 0)
-			close(own_fd);
-		return r;
+	for (size_t i = 0; r == 0 && i < names.n; i++, at += strlen(at) + 1) {
+		if (above)
+			buf_add_char(&walker->path, '/');
+		buf_add(&walker->path, at, strlen(at));
+		r = buf_error(&walker->path);
+		if (r == 0)
+			r = walk_entry(walker, fd, at, depth);
+		walker->path.used = above;
 	}
-	while (r == 0 && (errno = 0, entry = readdir(dir)))
-		if (!streq(entry->d_name, ".") && !streq(entry->d_name, ".."))
-			r = walk_entry(fd, above, entry->d_name, depth, seen, data);
-	if (r == 0 && errno)
-		r = -errno;
-	closedir(dir);
 	return r;
 }
 
 int object_walk(int fd, object_seen_fn *seen, void *data)
 {
-	return walk(fd, "", 0, seen, data);
+	struct walker walker = {seen, data, BUF_INIT(PATH_BYTES_MAX)};
+	cleanup_fd int own_fd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int r = own_fd < 0 ? -errno : walk(&walker, &own_fd, 0);
+
+	buf_done(&walker.path);
+	return r;
 }
 
 static uint64_t mix(uint64_t sum, uint64_t value)

@@ -157,6 +157,25 @@ int layer_record_save_soon(struct layer_record *record, struct atoll_error *err)
 	return write_meta(record, false, err);
 }
 
+/* A layer that was sealed, and whoever did it was killed before he could write it down. */
+static int push_unsaved(struct layer_record *record, struct atoll_error *err)
+{
+	char layer[ATOLL_ID_SIZE] = "", path[sizeof "layers/" + ATOLL_ID_SIZE];
+	struct stat st;
+
+	if (record->info.kind != ATOLL_RECORD_SANDBOX ||
+	    readlinkat(record->fd, "sealing", layer, sizeof layer - 1) < 0 || !store_is_id(layer))
+		return 0;
+	for (size_t i = 0; i < record->n_layers; i++) {
+		if (streq(record->layers[i], layer))
+			return 0;
+	}
+	snprintf(path, sizeof path, "layers/%s", layer);
+	if (fstatat(record->store.fd, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	return layer_record_push(record, layer) < 0 ? error_oom(err) : 0;
+}
+
 int record_read_meta(struct layer_record *record, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(META_MAX);
@@ -172,7 +191,8 @@ int record_read_meta(struct layer_record *record, struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "read record '%s'", record->info.id);
 	meta_done(record);
 	buf_add_char(&text, '\n');
-	return buf_error(&text) < 0 ? error_oom(err) : meta_parse(record, text.data, err);
+	r = buf_error(&text) < 0 ? error_oom(err) : meta_parse(record, text.data, err);
+	return r < 0 ? r : push_unsaved(record, err);
 }
 
 /* ---- open and close ---- */
@@ -287,6 +307,9 @@ static int make_dir(struct layer_record *record, struct atoll_error *err)
 		r = mkdirat(record->store.fd, path, 0700) < 0 ? -errno : 0;
 		if (r == -ENOENT) {
 			r = store_make_dir(&record->store, "records", err);
+			/* While there is room for it: a full disk is when it is needed. */
+			if (r == 0)
+				r = store_make_dir(&record->store, "trash", err);
 			if (r < 0)
 				return r;
 			r = -EEXIST; /* once more */

@@ -135,9 +135,14 @@ int store_throw_away(const struct layer_store *store, int dir_fd, const char *pa
 	store_new_id(fresh);
 	snprintf(to, sizeof to, "trash/%s", fresh);
 	r = renameat(dir_fd, path, store->fd, to) < 0 ? -errno : 0;
-	if (r == -ENOENT && (mkdirat(store->fd, "trash", 0700) == 0 || errno == EEXIST))
+	if (r == -ENOENT) {
+		/* It, or the trash. Without one nothing has gone. */
+		r = store_make_dir(store, "trash", err);
+		if (r < 0)
+			return r;
 		r = renameat(dir_fd, path, store->fd, to) < 0 ? -errno : 0;
-	if (r < 0 && r != -ENOENT)
+	}
+	if (r < 0 && (r != -ENOENT || faccessat(dir_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0))
 		return error_set(err, ATOLL_FAULT_HOST, -r, "remove '%s' in '%s'", path,
 				 store->path);
 	return 0;
@@ -250,7 +255,7 @@ static int end_run(const struct layer_record *record)
 static int lock_to_discard(struct layer_record *record, bool is_forced, struct atoll_error *err)
 {
 	const struct timespec pause = {.tv_nsec = END_MS * 1000000L};
-	int r = layer_record_lock(record, false, err);
+	int r = layer_record_lock_to_remove(record, err);
 
 	if (r != -EBUSY)
 		return r;
@@ -261,7 +266,7 @@ static int lock_to_discard(struct layer_record *record, bool is_forced, struct a
 		end_run(record);
 	for (int i = 0; i < END_TRIES && r == -EBUSY; i++) {
 		nanosleep(&pause, NULL);
-		r = layer_record_lock(record, false, err);
+		r = layer_record_lock_to_remove(record, err);
 	}
 	return r;
 }

@@ -78,6 +78,10 @@ static int read_wishes(const struct layer_record *record, char *const *paths, ch
 	if (!wishes)
 		return error_oom(err);
 	for (size_t i = 0; i < n; i++) {
+		/* A variable that is not set must not mean all. */
+		if (!paths[i][0])
+			return error_set(err, ATOLL_FAULT_REQUEST, 0,
+					 "a path is empty; '.' is the whole workspace");
 		wishes[i] = wish(record->info.workspace, paths[i]);
 		if (!wishes[i])
 			return error_set(

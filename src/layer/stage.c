@@ -65,10 +65,9 @@ int site_make_stage(struct site *site, struct atoll_error *err)
 	if (mkdirat(site->workspace_fd, site->stage_name, 0700) < 0) {
 		if (errno == EEXIST)
 			return error_set(err, ATOLL_FAULT_POLICY, EEXIST,
-					 "'%s/%s' is in the way; nothing was changed: remove it",
+					 "'%s/%s' is in the way; remove it",
 					 site->record->info.workspace, site->stage_name);
-		return error_set(err, ATOLL_FAULT_HOST, errno,
-				 "write in the workspace '%s'; nothing was changed",
+		return error_set(err, ATOLL_FAULT_HOST, errno, "write in the workspace '%s'",
 				 site->record->info.workspace);
 	}
 	return site_open_stage(site, err);

@@ -313,14 +313,119 @@ TEST(a_seal_that_was_not_saved_is_found_by_the_next_who_locks)
 	put(record, "top/upper/f", "one");
 	CHECK(layer_seal_top(record, NULL) == 0);
 	CHECK(layer_record_open(record->info.id, &again, &err) == 0);
-	CHECK_INT(again->n_layers, 0);
-	layer_record_close(record); /* as a kill would */
+	CHECK(is_there(again->fd, "sealing"));
+	CHECK_INT(again->n_layers, 1); /* who only reads has to see it as well */
+	layer_record_close(record);    /* as a kill would */
 	CHECK(layer_record_lock(again, false, &err) == 0);
 	CHECK_INT(again->n_layers, 1);
 	snprintf(path, sizeof path, "layers/%s/upper/f", again->layers[0]);
 	CHECK_STR(content(again->store.fd, path), "one");
 	CHECK(!is_there(again->fd, "sealing"));
 	layer_record_close(again);
+}
+
+TEST(a_seal_that_was_not_saved_is_needed_and_goes_with_its_record)
+{
+	cleanup_with(layer_names_done) struct layer_names needed = {0}, lost = {0};
+	struct layer_record *record;
+	char layer[ATOLL_ID_SIZE], path[64];
+
+	fresh();
+	record = make(ATOLL_RECORD_SANDBOX);
+	put(record, "top/upper/f", "one");
+	CHECK(layer_seal_top(record, NULL) == 0);
+	snprintf(layer, sizeof layer, "%s", record->layers[0]);
+	snprintf(path, sizeof path, "layers/%s", layer);
+	CHECK(layer_names_read(&record->store, &needed) == 0);
+	CHECK(layer_names_have(&needed, layer)); /* or a sweep takes it for an orphan */
+	CHECK(layer_record_drop_first(record, &lost, NULL) == 0);
+	layer_names_drop(&record->store, &lost);
+	CHECK(!is_there(record->store.fd, path));
+	layer_record_close(record);
+}
+
+TEST(a_seal_can_be_taken_back)
+{
+	struct layer_record *record;
+
+	fresh();
+	record = make(ATOLL_RECORD_SANDBOX);
+	put(record, "top/upper/f", "one");
+	CHECK(layer_seal_top(record, NULL) == 0);
+	CHECK(!is_there(record->fd, "top/upper/f"));
+	layer_unseal_top(record);
+	CHECK_INT(record->n_layers, 0);
+	CHECK_STR(content(record->fd, "top/upper/f"), "one");
+	CHECK(!is_there(record->fd, "sealing"));
+	layer_unseal_top(record); /* of none */
+	CHECK_STR(content(record->fd, "top/upper/f"), "one");
+	layer_record_close(record);
+}
+
+TEST(a_sandbox_that_has_no_top_gets_one_from_the_next_who_locks)
+{
+	struct layer_record *record, *again;
+	struct atoll_error err = {0};
+
+	fresh();
+	record = make(ATOLL_RECORD_SANDBOX);
+	CHECK(layer_record_open(record->info.id, &again, &err) == 0);
+	CHECK(unlinkat(record->fd, "top/upper", AT_REMOVEDIR) == 0);
+	/* Who cannot make it whole does not keep the lock; who removes it needs no top. */
+	CHECK(renameat(record->fd, "top", record->fd, "elsewhere") == 0);
+	CHECK(symlinkat("/nowhere", record->fd, "top") == 0);
+	layer_record_close(record);
+	CHECK(layer_record_lock(again, false, &err) < 0);
+	CHECK_INT(again->lock_fd, -1);
+	CHECK(layer_record_lock_to_remove(again, &err) == 0);
+	close(again->lock_fd);
+	again->lock_fd = -1;
+	CHECK(unlinkat(again->fd, "top", 0) == 0);
+	CHECK(layer_record_lock(again, false, &err) == 0);
+	CHECK(layer_top_is_empty(again));
+	CHECK(is_there(again->fd, "top/upper"));
+	layer_record_close(again);
+}
+
+TEST(what_cannot_be_thrown_away_is_told)
+{
+	struct layer_record *record;
+	struct atoll_error err = {0};
+
+	fresh();
+	record = make(ATOLL_RECORD_SANDBOX);
+	put(record, "top/upper/f", "one");
+	/* In the place of the trash, as a disk without room for one. */
+	unlinkat(record->store.fd, "trash", AT_REMOVEDIR);
+	CHECK(symlinkat("nowhere/trash", record->store.fd, "trash") == 0);
+	CHECK(store_throw_away(&record->store, record->fd, "top", &err) < 0);
+	CHECK_STR(content(record->fd, "top/upper/f"), "one");
+	CHECK(unlinkat(record->store.fd, "trash", 0) == 0);
+	CHECK(store_throw_away(&record->store, record->fd, "top", &err) == 0);
+	CHECK(!is_there(record->fd, "top"));
+	CHECK(store_throw_away(&record->store, record->fd, "top", &err) == 0); /* is not there */
+	layer_record_close(record);
+}
+
+TEST(a_top_that_was_emptied_comes_back_or_is_thrown_away)
+{
+	struct layer_record *record;
+	struct atoll_error err = {0};
+
+	fresh();
+	record = make(ATOLL_RECORD_SANDBOX);
+	put(record, "top/upper/f", "one");
+	CHECK(layer_reset_top(record, &err) == 0);
+	CHECK(layer_top_is_empty(record));
+	layer_reset_end(record, false);
+	CHECK_STR(content(record->fd, "top/upper/f"), "one");
+	CHECK(layer_reset_top(record, &err) == 0); /* and a kill */
+	put(record, "top/upper/g", "two");
+	CHECK(layer_reset_top(record, &err) == 0);
+	layer_reset_end(record, true);
+	CHECK(layer_top_is_empty(record));
+	CHECK(!is_there(record->fd, "old") && !is_there(record->fd, "next"));
+	layer_record_close(record);
 }
 
 /* As a command may leave it: names of one file, a hole, attributes, a deleted name, an opaque

@@ -16,39 +16,56 @@ static void scope_close_stack(struct layer_stack *stack)
 
 /* ---- an empty one ---- */
 
-static const char *const top_names[] = {"top", "top/work", "top/upper"};
+#define TOP_DIRS 3
+
+static const char *const top_names[TOP_DIRS] = {"top", "top/work", "top/upper"};
+/* What takes its place. */
+static const char *const next_names[TOP_DIRS] = {"next", "next/work", "next/upper"};
 
 /* What the sandbox sees as its workspace's own owner and mode are those of the upper directory. As
  * root the layer's files belong to the workspace's owner, and he has to get there; else they can
  * only be ours. */
-static int fit_top(const struct layer_record *record)
+static int fit_top(const struct layer_record *record, const char *const names[TOP_DIRS])
 {
 	bool is_ours = geteuid() != 0 || (record->owner_uid == 0 && record->owner_gid == 0);
 
-	for (size_t i = 0; !is_ours && i < ARRAY_SIZE(top_names); i++) {
-		if (fchownat(record->fd, top_names[i], record->owner_uid, record->owner_gid,
+	for (size_t i = 0; !is_ours && i < TOP_DIRS; i++) {
+		if (fchownat(record->fd, names[i], record->owner_uid, record->owner_gid,
 			     AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
 	}
 	/* mkdir() heeds the umask. */
-	return fchmodat(record->fd, "top/upper", record->workspace_mode, 0) < 0 ? -errno : 0;
+	return fchmodat(record->fd, names[2], record->workspace_mode, 0) < 0 ? -errno : 0;
 }
 
-int record_make_top(struct layer_record *record, struct atoll_error *err)
+static int make_top(const struct layer_record *record, const char *const names[TOP_DIRS],
+		    struct atoll_error *err)
 {
 	bool is_fresh = false;
 	int r = 0;
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(top_names); i++) {
-		is_fresh = mkdirat(record->fd, top_names[i], 0700) == 0;
+	for (size_t i = 0; r == 0 && i < TOP_DIRS; i++) {
+		is_fresh = mkdirat(record->fd, names[i], 0700) == 0;
 		if (!is_fresh && errno != EEXIST)
 			r = -errno;
 	}
 	if (r == 0 && is_fresh)
-		r = fit_top(record);
+		r = fit_top(record, names);
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "create a layer in record '%s'",
 				 record->info.id)
 		     : 0;
+}
+
+/* Those that are empty. */
+static void remove_top(const struct layer_record *record, const char *const names[TOP_DIRS])
+{
+	for (size_t i = TOP_DIRS; i > 0; i--)
+		unlinkat(record->fd, names[i - 1], AT_REMOVEDIR);
+}
+
+int record_make_top(struct layer_record *record, struct atoll_error *err)
+{
+	return make_top(record, top_names, err);
 }
 
 bool layer_top_is_empty(const struct layer_record *record)
@@ -83,6 +100,30 @@ static int seal_failed(const struct layer_record *record, int code, struct atoll
 			 record->info.id);
 }
 
+/* The sealed layer becomes the top again, in the place of one that is new, or not even whole. */
+static int unseal(struct layer_record *record)
+{
+	char path[sizeof "layers/" + ATOLL_ID_SIZE];
+
+	remove_top(record, top_names);
+	snprintf(path, sizeof path, "layers/%s", record->layers[0]);
+	if (renameat(record->store.fd, path, record->fd, "top") < 0)
+		return -errno;
+	free(record->layers[0]);
+	record->n_layers--;
+	memmove(record->layers, record->layers + 1, record->n_layers * sizeof *record->layers);
+	unlinkat(record->fd, "sealing", 0);
+	record->is_sealing = false;
+	return 0;
+}
+
+void layer_unseal_top(struct layer_record *record)
+{
+	/* If it cannot be, the link tells of it. */
+	if (record->is_sealing && record->n_layers > 0)
+		unseal(record);
+}
+
 int layer_seal_top(struct layer_record *record, struct atoll_error *err)
 {
 	char id[ATOLL_ID_SIZE], path[32];
@@ -91,7 +132,7 @@ int layer_seal_top(struct layer_record *record, struct atoll_error *err)
 	if (r < 0)
 		return seal_failed(record, r, err);
 	/* Should this process be killed before the meta is saved, this link says where the top is:
-	 * layer_record_lock() looks at it. */
+	 * record_read_meta() looks at it. */
 	unlinkat(record->fd, "sealing", 0);
 	if (symlinkat(id, record->fd, "sealing") < 0)
 		return seal_failed(record, -errno, err);
@@ -103,7 +144,11 @@ int layer_seal_top(struct layer_record *record, struct atoll_error *err)
 	record->is_sealing = true;
 	if (layer_record_push(record, id) < 0)
 		return error_oom(err);
-	return record_make_top(record, err);
+	r = record_make_top(record, err);
+	/* A disk that is full. */
+	if (r < 0)
+		layer_unseal_top(record);
+	return r;
 }
 
 /* Some layers of the record's stack as a new one under layers/. On failure nothing stays. */
@@ -139,11 +184,43 @@ int layer_copy_top(struct layer_record *record, struct atoll_error *err)
 	return r;
 }
 
+void layer_drop_copy(const struct layer_record *record, const char *layer)
+{
+	char path[sizeof "layers/" + ATOLL_ID_SIZE];
+
+	snprintf(path, sizeof path, "layers/%s", layer);
+	if (store_throw_away(&record->store, record->store.fd, path, NULL) == 0)
+		store_empty_trash(&record->store, 0);
+}
+
 int layer_reset_top(struct layer_record *record, struct atoll_error *err)
 {
-	int r = store_throw_away(&record->store, record->fd, "top", err);
+	/* First, so that on a full disk all stays as it was. */
+	int r = make_top(record, next_names, err);
 
-	return r < 0 ? r : record_make_top(record, err);
+	/* One that was left by a kill. */
+	if (r == 0)
+		r = store_throw_away(&record->store, record->fd, "old", err);
+	if (r == 0 && (renameat(record->fd, "top", record->fd, "old") < 0 ||
+		       renameat(record->fd, "next", record->fd, "top") < 0))
+		r = error_set(err, ATOLL_FAULT_HOST, errno, "create a layer in record '%s'",
+			      record->info.id);
+	if (r < 0)
+		layer_reset_end(record, false);
+	return r;
+}
+
+void layer_reset_end(struct layer_record *record, bool is_done)
+{
+	if (is_done) {
+		store_throw_away(&record->store, record->fd, "old", NULL);
+		return;
+	}
+	remove_top(record, next_names);
+	if (faccessat(record->fd, "old", F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	remove_top(record, top_names);
+	renameat(record->fd, "old", record->fd, "top");
 }
 
 int layer_flatten(struct layer_record *record, struct atoll_error *err)

@@ -27,21 +27,25 @@ struct undo {
 	struct site *site;
 	const struct known *known;
 	const struct layer_stack *stack;
+	const struct journal *applied;
 	struct journal journal;
 	bool is_forced;
 	uint64_t n_conflicts;
-	char first[400]; /* of them */
+	char first[400]; /* of them, as many as fit */
 };
 
 static bool add_conflict(struct undo *undo, const struct op *op, bool is_stuck, const char *why)
 {
-	char shown[200];
+	char shown[200], line[300];
+	size_t used = strlen(undo->first);
 
 	if (undo->is_forced && !is_stuck)
 		return false;
-	if (undo->n_conflicts++ == 0)
-		snprintf(undo->first, sizeof undo->first, "'%s': %s",
-			 str_show(op->path, shown, sizeof shown), why);
+	snprintf(line, sizeof line, "%s'%s': %s", used ? "; " : "",
+		 str_show(op->path, shown, sizeof shown), why);
+	undo->n_conflicts++;
+	if (used + strlen(line) < sizeof undo->first)
+		memcpy(undo->first + used, line, strlen(line) + 1);
 	return true;
 }
 
@@ -70,6 +74,7 @@ static struct op *add_op(struct undo *undo, const struct op *applied, enum op_ki
 struct search {
 	const struct undo *undo;
 	const char *above;
+	char *found; /* what is not ours */
 };
 
 static bool is_same_link(int a_fd, int b_fd)
@@ -108,7 +113,7 @@ static bool is_ours(const struct undo *undo, const char *path, const struct stat
 
 static int see_unknown(const char *path, const struct stat *st, void *data)
 {
-	const struct search *search = data;
+	struct search *search = data;
 	cleanup_free char *whole = NULL;
 
 	if (asprintf(&whole, "%s/%s", search->above, path) < 0)
@@ -116,19 +121,38 @@ static int see_unknown(const char *path, const struct stat *st, void *data)
 	/* A directory's own time moves with what is in it. */
 	if (S_ISDIR(st->st_mode))
 		return 0;
-	return !is_ours(search->undo, whole, st);
+	if (is_ours(search->undo, whole, st))
+		return 0;
+	search->found = take_ptr(whole);
+	return 1;
 }
 
-/* Is it what the apply left, with all that is in it? */
-static bool is_as_left(const struct undo *undo, const char *path, const struct stat *now)
+/* Is it what the apply left, with all that is in it? Of a directory also what in it is not. */
+static bool is_as_left(const struct undo *undo, const char *path, const struct stat *now,
+		       char **ret_found)
 {
-	struct search search = {undo, path};
+	struct search search = {undo, path, NULL};
 	cleanup_fd int fd = -1;
+	bool is_left;
 
 	if (!S_ISDIR(now->st_mode))
 		return is_ours(undo, path, now);
 	fd = tree_open_dir(undo->site->workspace_fd, path, false);
-	return fd >= 0 && object_walk(fd, see_unknown, &search) == 0;
+	is_left = fd >= 0 && object_walk(fd, see_unknown, &search) == 0;
+	*ret_found = search.found;
+	return is_left;
+}
+
+/* Is something of its own done about this path? */
+static bool is_applied(const struct undo *undo, const char *path)
+{
+	for (size_t i = 0; i < undo->applied->n; i++) {
+		const struct op *op = &undo->applied->ops[i];
+
+		if ((op->kind == OP_PUT || op->kind == OP_TAKE) && streq(op->path, path))
+			return true;
+	}
+	return false;
 }
 
 /* A directory is put back open to its owner, and gets its mode when all is in it. */
@@ -172,11 +196,15 @@ static int turn_take(struct undo *undo, const struct op *op, const struct stat *
 static int turn_put(struct undo *undo, const struct op *op, const struct stat *now,
 		    struct atoll_error *err)
 {
-	bool is_left = now->st_mode && is_as_left(undo, op->path, now);
+	cleanup_free char *found = NULL;
+	bool is_left = now->st_mode && is_as_left(undo, op->path, now, &found);
 
 	if (op->before.mode == 0) {
 		if (now->st_mode == 0)
 			return 0; /* gone already */
+		/* A file that is a conflict by itself; the directory stays for its sake. */
+		if (found && is_applied(undo, found))
+			return 0;
 		if (!is_left && add_conflict(undo, op, false, "changed on the host since"))
 			return 0;
 		/* What the host has put into a directory keeps it there. */
@@ -295,6 +323,7 @@ static int undo_applied(struct undo *undo, const struct journal *applied,
 {
 	int r;
 
+	undo->applied = applied;
 	undo->journal.kind = JOURNAL_UNDO;
 	undo->journal.number = undo->site->record->n_applies;
 	r = turn_all(undo, applied, err);

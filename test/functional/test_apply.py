@@ -416,6 +416,17 @@ def _():
         check(not os.path.exists(place.ws + "/a"), "a is there")
 
 
+@test("a path that is empty, as of a variable that is not set, does not mean all")
+def _():
+    with Place() as place:
+        layered(place, "echo x >x")
+        for command in (["apply", ""], ["apply", "x", ""], ["diff", "--", ""]):
+            result = atoll(place, *command)
+            same(result.status, BAD_REQUEST, "%s: %s" % (command, result.out))
+            check("a path is empty" in result.err, result.err)
+        check(not os.path.exists(place.ws + "/x"), "it was applied")
+
+
 @test("for programs: applied, held and conflicting paths as JSON, with any bytes")
 def _():
     with Place() as place:
@@ -470,6 +481,32 @@ def _():
         same(difference(before, tree(place.ws)), "", "after undo")
 
 
+@test("a tree of any depth is applied, and undone; one of the host's that is too deep to be kept for undo is not deleted")
+def _():
+    levels = 450
+    make = "i=0; while [ $i -lt %d ]; do mkdir d && cd d || exit 1; i=$((i + 1)); done; echo x >leaf" % levels
+    with Place() as place:
+        leaf = os.path.join(place.ws, "d/" * levels + "leaf")
+        place.expect("*")
+        before = tree(place.ws)
+        layered(place, make)
+        apply(place)
+        same(read(leaf), b"x\n", "at the bottom")
+        write(leaf, "the host's\n")
+        undo(place, status=POLICY)
+        same(read(leaf), b"the host's\n", "at the bottom, changed by the host")
+        write(leaf, "x\n")
+        undo(place)
+        check(not os.path.exists(place.ws + "/d"), "d is there after undo")
+        same(difference(before, tree(place.ws)), "", "after undo")
+        same(plain(place, ["sh", "-c", make], cwd=place.ws).status, 0, "a deep tree on the host")
+        place.settle()
+        layered(place, "rm -r d")
+        err = apply(place, status=HOST_CANNOT).err
+        check("is nested too deeply" in err and "nothing was changed" in err, err)
+        same(read(leaf), b"x\n", "of the host's")
+
+
 @test("a workspace that cannot be written is left alone, and so is the record")
 def _():
     with Place() as place:
@@ -479,7 +516,7 @@ def _():
         os.chmod(place.ws, 0o555)
         try:
             result = apply(place, status=HOST_CANNOT)
-            check("nothing was changed" in result.err, result.err)
+            same(result.err.count("nothing was changed"), 1, "said once: " + result.err)
             check(os.path.exists(place.ws + "/f"), "f is gone")
         finally:
             os.chmod(place.ws, 0o755)
@@ -581,6 +618,25 @@ def _():
         same(read(place.ws + "/f"), b"one line\n", "f")
         same(sorted(os.listdir(place.ws + "/d")), ["own"], "the host's own file")
         check(os.path.exists(place.ws + "/README.md"), "README.md")
+
+
+@test("what is in the way of an undo is named: the files themselves, not the directories that they lie in")
+def _():
+    with Place() as place:
+        place.expect("*")
+        layered(place, "mkdir -p a/b; echo x >a/b/leaf; echo y >y; echo z >a/z")
+        apply(place)
+        write(place.ws + "/a/b/leaf", "the host's\n")
+        err = undo(place, status=POLICY).err
+        check("because of 1 conflict: 'a/b/leaf': changed on the host since\n" in err, err)
+        write(place.ws + "/y", "the host's\n")
+        err = undo(place, status=POLICY).err
+        check("because of 2 conflicts" in err and "'a/b/leaf': " in err and "'y': " in err, err)
+        write(place.ws + "/a/b/own", "the host's\n")
+        undo(place, "--force")
+        same(read(place.ws + "/a/b/own"), b"the host's\n", "a file of the host's own")
+        check(not os.path.exists(place.ws + "/y") and not os.path.exists(place.ws + "/a/b/leaf") and
+              not os.path.exists(place.ws + "/a/z"), "what was applied is there")
 
 
 @test("two runs, applied one after the other and undone in either order")

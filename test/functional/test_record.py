@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is written down of a run or a sandbox: the events, when they are written, and what if they cannot be."""
 
-import ctypes
 import hashlib
 import os
 import sys
@@ -606,13 +605,6 @@ def _():
         check("--record off" in result.err and "record" in result.err, "what to do: " + result.err)
         place.expect("made")
         same(run(place, ["--record", "off"], ["touch", "made"], env=env).status, 0, "without a record")
-
-
-def leave_mounts():
-    """Mount where nobody else sees it: other tests look for what is left behind."""
-    if os.readlink("/proc/self/ns/mnt") == os.readlink("/proc/%d/ns/mnt" % os.getppid()):
-        check(ctypes.CDLL(None, use_errno=True).unshare(0x20000) == 0, "unshare")
-        subprocess.run(["mount", "--make-rprivate", "/"], check=True)
 
 
 @contextlib.contextmanager

@@ -249,6 +249,18 @@ def _():
         refused("a file")
 
 
+@test("ls --all needs no current directory")
+def _():
+    need_layers()
+    with Place() as place:
+        result = layer(place, inside_sh("echo x >x"))
+        same(result.status, 0, "status")
+        result = plain(place, ["sh", "-c", 'mkdir "$2/gone" && cd "$2/gone" && rmdir "$2/gone" && "$1" ls --all', "sh", ATOLL, place.tmp],
+                       confined=False)
+        same(result.status, 0, "status: " + result.err)
+        check("kept" in result.out, result.out)
+
+
 @test("a place where no store can be made: the reason is told, and where else it could be")
 def _():
     with Place() as place:
@@ -342,8 +354,19 @@ def _():
             $2 diff --name-only
             $2 apply
             $2 ls
+            mkfifo $1/go
+            $2 run --mode layer -- sh -c 'echo l >live; read line' <$1/go &
+            exec 5>$1/go
+            until $2 ls | grep -q live; do sleep 0.05; done
+            $2 diff >$1/seen 2>&1 || echo "status $?"
+            cat $1/seen
+            echo >&5; wait
+            $2 diff --name-only | grep live
+            $2 discard
             """, place.tmp, ATOLL, "" if IS_ROOT else ",userxattr")
         check("memory" in result.out, "the plan does not tell: " + result.out + result.err)
+        check("status %d" % POLICY in result.out and "can be seen when it has ended" in result.out,
+              "a live run's changes that are not seen yet: " + result.out[-600:])
         same(result.status, 0, "status: " + result.out[-600:] + result.err)
         check('"memory":true' in result.out, "the record does not tell")
         place.expect("d", "hard", "src")
@@ -447,6 +470,21 @@ def _():
         stopped = layer(place, inside_sh("echo m >m; sleep 1000"), ["--apply=auto", "--timeout", "2s"])
         same(stopped.status, TIMED_OUT, "status")
         check(not os.path.exists(place.ws + "/m"), "half of its work was applied")
+
+
+@test("--apply=auto applies nothing of a command that failed, or that a signal ended, and says so")
+def _():
+    need_layers()
+    with Place() as place:
+        for script, status in (("echo m >m; exit 3", 3), ("echo m >m; kill -9 $$", 128 + 9)):
+            result = layer(place, inside_sh(script), ["--apply=auto"])
+            same(result.status, status, "status")
+            check(not os.path.exists(place.ws + "/m"), "the work of a command that failed was applied")
+            check("nothing was applied, because the command did not succeed" in result.err, result.err)
+            check("atoll apply" in result.err, "how to take it all the same: %s" % result.err)
+        place.expect("m")
+        same(atoll(place, "apply").status, 0, "apply on request")
+        check(os.path.exists(place.ws + "/m"), "m was not applied")
 
 
 @test("--apply=ask without a terminal is refused before the start")

@@ -56,8 +56,10 @@ def _random_word():
     return "".join(random.choice("abcdefghijklmnopqrstuvwxyz0123456789") for _ in range(32))
 
 
-def history(place, id):
-    return json.loads(say(place, "history", id, "--json"))
+def history(place, id, **options):
+    result = atoll(place, "history", id, "--json", **options)
+    same(result.status, 0, "history: %s" % result.err)
+    return json.loads(result.out)
 
 
 def records(place):
@@ -518,6 +520,70 @@ def _():
         same(step(place, id, "ls gone stays 2>/dev/null", status=2), "stays\n", "two")
 
 
+@test("a full disk: a checkpoint and a rollback that find no room change nothing, and rm makes some")
+def _():
+    need_root()
+    with Place() as place:
+        place.expect("*")
+        leave_mounts()
+        disk = place.base + "/disk"
+        os.mkdir(disk, 0o700)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m,mode=700", "atoll-test", disk], check=True)
+        env = {"XDG_STATE_HOME": disk}
+        here = lambda *args, status=0: same_status(atoll(place, *args, env=env), status)
+        limit = lambda inodes: subprocess.run(["mount", "-o", "remount,nr_inodes=%d" % inodes, disk], check=True)
+        seen = lambda: step(place, id, "cat one two three 2>/dev/null; true", env=env)
+        layers = lambda: sorted(os.listdir(disk + "/atoll/layers"))
+        failed = {"checkpoint": 0, "rollback": 0, "live": 0}
+
+        def attempt(what, free, *args):
+            """With room for so many more files; has it worked?"""
+            limit(used_inodes(disk) + free)
+            result = atoll(place, *args, env=env)
+            if result.status:
+                failed[what] += 1
+                check("No space left" in result.err, result.err)
+                here("diff", id)
+            limit(100000)
+            return result.status == 0
+        try:
+            id = create(place, env=env)
+            step(place, id, "echo one >one", env=env)
+            here("checkpoint", id, "first")
+            step(place, id, "echo two >two", env=env)
+            here("checkpoint", id, "second")
+            for free in range(8):
+                step(place, id, "echo three >three", env=env)
+                was = len(history(place, id, env=env))
+                worked = attempt("checkpoint", free, "checkpoint", id)
+                same(len(history(place, id, env=env)), was + worked, "checkpoints")
+                same(seen(), "one\ntwo\nthree\n", "after a checkpoint with room for %d" % free)
+                worked = attempt("rollback", free, "rollback", id, "first")
+                same(seen(), "one\n" if worked else "one\ntwo\nthree\n", "after a rollback with room for %d" % free)
+                here("rollback", id, "second")
+            for free in range(8):
+                step(place, id, "echo three >three; sleep 1000 >/dev/null 2>&1 &", env=env)
+                was = layers()
+                if not attempt("live", free, "checkpoint", id):
+                    same(layers(), was, "copies that nobody needs, with room for %d" % free)
+            check(all(failed.values()), "it never failed: %s" % failed)
+            limit(used_inodes(disk))
+            here("rm", id)
+            same(os.listdir(disk + "/atoll/records") + layers(), [], "what is left")
+        finally:
+            subprocess.run(["umount", "-l", disk], check=True)
+
+
+def used_inodes(path):
+    st = os.statvfs(path)
+    return st.f_files - st.f_ffree
+
+
+def same_status(result, status):
+    same(result.status, status, "status: %s" % (result.out + result.err))
+    return result.out if status == 0 else result.err
+
+
 @test("a step that runs is ended by a rollback, and told so")
 def _():
     with Sandbox() as (place, id):
@@ -956,6 +1022,7 @@ def _():
             skip("an overlay of one's own")
         same(done.status, HOST_CANNOT, "create: %s" % done.err)
         check("XDG_STATE_HOME" in done.err, "what to do: %r" % done.err)
+        check(place.tmp + "/m/atoll" in done.err, "where: %r" % done.err)
 
 
 @test("a step is as locked in as a run: no way to the store, the holder, or other steps' sandboxes")
