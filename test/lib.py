@@ -213,7 +213,13 @@ for _n in CALLER_FDS:  # keep these numbers from being taken by something that s
     try:
         os.fstat(_n)
     except OSError:
-        os.dup2(_root_fd, _n, inheritable=False)
+        os.dup2(_root_fd, _n)
+# The usual descriptors of a caller come to a run by themselves then: what is to be done in a child needs a copy of this whole process
+# for it, which costs more than the start of atoll.
+_are_ours = all(os.path.samestat(os.fstat(_n), os.fstat(_root_fd)) for _n in CALLER_FDS)
+if _are_ours:
+    for _n in CALLER_FDS:
+        os.set_inheritable(_n, True)
 
 
 _live = []  # runs that nobody has waited for yet
@@ -773,7 +779,7 @@ def build_c(place, name, source, *flags):
 class Running:
     def __init__(self, place, argv, env=None, stdin=None, fds=None, cwd=None, leaks=False, starts=True, confined=False):
         self.place, self.argv, self.leaks, self.starts = place, argv, leaks, starts
-        wanted = {number: _root_fd for number in CALLER_FDS}
+        wanted = {number: _root_fd for number in CALLER_FDS} if fds or confined or not _are_ours else {}
         wanted.update(fds or {})
         # Copies above every number asked for, so that one dup2 does not destroy the source of another.
         high = [(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 300), number) for number, fd in wanted.items()]
@@ -789,7 +795,7 @@ class Running:
         self.began = time.monotonic()
         try:
             self.process = subprocess.Popen(
-                argv, cwd=cwd or place.ws, env=caller_environment(place, env), preexec_fn=in_child,
+                argv, cwd=cwd or place.ws, env=caller_environment(place, env), preexec_fn=in_child if wanted else None,
                 close_fds=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE,  # ours are all close-on-exec
                 stdin=subprocess.PIPE if self.stdin is not None else subprocess.DEVNULL if stdin is None else stdin)
         finally:
