@@ -182,14 +182,14 @@ def need_layers():
         skip("user namespaces: without them there are no layers")
 
 
-def until(condition, seconds=PATIENCE):
-    """Wait until condition() is true; its value, or the last false one."""
+def until(condition, seconds=PATIENCE, pause=0.01):
+    """Wait until condition() is true; its value, or the last false one. What costs much to look at, with a longer pause."""
     deadline = time.monotonic() + seconds * SLOW
     while True:
         value = condition()
         if value or time.monotonic() > deadline:
             return value
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 def lasting(look):
@@ -631,11 +631,11 @@ def _groups(of_all=False):
 
 # ---- running --------------------------------------------------------------------------------------------------------
 
-INSIDE = r"""
-import ctypes, errno, os, signal, stat, struct, sys, time
+# For raw system calls, where code makes some: to load this takes as long as the rest of a Python's start.
+INSIDE_CALLS = r"""
+import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-AT_FDCWD, AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, O_TMPFILE, O_PATH = -100, 0x1000, 0x400, 0o20200000, 0o10000000
 def syscall(number, *args):
     "A raw system call (x86-64 number); bytes and ints. Raises OSError."
     fixed = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
@@ -644,6 +644,10 @@ def syscall(number, *args):
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
+"""
+INSIDE = r"""
+import errno, os, stat, struct, sys, time
+AT_FDCWD, AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, O_TMPFILE, O_PATH = -100, 0x1000, 0x400, 0o20200000, 0o10000000
 def tell(label, text):
     sys.stdout.write("try %s => %s\n" % (label, text)); sys.stdout.flush()
 def attempt(label, action):
@@ -695,7 +699,9 @@ def inside_sh(script, *args):
 
 
 def inside_py(code, *args):
-    return [PYTHON, "-I", "-S", "-c", INSIDE + _dedent(code) + "\ntell('end', 'ok')\n", *map(str, args)]
+    words = set(re.findall(r"\w+", code))
+    more = ("import signal\n" if "signal" in words else "") + (INSIDE_CALLS if words & {"ctypes", "libc", "syscall"} else "")
+    return [PYTHON, "-I", "-S", "-c", INSIDE + more + _dedent(code) + "\ntell('end', 'ok')\n", *map(str, args)]
 
 
 def _dedent(code):
