@@ -699,8 +699,8 @@ def inside_sh(script, *args):
 
 
 def inside_py(code, *args):
-    words = set(re.findall(r"\w+", code))
-    more = ("import signal\n" if "signal" in words else "") + (INSIDE_CALLS if words & {"ctypes", "libc", "syscall"} else "")
+    words, any_code = set(re.findall(r"\w+", code)), {"exec", "eval"}
+    more = ("import signal\n" if words & {"signal", *any_code} else "") + (INSIDE_CALLS if words & {"ctypes", "libc", "syscall", *any_code} else "")
     return [PYTHON, "-I", "-S", "-c", INSIDE + more + _dedent(code) + "\ntell('end', 'ok')\n", *map(str, args)]
 
 
