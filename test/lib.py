@@ -189,14 +189,14 @@ def need_layers():
         skip("user namespaces: without them there are no layers")
 
 
-def until(condition, seconds=PATIENCE):
-    """Wait until condition() is true; its value, or the last false one."""
+def until(condition, seconds=PATIENCE, pause=0.01):
+    """Wait until condition() is true; its value, or the last false one. What costs much to look at, with a longer pause."""
     deadline = time.monotonic() + seconds * SLOW
     while True:
         value = condition()
         if value or time.monotonic() > deadline:
             return value
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 def lasting(look):
@@ -220,7 +220,13 @@ for _n in CALLER_FDS:  # keep these numbers from being taken by something that s
     try:
         os.fstat(_n)
     except OSError:
-        os.dup2(_root_fd, _n, inheritable=False)
+        os.dup2(_root_fd, _n)
+# The usual descriptors of a caller come to a run by themselves then: what is to be done in a child needs a copy of this whole process
+# for it, which costs more than the start of atoll.
+_are_ours = all(os.path.samestat(os.fstat(_n), os.fstat(_root_fd)) for _n in CALLER_FDS)
+if _are_ours:
+    for _n in CALLER_FDS:
+        os.set_inheritable(_n, True)
 
 
 _live = []  # runs that nobody has waited for yet
@@ -632,11 +638,11 @@ def _groups(of_all=False):
 
 # ---- running --------------------------------------------------------------------------------------------------------
 
-INSIDE = r"""
-import ctypes, errno, os, signal, stat, struct, sys, time
+# For raw system calls, where code makes some: to load this takes as long as the rest of a Python's start.
+INSIDE_CALLS = r"""
+import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 libc.syscall.restype = ctypes.c_long
-AT_FDCWD, AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, O_TMPFILE, O_PATH = -100, 0x1000, 0x400, 0o20200000, 0o10000000
 def syscall(number, *args):
     "A raw system call (x86-64 number); bytes and ints. Raises OSError."
     fixed = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
@@ -645,6 +651,10 @@ def syscall(number, *args):
     if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
+"""
+INSIDE = r"""
+import errno, os, stat, struct, sys, time
+AT_FDCWD, AT_EMPTY_PATH, AT_SYMLINK_FOLLOW, O_TMPFILE, O_PATH = -100, 0x1000, 0x400, 0o20200000, 0o10000000
 def tell(label, text):
     sys.stdout.write("try %s => %s\n" % (label, text)); sys.stdout.flush()
 def attempt(label, action):
@@ -696,7 +706,9 @@ def inside_sh(script, *args):
 
 
 def inside_py(code, *args):
-    return [PYTHON, "-I", "-S", "-c", INSIDE + _dedent(code) + "\ntell('end', 'ok')\n", *map(str, args)]
+    words, any_code = set(re.findall(r"\w+", code)), {"exec", "eval"}
+    more = ("import signal\n" if words & {"signal", *any_code} else "") + (INSIDE_CALLS if words & {"ctypes", "libc", "syscall", *any_code} else "")
+    return [PYTHON, "-I", "-S", "-c", INSIDE + more + _dedent(code) + "\ntell('end', 'ok')\n", *map(str, args)]
 
 
 def _dedent(code):
@@ -780,7 +792,7 @@ def build_c(place, name, source, *flags):
 class Running:
     def __init__(self, place, argv, env=None, stdin=None, fds=None, cwd=None, leaks=False, starts=True, confined=False):
         self.place, self.argv, self.leaks, self.starts = place, argv, leaks, starts
-        wanted = {number: _root_fd for number in CALLER_FDS}
+        wanted = {number: _root_fd for number in CALLER_FDS} if fds or confined or not _are_ours else {}
         wanted.update(fds or {})
         # Copies above every number asked for, so that one dup2 does not destroy the source of another.
         high = [(fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 300), number) for number, fd in wanted.items()]
@@ -796,7 +808,7 @@ class Running:
         self.began = time.monotonic()
         try:
             self.process = subprocess.Popen(
-                argv, cwd=cwd or place.ws, env=caller_environment(place, env), preexec_fn=in_child,
+                argv, cwd=cwd or place.ws, env=caller_environment(place, env), preexec_fn=in_child if wanted else None,
                 close_fds=False, stdout=subprocess.PIPE, stderr=subprocess.PIPE,  # ours are all close-on-exec
                 stdin=subprocess.PIPE if self.stdin is not None else subprocess.DEVNULL if stdin is None else stdin)
         finally:

@@ -22,9 +22,7 @@ def npm_packages(source):
     need("node", "npm")
     names = sorted(name for name in os.listdir(source) if not name.startswith("node_modules"))
     token = hashlib.sha256(b"".join(open(source + "/" + name, "rb").read() for name in names if name.endswith(".json"))).hexdigest()[:16]
-    ready = "%s/npm-%s" % (BUILD, token)
-    if not os.path.exists(ready + "/node_modules"):
-        ready = fetch(source, ready)
+    ready = next((path for path in (where + "/npm-" + token for where in places()) if is_ready(path)), None) or fetch(source, token)
     # What is ours may have changed since; what is theirs has not.
     copy = tempfile.mkdtemp(prefix="atoll-test-npm-")
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
@@ -35,9 +33,20 @@ def npm_packages(source):
     return copy
 
 
+def places():
+    """Where they may lie: beside what was built, for everybody; or, for whoever cannot write there, where temporary files are."""
+    return BUILD, tempfile.gettempdir()
+
+
+def is_ready(path):
+    """Nobody else's in a directory where everybody can write."""
+    return os.path.isdir(path + "/node_modules") and os.lstat(path).st_uid in (os.stat(BUILD).st_uid, os.geteuid())
+
+
 @functools.lru_cache(None)
-def fetch(source, ready):
+def fetch(source, token):
     parent = BUILD if os.access(BUILD, os.W_OK) else tempfile.gettempdir()
+    ready = "%s/npm-%s" % (parent, token)
     fresh = tempfile.mkdtemp(prefix="atoll-test-npm-", dir=parent)
     for name in ("package.json", "package-lock.json"):
         shutil.copy(source + "/" + name, fresh)
@@ -50,11 +59,11 @@ def fetch(source, ready):
         raise Failed("npm ci: " + got.stdout[-600:])
     shutil.rmtree(fresh + "/cache", ignore_errors=True)
     os.chmod(fresh, 0o755)
-    if parent != BUILD:
-        return fresh
     try:
         os.rename(fresh, ready)
     except OSError:
+        if not is_ready(ready):
+            return fresh
         shutil.rmtree(fresh)
     return ready
 

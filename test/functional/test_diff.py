@@ -200,7 +200,7 @@ def _():
 def _():
     need_layers()
     # Longer than a path may be, and by the user also deeper than anybody may have files open.
-    name, depth = ("d" * 40, 120) if IS_ROOT and not os.environ.get("ATOLL_LONG") else ("d", 2500)
+    name, depth = ("d", 2500) if os.environ.get("ATOLL_LONG") else ("d" * 40, 120) if IS_ROOT else ("dddd", 1100)
     with Place() as place:
         with open(place.ws + "/holes", "wb") as file:
             file.truncate(1 << 28)

@@ -357,7 +357,7 @@ STILL_WORKS = (
 def _():
     with Kernel("javascript") as kernel:
         kernel.run("var x = 5, fs = require('fs'), child = require('child_process')")
-        for code in 2 * LOOPS:
+        for code in (2 if os.environ.get("ATOLL_LONG") else 1) * LOOPS:  # each loops for a second until it is ended
             kernel.begin(code)
             kernel.until_printed("go")
             kernel.ask("interrupt")
@@ -430,7 +430,7 @@ except KeyboardInterrupt:
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     since = delay()
-    while delay() - since < 7e9: pass
+    while delay() - since < 6e9: pass
 finally:
     for loop in loops:
         loop.kill()
@@ -455,7 +455,7 @@ def _():
 @test("who does not care about interrupts is killed; a sync is answered when nothing runs")
 def _():
     with Kernel() as kernel:
-        kernel.begin("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: pass")
+        kernel.begin("import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nprint('go')\nwhile True: time.sleep(1)")
         kernel.until_printed("go")
         kernel.ask("sync", id=77)
         same(kernel.end().error["name"], "KernelDied", "the execution")

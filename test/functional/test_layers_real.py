@@ -106,7 +106,8 @@ def history(place):
     has_tools = all(os.path.exists("/usr/bin/" + name) for name in ("meson", "ninja", "gcc", "pkg-config"))
     if ours and has_tools and not IS_SHORT and subprocess.run(["pkg-config", "--exists", "libsodium", "yaml-0.1"]).returncode == 0:
         source = ROOT if ours.endswith("/.git") else ours
-        build = "CC=gcc meson setup build . >/dev/null && ninja -C build %s >/dev/null" % ("" if os.environ.get("ATOLL_LONG") else "src/libatoll-cli.a")
+        options, target = ("", "") if os.environ.get("ATOLL_LONG") else ("-Doptimization=0", "src/libatoll-cli.a")
+        build = "CC=gcc meson setup %s build . >/dev/null && ninja -C build %s >/dev/null" % (options, target)
     else:
         source, build = os.path.join(place.base, "project"), "make -s -j2"
         make_history(source)

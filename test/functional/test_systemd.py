@@ -10,6 +10,7 @@ the machine's own init, and can change none of its settings: /etc, /sys and, whi
 """
 
 import contextlib
+import glob
 import json
 import os
 import re
@@ -41,12 +42,8 @@ mount --bind /etc /etc
 mount -o remount,bind,ro /etc
 mount -t tmpfs -o mode=755 tmpfs /run
 mount --bind $1/lib /var/lib
-mkdir -p /run/systemd/system
-for name in $(cd /lib/systemd/system && ls -d *.target.wants/*); do
-	ln -sf /dev/null /run/systemd/system/${name##*/}
-done
-cp $1/units/* /run/systemd/system/
-printf '[Unit]\nDescription=only what is tried\nDefaultDependencies=no\nWants=atoll.socket\n' >/run/systemd/system/own.target
+mkdir -p /run/systemd
+cp -RP $1/units /run/systemd/system
 mount -t tmpfs -o mode=755 tmpfs $1/dev
 for name in null zero full random urandom tty; do
 	: >$1/dev/$name
@@ -56,7 +53,9 @@ mkdir $1/dev/pts $1/dev/shm
 mount -t devpts -o newinstance,ptmxmode=666,mode=620 devpts $1/dev/pts
 mount -t tmpfs -o mode=1777 tmpfs $1/dev/shm
 ln -s pts/ptmx $1/dev/ptmx
-for n in 0 1 2; do ln -s /proc/self/fd/$n $1/dev/$(echo stdin stdout stderr | cut -d' ' -f$((n + 1))); done
+ln -s /proc/self/fd/0 $1/dev/stdin
+ln -s /proc/self/fd/1 $1/dev/stdout
+ln -s /proc/self/fd/2 $1/dev/stderr
 ln -s /proc/self/fd $1/dev/fd
 : >$1/dev/console
 mount --bind $2 $1/dev/console
@@ -67,7 +66,8 @@ mount --bind /proc/sys /proc/sys
 mount -o remount,bind,ro /proc/sys
 mount -t sysfs -o ro sysfs /sys
 mount -t cgroup2 -o nsdelegate cgroup2 /sys/fs/cgroup
-exec env -i PATH="$PATH" LANG=C.UTF-8 container=other SYSTEMD_UNIT_PATH=/run/systemd/system:/lib/systemd/system /lib/systemd/systemd --system --unit=own.target --log-target=console --log-level=info --show-status=no
+exec env -i PATH="$PATH" LANG=C.UTF-8 container=other SYSTEMD_UNIT_PATH=/run/systemd/system:/lib/systemd/system \
+	SYSTEMD_GENERATOR_PATH=/run/none SYSTEMD_ENVIRONMENT_GENERATOR_PATH=/run/none /lib/systemd/systemd --system --unit=own.target --log-target=console --log-level=info --show-status=no
 """
 
 
@@ -87,12 +87,7 @@ class Systemd:
         if not os.path.exists(unit):
             skip("the unit, which is beside the program that is built")
         self.place = tempfile.mkdtemp(prefix="atoll-test-systemd-", dir="/tmp")
-        os.mkdir(self.place + "/units")
-        with open(unit) as file:
-            # Not installed, so the program is where it was built; the rest is as it is.
-            write(self.place + "/units/atoll.service", re.sub(r"^ExecStart=\S+", "ExecStart=" + ATOLL, file.read(), flags=re.M))
-        for name in ("atoll.socket", "atoll-sandboxes.service"):
-            shutil.copy(os.path.join(os.path.dirname(unit), name), self.place + "/units")
+        self.make_units(unit)
         self.console, slave = os.openpty()
         self.said = []
         threading.Thread(target=self.listen, daemon=True).start()
@@ -109,6 +104,24 @@ class Systemd:
         if not own.startswith("/.."):
             write(unified() + own + "/cgroup.procs", str(self.process.pid))
         write(self.place + "/go", "")
+
+    def make_units(self, unit):
+        """Ours, and none of those that a machine would begin with."""
+        units = self.place + "/units"
+        os.mkdir(units)
+        for name in {os.path.basename(path) for path in glob.glob("/lib/systemd/system/*.target.wants/*")}:
+            os.symlink("/dev/null", os.path.join(units, name))
+        with open(unit) as file:
+            # Not installed, so the program is where it was built; the rest is as it is.
+            write(units + "/atoll.service", re.sub(r"^ExecStart=\S+", "ExecStart=" + ATOLL, file.read(), flags=re.M))
+        for name in ("atoll.socket", "atoll-sandboxes.service"):
+            shutil.copy(os.path.join(os.path.dirname(unit), name), units)
+        write(units + "/own.target", "[Unit]\nDescription=only what is tried\nDefaultDependencies=no\nWants=atoll.socket\n")
+
+    def listens(self):
+        """Whether the socket does, as soon as somebody can be asked: each question costs more than a second on an emulated machine."""
+        until(lambda: os.path.exists("/proc/%s/root/run/systemd/private" % self.pid), WAIT)
+        return until(lambda: self.shows("atoll.socket", "ActiveState")[0] == "active", WAIT)
 
     def listen(self):
         with contextlib.suppress(OSError):
@@ -183,7 +196,7 @@ NEEDS = {
 def _():
     need("curl")
     with Systemd() as systemd:
-        check(until(lambda: systemd.shows("atoll.socket", "ActiveState")[0] == "active", WAIT), "the socket does not listen")
+        check(systemd.listens(), "the socket does not listen")
         # What it sets at its start it has set. The kernel mounts no /proc for a sandbox where a part of one is covered.
         same(systemd.inside("umount", "/proc/sys").returncode, 0, "umount")
         same(systemd.shows("atoll.service", "ActiveState"), ("inactive",), "the service before somebody comes")
@@ -244,7 +257,7 @@ def _():
     need("curl")
     groups = "/sys/fs/cgroup/system.slice/atoll-sandboxes.service"
     with Systemd() as systemd:
-        check(until(lambda: systemd.shows("atoll.socket", "ActiveState")[0] == "active", WAIT), "the socket does not listen")
+        check(systemd.listens(), "the socket does not listen")
         same(systemd.inside("umount", "/proc/sys").returncode, 0, "umount")
         check(until(systemd.answers, WAIT), "the first request")
         same(systemd.shows("atoll-sandboxes.service", "ActiveState", "Delegate", "ControlGroup"), ("active", "yes", groups[len("/sys/fs/cgroup"):]), "the unit")
@@ -260,7 +273,8 @@ def _():
         same(systemd.step(box["id"], "sleep 86400 >/dev/null 2>&1 & echo $! >pid"), 0, "a command that goes on")
 
         def limits():
-            said = systemd.inside("sh", "-c", "cd %s && for group in atoll-*; do cat $group/memory.max $group/pids.max; wc -l <$group/cgroup.procs; done" % groups)
+            # A daemon that has just begun tries once whether it can make a group: that one is empty.
+            said = systemd.inside("sh", "-c", "cd %s && for group in atoll-*; do read -r one 2>/dev/null <$group/cgroup.procs || continue; cat $group/memory.max $group/pids.max; wc -l <$group/cgroup.procs; done" % groups)
             return said.stdout.decode().split()
         before = limits()
         check(len(before) == 3 and before[0].isdigit() and before[1].isdigit() and int(before[2]) >= 2, "its group: %s" % before)
