@@ -14,6 +14,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -228,7 +229,9 @@ static void woken(struct box *box, const struct atoll_error *err, void *data)
 	if (!call)
 		return;
 	call->box = box;
-	if (err->fault != ATOLL_FAULT_NONE || !box)
+	if (err->errnum == EDQUOT)
+		api_fail(call, err);
+	else if (err->fault != ATOLL_FAULT_NONE || !box)
 		e2b_not_found(call, id);
 	else
 		serve(call, box, port);
