@@ -61,6 +61,19 @@ def _():
         same(daemon.state_of(box), "running", "its state then")
 
 
+@test("a pause at its time lasts, also if a client asks why its stream has ended")
+def _():
+    with Daemon() as daemon:
+        box = daemon.create(timeout=600, autoPause=True, autoResume={"enabled": True})
+        frames = daemon.begin(box, "sleep 1000")
+        check("start" in next(frames)[1]["event"], "no start")
+        same(daemon.call("POST", "/sandboxes/%s/timeout" % box["sandboxID"], {"timeout": 1})[0], 204, "its time")
+        check(until(lambda: daemon.state_of(box) == "paused"), "it was not paused")
+        same(daemon.call("GET", "/health", box=box)[0], 502, "whether it runs, asked with its token")
+        same(daemon.state_of(box), "paused", "its state then")
+        same(daemon.run(box, "echo x").out, b"x\n", "a command, which wakes it")
+
+
 @test("kill: unroutable at once, and nothing of it is left")
 def _():
     with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
