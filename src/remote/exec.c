@@ -92,7 +92,8 @@ static int read_timeout(struct request *request, const char *value, struct atoll
 	}
 	/* Not so what is no number. */
 	if (!(seconds > 0 && seconds < 1e9))
-		return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is no number of seconds", value);
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is no number of seconds",
+				 value);
 	json_object_set_new(request->body, "timeoutMs", json_integer((json_int_t)(seconds * 1000)));
 	return 0;
 }
