@@ -427,7 +427,9 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 		used = gone;
 	watch->was_hidden = sum->hides_written;
 	watch->usage->written = used;
-	if (used > limit)
+	/* All of it is used: one file ends there by itself (RLIMIT_FSIZE), and no byte beyond it.
+	 */
+	if (used >= limit)
 		say(verdict, SPEC_DISK, limit, used);
 	leave(watch, limit, used);
 }
