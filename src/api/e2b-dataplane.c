@@ -14,6 +14,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -58,16 +59,11 @@ void e2b_not_found(struct api_call *call, const char *id)
 	answer_of_box(call, 502, id, "The sandbox was not found");
 }
 
-static bool has_token(struct api_call *call, const struct box *box)
+static bool check_token(struct api_call *call, const struct box *box)
 {
 	const char *token = exchange_field(call->exchange, "x-access-token");
 
-	return token && e2b_same(token, box->access_token);
-}
-
-static bool check_token(struct api_call *call, const struct box *box)
-{
-	if (has_token(call, box))
+	if (token && e2b_same(token, box->access_token))
 		return true;
 	api_refuse(call, 401,
 		   "unauthorized access, please provide a valid access token or method signing if "
@@ -228,7 +224,9 @@ static void woken(struct box *box, const struct atoll_error *err, void *data)
 	if (!call)
 		return;
 	call->box = box;
-	if (err->fault != ATOLL_FAULT_NONE || !box)
+	if (err->errnum == EDQUOT)
+		api_fail(call, err);
+	else if (err->fault != ATOLL_FAULT_NONE || !box)
 		e2b_not_found(call, id);
 	else
 		serve(call, box, port);
@@ -253,8 +251,12 @@ void dataplane_exchange(struct exchange *exchange, struct box *box, uint16_t por
 	struct api_call *call = api_call_of(exchange);
 	bool sleeps = box->state == BOX_PAUSED && box->wakes && box->keeps_memory;
 
-	if (sleeps && port == PORT_ENVD && is_health(call))
-		sleeps = has_token(call, box);
+	/*
+	 * Whether it runs may be asked without waking it. E2B's clients ask by themselves when a
+	 * stream breaks off, which a pause does to all that are open: it would last no longer.
+	 */
+	if (port == PORT_ENVD && is_health(call))
+		sleeps = false;
 	if (box->state != BOX_RUNNING && !sleeps)
 		e2b_not_found(call, box->id);
 	else if (!check(call, box, port))

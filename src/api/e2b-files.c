@@ -113,6 +113,9 @@ void e2b_files_fail(struct api_call *call, const char *user, const struct atoll_
 	case ENOTCONN:
 		e2b_not_found(call, call->box ? call->box->id : "");
 		break;
+	case EAGAIN:
+		api_fail(call, err);
+		break;
 	default:
 		api_refuse(call, 500, "%s", err->text);
 	}

@@ -87,7 +87,8 @@ static void moved(const struct guest_entry *entries, size_t n, const struct atol
 	struct rpc *rpc = data;
 
 	if (rpc_is_over(rpc) || err->fault == ATOLL_FAULT_NONE || err->errnum == ENOENT ||
-	    err->errnum == ESRCH || err->errnum == EINVAL || err->errnum == ENOTCONN) {
+	    err->errnum == ESRCH || err->errnum == EINVAL || err->errnum == ENOTCONN ||
+	    err->errnum == EAGAIN) {
 		got_entry(entries, n, err, data);
 		return;
 	}

@@ -18,7 +18,9 @@
 #include "base/scope.h"
 #include "base/str.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PIECE_MAX   (32U << 10)
 #define WAITING_MAX (256U << 10) /* in the connection */
@@ -278,6 +280,8 @@ static void started(struct process *process, const struct atoll_error *err, void
 	else if (err->errnum == ENOENT)
 		rpc_fail(rpc, RPC_UNAUTHENTICATED, "invalid username: '%s'",
 			 rpc->user ? rpc->user : "user");
+	else if (err->errnum == EBUSY) /* as many as there may be */
+		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "%s", err->text);
 	else
 		rpc_fail_error(rpc, err);
 	rpc_release(rpc);
@@ -326,18 +330,35 @@ static bool read_environment(struct rpc *rpc, json_t *config, struct box_pairs *
 	return true;
 }
 
+/* What is not absolute is in the user's home already. */
+static bool read_directory(struct rpc *rpc, json_t *config, const char **ret)
+{
+	const char *cwd;
+
+	if (!rpc_text(rpc, config, "cwd", &cwd))
+		return false;
+	if (cwd && cwd[0] == '~') {
+		if (cwd[1] && cwd[1] != '/') {
+			rpc_fail(rpc, RPC_INVALID_ARGUMENT, "cwd '%s' makes no sense here", cwd);
+			return false;
+		}
+		cwd += 1 + strspn(cwd + 1, "/");
+		cwd = cwd[0] ? cwd : ".";
+	}
+	*ret = cwd && cwd[0] ? cwd : NULL;
+	return true;
+}
+
 static bool read_options(struct rpc *rpc, json_t *config, struct process_request *request)
 {
 	json_t *pty;
 
 	request->has_stdin = true;
-	if (!rpc_text(rpc, config, "cwd", &request->cwd) ||
+	if (!read_directory(rpc, config, &request->cwd) ||
 	    !rpc_text(rpc, rpc->request, "tag", &request->tag) ||
 	    !rpc_bool(rpc, rpc->request, "stdin", &request->has_stdin) ||
 	    !rpc_object(rpc, rpc->request, "pty", &pty))
 		return false;
-	if (request->cwd && !request->cwd[0])
-		request->cwd = NULL;
 	if (request->tag && e2b_process_is_hidden(&(struct process){.tag = (char *)request->tag})) {
 		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "a tag cannot begin with atoll:");
 		return false;

@@ -7,13 +7,18 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <string.h>
 
 /* ---- the certificate ---- */
 
 static const char *reason(void)
 {
+	unsigned long first = ERR_peek_error();
 	const char *text = ERR_reason_error_string(ERR_peek_last_error());
 
+	/* That a file is not there comes first, and that a library of the system's said so last. */
+	if (ERR_SYSTEM_ERROR(first))
+		text = strerrordesc_np(ERR_GET_REASON(first));
 	return text ?: "no reason given";
 }
 

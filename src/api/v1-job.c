@@ -34,10 +34,10 @@ static const char *const kept_keys[] = {"command",   "environment", "cwd", "user
 static void add_command(struct form *form, const char *contract)
 {
 	struct atoll_error err = {0};
+	json_t *own = json_object_get(form->body, "command"), *words;
 	struct spec *spec;
-	json_t *words;
 
-	if (json_object_get(form->body, "command"))
+	if (own && !json_is_null(own))
 		return;
 	spec = contract ? spec_new("/", "/", &err) : NULL;
 	if (spec && spec_load(spec, "contract", NULL, contract, strlen(contract), &err) < 0)

@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #define FILE_MAX (1 << 20)
@@ -148,9 +149,11 @@ static int read_amount(const struct reader *reader, const struct tree *tree, enu
 
 	if (tree->kind != TREE_TEXT)
 		return bad(reader, tree, "an amount");
+	/* Its first word is the name of a limit, which is another one here. */
 	if (spec_parse_limit(id, tree->text, ret, &why) < 0)
-		return error_set(reader->err, ATOLL_FAULT_REQUEST, 0, "%s:%u: '%s': %s",
-				 reader->name, tree->line, tree->key, why.text);
+		return error_set(reader->err, ATOLL_FAULT_REQUEST, 0, "%s:%u: '%s':%s",
+				 reader->name, tree->line, tree->key,
+				 strchr(why.text, ' ') ?: why.text);
 	return 0;
 }
 

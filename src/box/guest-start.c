@@ -49,8 +49,14 @@ static void fail(struct guest *guest, const struct atoll_error *err)
 	if (told.fault == ATOLL_FAULT_NONE)
 		error_set(&told, ATOLL_FAULT_HOST, 0,
 			  "the helper program does not run in the sandbox");
-	/* The user that was asked for is not one of the contract's. */
-	told.errnum = err->errnum == ENOENT && guest->user[0] ? ESRCH : ENOTCONN;
+	/* The user that was asked for is not one of the contract's; or there are as many processes
+	 * or steps inside as there may be, which is no reason to think that the sandbox is gone. */
+	if (err->errnum == ENOENT && guest->user[0])
+		told.errnum = ESRCH;
+	else if (err->errnum == EAGAIN || err->errnum == EBUSY)
+		told.errnum = EAGAIN;
+	else
+		told.errnum = ENOTCONN;
 	guest_drop(guest, &told);
 }
 

@@ -197,6 +197,10 @@ int tenant_check(const struct house_tenant *tenant, uint32_t memory_mib, uint32_
 		 uint32_t cpus, struct atoll_error *err);
 /* Is the machine far enough from its limits to make what nobody has asked for yet? */
 bool quota_has_room(struct house *house);
+/* Set `err` and return -errnum. The words are the format's alone: those of the number (EDQUOT,
+ * EAGAIN), which is for the status, would speak of a disk. */
+int quota_refuse(struct atoll_error *err, enum atoll_fault fault, int errnum, const char *format,
+		 ...) __attribute__((format(printf, 4, 5)));
 void tenant_take(struct house_box *box);
 void tenant_give_back(struct house_box *box);
 

@@ -102,8 +102,16 @@ static bool op_is_due(struct box_op *op)
 		box_set_timeout(box, op->timeout_s, true);
 		return false;
 	}
-	if (op->kind == OP_RESUME)
+	if (op->kind == OP_RESUME) {
+		char why[192];
+
+		/* Or the budget would be a pause of seconds, for whoever asks again. */
+		if (tenant_is_spent(box->tenant, why, sizeof why)) {
+			quota_refuse(&op->error, ATOLL_FAULT_POLICY, EDQUOT, "%s", why);
+			return false;
+		}
 		op->keeps_memory = box->keeps_memory;
+	}
 	return true;
 }
 

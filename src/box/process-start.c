@@ -219,11 +219,13 @@ static void take_refusal(struct start *start)
 	const char *cwd = start->cwd ? start->cwd : "";
 
 	if (starts_with(why->text, "enter '"))
-		error_set(&start->error, ATOLL_FAULT_REQUEST, EINVAL, "cwd '%s' %s", cwd,
+		error_set(&start->error, ATOLL_FAULT_REQUEST, 0, "cwd '%s' %s", cwd,
 			  why->errnum == ENOENT ? "does not exist" : "cannot be entered");
 	else
 		start->error = *why;
-	if (start->error.fault != ATOLL_FAULT_HOST && start->error.fault != ATOLL_FAULT_BUG)
+	/* execve(2) says EAGAIN where the user has as many processes as there may be. */
+	if (start->error.fault != ATOLL_FAULT_HOST && start->error.fault != ATOLL_FAULT_BUG &&
+	    start->error.errnum != EAGAIN)
 		start->error.errnum = EINVAL;
 	if (!start->error.fault)
 		start->error.fault = ATOLL_FAULT_REQUEST;

@@ -3,6 +3,7 @@
 #include "box/inner.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,13 +17,28 @@
  * less than they may, so sums alone would either waste the machine or kill it.
  */
 
+int quota_refuse(struct atoll_error *err, enum atoll_fault fault, int errnum, const char *format,
+		 ...)
+{
+	char text[256];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	error_set(err, fault, 0, "%s", text);
+	if (err)
+		err->errnum = errnum;
+	return -errnum;
+}
+
 static int over(struct atoll_error *err, const char *what, uint64_t used, uint64_t more,
 		uint64_t most, const char *unit)
 {
-	return error_set(err, ATOLL_FAULT_POLICY, EDQUOT,
-			 "%s: %llu%s are used, %llu more would be over the quota of %llu", what,
-			 (unsigned long long)used, unit, (unsigned long long)more,
-			 (unsigned long long)most);
+	return quota_refuse(err, ATOLL_FAULT_POLICY, EDQUOT,
+			    "%s: %llu%s are used, %llu more would be over the quota of %llu", what,
+			    (unsigned long long)used, unit, (unsigned long long)more,
+			    (unsigned long long)most);
 }
 
 struct sum {
@@ -76,15 +92,15 @@ static int check_free(struct house *house, struct atoll_error *err)
 		house->free_disk_mib = free_disk_mib(house->dir);
 	}
 	if (house->free_memory_mib < config->least_memory_mib)
-		return error_set(err, ATOLL_FAULT_HOST, EAGAIN,
-				 "the machine has only %llu MiB of memory free, and keeps %llu",
-				 (unsigned long long)house->free_memory_mib,
-				 (unsigned long long)config->least_memory_mib);
+		return quota_refuse(err, ATOLL_FAULT_HOST, EAGAIN,
+				    "the machine has only %llu MiB of memory free, and keeps %llu",
+				    (unsigned long long)house->free_memory_mib,
+				    (unsigned long long)config->least_memory_mib);
 	if (house->free_disk_mib < config->least_disk_mib)
-		return error_set(err, ATOLL_FAULT_HOST, EAGAIN,
-				 "the machine has only %llu MiB of disk free, and keeps %llu",
-				 (unsigned long long)house->free_disk_mib,
-				 (unsigned long long)config->least_disk_mib);
+		return quota_refuse(err, ATOLL_FAULT_HOST, EAGAIN,
+				    "the machine has only %llu MiB of disk free, and keeps %llu",
+				    (unsigned long long)house->free_disk_mib,
+				    (unsigned long long)config->least_disk_mib);
 	return 0;
 }
 
@@ -112,13 +128,13 @@ int tenant_check(const struct house_tenant *mine, uint32_t memory_mib, uint32_t 
 	if (sum)
 		return over(err, sum->what, sum->used, sum->more, sum->most, sum->unit);
 	if (tenant_is_spent(tenant, why, sizeof why))
-		return error_set(err, ATOLL_FAULT_POLICY, EDQUOT, "%s", why);
+		return quota_refuse(err, ATOLL_FAULT_POLICY, EDQUOT, "%s", why);
 	sum = first_over(all, 4);
 	if (sum)
-		return error_set(err, ATOLL_FAULT_HOST, EAGAIN,
-				 "the machine is full: %llu of %llu %s%s are taken",
-				 (unsigned long long)sum->used, (unsigned long long)sum->most,
-				 sum->unit[0] ? sum->unit + 1 : "", sum->what);
+		return quota_refuse(err, ATOLL_FAULT_HOST, EAGAIN,
+				    "the machine is full: %llu of %llu %s%s are taken",
+				    (unsigned long long)sum->used, (unsigned long long)sum->most,
+				    sum->unit[0] ? sum->unit + 1 : "", sum->what);
 	return check_free(house, err);
 }
 

@@ -248,7 +248,9 @@ static int announce(struct daemon *daemon, struct atoll_error *err)
 	if (key[0])
 		printf("# key of tenant default (shown once: only its hash is kept): %s\n", key);
 	else
-		printf("# keys are made by: atoll serve key new\n");
+		printf("# keys are made by: atoll serve key new%s%s\n",
+		       daemon->options.has_dir ? " --state " : "",
+		       daemon->options.has_dir ? daemon->options.dir : "");
 	printf("export E2B_API_URL=%s\nexport E2B_SANDBOX_URL=%s\n", daemon->api.where,
 	       daemon->api.where);
 	printf("%sexport E2B_API_KEY=%s\n", key[0] ? "" : "# ", key[0] ? key : "...");

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /*
@@ -57,6 +58,9 @@ static int take_state(struct daemon_options *options, const char *value, struct 
 	char here[PATH_MAX] = "";
 	int length;
 
+	if (!value[0])
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "--state: there is no directory");
+	options->has_dir = true;
 	if (value[0] != '/' && !getcwd(here, sizeof here))
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "--state %s", value);
 	length = snprintf(options->dir, sizeof options->dir, "%s%s%s", value[0] == '/' ? "" : here,
@@ -118,11 +122,13 @@ static int take_count(struct daemon_options *options, const char *value, const c
 static int take_size(struct daemon_options *options, const char *value, const char *flag,
 		     uint64_t *ret, struct atoll_error *err)
 {
-	int r = spec_parse_limit(SPEC_DISK, value, ret, err);
+	struct atoll_error why = {0};
 
 	options->has_quotas = true;
-	if (r < 0)
-		return error_context(err, r, "%s", flag);
+	/* Its first word is the name of a limit, which is another one here. */
+	if (spec_parse_limit(SPEC_DISK, value, ret, &why) < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "%s:%s", flag,
+				 strchr(why.text, ' ') ?: why.text);
 	if (*ret != UINT64_MAX)
 		*ret = (*ret + (1 << 20) - 1) >> 20;
 	return 0;

@@ -11,6 +11,7 @@ struct atoll_error;
 struct daemon_options {
 	struct house_config config;
 	char dir[PATH_MAX];
+	bool has_dir;			       /* it was said; the usual one otherwise */
 	const char *listen[CONFIG_LISTEN_MAX]; /* instead of the configuration's */
 	size_t n_listen;
 	const char *certificate, *key;

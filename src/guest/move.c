@@ -4,6 +4,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -190,10 +191,23 @@ static int begin(struct move *move)
 	return walk_open(&move->walk, move->from);
 }
 
+/* A directory that something is mounted on stays where it is, whatever is copied from it; and a
+ * place in it may be asked for, of which there would be no end. */
+static bool is_mounted(const char *path)
+{
+	char above[PATH_SIZE + 4];
+	struct stat st, over;
+
+	snprintf(above, sizeof above, "%s/..", path);
+	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && stat(above, &over) == 0 &&
+	       st.st_dev != over.st_dev;
+}
+
 void move_by_copy(struct question *question, const char *from, const char *to)
 {
-	struct move *move = calloc(1, sizeof *move);
-	int r = move ? 0 : -ENOMEM;
+	bool stays = is_mounted(from);
+	struct move *move = stays ? NULL : calloc(1, sizeof *move);
+	int r = move ? 0 : stays ? -EBUSY : -ENOMEM;
 
 	if (move) {
 		move->work = (struct work){

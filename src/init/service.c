@@ -963,6 +963,7 @@ void service_main(struct init *init, const struct init_command *template)
 	watch_init(&init->watch, init->config);
 	watch_rest(&init->watch);
 	init->watch.n_own = init->config->keeper ? 2 : 1; /* the template */
+	init->watch.steps = &service->template.pid;
 	use_template(service);
 	loop(service);
 }

@@ -236,6 +236,15 @@ static bool is_inside(const struct watch *watch, const char *pid)
 	return number > 1 && number != getpid() && number != getppid() && kill(number, 0) == 0;
 }
 
+/* Those that keep the sandbox are undumpable and write nothing. Somebody inside may kill one, but
+ * its number is nobody else's before we have waited for it. */
+static bool is_ours(const struct watch *watch, const char *pid)
+{
+	pid_t number = (pid_t)strtol(pid, NULL, 10);
+
+	return number == watch->keeper || (watch->steps && number == *watch->steps);
+}
+
 static bool watches_memory(const struct watch *watch)
 {
 	return !watch->limits->is_memory_counted;
@@ -286,7 +295,7 @@ static int sum_up(const struct watch *watch, struct watch_sum *ret)
 		add_memory(watch, pid, ret);
 		if (watches_memory(watch) && watch->uses_memfd)
 			add_memfds(watch, pid, &seen, ret);
-		if (watches_disk(watch))
+		if (watches_disk(watch) && !is_ours(watch, pid))
 			add_written(watch, pid, ret);
 	}
 	if (watches_memory(watch)) {
@@ -418,7 +427,9 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 		used = gone;
 	watch->was_hidden = sum->hides_written;
 	watch->usage->written = used;
-	if (used > limit)
+	/* All of it is used: one file ends there by itself (RLIMIT_FSIZE), and no byte beyond it.
+	 */
+	if (used >= limit)
 		say(verdict, SPEC_DISK, limit, used);
 	leave(watch, limit, used);
 }
@@ -627,6 +638,7 @@ void watch_init(struct watch *watch, const struct init_config *config)
 	watch->usage = config->usage;
 	watch->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	watch->is_bare = config->is_bare;
+	watch->keeper = config->keeper;
 	/* Without a root of its own private storage is a directory of the host's: what is written
 	 * there is on a disk, and counts as that. */
 	watch->storage_fd = watch->is_bare ? -1 : open("/", O_PATH | O_CLOEXEC);

@@ -26,10 +26,10 @@
  *   floor     A part of each file system that is written to stays free, whoever fills it.
  *
  * A process whose parent ignores SIGCHLD takes its counts with it: it is counted up to the last
- * look in which it lived. Processes that made themselves undumpable show no write_bytes. Once the
- * one was seen, and as long as there are any of the other, what the file systems have lost of free
- * space stands for what was written, if it is more. What a tmpfs of the host's has lost of free
- * space is added: no write_bytes show it.
+ * look in which it lived. Processes that made themselves undumpable show no write_bytes; ours do
+ * not either, and write nothing. Once the one was seen, and as long as there are any of the other,
+ * what the file systems have lost of free space stands for what was written, if it is more. What a
+ * tmpfs of the host's has lost of free space is added: no write_bytes show it.
  */
 
 #define WATCH_ROOTS_MAX	 32
@@ -88,6 +88,9 @@ struct watch {
 	int64_t next_ns;    /* when to look again */
 	int64_t woken_ns;   /* since when there has been somebody whom no look has seen; 0: none */
 	unsigned n_looks;
+	pid_t keeper; /* of hidden names; 0: none */
+	const pid_t
+		*steps; /* which process of ours steps begin in, 0 while there is none; or NULL */
 	unsigned n_own; /* processes of ours among those that are seen; 0: it does not matter */
 };
 

@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "cli/amount.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/print.h"
@@ -77,11 +78,30 @@ static int add_variable(struct request *request, const char *text, struct atoll_
 	return 0;
 }
 
+/* Seconds, also a part of one, or what `create` takes: 90s, 2h. */
+static int read_timeout(struct request *request, const char *value, struct atoll_error *err)
+{
+	char *end;
+	double seconds = strtod(value, &end);
+	uint64_t whole;
+
+	if (*end || end == value) {
+		if (amount_parse_age(value, &whole, err) < 0)
+			return -EINVAL;
+		seconds = (double)whole;
+	}
+	/* Not so what is no number. */
+	if (!(seconds > 0 && seconds < 1e9))
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is no number of seconds",
+				 value);
+	json_object_set_new(request->body, "timeoutMs", json_integer((json_int_t)(seconds * 1000)));
+	return 0;
+}
+
 static int take_option(void *data, const struct option *option, const char *value,
 		       struct atoll_error *err)
 {
 	struct request *request = data;
-	char *end;
 
 	switch (option->id) {
 	case OPTION_ENV:
@@ -93,12 +113,7 @@ static int take_option(void *data, const struct option *option, const char *valu
 		json_object_set_new(request->body, "user", json_string(value));
 		break;
 	case OPTION_TIMEOUT:
-		json_object_set_new(request->body, "timeoutMs",
-				    json_integer((json_int_t)(strtod(value, &end) * 1000)));
-		if (*end || end == value)
-			return error_set(err, ATOLL_FAULT_REQUEST, 0,
-					 "'%s' is no number of seconds", value);
-		break;
+		return read_timeout(request, value, err);
 	}
 	request->tty = option->id == OPTION_TTY	     ? 1
 		       : option->id == OPTION_NO_TTY ? -1

@@ -128,6 +128,8 @@ def _():
                 step.write(b"\r")
         check(b"30 90" in step.output(), "the new size")
         expect_error(atoll.RequestRefused, "request", lambda: sandbox.run(["/no/such"]))
+        for timeout in (0, -1):
+            expect_error(atoll.RequestRefused, "request", lambda: client.create(timeout=timeout))
         heard = []
         sandbox.run("echo a; echo b >&2", on_output=heard.append)
         same({p.stream for p in heard}, {"out", "err"}, "who listens hears both")

@@ -343,6 +343,50 @@ def _():
     same(daemon.call("POST", "/" + start, data=b"\0" * (17 << 20), box=box, headers=STREAM)[0], 413, "a request of 17 MiB")
 
 
+@test("processes: they begin in the home, or where they are told to")
+def _():
+    daemon, box = shared()
+    daemon.run(box, "mkdir -p in/here")
+    for cwd, where in ((None, b"/home/user"), ("", b"/home/user"), ("~", b"/home/user"), ("~/", b"/home/user"), ("~//in", b"/home/user/in"),
+                       ("in/here", b"/home/user/in/here"), ("/tmp", b"/tmp")):
+        out = daemon.run(box, "pwd", cwd=cwd)
+        same((out.out, out.error), (where + b"\n", None), "cwd %s" % cwd)
+    same(daemon.run(box, "pwd", cwd="~", user="root").out, b"/root\n", "the home of root")
+    for cwd, message in (("/nope", "cwd '/nope' does not exist"), ("~root", "cwd '~root' makes no sense here"),
+                         ("/etc/hostname", "cwd '/etc/hostname' cannot be entered")):
+        same(daemon.run(box, "pwd", cwd=cwd).error, {"code": "invalid_argument", "message": message}, cwd)
+
+
+@test("processes: one more than there may be is told so, and the sandbox is not taken for gone")
+def _():
+    with Daemon(config="base: {pids: 40}\n") as daemon:
+        box = daemon.create(timeout=300)
+        fork = "import os, time\nwhile True:\n try:\n  if not os.fork(): time.sleep(1000)\n except OSError: break\nprint('full', flush=True)\ntime.sleep(1000)"
+        frames = daemon.stream(box, "/process.Process/Start", {"process": {"cmd": PYTHON, "args": ["-c", fork]}, "stdin": False})
+        check("start" in next(frames)[1]["event"], "no start")
+        check("data" in next(frames)[1]["event"], "nothing is said")
+        status, body, headers = daemon.call("GET", "/files?path=x", box=box)
+        # Where root has an id of its own inside its guest has a place among the processes of that one.
+        if os.geteuid() == 0:
+            same((status, body["code"]), (404, 404), "a file: %s" % body)
+        else:
+            same((status, body["code"], "retry-after" in headers), (429, 429, True), "a file: %s" % body)
+            same(error_of(streamed(daemon, box, "filesystem.Filesystem/WatchDir", envelope({"path": "."}))), "resource_exhausted", "a watch")
+        error = daemon.run(box, "true").error
+        same(error["code"], "resource_exhausted", "a process: %s" % error)
+
+
+@test("processes: of more than 128 at a time the next is refused as too many")
+def _():
+    with Daemon() as daemon:
+        box = daemon.create(timeout=300)
+        many = []
+        for number in range(128):
+            many.append(daemon.stream(box, "/process.Process/Start", {"process": {"cmd": "sleep", "args": ["1000"]}, "stdin": False}))
+            check("start" in next(many[-1])[1].get("event", {}), "no start of %d" % number)
+        same(daemon.run(box, "true").error["code"], "resource_exhausted", "one more")
+
+
 @test("processes: events in their order, and every form of a selector")
 def _():
     daemon, box = shared()

@@ -476,6 +476,10 @@ def _():
         same(kernel.run("const x = 2; x + 1").value, "3", "declared anew")
         same(kernel.run("await new Promise((r) => setTimeout(() => r(5), 1))").value, "5", "await")
         same(kernel.run('import fs, { readFileSync as r } from "fs"\ntypeof fs + typeof r').value, "objectfunction", "import")
+        same(kernel.run('import { join as j } from "path"; import * as p from "node:path" // both\nj("a", "b") + (typeof p.join)').value, "a/bfunction",
+             "import, with more on its line")
+        same(kernel.run('\n  import os from "os"\n  let k = 1; import "fs"; typeof os.platform').value, "function", "import, indented")
+        same(kernel.run('`\nimport x from "y"\n` // import z from "z"').value, '\nimport x from "y"\n', "what is no import")
         same(kernel.run('const os = await import("node:os"); typeof os.cpus').value, "function", "import()")
         same(kernel.run("'import(1)'").value, "import(1)", "in a text it stays")
         same(kernel.run("({ a: [1, 2] })").value, "{ a: [ 1, 2 ] }", "an object")

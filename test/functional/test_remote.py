@@ -63,6 +63,10 @@ def _():
         same(daemon.atoll("exec", box, "--", "cat", input=data, binary=True), (0, data, b""), "any bytes, both ways")
         same(daemon.exec(box, "echo out; echo err >&2; kill -9 $$"), (137, "out\n", "err\n"), "a signal")
         same(daemon.exec(box, "sleep 100", "--timeout", "0.3")[0], 243, "the time limit")
+        same(daemon.exec(box, "sleep 100", "--timeout", "1s")[0], 243, "the time limit, as create takes it")
+        for wrong in ("inf", "nan", "-1", "0", "1x", ""):
+            status, _, errors = daemon.exec(box, "true", "--timeout", wrong)
+            same((status, "'%s' is" % wrong in errors), (240, True), "a time limit of '%s': %s" % (wrong, errors))
         status, _, errors = daemon.atoll("exec", box, "--", "/no/such/program")
         same((status, "no such file" in errors.lower()), (127, True), errors)
         same(daemon.atoll("exec", box, "--", "/etc/passwd")[0], 126, "no program")

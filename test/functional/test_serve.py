@@ -135,12 +135,24 @@ def _():
                          ("machine: {sandboxes: many}\n", "config.yaml:1: 'sandboxes' has to be a whole number"),
                          ("pool: [1]\n", "config.yaml:1: 'pool' has to be a section"),
                          ("tls: {certificate: x.pem}\n", "given with both"),
-                         ("idle: soon\n", "config.yaml:1: 'idle'"),
+                         ("tls: {certificate: x.pem, key: y.pem}\n", "x.pem': No such file or directory"),
+                         ("machine: {memory: 5Q}\n", "config.yaml:1: 'memory': '5Q' is not a size"),
+                         ("idle: soon\n", "config.yaml:1: 'idle': 'soon' is not a time"),
                          ("tenants:\n  a: {memory: 1G}\n  a: {}\n", "config.yaml:3:"),
                          ("listen: {a: b}\n", "config.yaml:1: 'listen'"),
                          ("a: &x 1\n", "config.yaml:1")):
         refused([], wanted, config=text)
     refused(["--config", "/nonexistent/c.yaml"], "No such file")
+    refused(["--state", ""], "--state: there is no directory")
+
+
+@test("a later start says how a key is made, for its own state")
+def _():
+    with Daemon() as daemon:
+        daemon.stop()
+        daemon.start()
+        line = "# keys are made by: atoll serve key new --state " + daemon.state
+        check(line in daemon.said, "it says %s" % daemon.said)
 
 
 @test("it listens beyond the loopback only with TLS")

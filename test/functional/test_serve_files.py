@@ -232,6 +232,11 @@ def _():
     same(ask("Move", source="/tmp/moved/here", destination="back")[0], 200, "and back")
     same(get("back/sub/f"), (200, b"1\n"), "its file")
     same(ask("Move", source="tree", destination="x")[0], 404, "not there")
+    shell("mkdir -p own; echo 2 >own/f")
+    for to in ("/home/user/in/it", "/tmp/elsewhere"):
+        status, body = ask("Move", source="/home/user", destination=to)
+        same((status, body["message"]), (500, "path '/home/user': Device or resource busy"), "the home, to %s" % to)
+        same(shell("cat own/f; test -e %s || echo none" % to), b"2\nnone\n", "what it holds after that")
 
 
 @test("metadata stays with a file, and the next upload replaces it")

@@ -8,6 +8,7 @@ import os
 import signal
 import sqlite3
 import sys
+import tempfile
 import threading
 import time
 
@@ -58,6 +59,19 @@ def _():
         same(daemon.call("POST", "/sandboxes/%s/pause" % box["sandboxID"], {})[0], 204, "pause")
         same(daemon.run(box, "cat f").out, b"x\n", "a command to a paused one")
         same(daemon.state_of(box), "running", "its state then")
+
+
+@test("a pause at its time lasts, also if a client asks why its stream has ended")
+def _():
+    with Daemon() as daemon:
+        box = daemon.create(timeout=600, autoPause=True, autoResume={"enabled": True})
+        frames = daemon.begin(box, "sleep 1000")
+        check("start" in next(frames)[1]["event"], "no start")
+        same(daemon.call("POST", "/sandboxes/%s/timeout" % box["sandboxID"], {"timeout": 1})[0], 204, "its time")
+        check(until(lambda: daemon.state_of(box) == "paused"), "it was not paused")
+        same(daemon.call("GET", "/health", box=box)[0], 502, "whether it runs, asked with its token")
+        same(daemon.state_of(box), "paused", "its state then")
+        same(daemon.run(box, "echo x").out, b"x\n", "a command, which wakes it")
 
 
 @test("kill: unroutable at once, and nothing of it is left")
@@ -380,6 +394,41 @@ def _():
         check(until(lambda: daemon.state_of(box) == "paused"), "it was not paused")
         status, body, _ = daemon.call("POST", "/v2/sandboxes", {"templateID": "base"})
         check(status == 429 and "budget" in body["message"], "a new one: %s %s" % (status, body))
+
+
+@test("what a used up budget has paused is not resumed by who asks")
+def _():
+    config = "tenants: {default: {budget: {steps: 2, then: pause}}}\npool: {least: 0, most: 0}\n"
+    with Daemon(config=config) as daemon:
+        box = daemon.create(timeout=600, autoPause=True, autoResume={"enabled": True})
+        for _ in range(2):
+            daemon.run(box, "true")
+        check(until(lambda: daemon.state_of(box) == "paused"), "it was not paused")
+        id = box["sandboxID"]
+        for method, path, body in (("POST", "/v1/sandboxes/%s/resume" % id, {}), ("POST", "/v2/sandboxes/%s/connect" % id, {}),
+                                   ("POST", "/sandboxes/%s/resume" % id, {})):
+            status, body, headers = daemon.call(method, path, body)
+            why = body["error"]["message"] if "error" in body else body["message"]
+            same((status, why), (429, "the budget is used up: 2 of 2 steps"), path)
+            check("retry-after" in headers, "no Retry-After: %s" % headers)
+        same(daemon.call("GET", "/files?path=x", box=box)[0], 429, "a request that would wake it")
+        same(daemon.state_of(box), "paused", "its state after all that")
+
+
+@test("what others write on the daemon's disk is not a sandbox's")
+def _():
+    need_layers()
+    with tempfile.TemporaryDirectory(dir=DISK) as state:
+        os.chmod(state, 0o700)
+        with Daemon(config="base: {disk: 64M}\n", state=state) as daemon:
+            box = daemon.create(timeout=600)
+            same(daemon.run(box, "true").code, 0, "a command")
+            same(daemon.call("POST", "/files?path=f", data=b"x", box=box, headers={"Content-Type": "application/octet-stream"})[0], 200, "a file")
+            with tempfile.TemporaryFile(dir=state) as others:
+                os.posix_fallocate(others.fileno(), 0, 256 << 20)
+                out = daemon.run(box, "sleep 2; echo here")
+                same((out.code, out.out), (0, b"here\n"), "while they write: %s" % out.error)
+                same(daemon.call("GET", "/files?path=f", box=box)[1], b"x", "the file")
 
 
 @test("an idle one ends, and one with a command does not")

@@ -15,6 +15,7 @@ from lib import *
 
 import pty
 import random
+import tempfile
 import termios
 
 
@@ -339,6 +340,18 @@ def _():
         check("disk" in result.err, result.err)
         # Sanitizers' processes count for more.
         check(number >= 15 or lost >= 15000000 or IS_SANITIZED, "ended by step %d, and %d bytes are gone" % (number, lost))
+
+
+@test("what others write on the same disk is not the sandbox's")
+def _():
+    with Sandbox("--disk", "64M", on_disk=True) as (place, id):
+        step(place, id, "true")
+        with tempfile.TemporaryFile(dir=place.home) as others:
+            os.posix_fallocate(others.fileno(), 0, 256 << 20)
+            # Longer than looks are apart, while nothing but this and what is ours is inside.
+            same(step(place, id, "sleep 2; echo here"), "here\n", "while they write")
+        result = atoll(place, "exec", id, "--", "/bin/sh", "-c", "head -c 200000000 /dev/zero >f; sleep 5")
+        same(result.status, OVER_LIMIT, "status of what it writes itself: %s" % result.err)
 
 
 @test("a step has the sandbox's namespaces and none of the host's, also behind a template that was killed from inside")

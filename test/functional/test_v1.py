@@ -250,6 +250,8 @@ def _():
         other = daemon.make_key("other")
         daemon.refused(404, "not-found", "GET", f"/v1/jobs/{job['id']}", key=other)
         daemon.refused(400, "request", "POST", "/v1/jobs", {})
+        error = daemon.refused(400, "request", "POST", "/v1/jobs", {"command": None})
+        check("there is no 'command'" in error["message"], "no command: %s" % error)
         daemon.refused(404, "not-found", "GET", "/v1/jobs/nosuch")
 
 

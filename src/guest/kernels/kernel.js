@@ -125,24 +125,28 @@ function importHere(name) {
 
 const IMPORT = 'globalThis[Symbol.for("atoll.import")]';
 
-// Static imports are not for consoles; at the beginning of a line they are what a dynamic one says.
+// What strings and comments say stays as it is.
+const PASSED = /"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|\/\/.*|\/\*[^]*?\*\//.source;
+// At the beginning of a statement; a comment, or the next statement, may follow on its line.
+const STATIC_IMPORT = new RegExp(`(${PASSED})|` +
+	/(?<=^\s*|[;\n}]\s*)import\s+(?:([\w$]+)\s*,?\s*)?(?:\*\s+as\s+([\w$]+)|\{([^}]*)\})?\s*(?:from\s+)?(["'][^"'\n]+["'])[ \t]*(?:;|(?=\n|$|\/\/|\/\*))/.source, "g");
+const DYNAMIC_IMPORT = new RegExp(`(${PASSED})|` + /(?<![.\w$])import\s*\(/.source, "g");
+
+// Static imports are not for consoles: they become what a dynamic one says.
 function withoutStaticImports(code) {
-	return code.replace(
-		/^import\s+(?:([\w$]+)\s*,?\s*)?(?:\*\s+as\s+([\w$]+)|\{([^}]*)\})?\s*(?:from\s+)?(["'][^"'\n]+["'])\s*;?[ \t]*$/gm,
-		(whole, one, all, some, from) => {
-			if (!one && !all && some === undefined) return `await import(${from});`;
-			const parts = (some ?? "").split(",").map((part) => part.trim().replace(/\s+as\s+/, ": ")).filter(Boolean);
-			if (one) parts.unshift(`default: ${one}`);
-			return (all ? `const ${all} = await import(${from}); ` : "") +
-				(parts.length ? `const { ${parts.join(", ")} } = await import(${from});` : "");
-		});
+	return code.replace(STATIC_IMPORT, (whole, passed, one, all, some, from) => {
+		if (passed !== undefined) return passed;
+		if (!one && !all && some === undefined) return `await import(${from});`;
+		const parts = (some ?? "").split(",").map((part) => part.trim().replace(/\s+as\s+/, ": ")).filter(Boolean);
+		if (one) parts.unshift(`default: ${one}`);
+		return (all ? `const ${all} = await import(${from}); ` : "") +
+			(parts.length ? `const { ${parts.join(", ")} } = await import(${from});` : "");
+	});
 }
 
-// The inspector has no way to import; we have. Strings and comments stay as they are.
+// The inspector has no way to import; we have.
 function withOurImport(code) {
-	return code.replace(
-		/("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\.|[^`\\])*`|\/\/.*|\/\*[^]*?\*\/)|(?<![.\w$])import\s*\(/g,
-		(whole, passed) => passed ?? `${IMPORT}(`);
+	return code.replace(DYNAMIC_IMPORT, (whole, passed) => passed ?? `${IMPORT}(`);
 }
 
 function prepared(code) {

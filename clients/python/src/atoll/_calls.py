@@ -116,7 +116,10 @@ def seconds(timeout: float | None) -> object:
     """None is the daemon's own, infinity "never"."""
     if timeout is None:
         return None
-    return "never" if timeout == float("inf") else max(1, round(timeout))
+    if timeout == float("inf"):
+        return "never"
+    # What makes no sense the daemon says.
+    return max(1, round(timeout)) if timeout > 0 else round(timeout)
 
 
 Page = tuple[list[T], "str | None"]
