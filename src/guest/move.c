@@ -2,12 +2,14 @@
 #include "guest/inner.h"
 
 #include "base/fd.h"
+#include "base/uapi.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <sys/xattr.h>
 
 /*
@@ -195,12 +197,10 @@ static int begin(struct move *move)
  * place in it may be asked for, of which there would be no end. */
 static bool is_mounted(const char *path)
 {
-	char above[PATH_SIZE + 4];
-	struct stat st, over;
+	struct statx stx;
 
-	snprintf(above, sizeof above, "%s/..", path);
-	return lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && stat(above, &over) == 0 &&
-	       st.st_dev != over.st_dev;
+	return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &stx) == 0 &&
+	       stx.stx_attributes & STATX_ATTR_MOUNT_ROOT;
 }
 
 void move_by_copy(struct question *question, const char *from, const char *to)

@@ -103,6 +103,10 @@ int hold_exec_step(struct holder *holder, struct hold_client *client,
 		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's descriptors");
 	snprintf(client->command, sizeof client->command, "%.*s", (int)sizeof request->command - 1,
 		 request->command);
+	/* A limit ends all that is inside: whoever comes behind those that were told so begins
+	 * anew. */
+	if (holder->limit.type == INIT_LIMIT)
+		hold_close_cell(holder, NULL);
 	r = begin_step(holder, client, fds[0], stdio, err);
 	if (r != -EPIPE && r != -ECONNRESET)
 		return r;
@@ -188,7 +192,6 @@ void hold_take_message(struct holder *holder, const struct init_message *message
 		hold_spread_denial(holder, message);
 		break;
 	case INIT_LIMIT:
-		/* Also for a step that comes before we see it end. */
 		holder->limit = *message;
 		hold_lose_steps(holder, message);
 		break;

@@ -237,6 +237,10 @@ def _():
         status, body = ask("Move", source="/home/user", destination=to)
         same((status, body["message"]), (500, "path '/home/user': Device or resource busy"), "the home, to %s" % to)
         same(shell("cat own/f; test -e %s || echo none" % to), b"2\nnone\n", "what it holds after that")
+    shell("echo 3 >/tmp/kept")
+    status, body = ask("Move", source="/tmp", destination="there")  # of the same file system as what is above it
+    same((status, body["message"]), (500, "path '/tmp': Device or resource busy"), "/tmp")
+    same(shell("cat /tmp/kept; test -e there || echo none"), b"3\nnone\n", "what it holds after that")
 
 
 @test("metadata stays with a file, and the next upload replaces it")

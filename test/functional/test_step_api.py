@@ -177,6 +177,8 @@ def _():
             for holder in holders:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(holder, signal.SIGCONT)
+        # It takes a moment to let all of them go.
+        check(until(lambda: begin(place, "run", id, "--live", "--", "/bin/true").wait().status == 0), "nobody gets through afterwards")
         out, err, end = run_step(place, id, "echo hi", "--live")
         same(out, b"hi\n", "afterwards")
 

@@ -320,6 +320,10 @@ def _():
         result = atoll(place, "exec", id, "--", PYTHON, "-c", "x = b'x' * (400 << 20); import time; time.sleep(60)")
         same(result.status, OUT_OF_MEMORY, "status: %s" % result.err)
         same(step(place, id, "cat kept"), "kept\n", "afterwards")
+        # Right behind each other, sooner than the end of the first can be seen.
+        script = 'for i in 1 2 3 4 5 6 7 8; do "$1" exec $2 -- "$3" -c "x = b\'x\' * (400 << 20); import time; time.sleep(60)" 2>&-; "$1" exec $2 -- cat kept; done'
+        result = Running(place, ["/bin/sh", "-c", script, "sh", ATOLL, id, PYTHON], starts=False).wait()
+        same(result.out, "kept\n" * 8, "at once: %s" % result.err)
 
 
 @test("many steps, each shorter than a look takes to come, do not write more than the limit")
