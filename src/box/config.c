@@ -145,16 +145,12 @@ static int read_count(const struct reader *reader, const struct tree *tree, uint
 static int read_amount(const struct reader *reader, const struct tree *tree, enum spec_limit_id id,
 		       uint64_t *ret)
 {
-	struct atoll_error why = {0};
+	char of[sizeof reader->err->text];
 
 	if (tree->kind != TREE_TEXT)
 		return bad(reader, tree, "an amount");
-	/* Its first word is the name of a limit, which is another one here. */
-	if (spec_parse_limit(id, tree->text, ret, &why) < 0)
-		return error_set(reader->err, ATOLL_FAULT_REQUEST, 0, "%s:%u: '%s':%s",
-				 reader->name, tree->line, tree->key,
-				 strchr(why.text, ' ') ?: why.text);
-	return 0;
+	snprintf(of, sizeof of, "%s:%u: '%s':", reader->name, tree->line, tree->key);
+	return spec_parse_amount(id, of, tree->text, ret, reader->err);
 }
 
 /* In MiB, rounded up. */

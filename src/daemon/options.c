@@ -10,7 +10,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 /*
@@ -122,13 +121,14 @@ static int take_count(struct daemon_options *options, const char *value, const c
 static int take_size(struct daemon_options *options, const char *value, const char *flag,
 		     uint64_t *ret, struct atoll_error *err)
 {
-	struct atoll_error why = {0};
+	char of[64];
+	int r;
 
 	options->has_quotas = true;
-	/* Its first word is the name of a limit, which is another one here. */
-	if (spec_parse_limit(SPEC_DISK, value, ret, &why) < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, 0, "%s:%s", flag,
-				 strchr(why.text, ' ') ?: why.text);
+	snprintf(of, sizeof of, "%s:", flag);
+	r = spec_parse_amount(SPEC_DISK, of, value, ret, err);
+	if (r < 0)
+		return r;
 	if (*ret != UINT64_MAX)
 		*ret = (*ret + (1 << 20) - 1) >> 20;
 	return 0;

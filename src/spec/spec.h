@@ -349,6 +349,9 @@ extern const char spec_schema[];
  * "90s" "10m" "1h30m" "250ms", counts, CPUs "1.5"; and "unlimited". */
 int spec_parse_limit(enum spec_limit_id id, const char *text, uint64_t *ret_value,
 		     struct atoll_error *err);
+/* The same notation for what is no limit of a job's: what is wrong is told of `of` instead. */
+int spec_parse_amount(enum spec_limit_id id, const char *of, const char *text, uint64_t *ret_value,
+		      struct atoll_error *err);
 /* The other way, for people: "4 GiB", "10 min", "1.5". */
 void spec_format_limit(enum spec_limit_id id, uint64_t value, char *ret, size_t size);
 

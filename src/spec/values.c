@@ -177,11 +177,20 @@ int values_parse(const struct spec_limit_info *info, bool may_be_lifted, const c
 			 may_be_lifted ? ", or \"unlimited\"" : "", info->example);
 }
 
+int spec_parse_amount(enum spec_limit_id id, const char *of, const char *text, uint64_t *ret_value,
+		      struct atoll_error *err)
+{
+	struct spec_limit_info info = spec_limits[id];
+
+	info.key = of;
+	/* A limit that ends a run would be none if what follows it had no end. */
+	return values_parse(&info, id != SPEC_GRACE, text, ret_value, err);
+}
+
 int spec_parse_limit(enum spec_limit_id id, const char *text, uint64_t *ret_value,
 		     struct atoll_error *err)
 {
-	/* A limit that ends a run would be none if what follows it had no end. */
-	return values_parse(&spec_limits[id], id != SPEC_GRACE, text, ret_value, err);
+	return spec_parse_amount(id, spec_limits[id].key, text, ret_value, err);
 }
 
 static void format_size(uint64_t value, char *ret, size_t size)
