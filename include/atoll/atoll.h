@@ -47,9 +47,10 @@ ATOLL_PUBLIC struct atoll_job *atoll_job_new(struct atoll_error *err);
 ATOLL_PUBLIC void atoll_job_free(struct atoll_job *job);
 
 /*
- * Take in a job file ("-" reads standard input). A file that lies in a writable root of its own job
- * may only narrow the default contract, unless its exact content was approved with atoll_trust():
- * the sandbox could have written it.
+ * Take in a job file ("-" reads standard input). A file that a run or another user could have
+ * written (it, or a directory or link on the way to it, lies in a git tree, in a writable root of
+ * this or an earlier run, or belongs to others or is writable by them) may only narrow the default
+ * contract, unless its exact content was approved with atoll_trust() at this path.
  */
 ATOLL_PUBLIC int atoll_job_load(struct atoll_job *job, const char *path, struct atoll_error *err);
 
@@ -91,6 +92,7 @@ enum atoll_end {
 	ATOLL_OVER_LIMIT,    /* another limit: `limit` names it */
 	ATOLL_NOT_STARTED,   /* the command could not be executed: `code` is 126 or 127 */
 	ATOLL_STOPPED,	     /* by a rule or a monitor: `stopped_by` names it */
+	ATOLL_UNRECORDED,    /* the record could not be written for 30 s: `record_note` says why */
 };
 
 /* Something that the contract refused, as the guard saw it. */
@@ -341,8 +343,19 @@ ATOLL_PUBLIC int atoll_error_status(const struct atoll_error *err);
  * of the default contract are missing (0: all hold), or a negative errno. */
 ATOLL_PUBLIC int atoll_doctor(enum atoll_format format, char **ret_text, struct atoll_error *err);
 
-/* Record that this job file's exact content was reviewed. */
+/* Record that this job file's exact content, at this path, was reviewed. What is recorded is what
+ * the file holds now: another process may have written it since somebody has read it. */
 ATOLL_PUBLIC int atoll_trust(const char *path, char ret_hex[65], struct atoll_error *err);
+/*
+ * The same without that gap. The file is opened and read once; `agree` gets these bytes (at most 1
+ * MiB; a NUL stands behind them) and their SHA-256, and returns 1 to have them recorded, 0 not to
+ * (-EPERM), or a negative errno. `expected`: the SHA-256 of what was read before; other content is
+ * refused. Either may be NULL.
+ */
+ATOLL_PUBLIC int atoll_trust_content(const char *path, const char *expected,
+				     int (*agree)(const char *text, size_t size, const char *hex,
+						  void *data),
+				     void *data, char ret_hex[65], struct atoll_error *err);
 
 /* The JSON Schema of a job file. */
 ATOLL_PUBLIC const char *atoll_schema(void);

@@ -82,6 +82,8 @@ ATOLL_PUBLIC int atoll_gc(const struct atoll_gc_options *options, struct atoll_e
 
 /* ---- changes ---- */
 
+#define ATOLL_DIGEST_SIZE 32 /* SHA-256 */
+
 enum atoll_change_kind {
 	ATOLL_ADDED,
 	ATOLL_CHANGED,
@@ -112,6 +114,10 @@ struct atoll_change {
 	const char *conflict;
 	uint32_t link_group; /* names of one file have the same; 0: no other name */
 	bool is_binary;	     /* known after atoll_change_text() */
+	/* Set by atoll_change_text(): the digest of the content that the text was made from, a
+	 * file's bytes or a link's target as they are after the run. */
+	bool has_digest;
+	unsigned char digest[ATOLL_DIGEST_SIZE];
 };
 
 struct atoll_changes {
@@ -148,6 +154,11 @@ struct atoll_apply_options {
 	/* Instead of paths: decide about each; NULL: all that `paths` say. A marked one is asked
 	 * about, too. */
 	bool (*pick)(const struct atoll_change *change, void *data);
+	/* Not NULL: called for each file, link and directory that is about to be put on the host,
+	 * when its copy is made and no command can change it any more. `change` has the copy's
+	 * mark and mode, `digest` is that of its content. False: it is held back. */
+	bool (*approves)(const struct atoll_change *change,
+			 const unsigned char digest[ATOLL_DIGEST_SIZE], void *data);
 	void *data;
 	bool merges;	/* three ways, for text, where the host has changed as well */
 	bool is_forced; /* what conflicts is overwritten; undo brings it back */
@@ -177,16 +188,21 @@ ATOLL_PUBLIC int atoll_undo(const char *id, bool is_forced, struct atoll_apply_r
 
 /* ---- export, import ---- */
 
-/* A patch for `git apply`, written to a descriptor. */
-ATOLL_PUBLIC int atoll_export_patch(const char *id, int fd, struct atoll_error *err);
-
 /* What became of an archive. */
 struct atoll_archive_report {
 	uint64_t n_entries, n_bytes; /* of the files, with their holes */
-	uint64_t n_marked;	     /* export: what the host would execute or trust */
+	uint64_t n_marked;	     /* what the host would execute or trust: export, what is in it;
+				      * import, what was held back */
 	uint64_t n_dropped;	     /* what could not be kept: `dropped` says which, in words */
 	char dropped[256];
 };
+
+/* A patch for `git apply`, written to a descriptor. `ret`, which may be NULL, has the number of
+ * files in it and of those that are marked; these are named at the patch's head. Of a sandbox that
+ * is live what is written is copied first, here as in a tar: the marks are those of the very bytes.
+ */
+ATOLL_PUBLIC int atoll_export_patch(const char *id, int fd, struct atoll_archive_report *ret,
+				    struct atoll_error *err);
 
 /* How a tar says that something was deleted. */
 enum atoll_tar {
@@ -202,6 +218,14 @@ ATOLL_PUBLIC int atoll_export_tar(const char *id, enum atoll_tar form, int fd,
 struct atoll_import_options {
 	uint64_t max_bytes, max_entries, max_ratio;
 	bool keeps_outside_links; /* symbolic links that lead out of the tree; never followed */
+	/* What the host would execute or trust (hooks, a git config that starts a program, settings
+	 * of editors and agents) is held back, unless one of these paths, from the top of the tree,
+	 * is it or above it; NULL-terminated, may be NULL. */
+	char *const *taken;
+	bool keeps_marked; /* all of it: the directory is nobody's workspace on this host */
+	/* Called for each that is held back; may be NULL. */
+	void (*held)(const char *path, const char *mark, void *data);
+	void *data;
 };
 
 /*

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 /* See error.h about the analyzer. */
 #undef error_set
@@ -41,9 +42,16 @@ int error_set(struct atoll_error *err, enum atoll_fault fault, int errnum, const
 
 	if (errnum) {
 		const char *words = strerrordesc_np(errnum);
+		struct rlimit files;
 
 		used = strlen(err->text);
-		if (words)
+		/* EMFILE: the object in the text is not the cause, the descriptor limit is. */
+		if (errnum == EMFILE && getrlimit(RLIMIT_NOFILE, &files) == 0)
+			snprintf(err->text + used, sizeof err->text - used,
+				 ": too many open files, this process may have %llu "
+				 "(RLIMIT_NOFILE): ulimit -n 1024",
+				 (unsigned long long)files.rlim_cur);
+		else if (words)
 			snprintf(err->text + used, sizeof err->text - used, ": %s", words);
 		else
 			snprintf(err->text + used, sizeof err->text - used, ": error %d", errnum);

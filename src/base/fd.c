@@ -7,8 +7,10 @@
 #include <errno.h>
 #include <linux/close_range.h>
 #include <linux/openat2.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -88,6 +90,39 @@ int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t re
 	return fd < 0 ? -errno : (int)fd;
 }
 
+/* Is no part of the path a symbolic link, as far as the path exists? One system call; realpath(3)
+ * makes one for each part. False also if the kernel cannot tell. */
+static bool has_no_links(const char *path)
+{
+	int fd = fd_openat2(AT_FDCWD, path, O_PATH, 0, RESOLVE_NO_SYMLINKS);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || fd == -ENOENT || fd == -ENOTDIR;
+}
+
+void fd_real_path(const char *path, char ret[PATH_MAX])
+{
+	char above[PATH_MAX], real[PATH_MAX];
+	const char *rest;
+	char *slash;
+
+	snprintf(ret, PATH_MAX, "%s", path);
+	if (has_no_links(path))
+		return;
+	snprintf(above, sizeof above, "%s", path);
+	while (!realpath(above, real)) {
+		slash = strrchr(above, '/');
+		if (!slash || slash == above)
+			return;
+		*slash = '\0';
+	}
+	rest = path + strlen(above);
+	/* A result that is too long has no name for the kernel either. */
+	if (snprintf(ret, PATH_MAX, "%s%s", real[1] || !rest[0] ? real : "", rest) >= PATH_MAX)
+		snprintf(ret, PATH_MAX, "%s", path);
+}
+
 int fd_above_stdio(int fd)
 {
 	int above;
@@ -144,6 +179,38 @@ int fd_close_range(unsigned first, unsigned last, bool at_exec)
 		return 0;
 	dir = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return dir < 0 ? -errno : close_listed(dir, first, last, at_exec);
+}
+
+int fd_close_others(const int *keep, size_t n)
+{
+	for (int fd = STDERR_FILENO + 1;;) {
+		int next = INT_MAX, r = 0;
+
+		for (size_t i = 0; i < n; i++)
+			next = keep[i] >= fd && keep[i] < next ? keep[i] : next;
+		if (next > fd)
+			r = fd_close_range((unsigned)fd,
+					   next == INT_MAX ? UINT_MAX : (unsigned)next - 1, false);
+		if (r < 0 || next == INT_MAX)
+			return r;
+		fd = next + 1;
+	}
+}
+
+int fd_blank_stdio(void)
+{
+	int made = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+	if (made < 0)
+		return -errno;
+	for (int fd = 0; fd <= STDERR_FILENO; fd++) {
+		if (fd != made && dup3(made, fd, O_CLOEXEC) < 0)
+			return -errno;
+	}
+	/* The caller may have had one of the three closed: then it lies there. */
+	if (made > STDERR_FILENO)
+		close(made);
+	return 0;
 }
 
 union control {

@@ -4,6 +4,7 @@
 #include "base/scope.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,6 +24,10 @@ int fd_read_all(int fd, struct buf *buf);
  * On a kernel without the call (before 5.6) -ENOSYS. */
 int fd_openat2(int dir_fd, const char *path, int flags, mode_t mode, uint64_t resolve);
 
+/* Write the path that the kernel reaches from `path`, which is plain and absolute: as realpath(3),
+ * but names that do not exist are kept behind the deepest directory that exists. */
+void fd_real_path(const char *path, char ret[PATH_MAX]);
+
 /* Not 0, 1 or 2: `fd`, or another in its place, which it takes. Or a negative errno; then both are
  * closed. */
 int fd_above_stdio(int fd);
@@ -30,6 +35,14 @@ int fd_above_stdio(int fd);
 /* close_range(2), or only marked to close at exec. Before 5.9 (5.11), and where a container's
  * profile refuses it, by way of /proc/self/fd. Does not allocate. */
 int fd_close_range(unsigned first, unsigned last, bool at_exec);
+
+/* Closes every descriptor from 3 on that is not among the `n` of `keep`; entries below 3 and
+ * repeated ones mean nothing. Does not allocate. */
+int fd_close_others(const int *keep, size_t n);
+
+/* Puts a counter of the kernel's (eventfd) in the place of 0, 1 and 2: reading there answers
+ * EAGAIN, text cannot be written, and no file's name leads there or away from there. */
+int fd_blank_stdio(void);
 
 /* How many descriptors one message of ours may carry, and one of anybody's (the kernel's limit). */
 #define FD_PASS_MAX    128

@@ -15,6 +15,10 @@
 #define IDS_KEPT_FIRST 0x77fe0000u
 #define IDS_KEPT_COUNT 0x10000u
 
+/* An id inside that owns no file and is in no group, of a sandbox that has a range of ids. Likewise
+ * between the two blocks: no file of the host's has it, so no mapped tree shows one as its. */
+#define IDS_STRANGER 0x77ff0000u
+
 static inline bool ids_is_kept(uint32_t id)
 {
 	return id >= IDS_KEPT_FIRST && id - IDS_KEPT_FIRST < IDS_KEPT_COUNT;

@@ -134,13 +134,88 @@ static void fire_due(struct loop *loop)
 	}
 }
 
+/* ---- turns ---- */
+
+static void queue_lane(struct loop *loop, struct loop_lane *lane)
+{
+	if (lane->is_queued)
+		return;
+	lane->is_queued = true;
+	lane->next = NULL;
+	if (!loop->lanes)
+		loop->lanes_end = &loop->lanes;
+	*loop->lanes_end = lane;
+	loop->lanes_end = &lane->next;
+}
+
+void loop_queue(struct loop *loop, struct loop_lane *lane, struct loop_turn *turn)
+{
+	if (turn->lane)
+		return;
+	if (!lane->first)
+		lane->end = &lane->first;
+	turn->lane = lane;
+	turn->next = NULL;
+	turn->link = lane->end;
+	*lane->end = turn;
+	lane->end = &turn->next;
+	queue_lane(loop, lane);
+}
+
+void loop_unqueue(struct loop_turn *turn)
+{
+	if (!turn->lane)
+		return;
+	*turn->link = turn->next;
+	if (turn->next)
+		turn->next->link = turn->link;
+	else
+		turn->lane->end = turn->link;
+	turn->lane = NULL;
+}
+
+void loop_drop_lane(struct loop *loop, struct loop_lane *lane)
+{
+	while (lane->first)
+		loop_unqueue(lane->first);
+	for (struct loop_lane **at = &loop->lanes; *at; at = &(*at)->next) {
+		if (*at != lane)
+			continue;
+		*at = lane->next;
+		if (!*at)
+			loop->lanes_end = at;
+		lane->is_queued = false;
+		return;
+	}
+}
+
+/* A lane stays in the loop's list when its turns are unqueued, so it may be empty here. */
+static void run_turn(struct loop *loop)
+{
+	struct loop_turn *turn = NULL;
+
+	while (!turn && loop->lanes) {
+		struct loop_lane *lane = loop->lanes;
+
+		loop->lanes = lane->next;
+		lane->is_queued = false;
+		turn = lane->first;
+		if (turn)
+			loop_unqueue(turn);
+		if (lane->first)
+			queue_lane(loop, lane);
+	}
+	if (turn)
+		turn->run(turn);
+}
+
 /* ---- */
 
 static int wait_ms(struct loop *loop)
 {
 	int64_t left, now;
 
-	if (loop->rest)
+	if (loop->rest || loop->lanes)
 		return 0;
 	if (loop->n_timers == 0 && !loop->awake_ns)
 		return -1;
@@ -204,6 +279,8 @@ int loop_run(struct loop *loop)
 		}
 		loop->n_fetched = 0;
 		fire_due(loop);
+		if (!loop->is_stopped)
+			run_turn(loop);
 		do_rest(loop, n == 0);
 		if (n == 0 && loop->awake_ns)
 			sched_yield();

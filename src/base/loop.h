@@ -26,6 +26,20 @@ struct loop_timer {
 	size_t place;				/* in the heap, from 1; 0: not armed */
 };
 
+/* A piece of a long work, such as one piece of a stream. Embedded. */
+struct loop_turn {
+	void (*run)(struct loop_turn *turn); /* once; may queue itself again */
+	struct loop_lane *lane;		     /* NULL: not queued */
+	struct loop_turn *next, **link;
+};
+
+/* The turns of one party, such as a tenant. Zeroed is empty. */
+struct loop_lane {
+	struct loop_turn *first, **end;
+	struct loop_lane *next;
+	bool is_queued;
+};
+
 struct loop {
 	int epoll_fd;
 	struct loop_timer **heap;
@@ -34,7 +48,8 @@ struct loop {
 	int n_fetched;
 	void (*rest)(struct loop *loop); /* see loop_rest() */
 	int n_put_off;
-	int64_t awake_ns; /* see loop_stay_awake() */
+	struct loop_lane *lanes, **lanes_end; /* with turns, the next one first */
+	int64_t awake_ns;		      /* see loop_stay_awake() */
 	bool is_stopped;
 };
 
@@ -57,6 +72,15 @@ void loop_disarm(struct loop *loop, struct loop_timer *timer);
 /* Work that can wait: `rest` is called once, when nothing is ready, or after a few rounds in which
  * something always was. One at a time. */
 void loop_rest(struct loop *loop, void (*rest)(struct loop *loop));
+
+/* One turn is run in each round of the loop, after the round's events, and lanes alternate: however
+ * many turns one lane has, events wait for one turn, and another lane for one turn of each. Queuing
+ * a queued turn changes nothing. */
+void loop_queue(struct loop *loop, struct loop_lane *lane, struct loop_turn *turn);
+/* Fine if it is not queued. */
+void loop_unqueue(struct loop_turn *turn);
+/* Before what the lane lies in is freed; its turns are unqueued. Fine if nothing is queued. */
+void loop_drop_lane(struct loop *loop, struct loop_lane *lane);
 
 /* Until then look again and again instead of sleeping, and let others have the CPU in between: for
  * the short while in which the next event is known to be near. Being woken costs tens of

@@ -2,11 +2,13 @@
 #include "base/program.h"
 
 #include "base/fd.h"
+#include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <link.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,6 +18,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -98,6 +101,96 @@ int program_find(const char *name, char *ret, size_t size)
 	if (find_own_file(self, sizeof self) && find_near(self, beside_library, name, ret, size))
 		return 0;
 	return -ENOENT;
+}
+
+/* ---- all of them ---- */
+
+/* The programs of a build tree, which lie side by side, and of bin and libexec. */
+static const char *const own_names[] = {
+	"atoll",       "atoll-archive", "atoll-audit",	 "atoll-daemon", "atoll-egress",
+	"atoll-guest", "atoll-monitor", "atoll-nursery", "atoll-remote", "atoll-setup",
+	NULL,
+};
+
+/* `path` is a directory and a way from there; what is asked about has neither links nor "..". */
+static int tell_place(const char *path, int (*each)(const char *path, void *data), void *data)
+{
+	char plain[PATH_MAX], real[PATH_MAX];
+	struct stat st;
+	int r;
+
+	if ((size_t)snprintf(plain, sizeof plain, "%s", path) >= sizeof plain)
+		return 0;
+	path_normalize(plain);
+	r = each(plain, data);
+	/* The way there has no links: it comes from /proc/self/exe. */
+	if (r >= 0 && lstat(plain, &st) == 0 && S_ISLNK(st.st_mode) && realpath(plain, real))
+		r = each(real, data);
+	return r < 0 ? r : 0;
+}
+
+static int tell_places(const char *file, const char *const *ways,
+		       int (*each)(const char *path, void *data), void *data)
+{
+	const char *slash = strrchr(file, '/');
+	const int length = slash ? (int)(slash - file) : 0;
+	char path[2 * PATH_MAX];
+	int r = tell_place(file, each, data);
+
+	for (; r == 0 && *ways; ways++) {
+		const size_t end = strlen(*ways);
+		bool is_shared = (*ways)[end - 1] == '/' && !strstr(*ways, "libexec");
+
+		snprintf(path, sizeof path, "%.*s%s", length, file, *ways);
+		if (!is_shared)
+			r = tell_place(path, each, data);
+		for (size_t i = 0; r == 0 && is_shared && own_names[i]; i++) {
+			snprintf(path, sizeof path, "%.*s%s%s", length, file, *ways, own_names[i]);
+			r = tell_place(path, each, data);
+		}
+	}
+	return r;
+}
+
+/* The first object is the program itself. */
+static int look_for(struct dl_phdr_info *object, size_t size, void *data)
+{
+	const uintptr_t here = (uintptr_t)data;
+
+	(void)size;
+	for (size_t i = 0; i < object->dlpi_phnum; i++) {
+		const uintptr_t first = object->dlpi_addr + object->dlpi_phdr[i].p_vaddr;
+
+		if (object->dlpi_phdr[i].p_type == PT_LOAD && here >= first &&
+		    here - first < object->dlpi_phdr[i].p_memsz)
+			return 1;
+	}
+	return -1;
+}
+
+/* Is this code in the program, and not in a library of somebody else's? Reading /proc/self/maps
+ * would tell as well, and takes longer than all else here. */
+static bool is_in_program(void)
+{
+	return dl_iterate_phdr(look_for, (void *)&look_for) > 0;
+}
+
+int program_each_place(int (*each)(const char *path, void *data), void *data)
+{
+	/* Those of program_find(), and the way back from libexec to the program itself. */
+	static const char *const beside_program[] = {"/../libexec/atoll", "/", "/../../bin/atoll",
+						     NULL};
+	static const char *const beside_library[] = {"/../libexec/atoll", "/../../libexec/atoll",
+						     "/../", NULL};
+	char self[PATH_MAX], library[PATH_MAX];
+	int r;
+
+	if (read_own_path(self, sizeof self) < 0)
+		return -errno;
+	r = tell_places(self, beside_program, each, data);
+	if (r == 0 && !is_in_program() && find_own_file(library, sizeof library))
+		r = tell_places(library, beside_library, each, data);
+	return r;
 }
 
 /* ---- starting one ---- */

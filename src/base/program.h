@@ -7,6 +7,10 @@
 /* Where one of our own helper programs lies: in libexec if this program is installed, beside it in
  * a build tree; in somebody else's program likewise as seen from the library. 0, or -ENOENT. */
 int program_find(const char *name, char *ret, size_t size);
+/* Every plain absolute path where one of our own programs lies or is looked for: this program, the
+ * library, the helper programs beside them, and the libexec directories as a whole. 0, or what
+ * `each` has returned below 0. */
+int program_each_place(int (*each)(const char *path, void *data), void *data);
 /* Where this one lies is not looked for again, here and in forks. */
 void program_remember(void);
 

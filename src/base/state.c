@@ -11,12 +11,20 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* Does the environment name the place of all programs' states itself? */
+static const char *named_place(void)
+{
+	const char *state = getenv("XDG_STATE_HOME");
+
+	return state && state[0] == '/' ? state : NULL;
+}
+
 int state_path(char path[PATH_MAX], struct atoll_error *err)
 {
-	const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+	const char *state = named_place(), *home = getenv("HOME");
 	int length;
 
-	if (state && state[0] == '/')
+	if (state)
 		length = snprintf(path, PATH_MAX, "%s/atoll", state);
 	else if (home && home[0] == '/')
 		length = snprintf(path, PATH_MAX, "%s/.local/state/atoll", home);
@@ -28,6 +36,23 @@ int state_path(char path[PATH_MAX], struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "the store of records");
 	path_normalize(path);
 	return 0;
+}
+
+/* A home directory that does not exist is a mistake, or says that there is none (/nonexistent of
+ * accounts for services): it is never created. */
+int state_check_home(struct atoll_error *err)
+{
+	const char *home = getenv("HOME");
+	struct stat st;
+
+	if (named_place() || !home || (stat(home, &st) == 0 && S_ISDIR(st.st_mode)))
+		return 0;
+	return error_set(
+		err, ATOLL_FAULT_REQUEST, 0,
+		"HOME is '%.200s', which is no directory, so there is no place for records "
+		"of runs; set HOME to your home directory, or XDG_STATE_HOME to a "
+		"directory for the records",
+		home);
 }
 
 /* With all directories above it. What is there already is left as it is. */
@@ -82,7 +107,9 @@ int state_open(bool create, char ret_path[PATH_MAX], struct atoll_error *err)
 		return r;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && create) {
-		r = make_path(path, err);
+		r = state_check_home(err);
+		if (r == 0)
+			r = make_path(path, err);
 		if (r < 0)
 			return r;
 		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

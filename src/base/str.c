@@ -167,6 +167,24 @@ bool str_glob(const char *pattern, const char *text)
 	return *pattern == '\0';
 }
 
+bool utf8_is_ignorable(uint32_t code)
+{
+	static const struct {
+		uint32_t first, last;
+	} ranges[] = {
+		{0x00ad, 0x00ad},   {0x034f, 0x034f}, {0x061c, 0x061c},	  {0x115f, 0x1160},
+		{0x17b4, 0x17b5},   {0x180b, 0x180f}, {0x200b, 0x200f},	  {0x202a, 0x202e},
+		{0x2060, 0x206f},   {0x3164, 0x3164}, {0xfe00, 0xfe0f},	  {0xfeff, 0xfeff},
+		{0xffa0, 0xffa0},   {0xfff0, 0xfff8}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
+		{0xe0000, 0xe0fff},
+	};
+
+	for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+		if (code >= ranges[i].first && code <= ranges[i].last)
+			return true;
+	return false;
+}
+
 /* Would a terminal act on these bytes instead of showing them? Control characters, line separators
  * and the marks that turn the direction of writing. */
 static bool acts_on_terminal(const char *character, size_t length)
@@ -210,4 +228,19 @@ const char *str_show(const char *text, char *ret, size_t size)
 	}
 	ret[used] = '\0';
 	return ret;
+}
+
+bool str_is_plain_name(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		char c = text[i];
+		bool is_first =
+			(c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+
+		if (!is_first && (i == 0 || (c != '-' && c != '_' && c != '.')))
+			return false;
+		if (c == '.' && text[i - 1] == '.')
+			return false;
+	}
+	return size > 0;
 }

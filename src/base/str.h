@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 static inline bool streq(const char *a, const char *b)
@@ -27,9 +28,17 @@ static inline int str_hex_value(char c)
 
 bool ends_with(const char *text, const char *suffix);
 
+/* Are the first `size` bytes a name that can become a part of a path or a URL: letters, digits,
+ * '-',
+ * '_' and '.', with a letter or digit first and no ".."? */
+bool str_is_plain_name(const char *text, size_t size);
+
 /* Bytes of the UTF-8 character that starts here (1 to 4), or 0 where none does: overlong forms,
  * surrogates and values past U+10FFFF are none. */
 size_t utf8_length(const char *text, size_t size);
+/* Default_Ignorable_Code_Point of Unicode: takes no place where it is shown, and some file systems
+ * drop it from names. */
+bool utf8_is_ignorable(uint32_t code);
 
 /* Is the whole text valid UTF-8 without control characters? */
 bool str_is_printable(const char *text);

@@ -227,6 +227,98 @@ static int make_tree(void)
 	return dir;
 }
 
+/* Also where openat2() is missing: build/test/no-new-calls --call openat2 build/src/test-fd */
+TEST(a_real_path_has_no_links_as_far_as_it_exists)
+{
+	cleanup_fd int dir = test_tempdir();
+	char top[PATH_MAX], path[PATH_MAX + 32], want[PATH_MAX + 32], real[PATH_MAX];
+	static const struct {
+		const char *from, *to;
+	} cases[] = {
+		{"/sub/file", "/sub/file"},
+		{"/link", "/sub/file"},
+		{"/sub/none/deep", "/sub/none/deep"},
+		{"/sub/file/none", "/sub/file/none"},
+		{"/to-sub/file", "/sub/file"},
+		{"/to-sub/none/deep", "/sub/none/deep"},
+		{"/nowhere", "/nowhere"},
+	};
+
+	CHECK(mkdirat(dir, "sub", 0700) == 0);
+	CHECK(mknodat(dir, "sub/file", S_IFREG | 0600, 0) == 0);
+	CHECK(symlinkat("sub/file", dir, "link") == 0);
+	CHECK(symlinkat("/", dir, "out") == 0);
+	CHECK(symlinkat("sub", dir, "to-sub") == 0);
+	CHECK(symlinkat("none", dir, "nowhere") == 0);
+	snprintf(path, sizeof path, "/proc/self/fd/%d", dir);
+	CHECK(realpath(path, top) != NULL);
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		snprintf(path, sizeof path, "%s%s", top, cases[i].from);
+		snprintf(want, sizeof want, "%s%s", top, cases[i].to);
+		fd_real_path(path, real);
+		CHECK_STR(real, want);
+	}
+	snprintf(path, sizeof path, "%s/out/usr", top);
+	fd_real_path(path, real);
+	CHECK_STR(real, "/usr");
+	fd_real_path("/", real);
+	CHECK_STR(real, "/");
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+TEST(all_descriptors_but_those_to_keep_are_closed)
+{
+	const int keep[] = {70, -1, 40, 40, 2, 71};
+	pid_t pid = fork();
+	int status;
+
+	CHECK(pid >= 0);
+	if (pid == 0) {
+		bool is_good = dup2(1, 40) == 40 && dup2(1, 41) == 41 && dup2(1, 70) == 70 &&
+			       dup2(1, 71) == 71 && dup2(1, 200) == 200 &&
+			       fd_close_others(keep, sizeof keep / sizeof *keep) == 0;
+
+		is_good = is_good && is_open(1) && is_open(40) && is_open(70) && is_open(71) &&
+			  !is_open(3) && !is_open(41) && !is_open(200);
+		_exit(is_good ? 0 : 1);
+	}
+	CHECK(waitpid(pid, &status, 0) == pid);
+	CHECK_INT(status, 0);
+}
+
+TEST(blank_standard_streams_lead_to_no_file)
+{
+	for (int closed = -1; closed < 3; closed++) {
+		pid_t pid = fork();
+		int status;
+
+		CHECK(pid >= 0);
+		if (pid == 0) {
+			char link[32], byte;
+			bool is_good;
+
+			close(closed);
+			is_good = fd_blank_stdio() == 0;
+			for (int fd = 0; fd < 3; fd++) {
+				char path[32];
+
+				snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+				is_good = is_good && readlink(path, link, sizeof link) > 10 &&
+					  memcmp(link, "anon_inode", 10) == 0 &&
+					  fcntl(fd, F_GETFD) == FD_CLOEXEC &&
+					  read(fd, &byte, 1) < 0 && write(fd, "x", 1) < 0;
+			}
+			_exit(is_good ? 0 : 1);
+		}
+		CHECK(waitpid(pid, &status, 0) == pid);
+		CHECK_INT(status, 0);
+	}
+}
+
 TEST(an_opened_descriptor_is_closed_on_exec)
 {
 	cleanup_fd int dir = make_tree();

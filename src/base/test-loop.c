@@ -220,3 +220,70 @@ TEST(who_stays_awake_still_sleeps_in_the_end)
 	CHECK(loop.awake_ns == 0);
 	loop_done(&loop);
 }
+
+/* ---- turns ---- */
+
+struct work {
+	struct loop *loop;
+	struct loop_lane *lane;
+	struct loop_turn turn;
+	struct loop_timer timer;
+	int n, left;
+};
+
+static struct work *of_turn(struct loop_turn *turn)
+{
+	return (struct work *)((char *)turn - offsetof(struct work, turn));
+}
+
+static void do_some(struct loop_turn *turn)
+{
+	struct work *work = of_turn(turn);
+
+	order[n_order++] = work->n;
+	if (--work->left > 0)
+		loop_queue(work->loop, work->lane, turn);
+}
+
+static void count_turns(struct loop_timer *timer)
+{
+	struct work *work = (struct work *)((char *)timer - offsetof(struct work, timer));
+
+	if (n_order < 300)
+		loop_arm(work->loop, timer, clock_monotonic_ns());
+	else
+		loop_stop(work->loop);
+	work->n++;
+}
+
+TEST(lanes_alternate_and_each_round_of_the_loop_runs_one_turn)
+{
+	struct loop loop;
+	struct loop_lane many = {0}, one = {0}, dropped = {0};
+	struct work works[100] = {0}, single, never, rounds = {.timer.fire = count_turns};
+
+	CHECK(loop_init(&loop) == 0);
+	n_order = 0;
+	for (int i = 0; i < 100; i++) {
+		works[i] = (struct work){&loop, &many, {.run = do_some}, {0}, 1, 3};
+		loop_queue(&loop, &many, &works[i].turn);
+		loop_queue(&loop, &many, &works[i].turn); /* changes nothing */
+	}
+	single = (struct work){&loop, &one, {.run = do_some}, {0}, 2, 10};
+	loop_queue(&loop, &one, &single.turn);
+	never = (struct work){&loop, &dropped, {.run = do_some}, {0}, 3, 1};
+	loop_queue(&loop, &dropped, &never.turn);
+	loop_drop_lane(&loop, &dropped);
+	loop_unqueue(&works[99].turn);
+	loop_unqueue(&works[99].turn);
+	rounds.loop = &loop;
+	loop_arm(&loop, &rounds.timer, 0);
+	CHECK(loop_run(&loop) == 0);
+	/* The one has every second turn until it is done, and each turn was a round of its own. */
+	for (int i = 0; i < 20; i++)
+		CHECK(order[i] == 1 + i % 2);
+	CHECK(n_order >= 300 && n_order <= 307);
+	CHECK(rounds.n >= n_order);
+	CHECK(!never.turn.lane && !works[99].turn.lane);
+	loop_done(&loop);
+}

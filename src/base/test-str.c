@@ -382,3 +382,15 @@ TEST(nothing_is_written_past_the_size_shown)
 		CHECK(ends_with(shown, "..."));
 	}
 }
+
+TEST(names_that_lead_elsewhere_are_none)
+{
+	static const char *const good[] = {"a", "A-1", "base", "python3.12", "0_x", "v1.0-rc.1"};
+	static const char *const bad[] = {"",	 ".",	 "..",	".hidden", "-x",  "_x",
+					  "a/b", "a..b", "a..", "a b",	   "a\n", "\303\244"};
+
+	for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+		CHECK(str_is_plain_name(good[i], strlen(good[i])));
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(!str_is_plain_name(bad[i], strlen(bad[i])));
+}

@@ -84,17 +84,40 @@ static int run_one(const struct test *test)
 	return how;
 }
 
+/* Without words every test is wanted. */
+static bool is_wanted(const struct test *test, char **words)
+{
+	if (!words[0])
+		return true;
+	for (; *words; words++)
+		if (strstr(test->name, *words))
+			return true;
+	return false;
+}
+
+/* A misspelt word must not look like a success. */
+static bool has_match(const char *word)
+{
+	for (const struct test *test = first; test; test = test->next)
+		if (strstr(test->name, word))
+			return true;
+	printf("# no test has '%s' in its name\n", word);
+	return false;
+}
+
 int main(int argc, char **argv)
 {
-	const char *only = argc > 1 ? argv[1] : NULL;
 	unsigned count[3] = {0};
 	static const char *const words[] = {"ok", "not ok"};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	for (int i = 1; i < argc; i++)
+		if (!has_match(argv[i]))
+			return 2;
 	for (struct test *test = first; test; test = test->next) {
 		int how;
 
-		if (only && strcmp(only, test->name) != 0)
+		if (!is_wanted(test, argv + 1))
 			continue;
 		how = run_one(test);
 		count[how]++;

@@ -7,7 +7,8 @@
  * TEST(a_sentence_about_what_holds) { ... CHECK(...); } anywhere in a test-*.c; the program runs
  * all of them in order and prints one line each ("ok NAME", "not ok NAME", "skip NAME: what is
  * missing") and "N passed, N failed, N skipped" at the end. A failed CHECK says where and ends its
- * test.
+ * test. Arguments are parts of names: only tests that contain one of them run, and a part that no
+ * name contains is an error (status 2).
  */
 
 #include <setjmp.h>

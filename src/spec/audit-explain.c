@@ -40,6 +40,9 @@ void spec_watch_canonical_after(const struct spec_watch *watch, struct json *jso
 	for (int i = 0; i < RULE_COUNT; i++)
 		json_str(json, rule_name(order[i]), rule_verdict_word(watch->rules[order[i]]));
 	json_close(json, '}');
+	/* Only where it is another: digests of contracts that do not say it stay as they were. */
+	if (watch->log_bytes != SPEC_LOG_BYTES)
+		json_uint(json, "size", watch->log_bytes);
 }
 
 void spec_watch_explain_text(const struct spec_watch *watch, struct buf *out)
@@ -87,6 +90,11 @@ char *spec_watch_widens(const struct spec_watch *watch,
 			continue;
 		snprintf(clause, sizeof clause, "audit.rules.%s", rule_name((enum rule_id)i));
 		return told(clause, "off", watch->rule_origins[i]);
+	}
+	/* A smaller log tells less, and a larger one takes more of the disk. */
+	if (watch->log_bytes != SPEC_LOG_BYTES && is_of_interest(data, watch->log_origin)) {
+		snprintf(clause, sizeof clause, "%llu bytes", (unsigned long long)watch->log_bytes);
+		return told("audit.size", clause, watch->log_origin);
 	}
 	return NULL;
 }

@@ -173,7 +173,7 @@ int spec_watch_load(struct spec *spec, const char *name, const struct tree *audi
 {
 	struct taker taker = {.spec = spec, .name = name, .err = err};
 	const struct tree *rules = tree_get(audit, "rules"), *monitor = tree_get(audit, "monitor"),
-			  *hold = tree_get(audit, "hold");
+			  *hold = tree_get(audit, "hold"), *size = tree_get(audit, "size");
 	int r = 0;
 
 	if (rules)
@@ -182,5 +182,7 @@ int spec_watch_load(struct spec *spec, const char *name, const struct tree *audi
 		r = take_monitor(&taker, monitor);
 	if (r == 0 && hold)
 		r = spec_set_hold(spec, hold->text, origin_of(&taker, hold), err);
+	if (r == 0 && size)
+		r = spec_set_log_size(spec, size->text, origin_of(&taker, size), err);
 	return r;
 }

@@ -25,6 +25,10 @@ static const char *const verdicts[RULE_VERDICTS + 1] = {
 static const struct spec_limit_info hold_info = {"hold",       "--hold", "ms",	     1000,
 						 7 * 86400000, 300000,	 "1s to 7d", "10m"};
 
+static const struct spec_limit_info size_info = {
+	"size",		"--log-size", "bytes", UINT64_C(64) << 10, UINT64_C(1) << 40,
+	SPEC_LOG_BYTES, "64K to 1T",  "16M"};
+
 const char *rule_name(enum rule_id rule)
 {
 	return rules[rule].name;
@@ -61,6 +65,7 @@ void spec_watch_init(struct spec_watch *watch)
 	for (int i = 0; i < RULE_COUNT; i++)
 		watch->rules[i] = RULE_FLAG;
 	watch->hold_ms = hold_info.preset;
+	watch->log_bytes = size_info.preset;
 }
 
 void spec_watch_done(struct spec_watch *watch)
@@ -73,6 +78,7 @@ void spec_watch_done(struct spec_watch *watch)
 	free(watch->monitor.key);
 	free(watch->monitor.origin);
 	free(watch->hold_origin);
+	free(watch->log_origin);
 }
 
 static int no_rule(const char *name, const char *origin, struct atoll_error *err)
@@ -127,6 +133,16 @@ int spec_set_hold(struct spec *spec, const char *text, const char *origin, struc
 	if (r < 0)
 		return error_context(err, r, "%s", origin);
 	return spec_set_text(&spec->watch.hold_origin, origin, err);
+}
+
+int spec_set_log_size(struct spec *spec, const char *text, const char *origin,
+		      struct atoll_error *err)
+{
+	int r = values_parse(&size_info, false, text, &spec->watch.log_bytes, err);
+
+	if (r < 0)
+		return error_context(err, r, "%s", origin);
+	return spec_set_text(&spec->watch.log_origin, origin, err);
 }
 
 bool spec_watch_has_rules(const struct spec_watch *watch)

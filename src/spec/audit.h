@@ -53,6 +53,8 @@ struct spec_watch {
 	struct spec_monitor monitor;
 	uint64_t hold_ms; /* how long a pause waits for somebody */
 	char *hold_origin;
+	uint64_t log_bytes; /* so much of the log tells what happens inside */
+	char *log_origin;   /* NULL: default */
 };
 
 /* ---- audit-words.c ---- */
@@ -70,6 +72,9 @@ void spec_watch_done(struct spec_watch *watch);
 int spec_add_rule_verdict(struct spec *spec, const char *text, const char *origin,
 			  struct atoll_error *err);
 int spec_set_hold(struct spec *spec, const char *text, const char *origin, struct atoll_error *err);
+int spec_set_log_size(struct spec *spec, const char *text, const char *origin,
+		      struct atoll_error *err);
+#define SPEC_LOG_BYTES (UINT64_C(16) << 20) /* unless said */
 bool spec_watch_has_rules(const struct spec_watch *watch);
 
 /* ---- audit-load.c: of a job file, whose shape has been looked at ---- */

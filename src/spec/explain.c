@@ -63,6 +63,8 @@ static void write_names(struct json *json, const struct spec *spec)
 	json_str(json, "protected_when", protected_when(spec));
 	json_open(json, "protected_names", '[');
 	for (size_t i = 0; i < names_group_count; i++) {
+		if (names_groups[i].is_mark && spec->workspace_mode != SPEC_WORKSPACE_LAYER)
+			continue;
 		json_open(json, NULL, '{');
 		json_str(json, "what", names_groups[i].what);
 		json_open(json, "names", '[');
@@ -232,7 +234,8 @@ static void explain_protection(struct buf *out, const struct spec *spec)
 			      "and not change them:\n\n"
 			    : ", so you may read and not change them, wherever they are:\n\n");
 	for (size_t i = 0; i < names_group_count; i++)
-		buf_addf(out, "- %s\n", names_groups[i].what);
+		if (is_later || !names_groups[i].is_mark)
+			buf_addf(out, "- %s\n", names_groups[i].what);
 	list_rules(out, spec, SPEC_PROTECT, false);
 	list_rules(out, spec, SPEC_PROTECT, true);
 	if (is_later) {
@@ -246,8 +249,9 @@ static void explain_protection(struct buf *out, const struct spec *spec)
 		"\nGit works: `git add`, `commit`, `branch`, `merge` and `rebase` write objects, "
 		"refs "
 		"and the index, which is allowed. Hooks stay as they are, and `.git/config` takes "
-		"only keys that cannot name a program (user, branch, remote): git would run what "
-		"they say on the host. Such a change fails with EACCES or EPERM; do not work "
+		"only keys that name neither a program nor a place elsewhere (user, branch): git "
+		"would run or contact what they say on the host. Such a change fails with EACCES "
+		"or EPERM; do not work "
 		"around it, tell the person what you wanted to change.\n");
 }
 

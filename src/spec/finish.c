@@ -66,12 +66,14 @@ static int protect_job_file(struct spec *spec, struct atoll_error *err)
 	return spec_append_rule(spec, &rule, err);
 }
 
-int spec_protect_late(struct spec *spec, const char *path, struct atoll_error *err)
+int spec_protect_late(struct spec *spec, const char *path, bool is_pattern, const char *origin,
+		      struct atoll_error *err)
 {
 	struct spec_rule rule = {.access = SPEC_PROTECT,
 				 .is_optional = true,
+				 .is_pattern = is_pattern,
 				 .path = (char *)path,
-				 .origin = (char *)SPEC_ORIGIN_DEFAULT};
+				 .origin = (char *)(origin ? origin : SPEC_ORIGIN_DEFAULT)};
 	int r = spec_append_rule(spec, &rule, err);
 
 	if (r == 0 && asprintf(&spec->rules[spec->n_rules - 1].reason, "protect: %s", path) < 0)

@@ -2,6 +2,7 @@
 /* A config is written by whom we do not trust: whatever the bytes, there is a verdict, a text
  * passes if it is its own old one and understood, and what passed has no key that runs a program.
  */
+#include "base/path.h"
 #include "base/str.h"
 #include "spec/git-config-read.h"
 #include "spec/git.h"
@@ -27,6 +28,19 @@ static void check_entry(const struct git_config_entry *entry)
 		abort();
 }
 
+/* A pointer that passes leads to a plain place of the root. */
+static void check_pointer(const char *text, size_t size)
+{
+	char path[PATH_MAX], plain[PATH_MAX];
+
+	if (git_pointer_vet(text, size, "", "/w/a/b", "/w", path))
+		return;
+	strcpy(plain, path);
+	path_normalize(plain);
+	if (!streq(plain, path) || !path_is_within(path, "/w") || git_leads_to_store(path, NULL))
+		abort();
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const char *text = (const char *)data;
@@ -36,7 +50,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const char *verdict;
 	int got;
 
-	verdict = git_config_vet(text, size, NULL, 0, size % 5, key);
+	check_pointer(text, size);
+	verdict = git_config_vet(text, size,
+				 &(struct git_vet){.dir = size % 3 ? "/w/.git/modules/x" : NULL,
+						   .root = "/w",
+						   .is_new = size % 2},
+				 key);
 	if (verdict && (verdict != key || !*key || !str_is_printable(key)))
 		abort();
 	while ((got = git_config_read(&reader, &entry)) > 0)
@@ -44,10 +63,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			check_entry(&entry);
 	if (!verdict && got < 0)
 		abort();
-	verdict = git_config_vet(text, size, text, size, 0, key);
-	if ((verdict == NULL) != (got == 0 && size <= GIT_CONFIG_MAX))
+	verdict = git_config_vet(text, size, &(struct git_vet){.old = text, .old_size = size}, key);
+	if ((verdict == NULL) !=
+	    (got == 0 && size <= GIT_CONFIG_MAX && git_config_hash_size(text, size)))
 		abort();
 	/* and with something else before it */
-	git_config_vet(text + size / 2, size - size / 2, text, size / 2, 3, key);
+	git_config_vet(text + size / 2, size - size / 2,
+		       &(struct git_vet){.old = text,
+					 .old_size = size / 2,
+					 .dir = "/w/.git/modules/x",
+					 .root = "/w"},
+		       key);
 	return 0;
 }

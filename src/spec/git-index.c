@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/str.h"
-#include "spec/git-config-read.h"
 #include "spec/git.h"
 
 #include <limits.h>
 #include <stdint.h>
+#include <string.h>
 
 /*
  * Reading a git index the way git does
@@ -202,33 +201,4 @@ const char *git_index_vet(const unsigned char *data, size_t size, unsigned hash_
 			return "git index: an entry leads outside the work tree";
 	}
 	return vet_extensions(&index);
-}
-
-const char *git_config_hooks_path(const char *text, size_t size)
-{
-	static struct git_config_entry entry;
-	static char found[sizeof entry.value];
-	struct git_config_reader reader = {.at = text, .end = text + size, .line = 1};
-	bool has_found = false;
-
-	while (git_config_read(&reader, &entry) > 0) {
-		if (streq(entry.section, "core") && !entry.has_subsection &&
-		    streq(entry.key, "hookspath") && entry.has_value) {
-			memcpy(found, entry.value, sizeof found);
-			has_found = true; /* the last one counts */
-		}
-	}
-	return has_found ? found : NULL;
-}
-
-bool git_config_is_sha256(const char *text, size_t size)
-{
-	static struct git_config_entry entry;
-	struct git_config_reader reader = {.at = text, .end = text + size, .line = 1};
-
-	while (git_config_read(&reader, &entry) > 0) {
-		if (streq(entry.section, "extensions") && streq(entry.key, "objectformat"))
-			return strcasecmp(entry.value, "sha256") == 0;
-	}
-	return false;
 }

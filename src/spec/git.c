@@ -32,8 +32,10 @@ enum kind {
 	KIND_CONFIG,
 	KIND_CONFIG_LOCK,
 	KIND_INDEX,
+	KIND_PACKED_REFS,
 	KIND_WORKTREE_CONFIG,
 	KIND_COMMONDIR,
+	KIND_GITDIR,	    /* worktrees/NAME/gitdir: where the worktree's pointer file is */
 	KIND_WORKTREE_FILE, /* a file that git has in worktrees/NAME only */
 	KIND_EMPTY,	    /* a directory that git makes and that stays empty */
 	KIND_LFS,
@@ -56,7 +58,7 @@ static const struct {
 	{"config.worktree", KIND_WORKTREE_CONFIG},
 	{"config.worktree.lock", KIND_WORKTREE_CONFIG},
 	{"commondir", KIND_COMMONDIR},
-	{"gitdir", KIND_WORKTREE_FILE},
+	{"gitdir", KIND_GITDIR},
 	{"locked", KIND_WORKTREE_FILE},
 	{"modules", KIND_MODULES},
 	{"worktrees", KIND_WORKTREES},
@@ -73,7 +75,7 @@ static const struct {
 	{"index.lock", KIND_FILE},
 	{"index.stash.*", KIND_FILE},
 	{"next-index-*", KIND_FILE},
-	{"packed-refs", KIND_FILE},
+	{"packed-refs", KIND_PACKED_REFS},
 	{"packed-refs.lock", KIND_FILE},
 	{"packed-refs.new", KIND_FILE},
 	{"shallow", KIND_FILE},
@@ -92,6 +94,7 @@ static const struct {
 static const char what_unknown[] = "unknown file in the git directory";
 static const char what_directory[] = "git directory";
 static const char what_symlink[] = "symbolic link in the git directory";
+static const char what_worktree[] = "git worktree";
 static const char what_nested[] = "git directory within a git directory";
 
 /* Where a git directory is: in which of git's own places. */
@@ -104,6 +107,7 @@ enum place {
 struct question {
 	enum names_action action;
 	enum place place;
+	bool is_own;	  /* this run has made the git directory, or the part of it */
 	const char *what; /* the answer's words on GIT_REFUSE */
 };
 
@@ -313,10 +317,13 @@ static enum git_verdict judge_objects(struct question *q, const char *rest)
 	return is_any_of(step.name, files) ? judge_file(q, step.rest) : refuse(q, what_unknown);
 }
 
+/* `exclude` is made by git init, and hides files from `git status` afterwards. The others that git
+ * obeys name programs by way of the config (attributes), or make history another one (grafts). A
+ * sparse checkout leaves out files of the index, and git status says so. */
 static enum git_verdict judge_info(struct question *q, const char *rest)
 {
-	static const char *const files[] = {
-		"exclude", "refs", "refs_??????", "sparse-checkout", "sparse-checkout.lock", NULL};
+	static const char *const files[] = {"refs", "refs_??????", "sparse-checkout",
+					    "sparse-checkout.lock", NULL};
 	struct step step;
 
 	if (!*rest)
@@ -325,6 +332,8 @@ static enum git_verdict judge_info(struct question *q, const char *rest)
 		return refuse(q, what_unknown);
 	if (is_any_of(step.name, files))
 		return judge_file(q, step.rest);
+	if (names_same(step.name, "exclude"))
+		return q->is_own ? judge_file(q, step.rest) : refuse(q, "git exclude list");
 	if (names_same(step.name, "attributes"))
 		return refuse(q, "git attributes");
 	if (names_same(step.name, "grafts"))
@@ -363,6 +372,31 @@ static enum git_verdict judge_index(struct question *q, const char *rest)
 	}
 }
 
+static const char what_replace[] = "git replace: other objects in the place of the host's";
+
+/* References, which may hold anything; but those in `replace` make git show and check out one
+ * object in the place of another, under the same commit. */
+static enum git_verdict judge_refs(struct question *q, const char *rest)
+{
+	struct step step;
+
+	if (!*rest)
+		return judge_directory(q, false);
+	if (!q->is_own && take_step(rest, &step) && names_same(step.name, "replace"))
+		return refuse(q, what_replace);
+	return judge_tree(q, rest, "objects");
+}
+
+/* The same references may stand in there. It comes by rename, and is read before. */
+static enum git_verdict judge_packed_refs(struct question *q, const char *rest)
+{
+	if (*rest || q->action == NAMES_MKDIR)
+		return refuse(q, what_unknown);
+	if (q->is_own || q->action == NAMES_CHMOD || q->action == NAMES_REMOVE)
+		return GIT_ALLOW;
+	return q->action == NAMES_RENAME_TO ? GIT_VET_REFS : refuse(q, "git packed references");
+}
+
 static enum git_verdict judge_config(struct question *q, const char *rest)
 {
 	static const char what[] = "git config";
@@ -378,6 +412,21 @@ static enum git_verdict judge_config(struct question *q, const char *rest)
 		return GIT_ALLOW;
 	default:
 		return refuse(q, what);
+	}
+}
+
+/* `git worktree` on the host moves, repairs and removes what it names. */
+static enum git_verdict judge_gitdir(struct question *q)
+{
+	switch (q->action) {
+	case NAMES_CREATE:
+	case NAMES_WRITE:
+		return q->is_own ? GIT_VET_POINTER : refuse(q, what_worktree);
+	case NAMES_REMOVE:
+	case NAMES_CHMOD:
+		return q->is_own ? GIT_ALLOW : refuse(q, what_worktree);
+	default:
+		return refuse(q, what_worktree);
 	}
 }
 
@@ -405,11 +454,13 @@ static enum git_verdict judge(struct question *q, const char *path)
 	case KIND_LFS:
 		return *step.rest ? judge_lfs(q, step.rest) : judge_directory(q, true);
 	case KIND_REFS:
-		return *step.rest ? judge_tree(q, step.rest, "objects") : judge_directory(q, false);
+		return judge_refs(q, step.rest);
 	case KIND_HEAD:
 		if (q->action == NAMES_REMOVE)
 			return refuse(q, what_directory);
 		return judge_file(q, step.rest);
+	case KIND_GITDIR:
+		return is_worktree && !*step.rest ? judge_gitdir(q) : refuse(q, what_unknown);
 	case KIND_WORKTREE_FILE:
 		return is_worktree ? judge_file(q, step.rest) : refuse(q, what_unknown);
 	case KIND_COMMONDIR:
@@ -418,6 +469,8 @@ static enum git_verdict judge(struct question *q, const char *path)
 		return refuse(q, "git commondir");
 	case KIND_INDEX:
 		return judge_index(q, step.rest);
+	case KIND_PACKED_REFS:
+		return judge_packed_refs(q, step.rest);
 	case KIND_CONFIG:
 		return is_worktree ? refuse(q, "git config") : judge_config(q, step.rest);
 	case KIND_WORKTREE_CONFIG:
@@ -457,8 +510,10 @@ static bool has_opinion(const struct question *q, const char *path)
 		return false;
 	case KIND_FILE:
 	case KIND_INDEX:
+	case KIND_PACKED_REFS:
 	case KIND_PROBE:
 	case KIND_HEAD:
+	case KIND_GITDIR:
 	case KIND_WORKTREE_FILE:
 	case KIND_EMPTY:
 		return !*step.rest && q->action != NAMES_MKDIR;
@@ -520,30 +575,31 @@ static enum git_verdict judge_worktrees(struct question *q, const char *rest)
 {
 	struct step step;
 
-	/* A worktree may be taken away again, whoever made it. */
-	if (q->action == NAMES_REMOVE)
-		return GIT_ALLOW;
+	/* `git gc` inside takes every worktree that it does not see for one that is gone: only the
+	 * own one may be removed. */
 	if (!*rest)
-		return judge_directory(q, true);
+		return judge_directory(q, q->is_own);
 	if (!take_step(rest, &step))
 		return refuse(q, what_unknown);
 	if (!*step.rest)
-		return judge_directory(q, true);
+		return judge_directory(q, q->is_own);
 	q->place = PLACE_WORKTREE;
 	return judge(q, step.rest);
 }
 
 /* The git directory itself, or the pointer file in its place. */
-static enum git_verdict judge_self(struct question *q, bool is_own)
+static enum git_verdict judge_self(struct question *q)
 {
 	switch (q->action) {
 	case NAMES_MKDIR:
-	case NAMES_CREATE:
 		return GIT_ALLOW;
+	case NAMES_CREATE:
+		return GIT_VET_POINTER;
 	case NAMES_WRITE:
+		return q->is_own ? GIT_VET_POINTER : refuse(q, what_directory);
 	case NAMES_CHMOD:
 	case NAMES_REMOVE:
-		return is_own ? GIT_ALLOW : refuse(q, what_directory);
+		return q->is_own ? GIT_ALLOW : refuse(q, what_directory);
 	case NAMES_SYMLINK:
 	case NAMES_RENAME_TO:
 	case NAMES_RENAME_DIR_TO:
@@ -571,11 +627,11 @@ static enum git_verdict judge_symlink(struct question *q, const char *inside)
 enum git_verdict git_guard(const char *inside, enum names_action action, bool is_own,
 			   const char **ret_what)
 {
-	struct question q = {.action = action};
+	struct question q = {.action = action, .is_own = is_own};
 	enum git_verdict verdict;
 
 	if (!*inside)
-		verdict = judge_self(&q, is_own);
+		verdict = judge_self(&q);
 	else if (action == NAMES_REMOVE && is_own)
 		verdict = GIT_ALLOW;
 	else if (action == NAMES_SYMLINK)
@@ -590,9 +646,10 @@ enum git_verdict git_guard(const char *inside, enum names_action action, bool is
 	return verdict;
 }
 
-static const char *const markers[] = {
-	"head",	 "objects", "refs",    "commondir", "config", "config.worktree",
-	"hooks", "info",    "modules", "worktrees",
+const char *const git_markers[] = {
+	"head",	     "objects",	     "refs",	  "commondir",	 "config",  "config.worktree",
+	"hooks",     "index",	     "info",	  "branches",	 "remotes", "modules",
+	"worktrees", "rebase-merge", "sequencer", "packed-refs", NULL,
 };
 
 static bool is_marker(const char *name, size_t size)
@@ -601,8 +658,8 @@ static bool is_marker(const char *name, size_t size)
 
 	if (!names_fold(name, size, folded))
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(markers); i++)
-		if (names_same(folded, markers[i]))
+	for (size_t i = 0; git_markers[i]; i++)
+		if (names_same(folded, git_markers[i]))
 			return true;
 	return false;
 }
@@ -643,3 +700,38 @@ const char *const git_before[] = {
 	"info/grafts",
 	NULL,
 };
+
+static bool has_line(const char *text, size_t size, const char *line, size_t length)
+{
+	for (const char *at = text, *end = text + size; at < end;) {
+		const char *next = memchr(at, '\n', (size_t)(end - at));
+		size_t have = (size_t)((next ? next : end) - at);
+
+		if (have == length && memcmp(at, line, length) == 0)
+			return true;
+		at += have + 1;
+	}
+	return false;
+}
+
+const char *git_refs_vet(const char *text, size_t size, const char *old, size_t old_size)
+{
+	static const char replace[] = "refs/replace/";
+	unsigned left = 1024; /* each costs a walk through the old text */
+
+	for (const char *at = text, *end = text + size; at < end;) {
+		const char *found = memmem(at, (size_t)(end - at), replace, strlen(replace));
+		const char *line, *next;
+
+		if (!found)
+			return NULL;
+		line = memrchr(at, '\n', (size_t)(found - at));
+		line = line ? line + 1 : at;
+		next = memchr(found, '\n', (size_t)(end - found));
+		next = next ? next : end;
+		if (left-- == 0 || !has_line(old, old_size, line, (size_t)(next - line)))
+			return what_replace;
+		at = next + 1;
+	}
+	return NULL;
+}

@@ -3,6 +3,8 @@
 
 #include "spec/names.h"
 
+#include <limits.h>
+
 /*
  * The inside of a git directory
  *
@@ -11,14 +13,13 @@
  * hooks, `commondir`, alternates and everything that it does not know; and lets a new `config` in
  * only after reading it (git_config_vet).
  *
- * A pointer file ".git" may be made, and HEAD may hold anything, because of one invariant: no git
- * directory exists in a writable root, whatever its name, whose config, hooks and commondir were
- * not checked here. It holds in three places:
- *   beneath ".git"       git_guard() refuses what could make a second git directory in there, but
- *                        for modules and worktrees, git's own places for them, where it looks
- *   beneath other names  git_next_marker() says where the guard must look on disk
- *   where one is made    it comes into being with the last of its markers; see git_before
- * All functions are pure and allocate nothing.
+ * HEAD may hold anything, and a pointer file ".git" may lead to every ".git" of the same writable
+ * root (git_pointer_vet), because of one invariant: no git directory exists in a writable root,
+ * whatever its name, whose config, hooks and commondir were not checked here. It holds in three
+ * places: beneath ".git"       git_guard() refuses what could make a second git directory in there,
+ * but for modules and worktrees, git's own places for them, where it looks beneath other names
+ * git_next_marker() says where the guard must look on disk where one is made    it comes into being
+ * with the last of its markers; see git_before All functions are pure and allocate nothing.
  */
 
 enum git_verdict {
@@ -26,6 +27,8 @@ enum git_verdict {
 	GIT_VET_CONFIG,		  /* a config by rename: its content decides; copied, never moved */
 	GIT_VET_SUBMODULE_CONFIG, /* the same, and core.worktree may be in it */
 	GIT_VET_INDEX,		  /* index by rename: the same, by git_index_vet() */
+	GIT_VET_REFS,		  /* packed-refs by rename: the same, by git_refs_vet() */
+	GIT_VET_POINTER,	  /* a pointer's text is read before it counts: git_pointer_vet() */
 	GIT_COMMONDIR, /* the guard writes "../..\n" itself and drops the caller's bytes */
 	GIT_REFUSE,
 };
@@ -41,21 +44,60 @@ enum git_verdict git_guard(const char *inside, enum names_action action, bool is
 			   const char **ret_what);
 
 #define GIT_CONFIG_MAX (64 * 1024)
+#define GIT_FORMAT_MAX (1024 * 1024) /* of a config that is only asked for its format */
+
+/* How a config is judged. All may be 0 or NULL. */
+struct git_vet {
+	const char *old; /* the config that is about to be replaced */
+	size_t old_size; /* over GIT_CONFIG_MAX it is not read */
+	/* For GIT_VET_SUBMODULE_CONFIG the absolute directory of the config, and the writable root
+	 * that it lies in: core.worktree may be in it if git_is_way_to_worktree() says so. NULL:
+	 * there may be no new core.worktree at all. */
+	const char *dir, *root;
+	bool is_new; /* the run has made this repository: it may have remotes of its own */
+	/* May the run itself contact this host, a name or an address as text? NULL: nobody. */
+	bool (*may_reach)(const void *data, const char *host, size_t size, unsigned port);
+	const void *data;
+	const char *store; /* atoll's own, absolute */
+};
 
 /*
  * Is this text harmless as a git config? Only keys of a closed list pass, with values that cannot
- * name a program: identity, branch, remote (plain URLs), submodule, a few of core. An entry that
- * stands word for word in `old`, the config that is about to be replaced, passes as well, being the
- * user's own; `old` may be NULL. Returns NULL if all is well, else `ret_key`, filled with what is
- * wrong for people: "core.fsmonitor", or "line 3" where the text is not understood exactly as git
- * would. A text over GIT_CONFIG_MAX is refused, an `old` one over it is not read.
- *
- * `worktree_up` is how many levels core.worktree may lead up from the directory of the config: for
- * GIT_VET_SUBMODULE_CONFIG as many as the writable root is above it, so that the work tree stays in
- * the root; otherwise 0, and there may be no new core.worktree at all.
+ * name a program: identity, branch, a few of core (git-config-rules.c). All other entries of the
+ * old text, being the user's own, must stay as they are, in their order. Remotes and what else
+ * makes git talk pass where git-config.c says so. Returns NULL if all is well, else `ret_key`,
+ * filled with what is wrong for people: "core.fsmonitor", or "line 3" where the text is not
+ * understood exactly as git would. A text over GIT_CONFIG_MAX is refused.
  */
-const char *git_config_vet(const char *text, size_t size, const char *old, size_t old_size,
-			   unsigned worktree_up, char ret_key[128]);
+const char *git_config_vet(const char *text, size_t size, const struct git_vet *how,
+			   char ret_key[128]);
+
+/* Is a key that git_config_vet() names one of those that say whom git talks to? */
+bool git_config_key_talks(const char *key);
+
+/* A URL with a plain scheme, "user@host:path", a path, or the name of a remote; NULL is none. */
+bool git_is_url(const char *value);
+
+/* Is this URL a path that does not lead into atoll's store, or of a host that the run may contact?
+ */
+bool git_may_talk(const char *url, const struct git_vet *how);
+
+/* Does a path, absolute or relative, name a place in atoll's store, or a private directory of a run
+ * without mounts? By the names of the store's own directories, wherever they seem to be: a relative
+ * path means another place once the directory that it counts from has been moved. */
+bool git_leads_to_store(const char *path, const char *store);
+
+/*
+ * Where does a pointer lead: a file ".git" ("gitdir: PATH", `key` is "gitdir: ") or the file
+ * worktrees/NAME/gitdir (a path alone, `key` is "")? `from` is the absolute directory that a
+ * relative path counts from, `root` the writable root that the place must be in. Returns NULL and
+ * the place, plain and absolute, or static words for people. Links are the caller's to look at.
+ *
+ * The git directory must lie beneath a directory `.git`: one of another name in its own work tree
+ * is written by a checkout, hooks included, which git runs at once.
+ */
+const char *git_pointer_vet(const char *text, size_t size, const char *key, const char *from,
+			    const char *root, char ret_path[PATH_MAX]);
 
 /*
  * Is this harmless as a git index? `git checkout` on the host writes what it lists, and trusts its
@@ -66,14 +108,32 @@ const char *git_config_vet(const char *text, size_t size, const char *old, size_
  */
 const char *git_index_vet(const unsigned char *data, size_t size, unsigned hash_size);
 
-/* The value of core.hooksPath in a config, or NULL; static, until the next call. */
-const char *git_config_hooks_path(const char *text, size_t size);
+/* Are no references of refs/replace in these packed ones, but for lines that the old ones have?
+ * They make git take one object for another. NULL if so, else words for people, static. */
+const char *git_refs_vet(const char *text, size_t size, const char *old, size_t old_size);
 
-/* Does this config make its repository one of SHA-256? */
-bool git_config_is_sha256(const char *text, size_t size);
+/* How long hashes are in a repository with this config, as git takes it: 20, or 32 for SHA-256. 0
+ * if that is not certain: two formats, SHA-256 without version 1, or SHA-256 somewhere behind a
+ * line that is not understood. */
+unsigned git_config_hash_size(const char *text, size_t size);
 
-/* Is this one of the names by which a directory becomes a git directory or by which one does harm:
- * HEAD, objects, refs, commondir, config, config.worktree, hooks, info, modules, worktrees? */
+/* Do the indexes of a repository mean the same under a new config, and do its extensions still
+ * count? Without core.repositoryFormatVersion git ignores them all. */
+bool git_config_keeps_format(const char *text, size_t size, const char *old, size_t old_size);
+
+/* Does core.worktree of a submodule, whose config lies in `dir`, lead to a place of the writable
+ * root that is neither trusted nor in a git directory? The submodule's own git directory must lie
+ * beneath a directory `.git`: git writes nothing beneath that name, so a checkout cannot write
+ * hooks. Links on the way are the caller's to look at. */
+bool git_is_way_to_worktree(const char *value, const char *dir, const char *root);
+
+/* Is there a component `.git`, spelled so, in `path` beneath `root`? */
+bool git_is_beneath_git(const char *root, const char *path);
+
+/* The names by which a directory becomes a git directory or by which one does harm, in lower case;
+ * NULL-terminated. What lies beneath such a name is judged by git_guard() from the outermost git
+ * directory on, so it has to be looked through when that directory becomes one. */
+extern const char *const git_markers[];
 bool git_is_marker(const char *name);
 
 /*

@@ -25,8 +25,6 @@ enum spec_source {
 				   */
 };
 
-#define SPEC_ORIGIN_DEFAULT "default"
-
 /* How the workspace is written if nobody says. */
 #define SPEC_WORKSPACE_PRESET SPEC_WORKSPACE_LAYER
 

@@ -7,200 +7,6 @@
 
 #include <stdint.h>
 
-static const char *const editor[] = {
-	".vscode",
-	".idea",
-	".zed",
-	".fleet",
-	".devcontainer",
-	".vs",
-	".devcontainer.json",
-	"*.code-workspace",
-	"*.sublime-project",
-	".exrc",
-	".vimrc",
-	".nvimrc",
-	".gvimrc",
-	".nvim.lua",
-	".dir-locals.el",
-	".dir-locals-2.el",
-	".vim",
-	".helix",
-	".emacs",
-	".emacs.d",
-	".config/nvim",
-	".config/code",
-	".config/cursor",
-	".config/vscodium",
-	".vscode-server",
-	NULL,
-};
-
-static const char *const agent[] = {
-	".claude",
-	".codex",
-	".cursor",
-	".gemini",
-	".agents",
-	".windsurf",
-	".continue",
-	".kiro",
-	".roo",
-	".cline",
-	".clinerules",
-	".aider.conf.yml",
-	".mcp.json",
-	".opencode",
-	"opencode.json",
-	".goose",
-	".amp",
-	".qwen",
-	".copilot",
-	".cursorrules",
-	".windsurfrules",
-	".github/copilot-instructions.md",
-	NULL,
-};
-
-static const char *const ci[] = {
-	".github/workflows",   ".github/actions",
-	".gitlab-ci.yml",      ".gitlab/ci",
-	".circleci",	       ".travis.yml",
-	".drone.yml",	       ".woodpecker",
-	".woodpecker.yml",     ".buildkite",
-	".forgejo/workflows",  ".gitea/workflows",
-	"azure-pipelines.yml", "bitbucket-pipelines.yml",
-	"jenkinsfile",	       "appveyor.yml",
-	".appveyor.yml",       ".cirrus.yml",
-	".semaphore",	       ".teamcity",
-	"cloudbuild.yaml",     NULL,
-};
-
-static const char *const hook_manager[] = {
-	".husky",
-	".lefthook",
-	"lefthook.yml",
-	".lefthook.yml",
-	"lefthook.yaml",
-	".lefthook.yaml",
-	".pre-commit-config.yaml",
-	".githooks",
-	".overcommit.yml",
-	".envrc",
-	".mise.toml",
-	NULL,
-};
-
-static const char *const package_manager[] = {
-	".npmrc",
-	".yarnrc",
-	".yarnrc.yml",
-	".pnpmfile.cjs",
-	".pnpmfile.mjs",
-	".cargo/config",
-	".cargo/config.toml",
-	".pypirc",
-	".config/pip",
-	".pip",
-	"pip.conf",
-	".condarc",
-	".gemrc",
-	".bundle/config",
-	".bazelrc",
-	".m2/settings.xml",
-	".gradle/init.gradle",
-	".gradle/init.d",
-	".gradle/gradle.properties",
-	NULL,
-};
-
-static const char *const start_up[] = {
-	".bashrc",
-	".bash_profile",
-	".bash_login",
-	".bash_logout",
-	".bash_aliases",
-	".profile",
-	".zshenv",
-	".zshrc",
-	".zprofile",
-	".zlogin",
-	".zlogout",
-	".kshrc",
-	".mkshrc",
-	".cshrc",
-	".tcshrc",
-	".login",
-	".logout",
-	".inputrc",
-	".xprofile",
-	".xinitrc",
-	".xserverrc",
-	".xsession",
-	".xsessionrc",
-	".xresources",
-	".pam_environment",
-	".config/fish",
-	".config/nushell",
-	".config/systemd",
-	".config/autostart",
-	".config/environment.d",
-	".config/plasma-workspace",
-	".local/bin",
-	".local/lib", /* python's own for each user: what lies there runs at every start */
-	".cargo/bin",
-	".cargo/env",
-	".bash_completion",
-	".forward",
-	".procmailrc",
-	".mailcap",
-	".local/share/applications",
-	".local/share/systemd",
-	".local/share/dbus-1",
-	".tmux.conf",
-	".config/tmux",
-	".screenrc",
-	".gdbinit",
-	".lldbinit",
-	".config/gdb",
-	".pythonrc",
-	".pythonstartup",
-	".rprofile",
-	".irbrc",
-	".pryrc",
-	".rvmrc",
-	".ghci",
-	".pdbrc",
-	".psqlrc",
-	".sqliterc",
-	".wgetrc",
-	".curlrc",
-	NULL,
-};
-
-static const char *const git[] = {".gitconfig", ".config/git", NULL};
-
-static const char *const credential[] = {
-	".ssh",		  ".gnupg",	".netrc",	    ".aws", ".kube", ".docker",
-	".config/gcloud", ".config/gh", ".git-credentials", NULL,
-};
-
-static const char *const own[] = {".config/atoll", ".local/state/atoll", ".local/share/atoll",
-				  NULL};
-
-const struct names_group names_groups[] = {
-	{"editor settings", editor},
-	{"agent settings", agent},
-	{"CI settings", ci},
-	{"git hook managers", hook_manager},
-	{"package manager settings", package_manager},
-	{"shell and login start-up files", start_up},
-	{"git settings", git},
-	{"keys and credentials", credential},
-	{"atoll's own files", own},
-};
-const size_t names_group_count = ARRAY_SIZE(names_groups);
-
 /* The most components that a name of the table has. */
 enum {
 	DEPTH_MAX = 3,
@@ -216,19 +22,6 @@ static const char whole_container[] =
  * (Unicode full case folding, ignorable code points dropped), HFS+ and APFS, NTFS and vfat (upper
  * case; trailing dots and blanks, streams), ZFS (upper case, where a dotless i becomes I).
  */
-
-struct range {
-	uint32_t first, last;
-};
-
-/* Default_Ignorable_Code_Point of Unicode; those that HFS+ skips are among them. */
-static const struct range ignorable[] = {
-	{0x00ad, 0x00ad},   {0x034f, 0x034f}, {0x061c, 0x061c},	  {0x115f, 0x1160},
-	{0x17b4, 0x17b5},   {0x180b, 0x180f}, {0x200b, 0x200f},	  {0x202a, 0x202e},
-	{0x2060, 0x206f},   {0x3164, 0x3164}, {0xfe00, 0xfe0f},	  {0xfeff, 0xfeff},
-	{0xffa0, 0xffa0},   {0xfff0, 0xfff8}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a},
-	{0xe0000, 0xe0fff},
-};
 
 static const struct {
 	uint32_t code;
@@ -252,9 +45,8 @@ static uint32_t decode_utf8(const char *text, size_t length)
 /* What a character beyond ASCII folds to: "" for nothing, NULL for itself. */
 static const char *fold_character(uint32_t code)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(ignorable); i++)
-		if (code >= ignorable[i].first && code <= ignorable[i].last)
-			return "";
+	if (utf8_is_ignorable(code))
+		return "";
 	for (size_t i = 0; i < ARRAY_SIZE(ascii_folds); i++)
 		if (code == ascii_folds[i].code)
 			return ascii_folds[i].text;
@@ -392,10 +184,18 @@ enum match {
 	MATCH_FULL,
 };
 
+/* A name that begins so; or a short one, of which no more than six characters are left. */
+static bool begins(const char *folded, const char *name, size_t size)
+{
+	return strncmp(folded, name, size) == 0 || is_short_name(folded, name, size);
+}
+
 static bool matches_one(const char *name, size_t size, const char *folded)
 {
 	size_t length;
 
+	if (size && name[size - 1] == '*')
+		return begins(folded, name, size - 1);
 	if (*name != '*')
 		return same(folded, name, size);
 	name++, size--;
@@ -426,14 +226,17 @@ static enum match matches(const char *name, const char *folded, const char *path
 	}
 }
 
-/* The best match of all names at one component, and the group it is in. */
-static enum match look_up(const char *folded, const char *path, const char *from,
+/* The best match of all names at one component, and the group it is in. Of names that are only
+ * marked a beginning means nothing. */
+static enum match look_up(const char *folded, const char *path, const char *from, bool with_marks,
 			  const char **ret_what)
 {
 	enum match best = MATCH_NONE;
 	bool is_short = strchr(folded, '~');
 
 	for (size_t i = 0; i < names_group_count; i++) {
+		if (names_groups[i].is_mark && !with_marks)
+			continue;
 		for (const char *const *name = names_groups[i].names; *name; name++) {
 			enum match match;
 
@@ -446,14 +249,29 @@ static enum match look_up(const char *folded, const char *path, const char *from
 				*ret_what = names_groups[i].what;
 				return MATCH_FULL;
 			}
-			if (match > best)
+			if (match > best && !names_groups[i].is_mark)
 				best = match;
 		}
 	}
 	return best;
 }
 
-const char *names_refuse(const char *root, const char *path, enum names_action action)
+/* A file in the place of the directory `.jj/repo` names another repository, with settings of its
+ * own. `c` is the component that the match begins with. */
+static bool is_pointer(const char *c, enum names_action action)
+{
+	char folded[NAMES_FOLD_SIZE];
+	const char *next = next_component(c);
+
+	if (action != NAMES_CREATE && action != NAMES_WRITE && action != NAMES_RENAME_TO)
+		return false;
+	return names_fold(c, end_of_component(c) - c, folded) && names_same(folded, ".jj") &&
+	       names_fold(next, end_of_component(next) - next, folded) &&
+	       names_same(folded, "repo");
+}
+
+static const char *judge(const char *root, const char *path, enum names_action action,
+			 bool with_marks)
 {
 	const char *from = beneath(root, path);
 	const char *what = NULL;
@@ -474,17 +292,54 @@ const char *names_refuse(const char *root, const char *path, enum names_action a
 			continue;
 		if (c >= from && names_same(folded, ".git"))
 			return NULL;
-		switch (look_up(folded, c, from, &what)) {
+		switch (look_up(folded, c, from, with_marks, &what)) {
 		case MATCH_FULL:
 			return what;
 		case MATCH_BEGINS:
 			if (action == NAMES_RENAME_DIR_TO || action == NAMES_SYMLINK)
 				return whole_container;
+			if (is_pointer(c, action))
+				return "settings of another repository";
 			break;
 		case MATCH_NONE:
 			break;
 		}
 	}
+	return NULL;
+}
+
+const char *names_refuse(const char *root, const char *path, enum names_action action)
+{
+	return judge(root, path, action, false);
+}
+
+const char *names_mark(const char *root, const char *path, enum names_action action)
+{
+	return judge(root, path, action, true);
+}
+
+/* Their text is harmless, but programs of the host open them wherever somebody lists, searches or
+ * edits files, and wait at a FIFO for ever. */
+static const char *const read_names[] = {
+	".gitignore",	  /* git status, git add; and searches such as ripgrep */
+	".gitattributes", /* git status, git add, git diff */
+	".mailmap",	  /* git log, git shortlog */
+	".ignore",	  /* ripgrep, fd, ag */
+	".rgignore",	  /* ripgrep */
+	".fdignore",	  /* fd */
+	".editorconfig",  /* editors, for each file that they open */
+};
+
+const char *names_refuse_special(const char *root, const char *path)
+{
+	const char *what = names_mark(root, path, NAMES_CREATE), *name = path_name(path);
+	char folded[NAMES_FOLD_SIZE];
+
+	if (what || !names_fold(name, strlen(name), folded))
+		return what;
+	for (size_t i = 0; i < ARRAY_SIZE(read_names); i++)
+		if (names_same(folded, read_names[i]))
+			return "FIFO or socket in the place of a file that the host reads";
 	return NULL;
 }
 
@@ -494,5 +349,5 @@ bool names_is_container(const char *component)
 	const char *what;
 
 	return names_fold(component, strlen(component), folded) &&
-	       look_up(folded, component, component, &what) == MATCH_BEGINS;
+	       look_up(folded, component, component, false, &what) == MATCH_BEGINS;
 }

@@ -50,9 +50,23 @@ enum names_action {
  * Inside a component ".git" the answer is git_guard()'s and this function says NULL.
  *
  * Of a name "a/b" the first half may be made and filled, but a directory or a symbolic link must
- * not become `a` ready-made, because b may already be in it.
+ * not become `a` ready-made, because b may already be in it. `.jj/repo` is a directory or nothing:
+ * a file there is a pointer.
  */
 const char *names_refuse(const char *root, const char *path, enum names_action action);
+
+/*
+ * The same for a change that a person is shown before it counts: also names whose edits are wanted
+ * and which somebody obeys nonetheless, such as instructions for agents.
+ */
+const char *names_mark(const char *root, const char *path, enum names_action action);
+
+/*
+ * The same for a FIFO or a socket, which is no edit that anybody wants: also names that are marked
+ * only, and names of files that programs of the host read unasked, such as .gitignore. Whoever
+ * opens a FIFO waits until somebody else does.
+ */
+const char *names_refuse_special(const char *root, const char *path);
 
 /* What follows the outermost component ".git" beneath `root`, as a pointer into `path`: "hooks/x",
  * or "" if `path` is that .git itself. NULL if there is no such component. */
@@ -73,11 +87,14 @@ bool names_is_container(const char *component);
 bool names_fold(const char *component, size_t size, char ret_folded[NAMES_FOLD_SIZE]);
 bool names_same(const char *folded, const char *name);
 
-/* The table, for the plan and the documents: groups of names with what they are. Names are in lower
- * case; "a/b" means b in a, and a "*" in front any text. */
+/* The table, for the plan and the documents: groups of names with what they are, made of
+ * trusted-names.txt. Names are in lower case; "a/b" means b in a, and a "*" in front or at the
+ * end any text. */
 struct names_group {
-	const char *what;	  /* "editor settings" */
-	const char *const *names; /* NULL-terminated */
+	const char *what;	    /* "editor settings" */
+	const char *const *names;   /* NULL-terminated */
+	const char *const *sources; /* who obeys each of them, and where that is written */
+	bool is_mark;		    /* never refused: only names_mark() knows them */
 };
 extern const struct names_group names_groups[];
 extern const size_t names_group_count;

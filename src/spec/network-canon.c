@@ -134,6 +134,8 @@ static bool write_listen(struct json *json, const struct network *network)
 			json_uint(json, "host", listen->host_port);
 		else
 			json_str(json, "host", "any");
+		if (listen->n_names)
+			write_words(json, "names", listen->names, listen->n_names);
 		json_uint(json, "port", listen->port);
 		json_close(json, '}');
 	}

@@ -42,7 +42,7 @@ static const char *first_wish(const struct network *network, const char **ret_or
 
 static void drop_listen(struct network *network, size_t i)
 {
-	free(network->listen[i].origin);
+	network_listen_done(&network->listen[i]);
 	memmove(&network->listen[i], &network->listen[i + 1],
 		(--network->n_listen - i) * sizeof *network->listen);
 }

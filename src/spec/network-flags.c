@@ -57,14 +57,25 @@ int spec_add_listen(struct spec *spec, const char *text, const char *origin,
 		    struct atoll_error *err)
 {
 	cleanup_free char *copy = strdup(text);
-	char *host;
+	char *host, *names;
+	int r;
 
 	if (!copy)
 		return error_oom(err);
+	names = strchr(copy, '/');
+	if (names)
+		*names++ = '\0';
 	host = strchr(copy, '=');
 	if (host)
 		*host++ = '\0';
-	return network_add_listen(&spec->network, copy, host, origin, err);
+	r = network_add_listen(&spec->network, copy, host, origin, err);
+	while (r == 0 && names) {
+		size_t n = strcspn(names, ",");
+
+		r = network_add_listen_name(&spec->network, names, n, origin, err);
+		names = names[n] ? names + n + 1 : NULL;
+	}
+	return r;
 }
 
 int spec_set_rate(struct spec *spec, const char *text, const char *origin, struct atoll_error *err)

@@ -108,6 +108,10 @@ int network_add_secret(struct network *network, const char *name, const char *ho
 		       const char *origin, struct atoll_error *err);
 int network_add_listen(struct network *network, const char *port, const char *host_port,
 		       const char *origin, struct atoll_error *err);
+/* To the line that was added last. */
+int network_add_listen_name(struct network *network, const char *name, size_t size,
+			    const char *origin, struct atoll_error *err);
+void network_listen_done(struct network_listen *listen);
 void network_drop_rule(struct network_rule *rules, size_t *n, size_t i);
 
 /* A whole number from 1 to 65535 without a zero in front; 0 for anything else. */

@@ -256,10 +256,11 @@ bool network_path_is_plain(const char *path)
 		if (unit == '/' && (*p == '/' || is_dots(p)))
 			return false;
 		/* Slashes and control characters in disguise, and what is one when it is decoded
-		 * twice. */
-		if (*start == '%' && (unit == (ESCAPED | '/') || unit == (ESCAPED | '\\') ||
-				      unit == (ESCAPED | '%') || unit == (ESCAPED | 0x7f) ||
-				      (unit >= ESCAPED && unit < (ESCAPED | ' '))))
+		 * twice, or by a reader of UTF-8 that takes more bytes than needed (%c0%af). */
+		if (*start == '%' &&
+		    ((unit & ~1) == (ESCAPED | 0xc0) || unit == (ESCAPED | '/') ||
+		     unit == (ESCAPED | '\\') || unit == (ESCAPED | '%') ||
+		     unit == (ESCAPED | 0x7f) || (unit >= ESCAPED && unit < (ESCAPED | ' '))))
 			return false;
 	}
 	return true;

@@ -201,12 +201,18 @@ static int take_secret(struct taker *taker, const struct tree *item)
 static int take_listen(struct taker *taker, const struct tree *item)
 {
 	const struct tree *port = item->kind == TREE_TEXT ? item : tree_get(item, "port"),
-			  *host = tree_get(item, "host");
+			  *host = tree_get(item, "host"), *names = tree_get(item, "names");
+	int r;
 
 	if (!port)
 		return lacks(taker, item, "a line of 'listen'", "port");
-	return network_add_listen(taker->network, port->text, host ? host->text : NULL,
-				  origin_of(taker, item), taker->err);
+	r = network_add_listen(taker->network, port->text, host ? host->text : NULL,
+			       origin_of(taker, item), taker->err);
+	for (size_t i = 0; r == 0 && names && i < names->n_items; i++)
+		r = network_add_listen_name(taker->network, names->items[i].text,
+					    strlen(names->items[i].text),
+					    origin_of(taker, &names->items[i]), taker->err);
+	return r;
 }
 
 static int take_each(struct taker *taker, const struct tree *list,

@@ -88,6 +88,8 @@ static void write_listen(struct json *json, const struct network *network)
 		json_uint(json, "port", network->listen[i].port);
 		if (network->listen[i].host_port)
 			json_uint(json, "host", network->listen[i].host_port);
+		network_write_words(json, "names", network->listen[i].names,
+				    network->listen[i].n_names);
 		json_str(json, "origin", network->listen[i].origin);
 		json_close(json, '}');
 	}

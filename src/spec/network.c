@@ -33,6 +33,14 @@ static void secrets_done(struct network_secret *secrets, size_t n)
 	free(secrets);
 }
 
+void network_listen_done(struct network_listen *listen)
+{
+	for (size_t i = 0; i < listen->n_names; i++)
+		free(listen->names[i]);
+	free(listen->names);
+	free(listen->origin);
+}
+
 void network_done(struct network *network)
 {
 	rules_done(network->allow, network->n_allow);
@@ -40,7 +48,7 @@ void network_done(struct network *network)
 	rules_done(network->near, network->n_near);
 	secrets_done(network->secrets, network->n_secrets);
 	for (size_t i = 0; i < network->n_listen; i++)
-		free(network->listen[i].origin);
+		network_listen_done(&network->listen[i]);
 	free(network->listen);
 	free(network->mode_origin);
 	free(network->asks_origin);
@@ -317,6 +325,37 @@ int network_add_listen(struct network *network, const char *port, const char *ho
 	if (spec_set_text(&listen.origin, origin, err) < 0)
 		return -ENOMEM;
 	grown[network->n_listen++] = listen;
+	return 0;
+}
+
+int network_add_listen_name(struct network *network, const char *name, size_t size,
+			    const char *origin, struct atoll_error *err)
+{
+	struct network_listen *listen = &network->listen[network->n_listen - 1];
+	char spelled[NETWORK_NAME_MAX], text[NETWORK_NAME_MAX];
+	char **grown;
+
+	if (network_name(name, size, spelled) < 0) {
+		snprintf(text, sizeof text, "%.*s", (int)size, name);
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "%s: '%s' is no host name; names of 'listen' are as in a URL, "
+				 "without stars and ports",
+				 origin, shown(text));
+	}
+	for (size_t i = 0; i < listen->n_names; i++)
+		if (streq(listen->names[i], spelled))
+			return 0;
+	if (listen->n_names == NETWORK_WORDS_MAX)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "%s: more than %d names for one port",
+				 origin, NETWORK_WORDS_MAX);
+	grown = spec_grow(listen->names, listen->n_names, sizeof *grown);
+	if (!grown)
+		return error_oom(err);
+	listen->names = grown;
+	grown[listen->n_names] = NULL;
+	if (spec_set_text(&grown[listen->n_names], spelled, err) < 0)
+		return -ENOMEM;
+	listen->n_names++;
 	return 0;
 }
 

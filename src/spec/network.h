@@ -102,6 +102,9 @@ struct network_secret {
 struct network_listen {
 	uint16_t port;
 	uint16_t host_port; /* 0: any that is free */
+	char **names; /* that a request's Host may have beside this machine's own; in their one
+		       * spelling, and names beneath them as well */
+	size_t n_names;
 	char *origin;
 };
 

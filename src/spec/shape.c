@@ -124,11 +124,13 @@ static const struct shape secret_wire_fields[] = {
 static const struct shape listen_fields[] = {
 	{"port", SHAPE_INTEGER, .least = 1, .most = 65535},
 	{"host", SHAPE_INTEGER, .least = 1, .most = 65535},
+	{"names", .item = &a_string},
 	{0},
 };
 static const struct shape listen_wire_fields[] = {
 	{"port", SHAPE_INTEGER, .least = 1, .most = 65535},
 	{"host", SHAPE_INTEGER, .least = 1, .most = 65535},
+	{"names", .item = &a_string},
 	ORIGIN_FIELD,
 	{0},
 };
@@ -222,6 +224,7 @@ static const struct shape audit_fields[] = {
 	{"rules", .fields = rule_fields},
 	{"monitor", .fields = monitor_fields},
 	{"hold", SHAPE_VALUE},
+	{"size", SHAPE_VALUE},
 	{0},
 };
 static const struct shape job_fields[] = {

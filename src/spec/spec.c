@@ -9,7 +9,6 @@
 
 #define RULES_MAX	2048
 #define WORDS_MAX	512
-#define DESCRIPTORS_MAX 64
 #define DESCRIPTOR_MOST 1023
 
 void *spec_grow(void *items, size_t n, size_t size)
@@ -81,6 +80,11 @@ struct spec *spec_new(const char *home, const char *caller, struct atoll_error *
 		return NULL;
 	}
 	return spec;
+}
+
+int spec_set_store(struct spec *spec, const char *path, struct atoll_error *err)
+{
+	return set_plain_path(&spec->store, path, "the store", err);
 }
 
 void spec_rule_done(struct spec_rule *rule)
@@ -157,6 +161,7 @@ void spec_free(struct spec *spec)
 	free(spec->home);
 	free(spec->caller);
 	free(spec->file);
+	free(spec->store);
 	free(spec);
 }
 
@@ -332,9 +337,9 @@ int spec_add_descriptor(struct spec *spec, int fd, const char *origin, struct at
 	for (size_t i = 0; i < spec->n_descriptors; i++)
 		if (spec->descriptors[i] == fd)
 			return 0;
-	if (spec->n_descriptors == DESCRIPTORS_MAX)
+	if (spec->n_descriptors == SPEC_DESCRIPTORS_MAX)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "%s: more than %d descriptors",
-				 origin, DESCRIPTORS_MAX);
+				 origin, SPEC_DESCRIPTORS_MAX);
 	grown = spec_grow(spec->descriptors, spec->n_descriptors, sizeof *grown);
 	if (!grown)
 		return error_oom(err);

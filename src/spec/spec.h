@@ -117,6 +117,8 @@ struct spec_user {
 	char *origin;
 };
 
+#define SPEC_DESCRIPTORS_MAX 64 /* of the caller, that a contract may name */
+
 #define SPEC_USERS_MAX 16
 #define SPEC_ID_MOST   65533 /* the next is nobody's */
 
@@ -185,6 +187,7 @@ struct spec {
 	char *home;   /* the caller's; "~" in paths, and HOME inside */
 	char *caller; /* the directory from which relative paths on the command line count */
 	char *file;   /* the job file, absolute; NULL if there was none */
+	char *store;  /* atoll's own, for records and layers: spec_set_store(); may be NULL */
 	bool is_finished;
 	char digest[65]; /* once it has been asked for; "" before */
 };
@@ -254,7 +257,8 @@ int spec_read_network(const struct spec *like, const char *text, size_t size, st
 bool spec_same_network(const struct network *a, const struct network *b);
 
 /* The network. Hosts as "HOST[:PORT[,PORT...]]", a secret as "NAME=HOST[/HEADER]" (its value is the
- * caller's variable), a published port as "PORT[=HOSTPORT]"; `ask` and `proxy` are on or off. */
+ * caller's variable), a published port as "PORT[=HOSTPORT][/NAME,...]"; `ask` and `proxy` are on or
+ * off. */
 int spec_set_network_mode(struct spec *spec, const char *mode, const char *origin,
 			  struct atoll_error *err);
 int spec_add_allow(struct spec *spec, const char *line, const char *origin,
@@ -286,9 +290,18 @@ int spec_set_upstream(struct spec *spec, const char *text, const char *origin,
  */
 int spec_finish(struct spec *spec, struct atoll_error *err);
 
-/* After spec_finish(): one more plain absolute path that is protected. Only narrows. It is not part
- * of the canonical form, which is about what was asked. */
-int spec_protect_late(struct spec *spec, const char *path, struct atoll_error *err);
+/* Origins of lines that nobody wrote: atoll's own defaults, and what the host's settings or links
+ * lead to. */
+#define SPEC_ORIGIN_DEFAULT "default"
+#define SPEC_ORIGIN_HOST    "host"
+
+/* After spec_finish(): one more plain absolute path, or a pattern, that is protected. Only narrows.
+ * It is not part of the canonical form, which is about what was asked. */
+int spec_protect_late(struct spec *spec, const char *path, bool is_pattern, const char *origin,
+		      struct atoll_error *err);
+
+/* Where records and layers are kept, plain and absolute: nothing in a workspace may lead there. */
+int spec_set_store(struct spec *spec, const char *path, struct atoll_error *err);
 
 /*
  * Names inside. Lines of the contract are about the host's paths; the workspace and grants may have
@@ -318,6 +331,22 @@ int spec_find_user(const struct spec *spec, const char *name, struct atoll_error
  * shows what the defaults hide. Only a hidden place does not become visible by being the workspace.
  */
 const struct spec_rule *spec_rule_for(const struct spec *spec, const char *path);
+
+/*
+ * For walking a tree that no line hides from its top on: could a name in it be hidden? False:
+ * surely not; true: spec_rule_for() knows. Good for as long as the rules are, without memory of its
+ * own.
+ */
+#define SPEC_HIDDEN_BITS  4096
+#define SPEC_HIDDEN_GLOBS 64
+struct spec_hidden {
+	uint64_t bits[SPEC_HIDDEN_BITS / 64];
+	const char *globs[SPEC_HIDDEN_GLOBS];
+	size_t n_globs;
+	bool is_any;
+};
+void spec_hidden_prepare(const struct spec *spec, struct spec_hidden *ret);
+bool spec_hidden_may(const struct spec_hidden *hidden, const char *name);
 
 /* Is a path inside a writable root kept from being written by a `protect` line or by the defaults'
  * names (names.h)? Returns the reason for people ("protect: .vscode"), or NULL. */

@@ -180,8 +180,33 @@ TEST(a_split_index_and_what_is_cut_off_are_refused)
 
 TEST(sha256_entries_are_longer)
 {
-	static const char config[] = "[extensions]\n\tobjectFormat = sha256\n";
+	static const char config[] = "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n"
+				     "\tobjectFormat = sha256\n";
+	static const char both[] = "[extensions]\n\tobjectFormat = sha1\n\tobjectFormat = sha256\n";
+	static const char behind[] = "[a.b]\n\tx = 1\n[extensions]\n\tobjectFormat = sha256\n";
+	static const char sub[] = "[extensions \"x\"]\n\tobjectFormat = sha256\n";
 
-	CHECK(git_config_is_sha256(config, sizeof config - 1));
-	CHECK(!git_config_is_sha256("[core]\n\tbare = false\n", 21));
+	CHECK(git_config_hash_size(config, sizeof config - 1) == 32);
+	CHECK(git_config_hash_size("[core]\n\tbare = false\n", 21) == 20);
+	CHECK(git_config_hash_size(both, sizeof both - 1) == 0);
+	CHECK(git_config_hash_size(behind, sizeof behind - 1) == 0);
+	CHECK(git_config_hash_size(sub, sizeof sub - 1) == 20);
+}
+
+TEST(an_object_format_counts_with_version_1_alone)
+{
+	static const char none[] = "[extensions]\n\tobjectFormat = sha256\n";
+	static const char zero[] = "[core]\n\trepositoryFormatVersion = 0\n[extensions]\n"
+				   "\tobjectFormat = sha256\n";
+	static const char two[] = "[core]\n\trepositoryFormatVersion = 1\n"
+				  "\trepositoryFormatVersion = 0\n[extensions]\n"
+				  "\tobjectFormat = sha256\n";
+	static const char sha1[] = "[extensions]\n\tobjectFormat = sha1\n";
+	static const char unknown[] = "[extensions]\n\tobjectFormat = sha512\n";
+
+	CHECK(git_config_hash_size(none, sizeof none - 1) == 0);
+	CHECK(git_config_hash_size(zero, sizeof zero - 1) == 0);
+	CHECK(git_config_hash_size(two, sizeof two - 1) == 0);
+	CHECK(git_config_hash_size(sha1, sizeof sha1 - 1) == 20);
+	CHECK(git_config_hash_size(unknown, sizeof unknown - 1) == 0);
 }

@@ -71,11 +71,11 @@ TEST(the_git_directory_may_be_made_and_only_the_own_one_removed) /* TH-14, FS-W1
 
 TEST(a_pointer_file_may_be_made_but_not_changed) /* TH-08 */
 {
-	CHECK_INT(ask("", NAMES_CREATE), GIT_ALLOW);
+	CHECK_INT(ask("", NAMES_CREATE), GIT_VET_POINTER);
 	CHECK_INT(ask("", NAMES_WRITE), GIT_REFUSE);
 	CHECK_INT(ask("", NAMES_RENAME_TO), GIT_REFUSE);
 	/* git submodule add writes it twice */
-	CHECK_INT(ask_own("", NAMES_WRITE), GIT_ALLOW);
+	CHECK_INT(ask_own("", NAMES_WRITE), GIT_VET_POINTER);
 	CHECK_INT(ask_own("", NAMES_RENAME_TO), GIT_REFUSE);
 }
 
@@ -166,7 +166,8 @@ TEST(commondir_is_refused_but_for_worktrees_where_we_write_it) /* TH-04 */
 	CHECK_INT(ask("worktrees/w/commondir", NAMES_WRITE), GIT_REFUSE);
 	CHECK_INT(ask("worktrees/w/commondir", NAMES_RENAME_TO), GIT_REFUSE);
 	CHECK_INT(ask("worktrees/w/commondir", NAMES_SYMLINK), GIT_REFUSE);
-	CHECK_INT(ask("worktrees/w/commondir", NAMES_REMOVE), GIT_ALLOW);
+	CHECK_INT(ask("worktrees/w/commondir", NAMES_REMOVE), GIT_REFUSE);
+	CHECK_INT(ask_own("worktrees/w/commondir", NAMES_REMOVE), GIT_ALLOW);
 	CHECK_INT(ask("worktrees/w/x/commondir", NAMES_CREATE), GIT_REFUSE);
 	CHECK_INT(ask("worktrees/commondir", NAMES_CREATE), GIT_REFUSE);
 	CHECK(is_sealed("modules/s/commondir"));
@@ -216,7 +217,12 @@ TEST(objects_may_be_written_and_alternates_may_not) /* TH-16 */
 TEST(attributes_and_grafts_are_refused) /* TH-16 */
 {
 	CHECK(is_directory("info"));
-	CHECK(is_file("info/exclude"));
+	CHECK(is_refused("info/exclude"));
+	CHECK_STR((ask("info/exclude", NAMES_WRITE), what), "git exclude list");
+	CHECK(is_refused("info/EXCLUDE"));
+	CHECK(is_refused("modules/s/info/exclude"));
+	CHECK_INT(ask_own("info/exclude", NAMES_CREATE), GIT_ALLOW);
+	CHECK_INT(ask_own("info/exclude", NAMES_WRITE), GIT_ALLOW);
 	CHECK(is_file("info/refs_aBcDeF"));
 	CHECK(is_file("info/sparse-checkout.lock"));
 	CHECK(is_refused("info/attributes"));
@@ -234,7 +240,6 @@ TEST(everyday_files_may_be_written)
 		"index.stash.123",
 		"index.stash.123.lock",
 		"next-index-77.lock",
-		"packed-refs",
 		"packed-refs.lock",
 		"packed-refs.new",
 		"shallow",
@@ -340,16 +345,22 @@ TEST(worktrees_can_be_made_and_removed)
 {
 	CHECK(is_directory("worktrees"));
 	CHECK(is_directory("worktrees/w"));
-	CHECK(is_file("worktrees/w/gitdir"));
+	CHECK(is_refused("worktrees/w/gitdir"));
+	CHECK_INT(ask_own("worktrees/w/gitdir", NAMES_CREATE), GIT_VET_POINTER);
+	CHECK_INT(ask_own("worktrees/w/gitdir", NAMES_WRITE), GIT_VET_POINTER);
+	CHECK_INT(ask_own("worktrees/w/gitdir", NAMES_RENAME_TO), GIT_REFUSE);
 	CHECK(is_file("worktrees/w/locked"));
-	CHECK(is_file("worktrees/w/HEAD"));
+	CHECK_INT(ask("worktrees/w/HEAD", NAMES_RENAME_TO), GIT_ALLOW);
+	CHECK_INT(ask("worktrees/w/HEAD", NAMES_REMOVE), GIT_REFUSE);
 	CHECK(is_file("worktrees/w/index.lock"));
 	CHECK(is_file("worktrees/w/ORIG_HEAD"));
 	CHECK(is_file("worktrees/w/logs/HEAD"));
 	CHECK(is_file("worktrees/w/refs/bisect/bad"));
 	CHECK(is_file("worktrees/w/rebase-merge/done"));
-	CHECK_INT(ask("worktrees/w", NAMES_REMOVE), GIT_ALLOW);
-	CHECK_INT(ask("worktrees", NAMES_REMOVE), GIT_ALLOW);
+	CHECK_INT(ask("worktrees/w", NAMES_REMOVE), GIT_REFUSE);
+	CHECK_INT(ask("worktrees", NAMES_REMOVE), GIT_REFUSE);
+	CHECK_INT(ask_own("worktrees/w", NAMES_REMOVE), GIT_ALLOW);
+	CHECK_INT(ask_own("worktrees", NAMES_REMOVE), GIT_ALLOW);
 	CHECK(is_sealed("worktrees/HEAD"));
 	CHECK(is_sealed("worktrees/w/config"));
 	CHECK(is_sealed("worktrees/w/hooks/pre-commit"));
@@ -446,13 +457,13 @@ TEST(deep_paths_end)
 
 TEST(markers_make_a_git_directory)
 {
-	static const char *const names[] = {"HEAD",    "objects",	  "refs",  "commondir",
-					    "config",  "config.worktree", "hooks", "info",
-					    "modules", "worktrees",	  "Hooks", "CONFIG~1.WOR"};
+	static const char *const names[] = {
+		"HEAD",	 "objects", "refs",	"commondir",   "config", "config.worktree",
+		"hooks", "info",    "modules",	"worktrees",   "Hooks",	 "CONFIG~1.WOR",
+		"index", "remotes", "branches", "rebase-merge"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		CHECK(git_is_marker(names[i]));
-	CHECK(!git_is_marker("index"));
 	CHECK(!git_is_marker("config.lock"));
 	CHECK(!git_is_marker("heads"));
 	CHECK(!git_is_marker(""));
@@ -472,4 +483,81 @@ TEST(markers_are_found_at_every_level) /* TH-10, TH-13 */
 	CHECK_STR(git_next_marker("/w/hooks", "/w/hooks/x/refs/y", NULL), "refs/y");
 	CHECK(!git_next_marker("/w", "/w/src/main.c", NULL));
 	CHECK(!git_next_marker("/w", "/w", NULL));
+}
+
+static const char *vet_pointer(const char *text, const char *from)
+{
+	static char path[PATH_MAX];
+	const char *wrong = git_pointer_vet(text, strlen(text), "gitdir: ", from, "/w", path);
+
+	return wrong ? wrong : path;
+}
+
+TEST(a_pointer_leads_to_a_place_of_the_same_root)
+{
+	CHECK_STR(vet_pointer("gitdir: ../.git/modules/s\n", "/w/sub"), "/w/.git/modules/s");
+	CHECK_STR(vet_pointer("gitdir: /w/.git/worktrees/t", "/w/sub"), "/w/.git/worktrees/t");
+	CHECK_STR(vet_pointer("gitdir: sub/.git\r\n", "/w"), "/w/sub/.git");
+	CHECK_STR(vet_pointer("gitdir: ../../x", "/w/sub"), "git pointer out of the root");
+	CHECK_STR(vet_pointer("gitdir: ../../../../x", "/w/sub"), "git pointer out of the root");
+	CHECK_STR(vet_pointer("gitdir: /home/a/.ssh", "/w/sub"), "git pointer out of the root");
+	CHECK_STR(vet_pointer("gitdir: /w2/x", "/w"), "git pointer out of the root");
+	CHECK_STR(vet_pointer("gitdir: /home/a/.local/state/atoll/records/i/top/upper/e", "/w"),
+		  "git pointer into atoll's own store");
+	/* also if it means another place now: the directory may be moved later */
+	CHECK_STR(vet_pointer("gitdir: ../../st/atoll/layers/e", "/w/a/b"),
+		  "git pointer into atoll's own store");
+	CHECK_STR(vet_pointer("gitdir: ../tmp/atoll-bare-00-00-abcdef/e", "/w/a"),
+		  "git pointer into atoll's own store");
+	CHECK_STR(vet_pointer("gitdir: a/../b", "/w"), "git pointer file");
+	CHECK_STR(vet_pointer("gitdir: /w/../b", "/w"), "git pointer file");
+	CHECK_STR(vet_pointer("gitdir: ./b", "/w"), "git pointer file");
+	CHECK_STR(vet_pointer("gitdir: ", "/w"), "git pointer file");
+	CHECK_STR(vet_pointer("gitdir:x", "/w"), "git pointer file");
+	CHECK_STR(vet_pointer("gitdir: a\nb", "/w"), "git pointer file");
+	CHECK_STR(vet_pointer("gitdir: .vscode/.git/x", "/w"), "git pointer file");
+	CHECK_STR(vet_pointer("", "/w"), "git pointer file");
+}
+
+/* Otherwise a checkout writes its hooks and its config: git keeps files from `.git` alone. */
+TEST(a_pointer_leads_beneath_a_directory_called_git)
+{
+	static const char other[] = "git pointer to a directory that is not beneath a .git";
+	char path[PATH_MAX];
+
+	CHECK_STR(vet_pointer("gitdir: meta", "/w"), other);
+	CHECK_STR(vet_pointer("gitdir: ../sep", "/w/sub"), other);
+	CHECK_STR(vet_pointer("gitdir: ../.GIT/x", "/w/sub"), other);
+	CHECK_STR(vet_pointer("gitdir: ../.git.x/y", "/w/sub"), other);
+	/* of a worktree, the directory that the file lies in */
+	CHECK(!git_pointer_vet("/w/t/.git", 9, "", "/w/.git/worktrees/t", "/w", path));
+	CHECK_STR(git_pointer_vet("/w/t/.git", 9, "", "/w/meta/worktrees/t", "/w", path), other);
+	/* what is above the root does not count */
+	CHECK_STR(git_pointer_vet("gitdir: meta", 12, "gitdir: ", "/a/.git/w", "/a/.git/w", path),
+		  other);
+}
+
+TEST(one_object_in_the_place_of_another_is_refused)
+{
+	static const char id[] = "0123456789012345678901234567890123456789";
+	static const char old[] = "0 refs/heads/a\n1 refs/replace/b\n";
+	const char *words;
+
+	CHECK(is_refused("refs/replace/x"));
+	CHECK(is_refused("modules/sub/refs/replace/x"));
+	CHECK_INT(ask("refs/Replace", NAMES_MKDIR), GIT_REFUSE);
+	CHECK_INT(git_guard("refs/replace/x", NAMES_CREATE, true, &words), GIT_ALLOW);
+	CHECK(is_file("refs/heads/replace"));
+	CHECK_INT(ask("packed-refs", NAMES_RENAME_TO), GIT_VET_REFS);
+	CHECK_INT(ask("packed-refs", NAMES_REMOVE), GIT_ALLOW);
+	CHECK_INT(ask("packed-refs", NAMES_CREATE), GIT_REFUSE);
+	CHECK_INT(ask("packed-refs", NAMES_WRITE), GIT_REFUSE);
+	CHECK_INT(git_guard("packed-refs", NAMES_RENAME_TO, true, &words), GIT_ALLOW);
+	CHECK(!git_refs_vet("0 refs/heads/a\n", 15, "", 0));
+	CHECK(git_refs_vet("1 refs/replace/b\n", 17, "", 0));
+	CHECK(git_refs_vet("0 refs/heads/a\n1 refs/replace/b", 31, "", 0));
+	CHECK(!git_refs_vet(old, sizeof old - 1, old, sizeof old - 1));
+	CHECK(!git_refs_vet("1 refs/replace/b\n2 refs/heads/c\n", 32, old, sizeof old - 1));
+	CHECK(git_refs_vet("2 refs/replace/b\n", 17, old, sizeof old - 1));
+	CHECK(!git_refs_vet("", 0, id, sizeof id - 1));
 }

@@ -47,13 +47,14 @@ TEST(every_name_of_the_table_is_refused_at_any_depth)
 			const char *what;
 
 			snprintf(path, sizeof path, "/w/%s%s", **name == '*' ? "x" : "", plain);
-			what = names_refuse("/w", path, NAMES_CREATE);
+			what = names_mark("/w", path, NAMES_CREATE);
 			if (!what || !streq(what, names_groups[i].what))
 				test_fail(__FILE__, __LINE__, "%s is %s", path, what);
 			snprintf(path, sizeof path, "a/b/c/%s%s/in/it", **name == '*' ? "x" : "",
 				 plain);
-			if (!is_refused(path))
-				test_fail(__FILE__, __LINE__, "%s is free", path);
+			if (is_refused(path) == names_groups[i].is_mark)
+				test_fail(__FILE__, __LINE__, "%s is %s", path,
+					  names_groups[i].is_mark ? "refused" : "free");
 		}
 	}
 }
@@ -72,6 +73,33 @@ TEST(the_table_is_folded_and_not_too_deep)
 			CHECK(slashes <= 2 && strlen(*name) >= 2);
 		}
 	}
+}
+
+TEST(a_pointer_to_another_repository_is_refused)
+{
+	CHECK(names_refuse("/w", "/w/a/.jj/repo", NAMES_CREATE));
+	CHECK(names_refuse("/w", "/w/a/.JJ/Repo", NAMES_RENAME_TO));
+	CHECK(names_refuse("/w", "/w/.jj/repo", NAMES_WRITE));
+	CHECK(names_refuse("/w", "/w/.jj/repo", NAMES_SYMLINK));
+	CHECK(!names_refuse("/w", "/w/.jj/repo", NAMES_MKDIR));
+	CHECK(!names_refuse("/w", "/w/.jj/repo", NAMES_REMOVE));
+	CHECK(!names_refuse("/w", "/w/.jj/repo/store/type", NAMES_CREATE));
+	CHECK(!names_refuse("/w", "/w/.jj", NAMES_CREATE));
+	CHECK(names_refuse("/w", "/w/.hg/sharedpath", NAMES_CREATE));
+	CHECK(!names_refuse("/w", "/w/.hg/requires", NAMES_CREATE));
+}
+
+TEST(what_an_apply_stages_is_refused_in_every_spelling)
+{
+	CHECK(is_refused(".atoll-apply-abcdefgh"));
+	CHECK(is_refused(".atoll-apply-abcdefgh/3.new"));
+	CHECK(is_refused("deep/er/.atoll-apply-x/3.new"));
+	CHECK(is_refused(".ATOLL-Apply-X"));
+	CHECK(is_refused("atoll-~1/3.new"));
+	CHECK(is_refused(".atoll-0123456789ab")); /* an import */
+	CHECK(is_free(".atoll"));
+	CHECK(is_free("atoll-apply-x"));
+	CHECK(is_free("x.atoll-apply-x"));
 }
 
 TEST(editor_folders_are_refused_whether_they_exist_or_not) /* TH-17, FS-W28 */
@@ -100,6 +128,72 @@ TEST(agent_settings_are_refused)
 	CHECK(is_free("CLAUDE.md"));
 	CHECK(is_free("mcp.json"));
 	CHECK(is_free("claude/settings.json"));
+}
+
+TEST(every_name_has_a_source)
+{
+	for (size_t i = 0; i < names_group_count; i++)
+		for (size_t j = 0; names_groups[i].names[j]; j++)
+			CHECK(names_groups[i].sources[j] && strlen(names_groups[i].sources[j]) > 3);
+}
+
+TEST(wanted_edits_are_marked_and_not_refused)
+{
+	static const char *const names[] = {
+		"AGENTS.md",	"sub/CLAUDE.md",       "Gemini.md",
+		".gitmodules",	"rust-toolchain.toml", ".mvn/jvm.config",
+		".rubocop.yml", "tools/bazel",	       "x/.pnp.cjs"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char path[256];
+
+		snprintf(path, sizeof path, "/w/%s", names[i]);
+		CHECK(!names_refuse("/w", path, NAMES_WRITE));
+		CHECK(names_mark("/w", path, NAMES_WRITE));
+	}
+	CHECK_STR(names_mark("/w", "/w/AGENTS.md", NAMES_WRITE),
+		  "instructions: an agent will follow this");
+	/* the first half of such a name is nothing by itself */
+	CHECK(!names_mark("/w", "/w/tools", NAMES_SYMLINK));
+	CHECK(!names_mark("/w", "/w/README.md", NAMES_WRITE));
+	CHECK_STR(names_mark("/w", "/w/.vscode/x", NAMES_WRITE), "editor settings");
+}
+
+TEST(names_that_tools_obey_on_entering_are_refused)
+{
+	static const char *const names[] = {
+		"mise.toml",
+		"mise.local.toml",
+		".config/mise/config.toml",
+		"lefthook.toml",
+		".lefthook.json",
+		"lefthook-local.yml",
+		"opencode.jsonc",
+		".opencode.json",
+		".hg/hgrc",
+		".jj/repo/config.toml",
+		".iex.exs",
+		".ocamlinit",
+		".Renviron",
+		".erlang",
+		".octaverc",
+		".bazeliskrc",
+		".yarn/releases/x",
+		".yarn/plugins/x",
+		".lazy.lua",
+		".project",
+		".settings/x",
+		".lfsconfig",
+		".gitpod.yml",
+		".direnv/x",
+		".github/hooks/x",
+		".github/agents/x.md",
+		".github/prompts/x",
+		".github/instructions/x",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		CHECK(is_refused(names[i]));
 }
 
 TEST(shell_and_login_files_are_refused_in_a_writable_home) /* TH-19 */
@@ -173,13 +267,12 @@ TEST(neighbours_of_trusted_names_are_free)
 		"config",
 		"hooks/pre-commit",
 		"bashrc",
-		".bashrc.d",
+		".bashrc.x",
 		"code-workspace",
 		"x.code-workspace.txt",
 		"Jenkinsfile.groovy",
 		"lefthook",
 		"pip.config",
-		"opencode.jsonc",
 		"node_modules/.bin/x",
 		".env",
 		".tool-versions",
@@ -342,6 +435,25 @@ TEST(a_long_name_with_invisible_padding_is_still_seen)
 		strcat(path, "\xe2\x80\x8b");
 	strcat(path, ".npmrc");
 	CHECK(is_refused(path));
+}
+
+TEST(special_files_get_no_name_that_the_host_reads)
+{
+	static const char *const refused[] = {
+		"/w/.gitignore", "/w/a/b/.gitattributes", "/w/.GITIGNORE",  "/w/gitign~1",
+		"/w/.mailmap",	 "/w/AGENTS.md",	  "/w/.gitmodules", "/w/.envrc"};
+	static const char *const free_[] = {"/w/pipe", "/w/gitignore", "/w/.gitignore.d",
+					    "/w/.gitignore/x", "/w/.pipe"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++)
+		if (!names_refuse_special("/w", refused[i]))
+			test_fail(__FILE__, __LINE__, "%s is free", refused[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(free_); i++)
+		if (names_refuse_special("/w", free_[i]))
+			test_fail(__FILE__, __LINE__, "%s is refused", free_[i]);
+	/* Regular files of these names stay free. */
+	CHECK(!names_refuse("/w", "/w/.gitignore", NAMES_CREATE));
+	CHECK(!names_mark("/w", "/w/.gitignore", NAMES_CREATE));
 }
 
 TEST(components_that_no_file_system_has_are_harmless)

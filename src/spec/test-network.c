@@ -81,7 +81,7 @@ static const char everything[] =
 	"  ask: true\n"
 	"  secrets:\n"
 	"    - {name: KEY, host: API.test, header: X-Api-Key, from: 'file:~/key'}\n"
-	"  listen: [8080, {port: 3000, host: 3001}]\n"
+	"  listen: [8080, {port: 3000, host: 3001, names: [App.test., b.test, app.test]}]\n"
 	"  proxy: false\n"
 	"  upstream: http://proxy.test:3128/\n";
 
@@ -123,6 +123,9 @@ static void check_everything(const struct network *network)
 	CHECK_INT(network->listen[0].port, 8080);
 	CHECK_INT(network->listen[0].host_port, 0);
 	CHECK_INT(network->listen[1].host_port, 3001);
+	CHECK_INT(network->listen[0].n_names, 0);
+	CHECK_INT(network->listen[1].n_names, 2);
+	CHECK_STR(network->listen[1].names[0], "app.test");
 	CHECK_STR(network->upstream, "http://proxy.test:3128");
 	CHECK(network_is_on(network) && network_inspects(network));
 }
@@ -194,7 +197,8 @@ TEST(flags_say_the_same)
 	cleanup_spec struct spec *file = job(
 		"network: {allow: [a.test, 'b.test:22,443', 'k.test'], deny: ['**:25'], rate: 1M, "
 		"bytes: 2M, "
-		"connections: 3, requests: 4, ask: true, listen: [80, {port: 81, host: 82}], "
+		"connections: 3, requests: 4, ask: true, listen: [80, {port: 81, host: 82, names: "
+		"[b.test, a.test]}], "
 		"secrets: [{name: K, host: k.test, header: X-Key}], proxy: false, upstream: "
 		"env}\n");
 	cleanup_spec struct spec *spec = bare();
@@ -211,7 +215,7 @@ TEST(flags_say_the_same)
 	CHECK(spec_set_connections(spec, "3", "--connections", NULL) == 0);
 	CHECK(spec_set_requests(spec, "4", "--requests", NULL) == 0);
 	CHECK(spec_set_ask(spec, "on", "--ask", NULL) == 0);
-	CHECK(spec_add_listen(spec, "81=82", "--listen", NULL) == 0);
+	CHECK(spec_add_listen(spec, "81=82/a.test,B.test", "--listen", NULL) == 0);
 	CHECK(spec_add_listen(spec, "80", "--listen", NULL) == 0);
 	CHECK(spec_add_secret(spec, "K=k.test/x-key", "--secret", NULL) == 0);
 	CHECK(spec_set_proxy(spec, "off", "--proxy", NULL) == 0);
@@ -314,6 +318,7 @@ TEST(every_term_is_in_the_digest)
 		"network: {allow: [a.test], upstream: 'http://p.test:1'}\n",
 		"network: {allow: [a.test], listen: [1]}\n",
 		"network: {allow: [a.test], listen: [{port: 1, host: 1}]}\n",
+		"network: {allow: [a.test], listen: [{port: 1, names: [a.test]}]}\n",
 		"network: {allow: [a.test], secrets: [{name: A, host: a.test}]}\n",
 		"network: {allow: [a.test], secrets: [{name: B, host: a.test}]}\n",
 		"network: {allow: [a.test], secrets: [{name: A, host: a.test, header: x}]}\n",
@@ -349,6 +354,7 @@ TEST(contradictions_are_told)
 	CHECK(refused("network: {listen: [{port: 1, host: 9}, {port: 2, host: 9}]}\n",
 		      "host port 9 is there already"));
 	CHECK(refused("network: {listen: [1023]}\n", "atoll's own"));
+	CHECK(refused("network: {listen: [{port: 1, names: ['*.a.test']}]}\n", "is no host name"));
 }
 
 TEST(two_lines_for_one_port_must_say_the_same)

@@ -215,3 +215,34 @@ TEST(the_deepest_match_of_a_pattern_counts)
 	CHECK_INT(place_match_depth("/**/**/x", "/x"), 1);
 	CHECK_INT(place_match_depth("/a/[bc]", "/a/c"), 2);
 }
+
+TEST(a_name_that_a_line_hides_is_never_taken_for_a_free_one)
+{
+	static const char *const hidden[] = {".env", "a.key", "plain", "deep",
+					     "[x]y", "xz",    ".netrc"};
+	static const char *const lines[] = {"**/.env",	    "**/*.key",	 "src/plain",
+					    "/srv/**/deep", "**/[[]x]y", "**/x?"};
+	cleanup_spec struct spec *spec = job();
+	struct spec_hidden set;
+
+	for (size_t i = 0; i < ARRAY_SIZE(lines); i++)
+		add(spec, SPEC_HIDE, lines[i]);
+	finish(spec);
+	spec_hidden_prepare(spec, &set);
+	for (size_t i = 0; i < ARRAY_SIZE(hidden); i++) {
+		if (!spec_hidden_may(&set, hidden[i]))
+			test_fail(__FILE__, __LINE__, "%s", hidden[i]);
+	}
+	CHECK(!spec_hidden_may(&set, "main.c") && !spec_hidden_may(&set, "keys"));
+}
+
+TEST(behind_two_stars_any_name_may_be_hidden)
+{
+	cleanup_spec struct spec *spec = job();
+	struct spec_hidden set;
+
+	add(spec, SPEC_HIDE, "secrets/**");
+	finish(spec);
+	spec_hidden_prepare(spec, &set);
+	CHECK(spec_hidden_may(&set, "main.c"));
+}
