@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "layer/known.h"
 #include "layer/layer.h"
+#include "layer/vet.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@
  *   plan      which steps; conflicts end it here, and nothing has been touched
  *   begin     the journal's header: from here on an interrupted apply is seen
  *   stage     new content into the stage, old content into apply-N/, all onto the disk
+ *   vet       the marks of what is staged: what is marked now and was not before is held back, and
+ *             the apply begins again
  *   commit    the journal's steps: from here on it goes forward
  *   run       the steps, and the end
  */
@@ -27,7 +30,9 @@ static int go_on(struct site *site, struct journal *journal, struct atoll_error 
 	case JOURNAL_BEGUN:
 		return steps_forget(site, journal, err);
 	case JOURNAL_COMMITTED:
-		return steps_run(site, journal, err);
+		if (!journal->is_unvetted)
+			return steps_run(site, journal, err);
+		__attribute__((fallthrough));
 	case JOURNAL_ABORTED:
 		return steps_go_back(site, journal, err);
 	case JOURNAL_DONE:
@@ -46,6 +51,9 @@ int layer_recover(struct layer_record *record, struct atoll_error *err)
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	before = journal.state;
+	/* An older build has not vetted what it staged. */
+	if (before == JOURNAL_COMMITTED && journal.is_unvetted)
+		before = JOURNAL_ABORTED;
 	r = site_open(record, true, &site, err);
 	if (r == 0)
 		r = site_open_stage(&site, err);
@@ -79,6 +87,13 @@ static void count(const struct plan *plan, struct atoll_apply_report *ret)
 	memcpy(ret->dropped, plan->site->loss.text, sizeof ret->dropped);
 }
 
+static const char *why_held(const struct plan *plan, const struct atoll_change *change)
+{
+	const char *mark = holds_find(plan->holds, change->path);
+
+	return mark ? mark : change->mark;
+}
+
 static void tell(const struct plan *plan, bool has_conflicts)
 {
 	static const enum atoll_apply_fate fates[] = {
@@ -94,7 +109,8 @@ static void tell(const struct plan *plan, bool has_conflicts)
 
 		if (has_conflicts && fate != ATOLL_FATE_CONFLICT && fate != ATOLL_FATE_HELD)
 			fate = ATOLL_FATE_LEFT;
-		options->told(change, fate, fate == ATOLL_FATE_HELD ? change->mark : plan->why[i],
+		options->told(change, fate,
+			      fate == ATOLL_FATE_HELD ? why_held(plan, change) : plan->why[i],
 			      options->data);
 	}
 }
@@ -161,8 +177,8 @@ static int apply_plan(struct plan *plan, struct atoll_apply_report *ret, struct 
 }
 
 static int apply_changes(struct layer_record *record, struct layer_changes *changes,
-			 const struct atoll_apply_options *options, struct atoll_apply_report *ret,
-			 struct atoll_error *err)
+			 const struct atoll_apply_options *options, struct holds *holds,
+			 struct atoll_apply_report *ret, struct atoll_error *err)
 {
 	cleanup_with(site_close) struct site site = {.workspace_fd = -1, .stage_fd = -1};
 	struct known *known = NULL;
@@ -173,7 +189,7 @@ static int apply_changes(struct layer_record *record, struct layer_changes *chan
 		r = known_load(record, &known, err);
 	if (r < 0)
 		return r;
-	r = plan_make(&site, changes, known, options, &plan, err);
+	r = plan_make(&site, changes, known, options, holds, &plan, err);
 	if (r == 0)
 		r = apply_plan(&plan, ret, err);
 	apply_plan_done(&plan);
@@ -181,20 +197,37 @@ static int apply_changes(struct layer_record *record, struct layer_changes *chan
 	return r;
 }
 
+static int apply_once(struct layer_record *record, const struct atoll_apply_options *options,
+		      struct holds *holds, struct atoll_apply_report *ret, struct atoll_error *err)
+{
+	struct layer_changes *changes;
+	int r = layer_changes_read(record, false, &changes, err);
+
+	if (r < 0)
+		return r;
+	r = apply_changes(record, changes, options, holds, ret, err);
+	atoll_changes_close(&changes->list);
+	return r;
+}
+
+/* Commands that still run may write faster than their files are copied. */
+#define TRIES_MAX 16
+
 int layer_apply(struct layer_record *record, const struct atoll_apply_options *options,
 		struct atoll_apply_report *ret, struct atoll_error *err)
 {
-	struct layer_changes *changes;
+	cleanup_with(holds_done) struct holds holds = {0};
 	int r;
 
 	*ret = (struct atoll_apply_report){0};
 	strcpy(ret->record, record->info.id);
 	r = layer_recover(record, err);
-	if (r == 0)
-		r = layer_changes_read(record, false, &changes, err);
 	if (r < 0)
 		return r;
-	r = apply_changes(record, changes, options, ret, err);
-	atoll_changes_close(&changes->list);
-	return r;
+	for (int tries = 0; tries < TRIES_MAX; tries++) {
+		r = apply_once(record, options, &holds, ret, err);
+		if (r != -EAGAIN)
+			return r;
+	}
+	return error_context(err, r, "the sandbox writes faster than its files can be copied");
 }

@@ -9,6 +9,7 @@
 struct atoll_apply_options;
 struct atoll_apply_report;
 struct atoll_error;
+struct holds;
 struct known;
 struct layer_changes;
 struct layer_record;
@@ -19,6 +20,7 @@ struct layer_record;
  *   select.c  which changes are asked for
  *   plan.c    from the changes to steps; what is in the way
  *   stage.c   all that is new, in one directory of the workspace, and copies of what it replaces
+ *   vet.c     the marks once more, of what is staged
  *   steps.c   the steps: forward, back, and what comes at the end
  *   apply.c   the whole, and what an interrupted one needs
  *   undo.c    the same with what was copied
@@ -28,6 +30,10 @@ struct layer_record;
  * be repeated from the beginning. What a step moved away stays in the stage up to the end: should
  * it not be what was planned for, because somebody was faster, all steps go back.
  */
+
+/* The stage is ".atoll-apply-ID" at the top of the workspace. No run may write a name that begins
+ * so (spec/names.c), nor does an apply. */
+#define STAGE_PREFIX ".atoll-apply-"
 
 /* Where it happens. */
 struct site {
@@ -83,6 +89,8 @@ enum fate {
 struct plan_item {    /* of the step with slot i + 1 */
 	char *merged; /* its content, if it is not that of the layer */
 	size_t merged_size;
+	unsigned char digest[32]; /* of the layer's part of it: SHA-256 */
+	struct stat staged;	  /* once it is on the disk */
 };
 
 struct plan {
@@ -93,15 +101,18 @@ struct plan {
 	struct journal journal;
 	struct plan_item *items;
 	size_t n_items;
-	size_t *order;	  /* indices of changes by path, bytewise */
-	enum fate *fates; /* of each change */
-	char **why;	  /* it conflicts */
-	void *puts;	  /* paths of PUT steps; see <search.h> */
-	bool is_stuck;	  /* a conflict that force does not overcome */
+	size_t *order;	     /* indices of changes by path, bytewise */
+	enum fate *fates;    /* of each change */
+	bool *named;	     /* of each change: a path that was asked for is exactly its */
+	struct holds *holds; /* not the plan's */
+	char **why;	     /* it conflicts */
+	void *puts;	     /* paths of PUT steps; see <search.h> */
+	bool is_stuck;	     /* a conflict that force does not overcome */
 };
 
 int plan_make(struct site *site, struct layer_changes *changes, struct known *known,
-	      const struct atoll_apply_options *options, struct plan *ret, struct atoll_error *err);
+	      const struct atoll_apply_options *options, struct holds *holds, struct plan *ret,
+	      struct atoll_error *err);
 void apply_plan_done(struct plan *plan);
 
 /* Add an OPEN where a directory does not let its owner write, and DIR lines. */

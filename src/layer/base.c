@@ -25,8 +25,9 @@
 struct keeping {
 	const struct layer_record *record;
 	int base_fd, kept_fd; /* the workspace; records/ID/base, -1 before it is needed */
-	struct buf dirs;      /* paths that are still to be seen, each with its NUL */
-	size_t at;
+	struct tree_dirs dirs;
+	size_t at; /* in these, the one at hand */
+	int code;  /* of the first directory that did not fit in there */
 	uint64_t kept, bytes;
 };
 
@@ -50,6 +51,7 @@ static bool was_hidden(const struct keeping *keeping, const char *dir, const cha
 	if (asprintf(&path, "%s/%s%s%s", keeping->record->info.workspace, dir, dir[0] ? "/" : "",
 		     name) < 0)
 		return true;
+	layer_rule_fold(path);
 	while ((line = strsep(&rest, "\n"))) {
 		if (path_glob(line, path))
 			return true;
@@ -129,14 +131,10 @@ static void see_name(struct keeping *keeping, const char *dir, int upper_dir, in
 		return;
 	keeping->bytes += (uint64_t)st.st_blocks * 512 /
 			  (st.st_nlink && !S_ISDIR(st.st_mode) ? st.st_nlink : 1);
-	if (S_ISDIR(st.st_mode)) {
-		buf_add_str(&keeping->dirs, dir);
-		if (dir[0])
-			buf_add_char(&keeping->dirs, '/');
-		buf_add(&keeping->dirs, name, strlen(name) + 1);
-	} else if (S_ISREG(st.st_mode) && base_dir >= 0) {
+	if (S_ISDIR(st.st_mode) && keeping->code == 0)
+		keeping->code = tree_dirs_add(&keeping->dirs, keeping->at, name);
+	else if (S_ISREG(st.st_mode) && base_dir >= 0)
 		keep_file(keeping, dir, base_dir, name);
-	}
 }
 
 static void see_dir(struct keeping *keeping, int upper_fd, const char *dir)
@@ -160,24 +158,21 @@ int layer_keep_base(struct layer_record *record, struct atoll_error *err)
 		.record = record,
 		.base_fd = open(record->info.workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
 		.kept_fd = -1,
-		.dirs = BUF_INIT((size_t)1 << 30)};
+		.dirs = TREE_DIRS_INIT};
 	cleanup_fd int upper_fd = tree_open_dir(record->fd, "top/upper", true);
 	int r = upper_fd < 0 ? upper_fd : 0;
 
-	buf_add(&keeping.dirs, "", 1);
-	while (r == 0 && keeping.at < keeping.dirs.used) {
-		cleanup_free char *dir = strdup(keeping.dirs.data + keeping.at);
-
-		if (!dir)
-			r = -ENOMEM;
-		else
-			see_dir(&keeping, upper_fd, dir);
-		keeping.at += dir ? strlen(dir) + 1 : 0;
-	}
 	if (r == 0)
-		r = buf_error(&keeping.dirs);
+		r = tree_dirs_add(&keeping.dirs, 0, "");
+	for (; r == 0 && keeping.at < keeping.dirs.n; keeping.at++) {
+		cleanup_free char *dir = tree_dirs_path(&keeping.dirs, keeping.at);
+
+		if (dir)
+			see_dir(&keeping, upper_fd, dir);
+		r = dir ? keeping.code : -ENOMEM;
+	}
 	record->info.bytes = keeping.bytes + keeping.kept;
-	buf_done(&keeping.dirs);
+	tree_dirs_done(&keeping.dirs);
 	if (keeping.base_fd >= 0)
 		close(keeping.base_fd);
 	if (keeping.kept_fd >= 0)

@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "layer/draft.h"
+#include "layer/freeze.h"
 #include "layer/known.h"
 #include "layer/store.h"
 
@@ -97,7 +98,7 @@ static int hand_out(struct drafts *drafts, struct atoll_changes *ret)
 	return 0;
 }
 
-static int read_into(struct layer_changes *changes, struct atoll_error *err)
+static int read_into(struct layer_changes *changes, bool freezes, struct atoll_error *err)
 {
 	cleanup_with(drafts_done) struct drafts drafts = {.record = changes->record, .err = err};
 	int r = layer_stack_open(changes->record, &changes->stack, err);
@@ -112,6 +113,8 @@ static int read_into(struct layer_changes *changes, struct atoll_error *err)
 		r = drafts_find_renames(&drafts);
 	if (r == 0)
 		drafts_find_lost(&drafts);
+	if (r == 0 && freezes)
+		r = freeze_drafts(changes, &drafts, err);
 	if (r == 0)
 		r = group_links(&drafts);
 	if (r == 0)
@@ -119,8 +122,8 @@ static int read_into(struct layer_changes *changes, struct atoll_error *err)
 	return r < 0 ? r : hand_out(&drafts, &changes->list);
 }
 
-int layer_changes_read(struct layer_record *record, bool owns, struct layer_changes **ret,
-		       struct atoll_error *err)
+static int read_changes(struct layer_record *record, bool owns, bool freezes,
+			struct layer_changes **ret, struct atoll_error *err)
 {
 	struct layer_changes *changes = calloc(1, sizeof *changes);
 	int r;
@@ -130,7 +133,7 @@ int layer_changes_read(struct layer_record *record, bool owns, struct layer_chan
 	changes->record = record;
 	changes->list.record = &record->info;
 	changes->stack.base_fd = -1;
-	r = read_into(changes, err);
+	r = read_into(changes, freezes, err);
 	if (r < 0) {
 		atoll_changes_close(&changes->list);
 		return error_context(err, r, "changes of %s", record->info.id);
@@ -140,10 +143,19 @@ int layer_changes_read(struct layer_record *record, bool owns, struct layer_chan
 	return 0;
 }
 
-int atoll_changes_open(const char *id, struct atoll_changes **ret, struct atoll_error *err)
+int layer_changes_read(struct layer_record *record, bool owns, struct layer_changes **ret,
+		       struct atoll_error *err)
+{
+	return read_changes(record, owns, false, ret, err);
+}
+
+/* Commands that still run may write faster than their files are copied. */
+#define TRIES_MAX 16
+
+static int open_changes(const char *id, bool freezes, struct layer_changes **ret,
+			struct atoll_error *err)
 {
 	struct layer_record *record;
-	struct layer_changes *changes;
 	int r = layer_record_open(id, &record, err);
 
 	if (r < 0)
@@ -155,13 +167,27 @@ int atoll_changes_open(const char *id, struct atoll_changes **ret, struct atoll_
 				 "ended",
 				 record->info.id);
 	if (r == 0)
-		r = layer_changes_read(record, true, &changes, err);
-	if (r < 0) {
+		r = read_changes(record, true, freezes, ret, err);
+	for (int tries = 1; r == -EAGAIN && tries < TRIES_MAX; tries++)
+		r = read_changes(record, true, freezes, ret, err);
+	if (r < 0)
 		layer_record_close(record);
-		return r;
-	}
-	*ret = &changes->list;
-	return 0;
+	return r;
+}
+
+int layer_changes_open_frozen(const char *id, struct layer_changes **ret, struct atoll_error *err)
+{
+	return open_changes(id, true, ret, err);
+}
+
+int atoll_changes_open(const char *id, struct atoll_changes **ret, struct atoll_error *err)
+{
+	struct layer_changes *changes;
+	int r = open_changes(id, false, &changes, err);
+
+	if (r == 0)
+		*ret = &changes->list;
+	return r;
 }
 
 void atoll_changes_close(struct atoll_changes *list)
@@ -175,6 +201,7 @@ void atoll_changes_close(struct atoll_changes *list)
 		free(list->items[i].from);
 	}
 	free(list->items);
+	freeze_end(changes);
 	layer_stack_close(&changes->stack);
 	if (changes->owns_record)
 		layer_record_close(changes->record);

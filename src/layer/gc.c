@@ -208,7 +208,7 @@ static void add_up(struct sweep *sweep, const struct atoll_record *list, size_t 
 	if (fd < 0 || store_list(sweep->store, "layers", &layers, NULL) < 0)
 		return;
 	for (size_t i = 0; i < layers.n; i++)
-		sweep->total += store_bytes(fd, layers.items[i]);
+		sweep->total += layer_tree_bytes(fd, layers.items[i]);
 }
 
 static int run_sweep(struct sweep *sweep, struct atoll_error *err)
@@ -293,13 +293,17 @@ static bool is_full(const struct layer_store *store, uint64_t *ret_free, uint64_
 static int refuse_full(const struct layer_store *store, uint64_t free_bytes, uint64_t floor,
 		       struct atoll_error *err)
 {
+	const bool is_small = floor < 16 << 20;
+	const int shift = is_small ? 10 : 20;
+	const char *unit = is_small ? "KiB" : "MiB";
+
 	return store_refuse(
 		err, ATOLL_FAULT_HOST, ENOSPC,
-		"only %llu MiB are free where records of runs are kept ('%s'), and %llu "
-		"MiB have to stay so; `atoll gc --age 1h` or `atoll discard` make room, or "
+		"only %llu %s are free where records of runs are kept ('%s'), and %llu "
+		"%s have to stay so; `atoll gc --age 1h` or `atoll discard` make room, or "
 		"run with --direct",
-		(unsigned long long)(free_bytes >> 20), store->path,
-		(unsigned long long)(floor >> 20));
+		(unsigned long long)(free_bytes >> shift), unit, store->path,
+		(unsigned long long)(floor >> shift), unit);
 }
 
 int layer_store_keep_bounds(const struct layer_store *store, struct atoll_error *err)

@@ -224,14 +224,14 @@ static void add_object(struct buf *out, const struct op_object *object)
 
 static void add_header(struct buf *out, const struct journal *journal)
 {
-	buf_addf(out, "atoll-journal 1 %s %" PRIu64 " %d\n", kinds[journal->kind], journal->number,
+	buf_addf(out, "atoll-journal 2 %s %" PRIu64 " %d\n", kinds[journal->kind], journal->number,
 		 journal->is_all);
 }
 
 static void add_op(struct buf *out, const struct op *op)
 {
-	buf_addf(out, "%s %" PRIu64 " %" PRIu64 " %d %d", op_names[op->kind], op->slot, op->tree,
-		 op->has_xattrs, op->is_foreign);
+	buf_addf(out, "%s %" PRIu64 " %" PRIu64 " %" PRIu64 " %d %d", op_names[op->kind], op->slot,
+		 op->tree, op->staged_ns, op->has_xattrs, op->is_foreign);
 	add_object(out, &op->before);
 	add_object(out, &op->after);
 	buf_add_char(out, ' ');
@@ -349,8 +349,15 @@ static bool parse_op(struct journal *journal, char *line)
 	struct op parsed = {0};
 	struct op *op;
 
-	if (sscanf(line, "%7s %" SCNu64 " %" SCNu64 " %d %d%n", word, &slot, &parsed.tree,
-		   &has_xattrs, &is_foreign, &used) != 5)
+	if (sscanf(line, "%7s %" SCNu64 " %" SCNu64 "%n", word, &slot, &parsed.tree, &used) != 3)
+		return false;
+	line += used;
+	if (!journal->is_unvetted) {
+		if (sscanf(line, " %" SCNu64 "%n", &parsed.staged_ns, &used) != 1)
+			return false;
+		line += used;
+	}
+	if (sscanf(line, " %d %d%n", &has_xattrs, &is_foreign, &used) != 2)
 		return false;
 	line += used;
 	if (!parse_object(line, &used, &parsed.before))
@@ -370,6 +377,7 @@ static bool parse_op(struct journal *journal, char *line)
 		op->slot = slot;
 		op->has_xattrs = has_xattrs;
 		op->tree = parsed.tree;
+		op->staged_ns = parsed.staged_ns;
 		op->is_foreign = is_foreign;
 		op->before = parsed.before;
 		op->after = parsed.after;
@@ -381,10 +389,13 @@ static bool parse_op(struct journal *journal, char *line)
 static bool parse_header(char *line, struct journal *ret)
 {
 	char word[8];
-	int is_all;
+	int is_all, version;
 
-	if (sscanf(line, "atoll-journal 1 %7s %" SCNu64 " %d", word, &ret->number, &is_all) != 3)
+	if (sscanf(line, "atoll-journal %d %7s %" SCNu64 " %d", &version, word, &ret->number,
+		   &is_all) != 4 ||
+	    version < 1 || version > 2)
 		return false;
+	ret->is_unvetted = version == 1;
 	ret->is_all = is_all;
 	for (size_t kind = 0; kind < ARRAY_SIZE(kinds); kind++)
 		if (streq(kinds[kind], word)) {

@@ -14,7 +14,7 @@ struct layer_record;
  *
  * While one is under way, records/ID/journal says what it does:
  *
- *   atoll-journal 1 apply 3 ...  a header: what it is, which apply
+ *   atoll-journal 2 apply 3 ...  a header: what it is, which apply
  *   put ...  take ...  meta ...  the steps, each with what was there and what will be
  *   commit HASH                  all that is needed is on the disk; from here on it goes forward
  *   abort                        something was in the way: it goes back
@@ -62,16 +62,18 @@ struct op {
 	uint64_t slot;
 	char *path;
 	struct op_object before, after;
-	uint64_t tree;	 /* of a directory that goes: object_print() of what is in it */
-	bool has_xattrs; /* of a META: attributes are to be made those of the stage's */
-	bool is_foreign; /* what was there the host had changed itself, and force overcame it */
+	uint64_t tree;	    /* of a directory that goes: object_print() of what is in it */
+	uint64_t staged_ns; /* of a PUT: the copy's time of change when it was vetted; 0: any */
+	bool has_xattrs;    /* of a META: attributes are to be made those of the stage's */
+	bool is_foreign;    /* what was there the host had changed itself, and force overcame it */
 };
 
 struct journal {
 	enum journal_kind kind;
 	enum journal_state state;
-	uint64_t number; /* of the apply */
-	bool is_all;	 /* of an apply: nothing is left but what is held */
+	uint64_t number;  /* of the apply */
+	bool is_unvetted; /* version 1: nobody vetted what is staged, so it only goes back */
+	bool is_all;	  /* of an apply: nothing is left but what is held */
 	struct op *ops;
 	size_t n, room;
 	uint64_t last_slot;

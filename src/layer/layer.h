@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atoll/layer.h>
+#include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,6 +22,7 @@
  *   text.c     unified diffs; merge.c three-way merges; patch.c for `git apply`
  *   journal.c, apply.c, undo.c   all or nothing, also through kill -9
  *   roots.c    what was written beside the workspace, where that is kept
+ *   disk-kept.c  how much disk a record keeps, with its layers
  *
  * The store is $XDG_STATE_HOME/atoll or ~/.local/state/atoll, and its owner's alone:
  *
@@ -175,6 +177,29 @@ bool layer_store_is_littered(const struct layer_store *store);
 /* Make ready what the next run takes, if nothing is. */
 void layer_store_prepare(const struct layer_store *store);
 
+/* ---- what it keeps: disk-kept.c, remove.c ---- */
+
+/* Disk that the files beneath a directory of atoll's own take, links not followed. */
+uint64_t layer_tree_bytes(int dir_fd, const char *name);
+
+#define LAYER_DISK	"disk"	    /* a key in the meta: limits.disk of the contract, in bytes */
+#define LAYER_INHERITED "inherited" /* another: layers that a branch began with */
+/* Disk that a record takes, with the layers that its meta and its checkpoints name, but those that
+ * it was branched with. Layers of records that share some, each once: layer_names_bytes(). */
+uint64_t layer_record_kept(const struct layer_record *record);
+uint64_t layer_names_bytes(const struct layer_store *store, const struct layer_names *names);
+/* Of several records: the disk of one's own directory; its layers are added to `names`, each once.
+ * And these, without those that are in `others`. All of one record, by id, on its own: 0 if it is
+ * gone. */
+uint64_t layer_kept_add(const struct layer_store *store, const char *id, struct layer_names *names);
+uint64_t layer_names_bytes_but(const struct layer_store *store, const struct layer_names *names,
+			       const struct layer_names *others);
+uint64_t layer_kept_all(const char *id);
+/* All that a record stands on now is inherited. Needs layer_record_save(). */
+int layer_record_inherit(struct layer_record *record, struct atoll_error *err);
+/* -EDQUOT (ATOLL_FAULT_POLICY) if a copy of the top would be more than limits.disk. */
+int layer_check_copy(const struct layer_record *record, struct atoll_error *err);
+
 /* Is there anything in top/upper? */
 bool layer_top_is_empty(const struct layer_record *record);
 /* The top becomes a sealed layer under a new id (by rename: its size does not matter), and a new
@@ -251,11 +276,16 @@ int layer_keep_root(struct layer_record *record, const struct layer_root *root,
 
 /* ---- a stack as one tree ---- */
 
+struct layer_result;
+
 struct layer_stack {
 	int base_fd;	/* the workspace on the host; -1 if it is gone */
 	int *layer_fds; /* the topmost first; each a directory like top/upper */
 	void **gone;	/* of each, from its file `gone`; private to stack.c */
 	size_t n;
+	/* Not NULL: what is there after the run are these copies over the base, and no layer is
+	 * read: see result.h. Not the stack's own. */
+	const struct layer_result *result;
 };
 
 int layer_stack_open(const struct layer_record *record, struct layer_stack *ret,
@@ -275,6 +305,13 @@ enum layer_presence layer_stack_look(const struct layer_stack *stack, const char
  * and directories for reading, else O_PATH. Negative errno. */
 int layer_stack_open_after(const struct layer_stack *stack, const char *path);
 int layer_stack_open_before(const struct layer_stack *stack, const char *path);
+/* Is this the errno of a path that something else stands at than a moment ago: gone, a link, a file
+ * in the place of a directory? A command that still runs does that; who reads begins again. */
+static inline bool layer_has_moved(int code)
+{
+	return code == -ENOENT || code == -ENOTDIR || code == -ELOOP || code == -ESTALE ||
+	       code == -ENXIO;
+}
 /* The same of what was a regular file when it was looked at, in one call: in the topmost layer, or
  * in the base. Fails where that does not do, and then the others above have the answer. */
 int layer_stack_open_quickly(const struct layer_stack *stack, const char *path, bool is_before,
@@ -288,10 +325,27 @@ struct layer_changes {
 	struct layer_record *record;
 	struct layer_stack stack;
 	bool owns_record;
+	struct layer_result *frozen; /* not NULL: copies, which the stack reads; see freeze.h */
+	int frozen_fd;
+	char frozen_name[32];
 };
 /* Of a record that is open; it stays the caller's unless `owns` and this succeeds. */
 int layer_changes_read(struct layer_record *record, bool owns, struct layer_changes **ret,
 		       struct atoll_error *err);
+/* As atoll_changes_open(), of a record that commands may still write: what is read, marked and
+ * written are the same bytes. */
+int layer_changes_open_frozen(const char *id, struct layer_changes **ret, struct atoll_error *err);
+/* Remove copies that somebody who was killed, or had locked himself in, has left. */
+void layer_freeze_sweep(const struct layer_record *record);
+
+/* A tree that is to become the workspace `root`, where all of it is new: remove what is marked and
+ * `is_held`, what lies in a directory before the directory; `note` is called for each that is gone.
+ */
+int layer_tree_hold_back(int dir_fd, const char *root,
+			 bool (*is_held)(const struct atoll_change *change, bool is_outside_link,
+					 void *data),
+			 void (*note)(const struct atoll_change *change, void *data), void *data,
+			 struct atoll_error *err);
 
 /* ---- texts ---- */
 
@@ -318,8 +372,11 @@ int layer_undo(struct layer_record *record, bool is_forced, struct atoll_apply_r
  * it is then in record->recovery. */
 int layer_recover(struct layer_record *record, struct atoll_error *err);
 
-/* Note a path or pattern that the contract hides or protects, under the key "hide" or "protect":
- * what it matches is marked. To be done before the record is saved; what lies outside the workspace
- * is left out. */
+/* Note a path or pattern that the contract hides or protects, under the key "hide", "protect" or
+ * "obeyed": what it matches is marked. To be done before the record is saved; what lies outside the
+ * workspace is left out. */
 int layer_record_add_rule(struct layer_record *record, const char *key, const char *pattern,
 			  struct atoll_error *err);
+/* Rules are kept a line each. A newline in a path is compared as another character: two paths may
+ * become alike, and then both are marked. */
+void layer_rule_fold(char *path);

@@ -128,7 +128,7 @@ static uint64_t layer_bytes(const struct layer_record *record, const char *layer
 	char path[sizeof "layers/" + ATOLL_ID_SIZE];
 
 	snprintf(path, sizeof path, "layers/%s", layer);
-	return store_bytes(record->store.fd, path);
+	return layer_tree_bytes(record->store.fd, path);
 }
 
 static uint64_t count_bytes(const struct layer_record *record, bool with_layers)
@@ -137,7 +137,7 @@ static uint64_t count_bytes(const struct layer_record *record, bool with_layers)
 	/* What was counted at the end of a run still holds; the rest is little. */
 	uint64_t bytes = record->info.kind == ATOLL_RECORD_RUN && record->info.end_ns
 				 ? record->info.bytes
-				 : store_bytes(record->fd, ".");
+				 : layer_tree_bytes(record->fd, ".");
 
 	layer_roots_get(record, &roots);
 	for (size_t i = 0; with_layers && i < record->n_layers; i++)

@@ -12,7 +12,11 @@
 
 static const char what_config[] = "git config";
 static const char what_index[] = "git index";
+static const char what_remote[] = "git remote: the host's git would talk to it";
 static const char what_pointer[] = "git pointer file";
+static const char what_store[] = "git pointer into atoll's own store";
+static const char what_rebase[] = "git rebase in progress: git would run its exec lines";
+static const char what_strategy[] = "git sequencer options: a merge strategy is a program";
 static const char what_new[] = "a new git directory";
 
 /* A small file as it will be, or as the host has it. False if it is none, or not small. */
@@ -20,53 +24,65 @@ static bool read_small(int fd, struct buf *out)
 {
 	cleanup_fd int owned = fd;
 
-	return owned >= 0 && tree_read_file(owned, GIT_CONFIG_MAX, out) == 0;
+	return owned >= 0 && tree_read_file(owned, out->limit, out) == 0;
 }
 
-/* How many levels a submodule's git directory lies beneath the workspace. */
-static unsigned levels_of(const char *path)
-{
-	unsigned levels = 0;
-
-	for (; *path; path++)
-		levels += *path == '/';
-	return levels;
-}
-
-static const char *vet_config(const struct marker *marker, const char *path, bool is_submodule)
+/* A repository that the host did not have may have remotes by path, as in mode `direct`. Which
+ * hosts the run could reach is not known here: URLs are marked. */
+static const char *vet_config(const struct marker *marker, const char *path, bool is_submodule,
+			      bool is_new)
 {
 	const struct layer_stack *stack = marker->drafts->stack;
 	cleanup_buf struct buf text = BUF_INIT(GIT_CONFIG_MAX), old = BUF_INIT(GIT_CONFIG_MAX);
+	cleanup_free char *dir = path_join(marker->root, path);
 	bool has_old = read_small(layer_stack_open_before(stack, path), &old);
+	struct git_vet how = {.old = has_old ? old.data ? old.data : "" : NULL,
+			      .old_size = old.used,
+			      .dir = is_submodule ? dir : NULL,
+			      .root = marker->root,
+			      .is_new = is_new};
+	struct stat st;
 	char key[128];
 
-	if (!read_small(layer_stack_open_after(stack, path), &text))
+	if (!dir || (!has_old && mark_stat_before(marker, path, &st)) ||
+	    !read_small(layer_stack_open_after(stack, path), &text))
 		return what_config;
-	return git_config_vet(text.data ? text.data : "", text.used,
-			      has_old ? old.data ? old.data : "" : NULL, old.used,
-			      is_submodule ? levels_of(path) : 0, key)
-		       ? what_config
-		       : NULL;
+	*strrchr(dir, '/') = '\0';
+	if (!git_config_vet(text.data ? text.data : "", text.used, &how, key))
+		return NULL;
+	return git_config_key_talks(key) ? what_remote : what_config;
 }
 
-/* Of the git directory whose index this is; a worktree's has its config two levels up. */
+/* A name beside `path`, in fresh memory. */
+static char *beside(const char *path, const char *name)
+{
+	char *whole = NULL;
+
+	if (asprintf(&whole, "/%.*s%s", (int)(path_name(path) - path), path, name) < 0)
+		return NULL;
+	path_normalize(whole);
+	memmove(whole, whole + 1, strlen(whole));
+	return whole;
+}
+
+/* Of the git directory whose index this is (git_config_hash_size); that of a worktree, which has a
+ * commondir, has its config two levels up. */
 static unsigned hash_size_of(const struct marker *marker, const char *path)
 {
-	static const char *const places[] = {"config", "../../config"};
-	size_t length = (size_t)(path_name(path) - path);
+	cleanup_free char *commondir = beside(path, "commondir"), *config = NULL;
+	cleanup_buf struct buf text = BUF_INIT(GIT_FORMAT_MAX);
+	struct stat st;
 
-	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		cleanup_buf struct buf text = BUF_INIT(GIT_CONFIG_MAX);
-		cleanup_free char *config = NULL;
-
-		if (asprintf(&config, "/%.*s%s", (int)length, path, places[i]) < 0)
-			return 20;
-		path_normalize(config);
-		if (read_small(layer_stack_open_after(marker->drafts->stack, config + 1), &text))
-			return git_config_is_sha256(text.data ? text.data : "", text.used) ? 32
-											   : 20;
-	}
-	return 20;
+	if (!commondir)
+		return 0;
+	config = beside(path, mark_stat_after(marker, commondir, &st) ? "../../config" : "config");
+	if (!config)
+		return 0;
+	if (!mark_stat_after(marker, config, &st))
+		return 20;
+	if (!read_small(layer_stack_open_after(marker->drafts->stack, config), &text))
+		return 0;
+	return git_config_hash_size(text.data ? text.data : "", text.used);
 }
 
 #define INDEX_MAX (512 << 20)
@@ -77,59 +93,111 @@ static const char *vet_index(const struct marker *marker, const char *path)
 {
 	cleanup_fd int fd = layer_stack_open_after(marker->drafts->stack, path);
 	cleanup_buf struct buf data = BUF_INIT(INDEX_MAX);
+	unsigned hash_size = hash_size_of(marker, path);
 
-	if (fd < 0 || tree_read_file(fd, INDEX_MAX, &data) < 0 || data.used == 0)
+	if (!hash_size || fd < 0 || tree_read_file(fd, INDEX_MAX, &data) < 0 || data.used == 0)
 		return what_index;
-	return git_index_vet((const unsigned char *)data.data, data.used,
-			     hash_size_of(marker, path))
-		       ? what_index
-		       : NULL;
+	return git_index_vet((const unsigned char *)data.data, data.used, hash_size) ? what_index
+										     : NULL;
 }
 
-/* In mode `direct` the guard writes it itself. */
+static const char *vet_refs(const struct marker *marker, const char *path)
+{
+	const struct layer_stack *stack = marker->drafts->stack;
+	cleanup_buf struct buf text = BUF_INIT(INDEX_MAX), old = BUF_INIT(INDEX_MAX);
+
+	if (!read_small(layer_stack_open_after(stack, path), &text))
+		return "git packed references";
+	read_small(layer_stack_open_before(stack, path), &old);
+	return git_refs_vet(text.data ? text.data : "", text.used, old.data ? old.data : "",
+			    old.used);
+}
+
+/* In mode `direct` the guard writes it itself. An index that the host has there already was read as
+ * that of another repository. */
 static const char *vet_commondir(const struct marker *marker, const char *path)
 {
 	cleanup_buf struct buf text = BUF_INIT(GIT_CONFIG_MAX);
+	cleanup_free char *index = beside(path, "index");
+	struct stat st;
 
-	if (read_small(layer_stack_open_after(marker->drafts->stack, path), &text) && text.data &&
+	if (index && !mark_stat_before(marker, index, &st) &&
+	    read_small(layer_stack_open_after(marker->drafts->stack, path), &text) && text.data &&
 	    streq(text.data, "../..\n"))
 		return NULL;
 	return "git commondir";
 }
 
+/* A pointer file says where hooks and config are looked for: each is marked, and those into the
+ * store, where nobody has vetted anything, have words of their own. */
+static const char *vet_pointer(const struct marker *marker, const char *path)
+{
+	cleanup_buf struct buf text = BUF_INIT(GIT_CONFIG_MAX);
+
+	if (read_small(layer_stack_open_after(marker->drafts->stack, path), &text) && text.data) {
+		text.data[strcspn(text.data, "\n")] = '\0';
+		if (git_leads_to_store(text.data, NULL))
+			return what_store;
+	}
+	return what_pointer;
+}
+
 /* Files are made in two ways, and what one of them allows is all right: samples of hooks are made
  * in place, a config arrives by rename. */
-static enum git_verdict judge(const char *inside, enum names_action action, const char **ret_what)
+static enum git_verdict judge(const char *inside, enum names_action action, bool is_new,
+			      const char **ret_what)
 {
-	enum git_verdict verdict = git_guard(inside, action, false, ret_what);
+	enum git_verdict verdict = git_guard(inside, action, is_new, ret_what);
 	enum git_verdict other;
 	const char *what;
 
 	if (verdict != GIT_REFUSE || action != NAMES_RENAME_TO)
 		return verdict;
-	other = git_guard(inside, NAMES_CREATE, false, &what);
+	other = git_guard(inside, NAMES_CREATE, is_new, &what);
 	return other == GIT_REFUSE ? verdict : other;
+}
+
+/* Did the host have the git directory before which `inside` begins? */
+static bool is_new_dir(const struct marker *marker, const char *path, const char *inside)
+{
+	size_t length = strlen(path) - strlen(inside);
+	cleanup_free char *dir = strndup(path, length);
+	struct stat st;
+
+	if (!dir || !*inside || !length)
+		return false;
+	if (dir[length - 1] == '/')
+		dir[length - 1] = '\0';
+	return !mark_stat_before(marker, dir, &st);
 }
 
 static const char *mark_inside(const struct marker *marker, const char *path, const char *inside,
 			       enum names_action action, bool has_content)
 {
 	const char *what = NULL;
-	enum git_verdict verdict = judge(inside, action, &what);
+	bool is_new = is_new_dir(marker, path, inside);
+	enum git_verdict verdict = judge(inside, action, is_new, &what);
 
 	if (verdict == GIT_REFUSE)
 		return what;
-	/* It says where hooks and config are looked for. */
-	if (!*inside && action == NAMES_RENAME_TO)
-		return what_pointer;
+	if (has_content && ends_with(inside, "rebase-merge/git-rebase-todo"))
+		return what_rebase;
+	/* "x/y" is git-merge-x/y, from the top of the work tree. */
+	if (has_content &&
+	    (ends_with(inside, "sequencer/opts") || ends_with(inside, "rebase-merge/strategy")))
+		return what_strategy;
 	if (!has_content)
 		return NULL;
 	switch (verdict) {
+	case GIT_VET_POINTER:
+		return vet_pointer(marker, path);
 	case GIT_VET_CONFIG:
 	case GIT_VET_SUBMODULE_CONFIG:
-		return vet_config(marker, path, verdict == GIT_VET_SUBMODULE_CONFIG);
+		return vet_config(marker, path, verdict == GIT_VET_SUBMODULE_CONFIG, is_new);
 	case GIT_VET_INDEX:
 		return vet_index(marker, path);
+	case GIT_VET_REFS:
+		return vet_refs(marker, path);
 	case GIT_COMMONDIR:
 		return vet_commondir(marker, path);
 	default:

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "layer/marks.h"
 #include "layer/tree.h"
+#include "spec/common.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,12 +16,14 @@
  *
  * Somebody on the host follows it: an editor, an upload, a backup. So it is walked as the kernel
  * would, through links that are there already, in the tree as it will be; out of the workspace, or
- * to what is trusted, is marked.
+ * to what is trusted, is marked. A place that every sandbox sees is ordinary (spec/common.h). The
+ * guard has the same rule for runs that write directly (init/links.c).
  */
 
 #define LINKS_MAX 40 /* as the kernel has it */
 
 static const char what_outside[] = "link out of the workspace";
+static const char what_store[] = "link into atoll's own store";
 static const char what_trusted[] = "link to a trusted file";
 
 static bool read_target(const struct marker *marker, const char *path, char ret[PATH_MAX])
@@ -60,8 +63,11 @@ static bool turn(const struct marker *marker, struct way *way, const char *targe
 	char *rest;
 
 	if (target[0] == '/') {
-		if (!path_is_within(target, marker->root))
-			return false;
+		if (!path_is_within(target, marker->root)) {
+			way->done.used = 0;
+			way->rest[0] = '\0';
+			return common_has(target);
+		}
 		target += strlen(marker->root);
 		way->done.used = 0;
 		if (way->done.data)
@@ -125,16 +131,38 @@ static bool is_trusted(const struct marker *marker, const char *path)
 	       names_git_inside(marker->root, whole);
 }
 
+/* Seen from the link's own directory; relative links that climb out are walked by their text. */
+static bool leads_to_common(const struct marker *marker, const char *path)
+{
+	cleanup_free char *whole = path_join(marker->root, path);
+	char *slash = whole ? strrchr(whole, '/') : NULL;
+	char target[PATH_MAX];
+
+	/* Of a workspace in such a place, what lies in it is no other's. */
+	if (!slash || common_has(marker->root) || !read_target(marker, path, target))
+		return false;
+	*slash = '\0';
+	return common_has_target(whole, target);
+}
+
 const char *mark_link(struct marker *marker, const char *path)
 {
 	struct way way = {.done = BUF_INIT(1 << 20), .rest = strdup(path)};
 	const char *what = NULL;
+	char target[PATH_MAX];
 
-	if (!way.rest || !follow(marker, &way))
+	if (read_target(marker, path, target) && git_leads_to_store(target, NULL))
+		what = what_store;
+	else if (!way.rest || (!leads_to_common(marker, path) && !follow(marker, &way)))
 		what = what_outside;
 	else if (way.done.used && is_trusted(marker, way.done.data))
 		what = what_trusted;
 	buf_done(&way.done);
 	free(way.rest);
 	return what;
+}
+
+bool mark_is_outside_link(const char *mark)
+{
+	return mark == what_outside;
 }

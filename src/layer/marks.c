@@ -52,16 +52,26 @@ bool mark_stat_after(const struct marker *marker, const char *path, struct stat 
 	}
 }
 
-/* Does a line of the record's list `key` name this path? */
-static bool is_listed(const struct marker *marker, const char *key, const char *whole)
+/* Does a line of the record's list `key` name this path? With `is_way`, also one beneath it: a link
+ * in the place of a directory decides what is found there. */
+static bool is_listed(const struct marker *marker, const char *key, const char *whole, bool is_way)
 {
 	const char *lines = layer_record_get(marker->drafts->record, key);
-	cleanup_free char *copy = lines ? strdup(lines) : NULL;
+	cleanup_free char *copy = lines ? strdup(lines) : NULL, *folded = NULL;
 	char *rest = copy, *line;
 
+	if (!lines)
+		return false;
+	folded = strdup(whole);
+	if (!copy || !folded)
+		return true;
+	layer_rule_fold(folded);
+	whole = folded;
 	while ((line = strsep(&rest, "\n")))
 		if (*line &&
-		    (path_is_pattern(line) ? path_glob(line, whole) : path_is_within(whole, line)))
+		    (path_is_pattern(line) ? path_glob(line, whole)
+					   : path_is_within(whole, line) ||
+						     (is_way && path_is_within(line, whole))))
 			return true;
 	return false;
 }
@@ -71,13 +81,15 @@ static const char *mark_name(struct marker *marker, const char *whole, enum name
 			     bool has_content)
 {
 	const char *path = whole + strlen(marker->root) + (marker->root[1] ? 1 : 0);
-	const char *what = names_refuse(marker->root, whole, action);
+	const char *what = names_mark(marker->root, whole, action);
 
 	if (!what)
 		what = mark_git(marker, whole, path, action, has_content);
-	if (!what && is_listed(marker, "hide", whole))
+	if (!what && is_listed(marker, "hide", whole, false))
 		what = "hidden by the contract";
-	if (!what && is_listed(marker, "protect", whole))
+	if (!what && is_listed(marker, "obeyed", whole, action == NAMES_SYMLINK))
+		what = "obeyed by the host: its own settings or links lead here";
+	if (!what && is_listed(marker, "protect", whole, action == NAMES_SYMLINK))
 		what = "protected by the contract";
 	return what;
 }

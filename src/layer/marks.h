@@ -30,3 +30,5 @@ const char *mark_git(struct marker *marker, const char *whole, const char *path,
 
 /* Of the link at `path`. */
 const char *mark_link(struct marker *marker, const char *path);
+/* Is this its answer that the link leads out of the workspace? */
+bool mark_is_outside_link(const char *mark);

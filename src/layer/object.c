@@ -54,60 +54,85 @@ void object_stop_signals(sigset_t *ret)
 	sigaddset(ret, SIGQUIT);
 }
 
+/* One that is ignored (by nohup, or of a job in the background) waits as well while it is blocked
+ * (signal(7)), and ends nobody. */
 static bool is_interrupted(void)
 {
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+	struct sigaction action;
 	sigset_t waiting;
 
 	if (sigpending(&waiting) < 0)
 		return false;
-	return sigismember(&waiting, SIGINT) || sigismember(&waiting, SIGTERM) ||
-	       sigismember(&waiting, SIGHUP) || sigismember(&waiting, SIGQUIT);
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (sigismember(&waiting, signals[i]) &&
+		    sigaction(signals[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			return true;
+	return false;
 }
 
 /* ---- content ---- */
 
-static int copy_range(int from, int to, off_t at, off_t end)
+/* By hand: between file systems, and where a container's profile refuses copy_file_range(). */
+static ssize_t copy_piece(int from, int to, off_t at, size_t size)
 {
 	char chunk[65536];
+	size_t most = size < sizeof chunk ? size : sizeof chunk;
+	ssize_t done = pread(from, chunk, most, at);
 
+	return done > 0 ? pwrite(to, chunk, (size_t)done, at) : done;
+}
+
+static int copy_range(int from, int to, off_t at, off_t end)
+{
 	while (at < end) {
 		loff_t in = at, out = at;
 		size_t piece = (size_t)(end - at) < PIECE_MAX ? (size_t)(end - at) : PIECE_MAX;
 		ssize_t done = copy_file_range(from, &in, to, &out, piece, 0);
 
-		if (is_interrupted())
-			return -EINTR;
-
-		/* Between file systems, and where a container's profile refuses it: by hand. */
-		if (done < 0 && errno != EINTR) {
-			size_t most = (size_t)(end - at) < sizeof chunk ? (size_t)(end - at)
-									: sizeof chunk;
-
-			done = pread(from, chunk, most, at);
-			if (done > 0)
-				done = pwrite(to, chunk, (size_t)done, at);
-		}
+		if (done < 0 && errno != EINTR)
+			done = copy_piece(from, to, at, piece);
 		if (done < 0 && errno != EINTR)
 			return -errno;
 		if (done == 0) /* it has become shorter */
 			return -EAGAIN;
 		if (done > 0)
 			at += done;
+		if (at < end && is_interrupted())
+			return -EINTR;
 	}
+	return 0;
+}
+
+/* Network file systems and FUSE answer EINTR, where local ones go on. */
+static int cut(int fd, off_t size)
+{
+	while (ftruncate(fd, size) < 0)
+		if (errno != EINTR || is_interrupted())
+			return -errno;
+	return 0;
+}
+
+static int sync_whole(int fd, int (*sync)(int))
+{
+	while (sync(fd) < 0)
+		if (errno != EINTR || is_interrupted())
+			return -errno;
 	return 0;
 }
 
 int object_copy_data(int from, int to, off_t size)
 {
 	off_t at = 0;
+	int r;
 
 	if (size == 0 || ioctl(to, FICLONE, from) == 0)
 		return 0;
-	if (ftruncate(to, size) < 0)
-		return -errno;
+	r = cut(to, size);
+	if (r < 0)
+		return r;
 	while (at < size) {
 		off_t data = lseek(from, at, SEEK_DATA), hole;
-		int r;
 
 		if (data < 0 && errno == ENXIO) /* a hole up to the end */
 			break;
@@ -250,17 +275,16 @@ int object_set_attributes(int fd, const struct stat *wanted, struct object_loss 
 
 static int sync_one(struct object_copier *copier, int fd)
 {
-	if (copier->n_unsynced++ < SYNC_EACH_MAX && fsync(fd) < 0)
-		return -errno;
-	return 0;
+	return !copier->is_passing && copier->n_unsynced++ < SYNC_EACH_MAX ? sync_whole(fd, fsync)
+									   : 0;
 }
 
 int object_copier_sync(struct object_copier *copier, struct atoll_error *err)
 {
-	int r = copier->n_unsynced > SYNC_EACH_MAX ? syncfs(copier->to_fd) : fsync(copier->to_fd);
+	int r = sync_whole(copier->to_fd, copier->n_unsynced > SYNC_EACH_MAX ? syncfs : fsync);
 
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "write to the disk");
+		return error_set(err, ATOLL_FAULT_HOST, -r, "write to the disk");
 	return 0;
 }
 
@@ -296,6 +320,9 @@ static int failed(struct atoll_error *err, int code, const char *path)
 		return error_set(err, ATOLL_FAULT_POLICY, EAGAIN,
 				 "'%s' changed while it was copied; wait until nobody writes it",
 				 shown);
+	if (code == -EINTR)
+		return error_set(err, ATOLL_FAULT_HOST, EINTR,
+				 "a signal stopped the copy of '%s'; do it again", shown);
 	return error_set(err, ATOLL_FAULT_HOST, -code, "copy '%s'", shown);
 }
 
@@ -303,7 +330,7 @@ static int failed(struct atoll_error *err, int code, const char *path)
 static int copy_file(struct object_copier *copier, int fd, const struct stat *st, const char *data,
 		     size_t size, const char *to, const char *path, struct atoll_error *err)
 {
-	const char *seen = data ? NULL : name_seen(copier, st);
+	const char *seen = data || copier->is_alone ? NULL : name_seen(copier, st);
 	cleanup_fd int out = -1;
 	int r;
 
@@ -323,7 +350,7 @@ static int copy_file(struct object_copier *copier, int fd, const struct stat *st
 	r = object_set_attributes(out, st, copier->loss, path, err);
 	if (r < 0)
 		return r;
-	r = data ? 0 : remember_name(copier, st, to);
+	r = data || copier->is_alone ? 0 : remember_name(copier, st, to);
 	if (r == 0)
 		r = sync_one(copier, out);
 	return r < 0 ? failed(err, r, path) : 0;

@@ -18,7 +18,7 @@ struct atoll_error;
  */
 
 /* The signals by which a person or a system ends a program. If one of them is blocked and waits,
- * copying ends with -EINTR. */
+ * and is not ignored, copying ends with -EINTR. */
 void object_stop_signals(sigset_t *ret);
 
 /* Parts that could not be kept here, for people. */
@@ -33,6 +33,8 @@ struct object_copier {
 	int to_fd;		  /* not ours */
 	struct object_loss *loss; /* may be NULL */
 	bool is_ours;		  /* what is copied is; see tree.h */
+	bool is_alone;		  /* the next file gets no other name */
+	bool is_passing;	  /* the copies are for now, and need not be on the disk */
 	uid_t owner_uid;	  /* whose what belongs to an id of base/ids.h becomes */
 	gid_t owner_gid;
 	/* Names that have been copied of files with several names. */

@@ -156,6 +156,32 @@ static int add_comments(const struct atoll_changes *list, struct buf *out)
 	return r;
 }
 
+/* ---- what the host would execute or trust ---- */
+
+static bool is_written(const struct atoll_change *change)
+{
+	return (git_mode(change->before.st_mode) || git_mode(change->after.st_mode)) &&
+	       !is_in_git(change->path) && !(change->from && is_in_git(change->from));
+}
+
+/* Git takes these lines for a comment, and whoever reads the patch sees them first. */
+static uint64_t add_marks(const struct atoll_changes *list, struct buf *out)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < list->n; i++) {
+		const struct atoll_change *change = &list->items[i];
+
+		if (!change->mark || !is_written(change))
+			continue;
+		n++;
+		buf_add_str(out, "# the host would execute or trust: ");
+		text_add_name(out, "", change->path);
+		buf_addf(out, " (%s)\n", change->mark);
+	}
+	return n;
+}
+
 /* ---- one change ---- */
 
 static void add_start(struct buf *out, const struct sides *sides)
@@ -273,13 +299,15 @@ static int write_out(struct buf *out, int fd, struct atoll_error *err)
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "write the patch") : 0;
 }
 
-static int write_patch(const struct layer_changes *changes, int fd, struct atoll_error *err)
+static int write_patch(const struct layer_changes *changes, int fd,
+		       struct atoll_archive_report *ret, struct atoll_error *err)
 {
 	const struct atoll_changes *list = &changes->list;
 	cleanup_buf struct buf out = BUF_INIT(PATCH_MAX);
 	char shown[128];
 	int r;
 
+	ret->n_marked = add_marks(list, &out);
 	r = add_comments(list, &out);
 	if (r < 0)
 		return error_oom(err);
@@ -287,9 +315,9 @@ static int write_patch(const struct layer_changes *changes, int fd, struct atoll
 	for (size_t i = 0; i < list->n && r == 0; i++) {
 		const struct atoll_change *change = &list->items[i];
 
-		if ((!git_mode(change->before.st_mode) && !git_mode(change->after.st_mode)) ||
-		    is_in_git(change->path) || (change->from && is_in_git(change->from)))
+		if (!is_written(change))
 			continue;
+		ret->n_entries++;
 		r = add_change(changes, change, &out);
 		if (r < 0)
 			return error_set(err, ATOLL_FAULT_HOST, -r, "put '%s' into a patch%s",
@@ -302,14 +330,18 @@ static int write_patch(const struct layer_changes *changes, int fd, struct atoll
 	return r;
 }
 
-int atoll_export_patch(const char *id, int fd, struct atoll_error *err)
+int atoll_export_patch(const char *id, int fd, struct atoll_archive_report *ret,
+		       struct atoll_error *err)
 {
-	struct atoll_changes *list;
-	int r = atoll_changes_open(id, &list, err);
+	struct atoll_archive_report unheard;
+	struct layer_changes *changes;
+	int r = layer_changes_open_frozen(id, &changes, err);
 
 	if (r < 0)
 		return r;
-	r = write_patch((struct layer_changes *)list, fd, err);
-	atoll_changes_close(list);
+	ret = ret ? ret : &unheard;
+	*ret = (struct atoll_archive_report){0};
+	r = write_patch(changes, fd, ret, err);
+	atoll_changes_close(&changes->list);
 	return r;
 }

@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "layer/apply.h"
 #include "layer/known.h"
@@ -242,6 +243,7 @@ static int try_merge(struct plan *plan, const struct op *op, int after_fd, struc
 		return error_set(err, ATOLL_FAULT_HOST, -r, "merge '%.300s'", op->path);
 	if (r > 0)
 		return r;
+	hash_sha256(layer.data ? layer.data : "", layer.used, item->digest);
 	item->merged_size = out.used;
 	item->merged = buf_take(&out);
 	return item->merged ? MERGE_DONE : error_oom(err);
@@ -274,14 +276,20 @@ static int add_new(struct plan *plan, size_t i, const char *path, int after_fd,
 		[MERGE_OVERLAPS] = "the same lines were changed on the host since"};
 	const struct atoll_change *change = &plan->changes->list.items[i];
 	const char *conflict = change->conflict;
+	bool is_foreign = false;
 	struct op *op;
 	int r;
 
 	op = add_op(plan, OP_PUT, path, now, after, err);
 	if (!op)
 		return -ENOMEM;
-	if (S_ISDIR(now->st_mode))
+	if (S_ISDIR(now->st_mode)) {
 		op->tree = site_tree_print(plan->site, path);
+		r = check_tree(plan, i, path, &is_foreign, err);
+		if (r < 0)
+			return r;
+		op->is_foreign |= is_foreign;
+	}
 	if (conflict && plan->options->merges && streq(path, change->path)) {
 		r = try_merge(plan, op, after_fd, err);
 		if (r < 0)
@@ -322,6 +330,10 @@ static int add_put(struct plan *plan, size_t i, const char *path, const struct s
 	struct stat after, now;
 	int r;
 
+	/* A command that still runs has removed it since the list was made: begin again. */
+	if (layer_has_moved(fd))
+		return error_set(err, ATOLL_FAULT_POLICY, EAGAIN, "open '%.300s' in the layer",
+				 path);
 	if (fd < 0 || fstat(fd, &after) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, fd < 0 ? -fd : errno,
 				 "open '%.300s' in the layer", path);
@@ -381,7 +393,7 @@ static int add_change(struct plan *plan, size_t i, struct atoll_error *err)
 	static const struct stat none;
 	int r;
 
-	if (starts_with(change->path, plan->site->stage_name)) {
+	if (starts_with(change->path, STAGE_PREFIX)) {
 		add_conflict(plan, i, true, "the name is needed for applying");
 		return 0;
 	}
@@ -410,18 +422,24 @@ static void keep_path(void *path)
 }
 
 int plan_make(struct site *site, struct layer_changes *changes, struct known *known,
-	      const struct atoll_apply_options *options, struct plan *ret, struct atoll_error *err)
+	      const struct atoll_apply_options *options, struct holds *holds, struct plan *ret,
+	      struct atoll_error *err)
 {
 	size_t n = changes->list.n ? changes->list.n : 1;
 	int r;
 
-	*ret = (struct plan){.site = site, .changes = changes, .options = options, .known = known};
+	*ret = (struct plan){.site = site,
+			     .changes = changes,
+			     .options = options,
+			     .known = known,
+			     .holds = holds};
 	ret->fates = calloc(n, sizeof *ret->fates);
+	ret->named = calloc(n, sizeof *ret->named);
 	ret->why = calloc(n, sizeof *ret->why);
 	ret->order = select_order(&changes->list);
-	if (!ret->fates || !ret->why || !ret->order)
+	if (!ret->fates || !ret->named || !ret->why || !ret->order)
 		return error_oom(err);
-	r = select_changes(site->record, &changes->list, ret->order, options, ret->fates, err);
+	r = select_changes(ret, err);
 	for (size_t i = 0; i < changes->list.n && r == 0; i++)
 		if (ret->fates[ret->order[i]] == FATE_APPLIED)
 			r = add_change(ret, ret->order[i], err);
@@ -437,6 +455,7 @@ void apply_plan_done(struct plan *plan)
 		free(plan->why[i]);
 	free(plan->items);
 	free(plan->fates);
+	free(plan->named);
 	free(plan->why);
 	free(plan->order);
 	journal_done(&plan->journal);

@@ -150,23 +150,22 @@ int store_throw_away(const struct layer_store *store, int dir_fd, const char *pa
 
 /* ---- how much there is ---- */
 
-uint64_t store_bytes(int dir_fd, const char *name)
+uint64_t layer_tree_bytes(int dir_fd, const char *name)
 {
 	cleanup_fd int root = tree_open_at(dir_fd, name, O_RDONLY | O_DIRECTORY, true);
-	cleanup_buf struct buf dirs = BUF_INIT((size_t)1 << 30);
+	cleanup_with(tree_dirs_done) struct tree_dirs dirs = TREE_DIRS_INIT;
 	uint64_t bytes = 0;
 
-	buf_add(&dirs, "", 1);
-	for (size_t at = 0; root >= 0 && at < dirs.used;) {
+	tree_dirs_add(&dirs, 0, "");
+	for (size_t at = 0; root >= 0 && at < dirs.n; at++) {
 		cleanup_with(tree_names_done) struct tree_names names = {0};
-		cleanup_free char *dir = strdup(dirs.data + at);
+		cleanup_free char *dir = tree_dirs_path(&dirs, at);
 		cleanup_fd int fd = dir ? tree_open_dir(root, dir, true) : -1;
 		const char *entry;
 		struct stat st;
 
 		if (!dir)
 			break;
-		at += strlen(dir) + 1;
 		if (fd < 0 || tree_list(fd, &names) < 0)
 			continue;
 		entry = names.text;
@@ -176,11 +175,8 @@ uint64_t store_bytes(int dir_fd, const char *name)
 			/* Each name of a file counts for a part of it. */
 			bytes += (uint64_t)st.st_blocks * 512 /
 				 (S_ISDIR(st.st_mode) || !st.st_nlink ? 1 : st.st_nlink);
-			if (S_ISDIR(st.st_mode)) {
-				buf_add_str(&dirs, dir);
-				buf_add_str(&dirs, dir[0] ? "/" : "");
-				buf_add(&dirs, entry, strlen(entry) + 1);
-			}
+			if (S_ISDIR(st.st_mode))
+				tree_dirs_add(&dirs, at, entry);
 		}
 	}
 	return bytes;

@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "layer/layer.h"
+#include "layer/vet.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -124,19 +125,22 @@ size_t *select_order(const struct atoll_changes *list)
 	return order;
 }
 
-static void select_named(const struct atoll_changes *list, const char *named, enum fate *fates,
-			 size_t *ret_n)
+static void select_named(struct plan *plan, const char *named, size_t *ret_n)
 {
+	const struct atoll_changes *list = &plan->changes->list;
+	enum fate *fates = plan->fates;
+
 	*ret_n = 0;
 	for (size_t i = 0; i < list->n; i++) {
 		const struct atoll_change *change = &list->items[i];
-		bool is_named =
-			streq(change->path, named) || (change->from && streq(change->from, named));
+		/* Of a rename the new name: the old one is no file that the host would obey. */
+		bool is_named = streq(change->path, named);
 
 		if (!is_named && !is_at_or_beneath(change->path, named) &&
 		    !(change->from && is_at_or_beneath(change->from, named)))
 			continue;
 		++*ret_n;
+		plan->named[i] |= is_named;
 		if (!change->mark || is_named)
 			fates[i] = FATE_APPLIED;
 		else if (fates[i] == FATE_LEFT)
@@ -144,9 +148,10 @@ static void select_named(const struct atoll_changes *list, const char *named, en
 	}
 }
 
-static int select_by_path(const struct layer_record *record, const struct atoll_changes *list,
-			  char *const *paths, enum fate *fates, struct atoll_error *err)
+static int select_by_path(struct plan *plan, struct atoll_error *err)
 {
+	const struct layer_record *record = plan->site->record;
+	char *const *paths = plan->options->paths;
 	cleanup_with(free_wishes) char **wishes = NULL;
 	int r = read_wishes(record, paths, &wishes, err);
 	size_t n;
@@ -154,7 +159,7 @@ static int select_by_path(const struct layer_record *record, const struct atoll_
 	if (r < 0)
 		return r;
 	for (size_t i = 0; wishes[i]; i++) {
-		select_named(list, wishes[i], fates, &n);
+		select_named(plan, wishes[i], &n);
 		if (n == 0 && wishes[i][0])
 			return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
 					 "record %s has no change at '%.300s'", record->info.id,
@@ -163,8 +168,7 @@ static int select_by_path(const struct layer_record *record, const struct atoll_
 	return 0;
 }
 
-/* By path; list->n if there is none. */
-static size_t find(const struct atoll_changes *list, const size_t *order, const char *path)
+size_t select_find(const struct atoll_changes *list, const size_t *order, const char *path)
 {
 	size_t low = 0, high = list->n;
 
@@ -201,7 +205,7 @@ static void for_each_above(const struct atoll_changes *list, const size_t *order
 		size_t i;
 
 		*slash = '\0';
-		i = find(list, order, above);
+		i = select_find(list, order, above);
 		if (i == list->n)
 			continue;
 		if (is_kept) {
@@ -232,10 +236,20 @@ static void close_over(const struct atoll_changes *list, const size_t *order, en
 	}
 }
 
-int select_changes(const struct layer_record *record, const struct atoll_changes *list,
-		   const size_t *order, const struct atoll_apply_options *options, enum fate *fates,
-		   struct atoll_error *err)
+/* What was found to be marked, or other than shown, when it had been copied. */
+static void hold_back(struct plan *plan)
 {
+	for (size_t i = 0; plan->holds->n && i < plan->changes->list.n; i++)
+		if (plan->fates[i] == FATE_APPLIED &&
+		    holds_find(plan->holds, plan->changes->list.items[i].path))
+			plan->fates[i] = FATE_HELD;
+}
+
+int select_changes(struct plan *plan, struct atoll_error *err)
+{
+	const struct atoll_apply_options *options = plan->options;
+	const struct atoll_changes *list = &plan->changes->list;
+	enum fate *fates = plan->fates;
 	int r = 0;
 
 	if (options->pick) {
@@ -243,12 +257,15 @@ int select_changes(const struct layer_record *record, const struct atoll_changes
 			if (options->pick(&list->items[i], options->data))
 				fates[i] = FATE_APPLIED;
 	} else if (options->paths && options->paths[0]) {
-		r = select_by_path(record, list, options->paths, fates, err);
+		r = select_by_path(plan, err);
 	} else {
 		for (size_t i = 0; i < list->n; i++)
 			fates[i] = list->items[i].mark ? FATE_HELD : FATE_APPLIED;
 	}
+	hold_back(plan);
 	if (r == 0)
-		close_over(list, order, fates);
+		close_over(list, plan->order, fates);
+	/* A directory that is needed comes along, but not one that was held back just now. */
+	hold_back(plan);
 	return r;
 }

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "layer/gone.h"
 #include "layer/layer.h"
+#include "layer/result.h"
 #include "layer/tree.h"
 
 #include <errno.h>
@@ -260,6 +261,11 @@ enum layer_presence layer_stack_look(const struct layer_stack *stack, const char
 	cleanup_with(close_place) struct place place = {0};
 	cleanup_free char *copy = strdup(path);
 
+	if (stack->result) {
+		*ret_index = 0;
+		memset(place.fds, -1, sizeof place.fds);
+		return result_look(stack->result, path, ret);
+	}
 	for (size_t i = 0; i < STACK_LAYERS_MAX; i++)
 		place.fds[i] = i < stack->n ? openat(stack->layer_fds[i], ".",
 						     O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -284,7 +290,8 @@ int layer_stack_open_after(const struct layer_stack *stack, const char *path)
 
 	switch (layer_stack_look(stack, path, &index, &st)) {
 	case LAYER_PRESENT:
-		return open_at(stack->layer_fds[index], path, true);
+		return stack->result ? result_open(stack->result, stack, path)
+				     : open_at(stack->layer_fds[index], path, true);
 	case LAYER_ABSENT:
 		return layer_stack_open_before(stack, path);
 	default:
@@ -301,7 +308,9 @@ int layer_stack_open_quickly(const struct layer_stack *stack, const char *path, 
 			     struct stat *ret)
 {
 	/* Above the topmost layer there is nothing that could hide what it has. */
-	const int root_fd = is_before ? stack->base_fd : stack->n ? stack->layer_fds[0] : -1;
+	const int root_fd = is_before			 ? stack->base_fd
+			    : stack->n && !stack->result ? stack->layer_fds[0]
+							 : -1;
 	cleanup_fd int fd = root_fd < 0 ? -ENOENT : tree_open_quickly(root_fd, path);
 
 	if (fd < 0)

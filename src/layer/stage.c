@@ -5,7 +5,9 @@
 #include "layer/apply.h"
 #include "layer/known.h"
 #include "layer/layer.h"
+#include "layer/select.h"
 #include "layer/tree.h"
+#include "layer/vet.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -34,7 +36,7 @@ int site_open(struct layer_record *record, bool is_recovery, struct site *ret,
 				 "nothing was changed",
 				 workspace, record->info.id);
 	*ret = (struct site){.record = record, .workspace_fd = take_fd(&fd), .stage_fd = -1};
-	snprintf(ret->stage_name, sizeof ret->stage_name, ".atoll-apply-%s", record->info.id);
+	snprintf(ret->stage_name, sizeof ret->stage_name, STAGE_PREFIX "%s", record->info.id);
 	return 0;
 }
 
@@ -205,16 +207,56 @@ static int stage_meta(struct site *site, int saved_fd, const struct op *op, int 
 	return r;
 }
 
-/* The staged object's number tells later whether a step is done. */
+/* The staged object's number tells later whether a step is done. Its type is the planned one: a
+ * command that still runs may have put something else there since. */
 static int note_staged(const struct site *site, struct op *op, struct atoll_error *err)
 {
+	char shown[256];
 	struct stat st;
 
 	if (fstatat(site->stage_fd, stage_new(op).text, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "look at the stage");
+	if ((st.st_mode ^ op->after.mode) & S_IFMT)
+		return error_set(err, ATOLL_FAULT_POLICY, EAGAIN,
+				 "'%s' changed while it was copied; wait until nobody writes it",
+				 str_show(op->path, shown, sizeof shown));
 	op->after.ino = st.st_ino;
 	op->after.size = S_ISDIR(st.st_mode) ? 0 : (uint64_t)st.st_size;
+	if (!S_ISDIR(st.st_mode))
+		op->after.mode = st.st_mode;
 	return 0;
+}
+
+/* Once all of it is on the disk, and before it is vetted: a copy that has another time of change
+ * when it is put is not the one that was vetted. Names of one file move each other's. */
+static int note_times(const struct site *site, struct journal *journal, struct plan_item *items,
+		      struct atoll_error *err)
+{
+	for (size_t i = 0; i < journal->n; i++) {
+		struct op *op = &journal->ops[i];
+		struct stat st;
+
+		if (op->kind != OP_PUT)
+			continue;
+		if (fstatat(site->stage_fd, stage_new(op).text, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    st.st_ino != op->after.ino)
+			return error_set(err, ATOLL_FAULT_HOST, ESTALE, "look at the stage");
+		op->staged_ns = S_ISREG(st.st_mode) && st.st_nlink > 1 ? 0 : tree_ctime_ns(&st);
+		if (items)
+			items[op->slot - 1].staged = st;
+	}
+	return 0;
+}
+
+/* A file that the host obeys gets no second name: what a direct run writes there is not looked at.
+ */
+static bool is_alone(const struct plan *plan, const char *path)
+{
+	const struct atoll_changes *list = &plan->changes->list;
+	size_t i = select_find(list, plan->order, path);
+
+	return (i < list->n && list->items[i].mark) ||
+	       vet_is_guarded(plan->site->record->info.workspace, path);
 }
 
 static int stage_put(struct plan *plan, struct object_copier *copier, struct op *op, int fd,
@@ -225,6 +267,7 @@ static int stage_put(struct plan *plan, struct object_copier *copier, struct op 
 	int r;
 
 	LAYER_STEP("stage");
+	copier->is_alone = is_alone(plan, op->path);
 	if (item->merged)
 		r = object_copy_with(copier, fd, item->merged, item->merged_size, name.text,
 				     op->path, err);
@@ -259,9 +302,11 @@ static int stage_op(struct plan *plan, struct object_copier *copier, struct obje
 	if (op->kind == OP_META && !op->has_xattrs)
 		return 0;
 	fd = layer_stack_open_after(&plan->changes->stack, op->path);
+	if (layer_has_moved(fd))
+		fd = -EAGAIN; /* it was there when the plan was made */
 	if (fd < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -fd, "open '%.300s' in the layer",
-				 op->path);
+		return error_set(err, fd == -EAGAIN ? ATOLL_FAULT_POLICY : ATOLL_FAULT_HOST, -fd,
+				 "open '%.300s' in the layer", op->path);
 	if (op->kind == OP_META)
 		return stage_meta(plan->site, saver->to_fd, op, fd, err);
 	return stage_put(plan, copier, op, fd, err);
@@ -317,6 +362,10 @@ int stage_plan(struct plan *plan, struct atoll_error *err)
 		r = object_copier_sync(&copier, err);
 	if (r == 0)
 		r = object_copier_sync(&saver, err);
+	if (r == 0)
+		r = note_times(site, &plan->journal, plan->items, err);
+	if (r == 0)
+		r = vet_plan(plan, err);
 	return r < 0 ? r : sync_names(site, err);
 }
 
@@ -359,5 +408,7 @@ int stage_saved(struct site *site, struct journal *journal, struct atoll_error *
 		r = stage_saved_op(site, &copier, saved_fd, &journal->ops[i], err);
 	if (r == 0)
 		r = object_copier_sync(&copier, err);
+	if (r == 0)
+		r = note_times(site, journal, NULL, err);
 	return r < 0 ? r : sync_names(site, err);
 }

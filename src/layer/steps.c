@@ -100,6 +100,8 @@ static int do_put(const struct site *site, const struct op *op, struct atoll_err
 		r = rename_new(site->stage_fd, new.text, site->stage_fd, old.text);
 		return r < 0 ? failed(err, op, r, "put aside") : 0;
 	}
+	if (op->staged_ns && op->staged_ns != tree_ctime_ns(&st))
+		return in_the_way(err, op, "was changed in the stage, after it had been vetted");
 	parent = tree_open_parent(site->workspace_fd, op->path, false, &name);
 	if (parent < 0)
 		return failed(err, op, parent, "reach");

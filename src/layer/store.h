@@ -87,8 +87,6 @@ int meta_parse(struct layer_record *record, char *text, struct atoll_error *err)
 /* Forget what meta_parse() filled in. */
 void meta_done(struct layer_record *record);
 
-/* Disk that the files beneath a directory take. */
-uint64_t store_bytes(int dir_fd, const char *name);
 /* Move a directory of the store's to the trash; it may be gone already. */
 int store_throw_away(const struct layer_store *store, int dir_fd, const char *path,
 		     struct atoll_error *err);

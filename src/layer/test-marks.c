@@ -72,11 +72,18 @@ TEST(a_git_config_is_read_and_compared_with_the_hosts) /* TH-02 */
 	struct layers *l = layers_new(1);
 
 	make_repository(l, ".git");
-	layers_file(l, 0, ".git/config",
-		    "[core]\n\tbare = false\n[branch \"x\"]\n\tremote = origin\n");
+	layers_file(l, 0, ".git/config", "[core]\n\tbare = false\n[branch \"x\"]\n\tremote = .\n");
 	CHECK_STR(mark_of(l, ".git/config"), "");
+	layers_file(l, 0, ".git/config",
+		    "[core]\n\tbare = false\n[remote \"x\"]\n\turl = https://x/y\n");
+	CHECK_STR(mark_of(l, ".git/config"), "git remote: the host's git would talk to it");
 	layers_file(l, 0, ".git/config", "[core]\n\tbare = false\n\tfsmonitor = touch x\n");
 	CHECK_STR(mark_of(l, ".git/config"), "git config");
+	/* A new repository may have a remote by path, not by URL. */
+	layers_file(l, 0, "new/.git/config", "[remote \"origin\"]\n\turl = ../origin\n");
+	CHECK_STR(mark_of(l, "new/.git/config"), "");
+	layers_file(l, 0, "new/.git/config", "[remote \"origin\"]\n\turl = https://x/y\n");
+	CHECK_STR(mark_of(l, "new/.git/config"), "git remote: the host's git would talk to it");
 	/* The user's own stays. */
 	layers_file(l, BASE, ".git/config", "[core]\n\tfsmonitor = touch x\n");
 	CHECK_STR(mark_of(l, ".git/config"), "");
@@ -92,6 +99,18 @@ TEST(what_else_in_a_git_directory_leads_elsewhere_is_marked) /* TH-04, TH-05, TH
 	layers_file(l, 0, ".git/objects/info/alternates", "/elsewhere\n");
 	layers_file(l, 0, ".git/index", "no index");
 	layers_file(l, 0, "sub/.git", "gitdir: ../evil\n");
+	layers_file(l, 0, "two/.git", "gitdir: /home/a/.local/state/atoll/records/x/top/upper/y\n");
+	layers_file(l, 0, ".git/rebase-merge/git-rebase-todo", "exec x\n");
+	CHECK_STR(mark_of(l, ".git/rebase-merge/git-rebase-todo"),
+		  "git rebase in progress: git would run its exec lines");
+	layers_file(l, 0, ".git/sequencer/opts", "[options]\n\tstrategy = x/y\n");
+	CHECK_STR(mark_of(l, ".git/sequencer/opts"),
+		  "git sequencer options: a merge strategy is a program");
+	layers_file(l, 0, ".git/info/exclude", "*\n");
+	layers_file(l, 0, "new/.git/info/exclude", "*\n");
+	CHECK_STR(mark_of(l, "two/.git"), "git pointer into atoll's own store");
+	CHECK_STR(mark_of(l, ".git/info/exclude"), "git exclude list");
+	CHECK_STR(mark_of(l, "new/.git/info/exclude"), "");
 	CHECK_STR(mark_of(l, ".git/commondir"), "git commondir");
 	CHECK_STR(mark_of(l, ".git/config.worktree"), "git worktree config");
 	CHECK_STR(mark_of(l, ".git/objects/info/alternates"), "git alternates");
@@ -126,6 +145,11 @@ TEST(links_are_followed_to_where_they_lead) /* FS-W08, TH-26 */
 	layers_link(l, 0, "dir/deep", "../dir/../../x");
 	layers_link(l, 0, "hook", ".git/hooks/pre-commit");
 	layers_link(l, 0, "loop", "loop");
+	layers_link(l, 0, "python", "/usr/bin/python3");
+	layers_link(l, 0, "dots", "/usr/../etc/passwd");
+	layers_link(l, BASE, "base-usr", "/usr/lib");
+	layers_link(l, 0, "in-usr", "base-usr/os-release");
+	layers_link(l, 0, "near-usr", "/usrx/bin");
 	layers_link(l, 0, "good", "dir/none");
 	snprintf(inside, sizeof inside, "%s/dir/x", layers_record(l)->info.workspace);
 	layers_link(l, 0, "good-absolute", inside);
@@ -135,6 +159,10 @@ TEST(links_are_followed_to_where_they_lead) /* FS-W08, TH-26 */
 	CHECK_STR(mark_of(l, "dir/deep"), "link out of the workspace");
 	CHECK_STR(mark_of(l, "hook"), "link to a trusted file");
 	CHECK_STR(mark_of(l, "loop"), "");
+	CHECK_STR(mark_of(l, "python"), "");
+	CHECK_STR(mark_of(l, "dots"), "link out of the workspace");
+	CHECK_STR(mark_of(l, "in-usr"), "");
+	CHECK_STR(mark_of(l, "near-usr"), "link out of the workspace");
 	CHECK_STR(mark_of(l, "good"), "");
 	CHECK_STR(mark_of(l, "good-absolute"), "");
 }

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/hash.h"
 #include "base/str.h"
 #include "layer/layer.h"
 #include "layer/tree.h"
@@ -192,6 +193,10 @@ static int add_text(struct layer_changes *changes, struct atoll_change *change, 
 
 	if (r == 0)
 		r = text_load(&changes->stack, change, false, TEXT_SIZE_MAX, &after);
+	if (r == 0 && has_content(change->after.st_mode)) {
+		hash_sha256(after.data ? after.data : "", after.used, change->digest);
+		change->has_digest = true;
+	}
 	if (r == 0)
 		r = layer_diff_text(before.data ? before.data : "", before.used,
 				    after.data ? after.data : "", after.used, &hunks, ret_added,

@@ -222,6 +222,57 @@ int tree_open_quickly(int root_fd, const char *path)
 			  RESOLVE_IN_TREE);
 }
 
+int tree_dirs_add(struct tree_dirs *dirs, size_t above, const char *name)
+{
+	const size_t at = dirs->names.used;
+
+	if (dirs->n == dirs->room) {
+		size_t more = dirs->room ? dirs->room * 2 : 64;
+		struct tree_dir *bigger = reallocarray(dirs->items, more, sizeof *bigger);
+
+		if (!bigger)
+			return -ENOMEM;
+		dirs->items = bigger;
+		dirs->room = more;
+	}
+	buf_add(&dirs->names, name, strlen(name) + 1);
+	if (buf_error(&dirs->names) < 0)
+		return buf_error(&dirs->names);
+	dirs->items[dirs->n++] = (struct tree_dir){.above = above, .name = at};
+	return 0;
+}
+
+char *tree_dirs_path(const struct tree_dirs *dirs, size_t i)
+{
+	size_t length = 0;
+	char *path, *end;
+
+	for (size_t at = i; at; at = dirs->items[at].above)
+		length += strlen(dirs->names.data + dirs->items[at].name) + 1;
+	path = malloc(length + 1);
+	if (!path)
+		return NULL;
+	/* From its end, each name with the slash behind it, the last one's becoming the end. */
+	end = path + length;
+	*end = '\0';
+	for (size_t at = i; at; at = dirs->items[at].above) {
+		const char *name = dirs->names.data + dirs->items[at].name;
+		size_t size = strlen(name);
+
+		*--end = at == i ? '\0' : '/';
+		end -= size;
+		memcpy(end, name, size);
+	}
+	return path;
+}
+
+void tree_dirs_done(struct tree_dirs *dirs)
+{
+	free(dirs->items);
+	buf_done(&dirs->names);
+	*dirs = TREE_DIRS_INIT;
+}
+
 #define LIST_BYTES_MAX ((size_t)1 << 30)
 
 int tree_list(int dir_fd, struct tree_names *ret)

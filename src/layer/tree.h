@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "base/buf.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 #include <sys/types.h>
-
-struct buf;
 
 /*
  * Trees that a stranger filled, by descriptor
@@ -40,6 +40,25 @@ struct tree_names {
 };
 int tree_list(int dir_fd, struct tree_names *ret);
 void tree_names_done(struct tree_names *names);
+
+/*
+ * Directories of a tree that are still to be visited, in the order in which they were added. Each
+ * is its name and the number of the one above, so that memory does not grow with the square of the
+ * depth, as a list of paths would. Number 0 is the root, added with name "".
+ */
+struct tree_dirs {
+	struct tree_dir {
+		size_t above, name;
+	} * items;
+	size_t n, room;
+	struct buf names;
+};
+#define TREE_DIRS_INIT ((struct tree_dirs){.names = BUF_INIT((size_t)1 << 30)})
+/* 0, -ENOMEM, or what buf_error() says. */
+int tree_dirs_add(struct tree_dirs *dirs, size_t above, const char *name);
+/* From the root, "" for that; free() it. NULL: no memory. */
+char *tree_dirs_path(const struct tree_dirs *dirs, size_t i);
+void tree_dirs_done(struct tree_dirs *dirs);
 
 /* Where a link points to, in `ret`; -ENAMETOOLONG if it does not fit. */
 int tree_read_link(int dir_fd, const char *name, bool is_ours, char *ret, size_t size);

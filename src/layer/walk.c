@@ -24,7 +24,8 @@
  * base has none. Deleted directories are the second kind without any layer.
  */
 
-#define PATH_BYTES_MAX ((uint64_t)1 << 30)
+/* Paths that are kept at a time: some two million of a usual length. */
+#define PATH_BYTES_MAX ((uint64_t)256 << 20)
 
 struct pending {
 	char *path;
@@ -65,11 +66,17 @@ static int grow(void **items, size_t n, size_t *room, size_t size)
 	return 0;
 }
 
+static void free_pending(struct walk *walk, char *path)
+{
+	walk->drafts->bytes -= strlen(path) + 1;
+	free(path);
+}
+
 /* The path of `name` in `dir`. What a deep tree makes of them is bounded: the sum of all paths
  * grows with the square of the depth. */
 static char *make_path(struct walk *walk, const char *dir, const char *name)
 {
-	size_t length = strlen(dir), size = length + strlen(name) + 2;
+	size_t length = strlen(dir), size = length + (length ? 1 : 0) + strlen(name) + 1;
 	char *path = malloc(size);
 
 	walk->drafts->bytes += size;
@@ -490,6 +497,10 @@ static int open_here(struct walk *walk, const struct pending *what, struct here 
 		if (!(what->layers & 1ULL << i))
 			continue;
 		fd = tree_open_dir(stack->layer_fds[i], what->path, true);
+		if (layer_has_moved(fd))
+			return error_set(walk->drafts->err, ATOLL_FAULT_POLICY, EAGAIN,
+					 "directory '%s' of the layer was changed meanwhile",
+					 what->path);
 		if (fd < 0)
 			return error_set(walk->drafts->err, ATOLL_FAULT_HOST, -fd,
 					 "open directory '%s' of the layer", what->path);
@@ -544,7 +555,7 @@ int drafts_walk(struct drafts *drafts)
 		struct pending next = walk.todo[--walk.n_todo];
 
 		r = visit(&walk, &next);
-		free(next.path);
+		free_pending(&walk, next.path);
 	}
 	while (walk.n_todo > 0)
 		free(walk.todo[--walk.n_todo].path);
