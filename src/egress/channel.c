@@ -16,15 +16,16 @@
  *
  * Egress never waits for it: what does not fit is queued. A sandbox can make connections faster
  * than anybody reads of them, so the queue is bounded, and events alike become one that counts;
- * when even that does not help, the last place stands for all that follow. Events that follow
- * closely upon others wait a moment and go together: each would wake the supervisor, on CPUs that
- * have better things to do.
+ * when even that does not help, one event for each verdict stands for all that follow: a connection
+ * that was refused is never counted as one that was allowed. Events that follow closely upon others
+ * wait a moment and go together: each would wake the supervisor, on CPUs that have better things to
+ * do.
  */
 
 #define QUEUE_MAX     1024
 #define QUEUE_MANY    (QUEUE_MAX / 2) /* from here on those alike become one */
 #define TOGETHER_NS   (20 * MS_NS)
-#define FLUSH_MAX_MS  1000
+#define FLUSH_MAX_MS  5000 /* as long as the supervisor waits: job/network.c */
 #define FDS_A_MESSAGE FD_PASS_MAX
 
 struct channel {
@@ -32,6 +33,7 @@ struct channel {
 	struct loop_watch watch;
 	struct egress_message *queue; /* a ring */
 	size_t first, n;
+	struct atoll_connection overflow[ATOLL_CONN_FAILED + 1]; /* by verdict; count 0: none */
 	struct loop_timer together;
 	int64_t told_ns; /* when the last event was sent */
 	bool has_sockets;
@@ -54,6 +56,18 @@ static int send_one(struct channel *channel, const struct egress_message *messag
 	return errno == EINTR || errno == ENOBUFS ? -EAGAIN : -errno;
 }
 
+/* What there was no place for takes one that has become free. */
+static void queue_overflow(struct channel *channel)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(channel->overflow); i++) {
+		if (channel->overflow[i].count == 0 || channel->n == QUEUE_MAX)
+			continue;
+		*at(channel, channel->n++) = (struct egress_message){
+			.type = EGRESS_CONNECTION, .connection = channel->overflow[i]};
+		channel->overflow[i] = (struct atoll_connection){0};
+	}
+}
+
 static void send_queued(struct channel *channel)
 {
 	loop_disarm(&channel->egress->loop, &channel->together);
@@ -65,6 +79,8 @@ static void send_queued(struct channel *channel)
 		/* The other side is gone: reading will find that out. */
 		channel->first = (channel->first + 1) % QUEUE_MAX;
 		channel->n--;
+		if (channel->n == 0)
+			queue_overflow(channel);
 	}
 	if (channel->watch.is_watched)
 		loop_watch(&channel->egress->loop, &channel->watch,
@@ -102,22 +118,21 @@ static bool merge_queued(struct channel *channel, const struct atoll_connection 
 	return false;
 }
 
-/* The last place stands for all for which there is none. */
-static void merge_last(struct channel *channel, const struct atoll_connection *connection)
+/* There is no place in the queue. */
+static void add_overflow(struct channel *channel, const struct atoll_connection *connection)
 {
-	struct atoll_connection *last = NULL;
+	struct atoll_connection *one = &channel->overflow[connection->verdict];
 
-	for (size_t i = channel->n; i-- > 0 && !last;)
-		if (at(channel, i)->type == EGRESS_CONNECTION)
-			last = &at(channel, i)->connection;
-	if (!last)
-		return;
-	if (!is_alike(last, connection)) {
-		last->name[0] = last->address[0] = last->rule[0] = last->request[0] = '\0';
-		last->port = 0;
-		snprintf(last->reason, sizeof last->reason, "too many to be told one by one");
+	if (one->count > 0) {
+		if (!is_alike(one, connection)) {
+			one->name[0] = one->address[0] = one->rule[0] = one->request[0] = '\0';
+			one->port = 0;
+			snprintf(one->reason, sizeof one->reason, "too many to be told one by one");
+		}
+		merge(one, connection);
+	} else {
+		*one = *connection;
 	}
-	merge(last, connection);
 }
 
 static void send_together(struct loop_timer *timer)
@@ -136,7 +151,7 @@ static void put(struct channel *channel, const struct egress_message *message)
 		return;
 	if (channel->n == QUEUE_MAX) {
 		if (message->type == EGRESS_CONNECTION)
-			merge_last(channel, &message->connection);
+			add_overflow(channel, &message->connection);
 		return; /* a question that is not asked is answered by no */
 	}
 	*at(channel, channel->n++) = *message;
@@ -170,7 +185,7 @@ void channel_tell(struct channel *channel, const struct atoll_connection *connec
 	}
 }
 
-void channel_flush(struct channel *channel)
+bool channel_flush(struct channel *channel)
 {
 	int64_t until = clock_monotonic_ns() + FLUSH_MAX_MS * MS_NS;
 
@@ -180,8 +195,9 @@ void channel_flush(struct channel *channel)
 
 		if (left <= 0 || poll(&poll_fd, 1, (int)(left / MS_NS) + 1) < 0 ||
 		    (poll_fd.revents & (POLLERR | POLLHUP)))
-			return;
+			return false;
 	}
+	return true;
 }
 
 /* ---- from the supervisor ---- */

@@ -2,6 +2,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "egress/core.h"
+#include "egress/sniff.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +18,8 @@
  *   admit     within the limits of its rule and of the run
  *   sniff     what the client says first is read, and held, until it is clear what it is: TLS and
  *             HTTP have to be for the name that was looked up
- *   hand on   to relay.c or exchange.c; from there on it is no longer ours
+ *   hand on   to relay.c or exchange.c; from there on it is no longer ours. A first line that is
+ *             not complete and looks like no request is handed on, too, and relay.c watches it
  *
  * No byte of the client's goes out before. Where the last connection to the same name and port was
  * one to be passed on, the next is dialled while it is sniffed, so that the one does not wait for
@@ -183,10 +186,30 @@ static void wait_for_more(struct client *client)
 			 clock_monotonic_ns() + (is_strange ? PAUSE_NS : PATIENCE_NS));
 }
 
+/* May a connection to an address be for this name? A line about the name that limits what is asked
+ * there, or how much, would be evaded by the address. */
+static const char *refuse_name(const struct flow *flow, const char *name)
+{
+	const struct network *network = &flow->egress->network;
+	const struct network_limits none = {SPEC_UNLIMITED, SPEC_UNLIMITED, SPEC_UNLIMITED,
+					    SPEC_UNLIMITED};
+	const struct network_rule *rule;
+
+	if (network_judge(network, name, NULL, flow->port, &rule) == NETWORK_DENIED)
+		return "TLS for a name that is denied";
+	if (!rule)
+		return NULL;
+	if (memcmp(&rule->limits, &none, sizeof none) != 0)
+		return "TLS by an address for a name with limits of its own";
+	return rule->tls == NETWORK_TLS_INSPECT
+		       ? "TLS by an address for a name whose line looks into it"
+		       : NULL;
+}
+
 static void check_hello(struct client *client)
 {
 	struct flow *flow = client->flow;
-	const struct network_rule *ignored;
+	const char *refusal = NULL;
 	struct hello hello;
 	char reason[128];
 
@@ -200,6 +223,8 @@ static void check_hello(struct client *client)
 		refuse(flow, ATOLL_CONN_REFUSED, "what begins like TLS is none");
 		return;
 	}
+	if (!flow->name[0] && hello.name[0])
+		refusal = refuse_name(flow, hello.name);
 	if (flow->port == 80) {
 		refuse(flow, ATOLL_CONN_REFUSED, "TLS on the port of plain HTTP");
 	} else if (hello.has_ech && client->tls == NETWORK_TLS_PASS) {
@@ -211,10 +236,8 @@ static void check_hello(struct client *client)
 		refuse(flow, ATOLL_CONN_REFUSED, reason);
 	} else if (flow->name[0] && !hello.name[0] && flow->port == 443) {
 		refuse(flow, ATOLL_CONN_REFUSED, "TLS without a server name (SNI)");
-	} else if (!flow->name[0] && hello.name[0] &&
-		   network_judge(&flow->egress->network, hello.name, NULL, flow->port, &ignored) ==
-			   NETWORK_DENIED) {
-		snprintf(reason, sizeof reason, "TLS for a name that is denied: %s", hello.name);
+	} else if (refusal) {
+		snprintf(reason, sizeof reason, "%s: %.60s", refusal, hello.name);
 		refuse(flow, ATOLL_CONN_REFUSED, reason);
 	} else if (client->tls == NETWORK_TLS_INSPECT) {
 		to_exchange(flow, true);
@@ -226,8 +249,10 @@ static void check_hello(struct client *client)
 static void look(struct client *client)
 {
 	struct flow *flow = client->flow;
+	enum sniff sniff = sniff_read(flow->early, flow->n_early);
 
-	switch (sniff_read(flow->early, flow->n_early)) {
+	flow->has_line = sniff == SNIFF_LINE;
+	switch (sniff) {
 	case SNIFF_MORE:
 		wait_for_more(client);
 		return;
@@ -240,6 +265,7 @@ static void look(struct client *client)
 		else
 			to_exchange(flow, false);
 		return;
+	case SNIFF_LINE:
 	case SNIFF_OTHER:
 		if (flow->port == 443 || client->tls == NETWORK_TLS_INSPECT)
 			refuse(flow, ATOLL_CONN_REFUSED,
@@ -450,6 +476,7 @@ static void fired(struct loop_timer *timer)
 		client->is_kept_alive = true;
 		dial_keep_alive(flow->outside.fd);
 	} else if (!needs_word(client) && sniff_is_strange(flow->early, flow->n_early)) {
+		flow->has_line = true;
 		to_relay(client);
 	} else if (needs_word(client) || flow->n_early > 0) {
 		refuse(flow, ATOLL_CONN_FAILED, "the client did not say what it wants");

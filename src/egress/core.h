@@ -53,8 +53,8 @@ void channel_free(struct channel *channel);
 /* Never blocks. What the supervisor is too slow for is kept, up to a limit, and told as one. */
 void channel_tell(struct channel *channel, const struct atoll_connection *connection);
 void channel_send(struct channel *channel, const struct egress_message *message);
-/* What is kept goes out, with waiting; before the end. */
-void channel_flush(struct channel *channel);
+/* What is kept goes out, with waiting; before the end. False: not all of it did. */
+bool channel_flush(struct channel *channel);
 
 /* ---- names.c ---- */
 
@@ -113,11 +113,6 @@ void dns_take(struct egress *egress, int fd);
 /* Tell what was refused and not yet told. */
 void dns_flush(struct egress *egress);
 
-/* ---- relay.c ---- */
-
-/* Before egress locks itself in: the pipe that bytes go over. */
-void relay_init(void);
-
 /* ---- resolve.c ---- */
 
 #define RESOLVE_MAX 16
@@ -136,6 +131,8 @@ void resolver_free(struct resolver *resolver);
 struct resolve *resolve_start(struct egress *egress, const char *name, uint16_t port,
 			      resolve_fn *done, void *data);
 void resolve_cancel(struct resolve *resolve); /* takes NULL */
+/* Give the answer within this time, and remember for a minute that there was none. */
+int resolve_hurry(struct resolve *resolve, int64_t within_ns);
 /* Why an address may not be connected to, or NULL. */
 const char *resolve_refuses(struct egress *egress, const struct network_address *address,
 			    uint16_t port);
@@ -144,6 +141,10 @@ void address_to_socket(const struct network_address *address, uint16_t port,
 		       struct sockaddr_storage *ret, socklen_t *ret_size);
 void address_of_socket(const struct sockaddr_storage *from, struct network_address *ret,
 		       uint16_t *ret_port);
+
+/* Is it an address of this host, and the port one that atoll itself listens at? */
+bool resolve_is_own_listener(struct egress *egress, const struct network_address *address,
+			     uint16_t port);
 
 /* ---- dial.c ---- */
 
@@ -198,21 +199,6 @@ int client_serve(struct egress *egress, int listener_fd); /* takes the descripto
  * where `reason` is NULL, or why not; false: it could not. */
 typedef bool client_reply_fn(struct flow *flow, enum atoll_verdict verdict, const char *reason);
 void client_take(struct flow *flow, client_reply_fn *reply);
-
-/* ---- sniff.c ---- */
-
-enum sniff {
-	SNIFF_MORE, /* could still be any */
-	SNIFF_TLS,
-	SNIFF_HTTP, /* what a lenient server would take for a request, of whatever version */
-	SNIFF_OTHER,
-};
-enum sniff sniff_read(const uint8_t *data, size_t size);
-/* While there could be more to come: is the first word, whole or not, none of HTTP's known methods?
- * Then it may pass if nothing follows for a moment: there are protocols that send words without
- * an end of line. */
-bool sniff_is_strange(const uint8_t *data, size_t size);
-#define SNIFF_MAX 16384 /* more are never needed */
 
 /* ---- proxy.c ---- */
 

@@ -18,12 +18,15 @@
  * The name is looked up once, and only its answer is tried: both kinds of addresses in turn, IPv6
  * first, the next one a quarter of a second after the one before or as soon as that has failed; the
  * first that connects is taken (RFC 8305). With a proxy of the caller's, names are connected to
- * through that (it looks them up); addresses as such never are.
+ * through that (it looks them up); addresses as such never are. Such a name is looked up here as
+ * well, and refused where it leads to an address that is not public; what only the proxy knows,
+ * passes.
  */
 
 #define STAGGER_NS (250 * MS_NS)
 #define TOTAL_NS   (30 * SECOND_NS)
 #define HEAD_MAX   8192
+#define CHECK_NS   (2 * SECOND_NS) /* to look a name up that a proxy will look up */
 
 struct attempt {
 	struct loop_watch watch;
@@ -246,6 +249,8 @@ static const char *error_words(int errnum)
 	switch (errnum) {
 	case ECONNREFUSED:
 		return "connection refused";
+	case EACCES:
+		return "atoll itself listens there, which no sandbox may reach";
 	case ETIMEDOUT:
 		return "nobody answered";
 	case ENETUNREACH:
@@ -273,11 +278,26 @@ static void attempt_failed(struct dial *dial, int errnum)
 		try_next(dial);
 }
 
+static bool is_own_listener(const struct attempt *attempt)
+{
+	const struct dial *dial = attempt->dial;
+
+	return resolve_is_own_listener(dial->egress, &dial->addresses[attempt->index], dial->port);
+}
+
 static void connected(struct attempt *attempt)
 {
 	struct dial *dial = attempt->dial;
 	int fd = attempt->watch.fd;
 
+	/* atoll's listener may have begun between the first check and connect(): check again. */
+	if (is_own_listener(attempt)) {
+		loop_unwatch(&dial->egress->loop, &attempt->watch);
+		close(fd);
+		attempt->watch.fd = -1;
+		attempt_failed(dial, EACCES);
+		return;
+	}
 	network_address_text(&dial->addresses[attempt->index], dial->flow->event.address);
 	loop_unwatch(&dial->egress->loop, &attempt->watch);
 	attempt->watch.fd = -1;
@@ -322,6 +342,9 @@ static int begin(struct dial *dial, struct attempt *attempt)
 	socklen_t size;
 	int fd, r, yes = 1;
 
+	attempt->dial = dial;
+	if (is_own_listener(attempt))
+		return -EACCES;
 	address_to_socket(&dial->addresses[attempt->index], dial->port, &to, &size);
 	fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -329,7 +352,6 @@ static int begin(struct dial *dial, struct attempt *attempt)
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 	flow_bound_socket(dial->egress, fd);
 	attempt->watch = (struct loop_watch){.fd = fd, .ready = attempt_ready};
-	attempt->dial = dial;
 	r = connect(fd, (struct sockaddr *)&to, size) < 0 ? -errno : 1;
 	/* Near by it is done when the call returns, though that says otherwise. */
 	if (r == -EINPROGRESS)
@@ -437,6 +459,48 @@ static void start_proxied(struct dial *dial)
 	}
 }
 
+static void refuse_name(struct dial *dial, const char *reason)
+{
+	finish(dial, -EACCES,
+	       reason && *reason ? reason
+				 : "one of the name's addresses is not allowed, and the upstream "
+				   "proxy could choose it");
+}
+
+/* What the name means here. Nothing at all is no reason to refuse: where a proxy is needed, names
+ * of the outside are often unknown. */
+static void checked(void *data, const struct network_address *addresses, size_t n, int error,
+		    const char *reason)
+{
+	struct dial *dial = data;
+
+	(void)addresses;
+	dial->resolve = NULL;
+	if (error == -EACCES)
+		refuse_name(dial, n == 0 ? reason : NULL);
+	else
+		start_proxied(dial);
+}
+
+/* Every resolver has to answer these names by its own loopback (RFC 6761). */
+static bool is_localhost(const char *name)
+{
+	return streq(name, "localhost") || ends_with(name, ".localhost");
+}
+
+static void start_checked(struct dial *dial)
+{
+	struct flow *flow = dial->flow;
+
+	if (is_localhost(flow->name)) {
+		refuse_name(dial, "the name leads to an address that is not allowed (loopback)");
+		return;
+	}
+	dial->resolve = resolve_start(dial->egress, flow->name, flow->port, checked, dial);
+	if (!dial->resolve || resolve_hurry(dial->resolve, CHECK_NS) < 0)
+		finish(dial, -ENOMEM, "out of memory");
+}
+
 static void start_direct(struct dial *dial)
 {
 	struct flow *flow = dial->flow;
@@ -482,7 +546,7 @@ struct dial *dial_start(struct flow *flow, dial_fn *done)
 		return NULL;
 	}
 	if (flow->egress->network.upstream && flow->name[0])
-		start_proxied(dial);
+		start_checked(dial);
 	else
 		start_direct(dial);
 	return dial;

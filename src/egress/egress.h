@@ -25,8 +25,8 @@
  *	                                    ←   EGRESS_WANT;      EGRESS_INSIDE →
  *
  * Fd 3 is a SOCK_SEQPACKET pair, one struct egress_message per packet; its end is the end of
- * egress. Egress trusts nothing that comes from the sandbox's sockets, and the supervisor no
- * more than the form of what egress says.
+ * egress, which exits with 0 if it has told of every connection before. Egress trusts nothing that
+ * comes from the sandbox's sockets, and the supervisor no more than the form of what egress says.
  *
  * Files: see inner.h.
  */

@@ -103,18 +103,7 @@ static bool rule_permits(struct exchange *ex, const char *method, const char *pa
 	return false;
 }
 
-/* Some servers take another method or path from these; then what was judged is not what is done. */
-static bool is_override(struct http_slice name)
-{
-	static const char *const names[] = {"x-http-method-override", "x-http-method",
-					    "x-method-override", "x-original-url", "x-rewrite-url"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (http_slice_is_like(name, names[i]))
-			return true;
-	return false;
-}
-
+/* With an override what was judged is not what is done. */
 static bool fields_fit(struct exchange *ex, const struct http_head *head)
 {
 	const struct network_rule *rule = ex->flow->rule;
@@ -122,7 +111,7 @@ static bool fields_fit(struct exchange *ex, const struct http_head *head)
 	if (!rule || (rule->n_methods == 0 && rule->n_paths == 0))
 		return true;
 	for (size_t i = 0; i < head->n_fields; i++)
-		if (is_override(head->fields[i].name)) {
+		if (http_is_override(head->fields[i].name)) {
 			exchange_refuse(ex, 403, ATOLL_CONN_REFUSED,
 					"%.*s, where methods or paths are limited",
 					(int)head->fields[i].name.size, head->fields[i].name.at);
@@ -190,6 +179,20 @@ static void add_host(struct exchange *ex, const struct http_head *head, struct b
 	buf_add_str(out, "\r\n");
 }
 
+/* A host with secrets is asked for whole and plain answers, which can be looked through: not for
+ * parts, compressed ones or differences, and for WebSocket without extensions. */
+static bool is_about_form(struct http_slice name)
+{
+	static const char *const names[] = {"accept-encoding",	       "accept-charset", "range",
+					    "request-range",	       "if-range",	 "a-im",
+					    "sec-websocket-extensions"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (http_slice_is_like(name, names[i]))
+			return true;
+	return false;
+}
+
 static int add_request_fields(struct exchange *ex, const struct http_head *head, struct buf *out)
 {
 	/* Only over TLS, which is verified before any of this goes out. */
@@ -201,8 +204,7 @@ static int add_request_fields(struct exchange *ex, const struct http_head *head,
 
 		if (http_is_hop(head, field->name))
 			continue;
-		/* Answers are looked through. */
-		if (ex->has_secrets && http_slice_is_like(field->name, "accept-encoding"))
+		if (ex->has_secrets && is_about_form(field->name))
 			continue;
 		/* Who speaks HTTP/1.0 does not understand the answer to it. */
 		if (ex->is_old && http_slice_is_like(field->name, "expect"))
@@ -279,6 +281,66 @@ bool exchange_take_request(struct exchange *ex, const struct http_head *head)
 	return r == 0;
 }
 
+/* Why an answer of a host with secrets cannot be looked through, or NULL. */
+static const char *refuse_form(const struct http_head *head, enum coding coding)
+{
+	struct http_slice type, range;
+	bool has_range = http_find(head, "content-range", &range);
+
+	if (coding == CODING_UNKNOWN && head->framing != HTTP_NONE)
+		return "a Content-Encoding other than gzip and deflate, although it has a secret";
+	/* Other units than bytes are pages of a list: "0-24/3573" of PostgREST. */
+	if ((has_range && http_begins_like(range, "bytes")) ||
+	    (head->status == 206 && !has_range) ||
+	    (http_find(head, "content-type", &type) &&
+	     http_begins_like(type, "multipart/byteranges")))
+		return "a part of a text, although all of it was asked for";
+	if (head->status == 226)
+		return "a difference between two texts, although all of it was asked for";
+	return NULL;
+}
+
+/* How the client gets the body: what is decompressed has no length that is known before. */
+static int prepare_answer(struct exchange *ex, const struct http_head *head, const char **ret_why)
+{
+	enum coding coding = ex->has_secrets ? coding_of(head) : CODING_NONE;
+
+	exchange_drop_answer(ex);
+	ex->client_framing = head->framing;
+	ex->is_unpacked = coding == CODING_GZIP || coding == CODING_DEFLATE;
+	*ret_why = ex->has_secrets ? refuse_form(head, coding) : NULL;
+	if (*ret_why)
+		return -EPROTO;
+	if (!ex->is_unpacked || head->framing == HTTP_NONE)
+		return 0;
+	ex->decoder = decoder_new(coding);
+	if (!ex->decoder) {
+		*ret_why = "more compressed text than there is memory for";
+		return -EPROTO;
+	}
+	ex->client_framing = ex->is_old ? HTTP_TO_END : HTTP_CHUNKED;
+	return 0;
+}
+
+static bool is_passed_back(const struct exchange *ex, const struct http_head *head,
+			   struct http_slice name)
+{
+	if (http_is_hop(head, name))
+		return false;
+	if (ex->is_unpacked && http_slice_is_like(name, "content-encoding"))
+		return false;
+	return !ex->has_secrets || !http_slice_is_like(name, "accept-ranges");
+}
+
+static void add_answer_framing(const struct exchange *ex, const struct http_head *head,
+			       struct buf *out)
+{
+	if (!ex->is_unpacked)
+		add_framing(out, head);
+	else if (ex->client_framing == HTTP_CHUNKED)
+		buf_add_str(out, "Transfer-Encoding: chunked\r\n");
+}
+
 static void write_answer(struct exchange *ex, const struct http_head *head)
 {
 	struct buf *out = &ex->inner.out.buf;
@@ -289,7 +351,7 @@ static void write_answer(struct exchange *ex, const struct http_head *head)
 	add_slice(out, head->reason);
 	buf_add_str(out, "\r\n");
 	for (size_t i = 0; i < head->n_fields; i++) {
-		if (http_is_hop(head, head->fields[i].name))
+		if (!is_passed_back(ex, head, head->fields[i].name))
 			continue;
 		add_slice(out, head->fields[i].name);
 		buf_add_str(out, ": ");
@@ -297,7 +359,7 @@ static void write_answer(struct exchange *ex, const struct http_head *head)
 		buf_add_str(out, "\r\n");
 	}
 	if (is_final && head->status != 204)
-		add_framing(out, head);
+		add_answer_framing(ex, head, out);
 	if (head->status == 101)
 		buf_add_str(out, "Connection: Upgrade\r\nUpgrade: websocket\r\n");
 	else if (is_final && ex->closes_client)
@@ -319,8 +381,14 @@ static int take_interim(struct exchange *ex, const struct http_head *head, const
 
 static int take_upgrade(struct exchange *ex, const struct http_head *head, const char **ret_why)
 {
+	struct http_slice extensions;
+
 	if (!ex->wants_websocket || !head->wants_websocket) {
 		*ret_why = "an upgrade that nobody asked for";
+		return -EPROTO;
+	}
+	if (ex->has_secrets && http_find(head, "sec-websocket-extensions", &extensions)) {
+		*ret_why = "an extension of WebSocket that nobody asked for";
 		return -EPROTO;
 	}
 	write_answer(ex, head);
@@ -339,12 +407,15 @@ int exchange_take_answer(struct exchange *ex, const struct http_head *head, cons
 		*ret_why = "chunks in answer to HTTP/1.0";
 		return -EPROTO;
 	}
+	if (prepare_answer(ex, head, ret_why) < 0)
+		return -EPROTO;
 	/* An early answer: what is left of the request is not waited for. */
-	if (!ex->request.is_done || head->framing == HTTP_TO_END)
+	if (!ex->request.is_done || ex->client_framing == HTTP_TO_END)
 		ex->closes_client = true;
 	ex->closes_server = ex->closes_server || head->wants_close || head->framing == HTTP_TO_END;
 	write_answer(ex, head);
 	body_init(&ex->answer, head->framing, head->length);
 	ex->has_answer = true;
+	ex->is_answered = head->framing == HTTP_NONE;
 	return 0;
 }

@@ -2,12 +2,22 @@
 #include "egress/exchange.h"
 
 #include <errno.h>
+#include <openssl/crypto.h>
 #include <stdint.h>
 #include <string.h>
 
-#define BODY_S 900 /* a body in which nothing moves */
+#define BODY_S	    900	 /* a body in which nothing moves */
+#define OPAQUE_S    3600 /* a WebSocket in which nothing moves */
+#define HALF_DONE_S 300	 /* the same, closed by one side */
+
+#define PACKED_MAX (4 * LANE_MAX)
 
 /* ---- rates and totals ---- */
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
 
 /* How much may move by the rates; notes when to try again. */
 static size_t paced(struct exchange *ex)
@@ -32,9 +42,9 @@ static size_t fill_server(struct exchange *ex)
 {
 	size_t n;
 
-	if (!ex->outer.may_read || lane_size(&ex->inner.out) >= LANE_MAX)
+	if (!ex->outer.may_read || lane_size(&ex->inner.out) >= lane_max())
 		return 0;
-	n = side_fill(&ex->outer, paced(ex));
+	n = side_fill(&ex->outer, smaller(paced(ex), lane_max()));
 	if (n > 0)
 		count(ex, 0, n);
 	return n;
@@ -62,8 +72,8 @@ static size_t direct(const struct body *body, const struct lane *from, const str
 	if (body->is_done || lane_size(from) > 0 || lane_size(to) > 0)
 		return 0;
 	if (body->framing == HTTP_LENGTH)
-		return body->left < LANE_MAX ? (size_t)body->left : LANE_MAX;
-	return body->framing == HTTP_TO_END ? LANE_MAX : 0;
+		return body->left < lane_max() ? (size_t)body->left : lane_max();
+	return body->framing == HTTP_TO_END ? lane_max() : 0;
 }
 
 static void skip(struct body *body, size_t size)
@@ -72,11 +82,6 @@ static void skip(struct body *body, size_t size)
 		body->left -= size;
 		body->is_done = body->left == 0;
 	}
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
 }
 
 static bool pass_request_directly(struct exchange *ex)
@@ -101,6 +106,7 @@ static bool pass_answer_directly(struct exchange *ex)
 		return false;
 	n = side_pass(&ex->outer, &ex->inner, smaller(most, paced(ex)), &written);
 	skip(&ex->answer, n);
+	ex->is_answered = ex->answer.is_done;
 	if (n > 0)
 		count(ex, 0, n);
 	return n > 0;
@@ -133,7 +139,7 @@ static bool pass_request(struct exchange *ex)
 	struct lane *from = &ex->inner.in, *to = &ex->outer.out;
 	bool moved = false;
 
-	while (!ex->request.is_done && lane_size(from) > 0 && lane_size(to) < LANE_MAX) {
+	while (!ex->request.is_done && lane_size(from) > 0 && lane_size(to) < lane_max()) {
 		struct body_piece piece;
 		int r = body_step(&ex->request, lane_data(from), lane_size(from), &piece);
 
@@ -154,10 +160,9 @@ static bool pass_request(struct exchange *ex)
 	return moved;
 }
 
-/* What the filter lets through of a piece, in memory that is good until the next call. */
-static int filter(struct exchange *ex, struct http_slice *content, bool is_end)
+int exchange_filter(struct exchange *ex, struct http_slice *content, bool is_end)
 {
-	static struct buf work = BUF_INIT(LANE_LIMIT);
+	static struct buf work = BUF_INIT(2 * LANE_LIMIT);
 	int r = 0;
 
 	work.used = 0;
@@ -173,58 +178,129 @@ static int filter(struct exchange *ex, struct http_slice *content, bool is_end)
 	return r;
 }
 
-static int pass_piece(struct exchange *ex, struct body_piece *piece)
+void exchange_drop_answer(struct exchange *ex)
 {
-	struct lane *to = &ex->inner.out;
-	int r;
-
-	if (ex->has_secrets) {
-		r = filter(ex, &piece->content, ex->answer.is_done);
-		if (r < 0)
-			return r;
-		/* Behind a body a value would be seen as well. It lies in our own lane. */
-		swap_hide(ex->flow->egress->swap, ex->host, (char *)piece->trailers.at,
-			  piece->trailers.size);
-	}
-	add_content(to, ex->answer.framing, piece->content);
-	return piece->trailers.size > 0 ? add_trailers(to, piece->trailers) : 0;
+	swap_filter_done(&ex->filter);
+	decoder_free(ex->decoder);
+	ex->decoder = NULL;
+	buf_done(&ex->packed);
+	ex->packed = (struct buf)BUF_INIT(PACKED_MAX);
+	ex->packed_start = 0;
+	ex->is_unpacking = false;
 }
 
-/* The server closed; if that ends the body, what was held back goes out. */
+/* Content as the server means it, to the client. */
+static int pass_content(struct exchange *ex, struct http_slice content, bool is_end)
+{
+	int r = ex->has_secrets ? exchange_filter(ex, &content, is_end) : 0;
+
+	if (r == 0)
+		add_content(&ex->inner.out, ex->client_framing, content);
+	return r;
+}
+
+/* Decompress until the client's lane is full. */
+static int unpack(struct exchange *ex)
+{
+	static struct buf plain = BUF_INIT(2 * DECODE_PIECE);
+
+	while (ex->decoder && ex->is_unpacking && lane_size(&ex->inner.out) < lane_max()) {
+		size_t used;
+		int r;
+
+		plain.used = 0;
+		r = decoder_step(ex->decoder, ex->packed.data + ex->packed_start,
+				 ex->packed.used - ex->packed_start, &used, &plain);
+		if (r < 0)
+			return r;
+		ex->packed_start += used;
+		ex->is_unpacking = r > 0;
+		r = buf_error(&plain);
+		if (r == 0)
+			r = pass_content(ex, (struct http_slice){plain.data, plain.used}, false);
+		OPENSSL_cleanse(plain.data, plain.used);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int pack_in(struct exchange *ex, struct http_slice content)
+{
+	ex->packed.used = ex->packed_start = 0;
+	buf_add(&ex->packed, content.at, content.size);
+	ex->is_unpacking = content.size > 0;
+	return buf_error(&ex->packed);
+}
+
+/* The body is complete: what was held back goes out, and the end as the client expects it. */
+static int finish_answer(struct exchange *ex, struct http_slice trailers)
+{
+	static const struct http_slice nothing = {0}, line_end = {"\r\n", 2};
+	int r = ex->decoder && !decoder_is_done(ex->decoder) ? -EBADMSG : 0;
+
+	if (r == 0)
+		r = pass_content(ex, nothing, true);
+	if (r < 0)
+		return r;
+	/* Behind a body a value would be seen as well. It lies in our own lane. */
+	if (ex->has_secrets)
+		swap_hide(ex->flow->egress->swap, ex->host, (char *)trailers.at, trailers.size);
+	ex->is_answered = true;
+	if (ex->client_framing != HTTP_CHUNKED)
+		return 0;
+	return add_trailers(&ex->inner.out, trailers.size > 0 ? trailers : line_end);
+}
+
+/* One step of the body, or of what is left of it to decompress; 1 if there was one. */
+static int answer_step(struct exchange *ex)
+{
+	struct lane *from = &ex->outer.in;
+	struct body_piece piece;
+	int r = unpack(ex);
+
+	if (r < 0 || ex->is_unpacking || ex->is_answered)
+		return r;
+	if (ex->answer.is_done)
+		return finish_answer(ex, (struct http_slice){0}) < 0 ? -EBADMSG : 1;
+	if (lane_size(from) == 0 || lane_size(&ex->inner.out) >= lane_max())
+		return 0;
+	r = body_step(&ex->answer, lane_data(from), lane_size(from), &piece);
+	if (r < 0)
+		return r;
+	r = ex->decoder ? pack_in(ex, piece.content) : pass_content(ex, piece.content, false);
+	if (r == 0 && piece.trailers.size > 0)
+		r = finish_answer(ex, piece.trailers);
+	if (r < 0)
+		return r;
+	lane_take(from, piece.used);
+	return piece.used > 0;
+}
+
+/* The server closed, and that may be the end of the body. */
 static bool end_answer(struct exchange *ex)
 {
-	struct body_piece piece = {0};
-
 	/* A TLS stream that just breaks off is no end: somebody may have cut it. Nor is one whose
 	 * reset was already told to who wrote. */
-	if (!ex->outer.is_ended || (ex->is_refusing && !ex->is_tls) || body_end(&ex->answer) < 0)
-		return false;
-	return pass_piece(ex, &piece) == 0;
+	return !ex->answer.is_done && !ex->is_unpacking && lane_size(&ex->outer.in) == 0 &&
+	       ex->outer.is_ended && !(ex->is_refusing && !ex->is_tls) &&
+	       body_end(&ex->answer) == 0;
 }
 
 static bool pass_answer(struct exchange *ex)
 {
-	struct lane *from = &ex->outer.in;
 	bool moved = false;
+	int r;
 
-	while (!ex->answer.is_done && lane_size(from) > 0 && lane_size(&ex->inner.out) < LANE_MAX) {
-		struct body_piece piece;
-		int r = body_step(&ex->answer, lane_data(from), lane_size(from), &piece);
-
-		if (r >= 0)
-			r = pass_piece(ex, &piece) < 0 ? -EBADMSG : r;
-		if (r < 0) {
-			exchange_finish(ex, ATOLL_CONN_FAILED,
-					"the server's answer is no sequence of chunks");
-			return false;
-		}
-		lane_take(from, piece.used);
-		if (piece.used == 0)
-			break;
-		moved = true;
-	}
-	if (!ex->answer.is_done && lane_size(from) == 0 && end_answer(ex))
-		moved = true;
+	do {
+		while ((r = answer_step(ex)) > 0)
+			moved = true;
+	} while (r == 0 && end_answer(ex));
+	if (r < 0)
+		exchange_finish(ex, ATOLL_CONN_FAILED,
+				ex->decoder
+					? "the server's answer is not as its Content-Encoding says"
+					: "the server's answer is no sequence of chunks");
 	return moved;
 }
 
@@ -262,7 +338,7 @@ static bool read_answer(struct exchange *ex)
 	lane_take(&ex->outer.in, head.size);
 	/* After an interim answer the next one may be there already. */
 	ex->outer.has_line = lane_size(&ex->outer.in) > 0;
-	exchange_set_deadline(ex, ex->phase == PHASE_OPAQUE ? 0
+	exchange_set_deadline(ex, ex->phase == PHASE_OPAQUE ? OPAQUE_S
 				  : ex->has_answer	    ? BODY_S
 							    : ANSWER_S);
 	return true;
@@ -373,7 +449,7 @@ bool exchange_step_pass(struct exchange *ex)
 		exchange_finish(ex, ATOLL_CONN_ALLOWED, "the program closed within its request");
 		return true;
 	}
-	if (ex->has_answer && ex->answer.is_done) {
+	if (ex->is_answered) {
 		end_request(ex);
 		return true;
 	}
@@ -387,7 +463,7 @@ static bool move_lane(struct lane *from, struct lane *to)
 {
 	size_t size = lane_size(from);
 
-	if (size == 0 || lane_size(to) >= LANE_MAX)
+	if (size == 0 || lane_size(to) >= lane_max())
 		return false;
 	lane_tidy(to);
 	buf_add(&to->buf, lane_data(from), size);
@@ -412,12 +488,17 @@ bool exchange_step_opaque(struct exchange *ex)
 	moved = move_lane(&ex->inner.in, &ex->outer.out) || moved;
 	moved = flush_server(ex) > 0 || moved;
 	moved = fill_server(ex) > 0 || moved;
-	moved = move_lane(&ex->outer.in, &ex->inner.out) || moved;
+	moved = (ex->has_secrets ? exchange_pass_frames(ex)
+				 : move_lane(&ex->outer.in, &ex->inner.out)) ||
+		moved;
 	moved = side_flush(&ex->inner, SIZE_MAX) > 0 || moved;
 	moved = pass_end(&ex->inner, &ex->outer) || moved;
 	moved = pass_end(&ex->outer, &ex->inner) || moved;
 	if (ex->inner.error || ex->outer.error ||
 	    (ex->flow->client.is_write_closed && ex->server.is_write_closed))
 		exchange_finish(ex, ATOLL_CONN_ALLOWED, NULL);
+	if (moved)
+		exchange_set_deadline(ex, ex->inner.is_ended || ex->outer.is_ended ? HALF_DONE_S
+										   : OPAQUE_S);
 	return moved;
 }

@@ -110,7 +110,8 @@ void exchange_next(struct exchange *ex)
 {
 	ex->phase = PHASE_HEAD;
 	ex->has_answer = ex->closes_client = ex->closes_server = false;
-	ex->is_refusing = ex->is_head_request = false;
+	ex->is_refusing = ex->is_head_request = ex->is_answered = false;
+	exchange_drop_answer(ex);
 	ex->n_sent = ex->n_interim = 0;
 	ex->is_reused = ex->server.watch.fd >= 0;
 	/* What was sent ahead may be a whole head. */
@@ -302,11 +303,11 @@ static uint32_t wanted_of_client(const struct exchange *ex)
 	case PHASE_PASS:
 		if (ex->request.is_done || ex->is_refusing)
 			has_room = lane_size(&ex->inner.in) == 0 && !ex->is_refusing;
-		else if (lane_size(&ex->outer.out) >= LANE_MAX)
+		else if (lane_size(&ex->outer.out) >= lane_max())
 			has_room = false;
 		return events | (has_room ? reads : 0);
 	case PHASE_OPAQUE:
-		return events | (has_room && lane_size(&ex->outer.out) < LANE_MAX ? reads : 0);
+		return events | (has_room && lane_size(&ex->outer.out) < lane_max() ? reads : 0);
 	default:
 		return events;
 	}
@@ -328,7 +329,7 @@ static uint32_t wanted_of_server(const struct exchange *ex)
 			return 0;
 		if (lane_size(&ex->outer.out) > 0)
 			events |= stream->write_wants ?: EPOLLOUT;
-		if (lane_size(&ex->inner.out) < LANE_MAX)
+		if (lane_size(&ex->inner.out) < lane_max())
 			events |= reads;
 		return events;
 	default:
@@ -347,10 +348,15 @@ static void watch_side(struct exchange *ex, struct side *side, uint32_t events)
 static void tidy_lanes(struct exchange *ex)
 {
 	struct lane *lanes[] = {&ex->inner.in, &ex->inner.out, &ex->outer.in, &ex->outer.out};
+	size_t kept = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(lanes); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(lanes); i++) {
 		if (lane_size(lanes[i]) == 0 && lanes[i]->buf.data)
 			lane_clear(lanes[i], ex->has_secrets);
+		kept += lanes[i]->buf.room;
+	}
+	lane_count(kept, ex->n_kept);
+	ex->n_kept = kept;
 }
 
 static void settle(struct exchange *ex)
@@ -382,7 +388,8 @@ static void release(struct flow *flow)
 	exchange_drop_server(ex, ex->phase != PHASE_HEAD && !ex->server.is_write_closed);
 	lane_clear(&ex->inner.in, ex->has_secrets);
 	lane_clear(&ex->inner.out, ex->has_secrets);
-	swap_filter_done(&ex->filter);
+	exchange_drop_answer(ex);
+	lane_count(0, ex->n_kept);
 	free(ex);
 }
 
@@ -456,6 +463,9 @@ static void time_is_up(struct exchange *ex)
 		break;
 	case PHASE_LAST:
 		exchange_finish(ex, ex->verdict, ex->reason);
+		break;
+	case PHASE_OPAQUE:
+		exchange_finish(ex, ATOLL_CONN_ALLOWED, "idle for too long");
 		break;
 	default:
 		exchange_refuse(ex, 504, ex->has_answer ? ATOLL_CONN_ALLOWED : ATOLL_CONN_FAILED,

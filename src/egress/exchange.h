@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "egress/decode.h"
 #include "egress/inner.h"
 #include "egress/swap.h"
 #include "egress/tls.h"
@@ -13,6 +14,7 @@
  *   exchange.c        its phases, one after the other, and its end
  *   exchange-pass.c   a request on its way out and its answer on its way in
  *   exchange-head.c   heads: judged, and written anew
+ *   exchange-socket.c WebSocket from a host with secrets
  *   lane.c            bytes between streams and lanes
  *
  * Nothing here ends an exchange on the spot: exchange_finish() says that it is over, and the one
@@ -27,6 +29,8 @@ struct lane {
 
 #define LANE_MAX   (128 * 1024) /* from here on nothing is read that would go there */
 #define LANE_LIMIT (4 * LANE_MAX)
+#define LANE_SMALL (16 * 1024) /* the same where many lanes are full */
+#define LANES_MANY (8 * 1024 * 1024)
 
 #define ANSWER_S 300 /* seconds from the last byte of a request to the head of its answer */
 
@@ -46,6 +50,10 @@ void lane_take(struct lane *lane, size_t size);
 /* Make place before something is added. */
 void lane_tidy(struct lane *lane);
 void lane_clear(struct lane *lane, bool wipes);
+/* LANE_MAX, or LANE_SMALL while all exchanges together hold LANES_MANY bytes and more. */
+size_t lane_max(void);
+/* An exchange holds that much now, and held that much before. */
+void lane_count(size_t now, size_t before);
 
 struct side {
 	struct stream *stream;
@@ -70,6 +78,14 @@ enum phase {
 	PHASE_LAST,   /* one last answer of our own, or the rest of the server's, and the end */
 };
 
+/* Reader of the frames that a WebSocket's server sends. */
+struct socket_state {
+	bool is_in_message, is_in_frame;
+	struct ws_frame frame; /* the one at hand */
+	uint64_t left;	       /* of it */
+	uint8_t opcode;	       /* of the next part that the client gets */
+};
+
 struct exchange {
 	struct flow *flow;
 	struct stream server;
@@ -83,6 +99,7 @@ struct exchange {
 	struct loop_timer timer;
 	int64_t deadline_ns; /* 0: none */
 	int64_t again_ns;    /* no bytes before that; 0: now */
+	size_t n_kept;	     /* by its lanes: lane_count() */
 
 	/* the request at hand, and its answer */
 	struct body request, answer;
@@ -97,6 +114,14 @@ struct exchange {
 	bool closes_client; /* after this answer */
 	bool closes_server;
 	struct swap_filter filter;
+	struct decoder *decoder;	  /* NULL: the answer is not compressed */
+	struct buf packed;		  /* of a compressed answer: not yet decompressed */
+	size_t packed_start;		  /* up to here it was */
+	bool is_unpacking;		  /* the decoder has more to give */
+	bool is_unpacked;		  /* the client gets it without Content-Encoding */
+	enum http_framing client_framing; /* of the answer, as the client gets it */
+	bool is_answered;		  /* all of the answer is passed on */
+	struct socket_state socket;
 	unsigned n_requests;
 
 	bool is_finished;
@@ -131,6 +156,15 @@ size_t side_pass(struct side *from, struct side *to, size_t most, size_t *ret_wr
 /* Steps of two phases: do what can be done. Whether anything was. */
 bool exchange_step_pass(struct exchange *ex);
 bool exchange_step_opaque(struct exchange *ex);
+/* The filtered piece, in memory that is valid until the next call. */
+int exchange_filter(struct exchange *ex, struct http_slice *content, bool is_end);
+/* Nothing of the last answer's body is needed any more. */
+void exchange_drop_answer(struct exchange *ex);
+
+/* ---- exchange-socket.c ---- */
+
+/* Frames from the server to the client, filtered. Whether anything moved. */
+bool exchange_pass_frames(struct exchange *ex);
 
 /* ---- exchange-head.c ---- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "egress/core.h"
+#include "egress/visit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -183,7 +184,9 @@ void flow_end(struct flow *flow, enum atoll_verdict verdict, const char *reason)
 	if (flow->next)
 		flow->next->previous = flow->previous;
 	egress->n_flows--;
+	egress->n_visits -= flow->is_visit;
 	free(flow->early);
+	door_free(flow->door);
 	free(flow);
 }
 

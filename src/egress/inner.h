@@ -21,9 +21,11 @@
  *   hello.c       TLS ClientHello (pure)
  *   proxy.c       the proxy at 127.0.0.1: SOCKS, HTTP CONNECT and absolute URIs
  *   socks.c, proxy-head.c  what its clients say (pure)
- *   relay.c       bytes both ways
+ *   relay.c       bytes both ways; relay-pipe.c: large pieces, by pages
  *   pace.c        rates, totals, counts
  *   publish.c     the other way: published ports
+ *   door.c        the first bytes of a visitor of such a port, until they are judged
+ *   visit.c       judging them (pure)
  *   core.h        what the files above share among themselves
  *   stream.c      a socket with or without TLS
  *   authority.c   the certificate authority of this run, certificates for names
@@ -31,7 +33,11 @@
  *   http.c        reading HTTP/1 heads, strictly (pure)
  *   body.c        where a body ends (pure)
  *   exchange.c    requests and answers over two streams: judge, rewrite, pass on
+ *   exchange-socket.c  WebSocket from a host with secrets
+ *   decode.c      compressed answers of such a host
  *   swap.c        placeholders and secrets
+ *   screen.c      finding values in answers, in every spelling
+ *   unit.c        one character in the ways in which it is spelled (pure)
  *
  * One thread, one loop. A `struct flow` is one connection from the sandbox, from accept() to the
  * event that tells of its end; it is passed on from client.c to relay.c or exchange.c, which end
@@ -104,6 +110,9 @@ struct flow {
 	 * still gives. Owned by the flow. */
 	uint8_t *early;
 	size_t n_early;
+	bool has_line; /* its first line is not complete, and is passed on: relay.c watches it */
+	bool is_visit; /* of a published port: `outside` was made by another process */
+	struct door *door; /* of a visitor of a published port, until it is open; see visit.h */
 
 	struct flow *next_ending; /* see flow_end_soon() */
 	bool is_ending;
@@ -186,6 +195,7 @@ struct egress {
 	struct flow *flows;
 	struct flow *ending; /* of them, by flow_end_soon() */
 	size_t n_flows, n_ending;
+	size_t n_visits; /* of the flows, those of published ports: at most half of flows_max */
 	struct names *names;
 	struct resolver *resolver;
 	struct authority *authority; /* NULL where nothing is inspected */
@@ -199,5 +209,6 @@ struct egress {
 	struct publish *publish; /* NULL where nothing is published */
 	size_t flows_max;
 	char token[64];
-	bool is_spent; /* a limit of the whole run is used up: nothing more */
+	int announced_fd; /* to ask which ports are atoll's own: base/announce.h */
+	bool is_spent;	  /* a limit of the whole run is used up: nothing more */
 };

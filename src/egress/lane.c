@@ -34,6 +34,18 @@ void lane_clear(struct lane *lane, bool wipes)
 	*lane = (struct lane){.buf = BUF_INIT(LANE_LIMIT)};
 }
 
+static size_t n_kept_all;
+
+size_t lane_max(void)
+{
+	return n_kept_all > LANES_MANY ? LANE_SMALL : LANE_MAX;
+}
+
+void lane_count(size_t now, size_t before)
+{
+	n_kept_all += now - before;
+}
+
 /* ---- between streams and lanes ---- */
 
 /* One for all: what is read is elsewhere before anybody else reads. */

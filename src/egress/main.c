@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/announce.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "egress/core.h"
+#include "egress/relay-pipe.h"
 #include "egress/swap.h"
 #include "egress/tls.h"
 
@@ -162,6 +164,9 @@ static int prepare(struct egress *egress, const struct config *config, struct eg
 	int r = publish_open(egress, ready->ports, err);
 
 	ready->count = (uint32_t)egress->network.n_listen;
+	egress->announced_fd = announce_open();
+	if (r == 0 && egress->announced_fd < 0)
+		r = error_set(err, ATOLL_FAULT_HOST, -egress->announced_fd, "make a socket");
 	if (r == 0)
 		r = resolver_new(egress, config, &egress->resolver, err);
 	if (r == 0)
@@ -170,7 +175,7 @@ static int prepare(struct egress *egress, const struct config *config, struct eg
 		r = give_authorities(egress, config, gifts, err);
 	if (r < 0)
 		return r;
-	relay_init();
+	relay_pipe_open();
 	egress->names = names_new();
 	egress->asker = asker_new(egress);
 	egress->pace = pace_new(egress);
@@ -188,17 +193,21 @@ static void fail(const struct atoll_error *err)
 		fprintf(stderr, "atoll-egress: %s\n", err->text);
 }
 
-static void serve(struct egress *egress)
+/* False: not all that happened could be told. */
+static bool serve(struct egress *egress)
 {
+	bool is_told;
+
 	publish_serve(egress);
 	loop_run(&egress->loop);
 	/* Each connection is told of, also those that end with us. */
 	flow_cut(egress, NULL, ATOLL_CONN_ALLOWED, "the run ended");
 	dns_flush(egress);
-	channel_flush(egress->channel);
+	is_told = channel_flush(egress->channel);
 	/* Wiped, not only freed. */
 	swap_free(egress->swap);
 	authority_free(egress->authority);
+	return is_told;
 }
 
 int main(void)
@@ -231,8 +240,7 @@ int main(void)
 			return 1;
 		while (gifts.n > 0)
 			close(gifts.fds[--gifts.n]);
-		serve(&egress);
-		return 0;
+		return serve(&egress) ? 0 : 1;
 	}
 	fail(&err);
 	return 1;

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/announce.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "egress/core.h"
+#include "egress/visit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,18 +20,27 @@
  *
  * Egress listens on the host's loopback, and connects to the port inside with sockets that were
  * made there for it and are asked for in advance. A program inside may listen on IPv4 or IPv6 only,
- * so both are tried.
+ * so both are tried. Visitors get sockets in the order in which they came; when too many wait, or
+ * there is no descriptor left, further ones wait in the kernel's queue.
+ *
+ * A web page in the person's browser can connect here, too, and by DNS rebinding its requests are
+ * to be told by their Host alone. So every connection has a door (door.c), which looks at its first
+ * bytes. The connection inside is made at once, for some servers speak first.
  */
 
 #define POOL_WANTED 4
 #define POOL_MAX    32
 #define WAITING_MAX 256
+#define BACKLOG	    1024
+#define PAUSE_NS    (100 * MS_NS) /* without descriptors */
 #define PATIENCE_NS (10 * SECOND_NS)
 
 struct port {
 	struct egress *egress;
 	const struct network_listen *listen;
+	struct visit_names names;
 	struct loop_watch listeners[2]; /* 127.0.0.1 and ::1 */
+	int announced[2];		/* base/announce.h; open as long as we are */
 };
 
 /* A connection from the host that is not yet through. */
@@ -46,11 +57,37 @@ struct publish {
 	struct egress *egress;
 	int pool[POOL_MAX];
 	size_t n_pool, n_asked;
-	struct visitor *visitors;
+	struct visitor *visitors, **last; /* the oldest first; where the next one goes */
 	size_t n_visitors;
+	bool is_paused; /* nobody is accepted */
+	struct loop_timer pause;
+	char own[HOST_NAME_SIZE]; /* this machine's name */
 	size_t n_ports;
 	struct port ports[];
 };
+
+/* ---- who is let in ---- */
+
+static void accept_visitors(struct publish *publish, bool accepts)
+{
+	struct loop *loop = &publish->egress->loop;
+
+	publish->is_paused = !accepts;
+	for (size_t i = 0; i < publish->n_ports; i++)
+		for (int j = 0; j < 2; j++) {
+			struct loop_watch *watch = &publish->ports[i].listeners[j];
+
+			if (watch->fd >= 0 && accepts)
+				loop_watch(loop, watch, EPOLLIN);
+			else if (watch->fd >= 0)
+				loop_unwatch(loop, watch);
+		}
+}
+
+static void pause_over(struct loop_timer *timer)
+{
+	accept_visitors(container_of(timer, struct publish, pause), true);
+}
 
 /* ---- visitors ---- */
 
@@ -63,7 +100,11 @@ static void visitor_free(struct visitor *visitor)
 	while (*place != visitor)
 		place = &(*place)->next;
 	*place = visitor->next;
+	if (!*place)
+		publish->last = place;
 	publish->n_visitors--;
+	if (publish->is_paused && publish->n_visitors < WAITING_MAX / 2)
+		accept_visitors(publish, true);
 	loop_disarm(loop, &visitor->timer);
 	if (visitor->inside.fd >= 0) {
 		loop_unwatch(loop, &visitor->inside);
@@ -204,7 +245,16 @@ void publish_inside(struct egress *egress, const int *fds, size_t n)
 
 static void too_slow(struct loop_timer *timer)
 {
-	fail(container_of(timer, struct visitor, timer), "the port inside did not answer");
+	struct visitor *visitor = container_of(timer, struct visitor, timer);
+	struct publish *publish = visitor->publish;
+	bool has_socket = visitor->inside.fd >= 0;
+
+	fail(visitor, "the port inside did not answer");
+	/* Sockets that have not come by now will not: ask for others. */
+	if (!has_socket) {
+		publish->n_asked = 0;
+		want_more(publish);
+	}
 }
 
 static void visitor_gone(struct loop_watch *watch, uint32_t events)
@@ -213,6 +263,12 @@ static void visitor_gone(struct loop_watch *watch, uint32_t events)
 
 	(void)events;
 	fail(flow->owner, "the client went away");
+}
+
+/* Everybody on the host can visit: what the command itself needs stays free. */
+static bool has_too_many(const struct egress *egress)
+{
+	return egress->n_flows > egress->flows_max || egress->n_visits > egress->flows_max / 2;
 }
 
 static void take_visitor(struct port *port, int fd, const struct sockaddr_storage *peer)
@@ -227,9 +283,16 @@ static void take_visitor(struct port *port, int fd, const struct sockaddr_storag
 	flow->port = port->listen->port;
 	snprintf(flow->event.address, sizeof flow->event.address, "127.0.0.1");
 	snprintf(flow->event.rule, sizeof flow->event.rule, "listen %u", port->listen->port);
-	visitor = publish->n_visitors < WAITING_MAX && egress->n_flows <= egress->flows_max
-			  ? calloc(1, sizeof *visitor)
-			  : NULL;
+	flow->is_visit = true;
+	egress->n_visits++;
+	flow->door = door_new(&port->names);
+	if (!flow->door) {
+		flow_end(flow, ATOLL_CONN_FAILED, "out of memory");
+		return;
+	}
+	if (has_too_many(egress))
+		flow_end_all(egress);
+	visitor = has_too_many(egress) ? NULL : calloc(1, sizeof *visitor);
 	if (!visitor) {
 		flow_end(flow, ATOLL_CONN_FAILED, "too many connections at the same time");
 		return;
@@ -238,8 +301,8 @@ static void take_visitor(struct port *port, int fd, const struct sockaddr_storag
 	visitor->flow = flow;
 	visitor->inside.fd = -1;
 	visitor->timer.fire = too_slow;
-	visitor->next = publish->visitors;
-	publish->visitors = visitor;
+	*publish->last = visitor;
+	publish->last = &visitor->next;
 	publish->n_visitors++;
 	flow->owner = visitor;
 	flow->abandon = abandon;
@@ -255,15 +318,28 @@ static void take_visitor(struct port *port, int fd, const struct sockaddr_storag
 
 static void take_visitors(struct port *port, int listener)
 {
+	struct publish *publish = port->egress->publish;
+
 	for (int i = 0; i < 16; i++) {
 		struct sockaddr_storage peer = {0};
 		socklen_t size = sizeof peer;
 		int fd = accept4(listener, (struct sockaddr *)&peer, &size,
 				 SOCK_NONBLOCK | SOCK_CLOEXEC);
 
+		if (fd < 0 && (errno == EINTR || errno == ECONNABORTED))
+			continue;
+		/* Waiting for the listener to be ready would not wait at all. */
+		if (fd < 0 && errno != EAGAIN &&
+		    loop_arm(&port->egress->loop, &publish->pause,
+			     clock_monotonic_ns() + PAUSE_NS) == 0)
+			accept_visitors(publish, false);
 		if (fd < 0)
 			return;
 		take_visitor(port, fd, &peer);
+		if (publish->n_visitors >= WAITING_MAX) {
+			accept_visitors(publish, false);
+			return;
+		}
 	}
 }
 
@@ -279,7 +355,7 @@ static void v6_ready(struct loop_watch *watch, uint32_t events)
 	take_visitors(container_of(watch, struct port, listeners[1]), watch->fd);
 }
 
-static int open_listener(int family, uint16_t *port)
+static int open_listener(int family, uint16_t *port, int *ret_announced)
 {
 	struct sockaddr_in v4 = {AF_INET, htons(*port), {htonl(INADDR_LOOPBACK)}};
 	struct sockaddr_in6 v6 = {
@@ -298,9 +374,14 @@ static int open_listener(int family, uint16_t *port)
 	flow_prepare_listener(fd);
 	if (family == AF_INET6)
 		setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &yes, sizeof yes);
-	if (bind(fd, address, size) < 0 || listen(fd, 128) < 0 ||
-	    getsockname(fd, address, &size) < 0) {
+	r = bind(fd, address, size) < 0 || getsockname(fd, address, &size) < 0 ? -errno : 0;
+	if (r == 0)
+		r = *ret_announced = announce_listener(fd, NULL);
+	if (r >= 0 && listen(fd, BACKLOG) < 0) {
 		r = -errno;
+		close(*ret_announced);
+	}
+	if (r < 0) {
 		close(fd);
 		return r;
 	}
@@ -316,11 +397,11 @@ static int open_port(struct port *port, uint16_t *ret_port, struct atoll_error *
 
 	for (int tries = port->listen->host_port ? 1 : 16; tries > 0 && r == -EADDRINUSE; tries--) {
 		*ret_port = port->listen->host_port;
-		r = open_listener(AF_INET, ret_port);
+		r = open_listener(AF_INET, ret_port, &port->announced[0]);
 		if (r < 0)
 			break;
 		port->listeners[0].fd = r;
-		r = open_listener(AF_INET6, ret_port);
+		r = open_listener(AF_INET6, ret_port, &port->announced[1]);
 		if (r >= 0) {
 			port->listeners[1].fd = r;
 			return 0;
@@ -328,6 +409,7 @@ static int open_port(struct port *port, uint16_t *ret_port, struct atoll_error *
 		if (r == -EAFNOSUPPORT || r == -EADDRNOTAVAIL)
 			return 0;
 		close(port->listeners[0].fd);
+		close(port->announced[0]);
 		port->listeners[0].fd = -1;
 	}
 	return error_set(err, ATOLL_FAULT_HOST, -r, "listen on port %u for port %u of the sandbox",
@@ -350,13 +432,19 @@ int publish_open(struct egress *egress, uint16_t ret_ports[EGRESS_LISTEN_MAX],
 		return error_oom(err);
 	egress->publish = publish;
 	publish->egress = egress;
+	publish->last = &publish->visitors;
+	publish->pause.fire = pause_over;
 	publish->n_ports = n;
+	if (gethostname(publish->own, sizeof publish->own - 1) < 0)
+		publish->own[0] = '\0';
 	for (size_t i = 0; i < n; i++) {
 		struct port *port = &publish->ports[i];
 		int r;
 
 		port->egress = egress;
 		port->listen = &egress->network.listen[i];
+		port->names = (struct visit_names){publish->own, port->listen->names,
+						   port->listen->n_names};
 		port->listeners[0] = (struct loop_watch){.fd = -1, .ready = v4_ready};
 		port->listeners[1] = (struct loop_watch){.fd = -1, .ready = v6_ready};
 		r = open_port(port, &ret_ports[i], err);
@@ -372,9 +460,6 @@ void publish_serve(struct egress *egress)
 
 	if (!publish)
 		return;
-	for (size_t i = 0; i < publish->n_ports; i++)
-		for (int j = 0; j < 2; j++)
-			if (publish->ports[i].listeners[j].fd >= 0)
-				loop_watch(&egress->loop, &publish->ports[i].listeners[j], EPOLLIN);
+	accept_visitors(publish, true);
 	want_more(publish);
 }

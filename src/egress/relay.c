@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "egress/core.h"
+#include "egress/relay-pipe.h"
+#include "egress/sniff.h"
+#include "egress/visit.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +27,11 @@
  * pipe serves all, for it is empty again before anybody else has a turn.
  *
  * The end of one direction is passed on as such, a reset as a reset.
+ *
+ * What a visitor of a published port says goes by its door (door.c) until that is open. A client
+ * whose first line was not complete when it was handed on (flow->has_line) is watched until that
+ * line's end: if it is a request of HTTP after all, which would have been judged, it is cut before
+ * the end of the line is passed on.
  */
 
 #define IDLE_NS	     (3600 * SECOND_NS)
@@ -32,8 +40,8 @@
 #define KEPT_MAX     (64 * 1024 * 1024) /* of all connections together */
 #define KEPT_MANY    (8 * 1024 * 1024)	/* from here on pieces are small ones */
 #define TURN	     (4 * 1024 * 1024)	/* bytes before others have theirs */
-#define PIPE_SIZE    (1024 * 1024)
-#define BULK	     (32 * 1024) /* from here on a pipe is worth its calls */
+#define BULK	     (32 * 1024)	/* from here on a pipe is worth its calls */
+#define HTTP_LATE    "a request of HTTP whose first line did not begin like one"
 
 struct way {
 	uint8_t *kept; /* read, not yet written */
@@ -52,6 +60,7 @@ struct relay {
 	struct way out, in;
 	uint8_t *early; /* what the client had said before: goes out first */
 	size_t n_early, early_sent;
+	struct sniff_line line; /* while flow->has_line */
 };
 
 /* From the client to the outside, and back. */
@@ -61,19 +70,6 @@ struct relay {
 
 static uint8_t piece[PIECE];
 static size_t n_kept_all;
-static int pipe_fds[2] = {-1, -1};
-
-void relay_init(void)
-{
-	int fds[2];
-
-	/* Without one everything is copied. Larger than it is made: each turn of the pipe wakes the
-	 * other side once, and on a CPU that is shared that costs more than the bytes do. */
-	if (pipe2(fds, O_NONBLOCK | O_CLOEXEC) < 0)
-		return;
-	fcntl(fds[1], F_SETPIPE_SZ, PIPE_SIZE);
-	memcpy(pipe_fds, fds, sizeof fds);
-}
 
 static void relay_release(struct flow *flow)
 {
@@ -83,7 +79,12 @@ static void relay_release(struct flow *flow)
 	flow->owner = NULL;
 	flow->abandon = NULL;
 	loop_disarm(loop, &relay->timer);
-	loop_forget(loop, &flow->outside);
+	/* The supervisor, which made the socket inside, may still have it open: then close()
+	 * does not end the watch. */
+	if (flow->is_visit)
+		loop_unwatch(loop, &flow->outside);
+	else
+		loop_forget(loop, &flow->outside);
 	close(take_fd(&flow->outside.fd));
 	n_kept_all -=
 		(relay->out.kept ? relay->out.n_kept : 0) + (relay->in.kept ? relay->in.n_kept : 0);
@@ -101,7 +102,7 @@ static void abandon(struct flow *flow)
 	loop_forget(&flow->egress->loop, &flow->client.watch);
 }
 
-static void relay_cut(struct relay *relay, const char *reason)
+static void relay_cut_as(struct relay *relay, enum atoll_verdict verdict, const char *reason)
 {
 	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
 	struct flow *flow = relay->flow;
@@ -109,7 +110,12 @@ static void relay_cut(struct relay *relay, const char *reason)
 	setsockopt(flow->outside.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
 	flow->client.is_write_closed = false; /* whatever was said */
 	abandon(flow);
-	flow_end(flow, ATOLL_CONN_ALLOWED, reason);
+	flow_end(flow, verdict, reason);
+}
+
+static void relay_cut(struct relay *relay, const char *reason)
+{
+	relay_cut_as(relay, ATOLL_CONN_ALLOWED, reason);
 }
 
 /* Closing tells the client that it was all, if it does not know yet. */
@@ -122,6 +128,25 @@ static void relay_done(struct relay *relay)
 	flow_end_soon(flow);
 }
 
+/* A visitor's request is answered here; a server that was told a part of it gets a reset. */
+static void relay_refuse(struct relay *relay)
+{
+	const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+	struct flow *flow = relay->flow;
+	char answer[1024];
+	size_t n = door_answer(flow->door, answer, sizeof answer);
+
+	/* In the middle of what a server has said it would be no answer. */
+	if (flow->event.received == 0 && stream_write(&flow->client, answer, n) == (ssize_t)n)
+		stream_shut(&flow->client);
+	if (flow->event.sent > 0)
+		setsockopt(flow->outside.fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+	relay_release(flow);
+	/* flow_end() may keep another descriptor of the socket: loop_forget() would not do. */
+	loop_unwatch(&flow->egress->loop, &flow->client.watch);
+	flow_end(flow, ATOLL_CONN_REFUSED, door_reason(flow->door));
+}
+
 /* ---- moving ---- */
 
 enum moved {
@@ -130,7 +155,9 @@ enum moved {
 	MOVED_LATER,   /* until a rate allows */
 	MOVED_FAILED_FROM,
 	MOVED_FAILED_TO,
-	MOVED_OVER, /* a total is used up */
+	MOVED_OVER,    /* a total is used up */
+	MOVED_REFUSED, /* by the door */
+	MOVED_HTTP,    /* a request where none was expected */
 };
 
 static bool is_passing(int errnum)
@@ -178,52 +205,40 @@ static bool count(struct relay *relay, const struct way *way, size_t n, const ch
 	return flow_count(relay->flow, is_out ? n : 0, is_out ? 0 : n, ret_reason);
 }
 
-/* What the other side did not take must not stay in the pipe that all share; if it cannot be had
- * out of it, there is none from here on. */
-static bool keep_from_pipe(struct way *way, size_t size)
+/* Bytes of the client that are about to be passed on. False: they end a line that is a request. */
+static bool line_permits(struct relay *relay, const struct way *way, const uint8_t *data,
+			 size_t size)
 {
-	uint8_t *kept = malloc(size);
+	struct flow *flow = relay->flow;
+	enum sniff sniff;
 
-	if (!kept || read(pipe_fds[0], kept, size) != (ssize_t)size) {
-		free(kept);
-		close(pipe_fds[0]);
-		close(pipe_fds[1]);
-		pipe_fds[0] = pipe_fds[1] = -1;
-		return false;
-	}
-	way->kept = kept;
-	way->n_kept = size;
-	way->sent = 0;
-	n_kept_all += size;
-	return true;
+	if (!flow->has_line || way != &relay->out)
+		return true;
+	sniff = sniff_line_add(&relay->line, data, size);
+	flow->has_line = sniff == SNIFF_MORE;
+	return sniff != SNIFF_HTTP;
 }
 
 /* The same as move_piece(), by pages. */
 static enum moved splice_piece(struct relay *relay, struct way *way, int from, int to, size_t most,
 			       const char **ret_reason)
 {
-	ssize_t got = splice(from, NULL, pipe_fds[1], NULL, most, SPLICE_F_NONBLOCK), sent = 0;
-	size_t passed = 0;
+	struct piped piped;
+	int r = relay_pipe_move(from, to, most, &piped);
 
-	if (got < 0)
-		return is_passing(errno) ? MOVED_NOTHING : MOVED_FAILED_FROM;
-	way->is_ended = got == 0;
-	way->is_bulk = got >= BULK;
-	while (passed < (size_t)got) {
-		sent = splice(pipe_fds[0], NULL, to, NULL, (size_t)got - passed, SPLICE_F_NONBLOCK);
-		if (sent <= 0)
-			break;
-		passed += (size_t)sent;
-	}
-	if (passed < (size_t)got) {
-		bool is_failed = sent < 0 && !is_passing(errno);
-
-		if (!keep_from_pipe(way, (size_t)got - passed) || is_failed)
-			return MOVED_FAILED_TO;
-	}
-	if (!count(relay, way, (size_t)got, ret_reason))
+	if (r < 0)
+		return is_passing(-r) ? MOVED_NOTHING : MOVED_FAILED_FROM;
+	way->is_ended = piped.got == 0;
+	way->is_bulk = piped.got >= BULK;
+	way->kept = piped.left;
+	way->n_kept = piped.n_left;
+	way->sent = 0;
+	n_kept_all += piped.n_left;
+	if (piped.is_failed)
+		return MOVED_FAILED_TO;
+	if (!count(relay, way, piped.got, ret_reason))
 		return MOVED_OVER;
-	return got > 0 && passed == (size_t)got ? MOVED_SOME : MOVED_NOTHING;
+	return piped.got > 0 && !way->kept ? MOVED_SOME : MOVED_NOTHING;
 }
 
 /* One piece from one socket to the other. */
@@ -232,16 +247,19 @@ static enum moved move_piece(struct relay *relay, struct way *way, int from, int
 {
 	int64_t again = 0;
 	size_t most = flow_may_move(relay->flow, &again);
-	bool peeks = n_kept_all > KEPT_MAX;
+	bool has_line = relay->flow->has_line && way == &relay->out;
+	bool peeks = n_kept_all > KEPT_MAX && !has_line;
 	ssize_t got, sent;
 
 	if (most == 0) {
 		relay->resume_ns = again;
 		return MOVED_LATER;
 	}
-	if (most > PIECE && (!way->is_bulk || n_kept_all > KEPT_MANY || pipe_fds[0] < 0))
+	if (most > PIECE && (!way->is_bulk || n_kept_all > KEPT_MANY || !relay_pipe_exists()))
 		most = PIECE;
-	if (way->is_bulk && !peeks && pipe_fds[0] >= 0 && most >= BULK)
+	if (most > PIECE && has_line)
+		most = PIECE;
+	if (way->is_bulk && !peeks && !has_line && relay_pipe_exists() && most >= BULK)
 		return splice_piece(relay, way, from, to, most, ret_reason);
 	got = recv(from, piece, most, peeks ? MSG_PEEK : 0);
 	if (got < 0)
@@ -251,6 +269,8 @@ static enum moved move_piece(struct relay *relay, struct way *way, int from, int
 		return MOVED_NOTHING;
 	}
 	way->is_bulk = got >= BULK;
+	if (!line_permits(relay, way, piece, (size_t)got))
+		return MOVED_HTTP;
 	sent = send(to, piece, (size_t)got, MSG_NOSIGNAL);
 	if (sent < 0 && !is_passing(errno))
 		return MOVED_FAILED_TO;
@@ -298,6 +318,51 @@ static enum moved move_early(struct relay *relay, int to, const char **ret_reaso
 	return MOVED_SOME;
 }
 
+/* Do as the door says: what it passes on becomes `early`. */
+static enum moved obey_door(struct relay *relay, enum door_state state)
+{
+	struct flow *flow = relay->flow;
+	size_t n;
+
+	if (state == DOOR_WAITS)
+		return MOVED_NOTHING;
+	if (state == DOOR_REFUSES)
+		return MOVED_REFUSED;
+	relay->early = door_take(flow->door, &n);
+	if (n > 0 && !relay->early)
+		return MOVED_FAILED_TO;
+	relay->n_early = n;
+	relay->early_sent = 0;
+	if (state == DOOR_OPEN) {
+		door_free(flow->door);
+		flow->door = NULL;
+	}
+	return MOVED_SOME;
+}
+
+/* All that there is, before anything of it is passed on. */
+static enum moved read_for_door(struct relay *relay, int from)
+{
+	struct door *door = relay->flow->door;
+	enum door_state state = DOOR_WAITS;
+	size_t size;
+	ssize_t got;
+
+	do {
+		char *room = door_room(door, &size);
+
+		if (!room)
+			return MOVED_REFUSED;
+		got = recv(from, room, size, 0);
+		if (got < 0 && !is_passing(errno))
+			return MOVED_FAILED_FROM;
+		/* The end of the stream is read once more when the door is open. */
+		if (got >= 0)
+			state = door_add(door, (size_t)got, relay->used_ns);
+	} while (got == (ssize_t)size && state < DOOR_OPEN && !door_is_full(door));
+	return obey_door(relay, state);
+}
+
 static bool is_done(const struct relay *relay)
 {
 	return relay->out.is_shut && relay->in.is_shut;
@@ -314,12 +379,19 @@ static enum moved move(struct relay *relay, struct way *way, int from, int to,
 	const uint64_t before = moved_by(relay->flow);
 	enum moved moved = MOVED_NOTHING;
 
+	if (way == &relay->out && relay->flow->door && !relay->early) {
+		moved = read_for_door(relay, from);
+		if (moved != MOVED_SOME)
+			return moved;
+	}
 	while (way == &relay->out && relay->early) {
 		moved = move_early(relay, to, ret_reason);
 		/* What the client says after that is told. */
 		if (moved != MOVED_SOME || !relay->early)
 			return moved;
 	}
+	if (way == &relay->out && relay->flow->door)
+		return moved;
 
 	if (way->kept) {
 		moved = write_kept(way, to);
@@ -377,6 +449,8 @@ static int wait(struct relay *relay)
 		at = flow->start_ns + DIAL_LASTS_NS;
 	if (relay->resume_ns && (relay->is_kept_alive || relay->resume_ns < at))
 		at = relay->resume_ns;
+	if (flow->door && door_due(flow->door) && door_due(flow->door) < at)
+		at = door_due(flow->door);
 	/* An idle time-out that fires early looks at the clock and waits on; so it need not be
 	 * moved with every byte. */
 	if (!relay->timer.place || relay->timer.at_ns > at)
@@ -413,6 +487,14 @@ static bool go_on(struct relay *relay, unsigned which)
 		moved = move(relay, ways[i], i == 0 ? client : outside, i == 0 ? outside : client,
 			     &reason);
 
+		if (moved == MOVED_REFUSED) {
+			relay_refuse(relay);
+			return false;
+		}
+		if (moved == MOVED_HTTP) {
+			relay_cut_as(relay, ATOLL_CONN_REFUSED, HTTP_LATE);
+			return false;
+		}
 		if (moved == MOVED_FAILED_FROM || moved == MOVED_FAILED_TO)
 			reason = failure(relay, ways[i], moved);
 		if (reason) {
@@ -485,6 +567,22 @@ static void timer_fired(struct loop_timer *timer)
 		relay->is_kept_alive = true;
 		dial_keep_alive(relay->flow->outside.fd);
 	}
+	if (relay->flow->door && !relay->early) {
+		enum moved moved = obey_door(relay, door_fire(relay->flow->door, now));
+
+		if (moved == MOVED_REFUSED) {
+			relay_refuse(relay);
+			return;
+		}
+		if (moved == MOVED_FAILED_TO) {
+			relay_cut(relay, "out of memory");
+			return;
+		}
+		if (moved == MOVED_SOME) {
+			go_on(relay, WAY_OUT);
+			return;
+		}
+	}
 	if (relay->resume_ns && relay->resume_ns <= now)
 		go_on(relay, BOTH_WAYS);
 	else if (now >= relay->used_ns + idle_ns(relay))
@@ -517,6 +615,10 @@ void relay_take(struct flow *flow, int outside_fd)
 		relay->n_early = flow->n_early;
 		flow->early = NULL;
 		flow->n_early = 0;
+	}
+	if (relay->early && !line_permits(relay, &relay->out, relay->early, relay->n_early)) {
+		relay_cut_as(relay, ATOLL_CONN_REFUSED, HTTP_LATE);
+		return;
 	}
 	go_on(relay, relay->early ? WAY_OUT : 0);
 }

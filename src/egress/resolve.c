@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/announce.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -74,6 +75,7 @@ struct resolve {
 	void *data;
 	bool is_waiting;	 /* c-ares will still call */
 	bool is_over;		 /* cancelled, or told */
+	bool is_hurried;	 /* by resolve_hurry() */
 	struct loop_timer timer; /* to tell later, or that it took too long */
 	struct network_address addresses[RESOLVE_MAX];
 	size_t n;
@@ -165,16 +167,30 @@ static bool is_delivered_here(const struct network_address *address)
 	return known[i].is_here;
 }
 
+static bool is_own(const struct resolver *resolver, const struct network_address *address)
+{
+	for (size_t i = 0; i < resolver->n_own; i++)
+		if (same(&resolver->own[i], address))
+			return true;
+	return is_delivered_here(address);
+}
+
 static const char *oddity(const struct resolver *resolver, const struct network_address *address)
 {
 	const char *odd = network_address_oddity(address);
 
-	for (size_t i = 0; !odd && i < resolver->n_own; i++)
-		if (same(&resolver->own[i], address))
-			odd = "this host's own";
-	if (!odd && is_delivered_here(address))
-		odd = "this host's own";
-	return odd;
+	return !odd && is_own(resolver, address) ? "this host's own" : odd;
+}
+
+bool resolve_is_own_listener(struct egress *egress, const struct network_address *address,
+			     uint16_t port)
+{
+	static const struct network_address any_v4 = {{[10] = 0xff, 0xff}}, any_v6 = {{0}};
+
+	/* The unspecified address leads to the loopback. */
+	return (network_is_loopback(address) || same(address, &any_v4) || same(address, &any_v6) ||
+		is_own(egress->resolver, address)) &&
+	       announce_has(egress->announced_fd, port);
 }
 
 const char *resolve_refuses(struct egress *egress, const struct network_address *address,
@@ -427,12 +443,41 @@ static void set_reason(struct resolve *resolve, const char *reason)
 		snprintf(resolve->reason, sizeof resolve->reason, "%s", reason);
 }
 
+static struct memory *memory_of(struct resolver *resolver, const char *name)
+{
+	uint32_t hash = 2166136261u;
+
+	for (const char *at = name; *at; at++)
+		hash = (hash ^ (uint8_t)*at) * 16777619u;
+	return &resolver->memories[hash % MEMORIES];
+}
+
+static void remember_silence(const struct resolve *resolve)
+{
+	struct memory *memory = memory_of(resolve->resolver, resolve->name);
+
+	memcpy(memory->name, resolve->name, sizeof memory->name);
+	memory->n = 0;
+	memory->until_ns = clock_monotonic_ns() + MEMORY_S * SECOND_NS;
+}
+
+int resolve_hurry(struct resolve *resolve, int64_t within_ns)
+{
+	if (!resolve->is_waiting)
+		return 0;
+	resolve->is_hurried = true;
+	return loop_arm(&resolve->resolver->egress->loop, &resolve->timer,
+			clock_monotonic_ns() + within_ns);
+}
+
 static void tell(struct loop_timer *timer)
 {
 	struct resolve *resolve = container_of(timer, struct resolve, timer);
 
 	if (resolve->is_waiting)
 		set_reason(resolve, "looking the name up took too long");
+	if (resolve->is_waiting && resolve->is_hurried)
+		remember_silence(resolve);
 	if (resolve->n == 0 && resolve->oddity)
 		snprintf(resolve->reason, sizeof resolve->reason,
 			 "the name leads to an address that is not allowed (%s)", resolve->oddity);
@@ -453,15 +498,6 @@ void resolve_cancel(struct resolve *resolve)
 		free(resolve);
 }
 
-static struct memory *memory_of(struct resolver *resolver, const char *name)
-{
-	uint32_t hash = 2166136261u;
-
-	for (const char *at = name; *at; at++)
-		hash = (hash ^ (uint8_t)*at) * 16777619u;
-	return &resolver->memories[hash % MEMORIES];
-}
-
 static bool recall(struct resolve *resolve, int64_t now)
 {
 	const struct memory *memory = memory_of(resolve->resolver, resolve->name);
@@ -478,7 +514,7 @@ static void remember(struct resolve *resolve, const struct network_address *addr
 {
 	struct memory *memory = memory_of(resolve->resolver, resolve->name);
 
-	if (n == 0 || ttl <= 0)
+	if (n == 0 || n > RESOLVE_MAX || ttl <= 0) /* of more, an odd one would be forgotten */
 		return;
 	memcpy(memory->name, resolve->name, sizeof memory->name);
 	memcpy(memory->addresses, addresses, n * sizeof *addresses);
@@ -512,8 +548,8 @@ static void take_answer(void *data, int status, int timeouts, struct ares_addrin
 		memcpy(&socket, node->ai_addr, node->ai_addrlen);
 		address_of_socket(&socket, &address, &port);
 		add(resolve, &address);
-		if (n < RESOLVE_MAX)
-			all[n++] = address;
+		if (n++ < RESOLVE_MAX)
+			all[n - 1] = address;
 		ttl = node->ai_ttl < ttl ? node->ai_ttl : ttl;
 	}
 	ares_freeaddrinfo(info);

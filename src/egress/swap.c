@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "egress/screen.h"
 
 #include <errno.h>
 #include <sodium.h>
@@ -14,79 +15,73 @@
  * text to look for in answers. */
 #define FORMS_MAX 32
 
-/* A text that must not come back, and what is shown instead, of the same size. */
-struct form {
-	const char *host; /* of the secret */
-	char *value;
-	char *placeholder;
-	size_t size;
-};
-
 struct secret {
 	char *host, *header;
-	struct form form;
+	char *value, *placeholder; /* both of `size` bytes, or no placeholder */
+	size_t size;
 	size_t n_forms; /* derived from it */
 	bool is_set;
+};
+
+/* A host with secrets, and what must not come back from it. */
+struct home {
+	char *host;
+	struct screen screen;
 };
 
 struct swap {
 	struct secret *secrets;
 	size_t n_secrets;
-	struct form *forms; /* all that must not come back, the longest first */
-	size_t n_forms;
+	struct home *homes;
+	size_t n_homes;
 };
 
-static void form_done(struct form *form)
+static void secret_done(struct secret *secret)
 {
-	if (form->value)
-		sodium_memzero(form->value, form->size);
-	free(form->value);
-	free(form->placeholder);
+	if (secret->value)
+		sodium_memzero(secret->value, secret->size);
+	free(secret->value);
+	free(secret->placeholder);
+	free(secret->host);
+	free(secret->header);
 }
 
 void swap_free(struct swap *swap)
 {
 	if (!swap)
 		return;
-	for (size_t i = 0; i < swap->n_forms; i++)
-		form_done(&swap->forms[i]);
-	for (size_t i = 0; i < swap->n_secrets; i++) {
-		form_done(&swap->secrets[i].form);
-		free(swap->secrets[i].host);
-		free(swap->secrets[i].header);
+	for (size_t i = 0; i < swap->n_secrets; i++)
+		secret_done(&swap->secrets[i]);
+	for (size_t i = 0; i < swap->n_homes; i++) {
+		screen_done(&swap->homes[i].screen);
+		free(swap->homes[i].host);
 	}
-	free(swap->forms);
+	free(swap->homes);
 	free(swap->secrets);
 	free(swap);
 }
 
-static int form_init(struct form *form, const char *host, const char *value,
-		     const char *placeholder, size_t size)
+static struct screen *find_screen(const struct swap *swap, const char *host)
 {
-	*form = (struct form){host, strndup(value, size), strndup(placeholder, size), size};
-	return form->value && form->placeholder ? 0 : -ENOMEM;
+	for (size_t i = 0; swap && i < swap->n_homes; i++)
+		if (streq(swap->homes[i].host, host))
+			return &swap->homes[i].screen;
+	return NULL;
 }
 
-/* The longest first: one value may be a part of another. */
-static int forms_add(struct swap *swap, const struct form *from)
+/* There is room for as many homes as secrets. */
+static struct screen *make_screen(struct swap *swap, const char *host)
 {
-	struct form *grown, form;
-	size_t place = 0;
+	struct screen *screen = find_screen(swap, host);
+	struct home *home = &swap->homes[swap->n_homes];
 
-	grown = reallocarray(swap->forms, swap->n_forms + 1, sizeof *grown);
-	if (!grown)
-		return -ENOMEM;
-	swap->forms = grown;
-	if (form_init(&form, from->host, from->value, from->placeholder, from->size) < 0) {
-		form_done(&form);
-		return -ENOMEM;
-	}
-	while (place < swap->n_forms && grown[place].size >= form.size)
-		place++;
-	memmove(&grown[place + 1], &grown[place], (swap->n_forms - place) * sizeof *grown);
-	grown[place] = form;
-	swap->n_forms++;
-	return 0;
+	if (screen)
+		return screen;
+	home->host = strdup(host);
+	if (!home->host)
+		return NULL;
+	swap->n_homes++;
+	return &home->screen;
 }
 
 /* What may stand in a header's value, and stays there as it is. */
@@ -125,16 +120,22 @@ static int add_secret(struct swap *swap, const struct network_secret *from, cons
 		      const char *value, struct atoll_error *err)
 {
 	struct secret *secret = &swap->secrets[swap->n_secrets++];
+	struct screen *screen;
 	int r = check(from->name, placeholder, value, from->is_set, err);
 
 	if (r < 0)
 		return r;
 	secret->host = strdup(from->host);
 	secret->header = strdup(from->header);
+	secret->value = strdup(value);
+	secret->placeholder = strdup(placeholder);
+	secret->size = strlen(value);
 	secret->is_set = from->is_set;
-	if (!secret->host || !secret->header ||
-	    form_init(&secret->form, secret->host, value, placeholder, strlen(value)) < 0 ||
-	    (*placeholder && forms_add(swap, &secret->form) < 0))
+	if (!secret->host || !secret->header || !secret->value || !secret->placeholder)
+		return error_oom(err);
+	screen = make_screen(swap, secret->host);
+	if (!screen ||
+	    (*placeholder && screen_add_value(screen, value, placeholder, secret->size) < 0))
 		return error_oom(err);
 	return 0;
 }
@@ -148,7 +149,8 @@ int swap_new(const struct network *network, const char *const *placeholders,
 	if (!swap)
 		return error_oom(err);
 	swap->secrets = calloc(network->n_secrets + 1, sizeof *swap->secrets);
-	if (!swap->secrets)
+	swap->homes = calloc(network->n_secrets + 1, sizeof *swap->homes);
+	if (!swap->secrets || !swap->homes)
 		r = error_oom(err);
 	for (size_t i = 0; r == 0 && i < network->n_secrets; i++)
 		r = add_secret(swap, &network->secrets[i], placeholders[i], values[i], err);
@@ -185,15 +187,6 @@ static bool replace(char *data, size_t size, const char *from, const char *to, s
 
 /* ---- into requests ---- */
 
-static bool knows_form(const struct swap *swap, const struct form *form)
-{
-	for (size_t i = 0; i < swap->n_forms; i++)
-		if (swap->forms[i].size == form->size && streq(swap->forms[i].host, form->host) &&
-		    memcmp(swap->forms[i].value, form->value, form->size) == 0)
-			return true;
-	return false;
-}
-
 /*
  * The base64 of "user:placeholder" at `text`, in place. What it becomes must not come back any more
  * than the value itself, so it is remembered. Text that is no base64 is left as it is.
@@ -204,8 +197,7 @@ static int swap_basic(struct swap *swap, struct secret *secret, char *text, size
 			      ? sodium_base64_VARIANT_ORIGINAL_NO_PADDING
 			      : sodium_base64_VARIANT_ORIGINAL;
 	cleanup_free char *inner = malloc(size + 1), *outer = malloc(size + 8);
-	struct form form = {
-		.host = secret->host, .value = outer, .placeholder = text, .size = size};
+	struct screen *screen = find_screen(swap, secret->host);
 	size_t n = 0;
 	int r = 0;
 
@@ -215,12 +207,12 @@ static int swap_basic(struct swap *swap, struct secret *secret, char *text, size
 			      variant) < 0 ||
 	    sodium_base64_encoded_len(n, variant) != size + 1)
 		return 0;
-	if (replace(inner, n, secret->form.placeholder, secret->form.value, secret->form.size)) {
+	if (replace(inner, n, secret->placeholder, secret->value, secret->size)) {
 		sodium_bin2base64(outer, size + 1, (unsigned char *)inner, n, variant);
-		if (!knows_form(swap, &form)) {
+		if (!screen_has(screen, outer, size)) {
 			if (secret->n_forms == FORMS_MAX)
 				r = -E2BIG;
-			else if ((r = forms_add(swap, &form)) == 0)
+			else if ((r = screen_add_text(screen, outer, text, size)) == 0)
 				secret->n_forms++;
 		}
 		if (r == 0)
@@ -235,7 +227,7 @@ static int swap_value(struct swap *swap, struct secret *secret, char *text, size
 {
 	size_t skip = strlen("Basic ");
 
-	replace(text, size, secret->form.placeholder, secret->form.value, secret->form.size);
+	replace(text, size, secret->placeholder, secret->value, secret->size);
 	if (size <= skip || strncasecmp(text, "Basic ", skip) != 0)
 		return 0;
 	while (skip < size && text[skip] == ' ')
@@ -271,7 +263,7 @@ bool swap_sets(const struct swap *swap, const char *host, struct http_slice name
 		const struct secret *secret = &swap->secrets[i];
 
 		if (secret->is_set && streq(secret->host, host) &&
-		    http_slice_is_like(name, secret->header))
+		    http_is_same_variable(name, secret->header))
 			return true;
 	}
 	return false;
@@ -286,7 +278,7 @@ void swap_add_fields(const struct swap *swap, const char *host, struct buf *out)
 			continue;
 		buf_add_str(out, secret->header);
 		buf_add_str(out, ": ");
-		buf_add(out, secret->form.value, secret->form.size);
+		buf_add(out, secret->value, secret->size);
 		buf_add_str(out, "\r\n");
 	}
 }
@@ -295,56 +287,48 @@ void swap_add_fields(const struct swap *swap, const char *host, struct buf *out)
 
 void swap_hide(const struct swap *swap, const char *host, char *data, size_t size)
 {
-	for (size_t i = 0; swap && i < swap->n_forms; i++)
-		if (streq(swap->forms[i].host, host))
-			replace(data, size, swap->forms[i].value, swap->forms[i].placeholder,
-				swap->forms[i].size);
+	const struct screen *screen = find_screen(swap, host);
+
+	if (screen)
+		screen_hide(screen, data, size);
 }
 
-/* How many bytes at the end could be the beginning of this text. */
-static size_t count_begun(const struct form *form, const char *data, size_t size)
+static int hold(struct swap_filter *filter, const char *data, size_t size)
 {
-	size_t n = size < form->size - 1 ? size : form->size - 1;
-	const char *end = data + size, *start = end - n;
+	if (size > filter->room) {
+		char *grown = malloc(size);
 
-	while (start < end && (start = memchr(start, form->value[0], (size_t)(end - start)))) {
-		if (memcmp(start, form->value, (size_t)(end - start)) == 0)
-			return (size_t)(end - start);
-		start++;
+		if (!grown)
+			return -ENOMEM;
+		swap_filter_done(filter);
+		filter->held = grown;
+		filter->room = size;
 	}
+	if (size > 0)
+		memcpy(filter->held, data, size);
+	filter->n_held = size;
 	return 0;
 }
 
 int swap_filter(struct swap_filter *filter, const struct swap *swap, const char *host,
 		const char *data, size_t size, struct buf *out)
 {
-	size_t start = out->used, n, begun = 0;
-	char *held;
+	const struct screen *screen = find_screen(swap, host);
+	size_t start = out->used, n, tail;
 	int r;
 
 	buf_add(out, filter->held, filter->n_held);
 	buf_add(out, data, size);
+	filter->n_held = 0;
 	if ((r = buf_error(out)) < 0)
 		return r;
 	n = out->used - start;
-	swap_hide(swap, host, out->data + start, n);
-	for (size_t i = 0; swap && i < swap->n_forms; i++)
-		if (streq(swap->forms[i].host, host)) {
-			size_t here = count_begun(&swap->forms[i], out->data + start, n);
-
-			begun = here > begun ? here : begun;
-		}
-	filter->n_held = 0;
-	if (begun == 0)
+	if (!screen || n == 0)
 		return 0;
-	held = realloc(filter->held, begun);
-	if (!held)
-		return -ENOMEM;
-	memcpy(held, out->data + out->used - begun, begun);
-	filter->held = held;
-	filter->n_held = begun;
-	out->used -= begun;
-	return 0;
+	screen_hide(screen, out->data + start, n);
+	tail = screen_tail(screen, out->data + start, n);
+	out->used -= tail;
+	return hold(filter, out->data + out->used, tail);
 }
 
 void swap_filter_end(struct swap_filter *filter, struct buf *out)
@@ -355,6 +339,8 @@ void swap_filter_end(struct swap_filter *filter, struct buf *out)
 
 void swap_filter_done(struct swap_filter *filter)
 {
+	if (filter->held)
+		sodium_memzero(filter->held, filter->room);
 	free(filter->held);
 	*filter = (struct swap_filter){0};
 }

@@ -21,9 +21,9 @@ struct buf;
  * A placeholder has exactly its value's length. So lengths of messages hold, and a body can be
  * changed while it passes.
  *
- * What this does not see: a value that the host sends back in another form (escaped, encrypted,
- * in halves, compressed although nobody asked for it) or through an upgraded connection. The form
- * in which Basic carries it is seen.
+ * In which forms it is seen: screen.h. What no filter sees: a value in halves (two answers, two
+ * messages), encrypted, compressed within the content, or in another code. doc/network.md has the
+ * list.
  */
 struct swap;
 
@@ -52,11 +52,11 @@ void swap_add_fields(const struct swap *swap, const char *host, struct buf *out)
 /* Replace all values of the host's secrets in `data`, which is whole: a head. */
 void swap_hide(const struct swap *swap, const char *host, char *data, size_t size);
 
-/* The same for a body that comes piece by piece: what could be the beginning of a value waits in
- * `held`. */
+/* The same for a body that comes piece by piece: what could be the beginning of any value of that
+ * length waits in `held` (screen_tail()). */
 struct swap_filter {
 	char *held;
-	size_t n_held;
+	size_t n_held, room;
 };
 
 /* Put what was held and `data` to the end of `out`, without what now has to wait. */

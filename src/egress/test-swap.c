@@ -125,7 +125,6 @@ TEST(a_value_that_comes_back_is_hidden_wherever_pieces_are_cut)
 			size_t n = strlen(text) - i < step ? strlen(text) - i : step;
 
 			CHECK_INT(swap_filter(&filter, swap, "api.test", text + i, n, &out), 0);
-			CHECK(filter.n_held < strlen(values[0]));
 			CHECK_INT(out.used + filter.n_held, i + n);
 		}
 		swap_filter_end(&filter, &out);
@@ -193,6 +192,10 @@ TEST(a_secret_that_is_set_stands_in_every_request_to_its_host)
 
 	CHECK_INT(swap_new(&rules, none_of_short, with_short, &swap, &err), 0);
 	CHECK(swap_sets(swap, "api.test", slice("Authorization")));
+	CHECK(swap_sets(swap, "api.test", slice("X-API-Key")));
+	/* Servers that make variables of fields take these for the same. */
+	CHECK(swap_sets(swap, "api.test", slice("X_Api_Key")));
+	CHECK(swap_sets(swap, "api.test", slice("x-api.key")));
 	CHECK(!swap_sets(swap, "api.test", slice("accept")));
 	CHECK(!swap_sets(swap, "other.test", slice("authorization")));
 	swap_add_fields(swap, "api.test", &out);

@@ -68,7 +68,9 @@ static int demand_name(SSL *ssl, const struct tls_peer *peer)
 	X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
 	const uint8_t *bytes;
 
-	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+	/* A certificate's subject is free text: only its list of names counts (RFC 9525). */
+	X509_VERIFY_PARAM_set_hostflags(param, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS |
+						       X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
 	if (*peer->name)
 		return SSL_set_tlsext_host_name(ssl, peer->name) &&
 		       X509_VERIFY_PARAM_set1_host(param, peer->name, 0);

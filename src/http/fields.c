@@ -84,6 +84,11 @@ static bool options_are_few(const struct http_head *head)
 	return true;
 }
 
+static bool is_alphanumeric(char c)
+{
+	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
+}
+
 /* Digits and nothing else; 18 of them are more than anybody has. */
 static bool read_length(struct http_slice text, uint64_t *ret)
 {
@@ -98,23 +103,37 @@ static bool read_length(struct http_slice text, uint64_t *ret)
 	return true;
 }
 
-/* Some servers hold "Content_Length" for the same name. */
+bool http_is_same_variable(struct http_slice name, const char *text)
+{
+	size_t k = 0;
+
+	if (name.size != strlen(text))
+		return false;
+	while (k < name.size && (!is_alphanumeric(text[k]) ? !is_alphanumeric(name.at[k])
+							   : (name.at[k] | 0x20) == text[k]))
+		k++;
+	return k == name.size;
+}
+
 static bool is_framing_disguised(struct http_slice name)
 {
 	static const char *const names[] = {"content-length", "transfer-encoding"};
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		size_t k = 0;
-
-		if (name.size != strlen(names[i]) || http_slice_is_like(name, names[i]))
-			continue;
-		while (k < name.size &&
-		       ((name.at[k] | 0x20) == names[i][k] ||
-			(names[i][k] == '-' && (name.at[k] == '_' || name.at[k] == '-'))))
-			k++;
-		if (k == name.size)
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (http_is_same_variable(name, names[i]) && !http_slice_is_like(name, names[i]))
 			return true;
-	}
+	return false;
+}
+
+bool http_is_override(struct http_slice name)
+{
+	static const char *const names[] = {"x-http-method-override", "x-http-method",
+					    "x-method-override",      "x-original-url",
+					    "x-original-uri",	      "x-rewrite-url"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (http_is_same_variable(name, names[i]))
+			return true;
 	return false;
 }
 
@@ -203,7 +222,8 @@ bool http_is_trailer(struct http_slice name)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (http_slice_is_like(name, names[i]))
 			return false;
-	return !http_begins_like(name, "proxy-") && !http_begins_like(name, "if-");
+	return !http_begins_like(name, "proxy-") && !http_begins_like(name, "if-") &&
+	       !http_is_override(name) && !is_framing_disguised(name);
 }
 
 int http_copy_trailers(const char *text, size_t size, struct buf *out)

@@ -101,6 +101,7 @@ enum http_result http_read_answer(const char *text, size_t size, struct http_sli
 
 bool http_slice_is(struct http_slice slice, const char *text);	    /* case counts */
 bool http_slice_is_like(struct http_slice slice, const char *text); /* ASCII case does not */
+bool http_begins_like(struct http_slice slice, const char *text);   /* nor here */
 
 /* "host", "host:port", "192.0.2.1:80", "[2001:db8::1]:80". 0 or -EINVAL. */
 int http_place(struct http_slice text, struct http_place *ret);
@@ -115,7 +116,14 @@ bool http_find(const struct http_head *head, const char *name, struct http_slice
 /* Is it about this connection only, or about how the message is framed, so that it is not passed
  * on as it is? Also true for all that the head's Connection fields name. */
 bool http_is_hop(const struct http_head *head, struct http_slice name);
-/* May it stand behind a chunked body? What frames, routes or authenticates may not. */
+/* The same name (`text` in lower case) for a server that hands fields on as variables (CGI, WSGI)?
+ * HTTP_CONTENT_LENGTH may be of "Content_Length" or "Content.Length". */
+bool http_is_same_variable(struct http_slice name, const char *text);
+/* Do some servers take another method or path from this field? In every spelling that they take
+ * for the same name. */
+bool http_is_override(struct http_slice name);
+/* May it stand behind a chunked body? What frames, routes or authenticates may not, nor an
+ * override. */
 bool http_is_trailer(struct http_slice name);
 
 /* Fields behind a chunked body: `text` is all of them with the empty line at the end. Writes those
@@ -148,6 +156,30 @@ void body_init(struct body *body, enum http_framing framing, uint64_t length);
 int body_step(struct body *body, const char *data, size_t size, struct body_piece *ret);
 /* The connection ended. 0: that was the end of the body; -EPIPE: it came too early. */
 int body_end(struct body *body);
+
+/*
+ * Frames of WebSocket (RFC 6455), as a server sends them
+ */
+enum ws_opcode {
+	WS_CONTINUED,
+	WS_TEXT,
+	WS_BINARY,
+	WS_CLOSE = 8,
+	WS_PING,
+	WS_PONG,
+};
+#define WS_CONTROL_MAX 125
+
+struct ws_frame {
+	uint8_t opcode;
+	bool is_final; /* the last one of its message */
+	size_t head_size;
+	uint64_t size; /* of what follows the head */
+};
+
+/* The head of a frame at the start of `data`. No extensions, no masks. */
+enum http_result ws_read(const char *data, size_t size, struct ws_frame *ret, const char **ret_why);
+void ws_write_head(struct buf *out, uint8_t opcode, bool is_final, uint64_t size);
 
 /*
  * TLS over a socket

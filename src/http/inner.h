@@ -8,7 +8,6 @@
 /* ---- http.c ---- */
 
 bool http_is_token(struct http_slice slice);
-bool http_begins_like(struct http_slice slice, const char *text);
 struct http_slice http_trim(struct http_slice slice); /* white space around it */
 
 /* The line at `*place`, without its end; the place moves behind it. */

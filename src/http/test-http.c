@@ -283,6 +283,17 @@ TEST(answers_are_framed_by_status_and_method)
 	CHECK(head.wants_websocket);
 }
 
+TEST(overrides_are_known_in_every_spelling)
+{
+	static const char *const names[] = {"X-HTTP-Method-Override", "x_http_method_override",
+					    "X.HTTP~Method-Override", "X-Original_URL"};
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		CHECK(http_is_override((struct http_slice){names[i], strlen(names[i])}));
+	CHECK(!http_is_override((struct http_slice){"X-HTTP-Methods", 14}));
+	CHECK(!http_is_override((struct http_slice){"XxHTTP-Method", 13}));
+}
+
 TEST(trailers_lose_what_frames_and_authenticates)
 {
 	cleanup_buf struct buf out = BUF_INIT(4096);
@@ -290,6 +301,11 @@ TEST(trailers_lose_what_frames_and_authenticates)
 
 	CHECK_INT(http_copy_trailers(text, strlen(text), &out), 0);
 	CHECK_STR(out.data, "X-Sum: 1\r\n");
+	out.used = 0;
+	text = "X_HTTP_Method-Override: DELETE\r\nX-Original-URL: /\r\nContent_Length: 1\r\nA: "
+	       "b\r\n\r\n";
+	CHECK_INT(http_copy_trailers(text, strlen(text), &out), 0);
+	CHECK_STR(out.data, "A: b\r\n");
 	CHECK(http_copy_trailers("A: b\n\r\n\r\n", 10, &out) < 0);
 	CHECK(http_copy_trailers("A : b\r\n\r\n", 9, &out) < 0);
 }
