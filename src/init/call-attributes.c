@@ -58,7 +58,7 @@ int call_truncate(struct call *call)
 	object = target_open_path(&target);
 	if (object < 0)
 		return object;
-	r = call_permit_plain(call, &target, NAMES_WRITE, false);
+	r = call_permit_content(call, &target, false);
 	if (r < 0)
 		return r;
 	sense_look_before(call, &target, &before);
@@ -156,6 +156,9 @@ int call_xattr(struct call *call)
 			      starts_with(name, "system.") ? NAMES_CHMOD : NAMES_WRITE, false);
 	if (r < 0)
 		return r;
+	/* The host's files are the base of later layers: such an attribute hides files there. */
+	if (starts_with(name, "user.overlay.") && guard_guarded_zone(call, &target))
+		return guard_refuse(call, EPERM, "attribute of overlayfs");
 	if (fstat(object, &st) < 0)
 		return -errno;
 	if (S_ISLNK(st.st_mode))

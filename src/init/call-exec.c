@@ -8,6 +8,8 @@
 #include "base/uapi.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -186,31 +188,26 @@ static void tell_argv(struct tell *tell, struct words *words)
 
 /* ---- the file ---- */
 
-/* A path by which we reach what the caller means, or false. */
-static bool write_way(const struct words *words, char *ret, size_t size)
+/*
+ * What the caller means, O_PATH, without magic links: those are the caller's to follow, and
+ * look_again() asks whether it may. Most programs are found by this one call.
+ */
+static int open_program(const struct words *words)
 {
-	const char *path = words->path, *base = "cwd", *rest;
-	size_t length;
+	cleanup_fd int start = -1;
+	int fd;
 
-	if (path[0] == '\0' && !(words->flags & AT_EMPTY_PATH))
-		return false;
-	if (path[0] == '/') {
-		/* These mean the caller, whoever looks them up. */
-		if (starts_with(path, "/proc/self/"))
-			rest = path + strlen("/proc/self/");
-		else if (starts_with(path, "/proc/thread-self/"))
-			rest = path + strlen("/proc/thread-self/");
-		else
-			return (size_t)snprintf(ret, size, "%s", path) < size;
-		return (size_t)snprintf(ret, size, "/proc/%d/%s", words->tid, rest) < size;
+	if (words->path[0] == '\0' || starts_with(words->path, "/proc/"))
+		return -ENOENT;
+	if (words->path[0] != '/') {
+		start = resolve_start(words->tid, words->dir_fd, words->path, 0);
+		if (start < 0)
+			return start;
 	}
-	if (words->dir_fd == AT_FDCWD)
-		length = (size_t)snprintf(ret, size, "/proc/%d/%s", words->tid, base);
-	else
-		length = (size_t)snprintf(ret, size, "/proc/%d/fd/%d", words->tid, words->dir_fd);
-	if (path[0] == '\0')
-		return true;
-	return length + (size_t)snprintf(ret + length, size - length, "/%s", path) < size;
+	fd = fd_openat2(start < 0 ? AT_FDCWD : start, words->path,
+			O_PATH | (words->flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0), 0,
+			RESOLVE_NO_MAGICLINKS);
+	return fd;
 }
 
 static void describe(const struct statx *stx, struct notice_file *ret)
@@ -278,22 +275,26 @@ static int open_to_hash(int object, bool *ret_is_script)
 }
 
 /* What is it? False if it cannot be executed. */
-static bool look_at_file(const char *way, struct statx *ret)
+static bool look_at_file(int object, struct statx *ret)
 {
-	if (statx(AT_FDCWD, way, AT_NO_AUTOMOUNT, STATX_BASIC_STATS, ret) < 0)
+	char link[64];
+
+	if (statx(object, "", AT_EMPTY_PATH, STATX_BASIC_STATS, ret) < 0)
 		return false;
 	if (!S_ISREG(ret->stx_mode) || !(ret->stx_mode & 0111))
 		return false;
-	return (ret->stx_mode & 0111) == 0111 || faccessat(AT_FDCWD, way, X_OK, 0) == 0;
+	if ((ret->stx_mode & 0111) == 0111)
+		return true;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", object);
+	return faccessat(AT_FDCWD, link, X_OK, 0) == 0;
 }
 
 /* The real path; as it was given where it cannot be had. */
-static void tell_file(struct tell *tell, const struct words *words, const char *way,
+static void tell_file(struct tell *tell, const struct words *words, int object,
 		      const struct statx *stx)
 {
-	const uint64_t given = sense_hash((uint64_t)words->dir_fd, way);
+	const uint64_t given = sense_hash((uint64_t)words->dir_fd, words->path);
 	struct notice *notice = tell->open;
-	cleanup_fd int object = -1;
 	char path[PATH_MAX];
 	bool is_known, is_young, is_script;
 	struct known *place;
@@ -309,11 +310,10 @@ static void tell_file(struct tell *tell, const struct words *words, const char *
 		tell_text(tell, paths + place->path);
 		return;
 	}
-	object = open(way, O_PATH | O_CLOEXEC);
-	if (object < 0 || resolve_fd_path(object, path, sizeof path) < 0)
+	if (resolve_fd_path(object, path, sizeof path) < 0)
 		snprintf(path, sizeof path, "%s", words->path);
 	tell_text(tell, path);
-	if ((is_known && !is_young) || object < 0)
+	if (is_known && !is_young)
 		return;
 	fd = open_to_hash(object, &is_script);
 	if (is_script)
@@ -405,6 +405,7 @@ static void tell_step_argv(struct tell *tell, struct step_words *words)
 static bool see_step(struct call *call, struct words *words)
 {
 	struct guard *guard = call->guard;
+	cleanup_fd int object = -1;
 	struct statx stx;
 	unsigned n;
 	int fd = guard->find_words ? guard->find_words(guard->words_data, call->tid, &n) : -1;
@@ -416,11 +417,15 @@ static bool see_step(struct call *call, struct words *words)
 	step.at = sizeof step.head;
 	memcpy(&step.head, step.text, sizeof step.head);
 	words->dir_fd = AT_FDCWD;
-	if (!write_try(&step, n, words->path) || !look_at_file(words->path, &stx))
+	words->flags = 0;
+	if (!write_try(&step, n, words->path))
+		return true;
+	object = open_program(words);
+	if (object < 0 || !look_at_file(object, &stx))
 		return true;
 	tell_begin(&guard->tell, NOTICE_EXEC);
 	sense_fill_caller(guard, call->tid, guard->tell.open);
-	tell_file(&guard->tell, words, words->path, &stx);
+	tell_file(&guard->tell, words, object, &stx);
 	tell_step_argv(&guard->tell, &step);
 	tell_end(&guard->tell);
 	return true;
@@ -432,11 +437,9 @@ static bool see_step(struct call *call, struct words *words)
  * is answered here: were the kernel told to go on, another thread could have put a path that leads
  * somewhere in the place of this one.
  */
-static int look_again(struct call *call, const struct words *words, char *way, size_t size,
-		      struct statx *stx)
+static int look_again(struct call *call, const struct words *words, struct statx *stx)
 {
 	struct target target = TARGET_INIT;
-	char real[64];
 	int fd, r;
 
 	r = words->path[0]		   ? resolve_path(call->tid, words->dir_fd, words->path,
@@ -447,15 +450,10 @@ static int look_again(struct call *call, const struct words *words, char *way, s
 		return r;
 	fd = target_open_path(&target);
 	target_done(&target);
-	if (fd < 0)
+	if (fd < 0 || look_at_file(fd, stx))
 		return fd;
-	snprintf(real, sizeof real, "/proc/self/fd/%d", fd);
-	r = look_at_file(real, stx) ? 0 : -EACCES;
-	if (r < 0)
-		close(fd);
-	else
-		snprintf(way, size, "%s", real);
-	return r < 0 ? r : fd;
+	close(fd);
+	return -EACCES;
 }
 
 void call_exec_forget(void)
@@ -471,11 +469,10 @@ void call_exec_forget(void)
 int call_exec(struct call *call)
 {
 	struct words words;
-	char way[2 * PATH_MAX];
 	const bool at = call->nr == SYS_execveat;
 	struct tell *tell = &call->guard->tell;
 	const __u64 *a = call->args;
-	cleanup_fd int again = -1;
+	cleanup_fd int object = -1;
 	struct statx stx;
 	int r;
 
@@ -485,10 +482,14 @@ int call_exec(struct call *call)
 	words.n_pointers = 0;
 	words.path[0] = '\0';
 	r = read_words(&words, a[at], a[at + 1]);
-	if (r == 0 && (!write_way(&words, way, sizeof way) || !look_at_file(way, &stx))) {
-		again = look_again(call, &words, way, sizeof way, &stx);
-		if (again < 0) {
-			answer(call, again);
+	if (r == 0)
+		object = open_program(&words);
+	if (r == 0 && (object < 0 || !look_at_file(object, &stx))) {
+		if (object >= 0)
+			close(take_fd(&object));
+		object = look_again(call, &words, &stx);
+		if (object < 0) {
+			answer(call, object);
 			return 0;
 		}
 	}
@@ -503,7 +504,7 @@ int call_exec(struct call *call)
 	tell_begin(tell, NOTICE_EXEC);
 	sense_fill_caller(call->guard, call->tid, tell->open);
 	if (r == 0) {
-		tell_file(tell, &words, way, &stx);
+		tell_file(tell, &words, object, &stx);
 		tell_argv(tell, &words);
 	} else {
 		/* It keeps us out of its memory: that something was executed is known at least. */

@@ -47,6 +47,8 @@ int call_mknod(struct call *call)
 		return -EEXIST;
 	r = call_permit_new(call, &target, NAMES_CREATE);
 	if (r == 0)
+		r = guard_permit_special(call, &target, mode);
+	if (r == 0)
 		r = call_take_umask(call);
 	if (r < 0)
 		return r;
@@ -70,10 +72,17 @@ int call_symlink(struct call *call)
 	if (target.object >= 0)
 		return -EEXIST;
 	r = call_permit_new(call, &target, NAMES_SYMLINK);
+	if (r == 0)
+		r = guard_permit_link(call, &target, text);
 	if (r < 0)
 		return r;
 	if (symlinkat(text, target.parent, target.name) < 0)
 		return -errno;
+	r = guard_confirm_place(call, &target);
+	if (r < 0) {
+		unlinkat(target.parent, target.name, 0);
+		return r;
+	}
 	return call_keep_or_undo(call, &target, NAMES_SYMLINK);
 }
 
@@ -147,7 +156,40 @@ static int permit_move(struct call *call, const struct target *from, const struc
 	int r = call_permit_plain(call, from, NAMES_REMOVE, S_ISDIR(st->st_mode));
 
 	call->moves_from = from->path;
-	return r < 0 ? r : guard_permit(call, to, arrival(st), S_ISDIR(st->st_mode), ret_verdict);
+	if (r == 0)
+		r = guard_permit(call, to, arrival(st), S_ISDIR(st->st_mode), ret_verdict);
+	if (r == 0)
+		r = guard_permit_special(call, to, st->st_mode);
+	if (r == 0 && S_ISLNK(st->st_mode))
+		return guard_permit_same_link(call, from, to);
+	return r == 0 && S_ISDIR(st->st_mode) ? guard_permit_tree(call, from, to) : r;
+}
+
+/* After the rename. */
+static int confirm_move(struct call *call, const struct target *from, const struct target *to,
+			const struct stat *st)
+{
+	if (S_ISDIR(st->st_mode))
+		return guard_confirm_tree(call, from, to);
+	return S_ISLNK(st->st_mode) ? guard_confirm_place(call, to) : 0;
+}
+
+/* Somebody may have taken the old name meanwhile. Then it gets one that every guard refuses to its
+ * callers, in its old directory, where links in it lead to where they led. */
+static void take_back(const struct target *from, const struct target *to, unsigned flags,
+		      const struct stat *st)
+{
+	char name[64];
+
+	if (renameat2(to->parent, to->name, from->parent, from->name,
+		      flags & RENAME_EXCHANGE ? RENAME_EXCHANGE : RENAME_NOREPLACE) == 0)
+		return;
+	snprintf(name, sizeof name, ".atoll-moved-%llx-%llx", (unsigned long long)st->st_dev,
+		 (unsigned long long)st->st_ino);
+	if (S_ISLNK(st->st_mode))
+		unlinkat(to->parent, to->name, 0);
+	else
+		renameat2(to->parent, to->name, from->parent, name, RENAME_NOREPLACE);
 }
 
 static int rename_now(struct call *call, const struct target *from, const struct target *to,
@@ -173,10 +215,12 @@ static int rename_now(struct call *call, const struct target *from, const struct
 	if (flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE) || back != GIT_ALLOW)
 		return -EINVAL;
 	if (verdict != GIT_ALLOW) {
-		if (flags || verdict == GIT_COMMONDIR)
+		if (flags || verdict == GIT_COMMONDIR || verdict == GIT_VET_POINTER)
 			return -EINVAL;
 		if (verdict == GIT_VET_INDEX)
 			return guard_install_index(call, from, to);
+		if (verdict == GIT_VET_REFS)
+			return guard_install_refs(call, from, to);
 		return guard_install_config(call, from, to, verdict == GIT_VET_SUBMODULE_CONFIG);
 	}
 	if (replaces && !(flags & RENAME_EXCHANGE))
@@ -185,10 +229,13 @@ static int rename_now(struct call *call, const struct target *from, const struct
 		return -errno;
 	r = guard_confirm(call);
 	if (r == 0)
+		r = confirm_move(call, from, to, &st);
+	if (r == 0 && (flags & RENAME_EXCHANGE) && replaces)
+		r = confirm_move(call, to, from, &over);
+	if (r == 0)
 		guard_made(call, to, arrival(&st));
 	else
-		renameat2(to->parent, to->name, from->parent, from->name,
-			  flags & RENAME_EXCHANGE ? RENAME_EXCHANGE : RENAME_NOREPLACE);
+		take_back(from, to, flags, &st);
 	return r;
 }
 
@@ -235,9 +282,13 @@ static int do_link(struct call *call, const struct target *from, const struct ta
 		return -EEXIST;
 	if (fstat(object, &st) < 0)
 		return -errno;
-	r = call_permit_plain(call, from, NAMES_WRITE, false);
+	r = call_permit_content(call, from, false);
 	if (r == 0)
 		r = call_permit_plain(call, to, arrival(&st), false);
+	if (r == 0)
+		r = guard_permit_special(call, to, st.st_mode);
+	if (r == 0 && S_ISLNK(st.st_mode) && from->object < 0)
+		r = guard_permit_same_link(call, from, to);
 	if (r == 0)
 		r = call_count_one(call, to);
 	if (r < 0)
@@ -253,6 +304,11 @@ static int do_link(struct call *call, const struct target *from, const struct ta
 	}
 	if (r < 0)
 		return -errno;
+	r = S_ISLNK(st.st_mode) ? guard_confirm_place(call, to) : 0;
+	if (r < 0) {
+		unlinkat(to->parent, to->name, 0);
+		return r;
+	}
 	return call_keep_or_undo(call, to, arrival(&st));
 }
 

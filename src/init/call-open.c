@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "init/call.h"
+#include "init/call-open.h"
 
 #include "base/fd.h"
 #include "base/path.h"
@@ -8,17 +8,21 @@
 #include "spec/spec.h"
 
 #include <errno.h>
-#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/inotify.h>
 #include <sys/syscall.h>
 
-/* Opening for writing: the caller gets the descriptor that the guard has opened. */
-
-#define OPEN_FLAGS                                                                                 \
-	(O_ACCMODE | O_APPEND | O_CREAT | O_DIRECTORY | O_EXCL | O_NOATIME | O_NONBLOCK | O_SYNC | \
-	 O_DSYNC | O_TRUNC | O_TMPFILE | O_DIRECT | O_LARGEFILE)
+/*
+ * Opening for writing: the caller gets the descriptor that the guard has opened
+ *
+ * open() and openat() of what is not the guard's are continued: their flags are in registers, and
+ * for every path that the caller may put in the place of this one Landlock refuses to write
+ * (WRITE_FILE) and to make a file (MAKE_REG) in a guarded place. Landlock has no such right for a
+ * truncation without access to write (LANDLOCK_ACCESS_FS_TRUNCATE is not used, see ns/landlock.c),
+ * so that one is never continued: check_elsewhere(). openat2() has its flags in memory and is never
+ * continued either: call-openat2.c.
+ */
 
 /*
  * An open that may wait (for the other end of a fifo, for a lease to be given back) is done by a
@@ -96,10 +100,15 @@ static int open_now(struct call *call, int dir_fd, const char *name, const struc
 
 static int open_commondir(struct call *call, const struct target *target, mode_t mode, bool cloexec)
 {
-	cleanup_fd int fd = openat(target->parent, target->name,
-				   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	cleanup_fd int fd = -1;
+	struct stat st;
 	int r;
 
+	/* An index that is there was read as that of another repository. */
+	if (fstatat(target->parent, "index", &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return guard_refuse(call, EPERM, "git commondir");
+	fd = openat(target->parent, target->name,
+		    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 	if (fd < 0)
 		return -errno;
 	r = fd_write_all(fd, "../..\n", 6);
@@ -117,14 +126,14 @@ static int open_object(struct call *call, const struct target *target, int flags
 	struct stat st;
 	int r;
 
+	if (fstat(target->object, &st) < 0)
+		return -errno;
 	/* A directory takes an unnamed file in; everything else is written. */
-	r = call_permit_plain(call, target, NAMES_WRITE, false);
+	r = call_permit_content(call, target, S_ISDIR(st.st_mode));
 	if (r == 0)
 		r = call_take_umask(call);
 	if (r < 0)
 		return r;
-	if (fstat(target->object, &st) < 0)
-		return -errno;
 	snprintf(path, sizeof path, "/proc/self/fd/%d", target->object);
 	/* A file without a name changes nothing yet. */
 	if (!S_ISDIR(st.st_mode))
@@ -161,7 +170,14 @@ static int open_named(struct call *call, const struct target *target, int flags,
 		return r;
 	if (verdict == GIT_COMMONDIR)
 		return open_commondir(call, target, mode, cloexec);
-	if (verdict != GIT_ALLOW) {
+	if (verdict == GIT_VET_POINTER && (flags & O_ACCMODE) != O_RDONLY &&
+	    !(exists && S_ISDIR(st.st_mode))) {
+		r = guard_open_pointer(call, target, exists, mode, cloexec);
+		if (r == 0 && !exists)
+			guard_made(call, target, NAMES_CREATE);
+		return r;
+	}
+	if (verdict != GIT_ALLOW && verdict != GIT_VET_POINTER) {
 		call->rule = "git config";
 		return -EPERM;
 	}
@@ -175,7 +191,7 @@ static int open_named(struct call *call, const struct target *target, int flags,
 	return r;
 }
 
-static bool is_to_read(uint64_t flags)
+bool open_is_to_read(uint64_t flags)
 {
 	return !(flags & (O_ACCMODE | O_CREAT | O_TRUNC | (O_TMPFILE & ~O_DIRECTORY)));
 }
@@ -217,23 +233,37 @@ static int permit_reading(struct call *call, const struct target *target,
 	return 0;
 }
 
+int open_again(struct call *call, int object, uint64_t flags)
+{
+	char link[64];
+	struct stat st;
+
+	if (fstat(object, &st) < 0)
+		return -errno;
+	if (S_ISLNK(st.st_mode))
+		return -ELOOP;
+	if ((flags & O_DIRECTORY) && !S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", object);
+	return open_now(call, AT_FDCWD, link, &st, (int)flags & OPEN_FLAGS, 0, flags & O_CLOEXEC);
+}
+
 /* Where something is hidden in the midst of what is shown, and no mount can be put over it. */
-static int open_to_read(struct call *call, int dir_fd, const char *path, uint64_t flags,
-			uint64_t resolve)
+int open_to_read(struct call *call, int dir_fd, const char *path, uint64_t flags, uint64_t resolve)
 {
 	cleanup_target struct target target = TARGET_INIT;
 	cleanup_fd int object = -1;
 	const struct init_zone *zone;
-	char link[64];
-	struct stat st;
 	int r = resolve_path(call->tid, dir_fd, path, !(flags & O_NOFOLLOW), resolve, &target);
 
 	call->action = "read";
 	if (r < 0)
 		return r;
 	zone = guard_zone(call->guard, target.path);
-	if (target.is_foreign || !zone || !zone->guards_reading) { /* Landlock decides */
-		answer_continue(call);
+	if (target.is_foreign || !zone || !(zone->guards_reading || call->nr == SYS_openat2)) {
+		if (call->nr == SYS_openat2)
+			return -ENOSYS;
+		answer_continue(call); /* Landlock decides; the flags are in a register */
 		return 0;
 	}
 	r = permit_reading(call, &target, zone);
@@ -244,14 +274,9 @@ static int open_to_read(struct call *call, int dir_fd, const char *path, uint64_
 	object = target_open_path(&target);
 	if (object < 0)
 		return object;
-	if (fstat(object, &st) < 0)
-		return -errno;
-	if (S_ISLNK(st.st_mode))
-		return -ELOOP;
-	if ((target.wants_dir || flags & O_DIRECTORY) && !S_ISDIR(st.st_mode))
-		return -ENOTDIR;
-	snprintf(link, sizeof link, "/proc/self/fd/%d", object);
-	return open_now(call, AT_FDCWD, link, &st, (int)flags & OPEN_FLAGS, 0, flags & O_CLOEXEC);
+	if (target.wants_dir)
+		flags |= O_DIRECTORY;
+	return open_again(call, object, flags);
 }
 
 /* Telling of changes is a kind of reading that Landlock does not know. */
@@ -288,7 +313,53 @@ int call_watch(struct call *call)
 	return 0;
 }
 
-static int do_open(struct call *call, int dir_fd, const char *path, uint64_t flags, mode_t mode,
+/* A file or directory of a disk or of memory? Devices and /proc look at who opens them. */
+static bool is_plain(const struct target *target)
+{
+	int fd = target->object >= 0 ? target->object : target->parent;
+	struct stat st;
+
+	if (resolve_is_proc(fd))
+		return false;
+	if (target->object >= 0 ? fstat(fd, &st) < 0
+				: fstatat(fd, target->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return true; /* to be made, or it fails */
+	return !S_ISCHR(st.st_mode) && !S_ISBLK(st.st_mode);
+}
+
+/*
+ * Not the guard's, and not to be continued: done by the guard all the same, where the contract lets
+ * the caller write and the object does not depend on who opens it. Every mount of the host's there
+ * is read-only; what is left is the sandbox's own.
+ */
+static int check_elsewhere(struct call *call, const struct target *target)
+{
+	const struct init_zone *zone = guard_zone(call->guard, target->path);
+
+	if (target->is_foreign || !zone || !is_plain(target))
+		return call->nr == SYS_openat2 ? -ENOSYS : -EACCES;
+	if (call->nr == SYS_openat2 && call->guard->has_inner_rules)
+		return -ENOSYS; /* by openat() the caller's own Landlock rules count */
+	/* Without mounts only the private places are left. */
+	return zone->is_writable && !call_is_out_of_reach(call, target) ? 0 : -EROFS;
+}
+
+static int open_resolved(struct call *call, struct target *target, uint64_t flags, mode_t mode)
+{
+	if (target->object < 0 && (flags & O_TMPFILE) == O_TMPFILE) {
+		/* The directory itself, not a name in it. */
+		target->object =
+			openat(target->parent, target->name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (target->object < 0)
+			return -errno;
+	}
+	mode &= 01777; /* the filter has refused set-id bits already where it sees them */
+	if (target->object >= 0)
+		return open_object(call, target, (int)flags & OPEN_FLAGS, mode, flags & O_CLOEXEC);
+	return open_named(call, target, (int)flags & OPEN_FLAGS, mode, flags & O_CLOEXEC);
+}
+
+int open_to_change(struct call *call, int dir_fd, const char *path, uint64_t flags, mode_t mode,
 		   uint64_t resolve)
 {
 	cleanup_target struct target target = TARGET_INIT;
@@ -296,15 +367,6 @@ static int do_open(struct call *call, int dir_fd, const char *path, uint64_t fla
 	int r;
 
 	call->action = flags & O_CREAT ? "create" : "write";
-	/* With mounts of its own, what is there may be read. */
-	if (flags & O_PATH || (is_to_read(flags) && !call->guard->config->is_bare)) {
-		if (!(flags & O_PATH))
-			sense_open_to_read(call, dir_fd, path);
-		answer_continue(call);
-		return 0;
-	}
-	if (is_to_read(flags))
-		return open_to_read(call, dir_fd, path, flags, resolve);
 	r = resolve_path(call->tid, dir_fd, path,
 			 !(flags & O_NOFOLLOW) &&
 				 !((flags & O_CREAT) && (flags & O_EXCL) && !is_temporary),
@@ -312,42 +374,42 @@ static int do_open(struct call *call, int dir_fd, const char *path, uint64_t fla
 	if (r < 0)
 		return r;
 	if (!call_is_ours(call, &target)) {
-		/* Nobody means this, and Landlock would let it through. */
-		if ((flags & O_TRUNC) && (flags & O_ACCMODE) == O_RDONLY)
-			return -EACCES;
 		call_see(call, &target);
+		if (call->nr != SYS_openat2 &&
+		    !((flags & O_TRUNC) && (flags & O_ACCMODE) == O_RDONLY)) {
+			answer_continue(call);
+			return 0;
+		}
+		r = check_elsewhere(call, &target);
+		if (r < 0)
+			return r;
+	}
+	return open_resolved(call, &target, flags, mode);
+}
+
+static int do_open(struct call *call, int dir_fd, const char *path, uint64_t flags, mode_t mode)
+{
+	/* With mounts of its own, what is there may be read. */
+	if (flags & O_PATH || (open_is_to_read(flags) && !call->guard->config->is_bare)) {
+		if (!(flags & O_PATH))
+			sense_open_to_read(call, dir_fd, path);
 		answer_continue(call);
 		return 0;
 	}
-	if (target.object < 0 && is_temporary) {
-		/* The directory itself, not a name in it. */
-		target.object =
-			openat(target.parent, target.name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (target.object < 0)
-			return -errno;
-	}
-	mode &= 01777; /* the filter has refused set-id bits already where it sees them */
-	if (target.object >= 0)
-		return open_object(call, &target, (int)flags & OPEN_FLAGS, mode, flags & O_CLOEXEC);
-	return open_named(call, &target, (int)flags & OPEN_FLAGS, mode, flags & O_CLOEXEC);
+	if (open_is_to_read(flags))
+		return open_to_read(call, dir_fd, path, flags, 0);
+	return open_to_change(call, dir_fd, path, flags, mode, 0);
 }
 
 int call_open(struct call *call)
 {
 	const __u64 *a = call->args;
 	char path[PATH_MAX];
-	struct open_how how = {0};
-	int r, at = 0;
+	int r, at = call->nr == SYS_openat;
 
-#ifdef SYS_open
-	at = call->nr == SYS_open || call->nr == SYS_creat ? 0 : 1;
-#else
-	at = 1;
-#endif
 	r = call_read_path(call, at, path);
 	/* A program that keeps everybody out of its memory still reads what Landlock lets it. */
-	if (r == -ESRCH && call->guard->config->is_bare && call->nr != SYS_openat2 &&
-	    is_to_read((uint32_t)a[at + 1])) {
+	if (r == -ESRCH && call->guard->config->is_bare && open_is_to_read((uint32_t)a[at + 1])) {
 		answer_continue(call);
 		return 0;
 	}
@@ -355,18 +417,8 @@ int call_open(struct call *call)
 		return r;
 #ifdef SYS_creat
 	if (call->nr == SYS_creat)
-		return do_open(call, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, (mode_t)a[1], 0);
+		return do_open(call, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, (mode_t)a[1]);
 #endif
-	if (call->nr == SYS_openat2) {
-		if (a[3] < sizeof how)
-			return -EINVAL;
-		r = resolve_read_memory(call->tid, a[2], &how, sizeof how);
-		if (r < 0)
-			return r;
-		if (how.mode & 06000)
-			return -EPERM;
-		return do_open(call, (int)a[0], path, how.flags, (mode_t)how.mode, how.resolve);
-	}
 	return do_open(call, at ? (int)a[0] : AT_FDCWD, path, (uint32_t)a[at + 1],
-		       (mode_t)a[at + 2], 0);
+		       (mode_t)a[at + 2]);
 }

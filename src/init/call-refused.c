@@ -53,6 +53,7 @@ static const struct {
 	{SYS_clone, "clone"},
 	{SYS_unshare, "unshare"},
 	{SYS_socket, "socket"},
+	{SYS_fcntl, "fcntl"},
 	{SYS_ioctl, "ioctl"},
 	{SYS_personality, "personality"},
 	{SYS_prctl, "prctl"},
@@ -88,7 +89,7 @@ static void write_object(const struct call *call, char *ret, size_t size)
 		snprintf(ret, size, "number %d", call->nr);
 	else if (call->nr == SYS_socket)
 		snprintf(ret, size, "%s(%u, %u, %u)", name, a, b & 0xf, (uint32_t)call->args[2]);
-	else if (call->nr == SYS_ioctl)
+	else if (call->nr == SYS_ioctl || call->nr == SYS_fcntl)
 		snprintf(ret, size, "%s(%#x)", name, b);
 	else if (call->nr == SYS_clone || call->nr == SYS_unshare || call->nr == SYS_prctl ||
 		 call->nr == SYS_personality)

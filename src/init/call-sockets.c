@@ -198,6 +198,8 @@ int call_bind(struct call *call)
 	    faccessat(target.parent, target.name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EADDRINUSE;
 	r = call_permit_new(call, &target, NAMES_CREATE);
+	if (r == 0)
+		r = guard_permit_special(call, &target, S_IFSOCK);
 	return r < 0 ? r : bind_at(call, &target);
 }
 

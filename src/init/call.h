@@ -14,6 +14,8 @@
  *	read the arguments  →  resolve  →  guard_permit()  →  act  →  answer
  */
 int call_open(struct call *call);
+int call_openat2(struct call *call);
+int call_restrict(struct call *call);
 int call_mkdir(struct call *call);
 int call_mknod(struct call *call);
 int call_symlink(struct call *call);
@@ -88,6 +90,10 @@ int call_count_one(struct call *call, const struct target *target);
 /* Ask, and refuse what needs special care where nothing special can be done. */
 int call_permit_plain(struct call *call, const struct target *target, enum names_action action,
 		      bool is_dir);
+
+/* Of an object without a name, or the source of a hard link: may its content be written? A pointer
+ * file of git's never in this way. `is_dir`: the object is a directory. */
+int call_permit_content(struct call *call, const struct target *target, bool is_dir);
 
 /* The same for a name that is about to be made, which also counts. */
 int call_permit_new(struct call *call, const struct target *target, enum names_action action);

@@ -36,6 +36,7 @@ int guard_init(struct guard *guard, const struct init_config *config, int listen
 	guard->caller = (struct guard_caller){.pid_fd = -1, .name_fd = -1};
 	tell_init(&guard->tell, config->notice_fd, config->notices);
 	guard->umask = 0;
+	guard->pointers_fd = -1;
 	umask(0);
 	guard->null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	/* The root of the sandbox is on its private storage. Without a root of its own no device is
@@ -43,8 +44,7 @@ int guard_init(struct guard *guard, const struct init_config *config, int listen
 	if (guard->null_fd < 0 || stat("/", &st) < 0)
 		return -errno;
 	guard->private_dev = config->is_bare ? (dev_t)-1 : st.st_dev;
-	if (config->is_bare)
-		resolve_keep_out(getpid(), getppid());
+	resolve_keep_out(getpid(), config->is_bare ? getppid() : 0);
 	for (size_t i = 0; i < config->spec->n_sockets; i++)
 		guard_set_add(&guard->granted_sockets, AT_FDCWD, config->spec->sockets[i].text);
 	turns_begin(listener_fd);
@@ -126,11 +126,38 @@ bool call_leave(struct call *call, const struct target *target)
 	return true;
 }
 
+static pid_t *find_helper(struct guard *guard, pid_t pid)
+{
+	for (size_t i = 0; i < GUARD_HELPERS_MAX; i++) {
+		if (guard->helpers[i] == pid)
+			return &guard->helpers[i];
+	}
+	return NULL;
+}
+
+unsigned guard_count_helpers(const struct guard *guard)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < GUARD_HELPERS_MAX; i++)
+		n += guard->helpers[i] != 0;
+	return n;
+}
+
+bool guard_has_helper(const struct guard *guard, pid_t pid)
+{
+	for (size_t i = 0; i < GUARD_HELPERS_MAX; i++) {
+		if (guard->helpers[i] == pid)
+			return true;
+	}
+	return false;
+}
+
 int call_hand_over(struct call *call)
 {
-	pid_t pid;
+	pid_t pid, *place = find_helper(call->guard, 0);
 
-	if (call->guard->n_helpers == GUARD_HELPERS_MAX)
+	if (!place)
 		return -EAGAIN;
 	pid = fork();
 	if (pid < 0)
@@ -139,7 +166,7 @@ int call_hand_over(struct call *call)
 		service_close_in_child();
 		return 1;
 	}
-	call->guard->n_helpers++;
+	*place = pid;
 	call->is_answered = true;
 	return 0;
 }
@@ -165,10 +192,22 @@ int call_permit_plain(struct call *call, const struct target *target, enum names
 	enum git_verdict verdict;
 	int r = guard_permit(call, target, action, is_dir, &verdict);
 
-	if (r == 0 && verdict != GIT_ALLOW) {
+	/* Its times and its mode are nothing that git obeys; call_permit_content() is about the
+	 * rest. */
+	if (r == 0 && verdict != GIT_ALLOW && verdict != GIT_VET_POINTER) {
 		call->rule = "git config";
 		return -EPERM;
 	}
+	return r;
+}
+
+int call_permit_content(struct call *call, const struct target *target, bool is_dir)
+{
+	enum git_verdict verdict;
+	int r = guard_permit(call, target, NAMES_WRITE, false, &verdict);
+
+	if (r == 0 && verdict != GIT_ALLOW && !(is_dir && verdict == GIT_VET_POINTER))
+		return guard_refuse(call, EPERM, "git pointer file");
 	return r;
 }
 
@@ -201,8 +240,9 @@ static int dispatch(struct call *call)
 	case SYS_creat:
 #endif
 	case SYS_openat:
-	case SYS_openat2:
 		return call_open(call);
+	case SYS_openat2:
+		return call_openat2(call);
 #ifdef SYS_mkdir
 	case SYS_mkdir:
 #endif
@@ -276,6 +316,8 @@ static int dispatch(struct call *call)
 		return call_fallocate(call);
 	case SYS_memfd_create:
 		return call_memfd(call);
+	case SYS_landlock_restrict_self:
+		return call_restrict(call);
 	case SYS_execve:
 	case SYS_execveat:
 		return call_exec(call);
@@ -344,7 +386,7 @@ static int dispatch_as_caller(struct call *call)
 	return r;
 }
 
-static void report(struct call *call)
+void guard_report(struct call *call)
 {
 	struct init_message message = {.type = INIT_DENIAL};
 	struct atoll_denial *denial = &message.denial;
@@ -414,7 +456,7 @@ int guard_serve(struct guard *guard)
 	while (call.n_unsure)
 		close(call.unsure[--call.n_unsure].dir_fd);
 	if (call.rule)
-		report(&call);
+		guard_report(&call);
 	if (!call.is_answered)
 		answer(&call, r);
 	return 0;
@@ -430,8 +472,10 @@ void guard_trim(struct guard *guard)
 		program_drop(guard->sense.places, sizeof guard->sense.places);
 }
 
-void guard_helper_ended(struct guard *guard)
+void guard_helper_ended(struct guard *guard, pid_t pid)
 {
-	if (guard->n_helpers)
-		guard->n_helpers--;
+	pid_t *place = find_helper(guard, pid);
+
+	if (place)
+		*place = 0;
 }

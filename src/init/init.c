@@ -124,16 +124,49 @@ static void take_terminal(const struct init_config *config, int terminal_fd)
 	}
 }
 
-/* When the machine itself runs out of memory a sandbox goes before the user's own programs. The
- * command may take it back: this is a courtesy, not a wall. */
+/*
+ * When the machine itself runs out of memory a sandbox goes before the user's own programs. The
+ * command may take it back: this is a courtesy, not a wall.
+ *
+ * The command's process and the first template set it for themselves, before there is a command. A
+ * later template is forked beside commands and is never dumpable, so its files in /proc are root's:
+ * it gets the number from pid 1, which has it while it forks.
+ */
+#define PREFERRED "500"
+
+static struct {
+	int fd; /* pid 1's own, opened while it is dumpable; 0: none */
+	char usual[16];
+} oom_score;
+
 void init_prefer_for_killing(void)
 {
 	cleanup_fd int fd = -1;
 
+	if (oom_score.fd > 0)
+		return;		   /* a later template has it from pid 1 */
 	prctl(PR_SET_DUMPABLE, 1); /* or its own files in /proc are root's; until exec */
 	fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0 && write(fd, "500", 3) < 0)
+	if (fd >= 0 && write(fd, PREFERRED, strlen(PREFERRED)) < 0)
 		return; /* it stays as it is */
+}
+
+static void open_oom_score(void)
+{
+	int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	ssize_t got = fd < 0 ? -1 : read(fd, oom_score.usual, sizeof oom_score.usual - 1);
+
+	if (got > 0)
+		oom_score.fd = fd;
+	else if (fd >= 0)
+		close(fd);
+}
+
+static void set_oom_score(const char *text)
+{
+	/* What is refused stays as it is. */
+	if (oom_score.fd > 0 && pwrite(oom_score.fd, text, strlen(text), 0) < 0)
+		return;
 }
 
 static bool may_go_on(int start_fd)
@@ -194,21 +227,22 @@ static _Noreturn void command_child(const struct init_config *config, int termin
 				    const cpu_set_t *apart)
 {
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
-	int listener;
+	/* The control socket is for `begin`, which sends the network's sockets through it. */
+	const int also[] = {start_fd, terminal_fd, config->control_fd};
+	int listener = -1;
 
 	if (apart && CPU_COUNT(apart) > 0)
 		arrive(start_fd, apart);
-	if (config->notice_fd >= 0)
-		close(config->notice_fd);
-	service_close_in_child();
 	if (terminal_fd >= 0)
 		take_terminal(config, terminal_fd);
 	else
 		setsid();
 	init_prefer_for_killing();
-	listener = config->begin(config->data, &message.error);
+	if (config->close_others(config->data, also, ARRAY_SIZE(also), &message.error) == 0)
+		listener = config->begin(config->data, &message.error);
 	if (listener >= 0 && fd_send(start_fd, "l", 1, &listener, 1) == 0) {
 		close(listener);
+		close(config->control_fd);
 		if (may_go_on(start_fd) && config->seal(config->data, &message.error) == 0) {
 			if (config->is_service)
 				template_main(config, start_fd);
@@ -246,7 +280,12 @@ static int fork_command(const struct init_config *config, int terminal_fd, const
 
 int init_fork(const struct init_config *config, struct init_command *ret, struct atoll_error *err)
 {
-	return fork_command(config, -1, NULL, ret, err);
+	int r;
+
+	set_oom_score(PREFERRED);
+	r = fork_command(config, -1, NULL, ret, err);
+	set_oom_score(oom_score.usual);
+	return r;
 }
 
 int init_fork_apart(const struct init_config *config, struct init_command *ret,
@@ -327,6 +366,31 @@ static void tell_of_others(const struct init *init, struct init_message *message
 	add_usage(RUSAGE_CHILDREN, message);
 }
 
+/*
+ * The keeper runs under the commands' id. Before Landlock keeps signals inside (ABI 6, Linux 6.12)
+ * they can kill it, or stop it, and what is hidden would stay so only until somebody replaces it.
+ */
+void init_check_keeper(struct init *init)
+{
+	struct init_message message = {.type = INIT_FAILED, .code = -1};
+	const pid_t keeper = init->config->keeper;
+	int status;
+
+	if (keeper <= 0 || waitpid(keeper, &status, WNOHANG | WUNTRACED) != keeper)
+		return;
+	error_set(&message.error, ATOLL_FAULT_POLICY, 0, "the keeper of hidden names %s",
+		  WIFSTOPPED(status) ? "was stopped" : "has ended");
+	init_end(init, &message);
+}
+
+void init_stop_all(const struct init *init)
+{
+	kill(-1, SIGSTOP);
+	/* The second takes the first back, so that no wait tells of it. */
+	if (init->config->keeper > 0)
+		kill(init->config->keeper, SIGCONT);
+}
+
 static void reap(struct init *init)
 {
 	struct init_message message = {.type = INIT_ENDED}, stopped = {.type = INIT_STOPPED};
@@ -339,6 +403,7 @@ static void reap(struct init *init)
 		if (info.ssi_signo == SIGALRM)
 			guard_tick(&init->guard);
 	}
+	init_check_keeper(init);
 	while ((pid = waitpid(-1, &status, options)) > 0) {
 		if (WIFSTOPPED(status)) {
 			if (pid == init->command && !init->is_held)
@@ -356,11 +421,8 @@ static void reap(struct init *init)
 			tell_of_others(init, &message);
 			init_end(init, &message);
 		}
-		if (pid == init->config->keeper)
-			init_end_broken(init, 0, "the keeper of hidden names has ended");
-		/* Orphans are simply gone. Helpers of the guard are its direct children as well;
-		 * an orphan counted as one only makes room early. */
-		guard_helper_ended(&init->guard);
+		/* Orphans are simply gone. Helpers of the guard are its direct children as well. */
+		guard_helper_ended(&init->guard, pid);
 	}
 }
 
@@ -406,7 +468,10 @@ static void serve_order(struct init *init)
 	case INIT_SIGNAL_ALL:
 		if (order.signal == SIGSTOP || order.signal == SIGCONT)
 			init->is_held = order.signal == SIGSTOP;
-		kill(-1, order.signal);
+		if (order.signal == SIGSTOP)
+			init_stop_all(init);
+		else
+			kill(-1, order.signal);
 		break;
 	case INIT_MAKE_SOCKETS:
 		/* Without a network there is nothing to make them in, or it is the host's. */
@@ -422,7 +487,10 @@ void init_check_limits(struct init *init)
 {
 	struct init_message message = {.type = INIT_LIMIT};
 	struct watch_verdict over;
-	int r = watch_look(&init->watch, &over);
+	int r;
+
+	init->watch.n_helpers = guard_count_helpers(&init->guard);
+	r = watch_look(&init->watch, &over);
 
 	if (r < 0)
 		init_end_broken(init, -r, "watch the limits");
@@ -482,6 +550,7 @@ static _Noreturn void loop(struct init *init)
 			{.fd = init->start_fd, .events = POLLIN},
 			{.fd = init->config->warden_fd, .events = POLLIN},
 			{.fd = tell->is_stuck ? tell->fd : -1, .events = POLLOUT},
+			{.fd = has_room ? init->guard.pointers_fd : -1, .events = POLLIN},
 		};
 		int ready = poll(fds, ARRAY_SIZE(fds), init_wait_ms(init));
 
@@ -513,6 +582,9 @@ static _Noreturn void loop(struct init *init)
 		 * ever, and keep the last of them, which is just ending, from its CPU. */
 		if (fds[2].revents & POLLHUP && !(fds[2].revents & POLLIN))
 			init->has_listener = false;
+		/* Before the end of whoever wrote it is heard of. */
+		if (fds[6].revents)
+			guard_serve_pointers(&init->guard);
 		if (fds[0].revents)
 			reap(init);
 	}
@@ -534,6 +606,15 @@ static void start_on_terminal(struct init *init, struct init_command *command)
 		init_end_broken(init, -r, "hand the listener over");
 }
 
+/* While the command's process executes: until the loop begins nothing of it is read. */
+void init_lock(struct init *init)
+{
+	struct init_message message = {.type = INIT_FAILED, .code = -1};
+
+	if (init->config->lock(init->config->data, &message.error) < 0)
+		init_end(init, &message);
+}
+
 /* Of pages of its own, by the guard's. */
 static struct init the_init;
 
@@ -541,6 +622,15 @@ void init_forget_in_child(void)
 {
 	program_drop(&the_init, sizeof the_init);
 	service_forget_in_child();
+}
+
+/* For watch.is_own. Without steps the guard's helpers are all; the command is dumpable. */
+static bool is_helper(const void *data, pid_t pid, pid_t session)
+{
+	const struct init *init = data;
+
+	(void)session;
+	return guard_has_helper(&init->guard, pid);
 }
 
 void init_main(const struct init_config *config, struct init_command *command)
@@ -563,12 +653,15 @@ void init_main(const struct init_config *config, struct init_command *command)
 		init_end_broken(init, errno, "signalfd");
 	prctl(PR_SET_DUMPABLE, 1); /* a change of id has taken it away, and the watch needs it */
 	watch_open(&init->watch);
+	if (config->is_service)
+		open_oom_score();
 	/* The command's processes run under the same id: keep them from looking into us. */
 	prctl(PR_SET_DUMPABLE, 0);
 	if (config->is_service)
 		service_main(init, command);
 	if (!command->pid)
 		start_on_terminal(init, command);
+	config->let_go(config->data);
 	init->command = command->pid;
 	init->start_fd = command->start_fd;
 	if (guard_init(&init->guard, config, command->listener_fd) < 0)
@@ -576,8 +669,11 @@ void init_main(const struct init_config *config, struct init_command *command)
 	init->guard.watch = &init->watch;
 	init->has_listener = true;
 	watch_init(&init->watch, config);
+	init->watch.is_own = is_helper;
+	init->watch.own_data = init;
 	/* If it has failed meanwhile, serve_start() reads how. */
 	if (send(init->start_fd, "x", 1, MSG_NOSIGNAL) < 0 && errno != EPIPE && errno != ECONNRESET)
 		init_end_broken(init, errno, "let the command go");
+	init_lock(init);
 	loop(init);
 }

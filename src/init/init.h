@@ -21,11 +21,14 @@ struct notice_packet;
  *              stead
  *   resolve.c  from a path in another process's memory to an object, by descriptor
  *   trusted.c  what says no: the contract, the names that the host trusts, git directories
+ *   links.c    symbolic links that would lead out of a writable root, or into a git directory
+ *   moved.c    what lies in a directory that moves
  *   install.c  files of git's that are read before they count
  *   answer.c   how a waiting caller gets its result
  *   watch.c    memory, CPU time and what is written, summed up over all processes
  *   service.c  instead of one command: steps, by order, as long as the sandbox lives
  *   template.c the process that has given its rights up already and forks the steps
+ *   enter.c    how a step gets to its working directory
  *   inside.c   all processes of the sandbox: counting, stopping, ending them
  *   sense*.c   for the record: what the guard sees (sense.h); tell.c: how the supervisor hears of
  * it
@@ -45,9 +48,10 @@ struct notice_packet;
 /* How writing works at a place. The deepest zone that a path lies in counts. */
 enum init_zone_kind {
 	INIT_ZONE_FREE,	   /* the kernel decides alone: private, or read-only */
-	INIT_ZONE_PRIVATE, /* private storage with a guarded root somewhere beneath, which
-			    * Landlock would include in any right: the guard acts, and refuses
-			    * nothing but to move a directory on the way there */
+	INIT_ZONE_PRIVATE, /* private storage with a guarded root or a directory to be read
+			    * somewhere beneath, which Landlock would include in any right: the
+			    * guard acts, and refuses nothing but to move a directory on the way
+			    * there */
 	INIT_ZONE_GUARDED, /* a writable root of the host: names are checked */
 	INIT_ZONE_OWN,	   /* private, on a file system of the host's, or a layer on one: the
 			    * kernel decides alone, and what Landlock does not know the guard does
@@ -68,8 +72,10 @@ struct init_limits {
 	uint64_t memory;	/* bytes to watch for, or SPEC_UNLIMITED if a cgroup does */
 	bool is_memory_counted; /* by a cgroup, which knows the peak better */
 	uint64_t cpu_time_ms;
-	uint64_t disk;	/* bytes written to guarded roots */
-	uint64_t files; /* created in guarded roots */
+	uint64_t pids;	    /* of all ids together, or SPEC_UNLIMITED if the kernel counts so */
+	uint64_t disk;	    /* bytes written to guarded roots */
+	uint64_t disk_kept; /* of these, what was there at the start */
+	uint64_t files;	    /* created in guarded roots */
 };
 
 /* What the run has used so far, as the first process has seen it: in memory that it shares with the
@@ -147,6 +153,18 @@ struct init_config {
 	bool maps_ids; /* the host's trees come with their ids mapped: what belongs to somebody that
 			* has none here cannot even be removed */
 	int layer_fd;  /* a writable layer on a disk, with upper/ in it; -1: none */
+
+	/* In the command's own process, first of all: closes everything but what the command gets
+	 * and the `n` of `also`. Steps and their template then hold nothing of the first process's.
+	 */
+	int (*close_others)(void *data, const int *also, size_t n, struct atoll_error *err);
+
+	/* In the first process, once the only command has its process: what only that needs. */
+	void (*let_go)(void *data);
+
+	/* In the first process, before it reads anything of the command's: its own filter of system
+	 * calls, which whatever it forks from then on inherits. */
+	int (*lock)(void *data, struct atoll_error *err);
 
 	/* In the command's own process, as soon as it is forked and beside whatever the first
 	 * process still does: everything that does not need the root. Returns the filter's
@@ -255,6 +273,11 @@ struct init_order {
 	uint32_t step;	/* from 1 */
 	uint32_t stdio; /* bit N: descriptor N comes along */
 };
+
+/* Enter a directory by its name in the root of the caller, through no magic link (as those in
+ * /proc/PID/fd are); 0 or a negative errno, -ELOOP for a magic link, -EXDEV for what no name leads
+ * to. */
+int init_enter(const char *path);
 
 /* The command's process, forked and waiting. */
 struct init_command {

@@ -34,12 +34,19 @@ _Noreturn void init_end(struct init *init, const struct init_message *message);
 _Noreturn void init_end_broken(struct init *init, int errnum, const char *what);
 /* The supervisor is gone. */
 _Noreturn void init_end_left(void);
+/* Lock ourselves in, right before the loop. */
+void init_lock(struct init *init);
 void init_make_sockets(struct init *init, const struct init_order *order);
 void init_check_limits(struct init *init);
 /* Until the next look at the limits, or until notices are to be sent. */
 int init_wait_ms(const struct init *init);
 /* Send notices if it is time. `can_send`: the socket, which was full, takes more. */
 void init_tell_notices(struct init *init, int64_t now_ns, bool can_send);
+/* In every round that a child was heard of, before others are waited for: ends the sandbox if the
+ * keeper of hidden names has ended or was stopped. */
+void init_check_keeper(struct init *init);
+/* Everything inside but the keeper, with one call. */
+void init_stop_all(const struct init *init);
 void init_prefer_for_killing(void);
 /* Memory that nobody needs while nothing happens goes back to the kernel. */
 void init_trim(struct init *init);
@@ -76,9 +83,11 @@ struct template_order {
  * back to the kernel. */
 #define TEMPLATE_REST 1
 
-/* What the step's process says first, over its start's socket. */
+/* What the step's process sends first, over its start's socket, while it is in the template's
+ * session. With a terminal the session's leader sends its number before. */
 struct template_news {
 	pid_t pid;
+	bool is_leader;
 };
 
 /* Sealed; forks what it is asked for until the socket ends. */

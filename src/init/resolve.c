@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <linux/magic.h>
 #include <linux/openat2.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -156,7 +157,7 @@ int resolve_fd_path(int fd, char *ret, size_t size)
 	return 0;
 }
 
-static int open_start(pid_t tid, int dir_fd, const char *path, uint64_t openat2_flags)
+int resolve_start(pid_t tid, int dir_fd, const char *path, uint64_t openat2_flags)
 {
 	char link[64];
 	int fd;
@@ -173,7 +174,7 @@ static int open_start(pid_t tid, int dir_fd, const char *path, uint64_t openat2_
 	return fd < 0 ? -errno : fd;
 }
 
-static bool is_proc(int fd)
+bool resolve_is_proc(int fd)
 {
 	struct statfs fs;
 
@@ -232,17 +233,64 @@ void resolve_keep_out(pid_t guard, pid_t warden)
 	kept_out[1] = warden;
 }
 
-static bool is_kept_out(int proc_dir_fd)
+static pid_t thread_group(pid_t tid)
+{
+	mode_t mask;
+	pid_t tgid;
+
+	return resolve_read_status(tid, &mask, &tgid) < 0 ? 0 : tgid;
+}
+
+/* How many system call filters a process is under: 0 if that cannot be seen. */
+static unsigned long count_filters(pid_t pid)
+{
+	char text[STATUS_SIZE];
+	const char *field;
+
+	if (read_status(pid, text) < 0)
+		return 0;
+	field = strstr(text, "\nSeccomp_filters:");
+	return field ? strtoul(field + strlen("\nSeccomp_filters:"), NULL, 10) : 0;
+}
+
+/*
+ * Would the kernel let this caller follow links of another process (ptrace_may_access())? It has to
+ * be sealed in like the caller: a process that is being set up has fewer filters, and is in no
+ * Landlock domain yet. Processes that are not dumpable have files in /proc that are not their
+ * user's: the children of the guard, and the template. Without a pid namespace the guard can signal
+ * the sandbox's processes alone.
+ */
+static bool is_readable(pid_t tid, pid_t pid)
+{
+	unsigned long filters = count_filters(tid);
+	char path[32];
+	struct stat st;
+	uid_t uid;
+	gid_t gid;
+
+	snprintf(path, sizeof path, "/proc/%d/fd", pid);
+	return resolve_read_ids(tid, &uid, &gid) == 0 && lstat(path, &st) == 0 &&
+	       st.st_uid == uid && kill(pid, 0) == 0 && filters && count_filters(pid) >= filters;
+}
+
+/*
+ * May a magic link in this directory of /proc be followed? The guard follows it with its own
+ * rights, and those of the caller count. The guard's own links lead to descriptors that are not the
+ * caller's. `dir_fd` is bound to its process: should the number be another's by now, opening a name
+ * there fails with ESRCH.
+ */
+static bool may_follow(pid_t tid, int dir_fd)
 {
 	char path[PATH_MAX];
-	pid_t pid;
+	pid_t pid, own;
 
-	if (!kept_out[0])
+	if (resolve_fd_path(dir_fd, path, sizeof path) < 0 || !starts_with(path, "/proc/"))
 		return false;
-	if (resolve_fd_path(proc_dir_fd, path, sizeof path) < 0 || !starts_with(path, "/proc/"))
-		return true;
 	pid = (pid_t)strtol(path + strlen("/proc/"), NULL, 10);
-	return pid == kept_out[0] || pid == kept_out[1];
+	if (pid <= 0 || pid == kept_out[0] || pid == kept_out[1])
+		return false;
+	own = thread_group(tid);
+	return pid == tid || (own && thread_group(pid) == own) || is_readable(tid, pid);
 }
 
 /*
@@ -299,11 +347,11 @@ static int walk(pid_t tid, int start, const char *path, bool follow, struct targ
 		}
 		if (++links > LINKS_MAX)
 			return -ELOOP;
-		if (is_proc(next) && !proc_link_text(tid, ret->name, link, sizeof link)) {
+		if (resolve_is_proc(next) && !proc_link_text(tid, ret->name, link, sizeof link)) {
 			/* A magic link leads to an object, whatever its text says. */
 			int object;
 
-			if (is_kept_out(at))
+			if (!may_follow(tid, at))
 				return -EACCES;
 			object = openat(at, ret->name, O_PATH | O_CLOEXEC);
 			if (object < 0)
@@ -312,7 +360,7 @@ static int walk(pid_t tid, int start, const char *path, bool follow, struct targ
 			at = object;
 			continue;
 		}
-		if (!is_proc(next)) {
+		if (!resolve_is_proc(next)) {
 			got = readlinkat(next, "", link, sizeof link - 1);
 			if (got < 0)
 				return -errno;
@@ -492,7 +540,7 @@ int resolve_path(pid_t tid, int dir_fd, const char *path, bool follow, uint64_t 
 
 	if (path[0] == '\0')
 		return -ENOENT;
-	start = open_start(tid, dir_fd, path, openat2_flags);
+	start = resolve_start(tid, dir_fd, path, openat2_flags);
 	if (start < 0)
 		return start;
 	r = resolve_once(tid, start, path, follow, openat2_flags, ret);

@@ -33,8 +33,8 @@ struct target {
 void target_done(struct target *target);
 #define cleanup_target cleanup_with(target_done)
 
-/* Without a pid namespace the caller names our own entries in /proc, and the warden's, as easily as
- * its own, and we would be let in: links there lead nowhere. */
+/* Which processes are not the sandbox's own, although the caller can name them in /proc: the guard,
+ * and without a pid namespace the warden (else 0). */
 void resolve_keep_out(pid_t guard, pid_t warden);
 
 /* Copy a NUL-terminated string of at most `size` - 1 bytes out of a process: 0, -EFAULT,
@@ -54,6 +54,12 @@ int resolve_caller_fd(pid_t tid, int fd);
  * RESOLVE_ flags of the caller, or 0. */
 int resolve_path(pid_t tid, int dir_fd, const char *path, bool follow, uint64_t openat2_flags,
 		 struct target *ret);
+
+/* Where the walk of a path begins: O_PATH, the root or a directory of the caller's. */
+int resolve_start(pid_t tid, int dir_fd, const char *path, uint64_t openat2_flags);
+
+/* Does this lie in a proc filesystem? */
+bool resolve_is_proc(int fd);
 
 /* The object behind a descriptor of the caller. */
 int resolve_fd(pid_t tid, int fd, struct target *ret);

@@ -14,6 +14,8 @@
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 /*
@@ -321,6 +323,7 @@ static int launch(struct service *service, struct step *step, struct atoll_error
 	int start[2], leader[2], r;
 
 	step->is_waiting = false;
+	step->leader = 0;
 	close_fd(&step->start_fd);
 	close_fd(&step->leader_fd);
 	r = make_template(service, err);
@@ -360,14 +363,41 @@ static int open_terminal(struct service *service, struct step *step, struct atol
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "hand the terminal over") : 0;
 }
 
-static void take_fds(struct step *step, uint32_t stdio, const int *fds)
+static bool is_null(int fd)
 {
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && st.st_rdev == makedev(1, 3);
+}
+
+/* A step without input has /dev/null: that of the sandbox, as the host's would be a descriptor of
+ * the host's tree. Nobody inside can put something else there, as a device is a mount. */
+static int use_own_null(int fd)
+{
+	cleanup_fd int own = -1;
+
+	if (!is_null(fd))
+		return 0;
+	own = open("/dev/null", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	if (own < 0)
+		return -errno;
+	return is_null(own) && dup3(own, fd, O_CLOEXEC) == fd ? 0 : -ENODEV;
+}
+
+static int take_fds(struct step *step, uint32_t stdio, const int *fds, struct atoll_error *err)
+{
+	int r = 0;
+
 	step->stdio = stdio;
 	step->fds[0] = *fds++;
 	for (int i = 0; i < 3; i++) {
-		if (stdio & 1U << i)
-			step->fds[i + 1] = *fds++;
+		if (!(stdio & 1U << i))
+			continue;
+		step->fds[i + 1] = *fds++;
+		if (r == 0)
+			r = use_own_null(step->fds[i + 1]);
 	}
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "open /dev/null inside") : 0;
 }
 
 static void begin_step(struct service *service, const struct init_order *order, const int *fds,
@@ -396,9 +426,11 @@ static void begin_step(struct service *service, const struct init_order *order, 
 			      .fds = {-1, -1, -1, -1}};
 	watch_wake(&service->init->watch);
 	service->init->rest.has_rested = false;
-	take_fds(step, order->stdio & 7, fds);
+	r = take_fds(step, order->stdio & 7, fds, &error);
 	step->is_waiting = step->stdio != 7;
-	r = step->is_waiting ? open_terminal(service, step, &error) : launch(service, step, &error);
+	if (r == 0)
+		r = step->is_waiting ? open_terminal(service, step, &error)
+				     : launch(service, step, &error);
 	if (r < 0)
 		fail_step(service, step, -1, &error);
 }
@@ -466,12 +498,13 @@ static void serve_start(struct service *service, struct step *step)
 		got = recv(step->start_fd, &from, sizeof from, MSG_DONTWAIT);
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
-	if (got == sizeof from.news && !step->pid) {
+	if (got == sizeof from.news && from.news.is_leader) {
+		step->leader = from.news.pid;
+	} else if (got == sizeof from.news && !step->pid) {
 		step->pid = from.news.pid;
 		/* Its words are kept for the record until it has executed: find_words(). */
 		for (int i = 1; i < 4; i++)
 			close_fd(&step->fds[i]);
-		step->leader = step->leader_fd >= 0 ? getsid(step->pid) : 0;
 		close_fd(&step->terminal_fd);
 		sense_add_step(&service->init->guard, step->leader ? step->leader : step->pid,
 			       step->number);
@@ -548,11 +581,10 @@ static void reap(struct service *service)
 		if (info.ssi_signo == SIGALRM)
 			guard_tick(&init->guard);
 	}
+	init_check_keeper(init);
 	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0) {
 		struct step *step = service->steps;
 
-		if (pid == init->config->keeper)
-			init_end_broken(init, 0, "the keeper of hidden names has ended");
 		if (pid == service->template.pid) {
 			service->template.pid = 0;
 			hear_template(service); /* its last words */
@@ -568,7 +600,7 @@ static void reap(struct service *service)
 		       !(step->number && step->pid == pid && step->leader_fd < 0))
 			step++;
 		if (step == service->steps + INIT_STEPS_MAX) {
-			guard_helper_ended(&init->guard);
+			guard_helper_ended(&init->guard, pid);
 			continue;
 		}
 		finish_start(service, step);
@@ -615,7 +647,7 @@ static void freeze(struct service *service)
 {
 	service->n_stopped = 0;
 	inside_each(service->init, note_stopped, service);
-	kill(-1, SIGSTOP);
+	init_stop_all(service->init);
 	service->work = WORK_FREEZE;
 	service->until_ns = clock_monotonic_ns() + FREEZE_NS;
 }
@@ -661,7 +693,8 @@ static void kill_one(const struct inside_process *process, void *data)
 {
 	const struct service *service = data;
 
-	kill(process->pid, process->pid == service->init->config->keeper ? SIGCONT : SIGKILL);
+	if (process->pid != service->init->config->keeper)
+		kill(process->pid, SIGKILL);
 }
 
 static void clear(struct service *service)
@@ -670,7 +703,7 @@ static void clear(struct service *service)
 		service->steps[i].is_killed = !service->steps[i].is_waiting;
 	end_template(service);
 	/* With one call for all, so that no fork is missed. */
-	kill(-1, SIGSTOP);
+	init_stop_all(service->init);
 	service->n_found = count_all(service).n;
 	inside_each(service->init, kill_one, service);
 	service->work = WORK_CLEAR;
@@ -747,6 +780,9 @@ static void signal_step(struct service *service, const struct init_order *order)
 		if (order->signal == SIGSTOP || order->signal == SIGCONT)
 			step->is_held = order->signal == SIGSTOP;
 		step->is_ending |= order->signal == SIGTERM || order->signal == SIGKILL;
+		/* It may have sent its number, and not have its own session yet. */
+		if (step->start_fd >= 0)
+			kill(step->pid, order->signal);
 		inside_signal_session(service->init, step->leader ? step->leader : step->pid,
 				      step->leader, order->signal);
 	}
@@ -823,7 +859,7 @@ static void serve_order(struct service *service)
 
 /* ---- the loop ---- */
 
-#define FDS_MAX (4 + INIT_LISTENERS_MAX + 2 * INIT_STEPS_MAX)
+#define FDS_MAX (5 + INIT_LISTENERS_MAX + 2 * INIT_STEPS_MAX)
 
 static size_t want(const struct service *service, struct pollfd *fds)
 {
@@ -894,8 +930,45 @@ static int wait_ms(const struct service *service)
 	return service->work != WORK_NONE && until > 1 ? 1 : until;
 }
 
-/* In every round, before anything is begun: what is about to execute hides what it has written. But
- * on a busy machine the last step has often ended by the time that we run, and then a look can wait
+/*
+ * A process that the template or the guard has forked, and that has not executed anything: it runs
+ * atoll's code. Nobody else can be in the template's session, as steps leave it before they
+ * execute; nor in that of a terminal whose command has not sent its number yet.
+ */
+static bool is_own_process(const void *data, pid_t pid, pid_t session)
+{
+	const struct service *service = data;
+
+	if (guard_has_helper(&service->init->guard, pid) ||
+	    (session > 0 && session == service->template.pid))
+		return true;
+	for (size_t i = 0; i < INIT_STEPS_MAX; i++) {
+		const struct step *step = &service->steps[i];
+
+		if (step->number && (step->pid == pid || step->leader == pid ||
+				     (!step->pid && step->leader && step->leader == session)))
+			return true;
+	}
+	return false;
+}
+
+/* Read the numbers of steps' processes that have been sent meanwhile, for is_own_process(). */
+static void prepare_look(struct service *service)
+{
+	bool has_steps = false;
+
+	for (size_t i = 0; i < INIT_STEPS_MAX; i++) {
+		struct step *step = &service->steps[i];
+
+		for (int news = 0; news < 2 && step->number && !step->pid && step->start_fd >= 0;
+		     news++)
+			serve_start(service, step);
+		has_steps |= step->number != 0;
+	}
+	service->init->watch.has_steps = has_steps;
+}
+
+/* On a busy machine the last step has often ended by the time that we run, and then a look can wait
  * (watch_leave()). */
 static void look_at_limits(struct service *service, int64_t now_ns, struct pollfd *signals)
 {
@@ -907,6 +980,7 @@ static void look_at_limits(struct service *service, int64_t now_ns, struct pollf
 	}
 	if (now_ns < service->init->watch.next_ns)
 		return;
+	prepare_look(service);
 	init_check_limits(service->init);
 	if (service->init->rest.has_rested)
 		program_trim_stack();
@@ -927,7 +1001,9 @@ static _Noreturn void loop(struct service *service)
 		for (size_t i = 0; i < n_listeners && !has_room; i++)
 			fds[3 + i].fd = -1 - fds[3 + i].fd;
 		fds[n] = (struct pollfd){.fd = tell->is_stuck ? tell->fd : -1, .events = POLLOUT};
-		ready = poll(fds, n + 1, wait_ms(service));
+		fds[n + 1] =
+			(struct pollfd){.fd = service->init->guard.pointers_fd, .events = POLLIN};
+		ready = poll(fds, n + 2, wait_ms(service));
 
 		if (ready < 0 && errno != EINTR)
 			init_end_broken(service->init, errno, "poll");
@@ -937,6 +1013,8 @@ static _Noreturn void loop(struct service *service)
 		if (ready > 0) {
 			if (has_room)
 				serve_listeners(service, fds + 3, n_listeners);
+			if (fds[n + 1].revents)
+				guard_serve_pointers(&service->init->guard);
 			serve_steps(service, fds + 3 + n_listeners, n - 3 - n_listeners);
 			if (fds[2].fd >= 0 && fds[2].revents)
 				hear_template(service);
@@ -964,6 +1042,9 @@ void service_main(struct init *init, const struct init_command *template)
 	watch_rest(&init->watch);
 	init->watch.n_own = init->config->keeper ? 2 : 1; /* the template */
 	init->watch.steps = &service->template.pid;
+	init->watch.is_own = is_own_process;
+	init->watch.own_data = service;
 	use_template(service);
+	init_lock(init);
 	loop(service);
 }

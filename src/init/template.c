@@ -31,7 +31,7 @@
  *
  *	the first process                template                 the step's process
  *	template_order, descriptors  →   fork, as the first
- *	                                 process's child      →   template_news
+ *	                                 process's child      →   template_news, setsid()
  *	notes its number, "x" if
  *	it was to wait for that      →                            takes its descriptors, execve()
  *
@@ -155,13 +155,18 @@ static _Noreturn void execute(const struct init_config *config, const struct sta
 	struct init_step step = {
 		.stdio = {start->stdio_fds[0], start->stdio_fds[1], start->stdio_fds[2]}};
 
+	/* Its own session only now: until its number is sent the template's session tells the first
+	 * process that this is atoll's own code (watch.is_own). No step may execute in it. */
 	if (send(start->start_fd, &news, sizeof news, MSG_NOSIGNAL) < 0 ||
+	    (start->terminal_fd < 0 && setsid() < 0) ||
 	    (start->waits && !may_go_on(start->start_fd)))
 		_exit(127);
 	if (read_step(start->step_fd, &step, &message.error) == 0 &&
 	    become(&step, &message.error) == 0) {
-		if (chdir(step.cwd) < 0) {
-			error_set(&message.error, ATOLL_FAULT_REQUEST, errno, "enter '%.300s'",
+		int r = init_enter(step.cwd);
+
+		if (r < 0) {
+			error_set(&message.error, ATOLL_FAULT_REQUEST, -r, "enter '%.300s'",
 				  step.cwd);
 		} else {
 			config->take_step(config->data, &step);
@@ -224,10 +229,12 @@ static _Noreturn void lead(const struct start *start, pid_t command)
 
 static _Noreturn void lead_session(const struct init_config *config, struct start *start)
 {
+	const struct template_news news = {.pid = getpid(), .is_leader = true};
 	struct init_message message = {.type = INIT_FAILED, .code = -1};
 	pid_t pid;
 
-	setsid();
+	if (send(start->start_fd, &news, sizeof news, MSG_NOSIGNAL) < 0 || setsid() < 0)
+		_exit(127);
 	if (ioctl(start->terminal_fd, TIOCSCTTY, 0) < 0) {
 		error_set(&message.error, ATOLL_FAULT_HOST, errno, "take the terminal");
 		send(start->start_fd, &message, sizeof message, MSG_NOSIGNAL);
@@ -294,7 +301,6 @@ static int be_step(void *data)
 	const struct shared *shared = data;
 
 	close(shared->socket_fd);
-	setsid();
 	execute(shared->config, shared->start);
 }
 
@@ -344,7 +350,6 @@ static void fork_step(const struct init_config *config, int socket_fd, struct st
 		close(socket_fd);
 		if (start->terminal_fd >= 0)
 			lead_session(config, start);
-		setsid();
 		execute(config, start);
 	}
 	if (pid > 0)

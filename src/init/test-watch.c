@@ -25,6 +25,7 @@ static void begin(void)
 		.usage = &usage,
 		.limits = {.memory = SPEC_UNLIMITED,
 			   .cpu_time_ms = SPEC_UNLIMITED,
+			   .pids = SPEC_UNLIMITED,
 			   .disk = SPEC_UNLIMITED,
 			   .files = SPEC_UNLIMITED},
 		.layer_fd = -1,
@@ -38,11 +39,11 @@ TEST(a_count_grows_and_is_not_taken_back)
 	struct watch_count count = {0};
 	bool is_losing = false;
 
-	CHECK_INT(watch_count_add(&count, 10, &is_losing), 10);
-	CHECK_INT(watch_count_add(&count, 25, &is_losing), 25);
+	CHECK_INT(watch_count_add(&count, 10, true, &is_losing), 10);
+	CHECK_INT(watch_count_add(&count, 25, true, &is_losing), 25);
 	/* One look missed what was being handed over: nothing is added when it is back. */
-	CHECK_INT(watch_count_add(&count, 5, &is_losing), 25);
-	CHECK_INT(watch_count_add(&count, 27, &is_losing), 27);
+	CHECK_INT(watch_count_add(&count, 5, true, &is_losing), 25);
+	CHECK_INT(watch_count_add(&count, 27, true, &is_losing), 27);
 	CHECK(!is_losing);
 }
 
@@ -51,13 +52,33 @@ TEST(what_has_vanished_stays_counted)
 	struct watch_count count = {0};
 	bool is_losing = false;
 
-	watch_count_add(&count, 100, &is_losing);
-	watch_count_add(&count, 40, &is_losing);
-	CHECK_INT(watch_count_add(&count, 45, &is_losing), 100);
+	watch_count_add(&count, 100, true, &is_losing);
+	watch_count_add(&count, 40, true, &is_losing);
+	CHECK_INT(watch_count_add(&count, 45, true, &is_losing), 100);
 	CHECK(is_losing);
 	/* 55 are lost; from here on they are added to every sum. */
-	CHECK_INT(watch_count_add(&count, 50, &is_losing), 105);
-	CHECK_INT(watch_count_add(&count, 60, &is_losing), 115);
+	CHECK_INT(watch_count_add(&count, 50, true, &is_losing), 105);
+	CHECK_INT(watch_count_add(&count, 60, true, &is_losing), 115);
+}
+
+TEST(looks_in_which_processes_ended_prove_no_loss_until_there_are_many)
+{
+	struct watch_count count = {0};
+	bool is_losing = false;
+
+	watch_count_add(&count, 100, false, &is_losing);
+	for (int i = 0; i < 15; i++)
+		CHECK_INT(watch_count_add(&count, 40 + i, false, &is_losing), 100);
+	CHECK(!is_losing);
+	/* It was only on its way. */
+	CHECK_INT(watch_count_add(&count, 101, false, &is_losing), 101);
+	for (int i = 0; i < 15; i++)
+		watch_count_add(&count, 60, false, &is_losing);
+	CHECK(!is_losing);
+	CHECK_INT(watch_count_add(&count, 50, false, &is_losing), 101);
+	CHECK(is_losing);
+	/* 41 are lost, by the best of these looks. */
+	CHECK_INT(watch_count_add(&count, 70, false, &is_losing), 111);
 }
 
 TEST(a_look_without_limits_finds_nothing_wrong)

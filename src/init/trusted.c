@@ -213,6 +213,34 @@ static unsigned char entry_type(int dir_fd, const struct dirent64 *entry)
 	return (unsigned char)IFTODT(st.st_mode);
 }
 
+/* A FIFO or the like: git would wait at it. What nobody knows counts as well. */
+static bool is_special(unsigned char type)
+{
+	return type != DT_REG && type != DT_DIR && type != DT_LNK;
+}
+
+/* Has a directory that becomes a git directory a special file among its own entries? */
+static bool has_special(int dir_fd)
+{
+	cleanup_fd int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	unsigned n_left = SURVEY_ENTRIES_MAX;
+	char entries[2048];
+	ssize_t got;
+
+	if (fd < 0)
+		return true;
+	while ((got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
+		for (ssize_t at = 0; at < got;) {
+			struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
+
+			at += entry->d_reclen;
+			if (n_left-- == 0 || is_special(entry_type(fd, entry)))
+				return true;
+		}
+	}
+	return got < 0;
+}
+
 /* Would git_guard() have let each entry beneath `name` be made, had it been a git directory's then?
  * `path` in the survey is where `name` is, as git_guard() takes it. */
 static bool is_tree_clean(int parent_fd, const char *name, struct survey *survey, unsigned depth)
@@ -238,11 +266,13 @@ static bool is_tree_clean(int parent_fd, const char *name, struct survey *survey
 			if (survey->n_left-- == 0 || (size_t)snprintf(survey->path + length, room,
 								      "/%s", entry->d_name) >= room)
 				return false;
+			if (is_special(type))
+				return false;
 			if (git_guard(survey->path,
 				      type == DT_DIR   ? NAMES_MKDIR
 				      : type == DT_LNK ? NAMES_SYMLINK
 						       : NAMES_CREATE,
-				      false, &what) != GIT_ALLOW)
+				      true, &what) != GIT_ALLOW)
 				return false;
 			if (type == DT_DIR && !is_tree_clean(fd, entry->d_name, survey, depth + 1))
 				return false;
@@ -273,8 +303,6 @@ static bool is_part_clean(int dir_fd, const char *part)
 /* A directory is about to become a git directory. What lies in it came in unseen. */
 static bool is_clean_before(struct call *call, int dir_fd)
 {
-	static const char *const parts[] = {"hooks", "info",	"objects/info",
-					    "refs",  "modules", "worktrees"};
 	struct stat st;
 
 	for (size_t i = 0; git_before[i]; i++) {
@@ -286,11 +314,15 @@ static bool is_clean_before(struct call *call, int dir_fd)
 	/* Through a link its content would stay open to change. */
 	if (fstatat(dir_fd, "objects", &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
-		if (!is_part_clean(dir_fd, parts[i]))
+	/* Of the objects, which may be many, git_guard() lists every name: only objects/info
+	 * matters. */
+	for (size_t i = 0; git_markers[i]; i++) {
+		bool is_objects = streq(git_markers[i], "objects");
+
+		if (!is_part_clean(dir_fd, is_objects ? "objects/info" : git_markers[i]))
 			return false;
 	}
-	return guard_seal_config(call, dir_fd);
+	return !has_special(dir_fd) && guard_seal_config(call, dir_fd);
 }
 
 /* The first `length` bytes of a path, as a descriptor. */
@@ -310,12 +342,90 @@ static bool is_own(struct call *call, int fd)
 	return fd >= 0 && guard_set_has(&call->guard->own_git, fd, "");
 }
 
+static bool is_own_at(struct call *call, int dir_fd, const char *name)
+{
+	return guard_set_has(&call->guard->own_git, dir_fd, name);
+}
+
 /* Of a `.git` in a path. Most runs have made none, and need not look. */
 static bool is_own_prefix(struct call *call, const char *path, size_t length)
 {
 	cleanup_fd int fd = call->guard->own_git.n ? open_prefix(path, length) : -1;
 
 	return is_own(call, fd);
+}
+
+/* As git has it, not as is_git_dir() does: directories `objects` and `refs` may be a project's own.
+ */
+static bool is_git_root(const struct init_zone *zone)
+{
+	cleanup_fd int fd = -1;
+
+	if (names_is_git(path_name(zone->path), strlen(path_name(zone->path))))
+		return true;
+	fd = open(zone->path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 && holds(fd, "objects", NULL) && holds(fd, "refs", NULL) &&
+	       holds(fd, "HEAD", NULL);
+}
+
+/* The writable root was a git directory when it was first asked about: somebody has granted one
+ * apart from its work tree. One that the run itself makes later has permit_in_bare(). */
+static bool was_git_root(struct guard *guard, const struct init_zone *zone)
+{
+	size_t i = (size_t)(zone - guard->config->zones);
+
+	if (i >= GUARD_ROOTS_MAX)
+		return is_git_root(zone);
+	if (guard->git_roots[i] == GUARD_ROOT_UNSEEN)
+		guard->git_roots[i] = is_git_root(zone) ? GUARD_ROOT_GIT : GUARD_ROOT_PLAIN;
+	return guard->git_roots[i] == GUARD_ROOT_GIT;
+}
+
+const char *guard_git_inside(struct guard *guard, const struct init_zone *zone, const char *path)
+{
+	const char *inside = names_git_inside(zone->path, path);
+
+	if (inside || streq(path, zone->path) || !was_git_root(guard, zone))
+		return inside;
+	return path + strlen(zone->path) + (zone->path[1] ? 1 : 0);
+}
+
+/* How many directories lie between the name at the end of `inside` and its git directory. */
+static size_t levels_inside(const char *inside)
+{
+	size_t n = 0;
+
+	for (const char *c = inside; (c = strchr(c, '/')); c++)
+		n++;
+	return n;
+}
+
+bool guard_is_own_git(struct call *call, const struct target *target)
+{
+	const struct init_zone *zone = guard_zone(call->guard, target->path);
+	const char *inside = zone ? guard_git_inside(call->guard, zone, target->path) : NULL;
+	cleanup_fd int fd = -1;
+
+	if (!call->guard->own_git.n || target->parent < 0)
+		return false;
+	if (inside && is_own_at(call, target->parent, target->name))
+		return true;
+	if (inside && !inside[0]) /* the .git itself: what holds it does not count */
+		return false;
+	fd = fcntl(target->parent, F_DUPFD_CLOEXEC, 0);
+	/* Not beyond the git directory: what holds it may be the run's own for other reasons. */
+	for (size_t up = inside ? levels_inside(inside) : 0; fd >= 0; up--) {
+		int above;
+
+		if (is_own(call, fd))
+			return true;
+		if (up == 0)
+			return false;
+		above = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		close(fd);
+		fd = above;
+	}
+	return false;
 }
 
 static bool adds_a_name(enum names_action action)
@@ -382,9 +492,36 @@ int guard_confirm(struct call *call)
 	return 0;
 }
 
+/* The config says how the index is read. */
+static int keeps_index(struct call *call, const struct target *target, enum names_action action)
+{
+	return action != NAMES_REMOVE || target->parent < 0 ||
+			       guard_keeps_format(target->parent, target->name)
+		       ? 0
+		       : guard_refuse(call, EPERM, "git config, as long as there is an index");
+}
+
+static const char what_moved[] = "directory moved out of the git directory";
+
+/* Of these parts the place counts: where a worktree's index finds its config, and from where
+ * core.worktree of a submodule leads to the work tree. Beneath `.git` no checkout writes them. */
+static bool is_bound(const struct target *target, const char *inside)
+{
+	char path[NAME_MAX + 16];
+	struct stat st;
+
+	if (*inside)
+		return starts_with(inside, "modules") || starts_with(inside, "worktrees");
+	snprintf(path, sizeof path, "%s/modules", target->name);
+	if (fstatat(target->parent, path, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return true;
+	snprintf(path, sizeof path, "%s/worktrees", target->name);
+	return fstatat(target->parent, path, &st, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 /* Git directories by another name than ".git": "x/HEAD", "x/hooks/pre-commit". */
 static int permit_in_bare(struct call *call, const char *root, const struct target *target,
-			  enum names_action action, enum git_verdict *ret_verdict)
+			  enum names_action action, bool is_dir, enum git_verdict *ret_verdict)
 {
 	const char *marker = NULL, *what = NULL;
 	int r;
@@ -401,8 +538,12 @@ static int permit_in_bare(struct call *call, const char *root, const struct targ
 				       : guard_refuse(call, -dir,
 						      "a place that cannot be looked at");
 		if (is_git_dir(dir, NULL)) {
+			if (action == NAMES_REMOVE && is_dir && is_bound(target, marker))
+				return guard_refuse(call, EPERM, what_moved);
 			*ret_verdict = git_guard(marker, action, is_own(call, dir), &what);
-			return *ret_verdict == GIT_REFUSE ? guard_refuse(call, EPERM, what) : 0;
+			if (*ret_verdict == GIT_REFUSE)
+				return guard_refuse(call, EPERM, what);
+			return keeps_index(call, target, action);
 		}
 		r = note_unsure(call, dir, marker, action);
 		if (r < 0)
@@ -473,6 +614,24 @@ static int permit_in_private(struct call *call, const struct init_zone *zone,
 	return r;
 }
 
+/* Beneath ".git", or in a root that is a git directory. */
+static int permit_in_git(struct call *call, const struct target *target, const char *inside,
+			 enum names_action action, bool is_dir, enum git_verdict *ret_verdict)
+{
+	/* "" is the .git itself, and the component ends right before a slash otherwise. */
+	size_t length = (size_t)(inside - target->path) - (inside[0] ? 1 : 0);
+	bool is_ours = is_own_prefix(call, target->path, length) || guard_is_own_git(call, target);
+	const char *what;
+
+	/* A part that is moved brings its content to where nobody looks for it. */
+	if (action == NAMES_REMOVE && is_dir && (!is_ours || is_bound(target, inside)))
+		return guard_refuse(call, EPERM, what_moved);
+	*ret_verdict = git_guard(inside, action, is_ours, &what);
+	if (*ret_verdict == GIT_REFUSE)
+		return guard_refuse(call, EPERM, what);
+	return keeps_index(call, target, action);
+}
+
 static int permit_in_root(struct call *call, const struct init_zone *zone,
 			  const struct target *target, enum names_action action, bool is_dir,
 			  enum git_verdict *ret_verdict)
@@ -490,16 +649,14 @@ static int permit_in_root(struct call *call, const struct init_zone *zone,
 	what = names_refuse(zone->path, target->path, action);
 	if (what)
 		return guard_refuse(call, EPERM, what);
-	inside = names_git_inside(zone->path, target->path);
-	if (inside) {
-		/* "" is the .git itself, and the component ends right before a slash otherwise. */
-		size_t length = (size_t)(inside - target->path) - (inside[0] ? 1 : 0);
-
-		*ret_verdict =
-			git_guard(inside, action, is_own_prefix(call, target->path, length), &what);
-		return *ret_verdict == GIT_REFUSE ? guard_refuse(call, EPERM, what) : 0;
-	}
-	return permit_in_bare(call, zone->path, target, action, ret_verdict);
+	inside = guard_git_inside(call->guard, zone, target->path);
+	/* Of a worktree whose repository was granted: its submodules are in worktrees/NAME. */
+	if (inside && starts_with(inside, "modules") && adds_a_name(action) &&
+	    !names_git_inside(zone->path, target->path) && !guard_is_own_git(call, target))
+		return guard_refuse(call, EPERM, "git submodules of another work tree");
+	if (inside)
+		return permit_in_git(call, target, inside, action, is_dir, ret_verdict);
+	return permit_in_bare(call, zone->path, target, action, is_dir, ret_verdict);
 }
 
 int guard_permit(struct call *call, const struct target *target, enum names_action action,
@@ -518,6 +675,49 @@ int guard_permit(struct call *call, const struct target *target, enum names_acti
 	return r < 0 ? r : guard_act_as_owner(call);
 }
 
+/* In a git directory, whatever its name is. */
+static bool is_in_git(struct call *call, const struct init_zone *zone, const struct target *target)
+{
+	const char *inside = guard_git_inside(call->guard, zone, target->path), *marker = NULL;
+
+	if (inside)
+		return true;
+	while ((marker = git_next_marker(zone->path, target->path, marker))) {
+		cleanup_fd int dir = open_dir_of(target, marker);
+
+		if (dir < 0 || is_git_dir(dir, NULL))
+			return true;
+	}
+	return false;
+}
+
+int guard_permit_special(struct call *call, const struct target *target, mode_t mode)
+{
+	const struct init_zone *zone = guard_zone(call->guard, target->path);
+	const char *what;
+
+	if (!zone || zone->kind != INIT_ZONE_GUARDED || S_ISDIR(mode) || S_ISLNK(mode) ||
+	    S_ISREG(mode) || !(mode & S_IFMT))
+		return 0;
+	what = names_refuse_special(zone->path, target->path);
+	/* git's own sockets (fsmonitor) keep nobody waiting. */
+	if (!what && !S_ISSOCK(mode) && is_in_git(call, zone, target))
+		what = "FIFO in a git directory";
+	return what ? guard_refuse(call, EPERM, what) : 0;
+}
+
+/* A submodule's git directory, or a worktree's, made by this run in a git directory that was there:
+ * the outermost new directory counts for all that is in it. */
+static bool is_part_of_git(struct call *call, const struct init_zone *zone,
+			   const struct target *target, enum names_action action)
+{
+	const char *inside =
+		action == NAMES_MKDIR ? guard_git_inside(call->guard, zone, target->path) : NULL;
+
+	return inside && (starts_with(inside, "modules") || starts_with(inside, "worktrees")) &&
+	       !guard_is_own_git(call, target);
+}
+
 void guard_made(struct call *call, const struct target *target, enum names_action action)
 {
 	const struct init_zone *zone = guard_zone(call->guard, target->path);
@@ -525,7 +725,9 @@ void guard_made(struct call *call, const struct target *target, enum names_actio
 	if (!zone || zone->kind != INIT_ZONE_GUARDED || target->parent < 0)
 		return;
 	call->guard->n_created++;
-	if (names_is_git(target->name, strlen(target->name))) {
+	if (is_part_of_git(call, zone, target, action)) {
+		guard_set_add(&call->guard->own_git, target->parent, target->name);
+	} else if (names_is_git(target->name, strlen(target->name))) {
 		if (action == NAMES_MKDIR || action == NAMES_CREATE)
 			guard_set_add(&call->guard->own_git, target->parent, target->name);
 	} else if (call->makes_git_dir) {

@@ -25,10 +25,26 @@
 
 /* Fields of /proc/PID/stat, counted behind the name, which may hold anything. */
 enum {
+	STAT_PARENT = 1,
+	STAT_SESSION = 3,
+	STAT_FLAGS = 6,
 	STAT_UTIME = 11,
 	STAT_CSTIME = 14,
 	STAT_THREADS = 17,
+	STAT_START = 19,
 };
+
+/* How long a process that has ended may be waited for before what it wrote is guessed. */
+#define ZOMBIE_NS (250 * INT64_C(1000000))
+
+/* How many looks in a row may be too low; see watch_count_add(). */
+#define LOW_MAX 16
+
+/* PF_EXITING of the kernel: the thread executes no instruction of its program any more. */
+#define FLAG_EXITS 0x4
+
+/* PF_FORKNOEXEC of the kernel: the process has not executed a program since it was forked. */
+#define FLAG_HAS_NOT_EXECUTED 0x40
 
 /* ---- one process ---- */
 
@@ -57,27 +73,34 @@ static uint64_t read_field(const char *text, const char *name)
 	return at ? strtoull(at + strlen(name), NULL, 10) : 0;
 }
 
-static bool add_times(const struct watch *watch, const char *pid, struct watch_sum *sum)
+static bool read_times(const struct watch *watch, const char *pid, struct watch_process *ret)
 {
 	char text[1024];
 	const char *at;
-	uint64_t ticks = 0, threads = 0;
+	uint64_t ticks = 0, flags = 0;
 
 	if (read_proc(watch->proc_fd, pid, "stat", text, sizeof text) < 0)
 		return false; /* it has ended meanwhile */
 	at = strrchr(text, ')');
-	for (int field = 0; at && field <= STAT_THREADS; field++) {
+	for (int field = 0; at && field <= STAT_START; field++) {
 		at = strchr(at, ' ');
 		if (!at)
 			return false;
 		at++;
+		if (field == STAT_PARENT)
+			ret->parent = (pid_t)strtol(at, NULL, 10);
+		if (field == STAT_FLAGS)
+			flags = strtoull(at, NULL, 10);
 		if (field >= STAT_UTIME && field <= STAT_CSTIME)
 			ticks += strtoull(at, NULL, 10);
 		if (field == STAT_THREADS)
-			threads = strtoull(at, NULL, 10);
+			ret->threads = strtoull(at, NULL, 10);
+		if (field == STAT_START)
+			ret->start = strtoull(at, NULL, 10);
 	}
-	sum->cpu_ms += ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
-	sum->threads += threads;
+	ret->cpu_ms = ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	/* Of a process whose first thread alone has ended the others may write. */
+	ret->has_ended = flags & FLAG_EXITS && ret->threads <= 1;
 	return true;
 }
 
@@ -88,13 +111,35 @@ static uint64_t read_mask(const char *text, const char *name)
 	return at ? strtoull(at + strlen(name), NULL, 16) : 0;
 }
 
-/* What was written, alone or shared; not what is mapped of files, which is nobody's. */
+/* By shares; false where they cannot be had. */
+static bool add_rollup(const struct watch *watch, const char *pid, struct watch_sum *sum)
+{
+	char text[4096];
+
+	if (read_proc(watch->proc_fd, pid, "smaps_rollup", text, sizeof text) < 0)
+		return false;
+	sum->anon += 1024 * (read_field(text, "\nPss_Anon:") + read_field(text, "\nSwapPss:"));
+	sum->shmem += 1024 * read_field(text, "\nPss_Shmem:");
+	return true;
+}
+
+/* What was written, alone or shared; not what is mapped of files, which is nobody's. A process with
+ * hundreds of groups has a list of these in the midst of its status, which then does not fit: its
+ * memory is found elsewhere, and nothing is known of its signals. */
 static void add_memory(const struct watch *watch, const char *pid, struct watch_sum *sum)
 {
 	char text[4096];
 
 	if (read_proc(watch->proc_fd, pid, "status", text, sizeof text) < 0)
 		return;
+	if (!strstr(text, "\nSigIgn:")) {
+		sum->loses_children = true;
+		/* The second number of statm is the whole, in pages. */
+		if (!add_rollup(watch, pid, sum) &&
+		    read_proc(watch->proc_fd, pid, "statm", text, sizeof text) == 0)
+			sum->anon += read_field(text, " ") * (uint64_t)sysconf(_SC_PAGESIZE);
+		return;
+	}
 	sum->anon += 1024 * (read_field(text, "\nRssAnon:") + read_field(text, "\nVmSwap:"));
 	sum->shmem += 1024 * read_field(text, "\nRssShmem:");
 	if (read_mask(text, "\nSigIgn:") & 1ULL << (SIGCHLD - 1))
@@ -104,25 +149,107 @@ static void add_memory(const struct watch *watch, const char *pid, struct watch_
 /* The same by shares; where they cannot be had, without. */
 static void add_shares(const struct watch *watch, const char *pid, struct watch_sum *sum)
 {
-	char text[4096];
-
-	if (read_proc(watch->proc_fd, pid, "smaps_rollup", text, sizeof text) < 0) {
+	if (!add_rollup(watch, pid, sum))
 		add_memory(watch, pid, sum);
-		return;
-	}
-	sum->anon += 1024 * (read_field(text, "\nPss_Anon:") + read_field(text, "\nSwapPss:"));
-	sum->shmem += 1024 * read_field(text, "\nPss_Shmem:");
 }
 
-static void add_written(const struct watch *watch, const char *pid, struct watch_sum *sum)
+/*
+ * Does this process run atoll's own code, which writes no files? Such processes are undumpable:
+ * steps before their execve(), the leader of a terminal's session, and helpers of the guard. The
+ * number alone is not enough, because a step keeps its number when it executes.
+ */
+static bool runs_own_code(const struct watch *watch, const char *pid)
+{
+	uint64_t session = 0, flags = 0;
+	const char *at;
+	char text[1024];
+
+	if (!watch->is_own || read_proc(watch->proc_fd, pid, "stat", text, sizeof text) < 0)
+		return false;
+	at = strrchr(text, ')');
+	for (int field = 0; at && field <= STAT_FLAGS; field++) {
+		at = strchr(at, ' ');
+		if (!at)
+			return false;
+		at++;
+		if (field == STAT_SESSION)
+			session = strtoull(at, NULL, 10);
+		if (field == STAT_FLAGS)
+			flags = strtoull(at, NULL, 10);
+	}
+	return at && flags & FLAG_HAS_NOT_EXECUTED &&
+	       watch->is_own(watch->own_data, (pid_t)strtol(pid, NULL, 10), (pid_t)session);
+}
+
+static bool is_there(const struct watch *watch, pid_t pid)
+{
+	char name[16];
+
+	snprintf(name, sizeof name, "%d", pid);
+	return faccessat(watch->proc_fd, name, F_OK, 0) == 0;
+}
+
+/* What children of a process had written by the last look that have vanished since: it has waited
+ * for them. */
+static uint64_t inherited(const struct watch *watch, pid_t parent)
+{
+	uint64_t written = 0;
+
+	for (size_t i = 0; i < watch->last.n; i++) {
+		const struct watch_process *last = &watch->last.list[i];
+
+		if (last->parent == parent && !last->is_gone && !is_there(watch, last->pid))
+			written += last->written + inherited(watch, last->pid);
+	}
+	return written;
+}
+
+/*
+ * Since Linux 6.18.44 only the machine's root can read the count of a process that has ended and
+ * was not waited for. It writes no more, and its parent gets the count when it waits, or we do. The
+ * look before knows what it had written by then; for the rest see check_zombies().
+ */
+static void recall_written(const struct watch *watch, struct watch_process *ret)
+{
+	ret->written = inherited(watch, ret->pid);
+	ret->guess = 0;
+	ret->ended_ns = clock_monotonic_ns();
+	ret->is_new = true;
+	for (size_t i = 0; i < watch->last.n; i++) {
+		const struct watch_process *last = &watch->last.list[i];
+
+		if (last->pid != ret->pid || last->start != ret->start)
+			continue;
+		ret->written += last->written;
+		ret->guess = last->guess;
+		if (last->ended_ns) {
+			ret->ended_ns = last->ended_ns;
+			ret->is_new = false;
+		}
+		return;
+	}
+}
+
+/* False if the process has vanished. */
+static bool read_written(const struct watch *watch, const char *pid, struct watch_process *ret,
+			 struct watch_sum *sum)
 {
 	char text[512];
 	int r = read_proc(watch->proc_fd, pid, "io", text, sizeof text);
 
-	if (r == 0)
-		sum->written += read_field(text, "\nwrite_bytes: ");
-	else if (r == -EACCES || r == -EPERM)
+	ret->written = r == 0 ? read_field(text, "\nwrite_bytes: ") : 0;
+	ret->guess = 0;
+	ret->ended_ns = 0;
+	if (r != -EACCES && r != -EPERM)
+		return r != -ENOENT && r != -ESRCH;
+	/* Its end may have come after read_times(). */
+	if (!ret->has_ended && !read_times(watch, pid, ret))
+		return false;
+	if (ret->has_ended)
+		recall_written(watch, ret);
+	else if (!runs_own_code(watch, pid))
 		sum->hides_written = true;
+	return true;
 }
 
 /* ---- memory that is a file's ---- */
@@ -188,30 +315,46 @@ static void add_memfds(const struct watch *watch, const char *pid, struct memfds
 	for_each_number(fd, entry) add_memfd(fd, entry->d_name, seen, sum);
 }
 
-/* Segments exist without anybody who has them attached. The column before the last is `rss`. */
+/* The sum of the last two numbers of a line, which is cut meanwhile. */
+static uint64_t sum_last_two(char *line)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < 2; i++) {
+		char *space = strrchr(line, ' ');
+
+		if (!space)
+			break;
+		sum += strtoull(space + 1, NULL, 10);
+		while (space > line && space[-1] == ' ')
+			space--;
+		*space = '\0';
+	}
+	return sum;
+}
+
+/* Segments exist without anybody who has them attached: `rss` and `swap` are the last columns. All
+ * lines count, of which there may be thousands (kernel.shmmni). */
 static void add_segments(const struct watch *watch, struct watch_sum *sum)
 {
+	cleanup_fd int fd = openat(watch->proc_fd, "sysvipc/shm", O_RDONLY | O_CLOEXEC);
+	bool is_head = true;
 	char text[8192];
-	char *line;
+	size_t used = 0;
+	ssize_t got;
 
-	if (read_proc(watch->proc_fd, "sysvipc", "shm", text, sizeof text) < 0)
-		return;
-	line = strchr(text, '\n');
-	while (line && line[1]) {
-		char *next = strchr(line + 1, '\n'), *column;
+	while (fd >= 0 && (got = read(fd, text + used, sizeof text - 1 - used)) > 0) {
+		char *line = text, *end;
 
-		if (!next)
-			return;
-		*next = '\0';
-		column = strrchr(line + 1, ' ');
-		while (column && column > line && column[-1] == ' ')
-			column--;
-		if (column)
-			*column = '\0';
-		column = column ? strrchr(line + 1, ' ') : NULL;
-		if (column)
-			sum->stored += strtoull(column, NULL, 10);
-		line = next;
+		text[used + (size_t)got] = '\0';
+		for (; (end = strchr(line, '\n')); line = end + 1) {
+			*end = '\0';
+			if (!is_head)
+				sum->stored += sum_last_two(line);
+			is_head = false;
+		}
+		used = strlen(line);
+		memmove(text, line, used);
 	}
 }
 
@@ -273,39 +416,111 @@ static bool read_own(const struct watch *watch, uint64_t *sum)
 	return true;
 }
 
-static int sum_up(const struct watch *watch, struct watch_sum *ret)
+/*
+ * When a process is waited for, the kernel adds its counts to its parent's, and then the process
+ * vanishes. So children are read before their parents, which mostly have the lower number. The
+ * counts of a child that has vanished are taken back, because its parent's have them, if the parent
+ * is read after that: it is read again until none of its children vanishes meanwhile. So each count
+ * is in the sum once, although processes end all the time.
+ */
+/* Take back the counts of children that have vanished. False if there were none. */
+static bool take_back_children(const struct watch *watch, struct watch_processes *counted,
+			       pid_t parent, struct watch_sum *sum)
 {
+	bool has_any = false;
+
+	for (size_t i = 0; i < counted->n; i++) {
+		struct watch_process *one = &counted->list[i];
+
+		if (one->parent != parent || one->is_gone || is_there(watch, one->pid))
+			continue;
+		one->is_gone = has_any = true;
+		one->ended_ns = 0;
+		sum->written -= one->written;
+		sum->cpu_ms -= one->cpu_ms;
+		/* It may have waited for children of its own before it vanished. */
+		take_back_children(watch, counted, one->pid, sum);
+	}
+	return has_any;
+}
+
+static bool read_one(const struct watch *watch, const char *pid, struct watch_process *ret,
+		     struct watch_sum *sum)
+{
+	return read_times(watch, pid, ret) &&
+	       (!watches_disk(watch) || is_ours(watch, pid) || read_written(watch, pid, ret, sum));
+}
+
+static void add_one(const struct watch *watch, struct watch_processes *counted, pid_t pid,
+		    struct memfds *seen, struct watch_sum *sum)
+{
+	struct watch_process one = {.pid = pid};
+	char name[16];
+	bool is_read;
+
+	snprintf(name, sizeof name, "%d", pid);
+	do {
+		is_read = read_one(watch, name, &one, sum);
+	} while (take_back_children(watch, counted, pid, sum) && is_read);
+	if (!is_read) {
+		sum->has_vanished = true;
+		return;
+	}
+	sum->has_younger_parent |= one.parent > pid;
+	sum->has_unread |= one.ended_ns != 0;
+	sum->cpu_ms += one.cpu_ms;
+	sum->threads += one.threads;
+	sum->written += one.written;
+	if (counted->n < WATCH_PROCESSES_MAX)
+		counted->list[counted->n++] = one;
+	else if (one.ended_ns)
+		sum->hides_written = true;
+	add_memory(watch, name, sum);
+	if (watches_memory(watch) && watch->uses_memfd)
+		add_memfds(watch, name, seen, sum);
+}
+
+static int sum_up(struct watch *watch, struct watch_sum *ret)
+{
+	pid_t pids[WATCH_PROCESSES_MAX];
+	struct watch_processes counted;
 	struct memfds seen;
 	struct dirent64 *entry;
 	struct rusage ended;
+	size_t n = 0;
 	int r = rewind_proc(watch);
 
 	if (r < 0 || getrusage(RUSAGE_CHILDREN, &ended) < 0)
 		return r < 0 ? r : -errno;
 	*ret = (struct watch_sum){0};
-	seen.n = 0;
+	seen.n = counted.n = 0;
 	ret->cpu_ms = (uint64_t)(ended.ru_utime.tv_sec + ended.ru_stime.tv_sec) * 1000 +
 		      (uint64_t)(ended.ru_utime.tv_usec + ended.ru_stime.tv_usec) / 1000;
 	for_each_number(watch->proc_fd, entry)
 	{
-		const char *pid = entry->d_name;
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
 
-		if (!is_inside(watch, pid) || !add_times(watch, pid, ret))
+		if (!is_inside(watch, entry->d_name))
 			continue;
-		add_memory(watch, pid, ret);
-		if (watches_memory(watch) && watch->uses_memfd)
-			add_memfds(watch, pid, &seen, ret);
-		if (watches_disk(watch) && !is_ours(watch, pid))
-			add_written(watch, pid, ret);
+		if (n < WATCH_PROCESSES_MAX) {
+			pids[n++] = pid;
+		} else { /* in any order: a count that moves may be missed, or be there twice */
+			ret->has_younger_parent = true;
+			add_one(watch, &counted, pid, &seen, ret);
+		}
 	}
+	while (n > 0)
+		add_one(watch, &counted, pids[--n], &seen, ret);
 	if (watches_memory(watch)) {
 		add_storage(watch, ret);
 		if (!watch->is_bare) /* the host's, and not to be had inside */
 			add_segments(watch, ret);
 	}
-	/* Last, so that what is handed over meanwhile is rather counted twice than not at all. */
+	/* Last: processes that ended are waited for between looks only. */
 	if (!read_own(watch, &ret->written))
 		ret->hides_written = true;
+	watch->last.n = counted.n;
+	memcpy(watch->last.list, counted.list, counted.n * sizeof *counted.list);
 	return 0;
 }
 
@@ -328,22 +543,35 @@ static int sum_shares(const struct watch *watch, const struct watch_sum *sum, ui
 	return 0;
 }
 
-uint64_t watch_count_add(struct watch_count *count, uint64_t sum, bool *is_losing)
+/* A process that vanished before it was read is in its parent's counts, if that was read later. */
+static bool is_settled(const struct watch_sum *sum)
+{
+	return !sum->hides_written && !sum->has_unread &&
+	       (!sum->has_vanished || !sum->has_younger_parent);
+}
+
+/*
+ * A sum that is lower than one before has missed what is on its way from a process to its parent,
+ * or what vanished with a process for good. Two settled looks in a row miss nothing; of others it
+ * takes many.
+ */
+uint64_t watch_count_add(struct watch_count *count, uint64_t sum, bool is_settled, bool *is_losing)
 {
 	uint64_t total = sum + count->lost;
 
 	if (total >= count->total) {
 		count->total = total;
-		count->is_low = false;
+		count->low = 0;
 		return total;
 	}
-	/* One look can miss what is on its way from a child to its parent; two in a row do not. */
-	if (count->is_low) {
-		count->lost += count->total - (total > count->last ? total : count->last);
+	if (count->low == 0 || total > count->best)
+		count->best = total;
+	count->low += is_settled ? LOW_MAX / 2 : 1;
+	if (count->low >= LOW_MAX) {
+		count->lost += count->total - count->best;
+		count->low = 0;
 		*is_losing = true;
 	}
-	count->is_low = !count->is_low;
-	count->last = total;
 	return count->total;
 }
 
@@ -363,6 +591,17 @@ static void leave(struct watch *watch, uint64_t limit, uint64_t used)
 
 	if (limit != SPEC_UNLIMITED && left < watch->headroom)
 		watch->headroom = left;
+}
+
+/* Without those that keep the sandbox, and those that wait in the guard's stead. */
+static void check_processes(const struct watch *watch, const struct watch_sum *sum,
+			    struct watch_verdict *verdict)
+{
+	const uint64_t own = (watch->n_own ? watch->n_own : watch->keeper > 0) + watch->n_helpers;
+	const uint64_t used = sum->threads > own ? sum->threads - own : 0;
+
+	if (used > watch->limits->pids)
+		say(verdict, SPEC_PIDS, watch->limits->pids, used);
 }
 
 static int check_memory(struct watch *watch, const struct watch_sum *sum,
@@ -398,21 +637,62 @@ static uint64_t free_space(const struct watch_root *root, uint64_t *ret_size)
 	return (uint64_t)st.f_bavail * (uint64_t)st.f_bsize;
 }
 
+/*
+ * Processes that ended since the last look, whose counts cannot be read, and which nobody has
+ * waited for. Mostly somebody does soon. Otherwise `gone`, what the file systems have
+ * lost between the looks before and after its end beyond what was counted, is taken for what it
+ * wrote then, until somebody waits for it. Returns the sum of these guesses.
+ */
+static uint64_t check_zombies(struct watch *watch, uint64_t gone)
+{
+	const int64_t late_ns = clock_monotonic_ns() - ZOMBIE_NS;
+	uint64_t guessed = 0;
+
+	for (size_t i = 0; i < watch->last.n; i++) {
+		struct watch_process *one = &watch->last.list[i];
+
+		if (!one->ended_ns)
+			continue;
+		if (one->is_new) {
+			one->guess = gone;
+			gone = 0; /* one of them stands for all */
+		} else if (one->ended_ns <= late_ns) {
+			guessed += one->guess;
+		}
+	}
+	return guessed;
+}
+
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/*
+ * Others write to the same file systems. So the loss of free space stands for what was written only
+ * while something is surely missing from the counts of the processes inside, and only from the last
+ * look on that had all of them.
+ */
 static void check_disk(struct watch *watch, const struct watch_sum *sum,
 		       struct watch_verdict *verdict)
 {
-	uint64_t limit = watch->limits->disk, gone = 0, size, used;
+	uint64_t limit = watch->limits->disk, gone = 0, gone_now = 0, size, used, counted;
+	bool has_all;
 
 	watch->is_losing = watch->is_losing || sum->loses_children;
-	used = watch->reserved + watch_count_add(&watch->written, sum->written, &watch->is_losing);
+	used = watch->reserved +
+	       watch_count_add(&watch->written, sum->written, is_settled(sum), &watch->is_losing);
+	has_all = !sum->hides_written && !watch->is_losing && !watch->written.low;
 	for (size_t i = 0; i < watch->n_roots; i++) {
-		const struct watch_root *root = &watch->roots[i];
+		struct watch_root *root = &watch->roots[i];
 		uint64_t left = free_space(root, &size);
 
-		if (left < root->free_at_start) {
-			gone += root->free_at_start - left;
-			used += root->is_uncounted ? root->free_at_start - left : 0;
-		}
+		used += root->is_uncounted ? less(root->free_at_start, left) : 0;
+		gone_now += less(root->free_last, left);
+		gone += less(root->free_when_all, left);
+		root->free_last = left;
+		if (has_all)
+			root->free_when_all = left;
 		if (limit != SPEC_UNLIMITED && left < root->floor) {
 			say(verdict, SPEC_DISK, limit, used);
 			snprintf(verdict->note, sizeof verdict->note,
@@ -421,10 +701,15 @@ static void check_disk(struct watch *watch, const struct watch_sum *sum,
 		}
 		leave(watch, left, root->floor);
 	}
-	/* Others write there, too: so only where something is surely missing from our own count. A
-	 * program that is just being started hides it for a moment. */
-	if (((sum->hides_written && watch->was_hidden) || watch->is_losing) && gone > used)
-		used = gone;
+	counted = used;
+	used += check_zombies(watch, less(gone_now, less(counted, watch->used_last)));
+	watch->used_last = counted;
+	/* In two looks in a row: a program is undumpable for a moment within execve(). */
+	if (has_all)
+		watch->used_when_all = counted;
+	else if (((sum->hides_written && watch->was_hidden) || watch->is_losing) &&
+		 watch->used_when_all + gone > counted)
+		used += watch->used_when_all + gone - counted;
 	watch->was_hidden = sum->hides_written;
 	watch->usage->written = used;
 	/* All of it is used: one file ends there by itself (RLIMIT_FSIZE), and no byte beyond it.
@@ -458,14 +743,16 @@ static void check_files(struct watch *watch, struct watch_verdict *verdict)
 
 	if (watch->layer_fd < 0 || limit == SPEC_UNLIMITED || fstatfs(watch->layer_fd, &st) < 0)
 		return;
-	have = (uint64_t)st.f_files - (uint64_t)st.f_ffree;
+	have = st.f_files > st.f_ffree ? (uint64_t)st.f_files - (uint64_t)st.f_ffree : 0;
 	is_due = st.f_files && have >= watch->files_due;
 	if (!is_due && (watch->is_idle || now_ns < watch->count_ns))
 		return;
 	if (!watch->files_due)
 		watch->files_at_start = have;
 	watch->n_files = watch_count_names(watch->layer_fd, "upper", limit, &is_partial);
-	if (is_partial && have - watch->files_at_start > watch->n_files)
+	/* Others may have removed more than was made here. */
+	if (is_partial && have > watch->files_at_start &&
+	    have - watch->files_at_start > watch->n_files)
 		watch->n_files = have - watch->files_at_start;
 	took_ns = COUNT_COST * (clock_monotonic_ns() - now_ns);
 	watch->count_ns = now_ns + (took_ns > COUNT_LEAST_NS ? took_ns : COUNT_LEAST_NS);
@@ -506,7 +793,8 @@ static void plan_next(struct watch *watch, int64_t cost_ns)
 	if (wait_ns < LOOK_LEAST_MS ||
 	    ((watch->is_losing || watch->is_losing_cpu) && !watch->is_idle))
 		wait_ns = LOOK_LEAST_MS;
-	if (watch->is_idle && watch->n_own && watch->usage->processes == 0 && watch->n_looks > 4)
+	if (watch->is_idle && watch->n_own && !watch->has_steps && watch->usage->processes == 0 &&
+	    watch->n_looks > 4)
 		wait_ns = LOOK_ALONE_MS;
 	wait_ns *= 1000000;
 	if (wait_ns < LOOK_COST * cost_ns)
@@ -528,9 +816,10 @@ int watch_look(struct watch *watch, struct watch_verdict *ret)
 	if (sum.threads > watch->usage->processes_peak)
 		watch->usage->processes_peak = sum.threads;
 	watch->usage->processes = sum.threads > watch->n_own ? sum.threads - watch->n_own : 0;
-	cpu_ms = watch_count_add(&watch->cpu, sum.cpu_ms, &watch->is_losing_cpu);
+	cpu_ms = watch_count_add(&watch->cpu, sum.cpu_ms, is_settled(&sum), &watch->is_losing_cpu);
 	watch->is_idle = cpu_ms == watch->usage->cpu_ms;
 	watch->usage->cpu_ms = cpu_ms;
+	check_processes(watch, &sum, ret);
 	if (cpu_ms > watch->limits->cpu_time_ms)
 		say(ret, SPEC_CPU_TIME, watch->limits->cpu_time_ms, cpu_ms);
 	if (watches_disk(watch))
@@ -545,12 +834,21 @@ int watch_look(struct watch *watch, struct watch_verdict *ret)
 
 void watch_wake(struct watch *watch)
 {
+	uint64_t size;
 	const int64_t soon_ns = clock_monotonic_ns() + LOOK_LEAST_MS * 1000000;
 
 	if (watch->next_ns <= soon_ns + (LOOK_MOST_MS - LOOK_LEAST_MS) * 1000000)
 		return;
 	watch->next_ns = soon_ns;
 	watch->woken_ns = soon_ns - LOOK_LEAST_MS * 1000000;
+	/* Nobody was inside: what has gone of the disk since the last look was others'. */
+	if (watch->usage->processes == 0 && !watch->has_steps && !watch->is_losing &&
+	    !watch->was_hidden)
+		for (size_t i = 0; i < watch->n_roots; i++) {
+			struct watch_root *root = &watch->roots[i];
+
+			root->free_when_all = root->free_last = free_space(root, &size);
+		}
 }
 
 void watch_leave(struct watch *watch)
@@ -621,7 +919,7 @@ static void add_root(struct watch *watch, int fd, const char *path)
 	root->path = path;
 	/* What no disk will see is not counted as written. */
 	root->is_uncounted = fstatfs(root->fd, &fs) == 0 && fs.f_type == TMPFS_MAGIC;
-	root->free_at_start = free_space(root, &size);
+	root->free_at_start = root->free_when_all = root->free_last = free_space(root, &size);
 	root->floor = init_space_floor(size);
 	watch->n_roots++;
 }
@@ -635,6 +933,7 @@ void watch_open(struct watch *watch)
 void watch_init(struct watch *watch, const struct init_config *config)
 {
 	watch->limits = &config->limits;
+	watch->reserved = watch->used_when_all = watch->used_last = config->limits.disk_kept;
 	watch->usage = config->usage;
 	watch->proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	watch->is_bare = config->is_bare;

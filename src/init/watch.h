@@ -26,21 +26,24 @@
  *   floor     A part of each file system that is written to stays free, whoever fills it.
  *
  * A process whose parent ignores SIGCHLD takes its counts with it: it is counted up to the last
- * look in which it lived. Processes that made themselves undumpable show no write_bytes; ours do
- * not either, and write nothing. Once the one was seen, and as long as there are any of the other,
- * what the file systems have lost of free space stands for what was written, if it is more. What a
- * tmpfs of the host's has lost of free space is added: no write_bytes show it.
+ * look in which it lived. Without namespaces, and where its file cannot be read, a process that is
+ * undumpable shows no write_bytes. Once the one was seen, and as long as there are any of the
+ * other, what the file systems have lost of free space since the last look that had all counts is
+ * added, if it is more. Others' writes count for that time. Undumpable processes of atoll's own
+ * write nothing and do not matter (is_own). What a tmpfs of the host's has lost of free space is
+ * added: no write_bytes show it.
  */
 
-#define WATCH_ROOTS_MAX	 32
-#define WATCH_MEMFDS_MAX 512
+#define WATCH_ROOTS_MAX	    32
+#define WATCH_MEMFDS_MAX    512
+#define WATCH_PROCESSES_MAX 512
 
 /* A count that only grows, made of sums that may miss what has vanished. */
 struct watch_count {
 	uint64_t total;
 	uint64_t lost; /* of processes that took it with them */
-	uint64_t last;
-	bool is_low; /* the last sum was less than had been seen */
+	uint64_t best; /* the highest of the sums since, of which each was too low */
+	unsigned low;  /* how much these weigh; 0: the last sum was not too low */
 };
 
 /* A file system that the run may write to. */
@@ -50,7 +53,9 @@ struct watch_root {
 	uint64_t dev;
 	uint64_t floor;
 	uint64_t free_at_start;
-	bool is_uncounted; /* a tmpfs of the host's: only its free space tells */
+	uint64_t free_when_all; /* at the last look that had all counts */
+	uint64_t free_last;	/* at the last look */
+	bool is_uncounted;	/* a tmpfs of the host's: only its free space tells */
 };
 
 /* What one look has found. */
@@ -60,8 +65,27 @@ struct watch_sum {
 	uint64_t cpu_ms;
 	uint64_t threads;
 	uint64_t written;
-	bool hides_written;  /* somebody's count could not be read */
-	bool loses_children; /* somebody ignores SIGCHLD */
+	bool hides_written;	 /* somebody's count could not be read */
+	bool loses_children;	 /* somebody ignores SIGCHLD */
+	bool has_unread;	 /* the count of a process that has ended could not be read */
+	bool has_vanished;	 /* a process ended before it was read */
+	bool has_younger_parent; /* a process was read after its parent, or may have been */
+};
+
+/* One process in a look, with what it has taken over from children that it has waited for. */
+struct watch_process {
+	pid_t pid, parent;
+	uint64_t start; /* with the number it is nobody else's */
+	uint64_t cpu_ms, threads, written;
+	bool has_ended, is_gone;
+	bool is_new;	  /* it was first seen so in this look: */
+	int64_t ended_ns; /* that it has ended, and its count cannot be read; 0: it can be */
+	uint64_t guess;	  /* what it wrote before its end, besides */
+};
+
+struct watch_processes {
+	struct watch_process list[WATCH_PROCESSES_MAX];
+	size_t n;
 };
 
 struct watch {
@@ -72,10 +96,13 @@ struct watch {
 	struct watch_root roots[WATCH_ROOTS_MAX];
 	size_t n_roots;
 	struct watch_count cpu, written;
-	uint64_t reserved;  /* by fallocate() */
-	int layer_fd;	    /* a writable layer, with upper/ in it; -1: none */
-	uint64_t n_files;   /* in it, when they were counted last */
-	uint64_t files_due; /* to be counted again when the file system has so many */
+	struct watch_processes last; /* of the look before */
+	uint64_t reserved;	     /* by fallocate(), and what a sandbox had at its start */
+	uint64_t used_when_all;	     /* of the disk, at the last look that had all counts */
+	uint64_t used_last;	     /* of the disk, at the last look */
+	int layer_fd;		     /* a writable layer, with upper/ in it; -1: none */
+	uint64_t n_files;	     /* in it, when they were counted last */
+	uint64_t files_due;	     /* to be counted again when the file system has so many */
 	uint64_t files_at_start;
 	int64_t count_ns;   /* or, where it does not say, at this time */
 	bool is_bare;	    /* there is no pid namespace: /proc shows the host's processes, too */
@@ -91,7 +118,12 @@ struct watch {
 	pid_t keeper; /* of hidden names; 0: none */
 	const pid_t
 		*steps; /* which process of ours steps begin in, 0 while there is none; or NULL */
-	unsigned n_own; /* processes of ours among those that are seen; 0: it does not matter */
+	bool has_steps; /* a step is under way, though its process may not have been forked yet */
+	/* Is this process, which has not executed anything, one of atoll's own? May be NULL. */
+	bool (*is_own)(const void *data, pid_t pid, pid_t session);
+	const void *own_data;
+	unsigned n_own;	    /* processes of ours among those that are seen; 0: it does not matter */
+	unsigned n_helpers; /* forked by the guard to wait, as of the next look */
 };
 
 /* What a look found to be beyond its limit. */
@@ -130,4 +162,5 @@ void watch_take_layer(struct watch *watch, int layer_fd);
 /* watch-names.c. The names in a directory and beneath it, up to `most`; more if a part of it cannot
  * be seen. */
 uint64_t watch_count_names(int dir_fd, const char *name, uint64_t most, bool *ret_is_partial);
-uint64_t watch_count_add(struct watch_count *count, uint64_t sum, bool *is_losing);
+/* `is_settled`: no process ended while it was added up. */
+uint64_t watch_count_add(struct watch_count *count, uint64_t sum, bool is_settled, bool *is_losing);
