@@ -6,6 +6,11 @@
 /* In the order in which they are tried. */
 const struct backend *const isolate_backends[] = {&ns_backend, &bare_backend, NULL};
 
+const char *isolate_lack(void)
+{
+	return ns_lack();
+}
+
 const struct backend *isolate_choose(int *ret_errnum)
 {
 	int errnum = ns_try();

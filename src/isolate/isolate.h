@@ -91,6 +91,7 @@ struct cell_extra {
 	bool layer_is_memory;
 	/* A sandbox that lives on: there is no command at the start, exec() brings them. */
 	bool is_service;
+	uint64_t disk_kept; /* what it has on the disk already, which counts to limits.disk */
 	/* What start() calls while the walls are built, or NULL. The command does not run before it
 	 * has returned 0; its failure is start()'s. */
 	int (*meanwhile)(void *data, struct atoll_error *err);
@@ -195,6 +196,8 @@ extern const struct backend bare_backend;
  * if not NULL, gets why they cannot be had, and 0 where they can.
  */
 const struct backend *isolate_choose(int *ret_errnum);
+/* Where there are none: what this host does ("grants no user namespaces"). */
+const char *isolate_lack(void);
 
 /* For a process that only forks others that start cells: what is costly to find out about this host
  * is remembered, and handed on. isolate_refresh() before each fork looks whether it still holds;

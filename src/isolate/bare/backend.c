@@ -56,9 +56,9 @@ static int refuse_unaccepted(const struct cell *cell, struct atoll_error *err)
 		return 0;
 	return error_set(
 		err, ATOLL_FAULT_HOST, 0,
-		"this host grants no user namespaces (see `atoll doctor`; fix: %s); without "
-		"them some clauses are kept by weaker mechanisms, to be accepted with%s",
-		ns_fix(), flags);
+		"this host %s (see `atoll doctor`; fix: %s); without that some clauses are kept "
+		"by weaker mechanisms, to be accepted with%s",
+		ns_lack(), ns_fix(), flags);
 }
 
 /* ---- what there must be ---- */
@@ -112,10 +112,9 @@ static int check_host(struct plan *plan, struct atoll_error *err)
 		plan_add(plan, PLAN_MISSING, "processes.namespaces", NULL, "user namespaces", what,
 			 "default");
 	else if (what)
-		return error_set(
-			err, ATOLL_FAULT_HOST, 0,
-			"this host grants no user namespaces (see `atoll doctor`; fix: %s); %s",
-			ns_fix(), what);
+		return error_set(err, ATOLL_FAULT_HOST, 0,
+				 "this host %s (see `atoll doctor`; fix: %s); %s", ns_lack(),
+				 ns_fix(), what);
 	return 0;
 }
 
@@ -280,20 +279,26 @@ static int fill(struct cell *cell, const struct plan *plan, struct atoll_error *
 		r = refuse_unaccepted(cell, err);
 	if (r == 0 && !plan && cell->spec->network.n_listen)
 		r = error_set(err, ATOLL_FAULT_HOST, 0,
-			      "ports cannot be published without user namespaces (%s; fix: %s)",
-			      cell->spec->network.listen[0].origin, ns_fix());
+			      "ports cannot be published here (%s): this host %s; fix: %s",
+			      cell->spec->network.listen[0].origin, ns_lack(), ns_fix());
 	if (r == 0 && landlock_abi() >= ABI_LEAST)
 		r = bare_make_rights(cell, err);
 	return r < 0 ? r : explain(cell, err);
+}
+
+static void say_lack(char *ret, size_t size)
+{
+	snprintf(ret, size, "needs user namespaces with mounts, and this host %s", ns_lack());
 }
 
 /* A layer is a mount, and so is a writable root. */
 static int check_mode(const struct spec *spec, struct plan *plan, struct atoll_error *err)
 {
 	const bool is_root = spec->workspace_mode != SPEC_WORKSPACE_LAYER;
-	static const char fix[] = "needs user namespaces, which this host does not grant";
+	char fix[192];
 
 	if (!is_root || spec->root_is_layer) {
+		say_lack(fix, sizeof fix);
 		if (!plan)
 			return error_set(err, ATOLL_FAULT_HOST, 0, "%s: it %s; %s",
 					 is_root ? "root: layer" : "a workspace in mode 'layer'",
@@ -320,7 +325,7 @@ static const struct spec_rule *first_moved(const struct spec *spec)
 /* Other names for files and ids are mounts and maps. */
 static int check_inside(const struct spec *spec, struct plan *plan, struct atoll_error *err)
 {
-	static const char fix[] = "needs user namespaces, which this host does not grant";
+	char fix[192];
 	const struct spec_rule *moved = first_moved(spec);
 	const char *clause = spec->n_users     ? "users"
 			     : spec->has_guest ? "guest"
@@ -335,6 +340,7 @@ static int check_inside(const struct spec *spec, struct plan *plan, struct atoll
 
 	if (!clause)
 		return 0;
+	say_lack(fix, sizeof fix);
 	/* Of that nothing could be told: its place is no host's. */
 	if (!plan || moved)
 		return error_set(err, ATOLL_FAULT_HOST, 0, "%s (%s): it %s; leave it out", clause,

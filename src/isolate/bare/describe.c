@@ -134,6 +134,8 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 		   "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.privileges", NULL, "no_new_privs, no capability",
 		 NULL, "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.first", NULL,
+		 "the guard: a seccomp filter; no capability", NULL, "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.syscalls", NULL,
 		 "seccomp allow-list; unknown calls and foreign entries closed",
 		 "message queues, semaphores and shared memory by name are refused", "default");
@@ -184,8 +186,7 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 	}
 	plan_add(plan, PLAN_ENFORCED, "processes.shared", "signals",
 		 "RLIMIT_SIGPENDING: at most half of the caller's", "not of inotify", "default");
-	plan_add(plan, PLAN_ENFORCED, "limits.core", "none", "RLIMIT_CORE 1: no file, no handler",
-		 NULL, "default");
+	describe_core(plan);
 }
 
 void bare_describe(const struct cell *cell, struct plan *plan)

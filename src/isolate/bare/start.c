@@ -153,18 +153,17 @@ static int set_up(pid_t supervisor, int *ret_signal_fd, int ends[2], struct atol
 static _Noreturn void warden_main(struct cell *cell, pid_t supervisor)
 {
 	struct atoll_error err = {0};
-	int ends[2], signal_fd, r;
+	int ends[2], signal_fd = -1, r;
 	pid_t guard = -1;
 
-	start_close_others(cell);
-	start_wipe_secrets(cell->spec);
-	start_wipe_arguments();
+	r = start_leave_caller(cell, &err);
 	prctl(PR_SET_NAME, "atoll-warden");
 	/* The caller's terminal and its group are not ours to be in. */
 	setsid();
 	cell->umask = umask(0);
 	cell->has_namespaces = true; /* there are none to make */
-	r = set_up(supervisor, &signal_fd, ends, &err);
+	if (r == 0)
+		r = set_up(supervisor, &signal_fd, ends, &err);
 	if (r == 0) {
 		guard = fork();
 		if (guard == 0) {
@@ -186,7 +185,9 @@ static _Noreturn void warden_main(struct cell *cell, pid_t supervisor)
 	for (int i = 0; i < 3; i++)
 		close(cell->stdio[i]); /* or the supervisor would wait for the end of our output */
 	prctl(PR_SET_DUMPABLE, 0);
-	watch(cell, guard, signal_fd);
+	/* The warden removes a directory whose file names the command chose. */
+	if (ns_lock_first(cell, &err) == 0)
+		watch(cell, guard, signal_fd);
 	end_all(cell);
 }
 

@@ -66,7 +66,7 @@ int cell_explain(struct cell *cell, struct atoll_error *err)
 	return cell->contract_json && cell->contract_text ? 0 : error_oom(err);
 }
 
-static void set_limits(struct cell *cell)
+static void set_limits(struct cell *cell, const struct cell_extra *extra)
 {
 	const struct spec_limit *limits = cell->spec->limits;
 
@@ -74,7 +74,11 @@ static void set_limits(struct cell *cell)
 	cell->limits.cpu_time_ms = limits[SPEC_CPU_TIME].value;
 	cell->limits.memory = cell->group.has_memory ? SPEC_UNLIMITED : limits[SPEC_MEMORY].value;
 	cell->limits.is_memory_counted = cell->group.has_memory;
+	/* The kernel's limit is one for each id, and root inside can be any of hundreds. */
+	cell->limits.pids = cell->ids.has_many && !cell->group.has_pids ? limits[SPEC_PIDS].value
+									: SPEC_UNLIMITED;
 	cell->limits.disk = limits[SPEC_DISK].value;
+	cell->limits.disk_kept = extra->disk_kept;
 	cell->keeps_affinity = limits[SPEC_CPUS].value != SPEC_UNLIMITED;
 }
 
@@ -95,11 +99,15 @@ static int check_host(struct cell *cell, struct plan *plan, struct atoll_error *
 	return 0;
 }
 
+/* Of the caller, not ours: whatever we open closes at exec, and what came through our own exec does
+ * not. Where the caller had none under that number, it may be our store's. */
 static int check_descriptors(const struct spec *spec, struct atoll_error *err)
 {
 	for (size_t i = 0; i < spec->n_descriptors; i++) {
-		if (fcntl(spec->descriptors[i], F_GETFD) < 0)
-			return error_set(err, ATOLL_FAULT_REQUEST, errno, "descriptor %d (%s)",
+		int flags = fcntl(spec->descriptors[i], F_GETFD);
+
+		if (flags < 0 || flags & FD_CLOEXEC)
+			return error_set(err, ATOLL_FAULT_REQUEST, EBADF, "descriptor %d (%s)",
 					 spec->descriptors[i], spec->descriptors_origin);
 	}
 	return 0;
@@ -195,7 +203,7 @@ int cell_new(const struct spec *spec, char *const *env, const struct cell_extra 
 	}
 	read_git_identity(cell);
 	authority_find_bundles(cell);
-	set_limits(cell);
+	set_limits(cell, extra);
 	*ret = cell;
 	return 0;
 }
@@ -247,9 +255,14 @@ int32_t cell_whose(const struct cell *cell, uint16_t local_port, char ret_progra
 	ret_program[0] = '\0';
 	if (!cell->peers)
 		return 0;
-	for (int i = 0; __atomic_load_n(&cell->peers[0].pid, __ATOMIC_SEQ_CST) && i < NOTE_WAIT_MAX;
-	     i++)
-		nanosleep(&(struct timespec){.tv_nsec = NOTE_WAIT_NS}, NULL);
+	for (int i = 0; __atomic_load_n(&cell->peers[0].pid, __ATOMIC_SEQ_CST); i++) {
+		/* It was killed within connect(), or that takes long: the next caller, who may have
+		 * thousands of ports to ask about, does not wait for it again. */
+		if (i == NOTE_WAIT_MAX)
+			__atomic_store_n(&cell->peers[0].pid, 0, __ATOMIC_SEQ_CST);
+		else
+			nanosleep(&(struct timespec){.tv_nsec = NOTE_WAIT_NS}, NULL);
+	}
 	memcpy(ret_program, cell->peers[local_port].program, 16);
 	ret_program[15] = '\0';
 	return cell->peers[local_port].pid;

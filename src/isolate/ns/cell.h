@@ -20,6 +20,9 @@
  *   layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
  *   relayer.c   other layers for a live one
  *   system.c    `root: layer`: system directories likewise, gone at the end
+ *   beneath.c   what is mounted in trees that such a layer lies over
+ *   aliases.c   other names of what is hidden, by mounts of the host's
+ *   public.c    of these only what others may read on the host
  *   shared.c    one layer for several of them
  *   kept.c      or kept, of a sandbox that lives on
  *   net.c       in a network namespace of its own, the one way out
@@ -32,7 +35,7 @@
  *   probe.c     trying it all out for `atoll doctor`
  */
 
-/* Mount points and masks in the private storage. */
+/* Mount points and masks in the private storage, while the root is built: then the limit is set. */
 #define NS_OWN_INODES 16384
 
 enum ns_mount_kind {
@@ -54,6 +57,7 @@ struct ns_mount {
 	bool is_dir;
 	bool is_nested;	  /* beneath a bind: the mount point is there already */
 	bool is_explicit; /* asked for, not a default */
+	bool is_beneath;  /* a mount of the host's beneath a tree that is copied alone */
 	bool is_moved;	  /* a grant that is seen at another place: lines are about its source */
 	dev_t dev;
 	ino_t ino;
@@ -65,6 +69,7 @@ struct ns_mount {
 	bool keeps_hidden; /* no layer: what is to be hidden here is kept by its own mode */
 	bool is_layer;	   /* the workspace, not written itself: changes go to a layer over it */
 	bool is_ephemeral; /* of the system: what is written goes to a layer that vanishes */
+	bool is_public;	   /* of the host's tree only what others may read is shown (public.c) */
 	bool is_shared; /* the layer is one that several have, over the tree that has `is_base` */
 	bool is_base;	/* of NS_STAGE: what the shared layer lies over, the system's top */
 	size_t kept;	/* of NS_STAGE: which of cell_layer.roots it is, from 1 on; 0: none */
@@ -97,6 +102,7 @@ struct ns_group_dir {
 
 struct ns_group {
 	bool has_memory, has_pids, has_cpus;
+	bool has_swap; /* what is swapped out counts, too */
 	bool is_v2;
 	bool is_of_many;	  /* there may be a thousand: it lives on */
 	struct ns_group_dir main; /* v2: all; v1: memory */
@@ -127,6 +133,8 @@ struct cell {
 	size_t n_mounts;
 	struct init_zone *zones;
 	size_t n_zones;
+	struct ns_alias *aliases;
+	size_t n_aliases;
 	const struct listing *listing; /* while preparing */
 	struct ns_ids ids;
 	struct ns_group group;
@@ -196,6 +204,8 @@ int ids_take(struct cell *cell, struct atoll_error *err);
 #define IDS_MAP_SIZE 1024
 void ids_write_map(const struct ns_ids *ids, bool is_group, char *ret, size_t size);
 int ids_make_userns(const char *uid_map, const char *gid_map);
+/* Can a mount of this directory map ids? Tried on a copy that is never attached. */
+bool ids_can_map(const char *path);
 /* How the workspace is mapped, with more than one id inside, and grants that have an owner of their
  * own. 0 also where it is the same map. */
 int ids_map_owner(struct cell *cell, struct atoll_error *err);
@@ -214,6 +224,8 @@ void ids_release(struct cell *cell);
 int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *err);
 void ns_free_mounts(struct cell *cell);
 bool ns_needs_keeper(const struct cell *cell, const struct spec_rule *rule);
+/* Is it a pattern that hides, and could something in this tree match it? */
+bool ns_pattern_reaches(const struct spec_rule *rule, const struct ns_mount *mount);
 
 /* The default private places, in no order; NULL-terminated. Home comes on top. */
 extern const char *const ns_private_dirs[];
@@ -231,6 +243,7 @@ void describe_descriptors(const struct cell *cell, struct plan *plan);
 void describe_sockets(const struct cell *cell, struct plan *plan);
 void describe_environment(const struct cell *cell, struct plan *plan);
 void describe_record(const struct cell *cell, struct plan *plan);
+void describe_core(struct plan *plan);
 void describe_network(const struct cell *cell, struct plan *plan);
 const char *describe_mode(const struct cell *cell); /* of the network, as in a contract */
 void ns_describe_network(const struct cell *cell, struct plan *plan);
@@ -260,7 +273,12 @@ int ns_exec(struct cell *cell, const struct cell_handle *handle, uint32_t number
 int start_make_pair(int pair[2], struct atoll_error *err);
 /* The socket for notices, where there is to be one: the cell's end of it is cell->notice_fd. */
 int start_make_notices(struct cell *cell, int *ret_fd, struct atoll_error *err);
-void start_close_others(const struct cell *cell);
+/* Closes all but what the command gets and `also`, from 3 on. */
+int start_close_others(const struct cell *cell, const int *also, size_t n_also,
+		       struct atoll_error *err);
+/* The same in the first child, which keeps what a start needs; 0, 1 and 2 are blank afterwards
+ * (fd_blank_stdio()). Then the two below. */
+int start_leave_caller(const struct cell *cell, struct atoll_error *err);
 void start_wipe_arguments(void);
 /* Ahead, in a process whose forks wipe them. */
 void start_find_arguments(void);
@@ -312,6 +330,17 @@ int masks_add(struct ns_masking *masking, const char *relative, struct atoll_err
 void masks_end(struct ns_masking *masking);
 
 /*
+ * Of a host's tree what others may read there, and no more (public.c). public_mount() is for the
+ * child: a read-only overlay at `target`, which is made, of the tree at `host` and the whiteouts at
+ * `mask`, which may be NULL. public_can_mount(): not where `path` lies on an overlay itself, and
+ * public_prepare() then fails for a start.
+ */
+bool public_can_mount(const char *path);
+int public_prepare(const struct cell *cell, struct ns_mount *mount, struct atoll_error *err);
+int public_mount(const struct cell *cell, const char *mask, const char *host, const char *target,
+		 struct atoll_error *err);
+
+/*
  * One layer for several of the system's trees (shared.c). shared_prepare() looks which can have it,
  * once all mounts are known; shared_build() is for the child, before the first shared_place().
  */
@@ -354,6 +383,29 @@ int ns_add_private(struct cell *cell, const char *path, struct atoll_error *err)
 int ns_add_file(struct cell *cell, const char *source, const char *path, struct atoll_error *err);
 /* Is something mounted beneath this directory? Its path, if `ret` is not NULL. */
 bool ns_has_submounts(const char *path, char ret[4096]);
+/* What is mounted, as /proc/self/mountinfo says; NULL if that cannot be read. The second gives the
+ * mount points in it one after the other, and moves `*text` on; false behind the last. */
+const char *ns_mounted(void);
+void ns_forget_mounted(void);
+bool ns_next_mounted(const char **text, char ret[4096]);
+
+/*
+ * Other names that mounts give to what is hidden (aliases.c), hidden as well once all grants are in
+ * the list. aliases_find(): is a path one? ns_hide_name() hides a path because of a line about
+ * another; 1 if it is shown at all, 0 if not.
+ */
+struct ns_alias {
+	char *path;
+	const struct spec_rule *rule; /* what it is another name of */
+	bool is_shown;		      /* because somebody's grant names it */
+};
+int aliases_prepare(struct cell *cell, struct atoll_error *err);
+const struct ns_alias *aliases_find(const struct cell *cell, const char *path);
+void aliases_free(struct cell *cell);
+int ns_hide_name(struct cell *cell, const char *path, const struct spec_rule *rule,
+		 struct atoll_error *err);
+/* Lines for what is mounted beneath trees that are copied alone, once their masks are known. */
+int beneath_prepare(struct cell *cell, struct atoll_error *err);
 
 /*
  * Who there is inside (users.c). users_prepare() reads the host's accounts and adds homes;
@@ -382,6 +434,8 @@ int image_open_file(const struct cell *cell, const char *path);
 
 /* `root: layer`, once the other mounts are there. */
 int system_prepare(struct cell *cell, struct atoll_error *err);
+/* Does root's `root: layer` put a layer over this tree? */
+bool system_is_layer(const struct cell *cell, const struct ns_mount *mount);
 /* Those trees that are looked through; NULL behind the last. */
 const char *system_tree(size_t i);
 /* What others may not read of one, into its masks. `watch_fd`: an inotify descriptor that gets a
@@ -437,6 +491,8 @@ int ns_leave_host(struct atoll_error *err);
 
 /* In the command's process; see init_config. */
 int ns_make_namespaces(const struct cell *cell, struct atoll_error *err);
+/* In the first process: its own filter. */
+int ns_lock_first(void *cell, struct atoll_error *err);
 int ns_begin(void *cell, struct atoll_error *err);
 int ns_seal(void *cell, struct atoll_error *err);
 int ns_execute(void *cell, struct atoll_error *err);

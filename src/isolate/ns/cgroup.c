@@ -271,7 +271,7 @@ static void prepare_v1(struct ns_group *group, const struct spec *spec)
 	if (memory != SPEC_UNLIMITED && make_v1(USUAL_PLACE "/memory", "memory", &group->main)) {
 		group->has_memory = set_value(&group->main, "memory.limit_in_bytes", memory);
 		/* There only where the kernel counts swap. */
-		set_value(&group->main, "memory.memsw.limit_in_bytes", memory);
+		group->has_swap = set_value(&group->main, "memory.memsw.limit_in_bytes", memory);
 	}
 	/* Whole CPUs are held by the set of CPUs alone. */
 	if (cpus != SPEC_UNLIMITED && cpus % 1000 != 0 &&
@@ -350,7 +350,7 @@ static void fill_v2(struct ns_group *group, const struct spec *spec)
 
 	if (memory != SPEC_UNLIMITED) {
 		group->has_memory = set_value(&group->main, "memory.max", memory);
-		set_value(&group->main, "memory.swap.max", 0);
+		group->has_swap = set_value(&group->main, "memory.swap.max", 0);
 	}
 	set_value(&group->main, "memory.oom.group", 1);
 	group->has_pids = pids != SPEC_UNLIMITED && set_value(&group->main, "pids.max", pids + 1);

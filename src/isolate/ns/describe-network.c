@@ -161,6 +161,18 @@ static void describe_secrets(const struct network *network, struct plan *plan)
 	}
 }
 
+/* Which requests get through to it. */
+static void describe_listen_names(const struct network_listen *line, struct plan *plan)
+{
+	char value[512] = "addresses, localhost, names without a dot, this machine's name";
+
+	for (size_t i = 0; i < line->n_names; i++)
+		append(value, sizeof value, ", %s", line->names[i]);
+	plan_add(plan, PLAN_ENFORCED, "network.listen.names", value,
+		 "egress reads the Host of a connection's first HTTP request",
+		 "TLS and other protocols pass unseen", line->origin);
+}
+
 static void describe_listen(const struct cell *cell, struct plan *plan)
 {
 	const struct network *network = &cell->spec->network;
@@ -183,6 +195,8 @@ static void describe_listen(const struct cell *cell, struct plan *plan)
 						 : "any free host port, told at the start; every "
 						   "user of this host can connect",
 				 line->origin);
+		if (!cell->bare)
+			describe_listen_names(line, plan);
 	}
 }
 
@@ -238,8 +252,10 @@ static void describe_odds(const struct network *network, struct plan *plan)
 		plan_add(plan, PLAN_WEAKER, "network.upstream",
 			 strchr(network->upstream, '@') ? "a proxy" : network->upstream,
 			 "egress goes through it",
-			 "the proxy looks names up: that an address is private or the host's own "
-			 "is not seen",
+			 "names are looked up here, too, and refused where one of their addresses "
+			 "is "
+			 "not public; a name that only the proxy can look up leads wherever the "
+			 "proxy leads it",
 			 origin_or_default(network->upstream_origin));
 	plan_add(plan, PLAN_NOTE, "network.proxy", network->has_proxy_variables ? "set" : "not set",
 		 "HTTP_PROXY and its like, for programs that want a proxy",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "isolate/ns/cell.h"
@@ -7,7 +8,9 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* The lines of the plan, from the very data that the sandbox is built from. */
@@ -25,9 +28,10 @@ static const char *zone_mechanism(const struct cell *cell, const struct ns_mount
 	if (mount->is_layer)
 		return describe_layer(cell);
 	if (mount->is_ephemeral)
-		return "overlay on private tmpfs, gone at the end; ids mapped";
+		return cell->ids.has_many ? "overlay on private tmpfs, gone at the end; ids mapped"
+					  : "overlay on private tmpfs, gone at the end";
 	if (mount->is_writable)
-		return cell->ids.is_shifted
+		return cell->ids.is_shifted && !cell->ids.is_unmapped
 			       ? "bind mount, ids mapped; writes by the guard, Landlock behind it"
 			       : "bind mount; writes by the guard, Landlock behind it";
 	if (mount->n_masks)
@@ -52,23 +56,79 @@ const char *describe_origin(const struct cell *cell, const struct ns_mount *moun
 	return "default";
 }
 
+static const char *describe_alias(const struct ns_alias *alias, char *ret, size_t size)
+{
+	snprintf(ret, size, "another name of '%s', by a mount of the host's", alias->rule->path);
+	return ret;
+}
+
 static void describe_masks(const struct cell *cell, const struct ns_mount *mount, struct plan *plan)
 {
 	for (size_t i = 0; i < mount->n_masks; i++) {
 		const struct spec_rule *rule;
-		char path[4200];
+		const struct ns_alias *alias;
+		char path[4200], text[4300];
 
 		snprintf(path, sizeof path, "%s/%s", mount->path, mount->masks[i]);
-		rule = plan->is_brief ? NULL : spec_rule_inside(cell->spec, path);
+		alias = aliases_find(cell, path);
+		rule = plan->is_brief ? NULL
+		       : alias	      ? alias->rule
+				      : spec_rule_inside(cell->spec, path);
 		plan_add(plan, PLAN_ENFORCED, "filesystem.hide", path,
 			 mount->is_layer       ? "layer over the workspace; not listed"
 			 : mount->is_ephemeral ? "layer over the system's tree; not listed"
 					       : "layer over the read-only mount; not listed",
-			 NULL, rule ? rule->origin : "default");
+			 alias ? describe_alias(alias, text, sizeof text) : NULL,
+			 rule ? rule->origin : "default");
 	}
 }
 
 static const char kept_by_mode[] = "kept by its own mode and owner";
+
+/* The mount that shows a path, itself counted; NULL where nothing does. */
+static const struct ns_mount *shown_by(const struct cell *cell, const char *path)
+{
+	const struct ns_mount *found = NULL;
+
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+
+		if (mount->kind != NS_STAGE && path_is_within(path, mount->path) &&
+		    (!found || strlen(mount->path) > strlen(found->path)))
+			found = mount;
+	}
+	return found;
+}
+
+/* Name mounts inside grants; mounts inside the default trees are not listed. */
+static void describe_inner(const struct cell *cell, const struct ns_mount *mount, struct plan *plan)
+{
+	char point[4096], path[4400];
+	const char *text;
+
+	if (plan->is_brief || mount->kind != NS_BIND || !mount->is_dir || mount->n_masks ||
+	    mount->is_ephemeral || mount->is_layer || (!mount->is_writable && !mount->is_explicit))
+		return;
+	text = ns_mounted();
+	while (ns_next_mounted(&text, point)) {
+		if (streq(point, ns_source(mount)) || !path_is_within(point, ns_source(mount)))
+			continue;
+		snprintf(path, sizeof path, "%s%s", mount->path, point + strlen(ns_source(mount)));
+		if (shown_by(cell, path) != mount)
+			continue;
+		plan_add(plan, PLAN_ENFORCED,
+			 mount->is_writable ? "filesystem.write" : "filesystem.read", path,
+			 mount->is_writable
+				 ? "bind mount with the grant that it lies in; writes by "
+				   "the guard, Landlock behind it"
+				 : "bind mount with the grant that it lies in, read-only",
+			 mount->is_writable && cell->ids.is_shifted && !cell->ids.is_unmapped
+				 ? "another file system, mounted there on the host; ids are not "
+				   "mapped: it is read and written as others may"
+				 : "another file system, mounted there on the host",
+			 describe_origin(cell, mount));
+	}
+}
 
 static void describe_mounts(const struct cell *cell, struct plan *plan)
 {
@@ -89,12 +149,16 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			clause = "filesystem.root";
 		else if (mount->is_writable)
 			clause = "filesystem.write";
+		else if (mount->is_beneath)
+			clause = "filesystem.read";
 		else if (mount->kind == NS_BIND && path_is_within(mount->path, "/run/atoll"))
 			clause = "guest";
 		else if (mount->kind == NS_BIND && !mount->rule)
 			clause = "filesystem.socket";
 		if (mount->kind == NS_HIDE)
 			note = "content hidden; the name is still listed";
+		if (mount->kind == NS_HIDE && aliases_find(cell, mount->path))
+			note = describe_alias(aliases_find(cell, mount->path), where, sizeof where);
 		if (mount->is_layer)
 			note = "workspace, in a layer: the host's files stay as they are until "
 			       "changes are applied";
@@ -106,6 +170,8 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			snprintf(where, sizeof where, "of the image: '%s'", mount->source);
 			note = where;
 		}
+		if (mount->is_beneath)
+			note = "mounted there on the host";
 		if (mount->is_moved) {
 			snprintf(where, sizeof where, "'%s' of the host", mount->source);
 			note = where;
@@ -120,6 +186,16 @@ static void describe_mounts(const struct cell *cell, struct plan *plan)
 			plan_add(plan, PLAN_ENFORCED, "filesystem.hide", NULL, kept_by_mode, NULL,
 				 NULL);
 		describe_masks(cell, mount, plan);
+		describe_inner(cell, mount, plan);
+	}
+	for (size_t i = 0; i < cell->n_aliases; i++) {
+		char text[4300];
+
+		if (cell->aliases[i].is_shown)
+			plan_add(plan, PLAN_NOTE, "filesystem.hide", cell->aliases[i].path,
+				 "none: a grant names it",
+				 describe_alias(&cell->aliases[i], text, sizeof text),
+				 cell->aliases[i].rule->origin);
 	}
 }
 
@@ -155,21 +231,6 @@ static void describe_system(const struct cell *cell, struct plan *plan)
 		      "content hidden; the name is still listed");
 	describe_proc(plan, ns_proc_kept, "the kernel keeps it for root",
 		      "the name is still listed");
-}
-
-/* The mount that shows a path, itself counted; NULL where nothing does. */
-static const struct ns_mount *shown_by(const struct cell *cell, const char *path)
-{
-	const struct ns_mount *found = NULL;
-
-	for (size_t i = 0; i < cell->n_mounts; i++) {
-		const struct ns_mount *mount = &cell->mounts[i];
-
-		if (mount->kind != NS_STAGE && path_is_within(path, mount->path) &&
-		    (!found || strlen(mount->path) > strlen(found->path)))
-			found = mount;
-	}
-	return found;
 }
 
 static bool is_masked(const struct ns_mount *mount, const char *path)
@@ -224,8 +285,8 @@ static void describe_unmounted(const struct cell *cell, const struct spec_rule *
 		describe_kept(rule, plan);
 	} else if (rule->access == SPEC_HIDE && mount && mount->kind == NS_BIND &&
 		   !mount->is_layer) {
-		plan_add(plan, PLAN_ENFORCED, clause, rule->path, "empty mount by a watcher",
-			 "not there yet; hidden as soon as the watcher has run", rule->origin);
+		plan_add(plan, PLAN_WEAKER, clause, rule->path, "empty mount by a watcher",
+			 "not there yet; readable until the watcher has run", rule->origin);
 	} else if (!is_default) {
 		plan_add(plan, PLAN_NOTE, clause, rule->path,
 			 rule->access == SPEC_HIDE ? "nothing is shown there"
@@ -258,8 +319,8 @@ void describe_rules(const struct cell *cell, struct plan *plan)
 
 void describe_descriptors(const struct cell *cell, struct plan *plan)
 {
-	plan_add(plan, PLAN_ENFORCED, "processes.descriptors", "0 1 2", "pipes; all others closed",
-		 NULL, "default");
+	plan_add(plan, PLAN_ENFORCED, "processes.descriptors", "0 1 2",
+		 "pipes, or a terminal of the run's own; all others closed", NULL, "default");
 	for (size_t i = 0; i < cell->spec->n_descriptors; i++) {
 		char number[16];
 
@@ -282,7 +343,7 @@ void describe_sockets(const struct cell *cell, struct plan *plan)
 
 static void describe_processes(const struct cell *cell, struct plan *plan)
 {
-	char ids[128], landlock[48];
+	char ids[192], landlock[48];
 
 	if (cell->ids.has_many)
 		snprintf(ids, sizeof ids,
@@ -295,7 +356,9 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 			 cell->ids.inside_uid, cell->ids.inside_gid,
 			 slots_classes[cell->spec->identity].first);
 	else
-		snprintf(ids, sizeof ids, "uid %u is host uid %u, gid %u is host gid %u",
+		snprintf(ids, sizeof ids,
+			 "uid %u is host uid %u, gid %u is host gid %u; no firewall tells it from "
+			 "the caller's other processes",
 			 cell->ids.inside_uid, cell->ids.host_uid, cell->ids.inside_gid,
 			 cell->ids.host_gid);
 	snprintf(landlock, sizeof landlock, "Landlock ABI %d", cell->landlock_abi);
@@ -307,7 +370,7 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 					: "user namespace with the caller's own id",
 		 ids, cell->spec->identity_origin);
 	plan_add(plan, PLAN_ENFORCED, "processes.namespaces", "user mnt pid net ipc uts cgroup",
-		 "clone3", NULL, "default");
+		 "clone", NULL, "default");
 	plan_add(
 		plan, PLAN_ENFORCED, "processes.privileges", NULL,
 		cell->ids.has_many
@@ -318,13 +381,23 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 		!cell->ids.has_many	    ? "default"
 		: cell->spec->root_is_layer ? cell->spec->root_origin
 					    : cell->spec->users[0].origin);
+	plan_add(plan, PLAN_ENFORCED, "processes.first", NULL,
+		 cell->ids.has_many
+			 ? "pid 1: a seccomp filter; of capabilities sys_ptrace, kill, chown, "
+			   "dac_override, fowner, fsetid, setgid and setuid, over ids of the run's "
+			   "own"
+			 : "pid 1: a seccomp filter; of capabilities sys_ptrace, in the user "
+			   "namespace",
+		 NULL, "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.syscalls", NULL,
 		 "seccomp allow-list; unknown calls and foreign entries closed", NULL, "default");
 	plan_add(plan, PLAN_ENFORCED, "processes.files", NULL,
 		 cell->has_open_top ? "read-only mounts of all that is the host's" : landlock,
-		 cell->has_open_top ? "Landlock keeps signals and abstract sockets inside; with an "
-				      "open top it is no second wall for files"
-				    : "no right to write anything of the host's",
+		 cell->has_open_top && cell->landlock_abi >= 6
+			 ? "Landlock keeps signals and abstract sockets inside; with an open top "
+			   "it is no second wall for files"
+		 : cell->has_open_top ? "with an open top Landlock is no second wall for files"
+				      : "no right to write anything of the host's",
 		 cell->has_open_top ? cell->spec->root_origin : "default");
 	describe_descriptors(cell, plan);
 	plan_add(plan, PLAN_ENFORCED, "processes.keyring", NULL, "fresh session keyring", NULL,
@@ -334,16 +407,44 @@ static void describe_processes(const struct cell *cell, struct plan *plan)
 	describe_users(cell, plan);
 }
 
+/* Without a control group a part of a CPU is a whole one. */
+static struct limit_way describe_cpu_set(const struct cell *cell)
+{
+	static const char mechanism[] = "CPU set of the processes, sched_setaffinity refused";
+
+	if (cell->spec->limits[SPEC_CPUS].value % 1000 == 0)
+		return (struct limit_way){mechanism, NULL};
+	return (struct limit_way){
+		mechanism, "no writable cgroup here; whole CPUs, so it is rounded up", PLAN_WEAKER};
+}
+
+static bool host_swaps(void)
+{
+	cleanup_fd int fd = open("/proc/swaps", O_RDONLY | O_CLOEXEC);
+	char text[512];
+	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	const char *line;
+
+	if (got < 0)
+		return true;
+	text[got] = '\0';
+	line = strchr(text, '\n');
+	return line && line[1];
+}
+
 struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 {
 	const struct ns_group *group = &cell->group;
+	const bool swaps = id == SPEC_MEMORY && !group->has_swap && host_swaps();
 
 	switch (id) {
 	case SPEC_WALL:
 		return (struct limit_way){"supervisor, monotonic clock, then SIGKILL", NULL};
 	case SPEC_CPU_TIME:
 		if (group->is_v2)
-			return (struct limit_way){"cgroup v2 cpu.stat; RLIMIT_CPU for each", NULL};
+			return (struct limit_way){
+				"cgroup v2 cpu.stat, read twice a second; RLIMIT_CPU for each",
+				"half a second of each CPU can exceed it", PLAN_WEAKER};
 		return (struct limit_way){
 			"first process sums up all processes, 10 to 100 times a second; "
 			"RLIMIT_CPU for each",
@@ -353,13 +454,15 @@ struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 			return (struct limit_way){
 				group->is_v2 ? "cgroup v2 cpu.max" : "cgroup v1 cpu.cfs_quota_us",
 				"CPU set of the processes as well, in whole CPUs"};
-		return (struct limit_way){"CPU set of the processes, sched_setaffinity refused",
-					  "whole CPUs, rounded up"};
+		return describe_cpu_set(cell);
 	case SPEC_MEMORY:
 		if (group->has_memory)
 			return (struct limit_way){group->is_v2 ? "cgroup v2 memory.max"
 							       : "cgroup v1 memory.limit_in_bytes",
-						  NULL};
+						  swaps ? "the group does not count swap, of which "
+							  "this host has some"
+							: NULL,
+						  swaps ? PLAN_WEAKER : PLAN_ENFORCED};
 		return (struct limit_way){
 			"first process sums up all processes, 10 to 100 times a second",
 			"no writable cgroup here; a burst between two looks can exceed it",
@@ -370,8 +473,10 @@ struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 							       : "cgroup v1 pids.max",
 						  "RLIMIT_NPROC of the user namespace as well"};
 		if (cell->ids.has_many)
-			return (struct limit_way){"RLIMIT_NPROC, counted in the user namespace",
-						  "for each id inside", PLAN_WEAKER};
+			return (struct limit_way){
+				"RLIMIT_NPROC for each id inside; first process counts all, 10 to "
+				"100 times a second",
+				"all ids together can exceed it between two looks", PLAN_WEAKER};
 		return (struct limit_way){"RLIMIT_NPROC, counted in the user namespace", NULL};
 	case SPEC_DISK:
 		return (struct limit_way){
@@ -402,8 +507,33 @@ struct limit_way describe_limit(const struct cell *cell, enum spec_limit_id id)
 	}
 }
 
+/* The first byte of the host's core_pattern tells who gets the memory of a process that crashes: a
+ * program ('|'), a socket ('@', since 6.16), or a file. */
+void describe_core(struct plan *plan)
+{
+	cleanup_fd int fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
+	const char *note = NULL;
+	struct rlimit limit;
+	char first = 0;
+
+	if (fd >= 0 && read(fd, &first, 1) != 1)
+		first = 0;
+	if (first == '@')
+		note = "kernel.core_pattern of this host is a socket, which no limit keeps back: "
+		       "whoever listens there gets the memory of what crashes inside";
+	else if (first == '|' && getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_max < 1)
+		note = "the caller's own limit is 0, for which the kernel starts the handler of "
+		       "kernel.core_pattern; start atoll where `ulimit -Hc` is 1 or more";
+	plan_add(plan, note ? PLAN_WEAKER : PLAN_ENFORCED, "limits.core", "none",
+		 "RLIMIT_CORE 1, which cannot be changed inside: no file, no handler", note,
+		 "default");
+}
+
 static void describe_limits(const struct cell *cell, struct plan *plan)
 {
+	struct statvfs fs;
+	const bool is_fixed = statvfs("/proc/sys", &fs) < 0 || fs.f_flag & ST_RDONLY;
+
 	for (int id = 0; id < SPEC_LIMIT_COUNT; id++) {
 		const struct spec_limit *limit = &cell->spec->limits[id];
 		struct limit_way way = describe_limit(cell, id);
@@ -421,12 +551,12 @@ static void describe_limits(const struct cell *cell, struct plan *plan)
 	plan_add(plan, PLAN_ENFORCED, "processes.shared", "signals queues",
 		 "RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE: at most half of the caller's", NULL,
 		 "default");
-	plan_add(plan, PLAN_ENFORCED, "processes.shared",
+	plan_add(plan, is_fixed ? PLAN_WEAKER : PLAN_ENFORCED, "processes.shared",
 		 cell->needs_keeper ? "inotify-instances" : "inotify-instances inotify-watches",
 		 "sysctl user.* of the user namespace: at most half of the caller's",
-		 "not where /proc/sys is read-only", "default");
-	plan_add(plan, PLAN_ENFORCED, "limits.core", "none", "RLIMIT_CORE 1: no file, no handler",
-		 NULL, "default");
+		 is_fixed ? "/proc/sys is read-only here: the caller's own bounds hold" : NULL,
+		 "default");
+	describe_core(plan);
 }
 
 void describe_environment(const struct cell *cell, struct plan *plan)

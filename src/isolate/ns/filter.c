@@ -46,6 +46,7 @@ enum answer {
 	CHECK_UNSHARE,
 	CHECK_SOCKET,
 	CHECK_SOCKETPAIR,
+	CHECK_FCNTL,
 	CHECK_SEND_2, /* the flags are argument 2 */
 	CHECK_SEND_3,
 	CHECK_SENDTO,
@@ -53,6 +54,7 @@ enum answer {
 	CHECK_PERSONALITY,
 	CHECK_PRCTL,
 	CHECK_SECCOMP,
+	CHECK_SETRLIMIT,
 	CHECK_PRLIMIT,
 	CHECK_SELF,	/* argument 0 is a process, and must mean the caller */
 	CHECK_PRIORITY, /* a kind and a process, likewise */
@@ -61,6 +63,8 @@ enum answer {
 	CHECK_STREAM_SOCKET,
 	EXECUTE,     /* for the record: the kernel decides alone */
 	CHANGE_OPEN, /* through a descriptor: of no interest to the record */
+	CHECK_PTRACE,
+	CHECK_RESTRICT,
 	ANSWERS,
 };
 
@@ -90,7 +94,8 @@ static const struct rule rules[] = {
 	/* Files: reading, and writing what is open. */
 	{ALLOW, CALLS(SYS_read, SYS_readv, SYS_pread64, SYS_preadv, SYS_preadv2)},
 	{ALLOW, CALLS(SYS_write, SYS_writev, SYS_pwrite64, SYS_pwritev, SYS_pwritev2)},
-	{ALLOW, CALLS(SYS_close, SYS_close_range, SYS_lseek, SYS_fcntl, SYS_flock)},
+	{ALLOW, CALLS(SYS_close, SYS_close_range, SYS_lseek, SYS_flock)},
+	{CHECK_FCNTL, CALLS(SYS_fcntl)},
 	{ALLOW, CALLS(SYS_dup, SYS_dup3, SYS_pipe2, SYS_ftruncate)},
 	{GUARD, CALLS(SYS_fallocate)}, /* to be counted: it fills a disk without writing */
 	{ALLOW, CALLS(SYS_sendfile, SYS_splice, SYS_tee, SYS_vmsplice, SYS_copy_file_range)},
@@ -117,7 +122,7 @@ static const struct rule rules[] = {
 
 	/* Files: changing by name, and the mode bits of all. */
 	{CHECK_OPENAT, CALLS(SYS_openat)},
-	{GUARD, CALLS(SYS_openat2)}, /* its flags are in memory */
+	{GUARD, CALLS(SYS_openat2)}, /* its flags are in memory: never continued, see call-open.c */
 	{CHANGE, CALLS(SYS_renameat, SYS_renameat2, SYS_linkat, SYS_symlinkat, SYS_unlinkat)},
 	{CHANGE, CALLS(SYS_mkdirat)}, /* the kernel makes no set-id directory here */
 	{CHANGE, CALLS(SYS_truncate)},
@@ -160,7 +165,8 @@ static const struct rule rules[] = {
 	{ALLOW, CALLS(SYS_rseq, SYS_membarrier, SYS_getcpu, SYS_restart_syscall)},
 	{ALLOW, CALLS(SYS_pidfd_open, SYS_pidfd_send_signal, SYS_pidfd_getfd)},
 	{ALLOW, CALLS(SYS_process_madvise, SYS_process_mrelease)},
-	{ALLOW, CALLS(SYS_getrlimit, SYS_setrlimit, SYS_getrusage, SYS_times)},
+	{ALLOW, CALLS(SYS_getrlimit, SYS_getrusage, SYS_times)},
+	{CHECK_SETRLIMIT, CALLS(SYS_setrlimit)},
 	{CHECK_PRLIMIT, CALLS(SYS_prlimit64)},
 	{ALLOW, CALLS(SYS_uname, SYS_sysinfo, SYS_getrandom)},
 	/* Debuggers: Landlock keeps them to processes of the same sandbox. */
@@ -216,8 +222,8 @@ static const struct rule rules[] = {
 
 	/* Locking oneself in further is welcome. */
 	{CHECK_SECCOMP, CALLS(SYS_seccomp)},
-	{ALLOW,
-	 CALLS(SYS_landlock_create_ruleset, SYS_landlock_add_rule, SYS_landlock_restrict_self)},
+	{ALLOW, CALLS(SYS_landlock_create_ruleset, SYS_landlock_add_rule)},
+	{CHECK_RESTRICT, CALLS(SYS_landlock_restrict_self)},
 	/* Shows which protections the host runs, and can change one's label. */
 	{SAY_ENOSYS, CALLS(SYS_lsm_get_self_attr, SYS_lsm_set_self_attr, SYS_lsm_list_modules)},
 
@@ -304,7 +310,22 @@ static unsigned check_mode(struct bpf *bpf, const unsigned *to, unsigned mode, u
 	return load_argument(bpf, mode, asks);
 }
 
-/* Opening to read is left to Landlock, mostly. The mode counts only when a file may be made. */
+/*
+ * Opening to read is left to Landlock, mostly. The mode counts only when a file may be made.
+ *
+ * Access mode 3 asks for no right to read and for none to write, so Landlock's WRITE_FILE does not
+ * apply to it, and with O_TRUNC the kernel empties the file all the same. Mode 3 is for ioctl() on
+ * a few drivers; no program truncates by it. Access mode 0 with O_TRUNC passes Landlock in the same
+ * way, but programs make lock files by it: the guard opens these itself and never continues them.
+ */
+static unsigned refuse_mode_3(struct bpf *bpf, const unsigned *to, unsigned flags, unsigned next)
+{
+	unsigned place = load_argument(bpf, flags, next);
+
+	place = bpf_if(bpf, BPF_JEQ, O_ACCMODE | O_TRUNC, to[SAY_EACCES], place);
+	return bpf_and(bpf, O_ACCMODE | O_TRUNC, place);
+}
+
 static unsigned check_open(struct bpf *bpf, const unsigned *to, unsigned flags, unsigned with_mode,
 			   unsigned to_read)
 {
@@ -313,6 +334,8 @@ static unsigned check_open(struct bpf *bpf, const unsigned *to, unsigned flags, 
 	unsigned changes, any;
 
 	changes = bpf_if(bpf, BPF_JSET, makes, with_mode, to[CHANGE]);
+	if (to[CHANGE] != to[ALLOW])
+		changes = refuse_mode_3(bpf, to, flags, changes);
 	any = bpf_if(bpf, BPF_JSET, O_ACCMODE | O_TRUNC | makes, changes, to_read);
 	return load_argument(bpf, flags, any);
 }
@@ -461,26 +484,76 @@ static unsigned see_sending(struct bpf *bpf, const unsigned *to)
 }
 
 /*
+ * A lease makes everybody else's open() of the file wait until the holder gives it back or
+ * /proc/sys/fs/lease-break-time (45 s) is over: the host's git waits for the command. F_SETDELEG
+ * (Linux 6.19) is the same for directories, so numbers above those of Linux 6.18 are refused as an
+ * older kernel would. F_NOTIFY tells of changes by signals, past the guard, which decides about
+ * inotify where there are no namespaces; kernels without CONFIG_DNOTIFY answer EINVAL.
+ * Record locks, flock() and OFD locks stay: builds need them, and they end with the run.
+ */
+static unsigned check_fcntl(struct bpf *bpf, const unsigned *to)
+{
+	const uint32_t last = 1024 + 14; /* F_SET_FILE_RW_HINT */
+	unsigned unknown = refuse(bpf, EINVAL), place;
+
+	place = bpf_if(bpf, BPF_JGE, last + 1, unknown, to[ALLOW]);
+	place = bpf_if(bpf, BPF_JEQ, F_NOTIFY, unknown, place);
+	place = bpf_if(bpf, BPF_JEQ, F_SETLEASE, to[SAY_EPERM], place);
+	return load_argument(bpf, 1, place);
+}
+
+/*
  * Terminals: putting words into the caller's shell (TIOCSTI, TIOCLINUX), taking the console's
  * output, and line disciplines, which are rarely looked at kernel code.
  *
- * Filesystems: they let an owner change a file, or make one, through a descriptor that was opened
- * to read, where neither Landlock nor the guard looks: chattr(1), fs-verity, subvolumes and
- * snapshots of btrfs and bcachefs. So of their letters only what reads, cloning, which asks for a
- * descriptor opened to write, and sharing of equal blocks. Tools know EOPNOTSUPP from NFS and
- * others.
+ * Otherwise by a list of what is allowed, because every driver and filesystem has letters of its
+ * own. The kernel's devices inside are terminals and null, zero, full and random; all else that a
+ * command can open is a file, a directory, a pipe, a socket, or a descriptor of the kernel's such
+ * as a pidfd.
+ *
+ * Filesystems let an owner change a file, or make one, through a descriptor that was opened to
+ * read, where neither Landlock nor the guard looks: chattr(1), fs-verity, versions ('v'),
+ * subvolumes and snapshots of btrfs and bcachefs, attributes of vfat ('r'), f2fs (0xf5) and others.
+ * So of these only what reads, cloning, which asks for a descriptor opened to write, and sharing of
+ * equal blocks. Tools know EOPNOTSUPP from NFS and others. Every other number gets ENOTTY, as from
+ * a kernel that does not have it.
+ *
+ * A contract that passes descriptors, or grants a socket through which they come, may pass a device
+ * (a GPU behind a display server): then every letter but those of filesystems is allowed. pid 1
+ * answers the calls of a filter's listener, which are ioctl() of the letter '!'.
  */
-static unsigned check_ioctl(struct bpf *bpf, const unsigned *to)
+static unsigned check_ioctl(struct bpf *bpf, const unsigned *to,
+			    const struct filter_options *options)
 {
 	static const uint32_t terminal[] = {TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD};
-	static const uint32_t harmless[] = {FS_IOC_GETFLAGS, FS_IOC_FSGETXATTR, FS_IOC_FIEMAP,
-					    FICLONE,	     FICLONERANGE,	FIDEDUPERANGE};
-	static const uint32_t letters[] = {'f', 'X', 0x94, 0xbc};
-	unsigned place = to[ALLOW];
+	static const uint32_t harmless[] = {FS_IOC_GETFLAGS,   FS_IOC_FSGETXATTR, FS_IOC_FIEMAP,
+					    FICLONE,	       FICLONERANGE,	  FIDEDUPERANGE,
+					    FS_IOC_GETVERSION, FIGETBSZ};
+	/* Those of drivers that have files, not devices: btrfs and bcachefs, f2fs, vfat, nilfs2,
+	 * ocfs2, ceph, cifs. Without devices the last answer refuses all but the first three. */
+	static const uint32_t filesystems[] = {'f', 'X', 0x94, 'v',  0xbc, 0xf5,
+					       'r', 'n', 'o',  0x97, 0xcf};
+	/* The program is built backwards: the last entry is compared first. */
+	static const uint32_t letters[] = {
+		0xff, /* pidfd */
+		0xb7, /* namespaces: to ask; setns() is refused */
+		'R',  /* random: to ask; to add entropy takes a capability */
+		0x89, /* sockets and interfaces; to change one takes a capability */
+		'T',  /* terminals, pipes, FIONREAD, FIOCLEX, FIONBIO; timerfd */
+	};
+	const bool may_have_devices = options->may_have_devices;
+	const size_t n_letters = may_have_devices ? 0 : sizeof(letters) / sizeof(*letters);
+	const size_t n = may_have_devices ? sizeof(filesystems) / sizeof(*filesystems) : 3;
+	unsigned place = may_have_devices ? to[ALLOW] : refuse(bpf, ENOTTY);
 
-	for (size_t i = 0; i < sizeof(letters) / sizeof(*letters); i++)
-		place = bpf_if(bpf, BPF_JEQ, letters[i] << _IOC_TYPESHIFT, to[SAY_EOPNOTSUPP],
+	for (size_t i = 0; i < n; i++)
+		place = bpf_if(bpf, BPF_JEQ, filesystems[i] << _IOC_TYPESHIFT, to[SAY_EOPNOTSUPP],
 			       place);
+	for (size_t i = 0; i < n_letters; i++)
+		place = bpf_if(bpf, BPF_JEQ, letters[i] << _IOC_TYPESHIFT, to[ALLOW], place);
+	if (options->is_first)
+		place = bpf_if(bpf, BPF_JEQ, (uint32_t)SECCOMP_IOC_MAGIC << _IOC_TYPESHIFT,
+			       to[ALLOW], place);
 	place = bpf_and(bpf, _IOC_TYPEMASK << _IOC_TYPESHIFT, place);
 	for (size_t i = 0; i < sizeof(harmless) / sizeof(*harmless); i++)
 		place = bpf_if(bpf, BPF_JEQ, harmless[i], to[ALLOW], place);
@@ -543,10 +616,43 @@ static unsigned check_seccomp(struct bpf *bpf, const unsigned *to)
 	return load_argument(bpf, 0, place);
 }
 
-/* One's own limits only: the first process runs under the same id, and must keep its own. */
-static unsigned check_prlimit(struct bpf *bpf, const unsigned *to)
+/* The guard is told, because it is in no such domain itself: see call-openat2.c. Our own call comes
+ * before the guard serves anybody. Its mark is where the kernel does not look. */
+static unsigned check_restrict(struct bpf *bpf, const unsigned *to)
 {
-	return load_argument(bpf, 0, bpf_if(bpf, BPF_JEQ, 0, to[ALLOW], to[SAY_EPERM]));
+	const uint32_t high_half = offsetof(struct seccomp_data, args) + sizeof(uint64_t) + 4;
+
+	return bpf_load(bpf, high_half,
+			bpf_if(bpf, BPF_JEQ, FILTER_OWN_RULES, to[ALLOW], to[GUARD]));
+}
+
+/* Both halves of a pointer. */
+static unsigned check_null(struct bpf *bpf, unsigned n, unsigned yes, unsigned no)
+{
+	const uint32_t address = offsetof(struct seccomp_data, args) + n * sizeof(uint64_t);
+
+	return bpf_load(bpf, address,
+			bpf_if(bpf, BPF_JEQ, 0,
+			       bpf_load(bpf, address + 4, bpf_if(bpf, BPF_JEQ, 0, yes, no)), no));
+}
+
+/*
+ * One's own limits only: the first process runs under the same id, and must keep its own.
+ *
+ * RLIMIT_CORE stays 1, for which the kernel writes no file and starts no handler (seal.c). For 0 it
+ * would start the handler of core_pattern: a program of the host's, as root, with the memory of
+ * whoever crashes as its input. ssh-agent, gpg and others set 0 and end if they cannot, so they are
+ * told that it was done: there is no core file with either.
+ */
+static void check_limits(struct bpf *bpf, unsigned *to)
+{
+	unsigned done = bpf_return(bpf, SECCOMP_RET_ERRNO), core, own;
+
+	core = check_null(bpf, 2, to[ALLOW], check_null(bpf, 3, done, to[SAY_EPERM]));
+	own = load_argument(bpf, 1, bpf_if(bpf, BPF_JEQ, RLIMIT_CORE, core, to[ALLOW]));
+	to[CHECK_PRLIMIT] = load_argument(bpf, 0, bpf_if(bpf, BPF_JEQ, 0, own, to[SAY_EPERM]));
+	to[CHECK_SETRLIMIT] =
+		load_argument(bpf, 0, bpf_if(bpf, BPF_JEQ, RLIMIT_CORE, done, to[ALLOW]));
 }
 
 /* Without a pid namespace the user's other processes could be slowed down. PRIO_USER (and its like
@@ -564,6 +670,47 @@ static void check_process(struct bpf *bpf, unsigned *to)
 		bpf, 0, bpf_if(bpf, BPF_JEQ, ioprio_who_process, second, to[SAY_EPERM]));
 }
 
+/*
+ * What differs for the first process
+ *
+ * It has no guard but itself. Templates that it forks later inherit this filter and add their own:
+ * the kernel obeys the stricter answer, and an errno is stricter than asking the guard. So where
+ * the record is told of refused calls they are answered by SECCOMP_RET_TRACE, which yields to the
+ * guard's, and which the kernel answers with ENOSYS where no tracer has asked for such calls.
+ * Nobody under this filter may be such a tracer.
+ */
+static unsigned check_ptrace(struct bpf *bpf, const unsigned *to)
+{
+	const uint32_t trace_seccomp = 1 << 7, set_options = 0x4200, seize = 0x4206;
+	const uint32_t old_set_options = 21; /* PTRACE_OLDSETOPTIONS, which x86 still has */
+	unsigned place = load_argument(
+		bpf, 3, bpf_if(bpf, BPF_JSET, trace_seccomp, to[JUST_EPERM], to[ALLOW]));
+
+	place = bpf_if(bpf, BPF_JEQ, seize, place,
+		       bpf_if(bpf, BPF_JEQ, set_options, place,
+			      bpf_if(bpf, BPF_JEQ, old_set_options, place, to[ALLOW])));
+	return load_argument(bpf, 0, place);
+}
+
+static void answer_first(const struct filter_options *options, struct bpf *bpf,
+			 unsigned to[ANSWERS])
+{
+	to[SAY_EPERM] = to[JUST_EPERM];
+	if (options->sees && options->forks_templates) {
+		to[SAY_EPERM] = bpf_return(bpf, SECCOMP_RET_TRACE);
+		to[CHECK_PTRACE] = check_ptrace(bpf, to);
+	}
+	to[EXECUTE] = to[options->forks_templates ? ALLOW : JUST_EPERM];
+}
+
+/* Without templates it never executes or traces anything, and seals nobody. */
+static const struct rule last_rules[] = {
+	{SAY_EPERM, CALLS(SYS_ptrace, SYS_process_vm_writev, SYS_process_madvise, SYS_seccomp)},
+	{SAY_EPERM, CALLS(SYS_setuid, SYS_setreuid, SYS_setgid, SYS_setregid)},
+	{SAY_EPERM, CALLS(SYS_personality, SYS_accept, SYS_accept4, SYS_io_setup, SYS_io_submit)},
+	{SAY_EPERM, CALLS(SYS_shmget, SYS_shmat, SYS_msgget, SYS_semget, SYS_mq_open)},
+};
+
 /* Gives every answer a place in the program. */
 static void build_answers(const struct filter_options *options, struct bpf *bpf,
 			  unsigned to[ANSWERS])
@@ -575,9 +722,11 @@ static void build_answers(const struct filter_options *options, struct bpf *bpf,
 	to[SAY_EACCES] = refuse(bpf, EACCES);
 	to[SAY_EOPNOTSUPP] = refuse(bpf, EOPNOTSUPP);
 	to[ALLOW] = bpf_return(bpf, SECCOMP_RET_ALLOW);
-	to[GUARD] = bpf_return(bpf, SECCOMP_RET_USER_NOTIF);
+	to[GUARD] = options->is_first ? to[ALLOW] : bpf_return(bpf, SECCOMP_RET_USER_NOTIF);
 	to[SAY_EPERM] = to[options->sees ? GUARD : JUST_EPERM];
 	to[EXECUTE] = to[options->sees ? GUARD : ALLOW];
+	if (options->is_first)
+		answer_first(options, bpf, to);
 	to[CHANGE_OPEN] = to[options->leaves_files ? ALLOW : GUARD];
 	to[CHANGE] = to[options->leaves_files && !options->sees ? ALLOW : GUARD];
 
@@ -604,11 +753,15 @@ static void build_answers(const struct filter_options *options, struct bpf *bpf,
 	to[CHECK_SEND_2] = check_send(bpf, to, 2);
 	to[CHECK_SEND_3] = check_send(bpf, to, 3);
 	to[CHECK_SENDTO] = options->sees_sending ? see_sending(bpf, to) : to[CHECK_SEND_3];
-	to[CHECK_IOCTL] = check_ioctl(bpf, to);
+	to[CHECK_FCNTL] = check_fcntl(bpf, to);
+	to[CHECK_IOCTL] = check_ioctl(bpf, to, options);
 	to[CHECK_PERSONALITY] = check_personality(bpf, to);
 	to[CHECK_PRCTL] = check_prctl(bpf, to);
 	to[CHECK_SECCOMP] = check_seccomp(bpf, to);
-	to[CHECK_PRLIMIT] = check_prlimit(bpf, to);
+	check_limits(bpf, to);
+	to[CHECK_RESTRICT] = check_restrict(bpf, to);
+	if (options->is_first) /* a template's own filter and limits */
+		to[CHECK_SECCOMP] = to[CHECK_PRLIMIT] = to[CHECK_SETRLIMIT] = to[ALLOW];
 	if (options->is_bare) /* each step costs time at every start */
 		check_process(bpf, to);
 	if (options->has_proxy)
@@ -660,6 +813,13 @@ static void fill_calls(const struct filter_options *options, uint8_t calls[CALLS
 {
 	memset(calls, SAY_ENOSYS, CALLS_MAX);
 	apply(rules, sizeof(rules) / sizeof(*rules), calls);
+	if (options->is_first) {
+		if (!options->forks_templates)
+			apply(last_rules, sizeof(last_rules) / sizeof(*last_rules), calls);
+		else if (options->sees)
+			calls[SYS_ptrace] = CHECK_PTRACE;
+		return;
+	}
 	if (options->is_bare)
 		apply(bare_rules, sizeof(bare_rules) / sizeof(*bare_rules), calls);
 	if (options->has_proxy)

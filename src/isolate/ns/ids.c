@@ -78,8 +78,7 @@ int ids_make_userns(const char *uid_map, const char *gid_map)
 	return fd;
 }
 
-/* Can a mount of this directory map ids? Tried on a copy that is never attached. */
-static bool can_map(const char *path)
+bool ids_can_map(const char *path)
 {
 	cleanup_fd int userns = ids_make_userns("0 1 1", "0 1 1"), tree = -1;
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
@@ -101,7 +100,8 @@ static bool can_map(const char *path)
 #define MANY_COUNT   (SLOTS_IDS - MANY_FIRST - 1)
 #define SYSTEM_COUNT 999
 #define ALONE_FIRST  (SLOTS_EGRESS_NEAR + 1)
-#define ALONE_COUNT  (MANY_FIRST - ALONE_FIRST)
+#define STRANGER     (MANY_FIRST - 1) /* IDS_STRANGER, for public.c */
+#define ALONE_COUNT  (STRANGER - ALONE_FIRST)
 #define NOBODY	     65534u
 
 _Static_assert(ALONE_COUNT + MANY_COUNT - SYSTEM_COUNT >= SPEC_USERS_MAX, "room for all users");
@@ -171,7 +171,7 @@ int ids_choose(struct cell *cell, struct atoll_error *err)
 		ids->first_id[0] = ids->inside_uid;
 		ids->first_id[1] = ids->inside_gid;
 	}
-	if (!is_accepted(cell->spec, "identity") || can_map(cell->spec->workspace))
+	if (!is_accepted(cell->spec, "identity") || ids_can_map(cell->spec->workspace))
 		return 0;
 	if (st.st_uid == 0)
 		return error_set(
@@ -261,8 +261,9 @@ void ids_write_map(const struct ns_ids *ids, bool is_group, char *ret, size_t si
 			 host);
 		return;
 	}
-	used = (size_t)snprintf(ret, size, "0 %u 1\n1 %u %u\n%u %u 1\n", host, host + MANY_FIRST,
-				many_count(ids), NOBODY, host + SLOTS_IDS - 1);
+	used = (size_t)snprintf(ret, size, "0 %u 1\n1 %u %u\n%u %u 1\n%u %u 1\n", host,
+				host + MANY_FIRST, many_count(ids), NOBODY, host + SLOTS_IDS - 1,
+				IDS_STRANGER, host + STRANGER);
 	for (size_t i = 0; i < ids->n_beyond[is_group]; i++)
 		used += (size_t)snprintf(ret + used, size - used, "%u %u 1\n",
 					 ids->beyond[is_group][i], alone(ids, is_group, i));

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/confine.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
@@ -10,6 +11,8 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/capability.h>
+#include <linux/openat2.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/inotify.h>
@@ -17,6 +20,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /*
@@ -27,10 +31,17 @@
  * every match, and watches them (inotify) for names that appear or are replaced later: a rename
  * over a masked file takes the mask away, and the keeper puts it back. So what was there at the
  * start is never readable, and what appears is readable for the moment until the keeper has run.
+ * An overlay passes no events of the directories beneath it on: where a pattern reaches, prepare.c
+ * puts no layer over a tree, and a layer of `root: layer` is walked once and not watched.
  *
- * It is a process of its own because it keeps CAP_SYS_ADMIN of the user namespace for the mounts;
- * it reads nothing that the command controls but names. If it ends, the sandbox ends. It runs after
- * a clone: memory comes from one mapping, not from malloc.
+ * A directory is known by the path that it had when its watch was set, and every rename in a
+ * watched directory sets the watches beneath anew. So a path must not lead through a symbolic link,
+ * which somebody may take away without an event: paths are opened by open_plain() alone, and what
+ * is watched or covered is the descriptor.
+ *
+ * It is a process of its own because it keeps CAP_SYS_ADMIN of the user namespace for the mounts,
+ * with a filter of its own; it reads nothing that the command controls but names. If it ends, the
+ * sandbox ends. It runs after a clone: memory comes from one mapping, not from malloc.
  */
 
 #define DIRS_MAX  (1 << 18)
@@ -42,11 +53,14 @@
 
 struct keeper {
 	const struct spec *spec;
+	struct spec_hidden hidden;
 	int inotify_fd;
 	dev_t private_dev;
 	char *text; /* paths, one behind the other */
 	size_t used;
 	uint32_t *path_of; /* by watch descriptor: offset in text, 0 for none */
+	size_t n_dirs;	   /* that were walked */
+	bool is_blind;	   /* what is walked now lies on an overlay: watches there see nothing */
 };
 
 static bool is_hidden(const struct keeper *keeper, const char *path)
@@ -61,30 +75,51 @@ static bool is_hidden(const struct keeper *keeper, const char *path)
 	return rule && rule->access == SPEC_HIDE;
 }
 
-static int mask(const struct keeper *keeper, const char *path, bool is_dir, struct atoll_error *err)
+/* What has this name, by no link on the way; of a link the link itself. */
+static int open_plain(const char *path)
+{
+	return fd_openat2(AT_FDCWD, path, O_PATH | O_NOFOLLOW, 0, RESOLVE_NO_SYMLINKS);
+}
+
+static int mask(const struct keeper *keeper, const char *path, struct atoll_error *err)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY};
+	cleanup_fd int object = open_plain(path), tree = -1;
 	struct stat st;
-	cleanup_fd int tree = -1;
 
-	if (lstat(path, &st) < 0 || S_ISLNK(st.st_mode) || st.st_dev == keeper->private_dev)
+	if (object < 0 || fstat(object, &st) < 0 || S_ISLNK(st.st_mode) ||
+	    st.st_dev == keeper->private_dev)
 		return 0; /* gone again, a link (its target counts), or masked already */
-	tree = open_tree(AT_FDCWD, is_dir ? HIDDEN_DIR : HIDDEN_FILE,
+	tree = open_tree(AT_FDCWD, S_ISDIR(st.st_mode) ? HIDDEN_DIR : HIDDEN_FILE,
 			 OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof attr) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "copy '%s'", HIDDEN_DIR);
-	if (move_mount(tree, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0 && errno != ENOENT)
+	if (move_mount(tree, "", object, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH) <
+		    0 &&
+	    errno != ENOENT)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "hide '%s'", path);
 	return 0;
 }
 
-static int watch(struct keeper *keeper, const char *path, struct atoll_error *err)
+static int too_many(struct atoll_error *err)
+{
+	return error_set(
+		err, ATOLL_FAULT_HOST, 0,
+		"too many directories to hide names in, more than %d: begin the pattern with "
+		"a directory that has fewer",
+		DIRS_MAX);
+}
+
+/* 1 if there is nothing to be watched. */
+static int watch(struct keeper *keeper, int dir_fd, const char *path, struct atoll_error *err)
 {
 	size_t size = strlen(path) + 1;
-	int wd = inotify_add_watch(keeper->inotify_fd, path,
-				   IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW |
-					   IN_EXCL_UNLINK);
+	char link[32];
+	int wd;
 
+	snprintf(link, sizeof link, "/proc/self/fd/%d", dir_fd);
+	wd = inotify_add_watch(keeper->inotify_fd, link,
+			       IN_CREATE | IN_MOVED_TO | IN_ONLYDIR | IN_EXCL_UNLINK);
 	if (wd < 0 && (errno == ENOENT || errno == EACCES || errno == ENOTDIR))
 		return 1; /* gone, or not readable for the command either */
 	if (wd < 0)
@@ -93,8 +128,7 @@ static int watch(struct keeper *keeper, const char *path, struct atoll_error *er
 				 "fs.inotify.max_user_watches)",
 				 path);
 	if (wd >= DIRS_MAX || keeper->used + size > TEXT_MAX)
-		return error_set(err, ATOLL_FAULT_HOST, 0,
-				 "too many directories to hide names in: more than %d", DIRS_MAX);
+		return too_many(err);
 	memcpy(keeper->text + keeper->used, path, size);
 	keeper->path_of[wd] = (uint32_t)keeper->used;
 	keeper->used += size;
@@ -112,12 +146,12 @@ static int visit(struct keeper *keeper, char *path, const char *name, unsigned t
 	int r = 0;
 
 	if (length + strlen(name) + 2 > PATH_MAX)
-		return 0;
+		return 0; /* the guard lets nobody move anything that far down */
 	snprintf(path + length, PATH_MAX - length, "%s%s", length > 1 ? "/" : "", name);
 	if (type == DT_UNKNOWN && lstat(path, &st) == 0)
 		type = S_ISDIR(st.st_mode) ? DT_DIR : DT_REG;
-	if (is_hidden(keeper, path))
-		r = mask(keeper, path, type == DT_DIR, err);
+	if (spec_hidden_may(&keeper->hidden, name) && is_hidden(keeper, path))
+		r = mask(keeper, path, err);
 	else if (type == DT_DIR)
 		r = depth < DEPTH_MAX ? walk(keeper, path, depth + 1, err)
 				      : error_set(err, ATOLL_FAULT_HOST, 0,
@@ -128,14 +162,16 @@ static int visit(struct keeper *keeper, char *path, const char *name, unsigned t
 
 static int walk(struct keeper *keeper, char *path, unsigned depth, struct atoll_error *err)
 {
-	cleanup_fd int fd = -1;
+	cleanup_fd int dir = open_plain(path), fd = -1;
 	char entries[8192];
 	ssize_t got;
-	int r = watch(keeper, path, err);
+	int r = dir < 0 ? 1 : keeper->is_blind ? 0 : watch(keeper, dir, path, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (++keeper->n_dirs > DIRS_MAX)
+		return too_many(err);
+	fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return 0;
 	while ((got = getdents64(fd, (void *)entries, sizeof entries)) > 0) {
@@ -162,20 +198,53 @@ static void put_place(const struct ns_mount *mount, const char *host, char *path
 		snprintf(path, PATH_MAX, "%s", host);
 }
 
+/* Where a pattern may match in a grant, from its top on; false: nowhere. */
+static bool find_top(const struct ns_mount *mount, const struct spec_rule *rule,
+		     char path[PATH_MAX])
+{
+	char base[PATH_MAX];
+
+	if (!rule->is_pattern || rule->access != SPEC_HIDE)
+		return false;
+	snprintf(base, sizeof base, "%.*s", (int)path_literal_length(rule->path), rule->path);
+	if (path_is_within(ns_host_path(mount), base))
+		snprintf(path, PATH_MAX, "%s", mount->path);
+	else if (path_is_within(base, ns_host_path(mount)))
+		put_place(mount, base, path);
+	else
+		return false;
+	return true;
+}
+
+/* Each directory is asked about all lines at once: one walk is enough for patterns whose tops lie
+ * in one another. */
+static bool is_walked(const struct keeper *keeper, const struct ns_mount *mount,
+		      const struct spec_rule *rule, const char *top)
+{
+	for (size_t i = 0; i < keeper->spec->n_rules; i++) {
+		const struct spec_rule *other = &keeper->spec->rules[i];
+		char path[PATH_MAX];
+
+		if (other != rule && find_top(mount, other, path) && path_is_within(top, path) &&
+		    (other < rule || !streq(path, top)))
+			return true;
+	}
+	return false;
+}
+
 /* Every directory beneath where the pattern may match, in every grant that it reaches over. */
 static int walk_pattern(struct keeper *keeper, const struct ns_mount *mount,
 			const struct spec_rule *rule, struct atoll_error *err)
 {
-	char path[PATH_MAX], base[PATH_MAX];
+	char path[PATH_MAX];
+	int r;
 
-	snprintf(base, sizeof base, "%.*s", (int)path_literal_length(rule->path), rule->path);
-	if (path_is_within(ns_host_path(mount), base))
-		snprintf(path, sizeof path, "%s", mount->path);
-	else if (path_is_within(base, ns_host_path(mount)))
-		put_place(mount, base, path);
-	else
+	if (!find_top(mount, rule, path) || is_walked(keeper, mount, rule, path))
 		return 0;
-	return walk(keeper, path, 0, err);
+	keeper->is_blind = mount->is_ephemeral;
+	r = walk(keeper, path, 0, err);
+	keeper->is_blind = false;
+	return r;
 }
 
 /*
@@ -188,7 +257,7 @@ static int walk_way(struct keeper *keeper, const struct ns_mount *mount,
 	char path[PATH_MAX], place[PATH_MAX];
 	size_t length = strlen(mount->path);
 	struct stat st;
-	int r;
+	int fd, r;
 
 	if (!path_is_within(rule->path, ns_host_path(mount)) ||
 	    streq(rule->path, ns_host_path(mount)))
@@ -196,7 +265,10 @@ static int walk_way(struct keeper *keeper, const struct ns_mount *mount,
 	put_place(mount, rule->path, place);
 	do {
 		snprintf(path, sizeof path, "%.*s", (int)length, place);
-		r = watch(keeper, path, err);
+		fd = open_plain(path);
+		r = fd < 0 ? 1 : watch(keeper, fd, path, err);
+		if (fd >= 0)
+			close(fd);
 		if (r != 0)
 			return r < 0 ? r : 0;
 		length += 1 + strcspn(place + length + 1, "/");
@@ -206,7 +278,7 @@ static int walk_way(struct keeper *keeper, const struct ns_mount *mount,
 	} while (place[length] == '/' && S_ISDIR(st.st_mode));
 	if (place[length] || !is_hidden(keeper, path))
 		return 0;
-	return mask(keeper, path, S_ISDIR(st.st_mode), err);
+	return mask(keeper, path, err);
 }
 
 /* Only what comes from the host matters. */
@@ -267,6 +339,7 @@ static int begin(struct keeper *keeper, const struct cell *cell, struct atoll_er
 	if (memory == MAP_FAILED || stat("/", &st) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "start the keeper of hidden names");
 	keeper->spec = cell->spec;
+	spec_hidden_prepare(cell->spec, &keeper->hidden);
 	keeper->private_dev = st.st_dev;
 	keeper->text = memory;
 	keeper->used = 1;
@@ -284,6 +357,49 @@ static int begin(struct keeper *keeper, const struct cell *cell, struct atoll_er
 	return 0;
 }
 
+/* Names are what it reads of the command, so it locks itself in before the first: two capabilities,
+ * for the mounts and for directories of every id inside, and the calls that it makes. */
+static int lock(struct atoll_error *err)
+{
+	static const uint16_t calls[] = {
+		/* names, and where they lie */
+		SYS_openat,
+		SYS_openat2,
+		SYS_getdents64,
+		SYS_newfstatat,
+		SYS_fstat,
+		SYS_statx,
+#ifdef SYS_open
+		SYS_open,
+		SYS_stat,
+		SYS_lstat,
+#endif
+		SYS_inotify_init1,
+		SYS_inotify_add_watch,
+		/* the masks */
+		SYS_open_tree,
+		SYS_mount_setattr,
+		SYS_move_mount,
+		/* inotify's events, the word that it is ready, and the end */
+		SYS_read,
+		SYS_write,
+		SYS_close,
+		SYS_munmap,
+		SYS_madvise,
+		SYS_restart_syscall,
+		SYS_exit_group,
+	};
+	static struct confine_filter filter;
+	int r = ns_drop_capabilities(1ULL << CAP_SYS_ADMIN | 1ULL << CAP_DAC_READ_SEARCH, err);
+
+	if (r < 0)
+		return r;
+	confine_begin(&filter);
+	confine_answer(&filter, calls, ARRAY_SIZE(calls), SECCOMP_RET_ALLOW);
+	confine_answer_memory(&filter);
+	return confine_load(&filter, err);
+}
+
 static _Noreturn void keeper_main(const struct cell *cell, int ready_fd)
 {
 	static struct keeper keeper;
@@ -297,7 +413,9 @@ static _Noreturn void keeper_main(const struct cell *cell, int ready_fd)
 	prctl(PR_SET_DUMPABLE, 0);
 	fd_close_range(3, (unsigned)ready_fd - 1, false);
 	fd_close_range((unsigned)ready_fd + 1, UINT_MAX, false);
-	r = begin(&keeper, cell, &err);
+	r = lock(&err);
+	if (r == 0)
+		r = begin(&keeper, cell, &err);
 	if (fd_write_all(ready_fd, &err, sizeof err) < 0 || r < 0)
 		_exit(1);
 	close(ready_fd);

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "base/uapi.h"
 #include "isolate/ns/cell.h"
+#include "isolate/ns/filter.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,9 +14,9 @@
 /*
  * Landlock takes away every right to change files; the mount namespace already decides what can be
  * read. Rights come back only for storage that is the sandbox's own, a layer over the workspace
- * included, and only where nothing of the
- * host's is mounted beneath, because a right reaches through mounts. Reading is not handled on
- * purpose: every open of every program would pay for it.
+ * included, and only where nothing of the host's is mounted beneath that a contract names, because
+ * a right reaches through mounts (is_delicate() in prepare.c). Reading is not handled on purpose:
+ * every open of every program would pay for it.
  */
 
 #define RIGHTS_MAKE                                                                                \
@@ -81,22 +82,25 @@ int landlock_restrict(int ruleset_fd, struct atoll_error *err)
 {
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "set no_new_privs");
-	if (syscall(SYS_landlock_restrict_self, ruleset_fd, 0) < 0)
+	if (syscall(SYS_landlock_restrict_self, ruleset_fd, (uint64_t)FILTER_OWN_RULES << 32) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "restrict by Landlock");
 	return 0;
 }
 
-/* Harmless nodes and terminals. One line is enough unless a writable root of the host's lies there,
- * in /dev/shm for one. */
+/* Harmless nodes and terminals. One line is enough unless something of the host's lies there, a
+ * directory in /dev/shm for one. */
 static int allow_devices(const struct cell *cell, int ruleset, uint64_t handled,
 			 struct atoll_error *err)
 {
 	bool is_shared = false;
 	int r = 0;
 
-	for (size_t i = 0; i < cell->n_zones; i++)
-		is_shared = is_shared || (cell->zones[i].kind == INIT_ZONE_GUARDED &&
-					  path_is_within(cell->zones[i].path, "/dev"));
+	for (size_t i = 0; i < cell->n_zones; i++) {
+		const struct init_zone *zone = &cell->zones[i];
+		const bool is_private = zone->kind == INIT_ZONE_FREE && zone->is_writable;
+
+		is_shared = is_shared || (!is_private && path_is_within(zone->path, "/dev"));
+	}
 	if (!is_shared)
 		return allow(ruleset, handled, "/dev", RIGHTS_WRITE, err);
 	for (size_t i = 0; r == 0 && ns_devices[i].name; i++) {

@@ -156,6 +156,7 @@ static int refuse_submounts(const struct ns_mount *spot, struct atoll_error *err
 
 struct scan {
 	const struct spec *spec;
+	struct spec_hidden hidden;
 	struct ns_mount *spot;
 	char path[PATH_MAX];
 	size_t n_dirs;
@@ -176,7 +177,8 @@ static int scan_name(struct scan *scan, int dir_fd, const struct dirent64 *entry
 	if (length + strlen(entry->d_name) + 2 > sizeof scan->path)
 		return 0;
 	snprintf(scan->path + length, sizeof scan->path - length, "/%s", entry->d_name);
-	rule = spec_rule_for(scan->spec, scan->path);
+	rule = spec_hidden_may(&scan->hidden, entry->d_name) ? spec_rule_for(scan->spec, scan->path)
+							     : NULL;
 	if (rule && rule->access == SPEC_HIDE && rule->is_pattern)
 		r = ns_add_mask(scan->spot, scan->path, err);
 	else if ((!rule || rule->access != SPEC_HIDE) &&
@@ -231,6 +233,7 @@ static int hide_matches(struct cell *cell, struct atoll_error *err)
 	}
 	if (!has_patterns)
 		return 0;
+	spec_hidden_prepare(cell->spec, &scan.hidden);
 	snprintf(scan.path, sizeof scan.path, "%s", scan.spot->path);
 	return scan_dir(&scan, AT_FDCWD, scan.spot->path, 0, err);
 }

@@ -55,14 +55,17 @@ int masks_add(struct ns_masking *masking, const char *relative, struct atoll_err
 		    (masking->way[i] == '/' || masking->way[i] == '\0'))
 			continue;
 		if (fstatat(masking->host_fd, part, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-			if (errno != ENOENT)
+			/* EACCES: nobody inside passes the directory above, unless somebody opens
+			 * it on the host later. */
+			if (errno != ENOENT && errno != EACCES)
 				return fail(err, "look at", part);
 			return white_out(masking, part, err);
 		}
 		if (!S_ISDIR(st.st_mode))
 			return 0;
 		if (mkdirat(masking->dir_fd, part, 0755) < 0 && errno != EEXIST)
-			return fail(err, "create", part);
+			/* ENOTDIR: what it is in has been masked before it. */
+			return errno == ENOTDIR ? 0 : fail(err, "create", part);
 		strcpy(masking->way, part);
 	}
 	return white_out(masking, relative, err);

@@ -4,6 +4,7 @@
 #include "isolate/ns/cell.h"
 
 #include <errno.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /*
@@ -58,12 +59,28 @@ const char *ns_missing_call(bool is_bare)
 	return NULL;
 }
 
+/* Of open files: with fewer a start fails at whatever comes last. A contract with many grants needs
+ * more. */
+#define FILES_LEAST 36
+
+static int check_files(struct atoll_error *err)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur >= FILES_LEAST)
+		return 0;
+	return error_set(err, ATOLL_FAULT_HOST, 0,
+			 "a run needs %d open files, and this process may have %llu "
+			 "(RLIMIT_NOFILE): ulimit -n 1024",
+			 FILES_LEAST, (unsigned long long)files.rlim_cur);
+}
+
 int ns_check_calls(bool is_bare, struct atoll_error *err)
 {
 	const char *name = ns_missing_call(is_bare);
 
 	if (!name)
-		return 0;
+		return check_files(err);
 	return error_set(err, ATOLL_FAULT_HOST, 0,
 			 "the system call %s is refused here: by Linux before 5.19, or by a "
 			 "container's seccomp profile",

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
@@ -89,6 +88,7 @@ void ns_free_mounts(struct cell *cell)
 		free(mount->source);
 		free(mount->path);
 	}
+	aliases_free(cell);
 	free(cell->mounts);
 	free(cell->zones);
 	cell->mounts = NULL;
@@ -397,49 +397,6 @@ static int add_socket(struct cell *cell, const struct spec_word *socket, struct 
 
 /* ---- hidden paths ---- */
 
-/* What is mounted, as of when somebody asked first: it is asked for several places. */
-static _Thread_local struct buf mounted;
-
-static const char *read_mounted(void)
-{
-	const char *text = known_mounts();
-	cleanup_fd int fd = -1;
-
-	if (text || mounted.used)
-		return text ? text : mounted.data;
-	fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
-	mounted = (struct buf)BUF_INIT(4 << 20);
-	if (fd >= 0 && fd_read_all(fd, &mounted) == 0 && mounted.used)
-		return mounted.data;
-	buf_done(&mounted);
-	return NULL;
-}
-
-/* Is something mounted beneath this directory? Then no layer can be put over it by a user. */
-bool ns_has_submounts(const char *path, char ret[4096])
-{
-	const char *text = read_mounted();
-
-	if (ret)
-		strcpy(ret, path);
-	if (!text)
-		return true;
-	for (const char *line = text, *next; line && *line; line = next) {
-		char point[PATH_MAX];
-
-		next = strchr(line, '\n');
-		if (next)
-			next++;
-		if (sscanf(line, "%*s %*s %*s %*s %4095s", point) == 1 && !streq(point, path) &&
-		    path_is_within(point, path)) {
-			if (ret)
-				strcpy(ret, point);
-			return true;
-		}
-	}
-	return false;
-}
-
 int ns_add_mask(struct ns_mount *mount, const char *path, struct atoll_error *err)
 {
 	char **grown = realloc(mount->masks, (mount->n_masks + 1) * sizeof *grown);
@@ -711,13 +668,50 @@ static int add_devices(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
-static bool has_direct_root(const struct cell *cell, const char *path)
+/* The keeper of hidden names finds what it watches by its path: see keep.c. */
+static void note_keeper(struct cell *cell)
+{
+	for (size_t i = 0; i < cell->spec->n_rules; i++)
+		cell->needs_keeper =
+			cell->needs_keeper || ns_needs_keeper(cell, &cell->spec->rules[i]);
+}
+
+/*
+ * A mount of the host's above which Landlock may give no right, because a right reaches through
+ * mounts: what can be written; and a directory that can only be read. A read-only mount refuses
+ * every change but one: the kernel lets a FIFO on it be opened to be written, and whoever reads
+ * from it on the host would get the command's bytes. Nor may a directory on the way to it be moved
+ * where the keeper watches it. Directories that the defaults show hold programs, and no FIFO; an
+ * overlay's FIFOs lead nowhere.
+ */
+static bool is_delicate(const struct cell *cell, const struct ns_mount *mount)
+{
+	if (mount->kind != NS_BIND || mount->is_layer)
+		return false;
+	return mount->is_writable || (mount->is_dir && !mount->is_ephemeral &&
+				      (mount->is_explicit || cell->needs_keeper));
+}
+
+static bool has_delicate(const struct cell *cell, const char *path)
 {
 	for (size_t i = 0; i < cell->n_mounts; i++) {
-		const struct ns_mount *mount = &cell->mounts[i];
+		if (is_delicate(cell, &cell->mounts[i]) &&
+		    path_is_within(cell->mounts[i].path, path))
+			return true;
+	}
+	return false;
+}
 
-		if (mount->kind == NS_BIND && mount->is_writable && !mount->is_layer &&
-		    path_is_within(mount->path, path))
+/* Storage of the sandbox's own: by Landlock everything may be changed there. */
+static bool is_own(const struct ns_mount *mount)
+{
+	return mount->kind == NS_PRIVATE || mount->is_layer || mount->is_ephemeral;
+}
+
+static bool lies_in_own(const struct cell *cell, const struct ns_mount *mount)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		if (is_own(&cell->mounts[i]) && path_is_within(mount->path, cell->mounts[i].path))
 			return true;
 	}
 	return false;
@@ -727,9 +721,9 @@ static enum init_zone_kind zone_kind(const struct cell *cell, const struct ns_mo
 {
 	if (mount->kind == NS_BIND && mount->is_writable && !mount->is_layer)
 		return INIT_ZONE_GUARDED;
-	if (mount->kind != NS_PRIVATE && !mount->is_layer && !mount->is_ephemeral)
+	if (!is_own(mount))
 		return INIT_ZONE_FREE;
-	if (has_direct_root(cell, mount->path))
+	if (has_delicate(cell, mount->path))
 		return INIT_ZONE_PRIVATE;
 	return mount->kind == NS_PRIVATE ? INIT_ZONE_FREE : INIT_ZONE_OWN;
 }
@@ -737,19 +731,30 @@ static enum init_zone_kind zone_kind(const struct cell *cell, const struct ns_mo
 /*
  * Must calls that change files be looked at? Not where nothing of the host's can be written: then
  * every mount of the host's is read-only, which the kernel asks for every change, also those that
- * Landlock does not know (truncating, modes, attributes, times). But a descriptor that was opened
- * outside is on a mount of the host's own; the contract may pass some, and whoever listens at a
- * socket that it grants may send others. Standard input and output are pipes or a terminal made
- * for the run.
+ * Landlock does not know (truncating, modes, attributes, times). But Landlock alone refuses a FIFO
+ * there (is_delicate()). And a descriptor that was opened outside is on a mount of the host's own;
+ * the contract may pass some, and whoever listens at a socket that it grants may send others.
+ * Standard input and output are pipes or a terminal made for the run.
  */
 static bool must_guard_files(const struct cell *cell)
 {
-	return has_direct_root(cell, "/") || cell->spec->n_descriptors || cell->spec->n_sockets;
+	if (cell->spec->n_descriptors || cell->spec->n_sockets)
+		return true;
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		const struct ns_mount *mount = &cell->mounts[i];
+
+		/* With an open top everything lies in the sandbox's own; but the ways there from
+		 * the top are fixed (root.c). */
+		if (is_delicate(cell, mount) &&
+		    (mount->is_writable || (mount->is_explicit && cell->spec->root_is_layer) ||
+		     lies_in_own(cell, mount)))
+			return true;
+	}
+	return false;
 }
 
 static int add_zones(struct cell *cell, struct atoll_error *err)
 {
-	cell->guards_files = must_guard_files(cell);
 	cell->zones = calloc(cell->n_mounts + 1, sizeof *cell->zones);
 	if (!cell->zones)
 		return error_oom(err);
@@ -783,6 +788,64 @@ static bool is_overruled(const struct spec *spec, const struct spec_rule **rules
 	return !is_alone && spec_rule_for(spec, rules[i]->path) != rules[i];
 }
 
+bool ns_pattern_reaches(const struct spec_rule *rule, const struct ns_mount *mount)
+{
+	char base[PATH_MAX];
+
+	if (!rule->is_pattern || rule->access != SPEC_HIDE)
+		return false;
+	snprintf(base, sizeof base, "%.*s", (int)path_literal_length(rule->path), rule->path);
+	return path_is_within(ns_host_path(mount), base) ||
+	       path_is_within(base, ns_host_path(mount));
+}
+
+/* The keeper sees no name appear on an overlay: where it has to, names are hidden by mounts. */
+static bool is_kept(const struct cell *cell, const struct ns_mount *mount)
+{
+	for (size_t i = 0; i < cell->spec->n_rules; i++) {
+		if (ns_pattern_reaches(&cell->spec->rules[i], mount))
+			return true;
+	}
+	return false;
+}
+
+/* May names disappear from this tree by a layer over it? As root we copy single trees; a user's
+ * copies come whole. */
+static bool can_mask_in(const struct cell *cell, const struct ns_mount *tree)
+{
+	if (tree->keeps_hidden)
+		return false;
+	if (tree->is_layer)
+		return true;
+	return (!is_kept(cell, tree) || system_is_layer(cell, tree)) &&
+	       (cell->ids.is_shifted || !ns_has_submounts(tree->path, NULL));
+}
+
+int ns_hide_name(struct cell *cell, const char *path, const struct spec_rule *rule,
+		 struct atoll_error *err)
+{
+	struct ns_mount *above = enclosing(cell, path), *mount;
+	const struct spec_rule *own = spec_rule_for(cell->spec, path);
+	struct stat st;
+	int r;
+
+	if (!above || above->kind == NS_HIDE || has_mount(cell, path) || lstat(path, &st) < 0 ||
+	    (own && own->access == SPEC_HIDE))
+		return 0;
+	if ((!above->is_writable || above->is_layer) && can_mask_in(cell, above) &&
+	    !shows_beneath(cell->spec, path)) {
+		r = ns_add_mask(above, path, err);
+		return r < 0 ? r : 1;
+	}
+	mount = ns_add_mount(cell, NS_HIDE, path);
+	if (!mount)
+		return error_oom(err);
+	mount->rule = rule;
+	mount->is_dir = S_ISDIR(st.st_mode);
+	mount->is_nested = true;
+	return 1;
+}
+
 static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n,
 		     struct atoll_error *err)
 {
@@ -802,10 +865,7 @@ static int add_rules(struct cell *cell, const struct spec_rule **rules, size_t n
 			if (above && above != asked_of) {
 				above->keeps_hidden = etc_keeps && !above->is_writable &&
 						      streq(above->path, "/etc");
-				/* As root we copy single trees; a user's copies come whole. */
-				can_mask = !above->keeps_hidden &&
-					   (cell->ids.is_shifted || above->is_layer ||
-					    !ns_has_submounts(above->path, NULL));
+				can_mask = can_mask_in(cell, above);
 			}
 			asked_of = above;
 			r = above && above->keeps_hidden ? 0 : add_hide(cell, rule, can_mask, err);
@@ -850,17 +910,11 @@ static int check_cwd(const struct cell *cell, struct atoll_error *err)
  * what appears on the host later is not part of what the run began with. */
 bool ns_needs_keeper(const struct cell *cell, const struct spec_rule *rule)
 {
-	char base[PATH_MAX];
-
-	if (!rule->is_pattern || rule->access != SPEC_HIDE)
-		return false;
-	snprintf(base, sizeof base, "%.*s", (int)path_literal_length(rule->path), rule->path);
 	for (size_t i = 0; i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 
 		if (mount->kind == NS_BIND && mount->is_dir && !mount->is_layer &&
-		    (path_is_within(ns_host_path(mount), base) ||
-		     path_is_within(base, ns_host_path(mount))))
+		    ns_pattern_reaches(rule, mount))
 			return true;
 	}
 	return false;
@@ -898,6 +952,8 @@ static int prepare_mounts(struct cell *cell, struct atoll_error *err)
 	if (r == 0)
 		r = check_cwd(cell, err);
 	if (r == 0)
+		r = aliases_prepare(cell, err);
+	if (r == 0)
 		r = layer_prepare(cell, err);
 	if (r == 0)
 		r = move_workspace(cell, err);
@@ -905,11 +961,8 @@ static int prepare_mounts(struct cell *cell, struct atoll_error *err)
 		r = move_grants(cell, err);
 	if (r == 0 && spec->image && spec->root_is_layer)
 		r = image_add(cell, "/var", NULL, err);
-	cell->has_open_top = spec->root_is_layer && !must_guard_files(cell);
 	if (r == 0 && spec->root_is_layer)
 		r = ns_add_private(cell, "/var", err);
-	if (r == 0 && cell->has_open_top)
-		r = ns_add_private(cell, "/run", err);
 	for (size_t i = 0; r == 0 && ns_private_dirs[i]; i++)
 		r = ns_add_private(cell, ns_private_dirs[i], err);
 	if (r == 0)
@@ -923,11 +976,18 @@ static int prepare_mounts(struct cell *cell, struct atoll_error *err)
 	if (r == 0)
 		r = system_prepare(cell, err);
 	if (r == 0)
+		r = beneath_prepare(cell, err);
+	if (r == 0)
 		r = shared_prepare(cell, err);
 	if (r < 0)
 		return r;
-	for (size_t i = 0; i < spec->n_rules; i++)
-		cell->needs_keeper = cell->needs_keeper || ns_needs_keeper(cell, &spec->rules[i]);
+	note_keeper(cell);
+	cell->guards_files = must_guard_files(cell);
+	cell->has_open_top = spec->root_is_layer && !cell->guards_files;
+	if (cell->has_open_top)
+		r = ns_add_private(cell, "/run", err);
+	if (r < 0)
+		return r;
 	qsort(cell->mounts, cell->n_mounts, sizeof *cell->mounts, mounts_by_path);
 	return add_zones(cell, err);
 }
@@ -936,9 +996,9 @@ int ns_prepare_mounts(struct cell *cell, struct plan *plan, struct atoll_error *
 {
 	int r;
 
-	(void)plan;
-	buf_done(&mounted);
+	cell->is_plan = plan;
+	ns_forget_mounted();
 	r = prepare_mounts(cell, err);
-	buf_done(&mounted);
+	ns_forget_mounted();
 	return r;
 }

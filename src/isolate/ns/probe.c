@@ -244,17 +244,62 @@ static void add(struct backend_report *report, const char *what, bool is_needed,
 		snprintf(finding->result, sizeof finding->result, "%s", good);
 }
 
-/* Which switch of the system forbids user namespaces. */
-const char *ns_fix(void)
+enum lack {
+	LACK_PROCESSES,
+	LACK_USER,   /* namespaces */
+	LACK_OTHERS, /* that are made with them */
+	LACK_MOUNT,  /* in them: a container's profile, or AppArmor, which grants no capability */
+};
+
+static enum lack find_lack(void)
 {
+	const int errnum = try_in_child(try_user_namespace);
+
+	if (errnum == EAGAIN || errnum == ENOMEM)
+		return LACK_PROCESSES;
+	if (errnum)
+		return LACK_USER;
+	return try_in_child(try_all_namespaces) ? LACK_OTHERS : LACK_MOUNT;
+}
+
+const char *ns_lack(void)
+{
+	switch (find_lack()) {
+	case LACK_PROCESSES:
+		return "starts no more processes";
+	case LACK_OTHERS:
+		return "grants user namespaces, and not all others (mnt pid net ipc uts cgroup)";
+	case LACK_MOUNT:
+		return "grants user namespaces, and refuses mount(2) in them";
+	case LACK_USER:
+	default:
+		return "grants no user namespaces";
+	}
+}
+
+/* Which switch of the system forbids it. */
+static const char *fix_for(enum lack lack)
+{
+	if (lack == LACK_PROCESSES)
+		return "ulimit -u, or pids.max of the control group";
 	if (access("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", F_OK) == 0)
 		return "sudo sysctl kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), or an "
 		       "AppArmor profile for atoll that allows userns";
-	if (access("/proc/sys/kernel/unprivileged_userns_clone", F_OK) == 0)
+	if (lack == LACK_USER && access("/proc/sys/kernel/unprivileged_userns_clone", F_OK) == 0)
 		return "sudo sysctl kernel.unprivileged_userns_clone=1";
+	if (lack == LACK_OTHERS)
+		return "sudo sysctl -w user.max_{mnt,pid,net,ipc,uts,cgroup}_namespaces=15000";
+	if (lack == LACK_MOUNT)
+		return "inside a container: run it with seccomp and AppArmor profiles that allow "
+		       "mount in a user namespace";
 	return "sudo sysctl user.max_user_namespaces=15000; inside a container: run it with a "
 	       "seccomp "
 	       "profile that allows unshare";
+}
+
+const char *ns_fix(void)
+{
+	return fix_for(find_lack());
 }
 
 static void probe_landlock(struct backend_report *report)
@@ -311,23 +356,23 @@ static void probe_network(struct backend_report *report)
 
 int ns_probe(struct backend_report *report, struct atoll_error *err)
 {
-	const char *kernel = "a newer kernel (5.19 or later)";
+	const char *kernel = "a newer kernel (5.19 or later)", *fix = ns_fix();
 	int mounts = try_in_child(try_mounts);
 	bool is_refused = mounts == EPERM || mounts == EACCES;
 
 	(void)err;
-	add(report, "user namespaces", true, try_in_child(try_user_namespace), "yes", ns_fix());
+	add(report, "user namespaces", true, try_in_child(try_user_namespace), "yes", fix);
 	add(report, "all namespaces together", true, try_in_child(try_all_namespaces),
-	    "mnt pid net ipc uts cgroup", ns_fix());
+	    "mnt pid net ipc uts cgroup", fix);
 	add(report, "mounts by descriptor, read-only", true, mounts, "yes",
-	    is_refused ? ns_fix() : kernel);
+	    is_refused ? fix : kernel);
 	add(report, "a /proc of its own", true, try_in_child(try_proc), "yes",
-	    is_refused ? ns_fix()
+	    is_refused ? fix
 		       : "inside a container: one whose /proc is not masked (podman --security-opt "
 			 "unmask=ALL)");
 	add(report, "layers that hide names", true, try_in_child(try_overlay),
 	    "overlay with userxattr",
-	    is_refused ? ns_fix() : "sudo modprobe overlay; a kernel of 5.11 or later");
+	    is_refused ? fix : "sudo modprobe overlay; a kernel of 5.11 or later");
 	probe_landlock(report);
 	add(report, "system call filter with a listener", true, try_in_child(try_filter), "yes",
 	    "a kernel with CONFIG_SECCOMP_FILTER, 5.14 or later");

@@ -9,12 +9,14 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 
 /*
  * How a root is built
@@ -24,6 +26,7 @@
  *   mount_storage()  the tmpfs, over a directory that every system has
  *   place_all()      the contract's mounts in order of their paths, parents first
  *   place_system()   /proc, /dev, /sys' few, /run/atoll
+ *   close_trees()    from here on nothing inside holds a descriptor of the host's tree
  *   switch_root()    pivot
  *   close_root()     the storage's own top becomes read-only; what is private was put on its own
  *                    mount. With `root: layer` the top stays open, and the directories in it that
@@ -114,6 +117,18 @@ static int take_trees(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
+/* The mounts are attached: a descriptor of the host's tree would be a way past all of them. */
+static int close_trees(struct cell *cell, struct atoll_error *err)
+{
+	for (size_t i = 0; i < cell->n_mounts; i++) {
+		struct ns_mount *mount = &cell->mounts[i];
+
+		if (mount->tree_fd >= 0 && close(take_fd(&mount->tree_fd)) < 0)
+			return fail(err, "close the tree of", mount->path);
+	}
+	return 0;
+}
+
 /* ---- storage ---- */
 
 int ns_attach(int tree_fd, const char *path, struct atoll_error *err)
@@ -157,15 +172,16 @@ static int mount_storage(const struct cell *cell, struct atoll_error *err)
 	else
 		used = snprintf(options, sizeof options, "mode=0755,size=%llu",
 				(unsigned long long)size);
-	if (files != SPEC_UNLIMITED) /* what the root is made of comes on top */
+	if (files != SPEC_UNLIMITED) /* as long as the root is built: see limit_files() */
 		snprintf(options + used, sizeof options - (size_t)used, ",nr_inodes=%llu",
 			 (unsigned long long)files + NS_OWN_INODES);
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return fail(err, "make private", "/");
 	if (mount("atoll", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, options) < 0)
 		return fail(err, "mount a tmpfs on", "/tmp");
-	/* Two halves: the root to be, and what mounts are made of, which no path leads to later. */
-	if (mkdir("/tmp/root", 0755) < 0 || mkdir("/tmp/stage", 0700) < 0)
+	/* Two halves: the root to be, and what mounts are made of, which no path leads to later.
+	 * public_mount() passes through the second as somebody else. */
+	if (mkdir("/tmp/root", 0755) < 0 || mkdir("/tmp/stage", 0711) < 0)
 		return fail(err, "create", "the storage");
 	if (kept_is_there(cell)) {
 		int r = kept_mount_root(cell, err);
@@ -275,24 +291,40 @@ static int make_upper(const struct ns_mount *spot, size_t number, char *options,
 	return 0;
 }
 
+/* The host's tree without its masks, as a part of a lowerdir option. */
+static int add_host(const struct cell *cell, const struct ns_mount *spot, size_t number,
+		    char *options, size_t size, struct atoll_error *err)
+{
+	char mask[48], host[48], public[48];
+	const size_t used = strlen(options);
+
+	snprintf(mask, sizeof mask, "%s/mask-%zu", STAGE, number);
+	snprintf(host, sizeof host, "%s/host-%zu", STAGE, number);
+	snprintf(public, sizeof public, "%s/public-%zu", STAGE, number);
+	if (spot->is_public)
+		snprintf(options + used, size - used, "%s", public);
+	else
+		snprintf(options + used, size - used, "%s%s%s", spot->n_masks ? mask : "",
+			 spot->n_masks ? ":" : "", host);
+	return spot->is_public ? public_mount(cell, spot->n_masks ? mask : NULL, host, public, err)
+			       : 0;
+}
+
 static int place_masked(const struct cell *cell, const struct ns_mount *spot, size_t number,
 			struct atoll_error *err)
 {
 	const unsigned long flags = MS_NOSUID | MS_NODEV | (spot->is_ephemeral ? 0 : MS_RDONLY);
 	char options[4000];
-	size_t used;
 	int r = ns_make_masks(spot, spot->tree_fd, number, err);
 
 	strcpy(options, "lowerdir=");
 	if (r == 0 && spot->is_ephemeral)
 		r = kept_add_lowers(cell, spot->path, options, sizeof options - 256, err);
+	if (r == 0)
+		r = add_host(cell, spot, number, options, sizeof options - 256, err);
 	if (r < 0)
 		return r;
-	used = strlen(options);
-	if (spot->n_masks)
-		used += (size_t)snprintf(options + used, sizeof options - used,
-					 "%s/mask-%zu:", STAGE, number);
-	snprintf(options + used, sizeof options - used, "%s/host-%zu,userxattr", STAGE, number);
+	strcat(options, ",userxattr");
 	if (spot->is_ephemeral)
 		r = make_upper(spot, number, options, sizeof options, err);
 	if (r < 0)
@@ -424,6 +456,18 @@ static int close_way(const char *name, struct atoll_error *err)
 		       : 0;
 }
 
+/* A mount beneath a tree goes to where the tree has a name for it. An earlier cell of the sandbox
+ * may have removed that, or put a link there. */
+static bool has_point(const struct ns_mount *mount)
+{
+	cleanup_fd int fd = fd_openat2(AT_FDCWD, inside(mount->path), O_PATH | O_NOFOLLOW, 0,
+				       RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && !S_ISLNK(st.st_mode) &&
+	       S_ISDIR(st.st_mode) == mount->is_dir;
+}
+
 static int place_all(struct cell *cell, struct atoll_error *err)
 {
 	const char *before = "/";
@@ -432,7 +476,7 @@ static int place_all(struct cell *cell, struct atoll_error *err)
 	for (size_t i = 0; r == 0 && i < cell->n_mounts; i++) {
 		const struct ns_mount *mount = &cell->mounts[i];
 
-		if (mount->kind == NS_STAGE)
+		if (mount->kind == NS_STAGE || (mount->is_beneath && !has_point(mount)))
 			continue;
 		r = mount->kind == NS_LINK ? make_parents(mount->path, before, err)
 					   : make_point(mount, before, err);
@@ -698,6 +742,24 @@ static int close_root(const struct cell *cell, struct atoll_error *err)
 									   : 0;
 }
 
+/* The root is complete: from here on nr_inodes leaves room for the command's files only. */
+static int limit_files(const struct cell *cell, struct atoll_error *err)
+{
+	const uint64_t files = cell->spec->limits[SPEC_FILES].value;
+	char options[48];
+	struct statfs st;
+
+	if (files == SPEC_UNLIMITED)
+		return 0;
+	if (statfs("/tmp", &st) < 0 || st.f_type != TMPFS_MAGIC)
+		return fail(err, "look at", "the storage");
+	snprintf(options, sizeof options, "nr_inodes=%llu",
+		 (unsigned long long)(st.f_files - st.f_ffree + files));
+	if (mount(NULL, "/tmp", NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0)
+		return fail(err, "limit the files of", "the storage");
+	return 0;
+}
+
 int ns_build_root(struct cell *cell, struct atoll_error *err)
 {
 	int r = take_trees(cell, err);
@@ -717,6 +779,10 @@ int ns_build_root(struct cell *cell, struct atoll_error *err)
 		cell->storage_fd = open("..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		r = cell->storage_fd < 0 ? fail(err, "open", "the storage") : 0;
 	}
+	if (r == 0)
+		r = limit_files(cell, err);
+	if (r == 0)
+		r = close_trees(cell, err);
 	if (r == 0)
 		r = switch_root(err);
 	return r == 0 ? close_root(cell, err) : r;

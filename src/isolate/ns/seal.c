@@ -167,6 +167,12 @@ int ns_drop_capabilities(uint64_t keep, struct atoll_error *err)
 	return syscall(SYS_capset, &header, data) < 0 ? fail(err, "drop capabilities") : 0;
 }
 
+/* Whether descriptors come from outside, which may be those of devices. */
+static bool may_have_devices(const struct cell *cell)
+{
+	return cell->spec->n_descriptors || cell->spec->n_sockets;
+}
+
 static int set_filter(const struct cell *cell, struct atoll_error *err)
 {
 	struct sock_filter program[FILTER_MAX];
@@ -176,6 +182,7 @@ static int set_filter(const struct cell *cell, struct atoll_error *err)
 					 /* a grant may hide something, and /proc is the host's */
 					 .guards_reading = cell->bare,
 					 .leaves_files = !cell->bare && !cell->guards_files,
+					 .may_have_devices = may_have_devices(cell),
 					 .sees = cell->notice_fd >= 0,
 					 .sees_sending = cell->notice_fd >= 0 &&
 							 !network_is_on(&cell->spec->network)};
@@ -191,6 +198,22 @@ static int set_filter(const struct cell *cell, struct atoll_error *err)
 	if (fd < 0)
 		return fail(err, "install the system call filter");
 	return fd;
+}
+
+int ns_lock_first(void *data, struct atoll_error *err)
+{
+	const struct cell *cell = data;
+	struct sock_filter program[FILTER_MAX];
+	struct filter_options options = {.is_first = true,
+					 .forks_templates = cell->extra->is_service,
+					 .may_have_devices = may_have_devices(cell),
+					 .sees = cell->notice_fd >= 0};
+	struct sock_fprog prog = {.filter = program};
+
+	prog.len = (unsigned short)filter_build(&options, program);
+	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &prog) < 0)
+		return fail(err, "install the system call filter of the first process");
+	return 0;
 }
 
 static void reset_signals(void)
@@ -257,9 +280,6 @@ int ns_begin(void *data, struct atoll_error *err)
 	const struct cell *cell = data;
 	int r = 0;
 
-	/* A template stays, and that socket is the first process's. */
-	if (!cell->has_namespaces && cell->extra->is_service)
-		close(cell->setup_fd);
 	/* For a command on a terminal the first process has done so, and it has joined those of the
 	 * first template before it forks another; some hosts grant none. */
 	if (!cell->has_namespaces)
@@ -284,8 +304,9 @@ int ns_seal(void *data, struct atoll_error *err)
 	const char *cwd = cell->extra->is_service ? "/" : cell->spec->cwd;
 	int r;
 
-	if (chdir(cwd) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "enter '%s'", cwd);
+	r = init_enter(cwd);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "enter '%s'", cwd);
 	r = take_rights(cell, err);
 	return r < 0 ? r : ns_drop_capabilities(ids_capabilities(&cell->ids), err);
 }

@@ -39,6 +39,9 @@
 #define WORK  STAGE "/system-work"
 #define WHOLE STAGE "/system"
 
+/* Of the host's tree what everybody may read: see public.c. */
+#define PUBLIC STAGE "/system-public"
+
 static int fail(struct atoll_error *err, const char *what, const char *path)
 {
 	return error_set(err, ATOLL_FAULT_HOST, errno, "%s '%s'", what, path);
@@ -93,6 +96,7 @@ int shared_prepare(struct cell *cell, struct atoll_error *err)
 		return error_oom(err);
 	made.path = mount->path;
 	made.is_base = true;
+	made.is_public = !cell->spec->image && public_can_mount(top);
 	*mount = made;
 	return 0;
 }
@@ -227,8 +231,10 @@ static int make_uppers(const struct cell *cell, struct atoll_error *err)
 
 int shared_build(const struct cell *cell, struct atoll_error *err)
 {
-	static const char options[] =
+	static const char all[] =
 		"lowerdir=" MASK ":" HOST ",userxattr,upperdir=" UPPER ",workdir=" WORK;
+	static const char public[] =
+		"lowerdir=" PUBLIC ",userxattr,upperdir=" UPPER ",workdir=" WORK;
 	const struct ns_mount *base = NULL;
 	int r;
 
@@ -243,7 +249,10 @@ int shared_build(const struct cell *cell, struct atoll_error *err)
 		r = mask_all(cell, err);
 	if (r == 0)
 		r = make_uppers(cell, err);
-	if (r == 0 && mount("overlay", WHOLE, "overlay", MS_NOSUID | MS_NODEV, options) < 0)
+	if (r == 0 && base->is_public)
+		r = public_mount(cell, MASK, HOST, PUBLIC, err);
+	if (r == 0 && mount("overlay", WHOLE, "overlay", MS_NOSUID | MS_NODEV,
+			    base->is_public ? public : all) < 0)
 		r = fail(err, "put a layer over", "the system's trees");
 	return r;
 }

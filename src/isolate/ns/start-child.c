@@ -21,36 +21,66 @@
 
 /* ---- what it has of its parent ---- */
 
-/* What the first process has inherited from whoever called us must not stay open in it. */
-void start_close_others(const struct cell *cell)
+#define KEEP_MAX 16
+
+/* Descriptors that the command gets, and the Landlock ruleset. */
+static size_t list_for_command(const struct cell *cell, int *ret)
 {
-	const struct spec *spec = cell->spec;
+	size_t n = 0;
 
-	for (int fd = 3, most = (int)sysconf(_SC_OPEN_MAX); fd < most;) {
-		int next = INT_MAX;
-		const int keep[] = {cell->stdio[0],
-				    cell->stdio[1],
-				    cell->stdio[2],
-				    cell->setup_fd,
-				    cell->control_fd,
-				    cell->notice_fd,
-				    cell->ids.slot_fd,
-				    cell->bare ? cell->bare->ruleset_fd : -1,
-				    cell->bare ? cell->bare->lock_fd : -1};
+	for (int i = 0; i < 3; i++)
+		ret[n++] = cell->stdio[i];
+	ret[n++] = cell->bare ? cell->bare->ruleset_fd : -1;
+	for (size_t i = 0; i < cell->spec->n_descriptors; i++)
+		ret[n++] = cell->spec->descriptors[i];
+	return n;
+}
 
-		for (size_t i = 0; i < ARRAY_SIZE(keep); i++)
-			next = keep[i] >= fd && keep[i] < next ? keep[i] : next;
-		for (size_t i = 0; i < spec->n_descriptors; i++)
-			next = spec->descriptors[i] >= fd && spec->descriptors[i] < next
-				       ? spec->descriptors[i]
-				       : next;
-		if (next > fd)
-			fd_close_range((unsigned)fd,
-				       next == INT_MAX ? UINT_MAX : (unsigned)next - 1, false);
-		if (next == INT_MAX)
-			return;
-		fd = next + 1;
+int start_close_others(const struct cell *cell, const int *also, size_t n_also,
+		       struct atoll_error *err)
+{
+	int keep[KEEP_MAX + SPEC_DESCRIPTORS_MAX];
+	size_t n = list_for_command(cell, keep);
+	int r;
+
+	for (size_t i = 0; i < n_also && n < ARRAY_SIZE(keep); i++)
+		keep[n++] = also[i];
+	r = fd_close_others(keep, n);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "close other descriptors") : 0;
+}
+
+int start_leave_caller(const struct cell *cell, struct atoll_error *err)
+{
+	const int keep[] = {cell->setup_fd, cell->control_fd, cell->notice_fd, cell->ids.slot_fd,
+			    cell->bare ? cell->bare->lock_fd : -1};
+	int r = start_close_others(cell, keep, ARRAY_SIZE(keep), err);
+
+	if (r == 0)
+		r = fd_blank_stdio();
+	if (r < 0 && !err->text[0])
+		error_set(err, ATOLL_FAULT_HOST, -r, "close standard input and output");
+	start_wipe_secrets(cell->spec);
+	start_wipe_arguments();
+	return r;
+}
+
+/* The command's process has them by now. */
+static void close_for_command(void *data)
+{
+	struct cell *cell = data;
+
+	for (int i = 0; i < 3; i++) {
+		if (cell->stdio[i] >= 0)
+			close(cell->stdio[i]);
 	}
+	for (size_t i = 0; i < cell->spec->n_descriptors; i++)
+		close(cell->spec->descriptors[i]);
+}
+
+/* In the command's process, or a template: nothing of the first process's stays open in it. */
+static int keep_for_command(void *data, const int *also, size_t n, struct atoll_error *err)
+{
+	return start_close_others(data, also, n, err);
 }
 
 /*
@@ -230,6 +260,9 @@ struct init_config start_config(struct cell *cell)
 		.owner_uid = cell->ids.first_id[0],
 		.owner_gid = cell->ids.first_id[1],
 		.warden_fd = -1,
+		.close_others = keep_for_command,
+		.let_go = close_for_command,
+		.lock = ns_lock_first,
 		.begin = ns_begin,
 		.seal = ns_seal,
 		.execute = ns_execute,
@@ -247,10 +280,9 @@ _Noreturn void start_child(struct cell *cell)
 	struct atoll_error err = {0};
 	int r;
 
-	start_close_others(cell);
-	start_wipe_secrets(cell->spec);
-	start_wipe_arguments();
-	r = set_up(cell, &config, &command, &err);
+	r = start_leave_caller(cell, &err);
+	if (r == 0)
+		r = set_up(cell, &config, &command, &err);
 	if (r == 0)
 		r = start_receive_leave(cell, &err);
 	if (r == 0)

@@ -220,6 +220,8 @@ int start_say_ready(struct cell *cell, const struct init_command *command, struc
 	/* From inside no way leads there, and this is none either. */
 	if (cell->storage_fd >= 0)
 		close(take_fd(&cell->storage_fd));
+	if (cell->layer_fd >= 0 && !layer_of(cell)->top)
+		close(take_fd(&cell->layer_fd));
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "tell the supervisor") : 0;
 }
 

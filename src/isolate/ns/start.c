@@ -7,12 +7,14 @@
 #include "init/notice.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 
 /*
@@ -102,6 +104,15 @@ int start_make_notices(struct cell *cell, int *ret_fd, struct atoll_error *err)
 	return 0;
 }
 
+/* Made by pipe() or socket(), so that nobody else has it by a name: a file of the host, such as
+ * /dev/null for a step without input, must not get the sandbox's id as its owner. */
+static bool is_nameless(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && (fs.f_type == PIPEFS_MAGIC || fs.f_type == SOCKFS_MAGIC);
+}
+
 /* So that /dev/stderr and its like can be opened inside. */
 static int hand_over(const struct cell *cell, uint32_t uid, uint32_t gid, const int stdio[3],
 		     struct atoll_error *err)
@@ -109,7 +120,7 @@ static int hand_over(const struct cell *cell, uint32_t uid, uint32_t gid, const 
 	uid = ids_host_id(&cell->ids, false, uid);
 	gid = ids_host_id(&cell->ids, true, gid);
 	for (int i = 0; cell->ids.is_shifted && i < 3; i++) {
-		if (stdio[i] >= 0 && fchown(stdio[i], uid, gid) < 0)
+		if (stdio[i] >= 0 && is_nameless(stdio[i]) && fchown(stdio[i], uid, gid) < 0)
 			return start_fail(err, "hand the pipes over");
 	}
 	return 0;

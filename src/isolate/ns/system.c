@@ -22,11 +22,15 @@
  * owners mapped to it, and lets the command be root there, with the few capabilities over these ids
  * that a package manager needs. An ordinary user has one id, which owns nothing of the system: he
  * gets a private /var, his home, and a layer over /opt for what is new there. New directories can
- * be made at the top, unless something of the host's is written directly: see landlock.c.
+ * be made at the top, unless the contract names something of the host's: see is_delicate() in
+ * prepare.c.
  *
- * Whoever owns what root owns could read what only root may read on the host. So of the trees that
- * an administrator writes to everything is taken out that others may not read: what is shown is
- * what every other sandbox sees. /usr itself comes from packages, which everybody has.
+ * Root inside owns what root owns on the host, and could read what only root may read there. The
+ * kernel refuses such files (public.c), whenever they were made. In the trees that an administrator
+ * writes to, and at a few places of /usr, such names are taken out besides: a name that is refused
+ * can be removed and replaced, but neither be changed, renamed nor linked, which accounts
+ * (/etc/shadow) and upgrades of packages need. A tree that lies on an overlay itself cannot have
+ * it: the run is refused.
  */
 
 #define NAMES_MAX (1 << 18)
@@ -41,7 +45,11 @@ static const char *const states[] = {
 	"/var/lib/dpkg", "/var/lib/apt", "/var/cache/apt",  "/var/cache/debconf",  "/var/lib/ucf",
 	"/var/lib/rpm",	 "/var/lib/dnf", "/var/lib/pacman", "/var/cache/ldconfig", NULL};
 
-/* Lists and scripts of packages, as /usr: everybody has them, and there are thousands. */
+/* Where packages of /usr have files that others may not read, and upgrades link them. */
+static const char *const few_of_usr[] = {"/usr/local", "/usr/lib/dbus-1.0", "/usr/lib/cups/backend",
+					 "/usr/share/polkit-1"};
+
+/* Lists and scripts of packages: everybody has them, and there are thousands. */
 static const char from_packages[] = "/var/lib/dpkg/info";
 
 struct scan {
@@ -126,12 +134,16 @@ static int take_out(struct ns_mount *mount, struct atoll_error *err)
 
 int system_scan(struct ns_mount *mount, int watch_fd, struct atoll_error *err)
 {
-	const char *from = streq(mount->path, "/usr") ? "/usr/local" : mount->path;
+	const char *all[] = {mount->path};
 	struct scan scan = {.mount = mount, .watch_fd = watch_fd};
-	int r;
+	const bool is_few = streq(mount->path, "/usr");
+	const char *const *from = is_few ? few_of_usr : all;
+	int r = 0;
 
-	snprintf(scan.path, sizeof scan.path, "%s", from);
-	r = scan_dir(&scan, AT_FDCWD, from, 0, err);
+	for (size_t i = 0; r == 0 && i < (is_few ? ARRAY_SIZE(few_of_usr) : 1); i++) {
+		snprintf(scan.path, sizeof scan.path, "%s", from[i]);
+		r = scan_dir(&scan, AT_FDCWD, from[i], 0, err);
+	}
 	if (r == 0 && mount->n_masks)
 		qsort(mount->masks, mount->n_masks, sizeof *mount->masks, by_text);
 	return r;
@@ -183,6 +195,18 @@ const char *system_tree(size_t i)
 	return i < n ? trees[i] : i - n < ARRAY_SIZE(states) ? states[i - n] : NULL;
 }
 
+bool system_is_layer(const struct cell *cell, const struct ns_mount *mount)
+{
+	if (!cell->spec->root_is_layer || cell->spec->image || !cell->ids.has_many ||
+	    mount->kind != NS_BIND || !mount->is_dir || mount->is_writable || mount->is_explicit)
+		return false;
+	for (size_t i = 0; trees[i]; i++) {
+		if (streq(mount->path, trees[i]))
+			return true;
+	}
+	return false;
+}
+
 int system_prepare(struct cell *cell, struct atoll_error *err)
 {
 	int r = 0;
@@ -192,18 +216,16 @@ int system_prepare(struct cell *cell, struct atoll_error *err)
 	if (!cell->ids.has_many)
 		return prepare_opt(cell, err);
 	for (size_t i = 0; i < cell->n_mounts; i++) {
-		struct ns_mount *mount = &cell->mounts[i];
-
-		for (size_t j = 0; trees[j]; j++) {
-			if (mount->kind == NS_BIND && mount->is_dir && !mount->is_writable &&
-			    !mount->is_explicit && streq(mount->path, trees[j]))
-				mount->is_ephemeral = true;
-		}
+		if (system_is_layer(cell, &cell->mounts[i]))
+			cell->mounts[i].is_ephemeral = true;
 	}
 	for (size_t i = 0; r == 0 && states[i]; i++)
 		r = add_state(cell, states[i], err);
 	for (size_t i = 0; r == 0 && i < cell->n_mounts; i++) {
-		if (cell->mounts[i].is_ephemeral)
+		if (!cell->mounts[i].is_ephemeral)
+			continue;
+		r = public_prepare(cell, &cell->mounts[i], err);
+		if (r == 0)
 			r = take_out(&cell->mounts[i], err);
 	}
 	return r;

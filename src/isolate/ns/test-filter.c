@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -146,6 +147,7 @@ static const struct expectation expectations[] = {
 	{SYS_connect, ASK},
 	{SYS_fallocate, ASK},
 	{SYS_memfd_create, ASK},
+	{SYS_landlock_restrict_self, ASK},
 	/* "no such thing" */
 	{SYS_clone3, NO(ENOSYS)},
 	{SYS_io_uring_setup, NO(ENOSYS)},
@@ -172,6 +174,7 @@ static const struct expectation expectations[] = {
 	{SYS_lookup_dcookie, NO(ENOSYS)},
 	{SYS_nfsservctl, NO(ENOSYS)},
 	/* "not you" */
+	{SYS_ioctl, NO(ENOTTY)}, /* with 0 */
 	{SYS_bpf, NO(EPERM)},
 	{SYS_perf_event_open, NO(EACCES)},
 	{SYS_setns, NO(EPERM)},
@@ -242,14 +245,32 @@ static const struct expectation expectations[] = {
 };
 
 /* Allowed or not by their arguments; every other call is decided by its number alone. */
-static const int looked_at[] = {SYS_openat,	 SYS_mknodat,  SYS_fchmod,  SYS_fchmodat,
-				SYS_fchmodat2,	 SYS_clone,    SYS_unshare, SYS_socket,
-				SYS_socketpair,	 SYS_sendto,   SYS_sendmsg, SYS_sendmmsg,
-				SYS_ioctl,	 SYS_prctl,    SYS_seccomp,
+static const int looked_at[] = {SYS_openat,
+				SYS_mknodat,
+				SYS_fchmod,
+				SYS_fchmodat,
+				SYS_fchmodat2,
+				SYS_clone,
+				SYS_unshare,
+				SYS_socket,
+				SYS_socketpair,
+				SYS_sendto,
+				SYS_sendmsg,
+				SYS_sendmmsg,
+				SYS_ioctl,
+				SYS_prctl,
+				SYS_seccomp,
+				SYS_fcntl,
+				SYS_landlock_restrict_self,
 #ifdef __x86_64__
-				SYS_open,	 SYS_creat,    SYS_mknod,   SYS_chmod,
+				SYS_open,
+				SYS_creat,
+				SYS_mknod,
+				SYS_chmod,
 #endif
-				SYS_personality, SYS_prlimit64};
+				SYS_personality,
+				SYS_setrlimit,
+				SYS_prlimit64};
 
 static bool is_known(uint32_t nr)
 {
@@ -277,7 +298,7 @@ TEST(the_program_is_short_and_its_jumps_stay_inside)
 {
 	build();
 	printf("# %zu instructions\n", length);
-	CHECK(length > 50 && length < 200);
+	CHECK(length > 50 && length < 240);
 	for (size_t i = 0; i < length; i++) {
 		const struct sock_filter *step = &program[i];
 
@@ -323,6 +344,31 @@ TEST(limits_of_others_are_left_alone)
 	CHECK_INT(ask(SYS_prlimit64, (struct arguments){{1}}), NO(EPERM));
 }
 
+TEST(the_limit_of_core_files_stays)
+{
+	const uint64_t high = UINT64_C(1) << 32;
+
+	build();
+	CHECK_INT(ask(SYS_setrlimit, (struct arguments){{RLIMIT_CORE, 8}}), NO(0));
+	CHECK_INT(ask(SYS_setrlimit, (struct arguments){{RLIMIT_CORE | high, 8}}), NO(0));
+	CHECK_INT(ask(SYS_setrlimit, (struct arguments){{RLIMIT_NOFILE, 8}}), YES);
+	CHECK_INT(ask(SYS_prlimit64, (struct arguments){{0, RLIMIT_CORE, 0, 8}}), YES);
+	CHECK_INT(ask(SYS_prlimit64, (struct arguments){{0, RLIMIT_CORE, 8, 0}}), NO(0));
+	CHECK_INT(ask(SYS_prlimit64, (struct arguments){{0, RLIMIT_CORE, high, 0}}), NO(0));
+	CHECK_INT(ask(SYS_prlimit64, (struct arguments){{0, RLIMIT_CORE, 8, 8}}), NO(EPERM));
+	CHECK_INT(ask(SYS_prlimit64, (struct arguments){{0, RLIMIT_CORE, 8, high}}), NO(EPERM));
+	CHECK_INT(ask(SYS_prlimit64, (struct arguments){{0, RLIMIT_NOFILE, 8, 8}}), YES);
+}
+
+TEST(the_guard_is_told_of_rules_that_are_not_ours)
+{
+	build();
+	CHECK_INT(ask(SYS_landlock_restrict_self, (struct arguments){{3, 0}}), ASK);
+	CHECK_INT(ask(SYS_landlock_restrict_self,
+		      (struct arguments){{3, (uint64_t)FILTER_OWN_RULES << 32}}),
+		  YES);
+}
+
 TEST(numbers_of_other_worlds_are_unknown)
 {
 	static const uint32_t odd[] = {0x40000000, 0x7fffffff, 0x80000000, 0xffffffff};
@@ -357,6 +403,9 @@ TEST(opening_to_read_passes_and_to_change_is_asked)
 	CHECK_CALL(ASK, openat, AT_FDCWD, 0, O_WRONLY);
 	CHECK_CALL(ASK, openat, AT_FDCWD, 0, O_RDWR, 07777);
 	CHECK_CALL(ASK, openat, AT_FDCWD, 0, O_ACCMODE);
+	/* truncates without a right that Landlock asks for */
+	CHECK_CALL(NO(EACCES), openat, AT_FDCWD, 0, O_ACCMODE | O_TRUNC);
+	CHECK_CALL(NO(EACCES), openat, AT_FDCWD, 0, O_ACCMODE | O_TRUNC | O_CREAT, 0600);
 	CHECK_CALL(ASK, openat, AT_FDCWD, 0, O_RDONLY | O_TRUNC, 07777);
 	CHECK_CALL(ASK, openat, AT_FDCWD, 0, O_RDONLY | O_CREAT, 01777);
 	CHECK_CALL(ASK, openat, AT_FDCWD, 0, O_TMPFILE | O_RDWR, 0600);
@@ -525,11 +574,20 @@ TEST(some_ioctls_are_refused)
 		FS_IOC_SETFLAGS,       FS_IOC_FSSETXATTR,	0x40046602, /* FS_IOC32_SETFLAGS */
 		FS_IOC_ENABLE_VERITY,  BTRFS_IOC_SUBVOL_CREATE, BTRFS_IOC_SNAP_CREATE_V2,
 		BTRFS_IOC_SNAP_DESTROY};
+	static const uint64_t others[] = {
+		0x40087602, /* FS_IOC_SETVERSION */
+		0x40047211, /* FAT_IOCTL_SET_ATTRIBUTES */
+		0xf501,	    /* F2FS_IOC_START_ATOMIC_WRITE */
+		0xbc00,	    /* bcachefs */
+	};
 	static const uint64_t usual[] = {
-		TCGETS,		  TCSETSW,  TIOCGWINSZ,	  TIOCSCTTY,	 TIOCGPTN,
-		TIOCSPTLCK,	  FIONREAD, FIONBIO,	  FIOCLEX,	 0,
-		SIOCGIFCONF,	  FICLONE,  FICLONERANGE, FIDEDUPERANGE, FS_IOC_GETFLAGS,
-		FS_IOC_FSGETXATTR};
+		TCGETS,		  TCSETSW,	 TIOCGWINSZ,	  TIOCSCTTY,
+		TIOCGPTN,	  TIOCSPTLCK,	 FIONREAD,	  FIONBIO,
+		FIOCLEX,	  FIGETBSZ,	 SIOCGIFCONF,	  FICLONE,
+		FICLONERANGE,	  FIDEDUPERANGE, FS_IOC_GETFLAGS, FS_IOC_FSGETXATTR,
+		FS_IOC_GETVERSION};
+	static const uint64_t drivers[] = {0,	   1,	       BLKGETSIZE, 0x4b33,
+					   0xae00, 0xc0406400, 0xffff00fe};
 
 	build();
 	for (size_t i = 0; i < sizeof(terminal) / sizeof(*terminal); i++)
@@ -538,6 +596,34 @@ TEST(some_ioctls_are_refused)
 		CHECK_CALL(NO(EOPNOTSUPP), ioctl, 3, filesystem[i], 0);
 	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
 		CHECK_CALL(YES, ioctl, TIOCSTI, usual[i], TIOCSTI);
+	for (size_t i = 0; i < sizeof(drivers) / sizeof(*drivers); i++)
+		CHECK_CALL(NO(ENOTTY), ioctl, 3, drivers[i], 0);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		CHECK_CALL(NO(ENOTTY), ioctl, 3, others[i], 0);
+	length = filter_build(&(struct filter_options){.may_have_devices = true}, program);
+	for (size_t i = 0; i < sizeof(drivers) / sizeof(*drivers); i++)
+		CHECK_CALL(YES, ioctl, 3, drivers[i], 0);
+	for (size_t i = 0; i < sizeof(filesystem) / sizeof(*filesystem); i++)
+		CHECK_CALL(NO(EOPNOTSUPP), ioctl, 3, filesystem[i], 0);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		CHECK_CALL(NO(EOPNOTSUPP), ioctl, 3, others[i], 0);
+	for (size_t i = 0; i < sizeof(terminal) / sizeof(*terminal); i++)
+		CHECK_CALL(NO(EPERM), ioctl, 0, terminal[i], 0);
+}
+
+TEST(leases_and_notices_of_directories_are_refused)
+{
+	static const uint64_t usual[] = {F_DUPFD,      F_GETFL,	     F_SETFL,	 F_SETLK,
+					 F_SETLKW,     F_OFD_SETLKW, F_GETLEASE, F_DUPFD_CLOEXEC,
+					 F_SETPIPE_SZ, F_ADD_SEALS,  1038};
+
+	build();
+	CHECK_CALL(NO(EPERM), fcntl, 3, F_SETLEASE, F_WRLCK);
+	CHECK_CALL(NO(EINVAL), fcntl, 3, F_NOTIFY, 1);
+	CHECK_CALL(NO(EINVAL), fcntl, 3, 1039); /* F_GETDELEG and F_SETDELEG of Linux 6.19 */
+	CHECK_CALL(NO(EINVAL), fcntl, 3, 1040);
+	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
+		CHECK_CALL(YES, fcntl, F_SETLEASE, usual[i], F_SETLEASE);
 }
 
 TEST(personalities_that_weaken_are_refused)

@@ -232,7 +232,8 @@ void describe_users(const struct cell *cell, struct plan *plan)
 				 "a name of uid %u, which is all that there is; "
 				 "home %.100s",
 				 cell->ids.inside_uid, user->home);
-		plan_add(plan, PLAN_ENFORCED, "users", user->name,
+		plan_add(plan, cell->ids.has_many ? PLAN_ENFORCED : PLAN_WEAKER, "users",
+			 user->name,
 			 cell->ids.has_many ? "an id of the run's own range"
 					    : "none: one id has all the names",
 			 note, user->origin);
