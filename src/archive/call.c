@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "base/uapi.h"
 #include "init/init.h"
+#include "layer/layer.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -158,10 +159,19 @@ int atoll_export_tar(const char *id, enum atoll_tar form, int fd, struct atoll_a
 	char *argv[] = {name, what, form == ATOLL_TAR_OCI ? oci : plain, id ? copy : NULL, NULL};
 	/* It finds the store as we do, and the latest record by the current directory. */
 	struct call call = {.argv = argv, .env = environ, .in_fd = -1, .out_fd = fd, .dir_fd = -1};
+	struct layer_record *record;
+	struct atoll_error unheard;
+	int r;
 
 	if (!copy)
 		return error_oom(err);
-	return call_program(&call, ret, err);
+	r = call_program(&call, ret, err);
+	/* The archive program is confined and cannot remove the copies: the caller does. */
+	if (layer_record_open(id, &record, &unheard) == 0) {
+		layer_freeze_sweep(record);
+		layer_record_close(record);
+	}
+	return r;
 }
 
 /* ---- import ---- */
@@ -331,6 +341,87 @@ static void bound_by_disk(int fd, struct atoll_import_options *options)
 		options->max_bytes = left;
 }
 
+/* ---- what the host would execute or trust ---- */
+
+struct holding {
+	const struct atoll_import_options *options;
+	uint64_t n;
+};
+
+/* Is `path` one of those that were named, or beneath one, or above one? */
+static bool is_taken(const struct holding *holding, const char *path, bool is_dir)
+{
+	char *const *taken = holding->options->taken;
+
+	for (; taken && *taken; taken++) {
+		size_t length = strlen(*taken), own = strlen(path);
+
+		while (length > 0 && (*taken)[length - 1] == '/')
+			length--;
+		if (length > 0 && own >= length && strncmp(path, *taken, length) == 0 &&
+		    (path[length] == '/' || path[length] == '\0'))
+			return true;
+		if (is_dir && own < length && strncmp(path, *taken, own) == 0 &&
+		    (*taken)[own] == '/')
+			return true;
+	}
+	return false;
+}
+
+static bool is_held(const struct atoll_change *change, bool is_outside_link, void *data)
+{
+	const struct holding *holding = data;
+
+	return !(is_outside_link && holding->options->keeps_outside_links) &&
+	       !is_taken(holding, change->path, S_ISDIR(change->after.st_mode));
+}
+
+static void note_held(const struct atoll_change *change, void *data)
+{
+	struct holding *holding = data;
+
+	holding->n++;
+	if (holding->options->held)
+		holding->options->held(change->path, change->mark, holding->options->data);
+}
+
+/* The path under which the host will have it: names are judged from there. */
+static int final_path(const struct place *place, char ret[PATH_MAX], struct atoll_error *err)
+{
+	char link[32];
+	ssize_t length;
+	size_t used;
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", place->parent_fd);
+	length = readlink(link, ret, PATH_MAX - 1);
+	if (length < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "find the directory above '%s'",
+				 place->name);
+	used = (size_t)length;
+	if (used + strlen(place->name) + 2 > PATH_MAX)
+		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "directory '%s'",
+				 place->name);
+	ret[used] = '\0';
+	snprintf(ret + used, PATH_MAX - used, "%s%s", used > 1 ? "/" : "", place->name);
+	return 0;
+}
+
+static int hold_marked(const struct place *place, const struct atoll_import_options *options,
+		       struct atoll_archive_report *report, struct atoll_error *err)
+{
+	struct holding holding = {.options = options};
+	char root[PATH_MAX];
+	int r;
+
+	if (options->keeps_marked)
+		return 0;
+	r = final_path(place, root, err);
+	if (r == 0)
+		r = layer_tree_hold_back(place->temp_fd, root, is_held, note_held, &holding, err);
+	report->n_marked = holding.n;
+	return r;
+}
+
 static int import_into(int archive_fd, int dir_fd, const struct atoll_import_options *asked,
 		       struct atoll_archive_report *ret, struct atoll_error *err)
 {
@@ -365,6 +456,8 @@ int atoll_import(int archive_fd, const char *dir, const struct atoll_import_opti
 		filled.max_ratio = usual.max_ratio;
 	if (r == 0)
 		r = import_into(archive_fd, place.temp_fd, &filled, &report, err);
+	if (r == 0)
+		r = hold_marked(&place, &filled, &report, err);
 	if (r == 0)
 		r = place_finish(&place, dir, err);
 	place_close(&place, r == 0);

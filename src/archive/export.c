@@ -411,33 +411,34 @@ static int write_all(struct export *export)
 	return r;
 }
 
-/* What a reader needs beneath the record: its layers, and the workspace. */
-static int lock_in(const struct layer_stack *stack, struct atoll_error *err)
+/* What a reader needs beneath the record: its layers, or copies of what is in them, and the
+ * workspace. */
+static int lock_in(const struct layer_changes *changes, struct atoll_error *err)
 {
-	cleanup_free int *fds = calloc(stack->n + 1, sizeof *fds);
+	const struct layer_stack *stack = &changes->stack;
+	cleanup_free int *fds = calloc(stack->n + 2, sizeof *fds);
 
 	if (!fds)
 		return error_oom(err);
 	memcpy(fds, stack->layer_fds, stack->n * sizeof *fds);
 	fds[stack->n] = stack->base_fd;
-	return arc_lock_in(-1, fds, stack->n + 1, 0, err);
+	fds[stack->n + 1] = changes->frozen_fd;
+	return arc_lock_in(-1, fds, stack->n + (changes->frozen ? 2 : 1), 0, err);
 }
 
 int arc_export(const char *id, enum atoll_tar form, struct atoll_archive_report *ret,
 	       struct atoll_error *err)
 {
 	struct export export = {.form = form, .err = err};
-	struct atoll_changes *list;
 	int r;
 
 	/* Else names that are not ASCII would be written as if nobody knew what they are. */
 	if (!setlocale(LC_CTYPE, "C.UTF-8"))
 		return error_set(err, ATOLL_FAULT_HOST, 0, "there is no locale C.UTF-8");
-	r = atoll_changes_open(id, &list, err);
+	r = layer_changes_open_frozen(id, &export.changes, err);
 	if (r < 0)
 		return r;
-	export.changes = (struct layer_changes *)list;
-	r = lock_in(&export.changes->stack, err);
+	r = lock_in(export.changes, err);
 	if (r == 0)
 		r = write_all(&export);
 	if (r == 0) {
@@ -450,6 +451,6 @@ int arc_export(const char *id, enum atoll_tar form, struct atoll_archive_report 
 	free(export.first_names);
 	free(export.buffer);
 	free(export.zeros);
-	atoll_changes_close(list);
+	atoll_changes_close(&export.changes->list);
 	return r;
 }

@@ -68,6 +68,16 @@ int audit_commit(struct audit_log *log, struct atoll_error *err);
  * audit_begin(). */
 const char *audit_last_line(const struct audit_log *log, size_t *ret_size);
 
+/* A line that is not for the log: made like one, with a `seq` of 2^64 - 1, for audit_last_line()
+ * behind audit_end_unlogged(). */
+struct json *audit_begin_unlogged(struct audit_log *log, const char *kind, uint64_t time_ns,
+				  uint32_t step);
+void audit_end_unlogged(struct audit_log *log);
+/* The log's size, with what waits to be written. */
+uint64_t audit_bytes(const struct audit_log *log);
+/* Free space where the log is written, and the floor that stays free: 5 %, at most 1 GiB. */
+int audit_space(const struct audit_log *log, uint64_t *ret_free, uint64_t *ret_floor);
+
 /* The highest step that a line belongs to, also of those that were there before. */
 uint32_t audit_last_step(const struct audit_log *log);
 

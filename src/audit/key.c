@@ -237,7 +237,8 @@ static int make_key(int state_fd, struct atoll_error *err)
 	if (r == 0)
 		r = audit_key_write_public(state_fd, &key, err);
 	if (r == 0 && linkat(state_fd, path, state_fd, "keys/key.pem", 0) < 0) {
-		if (errno != EEXIST)
+		/* A rotation has taken ours away: then there is a key. */
+		if (errno != EEXIST && errno != ENOENT)
 			r = error_set(err, ATOLL_FAULT_HOST, errno, "name the signing key");
 		unlinkat(state_fd, public_path, 0);
 	}

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 /*
  * One log: lines to the file, chained, and heads
@@ -26,9 +27,10 @@
 
 /* ---- events ---- */
 
-struct json *audit_begin(struct audit_log *log, const char *kind, uint64_t time_ns, uint32_t step)
+static struct json *begin_line(struct audit_log *log, uint64_t seq, const char *kind,
+			       uint64_t time_ns, uint32_t step)
 {
-	struct audit_line line = {.seq = log->place.edge.size, .step = step};
+	struct audit_line line = {.seq = seq, .step = step};
 
 	memcpy(line.prev, log->place.prev, HASH_SIZE);
 	audit_time_format(time_ns ? time_ns : clock_real_ns(), line.time);
@@ -40,6 +42,45 @@ struct json *audit_begin(struct audit_log *log, const char *kind, uint64_t time_
 	audit_line_format(&line, &log->pending);
 	log->json = (struct json){&log->pending, true};
 	return &log->json;
+}
+
+struct json *audit_begin(struct audit_log *log, const char *kind, uint64_t time_ns, uint32_t step)
+{
+	return begin_line(log, log->place.edge.size, kind, time_ns, step);
+}
+
+struct json *audit_begin_unlogged(struct audit_log *log, const char *kind, uint64_t time_ns,
+				  uint32_t step)
+{
+	return begin_line(log, UINT64_MAX, kind, time_ns, step);
+}
+
+void audit_end_unlogged(struct audit_log *log)
+{
+	json_close(&log->json, '}');
+	log->last_size = buf_error(&log->pending) < 0 ? 0 : log->pending.used - log->line_start;
+	/* The text stays where it is, for audit_last_line(). */
+	log->pending.used = log->line_start;
+	log->pending.failed = 0;
+}
+
+uint64_t audit_bytes(const struct audit_log *log)
+{
+	return log->place.bytes;
+}
+
+int audit_space(const struct audit_log *log, uint64_t *ret_free, uint64_t *ret_floor)
+{
+	const uint64_t most = UINT64_C(1) << 30;
+	struct statvfs st;
+	uint64_t size;
+
+	if (fstatvfs(log->state_fd, &st) < 0)
+		return -errno;
+	size = (uint64_t)st.f_blocks * st.f_frsize;
+	*ret_free = (uint64_t)st.f_bavail * st.f_frsize;
+	*ret_floor = size / 20 < most ? size / 20 : most; /* as init_space_floor() */
+	return 0;
 }
 
 /* The line that waits at the end becomes part of the chain, or is dropped. */

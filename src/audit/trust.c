@@ -268,6 +268,25 @@ static int lock_keys(int state_fd, struct atoll_error *err)
 		     : take_fd(&fd);
 }
 
+/* What a rotation that was killed has left: a private key that nobody uses, and half a hand-over.
+ * Their names begin with a dot. */
+static void remove_leftovers(int keys_fd)
+{
+	int fd = openat(keys_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *entry;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	while (dir && (entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' &&
+		    (ends_with(entry->d_name, ".pem") || ends_with(entry->d_name, ".handover")))
+			unlinkat(keys_fd, entry->d_name, 0);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 int atoll_key_rotate(struct atoll_key *ret_old, struct atoll_key *ret_new, struct atoll_error *err)
 {
 	char path[PATH_MAX];
@@ -281,6 +300,7 @@ int atoll_key_rotate(struct atoll_key *ret_old, struct atoll_key *ret_new, struc
 	if (r >= 0)
 		r = audit_key_load(state_fd, &old, err);
 	if (r >= 0) {
+		remove_leftovers(lock);
 		audit_key_make(old.store, &new);
 		r = replace_key(state_fd, &old, &new, err);
 	}

@@ -43,6 +43,10 @@ static int set_host(struct network_rule *rule, const char *text, size_t size,
 	char name[NETWORK_NAME_MAX];
 
 	if (network_address(text, size, &rule->base) == 0) {
+		/* Nobody is asked about a private address, so no answer is about one: a line that
+		 * says so, also of an older version, allows nothing. */
+		if (network_address_oddity(&rule->base))
+			return -EINVAL;
 		rule->kind = NETWORK_LITERAL;
 		rule->prefix = 128;
 		network_address_text(&rule->base, name);

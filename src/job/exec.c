@@ -413,7 +413,7 @@ int atoll_sandbox_exec(const char *id, char *const argv[], char *const env[], co
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "no command");
 	r = sandbox_open(id, &record, err);
 	if (r == 0)
-		r = sandbox_job(record, &job, err);
+		r = sandbox_job(record, true, &job, err);
 	if (r == 0)
 		r = exec_in(record, job, argv, env, cwd, options ? options : &usual, ret, err);
 	atoll_job_free(job);

@@ -123,6 +123,16 @@ static void close_net(struct holder *holder)
 	holder->net_result = NULL;
 }
 
+/* Nothing of its own was written yet: such a sandbox is started the most often, and is not
+ * measured. A branch begins with a checkpoint, and layers that are not its own. */
+static bool is_new(const struct layer_record *record)
+{
+	const bool is_branch = record->info.parent[0];
+
+	return layer_top_is_empty(record) && record->info.n_checkpoints <= (is_branch ? 1 : 0) &&
+	       (is_branch || !record->n_layers);
+}
+
 static int prepare(struct holder *holder, struct atoll_error *err)
 {
 	struct env_extra extra = {.secrets = &holder->net.secrets, .token = holder->net.token};
@@ -136,6 +146,8 @@ static int prepare(struct holder *holder, struct atoll_error *err)
 		r = hold_find_layers(holder, err);
 	holder->net.extra.layer = has_layer ? &holder->layer : NULL;
 	holder->net.extra.is_service = true;
+	holder->net.extra.disk_kept =
+		has_layer && !is_new(holder->record) ? layer_record_kept(holder->record) : 0;
 	if (r == 0) {
 		holder->env = env_build(holder->spec, &extra, err);
 		r = holder->env ? 0 : -ENOMEM;

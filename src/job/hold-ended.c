@@ -158,7 +158,9 @@ static void take_end(const struct holder *holder, const struct hold_client *clie
 		break;
 	case INIT_LIMIT:
 		take_limit(end,
-			   streq(message->limit, "memory") ? ATOLL_OUT_OF_MEMORY : ATOLL_OVER_LIMIT,
+			   streq(message->limit, "memory")	 ? ATOLL_OUT_OF_MEMORY
+			   : streq(message->limit, RECORD_STUCK) ? ATOLL_UNRECORDED
+								 : ATOLL_OVER_LIMIT,
 			   message->limit, message->limit_value, message->limit_used);
 		memcpy(end->limit_note, message->limit_note, sizeof end->limit_note);
 		end->limit_note[sizeof end->limit_note - 1] = '\0';

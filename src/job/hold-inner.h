@@ -173,6 +173,7 @@ struct holder {
 	struct recorder *recorder; /* NULL until the first step, or always */
 	struct watching *watch;	   /* likewise */
 	bool is_stuck;		   /* it cannot be written: everything inside stands still */
+	int64_t stuck_ns;	   /* since when */
 	struct plan plan;	   /* of the cell, once a step was told of */
 	bool has_plan;
 	uint64_t *told; /* changes that were told, as sorted hashes */

@@ -469,6 +469,11 @@ static void tell_stuck(struct holder *holder, const struct atoll_error *problem)
 
 void hold_record_check(struct holder *holder)
 {
+	/* No space after the wait: end the step. The sandbox and its changes stay. */
+	static const struct init_message unrecorded = {.type = INIT_LIMIT,
+						       .limit = RECORD_STUCK,
+						       .limit_value = RECORD_STUCK_NS / 1000000,
+						       .limit_used = RECORD_STUCK_NS / 1000000};
 	const struct atoll_error *problem;
 	struct atoll_error err;
 
@@ -476,6 +481,7 @@ void hold_record_check(struct holder *holder)
 		return;
 	if (!holder->is_stuck && record_is_stuck(holder->recorder, &problem)) {
 		holder->is_stuck = true;
+		holder->stuck_ns = clock_monotonic_ns();
 		if (holder->is_live && !holder->is_frozen)
 			hold_ask_init(holder, INIT_FREEZE, &err);
 		tell_stuck(holder, problem);
@@ -486,6 +492,9 @@ void hold_record_check(struct holder *holder)
 		if (!holder->is_frozen)
 			hold_order(holder, INIT_THAW, 0, 0);
 		tell_stuck(holder, NULL);
+	} else if (holder->is_stuck && holder->is_live &&
+		   clock_monotonic_ns() - holder->stuck_ns >= RECORD_STUCK_NS) {
+		hold_close_cell(holder, &unrecorded);
 	}
 }
 

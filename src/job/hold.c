@@ -331,7 +331,7 @@ static int open_holder(struct holder *holder, const char *id, struct atoll_error
 		return r == -EBUSY ? r
 				   : error_set(err, ATOLL_FAULT_HOST, -r, "hold sandbox '%s'", id);
 	holder->held_fd = r;
-	r = sandbox_job(holder->record, &holder->job, err);
+	r = sandbox_job(holder->record, false, &holder->job, err);
 	if (r < 0)
 		return r;
 	holder->spec = holder->job->spec;

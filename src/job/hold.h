@@ -238,5 +238,6 @@ int sandbox_open(const char *id, struct layer_record **ret, struct atoll_error *
 /* One that nothing holds: what it may write at other places (each "INSIDE=PATH", as --write-at) is
  * this from now on, and nothing that was said so before. -EBUSY: something holds it. */
 int sandbox_set_grants(const char *id, char *const *grants, size_t n, struct atoll_error *err);
-/* The job that it was made from. */
-int sandbox_job(const struct layer_record *record, struct atoll_job **ret, struct atoll_error *err);
+/* The job that it was made from; `is_held` as in struct recipe. */
+int sandbox_job(const struct layer_record *record, bool is_held, struct atoll_job **ret,
+		struct atoll_error *err);

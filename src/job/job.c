@@ -7,19 +7,19 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/path.h"
+#include "base/program.h"
 #include "base/str.h"
 #include "isolate/isolate.h"
 #include "job/layer.h"
 #include "job/network.h"
+#include "job/obeyed.h"
 #include "job/record.h"
 #include "layer/layer.h"
-#include "spec/git.h"
 #include "spec/spec.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #define FILE_MAX (1 << 20)
 
@@ -91,44 +91,23 @@ void atoll_job_free(struct atoll_job *job)
 	if (!job)
 		return;
 	spec_free(job->spec);
+	job_file_done(&job->file);
 	buf_done(&job->recipe);
 	free(job);
-}
-
-static int open_job_file(const char *path, struct atoll_error *err)
-{
-	cleanup_fd int fd = -1;
-	struct stat st;
-
-	if (streq(path, "-")) {
-		fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
-		if (fd < 0)
-			return error_set(err, ATOLL_FAULT_REQUEST, errno, "read standard input");
-		return take_fd(&fd);
-	}
-	/* A fifo must not make us wait. */
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, errno, "job file '%s'", path);
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
-		return error_set(err, ATOLL_FAULT_REQUEST, 0, "job file '%s' is not a plain file",
-				 path);
-	return take_fd(&fd);
 }
 
 int atoll_job_load(struct atoll_job *job, const char *path, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(FILE_MAX);
-	char link[64], real[PATH_MAX];
 	bool is_stdin = streq(path, "-");
+	const char *name = is_stdin ? "standard input" : path, *real;
 	cleanup_fd int fd = -1;
-	ssize_t length;
 	int r;
 
 	if (job->file_hash[0])
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "a second job file '%s'; one is enough", path);
-	fd = open_job_file(path, err);
+	fd = job_file_open(path, &job->file, err);
 	if (fd < 0)
 		return fd;
 	r = fd_read_all(fd, &text);
@@ -140,19 +119,11 @@ int atoll_job_load(struct atoll_job *job, const char *path, struct atoll_error *
 			path);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read job file '%s'", path);
-	/* Where it really is decides whether the job could have written it. */
-	snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-	length = readlink(link, real, sizeof real - 1);
-	real[length > 0 ? length : 0] = '\0';
+	/* Relative paths in it count from where it really is. */
+	real = is_stdin ? NULL : job->file.real;
 	hash_sha256_hex(text.data ? text.data : "", text.used, job->file_hash);
-	recipe_add(job,
-		   (const char *const[]){"load", is_stdin ? "standard input" : path,
-					 is_stdin || length <= 0 ? "" : real,
-					 text.data ? text.data : ""},
-		   4);
-	return spec_load(job->spec, is_stdin ? "standard input" : path,
-			 is_stdin || length <= 0 ? NULL : real, text.data ? text.data : "",
-			 text.used, err);
+	recipe_add(job, (const char *const[]){"load", name, real, text.data ? text.data : ""}, 4);
+	return spec_load(job->spec, name, real, text.data ? text.data : "", text.used, err);
 }
 
 int atoll_job_command(struct atoll_job *job, char *const argv[], struct atoll_error *err)
@@ -193,6 +164,7 @@ static const struct {
 	{"rule", spec_add_rule_verdict},
 	{"hold", spec_set_hold},
 	{"kept-output", spec_set_kept_output},
+	{"log-size", spec_set_log_size},
 	{"chdir", spec_set_cwd},
 	{"env", spec_add_variable},
 	{"fd", add_descriptor},
@@ -242,73 +214,33 @@ int atoll_job_set(struct atoll_job *job, const char *key, const char *value,
 	return error_set(err, ATOLL_FAULT_REQUEST, 0, "there is no clause '%s'", key);
 }
 
-/*
- * A file that a job could have written speaks for the job, not for the user. Where it lies counts,
- * and not whether this contract of its own making happens to leave it writable.
- */
-static int check_trust(const struct atoll_job *job, struct atoll_error *err)
-{
-	const struct spec *spec = job->spec;
-	const struct spec_rule *rule = spec->file ? spec_rule_for(spec, spec->file) : NULL;
-	cleanup_free char *widens = NULL;
-	int r;
+struct own_place {
+	struct spec *spec;
+	struct atoll_error *err;
+};
 
-	if (!spec->file ||
-	    !(path_is_within(spec->file, spec->caller) ||
-	      path_is_within(spec->file, spec->workspace) || (rule && rule->access == SPEC_WRITE)))
-		return 0;
-	widens = spec_file_widens(spec);
-	if (!widens)
-		return 0;
-	r = trust_has(job->file_hash, spec, err);
-	if (r != 0)
-		return r < 0 ? r : 0;
-	return error_set(err, ATOLL_FAULT_POLICY, 0,
-			 "%s lies where jobs write, and asks for more than the default: %s; "
-			 "review it, then approve this content with: atoll trust %s",
-			 spec->file, widens, spec->file);
+static int protect_program(const char *path, void *data)
+{
+	const struct own_place *place = data;
+	struct spec *spec = place->spec;
+
+	/* Few lines grant writing: this costs less than asking which line is the strongest. */
+	for (size_t i = 0; i < spec->n_rules; i++) {
+		if (spec->rules[i].access == SPEC_WRITE &&
+		    path_is_within(path, spec->rules[i].path))
+			return spec_protect_late(spec, path, false, SPEC_ORIGIN_DEFAULT,
+						 place->err);
+	}
+	return 0;
 }
 
-/* Where git on the host will look for hooks, if the user's own settings say that it is somewhere in
- * a writable root: nobody could know that directory by its name. */
-static int protect_hooks_path(struct atoll_job *job, const char *dir, const char *file,
-			      struct atoll_error *err)
+/* The program that runs the next job, and its helpers, when they lie in a writable root: whoever
+ * could replace them would be outside of every sandbox. */
+static int protect_programs(struct atoll_job *job, struct atoll_error *err)
 {
-	cleanup_free char *path = path_join(dir, file), *hooks = NULL;
-	cleanup_buf struct buf text = BUF_INIT(GIT_CONFIG_MAX);
-	const struct spec_rule *rule;
-	const char *value;
-	cleanup_fd int fd = -1;
+	struct own_place place = {.spec = job->spec, .err = err};
 
-	if (!path)
-		return error_oom(err);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 || fd_read_all(fd, &text) < 0 || !text.data)
-		return 0;
-	value = git_config_hooks_path(text.data, text.used);
-	if (!value || !value[0])
-		return 0;
-	if (value[0] == '/')
-		hooks = strdup(value);
-	else if (starts_with(value, "~/"))
-		hooks = path_join(job->spec->home, value + 2);
-	else
-		hooks = path_join(job->spec->workspace, value);
-	if (!hooks)
-		return error_oom(err);
-	path_normalize(hooks);
-	rule = spec_rule_for(job->spec, hooks);
-	/* A whole root cannot be meant: then nothing could be written. */
-	if (!rule || rule->access != SPEC_WRITE || streq(rule->path, hooks))
-		return 0;
-	return spec_protect_late(job->spec, hooks, err);
-}
-
-static int protect_hooks(struct atoll_job *job, struct atoll_error *err)
-{
-	int r = protect_hooks_path(job, job->spec->workspace, ".git/config", err);
-
-	return r < 0 ? r : protect_hooks_path(job, job->spec->home, ".gitconfig", err);
+	return program_each_place(protect_program, &place);
 }
 
 int job_finish(struct atoll_job *job, struct atoll_error *err)
@@ -319,9 +251,11 @@ int job_finish(struct atoll_job *job, struct atoll_error *err)
 		return 0;
 	r = spec_finish(job->spec, err);
 	if (r == 0 && !job->is_trusted)
-		r = check_trust(job, err);
+		r = trust_check(job, err);
 	if (r == 0)
-		r = protect_hooks(job, err);
+		r = obeyed_protect(job->spec, err);
+	if (r == 0 && !job->is_held)
+		r = protect_programs(job, err);
 	if (r == 0)
 		r = layer_check_reach(job->spec, err);
 	job->is_finished = r == 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "job/job-file.h"
 
 #include <atoll/atoll.h>
 
@@ -14,7 +15,8 @@ struct spec;
  * The life of a job, and the public API:
  *   job.c      a contract from file and flags, finished once
  *   recipe.c   the same contract again, later
- *   trust.c    which job files from a workspace may widen the contract
+ *   job-file.c a job file opened, and who could have written it; places.c  where runs have written
+ *   trust.c    which job files may widen the contract
  *   env.c      the command's environment
  *   run.c      prepare, start, supervise, report
  *   layer.c    the record of what it writes, in mode `layer`
@@ -35,9 +37,11 @@ struct spec;
  */
 struct atoll_job {
 	struct spec *spec;
-	char file_hash[65]; /* of the job file's content; "" if there was none */
+	struct job_file file; /* where it was found; all 0 if there was none */
+	char file_hash[65];   /* of the job file's content; "" if there was none */
 	bool is_finished;
 	bool is_trusted; /* somebody has looked already: made from a recipe */
+	bool is_held;	 /* nothing is built from it: see struct recipe */
 	/* All that it was made of, as it came: texts, each with its NUL. See recipe.c. */
 	struct buf recipe;
 };
@@ -46,10 +50,18 @@ struct atoll_job {
 
 void recipe_begin(struct atoll_job *job, const char *home, const char *caller);
 void recipe_add(struct atoll_job *job, const char *const *words, size_t n);
-/* The same job once more, finished, with all that has changed on the host since. `argv` is the
- * command; NULL: any. -ESTALE if it would not be the same contract (`digest`, unless NULL). */
-int recipe_follow(const char *data, size_t size, char *const *argv, const char *digest,
-		  struct atoll_job **ret, struct atoll_error *err);
+struct recipe {
+	const struct buf *words; /* as in struct atoll_job */
+	char *const *argv;	 /* the command; NULL: any */
+	const char *digest;	 /* of the contract as it must be; NULL: any */
+	/* Nothing is built from this job, as for a step, whose sandbox the holder builds. The lines
+	 * about atoll's own programs, which the digest does not cover, are left out. */
+	bool is_held;
+};
+
+/* The same job once more, finished, with all that has changed on the host since. -ESTALE if it
+ * would not be the same contract. */
+int recipe_follow(const struct recipe *recipe, struct atoll_job **ret, struct atoll_error *err);
 
 /* The same words, but those that set `key`. -EBADMSG. */
 int recipe_without(const char *data, size_t size, const char *key, struct buf *out);
@@ -57,9 +69,13 @@ int recipe_without(const char *data, size_t size, const char *key, struct buf *o
 /* Fill in and check; may be called again. */
 int job_finish(struct atoll_job *job, struct atoll_error *err);
 
-/* Was this content approved with atoll_trust()? 1, 0 or a negative errno. A list that lies where
- * this job, if there is one, can write is not believed. */
-int trust_has(const char *hash, const struct spec *spec, struct atoll_error *err);
+/* Was this content approved, at this place, with atoll_trust()? 1, 0 or a negative errno. A list
+ * that lies where this job, if there is one, can write is not believed. */
+int trust_has(const char *hash, const struct job_file *file, const struct spec *spec,
+	      struct atoll_error *err);
+/* Refuse a job file that gives more than the default, could be a run's or another user's work, and
+ * was not approved. `job` is filled in. */
+int trust_check(const struct atoll_job *job, struct atoll_error *err);
 
 /* What the command's environment depends on besides the contract. */
 struct env_extra {

@@ -23,24 +23,6 @@
 
 /* ---- where ---- */
 
-/* Links on the way resolved as far as it exists. */
-static void resolve(char path[PATH_MAX])
-{
-	char real[PATH_MAX], rest[PATH_MAX] = "", joined[2 * PATH_MAX];
-	char *slash;
-
-	while (!realpath(path, real)) {
-		slash = strrchr(path, '/');
-		if (slash == path)
-			return;
-		snprintf(joined, sizeof joined, "%s%s", slash, rest);
-		snprintf(rest, sizeof rest, "%s", joined);
-		*slash = '\0';
-	}
-	snprintf(joined, sizeof joined, "%s%s", streq(real, "/") ? "" : real, rest);
-	snprintf(path, PATH_MAX, "%s", joined);
-}
-
 /* Is something in the store granted by itself? What atoll grants without being asked is elsewhere.
  */
 static bool is_granted_within(const struct spec *spec, const char *store)
@@ -54,10 +36,9 @@ static bool is_granted_within(const struct spec *spec, const char *store)
 
 		if (rule->access == SPEC_HIDE || streq(rule->origin, "default"))
 			continue;
-		snprintf(path, sizeof path, "%s", rule->path);
 		if (!rule->is_pattern)
-			resolve(path);
-		if (path_is_within(path, store))
+			fd_real_path(rule->path, path);
+		if (path_is_within(rule->is_pattern ? rule->path : path, store))
 			return true;
 	}
 	return false;
@@ -65,12 +46,11 @@ static bool is_granted_within(const struct spec *spec, const char *store)
 
 int layer_check_reach(const struct spec *spec, struct atoll_error *err)
 {
+	const char *path = spec->store;
 	const struct spec_rule *rule;
-	char path[PATH_MAX];
 
-	if (layer_store_path(path, NULL) < 0)
+	if (!path)
 		return 0;
-	resolve(path);
 	rule = spec_rule_for(spec, path);
 	if ((rule ? rule->access == SPEC_HIDE : !path_is_within(path, spec->workspace)) &&
 	    !is_granted_within(spec, path))
@@ -116,11 +96,13 @@ int layer_note_rules(struct layer_record *record, const struct spec *spec, struc
 
 	for (size_t i = 0; i < spec->n_rules && r == 0; i++) {
 		const struct spec_rule *rule = &spec->rules[i];
+		bool is_hosts = streq(rule->origin, SPEC_ORIGIN_HOST);
 
 		if (rule->access == SPEC_HIDE)
 			r = layer_record_add_rule(record, "hide", rule->path, err);
 		else if (rule->access == SPEC_PROTECT)
-			r = layer_record_add_rule(record, "protect", rule->path, err);
+			r = layer_record_add_rule(record, is_hosts ? "obeyed" : "protect",
+						  rule->path, err);
 	}
 	return r;
 }

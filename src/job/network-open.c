@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/announce.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -108,7 +109,7 @@ int net_init(struct net *net, const struct spec *spec, const struct atoll_run_op
 
 	*net = (struct net){.spec = spec, .options = options, .result = result, .state = NET_OFF};
 	net->listener_fd = net->dns_fd = net->channel_fd = net->pid_fd = net->slot_fd = -1;
-	net->kept_listener_fd = net->kept_dns_fd = net->heritage_fd = -1;
+	net->kept_listener_fd = net->kept_dns_fd = net->heritage_fd = net->announced_fd = -1;
 	if (!network_is_on(&spec->network))
 		return 0;
 	r = program_find(NET_PROGRAM, net->program, sizeof net->program);
@@ -137,8 +138,13 @@ static int listen_outside(struct net *net, struct atoll_error *err)
 	cleanup_fd int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	unsigned char random[16];
 
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, 1024) < 0 ||
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, size) < 0 ||
 	    getsockname(fd, (struct sockaddr *)&address, &size) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "listen on 127.0.0.1");
+	net->announced_fd = announce_listener(fd, err);
+	if (net->announced_fd < 0)
+		return net->announced_fd;
+	if (listen(fd, 1024) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "listen on 127.0.0.1");
 	randombytes_buf(random, sizeof random);
 	sodium_bin2hex(net->token, sizeof net->token, random, sizeof random);

@@ -81,9 +81,10 @@ int net_read_secrets(struct net *net, const struct network *before, struct atoll
 
 static void end_old(struct net *net)
 {
-	if (net->state == NET_SERVING)
-		net_take_last(net);
-	net_reap(net);
+	bool ends_itself = net->state == NET_SERVING && net_take_last(net);
+
+	if (net_reap(net) != 0 || !ends_itself)
+		net_note_lost(net);
 	if (net->channel_fd >= 0)
 		close(take_fd(&net->channel_fd));
 	net->n_questions = 0;

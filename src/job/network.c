@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define LAST_NS	     (500 * INT64_C(1000000)) /* for the last events */
+#define LAST_NS	     (5 * INT64_C(1000000000)) /* for the last events */
 #define PEM_MAX	     (64 << 10)
 #define KEYSTORE_MAX (16 << 20)
 
@@ -68,6 +68,12 @@ static void note_death(struct net *net, int status, const char *effect)
 	net_note(net, text);
 }
 
+void net_note_lost(struct net *net)
+{
+	if (net->connected && net->state == NET_SERVING)
+		net->connected(net->data, NULL);
+}
+
 void net_take_death(struct net *net, const char *why)
 {
 	char text[sizeof net->result->network_note];
@@ -80,6 +86,7 @@ void net_take_death(struct net *net, const char *why)
 	if (ended.fd >= 0)
 		poll(&ended, 1, 200);
 	status = net_reap(net);
+	net_note_lost(net);
 	if (net->restarts && net_revive(net))
 		return;
 	end(net);
@@ -381,6 +388,8 @@ void net_stop(struct net *net)
 		ends_itself = net_take_last(net);
 	if (net->channel_fd >= 0)
 		status = net_reap(net);
+	if (!ends_itself || status != 0)
+		net_note_lost(net);
 	/* Of who is killed the kernel closes what the command is connected to before the channel:
 	 * the command may have been cut, and have ended, before there was a death to be seen. */
 	if (ends_itself && !net->restarts && status >= 0 && WIFSIGNALED(status))
@@ -396,6 +405,7 @@ void net_done(struct net *net)
 	close_fd(&net->kept_listener_fd);
 	close_fd(&net->kept_dns_fd);
 	close_fd(&net->heritage_fd);
+	close_fd(&net->announced_fd);
 	close_fd(&net->channel_fd);
 	net_reap(net);
 	close_fd(&net->slot_fd);

@@ -68,7 +68,8 @@ struct net {
 
 	int listener_fd, dns_fd; /* until they are handed over */
 	int channel_fd, pid_fd;
-	int slot_fd; /* holds egress's id, where root gives it one */
+	int announced_fd; /* tells every egress that the listener's port is ours: base/announce.h */
+	int slot_fd;	  /* holds egress's id, where root gives it one */
 	pid_t pid;
 	int64_t ready_ns;	    /* when it has to be ready */
 	struct atoll_error failure; /* told by egress */
@@ -91,7 +92,8 @@ struct net {
 	 * which come back by net_take_sockets(). */
 	int32_t (*whose)(void *data, uint16_t local_port, char ret_program[16]);
 	void (*order_sockets)(void *data, uint32_t count);
-	/* For the record; may be NULL. */
+	/* For the record; may be NULL. Without a connection (NULL): egress ended, and may not have
+	 * told of all of them. */
 	void (*connected)(void *data, const struct atoll_connection *connection);
 	void (*answered)(void *data, const struct net_question *question,
 			 enum atoll_answer_type answer);
@@ -156,6 +158,8 @@ bool net_revive(struct net *net);
 int net_read_secrets(struct net *net, const struct network *before, struct atoll_error *err);
 /* It has closed the channel; or has to be ended: `why`. */
 void net_take_death(struct net *net, const char *why);
+/* For the record, where egress has served: it ended without having told of everything. */
+void net_note_lost(struct net *net);
 /* For the result; the first one counts. */
 void net_note(struct net *net, const char *text);
 void net_take_question(struct net *net, const struct egress_question *from);

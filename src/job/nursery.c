@@ -134,7 +134,7 @@ static void read_any(void)
 
 	recipe_begin(&made, "/", "/var/lib");
 	recipe_add(&made, (const char *const[]){"load", "any", "", contract}, 4);
-	r = recipe_follow(made.recipe.data, made.recipe.used, NULL, NULL, &job, NULL);
+	r = recipe_follow(&(struct recipe){.words = &made.recipe}, &job, NULL);
 	buf_done(&made.recipe);
 	if (r < 0)
 		return; /* then the one that counts is the first */

@@ -127,10 +127,10 @@ static int check_digest(struct atoll_job *job, const char *digest, struct atoll_
 		"version of atoll?); make a new one with `atoll create`");
 }
 
-int recipe_follow(const char *data, size_t size, char *const *argv, const char *digest,
-		  struct atoll_job **ret, struct atoll_error *err)
+int recipe_follow(const struct recipe *recipe, struct atoll_job **ret, struct atoll_error *err)
 {
-	struct reader reader = {.at = data, .end = data + size};
+	const char *data = recipe->words->data ? recipe->words->data : "";
+	struct reader reader = {.at = data, .end = data + recipe->words->used};
 	const char *first = next(&reader), *home = next(&reader), *caller = next(&reader);
 	struct atoll_job *job;
 	int r;
@@ -142,10 +142,11 @@ int recipe_follow(const char *data, size_t size, char *const *argv, const char *
 		return error_oom(err);
 	job->recipe = (struct buf)BUF_INIT(RECIPE_MAX);
 	job->is_trusted = true;
+	job->is_held = recipe->is_held;
 	job->spec = spec_new(home, caller, err);
-	r = job->spec ? follow_all(job, &reader, argv, err) : -ENOMEM;
-	if (r == 0 && digest)
-		r = check_digest(job, digest, err);
+	r = job->spec ? follow_all(job, &reader, recipe->argv, err) : -ENOMEM;
+	if (r == 0 && recipe->digest)
+		r = check_digest(job, recipe->digest, err);
 	if (r < 0) {
 		atoll_job_free(job);
 		return r;

@@ -42,7 +42,13 @@ static const char *type_word(mode_t mode)
 static void tell(struct recorder *recorder, uint32_t step, uint64_t time_ns,
 		 const struct change *change)
 {
-	struct json *json = record_begin(recorder, "change", time_ns, step);
+	struct json *json =
+		record_begin_event(recorder, &(struct record_event){.kind = "change",
+								    .time_ns = time_ns,
+								    .step = step,
+								    .rule = kinds[change->kind],
+								    .object = change->path,
+								    .count = 1});
 	char mode[8];
 
 	json_str(json, "path", change->path);

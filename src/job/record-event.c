@@ -25,8 +25,12 @@ static void tell_exec(struct recorder *recorder, const struct notice *notice,
 		      const char *const *texts, size_t n_texts, const unsigned char *hash,
 		      const char *why)
 {
-	struct json *json =
-		record_begin(recorder, "exec", notice->time_ns, record_step_of(recorder, notice));
+	struct json *json = record_begin_event(
+		recorder, &(struct record_event){.kind = "exec",
+						 .time_ns = notice->time_ns,
+						 .step = record_step_of(recorder, notice),
+						 .object = texts[0],
+						 .count = 1});
 
 	json_int(json, "pid", notice->pid);
 	json_int(json, "parent", notice->parent);
@@ -167,7 +171,13 @@ static void tell_denial(struct recorder *recorder, uint64_t time_ns, uint32_t st
 			const char *program, size_t program_size, const char *action,
 			const char *object, const char *rule, const char *allow, uint64_t count)
 {
-	struct json *json = record_begin(recorder, "denial", time_ns, step);
+	struct json *json =
+		record_begin_event(recorder, &(struct record_event){.kind = "denial",
+								    .time_ns = time_ns,
+								    .step = step,
+								    .rule = rule,
+								    .object = object,
+								    .count = count ? count : 1});
 
 	json_int(json, "pid", pid);
 	json_strn(json, "program", program, strnlen(program, program_size));
@@ -192,8 +202,11 @@ void record_denial(struct recorder *recorder, uint32_t step, const struct atoll_
 
 static void tell_lost(struct recorder *recorder, const struct notice *notice)
 {
-	struct json *json =
-		record_begin(recorder, "lost", notice->time_ns, record_step_of(recorder, notice));
+	struct json *json = record_begin_event(
+		recorder, &(struct record_event){.kind = "lost",
+						 .time_ns = notice->time_ns,
+						 .step = record_step_of(recorder, notice),
+						 .count = notice->value});
 
 	json_uint(json, "count", notice->value);
 	json_str(json, "why", "they came faster than they could be told");
@@ -230,6 +243,18 @@ void record_notice(struct recorder *recorder, const struct notices_told *told)
 
 /* ---- what the supervisor knows ---- */
 
+static void add_missing_connections(struct recorder *recorder, uint32_t step)
+{
+	struct json *json = record_begin(recorder, "lost", 0, step);
+
+	/* At least; a receipt adds these up, and must not say none. */
+	json_uint(json, "count", 1);
+	json_str(json, "why",
+		 "the network's process ended before it had told of all connections; more may be "
+		 "missing");
+	record_commit(recorder);
+}
+
 void record_connection(struct recorder *recorder, uint32_t step,
 		       const struct atoll_connection *connection)
 {
@@ -238,9 +263,20 @@ void record_connection(struct recorder *recorder, uint32_t step,
 					       [ATOLL_CONN_FAILED] = "failed"};
 	struct json *json;
 
-	if (!recorder)
+	if (recorder && !connection)
+		add_missing_connections(recorder, step);
+	if (!recorder || !connection)
 		return;
-	json = record_begin(recorder, "connection", connection->start_ns, step);
+	json = record_begin_event(
+		recorder,
+		&(struct record_event){
+			.kind = "connection",
+			.time_ns = connection->start_ns,
+			.step = step,
+			.verdict = verdicts[connection->verdict],
+			.rule = connection->rule[0] ? connection->rule : connection->reason,
+			.object = connection->name[0] ? connection->name : connection->address,
+			.count = connection->count});
 	json_int(json, "pid", connection->pid);
 	json_str(json, "program", connection->program);
 	json_str(json, "name", connection->name[0] ? connection->name : NULL);
@@ -264,11 +300,19 @@ void record_connection(struct recorder *recorder, uint32_t step,
 void record_approval(struct recorder *recorder, uint32_t step, const char *about,
 		     const char *object, const char *answer, const char *scope)
 {
+	/* A program inside may ask about new names without end where nobody is there to answer, or
+	 * a program answers. What was allowed is written whatever the log's size. */
+	const bool is_repeated = streq(about, "network") && !streq(answer, "yes");
 	struct json *json;
 
 	if (!recorder)
 		return;
-	json = record_begin(recorder, "approval", 0, step);
+	json = is_repeated ? record_begin_event(recorder, &(struct record_event){.kind = "approval",
+										 .step = step,
+										 .rule = answer,
+										 .object = object,
+										 .count = 1})
+			   : record_begin(recorder, "approval", 0, step);
 	json_str(json, "about", about);
 	json_str(json, "object", object);
 	json_str(json, "answer", answer);
@@ -373,7 +417,7 @@ void record_end(struct recorder *recorder, uint32_t step, const struct atoll_res
 		[ATOLL_EXITED] = "exited",	   [ATOLL_SIGNALED] = "signaled",
 		[ATOLL_TIMED_OUT] = "timed-out",   [ATOLL_OUT_OF_MEMORY] = "out-of-memory",
 		[ATOLL_OVER_LIMIT] = "over-limit", [ATOLL_NOT_STARTED] = "not-started",
-		[ATOLL_STOPPED] = "stopped",
+		[ATOLL_STOPPED] = "stopped",	   [ATOLL_UNRECORDED] = "unrecorded",
 	};
 	const struct record_counts *counts;
 	struct json *json;
@@ -381,6 +425,8 @@ void record_end(struct recorder *recorder, uint32_t step, const struct atoll_res
 	if (!recorder)
 		return;
 	record_wait_for_hashes(recorder);
+	record_tell_counted(recorder, step);
+	recorder->has_events = false;
 	if (result->limit[0])
 		tell_limit(recorder, step, result);
 	counts = record_counts(recorder, step);

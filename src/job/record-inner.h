@@ -10,6 +10,7 @@
 struct file_hashes;
 struct waiting;
 struct changed;
+struct record_tally;
 
 /* What a step has come to so far. */
 struct record_counts {
@@ -32,6 +33,9 @@ struct recorder {
 	int64_t seal_ns;  /* what came since the last head is signed then; INT64_MAX: nothing did */
 	int64_t retry_ns; /* when it is tried again */
 	bool is_stuck;
+	bool has_events;	    /* of what waits, something tells what happens inside */
+	bool is_counted;	    /* the line at hand is not for the log */
+	int64_t stuck_ns;	    /* since when it is stuck */
 	uint64_t n_dropped;	    /* lines that could not be kept until there is room */
 	struct atoll_error problem; /* why it is; or what made a line impossible */
 	struct record_counts counts[RECORD_STEPS_MAX];
@@ -39,7 +43,8 @@ struct recorder {
 	struct file_hashes *hashes; /* NULL until something is executed */
 	struct waiting *waiting;    /* executions whose file is still being read */
 	size_t n_waiting;
-	struct changed *changed; /* directly; NULL: nothing */
+	struct changed *changed;    /* directly; NULL: nothing */
+	struct record_tally *tally; /* NULL: all is in the log */
 };
 
 /* Of a notice, as the log counts them. */
@@ -47,6 +52,27 @@ static inline uint32_t record_step_of(const struct recorder *recorder, const str
 {
 	return notice->step ? notice->step + recorder->first_step : recorder->only_step;
 }
+
+/* ---- record-count.c ---- */
+
+/* One line about what happens inside: record_commit() behind it. Where the log has its size it is
+ * only counted, by `kind` and `rule`. */
+struct record_event {
+	const char *kind;
+	uint64_t time_ns;
+	uint32_t step;
+	const char *rule, *object; /* or NULL */
+	const char *verdict;	   /* of a connection: a constant; else NULL */
+	uint64_t count;
+};
+struct json *record_begin_event(struct recorder *recorder, const struct record_event *event);
+/* At the end of a step; 0: of all. Once told they are forgotten. */
+void record_tell_counted(struct recorder *recorder, uint32_t step);
+/* Now and then. */
+void record_tell_doubled(struct recorder *recorder);
+void record_forget_counted(struct recorder *recorder);
+/* -ENOSPC if lines about what happens inside wait, and the disk's floor is reached. */
+int record_check_floor(struct recorder *recorder, struct atoll_error *err);
 
 /* ---- record.c ---- */
 

@@ -69,7 +69,7 @@ static bool has_key(const char *state)
 
 void record_describe(const struct spec *spec, struct plan *plan)
 {
-	char state[PATH_MAX] = "", mechanism[PATH_MAX + 64];
+	char state[PATH_MAX] = "", mechanism[PATH_MAX + 64], size[32];
 	struct atoll_error err = {0};
 	struct atoll_key key = {0};
 
@@ -90,6 +90,10 @@ void record_describe(const struct spec *spec, struct plan *plan)
 			 "signed by a key that will be made, in %s/log", state);
 	plan_add(plan, PLAN_NOTE, "audit.record", spec_record_word(spec->record), mechanism, NULL,
 		 spec->record_origin);
+	spec_format_limit(SPEC_DISK, spec->watch.log_bytes, size, sizeof size);
+	plan_add(plan, PLAN_NOTE, "audit.size", size,
+		 "then events are counted by kind and rule; start, end and decisions are written",
+		 NULL, spec->watch.log_origin ? spec->watch.log_origin : "default");
 	if (spec->keeps_output)
 		plan_add(plan, PLAN_NOTE, "audit.output", "keep", "beside the log", NULL,
 			 spec->output_origin);

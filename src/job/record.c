@@ -173,6 +173,7 @@ void record_close(struct recorder *recorder)
 		return;
 	record_forget_waiting(recorder);
 	record_forget_changed(recorder);
+	record_forget_counted(recorder);
 	file_hashes_free(recorder->hashes);
 	audit_close(recorder->log);
 	free(recorder);
@@ -217,8 +218,12 @@ struct json *record_begin(struct recorder *recorder, const char *kind, uint64_t 
 void record_commit(struct recorder *recorder)
 {
 	const int64_t now_ns = clock_monotonic_ns();
-	int r = audit_commit(recorder->log, &recorder->problem);
+	const bool is_counted = recorder->is_counted;
+	int r = is_counted ? 0 : audit_commit(recorder->log, &recorder->problem);
 
+	recorder->is_counted = false;
+	if (is_counted)
+		audit_end_unlogged(recorder->log);
 	/* A line that cannot even be made is as bad as one that cannot be written. */
 	if (r < 0) {
 		recorder->is_stuck = true;
@@ -231,7 +236,7 @@ void record_commit(struct recorder *recorder)
 
 		recorder->hooks.emitted(line, size, recorder->hooks.data);
 	}
-	if (recorder->flush_ns == INT64_MAX)
+	if (recorder->flush_ns == INT64_MAX && !is_counted)
 		recorder->flush_ns = now_ns + FLUSH_NS;
 	if (recorder->seal_ns == INT64_MAX)
 		recorder->seal_ns = now_ns + SEAL_NS;
@@ -299,16 +304,20 @@ int record_flush(struct recorder *recorder, struct atoll_error *err)
 
 	if (!recorder)
 		return 0;
-	r = audit_flush(recorder->log, err);
+	r = record_check_floor(recorder, err);
+	if (r == 0)
+		r = audit_flush(recorder->log, err);
 	if (r < 0) {
 		if (err != &recorder->problem)
 			recorder->problem = *err;
+		if (!recorder->is_stuck)
+			recorder->stuck_ns = clock_monotonic_ns();
 		recorder->is_stuck = true;
 		recorder->retry_ns = clock_monotonic_ns() + RETRY_NS;
 		return r;
 	}
 	recorder->flush_ns = INT64_MAX;
-	recorder->is_stuck = false;
+	recorder->is_stuck = recorder->has_events = false;
 	return 0;
 }
 
@@ -343,6 +352,10 @@ int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct 
 	if (!recorder)
 		return 0;
 	record_wait_for_hashes(recorder);
+	if (is_last)
+		record_tell_counted(recorder, 0);
+	/* Ends of steps and decisions are written below the free-space floor as well. */
+	recorder->has_events = false;
 	r = record_flush(recorder, err);
 	tell_dropped(recorder);
 	if (r == 0)
@@ -416,6 +429,7 @@ void record_move(struct recorder *recorder, const struct pollfd *fds)
 		record_flush(recorder, &recorder->problem);
 	/* A head that cannot be made is made later; what it stands for is written. */
 	if (!recorder->is_stuck && now_ns >= recorder->seal_ns) {
+		record_tell_doubled(recorder);
 		if (audit_seal(recorder->log, false, false, &recorder->problem) == 0)
 			recorder->seal_ns = INT64_MAX;
 		else

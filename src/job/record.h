@@ -81,6 +81,9 @@ int64_t record_deadline_ns(const struct recorder *recorder);
 int record_flush(struct recorder *recorder, struct atoll_error *err);
 /* Lines could not be written, and wait. `*ret_problem`, if not NULL, gets why, in words. */
 bool record_is_stuck(const struct recorder *recorder, const struct atoll_error **ret_problem);
+/* A log that could not be written for so long ends what runs. */
+#define RECORD_STUCK	"record" /* the limit that is named then */
+#define RECORD_STUCK_NS (30 * INT64_C(1000000000))
 /* Is it still? Tried twice a second at most. */
 bool record_try_again(struct recorder *recorder);
 /* Sign what there is. `is_last`: nothing will follow; `took_long`: worth waiting for the disk. */
@@ -126,6 +129,7 @@ void record_recipe(struct recorder *recorder, uint32_t step, const struct buf *r
 /* What the first process has told. */
 void record_notice(struct recorder *recorder, const struct notices_told *told);
 void record_denial(struct recorder *recorder, uint32_t step, const struct atoll_denial *denial);
+/* NULL: egress ended before it had told of all connections. */
 void record_connection(struct recorder *recorder, uint32_t step,
 		       const struct atoll_connection *connection);
 /* Somebody decided. `answer` and `scope` may be NULL. */

@@ -173,8 +173,24 @@ static void go_on(struct run *run)
 	run_order(run, INIT_SIGNAL_ALL, SIGCONT);
 }
 
+/* No space after the wait: end the run, which would otherwise block for ever. */
+static void end_unrecorded(struct run *run)
+{
+	run_end_by_limit(run, ATOLL_UNRECORDED, RECORD_STUCK, RECORD_STUCK_NS / 1000000,
+			 (uint64_t)(clock_monotonic_ns() - run->stuck_ns) / 1000000);
+}
+
+int64_t run_record_deadline_ns(const struct run *run)
+{
+	return run->is_stuck && !run->has_ended ? run->stuck_ns + RECORD_STUCK_NS : INT64_MAX;
+}
+
 void run_record_check(struct run *run)
 {
+	if (clock_monotonic_ns() >= run_record_deadline_ns(run)) {
+		end_unrecorded(run);
+		return;
+	}
 	if (!run->recorder)
 		return;
 	if (!run->is_stuck && record_is_stuck(run->recorder, NULL))
@@ -219,6 +235,7 @@ static bool is_interrupted(struct run *run)
 static void seal(struct run *run)
 {
 	const bool took_long = run->result->wall_ns > LONG_NS;
+	const int64_t until_ns = clock_monotonic_ns() + RECORD_STUCK_NS;
 	struct atoll_error problem = {0};
 	bool is_told = run->is_stuck;
 
@@ -230,6 +247,10 @@ static void seal(struct run *run)
 			return;
 		if (run->result->interrupted_by && run->is_stuck)
 			return;
+		if (run->result->end == ATOLL_UNRECORDED || clock_monotonic_ns() >= until_ns) {
+			run->result->end = ATOLL_UNRECORDED;
+			return;
+		}
 		if (!is_told)
 			tell_stuck(run, problem.text);
 		is_told = true;

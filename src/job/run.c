@@ -6,6 +6,7 @@
 #include "base/program.h"
 #include "base/str.h"
 #include "job/job.h"
+#include "job/places.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -138,8 +139,9 @@ static void take_message(struct run *run, const struct init_message *message)
 		break;
 	case INIT_LIMIT:
 		run_end_by_limit(run,
-				 streq(message->limit, "memory") ? ATOLL_OUT_OF_MEMORY
-								 : ATOLL_OVER_LIMIT,
+				 streq(message->limit, "memory")       ? ATOLL_OUT_OF_MEMORY
+				 : streq(message->limit, RECORD_STUCK) ? ATOLL_UNRECORDED
+								       : ATOLL_OVER_LIMIT,
 				 message->limit, message->limit_value, message->limit_used);
 		snprintf(result->limit_note, sizeof result->limit_note, "%.*s",
 			 (int)sizeof message->limit_note - 1, message->limit_note);
@@ -229,6 +231,8 @@ static int wait_ms(const struct run *run)
 		until = net_deadline_ns(&run->net);
 	if (record_deadline_ns(run->recorder) < until)
 		until = record_deadline_ns(run->recorder);
+	if (run_record_deadline_ns(run) < until)
+		until = run_record_deadline_ns(run);
 	if (run->rest.due_ns < until)
 		until = run->rest.due_ns;
 	if (run->relay->is_input_held && most > FOREGROUND_MS)
@@ -446,8 +450,9 @@ int run_choose_terminal(struct run *run, struct atoll_error *err)
 	if (options->tty == ATOLL_TTY_ALWAYS && !run->backend->has_terminals)
 		return error_set(
 			err, ATOLL_FAULT_HOST, 0,
-			"a terminal of the command's own needs user namespaces, which this "
-			"host does not grant (see `atoll doctor`)");
+			"a terminal of the command's own needs user namespaces with mounts, and "
+			"this host %s (see `atoll doctor`)",
+			isolate_lack());
 	is_wanted = is_wanted && run->backend->has_terminals;
 	run->is_terminal[0] = run->is_terminal[1] = is_wanted;
 	run->is_terminal[2] = is_wanted && isatty(options->stderr_fd);
@@ -697,6 +702,8 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
 			      "a receipt is made from the record, which this contract switches "
 			      "off (record: off)");
+	if (r == 0)
+		r = places_note(job->spec, err);
 	if (r == 0)
 		r = run_finished(job, &run, err);
 	/* The reason that the kernel gives does not say that it is our own filter. */

@@ -91,6 +91,8 @@ void run_take_signals(struct run *run);
 int run_record_begin(struct run *run, struct atoll_error *err);
 /* A record that cannot be written stops everything, until it can. */
 void run_record_check(struct run *run);
+/* When a run whose record cannot be written is ended; INT64_MAX: it can. */
+int64_t run_record_deadline_ns(const struct run *run);
 /* The same, where somebody else writes it. */
 void run_record_held(struct run *run, const struct atoll_error *problem);
 /* All has ended; `r` is what became of it. Waits for space on the disk, if need be. */

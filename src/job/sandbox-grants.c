@@ -76,7 +76,7 @@ static int replace(struct layer_record *record, char *const *grants, size_t n,
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "read what sandbox '%s' is made of",
 				 record->info.id);
-	r = recipe_follow(words.data, words.used, NULL, NULL, &job, err);
+	r = recipe_follow(&(struct recipe){.words = &words}, &job, err);
 	if (r == 0)
 		r = spec_digest(job->spec, record->info.digest, err);
 	if (r < 0)

@@ -11,11 +11,13 @@
 #include "job/hold-inner.h"
 #include "job/job.h"
 #include "job/layer.h"
+#include "job/places.h"
 #include "job/steps.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -95,17 +97,18 @@ int sandbox_open(const char *id, struct layer_record **ret, struct atoll_error *
 	return 0;
 }
 
-int sandbox_job(const struct layer_record *record, struct atoll_job **ret, struct atoll_error *err)
+int sandbox_job(const struct layer_record *record, bool is_held, struct atoll_job **ret,
+		struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(RECIPE_MAX);
+	const struct recipe recipe = {&text, NULL, record->info.digest, is_held};
 	cleanup_fd int fd = openat(record->fd, "job", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	int r = fd < 0 ? -errno : fd_read_all(fd, &text);
 
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "read what sandbox '%s' is made of",
 				 record->info.id);
-	r = recipe_follow(text.data ? text.data : "", text.used, NULL, record->info.digest, ret,
-			  err);
+	r = recipe_follow(&recipe, ret, err);
 	return r < 0 ? error_context(err, r, "sandbox %s", record->info.id) : 0;
 }
 
@@ -125,9 +128,9 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 	if (isolate_choose(NULL) != isolate_backends[0])
 		return error_set(
 			err, ATOLL_FAULT_HOST, 0,
-			"a sandbox that lives on needs user namespaces, which this host does "
-			"not grant (see `atoll doctor`); single commands run with `atoll run "
-			"--direct`");
+			"a sandbox that lives on needs user namespaces with mounts, and this host "
+			"%s (see `atoll doctor`); single commands run with `atoll run --direct`",
+			isolate_lack());
 	/* A run can do with memory; but what is to outlive processes has to lie somewhere, and a
 	 * file system that cannot hold deleted names cannot hold the layers of earlier steps. */
 	if (job->spec->workspace_mode == SPEC_WORKSPACE_LAYER &&
@@ -176,6 +179,7 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 		       bool is_quick, struct atoll_error *err)
 {
 	int r = layer_store_keep_bounds(&record->store, err);
+	char disk[24];
 
 	if (r == 0)
 		r = spec_digest(job->spec, record->info.digest, err);
@@ -183,6 +187,10 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 		r = write_job(record, job, err);
 	if (r == 0)
 		r = layer_note_rules(record, job->spec, err);
+	if (r == 0 && job->spec->limits[SPEC_DISK].value != SPEC_UNLIMITED) {
+		snprintf(disk, sizeof disk, "%" PRIu64, job->spec->limits[SPEC_DISK].value);
+		r = layer_record_set(record, LAYER_DISK, disk, err);
+	}
 	if (r < 0)
 		return r;
 	if (is_quick)
@@ -217,6 +225,9 @@ static int create(struct atoll_job *job, const char *name, bool is_quick,
 		r = job_finish(job, err);
 	if (r == 0 && !is_quick)
 		r = check_host(job, err);
+	/* The daemon's own lie in its store. */
+	if (r == 0 && !is_quick)
+		r = places_note(job->spec, err);
 	if (r == 0)
 		r = layer_record_create(ATOLL_RECORD_SANDBOX, job->spec->workspace, &record, err);
 	if (r != 0)
@@ -290,12 +301,11 @@ static int check_mode(const struct spec *spec, struct atoll_error *err)
 
 static int check_layer(const struct layer_record *record, struct atoll_error *err)
 {
-	struct atoll_job *job;
-	int r = sandbox_job(record, &job, err);
+	struct atoll_job *job = NULL;
+	int r = sandbox_job(record, true, &job, err);
 
-	if (r < 0)
-		return r;
-	r = check_mode(job->spec, err);
+	if (r == 0)
+		r = check_mode(job->spec, err);
 	atoll_job_free(job);
 	return r;
 }
@@ -437,7 +447,7 @@ int atoll_sandbox_fork(const char *id, const char *name, size_t count,
 	if (r == 0 && !name)
 		r = checkpoint(record, NULL, made, err);
 	if (r == 0)
-		r = sandbox_job(record, &job, err);
+		r = sandbox_job(record, false, &job, err);
 	if (r == 0)
 		r = check_mode(job->spec, err);
 	name = name ? name : made;

@@ -20,10 +20,28 @@
 #define VALUE_MAX  (64U << 10)
 #define COMMAND_NS (30 * INT64_C(1000000000))
 
-/* A prefix tells programs what kind of key it is ("sk-", "ghp_", "github_"). A longer one, or one
- * with little behind it, is no prefix but part of the secret. */
+/* A prefix tells programs what kind of key it is. One that its vendor documents is no part of the
+ * secret, whatever stands behind it. Of others the first word counts ("acme_"); a longer one, or
+ * one with little behind it, may be a part of the secret. */
 #define PREFIX_MAX    8
 #define PREFIX_BEHIND 16
+
+static const char *const known_prefixes[] = {
+	"sk-ant-",			    /* Anthropic */
+	"sk-proj-",    "sk-",		    /* OpenAI, and many who speak its protocol */
+	"github_pat_", "ghp_",	   "gho_",  /* GitHub: tokens of people, of applications */
+	"ghu_",	       "ghs_",	   "ghr_",  /* the same */
+	"glpat-",      "glptt-",	    /* GitLab */
+	"npm_",				    /* npm */
+	"pypi-",			    /* PyPI */
+	"hf_",				    /* Hugging Face */
+	"xoxb-",       "xoxp-",	   "xapp-", /* Slack */
+	"sk_live_",    "sk_test_",	    /* Stripe */
+	"rk_live_",    "rk_test_",	    /* the same, restricted */
+	"AKIA",	       "ASIA",		    /* AWS: access key ids */
+	"AIza",				    /* Google */
+	"e2b_",				    /* E2B */
+};
 
 /* With fewer places that can differ a placeholder would be guessed, or occur by chance. */
 #define PLACES_MIN 6
@@ -55,7 +73,20 @@ void secrets_free(void *memory, size_t used, size_t size)
 
 /* ---- placeholders ---- */
 
-static size_t prefix_length(const char *value, size_t size)
+static size_t known_prefix(const char *value, size_t size)
+{
+	size_t length = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(known_prefixes); i++) {
+		size_t n = strlen(known_prefixes[i]);
+
+		if (n > length && n < size && memcmp(value, known_prefixes[i], n) == 0)
+			length = n;
+	}
+	return length;
+}
+
+static size_t first_word(const char *value, size_t size)
 {
 	size_t length = 0;
 
@@ -83,13 +114,30 @@ static bool is_variable(char c)
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
 }
 
+static size_t count_places(const char *value, size_t size, size_t from)
+{
+	size_t places = 0;
+
+	for (size_t i = from; i < size; i++)
+		places += is_variable(value[i]);
+	return places;
+}
+
+/* Length of the visible prefix: the hidden rest stays long enough. */
+static size_t prefix_length(const char *value, size_t size)
+{
+	size_t known = known_prefix(value, size);
+
+	if (known > 0 && count_places(value, size, known) >= PLACES_MIN)
+		return known;
+	return first_word(value, size);
+}
+
 int secrets_placeholder(const char *value, size_t size, char *ret)
 {
-	size_t prefix = prefix_length(value, size), places = 0;
+	size_t prefix = prefix_length(value, size);
 
-	for (size_t i = prefix; i < size; i++)
-		places += is_variable(value[i]);
-	if (places < PLACES_MIN)
+	if (count_places(value, size, prefix) < PLACES_MIN)
 		return -EINVAL;
 	ret[size] = '\0';
 	do {

@@ -39,7 +39,8 @@ int secrets_read(const struct network *network, struct secrets *ret, struct atol
 void secrets_forget(struct secrets *secrets);
 void secrets_done(struct secrets *secrets);
 
-/* A text of the same length and shape: of "sk-proj-Ab1" the prefix "sk-", then other letters and
- * digits in the places of letters and digits, and the rest as it is. Never the value itself:
- * -EINVAL where too little of it could differ. `ret` has room for `size` + 1 bytes. */
+/* A text of the same length and shape: a prefix that vendors document ("sk-", "ghp_") or a short
+ * first word with 16 characters and more behind it, then other letters and digits in the places of
+ * letters and digits, and the rest as it is. Never the value itself: -EINVAL where too little of it
+ * could differ. `ret` has room for `size` + 1 bytes. */
 int secrets_placeholder(const char *value, size_t size, char *ret);

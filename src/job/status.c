@@ -11,6 +11,7 @@ enum {
 	STATUS_LIMIT,
 	STATUS_BUG,
 	STATUS_STOPPED,
+	STATUS_UNRECORDED,
 };
 
 int atoll_result_status(const struct atoll_result *result)
@@ -29,6 +30,8 @@ int atoll_result_status(const struct atoll_result *result)
 		return STATUS_LIMIT;
 	case ATOLL_STOPPED:
 		return STATUS_STOPPED;
+	case ATOLL_UNRECORDED:
+		return STATUS_UNRECORDED;
 	}
 	return STATUS_BUG;
 }

@@ -354,6 +354,8 @@ int steps_copy(struct layer_record *record, const char *name, const struct steps
 	if (r == 0 && layer_top_is_empty(record))
 		return add(record, name, NULL, note, ret_name, err);
 	if (r == 0)
+		r = layer_check_copy(record, err);
+	if (r == 0)
 		r = layer_copy_top(record, err);
 	if (r < 0)
 		return r;
@@ -475,6 +477,8 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	}
 	if (r == 0)
 		r = take_layers(record, point, err);
+	if (r == 0)
+		r = layer_record_inherit(record, err);
 	if (r == 0)
 		r = append(record, &line, &end, err);
 	return r < 0 ? r : save_place(record, 1, err);

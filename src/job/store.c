@@ -25,6 +25,11 @@ int store_open(const char *name, bool create, struct atoll_error *err)
 		snprintf(path, sizeof path, "%s/.config", home);
 	else
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "HOME is not set");
+	if (create && !(config && config[0] == '/') && access(home, F_OK) < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "HOME is '%.200s', which does not exist; set HOME to your home "
+				 "directory, or XDG_CONFIG_HOME to a directory for atoll's answers",
+				 home);
 	if (create)
 		mkdir(path, 0700);
 	strncat(path, "/atoll", sizeof path - strlen(path) - 1);

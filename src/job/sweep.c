@@ -16,9 +16,11 @@
 /*
  * Old logs
  *
- * They are kept longer than what was written: 90 days, and at most 2 GiB together. One whose record
- * of changes is still there, or whose sandbox is, stays with it. The store's tree keeps a leaf that
- * says that it was removed.
+ * They are kept longer than what was written: 90 days, and at most 2 GiB together; longer, and
+ * more, if the options say more than that. The daemon says so: its logs belong to tenants, and
+ * those of one must not push out another's (box/tenant-disk.c). One whose record of changes is
+ * still there, or whose sandbox is, stays with it. The store's tree keeps a leaf that says that it
+ * was removed.
  */
 #define AGE_S	  (90 * UINT64_C(86400))
 #define BYTES_MAX (UINT64_C(2) << 30)
@@ -110,17 +112,19 @@ static int compare(const void *a, const void *b)
 /* One that is just written stays. */
 static void sweep_logs(struct logs *logs, const struct atoll_gc_options *options)
 {
+	const uint64_t age_s = options->max_age_s > AGE_S ? options->max_age_s : AGE_S;
+	const uint64_t most = options->max_bytes > BYTES_MAX ? options->max_bytes : BYTES_MAX;
 	const time_t now = time(NULL);
 
 	if (logs->n)
 		qsort(logs->items, logs->n, sizeof *logs->items, compare);
 	for (size_t i = 0; i < logs->n; i++) {
 		struct log *log = &logs->items[i];
-		const bool is_old = now > log->mtime && (uint64_t)(now - log->mtime) >= AGE_S;
+		const bool is_old = now > log->mtime && (uint64_t)(now - log->mtime) >= age_s;
 		struct atoll_record record = {.bytes = log->bytes, .command = (char *)"its log"};
 		struct atoll_error err;
 
-		if ((!is_old && logs->bytes <= BYTES_MAX) ||
+		if ((!is_old && logs->bytes <= most) ||
 		    (!options->is_dry && audit_remove(log->id, &err) < 0))
 			continue;
 		logs->bytes -= log->bytes;

@@ -36,6 +36,22 @@ static struct spec *make_job(const char *command)
 	return spec && spec_finish(spec, &err) == 0 ? spec : NULL;
 }
 
+TEST(an_answer_about_a_private_address_is_none)
+{
+	struct spec *spec = make_job("private");
+
+	CHECK(spec);
+	CHECK_INT(answers_add(spec, "10.0.0.1", 80, &err), 0);
+	CHECK_INT(answers_add(spec, "169.254.169.254", 80, &err), 0);
+	CHECK_INT(answers_add(spec, "::ffff:127.0.0.1", 80, &err), 0);
+	CHECK_INT(answers_add(spec, "93.184.216.34", 80, &err), 0);
+	CHECK_INT(answers_read(spec, &rules, &n, &err), 0);
+	CHECK_INT(n, 1);
+	CHECK_STR(rules[0].host, "93.184.216.34");
+	answers_free(rules, n);
+	spec_free(spec);
+}
+
 TEST(an_answer_holds_for_its_contract_alone)
 {
 	struct spec *one = make_job("one"), *two = make_job("two");
@@ -44,7 +60,7 @@ TEST(an_answer_holds_for_its_contract_alone)
 	CHECK_INT(answers_read(one, &rules, &n, &err), 0);
 	CHECK_INT(n, 0);
 	CHECK_INT(answers_add(one, "API.Good.Test.", 443, &err), 0);
-	CHECK_INT(answers_add(one, "2001:db8::1", 22, &err), 0);
+	CHECK_INT(answers_add(one, "2606:4700:4700::1111", 22, &err), 0);
 	CHECK_INT(answers_read(two, &rules, &n, &err), 0);
 	CHECK_INT(n, 0);
 	CHECK_INT(answers_read(one, &rules, &n, &err), 0);

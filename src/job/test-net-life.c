@@ -186,7 +186,7 @@ static void begin(const char *token, bool is_eager)
 	spec->network.n_listen = is_eager;
 	net = (struct net){.spec = spec, .options = &options, .result = &result, .state = NET_IDLE};
 	net.listener_fd = net.dns_fd = net.channel_fd = net.pid_fd = net.slot_fd = -1;
-	net.kept_listener_fd = net.kept_dns_fd = net.heritage_fd = -1;
+	net.kept_listener_fd = net.kept_dns_fd = net.heritage_fd = net.announced_fd = -1;
 	length = readlink("/proc/self/exe", net.program, sizeof net.program - 1);
 	net.program[length] = '\0';
 	snprintf(net.token, sizeof net.token, "%s", token);

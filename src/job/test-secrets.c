@@ -57,6 +57,32 @@ TEST(a_prefix_is_kept_only_where_it_cannot_be_the_secret)
 	CHECK(strncmp(text, "ghp_", 4) == 0);
 }
 
+/* Item 25 of the review: "sk-" was kept only where 16 characters followed. */
+TEST(a_prefix_that_its_vendor_documents_is_kept_at_every_length)
+{
+	static const char *const values[] = {"sk-abc123",      "ghp_0123456789", "glpat-x1y2z3",
+					     "sk-ant-abcdef1", "AKIAABCDEFGH",	 "npm_a1b2c3"};
+	static const size_t kept[] = {3, 4, 6, 7, 4, 4};
+	char text[64];
+
+	for (size_t i = 0; i < 6; i++) {
+		size_t size = strlen(values[i]);
+		bool differs = false;
+
+		CHECK_INT(secrets_placeholder(values[i], size, text), 0);
+		CHECK(strncmp(text, values[i], kept[i]) == 0);
+		for (int round = 0; round < 20 && !differs; round++) {
+			CHECK_INT(secrets_placeholder(values[i], size, text), 0);
+			differs = text[kept[i]] != values[i][kept[i]];
+		}
+		CHECK(differs);
+	}
+	/* With too little behind it, all of it is hidden, or nothing can be. */
+	CHECK_INT(secrets_placeholder("sk-abc12", 8, text), 0);
+	CHECK(strncmp(text, "sk-", 3) != 0 || strcmp(text, "sk-abc12") != 0);
+	CHECK_INT(secrets_placeholder("sk-ab1", 6, text), -EINVAL);
+}
+
 TEST(what_could_not_differ_has_no_placeholder)
 {
 	char text[64];

@@ -234,7 +234,15 @@ static void keep(struct atoll_result *result, const struct watch_said *said)
 
 static void write_flag(struct watching *watch, const struct watch_said *said)
 {
-	struct json *json = record_begin(watch->recorder, "flag", 0, said->step);
+	/* What a rule ends or holds is written whatever the log's size; a mere remark may be
+	 * repeated without end. */
+	struct json *json = said->verdict <= RULE_FLAG
+				    ? record_begin_event(watch->recorder,
+							 &(struct record_event){.kind = "flag",
+										.step = said->step,
+										.rule = said->by,
+										.count = 1})
+				    : record_begin(watch->recorder, "flag", 0, said->step);
 
 	json_str(json, "by", said->by);
 	json_str(json, "verdict", word_of(said));
@@ -254,7 +262,11 @@ static void write_flag(struct watching *watch, const struct watch_said *said)
 
 static void write_lost(struct watching *watch)
 {
-	struct json *json = record_begin(watch->recorder, "lost", 0, 0);
+	/* Each time that a slow reader has caught up: as often as the command likes. */
+	struct json *json =
+		record_begin_event(watch->recorder, &(struct record_event){.kind = "lost",
+									   .rule = watch->lost_why,
+									   .count = watch->lost});
 
 	json_uint(json, "count", watch->lost);
 	json_str(json, "why", watch->lost_why);

@@ -184,6 +184,7 @@ void describe_end(const json_t *object, struct buf *out)
 		{"over-limit", "stopped at a limit"},
 		{"not-started", "not started"},
 		{"stopped", "stopped by a rule or a monitor"},
+		{"unrecorded", "stopped because the record could not be written"},
 	};
 	const char *end = event_text(object, "end"), *name;
 	uint64_t code = event_number(object, "code", 0);

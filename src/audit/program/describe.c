@@ -72,8 +72,21 @@ static enum tone tell_key(const json_t *object, struct buf *out)
 
 static enum tone tell_lost(const json_t *object, struct buf *out)
 {
-	buf_addf(out, "%" PRIu64 " events could not be told", event_number(object, "count", 0));
-	add_text(object, "why", ": ", "", out);
+	if (!event_text(object, "of")) {
+		buf_addf(out, "%" PRIu64 " events could not be told",
+			 event_number(object, "count", 0));
+		add_text(object, "why", ": ", "", out);
+		return TONE_BAD;
+	}
+	buf_addf(out, "%" PRIu64 " more of", event_number(object, "count", 0));
+	add_text(object, "of", " ", "", out);
+	add_text(object, "verdict", ", ", ",", out);
+	add_text(object, "rule", " by ", "", out);
+	if (event_number(object, "distinct", 0))
+		buf_addf(out, ", %s%" PRIu64 " different",
+			 json_is_true(json_object_get(object, "more")) ? "more than " : "",
+			 event_number(object, "distinct", 0));
+	buf_add_str(out, ", only counted");
 	return TONE_BAD;
 }
 

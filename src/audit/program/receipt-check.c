@@ -180,6 +180,26 @@ static int check_note(const struct check *check, struct checked_log *ret, struct
 	return 0;
 }
 
+/* All that a receipt says of the log's events, but for the word of hardware. */
+static bool has_same_content(const struct check *check, const struct account *account)
+{
+	static const char *const keys[] = {
+		"step",	     "steps",  "contract", "weaker", "changes",	 "denials", "connections",
+		"approvals", "limits", "flags",	   "lost",   "left_out", "job"};
+	const struct statement_hardware none = {.root = "none"};
+	cleanup_json json_t *again = statement_receipt(account, &none);
+	const json_t *predicate = json_object_get(again, "predicate");
+
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		const json_t *was = receipt_get(&check->receipt, keys[i], NULL),
+			     *is = json_object_get(predicate, keys[i]);
+
+		if (!was != !is || (was && !json_equal(was, is)))
+			return false;
+	}
+	return again != NULL;
+}
+
 /* The log as it was then, told again: it has to come to the same. */
 static int check_content(const struct check *check, const struct checked_log *note,
 			 struct atoll_error *err)
@@ -202,6 +222,10 @@ static int check_content(const struct check *check, const struct checked_log *no
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "'%s' had another root at %" PRIu64 " lines", check->request->log,
 				 note->head_size);
+	if (!has_same_content(check, &account))
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "'%s' tells of other steps, commands or events than the receipt",
+				 check->request->log);
 	subjects = statement_subjects(&account);
 	if (!json_equal(subjects, json_object_get(check->receipt.own, "subject")))
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
@@ -281,6 +305,11 @@ static int check_claims(const struct check *check, struct atoll_error *err)
 	    !streq(text_of(check, "root", NULL), "swtpm"))
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "it names a root of trust, and shows the word of a TPM");
+	if (tpm && streq(text_of(check, "root", NULL), "tpm") &&
+	    starts_with(json_string_value(json_object_get(tpm, "vendor")) ?: "", "SW "))
+		return error_set(
+			err, ATOLL_FAULT_POLICY, 0,
+			"it names a TPM, and shows the word of a program that acts as one");
 	if ((check->request->nonce || check->request->quote_key) && is_none)
 		return error_set(err, ATOLL_FAULT_POLICY, 0, "there is no word of hardware in it");
 	if (tpm)
@@ -305,8 +334,11 @@ static void check_hardware(struct check *check)
 		       "processor has signed it, its maker's certificates tell\n",
 		       str_show(root, shown, sizeof shown));
 	else
-		printf("hardware: %s; its quote is about this head%s\n",
+		printf("hardware: %s; its quote is about this head%s%s\n",
 		       str_show(root, shown, sizeof shown),
+		       json_object_get(receipt_get(&check->receipt, "hardware", "tpm"), "signer")
+			       ? " and this key"
+			       : " (of an older version: it does not say for whose receipt)",
 		       check->request->quote_key
 			       ? ", by the key that was given"
 			       : ", by a key that the receipt brings itself (--quote-key)");

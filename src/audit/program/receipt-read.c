@@ -70,6 +70,9 @@ static int open_envelope(const json_t *envelope, const struct checked_keys *keys
 		if (r == 0)
 			r = dsse_open(envelope, &key, &body, err);
 		if (r == 0) {
+			receipt->n_signers +=
+				!receipt->n_signers ||
+				memcmp(receipt->signer, key.raw, sizeof receipt->signer) != 0;
 			memcpy(receipt->signer, key.raw, sizeof receipt->signer);
 			memcpy(receipt->key, key.id, sizeof receipt->key);
 		}
@@ -153,9 +156,63 @@ static bool has_same_checkpoint(const struct receipt *receipt)
 	       bytes.used == strlen(note) && memcmp(bytes.data, note, bytes.used) == 0;
 }
 
+#define PARAMETER(receipt, ...)                                                                    \
+	MEMBER((receipt)->provenance, "predicate", "buildDefinition", __VA_ARGS__)
+
+static bool is_same(const json_t *a, const json_t *b)
+{
+	return (!a && !b) || (a && b && json_equal(a, b));
+}
+
+/* Two steps of one sandbox may have left the same, in the same log. Each half lists its steps: they
+ * have to be the same, with the same commands, in the same directories. */
+static bool has_same_steps(const struct receipt *receipt)
+{
+	const json_t *theirs = PARAMETER(receipt, "externalParameters", "steps"), *one,
+		     *own = receipt_get(receipt, "steps", NULL);
+	const json_int_t step = json_integer_value(receipt_get(receipt, "step", NULL));
+	size_t i;
+
+	if (!json_array_size(own) || json_array_size(own) != json_array_size(theirs))
+		return false;
+	json_array_foreach(own, i, one)
+	{
+		const json_t *other = json_array_get(theirs, i);
+
+		if (!json_is_integer(json_object_get(one, "step")) ||
+		    !is_same(json_object_get(one, "step"), json_object_get(other, "step")) ||
+		    !is_same(json_object_get(one, "command"), json_object_get(other, "command")) ||
+		    !is_same(json_object_get(one, "cwd"), json_object_get(other, "cwd")))
+			return false;
+	}
+	/* A receipt of one step of several names the step's number. */
+	one = json_array_get(own, 0);
+	return !step || (json_array_size(own) == 1 &&
+			 json_integer_value(json_object_get(one, "step")) == step);
+}
+
+/* Contract and mechanisms of the first step must be the same in both halves. */
+static bool has_same_terms(const struct receipt *receipt)
+{
+	const json_t *first = json_array_get(receipt_get(receipt, "steps", NULL), 0);
+	const json_t *contract = receipt_get(receipt, "contract", NULL);
+	const char *digest = json_string_value(json_object_get(first, "contract"));
+	const char *hex = json_string_value(json_object_get(contract, "sha256"));
+
+	if (digest && starts_with(digest, "sha256:"))
+		digest += strlen("sha256:");
+	return digest && hex && streq(digest, hex) &&
+	       is_same(contract, PARAMETER(receipt, "externalParameters", "contract")) &&
+	       is_same(json_object_get(first, "workspace"),
+		       PARAMETER(receipt, "externalParameters", "workspace")) &&
+	       is_same(json_object_get(first, "mode"),
+		       PARAMETER(receipt, "internalParameters", "mode")) &&
+	       is_same(json_object_get(first, "mechanisms"),
+		       PARAMETER(receipt, "internalParameters", "mechanisms"));
+}
+
 static int check_halves(const struct receipt *receipt, struct atoll_error *err)
 {
-	const json_t *contract = receipt_get(receipt, "contract", NULL);
 	const char *missing = NULL;
 
 	if (!receipt->provenance || !receipt->own)
@@ -165,10 +222,12 @@ static int check_halves(const struct receipt *receipt, struct atoll_error *err)
 		missing = "its two statements have different subjects";
 	else if (!has_same_run(receipt) || !has_same_checkpoint(receipt))
 		missing = "its two statements are about different runs";
-	else if (!contract ||
-		 !json_equal(contract, MEMBER(receipt->provenance, "predicate", "buildDefinition",
-					      "externalParameters", "contract")))
+	else if (!has_same_steps(receipt))
+		missing = "its two statements are about different steps or commands";
+	else if (!has_same_terms(receipt))
 		missing = "its two statements are about different contracts";
+	else if (receipt->n_signers > 1)
+		missing = "its two statements are signed by different keys";
 	return missing ? error_set(err, ATOLL_FAULT_REQUEST, 0, "%s", missing) : 0;
 }
 

@@ -146,6 +146,7 @@ struct receipt {
 	json_t *provenance, *own; /* the statements */
 	unsigned char signer[SIGN_RAW_SIZE];
 	char key[SIGN_ID_SIZE];
+	unsigned n_signers; /* different ones, one after the other */
 };
 
 /* Read a receipt, check its signatures by one of the keys, and that its halves belong together.

@@ -120,8 +120,9 @@ static int read_job(struct replay *replay, struct atoll_error *err)
 static int make_job(struct replay *replay, struct atoll_error *err)
 {
 	const char *digest = json_string_value(receipt_get(&replay->receipt, "contract", "sha256"));
-	int r = recipe_follow(replay->recipe.data, replay->recipe.used, replay->argv,
-			      digest ? digest : "", &replay->job, err);
+	const struct recipe recipe = {
+		.words = &replay->recipe, .argv = replay->argv, .digest = digest ? digest : ""};
+	int r = recipe_follow(&recipe, &replay->job, err);
 
 	if (r == -ESTALE)
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
@@ -147,7 +148,7 @@ static int turn_to_layer(struct replay *replay, struct atoll_error *err)
 	r = buf_error(&replay->recipe);
 	if (r < 0)
 		return error_oom(err);
-	r = recipe_follow(replay->recipe.data, replay->recipe.used, replay->argv, NULL, &other,
+	r = recipe_follow(&(struct recipe){.words = &replay->recipe, .argv = replay->argv}, &other,
 			  err);
 	if (r < 0)
 		return r;

@@ -180,8 +180,8 @@ bool tpm_follows(const unsigned char before[32], const unsigned char hash[32],
 }
 
 static int check_values(const char *before_text, const char *value_text,
-			const struct hardware_claim *claim, const struct buf *quote,
-			struct atoll_error *err)
+			const struct hardware_claim *claim, bool has_signer,
+			const struct buf *quote, struct atoll_error *err)
 {
 	unsigned char before[32], value[32], hash[32], registers[32], qualifying[32];
 	cleanup_buf struct buf text = BUF_INIT(1 << 20);
@@ -193,6 +193,8 @@ static int check_values(const char *before_text, const char *value_text,
 		return wrong(err, "is of a register that was not extended with this checkpoint");
 	buf_add(&text, claim->checkpoint, claim->checkpoint_size);
 	buf_add(&text, claim->nonce, sizeof claim->nonce);
+	if (has_signer)
+		buf_add(&text, claim->signer, sizeof claim->signer);
 	if (buf_error(&text) < 0)
 		return error_oom(err);
 	sign_sha256(text.data, text.used, qualifying);
@@ -205,7 +207,9 @@ int tpm_check(const json_t *quote, const struct hardware_claim *claim, EVP_PKEY 
 {
 	cleanup_buf struct buf bytes = BUF_INIT(65536);
 	const char *before, *value, *nonce, *quoted, *signature, *pem;
+	const char *signer = json_string_value(json_object_get(quote, "signer"));
 	struct hardware_claim told = *claim;
+	unsigned char said[sizeof told.signer];
 	int r;
 
 	if (json_unpack((json_t *)quote, "{s:s, s:s, s:s, s:s, s:s, s:s}", "before", &before,
@@ -214,6 +218,11 @@ int tpm_check(const json_t *quote, const struct hardware_claim *claim, EVP_PKEY 
 	    !sign_unhex(nonce, told.nonce, sizeof told.nonce) ||
 	    sign_read_base64(quoted, &bytes) < 0)
 		return wrong(err, "lacks something");
+	/* Whose receipt it is for: else anybody could put it into one of their own about the same
+	 * head. Quotes of older versions do not say. */
+	if (signer && (!sign_unhex(signer, said, sizeof said) ||
+		       memcmp(said, claim->signer, sizeof said) != 0))
+		return wrong(err, "was made for a receipt that another key has signed");
 	r = check_signature(&bytes, signature, pem, key, err);
-	return r < 0 ? r : check_values(before, value, &told, &bytes, err);
+	return r < 0 ? r : check_values(before, value, &told, signer != NULL, &bytes, err);
 }

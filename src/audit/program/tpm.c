@@ -307,6 +307,7 @@ static int make_quote(struct tpm *tpm, const struct hardware_claim *claim, struc
 	sign_sha256(claim->checkpoint, claim->checkpoint_size, hash);
 	buf_add(&text, claim->checkpoint, claim->checkpoint_size);
 	buf_add(&text, claim->nonce, sizeof claim->nonce);
+	buf_add(&text, claim->signer, sizeof claim->signer);
 	if (buf_error(&text) < 0)
 		return error_oom(err);
 	sign_sha256(text.data, text.used, qualifying);
@@ -331,14 +332,15 @@ static int make_quote(struct tpm *tpm, const struct hardware_claim *claim, struc
 static json_t *describe(const struct tpm *tpm, const struct hardware_claim *claim,
 			const struct quoted *quoted)
 {
-	char nonce[2 * HARDWARE_NONCE_SIZE + 1], before[65], value[65];
+	char nonce[2 * HARDWARE_NONCE_SIZE + 1], before[65], value[65], signer[65];
 
 	sign_hex(claim->nonce, sizeof claim->nonce, nonce);
+	sign_hex(claim->signer, sizeof claim->signer, signer);
 	sign_hex(quoted->before, 32, before);
 	sign_hex(quoted->value, 32, value);
-	return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:o, s:o, s:s}", "vendor", tpm->vendor,
-			 "bank", "sha256", "pcr", HARDWARE_PCR, "before", before, "value", value,
-			 "nonce", nonce, "quote",
+	return json_pack("{s:s, s:s, s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:s}", "vendor",
+			 tpm->vendor, "bank", "sha256", "pcr", HARDWARE_PCR, "before", before,
+			 "value", value, "nonce", nonce, "signer", signer, "quote",
 			 sign_base64(quoted->quote.data, quoted->quote.used), "signature",
 			 sign_base64(quoted->signature.data, quoted->signature.used), "key",
 			 quoted->key.data);

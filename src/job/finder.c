@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/finder.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "spec/spec.h"
+
+#include <dirent.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+bool finder_read(const char *path, struct buf *out)
+{
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && fd_read_all(fd, out) == 0 &&
+	       out->data;
+}
+
+/* The home directory that git means by "~" or "~name"; NULL if there is none. */
+static const char *home_of(const struct finder *finder, const char *text, char memory[PATH_MAX])
+{
+	size_t size = strcspn(text + 1, "/");
+	cleanup_free char *name = strndup(text + 1, size);
+	struct passwd account, *found = NULL;
+
+	if (size == 0)
+		return finder->spec->home;
+	if (!name || getpwnam_r(name, &account, memory, PATH_MAX, &found) != 0)
+		return NULL;
+	return found ? found->pw_dir : NULL;
+}
+
+bool finder_path(const struct finder *finder, const char *text, const char *base,
+		 char ret[PATH_MAX])
+{
+	char memory[PATH_MAX];
+	const char *home = text[0] == '~' ? home_of(finder, text, memory) : NULL;
+	int length;
+
+	if (text[0] == '/')
+		length = snprintf(ret, PATH_MAX, "%s", text);
+	else if (home)
+		length = snprintf(ret, PATH_MAX, "%s%s", home, strchrnul(text, '/'));
+	else if (text[0] == '~' || text[0] == '%' || text[0] == '\0')
+		return false;
+	else
+		length = snprintf(ret, PATH_MAX, "%s/%s", base, text);
+	if (length >= PATH_MAX)
+		return false;
+	path_normalize(ret);
+	return true;
+}
+
+int finder_protect_text(struct finder *finder, const char *path)
+{
+	struct spec *spec = finder->spec;
+	const struct spec_rule *rule = spec_rule_for(spec, path);
+
+	/* A whole root cannot be meant: then nothing could be written. */
+	if (!rule || rule->access != SPEC_WRITE || streq(rule->path, path))
+		return 0;
+	for (size_t i = 0; i < spec->n_rules; i++)
+		if (spec->rules[i].access == SPEC_PROTECT && streq(spec->rules[i].path, path))
+			return 0;
+	return spec_protect_late(spec, path, false, SPEC_ORIGIN_HOST, finder->err);
+}
+
+int finder_protect_link(struct finder *finder, const char *path)
+{
+	char real[PATH_MAX];
+
+	fd_real_path(path, real);
+	return streq(real, path) ? 0 : finder_protect_text(finder, real);
+}
+
+int finder_protect(struct finder *finder, const char *path)
+{
+	int r = finder_protect_text(finder, path);
+
+	return r < 0 ? r : finder_protect_link(finder, path);
+}
+
+int finder_protect_anywhere(struct finder *finder, const char *path, const char *origin,
+			    const char *who)
+{
+	struct spec *spec = finder->spec;
+	size_t n_rules = spec->n_rules;
+	int r = 0;
+
+	for (size_t i = 0; i < n_rules && r == 0; i++) {
+		cleanup_free char *pattern = NULL;
+		const struct spec_rule *rule = &spec->rules[i];
+
+		if (rule->access != SPEC_WRITE || rule->is_pattern)
+			continue;
+		if (path_is_pattern(rule->path))
+			return error_set(finder->err, ATOLL_FAULT_POLICY, 0,
+					 "%s cannot be protected in '%s', whose own name has one "
+					 "of *?[; rename it",
+					 who, rule->path);
+		if (asprintf(&pattern, "%s/**/%s", rule->path, path) < 0)
+			return error_oom(finder->err);
+		r = spec_protect_late(spec, pattern, true, origin, finder->err);
+	}
+	return r;
+}
+
+int finder_for_each(struct finder *finder, const char *dir, finder_filter *wants, finder_fn *use,
+		    void *data)
+{
+	DIR *list = opendir(dir);
+	struct dirent *entry;
+	int r = 0;
+
+	while (list && r == 0 && (entry = readdir(list))) {
+		char path[PATH_MAX];
+		struct stat st;
+
+		if (streq(entry->d_name, ".") || streq(entry->d_name, ".."))
+			continue;
+		if (snprintf(path, sizeof path, "%s/%s", dir, entry->d_name) < PATH_MAX &&
+		    (!wants || wants(path, data)))
+			r = use(finder, path, lstat(path, &st) == 0 ? &st : NULL, data);
+	}
+	if (list)
+		closedir(list);
+	return r;
+}
+
+int finder_protect_if_link(struct finder *finder, const char *path, const struct stat *st,
+			   void *data)
+{
+	(void)data;
+	return st && S_ISLNK(st->st_mode) ? finder_protect_link(finder, path) : 0;
+}
+
+int finder_protect_links_in(struct finder *finder, const char *dir)
+{
+	return finder_for_each(finder, dir, NULL, finder_protect_if_link, NULL);
+}

@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/obeyed-git.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/path.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "job/finder.h"
+#include "spec/git-config-read.h"
+#include "spec/spec.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+/*
+ * Which files of the workspace the host's git obeys because its settings say so
+ *
+ * Every config that git would read is read, with whatever it includes; conditions of `includeIf`
+ * count as fulfilled. A value may be a directory of hooks, another config, or a command: of a
+ * command each word with a slash in it, or that names a file at the top, counts as a path. Text
+ * that the reader does not understand is skipped line by line, because git understands more than
+ * git_config_read() does.
+ */
+
+#define CONFIG_MAX  (1 << 20)
+#define CONFIGS_MAX 64 /* files, with those that they include */
+#define DEPTH_MAX   10 /* of includes, as git has it */
+#define ABOVE_MAX   64 /* directories above the workspace */
+
+/* Keys whose value is a command, or a file that names one; the last component of a key. */
+static bool is_command(const struct git_config_entry *entry)
+{
+	static const char *const keys[] = {
+		"fsmonitor",
+		"sshcommand",
+		"pager",
+		"editor",
+		"askpass",
+		"gitproxy",
+		"attributesfile",
+		"excludesfile",
+		"templatedir",
+		"external",
+		"textconv",
+		"command",
+		"clean",
+		"smudge",
+		"process",
+		"driver",
+		"helper",
+		"program",
+		"difffilter",
+		"cmd",
+		"path",
+		"packobjectshook",
+		"vcs",
+		"uploadpack",
+		"receivepack",
+		"defaultkeycommand",
+		"hook",
+		"alternaterefscommand",
+		"recentobjectshook",
+		"tunnel",
+		"tocmd",
+		"cccmd",
+		"headercmd",
+		"sendmailcmd",
+		"smtpserver",
+		"authorsprog",
+		"httpd",
+		"allowedsignersfile",
+		"sslcainfo",
+		"sslcapath",
+	};
+
+	/* "!command": of an alias, and how a submodule is updated. A submodule's path is a work
+	 * tree. */
+	if (streq(entry->section, "submodule"))
+		return streq(entry->key, "update") && entry->value[0] == '!';
+	if (streq(entry->section, "alias"))
+		return entry->value[0] == '!' || streq(entry->key, "command");
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (streq(entry->key, keys[i]))
+			return true;
+	return streq(entry->section, "pager") || streq(entry->section, "hook");
+}
+
+/* "sh tools/x" and "python3 x.py": a word with a slash, or one that is a file at the top; or would
+ * be one, by its dot, unless it is the program, which is looked for in PATH. */
+static bool is_path(const char *word, const char *top, bool is_first)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (strchr(word, '/'))
+		return true;
+	if (word[0] == '-' || snprintf(path, sizeof path, "%s/%s", top, word) >= PATH_MAX)
+		return false;
+	return lstat(path, &st) == 0 ? !S_ISDIR(st.st_mode) : !is_first && strchr(word, '.');
+}
+
+/* "$HOME/x" and "$(git rev-parse --show-toplevel)/x": what stands before the first slash is the
+ * shell's to compute. Protect what is there in the home or at the top. */
+static int protect_computed(struct finder *finder, const char *word, const char *top)
+{
+	const char *places[] = {top, finder->spec->home}, *slash = strchr(word, '/');
+	int r = 0;
+
+	for (size_t i = 0; slash && slash[1] && i < ARRAY_SIZE(places) && r == 0; i++) {
+		char path[PATH_MAX];
+		struct stat st;
+
+		if (finder_path(finder, slash + 1, places[i], path) && lstat(path, &st) == 0 &&
+		    !S_ISDIR(st.st_mode))
+			r = finder_protect(finder, path);
+	}
+	return r;
+}
+
+/* A relative path in the settings of the system or of the user counts from the top of each work
+ * tree, also of one that a run makes or that lies deeper. What begins with `.git` is guarded as
+ * such; what leads up, and a URL, are no file of the tree. */
+static int protect_in_all(struct finder *finder, const char *text)
+{
+	while (starts_with(text, "./"))
+		text += 2;
+	if (!finder->is_everywhere || text[0] == '/' || text[0] == '~' || text[0] == '%' ||
+	    !text[0] || strstr(text, "..") || strstr(text, "//") || path_is_pattern(text) ||
+	    starts_with(text, ".git/"))
+		return 0;
+	return finder_protect_anywhere(finder, text, SPEC_ORIGIN_HOST,
+				       "what git's settings of this user name by a relative path");
+}
+
+/* Each word of a command that looks like a path. Quotes end a word, too. */
+static int protect_words(struct finder *finder, const char *value, const char *top)
+{
+	static const char ends[] = " \t\n;&|<>()'\"`$!=";
+	bool is_first = true;
+	int r = 0;
+
+	while (*value && r == 0) {
+		size_t size = strcspn(value, ends);
+		char word[PATH_MAX], path[PATH_MAX];
+
+		if (size && size < sizeof word) {
+			memcpy(word, value, size);
+			word[size] = '\0';
+			if (is_path(word, top, is_first) && finder_path(finder, word, top, path))
+				r = finder_protect(finder, path);
+			if (r == 0 && strchr(word, '/'))
+				r = protect_in_all(finder, word);
+			if (r == 0)
+				r = protect_computed(finder, word, top);
+			is_first = false;
+		}
+		value += size;
+		value += strspn(value, ends);
+	}
+	return r;
+}
+
+static int read_config(struct finder *finder, const char *file, const char *top, unsigned depth);
+
+static int use_include(struct finder *finder, const char *value, const char *file, const char *top,
+		       unsigned depth)
+{
+	char dir[PATH_MAX], path[PATH_MAX];
+	int r;
+
+	snprintf(dir, sizeof dir, "%.*s", (int)(path_name(file) - file), file);
+	if (!finder_path(finder, value, dir, path))
+		return 0;
+	r = finder_protect(finder, path);
+	return r < 0 || depth == DEPTH_MAX ? r : read_config(finder, path, top, depth + 1);
+}
+
+static int use_entry(struct finder *finder, const struct git_config_entry *entry, const char *file,
+		     const char *top, unsigned depth)
+{
+	char path[PATH_MAX];
+	int r;
+
+	if (!entry->has_value)
+		return 0;
+	if (streq(entry->key, "path") &&
+	    (streq(entry->section, "include") || streq(entry->section, "includeif")))
+		return use_include(finder, entry->value, file, top, depth);
+	if (streq(entry->section, "core") && streq(entry->key, "hookspath")) {
+		if (!finder_path(finder, entry->value, top, path))
+			return 0;
+		r = finder_protect(finder, path);
+		if (r == 0)
+			r = protect_in_all(finder, entry->value);
+		return r < 0 ? r : finder_protect_links_in(finder, path);
+	}
+	return is_command(entry) ? protect_words(finder, entry->value, top) : 0;
+}
+
+/* Behind the line that was not understood. */
+static void skip_line(struct git_config_reader *reader)
+{
+	const char *end;
+
+	if (reader->at == reader->end)
+		return;
+	end = memchr(reader->at, '\n', (size_t)(reader->end - reader->at));
+	reader->at = end ? end + 1 : reader->end;
+}
+
+/* `top` is the work tree that relative paths of hooks and commands count from. */
+static int read_config(struct finder *finder, const char *file, const char *top, unsigned depth)
+{
+	cleanup_buf struct buf text = BUF_INIT(CONFIG_MAX);
+	cleanup_free struct git_config_entry *entry = NULL;
+	struct git_config_reader reader = {.line = 1};
+	int got, r = 0;
+
+	if (finder->n_configs++ >= CONFIGS_MAX)
+		return error_set(finder->err, ATOLL_FAULT_POLICY, 0,
+				 "git's settings on this host include more than %d files: '%s' was "
+				 "not read, and may name hooks",
+				 CONFIGS_MAX, file);
+	if (!finder_read(file, &text))
+		return 0;
+	entry = calloc(1, sizeof *entry);
+	if (!entry)
+		return error_oom(finder->err);
+	reader.at = text.data;
+	reader.end = text.data + text.used;
+	while (r == 0 && (got = git_config_read(&reader, entry)) != 0) {
+		if (got > 0) {
+			r = use_entry(finder, entry, file, top, depth);
+		} else {
+			skip_line(&reader);
+			reader.entries = 0;
+		}
+	}
+	return r;
+}
+
+/* A config in a directory, with a word about links on the way to it. */
+static int read_config_in(struct finder *finder, const char *dir, const char *name, const char *top)
+{
+	char file[PATH_MAX];
+	int r;
+
+	if (snprintf(file, sizeof file, "%s/%s", dir, name) >= PATH_MAX)
+		return 0;
+	r = finder_protect_link(finder, file);
+	return r < 0 ? r : read_config(finder, file, top, 0);
+}
+
+/* A file that holds one path, behind `key`: ".git" and commondir. */
+static bool read_way(struct finder *finder, const char *file, const char *key, const char *base,
+		     char ret[PATH_MAX])
+{
+	cleanup_buf struct buf text = BUF_INIT(2 * PATH_MAX);
+
+	if (!finder_read(file, &text) || !starts_with(text.data, key))
+		return false;
+	text.data[strcspn(text.data, "\r\n")] = '\0';
+	return finder_path(finder, text.data + strlen(key), base, ret);
+}
+
+static int look_in_git_dir(struct finder *finder, const char *dir, const char *top)
+{
+	char hooks[PATH_MAX];
+	int r;
+
+	if (snprintf(hooks, sizeof hooks, "%s/hooks", dir) >= PATH_MAX)
+		return 0;
+	r = finder_protect_link(finder, hooks);
+	if (r == 0)
+		r = finder_protect_links_in(finder, hooks);
+	if (r == 0)
+		r = read_config_in(finder, dir, "config", top);
+	return r < 0 ? r : read_config_in(finder, dir, "config.worktree", top);
+}
+
+/* The repository whose work tree `top` is, if there is one. */
+static int look_in_repository(struct finder *finder, const char *top)
+{
+	char pointer[PATH_MAX], dir[PATH_MAX], common[PATH_MAX], file[PATH_MAX];
+	struct stat st;
+	int r;
+
+	if (snprintf(pointer, sizeof pointer, "%s/.git", top[1] ? top : "") >= PATH_MAX ||
+	    stat(pointer, &st) < 0)
+		return 0;
+	snprintf(dir, sizeof dir, "%s", pointer);
+	if (S_ISREG(st.st_mode) && !read_way(finder, pointer, "gitdir: ", top, dir))
+		return 0;
+	r = look_in_git_dir(finder, dir, top);
+	if (r < 0 || snprintf(file, sizeof file, "%s/commondir", dir) >= PATH_MAX ||
+	    !read_way(finder, file, "", dir, common))
+		return r;
+	return look_in_git_dir(finder, common, top);
+}
+
+/* git takes the first repository above; whoever stands higher up has another, which sees the
+ * workspace as files of its own. */
+static int look_above(struct finder *finder)
+{
+	char top[PATH_MAX];
+	int r = 0;
+
+	snprintf(top, sizeof top, "%s", finder->spec->workspace);
+	for (unsigned i = 0; r == 0 && i < ABOVE_MAX; i++) {
+		char *slash;
+
+		r = look_in_repository(finder, top);
+		slash = strrchr(top, '/');
+		if (!slash || slash == top)
+			break;
+		*slash = '\0';
+	}
+	return r;
+}
+
+/* The settings of the system and of the user, by git's own rules. */
+static int look_at_users(struct finder *finder)
+{
+	const char *top = finder->spec->workspace, *home = finder->spec->home;
+	const char *global = getenv("GIT_CONFIG_GLOBAL"), *system = getenv("GIT_CONFIG_SYSTEM");
+	const char *xdg = getenv("XDG_CONFIG_HOME");
+	char path[PATH_MAX];
+	int r = read_config(finder, system ? system : "/etc/gitconfig", top, 0);
+
+	if (r == 0 && global)
+		return read_config(finder, global, top, 0);
+	if (r == 0 && xdg && xdg[0] == '/')
+		r = snprintf(path, sizeof path, "%s/git", xdg) < PATH_MAX
+			    ? read_config_in(finder, path, "config", top)
+			    : 0;
+	if (r == 0 && snprintf(path, sizeof path, "%s/.config/git", home) < PATH_MAX)
+		r = read_config_in(finder, path, "config", top);
+	return r < 0 ? r : read_config_in(finder, home, ".gitconfig", top);
+}
+
+int obeyed_find_git(struct finder *finder)
+{
+	int r;
+
+	finder->is_everywhere = true;
+	r = look_at_users(finder);
+	finder->is_everywhere = false;
+	return r < 0 ? r : look_above(finder);
+}

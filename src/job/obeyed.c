@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "job/obeyed.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "job/finder.h"
+#include "job/obeyed-git.h"
+#include "job/store.h"
+#include "spec/names.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+/*
+ * What the host obeys by indirection
+ *
+ * The guard and the marks know trusted files by their names. A name that the host itself has made a
+ * link, or a setting of the host's that names a file of the workspace, leads to files of any other
+ * name. They are looked up when the contract is finished, before anything runs:
+ *   obeyed-git.c  core.hooksPath, include and includeIf, filters and other programs, hooks that are
+ *                 links; in the settings of the system, of the user (also XDG), of the repository
+ *                 at the workspace with its commondir, and of repositories above
+ *   here          trusted names at the top of a writable root that are links, or hold links;
+ *                 directories of programs (.venv/bin, node_modules/.bin) that a trusted file there
+ *                 names; names of the user's own, in ~/.config/atoll/trusted-names
+ * Each result becomes a `protect` line: refused in a root that is written directly, marked in a
+ * layer. Trusted names that are links deeper in the tree are not looked for: that would be a walk
+ * through the whole workspace at each start.
+ */
+
+#define NAMES_FILE "trusted-names"
+#define TEXT_MAX   (64 * 1024) /* of a trusted file that may name a directory of programs */
+
+/* Directories of programs that are built as a matter of course: only a file that the host trusts
+ * makes the host run what is in there. */
+static int protect_named(struct finder *finder, const char *path, const char *root)
+{
+	static const char *const places[] = {".venv/bin", "venv/bin", "env/bin",
+					     "node_modules/.bin"};
+	cleanup_buf struct buf text = BUF_INIT(TEXT_MAX);
+	int r = 0;
+
+	if (!finder_read(path, &text))
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(places) && r == 0; i++) {
+		char place[PATH_MAX];
+
+		if (strstr(text.data, places[i]) &&
+		    snprintf(place, sizeof place, "%s/%s", root, places[i]) < PATH_MAX)
+			r = finder_protect(finder, place);
+	}
+	return r;
+}
+
+static int look_inside(struct finder *finder, const char *path, const struct stat *st, void *data)
+{
+	int r = finder_protect_if_link(finder, path, st, NULL);
+
+	return r == 0 && st && S_ISREG(st->st_mode) ? protect_named(finder, path, data) : r;
+}
+
+/* By the name alone: a workspace may have a million files. */
+static bool is_candidate(const char *path, const void *data)
+{
+	return names_refuse(data, path, NAMES_WRITE) || names_is_container(path_name(path));
+}
+
+/* An entry of a writable root, or of the first half of a trusted "a/b" there. */
+static int look_at(struct finder *finder, const char *path, const struct stat *st, void *data)
+{
+	const char *root = data;
+
+	if (!st)
+		return 0;
+	if (!names_refuse(root, path, NAMES_WRITE)) {
+		bool is_container = S_ISDIR(st->st_mode) && names_is_container(path_name(path));
+
+		return is_container ? finder_for_each(finder, path, is_candidate, look_at, data)
+				    : 0;
+	}
+	if (S_ISDIR(st->st_mode))
+		return finder_for_each(finder, path, NULL, look_inside, data);
+	return look_inside(finder, path, st, data);
+}
+
+static int find_names(struct finder *finder)
+{
+	const struct spec *spec = finder->spec;
+	size_t n_rules = spec->n_rules;
+	int r = 0;
+
+	for (size_t i = 0; i < n_rules && r == 0; i++) {
+		cleanup_free char *root = NULL;
+
+		if (spec->rules[i].access != SPEC_WRITE || spec->rules[i].is_pattern)
+			continue;
+		root = strdup(spec->rules[i].path); /* the list grows meanwhile */
+		if (!root)
+			return error_oom(finder->err);
+		r = finder_for_each(finder, root, is_candidate, look_at, root);
+	}
+	return r;
+}
+
+/* A name that somebody added: as in the table of names, but for case, and "*" anywhere. */
+static int protect_name(struct finder *finder, const char *name)
+{
+	if (name[0] == '/' || strstr(name, "..") || strlen(name) > NAME_MAX)
+		return error_set(finder->err, ATOLL_FAULT_REQUEST, 0,
+				 "~/.config/atoll/" NAMES_FILE
+				 ": '%s' is no name; write a name, or "
+				 "'a/b' for b in a, one on each line",
+				 name);
+	return finder_protect_anywhere(finder, name, NAMES_FILE,
+				       "names of ~/.config/atoll/" NAMES_FILE);
+}
+
+/* Each line has a name, then perhaps words about it; "#" begins a remark. */
+static int find_users_names(struct finder *finder)
+{
+	cleanup_buf struct buf text = BUF_INIT(TEXT_MAX);
+	const char *home = getenv("HOME"), *config = getenv("XDG_CONFIG_HOME");
+	bool has_place = (home && home[0] == '/') || (config && config[0] == '/');
+	cleanup_fd int fd = has_place ? store_open(NAMES_FILE, false, finder->err) : -ENOENT;
+	char *rest, *line;
+	int r = 0;
+
+	/* A home that the caller cannot enter holds nothing of the caller's. */
+	if (fd < 0)
+		return fd == -ENOENT || fd == -ENOTDIR || fd == -EACCES ? 0 : fd;
+	r = fd_read_all(fd, &text);
+	if (r < 0)
+		return error_set(finder->err, ATOLL_FAULT_HOST, -r,
+				 "read ~/.config/atoll/" NAMES_FILE);
+	rest = text.data;
+	while (r == 0 && rest && (line = strsep(&rest, "\n"))) {
+		line += strspn(line, " \t\r");
+		line[strcspn(line, " \t\r#")] = '\0';
+		if (*line)
+			r = protect_name(finder, line);
+	}
+	return r;
+}
+
+/* No store is no reason to fail here: whoever needs one says so. */
+static int note_store(struct finder *finder)
+{
+	char path[PATH_MAX], real[PATH_MAX];
+	int r;
+
+	if (state_path(path, NULL) < 0)
+		return 0;
+	fd_real_path(path, real);
+	r = spec_set_store(finder->spec, real, finder->err);
+	if (r == 0)
+		r = finder_protect_text(finder, path);
+	return r < 0 ? r : finder_protect_text(finder, real);
+}
+
+int obeyed_protect(struct spec *spec, struct atoll_error *err)
+{
+	struct finder finder = {.spec = spec, .err = err};
+	int r = note_store(&finder);
+
+	if (r == 0 && spec->workspace_mode == SPEC_WORKSPACE_READ_ONLY)
+		return 0;
+	if (r == 0)
+		r = obeyed_find_git(&finder);
+	if (r == 0)
+		r = find_names(&finder);
+	return r < 0 ? r : find_users_names(&finder);
+}

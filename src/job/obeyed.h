@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+struct atoll_error;
+struct spec;
+
+/*
+ * Protect, in every writable root, the files that the host's git and tools obey because the host's
+ * own settings or links name them (obeyed.c says which). Also notes where atoll's store is. Called
+ * once, when a contract is finished; each result is one more `protect` line of it.
+ */
+int obeyed_protect(struct spec *spec, struct atoll_error *err);
