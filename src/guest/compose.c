@@ -34,36 +34,74 @@ ssize_t copy_some(int from_fd, int to_fd)
  * of the sources, and nobody sees a half. */
 struct composition {
 	struct work work;
-	char to[PATH_SIZE], draft[PATH_SIZE + 48];
-	struct owner owner;
+	char to[PATH_SIZE]; /* as it is told */
+	struct location place;
+	char draft[PATH_SIZE + 48]; /* in the place's directory; "": none */
+	char owner[64];		    /* as in the question */
 	char **from;
 	size_t n, next;
 	int in_fd, out_fd;
 };
 
+/* For location_find(), when the question itself is gone. */
+static struct question question_of(const struct composition *composition)
+{
+	return (struct question){.owner = composition->owner};
+}
+
+/* Root would copy what this user may not read into a file that this user may read. A user can put
+ * any file of a directory of his in the place of a source, by another name. */
+static bool is_given_away(const struct composition *composition, const struct stat *st)
+{
+	const struct owner *owner = &composition->place.owner;
+
+	return composition->place.is_strict && owner->is_other && st->st_uid != owner->uid &&
+	       !(st->st_mode & S_IROTH);
+}
+
 static int open_next(struct composition *composition)
 {
+	const struct question question = question_of(composition);
+	struct location place;
 	struct stat st;
+	int r = location_find(&question, composition->from[composition->next], 0, &place);
 
 	if (composition->in_fd >= 0)
 		close(composition->in_fd);
-	composition->in_fd =
-		open(composition->from[composition->next], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (composition->in_fd < 0 || fstat(composition->in_fd, &st) < 0)
+	composition->in_fd = r < 0 ? r : location_open(&place, O_RDONLY | O_NONBLOCK, 0);
+	location_done(&place);
+	if (composition->in_fd < 0)
+		return composition->in_fd;
+	if (fstat(composition->in_fd, &st) < 0)
 		return -errno;
 	if (S_ISDIR(st.st_mode))
 		return -EISDIR;
-	return S_ISREG(st.st_mode) ? 0 : -EINVAL;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	return is_given_away(composition, &st) ? -EACCES : 0;
+}
+
+static void remove_source(const struct composition *composition, const char *path)
+{
+	const struct question question = question_of(composition);
+	struct location place;
+
+	if (location_find(&question, path, LOCATION_KEEPS_LINK, &place) == 0)
+		unlinkat(place.fd, place.name, 0);
+	location_done(&place);
 }
 
 static int finish(struct composition *composition)
 {
-	if (rename(composition->draft, composition->to) < 0)
+	struct location *place = &composition->place;
+
+	if (renameat(place->fd, composition->draft, place->fd, place->name) < 0)
 		return -errno;
 	composition->draft[0] = '\0';
+	location_give(place);
 	for (size_t i = 0; i < composition->n; i++)
 		if (strcmp(composition->from[i], composition->to) != 0)
-			unlink(composition->from[i]);
+			remove_source(composition, composition->from[i]);
 	return 1;
 }
 
@@ -105,7 +143,8 @@ static void end(struct work *work)
 	struct composition *composition = (struct composition *)(void *)work;
 
 	if (composition->draft[0])
-		unlink(composition->draft);
+		unlinkat(composition->place.fd, composition->draft, 0);
+	location_done(&composition->place);
 	if (composition->in_fd >= 0)
 		close(composition->in_fd);
 	if (composition->out_fd >= 0)
@@ -136,30 +175,60 @@ static int read_sources(struct composition *composition, const struct question *
 	return 0;
 }
 
-static int open_draft(struct composition *composition)
+/* Through a link, as writing would be; root follows none by now. */
+static int find_place(struct composition *composition, const struct question *question)
 {
+	struct location *place = &composition->place;
 	char real[PATH_MAX];
 	struct stat st;
-	int r = make_parents(composition->to, &composition->owner);
+	int r = location_find(question, composition->to, LOCATION_MAKES, place);
 
 	if (r < 0)
 		return r;
-	if (stat(composition->to, &st) == 0 && S_ISDIR(st.st_mode))
-		return -EISDIR;
-	/* Through a link, as writing would be. */
-	if (realpath(composition->to, real))
-		memcpy(composition->to, real, strlen(real) + 1);
-	snprintf(composition->draft, sizeof composition->draft, "%s.part-%ld-%llx", composition->to,
+	if (fstatat(place->fd, place->name, &st, place->is_strict ? AT_SYMLINK_NOFOLLOW : 0) == 0) {
+		if (S_ISDIR(st.st_mode))
+			return -EISDIR;
+		if (S_ISLNK(st.st_mode))
+			return -ELOOP;
+	}
+	if (!place->is_strict && realpath(composition->to, real))
+		snprintf(place->name, sizeof place->name, "%s", real);
+	return 0;
+}
+
+/* A new file is the owner's; one that takes another's place has that one's owner and mode. */
+static void set_owner(const struct composition *composition)
+{
+	const struct location *place = &composition->place;
+	struct stat st;
+
+	if (fstatat(place->fd, place->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (place->owner.is_other &&
+		    fchown(composition->out_fd, place->owner.uid, place->owner.gid) < 0)
+			return;
+	} else if (place->is_strict && S_ISREG(st.st_mode)) {
+		if (fchown(composition->out_fd, st.st_uid, st.st_gid) < 0 ||
+		    fchmod(composition->out_fd, st.st_mode & 0777) < 0)
+			return;
+	}
+}
+
+static int open_draft(struct composition *composition, const struct question *question)
+{
+	struct location *place = &composition->place;
+	int r = find_place(composition, question);
+
+	if (r < 0)
+		return r;
+	snprintf(composition->draft, sizeof composition->draft, "%s.part-%ld-%llx", place->name,
 		 (long)getpid(), (unsigned long long)composition->work.id);
-	composition->out_fd = open(composition->draft,
-				   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	composition->out_fd = openat(place->fd, composition->draft,
+				     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (composition->out_fd < 0) {
 		composition->draft[0] = '\0';
 		return -errno;
 	}
-	if (composition->owner.is_other &&
-	    fchown(composition->out_fd, composition->owner.uid, composition->owner.gid) < 0)
-		return 0;
+	set_owner(composition);
 	return 0;
 }
 
@@ -175,13 +244,13 @@ void ask_compose(struct question *question)
 	composition->work =
 		(struct work){.id = question->id, .is_question = true, .step = step, .end = end};
 	composition->in_fd = composition->out_fd = -1;
+	composition->place.fd = AT_FDCWD;
+	snprintf(composition->owner, sizeof composition->owner, "%s", question->owner);
 	r = path_of(question, question->args[0], composition->to);
-	if (r == 0)
-		r = owner_of(question, &composition->owner);
 	if (r == 0)
 		r = read_sources(composition, question);
 	if (r == 0)
-		r = open_draft(composition);
+		r = open_draft(composition, question);
 	if (r == 0) {
 		work_start(question->server, &composition->work);
 		return;

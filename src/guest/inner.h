@@ -22,6 +22,7 @@
  *
  *   serve.c   questions in, packets out
  *   path.c    what a path in a question means; parents
+ *   location.c   where a path leads, for root inside: which links it follows
  *   entry.c   a file as the daemon is told of it
  *   owners.c  names of users and groups
  *   work.c    long work in slices
@@ -94,6 +95,40 @@ int make_parents(const char *path, const struct owner *owner);
 /* One directory, which is the owner's; -EEXIST as mkdir(2). */
 int make_directory(const char *path, const struct owner *owner);
 
+/* ---- location.c ---- */
+
+#define LOCATION_MADE_MAX 64
+
+enum {
+	LOCATION_MAKES = 1,	 /* directories on the way that are missing */
+	LOCATION_KEEPS_LINK = 2, /* the last name may be a link, and is meant itself */
+};
+
+/* A name in a directory. */
+struct location {
+	int fd; /* AT_FDCWD: `name` is the whole path */
+	char name[PATH_SIZE];
+	struct owner owner;
+	bool is_strict, makes, follows, follows_last;
+	int made[LOCATION_MADE_MAX];
+	size_t n_made;
+};
+/* 0, or a negative errno: -ELOOP for a link that is not followed. location_done() in any case. */
+int location_find(const struct question *question, const char *path, unsigned flags,
+		  struct location *ret);
+/* Directories that were made become the owner's: last. */
+void location_give(struct location *place);
+void location_done(struct location *place);
+/* The other one has its descriptors from now on. */
+void location_take(struct location *from, struct location *ret);
+/* A new directory in that of `place`. A descriptor of it, and of no other one that was put in its
+ * place, or a negative errno. */
+int location_make(const struct location *place, const char *name, mode_t mode);
+/* Through no link that location_find() has not looked at. A descriptor or a negative errno. */
+int location_open(const struct location *place, int flags, mode_t mode);
+/* Would this path be followed? For questions that only tell something to the daemon. */
+int location_check(const struct question *question, const char *path, bool may_be_link);
+
 /* ---- entry.c ---- */
 
 /* What the kernel says of a name in the current directory. */
@@ -156,15 +191,16 @@ void ask_unwatch(struct question *question);
 
 /* ---- remove.c ---- */
 
-/* Removes a tree, then answers: with `errnum` and the path `about`, and if that is 0 and
- * `has_entry` with the entry of `about`. If it cannot be removed, with that. */
-void remove_then_answer(struct server *server, uint64_t id, const char *path, int errnum,
-			const char *about, bool has_entry);
+/* Removes a tree, whose place it takes, then answers: with `errnum` and the path `about`, and if
+ * that is 0 and `has_entry` with the entry of `about`. If it cannot be removed, with that. */
+void remove_then_answer(struct server *server, uint64_t id, const char *path,
+			struct location *place, int errnum, const char *about, bool has_entry);
 
 /* ---- move.c ---- */
 
-/* From one file system to another: copies, then removes. Answers. */
-void move_by_copy(struct question *question, const char *from, const char *to);
+/* From one file system to another: copies, then removes. Answers. Takes both places. */
+void move_by_copy(struct question *question, const char *from, struct location *source,
+		  const char *to, struct location *target);
 
 /* ---- compose.c ---- */
 
@@ -197,6 +233,10 @@ struct walk {
 
 /* The root itself may be a link. 0 or a negative errno. */
 int walk_open(struct walk *walk, const char *root);
+/* The same for a directory that was opened; takes the descriptor. */
+int walk_begin(struct walk *walk, int fd, const char *root);
+/* The directory that it is in; right after it was entered. */
+int walk_fd(const struct walk *walk);
 /* `*ret_name` until the next call. A negative errno where a directory cannot be returned to. */
 int walk_next(struct walk *walk, const char **ret_name);
 /* The names of the directory it is in are going to be looked at, all of them. */

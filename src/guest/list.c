@@ -89,6 +89,8 @@ void ask_list(struct question *question)
 	int r = list ? path_of(question, question->args[0], list->path) : -ENOMEM;
 
 	if (r == 0)
+		r = location_check(question, list->path, false);
+	if (r == 0)
 		r = walk_open(&list->walk, list->path);
 	if (r < 0) {
 		answer(question->server, question->id, -r, list ? list->path : "", NULL, 0, -1);

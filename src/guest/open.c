@@ -11,12 +11,17 @@
 /* ---- to be read ---- */
 
 /* O_NONBLOCK: a FIFO is opened whether or not somebody writes to it. */
-static int open_to_read(const char *path, struct stat *ret)
+static int open_to_read(const struct question *question, const char *path, struct stat *ret)
 {
-	cleanup_fd int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	cleanup_fd int fd = -1;
+	struct location place;
+	int r = location_find(question, path, 0, &place);
 
-	if (fd < 0)
-		return errno == ENXIO ? -EINVAL : -errno;
+	if (r == 0)
+		r = fd = location_open(&place, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+	location_done(&place);
+	if (r < 0)
+		return r == -ENXIO ? -EINVAL : r;
 	if (fstat(fd, ret) < 0)
 		return -errno;
 	if (S_ISDIR(ret->st_mode))
@@ -64,7 +69,7 @@ void ask_open(struct question *question)
 		answer(question->server, question->id, -r, question->args[0], NULL, 0, -1);
 		return;
 	}
-	fd = open_to_read(path, &st);
+	fd = open_to_read(question, path, &st);
 	if (fd < 0) {
 		answer(question->server, question->id, -fd, path, NULL, 0, -1);
 	} else if (is_plain(fd, &st)) {
@@ -187,7 +192,7 @@ void ask_stream(struct question *question)
 		answer(question->server, question->id, -r, question->args[0], NULL, 0, -1);
 		return;
 	}
-	fd = open_to_read(path, &st);
+	fd = open_to_read(question, path, &st);
 	r = fd < 0 ? fd : relay_new(question->server, fd, question->fd);
 	if (r < 0) {
 		answer(question->server, question->id, -r, path, NULL, 0, -1);
@@ -201,42 +206,69 @@ void ask_stream(struct question *question)
 
 /* ---- to be written ---- */
 
-/* O_TRUNC at once: of a file in a lower layer nothing is copied then. */
-static int open_to_write(const char *path, const struct owner *owner)
+/* O_TRUNC at once: of a file in a lower layer nothing is copied then. Not as root, who looks at
+ * what is there first: a second name of a file may be one that somebody else gave it. */
+static int open_existing(const struct location *place)
 {
-	cleanup_fd int fd = -1;
+	const int flags = O_WRONLY | O_NONBLOCK | O_NOCTTY;
+	cleanup_fd int fd = location_open(place, place->is_strict ? flags : flags | O_TRUNC, 0);
 	struct stat st;
-	int r = make_parents(path, owner);
 
-	if (r < 0)
-		return r;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
 	if (fd < 0)
-		return errno == ENXIO ? -EINVAL : -errno;
+		return fd == -ENXIO ? -EINVAL : fd;
 	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	/* May fail where the contract has only one user; then it stays whose it was. */
-	if ((st.st_uid != owner->uid || st.st_gid != owner->gid) &&
-	    fchown(fd, owner->uid, owner->gid) < 0)
-		return take_fd(&fd);
+	if (place->is_strict && !place->follows && st.st_nlink > 1)
+		return -EACCES;
+	if (place->is_strict && st.st_size > 0 && ftruncate(fd, 0) < 0)
+		return -errno;
 	return take_fd(&fd);
+}
+
+/* A new file is the owner's; one that is there keeps its own. */
+static int open_place(struct location *place)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NONBLOCK | O_NOCTTY;
+	int fd = location_open(place, flags, 0666);
+
+	/* A link that leads to a file that is not there yet. */
+	if (fd == -EEXIST && !place->is_strict) {
+		fd = open_existing(place);
+		return fd == -ENOENT ? location_open(place, flags & ~O_EXCL, 0666) : fd;
+	}
+	if (fd == -EEXIST)
+		return open_existing(place);
+	/* May fail where the contract has only one user; then it stays ours. */
+	if (fd >= 0 && place->owner.is_other && fchown(fd, place->owner.uid, place->owner.gid) < 0)
+		return fd;
+	return fd;
+}
+
+static int open_to_write(const struct question *question, const char *path)
+{
+	struct location place;
+	int r = location_find(question, path, LOCATION_MAKES, &place);
+
+	if (r == 0)
+		r = open_place(&place);
+	if (r >= 0)
+		location_give(&place);
+	location_done(&place);
+	return r;
 }
 
 void ask_write(struct question *question)
 {
 	char path[PATH_SIZE];
-	struct owner owner;
 	int fd = -1, r = path_of(question, question->args[0], path);
 
 	if (r < 0) {
 		answer(question->server, question->id, -r, question->args[0], NULL, 0, -1);
 		return;
 	}
-	r = owner_of(question, &owner);
-	if (r == 0)
-		r = fd = open_to_write(path, &owner);
+	r = fd = open_to_write(question, path);
 	if (r >= 0)
 		r = set_metadata(fd, question->args + 1, question->n_args - 1);
 	if (r >= 0) {

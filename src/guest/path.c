@@ -101,21 +101,38 @@ void ask_stat(struct question *question)
 	char path[PATH_SIZE];
 	int r = path_of(question, question->args[0], path);
 
+	if (r == 0)
+		r = location_check(question, path, true);
 	if (r < 0)
 		answer(question->server, question->id, -r, question->args[0], NULL, 0, -1);
 	else
 		answer_entry(question->server, question->id, path);
 }
 
+static int make_in_place(struct location *place)
+{
+	int fd;
+
+	if (!place->is_strict)
+		return make_directory(place->name, &place->owner);
+	fd = location_make(place, place->name, 0755);
+	if (fd >= 0 && place->n_made < LOCATION_MADE_MAX)
+		place->made[place->n_made++] = fd;
+	else if (fd >= 0)
+		close(fd);
+	return fd < 0 ? fd : 0;
+}
+
 static int make_whole(const struct question *question, const char *path)
 {
-	struct owner owner;
-	int r = owner_of(question, &owner);
+	struct location place;
+	int r = location_find(question, path, LOCATION_MAKES, &place);
 
 	if (r == 0)
-		r = make_parents(path, &owner);
+		r = make_in_place(&place);
 	if (r == 0)
-		r = make_directory(path, &owner);
+		location_give(&place);
+	location_done(&place);
 	return r == -EEXIST && !is_directory(path) ? -ENOTDIR : r;
 }
 
@@ -135,39 +152,47 @@ void ask_make_dir(struct question *question)
 		answer_entry(question->server, question->id, path);
 }
 
-static int move_simply(const char *from, const char *to, const struct owner *owner)
+static int move_simply(const struct question *question, const char *from, struct location *source,
+		       const char *to, struct location *target)
 {
 	struct stat st;
-	int r;
+	int r = location_find(question, from, LOCATION_KEEPS_LINK, source);
 
 	/* First, so that nothing is made for a source that is not there. */
-	if (lstat(from, &st) < 0)
-		return -errno;
-	r = make_parents(to, owner);
-	if (r < 0)
-		return r;
-	return rename(from, to) < 0 ? -errno : 0;
+	if (r == 0 && fstatat(source->fd, source->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	if (r == 0)
+		r = location_find(question, to, LOCATION_MAKES | LOCATION_KEEPS_LINK, target);
+	if (r == 0 && renameat(source->fd, source->name, target->fd, target->name) < 0)
+		r = -errno;
+	if (r == 0)
+		location_give(target);
+	return r;
 }
 
 void ask_move(struct question *question)
 {
+	struct location source = {.fd = AT_FDCWD}, target = {.fd = AT_FDCWD};
 	char from[PATH_SIZE], to[PATH_SIZE];
-	struct owner owner;
 	int r = path_of(question, question->args[0], from);
 
 	if (r == 0)
 		r = path_of(question, question->args[1], to);
-	if (r == 0)
-		r = owner_of(question, &owner);
 	if (r < 0) {
 		answer(question->server, question->id, -r, question->args[0], NULL, 0, -1);
 		return;
 	}
-	r = move_simply(from, to, &owner);
+	r = move_simply(question, from, &source, to, &target);
+	/* A copy is given to the owners of what was copied, which may be many: root makes none on
+	 * behalf of a user. */
+	if (r == -EXDEV && geteuid() == 0 && question->owner[0])
+		r = -EACCES;
 	if (r == -EXDEV)
-		move_by_copy(question, from, to);
+		move_by_copy(question, from, &source, to, &target);
 	else if (r < 0)
 		answer(question->server, question->id, -r, from, NULL, 0, -1);
 	else
 		answer_entry(question->server, question->id, to);
+	location_done(&source);
+	location_done(&target);
 }

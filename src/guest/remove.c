@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 
@@ -35,7 +36,8 @@ struct removal {
 	char path[PATH_SIZE], about[PATH_SIZE];
 	int errnum;
 	bool has_entry;
-	int fd; /* of the directory at hand; -1: nothing has begun */
+	struct location place; /* of `path` */
+	int fd;		       /* of the directory at hand; -1: nothing has begun */
 	int64_t deadline_ns;
 	struct above *above;
 	size_t depth, room;
@@ -59,11 +61,26 @@ static void make_writable(int fd)
 		fchmod(fd, (st.st_mode & 07777) | 0700);
 }
 
+/* By a descriptor: a link that takes the directory's place is not followed. */
+static int make_readable(int fd, const char *name)
+{
+	int found = openat(fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char link[32];
+	int r;
+
+	if (found < 0)
+		return -errno;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", found);
+	r = chmod(link, 0700) < 0 ? -errno : 0;
+	close(found);
+	return r;
+}
+
 static int open_directory(int fd, const char *name)
 {
 	int child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (child < 0 && errno == EACCES && fchmodat(fd, name, 0700, 0) == 0)
+	if (child < 0 && errno == EACCES && make_readable(fd, name) == 0)
 		child = openat(fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return child < 0 ? -errno : child;
 }
@@ -168,14 +185,15 @@ static int remove_some(struct removal *removal)
 /* 1: nothing is left to do. */
 static int begin(struct removal *removal)
 {
+	const struct location *place = &removal->place;
 	struct stat st;
 
 	/* What is gone, or was never there, needs no removing. */
-	if (lstat(removal->path, &st) < 0)
+	if (fstatat(place->fd, place->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT || errno == ENOTDIR ? 1 : -errno;
 	if (!S_ISDIR(st.st_mode))
-		return unlink(removal->path) == 0 || errno == ENOENT ? 1 : -errno;
-	removal->fd = open_directory(AT_FDCWD, removal->path);
+		return unlinkat(place->fd, place->name, 0) == 0 || errno == ENOENT ? 1 : -errno;
+	removal->fd = open_directory(place->fd, place->name);
 	return removal->fd < 0 ? removal->fd : 0;
 }
 
@@ -184,7 +202,8 @@ static enum work_state step(struct work *work)
 	struct removal *removal = (struct removal *)(void *)work;
 	int r = removal->fd < 0 ? begin(removal) : remove_some(removal);
 
-	if (r == 1 && removal->fd >= 0 && rmdir(removal->path) < 0 && errno != ENOENT)
+	if (r == 1 && removal->fd >= 0 &&
+	    unlinkat(removal->place.fd, removal->place.name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		r = errno == ENOTEMPTY ? 0 : -errno;
 	if (r == 0 && clock_monotonic_ns() > removal->deadline_ns)
 		r = -EBUSY;
@@ -205,40 +224,67 @@ static void end(struct work *work)
 
 	if (removal->fd >= 0)
 		close(removal->fd);
+	location_done(&removal->place);
 	free(removal->above);
 	buf_done(&removal->names);
 	free(removal);
 }
 
-void remove_then_answer(struct server *server, uint64_t id, const char *path, int errnum,
-			const char *about, bool has_entry)
+/* Takes `place`. */
+static void start_removal(struct server *server, uint64_t id, const char *path,
+			  struct location *place, const struct removal *then)
 {
 	struct removal *removal = calloc(1, sizeof *removal);
 
 	if (!removal) {
+		location_done(place);
 		answer(server, id, ENOMEM, path, NULL, 0, -1);
 		return;
 	}
 	removal->work = (struct work){.id = id, .is_question = true, .step = step, .end = end};
 	memccpy(removal->path, path, '\0', sizeof removal->path - 1);
-	memccpy(removal->about, about, '\0', sizeof removal->about - 1);
-	removal->errnum = errnum;
-	removal->has_entry = has_entry;
+	memcpy(removal->about, then->about, sizeof removal->about);
+	removal->errnum = then->errnum;
+	removal->has_entry = then->has_entry;
+	removal->place = *place;
 	removal->fd = -1;
 	removal->deadline_ns = clock_monotonic_ns() + DEADLINE_NS;
 	removal->names.limit = NAMES_MAX;
 	work_start(server, &removal->work);
 }
 
+void remove_then_answer(struct server *server, uint64_t id, const char *path,
+			struct location *place, int errnum, const char *about, bool has_entry)
+{
+	static struct removal then;
+	struct location taken;
+
+	location_take(place, &taken);
+	snprintf(then.about, sizeof then.about, "%s", about);
+	then.errnum = errnum;
+	then.has_entry = has_entry;
+	start_removal(server, id, path, &taken, &then);
+}
+
 void ask_remove(struct question *question)
 {
+	static struct removal then;
+	struct location place = {.fd = AT_FDCWD};
 	char path[PATH_SIZE];
 	int r = path_of(question, question->args[0], path);
 
 	if (r == 0 && strcmp(path, "/") == 0)
 		r = -EBUSY;
-	if (r < 0)
-		answer(question->server, question->id, -r, question->args[0], NULL, 0, -1);
-	else
-		remove_then_answer(question->server, question->id, path, 0, path, false);
+	if (r == 0)
+		r = location_find(question, path, LOCATION_KEEPS_LINK, &place);
+	snprintf(then.about, sizeof then.about, "%s", path);
+	if (r == 0) {
+		start_removal(question->server, question->id, path, &place, &then);
+		return;
+	}
+	location_done(&place);
+	/* ENOENT: nothing to remove. */
+	if (r == -ENOENT || r == -ENOTDIR)
+		r = 0;
+	answer(question->server, question->id, -r, r ? question->args[0] : path, NULL, 0, -1);
 }

@@ -14,7 +14,7 @@ TEST(long_work_keeps_nobody_waiting)
 		put_file(name, "");
 	}
 	for (int i = 0; i < 2; i++)
-		guest_list(&box, NULL, "", 1, done, &big);
+		guest_list(&box, NULL, "", 1, listed, &big);
 	guest_stat(&box, NULL, "f1", done, &small);
 	await(&small.is_over);
 	CHECK_INT(small.n, 1);
@@ -185,7 +185,7 @@ TEST(of_a_frozen_box_no_half_list_is_kept)
 	begin();
 	stranger = list_on;
 	n_parts = 2;
-	guest_list(&box, NULL, "", 1, done, &told);
+	guest_list(&box, NULL, "", 1, listed, &told);
 	while (box.guest_bytes < 2 * (size_t)GUEST_PACKET_MAX) {
 		loop_arm(&loop, &timer, clock_monotonic_ns() + 1000000);
 		loop_run(&loop);
@@ -207,7 +207,7 @@ TEST(a_box_holds_so_much_of_lists_and_no_more)
 	begin();
 	stranger = list_on;
 	n_parts = GUEST_BOX_BYTES_MAX / GUEST_PACKET_MAX + 8;
-	told = ASK(guest_list, "", 1, done);
+	told = ASK(guest_list, "", 1, listed);
 	CHECK_INT(told->err.errnum, EAGAIN);
 	CHECK_INT((long long)box.guest_bytes, 0);
 	CHECK_INT(n_killed, 0);
@@ -221,7 +221,7 @@ static void hoard(struct box *hoarder, size_t mib, struct told *told)
 
 	n_parts = (int)((mib << 20) / GUEST_PACKET_MAX);
 	hoarder->state = BOX_RUNNING;
-	guest_list(hoarder, NULL, "", 1, done, told);
+	guest_list(hoarder, NULL, "", 1, listed, told);
 	while (hoarder->guest_bytes < mib << 20 && !told->is_over) {
 		loop_arm(&loop, &timer, clock_monotonic_ns() + 1000000);
 		loop_run(&loop);

@@ -95,9 +95,9 @@ TEST(a_list_is_in_order_and_before_its_children_a_directory)
 	put_file("c-which-is-longer", "");
 	put_file("c-which-is-long", "");
 	CHECK(symlink("b", at_home("d")) == 0);
-	told = ASK(guest_list, ".", 0, done);
+	told = ASK(guest_list, ".", 0, listed);
 	CHECK_INT(told->n, 6);
-	told = ASK(guest_list, ".", 9, done);
+	told = ASK(guest_list, ".", 9, listed);
 	CHECK_INT(told->n, 8);
 	CHECK_STR(told->paths[0], at_home("a"));
 	CHECK_STR(told->paths[1], at_home("b"));
@@ -106,14 +106,14 @@ TEST(a_list_is_in_order_and_before_its_children_a_directory)
 	CHECK_STR(told->paths[4], at_home("b.txt"));
 	CHECK_STR(told->paths[5], at_home("c-which-is-long"));
 	CHECK_STR(told->paths[6], at_home("c-which-is-longer"));
-	told = ASK(guest_list, "d", 1, done);
+	told = ASK(guest_list, "d", 1, listed);
 	CHECK_INT(told->n, 2);
 	CHECK_STR(told->paths[0], at_home("d/y"));
-	told = ASK(guest_list, "a", 1, done);
+	told = ASK(guest_list, "a", 1, listed);
 	CHECK_INT(told->err.errnum, ENOTDIR);
-	told = ASK(guest_list, "none", 1, done);
+	told = ASK(guest_list, "none", 1, listed);
 	CHECK_INT(told->err.errnum, ENOENT);
-	told = ASK(guest_list, "/", 1, done);
+	told = ASK(guest_list, "/", 1, listed);
 	CHECK(told->n > 3 && strrchr(told->paths[0], '/') == told->paths[0]);
 	finish();
 }
@@ -131,7 +131,7 @@ TEST(a_list_of_ten_thousand_comes_in_many_packets)
 	}
 	for (int i = 0; i < 5; i++) {
 		start = clock_monotonic_ns();
-		told = ASK(guest_list, "", 1, done);
+		told = ASK(guest_list, "", 1, listed);
 		CHECK_INT(told->n, 10000);
 		if (clock_monotonic_ns() - start < took)
 			took = clock_monotonic_ns() - start;
@@ -163,7 +163,7 @@ TEST(a_large_list_tells_the_same_of_first_and_last)
 		told = ASK(guest_write, name, &pairs, opened);
 		CHECK(write(told->fd, "1234567", 7) == 7);
 		close(told->fd);
-		told = ASK(guest_list, "d", 1, done);
+		told = ASK(guest_list, "d", 1, listed);
 		CHECK_INT(told->n, 1401);
 		CHECK_INT(told->sizes, 1400 * 5 + (i + 1) * 2 + 6);
 		CHECK_STR(told->links, at_home("d/f-1400"));
@@ -181,7 +181,7 @@ TEST(hostile_names_go_out_and_come_back)
 
 	begin();
 	put_file(name, "x");
-	told = ASK(guest_list, "", 1, done);
+	told = ASK(guest_list, "", 1, listed);
 	CHECK_INT(told->n, 1);
 	CHECK_STR(told->paths[0], at_home(name));
 	told = ASK(guest_remove, told->paths[0], done);
@@ -228,7 +228,7 @@ TEST(no_tree_is_too_deep_to_be_removed_or_listed)
 	}
 	close(fd);
 	/* As deep as paths can be told. */
-	told = ASK(guest_list, "deep", 100000, done);
+	told = ASK(guest_list, "deep", 100000, listed);
 	CHECK_INT(told->err.fault, ATOLL_FAULT_NONE);
 	CHECK(told->n > 700 && told->n < 900);
 	told = ASK(guest_remove, "deep", done);

@@ -112,16 +112,11 @@ static inline void keep_entry(struct told *told, const struct guest_entry *entry
 	}
 }
 
-static inline void done(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
-			void *data)
+static inline void note(struct told *told, const struct guest_entry *entries, size_t n)
 {
-	struct told *told = data;
-
-	told->err = *err;
-	told->n = n;
-	told->n_calls++;
-	for (size_t i = 0; i < n && i < 16; i++)
-		keep_entry(told, &entries[i], i);
+	for (size_t i = 0; i < n && told->n + i < 16; i++)
+		keep_entry(told, &entries[i], told->n + i);
+	told->n += n;
 	for (size_t i = 0; i < n; i++) {
 		told->sizes += entries[i].size;
 		if (entries[i].metadata.n)
@@ -129,8 +124,30 @@ static inline void done(const struct guest_entry *entries, size_t n, const struc
 		if (entries[i].is_link)
 			snprintf(told->links, sizeof told->links, "%s", entries[i].path);
 	}
+}
+
+static inline void done(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
+			void *data)
+{
+	struct told *told = data;
+
+	told->err = *err;
+	told->n = 0;
+	told->n_calls++;
+	note(told, entries, n);
 	told->is_over = true;
 	loop_stop(&loop);
+}
+
+static inline void listed(struct guest_list *list, const struct atoll_error *err, void *data)
+{
+	const struct guest_entry *entries;
+	size_t n;
+
+	done(NULL, 0, err, data);
+	while (list && (n = guest_list_next(list, &entries)) > 0)
+		note(data, entries, n);
+	guest_list_free(list);
 }
 
 static inline void opened(int fd, const struct guest_entry *entry, const struct atoll_error *err,

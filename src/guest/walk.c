@@ -193,16 +193,25 @@ static int push(struct walk *walk, int fd)
 	return r;
 }
 
+int walk_begin(struct walk *walk, int fd, const char *root)
+{
+	*walk = (struct walk){0};
+	memccpy(walk->path, root, '\0', sizeof walk->path - 1);
+	walk->root_length = strlen(walk->path);
+	return push(walk, fd);
+}
+
 int walk_open(struct walk *walk, const char *root)
 {
 	int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	*walk = (struct walk){0};
-	if (fd < 0)
-		return -errno;
-	memccpy(walk->path, root, '\0', sizeof walk->path - 1);
-	walk->root_length = strlen(walk->path);
-	return push(walk, fd);
+	return fd < 0 ? -errno : walk_begin(walk, fd, root);
+}
+
+int walk_fd(const struct walk *walk)
+{
+	return walk->levels[walk->n_levels - 1].fd;
 }
 
 int walk_enter(struct walk *walk, const char *name)

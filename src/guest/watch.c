@@ -233,6 +233,8 @@ void ask_watch(struct question *question)
 	int r = watch ? path_of(question, question->args[0], watch->root) : -ENOMEM;
 
 	if (r == 0)
+		r = location_check(question, watch->root, false);
+	if (r == 0)
 		r = watcher_new(question->server);
 	watcher = question->server->watcher;
 	if (r == 0 && watcher->n_watches >= WATCHES_MAX)
