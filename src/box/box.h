@@ -146,7 +146,7 @@ struct house_counts {
 	uint64_t n_created, n_from_pool, n_failed; /* so far, of creations */
 	uint64_t ends[BOX_CAUSES];
 	uint64_t n_database_failures, n_database_waiting;
-	uint64_t n_waiting[2]; /* for threads: now and later */
+	uint64_t n_waiting[3]; /* for threads, by enum work_rank: now, later, writing */
 };
 void house_count(const struct house *house, struct house_counts *ret);
 
@@ -159,6 +159,18 @@ struct tenant {
 	/* Quotas, UINT64_MAX: none; and how much of it is used. */
 	uint64_t max_boxes, max_memory_mib, max_disk_mib, max_cpus;
 	uint64_t n_boxes, memory_mib, disk_mib, cpus;
+	uint64_t kept_mib; /* of disk, besides boxes: snapshots, templates, volumes, logs; see
+			    * tenant-disk.c */
+	/* What its streams do has its turn here (base/loop.h); how many streams are open, and how
+	 * many bytes of answers wait in this process because nobody reads them: api/stream.h. */
+	struct loop_lane lane;
+	size_t n_streams, n_watchers, n_relays, waiting;
+	size_t n_calls;			/* requests that have not been answered to their end */
+	size_t held;			/* bytes of its clients that are kept in memory: held.h */
+	struct box_listener *listeners; /* see event.h */
+	uint64_t uploading;  /* bytes of files, for templates and volumes, that are on their way */
+	uint64_t scratch;    /* bytes of files that are there for a while: see tenant-disk.c */
+	uint64_t n_starting; /* steps that are being started, and do not count yet */
 };
 /* Who has this key; NULL: nobody. Takes the same time for all wrong ones. */
 struct tenant *tenant_find_key(struct house *house, const char *key, size_t size);
@@ -170,6 +182,23 @@ bool tenant_has_keys(const struct house *house);
 struct tenant *tenant_find(struct house *house, const char *name_or_id);
 /* Is this tenant's work stopped because its budget is used up? */
 bool tenant_is_spent(const struct tenant *tenant, char *ret_why, size_t size);
+/* Are all steps of the budget used, or being started? */
+bool tenant_has_no_step_left(const struct tenant *tenant, char *ret_why, size_t size);
+
+/* ---- tenant-disk.c ---- */
+
+/* So many bytes more of a file arrive, that is to be kept. They are a part of the tenant's disk:
+ * -EDQUOT. */
+int tenant_take_bytes(struct tenant *tenant, uint64_t bytes, struct atoll_error *err);
+/* No more comes, after so many bytes. */
+void tenant_took_bytes(struct tenant *tenant, uint64_t bytes, bool are_kept);
+
+/* Files that are there for a while take disk that no quota counts: answers in files, which wait to
+ * be read, and archives that are unpacked to be looked at. A tenant has TENANT_SCRATCH_MAX of them,
+ * or one. False: it has too much already. Whoever has reserved some subtracts it from
+ * tenant->scratch. */
+#define TENANT_SCRATCH_MAX (UINT64_C(16) << 30)
+bool tenant_reserve_scratch(struct tenant *tenant, uint64_t bytes);
 
 /* ---- workspace.c ---- */
 
@@ -207,6 +236,7 @@ struct box *box_find(struct tenant *tenant, const char *id);
 struct box *box_find_any(struct house *house, const char *id);
 /* All of everybody, in any order; `after` NULL: the first. For signatures, which name no box. */
 struct box *box_next_any(struct house *house, const struct box *after);
+size_t house_n_boxes(const struct house *house);
 /* In order of their start, then of their id. `after` NULL: the first; for pages. */
 struct box *box_next(struct tenant *tenant, const struct box *after, bool is_newest_first);
 /* For pages: the first behind this place in that order, whether there is one at it or not. */
@@ -257,9 +287,10 @@ struct snapshot {
 typedef void snapshot_done(const struct snapshot *snapshot, const struct atoll_error *err,
 			   void *data);
 void box_snapshot(struct box *box, const char *name, snapshot_done *done, void *data);
-/* The n-th of those that match, newest first; false: no more. `box_id` and `name` may be NULL. */
-bool snapshot_get(struct tenant *tenant, const char *box_id, const char *name, size_t n,
-		  struct snapshot *ret);
+/* Those that match, newest first: at most `room` of them, behind the one whose id is `after`.
+ * `box_id`, `name` and `after` may be NULL. Returns how many. */
+size_t snapshot_list(struct tenant *tenant, const char *box_id, const char *name, const char *after,
+		     struct snapshot *ret, size_t room);
 /* 0, or -ENOENT. */
 int template_remove(struct tenant *tenant, const char *ref);
 /* Is there one by this name or id? `*ret_id` is its id. */

@@ -38,6 +38,19 @@ bool tenant_is_spent(const struct tenant *tenant, char *ret_why, size_t size)
 	return false;
 }
 
+bool tenant_has_no_step_left(const struct tenant *tenant, char *ret_why, size_t size)
+{
+	const struct house_tenant *mine = inner_tenant(tenant);
+	const uint64_t used = mine->usage.n_steps, most = mine->budget.steps;
+
+	if (most == UINT64_MAX || (used < most && tenant->n_starting < most - used))
+		return false;
+	snprintf(ret_why, size, "the budget is used up: %llu steps of %llu, and %llu are starting",
+		 (unsigned long long)used, (unsigned long long)most,
+		 (unsigned long long)tenant->n_starting);
+	return true;
+}
+
 static void stop_work(struct house_tenant *tenant)
 {
 	struct house_box *mine = tenant->oldest, *next;
@@ -69,13 +82,16 @@ static void write_usage(struct house_tenant *tenant)
 void budget_tick(struct house *house, bool writes)
 {
 	char why[192];
+	bool is_spent;
 
 	for (struct house_tenant *tenant = house->tenants; tenant; tenant = tenant->next) {
 		if (!tenant->is_dirty)
 			continue;
-		if (tenant_is_spent(&tenant->tenant, why, sizeof why))
+		is_spent = tenant_is_spent(&tenant->tenant, why, sizeof why);
+		if (is_spent)
 			stop_work(tenant);
-		if (!writes)
+		/* Write a used-up budget at once: a killed daemon must not forget it. */
+		if (!writes && !is_spent)
 			continue;
 		write_usage(tenant);
 		for (struct house_box *mine = tenant->oldest; mine; mine = mine->newer) {

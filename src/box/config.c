@@ -56,6 +56,8 @@ void config_done(struct house_config *config)
 {
 	for (size_t i = 0; i < config->n_listen; i++)
 		free(config->listen[i]);
+	for (size_t i = 0; i < config->n_names; i++)
+		free(config->names[i]);
 	free(config->certificate);
 	free(config->key);
 	for (size_t i = 0; i < config->n_tenants; i++)
@@ -365,8 +367,8 @@ static int templates(struct reader *reader, const struct tree *tree)
 		const struct tree *item = &tree->items[i];
 		struct config_template *made = &config->templates[config->n_templates++];
 
-		if (!item->key[0] || strlen(item->key) >= sizeof made->name ||
-		    item->key[0] == '.' ||
+		if (!str_is_plain_name(item->key, strcspn(item->key, ":")) ||
+		    strlen(item->key) >= sizeof made->name || strstr(item->key, "..") ||
 		    item->key[strspn(item->key, "abcdefghijklmnopqrstuvwxyz0123456789-_.:")])
 			return bad(reader, item,
 				   "called by a-z, 0-9, '-', '_', '.' and perhaps ':TAG'");
@@ -398,6 +400,34 @@ static int listens(struct reader *reader, const struct tree *tree)
 		return bad(reader, tree, "an address, or a list of them");
 	for (size_t i = 0; r == 0 && i < tree->n_items; i++)
 		r = listen_at(reader, &tree->items[i]);
+	return r;
+}
+
+static int name_of(struct reader *reader, const struct tree *tree)
+{
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789-._";
+	struct house_config *config = reader->config;
+
+	if (tree->kind != TREE_TEXT || !tree->text[0] || tree->text[0] == '.' ||
+	    tree->text[strspn(tree->text, letters)])
+		return bad(reader, tree, "a host's name like sandboxes.example.com");
+	if (config->n_names == CONFIG_NAMES_MAX)
+		return bad(reader, tree, "one of at most 64 names");
+	config->names[config->n_names] = strdup(tree->text);
+	return config->names[config->n_names++] ? 0 : error_oom(reader->err);
+}
+
+static int names(struct reader *reader, const struct tree *tree)
+{
+	int r = 0;
+
+	if (tree->kind == TREE_TEXT)
+		return name_of(reader, tree);
+	if (tree->kind != TREE_LIST)
+		return bad(reader, tree, "a host's name, or a list of them");
+	for (size_t i = 0; r == 0 && i < tree->n_items; i++)
+		r = name_of(reader, &tree->items[i]);
 	return r;
 }
 
@@ -447,11 +477,17 @@ static int log_section(struct reader *reader, const struct tree *tree)
 	return read_section(reader, tree, rows, "'log'");
 }
 
-static const struct key_row root_rows[] = {{"listen", listens},	     {"tls", tls},
-					   {"machine", machine},     {"base", base},
-					   {"pool", pool},	     {"idle", idle},
-					   {"log", log_section},     {"tenants", tenants},
-					   {"templates", templates}, {0}};
+static const struct key_row root_rows[] = {{"listen", listens},
+					   {"tls", tls},
+					   {"machine", machine},
+					   {"base", base},
+					   {"pool", pool},
+					   {"idle", idle},
+					   {"log", log_section},
+					   {"tenants", tenants},
+					   {"templates", templates},
+					   {"names", names},
+					   {0}};
 
 /* ---- */
 

@@ -11,6 +11,7 @@
  *
  *	listen: [127.0.0.1:8642, "unix:/run/atoll.sock"]
  *	tls: {certificate: cert.pem, key: key.pem}
+ *	names: [sandboxes.example.com]
  *	machine: {sandboxes: 5000, memory: 64G, disk: 200G, cpus: 64, free-memory: 512M, free-disk:
  *2G} base: {memory: 1G, disk: 10G, cpus: 2, pids: 512, record: off} pool: {most: 16, least: 1}
  *	idle: 30m
@@ -29,6 +30,7 @@
  */
 
 #define CONFIG_LISTEN_MAX 8
+#define CONFIG_NAMES_MAX  64
 
 enum config_budget_end {
 	CONFIG_BUDGET_PAUSE,
@@ -53,7 +55,9 @@ struct config_tenant {
 struct house_config {
 	char *listen[CONFIG_LISTEN_MAX];
 	size_t n_listen;
-	char *certificate, *key; /* absolute; NULL */
+	char *certificate, *key;       /* absolute; NULL */
+	char *names[CONFIG_NAMES_MAX]; /* that requests may be for, besides this machine's own */
+	size_t n_names;
 
 	uint64_t max_boxes, max_memory_mib, max_disk_mib, max_cpus; /* of all tenants together */
 	uint64_t least_memory_mib, least_disk_mib; /* free, or nothing new is begun */

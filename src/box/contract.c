@@ -102,12 +102,75 @@ static int check_secrets(const char *name, const struct tree *secrets, struct at
 	return 0;
 }
 
+/*
+ * What a tenant may hide and protect. Each line is asked about each name of a tree that is looked
+ * through at a start, and a pattern has trees looked through: those of the workspace are the
+ * tenant's own, and the machine's would cost seconds of everybody's time for nothing that is his.
+ */
+#define LINES_MAX    256
+#define PATTERNS_MAX 32
+
+static bool is_pattern(const char *text)
+{
+	for (; *text; text++) {
+		if (*text == '\\' && text[1])
+			text++;
+		else if (strchr("*?[", *text))
+			return true;
+	}
+	return false;
+}
+
+/* Does it stay in the workspace, which it is counted from? */
+static bool is_own(const char *text)
+{
+	if (text[0] == '/' || text[0] == '~')
+		return false;
+	for (const char *at = text; at; at = strchr(at, '/') ? strchr(at, '/') + 1 : NULL) {
+		if (starts_with(at, "..") && (!at[2] || at[2] == '/'))
+			return false;
+	}
+	return true;
+}
+
+static int check_places(const char *name, const struct tree *list, struct atoll_error *err)
+{
+	size_t n_patterns = 0;
+	char shown[160];
+
+	if (list->n_items > LINES_MAX)
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "%s:%u: 'filesystem.%s' has %zu lines: a tenant's contract may "
+				 "have %d",
+				 name, list->key_line, list->key, list->n_items, LINES_MAX);
+	for (size_t i = 0; i < list->n_items; i++) {
+		const struct tree *item = &list->items[i];
+
+		if (item->kind != TREE_TEXT || !is_pattern(item->text))
+			continue;
+		if (!is_own(item->text))
+			return error_set(
+				err, ATOLL_FAULT_POLICY, 0,
+				"%s:%u: 'filesystem.%s': the pattern '%s' reaches out of the "
+				"workspace: a tenant's are counted from there, as in "
+				"'src/**/*.key'",
+				name, item->line, list->key,
+				str_show(item->text, shown, sizeof shown));
+		if (++n_patterns > PATTERNS_MAX)
+			return error_set(err, ATOLL_FAULT_POLICY, 0,
+					 "%s:%u: 'filesystem.%s' has more than %d patterns: write "
+					 "fewer, such as 'secrets/**' for many",
+					 name, item->line, list->key, PATTERNS_MAX);
+	}
+	return 0;
+}
+
 static int check_key(const char *name, const struct tree *section, const struct tree *item,
 		     const char *const *keys, const struct config_tenant *grants,
 		     struct atoll_error *err)
 {
 	if (is_among(item->key, keys))
-		return 0;
+		return streq(section->key, "filesystem") ? check_places(name, item, err) : 0;
 	if (streq(section->key, "workspace") && streq(item->key, "path"))
 		return check_workspace(name, item, grants, err);
 	if (streq(section->key, "network") && streq(item->key, "secrets"))
@@ -280,13 +343,20 @@ static int check_hosts(const char *contract, struct atoll_error *err)
 	return r;
 }
 
+/* To read it takes milliseconds of everybody's time. */
+#define CONTRACT_MOST (64U << 10)
+
 int contract_merge(const char *own, const char *base, const struct config_tenant *grants,
 		   char **ret, struct atoll_error *err)
 {
 	cleanup_free char *text = NULL;
 	struct tree *mine, *ours;
-	int r = tree_read("contract", own, strlen(own), &mine, err);
+	int r;
 
+	if (grants && strlen(own) > CONTRACT_MOST)
+		return error_set(err, ATOLL_FAULT_POLICY, 0,
+				 "contract: a tenant's has at most %u KiB", CONTRACT_MOST >> 10);
+	r = tree_read("contract", own, strlen(own), &mine, err);
 	if (r < 0)
 		return r;
 	r = tree_read("base", base, strlen(base), &ours, err);

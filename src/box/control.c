@@ -15,6 +15,7 @@
 #include <sys/un.h>
 
 #define WAIT_S 10
+#define TRIES  5 /* to send a word; a client that is slow to send it is disconnected */
 
 /* By way of a descriptor, because a path in a socket's address may only be short. */
 static int address_of(const char *dir, struct sockaddr_un *ret, int *ret_fd)
@@ -27,17 +28,31 @@ static int address_of(const char *dir, struct sockaddr_un *ret, int *ret_fd)
 	return 0;
 }
 
-/* One word, read at once: it comes in one message with the connection. */
+/* Receive one message. recv() with a time limit fails with EINTR also without a signal handler, if
+ * the process was stopped and continued meanwhile (signal(7)): receive again. Returns the length,
+ * or -1 with errno. */
+static ssize_t receive_text(int fd, char *text, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = recv(fd, text, size - 1, 0);
+	while (n < 0 && errno == EINTR);
+	text[n > 0 ? n : 0] = '\0';
+	return n;
+}
+
+/* The client sends its word right after connect(), so the daemon's event loop waits for it only a
+ * moment. */
 static void serve(struct house *house, int fd)
 {
 	const struct timeval patience = {.tv_usec = 200000};
 	struct atoll_error err = {0};
 	char word[32];
-	ssize_t n;
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	n = recv(fd, word, sizeof word - 1, 0);
-	word[n > 0 ? n : 0] = '\0';
+	if (receive_text(fd, word, sizeof word) < 0)
+		return; /* the client sees the closed connection, and connects again */
 	if (streq(word, "reload"))
 		tenants_reload(house, &err);
 	else
@@ -93,26 +108,42 @@ void control_close(struct house *house)
 	house->control.fd = -1;
 }
 
-int control_reload(const char *dir, struct atoll_error *err)
+/* Connect, send "reload" and read the answer. Returns -ENOENT if no daemon listens, -ECONNRESET if
+ * the daemon closed the connection without reading the word. */
+static int request_reload(const struct sockaddr_un *address, struct atoll_error *err)
 {
 	const struct timeval patience = {.tv_sec = WAIT_S};
-	cleanup_fd int fd = -1, dir_fd = -1;
-	struct sockaddr_un address;
+	cleanup_fd int fd = -1;
 	char answer[512];
 	ssize_t n;
 
-	if (address_of(dir, &address, &dir_fd) < 0)
-		return -ENOENT;
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+	if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof *address) < 0)
 		return -ENOENT;
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
 	if (send(fd, "reload", 6, MSG_NOSIGNAL) < 0)
-		return -ENOENT;
-	n = recv(fd, answer, sizeof answer - 1, 0);
-	answer[n > 0 ? n : 0] = '\0';
+		return -ECONNRESET;
+	n = receive_text(fd, answer, sizeof answer);
+	if (n == 0 || (n < 0 && errno == ECONNRESET))
+		return -ECONNRESET;
 	if (streq(answer, "ok"))
 		return 0;
 	return error_set(err, ATOLL_FAULT_HOST, n < 0 ? errno : 0,
-			 "tell the daemon, which has not taken it up yet: %s", answer);
+			 "the daemon has not read the change yet: %s", answer);
+}
+
+int control_reload(const char *dir, struct atoll_error *err)
+{
+	cleanup_fd int dir_fd = -1;
+	struct sockaddr_un address;
+	int r = -ECONNRESET;
+
+	if (address_of(dir, &address, &dir_fd) < 0)
+		return -ENOENT;
+	for (int tries = 0; tries < TRIES && r == -ECONNRESET; tries++)
+		r = request_reload(&address, err);
+	if (r == -ECONNRESET)
+		return error_set(err, ATOLL_FAULT_HOST, ECONNRESET,
+				 "the daemon has not read the change yet");
+	return r;
 }

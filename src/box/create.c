@@ -331,6 +331,29 @@ static int check_contract(const struct kind *kind, const struct box_request *req
 #define PIDS_MOST  4096
 #define FILES_MOST 2000000
 
+/* They are kept in memory, and in a row of the database that is written again and again. */
+#define WORDS_MOST (256U << 10)
+
+static size_t size_of(const struct box_pairs *pairs)
+{
+	size_t size = 0;
+
+	for (size_t i = 0; i < pairs->n; i++)
+		size += strlen(pairs->items[i].name) + strlen(pairs->items[i].value);
+	return size;
+}
+
+static int check_words(const struct box_request *request, struct atoll_error *err)
+{
+	if (size_of(&request->metadata) + size_of(&request->labels) +
+		    size_of(&request->environment) <=
+	    WORDS_MOST)
+		return 0;
+	return error_set(err, ATOLL_FAULT_REQUEST, 0,
+			 "metadata, labels and environment of a sandbox have at most %u KiB in all",
+			 WORDS_MOST >> 10);
+}
+
 static int check_counts(const struct box_sizes *sizes, uint32_t base_pids, struct atoll_error *err)
 {
 	const uint32_t pids = base_pids > PIDS_MOST ? base_pids : PIDS_MOST;
@@ -409,7 +432,12 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	if (!kind)
 		return error_set(&creation->error, ATOLL_FAULT_REQUEST, ENOENT,
 				 "template '%s' not found", request->template_ref);
-	r = find_sizes(creation, kind, request, house->config, tenant->tenant.name);
+	/* Before anything is looked at that takes long. */
+	r = tenant_check(tenant, 0, 0, 0, &creation->error);
+	if (r == 0)
+		r = check_words(request, &creation->error);
+	if (r == 0)
+		r = find_sizes(creation, kind, request, house->config, tenant->tenant.name);
 	if (r == 0)
 		r = tenant_check(tenant, creation->sizes.memory_mib, creation->sizes.disk_mib,
 				 creation->sizes.cpus, &creation->error);

@@ -5,7 +5,8 @@
 
 #include <stddef.h>
 
-/* One list for all houses, of which a process has one, except tests: a listener says whose. */
+/* Of all tenants, and of all houses, of which a process has one, except tests: a listener says
+ * whose. */
 static struct box_listener *listeners;
 /* Where box_tell() goes on: a listener that takes itself off while it is called moves it. */
 static struct box_listener **next_told;
@@ -21,38 +22,55 @@ const char *box_event_name(enum box_event event)
 	return names[event];
 }
 
+static struct box_listener **list_of(struct tenant *tenant)
+{
+	return tenant ? &tenant->listeners : &listeners;
+}
+
+/* Listeners of all are called in the order in which they came: there are a few of them. */
 void box_listen(struct box_listener *listener)
 {
-	struct box_listener **at = &listeners;
+	struct box_listener **at = list_of(listener->tenant);
 
-	while (*at)
+	while (!listener->tenant && *at)
 		at = &(*at)->next;
-	listener->next = NULL;
+	listener->next = *at;
+	if (listener->next)
+		listener->next->link = &listener->next;
+	listener->link = at;
 	*at = listener;
 }
 
 void box_unlisten(struct box_listener *listener)
 {
-	for (struct box_listener **at = &listeners; *at; at = &(*at)->next) {
-		if (*at != listener)
-			continue;
-		*at = listener->next;
-		if (next_told == &listener->next)
-			next_told = at;
+	if (!listener->link)
 		return;
-	}
+	*listener->link = listener->next;
+	if (listener->next)
+		listener->next->link = listener->link;
+	if (next_told == &listener->next)
+		next_told = listener->link;
+	listener->link = NULL;
 }
 
-void box_tell(struct box *box, enum box_event event, struct process *process)
+static void tell_list(struct box_listener **list, struct box *box, enum box_event event,
+		      struct process *process)
 {
 	/* What a listener does may make the next thing happen: each round has its own place. */
 	struct box_listener **outer = next_told, *listener;
 
-	next_told = &listeners;
+	next_told = list;
 	while ((listener = *next_told)) {
 		next_told = &listener->next;
 		if (listener->house == box->house && (listener->wants_processes || !process))
 			listener->told(listener, event, box, process);
 	}
 	next_told = outer;
+}
+
+void box_tell(struct box *box, enum box_event event, struct process *process)
+{
+	tell_list(&listeners, box, event, process);
+	if (box->tenant)
+		tell_list(&box->tenant->listeners, box, event, process);
 }

@@ -28,13 +28,16 @@ static inline bool box_event_frees(enum box_event event, const struct box *box)
 	return event == BOX_ENDED || (event == BOX_WAS_PAUSED && !box->keeps_memory);
 }
 
+/* Of one tenant's boxes, or of all: listeners of one tenant cost nothing when something happens to
+ * another one's boxes. */
 struct box_listener {
 	struct house *house;
+	struct tenant *tenant; /* NULL: all */
 	/* `process` is NULL for what is about the box. */
 	void (*told)(struct box_listener *listener, enum box_event event, struct box *box,
 		     struct process *process);
 	bool wants_processes;
-	struct box_listener *next;
+	struct box_listener *next, **link;
 };
 
 /* Embedded; `house` and `told` are set. */

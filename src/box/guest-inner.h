@@ -48,6 +48,7 @@ struct guest_call {
 
 	guest_done *done;
 	guest_opened *opened;
+	guest_listed *listed;
 	void *data;
 	struct guest_watch *watch;
 
@@ -87,6 +88,7 @@ struct guest {
 	struct guest_watch *watches;
 	int64_t heard_ns, asked_ns; /* when it last said something; since when we wait for a sign */
 	bool has_answered, is_busy, is_gone;
+	struct loop_turn turn; /* what it says is read in turns of its tenant's lane */
 };
 
 /* ---- guest-link.c ---- */
@@ -128,8 +130,11 @@ struct guest_reply {
 	size_t n;
 	struct box_pair *pairs; /* memory of all metadata */
 };
-/* Adds the entries of all parts. -EBADMSG, -ENOMEM. */
-int reply_read(struct guest_part *parts, struct guest_reply *ret);
+/* Of an answer in one packet. -EBADMSG, -ENOMEM. */
+int reply_read(struct guest_part *part, struct guest_reply *ret);
+/* The entries of a packet, behind the string of an answer if part_read_path() was called. */
+int part_read(struct guest_part *part, struct guest_reply *ret);
+int part_read_path(struct guest_part *part, const char **ret);
 void reply_done(struct guest_reply *reply);
 /* A copy of a packet; `*ret` NULL: no memory. Checks that head and size agree. */
 int part_new(const struct guest_head *head, const char *packet, struct guest_part **ret);

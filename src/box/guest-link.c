@@ -21,8 +21,9 @@
 #define SIGN_NS	   (30 * SECOND)
 #define GUESTS_MAX 4 /* of one box: users */
 
-/* Of one guest in one turn of the loop. */
-#define PACKETS_A_TURN 64
+/* Of one guest in one turn of its tenant: whoever has got hold of many guests, and lets them talk
+ * without end, keeps no other tenant waiting for more. */
+#define PACKETS_A_TURN 8
 /* Packets that wait in a socket: what a buffer has room for if they are empty, and more. */
 #define QUEUE_MAX 512
 
@@ -137,6 +138,7 @@ void guest_drop(struct guest *guest, const struct atoll_error *err)
 	guest_leave_step(guest);
 	loop_unwatch(loop_of(guest), &guest->socket);
 	loop_disarm(loop_of(guest), &guest->timer);
+	loop_unqueue(&guest->turn);
 	close_socket(guest);
 	fail_all(guest, err);
 	guest->is_busy = was_busy;
@@ -263,24 +265,30 @@ static bool receive(struct guest *guest, const char *packet, size_t size, int fd
 	return false;
 }
 
-static void read_packets(struct guest *guest)
+static uint32_t wanted_events(const struct guest *guest)
+{
+	return (guest->turn.lane ? 0 : EPOLLIN) | (guest->unsent ? EPOLLOUT : 0);
+}
+
+/* False: nothing more is there now. */
+static bool read_packets(struct guest *guest)
 {
 	for (int i = 0; i < PACKETS_A_TURN && !guest->is_gone; i++) {
 		int fd = -1;
 		ssize_t size = receive_packet(guest->socket.fd, &fd);
 
 		if (size == -EAGAIN)
-			return;
+			return false;
 		/* It may never have run; the step says why. */
 		if (size <= 0 && guest->step) {
 			loop_unwatch(loop_of(guest), &guest->socket);
-			return;
+			return false;
 		}
 		if (size <= 0) {
 			drop(guest, guest->has_answered
 					    ? "the helper program in the sandbox has ended"
 					    : "the helper program does not run in the sandbox");
-			return;
+			return false;
 		}
 		guest->heard_ns = clock_monotonic_ns();
 		guest->has_answered = true;
@@ -289,6 +297,7 @@ static void read_packets(struct guest *guest)
 		/* Here, where nothing depends on a call: whoever is told may do anything. */
 		calls_make_room();
 	}
+	return !guest->is_gone;
 }
 
 /* ---- packets out ---- */
@@ -333,7 +342,35 @@ static void flush(struct guest *guest)
 		}
 	}
 	/* Cannot fail: it only changes what is watched for. */
-	loop_watch(loop_of(guest), &guest->socket, EPOLLIN | (guest->unsent ? EPOLLOUT : 0));
+	loop_watch(loop_of(guest), &guest->socket, wanted_events(guest));
+}
+
+static void read_later(struct guest *guest)
+{
+	/* Without a tenant, in tests, at once. */
+	if (!guest->box->tenant) {
+		read_packets(guest);
+		return;
+	}
+	loop_queue(loop_of(guest), &guest->box->tenant->lane, &guest->turn);
+	if (guest->socket.is_watched)
+		loop_watch(loop_of(guest), &guest->socket, wanted_events(guest));
+}
+
+static void on_turn(struct loop_turn *turn)
+{
+	struct guest *guest = (struct guest *)(void *)((char *)turn - offsetof(struct guest, turn));
+
+	guest->is_busy = true;
+	if (read_packets(guest))
+		read_later(guest);
+	else if (!guest->is_gone && guest->socket.is_watched)
+		loop_watch(loop_of(guest), &guest->socket, wanted_events(guest));
+	guest->is_busy = false;
+	if (guest->is_gone)
+		free_guest(guest);
+	else
+		set_timer(guest);
 }
 
 static void on_socket(struct loop_watch *watch, uint32_t events)
@@ -345,7 +382,7 @@ static void on_socket(struct loop_watch *watch, uint32_t events)
 	if (events & EPOLLOUT)
 		flush(guest);
 	if (!guest->is_gone && (events & ~(uint32_t)EPOLLOUT))
-		read_packets(guest);
+		read_later(guest);
 	guest->is_busy = false;
 	if (guest->is_gone)
 		free_guest(guest);
@@ -385,6 +422,7 @@ static int new_guest(struct box *box, const char *user, struct guest **ret, stru
 	guest->box = box;
 	guest->socket = (struct loop_watch){.fd = -1, .ready = on_socket};
 	guest->timer.fire = on_timer;
+	guest->turn.run = on_turn;
 	guest->next_id = 1;
 	guest->last_call = &guest->calls;
 	guest->heard_ns = clock_monotonic_ns();

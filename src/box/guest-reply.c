@@ -111,16 +111,16 @@ static void read_pairs(struct guest_cursor *cursor, struct guest_entry *entry,
 }
 
 /* Once to see that all is well and how many pairs there are, once for these. */
-static int read_part(struct guest_part *part, struct guest_reply *reply, size_t *n_pairs,
-		     struct box_pair *pairs, size_t first)
+static int read_entries(struct guest_part *part, struct guest_reply *reply, size_t *n_pairs)
 {
 	struct guest_cursor cursor = {part->data + part->at, part->data + part->size, false};
 
+	*n_pairs = 0;
 	for (size_t i = 0; i < part->n; i++) {
-		struct guest_entry *entry = &reply->entries[first + i];
+		struct guest_entry *entry = &reply->entries[i];
 
-		if (pairs) {
-			read_pairs(&cursor, entry, pairs + *n_pairs);
+		if (reply->pairs) {
+			read_pairs(&cursor, entry, reply->pairs + *n_pairs);
 			*n_pairs += entry->metadata.n;
 		} else if (!read_entry(&cursor, entry, n_pairs)) {
 			return -EBADMSG;
@@ -129,24 +129,29 @@ static int read_part(struct guest_part *part, struct guest_reply *reply, size_t 
 	return cursor.is_bad || cursor.at != cursor.end ? -EBADMSG : 0;
 }
 
-static int read_parts(struct guest_part *parts, struct guest_reply *reply, size_t *n_pairs,
-		      struct box_pair *pairs)
+int part_read(struct guest_part *part, struct guest_reply *ret)
 {
-	size_t first = 0;
+	struct guest_reply reply = {.n = part->n};
+	size_t n_pairs = 0;
+	int r = 0;
 
-	*n_pairs = 0;
-	for (struct guest_part *part = parts; part; part = part->next) {
-		int r = read_part(part, reply, n_pairs, pairs, first);
-
-		if (r < 0)
-			return r;
-		first += part->n;
-	}
-	return 0;
+	if (reply.n && !(reply.entries = calloc(reply.n, sizeof *reply.entries)))
+		r = -ENOMEM;
+	if (r == 0)
+		r = read_entries(part, &reply, &n_pairs);
+	if (r == 0 && n_pairs && !(reply.pairs = calloc(n_pairs, sizeof *reply.pairs)))
+		r = -ENOMEM;
+	if (r == 0 && n_pairs)
+		r = read_entries(part, &reply, &n_pairs);
+	if (r < 0)
+		reply_done(&reply);
+	else
+		*ret = reply;
+	return r;
 }
 
-/* The last part is the answer: a string stands before its entries. */
-static int read_answer(struct guest_part *part, const char **ret)
+/* An answer has a string before its entries. */
+int part_read_path(struct guest_part *part, const char **ret)
 {
 	struct guest_cursor cursor = {part->data + part->at, part->data + part->size, false};
 
@@ -155,30 +160,15 @@ static int read_answer(struct guest_part *part, const char **ret)
 	return cursor.is_bad ? -EBADMSG : 0;
 }
 
-int reply_read(struct guest_part *parts, struct guest_reply *ret)
+int reply_read(struct guest_part *part, struct guest_reply *ret)
 {
-	struct guest_reply reply = {0};
-	struct guest_part *last = parts;
-	size_t n_pairs = 0;
-	int r;
+	const char *path = "";
+	int r = part ? part_read_path(part, &path) : -EBADMSG;
 
-	if (!parts)
-		return -EBADMSG;
-	for (struct guest_part *part = parts; part; last = part, part = part->next)
-		reply.n += part->n;
-	r = read_answer(last, &reply.path);
-	if (r == 0 && reply.n && !(reply.entries = calloc(reply.n, sizeof *reply.entries)))
-		r = -ENOMEM;
 	if (r == 0)
-		r = read_parts(parts, &reply, &n_pairs, NULL);
-	if (r == 0 && n_pairs && !(reply.pairs = calloc(n_pairs, sizeof *reply.pairs)))
-		r = -ENOMEM;
-	if (r == 0 && n_pairs)
-		r = read_parts(parts, &reply, &n_pairs, reply.pairs);
-	if (r < 0)
-		reply_done(&reply);
-	else
-		*ret = reply;
+		r = part_read(part, ret);
+	if (r == 0)
+		ret->path = path;
 	return r;
 }
 

@@ -3,7 +3,9 @@
 
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/scope.h"
 #include "base/str.h"
+#include "box/held.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -83,6 +85,8 @@ static void tell(struct guest_call *call, const struct guest_entry *entries, siz
 {
 	if (call->watch)
 		watch_armed(call->watch, err);
+	else if (call->listed)
+		call->listed(NULL, err, call->data);
 	else if (call->opened)
 		call->opened(fd, n ? entries : NULL, err, call->data);
 	else if (call->done)
@@ -179,6 +183,107 @@ static bool takes_entry(const struct guest_call *call)
 	}
 }
 
+/* ---- lists ---- */
+
+static void say_full(const struct guest_call *call, struct atoll_error *err)
+{
+	error_set(err, ATOLL_FAULT_HOST, 0,
+		  "lists of sandbox '%s' need too much memory at once: ask for less of them, or "
+		  "later",
+		  call->box->id);
+	err->errnum = EAGAIN;
+}
+
+struct guest_list {
+	struct guest_part *parts;
+	struct guest_reply reply; /* of the first of them, once it was asked for */
+	struct held held;
+	bool has_begun, has_failed;
+};
+
+void guest_list_free(struct guest_list *list)
+{
+	if (!list)
+		return;
+	reply_done(&list->reply);
+	parts_free(list->parts);
+	held_drop(&list->held);
+	free(list);
+}
+
+size_t guest_list_next(struct guest_list *list, const struct guest_entry **ret)
+{
+	struct guest_part *first = list->parts;
+
+	reply_done(&list->reply);
+	while (first && !list->has_failed) {
+		if (list->has_begun) {
+			list->parts = first->next;
+			held_set(&list->held, NULL,
+				 list->held.bytes > first->size ? list->held.bytes - first->size
+								: 0);
+			free(first);
+			first = list->parts;
+		}
+		list->has_begun = true;
+		/* It was read before, and made sense. */
+		list->has_failed = first && part_read(first, &list->reply) < 0;
+		if (list->reply.n > 0) {
+			*ret = list->reply.entries;
+			return list->reply.n;
+		}
+	}
+	return 0;
+}
+
+bool guest_list_has_failed(const struct guest_list *list)
+{
+	return list->has_failed;
+}
+
+bool guest_list_is_short(const struct guest_list *list)
+{
+	return !list->parts || !list->parts->next;
+}
+
+/* A packet of a list: does it make sense? Looked at when it comes, not with all others. */
+static int check_part(struct guest_part *part)
+{
+	struct guest_reply reply = {0};
+	int r = part_read(part, &reply);
+
+	reply_done(&reply);
+	return r;
+}
+
+/* All of it is there. */
+static void hand_out_list(struct guest_call *call)
+{
+	static const struct atoll_error none;
+	struct guest_list *list = calloc(1, sizeof *list);
+	guest_listed *listed = call->listed;
+	void *data = call->data;
+	struct atoll_error err = {0};
+
+	if (list && !held_set(&list->held, call->box->tenant, call->n_bytes)) {
+		free(list);
+		list = NULL;
+		say_full(call, &err);
+	} else if (list) {
+		list->parts = call->parts;
+		call->parts = NULL;
+		call->last_part = &call->parts;
+	} else {
+		error_oom(&err);
+	}
+	guest_take(call);
+	call_free(call);
+	if (listed)
+		listed(list, list ? &none : &err, data);
+	else
+		guest_list_free(list);
+}
+
 /* Is the descriptor what this question is answered with? */
 static bool fd_fits(const struct guest_call *call, const struct guest_head *head, int fd)
 {
@@ -252,16 +357,21 @@ static bool conclude(struct guest_call *call, const struct guest_head *head,
 		reply_error((int)head->number, reply->path, &err);
 		if (ask_root(call, head, &err))
 			return true;
-		/* That root could not either is no news; that there is no such user is ours. */
-		if (call->is_second &&
-		    (err.errnum == ESRCH || err.errnum == EACCES || err.errnum == EPERM))
+		/* That root could not either is no news, nor that it follows no links for a user;
+		 * that there is no such user is ours. */
+		if (call->is_second && (err.errnum == ESRCH || err.errnum == EACCES ||
+					err.errnum == EPERM || err.errnum == ELOOP))
 			err = call->first;
 		guest_take(call);
 		tell(call, NULL, 0, &err, -1);
 		call_free(call);
 		return true;
 	}
-	if (call->kind != GUEST_ASK_LIST && reply->n != takes_entry(call)) {
+	if (call->kind == GUEST_ASK_LIST) {
+		hand_out_list(call);
+		return true;
+	}
+	if (reply->n != takes_entry(call)) {
 		fd_close_strange(fd);
 		return false;
 	}
@@ -283,18 +393,10 @@ void call_mute(struct guest_call *call, const struct atoll_error *err)
 	call->is_mute = true;
 	call->done = NULL;
 	call->opened = NULL;
+	call->listed = NULL;
 	call->watch = NULL;
 	if (!told.is_mute)
 		tell(&told, NULL, 0, err, -1);
-}
-
-static void say_full(const struct guest_call *call, struct atoll_error *err)
-{
-	error_set(err, ATOLL_FAULT_HOST, 0,
-		  "lists of sandbox '%s' need too much memory at once: ask for less of them, or "
-		  "later",
-		  call->box->id);
-	err->errnum = EAGAIN;
 }
 
 void calls_make_room(void)
@@ -335,6 +437,20 @@ static bool give_up(struct guest_call *call, bool is_last, int errnum)
 	return true;
 }
 
+/* The part that came last. Of a list only whether it makes sense is of interest now. */
+static int read_last(struct guest_call *call, bool is_last, struct guest_reply *ret)
+{
+	struct guest_part *part = call->parts;
+	int r = 0;
+
+	if (call->kind != GUEST_ASK_LIST)
+		return reply_read(part, ret);
+	part = container_of(call->last_part, struct guest_part, next);
+	if (is_last)
+		r = part_read_path(part, &ret->path);
+	return r < 0 ? r : check_part(part);
+}
+
 bool call_receive(struct guest_call *call, const struct guest_head *head, const char *packet,
 		  int fd, bool *ret_is_over)
 {
@@ -353,8 +469,8 @@ bool call_receive(struct guest_call *call, const struct guest_head *head, const 
 		return false;
 	}
 	r = keep_part(call, head, packet);
-	if (r == 0 && is_last)
-		r = reply_read(call->parts, &reply);
+	if (r == 0)
+		r = read_last(call, is_last, &reply);
 	if (r < 0)
 		fd_close_strange(fd);
 	if (r == -EBADMSG)
@@ -396,9 +512,19 @@ void guest_stat(struct box *box, const char *user, const char *path, guest_done 
 }
 
 void guest_list(struct box *box, const char *user, const char *path, uint32_t depth,
-		guest_done *done, void *data)
+		guest_listed *done, void *data)
 {
-	ask(box, user, GUEST_ASK_LIST, depth, (const char *const[]){path, NULL}, done, NULL, data);
+	struct guest_call *call = call_new(box, user, GUEST_ASK_LIST);
+	struct atoll_error err = {0};
+
+	if (!call) {
+		error_oom(&err);
+		done(NULL, &err, data);
+		return;
+	}
+	call->listed = done;
+	call->data = data;
+	call_ask(call, depth, 0, (const char *const[]){path, NULL});
 }
 
 void guest_make_dir(struct box *box, const char *user, const char *path, guest_done *done,

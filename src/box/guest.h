@@ -40,8 +40,20 @@ typedef void guest_opened(int fd, const struct guest_entry *entry, const struct 
 			  void *data);
 
 void guest_stat(struct box *box, const char *user, const char *path, guest_done *done, void *data);
+
+/* A list may have 250,000 entries: they are handed out in pieces of some hundred, so that nobody
+ * waits for all of them to be read. `list` is the callee's, NULL on failure. */
+struct guest_list;
+typedef void guest_listed(struct guest_list *list, const struct atoll_error *err, void *data);
 void guest_list(struct box *box, const char *user, const char *path, uint32_t depth,
-		guest_done *done, void *data);
+		guest_listed *done, void *data);
+/* The next piece; it goes with the next call. 0: there are no more, or no memory, which
+ * guest_list_has_failed() tells. */
+size_t guest_list_next(struct guest_list *list, const struct guest_entry **ret);
+bool guest_list_has_failed(const struct guest_list *list);
+/* Is what comes next the last piece? */
+bool guest_list_is_short(const struct guest_list *list);
+void guest_list_free(struct guest_list *list); /* NULL is fine */
 /* With its parents. EEXIST: a directory; ENOTDIR: something else is there. */
 void guest_make_dir(struct box *box, const char *user, const char *path, guest_done *done,
 		    void *data);

@@ -134,6 +134,8 @@ int house_find_dir(char ret[PATH_MAX], struct atoll_error *err)
 	char state[PATH_MAX];
 	int r = state_path(state, err);
 
+	if (r == 0)
+		r = state_check_home(err);
 	if (r < 0)
 		return r;
 	if (strlen(state) + sizeof "/daemon" > PATH_MAX)
@@ -215,6 +217,7 @@ static void tick(struct loop_timer *timer)
 	budget_tick(house, house->n_ticks % WRITE_TICKS == 0);
 	if (house->n_ticks % TIDY_TICKS == 1)
 		remove_tidy(house);
+	kept_tick(house, house->n_ticks % TIDY_TICKS == 1);
 	loop_arm(house->loop, &house->tick, clock_monotonic_ns() + TICK_NS);
 }
 
@@ -335,6 +338,8 @@ static int open_all(struct house *house, struct atoll_error *err)
 	if (r == 0)
 		r = put_tenants(house, err);
 	if (r == 0)
+		r = volumes_load(house, err);
+	if (r == 0)
 		r = kinds_load(house, err);
 	if (r == 0)
 		r = house_secrets_load(house, err);
@@ -424,6 +429,7 @@ void house_close(struct house *house, bool is_final)
 	rows_free(house);
 	table_free(house);
 	kinds_free(house);
+	volumes_free(house);
 	house_secrets_free(house);
 	tenants_free(house);
 	hold_nursery_close();

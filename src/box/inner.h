@@ -9,6 +9,7 @@
 #include "box/volume.h"
 #include "box/work.h"
 
+#include <atoll/step.h>
 #include <jansson.h>
 
 /*
@@ -28,12 +29,15 @@ struct key {
 	struct house_tenant *tenant;
 };
 
+#define VOLUME_BUCKETS 1024
+
 struct house_tenant {
 	struct tenant tenant;
 	struct config_budget budget;
 	struct box_usage usage; /* of boxes that have ended, and what of living ones is counted */
 	bool is_spent, is_dirty;
 	struct house_box *oldest, *newest; /* by start, then id */
+	struct volume_row *volumes;	   /* volume.c's */
 	struct house_tenant *next;
 };
 
@@ -52,6 +56,12 @@ enum op_kind {
 	OP_FORK,
 	OP_NETWORK,
 	OP_FREEZE_AGAIN,
+};
+
+/* Read a sandbox's usage before its holder ends: the counters end with the holder. */
+struct box_last_look {
+	struct atoll_sandbox_usage usage;
+	bool is_good;
 };
 
 struct house_box {
@@ -75,6 +85,8 @@ struct house_box {
 	struct box_usage usage;
 	struct box_sample *samples; /* a ring */
 	size_t n_samples, first_sample, room_samples;
+	struct box_last_look *last_look; /* while it is removed */
+	bool is_from_row;		 /* and was not looked at since the daemon started */
 	uint64_t last_cpu_ms, last_bytes_in, last_bytes_out;
 	int64_t last_ns;
 	unsigned idle_rounds;
@@ -93,6 +105,7 @@ struct box_op {
 	void *data;
 
 	/* by kind */
+	struct box_last_look look;
 	struct later later;
 	bool keeps_memory, has_internet;
 	uint64_t timeout_s;
@@ -109,6 +122,7 @@ struct box_op {
 	char name[160], made[ATOLL_ID_SIZE];
 	bool has_name;
 	int64_t made_ms;
+	uint64_t kept; /* of what was made */
 	snapshot_done *snapped;
 
 	struct box_op *next;
@@ -141,8 +155,11 @@ struct house {
 	bool is_settling;
 
 	struct volume_claim *claims; /* of boxes that are being made */
+	struct volume_row *volumes[VOLUME_BUCKETS];
 
-	struct kind *kinds; /* template.c */
+	struct kind *kinds;		      /* template.c */
+	bool is_kept_dirty, is_kept_measured; /* tenant-disk.c */
+	int64_t kept_next_ms;
 	struct house_secret *secrets;
 	struct pool *pools;
 
@@ -272,6 +289,10 @@ void snapshot_after(struct box_op *op);
 
 void meter_start(struct house_box *box);
 void meter_stop(struct house_box *box);
+/* On a thread, before the holder ends. */
+void look_last(const char *sandbox, struct box_last_look *ret);
+/* Counts that, and the next holder's counters from 0 on. */
+void meter_end(struct house_box *box, const struct box_last_look *look);
 
 /* Steps are counted as they start. */
 void meter_listen(struct house *house);
@@ -295,6 +316,10 @@ extern const char row_select[];
 
 /* On a thread, some at a time; `done` may be NULL. */
 void remove_sandbox(struct house *house, const char *sandbox, void (*done)(void *data), void *data);
+/* The same for one that was a box: what it has used is looked at first, on the same thread. `look`
+ * has to be there until `done`. */
+void remove_measured(struct house *house, const char *sandbox, struct box_last_look *look,
+		     void (*done)(void *data), void *data);
 /* All in the store that no row names. At the start, before anything is made. */
 int remove_strangers(struct house *house, struct atoll_error *err);
 /* Of the store: what a kill has left half made or half removed, if it is old enough. */
@@ -303,6 +328,20 @@ void remove_tidy(struct house *house);
 /* ---- template.c ---- */
 
 /* What a box is made from. */
+/* ---- tenant-disk.c ---- */
+
+/* A sandbox of a tenant's is removed: its log stays, and is still the tenant's. */
+void kept_note_gone(struct house *house, const char *sandbox, const struct tenant *tenant);
+/* Add up what tenants keep, on a thread; and when something has changed, or it is time. */
+void kept_measure(struct house *house);
+void kept_tick(struct house *house, bool is_due);
+/* So much more is kept; and may it? -EDQUOT. */
+void kept_add(struct tenant *tenant, uint64_t bytes);
+int kept_check(const struct tenant *tenant, uint64_t bytes, struct atoll_error *err);
+
+/* Snapshots, templates and their tags that a tenant may have. */
+#define KINDS_MAX 10000
+
 struct kind {
 	char id[160];		     /* plain: "base", "NAME", "NAME:TAG" */
 	char name[128];		     /* of a snapshot that has one, without its tag */
@@ -329,6 +368,7 @@ struct kind_shape {
 int kinds_load(struct house *house, struct atoll_error *err);
 void kinds_free(struct house *house);
 /* NULL: there is none that this tenant may have. */
+size_t kinds_count(const struct house_tenant *tenant);
 struct kind *kind_find(struct house_tenant *tenant, const char *ref);
 bool kind_has(const struct house *house, const char *sandbox);
 void kind_plain(const char *ref, char ret[160]);

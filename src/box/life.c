@@ -190,6 +190,9 @@ static void sandbox_removed(void *data)
 {
 	struct house_box *mine = data;
 
+	if (mine->last_look)
+		meter_end(mine, mine->last_look);
+	free(mine->last_look);
 	if (mine->killed)
 		mine->killed(&mine->box, &(struct atoll_error){0}, mine->killed_data);
 	box_free(mine);
@@ -198,7 +201,9 @@ static void sandbox_removed(void *data)
 void box_begin_removal(struct house_box *mine)
 {
 	network_forget(mine);
-	remove_sandbox(mine->box.house, mine->box.sandbox, sandbox_removed, mine);
+	/* Or whoever ends each sandbox before it is looked at would use nothing. */
+	mine->last_look = mine->usage.n_steps > 0 ? calloc(1, sizeof *mine->last_look) : NULL;
+	remove_measured(mine->box.house, mine->box.sandbox, mine->last_look, sandbox_removed, mine);
 }
 
 struct second_kill {

@@ -130,32 +130,59 @@ static uint64_t more_of(uint64_t now, uint64_t *last)
 	return more;
 }
 
+/* After a restart of the daemon: what the row has was counted before, of this holder or of one
+ * before it. */
+static void begin_again(struct house_box *mine, const struct atoll_sandbox_usage *usage)
+{
+	const uint64_t cpu_ms = (uint64_t)(mine->usage.cpu_s * 1000);
+
+	mine->is_from_row = false;
+	mine->last_cpu_ms = usage->cpu_ms < cpu_ms ? usage->cpu_ms : cpu_ms;
+	mine->last_bytes_in =
+		usage->bytes_in < mine->usage.bytes_in ? usage->bytes_in : mine->usage.bytes_in;
+	mine->last_bytes_out =
+		usage->bytes_out < mine->usage.bytes_out ? usage->bytes_out : mine->usage.bytes_out;
+}
+
 static void take_look(struct house_box *mine, const struct atoll_sandbox_usage *usage)
 {
 	const int64_t now_ns = clock_monotonic_ns();
 	const double seconds = mine->last_ns ? (double)(now_ns - mine->last_ns) / 1e9 : 0;
-	const uint64_t cpu_ms = more_of(usage->cpu_ms, &mine->last_cpu_ms);
-	const struct box_usage more = {
-		.cpu_s = (double)cpu_ms / 1000,
-		.gib_s = (double)usage->memory / (double)(1U << 30) * seconds,
-		.bytes_in = more_of(usage->bytes_in, &mine->last_bytes_in),
-		.bytes_out = more_of(usage->bytes_out, &mine->last_bytes_out),
-	};
-	const struct box_sample sample = {
+	struct box_sample sample = {
 		.time_ms = house_now_ms(),
-		.cpu_percent = seconds > 0 ? (double)cpu_ms / 10 / seconds : 0,
 		.memory_used = usage->memory,
 		.memory_total = (uint64_t)mine->box.memory_mib << 20,
 		.disk_used = usage->disk,
 		.disk_total = (uint64_t)mine->box.disk_mib << 20,
 	};
+	struct box_usage more = {.gib_s = (double)usage->memory / (double)(1U << 30) * seconds};
+	uint64_t cpu_ms;
 
+	if (mine->is_from_row)
+		begin_again(mine, usage);
+	cpu_ms = more_of(usage->cpu_ms, &mine->last_cpu_ms);
+	more.cpu_s = (double)cpu_ms / 1000;
+	more.bytes_in = more_of(usage->bytes_in, &mine->last_bytes_in);
+	more.bytes_out = more_of(usage->bytes_out, &mine->last_bytes_out);
+	sample.cpu_percent = seconds > 0 ? (double)cpu_ms / 10 / seconds : 0;
 	add_sample(mine, &sample);
 	add(mine, &more);
 	mine->last_ns = now_ns;
 	mine->idle_rounds = cpu_ms || now_ns - mine->touched_ns < EVERY_NS ? 0
 			    : mine->idle_rounds < IDLE_ROUNDS_MAX	   ? mine->idle_rounds + 1
 									   : IDLE_ROUNDS_MAX;
+}
+
+void look_last(const char *sandbox, struct box_last_look *ret)
+{
+	ret->is_good = atoll_sandbox_usage(sandbox, &ret->usage, NULL) == 0;
+}
+
+void meter_end(struct house_box *mine, const struct box_last_look *look)
+{
+	if (look->is_good)
+		take_look(mine, &look->usage);
+	mine->last_cpu_ms = mine->last_bytes_in = mine->last_bytes_out = 0;
 }
 
 /* Nobody has asked for anything, and nothing runs in it. */

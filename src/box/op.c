@@ -162,6 +162,8 @@ void box_next_op(struct house_box *mine)
 
 static int run_pause(struct box_op *op)
 {
+	if (!op->keeps_memory)
+		look_last(op->sandbox, &op->look);
 	return op->keeps_memory ? atoll_sandbox_freeze(op->sandbox, &op->error)
 				: atoll_sandbox_stop(op->sandbox, &op->error);
 }
@@ -233,6 +235,7 @@ static void after_pause(struct box_op *op)
 	} else {
 		guest_end(box);
 		process_forget_all(box);
+		meter_end(op->box, &op->look);
 	}
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/scope.h"
+#include "box/held.h"
 #include "box/process.h"
 #include "box/work.h"
 
@@ -26,12 +27,17 @@ struct process_own {
 	struct atoll_step *step;
 	struct loop *loop;
 	struct loop_watch watch;
-	struct process_reader *readers;
-	struct loop_timer soon; /* readers that came late are told */
+	struct process_reader *readers, *resting;
+	uint64_t need[PROCESS_STREAMS]; /* as told to the holder */
+	struct loop_turn needs;		/* compares `need` with what readers have read */
 	struct loop_timer forget;
+
+	uint64_t signals; /* bit N-1: signal N waits for room in the holder's socket */
+	struct loop_timer signal_again;
 
 	struct buf input; /* what the holder has not got yet, from `input_at` on */
 	size_t input_at;
+	struct held input_held;
 	uint64_t input_end; /* the offset behind the last byte of it */
 	struct loop_timer input_again;
 	bool closes_input;     /* when the holder has it all */
@@ -60,7 +66,7 @@ void process_take_news(struct process_own *own);
 /* ---- process-io.c ---- */
 
 void process_tell_readers(struct process_own *own);
-void process_tell_soon(struct loop_timer *timer);
+void process_compare_needs(struct loop_turn *turn);
 /* All of them have left. */
 void process_drop_readers(struct process_own *own);
 

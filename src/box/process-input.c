@@ -40,6 +40,7 @@ void process_drop_input(struct process_own *own)
 	loop_disarm(own->loop, &own->input_again);
 	own->input_end -= own->input.used - own->input_at;
 	buf_done(&own->input);
+	held_drop(&own->input_held);
 	own->input = (struct buf)BUF_INIT(PROCESS_INPUT_MAX + 1);
 	own->input_at = 0;
 }
@@ -82,6 +83,8 @@ static int queue(struct process_own *own, const char *data, size_t size)
 		own->input.used = left;
 		own->input_at = 0;
 	}
+	if (!held_set(&own->input_held, own->process.box->tenant, left + size))
+		return -EAGAIN;
 	buf_add(&own->input, data, size);
 	if (buf_error(&own->input) < 0)
 		return -EAGAIN;

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
+#include "box/inner.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -27,7 +28,8 @@
 struct start {
 	struct work_item item;
 	struct start *next;
-	struct box *box; /* NULL: gone, and everybody has been told */
+	struct box *box;	   /* NULL: gone, and everybody has been told */
+	struct tenant *counted_at; /* in its n_starting; NULL: not */
 	char sandbox[ATOLL_ID_SIZE];
 	struct loop *loop;
 	struct atoll_step *step;
@@ -79,6 +81,8 @@ static void free_start(struct start *start)
 		at = &(*at)->next;
 	if (*at)
 		*at = start->next;
+	if (start->counted_at)
+		start->counted_at->n_starting--;
 	loop_unwatch(start->loop, &start->watch);
 	loop_disarm(start->loop, &start->later);
 	atoll_step_detach(start->step);
@@ -390,6 +394,7 @@ void process_start(struct box *box, const struct process_request *request, proce
 		   void *data)
 {
 	struct start *start = new_start(box);
+	char why[192];
 	bool is_taken;
 
 	if (!start) {
@@ -403,15 +408,22 @@ void process_start(struct box *box, const struct process_request *request, proce
 	is_taken = is_tag_taken(box, request);
 	start->done = done;
 	start->data = data;
-	if (is_taken)
+	/* The budget is compared once a second; until its box is paused nothing begins in it. */
+	if (tenant_is_spent(box->tenant, why, sizeof why) ||
+	    tenant_has_no_step_left(box->tenant, why, sizeof why))
+		quota_refuse(&start->error, ATOLL_FAULT_POLICY, EDQUOT, "%s", why);
+	else if (is_taken)
 		error_set(&start->error, ATOLL_FAULT_REQUEST, EEXIST,
 			  "a process with tag '%s' runs already", request->tag);
 	else if (!copy_request(start, request))
 		error_oom(&start->error);
-	if (start->error.fault)
+	if (start->error.fault) {
 		fail_later(start);
-	else
-		begin(start);
+		return;
+	}
+	start->counted_at = box->tenant;
+	start->counted_at->n_starting++;
+	begin(start);
 }
 
 void process_drop_starts(struct box *box)

@@ -68,8 +68,9 @@ static void free_own(struct process_own *own)
 {
 	struct process *process = &own->process;
 
-	loop_disarm(own->loop, &own->soon);
+	loop_unqueue(&own->needs);
 	loop_disarm(own->loop, &own->forget);
+	loop_disarm(own->loop, &own->signal_again);
 	loop_unwatch(own->loop, &own->watch);
 	process_drop_input(own);
 	atoll_step_detach(own->step);
@@ -107,7 +108,7 @@ static void fire_forget(struct loop_timer *timer)
 	struct process_own *own = container_of(timer, struct process_own, forget);
 
 	/* Somebody is slow, and has not read all yet. */
-	if (own->readers || own->inputs) {
+	if (own->readers || own->resting || own->inputs) {
 		loop_arm(own->loop, timer,
 			 clock_monotonic_ns() + PROCESS_KEPT_S * INT64_C(1000000000));
 		return;
@@ -200,6 +201,8 @@ static enum box_cause cause_of(const struct atoll_result *result)
 			       : BOX_CAUSE_POLICY;
 	case ATOLL_STOPPED:
 		return BOX_CAUSE_POLICY;
+	case ATOLL_UNRECORDED:
+		return BOX_CAUSE_DISK;
 	default:
 		return BOX_CAUSE_NONE;
 	}
@@ -262,6 +265,34 @@ static void on_step(struct loop_watch *watch, uint32_t events)
 	process_tell_readers(own);
 }
 
+/* ---- signals ---- */
+
+/*
+ * Input and signals go to the holder through one socket. While the holder has not read the input in
+ * it, a signal gets EAGAIN: it waits, and is sent as soon as there is room.
+ */
+#define SIGNAL_AGAIN_NS (2 * INT64_C(1000000))
+
+static int send_signal(struct process_own *own, int number)
+{
+	return atoll_step_signal(own->step, number, number == SIGKILL || number == SIGTERM);
+}
+
+static void fire_signals(struct loop_timer *timer)
+{
+	struct process_own *own = container_of(timer, struct process_own, signal_again);
+
+	while (own->signals && !own->process.has_ended) {
+		int number = __builtin_ctzll(own->signals) + 1;
+
+		if (send_signal(own, number) == -EAGAIN) {
+			loop_arm(own->loop, timer, clock_monotonic_ns() + SIGNAL_AGAIN_NS);
+			return;
+		}
+		own->signals &= own->signals - 1;
+	}
+}
+
 struct process *process_make(struct box *box, struct atoll_step *step)
 {
 	struct process_own *own = calloc(1, sizeof *own);
@@ -270,8 +301,11 @@ struct process *process_make(struct box *box, struct atoll_step *step)
 		return NULL;
 	own->loop = house_loop(box->house);
 	own->process.box = box;
-	own->soon.fire = process_tell_soon;
+	own->needs.run = process_compare_needs;
+	for (int i = 0; i < PROCESS_STREAMS; i++)
+		own->need[i] = UINT64_MAX;
 	own->forget.fire = fire_forget;
+	own->signal_again.fire = fire_signals;
 	own->watch = (struct loop_watch){.fd = atoll_step_fd(step), .ready = on_step};
 	if (!fill(&own->process, step) || (atoll_step_info(step)->state < ATOLL_STEP_ENDED &&
 					   loop_watch(own->loop, &own->watch, EPOLLIN) < 0)) {
@@ -288,10 +322,13 @@ struct process *process_make(struct box *box, struct atoll_step *step)
 
 int process_signal(struct process *process, int number)
 {
-	if (process->has_ended)
-		return -ESRCH;
-	return atoll_step_signal(process_own(process)->step, number,
-				 number == SIGKILL || number == SIGTERM);
+	struct process_own *own = process_own(process);
+	int r = process->has_ended ? -ESRCH : send_signal(own, number);
+
+	if (r != -EAGAIN)
+		return r;
+	own->signals |= UINT64_C(1) << (number - 1);
+	return loop_arm(own->loop, &own->signal_again, clock_monotonic_ns() + SIGNAL_AGAIN_NS);
 }
 
 int process_resize(struct process *process, uint16_t columns, uint16_t rows)

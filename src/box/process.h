@@ -58,7 +58,9 @@ struct process {
 };
 
 /* Somebody who reads along. Embedded; called whenever there is more than `at` of a stream, or it
- * has ended and all was read. */
+ * has ended and all was read. Called in a turn of its tenant (base/loop.h), so that thousands of
+ * readers keep nobody else waiting: `ready` moves one piece, and is called again by itself if
+ * there is more. */
 struct process_reader {
 	struct process *process; /* NULL: none */
 	uint64_t at[PROCESS_STREAMS];
@@ -66,8 +68,10 @@ struct process_reader {
 	/* What it has not read is not overwritten: while it is half a window behind, the process's
 	 * output is left in its pipes, until it reads on or is detached (who sets this looks
 	 * after that: a reader that stands still must not hold it for ever). */
-	bool holds;
-	struct process_reader *next;
+	bool holds;	       /* set it before process_attach(), later process_set_holds() */
+	struct loop_turn turn; /* `ready` is called in a turn of the tenant's lane */
+	bool is_resting;       /* see process_rest() */
+	struct process_reader *next, **link;
 };
 
 typedef void process_started(struct process *process, const struct atoll_error *err, void *data);
@@ -83,6 +87,13 @@ struct process *process_find_number(struct box *box, uint64_t number);
 void process_attach(struct process *process, struct process_reader *reader,
 		    const uint64_t at[PROCESS_STREAMS]);
 void process_detach(struct process_reader *reader);
+void process_set_holds(struct process_reader *reader, bool holds);
+/* `ready` is not called until process_wake(), which queues a call: for a reader whose client reads
+ * nothing, so that more output costs nothing for it. Of a reader that holds. */
+void process_rest(struct process_reader *reader);
+/* In `ready`: it is called once more, in another turn. */
+void process_go_on(struct process_reader *reader);
+void process_wake(struct process_reader *reader);
 /* Reads on from `at`, and moves it: bytes, or 0: none now. */
 size_t process_read(struct process_reader *reader, enum process_stream stream, void *data,
 		    size_t size);
@@ -91,7 +102,8 @@ uint64_t process_size(const struct process *process, enum process_stream stream)
 /* It has ended, and the reader has read all. */
 bool process_is_read(const struct process_reader *reader);
 
-/* What cannot be written at once is kept, up to 16 MiB; beyond that -EAGAIN. -EPIPE: closed, or it
+/* What cannot be written at once is kept, up to 16 MiB, and of a tenant as much as held.h says;
+ * beyond that -EAGAIN. -EPIPE: closed, or it
  * has none. */
 int process_write(struct process *process, const void *data, size_t size);
 /* The same, from this offset on in all that it was ever given: what was taken already is left out,

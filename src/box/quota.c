@@ -113,7 +113,8 @@ int tenant_check(const struct house_tenant *mine, uint32_t memory_mib, uint32_t 
 	const struct sum own[] = {
 		{"sandboxes", "", tenant->n_boxes, 1, tenant->max_boxes},
 		{"memory", " MiB", tenant->memory_mib, memory_mib, tenant->max_memory_mib},
-		{"disk", " MiB", tenant->disk_mib, disk_mib, tenant->max_disk_mib},
+		{"disk", " MiB", tenant->disk_mib + tenant->kept_mib, disk_mib,
+		 tenant->max_disk_mib},
 		{"cpus", "", tenant->cpus, cpus, tenant->max_cpus},
 	};
 	const struct sum all[] = {

@@ -21,6 +21,7 @@
 
 struct removal {
 	char sandbox[ATOLL_ID_SIZE];
+	struct box_last_look *look; /* NULL: nobody counts what it has used */
 	void (*done)(void *data);
 	void *data;
 	struct removal *next;
@@ -39,8 +40,11 @@ static void remove_list(struct work_item *item)
 	const char *ids[AT_ONCE];
 	size_t n = 0;
 
-	for (const struct removal *at = remover->list; at; at = at->next)
+	for (const struct removal *at = remover->list; at; at = at->next) {
+		if (at->look)
+			look_last(at->sandbox, at->look);
 		ids[n++] = at->sandbox;
+	}
 	/* What cannot be removed now is tried again at the next start. */
 	atoll_sandboxes_remove(ids, n, true, NULL, NULL);
 	remover->is_done = true;
@@ -93,6 +97,12 @@ static void go_on(struct house *house)
 
 void remove_sandbox(struct house *house, const char *sandbox, void (*done)(void *data), void *data)
 {
+	remove_measured(house, sandbox, NULL, done, data);
+}
+
+void remove_measured(struct house *house, const char *sandbox, struct box_last_look *look,
+		     void (*done)(void *data), void *data)
+{
 	struct removal *removal = calloc(1, sizeof *removal);
 
 	if (!removal) {
@@ -101,6 +111,7 @@ void remove_sandbox(struct house *house, const char *sandbox, void (*done)(void 
 		return;
 	}
 	snprintf(removal->sandbox, sizeof removal->sandbox, "%s", sandbox);
+	removal->look = look;
 	removal->done = done;
 	removal->data = data;
 	removal->next = house->to_remove;

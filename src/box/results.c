@@ -14,7 +14,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* What waits to be written: beyond this the oldest is dropped, and a line says so. */
+/* What waits to be written: beyond this some of the tenant that has most is dropped, and a line
+ * says so. */
 #define WAITING_MAX (64U << 20)
 /* What could not be written is tried again, with the next result or then. */
 #define AGAIN_NS (2 * INT64_C(1000000000))
@@ -157,18 +158,36 @@ static int write_one(struct results *results, const struct result_step *step)
 }
 
 /* Jobs of long ago; a look at an index, if there are none. */
-static int trim_jobs(sqlite3 *db)
+static int trim_old_jobs(sqlite3 *db)
 {
 	const int64_t day_ms = 86400000;
-	int r = run_with(db, "DELETE FROM steps WHERE is_job AND end_ms < ?1", NULL,
-			 (int64_t)(clock_real_ns() / 1000000) - RESULTS_JOB_DAYS * day_ms);
 
-	if (r != SQLITE_OK)
-		return r;
+	return run_with(db, "DELETE FROM steps WHERE is_job AND end_ms < ?1", NULL,
+			(int64_t)(clock_real_ns() / 1000000) - RESULTS_JOB_DAYS * day_ms);
+}
+
+/* The oldest of a tenant that has too many, and of no other one. */
+static int trim_jobs_of(sqlite3 *db, const char *tenant)
+{
 	return run_with(db,
-			"DELETE FROM steps WHERE is_job AND start_ms < (SELECT start_ms FROM steps "
-			"WHERE is_job ORDER BY start_ms DESC LIMIT 1 OFFSET ?1)",
-			NULL, RESULTS_JOBS);
+			"DELETE FROM steps WHERE is_job AND tenant = ?1 AND start_ms < (SELECT "
+			"start_ms FROM steps WHERE is_job AND tenant = ?1 ORDER BY start_ms DESC "
+			"LIMIT 1 OFFSET ?2)",
+			tenant, RESULTS_JOBS);
+}
+
+static int trim_jobs(sqlite3 *db, const struct waiting *written)
+{
+	const char *last = "";
+	int r = trim_old_jobs(db);
+
+	for (const struct waiting *at = written; at && r == SQLITE_OK; at = at->next) {
+		if (!at->step.is_job || streq(at->step.tenant, last))
+			continue;
+		last = at->step.tenant;
+		r = trim_jobs_of(db, last);
+	}
+	return r;
 }
 
 static void write_all(struct work_item *item)
@@ -190,7 +209,7 @@ static void write_all(struct work_item *item)
 	for (struct waiting *at = results->written; r == SQLITE_OK && at; at = at->next)
 		r = write_one(results, &at->step);
 	if (r == SQLITE_OK && has_job)
-		r = trim_jobs(results->writer);
+		r = trim_jobs(results->writer, results->written);
 	if (r == SQLITE_OK)
 		r = sqlite3_exec(results->writer, "COMMIT", NULL, NULL, NULL);
 	if (r != SQLITE_OK)
@@ -276,6 +295,52 @@ static void write_soon(struct results *results)
 		start_writing(results);
 }
 
+/* Of the tenants of which something waits, the one with most; "" if nothing does. */
+static void find_heaviest(const struct results *results, char ret[40])
+{
+	struct {
+		const char *id;
+		size_t bytes;
+	} sums[64] = {{"", 0}};
+	size_t n = 1, most = 0;
+
+	for (const struct waiting *at = results->first; at; at = at->next) {
+		size_t i = 0;
+
+		while (i < n && !streq(sums[i].id, at->step.tenant))
+			i++;
+		if (i == n && n < ARRAY_SIZE(sums))
+			sums[n++].id = at->step.tenant;
+		if (i < n)
+			sums[i].bytes += at->bytes;
+		if (i < n && sums[i].bytes > sums[most].bytes)
+			most = i;
+	}
+	snprintf(ret, 40, "%.39s", sums[most].id);
+}
+
+/* Too much waits to be written: the oldest of the tenant that has most go, some more than need to,
+ * because it takes long to find them. */
+static void drop_some(struct results *results)
+{
+	char tenant[40];
+
+	find_heaviest(results, tenant);
+	for (struct waiting **at = &results->first;
+	     *at && (*at)->next && results->bytes > WAITING_MAX / 8 * 7;) {
+		struct waiting *waiting = *at;
+
+		if (!streq(waiting->step.tenant, tenant)) {
+			at = &waiting->next;
+			continue;
+		}
+		*at = waiting->next;
+		results->bytes -= waiting->bytes;
+		waiting->next = NULL;
+		free_list(waiting);
+	}
+}
+
 static void add(struct results *results, struct waiting *waiting)
 {
 	/* What was asked for by a key is asked for again by it, and a job is told as ended when it
@@ -285,19 +350,14 @@ static void add(struct results *results, struct waiting *waiting)
 	*results->last = waiting;
 	results->last = &waiting->next;
 	results->bytes += waiting->bytes;
-	while (results->bytes > WAITING_MAX && results->first->next) {
-		struct waiting *oldest = results->first;
-
+	if (results->bytes > WAITING_MAX && results->first->next) {
 		if (!results->is_dropping)
 			fprintf(stderr,
 				"atoll: results of steps are dropped: more than %u MiB wait "
 				"to be written\n",
 				WAITING_MAX >> 20);
 		results->is_dropping = true;
-		results->first = oldest->next;
-		results->bytes -= oldest->bytes;
-		oldest->next = NULL;
-		free_list(oldest);
+		drop_some(results);
 	}
 	if (!results->is_writing && is_now)
 		start_writing(results);
@@ -515,6 +575,34 @@ void results_clean(struct results *results)
 			results_forget(results, box);
 	}
 	sqlite3_finalize(rows);
+}
+
+/* ---- how much it is ---- */
+
+void results_measure(const char *dir, void (*each)(const char *tenant, uint64_t bytes, void *data),
+		     void *data)
+{
+	char path[PATH_MAX + 16];
+	sqlite3_stmt *rows = NULL;
+	sqlite3 *db = NULL;
+
+	snprintf(path, sizeof path, "%s/results.db", dir);
+	if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL) ==
+		    SQLITE_OK &&
+	    sqlite3_prepare_v2(db,
+			       "SELECT tenant, SUM(512 + LENGTH(view) + LENGTH(out) + LENGTH(err)) "
+			       "FROM steps GROUP BY tenant",
+			       -1, &rows, NULL) == SQLITE_OK) {
+		while (sqlite3_step(rows) == SQLITE_ROW) {
+			const unsigned char *tenant = sqlite3_column_text(rows, 0);
+
+			if (tenant)
+				each((const char *)tenant, (uint64_t)sqlite3_column_int64(rows, 1),
+				     data);
+		}
+	}
+	sqlite3_finalize(rows);
+	sqlite3_close_v2(db);
 }
 
 /* ---- opening ---- */

@@ -18,8 +18,8 @@
  */
 
 #define RESULTS_TAIL	 (64U << 10)
-#define RESULTS_STEPS	 1000 /* of one box; the oldest go */
-#define RESULTS_JOBS	 20000
+#define RESULTS_STEPS	 1000  /* of one box; the oldest go */
+#define RESULTS_JOBS	 20000 /* of one tenant; its oldest go */
 #define RESULTS_JOB_DAYS 7
 
 struct result_step {
@@ -39,6 +39,10 @@ struct result_step {
 };
 
 struct results;
+
+/* How many bytes each tenant has in the database of this directory; for any thread. */
+void results_measure(const char *dir, void (*each)(const char *tenant, uint64_t bytes, void *data),
+		     void *data);
 
 int results_open(struct house *house, const char *dir, struct results **ret,
 		 struct atoll_error *err);

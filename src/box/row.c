@@ -131,6 +131,7 @@ static void write_removal(struct row_change *change)
 
 void row_remove(struct house_box *box)
 {
+	kept_note_gone(box->box.house, box->box.sandbox, box->box.tenant);
 	write_removal(new_change(&box->box));
 }
 
@@ -226,6 +227,7 @@ static void read_numbers(sqlite3_stmt *statement, struct house_box *mine)
 	box->cpus = (uint32_t)sqlite3_column_int64(statement, 13);
 	box->memory_mib = (uint32_t)sqlite3_column_int64(statement, 14);
 	box->disk_mib = (uint32_t)sqlite3_column_int64(statement, 15);
+	mine->is_from_row = true;
 	mine->usage = (struct box_usage){
 		.cpu_s = sqlite3_column_double(statement, 19),
 		.gib_s = sqlite3_column_double(statement, 20),

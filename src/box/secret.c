@@ -27,7 +27,7 @@ bool secret_is_name(const char *name)
 {
 	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.");
 
-	return n > 0 && n < SECRET_NAME_SIZE && !name[n] && name[0] != '-' && name[0] != '.' &&
+	return n > 0 && n < SECRET_NAME_SIZE && !name[n] && str_is_plain_name(name, n) &&
 	       !starts_with(name, "sec_");
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/str.h"
 #include "box/inner.h"
 #include "box/template.h"
 #include "job/hold.h"
+#include "layer/layer.h"
 
 #include <errno.h>
 #include <jansson.h>
@@ -19,8 +21,6 @@
  * A branch of the sandbox, with a checkpoint of its own that boxes branch off later. It shares
  * layers with the box, and nothing of it runs. Volumes are not in it.
  */
-
-#define SNAPSHOTS_MAX 10000 /* of a tenant */
 
 static const char put_sql[] =
 	"INSERT OR REPLACE INTO snapshots(id, tenant, name, box, made_ms, sandbox, template, shape)"
@@ -45,6 +45,7 @@ int snapshot_run(struct box_op *op)
 		return r;
 	}
 	memcpy(op->made, ids[0], ATOLL_ID_SIZE);
+	op->kept = layer_kept_all(ids[0]);
 	return 0;
 }
 
@@ -102,6 +103,7 @@ static void snapshot_written(int code, void *data)
 	memcpy(kind->box, mine->box.id, sizeof kind->box);
 	/* What the name meant before. */
 	if (old) {
+		kept_note_gone(mine->box.house, old->sandbox, mine->box.tenant);
 		remove_sandbox(mine->box.house, old->sandbox, NULL, NULL);
 		kind_drop(mine->box.house, old);
 	}
@@ -115,10 +117,15 @@ void snapshot_after(struct box_op *op)
 	const struct kind_shape sizes = {box->cpus, box->memory_mib, box->disk_mib, has_rules(box)};
 	char *shape;
 
+	if (op->code == 0 && kept_check(box->tenant, op->kept, &op->error) < 0) {
+		remove_sandbox(box->house, op->made, NULL, NULL);
+		op->code = -EDQUOT;
+	}
 	if (op->code < 0) {
 		finish(op, NULL);
 		return;
 	}
+	kept_add(box->tenant, op->kept);
 	op->made_ms = house_now_ms();
 	/* What its boxes begin with is what this one began with. */
 	shape = kind_shape_text(&sizes, template_settings(box));
@@ -130,7 +137,7 @@ void snapshot_after(struct box_op *op)
 
 /* ---- asked for ---- */
 
-static size_t count_of(const struct house_tenant *tenant)
+size_t kinds_count(const struct house_tenant *tenant)
 {
 	size_t n = 0;
 
@@ -146,7 +153,8 @@ static int check_name(const char *plain, struct atoll_error *err)
 			   ? strspn(plain + n + 1, "abcdefghijklmnopqrstuvwxyz0123456789-_.")
 			   : 0;
 
-	if (n > 0 && n < 64 && m < 32 && !plain[n + (plain[n] ? 1 + m : 0)] &&
+	if (n < 64 && m < 32 && str_is_plain_name(plain, n) &&
+	    (m == 0 || str_is_plain_name(plain + n + 1, m)) && !plain[n + (plain[n] ? 1 + m : 0)] &&
 	    (plain[n] != ':' || m > 0))
 		return 0;
 	return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
@@ -170,49 +178,51 @@ void box_snapshot(struct box *box, const char *name, snapshot_done *done, void *
 	if (op->has_name && check_name(op->name, &op->error) == 0 && other && !other->tenant)
 		error_set(&op->error, ATOLL_FAULT_REQUEST, EEXIST, "'%s' is a template of ours",
 			  op->name);
-	else if (!op->error.fault && count_of(inner_tenant(box->tenant)) >= SNAPSHOTS_MAX)
+	else if (!op->error.fault && kinds_count(inner_tenant(box->tenant)) >= KINDS_MAX)
 		error_set(&op->error, ATOLL_FAULT_POLICY, EDQUOT, "%d snapshots are the most",
-			  SNAPSHOTS_MAX);
+			  KINDS_MAX);
 	box_queue(inner(box), op);
 }
 
 /* ---- which there are ---- */
 
-static bool matches(const struct kind *kind, const char *box_id, const char *name)
+/* `plain` is a name as kind_plain() writes it; NULL: any. */
+static bool matches(const struct kind *kind, const struct house_tenant *tenant, const char *box_id,
+		    const char *plain)
 {
-	char plain[160], full[160];
-
-	if (!kind->box[0] || (box_id && !streq(kind->box, box_id)))
+	if (kind->tenant != tenant || !kind->box[0] || (box_id && !streq(kind->box, box_id)))
 		return false;
-	if (!name)
-		return true;
-	kind_plain(name, plain);
-	kind_plain(kind->id, full);
-	return streq(full, plain) || (kind->name[0] && streq(kind->name, plain));
+	return !plain || streq(kind->id, plain) || (kind->name[0] && streq(kind->name, plain));
 }
 
-bool snapshot_get(struct tenant *tenant, const char *box_id, const char *name, size_t n,
-		  struct snapshot *ret)
+/* Kinds are in the order in which they were made, so the last ones are wanted: a ring of as many as
+ * there is room for, up to the one that is named `after`. */
+size_t snapshot_list(struct tenant *tenant, const char *box_id, const char *name, const char *after,
+		     struct snapshot *ret, size_t room)
 {
-	const struct kind *found = NULL;
-	size_t total = 0;
+	const struct house_tenant *mine = inner_tenant(tenant);
+	cleanup_free const struct kind **ring = calloc(room, sizeof *ring);
+	char plain[160], last[160];
+	bool is_found = !after;
+	size_t n = 0;
 
-	for (const struct kind *kind = tenant->house->kinds; kind; kind = kind->next)
-		total += kind->tenant == inner_tenant(tenant) && matches(kind, box_id, name);
-	if (n >= total)
-		return false;
-	/* They are in the order in which they were made. */
-	n = total - 1 - n;
-	for (const struct kind *kind = tenant->house->kinds; kind; kind = kind->next) {
-		if (kind->tenant == inner_tenant(tenant) && matches(kind, box_id, name) &&
-		    n-- == 0) {
-			found = kind;
+	if (name)
+		kind_plain(name, plain);
+	if (after)
+		kind_plain(after, last);
+	for (const struct kind *kind = tenant->house->kinds; kind && ring; kind = kind->next) {
+		if (!matches(kind, mine, box_id, name ? plain : NULL))
+			continue;
+		is_found = !after || streq(kind->id, last);
+		if (after && is_found)
 			break;
-		}
+		ring[n++ % room] = kind;
 	}
-	if (found)
-		show(found, ret);
-	return found;
+	if (!is_found)
+		return 0;
+	for (size_t i = 0; i < n && i < room; i++)
+		show(ring[(n - 1 - i) % room], &ret[i]);
+	return n < room ? n : room;
 }
 
 static int read_row(struct house *house, sqlite3_stmt *row, struct atoll_error *err)

@@ -159,6 +159,11 @@ struct box *box_next_any(struct house *house, const struct box *after)
 	return NULL;
 }
 
+size_t house_n_boxes(const struct house *house)
+{
+	return house->n_boxes;
+}
+
 static struct box *box_of(struct house_box *box)
 {
 	return box ? &box->box : NULL;

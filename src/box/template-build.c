@@ -27,6 +27,7 @@
 #define BUILD_LABEL   "atoll:build"
 #define UNDER_WAY_MAX 8
 #define BUILD_SECONDS 3600
+#define SETTINGS_MAX  (32U << 10) /* kept with each of the template's tags */
 
 static void next(struct build *build);
 
@@ -44,6 +45,9 @@ static void leave_box(struct build *build)
 	struct box *box = take_ptr(build->box);
 
 	build_run_drop(build);
+	/* Builds that have ended are remembered, and their steps may be large. */
+	json_decref(build->request);
+	build->request = NULL;
 	if (!box)
 		return;
 	box_forget_gone(box, build->gone);
@@ -80,6 +84,8 @@ static void box_gone(struct box *box, void *data)
 void builds_forget_lost(struct house *house)
 {
 	struct box *box = box_next_any(house, NULL);
+
+	build_files_tidy(house);
 
 	while (box) {
 		struct box *next_one = box_next_any(house, box);
@@ -205,7 +211,14 @@ static void finalize(struct build *build)
 		"end 1\n";
 	const char *start = json_string_value(json_object_get(build->settings, "start"));
 	const char *ready = json_string_value(json_object_get(build->settings, "ready"));
+	cleanup_free char *text = json_dumps(build->settings, JSON_COMPACT);
 
+	if (!text || strlen(text) > SETTINGS_MAX) {
+		build_fail(build, "finalize",
+			   "environment, directory and commands of a template have at most %u KiB",
+			   SETTINGS_MAX >> 10);
+		return;
+	}
 	if (!start && !ready) {
 		keep(build, 0);
 		return;

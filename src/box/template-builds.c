@@ -27,8 +27,11 @@ void build_log_text(struct build *build, bool is_error, const char *text, size_t
 {
 	struct build_line *line;
 
-	if (build->n_lines >= BUILD_LOGS_MAX)
+	if (size > BUILD_LINE_MAX)
+		size = BUILD_LINE_MAX;
+	if (build->n_lines >= BUILD_LOGS_MAX || build->log_bytes > BUILD_LOG_MAX)
 		return;
+	build->log_bytes += size + sizeof *line;
 	if (build->n_lines == build->room) {
 		size_t room = build->room ? build->room * 2 : 64;
 		struct build_line *lines = realloc(build->lines, room * sizeof *lines);
@@ -40,10 +43,10 @@ void build_log_text(struct build *build, bool is_error, const char *text, size_t
 	}
 	line = &build->lines[build->n_lines];
 	*line = (struct build_line){house_now_ms(), is_error};
-	if (build->n_lines == BUILD_LOGS_MAX - 1)
+	if (build->n_lines == BUILD_LOGS_MAX - 1 || build->log_bytes > BUILD_LOG_MAX)
 		line->text = strdup("[the log is full]");
 	else
-		line->text = strndup(text, size < BUILD_LINE_MAX ? size : BUILD_LINE_MAX);
+		line->text = strndup(text, size);
 	build->n_lines += line->text != NULL;
 }
 
@@ -100,7 +103,7 @@ static int make_room(struct tenant *tenant, struct atoll_error *err)
 
 static bool is_word(const char *text, size_t size, size_t max)
 {
-	return size > 0 && size < max &&
+	return size < max && str_is_plain_name(text, size) &&
 	       strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789-_.") >= size;
 }
 

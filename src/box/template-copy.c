@@ -89,6 +89,48 @@ void build_files_forget(const char *path, const char *tenant)
 	closedir(dir);
 }
 
+/* ---- what a killed daemon left: parts of archives, and trees that were unpacked to be looked at
+ * ---- */
+
+struct leftover {
+	struct work_item item;
+	char path[PATH_MAX];
+};
+
+static void run_leftover(struct work_item *item)
+{
+	volume_remove_tree(AT_FDCWD, ((struct leftover *)item)->path);
+}
+
+static void leftover_gone(struct work_item *item)
+{
+	free(item);
+}
+
+void build_files_tidy(struct house *house)
+{
+	char path[PATH_MAX];
+	DIR *dir = house_subdir(house, "templates", path, NULL) < 0 ? NULL : opendir(path);
+	const struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		struct leftover *leftover;
+
+		if (streq(entry->d_name, ".") || streq(entry->d_name, "..") ||
+		    ends_with(entry->d_name, ".tar"))
+			continue;
+		leftover = calloc(1, sizeof *leftover);
+		if (!leftover)
+			break;
+		leftover->item = (struct work_item){.run = run_leftover, .done = leftover_gone};
+		snprintf(leftover->path, sizeof leftover->path, "%.*s/%s", PATH_MAX - NAME_MAX - 2,
+			 path, entry->d_name);
+		work_submit(house_work(house), &leftover->item, WORK_LATER);
+	}
+	if (dir)
+		closedir(dir);
+}
+
 /* Docker's meaning of COPY: a directory's contents, a file under its new name, or several into a
  * directory. */
 static const char copy_script[] =
@@ -113,10 +155,22 @@ struct copying {
 	struct work_item item;
 	struct tenant *tenant;
 	char build[40], archive[PATH_MAX], trial[PATH_MAX];
-	int to_fd; /* -1: only look at it */
+	int to_fd;	   /* -1: only look at it */
+	uint64_t reserved; /* of tenant->scratch, for what is unpacked; what does not fit is refused
+			    */
 	int code;
 	struct atoll_error error;
 };
+
+/* Where it was unpacked is nothing for the tenant to know. */
+static void hide_place(struct copying *copying)
+{
+	char *text = copying->error.text, *at = strstr(text, copying->trial);
+
+	at = at ? strstr(at + strlen(copying->trial), ": ") : NULL;
+	if (at)
+		memmove(text, at + 2, strlen(at + 2) + 1);
+}
 
 /* The importer refuses what is hostile; what it unpacked is of no use but to know that. */
 static void look_at(struct copying *copying, int fd)
@@ -124,9 +178,13 @@ static void look_at(struct copying *copying, int fd)
 	struct atoll_archive_report report;
 
 	copying->code = atoll_import(fd, copying->trial,
-				     &(struct atoll_import_options){.keeps_outside_links = true},
+				     &(struct atoll_import_options){.max_bytes = copying->reserved,
+								    .keeps_outside_links = true,
+								    .keeps_marked = true},
 				     &report, &copying->error);
 	volume_remove_tree(AT_FDCWD, copying->trial);
+	if (copying->code < 0)
+		hide_place(copying);
 }
 
 static void hand_in(struct copying *copying, int fd)
@@ -217,6 +275,7 @@ static void looked_at(struct work_item *item)
 	struct copying *copying = (struct copying *)item;
 	struct build *build = copying_build(copying);
 
+	copying->tenant->scratch -= copying->reserved;
 	if (build && copying->code == 0) {
 		guest_write(build->box, "root", ARCHIVE_INSIDE, &(struct box_pairs){0}, opened,
 			    copying);
@@ -239,6 +298,16 @@ void build_copy(struct build *build)
 	if (!copying || build_files_path(build->tenant, hash, copying->archive, &err) < 0) {
 		free(copying);
 		build_fail(build, NULL, "COPY %.200s: its files have no hash",
+			   build_argument(build, 0));
+		return;
+	}
+	/* What is larger than its disk does not fit into the box either. */
+	copying->reserved = (uint64_t)build->box->disk_mib << 20;
+	if (!tenant_reserve_scratch(build->tenant, copying->reserved)) {
+		free(copying);
+		build_fail(build, NULL,
+			   "COPY %.200s: other archives of this tenant are being looked at; try "
+			   "again",
 			   build_argument(build, 0));
 		return;
 	}

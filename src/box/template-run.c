@@ -79,10 +79,12 @@ static void ready(struct process_reader *reader)
 	size_t n;
 
 	for (int i = 0; i < PROCESS_STREAMS; i++) {
-		while ((n = process_read(reader, (enum process_stream)i, data, sizeof data)) > 0) {
-			buf_add(&run->lines[i], data, n);
-			log_lines(run, i, false);
-		}
+		n = process_read(reader, (enum process_stream)i, data, sizeof data);
+		if (n == 0)
+			continue;
+		buf_add(&run->lines[i], data, n);
+		log_lines(run, i, false);
+		process_go_on(reader);
 	}
 	if (!process_is_read(reader))
 		return;

@@ -98,12 +98,13 @@ static void answered(struct process_reader *reader)
 {
 	struct beginning *beginning =
 		(struct beginning *)((char *)reader - offsetof(struct beginning, reader));
-	char data[4096];
+	char data[16U << 10];
+	size_t n = 0;
 
-	for (int i = 0; i < PROCESS_STREAMS; i++) {
-		while (process_read(reader, (enum process_stream)i, data, sizeof data) > 0)
-			;
-	}
+	for (int i = 0; i < PROCESS_STREAMS; i++)
+		n += process_read(reader, (enum process_stream)i, data, sizeof data);
+	if (n > 0)
+		process_go_on(reader);
 	if (!process_is_read(reader))
 		return;
 	if (reader->process->end.has_exited && reader->process->end.code == 0)

@@ -80,17 +80,19 @@ static const char *tag_of(const struct kind *kind)
 	return colon ? colon + 1 : "default";
 }
 
-bool template_tag_get(struct tenant *tenant, const char *name, size_t n, struct template_tag *ret)
+bool template_tag_next(struct tenant *tenant, const char *name, const struct kind **at,
+		       struct template_tag *ret)
 {
 	char plain[160];
 
 	kind_plain(name, plain);
-	for (const struct kind *kind = tenant->house->kinds; kind; kind = kind->next) {
+	for (const struct kind *kind = *at ? (*at)->next : tenant->house->kinds; kind;
+	     kind = kind->next) {
 		const char *build = json_string_value(json_object_get(kind->settings, "build"));
 
-		if (kind->tenant != inner_tenant(tenant) || !build || !streq(kind->name, plain) ||
-		    n-- > 0)
+		if (kind->tenant != inner_tenant(tenant) || !build || !streq(kind->name, plain))
 			continue;
+		*at = kind;
 		*ret = (struct template_tag){.made_ms = kind->made_ms};
 		snprintf(ret->tag, sizeof ret->tag, "%s", tag_of(kind));
 		snprintf(ret->build, sizeof ret->build, "%s", build);
@@ -165,7 +167,9 @@ static void written(int code, void *data)
 	} else {
 		kind->settings = json_incref(from->settings);
 		kind->made_ms = tagging->made_ms;
+		tenant->house->is_kept_dirty = true;
 		if (old) {
+			kept_note_gone(tenant->house, old->sandbox, tenant);
 			remove_sandbox(tenant->house, old->sandbox, NULL, NULL);
 			kind_drop(tenant->house, old);
 		}
@@ -207,12 +211,15 @@ static int check_tag(struct tagging *tagging, const char *tag)
 	if (!from || !from->tenant || !from->settings)
 		return error_set(&tagging->error, ATOLL_FAULT_REQUEST, ENOENT,
 				 "template '%s' not found", tagging->target);
-	if (!tag[0] || strlen(tag) >= 32 ||
+	if (!str_is_plain_name(tag, strlen(tag)) || strlen(tag) >= 32 ||
 	    tag[strspn(tag, "abcdefghijklmnopqrstuvwxyz0123456789-_.")])
 		return error_set(&tagging->error, ATOLL_FAULT_REQUEST, EINVAL,
 				 "'%.40s' is no tag: a-z, 0-9, '-', '_', '.'", tag);
 	snprintf(ref, sizeof ref, "%s:%s", from->name, tag);
 	kind_plain(ref, tagging->id);
+	if (kinds_count(inner_tenant(tagging->tenant)) >= KINDS_MAX)
+		return error_set(&tagging->error, ATOLL_FAULT_POLICY, EDQUOT,
+				 "%d snapshots and tags are the most", KINDS_MAX);
 	memcpy(tagging->from, from->sandbox, ATOLL_ID_SIZE);
 	return 0;
 }

@@ -183,7 +183,9 @@ static int unpack(struct house *house, const struct config_template *wanted, cha
 	snprintf(ret, PATH_MAX, "%.*s/%s", PATH_MAX - 160, dir, wanted->name);
 	if (access(ret, F_OK) == 0)
 		return 0;
-	return atoll_import(fd, ret, &(struct atoll_import_options){0}, &report, err);
+	/* A home inside, and no workspace of the host's. */
+	return atoll_import(fd, ret, &(struct atoll_import_options){.keeps_marked = true}, &report,
+			    err);
 }
 
 static int add_configured(struct house *house, const struct config_template *wanted,
@@ -233,6 +235,7 @@ int template_remove(struct tenant *tenant, const char *ref)
 		return -ENOENT;
 	db_write(house->db, DB_SOON, NULL, NULL,
 		 "DELETE FROM snapshots WHERE tenant = ? AND id = ?", "ss", tenant->id, kind->id);
+	kept_note_gone(house, kind->sandbox, tenant);
 	remove_sandbox(house, kind->sandbox, NULL, NULL);
 	kind_drop(house, kind);
 	return 0;

@@ -29,6 +29,7 @@
 #define BUILD_STEPS_MAX 1000
 #define BUILD_LOGS_MAX	20000
 #define BUILD_LINE_MAX	4096
+#define BUILD_LOG_MAX	(1U << 20) /* bytes of all lines */
 
 /* What boxes of a template begin with: {"env": {...}, "workdir", "user", "start", "ready",
  * "build"}; each but "env" a text, or left out. */
@@ -56,7 +57,7 @@ struct build {
 	int64_t made_ms;
 
 	struct build_line *lines;
-	size_t n_lines, room;
+	size_t n_lines, room, log_bytes;
 
 	/* Of BUILD_ERROR. */
 	char reason[1024];
@@ -93,6 +94,9 @@ void builds_forget_lost(struct house *house);
 int build_files_path(struct tenant *tenant, const char *hash, char ret[PATH_MAX],
 		     struct atoll_error *err);
 
+/* At the start, before anything is sent: what a daemon that was killed has left there is removed.
+ */
+void build_files_tidy(struct house *house);
 /* One was put there: if there are too many of the tenant's, the oldest go. */
 void build_files_forget(const char *path, const char *tenant);
 
@@ -102,8 +106,10 @@ struct template_tag {
 	char tag[64], build[40];
 	int64_t made_ms;
 };
-/* The n-th of a template's; false: no more. */
-bool template_tag_get(struct tenant *tenant, const char *name, size_t n, struct template_tag *ret);
+/* The next of a template's behind `*at`, which is NULL at first; false: no more. */
+struct kind;
+bool template_tag_next(struct tenant *tenant, const char *name, const struct kind **at,
+		       struct template_tag *ret);
 /* More names for what `target` ("NAME:TAG") is: `err` ENOENT if there is none. */
 typedef void template_done(const struct atoll_error *err, void *data);
 void template_add_tag(struct tenant *tenant, const char *target, const char *tag,

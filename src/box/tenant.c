@@ -220,6 +220,7 @@ void tenants_free(struct house *house)
 	while (house->tenants) {
 		struct house_tenant *next = house->tenants->next;
 
+		loop_drop_lane(house->loop, &house->tenants->tenant.lane);
 		free(house->tenants);
 		house->tenants = next;
 	}
@@ -258,7 +259,7 @@ static bool is_name(const char *name)
 {
 	size_t n = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_.");
 
-	return n > 0 && n < 64 && !name[n] && name[0] != '-' && name[0] != '.';
+	return n < 64 && !name[n] && str_is_plain_name(name, n);
 }
 
 /* Quotas of one that is there become these. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
 #include "base/scope.h"
 #include "base/test.h"
 #include "box/base-template.h"
@@ -54,6 +55,44 @@ TEST(nothing_of_the_hosts_can_be_asked_for)
 			test_fail(__FILE__, __LINE__, "%s", bad[i]);
 		CHECK_INT(err.fault, ATOLL_FAULT_POLICY);
 		CHECK(strstr(err.text, "contract:1: '"));
+	}
+}
+
+TEST(what_a_tenant_hides_stays_in_the_workspace_and_is_bounded)
+{
+	static const char *const bad[] = {"/**/x",	"/usr/**",	"~/**/x",      "../**/x",
+					  "a/../../**", "a/..[b]/../*", "/home/user/*"};
+	static const char *const good[] = {"**/x",     "src/*.key", "/etc/x",
+					   "/usr/\\*", "..a/*",	    "a..b/*"};
+	char contract[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(bad) + ARRAY_SIZE(good); i++) {
+		const bool is_bad = i < ARRAY_SIZE(bad);
+		const char *line = is_bad ? bad[i] : good[i - ARRAY_SIZE(bad)];
+		cleanup_free char *text = NULL;
+		struct atoll_error err = {0};
+		int r;
+
+		snprintf(contract, sizeof contract, "filesystem: {hide: ['%s']}\n", line);
+		r = contract_merge(contract, template_base_contract(), &nothing, &text, &err);
+		if ((r < 0) != is_bad)
+			test_fail(__FILE__, __LINE__, "%s: %s", line, err.text);
+		if (is_bad && !strstr(err.text, "reaches out of the workspace"))
+			test_fail(__FILE__, __LINE__, "%s: %s", line, err.text);
+	}
+	for (int kind = 0; kind < 2; kind++) {
+		cleanup_free char *text = NULL;
+		struct buf many = BUF_INIT(1 << 20);
+		struct atoll_error err = {0};
+
+		buf_add_str(&many, "filesystem: {hide: [");
+		for (int i = 0; i < (kind ? 33 : 257); i++)
+			buf_addf(&many, "%s'a%d%s'", i ? "," : "", i, kind ? "*" : "");
+		buf_add_str(&many, "]}\n");
+		CHECK(contract_merge(many.data, template_base_contract(), &nothing, &text, &err) <
+		      0);
+		CHECK(strstr(err.text, kind ? "more than 32 patterns" : "has 257 lines"));
+		buf_done(&many);
 	}
 }
 

@@ -31,10 +31,7 @@ static bool is_name(const char *name)
 {
 	size_t n = strlen(name);
 
-	return n > 0 && n <= VOLUME_NAME_MAX &&
-	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") ==
-		       n &&
-	       name[0] != '.';
+	return n <= VOLUME_NAME_MAX && str_is_plain_name(name, n);
 }
 
 static bool copy_member(json_t *object, const char *key, char *ret, size_t size)
@@ -68,6 +65,16 @@ static bool read_meta(int volumes_fd, const char *id, struct volume *ret)
 	return is_good;
 }
 
+bool volume_owner(int volumes_fd, const char *id, char ret_tenant[40])
+{
+	struct volume volume;
+
+	if (!is_id(id) || !read_meta(volumes_fd, id, &volume))
+		return false;
+	snprintf(ret_tenant, 40, "%.39s", volume.tenant);
+	return true;
+}
+
 /* ---- what goes ---- */
 
 struct goner {
@@ -92,7 +99,7 @@ static void removed(struct work_item *item)
 }
 
 /* Out of sight already; the rest on a thread. */
-static int let_go(struct house *house, int volumes_fd, const char *name)
+static int let_go(struct house *house, const struct tenant *owner, int volumes_fd, const char *name)
 {
 	struct goner *goner = calloc(1, sizeof *goner);
 	int fd = goner ? fcntl(volumes_fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -101,7 +108,8 @@ static int let_go(struct house *house, int volumes_fd, const char *name)
 		free(goner);
 		return -ENOMEM;
 	}
-	*goner = (struct goner){.item = {.run = run_removal, .done = removed}, .volumes_fd = fd};
+	*goner = (struct goner){.item = {.run = run_removal, .done = removed, .owner = owner},
+				.volumes_fd = fd};
 	snprintf(goner->name, sizeof goner->name, "%.63s", name);
 	work_submit(house_work(house), &goner->item, WORK_LATER);
 	return 0;
@@ -126,28 +134,62 @@ static void empty_drafts(int volumes_fd, const char *id)
 		close(fd);
 }
 
-/* Once, before anything of our own is under way: what a daemon that was killed has left. */
-static void tidy(struct house *house, int volumes_fd)
-{
-	static const struct house *tidied;
-	int fd = tidied == house ? -1 : fcntl(volumes_fd, F_DUPFD_CLOEXEC, 0);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
+/* ---- all of them ---- */
 
-	tidied = house;
-	while (dir && (entry = readdir(dir))) {
-		if (starts_with(entry->d_name, "old-") || starts_with(entry->d_name, "new-"))
-			let_go(house, volumes_fd, entry->d_name);
-		else if (is_id(entry->d_name))
-			empty_drafts(volumes_fd, entry->d_name);
-	}
-	if (dir)
-		closedir(dir);
-	else if (fd >= 0)
-		close(fd);
+/* Of which there may be a thousand for each tenant: they are read once, at the start, and found in
+ * memory from then on. */
+struct volume_row {
+	struct volume volume;
+	bool is_made; /* else its name is taken, and nobody finds it */
+	struct volume_row *next, *next_same_hash;
+};
+
+static struct volume_row **bucket_of(struct house *house, const char *id)
+{
+	uint32_t hash = 2166136261U;
+
+	for (const char *at = id; *at; at++)
+		hash = (hash ^ (unsigned char)*at) * 16777619U;
+	return &house->volumes[hash % VOLUME_BUCKETS];
 }
 
-/* ---- all of them ---- */
+static struct volume_row *add_row(struct house_tenant *tenant, const struct volume *volume)
+{
+	struct volume_row *row = calloc(1, sizeof *row);
+	struct volume_row **bucket = bucket_of(tenant->tenant.house, volume->id);
+
+	if (!row)
+		return NULL;
+	row->volume = *volume;
+	row->next = tenant->volumes;
+	tenant->volumes = row;
+	row->next_same_hash = *bucket;
+	*bucket = row;
+	return row;
+}
+
+static void drop_row(struct house_tenant *tenant, struct volume_row *row)
+{
+	struct volume_row **at = &tenant->volumes;
+
+	while (*at != row)
+		at = &(*at)->next;
+	*at = row->next;
+	at = bucket_of(tenant->tenant.house, row->volume.id);
+	while (*at != row)
+		at = &(*at)->next_same_hash;
+	*at = row->next_same_hash;
+	free(row);
+}
+
+static struct volume_row *find_row(struct house *house, const char *id)
+{
+	struct volume_row *row = *bucket_of(house, id);
+
+	while (row && !(row->is_made && streq(row->volume.id, id)))
+		row = row->next_same_hash;
+	return row;
+}
 
 static int open_volumes(struct house *house, struct atoll_error *err)
 {
@@ -157,44 +199,37 @@ static int open_volumes(struct house *house, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "open '%s'", path);
-	tidy(house, fd);
-	return fd;
+	return fd < 0 ? error_set(err, ATOLL_FAULT_HOST, errno, "open '%s'", path) : fd;
 }
 
-bool volume_find(struct house *house, const char *id, struct volume *ret)
+/* One of the directory's names. What a daemon that was killed has left goes. */
+static int load_one(struct house *house, int volumes_fd, const char *name)
 {
-	cleanup_fd int fd = is_id(id) ? open_volumes(house, NULL) : -1;
+	struct volume_row *row;
+	struct volume volume;
+	struct tenant *tenant;
 
-	return fd >= 0 && read_meta(fd, id, ret);
-}
-
-static int by_name(const void *a, const void *b)
-{
-	return strcmp(((const struct volume *)a)->name, ((const struct volume *)b)->name);
-}
-
-static int add_volume(struct volume **list, size_t *n, const struct volume *volume)
-{
-	if ((*n & (*n - 1)) == 0) {
-		struct volume *more = reallocarray(*list, *n ? 2 * *n : 1, sizeof *more);
-
-		if (!more)
-			return -ENOMEM;
-		*list = more;
+	if (starts_with(name, "old-") || starts_with(name, "new-")) {
+		let_go(house, NULL, volumes_fd, name);
+		return 0;
 	}
-	(*list)[(*n)++] = *volume;
-	return 0;
+	if (!is_id(name) || !read_meta(volumes_fd, name, &volume))
+		return 0;
+	empty_drafts(volumes_fd, name);
+	tenant = tenant_find(house, volume.tenant);
+	if (!tenant)
+		return 0;
+	row = add_row(inner_tenant(tenant), &volume);
+	if (row)
+		row->is_made = true;
+	return row ? 0 : -ENOMEM;
 }
 
-int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struct atoll_error *err)
+int volumes_load(struct house *house, struct atoll_error *err)
 {
-	int fd = open_volumes(tenant->house, err), r = 0;
+	int fd = open_volumes(house, err), r = 0;
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct volume *list = NULL, volume;
-	struct dirent *entry;
-	size_t n = 0;
+	const struct dirent *entry;
 
 	if (!dir) {
 		if (fd >= 0)
@@ -202,16 +237,58 @@ int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struc
 		return fd < 0 ? fd : error_oom(err);
 	}
 	while (r == 0 && (entry = readdir(dir)))
-		if (is_id(entry->d_name) && read_meta(dirfd(dir), entry->d_name, &volume) &&
-		    streq(volume.tenant, tenant->id))
-			r = add_volume(&list, &n, &volume);
+		r = load_one(house, fd, entry->d_name);
 	closedir(dir);
-	if (r < 0) {
-		free(list);
-		return error_oom(err);
+	return r < 0 ? error_oom(err) : 0;
+}
+
+void volumes_free(struct house *house)
+{
+	for (size_t i = 0; i < VOLUME_BUCKETS; i++) {
+		while (house->volumes[i]) {
+			struct volume_row *row = house->volumes[i];
+
+			house->volumes[i] = row->next_same_hash;
+			free(row);
+		}
 	}
-	if (n)
-		qsort(list, n, sizeof *list, by_name);
+}
+
+bool volume_find(struct house *house, const char *id, struct volume *ret)
+{
+	const struct volume_row *row = find_row(house, id);
+
+	if (row)
+		*ret = row->volume;
+	return row;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct volume *)a)->name, ((const struct volume *)b)->name);
+}
+
+static size_t count(const struct house_tenant *tenant)
+{
+	size_t n = 0;
+
+	for (const struct volume_row *row = tenant->volumes; row; row = row->next)
+		n++;
+	return n;
+}
+
+int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struct atoll_error *err)
+{
+	const struct house_tenant *mine = inner_tenant(tenant);
+	struct volume *list = calloc(count(mine) + 1, sizeof *list);
+	size_t n = 0;
+
+	if (!list)
+		return error_oom(err);
+	for (const struct volume_row *row = mine->volumes; row; row = row->next)
+		if (row->is_made)
+			list[n++] = row->volume;
+	qsort(list, n, sizeof *list, by_name);
 	*ret = list;
 	*ret_n = n;
 	return 0;
@@ -221,21 +298,17 @@ int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struc
 
 static int check_new(struct tenant *tenant, const char *name, struct atoll_error *err)
 {
-	cleanup_free struct volume *list = NULL;
-	size_t n = 0;
-	int r;
+	const struct house_tenant *mine = inner_tenant(tenant);
 
 	if (!is_name(name))
 		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
 				 "the name of a volume has 1 to %d of a-z, A-Z, 0-9, '-', '_', '.'",
 				 VOLUME_NAME_MAX);
-	r = volume_list(tenant, &list, &n, err);
-	if (r < 0)
-		return r;
-	if (n >= VOLUMES_MAX)
-		return error_set(err, ATOLL_FAULT_REQUEST, EDQUOT, "there are %zu volumes", n);
-	for (size_t i = 0; i < n; i++)
-		if (streq(list[i].name, name))
+	if (count(mine) >= VOLUMES_MAX)
+		return error_set(err, ATOLL_FAULT_REQUEST, EDQUOT, "there are %d volumes",
+				 VOLUMES_MAX);
+	for (const struct volume_row *row = mine->volumes; row; row = row->next)
+		if (streq(row->volume.name, name))
 			return error_set(err, ATOLL_FAULT_REQUEST, EEXIST, "volume '%s'", name);
 	return 0;
 }
@@ -282,30 +355,93 @@ static int make(int volumes_fd, const struct volume *volume)
 	return r;
 }
 
-int volume_create(struct tenant *tenant, const char *name, struct volume *ret,
-		  struct atoll_error *err)
-{
-	cleanup_fd int fd = open_volumes(tenant->house, err);
-	struct volume volume = {0};
-	int r = fd < 0 ? fd : check_new(tenant, name, err);
+/* On a thread: it waits for the disk. */
+struct making {
+	struct work_item item;
+	struct later later;
+	struct tenant *tenant;
+	struct volume_row *row; /* NULL: it failed before */
+	struct volume volume;
+	int volumes_fd, code;
+	struct atoll_error error;
+	volume_made *made;
+	void *data;
+};
 
+static void run_making(struct work_item *item)
+{
+	struct making *making = (struct making *)(void *)item;
+
+	making->code = make(making->volumes_fd, &making->volume);
+}
+
+static void finish(struct making *making)
+{
+	if (making->row && making->code < 0) {
+		error_set(&making->error, ATOLL_FAULT_HOST, -making->code, "make volume '%s'",
+			  making->volume.name);
+		drop_row(inner_tenant(making->tenant), making->row);
+	} else if (making->row) {
+		making->row->is_made = true;
+	}
+	if (making->volumes_fd >= 0)
+		close(making->volumes_fd);
+	making->made(making->error.fault ? NULL : &making->volume, &making->error, making->data);
+	free(making);
+}
+
+static void was_made(struct work_item *item)
+{
+	finish((struct making *)(void *)item);
+}
+
+static void fail_later(struct later *later)
+{
+	finish((struct making *)((char *)later - offsetof(struct making, later)));
+}
+
+static int begin(struct making *making, const char *name)
+{
+	struct volume *volume = &making->volume;
+	struct tenant *tenant = making->tenant;
+	int r = check_new(tenant, name, &making->error);
+
+	if (r == 0)
+		r = making->volumes_fd = open_volumes(tenant->house, &making->error);
 	if (r < 0)
 		return r;
-	volume.id[0] = 'v';
-	house_random_name(volume.id + 1, ID_LENGTH - 1);
-	house_random_hex(volume.token, 40);
-	snprintf(volume.name, sizeof volume.name, "%.64s", name);
-	snprintf(volume.tenant, sizeof volume.tenant, "%s", tenant->id);
-	r = make(fd, &volume);
-	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "make volume '%s'", name);
-	*ret = volume;
-	return 0;
+	volume->id[0] = 'v';
+	house_random_name(volume->id + 1, ID_LENGTH - 1);
+	house_random_hex(volume->token, 40);
+	snprintf(volume->name, sizeof volume->name, "%.64s", name);
+	snprintf(volume->tenant, sizeof volume->tenant, "%s", tenant->id);
+	making->row = add_row(inner_tenant(tenant), volume);
+	return making->row ? 0 : error_oom(&making->error);
+}
+
+void volume_create(struct tenant *tenant, const char *name, volume_made *made, void *data)
+{
+	struct making *making = calloc(1, sizeof *making);
+
+	if (!making)
+		abort();
+	making->tenant = tenant;
+	making->made = made;
+	making->data = data;
+	making->volumes_fd = -1;
+	making->code = -ECANCELED; /* also if the daemon stops before */
+	making->item = (struct work_item){.run = run_making, .done = was_made, .owner = tenant};
+	if (begin(making, name) < 0)
+		house_later(tenant->house, &making->later, fail_later);
+	else
+		work_submit(house_work(tenant->house), &making->item, WORK_NOW);
 }
 
 int volume_remove(struct house *house, const struct volume *volume, struct atoll_error *err)
 {
 	cleanup_fd int fd = open_volumes(house, err);
+	struct volume_row *row = find_row(house, volume->id);
+	struct tenant *tenant = tenant_find(house, volume->tenant);
 	char name[64];
 	int r = fd < 0 ? fd : volume_check_unused(house, volume, err);
 
@@ -314,7 +450,10 @@ int volume_remove(struct house *house, const struct volume *volume, struct atoll
 	snprintf(name, sizeof name, "old-%s", volume->id);
 	if (renameat(fd, volume->id, fd, name) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "remove volume '%s'", volume->name);
+	house->is_kept_dirty = true;
+	if (row && tenant)
+		drop_row(inner_tenant(tenant), row);
 	/* Without memory for that it is done by the next daemon. */
-	let_go(house, fd, name);
+	let_go(house, tenant, fd, name);
 	return 0;
 }

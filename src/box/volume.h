@@ -32,11 +32,18 @@ struct volume {
 	char token[41];
 };
 
-/* -EEXIST: this tenant has one of that name; -EINVAL; -EDQUOT. */
-int volume_create(struct tenant *tenant, const char *name, struct volume *ret,
-		  struct atoll_error *err);
+/* `volume` is NULL if `err` says why. */
+typedef void volume_made(const struct volume *volume, const struct atoll_error *err, void *data);
+/* Calls back from the loop. EEXIST: this tenant has one of that name; EINVAL; EDQUOT. */
+void volume_create(struct tenant *tenant, const char *name, volume_made *made, void *data);
+/* At the start, after the tenants; and at the end. */
+int volumes_load(struct house *house, struct atoll_error *err);
+void volumes_free(struct house *house);
 /* Of anybody. */
 bool volume_find(struct house *house, const char *id, struct volume *ret);
+/* Whose the volume of this name in the directory of volumes is; false: it is none. For any thread.
+ */
+bool volume_owner(int volumes_fd, const char *id, char ret_tenant[40]);
 /* The tenant's, by name; free() them. */
 int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struct atoll_error *err);
 /* It cannot be found any more when this returns; what is in it goes on a thread. -EBUSY: a box has

@@ -17,16 +17,20 @@
  * creation. Four of the second rank, so that two that remove and one that parks leave one for what
  * is quick: measuring, results. Of the first some are left to others by each who asks, because what
  * one asks for may take minutes: the differences of a large tree, a checkpoint of a busy sandbox.
+ * Of the third one owner has two, because a command inside decides how long a write takes.
  */
 
 #define THREADS_MAX   64
 #define LATER_THREADS 4
+#define WRITE_THREADS 8
 #define LEFT_THREADS  2
+#define WRITE_LEFT    6
 
 struct queue {
 	struct work_item *first, **last;
 	size_t n;
 	size_t n_threads, n_begun;
+	size_t n_left;			 /* threads that one owner leaves to others */
 	const void *owners[THREADS_MAX]; /* of what is at work; NULL */
 	pthread_cond_t has_some;
 };
@@ -56,7 +60,7 @@ static bool may_begin(const struct queue *queue, const struct work_item *item)
 
 	for (size_t i = 0; item->owner && i < queue->n_threads; i++)
 		n += queue->owners[i] == item->owner;
-	return n == 0 || n + LEFT_THREADS < queue->n_threads;
+	return n == 0 || n + queue->n_left < queue->n_threads;
 }
 
 /* The first that may begin; NULL: none. */
@@ -135,6 +139,12 @@ static void *begin_later(void *data)
 	return NULL;
 }
 
+static void *begin_write(void *data)
+{
+	work_thread(data, &((struct work *)data)->queues[WORK_WRITE]);
+	return NULL;
+}
+
 static void call_done(struct work *work)
 {
 	struct work_item *item, *next;
@@ -168,9 +178,12 @@ static int start_threads(struct work *work, unsigned n_now)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	for (unsigned i = 0; r == 0 && i < n_now + LATER_THREADS; i++) {
+	for (unsigned i = 0; r == 0 && i < n_now + LATER_THREADS + WRITE_THREADS; i++) {
 		r = -pthread_create(&work->threads[work->n_threads], NULL,
-				    i < n_now ? begin_now : begin_later, work);
+				    i < n_now			? begin_now
+				    : i < n_now + LATER_THREADS ? begin_later
+								: begin_write,
+				    work);
 		if (r == 0)
 			work->n_threads++;
 	}
@@ -191,6 +204,7 @@ int work_open(struct loop *loop, unsigned n_threads, struct work **ret, struct a
 	pthread_mutex_init(&work->mutex, NULL);
 	for (size_t i = 0; i < WORK_RANKS; i++) {
 		work->queues[i].last = &work->queues[i].first;
+		work->queues[i].n_left = LEFT_THREADS;
 		pthread_cond_init(&work->queues[i].has_some, NULL);
 	}
 	/* They mostly wait for other processes, so there may be more of them than processors. */
@@ -198,10 +212,12 @@ int work_open(struct loop *loop, unsigned n_threads, struct work **ret, struct a
 		n_threads = LEFT_THREADS + (n_cpus < 4	  ? 8
 					    : n_cpus > 16 ? 32
 							  : (unsigned)n_cpus * 2);
-	if (n_threads > THREADS_MAX - LATER_THREADS)
-		n_threads = THREADS_MAX - LATER_THREADS;
+	if (n_threads > THREADS_MAX - LATER_THREADS - WRITE_THREADS)
+		n_threads = THREADS_MAX - LATER_THREADS - WRITE_THREADS;
 	work->queues[WORK_NOW].n_threads = n_threads;
 	work->queues[WORK_LATER].n_threads = LATER_THREADS;
+	work->queues[WORK_WRITE].n_threads = WRITE_THREADS;
+	work->queues[WORK_WRITE].n_left = WRITE_LEFT;
 	work->watch = (struct loop_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 					  .ready = something_done};
 	r = work->watch.fd < 0 ? -errno : loop_watch(loop, &work->watch, EPOLLIN);

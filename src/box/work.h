@@ -23,6 +23,8 @@
 enum work_rank {
 	WORK_NOW,   /* somebody waits for it */
 	WORK_LATER, /* removing, refilling, measuring: on few of the threads, at low priority */
+	WORK_WRITE, /* writing files for clients, which may take as long as a command inside likes:
+		     * on threads of its own, two for each owner */
 	WORK_RANKS,
 };
 

@@ -170,6 +170,8 @@ static int open_api(struct daemon *daemon, struct atoll_error *err)
 	api->house = daemon->house;
 	api->loop = &daemon->loop;
 	api->logs_requests = daemon->options.config.logs_requests;
+	api->names = daemon->options.config.names;
+	api->n_names = daemon->options.config.n_names;
 	api->metrics = metrics_new();
 	if (!api->metrics)
 		return error_oom(err);
