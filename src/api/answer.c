@@ -3,14 +3,15 @@
 #include "base/json.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FILE_PIECE (1U << 20)  /* of sendfile() */
-#define FILE_TURN  (4U << 20)  /* then others have their turn */
-#define TLS_PIECE  (64 * 1024) /* of a file that has to be enciphered */
+#define FILE_PIECE (256U << 10) /* of sendfile(); then others have their turn */
+#define TLS_PIECE  (64 * 1024)	/* of a file that has to be enciphered */
 
 /* ---- heads ---- */
 
@@ -37,6 +38,16 @@ void exchange_add(struct exchange *exchange, const char *name, const char *value
 	buf_add_str(&exchange->fields, "\r\n");
 }
 
+void exchange_add_if_missing(struct exchange *exchange, const char *name, const char *value)
+{
+	char field[64];
+	int n = snprintf(field, sizeof field, "%s: ", name);
+
+	if (exchange->fields.used == 0 ||
+	    !memmem(exchange->fields.data, exchange->fields.used, field, (size_t)n))
+		exchange_add(exchange, name, value);
+}
+
 /* Will the connection have to end, because of what is still to come of the request? */
 static bool has_too_much_left(const struct connection *connection, const struct exchange *exchange)
 {
@@ -46,13 +57,22 @@ static bool has_too_much_left(const struct connection *connection, const struct 
 	       (body->framing == HTTP_LENGTH && body->left > SERVER_DROPPED_MAX);
 }
 
+/* All that the client said was read, and there is no other request in it. */
+static bool has_said_all(const struct connection *connection)
+{
+	const struct server *server = connection->server;
+
+	return connection->is_at_end && connection->n_rest == 0 &&
+	       !(server->behind_of == connection && server->behind.size > 0);
+}
+
 static void write_head(struct exchange *exchange, unsigned status, const char *type,
 		       uint64_t length)
 {
 	struct connection *connection = exchange->connection;
 	struct buf *out = &connection->out;
 
-	if (has_too_much_left(connection, exchange) || connection->is_half_closed ||
+	if (has_too_much_left(connection, exchange) || has_said_all(connection) ||
 	    connection->server->is_stopping || exchange->is_to_end)
 		connection->closes = true;
 	buf_addf(out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, server_reason(status),
@@ -121,6 +141,50 @@ size_t exchange_waiting(const struct exchange *exchange)
 	return connection ? connection->out.used - connection->out_at : 0;
 }
 
+void answer_count(struct connection *connection)
+{
+	size_t now = connection->out.used - connection->out_at;
+
+	if (!connection->waiting)
+		return;
+	*connection->waiting += now - connection->counted;
+	connection->counted = now;
+}
+
+/* Subtract the waiting bytes from the tenant that they were counted to: the next exchange on this
+ * connection may be another tenant's, and counts them anew. */
+static void leave_party(struct connection *connection)
+{
+	if (connection->waiting)
+		*connection->waiting -= connection->counted;
+	connection->waiting = NULL;
+	connection->counted = 0;
+}
+
+void exchange_set_party(struct exchange *exchange, const struct exchange_party *party)
+{
+	struct connection *connection = exchange->connection;
+
+	if (!connection)
+		return;
+	leave_party(connection);
+	connection->lane = party->lane;
+	connection->waiting = party->waiting;
+	exchange->held = party->held;
+	exchange->held_max = party->held_max;
+	answer_count(connection);
+}
+
+void exchange_is_stream(struct exchange *exchange, int unsent)
+{
+	struct connection *connection = exchange->connection;
+
+	if (!connection || connection->is_stream || connection->is_unix)
+		return;
+	connection->is_stream = true;
+	setsockopt(connection->watch.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+}
+
 /* Nothing more can be said; whoever serves it hears so from the loop. */
 static void give_up(struct exchange *exchange)
 {
@@ -149,6 +213,7 @@ void exchange_send(struct exchange *exchange, const void *data, size_t size)
 	buf_add(out, data, size);
 	if (exchange->is_chunked)
 		buf_add(out, "\r\n", 2);
+	answer_count(connection);
 	if (buf_error(out) < 0)
 		give_up(exchange);
 	connection_touch(connection);
@@ -334,22 +399,27 @@ static ssize_t send_file(struct connection *connection, struct exchange *exchang
 	return n < 0 ? -errno : n;
 }
 
+/* One piece, or what was allowed by a turn. -EAGAIN: the socket takes no more, or others have their
+ * turn first. */
 static int flush_file(struct connection *connection)
 {
 	struct exchange *exchange = connection->exchange;
-	uint64_t sent = 0;
 
 	while (exchange->file_left > 0) {
-		ssize_t n = send_file(connection, exchange);
+		ssize_t n;
 
+		/* A small file is sent at once, without a turn. */
+		if (!connection->has_turn && connection->lane && exchange->file_left > FILE_PIECE) {
+			loop_queue(connection->server->loop, connection->lane, &connection->turn);
+			return -EAGAIN;
+		}
+		n = send_file(connection, exchange);
+		connection->has_turn = false;
 		if (n <= 0) /* 0: it is shorter than it was */
 			return n < 0 ? (int)n : -EPIPE;
 		exchange->file_at += (uint64_t)n;
 		exchange->file_left -= (uint64_t)n;
 		connection->since_ns = connection->server->now_ns;
-		sent += (uint64_t)n;
-		if (sent >= FILE_TURN && exchange->file_left > 0)
-			return -EAGAIN;
 	}
 	close(exchange->file_fd);
 	exchange->file_fd = -1;

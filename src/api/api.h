@@ -30,6 +30,7 @@
  */
 
 struct api_call;
+struct parse;
 typedef void api_handler(struct api_call *call);
 
 enum {
@@ -55,6 +56,8 @@ struct api {
 	bool is_stopping; /* no new work: /readyz says so */
 	bool logs_requests;
 	struct metrics *metrics;
+	char *const *names; /* that requests may be for, see host.c */
+	size_t n_names;
 	char where[128]; /* the first place it listens at, as a URL without a path */
 };
 
@@ -73,6 +76,9 @@ struct api_call {
 	int64_t start_ns;
 	unsigned status; /* as it was answered, for logs; set by the functions below */
 
+	struct tenant *charged;	  /* whose memory and turns it takes; NULL: nobody's */
+	struct tenant *stream_of; /* see stream.h; NULL: no stream */
+
 	/* The handler's. */
 	void *own;
 	void (*over)(struct api_call *call, bool is_broken);
@@ -80,6 +86,10 @@ struct api_call {
 	/* reply.c's */
 	void (*read)(struct api_call *call, json_t *body);
 	bool is_body_needed;
+	struct parse *parse; /* of the body, on a thread; NULL */
+
+	/* v1.c's */
+	uint64_t scratch; /* bytes of the answer, in a file */
 };
 
 static inline struct api_call *api_call_of(const struct exchange *exchange)
@@ -93,6 +103,9 @@ static inline struct api_call *api_call_of(const struct exchange *exchange)
 void api_handle(struct exchange *exchange, void *data);
 /* What stands in the path for the pattern's n-th name in braces. */
 const char *api_parameter(const struct api_call *call, size_t n);
+/* Whose memory and turns the call takes: for what needs no key, once it is known whose it is.
+ * False: so much waits unread for this tenant that it was answered by 429. */
+bool api_charge(struct api_call *call, struct tenant *tenant);
 /* The call is gone, without its `over`, and the exchange goes on without it: exchange_on_over() and
  * exchange_set_own() are free for whoever serves it from here on (proxy.h). */
 void api_let_go(struct api_call *call);

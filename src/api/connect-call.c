@@ -13,6 +13,9 @@
 /* Standard input comes in messages, so they may be large. */
 #define MESSAGE_MAX (16U << 20)
 
+/* Messages of a client's stream that are handled before others have their turn. */
+#define MESSAGES_A_TURN 16
+
 #define KEEPALIVE_S    90
 #define KEEPALIVE_MAX  3600
 #define NS_OF_S	       INT64_C(1000000000)
@@ -33,12 +36,22 @@ struct rpc *rpc_hold(struct rpc *rpc)
 	return rpc;
 }
 
+static void drop_request(struct rpc *rpc)
+{
+	if (!rpc->document)
+		json_decref(rpc->request);
+	parse_free(rpc->document);
+	rpc->request = NULL;
+	rpc->document = NULL;
+}
+
 void rpc_release(struct rpc *rpc)
 {
 	if (--rpc->held > 0)
 		return;
-	json_decref(rpc->request);
+	drop_request(rpc);
 	buf_done(&rpc->input);
+	held_drop(&rpc->input_held);
 	free(rpc->user);
 	free(rpc);
 }
@@ -53,6 +66,7 @@ void rpc_leave(struct rpc *rpc)
 		over(rpc);
 	loop_disarm(rpc_loop(rpc), &rpc->deadline);
 	loop_disarm(rpc_loop(rpc), &rpc->quiet);
+	loop_unqueue(&rpc->turn);
 }
 
 static void forget_box(struct rpc *rpc)
@@ -143,18 +157,61 @@ static void arm(struct rpc *rpc)
 
 /* ---- what comes ---- */
 
-static void handle_message(struct rpc *rpc, const char *data, size_t size)
-{
-	json_error_t why;
+static void go_on(struct rpc *rpc);
 
-	json_decref(rpc->request);
-	rpc->request = json_loadb(data, size, JSON_REJECT_DUPLICATES, &why);
-	if (!rpc->request)
-		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "the message is no JSON: %s", why.text);
-	else if (!json_is_object(rpc->request))
+/* `body` is NULL if `why` says something; else it is rpc->request. */
+static void use_message(struct rpc *rpc, const json_t *body, const char *why)
+{
+	if (!body)
+		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "the message is no JSON: %s", why);
+	else if (!json_is_object(body))
 		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "the message is no JSON object");
 	else
 		rpc->method->handle(rpc);
+}
+
+static void message_parsed(struct parse *parse, json_t *body, const char *why, void *data)
+{
+	struct rpc *rpc = data;
+
+	rpc->is_parsing = false;
+	if (!rpc_is_over(rpc)) {
+		drop_request(rpc);
+		parse_keep(parse);
+		rpc->document = parse;
+		rpc->request = body;
+		use_message(rpc, body, why);
+		if (rpc->method->kind == RPC_CLIENT_STREAM)
+			go_on(rpc);
+	}
+	rpc_release(rpc);
+}
+
+/* The bytes of `text` from `from` on; takes it. */
+static void parse_message(struct rpc *rpc, char *text, size_t from, size_t size)
+{
+	rpc->is_parsing = parse_start(rpc->call->api->house, rpc->box->tenant, text, from, size,
+				      message_parsed, rpc_hold(rpc));
+	if (rpc->is_parsing)
+		return;
+	rpc_release(rpc);
+	rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "too many requests of this tenant are held already");
+}
+
+static void handle_message(struct rpc *rpc, const char *data, size_t size)
+{
+	char why[160] = "", *copy;
+
+	if (size <= PARSE_SMALL) {
+		drop_request(rpc);
+		rpc->request = parse_text(data, size, why);
+		use_message(rpc, rpc->request, why);
+		return;
+	}
+	copy = malloc(size);
+	if (copy)
+		memcpy(copy, data, size);
+	parse_message(rpc, copy, 0, size);
 }
 
 static const char *why_bad(int r)
@@ -164,40 +221,45 @@ static const char *why_bad(int r)
 			      : "an envelope with flags, which were not agreed on";
 }
 
-static void handle_only_envelope(struct rpc *rpc, const char *data, size_t size)
+/* Where the message begins; false: it was answered. */
+static bool find_message(struct rpc *rpc, const char *data, size_t size, size_t *ret_from)
 {
 	struct connect_envelope envelope = {0};
-	int r = connect_next(data, size, MESSAGE_MAX, &envelope);
+	int r;
 
-	if (r <= 0)
-		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "%s", why_bad(r));
-	else if (envelope.used != size)
-		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "more than one message");
-	else
-		handle_message(rpc, envelope.message, envelope.size);
+	*ret_from = 0;
+	if (rpc->method->kind == RPC_UNARY)
+		return true;
+	*ret_from = CONNECT_HEAD;
+	r = connect_next(data, size, MESSAGE_MAX, &envelope);
+	if (r > 0 && envelope.used == size)
+		return true;
+	rpc_fail(rpc, RPC_INVALID_ARGUMENT, "%s", r <= 0 ? why_bad(r) : "more than one message");
+	return false;
 }
 
 static void whole_came(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct rpc *rpc = rpc_hold(own);
+	size_t from;
 
-	(void)exchange;
-	if (rpc_is_over(rpc))
-		;
-	else if (rpc->method->kind == RPC_UNARY)
-		handle_message(rpc, data, size);
-	else
-		handle_only_envelope(rpc, data, size);
+	if (!rpc_is_over(rpc) && find_message(rpc, data, size, &from)) {
+		if (size - from > PARSE_SMALL)
+			parse_message(rpc, exchange_take_whole(exchange), from, size - from);
+		else
+			handle_message(rpc, data + from, size - from);
+	}
 	rpc_release(rpc);
 }
 
-static void handle_envelopes(struct rpc *rpc)
+/* Some of the messages that are there. True: there may be more. */
+static bool handle_envelopes(struct rpc *rpc)
 {
 	struct connect_envelope envelope;
 	size_t used = 0;
 	int r = 1;
 
-	while (!rpc_is_over(rpc) && r > 0) {
+	for (int i = 0; i < MESSAGES_A_TURN && !rpc_is_over(rpc) && !rpc->is_parsing; i++) {
 		r = connect_next(rpc->input.data + used, rpc->input.used - used, MESSAGE_MAX,
 				 &envelope);
 		if (r < 0)
@@ -209,6 +271,31 @@ static void handle_envelopes(struct rpc *rpc)
 	}
 	memmove(rpc->input.data, rpc->input.data + used, rpc->input.used - used);
 	rpc->input.used -= used;
+	held_set(&rpc->input_held, NULL, rpc->input.used);
+	return r > 0;
+}
+
+/* While a message is parsed, or others have their turn, the rest of the stream waits. */
+static void go_on(struct rpc *rpc)
+{
+	bool has_more = !rpc_is_over(rpc) && handle_envelopes(rpc);
+
+	if (rpc_is_over(rpc))
+		return;
+	if (has_more || rpc->is_parsing)
+		exchange_hold(rpc->call->exchange);
+	else
+		exchange_go_on(rpc->call->exchange);
+	if (has_more && !rpc->is_parsing)
+		loop_queue(rpc_loop(rpc), &rpc->box->tenant->lane, &rpc->turn);
+}
+
+static void has_turn(struct loop_turn *turn)
+{
+	struct rpc *rpc = rpc_hold(container_of(turn, struct rpc, turn));
+
+	go_on(rpc);
+	rpc_release(rpc);
 }
 
 static void piece_came(struct exchange *exchange, const char *data, size_t size, void *own)
@@ -218,10 +305,11 @@ static void piece_came(struct exchange *exchange, const char *data, size_t size,
 	(void)exchange;
 	if (!rpc_is_over(rpc) && size > 0) {
 		buf_add(&rpc->input, data, size);
-		if (buf_error(&rpc->input) < 0)
+		if (buf_error(&rpc->input) < 0 ||
+		    !held_set(&rpc->input_held, rpc->box->tenant, rpc->input.used))
 			rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "no memory for the message");
 		else
-			handle_envelopes(rpc);
+			go_on(rpc);
 	} else if (!rpc_is_over(rpc)) {
 		if (rpc->input.used > 0)
 			rpc_fail(rpc, RPC_INVALID_ARGUMENT, "%s", why_bad(0));
@@ -294,6 +382,7 @@ static void serve(struct api_call *call, struct box *box, const struct rpc_metho
 	rpc->method = method;
 	rpc->held = 1;
 	rpc->input = (struct buf)BUF_INIT(MESSAGE_MAX + CONNECT_HEAD + (1U << 20));
+	rpc->turn.run = has_turn;
 	call->own = rpc;
 	call->over = over;
 	rpc->gone = box_on_gone(box, box_gone, rpc);

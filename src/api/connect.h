@@ -2,6 +2,7 @@
 #pragma once
 
 #include "api/api.h"
+#include "api/parse.h"
 #include "base/scope.h"
 
 /*
@@ -107,7 +108,11 @@ struct rpc {
 	void (*over)(struct rpc *rpc);
 
 	/* connect-call.c's */
-	struct buf input; /* of a client's stream */
+	struct parse *document; /* `request` is a part of it; NULL: it is its own */
+	bool is_parsing;	/* on a thread */
+	struct buf input;	/* of a client's stream */
+	struct held input_held;
+	struct loop_turn turn; /* more of the input is looked at in it */
 	struct loop_timer deadline, quiet;
 	int64_t sent_ns, keepalive_ns;
 	uint64_t gone;

@@ -9,8 +9,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/*
+ * One connection
+ *
+ * ready() reads what came and hands it to request.c, which serves the first request in it. A client
+ * may send more requests before it has the answer. Each of those takes a turn of its tenant's lane,
+ * or of the lane of strangers, which all connections share that belong to no tenant: the loop runs
+ * one turn in each round (base/loop.h), so that one client, with a key or without, keeps no other
+ * one waiting for more than one request. While a turn is waited for, nothing more is read.
+ */
+
 #define SECOND	      INT64_C(1000000000)
-#define SETTLE_ROUNDS 16 /* pipelined requests, before others have their turn */
+#define SETTLE_ROUNDS 16	  /* pieces of a body, before others have their turn */
+#define EVICT_LOOK    1024	  /* connections that are looked at for an idle one */
+#define HEAD_PIECE    (16 * 1024) /* read at a time while a head is expected */
 
 /* ---- its times ---- */
 
@@ -39,7 +51,7 @@ static int64_t deadline(const struct connection *connection)
 		       (int64_t)(exchange->whole.used / 1024) * SECOND;
 	if (exchange && exchange->reading == READING_PIECES && !exchange->is_held)
 		return since + SERVER_STALL_TIMEOUT_S * SECOND;
-	if (exchange)
+	if (exchange || connection->turn.lane)
 		return INT64_MAX;
 	if (connection->n_rest > 0 || connection->is_handshaking || !connection->body.is_done ||
 	    connection->is_fresh)
@@ -48,6 +60,34 @@ static int64_t deadline(const struct connection *connection)
 }
 
 static bool has_come(struct connection *connection);
+
+static bool reads_body(const struct connection *connection)
+{
+	const struct exchange *exchange = connection->exchange;
+
+	return exchange &&
+	       (exchange->reading == READING_WHOLE || exchange->reading == READING_PIECES);
+}
+
+static void read_some(struct connection *connection);
+
+/* A piece of a body is read; a piece of a file is sent by flush(), a request that was sent ahead is
+ * served by feed_rest(). */
+static void has_turn(struct loop_turn *turn)
+{
+	struct connection *connection =
+		(struct connection *)((char *)turn - offsetof(struct connection, turn));
+	struct server *server = connection->server;
+
+	server_enter(server);
+	connection->head_since_ns = server->now_ns;
+	connection_touch(connection);
+	if (reads_body(connection))
+		read_some(connection);
+	else
+		connection->has_turn = true;
+	server_leave(server);
+}
 
 static void time_out(struct connection *connection)
 {
@@ -87,6 +127,57 @@ static void timer_fires(struct loop_timer *timer)
 static void ready(struct loop_watch *watch, uint32_t events);
 static void keep_rest(struct connection *connection, const char *data, size_t size);
 
+static void link_first(struct connection *connection)
+{
+	struct server *server = connection->server;
+
+	connection->next = server->connections;
+	if (connection->next)
+		connection->next->link = &connection->next;
+	else
+		server->oldest = connection;
+	connection->link = &server->connections;
+	server->connections = connection;
+}
+
+/* Whose `next` leads to it: the one that was used after it; NULL: none was. */
+static struct connection *newer_than(const struct connection *connection)
+{
+	return connection->link == &connection->server->connections
+		       ? NULL
+		       : container_of(connection->link, struct connection, next);
+}
+
+static void unlink_connection(struct connection *connection)
+{
+	if (connection->server->oldest == connection)
+		connection->server->oldest = newer_than(connection);
+	*connection->link = connection->next;
+	if (connection->next)
+		connection->next->link = connection->link;
+}
+
+/* Anybody can open connections and say nothing. So when there are as many as there may be, one that
+ * waits for its client makes room: first one that never had a tenant. */
+bool connection_evict(struct server *server)
+{
+	struct connection *idle = NULL, *at = server->oldest;
+
+	for (int i = 0; at && i < EVICT_LOOK; i++, at = newer_than(at)) {
+		if (at->exchange || at->is_broken || answer_waits(at))
+			continue;
+		if (!idle)
+			idle = at;
+		if (!at->lane) {
+			idle = at;
+			break;
+		}
+	}
+	if (idle)
+		connection_break(idle);
+	return idle;
+}
+
 int connection_new(struct server *server, struct listener *listener, int fd,
 		   const struct sockaddr_in6 *peer)
 {
@@ -99,17 +190,14 @@ int connection_new(struct server *server, struct listener *listener, int fd,
 	connection->server = server;
 	connection->watch = (struct loop_watch){.fd = fd, .ready = ready};
 	connection->timer.fire = timer_fires;
+	connection->turn.run = has_turn;
 	connection->out.limit = SIZE_MAX;
 	connection->peer = *peer;
 	connection->is_unix = listener->is_unix;
 	connection->is_fresh = true;
 	connection->since_ns = connection->head_since_ns = server->now_ns;
 	body_init(&connection->body, HTTP_NONE, 0);
-	connection->next = server->connections;
-	if (connection->next)
-		connection->next->link = &connection->next;
-	connection->link = &server->connections;
-	server->connections = connection;
+	link_first(connection);
 	server->n_connections++;
 	if (listener->tls) {
 		connection->ssl = secure_new(listener->tls, fd);
@@ -167,12 +255,13 @@ void connection_free(struct connection *connection)
 		exchange_close(exchange, !connection->is_cut);
 	close_socket(connection);
 	loop_disarm(server->loop, &connection->timer);
+	loop_unqueue(&connection->turn);
 	untouch(connection);
-	*connection->link = connection->next;
-	if (connection->next)
-		connection->next->link = connection->link;
+	unlink_connection(connection);
 	free(connection->rest);
 	buf_done(&connection->out);
+	connection->out_at = 0;
+	answer_count(connection);
 	free(connection);
 	server->n_connections--;
 	server_consider(server);
@@ -267,6 +356,27 @@ static void feed(struct connection *connection, size_t size)
 	keep_rest(connection, data + used, size - used);
 }
 
+/* May the bytes that were read before hold a whole head? */
+static bool has_next_request(const struct connection *connection)
+{
+	return !connection->exchange && connection->body.is_done && connection->content == 0 &&
+	       connection->n_rest > 0 && connection->is_new_line && !connection->closes;
+}
+
+/* False: it is queued for one. */
+static bool take_turn(struct connection *connection)
+{
+	struct server *server = connection->server;
+
+	if (connection->has_turn) {
+		connection->has_turn = false;
+		return true;
+	}
+	loop_queue(server->loop, connection->lane ? connection->lane : &server->strangers,
+		   &connection->turn);
+	return false;
+}
+
 /* What was read before is looked at again. Was anything done with it? */
 static bool feed_rest(struct connection *connection)
 {
@@ -275,6 +385,8 @@ static bool feed_rest(struct connection *connection)
 
 	if (!request_wants(connection) || connection->lingers ||
 	    (before == 0 && !(exchange && connection->body.is_done)))
+		return false;
+	if (has_next_request(connection) && !take_turn(connection))
 		return false;
 	if (before > 0)
 		memcpy(connection->server->scratch, connection->rest, before);
@@ -289,18 +401,27 @@ static void meet_end(struct connection *connection)
 		connection_break(connection);
 }
 
+/* Is there somebody to give more bytes to? A request that waits for its turn comes first. */
+static bool wants_more(const struct connection *connection)
+{
+	return request_wants(connection) && !connection->turn.lane;
+}
+
 static void read_some(struct connection *connection)
 {
-	size_t before = connection->n_rest;
+	size_t before = connection->n_rest, room = SERVER_SCRATCH_SIZE - before;
 	char *data = connection->server->scratch + before;
 	ssize_t n;
 
-	if (!request_wants(connection) || before == SERVER_SCRATCH_SIZE) {
+	/* What is read before it can be used is copied each time that it is looked at. */
+	if (!connection->exchange && connection->body.is_done && room > HEAD_PIECE)
+		room = HEAD_PIECE;
+	if (!wants_more(connection) || before == SERVER_SCRATCH_SIZE) {
 		/* Whoever sends before they are asked waits. */
 		connection->is_deaf = true;
 		return;
 	}
-	n = receive(connection, data, SERVER_SCRATCH_SIZE - before);
+	n = receive(connection, data, room);
 	if (n == -EAGAIN)
 		return;
 	if (n < 0) {
@@ -340,6 +461,17 @@ static void shake_hands(struct connection *connection)
 	}
 }
 
+/* A body is read in turns of its tenant, a head at once: who asks is not known before. */
+static void read_or_queue(struct connection *connection)
+{
+	if (!connection->lane || !reads_body(connection)) {
+		read_some(connection);
+		return;
+	}
+	loop_queue(connection->server->loop, connection->lane, &connection->turn);
+	connection->is_deaf = true;
+}
+
 static void ready(struct loop_watch *watch, uint32_t events)
 {
 	struct connection *connection =
@@ -360,7 +492,7 @@ static void ready(struct loop_watch *watch, uint32_t events)
 	else if (connection->is_handshaking)
 		shake_hands(connection);
 	else if (events & EPOLLIN || connection->tls_wants_write)
-		read_some(connection);
+		read_or_queue(connection);
 	server_leave(server);
 }
 
@@ -386,6 +518,7 @@ static void flush(struct connection *connection)
 	bool waited = answer_waits(connection);
 	int r = waited ? answer_flush(connection) : 0;
 
+	answer_count(connection);
 	/* It has its time from now on, not since something was sent last. */
 	if (r == -EAGAIN && !connection->writes_wait)
 		connection->since_ns = connection->server->now_ns;
@@ -405,14 +538,9 @@ static void end_exchange(struct connection *connection)
 
 	connection->exchange = NULL;
 	connection->since_ns = connection->head_since_ns = connection->server->now_ns;
+	unlink_connection(connection);
+	link_first(connection);
 	exchange_close(exchange, false);
-}
-
-void connection_advance(struct connection *connection)
-{
-	flush(connection);
-	if (!connection->is_broken && !answer_waits(connection))
-		end_exchange(connection);
 }
 
 /* They get our end, and time to read: an answer is lost if we close while they still send. */
@@ -433,13 +561,14 @@ static void watch(struct connection *connection)
 {
 	uint32_t events = 0;
 
-	if (connection->is_deaf && request_wants(connection))
+	if (connection->is_deaf && wants_more(connection))
 		connection->is_deaf = false;
 	if (!connection->is_at_end && !connection->is_deaf)
 		events |= EPOLLIN;
 	if (!connection->is_half_closed)
 		events |= EPOLLRDHUP;
-	if (connection->writes_wait || connection->tls_wants_write)
+	/* A connection that waits for its turn does not watch for EPOLLOUT: it could not use it. */
+	if ((connection->writes_wait && !connection->turn.lane) || connection->tls_wants_write)
 		events |= EPOLLOUT;
 	intake_tune(connection);
 	if (loop_watch(connection->server->loop, &connection->watch, events) < 0)
@@ -475,7 +604,7 @@ void connection_settle(struct connection *connection)
 	}
 	if (rounds == SETTLE_ROUNDS)
 		connection_touch(connection);
-	if (connection->has_more && request_wants(connection)) {
+	if (connection->has_more && wants_more(connection)) {
 		connection->has_more = false;
 		read_some(connection);
 		connection_touch(connection);

@@ -267,11 +267,66 @@ void dataplane_exchange(struct exchange *exchange, struct box *box, uint16_t por
 		serve(call, box, port);
 }
 
+/* ---- signed URLs that name no box ---- */
+
+/* Each box's token is tried, some microseconds for ten of them, for anybody who asks: where there
+ * are many boxes that is done in turns of a lane that all such requests share. */
+#define TRIED_AT_ONCE 64
+
+struct search {
+	struct loop_turn turn;
+	struct api_call *call;
+};
+
+static struct loop_lane searches;
+
+static void search_over(struct api_call *call, bool is_broken)
+{
+	struct search *search = call->own;
+
+	(void)is_broken;
+	loop_unqueue(&search->turn);
+	free(search);
+}
+
+static void find_signer(struct api_call *call)
+{
+	struct e2b_signed request;
+	struct box *box = NULL;
+
+	/* What anybody can send must not be long. */
+	if (!e2b_signed_begin(call->exchange, &request)) {
+		api_refuse(call, 400, "a path has at most %d bytes, and a user's name %d",
+			   E2B_PATH_MAX, E2B_WORD_MAX);
+		return;
+	}
+	do
+		box = box_next_any(call->api->house, box);
+	while (box && !e2b_signed_by(&request, box->access_token));
+	if (!box) {
+		api_refuse(call, 401, "invalid signature");
+		return;
+	}
+	call->box = box;
+	if (api_charge(call, box->tenant))
+		dataplane_exchange(call->exchange, box, PORT_ENVD);
+}
+
+static void run_search(struct loop_turn *turn)
+{
+	struct search *search = container_of(turn, struct search, turn);
+	struct api_call *call = search->call;
+
+	call->own = NULL;
+	call->over = NULL;
+	free(search);
+	find_signer(call);
+}
+
 void dataplane_signed(struct exchange *exchange, struct house *house)
 {
 	struct api_call *call = api_call_of(exchange);
-	struct e2b_signed request;
-	struct box *box = NULL;
+	struct search *search;
 
 	if (!is_files(call)) {
 		api_refuse(call, 404, "there is nothing here");
@@ -281,19 +336,17 @@ void dataplane_signed(struct exchange *exchange, struct house *house)
 		api_refuse(call, 401, "missing signature query parameter");
 		return;
 	}
-	/* Each box's token is tried: what anybody can send must not be long. */
-	if (!e2b_signed_begin(exchange, &request)) {
-		api_refuse(call, 400, "a path has at most %d bytes, and a user's name %d",
-			   E2B_PATH_MAX, E2B_WORD_MAX);
+	if (house_n_boxes(house) <= TRIED_AT_ONCE) {
+		find_signer(call);
 		return;
 	}
-	do
-		box = box_next_any(house, box);
-	while (box && !e2b_signed_by(&request, box->access_token));
-	if (!box) {
-		api_refuse(call, 401, "invalid signature");
+	search = calloc(1, sizeof *search);
+	if (!search) {
+		api_refuse(call, 500, "no memory");
 		return;
 	}
-	call->box = box;
-	dataplane_exchange(exchange, box, PORT_ENVD);
+	*search = (struct search){.turn.run = run_search, .call = call};
+	call->own = search;
+	call->over = search_over;
+	loop_queue(call->api->loop, &searches, &search->turn);
 }

@@ -7,6 +7,7 @@
  * pipe and is passed on as it comes.
  */
 #include "api/e2b.h"
+#include "api/stream.h"
 
 #include "base/error.h"
 #include "base/scope.h"
@@ -22,8 +23,7 @@
 #include <sys/uio.h>
 #include <time.h>
 
-#define WAITING_MAX (256U << 10)
-#define PIECE_MAX   (64U << 10)
+#define PIECE_MAX (32U << 10)
 
 struct download {
 	struct api_call *call; /* NULL: over */
@@ -137,14 +137,15 @@ static void pipe_ready(struct loop_watch *watch, uint32_t events)
 {
 	struct download *download = container_of(watch, struct download, pipe);
 	struct exchange *exchange = download->call->exchange;
+	size_t room = stream_room(download->call);
 	char data[PIECE_MAX];
-	struct iovec piece = {data, sizeof data};
+	struct iovec piece = {data, room < sizeof data ? room : sizeof data};
 	ssize_t n = preadv2(watch->fd, &piece, 1, -1, RWF_NOWAIT);
 
 	(void)events;
 	if (n > 0) {
 		exchange_send(exchange, data, (size_t)n);
-		if (exchange_waiting(exchange) > WAITING_MAX) {
+		if (stream_room(download->call) == 0) {
 			loop_watch(download->call->api->loop, watch, 0);
 			exchange_on_drained(exchange, drained, download);
 		}
@@ -163,6 +164,12 @@ static void send_pipe(struct download *download, int fd, bool is_head)
 {
 	struct api_call *call = download->call;
 
+	if (!stream_open(call, call->box->tenant)) {
+		close(fd);
+		exchange_add(call->exchange, "Retry-After", "5");
+		api_refuse(call, 429, "this tenant has as many streams as it may have");
+		return;
+	}
 	call->status = 200;
 	exchange_begin(call->exchange, 200, "application/octet-stream", UINT64_MAX);
 	if (is_head) {

@@ -5,6 +5,7 @@
  * The guest does it inside, as the user; here are only the words.
  */
 #include "api/e2b.h"
+#include "api/listing.h"
 
 #include "base/error.h"
 #include "base/scope.h"
@@ -23,18 +24,25 @@ static bool read_path(struct rpc *rpc, const char *name, const char **ret)
 	return true;
 }
 
-static void answer_entries(struct rpc *rpc, const struct guest_entry *entries, size_t n)
+static void write_listed(struct json *json, const struct guest_entry *entry)
 {
-	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
-	struct json json = {&out};
+	e2b_write_entry(json, NULL, entry);
+}
 
-	json_open(&json, NULL, '{');
-	json_open(&json, "entries", '[');
-	for (size_t i = 0; i < n; i++)
-		e2b_write_entry(&json, NULL, &entries[i]);
-	json_close(&json, ']');
-	json_close(&json, '}');
-	rpc_answer(rpc, &out);
+static void listing_over(struct rpc *rpc)
+{
+	listing_free(rpc->own);
+	rpc->own = NULL;
+}
+
+/* The answer may last; `has_ended` says that nothing else is said to it. */
+static void answer_entries(struct rpc *rpc, struct guest_list *list)
+{
+	rpc->own = listing_answer(rpc->call, rpc->box->tenant, list, "{\"entries\":[", "]}",
+				  write_listed);
+	rpc->has_ended = true;
+	if (rpc->own)
+		rpc->over = listing_over;
 }
 
 static void answer_entry(struct rpc *rpc, const struct guest_entry *entry)
@@ -66,17 +74,16 @@ static void got_entry(const struct guest_entry *entries, size_t n, const struct 
 	rpc_release(rpc);
 }
 
-static void got_entries(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
-			void *data)
+static void got_entries(struct guest_list *list, const struct atoll_error *err, void *data)
 {
 	struct rpc *rpc = data;
 
 	if (rpc_is_over(rpc))
-		;
-	else if (err->fault != ATOLL_FAULT_NONE)
+		guest_list_free(list);
+	else if (!list)
 		rpc_fail_error(rpc, err);
 	else
-		answer_entries(rpc, entries, n);
+		answer_entries(rpc, list);
 	rpc_release(rpc);
 }
 

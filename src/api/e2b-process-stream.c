@@ -11,6 +11,7 @@
  * stream either has every byte or says that it has not.
  */
 #include "api/e2b.h"
+#include "api/stream.h"
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -22,16 +23,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PIECE_MAX   (32U << 10)
-#define WAITING_MAX (256U << 10) /* in the connection */
-#define TURN_MAX    (1U << 20)	 /* then others have their turn */
-#define STALLED_NS  (30 * INT64_C(1000000000))
-#define ENVS_MAX    4096
+#define PIECE_MAX  (24U << 10)
+#define STALLED_NS (30 * INT64_C(1000000000))
+#define ENVS_MAX   4096
 
 struct stream {
 	struct rpc *rpc;
 	struct process_reader reader;
-	struct loop_timer again;   /* the turn was over */
 	struct loop_timer stalled; /* the client takes nothing */
 	bool is_terminal;
 	bool waits;   /* for the connection to drain */
@@ -95,8 +93,6 @@ static void tell_data(struct stream *stream, enum process_stream which, const vo
 
 /* ---- moving ---- */
 
-static void pump(struct stream *stream);
-
 static void drained(struct exchange *exchange, void *own)
 {
 	struct rpc *rpc = own;
@@ -106,24 +102,18 @@ static void drained(struct exchange *exchange, void *own)
 	if (rpc_is_over(rpc) || !stream)
 		return;
 	stream->waits = false;
-	stream->reader.holds = true;
+	process_set_holds(&stream->reader, true);
 	loop_disarm(rpc_loop(rpc), &stream->stalled);
-	pump(stream);
+	process_wake(&stream->reader);
 }
 
+/* The reader rests no more: it has to hear that something was overwritten. */
 static void has_stalled(struct loop_timer *timer)
 {
 	struct stream *stream = container_of(timer, struct stream, stalled);
-	struct process_reader *reader = &stream->reader;
-	struct process *process = reader->process;
-	uint64_t at[PROCESS_STREAMS];
 
-	/* Attached anew, it does not hold; that is also how process.c notices. */
-	memcpy(at, reader->at, sizeof at);
-	process_detach(reader);
-	reader->holds = false;
-	if (process)
-		process_attach(process, reader, at);
+	process_set_holds(&stream->reader, false);
+	process_wake(&stream->reader);
 }
 
 static void wait_for_client(struct stream *stream)
@@ -133,6 +123,7 @@ static void wait_for_client(struct stream *stream)
 	if (stream->waits)
 		return;
 	stream->waits = true;
+	process_rest(&stream->reader);
 	loop_arm(rpc_loop(rpc), &stream->stalled, clock_monotonic_ns() + STALLED_NS);
 	exchange_on_drained(rpc->call->exchange, drained, rpc);
 }
@@ -146,15 +137,16 @@ static bool is_lost(const struct stream *stream)
 	       process_first(reader->process, PROCESS_ERR) > reader->at[PROCESS_ERR];
 }
 
-/* Some of what there is. Returns bytes; 0: nothing is there. */
-static size_t pump_once(struct stream *stream)
+/* A piece of each stream. Returns bytes; 0: nothing is there. */
+static size_t pump_once(struct stream *stream, size_t room)
 {
 	char data[PIECE_MAX];
 	size_t all = 0;
 
 	for (enum process_stream which = 0; which < PROCESS_STREAMS; which++) {
 		uint64_t at = stream->reader.at[which];
-		size_t n = process_read(&stream->reader, which, data, sizeof data);
+		size_t n = process_read(&stream->reader, which, data,
+					room < sizeof data ? room : sizeof data);
 
 		/* It was overwritten since we looked. */
 		stream->is_lost = stream->is_lost || stream->reader.at[which] - at != n;
@@ -170,30 +162,24 @@ static size_t pump_once(struct stream *stream)
 static void pump_held(struct stream *stream)
 {
 	struct rpc *rpc = stream->rpc;
-	size_t moved = 0, n;
+	size_t room = stream_room_base64(rpc->call), n = 0;
 
-	do {
-		if (is_lost(stream)) {
-			rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
-				 "output was lost: the stream was not read for %d seconds, and the "
-				 "latest %u MiB are kept",
-				 (int)(STALLED_NS / INT64_C(1000000000)), PROCESS_WINDOW >> 20);
-			return;
-		}
-		if (exchange_waiting(rpc->call->exchange) >= WAITING_MAX) {
-			wait_for_client(stream);
-			return;
-		}
-		if (moved >= TURN_MAX) {
-			loop_arm(rpc_loop(rpc), &stream->again, clock_monotonic_ns());
-			return;
-		}
-		n = pump_once(stream);
-		moved += n;
-	} while ((n > 0 || stream->is_lost) && !rpc_is_over(rpc));
-	if (rpc_is_over(rpc) || !process_is_read(&stream->reader))
+	if (room > 0 && !is_lost(stream))
+		n = pump_once(stream, room);
+	if (rpc_is_over(rpc))
 		return;
-	if (is_deadline(rpc, stream->reader.process))
+	if (is_lost(stream))
+		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
+			 "output was lost: the stream was not read for %d seconds, and the "
+			 "latest %u MiB are kept",
+			 (int)(STALLED_NS / INT64_C(1000000000)), PROCESS_WINDOW >> 20);
+	else if (stream_room_base64(rpc->call) == 0)
+		wait_for_client(stream);
+	else if (n > 0)
+		process_go_on(&stream->reader);
+	else if (!process_is_read(&stream->reader))
+		return;
+	else if (is_deadline(rpc, stream->reader.process))
 		rpc_fail(rpc, RPC_DEADLINE_EXCEEDED, "the process's time of %llu ms is over",
 			 (unsigned long long)rpc->timeout_ms);
 	else
@@ -215,11 +201,6 @@ static void ready(struct process_reader *reader)
 	pump(container_of(reader, struct stream, reader));
 }
 
-static void turn_again(struct loop_timer *timer)
-{
-	pump(container_of(timer, struct stream, again));
-}
-
 /* ---- its life ---- */
 
 static void stream_over(struct rpc *rpc)
@@ -227,7 +208,6 @@ static void stream_over(struct rpc *rpc)
 	struct stream *stream = rpc->own;
 
 	rpc->own = NULL;
-	loop_disarm(rpc_loop(rpc), &stream->again);
 	loop_disarm(rpc_loop(rpc), &stream->stalled);
 	process_detach(&stream->reader);
 	free(stream);
@@ -235,15 +215,20 @@ static void stream_over(struct rpc *rpc)
 
 static void attach(struct rpc *rpc, struct process *process, const uint64_t at[PROCESS_STREAMS])
 {
-	struct stream *stream = calloc(1, sizeof *stream);
+	struct stream *stream;
 
+	if (!stream_open(rpc->call, process->box->tenant)) {
+		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
+			 "this tenant has as many streams as it may have");
+		return;
+	}
+	stream = calloc(1, sizeof *stream);
 	if (!stream) {
 		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "no memory");
 		return;
 	}
 	stream->rpc = rpc;
 	stream->is_terminal = process->has_terminal;
-	stream->again.fire = turn_again;
 	stream->stalled.fire = has_stalled;
 	stream->reader.ready = ready;
 	stream->reader.holds = true;
@@ -252,7 +237,7 @@ static void attach(struct rpc *rpc, struct process *process, const uint64_t at[P
 	process_attach(process, &stream->reader, at);
 	tell_start(rpc, process);
 	if (!rpc_is_over(rpc))
-		pump(stream);
+		process_go_on(&stream->reader);
 }
 
 void e2b_process_connect(struct rpc *rpc)

@@ -6,6 +6,7 @@
 #include "base/str.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define BODY_MAX   (64U << 10)
 #define ANSWER_MAX (1U << 20)
@@ -43,10 +44,15 @@ static bool is_name(const char *name)
 {
 	size_t n = strlen(name);
 
-	return n > 0 && n <= NAME_MAX_ &&
-	       strspn(name,
-		      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") == n &&
-	       name[0] != '/' && name[0] != ':' && name[n - 1] != '/' && name[n - 1] != ':';
+	for (const char *at = name;; at++) {
+		size_t part = strcspn(at, "/:");
+
+		if (!str_is_plain_name(at, part))
+			return false;
+		at += part;
+		if (!*at)
+			return n <= NAME_MAX_;
+	}
 }
 
 static void read_request(struct api_call *call, json_t *body)
@@ -82,42 +88,28 @@ void e2b_snapshot(struct api_call *call)
 
 /* A page goes on behind the snapshot that its token names; newer ones, made meanwhile, stand before
  * it. */
-static size_t find_start(struct tenant *tenant, const char *box_id, const char *name,
-			 const char *token)
-{
-	struct snapshot snapshot;
-	size_t n = 0;
-
-	while (snapshot_get(tenant, box_id, name, n, &snapshot)) {
-		n++;
-		if (streq(snapshot.id, token))
-			return n;
-	}
-	return n;
-}
-
 void e2b_list_snapshots(struct api_call *call)
 {
 	const char *box_id = exchange_query(call->exchange, "sandboxID");
 	const char *name = exchange_query(call->exchange, "name");
 	const char *token = exchange_query(call->exchange, "nextToken");
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
+	cleanup_free struct snapshot *list = NULL;
 	struct json json = {&out};
-	struct snapshot snapshot, next;
-	size_t limit, n = 0;
+	size_t limit, n;
 
 	if (!e2b_take_limit(call, &limit))
 		return;
-	if (token && *token)
-		n = find_start(call->tenant, box_id, name, token);
+	/* One more tells whether there is another page. */
+	list = calloc(limit + 1, sizeof *list);
+	n = list ? snapshot_list(call->tenant, box_id, name, token && *token ? token : NULL, list,
+				 limit + 1)
+		 : 0;
+	if (n > limit)
+		exchange_add(call->exchange, "X-Next-Token", list[limit - 1].id);
 	json_open(&json, NULL, '[');
-	for (size_t end = n + limit; n < end; n++) {
-		if (!snapshot_get(call->tenant, box_id, name, n, &snapshot))
-			break;
-		write_snapshot(&json, &snapshot);
-		if (n + 1 == end && snapshot_get(call->tenant, box_id, name, end, &next))
-			exchange_add(call->exchange, "X-Next-Token", snapshot.id);
-	}
+	for (size_t i = 0; i < n && i < limit; i++)
+		write_snapshot(&json, &list[i]);
 	json_close(&json, ']');
 	api_answer(call, 200, &out);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/e2b.h"
 
+#include "api/put.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
@@ -27,7 +28,7 @@
 
 #define UPLOAD_MAX  (2ULL << 30)
 #define LOOK_EVERY  (16U << 20) /* whether there is room */
-#define TICKETS_MAX 256
+#define TICKETS_MAX 64		/* of a tenant */
 #define TICKET_SIZE 33
 #define ANSWER_MAX  4096
 
@@ -36,11 +37,28 @@ struct ticket {
 	char hash[65];
 	char tenant[40];
 	char path[PATH_MAX];
+	struct ticket *next;
 };
 
-/* The latest ones; a client uses its own at once. */
-static struct ticket *tickets[TICKETS_MAX];
-static size_t next_ticket;
+/* The latest ones of each tenant, the latest first: a client uses its own at once. However many a
+ * tenant asks for, it takes its own oldest ones, and none of another's. */
+static struct ticket *tickets;
+
+static void drop_oldest(const struct tenant *tenant)
+{
+	size_t n = 0;
+
+	for (struct ticket **at = &tickets; *at;) {
+		struct ticket *ticket = *at;
+
+		if (!streq(ticket->tenant, tenant->id) || ++n < TICKETS_MAX) {
+			at = &ticket->next;
+			continue;
+		}
+		*at = ticket->next;
+		free(ticket);
+	}
+}
 
 static const char *new_ticket(struct tenant *tenant, const char *hash, const char *path)
 {
@@ -56,17 +74,17 @@ static const char *new_ticket(struct tenant *tenant, const char *hash, const cha
 	snprintf(ticket->hash, sizeof ticket->hash, "%s", hash);
 	snprintf(ticket->tenant, sizeof ticket->tenant, "%s", tenant->id);
 	snprintf(ticket->path, sizeof ticket->path, "%s", path);
-	free(tickets[next_ticket]);
-	tickets[next_ticket] = ticket;
-	next_ticket = (next_ticket + 1) % TICKETS_MAX;
+	drop_oldest(tenant);
+	ticket->next = tickets;
+	tickets = ticket;
 	return ticket->word;
 }
 
 static const struct ticket *find_ticket(const char *word, const char *hash)
 {
-	for (size_t i = 0; word && i < TICKETS_MAX; i++) {
-		if (tickets[i] && e2b_same(tickets[i]->word, word) && streq(tickets[i]->hash, hash))
-			return tickets[i];
+	for (const struct ticket *at = word ? tickets : NULL; at; at = at->next) {
+		if (e2b_same(at->word, word) && streq(at->hash, hash))
+			return at;
 	}
 	return NULL;
 }
@@ -116,10 +134,12 @@ void e2b_template_files_get(struct api_call *call)
 /* ---- PUT ---- */
 
 struct upload {
-	int fd;
+	struct put *put;
 	uint64_t size;
-	char path[PATH_MAX], part[PATH_MAX], tenant[40];
-	bool has_failed;
+	char path[PATH_MAX], part[PATH_MAX];
+	struct tenant *tenant;
+	struct api_call *call;
+	bool is_kept;
 };
 
 static void upload_over(struct api_call *call, bool is_broken)
@@ -129,89 +149,109 @@ static void upload_over(struct api_call *call, bool is_broken)
 	(void)is_broken;
 	if (!upload)
 		return;
-	close(upload->fd);
+	put_drop(upload->put);
+	tenant_took_bytes(upload->tenant, upload->size, upload->is_kept);
 	unlink(upload->part); /* gone already if all went well */
 	free(upload);
 	call->own = NULL;
 }
 
-static void refuse(struct api_call *call, unsigned status, const char *why)
+static void piece_written(int r, void *data)
 {
-	struct upload *upload = call->own;
+	struct upload *upload = data;
 
-	upload->has_failed = true;
-	api_refuse(call, status, "%s", why);
+	if (r < 0)
+		api_refuse(upload->call, r == -EAGAIN ? 429 : 507,
+			   r == -EAGAIN
+				   ? "too many bytes of this tenant's requests are held already"
+				   : "there is no room for the files");
+	else
+		exchange_go_on(upload->call->exchange);
+}
+
+static void file_closed(int r, void *data)
+{
+	struct upload *upload = data;
+
+	upload->put = NULL;
+	if (r < 0 || rename(upload->part, upload->path) < 0) {
+		api_refuse(upload->call, 500, "the files could not be kept");
+		return;
+	}
+	upload->is_kept = true;
+	build_files_forget(upload->path, upload->tenant->id);
+	api_answer_empty(upload->call, 200);
+}
+
+/* Is there room for so much more? False: it was answered. */
+static bool take_room(struct upload *upload, size_t size)
+{
+	uint64_t before = upload->size;
+	struct atoll_error err = {0};
+
+	upload->size += size;
+	if (tenant_take_bytes(upload->tenant, size, &err) < 0)
+		api_refuse(upload->call, 507, "%s", err.text);
+	else if (upload->size > UPLOAD_MAX)
+		api_refuse(upload->call, 413, "2 GiB are the most");
+	else if ((before == 0 || before / LOOK_EVERY != upload->size / LOOK_EVERY) &&
+		 !volume_has_room(put_fd(upload->put)))
+		api_refuse(upload->call, 507, "there is no room for the files");
+	else
+		return true;
+	return false;
 }
 
 static void piece(struct exchange *exchange, const char *data, size_t size, void *own)
 {
-	struct api_call *call = own;
-	struct upload *upload = call->own;
-	uint64_t before;
+	struct upload *upload = own;
+	int r;
 
-	(void)exchange;
-	if (!upload || upload->has_failed)
-		return;
 	if (size == 0) {
-		if (rename(upload->part, upload->path) < 0) {
-			refuse(call, 500, "the files could not be kept");
-			return;
-		}
-		build_files_forget(upload->path, upload->tenant);
-		api_answer_empty(call, 200);
+		put_end(upload->put, file_closed);
 		return;
 	}
-	before = upload->size;
-	upload->size += size;
-	if (upload->size > UPLOAD_MAX) {
-		refuse(call, 413, "2 GiB are the most");
+	if (!take_room(upload, size))
 		return;
-	}
-	if ((before == 0 || before / LOOK_EVERY != upload->size / LOOK_EVERY) &&
-	    !volume_has_room(upload->fd)) {
-		refuse(call, 507, "there is no room for the files");
-		return;
-	}
-	while (size > 0) {
-		ssize_t n = write(upload->fd, data, size);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			refuse(call, 507, "there is no room for the files");
-			return;
-		}
-		data += n;
-		size -= (size_t)n;
-	}
+	r = put_write(upload->put, data, size, piece_written);
+	if (r < 0)
+		piece_written(r, upload);
+	else
+		exchange_hold(exchange);
 }
 
 void e2b_template_files_put(struct api_call *call)
 {
 	const struct ticket *ticket =
 		find_ticket(exchange_query(call->exchange, "upload"), api_parameter(call, 1));
+	struct tenant *tenant = ticket ? tenant_find(call->api->house, ticket->tenant) : NULL;
 	struct upload *upload;
+	int fd;
 
-	if (!ticket) {
+	if (!tenant) {
 		api_refuse(call, 403, "this URL is not good any more: ask for another one");
 		return;
 	}
+	if (!api_charge(call, tenant))
+		return;
 	upload = calloc(1, sizeof *upload);
 	if (!upload) {
 		api_refuse(call, 500, "out of memory");
 		return;
 	}
 	snprintf(upload->path, sizeof upload->path, "%s", ticket->path);
-	snprintf(upload->tenant, sizeof upload->tenant, "%s", ticket->tenant);
+	upload->tenant = tenant;
+	upload->call = call;
 	snprintf(upload->part, sizeof upload->part, "%.*s.%s.part", PATH_MAX - 64, ticket->path,
 		 ticket->word);
-	upload->fd = open(upload->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	if (upload->fd < 0) {
+	fd = open(upload->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	upload->put = fd < 0 ? NULL : put_new(call->api->house, tenant, fd, upload);
+	if (!upload->put) {
 		free(upload);
 		api_refuse(call, 500, "the files could not be kept");
 		return;
 	}
 	call->own = upload;
 	call->over = upload_over;
-	exchange_read_bulk(call->exchange, piece, call);
+	exchange_read_bulk(call->exchange, piece, upload);
 }

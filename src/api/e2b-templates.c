@@ -219,6 +219,7 @@ static void tagging_end(struct tagging *tagging, const struct atoll_error *err)
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
 	struct json json = {&out};
 	struct template_tag tag = {0};
+	const struct kind *at = NULL;
 	char name[160];
 
 	if (call) {
@@ -229,7 +230,7 @@ static void tagging_end(struct tagging *tagging, const struct atoll_error *err)
 		api_fail(call, err);
 	} else if (call) {
 		snprintf(name, sizeof name, "%.*s", (int)strcspn(target, ":"), target);
-		template_tag_get(tagging->tenant, name, 0, &tag);
+		template_tag_next(tagging->tenant, name, &at, &tag);
 		json_open(&json, NULL, '{');
 		json_str(&json, "buildID", tag.build);
 		write_tags(&json, json_object_get(tagging->body, "tags"));
@@ -327,12 +328,12 @@ static void tags_get(struct api_call *call)
 {
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
 	struct json json = {&out};
+	const struct kind *at = NULL;
 	struct template_tag tag;
 	char time[32];
-	size_t n = 0;
 
 	json_open(&json, NULL, '[');
-	for (; template_tag_get(call->tenant, api_parameter(call, 0), n, &tag); n++) {
+	while (template_tag_next(call->tenant, api_parameter(call, 0), &at, &tag)) {
 		api_time(tag.made_ms, time);
 		json_open(&json, NULL, '{');
 		json_str(&json, "tag", tag.tag);
@@ -341,7 +342,7 @@ static void tags_get(struct api_call *call)
 		json_close(&json, '}');
 	}
 	json_close(&json, ']');
-	if (n == 0)
+	if (!at)
 		api_refuse(call, 404, "template '%.128s' not found", api_parameter(call, 0));
 	else
 		api_answer(call, 200, &out);

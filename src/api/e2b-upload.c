@@ -3,12 +3,13 @@
  * POST /files: one file as it is, or several in a form
  *
  * The guest opens each file inside, as the user, and hands out the descriptor; while it does, the
- * body waits in the socket. What comes is written as it comes, so that a file of any size needs no
- * more memory than a small one.
+ * body waits in the socket. What comes is written as it comes, by a thread (put.h), so that a file
+ * of any size needs no more memory than a small one.
  */
 #include "api/e2b.h"
 
 #include "api/multipart.h"
+#include "api/put.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
@@ -34,8 +35,9 @@ struct upload {
 	const char *path;	/* of the query; NULL */
 	struct multipart *form; /* NULL: the body is the file */
 	struct box_pairs metadata;
-	int fd; /* what is being written; -1 */
+	struct put *put; /* what is being written; NULL */
 	bool is_opening, is_skipped;
+	bool is_at_end; /* of the body: only the last file has to be closed */
 	struct buf out;
 	struct json json;
 	char *written[FILES_MAX];
@@ -48,8 +50,7 @@ static void free_upload(struct upload *upload)
 {
 	for (size_t i = 0; i < upload->n; i++)
 		free(upload->written[i]);
-	if (upload->fd >= 0)
-		close(upload->fd);
+	put_drop(upload->put);
 	multipart_free(upload->form);
 	e2b_free_pairs(&upload->metadata);
 	buf_done(&upload->out);
@@ -152,7 +153,11 @@ static bool take_file(struct upload *upload, int fd, const struct guest_entry *e
 {
 	struct stat st;
 
-	upload->fd = fd;
+	upload->put = put_new(upload->box->house, upload->box->tenant, fd, upload);
+	if (!upload->put) {
+		api_refuse(upload->call, 500, "no memory");
+		return false;
+	}
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !entry) {
 		api_refuse(upload->call, 500, "the guest has opened something else");
 		return false;
@@ -201,32 +206,48 @@ static void open_file(struct upload *upload, const char *path)
 	guest_write(upload->box, upload->user, path, &upload->metadata, opened, upload);
 }
 
-/* False: it was answered. */
-static bool write_piece(struct upload *upload, const char *data, size_t size)
+static void fail_write(struct upload *upload, int r)
 {
-	while (size > 0) {
-		ssize_t n = write(upload->fd, data, size);
+	struct atoll_error err = {0};
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			struct atoll_error err = {0};
-
-			error_set(&err, ATOLL_FAULT_HOST, errno, "write");
-			e2b_files_fail(upload->call, upload->user, &err);
-			return false;
-		}
-		data += n;
-		size -= (size_t)n;
-	}
-	return true;
+	error_set(&err, ATOLL_FAULT_HOST, -r, "write");
+	e2b_files_fail(upload->call, upload->user, &err);
 }
 
-static void end_file(struct upload *upload)
+static void piece_written(int r, void *data)
 {
-	if (upload->fd >= 0)
-		close(upload->fd);
-	upload->fd = -1;
+	struct upload *upload = data;
+
+	if (r < 0)
+		fail_write(upload, r);
+	else
+		exchange_go_on(upload->call->exchange);
+}
+
+/* The body waits until it is written; or it was answered. */
+static void write_piece(struct upload *upload, const char *data, size_t size)
+{
+	int r = put_write(upload->put, data, size, piece_written);
+
+	if (r < 0)
+		fail_write(upload, r);
+	else
+		exchange_hold(upload->call->exchange);
+}
+
+static void finish(struct upload *upload);
+
+static void file_closed(int r, void *data)
+{
+	struct upload *upload = data;
+
+	upload->put = NULL;
+	if (r < 0)
+		fail_write(upload, r);
+	else if (upload->is_at_end)
+		finish(upload);
+	else
+		exchange_go_on(upload->call->exchange);
 }
 
 static void finish(struct upload *upload)
@@ -239,7 +260,11 @@ static void finish(struct upload *upload)
 		api_refuse(upload->call, 400, "there is no file in the form: a part named 'file'");
 		return;
 	}
-	end_file(upload);
+	upload->is_at_end = true;
+	if (upload->put) {
+		put_end(upload->put, file_closed);
+		return;
+	}
 	json_close(&upload->json, ']');
 	api_answer(upload->call, 200, &upload->out);
 }
@@ -271,11 +296,15 @@ static bool take_piece(struct upload *upload, enum multipart_kind kind,
 	case MULTIPART_PART:
 		return begin_part(upload);
 	case MULTIPART_DATA:
-		return upload->is_skipped ||
-		       write_piece(upload, piece->content.at, piece->content.size);
+		if (upload->is_skipped)
+			return true;
+		write_piece(upload, piece->content.at, piece->content.size);
+		return false;
 	case MULTIPART_LAST:
-		end_file(upload);
-		return true;
+		if (!upload->put)
+			return true;
+		put_end(upload->put, file_closed);
+		return false;
 	case MULTIPART_BAD:
 		api_refuse(upload->call, 400, "the form is broken: %s",
 			   multipart_problem(upload->form));
@@ -295,7 +324,7 @@ static void form_came(struct upload *upload, const char *data, size_t size)
 		size -= piece.used;
 		if (take_piece(upload, kind, &piece))
 			continue;
-		if (upload->is_opening)
+		if (upload->is_opening || (upload->put && put_is_busy(upload->put)))
 			exchange_give_back(upload->call->exchange, size);
 		return;
 	}
@@ -327,7 +356,6 @@ static struct upload *new_upload(struct api_call *call, struct box *box)
 		return NULL;
 	upload->call = call;
 	upload->box = box;
-	upload->fd = -1;
 	upload->user = user && user[0] ? strdup(user) : NULL;
 	upload->path = exchange_query(call->exchange, "path");
 	upload->out = (struct buf)BUF_INIT(ANSWER_MAX);

@@ -8,6 +8,7 @@
  */
 #include "api/e2b-volumes.h"
 
+#include "api/put.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
@@ -25,7 +26,9 @@ struct content {
 	struct api_call *call; /* NULL: the client has gone */
 	struct volume volume;
 	void (*answer)(struct content *content);
-	bool is_running, has_draft, is_answered;
+	struct tenant *tenant; /* whose disk it takes */
+	bool is_running, has_draft, is_kept;
+	struct put *put; /* the draft while it is written; NULL */
 	uint64_t written;
 };
 
@@ -33,6 +36,9 @@ struct content {
 
 static void free_content(struct content *content)
 {
+	put_drop(content->put);
+	if (content->tenant)
+		tenant_took_bytes(content->tenant, content->written, content->is_kept);
 	if (content->has_draft)
 		volume_draft_drop(&content->job);
 	volume_job_done(&content->job);
@@ -67,6 +73,9 @@ static void fail(struct content *content, const struct atoll_error *err)
 	case EDQUOT:
 		status = 507;
 		break;
+	case EAGAIN:
+		status = 429;
+		break;
 	case EISDIR:
 	case EINVAL:
 	case E2BIG:
@@ -76,7 +85,6 @@ static void fail(struct content *content, const struct atoll_error *err)
 	default:
 		status = 500;
 	}
-	content->is_answered = true;
 	api_refuse(content->call, status, "%s", err->text);
 }
 
@@ -87,8 +95,10 @@ static void done(struct work_item *item)
 	content->is_running = false;
 	if (content->job.op == VOLUME_DRAFT)
 		content->has_draft = content->job.code == 0;
-	if (content->job.op == VOLUME_COMMIT)
+	if (content->job.op == VOLUME_COMMIT) {
 		content->has_draft = false;
+		content->is_kept = content->job.code == 0;
+	}
 	if (!content->call)
 		free_content(content);
 	else if (content->job.code < 0)
@@ -104,6 +114,7 @@ static void start(struct content *content, enum volume_op op, const char *path,
 
 	content->answer = answer;
 	content->job.item.done = done;
+	content->job.item.owner = content->call->charged;
 	content->is_running = true;
 	if (volume_job_start(content->call->api->house, &content->volume, &content->job, op, path,
 			     &err) < 0) {
@@ -136,13 +147,14 @@ static bool is_allowed(struct api_call *call, struct volume *ret)
 {
 	const char *field = exchange_field(call->exchange, "authorization");
 	const char *id = api_parameter(call, 0);
+	struct tenant *tenant = NULL;
 
-	if (!volume_find(call->api->house, id, ret)) {
-		api_refuse(call, 404, "volume '%s' not found", id);
-		return false;
-	}
-	if (field && strncasecmp(field, "Bearer ", 7) == 0 && e2b_same(field + 7, ret->token))
-		return true;
+	/* Without a token the answer is 401 whether the volume exists or not. */
+	if (volume_find(call->api->house, id, ret) && field &&
+	    strncasecmp(field, "Bearer ", 7) == 0 && e2b_same(field + 7, ret->token))
+		tenant = tenant_find(call->api->house, ret->tenant);
+	if (tenant)
+		return api_charge(call, tenant);
 	api_refuse(call, 401, "no valid token of this volume: send one as Authorization: Bearer");
 	return false;
 }
@@ -170,6 +182,7 @@ static struct content *begin(struct api_call *call)
 		return NULL;
 	}
 	content->call = call;
+	content->tenant = call->charged;
 	content->volume = volume;
 	content->job.fd = -1;
 	content->job.depth = (uint32_t)depth;
@@ -358,46 +371,64 @@ static void refuse_write(struct content *content, int errnum)
 	fail(content, &err);
 }
 
-static void write_piece(struct content *content, const char *data, size_t size)
+static void piece_written(int r, void *data)
 {
-	uint64_t before = content->written;
+	struct content *content = data;
 
-	while (size > 0) {
-		ssize_t n = write(content->job.fd, data, size);
+	if (r < 0)
+		refuse_write(content, -r);
+	else
+		exchange_go_on(content->call->exchange);
+}
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			refuse_write(content, errno);
-			return;
-		}
-		data += n;
-		size -= (size_t)n;
-		content->written += (uint64_t)n;
-	}
-	if (before / LOOK_EVERY != content->written / LOOK_EVERY &&
-	    !volume_has_room(content->job.fd))
-		refuse_write(content, ENOSPC);
+static void draft_closed(int r, void *data)
+{
+	struct content *content = data;
+
+	content->put = NULL;
+	if (r < 0)
+		refuse_write(content, -r);
+	else
+		start(content, VOLUME_COMMIT, path_of(content), answer_made);
 }
 
 static void piece_came(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct content *content = own;
+	uint64_t before = content->written;
+	struct atoll_error err = {0};
+	int r;
 
-	(void)exchange;
-	if (content->is_answered || content->is_running)
-		return;
-	if (size > 0) {
-		write_piece(content, data, size);
+	if (size == 0) {
+		put_end(content->put, draft_closed);
 		return;
 	}
-	close(take_fd(&content->job.fd));
-	start(content, VOLUME_COMMIT, path_of(content), answer_made);
+	content->written += size;
+	if (tenant_take_bytes(content->tenant, size, &err) < 0) {
+		fail(content, &err);
+		return;
+	}
+	if (before / LOOK_EVERY != content->written / LOOK_EVERY &&
+	    !volume_has_room(put_fd(content->put))) {
+		refuse_write(content, ENOSPC);
+		return;
+	}
+	r = put_write(content->put, data, size, piece_written);
+	if (r < 0)
+		refuse_write(content, -r);
+	else
+		exchange_hold(exchange);
 }
 
 static void read_body(struct content *content)
 {
-	exchange_read_bulk(content->call->exchange, piece_came, content);
+	struct api_call *call = content->call;
+
+	content->put = put_new(call->api->house, call->charged, take_fd(&content->job.fd), content);
+	if (content->put)
+		exchange_read_bulk(call->exchange, piece_came, content);
+	else
+		refuse_write(content, ENOMEM);
 }
 
 void volume_content_write(struct api_call *call)

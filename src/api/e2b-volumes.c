@@ -32,18 +32,28 @@ static void answer_volume(struct api_call *call, unsigned status, const struct v
 	api_answer(call, status, &out);
 }
 
+static void made(const struct volume *volume, const struct atoll_error *err, void *data)
+{
+	struct api_call *call = e2b_waited(data);
+
+	if (call && volume)
+		answer_volume(call, 201, volume);
+	else if (call)
+		api_fail(call, err);
+}
+
 static void read_request(struct api_call *call, json_t *body)
 {
 	const char *name = json_string_value(json_object_get(body, "name"));
-	struct atoll_error err = {0};
-	struct volume volume;
+	struct e2b_wait *wait;
 
-	if (!name)
+	if (!name) {
 		api_refuse(call, 400, "name: is missing, or no text");
-	else if (volume_create(call->tenant, name, &volume, &err) < 0)
-		api_fail(call, &err);
-	else
-		answer_volume(call, 201, &volume);
+		return;
+	}
+	wait = e2b_wait(call);
+	if (wait)
+		volume_create(call->tenant, name, made, wait);
 }
 
 static void create(struct api_call *call)

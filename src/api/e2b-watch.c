@@ -7,15 +7,16 @@
  * nobody asks, end, and say that changes were lost.
  */
 #include "api/e2b.h"
+#include "api/stream.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/held.h"
 
 #include <sodium.h>
 #include <stdlib.h>
 
-#define WAITING_MAX  (1U << 20)
 #define KEPT_MAX     (1U << 20) /* bytes of changes that a watcher keeps */
 #define WATCHERS_MAX 64		/* of a box */
 #define EVENT_MAX    (64U << 10)
@@ -72,7 +73,7 @@ static void stream_told(enum guest_event event, const char *name, const struct g
 
 	if (rpc_is_over(rpc))
 		return;
-	if (event == GUEST_LOST || exchange_waiting(rpc->call->exchange) > WAITING_MAX) {
+	if (event == GUEST_LOST || stream_room(rpc->call) == 0) {
 		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "there were too many changes: some are lost");
 		return;
 	}
@@ -105,6 +106,11 @@ static void watch_dir(struct rpc *rpc)
 
 	if (!read_request(rpc, &request))
 		return;
+	if (!stream_open(rpc->call, rpc->box->tenant)) {
+		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
+			 "this tenant has as many streams as it may have");
+		return;
+	}
 	rpc->own = guest_watch(rpc->box, rpc->user, request.path, request.is_recursive,
 			       request.wants_entries, stream_armed, stream_told, rpc);
 	if (rpc->own)
@@ -122,6 +128,7 @@ struct watcher {
 	struct rpc *creating; /* who waits for its id */
 	uint64_t gone;
 	struct buf events;
+	struct held held; /* their bytes */
 	bool is_lost;
 	struct watcher *next;
 };
@@ -147,6 +154,13 @@ static size_t count_watchers(const struct box *box)
 	return n;
 }
 
+static void drop_events(struct watcher *watcher)
+{
+	buf_done(&watcher->events);
+	held_drop(&watcher->held);
+	watcher->events = (struct buf)BUF_INIT(KEPT_MAX);
+}
+
 static void free_watcher(struct watcher *watcher)
 {
 	struct watcher **link = &watchers;
@@ -161,7 +175,7 @@ static void free_watcher(struct watcher *watcher)
 		guest_unwatch(watcher->watch);
 	if (watcher->creating)
 		rpc_release(watcher->creating);
-	buf_done(&watcher->events);
+	drop_events(watcher);
 	free(watcher);
 }
 
@@ -182,14 +196,14 @@ static void watcher_told(enum guest_event event, const char *name, const struct 
 
 	if (watcher->is_lost)
 		return;
-	if (event == GUEST_LOST) {
-		watcher->is_lost = true;
-		return;
-	}
 	if (before > 0)
 		buf_add_char(&watcher->events, ',');
-	write_event(&watcher->events, event, name, entry);
-	watcher->is_lost = buf_error(&watcher->events) < 0;
+	if (event != GUEST_LOST)
+		write_event(&watcher->events, event, name, entry);
+	watcher->is_lost = event == GUEST_LOST || buf_error(&watcher->events) < 0 ||
+			   !held_set(&watcher->held, watcher->box->tenant, watcher->events.used);
+	if (watcher->is_lost)
+		drop_events(watcher);
 }
 
 static void answer_id(struct rpc *rpc, const struct watcher *watcher)
@@ -293,8 +307,7 @@ static void get_events(struct rpc *rpc)
 	if (watcher->events.used > 0)
 		buf_add(&out, watcher->events.data, watcher->events.used);
 	buf_add_str(&out, "]}");
-	buf_done(&watcher->events);
-	watcher->events = (struct buf)BUF_INIT(KEPT_MAX);
+	drop_events(watcher);
 	rpc_answer(rpc, &out);
 }
 

@@ -93,7 +93,7 @@ void exchange_close(struct exchange *exchange, bool is_broken)
 	if (exchange->file_fd >= 0)
 		close(exchange->file_fd);
 	inflate_free(exchange->inflater);
-	buf_done(&exchange->whole);
+	intake_drop(exchange);
 	buf_done(&exchange->again);
 	buf_done(&exchange->fields);
 	free(exchange->query);

@@ -87,7 +87,8 @@ static void set_up(void)
 
 	if (loop_init(&loop) < 0 || server_new(&options, &server, NULL) < 0)
 		abort();
-	listener = (struct listener){.server = server, .watch.fd = -1, .is_unix = true};
+	listener = (struct listener){
+		.server = server, .watch.fd = -1, .is_unix = true, .announced_fd = -1};
 }
 
 static void drain(int fd)

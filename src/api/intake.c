@@ -16,16 +16,53 @@
  */
 
 #define INFLATED_SIZE (64 * 1024)
+#define SMALL_BODY    4096
 
 /* ---- handing it over ---- */
 
+/* Too much of it, with other bodies of the same party. */
+static void refuse_held(struct exchange *exchange)
+{
+	exchange_add(exchange, "Retry-After", "1");
+	exchange_fail(exchange, 429, "too many bytes of this tenant's requests are held already");
+}
+
 static void take_whole(struct exchange *exchange, const char *data, size_t size)
 {
+	/* A small one is always taken: it may be what ends whatever holds the rest. */
+	if (exchange->held && exchange->whole.used + size > SMALL_BODY &&
+	    *exchange->held + size > exchange->held_max) {
+		refuse_held(exchange);
+		return;
+	}
 	buf_add(&exchange->whole, data, size);
+	if (exchange->held) {
+		*exchange->held += size;
+		exchange->counted += size;
+	}
 	if (buf_error(&exchange->whole) == -E2BIG)
 		exchange_fail(exchange, 413, "the body is larger than what is taken here");
 	else if (buf_error(&exchange->whole) < 0)
 		exchange_fail(exchange, 503, "no memory for the body");
+}
+
+static void stop_counting(struct exchange *exchange)
+{
+	if (exchange->held)
+		*exchange->held -= exchange->counted;
+	exchange->counted = 0;
+}
+
+void intake_drop(struct exchange *exchange)
+{
+	stop_counting(exchange);
+	buf_done(&exchange->whole);
+}
+
+char *exchange_take_whole(struct exchange *exchange)
+{
+	stop_counting(exchange);
+	return buf_take(&exchange->whole);
 }
 
 /* How much of it was taken. */

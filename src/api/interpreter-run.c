@@ -22,7 +22,7 @@
 
 #define QUIET_NS   (5LL * 1000000000)  /* then a line says that we are still there */
 #define STUCK_NS   (60LL * 1000000000) /* who has taken nothing for so long holds no kernel */
-#define WAITING	   (1U << 20)	       /* unsent bytes beyond which the kernel has to wait */
+#define WAITING	   (64U << 10)	       /* unsent bytes beyond which the kernel has to wait */
 #define LINE_TYPE  "application/x-ndjson"
 #define END_LINE   "{\"type\": \"end_of_execution\"}"
 #define ALIVE_LINE "{\"type\": \"keepalive\"}\n"
@@ -48,6 +48,7 @@ static void run_free(struct run *run)
 		exchange_on_drained(run->call->exchange, NULL, NULL);
 	}
 	free(run->request);
+	held_drop(&run->held);
 	free(run);
 }
 
@@ -73,7 +74,7 @@ static void drained(struct exchange *exchange, void *own)
 
 	(void)exchange;
 	run->drained_ns = clock_monotonic_ns();
-	run_read(run->context);
+	process_go_on(&run->context->reader);
 }
 
 /* Whoever asked has gone away, or has it all. */
@@ -100,9 +101,11 @@ struct run *run_new(struct context *context, struct api_call *call, uint64_t num
 {
 	struct run *run = calloc(1, sizeof *run), **last = &context->runs;
 
-	if (!run)
+	if (!run || !held_set(&run->held, context->interpreter->box->tenant, size)) {
+		free(run);
 		return NULL;
-	*run = (struct run){.context = context, .call = call, .number = number};
+	}
+	*run = (struct run){.held = run->held, .context = context, .call = call, .number = number};
 	run->request = request;
 	run->size = size;
 	run->quiet.fire = tick;
@@ -205,6 +208,7 @@ void run_next(struct context *context)
 		return;
 	}
 	free(take_ptr(run->request));
+	held_drop(&run->held);
 }
 
 void run_kernel_gone(struct context *context, const char *why)
@@ -304,19 +308,17 @@ static bool has_to_wait(const struct context *context)
 void run_read(struct context *context)
 {
 	char data[64U << 10];
-	size_t n;
+	size_t n, all;
 
 	/* Sending may end an exchange, and that comes back here. */
 	if (context->is_reading || !context->reader.process)
 		return;
 	context->is_reading = true;
 	/* What it writes to stderr is about itself: nobody's. */
-	while (process_read(&context->reader, PROCESS_ERR, data, sizeof data) > 0)
-		;
-	while (!has_to_wait(context)) {
-		n = process_read(&context->reader, PROCESS_OUT, data, sizeof data);
-		if (n == 0)
-			break;
+	all = process_read(&context->reader, PROCESS_ERR, data, sizeof data);
+	n = has_to_wait(context) ? 0
+				 : process_read(&context->reader, PROCESS_OUT, data, sizeof data);
+	if (n > 0) {
 		buf_add(&context->line, data, n);
 		if (buf_error(&context->line) < 0) {
 			buf_done(&context->line);
@@ -325,6 +327,9 @@ void run_read(struct context *context)
 		}
 		take_lines(context);
 	}
+	/* The next piece in another turn. */
+	if (all + n > 0)
+		process_go_on(&context->reader);
 	context->is_reading = false;
 	if (process_is_read(&context->reader))
 		run_kernel_gone(context, context->reader.process->end.text);

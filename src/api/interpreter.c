@@ -220,7 +220,8 @@ static void execute(struct api_call *call, json_t *body)
 	request = make_request(code, env, number, &size);
 	if (!request || !run_new(context, call, number, request, size)) {
 		free(request);
-		interpreter_text(call, 500, "out of memory");
+		exchange_add(call->exchange, "Retry-After", "1");
+		interpreter_text(call, 429, "no memory for the code: more of it waits already");
 		return;
 	}
 	if (context_lives(context))

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "base/buf.h"
+#include "box/held.h"
 #include "box/process.h"
 
 /*
@@ -42,7 +43,8 @@ struct run {
 	uint64_t number;
 	char *request; /* a line for the kernel; NULL once it is sent */
 	size_t size;
-	bool has_begun; /* the answer */
+	struct held held; /* the request's bytes */
+	bool has_begun;	  /* the answer */
 	struct loop_timer quiet;
 	int64_t drained_ns; /* when it last took what was sent */
 	struct run *next;
@@ -100,7 +102,8 @@ uint64_t context_number(void);
 
 /* ---- interpreter-run.c ---- */
 
-/* Puts an execution into the queue; `request` is the queue's from then on. */
+/* Puts an execution into the queue; `request` is the queue's from then on. NULL: no memory, or the
+ * tenant's clients hold too much of it. */
 struct run *run_new(struct context *context, struct api_call *call, uint64_t number, char *request,
 		    size_t size);
 size_t run_count(const struct context *context);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/server-inner.h"
+#include "base/announce.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/scope.h"
@@ -56,12 +57,14 @@ static void turn_away(struct server *server, struct listener *listener)
 	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* As many as there may be are there: who comes now is told so, and his answer is waited for to be
- * read, for a moment. Who speaks TLS would take longer to be told than to try again. */
+/* As many as there may be are there, and all are at work: who comes now is told so, and his answer
+ * is waited for to be read, for a moment. Who speaks TLS would take longer to be told than to try
+ * again. */
 static void take(struct listener *listener, int fd, const struct sockaddr_in6 *peer)
 {
 	struct server *server = listener->server;
-	bool is_over = server->n_connections >= server->options.max_connections;
+	bool is_over = server->n_connections >= server->options.max_connections &&
+		       !connection_evict(server);
 
 	if (is_over && listener->tls)
 		close(fd);
@@ -249,6 +252,8 @@ void listener_free(struct listener *listener)
 		loop_unwatch(listener->server->loop, &listener->watch);
 		close(listener->watch.fd);
 	}
+	if (listener->announced_fd >= 0)
+		close(listener->announced_fd);
 	if (listener->path)
 		unlink(listener->path);
 	free(listener->path);
@@ -326,8 +331,12 @@ static int prepare(struct listener *listener, const char *where, const char *cer
 	if (r < 0)
 		return r;
 	listener->is_unix = r == AF_UNIX;
-	if (!listener->is_unix)
+	if (!listener->is_unix) {
 		set_options(listener->watch.fd);
+		listener->announced_fd = announce_listener(listener->watch.fd, err);
+		if (listener->announced_fd < 0)
+			return listener->announced_fd;
+	}
 	if (listen(listener->watch.fd, BACKLOG) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "listen at '%s'", where);
 	r = loop_watch(listener->server->loop, &listener->watch, EPOLLIN);
@@ -347,6 +356,7 @@ int server_listen(struct server *server, const char *where, const char *certific
 	if (!listener)
 		return error_oom(err);
 	listener->server = server;
+	listener->announced_fd = -1;
 	listener->watch = (struct loop_watch){.fd = -1, .ready = ready};
 	r = prepare(listener, where, certificate, key, ret_where, err);
 	if (r < 0) {

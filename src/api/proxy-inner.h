@@ -19,7 +19,8 @@ enum proxy_stage {
 struct proxy {
 	struct exchange *exchange; /* NULL when it is over */
 	struct box *box;	   /* NULL when it is gone */
-	uint64_t gone;		   /* of box_on_gone() */
+	struct tenant *tenant;
+	uint64_t gone; /* of box_on_gone() */
 	uint16_t port;
 	enum proxy_stage stage;
 	bool is_dialing; /* guest_connect() has not called back */
@@ -27,6 +28,8 @@ struct proxy {
 
 	struct loop *loop;
 	struct loop_watch watch; /* of the connection inside */
+	struct loop_turn turn;	 /* a piece of what it says is read in it */
+	unsigned n_interim;	 /* answers such as "100 Continue" */
 	struct buf out;		 /* that waits to go there */
 	size_t out_at;
 	struct buf in;	  /* a head that is not all there, or framing */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/proxy-inner.h"
+#include "api/stream.h"
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/scope.h"
@@ -13,12 +14,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define READ_SIZE (64 * 1024)
-#define WAITS_MAX (64 * 1024) /* of the request, before the client has to wait */
+#define READ_SIZE   (32 * 1024)
+#define INTERIM_MAX 32 /* answers before the answer; a server that means it sends one or two */
 
-/* The server does not count connections that were taken from it. */
-#define RELAYS_MAX 4096
+/* The server does not count connections that were taken from it. One tenant may have an eighth of
+ * them, so that others find some. */
+#define RELAYS_MAX	  4096
+#define TENANT_RELAYS_MAX 512
 static size_t n_relays;
+
+static bool has_relay_left(const struct proxy *proxy)
+{
+	return n_relays < RELAYS_MAX && proxy->tenant->n_relays < TENANT_RELAYS_MAX;
+}
+
+static void count_relay(struct proxy *proxy, int n)
+{
+	n_relays += (size_t)n;
+	proxy->tenant->n_relays += (size_t)n;
+}
 
 /* ---- its life ---- */
 
@@ -35,12 +49,14 @@ static void let_go(struct proxy *proxy)
 	}
 	buf_done(&proxy->out);
 	buf_done(&proxy->in);
+	proxy->tenant->n_streams--;
 	free(proxy);
 }
 
 static void hang_up(struct proxy *proxy)
 {
 	proxy->stage = PROXY_OVER;
+	loop_unqueue(&proxy->turn);
 	if (proxy->watch.fd < 0)
 		return;
 	loop_unwatch(proxy->loop, &proxy->watch);
@@ -68,7 +84,7 @@ static void box_gone(struct box *box, void *data)
 	hang_up(proxy);
 	if (proxy->relay) {
 		relay_free(take_ptr(proxy->relay));
-		n_relays--;
+		count_relay(proxy, -1);
 	}
 	if (proxy->exchange)
 		exchange_cut(proxy->exchange);
@@ -120,7 +136,7 @@ static void watch(struct proxy *proxy)
 
 	if (proxy->watch.fd < 0)
 		return;
-	if (exchange_waiting(proxy->exchange) < WAITS_MAX)
+	if (exchange_waiting(proxy->exchange) < stream_part(proxy->tenant))
 		events |= EPOLLIN;
 	if (waiting(proxy) > 0)
 		events |= EPOLLOUT;
@@ -168,7 +184,7 @@ static void take_piece(struct exchange *exchange, const char *data, size_t size,
 		return;
 	}
 	flush(proxy);
-	if (waiting(proxy) >= WAITS_MAX)
+	if (waiting(proxy) >= stream_part(proxy->tenant))
 		exchange_hold(exchange);
 	watch(proxy);
 }
@@ -181,7 +197,7 @@ static void relay_over(struct relay *relay, void *own)
 
 	(void)relay;
 	proxy->relay = NULL;
-	n_relays--;
+	count_relay(proxy, -1);
 	let_go(proxy);
 }
 
@@ -202,6 +218,7 @@ static void become_relay(struct proxy *proxy, const char *data, size_t size)
 	loop_unwatch(proxy->loop, &proxy->watch);
 	proxy->relay = relay_new(&(struct relay_request){
 		.loop = proxy->loop,
+		.lane = &proxy->tenant->lane,
 		.outer_fd = fd,
 		.inner_fd = proxy->watch.fd,
 		.to_outer = data,
@@ -215,7 +232,7 @@ static void become_relay(struct proxy *proxy, const char *data, size_t size)
 	proxy->stage = PROXY_RELAYS;
 	if (proxy->relay) {
 		proxy->watch.fd = -1;
-		n_relays++;
+		count_relay(proxy, 1);
 	} else {
 		close(fd);
 	}
@@ -300,12 +317,16 @@ static bool read_head(struct proxy *proxy)
 		if (head.status >= 200)
 			break;
 		if (head.status == 101) {
-			if (n_relays >= RELAYS_MAX)
+			if (!has_relay_left(proxy))
 				refuse(proxy, "Too many WebSockets are open: come again");
 			else if (request->wants_websocket && head.wants_websocket)
 				switch_protocols(proxy, &head);
 			else
 				refuse(proxy, "The port speaks a protocol that nobody asked for");
+			return false;
+		}
+		if (++proxy->n_interim > INTERIM_MAX) {
+			refuse(proxy, "The port announces an answer again and again");
 			return false;
 		}
 		drop_front(&proxy->in, head.size); /* "100 Continue" and the like */
@@ -358,18 +379,33 @@ static void drained(struct exchange *exchange, void *own)
 	watch(own);
 }
 
+static void go_on(struct proxy *proxy)
+{
+	if (proxy->stage == PROXY_HEAD || proxy->stage == PROXY_BODY)
+		watch(proxy);
+	else
+		let_go(proxy); /* unless it relays, or the exchange has yet to end */
+}
+
+static void has_turn(struct loop_turn *turn)
+{
+	struct proxy *proxy = (struct proxy *)((char *)turn - offsetof(struct proxy, turn));
+
+	read_some(proxy);
+	go_on(proxy);
+}
+
+/* What the port says is read in turns of its tenant: thousands of connections to ports that talk
+ * without end keep nobody else waiting. */
 static void ready(struct loop_watch *watched, uint32_t events)
 {
 	struct proxy *proxy = (struct proxy *)((char *)watched - offsetof(struct proxy, watch));
 
 	if (events & EPOLLOUT)
 		flush(proxy);
-	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-		read_some(proxy);
-	if (proxy->stage == PROXY_HEAD || proxy->stage == PROXY_BODY)
-		watch(proxy);
-	else
-		let_go(proxy); /* unless it relays, or the exchange has yet to end */
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && proxy->watch.fd >= 0)
+		loop_queue(proxy->loop, &proxy->tenant->lane, &proxy->turn);
+	go_on(proxy);
 }
 
 /* ---- */
@@ -419,17 +455,26 @@ static void connected(int fd, const struct guest_entry *entry, const struct atol
 
 void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
 {
-	struct proxy *proxy = calloc(1, sizeof *proxy);
+	struct proxy *proxy;
 
+	if (box->tenant->n_streams >= STREAMS_MAX) {
+		exchange_add(exchange, "Retry-After", "5");
+		exchange_answer(exchange, 429, NULL, NULL, 0);
+		return;
+	}
+	proxy = calloc(1, sizeof *proxy);
 	if (!proxy) {
 		exchange_answer(exchange, 503, NULL, NULL, 0);
 		return;
 	}
+	box->tenant->n_streams++;
 	*proxy = (struct proxy){
 		.exchange = exchange,
 		.box = box,
+		.tenant = box->tenant,
 		.port = port,
 		.loop = house_loop(box->house),
+		.turn.run = has_turn,
 		.watch.fd = -1,
 		.out.limit = SIZE_MAX,
 		.in.limit = SIZE_MAX,

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define LANE_SIZE  (16 * 1024)
-#define LANE_TURNS 16 /* then others have their turn */
+#define LANE_TURNS 4 /* then others have their turn */
 
 struct end {
 	struct loop_watch watch;
@@ -33,6 +33,8 @@ struct lane {
 
 struct relay {
 	struct loop *loop;
+	struct loop_lane *party; /* bytes are carried in its turns; NULL: at once */
+	struct loop_turn turn;
 	struct end outer, inner;
 	struct lane in, out;
 	void (*over)(struct relay *relay, void *own);
@@ -50,6 +52,7 @@ void relay_free(struct relay *relay)
 {
 	if (!relay)
 		return;
+	loop_unqueue(&relay->turn);
 	close_end(relay, &relay->outer);
 	close_end(relay, &relay->inner);
 	free(relay->in.data);
@@ -186,7 +189,15 @@ static void ready(struct loop_watch *watch, uint32_t events)
 	}
 	if (events & EPOLLHUP)
 		hang_up(relay, end);
-	go_on(relay);
+	if (relay->party)
+		loop_queue(relay->loop, relay->party, &relay->turn);
+	else
+		go_on(relay);
+}
+
+static void has_turn(struct loop_turn *turn)
+{
+	go_on((struct relay *)((char *)turn - offsetof(struct relay, turn)));
 }
 
 static bool fill(struct lane *lane, struct end *from, struct end *to, const char *data, size_t size)
@@ -207,6 +218,8 @@ struct relay *relay_new(const struct relay_request *request)
 	if (!relay)
 		return NULL;
 	relay->loop = request->loop;
+	relay->party = request->lane;
+	relay->turn.run = has_turn;
 	relay->over = request->over;
 	relay->own = request->own;
 	relay->outer = (struct end){.watch = {.fd = request->outer_fd, .ready = ready},

@@ -15,6 +15,7 @@ typedef struct ssl_st SSL;
 
 struct relay_request {
 	struct loop *loop;
+	struct loop_lane *lane; /* whose turns it takes; outlives it; NULL: none's */
 	int outer_fd, inner_fd; /* nonblocking; the relay's, and closed with it */
 	SSL *ssl; /* of the outer one, with its handshake done; NULL: none; likewise */
 	/* What is sent first, in each direction; copied. */

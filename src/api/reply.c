@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api.h"
 
+#include "api/parse.h"
 #include "api/v1.h"
 #include "base/json.h"
 #include "base/scope.h"
@@ -90,27 +91,41 @@ void api_fail(struct api_call *call, const struct atoll_error *err)
 
 /* ---- bodies ---- */
 
-static void body_is_there(struct exchange *exchange, const char *data, size_t size, void *own)
+static void read_body(struct api_call *call, json_t *body, const char *why)
 {
-	struct api_call *call = own;
-	json_error_t why;
-	json_t *body;
-
-	(void)exchange;
-	if (size == 0 && !call->is_body_needed) {
-		body = json_object();
-	} else {
-		body = json_loadb(data, size, JSON_REJECT_DUPLICATES, &why);
-		if (!body) {
-			api_refuse(call, 400, "the body is no JSON: line %d, column %d: %s",
-				   why.line, why.column, why.text);
-			return;
-		}
-	}
-	if (json_is_object(body))
+	if (!body)
+		api_refuse(call, 400, "the body is no JSON: %s", why);
+	else if (json_is_object(body))
 		call->read(call, body);
 	else
 		api_refuse(call, 400, "the body has to be a JSON object");
+}
+
+static void body_is_parsed(struct parse *parse, json_t *body, const char *why, void *data)
+{
+	struct api_call *call = data;
+
+	(void)parse;
+	call->parse = NULL;
+	read_body(call, body, why);
+}
+
+static void body_is_there(struct exchange *exchange, const char *data, size_t size, void *own)
+{
+	struct api_call *call = own;
+	char why[160] = "";
+	json_t *body;
+
+	if (size > PARSE_SMALL) {
+		call->parse =
+			parse_start(call->api->house, call->charged, exchange_take_whole(exchange),
+				    0, size, body_is_parsed, call);
+		if (!call->parse)
+			api_refuse(call, 429, "too many requests of this tenant are held already");
+		return;
+	}
+	body = size == 0 && !call->is_body_needed ? json_object() : parse_text(data, size, why);
+	read_body(call, body, why);
 	json_decref(body);
 }
 

@@ -5,8 +5,6 @@
 
 #include <stdio.h>
 
-#define AHEAD_TURNS 64
-
 /* What http_read_request() says is wrong, where another status than 400 fits. */
 static unsigned status_for(const char *why)
 {
@@ -124,32 +122,20 @@ static size_t feed_head(struct connection *connection, const char *data, size_t 
 	return skipped;
 }
 
-/* Has the exchange been answered, and is there nothing in the way of the next one? */
-static bool is_next(const struct connection *connection)
-{
-	return connection->exchange && connection->exchange->stage == STAGE_ENDED &&
-	       connection->body.is_done && connection->content == 0 && !connection->closes;
-}
-
+/* One request, or a piece of one. What stands behind it waits: see connection.c. */
 size_t request_feed(struct connection *connection, const char *data, size_t size)
 {
-	size_t used = 0, before;
-	unsigned n = 0;
+	size_t used = 0;
 
-	do {
-		before = used;
-		if (connection->is_broken)
-			return size;
-		if (connection->lingers || (connection->closes && !connection->exchange))
-			return size;
-		if (!connection->exchange && connection->body.is_done && connection->content == 0)
-			used += feed_head(connection, data + used, size - used);
-		if (connection->exchange || !connection->body.is_done || connection->content > 0)
-			used += intake_feed(connection, data + used, size - used);
-		/* Those who send ahead have some turns, without what they sent being kept. */
-		if (used < size && n++ < AHEAD_TURNS && is_next(connection))
-			connection_advance(connection);
-	} while (used > before && used < size);
+	if (connection->is_broken || connection->lingers ||
+	    (connection->closes && !connection->exchange))
+		return size;
+	if (!connection->exchange && connection->body.is_done && connection->content == 0)
+		used += feed_head(connection, data, size);
+	if (connection->is_broken)
+		return size;
+	if (connection->exchange || !connection->body.is_done || connection->content > 0)
+		used += intake_feed(connection, data + used, size - used);
 	return used;
 }
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api.h"
+#include "api/host.h"
+#include "api/parse.h"
+#include "api/stream.h"
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/held.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +29,13 @@ static void call_over(struct exchange *exchange, bool is_broken, void *own)
 	(void)exchange;
 	if (call->over)
 		call->over(call, is_broken);
+	stream_close(call);
+	if (call->parse)
+		parse_leave(call->parse);
+	if (call->charged) {
+		call->charged->scratch -= call->scratch;
+		call->charged->n_calls--;
+	}
 	metrics_observe(call->api->metrics, call->class, call->status, ns);
 	if (call->api->logs_requests)
 		log_call(call, is_broken, ns);
@@ -74,6 +85,9 @@ static void nothing_over(struct exchange *exchange, bool is_broken, void *own)
 
 void api_let_go(struct api_call *call)
 {
+	stream_close(call);
+	if (call->charged)
+		call->charged->n_calls--;
 	exchange_set_own(call->exchange, NULL);
 	exchange_on_over(call->exchange, nothing_over, NULL);
 	metrics_observe(call->api->metrics, call->class, call->status,
@@ -154,6 +168,28 @@ static void answer_unknown_box(struct api_call *call, const char *id)
 	api_answer(call, 502, &body);
 }
 
+bool api_charge(struct api_call *call, struct tenant *tenant)
+{
+	if (!call->charged)
+		tenant->n_calls++;
+	call->charged = tenant;
+	exchange_set_party(call->exchange, &(struct exchange_party){.lane = &tenant->lane,
+								    .waiting = &tenant->waiting,
+								    .held = &tenant->held,
+								    .held_max = TENANT_HELD_MAX});
+	if (tenant->n_calls > server_most(call->api->server) / 2) {
+		exchange_add(call->exchange, "Retry-After", "5");
+		api_refuse(call, 429, "this tenant has as many requests open as it may have");
+		return false;
+	}
+	if (tenant->waiting <= TENANT_WAITING_MAX)
+		return true;
+	exchange_add(call->exchange, "Retry-After", "5");
+	api_refuse(call, 429, "%zu MiB of answers wait for this tenant's clients to read them",
+		   tenant->waiting >> 20);
+	return false;
+}
+
 static void dataplane(struct api_call *call, struct box *box, const struct place *place)
 {
 	call->box = box;
@@ -163,6 +199,12 @@ static void dataplane(struct api_call *call, struct box *box, const struct place
 	dataplane_exchange(call->exchange, box, place->port);
 }
 
+/* A port of a program inside, which decides itself whom it answers. */
+static bool is_of_program(uint16_t port)
+{
+	return port != 49983 && port != 49999;
+}
+
 static void route_box(struct api_call *call, const struct place *place)
 {
 	struct box *box = box_find_any(call->api->house, place->id);
@@ -170,7 +212,7 @@ static void route_box(struct api_call *call, const struct place *place)
 	call->class = "unknown sandbox";
 	if (!box || (box->state != BOX_RUNNING && box->state != BOX_PAUSED))
 		answer_unknown_box(call, place->id);
-	else
+	else if (api_charge(call, box->tenant))
 		dataplane(call, box, place);
 }
 
@@ -257,6 +299,8 @@ static void route_control(struct api_call *call)
 				   "(atoll serve key new makes one)");
 			return;
 		}
+		if (!api_charge(call, call->tenant))
+			return;
 	}
 	if (!route && allow[0]) {
 		exchange_add(call->exchange, "Allow", allow);
@@ -270,21 +314,63 @@ static void route_control(struct api_call *call)
 	}
 }
 
+/* Fields that say who asks, and for what. One that is there twice is read in two ways, by us and by
+ * a proxy before us. NULL: none is. */
+static const char *find_twice(const struct http_head *head)
+{
+	static const char *const names[] = {
+		"X-API-KEY",	    "Authorization",
+		"X-Access-Token",   "E2b-Traffic-Access-Token",
+		"E2b-Sandbox-Id",   "E2b-Sandbox-Port",
+		"Origin",	    "Content-Type",
+		"Content-Encoding",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		size_t n = 0;
+
+		for (size_t k = 0; k < head->n_fields; k++)
+			n += http_slice_is_like(head->fields[k].name, names[i]);
+		if (n > 1)
+			return names[i];
+	}
+	return NULL;
+}
+
 void api_handle(struct exchange *exchange, void *data)
 {
 	struct api_call *call = call_new(data, exchange);
-	const char *first = exchange_segment(exchange, 0);
+	const char *first = exchange_segment(exchange, 0), *twice;
 	struct place place;
+	bool is_by_host;
 	int found;
 
 	if (!call) {
 		exchange_answer(exchange, 500, NULL, NULL, 0);
 		return;
 	}
+	twice = find_twice(exchange_head(exchange));
+	if (twice) {
+		api_refuse(call, 400, "the request has more than one %s", twice);
+		return;
+	}
 	found = place_by_fields(exchange, &place);
-	if (found == 0)
-		found = place_by_host(exchange, &place);
-	if (found < 0) {
+	is_by_host = found == 0 && place_by_host(exchange, &place) > 0;
+	if (is_by_host)
+		found = 1;
+	/* PORT-ID.anything is served under any name: a foreign web page does not know the id. */
+	if (!is_by_host && !host_is_served(call->api, exchange)) {
+		api_refuse(
+			call, 421,
+			"this daemon does not serve the name in 'Host': add it to 'names' in its "
+			"configuration");
+	} else if (found >= 0 && !(found && is_of_program(place.port)) &&
+		   !host_may_change(call->api, exchange)) {
+		api_refuse(
+			call, 403,
+			"the request comes from a page of another origin: add its name to 'names' "
+			"in the daemon's configuration");
+	} else if (found < 0) {
 		api_refuse(call, 400,
 			   "E2b-Sandbox-Id and E2b-Sandbox-Port name a sandbox and a "
 			   "port, both or none");

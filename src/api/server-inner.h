@@ -31,7 +31,7 @@ struct inflater;
 	    * for each KiB of it */
 #define SERVER_LINGER_TIMEOUT_S 2
 #define SERVER_DROPPED_MAX	(1 << 20) /* of a body that nobody wants */
-#define SERVER_DRAINED		(64 * 1024)
+#define SERVER_DRAINED		(32 * 1024)
 #define SERVER_WAITING_MAX	(64 << 20)
 #define SERVER_SCRATCH_SIZE	(256 * 1024) /* holds a whole head, and then some */
 #define SERVER_BULK		(128 * 1024) /* of a body that may come late: read from here on */
@@ -44,6 +44,7 @@ struct listener {
 	SSL_CTX *tls; /* NULL: none */
 	char *path;   /* of a unix socket that we made; NULL */
 	bool is_unix;
+	int announced_fd; /* tells egress that the port is ours; see base/announce.h */
 };
 
 struct server {
@@ -51,7 +52,7 @@ struct server {
 	struct loop *loop;
 	struct listener *listeners[SERVER_LISTENERS_MAX];
 	size_t n_listeners;
-	struct connection *connections;
+	struct connection *connections, *oldest; /* the one used last first */
 	size_t n_connections, n_exchanges;
 	struct tunnel *tunnels;
 	int spare_fd;	/* given up to accept one connection when there are no more descriptors */
@@ -61,6 +62,7 @@ struct server {
 	int64_t now_ns; /* of this round */
 	struct connection *touched, **touched_end;
 	struct loop_timer settle_timer, accept_timer, stop_timer;
+	struct loop_lane strangers; /* turns of connections that belong to no tenant */
 	void (*stopped)(void *data);
 	void *stopped_data;
 	unsigned told_idle_s; /* a little less than it is, so that no request crosses our end */
@@ -104,6 +106,8 @@ struct exchange {
 	void (*taker)(struct exchange *exchange, const char *data, size_t size, void *own);
 	void *taker_own; /* of pieces, or of the whole */
 	struct buf whole;
+	size_t *held, held_max,
+		counted; /* see struct exchange_party; so much of it is this one's */
 	size_t given_back;
 	struct inflater *inflater;
 	struct buf again; /* unpacked, and given back */
@@ -139,6 +143,9 @@ struct connection {
 	int low_water; /* the socket is told to be readable from so many bytes on; 0: as usual */
 	struct buf out;
 	size_t out_at;
+	struct loop_turn turn; /* more of a file is sent in it, or a request sent ahead is served */
+	struct loop_lane *lane;
+	size_t *waiting, counted; /* see exchange_set_party(); so much of it is this one's */
 	struct sockaddr_in6 peer; /* or a sockaddr_in */
 	bool is_touched, is_handshaking, is_unix;
 	bool is_fresh;	      /* nothing came yet */
@@ -154,6 +161,8 @@ struct connection {
 	bool resets;	      /* so that they cannot take it for the end */
 	bool writes_wait;     /* the kernel takes no more */
 	bool tls_wants_write; /* to be able to read */
+	bool has_turn;	      /* that may be done now */
+	bool is_stream;	      /* the socket was told */
 };
 
 /* ---- server.c ---- */
@@ -176,11 +185,12 @@ void server_accept(struct server *server, bool accepts);
 /* Takes the descriptor, also on failure. 0 or -ENOMEM. */
 int connection_new(struct server *server, struct listener *listener, int fd,
 		   const struct sockaddr_in6 *peer);
+/* Ends the connection that has done nothing for longest, to make room for another one. False: all
+ * of them are at work. */
+bool connection_evict(struct server *server);
 void connection_touch(struct connection *connection);
 void connection_settle(struct connection *connection);
 void connection_break(struct connection *connection);
-/* The answer was given: send it, and if that goes at once the exchange is over. */
-void connection_advance(struct connection *connection);
 void connection_free(struct connection *connection);
 
 /* ---- request.c ---- */
@@ -195,6 +205,8 @@ bool request_wants(const struct connection *connection);
 /* Uses what it can of a body. Returns how much that was; 0: nothing for now. */
 size_t intake_feed(struct connection *connection, const char *data, size_t size);
 bool intake_wants(const struct connection *connection);
+/* Frees the body that was read. */
+void intake_drop(struct exchange *exchange);
 /* Tells the socket from how many bytes on we want to hear of them. */
 void intake_tune(struct connection *connection);
 
@@ -210,6 +222,8 @@ void exchange_close(struct exchange *exchange, bool is_broken);
 /* Writes what waits. 0, -EAGAIN if the rest has to wait, or what went wrong. */
 int answer_flush(struct connection *connection);
 bool answer_waits(const struct connection *connection);
+/* The number of bytes that wait for the client has changed. */
+void answer_count(struct connection *connection);
 /* An answer by the server itself, {"code":..,"message":..}; the connection ends after it. */
 void answer_refusal(struct connection *connection, unsigned status, const char *message);
 void answer_interim(struct exchange *exchange);

@@ -81,6 +81,11 @@ static size_t most_connections(size_t wanted)
 	return wanted;
 }
 
+size_t server_most(const struct server *server)
+{
+	return server->options.max_connections;
+}
+
 size_t server_connections(const struct server *server)
 {
 	return server->n_connections;
@@ -211,6 +216,7 @@ void server_free(struct server *server)
 	while (server->connections)
 		connection_free(server->connections);
 	tunnel_free_all(server);
+	loop_drop_lane(server->loop, &server->strangers);
 	loop_disarm(server->loop, &server->settle_timer);
 	loop_disarm(server->loop, &server->accept_timer);
 	loop_disarm(server->loop, &server->stop_timer);

@@ -61,6 +61,8 @@ int server_listen(struct server *server, const char *where, const char *certific
 void server_stop(struct server *server, int64_t until_ns, void (*done)(void *data), void *data);
 void server_free(struct server *server);
 size_t server_connections(const struct server *server);
+/* How many there may be. */
+size_t server_most(const struct server *server);
 /* How many listening sockets systemd handed over (LISTEN_FDS), as "fd:3" and on; the variables are
  * removed. */
 unsigned server_inherited(void);
@@ -95,6 +97,9 @@ void exchange_read_whole(struct exchange *exchange, size_t max,
 			 void (*whole)(struct exchange *exchange, const char *data, size_t size,
 				       void *own),
 			 void *own);
+/* In `whole`: the body, which is the caller's from now on, and not counted any more. NULL: it is
+ * empty, or no memory. */
+char *exchange_take_whole(struct exchange *exchange);
 /* The body piece by piece: `piece` takes it all, or says with exchange_hold() that it wants no more
  * for now; size 0 is the end. */
 void exchange_read(struct exchange *exchange,
@@ -121,15 +126,30 @@ void exchange_go_on(struct exchange *exchange);
  * about the connection or the length, which the server writes itself. A name or value that would
  * break the head is left out. */
 void exchange_add(struct exchange *exchange, const char *name, const char *value);
+/* Add a field to the answer's head unless a field of that name was added before. */
+void exchange_add_if_missing(struct exchange *exchange, const char *name, const char *value);
 /* All of it. `type` NULL: no body, Content-Length: 0 (or none, for 204). */
 void exchange_answer(struct exchange *exchange, unsigned status, const char *type, const void *data,
 		     size_t size);
 /* The head; then pieces. `length` UINT64_MAX: chunked. `type` may be NULL. For HEAD, 204 and 304
  * the pieces are dropped. */
 void exchange_begin(struct exchange *exchange, unsigned status, const char *type, uint64_t length);
+/* Whose it is: what lasts long is sent in turns of `lane`, `waiting` counts the bytes of all
+ * exchanges of that party that wait to be sent, `held` those of bodies that are read as a whole: a
+ * body by which that becomes more than `held_max` is answered by 429. What these point to has to
+ * outlive the exchange. */
+struct exchange_party {
+	struct loop_lane *lane;
+	size_t *waiting, *held;
+	size_t held_max;
+};
+void exchange_set_party(struct exchange *exchange, const struct exchange_party *party);
+/* It lasts, and its client may stop reading: the kernel keeps at most `unsent` bytes that the
+ * client has no room for. */
+void exchange_is_stream(struct exchange *exchange, int unsent);
 /* Copied, and sent as soon as it can be. */
 void exchange_send(struct exchange *exchange, const void *data, size_t size);
-/* Bytes that wait; `drained` is called when some have left and there are fewer than 64 KiB (again).
+/* Bytes that wait; `drained` is called when some have left and there are fewer than 32 KiB (again).
  * With 64 MiB waiting, more ends it as if the client had gone. */
 size_t exchange_waiting(const struct exchange *exchange);
 void exchange_on_drained(struct exchange *exchange,

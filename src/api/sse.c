@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/sse.h"
 
+#include "api/stream.h"
+#include "api/v1.h"
 #include "base/clock.h"
 #include "base/scope.h"
 
@@ -27,14 +29,19 @@ static void on_beat(struct loop_timer *timer)
 	loop_arm(sse->call->api->loop, timer, clock_monotonic_ns() + BEAT_NS);
 }
 
-void sse_begin(struct sse *sse, struct api_call *call, void (*drained)(struct sse *sse))
+bool sse_begin(struct sse *sse, struct api_call *call, void (*drained)(struct sse *sse))
 {
+	if (!stream_open(call, call->tenant)) {
+		v1_refuse(call, 429, "quota", "this tenant has as many streams as it may have");
+		return false;
+	}
 	*sse = (struct sse){.call = call, .drained = drained, .beat.fire = on_beat};
 	call->status = 200;
 	exchange_add(call->exchange, "Cache-Control", "no-store");
 	exchange_add(call->exchange, "X-Accel-Buffering", "no");
 	exchange_begin(call->exchange, 200, "text/event-stream", UINT64_MAX);
 	loop_arm(call->api->loop, &sse->beat, clock_monotonic_ns() + BEAT_NS);
+	return true;
 }
 
 void sse_send(struct sse *sse, const char *id, const char *event, const char *data, size_t size)
@@ -65,18 +72,26 @@ static void on_drained(struct exchange *exchange, void *own)
 		sse->drained(sse);
 }
 
-bool sse_is_full(struct sse *sse)
+static size_t room(struct sse *sse, size_t (*room_of)(const struct api_call *call))
 {
-	if (!sse->call)
-		return true;
-	if (exchange_waiting(sse->call->exchange) < SSE_ROOM)
-		return false;
-	if (!sse->waits) {
+	size_t size = sse->call ? room_of(sse->call) : 0;
+
+	if (size == 0 && sse->call && !sse->waits) {
 		sse->waits = true;
 		sse->beats = 0;
 		exchange_on_drained(sse->call->exchange, on_drained, sse);
 	}
-	return true;
+	return size;
+}
+
+size_t sse_room(struct sse *sse)
+{
+	return room(sse, stream_room);
+}
+
+size_t sse_room_base64(struct sse *sse)
+{
+	return room(sse, stream_room_base64);
 }
 
 void sse_end(struct sse *sse)

@@ -15,8 +15,6 @@
  * back.
  */
 
-#define SSE_ROOM (1U << 20)
-
 struct sse {
 	struct api_call *call; /* NULL: over */
 	struct loop_timer beat;
@@ -25,12 +23,14 @@ struct sse {
 	unsigned beats; /* since it waits */
 };
 
-/* Sends the head. */
-void sse_begin(struct sse *sse, struct api_call *call, void (*drained)(struct sse *sse));
+/* Sends the head. False: there are too many streams, and 429 was answered. */
+bool sse_begin(struct sse *sse, struct api_call *call, void (*drained)(struct sse *sse));
 /* `id` may be NULL; `data` is one line. */
 void sse_send(struct sse *sse, const char *id, const char *event, const char *data, size_t size);
-/* True: send nothing more until `drained`. */
-bool sse_is_full(struct sse *sse);
+/* How many bytes the next event may have, encoded (see stream.h); 0: send nothing more until
+ * `drained`. */
+size_t sse_room(struct sse *sse);
+size_t sse_room_base64(struct sse *sse);
 /* Ends the answer. Fine if it is over. */
 void sse_end(struct sse *sse);
 /* For call->over: nothing is sent any more. */

@@ -29,6 +29,7 @@ const char *server_reason(unsigned status)
 		{415, "Unsupported Media Type"},
 		{416, "Range Not Satisfiable"},
 		{417, "Expectation Failed"},
+		{421, "Misdirected Request"},
 		{422, "Unprocessable Content"},
 		{429, "Too Many Requests"},
 		{431, "Request Header Fields Too Large"},

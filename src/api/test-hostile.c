@@ -137,9 +137,12 @@ TEST(who_is_one_connection_too_many_is_told)
 	start_at("127.0.0.1:0", &options, NULL, NULL);
 	one = dial();
 	two = dial();
-	say(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	say(two, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(one, "\r\n\r\n"), "204") && has(hear(two, "\r\n\r\n"), "204"));
+	/* Both are at work: their bodies are waited for. */
+	say(one, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: "
+		 "100-continue\r\n\r\n");
+	say(two, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: "
+		 "100-continue\r\n\r\n");
+	CHECK(has(hear(one, "\r\n\r\n"), "100") && has(hear(two, "\r\n\r\n"), "100"));
 	/* At once, and also one that says nothing; the ends of both are what makes room again. */
 	three = dial();
 	said = hear(three, NULL);
@@ -154,6 +157,30 @@ TEST(who_is_one_connection_too_many_is_told)
 		said = hear(four, "\r\n\r\n");
 	} while (has(said, "503"));
 	CHECK(has(said, "204"));
+	finish();
+}
+
+TEST(who_waits_for_nothing_makes_room_for_who_comes)
+{
+	struct server_options options = {.max_connections = 2};
+	cleanup_fd int one = -1, two = -1, three = -1;
+
+	start_at("127.0.0.1:0", &options, NULL, NULL);
+	one = dial();
+	say(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(one, "\r\n\r\n"), "204"));
+	two = dial();
+	say(two, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(two, "\r\n\r\n"), "204"));
+	/* The first one is used once more, so that the second has done nothing for longest. */
+	say(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(one, "\r\n\r\n"), "204"));
+	three = dial();
+	say(three, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(three, "\r\n\r\n"), "204"));
+	CHECK_STR(hear(two, NULL), "");
+	say(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(hear(one, "\r\n\r\n"), "204"));
 	finish();
 }
 

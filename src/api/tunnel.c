@@ -48,6 +48,7 @@ int tunnel_new(struct connection *connection)
 	loop_unwatch(server->loop, &connection->watch);
 	tunnel->relay = relay_new(&(struct relay_request){
 		.loop = server->loop,
+		.lane = connection->lane,
 		.outer_fd = connection->watch.fd,
 		.inner_fd = pair[0],
 		.ssl = connection->ssl,

@@ -197,8 +197,8 @@ static void answer_diff(struct v1_work *work, struct api_call *call)
 {
 	struct diff_work *own = (struct diff_work *)work;
 
-	v1_answer_file(call, own->is_text ? "text/plain; charset=utf-8" : "application/json",
-		       take_fd(&own->fd));
+	v1_answer_scratch(call, own->is_text ? "text/plain; charset=utf-8" : "application/json",
+			  take_fd(&own->fd));
 }
 
 static void free_diff(struct v1_work *work)
@@ -237,7 +237,8 @@ void v1_diff(struct api_call *call)
 	own->work.run = run_diff;
 	own->work.answer = answer_diff;
 	own->work.free = free_diff;
-	v1_work_submit(&own->work);
+	if (v1_work_reserve(&own->work, TEXT_MAX))
+		v1_work_submit(&own->work);
 }
 
 /* ---- export ---- */
@@ -263,7 +264,7 @@ static int run_export(struct v1_work *work, struct atoll_error *err)
 	if (own->fd < 0)
 		return own->fd;
 	if (own->form == EXPORT_PATCH)
-		return atoll_export_patch(work->sandbox, own->fd, err);
+		return atoll_export_patch(work->sandbox, own->fd, NULL, err);
 	return atoll_export_tar(work->sandbox,
 				own->form == EXPORT_OCI ? ATOLL_TAR_OCI : ATOLL_TAR_PLAIN, own->fd,
 				&report, err);
@@ -273,8 +274,8 @@ static void answer_export(struct v1_work *work, struct api_call *call)
 {
 	struct export_work *own = (struct export_work *)work;
 
-	v1_answer_file(call, own->form == EXPORT_PATCH ? "text/x-patch" : "application/x-tar",
-		       take_fd(&own->fd));
+	v1_answer_scratch(call, own->form == EXPORT_PATCH ? "text/x-patch" : "application/x-tar",
+			  take_fd(&own->fd));
 }
 
 static void free_export(struct v1_work *work)
@@ -311,5 +312,7 @@ void v1_export(struct api_call *call)
 	own->work.run = run_export;
 	own->work.answer = answer_export;
 	own->work.free = free_export;
-	v1_work_submit(&own->work);
+	/* What an archive adds to the files is little beside them. */
+	if (v1_work_reserve(&own->work, (uint64_t)box->disk_mib << 20))
+		v1_work_submit(&own->work);
 }

@@ -13,7 +13,8 @@
 
 static bool is_name(const char *name)
 {
-	return name[0] && strlen(name) < 64;
+	return name[0] && strlen(name) < 64 && str_is_printable(name) && !strchr(name, '/') &&
+	       name[0] != '.';
 }
 
 /* ---- make ---- */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/listing.h"
+#include "api/put.h"
+#include "api/stream.h"
 #include "api/v1.h"
 #include "base/error.h"
-#include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/guest.h"
@@ -11,6 +13,9 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
+
+#define PIECE_MAX (32U << 10)
 
 /* Files, as a program inside would find them under their names (box/guest.h). */
 
@@ -123,23 +128,24 @@ static void answer_nothing(const struct guest_entry *entries, size_t n,
 		v1_done(call);
 }
 
-static void answer_list(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
-			void *data)
+static void listing_over(struct api_call *call, bool is_broken)
 {
-	cleanup_buf struct buf out = BUF_INIT(256 << 20);
-	struct json json = {.out = &out};
+	(void)is_broken;
+	listing_free(call->own);
+}
+
+static void answer_list(struct guest_list *list, const struct atoll_error *err, void *data)
+{
 	struct api_call *call = take_call(data, err);
 
-	if (!call)
+	if (!call) {
+		guest_list_free(list);
 		return;
-	json_open(&json, NULL, '{');
-	json_open(&json, "items", '[');
-	for (size_t i = 0; i < n; i++)
-		write_entry(&json, &entries[i]);
-	json_close(&json, ']');
-	json_none(&json, "next");
-	json_close(&json, '}');
-	api_answer(call, 200, &out);
+	}
+	call->own = listing_answer(call, call->tenant, list, "{\"items\":[", "],\"next\":null}",
+				   write_entry);
+	if (call->own)
+		call->over = listing_over;
 }
 
 void v1_file_stat(struct api_call *call)
@@ -257,15 +263,18 @@ static void on_pipe(struct loop_watch *watch, uint32_t events)
 	struct passing *passing =
 		(struct passing *)((char *)watch - offsetof(struct passing, watch));
 	struct exchange *exchange = passing->call->exchange;
-	static char data[65536];
-	ssize_t n = read(watch->fd, data, sizeof data);
+	size_t room = stream_room(passing->call);
+	char data[PIECE_MAX];
+	struct iovec piece = {data, room < sizeof data ? room : sizeof data};
+	/* The guest has the same open file and may let it block: never wait here. */
+	ssize_t n = preadv2(watch->fd, &piece, 1, -1, RWF_NOWAIT);
 
 	(void)events;
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0) {
 		exchange_send(exchange, data, (size_t)n);
-		if (exchange_waiting(exchange) > sizeof data) {
+		if (stream_room(passing->call) == 0) {
 			loop_unwatch(passing->call->api->loop, watch);
 			exchange_on_drained(exchange, on_drained, passing);
 		}
@@ -280,14 +289,19 @@ static void on_pipe(struct loop_watch *watch, uint32_t events)
 
 static void pass_pipe(struct api_call *call, int fd)
 {
-	struct passing *passing = calloc(1, sizeof *passing);
+	struct passing *passing;
 
+	if (!stream_open(call, call->tenant)) {
+		close(fd);
+		v1_refuse(call, 429, "quota", "this tenant has as many streams as it may have");
+		return;
+	}
+	passing = calloc(1, sizeof *passing);
 	if (!passing) {
 		close(fd);
 		v1_refuse(call, 503, "host", "out of memory");
 		return;
 	}
-	fcntl(fd, F_SETFL, O_NONBLOCK);
 	passing->call = call;
 	passing->watch.fd = fd;
 	passing->watch.ready = on_pipe;
@@ -334,9 +348,8 @@ void v1_file_get(struct api_call *call)
 
 struct upload {
 	struct v1_wait wait;
-	int fd;
+	struct put *put;
 	uint64_t size;
-	bool is_answered;
 };
 
 static void upload_over(struct api_call *call, bool is_broken)
@@ -344,36 +357,60 @@ static void upload_over(struct api_call *call, bool is_broken)
 	struct upload *upload = call->own;
 
 	(void)is_broken;
-	close(upload->fd);
+	put_drop(upload->put);
 	free(upload);
 }
 
-static void on_piece(struct exchange *exchange, const char *data, size_t size, void *own)
+static void fail_write(struct upload *upload, int r)
 {
-	struct upload *upload = own;
-	struct api_call *call = upload->wait.call;
+	struct atoll_error err = {0};
+
+	error_set(&err, ATOLL_FAULT_HOST, -r, "write the file");
+	fail(upload->wait.call, &err);
+}
+
+static void on_written(int r, void *data)
+{
+	struct upload *upload = data;
+
+	if (r < 0)
+		fail_write(upload, r);
+	else
+		exchange_go_on(upload->wait.call->exchange);
+}
+
+static void on_closed(int r, void *data)
+{
 	cleanup_buf struct buf out = BUF_INIT(4096);
 	struct json json = {.out = &out};
-	struct atoll_error err = {0};
-	int r;
+	struct upload *upload = data;
 
-	(void)exchange;
-	if (upload->is_answered)
-		return;
-	r = size > 0 ? fd_write_all(upload->fd, data, size) : 0;
-	upload->size += size;
-	if (r == 0 && size > 0)
-		return;
-	upload->is_answered = true;
+	upload->put = NULL;
 	if (r < 0) {
-		error_set(&err, ATOLL_FAULT_HOST, -r, "write the file");
-		fail(call, &err);
+		fail_write(upload, r);
 		return;
 	}
 	json_open(&json, NULL, '{');
 	json_uint(&json, "size", upload->size);
 	json_close(&json, '}');
-	api_answer(call, 200, &out);
+	api_answer(upload->wait.call, 200, &out);
+}
+
+static void on_piece(struct exchange *exchange, const char *data, size_t size, void *own)
+{
+	struct upload *upload = own;
+	int r;
+
+	if (size == 0) {
+		put_end(upload->put, on_closed);
+		return;
+	}
+	upload->size += size;
+	r = put_write(upload->put, data, size, on_written);
+	if (r < 0)
+		fail_write(upload, r);
+	else
+		exchange_hold(exchange);
 }
 
 static void on_writable(int fd, const struct guest_entry *entry, const struct atoll_error *err,
@@ -384,7 +421,6 @@ static void on_writable(int fd, const struct guest_entry *entry, const struct at
 	struct stat st;
 
 	(void)entry;
-	upload->fd = fd;
 	if (!call || fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
 		v1_wait_take(&upload->wait);
 		if (call && fd < 0)
@@ -393,6 +429,13 @@ static void on_writable(int fd, const struct guest_entry *entry, const struct at
 			v1_refuse(call, 409, "conflict", "it is no plain file");
 		if (fd >= 0)
 			close(fd);
+		free(upload);
+		return;
+	}
+	upload->put = put_new(call->api->house, call->tenant, fd, upload);
+	if (!upload->put) {
+		v1_wait_take(&upload->wait);
+		v1_refuse(call, 503, "host", "out of memory");
 		free(upload);
 		return;
 	}

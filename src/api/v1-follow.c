@@ -24,7 +24,7 @@
  * meanwhile. After the last two the stream ends.
  */
 
-#define PIECE	 65536
+#define PIECE	 (24U << 10)
 #define DATA_MAX (8U << 20)
 #define AGAIN_NS (5 * INT64_C(1000000))
 
@@ -122,47 +122,49 @@ static void send_output(struct sse *sse, uint64_t told[PROCESS_STREAMS], enum pr
 /* One piece of one stream; false: there is none now. */
 static bool send_piece(struct follow *follow, enum process_stream stream)
 {
-	static char data[PIECE];
 	uint64_t first = process_first(follow->reader.process, stream);
-	size_t n;
+	size_t room = sse_room_base64(&follow->sse), n;
+	char data[PIECE];
 
+	if (room == 0)
+		return false;
 	if (follow->told[stream] < first) {
 		send_lost(&follow->sse, follow->told, stream, first);
 		follow->reader.at[stream] = first;
 	}
-	n = process_read(&follow->reader, stream, data, sizeof data);
+	n = process_read(&follow->reader, stream, data, room < PIECE ? room : PIECE);
 	if (n > 0)
 		send_output(&follow->sse, follow->told, stream, data, n);
 	return n > 0;
 }
 
-static bool send_some(struct follow *follow)
+static void end(struct follow *follow)
 {
-	bool any = false;
-
-	for (enum process_stream stream = 0; stream < PROCESS_STREAMS; stream++) {
-		while (!sse_is_full(&follow->sse) && send_piece(follow, stream))
-			any = true;
-	}
-	return any;
-}
-
-static void pump(struct follow *follow)
-{
-	if (follow->is_last || !follow->reader.process)
-		return;
-	while (!sse_is_full(&follow->sse) && send_some(follow))
-		;
-	if (!process_is_read(&follow->reader))
-		return;
 	if (!v1_has_ended(follow->reader.process)) {
 		loop_arm(house_loop(follow->listener.house), &follow->again,
 			 clock_monotonic_ns() + AGAIN_NS);
-	} else {
-		follow->is_last = true;
-		send_step(follow, "end");
-		sse_end(&follow->sse);
+		return;
 	}
+	follow->is_last = true;
+	send_step(follow, "end");
+	sse_end(&follow->sse);
+}
+
+/* Send one piece of each stream. */
+static void pump(struct follow *follow)
+{
+	bool any = false;
+
+	if (follow->is_last || !follow->reader.process)
+		return;
+	for (enum process_stream stream = 0; stream < PROCESS_STREAMS; stream++)
+		any |= send_piece(follow, stream);
+	if (sse_room(&follow->sse) == 0)
+		process_rest(&follow->reader);
+	else if (process_is_read(&follow->reader))
+		end(follow);
+	else if (any)
+		process_go_on(&follow->reader);
 }
 
 static void pump_again(struct loop_timer *timer)
@@ -177,7 +179,7 @@ static void on_ready(struct process_reader *reader)
 
 static void on_drained(struct sse *sse)
 {
-	pump((struct follow *)sse);
+	process_wake(&((struct follow *)sse)->reader);
 }
 
 /* Its sandbox has ended, or keeps no memory in its sleep, and with it what was not told is gone. */
@@ -245,17 +247,21 @@ void v1_follow(struct api_call *call, struct process *process)
 	/* Nothing is lost to a slow reader; one that stands still is cut (sse.c). */
 	follow->reader.holds = true;
 	follow->listener.house = process->box->house;
+	follow->listener.tenant = process->box->tenant;
 	follow->listener.told = on_event;
 	follow->again.fire = pump_again;
+	if (!sse_begin(&follow->sse, call, on_drained)) {
+		free(follow);
+		return;
+	}
 	call->own = follow;
 	call->over = on_over;
 	box_listen(&follow->listener);
 	process_attach(process, &follow->reader, at);
 	v1_step_is_read(process);
-	sse_begin(&follow->sse, call, on_drained);
 	if (!is_again)
 		send_step(follow, "start");
-	pump(follow);
+	process_go_on(&follow->reader);
 }
 
 /* ---- one that only the database knows ---- */
@@ -280,8 +286,9 @@ void v1_follow_old(struct api_call *call, const struct result_step *step)
 
 	if (!read_place(call, at, &is_again))
 		return;
+	if (!sse_begin(&sse, call, nothing))
+		return;
 	call->over = over_old;
-	sse_begin(&sse, call, nothing);
 	buf_add_str(&view, step->view);
 	if (!is_again)
 		send_json(&sse, at, "start", &view);

@@ -191,12 +191,17 @@ void v1_sandboxes_list(struct api_call *call)
 
 /* ---- many at once ---- */
 
-/* Several that are made or ended; the answer comes with the last one. */
+/* Several that are made or ended; the answer comes with the last one. Each is begun in a turn of
+ * its tenant: to look at a contract takes milliseconds. */
 struct bulk {
 	struct v1_wait wait;
+	struct tenant *tenant;
 	struct buf out;
 	struct json json;
-	size_t left;
+	size_t left;	 /* to be answered */
+	size_t n_unmade; /* to be begun */
+	struct v1_create wanted;
+	struct loop_turn turn;
 	bool is_delete;
 };
 
@@ -209,6 +214,8 @@ static void bulk_finish(struct bulk *bulk)
 	if (call)
 		api_answer(call, 200, &bulk->out);
 	buf_done(&bulk->out);
+	if (!bulk->is_delete)
+		v1_create_done(&bulk->wanted);
 	free(bulk);
 }
 
@@ -221,6 +228,7 @@ static struct bulk *bulk_new(struct api_call *call, size_t n, bool is_delete)
 	bulk->out = (struct buf)BUF_INIT(64 << 20);
 	bulk->json.out = &bulk->out;
 	bulk->left = n;
+	bulk->tenant = call->tenant;
 	bulk->is_delete = is_delete;
 	json_open(&bulk->json, NULL, '{');
 	json_open(&bulk->json, "items", '[');
@@ -244,6 +252,16 @@ static void bulk_created(struct box *box, const struct atoll_error *err, void *d
 		bulk_finish(bulk);
 }
 
+static void make_next(struct loop_turn *turn)
+{
+	struct bulk *bulk = container_of(turn, struct bulk, turn);
+
+	/* The last one is answered later, from the loop. */
+	if (--bulk->n_unmade > 0)
+		loop_queue(house_loop(bulk->tenant->house), &bulk->tenant->lane, turn);
+	box_create(bulk->tenant, &bulk->wanted.request, bulk_created, bulk);
+}
+
 static void read_bulk(struct api_call *call, json_t *body)
 {
 	static const char *const keys[] = {"count",    "template", "contract",	  "timeout",
@@ -262,12 +280,15 @@ static void read_bulk(struct api_call *call, json_t *body)
 	if (wanted.request.labels.n == 0)
 		form_bad(&form, "'labels' are missing: what is made together is found and deleted "
 				"by them");
-	if (!form_fails(&form)) {
-		bulk = bulk_new(call, count, false);
-		for (uint64_t i = 0; bulk && i < count; i++)
-			box_create(call->tenant, &wanted.request, bulk_created, bulk);
+	bulk = form_fails(&form) ? NULL : bulk_new(call, count, false);
+	if (!bulk) {
+		v1_create_done(&wanted);
+		return;
 	}
-	v1_create_done(&wanted);
+	bulk->wanted = wanted;
+	bulk->n_unmade = count;
+	bulk->turn.run = make_next;
+	loop_queue(house_loop(bulk->tenant->house), &bulk->tenant->lane, &bulk->turn);
 }
 
 void v1_sandboxes_create(struct api_call *call)

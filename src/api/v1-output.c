@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "api/stream.h"
 #include "api/v1.h"
 #include "base/scope.h"
 #include "base/str.h"
@@ -16,8 +17,7 @@
  * was. What is not kept any more is answered by 416, never left out in silence.
  */
 
-#define PIECE	  65536
-#define SEND_ROOM (1U << 20)
+#define PIECE 32768
 
 struct output {
 	struct api_call *call;
@@ -41,28 +41,22 @@ static void on_over(struct api_call *call, bool is_broken)
 	output_free(call->own);
 }
 
-static void pump(struct output *output);
-
 static void on_drained(struct exchange *exchange, void *own)
 {
 	struct output *output = own;
 
 	(void)exchange;
 	output->waits = false;
-	pump(output);
+	process_wake(&output->reader);
 }
 
-static bool is_full(struct output *output)
+static void wait_for_client(struct output *output)
 {
-	struct exchange *exchange = output->call->exchange;
-
-	if (exchange_waiting(exchange) < SEND_ROOM)
-		return false;
-	if (!output->waits) {
-		output->waits = true;
-		exchange_on_drained(exchange, on_drained, output);
-	}
-	return true;
+	process_rest(&output->reader);
+	if (output->waits)
+		return;
+	output->waits = true;
+	exchange_on_drained(output->call->exchange, on_drained, output);
 }
 
 static bool is_at_end(const struct output *output)
@@ -76,18 +70,18 @@ static bool is_at_end(const struct output *output)
 }
 
 /* A piece; false: nothing now. The window may have moved on while a slow reader stood still. */
-static bool send_piece(struct output *output)
+static bool send_piece(struct output *output, size_t room)
 {
-	static char data[PIECE];
+	char data[PIECE];
 	uint64_t at = output->reader.at[output->stream], left = output->until - at;
-	size_t n;
+	size_t n = room < sizeof data ? room : sizeof data;
 
 	if (at < process_first(output->reader.process, output->stream)) {
 		exchange_cut(output->call->exchange);
 		output->is_done = true;
 		return false;
 	}
-	n = process_read(&output->reader, output->stream, data, left < PIECE ? left : PIECE);
+	n = process_read(&output->reader, output->stream, data, left < n ? left : n);
 	if (n > 0)
 		exchange_send(output->call->exchange, data, n);
 	return n > 0;
@@ -95,25 +89,34 @@ static bool send_piece(struct output *output)
 
 /* Who follows one stream is waited for (and cut by the server if he stands still); the other one
  * must not wait with it. */
-static void drop_other(struct output *output)
+static bool drop_other(struct output *output)
 {
-	static char data[PIECE];
+	char data[PIECE];
 
-	while (process_read(&output->reader, !output->stream, data, sizeof data) > 0)
-		;
+	return process_read(&output->reader, !output->stream, data, sizeof data) > 0;
 }
 
+/* Send one piece. */
 static void pump(struct output *output)
 {
+	size_t room = stream_room(output->call);
+	bool any = false;
+
 	if (output->is_done || !output->reader.process)
 		return;
 	if (output->reader.holds)
-		drop_other(output);
-	while (!is_full(output) && !is_at_end(output) && send_piece(output))
-		;
-	if (!output->is_done && is_at_end(output)) {
+		any = drop_other(output);
+	if (room > 0 && !is_at_end(output))
+		any |= send_piece(output, room);
+	if (output->is_done)
+		return;
+	if (is_at_end(output)) {
 		output->is_done = true;
 		exchange_end(output->call->exchange);
+	} else if (stream_room(output->call) == 0) {
+		wait_for_client(output);
+	} else if (any) {
+		process_go_on(&output->reader);
 	}
 }
 
@@ -193,6 +196,10 @@ void v1_output(struct api_call *call, struct process *process)
 	size = process_size(process, stream);
 	if (!check_from(call, &from, process_first(process, stream), size))
 		return;
+	if (!stream_open(call, process->box->tenant)) {
+		v1_refuse(call, 429, "quota", "this tenant has as many streams as it may have");
+		return;
+	}
 	output = calloc(1, sizeof *output);
 	if (!output) {
 		v1_refuse(call, 503, "host", "out of memory");
@@ -204,6 +211,7 @@ void v1_output(struct api_call *call, struct process *process)
 	output->reader.ready = on_ready;
 	output->reader.holds = follows;
 	output->listener.house = process->box->house;
+	output->listener.tenant = process->box->tenant;
 	output->listener.told = on_event;
 	call->own = output;
 	call->over = on_over;

@@ -16,6 +16,7 @@
  * it prints is the answer. */
 
 #define ARGUMENTS 8
+#define LOG_MAX	  (UINT64_C(256) << 20) /* what a log usually has at most */
 
 struct record_work {
 	struct v1_work work;
@@ -106,7 +107,7 @@ static void answer_record(struct v1_work *work, struct api_call *call)
 {
 	struct record_work *own = (struct record_work *)work;
 
-	v1_answer_file(call, own->type, take_fd(&own->fd));
+	v1_answer_scratch(call, own->type, take_fd(&own->fd));
 }
 
 static void free_record(struct v1_work *work)
@@ -140,7 +141,8 @@ static void submit(struct record_work *own)
 {
 	add_argument(own, "--", NULL);
 	add_argument(own, own->work.sandbox, NULL);
-	v1_work_submit(&own->work);
+	if (v1_work_reserve(&own->work, LOG_MAX))
+		v1_work_submit(&own->work);
 }
 
 void v1_log(struct api_call *call)

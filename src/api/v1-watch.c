@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/sse.h"
+#include "api/stream.h"
 #include "api/v1.h"
 #include "base/scope.h"
 #include "base/str.h"
@@ -20,7 +21,6 @@
 struct watcher {
 	struct sse sse; /* first */
 	struct box_listener listener;
-	struct tenant *tenant;
 	uint64_t number, lost;
 };
 
@@ -30,6 +30,7 @@ static void on_over(struct api_call *call, bool is_broken)
 
 	(void)is_broken;
 	sse_over(&watcher->sse);
+	watcher->listener.tenant->n_watchers--;
 	box_unlisten(&watcher->listener);
 	free(watcher);
 }
@@ -71,9 +72,7 @@ static void on_event(struct box_listener *listener, enum box_event event, struct
 	cleanup_buf struct buf out = BUF_INIT(DATA_MAX);
 	struct json json = {.out = &out};
 
-	if (box->tenant != watcher->tenant)
-		return;
-	if (watcher->lost > 0 || sse_is_full(&watcher->sse)) {
+	if (watcher->lost > 0 || sse_room(&watcher->sse) == 0) {
 		watcher->lost++;
 		return;
 	}
@@ -90,18 +89,28 @@ static void on_event(struct box_listener *listener, enum box_event event, struct
 
 void v1_events(struct api_call *call)
 {
-	struct watcher *watcher = calloc(1, sizeof *watcher);
+	struct watcher *watcher;
 
+	if (call->tenant->n_watchers >= TENANT_WATCHERS_MAX) {
+		v1_refuse(call, 429, "quota", "this tenant has as many streams as it may have");
+		return;
+	}
+	watcher = calloc(1, sizeof *watcher);
 	if (!watcher) {
 		v1_refuse(call, 503, "host", "out of memory");
 		return;
 	}
-	watcher->tenant = call->tenant;
-	watcher->listener = (struct box_listener){
-		.house = call->api->house, .told = on_event, .wants_processes = true};
+	if (!sse_begin(&watcher->sse, call, on_drained)) {
+		free(watcher);
+		return;
+	}
+	watcher->listener = (struct box_listener){.house = call->api->house,
+						  .tenant = call->tenant,
+						  .told = on_event,
+						  .wants_processes = true};
+	call->tenant->n_watchers++;
 	call->own = watcher;
 	call->over = on_over;
 	box_listen(&watcher->listener);
-	sse_begin(&watcher->sse, call, on_drained);
 	send_count(watcher, "ready", "sandboxes", call->tenant->n_boxes);
 }

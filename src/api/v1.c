@@ -77,7 +77,7 @@ static void refuse(struct api_call *call, unsigned status, const char *cause, co
 	v1_write_error(&json, "error", cause, details, message);
 	json_close(&json, '}');
 	if (status == 429 || status == 503)
-		exchange_add(call->exchange, "Retry-After", "1");
+		exchange_add_if_missing(call->exchange, "Retry-After", "1");
 	api_answer(call, status, &out);
 }
 
@@ -194,6 +194,33 @@ struct box *v1_running_box(struct api_call *call)
 
 /* ---- work on threads ---- */
 
+static void free_work(struct v1_work *work)
+{
+	if (work->tenant)
+		work->tenant->scratch -= work->reserved;
+	if (work->free)
+		work->free(work);
+	free(work);
+}
+
+bool v1_work_reserve(struct v1_work *work, uint64_t bytes)
+{
+	struct tenant *tenant = work->tenant;
+	struct api_call *call;
+
+	if (tenant_reserve_scratch(tenant, bytes)) {
+		work->reserved = bytes;
+		return true;
+	}
+	call = v1_wait_take(&work->wait);
+	free_work(work);
+	v1_refuse(call, 429, "quota",
+		  "answers of this tenant, in files, wait to be read: %llu MiB of %llu",
+		  (unsigned long long)(tenant->scratch >> 20),
+		  (unsigned long long)(TENANT_SCRATCH_MAX >> 20));
+	return false;
+}
+
 static void work_run(struct work_item *item)
 {
 	struct v1_work *work = (struct v1_work *)((char *)item - offsetof(struct v1_work, item));
@@ -213,9 +240,7 @@ static void work_done(struct work_item *item)
 	} else if (call) {
 		work->answer(work, call);
 	}
-	if (work->free)
-		work->free(work);
-	free(work);
+	free_work(work);
 }
 
 void *v1_work_new(struct api_call *call, size_t size, const struct box *box)
@@ -228,7 +253,7 @@ void *v1_work_new(struct api_call *call, size_t size, const struct box *box)
 		memcpy(work->sandbox, box->sandbox, sizeof work->sandbox);
 	work->item.run = work_run;
 	work->item.done = work_done;
-	work->item.owner = call->tenant;
+	work->item.owner = work->tenant = call->tenant;
 	/* What is not run any more, because the daemon stops. */
 	work->result = -ECANCELED;
 	return work;
@@ -261,6 +286,17 @@ void v1_answer_file(struct api_call *call, const char *type, int fd)
 	call->status = 200;
 	exchange_begin(call->exchange, 200, type, (uint64_t)st.st_size);
 	exchange_send_file(call->exchange, fd, 0, (uint64_t)st.st_size);
+}
+
+void v1_answer_scratch(struct api_call *call, const char *type, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) == 0) {
+		call->scratch = (uint64_t)st.st_blocks * 512;
+		call->charged->scratch += call->scratch;
+	}
+	v1_answer_file(call, type, fd);
 }
 
 /* ---- the document, and the table ---- */

@@ -87,13 +87,20 @@ struct v1_work {
 	/* It went well, and somebody is there to be answered. */
 	void (*answer)(struct v1_work *work, struct api_call *call);
 	void (*free)(struct v1_work *work); /* what is inside; NULL */
+	struct tenant *tenant;
+	uint64_t reserved; /* of tenant->scratch */
 };
 void *v1_work_new(struct api_call *call, size_t size, const struct box *box);
 void v1_work_submit(struct v1_work *work);
+/* The answer is made in a file and has at most so many bytes: tenant_reserve_scratch(). False: it
+ * was answered by 429, and `work` is gone. */
+bool v1_work_reserve(struct v1_work *work, uint64_t bytes);
 /* A file without a name, for answers of any size: a descriptor or a negative errno. */
 int v1_scratch(struct atoll_error *err);
 /* All of it, as the answer. */
 void v1_answer_file(struct api_call *call, const char *type, int fd);
+/* The same for one of v1_scratch(): its bytes are counted until they are sent. */
+void v1_answer_scratch(struct api_call *call, const char *type, int fd);
 
 /* {"ok": true} would say nothing: 204. */
 void v1_done(struct api_call *call);
