@@ -63,8 +63,9 @@ enum {
 	{"secret", 0, "NAME=HOST[/HEADER]", \
 	 "keep the caller's variable NAME outside: inside it is a placeholder, which becomes the " \
 	 "value on its way to HOST, in that header (authorization) and over TLS"}, \
-	{"listen", 0, "PORT[=HOSTPORT]", \
-	 "the command's PORT can be reached on the host's 127.0.0.1; where is printed"}, \
+	{"listen", 0, "PORT[=HOSTPORT][/NAME,...]", \
+	 "the command's PORT can be reached on the host's 127.0.0.1; where is printed. HTTP requests " \
+	 "there are for localhost or an address, or for NAME"}, \
 	{"rate", 0, "SIZE", "bytes a second, all connections together"}, \
 	{"net-bytes", 0, "SIZE", "bytes in all; then connections are cut and the command goes on"}, \
 	{"connections", 0, "N", "connections at the same time"}, \
@@ -88,6 +89,8 @@ enum {
 	 "what is written down: 'full', also what happens inside; 'steps'; 'off', nothing"}, \
 	{"keep-output", 0, NULL, "the content of output as well, not only its hash", \
 	 OPTION_KEEP_OUTPUT}, \
+	{"log-size", 0, "SIZE", \
+	 "so much is written about what happens inside, then it is only counted; 16M unless said"}, \
 	{"rule", 0, "NAME=WHAT", \
 	 "what follows when a built-in rule finds something: 'flag' (a line in the record and at " \
 	 "the end; the default), 'ask', 'pause', 'kill' or 'off'. Rules: credentials, " \

@@ -23,7 +23,8 @@ static const struct option export_options[] = {
 	 "container image's layer, which can say what was deleted",
 	 OPTION_FORMAT},
 	{"output", 'o', "FILE", "write there; '-' and the default: standard output", OPTION_OUTPUT},
-	{"quiet", 'q', NULL, "do not tell what is left out of a tar", OPTION_QUIET},
+	{"quiet", 'q', NULL, "do not tell what is marked, nor what is left out of a tar",
+	 OPTION_QUIET},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -42,22 +43,32 @@ struct request {
 	bool is_quiet;
 };
 
+struct patch {
+	const struct request *request;
+	struct atoll_archive_report report;
+};
+
 static int fill_patch(int fd, void *data, struct atoll_error *err)
 {
-	const struct request *request = data;
+	struct patch *patch = data;
 
-	return atoll_export_patch(request->id, fd, err);
+	return atoll_export_patch(patch->request->id, fd, &patch->report, err);
 }
 
 static int write_patch(const struct request *request, struct atoll_error *err)
 {
-	if (request->path)
-		return export_file(request->path, fill_patch, (void *)request, err);
-	if (isatty(STDOUT_FILENO))
+	struct patch patch = {.request = request};
+	int r;
+
+	if (!request->path && isatty(STDOUT_FILENO))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "not written to a terminal, which would obey what is in it; use "
 				 "-o FILE or a pipe ('atoll diff' is for reading)");
-	return atoll_export_patch(request->id, STDOUT_FILENO, err);
+	r = request->path ? export_file(request->path, fill_patch, &patch, err)
+			  : fill_patch(STDOUT_FILENO, &patch, err);
+	if (r == 0 && !request->is_quiet)
+		export_tell(&patch.report);
+	return r;
 }
 
 static int write_tar(const struct request *request, struct atoll_error *err)
@@ -144,7 +155,8 @@ const struct command command_export = {
 			"read. A patch is in git's format, binary files included, and applies "
 			"with 'git apply' to the workspace as it is now. What git cannot say "
 			"(empty directories, attributes, special files) and what it refuses "
-			"(everything in a git directory) is named at the patch's head.",
+			"(everything in a git directory) is named at the patch's head. So is what "
+			"the host would execute or trust.",
 			"A tar holds what was added or changed, whole: modes, times, user.* "
 			"attributes, hard links, holes; the owner is the workspace's, by number. "
 			"What was deleted is not in it, and that is told; as a container image's "

@@ -86,12 +86,35 @@ void command_overview(FILE *out)
 	fputs("\n'atoll help COMMAND' tells more about one.\n", out);
 }
 
+/* For src/cli/completion.py, which makes the shells' completions at build time: a line per command
+ * and per option, with tabs between the fields. No text of a table contains a tab or a newline. */
+static void print_table(FILE *out)
+{
+	for (size_t i = 0; commands[i]; i++) {
+		const struct command *command = commands[i];
+
+		fprintf(out, "command\t%s\t%s\t%s\n", command->name, command->usage,
+			command->summary);
+		for (const struct option *option = command->options; option_is_row(option);
+		     option++) {
+			char letter[2] = {option->letter};
+
+			if (option->name)
+				fprintf(out, "option\t%s\t%s\t%s\t%s\n", option->name, letter,
+					option->argument ? option->argument : "", option->help);
+		}
+	}
+}
+
 enum {
 	OPTION_MAN,
+	OPTION_TABLE,
 };
 
 static const struct option help_options[] = {
 	{"man", 0, NULL, "as a manual page, in troff", OPTION_MAN},
+	{"table", 0, NULL,
+	 "all commands and options for programs: lines of fields with tabs between", OPTION_TABLE},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -106,6 +129,10 @@ static int run_help(char **args, struct atoll_error *err)
 	r = command_read(&command_help, args, 0, 1, &line, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
+	if (line.seen & 1U << OPTION_TABLE) {
+		print_table(stdout);
+		return command_flush(err);
+	}
 	is_man = line.seen & 1U << OPTION_MAN;
 	if (!line.rest[0]) {
 		is_man ? command_manual_overview(stdout) : command_overview(stdout);

@@ -13,12 +13,16 @@
 #include <errno.h>
 #include <inttypes.h>
 
+/* More names than that tell a person nothing. */
+#define NAMES_MAX 40
+
 enum {
 	OPTION_TO,
 	OPTION_DISK,
 	OPTION_FILES,
 	OPTION_RATIO,
 	OPTION_OUTSIDE,
+	OPTION_TAKE,
 	OPTION_QUIET,
 };
 
@@ -35,7 +39,12 @@ static const struct option import_options[] = {
 	{"outside-links", 0, NULL,
 	 "take symbolic links that lead out of the tree; nothing is written through one",
 	 OPTION_OUTSIDE},
-	{"quiet", 'q', NULL, "say nothing but failures", OPTION_QUIET},
+	{"take", 0, "PATH",
+	 "take what the host would execute or trust at this path of the archive, or beneath it; "
+	 "may "
+	 "be given more than once",
+	 OPTION_TAKE},
+	{"quiet", 'q', NULL, "say nothing but failures and what is held back", OPTION_QUIET},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -43,6 +52,8 @@ static const struct option import_options[] = {
 struct import_request {
 	const char *file, *dir;
 	struct atoll_import_options options;
+	char **taken; /* into the arguments; NULL-terminated */
+	size_t n_taken;
 	bool is_quiet, is_help;
 };
 
@@ -78,6 +89,9 @@ static int take_option(const struct option *option, const char *value,
 		return read_number(option, value, &request->options.max_ratio, err);
 	case OPTION_OUTSIDE:
 		request->options.keeps_outside_links = true;
+		return 0;
+	case OPTION_TAKE:
+		request->taken[request->n_taken++] = (char *)value;
 		return 0;
 	case OPTION_QUIET:
 		request->is_quiet = true;
@@ -138,6 +152,21 @@ static int name_directory(const char *file, char *ret, size_t size, struct atoll
 	return 0;
 }
 
+void import_tell_held(const char *path, const char *mark, void *data)
+{
+	struct import_told *told = data;
+
+	if (told->n++ >= NAMES_MAX)
+		return;
+	fputs("atoll: held back, because the host would execute or trust it: ", stderr);
+	print_escaped(stderr, path);
+	fprintf(stderr, " (%s); to take it: atoll import --take ", mark);
+	print_word(stderr, path);
+	fputc(' ', stderr);
+	print_word(stderr, told->file);
+	fputc('\n', stderr);
+}
+
 int import_archive(const char *file, const char *dir, const struct atoll_import_options *options,
 		   char ret_dir[PATH_MAX], struct atoll_archive_report *ret,
 		   struct atoll_error *err)
@@ -166,6 +195,9 @@ static int import(const struct import_request *request, struct atoll_error *err)
 	fputs("imported into ", stdout);
 	print_escaped(stdout, dir);
 	printf(": %" PRIu64 " entries, %" PRIu64 " bytes\n", report.n_entries, report.n_bytes);
+	if (report.n_marked > 0)
+		printf("held back: %" PRIu64 " that the host would execute or trust\n",
+		       report.n_marked);
 	if (report.n_dropped > 0)
 		printf("left out: %s\n", report.dropped);
 	return command_flush(err);
@@ -174,8 +206,21 @@ static int import(const struct import_request *request, struct atoll_error *err)
 static int run_import(char **args, struct atoll_error *err)
 {
 	struct import_request request = {0};
-	int r = read_request(args, &request, err);
+	cleanup_free char **taken = NULL;
+	struct import_told told = {0};
+	size_t n = 0;
+	int r;
 
+	while (args[n])
+		n++;
+	request.taken = taken = calloc(n + 1, sizeof *taken);
+	if (!taken)
+		return error_oom(err);
+	r = read_request(args, &request, err);
+	request.options.taken = taken;
+	request.options.held = import_tell_held;
+	told.file = request.file;
+	request.options.data = &told;
 	if (r < 0)
 		return r;
 	if (request.is_help) {
@@ -220,6 +265,10 @@ const struct command command_import = {
 			"takes away; set-id and sticky bits, access lists and attributes other "
 			"than user.* are left out, and told. Times, hard links, holes and empty "
 			"directories are kept.",
+			"What the host would execute or trust is held back, and told: git hooks, a "
+			"git config that starts a program, settings of editors and agents, and the "
+			"like. The rule is that of 'atoll apply': it is taken if it is named, by "
+			"--take.",
 			NULL},
 	.options = import_options,
 	.sections =

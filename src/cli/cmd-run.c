@@ -184,8 +184,8 @@ static bool has_words(const struct run_request *request, const struct atoll_resu
 		(result->record[0] || result->n_denials > 0 || result->n_connections > 0 ||
 		 result->network_note[0] || result->record_note[0] || result->n_flags > 0 ||
 		 result->events_note[0] || result->end == ATOLL_STOPPED ||
-		 result->end == ATOLL_TIMED_OUT || result->end == ATOLL_OUT_OF_MEMORY ||
-		 result->end == ATOLL_OVER_LIMIT));
+		 result->end == ATOLL_UNRECORDED || result->end == ATOLL_TIMED_OUT ||
+		 result->end == ATOLL_OUT_OF_MEMORY || result->end == ATOLL_OVER_LIMIT));
 }
 
 static void on_published(const struct atoll_published *ports, size_t n, void *data)
@@ -329,6 +329,8 @@ static const struct command_row run_files[] = {
 	 "inside: what is allowed, for the command to read (contract.json for "
 	 "programs)"},
 	{"~/.local/state/atoll", "what runs in a layer have written; 'atoll ls' lists it"},
+	{"~/.config/atoll/trusted-names",
+	 "names of your own that are protected like .vscode: one on each line, then who obeys it"},
 	{"~/.config/atoll/answers",
 	 "what was allowed 'always' when asked, by contract; a line removed is an answer taken "
 	 "back"},

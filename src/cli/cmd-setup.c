@@ -57,6 +57,7 @@ static const struct command_row setup_statuses[] = {
 
 static const struct command_row setup_files[] = {
 	{"/var/lib/atoll/setup.json", "the ledger: every change, with what was there before"},
+	{"/var/lib/atoll/setup.lock", "held while changes are made; root's alone"},
 	{0},
 };
 

@@ -1,50 +1,117 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
 #include "cli/command.h"
 #include "cli/options.h"
 #include "cli/print.h"
 
 #include <atoll/atoll.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
 
-static const struct option trust_options[] = {OPTION_HELP_ROW, {0}};
+enum {
+	OPTION_DIGEST,
+};
 
-static const struct command_row trust_examples[] = {
-	{"atoll trust job.yaml", "I have read it; 'atoll run -f job.yaml' may now do what it says"},
+static const struct option trust_options[] = {
+	{"digest", 0, "SHA256",
+	 "record it only if its content has this SHA-256, and ask nobody: that of what you have "
+	 "read",
+	 OPTION_DIGEST},
+	OPTION_HELP_ROW,
 	{0},
 };
 
+static const struct command_row trust_examples[] = {
+	{"atoll trust job.yaml", "read it here, and agree; 'atoll run -f job.yaml' may now do what "
+				 "it says"},
+	{"atoll trust --digest 5891b5b522... job.yaml", "in a script, for content that was read "
+							"elsewhere"},
+	{0},
+};
+
+/* Line by line, nothing of which a terminal obeys. */
+static void print_content(const char *text, size_t size)
+{
+	cleanup_free char *copy = strdup(text);
+	char *at = copy, *line;
+
+	if (strlen(text) < size)
+		puts("(what follows a NUL byte is not shown)");
+	while (at && (line = strsep(&at, "\n"))) {
+		if (!at && !line[0])
+			break;
+		fputs("  ", stdout);
+		print_escaped(stdout, line);
+		putchar('\n');
+	}
+}
+
+/* The bytes that were read are shown, and it is these that count: nothing is opened again. */
+static int show_and_ask(const char *text, size_t size, const char *hex, void *data)
+{
+	char answer[16] = "";
+
+	print_content(text, size);
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+		return 1;
+	printf("Trust this content of ");
+	print_escaped(stdout, data);
+	printf(" (sha256 %s)? [y/N] ", hex);
+	fflush(stdout);
+	/* Drop input that was typed before the question appeared. */
+	tcflush(STDIN_FILENO, TCIFLUSH);
+	return fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y');
+}
+
+static bool is_digest(const char *text)
+{
+	return strlen(text) == 64 && strspn(text, "0123456789abcdef") == 64;
+}
+
 static int run_trust(char **args, struct atoll_error *err)
 {
-	struct command_line line;
+	struct command_words words;
+	const char *expected;
 	char digest[65];
-	int r = command_read(&command_trust, args, 1, 1, &line, err);
+	int r = command_read_words(&command_trust, args, 1, 1, &words, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = atoll_trust(line.rest[0], digest, err);
+	expected = words.values[OPTION_DIGEST];
+	if (expected && !is_digest(expected))
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "--digest %s: a SHA-256 is 64 digits of 0-9 and a-f", expected);
+	r = atoll_trust_content(words.words[0], expected, expected ? NULL : show_and_ask,
+				words.words[0], digest, err);
 	if (r < 0)
 		return r;
 	fputs("trusted ", stdout);
-	print_escaped(stdout, line.rest[0]);
+	print_escaped(stdout, words.words[0]);
 	printf(" as it is now (sha256 %s)\n", digest);
 	return command_flush(err);
 }
 
 const struct command command_trust = {
 	.name = "trust",
-	.usage = "FILE",
-	.summary = "approve a job file that lies in a workspace",
+	.usage = "[OPTION]... FILE",
+	.summary = "approve a job file that a run could have written",
 	.description =
 		(const char *const[]){
-			"Records that you have read the job file FILE and agree with it.",
-			"A job file that lies where its own command may write could have been "
-			"written by "
-			"an earlier run. Such a file may make the default contract narrower; "
-			"before it may "
-			"make it wider, somebody has to look at it. What is recorded is the exact "
-			"content: "
-			"a changed file has to be approved again. A file outside the writable "
-			"directories needs no approval.",
+			"Shows the job file FILE, and records that you agree with it. At a "
+			"terminal you are asked; else it is recorded at once. What is recorded is "
+			"exactly what is shown, also if a run writes the file meanwhile.",
+			"A job file could be the work of an earlier run, or of another user. It "
+			"may make the default contract narrower; before it may make it wider, "
+			"somebody has to look at it. That is so if the file, or a directory or "
+			"link on the way to it, lies in a git tree, in the current directory, in "
+			"a workspace or writable directory of this job or of an earlier run; or "
+			"if somebody besides you and root can write it.",
+			"Trust is in the exact content at this path: a changed file, a copy "
+			"elsewhere, and a link to it have to be approved again. Other job files "
+			"need no approval.",
 			NULL},
 	.options = trust_options,
 	.sections = (const struct command_section[]){{"Examples", trust_examples}, {0}},

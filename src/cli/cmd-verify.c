@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "base/fd.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
@@ -10,7 +11,9 @@
 
 #include <atoll/audit.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <string.h>
 #include <unistd.h>
 
 enum {
@@ -186,6 +189,21 @@ static bool is_file(const char *what)
 	       (strchr(what, '.') && access(what, F_OK) == 0);
 }
 
+/* A receipt is taken for a broken log otherwise: no line of a log begins so. */
+static int check_no_receipt(const char *path, struct atoll_error *err)
+{
+	static const char start[] = "{\"payload";
+	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	char text[sizeof start - 1];
+
+	if (fd < 0 || pread(fd, text, sizeof text, 0) != sizeof text ||
+	    memcmp(text, start, sizeof text) != 0)
+		return 0;
+	return error_set(err, ATOLL_FAULT_REQUEST, 0,
+			 "'%s' is a receipt and no log; to check it: atoll verify --receipt %s",
+			 path, path);
+}
+
 static int verify_one(const struct command_words *words, const struct atoll_verify_options *options,
 		      struct atoll_error *err)
 {
@@ -197,7 +215,8 @@ static int verify_one(const struct command_words *words, const struct atoll_veri
 	if (words->values[OPTION_CHECK])
 		r = atoll_check_proof(words->values[OPTION_CHECK], options, &found, err);
 	else if (what && is_file(what))
-		r = atoll_verify_file(what, options, &found, err);
+		r = check_no_receipt(what, err) < 0 ? -EINVAL
+						    : atoll_verify_file(what, options, &found, err);
 	else
 		r = atoll_verify(resolve_name(what, id), options, &found, err);
 	if (r < 0)

@@ -57,6 +57,7 @@ const struct command_row command_statuses[] = {
 	{"245", "stopped at another limit, which the message names"},
 	{"246", "an error in atoll itself"},
 	{"247", "stopped by a rule or a monitor that the contract names"},
+	{"248", "stopped because the record could not be written for 30 s, such as on a full disk"},
 	{0},
 };
 

@@ -8,3 +8,6 @@
  * unless `is_quiet`. */
 int export_tar(const char *id, enum atoll_tar form, const char *path, bool is_quiet,
 	       struct atoll_error *err);
+
+/* Print marked and left-out files on standard error. */
+void export_tell(const struct atoll_archive_report *report);

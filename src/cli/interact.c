@@ -163,7 +163,9 @@ static void on_stuck(const char *why, void *data)
 	fputs("atoll: everything inside is stopped, because the record cannot be written (",
 	      stderr);
 	print_escaped(stderr, why);
-	fputs("); make space and it goes on, or end it with Ctrl-C\n", stderr);
+	fputs("); make space within 30 s and it goes on, otherwise it is ended; Ctrl-C ends it "
+	      "now\n",
+	      stderr);
 }
 
 static void on_paused(const char *why, uint64_t wait_ms, void *data)

@@ -197,27 +197,57 @@ static void ask_all(struct dialogue *dialogue)
 
 static int by_path(const void *key, const void *item)
 {
-	return strcmp(key, *(const char *const *)item);
+	return strcmp(key, (*(const struct atoll_change *const *)item)->path);
 }
 
 static int compare_paths(const void *a, const void *b)
 {
-	return strcmp(*(const char *const *)a, *(const char *const *)b);
+	return strcmp((*(const struct atoll_change *const *)a)->path,
+		      (*(const struct atoll_change *const *)b)->path);
 }
 
-/* What was agreed to: names of what was shown, in order. */
+/* Changes that the person approved, as they were shown, by path. */
 struct wanted {
 	const struct dialogue *dialogue;
-	const char **paths;
+	const struct atoll_change **shown;
 	size_t n;
 };
 
+static const struct atoll_change *find_shown(const struct wanted *wanted, const char *path)
+{
+	const struct atoll_change **found =
+		bsearch(path, wanted->shown, wanted->n, sizeof *wanted->shown, by_path);
+
+	return found ? *found : NULL;
+}
+
+static bool has_same_mark(const struct atoll_change *a, const struct atoll_change *b)
+{
+	return !a->mark || !b->mark ? a->mark == b->mark : streq(a->mark, b->mark);
+}
+
+/* Commands that still run may have deleted what was shown as changed, or changed what goes. */
 static bool is_wanted(const struct atoll_change *change, void *data)
 {
-	const struct wanted *wanted = data;
+	const struct atoll_change *shown = find_shown(data, change->path);
 
-	return bsearch(change->path, wanted->paths, wanted->n, sizeof *wanted->paths, by_path) !=
-	       NULL;
+	if (!shown)
+		return false;
+	return (shown->kind == ATOLL_DELETED) == (change->kind == ATOLL_DELETED) &&
+	       (change->kind != ATOLL_DELETED || has_same_mark(shown, change));
+}
+
+/* A yes is for the content whose diff was shown, and for the mark that stood beside it. A directory
+ * that is needed comes along unasked. */
+static bool is_as_shown(const struct atoll_change *change,
+			const unsigned char digest[ATOLL_DIGEST_SIZE], void *data)
+{
+	const struct atoll_change *shown = find_shown(data, change->path);
+
+	if (!shown)
+		return S_ISDIR(change->after.st_mode);
+	return has_same_mark(shown, change) &&
+	       (!shown->has_digest || memcmp(shown->digest, digest, ATOLL_DIGEST_SIZE) == 0);
 }
 
 static void pass_on(const struct atoll_change *change, enum atoll_apply_fate fate, const char *why,
@@ -235,23 +265,25 @@ static int apply_wanted(struct dialogue *dialogue, const char *id, struct atoll_
 	struct wanted wanted = {.dialogue = dialogue};
 	struct atoll_apply_options options = {
 		.pick = is_wanted,
+		.approves = is_as_shown,
 		.told = pass_on,
 		.data = &wanted,
 		.merges = dialogue->options->merges,
 		.is_forced = dialogue->options->is_forced,
 	};
-	cleanup_free const char **paths = calloc(dialogue->changes->n + 1, sizeof *paths);
+	cleanup_free const struct atoll_change **shown =
+		calloc(dialogue->changes->n + 1, sizeof(const struct atoll_change *));
 	int r;
 
-	if (!paths)
+	if (!shown)
 		return error_oom(err);
 	for (size_t i = 0; i < dialogue->changes->n; i++)
 		if (dialogue->is_wanted[i])
-			paths[wanted.n++] = dialogue->changes->items[i].path;
+			shown[wanted.n++] = &dialogue->changes->items[i];
 	if (wanted.n == 0)
 		return 0;
-	qsort(paths, wanted.n, sizeof *paths, compare_paths);
-	wanted.paths = paths;
+	qsort(shown, wanted.n, sizeof(const struct atoll_change *), compare_paths);
+	wanted.shown = shown;
 	r = atoll_apply(id, &options, ret, err);
 	return r < 0 ? r : 1;
 }

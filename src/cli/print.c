@@ -28,12 +28,8 @@ static bool is_harmless(uint32_t code)
 	if (code < 0x20 || (code >= 0x7f && code < 0xa0))
 		return false;
 	/* Line and paragraph separators, and everything that turns or hides text. */
-	if (code == 0xad || code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
-	    (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) ||
-	    code == 0xfeff || (code >= 0xfff9 && code <= 0xfffb) ||
-	    (code >= 0xe0000 && code <= 0xe007f))
-		return false;
-	return true;
+	return !utf8_is_ignorable(code) && code != 0x2028 && code != 0x2029 &&
+	       !(code >= 0xfff9 && code <= 0xfffb);
 }
 
 static void print_byte(FILE *out, unsigned char byte)

@@ -246,8 +246,9 @@ static void print_record(const struct atoll_result *result, FILE *out)
 		print_escaped(out, result->record_note);
 		fputc('\n', out);
 	}
-	if (was_stopped(result) || result->end == ATOLL_STOPPED || result->n_flags ||
-	    result->n_denials || result->n_marked || result->record_note[0])
+	if (was_stopped(result) || result->end == ATOLL_STOPPED ||
+	    result->end == ATOLL_UNRECORDED || result->n_flags || result->n_denials ||
+	    result->n_marked || result->record_note[0])
 		fprintf(out, "atoll: recorded as %s (atoll log %s)\n", result->run, result->run);
 }
 
@@ -344,7 +345,7 @@ static const char *end_word(enum atoll_end end)
 		[ATOLL_EXITED] = "exited",	   [ATOLL_SIGNALED] = "signaled",
 		[ATOLL_TIMED_OUT] = "timed-out",   [ATOLL_OUT_OF_MEMORY] = "out-of-memory",
 		[ATOLL_OVER_LIMIT] = "over-limit", [ATOLL_NOT_STARTED] = "not-started",
-		[ATOLL_STOPPED] = "stopped",
+		[ATOLL_STOPPED] = "stopped",	   [ATOLL_UNRECORDED] = "unrecorded",
 	};
 
 	return words[end];

@@ -37,6 +37,9 @@ TEST(text_cannot_change_its_direction)
 		      "b",
 		      "a\\xe2\\x80\\xaeb");
 	check_escaped("\xe2\x81\xa6\xd8\x9c", "\\xe2\\x81\\xa6\\xd8\\x9c");
+	/* A filler, a joiner, a variation selector: nothing is seen of them. */
+	check_escaped("\xe3\x85\xa4\xcd\x8f\xef\xb8\x8f",
+		      "\\xe3\\x85\\xa4\\xcd\\x8f\\xef\\xb8\\x8f");
 }
 
 TEST(invalid_bytes_are_shown_by_number)

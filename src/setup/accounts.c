@@ -17,12 +17,7 @@
  * /etc/subuid and /etc/subgid keep other tools from handing the same ids out.
  */
 
-#define SYSTEM_ID_MAX 999
-#define SYSTEM_ID_MIN 101
-
 #define FILE_MAX (64 << 20)
-
-static const char *const lock_path = "/etc/.pwd.lock";
 
 /* The number in a field of the line that begins with "NAME:"; -1 where there is none. */
 static long find_id(const char *text, const char *name, int field)
@@ -66,14 +61,14 @@ static int choose_ids(struct setup *setup, struct atoll_error *err)
 		long id = find_id(entry ? change_text(entry, "text") : text.data, name, 2);
 		uint32_t other = i ? setup->ids[0] : 0;
 
-		for (uint32_t try = SYSTEM_ID_MAX; id < 0 && try >= SYSTEM_ID_MIN; try--) {
+		for (uint32_t try = SETUP_ID_MAX; id < 0 && try >= SETUP_ID_MIN; try--) {
 			if (is_free(try, other))
 				id = try;
 		}
 		if (id < 0)
 			return error_set(err, ATOLL_FAULT_HOST, 0,
 					 "no free system id below %d for the account '%s'",
-					 SYSTEM_ID_MAX + 1, name);
+					 SETUP_ID_MAX + 1, name);
 		setup->ids[i] = (uint32_t)id;
 	}
 	return 0;
@@ -105,7 +100,7 @@ static int plan_accounts(struct setup *setup, struct atoll_error *err)
 	int r = choose_ids(setup, err);
 
 	if (r == 0)
-		r = want(setup, "accounts", &kind_lock, lock_path, "", err);
+		r = want(setup, "accounts", &kind_lock, SETUP_PWD_LOCK, "", err);
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(files); i++) {
 		char text[512];
 		size_t used = 0;

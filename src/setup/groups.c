@@ -120,10 +120,6 @@ const struct setup_step step_groups = {
 
 /* ---- after a boot ---- */
 
-#define UNITS "/etc/systemd/system"
-#define UNIT  "atoll-setup.service"
-#define WANTS UNITS "/sysinit.target.wants"
-
 static const char unit_format[] = "# Made by 'atoll setup'; 'atoll setup --undo' removes it.\n"
 				  "[Unit]\n"
 				  "Description=Firewall table and control groups of atoll\n"
@@ -179,10 +175,12 @@ static int plan_boot(struct setup *setup, struct atoll_error *err)
 		return 0;
 	}
 	snprintf(unit, sizeof unit, unit_format, self);
-	r = want(setup, "boot", &kind_file, UNITS "/" UNIT, unit, err);
+	r = want(setup, "boot", &kind_file, SETUP_UNITS "/" SETUP_UNIT, unit, err);
 	if (r == 0)
-		r = want(setup, "boot", &kind_directory, WANTS, "", err);
-	return r < 0 ? r : want(setup, "boot", &kind_link, WANTS "/" UNIT, UNITS "/" UNIT, err);
+		r = want(setup, "boot", &kind_directory, SETUP_WANTS, "", err);
+	return r < 0 ? r
+		     : want(setup, "boot", &kind_link, SETUP_WANTS "/" SETUP_UNIT,
+			    SETUP_UNITS "/" SETUP_UNIT, err);
 }
 
 const struct setup_step step_boot = {

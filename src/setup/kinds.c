@@ -8,7 +8,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 /* ---- changes in general ---- */
 
@@ -73,6 +75,21 @@ int setup_sync_parent(const char *path, struct atoll_error *err)
 	return 0;
 }
 
+bool setup_is_cgroup(const char *path)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 &&
+	       (fs.f_type == CGROUP2_SUPER_MAGIC || fs.f_type == CGROUP_SUPER_MAGIC);
+}
+
+/* The kernel's own tree, and nothing that lies where it is to be mounted. */
+static int refuse_elsewhere(const char *path, struct atoll_error *err)
+{
+	return error_set(err, ATOLL_FAULT_HOST, 0, "'%s' is in no hierarchy of control groups",
+			 path);
+}
+
 static int remove_path(const char *path, struct atoll_error *err)
 {
 	if (unlink(path) < 0 && errno != ENOENT)
@@ -86,11 +103,15 @@ static int check_file(const json_t *change, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(1 << 20);
 	int r = setup_read(change_text(change, "path"), &text, err);
+	struct stat st;
 
 	if (r == -ENOENT)
 		return CHANGE_ABSENT;
 	if (r < 0)
 		return r;
+	/* systemd obeys it as root: whoever else can write it has changed it. */
+	if (lstat(change_text(change, "path"), &st) < 0 || st.st_uid != 0 || st.st_mode & 022)
+		return CHANGE_DIFFERENT;
 	return streq(text.data ? text.data : "", change_text(change, "text")) ? CHANGE_PRESENT
 									      : CHANGE_DIFFERENT;
 }
@@ -157,15 +178,21 @@ static int apply_lock(const json_t *change, struct atoll_error *err)
 	return fd < 0 ? setup_fail(err, "create", path) : 0;
 }
 
+/* Whoever holds it would hold a file without a name, and the next one another. */
 static int undo_lock(const json_t *change, char *ret_reason, size_t size, struct atoll_error *err)
 {
+	const char *path = change_text(change, "path");
+	cleanup_fd int fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
 	struct stat st;
 
-	(void)ret_reason;
-	(void)size;
-	if (lstat(change_text(change, "path"), &st) < 0 || st.st_size != 0)
+	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size != 0)
 		return 0;
-	return remove_path(change_text(change, "path"), err);
+	if (fcntl(fd, F_SETLK, &lock) < 0) {
+		snprintf(ret_reason, size, "somebody is changing accounts");
+		return 1;
+	}
+	return remove_path(path, err);
 }
 
 const struct change_kind kind_lock = {
@@ -269,7 +296,11 @@ const struct change_kind kind_directory = {
 static int apply_group(const json_t *change, struct atoll_error *err)
 {
 	const char *path = change_text(change, "path");
+	char parent[PATH_MAX];
 
+	snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(path, '/') - path), path);
+	if (!setup_is_cgroup(parent))
+		return refuse_elsewhere(path, err);
 	return mkdir(path, 0755) < 0 && errno != EEXIST ? setup_fail(err, "create", path) : 0;
 }
 
@@ -277,6 +308,10 @@ static int undo_group(const json_t *change, char *ret_reason, size_t size, struc
 {
 	const char *path = change_text(change, "path");
 
+	if (access(path, F_OK) == 0 && !setup_is_cgroup(path)) {
+		snprintf(ret_reason, size, "it is no control group");
+		return 1;
+	}
 	if (rmdir(path) == 0 || errno == ENOENT)
 		return 0;
 	if (errno != EBUSY && errno != ENOTEMPTY)
@@ -318,10 +353,12 @@ static int check_controller(const json_t *change, struct atoll_error *err)
 static int write_controller(const json_t *change, char sign, struct atoll_error *err)
 {
 	const char *path = change_text(change, "path");
-	cleanup_fd int fd = open(path, O_WRONLY | O_CLOEXEC);
+	cleanup_fd int fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	char text[64];
 	int length = snprintf(text, sizeof text, "%c%s", sign, change_text(change, "text"));
 
+	if (fd >= 0 && !setup_is_cgroup(path))
+		return refuse_elsewhere(path, err);
 	if (fd < 0 || write(fd, text, (size_t)length) != length)
 		return setup_fail(err, "write", path);
 	return 0;

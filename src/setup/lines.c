@@ -53,9 +53,16 @@ static bool is_among(const char *line, const char *ours, bool as_a_whole)
 
 static int read_file(const json_t *change, struct buf *ret, struct atoll_error *err)
 {
-	int r = setup_read(change_text(change, "path"), ret, err);
+	const char *path = change_text(change, "path");
+	int r = setup_read(path, ret, err);
 
-	return r == 0 && buf_error(ret) < 0 ? error_oom(err) : r;
+	if (r == 0 && buf_error(ret) < 0)
+		return error_oom(err);
+	/* What is behind it would be lost when the file is replaced. */
+	if (r == 0 && ret->used && memchr(ret->data, '\0', ret->used))
+		return error_set(err, ATOLL_FAULT_HOST, 0,
+				 "'%s' has a byte 0 in it; repair it first", path);
+	return r;
 }
 
 /* Of an empty buffer, too. */

@@ -109,7 +109,9 @@ static int check(const struct setup *setup, const json_t *change, struct atoll_e
 	return state;
 }
 
-static int make_one(struct setup *setup, json_t *change, struct atoll_error *err)
+/* `state`: what is there of it now. A part of it is ours, so what was there before us stands in the
+ * entry already. */
+static int make_one(struct setup *setup, json_t *change, int state, struct atoll_error *err)
 {
 	const struct change_kind *kind = change_kind(change);
 	json_t *entry = ledger_find(&setup->ledger, change);
@@ -117,7 +119,7 @@ static int make_one(struct setup *setup, json_t *change, struct atoll_error *err
 
 	if (!entry && json_array_append(setup->ledger.changes, change) < 0)
 		return error_oom(err);
-	if (kind->note)
+	if (kind->note && (!entry || state == CHANGE_ABSENT || !json_object_get(entry, "before")))
 		r = kind->note(entry ? entry : change, err);
 	if (r == 0)
 		r = ledger_save(&setup->ledger, err);
@@ -180,7 +182,7 @@ static int make_change(struct setup *setup, json_t *change, bool is_plan, struct
 	if (!entry && state != CHANGE_ABSENT)
 		return refuse_foreign(change, err);
 	if (!is_plan)
-		r = make_one(setup, change, err);
+		r = make_one(setup, change, state, err);
 	if (r == 0)
 		tell(report, action, change, NULL);
 	return r;
@@ -378,7 +380,9 @@ static int read_request(char **args, struct request *ret, struct atoll_error *er
 
 int main(int argc, char **argv)
 {
-	struct setup setup = {.ledger.lock_fd = -1, .wanted = json_array(), .notes = json_array()};
+	struct setup setup = {.ledger = {.dir_fd = -1, .lock_fd = -1},
+			      .wanted = json_array(),
+			      .notes = json_array()};
 	struct request request = {0};
 	struct atoll_error err = {0};
 	char shown[sizeof err.text];

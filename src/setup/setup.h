@@ -17,7 +17,7 @@ struct buf;
  * it needs libraries that `atoll run` should not load.
  *
  *   setup.c     what is asked: plan, make, undo, restore, status
- *   ledger.c    the list of changes that were made, on disk
+ *   ledger.c    the list of changes that were made, on disk; entries.c: what may stand in it
  *   kinds.c     plain files, links, directories, the switches of control groups
  *   lines.c     lines in files of the system's accounts
  *   accounts.c  which lines those are
@@ -77,7 +77,8 @@ struct ledger {
 	json_t *changes; /* in the order in which they were made */
 	bool exists;	 /* there is one, whether or not it could be read */
 	bool is_readable;
-	int lock_fd; /* the directory, locked against a second `atoll setup`; -1 if not ours */
+	int dir_fd;  /* its directory; -1 if nothing is to be changed */
+	int lock_fd; /* a file in it, locked against a second `atoll setup`; likewise */
 };
 
 /* Read it. To change anything one needs the lock, and with it the directory, which is made. */
@@ -87,6 +88,8 @@ int ledger_save(const struct ledger *ledger, struct atoll_error *err);
 int ledger_remove(const struct ledger *ledger, struct atoll_error *err);
 void ledger_close(struct ledger *ledger);
 json_t *ledger_find(const struct ledger *ledger, const json_t *change);
+/* Is this an entry that one of the steps makes, on any machine and in any version? */
+bool entry_is_ours(const json_t *change);
 
 /* ---- steps ---- */
 
@@ -111,6 +114,17 @@ extern const struct setup_step step_accounts, step_ids, step_groups, step_firewa
 
 /* The whole of a plain file; -ENOENT without a story, because that is often no failure. */
 int setup_read(const char *path, struct buf *ret, struct atoll_error *err);
+/* The places of the steps, for those that make them and for entries.c. */
+#define SETUP_PWD_LOCK "/etc/.pwd.lock"
+#define SETUP_UNITS    "/etc/systemd/system"
+#define SETUP_UNIT     "atoll-setup.service"
+#define SETUP_WANTS    SETUP_UNITS "/sysinit.target.wants"
+#define SETUP_TABLE    "inet atoll"
+/* Ids of the two accounts. */
+#define SETUP_ID_MIN 101
+#define SETUP_ID_MAX 999
+/* Does a path lie on a hierarchy of control groups? */
+bool setup_is_cgroup(const char *path);
 /* fsync() of the directory that a path lies in. */
 int setup_sync_parent(const char *path, struct atoll_error *err);
 int setup_fail(struct atoll_error *err, const char *what, const char *path);
