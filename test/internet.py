@@ -505,7 +505,7 @@ def serve_http(record, where):
 
 class Names:
     """DNS below script.test: a test says what the first, second, ... query for a name gets; the last goes on for ever. An answer is a list
-    of addresses, "nothing" (no reply), "refused", or "name:OTHER" (an alias)."""
+    of addresses, "nothing" (no reply), "refused", or "name:OTHER" (an alias); with "ttl:30" in front of the list it is good for 30 seconds."""
 
     def __init__(self):
         self.script, self.asked, self.lock = {}, [], threading.Lock()
@@ -533,15 +533,17 @@ class Names:
             chosen = answers[min(count, len(answers)) - 1]
         if chosen == "nothing":
             return None
-        records, code, owner = [], 5 if chosen == "refused" else 0, b"\xc0\x0c"
+        records, code, owner, ttl = [], 5 if chosen == "refused" else 0, b"\xc0\x0c", 0
         for one in chosen if isinstance(chosen, list) else []:
-            if one.startswith("name:"):
+            if one.startswith("ttl:"):
+                ttl = int(one[4:])
+            elif one.startswith("name:"):
                 target = b"".join(bytes([len(label)]) + label.encode() for label in one[5:].split(".")) + b"\0"
-                records.append(owner + struct.pack("!HHIH", 5, 1, 0, len(target)) + target)
+                records.append(owner + struct.pack("!HHIH", 5, 1, ttl, len(target)) + target)
                 owner = target
             elif (":" in one) == (kind == 28) and kind in (1, 28):
                 data = socket.inet_pton(socket.AF_INET6 if kind == 28 else socket.AF_INET, one)
-                records.append(owner + struct.pack("!HHIH", kind, 1, 0, len(data)) + data)
+                records.append(owner + struct.pack("!HHIH", kind, 1, ttl, len(data)) + data)
         return query[:2] + struct.pack("!HHHHH", 0x8580 | code, 1, len(records), 0, 0) + question + b"".join(records)
 
 

@@ -15,8 +15,8 @@ What the tests of the whole program share: fixtures, running atoll, and looking 
 
     main()                                           # last line: runs the tests in order
 
-Started as `ATOLL=/path/of/atoll /usr/bin/python3 test/security/test_x.py [part of a name]...`, as root and as an
-ordinary user. One line per test: `ok NAME`, `not ok NAME` (then details on lines that start with `# `), `skip NAME:
+Started as `ATOLL=build/atoll /usr/bin/python3 test/security/test_x.py [part of a name]...`, as root and as an
+ordinary user; a part that no name contains is an error (status 2). One line per test: `ok NAME`, `not ok NAME` (then details on lines that start with `# `), `skip NAME:
 what is missing`; at the end `N passed, N failed, N skipped`; status 1 if one failed. With ATOLL_TIMES=1 also what each test cost.
 
 Place    `ws` workspace: a git repository with one commit (files f, README.md, src/a.c); also the current directory of run()
@@ -89,6 +89,8 @@ import traceback
 import bare
 
 BARE = os.environ.get("ATOLL_BARE")  # a host without user namespaces; see bare.py
+# Tests change their directory: a relative path means the directory that the file was started in.
+os.environ.update({name: os.path.abspath(os.environ[name]) for name in ("ATOLL", "ATOLL_BUILD", "ATOLL_ROOT") if os.environ.get(name)})
 ATOLL = os.environ.get("ATOLL") or os.path.abspath(
     os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "build", "atoll"))
 MODE = os.environ.get("ATOLL_MODE") or "direct"  # how the workspace is written where a test does not say
@@ -582,7 +584,7 @@ class Residue:
         self.before["control group"] = _groups(of_all=True)
 
     def _look(self):
-        return {"mount": _mounts(), "file": {name for name in _shared_names() if not OTHER_TESTS.search(name)},
+        return {"mount": _mounts(), "file": {name for name in _shared_names() if not OTHER_TESTS.search(name) and name != LOCKS},
                 "IPC object": _ipc_objects(), "listening socket": _listeners(), "control group": _groups()}
 
     def found(self):
@@ -594,6 +596,7 @@ class Residue:
         return lasting(left)
 
 
+LOCKS = "/run/atoll"  # root's first run after a boot makes it, and it stays: the locks of ids lie there
 OTHER_TESTS = re.compile("/(atoll-([a-z]+-)?(test|check|bench|vm|bare)-|tmp)")
 
 
@@ -875,13 +878,13 @@ def mode_flags(flags, mode=None, stdin=None, where="."):
     return [] if said else ["--mode", MODE]
 
 
-def start(place, flags, command, mode=None, **options):
+def start(place, flags, command, mode=None, before=(), **options):
     """Start `atoll run` and do not wait for it. Keyword arguments: mode, env, stdin (bytes or a descriptor), fds, cwd, leaks,
-    starts."""
+    starts; before: words in front, of a program that executes it ("prlimit", ...)."""
     if isinstance(command, str):
         command = inside_sh(command)
     how = mode_flags(flags, mode, options.get("stdin"), options.get("cwd") or place.ws)
-    argv = [ATOLL, "run", *how, *bare.flags(flags), *map(str, flags)]
+    argv = [*before, ATOLL, "run", *how, *bare.flags(flags), *map(str, flags)]
     if command is not None:
         argv += ["--", *command]
     return Running(place, argv, **options)
@@ -1120,6 +1123,11 @@ def main():
     for name, thing in vars(sys.modules["__main__"]).items():
         if name.startswith("test_") and callable(thing) and thing not in known:
             _tests.append((name[5:].replace("_", " "), thing))
+    wrong = [word for word in sys.argv[1:] if not any(word.lower() in name.lower() for name, _ in _tests)]
+    for word in wrong:
+        print("# no test has '%s' in its name" % word)
+    if wrong:
+        sys.exit(2)
     bare.enter()
     if not os.access(ATOLL, os.X_OK):
         print("# no program at %s: set ATOLL" % ATOLL)

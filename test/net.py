@@ -466,6 +466,33 @@ def connections(result):
     return []
 
 
+def egress_of(running):
+    """The host's pid of the run's egress."""
+    from lib import check, until
+
+    def look():
+        for pid, name in descendants_of(running.pid).items():
+            if name.startswith("atoll-egress"):
+                return pid
+        return None
+    found = until(look, 5)
+    check(found, "no atoll-egress beneath %d: %s" % (running.pid, descendants_of(running.pid)))
+    return found
+
+
+def descendants_of(top):
+    parent, name = {}, {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError, ValueError):
+                text = read_text("/proc/%s/stat" % entry)
+                parent[int(entry)], name[int(entry)] = int(text[text.rindex(")") + 2:].split()[1]), text[text.index("(") + 1:text.rindex(")")]
+    found = {top}
+    while more := {pid for pid, above in parent.items() if above in found} - found:
+        found |= more
+    return {pid: name[pid] for pid in found - {top} if pid in name}
+
+
 if __name__ == "__main__":
     try:
         start(sys.argv[1:] or ["/bin/sh"])

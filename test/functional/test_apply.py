@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 104
+# check: on disk as user
 """
 `atoll apply` and `atoll undo`: from a layer onto the host and back
 

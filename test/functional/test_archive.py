@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: user only
 """A workspace from an archive, and a record's changes as one: what is kept, what is left out and told."""
 import os
 import subprocess

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 48
+# check: user only
 """The question about the network at a terminal: what ends it besides an answer, and that the record has each answer. No network is needed for that."""
 
 import os

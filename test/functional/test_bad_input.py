@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 102
+# check: user only
 """
 Bad jobs and flags, on the real program: bad-jobs.jsonl is refused case by case, with one line that says what is wrong and
 where, and with the right status; good-jobs.jsonl is not. The first line of each file explains it.

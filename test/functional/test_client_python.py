@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 94
+# check: sanitized if long
 """clients/python against the real daemon: both clients, broken connections, a daemon that is killed"""
 
 import asyncio

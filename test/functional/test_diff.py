@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 62
+# check: on disk as user
 """What a run has changed, as `atoll diff` tells it and `atoll export --format patch` writes it."""
 import json
 import os

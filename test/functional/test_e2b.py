@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 44
+# check: sanitized if long
 """
 E2B's own packages, as they are in the registry, against the daemon
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: sanitized if long
 """
 E2B's network rules, on a host with an Internet of its own: what is allowed arrives, what is not does not
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: user only
 """
 E2B's protocol as it is on the wire: tables of errors, frames, tokens, tenants, and what a hostile client tries
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 86
+# check: user only
 """
 The egress process by itself: DNS, SOCKS, CONNECT, bytes both ways, limits, questions, published ports
 
@@ -734,6 +736,26 @@ def _():
                     client.close()
                     event = egress.event(port=inside.port, verdict=ALLOWED)
                     same(event["rule"], "listen %d" % inside.port, "rule")
+
+
+@test("published ports: a socket of the inside that its maker still has open ends nobody else's connection")
+def _():
+    with Server(echo, "127.0.0.1") as inside, Egress({"mode": "rules", "listen": [{"port": inside.port}]}) as egress:
+        kept = []
+        for _ in range(20):
+            client = socket.create_connection(("127.0.0.1", egress.ports[0]), timeout=10)
+            want = egress.other(WANT)
+            made = [socket.socket(socket.AF_INET6) for _ in range(want[1])]
+            egress.send(message(INSIDE, len(made)), [one.fileno() for one in made])
+            kept += made
+            client.sendall(b"ping")
+            same(read_exactly(client, 4), b"ping", "echo")
+            client.shutdown(socket.SHUT_WR)
+            same(client.recv(10), b"", "the end")
+            client.close()
+            egress.event(port=inside.port, verdict=ALLOWED)
+        for one in kept:
+            one.close()
 
 
 @test("a fixed host port that is taken is an error with its number")

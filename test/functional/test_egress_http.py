@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 88
+# check: user only
 """
 HTTP through the egress process, plain and inside TLS: requests judged one by one, bodies both ways, secrets put in late
 

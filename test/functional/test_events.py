@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 34
+# check: user only
 """Other programs get the record's lines while a run goes on: fd, unix and exec; slow ones, and those that go away."""
 
 import json

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 19
+# check: bare only without namespaces
 """
 What a sandbox looks like inside: the workspace at another place, users of its own, an open top
 

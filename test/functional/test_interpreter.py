@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 38
+# check: sanitized if long
 """The code interpreter in a box of the daemon's: by E2B's own package, by hand where that says nothing, and over restarts."""
 
 import json

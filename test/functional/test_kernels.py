@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 96
+# check: sanitized if long
 """The kernels of the code interpreter, by themselves: what they make of code, and that nothing in it breaks them."""
 
 import base64

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 28
+# check: on disk as user
 """
 What a workspace in mode `layer` is made of: an overlay in the sandbox's own user namespace
 

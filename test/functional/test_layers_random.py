@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 84
+# check: not sanitized
+# check: on disk as user
 # check: timeout 1500
 """
 Random operations in a layer and on a plain copy of the workspace: what comes of them is the same

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 112
+# check: not sanitized
+# check: on disk as root
 # check: timeout 1500
 """
 Real work in a layer: what is applied is what the same work makes outside

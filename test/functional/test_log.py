@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 68
+# check: user only
 """Reading a record: `atoll log`, its tree, its list, and the schema of events."""
 import fcntl
 import json

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: bare only without user namespaces
 """
 How the workspace is written: `layer` (the default), `direct`, `read-only`; and `root: layer`
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: user only
 """A monitor over HTTP: what it is asked, each verdict, and each way to fail. The service is a server on loopback."""
 
 import json

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: user only
 """
 The plan against the kernel's own view
 
@@ -18,8 +19,8 @@ from lib import *  # noqa: E402
 
 NAMESPACES = ("user", "mnt", "pid", "net", "ipc", "uts", "cgroup", "time")
 KNOWN_CLAUSES = re.compile(
-    r"^(isolation\.(tier|accept-weaker)|filesystem\.(system|root|private|read|write|hide|protect|trusted|device|socket|accept-broad)"
-    r"|identity|processes\.(shared|namespaces|privileges|syscalls|files|descriptors|keyring)|network(\.[a-z]+)?|sockets|limits\.[a-z-]+|environment|audit\.record)$")
+    r"^(isolation\.(tier|accept-weaker)|filesystem\.(system|root|private|private-files|read|write|hide|protect|trusted|device|socket|accept-broad)"
+    r"|identity|processes\.(shared|namespaces|privileges|first|syscalls|files|descriptors|keyring)|network(\.[a-z]+){0,2}|sockets|limits\.[a-z-]+|environment|audit\.(record|size))$")
 
 
 # ---- the kernel's view ----------------------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ MOUNTED = [
 ]
 UNMOUNTED = r"^(symbolic link of the system|layer over the (read-only mount|workspace|system's tree)|marked in the layer|empty mounts over every match|empty mount by a watcher|" \
             r"guard|none$|the kernel keeps it for root|nothing is shown there|part of another line|a grant as wide|" \
-            r"kept by its own mode)"
+            r"kept by its own mode|nothing of the host's can be written|bind mount with the grant that it lies in)"
 TYPES = {"private tmpfs": "tmpfs", "devpts of its own": "devpts", "procfs of its own": "proc", "empty mount over it": "tmpfs",
          "bind mount, read-only, hidden names": "overlay", "overlay": "overlay"}
 
@@ -232,6 +233,9 @@ def check_process(plan, pid, running):
         same(int(status[name], 16), 0, name)
     check("seccomp allow-list" in plan.one("processes.syscalls")["mechanism"], "no line about system calls")
     same(status["Seccomp"].strip(), "2", "Seccomp")
+    same(plan.one("processes.first")["mechanism"], "pid 1: a seccomp filter; of capabilities sys_ptrace, in the user namespace", "pid 1")
+    first = status_of(int(status["PPid"]))
+    same((first["Seccomp"].strip(), int(first["CapEff"], 16)), ("2", 1 << 19), "the filter and the capabilities of pid 1")
 
     names = plan.one("processes.namespaces")["subject"].split()
     differ = [n for n in NAMESPACES if os.path.exists("/proc/self/ns/" + n)

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 66
+# check: user only
 """
 Receipts: made from a log that verifies, and checked with tools that are not ours
 
@@ -117,6 +119,10 @@ def _():
         names = [subject["name"] for subject in own["subject"]]
         check(names and set(names) <= {"log checkpoint", "/dev/stdout", "/dev/stderr"}, "subjects: %r" % names)
         same(verify(place, place.tmp + "/receipt").status, 0, "verify")
+        # As a log it is not broken, but the wrong thing to ask about.
+        result = atoll(place, "verify", place.tmp + "/receipt")
+        same(result.status, BAD_REQUEST, "verify of a receipt as a log")
+        check("atoll verify --receipt" in result.err, "the message does not say what to do: " + result.err)
 
 
 @test("names that are no text keep their bytes, and hostile ones change nothing")

@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 22
+# check: on disk as user
 """Records of runs in mode layer: made, listed, discarded, swept; through kill -9, a full disk and a hostile store."""
 
 import os
@@ -273,6 +275,21 @@ def _():
             check("Permission denied" in result.err and "XDG_STATE_HOME" in result.err, result.err)
 
 
+@test("a home directory that does not exist is not made: the error names HOME, and what to set")
+def _():
+    with Place() as place:
+        home = place.base + "/no-such-home"
+        for command in (["run", "--direct", "--", "true"], ["run", "--mode", "layer", "--", "true"], ["create", "--mode", "layer"], ["serve", "--listen", "127.0.0.1:1"]):
+            result = atoll(place, *command, env={"HOME": home, "XDG_STATE_HOME": None, "XDG_CONFIG_HOME": None})
+            check(not os.path.lexists(home), "%s has made the home directory" % command)
+            among(result.status, (BAD_REQUEST, HOST_CANNOT), "status of %s: %s" % (command, result.err))
+            check(home in result.err and "HOME" in result.err and "XDG_STATE_HOME" in result.err, "%s: %s" % (command, result.err))
+        # What the variable for it names is made.
+        result = atoll(place, "run", "--mode", "layer", "--", *inside_sh("echo x >x"), env={"HOME": home, "XDG_STATE_HOME": place.base + "/new/state"})
+        same(result.status, 0, "with XDG_STATE_HOME: %s" % result.err)
+        check(os.path.isdir(place.base + "/new/state/atoll") and not os.path.lexists(home), "the store is elsewhere")
+
+
 @test("a store that the command could reach is refused")
 def _():
     with Place() as place:
@@ -412,6 +429,7 @@ def _():
         check("small: 0" in result.out, "it does not run on a tmpfs: " + result.out + result.err)
         check("full: %d" % HOST_CANNOT in result.out, "it runs on a full disk: " + result.out)
         check("have to stay so; `atoll gc" in result.out, "no advice: " + result.out)
+        check(", and 0 " not in result.out, "a small floor is shown as none: " + result.out)
         check("direct: 0" in result.out, "a direct run is refused: " + result.out)
         check("again: 0\n2\n" in result.out, "after that: " + result.out)
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 42
+# check: sanitized if long
 """`atoll --host URL`: the commands in a daemon elsewhere; src/remote/, src/cli/remote-call.c"""
 
 import os

@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 70
+# check: user only
+# check: sanitized if long
 """`atoll report`: one page about a run, looked at in a real browser."""
 import base64
 import hashlib

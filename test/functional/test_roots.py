@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 46
 """
 What is written outside the workspace with `root: layer`, and kept: by checkpoints, rollbacks, forks, the end of a holder.
 Never by the host. In the daemon: test_roots_daemon.

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 16
+# check: user only
 """Built-in rules on real runs: hits and misses, and what follows from a hit."""
 
 import json

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 40
 """
 What `atoll run` does, seen by whoever uses it: every flag with an effect, streams byte by byte, every way to end, nothing left
 behind, trust, doctor, and what the command finds inside

@@ -1,5 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 64
+# check: user only
+# check: not sanitized
 """
 `atoll schema` against the parser
 
@@ -36,7 +39,7 @@ BEYOND = [
     r"A NUL|a NUL character",               # in a string
     r"variable '.*'(: names with ATOLL_| cannot be passed)|is no name for a variable|named twice",  # keys of environment.set
     r"mixes a pattern|'\[' without '\]'|in pattern",  # the inside of a pattern
-    r"is no host: |has bits set beyond|is no wide pattern|is no port; ",  # the inside of a host
+    r"is no host: |is no host name; |has bits set beyond|is no wide pattern|is no port; ",  # the inside of a host
     r"path '.*' cannot match: |method '.*' is never passed on|says where a request goes or ends|no proxy; write|is atoll's own; take",
     r"is there already \(|a secret belongs to one host|which (no line|only '.*') allows|goes only over TLS|says 'tls: |at an address: ",  # several lines at once
     r"more than \d+ (published ports|ports for one host)|is a secret \(",

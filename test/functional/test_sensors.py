@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 36
+# check: user only
 """
 What the first process sees and tells: programs that are executed, refusals of every kind, changes in direct mode
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 20
 """
 The daemon itself: starting and stopping, keys and tenants, quotas, configuration, systemd's ways
 """

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: sanitized if long
 # check: alone
 # check: timeout 30000
 """
@@ -15,6 +16,7 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -290,6 +292,33 @@ def rows_of(path, sql):
     with contextlib.closing(sqlite3.connect(path)) as database:
         same(database.execute("PRAGMA integrity_check").fetchall(), [("ok",)], "integrity of " + path)
         return {row[0] for row in database.execute(sql)}
+
+
+@test("a daemon that is stopped and continued while it waits for a word on its control socket reads the word")
+def _():
+    with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
+        answers = []
+        for _ in range(10):
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as client:
+                client.connect(os.path.join(daemon.state, "control"))
+                time.sleep(0.02)  # the daemon accepts, and waits in recv()
+                stop_all_threads(daemon.pid)
+                os.kill(daemon.pid, signal.SIGCONT)
+                time.sleep(0.02)
+                try:
+                    client.send(b"reload")
+                    answers.append(client.recv(512))
+                except (BrokenPipeError, ConnectionResetError):
+                    answers.append(b"")  # on a busy machine the daemon's 200 ms are over: the command tries again
+        check(b"ok" in answers, "no word was read: %s" % answers)
+        same(set(answers) - {b"ok", b""}, set(), "other answers")
+        # The same by the command.
+        stop_all_threads(daemon.pid)
+        adding = subprocess.Popen([ATOLL, "serve", "tenant", "add", "late", "--state", daemon.state], env=daemon.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        time.sleep(0.3)
+        os.kill(daemon.pid, signal.SIGCONT)
+        out = adding.communicate(timeout=60)[0]
+        same(adding.returncode, 0, "tenant add: %s" % out)
 
 
 @test("the databases at any moment: whole, with every row and result that was told before; a daemon goes on from them")

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: sanitized if long
 # check: timeout 3000
 """
 Sandboxes of the daemon under load while their egress is killed, on a host with an Internet of its own

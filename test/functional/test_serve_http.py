@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: user only
 """
 The daemon's HTTP: what clients of all kinds do to it
 

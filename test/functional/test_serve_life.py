@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 100
+# check: sanitized if long
 """
 The life of the daemon's sandboxes: time-outs, pauses, kills, being taken over, snapshots, budgets
 """

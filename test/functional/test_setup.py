@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 118
+# check: sanitized if long
 """`atoll setup`, in a machine of its own
 
 Nothing here may touch the real machine. So a case runs in this very file, started again with `--inside CASE` by
@@ -314,6 +316,165 @@ def _():
     setup("--undo")
     unchanged(before, "after a refusal because of the table")
     same(ruleset(), rules, "rules")
+
+
+LEDGER = "/var/lib/atoll/setup.json"
+
+
+def refused(*args):
+    """setup does nothing, and says why."""
+    before, rules = tree(), ruleset()
+    done = subprocess.run([ATOLL, "setup", *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=60)
+    check(done.returncode in (POLICY, HOST_CANNOT) and done.stderr, "setup %s: status %d\n%s%s" % (args, done.returncode, done.stdout, done.stderr))
+    unchanged(before, "after a refusal of setup %s" % (args,))
+    same(ruleset(), rules, "rules")
+    return done.stderr
+
+
+@case("a ledger that others can write is not believed")
+def _():
+    setup()
+    for path, change, back in ((LEDGER, lambda: os.chmod(LEDGER, 0o622), lambda: os.chmod(LEDGER, 0o600)),
+                               (LEDGER, lambda: os.chown(LEDGER, 65534, 0), lambda: os.chown(LEDGER, 0, 0)),
+                               ("/var/lib/atoll", lambda: os.chmod("/var/lib/atoll", 0o775), lambda: os.chmod("/var/lib/atoll", 0o755))):
+        change()
+        for args in (["--undo"], ["--restore"], []):
+            check("'%s' can be written by others" % path in refused(*args), path)
+        back()
+    os.rename(LEDGER, LEDGER + ".real")
+    os.symlink(LEDGER + ".real", LEDGER)
+    refused("--undo")
+    os.unlink(LEDGER)
+    os.rename(LEDGER + ".real", LEDGER)
+    setup("--undo")
+
+
+@case("an edited ledger removes, writes and makes nothing that is not ours")
+def _():
+    setup()
+    whole = json.loads(read(LEDGER))
+    os.mkdir("/etc/empty-dir")
+    write("/etc/empty-file", "")
+    write("/etc/a-file", "x\n")
+    os.symlink("/etc/a-file", "/etc/a-link")
+    write("/etc/target", "")
+    os.symlink("/etc/target", "/etc/cgroup.subtree_control")
+    root = read("/etc/shadow").decode().splitlines()[0] + "\n"
+    bad = [("directory", "/etc/empty-dir", ""), ("lock", "/etc/empty-file", ""), ("file", "/etc/a-file", "x\n"),
+           ("link", "/etc/a-link", "/etc/a-file"), ("lines", "/etc/shadow", root), ("lines", "/etc/a-file", "x\n"),
+           ("lines", "/etc/passwd", "atoll-offline:x:0:0::/:/bin/sh\n"), ("lines", "/etc/sudoers", "atoll-offline: ALL\n"),
+           ("lines", "/etc/passwd", "atoll-offline:x:998:998::/:/bin/sh"), ("controller", "/etc/cgroup.subtree_control", "cpuset"),
+           ("group", "/etc/empty-dir", ""), ("group", "/sys/fs/cgroup/../../../etc/atoll", ""), ("table", "inet other", "offline 998, online 999"),
+           ("table", "inet atoll", "offline 0, online 0"), ("lines", "", "x\n"), ("group", "atoll", ""), ("nothing", "/etc/a-file", "")]
+    for kind, path, text in bad:
+        entry = {"step": "ids", "kind": kind, "path": path, "text": text, "before": False}
+        write(LEDGER, json.dumps({**whole, "changes": [*whole["changes"], entry]}))
+        for args in (["--undo"], ["--restore"], []):
+            check("none that atoll setup makes" in refused(*args), "%s %s" % (kind, path))
+    for changes in (["text"], [None], [[]], [{}], [{"kind": "file"}]):
+        write(LEDGER, json.dumps({**whole, "changes": changes}))
+        refused("--undo")
+    # What looks like a control group and is none is neither made nor written.
+    for kind, path, text in (("group", "/etc/atoll", ""), ("controller", "/etc/cgroup.subtree_control", "cpu")):
+        write(LEDGER, json.dumps({**whole, "changes": [{"step": "groups", "kind": kind, "path": path, "text": text}]}))
+        done = subprocess.run([ATOLL, "setup", "--restore"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        same(done.returncode, HOST_CANNOT, done.stderr)
+    check(not os.path.exists("/etc/atoll") and read("/etc/target") == b"", "made or written")
+    write(LEDGER, json.dumps(whole))
+    setup("--undo")
+    check(os.path.isdir("/etc/empty-dir") and os.path.exists("/etc/empty-file") and os.path.lexists("/etc/a-link"), "something is gone")
+
+
+@case("an ordinary user cannot hold a set-up up")
+def _():
+    for when in ("before", "after"):
+        code = "import fcntl, os, sys; os.setuid(65534)\n" \
+               "for name in sys.argv[1:]:\n try: fcntl.flock(os.open(name, os.O_RDONLY), 2)\n except OSError: pass\n" \
+               "print('held', flush=True); sys.stdin.read()"
+        names = ["/var/lib/atoll", "/var/lib/atoll/setup.lock", LEDGER]
+        os.makedirs("/var/lib/atoll", exist_ok=True)
+        holder = subprocess.Popen([PYTHON, "-c", code, *names], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        same(holder.stdout.readline(), b"held\n", "the holder")
+        done = subprocess.run([ATOLL, "setup", *([] if when == "before" else ["--undo"])], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, timeout=60)
+        holder.stdin.close()
+        holder.wait()
+        same(done.returncode, 0, done.stderr)
+    check(not os.path.exists("/var/lib/atoll"), "something is left")
+
+
+@case("two set-ups at once: one after the other")
+def _():
+    before = tree()
+    for args in ([], ["--undo"], []):
+        both = [subprocess.Popen([ATOLL, "setup", *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(4)]
+        for each in both:
+            out, err = each.communicate(timeout=60)
+            same(each.returncode, 0, err.decode())
+    setup("--undo")
+    unchanged(before, "afterwards")
+
+
+@case("a file that was not there is gone after an undo, also if it was repaired in between")
+def _():
+    for path in ("/etc/subuid", "/etc/subgid"):
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+    before = tree()
+    setup()
+    write("/etc/subuid", read("/etc/subuid").decode().splitlines(True)[0])
+    setup()
+    check(read("/etc/subuid").count(b"atoll-o") == 2, "not repaired")
+    setup("--undo")
+    unchanged(before, "after --undo")
+
+
+@case("an account file with a byte 0 in it is not replaced")
+def _():
+    write("/etc/subgid", read("/etc/subgid") + b"ada:1:1\n\0\nbob:2:2\n")
+    text = read("/etc/subgid")
+    setup(status=HOST_CANNOT)
+    same(read("/etc/subgid"), text, "/etc/subgid")
+    setup("--undo", status=0)
+    same(read("/etc/subgid"), text, "/etc/subgid")
+
+
+@case("the lock of the account files is left to whoever holds it")
+def _():
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink("/etc/.pwd.lock")
+    setup()
+    code = "import fcntl, os, sys; fcntl.lockf(os.open('/etc/.pwd.lock', os.O_RDWR), fcntl.LOCK_EX); " \
+           "print('held', flush=True); sys.stdin.read()"
+    # Nothing but the lock is left to undo, so that nothing else waits for the holder.
+    whole = json.loads(read(LEDGER))
+    setup("--undo")
+    write("/etc/.pwd.lock", "")
+    os.mkdir("/var/lib/atoll", 0o755)
+    write(LEDGER, json.dumps({**whole, "changes": [one for one in whole["changes"] if one["kind"] == "lock"]}))
+    os.chmod(LEDGER, 0o600)
+    holder = subprocess.Popen([PYTHON, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    same(holder.stdout.readline(), b"held\n", "the holder")
+    out = setup("--undo", status=INCOMPLETE)
+    check("somebody is changing accounts" in out and os.path.exists("/etc/.pwd.lock"), out)
+    holder.stdin.close()
+    holder.wait()
+    setup("--undo")
+    check(not os.path.exists("/etc/.pwd.lock"), "the lock is left")
+
+
+@case("a unit that others can write is damage")
+def _():
+    setup()
+    unit = "/etc/systemd/system/atoll-setup.service"
+    if not os.path.exists(unit):
+        return
+    for change, back in ((lambda: os.chmod(unit, 0o666), lambda: os.chmod(unit, 0o644)), (lambda: os.chown(unit, 65534, 0), lambda: os.chown(unit, 0, 0))):
+        change()
+        check("damaged" in setup("--status"), "not seen")
+        back()
+        same(setup("--status"), "complete\n", "status")
 
 
 @case("a range that overlaps ours is refused with its owner")

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 24
 """Records that a run has not written to are the next run's, those of removed sandboxes the next sandbox's: nothing of the one is seen by the
 other, through kill -9 and many at once."""
 

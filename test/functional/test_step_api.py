@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 92
+# check: user only
 """
 Steps that depend on nobody (include/atoll/step.h): a program starts them, is killed, and finds them again
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: sanitized if long
 """
 Other network rules for a sandbox that lives (atoll_sandbox_set_network), and the death of its egress
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 120
 """
 Sandboxes that live on: atoll create, exec, checkpoint, rollback, fork, history, rm
 
@@ -13,6 +14,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *
 
+import ctypes
 import pty
 import random
 import tempfile
@@ -356,6 +358,134 @@ def _():
             same(step(place, id, "sleep 2; echo here"), "here\n", "while they write")
         result = atoll(place, "exec", id, "--", "/bin/sh", "-c", "head -c 200000000 /dev/zero >f; sleep 5")
         same(result.status, OVER_LIMIT, "status of what it writes itself: %s" % result.err)
+
+
+def template_process(place):
+    """The child of the first process that has the number 2 inside."""
+    for pid in children(first_process(place)):
+        with contextlib.suppress(OSError):
+            if read("/proc/%d/status" % pid).decode().split("NSpid:")[1].split("\n")[0].split()[-1] == "2":
+                return pid
+    return None
+
+
+class Others:
+    """Somebody else who writes 256 MiB on the place's disk."""
+
+    def __init__(self, place):
+        self.file = tempfile.TemporaryFile(dir=place.home)
+        os.posix_fallocate(self.file.fileno(), 0, 256 << 20)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+
+@test("what others write is not the sandbox's either while a step has a terminal, whose leader nobody can look into")
+def _():
+    with Sandbox("--disk", "64M", on_disk=True) as (place, id):
+        step(place, id, "true")
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.chdir(place.ws)
+            os.execve(ATOLL, [ATOLL, "exec", id, "--", "/bin/sh", "-c", "echo ready; sleep 3; echo here"], caller_environment(place))
+        said = b""
+
+        def heard(text):
+            nonlocal said
+            with contextlib.suppress(OSError):
+                said += os.read(fd, 4096)
+            return text in said
+        check(until(lambda: heard(b"ready")), "not ready: %r" % said)
+        with Others(place):
+            check(until(lambda: heard(b"here"), 20), "the step was ended: %r" % said)
+            same(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), 0, "status of the step with a terminal: %r" % said)
+        os.close(fd)
+
+
+@test("what others write is not the sandbox's either while steps are stopped before they execute")
+def _():
+    with Sandbox("--disk", "64M", on_disk=True) as (place, id):
+        step(place, id, "true")
+        first, template = first_process(place), template_process(place)
+        with Others(place):
+            for n in range(6):
+                running, stopped, end = begin(place, id, "echo here"), set(), time.monotonic() + 1
+                # As soon as it is forked, as a machine with much to do would.
+                while time.monotonic() < end:
+                    for pid in set(children(first)) - {template} - stopped:
+                        with contextlib.suppress(OSError):
+                            os.kill(pid, signal.SIGSTOP)
+                            stopped.add(pid)
+                for pid in stopped:
+                    with contextlib.suppress(OSError):
+                        os.kill(pid, signal.SIGCONT)
+                result = running.wait()
+                same((result.status, result.out), (0, "here\n"), "step %d: %s" % (n, result.err))
+
+
+@test("a step that is forked late is still ended at its disk limit")
+def _():
+    if not IS_ROOT:
+        skip("root, to hold the process that forks")
+    with Sandbox("--disk", "64M", on_disk=True) as (place, id):
+        for _ in range(5):  # looks come often at first
+            step(place, id, "sleep 0.2")
+        # The template gets no time to fork for a while, as on a machine with much to do: the sandbox looks empty. A tracer's stop is the
+        # only one that pid 1 does not end.
+        template, libc = template_process(place), ctypes.CDLL(None, use_errno=True)
+        for request in 0x4206, 0x4207:  # PTRACE_SEIZE, PTRACE_INTERRUPT
+            same(libc.ptrace(request, template, None, None), 0, "hold the template: %s" % os.strerror(ctypes.get_errno()))
+        os.waitpid(template, 0x40000000)  # __WALL
+        running = begin(place, id, "head -c 200000000 /dev/zero >f; sleep 10")
+        time.sleep(1)
+        same(libc.ptrace(17, template, None, None), 0, "let the template go")  # PTRACE_DETACH
+        result = running.wait()
+        same(result.status, OVER_LIMIT, "status: %s" % result.err)
+
+
+@test("what processes have written counts also when they have ended and nobody waits for them, and what others write then does not")
+def _():
+    # Since Linux 6.18.44 an ordinary user cannot read the count of such a process.
+    script = """
+        import os, sys, time
+        for i in range(int(sys.argv[1])):
+            if os.fork() == 0:
+                with open("f%d" % i, "wb") as file:
+                    for _ in range(20):
+                        file.write(bytes(1 << 20))
+                        time.sleep(float(sys.argv[2]))
+                os._exit(0)
+            time.sleep(0.5)
+        print("ready", flush=True)
+        time.sleep(4)
+        print("here")
+        """
+    for pause in "0.02", "0":
+        with Sandbox("--disk", "64M", on_disk=True) as (place, id):
+            result = atoll(place, "exec", id, "--", *inside_py(script, "5", pause))
+            same(result.status, OVER_LIMIT, "5 times 20 MiB, with pauses of %s s: %s" % (pause, result.err))
+    with Sandbox("--disk", "64M", on_disk=True) as (place, id):
+        running = Running(place, [ATOLL, "exec", id, "--", *inside_py(script, "1", "0.02")], starts=False)
+        check(until(lambda: glob.glob(store(place) + "/records/*/top/upper/f0")), "the step does not begin")
+        time.sleep(2)
+        with Others(place):
+            result = running.wait()
+        check(result.status == 0 and "here" in result.out, "20 MiB, and others' 256: %s" % result.err)
+
+
+@test("what many short processes have written counts once")
+def _():
+    # Each hands its count over to its parent when it ends, perhaps in the middle of a look.
+    script = "for i in 1 2 3 4 5 6 7 8; do for j in 1 2 3 4 5; do /bin/sh -c 'head -c 1000000 /dev/zero >$0' f$i$j; done & done; wait; echo here"
+    with Sandbox("--disk", "64M", on_disk=True) as (place, id):
+        same(step(place, id, script), "here\n", "40 MB of 64")
+        for _ in range(20):
+            step(place, id, "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/sh -c 'true'; done")
+        used = json.loads(atoll(place, "exec", "--json", id, "--", "/bin/true").err.splitlines()[-1])["usage"]["disk"]["used"]
+        check(40000000 <= used < 50000000, "%d bytes are counted of 40 MB" % used)
 
 
 @test("a step has the sandbox's namespaces and none of the host's, also behind a template that was killed from inside")

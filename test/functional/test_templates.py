@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: sanitized if long
 """Templates that are built: by E2B's own package, what is refused, and what outlives the daemon."""
 
 import gzip

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 106
+# check: not sanitized
 """
 Tools that people and agents use, inside the sandbox under the default contract
 

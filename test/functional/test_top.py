@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: sanitized if long
 """`atoll top` at a terminal, in tmux, and where there is none; src/remote/top*.c, screen.c"""
 
 import os

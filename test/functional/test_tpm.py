@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: user only
 """Hardware's word in receipts: a TPM's quote (swtpm, checked with tpm2-tools), and an imitation of configfs-tsm."""
 
 import base64
@@ -64,7 +65,7 @@ def check_quote(place, told, note, nonce=None):
     for name, data in (("m", base64.b64decode(told["quote"])), ("s", base64.b64decode(told["signature"])),
                        ("f", bytes.fromhex(told["value"])), ("u", told["key"])):
         write(place.tmp + "/q." + name, data)
-    qualifying = hashlib.sha256(note.encode() + bytes.fromhex(nonce or told["nonce"])).hexdigest()
+    qualifying = hashlib.sha256(note.encode() + bytes.fromhex(nonce or told["nonce"]) + bytes.fromhex(told["signer"])).hexdigest()
     words = [word for name in "msfu" for word in ("-" + name, place.tmp + "/q." + name)]
     return subprocess.run(["tpm2_checkquote", *words, "-g", "sha256", "-l", "sha256:23", "-q", qualifying],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=60).returncode

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 18
 """The daemon's own API, /v1: every resource on the wire, against its document; src/api/v1*.c"""
 
 import io

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 32
+# check: user only
 """Why something failed or ended, as a word for programs: each of them, of steps, jobs, sandboxes and requests; src/box/process.c, src/api/v1.c"""
 
 import os

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tenant's own directory as the workspace: granted by the configuration, applied to and undone; src/api/v1-apply.c, src/box/workspace.c"""
 
+import contextlib
 import os
 import shutil
 import sys
 import tempfile
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -163,6 +165,32 @@ def config(place, text):
     with open(path, "w") as file:
         file.write(text + "\n")
     return path
+
+
+FLIP = """
+import os, time
+while True:
+    os.symlink("/etc/passwd", "n"); os.rename("n", "data"); time.sleep(0.0007)
+    open("n", "w").close(); os.rename("n", "data"); time.sleep(0.0007)
+"""
+
+
+@test("a sandbox that writes while it is applied: no link that leads out arrives unnamed")
+def _():
+    # On d598071 one of K = 5.1 applies put the link there; so 100 * K tries, or as many as fit into eight seconds.
+    with Place() as place:
+        daemon, box = place.daemon, place.box()
+        daemon.run(box, "sh", "-c", "/usr/bin/python3 -c '%s' >/dev/null 2>&1 &" % FLIP)
+        arrived, end = 0, time.monotonic() + 8
+        for _ in range(510):
+            if time.monotonic() > end:
+                break
+            daemon.call("POST", f"/v1/sandboxes/{box}/apply", {"force": True})
+            check(not os.path.islink(os.path.join(place.dir, "data")), "the link is on the host")
+            arrived += os.path.exists(os.path.join(place.dir, "data"))
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(place.dir, "data"))
+        check(arrived > 0, "nothing was ever applied: the race was not run")
 
 
 main()

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 26
+# check: user only
 """Logs are evidence: what was changed is found, from outside, by atoll verify and by tools that are not ours."""
 
 import base64

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 90
+# check: bare
 """
 Family A of the escape corpus: writing outside of what was granted (FS-W), and more of the same kind (FS-WX)
 
@@ -179,10 +181,14 @@ def _():
 
 
 def _links(place):
-    """Links of every kind in the workspace that lead to the canary, written through in every way."""
+    """Links of every kind in the workspace that lead to the canary, written through in every way. The host has made them: a run may not."""
+    os.makedirs(place.ws + "/deep/er")
+    for name, target in (("l", place.out + "/canary"), ("rel", "../out/canary"), ("chain", "l"), ("dir", place.out), ("deep/er/dir", "../../../out"),
+                         ("dangling", place.out + "/new"), ("slash", place.out + "/"), ("magic", "/proc/self/cwd/../out/canary"),
+                         ("root", "/proc/self/root" + place.out + "/canary")):
+        os.symlink(target, os.path.join(place.ws, name))
+    place.settle()
     return inside_sh(r"""
-        mkdir -p deep/er; ln -s "$1/canary" l; ln -s ../out/canary rel; ln -s l chain; ln -s "$1" dir; ln -s ../../../out deep/er/dir
-        ln -s "$1/new" dangling; ln -s "$1/" slash; ln -s "/proc/self/cwd/../out/canary" magic; ln -s /proc/self/root$1/canary root
         for l in l rel chain dir/canary deep/er/dir/canary slash/canary magic root; do
             (echo x >$l); (echo x >>$l); (cp /bin/true $l); truncate -s0 $l; (dd if=/dev/zero of=$l count=1 conv=notrunc)
             sed -i s/a/b/g $l; tee $l </dev/null; chmod 600 $l; touch -d @1 $l; (: <>$l); ln -f f $l
@@ -210,8 +216,10 @@ def _():
 def _():
     attack = inside_py(r"""
         import threading
+        put("mine", b"mine")
+        os.symlink(os.getcwd() + "/mine", os.environ.get("TMPDIR", "/tmp") + "/turn")  # a private place: in the workspace no link leads out
+        os.chdir(os.environ.get("TMPDIR", "/tmp"))
         os.symlink(arg[0] + "/canary", "turn-link")
-        put("turn", b"mine")
         stop, rounds = time.time() + 1.5, 0  # both: for long, and often also where that is not long; or until it has worked
         changed = lambda: os.stat(arg[0] + "/canary").st_mtime_ns
         before = changed()
@@ -235,13 +243,13 @@ def _():
         print("times", n)
         """, "%s")
     refused = both(lambda p: attack[:-1] + [p.out], lambda p, r: read(p.out + "/canary")[:1] == b"x" or not read(p.out + "/canary"),
-                   deny=lambda p: ["--read", p.out], allow=lambda p: ["--write", p.out], expect=("turn*",))
+                   deny=lambda p: ["--read", p.out], allow=lambda p: ["--write", p.out], expect=("mine",))
     check("times 0" not in refused.out, "nothing was written at all")
 
 
 def _swap(place, grant, link, target, count, workspace):
-    """Run A exchanges grant and link; runs of B, with a grant on it, write through it."""
-    flipper = start(place, [], inside_py(r"""
+    """Somebody on the host exchanges grant and link; runs, with a grant on it, write through it."""
+    flipper = Running(place, inside_py(r"""
         put("ready")
         a, b = arg[0].encode(), arg[1].encode()
         while not os.path.exists("stop"):
@@ -296,7 +304,9 @@ def _():
         os.mkdir(place.ws + "/out")
         os.mkdir(place.ws + "/d")
         same(run(place, ["--write", "./out"], "echo x >out/x").status, 0, "before")
-        same(run(place, [], inside_sh('rm -rf out d; ln -s "$1" out; ln -s .. d; ln -s "$1" w', place.out)).status, 0, "run 1")
+        same(run(place, [], "rm -rf out d").status, 0, "run 1")
+        for name, target in (("out", place.out), ("d", ".."), ("w", place.out)):  # as an older atoll let a run make them
+            os.symlink(target, os.path.join(place.ws, name))
         before = snapshot(place.out)
         for flag in ("--write", "--read"):
             for path in ("./out", "out/", "out/.", place.ws + "/out", place.ws + "//out///", "./d/out", "f/../out", "out/../out"):
@@ -472,8 +482,7 @@ def _():
     attack = inside_py(r"""
         roads = {"plain": ".git", "dot": "./.git", "up": "src/../.git", "double": ".//.git//", "absolute": arg[0] + "/.git", "cwd": "/proc/self/cwd/.git",
                  "root": "/proc/self/root" + arg[0] + "/.git", "thread": "/proc/thread-self/cwd/.git", "upper": "../ws/.git"}
-        os.symlink(".git", "alias"); roads["alias"] = "alias"
-        os.symlink("alias/hooks", "alias2")
+        roads["alias"] = "alias"
         fd = os.open(".git", O_PATH); roads["proc fd"] = "/proc/self/fd/%d" % fd; roads["dev fd"] = "/dev/fd/%d" % fd
         for label, road in roads.items():
             attempt(label + ": hook", lambda: put(road + "/hooks/pre-commit", b"#!/bin/sh\n", mode=0o755))
@@ -512,8 +521,14 @@ def _():
         attempt("chdir hooks", lambda: put("pre-commit"))
         attempt("chdir hooks, up", lambda: put("../config", b"evil", os.O_WRONLY | os.O_APPEND))
         """)
+    def aliases(place):
+        """Links of the host's: a run makes none into a git directory."""
+        os.symlink(".git", place.ws + "/alias")
+        os.symlink("alias/hooks", place.ws + "/alias2")
+        place.settle()
     with Place() as place:
-        place.expect("alias", "alias2", "ownhook")
+        place.expect("ownhook")
+        aliases(place)
         before = _protected_state(place)
         result = run(place, [], attack + [place.ws])
         # Outcomes that change nothing on the host are all the same to us; what may not be is "ok".
@@ -526,16 +541,17 @@ def _():
         check(result.refusals, "atoll says nothing about what it refused")
     with Place(strict=False) as place:
         place.expect("*")
+        aliases(place)
         result = plain(place, attack + [place.ws])
         for label in ("plain: hook", "alias: config", "proc fd: hook", "dirfd", "openat2 beneath", "chdir hooks, up"):
             same(result.tries.get(label), "ok", "without atoll: " + label)
 
 
-@test("FS-W11 a directory that is safe and a link to the hooks by turns")
+@test("FS-W11 a directory that is safe and a link to trusted settings by turns")
 def _():
     attack = inside_py(r"""
         import threading
-        os.mkdir("safe"); os.symlink(".git/hooks", "bait")
+        os.mkdir("safe"); os.symlink(".vscode", "bait")
         stop, rounds = time.time() + 1.5, 0
         def flip():
             while time.time() < stop or rounds < 100:
@@ -544,7 +560,7 @@ def _():
         n = 0
         while time.time() < stop or rounds < 100:
             rounds += 1
-            for name in ("safe/pre-commit", "safe/../hooks/post-commit"):
+            for name in ("safe/pre-commit", "safe/../.vscode/post-commit"):
                 try:
                     put(name, b"#!/bin/sh\n", mode=0o755); n += 1
                 except OSError:
@@ -561,13 +577,13 @@ def _():
     before = {}
 
     def prepare(place):
-        before[place.token] = snapshot(place.ws + "/.git/hooks")
+        for name in ("pre-commit.sample", "pre-push.sample", "update.sample"):
+            write(place.ws + "/.vscode/" + name)
+        place.settle()
+        before[place.token] = snapshot(place.ws + "/.vscode")
 
     def effect(place, _result):
-        after = {}
-        for where in ("/.git/hooks",):
-            after = snapshot(place.ws + where)
-        return difference(before[place.token], after)
+        return difference(before[place.token], snapshot(place.ws + "/.vscode"))
     refused = both(lambda p: attack, effect, allow=OUTSIDE, prepare=prepare, expect=("safe", "bait"))
     check("times 0\n" not in refused.out, "nothing was written at all")
 

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 78
+# check: bare
 """
 Family B of the escape corpus: reading and secrets (FS-R), and more of the same kind (FS-RX)
 
@@ -7,7 +9,7 @@ Every secret holds place.secret, and lib.run() fails a test in whose output it a
 later:
   FS-R17  a masked value that comes back over the network: comes with egress and its late credentials
   FS-R11  a pipe handler as the host's core_pattern: it is a setting of the whole machine, and tests do not change it; that
-          the kernel would start none is shown by RLIMIT_CORE, which no process inside can raise
+          the kernel would start none is shown by RLIMIT_CORE, which is 1 and which no process inside can change. With 0 it would
   FS-R07  files that only this machine's administrator has: nothing of theirs is read here, it is only tried to open them
 """
 import os
@@ -212,6 +214,68 @@ print(shown_at_last(arg))
         write(place.ws + "/go")
         running.wait()
         os.chmod(place.ws + "/closed", 0o755)
+
+
+@test("FS-R05 patterns: the way to a read grant cannot be moved away from the watcher")
+def _():
+    with Place() as place:
+        data = place.home + "/proj/data"
+        os.makedirs(data + "/sub")
+        write(data + "/sub/.env", place.secret, 0o644)
+        place.settle()
+        place.expect("ready", "go")
+        for flags in ([],) if BARE else ([], ["--root", "layer"]):
+            running = start(place, ["--read", data, "--hide", place.home + "/**/.env", *flags], inside_py("""
+ws = os.getcwd()
+os.chdir(os.path.expanduser("~"))
+attempt("move", lambda: os.rename("proj", "moved"))
+attempt("exchange", lambda: (os.mkdir("other"), syscall(316, AT_FDCWD, b"proj", AT_FDCWD, b"other", 2)))
+put(ws + "/ready")
+until(lambda: os.path.exists(ws + "/go"))
+time.sleep(0.3)  # the watcher has had its moment
+for way in ("proj", "moved", "other"):
+    attempt(way, lambda: print(open(way + "/data/sub/.env").read()))
+"""))
+            wait_file(place, "ready")
+            write(data + "/sub/.env.tmp", place.secret + " saved again", 0o644)
+            os.rename(data + "/sub/.env.tmp", data + "/sub/.env")
+            write(place.ws + "/go")
+            result = running.wait()
+            result.refused("moved", "other")  # by its own name root inside opens the mask, which is empty
+            for label in ("move", "exchange"):  # without namespaces the private home is elsewhere
+                same(result.tries[label], "ENOENT" if BARE else "EBUSY", label)
+            os.unlink(place.ws + "/ready")
+            os.unlink(place.ws + "/go")
+        place.settle()
+
+
+@test("FS-R05 patterns: a link that was on the way for a moment does not lead the watcher astray")
+def _():
+    # While the watcher looks through many directories, the one in which a directory was just made is exchanged for a link to
+    # the workspace: the path of the new one then means another, which is called the same. Then the link goes.
+    with Place() as place:
+        place.expect("*", ".*")
+        os.makedirs(place.ws + "/victim/deep")
+        place.settle()
+        running = start(place, MASKED, inside_py(r"""
+            os.mkdir("a"); os.mkdir("big")
+            for i in range(1500): os.mkdir("big/%d" % i)
+            time.sleep(1)  # all of these are watched
+            os.rename("big", "huge")
+            os.mkdir("a/victim"); os.rename("a", "b"); os.symlink(".", "a")
+            time.sleep(2)  # the watcher has gone through them again
+            os.unlink("a")
+            put("ready")
+            until(lambda: os.path.exists("go"))
+            time.sleep(0.5)
+            for path in ("victim/.env", "victim/deep/.env", "b/victim/.env", "huge/7/.env"):
+                attempt(path, lambda: print(open(path).read()))
+            """))
+        wait_file(place, "ready")
+        for path in ("victim/.env", "victim/deep/.env", "b/victim/.env", "huge/7/.env"):
+            write(place.ws + "/" + path, place.secret, 0o644)
+        write(place.ws + "/go")
+        running.wait().refused("victim/.env", "victim/deep/.env", "b/victim/.env", "huge/7/.env")
 
 
 @test("FS-R05 patterns: files that exist at start")
@@ -577,13 +641,25 @@ def _():
     with Place() as place:
         result = run(place, [], inside_py(r"""
             import resource
-            tell("hard", str(resource.getrlimit(resource.RLIMIT_CORE)[1]))
-            attempt("raise", lambda: resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)))
-            attempt("prlimit 1", lambda: resource.prlimit(1, resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY)))
+            def now(label): tell(label, "%d %d" % resource.getrlimit(resource.RLIMIT_CORE))
+            most, none, core = (resource.RLIM_INFINITY,) * 2, struct.pack("QQ", 0, 0), 4
+            now("at first")
+            attempt("prlimit 1", lambda: resource.prlimit(1, resource.RLIMIT_CORE, most))
+            # What is answered with "done" must not have been.
+            attempt("raise", lambda: resource.setrlimit(resource.RLIMIT_CORE, most)); now("raised")
+            attempt("lower", lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))); now("lowered")
+            attempt("soft", lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 1))); now("softened")
+            attempt("by number", lambda: syscall(160, core, none)); now("numbered")
+            attempt("upper half", lambda: syscall(160, core | 1 << 32, none)); now("halved")
+            attempt("both", lambda: syscall(302, 0, core, none, bytes(16))); now("exchanged")
+            attempt("own number", lambda: resource.prlimit(os.getpid(), resource.RLIMIT_CORE, (0, 0))); now("named")
+            attempt("child", lambda: os.spawnlp(os.P_WAIT, "sh", "sh", "-c", "ulimit -c 0; ulimit -Sc 0; grep -q 'core file size *\\([01]\\) *\\1 ' /proc/self/limits") and 1 / 0)
             """))
-        among(result.tries["hard"], ("0", "1"), "RLIMIT_CORE")
-        check(result.tries["prlimit 1"] != "ok", "RLIMIT_CORE of pid 1 was raised")
-        check(result.tries["raise"] != "ok", "RLIMIT_CORE was raised")
+        check(result.tries["prlimit 1"] != "ok", "RLIMIT_CORE of pid 1 was changed")
+        for label in ("at first", "raised", "lowered", "softened", "numbered", "halved", "exchanged", "named"):
+            # Where the caller has none at all it stays so, and the plan says what follows.
+            same(result.tries[label], "1 1" if resource.getrlimit(resource.RLIMIT_CORE)[1] else "0 0", "RLIMIT_CORE " + label)
+        result.allowed("lower", "soft", "child")  # ssh-agent and gpg end if they cannot
         for script in ("ulimit -c unlimited; kill -SEGV $$", "cd src; ulimit -c unlimited; kill -ABRT $$", "(ulimit -c unlimited; sh -c 'kill -QUIT $$'); kill -SEGV $$"):
             result = run(place, [], script)
             among(result.status, (128 + 11, 128 + 6), "status of %r" % script)

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: not sanitized
+# check: bare
 """
 Family E of the escape corpus: the kernel's surface (KS), and more of the same kind (KS-X)
 
@@ -764,11 +766,17 @@ def _():
             attempt("nothing", lambda: syscall(446, ruleset(0x1fff), 0))
             attempt("private", lambda: put(private + "/x"))
             attempt("read", lambda: get(private + "/before"))
+            def openat2(path, flags, mode=0):
+                return syscall(437, AT_FDCWD, os.fsencode(path), struct.pack("QQQ", flags, mode, 0), 24)
+            attempt("private, openat2", lambda: openat2(private + "/y", os.O_WRONLY | os.O_CREAT, 0o600))
+            attempt("read, openat2", lambda: openat2(private + "/before", os.O_RDONLY))
+            attempt("system, openat2", lambda: openat2("/usr/bin/env", os.O_RDONLY))
             attempt("list", lambda: os.listdir("/usr"))
             attempt("execute", lambda: os.execv("/bin/true", ["true"]))
             """, place.out, BARE or ""))
         result.allowed("all rights on /", "restrict", "nothing", "still")
         result.refused("outside", "hook", "private", "read", "list", "execute")
+        result.refused("private, openat2", "read, openat2", "system, openat2", how=("EACCES", "ENOSYS"))
 
 
 @test("KS-X a tracer cannot change a call after the filter has seen it")

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 58
+# check: bare
 """
 Family F of the escape corpus: local IPC (IPC), and more of the same kind (IPC-X)
 
@@ -689,6 +691,52 @@ def _():
         plain(place, inside_py(code, place.out + "/r", place.out + "/s")).allowed("write", "read")
         check(_read_some(reader), "outside the pipe cannot be written either")
         os.close(reader)
+
+
+@test("IPC-14 a named pipe beneath a read grant is not written in any mode")
+def _():
+    # A read-only mount lets a pipe be opened to be written. The grants lie where the sandbox has storage of its own: in the
+    # directory for temporary files and in the home; and with `root: layer` everywhere.
+    code = """
+        for path in arg:
+            for label, flags in ("write", os.O_WRONLY), ("both", os.O_RDWR), ("create", os.O_WRONLY | os.O_CREAT), ("append", os.O_RDWR | os.O_APPEND):
+                attempt(label + path, lambda: put(path, flags=flags | os.O_NONBLOCK))
+            attempt("again" + path, lambda: put("/proc/self/fd/%d" % os.open(path, O_PATH), flags=os.O_RDWR | os.O_NONBLOCK))
+        """
+    labels = ("write", "both", "create", "append", "again")
+    with Place() as place:
+        pipes = [place.out + "/r", place.home + "/deep/er/r"]
+        os.makedirs(place.home + "/deep/er")
+        for path in pipes:
+            os.mkfifo(path)
+            os.chmod(path, 0o666)
+        place.settle()
+        readers = [os.open(path, os.O_RDONLY | os.O_NONBLOCK) for path in pipes]
+        grants = [word for path in pipes for word in ("--read", os.path.dirname(path))]
+        for mode, more in ("layer", []), ("read-only", []), ("direct", []), ("layer", ["--root", "layer"]), ("layer", ["--record", "off"]):
+            if mode == "layer":
+                need_layers()
+            result = run(place, grants + more, inside_py(code, *pipes), mode=mode)
+            result.refused(*[label + path for label in labels for path in pipes])
+            for path, reader in zip(pipes, readers):
+                check(not _read_some(reader), "%s was written, mode %s %s" % (path, mode, more))
+        plain(place, inside_py(code, *pipes)).allowed(*["write" + path for path in pipes])
+        for path, reader in zip(pipes, readers):
+            check(_read_some(reader), "outside %s cannot be written either" % path)
+            os.close(reader)
+
+
+@test("IPC-14 what is the sandbox's own is still written beside such a grant")
+def _():
+    need_layers()
+    with Place() as place:
+        os.makedirs(place.home + "/deep/er")
+        write(place.home + "/deep/er/file", "the host's\n", 0o644)
+        place.settle()
+        result = run(place, ["--read", place.home + "/deep/er"], inside_sh("""
+            set -e; cd; cat deep/er/file; mkdir -p a/b; echo x >a/b/c; mv a/b d; ln -s d e; ln d/c f; rm f; rm -r a d; mkfifo p; (cat p & echo own >p; wait)
+            chmod 700 deep; touch deep/new; python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind("sock")'; rm sock; echo end"""), mode="layer")
+        same((result.status, result.out.split()[-2:]), (0, ["own", "end"]), result.err)
 
 
 def _read_some(fd):

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 114
+# check: not sanitized
 # check: timeout 480
 """
 Family G: a person who is asked about whom no rule names. Once, this run, always, no; time-out, floods, and tricks with the question

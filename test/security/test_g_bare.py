@@ -80,4 +80,20 @@ def _():
         check(value not in by["other.test"] and value not in result.out + result.err, "the value got elsewhere: %s" % by)
 
 
+@test("N38 the proxy of another run cannot be reached, whatever is allowed; a server of the host's can")
+def _():
+    with Place() as place, Place() as other:
+        place.expect("port", "go")
+        running = start(place, [*ACCEPTED, "--allow", "good.test"], inside(PROXY + 'put("port.new", str(at.port).encode()); os.rename("port.new", "port"); until(lambda: os.path.exists("go"))'))
+        wait_file(place, "port")
+        port = int(read(place.ws + "/port"))
+        for target, wanted in ((port, False), (net.CANARY, True)):
+            result = run(other, [*ACCEPTED, "--allow", "127.0.0.1:%d" % target], inside(PROXY + r"""
+outcome("way", lambda: by_proxy("CONNECT 127.0.0.1:%s HTTP/1.1\r\n" % arg[0], then=b"GET / HTTP/1.0\r\n\r\n"))
+""", str(target)))
+            same(result.tries["way"] not in (*NO_WAY, "http 502"), wanted, "the way to port %d: %s" % (target, result.tries["way"]))
+        write(place.ws + "/go")
+        running.wait()
+
+
 main()

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 76
+# check: not sanitized
 # check: timeout 480
 """
 Family G: what must work. Real clients, with no variable set (--no-proxy) and with the proxy's; asserted at the server

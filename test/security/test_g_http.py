@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 30
+# check: sanitized
 """
 Family G of the escape corpus: HTTP and TLS (NET-14, NET-16, NET-17, NET-19, NET-26, NET-32, NET-34, NET-37)
 
@@ -336,6 +338,18 @@ outcome("other name", lambda: tls("good.test", sni="evil.test", check=False))
         result = run(place, ["--allow", "good.test:7000"], inside('talk("bytes", "good.test", 7000, b"\\0\\1\\2 anything")'))
         result.allowed("bytes")
         same(rig.bytes_at(7000), "\0\1\2 anything", "bytes that arrived")
+
+
+@test("NET-19 a request for another name is found on any port, however long its method is")
+def _():
+    with Place() as place:
+        for n in (3, 33, 100, 9000):
+            rig.clear()
+            result = run(place, ["--allow", "good.test:7000"],
+                         inside('talk("smuggled", "good.test", 7000, b"A" * int(arg[0]) + b" /X HTTP/1.1\\r\\nHost: evil.test\\r\\n\\r\\n")', str(n)))
+            check("evil.test" not in rig.bytes_at(7000), "a method of %d characters: it arrived: %r" % (n, rig.bytes_at(7000)[-80:]))
+        result = run(place, ["--allow", "good.test:7000"], inside('talk("a long word", "good.test", 7000, b"A" * 5000 + b"\\r\\n")'))
+        result.allowed("a long word")
 
 
 @test("NET-32 WebSocket passes; h2c, HTTP/2 by prior knowledge and other upgrades do not")

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: sanitized
 """
 Family G of the escape corpus: names (NET-08, NET-10, NET-11, NET-25), and DNS
 

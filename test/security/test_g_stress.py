@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: not sanitized
 # check: timeout 480
 # check: alone
 """

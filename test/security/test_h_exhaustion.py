@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 108
+# check: not sanitized
 """
 H. Exhaustion: every limit bounds the whole tree
 
@@ -14,6 +16,7 @@ import textwrap
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *  # noqa: E402
+from package import need_roots  # noqa: E402
 
 MIB = 1 << 20
 
@@ -140,6 +143,27 @@ def _():
             check(running.wait().status != TIMED_OUT, "%s did not end where it may" % name)
 
 
+@test("DOS-01 root inside does not multiply the limit of processes by its ids")
+def _():
+    need_roots()
+    code = """
+        def be(uid):
+            os.setresuid(uid, uid, uid)
+            for _ in range(20):
+                if os.fork() == 0: time.sleep(100); os._exit(0)
+            time.sleep(100)
+        for uid in range(1, 1 + int(arg[0])):
+            if os.fork() == 0: be(uid)
+        put("ready"); time.sleep(5 if int(arg[0]) < 3 else 100)
+        """
+    with Place() as place:
+        place.expect("ready")
+        flags = ["--json", "--root", "layer", "--pids", "50", "--timeout", "60s"]
+        done = run(place, flags, inside_py(code, 8))
+        same((done.status, told(done)["limit"]), (OVER_LIMIT, "pids"), done.err)
+        same(run(place, flags, inside_py(code, 2)).status, 0, "42 processes of three ids")
+
+
 @test("DOS-01 a vfork loop that never waits ends in time")
 def _():
     with Place() as place:
@@ -197,6 +221,16 @@ for _ in range(25):
     libc.shmdt(where)
 time.sleep(600)
 """,
+    "segments behind hundreds of small ones": r"""
+libc.shmat.restype = ctypes.c_void_p
+libc.shmdt.argtypes = [ctypes.c_void_p]
+for _ in range(300): libc.shmget(0, 4096, 0o1600)
+for _ in range(25):
+    where = libc.shmat(libc.shmget(0, 10 << 20, 0o1600), None, 0)
+    ctypes.memset(where, 1, 10 << 20)
+    libc.shmdt(where)
+time.sleep(600)
+""",
 }
 
 
@@ -216,6 +250,20 @@ def _():
         for name in ("one process", "many processes", "files in private storage and a process"):
             code = EATERS[name].replace("time.sleep(600)", "time.sleep(0.3)")
             same(run(place, ["--memory", "400M"], inside_py(code)).status, 0, "%s within the limit" % name)
+
+
+@test("DOS-02 a process in hundreds of groups is counted where no control group counts")
+def _():
+    need_roots()
+    hide = ["unshare", "-m", "--propagation", "private", "sh", "-euc", 'mount -n -t tmpfs none /sys/fs/cgroup; exec "$@"', "sh"]
+    for name, wanted in ("one process", OUT_OF_MEMORY), ("many processes", OUT_OF_MEMORY):
+        with Place() as place:
+            code = "os.setgroups([1000] * 3000)\n" + EATERS[name]
+            words = [ATOLL, "run", "--direct", "--root", "layer", "--memory", "64M", "--timeout", "100s", "--", *inside_py(code)]
+            same(Running(place, hide + words).wait().status, wanted, name)
+            words[words.index("64M")] = "400M"
+            words[-1] = words[-1].replace("time.sleep(600)", "time.sleep(0.3)")
+            same(Running(place, hide + words).wait().status, 0, name + " within the limit")
 
 
 @test("DOS-02 what people read is one line with limit and peak")
@@ -580,7 +628,7 @@ def _():
         plan = json.loads(atoll(place, "run", "--plan", "--json", "--cpus", "0.1", "--", "true").out)
         line = next(c for c in plan["clauses"] if c["clause"] == "limits.cpus")
         if "cgroup" not in line["mechanism"]:
-            same(line["note"], "whole CPUs, rounded up", "what the plan says where there is none")
+            same(line["note"], "no writable cgroup here; whole CPUs, so it is rounded up", "what the plan says where there is none")
             skip("a control group for CPUs")
         spin = inside_py("end = time.monotonic() + 2\nwhile time.monotonic() < end: pass")
 

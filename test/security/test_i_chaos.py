@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: not sanitized
 # check: alone
 """The chaos of a working day: many runs in one project, one after the other and at once, with kill -9 of atoll, of the
 sandbox's first process, and of the command, at any moment. Afterwards nothing is left, and the project is sound.

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 60
 """
 I. Life cycle (LC): an end is an end for everything inside, and every way to end is told apart
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 54
 """
 J. Output, terminal, logs (OUT): what a command prints reaches a person as text, a program byte by byte, and nobody's terminal,
 clipboard or descriptors otherwise

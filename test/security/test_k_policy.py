@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 98
+# check: user only
+# check: sanitized
+# check: bare
 """
 Family K of the escape corpus: policy, approval, jobs (POL), and more of the same kind (POL-X)
 
@@ -472,8 +476,8 @@ def _():
     with Place() as place:
         os.symlink(place.home, place.base + "/home-link")
         for home in (None, "", "relative", ".", "/", "/nonexistent", place.base + "/home-link", place.home + "/", "//" + place.home, place.home + "/../home", place.ws, place.out, "/etc", "/proc/self", "x" * 5000, "/a\nb"):
-            # The record would be kept there.
-            result = run(place, ["--record", "off"], inside_sh('echo "$HOME"; cat "$1/.ssh/id" "$1/.npmrc" "$HOME/.ssh/id" ~/.ssh/id "$2/secret.txt"; true', place.home, place.out), env={"HOME": home}, starts=False)
+            # The record, and the list of places that runs have written, would be kept there.
+            result = run(place, ["--record", "off"], inside_sh('echo "$HOME"; cat "$1/.ssh/id" "$1/.npmrc" "$HOME/.ssh/id" ~/.ssh/id "$2/secret.txt"; true', place.home, place.out), env={"HOME": home, "XDG_STATE_HOME": place.tmp + "/state"}, starts=False)
             among(result.status, (0, *REFUSED), "HOME=%r" % (home if home is None else home[:40]))
 
 
@@ -599,6 +603,9 @@ def _():
             _, now = plan(place, [], ["true"], env=env)
             same(now["digest"], bare["digest"], "the contract with ATOLL_...=%s" % value)
             run(place, ["--record", "off"], inside_sh('cat "$1/secret.txt"; (echo x >"$1/x"); true', place.out), env=env)
+            if value == place.out:  # the store that XDG_STATE_HOME names has the list of places that runs have written
+                same(os.listdir(place.out + "/atoll"), ["places"], "the store")
+                remove(place.out + "/atoll")
 
 
 @test("POL-17 a program planted where the caller's PATH looks first is not used")

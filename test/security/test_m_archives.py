@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
+# check: seconds 110
+# check: user only
+# check: sanitized
 """
 Family L of the escape corpus: archives, overlays, apply (ARC); and FS-W08 and TH against apply
 
