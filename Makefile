@@ -6,10 +6,13 @@
 #	make run        set up, build, and see in half a minute what atoll does
 #	make check      every test there is
 #	make soak       the daemon under load for hours, and 100,000 sandboxes one after the other
+#	make windows    the Windows programs alone: build/atoll.exe (Debian's mingw-w64)
 #	make bench      how fast it starts, next to others
 #	make install    PREFIX=/usr/local, DESTDIR= for packages
+#	make deb        a Debian package of it, in build/
 #	make format     put the code into its form
-#	make lint       form, clang-tidy, cppcheck, scripts
+#	make lint       form, structure, clang-tidy, cppcheck, scripts
+#	make coverage   how many lines of each folder the unit tests reach
 #	make clean
 
 BUILD = build
@@ -18,7 +21,7 @@ ifeq ($(origin CC),default)
 CC = gcc
 endif
 
-.PHONY: all run check soak bench install format lint clean
+.PHONY: all run check soak windows bench install deb format lint coverage clean
 
 all: $(BUILD)/build.ninja
 	@ninja $(NINJAFLAGS) -C $(BUILD)
@@ -41,6 +44,9 @@ soak:
 	@tools/setup --tests
 	@ATOLL_LONG=1 $(PYTHON) tools/check test_serve_chaos test_serve_load test_serve_egress test_serve_http
 
+windows:
+	@tools/windows-build $(BUILD)
+
 bench: all
 	@tools/setup --bench
 	@$(PYTHON) test/perf/bench $(BUILD)
@@ -49,11 +55,18 @@ install: all
 	$(if $(PREFIX),meson configure --prefix=$(PREFIX) $(BUILD))
 	$(if $(DESTDIR),DESTDIR=$(DESTDIR)) meson install -C $(BUILD)
 
+deb: all
+	@tools/deb $(BUILD)
+
 format:
 	@tools/lint --format
 
 lint: all
 	@tools/lint $(BUILD)
+
+coverage:
+	@tools/setup --check
+	@$(PYTHON) tools/coverage
 
 clean:
 	rm -rf $(BUILD)
