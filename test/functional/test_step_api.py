@@ -302,6 +302,8 @@ def _():
         for pid, name in descendants().items():
             if name == "atoll-hold" and id.encode() in read_bytes("/proc/%d/cmdline" % pid):
                 os.kill(pid, signal.SIGKILL)
+                # A holder that is being killed closes its connections first, and listens until it is gone.
+                check(until(lambda: pid not in descendants()), "the holder does not end")
         check(begun.wait().status != 0, "it is lost")
         for _ in range(2):
             again = begin(place, "run", id, "--key", "k1", "--", "/bin/sh", "-c", "echo x >>count").wait()
