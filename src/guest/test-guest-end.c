@@ -158,16 +158,41 @@ TEST(a_guest_that_makes_no_sense_is_killed_and_says_so)
 
 static int n_parts;
 
-/* Parts of a list that has no end. */
+/* A packet of the largest size, filled with entries that are valid: others end the guest. */
+static void fill_list_packet(struct buf *packet)
+{
+	const struct guest_wire_entry entry = {.type = 'f', .mode = S_IFREG | 0644};
+	struct guest_head head = {.id = 1, .kind = GUEST_SAYS_ENTRIES, .size = GUEST_PACKET_MAX};
+	/* An entry with an empty path: its strings are "", "", "root", "root". */
+	const size_t least = sizeof entry + 4 * 3 + 2 * strlen("root");
+
+	buf_add(packet, &head, sizeof head);
+	while (packet->used < GUEST_PACKET_MAX) {
+		size_t room = GUEST_PACKET_MAX - packet->used;
+		size_t length = room - least < GUEST_STRING_MAX ? room - least : GUEST_STRING_MAX;
+		char path[GUEST_STRING_MAX + 1] = "/";
+
+		memset(path + 1, 'p', length - 1);
+		buf_add(packet, &entry, sizeof entry);
+		guest_put(packet, path);
+		guest_put(packet, "");
+		guest_put(packet, "root");
+		guest_put(packet, "root");
+		head.n++;
+	}
+	memcpy(packet->data, &head, sizeof head);
+}
+
+/* Sends n_parts parts of a list that never ends. */
 static void list_on(int fd)
 {
-	static char packet[GUEST_PACKET_MAX];
-	struct guest_head head = {.id = 1, .kind = GUEST_SAYS_ENTRIES, .size = sizeof packet};
+	struct buf packet = BUF_INIT(GUEST_PACKET_MAX);
 
 	hear(fd);
-	memcpy(packet, &head, sizeof head);
+	fill_list_packet(&packet);
 	for (int i = 0; i < n_parts; i++)
-		fd_send(fd, packet, sizeof packet, NULL, 0);
+		fd_send(fd, packet.data, packet.used, NULL, 0);
+	buf_done(&packet);
 	hear(fd);
 }
 
