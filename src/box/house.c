@@ -12,6 +12,7 @@
 #include "box/process.h"
 #include "box/secret.h"
 #include "job/hold.h"
+#include "job/job.h"
 #include "layer/layer.h"
 
 #include <dirent.h>
@@ -313,6 +314,19 @@ static int open_store(const struct house *house, struct atoll_error *err)
 	return open_nursery(err);
 }
 
+/* Tenants write in these directories, so a job file there needs trust. `atoll run` looks them up in
+ * the user's store, not in the daemon's: note them before the daemon's store is opened. */
+static int note_workspaces(const struct house *house, struct atoll_error *err)
+{
+	const struct house_config *config = house->config;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < config->n_tenants; i++)
+		r = places_note_paths(config->tenants[i].workspaces,
+				      config->tenants[i].n_workspaces, err);
+	return r;
+}
+
 static int open_all(struct house *house, struct atoll_error *err)
 {
 	char path[PATH_MAX];
@@ -320,6 +334,8 @@ static int open_all(struct house *house, struct atoll_error *err)
 
 	if (r == 0)
 		r = lock_dir(house, err);
+	if (r == 0)
+		r = note_workspaces(house, err);
 	if (r < 0)
 		return r;
 	/* Everything of the library's is beneath from here on, also for the holders. */

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "job/store.h"
+#include "layer/layer.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -112,9 +112,9 @@ static int read_lines(char *text, const char *digest, struct network_rule *rules
 
 static int open_answers(const struct spec *spec, bool create, struct atoll_error *err)
 {
-	cleanup_fd int fd = store_open(ANSWERS_FILE, create, err);
+	cleanup_fd int fd = user_config_open(ANSWERS_FILE, create, err);
 
-	if (fd >= 0 && store_is_in_reach(fd, spec, SPEC_READ))
+	if (fd >= 0 && user_config_is_in_reach(fd, spec, SPEC_READ))
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "the list of answers about the network lies where this job reads "
 				 "or writes; set XDG_CONFIG_HOME to a place of your own");

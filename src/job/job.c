@@ -12,7 +12,6 @@
 #include "isolate/isolate.h"
 #include "job/layer.h"
 #include "job/network.h"
-#include "job/obeyed.h"
 #include "job/record.h"
 #include "layer/layer.h"
 #include "spec/spec.h"

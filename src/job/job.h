@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "job/job-file.h"
+#include "job/places.h"
 
 #include <atoll/atoll.h>
 
@@ -32,7 +33,6 @@ struct spec;
  *   record*.c  writing the record; notices.c  what the first process tells for it
  *   questions.c, answers.c  what a person is asked about them, and has said for always
  *   secrets.c  credentials that it alone gets
- *   store.c    files of the user's own words
  *   doctor.c   what the back ends find out about this host, in words
  */
 struct atoll_job {

@@ -157,20 +157,19 @@ static int add_to_list(int store, const struct buf *wanted, struct atoll_error *
 	return buf_error(&list) < 0 ? error_oom(err) : write_anew(store, &list, err);
 }
 
-int places_note(const struct spec *spec, struct atoll_error *err)
+static int note(const struct buf *wanted, struct atoll_error *err)
 {
-	cleanup_buf struct buf wanted = BUF_INIT(FILE_MAX), list = BUF_INIT(FILE_MAX);
+	cleanup_buf struct buf list = BUF_INIT(FILE_MAX);
 	char path[PATH_MAX];
 	cleanup_fd int store = -1;
 	bool is_new = false;
 	int r;
 
-	list_roots(spec, &wanted);
-	if (buf_error(&wanted) < 0)
+	if (buf_error(wanted) < 0)
 		return error_oom(err);
 	/* Also of a run that keeps nothing else: its files stay. A run that needs the store fails
 	 * of it by itself, in its own words. */
-	store = wanted.used ? state_open(true, path, err) : -ENOENT;
+	store = wanted->used ? state_open(true, path, err) : -ENOENT;
 	if (store < 0) {
 		*err = (struct atoll_error){0};
 		return 0;
@@ -179,9 +178,26 @@ int places_note(const struct spec *spec, struct atoll_error *err)
 	r = read_list(store, &list, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	for (size_t at = 0; at < wanted.used; at += strlen(wanted.data + at) + 1)
-		is_new |= !has(&list, wanted.data + at);
-	return is_new ? add_to_list(store, &wanted, err) : 0;
+	for (size_t at = 0; at < wanted->used; at += strlen(wanted->data + at) + 1)
+		is_new |= !has(&list, wanted->data + at);
+	return is_new ? add_to_list(store, wanted, err) : 0;
+}
+
+int places_note(const struct spec *spec, struct atoll_error *err)
+{
+	cleanup_buf struct buf wanted = BUF_INIT(FILE_MAX);
+
+	list_roots(spec, &wanted);
+	return note(&wanted, err);
+}
+
+int places_note_paths(char *const *paths, size_t n, struct atoll_error *err)
+{
+	cleanup_buf struct buf wanted = BUF_INIT(FILE_MAX);
+
+	for (size_t i = 0; i < n; i++)
+		add(&wanted, paths[i]);
+	return note(&wanted, err);
 }
 
 /* ---- looking up ---- */

@@ -8,7 +8,7 @@
 #include "job/job-file.h"
 #include "job/job.h"
 #include "job/places.h"
-#include "job/store.h"
+#include "layer/layer.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -62,14 +62,14 @@ int trust_has(const char *hash, const struct job_file *file, const struct spec *
 	      struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(4 << 20), path = BUF_INIT(3 * PATH_MAX);
-	cleanup_fd int fd = store_open("trusted", false, err);
+	cleanup_fd int fd = user_config_open("trusted", false, err);
 	int r;
 
 	if (fd == -ENOENT)
 		return 0;
 	if (fd < 0)
 		return fd;
-	if (spec && store_is_in_reach(fd, spec, SPEC_WRITE))
+	if (spec && user_config_is_in_reach(fd, spec, SPEC_WRITE))
 		return error_set(
 			err, ATOLL_FAULT_POLICY, 0,
 			"the list of trusted job files lies where jobs write; set XDG_CONFIG_HOME "
@@ -91,7 +91,7 @@ int trust_has(const char *hash, const struct job_file *file, const struct spec *
 static int add_line(const char *hash, const char *path, struct atoll_error *err)
 {
 	cleanup_buf struct buf line = BUF_INIT(1 << 16);
-	cleanup_fd int store = store_open("trusted", true, err);
+	cleanup_fd int store = user_config_open("trusted", true, err);
 	int r;
 
 	if (store < 0)

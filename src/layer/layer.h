@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include "layer/obeyed.h"
+#include "layer/user-config.h"
 #include <atoll/layer.h>
 #include <errno.h>
 #include <limits.h>

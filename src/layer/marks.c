@@ -5,7 +5,9 @@
 #include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "layer/obeyed.h"
 #include "layer/tree.h"
+#include "spec/spec.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -76,6 +78,21 @@ static bool is_listed(const struct marker *marker, const char *key, const char *
 	return false;
 }
 
+/* `leads_there`: the changed name is a link or directory, so a path beneath it counts as well. */
+static bool is_obeyed(const struct marker *marker, const char *whole, bool leads_there)
+{
+	for (size_t i = 0; i < marker->obeyed->n_rules; i++) {
+		const struct spec_rule *rule = &marker->obeyed->rules[i];
+
+		if (rule->access == SPEC_PROTECT &&
+		    (rule->is_pattern ? path_glob(rule->path, whole)
+				      : path_is_within(whole, rule->path) ||
+						(leads_there && path_is_within(rule->path, whole))))
+			return true;
+	}
+	return false;
+}
+
 /* By all that goes by the name. */
 static const char *mark_name(struct marker *marker, const char *whole, enum names_action action,
 			     bool has_content)
@@ -91,6 +108,9 @@ static const char *mark_name(struct marker *marker, const char *whole, enum name
 		what = "obeyed by the host: its own settings or links lead here";
 	if (!what && is_listed(marker, "protect", whole, action == NAMES_SYMLINK))
 		what = "protected by the contract";
+	/* The record has what the host obeyed when the run began. */
+	if (!what && is_obeyed(marker, whole, action == NAMES_SYMLINK))
+		what = "obeyed by the host: its own settings or links lead here";
 	return what;
 }
 
@@ -266,10 +286,11 @@ static int spread(struct drafts *drafts)
 int drafts_mark(struct drafts *drafts)
 {
 	struct marker marker = {.drafts = drafts, .root = drafts->record->info.workspace};
-	int r = 0;
+	int r = drafts->n ? obeyed_find(marker.root, &marker.obeyed, drafts->err) : 0;
 
 	for (size_t i = 0; i < drafts->n && r == 0; i++)
 		r = mark_one(&marker, &drafts->items[i]);
 	free(marker.git_dir);
+	spec_free(marker.obeyed);
 	return r < 0 ? r : spread(drafts);
 }

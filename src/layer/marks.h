@@ -12,9 +12,12 @@
  *   mark-link.c    where a symbolic link leads to
  */
 
+struct spec;
+
 struct marker {
 	struct drafts *drafts;
-	const char *root; /* the workspace, plain and absolute */
+	const char *root;    /* the workspace, plain and absolute */
+	struct spec *obeyed; /* `protect` lines: what the host's settings and links lead to now */
 	/* Of the directory that was asked about last: many paths lie in the same. */
 	char *git_dir;
 	bool was_git, is_git;

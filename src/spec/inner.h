@@ -62,8 +62,6 @@ int spec_put_broad(struct spec *spec, const char *path, enum spec_source source,
 int spec_put_variable(struct spec *spec, const char *name, const char *value, const char *origin,
 		      struct atoll_error *err);
 
-/* Add a rule as it is; `path` may be relative, and is resolved by spec_finish(). */
-int spec_append_rule(struct spec *spec, const struct spec_rule *rule, struct atoll_error *err);
 void spec_rule_done(struct spec_rule *rule);
 
 /* Room for one more: the array doubles whenever its length is a power of two. NULL without memory.

@@ -300,6 +300,9 @@ int spec_finish(struct spec *spec, struct atoll_error *err);
 int spec_protect_late(struct spec *spec, const char *path, bool is_pattern, const char *origin,
 		      struct atoll_error *err);
 
+/* Add a rule as it is; `path` may be relative, and is resolved by spec_finish(). */
+int spec_append_rule(struct spec *spec, const struct spec_rule *rule, struct atoll_error *err);
+
 /* Where records and layers are kept, plain and absolute: nothing in a workspace may lead there. */
 int spec_set_store(struct spec *spec, const char *path, struct atoll_error *err);
 

@@ -10,6 +10,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from lib import *  # noqa: E402
+import serving  # noqa: E402
 
 HAS_DIGEST = b"--digest" in subprocess.run([ATOLL, "trust", "--help"], stdout=subprocess.PIPE, check=False).stdout
 
@@ -387,6 +388,20 @@ def _():
             done = subprocess.run([ATOLL, "run", "-f", place.ws + "/job.yaml"], cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, timeout=RUN_SECONDS)
             same(place.secret.encode() in done.stdout, flags == ["--plan"], "the job ran with its grants after %s: %s" % (flags, done.stderr))
+
+
+@test("12b a directory that a daemon lets its tenants write needs trust for the user's own runs")
+def _():
+    with Place(strict=False, repository=False) as place:
+        place.expect("job.yaml")
+        write(place.ws + "/job.yaml", reads(place))
+        work = place.base + "/work"
+        os.mkdir(work)
+        for workspaces in ("", place.ws):
+            with serving.Daemon(config="tenants: {default: {workspaces: [%s]}}\n" % workspaces) as daemon:
+                done = subprocess.run([ATOLL, "run", "-f", place.ws + "/job.yaml"], cwd=work, env=daemon.environment, stdin=subprocess.DEVNULL,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=RUN_SECONDS)
+            same(place.secret.encode() in done.stdout, workspaces == "", "the job's grants with workspaces [%s]: %s" % (workspaces, done.stderr))
 
 
 main()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/store.h"
+#include "layer/user-config.h"
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int store_open(const char *name, bool create, struct atoll_error *err)
+int user_config_open(const char *name, bool create, struct atoll_error *err)
 {
 	const char *home = getenv("HOME"), *config = getenv("XDG_CONFIG_HOME");
 	cleanup_fd int dir = -1;
@@ -55,7 +55,7 @@ int store_open(const char *name, bool create, struct atoll_error *err)
 	return fd;
 }
 
-bool store_is_in_reach(int fd, const struct spec *spec, enum spec_access access)
+bool user_config_is_in_reach(int fd, const struct spec *spec, enum spec_access access)
 {
 	const struct spec_rule *rule;
 	char link[64], path[PATH_MAX];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/obeyed.h"
+#include "layer/obeyed.h"
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -7,9 +7,9 @@
 #include "base/path.h"
 #include "base/state.h"
 #include "base/str.h"
-#include "job/finder.h"
-#include "job/obeyed-git.h"
-#include "job/store.h"
+#include "layer/finder.h"
+#include "layer/obeyed-git.h"
+#include "layer/user-config.h"
 #include "spec/names.h"
 #include "spec/spec.h"
 
@@ -21,17 +21,24 @@
  * What the host obeys by indirection
  *
  * The guard and the marks know trusted files by their names. A name that the host itself has made a
- * link, or a setting of the host's that names a file of the workspace, leads to files of any other
- * name. They are looked up when the contract is finished, before anything runs:
- *   obeyed-git.c  core.hooksPath, include and includeIf, filters and other programs, hooks that are
- *                 links; in the settings of the system, of the user (also XDG), of the repository
- *                 at the workspace with its commondir, and of repositories above
- *   here          trusted names at the top of a writable root that are links, or hold links;
+ * link, or a setting of the host that names a file of the workspace, leads to files of any other
+ * name. Two sources are read:
+ *
+ *   obeyed-git.c  git's settings of the system, of the user (also XDG), of the repository at each
+ *                 writable root with its commondir and submodules, and of repositories above:
+ *                 core.hooksPath, include and includeIf, filters and other programs, hooks that
+ *                 are links
+ *   obeyed.c      trusted names at the top of a writable root that are links, or hold links;
  *                 directories of programs (.venv/bin, node_modules/.bin) that a trusted file there
- *                 names; names of the user's own, in ~/.config/atoll/trusted-names
+ *                 names; the user's own names in ~/.config/atoll/trusted-names
+ *
  * Each result becomes a `protect` line: refused in a root that is written directly, marked in a
- * layer. Trusted names that are links deeper in the tree are not looked for: that would be a walk
- * through the whole workspace at each start.
+ * layer. job.c calls this when a contract is finished, before anything runs. marks.c calls it again
+ * when a layer or an imported archive is read, because the host may have changed its settings
+ * since, an older build may have made the layer, and an archive becomes a workspace without a run.
+ *
+ * Trusted names that are links deeper in the tree are not searched: that would walk the whole
+ * workspace at each start.
  */
 
 #define NAMES_FILE "trusted-names"
@@ -127,7 +134,7 @@ static int find_users_names(struct finder *finder)
 	cleanup_buf struct buf text = BUF_INIT(TEXT_MAX);
 	const char *home = getenv("HOME"), *config = getenv("XDG_CONFIG_HOME");
 	bool has_place = (home && home[0] == '/') || (config && config[0] == '/');
-	cleanup_fd int fd = has_place ? store_open(NAMES_FILE, false, finder->err) : -ENOENT;
+	cleanup_fd int fd = has_place ? user_config_open(NAMES_FILE, false, finder->err) : -ENOENT;
 	char *rest, *line;
 	int r = 0;
 
@@ -175,4 +182,26 @@ int obeyed_protect(struct spec *spec, struct atoll_error *err)
 	if (r == 0)
 		r = find_names(&finder);
 	return r < 0 ? r : find_users_names(&finder);
+}
+
+int obeyed_find(const char *workspace, struct spec **ret, struct atoll_error *err)
+{
+	const char *home = getenv("HOME");
+	struct spec *spec = spec_new(home && home[0] == '/' ? home : "/", workspace, err);
+	struct spec_rule root = {.access = SPEC_WRITE,
+				 .path = (char *)workspace,
+				 .origin = (char *)SPEC_ORIGIN_HOST};
+	int r;
+
+	if (!spec)
+		return -EINVAL;
+	spec->workspace = strdup(workspace);
+	r = spec->workspace ? spec_append_rule(spec, &root, err) : error_oom(err);
+	if (r == 0)
+		r = obeyed_protect(spec, err);
+	if (r < 0)
+		spec_free(spec);
+	else
+		*ret = spec;
+	return r;
 }

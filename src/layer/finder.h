@@ -14,7 +14,8 @@ struct stat;
 struct finder {
 	struct spec *spec;
 	struct atoll_error *err;
-	unsigned n_configs; /* read so far: includes may go in circles */
+	unsigned n_configs; /* read so far of one root or submodule: includes may go in circles */
+	unsigned n_modules, module_depth; /* of submodules: read so far, and levels down */
 	/* The settings that are being read hold in every repository: a relative path counts from
 	 * the top of each work tree, wherever that is. */
 	bool is_everywhere;

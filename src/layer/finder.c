@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/finder.h"
+#include "layer/finder.h"
 
 #include "base/buf.h"
 #include "base/error.h"

@@ -10,3 +10,7 @@ struct spec;
  * once, when a contract is finished; each result is one more `protect` line of it.
  */
 int obeyed_protect(struct spec *spec, struct atoll_error *err);
+
+/* The same for a workspace alone, as a contract with no other rules, to be freed with spec_free().
+ * The workspace need not exist yet. */
+int obeyed_find(const char *workspace, struct spec **ret, struct atoll_error *err);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/obeyed-git.h"
+#include "layer/obeyed-git.h"
 
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "job/finder.h"
+#include "layer/finder.h"
 #include "spec/git-config-read.h"
 #include "spec/spec.h"
 
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 /*
- * Which files of the workspace the host's git obeys because its settings say so
+ * Which files of writable roots the host's git obeys because its settings say so
  *
  * Every config that git would read is read, with whatever it includes; conditions of `includeIf`
  * count as fulfilled. A value may be a directory of hooks, another config, or a command: of a
@@ -24,10 +24,12 @@
  * git_config_read() does.
  */
 
-#define CONFIG_MAX  (1 << 20)
-#define CONFIGS_MAX 64 /* files, with those that they include */
-#define DEPTH_MAX   10 /* of includes, as git has it */
-#define ABOVE_MAX   64 /* directories above the workspace */
+#define CONFIG_MAX	 (1 << 20)
+#define CONFIGS_MAX	 64 /* files, with those that they include */
+#define DEPTH_MAX	 10 /* of includes, as git has it */
+#define ABOVE_MAX	 64 /* directories above a writable root */
+#define MODULES_MAX	 1024
+#define MODULE_DEPTH_MAX 16 /* of submodules in submodules, and of slashes in their names */
 
 /* Keys whose value is a command, or a file that names one; the last component of a key. */
 static bool is_command(const struct git_config_entry *entry)
@@ -265,6 +267,67 @@ static bool read_way(struct finder *finder, const char *file, const char *key, c
 	return finder_path(finder, text.data + strlen(key), base, ret);
 }
 
+/* The work tree of a submodule: `core.worktree` of its git directory, or else that directory. */
+static void find_work_tree(struct finder *finder, const char *dir, char ret[PATH_MAX])
+{
+	cleanup_buf struct buf text = BUF_INIT(CONFIG_MAX);
+	cleanup_free struct git_config_entry *entry = calloc(1, sizeof *entry);
+	struct git_config_reader reader = {.line = 1};
+	char file[PATH_MAX];
+	int got;
+
+	snprintf(ret, PATH_MAX, "%s", dir);
+	if (!entry || snprintf(file, sizeof file, "%s/config", dir) >= PATH_MAX ||
+	    !finder_read(file, &text))
+		return;
+	reader.at = text.data;
+	reader.end = text.data + text.used;
+	while ((got = git_config_read(&reader, entry)) > 0) {
+		if (streq(entry->section, "core") && streq(entry->key, "worktree") &&
+		    entry->has_value)
+			finder_path(finder, entry->value, dir, ret);
+	}
+}
+
+static int look_in_git_dir(struct finder *finder, const char *dir, const char *top);
+
+/* An entry of `modules`: the git directory of a submodule, or a part of a name with slashes. */
+static int look_at_module(struct finder *finder, const char *path, const struct stat *st,
+			  void *data)
+{
+	char head[PATH_MAX], top[PATH_MAX];
+	struct stat head_st;
+	int r;
+
+	if (!st || !S_ISDIR(st->st_mode) || finder->module_depth == MODULE_DEPTH_MAX ||
+	    snprintf(head, sizeof head, "%s/HEAD", path) >= PATH_MAX)
+		return 0;
+	if (finder->n_modules++ == MODULES_MAX)
+		return error_set(finder->err, ATOLL_FAULT_POLICY, 0,
+				 "more than %d submodules: '%s' was not read, and its settings may "
+				 "name hooks",
+				 MODULES_MAX, path);
+	finder->module_depth++;
+	if (lstat(head, &head_st) == 0) {
+		find_work_tree(finder, path, top);
+		finder->n_configs = 0;
+		r = look_in_git_dir(finder, path, top);
+	} else {
+		r = finder_for_each(finder, path, NULL, look_at_module, data);
+	}
+	finder->module_depth--;
+	return r;
+}
+
+static int look_in_modules(struct finder *finder, const char *dir)
+{
+	char modules[PATH_MAX];
+
+	if (snprintf(modules, sizeof modules, "%s/modules", dir) >= PATH_MAX)
+		return 0;
+	return finder_for_each(finder, modules, NULL, look_at_module, NULL);
+}
+
 static int look_in_git_dir(struct finder *finder, const char *dir, const char *top)
 {
 	char hooks[PATH_MAX];
@@ -277,7 +340,9 @@ static int look_in_git_dir(struct finder *finder, const char *dir, const char *t
 		r = finder_protect_links_in(finder, hooks);
 	if (r == 0)
 		r = read_config_in(finder, dir, "config", top);
-	return r < 0 ? r : read_config_in(finder, dir, "config.worktree", top);
+	if (r == 0)
+		r = read_config_in(finder, dir, "config.worktree", top);
+	return r < 0 ? r : look_in_modules(finder, dir);
 }
 
 /* The repository whose work tree `top` is, if there is one. */
@@ -300,14 +365,15 @@ static int look_in_repository(struct finder *finder, const char *top)
 	return look_in_git_dir(finder, common, top);
 }
 
-/* git takes the first repository above; whoever stands higher up has another, which sees the
- * workspace as files of its own. */
-static int look_above(struct finder *finder)
+/* git uses the first repository at or above a directory. A person who stands higher up uses the
+ * next one, which has the files of the root as its own. */
+static int look_above(struct finder *finder, const char *root)
 {
 	char top[PATH_MAX];
 	int r = 0;
 
-	snprintf(top, sizeof top, "%s", finder->spec->workspace);
+	finder->n_configs = 0;
+	snprintf(top, sizeof top, "%s", root);
 	for (unsigned i = 0; r == 0 && i < ABOVE_MAX; i++) {
 		char *slash;
 
@@ -316,6 +382,27 @@ static int look_above(struct finder *finder)
 		if (!slash || slash == top)
 			break;
 		*slash = '\0';
+	}
+	return r;
+}
+
+/* The repositories at and above the workspace and each other writable root. */
+static int look_at_roots(struct finder *finder)
+{
+	const struct spec *spec = finder->spec;
+	const size_t n_rules = spec->n_rules; /* finder_protect() adds to the list */
+	int r = look_above(finder, spec->workspace);
+
+	for (size_t i = 0; i < n_rules && r == 0; i++) {
+		cleanup_free char *root = NULL;
+
+		if (spec->rules[i].access != SPEC_WRITE || spec->rules[i].is_pattern ||
+		    streq(spec->rules[i].path, spec->workspace))
+			continue;
+		root = strdup(spec->rules[i].path); /* the list may move in memory */
+		if (!root)
+			return error_oom(finder->err);
+		r = look_above(finder, root);
 	}
 	return r;
 }
@@ -347,5 +434,5 @@ int obeyed_find_git(struct finder *finder)
 	finder->is_everywhere = true;
 	r = look_at_users(finder);
 	finder->is_everywhere = false;
-	return r < 0 ? r : look_above(finder);
+	return r < 0 ? r : look_at_roots(finder);
 }
