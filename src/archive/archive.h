@@ -11,13 +11,13 @@
  *
  * A record's changes leave as a tar, and a workspace comes in from one. What comes in was written
  * by a stranger, and libarchive, which reads it, is large; so a program of its own does both,
- * `atoll-archive`, which locks itself in before it reads a byte (lock.c) and is linked by nobody
- * else:
+ * `atoll-archive`, which locks itself in before it reads a byte (archive-confine.c) and is linked
+ * by nobody else:
  *
  *   call.c    in the library: makes the directory, starts the program, waits, and puts the
  *             directory in its place or removes it
- *   main.c    the program
- *   lock.c    what it may still do: one directory by Landlock, few calls by seccomp
+ *   archive-main.c    the program
+ *   archive-confine.c    what it may still do: one directory by Landlock, few calls by seccomp
  *   import.c  from an archive to a directory, import-objects.c the kinds of things in it
  *   entry-names.c what an entry may be called, and where a link may lead
  *   export.c  from a record to a tar

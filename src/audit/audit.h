@@ -21,10 +21,10 @@
  *
  *   log.c     one log: lines to the file, chained, and heads; log-again.c: going on with one
  *   line.c    the form of a line
- *   tree.c    the Merkle tree: its right edge, roots, proofs
+ *   merkle.c    the Merkle tree: its right edge, roots, proofs
  *   runs.c    the store's tree of logs
  *   note.c    heads as signed notes
- *   key.c     the key: made and read; trust.c: handed over, and which keys count
+ *   key.c     the key: made and read; key-trust.c: handed over, and which keys count
  *   check.c   a log the other way round, line by line; verify.c: a log, a store
  *   redact.c  what is left out of a line
  *
@@ -100,7 +100,7 @@ void audit_close(struct audit_log *log);
  * a small log. Fine if it fails. */
 void audit_make_spare(const struct audit_log *log);
 
-/* ---- remove.c ---- */
+/* ---- log-remove.c ---- */
 
 /* Remove a log and what is kept with it; the store's tree gets a leaf that says so. -EBUSY if
  * somebody writes it. */

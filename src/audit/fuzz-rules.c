@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rules read lines that we wrote, about what a stranger did: whatever stands in them, a hit is fit
  * to be shown, and there is an end to how many there are. */
-#include "audit/rules.h"
+#include "audit/event-rules.h"
 #include "base/str.h"
 
 #include <stdlib.h>

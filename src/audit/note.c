@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/inner.h"
+#include "audit/audit-inner.h"
 #include "base/str.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/rules-inner.h"
+#include "audit/event-rules-inner.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/rules.h"
+#include "audit/event-rules.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"

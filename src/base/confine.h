@@ -19,8 +19,8 @@
  *   confine_load()          seccomp: which calls may be made
  *
  * In this order, because each forbids what the earlier ones need. Each program has its own file
- * that says what it keeps: archive/lock.c and egress/lock.c, which try out that the rest is gone,
- * and monitor/lock.c.
+ * that says what it keeps: archive/archive-confine.c and egress/egress-confine.c, which try out
+ * that the rest is gone, and monitor/monitor-confine.c.
  */
 
 #if defined(__SANITIZE_ADDRESS__)

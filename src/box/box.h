@@ -15,24 +15,22 @@
  *
  * The daemon keeps sandboxes for tenants. A box is one of them: a sandbox of the store
  * (atoll/layer.h) with an owner, a time at which it ends, and what the daemon knows of it.
- * Everything that has to survive the daemon is in its database (state.c) or with the sandbox's
+ * Everything that has to survive the daemon is in its database (db.c) or with the sandbox's
  * holder; what is in memory is built anew from these two when it starts again.
  *
  *   house.c     all of it: opening, taking over what lives already, closing
  *   config.c    what its owner says
- *   state.c     the database: one writer thread, WAL; row.c  a box as a row
+ *   db.c     the database: one writer thread, WAL; row.c  a box as a row
  *   tenant.c    who may ask: keys (hashed); quota.c, budget.c  how much
  *   secret.c    values that a tenant has stored; workspace.c  directories that are his
  *   template.c  what boxes are made from; snapshot.c; contract.c  what a tenant may say
  *   create.c    a new box; make.c  its sandbox
- *   life.c      its end and its time-outs; table.c  how it is found; remove.c  what is left of it
- *   op.c        pause, resume, other rules; fork.c
- *   pool.c      parked boxes, ready to be handed out
- *   meter.c     what each has used; samples for graphs
- *   control.c   how commands of its owner reach it
- *   process.c   processes in a box: struct process over atoll/step.h
- *   guest.c     files, watches and ports in a box, by way of the program guest/ that runs in it
- *   work.c      what blocks, on threads
+ *   life.c      its end and its time-outs; table.c  how it is found; box-remove.c  what is left of
+ * it op.c        pause, resume, other rules; fork.c pool.c      parked boxes, ready to be handed
+ * out meter.c     what each has used; samples for graphs control.c   how commands of its owner
+ * reach it process.c   processes in a box: struct process over atoll/step.h guest.c     files,
+ * watches and ports in a box, by way of the program guest/ that runs in it work.c      what blocks,
+ * on threads
  *
  * All functions are called on the loop's thread. What takes longer than a few system calls calls
  * back later, on the same thread, exactly once; never before the function returns. A callback gets
@@ -100,7 +98,7 @@ struct box {
 	uint64_t timeout_s;			  /* as asked for at creation */
 	uint32_t cpus, memory_mib, disk_mib;
 	char *network; /* JSON as it was asked for, E2B's form; NULL: none. What the contract says
-			* of it is box_network_section()'s, in box/network.h */
+			* of it is box_network_section()'s, in box/box-network.h */
 	bool has_internet;
 	char *mounts; /* JSON list of {name, path}; NULL */
 
@@ -162,7 +160,7 @@ struct tenant {
 	uint64_t kept_mib; /* of disk, besides boxes: snapshots, templates, volumes, logs; see
 			    * tenant-disk.c */
 	/* What its streams do has its turn here (base/loop.h); how many streams are open, and how
-	 * many bytes of answers wait in this process because nobody reads them: api/stream.h. */
+	 * many bytes of answers wait in this process because nobody reads them: httpd/stream.h. */
 	struct loop_lane lane;
 	size_t n_streams, n_watchers, n_relays, waiting;
 	size_t n_calls;			/* requests that have not been answered to their end */

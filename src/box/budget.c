@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <stdio.h>
 

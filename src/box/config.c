@@ -6,8 +6,8 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "spec/document.h"
 #include "spec/spec.h"
-#include "spec/tree.h"
 
 #include <errno.h>
 #include <limits.h>

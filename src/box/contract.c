@@ -3,11 +3,11 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/inner.h"
-#include "box/network.h"
+#include "box/box-inner.h"
+#include "box/box-network.h"
 #include "box/secret.h"
+#include "spec/document.h"
 #include "spec/spec.h"
-#include "spec/tree.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <errno.h>
 #include <stdio.h>

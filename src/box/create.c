@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/inner.h" /* jansson before our own json.h */
+#include "box/box-inner.h" /* jansson before our own json.h */
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/box-network.h"
 #include "box/event.h"
-#include "box/network.h"
 #include "box/process.h"
 #include "box/secret.h"
 #include "box/template.h"

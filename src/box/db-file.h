@@ -4,7 +4,7 @@
 #include <atoll/error.h>
 #include <sqlite3.h>
 
-/* For state.c: what is about the file (state-file.c). */
+/* For db.c: what is about the file (state-file.c). */
 
 /* A negative errno for a code of SQLite's; 0 for a good one. */
 int db_errno(int code);

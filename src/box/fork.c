@@ -2,8 +2,8 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/box-inner.h"
 #include "box/event.h"
-#include "box/inner.h"
 
 #include <atoll/step.h>
 #include <errno.h>
@@ -98,7 +98,7 @@ static void branch_written(int code, void *data)
 	free(branch);
 }
 
-/* Labels of ours say what a box was asked for by (api/v1.h): a fork was not. What its contract says
+/* Labels of ours say what a box was asked for by (v1/v1.h): a fork was not. What its contract says
  * is the fork's, too. */
 static void drop_own_labels(struct box_pairs *labels)
 {

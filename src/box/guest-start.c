@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <atoll/step.h>
 #include <errno.h>

@@ -9,7 +9,7 @@
  * Request bodies, standard input that a process does not read, code that waits for its kernel,
  * changes of files that nobody fetches: each has a bound of its own, and a tenant may have many of
  * each. All of them together are counted in tenant->held, at most TENANT_HELD_MAX. Answers that
- * wait to be read are counted apart (api/stream.h).
+ * wait to be read are counted apart (httpd/stream.h).
  */
 #define TENANT_HELD_MAX (64U << 20)
 

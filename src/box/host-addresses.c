@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/network.h"
+#include "box/box-network.h"
 #include "spec/network.h"
 
 #include <ifaddrs.h>

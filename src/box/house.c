@@ -6,14 +6,14 @@
 #include "base/program.h"
 #include "base/state.h"
 #include "base/str.h"
+#include "box/box-inner.h"
 #include "box/control.h"
 #include "box/guest.h"
-#include "box/inner.h"
 #include "box/process.h"
 #include "box/secret.h"
-#include "job/hold.h"
 #include "job/job.h"
 #include "layer/layer.h"
+#include "sandbox/holder.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "base/error.h"
+#include "box/box-inner.h"
 #include "box/event.h"
 #include "box/guest.h"
-#include "box/inner.h"
 #include "box/process.h"
 
 #include <errno.h>

@@ -2,9 +2,9 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/scope.h"
-#include "box/inner.h"
-#include "job/hold.h"
+#include "box/box-inner.h"
 #include "job/job.h"
+#include "sandbox/holder.h"
 #include "spec/spec.h"
 
 #include <atoll/step.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 #include "box/process.h"
 
 #include <atoll/step.h>

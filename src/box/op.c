@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "box/box-inner.h"
 #include "box/event.h"
 #include "box/guest.h"
-#include "box/inner.h"
 #include "box/process.h"
 
 #include <atoll/step.h>

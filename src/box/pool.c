@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <atoll/step.h>
 #include <stdlib.h>

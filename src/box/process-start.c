@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "box/event.h"
-#include "job/hold.h"
-#include "job/step.h"
+#include "sandbox/holder.h"
+#include "sandbox/step-client.h"
 
 #include <ctype.h>
 #include <errno.h>

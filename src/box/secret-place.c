@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/inner.h" /* jansson before our own json.h */
+#include "box/box-inner.h" /* jansson before our own json.h */
 
 #include "base/error.h"
 #include "base/fd.h"

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/scope.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <errno.h>
 #include <fcntl.h>

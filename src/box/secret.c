@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 #include "box/secret-seal.h"
 
 #include <errno.h>

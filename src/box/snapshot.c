@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 #include "box/template.h"
-#include "job/hold.h"
 #include "layer/layer.h"
+#include "sandbox/holder.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 #include "box/template.h"
 
 #include <errno.h>

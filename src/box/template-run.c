@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 #include "base/scope.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 #include "box/process.h"
 #include "box/template.h"
 

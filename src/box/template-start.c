@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
 #include "base/error.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 #include "box/process.h"
 #include "box/template.h"
 

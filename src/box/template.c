@@ -3,7 +3,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/base-template.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -21,7 +21,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 #include "box/results.h"
 #include "box/volume.h"
 #include "layer/layer.h"

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -3,7 +3,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "base/test.h"
-#include "box/network.h"
+#include "box/box-network.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

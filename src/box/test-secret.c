@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/test.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 #include "box/secret-seal.h"
 #include "box/secret.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/test.h"
+#include "box/box-inner.h"
 #include "box/db.h"
-#include "box/inner.h"
 #include "box/schema.h"
 
 #include <errno.h>

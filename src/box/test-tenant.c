@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/test.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <errno.h>
 #include <stdio.h>

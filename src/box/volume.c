@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 
 #include <dirent.h>
 #include <errno.h>

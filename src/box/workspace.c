@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/inner.h"
+#include "box/box-inner.h"
 #include "layer/layer.h"
 
 #include <stdio.h>

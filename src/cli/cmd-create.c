@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "cli/clauses.h"
 #include "cli/command.h"
-#include "cli/import.h"
+#include "cli/import-archive.h"
 #include "cli/options.h"
 #include "cli/print.h"
 

@@ -3,7 +3,7 @@
 #include "cli/command.h"
 #include "cli/options.h"
 
-/* src/audit/program/log.c does it. */
+/* src/audit/program/log-command.c does it. */
 
 enum {
 	OPTION_FOLLOW,

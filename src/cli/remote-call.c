@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <stdint.h>
 
-/* What has a meaning in a daemon: main.c of src/remote/ has the same. */
+/* What has a meaning in a daemon: atoll-main.c of src/remote/ has the same. */
 static const char *const commands_there[] = {
 	"create", "exec", "checkpoint", "rollback", "fork",   "history", "rm",	"ls", "pause",
 	"resume", "diff", "apply",	"undo",	    "export", "log",	 "top", NULL,

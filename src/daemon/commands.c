@@ -2,9 +2,9 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/box-inner.h"
 #include "box/control.h"
-#include "box/inner.h"
-#include "daemon/options.h"
+#include "daemon/daemon-options.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "daemon/options.h"
+#include "daemon/daemon-options.h"
 
 #include <stddef.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/str.h"
-#include "egress/inner.h"
+#include "egress/egress-inner.h"
 #include "egress/tls.h"
 
 #include <errno.h>

@@ -25,7 +25,7 @@
 #define QUEUE_MAX     1024
 #define QUEUE_MANY    (QUEUE_MAX / 2) /* from here on those alike become one */
 #define TOGETHER_NS   (20 * MS_NS)
-#define FLUSH_MAX_MS  5000 /* as long as the supervisor waits: job/network.c */
+#define FLUSH_MAX_MS  5000 /* as long as the supervisor waits: netctl/netctl.c */
 #define FDS_A_MESSAGE FD_PASS_MAX
 
 struct channel {

@@ -18,8 +18,8 @@
  *   admit     within the limits of its rule and of the run
  *   sniff     what the client says first is read, and held, until it is clear what it is: TLS and
  *             HTTP have to be for the name that was looked up
- *   hand on   to relay.c or exchange.c; from there on it is no longer ours. A first line that is
- *             not complete and looks like no request is handed on, too, and relay.c watches it
+ *   hand on   to egress-relay.c or exchange.c; from there on it is no longer ours. A first line
+ * that is not complete and looks like no request is handed on, too, and egress-relay.c watches it
  *
  * No byte of the client's goes out before. Where the last connection to the same name and port was
  * one to be passed on, the next is dialled while it is sniffed, so that the one does not wait for

@@ -6,7 +6,7 @@
  */
 
 #include "base/scope.h"
-#include "egress/inner.h"
+#include "egress/egress-inner.h"
 
 #define SECOND_NS INT64_C(1000000000)
 #define MS_NS	  INT64_C(1000000)
@@ -17,7 +17,7 @@
 
 struct sockaddr_in6;
 
-/* ---- lock.c ---- */
+/* ---- egress-confine.c ---- */
 
 /* Whom to become; (uid_t)-1: nobody else. Groups go, too. */
 int lock_become(uid_t uid, gid_t gid, struct atoll_error *err);
@@ -26,7 +26,7 @@ int lock_in(struct atoll_error *err);
 /* How many connections can be had with the descriptors there are. */
 size_t lock_flows_max(void);
 
-/* ---- config.c ---- */
+/* ---- egress-config.c ---- */
 
 struct config {
 	uid_t uid; /* (uid_t)-1: stay */
@@ -56,7 +56,7 @@ void channel_send(struct channel *channel, const struct egress_message *message)
 /* What is kept goes out, with waiting; before the end. False: not all of it did. */
 bool channel_flush(struct channel *channel);
 
-/* ---- names.c ---- */
+/* ---- egress-names.c ---- */
 
 struct names *names_new(void);
 void names_free(struct names *names);
@@ -113,7 +113,7 @@ void dns_take(struct egress *egress, int fd);
 /* Tell what was refused and not yet told. */
 void dns_flush(struct egress *egress);
 
-/* ---- resolve.c ---- */
+/* ---- egress-resolve.c ---- */
 
 #define RESOLVE_MAX 16
 
@@ -167,7 +167,7 @@ void flow_bound_socket(const struct egress *egress, int fd);
 void flow_cut(struct egress *egress, const struct pace_share *share, enum atoll_verdict verdict,
 	      const char *reason);
 
-/* ---- ask.c ---- */
+/* ---- egress-ask.c ---- */
 
 struct question;
 

@@ -11,12 +11,12 @@
 /*
  * The first bytes of a visitor, until they are judged
  *
- * relay.c reads into door_room(), calls door_add(), and does what it answers. A first word is
- * passed on at once. A line that may become a request waits for its end, but only until the visitor
- * has been silent for a moment: a browser sends a request's line in one piece, and a program of
- * another protocol may wait for an answer. What was passed on so is still kept, and judged together
- * with what follows: without the end of its head a server does not answer a request. Once the line
- * is a request's, everything behind it waits for the end of the head.
+ * egress-relay.c reads into door_room(), calls door_add(), and does what it answers. A first word
+ * is passed on at once. A line that may become a request waits for its end, but only until the
+ * visitor has been silent for a moment: a browser sends a request's line in one piece, and a
+ * program of another protocol may wait for an answer. What was passed on so is still kept, and
+ * judged together with what follows: without the end of its head a server does not answer a
+ * request. Once the line is a request's, everything behind it waits for the end of the head.
  */
 
 #define ROOM_FIRST   4096 /* that everybody has */

@@ -28,7 +28,7 @@
  * egress, which exits with 0 if it has told of every connection before. Egress trusts nothing that
  * comes from the sandbox's sockets, and the supervisor no more than the form of what egress says.
  *
- * Files: see inner.h.
+ * Files: see egress-inner.h.
  */
 
 /* The listening socket's port in the sandbox, at which 127.0.0.1 is a proxy (HTTP and SOCKS 5 by

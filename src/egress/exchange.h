@@ -3,7 +3,7 @@
 
 #include "base/buf.h"
 #include "egress/decode.h"
-#include "egress/inner.h"
+#include "egress/egress-inner.h"
 #include "egress/swap.h"
 #include "egress/tls.h"
 #include "http/http.h"

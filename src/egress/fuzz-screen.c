@@ -3,7 +3,7 @@
  * they are written; a value does not survive, and what waits depends on nothing but the kinds of
  * bytes. */
 #include "base/scope.h"
-#include "egress/screen.h"
+#include "egress/secret-screen.h"
 #include "egress/unit.h"
 
 #include <sodium.h>

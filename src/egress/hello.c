@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "egress/inner.h"
+#include "egress/egress-inner.h"
 
 #include <string.h>
 

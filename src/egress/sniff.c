@@ -14,8 +14,8 @@
  * request line any more.
  *
  * client.c calls sniff_read() with all bytes so far, which it holds. Lines that few servers would
- * take for a request are not held (SNIFF_LINE); relay.c passes them on and gives each piece to
- * sniff_line_add() before. No server acts on a request line before its end, so the connection is
+ * take for a request are not held (SNIFF_LINE); egress-relay.c passes them on and gives each piece
+ * to sniff_line_add() before. No server acts on a request line before its end, so the connection is
  * cut in time.
  */
 

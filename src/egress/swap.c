@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "egress/screen.h"
+#include "egress/secret-screen.h"
 
 #include <errno.h>
 #include <sodium.h>

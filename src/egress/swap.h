@@ -21,9 +21,9 @@ struct buf;
  * A placeholder has exactly its value's length. So lengths of messages hold, and a body can be
  * changed while it passes.
  *
- * In which forms it is seen: screen.h. What no filter sees: a value in halves (two answers, two
- * messages), encrypted, compressed within the content, or in another code. doc/network.md has the
- * list.
+ * In which forms it is seen: secret-screen.h. What no filter sees: a value in halves (two answers,
+ * two messages), encrypted, compressed within the content, or in another code. doc/network.md has
+ * the list.
  */
 struct swap;
 

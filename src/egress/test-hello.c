@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/test.h"
-#include "egress/inner.h"
+#include "egress/egress-inner.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/scope.h"
 #include "base/test.h"
-#include "egress/screen.h"
+#include "egress/secret-screen.h"
 #include "egress/unit.h"
 
 #include <sodium.h>

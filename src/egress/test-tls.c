@@ -3,7 +3,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/test.h"
-#include "egress/inner.h"
+#include "egress/egress-inner.h"
 #include "egress/tls.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "egress/tls.h"
 #include "base/error.h"
-#include "egress/inner.h"
+#include "egress/egress-inner.h"
 
 #include <errno.h>
 #include <openssl/err.h>

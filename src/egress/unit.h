@@ -14,7 +14,7 @@
  *	\/ \" "\ "   JSON, a shell
  *	&#65; &#x41; &#65 &amp; &lowbar;  HTML, XML
  *
- * Pure functions. screen.c compares and replaces with them.
+ * Pure functions. secret-screen.c compares and replaces with them.
  */
 struct unit {
 	uint8_t c;	   /* the character */

@@ -4,8 +4,8 @@
 /*
  * Visitors of a published port: what they say first, and whether it is passed on
  *
- * visit.c judges the bytes (pure). door.c keeps them until they are judged; relay.c asks it about
- * everything that such a visitor says, and what the server inside says is passed on at once.
+ * visit.c judges the bytes (pure). door.c keeps them until they are judged; egress-relay.c asks it
+ * about everything that such a visitor says, and what the server inside says is passed on at once.
  */
 
 #include "http/host-name.h"

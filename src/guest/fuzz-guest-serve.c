@@ -7,7 +7,7 @@
  * when the guest ends, as in the program itself, whose process ends with it.
  */
 #include "base/fd.h"
-#include "guest/inner.h"
+#include "guest/guest-parts.h"
 
 #include <ftw.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "guest/inner.h"
+#include "guest/guest-parts.h"
 
 #include "base/fd.h"
 

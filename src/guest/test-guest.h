@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "box/guest-inner.h"
-#include "guest/inner.h"
+#include "guest/guest-parts.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/buf.h"
 #include "base/scope.h"
-#include "http/inner.h"
+#include "http/http-inner.h"
 
 #include <errno.h>
 #include <string.h>

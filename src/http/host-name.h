@@ -7,8 +7,8 @@
  * A web page can have its own name resolved to 127.0.0.1 after the page was loaded (DNS rebinding).
  * The browser then takes a server on the loopback for the page's own and lets the page read its
  * answers. The request's Host is still the page's name. So servers on the loopback serve names that
- * no stranger can own, and names that the person has listed. Used by the daemon (api/host.c) and at
- * published ports (egress/visit.c). Pure functions.
+ * no stranger can own, and names that the person has listed. Used by the daemon
+ * (httpd/host-check.c) and at published ports (egress/visit.c). Pure functions.
  */
 
 #include "http/http.h"

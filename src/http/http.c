@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/inner.h"
+#include "http/http-inner.h"
 
 #include <errno.h>
 #include <string.h>

@@ -20,9 +20,9 @@
  * in it (doc/threat-model.md, "Descriptors that processes inside may hold"); this is the second
  * wall: no magic link is followed, and the directory must have a name in the sandbox's root.
  *
- * Called by template.c in the step's process, and by the back end's `seal` for a run's command.
- * Both have their filter by then, which sends every openat2() to the guard, and the guard cannot
- * read the memory of a step before that has executed. So what RESOLVE_IN_ROOT and
+ * Called by template-process.c in the step's process, and by the back end's `seal` for a run's
+ * command. Both have their filter by then, which sends every openat2() to the guard, and the guard
+ * cannot read the memory of a step before that has executed. So what RESOLVE_IN_ROOT and
  * RESOLVE_NO_MAGICLINKS mean is done here: part after part is opened without following it, from the
  * root on, and the text of a plain link goes before the rest. Kernels differ in nothing of that.
  */

@@ -4,7 +4,7 @@
 #include "base/program.h"
 #include "base/str.h"
 #include "base/uapi.h"
-#include "init/inner.h"
+#include "init/init-inner.h"
 #include "spec/spec.h"
 
 #include <errno.h>

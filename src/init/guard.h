@@ -130,7 +130,7 @@ void guard_helper_ended(struct guard *guard, pid_t pid);
 unsigned guard_count_helpers(const struct guard *guard);
 bool guard_has_helper(const struct guard *guard, pid_t pid);
 
-/* answer.c */
+/* guard-answer.c */
 void answer(struct call *call, int64_t value);		 /* a result, or a negative errno */
 void answer_continue(struct call *call);		 /* let the kernel do it */
 void answer_fd(struct call *call, int fd, bool cloexec); /* give the caller this descriptor */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "init/inner.h"
+#include "init/init-inner.h"
 
 #include "base/clock.h"
 #include "base/error.h"

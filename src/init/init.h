@@ -24,12 +24,12 @@ struct notice_packet;
  *   links.c    symbolic links that would lead out of a writable root, or into a git directory
  *   moved.c    what lies in a directory that moves
  *   install.c  files of git's that are read before they count
- *   answer.c   how a waiting caller gets its result
+ *   guard-answer.c   how a waiting caller gets its result
  *   watch.c    memory, CPU time and what is written, summed up over all processes
  *   service.c  instead of one command: steps, by order, as long as the sandbox lives
- *   template.c the process that has given its rights up already and forks the steps
+ *   template-process.c the process that has given its rights up already and forks the steps
  *   enter.c    how a step gets to its working directory
- *   inside.c   all processes of the sandbox: counting, stopping, ending them
+ *   processes-inside.c   all processes of the sandbox: counting, stopping, ending them
  *   sense*.c   for the record: what the guard sees (sense.h); tell.c: how the supervisor hears of
  * it
  *

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/program.h"
-#include "init/inner.h"
+#include "init/init-inner.h"
 #include "init/resolve.h"
 
 #include <errno.h>
@@ -22,8 +22,8 @@
  * Steps by order
  *
  * The first process of a sandbox that lives on: each INIT_EXEC is one more command, forked by the
- * template (template.c), and what a step leaves behind is reaped and lives on. There may be several
- * at the same time. It takes orders one by one and never waits for a step.
+ * template (template-process.c), and what a step leaves behind is reaped and lives on. There may be
+ * several at the same time. It takes orders one by one and never waits for a step.
  */
 
 /* How long stopping everything may take. */

@@ -6,7 +6,7 @@
 #include "egress/egress.h"
 #include "isolate/isolate.h"
 #include "job/job.h"
-#include "job/secrets.h"
+#include "netctl/secrets.h"
 #include "spec/spec.h"
 
 #include <limits.h>

@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
-#include "layer/tree.h"
+#include "layer/layer-tree.h"
 #include "spec/spec.h"
 
 #include <errno.h>

@@ -28,7 +28,7 @@
  * the caller and root could have changed an object (owner, mode, access list), and whether a
  * directory belongs to a git tree. Other names that mounts give to a directory or to the file
  * count, too; a file with a second name may be written by that name, wherever it is. Which
- * directories a run could write is decided later, by trust.c, when the contract is known.
+ * directories a run could write is decided later, by job-trust.c, when the contract is known.
  *
  * Called by atoll_job_load() and atoll_trust_content().
  */

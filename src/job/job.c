@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "job/job.h"
-#include "job/watching.h"
+#include "eventlog/watching.h"
 
 #include "base/buf.h"
 #include "base/error.h"
@@ -9,11 +9,11 @@
 #include "base/path.h"
 #include "base/program.h"
 #include "base/str.h"
+#include "eventlog/eventlog.h"
 #include "isolate/isolate.h"
-#include "job/layer.h"
-#include "job/network.h"
-#include "job/record.h"
+#include "job/job-layer.h"
 #include "layer/layer.h"
+#include "netctl/netctl.h"
 #include "spec/spec.h"
 
 #include <errno.h>

@@ -17,21 +17,21 @@ struct spec;
  *   job.c      a contract from file and flags, finished once
  *   recipe.c   the same contract again, later
  *   job-file.c a job file opened, and who could have written it; places.c  where runs have written
- *   trust.c    which job files may widen the contract
+ *   job-trust.c    which job files may widen the contract
  *   env.c      the command's environment
  *   run.c      prepare, start, supervise, report
- *   layer.c    the record of what it writes, in mode `layer`
- *   sandbox.c  what lives on: made, listed, forked, removed; steps.c  its checkpoints
+ *   job-layer.c    the record of what it writes, in mode `layer`
+ *   sandbox.c  what lives on: made, listed, forked, removed; checkpoints.c  its checkpoints
  *   hold*.c    the process that holds one
  *   exec.c     one step in it
- *   signals.c  the caller's signals meanwhile
- *   relay.c    the command's input and output, passed on through pipes or a terminal
+ *   run-signals.c  the caller's signals meanwhile
+ *   run-relay.c    the command's input and output, passed on through pipes or a terminal
  *   terminal.c the caller's terminal meanwhile
- *   network.c, network-config.c  the process that makes the network's connections
+ *   netctl.c, netctl-config.c  the process that makes the network's connections
  *   connections.c  what it tells of them
- *   decide.c   what is decided about records later, and written down
+ *   apply-discard.c   what is decided about records later, and written down
  *   record*.c  writing the record; notices.c  what the first process tells for it
- *   questions.c, answers.c  what a person is asked about them, and has said for always
+ *   run-questions.c, answers.c  what a person is asked about them, and has said for always
  *   secrets.c  credentials that it alone gets
  *   doctor.c   what the back ends find out about this host, in words
  */

@@ -14,7 +14,7 @@ struct spec;
  *
  * The file `places` in the store: the workspace and every other writable root of each run and
  * sandbox, each path ended by a NUL. A job file in one of them may be a run's work, also when a
- * later run has another workspace (trust.c).
+ * later run has another workspace (job-trust.c).
  */
 
 /* Add the writable roots of a run that begins. Nothing is done where there is no store and the run

@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "job/record-inner.h"
+#include "eventlog/eventlog-inner.h"
 #include "job/run.h"
 #include "spec/spec.h"
 

@@ -2,15 +2,15 @@
 #pragma once
 
 #include "base/rest.h"
+#include "eventlog/eventlog.h"
+#include "eventlog/notices.h"
+#include "eventlog/watching.h"
 #include "init/init.h"
 #include "isolate/isolate.h"
-#include "job/layer.h"
-#include "job/network.h"
-#include "job/notices.h"
-#include "job/record.h"
-#include "job/relay.h"
+#include "job/job-layer.h"
+#include "job/run-relay.h"
 #include "job/terminal.h"
-#include "job/watching.h"
+#include "netctl/netctl.h"
 
 #include <signal.h>
 
@@ -18,9 +18,9 @@
  * One run, for the files that supervise it
  *
  *   run.c        prepare, start, the loop, report
- *   signals.c    the caller's signals and terminal, and asking everything inside to end
- *   questions.c  asking the caller about the network
- *   run-record.c what is written down of it
+ *   run-signals.c    the caller's signals and terminal, and asking everything inside to end
+ *   run-questions.c  asking the caller about the network
+ *   run-eventlog.c what is written down of it
  *   run-watch.c  who watches, and what they have stopped
  */
 struct run {
@@ -72,7 +72,7 @@ int run_cell(struct run *run, struct atoll_error *err);
 void run_hold_sigpipe(sigset_t *ret_old);
 void run_release_sigpipe(const sigset_t *old);
 
-/* ---- signals.c ---- */
+/* ---- run-signals.c ---- */
 void run_order(struct run *run, enum init_order_type type, int number);
 /* The wall limit is reached. */
 void run_time_out(struct run *run);
@@ -83,7 +83,7 @@ void run_look_at_terminal(struct run *run);
 void run_suspend(struct run *run, bool by_command);
 void run_take_signals(struct run *run);
 
-/* ---- run-record.c ---- */
+/* ---- run-eventlog.c ---- */
 
 #define RUN_STEP 1 /* a run is one */
 
@@ -116,7 +116,7 @@ int64_t run_watch_deadline_ns(const struct run *run);
 void run_watch_end(struct run *run);
 void run_watch_close(struct run *run);
 
-/* ---- questions.c ---- */
+/* ---- run-questions.c ---- */
 
 /* One descriptor that is readable when any of these has happened: a signal for us, the end of the
  * sandbox, the end of egress. */

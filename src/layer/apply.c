@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "layer/known.h"
+#include "layer/applied-files.h"
 #include "layer/layer.h"
 #include "layer/vet.h"
 

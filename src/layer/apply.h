@@ -18,10 +18,10 @@ struct layer_record;
  * How changes get onto the host
  *
  *   select.c  which changes are asked for
- *   plan.c    from the changes to steps; what is in the way
+ *   apply-plan.c    from the changes to steps; what is in the way
  *   stage.c   all that is new, in one directory of the workspace, and copies of what it replaces
  *   vet.c     the marks once more, of what is staged
- *   steps.c   the steps: forward, back, and what comes at the end
+ *   apply-steps.c   the steps: forward, back, and what comes at the end
  *   apply.c   the whole, and what an interrupted one needs
  *   undo.c    the same with what was copied
  *
@@ -76,7 +76,7 @@ struct stage_name stage_old(const struct op *op);
 void site_go_deaf(struct site *site);
 void site_hear(struct site *site);
 
-/* ---- plan.c ---- */
+/* ---- apply-plan.c ---- */
 
 enum fate {
 	FATE_LEFT, /* not asked for */
@@ -125,13 +125,13 @@ int stage_plan(struct plan *plan, struct atoll_error *err);
 /* Fill the stage for an undo from apply-N/. */
 int stage_saved(struct site *site, struct journal *journal, struct atoll_error *err);
 
-/* ---- steps.c ---- */
+/* ---- apply-steps.c ---- */
 
 /* All steps of a journal that has its commit line, and the end. If one cannot be done, all go
  * back, and the error says why. */
 int steps_run(struct site *site, struct journal *journal, struct atoll_error *err);
 int steps_go_back(struct site *site, struct journal *journal, struct atoll_error *err);
-/* What the host has now is ours; see known.h. */
+/* What the host has now is ours; see applied-files.h. */
 int steps_note(const struct site *site, const struct journal *journal, struct atoll_error *err);
 int steps_finish(struct site *site, struct journal *journal, struct atoll_error *err);
 /* Nothing was changed: remove the stage, what was copied, and the journal. */

@@ -4,8 +4,8 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "layer/layer-tree.h"
 #include "layer/store.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/scope.h"
+#include "layer/applied-files.h"
 #include "layer/draft.h"
 #include "layer/freeze.h"
-#include "layer/known.h"
 #include "layer/store.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "base/uapi.h"
-#include "layer/tree.h"
+#include "layer/layer-tree.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "layer/apply.h"
-#include "layer/tree.h"
+#include "layer/layer-tree.h"
 
 #include <errno.h>
 #include <search.h>

@@ -7,7 +7,7 @@
  * A list of changes while it is made
  *
  *   walk.c      walks the layers and drafts every difference
- *   host.c      what the host did meanwhile: conflicts
+ *   host-changes.c      what the host did meanwhile: conflicts
  *   lost.c      and what it has deleted
  *   rename.c    a deleted file and an added one become one that was renamed
  *   marks.c     what the host would execute or trust

@@ -5,10 +5,10 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "layer/draft.h"
+#include "layer/layer-tree.h"
 #include "layer/object.h"
 #include "layer/result.h"
 #include "layer/store.h"
-#include "layer/tree.h"
 #include "layer/vet.h"
 
 #include <dirent.h>

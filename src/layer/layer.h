@@ -179,7 +179,7 @@ bool layer_store_is_littered(const struct layer_store *store);
 /* Make ready what the next run takes, if nothing is. */
 void layer_store_prepare(const struct layer_store *store);
 
-/* ---- what it keeps: disk-kept.c, remove.c ---- */
+/* ---- what it keeps: disk-kept.c, record-remove.c ---- */
 
 /* Disk that the files beneath a directory of atoll's own take, links not followed. */
 uint64_t layer_tree_bytes(int dir_fd, const char *name);

@@ -3,8 +3,8 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "layer/layer-tree.h"
 #include "layer/marks.h"
-#include "layer/tree.h"
 #include "spec/common.h"
 
 #include <errno.h>

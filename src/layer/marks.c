@@ -5,8 +5,8 @@
 #include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "layer/layer-tree.h"
 #include "layer/obeyed.h"
-#include "layer/tree.h"
 #include "spec/spec.h"
 
 #include <errno.h>

@@ -12,8 +12,8 @@
  * Which sealed layers somebody needs
  *
  * A layer is needed as long as its id stands in some record's meta or checkpoints, or in the link
- * that tells of a seal that nobody could write down (top.c). Nothing counts that, so all of them
- * are read to find it out: once for all layers that are asked for.
+ * that tells of a seal that nobody could write down (top-layer.c). Nothing counts that, so all of
+ * them are read to find it out: once for all layers that are asked for.
  */
 
 #define NAMING_MAX ((size_t)64 << 20)

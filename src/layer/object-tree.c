@@ -3,8 +3,8 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/uapi.h"
+#include "layer/layer-tree.h"
 #include "layer/object.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <linux/openat2.h>

@@ -6,7 +6,7 @@
 #include "base/fd.h"
 #include "base/ids.h"
 #include "base/str.h"
-#include "layer/tree.h"
+#include "layer/layer-tree.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -32,7 +32,7 @@ void object_lose(struct object_loss *loss, const char *path, const char *what);
 struct object_copier {
 	int to_fd;		  /* not ours */
 	struct object_loss *loss; /* may be NULL */
-	bool is_ours;		  /* what is copied is; see tree.h */
+	bool is_ours;		  /* what is copied is; see layer-tree.h */
 	bool is_alone;		  /* the next file gets no other name */
 	bool is_passing;	  /* the copies are for now, and need not be on the disk */
 	uid_t owner_uid;	  /* whose what belongs to an id of base/ids.h becomes */

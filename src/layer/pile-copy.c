@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fd.h"
 #include "base/str.h"
+#include "layer/layer-tree.h"
 #include "layer/object.h"
 #include "layer/pile.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -6,9 +6,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "layer/gone.h"
+#include "layer/layer-tree.h"
 #include "layer/object.h"
 #include "layer/stack.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <limits.h>

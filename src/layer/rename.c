@@ -5,7 +5,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "layer/draft.h"
-#include "layer/tree.h"
+#include "layer/layer-tree.h"
 
 #include <errno.h>
 #include <sodium.h>

@@ -3,7 +3,7 @@
 
 #include "base/scope.h"
 #include "base/str.h"
-#include "layer/tree.h"
+#include "layer/layer-tree.h"
 
 #include <errno.h>
 #include <stdio.h>

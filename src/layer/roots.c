@@ -3,11 +3,11 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "layer/layer-tree.h"
 #include "layer/object.h"
 #include "layer/pile.h"
 #include "layer/stack.h"
 #include "layer/store.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <inttypes.h>

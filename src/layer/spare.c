@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fd.h"
 #include "base/str.h"
+#include "layer/layer-tree.h"
 #include "layer/store.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <linux/fs.h>

@@ -5,9 +5,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "layer/gone.h"
+#include "layer/layer-tree.h"
 #include "layer/layer.h"
 #include "layer/result.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <limits.h>

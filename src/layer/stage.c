@@ -2,11 +2,11 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "layer/applied-files.h"
 #include "layer/apply.h"
-#include "layer/known.h"
+#include "layer/layer-tree.h"
 #include "layer/layer.h"
 #include "layer/select.h"
-#include "layer/tree.h"
 #include "layer/vet.h"
 
 #include <errno.h>

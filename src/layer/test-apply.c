@@ -3,10 +3,10 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "base/test.h"
+#include "layer/applied-files.h"
 #include "layer/apply.h"
-#include "layer/known.h"
+#include "layer/layer-tree.h"
 #include "layer/test-layers.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <fcntl.h>

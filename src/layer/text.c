@@ -6,8 +6,8 @@
 #include "base/fd.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "layer/layer-tree.h"
 #include "layer/layer.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <inttypes.h>

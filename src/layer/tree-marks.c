@@ -4,9 +4,9 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "layer/draft.h"
+#include "layer/layer-tree.h"
 #include "layer/marks.h"
 #include "layer/object.h"
-#include "layer/tree.h"
 #include "layer/vet.h"
 
 #include <errno.h>

@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "layer/applied-files.h"
 #include "layer/apply.h"
-#include "layer/known.h"
+#include "layer/layer-tree.h"
 #include "layer/layer.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -20,8 +20,8 @@
  *   META                         META with what was before
  *   DIR                          META with the time it had, if the host left it alone since
  *
- * What the apply left is known (known.h), or is the same as in the layer: another run's apply and
- * undo may have been there. Whatever looks different has been changed by the host.
+ * What the apply left is known (applied-files.h), or is the same as in the layer: another run's
+ * apply and undo may have been there. Whatever looks different has been changed by the host.
  */
 struct undo {
 	struct site *site;

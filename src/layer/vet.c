@@ -8,9 +8,9 @@
 #include "base/str.h"
 #include "layer/apply.h"
 #include "layer/draft.h"
+#include "layer/layer-tree.h"
 #include "layer/result.h"
 #include "layer/select.h"
-#include "layer/tree.h"
 #include "spec/git.h"
 #include "spec/names.h"
 

@@ -4,8 +4,8 @@
 #include "base/str.h"
 #include "layer/draft.h"
 #include "layer/gone.h"
+#include "layer/layer-tree.h"
 #include "layer/stack.h"
-#include "layer/tree.h"
 
 #include <errno.h>
 #include <stdio.h>

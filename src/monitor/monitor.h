@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "spec/audit.h"
+#include "spec/audit-section.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -14,17 +14,17 @@
  * A program of its own because of libcurl and jansson, and because it alone talks to that service
  * and reads its answers; it locks itself in before the first.
  *
- *   main.c      the loop: lines in, verdicts out
- *   config.c    what the supervisor says first
+ *   monitor-main.c      the loop: lines in, verdicts out
+ *   monitor-config.c    what the supervisor says first
  *   question.c  a batch of lines as a request
- *   ask.c       the request, by libcurl
- *   answer.c    what came back, read strictly
- *   lock.c      what it gives up
+ *   monitor-ask.c       the request, by libcurl
+ *   monitor-answer.c    what came back, read strictly
+ *   monitor-confine.c      what it gives up
  *
- * The supervisor's end is src/job/watch-monitor.c. They talk over descriptor 3, a stream socket:
- * first a line of JSON with the configuration (the key in it, which is therefore in no argument and
- * no environment), then the record's lines; and back struct monitor_answer, one for each batch.
- * When the supervisor has shut its side the rest is asked about, and the program ends.
+ * The supervisor's end is src/eventlog/watch-monitor.c. They talk over descriptor 3, a stream
+ * socket: first a line of JSON with the configuration (the key in it, which is therefore in no
+ * argument and no environment), then the record's lines; and back struct monitor_answer, one for
+ * each batch. When the supervisor has shut its side the rest is asked about, and the program ends.
  *
  * What stands in events is a stranger's: it is handed over as a quoted text in the user's message.
  * A model can be talked into a wrong verdict by it; into nothing else, because nothing but a

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "base/test.h"
 #include "nt/job-text.h"
-#include "spec/tree.h"
+#include "spec/document.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -16,13 +16,13 @@
  * the light one has no libraries. Options, output and exit statuses are those of the local commands
  * where they make sense; what has no meaning far away is refused.
  *
- *   place.c    where the daemon is, and which key it knows us by
- *   http.c     one request and its answer; failures as ours
- *   stream.c   a step's events, read from bytes as they come
- *   exec.c     `exec`: output, input, signals, the terminal's size; exec-post.c what is sent to it
- *   boxes.c    create, ls, rm, pause, resume; states.c checkpoint, rollback, fork, history
- *   changes.c  diff, apply, undo, export, log
- *   top.c      `top`: what is asked and done; top-screen.c how it is shown; screen.c the terminal
+ *   remote-place.c    where the daemon is, and which key it knows us by
+ *   remote-http.c     one request and its answer; failures as ours
+ *   remote-stream.c   a step's events, read from bytes as they come
+ *   remote-exec.c     `exec`: output, input, signals, the terminal's size; remote-exec-post.c what
+ * is sent to it boxes.c    create, ls, rm, pause, resume; states.c checkpoint, rollback, fork,
+ * history remote-changes.c  diff, apply, undo, export, log top.c      `top`: what is asked and
+ * done; top-screen.c how it is shown; screen.c the terminal
  */
 
 struct remote {
@@ -40,13 +40,13 @@ struct answer {
 	long retry_after_s; /* -1: was not said */
 };
 
-/* ---- place.c ---- */
+/* ---- remote-place.c ---- */
 
 /* `host` NULL: $ATOLL_HOST, or the daemon of this user on this machine. */
 int remote_open(const char *host, struct remote *ret, struct atoll_error *err);
 void remote_close(struct remote *remote);
 
-/* ---- http.c ---- */
+/* ---- remote-http.c ---- */
 
 enum {
 	REMOTE_AGAIN = 1, /* may be sent again if nobody knows whether it has arrived */
@@ -77,7 +77,7 @@ int64_t time_of(const json_t *object, const char *key);
 /* A random id for a request, of 32 digits. */
 void remote_request_id(char ret[33]);
 
-/* ---- stream.c ---- */
+/* ---- remote-stream.c ---- */
 
 struct event_reader {
 	struct buf rest;

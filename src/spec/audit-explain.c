@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "spec/audit.h"
+#include "spec/audit-section.h"
 
 #include "base/json.h"
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "spec/audit.h"
+#include "spec/audit-section.h"
 
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 #include <stdlib.h>
 

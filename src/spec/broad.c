@@ -9,7 +9,7 @@
  * The paths are text: a link that leads to such a place is found by whoever opens it.
  */
 #include "base/path.h"
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 /* At or beneath: whoever writes here changes what the machine runs. */
 static const char *const system_trees[] = {

@@ -3,11 +3,11 @@
  * What holds when nobody says anything
  *
  * Places that may not exist are optional. A line that somebody wrote about exactly the same path
- * takes the place of a default (finish.c), or nobody could ever grant ~/.npmrc; otherwise the most
- * specific line wins as always.
+ * takes the place of a default (spec-finish.c), or nobody could ever grant ~/.npmrc; otherwise the
+ * most specific line wins as always.
  */
 #include "base/path.h"
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 /* Programs, libraries and their settings. */
 static const char *const system_reads[] = {

@@ -11,7 +11,7 @@
  * grant in it and lies in none, but for the system's directories that everybody may read.
  */
 #include "base/path.h"
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
  * with are most, and are told by one look at a set of bits: which may say yes too often, never no.
  * The caller then asks spec_rule_for().
  *
- * Used by isolate/ns/keep.c, after a clone, and layer.c: nothing is allocated.
+ * Used by isolate/ns/hidden-keeper.c, after a clone, and layer.c: nothing is allocated.
  */
 
 static unsigned name_bit(const char *name)

@@ -10,7 +10,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "base/path.h"
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 #include <errno.h>
 #include <limits.h>

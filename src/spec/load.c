@@ -11,9 +11,9 @@
  * the same in another order become the same job.
  */
 #include "base/path.h"
+#include "spec/document.h"
 #include "spec/network-inner.h"
 #include "spec/shape.h"
-#include "spec/tree.h"
 
 #include <stdio.h>
 

@@ -16,7 +16,7 @@
  *   network-explain.c the words for the command inside
  */
 
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 struct json;
 struct tree;

@@ -5,8 +5,8 @@
  * Of a job file, and of what egress gets, which has the same form: there every line brings its
  * origin along, and no secret its source. The shape has been looked at before (shape.c).
  */
+#include "spec/document.h"
 #include "spec/network-inner.h"
-#include "spec/tree.h"
 
 #include <stdio.h>
 

@@ -7,9 +7,9 @@
  */
 #include "base/buf.h"
 #include "base/json.h"
+#include "spec/document.h"
 #include "spec/network-inner.h"
 #include "spec/shape.h"
-#include "spec/tree.h"
 
 #include <errno.h>
 

@@ -2,7 +2,7 @@
 /* What a path or a pattern means as it was written. */
 #include "base/buf.h"
 #include "base/path.h"
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the rules say about a path. */
 #include "base/path.h"
-#include "spec/inner.h"
 #include "spec/names.h"
+#include "spec/spec-inner.h"
 
 const char *spec_access_word(enum spec_access access)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "spec/shape.h"
 
-#include "spec/inner.h"
-#include "spec/tree.h"
+#include "spec/document.h"
+#include "spec/spec-inner.h"
 
 #include <stdio.h>
 #include <strings.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "spec/audit.h"
+#include "spec/audit-section.h"
 #include "spec/network.h"
 
 #include <stdbool.h>

@@ -2,7 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/test.h"
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 static void free_spec(struct spec **spec)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers with units. */
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 #include <inttypes.h>
 #include <stdio.h>

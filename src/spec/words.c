@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The parts of a job that are plain words: the command, the variables, and choices from a list. */
-#include "spec/inner.h"
+#include "spec/spec-inner.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # check: seconds 18
-"""The daemon's own API, /v1: every resource on the wire, against its document; src/api/v1*.c"""
+"""The daemon's own API, /v1: every resource on the wire, against its document; src/v1/v1*.c"""
 
 import io
 import os

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # check: seconds 32
 # check: user only
-"""Why something failed or ended, as a word for programs: each of them, of steps, jobs, sandboxes and requests; src/box/process.c, src/api/v1.c"""
+"""Why something failed or ended, as a word for programs: each of them, of steps, jobs, sandboxes and requests; src/box/process.c, src/v1/v1.c"""
 
 import os
 import signal

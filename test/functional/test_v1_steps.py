@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # check: seconds 52
 # check: user only
-"""Steps under /v1: exactly once, output from any offset, and a daemon that is killed; src/api/v1-step.c, v1-follow.c, v1-output.c"""
+"""Steps under /v1: exactly once, output from any offset, and a daemon that is killed; src/v1/v1-step.c, v1-follow.c, v1-output.c"""
 
 import os
 import sys

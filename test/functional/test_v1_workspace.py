@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A tenant's own directory as the workspace: granted by the configuration, applied to and undone; src/api/v1-apply.c, src/box/workspace.c"""
+"""A tenant's own directory as the workspace: granted by the configuration, applied to and undone; src/v1/v1-apply.c, src/box/workspace.c"""
 
 import contextlib
 import os

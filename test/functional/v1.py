@@ -19,7 +19,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from serving import *  # noqa: F401,F403
 
 ROOT = os.environ.get("ATOLL_ROOT") or os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
-with open(os.path.join(ROOT, "src", "api", "openapi.json")) as _file:
+with open(os.path.join(ROOT, "src", "v1", "openapi.json")) as _file:
     DOCUMENT = json.load(_file)
 
 

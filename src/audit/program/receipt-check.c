@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/program/account.h"
+#include "audit/program/audit-program.h"
 #include "audit/program/events.h"
 #include "audit/program/hardware.h"
-#include "audit/program/program.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "layer/tree.h"
+#include "layer/layer-tree.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/program/account.h"
+#include "audit/program/audit-program.h"
 #include "audit/program/events.h"
-#include "audit/program/program.h"
 #include "base/error.h"
 #include "base/path.h"
 #include "base/str.h"

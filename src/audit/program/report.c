@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/program/report.h"
 
+#include "audit/program/audit-program.h"
 #include "audit/program/events.h"
-#include "audit/program/program.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"

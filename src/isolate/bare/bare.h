@@ -9,12 +9,12 @@
  * There is no root of its own, so Landlock says what may be read, and the guard stands among the
  * host's files:
  *
- *   backend.c   what is asked, what is weaker, who has accepted it
+ *   bare-backend.c   what is asked, what is weaker, who has accepted it
  *   rights.c    grants → one Landlock ruleset; hidden paths are left out by granting what lies
  *               beside them
  *   private.c   a directory that stands in for a private home and /tmp
- *   start.c     the warden, who ends everything, and the guard beneath it
- *   describe.c  the lines of the plan
+ *   bare-start.c     the warden, who ends everything, and the guard beneath it
+ *   bare-describe.c  the lines of the plan
  *
  * Everything that describes a contract (the list of mounts, the limits, the control group) is made
  * by ns/, and means the same here.

@@ -13,25 +13,25 @@
  *
  *   prepare.c   contract → list of mounts, zones, limits; the last that reads host paths by name
  *   ids.c       under which id it runs
- *   describe.c, describe-network.c, describe-layer.c  the same data → lines of the plan
+ *   ns-describe.c, describe-network.c, describe-layer.c  the same data → lines of the plan
  *   start.c, start-child.c, start-setup.c, start-ids.c  clone; ids and trees for the child; both
  *               sides of it (start.h)
  *   root.c, masks.c  the child builds its root from the list; names that disappear in it
- *   layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
+ *   ns-layer.c     a workspace in mode `layer`: an overlay with what is hidden taken out
  *   relayer.c   other layers for a live one
  *   system.c    `root: layer`: system directories likewise, gone at the end
  *   beneath.c   what is mounted in trees that such a layer lies over
  *   aliases.c   other names of what is hidden, by mounts of the host's
  *   public.c    of these only what others may read on the host
  *   shared.c    one layer for several of them
- *   kept.c      or kept, of a sandbox that lives on
- *   net.c       in a network namespace of its own, the one way out
- *   authority.c certificates that programs inside trust besides the host's
+ *   saved-root.c      or kept, of a sandbox that lives on
+ *   ns-net.c       in a network namespace of its own, the one way out
+ *   certificates.c certificates that programs inside trust besides the host's
  *   seal.c      the command's process takes its own rights away and executes
  *   landlock.c, filter.c, bpf.c  what seal.c applies
  *   cgroup.c    memory, pids and CPUs where a hierarchy is writable
- *   quota.c     what the kernel counts for each user, and free space
- *   keep.c      names that are hidden inside a writable root
+ *   disk-quota.c     what the kernel counts for each user, and free space
+ *   hidden-keeper.c      names that are hidden inside a writable root
  *   probe.c     trying it all out for `atoll doctor`
  */
 
@@ -419,7 +419,7 @@ int users_become(const struct cell *cell, struct atoll_error *err);
 const struct spec_user *users_of_home(const struct cell *cell, const char *path);
 void describe_users(const struct cell *cell, struct plan *plan);
 
-/* Our own program and what belongs to it, at /run/atoll (guest.c). */
+/* Our own program and what belongs to it, at /run/atoll (guest-files.c). */
 #define NS_GUEST   "/run/atoll/guest"
 #define NS_KERNELS "/run/atoll/kernels"
 int guest_prepare(struct cell *cell, struct atoll_error *err);
@@ -443,9 +443,9 @@ const char *system_tree(size_t i);
 int system_scan(struct ns_mount *mount, int watch_fd, struct atoll_error *err);
 
 /*
- * What is written with it, of a sandbox that lives on (kept.c). kept_prepare() adds what an earlier
- * cell has written to the list, if there is something; the others of the first group are for the
- * child, the second group is struct backend's.
+ * What is written with it, of a sandbox that lives on (saved-root.c). kept_prepare() adds what an
+ * earlier cell has written to the list, if there is something; the others of the first group are
+ * for the child, the second group is struct backend's.
  */
 bool kept_is_wanted(const struct cell *cell);
 bool kept_is_there(const struct cell *cell);
@@ -458,7 +458,7 @@ bool kept_speaks_of(const struct cell *cell, const char *path);
 bool ns_written(const struct cell *cell, size_t number, struct cell_written *ret);
 uint32_t ns_kept_id(const struct cell *cell, bool is_group, uint32_t id);
 
-/* ---- known.c ---- */
+/* ---- mount-cache.c ---- */
 
 /* False: it is not remembered. */
 bool known_copy(struct ns_mount *mount, struct atoll_error *err);

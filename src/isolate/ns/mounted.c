@@ -14,7 +14,7 @@
  * What is mounted on the host, as /proc/self/mountinfo says
  *
  * prepare.c, beneath.c, aliases.c and the plan ask for it. The text is read once for each list of
- * mounts, from ns_prepare_mounts() on, or not at all where a process remembers it (known.c).
+ * mounts, from ns_prepare_mounts() on, or not at all where a process remembers it (mount-cache.c).
  */
 
 /* The list of mounts, read once: several places are looked up in it. */

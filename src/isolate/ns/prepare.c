@@ -668,7 +668,7 @@ static int add_devices(struct cell *cell, struct atoll_error *err)
 	return 0;
 }
 
-/* The keeper of hidden names finds what it watches by its path: see keep.c. */
+/* The keeper of hidden names finds what it watches by its path: see hidden-keeper.c. */
 static void note_keeper(struct cell *cell)
 {
 	for (size_t i = 0; i < cell->spec->n_rules; i++)

@@ -25,7 +25,7 @@
  *
  * ns_begin(), while the first process builds the root (a network namespace takes as long as all the
  * mounts, and this way both happen at the same time):
- *   ns_make_namespaces()  those that nobody else needs, with the way to egress (net.c)
+ *   ns_make_namespaces()  those that nobody else needs, with the way to egress (ns-net.c)
  *   set_limits()       what a process carries with it
  *   set_filter()       all that follows passes it; the listener goes to the first process
  * ns_seal(), in the new root, while the host's goes away:

@@ -28,8 +28,8 @@
  * up. Should that ever fail, there is still nothing to find: on the way to the trees the overlay
  * has no other name than theirs.
  *
- * Not for a root that was kept (kept.c): what an earlier cell has written may have anything in the
- * place of a directory on the way.
+ * Not for a root that was kept (saved-root.c): what an earlier cell has written may have anything
+ * in the place of a directory on the way.
  */
 
 #define STAGE NS_STAGE_DIR

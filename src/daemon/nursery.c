@@ -1,9 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "job/hold.h"
-
-/* The program that holders are forks of: see job/nursery.c. As small as the command line's own, and
- * linked like it. */
-int main(void)
-{
-	hold_nursery_serve(3);
-}

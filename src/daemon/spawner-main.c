@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder.h"
+
+/* The program that holders are forks of: see sandbox/spawner.c. As small as the command line's own,
+ * and linked like it. */
+int main(void)
+{
+	hold_nursery_serve(3);
+}

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * POST /v2/sandboxes, and /sandboxes of older clients
+ *
+ * What is asked for and cannot be had is refused: a box without the rule that somebody relies on
+ * would be worse than none.
+ */
+#include "e2b/e2b.h"
+
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+
+#include <stdlib.h>
+
+#define BODY_MAX      (1U << 20)
+#define TIMEOUT_S     300
+#define TIMEOUT_V1_S  15
+#define TIMEOUT_MAX_S (UINT64_C(10) * 365 * 24 * 3600)
+
+/* ---- members ---- */
+
+static bool refuse_member(struct api_call *call, const char *name, const char *what)
+{
+	api_refuse(call, 400, "%s: %s", name, what);
+	return false;
+}
+
+bool e2b_take_seconds(struct api_call *call, json_t *body, const char *name, uint64_t *ret)
+{
+	json_t *value = json_object_get(body, name);
+	json_int_t seconds;
+
+	if (!value || json_is_null(value))
+		return true;
+	if (!json_is_integer(value))
+		return refuse_member(call, name, "is no whole number of seconds");
+	seconds = json_integer_value(value);
+	if (seconds <= 0)
+		return refuse_member(call, name, "must be more than 0 seconds");
+	*ret = (uint64_t)seconds < TIMEOUT_MAX_S ? (uint64_t)seconds : TIMEOUT_MAX_S;
+	return true;
+}
+
+bool e2b_take_bool(struct api_call *call, json_t *body, const char *name, bool *ret)
+{
+	json_t *value = json_object_get(body, name);
+
+	if (!value || json_is_null(value))
+		return true;
+	if (!json_is_boolean(value))
+		return refuse_member(call, name, "is neither true nor false");
+	*ret = json_is_true(value);
+	return true;
+}
+
+static bool take_pairs(struct api_call *call, json_t *body, const char *name, struct box_pairs *ret)
+{
+	json_t *value = json_object_get(body, name);
+
+	if (!value || json_is_null(value))
+		return true;
+	if (!json_is_object(value) || !e2b_read_pairs(value, ret))
+		return refuse_member(call, name, "is no object of texts");
+	return true;
+}
+
+/* By which programs see where they are. */
+static bool add_mark(struct box_pairs *pairs)
+{
+	struct box_pair *grown;
+
+	for (size_t i = 0; i < pairs->n; i++) {
+		if (streq(pairs->items[i].name, "E2B_SANDBOX"))
+			return true;
+	}
+	grown = realloc(pairs->items, (pairs->n + 1) * sizeof *grown);
+	if (!grown)
+		return false;
+	pairs->items = grown;
+	grown[pairs->n++] = (struct box_pair){strdup("E2B_SANDBOX"), strdup("true")};
+	return grown[pairs->n - 1].name && grown[pairs->n - 1].value;
+}
+
+static bool check_environment(struct api_call *call, const struct box_pairs *pairs)
+{
+	for (size_t i = 0; i < pairs->n; i++) {
+		if (!pairs->items[i].name[0] || strchr(pairs->items[i].name, '='))
+			return refuse_member(call, "envVars",
+					     "a name is empty or has an equals sign in it");
+	}
+	return true;
+}
+
+static bool is_asked(json_t *body, const char *name)
+{
+	json_t *value = json_object_get(body, name);
+
+	return value && !json_is_null(value) &&
+	       !(json_is_object(value) && json_object_size(value) == 0);
+}
+
+/* ---- the request ---- */
+
+/* What belongs to a request until it is answered. */
+struct asked {
+	struct box_request request;
+	char *network, *mounts;
+};
+
+static void free_asked(struct asked *asked)
+{
+	e2b_free_pairs(&asked->request.metadata);
+	e2b_free_pairs(&asked->request.environment);
+	free(asked->network);
+	free(asked->mounts);
+}
+
+static bool take_life(struct api_call *call, json_t *body, struct box_request *request)
+{
+	json_t *wakes = json_object_get(body, "autoResume");
+
+	request->pauses_memory = true;
+	return e2b_take_seconds(call, body, "timeout", &request->timeout_s) &&
+	       e2b_take_bool(call, body, "autoPause", &request->pauses_at_end) &&
+	       e2b_take_bool(call, body, "autoPauseMemory", &request->pauses_memory) &&
+	       (!json_is_object(wakes) || e2b_take_bool(call, wakes, "enabled", &request->wakes));
+}
+
+static bool take_network(struct api_call *call, json_t *body, struct asked *asked)
+{
+	json_t *network = json_object_get(body, "network");
+
+	asked->request.has_internet = true;
+	asked->request.is_public = true;
+	if (!e2b_take_bool(call, body, "allow_internet_access", &asked->request.has_internet))
+		return false;
+	if (!network || json_is_null(network))
+		return true;
+	if (!json_is_object(network))
+		return refuse_member(call, "network", "is no object");
+	if (!e2b_take_bool(call, network, "allowPublicTraffic", &asked->request.is_public) ||
+	    !e2b_read_network(call, network, asked->request.has_internet, &asked->network))
+		return false;
+	asked->request.network = asked->network;
+	return true;
+}
+
+/* Whether there are such volumes, and such places, is for who makes the box to say. */
+static bool take_mounts(struct api_call *call, json_t *body, struct asked *asked)
+{
+	json_t *mounts = json_object_get(body, "volumeMounts"), *mount, *kept;
+	bool is_good = true;
+	size_t i;
+
+	if (!mounts || json_is_null(mounts) ||
+	    (json_is_array(mounts) && json_array_size(mounts) == 0))
+		return true;
+	if (!json_is_array(mounts))
+		return refuse_member(call, "volumeMounts", "is no list");
+	kept = json_array();
+	json_array_foreach(mounts, i, mount)
+	{
+		json_t *name = json_object_get(mount, "name"),
+		       *path = json_object_get(mount, "path");
+
+		is_good = is_good && json_is_string(name) && json_is_string(path) &&
+			  json_array_append_new(
+				  kept, json_pack("{sOsO}", "name", name, "path", path)) == 0;
+	}
+	if (is_good)
+		asked->mounts = json_dumps(kept, JSON_COMPACT);
+	json_decref(kept);
+	asked->request.mounts = asked->mounts;
+	return asked->mounts || refuse_member(call, "volumeMounts", "each has a name and a path");
+}
+
+static bool take_request(struct api_call *call, json_t *body, struct asked *asked)
+{
+	struct box_request *request = &asked->request;
+	json_t *template = json_object_get(body, "templateID");
+
+	if (!json_is_string(template))
+		return refuse_member(call, "templateID", "is no text");
+	request->template_ref = json_string_value(template);
+	if (is_asked(body, "mcp"))
+		return refuse_member(call, "mcp", "there is no MCP gateway here");
+	if (is_asked(body, "iam"))
+		return refuse_member(call, "iam", "no tokens of identities are given out here");
+	return take_life(call, body, request) &&
+	       take_pairs(call, body, "metadata", &request->metadata) &&
+	       take_pairs(call, body, "envVars", &request->environment) &&
+	       check_environment(call, &request->environment) && take_network(call, body, asked) &&
+	       take_mounts(call, body, asked) &&
+	       (add_mark(&request->environment) || refuse_member(call, "envVars", "no memory"));
+}
+
+/* ---- the answer ---- */
+
+static void tell_failure(struct api_call *call, const char *template_ref,
+			 const struct atoll_error *err)
+{
+	if (err->errnum == ENOENT)
+		api_refuse(call, 404, "template '%s' not found", template_ref ? template_ref : "");
+	else
+		api_fail(call, err);
+}
+
+static void is_gone(struct box *box, const struct atoll_error *err, void *data)
+{
+	(void)box;
+	(void)err;
+	(void)data;
+}
+
+static void created(struct box *box, const struct atoll_error *err, void *data)
+{
+	struct e2b_wait *wait = data;
+	cleanup_free char *template_ref = take_ptr(wait->text);
+	struct api_call *call = e2b_waited(wait);
+	cleanup_buf struct buf out = BUF_INIT(BODY_MAX);
+	struct json json = {&out};
+
+	if (call && !box) {
+		tell_failure(call, template_ref, err);
+	} else if (call) {
+		e2b_write_sandbox(&json, NULL, box);
+		api_answer(call, 201, &out);
+	} else if (box) {
+		/* Nobody has heard of it, and nobody will end it. */
+		box_kill(box, BOX_CAUSE_KILLED, is_gone, NULL);
+	}
+}
+
+static void create(struct api_call *call, json_t *body, uint64_t timeout_s)
+{
+	struct asked asked = {.request.timeout_s = timeout_s};
+	struct e2b_wait *wait = NULL;
+
+	e2b_logs_listen(call->api->house);
+	if (take_request(call, body, &asked))
+		wait = e2b_wait(call);
+	if (wait) {
+		wait->text = strdup(asked.request.template_ref);
+		box_create(call->tenant, &asked.request, created, wait);
+	}
+	free_asked(&asked);
+}
+
+static void read_v2(struct api_call *call, json_t *body)
+{
+	create(call, body, TIMEOUT_S);
+}
+
+static void read_v1(struct api_call *call, json_t *body)
+{
+	create(call, body, TIMEOUT_V1_S);
+}
+
+void e2b_create(struct api_call *call)
+{
+	api_read_json(call, BODY_MAX, true, read_v2);
+}
+
+void e2b_create_v1(struct api_call *call)
+{
+	api_read_json(call, BODY_MAX, true, read_v1);
+}

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What goes to a box: files and processes (port 49983), the code interpreter (49999), and whatever
+ * listens inside
+ *
+ * Who asks shows a token of the box's, or for files a signature made with it; for other ports a
+ * token only if the box was made so. That is looked at before a box that sleeps is woken, so that
+ * nobody wakes it who could not use it.
+ */
+#include "e2b/e2b.h"
+
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "httpd/port-proxy.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PORT_ENVD	 49983
+#define PORT_INTERPRETER 49999
+#define ANSWER_MAX	 (2U << 20)
+#define WAKE_S		 300 /* at least */
+
+static bool is_method(struct api_call *call, const char *method)
+{
+	return http_slice_is(exchange_head(call->exchange)->method, method);
+}
+
+static bool is_path(struct api_call *call, const char *first, const char *second)
+{
+	const char *a = exchange_segment(call->exchange, 0), *b = NULL;
+
+	if (!a || !streq(a, first))
+		return false;
+	b = exchange_segment(call->exchange, 1);
+	return second ? b && streq(b, second) && !exchange_segment(call->exchange, 2) : !b;
+}
+
+/* ---- refusals ---- */
+
+static void answer_of_box(struct api_call *call, unsigned status, const char *id,
+			  const char *message)
+{
+	cleanup_buf struct buf out = BUF_INIT(4096);
+	struct json json = {&out};
+
+	json_open(&json, NULL, '{');
+	json_str(&json, "sandboxId", id);
+	json_str(&json, "message", message);
+	json_uint(&json, "code", status);
+	json_close(&json, '}');
+	api_answer(call, status, &out);
+}
+
+void e2b_not_found(struct api_call *call, const char *id)
+{
+	answer_of_box(call, 502, id, "The sandbox was not found");
+}
+
+static bool check_token(struct api_call *call, const struct box *box)
+{
+	const char *token = exchange_field(call->exchange, "x-access-token");
+
+	if (token && e2b_same(token, box->access_token))
+		return true;
+	api_refuse(call, 401,
+		   "unauthorized access, please provide a valid access token or method signing if "
+		   "supported");
+	return false;
+}
+
+static bool is_files(struct api_call *call)
+{
+	return is_path(call, "files", NULL) &&
+	       (is_method(call, "GET") || is_method(call, "HEAD") || is_method(call, "POST"));
+}
+
+static bool is_health(struct api_call *call)
+{
+	return is_path(call, "health", NULL) && (is_method(call, "GET") || is_method(call, "HEAD"));
+}
+
+static bool check_envd(struct api_call *call, const struct box *box)
+{
+	const char *why;
+
+	if (is_health(call))
+		return true;
+	if (!is_files(call))
+		return check_token(call, box);
+	why = e2b_check_signature(call->exchange, box);
+	if (why)
+		api_refuse(call, 401, "%s", why);
+	return !why;
+}
+
+/* For what listens inside, the interpreter too. */
+static bool check_traffic(struct api_call *call, const struct box *box)
+{
+	const char *token = exchange_field(call->exchange, "e2b-traffic-access-token");
+
+	if (!box->traffic_token[0] || (token && e2b_same(token, box->traffic_token)))
+		return true;
+	answer_of_box(call, 403, box->id,
+		      token ? "The traffic access token is invalid"
+			    : "The traffic access token is missing");
+	return false;
+}
+
+/* Clients of the interpreter show the token where code is run, and not where contexts are kept. */
+static bool is_open_there(struct api_call *call)
+{
+	const char *first = exchange_segment(call->exchange, 0);
+
+	return first && (streq(first, "contexts") || streq(first, "health"));
+}
+
+static bool check(struct api_call *call, const struct box *box, uint16_t port)
+{
+	if (port == PORT_ENVD)
+		return check_envd(call, box);
+	if (!check_traffic(call, box))
+		return false;
+	return port != PORT_INTERPRETER || is_open_there(call) || check_token(call, box);
+}
+
+/* ---- small answers ---- */
+
+static void health(struct api_call *call)
+{
+	exchange_add(call->exchange, "Cache-Control", "no-store");
+	api_answer_empty(call, 204);
+}
+
+static void envs(struct api_call *call, const struct box *box)
+{
+	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
+	struct json json = {&out};
+
+	json_open(&json, NULL, '{');
+	for (size_t i = 0; i < box->environment.n; i++)
+		json_str(&json, box->environment.items[i].name, box->environment.items[i].value);
+	json_close(&json, '}');
+	api_answer(call, 200, &out);
+}
+
+static void metrics(struct api_call *call, const struct box *box)
+{
+	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
+	cleanup_free struct box_sample *samples = calloc(8192, sizeof *samples);
+	size_t n = samples ? box_samples(box, 0, INT64_MAX, samples, 8192) : 0;
+	struct box_sample latest = n > 0 ? samples[n - 1] : (struct box_sample){0};
+	struct json json = {&out};
+	char percent[32];
+
+	snprintf(percent, sizeof percent, "%.2f", latest.cpu_percent);
+	json_open(&json, NULL, '{');
+	json_int(&json, "ts", latest.time_ms / 1000);
+	json_uint(&json, "cpu_count", box->cpus);
+	e2b_write_raw(&json, "cpu_used_pct", percent);
+	json_uint(&json, "mem_total", latest.memory_total);
+	json_uint(&json, "mem_used", latest.memory_used);
+	json_uint(&json, "mem_cache", latest.memory_cache);
+	json_uint(&json, "mem_total_mib", latest.memory_total >> 20);
+	json_uint(&json, "mem_used_mib", latest.memory_used >> 20);
+	json_uint(&json, "disk_used", latest.disk_used);
+	json_uint(&json, "disk_total", latest.disk_total);
+	json_close(&json, '}');
+	api_answer(call, 200, &out);
+}
+
+/* ---- who serves it ---- */
+
+static void serve_envd(struct api_call *call, struct box *box)
+{
+	bool gets = is_method(call, "GET") || is_method(call, "HEAD");
+
+	if (is_health(call))
+		health(call);
+	else if (is_path(call, "files", NULL) && gets)
+		e2b_files(call, box);
+	else if (is_path(call, "files", NULL) && is_method(call, "POST"))
+		e2b_upload(call, box);
+	else if (is_path(call, "files", "compose") && is_method(call, "POST"))
+		e2b_compose(call, box);
+	else if (is_path(call, "envs", NULL) && gets)
+		envs(call, box);
+	else if (is_path(call, "metrics", NULL) && gets)
+		metrics(call, box);
+	else
+		rpc_exchange(call, box);
+}
+
+static void serve(struct api_call *call, struct box *box, uint16_t port)
+{
+	struct exchange *exchange = call->exchange;
+
+	/* Whether it is well may be asked by anybody, and is no use of it. */
+	if (port != PORT_ENVD || !is_health(call))
+		box_touch(box);
+	if (port == PORT_ENVD) {
+		serve_envd(call, box);
+	} else if (port == PORT_INTERPRETER) {
+		interpreter_exchange(exchange, box);
+	} else {
+		api_let_go(call);
+		proxy_exchange(exchange, box, port);
+	}
+}
+
+/* ---- waking it ---- */
+
+static void woken(struct box *box, const struct atoll_error *err, void *data)
+{
+	struct e2b_wait *wait = data;
+	uint16_t port = (uint16_t)wait->step;
+	char id[BOX_ID_SIZE];
+	struct api_call *call;
+
+	memcpy(id, wait->id, sizeof id);
+	call = e2b_waited(wait);
+	if (!call)
+		return;
+	call->box = box;
+	if (err->errnum == EDQUOT)
+		api_fail(call, err);
+	else if (err->fault != ATOLL_FAULT_NONE || !box)
+		e2b_not_found(call, id);
+	else
+		serve(call, box, port);
+}
+
+/* The body waits in the socket meanwhile. */
+static void wake(struct api_call *call, struct box *box, uint16_t port)
+{
+	uint64_t seconds = box->timeout_s > WAKE_S ? box->timeout_s : WAKE_S;
+	struct e2b_wait *wait = e2b_wait(call);
+
+	if (!wait)
+		return;
+	wait->step = port;
+	memcpy(wait->id, box->id, sizeof wait->id);
+	call->box = NULL; /* it may be killed while it wakes */
+	box_resume(box, seconds, woken, wait);
+}
+
+void dataplane_exchange(struct exchange *exchange, struct box *box, uint16_t port)
+{
+	struct api_call *call = api_call_of(exchange);
+	bool sleeps = box->state == BOX_PAUSED && box->wakes && box->keeps_memory;
+
+	/*
+	 * Whether it runs may be asked without waking it. E2B's clients ask by themselves when a
+	 * stream breaks off, which a pause does to all that are open: it would last no longer.
+	 */
+	if (port == PORT_ENVD && is_health(call))
+		sleeps = false;
+	if (box->state != BOX_RUNNING && !sleeps)
+		e2b_not_found(call, box->id);
+	else if (!check(call, box, port))
+		;
+	else if (sleeps)
+		wake(call, box, port);
+	else
+		serve(call, box, port);
+}
+
+/* ---- signed URLs that name no box ---- */
+
+/* Each box's token is tried, some microseconds for ten of them, for anybody who asks: where there
+ * are many boxes that is done in turns of a lane that all such requests share. */
+#define TRIED_AT_ONCE 64
+
+struct search {
+	struct loop_turn turn;
+	struct api_call *call;
+};
+
+static struct loop_lane searches;
+
+static void search_over(struct api_call *call, bool is_broken)
+{
+	struct search *search = call->own;
+
+	(void)is_broken;
+	loop_unqueue(&search->turn);
+	free(search);
+}
+
+static void find_signer(struct api_call *call)
+{
+	struct e2b_signed request;
+	struct box *box = NULL;
+
+	/* What anybody can send must not be long. */
+	if (!e2b_signed_begin(call->exchange, &request)) {
+		api_refuse(call, 400, "a path has at most %d bytes, and a user's name %d",
+			   E2B_PATH_MAX, E2B_WORD_MAX);
+		return;
+	}
+	do
+		box = box_next_any(call->api->house, box);
+	while (box && !e2b_signed_by(&request, box->access_token));
+	if (!box) {
+		api_refuse(call, 401, "invalid signature");
+		return;
+	}
+	call->box = box;
+	if (api_charge(call, box->tenant))
+		dataplane_exchange(call->exchange, box, PORT_ENVD);
+}
+
+static void run_search(struct loop_turn *turn)
+{
+	struct search *search = container_of(turn, struct search, turn);
+	struct api_call *call = search->call;
+
+	call->own = NULL;
+	call->over = NULL;
+	free(search);
+	find_signer(call);
+}
+
+void dataplane_signed(struct exchange *exchange, struct house *house)
+{
+	struct api_call *call = api_call_of(exchange);
+	struct search *search;
+
+	if (!is_files(call)) {
+		api_refuse(call, 404, "there is nothing here");
+		return;
+	}
+	if (!exchange_query(exchange, "signature")) {
+		api_refuse(call, 401, "missing signature query parameter");
+		return;
+	}
+	if (house_n_boxes(house) <= TRIED_AT_ONCE) {
+		find_signer(call);
+		return;
+	}
+	search = calloc(1, sizeof *search);
+	if (!search) {
+		api_refuse(call, 500, "no memory");
+		return;
+	}
+	*search = (struct search){.turn.run = run_search, .call = call};
+	call->own = search;
+	call->over = search_over;
+	loop_queue(call->api->loop, &searches, &search->turn);
+}

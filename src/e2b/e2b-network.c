@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Whom a box may talk to, as E2B's clients say it
+ *
+ * What becomes of it is box/box-network.c's; here is what belongs to the request.
+ */
+#include "e2b/e2b.h"
+
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "box/box-network.h"
+
+#include <stdlib.h>
+
+#define BODY_MAX (256U << 10)
+
+bool e2b_read_network(struct api_call *call, json_t *network, bool has_internet, char **ret)
+{
+	cleanup_free char *text = json_dumps(network, JSON_COMPACT), *section = NULL;
+	struct atoll_error err = {0};
+
+	if (!text) {
+		api_refuse(call, 500, "no memory");
+		return false;
+	}
+	if (box_network_section(call->tenant, text, has_internet, NULL, &section, &err) < 0) {
+		api_refuse(call, err.fault == ATOLL_FAULT_REQUEST ? 400 : 500, "%s", err.text);
+		return false;
+	}
+	*ret = take_ptr(text);
+	return true;
+}
+
+bool e2b_sets_headers(struct api_call *call, const struct box *box)
+{
+	json_t *network = box->network ? json_loads(box->network, 0, NULL) : NULL;
+	bool sets = box_has_secrets(box) || json_object_size(json_object_get(network, "rules")) > 0;
+
+	json_decref(network);
+	if (sets)
+		api_refuse(call, 409,
+			   "sandbox %s has rules that set headers, or secrets, whose values are "
+			   "its own: it cannot be copied",
+			   box->id);
+	return sets;
+}
+
+static void was_set(struct box *box, const struct atoll_error *err, void *data)
+{
+	struct api_call *call = e2b_waited(data);
+
+	(void)box;
+	if (!call)
+		return;
+	if (err->fault != ATOLL_FAULT_NONE)
+		api_fail(call, err);
+	else
+		api_answer_empty(call, 204);
+}
+
+/* What is about connections into the box stays; what is about those out of it is what is said now,
+ * and nothing else. */
+static json_t *merge(const struct box *box, json_t *body)
+{
+	static const char *const kept[] = {"allowPublicTraffic", "maskRequestHost", "httpsPorts"};
+	static const char *const taken[] = {"allowOut", "denyOut", "rules", "egressProxy"};
+	json_t *old = box->network ? json_loads(box->network, 0, NULL) : NULL,
+	       *network = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
+		json_t *value = json_object_get(old, kept[i]);
+
+		if (value)
+			json_object_set(network, kept[i], value);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
+		json_t *value = json_object_get(body, taken[i]);
+
+		if (value && !json_is_null(value))
+			json_object_set(network, taken[i], value);
+	}
+	json_decref(old);
+	return network;
+}
+
+static void read_rules(struct api_call *call, json_t *body)
+{
+	struct box *box = api_box(call);
+	cleanup_free char *text = NULL;
+	bool has_internet = true, is_fine;
+	struct e2b_wait *wait;
+	json_t *network;
+
+	if (!box || !e2b_take_bool(call, body, "allow_internet_access", &has_internet))
+		return;
+	if (box->state != BOX_RUNNING) {
+		api_refuse(call, 409, "sandbox %s is not running", box->id);
+		return;
+	}
+	network = merge(box, body);
+	is_fine = e2b_read_network(call, network, has_internet, &text);
+	json_decref(network);
+	wait = is_fine ? e2b_wait(call) : NULL;
+	if (wait)
+		box_set_network(box, text, has_internet, was_set, wait);
+}
+
+void e2b_put_network(struct api_call *call)
+{
+	api_read_json(call, BODY_MAX, false, read_rules);
+}

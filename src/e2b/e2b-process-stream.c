@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * process.Process: Start and Connect
+ *
+ * A stream is a reader of the process's output. The process goes on when its stream breaks, and
+ * what it prints for nobody is not told to those who come later.
+ *
+ * Who reads slowly holds the process up, as at a pipe: its output waits once half a window is
+ * unread. But not for ever: a client that has taken nothing for STALLED_NS holds nothing any more,
+ * and when what it has not read is overwritten its stream ends with resource_exhausted. So a
+ * stream either has every byte or says that it has not.
+ */
+#include "e2b/e2b.h"
+#include "httpd/stream.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECE_MAX  (24U << 10)
+#define STALLED_NS (30 * INT64_C(1000000000))
+#define ENVS_MAX   4096
+
+struct stream {
+	struct rpc *rpc;
+	struct process_reader reader;
+	struct loop_timer stalled; /* the client takes nothing */
+	bool is_terminal;
+	bool waits;   /* for the connection to drain */
+	bool is_lost; /* what comes next is not what would */
+};
+
+bool e2b_process_is_hidden(const struct process *process)
+{
+	return process->tag && starts_with(process->tag, "atoll:");
+}
+
+/* ---- what is told ---- */
+
+static void tell_start(struct rpc *rpc, const struct process *process)
+{
+	char text[64];
+	int n = snprintf(text, sizeof text, "{\"event\":{\"start\":{\"pid\":%d}}}", process->pid);
+
+	rpc_send(rpc, text, (size_t)n);
+}
+
+/* The deadline of who has started it is also the process's; whichever is noticed first. */
+static bool is_deadline(const struct rpc *rpc, const struct process *process)
+{
+	return process->end.cause == BOX_CAUSE_TIME_OUT && rpc->timeout_ms > 0 &&
+	       rpc->method->handle == e2b_process_start;
+}
+
+static void tell_end(struct rpc *rpc, const struct process *process)
+{
+	const struct process_end *end = &process->end;
+	bool is_fine = end->has_exited && end->code == 0 && end->cause == BOX_CAUSE_NONE;
+	cleanup_buf struct buf out = BUF_INIT(4096);
+	struct json json = {&out};
+
+	json_open(&json, NULL, '{');
+	json_open(&json, "event", '{');
+	json_open(&json, "end", '{');
+	json_int(&json, "exitCode", end->has_exited ? end->code : -1);
+	json_bool(&json, "exited", end->has_exited);
+	json_str(&json, "status", end->text);
+	if (!is_fine)
+		json_str(&json, "error", end->text);
+	json_close(&json, '}');
+	json_close(&json, '}');
+	json_close(&json, '}');
+	rpc_send(rpc, out.data, out.used);
+	if (!rpc_is_over(rpc))
+		rpc_end(rpc);
+}
+
+static void tell_data(struct stream *stream, enum process_stream which, const void *data,
+		      size_t size)
+{
+	rpc_send_bytes(stream->rpc,
+		       stream->is_terminal    ? "{\"event\":{\"data\":{\"pty\":\""
+		       : which == PROCESS_OUT ? "{\"event\":{\"data\":{\"stdout\":\""
+					      : "{\"event\":{\"data\":{\"stderr\":\"",
+		       data, size, "\"}}}");
+}
+
+/* ---- moving ---- */
+
+static void drained(struct exchange *exchange, void *own)
+{
+	struct rpc *rpc = own;
+	struct stream *stream = rpc->own;
+
+	(void)exchange;
+	if (rpc_is_over(rpc) || !stream)
+		return;
+	stream->waits = false;
+	process_set_holds(&stream->reader, true);
+	loop_disarm(rpc_loop(rpc), &stream->stalled);
+	process_wake(&stream->reader);
+}
+
+/* The reader rests no more: it has to hear that something was overwritten. */
+static void has_stalled(struct loop_timer *timer)
+{
+	struct stream *stream = container_of(timer, struct stream, stalled);
+
+	process_set_holds(&stream->reader, false);
+	process_wake(&stream->reader);
+}
+
+static void wait_for_client(struct stream *stream)
+{
+	struct rpc *rpc = stream->rpc;
+
+	if (stream->waits)
+		return;
+	stream->waits = true;
+	process_rest(&stream->reader);
+	loop_arm(rpc_loop(rpc), &stream->stalled, clock_monotonic_ns() + STALLED_NS);
+	exchange_on_drained(rpc->call->exchange, drained, rpc);
+}
+
+static bool is_lost(const struct stream *stream)
+{
+	const struct process_reader *reader = &stream->reader;
+
+	return stream->is_lost ||
+	       process_first(reader->process, PROCESS_OUT) > reader->at[PROCESS_OUT] ||
+	       process_first(reader->process, PROCESS_ERR) > reader->at[PROCESS_ERR];
+}
+
+/* A piece of each stream. Returns bytes; 0: nothing is there. */
+static size_t pump_once(struct stream *stream, size_t room)
+{
+	char data[PIECE_MAX];
+	size_t all = 0;
+
+	for (enum process_stream which = 0; which < PROCESS_STREAMS; which++) {
+		uint64_t at = stream->reader.at[which];
+		size_t n = process_read(&stream->reader, which, data,
+					room < sizeof data ? room : sizeof data);
+
+		/* It was overwritten since we looked. */
+		stream->is_lost = stream->is_lost || stream->reader.at[which] - at != n;
+		if (n > 0 && !stream->is_lost)
+			tell_data(stream, which, data, n);
+		all += n;
+		if (rpc_is_over(stream->rpc))
+			break;
+	}
+	return all;
+}
+
+static void pump_held(struct stream *stream)
+{
+	struct rpc *rpc = stream->rpc;
+	size_t room = stream_room_base64(rpc->call), n = 0;
+
+	if (room > 0 && !is_lost(stream))
+		n = pump_once(stream, room);
+	if (rpc_is_over(rpc))
+		return;
+	if (is_lost(stream))
+		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
+			 "output was lost: the stream was not read for %d seconds, and the "
+			 "latest %u MiB are kept",
+			 (int)(STALLED_NS / INT64_C(1000000000)), PROCESS_WINDOW >> 20);
+	else if (stream_room_base64(rpc->call) == 0)
+		wait_for_client(stream);
+	else if (n > 0)
+		process_go_on(&stream->reader);
+	else if (!process_is_read(&stream->reader))
+		return;
+	else if (is_deadline(rpc, stream->reader.process))
+		rpc_fail(rpc, RPC_DEADLINE_EXCEEDED, "the process's time of %llu ms is over",
+			 (unsigned long long)rpc->timeout_ms);
+	else
+		tell_end(rpc, stream->reader.process);
+}
+
+static void pump(struct stream *stream)
+{
+	struct rpc *rpc = rpc_hold(stream->rpc);
+
+	/* One that waits is only told that it has waited too long. */
+	if (stream->reader.process && (!stream->waits || is_lost(stream)))
+		pump_held(stream);
+	rpc_release(rpc);
+}
+
+static void ready(struct process_reader *reader)
+{
+	pump(container_of(reader, struct stream, reader));
+}
+
+/* ---- its life ---- */
+
+static void stream_over(struct rpc *rpc)
+{
+	struct stream *stream = rpc->own;
+
+	rpc->own = NULL;
+	loop_disarm(rpc_loop(rpc), &stream->stalled);
+	process_detach(&stream->reader);
+	free(stream);
+}
+
+static void attach(struct rpc *rpc, struct process *process, const uint64_t at[PROCESS_STREAMS])
+{
+	struct stream *stream;
+
+	if (!stream_open(rpc->call, process->box->tenant)) {
+		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
+			 "this tenant has as many streams as it may have");
+		return;
+	}
+	stream = calloc(1, sizeof *stream);
+	if (!stream) {
+		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "no memory");
+		return;
+	}
+	stream->rpc = rpc;
+	stream->is_terminal = process->has_terminal;
+	stream->stalled.fire = has_stalled;
+	stream->reader.ready = ready;
+	stream->reader.holds = true;
+	rpc->own = stream;
+	rpc->over = stream_over;
+	process_attach(process, &stream->reader, at);
+	tell_start(rpc, process);
+	if (!rpc_is_over(rpc))
+		process_go_on(&stream->reader);
+}
+
+void e2b_process_connect(struct rpc *rpc)
+{
+	struct process *process = e2b_process(rpc, rpc->request);
+
+	if (!process)
+		return;
+	attach(rpc, process,
+	       (uint64_t[]){process_size(process, PROCESS_OUT),
+			    process_size(process, PROCESS_ERR)});
+}
+
+/* ---- Start ---- */
+
+static void started(struct process *process, const struct atoll_error *err, void *data)
+{
+	struct rpc *rpc = data;
+
+	/* Who asked may be gone; the process stays. */
+	if (rpc_is_over(rpc))
+		;
+	else if (process)
+		attach(rpc, process, (uint64_t[PROCESS_STREAMS]){0});
+	else if (err->errnum == ENOENT)
+		rpc_fail(rpc, RPC_UNAUTHENTICATED, "invalid username: '%s'",
+			 rpc->user ? rpc->user : "user");
+	else if (err->errnum == EBUSY) /* as many as there may be */
+		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "%s", err->text);
+	else
+		rpc_fail_error(rpc, err);
+	rpc_release(rpc);
+}
+
+static bool read_words(struct rpc *rpc, json_t *config, const char **words)
+{
+	json_t *args = rpc_field(config, "args"), *word;
+	size_t i;
+
+	if (!rpc_text(rpc, config, "cmd", &words[0]))
+		return false;
+	if (!words[0] || !words[0][0]) {
+		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "there is no cmd");
+		return false;
+	}
+	json_array_foreach(args, i, word)
+	{
+		words[1 + i] = json_string_value(word);
+		if (!words[1 + i]) {
+			rpc_fail(rpc, RPC_INVALID_ARGUMENT, "args[%zu] is no text", i);
+			return false;
+		}
+	}
+	return true;
+}
+
+static bool read_environment(struct rpc *rpc, json_t *config, struct box_pairs *ret)
+{
+	json_t *envs;
+
+	if (!rpc_object(rpc, config, "envs", &envs))
+		return false;
+	if (json_object_size(envs) > ENVS_MAX || !e2b_read_pairs(envs, ret)) {
+		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "envs are not at most %d texts by their names",
+			 ENVS_MAX);
+		return false;
+	}
+	for (size_t i = 0; i < ret->n; i++) {
+		if (!ret->items[i].name[0] || strchr(ret->items[i].name, '=')) {
+			rpc_fail(rpc, RPC_INVALID_ARGUMENT, "'%s' is no name of a variable",
+				 ret->items[i].name);
+			return false;
+		}
+	}
+	return true;
+}
+
+/* What is not absolute is in the user's home already. */
+static bool read_directory(struct rpc *rpc, json_t *config, const char **ret)
+{
+	const char *cwd;
+
+	if (!rpc_text(rpc, config, "cwd", &cwd))
+		return false;
+	if (cwd && cwd[0] == '~') {
+		if (cwd[1] && cwd[1] != '/') {
+			rpc_fail(rpc, RPC_INVALID_ARGUMENT, "cwd '%s' makes no sense here", cwd);
+			return false;
+		}
+		cwd += 1 + strspn(cwd + 1, "/");
+		cwd = cwd[0] ? cwd : ".";
+	}
+	*ret = cwd && cwd[0] ? cwd : NULL;
+	return true;
+}
+
+static bool read_options(struct rpc *rpc, json_t *config, struct process_request *request)
+{
+	json_t *pty;
+
+	request->has_stdin = true;
+	if (!read_directory(rpc, config, &request->cwd) ||
+	    !rpc_text(rpc, rpc->request, "tag", &request->tag) ||
+	    !rpc_bool(rpc, rpc->request, "stdin", &request->has_stdin) ||
+	    !rpc_object(rpc, rpc->request, "pty", &pty))
+		return false;
+	if (request->tag && e2b_process_is_hidden(&(struct process){.tag = (char *)request->tag})) {
+		rpc_fail(rpc, RPC_INVALID_ARGUMENT, "a tag cannot begin with atoll:");
+		return false;
+	}
+	request->has_terminal = pty != NULL;
+	request->timeout_ms = rpc->timeout_ms;
+	request->user = rpc->user;
+	request->trace = rpc->call ? rpc->call->trace : NULL;
+	return !pty || e2b_terminal_size(rpc, pty, &request->columns, &request->rows);
+}
+
+void e2b_process_start(struct rpc *rpc)
+{
+	struct process_request request = {0};
+	cleanup_free const char **words = NULL;
+	json_t *config;
+
+	if (!rpc_object(rpc, rpc->request, "process", &config))
+		return;
+	words = calloc(json_array_size(rpc_field(config, "args")) + 2, sizeof *words);
+	if (!words) {
+		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "no memory");
+		return;
+	}
+	if (read_words(rpc, config, words) && read_environment(rpc, config, &request.environment) &&
+	    read_options(rpc, config, &request)) {
+		request.argv = (char *const *)words;
+		process_start(rpc->box, &request, started, rpc_hold(rpc));
+	}
+	e2b_free_pairs(&request.environment);
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "e2b/e2b.h"
+
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "box/template.h"
+#include "box/volume.h"
+#include "httpd/put.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/*
+ * Files for a template's COPY
+ *
+ * A client asks whether they are here, by the hash that it has made of them, and if not gets a URL
+ * to which it sends an archive, without its key: so the URL has a word in it that nobody can guess,
+ * and which is good for this one archive. What comes is only written down here; it is looked at
+ * when a build wants it. A tenant has so many; the oldest go.
+ */
+
+#define UPLOAD_MAX  (2ULL << 30)
+#define LOOK_EVERY  (16U << 20) /* whether there is room */
+#define TICKETS_MAX 64		/* of a tenant */
+#define TICKET_SIZE 33
+#define ANSWER_MAX  4096
+
+struct ticket {
+	char word[TICKET_SIZE];
+	char hash[65];
+	char tenant[40];
+	char path[PATH_MAX];
+	struct ticket *next;
+};
+
+/* The latest ones of each tenant, the latest first: a client uses its own at once. However many a
+ * tenant asks for, it takes its own oldest ones, and none of another's. */
+static struct ticket *tickets;
+
+static void drop_oldest(const struct tenant *tenant)
+{
+	size_t n = 0;
+
+	for (struct ticket **at = &tickets; *at;) {
+		struct ticket *ticket = *at;
+
+		if (!streq(ticket->tenant, tenant->id) || ++n < TICKETS_MAX) {
+			at = &ticket->next;
+			continue;
+		}
+		*at = ticket->next;
+		free(ticket);
+	}
+}
+
+static const char *new_ticket(struct tenant *tenant, const char *hash, const char *path)
+{
+	struct ticket *ticket = calloc(1, sizeof *ticket);
+	unsigned char bytes[16];
+
+	if (!ticket || getrandom(bytes, sizeof bytes, 0) != sizeof bytes) {
+		free(ticket);
+		return NULL;
+	}
+	for (size_t i = 0; i < sizeof bytes; i++)
+		snprintf(ticket->word + 2 * i, 3, "%02x", bytes[i]);
+	snprintf(ticket->hash, sizeof ticket->hash, "%s", hash);
+	snprintf(ticket->tenant, sizeof ticket->tenant, "%s", tenant->id);
+	snprintf(ticket->path, sizeof ticket->path, "%s", path);
+	drop_oldest(tenant);
+	ticket->next = tickets;
+	tickets = ticket;
+	return ticket->word;
+}
+
+static const struct ticket *find_ticket(const char *word, const char *hash)
+{
+	for (const struct ticket *at = word ? tickets : NULL; at; at = at->next) {
+		if (e2b_same(at->word, word) && streq(at->hash, hash))
+			return at;
+	}
+	return NULL;
+}
+
+/* ---- GET ---- */
+
+/* As the client has found us, which only it knows. */
+static void write_url(struct api_call *call, const char *hash, const char *word, char *ret,
+		      size_t size)
+{
+	const char *host = exchange_field(call->exchange, "host");
+	const char *scheme = starts_with(call->api->where, "https") ? "https" : "http";
+
+	if (host)
+		snprintf(ret, size, "%s://%s/templates/%s/files/%s?upload=%s", scheme, host,
+			 "upload", hash, word);
+	else
+		snprintf(ret, size, "%s/templates/%s/files/%s?upload=%s", call->api->where,
+			 "upload", hash, word);
+}
+
+void e2b_template_files_get(struct api_call *call)
+{
+	const char *hash = api_parameter(call, 1), *word;
+	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
+	struct json json = {&out};
+	struct atoll_error err = {0};
+	char path[PATH_MAX], url[1024];
+
+	if (build_files_path(call->tenant, hash, path, &err) < 0) {
+		api_fail(call, &err);
+		return;
+	}
+	word = new_ticket(call->tenant, hash, path);
+	if (!word) {
+		api_refuse(call, 500, "out of memory");
+		return;
+	}
+	write_url(call, hash, word, url, sizeof url);
+	json_open(&json, NULL, '{');
+	json_bool(&json, "present", access(path, R_OK) == 0);
+	json_str(&json, "url", url);
+	json_close(&json, '}');
+	api_answer(call, 201, &out);
+}
+
+/* ---- PUT ---- */
+
+struct upload {
+	struct put *put;
+	uint64_t size;
+	char path[PATH_MAX], part[PATH_MAX];
+	struct tenant *tenant;
+	struct api_call *call;
+	bool is_kept;
+};
+
+static void upload_over(struct api_call *call, bool is_broken)
+{
+	struct upload *upload = call->own;
+
+	(void)is_broken;
+	if (!upload)
+		return;
+	put_drop(upload->put);
+	tenant_took_bytes(upload->tenant, upload->size, upload->is_kept);
+	unlink(upload->part); /* gone already if all went well */
+	free(upload);
+	call->own = NULL;
+}
+
+static void piece_written(int r, void *data)
+{
+	struct upload *upload = data;
+
+	if (r < 0)
+		api_refuse(upload->call, r == -EAGAIN ? 429 : 507,
+			   r == -EAGAIN
+				   ? "too many bytes of this tenant's requests are held already"
+				   : "there is no room for the files");
+	else
+		exchange_go_on(upload->call->exchange);
+}
+
+static void file_closed(int r, void *data)
+{
+	struct upload *upload = data;
+
+	upload->put = NULL;
+	if (r < 0 || rename(upload->part, upload->path) < 0) {
+		api_refuse(upload->call, 500, "the files could not be kept");
+		return;
+	}
+	upload->is_kept = true;
+	build_files_forget(upload->path, upload->tenant->id);
+	api_answer_empty(upload->call, 200);
+}
+
+/* Is there room for so much more? False: it was answered. */
+static bool take_room(struct upload *upload, size_t size)
+{
+	uint64_t before = upload->size;
+	struct atoll_error err = {0};
+
+	upload->size += size;
+	if (tenant_take_bytes(upload->tenant, size, &err) < 0)
+		api_refuse(upload->call, 507, "%s", err.text);
+	else if (upload->size > UPLOAD_MAX)
+		api_refuse(upload->call, 413, "2 GiB are the most");
+	else if ((before == 0 || before / LOOK_EVERY != upload->size / LOOK_EVERY) &&
+		 !volume_has_room(put_fd(upload->put)))
+		api_refuse(upload->call, 507, "there is no room for the files");
+	else
+		return true;
+	return false;
+}
+
+static void piece(struct exchange *exchange, const char *data, size_t size, void *own)
+{
+	struct upload *upload = own;
+	int r;
+
+	if (size == 0) {
+		put_end(upload->put, file_closed);
+		return;
+	}
+	if (!take_room(upload, size))
+		return;
+	r = put_write(upload->put, data, size, piece_written);
+	if (r < 0)
+		piece_written(r, upload);
+	else
+		exchange_hold(exchange);
+}
+
+void e2b_template_files_put(struct api_call *call)
+{
+	const struct ticket *ticket =
+		find_ticket(exchange_query(call->exchange, "upload"), api_parameter(call, 1));
+	struct tenant *tenant = ticket ? tenant_find(call->api->house, ticket->tenant) : NULL;
+	struct upload *upload;
+	int fd;
+
+	if (!tenant) {
+		api_refuse(call, 403, "this URL is not good any more: ask for another one");
+		return;
+	}
+	if (!api_charge(call, tenant))
+		return;
+	upload = calloc(1, sizeof *upload);
+	if (!upload) {
+		api_refuse(call, 500, "out of memory");
+		return;
+	}
+	snprintf(upload->path, sizeof upload->path, "%s", ticket->path);
+	upload->tenant = tenant;
+	upload->call = call;
+	snprintf(upload->part, sizeof upload->part, "%.*s.%s.part", PATH_MAX - 64, ticket->path,
+		 ticket->word);
+	fd = open(upload->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	upload->put = fd < 0 ? NULL : put_new(call->api->house, tenant, fd, upload);
+	if (!upload->put) {
+		free(upload);
+		api_refuse(call, 500, "the files could not be kept");
+		return;
+	}
+	call->own = upload;
+	call->over = upload_over;
+	exchange_read_bulk(call->exchange, piece, upload);
+}

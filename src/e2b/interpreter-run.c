@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "e2b/interpreter.h"
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * Executions: one at a time is with the kernel, the others of its context wait here
+ *
+ * The kernel's lines are "NUMBER JSON", in ASCII. They are not read as JSON, only passed on, whole,
+ * to whoever has asked for that number; what is no such line is dropped. Who has gone away is
+ * replaced by nobody: the kernel is interrupted, and what it still tells is dropped until it says
+ * that this execution is at its end.
+ */
+
+#define QUIET_NS   (5LL * 1000000000)  /* then a line says that we are still there */
+#define STUCK_NS   (60LL * 1000000000) /* who has taken nothing for so long holds no kernel */
+#define WAITING	   (64U << 10)	       /* unsent bytes beyond which the kernel has to wait */
+#define LINE_TYPE  "application/x-ndjson"
+#define END_LINE   "{\"type\": \"end_of_execution\"}"
+#define ALIVE_LINE "{\"type\": \"keepalive\"}\n"
+
+static struct loop *loop_of(const struct run *run)
+{
+	return house_loop(run->context->interpreter->box->house);
+}
+
+/* ---- one ---- */
+
+static void run_free(struct run *run)
+{
+	struct run **at = &run->context->runs;
+
+	while (*at != run)
+		at = &(*at)->next;
+	*at = run->next;
+	loop_disarm(loop_of(run), &run->quiet);
+	if (run->call) {
+		run->call->own = NULL;
+		run->call->over = NULL;
+		exchange_on_drained(run->call->exchange, NULL, NULL);
+	}
+	free(run->request);
+	held_drop(&run->held);
+	free(run);
+}
+
+static void tick(struct loop_timer *timer)
+{
+	struct run *run = (struct run *)((char *)timer - offsetof(struct run, quiet));
+	int64_t now = clock_monotonic_ns();
+
+	loop_arm(loop_of(run), timer, now + QUIET_NS);
+	if (!run->call || !run->has_begun)
+		return;
+	if (exchange_waiting(run->call->exchange) == 0) {
+		run->drained_ns = now;
+		exchange_send(run->call->exchange, ALIVE_LINE, strlen(ALIVE_LINE));
+	} else if (now - run->drained_ns > STUCK_NS) {
+		exchange_cut(run->call->exchange); /* its end is told to run_over() */
+	}
+}
+
+static void drained(struct exchange *exchange, void *own)
+{
+	struct run *run = own;
+
+	(void)exchange;
+	run->drained_ns = clock_monotonic_ns();
+	process_go_on(&run->context->reader);
+}
+
+/* Whoever asked has gone away, or has it all. */
+static void run_over(struct api_call *call, bool is_broken)
+{
+	struct run *run = call->own;
+	struct context *context;
+
+	(void)is_broken;
+	if (!run)
+		return;
+	run->call = NULL;
+	context = run->context;
+	if (run->request) {
+		run_free(run);
+		return;
+	}
+	context_say(context, "interrupt", run->number);
+	run_read(context); /* nobody holds it up any more */
+}
+
+struct run *run_new(struct context *context, struct api_call *call, uint64_t number, char *request,
+		    size_t size)
+{
+	struct run *run = calloc(1, sizeof *run), **last = &context->runs;
+
+	if (!run || !held_set(&run->held, context->interpreter->box->tenant, size)) {
+		free(run);
+		return NULL;
+	}
+	*run = (struct run){.held = run->held, .context = context, .call = call, .number = number};
+	run->request = request;
+	run->size = size;
+	run->quiet.fire = tick;
+	call->own = run;
+	call->over = run_over;
+	while (*last)
+		last = &(*last)->next;
+	*last = run;
+	run->drained_ns = clock_monotonic_ns();
+	loop_arm(loop_of(run), &run->quiet, run->drained_ns + QUIET_NS);
+	return run;
+}
+
+size_t run_count(const struct context *context)
+{
+	size_t n = 0;
+
+	for (const struct run *run = context->runs; run; run = run->next)
+		n++;
+	return n;
+}
+
+/* ---- its answer ---- */
+
+/* Those that wait for another one are told at once that they are heard. */
+static void begin(struct run *run)
+{
+	if (run->has_begun || !run->call)
+		return;
+	run->has_begun = true;
+	run->call->status = 200;
+	exchange_on_drained(run->call->exchange, drained, run);
+	exchange_begin(run->call->exchange, 200, LINE_TYPE, UINT64_MAX);
+}
+
+static void finish(struct run *run)
+{
+	struct api_call *call = run->call;
+
+	run_free(run);
+	if (call)
+		exchange_end(call->exchange);
+}
+
+/* It cannot be executed to its end. */
+static void fail(struct run *run, unsigned status, const char *why)
+{
+	struct api_call *call = run->call;
+	cleanup_buf struct buf out = BUF_INIT(8192);
+	struct json json = {&out};
+
+	if (!call || !run->has_begun) {
+		run_free(run);
+		if (call)
+			interpreter_text(call, status, "%s", why);
+		return;
+	}
+	json_open(&json, NULL, '{');
+	json_str(&json, "type", "error");
+	json_str(&json, "name", "KernelDied");
+	json_str(&json, "value", why);
+	json_str(&json, "traceback", "");
+	json_close(&json, '}');
+	buf_add_str(&out, "\n" END_LINE "\n");
+	if (buf_error(&out) == 0)
+		exchange_send(call->exchange, out.data, out.used);
+	finish(run);
+}
+
+void run_fail_all(struct context *context, unsigned status, const char *why)
+{
+	while (context->runs)
+		fail(context->runs, status, why);
+}
+
+void run_cut_all(struct context *context)
+{
+	while (context->runs) {
+		struct api_call *call = context->runs->call;
+
+		run_free(context->runs);
+		if (call)
+			exchange_cut(call->exchange);
+	}
+}
+
+/* ---- to the kernel ---- */
+
+void run_next(struct context *context)
+{
+	struct run *run;
+
+	for (run = context->runs; run; run = run->next)
+		begin(run);
+	run = context->runs;
+	if (!run || context->sync || !run->request || !context_lives(context))
+		return;
+	if (process_write(context->reader.process, run->request, run->size) < 0) {
+		fail(run, 500, "the kernel takes nothing any more");
+		return;
+	}
+	free(take_ptr(run->request));
+	held_drop(&run->held);
+}
+
+void run_kernel_gone(struct context *context, const char *why)
+{
+	char text[320];
+
+	process_detach(&context->reader);
+	context->is_killed = false;
+	snprintf(text, sizeof text,
+		 "the kernel has ended: %s; what it knew is lost, the next execution has a new one",
+		 why);
+	if (context->runs && !context->runs->request)
+		fail(context->runs, 500, text);
+	if (context->runs || context->waits)
+		context_start(context);
+}
+
+/* ---- from the kernel ---- */
+
+static bool is_plain(const char *text, size_t size)
+{
+	for (size_t i = 0; i < size; i++) {
+		if (text[i] < ' ' || text[i] > '~')
+			return false;
+	}
+	return true;
+}
+
+/* `line` has its line feed at the end, and nothing behind it. */
+static void take_line(struct context *context, char *line, size_t size)
+{
+	struct run *run = context->runs;
+	char *text = NULL;
+	uint64_t number;
+
+	if (size < 4 || line[0] < '0' || line[0] > '9' || !is_plain(line, size - 1))
+		return;
+	number = strtoull(line, &text, 10);
+	if (*text++ != ' ' || *text != '{')
+		return;
+	size -= (size_t)(text - line);
+	if (context->sync) {
+		if (number == context->sync) {
+			context->sync = 0;
+			run_next(context);
+		}
+		return;
+	}
+	if (!run || run->request || run->number != number)
+		return;
+	if (run->call)
+		exchange_send(run->call->exchange, text, size);
+	if (size == strlen(END_LINE) + 1 && memcmp(text, END_LINE, size - 1) == 0) {
+		finish(run);
+		run_next(context);
+	} else if (run->call) {
+		loop_arm(loop_of(run), &run->quiet, clock_monotonic_ns() + QUIET_NS);
+	}
+}
+
+/* Lines that are whole; the rest stays. */
+static void take_lines(struct context *context)
+{
+	struct buf *buf = &context->line;
+	size_t at = 0;
+
+	while (at < buf->used) {
+		char *line = buf->data + at, *end = memchr(line, '\n', buf->used - at);
+
+		if (!end)
+			break;
+		at += (size_t)(end - line) + 1;
+		if (context->is_skipping)
+			context->is_skipping = false;
+		else
+			take_line(context, line, (size_t)(end - line) + 1);
+	}
+	if (at > 0)
+		memmove(buf->data, buf->data + at, buf->used - at);
+	buf->used -= at;
+	if (buf->used > INTERPRETER_LINE) {
+		buf->used = 0;
+		context->is_skipping = true;
+	}
+	/* A picture is no reason to keep its room. */
+	if (buf->used == 0 && buf->room > (256U << 10))
+		buf_done(buf), *buf = (struct buf)BUF_INIT(INTERPRETER_LINE * 2);
+}
+
+static bool has_to_wait(const struct context *context)
+{
+	const struct run *run = context->runs;
+
+	return run && run->call && exchange_waiting(run->call->exchange) > WAITING;
+}
+
+void run_read(struct context *context)
+{
+	char data[64U << 10];
+	size_t n, all;
+
+	/* Sending may end an exchange, and that comes back here. */
+	if (context->is_reading || !context->reader.process)
+		return;
+	context->is_reading = true;
+	/* What it writes to stderr is about itself: nobody's. */
+	all = process_read(&context->reader, PROCESS_ERR, data, sizeof data);
+	n = has_to_wait(context) ? 0
+				 : process_read(&context->reader, PROCESS_OUT, data, sizeof data);
+	if (n > 0) {
+		buf_add(&context->line, data, n);
+		if (buf_error(&context->line) < 0) {
+			buf_done(&context->line);
+			context->line = (struct buf)BUF_INIT(INTERPRETER_LINE * 2);
+			context->is_skipping = true;
+		}
+		take_lines(context);
+	}
+	/* The next piece in another turn. */
+	if (all + n > 0)
+		process_go_on(&context->reader);
+	context->is_reading = false;
+	if (process_is_read(&context->reader))
+		run_kernel_gone(context, context->reader.process->end.text);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "httpd/inflate.h"
+#include "httpd/server-inner.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+/*
+ * Bodies
+ *
+ * What was read is content or framing. A run of content that is known to be one is counted in
+ * `connection->content`, because not all of it may be wanted at once: who takes it can hold it, and
+ * what is packed comes out in pieces. All of it stands at the front of what is not used yet.
+ */
+
+#define INFLATED_SIZE (64 * 1024)
+#define SMALL_BODY    4096
+
+/* ---- handing it over ---- */
+
+/* Too much of it, with other bodies of the same party. */
+static void refuse_held(struct exchange *exchange)
+{
+	exchange_add(exchange, "Retry-After", "1");
+	exchange_fail(exchange, 429, "too many bytes of this tenant's requests are held already");
+}
+
+static void take_whole(struct exchange *exchange, const char *data, size_t size)
+{
+	/* A small one is always taken: it may be what ends whatever holds the rest. */
+	if (exchange->held && exchange->whole.used + size > SMALL_BODY &&
+	    *exchange->held + size > exchange->held_max) {
+		refuse_held(exchange);
+		return;
+	}
+	buf_add(&exchange->whole, data, size);
+	if (exchange->held) {
+		*exchange->held += size;
+		exchange->counted += size;
+	}
+	if (buf_error(&exchange->whole) == -E2BIG)
+		exchange_fail(exchange, 413, "the body is larger than what is taken here");
+	else if (buf_error(&exchange->whole) < 0)
+		exchange_fail(exchange, 503, "no memory for the body");
+}
+
+static void stop_counting(struct exchange *exchange)
+{
+	if (exchange->held)
+		*exchange->held -= exchange->counted;
+	exchange->counted = 0;
+}
+
+void intake_drop(struct exchange *exchange)
+{
+	stop_counting(exchange);
+	buf_done(&exchange->whole);
+}
+
+char *exchange_take_whole(struct exchange *exchange)
+{
+	stop_counting(exchange);
+	return buf_take(&exchange->whole);
+}
+
+/* How much of it was taken. */
+static size_t hand_over(struct exchange *exchange, const char *data, size_t size)
+{
+	size_t back;
+
+	if (exchange->reading == READING_WHOLE)
+		take_whole(exchange, data, size);
+	else if (exchange->reading == READING_PIECES)
+		exchange->taker(exchange, data, size, exchange->taker_own);
+	back = exchange->given_back;
+	exchange->given_back = 0;
+	return size - (back < size ? back : size);
+}
+
+static void hand_end(struct exchange *exchange)
+{
+	bool is_whole = exchange->reading == READING_WHOLE;
+
+	if (exchange->inflater && !inflate_is_complete(exchange->inflater)) {
+		exchange_fail(exchange, 400, "the gzip body breaks off");
+		return;
+	}
+	exchange->reading = READING_OVER;
+	exchange->taker(exchange, is_whole && exchange->whole.data ? exchange->whole.data : "",
+			is_whole ? exchange->whole.used : 0, exchange->taker_own);
+}
+
+static bool takes(const struct exchange *exchange)
+{
+	return exchange->stage < STAGE_ENDED && !exchange->is_held &&
+	       (exchange->reading == READING_WHOLE || exchange->reading == READING_PIECES);
+}
+
+/* Nobody will ask for it. */
+static bool is_unwanted(const struct exchange *exchange)
+{
+	return !exchange || exchange->stage >= STAGE_ENDED;
+}
+
+/* ---- packed ---- */
+
+/* What came out and was given back is in `exchange->again`. */
+static void hand_over_unpacked(struct exchange *exchange, const char *data, size_t size)
+{
+	size_t taken = hand_over(exchange, data, size);
+
+	if (taken == size)
+		return;
+	buf_add(&exchange->again, data + taken, size - taken);
+	if (buf_error(&exchange->again) < 0)
+		exchange_fail(exchange, 503, "no memory for the body");
+}
+
+static void hand_over_again(struct exchange *exchange)
+{
+	struct buf again = exchange->again;
+
+	exchange->again = (struct buf)BUF_INIT(SIZE_MAX);
+	hand_over_unpacked(exchange, again.data, again.used);
+	buf_done(&again);
+}
+
+static size_t unpack(struct exchange *exchange, const char *data, size_t size)
+{
+	struct server *server = exchange->server;
+	size_t used = 0;
+
+	if (exchange->again.used > 0 && takes(exchange))
+		hand_over_again(exchange);
+
+	if (!server->inflated && !(server->inflated = malloc(INFLATED_SIZE))) {
+		exchange_fail(exchange, 503, "no memory for the body");
+		return 0;
+	}
+	while (takes(exchange)) {
+		size_t step = 0;
+		ssize_t n = inflate_step(exchange->inflater, data + used, size - used, &step,
+					 server->inflated, INFLATED_SIZE);
+
+		used += step;
+		if (n == -E2BIG)
+			exchange_fail(exchange, 413, "the body is larger than what is taken here");
+		else if (n == -ENOMEM)
+			exchange_fail(exchange, 503, "no memory for the body");
+		else if (n < 0)
+			exchange_fail(exchange, 400, "the body is no gzip");
+		else if (n > 0)
+			hand_over_unpacked(exchange, server->inflated, (size_t)n);
+		else if (used == size)
+			break;
+	}
+	return used;
+}
+
+/* ---- */
+
+/* Of content: what of it was used. */
+static size_t take_content(struct connection *connection, const char *data, size_t size)
+{
+	struct exchange *exchange = connection->exchange;
+
+	if (is_unwanted(exchange)) {
+		connection->dropped += size;
+		if (connection->dropped > SERVER_DROPPED_MAX)
+			connection->closes = true;
+		return size;
+	}
+	if (!takes(exchange))
+		return 0;
+	if (exchange->inflater)
+		return unpack(exchange, data, size);
+	return hand_over(exchange, data, size);
+}
+
+static void refuse_framing(struct connection *connection)
+{
+	connection->closes = true;
+	if (connection->exchange)
+		exchange_fail(connection->exchange, 400, "the framing of the body is broken");
+	body_init(&connection->body, HTTP_NONE, 0);
+}
+
+/* What was read in full may still come out in several pieces. */
+static bool is_unpacked(struct exchange *exchange)
+{
+	if (exchange && exchange->inflater && takes(exchange))
+		unpack(exchange, "", 0);
+	return is_unwanted(exchange) || !exchange->inflater ||
+	       (exchange->again.used == 0 && !inflate_has_more(exchange->inflater));
+}
+
+size_t intake_feed(struct connection *connection, const char *data, size_t size)
+{
+	size_t used = 0;
+
+	while (!connection->is_broken) {
+		struct body_piece piece;
+
+		if (connection->content > 0) {
+			size_t n = take_content(connection, data + used, connection->content);
+
+			used += n;
+			connection->content -= n;
+			if (connection->content > 0)
+				return used;
+		}
+		if (!is_unpacked(connection->exchange) || !intake_wants(connection))
+			return used;
+		if (connection->body.is_done)
+			break;
+		if (body_step(&connection->body, data + used, size - used, &piece) < 0) {
+			refuse_framing(connection);
+			return size;
+		}
+		/* Content is all that such a step used; it is handed over by the next one. */
+		connection->content = piece.content.size;
+		used += piece.used - piece.content.size;
+		if (piece.used == 0 && !connection->body.is_done)
+			return used;
+	}
+	if (connection->exchange && takes(connection->exchange))
+		hand_end(connection->exchange);
+	return used;
+}
+
+/* ---- how much at a time ---- */
+
+/*
+ * A client who sends a large file in small pieces would have us read and write it in such: the
+ * kernel wakes us when there is more, or nothing comes behind it. For that there has to be more
+ * still to come; of a body in chunks only the present one is known. Should it come very slowly,
+ * what there is is looked at before its time is over (time_out()).
+ */
+static int low_water(const struct connection *connection)
+{
+	const struct exchange *exchange = connection->exchange;
+	uint64_t left = connection->body.left;
+
+	if (!exchange || !exchange->is_bulk || exchange->reading != READING_PIECES ||
+	    exchange->stage >= STAGE_ENDED || connection->ssl || connection->is_unix)
+		return 0;
+	if (left < SERVER_BULK && connection->body.framing != HTTP_LENGTH)
+		return 0;
+	return left < SERVER_BULK ? (int)left : SERVER_BULK;
+}
+
+void intake_tune(struct connection *connection)
+{
+	const int window = SERVER_BULK_WINDOW, size = low_water(connection);
+	int fd = connection->watch.fd, least = size > 0 ? size : 1;
+
+	if (size == connection->low_water)
+		return;
+	/* The kernel makes the window as large as what it is to wait for, and leaves it so. */
+	if (connection->low_water == 0 && size == SERVER_BULK)
+		setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &window, sizeof window);
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least) < 0)
+		connection_break(connection);
+	connection->low_water = size;
+}
+
+/* ---- asking for it ---- */
+
+bool intake_wants(const struct connection *connection)
+{
+	return is_unwanted(connection->exchange) || takes(connection->exchange);
+}
+
+static void begin_reading(struct exchange *exchange, enum reading reading,
+			  void (*taker)(struct exchange *, const char *, size_t, void *), void *own)
+{
+	struct connection *connection = exchange->connection;
+
+	if (exchange->stage >= STAGE_ENDED || exchange->reading != READING_UNASKED)
+		return;
+	exchange->reading = reading;
+	exchange->taker = taker;
+	exchange->taker_own = own;
+	exchange->read_since_ns = connection->since_ns = clock_monotonic_ns();
+	if (connection->body.is_done && connection->content == 0) {
+		hand_end(exchange);
+		return;
+	}
+	answer_interim(exchange);
+	connection_touch(connection);
+}
+
+void exchange_read_whole(struct exchange *exchange, size_t max,
+			 void (*whole)(struct exchange *exchange, const char *data, size_t size,
+				       void *own),
+			 void *own)
+{
+	exchange->whole.limit = max;
+	if (exchange->stage < STAGE_ENDED && !exchange->inflater &&
+	    exchange->head->framing == HTTP_LENGTH && exchange->head->length > max) {
+		exchange_fail(exchange, 413, "the body is larger than what is taken here");
+		return;
+	}
+	begin_reading(exchange, READING_WHOLE, whole, own);
+}
+
+void exchange_read(struct exchange *exchange,
+		   void (*piece)(struct exchange *exchange, const char *data, size_t size,
+				 void *own),
+		   void *own)
+{
+	begin_reading(exchange, READING_PIECES, piece, own);
+}
+
+void exchange_read_bulk(struct exchange *exchange,
+			void (*piece)(struct exchange *exchange, const char *data, size_t size,
+				      void *own),
+			void *own)
+{
+	exchange->is_bulk = true;
+	begin_reading(exchange, READING_PIECES, piece, own);
+}
+
+void exchange_hold(struct exchange *exchange)
+{
+	exchange->is_held = true;
+}
+
+void exchange_give_back(struct exchange *exchange, size_t size)
+{
+	exchange->given_back = size;
+	exchange->is_held = true;
+}
+
+void exchange_go_on(struct exchange *exchange)
+{
+	if (!exchange->is_held)
+		return;
+	exchange->is_held = false;
+	if (!exchange->connection)
+		return;
+	exchange->connection->since_ns = clock_monotonic_ns();
+	connection_touch(exchange->connection);
+}

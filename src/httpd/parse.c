@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * JSON of strangers: see parse.h
+ *
+ * Called by reply.c for bodies and by connect-call.c for messages.
+ *	parse_start()	a thread runs run_parse(), hand_over() gives the document to who waits
+ *	parse_free()	a thread runs run_free(): a document of many values takes as long to free
+ */
+#include "httpd/parse.h"
+
+#include "base/scope.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+struct parse {
+	struct work_item item;
+	struct house *house;
+	struct held held;
+	char *text;
+	size_t from, size;
+	bool is_kept;
+	json_t *body;
+	char why[160];
+	parse_done *done; /* NULL: nobody waits any more */
+	void *data;
+	struct loop_turn turn; /* `done` is called in it: what is done with a long text may last */
+	struct tenant *tenant;
+};
+
+/* Each value but the first has a comma, a colon or a bracket before it. */
+static bool has_too_many(const char *text, size_t size)
+{
+	bool is_string = false;
+	size_t n = 0;
+
+	for (size_t i = 0; i < size; i++) {
+		if (is_string) {
+			if (text[i] == '\\')
+				i++;
+			else if (text[i] == '"')
+				is_string = false;
+		} else if (text[i] == '"') {
+			is_string = true;
+		} else if (text[i] == ',' || text[i] == ':' || text[i] == '[' || text[i] == '{') {
+			if (++n > PARSE_VALUES)
+				return true;
+		}
+	}
+	return false;
+}
+
+json_t *parse_text(const char *text, size_t size, char why[160])
+{
+	json_error_t error;
+	json_t *body;
+
+	if (has_too_many(text, size)) {
+		snprintf(why, 160, "it has more than %d values", PARSE_VALUES);
+		return NULL;
+	}
+	body = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+	if (!body)
+		snprintf(why, 160, "line %d, column %d: %.100s", error.line, error.column,
+			 error.text);
+	return body;
+}
+
+/* ---- on threads ---- */
+
+static void run_free(struct work_item *item)
+{
+	struct parse *parse = (struct parse *)item;
+
+	json_decref(parse->body);
+	parse->body = NULL;
+}
+
+static void freed(struct work_item *item)
+{
+	struct parse *parse = (struct parse *)item;
+
+	/* The daemon stops, and no thread came. */
+	json_decref(parse->body);
+	free(parse);
+}
+
+void parse_free(struct parse *parse)
+{
+	if (!parse)
+		return;
+	parse->item.run = run_free;
+	parse->item.done = freed;
+	work_submit(house_work(parse->house), &parse->item, WORK_LATER);
+}
+
+static void run_parse(struct work_item *item)
+{
+	struct parse *parse = (struct parse *)item;
+
+	parse->why[0] = '\0';
+	parse->body = parse_text(parse->text + parse->from, parse->size, parse->why);
+}
+
+static void hand_over(struct loop_turn *turn)
+{
+	struct parse *parse = container_of(turn, struct parse, turn);
+	parse_done *done = parse->done;
+
+	parse->done = NULL;
+	free(parse->text);
+	parse->text = NULL;
+	held_drop(&parse->held);
+	if (done)
+		done(parse, parse->body, parse->why, parse->data);
+	if (!parse->is_kept)
+		parse_free(parse);
+}
+
+static void parsed(struct work_item *item)
+{
+	struct parse *parse = (struct parse *)item;
+
+	if (parse->tenant && !work_is_closing(house_work(parse->house)))
+		loop_queue(house_loop(parse->house), &parse->tenant->lane, &parse->turn);
+	else
+		hand_over(&parse->turn);
+}
+
+/* ---- */
+
+struct parse *parse_start(struct house *house, struct tenant *tenant, char *text, size_t from,
+			  size_t size, parse_done *done, void *data)
+{
+	struct parse *parse = calloc(1, sizeof *parse);
+
+	if (!parse || !text || !held_set(&parse->held, tenant, size)) {
+		free(parse);
+		free(text);
+		return NULL;
+	}
+	parse->house = house;
+	parse->tenant = tenant;
+	parse->turn.run = hand_over;
+	parse->text = text;
+	parse->from = from;
+	parse->size = size;
+	parse->done = done;
+	parse->data = data;
+	snprintf(parse->why, sizeof parse->why, "the daemon is stopping");
+	parse->item = (struct work_item){.run = run_parse, .done = parsed, .owner = tenant};
+	work_submit(house_work(house), &parse->item, WORK_NOW);
+	return parse;
+}
+
+void parse_leave(struct parse *parse)
+{
+	parse->done = NULL;
+}
+
+void parse_keep(struct parse *parse)
+{
+	parse->is_kept = true;
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fd.h"
+#include "base/json.h"
+#include "base/scope.h"
+#include "box/guest.h"
+#include "httpd/port-proxy-inner.h"
+#include "httpd/stream.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define READ_SIZE   (32 * 1024)
+#define INTERIM_MAX 32 /* answers before the answer; a server that means it sends one or two */
+
+/* The server does not count connections that were taken from it. One tenant may have an eighth of
+ * them, so that others find some. */
+#define RELAYS_MAX	  4096
+#define TENANT_RELAYS_MAX 512
+static size_t n_relays;
+
+static bool has_relay_left(const struct proxy *proxy)
+{
+	return n_relays < RELAYS_MAX && proxy->tenant->n_relays < TENANT_RELAYS_MAX;
+}
+
+static void count_relay(struct proxy *proxy, int n)
+{
+	n_relays += (size_t)n;
+	proxy->tenant->n_relays += (size_t)n;
+}
+
+/* ---- its life ---- */
+
+/* When nobody knows of it any more. */
+static void let_go(struct proxy *proxy)
+{
+	if (proxy->exchange || proxy->is_dialing || proxy->relay)
+		return;
+	if (proxy->box)
+		box_forget_gone(proxy->box, proxy->gone);
+	if (proxy->watch.fd >= 0) {
+		loop_unwatch(proxy->loop, &proxy->watch);
+		fd_close_strange(proxy->watch.fd);
+	}
+	buf_done(&proxy->out);
+	buf_done(&proxy->in);
+	proxy->tenant->n_streams--;
+	free(proxy);
+}
+
+static void hang_up(struct proxy *proxy)
+{
+	proxy->stage = PROXY_OVER;
+	loop_unqueue(&proxy->turn);
+	if (proxy->watch.fd < 0)
+		return;
+	loop_unwatch(proxy->loop, &proxy->watch);
+	fd_close_strange(proxy->watch.fd);
+	proxy->watch.fd = -1;
+}
+
+static void over(struct exchange *exchange, bool is_broken, void *own)
+{
+	struct proxy *proxy = own;
+
+	(void)exchange;
+	(void)is_broken;
+	proxy->exchange = NULL;
+	hang_up(proxy);
+	let_go(proxy);
+}
+
+static void box_gone(struct box *box, void *data)
+{
+	struct proxy *proxy = data;
+
+	(void)box;
+	proxy->box = NULL;
+	hang_up(proxy);
+	if (proxy->relay) {
+		relay_free(take_ptr(proxy->relay));
+		count_relay(proxy, -1);
+	}
+	if (proxy->exchange)
+		exchange_cut(proxy->exchange);
+	let_go(proxy);
+}
+
+/* ---- 502 ---- */
+
+static void refuse(struct proxy *proxy, const char *message)
+{
+	struct buf body = BUF_INIT(1024);
+	struct json json = {.out = &body};
+
+	hang_up(proxy);
+	if (!proxy->exchange)
+		return;
+	json_open(&json, NULL, '{');
+	json_str(&json, "sandboxId", proxy->box ? proxy->box->id : "");
+	json_str(&json, "message", message);
+	json_uint(&json, "port", proxy->port);
+	json_uint(&json, "code", 502);
+	json_close(&json, '}');
+	exchange_answer(proxy->exchange, 502, "application/json", body.data, body.used);
+	buf_done(&body);
+}
+
+/* What is there is none, and it may be too late to say so. */
+static void break_off(struct proxy *proxy, const char *message)
+{
+	if (proxy->stage == PROXY_HEAD) {
+		refuse(proxy, message);
+		return;
+	}
+	hang_up(proxy);
+	if (proxy->exchange)
+		exchange_cut(proxy->exchange);
+}
+
+/* ---- the request ---- */
+
+static size_t waiting(const struct proxy *proxy)
+{
+	return proxy->out.used - proxy->out_at;
+}
+
+static void watch(struct proxy *proxy)
+{
+	uint32_t events = 0;
+
+	if (proxy->watch.fd < 0)
+		return;
+	if (exchange_waiting(proxy->exchange) < stream_part(proxy->tenant))
+		events |= EPOLLIN;
+	if (waiting(proxy) > 0)
+		events |= EPOLLOUT;
+	if (loop_watch(proxy->loop, &proxy->watch, events) < 0)
+		break_off(proxy, "The port could not be watched");
+}
+
+static void flush(struct proxy *proxy)
+{
+	while (waiting(proxy) > 0) {
+		ssize_t n = send(proxy->watch.fd, proxy->out.data + proxy->out_at, waiting(proxy),
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0) {
+			/* It listens no more, and may have answered before: that is read. */
+			proxy->out_at = proxy->out.used;
+			break;
+		}
+		proxy->out_at += (size_t)n;
+	}
+	buf_done(&proxy->out);
+	proxy->out.limit = SIZE_MAX;
+	proxy->out_at = 0;
+	if (proxy->exchange)
+		exchange_go_on(proxy->exchange);
+}
+
+static void take_piece(struct exchange *exchange, const char *data, size_t size, void *own)
+{
+	struct proxy *proxy = own;
+
+	if (proxy->watch.fd < 0)
+		return; /* nobody is there to hear it */
+	if (proxy->is_chunked && size > 0)
+		buf_addf(&proxy->out, "%zx\r\n", size);
+	buf_add(&proxy->out, data, size);
+	if (proxy->is_chunked)
+		buf_add_str(&proxy->out, size > 0 ? "\r\n" : "0\r\n\r\n");
+	if (buf_error(&proxy->out) < 0) {
+		break_off(proxy, "No memory for the request");
+		return;
+	}
+	flush(proxy);
+	if (waiting(proxy) >= stream_part(proxy->tenant))
+		exchange_hold(exchange);
+	watch(proxy);
+}
+
+/* ---- the answer ---- */
+
+static void relay_over(struct relay *relay, void *own)
+{
+	struct proxy *proxy = own;
+
+	(void)relay;
+	proxy->relay = NULL;
+	count_relay(proxy, -1);
+	let_go(proxy);
+}
+
+/* The two are one connection from now on. */
+static void become_relay(struct proxy *proxy, const char *data, size_t size)
+{
+	struct exchange *exchange = proxy->exchange;
+	char *rest = NULL;
+	size_t rest_size = 0;
+	int fd = exchange_take_socket(exchange, &rest, &rest_size);
+
+	if (fd < 0) {
+		refuse(proxy, "The connection could not be handed over");
+		return;
+	}
+	exchange_on_over(exchange, NULL, NULL);
+	proxy->exchange = NULL;
+	loop_unwatch(proxy->loop, &proxy->watch);
+	proxy->relay = relay_new(&(struct relay_request){
+		.loop = proxy->loop,
+		.lane = &proxy->tenant->lane,
+		.outer_fd = fd,
+		.inner_fd = proxy->watch.fd,
+		.to_outer = data,
+		.to_outer_size = size,
+		.to_inner = rest,
+		.to_inner_size = rest_size,
+		.over = relay_over,
+		.own = proxy,
+	});
+	free(rest);
+	proxy->stage = PROXY_RELAYS;
+	if (proxy->relay) {
+		proxy->watch.fd = -1;
+		count_relay(proxy, 1);
+	} else {
+		close(fd);
+	}
+}
+
+/* A head that was understood, written anew, and what came behind it. */
+static void switch_protocols(struct proxy *proxy, const struct http_head *head)
+{
+	struct buf text = BUF_INIT(SIZE_MAX);
+
+	buf_add_str(&text, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
+			   "Upgrade: websocket\r\n");
+	for (size_t i = 0; i < head->n_fields; i++) {
+		const struct http_field *field = &head->fields[i];
+
+		if (http_is_hop(head, field->name))
+			continue;
+		buf_add(&text, field->name.at, field->name.size);
+		buf_add_str(&text, ": ");
+		buf_add(&text, field->value.at, field->value.size);
+		buf_add_str(&text, "\r\n");
+	}
+	buf_add_str(&text, "\r\n");
+	buf_add(&text, proxy->in.data + head->size, proxy->in.used - head->size);
+	if (buf_error(&text) < 0)
+		refuse(proxy, "No memory for the answer");
+	else
+		become_relay(proxy, text.data, text.used);
+	buf_done(&text);
+}
+
+static void drop_front(struct buf *buf, size_t size)
+{
+	buf->used -= size;
+	memmove(buf->data, buf->data + size, buf->used);
+}
+
+static void finish(struct proxy *proxy)
+{
+	hang_up(proxy);
+	exchange_end(proxy->exchange);
+}
+
+static void read_body(struct proxy *proxy)
+{
+	size_t used = 0;
+	int r;
+
+	do {
+		struct body_piece piece;
+
+		r = body_step(&proxy->body, proxy->in.data + used, proxy->in.used - used, &piece);
+		used += piece.used;
+		if (r >= 0 && piece.content.size > 0)
+			exchange_send(proxy->exchange, piece.content.at, piece.content.size);
+	} while (r > 0);
+	drop_front(&proxy->in, used);
+	if (r < 0 || proxy->in.used > HTTP_TRAILERS_MAX)
+		break_off(proxy, "");
+	else if (proxy->body.is_done)
+		finish(proxy);
+}
+
+/* What was read is a head, perhaps several. Is one of them the answer's? */
+static bool read_head(struct proxy *proxy)
+{
+	static struct http_head head;
+	const struct http_head *request = exchange_head(proxy->exchange);
+	const char *why;
+
+	for (;;) {
+		switch (http_read_answer(proxy->in.data, proxy->in.used, request->method, &head,
+					 &why)) {
+		case HTTP_MORE:
+			return false;
+		case HTTP_BAD:
+			refuse(proxy, "What the port answers is no HTTP");
+			return false;
+		case HTTP_OK:
+			break;
+		}
+		if (head.status >= 200)
+			break;
+		if (head.status == 101) {
+			if (!has_relay_left(proxy))
+				refuse(proxy, "Too many WebSockets are open: come again");
+			else if (request->wants_websocket && head.wants_websocket)
+				switch_protocols(proxy, &head);
+			else
+				refuse(proxy, "The port speaks a protocol that nobody asked for");
+			return false;
+		}
+		if (++proxy->n_interim > INTERIM_MAX) {
+			refuse(proxy, "The port announces an answer again and again");
+			return false;
+		}
+		drop_front(&proxy->in, head.size); /* "100 Continue" and the like */
+		if (proxy->in.used == 0)
+			return false;
+	}
+	proxy->stage = PROXY_BODY;
+	proxy_pass_head(proxy->exchange, &head);
+	body_init(&proxy->body, head.framing, head.length);
+	drop_front(&proxy->in, head.size);
+	return true;
+}
+
+static void meet_end(struct proxy *proxy)
+{
+	if (proxy->stage == PROXY_BODY && body_end(&proxy->body) == 0)
+		finish(proxy);
+	else
+		break_off(proxy, "The port was closed without an answer");
+}
+
+static void read_some(struct proxy *proxy)
+{
+	static char data[READ_SIZE];
+	ssize_t n;
+
+	do
+		n = recv(proxy->watch.fd, data, sizeof data, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return;
+	if (n <= 0) {
+		meet_end(proxy);
+		return;
+	}
+	buf_add(&proxy->in, data, (size_t)n);
+	if (buf_error(&proxy->in) < 0) {
+		break_off(proxy, "No memory for the answer");
+		return;
+	}
+	if (proxy->stage == PROXY_HEAD && !read_head(proxy))
+		return;
+	if (proxy->stage == PROXY_BODY)
+		read_body(proxy);
+}
+
+static void drained(struct exchange *exchange, void *own)
+{
+	(void)exchange;
+	watch(own);
+}
+
+static void go_on(struct proxy *proxy)
+{
+	if (proxy->stage == PROXY_HEAD || proxy->stage == PROXY_BODY)
+		watch(proxy);
+	else
+		let_go(proxy); /* unless it relays, or the exchange has yet to end */
+}
+
+static void has_turn(struct loop_turn *turn)
+{
+	struct proxy *proxy = (struct proxy *)((char *)turn - offsetof(struct proxy, turn));
+
+	read_some(proxy);
+	go_on(proxy);
+}
+
+/* What the port says is read in turns of its tenant: thousands of connections to ports that talk
+ * without end keep nobody else waiting. */
+static void ready(struct loop_watch *watched, uint32_t events)
+{
+	struct proxy *proxy = (struct proxy *)((char *)watched - offsetof(struct proxy, watch));
+
+	if (events & EPOLLOUT)
+		flush(proxy);
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && proxy->watch.fd >= 0)
+		loop_queue(proxy->loop, &proxy->tenant->lane, &proxy->turn);
+	go_on(proxy);
+}
+
+/* ---- */
+
+static bool is_stream_socket(int fd)
+{
+	int type = 0;
+	socklen_t size = sizeof type;
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM &&
+	       fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) == 0;
+}
+
+static void connected(int fd, const struct guest_entry *entry, const struct atoll_error *err,
+		      void *data)
+{
+	struct proxy *proxy = data;
+
+	(void)entry;
+	proxy->is_dialing = false;
+	if (!proxy->exchange || !proxy->box) {
+		fd_close_strange(fd);
+		let_go(proxy);
+		return;
+	}
+	if (fd < 0) {
+		refuse(proxy, err->errnum == ECONNREFUSED
+				      ? "The sandbox is running but port is not open"
+				      : "The sandbox's port could not be reached");
+		return;
+	}
+	/* What comes from inside is looked at. */
+	if (!is_stream_socket(fd)) {
+		fd_close_strange(fd);
+		refuse(proxy, "The sandbox's port could not be reached");
+		return;
+	}
+	proxy->watch = (struct loop_watch){.fd = fd, .ready = ready};
+	proxy->stage = PROXY_HEAD;
+	proxy_write_head(proxy, &proxy->out);
+	exchange_on_drained(proxy->exchange, drained, proxy);
+	flush(proxy);
+	watch(proxy);
+	if (proxy->stage == PROXY_HEAD && exchange_head(proxy->exchange)->framing != HTTP_NONE)
+		exchange_read(proxy->exchange, take_piece, proxy);
+}
+
+void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
+{
+	struct proxy *proxy;
+
+	if (box->tenant->n_streams >= STREAMS_MAX) {
+		exchange_add(exchange, "Retry-After", "5");
+		exchange_answer(exchange, 429, NULL, NULL, 0);
+		return;
+	}
+	proxy = calloc(1, sizeof *proxy);
+	if (!proxy) {
+		exchange_answer(exchange, 503, NULL, NULL, 0);
+		return;
+	}
+	box->tenant->n_streams++;
+	*proxy = (struct proxy){
+		.exchange = exchange,
+		.box = box,
+		.tenant = box->tenant,
+		.port = port,
+		.loop = house_loop(box->house),
+		.turn.run = has_turn,
+		.watch.fd = -1,
+		.out.limit = SIZE_MAX,
+		.in.limit = SIZE_MAX,
+		.is_chunked = exchange_head(exchange)->framing == HTTP_CHUNKED,
+		.is_dialing = true,
+	};
+	proxy->gone = box_on_gone(box, box_gone, proxy);
+	exchange_on_over(exchange, over, proxy);
+	guest_connect(box, port, connected, proxy);
+}

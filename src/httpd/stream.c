@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/stream.h"
+
+#define FRAME_MAX 256
+
+bool stream_open(struct api_call *call, struct tenant *tenant)
+{
+	if (call->stream_of)
+		return true;
+	if (tenant->n_streams >= STREAMS_MAX || tenant->waiting > TENANT_WAITING_MAX)
+		return false;
+	tenant->n_streams++;
+	call->stream_of = tenant;
+	exchange_is_stream(call->exchange, STREAM_ROOM);
+	return true;
+}
+
+void stream_close(struct api_call *call)
+{
+	if (call->stream_of)
+		call->stream_of->n_streams--;
+	call->stream_of = NULL;
+}
+
+size_t stream_part(const struct tenant *tenant)
+{
+	size_t part = tenant->n_streams > 0 ? STREAMS_ROOM / tenant->n_streams : STREAM_ROOM;
+
+	return part < STREAM_ROOM ? part : STREAM_ROOM;
+}
+
+/* Two pieces fit in a part, so that one is made while the other one is sent. */
+size_t stream_room(const struct api_call *call)
+{
+	size_t part = call->stream_of ? stream_part(call->stream_of) : STREAM_ROOM;
+
+	return exchange_waiting(call->exchange) >= part / 2 ? 0 : part / 2;
+}
+
+size_t stream_room_base64(const struct api_call *call)
+{
+	size_t room = stream_room(call);
+
+	return room > FRAME_MAX ? (room - FRAME_MAX) / 4 * 3 : 0;
+}

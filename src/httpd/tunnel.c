@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/scope.h"
+#include "httpd/server-inner.h"
+#include "httpd/socket-relay.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct tunnel {
+	struct relay *relay;
+	struct tunnel *next, **link;
+};
+
+static void tunnel_free(struct tunnel *tunnel)
+{
+	*tunnel->link = tunnel->next;
+	if (tunnel->next)
+		tunnel->next->link = tunnel->link;
+	free(tunnel);
+}
+
+static void over(struct relay *relay, void *own)
+{
+	(void)relay;
+	tunnel_free(own);
+}
+
+void tunnel_free_all(struct server *server)
+{
+	while (server->tunnels) {
+		relay_free(server->tunnels->relay);
+		tunnel_free(server->tunnels);
+	}
+}
+
+int tunnel_new(struct connection *connection)
+{
+	struct server *server = connection->server;
+	struct tunnel *tunnel = calloc(1, sizeof *tunnel);
+	int pair[2];
+
+	if (!tunnel ||
+	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) < 0) {
+		free(tunnel);
+		return -1;
+	}
+	loop_unwatch(server->loop, &connection->watch);
+	tunnel->relay = relay_new(&(struct relay_request){
+		.loop = server->loop,
+		.lane = connection->lane,
+		.outer_fd = connection->watch.fd,
+		.inner_fd = pair[0],
+		.ssl = connection->ssl,
+		.over = over,
+		.own = tunnel,
+	});
+	if (!tunnel->relay) {
+		close(pair[0]);
+		close(pair[1]);
+		free(tunnel);
+		connection_touch(connection); /* is watched again */
+		return -1;
+	}
+	connection->watch.fd = -1;
+	connection->ssl = NULL;
+	tunnel->next = server->tunnels;
+	if (tunnel->next)
+		tunnel->next->link = &tunnel->next;
+	tunnel->link = &server->tunnels;
+	server->tunnels = tunnel;
+	return pair[1];
+}

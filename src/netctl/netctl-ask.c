@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "egress/egress.h"
+#include "netctl/answers.h"
+#include "netctl/netctl.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ASK_NS (60 * INT64_C(1000000000))
+
+static void send_answer(struct net *net, uint64_t id, bool is_allowed, bool is_once)
+{
+	const struct egress_message message = {.type = EGRESS_ANSWER,
+					       .question.id = id,
+					       .is_allowed = is_allowed,
+					       .is_once = is_once};
+
+	net_send(net, &message, NULL, 0);
+}
+
+/* What is shown to people: a name of ours is ASCII anyway. */
+static void keep_plain(char *text)
+{
+	for (; *text; text++) {
+		if (*text <= 0x20 || *text >= 0x7f)
+			*text = '?';
+	}
+}
+
+void net_take_question(struct net *net, const struct egress_question *from)
+{
+	struct net_question *question = &net->questions[net->n_questions];
+
+	/* A flood is answered like a person who does not answer. */
+	if (!net->options->ask || net->n_questions == NET_QUESTIONS_MAX) {
+		send_answer(net, from->id, false, true);
+		return;
+	}
+	*question = (struct net_question){
+		.id = from->id, .port = from->port, .until_ns = clock_monotonic_ns() + ASK_NS};
+	snprintf(question->name, sizeof question->name, "%.*s", (int)sizeof from->name - 1,
+		 from->name);
+	keep_plain(question->name);
+	if (net->whose && from->local_port)
+		question->pid = net->whose(net->data, from->local_port, question->program);
+	keep_plain(question->program);
+	net->n_questions++;
+}
+
+void net_take_answer(struct net *net)
+{
+	struct atoll_answer answer;
+	ssize_t got = read(net->options->answer_fd, &answer, sizeof answer);
+
+	if (got == sizeof answer)
+		net_answer(net, answer.id, (enum atoll_answer_type)answer.answer);
+	else if (got >= 0 || (errno != EAGAIN && errno != EINTR))
+		/* Nobody is there any more. */
+		while (net->n_questions)
+			net_answer(net, net->questions[0].id, ATOLL_ASK_NOBODY);
+}
+
+struct net_question *net_next_question(struct net *net)
+{
+	for (size_t i = 0; i < net->n_questions; i++) {
+		if (!net->questions[i].is_asked)
+			return &net->questions[i];
+	}
+	return NULL;
+}
+
+void net_answer(struct net *net, uint64_t id, enum atoll_answer_type answer)
+{
+	struct atoll_error err = {0};
+	size_t i = 0;
+
+	while (i < net->n_questions && net->questions[i].id != id)
+		i++;
+	if (i == net->n_questions || answer == ATOLL_ASK_LATER)
+		return;
+	if (net->answered)
+		net->answered(net->data, &net->questions[i], answer);
+	/* What could not be noted down holds for this run all the same, and is said. */
+	if (answer == ATOLL_ASK_ALWAYS &&
+	    answers_add(net->spec, net->questions[i].name, net->questions[i].port, &err) < 0)
+		net_note(net, err.text);
+	send_answer(net, id,
+		    answer == ATOLL_ASK_ONCE || answer == ATOLL_ASK_RUN ||
+			    answer == ATOLL_ASK_ALWAYS,
+		    answer == ATOLL_ASK_ONCE || answer == ATOLL_ASK_NOBODY);
+	net->n_questions--;
+	memmove(&net->questions[i], &net->questions[i + 1],
+		(net->n_questions - i) * sizeof *net->questions);
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/apply-discard.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "eventlog/eventlog.h"
+#include "layer/layer.h"
+#include "sandbox/holder-inner.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/*
+ * What somebody decides about a record, and that it is written down
+ *
+ * First it is written down, then it is done: what cannot be recorded is not done. Then what became
+ * of it is written down as well; a decision without an outcome behind it was interrupted, and who
+ * goes on with it tells. A record without a log (`record: off`) stays without.
+ */
+
+static void scope_close_record(struct layer_record **record)
+{
+	layer_record_close(*record);
+}
+#define cleanup_record cleanup_with(scope_close_record)
+
+/* The holder of a sandbox has the log; -ENOENT where there is none. */
+static int ask_holder(const struct layer_record *record, const struct hold_request *request,
+		      struct atoll_error *err)
+{
+	struct hold_reply reply;
+	cleanup_fd int fd = -1;
+	int r;
+
+	if (record->info.kind != ATOLL_RECORD_SANDBOX)
+		return -ENOENT;
+	fd = hold_connect(record, err);
+	if (fd < 0)
+		return fd;
+	r = hold_ask(fd, request, NULL, 0, &reply, err);
+	return r == -ECONNRESET || r == -EPIPE ? -ENOENT : r;
+}
+
+/* The log itself; 0 and NULL where there is none. */
+static int open_log(const struct layer_record *record, struct recorder **ret,
+		    struct atoll_error *err)
+{
+	int r = record_continue(record->info.id, ret, err);
+
+	if (r != -ENOENT)
+		return r;
+	*ret = NULL;
+	if (err)
+		*err = (struct atoll_error){0};
+	return 0;
+}
+
+static int close_log(struct recorder *recorder, struct atoll_error *err)
+{
+	int r = record_seal(recorder, true, false, err);
+
+	record_close(recorder);
+	return r;
+}
+
+int decide_note(const struct layer_record *record, const char *about, const char *object,
+		struct atoll_error *err)
+{
+	struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_NOTE};
+	struct recorder *recorder;
+	int r;
+
+	snprintf(request.name, sizeof request.name, "%s", about);
+	snprintf(request.command, sizeof request.command, "%s", object);
+	r = ask_holder(record, &request, err);
+	if (r != -ENOENT)
+		return r;
+	r = open_log(record, &recorder, err);
+	if (r < 0 || !recorder)
+		return r;
+	if (streq(about, "fork"))
+		record_turn(recorder, "fork", NULL, UINT64_MAX, object);
+	else
+		record_decision(recorder, about, object);
+	return close_log(recorder, err);
+}
+
+int decide_turn(const struct layer_record *record, const char *kind, const char *name,
+		uint64_t ended, struct atoll_error *err)
+{
+	struct recorder *recorder;
+	int r = open_log(record, &recorder, err);
+
+	if (r < 0 || !recorder)
+		return r;
+	record_turn(recorder, kind, name, ended, NULL);
+	return close_log(recorder, err);
+}
+
+/* ---- what became of it ---- */
+
+static int note_outcome(const struct layer_record *record, const struct record_outcome *outcome,
+			struct atoll_error *err)
+{
+	const struct hold_request request = {
+		.version = HOLD_VERSION, .type = HOLD_OUTCOME, .outcome = *outcome};
+	struct recorder *recorder;
+	int r = ask_holder(record, &request, err);
+
+	if (r != -ENOENT)
+		return r;
+	r = open_log(record, &recorder, err);
+	if (r < 0 || !recorder)
+		return r;
+	record_outcome(recorder, outcome);
+	return close_log(recorder, err);
+}
+
+static struct record_outcome outcome_of(const char *about, const char *done, int r,
+					const struct atoll_apply_report *report,
+					const struct atoll_error *err)
+{
+	struct record_outcome outcome = {.is_counted = true,
+					 .files = r < 0 ? 0 : report->n_applied,
+					 .merged = r < 0 ? 0 : report->n_merged,
+					 .held = report->n_held,
+					 .conflicts = report->n_conflicts};
+	const bool is_conflict = r == -EEXIST && report->n_conflicts;
+
+	snprintf(outcome.about, sizeof outcome.about, "%s", about);
+	snprintf(outcome.result, sizeof outcome.result, "%s",
+		 r == 0	       ? done
+		 : is_conflict ? "conflict"
+			       : "failed");
+	if (r < 0)
+		snprintf(outcome.why, sizeof outcome.why, "%.*s", (int)sizeof outcome.why - 1,
+			 err->text);
+	return outcome;
+}
+
+/* Of one before, that nobody has told of. */
+static struct record_outcome outcome_late(const struct layer_recovery *recovery)
+{
+	struct record_outcome outcome = {.is_counted = true, .is_late = true};
+
+	if (recovery->is_done)
+		outcome.files = recovery->n;
+	else
+		snprintf(outcome.why, sizeof outcome.why,
+			 "it was interrupted, and nothing was changed");
+	snprintf(outcome.about, sizeof outcome.about, "%s", recovery->is_undo ? "undo" : "apply");
+	snprintf(outcome.result, sizeof outcome.result, "%s",
+		 !recovery->is_done  ? "failed"
+		 : recovery->is_undo ? "undone"
+				     : "applied");
+	return outcome;
+}
+
+/* Who holds a sandbox may wait for the record himself, so it is let go before he is asked. That it
+ * cannot be written is told, and does not change what was done. `outcome` is NULL where nothing was
+ * to be done; of one before it may be told even so. */
+static int tell_outcome(struct layer_record *record, const struct record_outcome *outcome, int r,
+			struct atoll_error *err)
+{
+	struct atoll_error ours = {0};
+	int noted = 0;
+
+	hold_unlock(record);
+	if (record->recovery.is_there) {
+		const struct record_outcome late = outcome_late(&record->recovery);
+
+		noted = note_outcome(record, &late, &ours);
+	}
+	if (noted == 0 && outcome)
+		noted = note_outcome(record, outcome, &ours);
+	if (r < 0 || noted == 0)
+		return r;
+	*err = ours;
+	return error_context(err, noted, "it is %s, and that could not be recorded",
+			     outcome ? outcome->result : "finished");
+}
+
+/* ---- apply, undo, discard ---- */
+
+/* A run that has not ended is not waited for. */
+static int lock(struct layer_record *record, struct atoll_error *err)
+{
+	return record->info.kind == ATOLL_RECORD_SANDBOX ? hold_lock(record, HOLD_PATIENCE_MS, err)
+							 : layer_record_lock(record, false, err);
+}
+
+/* Nothing is noted of what is refused at once. But the lock is not kept meanwhile: the note is made
+ * by whoever holds the sandbox, who may be waiting for the record himself. */
+static int note_and_lock(struct layer_record *record, const char *about, const char *object,
+			 struct atoll_error *err)
+{
+	struct record_outcome outcome;
+	int r = lock(record, err);
+
+	if (r == 0 && record->info.kind == ATOLL_RECORD_SANDBOX)
+		hold_unlock(record);
+	if (r == 0)
+		r = decide_note(record, about, object, err);
+	if (r < 0)
+		return r;
+	r = lock(record, err);
+	if (r < 0) {
+		outcome = outcome_of(about, "", r, &(struct atoll_apply_report){0}, err);
+		note_outcome(record, &outcome, &(struct atoll_error){0});
+	}
+	return r;
+}
+
+static void describe(const struct atoll_apply_options *options, char *ret, size_t size)
+{
+	size_t used = 0;
+
+	snprintf(ret, size, "%s", options->pick ? "picked one by one" : "all");
+	for (size_t i = 0; options->paths && options->paths[i] && used < size; i++) {
+		int n = snprintf(ret + used, size - used, "%s%s", i ? " " : "", options->paths[i]);
+
+		used += n > 0 ? (size_t)n : 0;
+	}
+	if (options->is_forced && used < size)
+		strncat(ret, " (forced)", size - strlen(ret) - 1);
+}
+
+int atoll_apply(const char *id, const struct atoll_apply_options *options,
+		struct atoll_apply_report *ret, struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	struct atoll_error unheard = {0};
+	struct record_outcome outcome;
+	char object[256];
+	int r;
+
+	err = err ? err : &unheard;
+	r = layer_record_open(id, &record, err);
+	if (r == 0 && options->is_dry) {
+		r = lock(record, err);
+	} else if (r == 0) {
+		describe(options, object, sizeof object);
+		r = note_and_lock(record, "apply", object, err);
+	}
+	if (r < 0)
+		return r;
+	r = layer_apply(record, options, ret, err);
+	outcome = outcome_of("apply", "applied", r, ret, err);
+	return tell_outcome(record, options->is_dry ? NULL : &outcome, r, err);
+}
+
+int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
+	       struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	struct atoll_error unheard = {0};
+	struct record_outcome outcome;
+	int r;
+
+	err = err ? err : &unheard;
+	r = layer_record_open(id, &record, err);
+	if (r == 0)
+		r = note_and_lock(record, "undo", is_forced ? "all (forced)" : "all", err);
+	if (r < 0)
+		return r;
+	r = layer_undo(record, is_forced, ret, err);
+	outcome = outcome_of("undo", "undone", r, ret, err);
+	return tell_outcome(record, &outcome, r, err);
+}
+
+/* Which log it is is known only as long as there is the record; and whether it may go, and what
+ * still writes the log, only once it has gone. */
+int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err)
+{
+	static const struct record_outcome discarded = {.about = "discard", .result = "discarded"};
+	cleanup_record struct layer_record *record = NULL;
+	struct atoll_error unheard = {0};
+	int r;
+
+	err = err ? err : &unheard;
+	if (layer_record_open(id, &record, &(struct atoll_error){0}) < 0)
+		record = NULL;
+	r = layer_record_discard(id, is_forced, err);
+	if (r < 0 || !record)
+		return r;
+	r = decide_note(record, "discard", "all", err);
+	return r < 0 ? r : note_outcome(record, &discarded, err);
+}

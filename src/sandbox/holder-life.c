@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "sandbox/holder-inner.h"
+
+#include <errno.h>
+
+/*
+ * The whole of a sandbox: frozen, counted
+ *
+ * Frozen is a state of the holder's: it outlasts whoever has asked for it. Time-outs of steps stand
+ * still meanwhile.
+ */
+
+int hold_stop_inside(struct holder *holder, struct atoll_error *err)
+{
+	int r = hold_ask_init(holder, INIT_FREEZE, err);
+
+	return r == -1 ? error_set(err, ATOLL_FAULT_POLICY, EBUSY,
+				   "processes in the sandbox could not be stopped; try again, or "
+				   "end them")
+		       : r;
+}
+
+int hold_freeze(struct holder *holder, struct atoll_error *err)
+{
+	int r;
+
+	if (holder->is_frozen)
+		return 0;
+	/* What the record has stopped stays so. */
+	r = holder->is_live && !holder->is_stuck ? hold_stop_inside(holder, err) : 0;
+	if (r < 0)
+		return r;
+	holder->is_frozen = true;
+	holder->frozen_ns = clock_monotonic_ns();
+	return 0;
+}
+
+int hold_thaw(struct holder *holder, struct atoll_error *err)
+{
+	(void)err;
+	if (!holder->is_frozen)
+		return 0;
+	holder->is_frozen = false;
+	hold_kept_shift(holder, clock_monotonic_ns() - holder->frozen_ns);
+	if (!holder->is_stuck)
+		hold_order(holder, INIT_THAW, 0, 0);
+	return 0;
+}
+
+/* Somebody is about to come. */
+void hold_wake(struct holder *holder)
+{
+	if (!holder->is_resting)
+		return;
+	holder->is_resting = false;
+	holder->worked_ns = clock_monotonic_ns();
+	hold_order(holder, INIT_READY, 0, 0);
+}
+
+int hold_stay(struct holder *holder, struct atoll_error *err)
+{
+	int r;
+
+	holder->stays = holder->net.restarts = true;
+	holder->worked_ns = clock_monotonic_ns(); /* it does not rest before it has begun */
+	hold_wake(holder);
+	r = hold_open_cell(holder, err);
+	return r < 0 ? r : hold_record_begin(holder, err);
+}
+
+/* ---- questions about the network ---- */
+
+enum atoll_answer_type hold_ask_later(const struct atoll_question *question, void *data)
+{
+	(void)question;
+	(void)data;
+	return ATOLL_ASK_LATER;
+}
+
+size_t hold_questions(const struct holder *holder, struct atoll_pending *ret)
+{
+	const int64_t now_ns = clock_monotonic_ns();
+	size_t n = holder->is_live ? holder->net.n_questions : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		const struct net_question *from = &holder->net.questions[i];
+
+		ret[i] = (struct atoll_pending){.id = from->id,
+						.left_ms = (from->until_ns - now_ns) / 1000000,
+						.pid = from->pid,
+						.port = from->port};
+		memcpy(ret[i].program, from->program, sizeof ret[i].program);
+		memcpy(ret[i].name, from->name, sizeof ret[i].name);
+	}
+	return n;
+}
+
+int hold_answer(struct holder *holder, const struct hold_request *request, struct atoll_error *err)
+{
+	const uint64_t id = strtoull(request->name, NULL, 10);
+
+	for (size_t i = 0; holder->is_live && i < holder->net.n_questions; i++) {
+		if (holder->net.questions[i].id != id)
+			continue;
+		/* Nothing that holds beyond this sandbox. */
+		if (request->number != ATOLL_ASK_NO && request->number != ATOLL_ASK_ONCE &&
+		    request->number != ATOLL_ASK_RUN)
+			return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "no answer like that");
+		net_answer(&holder->net, id, (enum atoll_answer_type)request->number);
+		return 0;
+	}
+	return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "nobody waits for this answer any more");
+}
+
+void hold_count(struct holder *holder, struct atoll_sandbox_usage *ret)
+{
+	struct cell_usage usage = {0};
+
+	*ret = (struct atoll_sandbox_usage){.steps = holder->n_steps,
+					    .is_frozen = holder->is_frozen};
+	if (!holder->is_live)
+		return;
+	holder->backend->account(holder->cell, &usage);
+	ret->cpu_ms = usage.cpu_ms;
+	ret->memory_peak = usage.memory_peak;
+	ret->memory = usage.memory;
+	ret->processes = usage.processes;
+	ret->disk = usage.written;
+	ret->bytes_in = holder->net.received;
+	ret->bytes_out = holder->net.sent;
+}

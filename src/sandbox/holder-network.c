@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "layer/layer.h"
+#include "sandbox/holder-inner.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/*
+ * Other network rules for a sandbox that lives
+ *
+ * They take the place of the contract's, in this holder and in those that follow it: they lie in
+ * the record, as the text that they came as. One that cannot be read ends the start; the contract's
+ * own might allow more.
+ */
+
+#define RULES_MAX (1U << 20)
+#define FILE_NAME "network"
+#define FRESH	  "network.new"
+
+static int save(const struct holder *holder, const struct buf *text)
+{
+	cleanup_fd int fd = openat(holder->record->fd, FRESH,
+				   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r = fd < 0 ? -errno : fd_write_all(fd, text->data, text->used);
+
+	return r < 0 ? r : fsync(fd) < 0 ? -errno : 0;
+}
+
+static int put_in_place(const struct holder *holder, struct atoll_error *err)
+{
+	const int dir = holder->record->fd;
+
+	return renameat(dir, FRESH, dir, FILE_NAME) < 0
+		       ? error_set(err, ATOLL_FAULT_HOST, errno, "keep the network's rules")
+		       : 0;
+}
+
+/* Nobody is inside, nobody waits for anything, and nobody has left anything in its memory (/tmp and
+ * the like go with the cell): it can be built anew. */
+static bool is_unused(struct holder *holder)
+{
+	struct atoll_error err;
+
+	return holder->n_steps == 0 && hold_running(holder) == 0 && !holder->is_frozen &&
+	       (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) == 0);
+}
+
+static void swap(struct network *a, struct network *b)
+{
+	struct network other = *a;
+
+	*a = *b;
+	*b = other;
+}
+
+static int build_anew(struct holder *holder, struct atoll_error *err)
+{
+	if (err)
+		*err = (struct atoll_error){0};
+	hold_close_cell(holder, NULL);
+	return holder->stays ? hold_open_cell(holder, err) : 0;
+}
+
+/* The contract's own network changes: all that is made from now on is made by it. Where it cannot
+ * be, it stays as it was. */
+static int change(struct holder *holder, struct network *other, struct atoll_error *err)
+{
+	struct network *network = &((struct spec *)holder->spec)->network;
+	int r;
+
+	swap(network, other);
+	r = holder->is_live ? net_replace(&holder->net, other, err) : build_anew(holder, err);
+	if (r == -EOPNOTSUPP && is_unused(holder))
+		r = build_anew(holder, err);
+	if (r < 0)
+		swap(network, other);
+	hold_record_forget(holder);
+	return r;
+}
+
+static int read_rules(const struct holder *holder, int fd, struct buf *text, struct network *ret,
+		      struct atoll_error *err)
+{
+	int r = fd < 0 || lseek(fd, 0, SEEK_SET) < 0 ? -EBADMSG : fd_read_all(fd, text);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read the network's rules");
+	return spec_read_network(holder->spec, text->data ? text->data : "", text->used, ret, err);
+}
+
+int hold_set_network(struct holder *holder, int fd, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(RULES_MAX);
+	struct network other;
+	int r = read_rules(holder, fd, &text, &other, err);
+
+	if (r < 0)
+		return r;
+	if (!spec_same_network(&other, &holder->spec->network)) {
+		r = save(holder, &text);
+		r = r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the network's rules")
+			  : change(holder, &other, err);
+		if (r == 0)
+			r = put_in_place(holder, err);
+		if (r == 0 && holder->recorder)
+			record_decision(holder->recorder, "network", "other rules");
+	}
+	network_done(&other);
+	return r;
+}
+
+int hold_load_network(struct holder *holder, struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(RULES_MAX);
+	cleanup_fd int fd =
+		openat(holder->record->fd, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	struct network other;
+	int r;
+
+	if (fd < 0 && errno == ENOENT)
+		return 0;
+	r = read_rules(holder, fd, &text, &other, err);
+	if (r < 0)
+		return r;
+	swap(&((struct spec *)holder->spec)->network, &other);
+	network_done(&other);
+	return 0;
+}

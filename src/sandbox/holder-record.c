@@ -1,0 +1,542 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "job/job.h"
+#include "layer/layer.h"
+#include "sandbox/holder-inner.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+/*
+ * What is written down of a sandbox
+ *
+ * The holder writes its log as long as it lives: it alone sees all steps. How a step ended, and
+ * what it said, its caller knows best, and reports; for one that is gone without, the holder says
+ * what it has seen itself.
+ */
+
+/* A step that takes longer is worth waiting for the disk at its end; so is a holder that has. */
+#define LONG_NS INT64_C(60000000000)
+
+/* How a step ended that could not even begin: as `atoll exec` ends then, for want of something that
+ * this host should have. */
+#define NOT_STARTED_CODE 242
+
+int hold_record_open(struct holder *holder, struct atoll_error *err)
+{
+	int r;
+
+	if (holder->recorder || holder->spec->record == SPEC_RECORD_OFF)
+		return 0;
+	r = record_reopen(holder->spec, holder->record->info.id, &holder->recorder, err);
+	/* What is there already was told by another holder. */
+	if (r == 0)
+		hold_record_changes(holder, 0, NULL);
+	return r == 0 ? hold_watch_open(holder, err) : r;
+}
+
+int hold_record_begin(struct holder *holder, struct atoll_error *err)
+{
+	int r = hold_record_open(holder, err);
+
+	return r < 0 ? r : record_flush(holder->recorder, err);
+}
+
+/* ---- the beginning of a step ---- */
+
+/* By what the contract is kept: the same for all steps of a cell. */
+static const struct plan *mechanisms(struct holder *holder)
+{
+	if (!holder->has_plan && holder->backend->describe) {
+		holder->plan = (struct plan){.is_brief = true};
+		holder->backend->describe(holder->cell, &holder->plan);
+		holder->has_plan = true;
+	}
+	return holder->has_plan ? &holder->plan : NULL;
+}
+
+void hold_record_forget(struct holder *holder)
+{
+	if (holder->has_plan)
+		plan_done(&holder->plan);
+	holder->has_plan = false;
+}
+
+static int tell_start(struct holder *holder, const struct hold_client *client, const char *words,
+		      struct atoll_error *err)
+{
+	struct record_start start = {.step = record_step(holder->recorder, client->step),
+				     .plan = mechanisms(holder)};
+	cleanup_free char **texts = NULL;
+	struct init_step_head head;
+	size_t n;
+
+	memcpy(&head, words, sizeof head);
+	n = 1 + (size_t)head.n_argv + head.n_env;
+	texts = calloc(n + 2, sizeof *texts);
+	if (!texts)
+		return error_oom(err);
+	words += sizeof head;
+	/* With a NULL between arguments and variables. They were checked when they were taken. */
+	for (size_t i = 0; i < n; i++) {
+		texts[i <= head.n_argv ? i : i + 1] = (char *)words;
+		words += strlen(words) + 1;
+	}
+	start.cwd = texts[0];
+	start.argv = texts + 1;
+	start.env = texts + head.n_argv + 2;
+	return record_start(holder->recorder, &start, err);
+}
+
+int hold_record_start(struct holder *holder, struct hold_client *client, int words_fd,
+		      struct atoll_error *err)
+{
+	struct stat st;
+	char *words;
+	int r = hold_record_open(holder, err);
+
+	if (r < 0 || !holder->recorder)
+		return r;
+	if (fstat(words_fd, &st) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's words");
+	words = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, words_fd, 0);
+	if (words == MAP_FAILED)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's words");
+	client->start_ns = clock_monotonic_ns();
+	r = tell_start(holder, client, words, err);
+	munmap(words, (size_t)st.st_size);
+	/* What found no room is written when there is some: then it has to be told how it ended. */
+	client->is_recorded = r == 0 || record_is_stuck(holder->recorder, NULL);
+	return r < 0 ? error_context(err, r, "the record cannot be written") : 0;
+}
+
+void hold_record_refused(struct holder *holder, struct hold_client *client,
+			 const struct atoll_error *why)
+{
+	struct atoll_result *result = client->is_recorded ? calloc(1, sizeof *result) : NULL;
+	struct atoll_error problem = {0};
+
+	client->is_recorded = false;
+	if (!result)
+		return;
+	result->end = ATOLL_NOT_STARTED;
+	result->code = NOT_STARTED_CODE;
+	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++)
+		result->usage[i].limit = ATOLL_UNLIMITED;
+	record_end(holder->recorder, record_step(holder->recorder, client->step), result,
+		   why->text);
+	(void)!record_seal(holder->recorder, false, false, &problem); /* the loop tries again */
+	free(result);
+}
+
+/* ---- meanwhile ---- */
+
+/* Whose connection it is is not known; where one step runs it is that one's. */
+void hold_record_connection(void *data, const struct atoll_connection *connection)
+{
+	const struct holder *holder = data;
+	uint32_t step = 0;
+	size_t n = 0;
+
+	for (size_t i = 0; i < holder->n_places; i++) {
+		const struct hold_client *client = &holder->clients[i];
+
+		if (!client->is_used || !client->step || client->is_over)
+			continue;
+		step = client->step;
+		n++;
+	}
+	record_connection(holder->recorder, n == 1 ? record_step(holder->recorder, step) : 0,
+			  connection);
+}
+
+/* ---- the end of a step ---- */
+
+/* What the holder itself knows of it. */
+static void fill_result(const struct holder *holder, const struct hold_client *client,
+			struct atoll_result *ret)
+{
+	const struct init_message *end = &client->end;
+
+	ret->wall_ns = (uint64_t)(clock_monotonic_ns() - client->start_ns);
+	ret->end = ATOLL_SIGNALED;
+	ret->code = SIGKILL;
+	if (end->type == INIT_FAILED) {
+		ret->end = ATOLL_NOT_STARTED;
+		ret->code = end->code;
+	} else if (end->type == INIT_ENDED && !WIFSIGNALED(end->wait_status)) {
+		ret->end = ATOLL_EXITED;
+		ret->code = WEXITSTATUS(end->wait_status);
+	} else if (end->type == INIT_ENDED) {
+		ret->code = WTERMSIG(end->wait_status);
+	}
+	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++)
+		ret->usage[i].limit = ATOLL_UNLIMITED;
+	ret->usage[ATOLL_WALL].used = ret->wall_ns / 1000000;
+	ret->usage[ATOLL_WALL].limit = holder->spec->limits[SPEC_WALL].value;
+}
+
+/* Is it over, and does nobody have more to say about it? */
+static void tell_end(struct holder *holder, struct hold_client *client,
+		     const struct hold_report *report)
+{
+	struct atoll_result *result = calloc(1, sizeof *result);
+	const uint32_t step = record_step(holder->recorder, client->step);
+	struct atoll_error problem = {0};
+	int r;
+
+	client->is_recorded = false;
+	if (!result)
+		return;
+	if (holder->is_live)
+		notices_read_all(&holder->notices);
+	if (report) {
+		memcpy(result, report->result, sizeof report->result);
+		record_said(holder->recorder, step, &report->said);
+	} else {
+		fill_result(holder, client, result);
+	}
+	hold_record_changes(holder, step, result);
+	record_direct_changes(holder->recorder, step);
+	record_end(holder->recorder, step, result,
+		   report ? NULL : "its caller was gone before its end");
+	r = record_seal(holder->recorder, false, result->wall_ns > LONG_NS, &problem);
+	(void)r; /* the loop tries again */
+	free(result);
+}
+
+void hold_record_report(struct holder *holder, struct hold_client *client,
+			const struct hold_report *report)
+{
+	const struct hold_heard heard = {.magic = HOLD_HEARD};
+
+	if (client->is_recorded)
+		tell_end(holder, client, report);
+	send(client->fd, &heard, sizeof heard, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void hold_record_kept(struct holder *holder, struct hold_client *client,
+		      struct atoll_result *result)
+{
+	struct hold_report report = {0};
+
+	record_output_finish(&client->kept->output, &report.said);
+	memcpy(report.result, result, sizeof report.result);
+	tell_end(holder, client, &report);
+}
+
+void hold_record_end(struct holder *holder, struct hold_client *client)
+{
+	if (client->is_recorded)
+		tell_end(holder, client, NULL);
+}
+
+/* ---- changes ---- */
+
+/* What was told of a change, to tell it once. */
+static uint64_t hash_change(const struct atoll_change *change)
+{
+	const uint64_t parts[] = {change->kind, change->after.st_ino, change->after.st_mode,
+				  (uint64_t)change->after.st_ctim.tv_sec,
+				  (uint64_t)change->after.st_ctim.tv_nsec};
+	uint64_t x = UINT64_C(14695981039346656037);
+
+	for (const char *c = change->path; *c; c++)
+		x = (x ^ (unsigned char)*c) * UINT64_C(1099511628211);
+	for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+		x = (x ^ parts[i]) * UINT64_C(1099511628211);
+	return x;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static bool is_told(const struct holder *holder, uint64_t hash)
+{
+	return holder->n_told && bsearch(&hash, holder->told, holder->n_told, sizeof hash, compare);
+}
+
+static void count(struct atoll_result *result, const struct atoll_change *change)
+{
+	result->n_added += change->kind == ATOLL_ADDED;
+	result->n_deleted += change->kind == ATOLL_DELETED;
+	result->n_changed += change->kind == ATOLL_CHANGED || change->kind == ATOLL_RENAMED;
+	result->n_marked += change->mark != NULL;
+}
+
+/* All that differs from the host now, less what was told already. With `result` NULL it is only
+ * noted as told. Sealed layers never change: where nothing lies on those that were looked at, there
+ * is nothing new, and all of them would be read to find that out. */
+void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_result *result)
+{
+	struct layer_changes *changes;
+	struct atoll_error err;
+	uint64_t *told;
+
+	if (!holder->recorder || holder->spec->workspace_mode != SPEC_WORKSPACE_LAYER ||
+	    (result && holder->is_told && layer_top_is_empty(holder->record)) ||
+	    layer_changes_read(holder->record, false, &changes, &err) < 0)
+		return;
+	told = calloc(changes->list.n + 1, sizeof *told);
+	for (size_t i = 0; told && i < changes->list.n; i++) {
+		const struct atoll_change *change = &changes->list.items[i];
+
+		told[i] = hash_change(change);
+		if (!result || is_told(holder, told[i]))
+			continue;
+		record_change(holder->recorder, step, changes, i);
+		count(result, change);
+	}
+	if (told) {
+		qsort(told, changes->list.n, sizeof *told, compare);
+		free(holder->told);
+		holder->told = told;
+		holder->n_told = changes->list.n;
+		holder->is_told = true;
+		holder->is_told_old = false;
+	}
+	atoll_changes_close(&changes->list);
+}
+
+/* ---- layers that are joined ---- */
+
+struct told_name {
+	const char *path;
+	const struct stat *after; /* NULL: it was renamed to another */
+};
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(((const struct told_name *)a)->path, ((const struct told_name *)b)->path);
+}
+
+/* What of `before` was told, by its names. A file that was renamed has two: joined, it may be one
+ * that is new and one that is gone. */
+static struct told_name *told_names(const struct holder *holder, const struct atoll_changes *before,
+				    size_t *ret_n)
+{
+	struct told_name *names = calloc(2 * before->n + 1, sizeof *names);
+	size_t n = 0;
+
+	for (size_t i = 0; names && i < before->n; i++) {
+		const struct atoll_change *change = &before->items[i];
+
+		if (!is_told(holder, hash_change(change)))
+			continue;
+		names[n++] = (struct told_name){change->path, &change->after};
+		if (change->from)
+			names[n++] = (struct told_name){.path = change->from};
+	}
+	if (names)
+		qsort(names, n, sizeof *names, compare_names);
+	*ret_n = n;
+	return names;
+}
+
+/* Of a directory only the name: what lies in it has its own. */
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	if ((a->st_mode & S_IFMT) != (b->st_mode & S_IFMT))
+		return false;
+	return !S_ISREG(a->st_mode) ||
+	       (a->st_mode == b->st_mode && a->st_size == b->st_size &&
+		a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec);
+}
+
+static bool has_name(const struct told_name *names, size_t n, const struct atoll_change *change)
+{
+	const struct told_name name = {.path = change->path};
+	const struct told_name *found =
+		n ? bsearch(&name, names, n, sizeof *names, compare_names) : NULL;
+
+	return found && (!found->after || is_same(found->after, &change->after));
+}
+
+struct layer_changes *hold_record_before_join(struct holder *holder)
+{
+	struct layer_changes *changes;
+	struct atoll_error err;
+
+	if (!holder->recorder || layer_changes_read(holder->record, false, &changes, &err) < 0)
+		return NULL;
+	return changes;
+}
+
+void hold_record_after_join(struct holder *holder, struct layer_changes *before)
+{
+	cleanup_free struct told_name *names = NULL;
+	struct layer_changes *changes;
+	struct atoll_error err;
+	size_t n_names, n = 0;
+	uint64_t *told;
+
+	names = told_names(holder, &before->list, &n_names);
+	if (!names || layer_changes_read(holder->record, false, &changes, &err) < 0)
+		return;
+	told = calloc(changes->list.n + 1, sizeof *told);
+	for (size_t i = 0; told && i < changes->list.n; i++) {
+		if (has_name(names, n_names, &changes->list.items[i]))
+			told[n++] = hash_change(&changes->list.items[i]);
+	}
+	if (told) {
+		qsort(told, n, sizeof *told, compare);
+		free(holder->told);
+		holder->told = told;
+		holder->n_told = n;
+	}
+	atoll_changes_close(&changes->list);
+}
+
+/* ---- what others ask to be noted ---- */
+
+int hold_record_note(struct holder *holder, const struct hold_request *request,
+		     struct atoll_error *err)
+{
+	int r = hold_record_open(holder, err);
+
+	if (r < 0 || !holder->recorder)
+		return r;
+	if (streq(request->name, "fork"))
+		record_turn(holder->recorder, "fork", NULL, UINT64_MAX, request->command);
+	else
+		record_decision(holder->recorder, request->name, request->command);
+	return record_seal(holder->recorder, false, false, err);
+}
+
+int hold_record_outcome(struct holder *holder, struct record_outcome *outcome,
+			struct atoll_error *err)
+{
+	int r = hold_record_open(holder, err);
+
+	if (r < 0 || !holder->recorder)
+		return r;
+	outcome->about[sizeof outcome->about - 1] = '\0';
+	outcome->result[sizeof outcome->result - 1] = '\0';
+	outcome->why[sizeof outcome->why - 1] = '\0';
+	record_outcome(holder->recorder, outcome);
+	return record_seal(holder->recorder, false, false, err);
+}
+
+void hold_record_turn(struct holder *holder, const char *kind, const char *name, uint64_t ended)
+{
+	struct atoll_error err = {0};
+
+	if (hold_record_open(holder, &err) < 0 || !holder->recorder)
+		return;
+	record_turn(holder->recorder, kind, name, ended, NULL);
+	record_seal(holder->recorder, false, false, &err);
+}
+
+/* What a rollback took away was told, and so was what is there again. Nobody has to wait for that;
+ * but the next step has, for what it writes is new. */
+void hold_record_renew(struct holder *holder)
+{
+	if (!holder->is_told_old)
+		return;
+	holder->is_told_old = false;
+	hold_record_changes(holder, 0, NULL);
+}
+
+/* ---- the disk is full ---- */
+
+static void tell_stuck(struct holder *holder, const struct atoll_error *problem)
+{
+	struct init_message message = {.type = INIT_HELD};
+
+	if (problem)
+		message.error = *problem;
+	for (size_t i = 0; i < holder->n_places; i++) {
+		const struct hold_client *client = &holder->clients[i];
+
+		if (client->is_used && client->step && client->fd >= 0)
+			send(client->fd, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	}
+}
+
+void hold_record_check(struct holder *holder)
+{
+	/* No space after the wait: end the step. The sandbox and its changes stay. */
+	static const struct init_message unrecorded = {.type = INIT_LIMIT,
+						       .limit = RECORD_STUCK,
+						       .limit_value = RECORD_STUCK_NS / 1000000,
+						       .limit_used = RECORD_STUCK_NS / 1000000};
+	const struct atoll_error *problem;
+	struct atoll_error err;
+
+	if (!holder->recorder)
+		return;
+	if (!holder->is_stuck && record_is_stuck(holder->recorder, &problem)) {
+		holder->is_stuck = true;
+		holder->stuck_ns = clock_monotonic_ns();
+		if (holder->is_live && !holder->is_frozen)
+			hold_ask_init(holder, INIT_FREEZE, &err);
+		tell_stuck(holder, problem);
+		record_stop(holder->recorder, 0, true, "disk full");
+	} else if (holder->is_stuck && !record_try_again(holder->recorder)) {
+		holder->is_stuck = false;
+		record_stop(holder->recorder, 0, false, "disk full");
+		if (!holder->is_frozen)
+			hold_order(holder, INIT_THAW, 0, 0);
+		tell_stuck(holder, NULL);
+	} else if (holder->is_stuck && holder->is_live &&
+		   clock_monotonic_ns() - holder->stuck_ns >= RECORD_STUCK_NS) {
+		hold_close_cell(holder, &unrecorded);
+	}
+}
+
+/* Whoever removes the sandbox would have to open the log once more, to say so. Without an answer he
+ * does. */
+static struct hold_client *note_removal(struct holder *holder)
+{
+	for (size_t i = 0; i < holder->n_places; i++) {
+		struct hold_client *client = &holder->clients[i];
+
+		if (!client->is_used || !client->is_remover || client->fd < 0)
+			continue;
+		record_turn(holder->recorder, HOLD_REMOVE, NULL, UINT64_MAX, NULL);
+		return client;
+	}
+	return NULL;
+}
+
+static void seal_last(struct holder *holder)
+{
+	const struct hold_heard heard = {.magic = HOLD_HEARD};
+	const struct hold_client *remover = note_removal(holder);
+	const bool took_long = clock_monotonic_ns() - holder->born_ns > LONG_NS;
+	struct atoll_error err = {0};
+
+	if (record_seal(holder->recorder, true, took_long, &err) == 0 && remover)
+		send(remover->fd, &heard, sizeof heard, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void hold_record_close(struct holder *holder)
+{
+	for (size_t i = 0; i < holder->n_places; i++) {
+		if (holder->clients[i].is_used)
+			hold_record_end(holder, &holder->clients[i]);
+	}
+	hold_watch_close(holder);
+	if (holder->recorder)
+		seal_last(holder);
+	record_close(holder->recorder);
+	holder->recorder = NULL;
+	free(holder->told);
+	holder->told = NULL;
+	holder->n_told = 0;
+	holder->is_told = false;
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "layer/layer.h"
+#include "sandbox/holder-inner.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/*
+ * What is written beside the workspace, kept
+ *
+ * With `root: layer`, as root. It lies in memory as long as the cell lives; a checkpoint copies it,
+ * and so does the end of the cell, whatever that was: what it ran under is gone then, but not the
+ * memory, which we have a descriptor of. Only the end of the sandbox itself copies nothing.
+ *
+ * Copies of one cell do not lie on each other: a file that was made before one and removed after it
+ * leaves no trace in memory. Each lies on what the cell began with. So a copy is made only if
+ * something has changed since it was known what there was, which times of change tell. They do not
+ * tell of memory that a process has shared with a file for longer: what was copied beside running
+ * processes is not taken for known.
+ */
+
+/* The kernel's, or ours; they are made anew at each start. */
+static const char *const left_out[] = {"proc", "sys", "dev", "run", NULL};
+
+#define PARTS_MAX 64
+
+struct parts {
+	struct layer_part list[PARTS_MAX];
+	struct cell_written written[PARTS_MAX];
+	size_t n;
+};
+
+static void close_parts(struct parts *parts)
+{
+	while (parts->n)
+		close(parts->list[--parts->n].fd);
+}
+
+static int open_parts(const struct holder *holder, struct parts *parts, struct atoll_error *err)
+{
+	const struct backend *backend = holder->backend;
+
+	while (backend->written(holder->cell, parts->n, &parts->written[parts->n])) {
+		const struct cell_written *written = &parts->written[parts->n];
+		int fd = fd_openat2(holder->handle.storage_fd, written->dir, O_RDONLY | O_DIRECTORY,
+				    0, RESOLVE_NO_SYMLINKS | RESOLVE_BENEATH);
+
+		if (fd < 0)
+			return error_set(err, ATOLL_FAULT_HOST, -fd,
+					 "read what was written in '/%s'", written->path);
+		parts->list[parts->n++] = (struct layer_part){written->path, fd};
+		if (parts->n == PARTS_MAX)
+			return error_set(err, ATOLL_FAULT_BUG, E2BIG, "too many system trees");
+	}
+	return 0;
+}
+
+static uint32_t kept_id(const void *data, bool is_group, uint32_t id)
+{
+	const struct holder *holder = data;
+
+	return holder->backend->kept_id(holder->cell, is_group, id);
+}
+
+static struct layer_root root_of(const struct holder *holder, const struct parts *parts)
+{
+	const uint64_t disk = holder->spec->limits[SPEC_DISK].value;
+	struct stat st = {0};
+
+	fstat(parts->list[0].fd, &st); /* which the first process has made */
+	return (struct layer_root){.parts = parts->list,
+				   .n = parts->n,
+				   .left_out = left_out,
+				   .kept_id = kept_id,
+				   .data = holder,
+				   .owner = st.st_uid,
+				   .max_bytes = disk == SPEC_UNLIMITED ? 0 : disk};
+}
+
+bool hold_root_is_kept(const struct holder *holder)
+{
+	return holder->is_live && holder->handle.storage_fd >= 0;
+}
+
+/* ---- what is known ---- */
+
+/* As the file system sees it; and how far that clock is ahead of one that nobody sets. */
+static struct hold_moment now(void)
+{
+	struct hold_moment moment;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &moment.time);
+	moment.offset_ns = moment.time.tv_sec * INT64_C(1000000000) + moment.time.tv_nsec -
+			   clock_monotonic_ns();
+	return moment;
+}
+
+/* The clock is read in ticks, and is drawn along with others a little. */
+#define SET_BACK_NS 20000000
+
+void hold_root_begin(struct holder *holder)
+{
+	holder->root_known = holder->root_below;
+	holder->root_since = now();
+	holder->drops_root = false;
+}
+
+/* Is all of it as `root_known` has it? */
+static bool is_known(const struct holder *holder, const struct layer_root *root)
+{
+	return now().offset_ns >= holder->root_since.offset_ns - SET_BACK_NS &&
+	       !layer_root_has_changed(root, &holder->root_since.time);
+}
+
+bool hold_root_stands(const struct holder *holder)
+{
+	cleanup_with(close_parts) struct parts parts = {0};
+	struct layer_root root;
+	struct layer_roots wanted;
+
+	if (!hold_root_is_kept(holder))
+		return true;
+	layer_roots_get(holder->record, &wanted);
+	if (!layer_roots_are(&wanted, &holder->root_known) || open_parts(holder, &parts, NULL) < 0)
+		return false;
+	root = root_of(holder, &parts);
+	return is_known(holder, &root);
+}
+
+/* ---- keeping it ---- */
+
+static char *copy_of(const char *text)
+{
+	return text ? strdup(text) : NULL;
+}
+
+static int copy(struct holder *holder, const struct layer_root *root, struct atoll_error *err)
+{
+	struct layer_record *record = holder->record;
+	cleanup_free char *roots = copy_of(layer_record_get(record, LAYER_ROOTS));
+	cleanup_free char *below = copy_of(layer_record_get(record, LAYER_ROOTS_BELOW));
+	int r = layer_keep_root(record, root, &holder->root_below, err);
+
+	/* Should the rest of a checkpoint fail, it is a state of the sandbox's all the same. */
+	if (r == 0)
+		r = layer_record_save_soon(record, err);
+	if (r == 0)
+		layer_roots_drop(record, roots, below);
+	return r;
+}
+
+int hold_keep_root(struct holder *holder, bool is_at_rest, struct atoll_error *err)
+{
+	cleanup_with(close_parts) struct parts parts = {0};
+	struct hold_moment moment;
+	struct layer_root root;
+	int r;
+
+	if (holder->handle.storage_fd < 0)
+		return 0;
+	r = open_parts(holder, &parts, err);
+	if (r < 0)
+		return r;
+	root = root_of(holder, &parts);
+	moment = now();
+	if (is_known(holder, &root))
+		return layer_roots_set(holder->record, &holder->root_known, err);
+	r = copy(holder, &root, err);
+	if (r == 0 && is_at_rest) {
+		layer_roots_get(holder->record, &holder->root_known);
+		holder->root_since = moment;
+	}
+	return r;
+}
+
+/* Nothing runs any more. Nobody is there to hear of a failure; the state before is kept then. */
+void hold_root_end(struct holder *holder)
+{
+	struct layer_record *record = holder->record;
+	const bool was_locked = record->lock_fd >= 0;
+	struct atoll_error err;
+
+	if (holder->handle.storage_fd < 0)
+		return;
+	if (!holder->drops_root && hold_lock(record, HOLD_PATIENCE_MS, &err) == 0) {
+		hold_keep_root(holder, true, &err);
+		if (!was_locked)
+			hold_unlock(record);
+	}
+	close(take_fd(&holder->handle.storage_fd));
+}
+
+/* What somebody waits for: either it is kept and the cell has ended, or nothing has happened. */
+static int save_locked(struct holder *holder, struct atoll_error *err)
+{
+	const bool stands_still = holder->is_frozen || holder->is_stuck;
+	int r = stands_still ? 0 : hold_stop_inside(holder, err);
+
+	if (r < 0)
+		return r;
+	r = hold_keep_root(holder, false, err);
+	if (r == 0) {
+		holder->drops_root = true;
+		hold_close_cell(holder, NULL);
+	} else if (!stands_still) {
+		hold_order(holder, INIT_THAW, 0, 0);
+	}
+	return r;
+}
+
+int hold_save(struct holder *holder, struct atoll_error *err)
+{
+	int r;
+
+	if (!hold_root_is_kept(holder))
+		return 0;
+	r = hold_lock(holder->record, HOLD_PATIENCE_MS, err);
+	if (r < 0)
+		return r;
+	r = save_locked(holder, err);
+	hold_unlock(holder->record);
+	return r;
+}

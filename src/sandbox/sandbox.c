@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/state.h"
+#include "base/str.h"
+#include "isolate/isolate.h"
+#include "job/job-layer.h"
+#include "job/job.h"
+#include "job/places.h"
+#include "layer/layer.h"
+#include "sandbox/apply-discard.h"
+#include "sandbox/checkpoints.h"
+#include "sandbox/holder-inner.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+/*
+ * Sandboxes that live on
+ *
+ * Whatever is asked of one works with and without a holder. Whoever can lock `held` is alone with
+ * the record, and does it himself; else the holder is asked to.
+ */
+
+#define RECIPE_MAX (4 << 20)
+
+/* How long to wait for a holder that is about to come or to go. */
+#define PATIENCE_NS (20 * INT64_C(1000000000))
+
+/* How long one may take to end, with all that runs in it, before it is killed by force. */
+#define KILL_S 5
+
+static void scope_close_record(struct layer_record **record)
+{
+	layer_record_close(*record);
+}
+#define cleanup_record cleanup_with(scope_close_record)
+
+/* ---- one that there is ---- */
+
+/* The latest sandbox whose workspace we are in. */
+static int find_latest(char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
+{
+	const struct atoll_record *latest = NULL;
+	struct atoll_record *records;
+	char here[PATH_MAX];
+	size_t n;
+	int r = atoll_records_list(false, &records, &n, err);
+
+	if (r < 0)
+		return r;
+	if (!getcwd(here, sizeof here))
+		n = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (records[i].kind == ATOLL_RECORD_SANDBOX &&
+		    path_is_within(here, records[i].workspace) &&
+		    (!latest || records[i].start_ns > latest->start_ns))
+			latest = &records[i];
+	}
+	if (latest)
+		memcpy(ret_id, latest->id, ATOLL_ID_SIZE);
+	else
+		r = error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
+			      "there is no sandbox of this directory; atoll create makes one");
+	atoll_records_free(records, n);
+	return r;
+}
+
+int sandbox_open(const char *id, struct layer_record **ret, struct atoll_error *err)
+{
+	struct layer_record *record;
+	char latest[ATOLL_ID_SIZE];
+	int r = id ? 0 : find_latest(latest, err);
+
+	if (r == 0)
+		r = layer_record_open(id ? id : latest, &record, err);
+	if (r != 0)
+		return r;
+	if (record->info.kind != ATOLL_RECORD_SANDBOX) {
+		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
+			      "'%s' is the record of a run, not a sandbox (atoll create makes one)",
+			      record->info.id);
+		layer_record_close(record);
+		return r;
+	}
+	*ret = record;
+	return 0;
+}
+
+int sandbox_job(const struct layer_record *record, bool is_held, struct atoll_job **ret,
+		struct atoll_error *err)
+{
+	cleanup_buf struct buf text = BUF_INIT(RECIPE_MAX);
+	const struct recipe recipe = {&text, NULL, record->info.digest, is_held};
+	cleanup_fd int fd = openat(record->fd, "job", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	int r = fd < 0 ? -errno : fd_read_all(fd, &text);
+
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "read what sandbox '%s' is made of",
+				 record->info.id);
+	r = recipe_follow(&recipe, ret, err);
+	return r < 0 ? error_context(err, r, "sandbox %s", record->info.id) : 0;
+}
+
+/* ---- a new one ---- */
+
+/* What would make every step fail is told now. */
+static int check_host(const struct atoll_job *job, struct atoll_error *err)
+{
+	cleanup_with(plan_done) struct plan plan = {0};
+	struct cell_extra extra = {0};
+	const struct plan_line *missing;
+	struct cell *cell = NULL;
+	char store[PATH_MAX];
+	char **env;
+	int r;
+
+	if (isolate_choose(NULL) != isolate_backends[0])
+		return error_set(
+			err, ATOLL_FAULT_HOST, 0,
+			"a sandbox that lives on needs user namespaces with mounts, and this host "
+			"%s (see `atoll doctor`); single commands run with `atoll run --direct`",
+			isolate_lack());
+	/* A run can do with memory; but what is to outlive processes has to lie somewhere, and a
+	 * file system that cannot hold deleted names cannot hold the layers of earlier steps. */
+	if (job->spec->workspace_mode == SPEC_WORKSPACE_LAYER &&
+	    layer_store_needs_memory(job->spec->workspace))
+		return error_set(
+			err, ATOLL_FAULT_HOST, 0,
+			"layers of steps cannot be kept in %.200s: it lies in the workspace, or "
+			"on a file system that cannot hold them (a container's root, NFS); set "
+			"XDG_STATE_HOME to a place on ext4, XFS, btrfs or tmpfs",
+			state_path(store, NULL) < 0 ? "~/.local/state/atoll" : store);
+	if (job->spec->n_descriptors)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "a sandbox that lives on cannot have descriptors of the caller's "
+				 "(%s)",
+				 job->spec->descriptors_origin);
+	env = env_build(job->spec, &(struct env_extra){0}, err);
+	if (!env)
+		return -ENOMEM;
+	r = isolate_backends[0]->prepare(job->spec, env, &extra, &plan, &cell, err);
+	missing = r == 0 ? plan_first_missing(&plan) : NULL;
+	if (missing)
+		r = error_set(err, ATOLL_FAULT_HOST, 0, "this host cannot enforce %s (%s)%s%s",
+			      missing->clause, missing->mechanism, missing->note ? ": " : "",
+			      missing->note ? missing->note : "");
+	isolate_backends[0]->release(cell);
+	env_free(env);
+	return r;
+}
+
+/* Over what was in a record that is used again, if there is something. */
+static int write_job(const struct layer_record *record, const struct atoll_job *job,
+		     struct atoll_error *err)
+{
+	cleanup_fd int fd =
+		openat(record->fd, "job", O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r = fd < 0 ? -errno : buf_error(&job->recipe);
+
+	if (r == 0)
+		r = fd_write_all(fd, job->recipe.data, job->recipe.used);
+	if (r == 0 && ftruncate(fd, (off_t)job->recipe.used) < 0)
+		r = -errno;
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep what the sandbox is made of") : 0;
+}
+
+static int fill_record(struct layer_record *record, const struct atoll_job *job, const char *name,
+		       bool is_quick, struct atoll_error *err)
+{
+	int r = layer_store_keep_bounds(&record->store, err);
+	char disk[24];
+
+	if (r == 0)
+		r = spec_digest(job->spec, record->info.digest, err);
+	if (r == 0)
+		r = write_job(record, job, err);
+	if (r == 0)
+		r = layer_note_rules(record, job->spec, err);
+	if (r == 0 && job->spec->limits[SPEC_DISK].value != SPEC_UNLIMITED) {
+		snprintf(disk, sizeof disk, "%" PRIu64, job->spec->limits[SPEC_DISK].value);
+		r = layer_record_set(record, LAYER_DISK, disk, err);
+	}
+	if (r < 0)
+		return r;
+	if (is_quick)
+		return layer_record_save_soon(record, err);
+	return name ? layer_record_name(record, name, err) : layer_record_save(record, err);
+}
+
+/* Its log begins with it; steps come later. */
+static int begin_log(const char *of_id, const struct spec *spec, const char *parent,
+		     struct atoll_error *err)
+{
+	struct recorder *recorder;
+	char id[ATOLL_ID_SIZE];
+	int r;
+
+	memcpy(id, of_id, sizeof id);
+	r = record_open(spec, id, true, parent, &recorder, err);
+	if (r == 0)
+		r = record_seal(recorder, false, false, err);
+	record_close(recorder);
+	return r;
+}
+
+static int create(struct atoll_job *job, const char *name, bool is_quick,
+		  char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
+{
+	char *const none[] = {(char *)"sh", NULL};
+	cleanup_record struct layer_record *record = NULL;
+	int r = spec_set_command(job->spec, none, "command line", err);
+
+	if (r == 0)
+		r = job_finish(job, err);
+	if (r == 0 && !is_quick)
+		r = check_host(job, err);
+	/* The daemon's own lie in its store. */
+	if (r == 0 && !is_quick)
+		r = places_note(job->spec, err);
+	if (r == 0)
+		r = layer_record_create(ATOLL_RECORD_SANDBOX, job->spec->workspace, &record, err);
+	if (r != 0)
+		return r;
+	r = fill_record(record, job, name, is_quick, err);
+	/* One that is started at once is its holder's to begin: that goes on with it. */
+	if (r == 0 && !is_quick)
+		r = begin_log(record->info.id, job->spec, NULL, err);
+	if (r == 0)
+		memcpy(ret_id, record->info.id, ATOLL_ID_SIZE);
+	else
+		layer_record_remove(record, NULL);
+	return r;
+}
+
+int atoll_sandbox_create(struct atoll_job *job, const char *name, char ret_id[ATOLL_ID_SIZE],
+			 struct atoll_error *err)
+{
+	return create(job, name, false, ret_id, err);
+}
+
+int sandbox_create_quickly(struct atoll_job *job, char ret_id[ATOLL_ID_SIZE],
+			   struct atoll_error *err)
+{
+	return create(job, NULL, true, ret_id, err);
+}
+
+/* ---- with a holder or without ---- */
+
+/* `*ret_held` is a lock that keeps others from holding it; or -1, and `*ret_socket` leads to who
+ * does. */
+static int reach(struct layer_record *record, int *ret_held, int *ret_socket,
+		 struct atoll_error *err)
+{
+	const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
+
+	*ret_held = *ret_socket = -1;
+	do {
+		int r = layer_record_hold(record);
+
+		if (r >= 0) {
+			*ret_held = r;
+			return 0;
+		}
+		if (r == -ENOENT)
+			return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "sandbox '%s' is gone",
+					 record->info.id);
+		if (r != -EBUSY)
+			return error_set(err, ATOLL_FAULT_HOST, -r, "hold sandbox '%s'",
+					 record->info.id);
+		r = hold_connect(record, err);
+		if (r >= 0)
+			*ret_socket = r;
+		if (r != -ENOENT)
+			return r < 0 ? r : 0;
+		/* It is just coming, or just going; or another command is at work. */
+		poll(NULL, 0, 2);
+	} while (clock_monotonic_ns() < until_ns);
+	return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
+			 "sandbox '%s' is in use by another command", record->info.id);
+}
+
+static int check_mode(const struct spec *spec, struct atoll_error *err)
+{
+	if (spec->workspace_mode == SPEC_WORKSPACE_LAYER)
+		return 0;
+	return error_set(err, ATOLL_FAULT_REQUEST, 0,
+			 "the sandbox writes its workspace directly, so there is nothing to "
+			 "return to");
+}
+
+static int check_layer(const struct layer_record *record, struct atoll_error *err)
+{
+	struct atoll_job *job = NULL;
+	int r = sandbox_job(record, true, &job, err);
+
+	if (r == 0)
+		r = check_mode(job->spec, err);
+	atoll_job_free(job);
+	return r;
+}
+
+static int ask(int socket_fd, enum hold_type type, const char *name, bool is_forced,
+	       struct hold_reply *ret, struct atoll_error *err)
+{
+	struct hold_request request = {
+		.version = HOLD_VERSION, .type = type, .is_forced = is_forced};
+	int r = name ? steps_check_name(name, err) : 0;
+
+	if (r < 0)
+		return r;
+	snprintf(request.name, sizeof request.name, "%s", name ? name : "");
+	return hold_ask(socket_fd, &request, NULL, 0, ret, err);
+}
+
+/* Hold it, or have the holder do it. One that is just ending does not read what it is asked. */
+static int reach_and_ask(struct layer_record *record, enum hold_type type, const char *name,
+			 int *ret_held, struct hold_reply *ret, struct atoll_error *err)
+{
+	int r;
+
+	do {
+		cleanup_fd int socket_fd = -1;
+
+		r = reach(record, ret_held, &socket_fd, err);
+		if (r == 0 && *ret_held < 0)
+			r = ask(socket_fd, type, name, false, ret, err);
+	} while (r == -ECONNRESET);
+	return r;
+}
+
+/* Who has no holder is locked by it. */
+static int checkpoint(struct layer_record *record, const char *name, char ret_name[64],
+		      struct atoll_error *err)
+{
+	cleanup_fd int held = -1;
+	struct hold_reply reply;
+	int r = reach_and_ask(record, HOLD_CHECKPOINT, name, &held, &reply, err);
+
+	if (r < 0)
+		return r;
+	if (held < 0) {
+		memcpy(ret_name, reply.name, sizeof reply.name);
+		return 0;
+	}
+	r = check_layer(record, err);
+	if (r == 0)
+		r = layer_record_lock(record, false, err);
+	if (r == 0)
+		r = steps_checkpoint(record, name, NULL, ret_name, err);
+	return r < 0 ? r : decide_turn(record, "checkpoint", ret_name, UINT64_MAX, err);
+}
+
+int atoll_sandbox_checkpoint(const char *id, const char *name, char ret_name[64],
+			     struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	char made[64];
+	int r = sandbox_open(id, &record, err);
+
+	if (r == 0)
+		r = checkpoint(record, name, made, err);
+	if (r == 0 && ret_name)
+		memcpy(ret_name, made, sizeof made);
+	return r;
+}
+
+int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended,
+			   struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_fd int held = -1;
+	struct hold_reply reply;
+	int r = sandbox_open(id, &record, err);
+
+	if (r == 0)
+		r = reach_and_ask(record, HOLD_ROLLBACK, name, &held, &reply, err);
+	if (r < 0)
+		return r;
+	if (held < 0) {
+		*ret_ended = reply.count;
+		return 0;
+	}
+	*ret_ended = 0;
+	r = check_layer(record, err);
+	if (r == 0)
+		r = layer_record_lock(record, false, err);
+	if (r == 0)
+		r = steps_return(record, name, err);
+	if (r == 0)
+		r = decide_turn(record, "rollback", name, 0, err);
+	if (r == 0)
+		layer_store_tidy(&record->store, STEPS_TIDY_NS);
+	return r;
+}
+
+/* In both logs. */
+static int note_fork(const struct layer_record *record, const struct spec *spec, const char *name,
+		     const char *child, struct atoll_error *err)
+{
+	char parent[ATOLL_ID_SIZE + 66];
+	int r = decide_note(record, "fork", child, err);
+
+	snprintf(parent, sizeof parent, "%s/%s", record->info.id, name);
+	return r != 0 ? r : begin_log(child, spec, parent, err);
+}
+
+/* Its layers must not go while they are taken over. Not longer: a fork is noted by whoever holds
+ * the sandbox, who may be waiting for the record himself. */
+static int branch(struct layer_record *record, const char *name, bool is_first,
+		  char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
+{
+	cleanup_with(steps_done) struct steps steps = {0};
+	const struct steps_point *point;
+	int r = hold_lock(record, HOLD_PATIENCE_MS, err);
+
+	if (r == 0)
+		r = steps_read(record, &steps, err);
+	if (r == 0)
+		r = steps_find(&steps, name, &point, err);
+	if (r == 0 && is_first)
+		r = layer_store_keep_bounds(&record->store, err);
+	if (r == 0)
+		r = steps_branch(record, point, ret_id, err);
+	hold_unlock(record);
+	return r;
+}
+
+int atoll_sandbox_fork(const char *id, const char *name, size_t count,
+		       char (*ret_ids)[ATOLL_ID_SIZE], struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	struct atoll_job *job = NULL;
+	char made[64];
+	int r = sandbox_open(id, &record, err);
+
+	if (r == 0 && !name)
+		r = checkpoint(record, NULL, made, err);
+	if (r == 0)
+		r = sandbox_job(record, false, &job, err);
+	if (r == 0)
+		r = check_mode(job->spec, err);
+	name = name ? name : made;
+	for (size_t i = 0; r == 0 && i < count; i++) {
+		r = branch(record, name, i == 0, ret_ids[i], err);
+		if (r == 0)
+			r = note_fork(record, job->spec, name, ret_ids[i], err);
+		if (r < 0 && i > 0)
+			error_context(err, r, "after %zu forks", i);
+	}
+	atoll_job_free(job);
+	return r;
+}
+
+int atoll_sandbox_history(const char *id, struct atoll_checkpoint **ret, size_t *ret_n,
+			  struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_with(steps_done) struct steps steps = {0};
+	struct atoll_checkpoint *list;
+	int r = sandbox_open(id, &record, err);
+
+	if (r == 0)
+		r = steps_read(record, &steps, err);
+	if (r < 0)
+		return r;
+	list = calloc(steps.n + 1, sizeof *list);
+	if (!list)
+		return error_oom(err);
+	for (size_t i = 0; i < steps.n; i++) {
+		list[i] = steps.points[i].info;
+		steps.points[i].info.command = NULL; /* is the list's now */
+	}
+	*ret = list;
+	*ret_n = steps.n;
+	return 0;
+}
+
+void atoll_history_free(struct atoll_checkpoint *list, size_t n)
+{
+	for (size_t i = 0; list && i < n; i++)
+		free(list[i].command);
+	free(list);
+}
+
+/* ---- its end ---- */
+
+/* Until the connection ends, which is when nothing is left inside. One that does not answer, or has
+ * no place for us, can be killed, and all in it ends as well: it is the one that we are connected
+ * to. With `ret_is_noted` it is to be removed, and this is whether its log says so. */
+static int end_holder(int socket_fd, bool is_forced, bool *ret_is_noted, struct atoll_error *err)
+{
+	const struct timeval patience = {.tv_sec = is_forced ? KILL_S : 0};
+	struct hold_heard heard;
+	struct hold_reply reply;
+	struct ucred peer;
+	socklen_t size = sizeof peer;
+	ssize_t got = 0;
+	int r;
+
+	setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	r = ask(socket_fd, HOLD_END, ret_is_noted ? HOLD_REMOVE : NULL, is_forced, &reply, err);
+	while (r == 0 && (got = recv(socket_fd, &heard, sizeof heard, 0)) > 0) {
+		if (ret_is_noted && got == sizeof heard && heard.magic == HOLD_HEARD)
+			*ret_is_noted = true;
+	}
+	if (is_forced && (r == -EAGAIN || r == -EBUSY || (r == 0 && got < 0 && errno == EAGAIN)) &&
+	    getsockopt(socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid > 1) {
+		kill(peer.pid, SIGKILL);
+		return 0;
+	}
+	/* It has ended meanwhile, which is what was wanted. */
+	return r == -ECONNRESET || r == -EPIPE ? 0 : r;
+}
+
+/* What cannot be kept is not ended. A holder of an older version keeps nothing. */
+static int save(int socket_fd, struct atoll_error *err)
+{
+	struct hold_reply reply;
+	int r = ask(socket_fd, HOLD_SAVE, NULL, false, &reply, err);
+
+	return r == -EPROTO ? 0 : r;
+}
+
+int atoll_sandbox_stop(const char *id, struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_fd int held = -1;
+	struct atoll_error unheard;
+	bool is_saved = false;
+	int r;
+
+	err = err ? err : &unheard;
+	*err = (struct atoll_error){0};
+	r = sandbox_open(id, &record, err);
+	while (r == 0 && held < 0) {
+		cleanup_fd int socket_fd = -1;
+
+		r = reach(record, &held, &socket_fd, err);
+		if (r < 0 || held >= 0)
+			continue;
+		/* Each takes a connection. */
+		r = is_saved ? end_holder(socket_fd, true, NULL, err) : save(socket_fd, err);
+		is_saved = is_saved || r == 0;
+		if (!is_saved && (r == -ECONNRESET || r == -EPIPE))
+			r = 0;
+	}
+	return r;
+}
+
+/* Somebody may just be noting something in it. */
+static int lock_to_remove(struct layer_record *record, struct atoll_error *err)
+{
+	const int64_t until_ns = clock_monotonic_ns() + HOLD_PATIENCE_MS * INT64_C(1000000);
+	int r;
+
+	while ((r = layer_record_lock_to_remove(record, err)) == -EBUSY &&
+	       clock_monotonic_ns() < until_ns)
+		poll(NULL, 0, 5);
+	return r;
+}
+
+static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost,
+			struct atoll_error *err)
+{
+	cleanup_record struct layer_record *record = NULL;
+	cleanup_fd int held = -1;
+	bool is_noted = false, is_late;
+	int r = sandbox_open(id, &record, err);
+
+	while (r == 0 && held < 0) {
+		cleanup_fd int socket_fd = -1;
+
+		r = reach(record, &held, &socket_fd, err);
+		if (r == 0 && held < 0)
+			r = end_holder(socket_fd, is_forced, &is_noted, err);
+	}
+	if (r == 0)
+		r = lock_to_remove(record, err);
+	if (r < 0)
+		return r;
+	if (!is_noted)
+		r = decide_turn(record, "remove", NULL, UINT64_MAX, err);
+	/* A full disk: only without the sandbox there is room for the note, too. */
+	is_late = r == -ENOSPC || r == -EDQUOT;
+	if (r == 0 || is_late)
+		r = layer_record_recycle_first(record, lost, err);
+	if (r < 0 || !is_late)
+		return r;
+	layer_store_tidy(&record->store, INT64_MAX / 2);
+	return decide_turn(record, "remove", NULL, UINT64_MAX, err);
+}
+
+int atoll_sandboxes_remove(const char *const *ids, size_t n, bool is_forced,
+			   void (*failed)(const struct atoll_error *err, void *data), void *data)
+{
+	cleanup_with(layer_names_done) struct layer_names lost = {0};
+	struct layer_store store = {.fd = -1};
+	struct atoll_error err;
+	int first = 0, r;
+
+	for (size_t i = 0; i < n; i++) {
+		err = (struct atoll_error){0};
+		r = end_and_drop(ids[i], is_forced, &lost, &err);
+		if (r < 0 && failed)
+			failed(&err, data);
+		first = first ? first : r;
+	}
+	if (layer_store_open(false, &store, NULL) == 0) {
+		layer_names_drop(&store, &lost);
+		layer_store_tidy(&store, INT64_MAX / 2);
+		layer_store_close(&store);
+	}
+	return first;
+}
+
+static void keep_error(const struct atoll_error *err, void *data)
+{
+	*(struct atoll_error *)data = *err;
+}
+
+int atoll_sandbox_remove(const char *id, bool is_forced, struct atoll_error *err)
+{
+	return atoll_sandboxes_remove(&id, 1, is_forced, err ? keep_error : NULL, err);
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/hash.h"
+#include "base/keyring.h"
+#include "base/program.h"
+#include "isolate/isolate.h"
+#include "job/job.h"
+#include "sandbox/holder-inner.h"
+#include "spec/spec.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/*
+ * Where holders come from if their starter is large
+ *
+ * A holder is a fork of whoever starts it. A daemon with threads, libraries and connections is a
+ * bad parent: a fork of it takes long, has its page tables, and inherits whatever another thread
+ * was just doing. So it starts a small program first (atoll-nursery), which does nothing but fork
+ * holders: one message with the sandbox's id and the pipe at which the holder answers. The nursery
+ * leads a session, so that holders need not; it ends with the daemon, and holders do not.
+ *
+ * One is forked ahead, once nobody has asked for a moment, and told its id when there is one: what
+ * all of them have in common it has done by then. It has nothing of anybody's sandbox. It knows
+ * what the nursery knew when it was forked; if that has changed it is let go, and another one
+ * forked.
+ */
+
+#define AHEAD_MS 5
+
+struct nursery_order {
+	char id[ATOLL_ID_SIZE];
+	bool stays;
+	int64_t checked_ns; /* in the nursery: isolate_confirm() */
+};
+
+/* Set before there are threads, and never another number from then on. */
+static int nursery_fd = -1;
+static pid_t nursery_pid;
+
+int hold_nursery_open(const char *program, struct atoll_error *err)
+{
+	cleanup_fd int ours = -1, theirs = -1;
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket for the nursery");
+	ours = pair[0], theirs = pair[1];
+	pid = program_start(program, "atoll-nursery", theirs, PROGRAM_ATTACHED);
+	if (pid < 0) /* it is still gone, and tried again */
+		return error_set(err, ATOLL_FAULT_HOST, -pid, "execute '%s'", program);
+	nursery_pid = pid;
+	/* A thread may be using the one of an earlier nursery: it is replaced under its number. */
+	if (nursery_fd < 0)
+		nursery_fd = take_fd(&ours);
+	else if (dup3(ours, nursery_fd, O_CLOEXEC) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "take the nursery's socket");
+	return 0;
+}
+
+bool hold_nursery_is_gone(void)
+{
+	return nursery_pid > 0 && waitpid(nursery_pid, NULL, WNOHANG) != 0;
+}
+
+void hold_nursery_close(void)
+{
+	if (nursery_fd >= 0)
+		close(nursery_fd);
+	nursery_fd = -1;
+}
+
+/* False: there is none, or it is gone; the caller forks by itself. */
+bool hold_nursery_start(const char *id, bool stays, int status_fd)
+{
+	struct nursery_order order = {.stays = stays};
+
+	snprintf(order.id, sizeof order.id, "%s", id);
+	return nursery_fd >= 0 && fd_send(nursery_fd, &order, sizeof order, &status_fd, 1) == 0;
+}
+
+/* ---- in the nursery ---- */
+
+static bool receive(int fd, struct nursery_order *ret, int *ret_status_fd)
+{
+	size_t n = 1;
+	ssize_t size = fd_receive(fd, ret, sizeof *ret, 0, ret_status_fd, &n);
+
+	if (size <= 0)
+		_exit(0);
+	ret->id[sizeof ret->id - 1] = '\0';
+	if (size == sizeof *ret && n == 1)
+		return true;
+	if (n == 1)
+		close(*ret_status_fd);
+	return false;
+}
+
+static _Noreturn void become_holder(const struct nursery_order *order, int status_fd)
+{
+	signal(SIGCHLD, SIG_DFL); /* it waits for its first process */
+	hold_main(order->id, order->stays, status_fd);
+}
+
+/*
+ * What the first contract that a process reads costs beyond the second is pages: of memory, of the
+ * stack, of the program, which a fork has to ask the kernel for one by one. So one that waits reads
+ * a contract of nobody's meanwhile, and forgets it. It looks at nothing of the host's but names.
+ */
+static void read_any(void)
+{
+	static const char contract[] =
+		"workspace: {at: /home/user, mode: layer}\n"
+		"users: [{name: user, uid: 1000, gid: 1000, home: /home/user}]\n"
+		"root: layer\n"
+		"network: {mode: rules}\n"
+		"limits: {memory: 512M, pids: 512, wall: unlimited}\n"
+		"audit: {record: steps}\n";
+	cleanup_buf struct buf text = BUF_INIT(1 << 20);
+	struct atoll_job made = {0}, *job;
+	char digest[HASH_HEX_SIZE];
+	int r;
+
+	recipe_begin(&made, "/", "/var/lib");
+	recipe_add(&made, (const char *const[]){"load", "any", "", contract}, 4);
+	r = recipe_follow(&(struct recipe){.words = &made.recipe}, &job, NULL);
+	buf_done(&made.recipe);
+	if (r < 0)
+		return; /* then the one that counts is the first */
+	spec_digest(job->spec, digest, NULL);
+	spec_explain_json(job->spec, &text, NULL);
+	atoll_job_free(job);
+}
+
+/* In what was forked ahead. It has nothing of the nursery's, whose end is also its own. */
+static _Noreturn void wait_to_be_one(int fd)
+{
+	struct nursery_order order;
+	int status_fd;
+
+	setpgid(0, 0);
+	if (fd != 3 && dup3(fd, 3, O_CLOEXEC) < 0)
+		_exit(1);
+	fd_close_range(4, ~0U, false);
+	read_any();
+	while (!receive(3, &order, &status_fd))
+		;
+	isolate_confirm(order.checked_ns);
+	become_holder(&order, status_fd);
+}
+
+/* The connection to one that waits; -1 if there is none, which is no failure. */
+static int fork_ahead(void)
+{
+	cleanup_fd int ours = -1, theirs = -1;
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	ours = pair[0], theirs = pair[1];
+	pid = fork();
+	if (pid == 0) {
+		close(take_fd(&ours));
+		wait_to_be_one(theirs);
+	}
+	return pid > 0 ? take_fd(&ours) : -1;
+}
+
+static void start_one(int *ahead_fd, struct nursery_order *order, int status_fd)
+{
+	bool is_sent = false;
+
+	order->checked_ns = clock_monotonic_ns();
+	if (*ahead_fd >= 0) {
+		is_sent = isolate_refresh() &&
+			  fd_send(*ahead_fd, order, sizeof *order, &status_fd, 1) == 0;
+		close(take_fd(ahead_fd));
+	} else {
+		isolate_refresh();
+	}
+	if (!is_sent && fork() == 0) {
+		setpgid(0, 0);
+		become_holder(order, status_fd);
+	}
+}
+
+/* So many in so short a time: every CPU has enough to do, and what is done ahead is only more. */
+#define BUSY_ORDERS 6
+#define BUSY_NS	    (40 * INT64_C(1000000))
+
+struct pace {
+	int64_t asked_ns[BUSY_ORDERS];
+	size_t next;
+};
+
+/* Not at once: who was just started would wait for that, and if many are asked for one after the
+ * other nothing is gained. */
+static bool is_asked_soon(int fd, const struct pace *pace)
+{
+	struct pollfd asked = {.fd = fd, .events = POLLIN};
+	const bool is_busy = clock_monotonic_ns() - pace->asked_ns[pace->next] < BUSY_NS;
+
+	return poll(&asked, 1, is_busy ? 4 * AHEAD_MS : AHEAD_MS) != 0;
+}
+
+_Noreturn void hold_nursery_serve(int fd)
+{
+	struct pace pace = {0};
+	int ahead_fd = -1;
+
+	setsid();
+	hold_leave_caller();
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for holders */
+	prctl(PR_SET_NAME, "atoll-nursery");
+	program_set_title("atoll-nursery"); /* where that is, is known to the children */
+	keyring_share();
+	hash_ask(); /* or each of them would */
+	program_remember();
+	isolate_remember();
+	for (;;) {
+		struct nursery_order order;
+		int status_fd = -1;
+
+		if (ahead_fd < 0 && !is_asked_soon(fd, &pace))
+			ahead_fd = fork_ahead();
+		if (receive(fd, &order, &status_fd)) {
+			start_one(&ahead_fd, &order, status_fd);
+			close(status_fd);
+			pace.asked_ns[pace.next] = clock_monotonic_ns();
+			pace.next = (pace.next + 1) % BUSY_ORDERS;
+		}
+	}
+}

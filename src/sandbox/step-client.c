@@ -1,0 +1,430 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/step-client.h"
+
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "layer/layer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <termios.h>
+
+/* How often to ask, where one holder after the other is just ending. */
+#define TRIES 100
+
+/* ---- the beginning ---- */
+
+static struct atoll_step *new_step(void)
+{
+	struct atoll_step *step = calloc(1, sizeof *step);
+
+	if (!step)
+		return NULL;
+	step->fd = step->input_fd = step->streams[0].file = step->streams[1].file = -1;
+	for (int i = 0; i < HOLD_STREAMS; i++)
+		step->need[i] = step->needed[i] = UINT64_MAX;
+	return step;
+}
+
+static void free_step(struct atoll_step *step)
+{
+	if (!step)
+		return;
+	if (step->fd >= 0)
+		close(step->fd);
+	if (step->input_fd >= 0)
+		close(step->input_fd);
+	for (int i = 0; i < HOLD_STREAMS; i++) {
+		if (step->streams[i].file >= 0)
+			close(step->streams[i].file);
+		free(step->streams[i].small);
+	}
+	free(step->info.result);
+	free(step->words);
+	free(step->texts);
+	free(step);
+}
+
+static void add_words(struct buf *out, const struct atoll_step_options *options)
+{
+	struct init_step_head head = {0};
+
+	while (options->argv[head.n_argv])
+		head.n_argv++;
+	while (options->env && options->env[head.n_env])
+		head.n_env++;
+	buf_add(out, &head, sizeof head);
+	buf_add(out, options->cwd ? options->cwd : "", options->cwd ? strlen(options->cwd) + 1 : 1);
+	for (uint32_t i = 0; i < head.n_argv; i++)
+		buf_add(out, options->argv[i], strlen(options->argv[i]) + 1);
+	for (uint32_t i = 0; i < head.n_env; i++)
+		buf_add(out, options->env[i], strlen(options->env[i]) + 1);
+}
+
+static int check_options(const struct atoll_step_options *options, struct atoll_error *err)
+{
+	if (!options->argv || !options->argv[0])
+		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "no command");
+	if (options->cwd && strlen(options->cwd) >= PATH_MAX)
+		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "the directory '%.40s...'",
+				 options->cwd);
+	if (options->key && strlen(options->key) >= ATOLL_STEP_KEY)
+		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
+				 "the key of a step has at most %d characters", ATOLL_STEP_KEY - 1);
+	if (options->label && strlen(options->label) >= ATOLL_STEP_LABEL)
+		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
+				 "the label of a step has at most %d bytes", ATOLL_STEP_LABEL - 1);
+	if (options->user && strlen(options->user) >= sizeof((struct hold_start *)0)->user)
+		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "user '%.40s'", options->user);
+	return 0;
+}
+
+static int keep_words(const struct buf *out, struct atoll_error *err)
+{
+	cleanup_fd int fd = memfd_create("atoll-step", MFD_CLOEXEC);
+	const size_t head = sizeof(struct hold_start);
+	int r = fd < 0 ? -errno : fd_write_all(fd, out->data + head, out->used - head);
+
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
+}
+
+/* The request and, if it does not fit, a descriptor for its words. */
+static int make_request(const struct atoll_step_options *options, struct buf *out, int *ret_words,
+			struct atoll_error *err)
+{
+	struct hold_start start = {.version = HOLD_VERSION,
+				   .type = HOLD_STEP,
+				   .has_stdin = options->has_stdin,
+				   .has_terminal = options->has_terminal,
+				   .has_channel = options->channel_fd > 0,
+				   .columns = options->columns,
+				   .rows = options->rows,
+				   .timeout_ms = options->timeout_ms};
+
+	snprintf(start.key, sizeof start.key, "%s", options->key ? options->key : "");
+	snprintf(start.label, sizeof start.label, "%s", options->label ? options->label : "");
+	snprintf(start.user, sizeof start.user, "%s", options->user ? options->user : "");
+	buf_add(out, &start, sizeof start);
+	add_words(out, options);
+	if (buf_error(out) < 0)
+		return error_set(err, ATOLL_FAULT_REQUEST, -buf_error(out), "the command");
+	if (out->used <= sizeof start + HOLD_START_MAX)
+		return 0;
+	*ret_words = keep_words(out, err);
+	if (*ret_words < 0)
+		return *ret_words;
+	start.has_words_fd = true;
+	memcpy(out->data, &start, sizeof start);
+	out->used = sizeof start;
+	return 0;
+}
+
+/* To whoever holds it, or to one who is started for that. */
+static int connect_to(const char *id, bool needs_holder, bool waits, struct atoll_error *err)
+{
+	struct layer_record *record = NULL;
+	int r = hold_connect_id(id, waits, err);
+
+	if (r != -ENOENT)
+		return r;
+	r = sandbox_open(id, &record, err);
+	if (r == 0 && needs_holder)
+		r = hold_connect(record, err);
+	else if (r == 0)
+		r = hold_connect_or_start(record, err);
+	layer_record_close(record);
+	if (r == -ENOENT && !err->text[0])
+		error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "nothing holds sandbox '%s'", id);
+	return r;
+}
+
+static int send_start(const char *id, const struct atoll_step_options *options,
+		      struct atoll_step *step, struct atoll_error *err)
+{
+	cleanup_buf struct buf out = BUF_INIT(sizeof(struct hold_start) + INIT_STEP_MAX);
+	cleanup_fd int words = -1;
+	int fds[2], n = 0, r = make_request(options, &out, &words, err);
+
+	if (r < 0)
+		return r;
+	if (words >= 0)
+		fds[n++] = words;
+	if (options->channel_fd > 0)
+		fds[n++] = options->channel_fd;
+	/* One that is just ending reads nothing any more. */
+	for (int i = 0; i < TRIES; i++) {
+		step->fd = connect_to(id, options->needs_holder, !options->needs_holder, err);
+		if (step->fd < 0)
+			return step->fd;
+		r = fd_send(step->fd, out.data, out.used, fds, (size_t)n);
+		if (r == 0)
+			return 0;
+		close(take_fd(&step->fd));
+		if (r != -EPIPE && r != -ECONNRESET)
+			break;
+	}
+	return error_set(err, ATOLL_FAULT_HOST, -r, "ask the sandbox's holder");
+}
+
+int atoll_step_start(const char *id, const struct atoll_step_options *options,
+		     struct atoll_step **ret, struct atoll_error *err)
+{
+	struct atoll_error unheard;
+	struct atoll_step *step;
+	int r;
+
+	err = err ? err : &unheard;
+	*err = (struct atoll_error){0};
+	r = check_options(options, err);
+	if (r < 0)
+		return r;
+	step = new_step();
+	if (!step)
+		return error_oom(err);
+	r = send_start(id, options, step, err);
+	if (r < 0) {
+		free_step(step);
+		return r;
+	}
+	step->info.has_stdin = options->has_stdin;
+	step->info.has_terminal = options->has_terminal;
+	*ret = step;
+	return 0;
+}
+
+int atoll_step_attach(const char *id, uint32_t number, struct atoll_step **ret,
+		      struct atoll_error *err)
+{
+	const struct hold_request request = {
+		.version = HOLD_VERSION, .type = HOLD_ATTACH, .number = number};
+	struct atoll_step *step = new_step();
+	struct atoll_error unheard;
+	int r;
+
+	err = err ? err : &unheard;
+	*err = (struct atoll_error){0};
+	if (!step)
+		return error_oom(err);
+	step->info.number = number;
+	step->fd = connect_to(id, true, false, err);
+	r = step->fd < 0 ? step->fd : fd_send(step->fd, &request, sizeof request, NULL, 0);
+	if (r < 0 && step->fd >= 0)
+		error_set(err, ATOLL_FAULT_HOST, -r, "ask the sandbox's holder");
+	if (r < 0)
+		free_step(step);
+	else
+		*ret = step;
+	return r;
+}
+
+void atoll_step_detach(struct atoll_step *step)
+{
+	const struct hold_call call = {.type = HOLD_CALL_DETACH};
+
+	if (step && step->fd >= 0)
+		send(step->fd, &call, sizeof call, MSG_NOSIGNAL | MSG_DONTWAIT);
+	free_step(step);
+}
+
+void step_drop_result(struct atoll_step *step)
+{
+	free(step->info.result);
+	step->info.result = NULL;
+}
+
+void step_hang_up(struct atoll_step *step)
+{
+	const struct hold_call what = {.type = HOLD_CALL_DETACH};
+
+	if (step->fd < 0 || step->info.state < ATOLL_STEP_ENDED)
+		return;
+	send(step->fd, &what, sizeof what, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(take_fd(&step->fd));
+	if (step->input_fd >= 0)
+		close(take_fd(&step->input_fd));
+}
+
+/* ---- the list ---- */
+
+static int receive_list(int fd, struct atoll_step_info **ret, size_t *ret_n,
+			struct atoll_error *err)
+{
+	const size_t room = sizeof(struct hold_reply) + HOLD_LIST_MAX * sizeof(struct hold_told);
+	cleanup_free char *data = malloc(room);
+	const struct hold_told *told;
+	struct hold_reply reply;
+	size_t none = 0, n;
+	ssize_t got = data ? fd_receive(fd, data, room, 0, NULL, &none) : -ENOMEM;
+
+	if (got < (ssize_t)sizeof reply)
+		return error_set(err, ATOLL_FAULT_HOST, got < 0 ? (int)-got : EPIPE,
+				 "the sandbox's holder has ended, and everything in it");
+	memcpy(&reply, data, sizeof reply);
+	if (reply.code < 0) {
+		*err = reply.error;
+		err->text[sizeof err->text - 1] = '\0';
+		return reply.code;
+	}
+	n = ((size_t)got - sizeof reply) / sizeof *told;
+	*ret = calloc(n + 1, sizeof **ret);
+	if (!*ret)
+		return error_oom(err);
+	told = (const struct hold_told *)(const void *)(data + sizeof reply);
+	for (size_t i = 0; i < n; i++)
+		step_fill_info(&told[i], &(*ret)[i]);
+	*ret_n = n;
+	return 0;
+}
+
+int atoll_steps_list(const char *id, struct atoll_step_info **ret, size_t *ret_n,
+		     struct atoll_error *err)
+{
+	const struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_LIST};
+	struct atoll_error unheard;
+	cleanup_fd int fd = -1;
+	int r;
+
+	err = err ? err : &unheard;
+	*err = (struct atoll_error){0};
+	fd = connect_to(id, true, true, err);
+	if (fd < 0)
+		return fd;
+	r = fd_send(fd, &request, sizeof request, NULL, 0);
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "ask the sandbox's holder");
+	return receive_list(fd, ret, ret_n, err);
+}
+
+/* ---- what is known of it ---- */
+
+int atoll_step_fd(const struct atoll_step *step)
+{
+	return step->fd;
+}
+
+int atoll_step_move(struct atoll_step *step, struct atoll_error *err)
+{
+	struct atoll_error unheard;
+
+	err = err ? err : &unheard;
+	*err = (struct atoll_error){0};
+	return step_take(step, err);
+}
+
+const struct atoll_step_info *atoll_step_info(const struct atoll_step *step)
+{
+	return &step->info;
+}
+
+const struct atoll_error *atoll_step_error(const struct atoll_step *step)
+{
+	return &step->error;
+}
+
+char *const *atoll_step_argv(const struct atoll_step *step)
+{
+	return step->texts;
+}
+
+char *const *atoll_step_env(const struct atoll_step *step)
+{
+	return step->texts ? step->texts + step->n_argv + 1 : NULL;
+}
+
+const char *atoll_step_cwd(const struct atoll_step *step)
+{
+	return step->words ? step->words + sizeof(struct init_step_head) : NULL;
+}
+
+/* ---- what can be asked of it ---- */
+
+static int call(struct atoll_step *step, const struct hold_call *what)
+{
+	if (step->fd < 0 || step->is_over || step->info.state >= ATOLL_STEP_ENDED)
+		return -ESRCH;
+	if (send(step->fd, what, sizeof *what, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return errno == EPIPE || errno == ECONNRESET ? -ESRCH : -errno;
+	return 0;
+}
+
+int atoll_step_signal(struct atoll_step *step, int number, bool is_all)
+{
+	const struct hold_call what = {
+		.type = HOLD_CALL_SIGNAL, .signal = number, .is_all = is_all};
+
+	return number < 1 || number >= NSIG ? -EINVAL : call(step, &what);
+}
+
+void atoll_step_need(struct atoll_step *step, int stream, uint64_t at)
+{
+	struct hold_call what = {.type = HOLD_CALL_NEED};
+	uint64_t *need = &step->need[stream == 2], *needed = &step->needed[stream == 2];
+
+	if (stream != 1 && stream != 2)
+		return;
+	*need = at;
+	/* Not for every piece that is read. */
+	if (at == *needed || (at != UINT64_MAX && *needed != UINT64_MAX && at > *needed &&
+			      at - *needed < HOLD_NEED_STEP))
+		return;
+	memcpy(what.need, step->need, sizeof what.need);
+	if (call(step, &what) == 0)
+		memcpy(step->needed, step->need, sizeof step->needed);
+}
+
+ssize_t atoll_step_input(struct atoll_step *step, uint64_t at, const void *data, size_t size)
+{
+	const uint64_t most = step->info.input_written + HOLD_INPUT_MAX;
+	struct hold_call what = {.type = HOLD_CALL_INPUT, .at = at};
+	struct iovec parts[] = {{&what, sizeof what}, {(void *)data, 0}};
+	const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
+
+	if (step->fd < 0 || step->is_over || step->info.state >= ATOLL_STEP_ENDED ||
+	    step->info.is_input_closed || (!step->info.has_stdin && !step->info.has_terminal))
+		return -EPIPE;
+	if (at >= most)
+		return 0;
+	if (size > most - at)
+		size = (size_t)(most - at);
+	if (size > HOLD_INPUT_PIECE)
+		size = HOLD_INPUT_PIECE;
+	parts[1].iov_len = size;
+	if (sendmsg(step->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return errno == ECONNRESET ? -EPIPE : -errno;
+	return (ssize_t)size;
+}
+
+int atoll_step_input_fd(const struct atoll_step *step)
+{
+	return step->input_fd;
+}
+
+void atoll_step_close_input(struct atoll_step *step)
+{
+	const struct hold_call what = {.type = HOLD_CALL_CLOSE_INPUT};
+
+	if (step->info.has_terminal)
+		return;
+	if (step->input_fd >= 0)
+		close(take_fd(&step->input_fd));
+	call(step, &what);
+}
+
+int atoll_step_resize(struct atoll_step *step, uint16_t columns, uint16_t rows)
+{
+	const struct winsize size = {.ws_row = rows, .ws_col = columns};
+
+	if (!step->info.has_terminal)
+		return -ENOTTY;
+	if (step->input_fd < 0)
+		return -ESRCH;
+	return ioctl(step->input_fd, TIOCSWINSZ, &size) < 0 ? -errno : 0;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "v1/v1.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* What a sandbox has changed in its workspace: shown, carried away. */
+
+#define TEXT_MAX (64U << 20)
+
+/* ---- diff ---- */
+
+struct diff_work {
+	struct v1_work work;
+	struct buf out;
+	int fd;	    /* the same, for the answer: a slow reader costs no memory */
+	char *path; /* only this and what lies beneath; NULL */
+	bool is_text, with_lines;
+};
+
+static bool is_wanted(const char *above, const char *path)
+{
+	size_t length = above ? strlen(above) : 0;
+
+	return length == 0 || (path && strncmp(path, above, length) == 0 &&
+			       (path[length] == '/' || path[length] == '\0'));
+}
+
+static const char *kind_name(enum atoll_change_kind kind)
+{
+	static const char *const kinds[] = {
+		[ATOLL_ADDED] = "added",
+		[ATOLL_CHANGED] = "changed",
+		[ATOLL_DELETED] = "deleted",
+		[ATOLL_RENAMED] = "renamed",
+	};
+
+	return kinds[kind];
+}
+
+static void write_object(struct json *json, const char *key, const struct stat *st)
+{
+	static const struct {
+		mode_t type;
+		const char *word;
+	} words[] = {
+		{S_IFREG, "file"},	   {S_IFDIR, "directory"}, {S_IFLNK, "link"},
+		{S_IFIFO, "fifo"},	   {S_IFSOCK, "socket"},   {S_IFCHR, "character device"},
+		{S_IFBLK, "block device"},
+	};
+	const char *word = "unknown";
+	char mode[8];
+
+	if (!st->st_mode) {
+		json_none(json, key);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		if ((st->st_mode & S_IFMT) == words[i].type)
+			word = words[i].word;
+	}
+	snprintf(mode, sizeof mode, "%04o", st->st_mode & 07777);
+	json_open(json, key, '{');
+	json_str(json, "type", word);
+	json_str(json, "mode", mode);
+	json_uint(json, "size", (uint64_t)st->st_size);
+	json_close(json, '}');
+}
+
+static void write_change(struct json *json, const struct atoll_change *change)
+{
+	static const char *const parts[] = {"content", "type", "mode", "xattrs", "owner", "time"};
+
+	json_str(json, "path", change->path);
+	json_str(json, "from", change->from);
+	json_str(json, "kind", kind_name(change->kind));
+	json_open(json, "parts", '[');
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (change->parts & 1U << i)
+			json_str(json, NULL, parts[i]);
+	}
+	json_close(json, ']');
+	json_str(json, "mark", change->mark);
+	json_str(json, "conflict", change->conflict);
+	write_object(json, "before", &change->before);
+	write_object(json, "after", &change->after);
+}
+
+static int add_json(struct diff_work *own, struct json *json, struct atoll_changes *changes,
+		    size_t i, struct atoll_error *err)
+{
+	cleanup_free char *text = NULL;
+	size_t size, added = 0, removed = 0;
+	int r = own->with_lines ? atoll_change_text(changes, i, &text, &size, &added, &removed, err)
+				: 0;
+
+	if (r < 0)
+		return r;
+	json_open(json, NULL, '{');
+	write_change(json, &changes->items[i]);
+	if (own->with_lines) {
+		json_bool(json, "binary", changes->items[i].is_binary);
+		json_uint(json, "added", added);
+		json_uint(json, "removed", removed);
+	}
+	json_close(json, '}');
+	return 0;
+}
+
+/* The heading is for people; what stands below is a unified diff. */
+static int add_text(struct diff_work *own, struct atoll_changes *changes, size_t i,
+		    struct atoll_error *err)
+{
+	const struct atoll_change *change = &changes->items[i];
+	cleanup_free char *text = NULL;
+	size_t size, added, removed;
+	int r = atoll_change_text(changes, i, &text, &size, &added, &removed, err);
+	char path[1024], from[1024];
+
+	if (r < 0)
+		return r;
+	buf_addf(&own->out, "%s%s %s", change->mark ? "! " : "", kind_name(change->kind),
+		 str_show(change->path, path, sizeof path));
+	if (change->from)
+		buf_addf(&own->out, " from %s", str_show(change->from, from, sizeof from));
+	if (change->mark)
+		buf_addf(&own->out, " (%s)", change->mark);
+	if (change->conflict)
+		buf_addf(&own->out, " (conflict: %s)", change->conflict);
+	buf_add_char(&own->out, '\n');
+	buf_add(&own->out, text, size);
+	return 0;
+}
+
+static int list_changes(struct diff_work *own, struct atoll_changes *changes,
+			struct atoll_error *err)
+{
+	struct json json = {.out = &own->out};
+	int r = 0;
+
+	if (!own->is_text) {
+		json_open(&json, NULL, '{');
+		json_str(&json, "record", changes->record->id);
+		json_open(&json, "changes", '[');
+	}
+	for (size_t i = 0; i < changes->n && r == 0 && buf_error(&own->out) == 0; i++) {
+		if (!is_wanted(own->path, changes->items[i].path) &&
+		    !is_wanted(own->path, changes->items[i].from))
+			continue;
+		r = own->is_text ? add_text(own, changes, i, err)
+				 : add_json(own, &json, changes, i, err);
+	}
+	if (!own->is_text) {
+		json_close(&json, ']');
+		json_close(&json, '}');
+	}
+	if (r == 0 && buf_error(&own->out) == -E2BIG)
+		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
+			      "the differences have more than %u MiB; ask for a 'path', or export",
+			      TEXT_MAX >> 20);
+	else if (r == 0 && buf_error(&own->out) < 0)
+		r = error_set(err, ATOLL_FAULT_HOST, -buf_error(&own->out), "list the changes");
+	return r;
+}
+
+static int keep_text(struct diff_work *own, struct atoll_error *err)
+{
+	int r;
+
+	own->fd = v1_scratch(err);
+	if (own->fd < 0)
+		return own->fd;
+	r = fd_write_all(own->fd, own->out.data, own->out.used);
+	buf_done(&own->out);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the answer") : 0;
+}
+
+static int run_diff(struct v1_work *work, struct atoll_error *err)
+{
+	struct diff_work *own = (struct diff_work *)work;
+	struct atoll_changes *changes;
+	int r = atoll_changes_open(work->sandbox, &changes, err);
+
+	if (r < 0)
+		return r;
+	r = list_changes(own, changes, err);
+	atoll_changes_close(changes);
+	return r < 0 ? r : keep_text(own, err);
+}
+
+static void answer_diff(struct v1_work *work, struct api_call *call)
+{
+	struct diff_work *own = (struct diff_work *)work;
+
+	v1_answer_scratch(call, own->is_text ? "text/plain; charset=utf-8" : "application/json",
+			  take_fd(&own->fd));
+}
+
+static void free_diff(struct v1_work *work)
+{
+	struct diff_work *own = (struct diff_work *)work;
+
+	buf_done(&own->out);
+	free(own->path);
+	if (own->fd >= 0)
+		close(own->fd);
+}
+
+void v1_diff(struct api_call *call)
+{
+	const char *format = exchange_query(call->exchange, "format"),
+		   *path = exchange_query(call->exchange, "path");
+	struct diff_work *own;
+	struct box *box;
+	bool with_lines;
+
+	if (format && !streq(format, "json") && !streq(format, "text")) {
+		v1_refuse(call, 400, "request", "'format' has to be 'json' or 'text'");
+		return;
+	}
+	if (!v1_query_bool(call, "lines", &with_lines))
+		return;
+	box = v1_box(call);
+	own = box ? v1_work_new(call, sizeof *own, box) : NULL;
+	if (!own)
+		return;
+	own->out = (struct buf)BUF_INIT(TEXT_MAX);
+	own->fd = -1;
+	own->is_text = format && streq(format, "text");
+	own->with_lines = with_lines;
+	own->path = path && path[0] ? strdup(path) : NULL;
+	own->work.run = run_diff;
+	own->work.answer = answer_diff;
+	own->work.free = free_diff;
+	if (v1_work_reserve(&own->work, TEXT_MAX))
+		v1_work_submit(&own->work);
+}
+
+/* ---- export ---- */
+
+enum export_form {
+	EXPORT_PATCH,
+	EXPORT_TAR,
+	EXPORT_OCI,
+};
+
+struct export_work {
+	struct v1_work work;
+	enum export_form form;
+	int fd;
+};
+
+static int run_export(struct v1_work *work, struct atoll_error *err)
+{
+	struct export_work *own = (struct export_work *)work;
+	struct atoll_archive_report report;
+
+	own->fd = v1_scratch(err);
+	if (own->fd < 0)
+		return own->fd;
+	if (own->form == EXPORT_PATCH)
+		return atoll_export_patch(work->sandbox, own->fd, NULL, err);
+	return atoll_export_tar(work->sandbox,
+				own->form == EXPORT_OCI ? ATOLL_TAR_OCI : ATOLL_TAR_PLAIN, own->fd,
+				&report, err);
+}
+
+static void answer_export(struct v1_work *work, struct api_call *call)
+{
+	struct export_work *own = (struct export_work *)work;
+
+	v1_answer_scratch(call, own->form == EXPORT_PATCH ? "text/x-patch" : "application/x-tar",
+			  take_fd(&own->fd));
+}
+
+static void free_export(struct v1_work *work)
+{
+	struct export_work *own = (struct export_work *)work;
+
+	if (own->fd >= 0)
+		close(own->fd);
+}
+
+void v1_export(struct api_call *call)
+{
+	static const char *const forms[] = {
+		[EXPORT_PATCH] = "patch", [EXPORT_TAR] = "tar", [EXPORT_OCI] = "oci"};
+	const char *format = exchange_query(call->exchange, "format");
+	size_t form = EXPORT_TAR;
+	struct export_work *own;
+	struct box *box;
+
+	if (format) {
+		for (form = 0; form < ARRAY_SIZE(forms) && !streq(forms[form], format); form++)
+			;
+	}
+	if (form == ARRAY_SIZE(forms)) {
+		v1_refuse(call, 400, "request", "'format' has to be 'patch', 'tar' or 'oci'");
+		return;
+	}
+	box = v1_box(call);
+	own = box ? v1_work_new(call, sizeof *own, box) : NULL;
+	if (!own)
+		return;
+	own->fd = -1;
+	own->form = (enum export_form)form;
+	own->work.run = run_export;
+	own->work.answer = answer_export;
+	own->work.free = free_export;
+	/* What an archive adds to the files is little beside them. */
+	if (v1_work_reserve(&own->work, (uint64_t)box->disk_mib << 20))
+		v1_work_submit(&own->work);
+}

@@ -1,0 +1,487 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "box/results.h"
+#include "spec/spec.h"
+#include "v1/v1.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/*
+ * A command and its contract, in a sandbox of its own
+ *
+ * A job is a sandbox with a step that is the job's command. What is to be started stands in a label
+ * of the sandbox, so that a daemon that was killed between the two goes on with it; the step has a
+ * key, so that it is started once. When it has ended, the sandbox stays for `keep` seconds, to be
+ * looked at; the result stays for days (v1-keep.c).
+ */
+
+#define KEEP	  300
+#define KEEP_MOST (7U * 86400)
+#define PAGE	  100
+
+static const char *const start_keys[] = {
+	"contract", "template", "command",   "environment", "labels",	 "metadata", "internet",
+	"cwd",	    "user",	"timeoutMs", "keep",	    "requestId", NULL};
+static const char *const kept_keys[] = {"command",   "environment", "cwd", "user",
+					"timeoutMs", "keep",	    NULL};
+
+/* ---- the command ---- */
+
+/* That of the job file, where the request has none. */
+static void add_command(struct form *form, const char *contract)
+{
+	struct atoll_error err = {0};
+	json_t *own = json_object_get(form->body, "command"), *words;
+	struct spec *spec;
+
+	if (own && !json_is_null(own))
+		return;
+	spec = contract ? spec_new("/", "/", &err) : NULL;
+	if (spec && spec_load(spec, "contract", NULL, contract, strlen(contract), &err) < 0)
+		form_bad(form, "%s", err.text);
+	if (!spec || !spec->command || !spec->command[0]) {
+		form_bad(form, "there is no 'command', neither beside the contract nor in it");
+		spec_free(spec);
+		return;
+	}
+	words = json_array();
+	for (char **word = spec->command; *word; word++)
+		json_array_append_new(words, json_string(*word));
+	json_object_set_new(form->body, "command", words);
+	spec_free(spec);
+}
+
+/* What has to be known to start it, as text for a label. */
+static char *make_label(json_t *body, const char *trace)
+{
+	json_t *kept = json_object();
+	char *text;
+
+	for (const char *const *key = kept_keys; *key; key++) {
+		json_t *value = json_object_get(body, *key);
+
+		if (value)
+			json_object_set(kept, *key, value);
+	}
+	/* No member of a request has this name. */
+	if (trace[0])
+		json_object_set_new(kept, "trace", json_string(trace));
+	text = json_dumps(kept, JSON_COMPACT);
+	json_decref(kept);
+	return text;
+}
+
+/* Into a request; false if it makes no sense. */
+static bool read_process(struct form *form, struct process_request *ret)
+{
+	*ret = (struct process_request){
+		.argv = form_words(form, "command"),
+		.cwd = form_str(form, "cwd", NULL),
+		.user = form_str(form, "user", NULL),
+		.key = V1_JOB_KEY,
+		.timeout_ms = form_uint(form, "timeoutMs", 0, 1, INT64_MAX / 1000000),
+	};
+	form_pairs(form, "environment", &ret->environment);
+	form_uint(form, "keep", KEEP, 0, KEEP_MOST);
+	return ret->argv && !form->is_bad;
+}
+
+static void process_done(struct process_request *request)
+{
+	form_free_pairs(&request->environment);
+	free((void *)request->argv);
+}
+
+/* Not the first: its template may have started something before it. */
+struct process *v1_job_step(const struct box *box)
+{
+	struct process *process = box->processes;
+
+	while (process && !v1_is_job_step(process))
+		process = process->next;
+	return process;
+}
+
+/* ---- how it is shown ---- */
+
+/* Told as running once it is written that it has begun: from then on it is not started again,
+ * whoever is killed. */
+static bool is_begun(const struct process *process)
+{
+	return !results_is_waiting(v1_results(), process->box->id, process->number);
+}
+
+static void write_job(struct json *json, const char *id, const char *labels, bool is_there,
+		      struct process *process, const char *view)
+{
+	bool has_ended = process ? v1_has_ended(process) : view != NULL;
+
+	json_open(json, NULL, '{');
+	json_str(json, "id", id);
+	json_str(json, "state",
+		 has_ended			? "ended"
+		 : process && is_begun(process) ? "running"
+						: "starting");
+	json_raw(json, "labels", labels ? labels : "{}");
+	json_str(json, "sandbox", is_there ? id : NULL);
+	if (process)
+		v1_write_step_as(json, "step", process, has_ended ? &process->end : NULL,
+				 process->end_ms, false);
+	else if (view)
+		json_raw(json, "step", view);
+	else
+		json_none(json, "step");
+	json_close(json, '}');
+}
+
+static void write_box_job(struct json *json, struct box *box)
+{
+	cleanup_buf struct buf labels = BUF_INIT(1 << 20);
+	struct json inner = {.out = &labels};
+
+	v1_write_pairs(&inner, NULL, &box->labels);
+	write_job(json, box->id, labels.data, true, v1_job_step(box), NULL);
+}
+
+/* ---- start ---- */
+
+struct starting {
+	struct v1_wait wait;
+	struct v1_making making; /* until there is a box that has the request's label */
+	char *label;
+};
+
+static void ignore_end(struct box *box, const struct atoll_error *err, void *data)
+{
+	(void)box;
+	(void)err;
+	(void)data;
+}
+
+static void starting_free(struct starting *starting)
+{
+	free(starting->label);
+	free(starting);
+}
+
+static void answer_job(struct api_call *call, unsigned status, struct box *box)
+{
+	cleanup_buf struct buf out = BUF_INIT(16 << 20);
+	struct json json = {.out = &out};
+
+	write_box_job(&json, box);
+	api_answer(call, status, &out);
+}
+
+static void on_started(struct process *process, const struct atoll_error *err, void *data)
+{
+	struct starting *starting = data;
+	struct box *box = v1_wait_box(&starting->wait);
+	struct api_call *call = v1_wait_take(&starting->wait);
+
+	if (process) {
+		if (call)
+			answer_job(call, 201, process->box);
+	} else {
+		if (call)
+			v1_fail(call, err);
+		if (box)
+			box_kill(box, BOX_CAUSE_HOST, ignore_end, NULL);
+	}
+	starting_free(starting);
+}
+
+static void start_in(struct box *box, struct starting *starting)
+{
+	struct atoll_error err = {0};
+	json_t *body = json_loads(starting->label, 0, NULL);
+	struct form form = {.body = body};
+	struct process_request request;
+
+	if (read_process(&form, &request)) {
+		request.trace = json_string_value(json_object_get(body, "trace"));
+		process_start(box, &request, on_started, starting);
+	} else {
+		error_set(&err, ATOLL_FAULT_REQUEST, 0, "%s", form.why);
+		on_started(NULL, &err, starting);
+	}
+	process_done(&request);
+	json_decref(body);
+}
+
+static void on_created(struct box *box, const struct atoll_error *err, void *data)
+{
+	struct starting *starting = data;
+	struct api_call *call;
+
+	v1_making_end(&starting->making);
+	if (!box) {
+		call = v1_wait_take(&starting->wait);
+		if (call)
+			v1_fail(call, err);
+		starting_free(starting);
+		return;
+	}
+	memcpy(starting->wait.box, box->id, sizeof box->id);
+	start_in(box, starting);
+}
+
+static void add_label(struct form *form, struct box_pairs *labels, const char *value)
+{
+	struct box_pair *pair;
+
+	if (!labels->items)
+		labels->items = calloc(4, sizeof *labels->items);
+	if (!labels->items || !value) {
+		form_bad(form, "out of memory");
+		return;
+	}
+	pair = &labels->items[labels->n++];
+	pair->name = strdup(V1_LABEL_JOB);
+	pair->value = strdup(value);
+	if (!pair->name || !pair->value)
+		form_bad(form, "out of memory");
+}
+
+static void start_job(struct api_call *call, struct v1_create *wanted, const char *request_id,
+		      char **label)
+{
+	struct starting *starting = v1_wait_new(call, sizeof *starting, NULL);
+
+	if (!starting)
+		return;
+	starting->label = take_ptr(*label);
+	v1_making_begin(&starting->making, call->tenant, request_id);
+	box_create(call->tenant, &wanted->request, on_created, starting);
+}
+
+static void read_start(struct api_call *call, json_t *body)
+{
+	struct form form = {.call = call, .body = body};
+	struct process_request request;
+	cleanup_free char *label = NULL;
+	struct v1_create wanted;
+	const char *request_id;
+	struct box *box;
+
+	form_known(&form, start_keys);
+	v1_read_create(&form, &wanted);
+	add_command(&form, wanted.contract);
+	read_process(&form, &request);
+	process_done(&request);
+	/* Its end is the command's, and what comes then is v1_job_ended()'s. */
+	wanted.request.timeout_s = UINT64_MAX;
+	label = make_label(body, call->trace);
+	add_label(&form, &wanted.request.labels, label);
+	request_id = form_str(&form, "requestId", NULL);
+	if (!form_fails(&form)) {
+		box = request_id ? v1_box_of_request(call->tenant, request_id) : NULL;
+		if (box)
+			answer_job(call, 200, box);
+		else if (!v1_is_being_made(call, request_id))
+			start_job(call, &wanted, request_id, &label);
+	}
+	v1_create_done(&wanted);
+}
+
+void v1_job_start(struct api_call *call)
+{
+	api_read_json(call, V1_BODY_MAX, true, read_start);
+}
+
+/* ---- its end, and going on ---- */
+
+void v1_job_ended(struct box *box)
+{
+	json_t *label = json_loads(v1_label(box, V1_LABEL_JOB), 0, NULL);
+	json_t *value = json_object_get(label, "keep");
+	uint64_t keep = json_is_integer(value) ? (uint64_t)json_integer_value(value) : KEEP;
+
+	json_decref(label);
+	box_set_timeout(box, keep > 0 ? keep : 1, false);
+}
+
+void v1_jobs_go_on(struct api *api)
+{
+	struct result_step step;
+	struct starting *starting;
+	const char *label;
+
+	for (struct box *box = box_next_any(api->house, NULL); box;
+	     box = box_next_any(api->house, box)) {
+		label = v1_label(box, V1_LABEL_JOB);
+		if (!label || box->state != BOX_RUNNING || v1_job_step(box))
+			continue;
+		if (results_find_key(v1_results(), box->id, V1_JOB_KEY, &step)) {
+			result_done(&step);
+			v1_job_ended(box);
+			continue;
+		}
+		starting = calloc(1, sizeof *starting);
+		if (!starting)
+			return;
+		starting->wait.house = api->house;
+		memcpy(starting->wait.box, box->id, sizeof box->id);
+		starting->label = strdup(label);
+		start_in(box, starting);
+	}
+}
+
+/* ---- finding ---- */
+
+/* Its box, or the result of one that is gone in `*ret`; NULL and false, and 404 was answered. */
+static struct box *find(struct api_call *call, struct result_step *ret, bool *ret_is_old)
+{
+	const char *id = api_parameter(call, 0);
+	struct box *box = id ? box_find(call->tenant, id) : NULL;
+
+	*ret_is_old = false;
+	if (box && v1_job_step(box))
+		return box;
+	if (id && strlen(id) < BOX_ID_SIZE && results_find_key(v1_results(), id, V1_JOB_KEY, ret)) {
+		if (ret->is_job && streq(ret->tenant, call->tenant->id)) {
+			*ret_is_old = true;
+			return NULL;
+		}
+		result_done(ret);
+	}
+	if (box && v1_label(box, V1_LABEL_JOB))
+		v1_refuse(call, 409, "conflict", "job '%s' is being started; ask again", box->id);
+	else
+		v1_refuse(call, 404, "not-found", "there is no job '%.40s'", id ? id : "");
+	return NULL;
+}
+
+static void write_old(struct json *json, struct house *house, const struct result_step *step)
+{
+	write_job(json, step->box, step->labels, box_find_any(house, step->box) != NULL, NULL,
+		  step->view);
+}
+
+void v1_job_get(struct api_call *call)
+{
+	cleanup_buf struct buf out = BUF_INIT(16 << 20);
+	struct json json = {.out = &out};
+	struct result_step step;
+	bool is_old;
+	struct box *box = find(call, &step, &is_old);
+
+	if (box)
+		answer_job(call, 200, box);
+	if (!is_old)
+		return;
+	write_old(&json, call->api->house, &step);
+	api_answer(call, 200, &out);
+	result_done(&step);
+}
+
+void v1_job_events(struct api_call *call)
+{
+	struct result_step step;
+	bool is_old;
+	struct box *box = find(call, &step, &is_old);
+
+	if (box)
+		v1_follow(call, v1_job_step(box));
+	if (!is_old)
+		return;
+	v1_follow_old(call, &step);
+	result_done(&step);
+}
+
+void v1_job_output(struct api_call *call)
+{
+	struct result_step step;
+	bool is_old;
+	struct box *box = find(call, &step, &is_old);
+
+	if (box)
+		v1_output(call, v1_job_step(box));
+	if (!is_old)
+		return;
+	v1_output_old(call, &step);
+	result_done(&step);
+}
+
+void v1_job_receipt(struct api_call *call)
+{
+	struct result_step step;
+	bool is_old;
+	struct box *box = find(call, &step, &is_old);
+
+	if (box)
+		v1_record_receipt(call, box->sandbox);
+	if (!is_old)
+		return;
+	v1_record_receipt(call, step.sandbox);
+	result_done(&step);
+}
+
+/* One that has ended is only cleared away; its result stays. */
+void v1_job_cancel(struct api_call *call)
+{
+	struct result_step step;
+	struct v1_wait *wait;
+	bool is_old;
+	struct box *box = find(call, &step, &is_old);
+
+	if (is_old) {
+		box = box_find(call->tenant, step.box);
+		result_done(&step);
+		if (!box)
+			v1_done(call);
+	}
+	wait = box ? v1_wait_new(call, sizeof *wait, box) : NULL;
+	if (wait)
+		box_kill(box, BOX_CAUSE_KILLED, v1_on_killed, wait);
+}
+
+/* ---- list ---- */
+
+struct job_list {
+	struct json *json;
+	struct api_call *call;
+	int64_t last_ms;
+};
+
+static void list_old(const struct result_step *step, void *data)
+{
+	struct job_list *list = data;
+	struct box *box = box_find(list->call->tenant, step->box);
+
+	list->last_ms = step->start_ms;
+	if (!box || !v1_job_step(box))
+		write_old(list->json, list->call->api->house, step);
+}
+
+void v1_jobs_list(struct api_call *call)
+{
+	cleanup_buf struct buf out = BUF_INIT(64 << 20);
+	struct json json = {.out = &out};
+	struct job_list list = {.json = &json, .call = call};
+	uint64_t limit, before;
+	char next[32];
+	size_t n;
+
+	if (!v1_query_uint(call, "limit", PAGE, 1000, &limit) ||
+	    !v1_query_uint(call, "after", INT64_MAX, INT64_MAX, &before))
+		return;
+	json_open(&json, NULL, '{');
+	json_open(&json, "items", '[');
+	/* Those whose sandboxes are there stand on the first page. */
+	for (struct box *box = box_next(call->tenant, NULL, true); box && before == INT64_MAX;
+	     box = box_next(call->tenant, box, true)) {
+		if (v1_job_step(box))
+			write_box_job(&json, box);
+	}
+	n = results_list_jobs(v1_results(), call->tenant->id, (int64_t)before, limit ? limit : PAGE,
+			      list_old, &list);
+	json_close(&json, ']');
+	snprintf(next, sizeof next, "%lld", (long long)list.last_ms);
+	json_str(&json, "next", n == limit ? next : NULL);
+	json_close(&json, '}');
+	api_answer(call, 200, &out);
+}
