@@ -293,20 +293,52 @@ void swap_hide(const struct swap *swap, const char *host, char *data, size_t siz
 		screen_hide(screen, data, size);
 }
 
-static int hold(struct swap_filter *filter, const char *data, size_t size)
+static void bytes_done(struct swap_bytes *bytes)
 {
-	if (size > filter->room) {
+	if (bytes->at)
+		sodium_memzero(bytes->at, bytes->room);
+	free(bytes->at);
+	*bytes = (struct swap_bytes){0};
+}
+
+static int bytes_set(struct swap_bytes *bytes, const char *data, size_t size)
+{
+	if (size > bytes->room) {
 		char *grown = malloc(size);
 
 		if (!grown)
 			return -ENOMEM;
-		swap_filter_done(filter);
-		filter->held = grown;
-		filter->room = size;
+		bytes_done(bytes);
+		*bytes = (struct swap_bytes){grown, size};
 	}
 	if (size > 0)
-		memcpy(filter->held, data, size);
-	filter->n_held = size;
+		memcpy(bytes->at, data, size);
+	return 0;
+}
+
+/*
+ * Hides values in the last `n` bytes of `out`, and keeps the last `tail` of them for the next call.
+ * A tail that is as long as it can be may begin within a value: then the bytes before it are needed
+ * again. It is one only if something was hidden.
+ */
+static int hide_and_keep(struct swap_filter *filter, const struct screen *screen, struct buf *out,
+			 size_t n, size_t tail)
+{
+	const size_t passed = screen_tail(screen, out->data + out->used - n, n - tail);
+	const char *end = out->data + out->used;
+	int r = bytes_set(&filter->raw, end - tail - passed, tail + passed);
+
+	screen_hide(screen, out->data + out->used - n, n);
+	if (r == 0)
+		r = bytes_set(&filter->held, end - tail, tail);
+	if (r < 0)
+		return r;
+	filter->n_held = tail;
+	filter->n_passed = passed;
+	if (passed > 0 && memcmp(filter->raw.at, end - tail - passed, tail + passed) == 0) {
+		memmove(filter->raw.at, filter->raw.at + passed, tail);
+		filter->n_passed = 0;
+	}
 	return 0;
 }
 
@@ -314,33 +346,38 @@ int swap_filter(struct swap_filter *filter, const struct swap *swap, const char 
 		const char *data, size_t size, struct buf *out)
 {
 	const struct screen *screen = find_screen(swap, host);
-	size_t start = out->used, n, tail;
+	const size_t start = out->used, skip = filter->n_passed;
+	size_t n, tail;
 	int r;
 
-	buf_add(out, filter->held, filter->n_held);
+	buf_add(out, filter->raw.at, filter->n_passed + filter->n_held);
 	buf_add(out, data, size);
-	filter->n_held = 0;
+	filter->n_held = filter->n_passed = 0;
 	if ((r = buf_error(out)) < 0)
 		return r;
 	n = out->used - start;
 	if (!screen || n == 0)
 		return 0;
-	screen_hide(screen, out->data + start, n);
 	tail = screen_tail(screen, out->data + start, n);
-	out->used -= tail;
-	return hold(filter, out->data + out->used, tail);
+	/* What was passed on is not held again. */
+	if (tail > n - skip)
+		tail = n - skip;
+	r = hide_and_keep(filter, screen, out, n, tail);
+	if (skip > 0)
+		memmove(out->data + start, out->data + start + skip, n - skip - tail);
+	out->used -= skip + tail;
+	return r;
 }
 
 void swap_filter_end(struct swap_filter *filter, struct buf *out)
 {
-	buf_add(out, filter->held, filter->n_held);
-	filter->n_held = 0;
+	buf_add(out, filter->held.at, filter->n_held);
+	filter->n_held = filter->n_passed = 0;
 }
 
 void swap_filter_done(struct swap_filter *filter)
 {
-	if (filter->held)
-		sodium_memzero(filter->held, filter->room);
-	free(filter->held);
+	bytes_done(&filter->held);
+	bytes_done(&filter->raw);
 	*filter = (struct swap_filter){0};
 }

@@ -52,11 +52,20 @@ void swap_add_fields(const struct swap *swap, const char *host, struct buf *out)
 /* Replace all values of the host's secrets in `data`, which is whole: a head. */
 void swap_hide(const struct swap *swap, const char *host, char *data, size_t size);
 
-/* The same for a body that comes piece by piece: what could be the beginning of any value of that
- * length waits in `held` (screen_tail()). */
+/*
+ * The same for a body that comes piece by piece: what could be the beginning of any value of that
+ * length waits (screen_tail()), as it is to be passed on if nothing more comes (`held`) and as it
+ * came (`raw`). The next piece is looked through behind the latter: a value may go on where a
+ * shorter one was found already. Before it stand bytes that were passed on, where a value that was
+ * found could begin with them.
+ */
+struct swap_bytes {
+	char *at;
+	size_t room;
+};
 struct swap_filter {
-	char *held;
-	size_t n_held, room;
+	struct swap_bytes held, raw;
+	size_t n_held, n_passed; /* `raw` has n_passed + n_held bytes */
 };
 
 /* Put what was held and `data` to the end of `out`, without what now has to wait. */

@@ -133,6 +133,49 @@ TEST(a_value_that_comes_back_is_hidden_wherever_pieces_are_cut)
 	}
 }
 
+/* `text` in pieces of each size, behind `before` signs that could all belong to a value. */
+static void check_pieces(struct swap *swap, size_t before, const char *text, const char *want)
+{
+	const size_t size = before + strlen(text);
+	cleanup_free char *all = malloc(size + 1);
+
+	memset(all, 'x', before);
+	strcpy(all + before, text);
+	for (size_t step = 1; step <= size; step += step / 4 + 1) {
+		cleanup_buf struct buf out = BUF_INIT(65536);
+		struct swap_filter filter = {0};
+
+		for (size_t i = 0; i < size; i += step) {
+			size_t n = size - i < step ? size - i : step;
+
+			CHECK_INT(swap_filter(&filter, swap, "api.test", all + i, n, &out), 0);
+			CHECK_INT(out.used + filter.n_held, i + n);
+		}
+		swap_filter_end(&filter, &out);
+		CHECK_INT(out.used, size);
+		CHECK(memcmp(out.data, all, before) == 0);
+		CHECK_STR(out.data + before, want);
+		swap_filter_done(&filter);
+	}
+}
+
+TEST(a_value_that_contains_another_one_is_hidden_wherever_pieces_are_cut)
+{
+	struct network_secret nested[] = {secrets[0], secrets[0], secrets[0]};
+	struct network all = {.secrets = nested, .n_secrets = 3};
+	static const char *const shown[] = {"AAAA", "BBBBBBBB", "CCCCCC"};
+	static const char *const real[] = {"abcd", "abcdefgh", "ghijkl"};
+	cleanup_swap struct swap *swap = NULL;
+
+	CHECK(swap_new(&all, shown, real, &swap, NULL) == 0);
+	check_pieces(swap, 0, "abcdefgh abcd", "BBBBBBBB AAAA");
+	check_pieces(swap, 0, "abcdefghijkl", "BBBBBBCCCCCC");
+	/* Runs longer than what waits: a value is cut where it was found already. */
+	for (size_t before = 0; before < 900; before += 101)
+		check_pieces(swap, before, "abcdefgh1ghijklxxxxabcdabcdefgxxxxxxxxxxxxxxxx",
+			     "BBBBBBBB1CCCCCCxxxxAAAAAAAAefgxxxxxxxxxxxxxxxx");
+}
+
 TEST(answers_of_other_hosts_pass_as_they_are)
 {
 	cleanup_swap struct swap *swap = make();
