@@ -229,6 +229,7 @@ struct walk {
 	struct level *levels;
 	size_t n_levels, room;
 	size_t names_bytes;
+	bool has_left_out; /* names whose path would be too long */
 };
 
 /* The root itself may be a link. 0 or a negative errno. */
@@ -237,7 +238,8 @@ int walk_open(struct walk *walk, const char *root);
 int walk_begin(struct walk *walk, int fd, const char *root);
 /* The directory that it is in; right after it was entered. */
 int walk_fd(const struct walk *walk);
-/* `*ret_name` until the next call. A negative errno where a directory cannot be returned to. */
+/* `*ret_name` until the next call. A negative errno where a directory cannot be returned to, once:
+ * then the walk goes on above it. -EBUSY: another one is in its place. */
 int walk_next(struct walk *walk, const char **ret_name);
 /* The names of the directory it is in are going to be looked at, all of them. */
 void walk_look_ahead(struct walk *walk);

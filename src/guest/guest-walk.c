@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 
@@ -17,7 +18,9 @@ struct name {
 };
 
 struct level {
-	int fd; /* -1: not held */
+	int fd;	      /* -1: not held */
+	dev_t device; /* of one that is not held */
+	ino_t inode;
 	struct name *names;
 	size_t n, next;
 	char *text;
@@ -163,6 +166,20 @@ static int grow(struct walk *walk)
 	return 0;
 }
 
+/* Closes the directory of a level; reopen() finds it again. */
+static bool let_go(struct level *level)
+{
+	struct stat st;
+
+	if (fstat(level->fd, &st) < 0)
+		return false;
+	level->device = st.st_dev;
+	level->inode = st.st_ino;
+	close(level->fd);
+	level->fd = -1;
+	return true;
+}
+
 /* Takes the descriptor. `walk->path` is the directory's. */
 static int push(struct walk *walk, int fd)
 {
@@ -173,12 +190,6 @@ static int push(struct walk *walk, int fd)
 		close(fd);
 		return r;
 	}
-	if (walk->n_levels >= HELD_MAX) {
-		struct level *above = &walk->levels[walk->n_levels - 1];
-
-		close(above->fd);
-		above->fd = -1;
-	}
 	level = &walk->levels[walk->n_levels++];
 	*level = (struct level){.fd = fd, .path_length = strlen(walk->path)};
 	/* "/" has no name of its own in front of the slash. */
@@ -188,6 +199,9 @@ static int push(struct walk *walk, int fd)
 	walk->names_bytes += level->text_size + level->n * sizeof *level->names;
 	if (r == 0 && walk->names_bytes > NAMES_BYTES_MAX)
 		r = -E2BIG;
+	/* Only now: where the new one cannot be read the walk goes on in the one above. */
+	if (r == 0 && walk->n_levels > HELD_MAX && !let_go(&level[-1]))
+		r = -EIO;
 	if (r < 0)
 		drop_level(walk);
 	return r;
@@ -244,47 +258,90 @@ static struct {
 	size_t n_levels;
 } here;
 
-/* A directory that was let go may have been replaced meanwhile: then it is seen as it is now, which
- * is all that anybody can say who asks for a list. */
-static int return_to(struct walk *walk, struct level *level)
+static bool is_same(int fd, const struct level *level)
 {
-	walk->path[level->path_length] = '\0';
+	struct stat st;
+
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == level->device &&
+	       st.st_ino == level->inode;
+}
+
+/*
+ * Opens a directory that was let go, from one in it, which is open still. Somebody may have put
+ * another directory or a link in its place: root's walk is not to go on there, so only the same
+ * directory is taken. A user who may not enter the one below needs the path.
+ */
+static void reopen(struct level *level, int below_fd, const char *path)
+{
+	int fd = openat(below_fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 && errno == EACCES)
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (is_same(fd, level))
+		level->fd = fd;
+	else if (fd >= 0)
+		close(fd);
+}
+
+/* To the directory of the last level. */
+static int go_to(const struct walk *walk, const struct level *level)
+{
 	if (here.walk == walk && here.n_levels == walk->n_levels)
 		return 0;
-	if (level->fd < 0)
-		level->fd = open(level->path_length ? walk->path : "/",
-				 O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	here.walk = NULL;
-	if (level->fd < 0 || fchdir(level->fd) < 0)
+	if (level->fd < 0)
+		return -EBUSY;
+	if (fchdir(level->fd) < 0)
 		return -errno;
 	here.walk = walk;
 	here.n_levels = walk->n_levels;
 	return 0;
 }
 
+/* The last level is done; `walk->path` is its directory's still. */
+static void leave(struct walk *walk)
+{
+	struct level *level = &walk->levels[walk->n_levels - 1];
+
+	if (walk->n_levels > 1 && level[-1].fd < 0 && level->fd >= 0) {
+		char path[PATH_SIZE];
+
+		snprintf(path, sizeof path, "%.*s", (int)level[-1].path_length, walk->path);
+		reopen(&level[-1], level->fd, path);
+	}
+	drop_level(walk);
+}
+
 int walk_next(struct walk *walk, const char **ret_name)
 {
 	struct level *level;
+	int r;
 
 	if (walk->n_levels == 0)
 		return WALK_END;
 	level = &walk->levels[walk->n_levels - 1];
-	if (return_to(walk, level) < 0)
+	walk->path[level->path_length] = '\0';
+	r = level->next < level->n ? go_to(walk, level) : 0;
+	if (r < 0) {
 		level->next = level->n;
+		return r;
+	}
 	while (level->next < level->n) {
 		const char *name = level->text + level->names[level->next].at;
 		size_t length = strlen(name);
 
 		walk->look = ahead_take(level->ahead, level->next++);
 
-		if (level->path_length + 1 + length >= sizeof walk->path)
+		if (level->path_length + 1 + length >= sizeof walk->path) {
+			walk->has_left_out = true;
 			continue;
+		}
 		walk->path[level->path_length] = '/';
 		memcpy(walk->path + level->path_length + 1, name, length + 1);
 		*ret_name = name;
 		return WALK_ENTRY;
 	}
-	drop_level(walk);
+	leave(walk);
 	return WALK_UP;
 }
 

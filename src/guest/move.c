@@ -198,7 +198,11 @@ static int go_on(struct move *move)
 
 	if (move->in_fd >= 0)
 		return copy_bytes(move);
-	switch (walk_next(&move->walk, &name)) {
+	r = walk_next(&move->walk, &name);
+	/* What is left out here would be lost: all of the source is removed at the end. */
+	if (r < 0)
+		return r;
+	switch (r) {
 	case WALK_ENTRY:
 		r = copy_one(move, AT_FDCWD, name, move->draft_fd, place_of(move));
 		return r == 1 ? enter(move, name) : r;
@@ -206,7 +210,7 @@ static int go_on(struct move *move)
 		leave(move);
 		return 0;
 	default:
-		return 1;
+		return move->walk.has_left_out ? -ENAMETOOLONG : 1;
 	}
 }
 

@@ -271,6 +271,52 @@ TEST(moving_makes_parents_and_reaches_other_file_systems)
 	finish();
 }
 
+/* A directory this deep, with a file behind it in each directory on the way. */
+static void make_deep(const char *name, int depth)
+{
+	int fd, next;
+
+	CHECK(mkdir(at_home(name), 0755) == 0);
+	fd = open(at_home(name), O_RDONLY | O_DIRECTORY);
+	for (int i = 0; i < depth; i++) {
+		CHECK(mkdirat(fd, "d", 0755) == 0);
+		next = openat(fd, "e", O_WRONLY | O_CREAT, 0644);
+		CHECK(next >= 0);
+		close(next);
+		next = openat(fd, "d", O_RDONLY | O_DIRECTORY);
+		close(fd);
+		fd = next;
+	}
+	close(fd);
+}
+
+TEST(a_move_takes_all_of_a_deep_tree_or_nothing)
+{
+	struct told *told;
+	char there[64];
+
+	begin();
+	make_deep("deep", 100);
+	snprintf(there, sizeof there, "/dev/shm/atoll-test-guest-%d", getpid());
+	told = ASK(guest_move, "deep", there, done);
+	CHECK_INT(told->err.errnum, 0);
+	CHECK(access(at_home("deep"), F_OK) < 0);
+	told = ASK(guest_list, there, 1000, listed);
+	CHECK_INT(told->err.errnum, 0);
+	CHECK_INT(told->n, 200);
+	told = ASK(guest_remove, there, done);
+	CHECK_INT(told->err.errnum, 0);
+	/* Deeper than a path can be: what cannot be copied is not removed. */
+	make_deep("deeper", 3000);
+	told = ASK(guest_move, "deeper", there, done);
+	CHECK_INT(told->err.errnum, ENAMETOOLONG);
+	CHECK(access(there, F_OK) < 0);
+	CHECK(access(at_home("deeper/d/d/d/e"), F_OK) == 0);
+	told = ASK(guest_remove, "deeper", done);
+	CHECK_INT(told->err.errnum, 0);
+	finish();
+}
+
 /* ---- content ---- */
 
 TEST(a_file_is_written_and_read_by_its_own_descriptor)

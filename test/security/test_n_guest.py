@@ -195,4 +195,40 @@ def _():
         same(inside(daemon, box, "cat ~/composed"), "own", "its content")
 
 
+# The user waits for the copy of the deepest directory's first half, and puts a link to /root in the place of that directory.
+DEEP_SWAP = r"""
+import os, time
+base = "/home/user/proj"
+path = base + "/d" * 33
+os.makedirs(path + "/a")
+for i in range(4000):
+    with open(path + f"/a/f{i:04}", "wb") as file:
+        file.write(b"x" * 20000)
+with open(path + "/npmrc", "w") as file:
+    file.write("mine")
+print("ready", flush=True)
+while not any(".part-" in name for name in os.listdir("/tmp")):
+    time.sleep(0.0005)
+time.sleep(0.02)
+os.rename(path, base + "/moved")
+os.symlink("/root", path)
+print("swapped", flush=True)
+"""
+
+
+@test("a directory deep in a tree that becomes a link while root moves the tree is not followed")
+def _():
+    need_root()
+    with Daemon() as daemon:
+        box = prepared(daemon)
+        inside(daemon, box, "echo ROOT-TOKEN >/root/npmrc", "root")
+        same(upload(daemon, box, "swap.py", DEEP_SWAP.encode())[0], 200, "the program")
+        begun = daemon.begin(box, "exec python3 swap.py", connection=daemon.connect())
+        next(begun), next(begun)
+        answer = ask(daemon, box, "Move", {"source": "/home/user/proj", "destination": "/tmp/got"}, "root")
+        found = inside(daemon, box, "find /tmp/got ~/proj -name npmrc -exec cat {} + 2>/dev/null", "user")
+        check("ROOT-TOKEN" not in found, f"the user has root's file: {answer}")
+        check("mine" in found, f"the user's own file is lost: {answer}, {found!r}")
+
+
 main()
