@@ -41,7 +41,11 @@ struct composition {
 	char **from;
 	size_t n, next;
 	int in_fd, out_fd;
+	bool has_private; /* a source that not everybody may read: `private_to` may, or nobody */
+	uid_t private_to;
 };
+
+#define NOBODY ((uid_t)-1)
 
 /* For location_find(), when the question itself is gone. */
 static struct question question_of(const struct composition *composition)
@@ -57,6 +61,17 @@ static bool is_given_away(const struct composition *composition, const struct st
 
 	return composition->place.is_strict && owner->is_other && st->st_uid != owner->uid &&
 	       !(st->st_mode & S_IROTH);
+}
+
+/* Who reads the composition must have been able to read each source. */
+static void keep_readers(struct composition *composition, const struct stat *st)
+{
+	if (st->st_mode & S_IROTH)
+		return;
+	composition->private_to = !composition->has_private || composition->private_to == st->st_uid
+					  ? st->st_uid
+					  : NOBODY;
+	composition->has_private = true;
 }
 
 static int open_next(struct composition *composition)
@@ -78,6 +93,7 @@ static int open_next(struct composition *composition)
 		return -EISDIR;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
+	keep_readers(composition, &st);
 	return is_given_away(composition, &st) ? -EACCES : 0;
 }
 
@@ -91,10 +107,40 @@ static void remove_source(const struct composition *composition, const char *pat
 	location_done(&place);
 }
 
+/* A new file is the owner's; one that takes another's place has that one's owner and mode. Root's
+ * draft is closed to everybody until here: a source may be one that few may read, and a user who
+ * can rename files of root's in a directory of his chooses what root reads under a name. */
+static int set_owner(const struct composition *composition)
+{
+	const struct location *place = &composition->place;
+	uid_t uid = place->owner.uid;
+	gid_t gid = place->owner.gid;
+	mode_t mask = umask(0), mode = 0666 & ~mask;
+	struct stat st;
+
+	umask(mask);
+	if (fstatat(place->fd, place->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
+		uid = st.st_uid;
+		gid = st.st_gid;
+		mode = st.st_mode & 0777;
+	}
+	if (composition->has_private && uid != 0 && uid != composition->private_to)
+		return -EACCES;
+	if (composition->has_private)
+		mode &= 0700;
+	/* Where the contract has only one user it stays root's. */
+	if (fchown(composition->out_fd, uid, gid) < 0 && errno != EPERM && errno != EINVAL)
+		return -errno;
+	return fchmod(composition->out_fd, mode) < 0 ? -errno : 0;
+}
+
 static int finish(struct composition *composition)
 {
 	struct location *place = &composition->place;
+	int r = place->is_strict ? set_owner(composition) : 0;
 
+	if (r < 0)
+		return r;
 	if (renameat(place->fd, composition->draft, place->fd, place->name) < 0)
 		return -errno;
 	composition->draft[0] = '\0';
@@ -196,23 +242,6 @@ static int find_place(struct composition *composition, const struct question *qu
 	return 0;
 }
 
-/* A new file is the owner's; one that takes another's place has that one's owner and mode. */
-static void set_owner(const struct composition *composition)
-{
-	const struct location *place = &composition->place;
-	struct stat st;
-
-	if (fstatat(place->fd, place->name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
-		if (place->owner.is_other &&
-		    fchown(composition->out_fd, place->owner.uid, place->owner.gid) < 0)
-			return;
-	} else if (place->is_strict && S_ISREG(st.st_mode)) {
-		if (fchown(composition->out_fd, st.st_uid, st.st_gid) < 0 ||
-		    fchmod(composition->out_fd, st.st_mode & 0777) < 0)
-			return;
-	}
-}
-
 static int open_draft(struct composition *composition, const struct question *question)
 {
 	struct location *place = &composition->place;
@@ -223,12 +252,12 @@ static int open_draft(struct composition *composition, const struct question *qu
 	snprintf(composition->draft, sizeof composition->draft, "%s.part-%ld-%llx", place->name,
 		 (long)getpid(), (unsigned long long)composition->work.id);
 	composition->out_fd = openat(place->fd, composition->draft,
-				     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+				     O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+				     place->is_strict ? 0600 : 0666);
 	if (composition->out_fd < 0) {
 		composition->draft[0] = '\0';
 		return -errno;
 	}
-	set_owner(composition);
 	return 0;
 }
 

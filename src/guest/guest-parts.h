@@ -102,6 +102,14 @@ int make_directory(const char *path, const struct owner *owner);
 enum {
 	LOCATION_MAKES = 1,	 /* directories on the way that are missing */
 	LOCATION_KEEPS_LINK = 2, /* the last name may be a link, and is meant itself */
+	LOCATION_TELLS = 4,	 /* nothing changes, and the client alone learns something */
+};
+
+/* Who can have chosen what lies under a name. */
+enum location_hands {
+	LOCATION_ROOT,	 /* root alone */
+	LOCATION_STICKY, /* everybody, but directories only that everybody can write to */
+	LOCATION_OTHERS,
 };
 
 /* A name in a directory. */
@@ -109,7 +117,8 @@ struct location {
 	int fd; /* AT_FDCWD: `name` is the whole path */
 	char name[PATH_SIZE];
 	struct owner owner;
-	bool is_strict, makes, follows, follows_last;
+	bool is_strict, makes, follows, follows_last, tells;
+	enum location_hands hands; /* of the directory, if `is_strict` */
 	int made[LOCATION_MADE_MAX];
 	size_t n_made;
 };
@@ -126,6 +135,9 @@ void location_take(struct location *from, struct location *ret);
 int location_make(const struct location *place, const char *name, mode_t mode);
 /* Through no link that location_find() has not looked at. A descriptor or a negative errno. */
 int location_open(const struct location *place, int flags, mode_t mode);
+/* May root move this name away for the owner? Not out of a directory that the owner has put in the
+ * place of another one and may not write to. */
+bool location_may_take(const struct location *place);
 /* Would this path be followed? For questions that only tell something to the daemon. */
 int location_check(const struct question *question, const char *path, bool may_be_link);
 

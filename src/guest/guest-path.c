@@ -161,6 +161,8 @@ static int move_simply(const struct question *question, const char *from, struct
 	/* First, so that nothing is made for a source that is not there. */
 	if (r == 0 && fstatat(source->fd, source->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		r = -errno;
+	if (r == 0 && !location_may_take(source))
+		r = -EACCES;
 	if (r == 0)
 		r = location_find(question, to, LOCATION_MAKES | LOCATION_KEEPS_LINK, target);
 	if (r == 0 && renameat(source->fd, source->name, target->fd, target->name) < 0)

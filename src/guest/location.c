@@ -18,8 +18,13 @@
  * asked to write to paths that an ordinary user inside may have prepared: "~/out.txt" as a link to
  * /etc/ld.so.preload made that user root. So root walks each path by descriptors:
  *   - acting for another user (the question names an owner): no link is followed at all;
- *   - acting for itself: only links that nobody but root can have made, which are root's own, in a
- *     directory of root's that others cannot write to, such as /bin.
+ *   - acting for itself: only links that nobody but root can have made or put there, which are
+ *     root's own, and to which only directories of root's lead that others cannot write to, such
+ *     as /bin.
+ * Links are not all. A user renames root's directories and files too, where they lie in a directory
+ * of his. So root acting for him, in a directory that others can have chosen (LOCATION_OTHERS),
+ * enters only directories that this user may enter as well. Questions whose answer goes to the
+ * client alone (LOCATION_TELLS) are free of that.
  * What did exist keeps its owner. What is made is the owner's from the moment when everything is
  * made, the innermost first: until then each new directory is root's, and nobody can put a link or
  * another directory in the place of the next one.
@@ -32,21 +37,72 @@ static bool is_dotted(const char *name)
 	return strcmp(name, "..") == 0;
 }
 
-/* Only root can have made it, or have moved it here. */
-static bool is_link_of_root(int dir_fd, const char *name)
+/*
+ * Who can have chosen what lies in this directory under any name? rename(2) needs no right to the
+ * file that it moves, only to both directories. A sticky directory (/tmp) keeps others from moving
+ * root's files away, not from moving root's files in from a directory of their own. A directory
+ * cannot be moved in so: its new parent is written into it, which needs the right to write to it.
+ */
+static enum location_hands hands_of(enum location_hands above, const struct stat *dir)
 {
-	struct stat dir, link;
+	if (above == LOCATION_OTHERS || dir->st_uid != 0)
+		return LOCATION_OTHERS;
+	if (!(dir->st_mode & 022))
+		return LOCATION_ROOT;
+	return dir->st_mode & S_ISVTX && above == LOCATION_ROOT ? LOCATION_STICKY : LOCATION_OTHERS;
+}
 
-	return fstat(dir_fd, &dir) == 0 && fstatat(dir_fd, name, &link, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       S_ISLNK(link.st_mode) && link.st_uid == 0 && dir.st_uid == 0 &&
-	       (!(dir.st_mode & 022) || dir.st_mode & S_ISVTX);
+static bool may_enter(const struct owner *owner, const struct stat *dir)
+{
+	return dir->st_uid == owner->uid || dir->st_mode & S_IXOTH ||
+	       (dir->st_gid == owner->gid && dir->st_mode & S_IXGRP);
+}
+
+/* Takes the directory, which is the next one on the way. */
+static int enter(struct location *place, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0) {
+		close(fd);
+		return -EIO;
+	}
+	/* Where a directory was made, all further ones are new. */
+	if (place->hands == LOCATION_OTHERS && place->owner.is_other && !place->tells &&
+	    place->n_made == 0 && !may_enter(&place->owner, &st)) {
+		close(fd);
+		return -EACCES;
+	}
+	place->hands = hands_of(place->hands, &st);
+	if (place->fd >= 0)
+		close(place->fd);
+	place->fd = fd;
+	return 0;
+}
+
+static int enter_root(struct location *place)
+{
+	int fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	place->hands = LOCATION_ROOT;
+	return fd < 0 ? -errno : enter(place, fd);
+}
+
+/* Only root can have made it, and have put it here. */
+static bool is_link_of_root(const struct location *place, const char *name)
+{
+	struct stat link;
+
+	return place->hands == LOCATION_ROOT &&
+	       fstatat(place->fd, name, &link, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(link.st_mode) &&
+	       link.st_uid == 0;
 }
 
 /* The way that is left: what stands in the link, and then what stood behind its name. */
-static int follow(int *dir_fd, const char *name, char rest[PATH_SIZE])
+static int follow(struct location *place, const char *name, char rest[PATH_SIZE])
 {
 	char target[PATH_SIZE], whole[2 * PATH_SIZE];
-	ssize_t n = readlinkat(*dir_fd, name, target, sizeof target - 1);
+	ssize_t n = readlinkat(place->fd, name, target, sizeof target - 1);
 
 	if (n < 0)
 		return -errno;
@@ -54,11 +110,7 @@ static int follow(int *dir_fd, const char *name, char rest[PATH_SIZE])
 	if (snprintf(whole, sizeof whole, "%s/%s", target, rest) >= PATH_SIZE)
 		return -ENAMETOOLONG;
 	strcpy(rest, whole);
-	if (target[0] != '/')
-		return 0;
-	close(*dir_fd);
-	*dir_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return *dir_fd < 0 ? -errno : 0;
+	return target[0] == '/' ? enter_root(place) : 0;
 }
 
 /* The next name of `rest` to `ret`; false: there is none. */
@@ -118,8 +170,8 @@ static int go_down(struct location *place, const char *name, char rest[PATH_SIZE
 {
 	int fd = openat(place->fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (fd < 0 && errno == ENOTDIR && place->follows && is_link_of_root(place->fd, name)) {
-		int r = follow(&place->fd, name, rest);
+	if (fd < 0 && errno == ENOTDIR && place->follows && is_link_of_root(place, name)) {
+		int r = follow(place, name, rest);
 
 		return r < 0 ? r : 1;
 	}
@@ -135,11 +187,7 @@ static int go_down(struct location *place, const char *name, char rest[PATH_SIZE
 		fd = make_next(place, name);
 	else if (fd < 0)
 		return -errno;
-	if (fd < 0)
-		return fd;
-	close(place->fd);
-	place->fd = fd;
-	return 0;
+	return fd < 0 ? fd : enter(place, fd);
 }
 
 /* By descriptors, to the directory that the last name is in. */
@@ -153,11 +201,11 @@ static int walk(struct location *place, char rest[PATH_SIZE])
 		int r;
 
 		if (is_last && !is_dotted(name) &&
-		    !(place->follows_last && place->follows && is_link_of_root(place->fd, name))) {
+		    !(place->follows_last && place->follows && is_link_of_root(place, name))) {
 			strcpy(place->name, name);
 			return 0;
 		}
-		r = is_last && !is_dotted(name) ? follow(&place->fd, name, rest)
+		r = is_last && !is_dotted(name) ? follow(place, name, rest)
 						: go_down(place, name, rest);
 		if (r < 0)
 			return r;
@@ -183,17 +231,16 @@ int location_find(const struct question *question, const char *path, unsigned fl
 	ret->makes = flags & LOCATION_MAKES;
 	ret->follows = !question->owner[0];
 	ret->follows_last = !(flags & LOCATION_KEEPS_LINK);
-	/* Nothing is made, so nobody has to own it. */
-	if (r < 0 && ret->makes)
+	ret->tells = flags & LOCATION_TELLS;
+	/* Nothing changes, so it does not matter for whom. */
+	if (r < 0 && !ret->tells)
 		return r;
 	snprintf(ret->name, sizeof ret->name, "%s", path);
 	if (!ret->is_strict)
 		return ret->makes ? make_parents(path, &ret->owner) : 0;
-	ret->fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (ret->fd < 0)
-		return -errno;
+	r = enter_root(ret);
 	snprintf(rest, sizeof rest, "%s", path);
-	return walk(ret, rest);
+	return r < 0 ? r : walk(ret, rest);
 }
 
 /* Only what was made here, and is still as it was made. */
@@ -233,11 +280,22 @@ int location_open(const struct location *place, int flags, mode_t mode)
 	return fd < 0 ? -errno : fd;
 }
 
+bool location_may_take(const struct location *place)
+{
+	struct stat st;
+
+	if (!place->is_strict || !place->owner.is_other || place->hands != LOCATION_OTHERS)
+		return true;
+	return fstat(place->fd, &st) == 0 &&
+	       (st.st_uid == place->owner.uid || st.st_mode & S_IWOTH);
+}
+
 int location_check(const struct question *question, const char *path, bool may_be_link)
 {
+	const unsigned flags = LOCATION_TELLS | (may_be_link ? LOCATION_KEEPS_LINK : 0);
 	struct location place;
 	struct stat st;
-	int r = location_find(question, path, may_be_link ? LOCATION_KEEPS_LINK : 0, &place);
+	int r = location_find(question, path, flags, &place);
 
 	if (r == 0 && !may_be_link && place.is_strict &&
 	    fstatat(place.fd, place.name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))

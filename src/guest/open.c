@@ -15,7 +15,7 @@ static int open_to_read(const struct question *question, const char *path, struc
 {
 	cleanup_fd int fd = -1;
 	struct location place;
-	int r = location_find(question, path, 0, &place);
+	int r = location_find(question, path, LOCATION_TELLS, &place);
 
 	if (r == 0)
 		r = fd = location_open(&place, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);

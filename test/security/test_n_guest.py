@@ -195,6 +195,84 @@ def _():
         same(inside(daemon, box, "cat ~/composed"), "own", "its content")
 
 
+@test("a link of root's that a user has moved leads root nowhere: into /tmp, or with its directory")
+def _():
+    need_root()
+    with Daemon() as daemon:
+        box = prepared(daemon)
+        # `cp -r`, `tar x`, `npm ci` and the like by root make such links, also to where a user wants.
+        inside(daemon, box, "mkdir /tmp/w ~user/kit /tmp/own; ln -s /etc/walls/file /tmp/w/l; chown user /tmp/w; "
+               "for i in ~user/kit /tmp/own; do ln -s /etc/walls/file $i/l; ln -s /etc/walls $i/d; done", "root")
+        inside(daemon, box, "mv /tmp/w/l /tmp/out.txt; mv ~/kit ~/out")
+        same(inside(daemon, box, "stat -c '%u %F' /tmp/out.txt ~/out/l"), "0 symbolic link\n0 symbolic link", "the links, which are root's still")
+        before = inside(daemon, box, LOOK, "root")
+        attacks = {
+            "/tmp/out.txt": lambda path: upload(daemon, box, path, b"x", "root"),
+            "/home/user/out/l": lambda path: upload(daemon, box, path, b"x", "root"),
+            "/home/user/out/d/new": lambda path: upload(daemon, box, path, b"x", "root"),
+            "/home/user/out/d/made": lambda path: ask(daemon, box, "MakeDir", {"path": path}, "root"),
+            "/home/user/out/d/kept": lambda path: ask(daemon, box, "Remove", {"path": path}, "root"),
+            "/home/user/out/d/sub": lambda path: ask(daemon, box, "Move", {"source": path, "destination": "/tmp/got"}, "root"),
+        }
+        for path, attack in attacks.items():
+            answer = attack(path)
+            check(answer[0] != 200, f"{path}: {answer}")
+            same(inside(daemon, box, LOOK, "root"), before, f"root's directory after {path}")
+        # A directory of root's in /tmp is where root has put it, and its links are root's.
+        same(upload(daemon, box, "/tmp/own/l", b"by root", "root")[0], 200, "through a link of root's own")
+        same(inside(daemon, box, "cat /etc/walls/file", "root"), "by root", "where it led")
+
+
+@test("root does nothing for a user in a directory that this user may not enter, and may have put where it is")
+def _():
+    need_root()
+    with Daemon() as daemon:
+        box = prepared(daemon)
+        inside(daemon, box, "mkdir -m 700 ~user/private ~user/private/sub; cd ~user/private; echo TOKEN >part1; echo TOKEN >part2; "
+               "echo TOKEN >sub/part3; mkdir ~user/open; echo open >~user/open/part; echo kept >~user/open/kept", "root")
+        inside(daemon, box, "mv ~/private ~/parts; mv ~/open ~/work")
+        look = "cd ~user/parts && find . -type f -printf '%p %u %m\\n' | sort; cat part1 part2 sub/part3"
+        before = inside(daemon, box, look, "root")
+        compose = lambda sources, to, user="user": daemon.call(  # noqa: E731
+            "POST", "/files/compose", {"source_paths": sources, "destination": to, "username": user}, box=box)[0]
+        attacks = {
+            "compose": lambda: compose(["parts/part1"], "composed"),
+            "compose to": lambda: compose(["mine"], "parts/part1"),
+            "compose below": lambda: compose(["parts/sub/part3"], "composed"),
+            "move": lambda: ask(daemon, box, "Move", {"source": "parts/part2", "destination": "got"})[0],
+            "move to": lambda: ask(daemon, box, "Move", {"source": "mine", "destination": "parts/part2"})[0],
+            "upload": lambda: upload(daemon, box, "parts/part1")[0],
+            "upload of a new file": lambda: upload(daemon, box, "parts/a/new")[0],
+            "make a directory": lambda: ask(daemon, box, "MakeDir", {"path": "parts/new"})[0],
+            "remove": lambda: ask(daemon, box, "Remove", {"path": "parts/part1"})[0],
+            "move out of a directory that the user may read only": lambda: ask(
+                daemon, box, "Move", {"source": "work/kept", "destination": "got"})[0],
+        }
+        for name, attack in attacks.items():
+            check(attack() != 200, f"{name}: 200")
+            same(inside(daemon, box, look, "root"), before, f"root's directory after: {name}")
+            same(inside(daemon, box, "cat ~/composed ~/got 2>/dev/null; true"), "", f"what the user has after: {name}")
+        # The client reads what it likes, and changes what the user can see, or what is where root has put it.
+        query = urllib.parse.urlencode({"path": "parts/part1", "username": "user"})
+        same(daemon.call("GET", "/files?" + query, box=box)[:2], (200, b"TOKEN\n"), "the client's own look")
+        same(ask(daemon, box, "ListDir", {"path": "parts"})[0], 200, "the client's list")
+        same(upload(daemon, box, "work/part", b"new\n")[0], 200, "an upload into a directory of root's that the user may enter")
+        same(inside(daemon, box, "cat ~/work/part; stat -c %U ~/work/part"), "new\nroot", "what it wrote")
+        same(upload(daemon, box, "/root/new/file", b"x")[0], 200, "an upload into root's home by its name")
+        same(ask(daemon, box, "Move", {"source": "/root/secret", "destination": "/root/moved"})[0], 200, "a move there")
+        # As root a composition of what few may read is for few, while it is made and afterwards.
+        inside(daemon, box, "cd ~user; echo SECRET >closed; chmod 600 closed; echo theirs >was; chown user was", "root")
+        inside(daemon, box, "mv ~/closed ~/upload-1")
+        same(compose(["/home/user/mine", "/home/user/upload-1"], "/home/user/out", "root"), 200, "a composition by root")
+        same(inside(daemon, box, "stat -c '%U %a' ~user/out; cat ~user/out", "root"), "root 600\nmine\nSECRET", "who may read it")
+        inside(daemon, box, "cd ~user; echo SECRET >closed; chmod 600 closed", "root")
+        check(compose(["/home/user/closed"], "/home/user/was", "root") != 200, "root's file became the user's")
+        same(inside(daemon, box, "cat ~/was"), "theirs", "the user's file")
+        inside(daemon, box, "echo 1 >/tmp/1; echo 2 >/tmp/2", "root")
+        same(compose(["/tmp/1", "/tmp/2"], "/tmp/12", "root"), 200, "of files that everybody may read")
+        same(inside(daemon, box, "stat -c '%U %a' /tmp/12; cat /tmp/12"), "root 644\n1\n2", "everybody may read that")
+
+
 # The user waits for the copy of the deepest directory's first half, and puts a link to /root in the place of that directory.
 DEEP_SWAP = r"""
 import os, time
