@@ -4,11 +4,12 @@
 /*
  * Unit tests
  *
- * TEST(a_sentence_about_what_holds) { ... CHECK(...); } anywhere in a test-*.c; the program runs
- * all of them in order and prints one line each ("ok NAME", "not ok NAME", "skip NAME: what is
- * missing") and "N passed, N failed, N skipped" at the end. A failed CHECK says where and ends its
- * test. Arguments are parts of names: only tests that contain one of them run, and a part that no
- * name contains is an error (status 2).
+ * TEST(a_sentence_about_what_holds) { ... CHECK(...); } anywhere in a test-*.c. All test files of a
+ * component are one program, unit-COMPONENT. It runs each file in a process of its own, prints one
+ * line per test ("ok NAME", "not ok NAME", "skip NAME: what is missing") and "N passed, N failed, N
+ * skipped" at the end. A failed CHECK prints its place and ends its test. Arguments select tests: a
+ * test runs if one of them is a part of "FILE NAME", such as "test-str" or "numbers". An argument
+ * that selects no test is an error (status 2).
  */
 
 #include <setjmp.h>
@@ -17,6 +18,7 @@
 #include <string.h>
 
 struct test {
+	const char *file; /* as the compiler names it */
 	const char *name;
 	void (*run)(void);
 	struct test *next;
@@ -35,7 +37,8 @@ const char *test_tempdir_path(void); /* of the last one made */
 	static void test_##name_(void);                                                            \
 	__attribute__((constructor)) static void register_##name_(void)                            \
 	{                                                                                          \
-		static struct test test_ = {.name = #name_, .run = test_##name_};                  \
+		static struct test test_ = {                                                       \
+			.file = __FILE__, .name = #name_, .run = test_##name_};                    \
 		test_register(&test_);                                                             \
 	}                                                                                          \
 	static void test_##name_(void)

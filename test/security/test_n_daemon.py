@@ -189,6 +189,14 @@ def raw(daemon, method, path, *fields):
         return int(one.recv(64).split()[1])
 
 
+@test("a daemon that is given no names refuses every name that is not this machine's")
+def _():
+    with V1() as daemon:
+        key, port = "X-API-KEY: " + daemon.key, daemon.url.rsplit(":", 1)[1]
+        for host, status in (("127.0.0.1:" + port, 200), ("localhost:" + port, 200), ("attacker.example", 421), ("attacker.example:" + port, 421)):
+            same(raw(daemon, "GET", "/v1/sandboxes", "Host: " + host, key), status, f"for {host}")
+
+
 @test("a web page whose name is resolved to this machine gets nothing: Host and Origin are looked at")
 def _():
     with V1(config="names: [sandboxes.example.com]\n") as daemon:

@@ -376,6 +376,29 @@ def _():
             same(atoll(place, "rm", "--force", "one").status, 0, "rm")
 
 
+@test("create and exec: no number of a descriptor leads a step of a later template to a hidden file")
+def _():
+    need_layers()
+    kill = "for p in /proc/[0-9]*; do case $(cat $p/comm) in atoll-init) kill -9 ${p#/proc/};; esac; done 2>/dev/null; true"
+    for mode in ("layer", "direct", "read-only"):
+        with Place() as place:
+            hidden = write(place.ws + "/hidden.txt", "hidden text\n")
+            place.settle()
+            same(atoll(place, "create", "--mode", mode, "--name", "one", "--hide", hidden).status, 0, "create")
+            try:
+                seen = []
+                for n in range(3, 33):
+                    # pid 1 forks the next template, which holds what pid 1 holds. A command cannot kill pid 1.
+                    atoll(place, "exec", "one", "--", "sh", "-c", kill)
+                    result = atoll(place, "exec", "--chdir", "/proc/self/fd/%d" % n, "one", "--", "/bin/cat", "hidden.txt", "." + hidden)
+                    if "hidden text" in result.out:
+                        seen.append(n)
+                same(seen, [], "%s: descriptors by which the hidden file was read" % mode)
+                same(atoll(place, "exec", "one", "--", "cat", "f").status, 0, "an ordinary step afterwards")
+            finally:
+                same(atoll(place, "rm", "--force", "one").status, 0, "rm")
+
+
 @test("a daemon: steps, jobs, E2B's processes, contexts, templates and volumes, directly and through links")
 def _():
     need_layers()

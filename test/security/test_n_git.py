@@ -521,8 +521,6 @@ def _():
             G = arg[1] + "/.git/"
             def sh(text): return subprocess.run(["sh", "-c", text], capture_output=True).returncode
             tell("commit", "ok" if sh("echo n >n && git add n && git -c user.name=a -c user.email=b commit -qm inside") == 0 else "failed")
-            attempt("move worktrees", lambda: os.rename(G + "worktrees", G + "logs/w"))
-            attempt("move worktrees out", lambda: os.rename(G + "worktrees", "w"))
             for name in os.listdir(G + "worktrees"):
                 W = G + "worktrees/" + name
                 attempt("rewrite gitdir " + name, lambda: put(W + "/gitdir", b"/home/.git\n", os.O_WRONLY | os.O_TRUNC))
@@ -531,6 +529,8 @@ def _():
                 attempt("remove gitdir " + name, lambda: os.unlink(W + "/gitdir"))
                 attempt("move it " + name, lambda: os.rename(W, G + "worktrees/moved"))
                 attempt("commondir " + name, lambda: put(W + "/commondir", b"/x\n", os.O_WRONLY | os.O_TRUNC))
+            attempt("move worktrees", lambda: os.rename(G + "worktrees", G + "logs/w"))
+            attempt("move worktrees out", lambda: os.rename(G + "worktrees", "w"))
             attempt("modules", lambda: os.mkdir(G + "modules"))
             attempt("hooks", lambda: put(G + "hooks/pre-commit", HOOK, mode=0o755))
             attempt("index", lambda: put(G + "index", b"DIRC", os.O_WRONLY | os.O_TRUNC))

@@ -324,7 +324,7 @@ def _():
             skip("a file system with versions of files (ext4)")
         finally:
             os.close(fd)
-    with Place() as place:
+    with Place(on_disk=True) as place:  # no file of a tmpfs has a version
         kept = write(place.ws + "/.envrc", "kept\n")
         place.settle()
         before = version(kept)
