@@ -39,16 +39,16 @@ static const char *type_word(mode_t mode)
 			       : "other";
 }
 
-static void tell(struct recorder *recorder, uint32_t step, uint64_t time_ns,
+static void tell(struct eventlog *recorder, uint32_t step, uint64_t time_ns,
 		 const struct change *change)
 {
 	struct json *json =
-		record_begin_event(recorder, &(struct record_event){.kind = "change",
-								    .time_ns = time_ns,
-								    .step = step,
-								    .rule = kinds[change->kind],
-								    .object = change->path,
-								    .count = 1});
+		eventlog_begin_event(recorder, &(struct eventlog_event){.kind = "change",
+									.time_ns = time_ns,
+									.step = step,
+									.rule = kinds[change->kind],
+									.object = change->path,
+									.count = 1});
 	char mode[8];
 
 	json_str(json, "path", change->path);
@@ -62,12 +62,12 @@ static void tell(struct recorder *recorder, uint32_t step, uint64_t time_ns,
 		json_uint(json, "size",
 			  S_ISREG(change->st->st_mode) ? (uint64_t)change->st->st_size : 0);
 	}
-	record_add_hash(json, "before", change->before);
-	record_add_hash(json, "after", change->after);
+	eventlog_add_hash(json, "before", change->before);
+	eventlog_add_hash(json, "after", change->after);
 	if (change->why)
 		json_str(json, "why", change->why);
 	json_str(json, "mark", change->mark);
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }
 
 /* Of a file its content, of a link where it leads; others have none. */
@@ -112,7 +112,7 @@ static int hash_side(const struct layer_stack *stack, const char *path, mode_t m
 	return fd < 0 ? fd : hash_object(fd, ret);
 }
 
-static void tell_layered(struct recorder *recorder, uint32_t step,
+static void tell_layered(struct eventlog *recorder, uint32_t step,
 			 const struct layer_changes *changes, const struct atoll_change *from)
 {
 	unsigned char before[HASH_SIZE], after[HASH_SIZE];
@@ -143,14 +143,14 @@ static void tell_layered(struct recorder *recorder, uint32_t step,
 	tell(recorder, step, 0, &change);
 }
 
-void record_change(struct recorder *recorder, uint32_t step, const struct layer_changes *changes,
-		   size_t i)
+void eventlog_change(struct eventlog *recorder, uint32_t step, const struct layer_changes *changes,
+		     size_t i)
 {
 	if (recorder)
 		tell_layered(recorder, step, changes, &changes->list.items[i]);
 }
 
-void record_changes(struct recorder *recorder, uint32_t step, const struct layer_changes *changes)
+void eventlog_changes(struct eventlog *recorder, uint32_t step, const struct layer_changes *changes)
 {
 	for (size_t i = 0; recorder && i < changes->list.n; i++)
 		tell_layered(recorder, step, changes, &changes->list.items[i]);
@@ -208,7 +208,7 @@ static struct changed_name *take_out(struct changed *changed, const char *path)
 	return name;
 }
 
-static struct changed_name *add_name(const struct recorder *recorder, const struct notice *notice,
+static struct changed_name *add_name(const struct eventlog *recorder, const struct notice *notice,
 				     const char *path)
 {
 	struct changed *changed = recorder->changed;
@@ -222,7 +222,7 @@ static struct changed_name *add_name(const struct recorder *recorder, const stru
 	if (!name)
 		return NULL;
 	strcpy(name->path, path);
-	name->step = record_step_of(recorder, notice);
+	name->step = eventlog_step_of(recorder, notice);
 	name->time_ns = notice->time_ns;
 	name->was_new = notice->flags & NOTICE_WAS_NEW;
 	name->has_before = notice->flags & NOTICE_HAS_BEFORE;
@@ -232,7 +232,7 @@ static struct changed_name *add_name(const struct recorder *recorder, const stru
 	return name;
 }
 
-static void tell_now(struct recorder *recorder, const struct notice *notice, const char *path,
+static void tell_now(struct eventlog *recorder, const struct notice *notice, const char *path,
 		     const char *from)
 {
 	const struct change change = {.path = path,
@@ -244,11 +244,11 @@ static void tell_now(struct recorder *recorder, const struct notice *notice, con
 										  : NULL,
 				      .why = "too many were changed"};
 
-	tell(recorder, record_step_of(recorder, notice), notice->time_ns, &change);
+	tell(recorder, eventlog_step_of(recorder, notice), notice->time_ns, &change);
 }
 
 /* What had a name before has another one now. */
-static void take_rename(struct recorder *recorder, const struct notice *notice, const char *path,
+static void take_rename(struct eventlog *recorder, const struct notice *notice, const char *path,
 			const char *from)
 {
 	struct changed *changed = recorder->changed;
@@ -273,7 +273,7 @@ static void take_rename(struct recorder *recorder, const struct notice *notice, 
 		free_name(old);
 }
 
-void record_note_change(struct recorder *recorder, const struct notices_told *told)
+void eventlog_note_change(struct eventlog *recorder, const struct notices_told *told)
 {
 	const struct notice *notice = told->notice;
 	const char *const *texts = told->texts;
@@ -314,7 +314,7 @@ static int hash_now(const struct spec *spec, const char *inside, struct stat *re
 	return file < 0 ? -errno : hash_fd_sized(file, (uint64_t)ret->st_size, hash);
 }
 
-static void tell_direct(struct recorder *recorder, const struct changed_name *name)
+static void tell_direct(struct eventlog *recorder, const struct changed_name *name)
 {
 	unsigned char hash[HASH_SIZE];
 	struct stat st = {0};
@@ -346,7 +346,7 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
-void record_direct_changes(struct recorder *recorder, uint32_t step)
+void eventlog_direct_changes(struct eventlog *recorder, uint32_t step)
 {
 	struct changed *changed = recorder ? recorder->changed : NULL;
 	struct changed_name **list;
@@ -367,7 +367,7 @@ void record_direct_changes(struct recorder *recorder, uint32_t step)
 	free(list);
 }
 
-void record_forget_changed(struct recorder *recorder)
+void eventlog_forget_changed(struct eventlog *recorder)
 {
 	for (size_t i = 0; recorder->changed && i < BUCKETS; i++) {
 		for (struct changed_name *name = recorder->changed->buckets[i], *next; name;

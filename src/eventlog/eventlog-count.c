@@ -16,8 +16,8 @@
  * Rules and readers of events (watching.c) get every line, also one that is only counted: its `seq`
  * is 2^64 - 1, since it has no place in the log.
  *
- * Called by eventlog-event.c, eventlog-change.c and watching.c through record_begin_event(), by
- * record_commit() and by record_end().
+ * Called by eventlog-event.c, eventlog-change.c and watching.c through eventlog_begin_event(), by
+ * eventlog_commit() and by eventlog_end().
  */
 #include "base/error.h"
 #include "base/str.h"
@@ -46,7 +46,7 @@ struct tally_row {
 	uint64_t *slots;
 };
 
-struct record_tally {
+struct eventlog_tally {
 	struct tally_row rows[ROWS];
 	size_t n;
 	uint64_t total, told;
@@ -87,7 +87,7 @@ static void note_object(struct tally_row *row, const char *object)
 
 /* ---- rows ---- */
 
-static struct tally_row *find(struct record_tally *tally, uint32_t step, const char *kind,
+static struct tally_row *find(struct eventlog_tally *tally, uint32_t step, const char *kind,
 			      const char *verdict, const char *rule)
 {
 	for (size_t i = 0; i < tally->n; i++) {
@@ -102,7 +102,7 @@ static struct tally_row *find(struct record_tally *tally, uint32_t step, const c
 
 /* The row of this kind and rule; where they are too many, of the kind, and then of all. Verdicts
  * are constants, compared as pointers. */
-static struct tally_row *row_for(struct record_tally *tally, uint32_t step, const char *kind,
+static struct tally_row *row_for(struct eventlog_tally *tally, uint32_t step, const char *kind,
 				 const char *verdict, const char *rule)
 {
 	struct tally_row *row = find(tally, step, kind, verdict, rule);
@@ -121,7 +121,7 @@ static struct tally_row *row_for(struct record_tally *tally, uint32_t step, cons
 	return row;
 }
 
-static void count(struct recorder *recorder, const struct record_event *event)
+static void count(struct eventlog *recorder, const struct eventlog_event *event)
 {
 	char rule[RULE_MAX];
 	struct tally_row *row;
@@ -142,7 +142,7 @@ static void count(struct recorder *recorder, const struct record_event *event)
 
 /* ---- how full ---- */
 
-static uint64_t room(const struct recorder *recorder, const struct record_event *event)
+static uint64_t room(const struct eventlog *recorder, const struct eventlog_event *event)
 {
 	/* Later lines about a record (apply, undo) have no contract and no size limit: they are
 	 * few. */
@@ -151,7 +151,7 @@ static uint64_t room(const struct recorder *recorder, const struct record_event 
 	return streq(event->kind, "change") ? size : size / 4 * 3;
 }
 
-struct json *record_begin_event(struct recorder *recorder, const struct record_event *event)
+struct json *eventlog_begin_event(struct eventlog *recorder, const struct eventlog_event *event)
 {
 	const bool is_counted = audit_bytes(recorder->log) >= room(recorder, event);
 
@@ -162,18 +162,18 @@ struct json *record_begin_event(struct recorder *recorder, const struct record_e
 		recorder->has_events = true;
 	return is_counted ? audit_begin_unlogged(recorder->log, event->kind, event->time_ns,
 						 event->step)
-			  : record_begin(recorder, event->kind, event->time_ns, event->step);
+			  : eventlog_begin(recorder, event->kind, event->time_ns, event->step);
 }
 
 /* ---- telling ---- */
 
-static void tell_row(struct recorder *recorder, struct tally_row *row)
+static void tell_row(struct eventlog *recorder, struct tally_row *row)
 {
 	struct json *json;
 
 	if (row->count == row->told)
 		return;
-	json = record_begin(recorder, "lost", 0, row->step);
+	json = eventlog_begin(recorder, "lost", 0, row->step);
 	json_uint(json, "count", row->count - row->told);
 	json_str(json, "why", "the log has its size (audit.size): counted only");
 	json_str(json, "of", row->kind);
@@ -184,12 +184,12 @@ static void tell_row(struct recorder *recorder, struct tally_row *row)
 	if (row->has_more)
 		json_bool(json, "more", true);
 	row->told = row->count;
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }
 
-void record_tell_counted(struct recorder *recorder, uint32_t step)
+void eventlog_write_counted(struct eventlog *recorder, uint32_t step)
 {
-	struct record_tally *tally = recorder->tally;
+	struct eventlog_tally *tally = recorder->tally;
 
 	for (size_t i = 0; tally && i < tally->n;) {
 		struct tally_row *row = &tally->rows[i];
@@ -206,9 +206,9 @@ void record_tell_counted(struct recorder *recorder, uint32_t step)
 		tally->told = tally->total;
 }
 
-void record_tell_doubled(struct recorder *recorder)
+void eventlog_write_repeated(struct eventlog *recorder)
 {
-	struct record_tally *tally = recorder->tally;
+	struct eventlog_tally *tally = recorder->tally;
 
 	if (!tally || tally->total / 2 < tally->told || tally->total == tally->told)
 		return;
@@ -217,7 +217,7 @@ void record_tell_doubled(struct recorder *recorder)
 		tell_row(recorder, &tally->rows[i]);
 }
 
-void record_forget_counted(struct recorder *recorder)
+void eventlog_forget_counted(struct eventlog *recorder)
 {
 	for (size_t i = 0; recorder->tally && i < recorder->tally->n; i++)
 		free(recorder->tally->rows[i].slots);
@@ -229,7 +229,7 @@ void record_forget_counted(struct recorder *recorder)
 
 /* A run leaves some of the disk free for everybody else: what happens inside may not use that up,
  * while the lines that end a step may. */
-int record_check_floor(struct recorder *recorder, struct atoll_error *err)
+int eventlog_check_floor(struct eventlog *recorder, struct atoll_error *err)
 {
 	uint64_t left, floor;
 

@@ -21,16 +21,16 @@ struct waiting {
 	struct notice notice; /* with its texts behind it */
 };
 
-static void tell_exec(struct recorder *recorder, const struct notice *notice,
+static void tell_exec(struct eventlog *recorder, const struct notice *notice,
 		      const char *const *texts, size_t n_texts, const unsigned char *hash,
 		      const char *why)
 {
-	struct json *json = record_begin_event(
-		recorder, &(struct record_event){.kind = "exec",
-						 .time_ns = notice->time_ns,
-						 .step = record_step_of(recorder, notice),
-						 .object = texts[0],
-						 .count = 1});
+	struct json *json = eventlog_begin_event(
+		recorder, &(struct eventlog_event){.kind = "exec",
+						   .time_ns = notice->time_ns,
+						   .step = eventlog_step_of(recorder, notice),
+						   .object = texts[0],
+						   .count = 1});
 
 	json_int(json, "pid", notice->pid);
 	json_int(json, "parent", notice->parent);
@@ -39,23 +39,23 @@ static void tell_exec(struct recorder *recorder, const struct notice *notice,
 	json_str(json, "path", texts[0]);
 	json_open(json, "argv", '[');
 	for (size_t i = 1; i < n_texts; i++)
-		record_add_redacted(json, NULL, texts[i], i > 1 ? texts[i - 1] : NULL);
+		eventlog_add_redacted(json, NULL, texts[i], i > 1 ? texts[i - 1] : NULL);
 	json_close(json, ']');
 	json_uint(json, "argc", notice->value);
 	if (notice->flags & NOTICE_IS_CUT || notice->value + 1 > n_texts)
 		json_bool(json, "cut", true);
-	record_add_hash(json, "hash", hash);
+	eventlog_add_hash(json, "hash", hash);
 	if (!hash)
 		json_str(json, "why", why);
 	if (notice->file.ctime_ns > recorder->opened_ns)
 		json_bool(json, "fresh", true);
 	if (notice->flags & NOTICE_IS_SCRIPT)
 		json_bool(json, "script", true);
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }
 
 /* The texts lie behind the notice one after the other: one copy, and pointers into it. */
-static bool keep_waiting(struct recorder *recorder, const struct notice *notice,
+static bool keep_waiting(struct eventlog *recorder, const struct notice *notice,
 			 const char *const *texts)
 {
 	struct waiting *kept;
@@ -81,7 +81,7 @@ static bool keep_waiting(struct recorder *recorder, const struct notice *notice,
 	return true;
 }
 
-static void take_exec(struct recorder *recorder, const struct notices_told *told)
+static void take_exec(struct eventlog *recorder, const struct notices_told *told)
 {
 	const struct notice *notice = told->notice;
 	const char *const *texts = told->texts;
@@ -119,7 +119,7 @@ static struct waiting *reverse(struct waiting *list)
 	return turned;
 }
 
-void record_take_hashes(struct recorder *recorder)
+void eventlog_write_hashed(struct eventlog *recorder)
 {
 	struct waiting *list = reverse(recorder->waiting), *next;
 
@@ -142,10 +142,10 @@ void record_take_hashes(struct recorder *recorder)
 	}
 }
 
-void record_wait_for_hashes(struct recorder *recorder)
+void eventlog_wait_for_hashes(struct eventlog *recorder)
 {
 	while (recorder->waiting && file_hashes_move(recorder->hashes, true))
-		record_take_hashes(recorder);
+		eventlog_write_hashed(recorder);
 	/* Whoever read them is gone. */
 	for (struct waiting *list = reverse(recorder->waiting), *next; list; list = next) {
 		next = list->next;
@@ -157,7 +157,7 @@ void record_wait_for_hashes(struct recorder *recorder)
 	recorder->n_waiting = 0;
 }
 
-void record_forget_waiting(struct recorder *recorder)
+void eventlog_forget_waiting(struct eventlog *recorder)
 {
 	for (struct waiting *next; recorder->waiting; recorder->waiting = next) {
 		next = recorder->waiting->next;
@@ -167,30 +167,30 @@ void record_forget_waiting(struct recorder *recorder)
 
 /* ---- refusals ---- */
 
-static void tell_denial(struct recorder *recorder, uint64_t time_ns, uint32_t step, int32_t pid,
+static void tell_denial(struct eventlog *recorder, uint64_t time_ns, uint32_t step, int32_t pid,
 			const char *program, size_t program_size, const char *action,
 			const char *object, const char *rule, const char *allow, uint64_t count)
 {
-	struct json *json =
-		record_begin_event(recorder, &(struct record_event){.kind = "denial",
-								    .time_ns = time_ns,
-								    .step = step,
-								    .rule = rule,
-								    .object = object,
-								    .count = count ? count : 1});
+	struct json *json = eventlog_begin_event(
+		recorder, &(struct eventlog_event){.kind = "denial",
+						   .time_ns = time_ns,
+						   .step = step,
+						   .rule = rule,
+						   .object = object,
+						   .count = count ? count : 1});
 
 	json_int(json, "pid", pid);
 	json_strn(json, "program", program, strnlen(program, program_size));
 	json_str(json, "action", action);
-	record_add_redacted(json, "object", object, NULL);
+	eventlog_add_redacted(json, "object", object, NULL);
 	json_str(json, "rule", rule);
 	json_str(json, "allow", allow && allow[0] ? allow : NULL);
 	json_uint(json, "count", count ? count : 1);
-	record_commit(recorder);
-	record_counts(recorder, step)->denials += count ? count : 1;
+	eventlog_commit(recorder);
+	eventlog_counts(recorder, step)->denials += count ? count : 1;
 }
 
-void record_denial(struct recorder *recorder, uint32_t step, const struct atoll_denial *denial)
+void eventlog_denial(struct eventlog *recorder, uint32_t step, const struct atoll_denial *denial)
 {
 	if (recorder)
 		tell_denial(recorder, 0, step, denial->pid, denial->program, sizeof denial->program,
@@ -200,20 +200,20 @@ void record_denial(struct recorder *recorder, uint32_t step, const struct atoll_
 
 /* ---- what the first process tells ---- */
 
-static void tell_lost(struct recorder *recorder, const struct notice *notice)
+static void tell_lost(struct eventlog *recorder, const struct notice *notice)
 {
-	struct json *json = record_begin_event(
-		recorder, &(struct record_event){.kind = "lost",
-						 .time_ns = notice->time_ns,
-						 .step = record_step_of(recorder, notice),
-						 .count = notice->value});
+	struct json *json = eventlog_begin_event(
+		recorder, &(struct eventlog_event){.kind = "lost",
+						   .time_ns = notice->time_ns,
+						   .step = eventlog_step_of(recorder, notice),
+						   .count = notice->value});
 
 	json_uint(json, "count", notice->value);
 	json_str(json, "why", "they came faster than they could be told");
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }
 
-void record_notice(struct recorder *recorder, const struct notices_told *told)
+void eventlog_notice(struct eventlog *recorder, const struct notices_told *told)
 {
 	const struct notice *notice = told->notice;
 	const char *const *texts = told->texts;
@@ -226,12 +226,12 @@ void record_notice(struct recorder *recorder, const struct notices_told *told)
 		break;
 	case NOTICE_DENIAL:
 		if (told->n_texts >= 4)
-			tell_denial(recorder, notice->time_ns, record_step_of(recorder, notice),
+			tell_denial(recorder, notice->time_ns, eventlog_step_of(recorder, notice),
 				    notice->pid, notice->program, sizeof notice->program, texts[0],
 				    texts[2], texts[1], texts[3], notice->value);
 		break;
 	case NOTICE_CHANGE:
-		record_note_change(recorder, told);
+		eventlog_note_change(recorder, told);
 		break;
 	case NOTICE_LOST:
 		tell_lost(recorder, notice);
@@ -243,20 +243,20 @@ void record_notice(struct recorder *recorder, const struct notices_told *told)
 
 /* ---- what the supervisor knows ---- */
 
-static void add_missing_connections(struct recorder *recorder, uint32_t step)
+static void add_missing_connections(struct eventlog *recorder, uint32_t step)
 {
-	struct json *json = record_begin(recorder, "lost", 0, step);
+	struct json *json = eventlog_begin(recorder, "lost", 0, step);
 
 	/* At least; a receipt adds these up, and must not say none. */
 	json_uint(json, "count", 1);
 	json_str(json, "why",
 		 "the network's process ended before it had told of all connections; more may be "
 		 "missing");
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }
 
-void record_connection(struct recorder *recorder, uint32_t step,
-		       const struct atoll_connection *connection)
+void eventlog_connection(struct eventlog *recorder, uint32_t step,
+			 const struct atoll_connection *connection)
 {
 	static const char *const verdicts[] = {[ATOLL_CONN_ALLOWED] = "allowed",
 					       [ATOLL_CONN_REFUSED] = "refused",
@@ -267,9 +267,9 @@ void record_connection(struct recorder *recorder, uint32_t step,
 		add_missing_connections(recorder, step);
 	if (!recorder || !connection)
 		return;
-	json = record_begin_event(
+	json = eventlog_begin_event(
 		recorder,
-		&(struct record_event){
+		&(struct eventlog_event){
 			.kind = "connection",
 			.time_ns = connection->start_ns,
 			.step = step,
@@ -286,19 +286,19 @@ void record_connection(struct recorder *recorder, uint32_t step,
 	json_str(json, "rule", connection->rule[0] ? connection->rule : NULL);
 	json_str(json, "reason", connection->reason[0] ? connection->reason : NULL);
 	if (connection->request[0])
-		record_add_redacted(json, "request", connection->request, NULL);
+		eventlog_add_redacted(json, "request", connection->request, NULL);
 	else
 		json_none(json, "request");
 	json_uint(json, "sent", connection->sent);
 	json_uint(json, "received", connection->received);
 	json_uint(json, "duration_ms", connection->duration_ns / 1000000);
 	json_uint(json, "count", connection->count);
-	record_commit(recorder);
-	record_counts(recorder, step)->connections += connection->count;
+	eventlog_commit(recorder);
+	eventlog_counts(recorder, step)->connections += connection->count;
 }
 
-void record_approval(struct recorder *recorder, uint32_t step, const char *about,
-		     const char *object, const char *answer, const char *scope)
+void eventlog_approval(struct eventlog *recorder, uint32_t step, const char *about,
+		       const char *object, const char *answer, const char *scope)
 {
 	/* A program inside may ask about new names without end where nobody is there to answer, or
 	 * a program answers. What was allowed is written whatever the log's size. */
@@ -307,32 +307,33 @@ void record_approval(struct recorder *recorder, uint32_t step, const char *about
 
 	if (!recorder)
 		return;
-	json = is_repeated ? record_begin_event(recorder, &(struct record_event){.kind = "approval",
+	json = is_repeated
+		       ? eventlog_begin_event(recorder, &(struct eventlog_event){.kind = "approval",
 										 .step = step,
 										 .rule = answer,
 										 .object = object,
 										 .count = 1})
-			   : record_begin(recorder, "approval", 0, step);
+		       : eventlog_begin(recorder, "approval", 0, step);
 	json_str(json, "about", about);
 	json_str(json, "object", object);
 	json_str(json, "answer", answer);
-	record_add_who(json);
+	eventlog_add_who(json);
 	json_str(json, "scope", scope);
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }
 
-void record_decision(struct recorder *recorder, const char *about, const char *object)
+void eventlog_decision(struct eventlog *recorder, const char *about, const char *object)
 {
-	record_approval(recorder, 0, about, object, "yes", "once");
+	eventlog_approval(recorder, 0, about, object, "yes", "once");
 }
 
-void record_outcome(struct recorder *recorder, const struct record_outcome *outcome)
+void eventlog_outcome(struct eventlog *recorder, const struct eventlog_outcome *outcome)
 {
 	struct json *json;
 
 	if (!recorder)
 		return;
-	json = record_begin(recorder, "outcome", 0, 0);
+	json = eventlog_begin(recorder, "outcome", 0, 0);
 	json_str(json, "about", outcome->about);
 	json_str(json, "result", outcome->result);
 	if (outcome->is_counted) {
@@ -344,36 +345,36 @@ void record_outcome(struct recorder *recorder, const struct record_outcome *outc
 	json_str(json, "why", outcome->why[0] ? outcome->why : NULL);
 	if (outcome->is_late)
 		json_bool(json, "late", true);
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }
 
-void record_stop(struct recorder *recorder, uint32_t step, bool is_stopped, const char *why)
+void eventlog_stop(struct eventlog *recorder, uint32_t step, bool is_stopped, const char *why)
 {
 	struct json *json;
 
 	if (!recorder)
 		return;
-	json = record_begin(recorder, is_stopped ? "stopped" : "resumed", 0, step);
+	json = eventlog_begin(recorder, is_stopped ? "stopped" : "resumed", 0, step);
 	json_str(json, "why", why);
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }
 
-void record_turn(struct recorder *recorder, const char *kind, const char *name, uint64_t ended,
-		 const char *child)
+void eventlog_layer_change(struct eventlog *recorder, const char *kind, const char *name,
+			   uint64_t ended, const char *child)
 {
 	struct json *json;
 
 	if (!recorder)
 		return;
-	json = record_begin(recorder, kind, 0, 0);
+	json = eventlog_begin(recorder, kind, 0, 0);
 	if (name)
 		json_str(json, "name", name);
 	if (ended != UINT64_MAX)
 		json_uint(json, "ended", ended);
 	if (child)
 		json_str(json, "child", child);
-	record_add_who(json);
-	record_commit(recorder);
+	eventlog_add_who(json);
+	eventlog_commit(recorder);
 }
 
 /* ---- the end ---- */
@@ -399,19 +400,19 @@ static void add_usage(struct json *json, const struct atoll_result *result)
 	json_close(json, '}');
 }
 
-static void tell_limit(struct recorder *recorder, uint32_t step, const struct atoll_result *result)
+static void tell_limit(struct eventlog *recorder, uint32_t step, const struct atoll_result *result)
 {
-	struct json *json = record_begin(recorder, "limit", 0, step);
+	struct json *json = eventlog_begin(recorder, "limit", 0, step);
 
 	json_str(json, "limit", result->limit);
 	json_uint(json, "value", result->limit_value);
 	json_uint(json, "used", result->limit_used);
 	json_str(json, "note", result->limit_note[0] ? result->limit_note : NULL);
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }
 
-void record_end(struct recorder *recorder, uint32_t step, const struct atoll_result *result,
-		const char *note)
+void eventlog_end(struct eventlog *recorder, uint32_t step, const struct atoll_result *result,
+		  const char *note)
 {
 	static const char *const ends[] = {
 		[ATOLL_EXITED] = "exited",	   [ATOLL_SIGNALED] = "signaled",
@@ -419,18 +420,18 @@ void record_end(struct recorder *recorder, uint32_t step, const struct atoll_res
 		[ATOLL_OVER_LIMIT] = "over-limit", [ATOLL_NOT_STARTED] = "not-started",
 		[ATOLL_STOPPED] = "stopped",	   [ATOLL_UNRECORDED] = "unrecorded",
 	};
-	const struct record_counts *counts;
+	const struct eventlog_counts *counts;
 	struct json *json;
 
 	if (!recorder)
 		return;
-	record_wait_for_hashes(recorder);
-	record_tell_counted(recorder, step);
+	eventlog_wait_for_hashes(recorder);
+	eventlog_write_counted(recorder, step);
 	recorder->has_events = false;
 	if (result->limit[0])
 		tell_limit(recorder, step, result);
-	counts = record_counts(recorder, step);
-	json = record_begin(recorder, "end", 0, step);
+	counts = eventlog_counts(recorder, step);
+	json = eventlog_begin(recorder, "end", 0, step);
 	json_str(json, "end", ends[result->end]);
 	json_int(json, "code", result->code);
 	json_int(json, "status", atoll_result_status(result));
@@ -446,5 +447,5 @@ void record_end(struct recorder *recorder, uint32_t step, const struct atoll_res
 	json_uint(json, "connections", counts->connections);
 	if (note && note[0])
 		json_str(json, "note", note);
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }

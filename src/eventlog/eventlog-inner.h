@@ -10,21 +10,21 @@
 struct file_hashes;
 struct waiting;
 struct changed;
-struct record_tally;
+struct eventlog_tally;
 
 /* What a step has come to so far. */
-struct record_counts {
+struct eventlog_counts {
 	uint32_t step;
 	uint64_t denials, connections;
 };
 
-#define RECORD_STEPS_MAX 128
+#define EVENTLOG_STEPS_MAX 128
 
-struct recorder {
+struct eventlog {
 	struct audit_log *log;
 	const struct spec *spec;
 	char id[ATOLL_ID_SIZE];
-	struct record_hooks hooks;
+	struct eventlog_hooks hooks;
 	int64_t opened_ns;  /* since 1970; what was made later is the run's own */
 	uint32_t only_step; /* of a run; 0 in a sandbox */
 	uint32_t
@@ -38,26 +38,27 @@ struct recorder {
 	int64_t stuck_ns;	    /* since when it is stuck */
 	uint64_t n_dropped;	    /* lines that could not be kept until there is room */
 	struct atoll_error problem; /* why it is; or what made a line impossible */
-	struct record_counts counts[RECORD_STEPS_MAX];
+	struct eventlog_counts counts[EVENTLOG_STEPS_MAX];
 	int32_t unseen_pid;	    /* whose execution could not be read, just now */
 	struct file_hashes *hashes; /* NULL until something is executed */
 	struct waiting *waiting;    /* executions whose file is still being read */
 	size_t n_waiting;
-	struct changed *changed;    /* directly; NULL: nothing */
-	struct record_tally *tally; /* NULL: all is in the log */
+	struct changed *changed;      /* directly; NULL: nothing */
+	struct eventlog_tally *tally; /* NULL: all is in the log */
 };
 
 /* Of a notice, as the log counts them. */
-static inline uint32_t record_step_of(const struct recorder *recorder, const struct notice *notice)
+static inline uint32_t eventlog_step_of(const struct eventlog *recorder,
+					const struct notice *notice)
 {
 	return notice->step ? notice->step + recorder->first_step : recorder->only_step;
 }
 
 /* ---- eventlog-count.c ---- */
 
-/* One line about what happens inside: record_commit() behind it. Where the log has its size it is
+/* One line about what happens inside: eventlog_commit() behind it. Where the log has its size it is
  * only counted, by `kind` and `rule`. */
-struct record_event {
+struct eventlog_event {
 	const char *kind;
 	uint64_t time_ns;
 	uint32_t step;
@@ -65,40 +66,40 @@ struct record_event {
 	const char *verdict;	   /* of a connection: a constant; else NULL */
 	uint64_t count;
 };
-struct json *record_begin_event(struct recorder *recorder, const struct record_event *event);
+struct json *eventlog_begin_event(struct eventlog *recorder, const struct eventlog_event *event);
 /* At the end of a step; 0: of all. Once told they are forgotten. */
-void record_tell_counted(struct recorder *recorder, uint32_t step);
+void eventlog_write_counted(struct eventlog *recorder, uint32_t step);
 /* Now and then. */
-void record_tell_doubled(struct recorder *recorder);
-void record_forget_counted(struct recorder *recorder);
+void eventlog_write_repeated(struct eventlog *recorder);
+void eventlog_forget_counted(struct eventlog *recorder);
 /* -ENOSPC if lines about what happens inside wait, and the disk's floor is reached. */
-int record_check_floor(struct recorder *recorder, struct atoll_error *err);
+int eventlog_check_floor(struct eventlog *recorder, struct atoll_error *err);
 
 /* ---- eventlog.c ---- */
 
-/* One line; record_commit() behind it. */
-struct json *record_begin(struct recorder *recorder, const char *kind, uint64_t time_ns,
-			  uint32_t step);
-void record_commit(struct recorder *recorder);
-struct record_counts *record_counts(struct recorder *recorder, uint32_t step);
-void record_add_hash(struct json *json, const char *key, const unsigned char *hash);
-void record_add_redacted(struct json *json, const char *key, const char *text,
-			 const char *previous);
+/* One line; eventlog_commit() behind it. */
+struct json *eventlog_begin(struct eventlog *recorder, const char *kind, uint64_t time_ns,
+			    uint32_t step);
+void eventlog_commit(struct eventlog *recorder);
+struct eventlog_counts *eventlog_counts(struct eventlog *recorder, uint32_t step);
+void eventlog_add_hash(struct json *json, const char *key, const unsigned char *hash);
+void eventlog_add_redacted(struct json *json, const char *key, const char *text,
+			   const char *previous);
 /* Whoever runs this: the host's number and name. */
-void record_add_who(struct json *json);
+void eventlog_add_who(struct json *json);
 
 /* ---- eventlog-event.c ---- */
 
 /* Tell of executions whose hash has become known. */
-void record_take_hashes(struct recorder *recorder);
+void eventlog_write_hashed(struct eventlog *recorder);
 /* And wait for the others. */
-void record_wait_for_hashes(struct recorder *recorder);
-void record_forget_waiting(struct recorder *recorder);
+void eventlog_wait_for_hashes(struct eventlog *recorder);
+void eventlog_forget_waiting(struct eventlog *recorder);
 
 /* ---- eventlog-change.c ---- */
 
-void record_note_change(struct recorder *recorder, const struct notices_told *told);
-void record_forget_changed(struct recorder *recorder);
+void eventlog_note_change(struct eventlog *recorder, const struct notices_told *told);
+void eventlog_forget_changed(struct eventlog *recorder);
 
 /* ---- eventlog-hash.c ---- */
 

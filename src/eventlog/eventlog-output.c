@@ -9,21 +9,21 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char *const endings[RECORD_STREAMS] = {"out", "err"};
+static const char *const endings[EVENTLOG_STREAMS] = {"out", "err"};
 
-void record_output_init(struct record_output *output, const struct spec *spec, const char *id,
-			bool is_terminal)
+void eventlog_output_init(struct eventlog_output *output, const struct spec *spec, const char *id,
+			  bool is_terminal)
 {
-	*output = (struct record_output){.is_on = id[0] && spec->record != SPEC_RECORD_OFF,
-					 .keeps = spec->keeps_output,
-					 .is_terminal = is_terminal};
+	*output = (struct eventlog_output){.is_on = id[0] && spec->record != SPEC_RECORD_OFF,
+					   .keeps = spec->keeps_output,
+					   .is_terminal = is_terminal};
 	snprintf(output->id, sizeof output->id, "%s", id);
-	for (int i = 0; i < RECORD_STREAMS; i++)
+	for (int i = 0; i < EVENTLOG_STREAMS; i++)
 		output->streams[i].fd = -1;
 }
 
 /* log/ID.out and log/ID.err; a sandbox's steps follow one another in it. */
-static int open_kept(const struct record_output *output, int stream, uint64_t *ret_offset)
+static int open_kept(const struct eventlog_output *output, int stream, uint64_t *ret_offset)
 {
 	cleanup_with(layer_store_close) struct layer_store store = {.fd = -1};
 	char path[64];
@@ -41,7 +41,7 @@ static int open_kept(const struct record_output *output, int stream, uint64_t *r
 	return fd;
 }
 
-static void keep(struct record_output *output, int stream, const void *data, size_t size)
+static void keep(struct eventlog_output *output, int stream, const void *data, size_t size)
 {
 	int *fd = &output->streams[stream].fd, r;
 
@@ -52,7 +52,7 @@ static void keep(struct record_output *output, int stream, const void *data, siz
 		output->failure = -r;
 }
 
-void record_output_add(struct record_output *output, int stream, const void *data, size_t size)
+void eventlog_output_add(struct eventlog_output *output, int stream, const void *data, size_t size)
 {
 	if (!output->is_on || size == 0)
 		return;
@@ -65,24 +65,24 @@ void record_output_add(struct record_output *output, int stream, const void *dat
 		keep(output, stream, data, size);
 }
 
-void record_output_finish(struct record_output *output, struct record_said *ret)
+void eventlog_output_finish(struct eventlog_output *output, struct eventlog_output_end *ret)
 {
-	*ret = (struct record_said){.keeps = output->keeps && !output->failure,
-				    .is_terminal = output->is_terminal};
-	for (int i = 0; output->is_on && i < RECORD_STREAMS; i++) {
+	*ret = (struct eventlog_output_end){.keeps = output->keeps && !output->failure,
+					    .is_terminal = output->is_terminal};
+	for (int i = 0; output->is_on && i < EVENTLOG_STREAMS; i++) {
 		if (!output->streams[i].is_begun)
 			continue;
 		ret->streams[i].bytes = output->streams[i].bytes;
 		ret->streams[i].offset = output->streams[i].offset;
 		hash_final(&output->streams[i].hash, ret->streams[i].hash);
 	}
-	record_output_done(output);
+	eventlog_output_done(output);
 }
 
-void record_output_done(struct record_output *output)
+void eventlog_output_done(struct eventlog_output *output)
 {
 	/* One that was never begun, because its step was refused, is zeros: and 0 is not its. */
-	for (int i = 0; output->is_on && i < RECORD_STREAMS; i++) {
+	for (int i = 0; output->is_on && i < EVENTLOG_STREAMS; i++) {
 		if (output->streams[i].fd >= 0)
 			close(output->streams[i].fd);
 		output->streams[i].fd = -1;
@@ -91,23 +91,24 @@ void record_output_done(struct record_output *output)
 }
 
 /* A stream that nothing came from is not told of. */
-void record_said(struct recorder *recorder, uint32_t step, const struct record_said *said)
+void eventlog_output_end(struct eventlog *recorder, uint32_t step,
+			 const struct eventlog_output_end *said)
 {
-	for (int i = 0; recorder && i < RECORD_STREAMS; i++) {
+	for (int i = 0; recorder && i < EVENTLOG_STREAMS; i++) {
 		struct json *json;
 
 		if (said->streams[i].bytes == 0)
 			continue;
-		json = record_begin(recorder, "output", 0, step);
+		json = eventlog_begin(recorder, "output", 0, step);
 		json_str(json, "stream",
-			 i == RECORD_STDERR  ? "stderr"
-			 : said->is_terminal ? "terminal"
-					     : "stdout");
+			 i == EVENTLOG_STDERR ? "stderr"
+			 : said->is_terminal  ? "terminal"
+					      : "stdout");
 		json_uint(json, "bytes", said->streams[i].bytes);
-		record_add_hash(json, "hash", said->streams[i].hash);
+		eventlog_add_hash(json, "hash", said->streams[i].hash);
 		json_bool(json, "kept", said->keeps);
 		if (said->keeps)
 			json_uint(json, "offset", said->streams[i].offset);
-		record_commit(recorder);
+		eventlog_commit(recorder);
 	}
 }

@@ -23,8 +23,8 @@ static unsigned add_word(struct json *json, const char *word, const char *previo
 	return n;
 }
 
-void record_recipe(struct recorder *recorder, uint32_t step, const struct buf *recipe,
-		   char *const *argv)
+void eventlog_recipe(struct eventlog *recorder, uint32_t step, const struct buf *recipe,
+		     char *const *argv)
 {
 	const char *word = recipe->data, *previous = NULL;
 	size_t size = recipe->used;
@@ -35,7 +35,7 @@ void record_recipe(struct recorder *recorder, uint32_t step, const struct buf *r
 		size += strlen(argv[i]) + 1;
 	if (!recorder || buf_error(recipe) < 0 || size > RECIPE_MAX)
 		return;
-	json = record_begin(recorder, "recipe", 0, step);
+	json = eventlog_begin(recorder, "recipe", 0, step);
 	json_open(json, "words", '[');
 	for (; word < recipe->data + recipe->used; previous = word, word += strlen(word) + 1)
 		n_redacted += add_word(json, word, previous);
@@ -45,5 +45,5 @@ void record_recipe(struct recorder *recorder, uint32_t step, const struct buf *r
 		n_redacted += add_word(json, argv[i], i ? argv[i - 1] : NULL);
 	json_close(json, ']');
 	json_uint(json, "redacted", n_redacted);
-	record_commit(recorder);
+	eventlog_commit(recorder);
 }

@@ -23,7 +23,7 @@ static void add_argv(struct json *json, char *const *argv)
 		used += strlen(argv[n]);
 		if (used > ARGV_MAX)
 			break;
-		record_add_redacted(json, NULL, argv[n], n ? argv[n - 1] : NULL);
+		eventlog_add_redacted(json, NULL, argv[n], n ? argv[n - 1] : NULL);
 	}
 	json_close(json, ']');
 	if (argv[n])
@@ -67,7 +67,7 @@ static bool has_key(const char *state)
 	       access(path, F_OK) == 0;
 }
 
-void record_describe(const struct spec *spec, struct plan *plan)
+void eventlog_describe(const struct spec *spec, struct plan *plan)
 {
 	char state[PATH_MAX] = "", mechanism[PATH_MAX + 64], size[32];
 	struct atoll_error err = {0};
@@ -99,8 +99,8 @@ void record_describe(const struct spec *spec, struct plan *plan)
 			 spec->output_origin);
 }
 
-int record_start(struct recorder *recorder, const struct record_start *start,
-		 struct atoll_error *err)
+int eventlog_start(struct eventlog *recorder, const struct eventlog_start *start,
+		   struct atoll_error *err)
 {
 	const struct spec *spec;
 	struct json *json;
@@ -113,7 +113,7 @@ int record_start(struct recorder *recorder, const struct record_start *start,
 	r = spec_digest(spec, digest + 7, err);
 	if (r < 0)
 		return r;
-	json = record_begin(recorder, "start", 0, start->step);
+	json = eventlog_begin(recorder, "start", 0, start->step);
 	add_argv(json, start->argv);
 	json_str(json, "cwd", start->cwd);
 	add_names(json, start->env);
@@ -136,10 +136,10 @@ int record_start(struct recorder *recorder, const struct record_start *start,
 		json_str(json, "commit", start->commit);
 	if (start->image)
 		json_str(json, "image", start->image);
-	record_commit(recorder);
+	eventlog_commit(recorder);
 	if (recorder->is_stuck) {
 		*err = recorder->problem;
 		return err->errnum ? -err->errnum : -1;
 	}
-	return record_flush(recorder, err);
+	return eventlog_flush(recorder, err);
 }

@@ -35,9 +35,9 @@ static int refuse(struct atoll_error *err, int r)
 	return r;
 }
 
-static struct recorder *recorder_new(const struct spec *spec, const char *id)
+static struct eventlog *recorder_new(const struct spec *spec, const char *id)
 {
-	struct recorder *recorder = calloc(1, sizeof *recorder);
+	struct eventlog *recorder = calloc(1, sizeof *recorder);
 	struct timespec now;
 
 	if (!recorder)
@@ -50,7 +50,7 @@ static struct recorder *recorder_new(const struct spec *spec, const char *id)
 	return recorder;
 }
 
-static int create(struct recorder *recorder, bool is_sandbox, const char *parent,
+static int create(struct eventlog *recorder, bool is_sandbox, const char *parent,
 		  struct atoll_error *err)
 {
 	const bool is_new_id = !recorder->id[0];
@@ -65,10 +65,10 @@ static int create(struct recorder *recorder, bool is_sandbox, const char *parent
 	return r;
 }
 
-int record_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox,
-		const char *parent, struct recorder **ret, struct atoll_error *err)
+int eventlog_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox,
+		  const char *parent, struct eventlog **ret, struct atoll_error *err)
 {
-	struct recorder *recorder;
+	struct eventlog *recorder;
 	int r;
 
 	*ret = NULL;
@@ -79,7 +79,7 @@ int record_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox
 		return error_oom(err);
 	r = create(recorder, is_sandbox, parent, err);
 	if (r < 0) {
-		record_close(recorder);
+		eventlog_close(recorder);
 		return refuse(err, r);
 	}
 	memcpy(id, recorder->id, ATOLL_ID_SIZE);
@@ -91,10 +91,10 @@ int record_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox
 	return 0;
 }
 
-int record_reopen(const struct spec *spec, const char *id, struct recorder **ret,
-		  struct atoll_error *err)
+int eventlog_reopen(const struct spec *spec, const char *id, struct eventlog **ret,
+		    struct atoll_error *err)
 {
-	struct recorder *recorder;
+	struct eventlog *recorder;
 	char same[ATOLL_ID_SIZE];
 	int r;
 
@@ -106,13 +106,13 @@ int record_reopen(const struct spec *spec, const char *id, struct recorder **ret
 		return error_oom(err);
 	r = audit_reopen(id, &recorder->log, err);
 	if (r == -ENOENT) {
-		record_close(recorder);
+		eventlog_close(recorder);
 		*err = (struct atoll_error){0};
 		snprintf(same, sizeof same, "%s", id);
-		return record_open(spec, same, true, NULL, ret, err);
+		return eventlog_open(spec, same, true, NULL, ret, err);
 	}
 	if (r < 0) {
-		record_close(recorder);
+		eventlog_close(recorder);
 		return refuse(err, r);
 	}
 	recorder->first_step = audit_last_step(recorder->log);
@@ -120,19 +120,19 @@ int record_reopen(const struct spec *spec, const char *id, struct recorder **ret
 	return 0;
 }
 
-int record_continue(const char *id, struct recorder **ret, struct atoll_error *err)
+int eventlog_continue(const char *id, struct eventlog **ret, struct atoll_error *err)
 {
-	struct recorder *recorder = recorder_new(NULL, id);
+	struct eventlog *recorder = recorder_new(NULL, id);
 	int r = recorder ? audit_reopen(id, &recorder->log, err) : error_oom(err);
 
 	if (r == 0)
 		*ret = recorder;
 	else
-		record_close(recorder);
+		eventlog_close(recorder);
 	return r;
 }
 
-void record_watch(struct recorder *recorder, const struct record_hooks *hooks)
+void eventlog_watch(struct eventlog *recorder, const struct eventlog_hooks *hooks)
 {
 	const char *line;
 	size_t size;
@@ -146,40 +146,40 @@ void record_watch(struct recorder *recorder, const struct record_hooks *hooks)
 		hooks->emitted(line, size, hooks->data);
 }
 
-void record_think_ahead(const struct recorder *recorder)
+void eventlog_prepare_next(const struct eventlog *recorder)
 {
 	if (recorder)
 		audit_make_spare(recorder->log);
 }
 
-const char *record_id(const struct recorder *recorder)
+const char *eventlog_id(const struct eventlog *recorder)
 {
 	return recorder ? recorder->id : "";
 }
 
-bool record_wants_notices(const struct recorder *recorder)
+bool eventlog_wants_notices(const struct eventlog *recorder)
 {
 	return recorder && recorder->spec && recorder->spec->record == SPEC_RECORD_FULL;
 }
 
-uint32_t record_step(const struct recorder *recorder, uint32_t n)
+uint32_t eventlog_step(const struct eventlog *recorder, uint32_t n)
 {
 	return recorder ? recorder->first_step + n : n;
 }
 
-void record_close(struct recorder *recorder)
+void eventlog_close(struct eventlog *recorder)
 {
 	if (!recorder)
 		return;
-	record_forget_waiting(recorder);
-	record_forget_changed(recorder);
-	record_forget_counted(recorder);
+	eventlog_forget_waiting(recorder);
+	eventlog_forget_changed(recorder);
+	eventlog_forget_counted(recorder);
 	file_hashes_free(recorder->hashes);
 	audit_close(recorder->log);
 	free(recorder);
 }
 
-void record_abandon(struct recorder *recorder)
+void eventlog_abandon(struct eventlog *recorder)
 {
 	cleanup_with(layer_store_close) struct layer_store store = {.fd = -1};
 	char path[64];
@@ -189,13 +189,13 @@ void record_abandon(struct recorder *recorder)
 	snprintf(path, sizeof path, "log/%s.jsonl", recorder->id);
 	if (layer_store_open(false, &store, NULL) == 0)
 		unlinkat(store.fd, path, 0);
-	record_close(recorder);
+	eventlog_close(recorder);
 }
 
 /* ---- lines ---- */
 
 /* Lines for which there was neither disk nor memory: how many, as soon as there is again. */
-static void tell_dropped(struct recorder *recorder)
+static void tell_dropped(struct eventlog *recorder)
 {
 	struct json *json;
 
@@ -208,14 +208,14 @@ static void tell_dropped(struct recorder *recorder)
 		recorder->n_dropped = 0;
 }
 
-struct json *record_begin(struct recorder *recorder, const char *kind, uint64_t time_ns,
-			  uint32_t step)
+struct json *eventlog_begin(struct eventlog *recorder, const char *kind, uint64_t time_ns,
+			    uint32_t step)
 {
 	tell_dropped(recorder);
 	return audit_begin(recorder->log, kind, time_ns, step);
 }
 
-void record_commit(struct recorder *recorder)
+void eventlog_commit(struct eventlog *recorder)
 {
 	const int64_t now_ns = clock_monotonic_ns();
 	const bool is_counted = recorder->is_counted;
@@ -241,19 +241,19 @@ void record_commit(struct recorder *recorder)
 	if (recorder->seal_ns == INT64_MAX)
 		recorder->seal_ns = now_ns + SEAL_NS;
 	if (!recorder->is_stuck && audit_pending(recorder->log) >= FLUSH_SIZE)
-		record_flush(recorder, &recorder->problem);
+		eventlog_flush(recorder, &recorder->problem);
 }
 
-struct record_counts *record_counts(struct recorder *recorder, uint32_t step)
+struct eventlog_counts *eventlog_counts(struct eventlog *recorder, uint32_t step)
 {
-	struct record_counts *counts = &recorder->counts[step % RECORD_STEPS_MAX];
+	struct eventlog_counts *counts = &recorder->counts[step % EVENTLOG_STEPS_MAX];
 
 	if (counts->step != step)
-		*counts = (struct record_counts){.step = step};
+		*counts = (struct eventlog_counts){.step = step};
 	return counts;
 }
 
-void record_add_hash(struct json *json, const char *key, const unsigned char *hash)
+void eventlog_add_hash(struct json *json, const char *key, const unsigned char *hash)
 {
 	char text[7 + HASH_HEX_SIZE] = "sha256:";
 
@@ -262,7 +262,8 @@ void record_add_hash(struct json *json, const char *key, const unsigned char *ha
 	json_str(json, key, hash ? text : NULL);
 }
 
-void record_add_redacted(struct json *json, const char *key, const char *text, const char *previous)
+void eventlog_add_redacted(struct json *json, const char *key, const char *text,
+			   const char *previous)
 {
 	cleanup_buf struct buf out = BUF_INIT((size_t)4 << 20);
 
@@ -274,7 +275,7 @@ void record_add_redacted(struct json *json, const char *key, const char *text, c
 		json_strn(json, key, out.data ? out.data : "", out.used);
 }
 
-void record_add_who(struct json *json)
+void eventlog_add_who(struct json *json)
 {
 	char line[1024];
 	FILE *accounts = fopen("/etc/passwd", "re");
@@ -298,13 +299,13 @@ void record_add_who(struct json *json)
 
 /* ---- writing ---- */
 
-int record_flush(struct recorder *recorder, struct atoll_error *err)
+int eventlog_flush(struct eventlog *recorder, struct atoll_error *err)
 {
 	int r;
 
 	if (!recorder)
 		return 0;
-	r = record_check_floor(recorder, err);
+	r = eventlog_check_floor(recorder, err);
 	if (r == 0)
 		r = audit_flush(recorder->log, err);
 	if (r < 0) {
@@ -321,7 +322,7 @@ int record_flush(struct recorder *recorder, struct atoll_error *err)
 	return 0;
 }
 
-bool record_is_stuck(const struct recorder *recorder, const struct atoll_error **ret_problem)
+bool eventlog_is_stuck(const struct eventlog *recorder, const struct atoll_error **ret_problem)
 {
 	if (!recorder || !recorder->is_stuck)
 		return false;
@@ -330,33 +331,33 @@ bool record_is_stuck(const struct recorder *recorder, const struct atoll_error *
 	return true;
 }
 
-bool record_try_again(struct recorder *recorder)
+bool eventlog_try_again(struct eventlog *recorder)
 {
 	if (!recorder || !recorder->is_stuck)
 		return false;
 	if (clock_monotonic_ns() < recorder->retry_ns)
 		return true;
-	return record_flush(recorder, &recorder->problem) < 0;
+	return eventlog_flush(recorder, &recorder->problem) < 0;
 }
 
-void record_prepare_seal(struct recorder *recorder)
+void eventlog_prepare_seal(struct eventlog *recorder)
 {
 	if (recorder && !recorder->is_stuck)
 		audit_prepare_seal(recorder->log);
 }
 
-int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct atoll_error *err)
+int eventlog_seal(struct eventlog *recorder, bool is_last, bool took_long, struct atoll_error *err)
 {
 	int r;
 
 	if (!recorder)
 		return 0;
-	record_wait_for_hashes(recorder);
+	eventlog_wait_for_hashes(recorder);
 	if (is_last)
-		record_tell_counted(recorder, 0);
+		eventlog_write_counted(recorder, 0);
 	/* Ends of steps and decisions are written below the free-space floor as well. */
 	recorder->has_events = false;
-	r = record_flush(recorder, err);
+	r = eventlog_flush(recorder, err);
 	tell_dropped(recorder);
 	if (r == 0)
 		r = audit_seal(recorder->log, is_last, took_long, err);
@@ -378,9 +379,9 @@ int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct 
 
 /* ---- in a loop ---- */
 
-void record_want(const struct recorder *recorder, struct pollfd *fds)
+void eventlog_want(const struct eventlog *recorder, struct pollfd *fds)
 {
-	for (size_t i = 0; i < RECORD_WATCHED; i++)
+	for (size_t i = 0; i < EVENTLOG_WATCHED; i++)
 		fds[i] = (struct pollfd){.fd = -1};
 	if (!recorder)
 		return;
@@ -389,13 +390,13 @@ void record_want(const struct recorder *recorder, struct pollfd *fds)
 		recorder->hooks.want(fds + 1, recorder->hooks.data);
 }
 
-void record_rest(struct recorder *recorder)
+void eventlog_idle(struct eventlog *recorder)
 {
 	if (recorder)
 		file_hashes_rest(recorder->hashes);
 }
 
-int64_t record_deadline_ns(const struct recorder *recorder)
+int64_t eventlog_deadline_ns(const struct eventlog *recorder)
 {
 	int64_t until, other;
 
@@ -409,7 +410,7 @@ int64_t record_deadline_ns(const struct recorder *recorder)
 	return other < until ? other : until;
 }
 
-void record_move(struct recorder *recorder, const struct pollfd *fds)
+void eventlog_move(struct eventlog *recorder, const struct pollfd *fds)
 {
 	int64_t now_ns;
 
@@ -417,7 +418,7 @@ void record_move(struct recorder *recorder, const struct pollfd *fds)
 		return;
 	if (fds[0].fd >= 0 && fds[0].revents) {
 		file_hashes_move(recorder->hashes, false);
-		record_take_hashes(recorder);
+		eventlog_write_hashed(recorder);
 	}
 	if (recorder->hooks.move)
 		recorder->hooks.move(fds + 1, recorder->hooks.data);
@@ -426,10 +427,10 @@ void record_move(struct recorder *recorder, const struct pollfd *fds)
 		return;
 	now_ns = clock_monotonic_ns();
 	if (now_ns >= recorder->flush_ns)
-		record_flush(recorder, &recorder->problem);
+		eventlog_flush(recorder, &recorder->problem);
 	/* A head that cannot be made is made later; what it stands for is written. */
 	if (!recorder->is_stuck && now_ns >= recorder->seal_ns) {
-		record_tell_doubled(recorder);
+		eventlog_write_repeated(recorder);
 		if (audit_seal(recorder->log, false, false, &recorder->problem) == 0)
 			recorder->seal_ns = INT64_MAX;
 		else

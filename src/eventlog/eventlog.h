@@ -32,15 +32,15 @@ struct spec;
  *
  * All functions take NULL for a contract that says `record: off`, and do nothing.
  *
- * Nothing is done unrecorded: when lines cannot be written (the disk is full) record_is_stuck(),
+ * Nothing is done unrecorded: when lines cannot be written (the disk is full) eventlog_is_stuck(),
  * and everything inside has to stand still until it is not.
  */
-struct recorder;
+struct eventlog;
 
 /* For whoever watches: called for each line, without its end, in the order of the log. */
-struct record_hooks {
+struct eventlog_hooks {
 	void (*emitted)(const char *line, size_t size, void *data);
-	/* More descriptors for the supervisor's loop: RECORD_EXTRA entries, all to be filled in
+	/* More descriptors for the supervisor's loop: EVENTLOG_EXTRA entries, all to be filled in
 	 * (fd -1 for none); and when to be called at the latest. May be NULL. */
 	void (*want)(struct pollfd *fds, void *data);
 	void (*move)(const struct pollfd *fds, void *data);
@@ -48,60 +48,60 @@ struct record_hooks {
 	void *data;
 };
 
-#define RECORD_EXTRA   4
-#define RECORD_WATCHED (1 + RECORD_EXTRA) /* entries that record_want() fills in */
+#define EVENTLOG_EXTRA	 4
+#define EVENTLOG_WATCHED (1 + EVENTLOG_EXTRA) /* entries that eventlog_want() fills in */
 
 /* ---- eventlog.c ---- */
 
 /* A new log, with its first line. `id` may be "": then it gets one. Of a fork `parent` says of
  * what, as ID/CHECKPOINT; else NULL. NULL in `*ret` where the contract wants none. */
-int record_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox,
-		const char *parent, struct recorder **ret, struct atoll_error *err);
+int eventlog_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox,
+		  const char *parent, struct eventlog **ret, struct atoll_error *err);
 /* Go on with a sandbox's; one that has none gets one. */
-int record_reopen(const struct spec *spec, const char *id, struct recorder **ret,
-		  struct atoll_error *err);
+int eventlog_reopen(const struct spec *spec, const char *id, struct eventlog **ret,
+		    struct atoll_error *err);
 /* Go on with the log of a record, whatever its contract; -ENOENT if it has none. */
-int record_continue(const char *id, struct recorder **ret, struct atoll_error *err);
-void record_watch(struct recorder *recorder, const struct record_hooks *hooks);
-const char *record_id(const struct recorder *recorder); /* "" without one */
+int eventlog_continue(const char *id, struct eventlog **ret, struct atoll_error *err);
+void eventlog_watch(struct eventlog *recorder, const struct eventlog_hooks *hooks);
+const char *eventlog_id(const struct eventlog *recorder); /* "" without one */
 /* The command runs, and we wait: what the next run can use. Takes NULL. */
-void record_think_ahead(const struct recorder *recorder);
-bool record_wants_notices(const struct recorder *recorder);
+void eventlog_prepare_next(const struct eventlog *recorder);
+bool eventlog_wants_notices(const struct eventlog *recorder);
 /* The log's number of the n-th step of its holder. */
-uint32_t record_step(const struct recorder *recorder, uint32_t n);
+uint32_t eventlog_step(const struct eventlog *recorder, uint32_t n);
 
 /* In the supervisor's loop. */
-void record_want(const struct recorder *recorder, struct pollfd *fds);
-void record_move(struct recorder *recorder, const struct pollfd *fds);
+void eventlog_want(const struct eventlog *recorder, struct pollfd *fds);
+void eventlog_move(struct eventlog *recorder, const struct pollfd *fds);
 /* Nothing has happened for a while: a process that is only kept for what comes next ends. */
-void record_rest(struct recorder *recorder);
-int64_t record_deadline_ns(const struct recorder *recorder);
+void eventlog_idle(struct eventlog *recorder);
+int64_t eventlog_deadline_ns(const struct eventlog *recorder);
 
 /* Write all that waits, now. */
-int record_flush(struct recorder *recorder, struct atoll_error *err);
+int eventlog_flush(struct eventlog *recorder, struct atoll_error *err);
 /* Lines could not be written, and wait. `*ret_problem`, if not NULL, gets why, in words. */
-bool record_is_stuck(const struct recorder *recorder, const struct atoll_error **ret_problem);
+bool eventlog_is_stuck(const struct eventlog *recorder, const struct atoll_error **ret_problem);
 /* A log that could not be written for so long ends what runs. */
-#define RECORD_STUCK	"record" /* the limit that is named then */
-#define RECORD_STUCK_NS (30 * INT64_C(1000000000))
+#define EVENTLOG_STUCK	  "record" /* the limit that is named then */
+#define EVENTLOG_STUCK_NS (30 * INT64_C(1000000000))
 /* Is it still? Tried twice a second at most. */
-bool record_try_again(struct recorder *recorder);
+bool eventlog_try_again(struct eventlog *recorder);
 /* Sign what there is. `is_last`: nothing will follow; `took_long`: worth waiting for the disk. */
-int record_seal(struct recorder *recorder, bool is_last, bool took_long, struct atoll_error *err);
+int eventlog_seal(struct eventlog *recorder, bool is_last, bool took_long, struct atoll_error *err);
 /* What that does and needs no more facts, for a moment in which somebody else is waited for.
  * Nothing inside may be started any more: the private key is in memory from here on. */
-void record_prepare_seal(struct recorder *recorder);
+void eventlog_prepare_seal(struct eventlog *recorder);
 /* Takes NULL. What was not written is lost. */
-void record_close(struct recorder *recorder);
+void eventlog_close(struct eventlog *recorder);
 /* The same of a log that has not begun: nothing is left of it. */
-void record_abandon(struct recorder *recorder);
+void eventlog_abandon(struct eventlog *recorder);
 
 /* ---- eventlog-start.c ---- */
 
 /* What the plan says of it. */
-void record_describe(const struct spec *spec, struct plan *plan);
+void eventlog_describe(const struct spec *spec, struct plan *plan);
 
-struct record_start {
+struct eventlog_start {
 	uint32_t step;
 	char *const *argv;
 	const char *cwd;
@@ -113,32 +113,32 @@ struct record_start {
 	const char *image; /* digest, likewise; NULL also where the contract has none */
 };
 /* Written, and on its way to the disk, when it returns 0. */
-int record_start(struct recorder *recorder, const struct record_start *start,
-		 struct atoll_error *err);
+int eventlog_start(struct eventlog *recorder, const struct eventlog_start *start,
+		   struct atoll_error *err);
 
 /* ---- eventlog-recipe.c ---- */
 
 struct buf;
 
 /* What the job was made of, for a receipt; before its start. */
-void record_recipe(struct recorder *recorder, uint32_t step, const struct buf *recipe,
-		   char *const *argv);
+void eventlog_recipe(struct eventlog *recorder, uint32_t step, const struct buf *recipe,
+		     char *const *argv);
 
 /* ---- eventlog-event.c ---- */
 
 /* What the first process has told. */
-void record_notice(struct recorder *recorder, const struct notices_told *told);
-void record_denial(struct recorder *recorder, uint32_t step, const struct atoll_denial *denial);
+void eventlog_notice(struct eventlog *recorder, const struct notices_told *told);
+void eventlog_denial(struct eventlog *recorder, uint32_t step, const struct atoll_denial *denial);
 /* NULL: egress ended before it had told of all connections. */
-void record_connection(struct recorder *recorder, uint32_t step,
-		       const struct atoll_connection *connection);
+void eventlog_connection(struct eventlog *recorder, uint32_t step,
+			 const struct atoll_connection *connection);
 /* Somebody decided. `answer` and `scope` may be NULL. */
-void record_approval(struct recorder *recorder, uint32_t step, const char *about,
-		     const char *object, const char *answer, const char *scope);
+void eventlog_approval(struct eventlog *recorder, uint32_t step, const char *about,
+		       const char *object, const char *answer, const char *scope);
 /* The same, of what was decided about a whole record: "apply", "undo", "discard", "remove". */
-void record_decision(struct recorder *recorder, const char *about, const char *object);
+void eventlog_decision(struct eventlog *recorder, const char *about, const char *object);
 /* What became of it. */
-struct record_outcome {
+struct eventlog_outcome {
 	char about[16];	 /* "apply", "undo", "discard" */
 	char result[16]; /* "applied", "undone", "discarded", "conflict", "failed" */
 	bool is_counted; /* the numbers are known */
@@ -146,60 +146,62 @@ struct record_outcome {
 	uint64_t files, merged, held, conflicts;
 	char why[400]; /* it is none of the first three; else "" */
 };
-void record_outcome(struct recorder *recorder, const struct record_outcome *outcome);
-void record_stop(struct recorder *recorder, uint32_t step, bool is_stopped, const char *why);
+void eventlog_outcome(struct eventlog *recorder, const struct eventlog_outcome *outcome);
+void eventlog_stop(struct eventlog *recorder, uint32_t step, bool is_stopped, const char *why);
 /* "checkpoint", "rollback", "fork", "remove"; what is NULL or UINT64_MAX is left out. */
-void record_turn(struct recorder *recorder, const char *kind, const char *name, uint64_t ended,
-		 const char *child);
+void eventlog_layer_change(struct eventlog *recorder, const char *kind, const char *name,
+			   uint64_t ended, const char *child);
 /* The end of a step: its limit, if one was hit, and its end. All that was told of it is in the log
  * before that. `result` has what became of it. */
-void record_end(struct recorder *recorder, uint32_t step, const struct atoll_result *result,
-		const char *note);
+void eventlog_end(struct eventlog *recorder, uint32_t step, const struct atoll_result *result,
+		  const char *note);
 
 /* ---- eventlog-change.c ---- */
 
 /* All of a layer's. */
-void record_changes(struct recorder *recorder, uint32_t step, const struct layer_changes *changes);
+void eventlog_changes(struct eventlog *recorder, uint32_t step,
+		      const struct layer_changes *changes);
 /* One of them. */
-void record_change(struct recorder *recorder, uint32_t step, const struct layer_changes *changes,
-		   size_t i);
+void eventlog_change(struct eventlog *recorder, uint32_t step, const struct layer_changes *changes,
+		     size_t i);
 /* What was changed directly: told at the end of a step. */
-void record_direct_changes(struct recorder *recorder, uint32_t step);
+void eventlog_direct_changes(struct eventlog *recorder, uint32_t step);
 
 /* ---- eventlog-output.c ---- */
 
 enum {
-	RECORD_STDOUT,
-	RECORD_STDERR,
-	RECORD_STREAMS,
+	EVENTLOG_STDOUT,
+	EVENTLOG_STDERR,
+	EVENTLOG_STREAMS,
 };
 
 /* What goes through the relay, as the command wrote it. */
-struct record_output {
+struct eventlog_output {
 	struct {
 		struct hash hash;
 		uint64_t bytes;
 		int fd;		 /* where it is kept; -1: it is not */
 		uint64_t offset; /* in that file, where it begins */
 		bool is_begun;
-	} streams[RECORD_STREAMS];
+	} streams[EVENTLOG_STREAMS];
 	char id[ATOLL_ID_SIZE];
 	bool is_on, keeps, is_terminal;
 	int failure; /* of writing what is to be kept */
 };
 
-void record_output_init(struct record_output *output, const struct spec *spec, const char *id,
-			bool is_terminal);
-void record_output_add(struct record_output *output, int stream, const void *data, size_t size);
-void record_output_done(struct record_output *output);
+void eventlog_output_init(struct eventlog_output *output, const struct spec *spec, const char *id,
+			  bool is_terminal);
+void eventlog_output_add(struct eventlog_output *output, int stream, const void *data, size_t size);
+void eventlog_output_done(struct eventlog_output *output);
 
 /* What is told of it, also from one process to another. */
-struct record_said {
+struct eventlog_output_end {
 	struct {
 		uint64_t bytes, offset;
 		unsigned char hash[HASH_SIZE];
-	} streams[RECORD_STREAMS];
+	} streams[EVENTLOG_STREAMS];
 	bool keeps, is_terminal;
 };
-void record_output_finish(struct record_output *output, struct record_said *ret);
-void record_said(struct recorder *recorder, uint32_t step, const struct record_said *said);
+void eventlog_output_finish(struct eventlog_output *output, struct eventlog_output_end *ret);
+void eventlog_output_end(struct eventlog *recorder, uint32_t step,
+			 const struct eventlog_output_end *said);

@@ -100,18 +100,18 @@ TEST(more_than_fits_into_a_socket_is_read_all_the_same)
 
 TEST(a_recorder_that_is_not_there_takes_everything)
 {
-	struct pollfd fds[RECORD_WATCHED];
-	const struct record_said said = {0};
+	struct pollfd fds[EVENTLOG_WATCHED];
+	const struct eventlog_output_end said = {0};
 
-	record_want(NULL, fds);
-	CHECK(fds[0].fd == -1 && fds[RECORD_WATCHED - 1].fd == -1);
-	record_move(NULL, fds);
-	record_said(NULL, 1, &said);
-	record_end(NULL, 1, NULL, NULL);
-	record_approval(NULL, 1, "apply", "all", "yes", NULL);
-	record_outcome(NULL, &(struct record_outcome){.about = "apply", .result = "applied"});
-	CHECK(record_deadline_ns(NULL) == INT64_MAX && !record_is_stuck(NULL, NULL));
-	CHECK(record_seal(NULL, true, false, NULL) == 0 && record_flush(NULL, NULL) == 0);
-	CHECK_STR(record_id(NULL), "");
-	record_close(NULL);
+	eventlog_want(NULL, fds);
+	CHECK(fds[0].fd == -1 && fds[EVENTLOG_WATCHED - 1].fd == -1);
+	eventlog_move(NULL, fds);
+	eventlog_output_end(NULL, 1, &said);
+	eventlog_end(NULL, 1, NULL, NULL);
+	eventlog_approval(NULL, 1, "apply", "all", "yes", NULL);
+	eventlog_outcome(NULL, &(struct eventlog_outcome){.about = "apply", .result = "applied"});
+	CHECK(eventlog_deadline_ns(NULL) == INT64_MAX && !eventlog_is_stuck(NULL, NULL));
+	CHECK(eventlog_seal(NULL, true, false, NULL) == 0 && eventlog_flush(NULL, NULL) == 0);
+	CHECK_STR(eventlog_id(NULL), "");
+	eventlog_close(NULL);
 }

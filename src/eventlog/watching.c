@@ -22,7 +22,7 @@
 
 struct watching {
 	const struct spec *spec;
-	struct recorder *recorder;
+	struct eventlog *recorder;
 	struct atoll_result *result;
 	struct rules *rules;
 	struct watchers readers;
@@ -98,8 +98,8 @@ static void want(struct pollfd *fds, void *data)
 {
 	const struct watching *watch = data;
 
-	_Static_assert(RECORD_EXTRA >= WATCHERS_MAX, "each reader has its entry");
-	for (size_t i = 0; i < RECORD_EXTRA; i++)
+	_Static_assert(EVENTLOG_EXTRA >= WATCHERS_MAX, "each reader has its entry");
+	for (size_t i = 0; i < EVENTLOG_EXTRA; i++)
 		fds[i] = (struct pollfd){.fd = -1};
 	watchers_want(&watch->readers, fds);
 	if (watch->monitor.fd < 0 || watch->monitor.has_ended)
@@ -175,7 +175,7 @@ static int start(struct watching *watch, const char *const *events, struct atoll
 	return r;
 }
 
-int watching_open(const struct spec *spec, const char *const *events, struct recorder *recorder,
+int watching_open(const struct spec *spec, const char *const *events, struct eventlog *recorder,
 		  struct atoll_result *result, struct watching **ret, struct atoll_error *err)
 {
 	struct watching *watch;
@@ -199,11 +199,11 @@ int watching_open(const struct spec *spec, const char *const *events, struct rec
 		watching_close(watch);
 		return r;
 	}
-	record_watch(recorder, &(struct record_hooks){.emitted = emitted,
-						      .want = want,
-						      .move = move,
-						      .deadline_ns = deadline_ns,
-						      .data = watch});
+	eventlog_watch(recorder, &(struct eventlog_hooks){.emitted = emitted,
+							  .want = want,
+							  .move = move,
+							  .deadline_ns = deadline_ns,
+							  .data = watch});
 	*ret = watch;
 	return 0;
 }
@@ -236,13 +236,14 @@ static void write_flag(struct watching *watch, const struct watch_said *said)
 {
 	/* What a rule ends or holds is written whatever the log's size; a mere remark may be
 	 * repeated without end. */
-	struct json *json = said->verdict <= RULE_FLAG
-				    ? record_begin_event(watch->recorder,
-							 &(struct record_event){.kind = "flag",
-										.step = said->step,
-										.rule = said->by,
-										.count = 1})
-				    : record_begin(watch->recorder, "flag", 0, said->step);
+	struct json *json =
+		said->verdict <= RULE_FLAG
+			? eventlog_begin_event(watch->recorder,
+					       &(struct eventlog_event){.kind = "flag",
+									.step = said->step,
+									.rule = said->by,
+									.count = 1})
+			: eventlog_begin(watch->recorder, "flag", 0, said->step);
 
 	json_str(json, "by", said->by);
 	json_str(json, "verdict", word_of(said));
@@ -257,21 +258,21 @@ static void write_flag(struct watching *watch, const struct watch_said *said)
 			json_uint(json, NULL, said->about[i]);
 		json_close(json, ']');
 	}
-	record_commit(watch->recorder);
+	eventlog_commit(watch->recorder);
 }
 
 static void write_lost(struct watching *watch)
 {
 	/* Each time that a slow reader has caught up: as often as the command likes. */
-	struct json *json =
-		record_begin_event(watch->recorder, &(struct record_event){.kind = "lost",
-									   .rule = watch->lost_why,
-									   .count = watch->lost});
+	struct json *json = eventlog_begin_event(watch->recorder,
+						 &(struct eventlog_event){.kind = "lost",
+									  .rule = watch->lost_why,
+									  .count = watch->lost});
 
 	json_uint(json, "count", watch->lost);
 	json_str(json, "why", watch->lost_why);
 	watch->lost = 0;
-	record_commit(watch->recorder);
+	eventlog_commit(watch->recorder);
 }
 
 bool watching_settle(struct watching *watch, struct watch_said *ret)
@@ -310,7 +311,7 @@ static void hear_last(struct watching *watch)
 	bool is_shut = false;
 
 	while (watch->monitor.fd >= 0 && clock_monotonic_ns() < until_ns) {
-		struct pollfd fds[RECORD_EXTRA];
+		struct pollfd fds[EVENTLOG_EXTRA];
 
 		if (!is_shut && reader->used == 0) {
 			watch->is_last = true;
@@ -318,7 +319,7 @@ static void hear_last(struct watching *watch)
 			is_shut = true;
 		}
 		want(fds, watch);
-		if (poll(fds, RECORD_EXTRA, 100) > 0)
+		if (poll(fds, EVENTLOG_EXTRA, 100) > 0)
 			move(fds, watch);
 	}
 	watch->is_last = true;

@@ -11,7 +11,7 @@
 struct atoll_error;
 struct atoll_result;
 struct plan;
-struct recorder;
+struct eventlog;
 struct spec;
 
 /*
@@ -39,7 +39,7 @@ struct watch_said {
 
 /* `events` as in atoll_run_options; `result`, if not NULL, gets what is said. `*ret` is NULL where
  * nobody watches. Called before the first step; lines that were there before are sent, too. */
-int watching_open(const struct spec *spec, const char *const *events, struct recorder *recorder,
+int watching_open(const struct spec *spec, const char *const *events, struct eventlog *recorder,
 		  struct atoll_result *result, struct watching **ret, struct atoll_error *err);
 /* Should events inside wait, because a reader is slow? Takes NULL. */
 bool watching_holds(struct watching *watch);

@@ -225,7 +225,7 @@ static int finish_record(struct run *run, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	count(run->result, &changes->list);
-	record_changes(run->recorder, RUN_STEP, changes);
+	eventlog_changes(run->recorder, RUN_STEP, changes);
 	r = changes->list.n == 0;
 	atoll_changes_close(&changes->list);
 	clock_gettime(CLOCK_REALTIME, &now);

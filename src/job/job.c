@@ -289,10 +289,10 @@ int atoll_job_plan(struct atoll_job *job, enum atoll_format format, char **ret_t
 				layer_store_needs_memory(job->spec->workspace);
 	r = backend->prepare(job->spec, env, &extra, &plan, &cell, err);
 	if (r == 0)
-		r = net_describe(job->spec, &plan, err);
+		r = netctl_describe(job->spec, &plan, err);
 	watching_describe(job->spec, &plan);
 	if (r == 0)
-		record_describe(job->spec, &plan);
+		eventlog_describe(job->spec, &plan);
 	if (r == 0)
 		r = plan_render(&plan, job->spec, format, &text, err);
 	if (r == 0 && !(*ret_text = buf_take(&text)))

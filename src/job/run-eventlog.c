@@ -32,7 +32,7 @@ static int open_log(struct run *run, struct atoll_error *err)
 		return 0;
 	if (run->layer.record)
 		memcpy(id, run->layer.record->info.id, sizeof id);
-	return record_open(run->spec, id, false, NULL, &run->recorder, err);
+	return eventlog_open(run->spec, id, false, NULL, &run->recorder, err);
 }
 
 struct receipt_notes {
@@ -53,7 +53,7 @@ static int note_digest(const struct run *run, const char *doing,
 
 /* What a receipt needs besides: reading the whole workspace is paid only where somebody wants it.
  */
-static int note_for_receipt(struct run *run, struct record_start *start,
+static int note_for_receipt(struct run *run, struct eventlog_start *start,
 			    struct receipt_notes *notes, struct atoll_error *err)
 {
 	int r;
@@ -70,18 +70,18 @@ static int note_for_receipt(struct run *run, struct record_start *start,
 	input_commit(run->spec->workspace, notes->commit);
 	start->input = notes->input;
 	start->commit = notes->commit;
-	record_recipe(run->recorder, RUN_STEP, run->recipe, run->spec->command);
+	eventlog_recipe(run->recorder, RUN_STEP, run->recipe, run->spec->command);
 	return 0;
 }
 
-int run_record_begin(struct run *run, struct atoll_error *err)
+int run_eventlog_begin(struct run *run, struct atoll_error *err)
 {
 	cleanup_with(plan_done) struct plan plan = {.is_brief = true};
-	struct record_start start = {.step = RUN_STEP,
-				     .argv = run->spec->command,
-				     .cwd = run->spec->cwd,
-				     .env = run->env,
-				     .plan = &plan};
+	struct eventlog_start start = {.step = RUN_STEP,
+				       .argv = run->spec->command,
+				       .cwd = run->spec->cwd,
+				       .env = run->env,
+				       .plan = &plan};
 	struct receipt_notes notes;
 	int r;
 
@@ -93,14 +93,14 @@ int run_record_begin(struct run *run, struct atoll_error *err)
 	r = run_watch_begin(run, err);
 	if (r < 0)
 		return r;
-	memcpy(run->result->run, record_id(run->recorder), sizeof run->result->run);
-	record_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
+	memcpy(run->result->run, eventlog_id(run->recorder), sizeof run->result->run);
+	eventlog_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
 	if (run->backend->describe)
 		run->backend->describe(run->cell, &plan);
 	r = note_for_receipt(run, &start, &notes, err);
 	if (r < 0)
 		return r;
-	r = record_start(run->recorder, &start, err);
+	r = eventlog_start(run->recorder, &start, err);
 	if (r < 0)
 		return error_context(
 			err, r, "the record cannot be written (--record off runs without one)");
@@ -109,15 +109,15 @@ int run_record_begin(struct run *run, struct atoll_error *err)
 
 /* ---- meanwhile ---- */
 
-void run_record_connection(void *data, const struct atoll_connection *connection)
+void run_eventlog_connection(void *data, const struct atoll_connection *connection)
 {
 	const struct run *run = data;
 
-	record_connection(run->recorder, RUN_STEP, connection);
+	eventlog_connection(run->recorder, RUN_STEP, connection);
 }
 
-void run_record_answer(void *data, const struct net_question *question,
-		       enum atoll_answer_type answer)
+void run_eventlog_answer(void *data, const struct netctl_question *question,
+			 enum atoll_answer_type answer)
 {
 	static const char *const words[] = {
 		[ATOLL_ASK_NO] = "no",	    [ATOLL_ASK_ONCE] = "yes",	 [ATOLL_ASK_RUN] = "yes",
@@ -133,7 +133,8 @@ void run_record_answer(void *data, const struct net_question *question,
 	if ((unsigned)answer > ATOLL_ASK_NOBODY || answer == ATOLL_ASK_LATER)
 		return;
 	snprintf(object, sizeof object, "%s:%u", question->name, question->port);
-	record_approval(run->recorder, RUN_STEP, "network", object, words[answer], scopes[answer]);
+	eventlog_approval(run->recorder, RUN_STEP, "network", object, words[answer],
+			  scopes[answer]);
 }
 
 /* ---- the disk is full ---- */
@@ -148,7 +149,7 @@ static void begin_waiting(struct run *run)
 {
 	const struct atoll_error *problem;
 
-	record_is_stuck(run->recorder, &problem);
+	eventlog_is_stuck(run->recorder, &problem);
 	run->is_stuck = true;
 	run->stuck_ns = clock_monotonic_ns();
 	run_order(run, INIT_SIGNAL_ALL, SIGSTOP);
@@ -158,7 +159,7 @@ static void begin_waiting(struct run *run)
 		 "everything stood still because the record could not be written: %s",
 		 problem->text);
 	tell_stuck(run, problem->text);
-	record_stop(run->recorder, RUN_STEP, true, "disk full");
+	eventlog_stop(run->recorder, RUN_STEP, true, "disk full");
 }
 
 /* The time that it stood still is not the command's. */
@@ -167,7 +168,7 @@ static void go_on(struct run *run)
 	run->is_stuck = false;
 	if (run->deadline_ns != INT64_MAX)
 		run->deadline_ns += clock_monotonic_ns() - run->stuck_ns;
-	record_stop(run->recorder, RUN_STEP, false, "disk full");
+	eventlog_stop(run->recorder, RUN_STEP, false, "disk full");
 	tell_stuck(run, NULL);
 	run_look_at_terminal(run);
 	run_order(run, INIT_SIGNAL_ALL, SIGCONT);
@@ -176,30 +177,30 @@ static void go_on(struct run *run)
 /* No space after the wait: end the run, which would otherwise block for ever. */
 static void end_unrecorded(struct run *run)
 {
-	run_end_by_limit(run, ATOLL_UNRECORDED, RECORD_STUCK, RECORD_STUCK_NS / 1000000,
+	run_end_by_limit(run, ATOLL_UNRECORDED, EVENTLOG_STUCK, EVENTLOG_STUCK_NS / 1000000,
 			 (uint64_t)(clock_monotonic_ns() - run->stuck_ns) / 1000000);
 }
 
-int64_t run_record_deadline_ns(const struct run *run)
+int64_t run_eventlog_deadline_ns(const struct run *run)
 {
-	return run->is_stuck && !run->has_ended ? run->stuck_ns + RECORD_STUCK_NS : INT64_MAX;
+	return run->is_stuck && !run->has_ended ? run->stuck_ns + EVENTLOG_STUCK_NS : INT64_MAX;
 }
 
-void run_record_check(struct run *run)
+void run_eventlog_check(struct run *run)
 {
-	if (clock_monotonic_ns() >= run_record_deadline_ns(run)) {
+	if (clock_monotonic_ns() >= run_eventlog_deadline_ns(run)) {
 		end_unrecorded(run);
 		return;
 	}
 	if (!run->recorder)
 		return;
-	if (!run->is_stuck && record_is_stuck(run->recorder, NULL))
+	if (!run->is_stuck && eventlog_is_stuck(run->recorder, NULL))
 		begin_waiting(run);
-	else if (run->is_stuck && !record_try_again(run->recorder))
+	else if (run->is_stuck && !eventlog_try_again(run->recorder))
 		go_on(run);
 }
 
-void run_record_held(struct run *run, const struct atoll_error *problem)
+void run_eventlog_held(struct run *run, const struct atoll_error *problem)
 {
 	if (problem->text[0] && !run->is_stuck) {
 		run->is_stuck = true;
@@ -235,11 +236,11 @@ static bool is_interrupted(struct run *run)
 static void seal(struct run *run)
 {
 	const bool took_long = run->result->wall_ns > LONG_NS;
-	const int64_t until_ns = clock_monotonic_ns() + RECORD_STUCK_NS;
+	const int64_t until_ns = clock_monotonic_ns() + EVENTLOG_STUCK_NS;
 	struct atoll_error problem = {0};
 	bool is_told = run->is_stuck;
 
-	while (record_seal(run->recorder, true, took_long, &problem) < 0) {
+	while (eventlog_seal(run->recorder, true, took_long, &problem) < 0) {
 		snprintf(run->result->record_note, sizeof run->result->record_note,
 			 "the record is not complete: %s", problem.text);
 		/* A key or a store that is not as it should be does not become so by waiting. */
@@ -264,25 +265,25 @@ static void seal(struct run *run)
 		tell_stuck(run, NULL);
 }
 
-void run_record_end(struct run *run, int r, const struct atoll_error *err)
+void run_eventlog_end(struct run *run, int r, const struct atoll_error *err)
 {
-	struct record_said said;
+	struct eventlog_output_end said;
 
 	if (!run->recorder)
 		return;
-	if (r < 0 && !run->is_started && record_is_stuck(run->recorder, NULL)) {
+	if (r < 0 && !run->is_started && eventlog_is_stuck(run->recorder, NULL)) {
 		run_watch_close(run);
-		record_output_done(&run->output);
-		record_abandon(run->recorder);
+		eventlog_output_done(&run->output);
+		eventlog_abandon(run->recorder);
 		run->recorder = NULL;
 		return;
 	}
 	if (run->output.failure)
 		snprintf(run->result->record_note, sizeof run->result->record_note,
 			 "output is not kept: %s", strerror(run->output.failure));
-	record_output_finish(&run->output, &said);
-	record_said(run->recorder, RUN_STEP, &said);
-	record_direct_changes(run->recorder, RUN_STEP);
+	eventlog_output_finish(&run->output, &said);
+	eventlog_output_end(run->recorder, RUN_STEP, &said);
+	eventlog_direct_changes(run->recorder, RUN_STEP);
 	if (r < 0 && !run->is_started) {
 		run->result->end = ATOLL_NOT_STARTED;
 		run->result->code = atoll_error_status(err);
@@ -291,9 +292,9 @@ void run_record_end(struct run *run, int r, const struct atoll_error *err)
 		run->result->code = SIGKILL;
 	}
 	run_watch_end(run);
-	record_end(run->recorder, RUN_STEP, run->result, r < 0 ? err->text : NULL);
+	eventlog_end(run->recorder, RUN_STEP, run->result, r < 0 ? err->text : NULL);
 	seal(run);
 	run_watch_close(run);
-	record_close(run->recorder);
+	eventlog_close(run->recorder);
 	run->recorder = NULL;
 }

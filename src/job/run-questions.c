@@ -27,7 +27,7 @@ int run_make_stop_fd(const struct run *run)
 }
 
 /* A person who thinks does not stop the clock of the run. */
-static int32_t time_left_ms(const struct run *run, const struct net_question *question)
+static int32_t time_left_ms(const struct run *run, const struct netctl_question *question)
 {
 	int64_t until_ns = question->until_ns, left_ns;
 
@@ -41,7 +41,7 @@ static int32_t time_left_ms(const struct run *run, const struct net_question *qu
 
 void run_ask(struct run *run)
 {
-	struct net_question *question = net_next_question(&run->net);
+	struct netctl_question *question = netctl_next_question(&run->net);
 	enum atoll_answer_type answer;
 	cleanup_fd int stop_fd = -1;
 	uint64_t id;
@@ -65,5 +65,5 @@ void run_ask(struct run *run)
 		},
 		run->options->data);
 	run_look_at_terminal(run);
-	net_answer(&run->net, id, answer);
+	netctl_answer(&run->net, id, answer);
 }

@@ -232,9 +232,9 @@ static bool pass(struct relay *relay, int i)
 
 	/* As the command wrote it, not as a terminal shows it. */
 	if (i != RELAY_IN && relay->output)
-		record_output_add(relay->output, i == RELAY_ERR ? RECORD_STDERR : RECORD_STDOUT,
-				  stream->data + (stream->is_shown ? VT_HELD_MAX : 0),
-				  stream->used);
+		eventlog_output_add(
+			relay->output, i == RELAY_ERR ? EVENTLOG_STDERR : EVENTLOG_STDOUT,
+			stream->data + (stream->is_shown ? VT_HELD_MAX : 0), stream->used);
 
 	if (stream->is_shown)
 		stream->used = vt_filter(&stream->vt, stream->data + VT_HELD_MAX, stream->used,

@@ -41,18 +41,18 @@ struct stream {
 
 #define RELAY_ROOM 65536
 
-struct record_output;
+struct eventlog_output;
 
 struct relay {
 	struct stream streams[RELAY_COUNT];
 	uint64_t output_bytes;
 	uint64_t output_limit;
-	bool is_over;		      /* there was more than the limit */
-	bool has_terminal;	      /* the command has: its output and input are one */
-	bool is_held;		      /* nothing is taken yet */
-	bool is_input_held;	      /* the caller's input is not ours to read now */
-	bool ends_with_line;	      /* the last byte of input was a line's end */
-	struct record_output *output; /* gets what the command says; may be NULL */
+	bool is_over;			/* there was more than the limit */
+	bool has_terminal;		/* the command has: its output and input are one */
+	bool is_held;			/* nothing is taken yet */
+	bool is_input_held;		/* the caller's input is not ours to read now */
+	bool ends_with_line;		/* the last byte of input was a line's end */
+	struct eventlog_output *output; /* gets what the command says; may be NULL */
 	bool has_others; /* processes that live on may hold the other ends: at the end only what
 			  * is there is passed on, and no end is waited for */
 	char rooms[RELAY_COUNT][RELAY_ROOM]; /* last: most runs never touch all of it */

@@ -71,7 +71,7 @@ static void pause_all(struct run *run)
 	run_order(run, INIT_SIGNAL_ALL, SIGSTOP);
 	terminal_leave(&run->terminal, relay_reports(run->relay));
 	run->relay->is_held = true;
-	record_stop(run->recorder, RUN_STEP, true, "monitor");
+	eventlog_stop(run->recorder, RUN_STEP, true, "monitor");
 }
 
 static void go_on(struct run *run, const char *answer)
@@ -79,9 +79,9 @@ static void go_on(struct run *run, const char *answer)
 	if (run->deadline_ns != INT64_MAX)
 		run->deadline_ns += clock_monotonic_ns() - run->paused_ns;
 	run->is_paused = false;
-	record_approval(run->recorder, RUN_STEP, "monitor", run->result->stopped_by, answer,
-			"once");
-	record_stop(run->recorder, RUN_STEP, false, "monitor");
+	eventlog_approval(run->recorder, RUN_STEP, "monitor", run->result->stopped_by, answer,
+			  "once");
+	eventlog_stop(run->recorder, RUN_STEP, false, "monitor");
 	run->result->stopped_by[0] = '\0';
 	run_look_at_terminal(run);
 	run_order(run, INIT_SIGNAL_ALL, SIGCONT);
@@ -127,12 +127,12 @@ static void stand_still(struct run *run, const struct watch_said *said)
 	snprintf(run->result->stopped_by, sizeof run->result->stopped_by, "%s", said->by);
 	answer = ask(run, said);
 	if (answer == ATOLL_ASK_NO) {
-		record_approval(run->recorder, RUN_STEP, "monitor", said->by, "no", "once");
+		eventlog_approval(run->recorder, RUN_STEP, "monitor", said->by, "no", "once");
 		stop_for_good(run, said->by);
 	} else if (answer != ATOLL_ASK_NOBODY && answer != ATOLL_ASK_LATER) {
 		go_on(run, "yes");
 	} else if (said->verdict == RULE_ASK) {
-		record_approval(run->recorder, RUN_STEP, "monitor", said->by, "none", "once");
+		eventlog_approval(run->recorder, RUN_STEP, "monitor", said->by, "none", "once");
 		stop_for_good(run, said->by);
 	} else if (run->options->paused) {
 		run->options->paused(said->why, run->spec->watch.hold_ms, run->options->data);
@@ -146,8 +146,8 @@ void run_watch_check(struct run *run)
 	if (!run->watch)
 		return;
 	if (run->is_paused && !run->has_ended && clock_monotonic_ns() >= run->pause_until_ns) {
-		record_approval(run->recorder, RUN_STEP, "monitor", run->result->stopped_by, "none",
-				"once");
+		eventlog_approval(run->recorder, RUN_STEP, "monitor", run->result->stopped_by,
+				  "none", "once");
 		stop_for_good(run, run->result->stopped_by);
 	}
 	if (!watching_settle(run->watch, &said) || run->has_ended || said.verdict <= RULE_FLAG)
@@ -169,7 +169,7 @@ void run_watch_end(struct run *run)
 
 	/* Programs whose file is still being read are told of by then. */
 	if (run->watch)
-		record_wait_for_hashes(run->recorder);
+		eventlog_wait_for_hashes(run->recorder);
 	watching_settle(run->watch, &said);
 	watching_finish(run->watch);
 	watching_settle(run->watch, &said);
@@ -178,7 +178,7 @@ void run_watch_end(struct run *run)
 void run_watch_close(struct run *run)
 {
 	if (run->recorder)
-		record_watch(run->recorder, &(struct record_hooks){0});
+		eventlog_watch(run->recorder, &(struct eventlog_hooks){0});
 	watching_close(run->watch);
 	run->watch = NULL;
 }

@@ -66,7 +66,7 @@ static void take_notice(void *data, const struct notices_told *told)
 	struct atoll_denial denial;
 	struct run *run = data;
 
-	record_notice(run->recorder, told);
+	eventlog_notice(run->recorder, told);
 	if (told->notice->type != NOTICE_DENIAL)
 		return;
 	notices_fill_denial(told, &denial);
@@ -96,7 +96,7 @@ static void take_message(struct run *run, const struct init_message *message)
 
 	/* The first end is the one that counts; later ones follow from it. */
 	if (message->type == INIT_HELD) {
-		run_record_held(run, &message->error);
+		run_eventlog_held(run, &message->error);
 		return;
 	}
 	if (run->has_ended && message->type != INIT_DENIAL) {
@@ -139,16 +139,16 @@ static void take_message(struct run *run, const struct init_message *message)
 		break;
 	case INIT_LIMIT:
 		run_end_by_limit(run,
-				 streq(message->limit, "memory")       ? ATOLL_OUT_OF_MEMORY
-				 : streq(message->limit, RECORD_STUCK) ? ATOLL_UNRECORDED
-								       : ATOLL_OVER_LIMIT,
+				 streq(message->limit, "memory")	 ? ATOLL_OUT_OF_MEMORY
+				 : streq(message->limit, EVENTLOG_STUCK) ? ATOLL_UNRECORDED
+									 : ATOLL_OVER_LIMIT,
 				 message->limit, message->limit_value, message->limit_used);
 		snprintf(result->limit_note, sizeof result->limit_note, "%.*s",
 			 (int)sizeof message->limit_note - 1, message->limit_note);
 		break;
 	case INIT_DENIAL:
 		take_denial(run, &message->denial);
-		record_denial(run->recorder, RUN_STEP, &message->denial);
+		eventlog_denial(run->recorder, RUN_STEP, &message->denial);
 		break;
 	default:
 		break;
@@ -163,7 +163,7 @@ static void take_fds(struct run *run, const struct init_message *message, const 
 		return;
 	}
 	if (message->type == INIT_SOCKETS && n == (size_t)message->code)
-		net_take_sockets(&run->net, fds, n);
+		netctl_receive_sockets(&run->net, fds, n);
 	for (size_t i = 0; i < n; i++)
 		close(fds[i]);
 }
@@ -176,7 +176,7 @@ static bool take_messages(struct run *run)
 
 	do {
 		int fds[INIT_SOCKETS_MAX];
-		size_t n = run->net.state == NET_OFF ? 1 : INIT_SOCKETS_MAX;
+		size_t n = run->net.state == NETCTL_OFF ? 1 : INIT_SOCKETS_MAX;
 
 		got = fd_receive(run->handle.control_fd, &message, sizeof message, MSG_DONTWAIT,
 				 fds, &n);
@@ -227,12 +227,12 @@ static int wait_ms(const struct run *run)
 		until = run_watch_deadline_ns(run);
 	if (run->kill_ns < until)
 		until = run->kill_ns;
-	if (net_deadline_ns(&run->net) < until)
-		until = net_deadline_ns(&run->net);
-	if (record_deadline_ns(run->recorder) < until)
-		until = record_deadline_ns(run->recorder);
-	if (run_record_deadline_ns(run) < until)
-		until = run_record_deadline_ns(run);
+	if (netctl_deadline_ns(&run->net) < until)
+		until = netctl_deadline_ns(&run->net);
+	if (eventlog_deadline_ns(run->recorder) < until)
+		until = eventlog_deadline_ns(run->recorder);
+	if (run_eventlog_deadline_ns(run) < until)
+		until = run_eventlog_deadline_ns(run);
 	if (run->rest.due_ns < until)
 		until = run->rest.due_ns;
 	if (run->relay->is_input_held && most > FOREGROUND_MS)
@@ -269,7 +269,7 @@ static void look_whether_to_rest(struct run *run, bool is_at_work)
 {
 	if (!rest_is_due(&run->rest, clock_monotonic_ns(), is_at_work))
 		return;
-	record_rest(run->recorder);
+	eventlog_idle(run->recorder);
 	notices_rest(&run->notices);
 	relay_rest(run->relay);
 	program_trim_own();
@@ -283,7 +283,7 @@ static void supervise(struct run *run)
 	run_look_at_terminal(run);
 	look_whether_to_rest(run, true);
 	while (!run->is_done) {
-		struct pollfd fds[4 + 2 * RELAY_COUNT + NET_WATCHED + RECORD_WATCHED] = {
+		struct pollfd fds[4 + 2 * RELAY_COUNT + NETCTL_WATCHED + EVENTLOG_WATCHED] = {
 			{.fd = run->handle.pid_fd, .events = POLLIN},
 			{.fd = has_control ? run->handle.control_fd : -1, .events = POLLIN},
 			{.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
@@ -297,8 +297,8 @@ static void supervise(struct run *run)
 		if (run->relay->is_input_held)
 			run_look_at_terminal(run);
 		relay_want(run->relay, fds + 4);
-		net_want(&run->net, fds + 4 + 2 * RELAY_COUNT);
-		record_want(run->recorder, fds + 4 + 2 * RELAY_COUNT + NET_WATCHED);
+		netctl_want(&run->net, fds + 4 + 2 * RELAY_COUNT);
+		eventlog_want(run->recorder, fds + 4 + 2 * RELAY_COUNT + NETCTL_WATCHED);
 		n = poll(fds, ARRAY_SIZE(fds), wait_ms(run));
 		if (n < 0 && errno != EINTR)
 			return;
@@ -313,11 +313,11 @@ static void supervise(struct run *run)
 			has_notices = notices_read(&run->notices);
 		if (!relay_move(run->relay, fds + 4))
 			end_by_output(run);
-		net_move(&run->net, fds + 4 + 2 * RELAY_COUNT);
+		netctl_move(&run->net, fds + 4 + 2 * RELAY_COUNT);
 		run_ask(run);
-		record_move(run->recorder, fds + 4 + 2 * RELAY_COUNT + NET_WATCHED);
+		eventlog_move(run->recorder, fds + 4 + 2 * RELAY_COUNT + NETCTL_WATCHED);
 		run_watch_check(run);
-		run_record_check(run);
+		run_eventlog_check(run);
 		if (!run->has_ended && !run->is_stuck && !run->is_paused &&
 		    clock_monotonic_ns() >= run->deadline_ns)
 			run_time_out(run);
@@ -407,14 +407,14 @@ static void finish(struct run *run)
 
 	run->backend->stop(run->cell, &run->handle);
 	if (!run->is_alone) {
-		record_prepare_seal(run->recorder); /* while the kernel takes everything apart */
+		eventlog_prepare_seal(run->recorder); /* while the kernel takes everything apart */
 		wait_end(run);
 	}
 	take_messages(run);
 	notices_finish(&run->notices);
 	result->wall_ns = (uint64_t)(clock_monotonic_ns() - run->start_ns);
 	result->cpu_ns = run->cpu_us * 1000;
-	net_stop(&run->net);
+	netctl_stop(&run->net);
 	run->backend->account(run->cell, &counted);
 	if (counted.cpu_ms * 1000000 > result->cpu_ns)
 		result->cpu_ns = counted.cpu_ms * 1000000;
@@ -486,7 +486,7 @@ static int take_terminal(struct run *run, struct atoll_error *err)
 /* No work is done that is not recorded: the command waits for this, the walls need not. */
 static int record_meanwhile(void *data, struct atoll_error *err)
 {
-	return run_record_begin(data, err);
+	return run_eventlog_begin(data, err);
 }
 
 static int start(struct run *run, struct atoll_error *err)
@@ -519,7 +519,7 @@ static int start(struct run *run, struct atoll_error *err)
 			close(child[i]);
 	}
 	if (r == 0)
-		net_attach(&run->net, run->handle.listener_fd, run->handle.dns_fd);
+		netctl_attach(&run->net, run->handle.listener_fd, run->handle.dns_fd);
 	if (r == 0 && run->relay->has_terminal) {
 		terminal_init(&run->terminal, caller);
 		r = take_terminal(run, err);
@@ -535,7 +535,7 @@ int run_cell(struct run *run, struct atoll_error *err)
 
 	run->is_started = r == 0;
 	if (r == 0) {
-		record_think_ahead(run->recorder);
+		eventlog_prepare_next(run->recorder);
 		supervise(run);
 		finish(run);
 	}
@@ -582,9 +582,9 @@ static int prepare(struct run *run, char ***ret_env, struct atoll_error *err)
 	struct env_extra extra = {.has_terminal = run->is_terminal[0]};
 	int r;
 
-	if (run->net.state != NET_OFF)
+	if (run->net.state != NETCTL_OFF)
 		tell_progress(run, "starting the network");
-	r = net_open(&run->net, run->backend == isolate_backends[0], err);
+	r = netctl_open(&run->net, run->backend == isolate_backends[0], err);
 	if (r < 0) {
 		run->has_net_failed = true;
 		return r;
@@ -612,7 +612,7 @@ static void end_early(struct run *run, int r, const struct atoll_error *err)
 	if (!run->is_started || !run->is_alone)
 		return;
 	run_layer_read(run);
-	run_record_end(run, r, err);
+	run_eventlog_end(run, r, err);
 	wait_end(run);
 }
 
@@ -644,7 +644,7 @@ static int run_somewhere(struct run *run, struct atoll_error *err)
 	const struct backend *first = isolate_backends[0], *other;
 	int r;
 
-	if (net_starts_first(&run->net))
+	if (netctl_starts_first(&run->net))
 		first = isolate_choose(NULL);
 	r = run_on(run, first, err);
 	if (r == 0 || run->is_started || run->has_net_failed || err->fault != ATOLL_FAULT_HOST)
@@ -667,17 +667,17 @@ static int run_finished(struct atoll_job *job, struct run *run, struct atoll_err
 	run->recipe = &job->recipe;
 	run->relay = malloc(sizeof *run->relay);
 	run_hold_sigpipe(&old);
-	r = net_init(&run->net, run->spec, run->options, run->result, err);
+	r = netctl_init(&run->net, run->spec, run->options, run->result, err);
 	run->net.whose = whose;
 	run->net.order_sockets = order_sockets;
-	run->net.connected = run_record_connection;
-	run->net.answered = run_record_answer;
+	run->net.connected = run_eventlog_connection;
+	run->net.answered = run_eventlog_answer;
 	run->net.data = run;
 	if (r == 0)
 		r = run->relay ? run_somewhere(run, err) : error_oom(err);
 	run_layer_close(run);
-	net_done(&run->net);
-	run_record_end(run, r, err);
+	netctl_done(&run->net);
+	run_eventlog_end(run, r, err);
 	run_release_sigpipe(&old);
 	free(run->relay);
 	return r;

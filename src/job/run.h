@@ -47,13 +47,13 @@ struct run {
 	struct terminal terminal; /* the caller's */
 	uint64_t counted_ns;
 	struct rest rest;
-	struct net net;
+	struct netctl net;
 	bool has_net_failed; /* no other back end would help */
 	struct run_layer layer;
 	struct notices notices;
 	char *const *env;
-	struct recorder *recorder; /* NULL: nothing is recorded, or the holder does */
-	struct record_output output;
+	struct eventlog *recorder; /* NULL: nothing is recorded, or the holder does */
+	struct eventlog_output output;
 	bool is_stuck; /* the record cannot be written: everything inside stands still */
 	int64_t stuck_ns;
 	struct watching *watch; /* NULL: nobody watches */
@@ -88,18 +88,18 @@ void run_take_signals(struct run *run);
 #define RUN_STEP 1 /* a run is one */
 
 /* Everything that is known before the start is written down. */
-int run_record_begin(struct run *run, struct atoll_error *err);
+int run_eventlog_begin(struct run *run, struct atoll_error *err);
 /* A record that cannot be written stops everything, until it can. */
-void run_record_check(struct run *run);
+void run_eventlog_check(struct run *run);
 /* When a run whose record cannot be written is ended; INT64_MAX: it can. */
-int64_t run_record_deadline_ns(const struct run *run);
+int64_t run_eventlog_deadline_ns(const struct run *run);
 /* The same, where somebody else writes it. */
-void run_record_held(struct run *run, const struct atoll_error *problem);
+void run_eventlog_held(struct run *run, const struct atoll_error *problem);
 /* All has ended; `r` is what became of it. Waits for space on the disk, if need be. */
-void run_record_end(struct run *run, int r, const struct atoll_error *err);
-void run_record_connection(void *data, const struct atoll_connection *connection);
-void run_record_answer(void *data, const struct net_question *question,
-		       enum atoll_answer_type answer);
+void run_eventlog_end(struct run *run, int r, const struct atoll_error *err);
+void run_eventlog_connection(void *data, const struct atoll_connection *connection);
+void run_eventlog_answer(void *data, const struct netctl_question *question,
+			 enum atoll_answer_type answer);
 
 /* ---- run-watch.c ---- */
 

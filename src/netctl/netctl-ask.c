@@ -11,14 +11,14 @@
 
 #define ASK_NS (60 * INT64_C(1000000000))
 
-static void send_answer(struct net *net, uint64_t id, bool is_allowed, bool is_once)
+static void send_answer(struct netctl *net, uint64_t id, bool is_allowed, bool is_once)
 {
 	const struct egress_message message = {.type = EGRESS_ANSWER,
 					       .question.id = id,
 					       .is_allowed = is_allowed,
 					       .is_once = is_once};
 
-	net_send(net, &message, NULL, 0);
+	netctl_send(net, &message, NULL, 0);
 }
 
 /* What is shown to people: a name of ours is ASCII anyway. */
@@ -30,16 +30,16 @@ static void keep_plain(char *text)
 	}
 }
 
-void net_take_question(struct net *net, const struct egress_question *from)
+void netctl_receive_question(struct netctl *net, const struct egress_question *from)
 {
-	struct net_question *question = &net->questions[net->n_questions];
+	struct netctl_question *question = &net->questions[net->n_questions];
 
 	/* A flood is answered like a person who does not answer. */
-	if (!net->options->ask || net->n_questions == NET_QUESTIONS_MAX) {
+	if (!net->options->ask || net->n_questions == NETCTL_QUESTIONS_MAX) {
 		send_answer(net, from->id, false, true);
 		return;
 	}
-	*question = (struct net_question){
+	*question = (struct netctl_question){
 		.id = from->id, .port = from->port, .until_ns = clock_monotonic_ns() + ASK_NS};
 	snprintf(question->name, sizeof question->name, "%.*s", (int)sizeof from->name - 1,
 		 from->name);
@@ -50,20 +50,20 @@ void net_take_question(struct net *net, const struct egress_question *from)
 	net->n_questions++;
 }
 
-void net_take_answer(struct net *net)
+void netctl_read_answer(struct netctl *net)
 {
 	struct atoll_answer answer;
 	ssize_t got = read(net->options->answer_fd, &answer, sizeof answer);
 
 	if (got == sizeof answer)
-		net_answer(net, answer.id, (enum atoll_answer_type)answer.answer);
+		netctl_answer(net, answer.id, (enum atoll_answer_type)answer.answer);
 	else if (got >= 0 || (errno != EAGAIN && errno != EINTR))
 		/* Nobody is there any more. */
 		while (net->n_questions)
-			net_answer(net, net->questions[0].id, ATOLL_ASK_NOBODY);
+			netctl_answer(net, net->questions[0].id, ATOLL_ASK_NOBODY);
 }
 
-struct net_question *net_next_question(struct net *net)
+struct netctl_question *netctl_next_question(struct netctl *net)
 {
 	for (size_t i = 0; i < net->n_questions; i++) {
 		if (!net->questions[i].is_asked)
@@ -72,7 +72,7 @@ struct net_question *net_next_question(struct net *net)
 	return NULL;
 }
 
-void net_answer(struct net *net, uint64_t id, enum atoll_answer_type answer)
+void netctl_answer(struct netctl *net, uint64_t id, enum atoll_answer_type answer)
 {
 	struct atoll_error err = {0};
 	size_t i = 0;
@@ -86,7 +86,7 @@ void net_answer(struct net *net, uint64_t id, enum atoll_answer_type answer)
 	/* What could not be noted down holds for this run all the same, and is said. */
 	if (answer == ATOLL_ASK_ALWAYS &&
 	    answers_add(net->spec, net->questions[i].name, net->questions[i].port, &err) < 0)
-		net_note(net, err.text);
+		netctl_note(net, err.text);
 	send_answer(net, id,
 		    answer == ATOLL_ASK_ONCE || answer == ATOLL_ASK_RUN ||
 			    answer == ATOLL_ASK_ALWAYS,

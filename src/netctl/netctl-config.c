@@ -18,7 +18,7 @@
 
 #define HERITAGE_MAX 16384
 
-int net_find_trust(char *ret, size_t size, struct atoll_error *err)
+int netctl_find_trust(char *ret, size_t size, struct atoll_error *err)
 {
 	static const char *const places[] = {"/etc/ssl/certs/ca-certificates.crt",
 					     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -43,7 +43,7 @@ int net_find_trust(char *ret, size_t size, struct atoll_error *err)
 			 "ca-certificates, or set SSL_CERT_FILE");
 }
 
-int net_find_upstream(const struct spec *spec, const char **ret, struct atoll_error *err)
+int netctl_find_upstream(const struct spec *spec, const char **ret, struct atoll_error *err)
 {
 	static const char *const names[] = {"HTTPS_PROXY", "https_proxy", "HTTP_PROXY",
 					    "http_proxy",  "ALL_PROXY",	  "all_proxy"};
@@ -67,13 +67,13 @@ int net_find_upstream(const struct spec *spec, const char **ret, struct atoll_er
 }
 
 /* The contract's own, with earlier answers as further lines and the proxy by its address. */
-static int write_network(const struct net *net, struct buf *out, struct atoll_error *err)
+static int write_network(const struct netctl *net, struct buf *out, struct atoll_error *err)
 {
 	struct network network = net->spec->network;
 	size_t n = network.n_allow + net->n_answers;
 	cleanup_free struct network_rule *allow = calloc(n ? n : 1, sizeof *allow);
 	const char *upstream;
-	int r = net_find_upstream(net->spec, &upstream, err);
+	int r = netctl_find_upstream(net->spec, &upstream, err);
 
 	if (r < 0)
 		return r;
@@ -89,7 +89,7 @@ static int write_network(const struct net *net, struct buf *out, struct atoll_er
 	return network_write(&network, out, err);
 }
 
-static void write_secrets(const struct net *net, struct json *json)
+static void write_secrets(const struct netctl *net, struct json *json)
 {
 	json_open(json, "secrets", '[');
 	for (size_t i = 0; i < net->secrets.n; i++) {
@@ -131,7 +131,7 @@ static void write_own(struct json *json)
 }
 
 /* What is there goes on; what is made now will be there for the next one. */
-static void write_heritage(const struct net *net, struct json *json)
+static void write_heritage(const struct netctl *net, struct json *json)
 {
 	char text[HERITAGE_MAX];
 	ssize_t got = net->heritage_fd >= 0 ? pread(net->heritage_fd, text, sizeof text, 0) : -1;
@@ -142,7 +142,8 @@ static void write_heritage(const struct net *net, struct json *json)
 	explicit_bzero(text, sizeof text);
 }
 
-static int write_json(const struct net *net, uint32_t uid, struct buf *out, struct atoll_error *err)
+static int write_json(const struct netctl *net, uint32_t uid, struct buf *out,
+		      struct atoll_error *err)
 {
 	struct json json = {.out = out};
 	int r;
@@ -190,7 +191,7 @@ static int seal_config(const struct buf *text, struct atoll_error *err)
 	return take_fd(&fd);
 }
 
-int net_write_config(const struct net *net, uint32_t uid, struct atoll_error *err)
+int netctl_write_config(const struct netctl *net, uint32_t uid, struct atoll_error *err)
 {
 	/* In memory that no clone has, and in one place: with this limit it never grows, which
 	 * would leave copies behind. */

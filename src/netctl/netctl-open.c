@@ -25,7 +25,7 @@
 
 /* ---- starting it ---- */
 
-static int make_channel(struct net *net, int *ret_theirs, struct atoll_error *err)
+static int make_channel(struct netctl *net, int *ret_theirs, struct atoll_error *err)
 {
 	int made[2], r;
 
@@ -39,7 +39,7 @@ static int make_channel(struct net *net, int *ret_theirs, struct atoll_error *er
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "make a socket pair") : 0;
 }
 
-int net_send(struct net *net, const struct egress_message *message, const int *fds, size_t n)
+int netctl_send(struct netctl *net, const struct egress_message *message, const int *fds, size_t n)
 {
 	int r = fd_send(net->channel_fd, message, sizeof *message, fds, n);
 
@@ -65,7 +65,7 @@ static bool reaches_near(const struct network *network)
 	return network->upstream;
 }
 
-static int send_config(struct net *net, struct atoll_error *err)
+static int send_config(struct netctl *net, struct atoll_error *err)
 {
 	const struct egress_message message = {.type = EGRESS_CONFIG};
 	cleanup_fd int config = -1;
@@ -78,14 +78,14 @@ static int send_config(struct net *net, struct atoll_error *err)
 			return net->slot_fd;
 		uid += reaches_near(&net->spec->network) ? SLOTS_EGRESS_NEAR : SLOTS_EGRESS;
 	}
-	config = net_write_config(net, uid, err);
+	config = netctl_write_config(net, uid, err);
 	if (config < 0)
 		return config;
-	r = net_send(net, &message, &config, 1);
+	r = netctl_send(net, &message, &config, 1);
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "send the network's configuration") : 0;
 }
 
-int net_start(struct net *net, struct atoll_error *err)
+int netctl_start(struct netctl *net, struct atoll_error *err)
 {
 	cleanup_fd int theirs = -1;
 	int r = make_channel(net, &theirs, err);
@@ -93,44 +93,46 @@ int net_start(struct net *net, struct atoll_error *err)
 	if (r == 0)
 		r = send_config(net, err);
 	if (r == 0)
-		r = net_spawn(net, theirs, err);
+		r = netctl_spawn(net, theirs, err);
 	secrets_forget(&net->secrets);
-	net->state = NET_STARTING;
+	net->state = NETCTL_STARTING;
 	net->ready_ns = clock_monotonic_ns() + READY_NS;
 	return r;
 }
 
 /* ---- before the command starts ---- */
 
-int net_init(struct net *net, const struct spec *spec, const struct atoll_run_options *options,
-	     struct atoll_result *result, struct atoll_error *err)
+int netctl_init(struct netctl *net, const struct spec *spec,
+		const struct atoll_run_options *options, struct atoll_result *result,
+		struct atoll_error *err)
 {
 	int r;
 
-	*net = (struct net){.spec = spec, .options = options, .result = result, .state = NET_OFF};
+	*net = (struct netctl){
+		.spec = spec, .options = options, .result = result, .state = NETCTL_OFF};
 	net->listener_fd = net->dns_fd = net->channel_fd = net->pid_fd = net->slot_fd = -1;
 	net->kept_listener_fd = net->kept_dns_fd = net->heritage_fd = net->announced_fd = -1;
 	if (!network_is_on(&spec->network))
 		return 0;
-	r = program_find(NET_PROGRAM, net->program, sizeof net->program);
+	r = program_find(NETCTL_PROGRAM, net->program, sizeof net->program);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r,
-				 "find '" NET_PROGRAM
+				 "find '" NETCTL_PROGRAM
 				 "', which is installed beside atoll and makes "
 				 "the network's connections");
 	r = answers_read(spec, &net->answers, &net->n_answers, err);
 	if (r == 0 && network_inspects(&spec->network))
-		r = net_find_trust(net->trust, sizeof net->trust, err);
+		r = netctl_find_trust(net->trust, sizeof net->trust, err);
 	if (r == 0)
 		r = secrets_read(&spec->network, &net->secrets, err);
 	if (r == 0)
-		net->state = NET_IDLE;
+		net->state = NETCTL_IDLE;
 	return r;
 }
 
 /* Without namespaces the proxy listens on the host's loopback, where others could reach it: they do
  * not know the token. */
-static int listen_outside(struct net *net, struct atoll_error *err)
+static int listen_outside(struct netctl *net, struct atoll_error *err)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
 				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -153,7 +155,7 @@ static int listen_outside(struct net *net, struct atoll_error *err)
 	return 0;
 }
 
-static int make_bundle(struct net *net, struct atoll_error *err)
+static int make_bundle(struct netctl *net, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(BUNDLE_MAX);
 	cleanup_fd int fd = -1;
@@ -183,7 +185,7 @@ static bool has_java(void)
 	return isolate_find_keystores(&found, 1) > 0;
 }
 
-static int take_keystore(struct net *net, struct atoll_error *err)
+static int take_keystore(struct netctl *net, struct atoll_error *err)
 {
 	if (net->wants_keystore && !net->keystore)
 		return error_set(err, ATOLL_FAULT_BUG, 0,
@@ -192,11 +194,11 @@ static int take_keystore(struct net *net, struct atoll_error *err)
 	return 0;
 }
 
-int net_await_ready(struct net *net, struct atoll_error *err)
+int netctl_await_ready(struct netctl *net, struct atoll_error *err)
 {
 	bool is_open = true;
 
-	while (is_open && net->state == NET_STARTING) {
+	while (is_open && net->state == NETCTL_STARTING) {
 		struct pollfd fd = {.fd = net->channel_fd, .events = POLLIN};
 		int64_t left_ns = net->ready_ns - clock_monotonic_ns();
 
@@ -204,39 +206,39 @@ int net_await_ready(struct net *net, struct atoll_error *err)
 			return error_set(err, ATOLL_FAULT_HOST, 0,
 					 "the network's process was not ready within 10 s");
 		if (poll(&fd, 1, (int)(left_ns / 1000000) + 1) > 0)
-			is_open = net_take_messages(net);
+			is_open = netctl_read_messages(net);
 	}
-	if (net->state == NET_READY || net->state == NET_SERVING)
+	if (net->state == NETCTL_READY || net->state == NETCTL_SERVING)
 		return 0;
 	if (net->failure.text[0]) {
 		*err = net->failure;
 		return error_context(err, err->errnum ? -err->errnum : -EIO, "start the network");
 	}
-	net_take_death(net, NULL);
+	netctl_handle_death(net, NULL);
 	return error_set(err, ATOLL_FAULT_HOST, 0, "%s", net->result->network_note);
 }
 
-bool net_starts_first(const struct net *net)
+bool netctl_starts_first(const struct netctl *net)
 {
-	return net->state == NET_IDLE &&
+	return net->state == NETCTL_IDLE &&
 	       (network_inspects(&net->spec->network) || net->spec->network.n_listen > 0);
 }
 
-int net_open(struct net *net, bool has_namespaces, struct atoll_error *err)
+int netctl_open(struct netctl *net, bool has_namespaces, struct atoll_error *err)
 {
 	const struct network *network = &net->spec->network;
 	int r = 0;
 
-	if (net->state == NET_OFF)
+	if (net->state == NETCTL_OFF)
 		return 0;
 	if (!has_namespaces && net->listener_fd < 0 && network->mode != NETWORK_OFF)
 		r = listen_outside(net, err);
-	if (r < 0 || !net_starts_first(net))
+	if (r < 0 || !netctl_starts_first(net))
 		return r;
 	net->wants_keystore = has_namespaces && network_inspects(network) && has_java();
-	r = net_start(net, err);
+	r = netctl_start(net, err);
 	if (r == 0)
-		r = net_await_ready(net, err);
+		r = netctl_await_ready(net, err);
 	if (r == 0 && network_inspects(network))
 		r = make_bundle(net, err);
 	if (r == 0)

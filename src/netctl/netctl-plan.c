@@ -16,13 +16,13 @@ static void describe_needs(const struct spec *spec, struct plan *plan)
 	const char *upstream;
 	char path[PATH_MAX];
 
-	if (program_find(NET_PROGRAM, path, sizeof path) < 0)
-		plan_add(plan, PLAN_MISSING, "network", NULL, NET_PROGRAM,
+	if (program_find(NETCTL_PROGRAM, path, sizeof path) < 0)
+		plan_add(plan, PLAN_MISSING, "network", NULL, NETCTL_PROGRAM,
 			 "it is installed beside atoll, and is not there", "default");
-	if (network_inspects(&spec->network) && net_find_trust(path, sizeof path, &err) < 0)
+	if (network_inspects(&spec->network) && netctl_find_trust(path, sizeof path, &err) < 0)
 		plan_add(plan, PLAN_MISSING, "network.authority", NULL, "certificate check",
 			 err.text, "default");
-	if (net_find_upstream(spec, &upstream, &err) < 0)
+	if (netctl_find_upstream(spec, &upstream, &err) < 0)
 		plan_add(plan, PLAN_MISSING, "network.upstream", "env", "HTTP CONNECT", err.text,
 			 spec->network.upstream_origin);
 	else if (spec->network.upstream && streq(spec->network.upstream, "env"))
@@ -32,7 +32,7 @@ static void describe_needs(const struct spec *spec, struct plan *plan)
 			 NULL, spec->network.upstream_origin);
 }
 
-int net_describe(const struct spec *spec, struct plan *plan, struct atoll_error *err)
+int netctl_describe(const struct spec *spec, struct plan *plan, struct atoll_error *err)
 {
 	struct network_rule *rules;
 	size_t n;

@@ -9,16 +9,16 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-int net_spawn(struct net *net, int channel_fd, struct atoll_error *err)
+int netctl_spawn(struct netctl *net, int channel_fd, struct atoll_error *err)
 {
-	net->pid = program_start(net->program, NET_PROGRAM, channel_fd, PROGRAM_ALONE);
+	net->pid = program_start(net->program, NETCTL_PROGRAM, channel_fd, PROGRAM_ALONE);
 	if (net->pid < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -net->pid, "execute '%s'", net->program);
 	net->pid_fd = (int)syscall(SYS_pidfd_open, net->pid, 0);
 	return 0;
 }
 
-int net_reap(struct net *net)
+int netctl_reap(struct netctl *net)
 {
 	siginfo_t info = {0};
 	int r;

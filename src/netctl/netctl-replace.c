@@ -23,7 +23,7 @@
 #define DEATHS_MAX 5
 #define DEATHS_NS  (60 * INT64_C(1000000000))
 
-bool net_revive(struct net *net)
+bool netctl_restart(struct netctl *net)
 {
 	const int64_t now_ns = clock_monotonic_ns();
 	struct atoll_error err;
@@ -33,7 +33,7 @@ bool net_revive(struct net *net)
 	if (now_ns - net->death_ns > DEATHS_NS)
 		net->n_deaths = 0;
 	net->death_ns = now_ns;
-	if (++net->n_deaths > DEATHS_MAX || net_read_secrets(net, &net->spec->network, &err) < 0)
+	if (++net->n_deaths > DEATHS_MAX || netctl_read_secrets(net, &net->spec->network, &err) < 0)
 		return false;
 	if (net->channel_fd >= 0)
 		close(take_fd(&net->channel_fd));
@@ -43,14 +43,14 @@ bool net_revive(struct net *net)
 		net->dns_fd = take_fd(&net->kept_dns_fd);
 	}
 	net->failure = (struct atoll_error){0};
-	net->state = NET_IDLE;
+	net->state = NETCTL_IDLE;
 	/* Ports of the host are taken at once, or nobody would ever come. */
 	if (net->spec->network.n_listen > 0)
-		net_start(net, &err);
+		netctl_start(net, &err);
 	return true;
 }
 
-int net_read_secrets(struct net *net, const struct network *before, struct atoll_error *err)
+int netctl_read_secrets(struct netctl *net, const struct network *before, struct atoll_error *err)
 {
 	const struct network *now = &net->spec->network;
 	struct secrets fresh = {0};
@@ -79,24 +79,24 @@ int net_read_secrets(struct net *net, const struct network *before, struct atoll
 	return 0;
 }
 
-static void end_old(struct net *net)
+static void end_old(struct netctl *net)
 {
-	bool ends_itself = net->state == NET_SERVING && net_take_last(net);
+	bool ends_itself = net->state == NETCTL_SERVING && netctl_read_last(net);
 
-	if (net_reap(net) != 0 || !ends_itself)
-		net_note_lost(net);
+	if (netctl_reap(net) != 0 || !ends_itself)
+		netctl_note_lost(net);
 	if (net->channel_fd >= 0)
 		close(take_fd(&net->channel_fd));
 	net->n_questions = 0;
 	net->limit[0] = '\0';
 }
 
-int net_replace(struct net *net, const struct network *before, struct atoll_error *err)
+int netctl_replace(struct netctl *net, const struct network *before, struct atoll_error *err)
 {
 	const struct network *now = &net->spec->network;
 	int r;
 
-	if (net->state == NET_OFF || (net->kept_listener_fd < 0 && net->listener_fd < 0))
+	if (net->state == NETCTL_OFF || (net->kept_listener_fd < 0 && net->listener_fd < 0))
 		return error_set(err, ATOLL_FAULT_REQUEST, EOPNOTSUPP,
 				 "the sandbox has no network that could get other rules while "
 				 "something runs in it");
@@ -106,11 +106,11 @@ int net_replace(struct net *net, const struct network *before, struct atoll_erro
 			"these rules open TLS, and what runs in the sandbox trusts no certificate "
 			"of ours: they can be set only while nothing runs in it");
 	if (network_inspects(now) && !net->trust[0]) {
-		r = net_find_trust(net->trust, sizeof net->trust, err);
+		r = netctl_find_trust(net->trust, sizeof net->trust, err);
 		if (r < 0)
 			return r;
 	}
-	r = net_read_secrets(net, before, err);
+	r = netctl_read_secrets(net, before, err);
 	if (r < 0)
 		return r;
 	end_old(net);
@@ -122,9 +122,9 @@ int net_replace(struct net *net, const struct network *before, struct atoll_erro
 		net->listener_fd = take_fd(&net->kept_listener_fd);
 		net->dns_fd = take_fd(&net->kept_dns_fd);
 	}
-	net->state = NET_IDLE;
-	if (!net_starts_first(net))
+	net->state = NETCTL_IDLE;
+	if (!netctl_starts_first(net))
 		return 0;
-	r = net_start(net, err);
-	return r < 0 ? r : net_await_ready(net, err);
+	r = netctl_start(net, err);
+	return r < 0 ? r : netctl_await_ready(net, err);
 }

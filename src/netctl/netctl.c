@@ -19,7 +19,7 @@
 #define PEM_MAX	     (64 << 10)
 #define KEYSTORE_MAX (16 << 20)
 
-void net_note(struct net *net, const char *text)
+void netctl_note(struct netctl *net, const char *text)
 {
 	if (!net->result->network_note[0])
 		snprintf(net->result->network_note, sizeof net->result->network_note, "%s", text);
@@ -32,7 +32,7 @@ static void close_fd(int *fd)
 }
 
 /* Who connects from now on is refused at once. */
-static void close_sockets(struct net *net)
+static void close_sockets(struct netctl *net)
 {
 	close_fd(&net->listener_fd);
 	close_fd(&net->dns_fd);
@@ -40,23 +40,23 @@ static void close_sockets(struct net *net)
 
 /* ---- its end ---- */
 
-static void drop_questions(struct net *net)
+static void drop_questions(struct netctl *net)
 {
 	net->n_questions = 0;
 }
 
-static void end(struct net *net)
+static void end(struct netctl *net)
 {
 	close_sockets(net);
 	close_fd(&net->kept_listener_fd);
 	close_fd(&net->kept_dns_fd);
 	close_fd(&net->channel_fd);
 	drop_questions(net);
-	net->state = NET_ENDED;
+	net->state = NETCTL_ENDED;
 }
 
 /* By itself: `status` is as of waitpid(), or -1. */
-static void note_death(struct net *net, int status, const char *effect)
+static void note_death(struct netctl *net, int status, const char *effect)
 {
 	char text[sizeof net->result->network_note], how[32] = "";
 
@@ -65,29 +65,29 @@ static void note_death(struct net *net, int status, const char *effect)
 	else if (status >= 0)
 		snprintf(how, sizeof how, " (status %d)", WEXITSTATUS(status));
 	snprintf(text, sizeof text, "the network's process ended%s: %s", how, effect);
-	net_note(net, text);
+	netctl_note(net, text);
 }
 
-void net_note_lost(struct net *net)
+void netctl_note_lost(struct netctl *net)
 {
-	if (net->connected && net->state == NET_SERVING)
+	if (net->connected && net->state == NETCTL_SERVING)
 		net->connected(net->data, NULL);
 }
 
-void net_take_death(struct net *net, const char *why)
+void netctl_handle_death(struct netctl *net, const char *why)
 {
 	char text[sizeof net->result->network_note];
 	/* A process that is about to end by itself ends by itself: how is worth knowing. */
 	struct pollfd ended = {.fd = why ? -1 : net->pid_fd, .events = POLLIN};
 	const char *effect =
-		net->state == NET_STARTING ? "there was no network" : "connections were cut";
+		net->state == NETCTL_STARTING ? "there was no network" : "connections were cut";
 	int status;
 
 	if (ended.fd >= 0)
 		poll(&ended, 1, 200);
-	status = net_reap(net);
-	net_note_lost(net);
-	if (net->restarts && net_revive(net))
+	status = netctl_reap(net);
+	netctl_note_lost(net);
+	if (net->restarts && netctl_restart(net))
 		return;
 	end(net);
 	if (!net->failure.text[0] && !why) {
@@ -100,24 +100,24 @@ void net_take_death(struct net *net, const char *why)
 	else
 		snprintf(text, sizeof text, "the network's process was ended (%s): %s", why,
 			 effect);
-	net_note(net, text);
+	netctl_note(net, text);
 }
 
 /* ---- what it says ---- */
 
-static void hand_over(struct net *net)
+static void hand_over(struct netctl *net)
 {
 	const struct egress_message message = {.type = EGRESS_SOCKETS};
 	const int fds[] = {net->listener_fd, net->dns_fd};
 
 	/* Its death is noticed elsewhere. */
-	net_send(net, &message, fds, net->dns_fd >= 0 ? 2 : 1);
+	netctl_send(net, &message, fds, net->dns_fd >= 0 ? 2 : 1);
 	if (net->keeps && net->kept_listener_fd < 0) {
 		net->kept_listener_fd = take_fd(&net->listener_fd);
 		net->kept_dns_fd = take_fd(&net->dns_fd);
 	}
 	close_sockets(net);
-	net->state = NET_SERVING;
+	net->state = NETCTL_SERVING;
 }
 
 /* From the start of the file, wherever its position is. */
@@ -138,7 +138,7 @@ static char *read_pem(int fd)
 
 /* Java tells of a bad one when it first needs it; but for what it begins with it is not looked at.
  */
-static void take_keystore(struct net *net, int fd)
+static void take_keystore(struct netctl *net, int fd)
 {
 	static const unsigned char magic[] = {0xfe, 0xed, 0xfe, 0xed};
 	struct stat st;
@@ -157,11 +157,11 @@ static void take_keystore(struct net *net, int fd)
 	net->extra.keystore_size = (size_t)st.st_size;
 }
 
-static void take_ready(struct net *net, const struct egress_message *message, int fds[3])
+static void take_ready(struct netctl *net, const struct egress_message *message, int fds[3])
 {
 	const struct network *network = &net->spec->network;
 
-	if (net->state != NET_STARTING)
+	if (net->state != NETCTL_STARTING)
 		return;
 	/* A successor has the same. */
 	if (fds[0] >= 0 && !net->authority)
@@ -176,12 +176,12 @@ static void take_ready(struct net *net, const struct egress_message *message, in
 	net->result->n_published = (uint32_t)network->n_listen < ATOLL_PUBLISHED_MAX
 					   ? (uint32_t)network->n_listen
 					   : ATOLL_PUBLISHED_MAX;
-	net->state = NET_READY;
+	net->state = NETCTL_READY;
 	if (net->listener_fd >= 0)
 		hand_over(net);
 }
 
-static void take_connection(struct net *net, struct atoll_connection *connection)
+static void take_connection(struct netctl *net, struct atoll_connection *connection)
 {
 	connections_tidy(connection);
 	if (net->whose && connection->local_port)
@@ -197,7 +197,7 @@ static void take_connection(struct net *net, struct atoll_connection *connection
 		net->options->connection(connection, net->options->data);
 }
 
-static void take_message(struct net *net, struct egress_message *message, int fds[3])
+static void take_message(struct netctl *net, struct egress_message *message, int fds[3])
 {
 	switch (message->type) {
 	case EGRESS_READY:
@@ -211,7 +211,7 @@ static void take_message(struct net *net, struct egress_message *message, int fd
 		take_connection(net, &message->connection);
 		break;
 	case EGRESS_QUESTION:
-		net_take_question(net, &message->question);
+		netctl_receive_question(net, &message->question);
 		break;
 	case EGRESS_WANT:
 		if (net->order_sockets)
@@ -226,7 +226,7 @@ static void take_message(struct net *net, struct egress_message *message, int fd
 	}
 }
 
-bool net_take_messages(struct net *net)
+bool netctl_read_messages(struct netctl *net)
 {
 	while (net->channel_fd >= 0) {
 		struct egress_message message = {0};
@@ -247,25 +247,25 @@ bool net_take_messages(struct net *net)
 	return false;
 }
 
-void net_attach(struct net *net, int listener_fd, int dns_fd)
+void netctl_attach(struct netctl *net, int listener_fd, int dns_fd)
 {
 	if (listener_fd >= 0) {
 		close_sockets(net);
 		net->listener_fd = listener_fd;
 		net->dns_fd = dns_fd;
 	}
-	if (net->state == NET_OFF || net->state == NET_ENDED)
+	if (net->state == NETCTL_OFF || net->state == NETCTL_ENDED)
 		close_sockets(net);
-	else if (net->state == NET_READY && net->listener_fd >= 0)
+	else if (net->state == NETCTL_READY && net->listener_fd >= 0)
 		hand_over(net);
-	if (net->options->published && net->result->n_published && net->state != NET_ENDED)
+	if (net->options->published && net->result->n_published && net->state != NETCTL_ENDED)
 		net->options->published(net->result->published, net->result->n_published,
 					net->options->data);
 }
 
 /* ---- in the supervisor's loop ---- */
 
-static bool has_open_question(const struct net *net)
+static bool has_open_question(const struct netctl *net)
 {
 	for (size_t i = 0; i < net->n_questions; i++) {
 		if (net->questions[i].is_asked)
@@ -274,9 +274,9 @@ static bool has_open_question(const struct net *net)
 	return false;
 }
 
-void net_want(const struct net *net, struct pollfd *fds)
+void netctl_want(const struct netctl *net, struct pollfd *fds)
 {
-	bool is_idle = net->state == NET_IDLE;
+	bool is_idle = net->state == NETCTL_IDLE;
 	int answer_fd = has_open_question(net) ? net->options->answer_fd : 0;
 
 	fds[0] = (struct pollfd){.fd = is_idle ? net->listener_fd : -1, .events = POLLIN};
@@ -285,9 +285,9 @@ void net_want(const struct net *net, struct pollfd *fds)
 	fds[3] = (struct pollfd){.fd = answer_fd > 0 ? answer_fd : -1, .events = POLLIN};
 }
 
-int64_t net_deadline_ns(const struct net *net)
+int64_t netctl_deadline_ns(const struct netctl *net)
 {
-	int64_t until_ns = net->state == NET_STARTING ? net->ready_ns : INT64_MAX;
+	int64_t until_ns = net->state == NETCTL_STARTING ? net->ready_ns : INT64_MAX;
 
 	for (size_t i = 0; i < net->n_questions; i++) {
 		if (net->questions[i].until_ns < until_ns)
@@ -296,48 +296,48 @@ int64_t net_deadline_ns(const struct net *net)
 	return until_ns;
 }
 
-static void start_late(struct net *net)
+static void start_late(struct netctl *net)
 {
 	struct atoll_error err = {0};
 	char text[sizeof net->result->network_note];
 
-	if (net_start(net, &err) == 0)
+	if (netctl_start(net, &err) == 0)
 		return;
-	net_reap(net);
+	netctl_reap(net);
 	end(net);
 	snprintf(text, sizeof text, "the network could not be started: %s", err.text);
-	net_note(net, text);
+	netctl_note(net, text);
 }
 
-void net_move(struct net *net, const struct pollfd *fds)
+void netctl_move(struct netctl *net, const struct pollfd *fds)
 {
 	if ((fds[0].fd >= 0 && fds[0].revents) || (fds[1].fd >= 0 && fds[1].revents))
 		start_late(net);
-	if (fds[2].fd >= 0 && fds[2].revents && !net_take_messages(net))
-		net_take_death(net, NULL);
+	if (fds[2].fd >= 0 && fds[2].revents && !netctl_read_messages(net))
+		netctl_handle_death(net, NULL);
 	if (fds[3].fd >= 0 && fds[3].revents)
-		net_take_answer(net);
-	if (net->state == NET_STARTING && clock_monotonic_ns() >= net->ready_ns)
-		net_take_death(net, "not ready within 10 s");
+		netctl_read_answer(net);
+	if (net->state == NETCTL_STARTING && clock_monotonic_ns() >= net->ready_ns)
+		netctl_handle_death(net, "not ready within 10 s");
 	for (size_t i = 0; i < net->n_questions;) {
 		if (clock_monotonic_ns() >= net->questions[i].until_ns)
-			net_answer(net, net->questions[i].id, ATOLL_ASK_NOBODY);
+			netctl_answer(net, net->questions[i].id, ATOLL_ASK_NOBODY);
 		else
 			i++;
 	}
 }
 
-void net_take_sockets(struct net *net, const int *fds, size_t n)
+void netctl_receive_sockets(struct netctl *net, const int *fds, size_t n)
 {
 	const struct egress_message message = {.type = EGRESS_INSIDE, .count = (uint32_t)n};
 
 	if (net->channel_fd >= 0)
-		net_send(net, &message, fds, n);
+		netctl_send(net, &message, fds, n);
 }
 
 /* ---- at the end ---- */
 
-static void note_limit(struct net *net)
+static void note_limit(struct netctl *net)
 {
 	char text[sizeof net->result->network_note], limit[32], used[32];
 
@@ -353,12 +353,12 @@ static void note_limit(struct net *net)
 	else
 		snprintf(text, sizeof text,
 			 "the network's limit '%s' was reached: connections were cut", net->limit);
-	net_note(net, text);
+	netctl_note(net, text);
 }
 
 /* Nothing inside is left, so that every connection is about to end: what egress still says about
  * them counts. */
-bool net_take_last(struct net *net)
+bool netctl_read_last(struct netctl *net)
 {
 	int64_t until_ns = clock_monotonic_ns() + LAST_NS, left_ns;
 	bool is_open = shutdown(net->channel_fd, SHUT_WR) == 0;
@@ -367,12 +367,12 @@ bool net_take_last(struct net *net)
 		struct pollfd fd = {.fd = net->channel_fd, .events = POLLIN};
 
 		if (poll(&fd, 1, (int)(left_ns / 1000000) + 1) > 0)
-			is_open = net_take_messages(net);
+			is_open = netctl_read_messages(net);
 	}
 	return !is_open;
 }
 
-void net_stop(struct net *net)
+void netctl_stop(struct netctl *net)
 {
 	bool ends_itself = false;
 	int status = -1;
@@ -382,24 +382,24 @@ void net_stop(struct net *net)
 	close_fd(&net->kept_listener_fd);
 	close_fd(&net->kept_dns_fd);
 	/* Its death may be what the command ended of, and not have been seen yet. */
-	if (net->state == NET_SERVING && !net_take_messages(net))
-		net_take_death(net, NULL);
-	if (net->state == NET_SERVING)
-		ends_itself = net_take_last(net);
+	if (net->state == NETCTL_SERVING && !netctl_read_messages(net))
+		netctl_handle_death(net, NULL);
+	if (net->state == NETCTL_SERVING)
+		ends_itself = netctl_read_last(net);
 	if (net->channel_fd >= 0)
-		status = net_reap(net);
+		status = netctl_reap(net);
 	if (!ends_itself || status != 0)
-		net_note_lost(net);
+		netctl_note_lost(net);
 	/* Of who is killed the kernel closes what the command is connected to before the channel:
 	 * the command may have been cut, and have ended, before there was a death to be seen. */
 	if (ends_itself && !net->restarts && status >= 0 && WIFSIGNALED(status))
 		note_death(net, status, "connections were cut");
 	note_limit(net);
-	if (net->state != NET_OFF)
+	if (net->state != NETCTL_OFF)
 		end(net);
 }
 
-void net_done(struct net *net)
+void netctl_done(struct netctl *net)
 {
 	close_sockets(net);
 	close_fd(&net->kept_listener_fd);
@@ -407,7 +407,7 @@ void net_done(struct net *net)
 	close_fd(&net->heritage_fd);
 	close_fd(&net->announced_fd);
 	close_fd(&net->channel_fd);
-	net_reap(net);
+	netctl_reap(net);
 	close_fd(&net->slot_fd);
 	secrets_done(&net->secrets);
 	answers_free(net->answers, net->n_answers);

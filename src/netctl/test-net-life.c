@@ -149,10 +149,10 @@ static _Noreturn void fake_main(void)
 
 __attribute__((constructor(101))) static void be_the_fake(void)
 {
-	char name[sizeof NET_PROGRAM] = "";
+	char name[sizeof NETCTL_PROGRAM] = "";
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
 
-	bool is_fake = read(fd, name, sizeof name) == sizeof name && streq(name, NET_PROGRAM);
+	bool is_fake = read(fd, name, sizeof name) == sizeof name && streq(name, NETCTL_PROGRAM);
 
 	close(fd);
 	if (is_fake)
@@ -168,7 +168,7 @@ static struct atoll_error err;
 static struct atoll_result result;
 static struct atoll_run_options options;
 static struct spec *spec;
-static struct net net;
+static struct netctl net;
 
 static void begin(const char *token, bool is_eager)
 {
@@ -184,7 +184,8 @@ static void begin(const char *token, bool is_eager)
 	spec->network.mode = NETWORK_RULES;
 	spec->network.listen = is_eager ? &port : NULL;
 	spec->network.n_listen = is_eager;
-	net = (struct net){.spec = spec, .options = &options, .result = &result, .state = NET_IDLE};
+	net = (struct netctl){
+		.spec = spec, .options = &options, .result = &result, .state = NETCTL_IDLE};
 	net.listener_fd = net.dns_fd = net.channel_fd = net.pid_fd = net.slot_fd = -1;
 	net.kept_listener_fd = net.kept_dns_fd = net.heritage_fd = net.announced_fd = -1;
 	length = readlink("/proc/self/exe", net.program, sizeof net.program - 1);
@@ -194,7 +195,7 @@ static void begin(const char *token, bool is_eager)
 
 static void finish(void)
 {
-	net_done(&net);
+	netctl_done(&net);
 	spec->network.n_listen = 0;
 	spec->network.listen = NULL;
 	spec->network.n_allow = 0;
@@ -204,11 +205,11 @@ static void finish(void)
 
 static void turn(int ms)
 {
-	struct pollfd fds[NET_WATCHED];
+	struct pollfd fds[NETCTL_WATCHED];
 
-	net_want(&net, fds);
-	poll(fds, NET_WATCHED, ms);
-	net_move(&net, fds);
+	netctl_want(&net, fds);
+	poll(fds, NETCTL_WATCHED, ms);
+	netctl_move(&net, fds);
 }
 
 /* A listener as the sandbox would give it; its address comes back. */
@@ -221,7 +222,7 @@ static struct sockaddr_in attach(void)
 
 	CHECK(bind(fd, (struct sockaddr *)&address, size) == 0 && listen(fd, 8) == 0);
 	CHECK(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
-	net_attach(&net, fd, -1);
+	netctl_attach(&net, fd, -1);
 	return address;
 }
 
@@ -239,7 +240,7 @@ static bool is_told(const char *name)
 {
 	int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
 
-	while (clock_monotonic_ns() < until_ns && net.state != NET_ENDED) {
+	while (clock_monotonic_ns() < until_ns && net.state != NETCTL_ENDED) {
 		for (uint32_t i = 0; i < result.n_connections; i++)
 			if (streq(result.connections[i].name, name))
 				return true;
@@ -263,10 +264,10 @@ TEST(nothing_is_started_before_the_first_use)
 
 	begin("", false);
 	net.whose = whose;
-	CHECK_INT(net_open(&net, true, &err), 0);
+	CHECK_INT(netctl_open(&net, true, &err), 0);
 	address = attach();
 	turn(10);
-	CHECK_INT(net.state, NET_IDLE);
+	CHECK_INT(net.state, NETCTL_IDLE);
 	CHECK_INT(net.pid, 0);
 	fd = connect_to(&address);
 	CHECK(fd >= 0);
@@ -277,7 +278,7 @@ TEST(nothing_is_started_before_the_first_use)
 	CHECK_STR(result.connections[0].program, "curl");
 	CHECK_INT(net.listener_fd, -1);
 	close(fd);
-	net_stop(&net);
+	netctl_stop(&net);
 	CHECK_STR(result.network_note, "");
 	CHECK(connect_to(&address) == -ECONNREFUSED);
 	finish();
@@ -286,16 +287,16 @@ TEST(nothing_is_started_before_the_first_use)
 TEST(what_is_needed_first_is_there_before_the_command)
 {
 	begin("", true);
-	CHECK(net_starts_first(&net));
-	CHECK_INT(net_open(&net, true, &err), 0);
-	CHECK_INT(net.state, NET_READY);
+	CHECK(netctl_starts_first(&net));
+	CHECK_INT(netctl_open(&net, true, &err), 0);
+	CHECK_INT(net.state, NETCTL_READY);
 	CHECK_STR(net.authority, fake_pem);
 	CHECK_INT(result.n_published, 1);
 	CHECK_INT(result.published[0].port, 8080);
 	CHECK_INT(result.published[0].host_port, 43211);
 	attach();
-	CHECK_INT(net.state, NET_SERVING);
-	net_stop(&net);
+	CHECK_INT(net.state, NETCTL_SERVING);
+	netctl_stop(&net);
 	finish();
 }
 
@@ -325,7 +326,7 @@ TEST(where_tls_is_opened_authorities_are_there_also_for_java)
 {
 	begin("", true);
 	open_tls();
-	CHECK_INT(net_open(&net, true, &err), 0);
+	CHECK_INT(netctl_open(&net, true, &err), 0);
 	CHECK_STR(net.extra.bundle, fake_pem);
 	if (has_java()) {
 		CHECK_INT(net.extra.keystore_size, sizeof fake_store - 1);
@@ -341,7 +342,7 @@ TEST(without_namespaces_no_key_store_is_made)
 {
 	begin("", true);
 	open_tls();
-	CHECK_INT(net_open(&net, false, &err), 0);
+	CHECK_INT(netctl_open(&net, false, &err), 0);
 	CHECK_STR(net.extra.bundle, fake_pem);
 	CHECK(!net.extra.keystore);
 	finish();
@@ -352,7 +353,7 @@ TEST(a_key_store_that_does_not_come_is_told_of)
 	begin("no store", true);
 	open_tls();
 	if (has_java()) {
-		CHECK(net_open(&net, true, &err) < 0);
+		CHECK(netctl_open(&net, true, &err) < 0);
 		CHECK_STR(err.text, "the network's process gave no key store for Java");
 	}
 	finish();
@@ -363,7 +364,7 @@ TEST(it_inherits_the_channel_and_nothing_else)
 	int open_one = open("/etc/passwd", O_RDONLY); /* without O_CLOEXEC */
 
 	begin("inherit", true);
-	CHECK_INT(net_open(&net, true, &err), 0);
+	CHECK_INT(netctl_open(&net, true, &err), 0);
 	CHECK(is_told("0 1 2 3 env none session own"));
 	close(open_one);
 	finish();
@@ -381,7 +382,7 @@ TEST(secrets_reach_it_and_are_forgotten)
 	spec->network.n_secrets = 1;
 	snprintf(net.trust, sizeof net.trust, "/etc/passwd");
 	CHECK_INT(secrets_read(&spec->network, &net.secrets, &err), 0);
-	CHECK_INT(net_open(&net, true, &err), 0);
+	CHECK_INT(netctl_open(&net, true, &err), 0);
 	CHECK(is_told("secret.test"));
 	CHECK(!net.secrets.memory);
 	CHECK(net.secrets.list[0].placeholder);
@@ -394,16 +395,16 @@ TEST(secrets_reach_it_and_are_forgotten)
 TEST(a_failure_before_the_command_is_the_runs)
 {
 	begin("fail", true);
-	CHECK(net_open(&net, true, &err) < 0);
+	CHECK(netctl_open(&net, true, &err) < 0);
 	CHECK_STR(err.text, "start the network: no luck");
 	finish();
 	begin("die", true);
-	CHECK(net_open(&net, true, &err) < 0);
+	CHECK(netctl_open(&net, true, &err) < 0);
 	CHECK_STR(err.text, "the network's process ended (signal 9): there was no network");
 	finish();
 	begin("", true);
 	snprintf(net.program, sizeof net.program, "/nonexistent/x");
-	CHECK_INT(net_open(&net, true, &err), -ENOENT);
+	CHECK_INT(netctl_open(&net, true, &err), -ENOENT);
 	CHECK_STR(err.text, "execute '/nonexistent/x': No such file or directory");
 	finish();
 }
@@ -415,7 +416,7 @@ static struct sockaddr_in serve_and_die(void)
 	int fd;
 
 	begin("", true);
-	CHECK_INT(net_open(&net, true, &err), 0);
+	CHECK_INT(netctl_open(&net, true, &err), 0);
 	address = attach();
 	fd = connect_to(&address);
 	CHECK(fd >= 0 && is_told("served.test"));
@@ -428,12 +429,12 @@ TEST(its_death_cuts_the_network_and_is_told)
 {
 	struct sockaddr_in address = serve_and_die();
 
-	for (int i = 0; i < 50 && net.state != NET_ENDED; i++)
+	for (int i = 0; i < 50 && net.state != NETCTL_ENDED; i++)
 		turn(100);
 	CHECK_STR(result.network_note,
 		  "the network's process ended (signal 9): connections were cut");
 	CHECK(connect_to(&address) == -ECONNREFUSED);
-	net_stop(&net);
+	netctl_stop(&net);
 	finish();
 }
 
@@ -441,7 +442,7 @@ TEST(its_death_cuts_the_network_and_is_told)
 TEST(its_death_is_told_although_the_run_ends_at_the_same_moment)
 {
 	serve_and_die();
-	net_stop(&net);
+	netctl_stop(&net);
 	CHECK_STR(result.network_note,
 		  "the network's process ended (signal 9): connections were cut");
 	finish();
@@ -453,10 +454,10 @@ TEST(a_failure_after_the_start_leaves_the_run_without_a_network)
 	int fd;
 
 	begin("fail", false);
-	CHECK_INT(net_open(&net, true, &err), 0);
+	CHECK_INT(netctl_open(&net, true, &err), 0);
 	address = attach();
 	fd = connect_to(&address);
-	for (int i = 0; i < 50 && net.state != NET_ENDED; i++)
+	for (int i = 0; i < 50 && net.state != NETCTL_ENDED; i++)
 		turn(100);
 	CHECK_STR(result.network_note, "the network could not be started: no luck");
 	CHECK(connect_to(&address) == -ECONNREFUSED);
@@ -470,14 +471,14 @@ TEST(one_that_hangs_at_its_start_is_ended)
 	int fd;
 
 	begin("hang", false);
-	CHECK_INT(net_open(&net, true, &err), 0);
+	CHECK_INT(netctl_open(&net, true, &err), 0);
 	address = attach();
 	fd = connect_to(&address);
 	turn(1000);
-	CHECK_INT(net.state, NET_STARTING);
+	CHECK_INT(net.state, NETCTL_STARTING);
 	net.ready_ns = clock_monotonic_ns();
 	turn(0);
-	CHECK_INT(net.state, NET_ENDED);
+	CHECK_INT(net.state, NETCTL_ENDED);
 	CHECK_STR(result.network_note, "the network's process was ended (not ready within 10 s): "
 				       "there was no network");
 	close(fd);
@@ -498,27 +499,27 @@ static void ask(bool has_person)
 	begin("ask", true);
 	net.whose = whose;
 	options.ask = has_person ? never : NULL;
-	CHECK_INT(net_open(&net, true, &err), 0);
+	CHECK_INT(netctl_open(&net, true, &err), 0);
 	attach();
-	while (has_person && !net_next_question(&net)) {
-		CHECK(clock_monotonic_ns() < until_ns && net.state != NET_ENDED);
+	while (has_person && !netctl_next_question(&net)) {
+		CHECK(clock_monotonic_ns() < until_ns && net.state != NETCTL_ENDED);
 		turn(100);
 	}
 }
 
 TEST(a_question_gets_its_answer)
 {
-	struct net_question *question;
+	struct netctl_question *question;
 
 	ask(true);
-	question = net_next_question(&net);
+	question = netctl_next_question(&net);
 	CHECK(question);
 	CHECK_STR(question->name, "a?.test");
 	CHECK_STR(question->program, "curl");
 	CHECK_INT(question->port, 443);
-	net_answer(&net, 99, ATOLL_ASK_RUN);
+	netctl_answer(&net, 99, ATOLL_ASK_RUN);
 	CHECK_INT(net.n_questions, 1);
-	net_answer(&net, 7, ATOLL_ASK_ONCE);
+	netctl_answer(&net, 7, ATOLL_ASK_ONCE);
 	CHECK_INT(net.n_questions, 0);
 	CHECK(is_told("once"));
 	finish();
@@ -534,7 +535,7 @@ TEST(nobody_to_ask_means_no)
 TEST(time_that_is_up_means_no)
 {
 	ask(true);
-	CHECK(net_deadline_ns(&net) > clock_monotonic_ns());
+	CHECK(netctl_deadline_ns(&net) > clock_monotonic_ns());
 	net.questions[0].until_ns = clock_monotonic_ns();
 	turn(0);
 	CHECK(is_told("no"));
@@ -549,14 +550,14 @@ TEST(an_answer_may_come_later)
 	CHECK(pipe2(ends, O_CLOEXEC) == 0);
 	ask(true);
 	options.answer_fd = ends[0];
-	net_next_question(&net)->is_asked = true;
+	netctl_next_question(&net)->is_asked = true;
 	CHECK(write(ends[1], &answer, sizeof answer) == sizeof answer);
 	CHECK(is_told("run"));
 	finish();
 	/* And where nobody is left to give one, it is no. */
 	ask(true);
 	options.answer_fd = ends[0];
-	net_next_question(&net)->is_asked = true;
+	netctl_next_question(&net)->is_asked = true;
 	close(ends[1]);
 	CHECK(is_told("no"));
 	close(ends[0]);
@@ -573,7 +574,7 @@ TEST(it_ends_with_whoever_started_it)
 	pid = fork();
 	if (pid == 0) {
 		begin("", true);
-		if (net_open(&net, true, &err) == 0 &&
+		if (netctl_open(&net, true, &err) == 0 &&
 		    write(ends[1], &net.pid, sizeof net.pid) == sizeof net.pid)
 			pause();
 		_exit(1);

@@ -46,10 +46,10 @@ static int ask_holder(const struct layer_record *record, const struct hold_reque
 }
 
 /* The log itself; 0 and NULL where there is none. */
-static int open_log(const struct layer_record *record, struct recorder **ret,
+static int open_log(const struct layer_record *record, struct eventlog **ret,
 		    struct atoll_error *err)
 {
-	int r = record_continue(record->info.id, ret, err);
+	int r = eventlog_continue(record->info.id, ret, err);
 
 	if (r != -ENOENT)
 		return r;
@@ -59,11 +59,11 @@ static int open_log(const struct layer_record *record, struct recorder **ret,
 	return 0;
 }
 
-static int close_log(struct recorder *recorder, struct atoll_error *err)
+static int close_log(struct eventlog *recorder, struct atoll_error *err)
 {
-	int r = record_seal(recorder, true, false, err);
+	int r = eventlog_seal(recorder, true, false, err);
 
-	record_close(recorder);
+	eventlog_close(recorder);
 	return r;
 }
 
@@ -71,7 +71,7 @@ int decide_note(const struct layer_record *record, const char *about, const char
 		struct atoll_error *err)
 {
 	struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_NOTE};
-	struct recorder *recorder;
+	struct eventlog *recorder;
 	int r;
 
 	snprintf(request.name, sizeof request.name, "%s", about);
@@ -83,32 +83,32 @@ int decide_note(const struct layer_record *record, const char *about, const char
 	if (r < 0 || !recorder)
 		return r;
 	if (streq(about, "fork"))
-		record_turn(recorder, "fork", NULL, UINT64_MAX, object);
+		eventlog_layer_change(recorder, "fork", NULL, UINT64_MAX, object);
 	else
-		record_decision(recorder, about, object);
+		eventlog_decision(recorder, about, object);
 	return close_log(recorder, err);
 }
 
 int decide_turn(const struct layer_record *record, const char *kind, const char *name,
 		uint64_t ended, struct atoll_error *err)
 {
-	struct recorder *recorder;
+	struct eventlog *recorder;
 	int r = open_log(record, &recorder, err);
 
 	if (r < 0 || !recorder)
 		return r;
-	record_turn(recorder, kind, name, ended, NULL);
+	eventlog_layer_change(recorder, kind, name, ended, NULL);
 	return close_log(recorder, err);
 }
 
 /* ---- what became of it ---- */
 
-static int note_outcome(const struct layer_record *record, const struct record_outcome *outcome,
+static int note_outcome(const struct layer_record *record, const struct eventlog_outcome *outcome,
 			struct atoll_error *err)
 {
 	const struct hold_request request = {
 		.version = HOLD_VERSION, .type = HOLD_OUTCOME, .outcome = *outcome};
-	struct recorder *recorder;
+	struct eventlog *recorder;
 	int r = ask_holder(record, &request, err);
 
 	if (r != -ENOENT)
@@ -116,19 +116,19 @@ static int note_outcome(const struct layer_record *record, const struct record_o
 	r = open_log(record, &recorder, err);
 	if (r < 0 || !recorder)
 		return r;
-	record_outcome(recorder, outcome);
+	eventlog_outcome(recorder, outcome);
 	return close_log(recorder, err);
 }
 
-static struct record_outcome outcome_of(const char *about, const char *done, int r,
-					const struct atoll_apply_report *report,
-					const struct atoll_error *err)
+static struct eventlog_outcome outcome_of(const char *about, const char *done, int r,
+					  const struct atoll_apply_report *report,
+					  const struct atoll_error *err)
 {
-	struct record_outcome outcome = {.is_counted = true,
-					 .files = r < 0 ? 0 : report->n_applied,
-					 .merged = r < 0 ? 0 : report->n_merged,
-					 .held = report->n_held,
-					 .conflicts = report->n_conflicts};
+	struct eventlog_outcome outcome = {.is_counted = true,
+					   .files = r < 0 ? 0 : report->n_applied,
+					   .merged = r < 0 ? 0 : report->n_merged,
+					   .held = report->n_held,
+					   .conflicts = report->n_conflicts};
 	const bool is_conflict = r == -EEXIST && report->n_conflicts;
 
 	snprintf(outcome.about, sizeof outcome.about, "%s", about);
@@ -143,9 +143,9 @@ static struct record_outcome outcome_of(const char *about, const char *done, int
 }
 
 /* Of one before, that nobody has told of. */
-static struct record_outcome outcome_late(const struct layer_recovery *recovery)
+static struct eventlog_outcome outcome_late(const struct layer_recovery *recovery)
 {
-	struct record_outcome outcome = {.is_counted = true, .is_late = true};
+	struct eventlog_outcome outcome = {.is_counted = true, .is_late = true};
 
 	if (recovery->is_done)
 		outcome.files = recovery->n;
@@ -163,7 +163,7 @@ static struct record_outcome outcome_late(const struct layer_recovery *recovery)
 /* Who holds a sandbox may wait for the record himself, so it is let go before he is asked. That it
  * cannot be written is told, and does not change what was done. `outcome` is NULL where nothing was
  * to be done; of one before it may be told even so. */
-static int tell_outcome(struct layer_record *record, const struct record_outcome *outcome, int r,
+static int tell_outcome(struct layer_record *record, const struct eventlog_outcome *outcome, int r,
 			struct atoll_error *err)
 {
 	struct atoll_error ours = {0};
@@ -171,7 +171,7 @@ static int tell_outcome(struct layer_record *record, const struct record_outcome
 
 	hold_unlock(record);
 	if (record->recovery.is_there) {
-		const struct record_outcome late = outcome_late(&record->recovery);
+		const struct eventlog_outcome late = outcome_late(&record->recovery);
 
 		noted = note_outcome(record, &late, &ours);
 	}
@@ -198,7 +198,7 @@ static int lock(struct layer_record *record, struct atoll_error *err)
 static int note_and_lock(struct layer_record *record, const char *about, const char *object,
 			 struct atoll_error *err)
 {
-	struct record_outcome outcome;
+	struct eventlog_outcome outcome;
 	int r = lock(record, err);
 
 	if (r == 0 && record->info.kind == ATOLL_RECORD_SANDBOX)
@@ -234,7 +234,7 @@ int atoll_apply(const char *id, const struct atoll_apply_options *options,
 {
 	cleanup_record struct layer_record *record = NULL;
 	struct atoll_error unheard = {0};
-	struct record_outcome outcome;
+	struct eventlog_outcome outcome;
 	char object[256];
 	int r;
 
@@ -258,7 +258,7 @@ int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
 {
 	cleanup_record struct layer_record *record = NULL;
 	struct atoll_error unheard = {0};
-	struct record_outcome outcome;
+	struct eventlog_outcome outcome;
 	int r;
 
 	err = err ? err : &unheard;
@@ -276,7 +276,8 @@ int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
  * still writes the log, only once it has gone. */
 int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err)
 {
-	static const struct record_outcome discarded = {.about = "discard", .result = "discarded"};
+	static const struct eventlog_outcome discarded = {.about = "discard",
+							  .result = "discarded"};
 	cleanup_record struct layer_record *record = NULL;
 	struct atoll_error unheard = {0};
 	int r;

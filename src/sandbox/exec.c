@@ -263,7 +263,7 @@ static void report(struct run *run, struct held *held)
 		struct hold_heard heard;
 	} from;
 
-	record_output_finish(&run->output, &message.said);
+	eventlog_output_finish(&run->output, &message.said);
 	memcpy(message.result, run->result, sizeof message.result);
 	if (held->report_fd < 0 ||
 	    send(held->report_fd, &message, sizeof message, MSG_NOSIGNAL) < 0)
@@ -291,7 +291,7 @@ static int run_step(struct run *run, struct held *held, struct atoll_error *err)
 	held->relay = run->relay;
 	if (run->spec->record != SPEC_RECORD_OFF)
 		memcpy(run->result->run, held->record->info.id, sizeof run->result->run);
-	record_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
+	eventlog_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
 	run->cell = (struct cell *)(void *)held;
 	run_hold_sigpipe(&old);
 	r = run_cell(run, err);
@@ -361,7 +361,7 @@ static int exec_in(struct layer_record *record, struct atoll_job *job, char *con
 			  .options = &own,
 			  .result = ret,
 			  .handle = {.layer_fd = -1, .storage_fd = -1, .notice_fd = -1},
-			  .net = {.state = NET_OFF,
+			  .net = {.state = NETCTL_OFF,
 				  .listener_fd = -1,
 				  .dns_fd = -1,
 				  .channel_fd = -1,
@@ -391,7 +391,7 @@ static int exec_in(struct layer_record *record, struct atoll_job *job, char *con
 		close(held.result_fd);
 	if (held.report_fd >= 0)
 		close(held.report_fd);
-	record_output_done(&run.output);
+	eventlog_output_done(&run.output);
 	return r;
 }
 

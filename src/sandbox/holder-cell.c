@@ -106,19 +106,19 @@ static int open_net(struct holder *holder, struct atoll_error *err)
 	/* Only who keeps a sandbox looks for questions; else nobody is there, and the answer is no.
 	 */
 	holder->net_options.ask = holder->stays ? hold_ask_later : NULL;
-	r = net_init(&holder->net, holder->spec, &holder->net_options, holder->net_result, err);
+	r = netctl_init(&holder->net, holder->spec, &holder->net_options, holder->net_result, err);
 	holder->net.whose = whose;
 	holder->net.order_sockets = order_sockets;
 	holder->net.keeps = true;
 	holder->net.restarts = holder->stays;
 	holder->net.connected = hold_record_connection;
 	holder->net.data = holder;
-	return r < 0 ? r : net_open(&holder->net, true, err);
+	return r < 0 ? r : netctl_open(&holder->net, true, err);
 }
 
 static void close_net(struct holder *holder)
 {
-	net_done(&holder->net);
+	netctl_done(&holder->net);
 	free(holder->net_result);
 	holder->net_result = NULL;
 }
@@ -181,7 +181,7 @@ int hold_open_cell(struct holder *holder, struct atoll_error *err)
 	if (r == 0) {
 		notices_init(&holder->notices, &holder->handle, hold_take_notice, holder);
 		holder->notices.spec = holder->spec;
-		net_attach(&holder->net, holder->handle.listener_fd, holder->handle.dns_fd);
+		netctl_attach(&holder->net, holder->handle.listener_fd, holder->handle.dns_fd);
 		holder->counted_ns = clock_monotonic_ns();
 		return 0;
 	}
@@ -238,7 +238,7 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 		;
 	hold_take_messages(holder);
 	notices_finish(&holder->notices);
-	net_stop(&holder->net);
+	netctl_stop(&holder->net);
 	if (!limit && holder->limit.type == INIT_LIMIT)
 		limit = &holder->limit;
 	if (!limit && is_out_of_memory(holder, &memory))
@@ -303,7 +303,7 @@ void hold_take_notice(void *data, const struct notices_told *told)
 	struct init_message message = {.type = INIT_DENIAL, .step = told->notice->step};
 	struct holder *holder = data;
 
-	record_notice(holder->recorder, told);
+	eventlog_notice(holder->recorder, told);
 	if (told->notice->type != NOTICE_DENIAL)
 		return;
 	notices_fill_denial(told, &message.denial);
@@ -328,7 +328,7 @@ bool hold_take_messages(struct holder *holder)
 			continue;
 		}
 		if (message.type == INIT_SOCKETS && n == (size_t)message.code)
-			net_take_sockets(&holder->net, fds, n);
+			netctl_receive_sockets(&holder->net, fds, n);
 		/* What it was told of before its end belongs to it. */
 		if (message.type == INIT_ENDED)
 			notices_read_all(&holder->notices);

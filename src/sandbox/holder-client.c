@@ -139,7 +139,7 @@ static void send_questions(const struct holder *holder, int fd)
 {
 	struct {
 		struct hold_reply reply;
-		struct atoll_pending list[NET_QUESTIONS_MAX];
+		struct atoll_pending list[NETCTL_QUESTIONS_MAX];
 	} answer = {0};
 
 	answer.reply.count = hold_questions(holder, answer.list);

@@ -158,9 +158,9 @@ static void take_end(const struct holder *holder, const struct hold_client *clie
 		break;
 	case INIT_LIMIT:
 		take_limit(end,
-			   streq(message->limit, "memory")	 ? ATOLL_OUT_OF_MEMORY
-			   : streq(message->limit, RECORD_STUCK) ? ATOLL_UNRECORDED
-								 : ATOLL_OVER_LIMIT,
+			   streq(message->limit, "memory")	   ? ATOLL_OUT_OF_MEMORY
+			   : streq(message->limit, EVENTLOG_STUCK) ? ATOLL_UNRECORDED
+								   : ATOLL_OVER_LIMIT,
 			   message->limit, message->limit_value, message->limit_used);
 		memcpy(end->limit_note, message->limit_note, sizeof end->limit_note);
 		end->limit_note[sizeof end->limit_note - 1] = '\0';
@@ -256,7 +256,7 @@ static void close_step(struct holder *holder, struct hold_client *client,
 	if (holder->net_result)
 		memcpy(end->network_note, holder->net_result->network_note,
 		       sizeof end->network_note);
-	snprintf(end->run, sizeof end->run, "%s", record_id(holder->recorder));
+	snprintf(end->run, sizeof end->run, "%s", eventlog_id(holder->recorder));
 	write_down(holder, client, end);
 	kept->state = state;
 	kept->has_news = true;

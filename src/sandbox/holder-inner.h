@@ -102,7 +102,7 @@ struct hold_kept {
 	uint64_t input_taken, input_written; /* in all */
 	bool closes_input;		     /* when all is written; and it is closed */
 	struct hold_stream streams[HOLD_STREAMS];
-	struct record_output output;
+	struct eventlog_output output;
 	struct hold_end *end;  /* once it has ended, and its denials behind it */
 	struct hold_end *room; /* for that, until then */
 	struct atoll_denial *denials;
@@ -159,7 +159,7 @@ struct holder {
 	struct notices notices;
 	struct cell_layer layer;
 	char **env; /* which nobody gets */
-	struct net net;
+	struct netctl net;
 	struct atoll_run_options net_options;
 	struct atoll_result *net_result;
 	int64_t counted_ns;
@@ -170,7 +170,7 @@ struct holder {
 	struct hold_moment root_since;
 	bool drops_root; /* what it has written there is not to be kept at its end */
 
-	struct recorder *recorder; /* NULL until the first step, or always */
+	struct eventlog *recorder; /* NULL until the first step, or always */
 	struct watching *watch;	   /* likewise */
 	bool is_stuck;		   /* it cannot be written: everything inside stands still */
 	int64_t stuck_ns;	   /* since when */
@@ -247,7 +247,7 @@ struct layer_changes *hold_record_before_join(struct holder *holder);
 void hold_record_after_join(struct holder *holder, struct layer_changes *before);
 int hold_record_note(struct holder *holder, const struct hold_request *request,
 		     struct atoll_error *err);
-int hold_record_outcome(struct holder *holder, struct record_outcome *outcome,
+int hold_record_outcome(struct holder *holder, struct eventlog_outcome *outcome,
 			struct atoll_error *err);
 /* "checkpoint" or "rollback"; what was done is done, whether it can be written down or not. */
 void hold_record_turn(struct holder *holder, const char *kind, const char *name, uint64_t ended);
@@ -411,7 +411,7 @@ void hold_wake(struct holder *holder);
 int hold_stay(struct holder *holder, struct atoll_error *err);
 /* Questions wait until somebody comes for them, or a minute. */
 enum atoll_answer_type hold_ask_later(const struct atoll_question *question, void *data);
-/* How many; `ret` has room for NET_QUESTIONS_MAX. */
+/* How many; `ret` has room for NETCTL_QUESTIONS_MAX. */
 size_t hold_questions(const struct holder *holder, struct atoll_pending *ret);
 int hold_answer(struct holder *holder, const struct hold_request *request, struct atoll_error *err);
 void hold_count(struct holder *holder, struct atoll_sandbox_usage *ret);

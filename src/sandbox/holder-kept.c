@@ -192,8 +192,8 @@ static int start(struct holder *holder, struct hold_client *client, int *channel
 	for (int i = 0; i < 3; i++)
 		hold_close_fd(&stdio[i]);
 	if (r == 0)
-		record_output_init(&kept->output, holder->spec, record_id(holder->recorder),
-				   kept->has_terminal);
+		eventlog_output_init(&kept->output, holder->spec, eventlog_id(holder->recorder),
+				     kept->has_terminal);
 	return r;
 }
 

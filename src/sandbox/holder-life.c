@@ -86,7 +86,7 @@ size_t hold_questions(const struct holder *holder, struct atoll_pending *ret)
 	size_t n = holder->is_live ? holder->net.n_questions : 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct net_question *from = &holder->net.questions[i];
+		const struct netctl_question *from = &holder->net.questions[i];
 
 		ret[i] = (struct atoll_pending){.id = from->id,
 						.left_ms = (from->until_ns - now_ns) / 1000000,
@@ -109,7 +109,7 @@ int hold_answer(struct holder *holder, const struct hold_request *request, struc
 		if (request->number != ATOLL_ASK_NO && request->number != ATOLL_ASK_ONCE &&
 		    request->number != ATOLL_ASK_RUN)
 			return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "no answer like that");
-		net_answer(&holder->net, id, (enum atoll_answer_type)request->number);
+		netctl_answer(&holder->net, id, (enum atoll_answer_type)request->number);
 		return 0;
 	}
 	return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "nobody waits for this answer any more");

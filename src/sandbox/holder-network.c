@@ -75,7 +75,7 @@ static int change(struct holder *holder, struct network *other, struct atoll_err
 	int r;
 
 	swap(network, other);
-	r = holder->is_live ? net_replace(&holder->net, other, err) : build_anew(holder, err);
+	r = holder->is_live ? netctl_replace(&holder->net, other, err) : build_anew(holder, err);
 	if (r == -EOPNOTSUPP && is_unused(holder))
 		r = build_anew(holder, err);
 	if (r < 0)
@@ -109,7 +109,7 @@ int hold_set_network(struct holder *holder, int fd, struct atoll_error *err)
 		if (r == 0)
 			r = put_in_place(holder, err);
 		if (r == 0 && holder->recorder)
-			record_decision(holder->recorder, "network", "other rules");
+			eventlog_decision(holder->recorder, "network", "other rules");
 	}
 	network_done(&other);
 	return r;

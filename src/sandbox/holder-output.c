@@ -193,7 +193,7 @@ static int move_once(struct holder *holder, struct hold_kept *kept, int number)
 	if ((uint64_t)got > left)
 		got = (ssize_t)left;
 	kept->has_news = true;
-	record_output_add(&kept->output, number, room, (size_t)got);
+	eventlog_output_add(&kept->output, number, room, (size_t)got);
 	if (!keep(holder, stream, room, (size_t)got) || (uint64_t)got == left) {
 		end_by_output(holder, kept);
 		return 0;
@@ -266,5 +266,5 @@ void hold_output_free(struct holder *holder, struct hold_kept *kept)
 		stream->small = NULL;
 	}
 	hold_input_drop(kept);
-	record_output_done(&kept->output);
+	eventlog_output_done(&kept->output);
 }

@@ -38,7 +38,7 @@ int hold_record_open(struct holder *holder, struct atoll_error *err)
 
 	if (holder->recorder || holder->spec->record == SPEC_RECORD_OFF)
 		return 0;
-	r = record_reopen(holder->spec, holder->record->info.id, &holder->recorder, err);
+	r = eventlog_reopen(holder->spec, holder->record->info.id, &holder->recorder, err);
 	/* What is there already was told by another holder. */
 	if (r == 0)
 		hold_record_changes(holder, 0, NULL);
@@ -49,7 +49,7 @@ int hold_record_begin(struct holder *holder, struct atoll_error *err)
 {
 	int r = hold_record_open(holder, err);
 
-	return r < 0 ? r : record_flush(holder->recorder, err);
+	return r < 0 ? r : eventlog_flush(holder->recorder, err);
 }
 
 /* ---- the beginning of a step ---- */
@@ -75,8 +75,8 @@ void hold_record_forget(struct holder *holder)
 static int tell_start(struct holder *holder, const struct hold_client *client, const char *words,
 		      struct atoll_error *err)
 {
-	struct record_start start = {.step = record_step(holder->recorder, client->step),
-				     .plan = mechanisms(holder)};
+	struct eventlog_start start = {.step = eventlog_step(holder->recorder, client->step),
+				       .plan = mechanisms(holder)};
 	cleanup_free char **texts = NULL;
 	struct init_step_head head;
 	size_t n;
@@ -95,7 +95,7 @@ static int tell_start(struct holder *holder, const struct hold_client *client, c
 	start.cwd = texts[0];
 	start.argv = texts + 1;
 	start.env = texts + head.n_argv + 2;
-	return record_start(holder->recorder, &start, err);
+	return eventlog_start(holder->recorder, &start, err);
 }
 
 int hold_record_start(struct holder *holder, struct hold_client *client, int words_fd,
@@ -116,7 +116,7 @@ int hold_record_start(struct holder *holder, struct hold_client *client, int wor
 	r = tell_start(holder, client, words, err);
 	munmap(words, (size_t)st.st_size);
 	/* What found no room is written when there is some: then it has to be told how it ended. */
-	client->is_recorded = r == 0 || record_is_stuck(holder->recorder, NULL);
+	client->is_recorded = r == 0 || eventlog_is_stuck(holder->recorder, NULL);
 	return r < 0 ? error_context(err, r, "the record cannot be written") : 0;
 }
 
@@ -133,9 +133,9 @@ void hold_record_refused(struct holder *holder, struct hold_client *client,
 	result->code = NOT_STARTED_CODE;
 	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++)
 		result->usage[i].limit = ATOLL_UNLIMITED;
-	record_end(holder->recorder, record_step(holder->recorder, client->step), result,
-		   why->text);
-	(void)!record_seal(holder->recorder, false, false, &problem); /* the loop tries again */
+	eventlog_end(holder->recorder, eventlog_step(holder->recorder, client->step), result,
+		     why->text);
+	(void)!eventlog_seal(holder->recorder, false, false, &problem); /* the loop tries again */
 	free(result);
 }
 
@@ -156,8 +156,8 @@ void hold_record_connection(void *data, const struct atoll_connection *connectio
 		step = client->step;
 		n++;
 	}
-	record_connection(holder->recorder, n == 1 ? record_step(holder->recorder, step) : 0,
-			  connection);
+	eventlog_connection(holder->recorder, n == 1 ? eventlog_step(holder->recorder, step) : 0,
+			    connection);
 }
 
 /* ---- the end of a step ---- */
@@ -191,7 +191,7 @@ static void tell_end(struct holder *holder, struct hold_client *client,
 		     const struct hold_report *report)
 {
 	struct atoll_result *result = calloc(1, sizeof *result);
-	const uint32_t step = record_step(holder->recorder, client->step);
+	const uint32_t step = eventlog_step(holder->recorder, client->step);
 	struct atoll_error problem = {0};
 	int r;
 
@@ -202,15 +202,15 @@ static void tell_end(struct holder *holder, struct hold_client *client,
 		notices_read_all(&holder->notices);
 	if (report) {
 		memcpy(result, report->result, sizeof report->result);
-		record_said(holder->recorder, step, &report->said);
+		eventlog_output_end(holder->recorder, step, &report->said);
 	} else {
 		fill_result(holder, client, result);
 	}
 	hold_record_changes(holder, step, result);
-	record_direct_changes(holder->recorder, step);
-	record_end(holder->recorder, step, result,
-		   report ? NULL : "its caller was gone before its end");
-	r = record_seal(holder->recorder, false, result->wall_ns > LONG_NS, &problem);
+	eventlog_direct_changes(holder->recorder, step);
+	eventlog_end(holder->recorder, step, result,
+		     report ? NULL : "its caller was gone before its end");
+	r = eventlog_seal(holder->recorder, false, result->wall_ns > LONG_NS, &problem);
 	(void)r; /* the loop tries again */
 	free(result);
 }
@@ -230,7 +230,7 @@ void hold_record_kept(struct holder *holder, struct hold_client *client,
 {
 	struct hold_report report = {0};
 
-	record_output_finish(&client->kept->output, &report.said);
+	eventlog_output_finish(&client->kept->output, &report.said);
 	memcpy(report.result, result, sizeof report.result);
 	tell_end(holder, client, &report);
 }
@@ -298,7 +298,7 @@ void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_resu
 		told[i] = hash_change(change);
 		if (!result || is_told(holder, told[i]))
 			continue;
-		record_change(holder->recorder, step, changes, i);
+		eventlog_change(holder->recorder, step, changes, i);
 		count(result, change);
 	}
 	if (told) {
@@ -411,13 +411,13 @@ int hold_record_note(struct holder *holder, const struct hold_request *request,
 	if (r < 0 || !holder->recorder)
 		return r;
 	if (streq(request->name, "fork"))
-		record_turn(holder->recorder, "fork", NULL, UINT64_MAX, request->command);
+		eventlog_layer_change(holder->recorder, "fork", NULL, UINT64_MAX, request->command);
 	else
-		record_decision(holder->recorder, request->name, request->command);
-	return record_seal(holder->recorder, false, false, err);
+		eventlog_decision(holder->recorder, request->name, request->command);
+	return eventlog_seal(holder->recorder, false, false, err);
 }
 
-int hold_record_outcome(struct holder *holder, struct record_outcome *outcome,
+int hold_record_outcome(struct holder *holder, struct eventlog_outcome *outcome,
 			struct atoll_error *err)
 {
 	int r = hold_record_open(holder, err);
@@ -427,8 +427,8 @@ int hold_record_outcome(struct holder *holder, struct record_outcome *outcome,
 	outcome->about[sizeof outcome->about - 1] = '\0';
 	outcome->result[sizeof outcome->result - 1] = '\0';
 	outcome->why[sizeof outcome->why - 1] = '\0';
-	record_outcome(holder->recorder, outcome);
-	return record_seal(holder->recorder, false, false, err);
+	eventlog_outcome(holder->recorder, outcome);
+	return eventlog_seal(holder->recorder, false, false, err);
 }
 
 void hold_record_turn(struct holder *holder, const char *kind, const char *name, uint64_t ended)
@@ -437,8 +437,8 @@ void hold_record_turn(struct holder *holder, const char *kind, const char *name,
 
 	if (hold_record_open(holder, &err) < 0 || !holder->recorder)
 		return;
-	record_turn(holder->recorder, kind, name, ended, NULL);
-	record_seal(holder->recorder, false, false, &err);
+	eventlog_layer_change(holder->recorder, kind, name, ended, NULL);
+	eventlog_seal(holder->recorder, false, false, &err);
 }
 
 /* What a rollback took away was told, and so was what is there again. Nobody has to wait for that;
@@ -471,29 +471,29 @@ void hold_record_check(struct holder *holder)
 {
 	/* No space after the wait: end the step. The sandbox and its changes stay. */
 	static const struct init_message unrecorded = {.type = INIT_LIMIT,
-						       .limit = RECORD_STUCK,
-						       .limit_value = RECORD_STUCK_NS / 1000000,
-						       .limit_used = RECORD_STUCK_NS / 1000000};
+						       .limit = EVENTLOG_STUCK,
+						       .limit_value = EVENTLOG_STUCK_NS / 1000000,
+						       .limit_used = EVENTLOG_STUCK_NS / 1000000};
 	const struct atoll_error *problem;
 	struct atoll_error err;
 
 	if (!holder->recorder)
 		return;
-	if (!holder->is_stuck && record_is_stuck(holder->recorder, &problem)) {
+	if (!holder->is_stuck && eventlog_is_stuck(holder->recorder, &problem)) {
 		holder->is_stuck = true;
 		holder->stuck_ns = clock_monotonic_ns();
 		if (holder->is_live && !holder->is_frozen)
 			hold_ask_init(holder, INIT_FREEZE, &err);
 		tell_stuck(holder, problem);
-		record_stop(holder->recorder, 0, true, "disk full");
-	} else if (holder->is_stuck && !record_try_again(holder->recorder)) {
+		eventlog_stop(holder->recorder, 0, true, "disk full");
+	} else if (holder->is_stuck && !eventlog_try_again(holder->recorder)) {
 		holder->is_stuck = false;
-		record_stop(holder->recorder, 0, false, "disk full");
+		eventlog_stop(holder->recorder, 0, false, "disk full");
 		if (!holder->is_frozen)
 			hold_order(holder, INIT_THAW, 0, 0);
 		tell_stuck(holder, NULL);
 	} else if (holder->is_stuck && holder->is_live &&
-		   clock_monotonic_ns() - holder->stuck_ns >= RECORD_STUCK_NS) {
+		   clock_monotonic_ns() - holder->stuck_ns >= EVENTLOG_STUCK_NS) {
 		hold_close_cell(holder, &unrecorded);
 	}
 }
@@ -507,7 +507,7 @@ static struct hold_client *note_removal(struct holder *holder)
 
 		if (!client->is_used || !client->is_remover || client->fd < 0)
 			continue;
-		record_turn(holder->recorder, HOLD_REMOVE, NULL, UINT64_MAX, NULL);
+		eventlog_layer_change(holder->recorder, HOLD_REMOVE, NULL, UINT64_MAX, NULL);
 		return client;
 	}
 	return NULL;
@@ -520,7 +520,7 @@ static void seal_last(struct holder *holder)
 	const bool took_long = clock_monotonic_ns() - holder->born_ns > LONG_NS;
 	struct atoll_error err = {0};
 
-	if (record_seal(holder->recorder, true, took_long, &err) == 0 && remover)
+	if (eventlog_seal(holder->recorder, true, took_long, &err) == 0 && remover)
 		send(remover->fd, &heard, sizeof heard, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
@@ -533,7 +533,7 @@ void hold_record_close(struct holder *holder)
 	hold_watch_close(holder);
 	if (holder->recorder)
 		seal_last(holder);
-	record_close(holder->recorder);
+	eventlog_close(holder->recorder);
 	holder->recorder = NULL;
 	free(holder->told);
 	holder->told = NULL;

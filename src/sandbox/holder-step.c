@@ -188,7 +188,7 @@ void hold_take_message(struct holder *holder, const struct init_message *message
 
 	switch (message->type) {
 	case INIT_DENIAL:
-		record_denial(holder->recorder, 0, &message->denial);
+		eventlog_denial(holder->recorder, 0, &message->denial);
 		hold_spread_denial(holder, message);
 		break;
 	case INIT_LIMIT:

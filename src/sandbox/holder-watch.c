@@ -41,11 +41,11 @@ void hold_watch_close(struct holder *holder)
 
 	if (!holder->watch)
 		return;
-	record_wait_for_hashes(holder->recorder);
+	eventlog_wait_for_hashes(holder->recorder);
 	watching_settle(holder->watch, &said);
 	watching_finish(holder->watch);
 	watching_settle(holder->watch, &said);
-	record_watch(holder->recorder, &(struct record_hooks){0});
+	eventlog_watch(holder->recorder, &(struct eventlog_hooks){0});
 	watching_close(holder->watch);
 	holder->watch = NULL;
 }

@@ -35,7 +35,7 @@
 
 #define FIXED 5
 #define FDS_MAX                                                                                    \
-	(FIXED + NET_WATCHED + RECORD_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX +               \
+	(FIXED + NETCTL_WATCHED + EVENTLOG_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX +          \
 	 HOLD_WATCHERS_MAX + (HOLD_STREAMS + 1) * HOLD_CLIENTS_MAX)
 
 /* Whose an entry is; those of drains come last and have none. */
@@ -98,13 +98,13 @@ static void want(struct holder *holder, struct waiting *waiting)
 					       ? holder->notices.fd
 					       : -1,
 				 .events = POLLIN};
-	for (size_t i = 0; i < NET_WATCHED; i++)
+	for (size_t i = 0; i < NETCTL_WATCHED; i++)
 		fds[n + i] = (struct pollfd){.fd = -1};
 	if (holder->is_live)
-		net_want(&holder->net, fds + n);
-	n += NET_WATCHED;
-	record_want(holder->recorder, fds + n);
-	waiting->n = n + RECORD_WATCHED;
+		netctl_want(&holder->net, fds + n);
+	n += NETCTL_WATCHED;
+	eventlog_want(holder->recorder, fds + n);
+	waiting->n = n + EVENTLOG_WATCHED;
 	for (size_t i = 0; i < holder->n_places; i++) {
 		struct hold_client *client = &holder->clients[i];
 
@@ -140,10 +140,10 @@ static int wait_ms(const struct holder *holder)
 		if (holder->clients[i].is_used && holder->clients[i].kill_ns < until)
 			until = holder->clients[i].kill_ns;
 	}
-	if (holder->is_live && net_deadline_ns(&holder->net) < until)
-		until = net_deadline_ns(&holder->net);
-	if (record_deadline_ns(holder->recorder) < until)
-		until = record_deadline_ns(holder->recorder);
+	if (holder->is_live && netctl_deadline_ns(&holder->net) < until)
+		until = netctl_deadline_ns(&holder->net);
+	if (eventlog_deadline_ns(holder->recorder) < until)
+		until = eventlog_deadline_ns(holder->recorder);
 	if (holder->note_ns < until)
 		until = holder->note_ns;
 	left = (until - clock_monotonic_ns()) / 1000000 + 1;
@@ -181,7 +181,7 @@ static void look_whether_to_rest(struct holder *holder)
 		/* If something lives in it the process stays, and that need not be tried again. */
 		holder->is_resting = true;
 		hold_ask_init(holder, INIT_REST, &err);
-		record_rest(holder->recorder);
+		eventlog_idle(holder->recorder);
 		notices_rest(&holder->notices);
 		program_trim();
 	}
@@ -206,7 +206,7 @@ static void serve_one(struct holder *holder, const struct whose *whose, const st
 
 static void serve_others(struct holder *holder, const struct waiting *waiting)
 {
-	const size_t first = FIXED + NET_WATCHED + RECORD_WATCHED;
+	const size_t first = FIXED + NETCTL_WATCHED + EVENTLOG_WATCHED;
 	const size_t drains = waiting->n - waiting->n_drains;
 
 	/* From the end: one that ends takes the last one's place. */
@@ -244,11 +244,11 @@ static void loop(struct holder *holder)
 		if (fds[2].fd >= 0 && fds[2].revents)
 			hold_take_messages(holder);
 		if (holder->is_live)
-			net_move(&holder->net, fds + FIXED);
+			netctl_move(&holder->net, fds + FIXED);
 		if (fds[3].fd >= 0 && fds[3].revents)
 			hold_close_cell(holder, NULL);
 		serve_others(holder, &waiting);
-		record_move(holder->recorder, fds + FIXED + NET_WATCHED);
+		eventlog_move(holder->recorder, fds + FIXED + NETCTL_WATCHED);
 		hold_watch_check(holder);
 		hold_record_check(holder);
 		hold_check_counters(holder, false);

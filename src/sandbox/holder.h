@@ -63,7 +63,7 @@ struct hold_request {
 	char name[64];
 	union {
 		char command[512]; /* for people */
-		struct record_outcome outcome;
+		struct eventlog_outcome outcome;
 	};
 };
 
@@ -77,7 +77,7 @@ struct hold_reply {
 
 /* What the caller of a step knows of its end, for the record; answered by struct hold_heard. */
 struct hold_report {
-	struct record_said said;
+	struct eventlog_output_end said;
 	unsigned char result[offsetof(struct atoll_result, denials)];
 };
 

@@ -202,15 +202,15 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 static int begin_log(const char *of_id, const struct spec *spec, const char *parent,
 		     struct atoll_error *err)
 {
-	struct recorder *recorder;
+	struct eventlog *recorder;
 	char id[ATOLL_ID_SIZE];
 	int r;
 
 	memcpy(id, of_id, sizeof id);
-	r = record_open(spec, id, true, parent, &recorder, err);
+	r = eventlog_open(spec, id, true, parent, &recorder, err);
 	if (r == 0)
-		r = record_seal(recorder, false, false, err);
-	record_close(recorder);
+		r = eventlog_seal(recorder, false, false, err);
+	eventlog_close(recorder);
 	return r;
 }
 
