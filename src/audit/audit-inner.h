@@ -165,7 +165,7 @@ void audit_base64(const unsigned char *data, size_t size, struct buf *out);
 /* Exactly `size` bytes, in the one right form. */
 bool audit_from_base64(const char *text, size_t length, unsigned char *ret, size_t size);
 
-/* ---- line.c ---- */
+/* ---- log-line.c ---- */
 
 #define AUDIT_LINE_MAX ((size_t)1 << 20) /* without the newline */
 
@@ -199,7 +199,7 @@ int audit_json_member(const char *text, size_t size, const char *key, const char
 /* A string, with the escapes of our writer undone: its size, or -EBADMSG, -E2BIG. */
 int audit_json_string(const char *text, size_t size, char *ret, size_t room);
 
-/* ---- log.c, log-again.c ---- */
+/* ---- log.c, log-reopen.c ---- */
 
 struct audit_log {
 	int state_fd, fd;
@@ -230,7 +230,7 @@ void audit_save_place(struct audit_log *log);
 /* A line for each hand-over since the key that signed last. */
 int audit_add_hand_overs(struct audit_log *log, const char *key, struct atoll_error *err);
 
-/* ---- check.c ---- */
+/* ---- log-check.c ---- */
 
 /* One log, line by line. */
 struct audit_entry;

@@ -19,13 +19,13 @@
  * The last head of a log is entered into the tree of its store, a log of logs: one that has gone
  * as a whole, or that stands under another's name, is found there.
  *
- *   log.c     one log: lines to the file, chained, and heads; log-again.c: going on with one
- *   line.c    the form of a line
+ *   log.c     one log: lines to the file, chained, and heads; log-reopen.c: going on with one
+ *   log-line.c    the form of a line
  *   merkle.c    the Merkle tree: its right edge, roots, proofs
  *   runs.c    the store's tree of logs
  *   note.c    heads as signed notes
  *   key.c     the key: made and read; key-trust.c: handed over, and which keys count
- *   check.c   a log the other way round, line by line; verify.c: a log, a store
+ *   log-check.c   a log the other way round, line by line; verify.c: a log, a store
  *   redact.c  what is left out of a line
  *
  * The store is $XDG_STATE_HOME/atoll (layer/store.c has the rules for it), and in it:

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "cli/print.h"
+#include "ui/print.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "base/program.h"
 #include "base/scope.h"
-#include "cli/command.h"
-#include "cli/options.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
 #include <errno.h>
 #include <limits.h>

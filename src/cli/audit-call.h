@@ -5,7 +5,7 @@ struct atoll_error;
 struct command_words;
 struct option;
 
-/* Become atoll-audit (src/audit/program), with what was read by a command's table: `name` is that
+/* Become atoll-audit (src/auditcmd), with what was read by a command's table: `name` is that
  * of its command there. Returns only on failure. */
 int audit_call(const char *name, const struct option *table, const struct command_words *line,
 	       struct atoll_error *err);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "cli/command.h"
-#include "cli/options.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
 struct atoll_job;
 

@@ -3,9 +3,9 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "cli/apply-list.h"
-#include "cli/command.h"
-#include "cli/options.h"
 #include "cli/pick.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
 #include <atoll/layer.h>
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/audit-call.h"
-#include "cli/command.h"
-#include "cli/options.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
-/* src/audit/program/attest.c does it. */
+/* src/auditcmd/attest.c does it. */
 
 enum {
 	OPTION_OUTPUT,

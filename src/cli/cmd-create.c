@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "cli/clauses.h"
-#include "cli/command.h"
 #include "cli/import-archive.h"
-#include "cli/options.h"
-#include "cli/print.h"
+#include "ui/command.h"
+#include "ui/options.h"
+#include "ui/print.h"
 
 #include <atoll/layer.h>
 

@@ -3,10 +3,10 @@
 #include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/command.h"
 #include "cli/diff-print.h"
-#include "cli/options.h"
-#include "cli/pager.h"
+#include "ui/command.h"
+#include "ui/options.h"
+#include "ui/pager.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -2,11 +2,11 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/command.h"
-#include "cli/interact.h"
-#include "cli/options.h"
-#include "cli/print.h"
 #include "cli/summary.h"
+#include "ui/command.h"
+#include "ui/interact.h"
+#include "ui/options.h"
+#include "ui/print.h"
 
 #include <atoll/layer.h>
 #include <limits.h>

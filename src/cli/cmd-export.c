@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/command.h"
-#include "cli/export-file.h"
 #include "cli/export-tar.h"
-#include "cli/options.h"
+#include "ui/command.h"
+#include "ui/export-file.h"
+#include "ui/options.h"
 
 #include <atoll/layer.h>
 #include <unistd.h>

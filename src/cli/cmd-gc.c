@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/str.h"
-#include "cli/amount.h"
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/print.h"
+#include "ui/amount.h"
+#include "ui/command.h"
+#include "ui/options.h"
+#include "ui/print.h"
 
 #include <atoll/layer.h>
 #include <inttypes.h>

@@ -2,10 +2,10 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "cli/amount.h"
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/print.h"
+#include "ui/amount.h"
+#include "ui/command.h"
+#include "ui/options.h"
+#include "ui/print.h"
 
 #include <atoll/layer.h>
 #include <time.h>

@@ -3,8 +3,8 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/command.h"
-#include "cli/options.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
 #include <atoll/audit.h>
 

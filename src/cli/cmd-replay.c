@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/audit-call.h"
-#include "cli/command.h"
-#include "cli/options.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
-/* src/audit/program/replay.c does it. */
+/* src/auditcmd/replay.c does it. */
 
 enum {
 	OPTION_KEY,

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "cli/audit-call.h"
-#include "cli/command.h"
-#include "cli/options.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
-/* src/audit/program/report.c does it. */
+/* src/auditcmd/report.c does it. */
 
 enum {
 	OPTION_HTML,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/program.h"
-#include "cli/command.h"
-#include "cli/options.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
 #include <errno.h>
 #include <limits.h>

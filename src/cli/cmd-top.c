@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
-#include "cli/command.h"
-#include "cli/options.h"
 #include "cli/remote-call.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
 /* src/remote/top.c does it. */
 

@@ -2,9 +2,9 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/print.h"
+#include "ui/command.h"
+#include "ui/options.h"
+#include "ui/print.h"
 
 #include <atoll/atoll.h>
 #include <string.h>

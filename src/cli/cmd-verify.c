@@ -5,9 +5,9 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "cli/audit-call.h"
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/print.h"
+#include "ui/command.h"
+#include "ui/options.h"
+#include "ui/print.h"
 
 #include <atoll/audit.h>
 #include <errno.h>
@@ -262,7 +262,7 @@ static int run_verify(char **args, struct atoll_error *err)
 	r = check_words(&words, err);
 	if (r < 0)
 		return r;
-	/* src/audit/program/receipt-check.c does it. */
+	/* src/auditcmd/receipt-check.c does it. */
 	if (words.seen & 1U << OPTION_RECEIPT)
 		return audit_call("verify", verify_options, &words, err);
 	options.key_path = words.values[OPTION_KEY];

@@ -3,8 +3,8 @@
 
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/pager.h"
-#include "cli/print.h"
+#include "ui/pager.h"
+#include "ui/print.h"
 
 #include <inttypes.h>
 

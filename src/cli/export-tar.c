@@ -2,7 +2,7 @@
 #include "cli/export-tar.h"
 
 #include "base/error.h"
-#include "cli/export-file.h"
+#include "ui/export-file.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "cli/summary-layer.h"
 
 #include "base/json.h"
-#include "cli/print.h"
+#include "ui/print.h"
 
 #include <atoll/atoll.h>
 #include <inttypes.h>

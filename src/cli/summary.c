@@ -5,10 +5,10 @@
 #include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/apply-after.h"
-#include "cli/print.h"
+#include "cli/run-apply.h"
 #include "cli/summary-layer.h"
 #include "cli/summary-network.h"
+#include "ui/print.h"
 
 #include <atoll/atoll.h>
 #include <inttypes.h>

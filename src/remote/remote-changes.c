@@ -3,11 +3,11 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/pager.h"
-#include "cli/print.h"
 #include "remote/remote.h"
+#include "ui/command.h"
+#include "ui/options.h"
+#include "ui/pager.h"
+#include "ui/print.h"
 
 #include <errno.h>
 #include <inttypes.h>

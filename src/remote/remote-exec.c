@@ -6,10 +6,10 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/amount.h"
-#include "cli/command.h"
-#include "cli/options.h"
-#include "cli/print.h"
+#include "ui/amount.h"
+#include "ui/command.h"
+#include "ui/options.h"
+#include "ui/print.h"
 
 #include <errno.h>
 #include <inttypes.h>

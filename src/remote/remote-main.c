@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/str.h"
-#include "cli/command.h"
-#include "cli/print.h"
 #include "remote/remote.h"
+#include "ui/command.h"
+#include "ui/print.h"
 
 #include <atoll/atoll.h>
 #include <stdio.h>

@@ -16,13 +16,13 @@
  * the light one has no libraries. Options, output and exit statuses are those of the local commands
  * where they make sense; what has no meaning far away is refused.
  *
- *   remote-place.c    where the daemon is, and which key it knows us by
+ *   remote-address.c    where the daemon is, and which key it knows us by
  *   remote-http.c     one request and its answer; failures as ours
  *   remote-stream.c   a step's events, read from bytes as they come
  *   remote-exec.c     `exec`: output, input, signals, the terminal's size; remote-exec-post.c what
- * is sent to it boxes.c    create, ls, rm, pause, resume; states.c checkpoint, rollback, fork,
- * history remote-changes.c  diff, apply, undo, export, log top.c      `top`: what is asked and
- * done; top-screen.c how it is shown; screen.c the terminal
+ * is sent to it remote-boxes.c    create, ls, rm, pause, resume; remote-checkpoints.c checkpoint,
+ * rollback, fork, history remote-changes.c  diff, apply, undo, export, log top.c      `top`: what
+ * is asked and done; top-screen.c how it is shown; screen.c the terminal
  */
 
 struct remote {
@@ -40,7 +40,7 @@ struct answer {
 	long retry_after_s; /* -1: was not said */
 };
 
-/* ---- remote-place.c ---- */
+/* ---- remote-address.c ---- */
 
 /* `host` NULL: $ATOLL_HOST, or the daemon of this user on this machine. */
 int remote_open(const char *host, struct remote *ret, struct atoll_error *err);

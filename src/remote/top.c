@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "cli/command.h"
-#include "cli/options.h"
 #include "remote/screen.h"
+#include "ui/command.h"
+#include "ui/options.h"
 
 #include <errno.h>
 #include <signal.h>

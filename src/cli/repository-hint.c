@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/repository-hint.h"
+
+#include "base/fd.h"
+#include "base/path.h"
+#include "base/str.h"
+#include "ui/print.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static bool speaks_of_git(char *const command[])
+{
+	for (size_t i = 0; command[i]; i++) {
+		if (strstr(command[i], "git"))
+			return true;
+	}
+	return false;
+}
+
+/* The path in a file of git's, behind `key`, counted from `here`. */
+static bool read_way(const char *file, const char *key, const char *here, char ret[PATH_MAX])
+{
+	const char *way;
+	cleanup_fd int fd = open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	char text[PATH_MAX];
+	ssize_t got;
+	int length;
+
+	got = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	if (!starts_with(text, key))
+		return false;
+	way = text + strlen(key);
+	length = way[0] == '/' ? snprintf(ret, PATH_MAX, "%s", way)
+			       : snprintf(ret, PATH_MAX, "%s/%s", here, way);
+	path_normalize(ret);
+	return length < PATH_MAX;
+}
+
+/* Of a work tree the whole repository is needed: its objects are there. True if it is one. */
+static bool cut_work_tree(char *path)
+{
+	char *slash = strrchr(path, '/');
+	static const char above[] = "/worktrees";
+
+	if (!slash || (size_t)(slash - path) < sizeof above - 1)
+		return false;
+	slash -= sizeof above - 1;
+	if (memcmp(slash, above, sizeof above - 1) != 0)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+static bool has(const char *dir, const char *name, mode_t type)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return snprintf(path, sizeof path, "%s/%s", dir, name) < PATH_MAX &&
+	       lstat(path, &st) == 0 && (st.st_mode & S_IFMT) == type;
+}
+
+/* Is the other end `file` a path that leads back to `here`/.git? Whoever wrote the pointer could
+ * not write that one, unless it was git. */
+static bool leads_back(const char *dir, const char *here)
+{
+	char file[PATH_MAX], back[PATH_MAX], pointer[PATH_MAX];
+
+	if (snprintf(file, sizeof file, "%s/gitdir", dir) >= PATH_MAX ||
+	    snprintf(pointer, sizeof pointer, "%s/.git", here) >= PATH_MAX)
+		return false;
+	path_normalize(pointer);
+	return read_way(file, "", dir, back) && strcmp(back, pointer) == 0;
+}
+
+/* The repository of a linked work tree, in the place of the directory `path` that its pointer file
+ * names. A run may have planted that pointer: advice is given only where git has made both ends. */
+static bool find_repository(char path[PATH_MAX], const char *here)
+{
+	return leads_back(path, here) && cut_work_tree(path) && has(path, "HEAD", S_IFREG) &&
+	       has(path, "objects", S_IFDIR) && has(path, "refs", S_IFDIR);
+}
+
+/* The directory above that has a repository. */
+static bool find_above(const char *here, char ret[PATH_MAX])
+{
+	char path[PATH_MAX];
+	struct stat st;
+	char *slash;
+
+	snprintf(ret, PATH_MAX, "%s", here);
+	while ((slash = strrchr(ret, '/')) && slash > ret) {
+		*slash = '\0';
+		if (snprintf(path, sizeof path, "%s/.git", ret) < PATH_MAX && lstat(path, &st) == 0)
+			return true;
+	}
+	return false;
+}
+
+void repository_hint(const struct atoll_result *result, const char *here, char *const command[],
+		     FILE *out)
+{
+	char path[PATH_MAX], git[PATH_MAX];
+	struct stat st;
+
+	if (!here || result->end != ATOLL_EXITED || result->code == 0 || !speaks_of_git(command) ||
+	    snprintf(git, sizeof git, "%s/.git", here) >= PATH_MAX)
+		return;
+	if (lstat(git, &st) < 0) {
+		if (!find_above(here, path))
+			return;
+		fputs("atoll: the git repository is above the workspace, and not seen inside; with "
+		      "it: atoll run -C ",
+		      out);
+		print_word(out, path);
+		fputs(" --chdir ", out);
+		print_word(out, here);
+		fputs(" ...\n", out);
+	} else if (S_ISREG(st.st_mode) && read_way(git, "gitdir: ", here, path) &&
+		   !path_is_within(path, here)) {
+		fputs("atoll: the git repository is outside of the workspace, and not seen inside",
+		      out);
+		if (find_repository(path, here)) {
+			fputs("; to look at it: --read ", out);
+			print_word(out, path);
+			fputs(", to change it: --direct --write ", out);
+			print_word(out, path);
+			fputc('\n', out);
+			return;
+		}
+		fputs("; the file .git leads to ", out);
+		print_word(out, path);
+		fputs(", which does not lead back here: look at it before you grant it\n", out);
+	}
+}

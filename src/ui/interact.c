@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ui/interact.h"
+
+#include "ui/print.h"
+
+#include "base/scope.h"
+
+#include <atoll/atoll.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <termios.h>
+
+/* A set-up that takes longer than this is talked about. */
+#define PATIENCE_MS 1000
+
+static const int passed_on[] = {SIGINT,	 SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
+				SIGCONT, SIGUSR1, SIGUSR2, SIGWINCH};
+
+/* For handlers, which are given nothing, and the teller of progress. */
+static struct {
+	sigset_t set; /* of those that are passed on */
+	const char *step;
+	int end_fd; /* ends the teller; -1 if there is none */
+	pthread_t teller;
+	bool has_terminal;
+	struct termios before; /* of standard input, if that is one */
+} state = {.step = "", .end_fd = -1};
+
+static void choose_signals(void)
+{
+	struct sigaction action;
+
+	sigemptyset(&state.set);
+	for (size_t i = 0; i < ARRAY_SIZE(passed_on); i++) {
+		if (sigaction(passed_on[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&state.set, passed_on[i]);
+	}
+}
+
+/* ---- progress ---- */
+
+static void say(const char *text)
+{
+	ssize_t done = write(STDERR_FILENO, text, strlen(text));
+
+	(void)done; /* nobody to tell */
+}
+
+/* A thread, because a grant on a dead mount keeps the main one in the kernel, where not even a
+ * handler runs. */
+static void *tell_progress(void *unused)
+{
+	struct pollfd end = {.fd = state.end_fd, .events = POLLIN};
+	const char *shown = NULL;
+	int wait_ms = PATIENCE_MS;
+
+	while (poll(&end, 1, wait_ms) == 0) {
+		const char *step = __atomic_load_n(&state.step, __ATOMIC_ACQUIRE);
+
+		wait_ms = PATIENCE_MS / 4;
+		if (step == shown)
+			continue;
+		shown = step;
+		say("\ratoll: setting up (");
+		say(step);
+		say(") ...\033[K");
+	}
+	if (shown)
+		say("\r\033[K");
+	return unused;
+}
+
+static void on_progress(const char *what, void *data)
+{
+	(void)data;
+	__atomic_store_n(&state.step, what, __ATOMIC_RELEASE);
+}
+
+static void begin_progress(void)
+{
+	sigset_t all, old;
+
+	state.end_fd = eventfd(0, EFD_CLOEXEC);
+	if (state.end_fd < 0)
+		return;
+	/* Signals are the main thread's. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	if (pthread_create(&state.teller, NULL, tell_progress, NULL) != 0)
+		close(take_fd(&state.end_fd));
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+}
+
+static void end_progress(void)
+{
+	if (state.end_fd < 0)
+		return;
+	eventfd_write(state.end_fd, 1);
+	pthread_join(state.teller, NULL);
+	close(take_fd(&state.end_fd));
+}
+
+/* ---- while the command runs ---- */
+
+static void on_crash(int number)
+{
+	tcsetattr(STDIN_FILENO, TCSANOW, &state.before);
+	raise(number);
+}
+
+/* The library leaves the terminal as it was, however a run ends; unless we crash. */
+static void guard_terminal(void)
+{
+	static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+	const struct sigaction action = {.sa_handler = on_crash,
+					 .sa_flags = (int)(SA_RESETHAND | SA_NODEFER)};
+
+	for (size_t i = 0; state.has_terminal && i < ARRAY_SIZE(crashes); i++)
+		sigaction(crashes[i], &action, NULL);
+}
+
+static void on_started(int32_t pid, void *data)
+{
+	(void)pid;
+	(void)data;
+	sigprocmask(SIG_BLOCK, &state.set, NULL);
+	end_progress();
+	guard_terminal();
+}
+
+static void on_suspend(bool by_command, void *data)
+{
+	sigset_t stop;
+
+	(void)data;
+	if (!by_command) {
+		raise(SIGSTOP);
+		return;
+	}
+	/* As if Ctrl-Z had been typed at us and all that runs beside us. Where nobody could let us
+	 * go on again the kernel does not stop us, and the command goes on at once. */
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTSTP);
+	kill(0, SIGTSTP);
+	sigprocmask(SIG_UNBLOCK, &stop, NULL);
+	sigprocmask(SIG_BLOCK, &stop, NULL);
+}
+
+/* Also with --quiet: otherwise nobody would know why nothing happens. */
+static void on_stuck(const char *why, void *data)
+{
+	(void)data;
+	if (!why) {
+		fputs("atoll: the record is written again, and everything goes on\n", stderr);
+		return;
+	}
+	fputs("atoll: everything inside is stopped, because the record cannot be written (",
+	      stderr);
+	print_escaped(stderr, why);
+	fputs("); make space within 30 s and it goes on, otherwise it is ended; Ctrl-C ends it "
+	      "now\n",
+	      stderr);
+}
+
+static void on_paused(const char *why, uint64_t wait_ms, void *data)
+{
+	(void)data;
+	if (!why) {
+		fputs("atoll: everything goes on\n", stderr);
+		return;
+	}
+	fputs("atoll: everything inside is stopped: ", stderr);
+	print_escaped(stderr, why);
+	fprintf(stderr, "; 'kill -CONT %d' lets it go on, and it is ended in %llu s\n",
+		(int)getpid(), (unsigned long long)wait_ms / 1000);
+}
+
+void interact_begin(struct atoll_run_options *options)
+{
+	choose_signals();
+	/* Whoever started us may have left them blocked, or children unreaped. */
+	sigprocmask(SIG_UNBLOCK, &state.set, NULL);
+	signal(SIGCHLD, SIG_DFL);
+	options->signal_fd = signalfd(-1, &state.set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (options->signal_fd < 0)
+		options->signal_fd = 0;
+	else
+		options->started = on_started;
+	options->suspend = on_suspend;
+	options->stuck = on_stuck;
+	options->paused = on_paused;
+	if (isatty(STDERR_FILENO)) {
+		options->progress = on_progress;
+		begin_progress();
+	}
+	state.has_terminal =
+		options->tty != ATOLL_TTY_NEVER && tcgetattr(STDIN_FILENO, &state.before) == 0;
+}
+
+void interact_end(void)
+{
+	end_progress();
+	/* What cannot be said must not change how we end. */
+	signal(SIGPIPE, SIG_IGN);
+}
+
+void interact_die(const struct atoll_result *result)
+{
+	const struct rlimit none = {0};
+	sigset_t one;
+
+	if (!result->interrupted_by || result->end != ATOLL_SIGNALED ||
+	    result->code != result->interrupted_by)
+		return;
+	fflush(NULL);
+	setrlimit(RLIMIT_CORE, &none); /* it is not us who failed */
+	signal(result->interrupted_by, SIG_DFL);
+	raise(result->interrupted_by);
+	sigemptyset(&one);
+	sigaddset(&one, result->interrupted_by);
+	sigprocmask(SIG_UNBLOCK, &one, NULL);
+}
