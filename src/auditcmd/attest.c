@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "ui/export-file.h"
+#include "ui/ui.h"
 
 #include <sodium.h>
 #include <stdio.h>

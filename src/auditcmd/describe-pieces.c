@@ -4,7 +4,7 @@
 #include "auditcmd/events.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "ui/amount.h"
+#include "ui/ui.h"
 
 #include <inttypes.h>
 #include <string.h>

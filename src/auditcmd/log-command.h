@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "ui/pager.h"
+#include "ui/ui.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include "auditcmd/events.h"
 #include "base/error.h"
 #include "base/scope.h"
-#include "ui/amount.h"
+#include "ui/ui.h"
 
 #include <inttypes.h>
 #include <stdio.h>

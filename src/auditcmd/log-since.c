@@ -4,7 +4,7 @@
 #include "auditcmd/events.h"
 #include "base/error.h"
 #include "base/scope.h"
-#include "ui/amount.h"
+#include "ui/ui.h"
 
 #include <string.h>
 #include <time.h>

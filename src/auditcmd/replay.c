@@ -8,7 +8,7 @@
 #include "job/input.h"
 #include "job/job.h"
 #include "spec/spec.h"
-#include "ui/interact.h"
+#include "ui/ui.h"
 
 #include <atoll/layer.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <errno.h>
 #include <poll.h>

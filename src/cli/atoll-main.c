@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
+#include "cli/cli.h"
+#include "cli/cmd-help.h"
 #include "cli/remote-call.h"
-#include "ui/command.h"
-#include "ui/print.h"
 
 #include <atoll/atoll.h>
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static int run_command(char **args, struct atoll_error *err)
 
 	if (remote_take(&args, err) < 0)
 		return -1;
-	command = command_find(command_name(args[0]), err);
+	command = find_command(command_name(args[0]), err);
 	return command ? command->run(args + 1, err) : -1;
 }
 
@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 	if (argc < 2) {
 		/* Not a success: a script whose variable was empty must not believe that something
 		 * ran. */
-		command_overview(stdout);
+		help_overview(stdout);
 		return 240;
 	}
 	status = run_command(argv + 1, &err);

@@ -4,8 +4,7 @@
 #include "base/error.h"
 #include "base/program.h"
 #include "base/scope.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "ui/ui.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +15,7 @@
 
 #define OPTIONS_MAX 32
 
-static int add_options(const struct option *table, const struct command_words *line, char **argv,
+static int add_options(const struct option *table, const struct command_values *line, char **argv,
 		       int n)
 {
 	for (; option_is_row(table); table++) {
@@ -31,7 +30,7 @@ static int add_options(const struct option *table, const struct command_words *l
 	return n;
 }
 
-int audit_call(const char *name, const struct option *table, const struct command_words *line,
+int audit_call(const char *name, const struct option *table, const struct command_values *line,
 	       struct atoll_error *err)
 {
 	char **argv = calloc((size_t)line->n + OPTIONS_MAX + 4, sizeof *argv);
@@ -50,7 +49,7 @@ int audit_call(const char *name, const struct option *table, const struct comman
 		return error_oom(err);
 	argv[n++] = (char *)(uintptr_t) "--";
 	for (int i = 0; i < line->n; i++)
-		argv[n++] = line->words[i];
+		argv[n++] = line->args[i];
 	execv(path, argv);
 	return error_set(err, ATOLL_FAULT_HOST, errno, "execute '%s'", path);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "ui/command.h"
-#include "ui/options.h"
+#include "ui/ui.h"
 
 struct atoll_job;
 

@@ -3,9 +3,8 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "cli/apply-list.h"
+#include "cli/cli.h"
 #include "cli/pick.h"
-#include "ui/command.h"
-#include "ui/options.h"
 
 #include <atoll/layer.h>
 #include <errno.h>
@@ -195,7 +194,7 @@ static int run_apply(char **args, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	if (has(&request, OPTION_HELP)) {
-		command_help_text(&command_apply, stdout);
+		help_command(&command_apply, stdout);
 		return command_flush(err);
 	}
 	r = first_is_path ? 0 : find_run(&request, err);

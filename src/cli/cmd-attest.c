@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/audit-call.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 /* src/auditcmd/attest.c does it. */
 
@@ -51,8 +50,8 @@ static const struct command_row attest_examples[] = {
 
 static int run_attest(char **args, struct atoll_error *err)
 {
-	struct command_words line;
-	int r = command_read_words(&command_attest, args, 0, 1, &line, err);
+	struct command_values line;
+	int r = command_read_values(&command_attest, args, 0, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

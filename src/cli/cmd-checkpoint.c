@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 
@@ -9,13 +8,13 @@ static const struct option checkpoint_options[] = {OPTION_HELP_ROW, {0}};
 
 static int run_checkpoint(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	char name[64];
-	int r = command_read_words(&command_checkpoint, args, 1, 2, &line, err);
+	int r = command_read_values(&command_checkpoint, args, 1, 2, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = atoll_sandbox_checkpoint(line.words[0], line.words[1], name, err);
+	r = atoll_sandbox_checkpoint(line.args[0], line.args[1], name, err);
 	if (r < 0)
 		return r;
 	puts(name);

@@ -2,10 +2,8 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "cli/clauses.h"
+#include "cli/cli.h"
 #include "cli/import-archive.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
 
 #include <atoll/layer.h>
 
@@ -98,7 +96,7 @@ static int run_create(char **args, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	if (request.is_help) {
-		command_help_text(&command_create, stdout);
+		help_command(&command_create, stdout);
 		return command_flush(err);
 	}
 	job = atoll_job_new(err);

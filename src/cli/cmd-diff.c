@@ -3,10 +3,8 @@
 #include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "cli/cli.h"
 #include "cli/diff-print.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/pager.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -50,7 +48,7 @@ static int read_request(char **args, struct request *ret, struct atoll_error *er
 	for (;;) {
 		while ((r = options_next(&options, &option, &value, err)) > 0) {
 			if (option->id == OPTION_HELP) {
-				command_help_text(&command_diff, stdout);
+				help_command(&command_diff, stdout);
 				r = command_flush(err);
 				return r < 0 ? r : 1;
 			}

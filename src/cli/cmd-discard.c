@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 
@@ -18,12 +17,12 @@ static const struct option discard_options[] = {
 
 static int run_discard(char **args, struct atoll_error *err)
 {
-	struct command_words line;
-	int r = command_read_words(&command_discard, args, 0, 1, &line, err);
+	struct command_values line;
+	int r = command_read_values(&command_discard, args, 0, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	return atoll_record_discard(line.words[0], line.seen & 1U << OPTION_FORCE, err);
+	return atoll_record_discard(line.args[0], line.seen & 1U << OPTION_FORCE, err);
 }
 
 const struct command command_discard = {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/scope.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <atoll/atoll.h>
 
@@ -28,7 +27,7 @@ static int run_doctor(char **args, struct atoll_error *err)
 	cleanup_free char *text = NULL;
 	int lacks, r;
 
-	r = command_read(&command_doctor, args, 0, 0, &line, err);
+	r = command_read_switches(&command_doctor, args, 0, 0, &line, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
 	lacks = atoll_doctor(line.seen & 1U << OPTION_JSON ? ATOLL_JSON : ATOLL_TEXT, &text, err);

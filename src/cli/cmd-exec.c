@@ -2,11 +2,8 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "cli/cli.h"
 #include "cli/summary.h"
-#include "ui/command.h"
-#include "ui/interact.h"
-#include "ui/options.h"
-#include "ui/print.h"
 
 #include <atoll/layer.h>
 #include <limits.h>
@@ -150,7 +147,7 @@ static int run_exec(char **args, struct atoll_error *err)
 	int r = read_request(args, &request, err);
 
 	if (r == 0 && request.is_help) {
-		command_help_text(&command_exec, stdout);
+		help_command(&command_exec, stdout);
 		r = command_flush(err);
 	} else if (r == 0) {
 		r = exec_step(&request, err);
@@ -204,7 +201,7 @@ const struct command command_exec = {
 	.options = exec_options,
 	.sections =
 		(const struct command_section[]){
-			{"Exit status", command_statuses},
+			{"Exit status", exit_statuses},
 			{"Environment", exec_environment},
 			{"Examples", exec_examples},
 			{0},

@@ -2,10 +2,8 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "cli/cli.h"
 #include "cli/export-tar.h"
-#include "ui/command.h"
-#include "ui/export-file.h"
-#include "ui/options.h"
 
 #include <atoll/layer.h>
 #include <unistd.h>
@@ -112,7 +110,7 @@ static int read_request(char **args, struct request *ret, struct atoll_error *er
 	for (;;) {
 		while ((r = options_next(&options, &option, &value, err)) > 0) {
 			if (option->id == OPTION_HELP) {
-				command_help_text(&command_export, stdout);
+				help_command(&command_export, stdout);
 				r = command_flush(err);
 				return r < 0 ? r : 1;
 			}

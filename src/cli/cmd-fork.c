@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/scope.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 #include <errno.h>
@@ -38,10 +37,10 @@ static int read_count(const char *text, size_t *ret, struct atoll_error *err)
 
 static int run_fork(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	char(*ids)[ATOLL_ID_SIZE];
 	size_t count;
-	int r = command_read_words(&command_fork, args, 1, 2, &line, err);
+	int r = command_read_values(&command_fork, args, 1, 2, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -51,7 +50,7 @@ static int run_fork(char **args, struct atoll_error *err)
 	ids = calloc(count, sizeof *ids);
 	if (!ids)
 		return error_oom(err);
-	r = atoll_sandbox_fork(line.words[0], line.words[1], count, ids, err);
+	r = atoll_sandbox_fork(line.args[0], line.args[1], count, ids, err);
 	/* Those that were made are there, also if one was not. */
 	for (size_t i = 0; i < count && ids[i][0]; i++)
 		puts(ids[i]);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/str.h"
-#include "ui/amount.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 #include <inttypes.h>
@@ -81,7 +78,7 @@ static int run_gc(char **args, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	if (request.is_help) {
-		command_help_text(&command_gc, stdout);
+		help_command(&command_gc, stdout);
 		return command_flush(err);
 	}
 	r = atoll_gc(&request.options, err);

@@ -2,10 +2,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "ui/amount.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 #include <time.h>
@@ -71,13 +68,13 @@ static void print_list(const struct atoll_checkpoint *list, size_t n)
 static int run_history(char **args, struct atoll_error *err)
 {
 	struct atoll_checkpoint *list;
-	struct command_words line;
+	struct command_values line;
 	size_t n;
-	int r = command_read_words(&command_history, args, 0, 1, &line, err);
+	int r = command_read_values(&command_history, args, 0, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = atoll_sandbox_history(line.words[0], &list, &n, err);
+	r = atoll_sandbox_history(line.args[0], &list, &n, err);
 	if (r < 0)
 		return r;
 	if (line.seen & 1U << OPTION_JSON) {

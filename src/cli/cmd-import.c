@@ -4,10 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "ui/amount.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 #include <errno.h>
@@ -224,7 +221,7 @@ static int run_import(char **args, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	if (request.is_help) {
-		command_help_text(&command_import, stdout);
+		help_command(&command_import, stdout);
 		return command_flush(err);
 	}
 	return import(&request, err);

@@ -3,8 +3,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <atoll/audit.h>
 
@@ -94,19 +93,19 @@ static int rotate(unsigned seen, struct atoll_error *err)
 
 static int run_key(char **args, struct atoll_error *err)
 {
-	struct command_words words;
-	int r = command_read_words(&command_key, args, 1, 1, &words, err);
+	struct command_values words;
+	int r = command_read_values(&command_key, args, 1, 1, &words, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	if (streq(words.words[0], "show"))
+	if (streq(words.args[0], "show"))
 		r = show(words.seen, err);
-	else if (streq(words.words[0], "rotate"))
+	else if (streq(words.args[0], "rotate"))
 		r = rotate(words.seen, err);
 	else
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "'%s' is nothing to do with a key; usage: atoll key %s",
-				 words.words[0], command_key.usage);
+				 words.args[0], command_key.usage);
 	return r < 0 ? r : command_flush(err);
 }
 

@@ -4,10 +4,7 @@
 #include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "ui/amount.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 #include <errno.h>
@@ -153,7 +150,7 @@ static int run_ls(char **args, struct atoll_error *err)
 	char here[PATH_MAX];
 	bool is_json, is_all;
 	size_t n;
-	int r = command_read(&command_ls, args, 0, 0, &line, err);
+	int r = command_read_switches(&command_ls, args, 0, 0, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

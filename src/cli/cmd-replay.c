@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/audit-call.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 /* src/auditcmd/replay.c does it. */
 
@@ -44,8 +43,8 @@ static const struct command_row replay_statuses[] = {
 
 static int run_replay(char **args, struct atoll_error *err)
 {
-	struct command_words line;
-	int r = command_read_words(&command_replay, args, 1, 1, &line, err);
+	struct command_values line;
+	int r = command_read_values(&command_replay, args, 1, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "cli/audit-call.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 /* src/auditcmd/report.c does it. */
 
@@ -24,8 +23,8 @@ static const struct command_row report_examples[] = {
 
 static int run_report(char **args, struct atoll_error *err)
 {
-	struct command_words line;
-	int r = command_read_words(&command_report, args, 0, 1, &line, err);
+	struct command_values line;
+	int r = command_read_values(&command_report, args, 0, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

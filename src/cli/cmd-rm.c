@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 #include <limits.h>
@@ -30,12 +28,12 @@ static void take_failure(const struct atoll_error *one, void *data)
 
 static int run_rm(char **args, struct atoll_error *err)
 {
-	struct command_words line;
-	int r = command_read_words(&command_rm, args, 1, INT_MAX - 1, &line, err);
+	struct command_values line;
+	int r = command_read_values(&command_rm, args, 1, INT_MAX - 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	return atoll_sandboxes_remove((const char *const *)line.words, (size_t)line.n,
+	return atoll_sandboxes_remove((const char *const *)line.args, (size_t)line.n,
 				      line.seen & 1U << OPTION_FORCE, take_failure, err);
 }
 

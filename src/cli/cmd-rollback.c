@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 #include <inttypes.h>
@@ -18,13 +17,13 @@ static const struct option rollback_options[] = {
 
 static int run_rollback(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	uint64_t ended;
-	int r = command_read_words(&command_rollback, args, 2, 2, &line, err);
+	int r = command_read_values(&command_rollback, args, 2, 2, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = atoll_sandbox_rollback(line.words[0], line.words[1], &ended, err);
+	r = atoll_sandbox_rollback(line.args[0], line.args[1], &ended, err);
 	if (r < 0)
 		return r;
 	if (ended && !(line.seen & 1U << OPTION_QUIET))

@@ -4,15 +4,12 @@
 #include "base/str.h"
 #include "cli/ask.h"
 #include "cli/clauses.h"
+#include "cli/cli.h"
 #include "cli/repository-hint.h"
 #include "cli/run-apply.h"
 #include "cli/run-receipt.h"
 #include "cli/summary-layer.h"
 #include "cli/summary.h"
-#include "ui/command.h"
-#include "ui/interact.h"
-#include "ui/options.h"
-#include "ui/print.h"
 
 #include <atoll/layer.h>
 #include <limits.h>
@@ -257,7 +254,7 @@ static int run_run(char **args, struct atoll_error *err)
 	if (r != 0)
 		return r;
 	if (request.is_help) {
-		command_help_text(&command_run, stdout);
+		help_command(&command_run, stdout);
 		return command_flush(err);
 	}
 	job = atoll_job_new(err);
@@ -354,7 +351,7 @@ const struct command command_run = {
 	.options = run_options,
 	.sections =
 		(const struct command_section[]){
-			{"Exit status", command_statuses},
+			{"Exit status", exit_statuses},
 			{"Files", run_files},
 			{"Environment", run_environment},
 			{"Examples", run_examples},

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <atoll/atoll.h>
 
@@ -15,7 +14,7 @@ static const struct command_row schema_examples[] = {
 static int run_schema(char **args, struct atoll_error *err)
 {
 	struct command_line line;
-	int r = command_read(&command_schema, args, 0, 0, &line, err);
+	int r = command_read_switches(&command_schema, args, 0, 0, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

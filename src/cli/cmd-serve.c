@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/program.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -77,7 +76,7 @@ static const struct command_row serve_files[] = {
 
 static int run_serve(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	char path[PATH_MAX], **copy;
 	size_t n = 0;
 	int r;
@@ -90,7 +89,7 @@ static int run_serve(char **args, struct atoll_error *err)
 		return error_oom(err);
 	for (size_t i = 0; i < n; i++)
 		copy[i + 1] = args[i];
-	r = command_read_words(&command_serve, args, 0, 4, &line, err);
+	r = command_read_values(&command_serve, args, 0, 4, &line, err);
 	if (r == 0)
 		r = program_find("atoll-daemon", path, sizeof path);
 	else

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/program.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -65,7 +64,7 @@ static int run_setup(char **args, struct atoll_error *err)
 {
 	struct command_line line;
 	char path[PATH_MAX];
-	int r = command_read(&command_setup, args, 0, 0, &line, err);
+	int r = command_read_switches(&command_setup, args, 0, 0, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/str.h"
+#include "cli/cli.h"
 #include "cli/remote-call.h"
-#include "ui/command.h"
-#include "ui/options.h"
 
 /* src/remote/top.c does it. */
 
@@ -48,7 +47,7 @@ static int run_top(char **args, struct atoll_error *err)
 	/* `args` is left alone: the other program reads it again. */
 	for (char **arg = args; *arg; arg++) {
 		if ((*arg)[0] == '-' && ((*arg)[1] == 'h' || streq(*arg, "--help"))) {
-			command_help_text(&command_top, stdout);
+			help_command(&command_top, stdout);
 			return command_flush(err);
 		}
 	}

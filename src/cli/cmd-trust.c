@@ -2,9 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "cli/cli.h"
 
 #include <atoll/atoll.h>
 #include <string.h>
@@ -73,10 +71,10 @@ static bool is_digest(const char *text)
 
 static int run_trust(char **args, struct atoll_error *err)
 {
-	struct command_words words;
+	struct command_values words;
 	const char *expected;
 	char digest[65];
-	int r = command_read_words(&command_trust, args, 1, 1, &words, err);
+	int r = command_read_values(&command_trust, args, 1, 1, &words, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -84,12 +82,12 @@ static int run_trust(char **args, struct atoll_error *err)
 	if (expected && !is_digest(expected))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "--digest %s: a SHA-256 is 64 digits of 0-9 and a-f", expected);
-	r = atoll_trust_content(words.words[0], expected, expected ? NULL : show_and_ask,
-				words.words[0], digest, err);
+	r = atoll_trust_content(words.args[0], expected, expected ? NULL : show_and_ask,
+				words.args[0], digest, err);
 	if (r < 0)
 		return r;
 	fputs("trusted ", stdout);
-	print_escaped(stdout, words.words[0]);
+	print_escaped(stdout, words.args[0]);
 	printf(" as it is now (sha256 %s)\n", digest);
 	return command_flush(err);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "cli/cli.h"
 
 #include <atoll/layer.h>
 #include <errno.h>
@@ -20,13 +18,13 @@ static const struct option undo_options[] = {
 
 static int run_undo(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	struct atoll_apply_report report = {0};
-	int r = command_read_words(&command_undo, args, 0, 1, &line, err);
+	int r = command_read_values(&command_undo, args, 0, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = atoll_undo(line.words[0], line.seen & 1U << OPTION_FORCE, &report, err);
+	r = atoll_undo(line.args[0], line.seen & 1U << OPTION_FORCE, &report, err);
 	if (r == -EEXIST && report.n_conflicts)
 		fputs("  move the host's own changes elsewhere first, or --force takes them away\n",
 		      stderr);

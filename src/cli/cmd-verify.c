@@ -5,9 +5,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "cli/audit-call.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "cli/cli.h"
 
 #include <atoll/audit.h>
 #include <errno.h>
@@ -157,7 +155,7 @@ static const char *resolve_name(const char *what, char id[ATOLL_ID_SIZE])
 	return what;
 }
 
-static int prove(const struct command_words *words, const struct atoll_verify_options *options,
+static int prove(const struct command_values *words, const struct atoll_verify_options *options,
 		 struct atoll_error *err)
 {
 	const char *number = words->values[OPTION_PROVE];
@@ -173,7 +171,7 @@ static int prove(const struct command_words *words, const struct atoll_verify_op
 		if (errno || *number < '0' || *number > '9' || *end)
 			return error_set(err, ATOLL_FAULT_REQUEST, 0,
 					 "--prove wants the number of a line, not '%s'", number);
-		r = atoll_prove(resolve_name(words->words[0], id), seq, options, &json, err);
+		r = atoll_prove(resolve_name(words->args[0], id), seq, options, &json, err);
 	}
 	if (r < 0)
 		return r;
@@ -204,10 +202,10 @@ static int check_no_receipt(const char *path, struct atoll_error *err)
 			 path, path);
 }
 
-static int verify_one(const struct command_words *words, const struct atoll_verify_options *options,
-		      struct atoll_error *err)
+static int verify_one(const struct command_values *words,
+		      const struct atoll_verify_options *options, struct atoll_error *err)
 {
-	const char *what = words->words[0];
+	const char *what = words->args[0];
 	struct atoll_verified found = {0};
 	char id[ATOLL_ID_SIZE];
 	int r;
@@ -226,7 +224,7 @@ static int verify_one(const struct command_words *words, const struct atoll_veri
 }
 
 /* Only one thing can be done at a time. */
-static int check_words(const struct command_words *words, struct atoll_error *err)
+static int check_words(const struct command_values *words, struct atoll_error *err)
 {
 	unsigned n = 0;
 
@@ -247,15 +245,15 @@ static int check_words(const struct command_words *words, struct atoll_error *er
 	if (words->n && words->seen & (1U << OPTION_RECEIPT | 1U << OPTION_ALL |
 				       1U << OPTION_CONSISTENCY | 1U << OPTION_CHECK))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is one argument too many",
-				 words->words[0]);
+				 words->args[0]);
 	return 0;
 }
 
 static int run_verify(char **args, struct atoll_error *err)
 {
-	struct command_words words;
+	struct command_values words;
 	struct atoll_verify_options options = {0};
-	int status, r = command_read_words(&command_verify, args, 0, 1, &words, err);
+	int status, r = command_read_values(&command_verify, args, 0, 1, &words, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <atoll/atoll.h>
 
@@ -10,7 +9,7 @@ static const struct option version_options[] = {OPTION_HELP_ROW, {0}};
 static int run_version(char **args, struct atoll_error *err)
 {
 	struct command_line line;
-	int r = command_read(&command_version, args, 0, 0, &line, err);
+	int r = command_read_switches(&command_version, args, 0, 0, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

@@ -3,8 +3,7 @@
 
 #include "base/scope.h"
 #include "base/str.h"
-#include "ui/pager.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <inttypes.h>
 

@@ -2,7 +2,7 @@
 #include "cli/export-tar.h"
 
 #include "base/error.h"
-#include "ui/export-file.h"
+#include "ui/ui.h"
 
 #include <inttypes.h>
 #include <stdio.h>

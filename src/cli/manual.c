@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/manual.h"
+
 #include "base/str.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "cli/cli.h"
 
 #include <atoll/atoll.h>
 #include <ctype.h>
@@ -100,14 +101,14 @@ static void see_also(FILE *out, const struct command *self)
 	fputs(".SH SEE ALSO\n", out);
 	if (self)
 		fputs("\\fBatoll\\fR(1),\n", out);
-	for (size_t i = 0; commands[i]; i++)
-		if (commands[i] != self && commands[i] != &command_help &&
-		    commands[i] != &command_version)
-			fprintf(out, "\\fBatoll\\-%s\\fR(1),\n", commands[i]->name);
+	for (size_t i = 0; atoll_commands[i]; i++)
+		if (atoll_commands[i] != self && atoll_commands[i] != &command_help &&
+		    atoll_commands[i] != &command_version)
+			fprintf(out, "\\fBatoll\\-%s\\fR(1),\n", atoll_commands[i]->name);
 	fputs("\\fBatoll\\-job\\fR(5)\n", out);
 }
 
-void command_manual(const struct command *command, FILE *out)
+void manual_command(const struct command *command, FILE *out)
 {
 	heading(out, command->name, command->summary);
 	fprintf(out, ".SH SYNOPSIS\n\\fBatoll %s\\fR ", command->name);
@@ -123,9 +124,9 @@ void command_manual(const struct command *command, FILE *out)
 	see_also(out, command);
 }
 
-void command_manual_overview(FILE *out)
+void manual_overview(FILE *out)
 {
-	static const struct command_section statuses = {"Exit status", command_statuses};
+	static const struct command_section statuses = {"Exit status", exit_statuses};
 
 	heading(out, NULL, "run a command inside a boundary");
 	fputs(".SH SYNOPSIS\n\\fBatoll\\fR [\\-\\-host URL] [\\-\\-key KEY] COMMAND [ARGUMENT]...\n"
@@ -145,8 +146,8 @@ void command_manual_overview(FILE *out)
 		"log and top. --key KEY, or ATOLL_KEY, is who asks. With ATOLL_HOST set these go "
 		"there by themselves.");
 	fputs(".SH COMMANDS\n", out);
-	for (size_t i = 0; commands[i]; i++)
-		row(out, commands[i]->name, commands[i]->summary);
+	for (size_t i = 0; atoll_commands[i]; i++)
+		row(out, atoll_commands[i]->name, atoll_commands[i]->summary);
 	section(out, &statuses);
 	see_also(out, NULL);
 }

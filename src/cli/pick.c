@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <errno.h>
 #include <stdlib.h>

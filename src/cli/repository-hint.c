@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <limits.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "cli/pick.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <errno.h>
 #include <inttypes.h>

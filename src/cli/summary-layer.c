@@ -2,7 +2,7 @@
 #include "cli/summary-layer.h"
 
 #include "base/json.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <atoll/atoll.h>
 #include <inttypes.h>

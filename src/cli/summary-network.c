@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <atoll/atoll.h>
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #include "cli/run-apply.h"
 #include "cli/summary-layer.h"
 #include "cli/summary-network.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <atoll/atoll.h>
 #include <inttypes.h>

@@ -5,10 +5,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "remote/remote.h"
-#include "ui/amount.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -182,7 +179,7 @@ static int run_create(char **args, struct atoll_error *err)
 
 	while ((r = options_next(&options, &option, &value, err)) > 0) {
 		if (option->id == OPTION_HELP) {
-			command_help_text(&remote_create, stdout);
+			help_command(&remote_create, stdout);
 			json_decref(body);
 			return command_flush(err);
 		}
@@ -282,10 +279,10 @@ static void print_table(const json_t *all)
 
 static int run_ls(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *text = NULL;
 	json_t *all;
-	int r = command_read_words(&remote_ls, args, 0, 0, &line, err);
+	int r = command_read_values(&remote_ls, args, 0, 0, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -332,8 +329,8 @@ static int remove_labelled(const char *label, struct atoll_error *err)
 
 static int run_rm(char **args, struct atoll_error *err)
 {
-	struct command_words line;
-	int r = command_read_words(&remote_rm, args, 0, 10000, &line, err), first = 0;
+	struct command_values line;
+	int r = command_read_values(&remote_rm, args, 0, 10000, &line, err), first = 0;
 
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -345,7 +342,7 @@ static int run_rm(char **args, struct atoll_error *err)
 			"which? usage: atoll --host URL rm ID..., or rm --label NAME=VALUE");
 	/* All that can be are removed; the first failure is told. */
 	for (int i = 0; i < line.n; i++) {
-		cleanup_free char *path = remote_path(line.words[i], "", NULL);
+		cleanup_free char *path = remote_path(line.args[i], "", NULL);
 		struct atoll_error own = {0};
 
 		r = remote_call(&remote, "DELETE", path, NULL, REMOTE_AGAIN, NULL, &own);
@@ -373,13 +370,13 @@ static const struct option resume_options[] = {OPTION_HELP_ROW, {0}};
 static int change_all(const struct command *command, char **args, const char *rest,
 		      struct atoll_error *err)
 {
-	struct command_words line;
-	int r = command_read_words(command, args, 1, 10000, &line, err);
+	struct command_values line;
+	int r = command_read_values(command, args, 1, 10000, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
 	for (int i = 0; i < line.n && r == 0; i++) {
-		cleanup_free char *path = remote_path(line.words[i], rest, NULL);
+		cleanup_free char *path = remote_path(line.args[i], rest, NULL);
 		json_t *body = json_object();
 
 		if (command == &remote_pause)

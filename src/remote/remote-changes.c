@@ -4,10 +4,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "remote/remote.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/pager.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -81,11 +78,11 @@ static void print_change(const json_t *change, bool with_lines)
 
 static int run_diff(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *path = NULL, *text = NULL;
 	json_t *answer, *change;
 	size_t i;
-	int r = command_read_words(&remote_diff, args, 1, 2, &line, err);
+	int r = command_read_values(&remote_diff, args, 1, 2, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -93,8 +90,8 @@ static int run_diff(char **args, struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "--stat, --name-only and --json exclude each other");
 	if (!line.seen)
-		return show_text(line.words[0], line.words[1], err);
-	path = remote_path(line.words[0], "/diff", "path", line.words[1], "lines",
+		return show_text(line.args[0], line.args[1], err);
+	path = remote_path(line.args[0], "/diff", "path", line.args[1], "lines",
 			   line.seen & 1U << DIFF_STAT ? "true" : NULL, NULL);
 	r = remote_call(&remote, "GET", path, NULL, REMOTE_AGAIN, &answer, err);
 	if (r < 0)
@@ -128,12 +125,12 @@ static const struct option apply_options[] = {
 	{0},
 };
 
-static json_t *apply_body(const struct command_words *line)
+static json_t *apply_body(const struct command_values *line)
 {
 	json_t *body = json_object(), *paths = json_array();
 
 	for (int i = 1; i < line->n; i++)
-		json_array_append_new(paths, json_string(line->words[i]));
+		json_array_append_new(paths, json_string(line->args[i]));
 	if (line->n > 1)
 		json_object_set(body, "paths", paths);
 	json_decref(paths);
@@ -181,15 +178,15 @@ static int end_apply(const json_t *answer, const char *body, bool is_json, struc
 
 static int run_apply(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *path = NULL, *text = NULL;
 	struct answer answer;
 	json_t *body, *told;
-	int r = command_read_words(&remote_apply, args, 1, 10000, &line, err);
+	int r = command_read_values(&remote_apply, args, 1, 10000, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	path = remote_path(line.words[0], "/apply", NULL);
+	path = remote_path(line.args[0], "/apply", NULL);
 	body = apply_body(&line);
 	text = json_dumps(body, JSON_COMPACT);
 	json_decref(body);
@@ -223,15 +220,15 @@ static const struct option undo_options[] = {
 
 static int run_undo(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *path = NULL;
 	struct answer answer;
 	json_t *told;
-	int r = command_read_words(&remote_undo, args, 1, 1, &line, err);
+	int r = command_read_values(&remote_undo, args, 1, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	path = remote_path(line.words[0], "/undo", NULL);
+	path = remote_path(line.args[0], "/undo", NULL);
 	if (!path)
 		return error_oom(err);
 	r = remote_ask(&remote, "POST", path,
@@ -268,11 +265,11 @@ static const struct option export_options[] = {
 
 static int run_export(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *path = NULL;
 	cleanup_fd int fd = -1;
 	const char *file;
-	int r = command_read_words(&remote_export, args, 1, 1, &line, err);
+	int r = command_read_values(&remote_export, args, 1, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
@@ -283,7 +280,7 @@ static int run_export(char **args, struct atoll_error *err)
 		fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "make '%s'", file);
-	path = remote_path(line.words[0], "/export", "format", line.values[EXPORT_FORMAT], NULL);
+	path = remote_path(line.args[0], "/export", "format", line.values[EXPORT_FORMAT], NULL);
 	r = remote_copy(&remote, path, fd, err);
 	if (r < 0 && file && !streq(file, "-"))
 		unlink(file);
@@ -308,13 +305,13 @@ static const struct option log_options[] = {
 
 static int run_log(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *path = NULL;
-	int r = command_read_words(&remote_log, args, 1, 1, &line, err);
+	int r = command_read_values(&remote_log, args, 1, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	path = remote_path(line.words[0], "/log", "kind", line.values[LOG_KIND], "step",
+	path = remote_path(line.args[0], "/log", "kind", line.values[LOG_KIND], "step",
 			   line.values[LOG_STEP], "since", line.values[LOG_SINCE], NULL);
 	return remote_copy(&remote, path, STDOUT_FILENO, err);
 }

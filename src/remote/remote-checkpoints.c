@@ -4,10 +4,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "remote/remote.h"
-#include "ui/amount.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,16 +15,16 @@ static const struct option no_options[] = {OPTION_HELP_ROW, {0}};
 
 static int run_checkpoint(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *path = NULL;
 	json_t *answer, *body = NULL;
-	int r = command_read_words(&remote_checkpoint, args, 1, 2, &line, err);
+	int r = command_read_values(&remote_checkpoint, args, 1, 2, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	path = remote_path(line.words[0], "/checkpoints", NULL);
-	if (line.words[1])
-		body = json_pack("{s:s}", "name", line.words[1]);
+	path = remote_path(line.args[0], "/checkpoints", NULL);
+	if (line.args[1])
+		body = json_pack("{s:s}", "name", line.args[1]);
 	r = remote_call(&remote, "POST", path, body, 0, &answer, err);
 	if (r < 0)
 		return r;
@@ -50,16 +47,16 @@ static const struct option rollback_options[] = {
 
 static int run_rollback(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *path = NULL;
 	json_t *answer;
 	int64_t ended;
-	int r = command_read_words(&remote_rollback, args, 2, 2, &line, err);
+	int r = command_read_values(&remote_rollback, args, 2, 2, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	path = remote_path(line.words[0], "/rollback", NULL);
-	r = remote_call(&remote, "POST", path, json_pack("{s:s}", "checkpoint", line.words[1]),
+	path = remote_path(line.args[0], "/rollback", NULL);
+	r = remote_call(&remote, "POST", path, json_pack("{s:s}", "checkpoint", line.args[1]),
 			REMOTE_AGAIN, &answer, err);
 	if (r < 0)
 		return r;
@@ -103,22 +100,22 @@ static int print_forks(const json_t *items, struct atoll_error *err)
 
 static int run_fork(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *path = NULL;
 	json_t *answer;
-	int r = command_read_words(&remote_fork, args, 1, 2, &line, err);
+	int r = command_read_values(&remote_fork, args, 1, 2, &line, err);
 	int count;
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	if (line.words[1])
+	if (line.args[1])
 		return error_set(
 			err, ATOLL_FAULT_REQUEST, 0,
 			"a daemon forks a sandbox as it stands: roll it back to '%s' first, "
 			"or fork it and roll the fork back",
-			line.words[1]);
+			line.args[1]);
 	count = line.values[FORK_COUNT] ? atoi(line.values[FORK_COUNT]) : 1;
-	path = remote_path(line.words[0], "/fork", NULL);
+	path = remote_path(line.args[0], "/fork", NULL);
 	r = remote_call(&remote, "POST", path, json_pack("{s:i}", "count", count), 0, &answer, err);
 	if (r < 0)
 		return r;
@@ -166,14 +163,14 @@ static void print_history(const json_t *items)
 
 static int run_history(char **args, struct atoll_error *err)
 {
-	struct command_words line;
+	struct command_values line;
 	cleanup_free char *path = NULL, *text = NULL;
 	json_t *answer;
-	int r = command_read_words(&remote_history, args, 1, 1, &line, err);
+	int r = command_read_values(&remote_history, args, 1, 1, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	path = remote_path(line.words[0], "/checkpoints", NULL);
+	path = remote_path(line.args[0], "/checkpoints", NULL);
 	r = remote_call(&remote, "GET", path, NULL, REMOTE_AGAIN, &answer, err);
 	if (r < 0)
 		return r;

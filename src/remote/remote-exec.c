@@ -6,10 +6,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "ui/amount.h"
-#include "ui/command.h"
-#include "ui/options.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -478,7 +475,7 @@ static int run_exec(char **args, struct atoll_error *err)
 		       (request.tty == 0 && isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
 
 	if (r == 0 && request.is_help) {
-		command_help_text(&remote_exec, stdout);
+		help_command(&remote_exec, stdout);
 		r = command_flush(err);
 	} else if (r == 0) {
 		r = fill_body(&request, has_tty, err);

@@ -2,8 +2,7 @@
 #include "base/error.h"
 #include "base/str.h"
 #include "remote/remote.h"
-#include "ui/command.h"
-#include "ui/print.h"
+#include "ui/ui.h"
 
 #include <atoll/atoll.h>
 #include <stdio.h>

@@ -6,8 +6,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "remote/screen.h"
-#include "ui/command.h"
-#include "ui/options.h"
+#include "ui/ui.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -160,8 +159,8 @@ static int watch(struct top *top, struct atoll_error *err)
 static int run_top(char **args, struct atoll_error *err)
 {
 	struct top top = {0};
-	struct command_words line;
-	int r = command_read_words(&remote_top, args, 0, 0, &line, err);
+	struct command_values line;
+	int r = command_read_values(&remote_top, args, 0, 0, &line, err);
 
 	if (r != 0)
 		return r < 0 ? r : 0;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <stdio.h>
+#include "ui/options.h"
 
 struct atoll_error;
-struct option;
 
 /*
  * Commands
  *
- * A command is one const struct at the foot of its file, and one line in the list in command.c. All
- * that help and manual pages say about it stands in the struct.
+ * A command is one const struct at the foot of its file and one line in the list of its program.
+ * Help, manual pages and completions are made from the struct.
  */
 
 /* A line of a list: an example, an exit status, a file. */
@@ -19,7 +18,7 @@ struct command_row {
 	const char *text;
 };
 
-/* A titled list; ends with an empty row. */
+/* A titled list. Its rows end with an empty row. */
 struct command_section {
 	const char *title;
 	const struct command_row *rows;
@@ -27,58 +26,18 @@ struct command_section {
 
 struct command {
 	const char *name;
-	const char *usage;		/* behind the name: "[OPTION]... [--] COMMAND" */
-	const char *summary;		/* a phrase, for lists */
-	const char *const *description; /* paragraphs, for the manual page; NULL-terminated */
-	const struct option *options;	/* ends with an empty row */
-	const struct command_section *sections; /* ends with an empty one; NULL for none */
+	const char *usage;			/* after the name: "[OPTION]... [--] COMMAND" */
+	const char *summary;			/* a phrase, for lists of commands */
+	const char *const *description;		/* paragraphs; ends with NULL */
+	const struct option *options;		/* ends with an empty row */
+	const struct command_section *sections; /* ends with an empty section; NULL for none */
 
-	/* `args` are those behind the command's name, NULL-terminated. Returns the exit status, or
-	 * a negative errno with the story, which main() prints. */
+	/* `args` are the arguments after the command's name and end with NULL. Returns the exit
+	 * status, or a negative errno with a message that main() prints. */
 	int (*run)(char **args, struct atoll_error *err);
 };
 
-/* clang-format off */
-extern const struct command
-	command_run,
-	command_create,
-	command_exec,
-	command_checkpoint,
-	command_rollback,
-	command_fork,
-	command_history,
-	command_rm,
-	command_doctor,
-	command_schema,
-	command_setup,
-	command_serve,
-	command_top,
-	command_trust,
-	command_help,
-	command_version,
-	command_ls,
-	command_diff,
-	command_export,
-	command_apply,
-	command_undo,
-	command_discard,
-	command_gc,
-	command_import,
-	command_log,
-	command_report,
-	command_verify,
-	command_key,
-	command_attest,
-	command_replay;
-/* clang-format on */
-
-/* All of them, in the order of the help; ends with NULL. */
-extern const struct command *const commands[];
-
-/* By name; NULL and an error with a suggestion if there is none. */
-const struct command *command_find(const char *name, struct atoll_error *err);
-
-/* Every table's "help" row. */
+/* The row "help" of each option table. */
 enum {
 	OPTION_HELP = 31,
 };
@@ -87,38 +46,29 @@ enum {
 		"help", 'h', NULL, "show this help", OPTION_HELP                                   \
 	}
 
-/* A command line whose options are all switches, with ids from 0 to 31. */
+/* The result of reading a command line that has switches only, with ids from 0 to 31. */
 struct command_line {
 	unsigned seen; /* bit N: the option with id N was given */
-	char **rest;   /* the arguments behind the options */
+	char **args;   /* the arguments after the options; ends with NULL */
 };
 
-/* Read one that takes from `least` to `most` arguments. Returns 1 if help was asked for and has
- * been given, 0 to go on, or a negative errno. */
-int command_read(const struct command *command, char **args, int least, int most,
-		 struct command_line *ret, struct atoll_error *err);
+/* Reads a command line with at least `least` and at most `most` arguments. Returns 0, 1 if --help
+ * was given (the help has been printed, and the command is done), or a negative errno. */
+int command_read_switches(const struct command *command, char **args, int least, int most,
+			  struct command_line *ret, struct atoll_error *err);
 
-/* The same for options with and without values, with ids from 0 to 31, that may stand between the
- * arguments. `args` is used for these. */
-struct command_words {
+/* The result of reading a command line that has options with values, too. */
+struct command_values {
 	unsigned seen;
-	const char *values[32]; /* by id, the last one given; NULL */
-	char **words;		/* the arguments, NULL-terminated */
+	const char *values[32]; /* by id: the last value that was given, or NULL */
+	char **args;		/* the arguments; ends with NULL */
 	int n;
 };
-int command_read_words(const struct command *command, char **args, int least, int most,
-		       struct command_words *ret, struct atoll_error *err);
 
-/* `atoll COMMAND --help`, and `atoll` alone. */
-void command_help_text(const struct command *command, FILE *out);
-void command_overview(FILE *out);
+/* The same for options with and without values, which may stand between the arguments. Moves the
+ * arguments to the front of `args`, so `ret->args` is `args`. */
+int command_read_values(const struct command *command, char **args, int least, int most,
+			struct command_values *ret, struct atoll_error *err);
 
-/* The same as troff: atoll-COMMAND(1), and atoll(1). */
-void command_manual(const struct command *command, FILE *out);
-void command_manual_overview(FILE *out);
-
-/* Exit statuses that are not the command's, in every manual page. */
-extern const struct command_row command_statuses[];
-
-/* What was written to stdout has arrived: 0, or a negative errno. */
+/* Flushes standard output. 0, or a negative errno if something could not be written. */
 int command_flush(struct atoll_error *err);

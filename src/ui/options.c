@@ -33,7 +33,7 @@ static int unknown(const struct options *options, const char *dashes, const char
 }
 
 /* The value stands in the next argument. "--" is never meant as one: it is a value forgotten. */
-static int take_value(struct options *options, const struct option *option, const char **ret_value,
+static int read_value(struct options *options, const struct option *option, const char **ret_value,
 		      struct atoll_error *err)
 {
 	const char *value = *options->next;
@@ -67,7 +67,7 @@ static int next_long(struct options *options, const char *text, const struct opt
 		*ret_value = text + length + 1;
 		return 1;
 	}
-	return row->argument ? take_value(options, row, ret_value, err) : 1;
+	return row->argument ? read_value(options, row, ret_value, err) : 1;
 }
 
 static int next_short(struct options *options, const char *text, const struct option **ret_option,
@@ -88,7 +88,7 @@ static int next_short(struct options *options, const char *text, const struct op
 		*ret_value = text + 1;
 		return 1;
 	}
-	return take_value(options, row, ret_value, err);
+	return read_value(options, row, ret_value, err);
 }
 
 int options_next(struct options *options, const struct option **ret_option, const char **ret_value,
@@ -120,8 +120,8 @@ int options_next_or_id(struct options *options, const char **id, const struct op
 }
 
 int options_read_with_id(struct options *options, const char **id, const bool *is_help,
-			 int (*take)(void *data, const struct option *option, const char *value,
-				     struct atoll_error *err),
+			 int (*add)(void *data, const struct option *option, const char *value,
+				    struct atoll_error *err),
 			 void *data, struct atoll_error *err)
 {
 	const struct option *option;
@@ -130,6 +130,6 @@ int options_read_with_id(struct options *options, const char **id, const bool *i
 
 	while (r == 0 &&
 	       (r = options_next_or_id(options, *is_help ? NULL : id, &option, &value, err)) > 0)
-		r = take(data, option, value, err);
+		r = add(data, option, value, err);
 	return r;
 }

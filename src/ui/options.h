@@ -44,6 +44,6 @@ int options_next_or_id(struct options *options, const char **id, const struct op
 /* All of such a line up to its COMMAND, where options->next is afterwards. take() gets each option,
  * and may fail; once it has set `*is_help` there is no id to take. */
 int options_read_with_id(struct options *options, const char **id, const _Bool *is_help,
-			 int (*take)(void *data, const struct option *option, const char *value,
-				     struct atoll_error *err),
+			 int (*add)(void *data, const struct option *option, const char *value,
+				    struct atoll_error *err),
 			 void *data, struct atoll_error *err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/test.h"
-#include "ui/command.h"
 #include "ui/options.h"
 
 #include <atoll/error.h>
@@ -158,18 +157,4 @@ TEST(a_line_is_read_to_its_command_or_to_what_fails)
 	line = (struct line){.fails_at = 2};
 	CHECK(options_read_with_id(&bad, &id, &line.is_help, take, &line, &err) < 0);
 	CHECK_STR(err.text, "no");
-}
-
-TEST(every_command_describes_itself)
-{
-	for (size_t i = 0; commands[i]; i++) {
-		CHECK(commands[i]->name && commands[i]->usage && commands[i]->summary);
-		CHECK(commands[i]->description && commands[i]->description[0]);
-		CHECK(commands[i]->options && commands[i]->run);
-		CHECK(command_find(commands[i]->name, &err) == commands[i]);
-		for (const struct option *row = commands[i]->options; option_is_row(row); row++)
-			CHECK(row->help && row->id < 32);
-	}
-	CHECK(!command_find("rum", &err));
-	CHECK_STR(err.text, "unknown command 'rum'; did you mean 'run'?");
 }
