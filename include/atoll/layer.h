@@ -125,6 +125,9 @@ struct atoll_changes {
 	size_t n;
 	size_t n_marked, n_conflicts;
 	const struct atoll_record *record; /* whose they are */
+	/* Of which size on a file is not compared by lines but named with its sizes; the caller may
+	 * set less, for memory. */
+	size_t text_max;
 };
 
 ATOLL_PUBLIC int atoll_changes_open(const char *id, struct atoll_changes **ret,
@@ -197,11 +200,22 @@ struct atoll_archive_report {
 	char dropped[256];
 };
 
-/* A patch for `git apply`, written to a descriptor. `ret`, which may be NULL, has the number of
+/* Bounds of an export that is made for somebody else. Of a patch, files are read into memory. */
+struct atoll_export_limits {
+	uint64_t max_bytes; /* that are written; 0: any */
+	uint64_t max_file;  /* content of a file that a patch takes; 0: 512 MiB */
+	/* Called from time to time; false: nobody wants it any more (-ECANCELED). May be NULL. */
+	bool (*is_wanted)(void *data);
+	void *data;
+};
+
+/* A patch for `git apply`, written to a descriptor. `limits` may be NULL: a person's own. `ret`,
+ * which may be NULL, has the number of
  * files in it and of those that are marked; these are named at the patch's head. Of a sandbox that
  * is live what is written is copied first, here as in a tar: the marks are those of the very bytes.
  */
-ATOLL_PUBLIC int atoll_export_patch(const char *id, int fd, struct atoll_archive_report *ret,
+ATOLL_PUBLIC int atoll_export_patch(const char *id, const struct atoll_export_limits *limits,
+				    int fd, struct atoll_archive_report *ret,
 				    struct atoll_error *err);
 
 /* How a tar says that something was deleted. */
@@ -210,8 +224,9 @@ enum atoll_tar {
 	ATOLL_TAR_OCI,	 /* as a layer of a container image does: an empty file ".wh.NAME" */
 };
 
-/* What was added and changed, whole, as a tar, written to a descriptor. */
-ATOLL_PUBLIC int atoll_export_tar(const char *id, enum atoll_tar form, int fd,
+/* What was added and changed, whole, as a tar, written to a descriptor. `limits` may be NULL. */
+ATOLL_PUBLIC int atoll_export_tar(const char *id, enum atoll_tar form,
+				  const struct atoll_export_limits *limits, int fd,
 				  struct atoll_archive_report *ret, struct atoll_error *err);
 
 /* Bounds of an import; 0 stands for the usual: 20 GiB, a million, a thousand bytes out of one. */

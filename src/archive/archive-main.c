@@ -17,7 +17,7 @@
  * The program; see call.c for who starts it
  *
  *   atoll-archive import BYTES ENTRIES RATIO LINKS   from descriptor 0 into descriptor 3
- *   atoll-archive export FORM [ID]                   to descriptor 1
+ *   atoll-archive export FORM BYTES [ID]             to descriptor 1; 0 bytes: any number
  */
 
 #define BLOCK (64 * 1024)
@@ -90,9 +90,9 @@ static int run(int argc, char **argv, struct atoll_archive_report *ret, struct a
 		return r;
 	if (argc == 6 && streq(argv[1], "import"))
 		return run_import(argv + 2, ret, err);
-	if ((argc == 3 || argc == 4) && streq(argv[1], "export"))
-		return arc_export(argv[3], streq(argv[2], "oci") ? ATOLL_TAR_OCI : ATOLL_TAR_PLAIN,
-				  ret, err);
+	if ((argc == 4 || argc == 5) && streq(argv[1], "export"))
+		return arc_export(argv[4], streq(argv[2], "oci") ? ATOLL_TAR_OCI : ATOLL_TAR_PLAIN,
+				  strtoull(argv[3], NULL, 10), ret, err);
 	return error_set(err, ATOLL_FAULT_BUG, 0, "atoll-archive does not know what to do");
 }
 

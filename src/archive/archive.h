@@ -86,8 +86,8 @@ int arc_import(struct archive *archive, int dir_fd, const struct atoll_import_op
 	       struct atoll_archive_report *ret, struct atoll_error *err);
 
 /* A record's changes to descriptor 1; locks itself in on the way. */
-int arc_export(const char *id, enum atoll_tar form, struct atoll_archive_report *ret,
-	       struct atoll_error *err);
+int arc_export(const char *id, enum atoll_tar form, uint64_t max_bytes,
+	       struct atoll_archive_report *ret, struct atoll_error *err);
 
 /* Lock this process in: it may fill `write_fd`, a directory (or -1), and read beneath the `n`
  * directories of `read_fds`, and move bytes between descriptors that are open. `size_max` is the

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,8 @@
 
 extern char **environ;
 
-#define GIB (UINT64_C(1) << 30)
+#define GIB	      (UINT64_C(1) << 30)
+#define LOOK_EVERY_MS 500 /* at whether an export is wanted still */
 
 static const struct atoll_import_options usual = {
 	.max_bytes = 20 * GIB,
@@ -40,6 +42,7 @@ struct call {
 	char **argv;
 	char **env;
 	int in_fd, out_fd, dir_fd;
+	const struct atoll_export_limits *limits; /* NULL */
 };
 
 /* Above those that the program knows by number, so that no dup2() overwrites one. */
@@ -84,7 +87,21 @@ static void on_signal(int number)
 
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
 
-static int wait_for(pid_t pid, int answer_fd, struct arc_answer *ret)
+/* Until it answers or ends; kills it when nobody wants the answer any more. */
+static void await_answer(pid_t pid, int answer_fd, const struct atoll_export_limits *limits)
+{
+	struct pollfd poller = {.fd = answer_fd, .events = POLLIN};
+
+	while (limits && limits->is_wanted && poll(&poller, 1, LOOK_EVERY_MS) <= 0) {
+		if (!limits->is_wanted(limits->data)) {
+			kill(pid, SIGKILL);
+			return;
+		}
+	}
+}
+
+static int wait_for(pid_t pid, int answer_fd, const struct atoll_export_limits *limits,
+		    struct arc_answer *ret)
 {
 	struct sigaction old[ARRAY_SIZE(signals)];
 	const struct sigaction ours = {.sa_handler = on_signal};
@@ -93,6 +110,7 @@ static int wait_for(pid_t pid, int answer_fd, struct arc_answer *ret)
 	interrupted_pid = pid;
 	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
 		sigaction(signals[i], &ours, &old[i]);
+	await_answer(pid, answer_fd, limits);
 	r = fd_read_exact(answer_fd, ret, sizeof *ret);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
@@ -138,7 +156,7 @@ static int call_program(const struct call *call, struct atoll_archive_report *re
 	if (pid == 0)
 		execute(program, call, null_fd, answer_write);
 	close(take_fd(&answer_write));
-	r = wait_for(pid, answer_read, &answer);
+	r = wait_for(pid, answer_read, call->limits, &answer);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, EINTR, "'%s' was ended", program);
 	distrust(&answer);
@@ -151,20 +169,28 @@ static int call_program(const struct call *call, struct atoll_archive_report *re
 
 /* ---- export ---- */
 
-int atoll_export_tar(const char *id, enum atoll_tar form, int fd, struct atoll_archive_report *ret,
-		     struct atoll_error *err)
+int atoll_export_tar(const char *id, enum atoll_tar form, const struct atoll_export_limits *limits,
+		     int fd, struct atoll_archive_report *ret, struct atoll_error *err)
 {
 	static char name[] = ARC_PROGRAM, what[] = "export", oci[] = "oci", plain[] = "tar";
 	cleanup_free char *copy = strdup(id ? id : "");
-	char *argv[] = {name, what, form == ATOLL_TAR_OCI ? oci : plain, id ? copy : NULL, NULL};
+	char bytes[24];
+	char *argv[] = {name, what, form == ATOLL_TAR_OCI ? oci : plain, bytes, id ? copy : NULL,
+			NULL};
 	/* It finds the store as we do, and the latest record by the current directory. */
-	struct call call = {.argv = argv, .env = environ, .in_fd = -1, .out_fd = fd, .dir_fd = -1};
+	struct call call = {.argv = argv,
+			    .env = environ,
+			    .in_fd = -1,
+			    .out_fd = fd,
+			    .dir_fd = -1,
+			    .limits = limits};
 	struct layer_record *record;
 	struct atoll_error unheard;
 	int r;
 
 	if (!copy)
 		return error_oom(err);
+	snprintf(bytes, sizeof bytes, "%" PRIu64, limits ? limits->max_bytes : 0);
 	r = call_program(&call, ret, err);
 	/* The archive program is confined and cannot remove the copies: the caller does. */
 	if (layer_record_open(id, &record, &unheard) == 0) {

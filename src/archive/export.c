@@ -413,7 +413,7 @@ static int write_all(struct export *export)
 
 /* What a reader needs beneath the record: its layers, or copies of what is in them, and the
  * workspace. */
-static int lock_in(const struct layer_changes *changes, struct atoll_error *err)
+static int lock_in(const struct layer_changes *changes, uint64_t max_bytes, struct atoll_error *err)
 {
 	const struct layer_stack *stack = &changes->stack;
 	cleanup_free int *fds = calloc(stack->n + 2, sizeof *fds);
@@ -423,11 +423,11 @@ static int lock_in(const struct layer_changes *changes, struct atoll_error *err)
 	memcpy(fds, stack->layer_fds, stack->n * sizeof *fds);
 	fds[stack->n] = stack->base_fd;
 	fds[stack->n + 1] = changes->frozen_fd;
-	return arc_lock_in(-1, fds, stack->n + (changes->frozen ? 2 : 1), 0, err);
+	return arc_lock_in(-1, fds, stack->n + (changes->frozen ? 2 : 1), max_bytes, err);
 }
 
-int arc_export(const char *id, enum atoll_tar form, struct atoll_archive_report *ret,
-	       struct atoll_error *err)
+int arc_export(const char *id, enum atoll_tar form, uint64_t max_bytes,
+	       struct atoll_archive_report *ret, struct atoll_error *err)
 {
 	struct export export = {.form = form, .err = err};
 	int r;
@@ -438,7 +438,7 @@ int arc_export(const char *id, enum atoll_tar form, struct atoll_archive_report 
 	r = layer_changes_open_frozen(id, &export.changes, err);
 	if (r < 0)
 		return r;
-	r = lock_in(export.changes, err);
+	r = lock_in(export.changes, max_bytes, err);
 	if (r == 0)
 		r = write_all(&export);
 	if (r == 0) {

@@ -144,7 +144,7 @@ struct house_counts {
 	uint64_t n_created, n_from_pool, n_failed; /* so far, of creations */
 	uint64_t ends[BOX_CAUSES];
 	uint64_t n_database_failures, n_database_waiting;
-	uint64_t n_waiting[3]; /* for threads, by enum work_rank: now, later, writing */
+	uint64_t n_waiting[4]; /* for threads, by enum work_rank: now, later, writing, comparing */
 };
 void house_count(const struct house *house, struct house_counts *ret);
 
@@ -197,6 +197,11 @@ void tenant_took_bytes(struct tenant *tenant, uint64_t bytes, bool are_kept);
  * tenant->scratch. */
 #define TENANT_SCRATCH_MAX (UINT64_C(16) << 30)
 bool tenant_reserve_scratch(struct tenant *tenant, uint64_t bytes);
+/* Such a file, without a name, beside the daemon's other files: a descriptor or a negative errno.
+ * On any thread. */
+int house_scratch(struct house *house, struct atoll_error *err);
+/* How many bytes of disk there are above what the machine keeps free. */
+uint64_t house_disk_left(struct house *house);
 
 /* ---- workspace.c ---- */
 

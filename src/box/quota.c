@@ -104,6 +104,15 @@ static int check_free(struct house *house, struct atoll_error *err)
 	return 0;
 }
 
+uint64_t house_disk_left(struct house *house)
+{
+	uint64_t free_mib = free_disk_mib(house->dir), least = house->config->least_disk_mib;
+
+	if (free_mib == UINT64_MAX)
+		return UINT64_MAX;
+	return free_mib > least ? (free_mib - least) << 20 : 0;
+}
+
 int tenant_check(const struct house_tenant *mine, uint32_t memory_mib, uint32_t disk_mib,
 		 uint32_t cpus, struct atoll_error *err)
 {

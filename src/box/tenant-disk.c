@@ -545,6 +545,25 @@ bool tenant_reserve_scratch(struct tenant *tenant, uint64_t bytes)
 	return true;
 }
 
+int house_scratch(struct house *house, struct atoll_error *err)
+{
+	char dir[PATH_MAX], name[PATH_MAX + 16];
+	int r = house_subdir(house, "scratch", dir, err), fd;
+
+	if (r < 0)
+		return r;
+	fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	/* File systems that have no O_TMPFILE: overlayfs before Linux 6.3, NFS. */
+	snprintf(name, sizeof name, "%s/XXXXXX", dir);
+	fd = mkostemp(name, O_CLOEXEC);
+	if (fd < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a temporary file");
+	unlink(name);
+	return fd;
+}
+
 int tenant_take_bytes(struct tenant *tenant, uint64_t bytes, struct atoll_error *err)
 {
 	tenant->uploading += bytes;

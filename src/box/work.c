@@ -17,14 +17,18 @@
  * creation. Four of the second rank, so that two that remove and one that parks leave one for what
  * is quick: measuring, results. Of the first some are left to others by each who asks, because what
  * one asks for may take minutes: the differences of a large tree, a checkpoint of a busy sandbox.
- * Of the third one owner has two, because a command inside decides how long a write takes.
+ * Of the third one owner has two, because a command inside decides how long a write takes. Of the
+ * fourth one owner has one, because each takes some hundred MiB.
  */
 
-#define THREADS_MAX   64
-#define LATER_THREADS 4
-#define WRITE_THREADS 8
-#define LEFT_THREADS  2
-#define WRITE_LEFT    6
+#define THREADS_MAX	64
+#define LATER_THREADS	4
+#define WRITE_THREADS	8
+#define COMPARE_THREADS 3
+#define OWN_THREADS	(LATER_THREADS + WRITE_THREADS + COMPARE_THREADS) /* of other ranks */
+#define LEFT_THREADS	2
+#define WRITE_LEFT	6
+#define COMPARE_LEFT	(COMPARE_THREADS - 1)
 
 struct queue {
 	struct work_item *first, **last;
@@ -145,6 +149,12 @@ static void *begin_write(void *data)
 	return NULL;
 }
 
+static void *begin_compare(void *data)
+{
+	work_thread(data, &((struct work *)data)->queues[WORK_COMPARE]);
+	return NULL;
+}
+
 static void call_done(struct work *work)
 {
 	struct work_item *item, *next;
@@ -178,11 +188,12 @@ static int start_threads(struct work *work, unsigned n_now)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	for (unsigned i = 0; r == 0 && i < n_now + LATER_THREADS + WRITE_THREADS; i++) {
+	for (unsigned i = 0; r == 0 && i < n_now + OWN_THREADS; i++) {
 		r = -pthread_create(&work->threads[work->n_threads], NULL,
-				    i < n_now			? begin_now
-				    : i < n_now + LATER_THREADS ? begin_later
-								: begin_write,
+				    i < n_now					? begin_now
+				    : i < n_now + LATER_THREADS			? begin_later
+				    : i < n_now + LATER_THREADS + WRITE_THREADS ? begin_write
+										: begin_compare,
 				    work);
 		if (r == 0)
 			work->n_threads++;
@@ -212,12 +223,14 @@ int work_open(struct loop *loop, unsigned n_threads, struct work **ret, struct a
 		n_threads = LEFT_THREADS + (n_cpus < 4	  ? 8
 					    : n_cpus > 16 ? 32
 							  : (unsigned)n_cpus * 2);
-	if (n_threads > THREADS_MAX - LATER_THREADS - WRITE_THREADS)
-		n_threads = THREADS_MAX - LATER_THREADS - WRITE_THREADS;
+	if (n_threads > THREADS_MAX - OWN_THREADS)
+		n_threads = THREADS_MAX - OWN_THREADS;
 	work->queues[WORK_NOW].n_threads = n_threads;
 	work->queues[WORK_LATER].n_threads = LATER_THREADS;
 	work->queues[WORK_WRITE].n_threads = WRITE_THREADS;
 	work->queues[WORK_WRITE].n_left = WRITE_LEFT;
+	work->queues[WORK_COMPARE].n_threads = COMPARE_THREADS;
+	work->queues[WORK_COMPARE].n_left = COMPARE_LEFT;
 	work->watch = (struct loop_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK),
 					  .ready = something_done};
 	r = work->watch.fd < 0 ? -errno : loop_watch(loop, &work->watch, EPOLLIN);

@@ -25,6 +25,8 @@ enum work_rank {
 	WORK_LATER, /* removing, refilling, measuring: on few of the threads, at low priority */
 	WORK_WRITE, /* writing files for clients, which may take as long as a command inside likes:
 		     * on threads of its own, two for each owner */
+	WORK_COMPARE, /* comparing files line by line, which takes memory of this process: on few
+		       * threads, one for each owner */
 	WORK_RANKS,
 };
 

@@ -50,7 +50,7 @@ static int fill_patch(int fd, void *data, struct atoll_error *err)
 {
 	struct patch *patch = data;
 
-	return atoll_export_patch(patch->request->id, fd, &patch->report, err);
+	return atoll_export_patch(patch->request->id, NULL, fd, &patch->report, err);
 }
 
 static int write_patch(const struct request *request, struct atoll_error *err)

@@ -28,7 +28,7 @@ static int fill_tar(int fd, void *data, struct atoll_error *err)
 {
 	struct tar *tar = data;
 
-	return atoll_export_tar(tar->id, tar->form, fd, &tar->report, err);
+	return atoll_export_tar(tar->id, tar->form, NULL, fd, &tar->report, err);
 }
 
 int export_tar(const char *id, enum atoll_tar form, const char *path, bool is_quiet,

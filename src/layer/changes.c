@@ -5,6 +5,7 @@
 #include "layer/draft.h"
 #include "layer/freeze.h"
 #include "layer/store.h"
+#include "layer/text.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -132,6 +133,7 @@ static int read_changes(struct layer_record *record, bool owns, bool freezes,
 		return error_oom(err);
 	changes->record = record;
 	changes->list.record = &record->info;
+	changes->list.text_max = TEXT_SIZE_MAX;
 	changes->stack.base_fd = -1;
 	r = read_into(changes, freezes, err);
 	if (r < 0) {

@@ -122,5 +122,6 @@ int layer_merge_text(const char *base, size_t n_base, const char *ours, size_t n
 	}
 	text_diff_done(&hands[0].diff);
 	text_diff_done(&hands[1].diff);
-	return r;
+	/* More lines than are compared: as if it were no text. */
+	return r == -E2BIG && buf_error(out) == 0 ? 2 : r;
 }

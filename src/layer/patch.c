@@ -10,6 +10,7 @@
 #include "spec/names.h"
 
 #include <errno.h>
+#include <inttypes.h>
 
 /*
  * A patch for `git apply`
@@ -250,6 +251,9 @@ static int add_sides(struct buf *out, const struct sides *sides)
 		r = layer_diff_text(sides->old.data ? sides->old.data : "", sides->old.used,
 				    sides->new.data ? sides->new.data : "", sides->new.used, &hunks,
 				    &added, &removed);
+	/* More lines than are compared. */
+	if (r == -E2BIG && buf_error(&hunks) == 0)
+		r = 1;
 	if (r == 1)
 		add_binary(out, sides);
 	else if (r == 0)
@@ -259,20 +263,20 @@ static int add_sides(struct buf *out, const struct sides *sides)
 
 /* A link in the place of a file, or the other way round, is two patches for git. */
 static int add_change(const struct layer_changes *changes, const struct atoll_change *change,
-		      struct buf *out)
+		      size_t max, struct buf *out)
 {
 	struct sides sides = {
 		.before = git_mode(change->before.st_mode),
 		.after = git_mode(change->after.st_mode),
 		.from = change->from ? change->from : change->path,
 		.path = change->path,
-		.old = BUF_INIT(CONTENT_MAX),
-		.new = BUF_INIT(CONTENT_MAX),
+		.old = BUF_INIT(max),
+		.new = BUF_INIT(max),
 	};
-	int r = text_load(&changes->stack, change, true, CONTENT_MAX, &sides.old);
+	int r = text_load(&changes->stack, change, true, max, &sides.old);
 
 	if (r == 0)
-		r = text_load(&changes->stack, change, false, CONTENT_MAX, &sides.new);
+		r = text_load(&changes->stack, change, false, max, &sides.new);
 	if (r == 0 && sides.before && sides.after && (sides.before ^ sides.after) & S_IFMT) {
 		struct sides gone = sides, made = sides;
 
@@ -289,50 +293,87 @@ static int add_change(const struct layer_changes *changes, const struct atoll_ch
 	return r;
 }
 
-static int write_out(struct buf *out, int fd, struct atoll_error *err)
+/* Where the patch goes, and how much of it. */
+struct target {
+	const struct atoll_export_limits *limits;
+	int fd;
+	uint64_t n_bytes;
+};
+
+static int write_out(struct target *target, struct buf *out, struct atoll_error *err)
 {
+	const struct atoll_export_limits *limits = target->limits;
 	int r = buf_error(out);
 
+	target->n_bytes += out->used;
+	if (limits->max_bytes && target->n_bytes > limits->max_bytes)
+		return error_set(err, ATOLL_FAULT_REQUEST, EFBIG,
+				 "the patch has more than %" PRIu64
+				 " MiB; a tar takes files as they are",
+				 limits->max_bytes >> 20);
 	if (r == 0 && out->used)
-		r = fd_write_all(fd, out->data, out->used);
+		r = fd_write_all(target->fd, out->data, out->used);
 	out->used = 0;
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "write the patch") : 0;
 }
 
-static int write_patch(const struct layer_changes *changes, int fd,
+/* Files that are not read, because that would take too much memory, fail before they are opened. */
+static bool is_too_large(const struct atoll_change *change, uint64_t max)
+{
+	return (S_ISREG(change->before.st_mode) && (uint64_t)change->before.st_size > max) ||
+	       (S_ISREG(change->after.st_mode) && (uint64_t)change->after.st_size > max);
+}
+
+static int put_change(const struct layer_changes *changes, const struct atoll_change *change,
+		      struct target *target, struct buf *out, struct atoll_error *err)
+{
+	const struct atoll_export_limits *limits = target->limits;
+	const size_t max = limits->max_file && limits->max_file < CONTENT_MAX
+				   ? (size_t)limits->max_file
+				   : CONTENT_MAX;
+	char shown[128];
+	int r = is_too_large(change, max) ? -EFBIG : add_change(changes, change, max, out);
+
+	if (r == -EFBIG || r == -E2BIG)
+		return error_set(err, ATOLL_FAULT_REQUEST, -r,
+				 "put '%s' into a patch; 'atoll export --format tar' takes any "
+				 "size",
+				 str_show(change->path, shown, sizeof shown));
+	if (r < 0)
+		return error_set(err, ATOLL_FAULT_HOST, -r, "put '%s' into a patch",
+				 str_show(change->path, shown, sizeof shown));
+	return write_out(target, out, err);
+}
+
+static int write_patch(const struct layer_changes *changes, struct target *target,
 		       struct atoll_archive_report *ret, struct atoll_error *err)
 {
 	const struct atoll_changes *list = &changes->list;
+	const struct atoll_export_limits *limits = target->limits;
 	cleanup_buf struct buf out = BUF_INIT(PATCH_MAX);
-	char shown[128];
 	int r;
 
 	ret->n_marked = add_marks(list, &out);
 	r = add_comments(list, &out);
 	if (r < 0)
 		return error_oom(err);
-	r = write_out(&out, fd, err);
+	r = write_out(target, &out, err);
 	for (size_t i = 0; i < list->n && r == 0; i++) {
-		const struct atoll_change *change = &list->items[i];
-
-		if (!is_written(change))
+		if (limits->is_wanted && !limits->is_wanted(limits->data))
+			return error_set(err, ATOLL_FAULT_REQUEST, ECANCELED, "make a patch");
+		if (!is_written(&list->items[i]))
 			continue;
 		ret->n_entries++;
-		r = add_change(changes, change, &out);
-		if (r < 0)
-			return error_set(err, ATOLL_FAULT_HOST, -r, "put '%s' into a patch%s",
-					 str_show(change->path, shown, sizeof shown),
-					 r == -EFBIG || r == -E2BIG
-						 ? "; 'atoll export --format tar' takes any size"
-						 : "");
-		r = write_out(&out, fd, err);
+		r = put_change(changes, &list->items[i], target, &out, err);
 	}
 	return r;
 }
 
-int atoll_export_patch(const char *id, int fd, struct atoll_archive_report *ret,
-		       struct atoll_error *err)
+int atoll_export_patch(const char *id, const struct atoll_export_limits *limits, int fd,
+		       struct atoll_archive_report *ret, struct atoll_error *err)
 {
+	static const struct atoll_export_limits none;
+	struct target target = {.limits = limits ? limits : &none, .fd = fd};
 	struct atoll_archive_report unheard;
 	struct layer_changes *changes;
 	int r = layer_changes_open_frozen(id, &changes, err);
@@ -341,7 +382,7 @@ int atoll_export_patch(const char *id, int fd, struct atoll_archive_report *ret,
 		return r;
 	ret = ret ? ret : &unheard;
 	*ret = (struct atoll_archive_report){0};
-	r = write_patch(changes, fd, ret, err);
+	r = write_patch(changes, &target, ret, err);
 	atoll_changes_close(&changes->list);
 	return r;
 }

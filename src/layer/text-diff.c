@@ -33,6 +33,8 @@ static int split(const char *data, size_t size, struct text_lines *ret)
 
 		c = newline ? newline + 1 : end;
 	}
+	if (n > TEXT_LINES_MAX)
+		return -E2BIG;
 	ret->data = data;
 	ret->at = calloc(n + 1, sizeof *ret->at);
 	ret->ids = calloc(n + 1, sizeof *ret->ids);

@@ -187,12 +187,13 @@ static bool can_differ(const struct atoll_change *change)
 static int add_text(struct layer_changes *changes, struct atoll_change *change, struct buf *out,
 		    size_t *ret_added, size_t *ret_removed)
 {
-	cleanup_buf struct buf before = BUF_INIT(TEXT_SIZE_MAX), after = BUF_INIT(TEXT_SIZE_MAX);
+	const size_t max = changes->list.text_max;
+	cleanup_buf struct buf before = BUF_INIT(max), after = BUF_INIT(max);
 	cleanup_buf struct buf hunks = BUF_INIT(OUTPUT_MAX);
-	int r = text_load(&changes->stack, change, true, TEXT_SIZE_MAX, &before);
+	int r = text_load(&changes->stack, change, true, max, &before);
 
 	if (r == 0)
-		r = text_load(&changes->stack, change, false, TEXT_SIZE_MAX, &after);
+		r = text_load(&changes->stack, change, false, max, &after);
 	if (r == 0 && has_content(change->after.st_mode)) {
 		hash_sha256(after.data ? after.data : "", after.used, change->digest);
 		change->has_digest = true;

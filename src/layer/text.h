@@ -24,7 +24,9 @@ struct text_diff {
 	struct text_lines a, b;
 };
 
-/* The texts are not copied. 0 or -ENOMEM; text_diff_done() in any case. */
+/* The texts are not copied. 0, -ENOMEM, or -E2BIG for more than TEXT_LINES_MAX lines, which take
+ * some hundred bytes of memory each; text_diff_done() in any case. */
+#define TEXT_LINES_MAX ((size_t)1 << 20)
 int text_diff_init(struct text_diff *diff, const char *a, size_t a_size, const char *b,
 		   size_t b_size);
 void text_diff_done(struct text_diff *diff);

@@ -155,7 +155,7 @@ static void submit(struct api_call *call, const struct apply_work *wanted)
 	}
 	own->grants = tenant_grants(call->tenant);
 	own->paths = wanted->paths;
-	own->merges = wanted->merges;
+	own->merges = own->work.compares = wanted->merges;
 	own->is_forced = wanted->is_forced;
 	own->is_dry = wanted->is_dry;
 	own->is_undo = wanted->is_undo;

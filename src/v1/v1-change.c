@@ -11,15 +11,19 @@
 
 /* What a sandbox has changed in its workspace: shown, carried away. */
 
-#define TEXT_MAX (64U << 20)
+#define TEXT_MAX   (64U << 20)
+#define PIECE_SIZE (1U << 20) /* that is made in memory before it is written */
+/* Of a file that is compared, here and in a patch: both sides are read into this process. */
+#define FILE_MAX ((size_t)8 << 20)
 
 /* ---- diff ---- */
 
 struct diff_work {
 	struct v1_work work;
-	struct buf out;
-	int fd;	    /* the same, for the answer: a slow reader costs no memory */
-	char *path; /* only this and what lies beneath; NULL */
+	struct buf out;	  /* the next bytes for `fd` */
+	int fd;		  /* the answer: a slow reader costs no memory */
+	uint64_t n_bytes; /* in it */
+	char *path;	  /* only this and what lies beneath; NULL */
 	bool is_text, with_lines;
 };
 
@@ -137,6 +141,24 @@ static int add_text(struct diff_work *own, struct atoll_changes *changes, size_t
 	return 0;
 }
 
+/* What was made so far goes to the file, if it is enough or the end. */
+static int keep_text(struct diff_work *own, bool is_end, struct atoll_error *err)
+{
+	int r = buf_error(&own->out);
+
+	if (r == -E2BIG || own->n_bytes + own->out.used > own->work.reserved)
+		return error_set(err, ATOLL_FAULT_REQUEST, 0,
+				 "the differences have more than %u MiB; ask for a 'path', or "
+				 "export",
+				 TEXT_MAX >> 20);
+	if (r == 0 && (is_end || own->out.used >= PIECE_SIZE)) {
+		r = fd_write_all(own->fd, own->out.data, own->out.used);
+		own->n_bytes += own->out.used;
+		own->out.used = 0;
+	}
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "list the changes") : 0;
+}
+
 static int list_changes(struct diff_work *own, struct atoll_changes *changes,
 			struct atoll_error *err)
 {
@@ -148,49 +170,39 @@ static int list_changes(struct diff_work *own, struct atoll_changes *changes,
 		json_str(&json, "record", changes->record->id);
 		json_open(&json, "changes", '[');
 	}
-	for (size_t i = 0; i < changes->n && r == 0 && buf_error(&own->out) == 0; i++) {
+	for (size_t i = 0; i < changes->n && r == 0; i++) {
+		if (!v1_work_is_wanted(&own->work))
+			return -ECANCELED;
 		if (!is_wanted(own->path, changes->items[i].path) &&
 		    !is_wanted(own->path, changes->items[i].from))
 			continue;
 		r = own->is_text ? add_text(own, changes, i, err)
 				 : add_json(own, &json, changes, i, err);
+		if (r == 0)
+			r = keep_text(own, false, err);
 	}
 	if (!own->is_text) {
 		json_close(&json, ']');
 		json_close(&json, '}');
 	}
-	if (r == 0 && buf_error(&own->out) == -E2BIG)
-		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
-			      "the differences have more than %u MiB; ask for a 'path', or export",
-			      TEXT_MAX >> 20);
-	else if (r == 0 && buf_error(&own->out) < 0)
-		r = error_set(err, ATOLL_FAULT_HOST, -buf_error(&own->out), "list the changes");
-	return r;
-}
-
-static int keep_text(struct diff_work *own, struct atoll_error *err)
-{
-	int r;
-
-	own->fd = v1_scratch(err);
-	if (own->fd < 0)
-		return own->fd;
-	r = fd_write_all(own->fd, own->out.data, own->out.used);
-	buf_done(&own->out);
-	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the answer") : 0;
+	return r < 0 ? r : keep_text(own, true, err);
 }
 
 static int run_diff(struct v1_work *work, struct atoll_error *err)
 {
 	struct diff_work *own = (struct diff_work *)work;
 	struct atoll_changes *changes;
-	int r = atoll_changes_open(work->sandbox, &changes, err);
+	int r;
 
+	own->fd = v1_scratch(work, err);
+	r = own->fd < 0 ? own->fd : atoll_changes_open(work->sandbox, &changes, err);
 	if (r < 0)
 		return r;
+	changes->text_max = FILE_MAX;
 	r = list_changes(own, changes, err);
 	atoll_changes_close(changes);
-	return r < 0 ? r : keep_text(own, err);
+	buf_done(&own->out);
+	return r;
 }
 
 static void answer_diff(struct v1_work *work, struct api_call *call)
@@ -237,6 +249,7 @@ void v1_diff(struct api_call *call)
 	own->work.run = run_diff;
 	own->work.answer = answer_diff;
 	own->work.free = free_diff;
+	own->work.compares = own->is_text || with_lines;
 	if (v1_work_reserve(&own->work, TEXT_MAX))
 		v1_work_submit(&own->work);
 }
@@ -258,16 +271,22 @@ struct export_work {
 static int run_export(struct v1_work *work, struct atoll_error *err)
 {
 	struct export_work *own = (struct export_work *)work;
+	const struct atoll_export_limits limits = {
+		.max_bytes = work->reserved,
+		.max_file = FILE_MAX,
+		.is_wanted = v1_work_is_wanted,
+		.data = work,
+	};
 	struct atoll_archive_report report;
 
-	own->fd = v1_scratch(err);
+	own->fd = v1_scratch(work, err);
 	if (own->fd < 0)
 		return own->fd;
 	if (own->form == EXPORT_PATCH)
-		return atoll_export_patch(work->sandbox, own->fd, NULL, err);
+		return atoll_export_patch(work->sandbox, &limits, own->fd, NULL, err);
 	return atoll_export_tar(work->sandbox,
-				own->form == EXPORT_OCI ? ATOLL_TAR_OCI : ATOLL_TAR_PLAIN, own->fd,
-				&report, err);
+				own->form == EXPORT_OCI ? ATOLL_TAR_OCI : ATOLL_TAR_PLAIN, &limits,
+				own->fd, &report, err);
 }
 
 static void answer_export(struct v1_work *work, struct api_call *call)
@@ -312,7 +331,9 @@ void v1_export(struct api_call *call)
 	own->work.run = run_export;
 	own->work.answer = answer_export;
 	own->work.free = free_export;
-	/* What an archive adds to the files is little beside them. */
-	if (v1_work_reserve(&own->work, (uint64_t)box->disk_mib << 20))
+	own->work.compares = form == EXPORT_PATCH;
+	/* What an archive adds to the files is little beside them: heads of a tar, a quarter for a
+	 * binary file in a patch. */
+	if (v1_work_reserve(&own->work, ((uint64_t)box->disk_mib << 20) * 5 / 4 + TEXT_MAX))
 		v1_work_submit(&own->work);
 }

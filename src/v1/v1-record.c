@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 /* Log and receipt of a sandbox. `atoll-audit` knows both, a program of its own: it is run, and what
@@ -63,8 +64,9 @@ static int tell_failure(int status, int errors_fd, struct atoll_error *err)
 	return error_set(err, fault, 0, "%s", story[0] ? story : "the record cannot be read");
 }
 
-static int spawn(char **argv, int out_fd, int errors_fd, struct atoll_error *err)
+static int spawn(char **argv, uint64_t most, int out_fd, int errors_fd, struct atoll_error *err)
 {
+	const struct rlimit size = {most, most};
 	posix_spawn_file_actions_t actions;
 	pid_t pid;
 	int r, status;
@@ -77,6 +79,8 @@ static int spawn(char **argv, int out_fd, int errors_fd, struct atoll_error *err
 	posix_spawn_file_actions_destroy(&actions);
 	if (r != 0)
 		return error_set(err, ATOLL_FAULT_HOST, r, "execute '%s'", argv[0]);
+	/* What it has written before is little. */
+	prlimit(pid, RLIMIT_FSIZE, &size, NULL);
 	while (waitpid(pid, &status, 0) < 0) {
 		if (errno != EINTR)
 			return error_set(err, ATOLL_FAULT_HOST, errno, "wait for '%s'", argv[0]);
@@ -94,13 +98,14 @@ static int run_record(struct v1_work *work, struct atoll_error *err)
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r,
 				 "find 'atoll-audit', which is installed beside atoll");
-	own->fd = v1_scratch(err);
-	errors_fd = own->fd < 0 ? -1 : v1_scratch(err);
+	own->fd = v1_scratch(work, err);
+	errors_fd = own->fd < 0 ? -1 : v1_scratch(work, err);
 	if (errors_fd < 0)
 		return -EIO;
 	free(own->argv[0]);
 	own->argv[0] = strdup(path);
-	return own->argv[0] ? spawn(own->argv, own->fd, errors_fd, err) : error_oom(err);
+	return own->argv[0] ? spawn(own->argv, work->reserved, own->fd, errors_fd, err)
+			    : error_oom(err);
 }
 
 static void answer_record(struct v1_work *work, struct api_call *call)

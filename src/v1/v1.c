@@ -129,6 +129,7 @@ static void forget_call(struct api_call *call, bool is_broken)
 
 	(void)is_broken;
 	wait->call = NULL;
+	atomic_store(&wait->is_gone, true);
 }
 
 void *v1_wait_new(struct api_call *call, size_t size, const struct box *box)
@@ -206,14 +207,21 @@ static void free_work(struct v1_work *work)
 bool v1_work_reserve(struct v1_work *work, uint64_t bytes)
 {
 	struct tenant *tenant = work->tenant;
+	uint64_t left = house_disk_left(work->wait.house);
 	struct api_call *call;
 
-	if (tenant_reserve_scratch(tenant, bytes)) {
+	if (bytes > left)
+		bytes = left;
+	if (bytes > 0 && tenant_reserve_scratch(tenant, bytes)) {
 		work->reserved = bytes;
 		return true;
 	}
 	call = v1_wait_take(&work->wait);
 	free_work(work);
+	if (bytes == 0) {
+		v1_refuse(call, 507, "host", "the machine has no disk left for the answer");
+		return false;
+	}
 	v1_refuse(call, 429, "quota",
 		  "answers of this tenant, in files, wait to be read: %llu MiB of %llu",
 		  (unsigned long long)(tenant->scratch >> 20),
@@ -261,17 +269,20 @@ void *v1_work_new(struct api_call *call, size_t size, const struct box *box)
 
 void v1_work_submit(struct v1_work *work)
 {
-	work_submit(house_work(work->wait.house), &work->item, WORK_NOW);
+	work_submit(house_work(work->wait.house), &work->item,
+		    work->compares ? WORK_COMPARE : WORK_NOW);
 }
 
-int v1_scratch(struct atoll_error *err)
+bool v1_work_is_wanted(void *work)
 {
-	const char *dir = getenv("TMPDIR");
-	int fd = open(dir && dir[0] == '/' ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	struct v1_work *own = work;
 
-	if (fd < 0)
-		fd = memfd_create("answer", MFD_CLOEXEC);
-	return fd < 0 ? error_set(err, ATOLL_FAULT_HOST, errno, "make a temporary file") : fd;
+	return !atomic_load(&own->wait.is_gone);
+}
+
+int v1_scratch(const struct v1_work *work, struct atoll_error *err)
+{
+	return house_scratch(work->wait.house, err);
 }
 
 void v1_answer_file(struct api_call *call, const char *type, int fd)

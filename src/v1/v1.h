@@ -6,6 +6,7 @@
 #include "box/work.h"
 #include "httpd/api.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 /*
@@ -59,6 +60,7 @@ const char *v1_error_cause(const struct atoll_error *err);
  * request's own, which v1_wait_done() frees. */
 struct v1_wait {
 	struct api_call *call; /* NULL: gone */
+	atomic_bool is_gone;   /* the same, for threads */
 	char box[BOX_ID_SIZE];
 	struct house *house;
 };
@@ -88,15 +90,18 @@ struct v1_work {
 	void (*answer)(struct v1_work *work, struct api_call *call);
 	void (*free)(struct v1_work *work); /* what is inside; NULL */
 	struct tenant *tenant;
-	uint64_t reserved; /* of tenant->scratch */
+	uint64_t reserved; /* of tenant->scratch: the file becomes no larger */
+	bool compares;	   /* files, in memory: WORK_COMPARE */
 };
 void *v1_work_new(struct api_call *call, size_t size, const struct box *box);
 void v1_work_submit(struct v1_work *work);
-/* The answer is made in a file and has at most so many bytes: tenant_reserve_scratch(). False: it
- * was answered by 429, and `work` is gone. */
+/* For struct atoll_export_limits: `work` is a struct v1_work, and its client is still there. */
+bool v1_work_is_wanted(void *work);
+/* The answer is made in a file and has at most so many bytes (work->reserved; less if the disk has
+ * less): tenant_reserve_scratch(). False: it was answered by 429, and `work` is gone. */
 bool v1_work_reserve(struct v1_work *work, uint64_t bytes);
 /* A file without a name, for answers of any size: a descriptor or a negative errno. */
-int v1_scratch(struct atoll_error *err);
+int v1_scratch(const struct v1_work *work, struct atoll_error *err);
 /* All of it, as the answer. */
 void v1_answer_file(struct api_call *call, const char *type, int fd);
 /* The same for one of v1_scratch(): its bytes are counted until they are sent. */

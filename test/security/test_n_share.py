@@ -401,6 +401,65 @@ def _():
         check(until(lambda: statuses.clear() or export() or statuses == [200]), "none can be made any more")
 
 
+class Peak:
+    """The most memory that the daemon has while something runs."""
+
+    def __init__(self, daemon):
+        self.pid, self.most, self.is_over = daemon.pid, 0, threading.Event()
+        self.thread = threading.Thread(target=self.look)
+
+    def look(self):
+        while not self.is_over.wait(0.01):
+            self.most = max(self.most, resident(self.pid))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.is_over.set()
+        self.thread.join()
+
+
+@test("differences and patches of a tenant's files take little memory of the daemon's, and no more disk than they may")
+def _():
+    with V1(config="base: {disk: 256M}\n") as daemon:
+        box = daemon.create(timeout=600)
+        ask = lambda what: daemon.call("GET", f"/v1/sandboxes/{box['sandboxID']}/{what}")  # noqa: E731
+        before = resident(daemon.pid)
+
+        def at_once(what, n):
+            answers = []
+            threads = [threading.Thread(target=lambda: answers.append(ask(what)[:2])) for _ in range(n)]
+            with Peak(daemon) as peak:
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            return answers, (peak.most - before) >> 20
+        # Holes: nothing on the disk, 3 GiB to read. Before: 250 MiB for each, and a file of 20 GiB.
+        Daemon.run(daemon, box, "for i in $(seq 16); do truncate -s 200M ~/sparse$i; done")
+        answers, grown = at_once("export?format=patch", 5)
+        same({status for status, _ in answers}, {400}, "patches of large files")
+        check("tar" in str(answers[0][1]), answers[0])
+        check(grown < 100, f"patches that were refused took {grown} MiB")
+        same(ask("export?format=tar")[0], 200, "a tar of holes")
+        # Short lines: before, 15 times their size for each request.
+        Daemon.run(daemon, box, "rm ~/sparse*; yes '' | head -c 30000000 >~/lines; yes 123456 | head -n 900000 >~/short")
+        for what in ("diff?format=text&path=lines", "diff?lines=true", "diff?format=text&path=short", "export?format=patch"):
+            answers, grown = at_once(what, 4)
+            print(f"# {what}: {grown} MiB")
+            if what != "export?format=patch":
+                same({status for status, _ in answers}, {200}, what)
+            check(grown < 350, f"{what}: the daemon took {grown} MiB")
+        # What was small is as it was.
+        Daemon.run(daemon, box, "rm ~/lines ~/short; printf 'one\\ntwo\\n' >~/text; head -c 100000 /dev/urandom >~/bytes")
+        check(b"+two" in ask("diff?format=text&path=text")[1], "a difference")
+        status, body, _ = ask("export?format=patch")
+        check(status == 200 and b"+two" in body and b"GIT binary patch" in body, (status, body[:200]))
+        same(os.listdir(os.path.join(daemon.state, "scratch")), [], "files that are left")
+
+
 # ---- memory ----
 
 @test("what a tenant's clients send and nobody takes is bounded: bodies, input of processes, code that waits")
