@@ -108,7 +108,7 @@ int program_find(const char *name, char *ret, size_t size)
 /* The programs of a build tree, which lie side by side, and of bin and libexec. */
 static const char *const own_names[] = {
 	"atoll",       "atoll-archive", "atoll-audit",	 "atoll-daemon", "atoll-egress",
-	"atoll-guest", "atoll-monitor", "atoll-nursery", "atoll-remote", "atoll-setup",
+	"atoll-guest", "atoll-monitor", "atoll-spawner", "atoll-remote", "atoll-setup",
 	NULL,
 };
 

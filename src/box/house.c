@@ -13,7 +13,7 @@
 #include "box/secret.h"
 #include "job/job.h"
 #include "layer/layer.h"
-#include "sandbox/holder.h"
+#include "sandbox/sandbox.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -204,15 +204,15 @@ static int lock_dir(struct house *house, struct atoll_error *err)
 
 /* ---- every second ---- */
 
-static int open_nursery(struct atoll_error *err);
+static int open_spawner(struct atoll_error *err);
 
 static void tick(struct loop_timer *timer)
 {
 	struct house *house = (struct house *)((char *)timer - offsetof(struct house, tick));
 
 	house->n_ticks++;
-	if (hold_nursery_is_gone())
-		open_nursery(NULL);
+	if (spawner_is_gone())
+		open_spawner(NULL);
 	pool_tick(house);
 	rows_tick(house);
 	budget_tick(house, house->n_ticks % WRITE_TICKS == 0);
@@ -285,15 +285,15 @@ static int put_tenants(struct house *house, struct atoll_error *err)
 	return r < 0 ? r : tenants_reload(house, err);
 }
 
-static int open_nursery(struct atoll_error *err)
+static int open_spawner(struct atoll_error *err)
 {
 	char path[PATH_MAX];
-	int r = program_find("atoll-nursery", path, sizeof path);
+	int r = program_find("atoll-spawner", path, sizeof path);
 
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r,
-				 "find 'atoll-nursery', which is installed beside atoll-daemon");
-	return hold_nursery_open(path, err);
+				 "find 'atoll-spawner', which is installed beside atoll-daemon");
+	return spawner_open(path, err);
 }
 
 /* The store is ours, and what is in it goes when we say so. Holders are forked by a small program
@@ -311,7 +311,7 @@ static int open_store(const struct house *house, struct atoll_error *err)
 	r = fd_write_text(path, "");
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "write '%s'", path);
-	return open_nursery(err);
+	return open_spawner(err);
 }
 
 /* Tenants write in these directories, so a job file there needs trust. `atoll run` looks them up in
@@ -448,7 +448,7 @@ void house_close(struct house *house, bool is_final)
 	volumes_free(house);
 	house_secrets_free(house);
 	tenants_free(house);
-	hold_nursery_close();
+	spawner_close();
 	box_unlisten(&house->listener);
 	if (house->lock_fd >= 0)
 		close(house->lock_fd);

@@ -4,7 +4,7 @@
 #include "base/scope.h"
 #include "box/box-inner.h"
 #include "job/job.h"
-#include "sandbox/holder.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 #include <atoll/step.h>

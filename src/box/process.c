@@ -4,8 +4,7 @@
 #include "base/clock.h"
 #include "base/str.h"
 #include "box/event.h"
-#include "sandbox/holder.h"
-#include "sandbox/step-client.h"
+#include "sandbox/sandbox.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "box/box-inner.h"
 #include "box/template.h"
 #include "layer/layer.h"
-#include "sandbox/holder.h"
+#include "sandbox/sandbox.h"
 
 #include <errno.h>
 #include <jansson.h>

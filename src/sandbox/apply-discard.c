@@ -8,7 +8,8 @@
 #include "base/str.h"
 #include "eventlog/eventlog.h"
 #include "layer/layer.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/record-lock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -29,19 +30,19 @@ static void scope_close_record(struct layer_record **record)
 #define cleanup_record cleanup_with(scope_close_record)
 
 /* The holder of a sandbox has the log; -ENOENT where there is none. */
-static int ask_holder(const struct layer_record *record, const struct hold_request *request,
+static int ask_holder(const struct layer_record *record, const struct holder_request *request,
 		      struct atoll_error *err)
 {
-	struct hold_reply reply;
+	struct holder_reply reply;
 	cleanup_fd int fd = -1;
 	int r;
 
 	if (record->info.kind != ATOLL_RECORD_SANDBOX)
 		return -ENOENT;
-	fd = hold_connect(record, err);
+	fd = holder_connect(record, err);
 	if (fd < 0)
 		return fd;
-	r = hold_ask(fd, request, NULL, 0, &reply, err);
+	r = holder_ask(fd, request, NULL, 0, &reply, err);
 	return r == -ECONNRESET || r == -EPIPE ? -ENOENT : r;
 }
 
@@ -59,19 +60,19 @@ static int open_log(const struct layer_record *record, struct eventlog **ret,
 	return 0;
 }
 
-static int close_log(struct eventlog *recorder, struct atoll_error *err)
+static int close_log(struct eventlog *eventlog, struct atoll_error *err)
 {
-	int r = eventlog_seal(recorder, true, false, err);
+	int r = eventlog_seal(eventlog, true, false, err);
 
-	eventlog_close(recorder);
+	eventlog_close(eventlog);
 	return r;
 }
 
-int decide_note(const struct layer_record *record, const char *about, const char *object,
-		struct atoll_error *err)
+int sandbox_log_decision(const struct layer_record *record, const char *about, const char *object,
+			 struct atoll_error *err)
 {
-	struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_NOTE};
-	struct eventlog *recorder;
+	struct holder_request request = {.version = HOLDER_VERSION, .type = HOLDER_NOTE};
+	struct eventlog *eventlog;
 	int r;
 
 	snprintf(request.name, sizeof request.name, "%s", about);
@@ -79,26 +80,26 @@ int decide_note(const struct layer_record *record, const char *about, const char
 	r = ask_holder(record, &request, err);
 	if (r != -ENOENT)
 		return r;
-	r = open_log(record, &recorder, err);
-	if (r < 0 || !recorder)
+	r = open_log(record, &eventlog, err);
+	if (r < 0 || !eventlog)
 		return r;
 	if (streq(about, "fork"))
-		eventlog_layer_change(recorder, "fork", NULL, UINT64_MAX, object);
+		eventlog_layer_change(eventlog, "fork", NULL, UINT64_MAX, object);
 	else
-		eventlog_decision(recorder, about, object);
-	return close_log(recorder, err);
+		eventlog_decision(eventlog, about, object);
+	return close_log(eventlog, err);
 }
 
-int decide_turn(const struct layer_record *record, const char *kind, const char *name,
-		uint64_t ended, struct atoll_error *err)
+int sandbox_log_change(const struct layer_record *record, const char *kind, const char *name,
+		       uint64_t ended, struct atoll_error *err)
 {
-	struct eventlog *recorder;
-	int r = open_log(record, &recorder, err);
+	struct eventlog *eventlog;
+	int r = open_log(record, &eventlog, err);
 
-	if (r < 0 || !recorder)
+	if (r < 0 || !eventlog)
 		return r;
-	eventlog_layer_change(recorder, kind, name, ended, NULL);
-	return close_log(recorder, err);
+	eventlog_layer_change(eventlog, kind, name, ended, NULL);
+	return close_log(eventlog, err);
 }
 
 /* ---- what became of it ---- */
@@ -106,18 +107,18 @@ int decide_turn(const struct layer_record *record, const char *kind, const char 
 static int note_outcome(const struct layer_record *record, const struct eventlog_outcome *outcome,
 			struct atoll_error *err)
 {
-	const struct hold_request request = {
-		.version = HOLD_VERSION, .type = HOLD_OUTCOME, .outcome = *outcome};
-	struct eventlog *recorder;
+	const struct holder_request request = {
+		.version = HOLDER_VERSION, .type = HOLDER_OUTCOME, .outcome = *outcome};
+	struct eventlog *eventlog;
 	int r = ask_holder(record, &request, err);
 
 	if (r != -ENOENT)
 		return r;
-	r = open_log(record, &recorder, err);
-	if (r < 0 || !recorder)
+	r = open_log(record, &eventlog, err);
+	if (r < 0 || !eventlog)
 		return r;
-	eventlog_outcome(recorder, outcome);
-	return close_log(recorder, err);
+	eventlog_outcome(eventlog, outcome);
+	return close_log(eventlog, err);
 }
 
 static struct eventlog_outcome outcome_of(const char *about, const char *done, int r,
@@ -163,13 +164,13 @@ static struct eventlog_outcome outcome_late(const struct layer_recovery *recover
 /* Who holds a sandbox may wait for the record himself, so it is let go before he is asked. That it
  * cannot be written is told, and does not change what was done. `outcome` is NULL where nothing was
  * to be done; of one before it may be told even so. */
-static int tell_outcome(struct layer_record *record, const struct eventlog_outcome *outcome, int r,
-			struct atoll_error *err)
+static int report_outcome(struct layer_record *record, const struct eventlog_outcome *outcome,
+			  int r, struct atoll_error *err)
 {
 	struct atoll_error ours = {0};
 	int noted = 0;
 
-	hold_unlock(record);
+	sandbox_unlock_record(record);
 	if (record->recovery.is_there) {
 		const struct eventlog_outcome late = outcome_late(&record->recovery);
 
@@ -189,8 +190,9 @@ static int tell_outcome(struct layer_record *record, const struct eventlog_outco
 /* A run that has not ended is not waited for. */
 static int lock(struct layer_record *record, struct atoll_error *err)
 {
-	return record->info.kind == ATOLL_RECORD_SANDBOX ? hold_lock(record, HOLD_PATIENCE_MS, err)
-							 : layer_record_lock(record, false, err);
+	return record->info.kind == ATOLL_RECORD_SANDBOX
+		       ? sandbox_lock_record(record, SANDBOX_LOCK_MS, err)
+		       : layer_record_lock(record, false, err);
 }
 
 /* Nothing is noted of what is refused at once. But the lock is not kept meanwhile: the note is made
@@ -202,9 +204,9 @@ static int note_and_lock(struct layer_record *record, const char *about, const c
 	int r = lock(record, err);
 
 	if (r == 0 && record->info.kind == ATOLL_RECORD_SANDBOX)
-		hold_unlock(record);
+		sandbox_unlock_record(record);
 	if (r == 0)
-		r = decide_note(record, about, object, err);
+		r = sandbox_log_decision(record, about, object, err);
 	if (r < 0)
 		return r;
 	r = lock(record, err);
@@ -250,7 +252,7 @@ int atoll_apply(const char *id, const struct atoll_apply_options *options,
 		return r;
 	r = layer_apply(record, options, ret, err);
 	outcome = outcome_of("apply", "applied", r, ret, err);
-	return tell_outcome(record, options->is_dry ? NULL : &outcome, r, err);
+	return report_outcome(record, options->is_dry ? NULL : &outcome, r, err);
 }
 
 int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
@@ -269,7 +271,7 @@ int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
 		return r;
 	r = layer_undo(record, is_forced, ret, err);
 	outcome = outcome_of("undo", "undone", r, ret, err);
-	return tell_outcome(record, &outcome, r, err);
+	return report_outcome(record, &outcome, r, err);
 }
 
 /* Which log it is is known only as long as there is the record; and whether it may go, and what
@@ -288,6 +290,6 @@ int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err
 	r = layer_record_discard(id, is_forced, err);
 	if (r < 0 || !record)
 		return r;
-	r = decide_note(record, "discard", "all", err);
+	r = sandbox_log_decision(record, "discard", "all", err);
 	return r < 0 ? r : note_outcome(record, &discarded, err);
 }

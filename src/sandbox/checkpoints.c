@@ -18,7 +18,7 @@
 
 /* ---- reading ---- */
 
-static void free_point(struct steps_point *point)
+static void free_point(struct checkpoint *point)
 {
 	while (point->n_layers)
 		free(point->layers[--point->n_layers]);
@@ -26,15 +26,15 @@ static void free_point(struct steps_point *point)
 	free(point->info.command);
 }
 
-void steps_done(struct steps *steps)
+void checkpoints_done(struct checkpoints *steps)
 {
 	for (size_t i = 0; i < steps->n; i++)
 		free_point(&steps->points[i]);
 	free(steps->points);
-	*steps = (struct steps){0};
+	*steps = (struct checkpoints){0};
 }
 
-static int read_layers(struct steps_point *point, char *text)
+static int read_layers(struct checkpoint *point, char *text)
 {
 	char *roots = strchr(text, '+'), *id;
 
@@ -59,7 +59,7 @@ static int read_layers(struct steps_point *point, char *text)
 }
 
 /* NUMBER TIME STATUS NAME LAYERS[+ROOTS] COMMAND; -EBADMSG for what is none. */
-static int read_line(char *line, struct steps_point *point)
+static int read_line(char *line, struct checkpoint *point)
 {
 	const char *fields[5];
 
@@ -78,17 +78,17 @@ static int read_line(char *line, struct steps_point *point)
 	return read_layers(point, (char *)fields[4]);
 }
 
-static int add_line(struct steps *steps, char *line, uint64_t current)
+static int add_line(struct checkpoints *steps, char *line, uint64_t current)
 {
-	struct steps_point *more = realloc(steps->points, (steps->n + 1) * sizeof *more);
-	struct steps_point *point;
+	struct checkpoint *more = realloc(steps->points, (steps->n + 1) * sizeof *more);
+	struct checkpoint *point;
 	int r;
 
 	if (!more)
 		return -ENOMEM;
 	steps->points = more;
 	point = &more[steps->n++];
-	*point = (struct steps_point){0};
+	*point = (struct checkpoint){0};
 	r = read_line(line, point);
 	if (r == -EBADMSG) { /* whoever wrote it was killed meanwhile */
 		free_point(point);
@@ -105,12 +105,13 @@ static int add_line(struct steps *steps, char *line, uint64_t current)
 	return r;
 }
 
-int steps_read(const struct layer_record *record, struct steps *ret, struct atoll_error *err)
+int checkpoints_read(const struct layer_record *record, struct checkpoints *ret,
+		     struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(FILE_MAX);
 	cleanup_fd int fd = openat(record->fd, "checkpoints", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	const char *current = layer_record_get(record, KEY);
-	struct steps steps = {0};
+	struct checkpoints steps = {0};
 	int r = 0;
 
 	*ret = steps;
@@ -124,7 +125,7 @@ int steps_read(const struct layer_record *record, struct steps *ret, struct atol
 		r = add_line(&steps, line, current ? strtoull(current, NULL, 10) : 0);
 	}
 	if (r < 0) {
-		steps_done(&steps);
+		checkpoints_done(&steps);
 		return error_set(err, ATOLL_FAULT_HOST, -r, "read the checkpoints of '%s'",
 				 record->info.id);
 	}
@@ -132,7 +133,7 @@ int steps_read(const struct layer_record *record, struct steps *ret, struct atol
 	return 0;
 }
 
-int steps_check_name(const char *name, struct atoll_error *err)
+int checkpoints_check_name(const char *name, struct atoll_error *err)
 {
 	size_t length = strlen(name);
 
@@ -146,7 +147,7 @@ int steps_check_name(const char *name, struct atoll_error *err)
 			 name);
 }
 
-static const struct steps_point *look_up(const struct steps *steps, const char *name)
+static const struct checkpoint *look_up(const struct checkpoints *steps, const char *name)
 {
 	for (size_t i = 0; i < steps->n; i++) {
 		if (streq(steps->points[i].info.name, name))
@@ -155,10 +156,10 @@ static const struct steps_point *look_up(const struct steps *steps, const char *
 	return NULL;
 }
 
-int steps_find(const struct steps *steps, const char *name, const struct steps_point **ret,
-	       struct atoll_error *err)
+int checkpoints_find(const struct checkpoints *steps, const char *name,
+		     const struct checkpoint **ret, struct atoll_error *err)
 {
-	const struct steps_point *point = look_up(steps, name);
+	const struct checkpoint *point = look_up(steps, name);
 
 	if (point) {
 		*ret = point;
@@ -210,7 +211,7 @@ static void cut(const struct layer_record *record, off_t end)
 		return;
 }
 
-static void format_line(const struct steps_point *point, struct buf *line)
+static void format_line(const struct checkpoint *point, struct buf *line)
 {
 	buf_addf(line, "%llu %llu %d %s ", (unsigned long long)point->info.number,
 		 (unsigned long long)point->info.time_ns, point->info.status, point->info.name);
@@ -242,10 +243,11 @@ static bool is_number_name(const char *name)
 }
 
 /* Before anything is changed: can a new one have this name? */
-int steps_check_new(const struct layer_record *record, const char *name, struct atoll_error *err)
+int checkpoints_check_new(const struct layer_record *record, const char *name,
+			  struct atoll_error *err)
 {
-	cleanup_with(steps_done) struct steps steps = {0};
-	int r = name ? steps_check_name(name, err) : 0;
+	cleanup_with(checkpoints_done) struct checkpoints steps = {0};
+	int r = name ? checkpoints_check_name(name, err) : 0;
 
 	if (r < 0 || !name)
 		return r;
@@ -254,7 +256,7 @@ int steps_check_new(const struct layer_record *record, const char *name, struct 
 				 "'%s' is how checkpoints without a name are called; choose "
 				 "another",
 				 name);
-	r = steps_read(record, &steps, err);
+	r = checkpoints_read(record, &steps, err);
 	if (r == 0 && look_up(&steps, name))
 		r = error_set(err, ATOLL_FAULT_REQUEST, EEXIST,
 			      "there is a checkpoint '%s' already", name);
@@ -274,13 +276,13 @@ static int save_place(struct layer_record *record, uint64_t number, struct atoll
 /* The present layers, without what is in the top, and with `copy` on them if that is not NULL.
  * Nothing is read of those before: a checkpoint costs the same whatever their number. */
 static int add(struct layer_record *record, const char *name, const char *copy,
-	       const struct steps_note *note, char ret_name[64], struct atoll_error *err)
+	       const struct checkpoint_step *note, char ret_name[64], struct atoll_error *err)
 {
 	cleanup_buf struct buf line = BUF_INIT(1 << 20);
-	struct steps_point point = {.info = {.number = record->info.n_checkpoints + 1,
-					     .time_ns = now_ns(),
-					     .status = note ? note->status : -1,
-					     .command = (char *)(note ? note->command : NULL)}};
+	struct checkpoint point = {.info = {.number = record->info.n_checkpoints + 1,
+					    .time_ns = now_ns(),
+					    .status = note ? note->status : -1,
+					    .command = (char *)(note ? note->command : NULL)}};
 	const char *place = layer_record_get(record, KEY);
 	cleanup_free char *was = place ? strdup(place) : NULL;
 	char *layers[LAYER_DEPTH_MAX * 2 + 2];
@@ -319,11 +321,11 @@ static int bound_depth(struct layer_record *record, size_t n_more, struct atoll_
 	return record->n_layers + n_more > LAYER_DEPTH_MAX ? layer_flatten(record, err) : 0;
 }
 
-int steps_checkpoint(struct layer_record *record, const char *name, const struct steps_note *note,
-		     char ret_name[64], struct atoll_error *err)
+int checkpoints_seal(struct layer_record *record, const char *name,
+		     const struct checkpoint_step *note, char ret_name[64], struct atoll_error *err)
 {
 	bool is_sealed = false;
-	int r = steps_check_new(record, name, err);
+	int r = checkpoints_check_new(record, name, err);
 
 	if (r == 0 && !layer_top_is_empty(record)) {
 		/* While it is known which files these are: without it there is only no merge. */
@@ -345,11 +347,11 @@ int steps_checkpoint(struct layer_record *record, const char *name, const struct
 
 /* The copy is the checkpoint's, not the sandbox's: in the live workspace it is not beneath the top,
  * and what is deleted there leaves no whiteout for it. */
-int steps_copy(struct layer_record *record, const char *name, const struct steps_note *note,
-	       char ret_name[64], struct atoll_error *err)
+int checkpoints_copy(struct layer_record *record, const char *name,
+		     const struct checkpoint_step *note, char ret_name[64], struct atoll_error *err)
 {
 	cleanup_free char *copy = NULL;
-	int r = steps_check_new(record, name, err);
+	int r = checkpoints_check_new(record, name, err);
 
 	if (r == 0 && layer_top_is_empty(record))
 		return add(record, name, NULL, note, ret_name, err);
@@ -370,8 +372,8 @@ int steps_copy(struct layer_record *record, const char *name, const struct steps
 
 /* ---- going back, and elsewhere ---- */
 
-static int take_layers(struct layer_record *record, const struct steps_point *point,
-		       struct atoll_error *err)
+static int set_layers(struct layer_record *record, const struct checkpoint *point,
+		      struct atoll_error *err)
 {
 	while (record->n_layers)
 		free(record->layers[--record->n_layers]);
@@ -415,21 +417,21 @@ static void forget_place(struct layer_record *record, struct place *place, bool 
 	free(place->layers);
 }
 
-int steps_return(struct layer_record *record, const char *name, struct atoll_error *err)
+int checkpoints_return(struct layer_record *record, const char *name, struct atoll_error *err)
 {
 	const char *now = layer_record_get(record, LAYER_ROOTS);
 	cleanup_free char *roots = now ? strdup(now) : NULL;
-	cleanup_with(steps_done) struct steps steps = {0};
-	const struct steps_point *point;
+	cleanup_with(checkpoints_done) struct checkpoints steps = {0};
+	const struct checkpoint *point;
 	struct place place;
-	int r = steps_read(record, &steps, err);
+	int r = checkpoints_read(record, &steps, err);
 
 	if (r == 0)
-		r = steps_find(&steps, name, &point, err);
+		r = checkpoints_find(&steps, name, &point, err);
 	if (r < 0)
 		return r;
 	leave_place(record, &place);
-	r = take_layers(record, point, err);
+	r = set_layers(record, point, err);
 	if (r == 0) {
 		r = layer_reset_top(record, err);
 		if (r == 0) {
@@ -447,9 +449,9 @@ int steps_return(struct layer_record *record, const char *name, struct atoll_err
 
 /* What a branch takes over. What it is made of is the same file: nobody ever changes it. */
 static int fill_branch(const struct layer_record *from, struct layer_record *record,
-		       const struct steps_point *point, struct atoll_error *err)
+		       const struct checkpoint *point, struct atoll_error *err)
 {
-	struct steps_point first = *point;
+	struct checkpoint first = *point;
 	cleanup_buf struct buf line = BUF_INIT(1 << 20);
 	off_t end;
 	int r = 0;
@@ -476,7 +478,7 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 			r = layer_record_set(record, from->keys[i], from->values[i], err);
 	}
 	if (r == 0)
-		r = take_layers(record, point, err);
+		r = set_layers(record, point, err);
 	if (r == 0)
 		r = layer_record_inherit(record, err);
 	if (r == 0)
@@ -484,8 +486,8 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	return r < 0 ? r : save_place(record, 1, err);
 }
 
-int steps_branch(const struct layer_record *record, const struct steps_point *point,
-		 char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
+int checkpoints_branch(const struct layer_record *record, const struct checkpoint *point,
+		       char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
 {
 	struct layer_record *branch;
 	int r = layer_record_create(ATOLL_RECORD_SANDBOX, record->info.workspace, &branch, err);

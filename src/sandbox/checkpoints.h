@@ -12,50 +12,54 @@ struct layer_record;
  * lines are only ever added (see layer/layer.h for what is in one). Where the sandbox stands is the
  * key "checkpoint" in its meta. Whoever calls these has locked the record.
  */
-struct steps_point {
+struct checkpoint {
 	struct atoll_checkpoint info; /* first */
 	char **layers;		      /* the topmost first */
 	size_t n_layers;
 	struct layer_roots roots; /* what was written beside the workspace */
 };
 
-struct steps {
-	struct steps_point *points; /* in the order of their making */
+struct checkpoints {
+	struct checkpoint *points; /* in the order of their making */
 	size_t n;
 };
 
-int steps_read(const struct layer_record *record, struct steps *ret, struct atoll_error *err);
-void steps_done(struct steps *steps);
+int checkpoints_read(const struct layer_record *record, struct checkpoints *ret,
+		     struct atoll_error *err);
+void checkpoints_done(struct checkpoints *steps);
 /* By name; REQUEST with a suggestion if there is none. */
-int steps_find(const struct steps *steps, const char *name, const struct steps_point **ret,
-	       struct atoll_error *err);
+int checkpoints_find(const struct checkpoints *steps, const char *name,
+		     const struct checkpoint **ret, struct atoll_error *err);
 
 /* Is this a name that a checkpoint can have? */
-int steps_check_name(const char *name, struct atoll_error *err);
+int checkpoints_check_name(const char *name, struct atoll_error *err);
 
 /* Can a new one have this name? NULL is always one. */
-int steps_check_new(const struct layer_record *record, const char *name, struct atoll_error *err);
+int checkpoints_check_new(const struct layer_record *record, const char *name,
+			  struct atoll_error *err);
 
 /* What becomes of the step before. */
-struct steps_note {
+struct checkpoint_step {
 	const char *command; /* NULL: none */
 	int32_t status;	     /* -1: none */
 };
 
 /* A checkpoint of one that nothing runs in: its top becomes a layer. `name` NULL: "step-N";
  * `ret_name` may be NULL. The record is saved. */
-int steps_checkpoint(struct layer_record *record, const char *name, const struct steps_note *note,
-		     char ret_name[64], struct atoll_error *err);
+int checkpoints_seal(struct layer_record *record, const char *name,
+		     const struct checkpoint_step *note, char ret_name[64],
+		     struct atoll_error *err);
 /* And with processes that stand still: its top is copied. */
-int steps_copy(struct layer_record *record, const char *name, const struct steps_note *note,
-	       char ret_name[64], struct atoll_error *err);
+int checkpoints_copy(struct layer_record *record, const char *name,
+		     const struct checkpoint_step *note, char ret_name[64],
+		     struct atoll_error *err);
 
 /* Stand on a checkpoint again; nothing may run in it, and its workspace is not mounted, or about to
  * be replaced. What was written since is thrown away, for layer_store_tidy() with STEPS_TIDY_NS
  * when nobody waits any more; the rest is done by a later sweep. */
-#define STEPS_TIDY_NS INT64_C(2000000)
-int steps_return(struct layer_record *record, const char *name, struct atoll_error *err);
+#define CHECKPOINTS_TIDY_NS INT64_C(2000000)
+int checkpoints_return(struct layer_record *record, const char *name, struct atoll_error *err);
 
 /* A new record that begins at a checkpoint of this one. */
-int steps_branch(const struct layer_record *record, const struct steps_point *point,
-		 char ret_id[ATOLL_ID_SIZE], struct atoll_error *err);
+int checkpoints_branch(const struct layer_record *record, const struct checkpoint *point,
+		       char ret_id[ATOLL_ID_SIZE], struct atoll_error *err);

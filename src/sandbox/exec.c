@@ -7,7 +7,8 @@
 #include "job/job.h"
 #include "job/run.h"
 #include "layer/layer.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -33,7 +34,7 @@
 #define TRIES 100
 
 /* What a struct cell is here. */
-struct held {
+struct attached_step {
 	const struct spec *spec;
 	struct layer_record *record;
 	char *const *argv;
@@ -45,41 +46,41 @@ struct held {
 	size_t user;   /* of the contract's */
 };
 
-static struct held *held_of(struct cell *cell)
+static struct attached_step *step_of(struct cell *cell)
 {
-	return (struct held *)(void *)cell;
+	return (struct attached_step *)(void *)cell;
 }
 
-static const struct held *held_of_const(const struct cell *cell)
+static const struct attached_step *step_of_const(const struct cell *cell)
 {
-	return (const struct held *)(const void *)cell;
+	return (const struct attached_step *)(const void *)cell;
 }
 
 /* ---- what it executes ---- */
 
-static int make_words(const struct held *held, struct atoll_error *err)
+static int write_invocation(const struct attached_step *step, struct atoll_error *err)
 {
-	cleanup_buf struct buf words = BUF_INIT(INIT_STEP_MAX);
+	cleanup_buf struct buf invocation = BUF_INIT(INIT_STEP_MAX);
 	cleanup_fd int fd = memfd_create("atoll-step", MFD_CLOEXEC);
 	struct init_step_head head = {0};
 	int r;
 
-	while (held->argv[head.n_argv])
+	while (step->argv[head.n_argv])
 		head.n_argv++;
-	while (held->env[head.n_env])
+	while (step->env[head.n_env])
 		head.n_env++;
-	head.has_ids = isolate_user_ids(held->spec, held->user, &head.uid, &head.gid);
-	buf_add(&words, &head, sizeof head);
-	buf_add(&words, held->cwd, strlen(held->cwd) + 1);
-	for (char *const *word = held->argv; *word; word++)
-		buf_add(&words, *word, strlen(*word) + 1);
-	for (char *const *word = held->env; *word; word++)
-		buf_add(&words, *word, strlen(*word) + 1);
-	if (buf_error(&words) == -E2BIG)
+	head.has_ids = isolate_user_ids(step->spec, step->user, &head.uid, &head.gid);
+	buf_add(&invocation, &head, sizeof head);
+	buf_add(&invocation, step->cwd, strlen(step->cwd) + 1);
+	for (char *const *word = step->argv; *word; word++)
+		buf_add(&invocation, *word, strlen(*word) + 1);
+	for (char *const *word = step->env; *word; word++)
+		buf_add(&invocation, *word, strlen(*word) + 1);
+	if (buf_error(&invocation) == -E2BIG)
 		return error_set(err, ATOLL_FAULT_REQUEST, E2BIG, "the command");
-	r = fd < 0 ? -errno : buf_error(&words);
+	r = fd < 0 ? -errno : buf_error(&invocation);
 	if (r == 0)
-		r = fd_write_all(fd, words.data, words.used);
+		r = fd_write_all(fd, invocation.data, invocation.used);
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
 }
 
@@ -101,19 +102,20 @@ static void show_command(char *const argv[], char *ret, size_t size)
 static int start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 		 struct atoll_error *err)
 {
-	struct held *held = held_of(cell);
-	struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_EXEC};
-	cleanup_fd int words = make_words(held, err), socket_fd = -1, life = -1, theirs = -1;
-	struct hold_reply reply;
+	struct attached_step *step = step_of(cell);
+	struct holder_request request = {.version = HOLDER_VERSION, .type = HOLDER_EXEC};
+	cleanup_fd int invocation = write_invocation(step, err), socket_fd = -1, life = -1,
+		       theirs = -1;
+	struct holder_reply reply;
 	int fds[8], ends[2], n = 0, r;
 
-	if (words < 0)
-		return words;
+	if (invocation < 0)
+		return invocation;
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
 	life = ends[0], theirs = ends[1];
-	fds[n++] = words;
-	fds[n++] = held->result_fd;
+	fds[n++] = invocation;
+	fds[n++] = step->result_fd;
 	fds[n++] = theirs;
 	for (int i = 0; i < 3; i++) {
 		if (stdio[i] < 0)
@@ -123,22 +125,22 @@ static int start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	}
 	for (int i = RELAY_OUT; i < RELAY_COUNT; i++) {
 		if (stdio[i] >= 0)
-			fds[n++] = held->relay->streams[i].from;
+			fds[n++] = step->relay->streams[i].from;
 	}
-	show_command(held->argv, request.command, sizeof request.command);
+	show_command(step->argv, request.command, sizeof request.command);
 	r = -ECONNRESET;
 	for (int i = 0; r == -ECONNRESET && i < TRIES; i++) {
 		if (socket_fd >= 0)
 			close(take_fd(&socket_fd));
-		socket_fd = hold_connect_or_start(held->record, err);
+		socket_fd = holder_connect_or_start(step->record, err);
 		r = socket_fd < 0 ? socket_fd
-				  : hold_ask(socket_fd, &request, fds, (size_t)n, &reply, err);
+				  : holder_ask(socket_fd, &request, fds, (size_t)n, &reply, err);
 	}
 	if (r < 0)
 		return r;
 	ret->pid = reply.pid;
 	ret->pid_fd = take_fd(&life); /* readable, that is at its end, when the step is over */
-	held->report_fd = fcntl(socket_fd, F_DUPFD_CLOEXEC, 3);
+	step->report_fd = fcntl(socket_fd, F_DUPFD_CLOEXEC, 3);
 	ret->control_fd = take_fd(&socket_fd);
 	ret->listener_fd = ret->dns_fd = ret->layer_fd = ret->notice_fd = -1;
 	ret->storage_fd = -1;
@@ -158,23 +160,23 @@ static void stop(struct cell *cell, const struct cell_handle *handle)
 	poll(&life, 1, STOP_MS);
 }
 
-static void read_result(const struct held *held, struct hold_result *ret)
+static void read_result(const struct attached_step *step, struct attached_result *ret)
 {
-	if (pread(held->result_fd, ret, sizeof *ret, 0) < 0)
-		*ret = (struct hold_result){0};
+	if (pread(step->result_fd, ret, sizeof *ret, 0) < 0)
+		*ret = (struct attached_result){0};
 }
 
 static void account(const struct cell *cell, struct cell_usage *ret)
 {
 	*ret = (struct cell_usage){0};
-	if (pread(held_of_const(cell)->result_fd, ret, sizeof *ret,
-		  offsetof(struct hold_result, usage)) < 0)
+	if (pread(step_of_const(cell)->result_fd, ret, sizeof *ret,
+		  offsetof(struct attached_result, usage)) < 0)
 		*ret = (struct cell_usage){0};
 	/* The sandbox's, not this step's: if that ends it, it is told. */
 	ret->is_out_of_memory = false;
 }
 
-static const struct backend held_backend = {
+static const struct backend attached_backend = {
 	.name = "held",
 	.has_terminals = true,
 	.start = start,
@@ -185,50 +187,51 @@ static const struct backend held_backend = {
 /* ---- the step ---- */
 
 /* What the caller wants to be told, and we are told by the holder. */
-struct wish {
+struct callbacks {
 	const struct atoll_run_options *options;
-	struct held *held;
+	struct attached_step *step;
 };
 
 static void on_started(int32_t pid, void *data)
 {
-	const struct wish *wish = data;
-	struct hold_result *result = calloc(1, sizeof *result);
+	const struct callbacks *callbacks = data;
+	struct attached_result *result = calloc(1, sizeof *result);
 
 	if (result)
-		read_result(wish->held, result);
-	if (wish->options->started)
-		wish->options->started(pid, wish->options->data);
+		read_result(callbacks->step, result);
+	if (callbacks->options->started)
+		callbacks->options->started(pid, callbacks->options->data);
 	if (result && result->n_published && result->n_published <= ATOLL_PUBLISHED_MAX &&
-	    wish->options->published)
-		wish->options->published(result->published, result->n_published,
-					 wish->options->data);
+	    callbacks->options->published)
+		callbacks->options->published(result->published, result->n_published,
+					      callbacks->options->data);
 	free(result);
 }
 
 static void on_suspend(bool by_command, void *data)
 {
-	const struct wish *wish = data;
+	const struct callbacks *callbacks = data;
 
-	wish->options->suspend(by_command, wish->options->data);
+	callbacks->options->suspend(by_command, callbacks->options->data);
 }
 
 static void on_progress(const char *what, void *data)
 {
-	const struct wish *wish = data;
+	const struct callbacks *callbacks = data;
 
-	wish->options->progress(what, wish->options->data);
+	callbacks->options->progress(what, callbacks->options->data);
 }
 
-static int take_result(const struct held *held, struct atoll_result *ret, struct atoll_error *err)
+static int copy_result(const struct attached_step *step, struct atoll_result *ret,
+		       struct atoll_error *err)
 {
-	struct hold_result *result = calloc(1, sizeof *result);
+	struct attached_result *result = calloc(1, sizeof *result);
 	size_t n;
 	int r = 0;
 
 	if (!result)
 		return error_oom(err);
-	read_result(held, result);
+	read_result(step, result);
 	ret->n_published = result->n_published < ATOLL_PUBLISHED_MAX ? result->n_published
 								     : ATOLL_PUBLISHED_MAX;
 	memcpy(ret->published, result->published, sizeof ret->published);
@@ -254,52 +257,52 @@ static int take_result(const struct held *held, struct atoll_result *ret, struct
 
 /* For the record; and wait until it has been heard: who sees a step's end may look at its record
  * next. */
-static void report(struct run *run, struct held *held)
+static void report(struct run *run, struct attached_step *step)
 {
-	struct pollfd answer = {.fd = held->report_fd, .events = POLLIN};
-	struct hold_report message = {0};
+	struct pollfd answer = {.fd = step->report_fd, .events = POLLIN};
+	struct attached_report message = {0};
 	union {
 		struct init_message message;
-		struct hold_heard heard;
+		struct holder_ack heard;
 	} from;
 
 	eventlog_output_finish(&run->output, &message.said);
 	memcpy(message.result, run->result, sizeof message.result);
-	if (held->report_fd < 0 ||
-	    send(held->report_fd, &message, sizeof message, MSG_NOSIGNAL) < 0)
+	if (step->report_fd < 0 ||
+	    send(step->report_fd, &message, sizeof message, MSG_NOSIGNAL) < 0)
 		return;
 	while (poll(&answer, 1, HEARD_MS) > 0) {
-		ssize_t got = recv(held->report_fd, &from, sizeof from, MSG_DONTWAIT);
+		ssize_t got = recv(step->report_fd, &from, sizeof from, MSG_DONTWAIT);
 
 		if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN) ||
-		    (got == sizeof from.heard && from.heard.magic == HOLD_HEARD))
+		    (got == sizeof from.heard && from.heard.magic == HOLDER_ACK_MAGIC))
 			return;
 	}
 }
 
-static int run_step(struct run *run, struct held *held, struct atoll_error *err)
+static int run_step(struct run *run, struct attached_step *step, struct atoll_error *err)
 {
 	sigset_t old;
 	int r;
 
-	held->result_fd = memfd_create("atoll-result", MFD_CLOEXEC);
-	if (held->result_fd < 0 || ftruncate(held->result_fd, sizeof(struct hold_result)) < 0)
+	step->result_fd = memfd_create("atoll-result", MFD_CLOEXEC);
+	if (step->result_fd < 0 || ftruncate(step->result_fd, sizeof(struct attached_result)) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make room for the result");
 	run->relay = malloc(sizeof *run->relay);
 	if (!run->relay)
 		return error_oom(err);
-	held->relay = run->relay;
+	step->relay = run->relay;
 	if (run->spec->record != SPEC_RECORD_OFF)
-		memcpy(run->result->run, held->record->info.id, sizeof run->result->run);
+		memcpy(run->result->run, step->record->info.id, sizeof run->result->run);
 	eventlog_output_init(&run->output, run->spec, run->result->run, run->is_terminal[1]);
-	run->cell = (struct cell *)(void *)held;
+	run->cell = (struct cell *)(void *)step;
 	run_hold_sigpipe(&old);
 	r = run_cell(run, err);
 	relay_close(run->relay);
 	if (r == 0 && run->spec->record != SPEC_RECORD_OFF)
-		report(run, held);
+		report(run, step);
 	if (r == 0)
-		r = take_result(held, run->result, err);
+		r = copy_result(step, run->result, err);
 	run_release_sigpipe(&old);
 	return r;
 }
@@ -316,11 +319,11 @@ static char *find_cwd(const struct spec *spec, const char *cwd)
 	return path;
 }
 
-static int prepare(struct run *run, struct held *held, char *const env[], const char *cwd,
+static int prepare(struct run *run, struct attached_step *step, char *const env[], const char *cwd,
 		   char ***ret_env, struct atoll_error *err)
 {
 	struct env_extra extra = {0};
-	struct spec *spec = (struct spec *)held->spec;
+	struct spec *spec = (struct spec *)step->spec;
 	int r = run_choose_terminal(run, err);
 
 	for (size_t i = 0; r == 0 && env && env[i]; i++)
@@ -330,17 +333,17 @@ static int prepare(struct run *run, struct held *held, char *const env[], const 
 	r = spec_find_user(spec, run->options->user, err);
 	if (r < 0)
 		return r;
-	extra.user = held->user = (size_t)r;
+	extra.user = step->user = (size_t)r;
 	extra.has_terminal = run->is_terminal[0];
-	held->cwd = find_cwd(spec, cwd);
-	if (!held->cwd)
+	step->cwd = find_cwd(spec, cwd);
+	if (!step->cwd)
 		return error_oom(err);
 	free(spec->cwd);
-	spec->cwd = strdup(held->cwd); /* for PWD */
+	spec->cwd = strdup(step->cwd); /* for PWD */
 	if (!spec->cwd)
 		return error_oom(err);
 	*ret_env = env_build(spec, &extra, err);
-	held->env = *ret_env;
+	step->env = *ret_env;
 	return *ret_env ? 0 : -ENOMEM;
 }
 
@@ -348,15 +351,15 @@ static int exec_in(struct layer_record *record, struct atoll_job *job, char *con
 		   char *const env[], const char *cwd, const struct atoll_run_options *options,
 		   struct atoll_result *ret, struct atoll_error *err)
 {
-	struct held held = {.spec = job->spec,
-			    .record = record,
-			    .argv = argv,
-			    .result_fd = -1,
-			    .report_fd = -1};
-	struct wish wish = {options, &held};
+	struct attached_step step = {.spec = job->spec,
+				     .record = record,
+				     .argv = argv,
+				     .result_fd = -1,
+				     .report_fd = -1};
+	struct callbacks callbacks = {options, &step};
 	struct atoll_run_options own = *options;
 	struct run run = {.spec = job->spec,
-			  .backend = &held_backend,
+			  .backend = &attached_backend,
 			  .is_step = true,
 			  .options = &own,
 			  .result = ret,
@@ -373,7 +376,7 @@ static int exec_in(struct layer_record *record, struct atoll_job *job, char *con
 	char **made = NULL;
 	int r;
 
-	own.data = &wish;
+	own.data = &callbacks;
 	own.started = on_started;
 	own.suspend = options->suspend ? on_suspend : NULL;
 	own.progress = options->progress ? on_progress : NULL;
@@ -381,16 +384,16 @@ static int exec_in(struct layer_record *record, struct atoll_job *job, char *con
 	own.answer_fd = 0;
 	own.published = NULL;
 	own.connection = NULL;
-	r = prepare(&run, &held, env, cwd, &made, err);
+	r = prepare(&run, &step, env, cwd, &made, err);
 	if (r == 0)
-		r = run_step(&run, &held, err);
+		r = run_step(&run, &step, err);
 	free(run.relay);
 	env_free(made);
-	free(held.cwd);
-	if (held.result_fd >= 0)
-		close(held.result_fd);
-	if (held.report_fd >= 0)
-		close(held.report_fd);
+	free(step.cwd);
+	if (step.result_fd >= 0)
+		close(step.result_fd);
+	if (step.report_fd >= 0)
+		close(step.report_fd);
 	eventlog_output_done(&run.output);
 	return r;
 }

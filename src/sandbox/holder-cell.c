@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-cell.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "job/job.h"
 #include "layer/layer.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-attached.h"
+#include "sandbox/holder-detached-end.h"
+#include "sandbox/holder-eventlog.h"
+#include "sandbox/holder-life.h"
+#include "sandbox/holder-root.h"
+#include "sandbox/holder.h"
+#include "sandbox/record-lock.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -52,7 +60,7 @@ static int find_roots(struct holder *holder, const struct layer_roots *roots,
 	return 0;
 }
 
-int hold_find_layers(struct holder *holder, struct atoll_error *err)
+int holder_find_layers(struct holder *holder, struct atoll_error *err)
 {
 	const struct layer_record *record = holder->record;
 	const char **sealed = calloc(record->n_layers + 1, sizeof *sealed);
@@ -105,13 +113,13 @@ static int open_net(struct holder *holder, struct atoll_error *err)
 		return error_oom(err);
 	/* Only who keeps a sandbox looks for questions; else nobody is there, and the answer is no.
 	 */
-	holder->net_options.ask = holder->stays ? hold_ask_later : NULL;
+	holder->net_options.ask = holder->stays ? holder_ask_later : NULL;
 	r = netctl_init(&holder->net, holder->spec, &holder->net_options, holder->net_result, err);
 	holder->net.whose = whose;
 	holder->net.order_sockets = order_sockets;
 	holder->net.keeps = true;
 	holder->net.restarts = holder->stays;
-	holder->net.connected = hold_record_connection;
+	holder->net.connected = holder_eventlog_add_connection;
 	holder->net.data = holder;
 	return r < 0 ? r : netctl_open(&holder->net, true, err);
 }
@@ -137,13 +145,13 @@ static int prepare(struct holder *holder, struct atoll_error *err)
 {
 	struct env_extra extra = {.secrets = &holder->net.secrets, .token = holder->net.token};
 	bool has_layer = holder->spec->workspace_mode == SPEC_WORKSPACE_LAYER;
-	int r = has_layer ? hold_lock(holder->record, DONE_MS, err) : 0;
+	int r = has_layer ? sandbox_lock_record(holder->record, DONE_MS, err) : 0;
 
 	if (r < 0)
 		return r;
 	layer_roots_get(holder->record, &holder->root_below);
 	if (has_layer)
-		r = hold_find_layers(holder, err);
+		r = holder_find_layers(holder, err);
 	holder->net.extra.layer = has_layer ? &holder->layer : NULL;
 	holder->net.extra.is_service = true;
 	holder->net.extra.disk_kept =
@@ -155,19 +163,19 @@ static int prepare(struct holder *holder, struct atoll_error *err)
 	if (r == 0)
 		r = holder->backend->prepare(holder->spec, holder->env, &holder->net.extra, NULL,
 					     &holder->cell, err);
-	isolate_forget(); /* the nursery's knowledge was for this one */
+	isolate_forget(); /* the spawner's knowledge was for this one */
 	if (r == 0) {
 		r = holder->backend->start(holder->cell, (const int[3]){-1, -1, -1},
 					   &holder->handle, err);
 		holder->is_live = r == 0;
 	}
 	if (r == 0)
-		hold_root_begin(holder);
-	hold_unlock(holder->record);
+		holder_root_begin(holder);
+	sandbox_unlock_record(holder->record);
 	return r;
 }
 
-int hold_open_cell(struct holder *holder, struct atoll_error *err)
+int holder_open_cell(struct holder *holder, struct atoll_error *err)
 {
 	int r;
 
@@ -179,7 +187,7 @@ int hold_open_cell(struct holder *holder, struct atoll_error *err)
 	if (r == 0)
 		r = prepare(holder, err);
 	if (r == 0) {
-		notices_init(&holder->notices, &holder->handle, hold_take_notice, holder);
+		notices_init(&holder->notices, &holder->handle, holder_handle_notice, holder);
 		holder->notices.spec = holder->spec;
 		netctl_attach(&holder->net, holder->handle.listener_fd, holder->handle.dns_fd);
 		holder->counted_ns = clock_monotonic_ns();
@@ -222,21 +230,21 @@ static void keep_base(const struct holder *holder)
 	if (layer_keep_base(record, &err) == 0 && record->info.bytes != before)
 		layer_record_save_soon(record, &err);
 	if (!was_locked)
-		hold_unlock(record);
+		sandbox_unlock_record(record);
 }
 
-void hold_close_cell(struct holder *holder, const struct init_message *limit)
+void holder_close_cell(struct holder *holder, const struct init_message *limit)
 {
 	struct init_message memory;
 
 	if (!holder->is_live)
 		return;
-	holder->is_live = holder->is_held = false;
+	holder->is_live = holder->is_stopped = false;
 	holder->backend->stop(holder->cell, &holder->handle);
 	while (syscall(SYS_waitid, P_PIDFD, holder->handle.pid_fd, NULL, WEXITED, NULL) < 0 &&
 	       errno == EINTR)
 		;
-	hold_take_messages(holder);
+	holder_read_messages(holder);
 	notices_finish(&holder->notices);
 	netctl_stop(&holder->net);
 	if (!limit && holder->limit.type == INIT_LIMIT)
@@ -244,8 +252,8 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	if (!limit && is_out_of_memory(holder, &memory))
 		limit = &memory;
 	/* Before a step that has just ended makes its checkpoint. */
-	hold_root_end(holder);
-	hold_lose_steps(holder, limit);
+	holder_root_end(holder);
+	holder_lose_steps(holder, limit);
 	holder->limit = (struct init_message){0};
 	keep_base(holder);
 	close(holder->handle.pid_fd);
@@ -253,7 +261,7 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	if (holder->handle.notice_fd >= 0)
 		close(holder->handle.notice_fd);
 	holder->handle.notice_fd = -1;
-	hold_record_forget(holder);
+	holder_eventlog_drop_plan(holder);
 	holder->backend->release(holder->cell);
 	holder->cell = NULL;
 	env_free(holder->env);
@@ -262,7 +270,7 @@ void hold_close_cell(struct holder *holder, const struct init_message *limit)
 	free_layers(&holder->layer);
 }
 
-void hold_check_counters(struct holder *holder, bool is_now)
+void holder_check_counters(struct holder *holder, bool is_now)
 {
 	const struct spec_limit *limits = holder->spec->limits;
 	const int64_t now_ns = clock_monotonic_ns();
@@ -274,43 +282,43 @@ void hold_check_counters(struct holder *holder, bool is_now)
 	holder->counted_ns = now_ns;
 	holder->backend->account(holder->cell, &usage);
 	if (is_out_of_memory(holder, &message)) {
-		hold_close_cell(holder, &message);
+		holder_close_cell(holder, &message);
 	} else if (usage.cpu_ms > limits[SPEC_CPU_TIME].value) {
 		message = (struct init_message){.type = INIT_LIMIT,
 						.limit = "cpu",
 						.limit_value = limits[SPEC_CPU_TIME].value,
 						.limit_used = usage.cpu_ms};
-		hold_close_cell(holder, &message);
+		holder_close_cell(holder, &message);
 	}
 }
 
 /* ---- talking to the first process ---- */
 
-void hold_order(struct holder *holder, enum init_order_type type, uint32_t step, int number)
+void holder_send_order(struct holder *holder, enum init_order_type type, uint32_t step, int number)
 {
 	const struct init_order order = {.type = type, .step = step, .signal = number};
 
 	if (holder->is_live)
 		send(holder->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL);
 	if (type == INIT_THAW) {
-		holder->is_held = false;
-		hold_kept_let_go(holder);
+		holder->is_stopped = false;
+		detached_go_all(holder);
 	}
 }
 
-void hold_take_notice(void *data, const struct notices_told *told)
+void holder_handle_notice(void *data, const struct notices_told *notice)
 {
-	struct init_message message = {.type = INIT_DENIAL, .step = told->notice->step};
+	struct init_message message = {.type = INIT_DENIAL, .step = notice->notice->step};
 	struct holder *holder = data;
 
-	eventlog_notice(holder->recorder, told);
-	if (told->notice->type != NOTICE_DENIAL)
+	eventlog_notice(holder->eventlog, notice);
+	if (notice->notice->type != NOTICE_DENIAL)
 		return;
-	notices_fill_denial(told, &message.denial);
-	hold_spread_denial(holder, &message);
+	notices_fill_denial(notice, &message.denial);
+	holder_spread_denial(holder, &message);
 }
 
-bool hold_take_messages(struct holder *holder)
+bool holder_read_messages(struct holder *holder)
 {
 	struct init_message message;
 	ssize_t got;
@@ -338,7 +346,7 @@ bool hold_take_messages(struct holder *holder)
 			/* There may be no template any more. */
 			holder->backend->keep_listener(holder->cell, -1);
 		} else if (got == sizeof message) {
-			hold_take_message(holder, &message, n == 1 ? fds[0] : -1);
+			holder_handle_message(holder, &message, n == 1 ? fds[0] : -1);
 		}
 		for (size_t i = 0; i < n; i++)
 			close(fds[i]);
@@ -346,26 +354,26 @@ bool hold_take_messages(struct holder *holder)
 	return got == -EAGAIN;
 }
 
-int hold_ask_init(struct holder *holder, enum init_order_type type, struct atoll_error *err)
+int holder_ask_init(struct holder *holder, enum init_order_type type, struct atoll_error *err)
 {
 	const int64_t until_ns = clock_monotonic_ns() + DONE_MS * INT64_C(1000000);
 	bool is_there = true;
 
 	holder->is_done = false;
-	holder->is_held |= type == INIT_FREEZE;
-	hold_order(holder, type, 0, 0);
+	holder->is_stopped |= type == INIT_FREEZE;
+	holder_send_order(holder, type, 0, 0);
 	while (!holder->is_done && is_there && clock_monotonic_ns() < until_ns) {
 		struct pollfd fds[] = {{.fd = holder->handle.control_fd, .events = POLLIN},
 				       {.fd = holder->handle.pid_fd, .events = POLLIN}};
 
 		if (poll(fds, ARRAY_SIZE(fds), 100) < 0 && errno != EINTR)
 			break;
-		is_there = hold_take_messages(holder) && !fds[1].revents;
+		is_there = holder_read_messages(holder) && !fds[1].revents;
 	}
 	/* It has let everything go on by itself. */
 	if (type == INIT_FREEZE && (!holder->is_done || holder->done_code < 0)) {
-		holder->is_held = false;
-		hold_kept_let_go(holder);
+		holder->is_stopped = false;
+		detached_go_all(holder);
 	}
 	if (holder->is_done)
 		return holder->done_code;

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-input.h"
+
 #include "base/error.h"
 #include "base/fd.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-detached.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/holder.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,94 +20,94 @@
  * is always a moment to die in, and what dies with the holder is the command itself.
  */
 
-void hold_input_drop(struct hold_kept *kept)
+void holder_input_drop(struct detached_step *step)
 {
-	if (kept->input_fd >= 0)
-		close(take_fd(&kept->input_fd));
-	buf_done(&kept->input);
-	kept->input = (struct buf)BUF_INIT(HOLD_INPUT_MAX + 1);
-	kept->input_at = 0;
+	if (step->input_fd >= 0)
+		close(take_fd(&step->input_fd));
+	buf_done(&step->input);
+	step->input = (struct buf)BUF_INIT(STEP_INPUT_MAX + 1);
+	step->input_at = 0;
 }
 
-bool hold_input_waits(const struct hold_kept *kept)
+bool holder_input_should_poll(const struct detached_step *step)
 {
-	return kept->input_fd >= 0 && kept->input.used > kept->input_at;
+	return step->input_fd >= 0 && step->input.used > step->input_at;
 }
 
 /* Nobody reads it any more, or all of it was said. */
-static void close_input(struct hold_kept *kept)
+static void close_input(struct detached_step *step)
 {
-	hold_input_drop(kept);
-	kept->closes_input = true;
-	kept->has_news = true;
+	holder_input_drop(step);
+	step->closes_input = true;
+	step->has_changed = true;
 }
 
-void hold_input_move(struct hold_kept *kept)
+void holder_input_write(struct detached_step *step)
 {
-	while (hold_input_waits(kept)) {
-		ssize_t n = write(kept->input_fd, kept->input.data + kept->input_at,
-				  kept->input.used - kept->input_at);
+	while (holder_input_should_poll(step)) {
+		ssize_t n = write(step->input_fd, step->input.data + step->input_at,
+				  step->input.used - step->input_at);
 
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n < 0) {
-			close_input(kept);
+			close_input(step);
 			return;
 		}
-		kept->input_at += (size_t)n;
-		kept->input_written += (uint64_t)n;
-		kept->has_news = true;
+		step->input_at += (size_t)n;
+		step->input_written += (uint64_t)n;
+		step->has_changed = true;
 	}
-	if (kept->input_at > 0) {
-		buf_done(&kept->input);
-		kept->input = (struct buf)BUF_INIT(HOLD_INPUT_MAX + 1);
-		kept->input_at = 0;
+	if (step->input_at > 0) {
+		buf_done(&step->input);
+		step->input = (struct buf)BUF_INIT(STEP_INPUT_MAX + 1);
+		step->input_at = 0;
 	}
-	if (kept->closes_input && kept->input_fd >= 0)
-		close_input(kept);
+	if (step->closes_input && step->input_fd >= 0)
+		close_input(step);
 }
 
 /* Room for `size` bytes more, which is not for what was written already. */
-static bool make_room(struct hold_kept *kept, size_t size)
+static bool make_room(struct detached_step *step, size_t size)
 {
-	const size_t waiting = kept->input.used - kept->input_at;
+	const size_t waiting = step->input.used - step->input_at;
 
-	if (waiting + size > HOLD_INPUT_MAX)
+	if (waiting + size > STEP_INPUT_MAX)
 		return false;
-	if (kept->input_at > 0 && waiting > 0)
-		memmove(kept->input.data, kept->input.data + kept->input_at, waiting);
-	kept->input.used = waiting;
-	kept->input_at = 0;
+	if (step->input_at > 0 && waiting > 0)
+		memmove(step->input.data, step->input.data + step->input_at, waiting);
+	step->input.used = waiting;
+	step->input_at = 0;
 	return true;
 }
 
-void hold_input_take(struct hold_kept *kept, uint64_t at, const char *data, size_t size)
+void holder_input_add(struct detached_step *step, uint64_t at, const char *data, size_t size)
 {
 	uint64_t known;
 
-	kept->has_news = true; /* how far it was taken is the answer */
-	if (at > kept->input_taken || kept->closes_input ||
-	    (!kept->has_stdin && !kept->has_terminal))
+	step->has_changed = true; /* how far it was taken is the answer */
+	if (at > step->input_taken || step->closes_input ||
+	    (!step->has_stdin && !step->has_terminal))
 		return;
-	known = kept->input_taken - at;
-	if (known >= size || !make_room(kept, size - (size_t)known))
+	known = step->input_taken - at;
+	if (known >= size || !make_room(step, size - (size_t)known))
 		return;
-	buf_add(&kept->input, data + known, size - (size_t)known);
-	if (buf_error(&kept->input) < 0) {
-		close_input(kept);
+	buf_add(&step->input, data + known, size - (size_t)known);
+	if (buf_error(&step->input) < 0) {
+		close_input(step);
 		return;
 	}
-	kept->input_taken = at + size;
-	hold_input_move(kept);
+	step->input_taken = at + size;
+	holder_input_write(step);
 }
 
-void hold_input_end(struct hold_kept *kept)
+void holder_input_end(struct detached_step *step)
 {
-	if (kept->has_terminal || kept->closes_input)
+	if (step->has_terminal || step->closes_input)
 		return;
-	kept->closes_input = true;
-	kept->has_news = true;
-	hold_input_move(kept);
+	step->closes_input = true;
+	step->has_changed = true;
+	holder_input_write(step);
 }

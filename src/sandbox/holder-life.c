@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-life.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-cell.h"
+#include "sandbox/holder-eventlog.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/holder-retention.h"
+#include "sandbox/holder.h"
 
 #include <errno.h>
 
@@ -13,9 +19,9 @@
  * still meanwhile.
  */
 
-int hold_stop_inside(struct holder *holder, struct atoll_error *err)
+int holder_stop_inside(struct holder *holder, struct atoll_error *err)
 {
-	int r = hold_ask_init(holder, INIT_FREEZE, err);
+	int r = holder_ask_init(holder, INIT_FREEZE, err);
 
 	return r == -1 ? error_set(err, ATOLL_FAULT_POLICY, EBUSY,
 				   "processes in the sandbox could not be stopped; try again, or "
@@ -23,14 +29,14 @@ int hold_stop_inside(struct holder *holder, struct atoll_error *err)
 		       : r;
 }
 
-int hold_freeze(struct holder *holder, struct atoll_error *err)
+int holder_freeze(struct holder *holder, struct atoll_error *err)
 {
 	int r;
 
 	if (holder->is_frozen)
 		return 0;
 	/* What the record has stopped stays so. */
-	r = holder->is_live && !holder->is_stuck ? hold_stop_inside(holder, err) : 0;
+	r = holder->is_live && !holder->is_stuck ? holder_stop_inside(holder, err) : 0;
 	if (r < 0)
 		return r;
 	holder->is_frozen = true;
@@ -38,49 +44,49 @@ int hold_freeze(struct holder *holder, struct atoll_error *err)
 	return 0;
 }
 
-int hold_thaw(struct holder *holder, struct atoll_error *err)
+int holder_thaw(struct holder *holder, struct atoll_error *err)
 {
 	(void)err;
 	if (!holder->is_frozen)
 		return 0;
 	holder->is_frozen = false;
-	hold_kept_shift(holder, clock_monotonic_ns() - holder->frozen_ns);
+	detached_shift_deadlines(holder, clock_monotonic_ns() - holder->frozen_ns);
 	if (!holder->is_stuck)
-		hold_order(holder, INIT_THAW, 0, 0);
+		holder_send_order(holder, INIT_THAW, 0, 0);
 	return 0;
 }
 
 /* Somebody is about to come. */
-void hold_wake(struct holder *holder)
+void holder_wake(struct holder *holder)
 {
-	if (!holder->is_resting)
+	if (!holder->is_idle)
 		return;
-	holder->is_resting = false;
-	holder->worked_ns = clock_monotonic_ns();
-	hold_order(holder, INIT_READY, 0, 0);
+	holder->is_idle = false;
+	holder->last_step_ns = clock_monotonic_ns();
+	holder_send_order(holder, INIT_READY, 0, 0);
 }
 
-int hold_stay(struct holder *holder, struct atoll_error *err)
+int holder_stay(struct holder *holder, struct atoll_error *err)
 {
 	int r;
 
 	holder->stays = holder->net.restarts = true;
-	holder->worked_ns = clock_monotonic_ns(); /* it does not rest before it has begun */
-	hold_wake(holder);
-	r = hold_open_cell(holder, err);
-	return r < 0 ? r : hold_record_begin(holder, err);
+	holder->last_step_ns = clock_monotonic_ns(); /* it does not rest before it has begun */
+	holder_wake(holder);
+	r = holder_open_cell(holder, err);
+	return r < 0 ? r : holder_eventlog_begin(holder, err);
 }
 
 /* ---- questions about the network ---- */
 
-enum atoll_answer_type hold_ask_later(const struct atoll_question *question, void *data)
+enum atoll_answer_type holder_ask_later(const struct atoll_question *question, void *data)
 {
 	(void)question;
 	(void)data;
 	return ATOLL_ASK_LATER;
 }
 
-size_t hold_questions(const struct holder *holder, struct atoll_pending *ret)
+size_t holder_questions(const struct holder *holder, struct atoll_pending *ret)
 {
 	const int64_t now_ns = clock_monotonic_ns();
 	size_t n = holder->is_live ? holder->net.n_questions : 0;
@@ -98,7 +104,8 @@ size_t hold_questions(const struct holder *holder, struct atoll_pending *ret)
 	return n;
 }
 
-int hold_answer(struct holder *holder, const struct hold_request *request, struct atoll_error *err)
+int holder_answer(struct holder *holder, const struct holder_request *request,
+		  struct atoll_error *err)
 {
 	const uint64_t id = strtoull(request->name, NULL, 10);
 
@@ -115,7 +122,7 @@ int hold_answer(struct holder *holder, const struct hold_request *request, struc
 	return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "nobody waits for this answer any more");
 }
 
-void hold_count(struct holder *holder, struct atoll_sandbox_usage *ret)
+void holder_read_usage(struct holder *holder, struct atoll_sandbox_usage *ret)
 {
 	struct cell_usage usage = {0};
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-network.h"
+
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "layer/layer.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-attached.h"
+#include "sandbox/holder-cell.h"
+#include "sandbox/holder-eventlog.h"
+#include "sandbox/holder.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -47,8 +52,8 @@ static bool is_unused(struct holder *holder)
 {
 	struct atoll_error err;
 
-	return holder->n_steps == 0 && hold_running(holder) == 0 && !holder->is_frozen &&
-	       (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) == 0);
+	return holder->n_steps == 0 && holder_count_running(holder) == 0 && !holder->is_frozen &&
+	       (!holder->is_live || holder_ask_init(holder, INIT_REST, &err) == 0);
 }
 
 static void swap(struct network *a, struct network *b)
@@ -63,8 +68,8 @@ static int build_anew(struct holder *holder, struct atoll_error *err)
 {
 	if (err)
 		*err = (struct atoll_error){0};
-	hold_close_cell(holder, NULL);
-	return holder->stays ? hold_open_cell(holder, err) : 0;
+	holder_close_cell(holder, NULL);
+	return holder->stays ? holder_open_cell(holder, err) : 0;
 }
 
 /* The contract's own network changes: all that is made from now on is made by it. Where it cannot
@@ -80,7 +85,7 @@ static int change(struct holder *holder, struct network *other, struct atoll_err
 		r = build_anew(holder, err);
 	if (r < 0)
 		swap(network, other);
-	hold_record_forget(holder);
+	holder_eventlog_drop_plan(holder);
 	return r;
 }
 
@@ -94,7 +99,7 @@ static int read_rules(const struct holder *holder, int fd, struct buf *text, str
 	return spec_read_network(holder->spec, text->data ? text->data : "", text->used, ret, err);
 }
 
-int hold_set_network(struct holder *holder, int fd, struct atoll_error *err)
+int holder_set_network(struct holder *holder, int fd, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(RULES_MAX);
 	struct network other;
@@ -108,14 +113,14 @@ int hold_set_network(struct holder *holder, int fd, struct atoll_error *err)
 			  : change(holder, &other, err);
 		if (r == 0)
 			r = put_in_place(holder, err);
-		if (r == 0 && holder->recorder)
-			eventlog_decision(holder->recorder, "network", "other rules");
+		if (r == 0 && holder->eventlog)
+			eventlog_decision(holder->eventlog, "network", "other rules");
 	}
 	network_done(&other);
 	return r;
 }
 
-int hold_load_network(struct holder *holder, struct atoll_error *err)
+int holder_load_network(struct holder *holder, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(RULES_MAX);
 	cleanup_fd int fd =

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-output.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-detached-end.h"
+#include "sandbox/holder-detached.h"
+#include "sandbox/holder-input.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/holder.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -49,24 +55,24 @@ static int make_pipe(int ends[2], bool is_input, struct atoll_error *err)
 	return 0;
 }
 
-int hold_output_open(struct hold_kept *kept, int stdio[3], struct atoll_error *err)
+int holder_output_open(struct detached_step *step, int stdio[3], struct atoll_error *err)
 {
 	int ends[2], r = 0;
 
-	if (kept->has_stdin) {
+	if (step->has_stdin) {
 		r = make_pipe(ends, true, err);
 		if (r < 0)
 			return r;
 		stdio[0] = ends[0];
-		kept->input_fd = ends[1];
+		step->input_fd = ends[1];
 	} else {
 		stdio[0] = fcntl(0, F_DUPFD_CLOEXEC, 3); /* /dev/null */
 	}
-	for (int i = 0; i < HOLD_STREAMS; i++) {
+	for (int i = 0; i < STEP_STREAMS; i++) {
 		r = make_pipe(ends, false, err);
 		if (r < 0)
 			return r;
-		kept->streams[i].from = ends[0];
+		step->streams[i].from = ends[0];
 		stdio[i + 1] = ends[1];
 	}
 	return 0;
@@ -83,14 +89,14 @@ static uint64_t window_size(const struct holder *holder)
 	return size < WINDOW_MIN ? WINDOW_MIN : size;
 }
 
-static bool make_file(struct holder *holder, struct hold_stream *stream)
+static bool make_file(struct holder *holder, struct output_stream *stream)
 {
 	cleanup_fd int fd = memfd_create("atoll-output", MFD_CLOEXEC);
 	const uint64_t head = 0;
 
 	if (fd < 0 || pwrite(fd, &head, sizeof head, 0) != sizeof head ||
 	    (stream->size &&
-	     pwrite(fd, stream->small, stream->size, HOLD_FILE_HEAD) != (ssize_t)stream->size))
+	     pwrite(fd, stream->small, stream->size, STEP_OUTPUT_HEAD) != (ssize_t)stream->size))
 		return false;
 	stream->file = take_fd(&fd);
 	holder->n_files++;
@@ -100,7 +106,7 @@ static bool make_file(struct holder *holder, struct hold_stream *stream)
 }
 
 /* First it is said, then done: whoever has read meanwhile looks again. */
-static void punch(struct hold_stream *stream, uint64_t first)
+static void punch(struct output_stream *stream, uint64_t first)
 {
 	if (stream->need < first)
 		first = stream->need;
@@ -108,17 +114,17 @@ static void punch(struct hold_stream *stream, uint64_t first)
 	if (first <= stream->first || pwrite(stream->file, &first, sizeof first, 0) < 0)
 		return;
 	fallocate(stream->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-		  (off_t)(HOLD_FILE_HEAD + stream->first), (off_t)(first - stream->first));
+		  (off_t)(STEP_OUTPUT_HEAD + stream->first), (off_t)(first - stream->first));
 	stream->first = first;
 }
 
-static bool keep(struct holder *holder, struct hold_stream *stream, const char *data, size_t size)
+static bool keep(struct holder *holder, struct output_stream *stream, const char *data, size_t size)
 {
 	const uint64_t window = window_size(holder);
 
-	if (stream->file < 0 && stream->size + size <= HOLD_SMALL) {
+	if (stream->file < 0 && stream->size + size <= STEP_SMALL_OUTPUT) {
 		if (!stream->small)
-			stream->small = malloc(HOLD_SMALL);
+			stream->small = malloc(STEP_SMALL_OUTPUT);
 		if (!stream->small)
 			return false;
 		memcpy(stream->small + stream->size, data, size);
@@ -129,7 +135,7 @@ static bool keep(struct holder *holder, struct hold_stream *stream, const char *
 		return false;
 	for (size_t done = 0; done < size;) {
 		ssize_t n = pwrite(stream->file, data + done, size - done,
-				   (off_t)(HOLD_FILE_HEAD + stream->size));
+				   (off_t)(STEP_OUTPUT_HEAD + stream->size));
 
 		if (n <= 0)
 			return false;
@@ -143,21 +149,21 @@ static bool keep(struct holder *holder, struct hold_stream *stream, const char *
 
 /* ---- reading ---- */
 
-bool hold_stream_wants(const struct hold_stream *stream)
+bool holder_output_should_poll(const struct output_stream *stream)
 {
 	return stream->from >= 0 && !stream->is_waiting;
 }
 
-static bool must_wait(const struct holder *holder, const struct hold_stream *stream)
+static bool must_wait(const struct holder *holder, const struct output_stream *stream)
 {
 	return stream->need != UINT64_MAX && stream->size > stream->need &&
 	       stream->size - stream->need >= window_size(holder);
 }
 
-static uint64_t output_left(const struct holder *holder, const struct hold_kept *kept)
+static uint64_t output_left(const struct holder *holder, const struct detached_step *step)
 {
 	const uint64_t limit = holder->spec->limits[SPEC_OUTPUT].value;
-	const uint64_t used = kept->streams[0].size + kept->streams[1].size;
+	const uint64_t used = step->streams[0].size + step->streams[1].size;
 
 	if (limit == SPEC_UNLIMITED)
 		return UINT64_MAX;
@@ -165,87 +171,88 @@ static uint64_t output_left(const struct holder *holder, const struct hold_kept 
 }
 
 /* The limit of the contract; or there is no memory for more, which must not go unnoticed. */
-static void end_by_output(struct holder *holder, struct hold_kept *kept)
+static void end_by_output(struct holder *holder, struct detached_step *step)
 {
-	kept->is_over_output = kept->is_forced = true;
-	for (int i = 0; i < HOLD_STREAMS; i++)
-		hold_close_fd(&kept->streams[i].from);
-	if (kept->client)
-		hold_kept_kill(holder, kept->client);
+	step->is_over_output = step->is_forced = true;
+	for (int i = 0; i < STEP_STREAMS; i++)
+		holder_close_fd(&step->streams[i].from);
+	if (step->client)
+		detached_kill(holder, step->client);
 }
 
 /* One read. 1: there may be more, 0: not now, or it is at its end. */
-static int move_once(struct holder *holder, struct hold_kept *kept, int number)
+static int move_once(struct holder *holder, struct detached_step *step, int number)
 {
-	struct hold_stream *stream = &kept->streams[number];
-	const uint64_t left = output_left(holder, kept);
+	struct output_stream *stream = &step->streams[number];
+	const uint64_t left = output_left(holder, step);
 	ssize_t got = read(stream->from, room, sizeof room);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	/* A terminal whose other side is closed says EIO. */
 	if (got <= 0) {
-		hold_close_fd(&stream->from);
-		if (kept->client && !kept->client->has_end && kept->streams[!number].from < 0)
-			kept->tell_ns = clock_monotonic_ns() + TOGETHER_NS;
+		holder_close_fd(&stream->from);
+		if (step->client && !step->client->has_end && step->streams[!number].from < 0)
+			step->report_ns = clock_monotonic_ns() + TOGETHER_NS;
 		return 0;
 	}
 	if ((uint64_t)got > left)
 		got = (ssize_t)left;
-	kept->has_news = true;
-	eventlog_output_add(&kept->output, number, room, (size_t)got);
+	step->has_changed = true;
+	eventlog_output_add(&step->output, number, room, (size_t)got);
 	if (!keep(holder, stream, room, (size_t)got) || (uint64_t)got == left) {
-		end_by_output(holder, kept);
+		end_by_output(holder, step);
 		return 0;
 	}
 	return 1;
 }
 
-void hold_output_move(struct holder *holder, struct hold_kept *kept, int number)
+void holder_output_read(struct holder *holder, struct detached_step *step, int number)
 {
-	struct hold_stream *stream = &kept->streams[number];
+	struct output_stream *stream = &step->streams[number];
 
 	/* A few, so that one who prints much does not stop the others. */
 	for (int i = 0; i < 4 && stream->from >= 0; i++) {
 		stream->is_waiting = must_wait(holder, stream);
-		if (stream->is_waiting || !move_once(holder, kept, number))
+		if (stream->is_waiting || !move_once(holder, step, number))
 			return;
 	}
 }
 
-void hold_output_finish(struct holder *holder, struct hold_kept *kept)
+void holder_output_finish(struct holder *holder, struct detached_step *step)
 {
-	for (int i = 0; i < HOLD_STREAMS; i++) {
-		struct hold_stream *stream = &kept->streams[i];
+	for (int i = 0; i < STEP_STREAMS; i++) {
+		struct output_stream *stream = &step->streams[i];
 
 		/* As much as a pipe holds: who writes on and on has not been waited for. */
 		for (int n = 0; n < 20 && stream->from >= 0; n++) {
-			if (!move_once(holder, kept, i))
+			if (!move_once(holder, step, i))
 				break;
 		}
 		/* Whoever lives on and writes there must not be ended by that. */
-		if (stream->from >= 0 && !kept->has_terminal && holder->n_drains < HOLD_DRAINS_MAX)
+		if (stream->from >= 0 && !step->has_terminal &&
+		    holder->n_drains < HOLDER_DRAINS_MAX)
 			holder->drains[holder->n_drains++] = take_fd(&stream->from);
-		hold_close_fd(&stream->from);
-		if (stream->small && stream->size > 0 && stream->size < HOLD_SMALL / 2) {
+		holder_close_fd(&stream->from);
+		if (stream->small && stream->size > 0 && stream->size < STEP_SMALL_OUTPUT / 2) {
 			char *less = realloc(stream->small, stream->size);
 
 			stream->small = less ? less : stream->small;
 		}
 	}
-	hold_input_drop(kept);
+	holder_input_drop(step);
 	/* What large output has touched of it. */
 	madvise((char *)(((uintptr_t)room + PAGE - 1) & ~(uintptr_t)(PAGE - 1)), sizeof room - PAGE,
 		MADV_DONTNEED);
 }
 
-void hold_output_needs(struct hold_kept *kept)
+void holder_output_needs(struct detached_step *step)
 {
-	for (int i = 0; i < HOLD_STREAMS; i++) {
-		struct hold_stream *stream = &kept->streams[i];
+	for (int i = 0; i < STEP_STREAMS; i++) {
+		struct output_stream *stream = &step->streams[i];
 
 		stream->need = stream->left;
-		for (const struct hold_watcher *at = kept->watchers; at; at = at->next) {
+		for (const struct step_watcher *at = step->watchers; at; at = at->next) {
 			if (at->fd >= 0 && at->need[i] < stream->need)
 				stream->need = at->need[i];
 		}
@@ -253,18 +260,18 @@ void hold_output_needs(struct hold_kept *kept)
 	}
 }
 
-void hold_output_free(struct holder *holder, struct hold_kept *kept)
+void holder_output_free(struct holder *holder, struct detached_step *step)
 {
-	for (int i = 0; i < HOLD_STREAMS; i++) {
-		struct hold_stream *stream = &kept->streams[i];
+	for (int i = 0; i < STEP_STREAMS; i++) {
+		struct output_stream *stream = &step->streams[i];
 
-		hold_close_fd(&stream->from);
+		holder_close_fd(&stream->from);
 		if (stream->file >= 0)
 			holder->n_files--;
-		hold_close_fd(&stream->file);
+		holder_close_fd(&stream->file);
 		free(stream->small);
 		stream->small = NULL;
 	}
-	hold_input_drop(kept);
-	eventlog_output_done(&kept->output);
+	holder_input_drop(step);
+	eventlog_output_done(&step->output);
 }

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-protocol.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
@@ -46,7 +48,7 @@ static int bind_within(int fd, int dir)
 	return r;
 }
 
-int hold_listen(const struct layer_record *record, struct atoll_error *err)
+int holder_listen(const struct layer_record *record, struct atoll_error *err)
 {
 	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -89,7 +91,7 @@ static int connect_to(const struct sockaddr_un *address, const char *id, bool wa
 	return r < 0 ? r : take_fd(&fd);
 }
 
-int hold_connect(const struct layer_record *record, struct atoll_error *err)
+int holder_connect(const struct layer_record *record, struct atoll_error *err)
 {
 	struct sockaddr_un address;
 
@@ -103,7 +105,7 @@ static bool is_whole_id(const char *id)
 	       strspn(id, "abcdefghijklmnopqrstuvwxyz234567") == ID_LENGTH;
 }
 
-int hold_connect_id(const char *id, bool waits, struct atoll_error *err)
+int holder_connect_id(const char *id, bool waits, struct atoll_error *err)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	cleanup_fd int dir = -1;
@@ -126,19 +128,19 @@ int hold_connect_id(const char *id, bool waits, struct atoll_error *err)
 	return connect_to(&address, id, waits, err);
 }
 
-int hold_connect_or_start(struct layer_record *record, struct atoll_error *err)
+int holder_connect_or_start(struct layer_record *record, struct atoll_error *err)
 {
 	const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
-	int r = hold_connect(record, err);
+	int r = holder_connect(record, err);
 
 	/* One that is just ending has the lock still, and listens no more. */
 	while (r == -ENOENT && clock_monotonic_ns() < until_ns) {
-		r = hold_start(record->info.id, false, err);
+		r = holder_start(record->info.id, false, err);
 		if (r < 0 && r != -EBUSY)
 			return r;
 		if (r == -EBUSY)
 			poll(NULL, 0, 2);
-		r = hold_connect(record, err);
+		r = holder_connect(record, err);
 	}
 	return r == -ENOENT ? error_set(err, ATOLL_FAULT_HOST, ETIMEDOUT,
 					"the holder of sandbox '%s' does not answer; `atoll rm "
@@ -147,8 +149,8 @@ int hold_connect_or_start(struct layer_record *record, struct atoll_error *err)
 			    : r;
 }
 
-int hold_ask(int fd, const struct hold_request *request, const int *fds, size_t n,
-	     struct hold_reply *ret, struct atoll_error *err)
+int holder_ask(int fd, const struct holder_request *request, const int *fds, size_t n,
+	       struct holder_reply *ret, struct atoll_error *err)
 {
 	size_t none = 0;
 	ssize_t got;

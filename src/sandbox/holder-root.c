@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-root.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "layer/layer.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-cell.h"
+#include "sandbox/holder-life.h"
+#include "sandbox/holder.h"
+#include "sandbox/record-lock.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -84,7 +89,7 @@ static struct layer_root root_of(const struct holder *holder, const struct parts
 				   .max_bytes = disk == SPEC_UNLIMITED ? 0 : disk};
 }
 
-bool hold_root_is_kept(const struct holder *holder)
+bool holder_has_root(const struct holder *holder)
 {
 	return holder->is_live && holder->handle.storage_fd >= 0;
 }
@@ -92,9 +97,9 @@ bool hold_root_is_kept(const struct holder *holder)
 /* ---- what is known ---- */
 
 /* As the file system sees it; and how far that clock is ahead of one that nobody sets. */
-static struct hold_moment now(void)
+static struct root_moment now(void)
 {
-	struct hold_moment moment;
+	struct root_moment moment;
 
 	clock_gettime(CLOCK_REALTIME_COARSE, &moment.time);
 	moment.offset_ns = moment.time.tv_sec * INT64_C(1000000000) + moment.time.tv_nsec -
@@ -105,7 +110,7 @@ static struct hold_moment now(void)
 /* The clock is read in ticks, and is drawn along with others a little. */
 #define SET_BACK_NS 20000000
 
-void hold_root_begin(struct holder *holder)
+void holder_root_begin(struct holder *holder)
 {
 	holder->root_known = holder->root_below;
 	holder->root_since = now();
@@ -119,13 +124,13 @@ static bool is_known(const struct holder *holder, const struct layer_root *root)
 	       !layer_root_has_changed(root, &holder->root_since.time);
 }
 
-bool hold_root_stands(const struct holder *holder)
+bool holder_root_is_current(const struct holder *holder)
 {
 	cleanup_with(close_parts) struct parts parts = {0};
 	struct layer_root root;
 	struct layer_roots wanted;
 
-	if (!hold_root_is_kept(holder))
+	if (!holder_has_root(holder))
 		return true;
 	layer_roots_get(holder->record, &wanted);
 	if (!layer_roots_are(&wanted, &holder->root_known) || open_parts(holder, &parts, NULL) < 0)
@@ -156,10 +161,10 @@ static int copy(struct holder *holder, const struct layer_root *root, struct ato
 	return r;
 }
 
-int hold_keep_root(struct holder *holder, bool is_at_rest, struct atoll_error *err)
+int holder_copy_root(struct holder *holder, bool is_quiet, struct atoll_error *err)
 {
 	cleanup_with(close_parts) struct parts parts = {0};
-	struct hold_moment moment;
+	struct root_moment moment;
 	struct layer_root root;
 	int r;
 
@@ -173,7 +178,7 @@ int hold_keep_root(struct holder *holder, bool is_at_rest, struct atoll_error *e
 	if (is_known(holder, &root))
 		return layer_roots_set(holder->record, &holder->root_known, err);
 	r = copy(holder, &root, err);
-	if (r == 0 && is_at_rest) {
+	if (r == 0 && is_quiet) {
 		layer_roots_get(holder->record, &holder->root_known);
 		holder->root_since = moment;
 	}
@@ -181,7 +186,7 @@ int hold_keep_root(struct holder *holder, bool is_at_rest, struct atoll_error *e
 }
 
 /* Nothing runs any more. Nobody is there to hear of a failure; the state before is kept then. */
-void hold_root_end(struct holder *holder)
+void holder_root_end(struct holder *holder)
 {
 	struct layer_record *record = holder->record;
 	const bool was_locked = record->lock_fd >= 0;
@@ -189,10 +194,10 @@ void hold_root_end(struct holder *holder)
 
 	if (holder->handle.storage_fd < 0)
 		return;
-	if (!holder->drops_root && hold_lock(record, HOLD_PATIENCE_MS, &err) == 0) {
-		hold_keep_root(holder, true, &err);
+	if (!holder->drops_root && sandbox_lock_record(record, SANDBOX_LOCK_MS, &err) == 0) {
+		holder_copy_root(holder, true, &err);
 		if (!was_locked)
-			hold_unlock(record);
+			sandbox_unlock_record(record);
 	}
 	close(take_fd(&holder->handle.storage_fd));
 }
@@ -201,30 +206,30 @@ void hold_root_end(struct holder *holder)
 static int save_locked(struct holder *holder, struct atoll_error *err)
 {
 	const bool stands_still = holder->is_frozen || holder->is_stuck;
-	int r = stands_still ? 0 : hold_stop_inside(holder, err);
+	int r = stands_still ? 0 : holder_stop_inside(holder, err);
 
 	if (r < 0)
 		return r;
-	r = hold_keep_root(holder, false, err);
+	r = holder_copy_root(holder, false, err);
 	if (r == 0) {
 		holder->drops_root = true;
-		hold_close_cell(holder, NULL);
+		holder_close_cell(holder, NULL);
 	} else if (!stands_still) {
-		hold_order(holder, INIT_THAW, 0, 0);
+		holder_send_order(holder, INIT_THAW, 0, 0);
 	}
 	return r;
 }
 
-int hold_save(struct holder *holder, struct atoll_error *err)
+int holder_save(struct holder *holder, struct atoll_error *err)
 {
 	int r;
 
-	if (!hold_root_is_kept(holder))
+	if (!holder_has_root(holder))
 		return 0;
-	r = hold_lock(holder->record, HOLD_PATIENCE_MS, err);
+	r = sandbox_lock_record(holder->record, SANDBOX_LOCK_MS, err);
 	if (r < 0)
 		return r;
 	r = save_locked(holder, err);
-	hold_unlock(holder->record);
+	sandbox_unlock_record(holder->record);
 	return r;
 }

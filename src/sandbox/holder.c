@@ -8,7 +8,22 @@
 #include "base/program.h"
 #include "job/job.h"
 #include "layer/layer.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-attached.h"
+#include "sandbox/holder-cell.h"
+#include "sandbox/holder-client.h"
+#include "sandbox/holder-detached.h"
+#include "sandbox/holder-eventlog.h"
+#include "sandbox/holder-input.h"
+#include "sandbox/holder-life.h"
+#include "sandbox/holder-network.h"
+#include "sandbox/holder-output.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/holder-retention.h"
+#include "sandbox/holder-root.h"
+#include "sandbox/holder-rules.h"
+#include "sandbox/holder-watchers.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/spawner.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -21,12 +36,12 @@
 #include <sys/wait.h>
 
 /* So long it stays although nothing runs, unless ATOLL_IDLE_SECONDS says otherwise. */
-#define IDLE_S	   600
-#define IDLE_S_MAX (30 * 86400)
+#define END_AFTER_S 600
+#define SECONDS_MAX (30 * 86400)
 
 /* So long the first process is kept ready for a step that does not come, unless ATOLL_REST_SECONDS
  * says otherwise. */
-#define REST_S 10
+#define IDLE_AFTER_S 10
 
 /* How often counters are looked at while there is a cell. */
 #define COUNT_MS 500
@@ -35,55 +50,55 @@
 
 #define FIXED 5
 #define FDS_MAX                                                                                    \
-	(FIXED + NETCTL_WATCHED + EVENTLOG_WATCHED + HOLD_CLIENTS_MAX + HOLD_DRAINS_MAX +          \
-	 HOLD_WATCHERS_MAX + (HOLD_STREAMS + 1) * HOLD_CLIENTS_MAX)
+	(FIXED + NETCTL_WATCHED + EVENTLOG_WATCHED + HOLDER_CLIENTS_MAX + HOLDER_DRAINS_MAX +      \
+	 HOLDER_WATCHERS_MAX + (STEP_STREAMS + 1) * HOLDER_CLIENTS_MAX)
 
 /* Whose an entry is; those of drains come last and have none. */
-struct whose {
-	struct hold_client *client;
-	struct hold_kept *kept;
-	struct hold_watcher *watcher; /* of `kept`; NULL: it is a stream's */
-	int stream;		      /* HOLD_STREAMS: its input */
+struct poll_target {
+	struct holder_client *client;
+	struct detached_step *step;
+	struct step_watcher *watcher; /* of `kept`; NULL: it is a stream's */
+	int stream;		      /* STEP_STREAMS: its input */
 };
 
-struct waiting {
+struct poll_set {
 	struct pollfd fds[FDS_MAX];
-	struct whose whose[FDS_MAX];
+	struct poll_target targets[FDS_MAX];
 	size_t n, n_drains;
 };
 
-static void add(struct waiting *waiting, int fd, short events, struct whose whose)
+static void add_fd(struct poll_set *set, int fd, short events, struct poll_target target)
 {
-	if (fd < 0 || waiting->n == FDS_MAX)
+	if (fd < 0 || set->n == FDS_MAX)
 		return;
-	waiting->whose[waiting->n] = whose;
-	waiting->fds[waiting->n++] = (struct pollfd){.fd = fd, .events = events};
+	set->targets[set->n] = target;
+	set->fds[set->n++] = (struct pollfd){.fd = fd, .events = events};
 }
 
-static void want_kept(const struct holder *holder, struct waiting *waiting)
+static void add_detached_steps(const struct holder *holder, struct poll_set *set)
 {
-	for (struct hold_kept *kept = holder->kept; kept; kept = kept->next) {
-		struct whose whose = {.kept = kept};
+	for (struct detached_step *step = holder->detached; step; step = step->next) {
+		struct poll_target target = {.step = step};
 
-		for (struct hold_watcher *at = kept->watchers; at; at = at->next) {
-			whose.watcher = at;
-			add(waiting, at->fd, at->is_full ? POLLIN | POLLOUT : POLLIN, whose);
+		for (struct step_watcher *at = step->watchers; at; at = at->next) {
+			target.watcher = at;
+			add_fd(set, at->fd, at->is_full ? POLLIN | POLLOUT : POLLIN, target);
 		}
-		whose.watcher = NULL;
-		for (int i = 0; i < HOLD_STREAMS && kept->client; i++) {
-			whose.stream = i;
-			if (hold_stream_wants(&kept->streams[i]))
-				add(waiting, kept->streams[i].from, POLLIN, whose);
+		target.watcher = NULL;
+		for (int i = 0; i < STEP_STREAMS && step->client; i++) {
+			target.stream = i;
+			if (holder_output_should_poll(&step->streams[i]))
+				add_fd(set, step->streams[i].from, POLLIN, target);
 		}
-		whose.stream = HOLD_STREAMS;
-		if (hold_input_waits(kept))
-			add(waiting, kept->input_fd, POLLOUT, whose);
+		target.stream = STEP_STREAMS;
+		if (holder_input_should_poll(step))
+			add_fd(set, step->input_fd, POLLOUT, target);
 	}
 }
 
-static void want(struct holder *holder, struct waiting *waiting)
+static void fill_poll_set(struct holder *holder, struct poll_set *set)
 {
-	struct pollfd *fds = waiting->fds;
+	struct pollfd *fds = set->fds;
 	size_t n = FIXED;
 
 	fds[0] = (struct pollfd){.fd = holder->signal_fd, .events = POLLIN};
@@ -103,38 +118,38 @@ static void want(struct holder *holder, struct waiting *waiting)
 	if (holder->is_live)
 		netctl_want(&holder->net, fds + n);
 	n += NETCTL_WATCHED;
-	eventlog_want(holder->recorder, fds + n);
-	waiting->n = n + EVENTLOG_WATCHED;
+	eventlog_want(holder->eventlog, fds + n);
+	set->n = n + EVENTLOG_WATCHED;
 	for (size_t i = 0; i < holder->n_places; i++) {
-		struct hold_client *client = &holder->clients[i];
+		struct holder_client *client = &holder->clients[i];
 
 		if (client->is_used)
-			add(waiting, client->fd, POLLIN, (struct whose){.client = client});
+			add_fd(set, client->fd, POLLIN, (struct poll_target){.client = client});
 	}
-	want_kept(holder, waiting);
-	waiting->n_drains = holder->n_drains;
+	add_detached_steps(holder, set);
+	set->n_drains = holder->n_drains;
 	for (size_t i = 0; i < holder->n_drains; i++)
-		add(waiting, holder->drains[i], POLLIN, (struct whose){0});
+		add_fd(set, holder->drains[i], POLLIN, (struct poll_target){0});
 }
 
 /* A cell that nothing runs in, and that is ready for the next step. */
-static bool is_awake(const struct holder *holder)
+static bool is_ready(const struct holder *holder)
 {
-	return holder->is_live && !holder->is_resting && !holder->is_frozen && !holder->is_stuck &&
-	       !holder->is_held;
+	return holder->is_live && !holder->is_idle && !holder->is_frozen && !holder->is_stuck &&
+	       !holder->is_stopped;
 }
 
 static int wait_ms(const struct holder *holder)
 {
-	const bool is_busy = holder->is_live && hold_running(holder) > 0;
-	int64_t until = holder->idle_ns + holder->idle_max_ns, left;
+	const bool is_busy = holder->is_live && holder_count_running(holder) > 0;
+	int64_t until = holder->unused_since_ns + holder->unused_max_ns, left;
 
 	if (holder->stays)
 		until = INT64_MAX / 2;
-	if (is_awake(holder) && holder->worked_ns + holder->rest_ns < until)
-		until = holder->worked_ns + holder->rest_ns;
-	if (hold_kept_deadline_ns(holder) < until)
-		until = hold_kept_deadline_ns(holder);
+	if (is_ready(holder) && holder->last_step_ns + holder->idle_after_ns < until)
+		until = holder->last_step_ns + holder->idle_after_ns;
+	if (detached_deadline_ns(holder) < until)
+		until = detached_deadline_ns(holder);
 
 	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used && holder->clients[i].kill_ns < until)
@@ -142,8 +157,8 @@ static int wait_ms(const struct holder *holder)
 	}
 	if (holder->is_live && netctl_deadline_ns(&holder->net) < until)
 		until = netctl_deadline_ns(&holder->net);
-	if (eventlog_deadline_ns(holder->recorder) < until)
-		until = eventlog_deadline_ns(holder->recorder);
+	if (eventlog_deadline_ns(holder->eventlog) < until)
+		until = eventlog_deadline_ns(holder->eventlog);
 	if (holder->note_ns < until)
 		until = holder->note_ns;
 	left = (until - clock_monotonic_ns()) / 1000000 + 1;
@@ -155,73 +170,73 @@ static int wait_ms(const struct holder *holder)
 }
 
 /* Nothing has been asked for a long time, and nothing lives in it. */
-static void look_whether_idle(struct holder *holder)
+static void end_if_unused(struct holder *holder)
 {
 	struct atoll_error err = {0};
 
-	if (holder->stays || holder->is_frozen || hold_running(holder) ||
-	    clock_monotonic_ns() - holder->idle_ns < holder->idle_max_ns)
+	if (holder->stays || holder->is_frozen || holder_count_running(holder) ||
+	    clock_monotonic_ns() - holder->unused_since_ns < holder->unused_max_ns)
 		return;
-	holder->idle_ns = clock_monotonic_ns();
-	if (!holder->is_live || hold_ask_init(holder, INIT_REST, &err) <= 0)
-		holder->is_ending = hold_save(holder, &err) == 0; /* else it is tried again */
+	holder->unused_since_ns = clock_monotonic_ns();
+	if (!holder->is_live || holder_ask_init(holder, INIT_REST, &err) <= 0)
+		holder->is_ending = holder_save(holder, &err) == 0; /* else it is tried again */
 }
 
 /* Of thousands of sandboxes most wait, and what is kept ready in each for the next step is a
  * process more. It is made anew when one comes. */
-static void look_whether_to_rest(struct holder *holder)
+static void idle_if_unused(struct holder *holder)
 {
 	struct atoll_error err;
 
-	if (!holder->is_live || hold_running(holder)) {
-		holder->worked_ns = clock_monotonic_ns();
-		holder->is_resting = false;
-	} else if (is_awake(holder) &&
-		   clock_monotonic_ns() - holder->worked_ns >= holder->rest_ns) {
+	if (!holder->is_live || holder_count_running(holder)) {
+		holder->last_step_ns = clock_monotonic_ns();
+		holder->is_idle = false;
+	} else if (is_ready(holder) &&
+		   clock_monotonic_ns() - holder->last_step_ns >= holder->idle_after_ns) {
 		/* If something lives in it the process stays, and that need not be tried again. */
-		holder->is_resting = true;
-		hold_ask_init(holder, INIT_REST, &err);
-		eventlog_idle(holder->recorder);
+		holder->is_idle = true;
+		holder_ask_init(holder, INIT_REST, &err);
+		eventlog_idle(holder->eventlog);
 		notices_rest(&holder->notices);
 		program_trim();
 	}
 }
 
 /* Nothing of a kept step is freed meanwhile; what was closed has another descriptor, or none. */
-static void serve_one(struct holder *holder, const struct whose *whose, const struct pollfd *fd)
+static void serve_one(struct holder *holder, const struct poll_target *target,
+		      const struct pollfd *fd)
 {
-	if (whose->client) {
-		if (whose->client->is_used && whose->client->fd == fd->fd)
-			hold_serve_client(holder, whose->client);
-	} else if (whose->watcher) {
-		if (whose->watcher->fd == fd->fd)
-			hold_serve_watcher(holder, whose->kept, whose->watcher,
-					   fd->revents & POLLOUT);
-	} else if (whose->stream == HOLD_STREAMS) {
-		hold_input_move(whose->kept);
-	} else if (whose->kept->streams[whose->stream].from == fd->fd) {
-		hold_output_move(holder, whose->kept, whose->stream);
+	if (target->client) {
+		if (target->client->is_used && target->client->fd == fd->fd)
+			holder_serve_client(holder, target->client);
+	} else if (target->watcher) {
+		if (target->watcher->fd == fd->fd)
+			watcher_serve(holder, target->step, target->watcher, fd->revents & POLLOUT);
+	} else if (target->stream == STEP_STREAMS) {
+		holder_input_write(target->step);
+	} else if (target->step->streams[target->stream].from == fd->fd) {
+		holder_output_read(holder, target->step, target->stream);
 	}
 }
 
-static void serve_others(struct holder *holder, const struct waiting *waiting)
+static void serve_others(struct holder *holder, const struct poll_set *set)
 {
 	const size_t first = FIXED + NETCTL_WATCHED + EVENTLOG_WATCHED;
-	const size_t drains = waiting->n - waiting->n_drains;
+	const size_t drains = set->n - set->n_drains;
 
 	/* From the end: one that ends takes the last one's place. */
-	for (size_t i = waiting->n_drains; i > 0; i--) {
-		if (waiting->fds[drains + i - 1].revents)
-			hold_drain(holder, i - 1);
+	for (size_t i = set->n_drains; i > 0; i--) {
+		if (set->fds[drains + i - 1].revents)
+			holder_drain(holder, i - 1);
 	}
 	for (size_t i = first; i < drains; i++) {
-		if (waiting->fds[i].revents)
-			serve_one(holder, &waiting->whose[i], &waiting->fds[i]);
+		if (set->fds[i].revents)
+			serve_one(holder, &set->targets[i], &set->fds[i]);
 	}
 }
 
 /* One that waits would end the copying of what is kept at the end. Another one does. */
-static void hear_signal(struct holder *holder)
+static void read_signal(struct holder *holder)
 {
 	struct signalfd_siginfo signal;
 
@@ -230,44 +245,44 @@ static void hear_signal(struct holder *holder)
 
 static void loop(struct holder *holder)
 {
-	static struct waiting waiting;
-	struct pollfd *fds = waiting.fds;
+	static struct poll_set set;
+	struct pollfd *fds = set.fds;
 
 	while (!holder->is_ending) {
-		want(holder, &waiting);
-		if (poll(fds, waiting.n, wait_ms(holder)) < 0 && errno != EINTR)
+		fill_poll_set(holder, &set);
+		if (poll(fds, set.n, wait_ms(holder)) < 0 && errno != EINTR)
 			return;
 		if (fds[0].revents)
-			hear_signal(holder);
+			read_signal(holder);
 		if (fds[4].fd >= 0 && fds[4].revents)
 			notices_read(&holder->notices);
 		if (fds[2].fd >= 0 && fds[2].revents)
-			hold_take_messages(holder);
+			holder_read_messages(holder);
 		if (holder->is_live)
 			netctl_move(&holder->net, fds + FIXED);
 		if (fds[3].fd >= 0 && fds[3].revents)
-			hold_close_cell(holder, NULL);
-		serve_others(holder, &waiting);
-		eventlog_move(holder->recorder, fds + FIXED + NETCTL_WATCHED);
-		hold_watch_check(holder);
-		hold_record_check(holder);
-		hold_check_counters(holder, false);
-		hold_kept_check(holder);
-		hold_finish_steps(holder);
-		hold_end_orphans(holder);
-		hold_note_step(holder, false);
-		hold_tell_all(holder);
-		hold_kept_sweep(holder);
+			holder_close_cell(holder, NULL);
+		serve_others(holder, &set);
+		eventlog_move(holder->eventlog, fds + FIXED + NETCTL_WATCHED);
+		holder_rules_check(holder);
+		holder_eventlog_check(holder);
+		holder_check_counters(holder, false);
+		detached_check_times(holder);
+		holder_finish_steps(holder);
+		holder_end_orphans(holder);
+		holder_note_step(holder, false);
+		watchers_send_reports(holder);
+		detached_sweep(holder);
 		if (fds[1].revents)
-			hold_accept(holder);
-		look_whether_idle(holder);
-		look_whether_to_rest(holder);
+			holder_accept(holder);
+		end_if_unused(holder);
+		idle_if_unused(holder);
 	}
 }
 
 /* ---- the process ---- */
 
-void hold_leave_caller(void)
+void holder_detach_from_caller(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -286,7 +301,7 @@ void hold_leave_caller(void)
 }
 
 /* Nothing of the caller's is left but the pipe that it waits at, which becomes 3. */
-static void take_name(int status_fd, const char *id)
+static void set_process_name(int status_fd, const char *id)
 {
 	char title[32];
 
@@ -299,7 +314,7 @@ static void take_name(int status_fd, const char *id)
 }
 
 /* Only to be told to end. */
-static int take_signals(void)
+static int open_signal_fd(void)
 {
 	sigset_t set;
 
@@ -315,7 +330,7 @@ static int64_t read_seconds_ns(const char *name, long usual)
 	char *end;
 	long seconds = text ? strtol(text, &end, 10) : 0;
 
-	if (!text || !text[0] || *end || seconds < 1 || seconds > IDLE_S_MAX)
+	if (!text || !text[0] || *end || seconds < 1 || seconds > SECONDS_MAX)
 		seconds = usual;
 	return seconds * INT64_C(1000000000);
 }
@@ -335,13 +350,13 @@ static int open_holder(struct holder *holder, const char *id, struct atoll_error
 	if (r < 0)
 		return r;
 	holder->spec = holder->job->spec;
-	r = hold_load_network(holder, err);
+	r = holder_load_network(holder, err);
 	if (r < 0)
 		return r;
-	holder->signal_fd = take_signals();
+	holder->signal_fd = open_signal_fd();
 	if (holder->signal_fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "signalfd");
-	holder->listen_fd = hold_listen(holder->record, err);
+	holder->listen_fd = holder_listen(holder->record, err);
 	return holder->listen_fd < 0 ? holder->listen_fd : 0;
 }
 
@@ -350,11 +365,11 @@ static void close_holder(struct holder *holder)
 {
 	unlinkat(holder->record->fd, "socket", 0);
 	close(holder->listen_fd);
-	hold_close_cell(holder, NULL);
+	holder_close_cell(holder, NULL);
 	if (!holder->is_removed)
-		hold_note_step(holder, true);
-	hold_tell_all(holder);
-	hold_record_close(holder);
+		holder_note_step(holder, true);
+	watchers_send_reports(holder);
+	holder_eventlog_close(holder);
 	/* Before whoever waits for the end hears of it: he wants it next. */
 	layer_record_close(holder->record);
 	close(holder->held_fd);
@@ -365,30 +380,30 @@ static void close_holder(struct holder *holder)
 }
 
 /* Who starts it and wants it to stay would ask for that next. */
-static int open_staying(struct holder *holder, struct hold_reply *reply)
+static int open_staying(struct holder *holder, struct holder_reply *reply)
 {
-	int r = hold_stay(holder, &reply->error);
+	int r = holder_stay(holder, &reply->error);
 
 	reply->pid = holder->handle.pid;
 	return r;
 }
 
-_Noreturn void hold_main(const char *id, bool stays, int status_fd)
+_Noreturn void holder_main(const char *id, bool stays, int status_fd)
 {
 	static struct holder holder;
-	struct hold_reply reply = {0};
+	struct holder_reply reply = {0};
 	char own_id[ATOLL_ID_SIZE];
 	bool is_open;
 
 	snprintf(own_id, sizeof own_id, "%s", id);
 	id = own_id;
-	take_name(status_fd, id);
+	set_process_name(status_fd, id);
 	/* It is a fork of a program that was at something else. */
 	program_forget_callers(__builtin_frame_address(0));
-	holder.born_ns = holder.idle_ns = clock_monotonic_ns();
+	holder.born_ns = holder.unused_since_ns = clock_monotonic_ns();
 	holder.note_ns = INT64_MAX;
-	holder.idle_max_ns = read_seconds_ns("ATOLL_IDLE_SECONDS", IDLE_S);
-	holder.rest_ns = read_seconds_ns("ATOLL_REST_SECONDS", REST_S);
+	holder.unused_max_ns = read_seconds_ns("ATOLL_IDLE_SECONDS", END_AFTER_S);
+	holder.idle_after_ns = read_seconds_ns("ATOLL_REST_SECONDS", IDLE_AFTER_S);
 	reply.code = open_holder(&holder, id, &reply.error);
 	is_open = reply.code == 0;
 	if (is_open && stays)
@@ -404,26 +419,26 @@ _Noreturn void hold_main(const char *id, bool stays, int status_fd)
 	_exit(reply.code < 0);
 }
 
-static int start_by(const char *id, bool stays, bool by_nursery, struct atoll_error *err)
+static int start_by(const char *id, bool stays, bool by_spawner, struct atoll_error *err)
 {
 	cleanup_fd int status = -1, theirs = -1;
-	struct hold_reply reply;
+	struct holder_reply reply;
 	int ends[2], r;
 	pid_t pid;
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
 	status = ends[0], theirs = ends[1];
-	if (by_nursery && !hold_nursery_start(id, stays, theirs))
+	if (by_spawner && !spawner_start_holder(id, stays, theirs))
 		return -EPIPE;
-	pid = by_nursery ? -1 : fork();
+	pid = by_spawner ? -1 : fork();
 	if (pid == 0) {
 		/* Twice: it is nobody's child, and leads no session. */
 		setsid();
 		if (fork() == 0) {
-			hold_leave_caller();
+			holder_detach_from_caller();
 			keyring_share();
-			hold_main(id, stays, theirs);
+			holder_main(id, stays, theirs);
 		}
 		_exit(0);
 	}
@@ -438,9 +453,9 @@ static int start_by(const char *id, bool stays, bool by_nursery, struct atoll_er
 	return reply.code;
 }
 
-int hold_start(const char *id, bool stays, struct atoll_error *err)
+int holder_start(const char *id, bool stays, struct atoll_error *err)
 {
-	/* There is no nursery, or it was killed before it got to it. */
+	/* There is no spawner, or it was killed before it got to it. */
 	struct atoll_error lost = {0};
 	int r = start_by(id, stays, true, &lost);
 

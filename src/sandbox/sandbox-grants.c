@@ -4,7 +4,7 @@
 #include "base/fd.h"
 #include "job/job.h"
 #include "layer/layer.h"
-#include "sandbox/holder.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -30,7 +30,7 @@ static void free_job(struct atoll_job **job)
 	atoll_job_free(*job);
 }
 
-static int read_words(const struct layer_record *record, struct buf *out)
+static int read_recipe(const struct layer_record *record, struct buf *out)
 {
 	cleanup_buf struct buf text = BUF_INIT(RECIPE_MAX);
 	cleanup_fd int fd = openat(record->fd, "job", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -39,7 +39,7 @@ static int read_words(const struct layer_record *record, struct buf *out)
 	return r < 0 ? r : recipe_without(text.data ? text.data : "", text.used, KEY, out);
 }
 
-static int write_words(const struct layer_record *record, const struct buf *words)
+static int write_recipe(const struct layer_record *record, const struct buf *recipe)
 {
 	cleanup_fd int fd = -1;
 	int r;
@@ -48,7 +48,7 @@ static int write_words(const struct layer_record *record, const struct buf *word
 		return -errno;
 	fd = openat(record->fd, "job.new", O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 		    0600);
-	r = fd < 0 ? -errno : fd_write_all(fd, words->data, words->used);
+	r = fd < 0 ? -errno : fd_write_all(fd, recipe->data, recipe->used);
 	if (r == 0 && renameat(record->fd, "job.new", record->fd, "job") < 0)
 		r = -errno;
 	return r;
@@ -63,25 +63,25 @@ static int replace(struct layer_record *record, char *const *grants, size_t n,
 		   struct atoll_error *err)
 {
 	cleanup_with(free_job) struct atoll_job *job = NULL;
-	cleanup_buf struct buf words = BUF_INIT(RECIPE_MAX);
-	int r = read_words(record, &words);
+	cleanup_buf struct buf recipe = BUF_INIT(RECIPE_MAX);
+	int r = read_recipe(record, &recipe);
 
 	for (size_t i = 0; r == 0 && i < n; i++) {
-		add_word(&words, "set");
-		add_word(&words, KEY);
-		add_word(&words, grants[i]);
+		add_word(&recipe, "set");
+		add_word(&recipe, KEY);
+		add_word(&recipe, grants[i]);
 	}
 	if (r == 0)
-		r = buf_error(&words);
+		r = buf_error(&recipe);
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "read what sandbox '%s' is made of",
 				 record->info.id);
-	r = recipe_follow(&(struct recipe){.words = &words}, &job, err);
+	r = recipe_follow(&(struct recipe){.words = &recipe}, &job, err);
 	if (r == 0)
 		r = spec_digest(job->spec, record->info.digest, err);
 	if (r < 0)
 		return r;
-	r = write_words(record, &words);
+	r = write_recipe(record, &recipe);
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep what the sandbox is made of")
 		     : layer_record_save_soon(record, err);
 }

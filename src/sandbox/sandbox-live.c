@@ -2,7 +2,9 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "layer/layer.h"
+#include "sandbox/holder-protocol.h"
 #include "sandbox/holder.h"
+#include "sandbox/sandbox.h"
 
 #include <atoll/step.h>
 #include <errno.h>
@@ -33,21 +35,21 @@ static int say_none(const struct layer_record *record, struct atoll_error *err)
 			 record->info.id);
 }
 
-static int ask(const char *id, enum hold_type type, bool starts, int with_fd,
-	       struct hold_reply *ret, struct atoll_error *err)
+static int ask(const char *id, enum holder_request_type type, bool starts, int with_fd,
+	       struct holder_reply *ret, struct atoll_error *err)
 {
-	const struct hold_request request = {.version = HOLD_VERSION, .type = type};
+	const struct holder_request request = {.version = HOLDER_VERSION, .type = type};
 	struct layer_record *record;
 	struct atoll_error unheard;
 	int r = begin(id, &err, &unheard, &record);
 
 	for (int i = 0; r == 0 && i < TRIES; i++) {
 		cleanup_fd int fd =
-			starts ? hold_connect_or_start(record, err) : hold_connect(record, err);
+			starts ? holder_connect_or_start(record, err) : holder_connect(record, err);
 
 		r = fd == -ENOENT ? say_none(record, err)
 		    : fd < 0	  ? fd
-				  : hold_ask(fd, &request, &with_fd, with_fd >= 0, ret, err);
+				  : holder_ask(fd, &request, &with_fd, with_fd >= 0, ret, err);
 		if (r != -ECONNRESET)
 			break;
 		r = i + 1 < TRIES ? 0 : r;
@@ -58,37 +60,37 @@ static int ask(const char *id, enum hold_type type, bool starts, int with_fd,
 
 int atoll_sandbox_start(const char *id, struct atoll_error *err)
 {
-	struct hold_reply reply;
+	struct holder_reply reply;
 
-	return ask(id, HOLD_STAY, true, -1, &reply, err);
+	return ask(id, HOLDER_STAY, true, -1, &reply, err);
 }
 
 int sandbox_start_new(const char *id, struct atoll_error *err)
 {
 	struct atoll_error unheard = {0};
-	int r = hold_start(id, true, err ? err : &unheard);
+	int r = holder_start(id, true, err ? err : &unheard);
 
 	return r == -EBUSY ? atoll_sandbox_start(id, err) : r;
 }
 
 int atoll_sandbox_freeze(const char *id, struct atoll_error *err)
 {
-	struct hold_reply reply;
+	struct holder_reply reply;
 
-	return ask(id, HOLD_FREEZE, false, -1, &reply, err);
+	return ask(id, HOLDER_FREEZE, false, -1, &reply, err);
 }
 
 int atoll_sandbox_thaw(const char *id, struct atoll_error *err)
 {
-	struct hold_reply reply;
+	struct holder_reply reply;
 
-	return ask(id, HOLD_THAW, false, -1, &reply, err);
+	return ask(id, HOLDER_THAW, false, -1, &reply, err);
 }
 
 static int receive_usage(int fd, struct atoll_sandbox_usage *ret, struct atoll_error *err)
 {
 	struct {
-		struct hold_reply reply;
+		struct holder_reply reply;
 		struct atoll_sandbox_usage usage;
 	} answer;
 	size_t none = 0;
@@ -104,7 +106,7 @@ static int receive_usage(int fd, struct atoll_sandbox_usage *ret, struct atoll_e
 
 int atoll_sandbox_usage(const char *id, struct atoll_sandbox_usage *ret, struct atoll_error *err)
 {
-	const struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_USAGE};
+	const struct holder_request request = {.version = HOLDER_VERSION, .type = HOLDER_USAGE};
 	struct layer_record *record;
 	struct atoll_error unheard;
 	cleanup_fd int fd = -1;
@@ -112,12 +114,12 @@ int atoll_sandbox_usage(const char *id, struct atoll_sandbox_usage *ret, struct 
 
 	err = err ? err : &unheard;
 	*err = (struct atoll_error){0};
-	fd = hold_connect_id(id, true, err);
+	fd = holder_connect_id(id, true, err);
 	if (fd == -ENOENT) {
 		r = begin(id, &err, &unheard, &record);
 		if (r < 0)
 			return r;
-		fd = hold_connect(record, err);
+		fd = holder_connect(record, err);
 		if (fd == -ENOENT)
 			r = say_none(record, err);
 		layer_record_close(record);
@@ -139,7 +141,7 @@ static int connect_live(const char *id, struct atoll_error *err)
 	int r = begin(id, &err, &unheard, &record), fd = -1;
 
 	if (r == 0) {
-		fd = hold_connect(record, err);
+		fd = holder_connect(record, err);
 		r = fd == -ENOENT ? say_none(record, err) : fd;
 	}
 	layer_record_close(record);
@@ -148,9 +150,9 @@ static int connect_live(const char *id, struct atoll_error *err)
 
 int atoll_sandbox_questions(const char *id, struct atoll_pending *ret, struct atoll_error *err)
 {
-	const struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_QUESTIONS};
+	const struct holder_request request = {.version = HOLDER_VERSION, .type = HOLDER_QUESTIONS};
 	struct {
-		struct hold_reply reply;
+		struct holder_reply reply;
 		struct atoll_pending list[ATOLL_PENDING_MAX];
 	} answer;
 	struct atoll_error unheard = {0};
@@ -175,20 +177,20 @@ int atoll_sandbox_questions(const char *id, struct atoll_pending *ret, struct at
 int atoll_sandbox_answer(const char *id, uint64_t question, enum atoll_answer_type answer,
 			 struct atoll_error *err)
 {
-	struct hold_request request = {
-		.version = HOLD_VERSION, .type = HOLD_ANSWER, .number = (uint32_t)answer};
+	struct holder_request request = {
+		.version = HOLDER_VERSION, .type = HOLDER_ANSWER, .number = (uint32_t)answer};
 	struct atoll_error unheard = {0};
 	cleanup_fd int fd = connect_live(id, err = err ? err : &unheard);
-	struct hold_reply reply;
+	struct holder_reply reply;
 
 	snprintf(request.name, sizeof request.name, "%" PRIu64, question);
-	return fd < 0 ? fd : hold_ask(fd, &request, NULL, 0, &reply, err);
+	return fd < 0 ? fd : holder_ask(fd, &request, NULL, 0, &reply, err);
 }
 
 int atoll_sandbox_set_network(const char *id, const char *rules, struct atoll_error *err)
 {
 	cleanup_fd int fd = memfd_create("atoll-rules", MFD_CLOEXEC);
-	struct hold_reply reply;
+	struct holder_reply reply;
 	struct atoll_error unheard;
 	int r;
 
@@ -197,5 +199,5 @@ int atoll_sandbox_set_network(const char *id, const char *rules, struct atoll_er
 	r = fd < 0 ? -errno : fd_write_all(fd, rules, strlen(rules));
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "keep the network's rules");
-	return ask(id, HOLD_NETWORK, false, fd, &reply, err);
+	return ask(id, HOLDER_NETWORK, false, fd, &reply, err);
 }

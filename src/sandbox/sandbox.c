@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/sandbox.h"
+
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -13,7 +15,8 @@
 #include "layer/layer.h"
 #include "sandbox/apply-discard.h"
 #include "sandbox/checkpoints.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/record-lock.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -202,15 +205,15 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 static int begin_log(const char *of_id, const struct spec *spec, const char *parent,
 		     struct atoll_error *err)
 {
-	struct eventlog *recorder;
+	struct eventlog *eventlog;
 	char id[ATOLL_ID_SIZE];
 	int r;
 
 	memcpy(id, of_id, sizeof id);
-	r = eventlog_open(spec, id, true, parent, &recorder, err);
+	r = eventlog_open(spec, id, true, parent, &eventlog, err);
 	if (r == 0)
-		r = eventlog_seal(recorder, false, false, err);
-	eventlog_close(recorder);
+		r = eventlog_seal(eventlog, false, false, err);
+	eventlog_close(eventlog);
 	return r;
 }
 
@@ -278,7 +281,7 @@ static int reach(struct layer_record *record, int *ret_held, int *ret_socket,
 		if (r != -EBUSY)
 			return error_set(err, ATOLL_FAULT_HOST, -r, "hold sandbox '%s'",
 					 record->info.id);
-		r = hold_connect(record, err);
+		r = holder_connect(record, err);
 		if (r >= 0)
 			*ret_socket = r;
 		if (r != -ENOENT)
@@ -310,22 +313,23 @@ static int check_layer(const struct layer_record *record, struct atoll_error *er
 	return r;
 }
 
-static int ask(int socket_fd, enum hold_type type, const char *name, bool is_forced,
-	       struct hold_reply *ret, struct atoll_error *err)
+static int ask(int socket_fd, enum holder_request_type type, const char *name, bool is_forced,
+	       struct holder_reply *ret, struct atoll_error *err)
 {
-	struct hold_request request = {
-		.version = HOLD_VERSION, .type = type, .is_forced = is_forced};
-	int r = name ? steps_check_name(name, err) : 0;
+	struct holder_request request = {
+		.version = HOLDER_VERSION, .type = type, .is_forced = is_forced};
+	int r = name ? checkpoints_check_name(name, err) : 0;
 
 	if (r < 0)
 		return r;
 	snprintf(request.name, sizeof request.name, "%s", name ? name : "");
-	return hold_ask(socket_fd, &request, NULL, 0, ret, err);
+	return holder_ask(socket_fd, &request, NULL, 0, ret, err);
 }
 
 /* Hold it, or have the holder do it. One that is just ending does not read what it is asked. */
-static int reach_and_ask(struct layer_record *record, enum hold_type type, const char *name,
-			 int *ret_held, struct hold_reply *ret, struct atoll_error *err)
+static int reach_and_ask(struct layer_record *record, enum holder_request_type type,
+			 const char *name, int *ret_held, struct holder_reply *ret,
+			 struct atoll_error *err)
 {
 	int r;
 
@@ -344,8 +348,8 @@ static int checkpoint(struct layer_record *record, const char *name, char ret_na
 		      struct atoll_error *err)
 {
 	cleanup_fd int held = -1;
-	struct hold_reply reply;
-	int r = reach_and_ask(record, HOLD_CHECKPOINT, name, &held, &reply, err);
+	struct holder_reply reply;
+	int r = reach_and_ask(record, HOLDER_CHECKPOINT, name, &held, &reply, err);
 
 	if (r < 0)
 		return r;
@@ -357,8 +361,8 @@ static int checkpoint(struct layer_record *record, const char *name, char ret_na
 	if (r == 0)
 		r = layer_record_lock(record, false, err);
 	if (r == 0)
-		r = steps_checkpoint(record, name, NULL, ret_name, err);
-	return r < 0 ? r : decide_turn(record, "checkpoint", ret_name, UINT64_MAX, err);
+		r = checkpoints_seal(record, name, NULL, ret_name, err);
+	return r < 0 ? r : sandbox_log_change(record, "checkpoint", ret_name, UINT64_MAX, err);
 }
 
 int atoll_sandbox_checkpoint(const char *id, const char *name, char ret_name[64],
@@ -380,11 +384,11 @@ int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended
 {
 	cleanup_record struct layer_record *record = NULL;
 	cleanup_fd int held = -1;
-	struct hold_reply reply;
+	struct holder_reply reply;
 	int r = sandbox_open(id, &record, err);
 
 	if (r == 0)
-		r = reach_and_ask(record, HOLD_ROLLBACK, name, &held, &reply, err);
+		r = reach_and_ask(record, HOLDER_ROLLBACK, name, &held, &reply, err);
 	if (r < 0)
 		return r;
 	if (held < 0) {
@@ -396,11 +400,11 @@ int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended
 	if (r == 0)
 		r = layer_record_lock(record, false, err);
 	if (r == 0)
-		r = steps_return(record, name, err);
+		r = checkpoints_return(record, name, err);
 	if (r == 0)
-		r = decide_turn(record, "rollback", name, 0, err);
+		r = sandbox_log_change(record, "rollback", name, 0, err);
 	if (r == 0)
-		layer_store_tidy(&record->store, STEPS_TIDY_NS);
+		layer_store_tidy(&record->store, CHECKPOINTS_TIDY_NS);
 	return r;
 }
 
@@ -409,7 +413,7 @@ static int note_fork(const struct layer_record *record, const struct spec *spec,
 		     const char *child, struct atoll_error *err)
 {
 	char parent[ATOLL_ID_SIZE + 66];
-	int r = decide_note(record, "fork", child, err);
+	int r = sandbox_log_decision(record, "fork", child, err);
 
 	snprintf(parent, sizeof parent, "%s/%s", record->info.id, name);
 	return r != 0 ? r : begin_log(child, spec, parent, err);
@@ -420,19 +424,19 @@ static int note_fork(const struct layer_record *record, const struct spec *spec,
 static int branch(struct layer_record *record, const char *name, bool is_first,
 		  char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
 {
-	cleanup_with(steps_done) struct steps steps = {0};
-	const struct steps_point *point;
-	int r = hold_lock(record, HOLD_PATIENCE_MS, err);
+	cleanup_with(checkpoints_done) struct checkpoints steps = {0};
+	const struct checkpoint *point;
+	int r = sandbox_lock_record(record, SANDBOX_LOCK_MS, err);
 
 	if (r == 0)
-		r = steps_read(record, &steps, err);
+		r = checkpoints_read(record, &steps, err);
 	if (r == 0)
-		r = steps_find(&steps, name, &point, err);
+		r = checkpoints_find(&steps, name, &point, err);
 	if (r == 0 && is_first)
 		r = layer_store_keep_bounds(&record->store, err);
 	if (r == 0)
-		r = steps_branch(record, point, ret_id, err);
-	hold_unlock(record);
+		r = checkpoints_branch(record, point, ret_id, err);
+	sandbox_unlock_record(record);
 	return r;
 }
 
@@ -466,12 +470,12 @@ int atoll_sandbox_history(const char *id, struct atoll_checkpoint **ret, size_t 
 			  struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
-	cleanup_with(steps_done) struct steps steps = {0};
+	cleanup_with(checkpoints_done) struct checkpoints steps = {0};
 	struct atoll_checkpoint *list;
 	int r = sandbox_open(id, &record, err);
 
 	if (r == 0)
-		r = steps_read(record, &steps, err);
+		r = checkpoints_read(record, &steps, err);
 	if (r < 0)
 		return r;
 	list = calloc(steps.n + 1, sizeof *list);
@@ -501,17 +505,17 @@ void atoll_history_free(struct atoll_checkpoint *list, size_t n)
 static int end_holder(int socket_fd, bool is_forced, bool *ret_is_noted, struct atoll_error *err)
 {
 	const struct timeval patience = {.tv_sec = is_forced ? KILL_S : 0};
-	struct hold_heard heard;
-	struct hold_reply reply;
+	struct holder_ack heard;
+	struct holder_reply reply;
 	struct ucred peer;
 	socklen_t size = sizeof peer;
 	ssize_t got = 0;
 	int r;
 
 	setsockopt(socket_fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	r = ask(socket_fd, HOLD_END, ret_is_noted ? HOLD_REMOVE : NULL, is_forced, &reply, err);
+	r = ask(socket_fd, HOLDER_END, ret_is_noted ? HOLDER_REMOVE : NULL, is_forced, &reply, err);
 	while (r == 0 && (got = recv(socket_fd, &heard, sizeof heard, 0)) > 0) {
-		if (ret_is_noted && got == sizeof heard && heard.magic == HOLD_HEARD)
+		if (ret_is_noted && got == sizeof heard && heard.magic == HOLDER_ACK_MAGIC)
 			*ret_is_noted = true;
 	}
 	if (is_forced && (r == -EAGAIN || r == -EBUSY || (r == 0 && got < 0 && errno == EAGAIN)) &&
@@ -526,8 +530,8 @@ static int end_holder(int socket_fd, bool is_forced, bool *ret_is_noted, struct 
 /* What cannot be kept is not ended. A holder of an older version keeps nothing. */
 static int save(int socket_fd, struct atoll_error *err)
 {
-	struct hold_reply reply;
-	int r = ask(socket_fd, HOLD_SAVE, NULL, false, &reply, err);
+	struct holder_reply reply;
+	int r = ask(socket_fd, HOLDER_SAVE, NULL, false, &reply, err);
 
 	return r == -EPROTO ? 0 : r;
 }
@@ -561,7 +565,7 @@ int atoll_sandbox_stop(const char *id, struct atoll_error *err)
 /* Somebody may just be noting something in it. */
 static int lock_to_remove(struct layer_record *record, struct atoll_error *err)
 {
-	const int64_t until_ns = clock_monotonic_ns() + HOLD_PATIENCE_MS * INT64_C(1000000);
+	const int64_t until_ns = clock_monotonic_ns() + SANDBOX_LOCK_MS * INT64_C(1000000);
 	int r;
 
 	while ((r = layer_record_lock_to_remove(record, err)) == -EBUSY &&
@@ -590,7 +594,7 @@ static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost
 	if (r < 0)
 		return r;
 	if (!is_noted)
-		r = decide_turn(record, "remove", NULL, UINT64_MAX, err);
+		r = sandbox_log_change(record, "remove", NULL, UINT64_MAX, err);
 	/* A full disk: only without the sandbox there is room for the note, too. */
 	is_late = r == -ENOSPC || r == -EDQUOT;
 	if (r == 0 || is_late)
@@ -598,7 +602,7 @@ static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost
 	if (r < 0 || !is_late)
 		return r;
 	layer_store_tidy(&record->store, INT64_MAX / 2);
-	return decide_turn(record, "remove", NULL, UINT64_MAX, err);
+	return sandbox_log_change(record, "remove", NULL, UINT64_MAX, err);
 }
 
 int atoll_sandboxes_remove(const char *const *ids, size_t n, bool is_forced,

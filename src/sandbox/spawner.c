@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/spawner.h"
+
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/error.h"
@@ -8,7 +10,8 @@
 #include "base/program.h"
 #include "isolate/isolate.h"
 #include "job/job.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder.h"
+#include "sandbox/sandbox.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -26,73 +29,73 @@
  *
  * A holder is a fork of whoever starts it. A daemon with threads, libraries and connections is a
  * bad parent: a fork of it takes long, has its page tables, and inherits whatever another thread
- * was just doing. So it starts a small program first (atoll-nursery), which does nothing but fork
- * holders: one message with the sandbox's id and the pipe at which the holder answers. The nursery
+ * was just doing. So it starts a small program first (atoll-spawner), which does nothing but fork
+ * holders: one message with the sandbox's id and the pipe at which the holder answers. The spawner
  * leads a session, so that holders need not; it ends with the daemon, and holders do not.
  *
  * One is forked ahead, once nobody has asked for a moment, and told its id when there is one: what
  * all of them have in common it has done by then. It has nothing of anybody's sandbox. It knows
- * what the nursery knew when it was forked; if that has changed it is let go, and another one
+ * what the spawner knew when it was forked; if that has changed it is let go, and another one
  * forked.
  */
 
 #define AHEAD_MS 5
 
-struct nursery_order {
+struct spawner_order {
 	char id[ATOLL_ID_SIZE];
 	bool stays;
-	int64_t checked_ns; /* in the nursery: isolate_confirm() */
+	int64_t checked_ns; /* in the spawner: isolate_confirm() */
 };
 
 /* Set before there are threads, and never another number from then on. */
-static int nursery_fd = -1;
-static pid_t nursery_pid;
+static int spawner_fd = -1;
+static pid_t spawner_pid;
 
-int hold_nursery_open(const char *program, struct atoll_error *err)
+int spawner_open(const char *program, struct atoll_error *err)
 {
 	cleanup_fd int ours = -1, theirs = -1;
 	int pair[2];
 	pid_t pid;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket for the nursery");
+		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket for the spawner");
 	ours = pair[0], theirs = pair[1];
-	pid = program_start(program, "atoll-nursery", theirs, PROGRAM_ATTACHED);
+	pid = program_start(program, "atoll-spawner", theirs, PROGRAM_ATTACHED);
 	if (pid < 0) /* it is still gone, and tried again */
 		return error_set(err, ATOLL_FAULT_HOST, -pid, "execute '%s'", program);
-	nursery_pid = pid;
-	/* A thread may be using the one of an earlier nursery: it is replaced under its number. */
-	if (nursery_fd < 0)
-		nursery_fd = take_fd(&ours);
-	else if (dup3(ours, nursery_fd, O_CLOEXEC) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "take the nursery's socket");
+	spawner_pid = pid;
+	/* A thread may be using the one of an earlier spawner: it is replaced under its number. */
+	if (spawner_fd < 0)
+		spawner_fd = take_fd(&ours);
+	else if (dup3(ours, spawner_fd, O_CLOEXEC) < 0)
+		return error_set(err, ATOLL_FAULT_HOST, errno, "take the spawner's socket");
 	return 0;
 }
 
-bool hold_nursery_is_gone(void)
+bool spawner_is_gone(void)
 {
-	return nursery_pid > 0 && waitpid(nursery_pid, NULL, WNOHANG) != 0;
+	return spawner_pid > 0 && waitpid(spawner_pid, NULL, WNOHANG) != 0;
 }
 
-void hold_nursery_close(void)
+void spawner_close(void)
 {
-	if (nursery_fd >= 0)
-		close(nursery_fd);
-	nursery_fd = -1;
+	if (spawner_fd >= 0)
+		close(spawner_fd);
+	spawner_fd = -1;
 }
 
 /* False: there is none, or it is gone; the caller forks by itself. */
-bool hold_nursery_start(const char *id, bool stays, int status_fd)
+bool spawner_start_holder(const char *id, bool stays, int status_fd)
 {
-	struct nursery_order order = {.stays = stays};
+	struct spawner_order order = {.stays = stays};
 
 	snprintf(order.id, sizeof order.id, "%s", id);
-	return nursery_fd >= 0 && fd_send(nursery_fd, &order, sizeof order, &status_fd, 1) == 0;
+	return spawner_fd >= 0 && fd_send(spawner_fd, &order, sizeof order, &status_fd, 1) == 0;
 }
 
-/* ---- in the nursery ---- */
+/* ---- in the spawner ---- */
 
-static bool receive(int fd, struct nursery_order *ret, int *ret_status_fd)
+static bool receive(int fd, struct spawner_order *ret, int *ret_status_fd)
 {
 	size_t n = 1;
 	ssize_t size = fd_receive(fd, ret, sizeof *ret, 0, ret_status_fd, &n);
@@ -107,10 +110,10 @@ static bool receive(int fd, struct nursery_order *ret, int *ret_status_fd)
 	return false;
 }
 
-static _Noreturn void become_holder(const struct nursery_order *order, int status_fd)
+static _Noreturn void become_holder(const struct spawner_order *order, int status_fd)
 {
 	signal(SIGCHLD, SIG_DFL); /* it waits for its first process */
-	hold_main(order->id, order->stays, status_fd);
+	holder_main(order->id, order->stays, status_fd);
 }
 
 /*
@@ -143,10 +146,10 @@ static void read_any(void)
 	atoll_job_free(job);
 }
 
-/* In what was forked ahead. It has nothing of the nursery's, whose end is also its own. */
+/* In what was forked ahead. It has nothing of the spawner's, whose end is also its own. */
 static _Noreturn void wait_to_be_one(int fd)
 {
-	struct nursery_order order;
+	struct spawner_order order;
 	int status_fd;
 
 	setpgid(0, 0);
@@ -178,7 +181,7 @@ static int fork_ahead(void)
 	return pid > 0 ? take_fd(&ours) : -1;
 }
 
-static void start_one(int *ahead_fd, struct nursery_order *order, int status_fd)
+static void start_one(int *ahead_fd, struct spawner_order *order, int status_fd)
 {
 	bool is_sent = false;
 
@@ -215,22 +218,22 @@ static bool is_asked_soon(int fd, const struct pace *pace)
 	return poll(&asked, 1, is_busy ? 4 * AHEAD_MS : AHEAD_MS) != 0;
 }
 
-_Noreturn void hold_nursery_serve(int fd)
+_Noreturn void spawner_serve(int fd)
 {
 	struct pace pace = {0};
 	int ahead_fd = -1;
 
 	setsid();
-	hold_leave_caller();
+	holder_detach_from_caller();
 	signal(SIGCHLD, SIG_IGN); /* nobody waits for holders */
-	prctl(PR_SET_NAME, "atoll-nursery");
-	program_set_title("atoll-nursery"); /* where that is, is known to the children */
+	prctl(PR_SET_NAME, "atoll-spawner");
+	program_set_title("atoll-spawner"); /* where that is, is known to the children */
 	keyring_share();
 	hash_ask(); /* or each of them would */
 	program_remember();
 	isolate_remember();
 	for (;;) {
-		struct nursery_order order;
+		struct spawner_order order;
 		int status_fd = -1;
 
 		if (ahead_fd < 0 && !is_asked_soon(fd, &pace))

@@ -6,6 +6,9 @@
 #include "base/fd.h"
 #include "base/str.h"
 #include "layer/layer.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/step-read.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -29,7 +32,7 @@ static struct atoll_step *new_step(void)
 	if (!step)
 		return NULL;
 	step->fd = step->input_fd = step->streams[0].file = step->streams[1].file = -1;
-	for (int i = 0; i < HOLD_STREAMS; i++)
+	for (int i = 0; i < STEP_STREAMS; i++)
 		step->need[i] = step->needed[i] = UINT64_MAX;
 	return step;
 }
@@ -42,18 +45,18 @@ static void free_step(struct atoll_step *step)
 		close(step->fd);
 	if (step->input_fd >= 0)
 		close(step->input_fd);
-	for (int i = 0; i < HOLD_STREAMS; i++) {
+	for (int i = 0; i < STEP_STREAMS; i++) {
 		if (step->streams[i].file >= 0)
 			close(step->streams[i].file);
 		free(step->streams[i].small);
 	}
 	free(step->info.result);
-	free(step->words);
+	free(step->invocation);
 	free(step->texts);
 	free(step);
 }
 
-static void add_words(struct buf *out, const struct atoll_step_options *options)
+static void add_invocation(struct buf *out, const struct atoll_step_options *options)
 {
 	struct init_step_head head = {0};
 
@@ -82,15 +85,15 @@ static int check_options(const struct atoll_step_options *options, struct atoll_
 	if (options->label && strlen(options->label) >= ATOLL_STEP_LABEL)
 		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
 				 "the label of a step has at most %d bytes", ATOLL_STEP_LABEL - 1);
-	if (options->user && strlen(options->user) >= sizeof((struct hold_start *)0)->user)
+	if (options->user && strlen(options->user) >= sizeof((struct step_start_request *)0)->user)
 		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "user '%.40s'", options->user);
 	return 0;
 }
 
-static int keep_words(const struct buf *out, struct atoll_error *err)
+static int write_invocation(const struct buf *out, struct atoll_error *err)
 {
 	cleanup_fd int fd = memfd_create("atoll-step", MFD_CLOEXEC);
-	const size_t head = sizeof(struct hold_start);
+	const size_t head = sizeof(struct step_start_request);
 	int r = fd < 0 ? -errno : fd_write_all(fd, out->data + head, out->used - head);
 
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
@@ -100,28 +103,28 @@ static int keep_words(const struct buf *out, struct atoll_error *err)
 static int make_request(const struct atoll_step_options *options, struct buf *out, int *ret_words,
 			struct atoll_error *err)
 {
-	struct hold_start start = {.version = HOLD_VERSION,
-				   .type = HOLD_STEP,
-				   .has_stdin = options->has_stdin,
-				   .has_terminal = options->has_terminal,
-				   .has_channel = options->channel_fd > 0,
-				   .columns = options->columns,
-				   .rows = options->rows,
-				   .timeout_ms = options->timeout_ms};
+	struct step_start_request start = {.version = HOLDER_VERSION,
+					   .type = HOLDER_STEP,
+					   .has_stdin = options->has_stdin,
+					   .has_terminal = options->has_terminal,
+					   .has_channel = options->channel_fd > 0,
+					   .columns = options->columns,
+					   .rows = options->rows,
+					   .timeout_ms = options->timeout_ms};
 
 	snprintf(start.key, sizeof start.key, "%s", options->key ? options->key : "");
 	snprintf(start.label, sizeof start.label, "%s", options->label ? options->label : "");
 	snprintf(start.user, sizeof start.user, "%s", options->user ? options->user : "");
 	buf_add(out, &start, sizeof start);
-	add_words(out, options);
+	add_invocation(out, options);
 	if (buf_error(out) < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, -buf_error(out), "the command");
-	if (out->used <= sizeof start + HOLD_START_MAX)
+	if (out->used <= sizeof start + STEP_INVOCATION_MAX)
 		return 0;
-	*ret_words = keep_words(out, err);
+	*ret_words = write_invocation(out, err);
 	if (*ret_words < 0)
 		return *ret_words;
-	start.has_words_fd = true;
+	start.has_invocation_fd = true;
 	memcpy(out->data, &start, sizeof start);
 	out->used = sizeof start;
 	return 0;
@@ -131,15 +134,15 @@ static int make_request(const struct atoll_step_options *options, struct buf *ou
 static int connect_to(const char *id, bool needs_holder, bool waits, struct atoll_error *err)
 {
 	struct layer_record *record = NULL;
-	int r = hold_connect_id(id, waits, err);
+	int r = holder_connect_id(id, waits, err);
 
 	if (r != -ENOENT)
 		return r;
 	r = sandbox_open(id, &record, err);
 	if (r == 0 && needs_holder)
-		r = hold_connect(record, err);
+		r = holder_connect(record, err);
 	else if (r == 0)
-		r = hold_connect_or_start(record, err);
+		r = holder_connect_or_start(record, err);
 	layer_record_close(record);
 	if (r == -ENOENT && !err->text[0])
 		error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "nothing holds sandbox '%s'", id);
@@ -149,14 +152,14 @@ static int connect_to(const char *id, bool needs_holder, bool waits, struct atol
 static int send_start(const char *id, const struct atoll_step_options *options,
 		      struct atoll_step *step, struct atoll_error *err)
 {
-	cleanup_buf struct buf out = BUF_INIT(sizeof(struct hold_start) + INIT_STEP_MAX);
-	cleanup_fd int words = -1;
-	int fds[2], n = 0, r = make_request(options, &out, &words, err);
+	cleanup_buf struct buf out = BUF_INIT(sizeof(struct step_start_request) + INIT_STEP_MAX);
+	cleanup_fd int invocation = -1;
+	int fds[2], n = 0, r = make_request(options, &out, &invocation, err);
 
 	if (r < 0)
 		return r;
-	if (words >= 0)
-		fds[n++] = words;
+	if (invocation >= 0)
+		fds[n++] = invocation;
 	if (options->channel_fd > 0)
 		fds[n++] = options->channel_fd;
 	/* One that is just ending reads nothing any more. */
@@ -203,8 +206,8 @@ int atoll_step_start(const char *id, const struct atoll_step_options *options,
 int atoll_step_attach(const char *id, uint32_t number, struct atoll_step **ret,
 		      struct atoll_error *err)
 {
-	const struct hold_request request = {
-		.version = HOLD_VERSION, .type = HOLD_ATTACH, .number = number};
+	const struct holder_request request = {
+		.version = HOLDER_VERSION, .type = HOLDER_ATTACH, .number = number};
 	struct atoll_step *step = new_step();
 	struct atoll_error unheard;
 	int r;
@@ -227,7 +230,7 @@ int atoll_step_attach(const char *id, uint32_t number, struct atoll_step **ret,
 
 void atoll_step_detach(struct atoll_step *step)
 {
-	const struct hold_call call = {.type = HOLD_CALL_DETACH};
+	const struct step_call call = {.type = STEP_CALL_DETACH};
 
 	if (step && step->fd >= 0)
 		send(step->fd, &call, sizeof call, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -242,7 +245,7 @@ void step_drop_result(struct atoll_step *step)
 
 void step_hang_up(struct atoll_step *step)
 {
-	const struct hold_call what = {.type = HOLD_CALL_DETACH};
+	const struct step_call what = {.type = STEP_CALL_DETACH};
 
 	if (step->fd < 0 || step->info.state < ATOLL_STEP_ENDED)
 		return;
@@ -257,10 +260,11 @@ void step_hang_up(struct atoll_step *step)
 static int receive_list(int fd, struct atoll_step_info **ret, size_t *ret_n,
 			struct atoll_error *err)
 {
-	const size_t room = sizeof(struct hold_reply) + HOLD_LIST_MAX * sizeof(struct hold_told);
+	const size_t room =
+		sizeof(struct holder_reply) + STEP_LIST_MAX * sizeof(struct step_report);
 	cleanup_free char *data = malloc(room);
-	const struct hold_told *told;
-	struct hold_reply reply;
+	const struct step_report *report;
+	struct holder_reply reply;
 	size_t none = 0, n;
 	ssize_t got = data ? fd_receive(fd, data, room, 0, NULL, &none) : -ENOMEM;
 
@@ -273,13 +277,13 @@ static int receive_list(int fd, struct atoll_step_info **ret, size_t *ret_n,
 		err->text[sizeof err->text - 1] = '\0';
 		return reply.code;
 	}
-	n = ((size_t)got - sizeof reply) / sizeof *told;
+	n = ((size_t)got - sizeof reply) / sizeof *report;
 	*ret = calloc(n + 1, sizeof **ret);
 	if (!*ret)
 		return error_oom(err);
-	told = (const struct hold_told *)(const void *)(data + sizeof reply);
+	report = (const struct step_report *)(const void *)(data + sizeof reply);
 	for (size_t i = 0; i < n; i++)
-		step_fill_info(&told[i], &(*ret)[i]);
+		step_fill_info(&report[i], &(*ret)[i]);
 	*ret_n = n;
 	return 0;
 }
@@ -287,7 +291,7 @@ static int receive_list(int fd, struct atoll_step_info **ret, size_t *ret_n,
 int atoll_steps_list(const char *id, struct atoll_step_info **ret, size_t *ret_n,
 		     struct atoll_error *err)
 {
-	const struct hold_request request = {.version = HOLD_VERSION, .type = HOLD_LIST};
+	const struct holder_request request = {.version = HOLDER_VERSION, .type = HOLDER_LIST};
 	struct atoll_error unheard;
 	cleanup_fd int fd = -1;
 	int r;
@@ -316,7 +320,7 @@ int atoll_step_move(struct atoll_step *step, struct atoll_error *err)
 
 	err = err ? err : &unheard;
 	*err = (struct atoll_error){0};
-	return step_take(step, err);
+	return step_read_reports(step, err);
 }
 
 const struct atoll_step_info *atoll_step_info(const struct atoll_step *step)
@@ -341,12 +345,12 @@ char *const *atoll_step_env(const struct atoll_step *step)
 
 const char *atoll_step_cwd(const struct atoll_step *step)
 {
-	return step->words ? step->words + sizeof(struct init_step_head) : NULL;
+	return step->invocation ? step->invocation + sizeof(struct init_step_head) : NULL;
 }
 
 /* ---- what can be asked of it ---- */
 
-static int call(struct atoll_step *step, const struct hold_call *what)
+static int call(struct atoll_step *step, const struct step_call *what)
 {
 	if (step->fd < 0 || step->is_over || step->info.state >= ATOLL_STEP_ENDED)
 		return -ESRCH;
@@ -357,15 +361,15 @@ static int call(struct atoll_step *step, const struct hold_call *what)
 
 int atoll_step_signal(struct atoll_step *step, int number, bool is_all)
 {
-	const struct hold_call what = {
-		.type = HOLD_CALL_SIGNAL, .signal = number, .is_all = is_all};
+	const struct step_call what = {
+		.type = STEP_CALL_SIGNAL, .signal = number, .is_all = is_all};
 
 	return number < 1 || number >= NSIG ? -EINVAL : call(step, &what);
 }
 
 void atoll_step_need(struct atoll_step *step, int stream, uint64_t at)
 {
-	struct hold_call what = {.type = HOLD_CALL_NEED};
+	struct step_call what = {.type = STEP_CALL_NEED};
 	uint64_t *need = &step->need[stream == 2], *needed = &step->needed[stream == 2];
 
 	if (stream != 1 && stream != 2)
@@ -373,7 +377,7 @@ void atoll_step_need(struct atoll_step *step, int stream, uint64_t at)
 	*need = at;
 	/* Not for every piece that is read. */
 	if (at == *needed || (at != UINT64_MAX && *needed != UINT64_MAX && at > *needed &&
-			      at - *needed < HOLD_NEED_STEP))
+			      at - *needed < STEP_NEED_INTERVAL))
 		return;
 	memcpy(what.need, step->need, sizeof what.need);
 	if (call(step, &what) == 0)
@@ -382,8 +386,8 @@ void atoll_step_need(struct atoll_step *step, int stream, uint64_t at)
 
 ssize_t atoll_step_input(struct atoll_step *step, uint64_t at, const void *data, size_t size)
 {
-	const uint64_t most = step->info.input_written + HOLD_INPUT_MAX;
-	struct hold_call what = {.type = HOLD_CALL_INPUT, .at = at};
+	const uint64_t most = step->info.input_written + STEP_INPUT_MAX;
+	struct step_call what = {.type = STEP_CALL_INPUT, .at = at};
 	struct iovec parts[] = {{&what, sizeof what}, {(void *)data, 0}};
 	const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
 
@@ -394,8 +398,8 @@ ssize_t atoll_step_input(struct atoll_step *step, uint64_t at, const void *data,
 		return 0;
 	if (size > most - at)
 		size = (size_t)(most - at);
-	if (size > HOLD_INPUT_PIECE)
-		size = HOLD_INPUT_PIECE;
+	if (size > STEP_INPUT_PIECE)
+		size = STEP_INPUT_PIECE;
 	parts[1].iov_len = size;
 	if (sendmsg(step->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		return errno == ECONNRESET ? -EPIPE : -errno;
@@ -409,7 +413,7 @@ int atoll_step_input_fd(const struct atoll_step *step)
 
 void atoll_step_close_input(struct atoll_step *step)
 {
-	const struct hold_call what = {.type = HOLD_CALL_CLOSE_INPUT};
+	const struct step_call what = {.type = STEP_CALL_CLOSE_INPUT};
 
 	if (step->info.has_terminal)
 		return;

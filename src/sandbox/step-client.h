@@ -1,36 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "sandbox/holder.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/sandbox.h"
 
 /*
- * A step, for the files of the library that serve it
+ * A detached step in a client (atoll/step.h)
  *
- *   step-client.c       starting, attaching, what can be asked of it
- *   step-read.c  what the holder tells, and the output
+ *   step-client.c  starts and attaches, sends calls
+ *   step-read.c    reads the holder's reports and the output
  */
 
 struct step_stream {
-	char *small; /* all of it, while it is short */
-	int file;    /* the holder's memory, once it is not; else -1 */
+	char *small; /* all bytes, while the stream is small */
+	int file;    /* the holder's memory file of a longer stream; else -1 */
 };
 
 struct atoll_step {
-	int fd; /* the holder's */
+	int fd; /* the connection to the holder */
 	struct atoll_step_info info;
-	struct atoll_error error; /* why it has not started */
+	struct atoll_error error; /* why the step has not started */
 	bool is_refused, was_reset;
-	bool is_over; /* nothing more comes */
-	char *words;
+	bool is_over; /* no more reports come */
+	char *invocation;
 	char **texts; /* argv, NULL, env, NULL */
 	size_t n_argv;
-	struct step_stream streams[HOLD_STREAMS];
+	struct step_stream streams[STEP_STREAMS];
 	int input_fd;
-	uint64_t need[HOLD_STREAMS], needed[HOLD_STREAMS]; /* and what the holder knows of it */
+	uint64_t need[STEP_STREAMS], needed[STEP_STREAMS]; /* `needed`: as sent to the holder */
 };
-
-/* Everything that the holder has said. 0, or the failure that ended it. */
-int step_take(struct atoll_step *step, struct atoll_error *err);
-void step_fill_info(const struct hold_told *told, struct atoll_step_info *ret);
-/* Once it is known how it ended: the struct is large, and steps are kept for a while. */
-void step_drop_result(struct atoll_step *step);

@@ -52,21 +52,21 @@ static void end(struct layer_record *record)
 
 TEST(a_checkpoint_is_a_list_of_layers_under_a_name)
 {
-	const struct steps_note note = {"make\ntest \x1b[2J", 3};
+	const struct checkpoint_step note = {"make\ntest \x1b[2J", 3};
 	struct layer_record *record = make_record();
-	struct steps steps;
+	struct checkpoints steps;
 	struct atoll_error err = {0};
 	char name[64];
 
-	CHECK(steps_checkpoint(record, NULL, NULL, name, &err) == 0);
+	CHECK(checkpoints_seal(record, NULL, NULL, name, &err) == 0);
 	CHECK_STR(name, "step-1");
 	write_in_top(record, "a", "1");
-	CHECK(steps_checkpoint(record, "two", &note, name, &err) == 0);
+	CHECK(checkpoints_seal(record, "two", &note, name, &err) == 0);
 	write_in_top(record, "b", "2");
-	CHECK(steps_copy(record, NULL, NULL, name, &err) == 0);
+	CHECK(checkpoints_copy(record, NULL, NULL, name, &err) == 0);
 	CHECK_STR(name, "step-3");
 	CHECK(record->n_layers == 1); /* the copy is the checkpoint's alone */
-	CHECK(steps_read(record, &steps, &err) == 0);
+	CHECK(checkpoints_read(record, &steps, &err) == 0);
 	CHECK(steps.n == 3);
 	CHECK(steps.points[0].n_layers == 0 && steps.points[1].n_layers == 1);
 	CHECK(steps.points[2].n_layers == 2);
@@ -74,31 +74,31 @@ TEST(a_checkpoint_is_a_list_of_layers_under_a_name)
 	CHECK_STR(steps.points[1].info.command, "make test  [2J");
 	CHECK(steps.points[1].info.status == 3 && steps.points[0].info.status == -1);
 	CHECK(steps.points[2].info.is_current && !steps.points[1].info.is_current);
-	steps_done(&steps);
+	checkpoints_done(&steps);
 	end(record);
 }
 
 TEST(a_line_that_a_kill_cut_off_is_none_and_the_next_one_is_whole)
 {
 	struct layer_record *record = make_record();
-	struct steps steps;
+	struct checkpoints steps;
 	struct atoll_error err = {0};
 	cleanup_fd int fd = -1;
 
-	CHECK(steps_checkpoint(record, "one", NULL, NULL, &err) == 0);
+	CHECK(checkpoints_seal(record, "one", NULL, NULL, &err) == 0);
 	fd = openat(record->fd, "checkpoints", O_WRONLY | O_APPEND | O_CLOEXEC);
 	CHECK(fd_write_all(fd, "2 17", 4) == 0);
-	CHECK(steps_read(record, &steps, &err) == 0 && steps.n == 1);
-	steps_done(&steps);
-	CHECK(steps_checkpoint(record, "two", NULL, NULL, &err) == 0);
-	CHECK(steps_read(record, &steps, &err) == 0 && steps.n == 2);
+	CHECK(checkpoints_read(record, &steps, &err) == 0 && steps.n == 1);
+	checkpoints_done(&steps);
+	CHECK(checkpoints_seal(record, "two", NULL, NULL, &err) == 0);
+	CHECK(checkpoints_read(record, &steps, &err) == 0 && steps.n == 2);
 	CHECK_STR(steps.points[1].info.name, "two");
-	steps_done(&steps);
+	checkpoints_done(&steps);
 	/* One that was noted, and whose number was not. */
 	CHECK(fd_write_all(fd, "2 17 -1 again - \n", 17) == 0);
-	CHECK(steps_read(record, &steps, &err) == 0 && steps.n == 2);
+	CHECK(checkpoints_read(record, &steps, &err) == 0 && steps.n == 2);
 	CHECK_STR(steps.points[1].info.name, "again");
-	steps_done(&steps);
+	checkpoints_done(&steps);
 	end(record);
 }
 
@@ -109,15 +109,15 @@ TEST(going_back_takes_the_layers_and_leaves_nothing_on_top)
 	struct stat st;
 
 	write_in_top(record, "a", "1");
-	CHECK(steps_checkpoint(record, "one", NULL, NULL, &err) == 0);
+	CHECK(checkpoints_seal(record, "one", NULL, NULL, &err) == 0);
 	write_in_top(record, "b", "2");
-	CHECK(steps_checkpoint(record, "two", NULL, NULL, &err) == 0);
+	CHECK(checkpoints_seal(record, "two", NULL, NULL, &err) == 0);
 	write_in_top(record, "c", "3");
-	CHECK(steps_return(record, "none", &err) == -ENOENT);
+	CHECK(checkpoints_return(record, "none", &err) == -ENOENT);
 	CHECK(fstatat(record->fd, "top/upper/c", &st, 0) == 0); /* nothing was changed */
-	CHECK(steps_return(record, "one", &err) == 0);
+	CHECK(checkpoints_return(record, "one", &err) == 0);
 	CHECK(record->n_layers == 1 && layer_top_is_empty(record));
-	CHECK(steps_return(record, "two", &err) == 0);
+	CHECK(checkpoints_return(record, "two", &err) == 0);
 	CHECK(record->n_layers == 2);
 	end(record);
 }
@@ -128,11 +128,11 @@ TEST(names_that_a_checkpoint_cannot_have)
 	static const char *const bad[] = {"", "a b", "a/b", "a\nb", "step-1", "\xc3\xa9"};
 	struct atoll_error err = {0};
 
-	CHECK(steps_checkpoint(record, "one", NULL, NULL, &err) == 0);
-	CHECK(steps_checkpoint(record, "one", NULL, NULL, &err) == -EEXIST);
+	CHECK(checkpoints_seal(record, "one", NULL, NULL, &err) == 0);
+	CHECK(checkpoints_seal(record, "one", NULL, NULL, &err) == -EEXIST);
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-		CHECK(steps_checkpoint(record, bad[i], NULL, NULL, &err) < 0);
-	CHECK(steps_checkpoint(record, "step-x", NULL, NULL, &err) == 0);
+		CHECK(checkpoints_seal(record, bad[i], NULL, NULL, &err) < 0);
+	CHECK(checkpoints_seal(record, "step-x", NULL, NULL, &err) == 0);
 	CHECK(record->info.n_checkpoints == 2);
 	end(record);
 }

@@ -2,7 +2,8 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/test.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-invocation.h"
+#include "sandbox/holder-protocol.h"
 #include "sandbox/step-client.h"
 #include "spec/spec.h"
 
@@ -16,21 +17,21 @@
 TEST(a_step_s_directory_is_no_longer_than_a_path_can_be)
 {
 	const struct init_step_head head = {.n_argv = 1};
-	static char words[sizeof head + PATH_MAX + 16];
-	char *end = words + sizeof head;
+	static char invocation[sizeof head + PATH_MAX + 16];
+	char *end = invocation + sizeof head;
 	struct atoll_step_options options = {.argv = (char *[]){(char *)"true", NULL}};
 	struct atoll_step *step;
 	struct atoll_error err;
 
-	memcpy(words, &head, sizeof head);
+	memcpy(invocation, &head, sizeof head);
 	memset(end, 'x', PATH_MAX);
 	strcpy(end + PATH_MAX - 1, "");
 	strcpy(end + PATH_MAX, "true");
-	CHECK(hold_check_words(words, sizeof head + PATH_MAX + 5));
+	CHECK(invocation_is_valid(invocation, sizeof head + PATH_MAX + 5));
 	memset(end, 'x', PATH_MAX);
 	strcpy(end + PATH_MAX, "");
 	strcpy(end + PATH_MAX + 1, "true");
-	CHECK(!hold_check_words(words, sizeof head + PATH_MAX + 6));
+	CHECK(!invocation_is_valid(invocation, sizeof head + PATH_MAX + 6));
 	options.cwd = end;
 	CHECK_INT(atoll_step_start("abcdefgh", &options, &step, &err), -ENAMETOOLONG);
 	CHECK_INT(err.fault, ATOLL_FAULT_REQUEST);
@@ -50,12 +51,12 @@ static struct atoll_step *make_step(int *ret_holder)
 	return step;
 }
 
-static void say(int fd, struct hold_told told, const char *rest, size_t size, int with_fd)
+static void say(int fd, struct step_report report, const char *rest, size_t size, int with_fd)
 {
 	cleanup_buf struct buf text = BUF_INIT(1 << 20);
 
-	told.magic = HOLD_TOLD;
-	buf_add(&text, &told, sizeof told);
+	report.magic = STEP_REPORT_MAGIC;
+	buf_add(&text, &report, sizeof report);
 	buf_add(&text, rest, size);
 	CHECK(fd_send(fd, text.data, text.used, &with_fd, with_fd >= 0) == 0);
 }
@@ -67,10 +68,12 @@ TEST(short_output_comes_in_pieces_and_is_read_from_any_offset)
 	struct atoll_error err;
 	char data[16] = "";
 
-	say(holder, (struct hold_told){.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {3}},
-	    "abc", 3, -1);
-	say(holder, (struct hold_told){.state = ATOLL_STEP_RUNNING, .size = {5}, .data_size = {2}},
-	    "de", 2, -1);
+	say(holder,
+	    (struct step_report){.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {3}}, "abc",
+	    3, -1);
+	say(holder,
+	    (struct step_report){.state = ATOLL_STEP_RUNNING, .size = {5}, .data_size = {2}}, "de",
+	    2, -1);
 	CHECK(atoll_step_move(step, &err) == 0);
 	CHECK_INT(atoll_step_read(step, 1, 1, data, sizeof data), 4);
 	CHECK_STR(data, "bcde");
@@ -89,12 +92,12 @@ TEST(what_is_not_kept_any_more_is_said_to_be_gone)
 	char data[8];
 
 	CHECK(pwrite(file, &first, sizeof first, 0) == sizeof first);
-	CHECK(pwrite(file, "xyz", 3, HOLD_FILE_HEAD + 5000) == 3);
+	CHECK(pwrite(file, "xyz", 3, STEP_OUTPUT_HEAD + 5000) == 3);
 	say(holder,
-	    (struct hold_told){.state = ATOLL_STEP_RUNNING,
-			       .size = {5003},
-			       .first = {4096},
-			       .brings_file = {true}},
+	    (struct step_report){.state = ATOLL_STEP_RUNNING,
+				 .size = {5003},
+				 .first = {4096},
+				 .brings_file = {true}},
 	    "", 0, file);
 	CHECK(atoll_step_move(step, &err) == 0);
 	CHECK_INT(atoll_step_read(step, 1, 5000, data, sizeof data), 3);
@@ -107,9 +110,12 @@ TEST(what_is_not_kept_any_more_is_said_to_be_gone)
 
 TEST(messages_that_do_not_add_up_end_it)
 {
-	static const struct hold_told bad[] = {
+	static const struct step_report bad[] = {
 		{.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {9}},
-		{.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {3}, .words_size = 1 << 30},
+		{.state = ATOLL_STEP_RUNNING,
+		 .size = {3},
+		 .data_size = {3},
+		 .invocation_size = 1 << 30},
 		{.state = ATOLL_STEP_RUNNING, .size = {1}, .data_size = {3}},
 		{.state = ATOLL_STEP_RUNNING, .size = {9000}, .data_size = {3}},
 		{.state = ATOLL_STEP_ENDED, .end_size = 3},
@@ -137,7 +143,8 @@ TEST(a_descriptor_that_there_is_no_room_for_is_missed)
 	char data[8];
 
 	say(holder,
-	    (struct hold_told){.state = ATOLL_STEP_RUNNING, .size = {5003}, .brings_file = {true}},
+	    (struct step_report){
+		    .state = ATOLL_STEP_RUNNING, .size = {5003}, .brings_file = {true}},
 	    "", 0, file);
 	CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
 	few = before;
@@ -161,8 +168,9 @@ TEST(the_last_words_are_heard_although_ours_were_left_unread)
 	struct atoll_error err;
 
 	atoll_step_need(step, 1, 7);
-	say(holder, (struct hold_told){.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {3}},
-	    "abc", 3, -1);
+	say(holder,
+	    (struct step_report){.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {3}}, "abc",
+	    3, -1);
 	close(holder);
 	CHECK(atoll_step_move(step, &err) == -EPIPE);
 	CHECK_INT(atoll_step_info(step)->size[0], 3);
@@ -175,16 +183,16 @@ TEST(words_are_checked_before_they_are_read)
 	struct {
 		struct init_step_head head;
 		char texts[6];
-	} words = {{.n_argv = 1, .n_env = 1}, {'/', 0, 'a', 0, 'b', 0}};
+	} invocation = {{.n_argv = 1, .n_env = 1}, {'/', 0, 'a', 0, 'b', 0}};
 
-	CHECK(hold_check_words((char *)&words, sizeof words.head + 6));
-	CHECK(!hold_check_words((char *)&words, sizeof words.head + 5));
-	words.head.n_env = 2;
-	CHECK(!hold_check_words((char *)&words, sizeof words.head + 6));
-	words.head.n_env = UINT32_MAX;
-	CHECK(!hold_check_words((char *)&words, sizeof words.head + 6));
-	words.head.n_env = words.head.n_argv = 0;
-	CHECK(!hold_check_words((char *)&words, sizeof words.head + 2));
+	CHECK(invocation_is_valid((char *)&invocation, sizeof invocation.head + 6));
+	CHECK(!invocation_is_valid((char *)&invocation, sizeof invocation.head + 5));
+	invocation.head.n_env = 2;
+	CHECK(!invocation_is_valid((char *)&invocation, sizeof invocation.head + 6));
+	invocation.head.n_env = UINT32_MAX;
+	CHECK(!invocation_is_valid((char *)&invocation, sizeof invocation.head + 6));
+	invocation.head.n_env = invocation.head.n_argv = 0;
+	CHECK(!invocation_is_valid((char *)&invocation, sizeof invocation.head + 2));
 }
 
 TEST(a_network_section_by_itself)

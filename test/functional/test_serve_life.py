@@ -210,14 +210,14 @@ def lives(pid):
     return False
 
 
-def nurseries_of(parent):
-    """Its children of that name: a nursery of the daemon's, or the holder that a nursery has forked ahead."""
+def spawners_of(parent):
+    """Its children of that name: a spawner of the daemon's, or the holder that a spawner has forked ahead."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError, IndexError):
             with open("/proc/%s/stat" % pid) as file:
                 name, rest = file.read().rsplit(")", 1)
-            if name.endswith("(atoll-nursery") and int(rest.split()[1]) == parent and rest.split()[0] != "Z":
+            if name.endswith("(atoll-spawner") and int(rest.split()[1]) == parent and rest.split()[0] != "Z":
                 found.append(int(pid))
     return found
 
@@ -225,34 +225,34 @@ def nurseries_of(parent):
 @test("a holder is forked ahead; one that is killed is not missed, and none outlives its daemon")
 def _():
     with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
-        nursery = until(lambda: nurseries_of(daemon.pid))[0]
-        waiting = until(lambda: nurseries_of(nursery))
+        spawner = until(lambda: spawners_of(daemon.pid))[0]
+        waiting = until(lambda: spawners_of(spawner))
         same(len(waiting), 1, "holders that wait")
         box = daemon.create(timeout=60)
         check(waiting[0] in daemon.holders(), "who was forked ahead holds it")
         same(daemon.run(box, "echo hi").out, b"hi\n", "a command")
-        second = until(lambda: nurseries_of(nursery))
+        second = until(lambda: spawners_of(spawner))
         os.kill(second[0], signal.SIGKILL)
         box = daemon.create(timeout=60)
         same(daemon.run(box, "echo hi").out, b"hi\n", "a command, after the one that waited was killed")
-        third = until(lambda: nurseries_of(nursery))
+        third = until(lambda: spawners_of(spawner))
         check(third and third != second, "another one waits")
         daemon.crash()
-        check(until(lambda: not any(lives(pid) for pid in (nursery, *third))), "they live on")
+        check(until(lambda: not any(lives(pid) for pid in (spawner, *third))), "they live on")
         daemon.start()
         same(daemon.run(box, "echo hi").out, b"hi\n", "a command, after a kill -9")
 
 
-@test("a nursery that is killed is started anew, and nothing is missed meanwhile")
+@test("a spawner that is killed is started anew, and nothing is missed meanwhile")
 def _():
     with Daemon(config="pool: {least: 0, most: 0}\n") as daemon:
-        def nurseries():
-            return nurseries_of(daemon.pid)
-        first = until(nurseries)
-        same(len(first), 1, "nurseries")
+        def spawners():
+            return spawners_of(daemon.pid)
+        first = until(spawners)
+        same(len(first), 1, "spawners")
         os.kill(first[0], signal.SIGKILL)
         same(daemon.run(daemon.create(timeout=60), "echo hi").out, b"hi\n", "a sandbox right after that")
-        check(until(lambda: nurseries() and nurseries() != first), "no new nursery")
+        check(until(lambda: spawners() and spawners() != first), "no new spawner")
         same(daemon.run(daemon.create(timeout=60), "echo hi").out, b"hi\n", "a sandbox by the new one")
 
 

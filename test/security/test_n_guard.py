@@ -498,7 +498,7 @@ REPLACE = r"""
         attempt("mode " + name, lambda: os.chmod("build/" + name, 0o666))
         put("new", b"#!/bin/sh\n", mode=0o755)
         attempt("over " + name, lambda: os.rename("new", "build/" + name))
-    for name in ("archive", "audit", "daemon", "egress", "guest", "monitor", "nursery", "remote", "setup"):
+    for name in ("archive", "audit", "daemon", "egress", "guest", "monitor", "spawner", "remote", "setup"):
         if not os.path.exists("build/atoll-" + name):
             attempt("plant " + name, lambda: put("build/atoll-" + name, mode=0o755))
     attempt("directory", lambda: os.rename("build", "build2"))

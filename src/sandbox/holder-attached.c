@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-attached.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "layer/layer.h"
 #include "sandbox/checkpoints.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-cell.h"
+#include "sandbox/holder-checkpoint.h"
+#include "sandbox/holder-client.h"
+#include "sandbox/holder-detached-end.h"
+#include "sandbox/holder-eventlog.h"
+#include "sandbox/holder-invocation.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/holder.h"
+#include "sandbox/record-lock.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -24,14 +34,14 @@
 /* The latest of many steps is noted no more often; so none of a sandbox that is soon gone. */
 #define NOTE_NS INT64_C(1000000000)
 
-size_t hold_running(const struct holder *holder)
+size_t holder_count_running(const struct holder *holder)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < holder->n_places; i++) {
-		const struct hold_client *client = &holder->clients[i];
+		const struct holder_client *client = &holder->clients[i];
 
-		n += client->is_used && client->step && !client->is_over && !client->has_end &&
+		n += client->is_used && client->step_id && !client->is_over && !client->has_end &&
 		     !client->is_ending;
 	}
 	return n;
@@ -39,8 +49,9 @@ size_t hold_running(const struct holder *holder)
 
 /* ---- its beginning ---- */
 
-/* Descriptors in the order of struct hold_request; `stdio` gets -1 for a terminal. */
-static bool sort_out(struct hold_client *client, uint32_t mask, int *fds, size_t n, int stdio[3])
+/* Descriptors in the order of struct holder_request; `stdio` gets -1 for a terminal. */
+static bool assign_fds(struct holder_client *client, uint32_t mask, int *fds, size_t n,
+		       int stdio[3])
 {
 	size_t at = 3;
 
@@ -59,39 +70,40 @@ static bool sort_out(struct hold_client *client, uint32_t mask, int *fds, size_t
 
 static void reset_connections(struct holder *holder)
 {
-	if (hold_running(holder) == 0 && holder->net_result)
+	if (holder_count_running(holder) == 0 && holder->net_result)
 		holder->net_result->n_connections = 0;
 }
 
-static int begin_step(struct holder *holder, struct hold_client *client, int words_fd,
+static int begin_step(struct holder *holder, struct holder_client *client, int invocation_fd,
 		      const int stdio[3], struct atoll_error *err)
 {
-	cleanup_fd int words = -1;
+	cleanup_fd int invocation = -1;
 	struct cell_usage usage;
-	int r = hold_open_cell(holder, err);
+	int r = holder_open_cell(holder, err);
 
 	if (r < 0)
 		return r;
 	reset_connections(holder);
-	words = hold_take_words(holder, words_fd, err);
-	if (words < 0)
-		return words;
+	invocation = invocation_copy(holder, invocation_fd, err);
+	if (invocation < 0)
+		return invocation;
 	holder->backend->account(holder->cell, &usage);
 	client->cpu_ms = usage.cpu_ms;
-	client->step = ++holder->n_steps;
-	r = hold_record_start(holder, client, words, err);
+	client->step_id = ++holder->n_steps;
+	r = holder_eventlog_start_step(holder, client, invocation, err);
 	if (r == 0)
-		r = holder->backend->exec(holder->cell, &holder->handle, client->step, words, stdio,
-					  err);
+		r = holder->backend->exec(holder->cell, &holder->handle, client->step_id,
+					  invocation, stdio, err);
 	if (r < 0) {
-		hold_record_refused(holder, client, err);
-		client->step = 0;
+		holder_eventlog_refuse_step(holder, client, err);
+		client->step_id = 0;
 	}
 	return r;
 }
 
-int hold_exec_step(struct holder *holder, struct hold_client *client,
-		   const struct hold_request *request, int *fds, size_t n, struct atoll_error *err)
+int attached_start(struct holder *holder, struct holder_client *client,
+		   const struct holder_request *request, int *fds, size_t n,
+		   struct atoll_error *err)
 {
 	int stdio[3], r;
 
@@ -99,45 +111,46 @@ int hold_exec_step(struct holder *holder, struct hold_client *client,
 		return error_set(err, ATOLL_FAULT_HOST, ESHUTDOWN, "the sandbox is being ended");
 	if (holder->is_frozen)
 		return error_set(err, ATOLL_FAULT_POLICY, EBUSY, "the sandbox is frozen");
-	if (!sort_out(client, request->stdio, fds, n, stdio))
+	if (!assign_fds(client, request->stdio, fds, n, stdio))
 		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's descriptors");
 	snprintf(client->command, sizeof client->command, "%.*s", (int)sizeof request->command - 1,
 		 request->command);
 	/* A limit ends all that is inside: whoever comes behind those that were told so begins
 	 * anew. */
 	if (holder->limit.type == INIT_LIMIT)
-		hold_close_cell(holder, NULL);
+		holder_close_cell(holder, NULL);
 	r = begin_step(holder, client, fds[0], stdio, err);
 	if (r != -EPIPE && r != -ECONNRESET)
 		return r;
 	/* Everything inside has just ended, by a limit for one, and we have not heard of it yet. */
-	hold_take_messages(holder);
-	hold_close_cell(holder, NULL);
+	holder_read_messages(holder);
+	holder_close_cell(holder, NULL);
 	return begin_step(holder, client, fds[0], stdio, err);
 }
 
 /* ---- what is told ---- */
 
-static struct hold_client *find_client(struct holder *holder, uint32_t step)
+static struct holder_client *find_client(struct holder *holder, uint32_t step)
 {
 	for (size_t i = 0; i < holder->n_places; i++) {
-		if (holder->clients[i].is_used && holder->clients[i].step == step)
+		if (holder->clients[i].is_used && holder->clients[i].step_id == step)
 			return &holder->clients[i];
 	}
 	return NULL;
 }
 
-static void tell(const struct hold_client *client, const struct init_message *message, int fd)
+static void send_message(const struct holder_client *client, const struct init_message *message,
+			 int fd)
 {
 	if (client->fd >= 0)
 		fd_send(client->fd, message, sizeof *message, &fd, fd >= 0);
 }
 
-static void write_result(struct holder *holder, const struct hold_client *client,
+static void write_result(struct holder *holder, const struct holder_client *client,
 			 const struct atoll_error *checkpoint)
 {
 	const struct atoll_result *net = holder->net_result;
-	struct hold_result *result = calloc(1, sizeof *result);
+	struct attached_result *result = calloc(1, sizeof *result);
 	ssize_t done;
 	size_t n;
 
@@ -156,59 +169,60 @@ static void write_result(struct holder *holder, const struct hold_client *client
 	n = net->n_connections < ATOLL_CONNECTIONS_MAX ? net->n_connections : ATOLL_CONNECTIONS_MAX;
 	memcpy(result->connections, net->connections, n * sizeof *net->connections);
 	done = pwrite(client->result_fd, result,
-		      offsetof(struct hold_result, connections) + n * sizeof *net->connections, 0);
+		      offsetof(struct attached_result, connections) + n * sizeof *net->connections,
+		      0);
 	(void)done; /* whose file it is may have cut it off: that is his loss */
 	free(result);
 }
 
-void hold_spread_denial(struct holder *holder, const struct init_message *message)
+void holder_spread_denial(struct holder *holder, const struct init_message *message)
 {
 	for (size_t i = 0; i < holder->n_places; i++) {
-		const struct hold_client *client = &holder->clients[i];
+		const struct holder_client *client = &holder->clients[i];
 		int waiting = 0;
 
-		if (!client->is_used || !client->step || client->is_over)
+		if (!client->is_used || !client->step_id || client->is_over)
 			continue;
 		/* Where it is known whose it was, the others are not told. */
-		if (message->step && message->step != client->step)
+		if (message->step && message->step != client->step_id)
 			continue;
-		if (client->kept)
-			hold_kept_add_denial(client->kept, &message->denial);
+		if (client->detached)
+			detached_add_denial(client->detached, &message->denial);
 		if (client->fd < 0)
 			continue;
 		ioctl(client->fd, SIOCOUTQ, &waiting);
 		if (waiting < WAITING_MAX)
-			tell(client, message, -1);
+			send_message(client, message, -1);
 	}
 }
 
-void hold_take_message(struct holder *holder, const struct init_message *message, int fd)
+void holder_handle_message(struct holder *holder, const struct init_message *message, int fd)
 {
-	struct hold_client *client = message->step ? find_client(holder, message->step) : NULL;
+	struct holder_client *client = message->step ? find_client(holder, message->step) : NULL;
 
 	switch (message->type) {
 	case INIT_DENIAL:
-		eventlog_denial(holder->recorder, 0, &message->denial);
-		hold_spread_denial(holder, message);
+		eventlog_denial(holder->eventlog, 0, &message->denial);
+		holder_spread_denial(holder, message);
 		break;
 	case INIT_LIMIT:
 		holder->limit = *message;
-		hold_lose_steps(holder, message);
+		holder_lose_steps(holder, message);
 		break;
 	case INIT_STARTED:
-		if (client && client->kept)
-			hold_kept_take_message(holder, client, message, fd);
+		if (client && client->detached)
+			detached_handle_message(holder, client, message, fd);
 		else if (client)
 			write_result(holder, client, NULL);
 		if (client)
-			tell(client, message, -1);
+			send_message(client, message, -1);
 		break;
 	case INIT_TERMINAL:
 	case INIT_STOPPED:
-		if (client && client->kept)
-			hold_kept_take_message(holder, client, message, fd);
+		if (client && client->detached)
+			detached_handle_message(holder, client, message, fd);
 		else if (client)
-			tell(client, message, fd);
+			send_message(client, message, fd);
 		break;
 	case INIT_ENDED:
 	case INIT_FAILED:
@@ -231,7 +245,7 @@ static int32_t status_of(const struct init_message *end)
 }
 
 /* For whoever lists sandboxes; not worth waiting for, nor to be done for each of many. */
-void hold_note_step(struct holder *holder, bool is_now)
+void holder_note_step(struct holder *holder, bool is_now)
 {
 	struct layer_record *record = holder->record;
 	const bool was_locked = record->lock_fd >= 0;
@@ -247,47 +261,47 @@ void hold_note_step(struct holder *holder, bool is_now)
 	record->info.status = holder->noted_status;
 	layer_record_save_soon(record, &err);
 	if (!was_locked)
-		hold_unlock(record);
+		sandbox_unlock_record(record);
 }
 
-static void note_step(struct holder *holder, const struct hold_client *client)
+static void note_step(struct holder *holder, const struct holder_client *client)
 {
 	memcpy(holder->noted, client->command, sizeof holder->noted);
 	holder->noted_status = status_of(&client->end);
 	if (holder->note_ns == INT64_MAX)
 		holder->note_ns = clock_monotonic_ns() + NOTE_NS;
 	/* Who has asked for one step looks at it next. */
-	if (!client->kept)
-		hold_note_step(holder, true);
+	if (!client->detached)
+		holder_note_step(holder, true);
 }
 
-static void finish_step(struct holder *holder, struct hold_client *client)
+static void finish_step(struct holder *holder, struct holder_client *client)
 {
 	struct atoll_error failure = {0};
-	const struct steps_note note = {client->command, status_of(&client->end)};
+	const struct checkpoint_step note = {client->command, status_of(&client->end)};
 
 	client->has_end = false;
 	client->is_ending = true; /* a cell that is lost on the way does not take its end away */
 	if (client->end.type == INIT_ENDED && !client->is_cut &&
 	    holder->spec->checkpoints_every_step)
-		hold_checkpoint(holder, NULL, &note, NULL, &failure);
+		holder_checkpoint(holder, NULL, &note, NULL, &failure);
 	client->is_ending = false;
 	note_step(holder, client);
-	if (client->kept) {
-		hold_kept_finish(holder, client);
+	if (client->detached) {
+		detached_finish(holder, client);
 		return;
 	}
 	write_result(holder, client, &failure);
 	client->is_over = true;
 	client->kill_ns = INT64_MAX;
-	tell(client, &client->end, -1);
-	hold_close_fd(&client->life_fd);
+	send_message(client, &client->end, -1);
+	holder_close_fd(&client->life_fd);
 	if (client->fd < 0)
-		hold_forget(holder, client);
+		holder_free_client(holder, client);
 }
 
 /* A shell whose command was killed says so by its status. */
-static bool is_by_signal(const struct hold_client *client)
+static bool is_by_signal(const struct holder_client *client)
 {
 	const int status = client->end.wait_status;
 
@@ -295,48 +309,48 @@ static bool is_by_signal(const struct hold_client *client)
 	       (WIFSIGNALED(status) || (WIFEXITED(status) && WEXITSTATUS(status) == 128 + SIGKILL));
 }
 
-void hold_finish_steps(struct holder *holder)
+void holder_finish_steps(struct holder *holder)
 {
 	/* The kernel may have killed it for want of memory, which is the sandbox's limit. */
 	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used && is_by_signal(&holder->clients[i])) {
-			hold_check_counters(holder, true);
+			holder_check_counters(holder, true);
 			break;
 		}
 	}
 	for (size_t i = 0; i < holder->n_places; i++) {
-		struct hold_client *client = &holder->clients[i];
+		struct holder_client *client = &holder->clients[i];
 
 		if (client->is_used && client->has_end &&
-		    (!client->kept || hold_kept_is_drained(client->kept)))
+		    (!client->detached || detached_is_drained(client->detached)))
 			finish_step(holder, client);
 	}
 }
 
-void hold_lose_steps(struct holder *holder, const struct init_message *limit)
+void holder_lose_steps(struct holder *holder, const struct init_message *limit)
 {
 	for (size_t i = 0; i < holder->n_places; i++) {
-		struct hold_client *client = &holder->clients[i];
+		struct holder_client *client = &holder->clients[i];
 
-		if (!client->is_used || !client->step || client->is_over || client->is_ending)
+		if (!client->is_used || !client->step_id || client->is_over || client->is_ending)
 			continue;
 		/* It has ended by itself, just before. */
 		if (client->has_end && !(limit && is_by_signal(client))) {
 			finish_step(holder, client);
 			continue;
 		}
-		if (client->kept) {
-			hold_kept_lose(holder, client, limit);
+		if (client->detached) {
+			detached_lose(holder, client, limit);
 			continue;
 		}
 		write_result(holder, client, NULL);
 		if (limit)
-			tell(client, limit, -1);
+			send_message(client, limit, -1);
 		client->has_end = false;
 		client->is_over = true;
 		client->kill_ns = INT64_MAX;
-		hold_close_fd(&client->life_fd);
+		holder_close_fd(&client->life_fd);
 		if (client->fd < 0)
-			hold_forget(holder, client);
+			holder_free_client(holder, client);
 	}
 }

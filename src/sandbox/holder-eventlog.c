@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-eventlog.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "job/job.h"
 #include "layer/layer.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-cell.h"
+#include "sandbox/holder-detached.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/holder-rules.h"
+#include "sandbox/holder.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -32,24 +38,24 @@
  * this host should have. */
 #define NOT_STARTED_CODE 242
 
-int hold_record_open(struct holder *holder, struct atoll_error *err)
+int holder_eventlog_open(struct holder *holder, struct atoll_error *err)
 {
 	int r;
 
-	if (holder->recorder || holder->spec->record == SPEC_RECORD_OFF)
+	if (holder->eventlog || holder->spec->record == SPEC_RECORD_OFF)
 		return 0;
-	r = eventlog_reopen(holder->spec, holder->record->info.id, &holder->recorder, err);
+	r = eventlog_reopen(holder->spec, holder->record->info.id, &holder->eventlog, err);
 	/* What is there already was told by another holder. */
 	if (r == 0)
-		hold_record_changes(holder, 0, NULL);
-	return r == 0 ? hold_watch_open(holder, err) : r;
+		holder_eventlog_add_changes(holder, 0, NULL);
+	return r == 0 ? holder_rules_open(holder, err) : r;
 }
 
-int hold_record_begin(struct holder *holder, struct atoll_error *err)
+int holder_eventlog_begin(struct holder *holder, struct atoll_error *err)
 {
-	int r = hold_record_open(holder, err);
+	int r = holder_eventlog_open(holder, err);
 
-	return r < 0 ? r : eventlog_flush(holder->recorder, err);
+	return r < 0 ? r : eventlog_flush(holder->eventlog, err);
 }
 
 /* ---- the beginning of a step ---- */
@@ -65,105 +71,105 @@ static const struct plan *mechanisms(struct holder *holder)
 	return holder->has_plan ? &holder->plan : NULL;
 }
 
-void hold_record_forget(struct holder *holder)
+void holder_eventlog_drop_plan(struct holder *holder)
 {
 	if (holder->has_plan)
 		plan_done(&holder->plan);
 	holder->has_plan = false;
 }
 
-static int tell_start(struct holder *holder, const struct hold_client *client, const char *words,
-		      struct atoll_error *err)
+static int write_start(struct holder *holder, const struct holder_client *client,
+		       const char *invocation, struct atoll_error *err)
 {
-	struct eventlog_start start = {.step = eventlog_step(holder->recorder, client->step),
+	struct eventlog_start start = {.step = eventlog_step(holder->eventlog, client->step_id),
 				       .plan = mechanisms(holder)};
 	cleanup_free char **texts = NULL;
 	struct init_step_head head;
 	size_t n;
 
-	memcpy(&head, words, sizeof head);
+	memcpy(&head, invocation, sizeof head);
 	n = 1 + (size_t)head.n_argv + head.n_env;
 	texts = calloc(n + 2, sizeof *texts);
 	if (!texts)
 		return error_oom(err);
-	words += sizeof head;
+	invocation += sizeof head;
 	/* With a NULL between arguments and variables. They were checked when they were taken. */
 	for (size_t i = 0; i < n; i++) {
-		texts[i <= head.n_argv ? i : i + 1] = (char *)words;
-		words += strlen(words) + 1;
+		texts[i <= head.n_argv ? i : i + 1] = (char *)invocation;
+		invocation += strlen(invocation) + 1;
 	}
 	start.cwd = texts[0];
 	start.argv = texts + 1;
 	start.env = texts + head.n_argv + 2;
-	return eventlog_start(holder->recorder, &start, err);
+	return eventlog_start(holder->eventlog, &start, err);
 }
 
-int hold_record_start(struct holder *holder, struct hold_client *client, int words_fd,
-		      struct atoll_error *err)
+int holder_eventlog_start_step(struct holder *holder, struct holder_client *client,
+			       int invocation_fd, struct atoll_error *err)
 {
 	struct stat st;
-	char *words;
-	int r = hold_record_open(holder, err);
+	char *invocation;
+	int r = holder_eventlog_open(holder, err);
 
-	if (r < 0 || !holder->recorder)
+	if (r < 0 || !holder->eventlog)
 		return r;
-	if (fstat(words_fd, &st) < 0)
+	if (fstat(invocation_fd, &st) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's words");
-	words = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, words_fd, 0);
-	if (words == MAP_FAILED)
+	invocation = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, invocation_fd, 0);
+	if (invocation == MAP_FAILED)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's words");
 	client->start_ns = clock_monotonic_ns();
-	r = tell_start(holder, client, words, err);
-	munmap(words, (size_t)st.st_size);
+	r = write_start(holder, client, invocation, err);
+	munmap(invocation, (size_t)st.st_size);
 	/* What found no room is written when there is some: then it has to be told how it ended. */
-	client->is_recorded = r == 0 || eventlog_is_stuck(holder->recorder, NULL);
+	client->is_logged = r == 0 || eventlog_is_stuck(holder->eventlog, NULL);
 	return r < 0 ? error_context(err, r, "the record cannot be written") : 0;
 }
 
-void hold_record_refused(struct holder *holder, struct hold_client *client,
-			 const struct atoll_error *why)
+void holder_eventlog_refuse_step(struct holder *holder, struct holder_client *client,
+				 const struct atoll_error *why)
 {
-	struct atoll_result *result = client->is_recorded ? calloc(1, sizeof *result) : NULL;
+	struct atoll_result *result = client->is_logged ? calloc(1, sizeof *result) : NULL;
 	struct atoll_error problem = {0};
 
-	client->is_recorded = false;
+	client->is_logged = false;
 	if (!result)
 		return;
 	result->end = ATOLL_NOT_STARTED;
 	result->code = NOT_STARTED_CODE;
 	for (int i = 0; i < ATOLL_RESOURCE_COUNT; i++)
 		result->usage[i].limit = ATOLL_UNLIMITED;
-	eventlog_end(holder->recorder, eventlog_step(holder->recorder, client->step), result,
+	eventlog_end(holder->eventlog, eventlog_step(holder->eventlog, client->step_id), result,
 		     why->text);
-	(void)!eventlog_seal(holder->recorder, false, false, &problem); /* the loop tries again */
+	(void)!eventlog_seal(holder->eventlog, false, false, &problem); /* the loop tries again */
 	free(result);
 }
 
 /* ---- meanwhile ---- */
 
 /* Whose connection it is is not known; where one step runs it is that one's. */
-void hold_record_connection(void *data, const struct atoll_connection *connection)
+void holder_eventlog_add_connection(void *data, const struct atoll_connection *connection)
 {
 	const struct holder *holder = data;
 	uint32_t step = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < holder->n_places; i++) {
-		const struct hold_client *client = &holder->clients[i];
+		const struct holder_client *client = &holder->clients[i];
 
-		if (!client->is_used || !client->step || client->is_over)
+		if (!client->is_used || !client->step_id || client->is_over)
 			continue;
-		step = client->step;
+		step = client->step_id;
 		n++;
 	}
-	eventlog_connection(holder->recorder, n == 1 ? eventlog_step(holder->recorder, step) : 0,
+	eventlog_connection(holder->eventlog, n == 1 ? eventlog_step(holder->eventlog, step) : 0,
 			    connection);
 }
 
 /* ---- the end of a step ---- */
 
 /* What the holder itself knows of it. */
-static void fill_result(const struct holder *holder, const struct hold_client *client,
+static void fill_result(const struct holder *holder, const struct holder_client *client,
 			struct atoll_result *ret)
 {
 	const struct init_message *end = &client->end;
@@ -187,58 +193,58 @@ static void fill_result(const struct holder *holder, const struct hold_client *c
 }
 
 /* Is it over, and does nobody have more to say about it? */
-static void tell_end(struct holder *holder, struct hold_client *client,
-		     const struct hold_report *report)
+static void write_end(struct holder *holder, struct holder_client *client,
+		      const struct attached_report *report)
 {
 	struct atoll_result *result = calloc(1, sizeof *result);
-	const uint32_t step = eventlog_step(holder->recorder, client->step);
+	const uint32_t step = eventlog_step(holder->eventlog, client->step_id);
 	struct atoll_error problem = {0};
 	int r;
 
-	client->is_recorded = false;
+	client->is_logged = false;
 	if (!result)
 		return;
 	if (holder->is_live)
 		notices_read_all(&holder->notices);
 	if (report) {
 		memcpy(result, report->result, sizeof report->result);
-		eventlog_output_end(holder->recorder, step, &report->said);
+		eventlog_output_end(holder->eventlog, step, &report->said);
 	} else {
 		fill_result(holder, client, result);
 	}
-	hold_record_changes(holder, step, result);
-	eventlog_direct_changes(holder->recorder, step);
-	eventlog_end(holder->recorder, step, result,
+	holder_eventlog_add_changes(holder, step, result);
+	eventlog_direct_changes(holder->eventlog, step);
+	eventlog_end(holder->eventlog, step, result,
 		     report ? NULL : "its caller was gone before its end");
-	r = eventlog_seal(holder->recorder, false, result->wall_ns > LONG_NS, &problem);
+	r = eventlog_seal(holder->eventlog, false, result->wall_ns > LONG_NS, &problem);
 	(void)r; /* the loop tries again */
 	free(result);
 }
 
-void hold_record_report(struct holder *holder, struct hold_client *client,
-			const struct hold_report *report)
+void holder_eventlog_end_attached(struct holder *holder, struct holder_client *client,
+				  const struct attached_report *report)
 {
-	const struct hold_heard heard = {.magic = HOLD_HEARD};
+	const struct holder_ack heard = {.magic = HOLDER_ACK_MAGIC};
 
-	if (client->is_recorded)
-		tell_end(holder, client, report);
+	if (client->is_logged)
+		write_end(holder, client, report);
 	send(client->fd, &heard, sizeof heard, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void hold_record_kept(struct holder *holder, struct hold_client *client,
-		      struct atoll_result *result)
+void holder_eventlog_end_detached(struct holder *holder, struct holder_client *client,
+				  struct atoll_result *result)
 {
-	struct hold_report report = {0};
+	struct attached_report report = {0};
 
-	eventlog_output_finish(&client->kept->output, &report.said);
+	eventlog_output_finish(&client->detached->output, &report.said);
 	memcpy(report.result, result, sizeof report.result);
-	tell_end(holder, client, &report);
+	write_end(holder, client, &report);
 }
 
-void hold_record_end(struct holder *holder, struct hold_client *client)
+void holder_eventlog_end_unreported(struct holder *holder, struct holder_client *client)
 {
-	if (client->is_recorded)
-		tell_end(holder, client, NULL);
+	if (client->is_logged)
+		write_end(holder, client, NULL);
 }
 
 /* ---- changes ---- */
@@ -265,9 +271,10 @@ static int compare(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static bool is_told(const struct holder *holder, uint64_t hash)
+static bool is_reported(const struct holder *holder, uint64_t hash)
 {
-	return holder->n_told && bsearch(&hash, holder->told, holder->n_told, sizeof hash, compare);
+	return holder->n_reported &&
+	       bsearch(&hash, holder->reported, holder->n_reported, sizeof hash, compare);
 }
 
 static void count(struct atoll_result *result, const struct atoll_change *change)
@@ -281,65 +288,66 @@ static void count(struct atoll_result *result, const struct atoll_change *change
 /* All that differs from the host now, less what was told already. With `result` NULL it is only
  * noted as told. Sealed layers never change: where nothing lies on those that were looked at, there
  * is nothing new, and all of them would be read to find that out. */
-void hold_record_changes(struct holder *holder, uint32_t step, struct atoll_result *result)
+void holder_eventlog_add_changes(struct holder *holder, uint32_t step, struct atoll_result *result)
 {
 	struct layer_changes *changes;
 	struct atoll_error err;
-	uint64_t *told;
+	uint64_t *reported;
 
-	if (!holder->recorder || holder->spec->workspace_mode != SPEC_WORKSPACE_LAYER ||
-	    (result && holder->is_told && layer_top_is_empty(holder->record)) ||
+	if (!holder->eventlog || holder->spec->workspace_mode != SPEC_WORKSPACE_LAYER ||
+	    (result && holder->has_sealed_changes && layer_top_is_empty(holder->record)) ||
 	    layer_changes_read(holder->record, false, &changes, &err) < 0)
 		return;
-	told = calloc(changes->list.n + 1, sizeof *told);
-	for (size_t i = 0; told && i < changes->list.n; i++) {
+	reported = calloc(changes->list.n + 1, sizeof *reported);
+	for (size_t i = 0; reported && i < changes->list.n; i++) {
 		const struct atoll_change *change = &changes->list.items[i];
 
-		told[i] = hash_change(change);
-		if (!result || is_told(holder, told[i]))
+		reported[i] = hash_change(change);
+		if (!result || is_reported(holder, reported[i]))
 			continue;
-		eventlog_change(holder->recorder, step, changes, i);
+		eventlog_change(holder->eventlog, step, changes, i);
 		count(result, change);
 	}
-	if (told) {
-		qsort(told, changes->list.n, sizeof *told, compare);
-		free(holder->told);
-		holder->told = told;
-		holder->n_told = changes->list.n;
-		holder->is_told = true;
-		holder->is_told_old = false;
+	if (reported) {
+		qsort(reported, changes->list.n, sizeof *reported, compare);
+		free(holder->reported);
+		holder->reported = reported;
+		holder->n_reported = changes->list.n;
+		holder->has_sealed_changes = true;
+		holder->has_stale_changes = false;
 	}
 	atoll_changes_close(&changes->list);
 }
 
 /* ---- layers that are joined ---- */
 
-struct told_name {
+struct reported_name {
 	const char *path;
 	const struct stat *after; /* NULL: it was renamed to another */
 };
 
 static int compare_names(const void *a, const void *b)
 {
-	return strcmp(((const struct told_name *)a)->path, ((const struct told_name *)b)->path);
+	return strcmp(((const struct reported_name *)a)->path,
+		      ((const struct reported_name *)b)->path);
 }
 
 /* What of `before` was told, by its names. A file that was renamed has two: joined, it may be one
  * that is new and one that is gone. */
-static struct told_name *told_names(const struct holder *holder, const struct atoll_changes *before,
-				    size_t *ret_n)
+static struct reported_name *list_reported_names(const struct holder *holder,
+						 const struct atoll_changes *before, size_t *ret_n)
 {
-	struct told_name *names = calloc(2 * before->n + 1, sizeof *names);
+	struct reported_name *names = calloc(2 * before->n + 1, sizeof *names);
 	size_t n = 0;
 
 	for (size_t i = 0; names && i < before->n; i++) {
 		const struct atoll_change *change = &before->items[i];
 
-		if (!is_told(holder, hash_change(change)))
+		if (!is_reported(holder, hash_change(change)))
 			continue;
-		names[n++] = (struct told_name){change->path, &change->after};
+		names[n++] = (struct reported_name){change->path, &change->after};
 		if (change->from)
-			names[n++] = (struct told_name){.path = change->from};
+			names[n++] = (struct reported_name){.path = change->from};
 	}
 	if (names)
 		qsort(names, n, sizeof *names, compare_names);
@@ -357,117 +365,118 @@ static bool is_same(const struct stat *a, const struct stat *b)
 		a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec);
 }
 
-static bool has_name(const struct told_name *names, size_t n, const struct atoll_change *change)
+static bool has_name(const struct reported_name *names, size_t n, const struct atoll_change *change)
 {
-	const struct told_name name = {.path = change->path};
-	const struct told_name *found =
+	const struct reported_name name = {.path = change->path};
+	const struct reported_name *found =
 		n ? bsearch(&name, names, n, sizeof *names, compare_names) : NULL;
 
 	return found && (!found->after || is_same(found->after, &change->after));
 }
 
-struct layer_changes *hold_record_before_join(struct holder *holder)
+struct layer_changes *holder_eventlog_before_join(struct holder *holder)
 {
 	struct layer_changes *changes;
 	struct atoll_error err;
 
-	if (!holder->recorder || layer_changes_read(holder->record, false, &changes, &err) < 0)
+	if (!holder->eventlog || layer_changes_read(holder->record, false, &changes, &err) < 0)
 		return NULL;
 	return changes;
 }
 
-void hold_record_after_join(struct holder *holder, struct layer_changes *before)
+void holder_eventlog_after_join(struct holder *holder, struct layer_changes *before)
 {
-	cleanup_free struct told_name *names = NULL;
+	cleanup_free struct reported_name *names = NULL;
 	struct layer_changes *changes;
 	struct atoll_error err;
 	size_t n_names, n = 0;
-	uint64_t *told;
+	uint64_t *reported;
 
-	names = told_names(holder, &before->list, &n_names);
+	names = list_reported_names(holder, &before->list, &n_names);
 	if (!names || layer_changes_read(holder->record, false, &changes, &err) < 0)
 		return;
-	told = calloc(changes->list.n + 1, sizeof *told);
-	for (size_t i = 0; told && i < changes->list.n; i++) {
+	reported = calloc(changes->list.n + 1, sizeof *reported);
+	for (size_t i = 0; reported && i < changes->list.n; i++) {
 		if (has_name(names, n_names, &changes->list.items[i]))
-			told[n++] = hash_change(&changes->list.items[i]);
+			reported[n++] = hash_change(&changes->list.items[i]);
 	}
-	if (told) {
-		qsort(told, n, sizeof *told, compare);
-		free(holder->told);
-		holder->told = told;
-		holder->n_told = n;
+	if (reported) {
+		qsort(reported, n, sizeof *reported, compare);
+		free(holder->reported);
+		holder->reported = reported;
+		holder->n_reported = n;
 	}
 	atoll_changes_close(&changes->list);
 }
 
 /* ---- what others ask to be noted ---- */
 
-int hold_record_note(struct holder *holder, const struct hold_request *request,
-		     struct atoll_error *err)
+int holder_eventlog_add_decision(struct holder *holder, const struct holder_request *request,
+				 struct atoll_error *err)
 {
-	int r = hold_record_open(holder, err);
+	int r = holder_eventlog_open(holder, err);
 
-	if (r < 0 || !holder->recorder)
+	if (r < 0 || !holder->eventlog)
 		return r;
 	if (streq(request->name, "fork"))
-		eventlog_layer_change(holder->recorder, "fork", NULL, UINT64_MAX, request->command);
+		eventlog_layer_change(holder->eventlog, "fork", NULL, UINT64_MAX, request->command);
 	else
-		eventlog_decision(holder->recorder, request->name, request->command);
-	return eventlog_seal(holder->recorder, false, false, err);
+		eventlog_decision(holder->eventlog, request->name, request->command);
+	return eventlog_seal(holder->eventlog, false, false, err);
 }
 
-int hold_record_outcome(struct holder *holder, struct eventlog_outcome *outcome,
-			struct atoll_error *err)
+int holder_eventlog_add_outcome(struct holder *holder, struct eventlog_outcome *outcome,
+				struct atoll_error *err)
 {
-	int r = hold_record_open(holder, err);
+	int r = holder_eventlog_open(holder, err);
 
-	if (r < 0 || !holder->recorder)
+	if (r < 0 || !holder->eventlog)
 		return r;
 	outcome->about[sizeof outcome->about - 1] = '\0';
 	outcome->result[sizeof outcome->result - 1] = '\0';
 	outcome->why[sizeof outcome->why - 1] = '\0';
-	eventlog_outcome(holder->recorder, outcome);
-	return eventlog_seal(holder->recorder, false, false, err);
+	eventlog_outcome(holder->eventlog, outcome);
+	return eventlog_seal(holder->eventlog, false, false, err);
 }
 
-void hold_record_turn(struct holder *holder, const char *kind, const char *name, uint64_t ended)
+void holder_eventlog_add_change(struct holder *holder, const char *kind, const char *name,
+				uint64_t ended)
 {
 	struct atoll_error err = {0};
 
-	if (hold_record_open(holder, &err) < 0 || !holder->recorder)
+	if (holder_eventlog_open(holder, &err) < 0 || !holder->eventlog)
 		return;
-	eventlog_layer_change(holder->recorder, kind, name, ended, NULL);
-	eventlog_seal(holder->recorder, false, false, &err);
+	eventlog_layer_change(holder->eventlog, kind, name, ended, NULL);
+	eventlog_seal(holder->eventlog, false, false, &err);
 }
 
 /* What a rollback took away was told, and so was what is there again. Nobody has to wait for that;
  * but the next step has, for what it writes is new. */
-void hold_record_renew(struct holder *holder)
+void holder_eventlog_reread_changes(struct holder *holder)
 {
-	if (!holder->is_told_old)
+	if (!holder->has_stale_changes)
 		return;
-	holder->is_told_old = false;
-	hold_record_changes(holder, 0, NULL);
+	holder->has_stale_changes = false;
+	holder_eventlog_add_changes(holder, 0, NULL);
 }
 
 /* ---- the disk is full ---- */
 
-static void tell_stuck(struct holder *holder, const struct atoll_error *problem)
+static void send_stuck(struct holder *holder, const struct atoll_error *problem)
 {
 	struct init_message message = {.type = INIT_HELD};
 
 	if (problem)
 		message.error = *problem;
 	for (size_t i = 0; i < holder->n_places; i++) {
-		const struct hold_client *client = &holder->clients[i];
+		const struct holder_client *client = &holder->clients[i];
 
-		if (client->is_used && client->step && client->fd >= 0)
+		if (client->is_used && client->step_id && client->fd >= 0)
 			send(client->fd, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	}
 }
 
-void hold_record_check(struct holder *holder)
+void holder_eventlog_check(struct holder *holder)
 {
 	/* No space after the wait: end the step. The sandbox and its changes stay. */
 	static const struct init_message unrecorded = {.type = INIT_LIMIT,
@@ -477,37 +486,37 @@ void hold_record_check(struct holder *holder)
 	const struct atoll_error *problem;
 	struct atoll_error err;
 
-	if (!holder->recorder)
+	if (!holder->eventlog)
 		return;
-	if (!holder->is_stuck && eventlog_is_stuck(holder->recorder, &problem)) {
+	if (!holder->is_stuck && eventlog_is_stuck(holder->eventlog, &problem)) {
 		holder->is_stuck = true;
 		holder->stuck_ns = clock_monotonic_ns();
 		if (holder->is_live && !holder->is_frozen)
-			hold_ask_init(holder, INIT_FREEZE, &err);
-		tell_stuck(holder, problem);
-		eventlog_stop(holder->recorder, 0, true, "disk full");
-	} else if (holder->is_stuck && !eventlog_try_again(holder->recorder)) {
+			holder_ask_init(holder, INIT_FREEZE, &err);
+		send_stuck(holder, problem);
+		eventlog_stop(holder->eventlog, 0, true, "disk full");
+	} else if (holder->is_stuck && !eventlog_try_again(holder->eventlog)) {
 		holder->is_stuck = false;
-		eventlog_stop(holder->recorder, 0, false, "disk full");
+		eventlog_stop(holder->eventlog, 0, false, "disk full");
 		if (!holder->is_frozen)
-			hold_order(holder, INIT_THAW, 0, 0);
-		tell_stuck(holder, NULL);
+			holder_send_order(holder, INIT_THAW, 0, 0);
+		send_stuck(holder, NULL);
 	} else if (holder->is_stuck && holder->is_live &&
 		   clock_monotonic_ns() - holder->stuck_ns >= EVENTLOG_STUCK_NS) {
-		hold_close_cell(holder, &unrecorded);
+		holder_close_cell(holder, &unrecorded);
 	}
 }
 
 /* Whoever removes the sandbox would have to open the log once more, to say so. Without an answer he
  * does. */
-static struct hold_client *note_removal(struct holder *holder)
+static struct holder_client *note_removal(struct holder *holder)
 {
 	for (size_t i = 0; i < holder->n_places; i++) {
-		struct hold_client *client = &holder->clients[i];
+		struct holder_client *client = &holder->clients[i];
 
-		if (!client->is_used || !client->is_remover || client->fd < 0)
+		if (!client->is_used || !client->is_removing || client->fd < 0)
 			continue;
-		eventlog_layer_change(holder->recorder, HOLD_REMOVE, NULL, UINT64_MAX, NULL);
+		eventlog_layer_change(holder->eventlog, HOLDER_REMOVE, NULL, UINT64_MAX, NULL);
 		return client;
 	}
 	return NULL;
@@ -515,28 +524,28 @@ static struct hold_client *note_removal(struct holder *holder)
 
 static void seal_last(struct holder *holder)
 {
-	const struct hold_heard heard = {.magic = HOLD_HEARD};
-	const struct hold_client *remover = note_removal(holder);
+	const struct holder_ack heard = {.magic = HOLDER_ACK_MAGIC};
+	const struct holder_client *remover = note_removal(holder);
 	const bool took_long = clock_monotonic_ns() - holder->born_ns > LONG_NS;
 	struct atoll_error err = {0};
 
-	if (eventlog_seal(holder->recorder, true, took_long, &err) == 0 && remover)
+	if (eventlog_seal(holder->eventlog, true, took_long, &err) == 0 && remover)
 		send(remover->fd, &heard, sizeof heard, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-void hold_record_close(struct holder *holder)
+void holder_eventlog_close(struct holder *holder)
 {
 	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used)
-			hold_record_end(holder, &holder->clients[i]);
+			holder_eventlog_end_unreported(holder, &holder->clients[i]);
 	}
-	hold_watch_close(holder);
-	if (holder->recorder)
+	holder_rules_close(holder);
+	if (holder->eventlog)
 		seal_last(holder);
-	eventlog_close(holder->recorder);
-	holder->recorder = NULL;
-	free(holder->told);
-	holder->told = NULL;
-	holder->n_told = 0;
-	holder->is_told = false;
+	eventlog_close(holder->eventlog);
+	holder->eventlog = NULL;
+	free(holder->reported);
+	holder->reported = NULL;
+	holder->n_reported = 0;
+	holder->has_sealed_changes = false;
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/holder-invocation.h"
+
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/path.h"
-#include "sandbox/holder-inner.h"
+#include "sandbox/holder-detached.h"
+#include "sandbox/holder-protocol.h"
+#include "sandbox/holder.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -12,18 +16,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-static int fail_words(struct atoll_error *err)
+static int set_invocation_error(struct atoll_error *err)
 {
 	return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's words");
 }
 
-static int seal_words(const struct buf *words, struct atoll_error *err)
+static int seal_invocation(const struct buf *invocation, struct atoll_error *err)
 {
 	cleanup_fd int fd = memfd_create("atoll-step", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	int r = fd < 0 ? -errno : buf_error(words);
+	int r = fd < 0 ? -errno : buf_error(invocation);
 
 	if (r == 0)
-		r = fd_write_all(fd, words->data, words->used);
+		r = fd_write_all(fd, invocation->data, invocation->used);
 	if (r == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
 		r = -errno;
@@ -46,56 +50,57 @@ static const char *placeholder(const struct holder *holder, const char *variable
 	return NULL;
 }
 
-int hold_take_words(const struct holder *holder, int fd, struct atoll_error *err)
+int invocation_copy(const struct holder *holder, int fd, struct atoll_error *err)
 {
-	cleanup_buf struct buf text = BUF_INIT(INIT_STEP_MAX), words = BUF_INIT(2 * INIT_STEP_MAX);
+	cleanup_buf struct buf text = BUF_INIT(INIT_STEP_MAX),
+			       invocation = BUF_INIT(2 * INIT_STEP_MAX);
 	struct init_step_head head;
 	size_t at = sizeof head, n_texts;
 
 	if (lseek(fd, 0, SEEK_SET) < 0 || fd_read_all(fd, &text) < 0 || text.used <= sizeof head)
-		return fail_words(err);
+		return set_invocation_error(err);
 	memcpy(&head, text.data, sizeof head);
-	buf_add(&words, &head, sizeof head);
+	buf_add(&invocation, &head, sizeof head);
 	n_texts = 1 + (size_t)head.n_argv + head.n_env;
 	for (size_t i = 0; i < n_texts; i++) {
 		const char *word = text.data + at, *other = NULL;
 		const char *end = at < text.used ? memchr(word, '\0', text.used - at) : NULL;
 
 		if (!end)
-			return fail_words(err);
+			return set_invocation_error(err);
 		at += (size_t)(end - word) + 1;
 		if (i > head.n_argv)
 			other = placeholder(holder, word);
 		if (other)
-			buf_addf(&words, "%.*s=%s", (int)strcspn(word, "="), word, other);
+			buf_addf(&invocation, "%.*s=%s", (int)strcspn(word, "="), word, other);
 		else
-			buf_add_str(&words, word);
-		buf_add_char(&words, '\0');
+			buf_add_str(&invocation, word);
+		buf_add_char(&invocation, '\0');
 	}
-	return seal_words(&words, err);
+	return seal_invocation(&invocation, err);
 }
 
 /* ---- from a few words ---- */
 
-bool hold_check_words(const char *words, size_t size)
+bool invocation_is_valid(const char *invocation, size_t size)
 {
 	struct init_step_head head;
 	size_t at = sizeof head, n_texts;
 
 	if (size <= sizeof head || size > INIT_STEP_MAX)
 		return false;
-	memcpy(&head, words, sizeof head);
+	memcpy(&head, invocation, sizeof head);
 	n_texts = 1 + (size_t)head.n_argv + head.n_env;
 	if (head.n_argv == 0 || n_texts > size)
 		return false;
 	for (size_t i = 0; i < n_texts; i++) {
-		const char *end = at < size ? memchr(words + at, '\0', size - at) : NULL;
+		const char *end = at < size ? memchr(invocation + at, '\0', size - at) : NULL;
 
 		/* The first is a directory: what is longer is none, and would not fit into what
 		 * others are told. */
-		if (!end || (i == 0 && (size_t)(end - words) - at >= PATH_MAX))
+		if (!end || (i == 0 && (size_t)(end - invocation) - at >= PATH_MAX))
 			return false;
-		at = (size_t)(end - words) + 1;
+		at = (size_t)(end - invocation) + 1;
 	}
 	return at == size;
 }
@@ -151,7 +156,7 @@ static bool is_dropped(const struct wanted *wanted, const char *variable)
 	       (is_of(variable, "COLUMNS", 7) || is_of(variable, "LINES", 5));
 }
 
-static uint32_t add_environment(const struct wanted *wanted, struct buf *words)
+static uint32_t add_environment(const struct wanted *wanted, struct buf *invocation)
 {
 	char *const *env = wanted->holder->env;
 	const char *at = wanted->given;
@@ -162,19 +167,19 @@ static uint32_t add_environment(const struct wanted *wanted, struct buf *words)
 		    (is_given(wanted, env[i], 0) || is_own(wanted, env[i]) ||
 		     is_dropped(wanted, env[i])))
 			continue;
-		buf_add(words, env[i], strlen(env[i]) + 1);
+		buf_add(invocation, env[i], strlen(env[i]) + 1);
 		n++;
 	}
 	for (size_t i = 0; i < wanted->n_own; i++) {
 		if (is_given(wanted, wanted->own[i], 0))
 			continue;
-		buf_add(words, wanted->own[i], strlen(wanted->own[i]) + 1);
+		buf_add(invocation, wanted->own[i], strlen(wanted->own[i]) + 1);
 		n++;
 	}
 	for (uint32_t i = 0; i < wanted->n_given; i++, at += strlen(at) + 1) {
 		if (!strchr(at, '=') || is_fixed(wanted, at) || is_given(wanted, at, i + 1))
 			continue;
-		buf_add(words, at, strlen(at) + 1);
+		buf_add(invocation, at, strlen(at) + 1);
 		n++;
 	}
 	return n;
@@ -211,11 +216,11 @@ static char *find_cwd(const char *usual, const char *cwd)
 	return path;
 }
 
-static int choose_person(const struct holder *holder, struct hold_kept *kept, const char *cwd,
+static int choose_person(const struct holder *holder, struct detached_step *step, const char *cwd,
 			 struct init_step_head *head, struct person *ret, struct atoll_error *err)
 {
 	const struct spec *spec = holder->spec;
-	int user = spec_find_user(spec, kept->user, err);
+	int user = spec_find_user(spec, step->user, err);
 
 	if (user < 0)
 		return user;
@@ -225,27 +230,27 @@ static int choose_person(const struct holder *holder, struct hold_kept *kept, co
 		return error_oom(err);
 	if (spec->n_users == 0)
 		return 0;
-	snprintf(kept->user, sizeof kept->user, "%s", spec->users[user].name);
+	snprintf(step->user, sizeof step->user, "%s", spec->users[user].name);
 	ret->home = make_variable("HOME", spec->users[user].home);
 	ret->name = make_variable("USER", spec->users[user].name);
 	ret->logname = make_variable("LOGNAME", spec->users[user].name);
 	return ret->home && ret->name && ret->logname ? 0 : error_oom(err);
 }
 
-int hold_make_words(const struct holder *holder, struct hold_kept *kept, const char *words,
-		    struct atoll_error *err)
+int invocation_build(const struct holder *holder, struct detached_step *step,
+		     const char *invocation, struct atoll_error *err)
 {
 	cleanup_buf struct buf out = BUF_INIT(INIT_STEP_MAX);
 	cleanup_with(person_done) struct person person = {0};
 	cleanup_free char *pwd = NULL;
-	const char *argv = words + sizeof(struct init_step_head), *at;
+	const char *argv = invocation + sizeof(struct init_step_head), *at;
 	const char *own[5];
-	struct wanted wanted = {.holder = holder, .own = own, .has_terminal = kept->has_terminal};
+	struct wanted wanted = {.holder = holder, .own = own, .has_terminal = step->has_terminal};
 	struct init_step_head head;
 	int r;
 
-	memcpy(&head, words, sizeof head);
-	r = choose_person(holder, kept, argv, &head, &person, err);
+	memcpy(&head, invocation, sizeof head);
+	r = choose_person(holder, step, argv, &head, &person, err);
 	if (r < 0)
 		return r;
 	pwd = make_variable("PWD", person.cwd);
@@ -257,7 +262,7 @@ int hold_make_words(const struct holder *holder, struct hold_kept *kept, const c
 		own[wanted.n_own++] = person.name;
 		own[wanted.n_own++] = person.logname;
 	}
-	if (kept->has_terminal)
+	if (step->has_terminal)
 		own[wanted.n_own++] = "TERM=xterm-256color";
 	buf_add(&out, &head, sizeof head);
 	buf_add(&out, person.cwd, strlen(person.cwd) + 1);
@@ -273,5 +278,5 @@ int hold_make_words(const struct holder *holder, struct hold_kept *kept, const c
 		return error_set(err, ATOLL_FAULT_REQUEST, E2BIG, "the command");
 	if (buf_error(&out) == 0)
 		memcpy(out.data, &head, sizeof head);
-	return seal_words(&out, err);
+	return seal_invocation(&out, err);
 }
