@@ -26,19 +26,19 @@ struct later {
 
 struct key {
 	unsigned char hash[32];
-	struct house_tenant *tenant;
+	struct daemon_tenant *tenant;
 };
 
 #define VOLUME_BUCKETS 1024
 
-struct house_tenant {
+struct daemon_tenant {
 	struct tenant tenant;
 	struct config_budget budget;
 	struct box_usage usage; /* of boxes that have ended, and what of living ones is counted */
 	bool is_spent, is_dirty;
-	struct house_box *oldest, *newest; /* by start, then id */
-	struct volume_row *volumes;	   /* volume.c's */
-	struct house_tenant *next;
+	struct daemon_box *oldest, *newest; /* by start, then id */
+	struct volume_row *volumes;	    /* volume.c's */
+	struct daemon_tenant *next;
 };
 
 struct gone {
@@ -64,10 +64,10 @@ struct box_last_look {
 	bool is_good;
 };
 
-struct house_box {
+struct daemon_box {
 	struct box box;
-	struct house_box *next_same_hash;
-	struct house_box *older, *newer; /* of the same tenant */
+	struct daemon_box *next_same_hash;
+	struct daemon_box *older, *newer; /* of the same tenant */
 	struct gone *gone;
 	struct box_op *ops, **ops_last; /* the first of them is at work */
 	uint64_t n_ops;			/* so far */
@@ -97,7 +97,7 @@ struct house_box {
 struct box_op {
 	struct work_item item;
 	enum op_kind kind;
-	struct house_box *box;
+	struct daemon_box *box;
 	char sandbox[ATOLL_ID_SIZE];
 	int code;
 	struct atoll_error error;
@@ -113,7 +113,7 @@ struct box_op {
 	char *rules;   /* as a contract says it */
 	size_t count;
 	char (*ids)[ATOLL_ID_SIZE];
-	struct house_box **branches; /* those that have not become boxes */
+	struct daemon_box **branches; /* those that have not become boxes */
 	char **branch_rules;
 	struct box_fork *forks;
 	box_forked *forked;
@@ -128,22 +128,22 @@ struct box_op {
 	struct box_op *next;
 };
 
-struct house {
+struct daemon {
 	struct loop *loop;
 	struct work *work;
 	struct db *db;
-	const struct house_config *config;
+	const struct daemon_config *config;
 	char dir[PATH_MAX];
 	int lock_fd;
 	struct loop_watch control;
 	bool is_taking_over, is_closing;
 	unsigned n_ticks;
 
-	struct house_tenant *tenants;
+	struct daemon_tenant *tenants;
 	struct key *keys; /* sorted by hash */
 	size_t n_keys;
 
-	struct house_box **table; /* by id */
+	struct daemon_box **table; /* by id */
 	size_t table_size, n_boxes;
 	uint64_t n_taken, memory_mib, disk_mib,
 		cpus; /* of all, also of those that are being made */
@@ -160,7 +160,7 @@ struct house {
 	struct kind *kinds;		      /* template.c */
 	bool is_kept_dirty, is_kept_measured; /* tenant-disk.c */
 	int64_t kept_next_ms;
-	struct house_secret *secrets;
+	struct daemon_secret *secrets;
 	struct pool *pools;
 
 	struct row_change *removals; /* rows that could not be removed yet */
@@ -169,39 +169,40 @@ struct house {
 	char homes[PATH_MAX]; /* what homes of boxes are layers over */
 	struct loop_timer tick;
 	struct box_listener listener; /* for what is counted */
-	struct house_counts counts;
+	struct daemon_counts counts;
 };
 
-static inline struct house_box *inner(const struct box *box)
+static inline struct daemon_box *inner(const struct box *box)
 {
-	return (struct house_box *)box;
+	return (struct daemon_box *)box;
 }
 
-static inline struct house_tenant *inner_tenant(const struct tenant *tenant)
+static inline struct daemon_tenant *inner_tenant(const struct tenant *tenant)
 {
-	return (struct house_tenant *)tenant;
+	return (struct daemon_tenant *)tenant;
 }
 
-/* ---- house.c ---- */
+/* ---- daemon-state.c ---- */
 
-int64_t house_now_ms(void);
+int64_t daemon_now_ms(void);
 /* Of mine alone, with those above it. */
-int house_make_dir(const char *path, struct atoll_error *err);
+int daemon_make_dir(const char *path, struct atoll_error *err);
 /* In the next round of the loop. */
-void house_later(struct house *house, struct later *later, void (*call)(struct later *later));
+void daemon_call_later(struct daemon *daemon, struct later *later,
+		       void (*call)(struct later *later));
 /* `n` random characters of a-z0-9, or hexadecimal digits, and a NUL. */
-void house_random_bytes(void *ret, size_t size);
-void house_random_name(char *ret, size_t n);
-void house_random_hex(char *ret, size_t n);
+void daemon_random_bytes(void *ret, size_t size);
+void daemon_random_name(char *ret, size_t n);
+void daemon_random_hex(char *ret, size_t n);
 /* With the files in it, and only files; what is not there is fine. */
-void house_remove_dir(const char *path);
+void daemon_remove_dir(const char *path);
 
 /* ---- tenant.c ---- */
 
-int tenants_load(struct house *house, struct atoll_error *err);
+int tenants_load(struct daemon *daemon, struct atoll_error *err);
 /* Names, quotas and keys once more, after somebody else has changed them. */
-int tenants_reload(struct house *house, struct atoll_error *err);
-void tenants_free(struct house *house);
+int tenants_reload(struct daemon *daemon, struct atoll_error *err);
+void tenants_free(struct daemon *daemon);
 /* For commands, too, that have only opened the database. */
 int tenant_put(struct db *db, const struct config_tenant *tenant, struct atoll_error *err);
 int key_put(struct db *db, const char *tenant_name, const char *label, char ret[48],
@@ -210,50 +211,50 @@ int key_put(struct db *db, const char *tenant_name, const char *label, char ret[
 /* ---- quota.c ---- */
 
 /* 0, -EDQUOT or -EAGAIN with the story: may it have one more of this size? */
-int tenant_check(const struct house_tenant *tenant, uint32_t memory_mib, uint32_t disk_mib,
+int tenant_check(const struct daemon_tenant *tenant, uint32_t memory_mib, uint32_t disk_mib,
 		 uint32_t cpus, struct atoll_error *err);
 /* Is the machine far enough from its limits to make what nobody has asked for yet? */
-bool quota_has_room(struct house *house);
+bool quota_has_room(struct daemon *daemon);
 /* Set `err` and return -errnum. The words are the format's alone: those of the number (EDQUOT,
  * EAGAIN), which is for the status, would speak of a disk. */
 int quota_refuse(struct atoll_error *err, enum atoll_fault fault, int errnum, const char *format,
 		 ...) __attribute__((format(printf, 4, 5)));
-void tenant_take(struct house_box *box);
-void tenant_give_back(struct house_box *box);
+void tenant_take(struct daemon_box *box);
+void tenant_give_back(struct daemon_box *box);
 
 /* ---- table.c: finding boxes ---- */
 
-int table_put(struct house *house, struct house_box *box);
-void table_remove(struct house *house, struct house_box *box);
-struct house_box *table_find(const struct house *house, const char *id);
-void table_free(struct house *house);
+int table_put(struct daemon *daemon, struct daemon_box *box);
+void table_remove(struct daemon *daemon, struct daemon_box *box);
+struct daemon_box *table_find(const struct daemon *daemon, const char *id);
+void table_free(struct daemon *daemon);
 
 /* ---- life.c ---- */
 
-int boxes_load(struct house *house, struct atoll_error *err);
+int boxes_load(struct daemon *daemon, struct atoll_error *err);
 /* Memory alone: nothing happens to the sandbox. */
-void box_free(struct house_box *box);
-void box_arm_end(struct house_box *box);
-void box_call_gone(struct house_box *box);
-struct house_box *box_new(struct house_tenant *tenant);
+void box_free(struct daemon_box *box);
+void box_arm_end(struct daemon_box *box);
+void box_call_gone(struct daemon_box *box);
+struct daemon_box *box_new(struct daemon_tenant *tenant);
 int pairs_copy(const struct box_pairs *from, struct box_pairs *to);
 void pairs_done(struct box_pairs *pairs);
 /* The sandbox is there, or was: its row, then it can be found. */
-void box_settle(struct house_box *box, db_done *done, void *data);
+void box_settle(struct daemon_box *box, db_done *done, void *data);
 /* When a box that gets so long from now ends. */
 int64_t box_end_after(uint64_t timeout_s);
-void box_begin_removal(struct house_box *box);
+void box_begin_removal(struct daemon_box *box);
 
 /* ---- op.c ---- */
 
 struct box_op *op_new(enum op_kind kind, box_done *done, void *data);
-void box_queue(struct house_box *box, struct box_op *op);
+void box_queue(struct daemon_box *box, struct box_op *op);
 /* The one at work is at its end, and was answered: the next. */
-void box_next_op(struct house_box *box);
+void box_next_op(struct daemon_box *box);
 /* Those that have not begun. */
-void ops_fail(struct house_box *box);
+void ops_fail(struct daemon_box *box);
 /* One that an earlier daemon has paused, and perhaps begun to resume. */
-void box_freeze_again(struct house_box *box);
+void box_freeze_again(struct daemon_box *box);
 
 /* ---- create.c ---- */
 
@@ -264,18 +265,18 @@ int box_fill(struct box *box, const struct box_request *request, const struct bo
 /* ---- box-network-values.c ---- */
 
 /* Where values of headers and secrets of a box lie, if it has some. */
-void secrets_path(const struct house_box *box, char ret[PATH_MAX]);
+void secrets_path(const struct daemon_box *box, char ret[PATH_MAX]);
 /* What the contract says of a box's network. */
-int network_rules(struct house_box *box, const char *network, bool has_internet, char **ret,
+int network_rules(struct daemon_box *box, const char *network, bool has_internet, char **ret,
 		  struct atoll_error *err);
 /* Files with values of headers. */
-void network_forget(struct house_box *box);
+void network_forget(struct daemon_box *box);
 /* Of those of rules, whose names begin so, all but those that `rules` name; or only those. Those of
  * the contract stay. NULL: nothing. */
 #define NETWORK_STAMP 'R'
-void network_sweep(const struct house_box *box, const char *rules, bool keeps);
+void network_sweep(const struct daemon_box *box, const char *rules, bool keeps);
 /* Those of boxes that are not there: at the start. */
-void networks_tidy(struct house *house);
+void networks_tidy(struct daemon *daemon);
 
 /* ---- fork.c, snapshot.c: on a thread, and afterwards ---- */
 
@@ -287,43 +288,44 @@ void snapshot_after(struct box_op *op);
 
 /* ---- meter.c ---- */
 
-void meter_start(struct house_box *box);
-void meter_stop(struct house_box *box);
+void meter_start(struct daemon_box *box);
+void meter_stop(struct daemon_box *box);
 /* On a thread, before the holder ends. */
 void look_last(const char *sandbox, struct box_last_look *ret);
 /* Counts that, and the next holder's counters from 0 on. */
-void meter_end(struct house_box *box, const struct box_last_look *look);
+void meter_end(struct daemon_box *box, const struct box_last_look *look);
 
 /* Steps are counted as they start. */
-void meter_listen(struct house *house);
+void meter_listen(struct daemon *daemon);
 
 /* ---- budget.c ---- */
 
-void budget_tick(struct house *house, bool writes);
+void budget_tick(struct daemon *daemon, bool writes);
 
 /* ---- row.c: a box in the database ---- */
 
-void row_insert(struct house_box *box, db_done *done, void *data);
-void row_update(struct house_box *box);
-void row_remove(struct house_box *box);
+void row_insert(struct daemon_box *box, db_done *done, void *data);
+void row_update(struct daemon_box *box);
+void row_remove(struct daemon_box *box);
 /* Every second: removals that could not be written. */
-void rows_tick(struct house *house);
-void rows_free(struct house *house);
-struct house_box *row_read(struct house *house, sqlite3_stmt *statement);
+void rows_tick(struct daemon *daemon);
+void rows_free(struct daemon *daemon);
+struct daemon_box *row_read(struct daemon *daemon, sqlite3_stmt *statement);
 extern const char row_select[];
 
 /* ---- box-remove.c: what is nobody's any more ---- */
 
 /* On a thread, some at a time; `done` may be NULL. */
-void remove_sandbox(struct house *house, const char *sandbox, void (*done)(void *data), void *data);
+void remove_sandbox(struct daemon *daemon, const char *sandbox, void (*done)(void *data),
+		    void *data);
 /* The same for one that was a box: what it has used is looked at first, on the same thread. `look`
  * has to be there until `done`. */
-void remove_measured(struct house *house, const char *sandbox, struct box_last_look *look,
+void remove_measured(struct daemon *daemon, const char *sandbox, struct box_last_look *look,
 		     void (*done)(void *data), void *data);
 /* All in the store that no row names. At the start, before anything is made. */
-int remove_strangers(struct house *house, struct atoll_error *err);
+int remove_strangers(struct daemon *daemon, struct atoll_error *err);
 /* Of the store: what a kill has left half made or half removed, if it is old enough. */
-void remove_tidy(struct house *house);
+void remove_tidy(struct daemon *daemon);
 
 /* ---- template.c ---- */
 
@@ -331,10 +333,10 @@ void remove_tidy(struct house *house);
 /* ---- tenant-disk.c ---- */
 
 /* A sandbox of a tenant's is removed: its log stays, and is still the tenant's. */
-void kept_note_gone(struct house *house, const char *sandbox, const struct tenant *tenant);
+void kept_note_gone(struct daemon *daemon, const char *sandbox, const struct tenant *tenant);
 /* Add up what tenants keep, on a thread; and when something has changed, or it is time. */
-void kept_measure(struct house *house);
-void kept_tick(struct house *house, bool is_due);
+void kept_measure(struct daemon *daemon);
+void kept_tick(struct daemon *daemon, bool is_due);
 /* So much more is kept; and may it? -EDQUOT. */
 void kept_add(struct tenant *tenant, uint64_t bytes);
 int kept_check(const struct tenant *tenant, uint64_t bytes, struct atoll_error *err);
@@ -343,13 +345,13 @@ int kept_check(const struct tenant *tenant, uint64_t bytes, struct atoll_error *
 #define KINDS_MAX 10000
 
 struct kind {
-	char id[160];		     /* plain: "base", "NAME", "NAME:TAG" */
-	char name[128];		     /* of a snapshot that has one, without its tag */
-	char box[BOX_ID_SIZE];	     /* whose snapshot it is; "" */
-	struct house_tenant *tenant; /* NULL: everybody's */
-	char sandbox[ATOLL_ID_SIZE]; /* branches off this one; "": from the contract */
-	char *contract;		     /* YAML */
-	char *home;		     /* what it is a layer over; NULL: nothing is in it */
+	char id[160];		      /* plain: "base", "NAME", "NAME:TAG" */
+	char name[128];		      /* of a snapshot that has one, without its tag */
+	char box[BOX_ID_SIZE];	      /* whose snapshot it is; "" */
+	struct daemon_tenant *tenant; /* NULL: everybody's */
+	char sandbox[ATOLL_ID_SIZE];  /* branches off this one; "": from the contract */
+	char *contract;		      /* YAML */
+	char *home;		      /* what it is a layer over; NULL: nothing is in it */
 	uint32_t cpus, memory_mib, disk_mib;
 	bool has_rules; /* about the network, other than the usual */
 	int64_t made_ms;
@@ -365,19 +367,19 @@ struct kind_shape {
 /* What boxes branch off in a kind's sandbox. */
 #define KIND_CHECKPOINT "kept"
 
-int kinds_load(struct house *house, struct atoll_error *err);
-void kinds_free(struct house *house);
+int kinds_load(struct daemon *daemon, struct atoll_error *err);
+void kinds_free(struct daemon *daemon);
 /* NULL: there is none that this tenant may have. */
-size_t kinds_count(const struct house_tenant *tenant);
-struct kind *kind_find(struct house_tenant *tenant, const char *ref);
-bool kind_has(const struct house *house, const char *sandbox);
+size_t kinds_count(const struct daemon_tenant *tenant);
+struct kind *kind_find(struct daemon_tenant *tenant, const char *ref);
+bool kind_has(const struct daemon *daemon, const char *sandbox);
 void kind_plain(const char *ref, char ret[160]);
-struct kind *kind_add(struct house_tenant *tenant, const char *id, const char *name,
+struct kind *kind_add(struct daemon_tenant *tenant, const char *id, const char *name,
 		      const char *sandbox, const struct kind_shape *shape);
-void kind_drop(struct house *house, struct kind *kind);
+void kind_drop(struct daemon *daemon, struct kind *kind);
 /* The contract of a new box; the caller's to free. `rules`: of its network. */
 int kind_contract(const struct kind *kind, const char *rules, char **ret, struct atoll_error *err);
-int snapshots_load(struct house *house, struct atoll_error *err);
+int snapshots_load(struct daemon *daemon, struct atoll_error *err);
 
 /* ---- template-tags.c ---- */
 
@@ -408,11 +410,11 @@ int contract_sizes(const char *contract, struct box_sizes *ret, struct atoll_err
 /* ---- make.c: the sandbox itself; on threads ---- */
 
 struct make {
-	const struct house_config *config; /* limits of a contract of ours; NULL: its own count */
-	const char *contract;		   /* a job file's text */
-	const char *name;		   /* what errors call it */
-	const char *workspace;		   /* which the contract does not say */
-	const char *from;		   /* branch off this one instead; NULL or "" */
+	const struct daemon_config *config; /* limits of a contract of ours; NULL: its own count */
+	const char *contract;		    /* a job file's text */
+	const char *name;		    /* what errors call it */
+	const char *workspace;		    /* which the contract does not say */
+	const char *from;		    /* branch off this one instead; NULL or "" */
 	const char *checkpoint;
 	const char *rules; /* of its network, instead of what it has; NULL */
 	char **grants;	   /* volumes, each "PATH=DIRECTORY"; the caller's */
@@ -424,7 +426,7 @@ struct make {
 /* It runs then, or nothing is left of it. */
 int make_sandbox(struct make *make, struct atoll_error *err);
 /* On a thread, nobody being told: `owner` may be NULL. False: out of memory. */
-bool start_holder_behind(struct house *house, const struct tenant *owner, const char *sandbox);
+bool start_holder_behind(struct daemon *daemon, const struct tenant *owner, const char *sandbox);
 /* All of them, or none. */
 int make_forks(const char *from, const char *checkpoint, size_t count, char (*ids)[ATOLL_ID_SIZE],
 	       struct atoll_error *err);
@@ -432,10 +434,10 @@ int make_forks(const char *from, const char *checkpoint, size_t count, char (*id
 /* ---- pool.c ---- */
 
 /* One that is parked: true, and it is the caller's. Counts the demand. */
-bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE]);
-void pool_tick(struct house *house);
+bool pool_take(struct daemon *daemon, struct kind *kind, char ret[ATOLL_ID_SIZE]);
+void pool_tick(struct daemon *daemon);
 /* Its parked ones are removed. */
-void pool_forget(struct house *house, const struct kind *kind);
-size_t pool_parked(const struct house *house);
+void pool_forget(struct daemon *daemon, const struct kind *kind);
+size_t pool_parked(const struct daemon *daemon);
 /* At the end: all that are parked are removed, at once. */
-void pools_free(struct house *house);
+void pools_free(struct daemon *daemon);

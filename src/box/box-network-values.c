@@ -14,17 +14,17 @@
  * so that no row and no contract holds a secret. They go with the box.
  */
 
-void secrets_path(const struct house_box *mine, char ret[PATH_MAX])
+void secrets_path(const struct daemon_box *mine, char ret[PATH_MAX])
 {
-	snprintf(ret, PATH_MAX, "%.*s/secrets/%s", PATH_MAX - 64, mine->box.house->dir,
+	snprintf(ret, PATH_MAX, "%.*s/secrets/%s", PATH_MAX - 64, mine->box.daemon->dir,
 		 mine->box.id);
 }
 
-int network_rules(struct house_box *mine, const char *network, bool has_internet, char **ret,
+int network_rules(struct daemon_box *mine, const char *network, bool has_internet, char **ret,
 		  struct atoll_error *err)
 {
 	char dir[PATH_MAX], path[PATH_MAX];
-	int r = network ? house_subdir(mine->box.house, "secrets", dir, err) : 0;
+	int r = network ? daemon_subdir(mine->box.daemon, "secrets", dir, err) : 0;
 
 	secrets_path(mine, path);
 	if (r == 0)
@@ -35,14 +35,14 @@ int network_rules(struct house_box *mine, const char *network, bool has_internet
 	return r;
 }
 
-void network_forget(struct house_box *mine)
+void network_forget(struct daemon_box *mine)
 {
 	char path[PATH_MAX];
 
 	if (!mine->has_secrets && !mine->box.network)
 		return;
 	secrets_path(mine, path);
-	house_remove_dir(path);
+	daemon_remove_dir(path);
 }
 
 bool box_has_secrets(const struct box *box)
@@ -50,7 +50,7 @@ bool box_has_secrets(const struct box *box)
 	return inner(box)->has_secrets && !box->network;
 }
 
-void network_sweep(const struct house_box *mine, const char *rules, bool keeps)
+void network_sweep(const struct daemon_box *mine, const char *rules, bool keeps)
 {
 	char path[PATH_MAX];
 	struct dirent *entry;
@@ -67,19 +67,19 @@ void network_sweep(const struct house_box *mine, const char *rules, bool keeps)
 		closedir(dir);
 }
 
-void networks_tidy(struct house *house)
+void networks_tidy(struct daemon *daemon)
 {
 	char path[PATH_MAX], own[PATH_MAX + NAME_MAX + 2];
 	struct dirent *entry;
 	DIR *dir;
 
-	snprintf(path, sizeof path, "%.*s/secrets", PATH_MAX - 64, house->dir);
+	snprintf(path, sizeof path, "%.*s/secrets", PATH_MAX - 64, daemon->dir);
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir))) {
-		if (entry->d_name[0] == '.' || box_find_any(house, entry->d_name))
+		if (entry->d_name[0] == '.' || box_find_any(daemon, entry->d_name))
 			continue;
 		snprintf(own, sizeof own, "%s/%s", path, entry->d_name);
-		house_remove_dir(own);
+		daemon_remove_dir(own);
 	}
 	if (dir)
 		closedir(dir);

@@ -377,7 +377,7 @@ int box_network_section(struct tenant *tenant, const char *network, bool has_int
 		wish->tenant = tenant;
 		wish->denies_all = !has_internet;
 		wish->stamp[0] = NETWORK_STAMP;
-		house_random_hex(wish->stamp + 1, sizeof wish->stamp - 2);
+		daemon_random_hex(wish->stamp + 1, sizeof wish->stamp - 2);
 		r = translate(wish, object, secrets_dir, ret);
 	}
 	json_decref(object);

@@ -29,7 +29,7 @@ struct removal {
 
 struct remover {
 	struct work_item item;
-	struct house *house;
+	struct daemon *daemon;
 	struct removal *list;
 	bool is_done;
 };
@@ -50,57 +50,58 @@ static void remove_list(struct work_item *item)
 	remover->is_done = true;
 }
 
-static void go_on(struct house *house);
+static void go_on(struct daemon *daemon);
 
 static void list_removed(struct work_item *item)
 {
 	struct remover *remover = (struct remover *)item;
-	struct house *house = remover->house;
+	struct daemon *daemon = remover->daemon;
 	struct removal *next;
 
 	/* The daemon stops, and there are no threads any more; nobody else would do it. */
 	if (!remover->is_done)
 		remove_list(item);
-	house->n_removers--;
+	daemon->n_removers--;
 	for (struct removal *at = remover->list; at; at = next) {
 		next = at->next;
-		house->n_removing--;
+		daemon->n_removing--;
 		if (at->done)
 			at->done(at->data);
 		free(at);
 	}
 	free(remover);
-	go_on(house);
+	go_on(daemon);
 }
 
-static void go_on(struct house *house)
+static void go_on(struct daemon *daemon)
 {
 	struct remover *remover;
 	struct removal **end;
 	size_t n = 0;
 
-	if (!house->to_remove || house->n_removers >= REMOVERS)
+	if (!daemon->to_remove || daemon->n_removers >= REMOVERS)
 		return;
 	remover = calloc(1, sizeof *remover);
 	if (!remover)
 		return; /* when the next one comes */
-	remover->house = house;
+	remover->daemon = daemon;
 	remover->item = (struct work_item){.run = remove_list, .done = list_removed};
-	remover->list = house->to_remove;
+	remover->list = daemon->to_remove;
 	for (end = &remover->list; *end && n < AT_ONCE; n++)
 		end = &(*end)->next;
-	house->to_remove = *end;
+	daemon->to_remove = *end;
 	*end = NULL;
-	house->n_removers++;
-	work_submit(house->work, &remover->item, WORK_LATER);
+	daemon->n_removers++;
+	work_submit(daemon->work, &remover->item, WORK_LATER);
 }
 
-void remove_sandbox(struct house *house, const char *sandbox, void (*done)(void *data), void *data)
+void remove_sandbox(struct daemon *daemon, const char *sandbox, void (*done)(void *data),
+		    void *data)
 {
-	remove_measured(house, sandbox, NULL, done, data);
+	remove_measured(daemon, sandbox, NULL, done, data);
 }
 
-void remove_measured(struct house *house, const char *sandbox, struct box_last_look *look,
+void remove_measured(struct daemon *daemon, const char *sandbox, struct box_last_look *look,
 		     void (*done)(void *data), void *data)
 {
 	struct removal *removal = calloc(1, sizeof *removal);
@@ -114,10 +115,10 @@ void remove_measured(struct house *house, const char *sandbox, struct box_last_l
 	removal->look = look;
 	removal->done = done;
 	removal->data = data;
-	removal->next = house->to_remove;
-	house->to_remove = removal;
-	house->n_removing++;
-	go_on(house);
+	removal->next = daemon->to_remove;
+	daemon->to_remove = removal;
+	daemon->n_removing++;
+	go_on(daemon);
 }
 
 /* ---- at the start ---- */
@@ -127,22 +128,22 @@ static int compare(const void *a, const void *b)
 	return strcmp(a, b);
 }
 
-/* Ids of the boxes' sandboxes, in order: `house->n_boxes` of them. */
-static char (*list_boxes(struct house *house))[ATOLL_ID_SIZE]
+/* Ids of the boxes' sandboxes, in order: `daemon->n_boxes` of them. */
+static char (*list_boxes(struct daemon *daemon))[ATOLL_ID_SIZE]
 {
-	char(*ids)[ATOLL_ID_SIZE] = calloc(house->n_boxes + 1, sizeof *ids);
+	char(*ids)[ATOLL_ID_SIZE] = calloc(daemon->n_boxes + 1, sizeof *ids);
 	size_t n = 0;
 
-	for (struct box *box = NULL; ids && (box = box_next_any(house, box));)
+	for (struct box *box = NULL; ids && (box = box_next_any(daemon, box));)
 		memcpy(ids[n++], box->sandbox, sizeof *ids);
 	if (ids)
 		qsort(ids, n, sizeof *ids, compare);
 	return ids;
 }
 
-int remove_strangers(struct house *house, struct atoll_error *err)
+int remove_strangers(struct daemon *daemon, struct atoll_error *err)
 {
-	cleanup_free char(*known)[ATOLL_ID_SIZE] = list_boxes(house);
+	cleanup_free char(*known)[ATOLL_ID_SIZE] = list_boxes(daemon);
 	struct atoll_record *records;
 	size_t n;
 	int r = known ? atoll_records_list(false, &records, &n, err) : error_oom(err);
@@ -150,9 +151,9 @@ int remove_strangers(struct house *house, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	for (size_t i = 0; i < n; i++) {
-		if (!bsearch(records[i].id, known, house->n_boxes, sizeof *known, compare) &&
-		    !kind_has(house, records[i].id))
-			remove_sandbox(house, records[i].id, NULL, NULL);
+		if (!bsearch(records[i].id, known, daemon->n_boxes, sizeof *known, compare) &&
+		    !kind_has(daemon, records[i].id))
+			remove_sandbox(daemon, records[i].id, NULL, NULL);
 	}
 	atoll_records_free(records, n);
 	return 0;
@@ -175,12 +176,12 @@ static void tidied(struct work_item *item)
 	free(item);
 }
 
-void remove_tidy(struct house *house)
+void remove_tidy(struct daemon *daemon)
 {
 	struct work_item *item = calloc(1, sizeof *item);
 
 	if (!item)
 		return;
 	*item = (struct work_item){.run = run_tidy, .done = tidied};
-	work_submit(house->work, item, WORK_LATER);
+	work_submit(daemon->work, item, WORK_LATER);
 }

@@ -18,7 +18,7 @@
  * Everything that has to survive the daemon is in its database (db.c) or with the sandbox's
  * holder; what is in memory is built anew from these two when it starts again.
  *
- *   house.c     all of it: opening, taking over what lives already, closing
+ *   daemon-state.c     all of it: opening, taking over what lives already, closing
  *   config.c    what its owner says
  *   db.c     the database: one writer thread, WAL; row.c  a box as a row
  *   tenant.c    who may ask: keys (hashed); quota.c, budget.c  how much
@@ -74,7 +74,7 @@ struct box_pairs {
 	size_t n;
 };
 
-struct house;
+struct daemon;
 struct tenant;
 struct box_template;
 struct process;
@@ -83,7 +83,7 @@ struct guest;
 struct box {
 	char id[BOX_ID_SIZE];
 	char sandbox[ATOLL_ID_SIZE]; /* the record's */
-	struct house *house;
+	struct daemon *daemon;
 	struct tenant *tenant;
 	enum box_state state;
 	enum box_cause cause;
@@ -109,51 +109,51 @@ struct box {
 	struct loop_timer end_timer;
 };
 
-/* ---- house.c ---- */
+/* ---- daemon-state.c ---- */
 
-struct house_config; /* config.h */
+struct daemon_config; /* config.h */
 
-struct house_options {
-	const char *dir;		   /* its state; see house_find_dir() */
-	const struct house_config *config; /* stays the caller's, and there */
+struct daemon_options {
+	const char *dir;		    /* its state; see daemon_find_dir() */
+	const struct daemon_config *config; /* stays the caller's, and there */
 	struct loop *loop;
 };
-int house_open(const struct house_options *options, struct house **ret, struct atoll_error *err);
-/* It will be closed: whoever uses a box is told that it is gone, and may still use the house to let
- * go of what he has of it. Nothing new may be asked for after that. */
-void house_let_go(struct house *house);
+int daemon_open(const struct daemon_options *options, struct daemon **ret, struct atoll_error *err);
+/* It will be closed: whoever uses a box is told that it is gone, and may still use the daemon to
+ * let go of what he has of it. Nothing new may be asked for after that. */
+void daemon_disconnect(struct daemon *daemon);
 /* Sandboxes live on; `is_final` ends them all. */
-void house_close(struct house *house, bool is_final);
-struct loop *house_loop(struct house *house);
+void daemon_close(struct daemon *daemon, bool is_final);
+struct loop *daemon_loop(struct daemon *daemon);
 /* Runs the loop until the processes of all boxes are found again, for some seconds at most: before
  * that nobody should be served, since a process that is there would not be found. */
-void house_settle(struct house *house);
+void daemon_wait_for_adoption(struct daemon *daemon);
 /* Where the daemon keeps things if nobody says: STATE/daemon (base/state.h). The sandboxes are in a
  * store of its own beneath, DIR/atoll, so that `atoll ls` does not show them, and `atoll gc` does
  * not touch them. */
-int house_find_dir(char ret[PATH_MAX], struct atoll_error *err);
-/* A directory of this house's for `what` ("volumes", "templates"), made if need be; DIR/WHAT. */
-int house_subdir(struct house *house, const char *what, char ret[PATH_MAX],
-		 struct atoll_error *err);
+int daemon_find_dir(char ret[PATH_MAX], struct atoll_error *err);
+/* A directory of this daemon's for `what` ("volumes", "templates"), made if need be; DIR/WHAT. */
+int daemon_subdir(struct daemon *daemon, const char *what, char ret[PATH_MAX],
+		  struct atoll_error *err);
 /* May new boxes be made now? False while it is being taken over or closed; `*ret_why`. */
-bool house_is_ready(const struct house *house, const char **ret_why);
+bool daemon_is_ready(const struct daemon *daemon, const char **ret_why);
 
 /* What is counted, for those who watch it. */
-struct house_counts {
+struct daemon_counts {
 	uint64_t n_boxes, n_running, n_paused, n_parked, n_removing;
 	uint64_t n_created, n_from_pool, n_failed; /* so far, of creations */
 	uint64_t ends[BOX_CAUSES];
 	uint64_t n_database_failures, n_database_waiting;
 	uint64_t n_waiting[4]; /* for threads, by enum work_rank: now, later, writing, comparing */
 };
-void house_count(const struct house *house, struct house_counts *ret);
+void daemon_count(const struct daemon *daemon, struct daemon_counts *ret);
 
 /* ---- tenant.c ---- */
 
 struct tenant {
 	char id[40];
 	char name[64];
-	struct house *house;
+	struct daemon *daemon;
 	/* Quotas, UINT64_MAX: none; and how much of it is used. */
 	uint64_t max_boxes, max_memory_mib, max_disk_mib, max_cpus;
 	uint64_t n_boxes, memory_mib, disk_mib, cpus;
@@ -171,13 +171,13 @@ struct tenant {
 	uint64_t n_starting; /* steps that are being started, and do not count yet */
 };
 /* Who has this key; NULL: nobody. Takes the same time for all wrong ones. */
-struct tenant *tenant_find_key(struct house *house, const char *key, size_t size);
+struct tenant *tenant_find_key(struct daemon *daemon, const char *key, size_t size);
 /* A new key ("e2b_" and 40 hexadecimal digits), of which only a hash is kept. */
 int tenant_new_key(struct tenant *tenant, const char *label, char ret[48], struct atoll_error *err);
-struct tenant *tenant_next(struct house *house, const struct tenant *after);
+struct tenant *tenant_next(struct daemon *daemon, const struct tenant *after);
 /* Has anybody one? */
-bool tenant_has_keys(const struct house *house);
-struct tenant *tenant_find(struct house *house, const char *name_or_id);
+bool tenant_has_keys(const struct daemon *daemon);
+struct tenant *tenant_find(struct daemon *daemon, const char *name_or_id);
 /* Is this tenant's work stopped because its budget is used up? */
 bool tenant_is_spent(const struct tenant *tenant, char *ret_why, size_t size);
 /* Are all steps of the budget used, or being started? */
@@ -199,14 +199,14 @@ void tenant_took_bytes(struct tenant *tenant, uint64_t bytes, bool are_kept);
 bool tenant_reserve_scratch(struct tenant *tenant, uint64_t bytes);
 /* Such a file, without a name, beside the daemon's other files: a descriptor or a negative errno.
  * On any thread. */
-int house_scratch(struct house *house, struct atoll_error *err);
+int daemon_scratch(struct daemon *daemon, struct atoll_error *err);
 /* How many bytes of disk there are above what the machine keeps free. */
-uint64_t house_disk_left(struct house *house);
+uint64_t daemon_disk_left(struct daemon *daemon);
 
 /* ---- workspace.c ---- */
 
 struct config_tenant;
-/* What the configuration lets this tenant name; there as long as the house is, for any thread. */
+/* What the configuration lets this tenant name; there as long as the daemon is, for any thread. */
 const struct config_tenant *tenant_grants(const struct tenant *tenant);
 /* The directory of the tenant's that a sandbox is a layer over; a policy's no if it is not his. For
  * any thread. */
@@ -236,10 +236,10 @@ void box_create(struct tenant *tenant, const struct box_request *request, box_do
 /* Of this tenant, running or paused; NULL. Takes "ID-SUFFIX", too. */
 struct box *box_find(struct tenant *tenant, const char *id);
 /* Of anybody: for the data plane, which has tokens of its own. */
-struct box *box_find_any(struct house *house, const char *id);
+struct box *box_find_any(struct daemon *daemon, const char *id);
 /* All of everybody, in any order; `after` NULL: the first. For signatures, which name no box. */
-struct box *box_next_any(struct house *house, const struct box *after);
-size_t house_n_boxes(const struct house *house);
+struct box *box_next_any(struct daemon *daemon, const struct box *after);
+size_t daemon_n_boxes(const struct daemon *daemon);
 /* In order of their start, then of their id. `after` NULL: the first; for pages. */
 struct box *box_next(struct tenant *tenant, const struct box *after, bool is_newest_first);
 /* For pages: the first behind this place in that order, whether there is one at it or not. */

@@ -13,7 +13,7 @@
 
 bool tenant_is_spent(const struct tenant *tenant, char *ret_why, size_t size)
 {
-	const struct house_tenant *mine = inner_tenant(tenant);
+	const struct daemon_tenant *mine = inner_tenant(tenant);
 	const struct config_budget *budget = &mine->budget;
 	const struct box_usage *usage = &mine->usage;
 	const struct {
@@ -40,7 +40,7 @@ bool tenant_is_spent(const struct tenant *tenant, char *ret_why, size_t size)
 
 bool tenant_has_no_step_left(const struct tenant *tenant, char *ret_why, size_t size)
 {
-	const struct house_tenant *mine = inner_tenant(tenant);
+	const struct daemon_tenant *mine = inner_tenant(tenant);
 	const uint64_t used = mine->usage.n_steps, most = mine->budget.steps;
 
 	if (most == UINT64_MAX || (used < most && tenant->n_starting < most - used))
@@ -51,9 +51,9 @@ bool tenant_has_no_step_left(const struct tenant *tenant, char *ret_why, size_t 
 	return true;
 }
 
-static void stop_work(struct house_tenant *tenant)
+static void stop_work(struct daemon_tenant *tenant)
 {
-	struct house_box *mine = tenant->oldest, *next;
+	struct daemon_box *mine = tenant->oldest, *next;
 
 	for (; mine; mine = next) {
 		next = mine->newer;
@@ -66,12 +66,12 @@ static void stop_work(struct house_tenant *tenant)
 	}
 }
 
-static void write_usage(struct house_tenant *tenant)
+static void write_usage(struct daemon_tenant *tenant)
 {
 	const struct box_usage *usage = &tenant->usage;
 
 	tenant->is_dirty = false;
-	db_write(tenant->tenant.house->db, DB_SOON, NULL, NULL,
+	db_write(tenant->tenant.daemon->db, DB_SOON, NULL, NULL,
 		 "INSERT OR REPLACE INTO usage(tenant, cpu_s, gib_s, bytes_in, bytes_out, steps)"
 		 " VALUES(?,?,?,?,?,?)",
 		 "sddiii", tenant->tenant.id, usage->cpu_s, usage->gib_s, (int64_t)usage->bytes_in,
@@ -79,12 +79,12 @@ static void write_usage(struct house_tenant *tenant)
 }
 
 /* Every second; to the database twice a minute. */
-void budget_tick(struct house *house, bool writes)
+void budget_tick(struct daemon *daemon, bool writes)
 {
 	char why[192];
 	bool is_spent;
 
-	for (struct house_tenant *tenant = house->tenants; tenant; tenant = tenant->next) {
+	for (struct daemon_tenant *tenant = daemon->tenants; tenant; tenant = tenant->next) {
 		if (!tenant->is_dirty)
 			continue;
 		is_spent = tenant_is_spent(&tenant->tenant, why, sizeof why);
@@ -94,7 +94,7 @@ void budget_tick(struct house *house, bool writes)
 		if (!writes && !is_spent)
 			continue;
 		write_usage(tenant);
-		for (struct house_box *mine = tenant->oldest; mine; mine = mine->newer) {
+		for (struct daemon_box *mine = tenant->oldest; mine; mine = mine->newer) {
 			if (mine->written_cpu_s != mine->usage.cpu_s ||
 			    mine->written_steps != mine->usage.n_steps) {
 				mine->written_cpu_s = mine->usage.cpu_s;

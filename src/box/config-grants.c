@@ -80,7 +80,7 @@ void config_tenant_done(struct config_tenant *tenant)
 	free(tenant->near);
 }
 
-const struct config_tenant *config_find_tenant(const struct house_config *config, const char *name)
+const struct config_tenant *config_find_tenant(const struct daemon_config *config, const char *name)
 {
 	static const struct config_tenant nothing;
 
@@ -101,7 +101,7 @@ bool config_has_workspace(const struct config_tenant *tenant, const char *path)
 }
 
 /* What is a template's home is never written; what is a workspace may be. */
-int config_check_grants(const struct house_config *config, struct atoll_error *err)
+int config_check_grants(const struct daemon_config *config, struct atoll_error *err)
 {
 	char real[PATH_MAX];
 

@@ -21,7 +21,7 @@
 struct reader {
 	const char *name;   /* for errors */
 	char dir[PATH_MAX]; /* relative paths count from the file's */
-	struct house_config *config;
+	struct daemon_config *config;
 	struct config_tenant *tenant; /* the one at hand */
 	struct config_budget *budget;
 	struct atoll_error *err;
@@ -32,9 +32,9 @@ struct key_row {
 	int (*read)(struct reader *reader, const struct tree *tree);
 };
 
-void config_init(struct house_config *config)
+void config_init(struct daemon_config *config)
 {
-	*config = (struct house_config){
+	*config = (struct daemon_config){
 		.max_boxes = 10000,
 		.max_memory_mib = UINT64_MAX,
 		.max_disk_mib = UINT64_MAX,
@@ -52,7 +52,7 @@ void config_init(struct house_config *config)
 	};
 }
 
-void config_done(struct house_config *config)
+void config_done(struct daemon_config *config)
 {
 	for (size_t i = 0; i < config->n_listen; i++)
 		free(config->listen[i]);
@@ -338,7 +338,7 @@ static int tenant(struct reader *reader, const struct tree *tree)
 
 static int tenants(struct reader *reader, const struct tree *tree)
 {
-	struct house_config *config = reader->config;
+	struct daemon_config *config = reader->config;
 	int r = 0;
 
 	if (tree->kind != TREE_MAP)
@@ -355,7 +355,7 @@ static int tenants(struct reader *reader, const struct tree *tree)
 
 static int templates(struct reader *reader, const struct tree *tree)
 {
-	struct house_config *config = reader->config;
+	struct daemon_config *config = reader->config;
 	int r = 0;
 
 	if (tree->kind != TREE_MAP)
@@ -380,7 +380,7 @@ static int templates(struct reader *reader, const struct tree *tree)
 
 static int listen_at(struct reader *reader, const struct tree *tree)
 {
-	struct house_config *config = reader->config;
+	struct daemon_config *config = reader->config;
 
 	if (tree->kind != TREE_TEXT)
 		return bad(reader, tree, "an address like 127.0.0.1:8642 or unix:/run/atoll.sock");
@@ -407,7 +407,7 @@ static int name_of(struct reader *reader, const struct tree *tree)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 				      "0123456789-._";
-	struct house_config *config = reader->config;
+	struct daemon_config *config = reader->config;
 
 	if (tree->kind != TREE_TEXT || !tree->text[0] || tree->text[0] == '.' ||
 	    tree->text[strspn(tree->text, letters)])
@@ -506,7 +506,7 @@ static int read_file(const char *path, struct buf *text, struct atoll_error *err
 	return r < 0 ? error_set(err, ATOLL_FAULT_REQUEST, -r, "read configuration '%s'", path) : 0;
 }
 
-int config_read(const char *path, struct house_config *config, struct atoll_error *err)
+int config_read(const char *path, struct daemon_config *config, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(FILE_MAX);
 	struct reader reader = {.config = config, .err = err};

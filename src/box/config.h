@@ -52,7 +52,7 @@ struct config_tenant {
 	size_t n_workspaces, n_near;
 };
 
-struct house_config {
+struct daemon_config {
 	char *listen[CONFIG_LISTEN_MAX];
 	size_t n_listen;
 	char *certificate, *key;       /* absolute; NULL */
@@ -82,10 +82,10 @@ struct house_config {
 	size_t n_templates;
 };
 
-void config_init(struct house_config *config);
-void config_done(struct house_config *config);
+void config_init(struct daemon_config *config);
+void config_done(struct daemon_config *config);
 /* Over what config_init() has set. */
-int config_read(const char *path, struct house_config *config, struct atoll_error *err);
+int config_read(const char *path, struct daemon_config *config, struct atoll_error *err);
 /* Without one of its own a tenant has these. */
 struct config_tenant config_free_tenant(const char *name);
 
@@ -95,8 +95,9 @@ int config_grant_workspace(struct config_tenant *tenant, const char *path, struc
 int config_grant_near(struct config_tenant *tenant, const char *line, struct atoll_error *err);
 void config_tenant_done(struct config_tenant *tenant);
 /* What is said of this tenant, or nothing; never NULL. */
-const struct config_tenant *config_find_tenant(const struct house_config *config, const char *name);
+const struct config_tenant *config_find_tenant(const struct daemon_config *config,
+					       const char *name);
 /* May he name this directory? */
 bool config_has_workspace(const struct config_tenant *tenant, const char *path);
 /* Does one grant contradict something else? */
-int config_check_grants(const struct house_config *config, struct atoll_error *err);
+int config_check_grants(const struct daemon_config *config, struct atoll_error *err);

@@ -44,7 +44,7 @@ static ssize_t receive_text(int fd, char *text, size_t size)
 
 /* The client sends its word right after connect(), so the daemon's event loop waits for it only a
  * moment. */
-static void serve(struct house *house, int fd)
+static void serve(struct daemon *daemon, int fd)
 {
 	const struct timeval patience = {.tv_usec = 200000};
 	struct atoll_error err = {0};
@@ -54,7 +54,7 @@ static void serve(struct house *house, int fd)
 	if (receive_text(fd, word, sizeof word) < 0)
 		return; /* the client sees the closed connection, and connects again */
 	if (streq(word, "reload"))
-		tenants_reload(house, &err);
+		tenants_reload(daemon, &err);
 	else
 		error_set(&err, ATOLL_FAULT_REQUEST, EINVAL, "an unknown word");
 	send(fd, err.fault ? err.text : "ok", strlen(err.fault ? err.text : "ok"),
@@ -63,49 +63,49 @@ static void serve(struct house *house, int fd)
 
 static void somebody_came(struct loop_watch *watch, uint32_t events)
 {
-	struct house *house = (struct house *)((char *)watch - offsetof(struct house, control));
+	struct daemon *daemon = (struct daemon *)((char *)watch - offsetof(struct daemon, control));
 	cleanup_fd int fd = accept4(watch->fd, NULL, NULL, SOCK_CLOEXEC);
 
 	(void)events;
 	if (fd >= 0)
-		serve(house, fd);
+		serve(daemon, fd);
 }
 
-int control_open(struct house *house, struct atoll_error *err)
+int control_open(struct daemon *daemon, struct atoll_error *err)
 {
 	cleanup_fd int fd = -1, dir_fd = -1;
 	struct sockaddr_un address;
-	int r = address_of(house->dir, &address, &dir_fd);
+	int r = address_of(daemon->dir, &address, &dir_fd);
 
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "open '%s'", house->dir);
+		return error_set(err, ATOLL_FAULT_HOST, -r, "open '%s'", daemon->dir);
 	unlinkat(dir_fd, "control", 0);
 	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) < 0 ||
 	    listen(fd, 16) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "listen at '%s/control'",
-				 house->dir);
-	house->control = (struct loop_watch){.fd = fd, .ready = somebody_came};
-	r = loop_watch(house->loop, &house->control, EPOLLIN);
+				 daemon->dir);
+	daemon->control = (struct loop_watch){.fd = fd, .ready = somebody_came};
+	r = loop_watch(daemon->loop, &daemon->control, EPOLLIN);
 	if (r < 0) {
-		house->control.fd = -1;
-		return error_set(err, ATOLL_FAULT_HOST, -r, "watch '%s/control'", house->dir);
+		daemon->control.fd = -1;
+		return error_set(err, ATOLL_FAULT_HOST, -r, "watch '%s/control'", daemon->dir);
 	}
 	take_fd(&fd);
 	return 0;
 }
 
-void control_close(struct house *house)
+void control_close(struct daemon *daemon)
 {
 	char path[PATH_MAX];
 
-	if (house->control.fd < 0)
+	if (daemon->control.fd < 0)
 		return;
-	snprintf(path, sizeof path, "%.*s/control", PATH_MAX - 16, house->dir);
+	snprintf(path, sizeof path, "%.*s/control", PATH_MAX - 16, daemon->dir);
 	unlink(path);
-	loop_unwatch(house->loop, &house->control);
-	close(house->control.fd);
-	house->control.fd = -1;
+	loop_unwatch(daemon->loop, &daemon->control);
+	close(daemon->control.fd);
+	daemon->control.fd = -1;
 }
 
 /* Connect, send "reload" and read the answer. Returns -ENOENT if no daemon listens, -ECONNRESET if

@@ -37,12 +37,12 @@
 struct creation {
 	struct work_item item;
 	struct later later;
-	struct house *house;
-	struct house_box *box;
+	struct daemon *daemon;
+	struct daemon_box *box;
 	box_done *done;
 	void *data;
 	struct make make;
-	struct house_config config; /* what it points to stays the house's */
+	struct daemon_config config; /* what it points to stays the daemon's */
 	struct box_sizes sizes;
 	char *contract, *rules;
 	struct volume_claim claim;
@@ -60,12 +60,12 @@ struct creation {
 /* The values that a tenant's contract names. */
 static int place_secrets(struct creation *creation)
 {
-	struct house_box *mine = creation->box;
+	struct daemon_box *mine = creation->box;
 	char dir[PATH_MAX], path[PATH_MAX];
 	int r = 0;
 
 	if (strstr(creation->contract, "\"secrets\""))
-		r = house_subdir(mine->box.house, "secrets", dir, &creation->error);
+		r = daemon_subdir(mine->box.daemon, "secrets", dir, &creation->error);
 	secrets_path(mine, path);
 	/* Also what is half there goes with it. */
 	mine->has_secrets = true;
@@ -97,7 +97,7 @@ int box_fill(struct box *box, const struct box_request *request, const struct bo
 	box->memory_mib = sizes->memory_mib;
 	box->disk_mib = sizes->disk_mib;
 	if (!request->is_public)
-		house_random_hex(box->traffic_token, BOX_TOKEN_SIZE - 1);
+		daemon_random_hex(box->traffic_token, BOX_TOKEN_SIZE - 1);
 	if (copy_or_null(request->network, &box->network) < 0 ||
 	    copy_or_null(request->mounts, &box->mounts) < 0 ||
 	    pairs_copy(&request->metadata, &box->metadata) < 0 ||
@@ -118,9 +118,9 @@ static int fill_box(struct box *box, const struct kind *kind, const struct box_r
 
 /* ---- the end of a creation ---- */
 
-static void free_creation(struct creation *creation, struct house *house)
+static void free_creation(struct creation *creation, struct daemon *daemon)
 {
-	volume_unclaim(house, &creation->claim);
+	volume_unclaim(daemon, &creation->claim);
 	volume_grants_free(creation->make.grants, creation->make.n_grants);
 	free(creation->contract);
 	free(creation->rules);
@@ -129,34 +129,34 @@ static void free_creation(struct creation *creation, struct house *house)
 
 static void finish(struct creation *creation)
 {
-	struct house_box *mine = creation->box;
+	struct daemon_box *mine = creation->box;
 	box_done *done = creation->done;
 	void *data = creation->data;
 
-	mine->box.house->counts.n_created++;
-	mine->box.house->counts.n_from_pool += creation->is_from_pool;
-	free_creation(creation, mine->box.house);
+	mine->box.daemon->counts.n_created++;
+	mine->box.daemon->counts.n_from_pool += creation->is_from_pool;
+	free_creation(creation, mine->box.daemon);
 	box_tell(&mine->box, BOX_CREATED, NULL);
 	template_start(&mine->box, done, data);
 }
 
 static void fail(struct creation *creation)
 {
-	struct house_box *mine = creation->box;
-	struct house *house = creation->house;
+	struct daemon_box *mine = creation->box;
+	struct daemon *daemon = creation->daemon;
 
 	/* It points into the box. */
-	volume_unclaim(house, &creation->claim);
+	volume_unclaim(daemon, &creation->claim);
 	if (mine) {
-		mine->box.house->counts.n_failed++;
+		mine->box.daemon->counts.n_failed++;
 		if (mine->box.sandbox[0])
-			remove_sandbox(mine->box.house, mine->box.sandbox, NULL, NULL);
+			remove_sandbox(mine->box.daemon, mine->box.sandbox, NULL, NULL);
 		network_forget(mine);
 		tenant_give_back(mine);
 		box_free(mine);
 	}
 	creation->done(NULL, &creation->error, creation->data);
-	free_creation(creation, house);
+	free_creation(creation, daemon);
 }
 
 static void fail_later(struct later *later)
@@ -167,13 +167,13 @@ static void fail_later(struct later *later)
 /* Both are over: the sandbox is made, and its row is written. */
 static void conclude(struct creation *creation)
 {
-	struct house_box *mine = creation->box;
+	struct daemon_box *mine = creation->box;
 	int code = creation->row_code;
 
 	if (creation->is_making || (creation->has_row && !creation->is_row_written))
 		return;
 	if (creation->code == 0 && code == 0)
-		code = table_put(mine->box.house, mine);
+		code = table_put(mine->box.daemon, mine);
 	if (creation->code == 0 && code < 0)
 		error_set(&creation->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
 	if (creation->code < 0 || code < 0) {
@@ -198,7 +198,7 @@ static void row_written(int code, void *data)
 
 static void set_times(struct box *box)
 {
-	box->start_ms = house_now_ms();
+	box->start_ms = daemon_now_ms();
 	box->end_ms = box_end_after(box->timeout_s);
 }
 
@@ -235,11 +235,11 @@ static void run_make(struct work_item *item)
 static void made(struct work_item *item)
 {
 	struct creation *creation = (struct creation *)item;
-	struct house_box *mine = creation->box;
+	struct daemon_box *mine = creation->box;
 
 	creation->is_making = false;
 	memcpy(mine->box.sandbox, creation->make.sandbox, ATOLL_ID_SIZE);
-	if (creation->code == 0 && house_now_ms() - mine->box.start_ms >= SLOW_MS) {
+	if (creation->code == 0 && daemon_now_ms() - mine->box.start_ms >= SLOW_MS) {
 		set_times(&mine->box);
 		row_insert(mine, NULL, NULL);
 	}
@@ -249,7 +249,7 @@ static void made(struct work_item *item)
 static int prepare(struct creation *creation, const struct kind *kind,
 		   const struct box_request *request)
 {
-	struct house_box *mine = creation->box;
+	struct daemon_box *mine = creation->box;
 	struct make *make = &creation->make;
 	int r;
 
@@ -270,13 +270,13 @@ static int prepare(struct creation *creation, const struct kind *kind,
 		    ? place_secrets(creation)
 		    : kind_contract(kind, creation->rules, &creation->contract, &creation->error);
 	make->contract = creation->contract;
-	creation->config = *mine->box.house->config;
+	creation->config = *mine->box.daemon->config;
 	creation->config.base_cpus = mine->box.cpus;
 	creation->config.base_memory_mib = mine->box.memory_mib;
 	make->config = request->contract ? NULL : &creation->config;
 	make->name = request->contract ? "contract" : kind->id;
 	snprintf(creation->workspace, sizeof creation->workspace, "%s",
-		 kind->home ? kind->home : mine->box.house->homes);
+		 kind->home ? kind->home : mine->box.daemon->homes);
 	if (r == 0 && request->contract)
 		r = contract_workspace(creation->contract, creation->workspace, &creation->error);
 	make->workspace = creation->workspace;
@@ -291,7 +291,7 @@ static int take_volumes(struct creation *creation, const struct box_request *req
 	if (!request->mounts)
 		return 0;
 	creation->claim = (struct volume_claim){.tenant = box->tenant, .mounts = box->mounts};
-	volume_claim(box->house, &creation->claim);
+	volume_claim(box->daemon, &creation->claim);
 	return volume_grants(box->tenant, request->mounts, &creation->make.grants,
 			     &creation->make.n_grants, &creation->error);
 }
@@ -304,7 +304,7 @@ static bool take_parked(struct creation *creation, struct kind *kind,
 	    request->mounts || !request->has_internet)
 		return false;
 	creation->is_from_pool =
-		pool_take(creation->box->box.house, kind, creation->box->box.sandbox);
+		pool_take(creation->box->box.daemon, kind, creation->box->box.sandbox);
 	return creation->is_from_pool;
 }
 
@@ -406,7 +406,7 @@ static int lay_contract(struct creation *creation, const struct kind *kind,
 }
 
 static int find_sizes(struct creation *creation, const struct kind *kind,
-		      const struct box_request *request, const struct house_config *config,
+		      const struct box_request *request, const struct daemon_config *config,
 		      const char *tenant)
 {
 	creation->sizes = (struct box_sizes){
@@ -419,15 +419,15 @@ static int find_sizes(struct creation *creation, const struct kind *kind,
 				 : 0;
 }
 
-static int begin(struct creation *creation, struct house_tenant *tenant,
+static int begin(struct creation *creation, struct daemon_tenant *tenant,
 		 const struct box_request *request)
 {
 	struct kind *kind = kind_find(tenant, request->template_ref);
-	struct house *house = tenant->tenant.house;
+	struct daemon *daemon = tenant->tenant.daemon;
 	const char *why;
 	int r;
 
-	if (!house_is_ready(house, &why))
+	if (!daemon_is_ready(daemon, &why))
 		return error_set(&creation->error, ATOLL_FAULT_HOST, EAGAIN, "%s", why);
 	if (!kind)
 		return error_set(&creation->error, ATOLL_FAULT_REQUEST, ENOENT,
@@ -437,7 +437,7 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	if (r == 0)
 		r = check_words(request, &creation->error);
 	if (r == 0)
-		r = find_sizes(creation, kind, request, house->config, tenant->tenant.name);
+		r = find_sizes(creation, kind, request, daemon->config, tenant->tenant.name);
 	if (r == 0)
 		r = tenant_check(tenant, creation->sizes.memory_mib, creation->sizes.disk_mib,
 				 creation->sizes.cpus, &creation->error);
@@ -463,7 +463,7 @@ static int begin(struct creation *creation, struct house_tenant *tenant,
 	creation->make.recorded = recorded;
 	creation->code =
 		error_set(&creation->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
-	work_submit(house->work, &creation->item, WORK_NOW);
+	work_submit(daemon->work, &creation->item, WORK_NOW);
 	return 0;
 }
 
@@ -474,11 +474,11 @@ void box_create(struct tenant *tenant, const struct box_request *request, box_do
 
 	if (!creation)
 		abort();
-	creation->house = tenant->house;
+	creation->daemon = tenant->daemon;
 	creation->done = done;
 	creation->data = data;
 	if (begin(creation, inner_tenant(tenant), request) < 0)
-		house_later(tenant->house, &creation->later, fail_later);
+		daemon_call_later(tenant->daemon, &creation->later, fail_later);
 }
 
 /* ---- those that are there already ---- */
@@ -487,10 +487,10 @@ void box_create(struct tenant *tenant, const struct box_request *request, box_do
 
 static void adopted(void *data)
 {
-	struct house *house = data;
+	struct daemon *daemon = data;
 
-	if (--house->n_adopting == 0 && house->is_settling)
-		loop_stop(house->loop);
+	if (--daemon->n_adopting == 0 && daemon->is_settling)
+		loop_stop(daemon->loop);
 }
 
 struct late {
@@ -503,44 +503,44 @@ static void settled_late(struct loop_timer *timer)
 	loop_stop(((struct late *)timer)->loop);
 }
 
-void house_settle(struct house *house)
+void daemon_wait_for_adoption(struct daemon *daemon)
 {
-	struct late late = {{.fire = settled_late}, house->loop};
+	struct late late = {{.fire = settled_late}, daemon->loop};
 
-	if (house->n_adopting > 0) {
-		house->is_settling = true;
-		loop_arm(house->loop, &late.timer, clock_monotonic_ns() + SETTLE_NS);
-		loop_run(house->loop);
-		loop_disarm(house->loop, &late.timer);
-		house->is_settling = false;
+	if (daemon->n_adopting > 0) {
+		daemon->is_settling = true;
+		loop_arm(daemon->loop, &late.timer, clock_monotonic_ns() + SETTLE_NS);
+		loop_run(daemon->loop);
+		loop_disarm(daemon->loop, &late.timer);
+		daemon->is_settling = false;
 	}
-	builds_forget_lost(house);
+	builds_forget_lost(daemon);
 }
 
 /* A kill while the disk was full, or a loss of power, can leave a row without a sandbox. */
-static bool is_ghost(const struct house_box *mine)
+static bool is_ghost(const struct daemon_box *mine)
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof path, "%.*s/atoll/records/%s", PATH_MAX - 64, mine->box.house->dir,
+	snprintf(path, sizeof path, "%.*s/atoll/records/%s", PATH_MAX - 64, mine->box.daemon->dir,
 		 mine->box.sandbox);
 	return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
-int boxes_load(struct house *house, struct atoll_error *err)
+int boxes_load(struct daemon *daemon, struct atoll_error *err)
 {
-	sqlite3_stmt *row = db_prepare(house->db, row_select, err);
+	sqlite3_stmt *row = db_prepare(daemon->db, row_select, err);
 	int r = row ? 0 : -EIO;
 
-	while (r == 0 && (r = db_step(house->db, &row, err)) == 1) {
-		struct house_box *mine = row_read(house, row);
+	while (r == 0 && (r = db_step(daemon->db, &row, err)) == 1) {
+		struct daemon_box *mine = row_read(daemon, row);
 
 		if (mine && is_ghost(mine)) {
 			row_remove(mine);
 			box_free(mine);
 			mine = NULL;
 		}
-		r = mine ? table_put(house, mine) : 0;
+		r = mine ? table_put(daemon, mine) : 0;
 		if (r < 0)
 			error_oom(err);
 		if (mine && r == 0) {
@@ -549,8 +549,8 @@ int boxes_load(struct house *house, struct atoll_error *err)
 			meter_start(mine);
 			if (mine->box.state == BOX_PAUSED && mine->box.keeps_memory)
 				box_freeze_again(mine);
-			house->n_adopting++;
-			process_adopt(&mine->box, adopted, house);
+			daemon->n_adopting++;
+			process_adopt(&mine->box, adopted, daemon);
 		}
 	}
 	sqlite3_finalize(row);

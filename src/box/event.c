@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* Of all tenants, and of all houses, of which a process has one, except tests: a listener says
+/* Of all tenants, and of all daemons, of which a process has one, except tests: a listener says
  * whose. */
 static struct box_listener *listeners;
 /* Where box_tell() goes on: a listener that takes itself off while it is called moves it. */
@@ -62,7 +62,7 @@ static void tell_list(struct box_listener **list, struct box *box, enum box_even
 	next_told = list;
 	while ((listener = *next_told)) {
 		next_told = &listener->next;
-		if (listener->house == box->house && (listener->wants_processes || !process))
+		if (listener->daemon == box->daemon && (listener->wants_processes || !process))
 			listener->told(listener, event, box, process);
 	}
 	next_told = outer;

@@ -31,7 +31,7 @@ static inline bool box_event_frees(enum box_event event, const struct box *box)
 /* Of one tenant's boxes, or of all: listeners of one tenant cost nothing when something happens to
  * another one's boxes. */
 struct box_listener {
-	struct house *house;
+	struct daemon *daemon;
 	struct tenant *tenant; /* NULL: all */
 	/* `process` is NULL for what is about the box. */
 	void (*told)(struct box_listener *listener, enum box_event event, struct box *box,
@@ -40,7 +40,7 @@ struct box_listener {
 	struct box_listener *next, **link;
 };
 
-/* Embedded; `house` and `told` are set. */
+/* Embedded; `daemon` and `told` are set. */
 void box_listen(struct box_listener *listener);
 void box_unlisten(struct box_listener *listener);
 /* For life.c and process.c. */

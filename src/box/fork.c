@@ -40,24 +40,24 @@ int fork_run(struct box_op *op)
 
 struct branch {
 	struct box_op *op;
-	struct house_box *box;
+	struct daemon_box *box;
 	size_t i;
 };
 
 /* Its row is gone, and so is all else. */
-static void drop_branch(struct house_box *box, struct box_fork *fork, int code)
+static void drop_branch(struct daemon_box *box, struct box_fork *fork, int code)
 {
 	error_set(&fork->error, ATOLL_FAULT_HOST, -code, "write the daemon's database");
 	row_remove(box);
-	remove_sandbox(box->box.house, box->box.sandbox, NULL, NULL);
+	remove_sandbox(box->box.daemon, box->box.sandbox, NULL, NULL);
 	network_forget(box);
 	tenant_give_back(box);
 	box_free(box);
 }
 
-static void list_branch(struct house_box *box, struct box_fork *fork)
+static void list_branch(struct daemon_box *box, struct box_fork *fork)
 {
-	int r = table_put(box->box.house, box);
+	int r = table_put(box->box.daemon, box);
 
 	if (r < 0) {
 		drop_branch(box, fork, r);
@@ -65,7 +65,7 @@ static void list_branch(struct house_box *box, struct box_fork *fork)
 	}
 	box_arm_end(box);
 	meter_start(box);
-	box->box.house->counts.n_created++;
+	box->box.daemon->counts.n_created++;
 	fork->box = &box->box;
 	box_tell(&box->box, BOX_CREATED, NULL);
 }
@@ -73,7 +73,7 @@ static void list_branch(struct house_box *box, struct box_fork *fork)
 /* None can be found, and so ended, before all are there and who asked is told of them. */
 static void branch_is_done(struct box_op *op)
 {
-	struct house_box *mine = op->box;
+	struct daemon_box *mine = op->box;
 
 	if (--op->n_pending)
 		return;
@@ -144,7 +144,7 @@ static int copy_box(const struct box *from, struct box *to)
 static int settle_branch(struct box_op *op, size_t i, struct atoll_error *err)
 {
 	const struct box *from = &op->box->box;
-	struct house_box *mine = op->branches[i];
+	struct daemon_box *mine = op->branches[i];
 	struct branch *branch;
 	int r = tenant_check(inner_tenant(from->tenant), from->memory_mib, from->disk_mib,
 			     from->cpus, err);
@@ -158,7 +158,7 @@ static int settle_branch(struct box_op *op, size_t i, struct atoll_error *err)
 	op->branches[i] = NULL;
 	memcpy(mine->box.sandbox, op->ids[i], ATOLL_ID_SIZE);
 	mine->box.timeout_s = op->timeout_s;
-	mine->box.start_ms = house_now_ms();
+	mine->box.start_ms = daemon_now_ms();
 	mine->box.end_ms = box_end_after(op->timeout_s);
 	mine->box.state = BOX_RUNNING;
 	tenant_take(mine);
@@ -168,7 +168,7 @@ static int settle_branch(struct box_op *op, size_t i, struct atoll_error *err)
 
 void fork_after(struct box_op *op)
 {
-	struct house_box *mine = op->box;
+	struct daemon_box *mine = op->box;
 
 	if (op->code < 0) {
 		op->forked(NULL, 0, &op->error, op->data);
@@ -181,7 +181,7 @@ void fork_after(struct box_op *op)
 		if (op->forks[i].error.fault)
 			branch_is_done(op);
 		else if (settle_branch(op, i, &op->forks[i].error) < 0) {
-			remove_sandbox(mine->box.house, op->ids[i], NULL, NULL);
+			remove_sandbox(mine->box.daemon, op->ids[i], NULL, NULL);
 			branch_is_done(op);
 		}
 	}
@@ -198,12 +198,12 @@ static int make_branches(struct box_op *op, const struct box *from)
 
 	op->ids = calloc(op->count, sizeof *op->ids);
 	op->forks = calloc(op->count, sizeof *op->forks);
-	op->branches = calloc(op->count, sizeof(struct house_box *));
+	op->branches = calloc(op->count, sizeof(struct daemon_box *));
 	op->branch_rules = calloc(op->count, sizeof(char *));
 	if (!op->ids || !op->forks || !op->branches || !op->branch_rules)
 		return error_oom(&op->error);
 	for (size_t i = 0; r == 0 && i < op->count; i++) {
-		struct house_box *mine = op->branches[i] = box_new(inner_tenant(from->tenant));
+		struct daemon_box *mine = op->branches[i] = box_new(inner_tenant(from->tenant));
 
 		if (!mine || copy_box(from, &mine->box) < 0)
 			r = error_oom(&op->error);
@@ -217,7 +217,7 @@ static int make_branches(struct box_op *op, const struct box *from)
 void fork_done(struct box_op *op)
 {
 	if (op->box)
-		volume_unclaim(op->box->box.house, &op->claim);
+		volume_unclaim(op->box->box.daemon, &op->claim);
 	for (size_t i = 0; i < op->count && op->branches; i++) {
 		if (op->branches[i])
 			network_forget(op->branches[i]);
@@ -239,7 +239,7 @@ void box_fork(struct box *box, size_t count, uint64_t timeout_s, box_forked *don
 	op->timeout_s = timeout_s ? timeout_s : box->timeout_s;
 	/* The box may be gone before they are found. */
 	op->claim = (struct volume_claim){.tenant = box->tenant, .mounts = box->mounts};
-	volume_claim(box->house, &op->claim);
+	volume_claim(box->daemon, &op->claim);
 	if (box->state != BOX_RUNNING)
 		r = error_set(&op->error, ATOLL_FAULT_REQUEST, EBUSY, "sandbox %s is paused",
 			      box->id);

@@ -29,7 +29,7 @@
 
 static struct loop *loop_of(const struct guest *guest)
 {
-	return house_loop(guest->box->house);
+	return daemon_loop(guest->box->daemon);
 }
 
 /* One thread, and what is kept of it is copied. */

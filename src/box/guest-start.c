@@ -23,7 +23,7 @@
 
 static void stop_trying(struct guest *guest)
 {
-	loop_disarm(house_loop(guest->box->house), &guest->start_timer);
+	loop_disarm(daemon_loop(guest->box->daemon), &guest->start_timer);
 	if (guest->channel_fd > 0)
 		close(guest->channel_fd);
 	guest->channel_fd = 0;
@@ -36,7 +36,7 @@ void guest_leave_step(struct guest *guest)
 	stop_trying(guest);
 	if (!guest->step)
 		return;
-	loop_unwatch(house_loop(guest->box->house), &guest->step_watch);
+	loop_unwatch(daemon_loop(guest->box->daemon), &guest->step_watch);
 	atoll_step_detach(guest->step);
 	guest->step = NULL;
 }
@@ -95,7 +95,7 @@ static int start(struct guest *guest, int channel_fd, struct atoll_error *err)
 		return r;
 	}
 	guest->step_watch = (struct loop_watch){.fd = atoll_step_fd(guest->step), .ready = on_step};
-	r = loop_watch(house_loop(guest->box->house), &guest->step_watch, EPOLLIN);
+	r = loop_watch(daemon_loop(guest->box->daemon), &guest->step_watch, EPOLLIN);
 	if (r < 0) {
 		guest_leave_step(guest);
 		return error_set(err, ATOLL_FAULT_HOST, -r, "watch a step");
@@ -110,7 +110,7 @@ static bool raise_holder(struct guest *guest)
 	const struct box *box = guest->box;
 
 	if (!guest->has_raised)
-		guest->has_raised = start_holder_behind(box->house, box->tenant, box->sandbox);
+		guest->has_raised = start_holder_behind(box->daemon, box->tenant, box->sandbox);
 	return guest->has_raised;
 }
 
@@ -124,7 +124,7 @@ static void on_start_timer(struct loop_timer *timer)
 
 	if ((r == -EAGAIN || (r == -ENOENT && raise_holder(guest))) &&
 	    now_ns < guest->start_until_ns &&
-	    loop_arm(house_loop(guest->box->house), timer, now_ns + AGAIN_NS) == 0)
+	    loop_arm(daemon_loop(guest->box->daemon), timer, now_ns + AGAIN_NS) == 0)
 		return;
 	stop_trying(guest);
 	if (r < 0)
@@ -144,7 +144,7 @@ int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err)
 	guest->start_until_ns = now_ns + AGAIN_MAX_NS;
 	guest->channel_fd = fcntl(channel_fd, F_DUPFD_CLOEXEC, 3);
 	if (guest->channel_fd < 0 ||
-	    loop_arm(house_loop(guest->box->house), &guest->start_timer, now_ns + AGAIN_NS) < 0) {
+	    loop_arm(daemon_loop(guest->box->daemon), &guest->start_timer, now_ns + AGAIN_NS) < 0) {
 		stop_trying(guest);
 		return r;
 	}

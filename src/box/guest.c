@@ -113,7 +113,7 @@ void call_fail_later(struct guest_call *call, const struct atoll_error *err)
 	call->guest = NULL;
 	call->timer.fire = on_timer;
 	/* Without memory for that it is told at once: better than never. */
-	if (loop_arm(house_loop(call->box->house), &call->timer, 0) < 0)
+	if (loop_arm(daemon_loop(call->box->daemon), &call->timer, 0) < 0)
 		on_timer(&call->timer);
 }
 

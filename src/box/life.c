@@ -46,16 +46,16 @@ int pairs_copy(const struct box_pairs *from, struct box_pairs *to)
 	return 0;
 }
 
-struct house_box *box_new(struct house_tenant *tenant)
+struct daemon_box *box_new(struct daemon_tenant *tenant)
 {
-	struct house_box *mine = calloc(1, sizeof *mine);
+	struct daemon_box *mine = calloc(1, sizeof *mine);
 
 	if (!mine)
 		return NULL;
 	mine->box.id[0] = 'i';
-	house_random_name(mine->box.id + 1, 20);
-	house_random_hex(mine->box.access_token, BOX_TOKEN_SIZE - 1);
-	mine->box.house = tenant->tenant.house;
+	daemon_random_name(mine->box.id + 1, 20);
+	daemon_random_hex(mine->box.access_token, BOX_TOKEN_SIZE - 1);
+	mine->box.daemon = tenant->tenant.daemon;
 	mine->box.tenant = &tenant->tenant;
 	mine->box.state = BOX_STARTING;
 	mine->ops_last = &mine->ops;
@@ -63,7 +63,7 @@ struct house_box *box_new(struct house_tenant *tenant)
 	return mine;
 }
 
-void box_free(struct house_box *mine)
+void box_free(struct daemon_box *mine)
 {
 	if (!mine)
 		return;
@@ -71,8 +71,8 @@ void box_free(struct house_box *mine)
 		mine->is_freed = true;
 		return;
 	}
-	loop_disarm(mine->box.house->loop, &mine->box.end_timer);
-	loop_disarm(mine->box.house->loop, &mine->meter_timer);
+	loop_disarm(mine->box.daemon->loop, &mine->box.end_timer);
+	loop_disarm(mine->box.daemon->loop, &mine->meter_timer);
 	pairs_done(&mine->box.metadata);
 	pairs_done(&mine->box.environment);
 	pairs_done(&mine->box.labels);
@@ -96,7 +96,7 @@ uint64_t box_on_gone(struct box *box, void (*call)(struct box *box, void *data),
 
 	if (!gone)
 		abort(); /* it would be called, and is not there any more */
-	*gone = (struct gone){++box->house->next_gone, call, data, inner(box)->gone};
+	*gone = (struct gone){++box->daemon->next_gone, call, data, inner(box)->gone};
 	inner(box)->gone = gone;
 	return gone->number;
 }
@@ -115,7 +115,7 @@ void box_forget_gone(struct box *box, uint64_t number)
 }
 
 /* A call may make others be forgotten. */
-void box_call_gone(struct house_box *mine)
+void box_call_gone(struct daemon_box *mine)
 {
 	while (mine->gone) {
 		struct gone gone = *mine->gone;
@@ -130,14 +130,14 @@ void box_call_gone(struct house_box *mine)
 
 static void end_came(struct loop_timer *timer)
 {
-	struct house_box *mine =
-		(struct house_box *)((char *)timer - offsetof(struct box, end_timer));
+	struct daemon_box *mine =
+		(struct daemon_box *)((char *)timer - offsetof(struct box, end_timer));
 	struct box *box = &mine->box;
 
 	if (box->state != BOX_RUNNING)
 		return;
 	/* The clock may have been set, or the nap was long. */
-	if (house_now_ms() < box->end_ms)
+	if (daemon_now_ms() < box->end_ms)
 		box_arm_end(mine);
 	else if (box->pauses_at_end)
 		box_pause(box, box->pauses_memory, NULL, NULL);
@@ -145,25 +145,25 @@ static void end_came(struct loop_timer *timer)
 		box_kill(box, BOX_CAUSE_TIME_OUT, NULL, NULL);
 }
 
-void box_arm_end(struct house_box *mine)
+void box_arm_end(struct daemon_box *mine)
 {
 	struct box *box = &mine->box;
-	int64_t left_ms = box->end_ms == INT64_MAX ? INT64_MAX : box->end_ms - house_now_ms();
+	int64_t left_ms = box->end_ms == INT64_MAX ? INT64_MAX : box->end_ms - daemon_now_ms();
 	int64_t now_ns = clock_monotonic_ns();
 
-	loop_disarm(box->house->loop, &box->end_timer);
+	loop_disarm(box->daemon->loop, &box->end_timer);
 	if (box->state != BOX_RUNNING || left_ms == INT64_MAX)
 		return;
 	box->end_timer.fire = end_came;
 	left_ms = left_ms < 0 ? 0 : left_ms;
-	loop_arm(box->house->loop, &box->end_timer,
+	loop_arm(box->daemon->loop, &box->end_timer,
 		 left_ms > LONGEST_NAP_NS / 1000000 ? now_ns + LONGEST_NAP_NS
 						    : now_ns + left_ms * 1000000);
 }
 
 int64_t box_end_after(uint64_t timeout_s)
 {
-	int64_t now_ms = house_now_ms();
+	int64_t now_ms = daemon_now_ms();
 
 	return timeout_s > (uint64_t)(INT64_MAX - now_ms) / 1000
 		       ? INT64_MAX
@@ -188,7 +188,7 @@ void box_touch(struct box *box)
 
 static void sandbox_removed(void *data)
 {
-	struct house_box *mine = data;
+	struct daemon_box *mine = data;
 
 	if (mine->last_look)
 		meter_end(mine, mine->last_look);
@@ -198,12 +198,13 @@ static void sandbox_removed(void *data)
 	box_free(mine);
 }
 
-void box_begin_removal(struct house_box *mine)
+void box_begin_removal(struct daemon_box *mine)
 {
 	network_forget(mine);
 	/* Or whoever ends each sandbox before it is looked at would use nothing. */
 	mine->last_look = mine->usage.n_steps > 0 ? calloc(1, sizeof *mine->last_look) : NULL;
-	remove_measured(mine->box.house, mine->box.sandbox, mine->last_look, sandbox_removed, mine);
+	remove_measured(mine->box.daemon, mine->box.sandbox, mine->last_look, sandbox_removed,
+			mine);
 }
 
 struct second_kill {
@@ -223,7 +224,7 @@ static void end_was_told(struct later *later)
 }
 
 /* Who kills what is being ended waits for nothing. */
-static void tell_of_end(struct house_box *mine, box_done *done, void *data)
+static void tell_of_end(struct daemon_box *mine, box_done *done, void *data)
 {
 	struct second_kill *kill = done ? calloc(1, sizeof *kill) : NULL;
 
@@ -231,13 +232,13 @@ static void tell_of_end(struct house_box *mine, box_done *done, void *data)
 		return;
 	kill->done = done;
 	kill->data = data;
-	house_later(mine->box.house, &kill->later, end_was_told);
+	daemon_call_later(mine->box.daemon, &kill->later, end_was_told);
 }
 
 void box_kill(struct box *box, enum box_cause cause, box_done *done, void *data)
 {
-	struct house_box *mine = inner(box);
-	struct house *house = box->house;
+	struct daemon_box *mine = inner(box);
+	struct daemon *daemon = box->daemon;
 
 	if (box->state == BOX_ENDING) {
 		tell_of_end(mine, done, data);
@@ -247,11 +248,11 @@ void box_kill(struct box *box, enum box_cause cause, box_done *done, void *data)
 	box->cause = cause;
 	mine->killed = done;
 	mine->killed_data = data;
-	table_remove(house, mine);
+	table_remove(daemon, mine);
 	tenant_give_back(mine);
-	loop_disarm(house->loop, &box->end_timer);
+	loop_disarm(daemon->loop, &box->end_timer);
 	meter_stop(mine);
-	house->counts.ends[cause]++;
+	daemon->counts.ends[cause]++;
 	row_remove(mine);
 	box_call_gone(mine);
 	guest_end(box);

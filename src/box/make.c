@@ -53,7 +53,7 @@ static int load_text(struct atoll_job *job, const char *name, const char *text,
 	return spec_load(job->spec, name, NULL, text, strlen(text), err);
 }
 
-static int set_limits(struct atoll_job *job, const struct house_config *config,
+static int set_limits(struct atoll_job *job, const struct daemon_config *config,
 		      struct atoll_error *err)
 {
 	const struct {
@@ -155,7 +155,7 @@ static void free_starting(struct work_item *item)
 	free(item);
 }
 
-bool start_holder_behind(struct house *house, const struct tenant *owner, const char *sandbox)
+bool start_holder_behind(struct daemon *daemon, const struct tenant *owner, const char *sandbox)
 {
 	struct starting *starting = calloc(1, sizeof *starting);
 
@@ -164,6 +164,6 @@ bool start_holder_behind(struct house *house, const struct tenant *owner, const 
 	starting->item =
 		(struct work_item){.run = run_starting, .done = free_starting, .owner = owner};
 	snprintf(starting->sandbox, sizeof starting->sandbox, "%s", sandbox);
-	work_submit(house_work(house), &starting->item, WORK_NOW);
+	work_submit(daemon_work(daemon), &starting->item, WORK_NOW);
 	return true;
 }

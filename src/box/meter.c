@@ -25,7 +25,7 @@
 
 struct look {
 	struct work_item item;
-	struct house_box *box;
+	struct daemon_box *box;
 	char sandbox[ATOLL_ID_SIZE];
 	uint64_t n_ops;
 	int code;
@@ -34,7 +34,7 @@ struct look {
 
 /* ---- samples ---- */
 
-static bool grow(struct house_box *mine)
+static bool grow(struct daemon_box *mine)
 {
 	size_t room = mine->room_samples ? mine->room_samples * 2 : SAMPLES_FIRST;
 	struct box_sample *samples;
@@ -55,7 +55,7 @@ static bool grow(struct house_box *mine)
 	return true;
 }
 
-static void add_sample(struct house_box *mine, const struct box_sample *sample)
+static void add_sample(struct daemon_box *mine, const struct box_sample *sample)
 {
 	if (mine->n_samples == mine->room_samples && !grow(mine)) {
 		if (!mine->n_samples)
@@ -69,7 +69,7 @@ static void add_sample(struct house_box *mine, const struct box_sample *sample)
 size_t box_samples(const struct box *box, int64_t from_ms, int64_t to_ms, struct box_sample *ret,
 		   size_t room)
 {
-	const struct house_box *mine = inner(box);
+	const struct daemon_box *mine = inner(box);
 	size_t n = 0;
 
 	for (size_t i = 0; i < mine->n_samples && n < room; i++) {
@@ -84,9 +84,9 @@ size_t box_samples(const struct box *box, int64_t from_ms, int64_t to_ms, struct
 
 /* ---- sums ---- */
 
-static void add(struct house_box *mine, const struct box_usage *more)
+static void add(struct daemon_box *mine, const struct box_usage *more)
 {
-	struct house_tenant *tenant = inner_tenant(mine->box.tenant);
+	struct daemon_tenant *tenant = inner_tenant(mine->box.tenant);
 	struct box_usage *const sums[] = {&mine->usage, &tenant->usage};
 
 	for (size_t i = 0; i < 2; i++) {
@@ -132,7 +132,7 @@ static uint64_t more_of(uint64_t now, uint64_t *last)
 
 /* After a restart of the daemon: what the row has was counted before, of this holder or of one
  * before it. */
-static void begin_again(struct house_box *mine, const struct atoll_sandbox_usage *usage)
+static void begin_again(struct daemon_box *mine, const struct atoll_sandbox_usage *usage)
 {
 	const uint64_t cpu_ms = (uint64_t)(mine->usage.cpu_s * 1000);
 
@@ -144,12 +144,12 @@ static void begin_again(struct house_box *mine, const struct atoll_sandbox_usage
 		usage->bytes_out < mine->usage.bytes_out ? usage->bytes_out : mine->usage.bytes_out;
 }
 
-static void take_look(struct house_box *mine, const struct atoll_sandbox_usage *usage)
+static void take_look(struct daemon_box *mine, const struct atoll_sandbox_usage *usage)
 {
 	const int64_t now_ns = clock_monotonic_ns();
 	const double seconds = mine->last_ns ? (double)(now_ns - mine->last_ns) / 1e9 : 0;
 	struct box_sample sample = {
-		.time_ms = house_now_ms(),
+		.time_ms = daemon_now_ms(),
 		.memory_used = usage->memory,
 		.memory_total = (uint64_t)mine->box.memory_mib << 20,
 		.disk_used = usage->disk,
@@ -178,7 +178,7 @@ void look_last(const char *sandbox, struct box_last_look *ret)
 	ret->is_good = atoll_sandbox_usage(sandbox, &ret->usage, NULL) == 0;
 }
 
-void meter_end(struct house_box *mine, const struct box_last_look *look)
+void meter_end(struct daemon_box *mine, const struct box_last_look *look)
 {
 	if (look->is_good)
 		take_look(mine, &look->usage);
@@ -186,9 +186,9 @@ void meter_end(struct house_box *mine, const struct box_last_look *look)
 }
 
 /* Nobody has asked for anything, and nothing runs in it. */
-static bool is_idle(const struct house_box *mine)
+static bool is_idle(const struct daemon_box *mine)
 {
-	const uint64_t idle_s = mine->box.house->config->idle_s;
+	const uint64_t idle_s = mine->box.daemon->config->idle_s;
 
 	if (idle_s == UINT64_MAX ||
 	    clock_monotonic_ns() - mine->touched_ns < (int64_t)idle_s * 1000000000)
@@ -202,14 +202,14 @@ static bool is_idle(const struct house_box *mine)
 }
 
 /* Not by us: an earlier daemon was killed before it had noted down a pause. */
-static bool is_left_frozen(const struct house_box *mine, const struct look *look)
+static bool is_left_frozen(const struct daemon_box *mine, const struct look *look)
 {
 	return look->code == 0 && look->usage.is_frozen && !mine->ops && mine->n_ops == look->n_ops;
 }
 
-static void arm(struct house_box *mine, int64_t wait_ns)
+static void arm(struct daemon_box *mine, int64_t wait_ns)
 {
-	loop_arm(mine->box.house->loop, &mine->meter_timer, clock_monotonic_ns() + wait_ns);
+	loop_arm(mine->box.daemon->loop, &mine->meter_timer, clock_monotonic_ns() + wait_ns);
 }
 
 static void run_look(struct work_item *item)
@@ -222,14 +222,14 @@ static void run_look(struct work_item *item)
 static void looked(struct work_item *item)
 {
 	struct look *look = (struct look *)item;
-	struct house_box *mine = look->box;
+	struct daemon_box *mine = look->box;
 	struct box *box = &mine->box;
 
 	mine->is_measured = false;
 	if (mine->is_freed) {
 		mine->is_freed = false;
 		box_free(mine);
-	} else if (box->state == BOX_RUNNING && !box->house->is_closing) {
+	} else if (box->state == BOX_RUNNING && !box->daemon->is_closing) {
 		if (look->code == 0)
 			take_look(mine, &look->usage);
 		arm(mine, EVERY_NS * (1 + (int64_t)mine->idle_rounds));
@@ -247,8 +247,8 @@ static void looked(struct work_item *item)
 
 static void look_now(struct loop_timer *timer)
 {
-	struct house_box *mine =
-		(struct house_box *)((char *)timer - offsetof(struct house_box, meter_timer));
+	struct daemon_box *mine =
+		(struct daemon_box *)((char *)timer - offsetof(struct daemon_box, meter_timer));
 	struct look *look = calloc(1, sizeof *look);
 
 	if (!look || mine->is_measured) {
@@ -262,26 +262,26 @@ static void look_now(struct loop_timer *timer)
 	memcpy(look->sandbox, mine->box.sandbox, sizeof look->sandbox);
 	look->item = (struct work_item){.run = run_look, .done = looked};
 	mine->is_measured = true;
-	work_submit(mine->box.house->work, &look->item, WORK_LATER);
+	work_submit(mine->box.daemon->work, &look->item, WORK_LATER);
 }
 
 /* Not all at the same moment after a restart. */
-void meter_start(struct house_box *mine)
+void meter_start(struct daemon_box *mine)
 {
 	unsigned char spread;
 
 	if (mine->box.state != BOX_RUNNING)
 		return;
-	house_random_bytes(&spread, 1);
+	daemon_random_bytes(&spread, 1);
 	mine->meter_timer.fire = look_now;
 	mine->last_ns = 0;
 	mine->idle_rounds = 0;
 	arm(mine, FIRST_NS + spread * FIRST_NS / 256);
 }
 
-void meter_stop(struct house_box *mine)
+void meter_stop(struct daemon_box *mine)
 {
-	loop_disarm(mine->box.house->loop, &mine->meter_timer);
+	loop_disarm(mine->box.daemon->loop, &mine->meter_timer);
 }
 
 /* ---- steps ---- */
@@ -298,9 +298,9 @@ static void told(struct box_listener *listener, enum box_event event, struct box
 		box_touch(box);
 }
 
-void meter_listen(struct house *house)
+void meter_listen(struct daemon *daemon)
 {
-	house->listener =
-		(struct box_listener){.house = house, .told = told, .wants_processes = true};
-	box_listen(&house->listener);
+	daemon->listener =
+		(struct box_listener){.daemon = daemon, .told = told, .wants_processes = true};
+	box_listen(&daemon->listener);
 }

@@ -38,7 +38,7 @@ static void op_fail(struct box_op *op, const struct atoll_error *err)
 		op->done(op->box ? &op->box->box : NULL, err, op->data);
 }
 
-void ops_fail(struct house_box *mine)
+void ops_fail(struct daemon_box *mine)
 {
 	struct box_op *op = mine->ops ? mine->ops->next : NULL;
 	struct atoll_error err = {0};
@@ -69,13 +69,13 @@ static void op_begin(struct box_op *op)
 	op->item = (struct work_item){.run = op_run, .done = op_done, .owner = box->tenant};
 	op->code = error_set(&op->error, ATOLL_FAULT_HOST, ECANCELED, "the daemon is stopping");
 	memcpy(op->sandbox, box->sandbox, sizeof op->sandbox);
-	work_submit(box->house->work, &op->item, WORK_NOW);
+	work_submit(box->daemon->work, &op->item, WORK_NOW);
 }
 
 /* Looked at when its turn comes: what was asked before may have changed everything. */
 static bool op_is_due(struct box_op *op)
 {
-	struct house_box *mine = op->box;
+	struct daemon_box *mine = op->box;
 	struct box *box = &mine->box;
 
 	if (op->error.fault)
@@ -88,7 +88,7 @@ static bool op_is_due(struct box_op *op)
 		}
 		box->state = BOX_PAUSED;
 		box->keeps_memory = op->keeps_memory;
-		loop_disarm(box->house->loop, &box->end_timer);
+		loop_disarm(box->daemon->loop, &box->end_timer);
 		box_call_gone(mine);
 		/* Who was told may have ended it. */
 		if (box->state != BOX_PAUSED)
@@ -119,7 +119,7 @@ static bool op_is_due(struct box_op *op)
 static void answer_op(struct later *later)
 {
 	struct box_op *op = (struct box_op *)((char *)later - offsetof(struct box_op, later));
-	struct house_box *mine = op->box;
+	struct daemon_box *mine = op->box;
 
 	op_fail(op, &op->error);
 	box_next_op(mine);
@@ -130,10 +130,10 @@ static void op_try(struct box_op *op)
 	if (op_is_due(op))
 		op_begin(op);
 	else
-		house_later(op->box->box.house, &op->later, answer_op);
+		daemon_call_later(op->box->box.daemon, &op->later, answer_op);
 }
 
-void box_queue(struct house_box *mine, struct box_op *op)
+void box_queue(struct daemon_box *mine, struct box_op *op)
 {
 	op->box = mine;
 	op->next = NULL;
@@ -144,7 +144,7 @@ void box_queue(struct house_box *mine, struct box_op *op)
 		op_try(op);
 }
 
-void box_next_op(struct house_box *mine)
+void box_next_op(struct daemon_box *mine)
 {
 	struct box_op *op = mine->ops;
 
@@ -226,7 +226,7 @@ static void after_pause(struct box_op *op)
 		box_arm_end(op->box);
 		return;
 	}
-	box->end_ms = house_now_ms();
+	box->end_ms = daemon_now_ms();
 	meter_stop(op->box);
 	/* Who has its processes in lists of his own lets go of them before they are freed. */
 	box_tell(box, BOX_WAS_PAUSED, NULL);
@@ -272,7 +272,7 @@ static void after_network(struct box_op *op)
 static void op_written(int code, void *data)
 {
 	struct box_op *op = data;
-	struct house_box *mine = op->box;
+	struct daemon_box *mine = op->box;
 
 	/* While the row was written: nobody may begin anything in it. */
 	if (mine->box.state == BOX_ENDING && !op->error.fault)
@@ -287,7 +287,7 @@ static void op_written(int code, void *data)
 static void op_done(struct work_item *item)
 {
 	struct box_op *op = (struct box_op *)item;
-	struct house_box *mine = op->box;
+	struct daemon_box *mine = op->box;
 
 	/* Those two call back when all is in the database. */
 	if (op->kind == OP_SNAPSHOT || op->kind == OP_FORK) {
@@ -347,7 +347,7 @@ void box_resume(struct box *box, uint64_t timeout_s, box_done *done, void *data)
 	box_queue(inner(box), op);
 }
 
-void box_freeze_again(struct house_box *mine)
+void box_freeze_again(struct daemon_box *mine)
 {
 	box_queue(mine, op_new(OP_FREEZE_AGAIN, NULL, NULL));
 }
@@ -356,7 +356,7 @@ void box_set_network(struct box *box, const char *network, bool has_internet, bo
 		     void *data)
 {
 	struct box_op *op = op_new(OP_NETWORK, done, data);
-	struct house_box *mine = inner(box);
+	struct daemon_box *mine = inner(box);
 
 	op->has_internet = has_internet;
 	op->network = network ? strdup(network) : NULL;

@@ -36,7 +36,7 @@ struct parked {
 };
 
 struct pool {
-	struct house *house;
+	struct daemon *daemon;
 	struct kind *kind; /* NULL: it is gone, and so is this when its makers are */
 	struct parked *parked;
 	size_t n_parked, n_making;
@@ -73,7 +73,7 @@ static void turn(struct pool *pool)
 
 static size_t wanted(struct pool *pool)
 {
-	const struct house_config *config = pool->house->config;
+	const struct daemon_config *config = pool->daemon->config;
 	uint32_t most = 0;
 
 	turn(pool);
@@ -86,9 +86,9 @@ static size_t wanted(struct pool *pool)
 	return most < config->pool_most ? most : config->pool_most;
 }
 
-static struct pool *pool_of(struct house *house, struct kind *kind)
+static struct pool *pool_of(struct daemon *daemon, struct kind *kind)
 {
-	struct pool *pool = house->pools;
+	struct pool *pool = daemon->pools;
 
 	while (pool && pool->kind != kind)
 		pool = pool->next;
@@ -97,12 +97,12 @@ static struct pool *pool_of(struct house *house, struct kind *kind)
 	pool = calloc(1, sizeof *pool);
 	if (!pool)
 		return NULL;
-	pool->house = house;
+	pool->daemon = daemon;
 	pool->kind = kind;
 	pool->refill.fire = on_refill;
 	pool->second = clock_monotonic_ns() / 1000000000;
-	pool->next = house->pools;
-	house->pools = pool;
+	pool->next = daemon->pools;
+	daemon->pools = pool;
 	return pool;
 }
 
@@ -112,14 +112,14 @@ static void fill(struct pool *pool);
 
 static void drop_if_over(struct pool *pool)
 {
-	struct pool **at = &pool->house->pools;
+	struct pool **at = &pool->daemon->pools;
 
 	if (pool->kind || pool->n_making)
 		return;
 	while (*at != pool)
 		at = &(*at)->next;
 	*at = pool->next;
-	loop_disarm(pool->house->loop, &pool->refill);
+	loop_disarm(pool->daemon->loop, &pool->refill);
 	free(pool);
 }
 
@@ -146,7 +146,7 @@ static void made(struct work_item *item)
 		pool->parked = parked;
 		pool->n_parked++;
 	} else if (maker->code == 0) {
-		remove_sandbox(pool->house, maker->make.sandbox, NULL, NULL);
+		remove_sandbox(pool->daemon, maker->make.sandbox, NULL, NULL);
 		free(parked);
 	}
 	free(maker->contract);
@@ -160,8 +160,8 @@ static void made(struct work_item *item)
 static bool prepare(struct maker *maker, struct kind *kind)
 {
 	cleanup_free char *rules = NULL;
-	struct house *house = maker->pool->house;
-	struct house_box nobody = {.box.house = house};
+	struct daemon *daemon = maker->pool->daemon;
+	struct daemon_box nobody = {.box.daemon = daemon};
 	struct make *make = &maker->make;
 
 	if (kind->sandbox[0]) {
@@ -173,10 +173,10 @@ static bool prepare(struct maker *maker, struct kind *kind)
 	if (network_rules(&nobody, NULL, true, &rules, NULL) < 0 ||
 	    kind_contract(kind, rules, &maker->contract, NULL) < 0)
 		return false;
-	make->config = house->config;
+	make->config = daemon->config;
 	memcpy(maker->name, kind->id, sizeof maker->name);
 	snprintf(maker->workspace, sizeof maker->workspace, "%s",
-		 kind->home ? kind->home : house->homes);
+		 kind->home ? kind->home : daemon->homes);
 	make->contract = maker->contract;
 	make->name = maker->name;
 	make->workspace = maker->workspace;
@@ -198,21 +198,21 @@ static void make_one(struct pool *pool)
 	}
 	maker->item = (struct work_item){.run = run_make, .done = made};
 	pool->n_making++;
-	work_submit(pool->house->work, &maker->item, WORK_LATER);
+	work_submit(pool->daemon->work, &maker->item, WORK_LATER);
 }
 
 static void fill(struct pool *pool)
 {
-	const struct house *house = pool->house;
+	const struct daemon *daemon = pool->daemon;
 	size_t want = wanted(pool);
 
-	if (house->is_closing || house->is_taking_over || work_is_closing(house->work))
+	if (daemon->is_closing || daemon->is_taking_over || work_is_closing(daemon->work))
 		return;
 	/* What fails is tried again every few seconds, and not as fast as it fails. */
 	if (pool->failed_ns && clock_monotonic_ns() - pool->failed_ns < 5000000000)
 		return;
 	while (pool->n_making < MAKERS_MAX && pool->n_parked + pool->n_making < want &&
-	       quota_has_room(pool->house))
+	       quota_has_room(pool->daemon))
 		make_one(pool);
 }
 
@@ -228,7 +228,7 @@ static void on_refill(struct loop_timer *timer)
 static void fill_soon(struct pool *pool)
 {
 	if (!pool->refill.place &&
-	    loop_arm(pool->house->loop, &pool->refill, clock_monotonic_ns() + REFILL_NS) < 0)
+	    loop_arm(pool->daemon->loop, &pool->refill, clock_monotonic_ns() + REFILL_NS) < 0)
 		fill(pool);
 }
 
@@ -238,25 +238,25 @@ static void drop_one(struct pool *pool)
 
 	pool->parked = parked->next;
 	pool->n_parked--;
-	remove_sandbox(pool->house, parked->sandbox, NULL, NULL);
+	remove_sandbox(pool->daemon, parked->sandbox, NULL, NULL);
 	free(parked);
 }
 
 /* ---- waking ---- */
 
 /* It is ready for its first command by the time that it comes. */
-static void wake(struct house *house, const struct parked *parked)
+static void wake(struct daemon *daemon, const struct parked *parked)
 {
 	/* Without memory for it, it is the command that waits. */
 	if (clock_monotonic_ns() - parked->since_ns >= RESTING_NS)
-		start_holder_behind(house, NULL, parked->sandbox);
+		start_holder_behind(daemon, NULL, parked->sandbox);
 }
 
 /* ---- for others ---- */
 
-bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE])
+bool pool_take(struct daemon *daemon, struct kind *kind, char ret[ATOLL_ID_SIZE])
 {
-	struct pool *pool = pool_of(house, kind);
+	struct pool *pool = pool_of(daemon, kind);
 	struct parked *parked = pool ? pool->parked : NULL;
 
 	/* Those of a kind with rules of its own would need to be given the usual ones. */
@@ -270,7 +270,7 @@ bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE])
 		return false;
 	}
 	memcpy(ret, parked->sandbox, ATOLL_ID_SIZE);
-	wake(house, parked);
+	wake(daemon, parked);
 	pool->parked = parked->next;
 	pool->n_parked--;
 	free(parked);
@@ -279,11 +279,11 @@ bool pool_take(struct house *house, struct kind *kind, char ret[ATOLL_ID_SIZE])
 }
 
 /* Every second. What is too much goes one at a time. */
-void pool_tick(struct house *house)
+void pool_tick(struct daemon *daemon)
 {
-	if (house->kinds)
-		pool_of(house, house->kinds); /* base */
-	for (struct pool *pool = house->pools; pool; pool = pool->next) {
+	if (daemon->kinds)
+		pool_of(daemon, daemon->kinds); /* base */
+	for (struct pool *pool = daemon->pools; pool; pool = pool->next) {
 		if (!pool->kind)
 			continue;
 		fill(pool);
@@ -292,9 +292,9 @@ void pool_tick(struct house *house)
 	}
 }
 
-void pool_forget(struct house *house, const struct kind *kind)
+void pool_forget(struct daemon *daemon, const struct kind *kind)
 {
-	struct pool *pool = house->pools;
+	struct pool *pool = daemon->pools;
 
 	while (pool && pool->kind != kind)
 		pool = pool->next;
@@ -306,19 +306,19 @@ void pool_forget(struct house *house, const struct kind *kind)
 	drop_if_over(pool);
 }
 
-size_t pool_parked(const struct house *house)
+size_t pool_parked(const struct daemon *daemon)
 {
 	size_t n = 0;
 
-	for (const struct pool *pool = house->pools; pool; pool = pool->next)
+	for (const struct pool *pool = daemon->pools; pool; pool = pool->next)
 		n += pool->n_parked;
 	return n;
 }
 
-void pools_free(struct house *house)
+void pools_free(struct daemon *daemon)
 {
-	while (house->pools) {
-		struct pool *pool = house->pools;
+	while (daemon->pools) {
+		struct pool *pool = daemon->pools;
 
 		while (pool->parked) {
 			struct parked *parked = pool->parked;
@@ -327,8 +327,8 @@ void pools_free(struct house *house)
 			atoll_sandbox_remove(parked->sandbox, true, NULL);
 			free(parked);
 		}
-		house->pools = pool->next;
-		loop_disarm(house->loop, &pool->refill);
+		daemon->pools = pool->next;
+		loop_disarm(daemon->loop, &pool->refill);
 		free(pool);
 	}
 }

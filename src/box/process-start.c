@@ -356,7 +356,7 @@ static void begin(struct start *start)
 	start->item.run = run_holder;
 	start->item.done = holder_done;
 	start->item.owner = start->box->tenant;
-	work_submit(house_work(start->box->house), &start->item, WORK_NOW);
+	work_submit(daemon_work(start->box->daemon), &start->item, WORK_NOW);
 }
 
 static struct start *new_start(struct box *box)
@@ -366,7 +366,7 @@ static struct start *new_start(struct box *box)
 	if (!start)
 		return NULL;
 	start->box = box;
-	start->loop = house_loop(box->house);
+	start->loop = daemon_loop(box->daemon);
 	start->watch.fd = -1;
 	snprintf(start->sandbox, sizeof start->sandbox, "%s", box->sandbox);
 	start->next = starts;
@@ -549,5 +549,5 @@ void process_adopt(struct box *box, void (*done)(void *data), void *data)
 	adoption->item.done = list_done;
 	adoption->next = adoptions;
 	adoptions = adoption;
-	work_submit(house_work(box->house), &adoption->item, WORK_NOW);
+	work_submit(daemon_work(box->daemon), &adoption->item, WORK_NOW);
 }

@@ -298,7 +298,7 @@ struct process *process_make(struct box *box, struct atoll_step *step)
 
 	if (!own)
 		return NULL;
-	own->loop = house_loop(box->house);
+	own->loop = daemon_loop(box->daemon);
 	own->process.box = box;
 	own->needs.run = process_compare_needs;
 	for (int i = 0; i < PROCESS_STREAMS; i++)

@@ -79,46 +79,46 @@ static uint64_t free_disk_mib(const char *path)
 }
 
 /* Looked at ten times a second at most while there is enough: there may be a thousand creations. */
-static int check_free(struct house *house, struct atoll_error *err)
+static int check_free(struct daemon *daemon, struct atoll_error *err)
 {
-	const struct house_config *config = house->config;
-	int64_t now_ms = house_now_ms();
-	bool is_short = house->free_memory_mib < config->least_memory_mib ||
-			house->free_disk_mib < config->least_disk_mib;
+	const struct daemon_config *config = daemon->config;
+	int64_t now_ms = daemon_now_ms();
+	bool is_short = daemon->free_memory_mib < config->least_memory_mib ||
+			daemon->free_disk_mib < config->least_disk_mib;
 
-	if (is_short || now_ms - house->looked_ms >= 100 || now_ms < house->looked_ms) {
-		house->looked_ms = now_ms;
-		house->free_memory_mib = free_memory_mib();
-		house->free_disk_mib = free_disk_mib(house->dir);
+	if (is_short || now_ms - daemon->looked_ms >= 100 || now_ms < daemon->looked_ms) {
+		daemon->looked_ms = now_ms;
+		daemon->free_memory_mib = free_memory_mib();
+		daemon->free_disk_mib = free_disk_mib(daemon->dir);
 	}
-	if (house->free_memory_mib < config->least_memory_mib)
+	if (daemon->free_memory_mib < config->least_memory_mib)
 		return quota_refuse(err, ATOLL_FAULT_HOST, EAGAIN,
 				    "the machine has only %llu MiB of memory free, and keeps %llu",
-				    (unsigned long long)house->free_memory_mib,
+				    (unsigned long long)daemon->free_memory_mib,
 				    (unsigned long long)config->least_memory_mib);
-	if (house->free_disk_mib < config->least_disk_mib)
+	if (daemon->free_disk_mib < config->least_disk_mib)
 		return quota_refuse(err, ATOLL_FAULT_HOST, EAGAIN,
 				    "the machine has only %llu MiB of disk free, and keeps %llu",
-				    (unsigned long long)house->free_disk_mib,
+				    (unsigned long long)daemon->free_disk_mib,
 				    (unsigned long long)config->least_disk_mib);
 	return 0;
 }
 
-uint64_t house_disk_left(struct house *house)
+uint64_t daemon_disk_left(struct daemon *daemon)
 {
-	uint64_t free_mib = free_disk_mib(house->dir), least = house->config->least_disk_mib;
+	uint64_t free_mib = free_disk_mib(daemon->dir), least = daemon->config->least_disk_mib;
 
 	if (free_mib == UINT64_MAX)
 		return UINT64_MAX;
 	return free_mib > least ? (free_mib - least) << 20 : 0;
 }
 
-int tenant_check(const struct house_tenant *mine, uint32_t memory_mib, uint32_t disk_mib,
+int tenant_check(const struct daemon_tenant *mine, uint32_t memory_mib, uint32_t disk_mib,
 		 uint32_t cpus, struct atoll_error *err)
 {
 	const struct tenant *tenant = &mine->tenant;
-	struct house *house = tenant->house;
-	const struct house_config *config = house->config;
+	struct daemon *daemon = tenant->daemon;
+	const struct daemon_config *config = daemon->config;
 	const struct sum own[] = {
 		{"sandboxes", "", tenant->n_boxes, 1, tenant->max_boxes},
 		{"memory", " MiB", tenant->memory_mib, memory_mib, tenant->max_memory_mib},
@@ -127,10 +127,10 @@ int tenant_check(const struct house_tenant *mine, uint32_t memory_mib, uint32_t 
 		{"cpus", "", tenant->cpus, cpus, tenant->max_cpus},
 	};
 	const struct sum all[] = {
-		{"sandboxes", "", house->n_taken, 1, config->max_boxes},
-		{"memory", " MiB", house->memory_mib, memory_mib, config->max_memory_mib},
-		{"disk", " MiB", house->disk_mib, disk_mib, config->max_disk_mib},
-		{"cpus", "", house->cpus, cpus, config->max_cpus},
+		{"sandboxes", "", daemon->n_taken, 1, config->max_boxes},
+		{"memory", " MiB", daemon->memory_mib, memory_mib, config->max_memory_mib},
+		{"disk", " MiB", daemon->disk_mib, disk_mib, config->max_disk_mib},
+		{"cpus", "", daemon->cpus, cpus, config->max_cpus},
 	};
 	const struct sum *sum = first_over(own, 4);
 	char why[192];
@@ -145,19 +145,19 @@ int tenant_check(const struct house_tenant *mine, uint32_t memory_mib, uint32_t 
 				    "the machine is full: %llu of %llu %s%s are taken",
 				    (unsigned long long)sum->used, (unsigned long long)sum->most,
 				    sum->unit[0] ? sum->unit + 1 : "", sum->what);
-	return check_free(house, err);
+	return check_free(daemon, err);
 }
 
-bool quota_has_room(struct house *house)
+bool quota_has_room(struct daemon *daemon)
 {
-	const struct house_config *config = house->config;
+	const struct daemon_config *config = daemon->config;
 
-	return check_free(house, NULL) == 0 &&
+	return check_free(daemon, NULL) == 0 &&
 	       (config->max_boxes == UINT64_MAX ||
-		house->n_taken + pool_parked(house) < config->max_boxes);
+		daemon->n_taken + pool_parked(daemon) < config->max_boxes);
 }
 
-void tenant_take(struct house_box *mine)
+void tenant_take(struct daemon_box *mine)
 {
 	struct box *box = &mine->box;
 	struct tenant *tenant = box->tenant;
@@ -169,13 +169,13 @@ void tenant_take(struct house_box *mine)
 	tenant->memory_mib += box->memory_mib;
 	tenant->disk_mib += box->disk_mib;
 	tenant->cpus += box->cpus;
-	box->house->n_taken++;
-	box->house->memory_mib += box->memory_mib;
-	box->house->disk_mib += box->disk_mib;
-	box->house->cpus += box->cpus;
+	box->daemon->n_taken++;
+	box->daemon->memory_mib += box->memory_mib;
+	box->daemon->disk_mib += box->disk_mib;
+	box->daemon->cpus += box->cpus;
 }
 
-void tenant_give_back(struct house_box *mine)
+void tenant_give_back(struct daemon_box *mine)
 {
 	struct box *box = &mine->box;
 	struct tenant *tenant = box->tenant;
@@ -187,8 +187,8 @@ void tenant_give_back(struct house_box *mine)
 	tenant->memory_mib -= box->memory_mib;
 	tenant->disk_mib -= box->disk_mib;
 	tenant->cpus -= box->cpus;
-	box->house->n_taken--;
-	box->house->memory_mib -= box->memory_mib;
-	box->house->disk_mib -= box->disk_mib;
-	box->house->cpus -= box->cpus;
+	box->daemon->n_taken--;
+	box->daemon->memory_mib -= box->memory_mib;
+	box->daemon->disk_mib -= box->disk_mib;
+	box->daemon->cpus -= box->cpus;
 }

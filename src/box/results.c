@@ -29,8 +29,8 @@ struct waiting {
 };
 
 struct results {
-	struct house *house;
-	struct loop *loop;	     /* outlives the house, which is gone when this is closed */
+	struct daemon *daemon;
+	struct loop *loop;	     /* outlives the daemon, which is gone when this is closed */
 	sqlite3 *reader;	     /* the loop's thread */
 	sqlite3 *writer;	     /* one thread at a time: `item` */
 	sqlite3_stmt *insert, *trim; /* the writer's, once they were needed */
@@ -236,14 +236,15 @@ static void start_writing(struct results *results)
 	results->first = NULL;
 	results->last = &results->first;
 	results->bytes = 0;
-	work_submit(house_work(results->house), &results->item, WORK_LATER);
+	work_submit(daemon_work(results->daemon), &results->item, WORK_LATER);
 }
 
 static void write_again(struct loop_timer *timer)
 {
 	struct results *results = container_of(timer, struct results, again);
 
-	if (results->first && !results->is_writing && !work_is_closing(house_work(results->house)))
+	if (results->first && !results->is_writing &&
+	    !work_is_closing(daemon_work(results->daemon)))
 		start_writing(results);
 }
 
@@ -280,7 +281,7 @@ static void on_written(struct work_item *item)
 	results->is_failing = results->is_dropping = false;
 	free_list(results->written);
 	results->written = NULL;
-	if (results->first && !work_is_closing(house_work(results->house)))
+	if (results->first && !work_is_closing(daemon_work(results->daemon)))
 		start_writing(results);
 }
 
@@ -571,7 +572,7 @@ void results_clean(struct results *results)
 		return;
 	while (sqlite3_step(rows) == SQLITE_ROW) {
 		read_text(rows, 0, box, sizeof box);
-		if (!box_find_any(results->house, box))
+		if (!box_find_any(results->daemon, box))
 			results_forget(results, box);
 	}
 	sqlite3_finalize(rows);
@@ -626,7 +627,7 @@ static int open_database(const char *path, bool is_writer, sqlite3 **ret, struct
 	return error_set(err, ATOLL_FAULT_HOST, 0, "open '%s': %s", path, sqlite3_errstr(r));
 }
 
-int results_open(struct house *house, const char *dir, struct results **ret,
+int results_open(struct daemon *daemon, const char *dir, struct results **ret,
 		 struct atoll_error *err)
 {
 	struct results *results = calloc(1, sizeof *results);
@@ -636,8 +637,8 @@ int results_open(struct house *house, const char *dir, struct results **ret,
 
 	if (!results)
 		return error_oom(err);
-	results->house = house;
-	results->loop = house_loop(house);
+	results->daemon = daemon;
+	results->loop = daemon_loop(daemon);
 	results->last = &results->first;
 	results->item = (struct work_item){.run = write_all, .done = on_written};
 	results->again.fire = write_again;

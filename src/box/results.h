@@ -11,7 +11,7 @@
  * RESULTS_TAIL bytes of what it printed. That of a job is kept longer than its sandbox, for
  * RESULTS_JOB_DAYS.
  *
- * A database of its own (results.db beside the house's): it is written in the background, several
+ * A database of its own (results.db beside the daemon's): it is written in the background, several
  * at a time, and what waits to be written is found as well. If it cannot be written the results are
  * those that holders know; a line in the log says so, and it is tried again. Those of jobs survive
  * a loss of power from the moment on that they are told (results_is_waiting()).
@@ -44,7 +44,7 @@ struct results;
 void results_measure(const char *dir, void (*each)(const char *tenant, uint64_t bytes, void *data),
 		     void *data);
 
-int results_open(struct house *house, const char *dir, struct results **ret,
+int results_open(struct daemon *daemon, const char *dir, struct results **ret,
 		 struct atoll_error *err);
 /* Writes what waits. */
 void results_close(struct results *results);

@@ -50,7 +50,7 @@ static int64_t flags_of(const struct box *box)
 	       (box->has_internet ? FLAG_INTERNET : 0);
 }
 
-void row_insert(struct house_box *mine, db_done *done, void *data)
+void row_insert(struct daemon_box *mine, db_done *done, void *data)
 {
 	cleanup_buf struct buf pairs = BUF_INIT(PAIRS_MAX);
 	struct json json = {.out = &pairs};
@@ -62,7 +62,7 @@ void row_insert(struct house_box *mine, db_done *done, void *data)
 	put_pairs(&json, "environment", &box->environment);
 	put_pairs(&json, "labels", &box->labels);
 	json_close(&json, '}');
-	db_write(box->house->db, DB_SOON, done, data, row_put, "sssiissssiiiiiiisssddiii", box->id,
+	db_write(box->daemon->db, DB_SOON, done, data, row_put, "sssiissssiiiiiiisssddiii", box->id,
 		 box->sandbox, box->tenant->id, (int64_t)box->state, (int64_t)box->keeps_memory,
 		 box->template_id, box->alias, box->access_token, box->traffic_token, box->start_ms,
 		 box->end_ms, (int64_t)(box->timeout_s > INT64_MAX ? INT64_MAX : box->timeout_s),
@@ -76,7 +76,7 @@ void row_insert(struct house_box *mine, db_done *done, void *data)
 
 /* A disk may be full for a while. What somebody was told is written when there is room again. */
 struct row_change {
-	struct house *house;
+	struct daemon *daemon;
 	char id[BOX_ID_SIZE];
 	struct row_change *next;
 };
@@ -87,7 +87,7 @@ static struct row_change *new_change(const struct box *box)
 
 	if (!change)
 		abort(); /* as db_write() */
-	change->house = box->house;
+	change->daemon = box->daemon;
 	memcpy(change->id, box->id, sizeof change->id);
 	return change;
 }
@@ -96,7 +96,7 @@ static struct row_change *new_change(const struct box *box)
 static void updated(int code, void *data)
 {
 	struct row_change *change = data;
-	struct house_box *box = code < 0 ? table_find(change->house, change->id) : NULL;
+	struct daemon_box *box = code < 0 ? table_find(change->daemon, change->id) : NULL;
 
 	if (box) {
 		box->written_steps = UINT64_MAX;
@@ -105,7 +105,7 @@ static void updated(int code, void *data)
 	free(change);
 }
 
-void row_update(struct house_box *box)
+void row_update(struct daemon_box *box)
 {
 	if (box->is_listed)
 		row_insert(box, updated, new_change(&box->box));
@@ -116,8 +116,8 @@ static void removed(int code, void *data)
 	struct row_change *change = data;
 
 	if (code < 0) {
-		change->next = change->house->removals;
-		change->house->removals = change;
+		change->next = change->daemon->removals;
+		change->daemon->removals = change;
 		return;
 	}
 	free(change);
@@ -125,34 +125,34 @@ static void removed(int code, void *data)
 
 static void write_removal(struct row_change *change)
 {
-	db_write(change->house->db, DB_SOON, removed, change, "DELETE FROM boxes WHERE id = ?", "s",
-		 change->id);
+	db_write(change->daemon->db, DB_SOON, removed, change, "DELETE FROM boxes WHERE id = ?",
+		 "s", change->id);
 }
 
-void row_remove(struct house_box *box)
+void row_remove(struct daemon_box *box)
 {
-	kept_note_gone(box->box.house, box->box.sandbox, box->box.tenant);
+	kept_note_gone(box->box.daemon, box->box.sandbox, box->box.tenant);
 	write_removal(new_change(&box->box));
 }
 
-void rows_tick(struct house *house)
+void rows_tick(struct daemon *daemon)
 {
-	struct row_change *change = house->removals, *next;
+	struct row_change *change = daemon->removals, *next;
 
-	house->removals = NULL;
+	daemon->removals = NULL;
 	for (; change; change = next) {
 		next = change->next;
 		write_removal(change);
 	}
 }
 
-void rows_free(struct house *house)
+void rows_free(struct daemon *daemon)
 {
-	while (house->removals) {
-		struct row_change *next = house->removals->next;
+	while (daemon->removals) {
+		struct row_change *next = daemon->removals->next;
 
-		free(house->removals);
-		house->removals = next;
+		free(daemon->removals);
+		daemon->removals = next;
 	}
 }
 
@@ -209,7 +209,7 @@ static void read_texts(sqlite3_stmt *statement, struct box *box)
 		box->mounts = strdup(db_text(statement, 18));
 }
 
-static void read_numbers(sqlite3_stmt *statement, struct house_box *mine)
+static void read_numbers(sqlite3_stmt *statement, struct daemon_box *mine)
 {
 	struct box *box = &mine->box;
 	int64_t timeout_s = sqlite3_column_int64(statement, 11);
@@ -237,15 +237,15 @@ static void read_numbers(sqlite3_stmt *statement, struct house_box *mine)
 	};
 }
 
-struct house_box *row_read(struct house *house, sqlite3_stmt *statement)
+struct daemon_box *row_read(struct daemon *daemon, sqlite3_stmt *statement)
 {
-	struct tenant *tenant = tenant_find(house, db_text(statement, 2));
-	struct house_box *mine = tenant ? calloc(1, sizeof *mine) : NULL;
+	struct tenant *tenant = tenant_find(daemon, db_text(statement, 2));
+	struct daemon_box *mine = tenant ? calloc(1, sizeof *mine) : NULL;
 	char path[PATH_MAX];
 
 	if (!mine)
 		return NULL;
-	mine->box.house = house;
+	mine->box.daemon = daemon;
 	mine->box.tenant = tenant;
 	mine->ops_last = &mine->ops;
 	read_texts(statement, &mine->box);

@@ -16,9 +16,10 @@
 
 /* The key that values are sealed with: read when it is needed, made when it is first. */
 
-static int key_path(const struct house *house, char ret[PATH_MAX])
+static int key_path(const struct daemon *daemon, char ret[PATH_MAX])
 {
-	return snprintf(ret, PATH_MAX, "%s/secrets.key", house->dir) < PATH_MAX ? 0 : -ENAMETOOLONG;
+	return snprintf(ret, PATH_MAX, "%s/secrets.key", daemon->dir) < PATH_MAX ? 0
+										 : -ENAMETOOLONG;
 }
 
 /* Whole on the disk under another name first: half a key would lose what it has sealed. */
@@ -27,7 +28,7 @@ static int make_key(const char *path, unsigned char key[SEAL_KEY], struct atoll_
 	cleanup_fd int fd = -EBADF;
 	char draft[PATH_MAX + 8];
 
-	house_random_bytes(key, SEAL_KEY);
+	daemon_random_bytes(key, SEAL_KEY);
 	snprintf(draft, sizeof draft, "%s.new", path);
 	unlink(draft);
 	fd = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -38,13 +39,13 @@ static int make_key(const char *path, unsigned char key[SEAL_KEY], struct atoll_
 	return 0;
 }
 
-static int take_key(const struct house *house, bool makes, unsigned char key[SEAL_KEY],
+static int take_key(const struct daemon *daemon, bool makes, unsigned char key[SEAL_KEY],
 		    struct atoll_error *err)
 {
 	cleanup_fd int fd = -EBADF;
 	char path[PATH_MAX];
 
-	if (sodium_init() < 0 || key_path(house, path) < 0)
+	if (sodium_init() < 0 || key_path(daemon, path) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, 0, "find the key of secrets");
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT && makes)
@@ -64,7 +65,7 @@ static size_t write_bond(char *ret, size_t size, const char *tenant, const char 
 	return (size_t)snprintf(ret, size, "%s/%s", tenant, name);
 }
 
-int seal_value(const struct house *house, const char *tenant, const char *name, const char *value,
+int seal_value(const struct daemon *daemon, const char *tenant, const char *name, const char *value,
 	       struct buf *ret, struct atoll_error *err)
 {
 	unsigned char key[SEAL_KEY], nonce[SEAL_NONCE];
@@ -72,13 +73,13 @@ int seal_value(const struct house *house, const char *tenant, const char *name, 
 	unsigned long long sealed = 0;
 	char bond[128];
 	size_t bond_size = write_bond(bond, sizeof bond, tenant, name);
-	int r = take_key(house, true, key, err);
+	int r = take_key(daemon, true, key, err);
 	unsigned char *text = r < 0 ? NULL : malloc(size + SEAL_EXTRA);
 
 	if (r == 0 && !text)
 		r = error_oom(err);
 	if (r == 0) {
-		house_random_bytes(nonce, sizeof nonce);
+		daemon_random_bytes(nonce, sizeof nonce);
 		crypto_aead_xchacha20poly1305_ietf_encrypt(
 			text, &sealed, (const unsigned char *)value, size,
 			(const unsigned char *)bond, bond_size, NULL, nonce, key);
@@ -91,7 +92,7 @@ int seal_value(const struct house *house, const char *tenant, const char *name, 
 	return r;
 }
 
-int seal_open(const struct house *house, const char *tenant, const char *name, const void *data,
+int seal_open(const struct daemon *daemon, const char *tenant, const char *name, const void *data,
 	      size_t size, char *ret, size_t room, struct atoll_error *err)
 {
 	const unsigned char *bytes = data;
@@ -103,7 +104,7 @@ int seal_open(const struct house *house, const char *tenant, const char *name, c
 
 	if (size < SEAL_NONCE + SEAL_EXTRA || size - SEAL_NONCE - SEAL_EXTRA >= room)
 		return error_set(err, ATOLL_FAULT_HOST, EIO, "secret '%s' is damaged", name);
-	r = take_key(house, false, key, err);
+	r = take_key(daemon, false, key, err);
 	if (r < 0)
 		return r;
 	if (crypto_aead_xchacha20poly1305_ietf_decrypt(

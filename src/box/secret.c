@@ -12,13 +12,13 @@
 #include <stdlib.h>
 
 /* In memory as in the database: sealed. */
-struct house_secret {
+struct daemon_secret {
 	struct secret_info info;
 	char tenant[40];
 	char *metadata;
 	void *sealed;
 	size_t size;
-	struct house_secret *next; /* by tenant, then by name */
+	struct daemon_secret *next; /* by tenant, then by name */
 };
 
 /* ---- names and values ---- */
@@ -52,7 +52,7 @@ static void lower(const char *name, char ret[SECRET_NAME_SIZE])
 
 /* ---- in memory ---- */
 
-static void secret_free(struct house_secret *secret)
+static void secret_free(struct daemon_secret *secret)
 {
 	if (!secret)
 		return;
@@ -61,19 +61,19 @@ static void secret_free(struct house_secret *secret)
 	free(secret);
 }
 
-void house_secrets_free(struct house *house)
+void daemon_secrets_free(struct daemon *daemon)
 {
-	while (house->secrets) {
-		struct house_secret *next = house->secrets->next;
+	while (daemon->secrets) {
+		struct daemon_secret *next = daemon->secrets->next;
 
-		secret_free(house->secrets);
-		house->secrets = next;
+		secret_free(daemon->secrets);
+		daemon->secrets = next;
 	}
 }
 
-static struct house_secret *find(const struct tenant *tenant, const char *name_or_id)
+static struct daemon_secret *find(const struct tenant *tenant, const char *name_or_id)
 {
-	struct house_secret *at = tenant->house->secrets;
+	struct daemon_secret *at = tenant->daemon->secrets;
 	char name[SECRET_NAME_SIZE];
 
 	lower(name_or_id, name);
@@ -83,7 +83,7 @@ static struct house_secret *find(const struct tenant *tenant, const char *name_o
 	return at;
 }
 
-static void tell_info(const struct house_secret *secret, struct secret_info *ret)
+static void tell_info(const struct daemon_secret *secret, struct secret_info *ret)
 {
 	*ret = secret->info;
 	ret->metadata = secret->metadata;
@@ -91,7 +91,7 @@ static void tell_info(const struct house_secret *secret, struct secret_info *ret
 
 bool secret_find(struct tenant *tenant, const char *name_or_id, struct secret_info *ret)
 {
-	const struct house_secret *secret = find(tenant, name_or_id);
+	const struct daemon_secret *secret = find(tenant, name_or_id);
 
 	if (secret)
 		tell_info(secret, ret);
@@ -100,7 +100,7 @@ bool secret_find(struct tenant *tenant, const char *name_or_id, struct secret_in
 
 bool secret_get(struct tenant *tenant, size_t n, struct secret_info *ret)
 {
-	const struct house_secret *at = tenant->house->secrets;
+	const struct daemon_secret *at = tenant->daemon->secrets;
 
 	while (at && (!streq(at->tenant, tenant->id) || n-- > 0))
 		at = at->next;
@@ -109,16 +109,16 @@ bool secret_get(struct tenant *tenant, size_t n, struct secret_info *ret)
 	return at;
 }
 
-static bool is_before(const struct house_secret *a, const struct house_secret *b)
+static bool is_before(const struct daemon_secret *a, const struct daemon_secret *b)
 {
 	int order = strcmp(a->tenant, b->tenant);
 
 	return order < 0 || (order == 0 && strcmp(a->info.name, b->info.name) < 0);
 }
 
-static void insert(struct house *house, struct house_secret *secret)
+static void insert(struct daemon *daemon, struct daemon_secret *secret)
 {
-	struct house_secret **at = &house->secrets;
+	struct daemon_secret **at = &daemon->secrets;
 
 	while (*at && is_before(*at, secret))
 		at = &(*at)->next;
@@ -126,9 +126,9 @@ static void insert(struct house *house, struct house_secret *secret)
 	*at = secret;
 }
 
-static void drop(struct house *house, struct house_secret *secret)
+static void drop(struct daemon *daemon, struct daemon_secret *secret)
 {
-	struct house_secret **at = &house->secrets;
+	struct daemon_secret **at = &daemon->secrets;
 
 	while (*at != secret)
 		at = &(*at)->next;
@@ -136,16 +136,16 @@ static void drop(struct house *house, struct house_secret *secret)
 	secret_free(secret);
 }
 
-int house_secrets_load(struct house *house, struct atoll_error *err)
+int daemon_secrets_load(struct daemon *daemon, struct atoll_error *err)
 {
-	sqlite3_stmt *row = db_prepare(house->db,
+	sqlite3_stmt *row = db_prepare(daemon->db,
 				       "SELECT tenant, name, id, version, made_ms, changed_ms,"
 				       " metadata, sealed FROM secrets",
 				       err);
 	int r = row ? 0 : -EIO;
 
-	while (r == 0 && (r = db_step(house->db, &row, err)) == 1) {
-		struct house_secret *secret = calloc(1, sizeof *secret);
+	while (r == 0 && (r = db_step(daemon->db, &row, err)) == 1) {
+		struct daemon_secret *secret = calloc(1, sizeof *secret);
 		size_t size = (size_t)sqlite3_column_bytes(row, 7);
 
 		r = 0;
@@ -162,7 +162,7 @@ int house_secrets_load(struct house *house, struct atoll_error *err)
 		if (secret->sealed && size > 0)
 			memcpy(secret->sealed, sqlite3_column_blob(row, 7), size);
 		secret->size = size;
-		insert(house, secret);
+		insert(daemon, secret);
 		if (!secret->metadata || !secret->sealed)
 			r = error_oom(err);
 	}
@@ -175,7 +175,7 @@ int house_secrets_load(struct house *house, struct atoll_error *err)
 struct change {
 	struct later later;
 	struct tenant *tenant;
-	struct house_secret *secret; /* to be put; NULL: removed, or it failed */
+	struct daemon_secret *secret; /* to be put; NULL: removed, or it failed */
 	secret_done *done;
 	void *data;
 	struct atoll_error error;
@@ -196,7 +196,7 @@ static void fail_later(struct later *later)
 static void written(int code, void *data)
 {
 	struct change *change = data;
-	struct house_secret *mine = change->secret, *old;
+	struct daemon_secret *mine = change->secret, *old;
 	struct secret_info info;
 
 	if (code < 0) {
@@ -214,15 +214,15 @@ static void written(int code, void *data)
 		mine->info.version = old->info.version + 1;
 		mine->info.made_ms = old->info.made_ms;
 		memcpy(mine->info.id, old->info.id, sizeof mine->info.id);
-		drop(change->tenant->house, old);
+		drop(change->tenant->daemon, old);
 	}
-	insert(change->tenant->house, mine);
+	insert(change->tenant->daemon, mine);
 	tell_info(mine, &info);
 	answer(change, &info);
 }
 
 static int check(struct change *change, const struct secret_wish *wish,
-		 const struct house_secret *old, const char *name)
+		 const struct daemon_secret *old, const char *name)
 {
 	struct atoll_error *err = &change->error;
 	struct secret_info ignored;
@@ -247,9 +247,9 @@ static int check(struct change *change, const struct secret_wish *wish,
 }
 
 static int draft(struct change *change, const struct secret_wish *wish,
-		 const struct house_secret *old, const char *name)
+		 const struct daemon_secret *old, const char *name)
 {
-	struct house_secret *mine = change->secret = calloc(1, sizeof *mine);
+	struct daemon_secret *mine = change->secret = calloc(1, sizeof *mine);
 	struct buf sealed = BUF_INIT(SECRET_VALUE_MAX + SEAL_NONCE + SEAL_EXTRA + 1);
 	int r;
 
@@ -258,11 +258,11 @@ static int draft(struct change *change, const struct secret_wish *wish,
 	snprintf(mine->tenant, sizeof mine->tenant, "%s", change->tenant->id);
 	memcpy(mine->info.name, name, SECRET_NAME_SIZE);
 	memcpy(mine->info.id, "sec_", 4);
-	house_random_name(mine->info.id + 4, 16);
+	daemon_random_name(mine->info.id + 4, 16);
 	mine->info.version = 1;
-	mine->info.made_ms = mine->info.changed_ms = house_now_ms();
+	mine->info.made_ms = mine->info.changed_ms = daemon_now_ms();
 	mine->metadata = strdup(wish->metadata ? wish->metadata : old ? old->metadata : "{}");
-	r = seal_value(change->tenant->house, mine->tenant, name, wish->value, &sealed,
+	r = seal_value(change->tenant->daemon, mine->tenant, name, wish->value, &sealed,
 		       &change->error);
 	mine->size = sealed.used;
 	mine->sealed = buf_take(&sealed);
@@ -285,7 +285,7 @@ void secret_put(struct tenant *tenant, const struct secret_wish *wish, secret_do
 		void *data)
 {
 	struct change *change = change_new(tenant, done, data);
-	const struct house_secret *old, *mine;
+	const struct daemon_secret *old, *mine;
 	char name[SECRET_NAME_SIZE];
 
 	old = find(tenant, wish->name);
@@ -295,11 +295,11 @@ void secret_put(struct tenant *tenant, const struct secret_wish *wish, secret_do
 		lower(wish->name, name);
 	if (check(change, wish, old, name) < 0 || draft(change, wish, old, name) < 0) {
 		secret_free(change->secret);
-		house_later(tenant->house, &change->later, fail_later);
+		daemon_call_later(tenant->daemon, &change->later, fail_later);
 		return;
 	}
 	mine = change->secret;
-	db_write(tenant->house->db, DB_FIRM, written, change,
+	db_write(tenant->daemon->db, DB_FIRM, written, change,
 		 "INSERT INTO secrets(tenant, name, id, version, made_ms, changed_ms, metadata,"
 		 " sealed) VALUES(?1, ?2, ?3, 1, ?4, ?4, ?5, ?6) ON CONFLICT(tenant, name) DO"
 		 " UPDATE SET version = version + 1, changed_ms = ?4, metadata = ?5, sealed = ?6",
@@ -310,18 +310,18 @@ void secret_put(struct tenant *tenant, const struct secret_wish *wish, secret_do
 void secret_remove(struct tenant *tenant, const char *name_or_id, secret_done *done, void *data)
 {
 	struct change *change = change_new(tenant, done, data);
-	struct house_secret *secret = find(tenant, name_or_id);
+	struct daemon_secret *secret = find(tenant, name_or_id);
 
 	if (!secret) {
 		error_set(&change->error, ATOLL_FAULT_REQUEST, ENOENT, "secret '%.64s' not found",
 			  name_or_id);
-		house_later(tenant->house, &change->later, fail_later);
+		daemon_call_later(tenant->daemon, &change->later, fail_later);
 		return;
 	}
-	db_write(tenant->house->db, DB_FIRM, written, change,
+	db_write(tenant->daemon->db, DB_FIRM, written, change,
 		 "DELETE FROM secrets WHERE tenant = ? AND name = ?", "ss", tenant->id,
 		 secret->info.name);
-	drop(tenant->house, secret);
+	drop(tenant->daemon, secret);
 }
 
 /* ---- using ---- */
@@ -329,11 +329,11 @@ void secret_remove(struct tenant *tenant, const char *name_or_id, secret_done *d
 int secret_open(struct tenant *tenant, const char *name, char ret[SECRET_VALUE_MAX + 1],
 		struct atoll_error *err)
 {
-	const struct house_secret *secret = tenant ? find(tenant, name) : NULL;
+	const struct daemon_secret *secret = tenant ? find(tenant, name) : NULL;
 
 	if (!secret)
 		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
 				 "secret '%.64s' not found: the tenant has not stored it", name);
-	return seal_open(tenant->house, secret->tenant, secret->info.name, secret->sealed,
+	return seal_open(tenant->daemon, secret->tenant, secret->info.name, secret->sealed,
 			 secret->size, ret, SECRET_VALUE_MAX + 1, err);
 }

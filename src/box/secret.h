@@ -67,5 +67,5 @@ int secret_expand(struct tenant *tenant, const char *text, char ret[SECRET_VALUE
 int contract_place_secrets(struct tenant *tenant, const char *dir, char **contract,
 			   struct atoll_error *err);
 
-int house_secrets_load(struct house *house, struct atoll_error *err);
-void house_secrets_free(struct house *house);
+int daemon_secrets_load(struct daemon *daemon, struct atoll_error *err);
+void daemon_secrets_free(struct daemon *daemon);

@@ -72,7 +72,7 @@ static void show(const struct kind *kind, struct snapshot *ret)
 
 static void finish(struct box_op *op, const struct snapshot *snapshot)
 {
-	struct house_box *mine = op->box;
+	struct daemon_box *mine = op->box;
 
 	op->snapped(snapshot, &op->error, op->data);
 	box_next_op(mine);
@@ -81,8 +81,8 @@ static void finish(struct box_op *op, const struct snapshot *snapshot)
 static void snapshot_written(int code, void *data)
 {
 	struct box_op *op = data;
-	struct house_box *mine = op->box;
-	struct house_tenant *tenant = inner_tenant(mine->box.tenant);
+	struct daemon_box *mine = op->box;
+	struct daemon_tenant *tenant = inner_tenant(mine->box.tenant);
 	const struct kind_shape shape = {mine->box.cpus, mine->box.memory_mib, mine->box.disk_mib,
 					 has_rules(&mine->box)};
 	struct kind *old = kind_find(tenant, op->name), *kind = NULL;
@@ -93,7 +93,7 @@ static void snapshot_written(int code, void *data)
 	if (!kind) {
 		error_set(&op->error, ATOLL_FAULT_HOST, code ? -code : ENOMEM,
 			  "write the daemon's database");
-		remove_sandbox(mine->box.house, op->made, NULL, NULL);
+		remove_sandbox(mine->box.daemon, op->made, NULL, NULL);
 		finish(op, NULL);
 		return;
 	}
@@ -103,9 +103,9 @@ static void snapshot_written(int code, void *data)
 	memcpy(kind->box, mine->box.id, sizeof kind->box);
 	/* What the name meant before. */
 	if (old) {
-		kept_note_gone(mine->box.house, old->sandbox, mine->box.tenant);
-		remove_sandbox(mine->box.house, old->sandbox, NULL, NULL);
-		kind_drop(mine->box.house, old);
+		kept_note_gone(mine->box.daemon, old->sandbox, mine->box.tenant);
+		remove_sandbox(mine->box.daemon, old->sandbox, NULL, NULL);
+		kind_drop(mine->box.daemon, old);
 	}
 	show(kind, &snapshot);
 	finish(op, &snapshot);
@@ -118,7 +118,7 @@ void snapshot_after(struct box_op *op)
 	char *shape;
 
 	if (op->code == 0 && kept_check(box->tenant, op->kept, &op->error) < 0) {
-		remove_sandbox(box->house, op->made, NULL, NULL);
+		remove_sandbox(box->daemon, op->made, NULL, NULL);
 		op->code = -EDQUOT;
 	}
 	if (op->code < 0) {
@@ -126,10 +126,10 @@ void snapshot_after(struct box_op *op)
 		return;
 	}
 	kept_add(box->tenant, op->kept);
-	op->made_ms = house_now_ms();
+	op->made_ms = daemon_now_ms();
 	/* What its boxes begin with is what this one began with. */
 	shape = kind_shape_text(&sizes, template_settings(box));
-	db_write(box->house->db, DB_FIRM, snapshot_written, op, put_sql, "ssssisss", op->name,
+	db_write(box->daemon->db, DB_FIRM, snapshot_written, op, put_sql, "ssssisss", op->name,
 		 box->tenant->id, op->has_name ? op->name : "", box->id, op->made_ms, op->made,
 		 box->template_id, shape ? shape : "{}");
 	free(shape);
@@ -137,11 +137,11 @@ void snapshot_after(struct box_op *op)
 
 /* ---- asked for ---- */
 
-size_t kinds_count(const struct house_tenant *tenant)
+size_t kinds_count(const struct daemon_tenant *tenant)
 {
 	size_t n = 0;
 
-	for (const struct kind *kind = tenant->tenant.house->kinds; kind; kind = kind->next)
+	for (const struct kind *kind = tenant->tenant.daemon->kinds; kind; kind = kind->next)
 		n += kind->tenant == tenant;
 	return n;
 }
@@ -173,7 +173,7 @@ void box_snapshot(struct box *box, const char *name, snapshot_done *done, void *
 	if (op->has_name)
 		kind_plain(name, op->name);
 	else
-		house_random_name(op->name, 20);
+		daemon_random_name(op->name, 20);
 	other = kind_find(inner_tenant(box->tenant), op->name);
 	if (op->has_name && check_name(op->name, &op->error) == 0 && other && !other->tenant)
 		error_set(&op->error, ATOLL_FAULT_REQUEST, EEXIST, "'%s' is a template of ours",
@@ -187,7 +187,7 @@ void box_snapshot(struct box *box, const char *name, snapshot_done *done, void *
 /* ---- which there are ---- */
 
 /* `plain` is a name as kind_plain() writes it; NULL: any. */
-static bool matches(const struct kind *kind, const struct house_tenant *tenant, const char *box_id,
+static bool matches(const struct kind *kind, const struct daemon_tenant *tenant, const char *box_id,
 		    const char *plain)
 {
 	if (kind->tenant != tenant || !kind->box[0] || (box_id && !streq(kind->box, box_id)))
@@ -200,7 +200,7 @@ static bool matches(const struct kind *kind, const struct house_tenant *tenant, 
 size_t snapshot_list(struct tenant *tenant, const char *box_id, const char *name, const char *after,
 		     struct snapshot *ret, size_t room)
 {
-	const struct house_tenant *mine = inner_tenant(tenant);
+	const struct daemon_tenant *mine = inner_tenant(tenant);
 	cleanup_free const struct kind **ring = calloc(room, sizeof *ring);
 	char plain[160], last[160];
 	bool is_found = !after;
@@ -210,7 +210,7 @@ size_t snapshot_list(struct tenant *tenant, const char *box_id, const char *name
 		kind_plain(name, plain);
 	if (after)
 		kind_plain(after, last);
-	for (const struct kind *kind = tenant->house->kinds; kind && ring; kind = kind->next) {
+	for (const struct kind *kind = tenant->daemon->kinds; kind && ring; kind = kind->next) {
 		if (!matches(kind, mine, box_id, name ? plain : NULL))
 			continue;
 		is_found = !after || streq(kind->id, last);
@@ -225,9 +225,9 @@ size_t snapshot_list(struct tenant *tenant, const char *box_id, const char *name
 	return n < room ? n : room;
 }
 
-static int read_row(struct house *house, sqlite3_stmt *row, struct atoll_error *err)
+static int read_row(struct daemon *daemon, sqlite3_stmt *row, struct atoll_error *err)
 {
-	struct tenant *tenant = tenant_find(house, db_text(row, 1));
+	struct tenant *tenant = tenant_find(daemon, db_text(row, 1));
 	json_t *shape = json_loads(db_text(row, 6), 0, NULL);
 	const struct kind_shape sizes = {
 		(uint32_t)json_integer_value(json_object_get(shape, "cpus")),
@@ -253,39 +253,39 @@ static int read_row(struct house *house, sqlite3_stmt *row, struct atoll_error *
 }
 
 /* Its removal is two things, of which the last daemon may have done one. */
-static bool is_gone(const struct house *house, const char *sandbox)
+static bool is_gone(const struct daemon *daemon, const char *sandbox)
 {
 	char path[PATH_MAX + 64];
 
-	snprintf(path, sizeof path, "%s/atoll/records/%s", house->dir, sandbox);
+	snprintf(path, sizeof path, "%s/atoll/records/%s", daemon->dir, sandbox);
 	return access(path, F_OK) < 0 && errno == ENOENT;
 }
 
-static void drop_gone(struct house *house)
+static void drop_gone(struct daemon *daemon)
 {
-	struct kind *kind = house->kinds;
+	struct kind *kind = daemon->kinds;
 
 	while (kind) {
 		const struct kind *ghost = kind;
 
 		kind = kind->next;
-		if (ghost->tenant && is_gone(house, ghost->sandbox))
+		if (ghost->tenant && is_gone(daemon, ghost->sandbox))
 			template_remove(&ghost->tenant->tenant, ghost->id);
 	}
 }
 
-int snapshots_load(struct house *house, struct atoll_error *err)
+int snapshots_load(struct daemon *daemon, struct atoll_error *err)
 {
-	sqlite3_stmt *row = db_prepare(house->db,
+	sqlite3_stmt *row = db_prepare(daemon->db,
 				       "SELECT id, tenant, name, box, made_ms, sandbox, shape FROM "
 				       "snapshots ORDER BY made_ms",
 				       err);
 	int r = row ? 0 : -EIO;
 
-	while (r == 0 && (r = db_step(house->db, &row, err)) == 1)
-		r = read_row(house, row, err);
+	while (r == 0 && (r = db_step(daemon->db, &row, err)) == 1)
+		r = read_row(daemon, row, err);
 	sqlite3_finalize(row);
 	if (r == 0)
-		drop_gone(house);
+		drop_gone(daemon);
 	return r;
 }

@@ -22,27 +22,27 @@ static size_t place_of(const char *id, size_t size)
 	return hash & (size - 1);
 }
 
-static int grow(struct house *house)
+static int grow(struct daemon *daemon)
 {
-	size_t size = house->table_size ? house->table_size * 2 : SIZE_FIRST;
-	struct house_box **table = calloc(size, sizeof(struct house_box *));
+	size_t size = daemon->table_size ? daemon->table_size * 2 : SIZE_FIRST;
+	struct daemon_box **table = calloc(size, sizeof(struct daemon_box *));
 
 	if (!table)
-		return house->table_size ? 0 : -ENOMEM; /* chains get longer */
-	for (size_t i = 0; i < house->table_size; i++) {
-		struct house_box *box = house->table[i], *next;
+		return daemon->table_size ? 0 : -ENOMEM; /* chains get longer */
+	for (size_t i = 0; i < daemon->table_size; i++) {
+		struct daemon_box *box = daemon->table[i], *next;
 
 		for (; box; box = next) {
-			struct house_box **chain = &table[place_of(box->box.id, size)];
+			struct daemon_box **chain = &table[place_of(box->box.id, size)];
 
 			next = box->next_same_hash;
 			box->next_same_hash = *chain;
 			*chain = box;
 		}
 	}
-	free(house->table);
-	house->table = table;
-	house->table_size = size;
+	free(daemon->table);
+	daemon->table = table;
+	daemon->table_size = size;
 	return 0;
 }
 
@@ -52,10 +52,10 @@ static bool is_older(const struct box *a, int64_t start_ms, const char *id)
 }
 
 /* New ones are mostly the newest. */
-static void link_by_start(struct house_box *box)
+static void link_by_start(struct daemon_box *box)
 {
-	struct house_tenant *tenant = inner_tenant(box->box.tenant);
-	struct house_box *older = tenant->newest;
+	struct daemon_tenant *tenant = inner_tenant(box->box.tenant);
+	struct daemon_box *older = tenant->newest;
 
 	while (older && !is_older(&older->box, box->box.start_ms, box->box.id))
 		older = older->older;
@@ -65,113 +65,113 @@ static void link_by_start(struct house_box *box)
 	*(box->newer ? &box->newer->older : &tenant->newest) = box;
 }
 
-int table_put(struct house *house, struct house_box *box)
+int table_put(struct daemon *daemon, struct daemon_box *box)
 {
-	struct house_box **chain;
+	struct daemon_box **chain;
 
-	if (house->n_boxes >= house->table_size && grow(house) < 0)
+	if (daemon->n_boxes >= daemon->table_size && grow(daemon) < 0)
 		return -ENOMEM;
-	chain = &house->table[place_of(box->box.id, house->table_size)];
+	chain = &daemon->table[place_of(box->box.id, daemon->table_size)];
 	box->next_same_hash = *chain;
 	*chain = box;
-	house->n_boxes++;
+	daemon->n_boxes++;
 	box->is_listed = true;
 	link_by_start(box);
 	return 0;
 }
 
-void table_remove(struct house *house, struct house_box *box)
+void table_remove(struct daemon *daemon, struct daemon_box *box)
 {
-	struct house_tenant *tenant = inner_tenant(box->box.tenant);
-	struct house_box **chain;
+	struct daemon_tenant *tenant = inner_tenant(box->box.tenant);
+	struct daemon_box **chain;
 
 	if (!box->is_listed)
 		return;
-	chain = &house->table[place_of(box->box.id, house->table_size)];
+	chain = &daemon->table[place_of(box->box.id, daemon->table_size)];
 	while (*chain != box)
 		chain = &(*chain)->next_same_hash;
 	*chain = box->next_same_hash;
 	*(box->older ? &box->older->newer : &tenant->oldest) = box->newer;
 	*(box->newer ? &box->newer->older : &tenant->newest) = box->older;
-	house->n_boxes--;
+	daemon->n_boxes--;
 	box->is_listed = false;
 }
 
-struct house_box *table_find(const struct house *house, const char *id)
+struct daemon_box *table_find(const struct daemon *daemon, const char *id)
 {
 	char plain[BOX_ID_SIZE];
 	size_t length = strcspn(id, "-");
-	struct house_box *box;
+	struct daemon_box *box;
 
-	if (length >= sizeof plain || !house->table_size)
+	if (length >= sizeof plain || !daemon->table_size)
 		return NULL;
 	memcpy(plain, id, length);
 	plain[length] = '\0';
-	box = house->table[place_of(plain, house->table_size)];
+	box = daemon->table[place_of(plain, daemon->table_size)];
 	while (box && !streq(box->box.id, plain))
 		box = box->next_same_hash;
 	return box;
 }
 
-void table_free(struct house *house)
+void table_free(struct daemon *daemon)
 {
-	for (size_t i = 0; i < house->table_size; i++) {
-		struct house_box *box = house->table[i], *next;
+	for (size_t i = 0; i < daemon->table_size; i++) {
+		struct daemon_box *box = daemon->table[i], *next;
 
 		for (; box; box = next) {
 			next = box->next_same_hash;
 			box_free(box);
 		}
 	}
-	free(house->table);
-	house->table = NULL;
-	house->table_size = house->n_boxes = 0;
+	free(daemon->table);
+	daemon->table = NULL;
+	daemon->table_size = daemon->n_boxes = 0;
 }
 
 /* ---- for others ---- */
 
-struct box *box_find_any(struct house *house, const char *id)
+struct box *box_find_any(struct daemon *daemon, const char *id)
 {
-	struct house_box *box = table_find(house, id);
+	struct daemon_box *box = table_find(daemon, id);
 
 	return box ? &box->box : NULL;
 }
 
 struct box *box_find(struct tenant *tenant, const char *id)
 {
-	struct box *box = box_find_any(tenant->house, id);
+	struct box *box = box_find_any(tenant->daemon, id);
 
 	return box && box->tenant == tenant ? box : NULL;
 }
 
-struct box *box_next_any(struct house *house, const struct box *after)
+struct box *box_next_any(struct daemon *daemon, const struct box *after)
 {
 	size_t i = 0;
 
 	if (after && inner(after)->next_same_hash)
 		return &inner(after)->next_same_hash->box;
 	if (after)
-		i = place_of(after->id, house->table_size) + 1;
-	for (; i < house->table_size; i++) {
-		if (house->table[i])
-			return &house->table[i]->box;
+		i = place_of(after->id, daemon->table_size) + 1;
+	for (; i < daemon->table_size; i++) {
+		if (daemon->table[i])
+			return &daemon->table[i]->box;
 	}
 	return NULL;
 }
 
-size_t house_n_boxes(const struct house *house)
+size_t daemon_n_boxes(const struct daemon *daemon)
 {
-	return house->n_boxes;
+	return daemon->n_boxes;
 }
 
-static struct box *box_of(struct house_box *box)
+static struct box *box_of(struct daemon_box *box)
 {
 	return box ? &box->box : NULL;
 }
 
 struct box *box_next(struct tenant *tenant, const struct box *after, bool is_newest_first)
 {
-	struct house_tenant *mine = inner_tenant(tenant);
+	struct daemon_tenant *mine = inner_tenant(tenant);
 
 	if (!after)
 		return box_of(is_newest_first ? mine->newest : mine->oldest);
@@ -181,8 +181,8 @@ struct box *box_next(struct tenant *tenant, const struct box *after, bool is_new
 struct box *box_next_from(struct tenant *tenant, int64_t start_ms, const char *id,
 			  bool is_newest_first)
 {
-	struct house_tenant *mine = inner_tenant(tenant);
-	struct house_box *box = is_newest_first ? mine->newest : mine->oldest;
+	struct daemon_tenant *mine = inner_tenant(tenant);
+	struct daemon_box *box = is_newest_first ? mine->newest : mine->oldest;
 
 	if (is_newest_first) {
 		while (box && !is_older(&box->box, start_ms, id))

@@ -81,14 +81,14 @@ static void box_gone(struct box *box, void *data)
 	build_fail(build, NULL, "the sandbox of the build has ended");
 }
 
-void builds_forget_lost(struct house *house)
+void builds_forget_lost(struct daemon *daemon)
 {
-	struct box *box = box_next_any(house, NULL);
+	struct box *box = box_next_any(daemon, NULL);
 
-	build_files_tidy(house);
+	build_files_tidy(daemon);
 
 	while (box) {
-		struct box *next_one = box_next_any(house, box);
+		struct box *next_one = box_next_any(daemon, box);
 
 		for (size_t i = 0; i < box->labels.n; i++) {
 			if (streq(box->labels.items[i].name, BUILD_LABEL)) {
@@ -129,7 +129,7 @@ static int keep_settings(struct build *build, const char *ref)
 		kind->settings);
 	if (!text)
 		return -ENOMEM;
-	db_write(build->tenant->house->db, DB_FIRM, settings_written, NULL, settings_sql, "sss",
+	db_write(build->tenant->daemon->db, DB_FIRM, settings_written, NULL, settings_sql, "sss",
 		 text, build->tenant->id, kind->id);
 	free(text);
 	return 0;

@@ -42,7 +42,7 @@ void build_log_text(struct build *build, bool is_error, const char *text, size_t
 		build->room = room;
 	}
 	line = &build->lines[build->n_lines];
-	*line = (struct build_line){house_now_ms(), is_error};
+	*line = (struct build_line){daemon_now_ms(), is_error};
 	if (build->n_lines == BUILD_LOGS_MAX - 1 || build->log_bytes > BUILD_LOG_MAX)
 		line->text = strdup("[the log is full]");
 	else
@@ -171,10 +171,10 @@ struct build *build_new(struct tenant *tenant, const char *name, json_t *tags, u
 		return NULL;
 	}
 	build->tenant = tenant;
-	build->made_ms = house_now_ms();
+	build->made_ms = daemon_now_ms();
 	build->cpus = cpus;
 	build->memory_mib = memory_mib;
-	house_random_hex(build->id, 32);
+	daemon_random_hex(build->id, 32);
 	build->next = builds;
 	builds = build;
 	if (take_names(build, name, tags, err) < 0) {

@@ -40,7 +40,7 @@ int build_files_path(struct tenant *tenant, const char *hash, char ret[PATH_MAX]
 	if (!hash || strlen(hash) != 64 || strspn(hash, "0123456789abcdef") != 64)
 		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
 				 "a hash has 64 hexadecimal digits");
-	r = house_subdir(tenant->house, "templates", dir, err);
+	r = daemon_subdir(tenant->daemon, "templates", dir, err);
 	if (r == 0)
 		snprintf(ret, PATH_MAX, "%.*s/%s-%s.tar", PATH_MAX - 128, dir, tenant->id, hash);
 	return r;
@@ -107,10 +107,10 @@ static void leftover_gone(struct work_item *item)
 	free(item);
 }
 
-void build_files_tidy(struct house *house)
+void build_files_tidy(struct daemon *daemon)
 {
 	char path[PATH_MAX];
-	DIR *dir = house_subdir(house, "templates", path, NULL) < 0 ? NULL : opendir(path);
+	DIR *dir = daemon_subdir(daemon, "templates", path, NULL) < 0 ? NULL : opendir(path);
 	const struct dirent *entry;
 
 	while (dir && (entry = readdir(dir))) {
@@ -125,7 +125,7 @@ void build_files_tidy(struct house *house)
 		leftover->item = (struct work_item){.run = run_leftover, .done = leftover_gone};
 		snprintf(leftover->path, sizeof leftover->path, "%.*s/%s", PATH_MAX - NAME_MAX - 2,
 			 path, entry->d_name);
-		work_submit(house_work(house), &leftover->item, WORK_LATER);
+		work_submit(daemon_work(daemon), &leftover->item, WORK_LATER);
 	}
 	if (dir)
 		closedir(dir);
@@ -267,7 +267,7 @@ static void opened(int fd, const struct guest_entry *entry, const struct atoll_e
 	copying->to_fd = fd;
 	copying->item =
 		(struct work_item){.run = run_copying, .done = copied, .owner = copying->tenant};
-	work_submit(house_work(build->tenant->house), &copying->item, WORK_NOW);
+	work_submit(daemon_work(build->tenant->daemon), &copying->item, WORK_NOW);
 }
 
 static void looked_at(struct work_item *item)
@@ -318,5 +318,5 @@ void build_copy(struct build *build)
 		 (int)(sizeof copying->trial - 48), copying->archive, build->id, build->at);
 	copying->item =
 		(struct work_item){.run = run_copying, .done = looked_at, .owner = build->tenant};
-	work_submit(house_work(build->tenant->house), &copying->item, WORK_NOW);
+	work_submit(daemon_work(build->tenant->daemon), &copying->item, WORK_NOW);
 }

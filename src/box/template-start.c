@@ -24,7 +24,7 @@
 
 struct beginning {
 	struct loop_timer timer;
-	struct house *house;
+	struct daemon *daemon;
 	char box[BOX_ID_SIZE];
 	int64_t until_ns;
 	uint64_t gone; /* of box_on_gone(); 0: it has gone */
@@ -49,10 +49,10 @@ const char *template_setting(const struct box *box, const char *name)
 
 static void finish(struct beginning *beginning)
 {
-	struct box *box = box_find_any(beginning->house, beginning->box);
+	struct box *box = box_find_any(beginning->daemon, beginning->box);
 	struct atoll_error err = {0};
 
-	loop_disarm(house_loop(beginning->house), &beginning->timer);
+	loop_disarm(daemon_loop(beginning->daemon), &beginning->timer);
 	process_detach(&beginning->reader);
 	if (box && beginning->gone)
 		box_forget_gone(box, beginning->gone);
@@ -88,10 +88,10 @@ static void ask_later(struct beginning *beginning)
 	int64_t now = clock_monotonic_ns();
 
 	process_detach(&beginning->reader);
-	if (now > beginning->until_ns || !box_find_any(beginning->house, beginning->box))
+	if (now > beginning->until_ns || !box_find_any(beginning->daemon, beginning->box))
 		finish(beginning);
 	else
-		loop_arm(house_loop(beginning->house), &beginning->timer, now + ASK_NS);
+		loop_arm(daemon_loop(beginning->daemon), &beginning->timer, now + ASK_NS);
 }
 
 static void answered(struct process_reader *reader)
@@ -131,7 +131,7 @@ static void asked(struct process *process, const struct atoll_error *err, void *
 static void ask(struct loop_timer *timer)
 {
 	struct beginning *beginning = (struct beginning *)timer;
-	struct box *box = box_find_any(beginning->house, beginning->box);
+	struct box *box = box_find_any(beginning->daemon, beginning->box);
 	const char *command = box ? template_setting(box, "ready") : NULL;
 
 	if (!command || box->state != BOX_RUNNING)
@@ -163,7 +163,7 @@ void template_start(struct box *box, box_done *done, void *data)
 		done(box, &(struct atoll_error){0}, data);
 		return;
 	}
-	beginning->house = box->house;
+	beginning->daemon = box->daemon;
 	memcpy(beginning->box, box->id, sizeof beginning->box);
 	beginning->until_ns = clock_monotonic_ns() + READY_NS;
 	beginning->timer.fire = ask;
@@ -173,5 +173,5 @@ void template_start(struct box *box, box_done *done, void *data)
 	if (command)
 		start_process(beginning, box, command, started);
 	else
-		loop_arm(house_loop(box->house), &beginning->timer, clock_monotonic_ns());
+		loop_arm(daemon_loop(box->daemon), &beginning->timer, clock_monotonic_ns());
 }

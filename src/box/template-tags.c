@@ -86,7 +86,7 @@ bool template_tag_next(struct tenant *tenant, const char *name, const struct kin
 	char plain[160];
 
 	kind_plain(name, plain);
-	for (const struct kind *kind = *at ? (*at)->next : tenant->house->kinds; kind;
+	for (const struct kind *kind = *at ? (*at)->next : tenant->daemon->kinds; kind;
 	     kind = kind->next) {
 		const char *build = json_string_value(json_object_get(kind->settings, "build"));
 
@@ -163,15 +163,15 @@ static void written(int code, void *data)
 	if (!kind) {
 		error_set(&tagging->error, ATOLL_FAULT_HOST, code ? -code : ENOENT,
 			  "write the daemon's database");
-		remove_sandbox(tenant->house, tagging->made, NULL, NULL);
+		remove_sandbox(tenant->daemon, tagging->made, NULL, NULL);
 	} else {
 		kind->settings = json_incref(from->settings);
 		kind->made_ms = tagging->made_ms;
-		tenant->house->is_kept_dirty = true;
+		tenant->daemon->is_kept_dirty = true;
 		if (old) {
-			kept_note_gone(tenant->house, old->sandbox, tenant);
-			remove_sandbox(tenant->house, old->sandbox, NULL, NULL);
-			kind_drop(tenant->house, old);
+			kept_note_gone(tenant->daemon, old->sandbox, tenant);
+			remove_sandbox(tenant->daemon, old->sandbox, NULL, NULL);
+			kind_drop(tenant->daemon, old);
 		}
 	}
 	tell(tagging);
@@ -187,7 +187,7 @@ static void tagged(struct work_item *item)
 	char *text = from ? kind_shape_text(&shape, from->settings) : NULL;
 
 	if (tagging->code == 0 && !text) {
-		remove_sandbox(tenant->house, tagging->made, NULL, NULL);
+		remove_sandbox(tenant->daemon, tagging->made, NULL, NULL);
 		error_set(&tagging->error, ATOLL_FAULT_REQUEST, ENOENT, "template '%s' not found",
 			  tagging->target);
 		tagging->code = -ENOENT;
@@ -197,8 +197,8 @@ static void tagged(struct work_item *item)
 		tell(tagging);
 		return;
 	}
-	tagging->made_ms = house_now_ms();
-	db_write(tenant->house->db, DB_FIRM, written, tagging, put_sql, "sssisss", tagging->id,
+	tagging->made_ms = daemon_now_ms();
+	db_write(tenant->daemon->db, DB_FIRM, written, tagging, put_sql, "sssisss", tagging->id,
 		 tenant->id, tagging->id, tagging->made_ms, tagging->made, tagging->target, text);
 	free(text);
 }
@@ -236,9 +236,9 @@ void template_add_tag(struct tenant *tenant, const char *target, const char *tag
 	tagging->data = data;
 	kind_plain(target, tagging->target);
 	if (check_tag(tagging, tag) < 0 || streq(tagging->id, tagging->target)) {
-		house_later(tenant->house, &tagging->later, tell_later);
+		daemon_call_later(tenant->daemon, &tagging->later, tell_later);
 		return;
 	}
 	tagging->item = (struct work_item){.run = run_tagging, .done = tagged, .owner = tenant};
-	work_submit(house_work(tenant->house), &tagging->item, WORK_NOW);
+	work_submit(daemon_work(tenant->daemon), &tagging->item, WORK_NOW);
 }

@@ -42,21 +42,21 @@ void kind_plain(const char *ref, char ret[160])
 		ret[length - strlen(TAG)] = '\0';
 }
 
-struct kind *kind_find(struct house_tenant *tenant, const char *ref)
+struct kind *kind_find(struct daemon_tenant *tenant, const char *ref)
 {
 	char plain[160];
 
 	kind_plain(ref, plain);
-	for (struct kind *kind = tenant->tenant.house->kinds; kind; kind = kind->next) {
+	for (struct kind *kind = tenant->tenant.daemon->kinds; kind; kind = kind->next) {
 		if ((!kind->tenant || kind->tenant == tenant) && streq(kind->id, plain))
 			return kind;
 	}
 	return NULL;
 }
 
-bool kind_has(const struct house *house, const char *sandbox)
+bool kind_has(const struct daemon *daemon, const char *sandbox)
 {
-	const struct kind *kind = house->kinds;
+	const struct kind *kind = daemon->kinds;
 
 	while (kind && !streq(kind->sandbox, sandbox))
 		kind = kind->next;
@@ -91,9 +91,9 @@ int kind_contract(const struct kind *kind, const char *rules, char **ret, struct
 
 /* ---- all of them ---- */
 
-static struct kind *add_kind(struct house *house, const char *id)
+static struct kind *add_kind(struct daemon *daemon, const char *id)
 {
-	struct kind *kind = calloc(1, sizeof *kind), **last = &house->kinds;
+	struct kind *kind = calloc(1, sizeof *kind), **last = &daemon->kinds;
 
 	if (!kind)
 		return NULL;
@@ -104,10 +104,10 @@ static struct kind *add_kind(struct house *house, const char *id)
 	return kind;
 }
 
-static int add_own(struct house *house, const char *id, struct atoll_error *err)
+static int add_own(struct daemon *daemon, const char *id, struct atoll_error *err)
 {
-	const struct house_config *config = house->config;
-	struct kind *kind = add_kind(house, id);
+	const struct daemon_config *config = daemon->config;
+	struct kind *kind = add_kind(daemon, id);
 
 	if (!kind)
 		return error_oom(err);
@@ -118,10 +118,10 @@ static int add_own(struct house *house, const char *id, struct atoll_error *err)
 	return kind->contract ? 0 : error_oom(err);
 }
 
-struct kind *kind_add(struct house_tenant *tenant, const char *id, const char *name,
+struct kind *kind_add(struct daemon_tenant *tenant, const char *id, const char *name,
 		      const char *sandbox, const struct kind_shape *shape)
 {
-	struct kind *kind = add_kind(tenant->tenant.house, id);
+	struct kind *kind = add_kind(tenant->tenant.daemon, id);
 
 	if (!kind)
 		return NULL;
@@ -143,31 +143,31 @@ static void kind_free(struct kind *kind)
 	free(kind);
 }
 
-void kind_drop(struct house *house, struct kind *kind)
+void kind_drop(struct daemon *daemon, struct kind *kind)
 {
-	struct kind **at = &house->kinds;
+	struct kind **at = &daemon->kinds;
 
 	while (*at != kind)
 		at = &(*at)->next;
 	*at = kind->next;
-	pool_forget(house, kind);
+	pool_forget(daemon, kind);
 	kind_free(kind);
 }
 
-void kinds_free(struct house *house)
+void kinds_free(struct daemon *daemon)
 {
-	while (house->kinds) {
-		struct kind *next = house->kinds->next;
+	while (daemon->kinds) {
+		struct kind *next = daemon->kinds->next;
 
-		kind_free(house->kinds);
-		house->kinds = next;
+		kind_free(daemon->kinds);
+		daemon->kinds = next;
 	}
 }
 
 /* ---- those of the configuration ---- */
 
 /* An archive is unpacked once; who changes it gives it another name, or removes what is there. */
-static int unpack(struct house *house, const struct config_template *wanted, char ret[PATH_MAX],
+static int unpack(struct daemon *daemon, const struct config_template *wanted, char ret[PATH_MAX],
 		  struct atoll_error *err)
 {
 	cleanup_fd int fd = open(wanted->path, O_RDONLY | O_CLOEXEC);
@@ -177,7 +177,7 @@ static int unpack(struct house *house, const struct config_template *wanted, cha
 
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "archive '%s'", wanted->path);
-	r = house_subdir(house, "homes", dir, err);
+	r = daemon_subdir(daemon, "homes", dir, err);
 	if (r < 0)
 		return r;
 	snprintf(ret, PATH_MAX, "%.*s/%s", PATH_MAX - 160, dir, wanted->name);
@@ -188,7 +188,7 @@ static int unpack(struct house *house, const struct config_template *wanted, cha
 			    err);
 }
 
-static int add_configured(struct house *house, const struct config_template *wanted,
+static int add_configured(struct daemon *daemon, const struct config_template *wanted,
 			  struct atoll_error *err)
 {
 	char home[PATH_MAX];
@@ -201,27 +201,27 @@ static int add_configured(struct house *house, const struct config_template *wan
 	else if (S_ISDIR(st.st_mode))
 		snprintf(home, sizeof home, "%s", wanted->path);
 	else
-		r = unpack(house, wanted, home, err);
+		r = unpack(daemon, wanted, home, err);
 	if (r == 0)
-		r = add_own(house, wanted->name, err);
+		r = add_own(daemon, wanted->name, err);
 	if (r < 0)
 		return error_context(err, r, "template '%s'", wanted->name);
-	kind = house->kinds;
+	kind = daemon->kinds;
 	while (kind->next)
 		kind = kind->next;
 	kind->home = strdup(home);
 	return kind->home ? 0 : error_oom(err);
 }
 
-int kinds_load(struct house *house, struct atoll_error *err)
+int kinds_load(struct daemon *daemon, struct atoll_error *err)
 {
-	int r = add_own(house, "base", err);
+	int r = add_own(daemon, "base", err);
 
 	if (r == 0)
-		r = add_own(house, "code-interpreter-v1", err);
-	for (size_t i = 0; r == 0 && i < house->config->n_templates; i++)
-		r = add_configured(house, &house->config->templates[i], err);
-	return r < 0 ? r : snapshots_load(house, err);
+		r = add_own(daemon, "code-interpreter-v1", err);
+	for (size_t i = 0; r == 0 && i < daemon->config->n_templates; i++)
+		r = add_configured(daemon, &daemon->config->templates[i], err);
+	return r < 0 ? r : snapshots_load(daemon, err);
 }
 
 /* ---- away with one ---- */
@@ -229,14 +229,14 @@ int kinds_load(struct house *house, struct atoll_error *err)
 int template_remove(struct tenant *tenant, const char *ref)
 {
 	struct kind *kind = kind_find(inner_tenant(tenant), ref);
-	struct house *house = tenant->house;
+	struct daemon *daemon = tenant->daemon;
 
 	if (!kind || !kind->tenant)
 		return -ENOENT;
-	db_write(house->db, DB_SOON, NULL, NULL,
+	db_write(daemon->db, DB_SOON, NULL, NULL,
 		 "DELETE FROM snapshots WHERE tenant = ? AND id = ?", "ss", tenant->id, kind->id);
-	kept_note_gone(house, kind->sandbox, tenant);
-	remove_sandbox(house, kind->sandbox, NULL, NULL);
-	kind_drop(house, kind);
+	kept_note_gone(daemon, kind->sandbox, tenant);
+	remove_sandbox(daemon, kind->sandbox, NULL, NULL);
+	kind_drop(daemon, kind);
 	return 0;
 }

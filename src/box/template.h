@@ -87,7 +87,7 @@ size_t build_count(struct tenant *tenant);
 int build_begin(struct build *build, json_t *request, struct atoll_error *err);
 
 /* Boxes of builds that an earlier daemon had under way. */
-void builds_forget_lost(struct house *house);
+void builds_forget_lost(struct daemon *daemon);
 
 /* Where an archive of a tenant's files with this hash (64 hexadecimal digits) is, or is to be put.
  * -EINVAL: no hash. */
@@ -96,7 +96,7 @@ int build_files_path(struct tenant *tenant, const char *hash, char ret[PATH_MAX]
 
 /* At the start, before anything is sent: what a daemon that was killed has left there is removed.
  */
-void build_files_tidy(struct house *house);
+void build_files_tidy(struct daemon *daemon);
 /* One was put there: if there are too many of the tenant's, the oldest go. */
 void build_files_forget(const char *path, const char *tenant);
 

@@ -9,7 +9,7 @@
  * also of boxes that are no more. The sum is part of a tenant's disk.
  *
  * Whose a log is stands in the file `logs` of the daemon's directory, a line "SANDBOX TENANT" for
- * each sandbox that was removed; of those that are there the house knows it. Logs of removed
+ * each sandbox that was removed; of those that are there the daemon knows it. Logs of removed
  * sandboxes go after 90 days, and the oldest of a tenant's when these are more than 2 GiB, or more
  * than a quarter of its disk quota: never another tenant's.
  *
@@ -70,7 +70,7 @@ struct kept_log {
 
 struct kept {
 	struct work_item item;
-	struct house *house;
+	struct daemon *daemon;
 	char dir[PATH_MAX];
 	struct kept_tenant *tenants; /* the first is nobody */
 	size_t n_tenants;
@@ -97,14 +97,14 @@ static int open_list(const char *dir, int flags)
 	return fd;
 }
 
-void kept_note_gone(struct house *house, const char *sandbox, const struct tenant *tenant)
+void kept_note_gone(struct daemon *daemon, const char *sandbox, const struct tenant *tenant)
 {
-	cleanup_fd int fd = open_list(house->dir, O_WRONLY | O_APPEND);
+	cleanup_fd int fd = open_list(daemon->dir, O_WRONLY | O_APPEND);
 	char line[64];
 	int length = snprintf(line, sizeof line, "%s %s\n", sandbox, tenant->id);
 	off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
 
-	house->is_kept_dirty = true;
+	daemon->is_kept_dirty = true;
 	/* Half a line would take the next one with it. */
 	if (size >= 0 && fd_write_all(fd, line, (size_t)length) < 0)
 		(void)!ftruncate(fd, size);
@@ -434,15 +434,15 @@ static void done(struct work_item *item)
 	struct kept *kept = (struct kept *)item;
 	struct tenant *tenant = NULL;
 
-	while ((tenant = tenant_next(kept->house, tenant))) {
+	while ((tenant = tenant_next(kept->daemon, tenant))) {
 		size_t i = find_tenant(kept, tenant->id, strlen(tenant->id));
 
 		if (i)
 			tenant->kept_mib = (kept->tenants[i].bytes + (1 << 20) - 1) >> 20;
 	}
-	kept->house->is_kept_measured = false;
-	kept->house->kept_next_ms =
-		house_now_ms() + LEAST_MS + COST * (house_now_ms() - kept->began_ms);
+	kept->daemon->is_kept_measured = false;
+	kept->daemon->kept_next_ms =
+		daemon_now_ms() + LEAST_MS + COST * (daemon_now_ms() - kept->began_ms);
 	for (size_t i = 0; i < kept->n_tenants; i++)
 		layer_names_done(&kept->tenants[i].layers);
 	free(kept->tenants);
@@ -457,13 +457,13 @@ static bool fill_tenants(struct kept *kept)
 	struct tenant *tenant = NULL;
 	size_t n = 1;
 
-	while ((tenant = tenant_next(kept->house, tenant)))
+	while ((tenant = tenant_next(kept->daemon, tenant)))
 		n++;
 	kept->tenants = calloc(n, sizeof *kept->tenants);
 	if (!kept->tenants)
 		return false;
 	kept->tenants[0].most_gone = LOGS_MAX;
-	for (kept->n_tenants = 1; (tenant = tenant_next(kept->house, tenant));) {
+	for (kept->n_tenants = 1; (tenant = tenant_next(kept->daemon, tenant));) {
 		struct kept_tenant *one = &kept->tenants[kept->n_tenants++];
 		uint64_t quota = tenant->max_disk_mib;
 
@@ -476,15 +476,15 @@ static bool fill_tenants(struct kept *kept)
 
 static bool fill_entries(struct kept *kept)
 {
-	struct house *house = kept->house;
-	size_t n = house->n_boxes;
+	struct daemon *daemon = kept->daemon;
+	size_t n = daemon->n_boxes;
 
-	for (const struct kind *kind = house->kinds; kind; kind = kind->next)
+	for (const struct kind *kind = daemon->kinds; kind; kind = kind->next)
 		n++;
 	kept->entries = calloc(n + 1, sizeof *kept->entries);
 	if (!kept->entries)
 		return false;
-	for (struct box *box = NULL; (box = box_next_any(house, box)) && kept->n_entries < n;) {
+	for (struct box *box = NULL; (box = box_next_any(daemon, box)) && kept->n_entries < n;) {
 		struct kept_entry *entry = &kept->entries[kept->n_entries++];
 
 		memcpy(entry->sandbox, box->sandbox, sizeof entry->sandbox);
@@ -492,7 +492,7 @@ static bool fill_entries(struct kept *kept)
 		/* A box that is not counted by its limit counts with the bytes that it holds. */
 		entry->is_kind = !inner(box)->is_counted;
 	}
-	for (const struct kind *kind = house->kinds; kind && kept->n_entries < n;
+	for (const struct kind *kind = daemon->kinds; kind && kept->n_entries < n;
 	     kind = kind->next) {
 		struct kept_entry *entry = &kept->entries[kept->n_entries];
 
@@ -508,33 +508,33 @@ static bool fill_entries(struct kept *kept)
 	return true;
 }
 
-void kept_measure(struct house *house)
+void kept_measure(struct daemon *daemon)
 {
 	struct kept *kept;
 
-	if (house->is_kept_measured)
+	if (daemon->is_kept_measured)
 		return;
 	kept = calloc(1, sizeof *kept);
 	if (!kept)
 		return;
 	*kept = (struct kept){
-		.item = {.run = run, .done = done}, .house = house, .began_ms = house_now_ms()};
-	snprintf(kept->dir, sizeof kept->dir, "%s", house->dir);
+		.item = {.run = run, .done = done}, .daemon = daemon, .began_ms = daemon_now_ms()};
+	snprintf(kept->dir, sizeof kept->dir, "%s", daemon->dir);
 	if (!fill_tenants(kept) || !fill_entries(kept)) {
 		free(kept->tenants);
 		free(kept->entries);
 		free(kept);
 		return;
 	}
-	house->is_kept_dirty = false;
-	house->is_kept_measured = true;
-	work_submit(house->work, &kept->item, WORK_LATER);
+	daemon->is_kept_dirty = false;
+	daemon->is_kept_measured = true;
+	work_submit(daemon->work, &kept->item, WORK_LATER);
 }
 
-void kept_tick(struct house *house, bool is_due)
+void kept_tick(struct daemon *daemon, bool is_due)
 {
-	if (is_due || (house->is_kept_dirty && house_now_ms() >= house->kept_next_ms))
-		kept_measure(house);
+	if (is_due || (daemon->is_kept_dirty && daemon_now_ms() >= daemon->kept_next_ms))
+		kept_measure(daemon);
 }
 
 bool tenant_reserve_scratch(struct tenant *tenant, uint64_t bytes)
@@ -545,10 +545,10 @@ bool tenant_reserve_scratch(struct tenant *tenant, uint64_t bytes)
 	return true;
 }
 
-int house_scratch(struct house *house, struct atoll_error *err)
+int daemon_scratch(struct daemon *daemon, struct atoll_error *err)
 {
 	char dir[PATH_MAX], name[PATH_MAX + 16];
-	int r = house_subdir(house, "scratch", dir, err), fd;
+	int r = daemon_subdir(daemon, "scratch", dir, err), fd;
 
 	if (r < 0)
 		return r;
@@ -580,7 +580,7 @@ void tenant_took_bytes(struct tenant *tenant, uint64_t bytes, bool are_kept)
 void kept_add(struct tenant *tenant, uint64_t bytes)
 {
 	tenant->kept_mib += (bytes + (1 << 20) - 1) >> 20;
-	tenant->house->is_kept_dirty = true;
+	tenant->daemon->is_kept_dirty = true;
 }
 
 int kept_check(const struct tenant *tenant, uint64_t bytes, struct atoll_error *err)

@@ -21,29 +21,29 @@
 
 /* ---- in memory ---- */
 
-static struct house_tenant *find_id(struct house *house, const char *id)
+static struct daemon_tenant *find_id(struct daemon *daemon, const char *id)
 {
-	struct house_tenant *tenant = house->tenants;
+	struct daemon_tenant *tenant = daemon->tenants;
 
 	while (tenant && !streq(tenant->tenant.id, id))
 		tenant = tenant->next;
 	return tenant;
 }
 
-struct tenant *tenant_find(struct house *house, const char *name_or_id)
+struct tenant *tenant_find(struct daemon *daemon, const char *name_or_id)
 {
-	struct house_tenant *tenant = find_id(house, name_or_id);
+	struct daemon_tenant *tenant = find_id(daemon, name_or_id);
 
-	for (tenant = tenant ? tenant : house->tenants; tenant; tenant = tenant->next) {
+	for (tenant = tenant ? tenant : daemon->tenants; tenant; tenant = tenant->next) {
 		if (streq(tenant->tenant.name, name_or_id) || streq(tenant->tenant.id, name_or_id))
 			return &tenant->tenant;
 	}
 	return NULL;
 }
 
-struct tenant *tenant_next(struct house *house, const struct tenant *after)
+struct tenant *tenant_next(struct daemon *daemon, const struct tenant *after)
 {
-	struct house_tenant *next = after ? inner_tenant(after)->next : house->tenants;
+	struct daemon_tenant *next = after ? inner_tenant(after)->next : daemon->tenants;
 
 	return next ? &next->tenant : NULL;
 }
@@ -53,18 +53,18 @@ static int compare_keys(const void *a, const void *b)
 	return memcmp(((const struct key *)a)->hash, ((const struct key *)b)->hash, 32);
 }
 
-struct tenant *tenant_find_key(struct house *house, const char *text, size_t size)
+struct tenant *tenant_find_key(struct daemon *daemon, const char *text, size_t size)
 {
 	struct key wanted, *key;
 
 	hash_sha256(text, size, wanted.hash);
-	key = bsearch(&wanted, house->keys, house->n_keys, sizeof wanted, compare_keys);
+	key = bsearch(&wanted, daemon->keys, daemon->n_keys, sizeof wanted, compare_keys);
 	return key ? &key->tenant->tenant : NULL;
 }
 
-bool tenant_has_keys(const struct house *house)
+bool tenant_has_keys(const struct daemon *daemon)
 {
-	return house->n_keys > 0;
+	return daemon->n_keys > 0;
 }
 
 /* ---- from the database ---- */
@@ -98,10 +98,10 @@ static void read_budget(const char *text, struct config_budget *ret)
 	json_decref(object);
 }
 
-static int read_tenant(struct house *house, sqlite3_stmt *row, struct atoll_error *err)
+static int read_tenant(struct daemon *daemon, sqlite3_stmt *row, struct atoll_error *err)
 {
-	struct house_tenant *tenant = find_id(house, db_text(row, 0));
-	struct house_tenant **last = &house->tenants;
+	struct daemon_tenant *tenant = find_id(daemon, db_text(row, 0));
+	struct daemon_tenant **last = &daemon->tenants;
 
 	if (!tenant) {
 		tenant = calloc(1, sizeof *tenant);
@@ -110,7 +110,7 @@ static int read_tenant(struct house *house, sqlite3_stmt *row, struct atoll_erro
 		while (*last)
 			last = &(*last)->next;
 		*last = tenant;
-		tenant->tenant.house = house;
+		tenant->tenant.daemon = daemon;
 		snprintf(tenant->tenant.id, sizeof tenant->tenant.id, "%s", db_text(row, 0));
 	}
 	snprintf(tenant->tenant.name, sizeof tenant->tenant.name, "%s", db_text(row, 1));
@@ -122,24 +122,24 @@ static int read_tenant(struct house *house, sqlite3_stmt *row, struct atoll_erro
 	return 0;
 }
 
-static int read_tenants(struct house *house, struct atoll_error *err)
+static int read_tenants(struct daemon *daemon, struct atoll_error *err)
 {
-	sqlite3_stmt *row = db_prepare(house->db,
+	sqlite3_stmt *row = db_prepare(daemon->db,
 				       "SELECT id, name, max_boxes, max_memory_mib, max_disk_mib,"
 				       " max_cpus, budget FROM tenants ORDER BY made_ms, id",
 				       err);
 	int r = row ? 0 : -EIO;
 
-	while (r == 0 && (r = db_step(house->db, &row, err)) == 1)
-		r = read_tenant(house, row, err);
+	while (r == 0 && (r = db_step(daemon->db, &row, err)) == 1)
+		r = read_tenant(daemon, row, err);
 	sqlite3_finalize(row);
 	return r;
 }
 
-static int read_key(struct key **keys, size_t *n, struct house *house, sqlite3_stmt *row,
+static int read_key(struct key **keys, size_t *n, struct daemon *daemon, sqlite3_stmt *row,
 		    struct atoll_error *err)
 {
-	struct house_tenant *tenant = find_id(house, db_text(row, 1));
+	struct daemon_tenant *tenant = find_id(daemon, db_text(row, 1));
 	struct key *more;
 
 	if (!tenant || sqlite3_column_bytes(row, 0) != 32)
@@ -153,36 +153,36 @@ static int read_key(struct key **keys, size_t *n, struct house *house, sqlite3_s
 	return 0;
 }
 
-static int read_keys(struct house *house, struct atoll_error *err)
+static int read_keys(struct daemon *daemon, struct atoll_error *err)
 {
 	sqlite3_stmt *row =
-		db_prepare(house->db, "SELECT hash, tenant FROM keys ORDER BY hash", err);
+		db_prepare(daemon->db, "SELECT hash, tenant FROM keys ORDER BY hash", err);
 	struct key *keys = NULL;
 	int r = row ? 0 : -EIO;
 	size_t n = 0;
 
-	while (r == 0 && (r = db_step(house->db, &row, err)) == 1)
-		r = read_key(&keys, &n, house, row, err);
+	while (r == 0 && (r = db_step(daemon->db, &row, err)) == 1)
+		r = read_key(&keys, &n, daemon, row, err);
 	sqlite3_finalize(row);
 	if (r < 0) {
 		free(keys);
 		return r;
 	}
-	free(house->keys);
-	house->keys = keys;
-	house->n_keys = n;
+	free(daemon->keys);
+	daemon->keys = keys;
+	daemon->n_keys = n;
 	return 0;
 }
 
-static int read_usage(struct house *house, struct atoll_error *err)
+static int read_usage(struct daemon *daemon, struct atoll_error *err)
 {
 	sqlite3_stmt *row = db_prepare(
-		house->db, "SELECT tenant, cpu_s, gib_s, bytes_in, bytes_out, steps FROM usage",
+		daemon->db, "SELECT tenant, cpu_s, gib_s, bytes_in, bytes_out, steps FROM usage",
 		err);
 	int r = row ? 0 : -EIO;
 
-	while (r == 0 && (r = db_step(house->db, &row, err)) == 1) {
-		struct house_tenant *tenant = find_id(house, db_text(row, 0));
+	while (r == 0 && (r = db_step(daemon->db, &row, err)) == 1) {
+		struct daemon_tenant *tenant = find_id(daemon, db_text(row, 0));
 
 		r = 0;
 		if (!tenant)
@@ -199,36 +199,36 @@ static int read_usage(struct house *house, struct atoll_error *err)
 	return r;
 }
 
-int tenants_load(struct house *house, struct atoll_error *err)
+int tenants_load(struct daemon *daemon, struct atoll_error *err)
 {
-	int r = read_tenants(house, err);
+	int r = read_tenants(daemon, err);
 
 	if (r == 0)
-		r = read_keys(house, err);
-	return r < 0 ? r : read_usage(house, err);
+		r = read_keys(daemon, err);
+	return r < 0 ? r : read_usage(daemon, err);
 }
 
-int tenants_reload(struct house *house, struct atoll_error *err)
+int tenants_reload(struct daemon *daemon, struct atoll_error *err)
 {
-	int r = read_tenants(house, err);
+	int r = read_tenants(daemon, err);
 
-	return r < 0 ? r : read_keys(house, err);
+	return r < 0 ? r : read_keys(daemon, err);
 }
 
-void tenants_free(struct house *house)
+void tenants_free(struct daemon *daemon)
 {
-	while (house->tenants) {
-		struct house_tenant *next = house->tenants->next;
+	while (daemon->tenants) {
+		struct daemon_tenant *next = daemon->tenants->next;
 
-		loop_drop_lane(house->loop, &house->tenants->tenant.lane);
-		free(house->tenants);
-		house->tenants = next;
+		loop_drop_lane(daemon->loop, &daemon->tenants->tenant.lane);
+		free(daemon->tenants);
+		daemon->tenants = next;
 	}
-	free(house->keys);
-	house->keys = NULL;
+	free(daemon->keys);
+	daemon->keys = NULL;
 }
 
-/* ---- new ones; also without a house, by commands ---- */
+/* ---- new ones; also without a daemon, by commands ---- */
 
 static int64_t or_null(uint64_t value)
 {
@@ -284,11 +284,11 @@ int tenant_put(struct db *db, const struct config_tenant *tenant, struct atoll_e
 	if (!statement)
 		return -EIO;
 	snprintf(id, sizeof id, "t");
-	house_random_name(id + 1, 15);
+	daemon_random_name(id + 1, 15);
 	budget_text(&tenant->budget, budget, sizeof budget);
 	sqlite3_bind_text(statement, 1, id, -1, SQLITE_STATIC);
 	sqlite3_bind_text(statement, 2, tenant->name, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(statement, 3, house_now_ms());
+	sqlite3_bind_int64(statement, 3, daemon_now_ms());
 	for (int i = 0; i < 4; i++) {
 		if (numbers[i] != UINT64_MAX)
 			sqlite3_bind_int64(statement, 4 + i, or_null(numbers[i]));
@@ -314,13 +314,13 @@ int key_put(struct db *db, const char *tenant_name, const char *label, char ret[
 	if (!statement)
 		return -EIO;
 	memcpy(key, KEY_PREFIX, sizeof KEY_PREFIX);
-	house_random_hex(key + strlen(KEY_PREFIX), KEY_DIGITS);
+	daemon_random_hex(key + strlen(KEY_PREFIX), KEY_DIGITS);
 	snprintf(start, sizeof start, "%.12s", key);
 	hash_sha256(key, strlen(key), hash);
 	sqlite3_bind_blob(statement, 1, hash, sizeof hash, SQLITE_STATIC);
 	sqlite3_bind_text(statement, 2, label ? label : "", -1, SQLITE_STATIC);
 	sqlite3_bind_text(statement, 3, start, -1, SQLITE_STATIC);
-	sqlite3_bind_int64(statement, 4, house_now_ms());
+	sqlite3_bind_int64(statement, 4, daemon_now_ms());
 	sqlite3_bind_text(statement, 5, tenant_name, -1, SQLITE_STATIC);
 	r = db_step(db, &statement, err);
 	sqlite3_finalize(statement);
@@ -333,7 +333,7 @@ int key_put(struct db *db, const char *tenant_name, const char *label, char ret[
 
 int tenant_new_key(struct tenant *tenant, const char *label, char ret[48], struct atoll_error *err)
 {
-	int r = key_put(tenant->house->db, tenant->id, label, ret, err);
+	int r = key_put(tenant->daemon->db, tenant->id, label, ret, err);
 
-	return r < 0 ? r : read_keys(tenant->house, err);
+	return r < 0 ? r : read_keys(tenant->daemon, err);
 }

@@ -3,7 +3,7 @@
 #include "box/event.h"
 #include "box/process.h"
 
-static struct house *const house = (struct house *)&house;
+static struct daemon *const daemon = (struct daemon *)&daemon;
 static int n_told;
 
 static void count(struct box_listener *listener, enum box_event event, struct box *box,
@@ -25,11 +25,11 @@ static void leave(struct box_listener *listener, enum box_event event, struct bo
 
 TEST(a_listener_may_leave_while_it_is_told)
 {
-	struct box box = {.house = house};
-	struct box_listener a = {.house = house, .told = count},
-			    b = {.house = house, .told = leave},
-			    c = {.house = house, .told = leave},
-			    d = {.house = house, .told = count};
+	struct box box = {.daemon = daemon};
+	struct box_listener a = {.daemon = daemon, .told = count},
+			    b = {.daemon = daemon, .told = leave},
+			    c = {.daemon = daemon, .told = leave},
+			    d = {.daemon = daemon, .told = count};
 
 	n_told = 0;
 	box_listen(&a);
@@ -47,12 +47,12 @@ TEST(a_listener_may_leave_while_it_is_told)
 	CHECK(n_told == 6);
 }
 
-TEST(processes_are_told_to_those_who_want_them_and_houses_are_apart)
+TEST(processes_are_told_to_those_who_want_them_and_daemons_are_apart)
 {
-	struct box box = {.house = house}, other = {.house = NULL};
+	struct box box = {.daemon = daemon}, other = {.daemon = NULL};
 	struct process process = {.box = &box};
-	struct box_listener a = {.house = house, .told = count},
-			    b = {.house = house, .told = count, .wants_processes = true};
+	struct box_listener a = {.daemon = daemon, .told = count},
+			    b = {.daemon = daemon, .told = count, .wants_processes = true};
 
 	n_told = 0;
 	box_listen(&a);

@@ -432,11 +432,11 @@ static void run(struct work_item *item)
 	}
 }
 
-int volume_job_start(struct house *house, const struct volume *volume, struct volume_job *job,
+int volume_job_start(struct daemon *daemon, const struct volume *volume, struct volume_job *job,
 		     enum volume_op op, const char *path, struct atoll_error *err)
 {
 	char volumes[PATH_MAX];
-	int r = house_subdir(house, "volumes", volumes, err);
+	int r = daemon_subdir(daemon, "volumes", volumes, err);
 
 	if (r < 0)
 		return r;
@@ -455,10 +455,10 @@ int volume_job_start(struct house *house, const struct volume *volume, struct vo
 	    (int)sizeof job->dir)
 		return error_set(err, ATOLL_FAULT_HOST, ENAMETOOLONG, "'%.200s'", volumes);
 	if (op != VOLUME_COMMIT)
-		house_random_name(job->draft, 20);
+		daemon_random_name(job->draft, 20);
 	job->op = op;
 	job->item.run = run;
-	work_submit(house_work(house), &job->item, WORK_NOW);
+	work_submit(daemon_work(daemon), &job->item, WORK_NOW);
 	return 0;
 }
 

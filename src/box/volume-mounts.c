@@ -79,8 +79,8 @@ static int check_places(json_t *mounts, struct atoll_error *err)
 	return r;
 }
 
-static int add_grant(const struct house *house, const struct volume *list, size_t n, json_t *mount,
-		     char **ret, struct atoll_error *err)
+static int add_grant(const struct daemon *daemon, const struct volume *list, size_t n,
+		     json_t *mount, char **ret, struct atoll_error *err)
 {
 	const char *name = json_string_value(json_object_get(mount, "name")),
 		   *path = json_string_value(json_object_get(mount, "path"));
@@ -92,7 +92,7 @@ static int add_grant(const struct house *house, const struct volume *list, size_
 	if (!volume)
 		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
 				 "volumeMounts: there is no volume '%.64s'", name);
-	if (asprintf(ret, "%s=%s/volumes/%s/data", path, house->dir, volume->id) < 0) {
+	if (asprintf(ret, "%s=%s/volumes/%s/data", path, daemon->dir, volume->id) < 0) {
 		*ret = NULL;
 		return error_oom(err);
 	}
@@ -109,7 +109,7 @@ static int add_grants(struct tenant *tenant, json_t *mounts, char **grants, stru
 	json_array_foreach(mounts, i, mount)
 	{
 		if (r == 0)
-			r = add_grant(tenant->house, list, n, mount, &grants[i], err);
+			r = add_grant(tenant->daemon, list, n, mount, &grants[i], err);
 	}
 	return r;
 }
@@ -143,15 +143,15 @@ int volume_grants(struct tenant *tenant, const char *text, char ***ret, size_t *
 
 /* ---- who has one ---- */
 
-void volume_claim(struct house *house, struct volume_claim *claim)
+void volume_claim(struct daemon *daemon, struct volume_claim *claim)
 {
-	claim->next = house->claims;
-	house->claims = claim;
+	claim->next = daemon->claims;
+	daemon->claims = claim;
 }
 
-void volume_unclaim(struct house *house, struct volume_claim *claim)
+void volume_unclaim(struct daemon *daemon, struct volume_claim *claim)
 {
-	struct volume_claim **at = &house->claims;
+	struct volume_claim **at = &daemon->claims;
 
 	while (*at && *at != claim)
 		at = &(*at)->next;
@@ -175,17 +175,17 @@ static bool has_name(const char *text, const char *name)
 	return found;
 }
 
-int volume_check_unused(struct house *house, const struct volume *volume, struct atoll_error *err)
+int volume_check_unused(struct daemon *daemon, const struct volume *volume, struct atoll_error *err)
 {
-	struct tenant *tenant = tenant_find(house, volume->tenant);
-	const struct house_box *box = tenant ? inner_tenant(tenant)->oldest : NULL;
+	struct tenant *tenant = tenant_find(daemon, volume->tenant);
+	const struct daemon_box *box = tenant ? inner_tenant(tenant)->oldest : NULL;
 
 	for (; box; box = box->newer)
 		if (has_name(box->box.mounts, volume->name))
 			return error_set(err, ATOLL_FAULT_REQUEST, EBUSY,
 					 "volume '%s' is in use by sandbox %s; kill that first",
 					 volume->name, box->box.id);
-	for (const struct volume_claim *claim = house->claims; claim; claim = claim->next)
+	for (const struct volume_claim *claim = daemon->claims; claim; claim = claim->next)
 		if (claim->tenant == tenant && has_name(claim->mounts, volume->name))
 			return error_set(err, ATOLL_FAULT_REQUEST, EBUSY,
 					 "volume '%s' is in use by a sandbox that is being made",

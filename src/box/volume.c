@@ -99,7 +99,8 @@ static void removed(struct work_item *item)
 }
 
 /* Out of sight already; the rest on a thread. */
-static int let_go(struct house *house, const struct tenant *owner, int volumes_fd, const char *name)
+static int let_go(struct daemon *daemon, const struct tenant *owner, int volumes_fd,
+		  const char *name)
 {
 	struct goner *goner = calloc(1, sizeof *goner);
 	int fd = goner ? fcntl(volumes_fd, F_DUPFD_CLOEXEC, 0) : -1;
@@ -111,7 +112,7 @@ static int let_go(struct house *house, const struct tenant *owner, int volumes_f
 	*goner = (struct goner){.item = {.run = run_removal, .done = removed, .owner = owner},
 				.volumes_fd = fd};
 	snprintf(goner->name, sizeof goner->name, "%.63s", name);
-	work_submit(house_work(house), &goner->item, WORK_LATER);
+	work_submit(daemon_work(daemon), &goner->item, WORK_LATER);
 	return 0;
 }
 
@@ -144,19 +145,19 @@ struct volume_row {
 	struct volume_row *next, *next_same_hash;
 };
 
-static struct volume_row **bucket_of(struct house *house, const char *id)
+static struct volume_row **bucket_of(struct daemon *daemon, const char *id)
 {
 	uint32_t hash = 2166136261U;
 
 	for (const char *at = id; *at; at++)
 		hash = (hash ^ (unsigned char)*at) * 16777619U;
-	return &house->volumes[hash % VOLUME_BUCKETS];
+	return &daemon->volumes[hash % VOLUME_BUCKETS];
 }
 
-static struct volume_row *add_row(struct house_tenant *tenant, const struct volume *volume)
+static struct volume_row *add_row(struct daemon_tenant *tenant, const struct volume *volume)
 {
 	struct volume_row *row = calloc(1, sizeof *row);
-	struct volume_row **bucket = bucket_of(tenant->tenant.house, volume->id);
+	struct volume_row **bucket = bucket_of(tenant->tenant.daemon, volume->id);
 
 	if (!row)
 		return NULL;
@@ -168,33 +169,33 @@ static struct volume_row *add_row(struct house_tenant *tenant, const struct volu
 	return row;
 }
 
-static void drop_row(struct house_tenant *tenant, struct volume_row *row)
+static void drop_row(struct daemon_tenant *tenant, struct volume_row *row)
 {
 	struct volume_row **at = &tenant->volumes;
 
 	while (*at != row)
 		at = &(*at)->next;
 	*at = row->next;
-	at = bucket_of(tenant->tenant.house, row->volume.id);
+	at = bucket_of(tenant->tenant.daemon, row->volume.id);
 	while (*at != row)
 		at = &(*at)->next_same_hash;
 	*at = row->next_same_hash;
 	free(row);
 }
 
-static struct volume_row *find_row(struct house *house, const char *id)
+static struct volume_row *find_row(struct daemon *daemon, const char *id)
 {
-	struct volume_row *row = *bucket_of(house, id);
+	struct volume_row *row = *bucket_of(daemon, id);
 
 	while (row && !(row->is_made && streq(row->volume.id, id)))
 		row = row->next_same_hash;
 	return row;
 }
 
-static int open_volumes(struct house *house, struct atoll_error *err)
+static int open_volumes(struct daemon *daemon, struct atoll_error *err)
 {
 	char path[PATH_MAX];
-	int fd, r = house_subdir(house, "volumes", path, err);
+	int fd, r = daemon_subdir(daemon, "volumes", path, err);
 
 	if (r < 0)
 		return r;
@@ -203,20 +204,20 @@ static int open_volumes(struct house *house, struct atoll_error *err)
 }
 
 /* One of the directory's names. What a daemon that was killed has left goes. */
-static int load_one(struct house *house, int volumes_fd, const char *name)
+static int load_one(struct daemon *daemon, int volumes_fd, const char *name)
 {
 	struct volume_row *row;
 	struct volume volume;
 	struct tenant *tenant;
 
 	if (starts_with(name, "old-") || starts_with(name, "new-")) {
-		let_go(house, NULL, volumes_fd, name);
+		let_go(daemon, NULL, volumes_fd, name);
 		return 0;
 	}
 	if (!is_id(name) || !read_meta(volumes_fd, name, &volume))
 		return 0;
 	empty_drafts(volumes_fd, name);
-	tenant = tenant_find(house, volume.tenant);
+	tenant = tenant_find(daemon, volume.tenant);
 	if (!tenant)
 		return 0;
 	row = add_row(inner_tenant(tenant), &volume);
@@ -225,9 +226,9 @@ static int load_one(struct house *house, int volumes_fd, const char *name)
 	return row ? 0 : -ENOMEM;
 }
 
-int volumes_load(struct house *house, struct atoll_error *err)
+int volumes_load(struct daemon *daemon, struct atoll_error *err)
 {
-	int fd = open_volumes(house, err), r = 0;
+	int fd = open_volumes(daemon, err), r = 0;
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *entry;
 
@@ -237,26 +238,26 @@ int volumes_load(struct house *house, struct atoll_error *err)
 		return fd < 0 ? fd : error_oom(err);
 	}
 	while (r == 0 && (entry = readdir(dir)))
-		r = load_one(house, fd, entry->d_name);
+		r = load_one(daemon, fd, entry->d_name);
 	closedir(dir);
 	return r < 0 ? error_oom(err) : 0;
 }
 
-void volumes_free(struct house *house)
+void volumes_free(struct daemon *daemon)
 {
 	for (size_t i = 0; i < VOLUME_BUCKETS; i++) {
-		while (house->volumes[i]) {
-			struct volume_row *row = house->volumes[i];
+		while (daemon->volumes[i]) {
+			struct volume_row *row = daemon->volumes[i];
 
-			house->volumes[i] = row->next_same_hash;
+			daemon->volumes[i] = row->next_same_hash;
 			free(row);
 		}
 	}
 }
 
-bool volume_find(struct house *house, const char *id, struct volume *ret)
+bool volume_find(struct daemon *daemon, const char *id, struct volume *ret)
 {
-	const struct volume_row *row = find_row(house, id);
+	const struct volume_row *row = find_row(daemon, id);
 
 	if (row)
 		*ret = row->volume;
@@ -268,7 +269,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct volume *)a)->name, ((const struct volume *)b)->name);
 }
 
-static size_t count(const struct house_tenant *tenant)
+static size_t count(const struct daemon_tenant *tenant)
 {
 	size_t n = 0;
 
@@ -279,7 +280,7 @@ static size_t count(const struct house_tenant *tenant)
 
 int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struct atoll_error *err)
 {
-	const struct house_tenant *mine = inner_tenant(tenant);
+	const struct daemon_tenant *mine = inner_tenant(tenant);
 	struct volume *list = calloc(count(mine) + 1, sizeof *list);
 	size_t n = 0;
 
@@ -298,7 +299,7 @@ int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struc
 
 static int check_new(struct tenant *tenant, const char *name, struct atoll_error *err)
 {
-	const struct house_tenant *mine = inner_tenant(tenant);
+	const struct daemon_tenant *mine = inner_tenant(tenant);
 
 	if (!is_name(name))
 		return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
@@ -407,12 +408,12 @@ static int begin(struct making *making, const char *name)
 	int r = check_new(tenant, name, &making->error);
 
 	if (r == 0)
-		r = making->volumes_fd = open_volumes(tenant->house, &making->error);
+		r = making->volumes_fd = open_volumes(tenant->daemon, &making->error);
 	if (r < 0)
 		return r;
 	volume->id[0] = 'v';
-	house_random_name(volume->id + 1, ID_LENGTH - 1);
-	house_random_hex(volume->token, 40);
+	daemon_random_name(volume->id + 1, ID_LENGTH - 1);
+	daemon_random_hex(volume->token, 40);
 	snprintf(volume->name, sizeof volume->name, "%.64s", name);
 	snprintf(volume->tenant, sizeof volume->tenant, "%s", tenant->id);
 	making->row = add_row(inner_tenant(tenant), volume);
@@ -432,28 +433,28 @@ void volume_create(struct tenant *tenant, const char *name, volume_made *made, v
 	making->code = -ECANCELED; /* also if the daemon stops before */
 	making->item = (struct work_item){.run = run_making, .done = was_made, .owner = tenant};
 	if (begin(making, name) < 0)
-		house_later(tenant->house, &making->later, fail_later);
+		daemon_call_later(tenant->daemon, &making->later, fail_later);
 	else
-		work_submit(house_work(tenant->house), &making->item, WORK_NOW);
+		work_submit(daemon_work(tenant->daemon), &making->item, WORK_NOW);
 }
 
-int volume_remove(struct house *house, const struct volume *volume, struct atoll_error *err)
+int volume_remove(struct daemon *daemon, const struct volume *volume, struct atoll_error *err)
 {
-	cleanup_fd int fd = open_volumes(house, err);
-	struct volume_row *row = find_row(house, volume->id);
-	struct tenant *tenant = tenant_find(house, volume->tenant);
+	cleanup_fd int fd = open_volumes(daemon, err);
+	struct volume_row *row = find_row(daemon, volume->id);
+	struct tenant *tenant = tenant_find(daemon, volume->tenant);
 	char name[64];
-	int r = fd < 0 ? fd : volume_check_unused(house, volume, err);
+	int r = fd < 0 ? fd : volume_check_unused(daemon, volume, err);
 
 	if (r < 0)
 		return r;
 	snprintf(name, sizeof name, "old-%s", volume->id);
 	if (renameat(fd, volume->id, fd, name) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "remove volume '%s'", volume->name);
-	house->is_kept_dirty = true;
+	daemon->is_kept_dirty = true;
 	if (row && tenant)
 		drop_row(inner_tenant(tenant), row);
 	/* Without memory for that it is done by the next daemon. */
-	let_go(house, tenant, fd, name);
+	let_go(daemon, tenant, fd, name);
 	return 0;
 }

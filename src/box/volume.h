@@ -37,10 +37,10 @@ typedef void volume_made(const struct volume *volume, const struct atoll_error *
 /* Calls back from the loop. EEXIST: this tenant has one of that name; EINVAL; EDQUOT. */
 void volume_create(struct tenant *tenant, const char *name, volume_made *made, void *data);
 /* At the start, after the tenants; and at the end. */
-int volumes_load(struct house *house, struct atoll_error *err);
-void volumes_free(struct house *house);
+int volumes_load(struct daemon *daemon, struct atoll_error *err);
+void volumes_free(struct daemon *daemon);
 /* Of anybody. */
-bool volume_find(struct house *house, const char *id, struct volume *ret);
+bool volume_find(struct daemon *daemon, const char *id, struct volume *ret);
 /* Whose the volume of this name in the directory of volumes is; false: it is none. For any thread.
  */
 bool volume_owner(int volumes_fd, const char *id, char ret_tenant[40]);
@@ -48,7 +48,7 @@ bool volume_owner(int volumes_fd, const char *id, char ret_tenant[40]);
 int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struct atoll_error *err);
 /* It cannot be found any more when this returns; what is in it goes on a thread. -EBUSY: a box has
  * it. */
-int volume_remove(struct house *house, const struct volume *volume, struct atoll_error *err);
+int volume_remove(struct daemon *daemon, const struct volume *volume, struct atoll_error *err);
 
 /* ---- volume-mounts.c ---- */
 
@@ -58,7 +58,8 @@ int volume_grants(struct tenant *tenant, const char *mounts, char ***ret, size_t
 		  struct atoll_error *err);
 void volume_grants_free(char **grants, size_t n);
 /* -EBUSY: a box has it, or is being made with it. */
-int volume_check_unused(struct house *house, const struct volume *volume, struct atoll_error *err);
+int volume_check_unused(struct daemon *daemon, const struct volume *volume,
+			struct atoll_error *err);
 
 /* Of a box that cannot be found yet; embedded in what makes it, and `mounts` is that one's. */
 struct volume_claim {
@@ -66,9 +67,9 @@ struct volume_claim {
 	const char *mounts; /* NULL: none */
 	struct volume_claim *next;
 };
-void volume_claim(struct house *house, struct volume_claim *claim);
+void volume_claim(struct daemon *daemon, struct volume_claim *claim);
 /* Fine also if it was never claimed. */
-void volume_unclaim(struct house *house, struct volume_claim *claim);
+void volume_unclaim(struct daemon *daemon, struct volume_claim *claim);
 
 /* ---- volume-content.c ---- */
 
@@ -109,7 +110,7 @@ struct volume_job {
 };
 
 /* `item.done` has been set. 0, or -ENOMEM, -EINVAL: it does not begin. */
-int volume_job_start(struct house *house, const struct volume *volume, struct volume_job *job,
+int volume_job_start(struct daemon *daemon, const struct volume *volume, struct volume_job *job,
 		     enum volume_op op, const char *path, struct atoll_error *err);
 /* What it holds; also fine on one that was never started, if it was all zeros and fd -1. */
 void volume_job_done(struct volume_job *job);

@@ -17,7 +17,7 @@
  *		struct work_item item;
  *		...
  *	};
- *	work_submit(house_work(house), &listing->item, WORK_NOW);
+ *	work_submit(daemon_work(daemon), &listing->item, WORK_NOW);
  */
 
 enum work_rank {
@@ -40,7 +40,7 @@ struct work_item {
 };
 
 struct work;
-struct house;
+struct daemon;
 
 /* `n_threads` 0: as many as suits the machine. */
 int work_open(struct loop *loop, unsigned n_threads, struct work **ret, struct atoll_error *err);
@@ -53,5 +53,5 @@ size_t work_waiting(const struct work *work, enum work_rank rank);
 /* Is it being closed? For a `done` that would otherwise hand in another. */
 bool work_is_closing(const struct work *work);
 
-/* The house's own. */
-struct work *house_work(struct house *house);
+/* The daemon's own. */
+struct work *daemon_work(struct daemon *daemon);

@@ -18,7 +18,7 @@
 
 const struct config_tenant *tenant_grants(const struct tenant *tenant)
 {
-	return config_find_tenant(tenant->house->config, tenant->name);
+	return config_find_tenant(tenant->daemon->config, tenant->name);
 }
 
 int box_granted_workspace(const struct config_tenant *grants, const char *sandbox,

@@ -18,7 +18,7 @@
  */
 
 struct commands {
-	const struct daemon_options *options;
+	const struct serve_options *options;
 	struct db *db;
 };
 
@@ -182,7 +182,7 @@ static int run_on(struct commands *commands, size_t i, struct atoll_error *err)
 	const struct config_tenant usual = config_free_tenant(DEFAULT_TENANT);
 	char *const *words = commands->options->words;
 	char path[PATH_MAX];
-	int r = house_make_dir(commands->options->dir, err);
+	int r = daemon_make_dir(commands->options->dir, err);
 
 	if (r < 0)
 		return r;
@@ -201,7 +201,7 @@ static int run_on(struct commands *commands, size_t i, struct atoll_error *err)
 	return r;
 }
 
-int commands_run(const struct daemon_options *options, struct atoll_error *err)
+int commands_run(const struct serve_options *options, struct atoll_error *err)
 {
 	struct commands commands = {.options = options};
 	char *const *words = options->words;

@@ -19,11 +19,11 @@
 
 struct row {
 	const char *name;
-	int (*take)(struct daemon_options *options, const char *value, struct atoll_error *err);
+	int (*take)(struct serve_options *options, const char *value, struct atoll_error *err);
 	bool has_value;
 };
 
-static int take_listen(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_listen(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	if (options->n_listen == CONFIG_LISTEN_MAX)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "--listen: %d places are the most",
@@ -32,12 +32,12 @@ static int take_listen(struct daemon_options *options, const char *value, struct
 	return 0;
 }
 
-static int take_config(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_config(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	return config_read(value, &options->config, err);
 }
 
-static int take_certificate(struct daemon_options *options, const char *value,
+static int take_certificate(struct serve_options *options, const char *value,
 			    struct atoll_error *err)
 {
 	(void)err;
@@ -45,14 +45,14 @@ static int take_certificate(struct daemon_options *options, const char *value,
 	return 0;
 }
 
-static int take_key(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_key(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)err;
 	options->key = value;
 	return 0;
 }
 
-static int take_state(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_state(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	char here[PATH_MAX] = "";
 	int length;
@@ -70,7 +70,7 @@ static int take_state(struct daemon_options *options, const char *value, struct 
 	return 0;
 }
 
-static int take_end(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_end(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)value;
 	(void)err;
@@ -78,7 +78,7 @@ static int take_end(struct daemon_options *options, const char *value, struct at
 	return 0;
 }
 
-static int take_log(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_log(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)value;
 	(void)err;
@@ -86,21 +86,21 @@ static int take_log(struct daemon_options *options, const char *value, struct at
 	return 0;
 }
 
-static int take_tenant(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_tenant(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)err;
 	options->tenant = value;
 	return 0;
 }
 
-static int take_label(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_label(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	(void)err;
 	options->label = value;
 	return 0;
 }
 
-static int take_count(struct daemon_options *options, const char *value, const char *flag,
+static int take_count(struct serve_options *options, const char *value, const char *flag,
 		      uint64_t *ret, struct atoll_error *err)
 {
 	char *end;
@@ -118,7 +118,7 @@ static int take_count(struct daemon_options *options, const char *value, const c
 	return 0;
 }
 
-static int take_size(struct daemon_options *options, const char *value, const char *flag,
+static int take_size(struct serve_options *options, const char *value, const char *flag,
 		     uint64_t *ret, struct atoll_error *err)
 {
 	char of[64];
@@ -134,24 +134,23 @@ static int take_size(struct daemon_options *options, const char *value, const ch
 	return 0;
 }
 
-static int take_max_boxes(struct daemon_options *options, const char *value,
-			  struct atoll_error *err)
+static int take_max_boxes(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	return take_count(options, value, "--max-sandboxes", &options->quotas.max_boxes, err);
 }
 
-static int take_max_cpus(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_max_cpus(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	return take_count(options, value, "--max-cpus", &options->quotas.max_cpus, err);
 }
 
-static int take_max_memory(struct daemon_options *options, const char *value,
+static int take_max_memory(struct serve_options *options, const char *value,
 			   struct atoll_error *err)
 {
 	return take_size(options, value, "--max-memory", &options->quotas.max_memory_mib, err);
 }
 
-static int take_max_disk(struct daemon_options *options, const char *value, struct atoll_error *err)
+static int take_max_disk(struct serve_options *options, const char *value, struct atoll_error *err)
 {
 	return take_size(options, value, "--max-disk", &options->quotas.max_disk_mib, err);
 }
@@ -177,7 +176,7 @@ static const struct row *find_row(const char *word)
 }
 
 /* One option, with its value behind "=" or in the next word. */
-static int take(struct daemon_options *options, char ***args, struct atoll_error *err)
+static int take(struct serve_options *options, char ***args, struct atoll_error *err)
 {
 	const char *word = *(*args)++, *value = strchr(word, '=');
 	const struct row *row = find_row(word);
@@ -193,12 +192,12 @@ static int take(struct daemon_options *options, char ***args, struct atoll_error
 	return row->take(options, value, err);
 }
 
-int options_read(char **args, struct daemon_options *ret, struct atoll_error *err)
+int options_read(char **args, struct serve_options *ret, struct atoll_error *err)
 {
 	char **words = args;
 	int r = 0;
 
-	*ret = (struct daemon_options){.words = args};
+	*ret = (struct serve_options){.words = args};
 	config_init(&ret->config);
 	ret->quotas = config_free_tenant("");
 	while (r == 0 && *args) {
@@ -209,14 +208,14 @@ int options_read(char **args, struct daemon_options *ret, struct atoll_error *er
 	}
 	*words = NULL;
 	if (r == 0 && !ret->dir[0])
-		r = house_find_dir(ret->dir, err);
+		r = daemon_find_dir(ret->dir, err);
 	if (r == 0 && !ret->certificate != !ret->key)
 		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
 			      "--tls-cert and --tls-key go together: one is missing");
 	return r;
 }
 
-void options_done(struct daemon_options *options)
+void options_done(struct serve_options *options)
 {
 	config_done(&options->config);
 }

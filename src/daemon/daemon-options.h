@@ -8,8 +8,8 @@
 struct atoll_error;
 
 /* What stands on the command line of `atoll serve`, over the configuration. */
-struct daemon_options {
-	struct house_config config;
+struct serve_options {
+	struct daemon_config config;
 	char dir[PATH_MAX];
 	bool has_dir;			       /* it was said; the usual one otherwise */
 	const char *listen[CONFIG_LISTEN_MAX]; /* instead of the configuration's */
@@ -24,12 +24,12 @@ struct daemon_options {
 };
 
 /* `args` is used for the words. */
-int options_read(char **args, struct daemon_options *ret, struct atoll_error *err);
-void options_done(struct daemon_options *options);
+int options_read(char **args, struct serve_options *ret, struct atoll_error *err);
+void options_done(struct serve_options *options);
 
 /* ---- commands.c: `atoll serve key ...`, `atoll serve tenant ...` ---- */
 
-int commands_run(const struct daemon_options *options, struct atoll_error *err);
+int commands_run(const struct serve_options *options, struct atoll_error *err);
 
 /* ---- notify.c: systemd ---- */
 

@@ -190,7 +190,7 @@ static void message_parsed(struct parse *parse, json_t *body, const char *why, v
 /* The bytes of `text` from `from` on; takes it. */
 static void parse_message(struct rpc *rpc, char *text, size_t from, size_t size)
 {
-	rpc->is_parsing = parse_start(rpc->call->api->house, rpc->box->tenant, text, from, size,
+	rpc->is_parsing = parse_start(rpc->call->api->daemon, rpc->box->tenant, text, from, size,
 				      message_parsed, rpc_hold(rpc));
 	if (rpc->is_parsing)
 		return;

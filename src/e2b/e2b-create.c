@@ -237,7 +237,7 @@ static void create(struct api_call *call, json_t *body, uint64_t timeout_s)
 	struct asked asked = {.request.timeout_s = timeout_s};
 	struct e2b_wait *wait = NULL;
 
-	e2b_logs_listen(call->api->house);
+	e2b_logs_listen(call->api->daemon);
 	if (take_request(call, body, &asked))
 		wait = e2b_wait(call);
 	if (wait) {

@@ -301,7 +301,7 @@ static void find_signer(struct api_call *call)
 		return;
 	}
 	do
-		box = box_next_any(call->api->house, box);
+		box = box_next_any(call->api->daemon, box);
 	while (box && !e2b_signed_by(&request, box->access_token));
 	if (!box) {
 		api_refuse(call, 401, "invalid signature");
@@ -323,7 +323,7 @@ static void run_search(struct loop_turn *turn)
 	find_signer(call);
 }
 
-void dataplane_signed(struct exchange *exchange, struct house *house)
+void dataplane_signed(struct exchange *exchange, struct daemon *daemon)
 {
 	struct api_call *call = api_call_of(exchange);
 	struct search *search;
@@ -336,7 +336,7 @@ void dataplane_signed(struct exchange *exchange, struct house *house)
 		api_refuse(call, 401, "missing signature query parameter");
 		return;
 	}
-	if (house_n_boxes(house) <= TRIED_AT_ONCE) {
+	if (daemon_n_boxes(daemon) <= TRIED_AT_ONCE) {
 		find_signer(call);
 		return;
 	}

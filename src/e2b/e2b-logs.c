@@ -128,11 +128,11 @@ static void told(struct box_listener *self, enum box_event event, struct box *bo
 		add(box, false, messages[event]);
 }
 
-void e2b_logs_listen(struct house *house)
+void e2b_logs_listen(struct daemon *daemon)
 {
-	if (listener.house)
+	if (listener.daemon)
 		return;
-	listener = (struct box_listener){.house = house, .told = told, .wants_processes = true};
+	listener = (struct box_listener){.daemon = daemon, .told = told, .wants_processes = true};
 	box_listen(&listener);
 }
 

@@ -224,7 +224,7 @@ void e2b_template_files_put(struct api_call *call)
 {
 	const struct ticket *ticket =
 		find_ticket(exchange_query(call->exchange, "upload"), api_parameter(call, 1));
-	struct tenant *tenant = ticket ? tenant_find(call->api->house, ticket->tenant) : NULL;
+	struct tenant *tenant = ticket ? tenant_find(call->api->daemon, ticket->tenant) : NULL;
 	struct upload *upload;
 	int fd;
 
@@ -245,7 +245,7 @@ void e2b_template_files_put(struct api_call *call)
 	snprintf(upload->part, sizeof upload->part, "%.*s.%s.part", PATH_MAX - 64, ticket->path,
 		 ticket->word);
 	fd = open(upload->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	upload->put = fd < 0 ? NULL : put_new(call->api->house, tenant, fd, upload);
+	upload->put = fd < 0 ? NULL : put_new(call->api->daemon, tenant, fd, upload);
 	if (!upload->put) {
 		free(upload);
 		api_refuse(call, 500, "the files could not be kept");

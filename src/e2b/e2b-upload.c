@@ -153,7 +153,7 @@ static bool take_file(struct upload *upload, int fd, const struct guest_entry *e
 {
 	struct stat st;
 
-	upload->put = put_new(upload->box->house, upload->box->tenant, fd, upload);
+	upload->put = put_new(upload->box->daemon, upload->box->tenant, fd, upload);
 	if (!upload->put) {
 		api_refuse(upload->call, 500, "no memory");
 		return false;
@@ -443,7 +443,7 @@ static void forget_id(struct api_call *call, bool is_broken)
 static struct box *found_again(struct api_call *call)
 {
 	cleanup_free char *id = take_ptr(call->own);
-	struct box *box = box_find_any(call->api->house, id);
+	struct box *box = box_find_any(call->api->daemon, id);
 
 	call->over = NULL;
 	if (box && box->state == BOX_RUNNING)

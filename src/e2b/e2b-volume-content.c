@@ -116,7 +116,7 @@ static void start(struct content *content, enum volume_op op, const char *path,
 	content->job.item.done = done;
 	content->job.item.owner = content->call->charged;
 	content->is_running = true;
-	if (volume_job_start(content->call->api->house, &content->volume, &content->job, op, path,
+	if (volume_job_start(content->call->api->daemon, &content->volume, &content->job, op, path,
 			     &err) < 0) {
 		content->is_running = false;
 		fail(content, &err);
@@ -150,9 +150,9 @@ static bool is_allowed(struct api_call *call, struct volume *ret)
 	struct tenant *tenant = NULL;
 
 	/* Without a token the answer is 401 whether the volume exists or not. */
-	if (volume_find(call->api->house, id, ret) && field &&
+	if (volume_find(call->api->daemon, id, ret) && field &&
 	    strncasecmp(field, "Bearer ", 7) == 0 && e2b_same(field + 7, ret->token))
-		tenant = tenant_find(call->api->house, ret->tenant);
+		tenant = tenant_find(call->api->daemon, ret->tenant);
 	if (tenant)
 		return api_charge(call, tenant);
 	api_refuse(call, 401, "no valid token of this volume: send one as Authorization: Bearer");
@@ -424,7 +424,8 @@ static void read_body(struct content *content)
 {
 	struct api_call *call = content->call;
 
-	content->put = put_new(call->api->house, call->charged, take_fd(&content->job.fd), content);
+	content->put =
+		put_new(call->api->daemon, call->charged, take_fd(&content->job.fd), content);
 	if (content->put)
 		exchange_read_bulk(call->exchange, piece_came, content);
 	else

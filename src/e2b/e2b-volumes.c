@@ -85,7 +85,7 @@ static bool find(struct api_call *call, struct volume *ret)
 {
 	const char *id = api_parameter(call, 0);
 
-	if (volume_find(call->api->house, id, ret) && streq(ret->tenant, call->tenant->id))
+	if (volume_find(call->api->daemon, id, ret) && streq(ret->tenant, call->tenant->id))
 		return true;
 	api_refuse(call, 404, "volume '%s' not found", id);
 	return false;
@@ -106,7 +106,7 @@ static void delete (struct api_call *call)
 
 	if (!find(call, &volume))
 		return;
-	if (volume_remove(call->api->house, &volume, &err) < 0)
+	if (volume_remove(call->api->daemon, &volume, &err) < 0)
 		api_fail(call, &err);
 	else
 		api_answer_empty(call, 204);

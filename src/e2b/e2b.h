@@ -105,7 +105,7 @@ bool e2b_read_filter(const char *text, struct box_pairs *ret);
 /* ---- e2b-logs.c ---- */
 
 /* From now on; once is enough. */
-void e2b_logs_listen(struct house *house);
+void e2b_logs_listen(struct daemon *daemon);
 
 /* ---- e2b-list.c ---- */
 

@@ -275,7 +275,7 @@ struct interpreter *interpreter_of(struct box *box)
 
 /* Between asking for a process and getting it the box may go, or the context. */
 struct start {
-	struct house *house;
+	struct daemon *daemon;
 	char box[BOX_ID_SIZE], context[40];
 };
 
@@ -308,7 +308,7 @@ static void kernel_failed(struct context *context, const struct atoll_error *err
 static void kernel_started(struct process *process, const struct atoll_error *err, void *data)
 {
 	struct start *start = data;
-	struct box *box = box_find_any(start->house, start->box);
+	struct box *box = box_find_any(start->daemon, start->box);
 	struct interpreter *interpreter = interpreters;
 	struct context *context;
 
@@ -348,7 +348,7 @@ void context_start(struct context *context)
 		run_fail_all(context, 500, "out of memory");
 		return;
 	}
-	start->house = box->house;
+	start->daemon = box->daemon;
 	memcpy(start->box, box->id, sizeof start->box);
 	memcpy(start->context, context->id, sizeof start->context);
 	snprintf(language, sizeof language, "%s", context->language);

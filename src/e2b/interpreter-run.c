@@ -29,7 +29,7 @@
 
 static struct loop *loop_of(const struct run *run)
 {
-	return house_loop(run->context->interpreter->box->house);
+	return daemon_loop(run->context->interpreter->box->daemon);
 }
 
 /* ---- one ---- */

@@ -86,7 +86,7 @@ static void forget_id(struct api_call *call, bool is_broken)
 
 static struct interpreter *found_again(struct api_call *call)
 {
-	struct box *box = box_find_any(call->api->house, call->own);
+	struct box *box = box_find_any(call->api->daemon, call->own);
 	struct interpreter *interpreter = NULL;
 
 	forget_id(call, false);

@@ -28,9 +28,9 @@ static size_t n_inside, n_asked, n_told;
 
 /* ---- what the daemon has instead ---- */
 
-struct loop *house_loop(struct house *house)
+struct loop *daemon_loop(struct daemon *daemon)
 {
-	(void)house;
+	(void)daemon;
 	return &loop;
 }
 

@@ -34,9 +34,9 @@ static void (*stranger)(int fd); /* instead of the guest */
 static bool has_no_root = true;
 static int given[2] = {-1, -1}; /* to a stranger, who has them alone then */
 
-struct loop *house_loop(struct house *house)
+struct loop *daemon_loop(struct daemon *daemon)
 {
-	(void)house;
+	(void)daemon;
 	return &loop;
 }
 

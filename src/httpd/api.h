@@ -50,7 +50,7 @@ extern const struct api_route e2b_control_routes[], e2b_volume_routes[], e2b_tem
 	e2b_secret_routes[], v1_routes[], ops_routes[];
 
 struct api {
-	struct house *house;
+	struct daemon *daemon;
 	struct server *server;
 	struct loop *loop;
 	bool is_stopping; /* no new work: /readyz says so */
@@ -151,7 +151,7 @@ struct metrics *metrics_new(void);
 void metrics_free(struct metrics *metrics);
 void metrics_observe(struct metrics *metrics, const char *class, unsigned status, int64_t ns);
 /* In Prometheus' text form. `of` is whose numbers alone are told of tenants; NULL: all. */
-void metrics_write(struct metrics *metrics, struct house *house, struct server *server,
+void metrics_write(struct metrics *metrics, struct daemon *daemon, struct server *server,
 		   const struct tenant *of, struct buf *out);
 
 /* ---- e2b-dataplane.c ---- */
@@ -161,4 +161,4 @@ void metrics_write(struct metrics *metrics, struct house *house, struct server *
  * the router. */
 void dataplane_exchange(struct exchange *exchange, struct box *box, uint16_t port);
 /* "/files" without a box: whose token has made the signature? */
-void dataplane_signed(struct exchange *exchange, struct house *house);
+void dataplane_signed(struct exchange *exchange, struct daemon *daemon);

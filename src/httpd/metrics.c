@@ -118,7 +118,7 @@ static void write_number(struct buf *out, const char *name, const char *type, co
 	buf_addf(out, "atoll_%s %llu\n", name, (unsigned long long)value);
 }
 
-static void write_house(const struct house_counts *counts, struct buf *out)
+static void write_daemon(const struct daemon_counts *counts, struct buf *out)
 {
 	head(out, "sandboxes", "gauge", "Sandboxes by state");
 	buf_addf(
@@ -149,10 +149,10 @@ static void write_house(const struct house_counts *counts, struct buf *out)
 		 (unsigned long long)counts->n_waiting[1]);
 }
 
-static void write_tenants(struct house *house, const struct tenant *of, struct buf *out)
+static void write_tenants(struct daemon *daemon, const struct tenant *of, struct buf *out)
 {
 	head(out, "tenant_cpu_seconds_total", "counter", "CPU time used by a tenant's sandboxes");
-	for (struct tenant *tenant = NULL; (tenant = tenant_next(house, tenant));) {
+	for (struct tenant *tenant = NULL; (tenant = tenant_next(daemon, tenant));) {
 		struct box_usage usage;
 
 		tenant_usage(tenant, &usage);
@@ -161,21 +161,21 @@ static void write_tenants(struct house *house, const struct tenant *of, struct b
 				 tenant->name, usage.cpu_s);
 	}
 	head(out, "tenant_sandboxes", "gauge", "Sandboxes of a tenant");
-	for (struct tenant *tenant = NULL; (tenant = tenant_next(house, tenant));) {
+	for (struct tenant *tenant = NULL; (tenant = tenant_next(daemon, tenant));) {
 		if (!of || tenant == of)
 			buf_addf(out, "atoll_tenant_sandboxes{tenant=\"%s\"} %llu\n", tenant->name,
 				 (unsigned long long)tenant->n_boxes);
 	}
 }
 
-void metrics_write(struct metrics *metrics, struct house *house, struct server *server,
+void metrics_write(struct metrics *metrics, struct daemon *daemon, struct server *server,
 		   const struct tenant *of, struct buf *out)
 {
-	struct house_counts counts;
+	struct daemon_counts counts;
 
-	house_count(house, &counts);
-	write_house(&counts, out);
-	write_tenants(house, of, out);
+	daemon_count(daemon, &counts);
+	write_daemon(&counts, out);
+	write_tenants(daemon, of, out);
 	write_number(out, "connections", "gauge", "Open connections", server_connections(server));
 	write_requests(metrics, out);
 	write_latencies(metrics, out);

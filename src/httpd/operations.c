@@ -31,7 +31,7 @@ static void readyz(struct api_call *call)
 	char text[128];
 	int n;
 
-	if (!call->api->is_stopping && house_is_ready(call->api->house, &why)) {
+	if (!call->api->is_stopping && daemon_is_ready(call->api->daemon, &why)) {
 		healthz(call);
 		return;
 	}
@@ -43,10 +43,10 @@ static void readyz(struct api_call *call)
 
 static void show_metrics(struct api_call *call)
 {
-	const bool sees_all = call->tenant == tenant_find(call->api->house, "default");
+	const bool sees_all = call->tenant == tenant_find(call->api->daemon, "default");
 	cleanup_buf struct buf text = BUF_INIT(METRICS_MAX);
 
-	metrics_write(call->api->metrics, call->api->house, call->api->server,
+	metrics_write(call->api->metrics, call->api->daemon, call->api->server,
 		      sees_all ? NULL : call->tenant, &text);
 	call->status = buf_error(&text) < 0 ? 500 : 200;
 	exchange_answer(call->exchange, call->status, "text/plain; version=0.0.4", text.data,

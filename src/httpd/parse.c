@@ -15,7 +15,7 @@
 
 struct parse {
 	struct work_item item;
-	struct house *house;
+	struct daemon *daemon;
 	struct held held;
 	char *text;
 	size_t from, size;
@@ -91,7 +91,7 @@ void parse_free(struct parse *parse)
 		return;
 	parse->item.run = run_free;
 	parse->item.done = freed;
-	work_submit(house_work(parse->house), &parse->item, WORK_LATER);
+	work_submit(daemon_work(parse->daemon), &parse->item, WORK_LATER);
 }
 
 static void run_parse(struct work_item *item)
@@ -121,15 +121,15 @@ static void parsed(struct work_item *item)
 {
 	struct parse *parse = (struct parse *)item;
 
-	if (parse->tenant && !work_is_closing(house_work(parse->house)))
-		loop_queue(house_loop(parse->house), &parse->tenant->lane, &parse->turn);
+	if (parse->tenant && !work_is_closing(daemon_work(parse->daemon)))
+		loop_queue(daemon_loop(parse->daemon), &parse->tenant->lane, &parse->turn);
 	else
 		hand_over(&parse->turn);
 }
 
 /* ---- */
 
-struct parse *parse_start(struct house *house, struct tenant *tenant, char *text, size_t from,
+struct parse *parse_start(struct daemon *daemon, struct tenant *tenant, char *text, size_t from,
 			  size_t size, parse_done *done, void *data)
 {
 	struct parse *parse = calloc(1, sizeof *parse);
@@ -139,7 +139,7 @@ struct parse *parse_start(struct house *house, struct tenant *tenant, char *text
 		free(text);
 		return NULL;
 	}
-	parse->house = house;
+	parse->daemon = daemon;
 	parse->tenant = tenant;
 	parse->turn.run = hand_over;
 	parse->text = text;
@@ -149,7 +149,7 @@ struct parse *parse_start(struct house *house, struct tenant *tenant, char *text
 	parse->data = data;
 	snprintf(parse->why, sizeof parse->why, "the daemon is stopping");
 	parse->item = (struct work_item){.run = run_parse, .done = parsed, .owner = tenant};
-	work_submit(house_work(house), &parse->item, WORK_NOW);
+	work_submit(daemon_work(daemon), &parse->item, WORK_NOW);
 	return parse;
 }
 

@@ -26,7 +26,7 @@ typedef void parse_done(struct parse *parse, json_t *body, const char *why, void
 
 /* The bytes of `text` from `from` on; takes it. `done` is called from the event loop, once. NULL:
  * too much is held for this tenant, or no memory; then `done` is not called. */
-struct parse *parse_start(struct house *house, struct tenant *tenant, char *text, size_t from,
+struct parse *parse_start(struct daemon *daemon, struct tenant *tenant, char *text, size_t from,
 			  size_t size, parse_done *done, void *data);
 /* `done` will not be called. */
 void parse_leave(struct parse *parse);

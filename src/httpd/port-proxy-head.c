@@ -23,13 +23,13 @@ static void add_field(struct buf *out, const char *name, struct http_slice value
 }
 
 /* "Bearer KEY", as route.c takes it, or the key alone. */
-static bool has_key(struct house *house, struct http_slice value)
+static bool has_key(struct daemon *daemon, struct http_slice value)
 {
 	size_t from = value.size;
 
 	while (from > 0 && value.at[from - 1] != ' ' && value.at[from - 1] != '\t')
 		from--;
-	return tenant_find_key(house, value.at + from, value.size - from);
+	return tenant_find_key(daemon, value.at + from, value.size - from);
 }
 
 static bool is_secret(const struct box *box, const struct http_field *field)
@@ -40,7 +40,7 @@ static bool is_secret(const struct box *box, const struct http_field *field)
 		return http_slice_is(field->value, box->access_token);
 	if (http_slice_is_like(field->name, "x-api-key") ||
 	    http_slice_is_like(field->name, "authorization"))
-		return has_key(box->house, field->value);
+		return has_key(box->daemon, field->value);
 	return false;
 }
 

@@ -473,7 +473,7 @@ void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
 		.box = box,
 		.tenant = box->tenant,
 		.port = port,
-		.loop = house_loop(box->house),
+		.loop = daemon_loop(box->daemon),
 		.turn.run = has_turn,
 		.watch.fd = -1,
 		.out.limit = SIZE_MAX,

@@ -17,7 +17,7 @@
 
 struct put {
 	struct work_item item;
-	struct house *house;
+	struct daemon *daemon;
 	struct tenant *tenant;
 	int fd;
 	char *bytes; /* of the piece at hand; NULL: none */
@@ -33,7 +33,7 @@ struct put {
 
 static void begin(struct put *put);
 
-struct put *put_new(struct house *house, struct tenant *tenant, int fd, void *data)
+struct put *put_new(struct daemon *daemon, struct tenant *tenant, int fd, void *data)
 {
 	struct put *put = calloc(1, sizeof *put);
 
@@ -41,7 +41,7 @@ struct put *put_new(struct house *house, struct tenant *tenant, int fd, void *da
 		close(fd);
 		return NULL;
 	}
-	put->house = house;
+	put->daemon = daemon;
 	put->tenant = tenant;
 	put->fd = fd;
 	put->data = data;
@@ -86,7 +86,7 @@ static void ran(struct work_item *item)
 	free(put->bytes);
 	put->bytes = NULL;
 	held_drop(&put->held);
-	if (put->is_dropped && !has_ended && !work_is_closing(house_work(put->house))) {
+	if (put->is_dropped && !has_ended && !work_is_closing(daemon_work(put->daemon))) {
 		put->is_ending = true;
 		begin(put);
 		return;
@@ -102,7 +102,7 @@ static void begin(struct put *put)
 	put->is_busy = true;
 	put->code = -ECANCELED; /* also if no thread comes to it, because the daemon stops */
 	put->item = (struct work_item){.run = run, .done = ran, .owner = put->tenant};
-	work_submit(house_work(put->house), &put->item, WORK_WRITE);
+	work_submit(daemon_work(put->daemon), &put->item, WORK_WRITE);
 }
 
 int put_write(struct put *put, const void *bytes, size_t size, put_done *done)

@@ -19,7 +19,7 @@ struct put;
 typedef void put_done(int r, void *data);
 
 /* Takes the descriptor, also on failure. NULL: no memory. `data` is handed to each `done`. */
-struct put *put_new(struct house *house, struct tenant *tenant, int fd, void *data);
+struct put *put_new(struct daemon *daemon, struct tenant *tenant, int fd, void *data);
 /* The bytes are copied. 0: `done` will be called from the event loop; -ENOMEM, or -EAGAIN: too much
  * is held for this tenant. Then it will not. */
 int put_write(struct put *put, const void *bytes, size_t size, put_done *done);

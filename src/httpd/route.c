@@ -207,7 +207,7 @@ static bool is_of_program(uint16_t port)
 
 static void route_box(struct api_call *call, const struct place *place)
 {
-	struct box *box = box_find_any(call->api->house, place->id);
+	struct box *box = box_find_any(call->api->daemon, place->id);
 
 	call->class = "unknown sandbox";
 	if (!box || (box->state != BOX_RUNNING && box->state != BOX_PAUSED))
@@ -281,7 +281,7 @@ static struct tenant *find_tenant(struct api_call *call)
 
 	if (!key && authorization && strncasecmp(authorization, "Bearer ", 7) == 0)
 		key = authorization + 7 + strspn(authorization + 7, " ");
-	return key && key[0] ? tenant_find_key(call->api->house, key, strlen(key)) : NULL;
+	return key && key[0] ? tenant_find_key(call->api->daemon, key, strlen(key)) : NULL;
 }
 
 static void route_control(struct api_call *call)
@@ -378,7 +378,7 @@ void api_handle(struct exchange *exchange, void *data)
 		route_box(call, &place);
 	} else if (first && streq(first, "files")) {
 		call->class = "signed";
-		dataplane_signed(exchange, call->api->house);
+		dataplane_signed(exchange, call->api->daemon);
 	} else {
 		route_control(call);
 	}

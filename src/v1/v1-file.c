@@ -432,7 +432,7 @@ static void on_writable(int fd, const struct guest_entry *entry, const struct at
 		free(upload);
 		return;
 	}
-	upload->put = put_new(call->api->house, call->tenant, fd, upload);
+	upload->put = put_new(call->api->daemon, call->tenant, fd, upload);
 	if (!upload->put) {
 		v1_wait_take(&upload->wait);
 		v1_refuse(call, 503, "host", "out of memory");

@@ -43,7 +43,7 @@ static void on_over(struct api_call *call, bool is_broken)
 
 	(void)is_broken;
 	sse_over(&follow->sse);
-	loop_disarm(house_loop(follow->listener.house), &follow->again);
+	loop_disarm(daemon_loop(follow->listener.daemon), &follow->again);
 	process_detach(&follow->reader);
 	box_unlisten(&follow->listener);
 	free(follow);
@@ -141,7 +141,7 @@ static bool send_piece(struct follow *follow, enum process_stream stream)
 static void end(struct follow *follow)
 {
 	if (!v1_has_ended(follow->reader.process)) {
-		loop_arm(house_loop(follow->listener.house), &follow->again,
+		loop_arm(daemon_loop(follow->listener.daemon), &follow->again,
 			 clock_monotonic_ns() + AGAIN_NS);
 		return;
 	}
@@ -246,7 +246,7 @@ void v1_follow(struct api_call *call, struct process *process)
 	follow->reader.ready = on_ready;
 	/* Nothing is lost to a slow reader; one that stands still is cut (sse.c). */
 	follow->reader.holds = true;
-	follow->listener.house = process->box->house;
+	follow->listener.daemon = process->box->daemon;
 	follow->listener.tenant = process->box->tenant;
 	follow->listener.told = on_event;
 	follow->again.fire = pump_again;

@@ -310,8 +310,8 @@ void v1_jobs_go_on(struct api *api)
 	struct starting *starting;
 	const char *label;
 
-	for (struct box *box = box_next_any(api->house, NULL); box;
-	     box = box_next_any(api->house, box)) {
+	for (struct box *box = box_next_any(api->daemon, NULL); box;
+	     box = box_next_any(api->daemon, box)) {
 		label = v1_label(box, V1_LABEL_JOB);
 		if (!label || box->state != BOX_RUNNING || v1_job_step(box))
 			continue;
@@ -323,7 +323,7 @@ void v1_jobs_go_on(struct api *api)
 		starting = calloc(1, sizeof *starting);
 		if (!starting)
 			return;
-		starting->wait.house = api->house;
+		starting->wait.daemon = api->daemon;
 		memcpy(starting->wait.box, box->id, sizeof box->id);
 		starting->label = strdup(label);
 		start_in(box, starting);
@@ -355,9 +355,9 @@ static struct box *find(struct api_call *call, struct result_step *ret, bool *re
 	return NULL;
 }
 
-static void write_old(struct json *json, struct house *house, const struct result_step *step)
+static void write_old(struct json *json, struct daemon *daemon, const struct result_step *step)
 {
-	write_job(json, step->box, step->labels, box_find_any(house, step->box) != NULL, NULL,
+	write_job(json, step->box, step->labels, box_find_any(daemon, step->box) != NULL, NULL,
 		  step->view);
 }
 
@@ -373,7 +373,7 @@ void v1_job_get(struct api_call *call)
 		answer_job(call, 200, box);
 	if (!is_old)
 		return;
-	write_old(&json, call->api->house, &step);
+	write_old(&json, call->api->daemon, &step);
 	api_answer(call, 200, &out);
 	result_done(&step);
 }
@@ -454,7 +454,7 @@ static void list_old(const struct result_step *step, void *data)
 
 	list->last_ms = step->start_ms;
 	if (!box || !v1_job_step(box))
-		write_old(list->json, list->call->api->house, step);
+		write_old(list->json, list->call->api->daemon, step);
 }
 
 void v1_jobs_list(struct api_call *call)

@@ -138,12 +138,12 @@ static void on_event(struct box_listener *own, enum box_event event, struct box 
 
 int v1_open(struct api *api, const char *dir, struct atoll_error *err)
 {
-	int r = results_open(api->house, dir, &results, err);
+	int r = results_open(api->daemon, dir, &results, err);
 
 	if (r < 0)
 		return r;
 	listener = (struct box_listener){
-		.house = api->house, .told = on_event, .wants_processes = true};
+		.daemon = api->daemon, .told = on_event, .wants_processes = true};
 	box_listen(&listener);
 	results_clean(results);
 	v1_jobs_go_on(api);

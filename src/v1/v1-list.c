@@ -258,7 +258,7 @@ static void make_next(struct loop_turn *turn)
 
 	/* The last one is answered later, from the loop. */
 	if (--bulk->n_unmade > 0)
-		loop_queue(house_loop(bulk->tenant->house), &bulk->tenant->lane, turn);
+		loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->lane, turn);
 	box_create(bulk->tenant, &bulk->wanted.request, bulk_created, bulk);
 }
 
@@ -288,7 +288,7 @@ static void read_bulk(struct api_call *call, json_t *body)
 	bulk->wanted = wanted;
 	bulk->n_unmade = count;
 	bulk->turn.run = make_next;
-	loop_queue(house_loop(bulk->tenant->house), &bulk->tenant->lane, &bulk->turn);
+	loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->lane, &bulk->turn);
 }
 
 void v1_sandboxes_create(struct api_call *call)

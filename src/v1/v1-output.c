@@ -210,7 +210,7 @@ void v1_output(struct api_call *call, struct process *process)
 	output->until = follows ? UINT64_MAX : size;
 	output->reader.ready = on_ready;
 	output->reader.holds = follows;
-	output->listener.house = process->box->house;
+	output->listener.daemon = process->box->daemon;
 	output->listener.tenant = process->box->tenant;
 	output->listener.told = on_event;
 	call->own = output;

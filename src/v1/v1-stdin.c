@@ -44,7 +44,7 @@ static void end_offer(struct offer *offer)
 	struct process *process = offer->input.process;
 	struct api_call *call = v1_wait_take(&offer->wait);
 
-	loop_disarm(house_loop(offer->wait.house), &offer->timer);
+	loop_disarm(daemon_loop(offer->wait.daemon), &offer->timer);
 	process_leave_input(&offer->input);
 	free(offer);
 	if (call && process)
@@ -101,7 +101,7 @@ static void wait_for(struct api_call *call, struct process *process, uint64_t en
 	if (is_over(offer))
 		end_offer(offer);
 	else
-		loop_arm(house_loop(offer->wait.house), &offer->timer,
+		loop_arm(daemon_loop(offer->wait.daemon), &offer->timer,
 			 clock_monotonic_ns() + WAIT_NS);
 }
 

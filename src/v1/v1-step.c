@@ -112,7 +112,7 @@ static void drop_first(struct first *first)
 		at = &(*at)->next;
 	if (*at)
 		*at = first->next;
-	loop_disarm(house_loop(first->reader.process->box->house), &first->timer);
+	loop_disarm(daemon_loop(first->reader.process->box->daemon), &first->timer);
 	process_detach(&first->reader);
 	free(first);
 }
@@ -160,7 +160,7 @@ static void hold_first(struct process *process)
 	first->next = firsts;
 	firsts = first;
 	process_attach(process, &first->reader, at);
-	loop_arm(house_loop(process->box->house), &first->timer, clock_monotonic_ns() + FIRST_NS);
+	loop_arm(daemon_loop(process->box->daemon), &first->timer, clock_monotonic_ns() + FIRST_NS);
 }
 
 /* ---- start ---- */
@@ -185,7 +185,7 @@ static void forget(struct start *start)
 			break;
 		}
 	}
-	loop_disarm(house_loop(start->wait.house), &start->timer);
+	loop_disarm(daemon_loop(start->wait.daemon), &start->timer);
 	free(start);
 }
 
@@ -296,7 +296,7 @@ static void on_started(struct process *process, const struct atoll_error *err, v
 	start->next = waiting;
 	waiting = start;
 	start->timer.fire = on_wait_over;
-	loop_arm(house_loop(start->wait.house), &start->timer,
+	loop_arm(daemon_loop(start->wait.daemon), &start->timer,
 		 clock_monotonic_ns() + (int64_t)start->wait_ms * 1000000);
 }
 

@@ -104,7 +104,7 @@ void v1_events(struct api_call *call)
 		free(watcher);
 		return;
 	}
-	watcher->listener = (struct box_listener){.house = call->api->house,
+	watcher->listener = (struct box_listener){.daemon = call->api->daemon,
 						  .tenant = call->tenant,
 						  .told = on_event,
 						  .wants_processes = true};

@@ -141,7 +141,7 @@ void *v1_wait_new(struct api_call *call, size_t size, const struct box *box)
 		return NULL;
 	}
 	wait->call = call;
-	wait->house = call->api->house;
+	wait->daemon = call->api->daemon;
 	if (box)
 		memcpy(wait->box, box->id, sizeof wait->box);
 	call->own = wait;
@@ -163,7 +163,7 @@ struct api_call *v1_wait_take(struct v1_wait *wait)
 
 struct box *v1_wait_box(const struct v1_wait *wait)
 {
-	struct box *box = box_find_any(wait->house, wait->box);
+	struct box *box = box_find_any(wait->daemon, wait->box);
 
 	return box && box->state != BOX_ENDING ? box : NULL;
 }
@@ -207,7 +207,7 @@ static void free_work(struct v1_work *work)
 bool v1_work_reserve(struct v1_work *work, uint64_t bytes)
 {
 	struct tenant *tenant = work->tenant;
-	uint64_t left = house_disk_left(work->wait.house);
+	uint64_t left = daemon_disk_left(work->wait.daemon);
 	struct api_call *call;
 
 	if (bytes > left)
@@ -269,7 +269,7 @@ void *v1_work_new(struct api_call *call, size_t size, const struct box *box)
 
 void v1_work_submit(struct v1_work *work)
 {
-	work_submit(house_work(work->wait.house), &work->item,
+	work_submit(daemon_work(work->wait.daemon), &work->item,
 		    work->compares ? WORK_COMPARE : WORK_NOW);
 }
 
@@ -282,7 +282,7 @@ bool v1_work_is_wanted(void *work)
 
 int v1_scratch(const struct v1_work *work, struct atoll_error *err)
 {
-	return house_scratch(work->wait.house, err);
+	return daemon_scratch(work->wait.daemon, err);
 }
 
 void v1_answer_file(struct api_call *call, const char *type, int fd)

@@ -62,7 +62,7 @@ struct v1_wait {
 	struct api_call *call; /* NULL: gone */
 	atomic_bool is_gone;   /* the same, for threads */
 	char box[BOX_ID_SIZE];
-	struct house *house;
+	struct daemon *daemon;
 };
 /* NULL, and 500 was answered. */
 void *v1_wait_new(struct api_call *call, size_t size, const struct box *box);
@@ -234,7 +234,7 @@ void v1_jobs_go_on(struct api *api);
 /* ---- v1-keep.c ---- */
 
 /* Results of steps and jobs (results.db in `dir`), and jobs that have to go on after the daemon was
- * gone. Called once the house has its boxes again. */
+ * gone. Called once the daemon has its boxes again. */
 int v1_open(struct api *api, const char *dir, struct atoll_error *err);
 void v1_close(struct api *api);
 struct results *v1_results(void);

@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 
 /*
- * The house: all of it
+ * The daemon: all of it
  *
  *	lock_dir()	one daemon for a directory
  *	db_open()	what has to survive
@@ -42,37 +42,37 @@
 
 /* ---- small things ---- */
 
-int64_t house_now_ms(void)
+int64_t daemon_now_ms(void)
 {
 	return (int64_t)(clock_real_ns() / 1000000);
 }
 
-void house_random_bytes(void *ret, size_t size)
+void daemon_random_bytes(void *ret, size_t size)
 {
 	/* Never fails for so few, once the machine has booted. */
 	if (getrandom(ret, size, 0) != (ssize_t)size)
 		abort();
 }
 
-void house_random_name(char *ret, size_t n)
+void daemon_random_name(char *ret, size_t n)
 {
 	static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 	unsigned char byte;
 
 	for (size_t i = 0; i < n;) {
-		house_random_bytes(&byte, 1);
+		daemon_random_bytes(&byte, 1);
 		if (byte < 252) /* the largest multiple of 36 */
 			ret[i++] = letters[byte % 36];
 	}
 	ret[n] = '\0';
 }
 
-void house_random_hex(char *ret, size_t n)
+void daemon_random_hex(char *ret, size_t n)
 {
 	static const char digits[] = "0123456789abcdef";
 	unsigned char bytes[64];
 
-	house_random_bytes(bytes, n);
+	daemon_random_bytes(bytes, n);
 	for (size_t i = 0; i < n; i++)
 		ret[i] = digits[bytes[i] & 15];
 	ret[n] = '\0';
@@ -85,11 +85,12 @@ static void call_later(struct loop_timer *timer)
 	later->call(later);
 }
 
-void house_later(struct house *house, struct later *later, void (*call)(struct later *later))
+void daemon_call_later(struct daemon *daemon, struct later *later,
+		       void (*call)(struct later *later))
 {
 	later->call = call;
 	later->timer.fire = call_later;
-	if (loop_arm(house->loop, &later->timer, clock_monotonic_ns()) < 0)
+	if (loop_arm(daemon->loop, &later->timer, clock_monotonic_ns()) < 0)
 		abort();
 }
 
@@ -109,7 +110,7 @@ static void remove_in(int fd)
 }
 
 /* Only files are in those. */
-void house_remove_dir(const char *path)
+void daemon_remove_dir(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -118,19 +119,19 @@ void house_remove_dir(const char *path)
 	rmdir(path);
 }
 
-struct loop *house_loop(struct house *house)
+struct loop *daemon_loop(struct daemon *daemon)
 {
-	return house->loop;
+	return daemon->loop;
 }
 
-struct work *house_work(struct house *house)
+struct work *daemon_work(struct daemon *daemon)
 {
-	return house->work;
+	return daemon->work;
 }
 
 /* ---- its directory ---- */
 
-int house_find_dir(char ret[PATH_MAX], struct atoll_error *err)
+int daemon_find_dir(char ret[PATH_MAX], struct atoll_error *err)
 {
 	char state[PATH_MAX];
 	int r = state_path(state, err);
@@ -146,7 +147,7 @@ int house_find_dir(char ret[PATH_MAX], struct atoll_error *err)
 }
 
 /* It stands beneath `state`, which state_open() has made. */
-int house_make_dir(const char *path, struct atoll_error *err)
+int daemon_make_dir(const char *path, struct atoll_error *err)
 {
 	char part[PATH_MAX];
 	struct stat st;
@@ -167,39 +168,40 @@ int house_make_dir(const char *path, struct atoll_error *err)
 	return 0;
 }
 
-int house_subdir(struct house *house, const char *what, char ret[PATH_MAX], struct atoll_error *err)
+int daemon_subdir(struct daemon *daemon, const char *what, char ret[PATH_MAX],
+		  struct atoll_error *err)
 {
-	int length = snprintf(ret, PATH_MAX, "%s/%s", house->dir, what);
+	int length = snprintf(ret, PATH_MAX, "%s/%s", daemon->dir, what);
 
 	if (length >= PATH_MAX)
-		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "'%s'", house->dir);
+		return error_set(err, ATOLL_FAULT_REQUEST, ENAMETOOLONG, "'%s'", daemon->dir);
 	if (mkdir(ret, 0700) < 0 && errno != EEXIST)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make '%s'", ret);
 	return 0;
 }
 
-static int lock_dir(struct house *house, struct atoll_error *err)
+static int lock_dir(struct daemon *daemon, struct atoll_error *err)
 {
 	char path[PATH_MAX], pid[16] = "";
 
-	snprintf(path, sizeof path, "%.*s/lock", PATH_MAX - 8, house->dir);
-	house->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (house->lock_fd < 0)
+	snprintf(path, sizeof path, "%.*s/lock", PATH_MAX - 8, daemon->dir);
+	daemon->lock_fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (daemon->lock_fd < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "open '%s'", path);
-	if (flock(house->lock_fd, LOCK_EX | LOCK_NB) == 0) {
+	if (flock(daemon->lock_fd, LOCK_EX | LOCK_NB) == 0) {
 		int n = snprintf(pid, sizeof pid, "%d\n", getpid());
 
-		if (ftruncate(house->lock_fd, 0) == 0)
-			(void)!pwrite(house->lock_fd, pid, (size_t)n, 0);
+		if (ftruncate(daemon->lock_fd, 0) == 0)
+			(void)!pwrite(daemon->lock_fd, pid, (size_t)n, 0);
 		return 0;
 	}
 	if (errno != EWOULDBLOCK)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "lock '%s'", path);
-	(void)!pread(house->lock_fd, pid, sizeof pid - 1, 0);
+	(void)!pread(daemon->lock_fd, pid, sizeof pid - 1, 0);
 	pid[strcspn(pid, "\n")] = '\0';
 	return error_set(err, ATOLL_FAULT_REQUEST, EBUSY,
 			 "another daemon (pid %s) has '%s'; --state names another directory", pid,
-			 house->dir);
+			 daemon->dir);
 }
 
 /* ---- every second ---- */
@@ -208,57 +210,57 @@ static int open_spawner(struct atoll_error *err);
 
 static void tick(struct loop_timer *timer)
 {
-	struct house *house = (struct house *)((char *)timer - offsetof(struct house, tick));
+	struct daemon *daemon = (struct daemon *)((char *)timer - offsetof(struct daemon, tick));
 
-	house->n_ticks++;
+	daemon->n_ticks++;
 	if (spawner_is_gone())
 		open_spawner(NULL);
-	pool_tick(house);
-	rows_tick(house);
-	budget_tick(house, house->n_ticks % WRITE_TICKS == 0);
-	if (house->n_ticks % TIDY_TICKS == 1)
-		remove_tidy(house);
-	kept_tick(house, house->n_ticks % TIDY_TICKS == 1);
-	loop_arm(house->loop, &house->tick, clock_monotonic_ns() + TICK_NS);
+	pool_tick(daemon);
+	rows_tick(daemon);
+	budget_tick(daemon, daemon->n_ticks % WRITE_TICKS == 0);
+	if (daemon->n_ticks % TIDY_TICKS == 1)
+		remove_tidy(daemon);
+	kept_tick(daemon, daemon->n_ticks % TIDY_TICKS == 1);
+	loop_arm(daemon->loop, &daemon->tick, clock_monotonic_ns() + TICK_NS);
 }
 
-bool house_is_ready(const struct house *house, const char **ret_why)
+bool daemon_is_ready(const struct daemon *daemon, const char **ret_why)
 {
-	*ret_why = house->is_closing	   ? "the daemon is stopping"
-		   : house->is_taking_over ? "the daemon is starting"
-					   : NULL;
+	*ret_why = daemon->is_closing	    ? "the daemon is stopping"
+		   : daemon->is_taking_over ? "the daemon is starting"
+					    : NULL;
 	return !*ret_why;
 }
 
-void house_count(const struct house *house, struct house_counts *ret)
+void daemon_count(const struct daemon *daemon, struct daemon_counts *ret)
 {
-	*ret = house->counts;
-	ret->n_boxes = house->n_boxes;
-	for (size_t i = 0; i < house->table_size; i++) {
-		for (const struct house_box *mine = house->table[i]; mine;
+	*ret = daemon->counts;
+	ret->n_boxes = daemon->n_boxes;
+	for (size_t i = 0; i < daemon->table_size; i++) {
+		for (const struct daemon_box *mine = daemon->table[i]; mine;
 		     mine = mine->next_same_hash) {
 			ret->n_running += mine->box.state == BOX_RUNNING;
 			ret->n_paused += mine->box.state == BOX_PAUSED;
 		}
 	}
-	ret->n_parked = pool_parked(house);
-	ret->n_removing = house->n_removing;
-	ret->n_database_failures = db_failures(house->db);
-	ret->n_database_waiting = db_waiting(house->db);
+	ret->n_parked = pool_parked(daemon);
+	ret->n_removing = daemon->n_removing;
+	ret->n_database_failures = db_failures(daemon->db);
+	ret->n_database_waiting = db_waiting(daemon->db);
 	for (enum work_rank rank = 0; rank < WORK_RANKS; rank++)
-		ret->n_waiting[rank] = work_waiting(house->work, rank);
+		ret->n_waiting[rank] = work_waiting(daemon->work, rank);
 }
 
 /* ---- opening and closing ---- */
 
 /* What is ours is in nobody's sandbox. */
-static int check_workspaces(const struct house *house, const struct config_tenant *tenant,
+static int check_workspaces(const struct daemon *daemon, const struct config_tenant *tenant,
 			    struct atoll_error *err)
 {
 	char dir[PATH_MAX];
 
-	if (!realpath(house->dir, dir))
-		return error_set(err, ATOLL_FAULT_HOST, errno, "'%s'", house->dir);
+	if (!realpath(daemon->dir, dir))
+		return error_set(err, ATOLL_FAULT_HOST, errno, "'%s'", daemon->dir);
 	for (size_t i = 0; i < tenant->n_workspaces; i++) {
 		if (path_is_within(tenant->workspaces[i], dir) ||
 		    path_is_within(dir, tenant->workspaces[i]))
@@ -271,18 +273,18 @@ static int check_workspaces(const struct house *house, const struct config_tenan
 }
 
 /* Tenants that the configuration names, and one for whoever has started it. */
-static int put_tenants(struct house *house, struct atoll_error *err)
+static int put_tenants(struct daemon *daemon, struct atoll_error *err)
 {
-	const struct house_config *config = house->config;
+	const struct daemon_config *config = daemon->config;
 	const struct config_tenant usual = config_free_tenant(DEFAULT_TENANT);
-	int r = tenant_find(house, DEFAULT_TENANT) ? 0 : tenant_put(house->db, &usual, err);
+	int r = tenant_find(daemon, DEFAULT_TENANT) ? 0 : tenant_put(daemon->db, &usual, err);
 
 	for (size_t i = 0; r == 0 && i < config->n_tenants; i++) {
-		r = check_workspaces(house, &config->tenants[i], err);
+		r = check_workspaces(daemon, &config->tenants[i], err);
 		if (r == 0)
-			r = tenant_put(house->db, &config->tenants[i], err);
+			r = tenant_put(daemon->db, &config->tenants[i], err);
 	}
-	return r < 0 ? r : tenants_reload(house, err);
+	return r < 0 ? r : tenants_reload(daemon, err);
 }
 
 static int open_spawner(struct atoll_error *err)
@@ -298,13 +300,13 @@ static int open_spawner(struct atoll_error *err)
 
 /* The store is ours, and what is in it goes when we say so. Holders are forked by a small program
  * of their own, as long as there are no threads here. */
-static int open_store(const struct house *house, struct atoll_error *err)
+static int open_store(const struct daemon *daemon, struct atoll_error *err)
 {
 	char path[PATH_MAX];
 	int r;
 
-	snprintf(path, sizeof path, "%.*s/atoll", PATH_MAX - 16, house->dir);
-	r = house_make_dir(path, err);
+	snprintf(path, sizeof path, "%.*s/atoll", PATH_MAX - 16, daemon->dir);
+	r = daemon_make_dir(path, err);
 	if (r < 0)
 		return r;
 	strcat(path, "/" LAYER_STORE_HELD);
@@ -316,9 +318,9 @@ static int open_store(const struct house *house, struct atoll_error *err)
 
 /* Tenants write in these directories, so a job file there needs trust. `atoll run` looks them up in
  * the user's store, not in the daemon's: note them before the daemon's store is opened. */
-static int note_workspaces(const struct house *house, struct atoll_error *err)
+static int note_workspaces(const struct daemon *daemon, struct atoll_error *err)
 {
-	const struct house_config *config = house->config;
+	const struct daemon_config *config = daemon->config;
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < config->n_tenants; i++)
@@ -327,80 +329,80 @@ static int note_workspaces(const struct house *house, struct atoll_error *err)
 	return r;
 }
 
-static int open_all(struct house *house, struct atoll_error *err)
+static int open_all(struct daemon *daemon, struct atoll_error *err)
 {
 	char path[PATH_MAX];
-	int r = house_make_dir(house->dir, err);
+	int r = daemon_make_dir(daemon->dir, err);
 
 	if (r == 0)
-		r = lock_dir(house, err);
+		r = lock_dir(daemon, err);
 	if (r == 0)
-		r = note_workspaces(house, err);
+		r = note_workspaces(daemon, err);
 	if (r < 0)
 		return r;
 	/* Everything of the library's is beneath from here on, also for the holders. */
-	setenv("XDG_STATE_HOME", house->dir, 1);
-	r = open_store(house, err);
+	setenv("XDG_STATE_HOME", daemon->dir, 1);
+	r = open_store(daemon, err);
 	if (r < 0)
 		return r;
-	snprintf(path, sizeof path, "%.*s/state.db", PATH_MAX - 16, house->dir);
-	r = db_open(path, house->loop, &house->db, err);
+	snprintf(path, sizeof path, "%.*s/state.db", PATH_MAX - 16, daemon->dir);
+	r = db_open(path, daemon->loop, &daemon->db, err);
 	if (r == 0)
-		r = work_open(house->loop, 0, &house->work, err);
+		r = work_open(daemon->loop, 0, &daemon->work, err);
 	if (r == 0)
-		r = house_subdir(house, "home", house->homes, err);
+		r = daemon_subdir(daemon, "home", daemon->homes, err);
 	if (r == 0)
-		r = tenants_load(house, err);
+		r = tenants_load(daemon, err);
 	if (r == 0)
-		r = put_tenants(house, err);
+		r = put_tenants(daemon, err);
 	if (r == 0)
-		r = volumes_load(house, err);
+		r = volumes_load(daemon, err);
 	if (r == 0)
-		r = kinds_load(house, err);
+		r = kinds_load(daemon, err);
 	if (r == 0)
-		r = house_secrets_load(house, err);
+		r = daemon_secrets_load(daemon, err);
 	if (r == 0)
-		r = boxes_load(house, err);
+		r = boxes_load(daemon, err);
 	if (r == 0)
-		r = remove_strangers(house, err);
+		r = remove_strangers(daemon, err);
 	if (r == 0)
-		networks_tidy(house);
-	return r < 0 ? r : control_open(house, err);
+		networks_tidy(daemon);
+	return r < 0 ? r : control_open(daemon, err);
 }
 
-int house_open(const struct house_options *options, struct house **ret, struct atoll_error *err)
+int daemon_open(const struct daemon_options *options, struct daemon **ret, struct atoll_error *err)
 {
-	struct house *house = calloc(1, sizeof *house);
+	struct daemon *daemon = calloc(1, sizeof *daemon);
 	int r;
 
-	if (!house)
+	if (!daemon)
 		return error_oom(err);
-	house->loop = options->loop;
-	house->config = options->config;
-	house->lock_fd = -1;
-	house->control.fd = -1;
-	snprintf(house->dir, sizeof house->dir, "%s", options->dir);
-	house->is_taking_over = true;
-	meter_listen(house);
-	r = open_all(house, err);
+	daemon->loop = options->loop;
+	daemon->config = options->config;
+	daemon->lock_fd = -1;
+	daemon->control.fd = -1;
+	snprintf(daemon->dir, sizeof daemon->dir, "%s", options->dir);
+	daemon->is_taking_over = true;
+	meter_listen(daemon);
+	r = open_all(daemon, err);
 	if (r < 0) {
-		house_close(house, false);
+		daemon_close(daemon, false);
 		return r;
 	}
-	house->is_taking_over = false;
-	house->tick.fire = tick;
-	loop_arm(house->loop, &house->tick, clock_monotonic_ns());
-	*ret = house;
+	daemon->is_taking_over = false;
+	daemon->tick.fire = tick;
+	loop_arm(daemon->loop, &daemon->tick, clock_monotonic_ns());
+	*ret = daemon;
 	return 0;
 }
 
-static void end_all(struct house *house)
+static void end_all(struct daemon *daemon)
 {
-	const char **ids = calloc(house->n_boxes + 1, sizeof *ids);
+	const char **ids = calloc(daemon->n_boxes + 1, sizeof *ids);
 	struct box *box = NULL;
 	size_t n = 0;
 
-	while (ids && (box = box_next_any(house, box))) {
+	while (ids && (box = box_next_any(daemon, box))) {
 		ids[n++] = box->sandbox;
 		row_remove(inner(box));
 	}
@@ -410,47 +412,47 @@ static void end_all(struct house *house)
 }
 
 /* Whoever holds on to a box, or reads along, does so no more. */
-static void let_go(struct house *house)
+static void let_go(struct daemon *daemon)
 {
-	for (struct box *box = NULL; (box = box_next_any(house, box));) {
+	for (struct box *box = NULL; (box = box_next_any(daemon, box));) {
 		box_call_gone(inner(box));
 		guest_end(box);
 		process_forget_all(box);
 	}
 }
 
-void house_let_go(struct house *house)
+void daemon_disconnect(struct daemon *daemon)
 {
-	if (!house)
+	if (!daemon)
 		return;
-	house->is_closing = true;
-	control_close(house);
-	let_go(house);
+	daemon->is_closing = true;
+	control_close(daemon);
+	let_go(daemon);
 }
 
-void house_close(struct house *house, bool is_final)
+void daemon_close(struct daemon *daemon, bool is_final)
 {
-	if (!house)
+	if (!daemon)
 		return;
-	house_let_go(house);
-	loop_disarm(house->loop, &house->tick);
-	work_close(house->work);
+	daemon_disconnect(daemon);
+	loop_disarm(daemon->loop, &daemon->tick);
+	work_close(daemon->work);
 	if (is_final)
-		end_all(house);
-	pools_free(house);
-	if (house->db)
-		budget_tick(house, true);
-	rows_tick(house);
-	db_close(house->db);
-	rows_free(house);
-	table_free(house);
-	kinds_free(house);
-	volumes_free(house);
-	house_secrets_free(house);
-	tenants_free(house);
+		end_all(daemon);
+	pools_free(daemon);
+	if (daemon->db)
+		budget_tick(daemon, true);
+	rows_tick(daemon);
+	db_close(daemon->db);
+	rows_free(daemon);
+	table_free(daemon);
+	kinds_free(daemon);
+	volumes_free(daemon);
+	daemon_secrets_free(daemon);
+	tenants_free(daemon);
 	spawner_close();
-	box_unlisten(&house->listener);
-	if (house->lock_fd >= 0)
-		close(house->lock_fd);
-	free(house);
+	box_unlisten(&daemon->listener);
+	if (daemon->lock_fd >= 0)
+		close(daemon->lock_fd);
+	free(daemon);
 }
