@@ -177,8 +177,8 @@ struct audit_line {
 	char run[ATOLL_ID_SIZE];
 	uint32_t step; /* 0: none */
 	char kind[24];
-	const char *rest; /* what follows the kind, from its comma or closing brace on */
-	size_t rest_size;
+	const char *members; /* what follows the kind, from its comma or closing brace on */
+	size_t members_size;
 };
 
 /* Is it written like an id of a run? */
@@ -268,8 +268,8 @@ int audit_check_end(struct audit_check *check, struct atoll_error *err);
 /* All from the descriptor's place on, to the end. What is behind the last newline is left, and how
  * many bytes that are is told. */
 int audit_each_line(int fd, int (*line)(void *, const char *, size_t, struct atoll_error *),
-		    void *arg, uint64_t *ret_rest, struct atoll_error *err);
-int audit_check_fd(struct audit_check *check, int fd, uint64_t *ret_rest, struct atoll_error *err);
+		    void *arg, uint64_t *ret_cut, struct atoll_error *err);
+int audit_check_fd(struct audit_check *check, int fd, uint64_t *ret_cut, struct atoll_error *err);
 
 /* A head for `place`: the whole line, without its newline. Memory is the only thing that can fail,
  * and `out` remembers that. */

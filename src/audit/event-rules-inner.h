@@ -38,7 +38,7 @@ struct rules {
 	int32_t talkers[RECENT_MAX];
 	size_t n_talkers;
 	/* Changes, to tell a tidy-up from a loss. */
-	uint64_t n_deleted, n_kept, n_removed;
+	uint64_t n_deleted, n_existing, n_removed;
 	bool has_told_deletion;
 	/* Names asked for beneath one domain. */
 	struct zone {

@@ -55,7 +55,7 @@ static unsigned hex4(const char *at)
 }
 
 /* Reads the string behind its first quote; NULL only if it has no end. */
-static const char *take_string(struct reader *reader)
+static const char *read_string(struct reader *reader)
 {
 	static const char from[] = "bfnrt\"\\/", to[] = "\b\f\n\r\t\"\\/";
 	struct line *line = reader->line;
@@ -110,7 +110,7 @@ static bool skip(struct reader *reader)
 	return false;
 }
 
-static bool take_list(struct reader *reader)
+static bool read_list(struct reader *reader)
 {
 	struct line *line = reader->line;
 
@@ -123,7 +123,7 @@ static bool take_list(struct reader *reader)
 		}
 		if (*reader->at++ != '"')
 			return false;
-		text = take_string(reader);
+		text = read_string(reader);
 		if (!text)
 			return false;
 		if (line->argc < LINE_ARGS_MAX)
@@ -168,7 +168,7 @@ static const char **text_slot(struct line *line, const char *key, size_t size)
 	return NULL;
 }
 
-static void take_number(struct line *line, const char *key, size_t size, const char *at)
+static void read_number(struct line *line, const char *key, size_t size, const char *at)
 {
 	if (size == 3 && memcmp(key, "seq", 3) == 0)
 		line->seq = strtoull(at, NULL, 10);
@@ -185,7 +185,7 @@ static void take_number(struct line *line, const char *key, size_t size, const c
 }
 
 /* One `"key":value`. */
-static bool take_pair(struct reader *reader)
+static bool read_pair(struct reader *reader)
 {
 	struct line *line = reader->line;
 	const char *key = reader->at + 1, *end;
@@ -208,7 +208,7 @@ static bool take_pair(struct reader *reader)
 		if (!slot && !is_kind)
 			return skip(reader);
 		reader->at++;
-		end = take_string(reader);
+		end = read_string(reader);
 		if (!end)
 			return false;
 		if (!is_kind) {
@@ -220,13 +220,13 @@ static bool take_pair(struct reader *reader)
 	}
 	if (*reader->at == '[' && size == 4 && memcmp(key, "argv", 4) == 0) {
 		reader->at++;
-		return take_list(reader);
+		return read_list(reader);
 	}
-	take_number(line, key, size, reader->at);
+	read_number(line, key, size, reader->at);
 	return skip(reader);
 }
 
-bool line_take_apart(const char *text, size_t size, struct line *ret)
+bool line_parse(const char *text, size_t size, struct line *ret)
 {
 	struct reader reader = {text, text + size, ret};
 
@@ -238,7 +238,7 @@ bool line_take_apart(const char *text, size_t size, struct line *ret)
 		return false;
 	while (reader.at < reader.end && *reader.at != '}') {
 		reader.at++;
-		if (reader.at >= reader.end || !take_pair(&reader))
+		if (reader.at >= reader.end || !read_pair(&reader))
 			return false;
 	}
 	ret->argv[ret->argc] = NULL;

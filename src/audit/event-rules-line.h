@@ -39,7 +39,7 @@ struct line {
 };
 
 /* False for what is no line, or of no kind that is looked at. */
-bool line_take_apart(const char *text, size_t size, struct line *ret);
+bool line_parse(const char *text, size_t size, struct line *ret);
 
 /* The last component of a path. */
 const char *line_base(const char *path);

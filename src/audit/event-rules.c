@@ -214,7 +214,7 @@ size_t rules_look(struct rules *rules, const char *text, size_t size,
 	struct line *line = &rules->line;
 	size_t n = 0;
 
-	if (!line_take_apart(text, size, line))
+	if (!line_parse(text, size, line))
 		return 0;
 	if (line->kind == LINE_EXEC)
 		remember(rules, line);

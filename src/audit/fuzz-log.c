@@ -35,7 +35,7 @@ static void check_log(char *text, size_t size)
 
 			/* What was read is what would be written. */
 			audit_line_format(&line, &again);
-			buf_add(&again, line.rest, line.rest_size);
+			buf_add(&again, line.members, line.members_size);
 			if (again.used != (size_t)(end - at) ||
 			    memcmp(again.data, at, again.used) != 0)
 				abort();

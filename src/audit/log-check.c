@@ -308,7 +308,7 @@ static int check_lines(const char *data, size_t size,
 }
 
 int audit_each_line(int fd, int (*line)(void *, const char *, size_t, struct atoll_error *),
-		    void *arg, uint64_t *ret_rest, struct atoll_error *err)
+		    void *arg, uint64_t *ret_cut, struct atoll_error *err)
 {
 	size_t room = READ_SIZE, have = 0, used;
 	cleanup_free char *data = malloc(room);
@@ -340,7 +340,7 @@ int audit_each_line(int fd, int (*line)(void *, const char *, size_t, struct ato
 			data = more;
 		}
 	}
-	*ret_rest = have;
+	*ret_cut = have;
 	return 0;
 }
 
@@ -349,9 +349,9 @@ static int one_line(void *arg, const char *line, size_t size, struct atoll_error
 	return audit_check_line(arg, line, size, err);
 }
 
-int audit_check_fd(struct audit_check *check, int fd, uint64_t *ret_rest, struct atoll_error *err)
+int audit_check_fd(struct audit_check *check, int fd, uint64_t *ret_cut, struct atoll_error *err)
 {
-	int r = audit_each_line(fd, one_line, check, ret_rest, err);
+	int r = audit_each_line(fd, one_line, check, ret_cut, err);
 
 	return r < 0 ? r : audit_check_end(check, err);
 }

@@ -33,7 +33,7 @@ static char *put_number(char *at, uint64_t value)
 {
 	unsigned count = 1;
 
-	for (uint64_t rest = value; rest > 9; rest /= 10)
+	for (uint64_t left = value; left > 9; left /= 10)
 		count++;
 	return put_digits(at, value, count);
 }
@@ -117,7 +117,7 @@ struct reader {
 	const char *at, *end;
 };
 
-static bool take(struct reader *in, const char *text)
+static bool read_text(struct reader *in, const char *text)
 {
 	size_t size = strlen(text);
 
@@ -128,7 +128,7 @@ static bool take(struct reader *in, const char *text)
 }
 
 /* Decimal, without a zero in front. */
-static bool take_number(struct reader *in, uint64_t *ret)
+static bool read_number(struct reader *in, uint64_t *ret)
 {
 	uint64_t value = 0;
 	const char *start = in->at;
@@ -142,7 +142,7 @@ static bool take_number(struct reader *in, uint64_t *ret)
 	return in->at > start && (*start != '0' || in->at == start + 1);
 }
 
-static bool take_time(struct reader *in, char ret[AUDIT_TIME_SIZE])
+static bool read_time(struct reader *in, char ret[AUDIT_TIME_SIZE])
 {
 	static const char form[] = "dddd-dd-ddTdd:dd:dd.dddddddddZ";
 	const char *text = in->at;
@@ -160,7 +160,7 @@ static bool take_time(struct reader *in, char ret[AUDIT_TIME_SIZE])
 }
 
 /* Lower-case letters and the digits of an id, up to the quote, which is taken as well. */
-static bool take_word(struct reader *in, char *ret, size_t room)
+static bool read_word(struct reader *in, char *ret, size_t room)
 {
 	const char *start = in->at;
 	size_t size;
@@ -169,7 +169,7 @@ static bool take_word(struct reader *in, char *ret, size_t room)
 	       ((*in->at >= 'a' && *in->at <= 'z') || (*in->at >= '2' && *in->at <= '7')))
 		in->at++;
 	size = (size_t)(in->at - start);
-	if (size == 0 || size >= room || !take(in, "\""))
+	if (size == 0 || size >= room || !read_text(in, "\""))
 		return false;
 	memcpy(ret, start, size);
 	ret[size] = '\0';
@@ -181,25 +181,26 @@ const char *audit_line_parse(const char *text, size_t size, struct audit_line *r
 	struct reader in = {text, text + size};
 	uint64_t step = 0;
 
-	if (!take(&in, "{\"prev\":\"") || in.end - in.at < 2 * HASH_SIZE ||
+	if (!read_text(&in, "{\"prev\":\"") || in.end - in.at < 2 * HASH_SIZE ||
 	    !hash_from_hex(in.at, HASH_SIZE, ret->prev))
 		return "it does not begin with the hash of the line before";
 	in.at += 2 * (size_t)HASH_SIZE;
-	if (!take(&in, "\",\"seq\":") || !take_number(&in, &ret->seq))
+	if (!read_text(&in, "\",\"seq\":") || !read_number(&in, &ret->seq))
 		return "it has no number";
-	if (!take(&in, ",\"time\":\"") || !take_time(&in, ret->time))
+	if (!read_text(&in, ",\"time\":\"") || !read_time(&in, ret->time))
 		return "it has no time";
-	if (!take(&in, "\",\"run\":\"") || !take_word(&in, ret->run, sizeof ret->run))
+	if (!read_text(&in, "\",\"run\":\"") || !read_word(&in, ret->run, sizeof ret->run))
 		return "it names no run";
-	if (take(&in, ",\"step\":") && (!take_number(&in, &step) || step == 0 || step > UINT32_MAX))
+	if (read_text(&in, ",\"step\":") &&
+	    (!read_number(&in, &step) || step == 0 || step > UINT32_MAX))
 		return "its step is no number";
 	ret->step = (uint32_t)step;
-	if (!take(&in, ",\"kind\":\"") || !take_word(&in, ret->kind, sizeof ret->kind))
+	if (!read_text(&in, ",\"kind\":\"") || !read_word(&in, ret->kind, sizeof ret->kind))
 		return "it names no kind";
 	if (in.at == in.end || (*in.at != ',' && *in.at != '}'))
 		return "it ends early";
-	ret->rest = in.at;
-	ret->rest_size = (size_t)(in.end - in.at);
+	ret->members = in.at;
+	ret->members_size = (size_t)(in.end - in.at);
 	return NULL;
 }
 
@@ -301,7 +302,7 @@ static bool skip_list(struct reader *in, unsigned depth)
 		return true;
 	}
 	while (depth < DEPTH_MAX) {
-		if (is_object && (!skip_string(in) || !take(in, ":")))
+		if (is_object && (!skip_string(in) || !read_text(in, ":")))
 			return false;
 		if (!skip_value(in, depth + 1) || in->at == in->end)
 			return false;
@@ -326,11 +327,11 @@ static bool skip_value(struct reader *in, unsigned depth)
 	case '"':
 		return skip_string(in);
 	case 't':
-		return take(in, "true");
+		return read_text(in, "true");
 	case 'f':
-		return take(in, "false");
+		return read_text(in, "false");
 	case 'n':
-		return take(in, "null");
+		return read_text(in, "null");
 	default:
 		return skip_number(in);
 	}
@@ -378,14 +379,14 @@ static int find_member(struct reader in, const char *key, const char **ret, size
 {
 	size_t length = strlen(key);
 
-	while (take(&in, ",")) {
+	while (read_text(&in, ",")) {
 		const char *name = in.at + 1, *value;
 		size_t name_size;
 
 		if (!skip_string(&in))
 			return -EBADMSG;
 		name_size = (size_t)(in.at - name) - 1;
-		if (!take(&in, ":"))
+		if (!read_text(&in, ":"))
 			return -EBADMSG;
 		value = in.at;
 		if (!skip_value(&in, 0))
@@ -406,7 +407,7 @@ int audit_json_member(const char *text, size_t size, const char *key, const char
 	const char *value;
 	size_t length = strlen(key);
 
-	if (!take(&in, "{") || !skip_string(&in) || !take(&in, ":"))
+	if (!read_text(&in, "{") || !skip_string(&in) || !read_text(&in, ":"))
 		return -EBADMSG;
 	value = in.at;
 	if (!skip_value(&in, 0))
@@ -421,7 +422,7 @@ int audit_json_member(const char *text, size_t size, const char *key, const char
 
 int audit_line_string(const struct audit_line *line, const char *key, char *ret, size_t room)
 {
-	struct reader in = {line->rest, line->rest + line->rest_size};
+	struct reader in = {line->members, line->members + line->members_size};
 	const char *value;
 	size_t size;
 	int r = find_member(in, key, &value, &size);

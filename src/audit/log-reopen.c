@@ -132,11 +132,11 @@ int audit_add_hand_overs(struct audit_log *log, const char *key, struct atoll_er
 
 /* Check what is there, from where we know it on. `check` brings an empty list of keys along. */
 static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t size,
-		    uint64_t *ret_rest, struct atoll_error *err)
+		    uint64_t *ret_cut, struct atoll_error *err)
 {
 	int r;
 
-	*ret_rest = 0;
+	*ret_cut = 0;
 	if (check->place.bytes == size)
 		return 0;
 	audit_trust_add(check->trust, log->key.public);
@@ -146,7 +146,7 @@ static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t s
 	if (lseek(log->fd, (off_t)check->place.bytes, SEEK_SET) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read the record of run %s",
 				 log->id);
-	r = audit_check_fd(check, log->fd, ret_rest, err);
+	r = audit_check_fd(check, log->fd, ret_cut, err);
 	if (r == -EBADMSG || r == -EKEYREJECTED)
 		error_context(err, r,
 			      "the record of run %s was changed and is not gone on with (see atoll "
@@ -155,11 +155,11 @@ static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t s
 	return r;
 }
 
-static int add_cut(struct audit_log *log, uint64_t rest, struct atoll_error *err)
+static int add_cut(struct audit_log *log, uint64_t cut, struct atoll_error *err)
 {
 	struct json *json = audit_begin(log, "cut", 0, 0);
 
-	json_uint(json, "bytes", rest);
+	json_uint(json, "bytes", cut);
 	return audit_commit(log, err);
 }
 
@@ -168,7 +168,7 @@ static int go_on(struct audit_log *log, struct atoll_error *err)
 	struct audit_trust trust = {0};
 	struct audit_check check = {.trust = &trust};
 	struct stat st;
-	uint64_t rest;
+	uint64_t cut;
 	int r;
 
 	if (fstat(log->fd, &st) < 0)
@@ -184,18 +184,18 @@ static int go_on(struct audit_log *log, struct atoll_error *err)
 		check.last_step = 0;
 	}
 	log->saved_bytes = check.place.bytes;
-	r = catch_up(log, &check, (uint64_t)st.st_size, &rest, err);
+	r = catch_up(log, &check, (uint64_t)st.st_size, &cut, err);
 	if (r < 0)
 		return r;
 	log->place = check.place;
 	log->last_step = check.last_step;
-	if (rest && ftruncate(log->fd, (off_t)log->place.bytes) < 0)
+	if (cut && ftruncate(log->fd, (off_t)log->place.bytes) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno,
 				 "cut a half line off the record of run %s", log->id);
 	if (log->place.edge.size == 0)
 		r = audit_add_open(log, "sandbox", NULL, err);
-	if (r == 0 && rest)
-		r = add_cut(log, rest, err);
+	if (r == 0 && cut)
+		r = add_cut(log, cut, err);
 	if (r == 0 && check.key[0])
 		r = audit_add_hand_overs(log, check.key, err);
 	return r;

@@ -171,7 +171,7 @@ static void put_key_away(struct audit_log *log)
 	log->has_key = false;
 }
 
-static int take_key(struct audit_log *log, struct atoll_error *err)
+static int load_key(struct audit_log *log, struct atoll_error *err)
 {
 	char before[AUDIT_KEY_SIZE];
 	int r;
@@ -217,7 +217,7 @@ static int enter(struct audit_log *log, bool is_synced, struct atoll_error *err)
 
 static int seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll_error *err)
 {
-	int r = take_key(log, err);
+	int r = load_key(log, err);
 
 	if (r < 0)
 		return r;
@@ -240,7 +240,7 @@ void audit_prepare_seal(struct audit_log *log)
 	struct atoll_error unheard;
 
 	/* What fails here fails again when it counts. */
-	if (audit_flush(log, &unheard) == 0 && take_key(log, &unheard) < 0)
+	if (audit_flush(log, &unheard) == 0 && load_key(log, &unheard) < 0)
 		put_key_away(log);
 }
 
@@ -340,7 +340,7 @@ void audit_make_spare(const struct audit_log *log)
 }
 
 /* The file that a run before has made ahead; -1 if there is none that is as it should be. */
-static int take_spare(int state_fd, const char *path, int flags)
+static int open_spare(int state_fd, const char *path, int flags)
 {
 	struct stat st;
 	int fd;
@@ -364,7 +364,7 @@ int audit_open_file(struct audit_log *log, int flags, struct atoll_error *err)
 
 	snprintf(path, sizeof path, "log/%s.jsonl", log->id);
 	flags |= O_RDWR | O_APPEND | O_NOFOLLOW | O_CLOEXEC;
-	log->fd = flags & O_EXCL ? take_spare(log->state_fd, path, flags) : -1;
+	log->fd = flags & O_EXCL ? open_spare(log->state_fd, path, flags) : -1;
 	if (log->fd < 0)
 		log->fd = openat(log->state_fd, path, flags, 0600);
 	if (log->fd < 0 && errno == ENOENT && flags & O_CREAT) {

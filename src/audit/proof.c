@@ -70,7 +70,7 @@ static int read_leaves(int state_fd, const char *run, struct leaves *leaves,
 {
 	cleanup_fd int fd = -1, note_fd = -1;
 	char path[64];
-	uint64_t rest;
+	uint64_t cut;
 	ssize_t got;
 
 	leaves->is_log = run[0];
@@ -83,7 +83,7 @@ static int read_leaves(int state_fd, const char *run, struct leaves *leaves,
 	fd = openat(state_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "open '%s' in the store", path);
-	return audit_each_line(fd, add_leaf, leaves, &rest, err);
+	return audit_each_line(fd, add_leaf, leaves, &cut, err);
 }
 
 static void add_hashes(struct json *json, unsigned char (*hashes)[HASH_SIZE], size_t n)

@@ -83,7 +83,7 @@ static size_t word_start(const char *name, size_t end)
 	return at;
 }
 
-static void take_apart(struct words *words, const char *name, size_t size)
+static void split_words(struct words *words, const char *name, size_t size)
 {
 	size_t end = size;
 
@@ -120,7 +120,7 @@ enum redact_telling redact_name(const char *name, size_t size)
 		name += size - NAME_MAX_;
 		size = NAME_MAX_;
 	}
-	take_apart(&words, name, size);
+	split_words(&words, name, size);
 	if (words.n == 0 || IS_AMONG(words.word[words.n - 1], switches))
 		return REDACT_PLAIN;
 	for (size_t i = 0; i < ARRAY_SIZE(secret_ends); i++)

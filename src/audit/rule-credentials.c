@@ -69,7 +69,7 @@ static const char *const harmless[] = {
 /* What stands behind a home in `path`; NULL if there is none. */
 static const char *inside_home(const char *path)
 {
-	const char *rest;
+	const char *inside;
 
 	if (starts_with(path, "~/"))
 		return path + 2;
@@ -79,8 +79,8 @@ static const char *inside_home(const char *path)
 		return path + 6;
 	if (!starts_with(path, "/home/") && !starts_with(path, "/Users/"))
 		return NULL;
-	rest = strchr(path + 6 + (path[1] == 'U'), '/');
-	return rest ? rest + 1 : NULL;
+	inside = strchr(path + 6 + (path[1] == 'U'), '/');
+	return inside ? inside + 1 : NULL;
 }
 
 static bool is_owner(const struct credential *credential, const char *program)
@@ -93,7 +93,7 @@ static bool is_owner(const struct credential *credential, const char *program)
 
 static const struct credential *find(const char *path)
 {
-	const char *rest = inside_home(path);
+	const char *inside = inside_home(path);
 
 	if (ends_with(path, ".pub") || starts_with(path, "/proc/self/"))
 		return NULL;
@@ -101,7 +101,7 @@ static const struct credential *find(const char *path)
 		const struct credential *credential = &credentials[i];
 
 		if (credential->pattern[0] == '/' ? str_glob(credential->pattern, path)
-						  : rest && str_glob(credential->pattern, rest))
+						  : inside && str_glob(credential->pattern, inside))
 			return credential;
 	}
 	return NULL;

@@ -104,11 +104,11 @@ static bool look_at_change(struct rules *rules, const struct line *line, char *w
 	if (can_be_made_anew(line->path))
 		return false;
 	if (!streq(line->change, "deleted")) {
-		rules->n_kept++;
+		rules->n_existing++;
 		return false;
 	}
 	rules->n_deleted++;
-	if (rules->n_deleted <= rules->n_kept)
+	if (rules->n_deleted <= rules->n_existing)
 		return false;
 	return count_deletion(rules, rules->n_deleted, why, size);
 }

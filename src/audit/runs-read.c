@@ -65,18 +65,18 @@ static int by_run_and_size(const void *a, const void *b)
 /* In order. Once a run was removed, what was before that does not count. */
 static void sort_entries(struct audit_runs *runs)
 {
-	size_t kept = 0;
+	size_t n = 0;
 
 	if (!runs->n)
 		return;
 	qsort(runs->items, runs->n, sizeof *runs->items, by_run);
 	for (size_t i = 0; i < runs->n; i++) {
-		while (kept && streq(runs->items[kept - 1].run, runs->items[i].run) &&
-		       (runs->items[i].is_removed || runs->items[kept - 1].is_removed))
-			kept--;
-		runs->items[kept++] = runs->items[i];
+		while (n && streq(runs->items[n - 1].run, runs->items[i].run) &&
+		       (runs->items[i].is_removed || runs->items[n - 1].is_removed))
+			n--;
+		runs->items[n++] = runs->items[i];
 	}
-	runs->n = kept;
+	runs->n = n;
 	qsort(runs->items, runs->n, sizeof *runs->items, by_run_and_size);
 }
 
@@ -128,7 +128,7 @@ static bool parse_entry(const struct audit_line *line, struct audit_entry *ret)
 
 	/* The rest of the line as an object of its own. */
 	if (got < 0 || !audit_from_base64(root, (size_t)got, ret->root, HASH_SIZE) ||
-	    asprintf(&object, "{\"\":0%.*s", (int)line->rest_size, line->rest) < 0)
+	    asprintf(&object, "{\"\":0%.*s", (int)line->members_size, line->members) < 0)
 		return false;
 	if (audit_json_member(object, strlen(object), "size", &size, &length) < 0)
 		return false;
@@ -234,7 +234,7 @@ static int read_all(struct reading *reading, int state_fd, const struct audit_tr
 		    struct atoll_error *err)
 {
 	cleanup_fd int fd = openat(state_fd, "log/runs.jsonl", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	uint64_t rest = 0;
+	uint64_t cut = 0;
 	int r = 0;
 
 	if (fd < 0 && errno != ENOENT)
@@ -245,7 +245,7 @@ static int read_all(struct reading *reading, int state_fd, const struct audit_tr
 		return error_set(err, ATOLL_FAULT_HOST, errno, "lock the list of runs");
 	r = read_head(reading, state_fd, trust, err);
 	if (r == 0 && fd >= 0)
-		r = audit_each_line(fd, read_line, reading, &rest, err);
+		r = audit_each_line(fd, read_line, reading, &cut, err);
 	return r < 0 ? r : check_end(reading, err);
 }
 

@@ -147,17 +147,17 @@ static bool read_checkpoint(int state_fd, const struct audit_key *key, struct au
 /* Read what has been added behind `place`, and cut off a half line. */
 static int follow(struct runs *runs, uint64_t size, struct atoll_error *err)
 {
-	uint64_t rest;
+	uint64_t cut;
 	int r;
 
 	if (size == runs->place.bytes)
 		return 0;
 	if (lseek(runs->fd, (off_t)runs->place.bytes, SEEK_SET) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "read the list of runs");
-	r = audit_each_line(runs->fd, follow_line, &runs->place, &rest, err);
+	r = audit_each_line(runs->fd, follow_line, &runs->place, &cut, err);
 	if (r < 0 && r != -ECANCELED)
 		return r;
-	if ((rest || r < 0) && ftruncate(runs->fd, (off_t)runs->place.bytes) < 0)
+	if ((cut || r < 0) && ftruncate(runs->fd, (off_t)runs->place.bytes) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno,
 				 "cut what is not signed off the list of runs");
 	return 0;

@@ -29,7 +29,7 @@ TEST(a_line_is_read_as_it_was_written)
 	CHECK_INT(audit_line_string(&line, "none", path, sizeof path), -ENOENT);
 	CHECK_INT(audit_line_string(&line, "path", path, 5), -E2BIG);
 	audit_line_format(&line, &out);
-	buf_add(&out, line.rest, line.rest_size);
+	buf_add(&out, line.members, line.members_size);
 	CHECK_STR(out.data, LINE);
 	buf_done(&out);
 }

@@ -64,7 +64,7 @@ static void exec_line(struct watched *run, struct buf *out, int pid, int parent,
 {
 	struct json json = {out};
 	cleanup_free char *copy = strdup(words);
-	char *rest = copy, *word;
+	char *next = copy, *word;
 
 	begin(run, &json, "exec");
 	json_int(&json, "pid", pid);
@@ -72,7 +72,7 @@ static void exec_line(struct watched *run, struct buf *out, int pid, int parent,
 	json_str(&json, "program", "sh");
 	json_str(&json, "path", path);
 	json_open(&json, "argv", '[');
-	while ((word = strsep(&rest, " "))) {
+	while ((word = strsep(&next, " "))) {
 		for (char *at = word; *at; at++)
 			if (*at == '^')
 				*at = ' ';
@@ -174,7 +174,7 @@ TEST(a_line_is_taken_apart_whatever_stands_in_it)
 		"\"fresh\":true}";
 	static struct line line;
 
-	CHECK(line_take_apart(text, sizeof text - 1, &line));
+	CHECK(line_parse(text, sizeof text - 1, &line));
 	CHECK(line.kind == LINE_EXEC && line.seq == 7 && line.step == 2);
 	CHECK(line.pid == 3 && line.parent == 2 && line.is_fresh && line.argc == 3);
 	CHECK_STR(line.program, "a\"b");
@@ -182,8 +182,8 @@ TEST(a_line_is_taken_apart_whatever_stands_in_it)
 	CHECK_STR(line.argv[1], "\n\\");
 	CHECK_STR(line.argv[2], "");
 	for (size_t i = 0; i < sizeof text - 1; i++)
-		CHECK(!line_take_apart(text, i, &line));
-	CHECK(!line_take_apart("{\"kind\":\"head\",\"size\":1}", 24, &line));
+		CHECK(!line_parse(text, i, &line));
+	CHECK(!line_parse("{\"kind\":\"head\",\"size\":1}", 24, &line));
 }
 
 TEST(credentials_are_noticed_in_refusals_and_in_arguments)

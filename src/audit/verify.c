@@ -96,7 +96,7 @@ static void describe_broken(struct atoll_verified *ret, const struct audit_check
 
 /* No line is wrong; is it all there? */
 static void describe_whole(struct atoll_verified *ret, const struct audit_check *check,
-			   const char *who, uint64_t rest, bool is_live)
+			   const char *who, uint64_t cut, bool is_live)
 {
 	uint64_t n = check->place.edge.size, unsigned_n = n - check->n_signed;
 	char tail[160] = "";
@@ -111,7 +111,7 @@ static void describe_whole(struct atoll_verified *ret, const struct audit_check 
 			 who, n + 1, check->known_size);
 		return;
 	}
-	if (check->is_closed && !rest) {
+	if (check->is_closed && !cut) {
 		snprintf(ret->text, sizeof ret->text,
 			 "%s: good, %" PRIu64 " lines, closed and signed by key %s", who, n,
 			 check->key);
@@ -121,9 +121,9 @@ static void describe_whole(struct atoll_verified *ret, const struct audit_check 
 	if (unsigned_n)
 		snprintf(tail, sizeof tail, "; %" PRIu64 " more are chained and not signed",
 			 unsigned_n);
-	if (rest)
+	if (cut)
 		snprintf(tail + strlen(tail), sizeof tail - strlen(tail),
-			 "; then %" PRIu64 " bytes of a half line", rest);
+			 "; then %" PRIu64 " bytes of a half line", cut);
 	snprintf(ret->text, sizeof ret->text, "%s: not closed, good up to line %" PRIu64 "%s; %s",
 		 who, check->n_signed, tail,
 		 is_live ? "it is being written" : "its writer was interrupted");
@@ -137,7 +137,7 @@ static bool is_locked(int fd)
 	return false;
 }
 
-static int take_hand_over(void *arg, const char *text, size_t size, struct atoll_error *err)
+static int add_hand_over(void *arg, const char *text, size_t size, struct atoll_error *err)
 {
 	struct audit_line line;
 	char note[AUDIT_HAND_OVER_MAX];
@@ -153,18 +153,18 @@ static int take_hand_over(void *arg, const char *text, size_t size, struct atoll
 
 /* A key that was not known may be tied to one that is by a hand-over further down, so these are
  * collected, and it is tried again. */
-static int check_fd(struct audit_check *check, int fd, uint64_t *ret_rest, struct atoll_error *err)
+static int check_fd(struct audit_check *check, int fd, uint64_t *ret_cut, struct atoll_error *err)
 {
 	const struct audit_check start = *check;
 
 	for (;;) {
 		size_t before;
-		int r = audit_check_fd(check, fd, ret_rest, err);
+		int r = audit_check_fd(check, fd, ret_cut, err);
 
 		if (r != -EKEYREJECTED || lseek(fd, 0, SEEK_SET) < 0)
 			return r;
 		before = check->trust->n;
-		if (audit_each_line(fd, take_hand_over, check->trust, ret_rest, NULL) < 0 ||
+		if (audit_each_line(fd, add_hand_over, check->trust, ret_cut, NULL) < 0 ||
 		    check->trust->n == before || lseek(fd, 0, SEEK_SET) < 0)
 			return r;
 		*check = start;
@@ -177,8 +177,8 @@ static int verify_fd(int fd, const char *who, struct audit_check *check, struct 
 {
 	struct atoll_error story = {0};
 	bool is_live = is_locked(fd);
-	uint64_t rest = 0;
-	int r = check_fd(check, fd, &rest, &story);
+	uint64_t cut = 0;
+	int r = check_fd(check, fd, &cut, &story);
 
 	if (r < 0 && r != -EBADMSG && r != -EKEYREJECTED) {
 		*err = story;
@@ -194,7 +194,7 @@ static int verify_fd(int fd, const char *who, struct audit_check *check, struct 
 	if (r < 0)
 		describe_broken(ret, check, who, story.text);
 	else
-		describe_whole(ret, check, who, rest, is_live);
+		describe_whole(ret, check, who, cut, is_live);
 	return 0;
 }
 

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
-static int take_option(const char *text, const struct words_option *table, struct atoll_error *err)
+static int set_option(const char *text, const struct words_option *table, struct atoll_error *err)
 {
 	size_t length = strcspn(text, "=");
 
@@ -33,7 +33,7 @@ int words_read(char **args, const struct words_option *table, const char **ret_w
 	for (size_t i = 0; i < max; i++)
 		ret_words[i] = NULL;
 	for (; r == 0 && *args && starts_with(*args, "--") && !streq(*args, "--"); args++)
-		r = take_option(*args + 2, table, err);
+		r = set_option(*args + 2, table, err);
 	if (r == 0 && *args && streq(*args, "--"))
 		args++;
 	for (; r == 0 && *args; args++) {

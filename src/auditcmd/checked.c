@@ -51,14 +51,14 @@ int checked_log(const char *path, const struct checked_keys *keys, struct checke
 	cleanup_fd int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	cleanup_free struct audit_trust *trust = make_trust(keys);
 	struct audit_check check = {.trust = trust};
-	uint64_t rest;
+	uint64_t n_cut;
 	int r;
 
 	if (!trust)
 		return error_oom(err);
 	if (fd < 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, errno, "open the log '%s'", path);
-	r = audit_check_fd(&check, fd, &rest, err);
+	r = audit_check_fd(&check, fd, &n_cut, err);
 	if (r < 0)
 		return r;
 	*ret = (struct checked_log){.head_size = check.head_size, .is_closed = check.is_closed};

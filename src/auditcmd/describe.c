@@ -34,7 +34,7 @@ static bool add_text(const json_t *object, const char *key, const char *before, 
 
 /* ---- the record about itself ---- */
 
-static enum tone tell_open(const json_t *object, struct buf *out)
+static enum tone describe_open(const json_t *object, struct buf *out)
 {
 	add_text(object, "what", "", " ", out);
 	add_text(object, "run", "", "", out);
@@ -44,7 +44,7 @@ static enum tone tell_open(const json_t *object, struct buf *out)
 	return TONE_QUIET;
 }
 
-static enum tone tell_head(const json_t *object, struct buf *out)
+static enum tone describe_head(const json_t *object, struct buf *out)
 {
 	uint64_t size = event_number(object, "size", 0);
 
@@ -55,14 +55,14 @@ static enum tone tell_head(const json_t *object, struct buf *out)
 	return TONE_QUIET;
 }
 
-static enum tone tell_cut(const json_t *object, struct buf *out)
+static enum tone describe_cut(const json_t *object, struct buf *out)
 {
 	buf_addf(out, "the writer was interrupted: %" PRIu64 " bytes of a half line were cut off",
 		 event_number(object, "bytes", 0));
 	return TONE_BAD;
 }
 
-static enum tone tell_key(const json_t *object, struct buf *out)
+static enum tone describe_key(const json_t *object, struct buf *out)
 {
 	buf_add_str(out, "handed over");
 	add_text(object, "old", " from ", "", out);
@@ -70,7 +70,7 @@ static enum tone tell_key(const json_t *object, struct buf *out)
 	return TONE_QUIET;
 }
 
-static enum tone tell_lost(const json_t *object, struct buf *out)
+static enum tone describe_lost(const json_t *object, struct buf *out)
 {
 	if (!event_text(object, "of")) {
 		buf_addf(out, "%" PRIu64 " events could not be told",
@@ -111,7 +111,7 @@ static void add_weaker(const json_t *object, struct buf *out)
 	}
 }
 
-static enum tone tell_start(const json_t *object, struct buf *out)
+static enum tone describe_start(const json_t *object, struct buf *out)
 {
 	describe_argv(json_object_get(object, "argv"), false, out);
 	add_text(object, "workspace", "  in ", "", out);
@@ -121,7 +121,7 @@ static enum tone tell_start(const json_t *object, struct buf *out)
 	return TONE_MAIN;
 }
 
-static enum tone tell_recipe(const json_t *object, struct buf *out)
+static enum tone describe_recipe(const json_t *object, struct buf *out)
 {
 	uint64_t redacted = event_number(object, "redacted", 0);
 
@@ -151,7 +151,7 @@ static void add_changes(const json_t *changes, struct buf *out)
 				 keys[i]);
 }
 
-static enum tone tell_end(const json_t *object, struct buf *out)
+static enum tone describe_step_end(const json_t *object, struct buf *out)
 {
 	const json_t *usage = json_object_get(object, "usage");
 	const char *end = event_text(object, "end");
@@ -190,7 +190,7 @@ static void add_who(const json_t *object, const char *before, struct buf *out)
 	}
 }
 
-static enum tone tell_state(const json_t *object, struct buf *out)
+static enum tone describe_state(const json_t *object, struct buf *out)
 {
 	buf_add_str(out, "the sandbox");
 	add_text(object, "name", ", state ", "", out);
@@ -200,7 +200,7 @@ static enum tone tell_state(const json_t *object, struct buf *out)
 	return TONE_PLAIN;
 }
 
-static enum tone tell_stop(const json_t *object, struct buf *out)
+static enum tone describe_stop(const json_t *object, struct buf *out)
 {
 	buf_add_str(out, "everything inside");
 	add_text(object, "why", ": ", "", out);
@@ -215,7 +215,7 @@ static bool is_other_name(const char *file, const char *name)
 	return *name && !starts_with(file, name);
 }
 
-static enum tone tell_exec(const json_t *object, struct buf *out)
+static enum tone describe_exec(const json_t *object, struct buf *out)
 {
 	const json_t *argv = json_object_get(object, "argv");
 	const char *path = event_text(object, "path"), *name;
@@ -235,18 +235,18 @@ static enum tone tell_exec(const json_t *object, struct buf *out)
 		}
 	}
 	if (json_array_size(argv) > 1 || is_cut) {
-		json_t *rest = json_array();
+		json_t *others = json_array();
 
 		for (size_t i = 1; i < json_array_size(argv); i++)
-			json_array_append(rest, json_array_get(argv, i));
+			json_array_append(others, json_array_get(argv, i));
 		buf_add_char(out, ' ');
-		describe_argv(rest, is_cut, out);
-		json_decref(rest);
+		describe_argv(others, is_cut, out);
+		json_decref(others);
 	}
 	return TONE_PLAIN;
 }
 
-static enum tone tell_denial(const json_t *object, struct buf *out)
+static enum tone describe_denial(const json_t *object, struct buf *out)
 {
 	if (!add_text(object, "action", "", "", out))
 		buf_add_str(out, "something");
@@ -273,7 +273,7 @@ static void add_traffic(const json_t *object, struct buf *out)
 	}
 }
 
-static enum tone tell_connection(const json_t *object, struct buf *out)
+static enum tone describe_connection(const json_t *object, struct buf *out)
 {
 	const char *verdict = event_text(object, "verdict");
 
@@ -287,7 +287,7 @@ static enum tone tell_connection(const json_t *object, struct buf *out)
 	return verdict && streq(verdict, "allowed") ? TONE_NET : TONE_BAD;
 }
 
-static enum tone tell_change(const json_t *object, struct buf *out)
+static enum tone describe_change(const json_t *object, struct buf *out)
 {
 	const char *type = event_text(object, "type");
 
@@ -307,7 +307,7 @@ static enum tone tell_change(const json_t *object, struct buf *out)
 	return add_text(object, "mark", "  [", "]", out) ? TONE_ALARM : TONE_CHANGE;
 }
 
-static enum tone tell_approval(const json_t *object, struct buf *out)
+static enum tone describe_approval(const json_t *object, struct buf *out)
 {
 	add_text(object, "about", "", " ", out);
 	add_text(object, "object", "", "", out);
@@ -317,7 +317,7 @@ static enum tone tell_approval(const json_t *object, struct buf *out)
 	return TONE_PLAIN;
 }
 
-static enum tone tell_outcome(const json_t *object, struct buf *out)
+static enum tone describe_outcome(const json_t *object, struct buf *out)
 {
 	const char *result = event_text(object, "result");
 
@@ -334,7 +334,7 @@ static enum tone tell_outcome(const json_t *object, struct buf *out)
 										: TONE_PLAIN;
 }
 
-static enum tone tell_limit(const json_t *object, struct buf *out)
+static enum tone describe_limit(const json_t *object, struct buf *out)
 {
 	add_text(object, "limit", "", "", out);
 	add_text(object, "value", " of ", "", out);
@@ -343,7 +343,7 @@ static enum tone tell_limit(const json_t *object, struct buf *out)
 	return TONE_BAD;
 }
 
-static enum tone tell_output(const json_t *object, struct buf *out)
+static enum tone describe_output(const json_t *object, struct buf *out)
 {
 	add_text(object, "stream", "", ", ", out);
 	describe_size(event_number(object, "bytes", 0), out);
@@ -372,7 +372,7 @@ static void add_about(const json_t *object, struct buf *out)
 	buf_add_char(out, ')');
 }
 
-static enum tone tell_flag(const json_t *object, struct buf *out)
+static enum tone describe_flag(const json_t *object, struct buf *out)
 {
 	add_text(object, "verdict", "", "", out);
 	add_text(object, "by", ", by ", "", out);
@@ -383,16 +383,31 @@ static enum tone tell_flag(const json_t *object, struct buf *out)
 
 static const struct {
 	const char *kind;
-	enum tone (*tell)(const json_t *object, struct buf *out);
-} tellers[] = {
-	{"exec", tell_exec},	     {"change", tell_change},	 {"connection", tell_connection},
-	{"denial", tell_denial},     {"open", tell_open},	 {"start", tell_start},
-	{"approval", tell_approval}, {"limit", tell_limit},	 {"output", tell_output},
-	{"flag", tell_flag},	     {"checkpoint", tell_state}, {"rollback", tell_state},
-	{"fork", tell_state},	     {"remove", tell_state},	 {"lost", tell_lost},
-	{"stopped", tell_stop},	     {"resumed", tell_stop},	 {"end", tell_end},
-	{"cut", tell_cut},	     {"key", tell_key},		 {"recipe", tell_recipe},
-	{"head", tell_head},	     {"outcome", tell_outcome},
+	enum tone (*describe_kind)(const json_t *object, struct buf *out);
+} describers[] = {
+	{"exec", describe_exec},
+	{"change", describe_change},
+	{"connection", describe_connection},
+	{"denial", describe_denial},
+	{"open", describe_open},
+	{"start", describe_start},
+	{"approval", describe_approval},
+	{"limit", describe_limit},
+	{"output", describe_output},
+	{"flag", describe_flag},
+	{"checkpoint", describe_state},
+	{"rollback", describe_state},
+	{"fork", describe_state},
+	{"remove", describe_state},
+	{"lost", describe_lost},
+	{"stopped", describe_stop},
+	{"resumed", describe_stop},
+	{"end", describe_step_end},
+	{"cut", describe_cut},
+	{"key", describe_key},
+	{"recipe", describe_recipe},
+	{"head", describe_head},
+	{"outcome", describe_outcome},
 };
 
 const char *const event_kinds[] = {
@@ -404,20 +419,20 @@ const char *const event_kinds[] = {
 /* ---- the whole ---- */
 
 /* A kind that came after this program: all that it says. */
-static enum tone tell_unknown(const json_t *object, struct buf *out)
+static enum tone describe_unknown(const json_t *object, struct buf *out)
 {
 	static const char *const known[] = {"prev", "seq",  "time", "run",
 					    "step", "kind", "pid",  "program"};
-	json_t *rest = json_copy((json_t *)(uintptr_t)object);
+	json_t *others = json_copy((json_t *)(uintptr_t)object);
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		json_object_del(rest, known[i]);
-	describe_value(rest, out);
-	json_decref(rest);
+		json_object_del(others, known[i]);
+	describe_value(others, out);
+	json_decref(others);
 	return TONE_PLAIN;
 }
 
-static void tell_who(const json_t *object, struct buf *out)
+static void describe_process(const json_t *object, struct buf *out)
 {
 	uint64_t pid = event_number(object, "pid", 0);
 
@@ -438,18 +453,18 @@ static void clear(struct buf *buf)
 
 void describe(const struct event *event, struct description *ret)
 {
-	enum tone (*tell)(const json_t *object, struct buf *out) = tell_unknown;
+	enum tone (*describe_kind)(const json_t *object, struct buf *out) = describe_unknown;
 
 	clear(&ret->who);
 	clear(&ret->what);
 	clear(&ret->allow);
-	for (size_t i = 0; i < ARRAY_SIZE(tellers); i++)
-		if (streq(tellers[i].kind, event->kind)) {
-			tell = tellers[i].tell;
+	for (size_t i = 0; i < ARRAY_SIZE(describers); i++)
+		if (streq(describers[i].kind, event->kind)) {
+			describe_kind = describers[i].describe_kind;
 			break;
 		}
-	tell_who(event->object, &ret->who);
-	ret->tone = tell(event->object, &ret->what);
+	describe_process(event->object, &ret->who);
+	ret->tone = describe_kind(event->object, &ret->what);
 	describe_allow(event->object, &ret->allow);
 }
 

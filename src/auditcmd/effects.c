@@ -120,7 +120,7 @@ static const struct {
 };
 
 /* Heads and what belongs to no step are everybody's. */
-static void take_event(struct account *account, const struct event *event)
+static void add_event(struct account *account, const struct event *event)
 {
 	if (event->seq == 0 && streq(event->kind, "open"))
 		account->open = json_incref(event->object);
@@ -139,7 +139,7 @@ static int read_events(struct account *account, struct events *events, struct at
 	int r;
 
 	while ((r = events_next(events, &event, err)) > 0 && event.seq <= account->log.head_size)
-		take_event(account, &event);
+		add_event(account, &event);
 	return r < 0 ? r : 0;
 }
 

@@ -21,7 +21,7 @@ static void check_text(const struct buf *text)
 			abort();
 }
 
-static void tell(const struct event *event, struct description *words)
+static void describe_event(const struct event *event, struct description *words)
 {
 	describe(event, words);
 	check_text(&words->who);
@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while ((r = events_next(events, &event, NULL)) != 0) {
 		if (r < 0)
 			continue;
-		tell(&event, &words);
+		describe_event(&event, &words);
 		processes_add(processes, &event);
 	}
 	processes_finish(processes);

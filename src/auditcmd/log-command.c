@@ -43,13 +43,13 @@ static int read_kind(const char *word, struct log_request *ret, struct atoll_err
 
 static int read_kinds(const char *text, struct log_request *ret, struct atoll_error *err)
 {
-	char *rest = ret->kinds_text, *word;
+	char *next = ret->kinds_text, *word;
 	int r = 0;
 
 	if (strlen(text) >= sizeof ret->kinds_text)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "--kind: that is too much");
 	strcpy(ret->kinds_text, text);
-	while (r == 0 && (word = strsep(&rest, ",")))
+	while (r == 0 && (word = strsep(&next, ",")))
 		r = read_kind(word, ret, err);
 	return r;
 }

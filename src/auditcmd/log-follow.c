@@ -20,12 +20,12 @@
  * it, or it has gone.
  */
 
-#define LOOK_MS	 250
-#define REST_MAX 4 /* so many looks without a writer */
+#define LOOK_MS		 250
+#define QUIET_CHECKS_MAX 4 /* so many looks without a writer */
 
 struct log_wait {
 	int fd, log_fd;
-	int n_rests;
+	int n_quiet_checks;
 	bool is_sandbox;
 };
 
@@ -77,10 +77,10 @@ int log_wait_more(struct log_wait *wait)
 	if (poll(&pollfd, 1, LOOK_MS) > 0) {
 		while (read(pollfd.fd, drained, sizeof drained) > 0)
 			;
-		wait->n_rests = 0;
+		wait->n_quiet_checks = 0;
 		return 1;
 	}
 	if (has_writer(wait->log_fd, wait->is_sandbox))
 		return 1;
-	return ++wait->n_rests < REST_MAX;
+	return ++wait->n_quiet_checks < QUIET_CHECKS_MAX;
 }

@@ -70,7 +70,7 @@ static void print_day(struct log_text *text, const struct tm *tm)
 }
 
 /* Most lines are of the same second as the one before. */
-static void tell_time(struct log_text *text, uint64_t time_ns)
+static void print_time(struct log_text *text, uint64_t time_ns)
 {
 	uint64_t second = time_ns / 1000000000U;
 	time_t then = (time_t)second;
@@ -118,7 +118,7 @@ void log_text_line(struct log_text *text, const struct event *event)
 	cleanup_buf struct buf kind = BUF_INIT(4096);
 	int width;
 
-	tell_time(text, event->time_ns);
+	print_time(text, event->time_ns);
 	describe(event, words);
 	event_show(event->kind, &kind);
 	width = columns(&words->who);

@@ -33,8 +33,8 @@ struct check {
 	enum receipt_fault fault;
 };
 
-static void tell_failure(struct check *check, enum receipt_fault fault,
-			 const struct atoll_error *err)
+static void print_failure(struct check *check, enum receipt_fault fault,
+			  const struct atoll_error *err)
 {
 	char shown[sizeof err->text];
 
@@ -139,7 +139,7 @@ static void check_files(struct check *check)
 
 	if (root_fd < 0) {
 		error_set(&err, ATOLL_FAULT_REQUEST, errno, "open '%s'", check->request->root);
-		tell_failure(check, RECEIPT_FILES, &err);
+		print_failure(check, RECEIPT_FILES, &err);
 		return;
 	}
 	json_array_foreach(subjects, i, subject)
@@ -150,7 +150,7 @@ static void check_files(struct check *check)
 		}
 		n_files++;
 		if (check_file(root_fd, subject, &err) < 0)
-			tell_failure(check, RECEIPT_FILES, &err);
+			print_failure(check, RECEIPT_FILES, &err);
 		else
 			n_good++;
 	}
@@ -252,7 +252,7 @@ static void check_log(struct check *check)
 	if (r == 0 && check->request->log)
 		r = check_content(check, &note, &err);
 	if (r < 0)
-		tell_failure(check, RECEIPT_LOG, &err);
+		print_failure(check, RECEIPT_LOG, &err);
 	else
 		printf("log: %s, %" PRIu64 " lines, head signed by %s%s\n", note.run,
 		       note.head_size, note.key,
@@ -326,7 +326,7 @@ static void check_hardware(struct check *check)
 	char shown[64];
 
 	if (check_claims(check, &err) < 0)
-		tell_failure(check, RECEIPT_HARDWARE, &err);
+		print_failure(check, RECEIPT_HARDWARE, &err);
 	else if (streq(root, "none"))
 		puts("hardware: none; the key's owner vouches for it, and nobody else");
 	else if (receipt_get(&check->receipt, "hardware", "tsm"))
@@ -365,7 +365,7 @@ static int read_request(char **args, struct request *ret, struct atoll_error *er
 	return r;
 }
 
-static void check_rest(struct check *check)
+static void check_contents(struct check *check)
 {
 	const json_t *left_out = receipt_get(&check->receipt, "left_out", NULL);
 
@@ -412,9 +412,9 @@ static int run_check(char **args, struct atoll_error *err)
 	check.keys = keys;
 	check.log_keys = keys + 1;
 	if (receipt_open(request.receipt, keys, &check.receipt, &fault, err) < 0)
-		tell_failure(&check, fault, err);
+		print_failure(&check, fault, err);
 	else
-		check_rest(&check);
+		check_contents(&check);
 	receipt_done(&check.receipt);
 	return (int)check.fault;
 }

@@ -97,7 +97,7 @@ static bool has_form(const json_t *statement, const char *predicate)
 	       json_is_object(json_object_get(statement, "predicate"));
 }
 
-static int take_line(const char *line, size_t size, const struct checked_keys *keys,
+static int read_line(const char *line, size_t size, const struct checked_keys *keys,
 		     struct receipt *receipt, struct atoll_error *err)
 {
 	cleanup_json json_t *envelope = json_loadb(line, size, JSON_REJECT_DUPLICATES, NULL);
@@ -244,7 +244,7 @@ int receipt_open(const char *path, const struct checked_keys *keys, struct recei
 		const size_t size = strcspn(line, "\n");
 
 		if (size > 0)
-			r = take_line(line, size, keys, ret, err);
+			r = read_line(line, size, keys, ret, err);
 		/* A NUL ends the text for good: no JSON has one. */
 		at += size + 1;
 	}

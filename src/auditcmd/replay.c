@@ -287,8 +287,8 @@ static json_t *index_subjects(const json_t *subjects)
 	return index;
 }
 
-static void tell(struct replay *replay, const char *what, const json_t *subject,
-		 const json_t *other)
+static void print_difference(struct replay *replay, const char *what, const json_t *subject,
+			     const json_t *other)
 {
 	cleanup_buf struct buf shown = BUF_INIT(RECEIPT_MAX);
 	const char *name = json_string_value(json_object_get(subject, "name")) ?: "";
@@ -318,17 +318,17 @@ static size_t compare_subjects(struct replay *replay, const json_t *now)
 	{
 		other = json_object_get(is, key);
 		n += !other || !streq(digest_of(subject), digest_of(other));
-		tell(replay,
-		     !other					   ? "missing"
-		     : streq(digest_of(subject), digest_of(other)) ? "same"
-								   : "differs",
-		     subject, other);
+		print_difference(replay,
+				 !other					       ? "missing"
+				 : streq(digest_of(subject), digest_of(other)) ? "same"
+									       : "differs",
+				 subject, other);
 	}
 	json_object_foreach(is, key, subject)
 	{
 		if (json_object_get(was, key))
 			continue;
-		tell(replay, "new", subject, NULL);
+		print_difference(replay, "new", subject, NULL);
 		n++;
 	}
 	return n;
@@ -416,7 +416,7 @@ static int carry_out(struct replay *replay, struct atoll_error *err)
 	return r;
 }
 
-static int tell_all(const struct replay *replay, int status, struct atoll_error *err)
+static int print_result(const struct replay *replay, int status, struct atoll_error *err)
 {
 	cleanup_buf struct buf text = BUF_INIT(RECEIPT_MAX);
 	const size_t n = json_array_size(json_object_get(replay->report, "same"));
@@ -478,7 +478,7 @@ static int run_replay(char **args, struct atoll_error *err)
 		r = receipt_open(request.receipt, keys, &replay.receipt, &fault, err);
 	if (r == 0)
 		r = carry_out(&replay, err);
-	return r < 0 ? r : tell_all(&replay, r, err);
+	return r < 0 ? r : print_result(&replay, r, err);
 }
 
 const struct audit_command audit_command_replay = {"replay", run_replay};

@@ -61,10 +61,10 @@ static json_t *make_index(const json_t *changes)
 static json_t *make_text(char *text, bool *ret_is_cut)
 {
 	cleanup_buf struct buf shown = BUF_INIT(REPORT_DIFF_MAX + (8 << 10));
-	char *rest = text, *line;
+	char *next = text, *line;
 
 	*ret_is_cut = false;
-	while ((line = strsep(&rest, "\n")) && (rest || *line)) {
+	while ((line = strsep(&next, "\n")) && (next || *line)) {
 		if (shown.used > REPORT_DIFF_MAX || strlen(line) > REPORT_DIFF_MAX / 20) {
 			*ret_is_cut = true;
 			break;
@@ -77,7 +77,7 @@ static json_t *make_text(char *text, bool *ret_is_cut)
 		event_show(line, &shown);
 		buf_add_char(&shown, '\n');
 	}
-	return report_take(&shown);
+	return report_move_text(&shown);
 }
 
 static json_t *new_change(const struct atoll_change *change)
@@ -91,9 +91,9 @@ static json_t *new_change(const struct atoll_change *change)
 	event_show(change->path, &path);
 	if (change->from)
 		event_show(change->from, &from);
-	return json_pack("{s:o, s:o?, s:s, s:s?}", "path", report_take(&path), "from",
-			 change->from ? report_take(&from) : NULL, "change", words[change->kind],
-			 "mark", change->mark);
+	return json_pack("{s:o, s:o?, s:s, s:s?}", "path", report_move_text(&path), "from",
+			 change->from ? report_move_text(&from) : NULL, "change",
+			 words[change->kind], "mark", change->mark);
 }
 
 /* How many bytes of text were added. */
@@ -162,7 +162,7 @@ json_t *report_diffs(struct report *report, const struct events *events)
 		cleanup_buf struct buf why = BUF_INIT(4096);
 
 		event_show(err.text, &why);
-		said = json_pack("{s:b, s:o}", "there", 0, "why", report_take(&why));
+		said = json_pack("{s:b, s:o}", "there", 0, "why", report_move_text(&why));
 	} else {
 		n_left = add_diffs(report, changes, index);
 		said = json_pack("{s:b, s:I}", "there", 1, "left_out", (json_int_t)n_left);

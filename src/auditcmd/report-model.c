@@ -72,7 +72,7 @@ json_t *report_time(const struct report *report, uint64_t time_ns)
 	return json_real((double)since_us / 1000);
 }
 
-json_t *report_take(struct buf *text)
+json_t *report_move_text(struct buf *text)
 {
 	json_t *value = json_stringn(text->data ? text->data : "", text->used);
 
@@ -87,7 +87,7 @@ json_t *report_text(const json_t *object, const char *key)
 	if (!event_has(object, key))
 		return json_pack("n");
 	describe_value(json_object_get(object, key), &text);
-	return report_take(&text);
+	return report_move_text(&text);
 }
 
 static json_t *number(const json_t *object, const char *key)
@@ -159,12 +159,12 @@ static void add_connection(struct report *report, const struct event *event)
 		report->connections,
 		json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "time",
 			  report_time(report, event->time_ns), "pid", number(object, "pid"),
-			  "program", report_text(object, "program"), "target", report_take(&target),
-			  "verdict", report_text(object, "verdict"), "rule",
-			  report_text(object, "rule"), "reason", report_text(object, "reason"),
-			  "request", report_text(object, "request"), "sent", number(object, "sent"),
-			  "received", number(object, "received"), "duration",
-			  number(object, "duration_ms"), "count",
+			  "program", report_text(object, "program"), "target",
+			  report_move_text(&target), "verdict", report_text(object, "verdict"),
+			  "rule", report_text(object, "rule"), "reason",
+			  report_text(object, "reason"), "request", report_text(object, "request"),
+			  "sent", number(object, "sent"), "received", number(object, "received"),
+			  "duration", number(object, "duration_ms"), "count",
 			  json_integer((json_int_t)event_number(object, "count", 1))));
 }
 
@@ -176,7 +176,7 @@ static json_t *make_object(const struct event *event)
 	if (!streq(event->kind, "connection"))
 		return report_text(event->object, "object");
 	describe_target(event->object, &target);
-	return report_take(&target);
+	return report_move_text(&target);
 }
 
 static json_t *new_denial(const struct report *report, const struct event *event, json_t *object)

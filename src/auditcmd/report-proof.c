@@ -25,7 +25,7 @@ static json_t *make_finding(const struct events *events)
 	event_show(r < 0 ? err.text : found.text, &text);
 	return json_pack("{s:s, s:o, s:I}", "finding",
 			 findings[r < 0 ? ATOLL_FINDING_UNKNOWN : found.finding], "text",
-			 report_take(&text), "signed", (json_int_t)found.n_signed);
+			 report_move_text(&text), "signed", (json_int_t)found.n_signed);
 }
 
 json_t *report_proof(const struct report *report, const struct events *events)

@@ -35,7 +35,7 @@ static json_t *make_words(const json_t *list)
 		cleanup_buf struct buf text = BUF_INIT(EVENTS_LINE_MAX * 4);
 
 		describe_value(each, &text);
-		json_array_append_new(all, report_take(&text));
+		json_array_append_new(all, report_move_text(&text));
 	}
 	return all;
 }
@@ -52,7 +52,7 @@ int report_add_step(struct report *report, const struct event *event)
 	if (!report->title && command.data)
 		report->title = strdup(command.data);
 	step = json_pack("{s:i, s:o, s:o, s:o, s:o, s:o}", "number", (int)event->step, "time",
-			 report_time(report, event->time_ns), "command", report_take(&command),
+			 report_time(report, event->time_ns), "command", report_move_text(&command),
 			 "env", make_words(json_object_get(object, "env")), "mechanisms",
 			 make_mechanisms(object), "accepted",
 			 make_words(json_object_get(object, "accepted")));
@@ -75,7 +75,7 @@ static json_t *make_amount(const char *name, const json_t *value)
 		describe_size((uint64_t)json_integer_value(value), &text);
 	else
 		buf_addf(&text, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
-	return report_take(&text);
+	return report_move_text(&text);
 }
 
 static json_t *make_usage(const json_t *usage)
@@ -129,7 +129,7 @@ int report_end_step(struct report *report, const struct event *event)
 	report->is_good = report->words.tone == TONE_GOOD;
 	if (!step)
 		return 0;
-	json_object_set_new(step, "end", report_take(&words));
+	json_object_set_new(step, "end", report_move_text(&words));
 	json_object_set_new(step, "good", json_boolean(report->is_good));
 	json_object_set_new(step, "end_time", report_time(report, event->time_ns));
 	json_object_set_new(step, "status", json_incref(json_object_get(event->object, "status")));

@@ -70,7 +70,7 @@ json_t *report_time(const struct report *report, uint64_t time_ns);
 /* A text of an event as people see it; null if there is none. */
 json_t *report_text(const json_t *object, const char *key);
 /* What a buffer holds, as a text; the buffer is empty then. */
-json_t *report_take(struct buf *text);
+json_t *report_move_text(struct buf *text);
 
 /* ---- report-steps.c ---- */
 

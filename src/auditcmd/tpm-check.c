@@ -33,7 +33,7 @@ struct reader {
 	bool is_short;
 };
 
-static const unsigned char *take(struct reader *reader, size_t size)
+static const unsigned char *read_bytes(struct reader *reader, size_t size)
 {
 	const unsigned char *data = reader->at;
 
@@ -46,9 +46,9 @@ static const unsigned char *take(struct reader *reader, size_t size)
 	return data;
 }
 
-static uint32_t take_number(struct reader *reader, size_t size)
+static uint32_t read_number(struct reader *reader, size_t size)
 {
-	const unsigned char *data = take(reader, size);
+	const unsigned char *data = read_bytes(reader, size);
 	uint32_t value = 0;
 
 	for (size_t i = 0; data && i < size; i++)
@@ -57,16 +57,16 @@ static uint32_t take_number(struct reader *reader, size_t size)
 }
 
 /* With its size in two bytes before it. */
-static const unsigned char *take_sized(struct reader *reader, size_t *ret_size)
+static const unsigned char *read_sized(struct reader *reader, size_t *ret_size)
 {
-	*ret_size = take_number(reader, 2);
-	return take(reader, *ret_size);
+	*ret_size = read_number(reader, 2);
+	return read_bytes(reader, *ret_size);
 }
 
-static bool take_exactly(struct reader *reader, const unsigned char wanted[32])
+static bool read_exactly(struct reader *reader, const unsigned char wanted[32])
 {
 	size_t size;
-	const unsigned char *data = take_sized(reader, &size);
+	const unsigned char *data = read_sized(reader, &size);
 
 	return data && size == 32 && memcmp(data, wanted, 32) == 0;
 }
@@ -84,18 +84,18 @@ static int check_content(const struct buf *quote, const unsigned char qualifying
 	const unsigned char *selected;
 	size_t size;
 
-	if (take_number(&reader, 4) != MAGIC || take_number(&reader, 2) != ATTEST_QUOTE)
+	if (read_number(&reader, 4) != MAGIC || read_number(&reader, 2) != ATTEST_QUOTE)
 		return wrong(err, "is none: a TPM has not made it");
-	take_sized(&reader, &size); /* the name of the key */
-	if (!take_exactly(&reader, qualifying))
+	read_sized(&reader, &size); /* the name of the key */
+	if (!read_exactly(&reader, qualifying))
 		return wrong(err, "is about another checkpoint, or another nonce");
-	take(&reader, 17 + 8); /* clock, resets; firmware */
-	if (take_number(&reader, 4) != 1 || take_number(&reader, 2) != ALG_SHA256)
+	read_bytes(&reader, 17 + 8); /* clock, resets; firmware */
+	if (read_number(&reader, 4) != 1 || read_number(&reader, 2) != ALG_SHA256)
 		return wrong(err, "is about other registers");
-	selected = take(&reader, sizeof selection);
+	selected = read_bytes(&reader, sizeof selection);
 	if (!selected || memcmp(selected, selection, sizeof selection) != 0)
 		return wrong(err, "is about other registers");
-	if (!take_exactly(&reader, registers) || reader.left != 0)
+	if (!read_exactly(&reader, registers) || reader.left != 0)
 		return wrong(err, "has another value of register 23 than the receipt");
 	return 0;
 }
@@ -112,12 +112,12 @@ static int read_signature(const struct buf *signature, struct buf *ret_der)
 	ECDSA_SIG *pair;
 	int size;
 
-	algorithm = take_number(&reader, 2);
-	hash = take_number(&reader, 2);
+	algorithm = read_number(&reader, 2);
+	hash = read_number(&reader, 2);
 	if (algorithm != ALG_ECDSA || hash != ALG_SHA256)
 		return -EBADMSG;
-	r_data = take_sized(&reader, &r_size);
-	s_data = take_sized(&reader, &s_size);
+	r_data = read_sized(&reader, &r_size);
+	s_data = read_sized(&reader, &s_size);
 	if (!r_data || !s_data || r_size > 32 || s_size > 32 || reader.left != 0)
 		return -EBADMSG;
 	pair = ECDSA_SIG_new();

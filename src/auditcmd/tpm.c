@@ -94,7 +94,7 @@ static int fail(const char *what, TSS2_RC code, struct atoll_error *err)
 }
 
 /* Other words would make the loader load a library by that name. */
-static bool is_known_way(const char *tcti)
+static bool is_known_tcti(const char *tcti)
 {
 	return starts_with(tcti, "device:") || starts_with(tcti, "swtpm:");
 }
@@ -354,7 +354,7 @@ int tpm_quote(const char *tcti, const struct hardware_claim *claim, json_t **ret
 		.quote = BUF_INIT(4096), .signature = BUF_INIT(4096), .key = BUF_INIT(4096)};
 	int r;
 
-	if (!is_known_way(tcti))
+	if (!is_known_tcti(tcti))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
 				 "--tpm '%s': 'device:/dev/tpmrm0' or 'swtpm:host=HOST,port=PORT'",
 				 tcti);

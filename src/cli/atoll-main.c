@@ -42,7 +42,7 @@ static int run_command(char **args, struct atoll_error *err)
 {
 	const struct command *command;
 
-	if (remote_take(&args, err) < 0)
+	if (remote_dispatch(&args, err) < 0)
 		return -1;
 	command = find_command(command_name(args[0]), err);
 	return command ? command->run(args + 1, err) : -1;

@@ -70,8 +70,8 @@ static int read_request(char **args, struct create_request *ret, struct atoll_er
 static int unpack(const struct create_request *request, struct atoll_job *job,
 		  struct atoll_error *err)
 {
-	struct import_told told = {.file = request->archive};
-	const struct atoll_import_options usual = {.held = import_tell_held, .data = &told};
+	struct import_printed told = {.file = request->archive};
+	const struct atoll_import_options usual = {.held = import_print_held, .data = &told};
 	struct atoll_archive_report report;
 	char dir[PATH_MAX];
 	int r = import_archive(request->archive, request->workspace, &usual, dir, &report, err);

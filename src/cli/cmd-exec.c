@@ -47,8 +47,8 @@ struct exec_request {
 	char **command;
 };
 
-static int take_option(void *data, const struct option *option, const char *value,
-		       struct atoll_error *err)
+static int set_option(void *data, const struct option *option, const char *value,
+		      struct atoll_error *err)
 {
 	struct exec_request *request = data;
 	char **more;
@@ -82,8 +82,8 @@ static int take_option(void *data, const struct option *option, const char *valu
 static int read_request(char **args, struct exec_request *request, struct atoll_error *err)
 {
 	struct options options = {"exec", exec_options, args};
-	int r = options_read_with_id(&options, &request->id, &request->is_help, take_option,
-				     request, err);
+	int r = options_read_with_id(&options, &request->id, &request->is_help, set_option, request,
+				     err);
 
 	if (r < 0)
 		return r;

@@ -65,7 +65,7 @@ static int write_patch(const struct request *request, struct atoll_error *err)
 	r = request->path ? export_file(request->path, fill_patch, &patch, err)
 			  : fill_patch(STDOUT_FILENO, &patch, err);
 	if (r == 0 && !request->is_quiet)
-		export_tell(&patch.report);
+		export_print_report(&patch.report);
 	return r;
 }
 

@@ -19,7 +19,7 @@ enum {
 	OPTION_FILES,
 	OPTION_RATIO,
 	OPTION_OUTSIDE,
-	OPTION_TAKE,
+	OPTION_ACCEPT,
 	OPTION_QUIET,
 };
 
@@ -40,7 +40,7 @@ static const struct option import_options[] = {
 	 "take what the host would execute or trust at this path of the archive, or beneath it; "
 	 "may "
 	 "be given more than once",
-	 OPTION_TAKE},
+	 OPTION_ACCEPT},
 	{"quiet", 'q', NULL, "say nothing but failures and what is held back", OPTION_QUIET},
 	OPTION_HELP_ROW,
 	{0},
@@ -71,8 +71,8 @@ static int read_number(const struct option *option, const char *text, uint64_t *
 	return 0;
 }
 
-static int take_option(const struct option *option, const char *value,
-		       struct import_request *request, struct atoll_error *err)
+static int add_option(const struct option *option, const char *value,
+		      struct import_request *request, struct atoll_error *err)
 {
 	switch (option->id) {
 	case OPTION_TO:
@@ -87,7 +87,7 @@ static int take_option(const struct option *option, const char *value,
 	case OPTION_OUTSIDE:
 		request->options.keeps_outside_links = true;
 		return 0;
-	case OPTION_TAKE:
+	case OPTION_ACCEPT:
 		request->taken[request->n_taken++] = (char *)value;
 		return 0;
 	case OPTION_QUIET:
@@ -109,7 +109,7 @@ static int read_request(char **args, struct import_request *request, struct atol
 
 	for (;;) {
 		while ((r = options_next(&options, &option, &value, err)) > 0) {
-			r = take_option(option, value, request, err);
+			r = add_option(option, value, request, err);
 			if (r < 0)
 				return r;
 		}
@@ -149,9 +149,9 @@ static int name_directory(const char *file, char *ret, size_t size, struct atoll
 	return 0;
 }
 
-void import_tell_held(const char *path, const char *mark, void *data)
+void import_print_held(const char *path, const char *mark, void *data)
 {
-	struct import_told *told = data;
+	struct import_printed *told = data;
 
 	if (told->n++ >= NAMES_MAX)
 		return;
@@ -204,7 +204,7 @@ static int run_import(char **args, struct atoll_error *err)
 {
 	struct import_request request = {0};
 	cleanup_free char **taken = NULL;
-	struct import_told told = {0};
+	struct import_printed told = {0};
 	size_t n = 0;
 	int r;
 
@@ -215,7 +215,7 @@ static int run_import(char **args, struct atoll_error *err)
 		return error_oom(err);
 	r = read_request(args, &request, err);
 	request.options.taken = taken;
-	request.options.held = import_tell_held;
+	request.options.held = import_print_held;
 	told.file = request.file;
 	request.options.data = &told;
 	if (r < 0)

@@ -16,7 +16,7 @@ static const struct option rm_options[] = {
 };
 
 /* The first failure is the one that is handed on, others are printed. */
-static void take_failure(const struct atoll_error *one, void *data)
+static void on_failure(const struct atoll_error *one, void *data)
 {
 	struct atoll_error *first = data;
 
@@ -34,7 +34,7 @@ static int run_rm(char **args, struct atoll_error *err)
 	if (r != 0)
 		return r < 0 ? r : 0;
 	return atoll_sandboxes_remove((const char *const *)line.args, (size_t)line.n,
-				      line.seen & 1U << OPTION_FORCE, take_failure, err);
+				      line.seen & 1U << OPTION_FORCE, on_failure, err);
 }
 
 static const struct command_row rm_examples[] = {

@@ -155,9 +155,9 @@ static enum tint line_tint(const char *line)
 
 static void print_lines(const struct pager *pager, char *text)
 {
-	char *rest = text, *line;
+	char *next = text, *line;
 
-	while ((line = strsep(&rest, "\n")) && rest) {
+	while ((line = strsep(&next, "\n")) && next) {
 		enum tint which = line_tint(line);
 
 		if (which != TINT_NONE)

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-void export_tell(const struct atoll_archive_report *report)
+void export_print_report(const struct atoll_archive_report *report)
 {
 	if (report->n_marked > 0)
 		fprintf(stderr,
@@ -42,6 +42,6 @@ int export_tar(const char *id, enum atoll_tar form, const char *path, bool is_qu
 				 "a tar is nothing for a terminal; name a file: -o FILE");
 	r = path ? export_file(path, fill_tar, &tar, err) : fill_tar(STDOUT_FILENO, &tar, err);
 	if (r == 0 && !is_quiet)
-		export_tell(&tar.report);
+		export_print_report(&tar.report);
 	return r;
 }

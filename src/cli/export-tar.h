@@ -10,4 +10,4 @@ int export_tar(const char *id, enum atoll_tar form, const char *path, bool is_qu
 	       struct atoll_error *err);
 
 /* Print marked and left-out files on standard error. */
-void export_tell(const struct atoll_archive_report *report);
+void export_print_report(const struct atoll_archive_report *report);

@@ -6,11 +6,11 @@
 
 /* For atoll_import_options.held: a line on standard error, for the first of them. `data` is this.
  */
-struct import_told {
+struct import_printed {
 	const char *file; /* the archive's name, for what to type to take it */
 	uint64_t n;
 };
-void import_tell_held(const char *path, const char *mark, void *data);
+void import_print_held(const char *path, const char *mark, void *data);
 
 /* Unpack an archive ("-": standard input) into `dir`, or if that is NULL into a directory named
  * after the file; `ret_dir` is where. */

@@ -48,7 +48,7 @@ int remote_execute(const char *host, const char *command, char **args, struct at
 }
 
 /* "--NAME VALUE" or "--NAME=VALUE" at the front: 1, 0 if it is something else. */
-static int take_value(char ***args, const char *name, const char **ret, struct atoll_error *err)
+static int read_value(char ***args, const char *name, const char **ret, struct atoll_error *err)
 {
 	const char *word = **args;
 	size_t length = strlen(name);
@@ -67,13 +67,13 @@ static int take_value(char ***args, const char *name, const char **ret, struct a
 	return 1;
 }
 
-int remote_take(char ***args, struct atoll_error *err)
+int remote_dispatch(char ***args, struct atoll_error *err)
 {
 	const char *host = NULL, *key = NULL;
 	int r;
 
-	while ((r = take_value(args, "--host", &host, err)) > 0 ||
-	       (r == 0 && (r = take_value(args, "--key", &key, err)) > 0))
+	while ((r = read_value(args, "--host", &host, err)) > 0 ||
+	       (r == 0 && (r = read_value(args, "--key", &key, err)) > 0))
 		;
 	if (r < 0)
 		return r;

@@ -14,7 +14,7 @@ struct atoll_error;
 
 /* Takes --host and --key from the front of `*args`. If the command is for somewhere else it is
  * executed, and only a failure returns: a negative errno. Else 0. */
-int remote_take(char ***args, struct atoll_error *err);
+int remote_dispatch(char ***args, struct atoll_error *err);
 
 /* Execute the other program; `args` stand behind the command's name in main()'s list. */
 int remote_execute(const char *host, const char *command, char **args, struct atoll_error *err);

@@ -22,9 +22,9 @@ static bool speaks_of_git(char *const command[])
 }
 
 /* The path in a file of git's, behind `key`, counted from `here`. */
-static bool read_way(const char *file, const char *key, const char *here, char ret[PATH_MAX])
+static bool read_pointer(const char *file, const char *key, const char *here, char ret[PATH_MAX])
 {
-	const char *way;
+	const char *target;
 	cleanup_fd int fd = open(file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	char text[PATH_MAX];
 	ssize_t got;
@@ -37,9 +37,9 @@ static bool read_way(const char *file, const char *key, const char *here, char r
 	text[strcspn(text, "\n")] = '\0';
 	if (!starts_with(text, key))
 		return false;
-	way = text + strlen(key);
-	length = way[0] == '/' ? snprintf(ret, PATH_MAX, "%s", way)
-			       : snprintf(ret, PATH_MAX, "%s/%s", here, way);
+	target = text + strlen(key);
+	length = target[0] == '/' ? snprintf(ret, PATH_MAX, "%s", target)
+				  : snprintf(ret, PATH_MAX, "%s/%s", here, target);
 	path_normalize(ret);
 	return length < PATH_MAX;
 }
@@ -78,7 +78,7 @@ static bool leads_back(const char *dir, const char *here)
 	    snprintf(pointer, sizeof pointer, "%s/.git", here) >= PATH_MAX)
 		return false;
 	path_normalize(pointer);
-	return read_way(file, "", dir, back) && strcmp(back, pointer) == 0;
+	return read_pointer(file, "", dir, back) && strcmp(back, pointer) == 0;
 }
 
 /* The repository of a linked work tree, in the place of the directory `path` that its pointer file
@@ -124,7 +124,7 @@ void repository_hint(const struct atoll_result *result, const char *here, char *
 		fputs(" --chdir ", out);
 		print_word(out, here);
 		fputs(" ...\n", out);
-	} else if (S_ISREG(st.st_mode) && read_way(git, "gitdir: ", here, path) &&
+	} else if (S_ISREG(st.st_mode) && read_pointer(git, "gitdir: ", here, path) &&
 		   !path_is_within(path, here)) {
 		fputs("atoll: the git repository is outside of the workspace, and not seen inside",
 		      out);

@@ -12,7 +12,7 @@
 #define LINES_MAX  10
 #define NAME_WIDTH 40
 
-static uint32_t kept(const struct atoll_result *result)
+static uint32_t n_listed(const struct atoll_result *result)
 {
 	return result->n_connections < ATOLL_CONNECTIONS_MAX ? result->n_connections
 							     : ATOLL_CONNECTIONS_MAX;
@@ -142,7 +142,7 @@ static void print_refusal(const struct atoll_connection *connection, FILE *out)
 static bool is_repeated(const struct atoll_result *result,
 			const struct atoll_connection *connection)
 {
-	for (uint32_t i = 0; connection->port == 0 && i < kept(result); i++) {
+	for (uint32_t i = 0; connection->port == 0 && i < n_listed(result); i++) {
 		const struct atoll_connection *other = &result->connections[i];
 
 		if (other->port != 0 && other->verdict == connection->verdict &&
@@ -164,7 +164,7 @@ static void print_group(const struct atoll_result *result, enum atoll_verdict ve
 	uint32_t entries = 0;
 	uint64_t count = 0;
 
-	for (uint32_t i = 0; i < kept(result); i++) {
+	for (uint32_t i = 0; i < n_listed(result); i++) {
 		if (is_in_group(result, i, verdict))
 			entries++, count += result->connections[i].count;
 	}
@@ -176,7 +176,7 @@ static void print_group(const struct atoll_result *result, enum atoll_verdict ve
 		fprintf(out, "atoll: %s %" PRIu64 " connection%s:\n",
 			verdict == ATOLL_CONN_REFUSED ? "refused" : "could not make", count,
 			count == 1 ? "" : "s");
-	for (uint32_t i = 0, shown = 0; i < kept(result) && shown < LINES_MAX; i++) {
+	for (uint32_t i = 0, shown = 0; i < n_listed(result) && shown < LINES_MAX; i++) {
 		if (!is_in_group(result, i, verdict))
 			continue;
 		shown++;
@@ -244,7 +244,7 @@ void summary_network_json(const struct atoll_result *result, struct json *json)
 	json_close(json, ']');
 	json_uint(json, "n_connections", result->n_connections);
 	json_open(json, "connections", '[');
-	for (uint32_t i = 0; i < kept(result); i++)
+	for (uint32_t i = 0; i < n_listed(result); i++)
 		write_connection(json, &result->connections[i]);
 	json_close(json, ']');
 }

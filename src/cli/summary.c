@@ -168,7 +168,7 @@ static void print_denial(const struct atoll_denial *denial, const char *here, FI
 	fputc('\n', out);
 }
 
-static uint32_t kept_denials(const struct atoll_result *result)
+static uint32_t n_listed_denials(const struct atoll_result *result)
 {
 	return result->n_denials < ATOLL_DENIALS_MAX ? result->n_denials : ATOLL_DENIALS_MAX;
 }
@@ -176,17 +176,17 @@ static uint32_t kept_denials(const struct atoll_result *result)
 /* One entry may stand for the same thing many times in a row. */
 static uint64_t count_actions(const struct atoll_result *result)
 {
-	uint32_t kept = kept_denials(result);
-	uint64_t count = result->n_denials - kept;
+	uint32_t n_listed = n_listed_denials(result);
+	uint64_t count = result->n_denials - n_listed;
 
-	for (uint32_t i = 0; i < kept; i++)
+	for (uint32_t i = 0; i < n_listed; i++)
 		count += result->denials[i].count > 1 ? (uint64_t)result->denials[i].count : 1;
 	return count;
 }
 
 static void print_denials(const struct atoll_result *result, const char *here, FILE *out)
 {
-	uint32_t shown = kept_denials(result);
+	uint32_t shown = n_listed_denials(result);
 	uint64_t count = count_actions(result);
 
 	if (result->n_denials == 0)
@@ -213,14 +213,14 @@ static const char *flag_of(const char *by)
 /* What rules and monitors had to say, and that one of them has ended it. */
 static void print_flags(const struct atoll_result *result, FILE *out)
 {
-	uint32_t kept = result->n_flags < ATOLL_FLAGS_MAX ? result->n_flags : ATOLL_FLAGS_MAX;
+	uint32_t n_listed = result->n_flags < ATOLL_FLAGS_MAX ? result->n_flags : ATOLL_FLAGS_MAX;
 
 	if (result->end == ATOLL_STOPPED) {
 		fputs("atoll: stopped by ", out);
 		print_escaped(out, result->stopped_by);
 		fprintf(out, " (%s)\n", flag_of(result->stopped_by));
 	}
-	for (uint32_t i = 0; i < kept && i < LINES_MAX; i++) {
+	for (uint32_t i = 0; i < n_listed && i < LINES_MAX; i++) {
 		fputs("atoll: ", out);
 		print_escaped(out, result->flags[i].by);
 		fputs(": ", out);
@@ -383,7 +383,7 @@ void summary_json_applied(const struct atoll_result *result, const char *digest,
 	write_flags(&json, result);
 	json_uint(&json, "n_denials", result->n_denials);
 	json_open(&json, "denials", '[');
-	for (uint32_t i = 0; i < kept_denials(result); i++)
+	for (uint32_t i = 0; i < n_listed_denials(result); i++)
 		write_denial(&json, &result->denials[i]);
 	json_close(&json, ']');
 	summary_network_json(result, &json);

@@ -96,8 +96,8 @@ static int read_timeout(json_t *body, const char *text, struct atoll_error *err)
 	return r;
 }
 
-static int take_create_option(json_t *body, const struct option *option, const char *value,
-			      struct atoll_error *err)
+static int add_create_option(json_t *body, const struct option *option, const char *value,
+			     struct atoll_error *err)
 {
 	cleanup_free char *label = NULL;
 
@@ -183,7 +183,7 @@ static int run_create(char **args, struct atoll_error *err)
 			json_decref(body);
 			return command_flush(err);
 		}
-		r = take_create_option(body, option, value, err);
+		r = add_create_option(body, option, value, err);
 		if (r < 0)
 			break;
 	}
@@ -367,7 +367,7 @@ static const struct option pause_options[] = {
 };
 static const struct option resume_options[] = {OPTION_HELP_ROW, {0}};
 
-static int change_all(const struct command *command, char **args, const char *rest,
+static int change_all(const struct command *command, char **args, const char *suffix,
 		      struct atoll_error *err)
 {
 	struct command_values line;
@@ -376,7 +376,7 @@ static int change_all(const struct command *command, char **args, const char *re
 	if (r != 0)
 		return r < 0 ? r : 0;
 	for (int i = 0; i < line.n && r == 0; i++) {
-		cleanup_free char *path = remote_path(line.args[i], rest, NULL);
+		cleanup_free char *path = remote_path(line.args[i], suffix, NULL);
 		json_t *body = json_object();
 
 		if (command == &remote_pause)

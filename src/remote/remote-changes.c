@@ -30,13 +30,13 @@ static const struct option diff_options[] = {
  */
 static void print_text(FILE *out, char *text, bool is_terminal)
 {
-	char *rest = text, *line;
+	char *next = text, *line;
 
 	if (!is_terminal) {
 		fputs(text, out);
 		return;
 	}
-	while ((line = strsep(&rest, "\n")) && rest) {
+	while ((line = strsep(&next, "\n")) && next) {
 		print_escaped(out, line);
 		fputc('\n', out);
 	}

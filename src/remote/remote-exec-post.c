@@ -82,7 +82,7 @@ void exec_read_signals(struct exec *exec)
 /* ---- sending ---- */
 
 /* Of an answer only what is short is of interest. */
-static size_t take_answer(char *data, size_t size, size_t n, void *own)
+static size_t on_response(char *data, size_t size, size_t n, void *own)
 {
 	struct exec *exec = own;
 	size_t room = sizeof exec->told - exec->n_told, got = size * n < room ? size * n : room;
@@ -92,13 +92,13 @@ static size_t take_answer(char *data, size_t size, size_t n, void *own)
 	return size * n;
 }
 
-static void post(struct exec *exec, enum exec_post what, const char *rest, const char *data,
+static void post(struct exec *exec, enum exec_post what, const char *suffix, const char *data,
 		 size_t size)
 {
 	cleanup_free char *path = NULL;
 	char place[64];
 
-	snprintf(place, sizeof place, "/steps/%" PRId64 "/%s", exec->number, rest);
+	snprintf(place, sizeof place, "/steps/%" PRId64 "/%s", exec->number, suffix);
 	path = remote_path(exec->id, place, NULL);
 	if (!path)
 		return;
@@ -116,7 +116,7 @@ static void post(struct exec *exec, enum exec_post what, const char *rest, const
 	curl_easy_setopt(exec->post, CURLOPT_POSTFIELDS, data);
 	curl_easy_setopt(exec->post, CURLOPT_POSTFIELDSIZE, (long)size);
 	exec->n_told = 0;
-	curl_easy_setopt(exec->post, CURLOPT_WRITEFUNCTION, take_answer);
+	curl_easy_setopt(exec->post, CURLOPT_WRITEFUNCTION, on_response);
 	curl_easy_setopt(exec->post, CURLOPT_WRITEDATA, exec);
 	curl_easy_setopt(exec->post, CURLOPT_TIMEOUT, 60L);
 	curl_multi_add_handle(exec->multi, exec->post);
@@ -143,11 +143,11 @@ static void post_size(struct exec *exec)
 
 static void post_input(struct exec *exec, bool is_end)
 {
-	char rest[64];
+	char suffix[64];
 
-	snprintf(rest, sizeof rest, "stdin?offset=%" PRIu64 "%s", exec->input_at,
+	snprintf(suffix, sizeof suffix, "stdin?offset=%" PRIu64 "%s", exec->input_at,
 		 is_end ? "&eof=true" : "");
-	post(exec, is_end ? POST_EOF : POST_INPUT, rest, exec->input, is_end ? 0 : exec->n_input);
+	post(exec, is_end ? POST_EOF : POST_INPUT, suffix, exec->input, is_end ? 0 : exec->n_input);
 }
 
 void exec_send(struct exec *exec)
@@ -170,7 +170,7 @@ void exec_send(struct exec *exec)
 }
 
 /* How far it was taken; the rest is sent again. */
-static void take_taken(struct exec *exec)
+static void on_input_accepted(struct exec *exec)
 {
 	json_t *told = json_loadb(exec->told, exec->n_told, 0, NULL);
 	uint64_t taken = (uint64_t)json_integer_value(json_object_get(told, "taken")), n;
@@ -202,7 +202,7 @@ static void input_sent(struct exec *exec, CURLcode code, long status)
 	if (is_to_repeat(exec, code, status))
 		return;
 	if (status == 200) {
-		take_taken(exec);
+		on_input_accepted(exec);
 		return;
 	}
 	/* It has ended, or takes none. */

@@ -95,8 +95,8 @@ static int read_timeout(struct request *request, const char *value, struct atoll
 	return 0;
 }
 
-static int take_option(void *data, const struct option *option, const char *value,
-		       struct atoll_error *err)
+static int set_option(void *data, const struct option *option, const char *value,
+		      struct atoll_error *err)
 {
 	struct request *request = data;
 
@@ -124,8 +124,8 @@ static int take_option(void *data, const struct option *option, const char *valu
 static int read_request(char **args, struct request *request, struct atoll_error *err)
 {
 	struct options options = {"exec", exec_options, args};
-	int r = options_read_with_id(&options, &request->id, &request->is_help, take_option,
-				     request, err);
+	int r = options_read_with_id(&options, &request->id, &request->is_help, set_option, request,
+				     err);
 
 	if (r < 0)
 		return r;
@@ -188,7 +188,7 @@ static void write_piece(struct exec *exec, int which, const char *data, size_t s
 }
 
 /* Most of what comes, so without a reader of JSON: {"stream":"out","offset":7,"data":"..."}. */
-static bool take_output(struct exec *exec, const char *line)
+static bool on_output(struct exec *exec, const char *line)
 {
 	const char *number = strstr(line, "\"offset\":"), *text = strstr(line, "\"data\":\"");
 	int which = starts_with(line, "{\"stream\":\"err\"");
@@ -221,7 +221,7 @@ static bool on_event(void *own, const char *event, const char *line)
 
 	exec->failures = 0;
 	if (streq(event, "output"))
-		return take_output(exec, line);
+		return on_output(exec, line);
 	data = json_loads(line, 0, NULL);
 	if (streq(event, "lost")) {
 		exec->at[streq(text_of(data, "stream"), "err")] = (uint64_t)number_of(data, "to");
@@ -261,7 +261,7 @@ static void follow(struct exec *exec)
 	path = remote_path(exec->id, place, NULL);
 	if (!path)
 		return;
-	buf_done(&exec->reader.rest);
+	buf_done(&exec->reader.buffer);
 	exec->reader = (struct event_reader){.told = on_event, .own = exec};
 	remote_prepare(&remote, exec->events, path);
 	snprintf(field, sizeof field, "Last-Event-ID: %" PRIu64 "-%" PRIu64, exec->at[0],
@@ -353,7 +353,7 @@ static void run_loop(struct exec *exec)
 
 /* ---- the terminal and signals ---- */
 
-static void take_signals(struct exec *exec)
+static void open_signals(struct exec *exec)
 {
 	static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 	struct sigaction before;
@@ -370,7 +370,7 @@ static void take_signals(struct exec *exec)
 	signal(SIGPIPE, SIG_IGN);
 }
 
-static void take_terminal(struct exec *exec)
+static void open_terminal(struct exec *exec)
 {
 	struct termios raw;
 
@@ -456,8 +456,8 @@ static int run_step(const struct request *request, bool has_tty, struct atoll_er
 	exec.post = curl_easy_init();
 	if (!exec.multi || !exec.events || !exec.post)
 		return error_oom(err);
-	take_signals(&exec);
-	take_terminal(&exec);
+	open_signals(&exec);
+	open_terminal(&exec);
 	run_loop(&exec);
 	give_terminal_back(&exec);
 	if (!exec.end) {

@@ -39,15 +39,15 @@ double fraction_of(const json_t *object, const char *key)
 
 int64_t time_of(const json_t *object, const char *key)
 {
-	const char *text = text_of(object, key), *rest;
+	const char *text = text_of(object, key), *suffix;
 	struct tm tm = {0};
 	int ms = 0;
 
-	rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-	if (!rest)
+	suffix = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
+	if (!suffix)
 		return 0;
-	if (rest[0] == '.')
-		ms = atoi(rest + 1);
+	if (suffix[0] == '.')
+		ms = atoi(suffix + 1);
 	return (int64_t)timegm(&tm) * 1000 + ms;
 }
 
@@ -61,7 +61,7 @@ void remote_request_id(char ret[33])
 		snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
 }
 
-char *remote_path(const char *id, const char *rest, ...)
+char *remote_path(const char *id, const char *suffix, ...)
 {
 	cleanup_buf struct buf out = BUF_INIT(64 * 1024);
 	const char *name, *value;
@@ -69,9 +69,9 @@ char *remote_path(const char *id, const char *rest, ...)
 	va_list args;
 
 	word = id ? curl_easy_escape(remote.easy, id, 0) : NULL;
-	buf_addf(&out, "/v1/sandboxes%s%s%s", word ? "/" : "", word ? word : "", rest);
+	buf_addf(&out, "/v1/sandboxes%s%s%s", word ? "/" : "", word ? word : "", suffix);
 	curl_free(word);
-	va_start(args, rest);
+	va_start(args, suffix);
 	while ((name = va_arg(args, const char *))) {
 		value = va_arg(args, const char *);
 		if (!value)
@@ -202,7 +202,7 @@ static CURLcode ask_once(struct remote *at, const char *method, const char *path
 	return code;
 }
 
-static void rest_ms(long ms)
+static void sleep_ms(long ms)
 {
 	nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
@@ -219,9 +219,9 @@ int remote_ask(struct remote *at, const char *method, const char *path, const ch
 			return 0;
 		if (i + 1 < tries) {
 			buf_done(&ret->body);
-			rest_ms(code == CURLE_OK && ret->retry_after_s < 10
-					? ret->retry_after_s * 1000 + 50
-					: 100L << i);
+			sleep_ms(code == CURLE_OK && ret->retry_after_s < 10
+					 ? ret->retry_after_s * 1000 + 50
+					 : 100L << i);
 		}
 	}
 	buf_done(&ret->body);

@@ -8,7 +8,7 @@
 #define EVENT_MAX (16U << 20)
 
 /* "event: NAME" and "data: JSON" of one block, without its end. */
-static bool take_block(struct event_reader *reader, char *block)
+static bool read_block(struct event_reader *reader, char *block)
 {
 	const char *event = "message", *data = NULL;
 
@@ -27,23 +27,24 @@ static bool take_block(struct event_reader *reader, char *block)
 bool events_feed(struct event_reader *reader, const char *data, size_t size)
 {
 	/* The end of an event is in what is new, or on its border. */
-	size_t used = 0, seen = reader->rest.used > 0 ? reader->rest.used - 1 : 0;
+	size_t used = 0, seen = reader->buffer.used > 0 ? reader->buffer.used - 1 : 0;
 	char *end;
 
-	if (!reader->rest.limit)
-		reader->rest.limit = EVENT_MAX;
-	buf_add(&reader->rest, data, size);
-	if (buf_error(&reader->rest) < 0)
+	if (!reader->buffer.limit)
+		reader->buffer.limit = EVENT_MAX;
+	buf_add(&reader->buffer, data, size);
+	if (buf_error(&reader->buffer) < 0)
 		return false;
-	while (reader->rest.data && (end = strstr(reader->rest.data + seen, "\n\n"))) {
+	while (reader->buffer.data && (end = strstr(reader->buffer.data + seen, "\n\n"))) {
 		*end = '\0';
-		if (!take_block(reader, reader->rest.data + used))
+		if (!read_block(reader, reader->buffer.data + used))
 			return false;
-		used = seen = (size_t)(end - reader->rest.data) + 2;
+		used = seen = (size_t)(end - reader->buffer.data) + 2;
 	}
-	if (used > 0 && reader->rest.data) {
-		memmove(reader->rest.data, reader->rest.data + used, reader->rest.used - used + 1);
-		reader->rest.used -= used;
+	if (used > 0 && reader->buffer.data) {
+		memmove(reader->buffer.data, reader->buffer.data + used,
+			reader->buffer.used - used + 1);
+		reader->buffer.used -= used;
 	}
 	return true;
 }

@@ -67,7 +67,7 @@ int remote_failure(long status, const char *body, size_t size, struct atoll_erro
 void remote_prepare(const struct remote *remote, CURL *easy, const char *path);
 
 /* "/v1/sandboxes/ID/rest?name=value&...", with NULL behind the last value; freed by the caller. */
-char *remote_path(const char *id, const char *rest, ...) __attribute__((sentinel));
+char *remote_path(const char *id, const char *buffer, ...) __attribute__((sentinel));
 
 const char *text_of(const json_t *object, const char *key); /* "" if there is none */
 int64_t number_of(const json_t *object, const char *key);   /* 0 */
@@ -80,7 +80,7 @@ void remote_request_id(char ret[33]);
 /* ---- remote-stream.c ---- */
 
 struct event_reader {
-	struct buf rest;
+	struct buf buffer;
 	/* `data` is a line of JSON. False: stop reading. */
 	bool (*told)(void *own, const char *event, const char *data);
 	void *own;

@@ -70,7 +70,7 @@ static void on_crash(int number)
 	raise(number);
 }
 
-static void take_signals(void)
+static void on_signals(void)
 {
 	static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGWINCH, SIGTSTP, SIGCONT};
 	static const int crashes[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE, SIGILL};
@@ -93,7 +93,7 @@ int screen_open(void)
 	if (tcgetattr(STDIN_FILENO, &screen.saved) < 0)
 		return -errno;
 	screen.picture = (struct buf)BUF_INIT(4 << 20);
-	take_signals();
+	on_signals();
 	atexit(restore);
 	look_at_size();
 	screen.is_open = 1;
@@ -185,7 +185,7 @@ static int drop_typed(size_t n, int key)
 	return key;
 }
 
-static int take_sequence(void)
+static int parse_sequence(void)
 {
 	static const struct {
 		const char *text;
@@ -211,12 +211,12 @@ static int take_sequence(void)
 	return drop_typed(n < n_typed ? n + 1 : n_typed, KEY_NONE);
 }
 
-static int take_typed(void)
+static int read_typed(void)
 {
 	char c = typed[0];
 
 	if (c == '\033')
-		return take_sequence();
+		return parse_sequence();
 	return drop_typed(1, c == '\r' || c == '\n' ? KEY_ENTER : (unsigned char)c);
 }
 
@@ -227,7 +227,7 @@ static int read_key(void)
 	if (n <= 0)
 		return n < 0 && (errno == EINTR || errno == EAGAIN) ? KEY_NONE : KEY_OVER;
 	n_typed = (size_t)n;
-	return take_typed();
+	return read_typed();
 }
 
 int screen_key(int timeout_ms)
@@ -238,7 +238,7 @@ int screen_key(int timeout_ms)
 	if (poll(fds, 2, n_typed > 0 ? 0 : timeout_ms) > 0 && fds[0].revents)
 		return read_signal();
 	if (n_typed > 0)
-		return take_typed();
+		return read_typed();
 	return fds[1].revents ? read_key() : KEY_NONE;
 }
 

@@ -165,12 +165,12 @@ void top_fetch_steps(struct top *top)
 
 /* ---- deeds ---- */
 
-static void act(struct top *top, const char *method, const char *rest, json_t *body,
+static void act(struct top *top, const char *method, const char *suffix, json_t *body,
 		const char *done)
 {
 	const struct top_row *row = top_row(top);
 	struct atoll_error err = {0};
-	cleanup_free char *path = row ? remote_path(row->id, rest, NULL) : NULL;
+	cleanup_free char *path = row ? remote_path(row->id, suffix, NULL) : NULL;
 
 	if (!row)
 		json_decref(body);

@@ -68,7 +68,7 @@ static void move(struct top *top, int key)
 		snprintf(top->selected_id, sizeof top->selected_id, "%s", top_row(top)->id);
 }
 
-static void take_answer(struct top *top, int key)
+static void on_confirm_key(struct top *top, int key)
 {
 	if (key == KEY_NONE || key == KEY_RESIZED)
 		return;
@@ -104,12 +104,12 @@ static void go_inside(struct top *top, bool is_inside)
 }
 
 /* False: that was it. */
-static bool take_key(struct top *top, int key)
+static bool on_key(struct top *top, int key)
 {
 	if (key == KEY_OVER || (key == 'q' && !top->asks))
 		return false;
 	if (top->asks) {
-		take_answer(top, key);
+		on_confirm_key(top, key);
 		return true;
 	}
 	if (key != KEY_NONE && key != KEY_RESIZED)
@@ -151,7 +151,7 @@ static int watch(struct top *top, struct atoll_error *err)
 		top_show(top);
 		left_ns = top->seen_ns + PERIOD_NS - clock_monotonic_ns();
 		key = screen_key(left_ns > 0 ? (int)(left_ns / 1000000) + 1 : 0);
-	} while (take_key(top, key));
+	} while (on_key(top, key));
 	screen_close();
 	return 0;
 }

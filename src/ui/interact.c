@@ -27,7 +27,7 @@ static struct {
 	sigset_t set; /* of those that are passed on */
 	const char *step;
 	int end_fd; /* ends the teller; -1 if there is none */
-	pthread_t teller;
+	pthread_t progress_thread;
 	bool has_terminal;
 	struct termios before; /* of standard input, if that is one */
 } state = {.step = "", .end_fd = -1};
@@ -45,7 +45,7 @@ static void choose_signals(void)
 
 /* ---- progress ---- */
 
-static void say(const char *text)
+static void write_text(const char *text)
 {
 	ssize_t done = write(STDERR_FILENO, text, strlen(text));
 
@@ -54,7 +54,7 @@ static void say(const char *text)
 
 /* A thread, because a grant on a dead mount keeps the main one in the kernel, where not even a
  * handler runs. */
-static void *tell_progress(void *unused)
+static void *print_progress(void *unused)
 {
 	struct pollfd end = {.fd = state.end_fd, .events = POLLIN};
 	const char *shown = NULL;
@@ -67,12 +67,12 @@ static void *tell_progress(void *unused)
 		if (step == shown)
 			continue;
 		shown = step;
-		say("\ratoll: setting up (");
-		say(step);
-		say(") ...\033[K");
+		write_text("\ratoll: setting up (");
+		write_text(step);
+		write_text(") ...\033[K");
 	}
 	if (shown)
-		say("\r\033[K");
+		write_text("\r\033[K");
 	return unused;
 }
 
@@ -92,7 +92,7 @@ static void begin_progress(void)
 	/* Signals are the main thread's. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	if (pthread_create(&state.teller, NULL, tell_progress, NULL) != 0)
+	if (pthread_create(&state.progress_thread, NULL, print_progress, NULL) != 0)
 		close(take_fd(&state.end_fd));
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
@@ -102,7 +102,7 @@ static void end_progress(void)
 	if (state.end_fd < 0)
 		return;
 	eventfd_write(state.end_fd, 1);
-	pthread_join(state.teller, NULL);
+	pthread_join(state.progress_thread, NULL);
 	close(take_fd(&state.end_fd));
 }
 

@@ -129,13 +129,14 @@ struct line {
 	int n, fails_at;
 };
 
-static int take(void *data, const struct option *taken, const char *text, struct atoll_error *story)
+static int add_option(void *data, const struct option *taken, const char *text,
+		      struct atoll_error *message)
 {
 	struct line *line = data;
 
 	(void)text;
 	line->is_help |= taken->letter == 'p';
-	return ++line->n == line->fails_at ? error_set(story, ATOLL_FAULT_REQUEST, 0, "no") : 0;
+	return ++line->n == line->fails_at ? error_set(message, ATOLL_FAULT_REQUEST, 0, "no") : 0;
 }
 
 TEST(a_line_is_read_to_its_command_or_to_what_fails)
@@ -146,15 +147,15 @@ TEST(a_line_is_read_to_its_command_or_to_what_fails)
 	struct line line = {0};
 	const char *id = NULL;
 
-	CHECK_INT(options_read_with_id(&whole, &id, &line.is_help, take, &line, &err), 0);
+	CHECK_INT(options_read_with_id(&whole, &id, &line.is_help, add_option, &line, &err), 0);
 	CHECK_STR(id, "box");
 	CHECK_STR(*whole.next, "ls");
 	CHECK_INT(line.n, 2);
 	id = NULL;
-	CHECK_INT(options_read_with_id(&help, &id, &line.is_help, take, &line, &err), 0);
+	CHECK_INT(options_read_with_id(&help, &id, &line.is_help, add_option, &line, &err), 0);
 	CHECK(!id && line.is_help);
 	CHECK_STR(*help.next, "ls");
 	line = (struct line){.fails_at = 2};
-	CHECK(options_read_with_id(&bad, &id, &line.is_help, take, &line, &err) < 0);
+	CHECK(options_read_with_id(&bad, &id, &line.is_help, add_option, &line, &err) < 0);
 	CHECK_STR(err.text, "no");
 }
