@@ -1,84 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "audit/event-rules.h"
 
-#include "audit/event-rules-inner.h"
+#include "audit/event-rules-line.h"
+#include "audit/event-rules-shared.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool (*const looks[RULE_COUNT])(struct rules *rules, const struct line *line, char *why,
-				       size_t size) = {
-	[RULE_CREDENTIALS] = rule_credentials,
-	[RULE_DOWNLOAD] = rule_download,
-	[RULE_DELETION] = rule_deletion,
-	[RULE_ENCODED] = rule_encoded,
-	[RULE_MINER] = rule_miner,
+/*
+ * Feeds the lines of a log to the rules
+ *
+ * rules_look() parses a line, adds an execution to the recent executions, and calls each rule that
+ * is switched on. The callers are in src/eventlog/.
+ */
+
+static const struct rule *const all_rules[RULE_COUNT] = {
+	[RULE_CREDENTIALS] = &rule_credentials,
+	[RULE_DOWNLOAD] = &rule_download,
+	[RULE_DELETION] = &rule_deletion,
+	[RULE_ENCODED] = &rule_encoded,
+	[RULE_MINER] = &rule_miner,
 };
 
-/* ---- what the rules share ---- */
+/* ---- recent executions ---- */
 
-bool rules_is_among(const char *word, const char *const *list)
-{
-	/* Most differ in their first letter: a call less for each. */
-	for (; *list; list++)
-		if (**list == *word && streq(word, *list))
-			return true;
-	return false;
-}
-
-/* FNV-1a: these are no secrets, and a collision is a line too many. */
-uint64_t rules_hash(const char *text, size_t size)
-{
-	uint64_t hash = 0xcbf29ce484222325;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3;
-	return hash | 1;
-}
-
-const struct recent *rules_neighbour(const struct rules *rules, const struct line *line,
-				     unsigned what)
-{
-	size_t n = rules->n_recents < 6 ? rules->n_recents : 6;
-
-	for (size_t i = 1; i <= n; i++) {
-		const struct recent *recent = &rules->recents[(rules->n_recents - i) % RECENT_MAX];
-
-		if ((recent->what & what) && recent->pid != line->pid &&
-		    recent->parent == line->parent && line->seq - recent->seq < 12)
-			return recent;
-	}
-	return NULL;
-}
-
-bool rules_is_shell(const char *base)
-{
-	static const char *const shells[] = {"sh",  "bash", "dash", "zsh",  "ksh",
-					     "ash", "mksh", "fish", "yash", NULL};
-
-	return rules_is_among(base, shells);
-}
-
-bool rules_is_interpreter(const char *base)
-{
-	static const char *const others[] = {"perl", "ruby", "node", "nodejs", "php",
-					     "deno", "bun",  "lua",  NULL};
-
-	return rules_is_shell(base) || starts_with(base, "python") || rules_is_among(base, others);
-}
-
-bool rules_is_fetcher(const char *base)
-{
-	static const char *const names[] = {"curl",  "wget",	     "wget2", "aria2c",
-					    "fetch", "http",	     "https", "xh",
-					    "axel",  "lwp-download", NULL};
-
-	return rules_is_among(base, names);
-}
-
-/* ---- what is remembered ---- */
-
-/* From its input: no program is named, or "-" is; options of a shell alone say nothing. */
+/* Does the interpreter read its program from standard input? It does if no program is named, or
+ * "-". */
 static bool reads_program(const struct line *line, const char *base)
 {
 	if (!rules_is_interpreter(base))
@@ -106,7 +53,8 @@ static bool has_arg(const struct line *line, const char *const *starts)
 	return false;
 }
 
-/* To its output, as far as can be seen: curl unless told otherwise, wget if told so. */
+/* Does it write to standard output, as far as the arguments show? curl by default, wget with -O -.
+ */
 static bool fetches_to_output(const struct line *line, const char *base)
 {
 	bool is_wget = starts_with(base, "wget");
@@ -154,7 +102,7 @@ static bool sends(const struct line *line, const char *base)
 	return rules_is_among(base, names) || (rules_is_fetcher(base) && has_arg(line, body));
 }
 
-static void remember(struct rules *rules, const struct line *line)
+static void add_recent(struct rules *rules, const struct line *line)
 {
 	struct recent *recent = &rules->recents[rules->n_recents % RECENT_MAX];
 	const char *base = line_base(line->argc ? line->argv[0] : line->path);
@@ -171,7 +119,8 @@ static void remember(struct rules *rules, const struct line *line)
 	rules->n_recents++;
 }
 
-/* Who has ended a connection is no neighbour in a pipe of what comes later. */
+/* A connection event is logged when the connection ends. A program whose connection has ended is
+ * not part of a pipe with a program that starts later. */
 static void note_connection(struct rules *rules, const struct line *line)
 {
 	if (line->pid <= 0)
@@ -182,7 +131,7 @@ static void note_connection(struct rules *rules, const struct line *line)
 			rules->recents[i].what &= ~(unsigned)PROGRAM_FETCHES;
 }
 
-/* ---- looking ---- */
+/* ---- calling the rules ---- */
 
 struct rules *rules_new(const enum rule_verdict verdicts[RULE_COUNT])
 {
@@ -198,13 +147,14 @@ void rules_free(struct rules *rules)
 	free(rules);
 }
 
-/* A rule that has spoken often enough says so, and is silent. */
+/* False after RULE_HITS_MAX hits and one more hit that announces the silence. */
 static bool count_hit(struct rules *rules, struct rule_hit *hit)
 {
 	unsigned n = ++rules->hits[hit->rule];
 
 	if (n == RULE_HITS_MAX + 1)
-		snprintf(hit->why, sizeof hit->why, "again, and more will not be told in this run");
+		snprintf(hit->why, sizeof hit->why,
+			 "again; further findings of this rule are not reported in this run");
 	return n <= RULE_HITS_MAX + 1;
 }
 
@@ -217,12 +167,12 @@ size_t rules_look(struct rules *rules, const char *text, size_t size,
 	if (!line_parse(text, size, line))
 		return 0;
 	if (line->kind == LINE_EXEC)
-		remember(rules, line);
+		add_recent(rules, line);
 	for (int i = 0; i < RULE_COUNT; i++) {
 		struct rule_hit *hit = &ret[n];
 
 		if (rules->verdicts[i] == RULE_OFF ||
-		    !looks[i](rules, line, hit->why, sizeof hit->why))
+		    !all_rules[i]->look(rules, line, hit->why, sizeof hit->why))
 			continue;
 		hit->rule = (enum rule_id)i;
 		hit->seq = line->seq;

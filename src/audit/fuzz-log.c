@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes as a log: line by line, its notes, a proof, a key. What passes must have been written
  * by our writer, and nobody here has a key; so nothing may count as signed. */
-#include "audit/audit-inner.h"
+#include "audit/key-form.h"
+#include "audit/key-trust.h"
+#include "audit/log-check.h"
+#include "audit/log-line.h"
+#include "audit/merkle.h"
+#include "audit/note.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/key-form.h"
+
+#include "audit/audit-base.h"
+#include "audit/key.h"
+#include "audit/note.h"
 #include "base/str.h"
 
+#include <atoll/audit.h>
 #include <sodium.h>
 #include <stdio.h>
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/key-trust.h"
+
+#include "audit/audit-base.h"
+#include "audit/key-form.h"
+#include "audit/key.h"
+#include "audit/log-line.h"
+#include "audit/note.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/log-check.h"
+
+#include "audit/audit-base.h"
+#include "audit/key-trust.h"
+#include "audit/key.h"
+#include "audit/log-line.h"
+#include "audit/merkle.h"
+#include "audit/note.h"
+#include "audit/runs-read.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
 
@@ -76,12 +85,22 @@ void audit_head_line(const struct audit_place *place, const char *run, uint64_t 
 	format_head_line(&line, &head, note.data, note.used, is_last, out);
 }
 
-/* Is what the head says what we have counted, and is the line the one that belongs to it? */
-static int compare_head(struct audit_check *check, const struct audit_line *line, const char *text,
-			size_t size, const char *note, struct audit_head *head, bool *ret_is_last,
-			struct atoll_error *err)
+/* A head while it is checked. */
+struct read_head {
+	const struct audit_line *line;
+	const char *text; /* the whole line */
+	size_t size;
+	char note[NOTE_MAX];
+	struct audit_head head; /* parsed from the note */
+	bool is_last;
+};
+
+/* Compares the head with the lines before it, and its line with the line that the writer would have
+ * written for this head. */
+static int compare_head(struct audit_check *check, struct read_head *read, struct atoll_error *err)
 {
 	AUDIT_STACK_BUF(again, 4096);
+	const struct audit_head *head = &read->head;
 	unsigned char root[HASH_SIZE];
 	char origin[64], more[64];
 
@@ -96,15 +115,15 @@ static int compare_head(struct audit_check *check, const struct audit_line *line
 			     head->size, check->place.edge.size);
 	if (memcmp(head->root, root, HASH_SIZE) != 0)
 		return wrong(check, err, "the head was made of other lines than those before it");
-	*ret_is_last =
+	read->is_last =
 		head->more_size > 5 && memcmp(head->more + head->more_size - 5, "last\n", 5) == 0;
-	format_more(line->time, *ret_is_last, more);
+	format_more(read->line->time, read->is_last, more);
 	if (head->more_size != strlen(more) || memcmp(head->more, more, head->more_size) != 0)
 		return wrong(check, err, "the head was made at another time");
-	format_head_line(line, head, note, strlen(note), *ret_is_last, &again);
-	/* A step would be signed by nobody. */
-	if (line->step || buf_error(&again) < 0 || again.used != size ||
-	    memcmp(again.data, text, size) != 0)
+	format_head_line(read->line, head, read->note, strlen(read->note), read->is_last, &again);
+	/* The note does not contain a step, so a step in the line would not be signed. */
+	if (read->line->step || buf_error(&again) < 0 || again.used != read->size ||
+	    memcmp(again.data, read->text, read->size) != 0)
 		return wrong(check, err, "the head's line was changed");
 	return 0;
 }
@@ -134,22 +153,21 @@ static int check_signature(struct audit_check *check, const char *note, struct a
 static int check_head(struct audit_check *check, const struct audit_line *line, const char *text,
 		      size_t size, struct atoll_error *err)
 {
-	struct audit_head head;
-	char note[NOTE_MAX];
-	bool is_last = false;
-	int r = audit_line_string(line, "note", note, sizeof note);
+	struct read_head read = {.line = line, .text = text, .size = size};
+	int r = audit_line_string(line, "note", read.note, sizeof read.note);
 
-	if (r < 0 || strlen(note) != (size_t)r || !audit_head_parse(note, (size_t)r, &head))
+	if (r < 0 || strlen(read.note) != (size_t)r ||
+	    !audit_head_parse(read.note, (size_t)r, &read.head))
 		return wrong(check, err, "the head has no note");
-	r = compare_head(check, line, text, size, note, &head, &is_last, err);
+	r = compare_head(check, &read, err);
 	if (r == 0)
-		r = check_signature(check, note, err);
+		r = check_signature(check, read.note, err);
 	if (r < 0)
 		return r;
 	check->n_signed = check->place.edge.size + 1;
-	check->head_size = head.size;
-	memcpy(check->head_root, head.root, HASH_SIZE);
-	check->is_closed = is_last;
+	check->head_size = read.head.size;
+	memcpy(check->head_root, read.head.root, HASH_SIZE);
+	check->is_closed = read.is_last;
 	return 0;
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/log-line.h"
+
+#include "audit/audit-base.h"
 #include "base/str.h"
 
 #include <errno.h>

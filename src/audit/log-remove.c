@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/audit.h"
+#include "audit/key.h"
+#include "audit/log-line.h"
+#include "audit/runs.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/state.h"
@@ -26,6 +29,7 @@ int audit_remove(const char *id, struct atoll_error *err)
 {
 	static const char *const endings[] = {"jsonl", "edge", "out", "err"};
 	static const unsigned char nothing[HASH_SIZE];
+	const struct audit_run_entry entry = {.run = id, .kind = "removed", .root = nothing};
 	char dir[PATH_MAX], path[64];
 	cleanup_fd int state_fd = -1, held = -1;
 	struct audit_key key;
@@ -43,7 +47,7 @@ int audit_remove(const char *id, struct atoll_error *err)
 	if (r < 0)
 		return r;
 	/* First the tree knows, then it is gone: the other way round it would look stolen. */
-	r = audit_runs_enter(state_fd, &key, id, "removed", 0, nothing, false, err);
+	r = audit_runs_enter(state_fd, &key, &entry, false, err);
 	audit_key_done(&key);
 	for (size_t i = 0; r == 0 && i < sizeof endings / sizeof *endings; i++) {
 		snprintf(path, sizeof path, "log/%s.%s", id, endings[i]);

@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/log-reopen.h"
+
+#include "audit/audit-base.h"
+#include "audit/audit.h"
+#include "audit/key-trust.h"
+#include "audit/key.h"
+#include "audit/log-check.h"
+#include "audit/log-line.h"
+#include "audit/log.h"
+#include "audit/merkle.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/state.h"

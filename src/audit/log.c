@@ -1,5 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/log.h"
+
+#include "audit/audit-base.h"
+#include "audit/audit.h"
+#include "audit/key.h"
+#include "audit/log-check.h"
+#include "audit/log-line.h"
+#include "audit/log-reopen.h"
+#include "audit/merkle.h"
+#include "audit/runs.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
@@ -207,8 +216,9 @@ static int add_head(struct audit_log *log, bool is_last, struct atoll_error *err
 
 static int enter(struct audit_log *log, bool is_synced, struct atoll_error *err)
 {
-	int r = audit_runs_enter(log->state_fd, &log->key, log->id, "closed", log->head_size,
-				 log->head_root, is_synced, err);
+	const struct audit_run_entry entry = {
+		.run = log->id, .kind = "closed", .size = log->head_size, .root = log->head_root};
+	int r = audit_runs_enter(log->state_fd, &log->key, &entry, is_synced, err);
 
 	if (r == 0)
 		log->is_entered = true;

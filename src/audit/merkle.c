@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/merkle.h"
+
+#include "audit/note.h"
 #include "base/str.h"
 
 #include <errno.h>

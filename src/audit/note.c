@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/note.h"
+
+#include "audit/audit-base.h"
+#include "audit/key-trust.h"
+#include "audit/key.h"
 #include "base/str.h"
 
 #include <errno.h>

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/key-trust.h"
+#include "audit/log-check.h"
+#include "audit/log-line.h"
+#include "audit/merkle.h"
+#include "audit/note.h"
+#include "audit/verify.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/state.h"
 #include "base/str.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/event-rules-inner.h"
+#include "audit/event-rules-shared.h"
 
 #include <stdio.h>
 
@@ -179,7 +179,7 @@ static bool look_at_denial(const struct line *line, char *why, size_t size)
 	return true;
 }
 
-bool rule_credentials(struct rules *rules, const struct line *line, char *why, size_t size)
+static bool look(struct rules *rules, const struct line *line, char *why, size_t size)
 {
 	const char *base;
 	char path[300];
@@ -206,3 +206,5 @@ bool rule_credentials(struct rules *rules, const struct line *line, char *why, s
 	}
 	return false;
 }
+
+const struct rule rule_credentials = {look};

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/event-rules-inner.h"
+#include "audit/event-rules-shared.h"
 
 #include <stdio.h>
 
 /*
- * Much is removed
+ * Many files are removed
  *
- * A program that is told to remove a whole tree shows at once by its arguments. What is really gone
- * is told at the end of a step: in a layer nothing is lost by then. Where the workspace is written
- * directly that is late; rules_removed() is for whoever sees it at once, and nobody calls it yet.
- * What can be made anew does not count, and neither does what the run has made itself: the record
- * does not tell of that.
+ * Two signs: the arguments of a program that removes a whole tree; and the "change" events at the
+ * end of a step, if more than DELETED_MAX files were deleted and fewer were added or changed. Files
+ * that can be generated again do not count. Files that the run itself created have no such event.
  */
 
 #define DELETED_MAX 100
@@ -81,24 +79,15 @@ static bool removes_all(const struct line *line, const char *base)
 
 static bool count_deletion(struct rules *rules, uint64_t n, char *why, size_t size)
 {
-	if (rules->has_told_deletion || n < DELETED_MAX)
+	if (rules->has_reported_deletion || n < DELETED_MAX)
 		return false;
-	rules->has_told_deletion = true;
+	rules->has_reported_deletion = true;
 	snprintf(why, size, "%llu names that the run did not make were removed",
 		 (unsigned long long)n);
 	return true;
 }
 
-bool rules_removed(struct rules *rules, const char *path, uint32_t step, struct rule_hit *ret)
-{
-	if (rules->verdicts[RULE_DELETION] == RULE_OFF || can_be_made_anew(path))
-		return false;
-	rules->n_removed++;
-	*ret = (struct rule_hit){.rule = RULE_DELETION, .seq = UINT64_MAX, .step = step};
-	return count_deletion(rules, rules->n_removed, ret->why, sizeof ret->why);
-}
-
-/* A change of branch removes many, and adds many. */
+/* A change of branch deletes many files, and adds or changes many. */
 static bool look_at_change(struct rules *rules, const struct line *line, char *why, size_t size)
 {
 	if (can_be_made_anew(line->path))
@@ -113,7 +102,7 @@ static bool look_at_change(struct rules *rules, const struct line *line, char *w
 	return count_deletion(rules, rules->n_deleted, why, size);
 }
 
-bool rule_deletion(struct rules *rules, const struct line *line, char *why, size_t size)
+static bool look(struct rules *rules, const struct line *line, char *why, size_t size)
 {
 	const char *base;
 
@@ -132,3 +121,5 @@ bool rule_deletion(struct rules *rules, const struct line *line, char *why, size
 		 shown(line->argv[line->argc - 1]));
 	return true;
 }
+
+const struct rule rule_deletion = {look};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/event-rules-inner.h"
+#include "audit/event-rules-shared.h"
 
 #include <stdio.h>
 
@@ -131,7 +131,7 @@ static bool is_evaluated(const struct line *line)
 	return false;
 }
 
-bool rule_download(struct rules *rules, const struct line *line, char *why, size_t size)
+static bool look(struct rules *rules, const struct line *line, char *why, size_t size)
 {
 	const char *base, *script;
 
@@ -165,3 +165,5 @@ bool rule_download(struct rules *rules, const struct line *line, char *why, size
 	}
 	return false;
 }
+
+const struct rule rule_download = {look};

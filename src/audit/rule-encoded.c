@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/event-rules-inner.h"
+#include "audit/event-rules-shared.h"
 
 #include <stdio.h>
 
@@ -161,7 +161,7 @@ static bool look_at_exec(struct rules *rules, const struct line *line, char *why
 	return false;
 }
 
-bool rule_encoded(struct rules *rules, const struct line *line, char *why, size_t size)
+static bool look(struct rules *rules, const struct line *line, char *why, size_t size)
 {
 	if (line->kind == LINE_EXEC)
 		return look_at_exec(rules, line, why, size);
@@ -176,3 +176,5 @@ bool rule_encoded(struct rules *rules, const struct line *line, char *why, size_
 	snprintf(why, size, "what was asked of %s looks like encoded data", shown(line->name));
 	return true;
 }
+
+const struct rule rule_encoded = {look};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/event-rules-inner.h"
+#include "audit/event-rules-shared.h"
 
 #include <stdio.h>
 
@@ -77,7 +77,7 @@ static bool is_telling(const char *arg)
 	return scheme && strstr(scheme, "://");
 }
 
-bool rule_miner(struct rules *rules, const struct line *line, char *why, size_t size)
+static bool look(struct rules *rules, const struct line *line, char *why, size_t size)
 {
 	(void)rules;
 	if (line->kind == LINE_CONNECTION) {
@@ -104,3 +104,5 @@ bool rule_miner(struct rules *rules, const struct line *line, char *why, size_t 
 	}
 	return false;
 }
+
+const struct rule rule_miner = {look};

@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/runs.h"
+
+#include "audit/audit-base.h"
+#include "audit/key-trust.h"
+#include "audit/key.h"
+#include "audit/log-check.h"
+#include "audit/log-line.h"
+#include "audit/merkle.h"
+#include "audit/note.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/str.h"
 #include "base/uapi.h"
 
@@ -195,14 +204,9 @@ static int open_runs(int state_fd, const struct audit_key *key, struct runs *ret
 
 /* ---- one line more ---- */
 
-struct entry {
-	const char *run, *kind, *key;
-	uint64_t size;
-	const unsigned char *root;
-};
-
 /* To `out`, and to the place. */
-static int add_entry(struct audit_place *place, const struct entry *entry, struct buf *out)
+static int add_entry(struct audit_place *place, const struct audit_run_entry *entry,
+		     const struct audit_key *key, struct buf *out)
 {
 	struct audit_line line = {.seq = place->edge.size};
 	struct json json = {out, true};
@@ -218,7 +222,7 @@ static int add_entry(struct audit_place *place, const struct entry *entry, struc
 	buf_add_str(out, ",\"root\":\"");
 	audit_base64(entry->root, HASH_SIZE, out);
 	buf_add_char(out, '"');
-	json_str(&json, "key", entry->key);
+	json_str(&json, "key", key->id);
 	json_close(&json, '}');
 	r = buf_error(out);
 	if (r < 0)
@@ -299,12 +303,10 @@ static int append(const struct runs *runs, const struct buf *text, bool is_synce
 	return error_set(err, ATOLL_FAULT_HOST, -r, "write the list of runs");
 }
 
-int audit_runs_enter(int state_fd, const struct audit_key *key, const char *run, const char *kind,
-		     uint64_t size, const unsigned char root[HASH_SIZE], bool is_synced,
-		     struct atoll_error *err)
+int audit_runs_enter(int state_fd, const struct audit_key *key, const struct audit_run_entry *entry,
+		     bool is_synced, struct atoll_error *err)
 {
 	AUDIT_STACK_BUF(text, 4096);
-	struct entry entry = {run, kind, key->id, size, root};
 	struct audit_head head;
 	struct runs runs;
 	cleanup_fd int fd = -1;
@@ -314,15 +316,15 @@ int audit_runs_enter(int state_fd, const struct audit_key *key, const char *run,
 		return r;
 	fd = runs.fd; /* closed with the scope; NOLINT(clang-analyzer-deadcode.DeadStores) */
 	if (runs.place.edge.size < head.size) {
-		struct entry lost = {run, "lost", key->id, head.size, head.root};
+		struct audit_run_entry lost = {
+			.run = entry->run, .kind = "lost", .size = head.size, .root = head.root};
 
 		if (head.size == UINT64_MAX)
 			lost.size = 0;
-
-		if (add_entry(&runs.place, &lost, &text) < 0)
+		if (add_entry(&runs.place, &lost, key, &text) < 0)
 			return error_oom(err);
 	}
-	if (add_entry(&runs.place, &entry, &text) < 0)
+	if (add_entry(&runs.place, entry, key, &text) < 0)
 		return error_oom(err);
 	r = append(&runs, &text, is_synced, err);
 	return r < 0 ? r : write_checkpoint(state_fd, &runs.place, key, err);

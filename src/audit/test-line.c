@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/audit-base.h"
+#include "audit/log-line.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "base/test.h"

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/key-form.h"
+#include "audit/key-trust.h"
+#include "audit/key.h"
+#include "audit/note.h"
 #include "base/str.h"
 #include "base/test.h"
 
+#include <atoll/audit.h>
 #include <sodium.h>
 
 /* The example of the Go package that C2SP's format comes from. */

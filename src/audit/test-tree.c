@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/merkle.h"
 #include "base/str.h"
 #include "base/test.h"
 

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/audit-inner.h"
+#include "audit/verify.h"
+
+#include "audit/key-trust.h"
+#include "audit/log-check.h"
+#include "audit/log-line.h"
+#include "audit/runs-read.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/state.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "auditcmd/checked.h"
 
-#include "audit/audit-inner.h"
+#include "audit/audit.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/state.h"
