@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "eventlog/eventlog-change.h"
+
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
 #include "base/uapi.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-count.h"
+#include "eventlog/eventlog-line.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
 
@@ -21,12 +24,20 @@ static const char *const kinds[] = {[ATOLL_ADDED] = "added",
 				    [ATOLL_DELETED] = "deleted",
 				    [ATOLL_RENAMED] = "renamed"};
 
+/*
+ * Changed files
+ *
+ * In a layer, the list of changes is read when the step has ended (eventlog_changes()). Direct
+ * changes come as notices while the step runs: eventlog_note_change() remembers each name with the
+ * hash of its content before, and eventlog_direct_changes() compares it with the file at the end.
+ */
+
 /* ---- one line ---- */
 
 struct change {
-	const char *path, *from; /* `from` NULL mostly */
+	const char *path, *from; /* `from`: the old name of a renamed file, else NULL */
 	enum atoll_change_kind kind;
-	const struct stat *st; /* as it is, or was if it is gone; NULL: not known */
+	const struct stat *st; /* of the file, or before its deletion; NULL: unknown */
 	const unsigned char *before, *after;
 	const char *mark, *why;
 };
@@ -39,11 +50,11 @@ static const char *type_word(mode_t mode)
 			       : "other";
 }
 
-static void tell(struct eventlog *recorder, uint32_t step, uint64_t time_ns,
-		 const struct change *change)
+static void write_change(struct eventlog *eventlog, uint32_t step, uint64_t time_ns,
+			 const struct change *change)
 {
 	struct json *json =
-		eventlog_begin_event(recorder, &(struct eventlog_event){.kind = "change",
+		eventlog_begin_event(eventlog, &(struct eventlog_event){.kind = "change",
 									.time_ns = time_ns,
 									.step = step,
 									.rule = kinds[change->kind],
@@ -67,10 +78,10 @@ static void tell(struct eventlog *recorder, uint32_t step, uint64_t time_ns,
 	if (change->why)
 		json_str(json, "why", change->why);
 	json_str(json, "mark", change->mark);
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }
 
-/* Of a file its content, of a link where it leads; others have none. */
+/* The hash of a file's content or of a link's target; -EISDIR for other types. */
 static int hash_object(int fd, unsigned char ret[HASH_SIZE])
 {
 	char target[PATH_MAX];
@@ -95,10 +106,10 @@ static bool has_content(mode_t mode)
 	return S_ISREG(mode) || S_ISLNK(mode);
 }
 
-/* ---- of a layer ---- */
+/* ---- changes in a layer ---- */
 
-/* Mostly it is a file that one call finds. Links, shut modes, deeper layers and long paths are not.
- */
+/* The quick open finds most files with one call. Links, files without read permission, files of
+ * deeper layers and long paths take the second one. */
 static int hash_side(const struct layer_stack *stack, const char *path, mode_t mode, bool is_before,
 		     unsigned char ret[HASH_SIZE])
 {
@@ -112,8 +123,8 @@ static int hash_side(const struct layer_stack *stack, const char *path, mode_t m
 	return fd < 0 ? fd : hash_object(fd, ret);
 }
 
-static void tell_layered(struct eventlog *recorder, uint32_t step,
-			 const struct layer_changes *changes, const struct atoll_change *from)
+static void write_layer_change(struct eventlog *eventlog, uint32_t step,
+			       const struct layer_changes *changes, const struct atoll_change *from)
 {
 	unsigned char before[HASH_SIZE], after[HASH_SIZE];
 	struct change change = {.path = from->path,
@@ -140,26 +151,26 @@ static void tell_layered(struct eventlog *recorder, uint32_t step,
 	}
 	if (r < 0)
 		change.why = strerror(-r);
-	tell(recorder, step, 0, &change);
+	write_change(eventlog, step, 0, &change);
 }
 
-void eventlog_change(struct eventlog *recorder, uint32_t step, const struct layer_changes *changes,
+void eventlog_change(struct eventlog *eventlog, uint32_t step, const struct layer_changes *changes,
 		     size_t i)
 {
-	if (recorder)
-		tell_layered(recorder, step, changes, &changes->list.items[i]);
+	if (eventlog)
+		write_layer_change(eventlog, step, changes, &changes->list.items[i]);
 }
 
-void eventlog_changes(struct eventlog *recorder, uint32_t step, const struct layer_changes *changes)
+void eventlog_changes(struct eventlog *eventlog, uint32_t step, const struct layer_changes *changes)
 {
-	for (size_t i = 0; recorder && i < changes->list.n; i++)
-		tell_layered(recorder, step, changes, &changes->list.items[i]);
+	for (size_t i = 0; eventlog && i < changes->list.n; i++)
+		write_layer_change(eventlog, step, changes, &changes->list.items[i]);
 }
 
-/* ---- directly ---- */
+/* ---- direct changes ---- */
 
-/* So many names are remembered until the end; others are told of at once, without what they hold
- * then. */
+/* Names that are remembered until the end of a step. Further changes are written at once, without
+ * the hash of the new content. */
 #define CHANGED_MAX 16384
 #define BUCKETS	    1024
 
@@ -197,7 +208,7 @@ static void free_name(struct changed_name *name)
 	free(name);
 }
 
-static struct changed_name *take_out(struct changed *changed, const char *path)
+static struct changed_name *remove_name(struct changed *changed, const char *path)
 {
 	struct changed_name **at = find(changed, path), *name = *at;
 
@@ -208,10 +219,10 @@ static struct changed_name *take_out(struct changed *changed, const char *path)
 	return name;
 }
 
-static struct changed_name *add_name(const struct eventlog *recorder, const struct notice *notice,
+static struct changed_name *add_name(const struct eventlog *eventlog, const struct notice *notice,
 				     const char *path)
 {
-	struct changed *changed = recorder->changed;
+	struct changed *changed = eventlog->changed;
 	struct changed_name **at = find(changed, path), *name = *at;
 
 	if (name)
@@ -222,7 +233,7 @@ static struct changed_name *add_name(const struct eventlog *recorder, const stru
 	if (!name)
 		return NULL;
 	strcpy(name->path, path);
-	name->step = eventlog_step_of(recorder, notice);
+	name->step = eventlog_step_of(eventlog, notice);
 	name->time_ns = notice->time_ns;
 	name->was_new = notice->flags & NOTICE_WAS_NEW;
 	name->has_before = notice->flags & NOTICE_HAS_BEFORE;
@@ -232,8 +243,8 @@ static struct changed_name *add_name(const struct eventlog *recorder, const stru
 	return name;
 }
 
-static void tell_now(struct eventlog *recorder, const struct notice *notice, const char *path,
-		     const char *from)
+static void write_without_content(struct eventlog *eventlog, const struct notice *notice,
+				  const char *path, const char *from)
 {
 	const struct change change = {.path = path,
 				      .from = from,
@@ -244,17 +255,17 @@ static void tell_now(struct eventlog *recorder, const struct notice *notice, con
 										  : NULL,
 				      .why = "too many were changed"};
 
-	tell(recorder, eventlog_step_of(recorder, notice), notice->time_ns, &change);
+	write_change(eventlog, eventlog_step_of(eventlog, notice), notice->time_ns, &change);
 }
 
-/* What had a name before has another one now. */
-static void take_rename(struct eventlog *recorder, const struct notice *notice, const char *path,
-			const char *from)
+/* A rename: the entry of the old name becomes that of the new one. */
+static void handle_rename(struct eventlog *eventlog, const struct notice *notice, const char *path,
+			  const char *from)
 {
-	struct changed *changed = recorder->changed;
-	struct changed_name *old = take_out(changed, from), *over = take_out(changed, path);
-	struct changed_name *name = add_name(recorder, notice, path);
-	/* Over something that was there, its own or another's, it is a change of that. */
+	struct changed *changed = eventlog->changed;
+	struct changed_name *old = remove_name(changed, from), *over = remove_name(changed, path);
+	struct changed_name *name = add_name(eventlog, notice, path);
+	/* A rename over an existing file is a change of that file. */
 	const bool is_plain = (notice->flags & NOTICE_WAS_NEW) && (!over || over->was_new);
 	const struct changed_name *as = is_plain ? old : over;
 
@@ -268,29 +279,30 @@ static void take_rename(struct eventlog *recorder, const struct notice *notice, 
 	if (over)
 		free_name(over);
 	if (!name)
-		tell_now(recorder, notice, path, from);
+		write_without_content(eventlog, notice, path, from);
 	if (old)
 		free_name(old);
 }
 
-void eventlog_note_change(struct eventlog *recorder, const struct notices_told *told)
+void eventlog_note_change(struct eventlog *eventlog, const struct parsed_notice *parsed)
 {
-	const struct notice *notice = told->notice;
-	const char *const *texts = told->texts;
+	const struct notice *notice = parsed->notice;
+	const char *const *texts = parsed->texts;
 
 	if (notice->n_texts < 2)
 		return;
-	if (!recorder->changed)
-		recorder->changed = calloc(1, sizeof *recorder->changed);
-	if (!recorder->changed)
-		tell_now(recorder, notice, texts[1], notice->n_texts > 2 ? texts[2] : NULL);
+	if (!eventlog->changed)
+		eventlog->changed = calloc(1, sizeof *eventlog->changed);
+	if (!eventlog->changed)
+		write_without_content(eventlog, notice, texts[1],
+				      notice->n_texts > 2 ? texts[2] : NULL);
 	else if (notice->n_texts > 2 && texts[2][0])
-		take_rename(recorder, notice, texts[1], texts[2]);
-	else if (!add_name(recorder, notice, texts[1]))
-		tell_now(recorder, notice, texts[1], NULL);
+		handle_rename(eventlog, notice, texts[1], texts[2]);
+	else if (!add_name(eventlog, notice, texts[1]))
+		write_without_content(eventlog, notice, texts[1], NULL);
 }
 
-/* What it is now, without going through any link. */
+/* The hash of the file as it is now. No symbolic link is followed. */
 static int hash_now(const struct spec *spec, const char *inside, struct stat *ret,
 		    unsigned char hash[HASH_SIZE])
 {
@@ -300,7 +312,7 @@ static int hash_now(const struct spec *spec, const char *inside, struct stat *re
 	cleanup_fd int file = -1;
 	char again[32];
 
-	/* Only for kernels that have no such call: a link on the way is none of the run's files. */
+	/* Before Linux 5.6, which has no openat2(): links on the way are followed. */
 	if (fd == -ENOSYS)
 		fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
@@ -314,11 +326,11 @@ static int hash_now(const struct spec *spec, const char *inside, struct stat *re
 	return file < 0 ? -errno : hash_fd_sized(file, (uint64_t)ret->st_size, hash);
 }
 
-static void tell_direct(struct eventlog *recorder, const struct changed_name *name)
+static void write_direct_change(struct eventlog *eventlog, const struct changed_name *name)
 {
 	unsigned char hash[HASH_SIZE];
 	struct stat st = {0};
-	int r = hash_now(recorder->spec, name->path, &st, hash);
+	int r = hash_now(eventlog->spec, name->path, &st, hash);
 	const bool is_there = st.st_mode != 0;
 	struct change change = {.path = name->path,
 				.from = name->from,
@@ -330,12 +342,12 @@ static void tell_direct(struct eventlog *recorder, const struct changed_name *na
 				.before = name->has_before ? name->before : NULL,
 				.after = r == 0 ? hash : NULL};
 
-	/* Came and went. */
+	/* Created and deleted within the step. */
 	if (!is_there && name->was_new)
 		return;
 	if (is_there && r < 0 && has_content(st.st_mode))
 		change.why = strerror(-r);
-	tell(recorder, name->step, name->time_ns, &change);
+	write_change(eventlog, name->step, name->time_ns, &change);
 }
 
 static int compare(const void *a, const void *b)
@@ -346,9 +358,9 @@ static int compare(const void *a, const void *b)
 	return strcmp(x->path, y->path);
 }
 
-void eventlog_direct_changes(struct eventlog *recorder, uint32_t step)
+void eventlog_direct_changes(struct eventlog *eventlog, uint32_t step)
 {
-	struct changed *changed = recorder ? recorder->changed : NULL;
+	struct changed *changed = eventlog ? eventlog->changed : NULL;
 	struct changed_name **list;
 	size_t n = 0;
 
@@ -360,22 +372,22 @@ void eventlog_direct_changes(struct eventlog *recorder, uint32_t step)
 				list[n++] = name;
 	qsort(list, n, sizeof *list, compare);
 	for (size_t i = 0; i < n; i++) {
-		tell_direct(recorder, list[i]);
-		take_out(changed, list[i]->path);
+		write_direct_change(eventlog, list[i]);
+		remove_name(changed, list[i]->path);
 		free_name(list[i]);
 	}
 	free(list);
 }
 
-void eventlog_forget_changed(struct eventlog *recorder)
+void eventlog_forget_changed(struct eventlog *eventlog)
 {
-	for (size_t i = 0; recorder->changed && i < BUCKETS; i++) {
-		for (struct changed_name *name = recorder->changed->buckets[i], *next; name;
+	for (size_t i = 0; eventlog->changed && i < BUCKETS; i++) {
+		for (struct changed_name *name = eventlog->changed->buckets[i], *next; name;
 		     name = next) {
 			next = name->next;
 			free_name(name);
 		}
 	}
-	free(recorder->changed);
-	recorder->changed = NULL;
+	free(eventlog->changed);
+	eventlog->changed = NULL;
 }

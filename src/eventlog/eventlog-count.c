@@ -1,27 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Events that are only counted
- *
- * A command decides how much happens, and a refused call costs it a microsecond: 64 MB of refusals
- * were written in 10 s. So a log has a size (audit.size in the contract, 16 MiB unless said). Lines
- * about what happens inside (exec, denial, connection, change, flag, lost, and approvals about the
- * network that were not given) are written up to that;
- * three quarters of it may be filled before a step has ended, the rest is for the files that it has
- * changed. Beyond that events are counted by kind and rule, connections by verdict as well (an
- * allowed and a refused request may have the same rule), with the number of different objects,
- * and the counts are lines of kind `lost`: at the end of a step, and meanwhile each time that the
- * sum has doubled, so that their number is bounded, too. Start, end, decisions that let something
- * happen or end it, and the counts themselves are always written.
- *
- * Rules and readers of events (watching.c) get every line, also one that is only counted: its `seq`
- * is 2^64 - 1, since it has no place in the log.
- *
- * Called by eventlog-event.c, eventlog-change.c and watching.c through eventlog_begin_event(), by
- * eventlog_commit() and by eventlog_end().
- */
+#include "eventlog/eventlog-count.h"
+
 #include "base/error.h"
 #include "base/str.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-line.h"
 #include "layer/layer.h"
 #include "layer/store.h"
 #include "spec/spec.h"
@@ -31,28 +13,47 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * The size limit of an event log
+ *
+ * The command decides how many events there are, and a refused call costs it a microsecond: 64 MB
+ * of denials were written in 10 s. So a log has a size (audit.size in the contract, 16 MiB by
+ * default).
+ *   - Lines about events (exec, denial, connection, change, flag, lost, refused approvals about the
+ *     network) are written up to that size. Three quarters of it may be filled before a step has
+ *     ended; the last quarter is for the files that the step changed.
+ *   - Beyond it events are counted by kind and rule, connections by verdict as well (an allowed and
+ * a refused request may have the same rule), with the number of distinct objects.
+ *   - The counts are lines of kind `lost`: at the end of a step, and meanwhile each time that the
+ * sum has doubled, so that their number is bounded, too.
+ *   - Start, end, permissions and the counts are always written.
+ *
+ * Event rules and readers (watching.c) get every line, also of a counted event: its `seq` is 2^64 -
+ * 1, because it has no place in the log.
+ */
+
 #define ROWS	     64
 #define RULE_MAX     256
-#define DISTINCT_MAX 1024 /* objects that are told apart; a power of 2, and half of the slots */
+#define DISTINCT_MAX 1024 /* objects that are counted as distinct; half of the slots */
 #define SLOTS	     (2 * DISTINCT_MAX)
 
 struct tally_row {
 	uint32_t step;
-	char kind[16], rule[RULE_MAX]; /* "": none, or several that found no row */
+	char kind[16], rule[RULE_MAX]; /* rule "": none, or several rules without a row */
 	const char *verdict;	       /* of connections; else NULL */
-	uint64_t count, told;
+	uint64_t count, written;
 	uint32_t n_distinct;
-	bool has_more; /* different objects than DISTINCT_MAX */
+	bool has_more; /* more distinct objects than DISTINCT_MAX */
 	uint64_t *slots;
 };
 
 struct eventlog_tally {
 	struct tally_row rows[ROWS];
 	size_t n;
-	uint64_t total, told;
+	uint64_t total, written;
 };
 
-/* ---- different objects ---- */
+/* ---- distinct objects ---- */
 
 static void note_object(struct tally_row *row, const char *object)
 {
@@ -100,14 +101,14 @@ static struct tally_row *find(struct eventlog_tally *tally, uint32_t step, const
 	return NULL;
 }
 
-/* The row of this kind and rule; where they are too many, of the kind, and then of all. Verdicts
- * are constants, compared as pointers. */
+/* The row of this kind and rule. If there is no room for it: a row of the kind, or at last one row
+ * for everything. Verdicts are constants and compared as pointers. */
 static struct tally_row *row_for(struct eventlog_tally *tally, uint32_t step, const char *kind,
 				 const char *verdict, const char *rule)
 {
 	struct tally_row *row = find(tally, step, kind, verdict, rule);
 
-	/* Some rows are kept for the kinds themselves. */
+	/* The last 16 rows are for kinds without a rule. */
 	if (!row && tally->n >= ROWS - 16)
 		row = find(tally, step, kind, verdict, rule = "");
 	if (!row && tally->n >= ROWS - 1)
@@ -121,60 +122,59 @@ static struct tally_row *row_for(struct eventlog_tally *tally, uint32_t step, co
 	return row;
 }
 
-static void count(struct eventlog *recorder, const struct eventlog_event *event)
+static void count(struct eventlog *eventlog, const struct eventlog_event *event)
 {
 	char rule[RULE_MAX];
 	struct tally_row *row;
 
-	if (!recorder->tally)
-		recorder->tally = calloc(1, sizeof *recorder->tally);
-	if (!recorder->tally) {
-		recorder->n_dropped += event->count;
+	if (!eventlog->tally)
+		eventlog->tally = calloc(1, sizeof *eventlog->tally);
+	if (!eventlog->tally) {
+		eventlog->n_dropped += event->count;
 		return;
 	}
 	snprintf(rule, sizeof rule, "%s", event->rule ? event->rule : "");
-	row = row_for(recorder->tally, event->step, event->kind, event->verdict, rule);
+	row = row_for(eventlog->tally, event->step, event->kind, event->verdict, rule);
 	row->count += event->count;
-	recorder->tally->total += event->count;
+	eventlog->tally->total += event->count;
 	if (event->object)
 		note_object(row, event->object);
 }
 
-/* ---- how full ---- */
+/* ---- the size limit ---- */
 
-static uint64_t room(const struct eventlog *recorder, const struct eventlog_event *event)
+static uint64_t room(const struct eventlog *eventlog, const struct eventlog_event *event)
 {
-	/* Later lines about a record (apply, undo) have no contract and no size limit: they are
-	 * few. */
-	const uint64_t size = recorder->spec ? recorder->spec->watch.log_bytes : UINT64_MAX;
+	/* A log that eventlog_continue() opened has no contract: apply and undo write few lines. */
+	const uint64_t size = eventlog->spec ? eventlog->spec->watch.log_bytes : UINT64_MAX;
 
 	return streq(event->kind, "change") ? size : size / 4 * 3;
 }
 
-struct json *eventlog_begin_event(struct eventlog *recorder, const struct eventlog_event *event)
+struct json *eventlog_begin_event(struct eventlog *eventlog, const struct eventlog_event *event)
 {
-	const bool is_counted = audit_bytes(recorder->log) >= room(recorder, event);
+	const bool is_counted = audit_bytes(eventlog->log) >= room(eventlog, event);
 
-	recorder->is_counted = is_counted;
+	eventlog->is_counted = is_counted;
 	if (is_counted)
-		count(recorder, event);
+		count(eventlog, event);
 	else
-		recorder->has_events = true;
-	return is_counted ? audit_begin_unlogged(recorder->log, event->kind, event->time_ns,
+		eventlog->has_events = true;
+	return is_counted ? audit_begin_unlogged(eventlog->log, event->kind, event->time_ns,
 						 event->step)
-			  : eventlog_begin(recorder, event->kind, event->time_ns, event->step);
+			  : eventlog_begin(eventlog, event->kind, event->time_ns, event->step);
 }
 
-/* ---- telling ---- */
+/* ---- writing the counts ---- */
 
-static void tell_row(struct eventlog *recorder, struct tally_row *row)
+static void write_row(struct eventlog *eventlog, struct tally_row *row)
 {
 	struct json *json;
 
-	if (row->count == row->told)
+	if (row->count == row->written)
 		return;
-	json = eventlog_begin(recorder, "lost", 0, row->step);
-	json_uint(json, "count", row->count - row->told);
+	json = eventlog_begin(eventlog, "lost", 0, row->step);
+	json_uint(json, "count", row->count - row->written);
 	json_str(json, "why", "the log has its size (audit.size): counted only");
 	json_str(json, "of", row->kind);
 	if (row->verdict)
@@ -183,13 +183,13 @@ static void tell_row(struct eventlog *recorder, struct tally_row *row)
 	json_uint(json, "distinct", row->n_distinct);
 	if (row->has_more)
 		json_bool(json, "more", true);
-	row->told = row->count;
-	eventlog_commit(recorder);
+	row->written = row->count;
+	eventlog_commit(eventlog);
 }
 
-void eventlog_write_counted(struct eventlog *recorder, uint32_t step)
+void eventlog_write_counted(struct eventlog *eventlog, uint32_t step)
 {
-	struct eventlog_tally *tally = recorder->tally;
+	struct eventlog_tally *tally = eventlog->tally;
 
 	for (size_t i = 0; tally && i < tally->n;) {
 		struct tally_row *row = &tally->rows[i];
@@ -198,46 +198,46 @@ void eventlog_write_counted(struct eventlog *recorder, uint32_t step)
 			i++;
 			continue;
 		}
-		tell_row(recorder, row);
+		write_row(eventlog, row);
 		free(row->slots);
 		*row = tally->rows[--tally->n];
 	}
 	if (tally)
-		tally->told = tally->total;
+		tally->written = tally->total;
 }
 
-void eventlog_write_repeated(struct eventlog *recorder)
+void eventlog_write_doubled(struct eventlog *eventlog)
 {
-	struct eventlog_tally *tally = recorder->tally;
+	struct eventlog_tally *tally = eventlog->tally;
 
-	if (!tally || tally->total / 2 < tally->told || tally->total == tally->told)
+	if (!tally || tally->total / 2 < tally->written || tally->total == tally->written)
 		return;
-	tally->told = tally->total;
+	tally->written = tally->total;
 	for (size_t i = 0; i < tally->n; i++)
-		tell_row(recorder, &tally->rows[i]);
+		write_row(eventlog, &tally->rows[i]);
 }
 
-void eventlog_forget_counted(struct eventlog *recorder)
+void eventlog_forget_counted(struct eventlog *eventlog)
 {
-	for (size_t i = 0; recorder->tally && i < recorder->tally->n; i++)
-		free(recorder->tally->rows[i].slots);
-	free(recorder->tally);
-	recorder->tally = NULL;
+	for (size_t i = 0; eventlog->tally && i < eventlog->tally->n; i++)
+		free(eventlog->tally->rows[i].slots);
+	free(eventlog->tally);
+	eventlog->tally = NULL;
 }
 
 /* ---- the floor ---- */
 
-/* A run leaves some of the disk free for everybody else: what happens inside may not use that up,
- * while the lines that end a step may. */
-int eventlog_check_floor(struct eventlog *recorder, struct atoll_error *err)
+/* The free-space floor of the disk is for other programs: events may not use it up, the lines that
+ * end a step may. */
+int eventlog_check_floor(struct eventlog *eventlog, struct atoll_error *err)
 {
 	uint64_t left, floor;
 
-	if (!recorder->has_events || audit_space(recorder->log, &left, &floor) < 0 || left >= floor)
+	if (!eventlog->has_events || audit_space(eventlog->log, &left, &floor) < 0 || left >= floor)
 		return 0;
 	return error_set(err, ATOLL_FAULT_HOST, ENOSPC,
 			 "the record of run %s: %llu KiB are free where it is kept, and %llu KiB "
 			 "have to stay so",
-			 recorder->id, (unsigned long long)(left >> 10),
+			 eventlog->id, (unsigned long long)(left >> 10),
 			 (unsigned long long)(floor >> 10));
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "eventlog/eventlog-event.h"
+
 #include "base/str.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-count.h"
+#include "eventlog/eventlog-hash.h"
+#include "eventlog/eventlog-line.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -8,12 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Events of a step, one function per kind
+ *
+ * The supervisor and the holder call these functions. Events of pid 1 come by eventlog_notice(). An
+ * execution waits until the hash of its file is known (eventlog-hash.c), so its line may come after
+ * lines of later events; its time is that of the event.
+ */
+
 /* ---- executions ---- */
 
-/* So many may wait for their file's hash; then they are told without. */
+/* Executions that wait for a hash at the same time; further ones are written without. */
 #define WAITING_MAX 4096
 
-/* A notice as it came. */
+/* A copy of a notice. */
 struct waiting {
 	struct waiting *next;
 	size_t n_texts;
@@ -21,14 +33,14 @@ struct waiting {
 	struct notice notice; /* with its texts behind it */
 };
 
-static void tell_exec(struct eventlog *recorder, const struct notice *notice,
-		      const char *const *texts, size_t n_texts, const unsigned char *hash,
-		      const char *why)
+static void write_exec(struct eventlog *eventlog, const struct notice *notice,
+		       const char *const *texts, size_t n_texts, const unsigned char *hash,
+		       const char *why)
 {
 	struct json *json = eventlog_begin_event(
-		recorder, &(struct eventlog_event){.kind = "exec",
+		eventlog, &(struct eventlog_event){.kind = "exec",
 						   .time_ns = notice->time_ns,
-						   .step = eventlog_step_of(recorder, notice),
+						   .step = eventlog_step_of(eventlog, notice),
 						   .object = texts[0],
 						   .count = 1});
 
@@ -47,132 +59,132 @@ static void tell_exec(struct eventlog *recorder, const struct notice *notice,
 	eventlog_add_hash(json, "hash", hash);
 	if (!hash)
 		json_str(json, "why", why);
-	if (notice->file.ctime_ns > recorder->opened_ns)
+	if (notice->file.ctime_ns > eventlog->opened_ns)
 		json_bool(json, "fresh", true);
 	if (notice->flags & NOTICE_IS_SCRIPT)
 		json_bool(json, "script", true);
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }
 
-/* The texts lie behind the notice one after the other: one copy, and pointers into it. */
-static bool keep_waiting(struct eventlog *recorder, const struct notice *notice,
-			 const char *const *texts)
+/* The texts follow the notice in one block: copy the block, and point into the copy. */
+static bool queue_exec(struct eventlog *eventlog, const struct notice *notice,
+		       const char *const *texts)
 {
-	struct waiting *kept;
+	struct waiting *entry;
 	char *at;
-	size_t size = sizeof *kept + notice->size, n = notice->n_texts;
+	size_t size = sizeof *entry + notice->size, n = notice->n_texts;
 
-	if (recorder->n_waiting == WAITING_MAX)
+	if (eventlog->n_waiting == WAITING_MAX)
 		return false;
-	kept = malloc(size + n * sizeof *kept->texts + sizeof(void *));
-	if (!kept)
+	entry = malloc(size + n * sizeof *entry->texts + sizeof(void *));
+	if (!entry)
 		return false;
-	kept->texts =
-		(const char **)(void *)((char *)kept + (size + sizeof(void *) - 1) /
-							       sizeof(void *) * sizeof(void *));
-	kept->n_texts = n;
-	memcpy(&kept->notice, notice, notice->size);
-	at = kept->notice.texts;
+	entry->texts =
+		(const char **)(void *)((char *)entry + (size + sizeof(void *) - 1) /
+								sizeof(void *) * sizeof(void *));
+	entry->n_texts = n;
+	memcpy(&entry->notice, notice, notice->size);
+	at = entry->notice.texts;
 	for (size_t i = 0; i < n; i++)
-		kept->texts[i] = at + (texts[i] - notice->texts);
-	kept->next = recorder->waiting;
-	recorder->waiting = kept;
-	recorder->n_waiting++;
+		entry->texts[i] = at + (texts[i] - notice->texts);
+	entry->next = eventlog->waiting;
+	eventlog->waiting = entry;
+	eventlog->n_waiting++;
 	return true;
 }
 
-static void take_exec(struct eventlog *recorder, const struct notices_told *told)
+static void handle_exec(struct eventlog *eventlog, const struct parsed_notice *parsed)
 {
-	const struct notice *notice = told->notice;
-	const char *const *texts = told->texts;
+	const struct notice *notice = parsed->notice;
+	const char *const *texts = parsed->texts;
 	unsigned char hash[HASH_SIZE];
 	int r;
 
 	if (notice->n_texts < 1)
 		return;
-	/* Before its first program a step's process cannot be looked into, and it tries one
-	 * directory of PATH after the other: that is one line. */
-	if (!texts[0][0] && notice->pid == recorder->unseen_pid)
+	/* pid 1 cannot read the memory of a step's process before its first execve(), and that
+	 * process tries one directory of PATH after the other: write one line for all of them. */
+	if (!texts[0][0] && notice->pid == eventlog->unseen_pid)
 		return;
-	recorder->unseen_pid = texts[0][0] ? 0 : notice->pid;
-	if (!recorder->hashes)
-		recorder->hashes = file_hashes_new();
-	r = recorder->hashes && notice->file.ino
-		    ? file_hashes_find(recorder->hashes, &notice->file, told->fd, hash)
+	eventlog->unseen_pid = texts[0][0] ? 0 : notice->pid;
+	if (!eventlog->hashes)
+		eventlog->hashes = file_hashes_new();
+	r = eventlog->hashes && notice->file.ino
+		    ? file_hashes_find(eventlog->hashes, &notice->file, parsed->fd, hash)
 		    : -ENOENT;
-	if (r == 0 && keep_waiting(recorder, notice, texts))
+	if (r == 0 && queue_exec(eventlog, notice, texts))
 		return;
-	tell_exec(recorder, notice, texts, notice->n_texts, r > 0 ? hash : NULL,
-		  r == 0 ? "too many at a time" : "the file could not be read");
+	write_exec(eventlog, notice, texts, notice->n_texts, r > 0 ? hash : NULL,
+		   r == 0 ? "too many at a time" : "the file could not be read");
 }
 
-/* In the order in which they came: the list has the latest first. */
+/* The list has the latest execution first; lines are written in order. */
 static struct waiting *reverse(struct waiting *list)
 {
-	struct waiting *turned = NULL, *next;
+	struct waiting *reversed = NULL, *next;
 
 	for (; list; list = next) {
 		next = list->next;
-		list->next = turned;
-		turned = list;
+		list->next = reversed;
+		reversed = list;
 	}
-	return turned;
+	return reversed;
 }
 
-void eventlog_write_hashed(struct eventlog *recorder)
+void eventlog_write_hashed(struct eventlog *eventlog)
 {
-	struct waiting *list = reverse(recorder->waiting), *next;
+	struct waiting *list = reverse(eventlog->waiting), *next;
 
-	recorder->waiting = NULL;
-	recorder->n_waiting = 0;
+	eventlog->waiting = NULL;
+	eventlog->n_waiting = 0;
 	for (; list; list = next) {
 		unsigned char hash[HASH_SIZE];
-		int r = file_hashes_find(recorder->hashes, &list->notice.file, -1, hash);
+		int r = file_hashes_find(eventlog->hashes, &list->notice.file, -1, hash);
 
 		next = list->next;
 		if (r == 0) {
-			list->next = recorder->waiting;
-			recorder->waiting = list;
-			recorder->n_waiting++;
+			list->next = eventlog->waiting;
+			eventlog->waiting = list;
+			eventlog->n_waiting++;
 			continue;
 		}
-		tell_exec(recorder, &list->notice, list->texts, list->n_texts, r > 0 ? hash : NULL,
-			  "the file could not be read");
+		write_exec(eventlog, &list->notice, list->texts, list->n_texts, r > 0 ? hash : NULL,
+			   "the file could not be read");
 		free(list);
 	}
 }
 
-void eventlog_wait_for_hashes(struct eventlog *recorder)
+void eventlog_wait_for_hashes(struct eventlog *eventlog)
 {
-	while (recorder->waiting && file_hashes_move(recorder->hashes, true))
-		eventlog_write_hashed(recorder);
-	/* Whoever read them is gone. */
-	for (struct waiting *list = reverse(recorder->waiting), *next; list; list = next) {
+	while (eventlog->waiting && file_hashes_move(eventlog->hashes, true))
+		eventlog_write_hashed(eventlog);
+	/* The process that reads files has died. */
+	for (struct waiting *list = reverse(eventlog->waiting), *next; list; list = next) {
 		next = list->next;
-		tell_exec(recorder, &list->notice, list->texts, list->n_texts, NULL,
-			  "the file could not be read");
+		write_exec(eventlog, &list->notice, list->texts, list->n_texts, NULL,
+			   "the file could not be read");
 		free(list);
 	}
-	recorder->waiting = NULL;
-	recorder->n_waiting = 0;
+	eventlog->waiting = NULL;
+	eventlog->n_waiting = 0;
 }
 
-void eventlog_forget_waiting(struct eventlog *recorder)
+void eventlog_forget_waiting(struct eventlog *eventlog)
 {
-	for (struct waiting *next; recorder->waiting; recorder->waiting = next) {
-		next = recorder->waiting->next;
-		free(recorder->waiting);
+	for (struct waiting *next; eventlog->waiting; eventlog->waiting = next) {
+		next = eventlog->waiting->next;
+		free(eventlog->waiting);
 	}
 }
 
 /* ---- refusals ---- */
 
-static void tell_denial(struct eventlog *recorder, uint64_t time_ns, uint32_t step, int32_t pid,
-			const char *program, size_t program_size, const char *action,
-			const char *object, const char *rule, const char *allow, uint64_t count)
+static void write_denial(struct eventlog *eventlog, uint64_t time_ns, uint32_t step, int32_t pid,
+			 const char *program, size_t program_size, const char *action,
+			 const char *object, const char *rule, const char *allow, uint64_t count)
 {
 	struct json *json = eventlog_begin_event(
-		recorder, &(struct eventlog_event){.kind = "denial",
+		eventlog, &(struct eventlog_event){.kind = "denial",
 						   .time_ns = time_ns,
 						   .step = step,
 						   .rule = rule,
@@ -186,76 +198,76 @@ static void tell_denial(struct eventlog *recorder, uint64_t time_ns, uint32_t st
 	json_str(json, "rule", rule);
 	json_str(json, "allow", allow && allow[0] ? allow : NULL);
 	json_uint(json, "count", count ? count : 1);
-	eventlog_commit(recorder);
-	eventlog_counts(recorder, step)->denials += count ? count : 1;
+	eventlog_commit(eventlog);
+	eventlog_counts(eventlog, step)->denials += count ? count : 1;
 }
 
-void eventlog_denial(struct eventlog *recorder, uint32_t step, const struct atoll_denial *denial)
+void eventlog_denial(struct eventlog *eventlog, uint32_t step, const struct atoll_denial *denial)
 {
-	if (recorder)
-		tell_denial(recorder, 0, step, denial->pid, denial->program, sizeof denial->program,
-			    denial->action, denial->path, denial->rule, denial->allow,
-			    (uint64_t)denial->count);
+	if (eventlog)
+		write_denial(eventlog, 0, step, denial->pid, denial->program,
+			     sizeof denial->program, denial->action, denial->path, denial->rule,
+			     denial->allow, (uint64_t)denial->count);
 }
 
-/* ---- what the first process tells ---- */
+/* ---- notices of pid 1 ---- */
 
-static void tell_lost(struct eventlog *recorder, const struct notice *notice)
+static void write_lost(struct eventlog *eventlog, const struct notice *notice)
 {
 	struct json *json = eventlog_begin_event(
-		recorder, &(struct eventlog_event){.kind = "lost",
+		eventlog, &(struct eventlog_event){.kind = "lost",
 						   .time_ns = notice->time_ns,
-						   .step = eventlog_step_of(recorder, notice),
+						   .step = eventlog_step_of(eventlog, notice),
 						   .count = notice->value});
 
 	json_uint(json, "count", notice->value);
 	json_str(json, "why", "they came faster than they could be told");
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }
 
-void eventlog_notice(struct eventlog *recorder, const struct notices_told *told)
+void eventlog_notice(struct eventlog *eventlog, const struct parsed_notice *parsed)
 {
-	const struct notice *notice = told->notice;
-	const char *const *texts = told->texts;
+	const struct notice *notice = parsed->notice;
+	const char *const *texts = parsed->texts;
 
-	if (!recorder)
+	if (!eventlog)
 		return;
 	switch (notice->type) {
 	case NOTICE_EXEC:
-		take_exec(recorder, told);
+		handle_exec(eventlog, parsed);
 		break;
 	case NOTICE_DENIAL:
-		if (told->n_texts >= 4)
-			tell_denial(recorder, notice->time_ns, eventlog_step_of(recorder, notice),
-				    notice->pid, notice->program, sizeof notice->program, texts[0],
-				    texts[2], texts[1], texts[3], notice->value);
+		if (parsed->n_texts >= 4)
+			write_denial(eventlog, notice->time_ns, eventlog_step_of(eventlog, notice),
+				     notice->pid, notice->program, sizeof notice->program, texts[0],
+				     texts[2], texts[1], texts[3], notice->value);
 		break;
 	case NOTICE_CHANGE:
-		eventlog_note_change(recorder, told);
+		eventlog_note_change(eventlog, parsed);
 		break;
 	case NOTICE_LOST:
-		tell_lost(recorder, notice);
+		write_lost(eventlog, notice);
 		break;
 	default:
 		break;
 	}
 }
 
-/* ---- what the supervisor knows ---- */
+/* ---- events of the supervisor and the holder ---- */
 
-static void add_missing_connections(struct eventlog *recorder, uint32_t step)
+static void add_missing_connections(struct eventlog *eventlog, uint32_t step)
 {
-	struct json *json = eventlog_begin(recorder, "lost", 0, step);
+	struct json *json = eventlog_begin(eventlog, "lost", 0, step);
 
-	/* At least; a receipt adds these up, and must not say none. */
+	/* The number is unknown. 1, because a receipt adds up these counts and must not show 0. */
 	json_uint(json, "count", 1);
 	json_str(json, "why",
 		 "the network's process ended before it had told of all connections; more may be "
 		 "missing");
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }
 
-void eventlog_connection(struct eventlog *recorder, uint32_t step,
+void eventlog_connection(struct eventlog *eventlog, uint32_t step,
 			 const struct atoll_connection *connection)
 {
 	static const char *const verdicts[] = {[ATOLL_CONN_ALLOWED] = "allowed",
@@ -263,12 +275,12 @@ void eventlog_connection(struct eventlog *recorder, uint32_t step,
 					       [ATOLL_CONN_FAILED] = "failed"};
 	struct json *json;
 
-	if (recorder && !connection)
-		add_missing_connections(recorder, step);
-	if (!recorder || !connection)
+	if (eventlog && !connection)
+		add_missing_connections(eventlog, step);
+	if (!eventlog || !connection)
 		return;
 	json = eventlog_begin_event(
-		recorder,
+		eventlog,
 		&(struct eventlog_event){
 			.kind = "connection",
 			.time_ns = connection->start_ns,
@@ -293,47 +305,48 @@ void eventlog_connection(struct eventlog *recorder, uint32_t step,
 	json_uint(json, "received", connection->received);
 	json_uint(json, "duration_ms", connection->duration_ns / 1000000);
 	json_uint(json, "count", connection->count);
-	eventlog_commit(recorder);
-	eventlog_counts(recorder, step)->connections += connection->count;
+	eventlog_commit(eventlog);
+	eventlog_counts(eventlog, step)->connections += connection->count;
 }
 
-void eventlog_approval(struct eventlog *recorder, uint32_t step, const char *about,
+void eventlog_approval(struct eventlog *eventlog, uint32_t step, const char *about,
 		       const char *object, const char *answer, const char *scope)
 {
-	/* A program inside may ask about new names without end where nobody is there to answer, or
-	 * a program answers. What was allowed is written whatever the log's size. */
+	/* A command can cause questions about new names without end, if nobody answers or a program
+	 * answers. So refusals count as events, which the log's size bounds; a permission is always
+	 * written. */
 	const bool is_repeated = streq(about, "network") && !streq(answer, "yes");
 	struct json *json;
 
-	if (!recorder)
+	if (!eventlog)
 		return;
 	json = is_repeated
-		       ? eventlog_begin_event(recorder, &(struct eventlog_event){.kind = "approval",
+		       ? eventlog_begin_event(eventlog, &(struct eventlog_event){.kind = "approval",
 										 .step = step,
 										 .rule = answer,
 										 .object = object,
 										 .count = 1})
-		       : eventlog_begin(recorder, "approval", 0, step);
+		       : eventlog_begin(eventlog, "approval", 0, step);
 	json_str(json, "about", about);
 	json_str(json, "object", object);
 	json_str(json, "answer", answer);
 	eventlog_add_who(json);
 	json_str(json, "scope", scope);
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }
 
-void eventlog_decision(struct eventlog *recorder, const char *about, const char *object)
+void eventlog_decision(struct eventlog *eventlog, const char *about, const char *object)
 {
-	eventlog_approval(recorder, 0, about, object, "yes", "once");
+	eventlog_approval(eventlog, 0, about, object, "yes", "once");
 }
 
-void eventlog_outcome(struct eventlog *recorder, const struct eventlog_outcome *outcome)
+void eventlog_outcome(struct eventlog *eventlog, const struct eventlog_outcome *outcome)
 {
 	struct json *json;
 
-	if (!recorder)
+	if (!eventlog)
 		return;
-	json = eventlog_begin(recorder, "outcome", 0, 0);
+	json = eventlog_begin(eventlog, "outcome", 0, 0);
 	json_str(json, "about", outcome->about);
 	json_str(json, "result", outcome->result);
 	if (outcome->is_counted) {
@@ -345,28 +358,28 @@ void eventlog_outcome(struct eventlog *recorder, const struct eventlog_outcome *
 	json_str(json, "why", outcome->why[0] ? outcome->why : NULL);
 	if (outcome->is_late)
 		json_bool(json, "late", true);
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }
 
-void eventlog_stop(struct eventlog *recorder, uint32_t step, bool is_stopped, const char *why)
+void eventlog_stop(struct eventlog *eventlog, uint32_t step, bool is_stopped, const char *why)
 {
 	struct json *json;
 
-	if (!recorder)
+	if (!eventlog)
 		return;
-	json = eventlog_begin(recorder, is_stopped ? "stopped" : "resumed", 0, step);
+	json = eventlog_begin(eventlog, is_stopped ? "stopped" : "resumed", 0, step);
 	json_str(json, "why", why);
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }
 
-void eventlog_layer_change(struct eventlog *recorder, const char *kind, const char *name,
+void eventlog_layer_change(struct eventlog *eventlog, const char *kind, const char *name,
 			   uint64_t ended, const char *child)
 {
 	struct json *json;
 
-	if (!recorder)
+	if (!eventlog)
 		return;
-	json = eventlog_begin(recorder, kind, 0, 0);
+	json = eventlog_begin(eventlog, kind, 0, 0);
 	if (name)
 		json_str(json, "name", name);
 	if (ended != UINT64_MAX)
@@ -374,7 +387,7 @@ void eventlog_layer_change(struct eventlog *recorder, const char *kind, const ch
 	if (child)
 		json_str(json, "child", child);
 	eventlog_add_who(json);
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }
 
 /* ---- the end ---- */
@@ -400,18 +413,18 @@ static void add_usage(struct json *json, const struct atoll_result *result)
 	json_close(json, '}');
 }
 
-static void tell_limit(struct eventlog *recorder, uint32_t step, const struct atoll_result *result)
+static void write_limit(struct eventlog *eventlog, uint32_t step, const struct atoll_result *result)
 {
-	struct json *json = eventlog_begin(recorder, "limit", 0, step);
+	struct json *json = eventlog_begin(eventlog, "limit", 0, step);
 
 	json_str(json, "limit", result->limit);
 	json_uint(json, "value", result->limit_value);
 	json_uint(json, "used", result->limit_used);
 	json_str(json, "note", result->limit_note[0] ? result->limit_note : NULL);
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }
 
-void eventlog_end(struct eventlog *recorder, uint32_t step, const struct atoll_result *result,
+void eventlog_end(struct eventlog *eventlog, uint32_t step, const struct atoll_result *result,
 		  const char *note)
 {
 	static const char *const ends[] = {
@@ -423,15 +436,15 @@ void eventlog_end(struct eventlog *recorder, uint32_t step, const struct atoll_r
 	const struct eventlog_counts *counts;
 	struct json *json;
 
-	if (!recorder)
+	if (!eventlog)
 		return;
-	eventlog_wait_for_hashes(recorder);
-	eventlog_write_counted(recorder, step);
-	recorder->has_events = false;
+	eventlog_wait_for_hashes(eventlog);
+	eventlog_write_counted(eventlog, step);
+	eventlog->has_events = false;
 	if (result->limit[0])
-		tell_limit(recorder, step, result);
-	counts = eventlog_counts(recorder, step);
-	json = eventlog_begin(recorder, "end", 0, step);
+		write_limit(eventlog, step, result);
+	counts = eventlog_counts(eventlog, step);
+	json = eventlog_begin(eventlog, "end", 0, step);
 	json_str(json, "end", ends[result->end]);
 	json_int(json, "code", result->code);
 	json_int(json, "status", atoll_result_status(result));
@@ -447,5 +460,5 @@ void eventlog_end(struct eventlog *recorder, uint32_t step, const struct atoll_r
 	json_uint(json, "connections", counts->connections);
 	if (note && note[0])
 		json_str(json, "note", note);
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }

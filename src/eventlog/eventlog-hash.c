@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "eventlog/eventlog-hash.h"
+
 #include "base/clock.h"
 #include "base/fd.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/notices.h"
 #include "layer/layer.h"
 
 #include <errno.h>
@@ -17,29 +19,29 @@
 #include <unistd.h>
 
 /*
- * What executed files contain
+ * Hashes of executed files
  *
- * The same programs are executed again and again, and are not read each time: what was found is
- * kept, by device, inode, size and both times. A file that was changed a moment ago is not kept,
- * because two changes can have the same time.
+ * The same programs are executed again and again. A hash is stored by device, inode, size, mtime
+ * and ctime, and the file is not read again. The hash of a file that changed less than two seconds
+ * ago is not stored, because two changes can have the same time.
  *
- *   in memory      all that this supervisor has asked for
- *   log/hashes     for all of them: a table of SLOTS entries, WAYS of them for each file, each with
- *                  a sum of its own. Written in place by whoever finds something out, without a
- *                  lock: an entry that two have written at once, or that was half written, has a
- *                  wrong sum and counts as empty
+ *   memory         all hashes that this supervisor or holder has looked up
+ *   log/hashes     a table for all runs: SLOTS entries, PER_FILE of them for one file, each with a
+ *                  checksum. Every process writes entries in place, without a lock: an entry that
+ *                  two processes wrote at once, or that is half written, has a wrong checksum and
+ *                  counts as empty
  *
- * What is in neither is read by a process of its own, so that the supervisor never waits for a
- * disk. It has nothing but its socket, on which descriptors come.
+ * A file that is in neither is read by a child process, so that the supervisor never waits for a
+ * disk. The child has one socket, receives descriptors and returns hashes.
  */
 
 #define SLOTS	   8192
-#define WAYS	   8
+#define PER_FILE   8
 #define BUCKETS	   512
-#define ENTRIES	   16384	      /* in memory; then it begins anew */
-#define FLIGHT_MAX 128		      /* in the reader's socket */
+#define ENTRIES	   16384	      /* in memory; then all are dropped */
+#define FLIGHT_MAX 128		      /* requests in the reader's socket */
 #define SIZE_MOST  (INT64_C(1) << 30) /* of a file that is read */
-#define READ_S	   10		      /* and so long */
+#define READ_S	   10		      /* time for reading it */
 #define FRESH_NS   INT64_C(2000000000)
 
 struct slot {
@@ -70,10 +72,10 @@ struct answer {
 struct file_hashes {
 	struct entry *buckets[BUCKETS];
 	size_t n_entries, n_asked;
-	int table_fd; /* -1: not opened yet; -2: there is none */
+	int table_fd; /* -1: not opened yet; -2: could not be opened */
 	int reader_fd;
 	pid_t reader;
-	int64_t since_ns; /* since 1970: when we began */
+	int64_t since_ns; /* since 1970: FRESH_NS before this object was made */
 };
 
 static bool is_same(const struct notice_file *a, const struct notice_file *b)
@@ -114,7 +116,7 @@ static struct entry *add(struct file_hashes *hashes, const struct notice_file *f
 {
 	struct entry **bucket = &hashes->buckets[spread(file) % BUCKETS], *entry;
 
-	/* What is being read is waited for by somebody. */
+	/* An entry that is being read must stay: an execution waits for it. */
 	if (hashes->n_entries >= ENTRIES && hashes->n_asked == 0)
 		forget_all(hashes);
 	entry = calloc(1, sizeof *entry);
@@ -129,7 +131,7 @@ static struct entry *add(struct file_hashes *hashes, const struct notice_file *f
 
 /* ---- the table ---- */
 
-static void sum_up(const struct slot *slot, unsigned char ret[8])
+static void compute_sum(const struct slot *slot, unsigned char ret[8])
 {
 	unsigned char hash[HASH_SIZE];
 
@@ -154,13 +156,13 @@ static int open_table(struct file_hashes *hashes)
 
 static off_t place_of(const struct notice_file *file)
 {
-	return (off_t)(spread(file) % (SLOTS / WAYS) * WAYS * sizeof(struct slot));
+	return (off_t)(spread(file) % (SLOTS / PER_FILE) * PER_FILE * sizeof(struct slot));
 }
 
-static bool find_kept(struct file_hashes *hashes, const struct notice_file *file,
-		      unsigned char ret[HASH_SIZE])
+static bool find_in_table(struct file_hashes *hashes, const struct notice_file *file,
+			  unsigned char ret[HASH_SIZE])
 {
-	struct slot slots[WAYS];
+	struct slot slots[PER_FILE];
 	int fd = open_table(hashes);
 	ssize_t got = fd < 0 ? -1 : pread(fd, slots, sizeof slots, place_of(file));
 
@@ -169,7 +171,7 @@ static bool find_kept(struct file_hashes *hashes, const struct notice_file *file
 
 		if (!is_same(&slots[i].file, file))
 			continue;
-		sum_up(&slots[i], sum);
+		compute_sum(&slots[i], sum);
 		if (memcmp(sum, slots[i].sum, sizeof sum) != 0)
 			continue;
 		memcpy(ret, slots[i].hash, HASH_SIZE);
@@ -178,27 +180,27 @@ static bool find_kept(struct file_hashes *hashes, const struct notice_file *file
 	return false;
 }
 
-/* In the place of an older state of the same file, of nothing, or of whatever comes first. */
-static void keep(struct file_hashes *hashes, const struct notice_file *file,
-		 const unsigned char hash[HASH_SIZE])
+/* Replace an older entry of the same file, an empty one, or any. */
+static void write_to_table(struct file_hashes *hashes, const struct notice_file *file,
+			   const unsigned char hash[HASH_SIZE])
 {
-	struct slot slots[WAYS] = {0}, slot = {.file = *file};
+	struct slot slots[PER_FILE] = {0}, slot = {.file = *file};
 	int fd = open_table(hashes);
-	size_t at = hash[0] % WAYS;
+	size_t at = hash[0] % PER_FILE;
 	ssize_t done = fd < 0 ? -1 : pread(fd, slots, sizeof slots, place_of(file));
 
 	if (done < 0)
 		return;
-	for (size_t i = WAYS; i > 0; i--) {
+	for (size_t i = PER_FILE; i > 0; i--) {
 		const struct notice_file *other = &slots[i - 1].file;
 
 		if (other->ino == 0 || (other->ino == file->ino && other->dev == file->dev))
 			at = i - 1;
 	}
 	memcpy(slot.hash, hash, HASH_SIZE);
-	sum_up(&slot, slot.sum);
+	compute_sum(&slot, slot.sum);
 	done = pwrite(fd, &slot, sizeof slot, place_of(file) + (off_t)(at * sizeof slot));
-	(void)done; /* then it is read once more */
+	(void)done; /* after a failed write the file is read again next time */
 }
 
 /* ---- the reader ---- */
@@ -214,21 +216,21 @@ static void describe(const struct stat *st, struct notice_file *ret)
 	};
 }
 
-/* The file that was looked at, and not one that it has become meanwhile. */
+/* Read the file of the notice. -ESTALE if it has changed since. */
 static int read_file(const struct notice_file *file, int fd, unsigned char ret[HASH_SIZE])
 {
 	struct notice_file now;
 	struct stat st;
 	int r = fstat(fd, &st) < 0 ? -errno : 0;
 
-	/* A device has no end, and a file with a hole of a terabyte one that is far away. */
+	/* A device has no end, and a sparse file of a terabyte takes too long. */
 	if (r == 0 && (!S_ISREG(st.st_mode) || (uint64_t)st.st_size != file->size))
 		r = -EINVAL;
 	if (r == 0 && st.st_size > SIZE_MOST)
 		r = -EFBIG;
 	if (r == 0 && lseek(fd, 0, SEEK_SET) < 0)
 		r = -errno;
-	alarm(READ_S); /* a disk that does not answer is as good as none */
+	alarm(READ_S); /* SIGALRM ends this process if the disk does not answer */
 	if (r == 0)
 		r = hash_fd(fd, NULL, ret);
 	if (r == 0 && fstat(fd, &st) < 0)
@@ -236,7 +238,8 @@ static int read_file(const struct notice_file *file, int fd, unsigned char ret[H
 	if (r < 0)
 		return r;
 	describe(&st, &now);
-	/* Devices are numbered differently in some mount namespaces (btrfs, overlays). */
+	/* The device number is not compared: btrfs and overlays number devices differently in other
+	 * mount namespaces. */
 	return now.ino == file->ino && now.size == file->size && now.mtime_ns == file->mtime_ns &&
 			       now.ctime_ns == file->ctime_ns
 		       ? 0
@@ -289,7 +292,7 @@ static int start_reader(struct file_hashes *hashes)
 	return 0;
 }
 
-/* It will not answer any more. */
+/* The reader has died: all pending requests have failed. */
 static void lose_reader(struct file_hashes *hashes)
 {
 	close(hashes->reader_fd);
@@ -301,14 +304,14 @@ static void lose_reader(struct file_hashes *hashes)
 				entry->state = FAILED;
 }
 
-/* What was changed since the run began may be changed again without its times telling: through
- * memory that is shared with a tmpfs, or within one tick of the clock. */
+/* A file that was changed since the run began may change again without a new ctime: through a
+ * shared mapping on tmpfs, or within one tick of the clock. */
 static bool is_fresh(const struct file_hashes *hashes, const struct notice_file *file)
 {
 	return file->ctime_ns >= hashes->since_ns;
 }
 
-static void take_answer(struct file_hashes *hashes, const struct answer *answer)
+static void handle_answer(struct file_hashes *hashes, const struct answer *answer)
 {
 	struct entry *entry = look_up(hashes, &answer->file);
 
@@ -318,7 +321,7 @@ static void take_answer(struct file_hashes *hashes, const struct answer *answer)
 	entry->state = answer->code < 0 ? FAILED : KNOWN;
 	memcpy(entry->hash, answer->hash, HASH_SIZE);
 	if (answer->code == 0 && !is_fresh(hashes, &answer->file))
-		keep(hashes, &answer->file, answer->hash);
+		write_to_table(hashes, &answer->file, answer->hash);
 }
 
 bool file_hashes_move(struct file_hashes *hashes, bool waits)
@@ -330,7 +333,7 @@ bool file_hashes_move(struct file_hashes *hashes, bool waits)
 		struct pollfd reader = {.fd = hashes->reader_fd, .events = POLLIN};
 		ssize_t got;
 
-		/* One that takes too long is given up, with all that it was asked for. */
+		/* Kill a reader that takes too long; its pending requests fail. */
 		if (waits && !has_moved && poll(&reader, 1, READ_S * 1000) == 0)
 			kill(hashes->reader, SIGKILL);
 		got = recv(hashes->reader_fd, &answer, sizeof answer,
@@ -342,7 +345,7 @@ bool file_hashes_move(struct file_hashes *hashes, bool waits)
 			break;
 		has_moved = true;
 		if (got == sizeof answer)
-			take_answer(hashes, &answer);
+			handle_answer(hashes, &answer);
 		else
 			lose_reader(hashes);
 	}
@@ -355,7 +358,7 @@ static int ask(struct file_hashes *hashes, struct entry *entry, int fd)
 {
 	int r = start_reader(hashes);
 
-	/* Neither side may wait for the other to read. A reader that takes too long is given up. */
+	/* Bound the requests in the socket, so that neither side blocks in a send. */
 	while (r == 0 && hashes->n_asked >= FLIGHT_MAX)
 		file_hashes_move(hashes, true);
 	if (r == 0)
@@ -377,9 +380,9 @@ int file_hashes_find(struct file_hashes *hashes, const struct notice_file *file,
 		entry = add(hashes, file);
 		if (!entry)
 			return -ENOMEM;
-		entry->state = find_kept(hashes, file, entry->hash) ? KNOWN : FAILED;
+		entry->state = find_in_table(hashes, file, entry->hash) ? KNOWN : FAILED;
 	}
-	/* It could not be read then, or it is too young for its times to tell. */
+	/* The last read failed, or the file may have changed without a new ctime: read it again. */
 	if (fd >= 0 &&
 	    (entry->state == FAILED || (entry->state == KNOWN && is_fresh(hashes, file)))) {
 		r = ask(hashes, entry, fd);
@@ -409,7 +412,7 @@ int file_hashes_fd(const struct file_hashes *hashes)
 	return hashes && hashes->n_asked ? hashes->reader_fd : -1;
 }
 
-/* It ends by itself once nobody can ask it any more. */
+/* The reader exits when its socket is closed. */
 static void end_reader(struct file_hashes *hashes)
 {
 	if (hashes->reader_fd >= 0)
@@ -421,7 +424,7 @@ static void end_reader(struct file_hashes *hashes)
 	hashes->reader = 0;
 }
 
-void file_hashes_rest(struct file_hashes *hashes)
+void file_hashes_stop_reader(struct file_hashes *hashes)
 {
 	if (hashes && hashes->reader_fd >= 0 && !hashes->n_asked)
 		end_reader(hashes);

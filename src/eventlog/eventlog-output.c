@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "eventlog/eventlog-output.h"
+
 #include "base/fd.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-line.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
 
@@ -9,21 +11,29 @@
 #include <string.h>
 #include <unistd.h>
 
+/*
+ * The command's output in the event log
+ *
+ * The supervisor's relay, or the holder, passes all output through eventlog_output_add(). At the
+ * end of a step eventlog_output_finish() gives the hashes, and eventlog_output_end() writes one
+ * line per stream.
+ */
+
 static const char *const endings[EVENTLOG_STREAMS] = {"out", "err"};
 
 void eventlog_output_init(struct eventlog_output *output, const struct spec *spec, const char *id,
 			  bool is_terminal)
 {
 	*output = (struct eventlog_output){.is_on = id[0] && spec->record != SPEC_RECORD_OFF,
-					   .keeps = spec->keeps_output,
+					   .is_saved = spec->keeps_output,
 					   .is_terminal = is_terminal};
 	snprintf(output->id, sizeof output->id, "%s", id);
 	for (int i = 0; i < EVENTLOG_STREAMS; i++)
 		output->streams[i].fd = -1;
 }
 
-/* log/ID.out and log/ID.err; a sandbox's steps follow one another in it. */
-static int open_kept(const struct eventlog_output *output, int stream, uint64_t *ret_offset)
+/* log/ID.out and log/ID.err; the steps of a sandbox follow one another in the same files. */
+static int open_saved(const struct eventlog_output *output, int stream, uint64_t *ret_offset)
 {
 	cleanup_with(layer_store_close) struct layer_store store = {.fd = -1};
 	char path[64];
@@ -41,12 +51,12 @@ static int open_kept(const struct eventlog_output *output, int stream, uint64_t 
 	return fd;
 }
 
-static void keep(struct eventlog_output *output, int stream, const void *data, size_t size)
+static void save(struct eventlog_output *output, int stream, const void *data, size_t size)
 {
 	int *fd = &output->streams[stream].fd, r;
 
 	if (*fd < 0)
-		*fd = open_kept(output, stream, &output->streams[stream].offset);
+		*fd = open_saved(output, stream, &output->streams[stream].offset);
 	r = *fd < 0 ? *fd : fd_write_all(*fd, data, size);
 	if (r < 0)
 		output->failure = -r;
@@ -61,13 +71,13 @@ void eventlog_output_add(struct eventlog_output *output, int stream, const void 
 	output->streams[stream].is_begun = true;
 	hash_update(&output->streams[stream].hash, data, size);
 	output->streams[stream].bytes += size;
-	if (output->keeps && !output->failure)
-		keep(output, stream, data, size);
+	if (output->is_saved && !output->failure)
+		save(output, stream, data, size);
 }
 
 void eventlog_output_finish(struct eventlog_output *output, struct eventlog_output_end *ret)
 {
-	*ret = (struct eventlog_output_end){.keeps = output->keeps && !output->failure,
+	*ret = (struct eventlog_output_end){.is_saved = output->is_saved && !output->failure,
 					    .is_terminal = output->is_terminal};
 	for (int i = 0; output->is_on && i < EVENTLOG_STREAMS; i++) {
 		if (!output->streams[i].is_begun)
@@ -81,7 +91,7 @@ void eventlog_output_finish(struct eventlog_output *output, struct eventlog_outp
 
 void eventlog_output_done(struct eventlog_output *output)
 {
-	/* One that was never begun, because its step was refused, is zeros: and 0 is not its. */
+	/* Of a refused step the struct is all zeros; descriptor 0 does not belong to it. */
 	for (int i = 0; output->is_on && i < EVENTLOG_STREAMS; i++) {
 		if (output->streams[i].fd >= 0)
 			close(output->streams[i].fd);
@@ -90,25 +100,25 @@ void eventlog_output_done(struct eventlog_output *output)
 	output->is_on = false;
 }
 
-/* A stream that nothing came from is not told of. */
-void eventlog_output_end(struct eventlog *recorder, uint32_t step,
-			 const struct eventlog_output_end *said)
+/* A stream without output has no line. */
+void eventlog_output_end(struct eventlog *eventlog, uint32_t step,
+			 const struct eventlog_output_end *end)
 {
-	for (int i = 0; recorder && i < EVENTLOG_STREAMS; i++) {
+	for (int i = 0; eventlog && i < EVENTLOG_STREAMS; i++) {
 		struct json *json;
 
-		if (said->streams[i].bytes == 0)
+		if (end->streams[i].bytes == 0)
 			continue;
-		json = eventlog_begin(recorder, "output", 0, step);
+		json = eventlog_begin(eventlog, "output", 0, step);
 		json_str(json, "stream",
 			 i == EVENTLOG_STDERR ? "stderr"
-			 : said->is_terminal  ? "terminal"
+			 : end->is_terminal   ? "terminal"
 					      : "stdout");
-		json_uint(json, "bytes", said->streams[i].bytes);
-		eventlog_add_hash(json, "hash", said->streams[i].hash);
-		json_bool(json, "kept", said->keeps);
-		if (said->keeps)
-			json_uint(json, "offset", said->streams[i].offset);
-		eventlog_commit(recorder);
+		json_uint(json, "bytes", end->streams[i].bytes);
+		eventlog_add_hash(json, "hash", end->streams[i].hash);
+		json_bool(json, "kept", end->is_saved);
+		if (end->is_saved)
+			json_uint(json, "offset", end->streams[i].offset);
+		eventlog_commit(eventlog);
 	}
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "eventlog/eventlog-recipe.h"
+
 #include "base/scope.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-line.h"
 
 #include <string.h>
 
-/* What a job was made of, for receipts: recipe.c has its words, each ended by a NUL. */
-
-/* All of it is one line of the log, where a byte may become six. Longer ones are not told, and then
- * there is no replay. */
+/* The recipe is one line of the log, where a byte may become six (\\u0001). A longer recipe is not
+ * written, and `atoll replay` refuses that run. */
 #define RECIPE_MAX (150 << 10)
 
 static unsigned add_word(struct json *json, const char *word, const char *previous)
@@ -23,7 +23,7 @@ static unsigned add_word(struct json *json, const char *word, const char *previo
 	return n;
 }
 
-void eventlog_recipe(struct eventlog *recorder, uint32_t step, const struct buf *recipe,
+void eventlog_recipe(struct eventlog *eventlog, uint32_t step, const struct buf *recipe,
 		     char *const *argv)
 {
 	const char *word = recipe->data, *previous = NULL;
@@ -33,9 +33,9 @@ void eventlog_recipe(struct eventlog *recorder, uint32_t step, const struct buf 
 
 	for (size_t i = 0; argv[i]; i++)
 		size += strlen(argv[i]) + 1;
-	if (!recorder || buf_error(recipe) < 0 || size > RECIPE_MAX)
+	if (!eventlog || buf_error(recipe) < 0 || size > RECIPE_MAX)
 		return;
-	json = eventlog_begin(recorder, "recipe", 0, step);
+	json = eventlog_begin(eventlog, "recipe", 0, step);
 	json_open(json, "words", '[');
 	for (; word < recipe->data + recipe->used; previous = word, word += strlen(word) + 1)
 		n_redacted += add_word(json, word, previous);
@@ -45,5 +45,5 @@ void eventlog_recipe(struct eventlog *recorder, uint32_t step, const struct buf 
 		n_redacted += add_word(json, argv[i], i ? argv[i - 1] : NULL);
 	json_close(json, ']');
 	json_uint(json, "redacted", n_redacted);
-	eventlog_commit(recorder);
+	eventlog_commit(eventlog);
 }

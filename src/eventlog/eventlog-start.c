@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "eventlog/eventlog-start.h"
+
 #include "base/str.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-line.h"
 #include "isolate/plan.h"
 #include "layer/layer.h"
 #include "spec/spec.h"
@@ -11,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A command line may have a megabyte, and so may a line of the log: as much as one would read. */
+/* A command line may have a megabyte; the log has its first 64 KiB. */
 #define ARGV_MAX (64 << 10)
 
 static void add_argv(struct json *json, char *const *argv)
@@ -30,6 +32,7 @@ static void add_argv(struct json *json, char *const *argv)
 		json_bool(json, "cut", true);
 }
 
+/* The names of the variables, without their values. */
 static void add_names(struct json *json, char *const *env)
 {
 	json_open(json, "env", '[');
@@ -58,7 +61,7 @@ static void add_mechanisms(struct json *json, const struct plan *plan)
 	json_close(json, ']');
 }
 
-/* Is there a key yet? A plan makes none. */
+/* A plan creates no key: only look whether there is one. */
 static bool has_key(const char *state)
 {
 	char path[PATH_MAX];
@@ -99,7 +102,7 @@ void eventlog_describe(const struct spec *spec, struct plan *plan)
 			 spec->output_origin);
 }
 
-int eventlog_start(struct eventlog *recorder, const struct eventlog_start *start,
+int eventlog_start(struct eventlog *eventlog, const struct eventlog_start *start,
 		   struct atoll_error *err)
 {
 	const struct spec *spec;
@@ -107,13 +110,13 @@ int eventlog_start(struct eventlog *recorder, const struct eventlog_start *start
 	char digest[7 + 65] = "sha256:";
 	int r;
 
-	if (!recorder)
+	if (!eventlog)
 		return 0;
-	spec = recorder->spec;
+	spec = eventlog->spec;
 	r = spec_digest(spec, digest + 7, err);
 	if (r < 0)
 		return r;
-	json = eventlog_begin(recorder, "start", 0, start->step);
+	json = eventlog_begin(eventlog, "start", 0, start->step);
 	add_argv(json, start->argv);
 	json_str(json, "cwd", start->cwd);
 	add_names(json, start->env);
@@ -136,10 +139,10 @@ int eventlog_start(struct eventlog *recorder, const struct eventlog_start *start
 		json_str(json, "commit", start->commit);
 	if (start->image)
 		json_str(json, "image", start->image);
-	eventlog_commit(recorder);
-	if (recorder->is_stuck) {
-		*err = recorder->problem;
+	eventlog_commit(eventlog);
+	if (eventlog->is_stuck) {
+		*err = eventlog->problem;
 		return err->errnum ? -err->errnum : -1;
 	}
-	return eventlog_flush(recorder, err);
+	return eventlog_flush(eventlog, err);
 }

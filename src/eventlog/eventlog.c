@@ -5,7 +5,9 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-count.h"
+#include "eventlog/eventlog-hash.h"
+#include "eventlog/eventlog-line.h"
 #include "layer/store.h"
 #include "spec/spec.h"
 
@@ -16,17 +18,25 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FLUSH_NS   (100 * INT64_C(1000000))
-#define FLUSH_SIZE (64 << 10)
-#define SEAL_NS	   (10 * INT64_C(1000000000))
-#define RETRY_NS   (500 * INT64_C(1000000))
+#define FLUSH_NS (100 * INT64_C(1000000))
+#define SEAL_NS	 (10 * INT64_C(1000000000))
+#define RETRY_NS (500 * INT64_C(1000000))
 
-/* How often another id is tried, should there be a log of that one. */
+/* New ids that are tried if a log of that id exists. */
 #define TRIES 4
+
+/*
+ * Open, write, sign and close an event log
+ *
+ * The supervisor and the holder call these functions; apply-discard.c continues a log later. Order:
+ * eventlog_open(), eventlog_watch() if someone watches, eventlog_start(), events, eventlog_end(),
+ * eventlog_seal(), eventlog_close(). A failed write sets `is_stuck`: lines wait in memory, and the
+ * write is tried again every RETRY_NS.
+ */
 
 /* ---- opening ---- */
 
-/* What it means that there is no log: no run, unless somebody says so. */
+/* Without an event log there is no run, unless the contract says `record: off`. */
 static int refuse(struct atoll_error *err, int r)
 {
 	if (err->fault == ATOLL_FAULT_BUG || err->fault == ATOLL_FAULT_REQUEST)
@@ -35,32 +45,32 @@ static int refuse(struct atoll_error *err, int r)
 	return r;
 }
 
-static struct eventlog *recorder_new(const struct spec *spec, const char *id)
+static struct eventlog *new_eventlog(const struct spec *spec, const char *id)
 {
-	struct eventlog *recorder = calloc(1, sizeof *recorder);
+	struct eventlog *eventlog = calloc(1, sizeof *eventlog);
 	struct timespec now;
 
-	if (!recorder)
+	if (!eventlog)
 		return NULL;
-	recorder->spec = spec;
+	eventlog->spec = spec;
 	clock_gettime(CLOCK_REALTIME, &now);
-	recorder->opened_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-	snprintf(recorder->id, sizeof recorder->id, "%s", id);
-	recorder->flush_ns = recorder->seal_ns = INT64_MAX;
-	return recorder;
+	eventlog->opened_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+	snprintf(eventlog->id, sizeof eventlog->id, "%s", id);
+	eventlog->flush_ns = eventlog->seal_ns = INT64_MAX;
+	return eventlog;
 }
 
-static int create(struct eventlog *recorder, bool is_sandbox, const char *parent,
+static int create(struct eventlog *eventlog, bool is_sandbox, const char *parent,
 		  struct atoll_error *err)
 {
-	const bool is_new_id = !recorder->id[0];
+	const bool is_new_id = !eventlog->id[0];
 	int r = -EEXIST;
 
 	for (int i = 0; r == -EEXIST && i < (is_new_id ? TRIES : 1); i++) {
 		if (is_new_id)
-			store_new_id(recorder->id);
-		r = audit_create(recorder->id, is_sandbox ? "sandbox" : "run", parent,
-				 &recorder->log, err);
+			store_new_id(eventlog->id);
+		r = audit_create(eventlog->id, is_sandbox ? "sandbox" : "run", parent,
+				 &eventlog->log, err);
 	}
 	return r;
 }
@@ -68,372 +78,257 @@ static int create(struct eventlog *recorder, bool is_sandbox, const char *parent
 int eventlog_open(const struct spec *spec, char id[ATOLL_ID_SIZE], bool is_sandbox,
 		  const char *parent, struct eventlog **ret, struct atoll_error *err)
 {
-	struct eventlog *recorder;
+	struct eventlog *eventlog;
 	int r;
 
 	*ret = NULL;
 	if (spec->record == SPEC_RECORD_OFF)
 		return 0;
-	recorder = recorder_new(spec, id);
-	if (!recorder)
+	eventlog = new_eventlog(spec, id);
+	if (!eventlog)
 		return error_oom(err);
-	r = create(recorder, is_sandbox, parent, err);
+	r = create(eventlog, is_sandbox, parent, err);
 	if (r < 0) {
-		eventlog_close(recorder);
+		eventlog_close(eventlog);
 		return refuse(err, r);
 	}
-	memcpy(id, recorder->id, ATOLL_ID_SIZE);
-	recorder->only_step = is_sandbox ? 0 : 1;
-	recorder->flush_ns = clock_monotonic_ns() + FLUSH_NS;
+	memcpy(id, eventlog->id, ATOLL_ID_SIZE);
+	eventlog->only_step = is_sandbox ? 0 : 1;
+	eventlog->flush_ns = clock_monotonic_ns() + FLUSH_NS;
 	/* A run's first step follows at once. */
-	recorder->seal_ns = is_sandbox ? clock_monotonic_ns() + SEAL_NS : INT64_MAX;
-	*ret = recorder;
+	eventlog->seal_ns = is_sandbox ? clock_monotonic_ns() + SEAL_NS : INT64_MAX;
+	*ret = eventlog;
 	return 0;
 }
 
 int eventlog_reopen(const struct spec *spec, const char *id, struct eventlog **ret,
 		    struct atoll_error *err)
 {
-	struct eventlog *recorder;
+	struct eventlog *eventlog;
 	char same[ATOLL_ID_SIZE];
 	int r;
 
 	*ret = NULL;
 	if (spec->record == SPEC_RECORD_OFF)
 		return 0;
-	recorder = recorder_new(spec, id);
-	if (!recorder)
+	eventlog = new_eventlog(spec, id);
+	if (!eventlog)
 		return error_oom(err);
-	r = audit_reopen(id, &recorder->log, err);
+	r = audit_reopen(id, &eventlog->log, err);
 	if (r == -ENOENT) {
-		eventlog_close(recorder);
+		eventlog_close(eventlog);
 		*err = (struct atoll_error){0};
 		snprintf(same, sizeof same, "%s", id);
 		return eventlog_open(spec, same, true, NULL, ret, err);
 	}
 	if (r < 0) {
-		eventlog_close(recorder);
+		eventlog_close(eventlog);
 		return refuse(err, r);
 	}
-	recorder->first_step = audit_last_step(recorder->log);
-	*ret = recorder;
+	eventlog->first_step = audit_last_step(eventlog->log);
+	*ret = eventlog;
 	return 0;
 }
 
 int eventlog_continue(const char *id, struct eventlog **ret, struct atoll_error *err)
 {
-	struct eventlog *recorder = recorder_new(NULL, id);
-	int r = recorder ? audit_reopen(id, &recorder->log, err) : error_oom(err);
+	struct eventlog *eventlog = new_eventlog(NULL, id);
+	int r = eventlog ? audit_reopen(id, &eventlog->log, err) : error_oom(err);
 
 	if (r == 0)
-		*ret = recorder;
+		*ret = eventlog;
 	else
-		eventlog_close(recorder);
+		eventlog_close(eventlog);
 	return r;
 }
 
-void eventlog_watch(struct eventlog *recorder, const struct eventlog_hooks *hooks)
+void eventlog_watch(struct eventlog *eventlog, const struct eventlog_hooks *hooks)
 {
-	const char *line;
-	size_t size;
-
-	if (!recorder || !hooks)
+	if (!eventlog || !hooks)
 		return;
-	recorder->hooks = *hooks;
-	/* What was there before anybody could watch. */
-	line = audit_last_line(recorder->log, &size);
-	if (line && hooks->emitted)
-		hooks->emitted(line, size, hooks->data);
+	eventlog->hooks = *hooks;
+	/* The first line was written before the hooks were there. */
+	eventlog_emit_last(eventlog);
 }
 
-void eventlog_prepare_next(const struct eventlog *recorder)
+void eventlog_prepare_next(const struct eventlog *eventlog)
 {
-	if (recorder)
-		audit_make_spare(recorder->log);
+	if (eventlog)
+		audit_make_spare(eventlog->log);
 }
 
-const char *eventlog_id(const struct eventlog *recorder)
+const char *eventlog_id(const struct eventlog *eventlog)
 {
-	return recorder ? recorder->id : "";
+	return eventlog ? eventlog->id : "";
 }
 
-bool eventlog_wants_notices(const struct eventlog *recorder)
+bool eventlog_wants_notices(const struct eventlog *eventlog)
 {
-	return recorder && recorder->spec && recorder->spec->record == SPEC_RECORD_FULL;
+	return eventlog && eventlog->spec && eventlog->spec->record == SPEC_RECORD_FULL;
 }
 
-uint32_t eventlog_step(const struct eventlog *recorder, uint32_t n)
+uint32_t eventlog_step(const struct eventlog *eventlog, uint32_t n)
 {
-	return recorder ? recorder->first_step + n : n;
+	return eventlog ? eventlog->first_step + n : n;
 }
 
-void eventlog_close(struct eventlog *recorder)
+void eventlog_close(struct eventlog *eventlog)
 {
-	if (!recorder)
+	if (!eventlog)
 		return;
-	eventlog_forget_waiting(recorder);
-	eventlog_forget_changed(recorder);
-	eventlog_forget_counted(recorder);
-	file_hashes_free(recorder->hashes);
-	audit_close(recorder->log);
-	free(recorder);
+	eventlog_forget_waiting(eventlog);
+	eventlog_forget_changed(eventlog);
+	eventlog_forget_counted(eventlog);
+	file_hashes_free(eventlog->hashes);
+	audit_close(eventlog->log);
+	free(eventlog);
 }
 
-void eventlog_abandon(struct eventlog *recorder)
+void eventlog_abandon(struct eventlog *eventlog)
 {
 	cleanup_with(layer_store_close) struct layer_store store = {.fd = -1};
 	char path[64];
 
-	if (!recorder)
+	if (!eventlog)
 		return;
-	snprintf(path, sizeof path, "log/%s.jsonl", recorder->id);
+	snprintf(path, sizeof path, "log/%s.jsonl", eventlog->id);
 	if (layer_store_open(false, &store, NULL) == 0)
 		unlinkat(store.fd, path, 0);
-	eventlog_close(recorder);
-}
-
-/* ---- lines ---- */
-
-/* Lines for which there was neither disk nor memory: how many, as soon as there is again. */
-static void tell_dropped(struct eventlog *recorder)
-{
-	struct json *json;
-
-	if (!recorder->n_dropped || audit_pending(recorder->log) >= FLUSH_SIZE)
-		return;
-	json = audit_begin(recorder->log, "lost", 0, 0);
-	json_uint(json, "count", recorder->n_dropped);
-	json_str(json, "why", "there was no room for them");
-	if (audit_commit(recorder->log, &recorder->problem) == 0)
-		recorder->n_dropped = 0;
-}
-
-struct json *eventlog_begin(struct eventlog *recorder, const char *kind, uint64_t time_ns,
-			    uint32_t step)
-{
-	tell_dropped(recorder);
-	return audit_begin(recorder->log, kind, time_ns, step);
-}
-
-void eventlog_commit(struct eventlog *recorder)
-{
-	const int64_t now_ns = clock_monotonic_ns();
-	const bool is_counted = recorder->is_counted;
-	int r = is_counted ? 0 : audit_commit(recorder->log, &recorder->problem);
-
-	recorder->is_counted = false;
-	if (is_counted)
-		audit_end_unlogged(recorder->log);
-	/* A line that cannot even be made is as bad as one that cannot be written. */
-	if (r < 0) {
-		recorder->is_stuck = true;
-		recorder->n_dropped++;
-		return;
-	}
-	if (recorder->hooks.emitted) {
-		size_t size;
-		const char *line = audit_last_line(recorder->log, &size);
-
-		recorder->hooks.emitted(line, size, recorder->hooks.data);
-	}
-	if (recorder->flush_ns == INT64_MAX && !is_counted)
-		recorder->flush_ns = now_ns + FLUSH_NS;
-	if (recorder->seal_ns == INT64_MAX)
-		recorder->seal_ns = now_ns + SEAL_NS;
-	if (!recorder->is_stuck && audit_pending(recorder->log) >= FLUSH_SIZE)
-		eventlog_flush(recorder, &recorder->problem);
-}
-
-struct eventlog_counts *eventlog_counts(struct eventlog *recorder, uint32_t step)
-{
-	struct eventlog_counts *counts = &recorder->counts[step % EVENTLOG_STEPS_MAX];
-
-	if (counts->step != step)
-		*counts = (struct eventlog_counts){.step = step};
-	return counts;
-}
-
-void eventlog_add_hash(struct json *json, const char *key, const unsigned char *hash)
-{
-	char text[7 + HASH_HEX_SIZE] = "sha256:";
-
-	if (hash)
-		hash_to_hex(hash, HASH_SIZE, text + 7);
-	json_str(json, key, hash ? text : NULL);
-}
-
-void eventlog_add_redacted(struct json *json, const char *key, const char *text,
-			   const char *previous)
-{
-	cleanup_buf struct buf out = BUF_INIT((size_t)4 << 20);
-
-	audit_redact(text, strlen(text), previous, &out);
-	/* Rather nothing than what was to be left out. */
-	if (buf_error(&out) < 0)
-		json_str(json, key, "[redacted]");
-	else
-		json_strn(json, key, out.data ? out.data : "", out.used);
-}
-
-void eventlog_add_who(struct json *json)
-{
-	char line[1024];
-	FILE *accounts = fopen("/etc/passwd", "re");
-	bool is_found = false;
-
-	while (accounts && !is_found && fgets(line, sizeof line, accounts)) {
-		char *rest = strchr(line, ':'), *number = rest ? strchr(rest + 1, ':') : NULL;
-
-		if (!number || strtoul(number + 1, NULL, 10) != getuid())
-			continue;
-		*rest = '\0';
-		is_found = true;
-	}
-	if (accounts)
-		fclose(accounts);
-	json_open(json, "who", '{');
-	json_uint(json, "uid", getuid());
-	json_str(json, "name", is_found ? line : NULL);
-	json_close(json, '}');
+	eventlog_close(eventlog);
 }
 
 /* ---- writing ---- */
 
-int eventlog_flush(struct eventlog *recorder, struct atoll_error *err)
+int eventlog_flush(struct eventlog *eventlog, struct atoll_error *err)
 {
 	int r;
 
-	if (!recorder)
+	if (!eventlog)
 		return 0;
-	r = eventlog_check_floor(recorder, err);
+	r = eventlog_check_floor(eventlog, err);
 	if (r == 0)
-		r = audit_flush(recorder->log, err);
+		r = audit_flush(eventlog->log, err);
 	if (r < 0) {
-		if (err != &recorder->problem)
-			recorder->problem = *err;
-		if (!recorder->is_stuck)
-			recorder->stuck_ns = clock_monotonic_ns();
-		recorder->is_stuck = true;
-		recorder->retry_ns = clock_monotonic_ns() + RETRY_NS;
+		if (err != &eventlog->problem)
+			eventlog->problem = *err;
+		if (!eventlog->is_stuck)
+			eventlog->stuck_ns = clock_monotonic_ns();
+		eventlog->is_stuck = true;
+		eventlog->retry_ns = clock_monotonic_ns() + RETRY_NS;
 		return r;
 	}
-	recorder->flush_ns = INT64_MAX;
-	recorder->is_stuck = recorder->has_events = false;
+	eventlog->flush_ns = INT64_MAX;
+	eventlog->is_stuck = eventlog->has_events = false;
 	return 0;
 }
 
-bool eventlog_is_stuck(const struct eventlog *recorder, const struct atoll_error **ret_problem)
+bool eventlog_is_stuck(const struct eventlog *eventlog, const struct atoll_error **ret_problem)
 {
-	if (!recorder || !recorder->is_stuck)
+	if (!eventlog || !eventlog->is_stuck)
 		return false;
 	if (ret_problem)
-		*ret_problem = &recorder->problem;
+		*ret_problem = &eventlog->problem;
 	return true;
 }
 
-bool eventlog_try_again(struct eventlog *recorder)
+bool eventlog_try_again(struct eventlog *eventlog)
 {
-	if (!recorder || !recorder->is_stuck)
+	if (!eventlog || !eventlog->is_stuck)
 		return false;
-	if (clock_monotonic_ns() < recorder->retry_ns)
+	if (clock_monotonic_ns() < eventlog->retry_ns)
 		return true;
-	return eventlog_flush(recorder, &recorder->problem) < 0;
+	return eventlog_flush(eventlog, &eventlog->problem) < 0;
 }
 
-void eventlog_prepare_seal(struct eventlog *recorder)
+void eventlog_prepare_seal(struct eventlog *eventlog)
 {
-	if (recorder && !recorder->is_stuck)
-		audit_prepare_seal(recorder->log);
+	if (eventlog && !eventlog->is_stuck)
+		audit_prepare_seal(eventlog->log);
 }
 
-int eventlog_seal(struct eventlog *recorder, bool is_last, bool took_long, struct atoll_error *err)
+int eventlog_seal(struct eventlog *eventlog, bool is_last, bool took_long, struct atoll_error *err)
 {
 	int r;
 
-	if (!recorder)
+	if (!eventlog)
 		return 0;
-	eventlog_wait_for_hashes(recorder);
+	eventlog_wait_for_hashes(eventlog);
 	if (is_last)
-		eventlog_write_counted(recorder, 0);
+		eventlog_write_counted(eventlog, 0);
 	/* Ends of steps and decisions are written below the free-space floor as well. */
-	recorder->has_events = false;
-	r = eventlog_flush(recorder, err);
-	tell_dropped(recorder);
+	eventlog->has_events = false;
+	r = eventlog_flush(eventlog, err);
+	eventlog_write_dropped(eventlog);
 	if (r == 0)
-		r = audit_seal(recorder->log, is_last, took_long, err);
+		r = audit_seal(eventlog->log, is_last, took_long, err);
 	if (r < 0) {
-		recorder->problem = *err;
-		recorder->is_stuck = true;
-		recorder->retry_ns = clock_monotonic_ns() + RETRY_NS;
+		eventlog->problem = *err;
+		eventlog->is_stuck = true;
+		eventlog->retry_ns = clock_monotonic_ns() + RETRY_NS;
 		return r;
 	}
-	recorder->flush_ns = recorder->seal_ns = INT64_MAX;
-	if (recorder->hooks.emitted) {
-		size_t size;
-		const char *line = audit_last_line(recorder->log, &size);
-
-		recorder->hooks.emitted(line, size, recorder->hooks.data);
-	}
+	eventlog->flush_ns = eventlog->seal_ns = INT64_MAX;
+	eventlog_emit_last(eventlog);
 	return 0;
 }
 
 /* ---- in a loop ---- */
 
-void eventlog_want(const struct eventlog *recorder, struct pollfd *fds)
+void eventlog_want(const struct eventlog *eventlog, struct pollfd *fds)
 {
 	for (size_t i = 0; i < EVENTLOG_WATCHED; i++)
 		fds[i] = (struct pollfd){.fd = -1};
-	if (!recorder)
+	if (!eventlog)
 		return;
-	fds[0] = (struct pollfd){.fd = file_hashes_fd(recorder->hashes), .events = POLLIN};
-	if (recorder->hooks.want)
-		recorder->hooks.want(fds + 1, recorder->hooks.data);
+	fds[0] = (struct pollfd){.fd = file_hashes_fd(eventlog->hashes), .events = POLLIN};
+	if (eventlog->hooks.want)
+		eventlog->hooks.want(fds + 1, eventlog->hooks.data);
 }
 
-void eventlog_idle(struct eventlog *recorder)
+void eventlog_idle(struct eventlog *eventlog)
 {
-	if (recorder)
-		file_hashes_rest(recorder->hashes);
+	if (eventlog)
+		file_hashes_stop_reader(eventlog->hashes);
 }
 
-int64_t eventlog_deadline_ns(const struct eventlog *recorder)
+int64_t eventlog_deadline_ns(const struct eventlog *eventlog)
 {
 	int64_t until, other;
 
-	if (!recorder)
+	if (!eventlog)
 		return INT64_MAX;
-	until = recorder->is_stuck ? recorder->retry_ns : recorder->flush_ns;
-	if (!recorder->is_stuck && recorder->seal_ns < until)
-		until = recorder->seal_ns;
-	other = recorder->hooks.deadline_ns ? recorder->hooks.deadline_ns(recorder->hooks.data)
+	until = eventlog->is_stuck ? eventlog->retry_ns : eventlog->flush_ns;
+	if (!eventlog->is_stuck && eventlog->seal_ns < until)
+		until = eventlog->seal_ns;
+	other = eventlog->hooks.deadline_ns ? eventlog->hooks.deadline_ns(eventlog->hooks.data)
 					    : INT64_MAX;
 	return other < until ? other : until;
 }
 
-void eventlog_move(struct eventlog *recorder, const struct pollfd *fds)
+void eventlog_move(struct eventlog *eventlog, const struct pollfd *fds)
 {
 	int64_t now_ns;
 
-	if (!recorder)
+	if (!eventlog)
 		return;
 	if (fds[0].fd >= 0 && fds[0].revents) {
-		file_hashes_move(recorder->hashes, false);
-		eventlog_write_hashed(recorder);
+		file_hashes_move(eventlog->hashes, false);
+		eventlog_write_hashed(eventlog);
 	}
-	if (recorder->hooks.move)
-		recorder->hooks.move(fds + 1, recorder->hooks.data);
-	if (recorder->is_stuck ||
-	    (recorder->flush_ns == INT64_MAX && recorder->seal_ns == INT64_MAX))
+	if (eventlog->hooks.move)
+		eventlog->hooks.move(fds + 1, eventlog->hooks.data);
+	if (eventlog->is_stuck ||
+	    (eventlog->flush_ns == INT64_MAX && eventlog->seal_ns == INT64_MAX))
 		return;
 	now_ns = clock_monotonic_ns();
-	if (now_ns >= recorder->flush_ns)
-		eventlog_flush(recorder, &recorder->problem);
-	/* A head that cannot be made is made later; what it stands for is written. */
-	if (!recorder->is_stuck && now_ns >= recorder->seal_ns) {
-		eventlog_write_repeated(recorder);
-		if (audit_seal(recorder->log, false, false, &recorder->problem) == 0)
-			recorder->seal_ns = INT64_MAX;
+	if (now_ns >= eventlog->flush_ns)
+		eventlog_flush(eventlog, &eventlog->problem);
+	/* A head that cannot be signed now is signed later: its lines are in the file already. */
+	if (!eventlog->is_stuck && now_ns >= eventlog->seal_ns) {
+		eventlog_write_doubled(eventlog);
+		if (audit_seal(eventlog->log, false, false, &eventlog->problem) == 0)
+			eventlog->seal_ns = INT64_MAX;
 		else
-			recorder->seal_ns = now_ns + SEAL_NS;
+			eventlog->seal_ns = now_ns + SEAL_NS;
 	}
 }

@@ -17,25 +17,25 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* At once, before others get their turn. */
+/* Packets that one notices_read() reads. */
 #define PACKETS_MAX 8
 
-/* How often the host is looked at in one run. A program that asks for more places than that is
- * searching, and is told of as it is. */
+/* Host paths that are checked in one run. A program that is refused more paths than that is
+ * searching: its further denials count without a check. */
 #define LOOKS_MAX 4096
 
-void notices_init(struct notices *notices, const struct cell_handle *handle,
-		  void (*take)(void *data, const struct notices_told *told), void *data)
+void notices_init(struct notices *notices, const struct cell_handle *cell,
+		  void (*handle)(void *data, const struct parsed_notice *parsed), void *data)
 {
-	*notices = (struct notices){.fd = handle->notice_fd,
-				    .rest = handle->notice_fd >= 0 ? handle->notice_rest : NULL,
-				    .take = take,
+	*notices = (struct notices){.fd = cell->notice_fd,
+				    .last = cell->notice_fd >= 0 ? cell->notice_rest : NULL,
+				    .handle = handle,
 				    .data = data};
 	if (notices->fd >= 0)
 		notices->room = malloc(sizeof *notices->room);
 }
 
-/* ---- the host ---- */
+/* ---- does the host have this path? ---- */
 
 static uint64_t hash_path(const char *path)
 {
@@ -46,8 +46,8 @@ static uint64_t hash_path(const char *path)
 	return hash | 2; /* never 0 */
 }
 
-/* What asks somebody else for a name that was thought up inside: a server, a program of the user's,
- * an automounter. A sandbox without a network would talk through it, so it is not looked at. */
+/* A look-up on these file systems sends the name, which the command chose, to a server, a FUSE
+ * program or an automounter. That would be a channel out of the sandbox: do not look there. */
 static bool is_remote(int fd)
 {
 	static const uint32_t kinds[] = {AUTOFS_SUPER_MAGIC, NFS_SUPER_MAGIC,  FUSE_SUPER_MAGIC,
@@ -65,8 +65,8 @@ static bool is_remote(int fd)
 	return false;
 }
 
-/* Name by name: so no link is followed, and nothing is mounted by being looked at. */
-static bool look(const char *path)
+/* Open one component after the other, without following links or triggering mounts. */
+static bool host_path_exists(const char *path)
 {
 	cleanup_fd int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	char name[NAME_MAX + 1];
@@ -102,16 +102,17 @@ static bool host_has(struct notices *notices, const char *path)
 		return true;
 	notices->n_looks++;
 	if (!notices->spec)
-		found = path[0] == '/' && look(path);
+		found = path[0] == '/' && host_path_exists(path);
 	else
 		found = path[0] == '/' && spec_host_path(notices->spec, path, host, sizeof host) &&
-			look(host);
+			host_path_exists(host);
 	*place = hash | found;
 	return found;
 }
 
-/* Is it a refusal, or was there nothing to refuse? */
-static bool counts(struct notices *notices, const struct notice *notice, const char *const *texts)
+/* A denial of something that the host does not have either is no denial. */
+static bool should_report(struct notices *notices, const struct notice *notice,
+			  const char *const *texts)
 {
 	char dir[PATH_MAX];
 	size_t length;
@@ -134,23 +135,23 @@ static bool counts(struct notices *notices, const struct notice *notice, const c
 
 /* ---- packets ---- */
 
-static void take_packet(struct notices *notices, const void *data, size_t size, const int *fds,
-			size_t n_fds)
+static void handle_packet(struct notices *notices, const void *data, size_t size, const int *fds,
+			  size_t n_fds)
 {
 	const char **texts = notices->room->texts;
 	const struct notice *notice;
 	size_t offset = 0, used = 0;
 
 	while ((notice = notice_next(data, size, &offset, texts, NOTICES_TEXTS))) {
-		struct notices_told told = {.notice = notice, .texts = texts, .fd = -1};
+		struct parsed_notice parsed = {.notice = notice, .texts = texts, .fd = -1};
 
 		if (notice->n_texts > NOTICES_TEXTS)
-			break; /* nobody tells so much */
-		told.n_texts = notice->n_texts;
+			break; /* pid 1 never sends that many */
+		parsed.n_texts = notice->n_texts;
 		if (notice->flags & NOTICE_HAS_FD && used < n_fds)
-			told.fd = fds[used++];
-		if (notices->take && counts(notices, notice, texts))
-			notices->take(notices->data, &told);
+			parsed.fd = fds[used++];
+		if (notices->handle && should_report(notices, notice, texts))
+			notices->handle(notices->data, &parsed);
 	}
 	for (size_t i = 0; i < n_fds; i++)
 		close(fds[i]);
@@ -168,7 +169,7 @@ static ssize_t read_packet(struct notices *notices)
 	got = fd_receive(notices->fd, room->data, sizeof room->data, MSG_DONTWAIT, fds, &n);
 	if (got > 0) {
 		notices->n_packets++;
-		take_packet(notices, room->data, (size_t)got, fds, n);
+		handle_packet(notices, room->data, (size_t)got, fds, n);
 	}
 	notices->has_ended = got <= 0 && got != -EAGAIN;
 	return got;
@@ -183,7 +184,7 @@ bool notices_read(struct notices *notices)
 	return got > 0 || got == -EAGAIN;
 }
 
-void notices_rest(struct notices *notices)
+void notices_idle(struct notices *notices)
 {
 	if (notices->room)
 		program_drop(notices->room, offsetof(struct notices_room, looked));
@@ -197,34 +198,35 @@ void notices_read_all(struct notices *notices)
 
 void notices_finish(struct notices *notices)
 {
-	const struct notice_packet *rest = notices->rest;
+	const struct notice_packet *last = notices->last;
 
 	notices_read_all(notices);
-	/* What it was gathering when it was killed. Its descriptors are gone. */
-	if (rest && notices->room && rest->size <= sizeof rest->data &&
-	    notices->n_packets < rest->number)
-		take_packet(notices, rest->data, rest->size, NULL, 0);
+	/* The packet that pid 1 was filling when it was killed. Its descriptors are lost. */
+	if (last && notices->room && last->size <= sizeof last->data &&
+	    notices->n_packets < last->number)
+		handle_packet(notices, last->data, last->size, NULL, 0);
 	free(notices->room);
 	notices->room = NULL;
-	notices->rest = NULL;
+	notices->last = NULL;
 	notices->fd = -1;
 }
 
 /* ---- results ---- */
 
-void notices_fill_denial(const struct notices_told *told, struct atoll_denial *ret)
+void notices_fill_denial(const struct parsed_notice *parsed, struct atoll_denial *ret)
 {
-	const char *object = told->n_texts > 2 ? told->texts[2] : "";
+	const char *object = parsed->n_texts > 2 ? parsed->texts[2] : "";
 	size_t length = strlen(object), room = sizeof ret->path;
 
-	*ret = (struct atoll_denial){.pid = told->notice->pid};
-	ret->count = told->notice->value < INT32_MAX ? (int32_t)told->notice->value : INT32_MAX;
+	*ret = (struct atoll_denial){.pid = parsed->notice->pid};
+	ret->count = parsed->notice->value < INT32_MAX ? (int32_t)parsed->notice->value : INT32_MAX;
 	if (ret->count < 1)
 		ret->count = 1;
-	snprintf(ret->action, sizeof ret->action, "%s", told->n_texts > 0 ? told->texts[0] : "");
-	snprintf(ret->rule, sizeof ret->rule, "%s", told->n_texts > 1 ? told->texts[1] : "");
-	snprintf(ret->allow, sizeof ret->allow, "%s", told->n_texts > 3 ? told->texts[3] : "");
-	snprintf(ret->program, sizeof ret->program, "%.15s", told->notice->program);
+	snprintf(ret->action, sizeof ret->action, "%s",
+		 parsed->n_texts > 0 ? parsed->texts[0] : "");
+	snprintf(ret->rule, sizeof ret->rule, "%s", parsed->n_texts > 1 ? parsed->texts[1] : "");
+	snprintf(ret->allow, sizeof ret->allow, "%s", parsed->n_texts > 3 ? parsed->texts[3] : "");
+	snprintf(ret->program, sizeof ret->program, "%.15s", parsed->notice->program);
 	if (length < room)
 		memcpy(ret->path, object, length + 1);
 	else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fd.h"
 #include "base/test.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-hash.h"
+#include "eventlog/eventlog-line.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -101,12 +102,12 @@ TEST(more_than_fits_into_a_socket_is_read_all_the_same)
 TEST(a_recorder_that_is_not_there_takes_everything)
 {
 	struct pollfd fds[EVENTLOG_WATCHED];
-	const struct eventlog_output_end said = {0};
+	const struct eventlog_output_end end = {0};
 
 	eventlog_want(NULL, fds);
 	CHECK(fds[0].fd == -1 && fds[EVENTLOG_WATCHED - 1].fd == -1);
 	eventlog_move(NULL, fds);
-	eventlog_output_end(NULL, 1, &said);
+	eventlog_output_end(NULL, 1, &end);
 	eventlog_end(NULL, 1, NULL, NULL);
 	eventlog_approval(NULL, 1, "apply", "all", "yes", NULL);
 	eventlog_outcome(NULL, &(struct eventlog_outcome){.about = "apply", .result = "applied"});

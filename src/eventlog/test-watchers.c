@@ -87,7 +87,7 @@ TEST(a_slow_reader_is_waited_for_a_while_and_then_told_what_it_lost)
 	pid_t pid;
 
 	memset(line, 'x', sizeof line);
-	while (!watchers_hold(&watchers)) {
+	while (!watchers_should_pause(&watchers)) {
 		watchers_send(&watchers, line, sizeof line);
 		sent++;
 	}
@@ -95,7 +95,7 @@ TEST(a_slow_reader_is_waited_for_a_while_and_then_told_what_it_lost)
 	CHECK(watchers_deadline_ns(&watchers) < INT64_MAX);
 	/* As if the time had passed. */
 	watchers.items[0].full_ns -= WATCHERS_WAIT_NS;
-	CHECK(!watchers_hold(&watchers));
+	CHECK(!watchers_should_pause(&watchers));
 	CHECK(watchers_deadline_ns(&watchers) == INT64_MAX);
 	for (; sent < 2000; sent++)
 		watchers_send(&watchers, line, sizeof line);

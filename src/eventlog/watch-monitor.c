@@ -18,6 +18,13 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+/*
+ * The program that asks a monitor (atoll-monitor)
+ *
+ * watching.c starts it with one socket. The first line on the socket is its configuration with the
+ * key of the service; then it gets the lines of the event log and returns answers of a fixed size.
+ */
+
 static int find_program(char *ret, size_t size, struct atoll_error *err)
 {
 	if (program_find(MONITOR_PROGRAM, ret, size) < 0)
@@ -40,7 +47,7 @@ int watch_monitor_check(const struct spec *spec, struct atoll_error *err)
 	return find_program(path, sizeof path, err);
 }
 
-/* The first line that it reads. It is wiped when it has been sent: the key is in it. */
+/* The buffer is wiped after sending: it contains the key. */
 static int send_config(int fd, const struct spec_monitor *monitor, struct atoll_error *err)
 {
 	struct buf line = BUF_INIT(128 << 10);
@@ -64,7 +71,9 @@ static int send_config(int fd, const struct spec_monitor *monitor, struct atoll_
 	if (line.data)
 		sodium_memzero(line.data, line.used);
 	buf_done(&line);
-	return sent < 0 ? error_set(err, ATOLL_FAULT_HOST, errno, "tell the monitor's program") : 0;
+	return sent < 0 ? error_set(err, ATOLL_FAULT_HOST, errno,
+				    "send the monitor its configuration")
+			: 0;
 }
 
 int watch_monitor_open(const struct spec *spec, struct watch_monitor *monitor,
@@ -80,7 +89,7 @@ int watch_monitor_open(const struct spec *spec, struct watch_monitor *monitor,
 		return r;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a channel to the monitor");
-	/* Without a variable: libcurl would take proxies from them. */
+	/* With an empty environment, from which libcurl would take proxies. */
 	monitor->pid = program_start(program, MONITOR_PROGRAM, ends[1], PROGRAM_ALONE);
 	close(ends[1]);
 	monitor->fd = ends[0];
@@ -89,9 +98,9 @@ int watch_monitor_open(const struct spec *spec, struct watch_monitor *monitor,
 	return send_config(monitor->fd, &spec->watch.monitor, err);
 }
 
-static void fill_said(const struct monitor_answer *answer, struct watch_said *ret)
+static void fill_verdict(const struct monitor_answer *answer, struct watch_verdict *ret)
 {
-	*ret = (struct watch_said){.by = "monitor", .verdict = RULE_FLAG};
+	*ret = (struct watch_verdict){.by = "monitor", .verdict = RULE_FLAG};
 	if (answer->verdict < RULE_VERDICTS)
 		ret->verdict = (enum rule_verdict)answer->verdict;
 	ret->n_about = answer->n_about <= MONITOR_ABOUT_MAX ? answer->n_about : 0;
@@ -103,7 +112,7 @@ static void fill_said(const struct monitor_answer *answer, struct watch_said *re
 	snprintf(ret->why, sizeof ret->why, "%.*s", (int)sizeof answer->why - 1, answer->why);
 }
 
-int watch_monitor_take(struct watch_monitor *monitor, struct watch_said *ret)
+int watch_monitor_read(struct watch_monitor *monitor, struct watch_verdict *ret)
 {
 	struct monitor_answer answer;
 	ssize_t got;
@@ -125,8 +134,8 @@ int watch_monitor_take(struct watch_monitor *monitor, struct watch_said *ret)
 	monitor->got = 0;
 	memcpy(&answer, monitor->answer, sizeof answer);
 	monitor->has_failed = answer.is_failure;
-	fill_said(&answer, ret);
-	/* An allow is worth a line only where it is not the monitor's. */
+	fill_verdict(&answer, ret);
+	/* An "allow" gets a line in the log only if it stands for a failed request. */
 	return ret->verdict != RULE_OFF || answer.is_failure ? 1 : 2;
 }
 

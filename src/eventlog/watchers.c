@@ -16,12 +16,12 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-/* What fits into a pipe that poll() says can be written to, so that the write does not wait. */
+/* poll() reports a pipe as writable if PIPE_BUF bytes fit: a write of that size does not block. */
 #define CHUNK 4096
 
-/* ---- who reads ---- */
+/* ---- adding readers ---- */
 
-/* The caller's own descriptor goes on being the caller's. */
+/* A duplicate: the caller's descriptor stays open. */
 static int open_fd(const char *text, struct atoll_error *err)
 {
 	char *end;
@@ -59,7 +59,7 @@ static int open_socket(const char *path, struct atoll_error *err)
 	return take_fd(&fd);
 }
 
-/* It goes on without a terminal's signals: Ctrl-C is for the run, whose end is its end. */
+/* A process group of its own: Ctrl-C goes to the run, and the command ends after the run. */
 static _Noreturn void execute(const char *command, int input)
 {
 	char *argv[] = {(char[]){"sh"}, (char[]){"-c"}, (char *)command, NULL};
@@ -132,7 +132,7 @@ int watchers_add_socket(struct watchers *watchers, int fd, const char *name,
 	return watcher->data ? 0 : error_oom(err);
 }
 
-/* ---- what waits ---- */
+/* ---- buffers ---- */
 
 static size_t room_of(const struct watcher *watcher)
 {
@@ -152,8 +152,8 @@ static void put(struct watcher *watcher, const char *data, size_t size)
 	watcher->used += size;
 }
 
-/* In the place of what was left out, as soon as there is some. */
-static void tell_lost(struct watchers *watchers, struct watcher *watcher)
+/* Report lines that were left out, once half of the buffer is free. */
+static void report_lost(struct watchers *watchers, struct watcher *watcher)
 {
 	char line[96];
 	int size;
@@ -169,7 +169,7 @@ static void tell_lost(struct watchers *watchers, struct watcher *watcher)
 	watcher->lost = 0;
 }
 
-static void let_go(struct watchers *watchers, struct watcher *watcher, const char *why)
+static void drop_watcher(struct watchers *watchers, struct watcher *watcher, const char *why)
 {
 	close(take_fd(&watcher->fd));
 	watcher->used = 0;
@@ -188,8 +188,8 @@ void watchers_send(struct watchers *watchers, const char *line, size_t size)
 
 		if (watcher->fd < 0)
 			continue;
-		/* What comes behind something left out waits for the line that says so. */
-		tell_lost(watchers, watcher);
+		/* Lines after a gap are left out as well until the gap has been reported. */
+		report_lost(watchers, watcher);
 		if (watcher->lost || room_of(watcher) < size + 1) {
 			watcher->lost++;
 			watcher->lost_in_all++;
@@ -202,9 +202,9 @@ void watchers_send(struct watchers *watchers, const char *line, size_t size)
 	}
 }
 
-bool watchers_hold(struct watchers *watchers)
+bool watchers_should_pause(struct watchers *watchers)
 {
-	bool holds = false;
+	bool should_pause = false;
 
 	for (size_t i = 0; i < watchers->n; i++) {
 		struct watcher *watcher = &watchers->items[i];
@@ -212,11 +212,11 @@ bool watchers_hold(struct watchers *watchers)
 		if (!watcher->full_ns || watcher->is_slow)
 			continue;
 		if (clock_monotonic_ns() - watcher->full_ns < WATCHERS_WAIT_NS)
-			holds = true;
+			should_pause = true;
 		else
 			watcher->is_slow = true;
 	}
-	return holds;
+	return should_pause;
 }
 
 int64_t watchers_deadline_ns(const struct watchers *watchers)
@@ -235,7 +235,7 @@ int64_t watchers_deadline_ns(const struct watchers *watchers)
 
 /* ---- writing ---- */
 
-/* A socket is told not to wait; of a pipe as much is written as cannot. */
+/* A pipe has no MSG_DONTWAIT: write at most what poll() says does not block. */
 static ssize_t write_some(const struct watcher *watcher)
 {
 	const char *data = watcher->data + watcher->start;
@@ -255,14 +255,14 @@ static bool can_write(const struct watcher *watcher)
 
 static void write_waiting(struct watchers *watchers, struct watcher *watcher)
 {
-	/* Bounded, so that a quick reader does not keep us from everything else. */
+	/* Bounded, so that a fast reader does not keep the supervisor from its other work. */
 	for (int i = 0; i < 64 && watcher->used && can_write(watcher); i++) {
 		ssize_t done = write_some(watcher);
 
 		if (done < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (done < 0) {
-			let_go(watchers, watcher, strerror(errno));
+			drop_watcher(watchers, watcher, strerror(errno));
 			return;
 		}
 		watcher->start += (size_t)done;
@@ -272,7 +272,7 @@ static void write_waiting(struct watchers *watchers, struct watcher *watcher)
 		if (watcher->used <= WATCHERS_BUFFER / 2) {
 			watcher->full_ns = 0;
 			watcher->is_slow = false;
-			tell_lost(watchers, watcher);
+			report_lost(watchers, watcher);
 		}
 	}
 }
@@ -283,7 +283,7 @@ void watchers_want(const struct watchers *watchers, struct pollfd *fds)
 		const struct watcher *watcher = &watchers->items[i];
 
 		fds[i] = (struct pollfd){.fd = -1};
-		/* Without something to write nobody minds that it is gone. */
+		/* A closed reader is noticed at the next write. */
 		if (i < watchers->n && watcher->used)
 			fds[i] = (struct pollfd){.fd = watcher->fd, .events = POLLOUT};
 	}
@@ -307,7 +307,7 @@ static bool has_waiting(const struct watchers *watchers)
 	return false;
 }
 
-/* It sees the end of its input, and has a moment to finish. */
+/* The command's input is closed: wait for its end until `until_ns`, then kill it. */
 static void reap(struct watcher *watcher, int64_t until_ns)
 {
 	cleanup_fd int pid_fd = (int)syscall(SYS_pidfd_open, watcher->pid, 0);
@@ -337,7 +337,7 @@ void watchers_close(struct watchers *watchers)
 		struct watcher *watcher = &watchers->items[i];
 
 		if (watcher->fd >= 0)
-			let_go(watchers, watcher, NULL);
+			drop_watcher(watchers, watcher, NULL);
 	}
 	until_ns = clock_monotonic_ns() + WATCHERS_WAIT_NS;
 	for (size_t i = 0; i < watchers->n; i++) {

@@ -10,17 +10,17 @@
 struct atoll_error;
 
 /*
- * Programs that are sent the record's lines while they are written
+ * Readers of events (--events): each gets the lines of the event log while the run goes on
  *
  *   fd:N       a descriptor that the caller has open
- *   unix:PATH  a stream socket that somebody listens at
- *   exec:CMD   the input of a shell's command line, run outside with the caller's rights
+ *   unix:PATH  a listening stream socket
+ *   exec:CMD   the standard input of a shell command, run outside with the caller's rights
  *
- * Each has a buffer of 1 MiB. When half of it is full the supervisor is to read less from inside,
- * so that whoever makes events waits; but for no longer than two seconds at a time. A reader that
- * was not faster by then is a slow one: nobody waits for it until it has caught up, and what does
- * not fit is left out. Where lines were left out it gets {"kind":"lost",...} in their place, and
- * the record is told. A reader that goes away is done without.
+ * Each reader has a buffer of 1 MiB. While more than half of it is full, the supervisor does not
+ * read notices, so that processes inside wait; for at most two seconds at a time. A reader that is
+ * still behind then is slow: the sandbox goes on, and lines that do not fit are left out. The
+ * reader gets {"kind":"lost",...} in their place, and the event log gets a line as well. A run goes
+ * on without a reader that has closed its end.
  */
 
 #define WATCHERS_MAX	 4 /* three of the caller's, and a monitor */
@@ -32,11 +32,10 @@ struct watcher {
 	int fd;	   /* -1: gone */
 	pid_t pid; /* of exec:, or 0 */
 	char *data;
-	size_t start, used; /* what waits lies at `start` */
-	bool is_partial;    /* a line is half written */
+	size_t start, used; /* the waiting bytes in `data` */
 	int64_t full_ns;    /* since when it has been half full, or 0 */
-	bool is_slow;	    /* nobody waits for it */
-	uint64_t lost;	    /* lines left out, not told of yet */
+	bool is_slow;	    /* the sandbox does not wait for it */
+	uint64_t lost;	    /* lines left out and not reported yet */
 	uint64_t lost_in_all;
 	bool has_gone; /* before the end */
 };
@@ -49,21 +48,22 @@ struct watchers {
 	void *data;
 };
 
-/* One reader more. Fails if there is none. */
+/* Add the reader that `target` names. */
 int watchers_add(struct watchers *watchers, const char *target, struct atoll_error *err);
-/* A stream socket that is open already, which becomes theirs. */
+/* Add a connected stream socket, which watchers_close() closes. */
 int watchers_add_socket(struct watchers *watchers, int fd, const char *name,
 			struct atoll_error *err);
-/* One line, without its end. */
+/* Send a line, which has no newline. */
 void watchers_send(struct watchers *watchers, const char *line, size_t size);
-/* Should whoever makes events wait? */
-bool watchers_hold(struct watchers *watchers);
+/* Should the supervisor stop reading notices? */
+bool watchers_should_pause(struct watchers *watchers);
 
-/* In a loop: WATCHERS_MAX entries. */
+/* For the caller's poll(): WATCHERS_MAX entries. */
 void watchers_want(const struct watchers *watchers, struct pollfd *fds);
 void watchers_move(struct watchers *watchers, const struct pollfd *fds);
-/* When watchers_hold() may say something else; INT64_MAX: never. */
+/* When watchers_should_pause() may change; INT64_MAX: never. */
 int64_t watchers_deadline_ns(const struct watchers *watchers);
 
-/* The rest, within two seconds; then all are let go, and what was started for them ended. */
+/* Send the waiting lines, for at most two seconds; then close all readers and end their commands.
+ */
 void watchers_close(struct watchers *watchers);

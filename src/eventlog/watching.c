@@ -6,7 +6,8 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-count.h"
+#include "eventlog/eventlog-line.h"
 #include "eventlog/watchers.h"
 #include "spec/spec.h"
 
@@ -15,54 +16,55 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* What was said and is not written down yet: lines come while another is being written. */
-#define SAID_MAX 32
-/* As often a monitor's flags and failures are told in one run. */
+/* Verdicts that wait to be written: they come while another line is being written. */
+#define VERDICTS_MAX 32
+/* Flags and failures of the monitor that are written in one run. */
 #define MONITOR_HITS_MAX 64
 
+/* See watching.h. run-watch.c and holder-watch.c call these functions. */
 struct watching {
 	const struct spec *spec;
-	struct eventlog *recorder;
+	struct eventlog *eventlog;
 	struct atoll_result *result;
 	struct rules *rules;
 	struct watchers readers;
 	struct watch_monitor monitor;
 	size_t monitor_index; /* among the readers */
 	unsigned monitor_hits;
-	bool is_last; /* the monitor is asked about nothing more */
-	struct watch_said said[SAID_MAX];
-	size_t n_said;
-	uint64_t lost; /* lines that readers missed, for the record */
+	bool is_last; /* the last lines were sent: an end of the program is no failure now */
+	struct watch_verdict verdicts[VERDICTS_MAX];
+	size_t n_verdicts;
+	uint64_t lost; /* lines that readers missed, not yet in the log */
 	char lost_why[160];
 };
 
-/* ---- what is said ---- */
+/* ---- verdicts ---- */
 
-static void say(struct watching *watch, const struct watch_said *said)
+static void queue_verdict(struct watching *watch, const struct watch_verdict *verdict)
 {
-	if (watch->n_said < SAID_MAX) {
-		watch->said[watch->n_said++] = *said;
+	if (watch->n_verdicts < VERDICTS_MAX) {
+		watch->verdicts[watch->n_verdicts++] = *verdict;
 		return;
 	}
-	/* The gravest must not be missed. */
-	if (said->verdict > watch->said[SAID_MAX - 1].verdict)
-		watch->said[SAID_MAX - 1] = *said;
+	/* The list is full: keep the gravest verdict. */
+	if (verdict->verdict > watch->verdicts[VERDICTS_MAX - 1].verdict)
+		watch->verdicts[VERDICTS_MAX - 1] = *verdict;
 }
 
-static void look(struct watching *watch, const char *line, size_t size)
+static void check_rules(struct watching *watch, const char *line, size_t size)
 {
 	struct rule_hit hits[RULE_COUNT];
 	size_t n = rules_look(watch->rules, line, size, hits);
 
 	for (size_t i = 0; i < n; i++) {
-		struct watch_said said = {.verdict = watch->spec->watch.rules[hits[i].rule],
-					  .step = hits[i].step,
-					  .about = {hits[i].seq},
-					  .n_about = 1};
+		struct watch_verdict verdict = {.verdict = watch->spec->watch.rules[hits[i].rule],
+						.step = hits[i].step,
+						.about = {hits[i].seq},
+						.n_about = 1};
 
-		snprintf(said.by, sizeof said.by, "rule:%s", rule_name(hits[i].rule));
-		snprintf(said.why, sizeof said.why, "%s", hits[i].why);
-		say(watch, &said);
+		snprintf(verdict.by, sizeof verdict.by, "rule:%s", rule_name(hits[i].rule));
+		snprintf(verdict.why, sizeof verdict.why, "%s", hits[i].why);
+		queue_verdict(watch, &verdict);
 	}
 }
 
@@ -71,17 +73,17 @@ static void emitted(const char *line, size_t size, void *data)
 	struct watching *watch = data;
 
 	if (watch->rules)
-		look(watch, line, size);
+		check_rules(watch, line, size);
 	watchers_send(&watch->readers, line, size);
 }
 
 static void missed(void *data, const struct watcher *watcher, uint64_t count, const char *why)
 {
 	struct watching *watch = data;
-	char unheard[192], *note = watch->result ? watch->result->events_note : unheard;
-	const size_t size = sizeof unheard;
+	char unused[192], *note = watch->result ? watch->result->events_note : unused;
+	const size_t size = sizeof unused;
 
-	_Static_assert(sizeof unheard == sizeof watch->result->events_note, "the same size");
+	_Static_assert(sizeof unused == sizeof watch->result->events_note, "the same size");
 	if (count) {
 		snprintf(note, size, "%s missed %llu lines: %s", watcher->name,
 			 (unsigned long long)watcher->lost_in_all, why);
@@ -110,27 +112,27 @@ static void want(struct pollfd *fds, void *data)
 
 static void monitor_is_gone(struct watching *watch)
 {
-	struct watch_said said = {.by = "monitor",
-				  .verdict = watch->spec->watch.monitor.on_failure,
-				  .why = "the monitor's program has ended before the run"};
+	struct watch_verdict verdict = {.by = "monitor",
+					.verdict = watch->spec->watch.monitor.on_failure,
+					.why = "the monitor's program has ended before the run"};
 
 	if (!watch->is_last)
-		say(watch, &said);
+		queue_verdict(watch, &verdict);
 }
 
-static void take_answers(struct watching *watch)
+static void read_answers(struct watching *watch)
 {
-	struct watch_said said;
+	struct watch_verdict verdict;
 	int r;
 
-	while ((r = watch_monitor_take(&watch->monitor, &said)) > 0) {
+	while ((r = watch_monitor_read(&watch->monitor, &verdict)) > 0) {
 		if (r == 1 &&
-		    (watch->monitor_hits++ < MONITOR_HITS_MAX || said.verdict > RULE_FLAG))
-			say(watch, &said);
+		    (watch->monitor_hits++ < MONITOR_HITS_MAX || verdict.verdict > RULE_FLAG))
+			queue_verdict(watch, &verdict);
 	}
 	if (r == -EPIPE && watch->monitor.fd >= 0) {
 		monitor_is_gone(watch);
-		/* Closed by the readers, to whom it belongs. */
+		/* watchers_close() closes it. */
 		watch->monitor.fd = -1;
 	}
 }
@@ -140,7 +142,7 @@ static void move(const struct pollfd *fds, void *data)
 	struct watching *watch = data;
 
 	if (watch->monitor.fd >= 0 && fds[watch->monitor_index].revents & (POLLIN | POLLHUP))
-		take_answers(watch);
+		read_answers(watch);
 	watchers_move(&watch->readers, fds);
 }
 
@@ -148,7 +150,7 @@ static int64_t deadline_ns(void *data)
 {
 	const struct watching *watch = data;
 
-	return watch->n_said || watch->lost ? 0 : watchers_deadline_ns(&watch->readers);
+	return watch->n_verdicts || watch->lost ? 0 : watchers_deadline_ns(&watch->readers);
 }
 
 /* ---- life ---- */
@@ -169,13 +171,13 @@ static int start(struct watching *watch, const char *const *events, struct atoll
 	watch->monitor_index = watch->readers.n;
 	if (watch->monitor.fd < 0)
 		return r;
-	/* From here on it is the readers', who close it. */
+	/* From here on watchers_close() closes it. */
 	if (watchers_add_socket(&watch->readers, watch->monitor.fd, "monitor", err) < 0)
 		return -ENOMEM;
 	return r;
 }
 
-int watching_open(const struct spec *spec, const char *const *events, struct eventlog *recorder,
+int watching_open(const struct spec *spec, const char *const *events, struct eventlog *eventlog,
 		  struct atoll_result *result, struct watching **ret, struct atoll_error *err)
 {
 	struct watching *watch;
@@ -189,7 +191,7 @@ int watching_open(const struct spec *spec, const char *const *events, struct eve
 	if (!watch)
 		return error_oom(err);
 	watch->spec = spec;
-	watch->recorder = recorder;
+	watch->eventlog = eventlog;
 	watch->result = result;
 	watch->monitor.fd = -1;
 	watch->readers.missed = missed;
@@ -199,7 +201,7 @@ int watching_open(const struct spec *spec, const char *const *events, struct eve
 		watching_close(watch);
 		return r;
 	}
-	eventlog_watch(recorder, &(struct eventlog_hooks){.emitted = emitted,
+	eventlog_watch(eventlog, &(struct eventlog_hooks){.emitted = emitted,
 							  .want = want,
 							  .move = move,
 							  .deadline_ns = deadline_ns,
@@ -208,63 +210,64 @@ int watching_open(const struct spec *spec, const char *const *events, struct eve
 	return 0;
 }
 
-bool watching_holds(struct watching *watch)
+bool watching_should_pause(struct watching *watch)
 {
-	return watch && watchers_hold(&watch->readers);
+	return watch && watchers_should_pause(&watch->readers);
 }
 
-/* ---- lines about lines ---- */
+/* ---- writing verdicts ---- */
 
-static const char *word_of(const struct watch_said *said)
+static const char *word_of(const struct watch_verdict *verdict)
 {
-	return said->verdict == RULE_OFF ? "allow" : rule_verdict_word(said->verdict);
+	return verdict->verdict == RULE_OFF ? "allow" : rule_verdict_word(verdict->verdict);
 }
 
-static void keep(struct atoll_result *result, const struct watch_said *said)
+static void add_flag(struct atoll_result *result, const struct watch_verdict *verdict)
 {
 	struct atoll_flag *flag = &result->flags[result->n_flags];
 
 	if (result->n_flags++ >= ATOLL_FLAGS_MAX)
 		return;
-	flag->seq = said->n_about ? said->about[0] : UINT64_MAX;
-	snprintf(flag->by, sizeof flag->by, "%s", said->by);
-	snprintf(flag->verdict, sizeof flag->verdict, "%s", word_of(said));
-	snprintf(flag->why, sizeof flag->why, "%s", said->why);
+	flag->seq = verdict->n_about ? verdict->about[0] : UINT64_MAX;
+	snprintf(flag->by, sizeof flag->by, "%s", verdict->by);
+	snprintf(flag->verdict, sizeof flag->verdict, "%s", word_of(verdict));
+	snprintf(flag->why, sizeof flag->why, "%s", verdict->why);
 }
 
-static void write_flag(struct watching *watch, const struct watch_said *said)
+static void write_flag(struct watching *watch, const struct watch_verdict *verdict)
 {
-	/* What a rule ends or holds is written whatever the log's size; a mere remark may be
-	 * repeated without end. */
+	/* A verdict that stops or ends a step is always written. A command can cause flags without
+	 * end, so the log's size bounds them. */
 	struct json *json =
-		said->verdict <= RULE_FLAG
-			? eventlog_begin_event(watch->recorder,
+		verdict->verdict <= RULE_FLAG
+			? eventlog_begin_event(watch->eventlog,
 					       &(struct eventlog_event){.kind = "flag",
-									.step = said->step,
-									.rule = said->by,
+									.step = verdict->step,
+									.rule = verdict->by,
 									.count = 1})
-			: eventlog_begin(watch->recorder, "flag", 0, said->step);
+			: eventlog_begin(watch->eventlog, "flag", 0, verdict->step);
 
-	json_str(json, "by", said->by);
-	json_str(json, "verdict", word_of(said));
-	json_str(json, "why", said->why);
-	if (said->n_about && said->about[0] != UINT64_MAX)
-		json_uint(json, "about", said->about[0]);
+	json_str(json, "by", verdict->by);
+	json_str(json, "verdict", word_of(verdict));
+	json_str(json, "why", verdict->why);
+	if (verdict->n_about && verdict->about[0] != UINT64_MAX)
+		json_uint(json, "about", verdict->about[0]);
 	else
 		json_none(json, "about");
-	if (said->n_about > 1) {
+	if (verdict->n_about > 1) {
 		json_open(json, "more", '[');
-		for (size_t i = 1; i < said->n_about; i++)
-			json_uint(json, NULL, said->about[i]);
+		for (size_t i = 1; i < verdict->n_about; i++)
+			json_uint(json, NULL, verdict->about[i]);
 		json_close(json, ']');
 	}
-	eventlog_commit(watch->recorder);
+	eventlog_commit(watch->eventlog);
 }
 
 static void write_lost(struct watching *watch)
 {
-	/* Each time that a slow reader has caught up: as often as the command likes. */
-	struct json *json = eventlog_begin_event(watch->recorder,
+	/* A command can make a reader slow as often as it likes: the log's size bounds these lines.
+	 */
+	struct json *json = eventlog_begin_event(watch->eventlog,
 						 &(struct eventlog_event){.kind = "lost",
 									  .rule = watch->lost_why,
 									  .count = watch->lost});
@@ -272,38 +275,38 @@ static void write_lost(struct watching *watch)
 	json_uint(json, "count", watch->lost);
 	json_str(json, "why", watch->lost_why);
 	watch->lost = 0;
-	eventlog_commit(watch->recorder);
+	eventlog_commit(watch->eventlog);
 }
 
-bool watching_settle(struct watching *watch, struct watch_said *ret)
+bool watching_settle(struct watching *watch, struct watch_verdict *ret)
 {
-	struct watch_said gravest = {0};
-	bool has_said = false;
+	struct watch_verdict gravest = {0};
+	bool has_any = false;
 
 	if (!watch)
 		return false;
 	if (watch->lost)
 		write_lost(watch);
-	/* Lines that are written here may add to it. */
-	for (size_t i = 0; i < watch->n_said; i++) {
-		const struct watch_said said = watch->said[i];
+	/* A line that is written here may cause another verdict. */
+	for (size_t i = 0; i < watch->n_verdicts; i++) {
+		const struct watch_verdict verdict = watch->verdicts[i];
 
-		write_flag(watch, &said);
+		write_flag(watch, &verdict);
 		if (watch->result)
-			keep(watch->result, &said);
-		if (!has_said || said.verdict > gravest.verdict)
-			gravest = said;
-		has_said = true;
+			add_flag(watch->result, &verdict);
+		if (!has_any || verdict.verdict > gravest.verdict)
+			gravest = verdict;
+		has_any = true;
 	}
-	watch->n_said = 0;
+	watch->n_verdicts = 0;
 	*ret = gravest;
-	return has_said;
+	return has_any;
 }
 
 /* ---- the end ---- */
 
-/* The last batch is asked about at once, and waited for as long as an answer may take. */
-static void hear_last(struct watching *watch)
+/* Close the monitor's input, which makes it ask about its last batch, and wait for the answer. */
+static void read_last_answer(struct watching *watch)
 {
 	int64_t until_ns = clock_monotonic_ns() +
 			   ((int64_t)watch->spec->watch.monitor.timeout_ms + 1000) * 1000000;
@@ -330,7 +333,7 @@ void watching_finish(struct watching *watch)
 	if (!watch)
 		return;
 	if (watch->monitor.fd >= 0)
-		hear_last(watch);
+		read_last_answer(watch);
 	if (watch->monitor.pid > 0) {
 		struct watcher *reader = &watch->readers.items[watch->monitor_index];
 

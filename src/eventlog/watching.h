@@ -15,60 +15,61 @@ struct eventlog;
 struct spec;
 
 /*
- * Whoever watches a run
+ * Who gets the lines of an event log while a run goes on
  *
- * The record's lines go to three: readers of the caller's (watchers.h), the built-in rules
- * (audit/event-rules.h), and the program that asks a monitor (src/monitor). What the latter two say
- * becomes lines of the record itself, and what follows is the supervisor's: run-watch.c.
+ * Readers of the caller (watchers.h), the built-in event rules (audit/event-rules.h), and the
+ * program that asks a monitor (src/monitor). Verdicts of rules and monitor become lines of the
+ * event log, and the supervisor acts on them (job/run-watch.c).
  *
- *   watching.c        the lines to all of them, and what they say as lines
- *   watch-monitor.c  the monitor's program: started, asked, ended
+ *   watching.c       sends lines to all of them, writes their verdicts
+ *   watch-monitor.c  starts the monitor's program, reads its answers, ends it
  *   watchers.c       readers
  */
 struct watching;
 
-/* Somebody's word about an event. */
-struct watch_said {
+/* The verdict of an event rule or the monitor about events. */
+struct watch_verdict {
 	enum rule_verdict verdict;
 	uint32_t step;
-	uint64_t about[8];
+	uint64_t about[8]; /* numbers of the lines */
 	size_t n_about;
 	char by[32];
 	char why[240];
 };
 
-/* `events` as in atoll_run_options; `result`, if not NULL, gets what is said. `*ret` is NULL where
- * nobody watches. Called before the first step; lines that were there before are sent, too. */
+/* `events` as in atoll_run_options. `result`, if not NULL, gets the verdicts. Sets `*ret` to NULL
+ * if there are no rules, readers or monitor. Called before the first step. */
 int watching_open(const struct spec *spec, const char *const *events, struct eventlog *recorder,
 		  struct atoll_result *result, struct watching **ret, struct atoll_error *err);
-/* Should events inside wait, because a reader is slow? Takes NULL. */
-bool watching_holds(struct watching *watch);
-/* Write down what was said. Returns the gravest of it, in `*ret`, which is the caller's; false if
- * nothing was. Takes NULL. */
-bool watching_settle(struct watching *watch, struct watch_said *ret);
-/* What is known so far has been sent, and the monitor has its last word. */
+/* Should the supervisor stop reading notices, because a reader is slow? Takes NULL. */
+bool watching_should_pause(struct watching *watch);
+/* Write the new verdicts into the event log. Sets `*ret` to the gravest one; false if there is
+ * none. Takes NULL. */
+bool watching_settle(struct watching *watch, struct watch_verdict *ret);
+/* Send all lines, and wait for the monitor's last answer. */
 void watching_finish(struct watching *watch);
 /* After the last line. Takes NULL. */
 void watching_close(struct watching *watch);
 
-/* Into the plan: who sees what happens, and what may follow. */
+/* The lines of the plan about event rules and the monitor. */
 void watching_describe(const struct spec *spec, struct plan *plan);
 
 /* ---- watch-monitor.c ---- */
 
 struct watch_monitor {
-	int fd; /* -1: there is none any more; belongs to the readers */
+	int fd; /* -1: none; watchers_close() closes it */
 	int32_t pid;
-	char answer[512]; /* as far as it has come */
+	char answer[512]; /* the first `got` bytes of an answer */
 	size_t got;
 	bool has_ended, has_failed;
 };
 
-/* Is the program there, and the variable that holds the key? */
+/* Fails if the program, or the variable with the key, is missing. */
 int watch_monitor_check(const struct spec *spec, struct atoll_error *err);
-/* Started, and told what it needs. */
+/* Start the program and send its configuration. */
 int watch_monitor_open(const struct spec *spec, struct watch_monitor *monitor,
 		       struct atoll_error *err);
-/* One answer, if one is there: 1; 0 if not; -EPIPE once it is gone. */
-int watch_monitor_take(struct watch_monitor *monitor, struct watch_said *ret);
+/* Read an answer: 1, or 2 for an ordinary "allow"; 0 if there is none; -EPIPE if the program has
+ * ended. */
+int watch_monitor_read(struct watch_monitor *monitor, struct watch_verdict *ret);
 void watch_monitor_reap(struct watch_monitor *monitor);

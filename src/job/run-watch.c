@@ -2,7 +2,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-line.h"
 #include "job/run.h"
 #include "spec/spec.h"
 
@@ -96,7 +96,7 @@ void run_watch_resume(struct run *run, const char *who)
 		run->options->paused(NULL, 0, run->options->data);
 }
 
-static enum atoll_answer_type ask(struct run *run, const struct watch_said *said)
+static enum atoll_answer_type ask(struct run *run, const struct watch_verdict *said)
 {
 	cleanup_fd int stop_fd = -1;
 	char why[300];
@@ -119,7 +119,7 @@ static enum atoll_answer_type ask(struct run *run, const struct watch_said *said
 		run->options->data);
 }
 
-static void stand_still(struct run *run, const struct watch_said *said)
+static void stand_still(struct run *run, const struct watch_verdict *said)
 {
 	enum atoll_answer_type answer;
 
@@ -141,7 +141,7 @@ static void stand_still(struct run *run, const struct watch_said *said)
 
 void run_watch_check(struct run *run)
 {
-	struct watch_said said;
+	struct watch_verdict said;
 
 	if (!run->watch)
 		return;
@@ -165,7 +165,7 @@ int64_t run_watch_deadline_ns(const struct run *run)
 
 void run_watch_end(struct run *run)
 {
-	struct watch_said said;
+	struct watch_verdict said;
 
 	/* Programs whose file is still being read are told of by then. */
 	if (run->watch)

@@ -61,7 +61,7 @@ void run_end_by_limit(struct run *run, enum atoll_end end, const char *limit, ui
 
 /* ---- what the first process says ---- */
 
-static void take_notice(void *data, const struct notices_told *told)
+static void take_notice(void *data, const struct parsed_notice *told)
 {
 	struct atoll_denial denial;
 	struct run *run = data;
@@ -270,7 +270,7 @@ static void look_whether_to_rest(struct run *run, bool is_at_work)
 	if (!rest_is_due(&run->rest, clock_monotonic_ns(), is_at_work))
 		return;
 	eventlog_idle(run->recorder);
-	notices_rest(&run->notices);
+	notices_idle(&run->notices);
 	relay_rest(run->relay);
 	program_trim_own();
 }
@@ -288,7 +288,7 @@ static void supervise(struct run *run)
 			{.fd = has_control ? run->handle.control_fd : -1, .events = POLLIN},
 			{.fd = run->options->signal_fd > 0 ? run->options->signal_fd : -1,
 			 .events = POLLIN},
-			{.fd = has_notices && !run->is_stuck && !watching_holds(run->watch)
+			{.fd = has_notices && !run->is_stuck && !watching_should_pause(run->watch)
 				       ? run->notices.fd
 				       : -1,
 			 .events = POLLIN},

@@ -306,7 +306,7 @@ void holder_send_order(struct holder *holder, enum init_order_type type, uint32_
 	}
 }
 
-void holder_handle_notice(void *data, const struct notices_told *notice)
+void holder_handle_notice(void *data, const struct parsed_notice *notice)
 {
 	struct init_message message = {.type = INIT_DENIAL, .step = notice->notice->step};
 	struct holder *holder = data;

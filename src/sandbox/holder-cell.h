@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 struct holder;
-struct notices_told;
+struct parsed_notice;
 
 /* Build the cell if there is none. The caller has not locked the record. */
 int holder_open_cell(struct holder *holder, struct atoll_error *err);
@@ -16,7 +16,7 @@ void holder_close_cell(struct holder *holder, const struct init_message *limit);
 /* Fill holder->layer with the paths of the record's present layers. */
 int holder_find_layers(struct holder *holder, struct atoll_error *err);
 /* Handle a notice of pid 1: log it, and send a denial to its step. `data` is the holder. */
-void holder_handle_notice(void *data, const struct notices_told *notice);
+void holder_handle_notice(void *data, const struct parsed_notice *notice);
 /* Read all messages of pid 1; false if pid 1 is gone. */
 bool holder_read_messages(struct holder *holder);
 /* End the cell if a counter is over its limit. Reads the counters every 500 ms, or `is_now`. */

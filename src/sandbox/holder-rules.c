@@ -2,7 +2,7 @@
 #include "sandbox/holder-rules.h"
 
 #include "base/error.h"
-#include "eventlog/eventlog-inner.h"
+#include "eventlog/eventlog-line.h"
 #include "sandbox/holder-cell.h"
 #include "sandbox/holder.h"
 #include "spec/spec.h"
@@ -26,7 +26,7 @@ int holder_rules_open(struct holder *holder, struct atoll_error *err)
 
 void holder_rules_check(struct holder *holder)
 {
-	struct watch_said said;
+	struct watch_verdict said;
 
 	if (!watching_settle(holder->watch, &said) || said.verdict <= RULE_FLAG)
 		return;
@@ -40,7 +40,7 @@ void holder_rules_check(struct holder *holder)
 
 void holder_rules_close(struct holder *holder)
 {
-	struct watch_said said;
+	struct watch_verdict said;
 
 	if (!holder->watch)
 		return;

@@ -109,7 +109,7 @@ static void fill_poll_set(struct holder *holder, struct poll_set *set)
 				 .events = POLLIN};
 	fds[4] = (struct pollfd){.fd = holder->is_live && !holder->is_stuck &&
 						       !holder->notices.has_ended &&
-						       !watching_holds(holder->watch)
+						       !watching_should_pause(holder->watch)
 					       ? holder->notices.fd
 					       : -1,
 				 .events = POLLIN};
@@ -197,7 +197,7 @@ static void idle_if_unused(struct holder *holder)
 		holder->is_idle = true;
 		holder_ask_init(holder, INIT_REST, &err);
 		eventlog_idle(holder->eventlog);
-		notices_rest(&holder->notices);
+		notices_idle(&holder->notices);
 		program_trim();
 	}
 }
