@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "box/box.h"
 #include "daemon/daemon-options.h"
+#include "e2b/e2b.h"
 #include "httpd/api.h"
 #include "v1/v1.h"
 
@@ -31,6 +32,9 @@
 
 #define USUAL_PLACE "127.0.0.1:8642"
 #define STOP_NS	    (10 * INT64_C(1000000000))
+
+/* The protocols that the daemon speaks, in the order in which the router asks them. */
+static const struct api_protocol *const protocols[] = {&e2b_protocol, &v1_protocol, NULL};
 
 struct serve {
 	struct serve_options options;
@@ -171,12 +175,13 @@ static int open_api(struct serve *serve, struct atoll_error *err)
 	api->logs_requests = serve->options.config.logs_requests;
 	api->names = serve->options.config.names;
 	api->n_names = serve->options.config.n_names;
+	api->protocols = protocols;
 	api->metrics = metrics_new();
 	if (!api->metrics)
 		return error_oom(err);
 	r = server_new(&options, &api->server, err);
 	if (r == 0)
-		r = v1_open(api, serve->options.dir, err);
+		r = api_open_protocols(api, serve->options.dir, err);
 	return r < 0 ? r : listen_everywhere(serve, err);
 }
 
@@ -294,7 +299,7 @@ static void close_serve(struct serve *serve)
 	daemon_disconnect(serve->daemon);
 	server_free(serve->api.server);
 	daemon_close(serve->daemon, serve->options.ends_sandboxes && serve->is_stopping);
-	v1_close(&serve->api);
+	api_close_protocols(&serve->api);
 	metrics_free(serve->api.metrics);
 	if (serve->signals.fd >= 0)
 		close(serve->signals.fd);

@@ -18,10 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define PORT_ENVD	 49983
-#define PORT_INTERPRETER 49999
-#define ANSWER_MAX	 (2U << 20)
-#define WAKE_S		 300 /* at least */
+#define ANSWER_MAX (2U << 20)
+#define WAKE_S	   300 /* at least */
 
 static bool is_method(struct api_call *call, const char *method)
 {
@@ -119,11 +117,11 @@ static bool is_open_there(struct api_call *call)
 
 static bool check(struct api_call *call, const struct box *box, uint16_t port)
 {
-	if (port == PORT_ENVD)
+	if (port == E2B_PORT_ENVD)
 		return check_envd(call, box);
 	if (!check_traffic(call, box))
 		return false;
-	return port != PORT_INTERPRETER || is_open_there(call) || check_token(call, box);
+	return port != E2B_PORT_INTERPRETER || is_open_there(call) || check_token(call, box);
 }
 
 /* ---- small answers ---- */
@@ -198,11 +196,11 @@ static void serve(struct api_call *call, struct box *box, uint16_t port)
 	struct exchange *exchange = call->exchange;
 
 	/* Whether it is well may be asked by anybody, and is no use of it. */
-	if (port != PORT_ENVD || !is_health(call))
+	if (port != E2B_PORT_ENVD || !is_health(call))
 		box_touch(box);
-	if (port == PORT_ENVD) {
+	if (port == E2B_PORT_ENVD) {
 		serve_envd(call, box);
-	} else if (port == PORT_INTERPRETER) {
+	} else if (port == E2B_PORT_INTERPRETER) {
 		interpreter_exchange(exchange, box);
 	} else {
 		api_let_go(call);
@@ -246,16 +244,15 @@ static void wake(struct api_call *call, struct box *box, uint16_t port)
 	box_resume(box, seconds, woken, wait);
 }
 
-void dataplane_exchange(struct exchange *exchange, struct box *box, uint16_t port)
+static void serve_or_wake(struct api_call *call, struct box *box, uint16_t port)
 {
-	struct api_call *call = api_call_of(exchange);
 	bool sleeps = box->state == BOX_PAUSED && box->wakes && box->keeps_memory;
 
 	/*
 	 * Whether it runs may be asked without waking it. E2B's clients ask by themselves when a
 	 * stream breaks off, which a pause does to all that are open: it would last no longer.
 	 */
-	if (port == PORT_ENVD && is_health(call))
+	if (port == E2B_PORT_ENVD && is_health(call))
 		sleeps = false;
 	if (box->state != BOX_RUNNING && !sleeps)
 		e2b_not_found(call, box->id);
@@ -309,7 +306,7 @@ static void find_signer(struct api_call *call)
 	}
 	call->box = box;
 	if (api_charge(call, box->tenant))
-		dataplane_exchange(call->exchange, box, PORT_ENVD);
+		serve_or_wake(call, box, E2B_PORT_ENVD);
 }
 
 static void run_search(struct loop_turn *turn)
@@ -323,20 +320,19 @@ static void run_search(struct loop_turn *turn)
 	find_signer(call);
 }
 
-void dataplane_signed(struct exchange *exchange, struct daemon *daemon)
+static void serve_signed(struct api_call *call)
 {
-	struct api_call *call = api_call_of(exchange);
 	struct search *search;
 
 	if (!is_files(call)) {
 		api_refuse(call, 404, "there is nothing here");
 		return;
 	}
-	if (!exchange_query(exchange, "signature")) {
+	if (!exchange_query(call->exchange, "signature")) {
 		api_refuse(call, 401, "missing signature query parameter");
 		return;
 	}
-	if (daemon_n_boxes(daemon) <= TRIED_AT_ONCE) {
+	if (daemon_n_boxes(call->api->daemon) <= TRIED_AT_ONCE) {
 		find_signer(call);
 		return;
 	}
@@ -349,4 +345,34 @@ void dataplane_signed(struct exchange *exchange, struct daemon *daemon)
 	call->own = search;
 	call->over = search_over;
 	loop_queue(call->api->loop, &searches, &search->turn);
+}
+
+/* ---- the router's call ---- */
+
+static void serve_box(struct api_call *call, const struct api_data_plane *plane)
+{
+	struct box *box = box_find_any(call->api->daemon, plane->id);
+
+	call->class = "unknown sandbox";
+	if (!box || (box->state != BOX_RUNNING && box->state != BOX_PAUSED)) {
+		e2b_not_found(call, plane->id);
+		return;
+	}
+	if (!api_charge(call, box->tenant))
+		return;
+	call->box = box;
+	call->class = plane->port == E2B_PORT_ENVD	    ? "envd"
+		      : plane->port == E2B_PORT_INTERPRETER ? "code-interpreter"
+							    : "port";
+	serve_or_wake(call, box, plane->port);
+}
+
+void e2b_serve_data_plane(struct api_call *call, const struct api_data_plane *plane)
+{
+	if (plane->id[0]) {
+		serve_box(call, plane);
+	} else {
+		call->class = "signed";
+		serve_signed(call);
+	}
 }

@@ -11,6 +11,7 @@
 /*
  * E2B's protocol, among its own files
  *
+ *   e2b-protocol.c        e2b_protocol: routes, which requests are for the data plane
  *   e2b-dataplane.c       a request to a box: whose token, which service; waking it
  *   e2b-sign.c            signatures of URLs
  *   e2b-files.c           /files: downloads
@@ -25,7 +26,22 @@
 
 #define E2B_ENVD_VERSION "0.6.13" /* whose behaviour clients may expect of us */
 
+#define E2B_PORT_ENVD	     49983 /* files and processes */
+#define E2B_PORT_INTERPRETER 49999
+
+/* ---- e2b-protocol.c ---- */
+
+extern const struct api_protocol e2b_protocol;
+extern const struct api_route e2b_control_routes[], e2b_volume_routes[], e2b_template_routes[],
+	e2b_secret_routes[];
+
 /* ---- e2b-dataplane.c ---- */
+
+/* For api_protocol: files and processes, the interpreter, any other port inside, and signed URLs. A
+ * box that is paused and `wakes` is woken first; the requests for another box that does not run are
+ * answered by 502. */
+void e2b_serve_data_plane(struct api_call *call, const struct api_data_plane *plane);
+/* 502: there is no such box. */
 
 void e2b_not_found(struct api_call *call, const char *id);
 /* interpreter.c: port 49999. */

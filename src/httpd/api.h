@@ -8,27 +8,30 @@
 #include <jansson.h>
 
 /*
- * Who asks over HTTP, and what for
+ * Calls: HTTP requests of tenants
  *
- *   route.c    finds out what a request is about, who asks, and who answers; the lists below
- *   reply.c    answers and failures in JSON, bodies in JSON
- *   time.c     times as they are written
- *   metrics.c  what is counted; operations.c shows it
- *   e2b-*.c    E2B's protocol: control, volumes, templates, and the data plane of a box
- *   v1-*.c     our own
+ *   route.c       finds the tenant, the protocol and the handler of a request
+ *   reply.c       answers and errors in JSON, bodies in JSON
+ *   time.c        times in RFC 3339
+ *   metrics.c     counters; operations.c shows them
  *
- * A request is a call. The order in which it is looked at:
- *   1. E2b-Sandbox-Id with E2b-Sandbox-Port, or a Host like 49983-ID.anything: the data plane of a
- *      box: dataplane_exchange(). An id that nobody has is answered here, by 502.
- *   2. "/files": dataplane_signed(): a signed URL, which names no box.
- *   3. The route whose pattern fits, from the lists. A path that none fits: 404; one that only fits
- *      with another method: 405 with Allow. Unless the route is open, a key is asked for first
- *      (X-API-KEY, or Authorization: Bearer), and whose it is, is call->tenant.
+ * A protocol (struct api_protocol) is a component above this one: e2b, v1. The daemon's main lists
+ * the protocols; this component includes none of them.
  *
- * The router has exchange_own() and exchange_on_over() for itself: exchange_own(exchange) is the
- * call. What a handler keeps is call->own, and call->over is called when the exchange ends.
+ * A request becomes a call. The router decides in this order:
+ *   1. A field that decides about access and occurs twice: 400.
+ *   2. A protocol claims the request for its data plane (find_data_plane): the protocol serves it,
+ *      and checks the access itself.
+ *   3. The first route whose pattern and method match. No pattern matches: 404. A pattern matches,
+ *      but no method does: 405 with Allow. Unless the route is API_OPEN, the router first needs a
+ *      key (X-API-KEY, or Authorization: Bearer) and sets call->tenant.
+ * Before 2 and 3 the router checks Host and Origin (host-check.c).
+ *
+ * The router uses exchange_own() and exchange_on_over() for itself: exchange_own(exchange) is the
+ * call. A handler keeps its data in call->own; call->over is called when the exchange ends.
  */
 
+struct api;
 struct api_call;
 struct parse;
 typedef void api_handler(struct api_call *call);
@@ -44,10 +47,48 @@ struct api_route {
 	unsigned flags;
 };
 
-/* Each ends with an empty row. The first that fits counts, so "/sandboxes/metrics" stands before
- * "/sandboxes/{id}". */
-extern const struct api_route e2b_control_routes[], e2b_volume_routes[], e2b_template_routes[],
-	e2b_secret_routes[], v1_routes[], ops_routes[];
+/* A request for the inside of a box, as find_data_plane() has read it. */
+struct api_data_plane {
+	char id[64]; /* of the box, checked: small letters, digits, '-'; "": the request names none
+		      */
+	uint16_t port; /* inside */
+	/* The Host names the box: served under any name, because a foreign web page does not know
+	 * the id. */
+	bool is_by_host;
+	/* A program inside serves the port, and decides itself which origins it accepts. */
+	bool is_for_program;
+	const char *problem; /* for -1: a text for 400 */
+};
+
+/* One protocol. The daemon's main has the list of them. */
+struct api_protocol {
+	const char *name;
+	/* Tables of routes; each table ends with an empty row, the list with NULL. The first row
+	 * that matches counts, so "/sandboxes/metrics" stands before "/sandboxes/{id}". */
+	const struct api_route *const *routes;
+	/* Fields that decide about access: a request that has one of them twice is refused. Ends
+	 * with NULL; may be NULL. */
+	const char *const *unique_fields;
+
+	/* Opens the state of the protocol, once the boxes of the last daemon are there again. `dir`
+	 * is the daemon's directory. *ret may stay NULL. */
+	int (*open)(struct api *api, const char *dir, void **ret, struct atoll_error *err);
+	/* NULL is fine for `state`. */
+	void (*close)(void *state);
+
+	/* Does the path belong to this protocol, so that errors have its form? NULL: never. */
+	bool (*is_path)(const struct api_call *call);
+	/* Answers with an error in the form of the protocol. NULL: {"code", "message"}. */
+	void (*refuse)(struct api_call *call, unsigned status, const char *message);
+
+	/* 1: the request is for the data plane; 0: it is not; -1: it names a box in a wrong way.
+	 * NULL: the protocol has no data plane. */
+	int (*find_data_plane)(struct exchange *exchange, struct api_data_plane *ret);
+	/* Serves such a request: checks the access, charges the tenant, answers. */
+	void (*serve_data_plane)(struct api_call *call, const struct api_data_plane *plane);
+};
+
+#define API_PROTOCOLS_MAX 4
 
 struct api {
 	struct daemon *daemon;
@@ -58,6 +99,8 @@ struct api {
 	struct metrics *metrics;
 	char *const *names; /* that requests may be for, see host-check.c */
 	size_t n_names;
+	const struct api_protocol *const *protocols; /* ends with NULL; at most API_PROTOCOLS_MAX */
+	void *states[API_PROTOCOLS_MAX];	     /* one for each of `protocols` */
 	char where[128]; /* the first place it listens at, as a URL without a path */
 };
 
@@ -99,6 +142,11 @@ static inline struct api_call *api_call_of(const struct exchange *exchange)
 
 /* ---- route.c ---- */
 
+/* Opens all protocols; on failure those that are open stay so until api_close_protocols(). */
+int api_open_protocols(struct api *api, const char *dir, struct atoll_error *err);
+void api_close_protocols(struct api *api);
+/* The state that protocol->open() returned. */
+void *api_state(const struct api *api, const struct api_protocol *protocol);
 /* A server_handler; `data` is the struct api. */
 void api_handle(struct exchange *exchange, void *data);
 /* What stands in the path for the pattern's n-th name in braces. */
@@ -141,6 +189,7 @@ bool api_read_time(const char *text, int64_t *ret_ms);
 
 /* ---- operations.c ---- */
 
+extern const struct api_route operations_routes[];
 /* A line on stderr, as JSON. */
 void log_call(const struct api_call *call, bool is_broken, int64_t ns);
 
@@ -153,12 +202,3 @@ void metrics_observe(struct metrics *metrics, const char *class, unsigned status
 /* In Prometheus' text form. `of` is whose numbers alone are told of tenants; NULL: all. */
 void metrics_write(struct metrics *metrics, struct daemon *daemon, struct server *server,
 		   const struct tenant *of, struct buf *out);
-
-/* ---- e2b-dataplane.c ---- */
-
-/* For 49983 (files, processes), 49999 (the code interpreter) and any other port inside. The box
- * runs: one that is paused and `wakes` was woken before, any other that does not run is answered by
- * the router. */
-void dataplane_exchange(struct exchange *exchange, struct box *box, uint16_t port);
-/* "/files" without a box: whose token has made the signature? */
-void dataplane_signed(struct exchange *exchange, struct daemon *daemon);

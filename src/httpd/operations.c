@@ -84,7 +84,7 @@ void log_call(const struct api_call *call, bool is_broken, int64_t ns)
 		(void)!write(2, line.data, line.used);
 }
 
-const struct api_route ops_routes[] = {
+const struct api_route operations_routes[] = {
 	{"GET", "/healthz", healthz, API_OPEN},
 	{"GET", "/readyz", readyz, API_OPEN},
 	{"GET", "/metrics", show_metrics, 0},

@@ -4,7 +4,6 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "httpd/parse.h"
-#include "v1/v1.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -36,9 +35,12 @@ static void refuse_with(struct api_call *call, unsigned status, const char *mess
 	cleanup_buf struct buf body = BUF_INIT(8192);
 	struct json json = {.out = &body};
 
-	if (v1_is_asked(call)) {
-		v1_refuse(call, status, v1_cause(status), "%s", message);
-		return;
+	for (const struct api_protocol *const *protocol = call->api->protocols; *protocol;
+	     protocol++) {
+		if ((*protocol)->is_path && (*protocol)->is_path(call)) {
+			(*protocol)->refuse(call, status, message);
+			return;
+		}
 	}
 	json_open(&json, NULL, '{');
 	json_uint(&json, "code", status);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/held.h"
@@ -12,12 +13,41 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* What a request is about, who asks, and who answers: see api.h for the order. */
+/* Finds the tenant, the protocol and the handler of a request: api.h describes the order. */
 
-static const struct api_route *const families[] = {
-	ops_routes,	     e2b_control_routes, e2b_volume_routes,
-	e2b_template_routes, e2b_secret_routes,	 v1_routes,
-};
+/* ---- protocols ---- */
+
+int api_open_protocols(struct api *api, const char *dir, struct atoll_error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && api->protocols[i]; i++) {
+		if (i == API_PROTOCOLS_MAX)
+			return error_set(err, ATOLL_FAULT_BUG, 0, "more than %d protocols",
+					 API_PROTOCOLS_MAX);
+		if (api->protocols[i]->open)
+			r = api->protocols[i]->open(api, dir, &api->states[i], err);
+	}
+	return r;
+}
+
+void api_close_protocols(struct api *api)
+{
+	for (size_t i = 0; i < API_PROTOCOLS_MAX && api->protocols && api->protocols[i]; i++) {
+		if (api->protocols[i]->close)
+			api->protocols[i]->close(api->states[i]);
+		api->states[i] = NULL;
+	}
+}
+
+void *api_state(const struct api *api, const struct api_protocol *protocol)
+{
+	for (size_t i = 0; i < API_PROTOCOLS_MAX && api->protocols[i]; i++) {
+		if (api->protocols[i] == protocol)
+			return api->states[i];
+	}
+	return NULL;
+}
 
 /* ---- one call ---- */
 
@@ -100,74 +130,6 @@ const char *api_parameter(const struct api_call *call, size_t n)
 	return n < API_PARAMETERS && call->parameters[n] ? call->parameters[n] : "";
 }
 
-/* ---- the data plane ---- */
-
-/* "ID" or "ID-SUFFIX", of small letters and digits. */
-static bool is_box_id(const char *id)
-{
-	size_t n = strspn(id, "abcdefghijklmnopqrstuvwxyz0123456789");
-
-	return n > 0 && n < 64 && (!id[n] || id[n] == '-');
-}
-
-static bool read_port(const char *text, size_t length, uint16_t *ret)
-{
-	unsigned value = 0;
-
-	if (length == 0 || length > 5)
-		return false;
-	for (size_t i = 0; i < length; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return false;
-		value = value * 10 + (unsigned)(text[i] - '0');
-	}
-	*ret = (uint16_t)value;
-	return value > 0 && value < 65536;
-}
-
-struct place {
-	char id[64];
-	uint16_t port;
-};
-
-/* 1: it names a box; 0: it does not; -1: it does, and makes no sense. */
-static int place_by_fields(struct exchange *exchange, struct place *ret)
-{
-	const char *id = exchange_field(exchange, "E2b-Sandbox-Id");
-	const char *port = exchange_field(exchange, "E2b-Sandbox-Port");
-
-	if (!id && !port)
-		return 0;
-	if (!id || !port || !is_box_id(id) || !read_port(port, strlen(port), &ret->port))
-		return -1;
-	snprintf(ret->id, sizeof ret->id, "%s", id);
-	return 1;
-}
-
-static int place_by_host(struct exchange *exchange, struct place *ret)
-{
-	const char *host = exchange_field(exchange, "Host");
-	const char *dash = host ? strchr(host, '-') : NULL;
-	const char *dot = dash ? strchr(dash, '.') : NULL;
-
-	if (!dot || !read_port(host, (size_t)(dash - host), &ret->port) ||
-	    (size_t)(dot - dash) > sizeof ret->id)
-		return 0;
-	snprintf(ret->id, sizeof ret->id, "%.*s", (int)(dot - dash - 1), dash + 1);
-	return is_box_id(ret->id);
-}
-
-static void answer_unknown_box(struct api_call *call, const char *id)
-{
-	cleanup_buf struct buf body = BUF_INIT(512);
-
-	/* The id was checked: nothing in it needs to be escaped. */
-	buf_addf(&body,
-		 "{\"sandboxId\":\"%s\",\"message\":\"The sandbox was not found\",\"code\":502}",
-		 id);
-	api_answer(call, 502, &body);
-}
-
 bool api_charge(struct api_call *call, struct tenant *tenant)
 {
 	if (!call->charged)
@@ -190,36 +152,10 @@ bool api_charge(struct api_call *call, struct tenant *tenant)
 	return false;
 }
 
-static void dataplane(struct api_call *call, struct box *box, const struct place *place)
-{
-	call->box = box;
-	call->class = place->port == 49983   ? "envd"
-		      : place->port == 49999 ? "code-interpreter"
-					     : "port";
-	dataplane_exchange(call->exchange, box, place->port);
-}
-
-/* A port of a program inside, which decides itself whom it answers. */
-static bool is_of_program(uint16_t port)
-{
-	return port != 49983 && port != 49999;
-}
-
-static void route_box(struct api_call *call, const struct place *place)
-{
-	struct box *box = box_find_any(call->api->daemon, place->id);
-
-	call->class = "unknown sandbox";
-	if (!box || (box->state != BOX_RUNNING && box->state != BOX_PAUSED))
-		answer_unknown_box(call, place->id);
-	else if (api_charge(call, box->tenant))
-		dataplane(call, box, place);
-}
-
 /* ---- patterns ---- */
 
-/* Does the path fit? What stands for names in braces is put into the call. */
-static bool fits(struct api_call *call, const char *pattern)
+/* Does the path match? Puts the segments for names in braces into the call. */
+static bool matches(struct api_call *call, const char *pattern)
 {
 	size_t n = 0, n_parameters = 0;
 
@@ -256,20 +192,33 @@ static bool is_method(struct http_slice method, const char *wanted)
 	       (http_slice_is(method, "HEAD") && streq(wanted, "GET"));
 }
 
-static const struct api_route *find_route(struct api_call *call, char *ret_allow, size_t size)
+static const struct api_route *find_in_table(struct api_call *call, const struct api_route *table,
+					     char *ret_allow, size_t size)
 {
 	const struct http_slice method = exchange_head(call->exchange)->method;
 
-	for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
-		for (const struct api_route *route = families[i]; route->method; route++) {
-			if (!fits(call, route->pattern))
-				continue;
-			if (is_method(method, route->method))
-				return route;
-			add_method(ret_allow, size, route->method);
-		}
+	for (const struct api_route *route = table; route->method; route++) {
+		if (!matches(call, route->pattern))
+			continue;
+		if (is_method(method, route->method))
+			return route;
+		add_method(ret_allow, size, route->method);
 	}
 	return NULL;
+}
+
+/* Writes the methods of the routes that only differ in the method to ret_allow. */
+static const struct api_route *find_route(struct api_call *call, char *ret_allow, size_t size)
+{
+	const struct api_route *found = find_in_table(call, operations_routes, ret_allow, size);
+
+	for (const struct api_protocol *const *protocol = call->api->protocols; *protocol && !found;
+	     protocol++) {
+		for (const struct api_route *const *table = (*protocol)->routes; *table && !found;
+		     table++)
+			found = find_in_table(call, *table, ret_allow, size);
+	}
+	return found;
 }
 
 /* ---- who asks ---- */
@@ -314,72 +263,96 @@ static void route_control(struct api_call *call)
 	}
 }
 
-/* Fields that say who asks, and for what. One that is there twice is read in two ways, by us and by
- * a proxy before us. NULL: none is. */
-static const char *find_twice(const struct http_head *head)
+static size_t count_fields(const struct http_head *head, const char *name)
 {
-	static const char *const names[] = {
-		"X-API-KEY",	    "Authorization",
-		"X-Access-Token",   "E2b-Traffic-Access-Token",
-		"E2b-Sandbox-Id",   "E2b-Sandbox-Port",
-		"Origin",	    "Content-Type",
-		"Content-Encoding",
-	};
+	size_t n = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		size_t n = 0;
+	for (size_t i = 0; i < head->n_fields; i++)
+		n += http_slice_is_like(head->fields[i].name, name);
+	return n;
+}
 
-		for (size_t k = 0; k < head->n_fields; k++)
-			n += http_slice_is_like(head->fields[k].name, names[i]);
-		if (n > 1)
-			return names[i];
+static const char *find_repeated(const struct http_head *head, const char *const *names)
+{
+	while (*names && count_fields(head, *names) < 2)
+		names++;
+	return *names;
+}
+
+/* A field that decides about access and occurs twice: a proxy before the daemon may read the other
+ * one. NULL: there is none. */
+static const char *find_ambiguous(const struct api_call *call)
+{
+	static const char *const names[] = {"X-API-KEY",    "Authorization",	"Origin",
+					    "Content-Type", "Content-Encoding", NULL};
+	const struct http_head *head = exchange_head(call->exchange);
+	const char *found = find_repeated(head, names);
+
+	for (const struct api_protocol *const *protocol = call->api->protocols; *protocol && !found;
+	     protocol++) {
+		if ((*protocol)->unique_fields)
+			found = find_repeated(head, (*protocol)->unique_fields);
 	}
-	return NULL;
+	return found;
+}
+
+/* As find_data_plane() of the first protocol that does not return 0. */
+static int find_data_plane(struct exchange *exchange, const struct api *api,
+			   const struct api_protocol **ret_protocol, struct api_data_plane *ret)
+{
+	int found = 0;
+
+	for (const struct api_protocol *const *protocol = api->protocols; *protocol && !found;
+	     protocol++) {
+		if ((*protocol)->find_data_plane)
+			found = (*protocol)->find_data_plane(exchange, ret);
+		*ret_protocol = *protocol;
+	}
+	return found;
+}
+
+/* False: Host or Origin is refused, and the call was answered. */
+static bool check_names(struct api_call *call, int found, const struct api_data_plane *plane)
+{
+	if (!plane->is_by_host && !host_is_served(call->api, call->exchange)) {
+		api_refuse(call, 421,
+			   "this daemon does not serve the name in 'Host': add it to 'names' in "
+			   "its configuration");
+		return false;
+	}
+	if (found >= 0 && !plane->is_for_program && !host_may_change(call->api, call->exchange)) {
+		api_refuse(call, 403,
+			   "the request comes from a page of another origin: add its name to "
+			   "'names' in the daemon's configuration");
+		return false;
+	}
+	return true;
 }
 
 void api_handle(struct exchange *exchange, void *data)
 {
 	struct api_call *call = call_new(data, exchange);
-	const char *first = exchange_segment(exchange, 0), *twice;
-	struct place place;
-	bool is_by_host;
+	const struct api_protocol *protocol = NULL;
+	struct api_data_plane plane = {0};
+	const char *ambiguous;
 	int found;
 
 	if (!call) {
 		exchange_answer(exchange, 500, NULL, NULL, 0);
 		return;
 	}
-	twice = find_twice(exchange_head(exchange));
-	if (twice) {
-		api_refuse(call, 400, "the request has more than one %s", twice);
+	ambiguous = find_ambiguous(call);
+	if (ambiguous) {
+		api_refuse(call, 400, "the request has more than one %s", ambiguous);
 		return;
 	}
-	found = place_by_fields(exchange, &place);
-	is_by_host = found == 0 && place_by_host(exchange, &place) > 0;
-	if (is_by_host)
-		found = 1;
-	/* PORT-ID.anything is served under any name: a foreign web page does not know the id. */
-	if (!is_by_host && !host_is_served(call->api, exchange)) {
-		api_refuse(
-			call, 421,
-			"this daemon does not serve the name in 'Host': add it to 'names' in its "
-			"configuration");
-	} else if (found >= 0 && !(found && is_of_program(place.port)) &&
-		   !host_may_change(call->api, exchange)) {
-		api_refuse(
-			call, 403,
-			"the request comes from a page of another origin: add its name to 'names' "
-			"in the daemon's configuration");
-	} else if (found < 0) {
-		api_refuse(call, 400,
-			   "E2b-Sandbox-Id and E2b-Sandbox-Port name a sandbox and a "
-			   "port, both or none");
-	} else if (found) {
-		route_box(call, &place);
-	} else if (first && streq(first, "files")) {
-		call->class = "signed";
-		dataplane_signed(exchange, call->api->daemon);
-	} else {
+	found = find_data_plane(exchange, call->api, &protocol, &plane);
+	if (!check_names(call, found, &plane))
+		return;
+	if (found < 0)
+		api_refuse(call, 400, "%s", plane.problem);
+	else if (found)
+		protocol->serve_data_plane(call, &plane);
+	else
 		route_control(call);
-	}
 }

@@ -4,7 +4,6 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "httpd/stream.h"
-#include "v1/v1.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -32,7 +31,7 @@ static void on_beat(struct loop_timer *timer)
 bool sse_begin(struct sse *sse, struct api_call *call, void (*drained)(struct sse *sse))
 {
 	if (!stream_open(call, call->tenant)) {
-		v1_refuse(call, 429, "quota", "this tenant has as many streams as it may have");
+		api_refuse(call, 429, "this tenant has as many streams as it may have");
 		return false;
 	}
 	*sse = (struct sse){.call = call, .drained = drained, .beat.fire = on_beat};

@@ -136,7 +136,7 @@ static void on_event(struct box_listener *own, enum box_event event, struct box 
 	}
 }
 
-int v1_open(struct api *api, const char *dir, struct atoll_error *err)
+int v1_open(struct api *api, const char *dir, void **ret, struct atoll_error *err)
 {
 	int r = results_open(api->daemon, dir, &results, err);
 
@@ -147,12 +147,14 @@ int v1_open(struct api *api, const char *dir, struct atoll_error *err)
 	box_listen(&listener);
 	results_clean(results);
 	v1_jobs_go_on(api);
+	*ret = results;
 	return 0;
 }
 
-void v1_close(struct api *api)
+void v1_close(void *state)
 {
-	(void)api;
+	if (!state)
+		return;
 	box_unlisten(&listener);
 	results_close(results);
 	results = NULL;

@@ -14,14 +14,14 @@
 
 /* ---- failures ---- */
 
-bool v1_is_asked(const struct api_call *call)
+static bool is_path(const struct api_call *call)
 {
 	const char *first = exchange_segment(call->exchange, 0);
 
 	return first && streq(first, "v1");
 }
 
-const char *v1_cause(unsigned status)
+static const char *status_cause(unsigned status)
 {
 	switch (status) {
 	case 401:
@@ -52,7 +52,7 @@ const char *v1_error_cause(const struct atoll_error *err)
 		return "host"; /* the machine is full, not the tenant's share of it */
 	if (err->fault == ATOLL_FAULT_HOST && api_status(err) == 500)
 		return "host";
-	return v1_cause(api_status(err));
+	return status_cause(api_status(err));
 }
 
 void v1_write_error(struct json *json, const char *key, const char *cause, const char *details,
@@ -333,7 +333,7 @@ void v1_root(struct api_call *call)
 }
 
 /* clang-format off */
-const struct api_route v1_routes[] = {
+static const struct api_route routes[] = {
 	{"GET", "/v1", v1_root},
 	{"GET", "/v1/openapi.json", v1_openapi, API_OPEN},
 
@@ -393,3 +393,19 @@ const struct api_route v1_routes[] = {
 	{0},
 };
 /* clang-format on */
+
+static void refuse_status(struct api_call *call, unsigned status, const char *message)
+{
+	refuse(call, status, status_cause(status), "", message);
+}
+
+static const struct api_route *const tables[] = {routes, NULL};
+
+const struct api_protocol v1_protocol = {
+	.name = "v1",
+	.routes = tables,
+	.open = v1_open,
+	.close = v1_close,
+	.is_path = is_path,
+	.refuse = refuse_status,
+};

@@ -39,6 +39,8 @@
 
 /* ---- v1.c ---- */
 
+extern const struct api_protocol v1_protocol;
+
 /* {"error": {"cause": ..., "message": ...}}. */
 void v1_refuse(struct api_call *call, unsigned status, const char *cause, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -46,10 +48,6 @@ void v1_refuse(struct api_call *call, unsigned status, const char *cause, const 
 void v1_refuse_with(struct api_call *call, unsigned status, const char *cause, const char *details,
 		    const char *format, ...) __attribute__((format(printf, 5, 6)));
 void v1_fail(struct api_call *call, const struct atoll_error *err);
-/* Is it about something under /v1? Its failures have our shape, also those of the router. */
-bool v1_is_asked(const struct api_call *call);
-/* What stands for a status in "cause", where nothing better is known. */
-const char *v1_cause(unsigned status);
 /* The error object alone, into something else. */
 void v1_write_error(struct json *json, const char *key, const char *cause, const char *details,
 		    const char *message);
@@ -235,8 +233,8 @@ void v1_jobs_go_on(struct api *api);
 
 /* Results of steps and jobs (results.db in `dir`), and jobs that have to go on after the daemon was
  * gone. Called once the daemon has its boxes again. */
-int v1_open(struct api *api, const char *dir, struct atoll_error *err);
-void v1_close(struct api *api);
+int v1_open(struct api *api, const char *dir, void **ret, struct atoll_error *err);
+void v1_close(void *state);
 struct results *v1_results(void);
 /* May its end be told? A job's once its result survives a loss of power. */
 bool v1_has_ended(const struct process *process);
