@@ -144,7 +144,7 @@ static int listen_at(struct serve *serve, const char *where, struct atoll_error 
 static int listen_everywhere(struct serve *serve, struct atoll_error *err)
 {
 	const struct serve_options *options = &serve->options;
-	unsigned n_inherited = server_inherited();
+	unsigned n_inherited = server_count_inherited();
 	int r = 0;
 
 	for (unsigned i = 0; r == 0 && i < n_inherited && i < CONFIG_LISTEN_MAX; i++) {

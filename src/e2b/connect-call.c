@@ -30,7 +30,7 @@ struct loop *rpc_loop(const struct rpc *rpc)
 
 /* ---- its life ---- */
 
-struct rpc *rpc_hold(struct rpc *rpc)
+struct rpc *rpc_ref(struct rpc *rpc)
 {
 	rpc->held++;
 	return rpc;
@@ -45,7 +45,7 @@ static void drop_request(struct rpc *rpc)
 	rpc->document = NULL;
 }
 
-void rpc_release(struct rpc *rpc)
+void rpc_unref(struct rpc *rpc)
 {
 	if (--rpc->held > 0)
 		return;
@@ -85,7 +85,7 @@ static void over(struct api_call *call, bool is_broken)
 	forget_box(rpc);
 	rpc->call = NULL;
 	rpc->box = NULL;
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 /* Killed or paused: its clients see the connection break, and ask for the reason elsewhere. */
@@ -103,7 +103,7 @@ static void box_gone(struct box *box, void *data)
 	call->own = NULL;
 	call->over = NULL;
 	exchange_cut(call->exchange);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 /* ---- times ---- */
@@ -125,12 +125,12 @@ static void was_quiet(struct loop_timer *timer)
 
 	if (rpc_is_over(rpc))
 		return;
-	rpc_hold(rpc);
+	rpc_ref(rpc);
 	if (rpc->has_begun && due <= now && exchange_waiting(rpc->call->exchange) == 0)
 		rpc_send(rpc, rpc->method->keepalive, strlen(rpc->method->keepalive));
 	if (!rpc_is_over(rpc))
 		loop_arm(rpc_loop(rpc), timer, due > now ? due : now + rpc->keepalive_ns);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 static void arm(struct rpc *rpc)
@@ -184,17 +184,17 @@ static void message_parsed(struct parse *parse, json_t *body, const char *why, v
 		if (rpc->method->kind == RPC_CLIENT_STREAM)
 			go_on(rpc);
 	}
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 /* The bytes of `text` from `from` on; takes it. */
 static void parse_message(struct rpc *rpc, char *text, size_t from, size_t size)
 {
 	rpc->is_parsing = parse_start(rpc->call->api->daemon, rpc->box->tenant, text, from, size,
-				      message_parsed, rpc_hold(rpc));
+				      message_parsed, rpc_ref(rpc));
 	if (rpc->is_parsing)
 		return;
-	rpc_release(rpc);
+	rpc_unref(rpc);
 	rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "too many requests of this tenant are held already");
 }
 
@@ -240,16 +240,16 @@ static bool find_message(struct rpc *rpc, const char *data, size_t size, size_t 
 
 static void whole_came(struct exchange *exchange, const char *data, size_t size, void *own)
 {
-	struct rpc *rpc = rpc_hold(own);
+	struct rpc *rpc = rpc_ref(own);
 	size_t from;
 
 	if (!rpc_is_over(rpc) && find_message(rpc, data, size, &from)) {
 		if (size - from > PARSE_SMALL)
-			parse_message(rpc, exchange_take_whole(exchange), from, size - from);
+			parse_message(rpc, exchange_detach_whole(exchange), from, size - from);
 		else
 			handle_message(rpc, data + from, size - from);
 	}
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 /* Some of the messages that are there. True: there may be more. */
@@ -283,24 +283,24 @@ static void go_on(struct rpc *rpc)
 	if (rpc_is_over(rpc))
 		return;
 	if (has_more || rpc->is_parsing)
-		exchange_hold(rpc->call->exchange);
+		exchange_pause(rpc->call->exchange);
 	else
-		exchange_go_on(rpc->call->exchange);
+		exchange_resume(rpc->call->exchange);
 	if (has_more && !rpc->is_parsing)
 		loop_queue(rpc_loop(rpc), &rpc->box->tenant->lane, &rpc->turn);
 }
 
 static void has_turn(struct loop_turn *turn)
 {
-	struct rpc *rpc = rpc_hold(container_of(turn, struct rpc, turn));
+	struct rpc *rpc = rpc_ref(container_of(turn, struct rpc, turn));
 
 	go_on(rpc);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 static void piece_came(struct exchange *exchange, const char *data, size_t size, void *own)
 {
-	struct rpc *rpc = rpc_hold(own);
+	struct rpc *rpc = rpc_ref(own);
 
 	(void)exchange;
 	if (!rpc_is_over(rpc) && size > 0) {
@@ -316,7 +316,7 @@ static void piece_came(struct exchange *exchange, const char *data, size_t size,
 		else
 			rpc->method->finish(rpc);
 	}
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 /* ---- its beginning ---- */
@@ -386,10 +386,10 @@ static void serve(struct api_call *call, struct box *box, const struct rpc_metho
 	call->own = rpc;
 	call->over = over;
 	rpc->gone = box_on_gone(box, box_gone, rpc);
-	rpc_hold(rpc);
+	rpc_ref(rpc);
 	arm(rpc);
 	read_request(rpc);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 void rpc_exchange(struct api_call *call, struct box *box)

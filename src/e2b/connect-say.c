@@ -70,13 +70,13 @@ static void finish_stream(struct rpc *rpc, const char *last, size_t size)
 	struct exchange *exchange = rpc->call->exchange;
 
 	rpc->has_ended = true;
-	rpc_hold(rpc);
+	rpc_ref(rpc);
 	send_envelope(rpc, CONNECT_LAST, last, size);
 	if (rpc->call) {
 		rpc_leave(rpc);
 		exchange_end(exchange);
 	}
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 void rpc_end(struct rpc *rpc)

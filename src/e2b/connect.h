@@ -93,7 +93,7 @@ extern const struct rpc_method e2b_process_methods[], e2b_filesystem_methods[], 
 /*
  * Lives until its exchange is over and nobody holds it: what was begun for it may still call back.
  * Who is called back looks at rpc_is_over() first; then nothing may be said any more, `box` may be
- * gone, and rpc_release() is all there is to do.
+ * gone, and rpc_unref() is all there is to do.
  */
 struct rpc {
 	struct api_call *call; /* NULL: over */
@@ -123,8 +123,8 @@ struct rpc {
 /* Serves it. The access token was looked at before. */
 void rpc_exchange(struct api_call *call, struct box *box);
 
-struct rpc *rpc_hold(struct rpc *rpc);
-void rpc_release(struct rpc *rpc);
+struct rpc *rpc_ref(struct rpc *rpc);
+void rpc_unref(struct rpc *rpc);
 static inline bool rpc_is_over(const struct rpc *rpc)
 {
 	return !rpc->call || rpc->has_ended;

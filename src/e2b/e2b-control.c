@@ -40,7 +40,7 @@ struct e2b_wait *e2b_wait(struct api_call *call)
 	return wait;
 }
 
-struct api_call *e2b_waited(struct e2b_wait *wait)
+struct api_call *e2b_wait_end(struct e2b_wait *wait)
 {
 	struct api_call *call = wait->call;
 
@@ -108,7 +108,7 @@ static void read_timeout(struct api_call *call, json_t *body)
 		api_refuse(call, 400, "timeout: is missing");
 		return;
 	}
-	if (!e2b_take_seconds(call, body, "timeout", &seconds))
+	if (!e2b_read_seconds(call, body, "timeout", &seconds))
 		return;
 	if (box->state != BOX_RUNNING) {
 		api_refuse(call, 404, "sandbox %s is not running", box->id);
@@ -128,7 +128,7 @@ static void read_refresh(struct api_call *call, json_t *body)
 	struct box *box = api_box(call);
 	uint64_t seconds = REFRESH_S;
 
-	if (!box || !e2b_take_seconds(call, body, "duration", &seconds))
+	if (!box || !e2b_read_seconds(call, body, "duration", &seconds))
 		return;
 	if (box->state != BOX_RUNNING) {
 		api_refuse(call, 404, "sandbox %s is not running", box->id);
@@ -147,7 +147,7 @@ static void refresh(struct api_call *call)
 
 static void paused(struct box *box, const struct atoll_error *err, void *data)
 {
-	struct api_call *call = e2b_waited(data);
+	struct api_call *call = e2b_wait_end(data);
 
 	(void)box;
 	if (!call)
@@ -166,7 +166,7 @@ static void read_pause(struct api_call *call, json_t *body)
 	bool keeps_memory = true;
 	struct e2b_wait *wait;
 
-	if (!box || !e2b_take_bool(call, body, "memory", &keeps_memory))
+	if (!box || !e2b_read_bool(call, body, "memory", &keeps_memory))
 		return;
 	if (box->state == BOX_PAUSED) {
 		api_refuse(call, 409, "sandbox %s is already paused", box->id);
@@ -186,7 +186,7 @@ static void pause_box(struct api_call *call)
 
 static void resumed(struct box *box, const struct atoll_error *err, void *data)
 {
-	struct api_call *call = e2b_waited(data);
+	struct api_call *call = e2b_wait_end(data);
 
 	if (!call)
 		return;
@@ -231,8 +231,8 @@ static void read_connect(struct api_call *call, json_t *body)
 	uint64_t timeout_s = TIMEOUT_S;
 	bool keeps_memory = true;
 
-	if (!box || !e2b_take_seconds(call, body, "timeout", &timeout_s) ||
-	    !e2b_take_bool(call, body, "memory", &keeps_memory))
+	if (!box || !e2b_read_seconds(call, body, "timeout", &timeout_s) ||
+	    !e2b_read_bool(call, body, "memory", &keeps_memory))
 		return;
 	if (box->state == BOX_PAUSED) {
 		resume(call, box, timeout_s, keeps_memory);
@@ -253,9 +253,9 @@ static void read_resume(struct api_call *call, json_t *body)
 	uint64_t timeout_s = TIMEOUT_S;
 	bool keeps_memory = true;
 
-	if (!box || !e2b_take_seconds(call, body, "timeout", &timeout_s) ||
-	    !e2b_take_bool(call, body, "memory", &keeps_memory) ||
-	    !e2b_take_bool(call, body, "autoPause", &box->pauses_at_end))
+	if (!box || !e2b_read_seconds(call, body, "timeout", &timeout_s) ||
+	    !e2b_read_bool(call, body, "memory", &keeps_memory) ||
+	    !e2b_read_bool(call, body, "autoPause", &box->pauses_at_end))
 		return;
 	if (box->state == BOX_PAUSED)
 		resume(call, box, timeout_s, keeps_memory);
@@ -286,7 +286,7 @@ static void write_fork(struct json *json, const struct box_fork *fork)
 
 static void forked(struct box_fork *forks, size_t n, const struct atoll_error *err, void *data)
 {
-	struct api_call *call = e2b_waited(data);
+	struct api_call *call = e2b_wait_end(data);
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
 	struct json json = {&out};
 
@@ -315,7 +315,7 @@ static void read_fork(struct api_call *call, json_t *body)
 	json_int_t n = count ? json_integer_value(count) : 1;
 	struct e2b_wait *wait;
 
-	if (!box || !e2b_take_seconds(call, body, "timeout", &timeout_s))
+	if (!box || !e2b_read_seconds(call, body, "timeout", &timeout_s))
 		return;
 	if (n < 1 || n > FORKS_MAX || (count && !json_is_integer(count))) {
 		api_refuse(call, 400, "count: must be from 1 to %d", FORKS_MAX);

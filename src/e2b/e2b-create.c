@@ -26,7 +26,7 @@ static bool refuse_member(struct api_call *call, const char *name, const char *w
 	return false;
 }
 
-bool e2b_take_seconds(struct api_call *call, json_t *body, const char *name, uint64_t *ret)
+bool e2b_read_seconds(struct api_call *call, json_t *body, const char *name, uint64_t *ret)
 {
 	json_t *value = json_object_get(body, name);
 	json_int_t seconds;
@@ -42,7 +42,7 @@ bool e2b_take_seconds(struct api_call *call, json_t *body, const char *name, uin
 	return true;
 }
 
-bool e2b_take_bool(struct api_call *call, json_t *body, const char *name, bool *ret)
+bool e2b_read_bool(struct api_call *call, json_t *body, const char *name, bool *ret)
 {
 	json_t *value = json_object_get(body, name);
 
@@ -54,7 +54,7 @@ bool e2b_take_bool(struct api_call *call, json_t *body, const char *name, bool *
 	return true;
 }
 
-static bool take_pairs(struct api_call *call, json_t *body, const char *name, struct box_pairs *ret)
+static bool read_pairs(struct api_call *call, json_t *body, const char *name, struct box_pairs *ret)
 {
 	json_t *value = json_object_get(body, name);
 
@@ -116,30 +116,30 @@ static void free_asked(struct asked *asked)
 	free(asked->mounts);
 }
 
-static bool take_life(struct api_call *call, json_t *body, struct box_request *request)
+static bool read_life(struct api_call *call, json_t *body, struct box_request *request)
 {
 	json_t *wakes = json_object_get(body, "autoResume");
 
 	request->pauses_memory = true;
-	return e2b_take_seconds(call, body, "timeout", &request->timeout_s) &&
-	       e2b_take_bool(call, body, "autoPause", &request->pauses_at_end) &&
-	       e2b_take_bool(call, body, "autoPauseMemory", &request->pauses_memory) &&
-	       (!json_is_object(wakes) || e2b_take_bool(call, wakes, "enabled", &request->wakes));
+	return e2b_read_seconds(call, body, "timeout", &request->timeout_s) &&
+	       e2b_read_bool(call, body, "autoPause", &request->pauses_at_end) &&
+	       e2b_read_bool(call, body, "autoPauseMemory", &request->pauses_memory) &&
+	       (!json_is_object(wakes) || e2b_read_bool(call, wakes, "enabled", &request->wakes));
 }
 
-static bool take_network(struct api_call *call, json_t *body, struct asked *asked)
+static bool read_network(struct api_call *call, json_t *body, struct asked *asked)
 {
 	json_t *network = json_object_get(body, "network");
 
 	asked->request.has_internet = true;
 	asked->request.is_public = true;
-	if (!e2b_take_bool(call, body, "allow_internet_access", &asked->request.has_internet))
+	if (!e2b_read_bool(call, body, "allow_internet_access", &asked->request.has_internet))
 		return false;
 	if (!network || json_is_null(network))
 		return true;
 	if (!json_is_object(network))
 		return refuse_member(call, "network", "is no object");
-	if (!e2b_take_bool(call, network, "allowPublicTraffic", &asked->request.is_public) ||
+	if (!e2b_read_bool(call, network, "allowPublicTraffic", &asked->request.is_public) ||
 	    !e2b_read_network(call, network, asked->request.has_internet, &asked->network))
 		return false;
 	asked->request.network = asked->network;
@@ -147,9 +147,9 @@ static bool take_network(struct api_call *call, json_t *body, struct asked *aske
 }
 
 /* Whether there are such volumes, and such places, is for who makes the box to say. */
-static bool take_mounts(struct api_call *call, json_t *body, struct asked *asked)
+static bool read_mounts(struct api_call *call, json_t *body, struct asked *asked)
 {
-	json_t *mounts = json_object_get(body, "volumeMounts"), *mount, *kept;
+	json_t *mounts = json_object_get(body, "volumeMounts"), *mount, *stored;
 	bool is_good = true;
 	size_t i;
 
@@ -158,7 +158,7 @@ static bool take_mounts(struct api_call *call, json_t *body, struct asked *asked
 		return true;
 	if (!json_is_array(mounts))
 		return refuse_member(call, "volumeMounts", "is no list");
-	kept = json_array();
+	stored = json_array();
 	json_array_foreach(mounts, i, mount)
 	{
 		json_t *name = json_object_get(mount, "name"),
@@ -166,16 +166,16 @@ static bool take_mounts(struct api_call *call, json_t *body, struct asked *asked
 
 		is_good = is_good && json_is_string(name) && json_is_string(path) &&
 			  json_array_append_new(
-				  kept, json_pack("{sOsO}", "name", name, "path", path)) == 0;
+				  stored, json_pack("{sOsO}", "name", name, "path", path)) == 0;
 	}
 	if (is_good)
-		asked->mounts = json_dumps(kept, JSON_COMPACT);
-	json_decref(kept);
+		asked->mounts = json_dumps(stored, JSON_COMPACT);
+	json_decref(stored);
 	asked->request.mounts = asked->mounts;
 	return asked->mounts || refuse_member(call, "volumeMounts", "each has a name and a path");
 }
 
-static bool take_request(struct api_call *call, json_t *body, struct asked *asked)
+static bool read_request(struct api_call *call, json_t *body, struct asked *asked)
 {
 	struct box_request *request = &asked->request;
 	json_t *template = json_object_get(body, "templateID");
@@ -187,18 +187,18 @@ static bool take_request(struct api_call *call, json_t *body, struct asked *aske
 		return refuse_member(call, "mcp", "there is no MCP gateway here");
 	if (is_asked(body, "iam"))
 		return refuse_member(call, "iam", "no tokens of identities are given out here");
-	return take_life(call, body, request) &&
-	       take_pairs(call, body, "metadata", &request->metadata) &&
-	       take_pairs(call, body, "envVars", &request->environment) &&
-	       check_environment(call, &request->environment) && take_network(call, body, asked) &&
-	       take_mounts(call, body, asked) &&
+	return read_life(call, body, request) &&
+	       read_pairs(call, body, "metadata", &request->metadata) &&
+	       read_pairs(call, body, "envVars", &request->environment) &&
+	       check_environment(call, &request->environment) && read_network(call, body, asked) &&
+	       read_mounts(call, body, asked) &&
 	       (add_mark(&request->environment) || refuse_member(call, "envVars", "no memory"));
 }
 
 /* ---- the answer ---- */
 
-static void tell_failure(struct api_call *call, const char *template_ref,
-			 const struct atoll_error *err)
+static void refuse_creation(struct api_call *call, const char *template_ref,
+			    const struct atoll_error *err)
 {
 	if (err->errnum == ENOENT)
 		api_refuse(call, 404, "template '%s' not found", template_ref ? template_ref : "");
@@ -217,12 +217,12 @@ static void created(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct e2b_wait *wait = data;
 	cleanup_free char *template_ref = take_ptr(wait->text);
-	struct api_call *call = e2b_waited(wait);
+	struct api_call *call = e2b_wait_end(wait);
 	cleanup_buf struct buf out = BUF_INIT(BODY_MAX);
 	struct json json = {&out};
 
 	if (call && !box) {
-		tell_failure(call, template_ref, err);
+		refuse_creation(call, template_ref, err);
 	} else if (call) {
 		e2b_write_sandbox(&json, NULL, box);
 		api_answer(call, 201, &out);
@@ -238,7 +238,7 @@ static void create(struct api_call *call, json_t *body, uint64_t timeout_s)
 	struct e2b_wait *wait = NULL;
 
 	e2b_logs_listen(call->api->daemon);
-	if (take_request(call, body, &asked))
+	if (read_request(call, body, &asked))
 		wait = e2b_wait(call);
 	if (wait) {
 		wait->text = strdup(asked.request.template_ref);

@@ -52,7 +52,7 @@ static void answer_of_box(struct api_call *call, unsigned status, const char *id
 	api_answer(call, status, &out);
 }
 
-void e2b_not_found(struct api_call *call, const char *id)
+void e2b_refuse_unknown_box(struct api_call *call, const char *id)
 {
 	answer_of_box(call, 502, id, "The sandbox was not found");
 }
@@ -61,7 +61,7 @@ static bool check_token(struct api_call *call, const struct box *box)
 {
 	const char *token = exchange_field(call->exchange, "x-access-token");
 
-	if (token && e2b_same(token, box->access_token))
+	if (token && e2b_is_same_token(token, box->access_token))
 		return true;
 	api_refuse(call, 401,
 		   "unauthorized access, please provide a valid access token or method signing if "
@@ -99,7 +99,7 @@ static bool check_traffic(struct api_call *call, const struct box *box)
 {
 	const char *token = exchange_field(call->exchange, "e2b-traffic-access-token");
 
-	if (!box->traffic_token[0] || (token && e2b_same(token, box->traffic_token)))
+	if (!box->traffic_token[0] || (token && e2b_is_same_token(token, box->traffic_token)))
 		return true;
 	answer_of_box(call, 403, box->id,
 		      token ? "The traffic access token is invalid"
@@ -203,7 +203,7 @@ static void serve(struct api_call *call, struct box *box, uint16_t port)
 	} else if (port == E2B_PORT_INTERPRETER) {
 		interpreter_exchange(exchange, box);
 	} else {
-		api_let_go(call);
+		api_detach_exchange(call);
 		proxy_exchange(exchange, box, port);
 	}
 }
@@ -218,14 +218,14 @@ static void woken(struct box *box, const struct atoll_error *err, void *data)
 	struct api_call *call;
 
 	memcpy(id, wait->id, sizeof id);
-	call = e2b_waited(wait);
+	call = e2b_wait_end(wait);
 	if (!call)
 		return;
 	call->box = box;
 	if (err->errnum == EDQUOT)
 		api_fail(call, err);
 	else if (err->fault != ATOLL_FAULT_NONE || !box)
-		e2b_not_found(call, id);
+		e2b_refuse_unknown_box(call, id);
 	else
 		serve(call, box, port);
 }
@@ -255,7 +255,7 @@ static void serve_or_wake(struct api_call *call, struct box *box, uint16_t port)
 	if (port == E2B_PORT_ENVD && is_health(call))
 		sleeps = false;
 	if (box->state != BOX_RUNNING && !sleeps)
-		e2b_not_found(call, box->id);
+		e2b_refuse_unknown_box(call, box->id);
 	else if (!check(call, box, port))
 		;
 	else if (sleeps)
@@ -355,7 +355,7 @@ static void serve_box(struct api_call *call, const struct api_data_plane *plane)
 
 	call->class = "unknown sandbox";
 	if (!box || (box->state != BOX_RUNNING && box->state != BOX_PAUSED)) {
-		e2b_not_found(call, plane->id);
+		e2b_refuse_unknown_box(call, plane->id);
 		return;
 	}
 	if (!api_charge(call, box->tenant))

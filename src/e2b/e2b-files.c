@@ -111,7 +111,7 @@ void e2b_files_fail(struct api_call *call, const char *user, const struct atoll_
 		api_refuse(call, 507, "not enough disk space available");
 		break;
 	case ENOTCONN:
-		e2b_not_found(call, call->box ? call->box->id : "");
+		e2b_refuse_unknown_box(call, call->box ? call->box->id : "");
 		break;
 	case EAGAIN:
 		api_fail(call, err);

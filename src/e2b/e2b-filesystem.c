@@ -71,7 +71,7 @@ static void got_entry(const struct guest_entry *entries, size_t n, const struct 
 		rpc_fail(rpc, RPC_INTERNAL, "the guest has told nothing");
 	else
 		answer_entry(rpc, &entries[0]);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 static void got_entries(struct guest_list *list, const struct atoll_error *err, void *data)
@@ -84,7 +84,7 @@ static void got_entries(struct guest_list *list, const struct atoll_error *err, 
 		rpc_fail_error(rpc, err);
 	else
 		answer_entries(rpc, list);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 /* Clients tell apart a source that is missing and everything else. */
@@ -100,7 +100,7 @@ static void moved(const struct guest_entry *entries, size_t n, const struct atol
 		return;
 	}
 	rpc_fail(rpc, RPC_INTERNAL, "%s", err->text);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 static void removed(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
@@ -116,7 +116,7 @@ static void removed(const struct guest_entry *entries, size_t n, const struct at
 		rpc_fail_error(rpc, err);
 	else
 		rpc_answer_empty(rpc);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 /* ---- the calls ---- */
@@ -126,7 +126,7 @@ static void do_stat(struct rpc *rpc)
 	const char *path;
 
 	if (read_path(rpc, "path", &path))
-		guest_stat(rpc->box, rpc->user, path, got_entry, rpc_hold(rpc));
+		guest_stat(rpc->box, rpc->user, path, got_entry, rpc_ref(rpc));
 }
 
 static void list_dir(struct rpc *rpc)
@@ -140,7 +140,7 @@ static void list_dir(struct rpc *rpc)
 	if (depth == 0)
 		depth = 1;
 	guest_list(rpc->box, rpc->user, path, (uint32_t)(depth < DEPTH_MAX ? depth : DEPTH_MAX),
-		   got_entries, rpc_hold(rpc));
+		   got_entries, rpc_ref(rpc));
 }
 
 static void make_dir(struct rpc *rpc)
@@ -148,7 +148,7 @@ static void make_dir(struct rpc *rpc)
 	const char *path;
 
 	if (read_path(rpc, "path", &path))
-		guest_make_dir(rpc->box, rpc->user, path, got_entry, rpc_hold(rpc));
+		guest_make_dir(rpc->box, rpc->user, path, got_entry, rpc_ref(rpc));
 }
 
 static void move(struct rpc *rpc)
@@ -156,7 +156,7 @@ static void move(struct rpc *rpc)
 	const char *from, *to;
 
 	if (read_path(rpc, "source", &from) && read_path(rpc, "destination", &to))
-		guest_move(rpc->box, rpc->user, from, to, moved, rpc_hold(rpc));
+		guest_move(rpc->box, rpc->user, from, to, moved, rpc_ref(rpc));
 }
 
 static void do_remove(struct rpc *rpc)
@@ -164,7 +164,7 @@ static void do_remove(struct rpc *rpc)
 	const char *path;
 
 	if (read_path(rpc, "path", &path))
-		guest_remove(rpc->box, rpc->user, path, removed, rpc_hold(rpc));
+		guest_remove(rpc->box, rpc->user, path, removed, rpc_ref(rpc));
 }
 
 const struct rpc_method e2b_filesystem_methods[] = {

@@ -31,7 +31,7 @@ struct filter {
 	char after_id[BOX_ID_SIZE];
 };
 
-static bool take_states(struct filter *filter, const char *states)
+static bool read_states(struct filter *filter, const char *states)
 {
 	filter->running = filter->paused = false;
 	while (*states) {
@@ -49,7 +49,7 @@ static bool take_states(struct filter *filter, const char *states)
 	return true;
 }
 
-static bool take_token(struct filter *filter, const char *token)
+static bool read_token(struct filter *filter, const char *token)
 {
 	char *end;
 
@@ -60,7 +60,7 @@ static bool take_token(struct filter *filter, const char *token)
 	return true;
 }
 
-bool e2b_take_limit(struct api_call *call, size_t *ret)
+bool e2b_read_limit(struct api_call *call, size_t *ret)
 {
 	const char *text = exchange_query(call->exchange, "limit");
 	uint64_t value = LIMIT_MAX;
@@ -73,7 +73,7 @@ bool e2b_take_limit(struct api_call *call, size_t *ret)
 	return true;
 }
 
-static const char *take_filter(struct api_call *call, struct filter *filter)
+static const char *read_filter(struct api_call *call, struct filter *filter)
 {
 	struct exchange *exchange = call->exchange;
 	const char *metadata = exchange_query(exchange, "metadata");
@@ -86,13 +86,13 @@ static const char *take_filter(struct api_call *call, struct filter *filter)
 	filter->is_newest_first = !order || streq(order, "desc");
 	if (metadata && !e2b_read_filter(metadata, &filter->metadata))
 		return "metadata: too many pairs";
-	if (state && !take_states(filter, state))
+	if (state && !read_states(filter, state))
 		return "state: only running and paused are known";
 	if (after && !api_read_time(after, &filter->started_after_ms))
 		return "startedAfter: is no time";
 	if (order && !streq(order, "asc") && !streq(order, "desc"))
 		return "order: only asc and desc are known";
-	if (token && *token && !take_token(filter, token))
+	if (token && *token && !read_token(filter, token))
 		return "nextToken: is none of ours";
 	if (filter->template_ref)
 		filter->has_template =
@@ -179,7 +179,7 @@ static void answer_page(struct api_call *call, const struct filter *filter)
 
 static void list(struct api_call *call, struct filter *filter)
 {
-	const char *why = take_filter(call, filter);
+	const char *why = read_filter(call, filter);
 
 	if (why)
 		api_refuse(call, 400, "%s", why);
@@ -192,7 +192,7 @@ void e2b_list(struct api_call *call)
 {
 	struct filter filter = {.running = true, .paused = true, .started_after_ms = INT64_MIN};
 
-	if (e2b_take_limit(call, &filter.limit))
+	if (e2b_read_limit(call, &filter.limit))
 		list(call, &filter);
 }
 

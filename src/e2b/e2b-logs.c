@@ -94,7 +94,7 @@ static void show_command(const struct process *process, char ret[LOG_COMMAND])
 	str_show(line.data ? line.data : "", ret, LOG_COMMAND);
 }
 
-static void tell_process(enum box_event event, const struct box *box, const struct process *process)
+static void add_process(enum box_event event, const struct box *box, const struct process *process)
 {
 	const struct process_end *end = &process->end;
 	char command[LOG_COMMAND], text[LOG_COMMAND + 300];
@@ -123,7 +123,7 @@ static void told(struct box_listener *self, enum box_event event, struct box *bo
 	if (event == BOX_ENDED)
 		forget(box->id);
 	else if (process)
-		tell_process(event, box, process);
+		add_process(event, box, process);
 	else if (event < ARRAY_SIZE(messages))
 		add(box, false, messages[event]);
 }
@@ -192,7 +192,7 @@ static void write_entries(struct json *json, const char *key, const char *id,
 	json_close(json, ']');
 }
 
-static bool take_number(struct api_call *call, const char *name, int64_t *ret)
+static bool read_number(struct api_call *call, const char *name, int64_t *ret)
 {
 	const char *text = exchange_query(call->exchange, name);
 	char *end;
@@ -214,8 +214,8 @@ void e2b_logs_v1(struct api_call *call)
 	struct json json = {&out};
 	int64_t limit = LIMIT_V1;
 
-	if (!box || !take_number(call, "start", &question.from_ms) ||
-	    !take_number(call, "limit", &limit))
+	if (!box || !read_number(call, "start", &question.from_ms) ||
+	    !read_number(call, "limit", &limit))
 		return;
 	question.limit = (size_t)limit;
 	json_open(&json, NULL, '{');
@@ -234,7 +234,7 @@ void e2b_logs(struct api_call *call)
 	struct json json = {&out};
 	int64_t limit = LIMIT_V1, cursor = -1;
 
-	if (!box || !take_number(call, "cursor", &cursor) || !take_number(call, "limit", &limit))
+	if (!box || !read_number(call, "cursor", &cursor) || !read_number(call, "limit", &limit))
 		return;
 	question.limit = (size_t)limit;
 	question.is_backward = direction && streq(direction, "backward");

@@ -48,7 +48,7 @@ bool e2b_sets_headers(struct api_call *call, const struct box *box)
 
 static void was_set(struct box *box, const struct atoll_error *err, void *data)
 {
-	struct api_call *call = e2b_waited(data);
+	struct api_call *call = e2b_wait_end(data);
 
 	(void)box;
 	if (!call)
@@ -59,26 +59,27 @@ static void was_set(struct box *box, const struct atoll_error *err, void *data)
 		api_answer_empty(call, 204);
 }
 
-/* What is about connections into the box stays; what is about those out of it is what is said now,
- * and nothing else. */
+/* Keeps the settings for connections into the box. Replaces those for connections out of it by the
+ * ones of `body`. */
 static json_t *merge(const struct box *box, json_t *body)
 {
-	static const char *const kept[] = {"allowPublicTraffic", "maskRequestHost", "httpsPorts"};
-	static const char *const taken[] = {"allowOut", "denyOut", "rules", "egressProxy"};
+	static const char *const inbound_keys[] = {"allowPublicTraffic", "maskRequestHost",
+						   "httpsPorts"};
+	static const char *const outbound_keys[] = {"allowOut", "denyOut", "rules", "egressProxy"};
 	json_t *old = box->network ? json_loads(box->network, 0, NULL) : NULL,
 	       *network = json_object();
 
-	for (size_t i = 0; i < ARRAY_SIZE(kept); i++) {
-		json_t *value = json_object_get(old, kept[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(inbound_keys); i++) {
+		json_t *value = json_object_get(old, inbound_keys[i]);
 
 		if (value)
-			json_object_set(network, kept[i], value);
+			json_object_set(network, inbound_keys[i], value);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(taken); i++) {
-		json_t *value = json_object_get(body, taken[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(outbound_keys); i++) {
+		json_t *value = json_object_get(body, outbound_keys[i]);
 
 		if (value && !json_is_null(value))
-			json_object_set(network, taken[i], value);
+			json_object_set(network, outbound_keys[i], value);
 	}
 	json_decref(old);
 	return network;
@@ -92,7 +93,7 @@ static void read_rules(struct api_call *call, json_t *body)
 	struct e2b_wait *wait;
 	json_t *network;
 
-	if (!box || !e2b_take_bool(call, body, "allow_internet_access", &has_internet))
+	if (!box || !e2b_read_bool(call, body, "allow_internet_access", &has_internet))
 		return;
 	if (box->state != BOX_RUNNING) {
 		api_refuse(call, 409, "sandbox %s is not running", box->id);

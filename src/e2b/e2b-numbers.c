@@ -35,7 +35,7 @@ static void write_sample(struct json *json, const char *key, const struct box *b
 }
 
 /* Seconds since 1970; `missing_ms` if nothing was said. */
-static bool take_time(struct api_call *call, const char *name, int64_t missing_ms, int64_t *ret)
+static bool read_time(struct api_call *call, const char *name, int64_t missing_ms, int64_t *ret)
 {
 	const char *text = exchange_query(call->exchange, name);
 	uint64_t seconds;
@@ -60,8 +60,8 @@ void e2b_metrics(struct api_call *call)
 	int64_t from, to;
 	size_t n;
 
-	if (!box || !take_time(call, "start", 0, &from) ||
-	    !take_time(call, "end", INT64_MAX - 1000, &to))
+	if (!box || !read_time(call, "start", 0, &from) ||
+	    !read_time(call, "end", INT64_MAX - 1000, &to))
 		return;
 	samples = calloc(SAMPLES_MAX, sizeof *samples);
 	/* Both seconds are meant whole. */

@@ -43,7 +43,7 @@ bool e2b_process_is_hidden(const struct process *process)
 
 /* ---- what is told ---- */
 
-static void tell_start(struct rpc *rpc, const struct process *process)
+static void send_start(struct rpc *rpc, const struct process *process)
 {
 	char text[64];
 	int n = snprintf(text, sizeof text, "{\"event\":{\"start\":{\"pid\":%d}}}", process->pid);
@@ -58,7 +58,7 @@ static bool is_deadline(const struct rpc *rpc, const struct process *process)
 	       rpc->method->handle == e2b_process_start;
 }
 
-static void tell_end(struct rpc *rpc, const struct process *process)
+static void send_end(struct rpc *rpc, const struct process *process)
 {
 	const struct process_end *end = &process->end;
 	bool is_fine = end->has_exited && end->code == 0 && end->cause == BOX_CAUSE_NONE;
@@ -81,7 +81,7 @@ static void tell_end(struct rpc *rpc, const struct process *process)
 		rpc_end(rpc);
 }
 
-static void tell_data(struct stream *stream, enum process_stream which, const void *data,
+static void send_data(struct stream *stream, enum process_stream which, const void *data,
 		      size_t size)
 {
 	rpc_send_bytes(stream->rpc,
@@ -151,7 +151,7 @@ static size_t pump_once(struct stream *stream, size_t room)
 		/* It was overwritten since we looked. */
 		stream->is_lost = stream->is_lost || stream->reader.at[which] - at != n;
 		if (n > 0 && !stream->is_lost)
-			tell_data(stream, which, data, n);
+			send_data(stream, which, data, n);
 		all += n;
 		if (rpc_is_over(stream->rpc))
 			break;
@@ -183,17 +183,17 @@ static void pump_held(struct stream *stream)
 		rpc_fail(rpc, RPC_DEADLINE_EXCEEDED, "the process's time of %llu ms is over",
 			 (unsigned long long)rpc->timeout_ms);
 	else
-		tell_end(rpc, stream->reader.process);
+		send_end(rpc, stream->reader.process);
 }
 
 static void pump(struct stream *stream)
 {
-	struct rpc *rpc = rpc_hold(stream->rpc);
+	struct rpc *rpc = rpc_ref(stream->rpc);
 
 	/* One that waits is only told that it has waited too long. */
 	if (stream->reader.process && (!stream->waits || is_lost(stream)))
 		pump_held(stream);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 static void ready(struct process_reader *reader)
@@ -235,7 +235,7 @@ static void attach(struct rpc *rpc, struct process *process, const uint64_t at[P
 	rpc->own = stream;
 	rpc->over = stream_over;
 	process_attach(process, &stream->reader, at);
-	tell_start(rpc, process);
+	send_start(rpc, process);
 	if (!rpc_is_over(rpc))
 		process_go_on(&stream->reader);
 }
@@ -269,7 +269,7 @@ static void started(struct process *process, const struct atoll_error *err, void
 		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "%s", err->text);
 	else
 		rpc_fail_error(rpc, err);
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 static bool read_words(struct rpc *rpc, json_t *config, const char **words)
@@ -371,7 +371,7 @@ void e2b_process_start(struct rpc *rpc)
 	if (read_words(rpc, config, words) && read_environment(rpc, config, &request.environment) &&
 	    read_options(rpc, config, &request)) {
 		request.argv = (char *const *)words;
-		process_start(rpc->box, &request, started, rpc_hold(rpc));
+		process_start(rpc->box, &request, started, rpc_ref(rpc));
 	}
 	e2b_free_pairs(&request.environment);
 }

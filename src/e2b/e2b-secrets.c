@@ -61,12 +61,12 @@ static void finish(struct api_call *call, unsigned status, const struct secret_i
 
 static void on_created(const struct secret_info *secret, const struct atoll_error *err, void *data)
 {
-	finish(e2b_waited(data), 201, secret, err);
+	finish(e2b_wait_end(data), 201, secret, err);
 }
 
 static void on_changed(const struct secret_info *secret, const struct atoll_error *err, void *data)
 {
-	finish(e2b_waited(data), 200, secret, err);
+	finish(e2b_wait_end(data), 200, secret, err);
 }
 
 /* Texts by name, and not too many. */
@@ -160,7 +160,7 @@ static void list(struct api_call *call)
 	struct secret_info secret, next;
 	size_t limit, n = 0;
 
-	if (!e2b_take_limit(call, &limit))
+	if (!e2b_read_limit(call, &limit))
 		return;
 	while (token && *token && secret_get(call->tenant, n, &secret) &&
 	       strcmp(secret.name, token) <= 0)

@@ -8,7 +8,7 @@
 #include <openssl/crypto.h>
 #include <sodium.h>
 
-bool e2b_same(const char *a, const char *b)
+bool e2b_is_same_token(const char *a, const char *b)
 {
 	size_t n = strlen(a);
 
@@ -81,7 +81,7 @@ bool e2b_signed_by(const struct e2b_signed *signed_request, const char *token)
 	char wanted[E2B_SIGNATURE_SIZE];
 
 	end(&hash, token, signed_request->expiration, wanted);
-	return e2b_same(signed_request->signature, wanted);
+	return e2b_is_same_token(signed_request->signature, wanted);
 }
 
 static bool has_expired(const char *expiration)
@@ -99,7 +99,7 @@ const char *e2b_check_signature(struct exchange *exchange, const struct box *box
 	struct e2b_signed request;
 
 	if (token && token[0])
-		return e2b_same(token, box->access_token)
+		return e2b_is_same_token(token, box->access_token)
 			       ? NULL
 			       : "access token present in header but does not match";
 	if (!exchange_query(exchange, "signature"))

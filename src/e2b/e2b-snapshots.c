@@ -25,7 +25,7 @@ static void write_snapshot(struct json *json, const struct snapshot *snapshot)
 
 static void made(const struct snapshot *snapshot, const struct atoll_error *err, void *data)
 {
-	struct api_call *call = e2b_waited(data);
+	struct api_call *call = e2b_wait_end(data);
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
 	struct json json = {&out};
 
@@ -98,7 +98,7 @@ void e2b_list_snapshots(struct api_call *call)
 	struct json json = {&out};
 	size_t limit, n;
 
-	if (!e2b_take_limit(call, &limit))
+	if (!e2b_read_limit(call, &limit))
 		return;
 	/* One more tells whether there is another page. */
 	list = calloc(limit + 1, sizeof *list);

@@ -83,7 +83,7 @@ static const char *new_ticket(struct tenant *tenant, const char *hash, const cha
 static const struct ticket *find_ticket(const char *word, const char *hash)
 {
 	for (const struct ticket *at = word ? tickets : NULL; at; at = at->next) {
-		if (e2b_same(at->word, word) && streq(at->hash, hash))
+		if (e2b_is_same_token(at->word, word) && streq(at->hash, hash))
 			return at;
 	}
 	return NULL;
@@ -139,7 +139,7 @@ struct upload {
 	char path[PATH_MAX], part[PATH_MAX];
 	struct tenant *tenant;
 	struct api_call *call;
-	bool is_kept;
+	bool is_published;
 };
 
 static void upload_over(struct api_call *call, bool is_broken)
@@ -150,7 +150,7 @@ static void upload_over(struct api_call *call, bool is_broken)
 	if (!upload)
 		return;
 	put_drop(upload->put);
-	tenant_took_bytes(upload->tenant, upload->size, upload->is_kept);
+	tenant_took_bytes(upload->tenant, upload->size, upload->is_published);
 	unlink(upload->part); /* gone already if all went well */
 	free(upload);
 	call->own = NULL;
@@ -166,7 +166,7 @@ static void piece_written(int r, void *data)
 				   ? "too many bytes of this tenant's requests are held already"
 				   : "there is no room for the files");
 	else
-		exchange_go_on(upload->call->exchange);
+		exchange_resume(upload->call->exchange);
 }
 
 static void file_closed(int r, void *data)
@@ -178,13 +178,13 @@ static void file_closed(int r, void *data)
 		api_refuse(upload->call, 500, "the files could not be kept");
 		return;
 	}
-	upload->is_kept = true;
+	upload->is_published = true;
 	build_files_forget(upload->path, upload->tenant->id);
 	api_answer_empty(upload->call, 200);
 }
 
 /* Is there room for so much more? False: it was answered. */
-static bool take_room(struct upload *upload, size_t size)
+static bool reserve_room(struct upload *upload, size_t size)
 {
 	uint64_t before = upload->size;
 	struct atoll_error err = {0};
@@ -211,13 +211,13 @@ static void piece(struct exchange *exchange, const char *data, size_t size, void
 		put_end(upload->put, file_closed);
 		return;
 	}
-	if (!take_room(upload, size))
+	if (!reserve_room(upload, size))
 		return;
 	r = put_write(upload->put, data, size, piece_written);
 	if (r < 0)
 		piece_written(r, upload);
 	else
-		exchange_hold(exchange);
+		exchange_pause(exchange);
 }
 
 void e2b_template_files_put(struct api_call *call)

@@ -47,7 +47,7 @@ static void write_tags(struct json *json, json_t *tags)
 	json_close(json, ']');
 }
 
-static void tell_build(struct api_call *call, const struct build *build)
+static void answer_build(struct api_call *call, const struct build *build)
 {
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
 	struct json json = {&out};
@@ -104,7 +104,7 @@ static void request_build(struct api_call *call, json_t *body)
 		return;
 	build = build_new(call->tenant, name, tags, cpus, memory_mib, &err);
 	if (build)
-		tell_build(call, build);
+		answer_build(call, build);
 	else
 		api_fail(call, &err);
 }

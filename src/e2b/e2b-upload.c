@@ -149,7 +149,7 @@ static bool was_written(const struct upload *upload, const char *path)
 	return false;
 }
 
-static bool take_file(struct upload *upload, int fd, const struct guest_entry *entry)
+static bool start_file(struct upload *upload, int fd, const struct guest_entry *entry)
 {
 	struct stat st;
 
@@ -192,10 +192,10 @@ static void opened(int fd, const struct guest_entry *entry, const struct atoll_e
 	}
 	if (fd < 0)
 		e2b_files_fail(upload->call, upload->user, err);
-	else if (!take_file(upload, fd, entry))
+	else if (!start_file(upload, fd, entry))
 		;
 	else if (upload->form)
-		exchange_go_on(upload->call->exchange);
+		exchange_resume(upload->call->exchange);
 	else
 		exchange_read_bulk(upload->call->exchange, piece_came, upload);
 }
@@ -221,7 +221,7 @@ static void piece_written(int r, void *data)
 	if (r < 0)
 		fail_write(upload, r);
 	else
-		exchange_go_on(upload->call->exchange);
+		exchange_resume(upload->call->exchange);
 }
 
 /* The body waits until it is written; or it was answered. */
@@ -232,7 +232,7 @@ static void write_piece(struct upload *upload, const char *data, size_t size)
 	if (r < 0)
 		fail_write(upload, r);
 	else
-		exchange_hold(upload->call->exchange);
+		exchange_pause(upload->call->exchange);
 }
 
 static void finish(struct upload *upload);
@@ -247,7 +247,7 @@ static void file_closed(int r, void *data)
 	else if (upload->is_at_end)
 		finish(upload);
 	else
-		exchange_go_on(upload->call->exchange);
+		exchange_resume(upload->call->exchange);
 }
 
 static void finish(struct upload *upload)
@@ -289,8 +289,8 @@ static bool begin_part(struct upload *upload)
 }
 
 /* False: it was answered, or the rest has to wait. */
-static bool take_piece(struct upload *upload, enum multipart_kind kind,
-		       const struct multipart_piece *piece)
+static bool handle_piece(struct upload *upload, enum multipart_kind kind,
+			 const struct multipart_piece *piece)
 {
 	switch (kind) {
 	case MULTIPART_PART:
@@ -322,10 +322,10 @@ static void form_came(struct upload *upload, const char *data, size_t size)
 	while ((kind = multipart_step(upload->form, data, size, &piece)) != MULTIPART_MORE) {
 		data += piece.used;
 		size -= piece.used;
-		if (take_piece(upload, kind, &piece))
+		if (handle_piece(upload, kind, &piece))
 			continue;
 		if (upload->is_opening || (upload->put && put_is_busy(upload->put)))
-			exchange_give_back(upload->call->exchange, size);
+			exchange_unread(upload->call->exchange, size);
 		return;
 	}
 }
@@ -419,7 +419,7 @@ static void composed(const struct guest_entry *entries, size_t n, const struct a
 {
 	struct e2b_wait *wait = data;
 	cleanup_free char *user = take_ptr(wait->text);
-	struct api_call *call = e2b_waited(wait);
+	struct api_call *call = e2b_wait_end(wait);
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
 	struct json json = {&out};
 
@@ -448,7 +448,7 @@ static struct box *found_again(struct api_call *call)
 	call->over = NULL;
 	if (box && box->state == BOX_RUNNING)
 		return box;
-	e2b_not_found(call, id);
+	e2b_refuse_unknown_box(call, id);
 	return NULL;
 }
 

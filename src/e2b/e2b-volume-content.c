@@ -27,7 +27,7 @@ struct content {
 	struct volume volume;
 	void (*answer)(struct content *content);
 	struct tenant *tenant; /* whose disk it takes */
-	bool is_running, has_draft, is_kept;
+	bool is_running, has_draft, is_published;
 	struct put *put; /* the draft while it is written; NULL */
 	uint64_t written;
 };
@@ -38,7 +38,7 @@ static void free_content(struct content *content)
 {
 	put_drop(content->put);
 	if (content->tenant)
-		tenant_took_bytes(content->tenant, content->written, content->is_kept);
+		tenant_took_bytes(content->tenant, content->written, content->is_published);
 	if (content->has_draft)
 		volume_draft_drop(&content->job);
 	volume_job_done(&content->job);
@@ -97,7 +97,7 @@ static void done(struct work_item *item)
 		content->has_draft = content->job.code == 0;
 	if (content->job.op == VOLUME_COMMIT) {
 		content->has_draft = false;
-		content->is_kept = content->job.code == 0;
+		content->is_published = content->job.code == 0;
 	}
 	if (!content->call)
 		free_content(content);
@@ -126,7 +126,7 @@ static void start(struct content *content, enum volume_op op, const char *path,
 /* ---- the request ---- */
 
 /* A number of the query; false: it is none, and that was answered. */
-static bool take_number(struct api_call *call, const char *name, int64_t max, int64_t *ret)
+static bool read_number(struct api_call *call, const char *name, int64_t max, int64_t *ret)
 {
 	const char *text = exchange_query(call->exchange, name);
 	char *end;
@@ -151,7 +151,7 @@ static bool is_allowed(struct api_call *call, struct volume *ret)
 
 	/* Without a token the answer is 401 whether the volume exists or not. */
 	if (volume_find(call->api->daemon, id, ret) && field &&
-	    strncasecmp(field, "Bearer ", 7) == 0 && e2b_same(field + 7, ret->token))
+	    strncasecmp(field, "Bearer ", 7) == 0 && e2b_is_same_token(field + 7, ret->token))
 		tenant = tenant_find(call->api->daemon, ret->tenant);
 	if (tenant)
 		return api_charge(call, tenant);
@@ -167,10 +167,10 @@ static struct content *begin(struct api_call *call)
 	int64_t depth = 0, uid = -1, gid = -1, mode = -1;
 	const char *force = exchange_query(call->exchange, "force");
 
-	if (!is_allowed(call, &volume) || !take_number(call, "depth", 1000, &depth) ||
-	    !take_number(call, "uid", UINT32_MAX - 1, &uid) ||
-	    !take_number(call, "gid", UINT32_MAX - 1, &gid) ||
-	    !take_number(call, "mode", 07777, &mode))
+	if (!is_allowed(call, &volume) || !read_number(call, "depth", 1000, &depth) ||
+	    !read_number(call, "uid", UINT32_MAX - 1, &uid) ||
+	    !read_number(call, "gid", UINT32_MAX - 1, &gid) ||
+	    !read_number(call, "mode", 07777, &mode))
 		return NULL;
 	if (!exchange_query(call->exchange, "path")) {
 		api_refuse(call, 400, "path: is missing");
@@ -329,7 +329,7 @@ void volume_content_read(struct api_call *call)
 		start(content, VOLUME_READ, path_of(content), answer_file);
 }
 
-static bool take_member(struct api_call *call, json_t *body, const char *name, int64_t max,
+static bool read_member(struct api_call *call, json_t *body, const char *name, int64_t max,
 			int64_t *ret)
 {
 	json_t *value = json_object_get(body, name);
@@ -349,9 +349,9 @@ static void read_change(struct api_call *call, json_t *body)
 {
 	struct content *content = call->own;
 
-	if (take_member(call, body, "uid", UINT32_MAX - 1, &content->job.uid) &&
-	    take_member(call, body, "gid", UINT32_MAX - 1, &content->job.gid) &&
-	    take_member(call, body, "mode", 07777, &content->job.mode))
+	if (read_member(call, body, "uid", UINT32_MAX - 1, &content->job.uid) &&
+	    read_member(call, body, "gid", UINT32_MAX - 1, &content->job.gid) &&
+	    read_member(call, body, "mode", 07777, &content->job.mode))
 		start(content, VOLUME_CHANGE, path_of(content), answer_stat);
 }
 
@@ -378,7 +378,7 @@ static void piece_written(int r, void *data)
 	if (r < 0)
 		refuse_write(content, -r);
 	else
-		exchange_go_on(content->call->exchange);
+		exchange_resume(content->call->exchange);
 }
 
 static void draft_closed(int r, void *data)
@@ -417,7 +417,7 @@ static void piece_came(struct exchange *exchange, const char *data, size_t size,
 	if (r < 0)
 		refuse_write(content, -r);
 	else
-		exchange_hold(exchange);
+		exchange_pause(exchange);
 }
 
 static void read_body(struct content *content)

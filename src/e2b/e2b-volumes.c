@@ -34,7 +34,7 @@ static void answer_volume(struct api_call *call, unsigned status, const struct v
 
 static void made(const struct volume *volume, const struct atoll_error *err, void *data)
 {
-	struct api_call *call = e2b_waited(data);
+	struct api_call *call = e2b_wait_end(data);
 
 	if (call && volume)
 		answer_volume(call, 201, volume);

@@ -17,7 +17,7 @@
 #include <sodium.h>
 #include <stdlib.h>
 
-#define KEPT_MAX     (1U << 20) /* bytes of changes that a watcher keeps */
+#define EVENTS_MAX   (1U << 20) /* bytes of changes that a watcher keeps */
 #define WATCHERS_MAX 64		/* of a box */
 #define EVENT_MAX    (64U << 10)
 
@@ -158,7 +158,7 @@ static void drop_events(struct watcher *watcher)
 {
 	buf_done(&watcher->events);
 	held_drop(&watcher->held);
-	watcher->events = (struct buf)BUF_INIT(KEPT_MAX);
+	watcher->events = (struct buf)BUF_INIT(EVENTS_MAX);
 }
 
 static void free_watcher(struct watcher *watcher)
@@ -174,7 +174,7 @@ static void free_watcher(struct watcher *watcher)
 	if (watcher->watch)
 		guest_unwatch(watcher->watch);
 	if (watcher->creating)
-		rpc_release(watcher->creating);
+		rpc_unref(watcher->creating);
 	drop_events(watcher);
 	free(watcher);
 }
@@ -233,7 +233,7 @@ static void watcher_armed(const struct guest_entry *entries, size_t n,
 			rpc_fail_error(rpc, err);
 		free_watcher(watcher);
 	}
-	rpc_release(rpc);
+	rpc_unref(rpc);
 }
 
 static struct watcher *new_watcher(struct rpc *rpc)
@@ -246,8 +246,8 @@ static struct watcher *new_watcher(struct rpc *rpc)
 	randombytes_buf(random, sizeof random);
 	sodium_bin2hex(watcher->id, sizeof watcher->id, random, sizeof random);
 	watcher->box = rpc->box;
-	watcher->creating = rpc_hold(rpc);
-	watcher->events = (struct buf)BUF_INIT(KEPT_MAX);
+	watcher->creating = rpc_ref(rpc);
+	watcher->events = (struct buf)BUF_INIT(EVENTS_MAX);
 	watcher->gone = box_on_gone(rpc->box, box_gone, watcher);
 	watcher->next = watchers;
 	watchers = watcher;
@@ -294,7 +294,7 @@ static struct watcher *asked_watcher(struct rpc *rpc)
 static void get_events(struct rpc *rpc)
 {
 	struct watcher *watcher = asked_watcher(rpc);
-	cleanup_buf struct buf out = BUF_INIT(KEPT_MAX + 64);
+	cleanup_buf struct buf out = BUF_INIT(EVENTS_MAX + 64);
 
 	if (!watcher)
 		return;

@@ -43,7 +43,7 @@ extern const struct api_route e2b_control_routes[], e2b_volume_routes[], e2b_tem
 void e2b_serve_data_plane(struct api_call *call, const struct api_data_plane *plane);
 /* 502: there is no such box. */
 
-void e2b_not_found(struct api_call *call, const char *id);
+void e2b_refuse_unknown_box(struct api_call *call, const char *id);
 /* interpreter.c: port 49999. */
 void interpreter_exchange(struct exchange *exchange, struct box *box);
 
@@ -56,7 +56,7 @@ enum e2b_operation {
 #define E2B_SIGNATURE_SIZE 47 /* "v1_", 43 of base64, and its end */
 void e2b_sign(const char *path, enum e2b_operation operation, const char *user, const char *token,
 	      const char *expiration, char ret[E2B_SIGNATURE_SIZE]);
-bool e2b_same(const char *a, const char *b); /* takes as long for all of a length */
+bool e2b_is_same_token(const char *a, const char *b); /* takes as long for all of a length */
 /* A request with a signature, for which many tokens may have to be tried: what comes before the
  * token is hashed once. */
 #define E2B_PATH_MAX 4096
@@ -126,7 +126,7 @@ void e2b_logs_listen(struct daemon *daemon);
 /* ---- e2b-list.c ---- */
 
 /* Query "limit", 1 to 100; false: it was answered. */
-bool e2b_take_limit(struct api_call *call, size_t *ret);
+bool e2b_read_limit(struct api_call *call, size_t *ret);
 
 /* ---- e2b-control.c: waiting for box/ ---- */
 
@@ -141,7 +141,7 @@ struct e2b_wait {
 /* NULL: no memory, and it was answered. */
 struct e2b_wait *e2b_wait(struct api_call *call);
 /* It is over, and `wait` is freed. Returns who is to be answered, or NULL. */
-struct api_call *e2b_waited(struct e2b_wait *wait);
+struct api_call *e2b_wait_end(struct e2b_wait *wait);
 
 /* ---- handlers that stand in files of their own ---- */
 
@@ -164,5 +164,5 @@ bool e2b_read_network(struct api_call *call, json_t *network, bool has_internet,
 /* Then it cannot be forked, and that was answered. */
 bool e2b_sets_headers(struct api_call *call, const struct box *box);
 /* A member that has to be of one kind if it is there; false: it was answered. */
-bool e2b_take_seconds(struct api_call *call, json_t *body, const char *name, uint64_t *ret);
-bool e2b_take_bool(struct api_call *call, json_t *body, const char *name, bool *ret);
+bool e2b_read_seconds(struct api_call *call, json_t *body, const char *name, uint64_t *ret);
+bool e2b_read_bool(struct api_call *call, json_t *body, const char *name, bool *ret);

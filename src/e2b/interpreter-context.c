@@ -176,7 +176,7 @@ static void attach(struct context *context, struct process *process, bool is_new
 	if (!is_new) {
 		/* Somewhere in a line, perhaps, of an execution that nobody waits for. */
 		context->sync = context_number();
-		context_say(context, "sync", context->sync);
+		context_send(context, "sync", context->sync);
 	}
 }
 
@@ -216,7 +216,7 @@ static void adopt_all(struct interpreter *interpreter)
 	}
 }
 
-static struct api_call *take_waiting(struct context *context)
+static struct api_call *end_waiting(struct context *context)
 {
 	struct api_call *call = context->waits;
 
@@ -239,7 +239,7 @@ static void box_gone(struct box *box, void *data)
 	*at = interpreter->next;
 	while (interpreter->contexts) {
 		struct context *context = interpreter->contexts;
-		struct api_call *call = take_waiting(context);
+		struct api_call *call = end_waiting(context);
 
 		if (call)
 			exchange_cut(call->exchange);
@@ -281,18 +281,18 @@ struct start {
 
 static void answer_waiting(struct context *context, const struct atoll_error *err)
 {
-	struct api_call *call = take_waiting(context);
+	struct api_call *call = end_waiting(context);
 
 	if (!call)
 		return;
 	if (err)
-		interpreter_text(call, err->fault == ATOLL_FAULT_REQUEST ? 400 : 500, "%s",
-				 err->text);
+		interpreter_answer_text(call, err->fault == ATOLL_FAULT_REQUEST ? 400 : 500, "%s",
+					err->text);
 	else if (http_slice_is(exchange_head(call->exchange)->method, "POST") &&
 		 !exchange_segment(call->exchange, 1))
-		interpreter_tell_context(call, context);
+		interpreter_answer_context(call, context);
 	else
-		interpreter_tell_null(call);
+		interpreter_answer_null(call);
 }
 
 static void kernel_failed(struct context *context, const struct atoll_error *err)
@@ -361,7 +361,7 @@ void context_start(struct context *context)
 	process_start(box, &request, kernel_started, start);
 }
 
-void context_say(struct context *context, const char *op, uint64_t number)
+void context_send(struct context *context, const char *op, uint64_t number)
 {
 	char line[96];
 	int n = snprintf(line, sizeof line, "{\"op\":\"%s\",\"id\":%llu}\n", op,
@@ -391,7 +391,7 @@ void context_restart(struct context *context, struct api_call *call)
 {
 	if (!context->reader.process) {
 		/* There is none, or one that nothing was said to yet. */
-		interpreter_tell_null(call);
+		interpreter_answer_null(call);
 		return;
 	}
 	context_wait(context, call);
@@ -401,12 +401,12 @@ void context_restart(struct context *context, struct api_call *call)
 
 void context_remove(struct context *context)
 {
-	struct api_call *call = take_waiting(context);
+	struct api_call *call = end_waiting(context);
 
 	if (context->reader.process)
 		process_signal(context->reader.process, SIGKILL);
 	if (call)
-		interpreter_text(call, 404, "Context %s not found", context->id);
+		interpreter_answer_text(call, 404, "Context %s not found", context->id);
 	run_fail_all(context, 404, "the context was removed");
 	context_free(context);
 }

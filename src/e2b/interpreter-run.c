@@ -92,7 +92,7 @@ static void run_over(struct api_call *call, bool is_broken)
 		run_free(run);
 		return;
 	}
-	context_say(context, "interrupt", run->number);
+	context_send(context, "interrupt", run->number);
 	run_read(context); /* nobody holds it up any more */
 }
 
@@ -160,7 +160,7 @@ static void fail(struct run *run, unsigned status, const char *why)
 	if (!call || !run->has_begun) {
 		run_free(run);
 		if (call)
-			interpreter_text(call, status, "%s", why);
+			interpreter_answer_text(call, status, "%s", why);
 		return;
 	}
 	json_open(&json, NULL, '{');
@@ -238,7 +238,7 @@ static bool is_plain(const char *text, size_t size)
 }
 
 /* `line` has its line feed at the end, and nothing behind it. */
-static void take_line(struct context *context, char *line, size_t size)
+static void handle_line(struct context *context, char *line, size_t size)
 {
 	struct run *run = context->runs;
 	char *text = NULL;
@@ -270,7 +270,7 @@ static void take_line(struct context *context, char *line, size_t size)
 }
 
 /* Lines that are whole; the rest stays. */
-static void take_lines(struct context *context)
+static void handle_lines(struct context *context)
 {
 	struct buf *buf = &context->line;
 	size_t at = 0;
@@ -284,7 +284,7 @@ static void take_lines(struct context *context)
 		if (context->is_skipping)
 			context->is_skipping = false;
 		else
-			take_line(context, line, (size_t)(end - line) + 1);
+			handle_line(context, line, (size_t)(end - line) + 1);
 	}
 	if (at > 0)
 		memmove(buf->data, buf->data + at, buf->used - at);
@@ -325,7 +325,7 @@ void run_read(struct context *context)
 			context->line = (struct buf)BUF_INIT(INTERPRETER_LINE * 2);
 			context->is_skipping = true;
 		}
-		take_lines(context);
+		handle_lines(context);
 	}
 	/* The next piece in another turn. */
 	if (all + n > 0)

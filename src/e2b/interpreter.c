@@ -16,7 +16,7 @@
 
 /* ---- answers ---- */
 
-void interpreter_text(struct api_call *call, unsigned status, const char *format, ...)
+void interpreter_answer_text(struct api_call *call, unsigned status, const char *format, ...)
 {
 	char text[1024];
 	va_list list;
@@ -28,7 +28,7 @@ void interpreter_text(struct api_call *call, unsigned status, const char *format
 	exchange_answer(call->exchange, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-void interpreter_tell_null(struct api_call *call)
+void interpreter_answer_null(struct api_call *call)
 {
 	call->status = 200;
 	exchange_answer(call->exchange, 200, "application/json", "null", 4);
@@ -43,7 +43,7 @@ static void write_context(struct json *json, const struct context *context)
 	json_close(json, '}');
 }
 
-void interpreter_tell_context(struct api_call *call, const struct context *context)
+void interpreter_answer_context(struct api_call *call, const struct context *context)
 {
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
 	struct json json = {&out};
@@ -52,7 +52,7 @@ void interpreter_tell_context(struct api_call *call, const struct context *conte
 	api_answer(call, 200, &out);
 }
 
-static void tell_all(struct api_call *call, struct interpreter *interpreter)
+static void answer_contexts(struct api_call *call, struct interpreter *interpreter)
 {
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
 	struct json json = {&out};
@@ -73,7 +73,7 @@ static void wait_for_body(struct api_call *call, struct box *box,
 	call->box = NULL;
 	call->own = strdup(box->id);
 	if (!call->own)
-		interpreter_text(call, 500, "out of memory");
+		interpreter_answer_text(call, 500, "out of memory");
 	else
 		api_read_json(call, INTERPRETER_LINE, false, read);
 }
@@ -92,12 +92,12 @@ static struct interpreter *found_again(struct api_call *call)
 	forget_id(call, false);
 	call->over = NULL;
 	if (!box || box->state != BOX_RUNNING) {
-		interpreter_text(call, 502, "The sandbox was not found");
+		interpreter_answer_text(call, 502, "The sandbox was not found");
 		return NULL;
 	}
 	interpreter = interpreter_of(box);
 	if (!interpreter)
-		interpreter_text(call, 500, "out of memory");
+		interpreter_answer_text(call, 500, "out of memory");
 	return interpreter;
 }
 
@@ -109,7 +109,7 @@ static bool get_text(struct api_call *call, json_t *body, const char *name, cons
 	*ret = json_string_value(value);
 	if (*ret || !value || json_is_null(value))
 		return true;
-	interpreter_text(call, 422, "%s: not a string", name);
+	interpreter_answer_text(call, 422, "%s: not a string", name);
 	return false;
 }
 
@@ -118,7 +118,7 @@ static const char *get_language(struct api_call *call, const char *name)
 	const char *language = interpreter_language(name ? name : "python");
 
 	if (!language)
-		interpreter_text(
+		interpreter_answer_text(
 			call, 400,
 			"There is no kernel for the language '%.40s' here, only for python, "
 			"javascript, typescript and bash",
@@ -150,13 +150,14 @@ static struct context *get_context(struct api_call *call, struct interpreter *in
 	if (!get_text(call, body, "context_id", &id) || !get_text(call, body, "language", &name))
 		return NULL;
 	if (id && name) {
-		interpreter_text(call, 400, "Only one of context_id or language can be provided");
+		interpreter_answer_text(call, 400,
+					"Only one of context_id or language can be provided");
 		return NULL;
 	}
 	if (id) {
 		context = context_find(interpreter, id);
 		if (!context)
-			interpreter_text(call, 404, "Context %.40s not found", id);
+			interpreter_answer_text(call, 404, "Context %.40s not found", id);
 		return context;
 	}
 	language = get_language(call, name);
@@ -164,7 +165,7 @@ static struct context *get_context(struct api_call *call, struct interpreter *in
 		return NULL;
 	context = context_default(interpreter, language);
 	if (!context)
-		interpreter_text(call, 500, "out of memory");
+		interpreter_answer_text(call, 500, "out of memory");
 	return context;
 }
 
@@ -203,9 +204,9 @@ static void execute(struct api_call *call, json_t *body)
 		return;
 	if (!json_is_string(code) || (env && !json_is_null(env) && !json_is_object(env)) ||
 	    !are_texts(env)) {
-		interpreter_text(call, 422,
-				 json_is_string(code) ? "env_vars: not an object of strings"
-						      : "code: not a string");
+		interpreter_answer_text(call, 422,
+					json_is_string(code) ? "env_vars: not an object of strings"
+							     : "code: not a string");
 		return;
 	}
 	context = get_context(call, interpreter, body);
@@ -213,15 +214,16 @@ static void execute(struct api_call *call, json_t *body)
 		return;
 	if (run_count(context) >= INTERPRETER_QUEUE) {
 		exchange_add(call->exchange, "Retry-After", "1");
-		interpreter_text(call, 429, "%d executions wait for this context already",
-				 INTERPRETER_QUEUE);
+		interpreter_answer_text(call, 429, "%d executions wait for this context already",
+					INTERPRETER_QUEUE);
 		return;
 	}
 	request = make_request(code, env, number, &size);
 	if (!request || !run_new(context, call, number, request, size)) {
 		free(request);
 		exchange_add(call->exchange, "Retry-After", "1");
-		interpreter_text(call, 429, "no memory for the code: more of it waits already");
+		interpreter_answer_text(call, 429,
+					"no memory for the code: more of it waits already");
 		return;
 	}
 	if (context_lives(context))
@@ -254,17 +256,17 @@ static void make_context(struct api_call *call, json_t *body)
 	if (!language)
 		return;
 	if (cwd && (cwd[0] != '/' || strlen(cwd) > CWD_MAX)) {
-		interpreter_text(call, 400, "cwd: an absolute path is wanted");
+		interpreter_answer_text(call, 400, "cwd: an absolute path is wanted");
 		return;
 	}
 	if (count(interpreter) >= INTERPRETER_CONTEXTS) {
-		interpreter_text(call, 429, "%d contexts are the most that a sandbox has",
-				 INTERPRETER_CONTEXTS);
+		interpreter_answer_text(call, 429, "%d contexts are the most that a sandbox has",
+					INTERPRETER_CONTEXTS);
 		return;
 	}
 	context = context_new(interpreter, NULL, language, cwd);
 	if (!context) {
-		interpreter_text(call, 500, "out of memory");
+		interpreter_answer_text(call, 500, "out of memory");
 		return;
 	}
 	context_wait(context, call);
@@ -278,19 +280,19 @@ static void serve_context(struct api_call *call, struct interpreter *interpreter
 	struct http_slice method = exchange_head(call->exchange)->method;
 
 	if (!context) {
-		interpreter_text(call, 404, "Context %.40s not found", id);
+		interpreter_answer_text(call, 404, "Context %.40s not found", id);
 	} else if (!verb && http_slice_is(method, "GET")) {
-		interpreter_tell_context(call, context);
+		interpreter_answer_context(call, context);
 	} else if (!verb && http_slice_is(method, "DELETE")) {
 		context_remove(context);
-		interpreter_tell_null(call);
+		interpreter_answer_null(call);
 	} else if (verb && streq(verb, "restart") && http_slice_is(method, "POST")) {
 		if (context->waits)
-			interpreter_text(call, 409, "Context %.40s is being restarted", id);
+			interpreter_answer_text(call, 409, "Context %.40s is being restarted", id);
 		else
 			context_restart(context, call);
 	} else {
-		interpreter_text(call, 405, "Method Not Allowed");
+		interpreter_answer_text(call, 405, "Method Not Allowed");
 	}
 }
 
@@ -320,14 +322,14 @@ void interpreter_exchange(struct exchange *exchange, struct box *box)
 	} else if (first && streq(first, "contexts")) {
 		interpreter = interpreter_of(box);
 		if (!interpreter)
-			interpreter_text(call, 500, "out of memory");
+			interpreter_answer_text(call, 500, "out of memory");
 		else if (id)
 			serve_context(call, interpreter, id, exchange_segment(exchange, 2));
 		else if (http_slice_is(method, "GET"))
-			tell_all(call, interpreter);
+			answer_contexts(call, interpreter);
 		else
-			interpreter_text(call, 405, "Method Not Allowed");
+			interpreter_answer_text(call, 405, "Method Not Allowed");
 	} else {
-		interpreter_text(call, 404, "Not Found");
+		interpreter_answer_text(call, 404, "Not Found");
 	}
 }

@@ -97,7 +97,7 @@ void context_restart(struct context *context, struct api_call *call);
 /* With its kernel; what waits for it is told. */
 void context_remove(struct context *context);
 /* A line to the kernel: {"op": OP, "id": NUMBER}. */
-void context_say(struct context *context, const char *op, uint64_t number);
+void context_send(struct context *context, const char *op, uint64_t number);
 uint64_t context_number(void);
 
 /* ---- interpreter-run.c ---- */
@@ -119,8 +119,8 @@ void run_cut_all(struct context *context);
 
 /* ---- interpreter.c ---- */
 
-void interpreter_text(struct api_call *call, unsigned status, const char *format, ...)
+void interpreter_answer_text(struct api_call *call, unsigned status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /* What POST /contexts answers. */
-void interpreter_tell_context(struct api_call *call, const struct context *context);
-void interpreter_tell_null(struct api_call *call);
+void interpreter_answer_context(struct api_call *call, const struct context *context);
+void interpreter_answer_null(struct api_call *call);

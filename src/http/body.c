@@ -21,7 +21,7 @@ void body_init(struct body *body, enum http_framing framing, uint64_t length)
 		body->left = 0;
 }
 
-static void take_content(struct body *body, const char *data, size_t size, struct body_piece *ret)
+static void find_content(struct body *body, const char *data, size_t size, struct body_piece *ret)
 {
 	size_t n = size < body->left ? size : (size_t)body->left;
 
@@ -91,7 +91,7 @@ static int read_chunked(struct body *body, const char *data, size_t size, struct
 	case CHUNK_SIZE:
 		return read_size(body, data, size, ret);
 	case CHUNK_DATA:
-		take_content(body, data, size, ret);
+		find_content(body, data, size, ret);
 		if (body->left > 0)
 			return 0;
 		body->state = CHUNK_END;
@@ -113,7 +113,7 @@ int body_step(struct body *body, const char *data, size_t size, struct body_piec
 	case HTTP_NONE:
 		return 0;
 	case HTTP_LENGTH:
-		take_content(body, data, size, ret);
+		find_content(body, data, size, ret);
 		body->is_done = body->left == 0;
 		return 0;
 	case HTTP_TO_END:

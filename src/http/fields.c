@@ -33,17 +33,17 @@ size_t http_count(const struct http_head *head, const char *name, struct http_sl
 }
 
 /* The next of "a, b, c"; false after the last. */
-static bool next_option(struct http_slice *rest, struct http_slice *ret)
+static bool next_option(struct http_slice *left, struct http_slice *ret)
 {
 	const char *comma;
 
-	if (rest->size == 0)
+	if (left->size == 0)
 		return false;
-	comma = memchr(rest->at, ',', rest->size);
-	ret->at = rest->at;
-	ret->size = comma ? (size_t)(comma - rest->at) : rest->size;
-	rest->at += ret->size + (comma != NULL);
-	rest->size -= ret->size + (comma != NULL);
+	comma = memchr(left->at, ',', left->size);
+	ret->at = left->at;
+	ret->size = comma ? (size_t)(comma - left->at) : left->size;
+	left->at += ret->size + (comma != NULL);
+	left->size -= ret->size + (comma != NULL);
 	*ret = http_trim(*ret);
 	return true;
 }
@@ -51,11 +51,11 @@ static bool next_option(struct http_slice *rest, struct http_slice *ret)
 static bool connection_names(const struct http_head *head, struct http_slice name)
 {
 	for (size_t i = 0; i < head->n_fields; i++) {
-		struct http_slice rest = head->fields[i].value, option;
+		struct http_slice left = head->fields[i].value, option;
 
 		if (!http_slice_is_like(head->fields[i].name, "connection"))
 			continue;
-		while (next_option(&rest, &option))
+		while (next_option(&left, &option))
 			if (option.size == name.size &&
 			    strncasecmp(option.at, name.at, name.size) == 0)
 				return true;
@@ -73,11 +73,11 @@ static bool options_are_few(const struct http_head *head)
 	size_t n = 0;
 
 	for (size_t i = 0; i < head->n_fields; i++) {
-		struct http_slice rest = head->fields[i].value, option;
+		struct http_slice left = head->fields[i].value, option;
 
 		if (!http_slice_is_like(head->fields[i].name, "connection"))
 			continue;
-		while (next_option(&rest, &option))
+		while (next_option(&left, &option))
 			if (++n > OPTIONS_MAX || (option.size > 0 && !http_is_token(option)))
 				return false;
 	}

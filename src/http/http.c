@@ -63,13 +63,13 @@ enum http_result http_next_line(const char *text, size_t size, size_t *place,
 				struct http_slice *ret, const char **ret_why)
 {
 	const char *start = text + *place;
-	size_t rest = size - *place;
-	const char *end = rest > 0 ? memchr(start, '\n', rest) : NULL;
+	size_t left = size - *place;
+	const char *end = left > 0 ? memchr(start, '\n', left) : NULL;
 	size_t length;
 
 	if (!end) {
 		/* The CR at the end may be half of a line's end. */
-		length = rest > 0 && start[rest - 1] == '\r' ? rest - 1 : rest;
+		length = left > 0 && start[left - 1] == '\r' ? left - 1 : left;
 		*ret_why = "a control character in the head";
 		return has_control(start, length) ? HTTP_BAD : HTTP_MORE;
 	}
@@ -163,12 +163,12 @@ int http_place(struct http_slice text, struct http_place *ret)
 		return -EINVAL;
 	if (end) {
 		size_t n = (size_t)(end - text.at) + has_brackets;
-		struct http_slice rest = {text.at + n, text.size - n};
+		struct http_slice left = {text.at + n, text.size - n};
 
 		host.size = n;
-		if (rest.size > 0 &&
-		    (*rest.at != ':' ||
-		     read_port((struct http_slice){rest.at + 1, rest.size - 1}, &ret->port) < 0))
+		if (left.size > 0 &&
+		    (*left.at != ':' ||
+		     read_port((struct http_slice){left.at + 1, left.size - 1}, &ret->port) < 0))
 			return -EINVAL;
 	}
 	if (network_address(host.at, host.size, &ret->address) == 0)
@@ -201,17 +201,17 @@ static const char *read_origin(struct http_slice text, struct http_head *head)
 
 static const char *read_absolute(struct http_head *head, size_t n_scheme)
 {
-	struct http_slice rest = {head->target.at + n_scheme, head->target.size - n_scheme};
-	struct http_slice authority = {rest.at, 0};
+	struct http_slice left = {head->target.at + n_scheme, head->target.size - n_scheme};
+	struct http_slice authority = {left.at, 0};
 
-	while (authority.size < rest.size && !strchr("/?", rest.at[authority.size]))
+	while (authority.size < left.size && !strchr("/?", left.at[authority.size]))
 		authority.size++;
 	head->form = HTTP_ABSOLUTE;
 	if (http_place(authority, &head->authority) < 0)
 		return "a target whose host is none";
-	rest.at += authority.size;
-	rest.size -= authority.size;
-	return read_origin(rest, head);
+	left.at += authority.size;
+	left.size -= authority.size;
+	return read_origin(left, head);
 }
 
 static const char *read_target(struct http_head *head)

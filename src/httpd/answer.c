@@ -62,7 +62,7 @@ static bool has_said_all(const struct connection *connection)
 {
 	const struct server *server = connection->server;
 
-	return connection->is_at_end && connection->n_rest == 0 &&
+	return connection->is_at_end && connection->n_unread == 0 &&
 	       !(server->behind_of == connection && server->behind.size > 0);
 }
 
@@ -88,7 +88,8 @@ static void write_head(struct exchange *exchange, unsigned status, const char *t
 	if (connection->closes)
 		buf_add_str(out, "Connection: close\r\n\r\n");
 	else
-		buf_addf(out, "Keep-Alive: timeout=%u\r\n\r\n", connection->server->told_idle_s);
+		buf_addf(out, "Keep-Alive: timeout=%u\r\n\r\n",
+			 connection->server->announced_idle_s);
 }
 
 static void begin(struct exchange *exchange, unsigned status, const char *type, uint64_t length)
@@ -175,7 +176,7 @@ void exchange_set_party(struct exchange *exchange, const struct exchange_party *
 	answer_count(connection);
 }
 
-void exchange_is_stream(struct exchange *exchange, int unsent)
+void exchange_set_stream(struct exchange *exchange, int unsent)
 {
 	struct connection *connection = exchange->connection;
 

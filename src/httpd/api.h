@@ -156,7 +156,7 @@ const char *api_parameter(const struct api_call *call, size_t n);
 bool api_charge(struct api_call *call, struct tenant *tenant);
 /* The call is gone, without its `over`, and the exchange goes on without it: exchange_on_over() and
  * exchange_set_own() are free for whoever serves it from here on (port-proxy.h). */
-void api_let_go(struct api_call *call);
+void api_detach_exchange(struct api_call *call);
 
 /* ---- reply.c ---- */
 
@@ -191,7 +191,7 @@ bool api_read_time(const char *text, int64_t *ret_ms);
 
 extern const struct api_route operations_routes[];
 /* A line on stderr, as JSON. */
-void log_call(const struct api_call *call, bool is_broken, int64_t ns);
+void operations_log_call(const struct api_call *call, bool is_broken, int64_t ns);
 
 /* ---- metrics.c ---- */
 

@@ -49,11 +49,11 @@ static int64_t deadline(const struct connection *connection)
 	if (exchange && exchange->reading == READING_WHOLE)
 		return exchange->read_since_ns + SERVER_WHOLE_TIMEOUT_S * SECOND +
 		       (int64_t)(exchange->whole.used / 1024) * SECOND;
-	if (exchange && exchange->reading == READING_PIECES && !exchange->is_held)
+	if (exchange && exchange->reading == READING_PIECES && !exchange->is_paused)
 		return since + SERVER_STALL_TIMEOUT_S * SECOND;
 	if (exchange || connection->turn.lane)
 		return INT64_MAX;
-	if (connection->n_rest > 0 || connection->is_handshaking || !connection->body.is_done ||
+	if (connection->n_unread > 0 || connection->is_handshaking || !connection->body.is_done ||
 	    connection->is_fresh)
 		return connection->head_since_ns + options->head_timeout_s * SECOND;
 	return since + options->idle_timeout_s * SECOND;
@@ -72,7 +72,7 @@ static bool reads_body(const struct connection *connection)
 static void read_some(struct connection *connection);
 
 /* A piece of a body is read; a piece of a file is sent by flush(), a request that was sent ahead is
- * served by feed_rest(). */
+ * served by feed_unread(). */
 static void has_turn(struct loop_turn *turn)
 {
 	struct connection *connection =
@@ -101,7 +101,7 @@ static void time_out(struct connection *connection)
 	} else if (exchange) {
 		connection->closes = true;
 		exchange_fail(exchange, 408, "the body came too slowly");
-	} else if (connection->n_rest > 0) {
+	} else if (connection->n_unread > 0) {
 		answer_refusal(connection, 408, "the request came too slowly");
 	} else {
 		connection_break(connection);
@@ -125,7 +125,7 @@ static void timer_fires(struct loop_timer *timer)
 /* ---- its life ---- */
 
 static void ready(struct loop_watch *watch, uint32_t events);
-static void keep_rest(struct connection *connection, const char *data, size_t size);
+static void keep_unread(struct connection *connection, const char *data, size_t size);
 
 static void link_first(struct connection *connection)
 {
@@ -258,16 +258,16 @@ void connection_free(struct connection *connection)
 	loop_unqueue(&connection->turn);
 	untouch(connection);
 	unlink_connection(connection);
-	free(connection->rest);
+	free(connection->unread);
 	buf_done(&connection->out);
 	connection->out_at = 0;
 	answer_count(connection);
 	free(connection);
 	server->n_connections--;
-	server_consider(server);
+	server_update_accepting(server);
 }
 
-int exchange_take_socket(struct exchange *exchange, char **ret_rest, size_t *ret_size)
+int exchange_detach_socket(struct exchange *exchange, char **ret_unread, size_t *ret_size)
 {
 	struct connection *connection = exchange->connection;
 	struct http_slice behind;
@@ -278,7 +278,7 @@ int exchange_take_socket(struct exchange *exchange, char **ret_rest, size_t *ret
 	/* From the handler, what stands behind the head is not kept yet. */
 	behind = connection->server->behind;
 	if (connection->server->behind_of == connection)
-		keep_rest(connection, behind.at, behind.size);
+		keep_unread(connection, behind.at, behind.size);
 	if (connection->is_broken)
 		return -1;
 	if (connection->ssl) {
@@ -290,9 +290,9 @@ int exchange_take_socket(struct exchange *exchange, char **ret_rest, size_t *ret
 		loop_unwatch(connection->server->loop, &connection->watch);
 		connection->watch.fd = -1;
 	}
-	*ret_size = connection->n_rest;
-	*ret_rest = take_ptr(connection->rest);
-	connection->n_rest = 0;
+	*ret_size = connection->n_unread;
+	*ret_unread = take_ptr(connection->unread);
+	connection->n_unread = 0;
 	connection->is_cut = true;
 	connection_break(connection);
 	return fd;
@@ -327,20 +327,20 @@ static ssize_t receive(struct connection *connection, char *data, size_t size)
 	return done > 0 ? (ssize_t)done : n;
 }
 
-static void keep_rest(struct connection *connection, const char *data, size_t size)
+static void keep_unread(struct connection *connection, const char *data, size_t size)
 {
-	char *rest = NULL;
+	char *unread = NULL;
 
 	if (size > 0 && !connection->is_broken) {
-		rest = malloc(size);
-		if (!rest)
+		unread = malloc(size);
+		if (!unread)
 			connection_break(connection);
 		else
-			memcpy(rest, data, size);
+			memcpy(unread, data, size);
 	}
-	free(connection->rest);
-	connection->rest = rest;
-	connection->n_rest = rest ? size : 0;
+	free(connection->unread);
+	connection->unread = unread;
+	connection->n_unread = unread ? size : 0;
 }
 
 static void feed(struct connection *connection, size_t size)
@@ -350,21 +350,21 @@ static void feed(struct connection *connection, size_t size)
 	size_t used = request_feed(connection, data, size);
 
 	/* A head has its time from its first byte on. */
-	if (was_between && (connection->n_rest == 0 || used > 0))
+	if (was_between && (connection->n_unread == 0 || used > 0))
 		connection->head_since_ns = connection->server->now_ns;
 	connection->is_fresh = false;
-	keep_rest(connection, data + used, size - used);
+	keep_unread(connection, data + used, size - used);
 }
 
 /* May the bytes that were read before hold a whole head? */
 static bool has_next_request(const struct connection *connection)
 {
 	return !connection->exchange && connection->body.is_done && connection->content == 0 &&
-	       connection->n_rest > 0 && connection->is_new_line && !connection->closes;
+	       connection->n_unread > 0 && connection->is_new_line && !connection->closes;
 }
 
 /* False: it is queued for one. */
-static bool take_turn(struct connection *connection)
+static bool may_serve_next(struct connection *connection)
 {
 	struct server *server = connection->server;
 
@@ -378,20 +378,20 @@ static bool take_turn(struct connection *connection)
 }
 
 /* What was read before is looked at again. Was anything done with it? */
-static bool feed_rest(struct connection *connection)
+static bool feed_unread(struct connection *connection)
 {
-	size_t before = connection->n_rest;
+	size_t before = connection->n_unread;
 	const struct exchange *exchange = connection->exchange;
 
 	if (!request_wants(connection) || connection->lingers ||
 	    (before == 0 && !(exchange && connection->body.is_done)))
 		return false;
-	if (has_next_request(connection) && !take_turn(connection))
+	if (has_next_request(connection) && !may_serve_next(connection))
 		return false;
 	if (before > 0)
-		memcpy(connection->server->scratch, connection->rest, before);
+		memcpy(connection->server->scratch, connection->unread, before);
 	feed(connection, before);
-	return connection->n_rest < before || connection->exchange != exchange;
+	return connection->n_unread < before || connection->exchange != exchange;
 }
 
 static void meet_end(struct connection *connection)
@@ -409,7 +409,7 @@ static bool wants_more(const struct connection *connection)
 
 static void read_some(struct connection *connection)
 {
-	size_t before = connection->n_rest, room = SERVER_SCRATCH_SIZE - before;
+	size_t before = connection->n_unread, room = SERVER_SCRATCH_SIZE - before;
 	char *data = connection->server->scratch + before;
 	ssize_t n;
 
@@ -433,7 +433,7 @@ static void read_some(struct connection *connection)
 		return;
 	}
 	if (before > 0)
-		memcpy(connection->server->scratch, connection->rest, before);
+		memcpy(connection->server->scratch, connection->unread, before);
 	if (before == 0 || memchr(data, '\n', (size_t)n))
 		connection->is_new_line = true;
 	connection->since_ns = connection->server->now_ns;
@@ -483,7 +483,7 @@ static void ready(struct loop_watch *watch, uint32_t events)
 	if (events & EPOLLRDHUP && !connection->is_half_closed) {
 		connection->is_half_closed = true;
 		/* Somebody who has heard the beginning of an answer and closes does not want the
-		 * rest. Before that it may be one who only has nothing more to say. */
+		 * unread. Before that it may be one who only has nothing more to say. */
 		if (connection->exchange && connection->exchange->stage >= STAGE_BEGUN)
 			connection_break(connection);
 	}
@@ -587,7 +587,7 @@ static bool settle_once(struct connection *connection)
 	if (!connection->exchange && connection->closes && !answer_waits(connection) &&
 	    !connection->lingers)
 		linger(connection);
-	return !connection->is_broken && feed_rest(connection);
+	return !connection->is_broken && feed_unread(connection);
 }
 
 void connection_settle(struct connection *connection)

@@ -39,8 +39,8 @@ static void piece(struct exchange *exchange, const char *data, size_t size, void
 		return;
 	}
 	exchange_send(exchange, data, size);
-	exchange_give_back(exchange, size / 2);
-	exchange_go_on(exchange);
+	exchange_unread(exchange, size / 2);
+	exchange_resume(exchange);
 }
 
 static void handle(struct exchange *exchange, void *data)

@@ -11,8 +11,9 @@
  * Bodies
  *
  * What was read is content or framing. A run of content that is known to be one is counted in
- * `connection->content`, because not all of it may be wanted at once: who takes it can hold it, and
- * what is packed comes out in pieces. All of it stands at the front of what is not used yet.
+ * `connection->content`, because not all of it may be wanted at once: who is_reading it can hold
+ * it, and what is packed comes out in pieces. All of it stands at the front of what is not used
+ * yet.
  */
 
 #define INFLATED_SIZE (64 * 1024)
@@ -27,7 +28,7 @@ static void refuse_held(struct exchange *exchange)
 	exchange_fail(exchange, 429, "too many bytes of this tenant's requests are held already");
 }
 
-static void take_whole(struct exchange *exchange, const char *data, size_t size)
+static void add_to_whole(struct exchange *exchange, const char *data, size_t size)
 {
 	/* A small one is always taken: it may be what ends whatever holds the rest. */
 	if (exchange->held && exchange->whole.used + size > SMALL_BODY &&
@@ -59,27 +60,27 @@ void intake_drop(struct exchange *exchange)
 	buf_done(&exchange->whole);
 }
 
-char *exchange_take_whole(struct exchange *exchange)
+char *exchange_detach_whole(struct exchange *exchange)
 {
 	stop_counting(exchange);
 	return buf_take(&exchange->whole);
 }
 
 /* How much of it was taken. */
-static size_t hand_over(struct exchange *exchange, const char *data, size_t size)
+static size_t pass(struct exchange *exchange, const char *data, size_t size)
 {
 	size_t back;
 
 	if (exchange->reading == READING_WHOLE)
-		take_whole(exchange, data, size);
+		add_to_whole(exchange, data, size);
 	else if (exchange->reading == READING_PIECES)
-		exchange->taker(exchange, data, size, exchange->taker_own);
+		exchange->on_content(exchange, data, size, exchange->on_content_own);
 	back = exchange->given_back;
 	exchange->given_back = 0;
 	return size - (back < size ? back : size);
 }
 
-static void hand_end(struct exchange *exchange)
+static void pass_end(struct exchange *exchange)
 {
 	bool is_whole = exchange->reading == READING_WHOLE;
 
@@ -88,13 +89,13 @@ static void hand_end(struct exchange *exchange)
 		return;
 	}
 	exchange->reading = READING_OVER;
-	exchange->taker(exchange, is_whole && exchange->whole.data ? exchange->whole.data : "",
-			is_whole ? exchange->whole.used : 0, exchange->taker_own);
+	exchange->on_content(exchange, is_whole && exchange->whole.data ? exchange->whole.data : "",
+			     is_whole ? exchange->whole.used : 0, exchange->on_content_own);
 }
 
-static bool takes(const struct exchange *exchange)
+static bool is_reading(const struct exchange *exchange)
 {
-	return exchange->stage < STAGE_ENDED && !exchange->is_held &&
+	return exchange->stage < STAGE_ENDED && !exchange->is_paused &&
 	       (exchange->reading == READING_WHOLE || exchange->reading == READING_PIECES);
 }
 
@@ -107,9 +108,9 @@ static bool is_unwanted(const struct exchange *exchange)
 /* ---- packed ---- */
 
 /* What came out and was given back is in `exchange->again`. */
-static void hand_over_unpacked(struct exchange *exchange, const char *data, size_t size)
+static void pass_unpacked(struct exchange *exchange, const char *data, size_t size)
 {
-	size_t taken = hand_over(exchange, data, size);
+	size_t taken = pass(exchange, data, size);
 
 	if (taken == size)
 		return;
@@ -118,12 +119,12 @@ static void hand_over_unpacked(struct exchange *exchange, const char *data, size
 		exchange_fail(exchange, 503, "no memory for the body");
 }
 
-static void hand_over_again(struct exchange *exchange)
+static void pass_again(struct exchange *exchange)
 {
 	struct buf again = exchange->again;
 
 	exchange->again = (struct buf)BUF_INIT(SIZE_MAX);
-	hand_over_unpacked(exchange, again.data, again.used);
+	pass_unpacked(exchange, again.data, again.used);
 	buf_done(&again);
 }
 
@@ -132,14 +133,14 @@ static size_t unpack(struct exchange *exchange, const char *data, size_t size)
 	struct server *server = exchange->server;
 	size_t used = 0;
 
-	if (exchange->again.used > 0 && takes(exchange))
-		hand_over_again(exchange);
+	if (exchange->again.used > 0 && is_reading(exchange))
+		pass_again(exchange);
 
 	if (!server->inflated && !(server->inflated = malloc(INFLATED_SIZE))) {
 		exchange_fail(exchange, 503, "no memory for the body");
 		return 0;
 	}
-	while (takes(exchange)) {
+	while (is_reading(exchange)) {
 		size_t step = 0;
 		ssize_t n = inflate_step(exchange->inflater, data + used, size - used, &step,
 					 server->inflated, INFLATED_SIZE);
@@ -152,7 +153,7 @@ static size_t unpack(struct exchange *exchange, const char *data, size_t size)
 		else if (n < 0)
 			exchange_fail(exchange, 400, "the body is no gzip");
 		else if (n > 0)
-			hand_over_unpacked(exchange, server->inflated, (size_t)n);
+			pass_unpacked(exchange, server->inflated, (size_t)n);
 		else if (used == size)
 			break;
 	}
@@ -162,7 +163,7 @@ static size_t unpack(struct exchange *exchange, const char *data, size_t size)
 /* ---- */
 
 /* Of content: what of it was used. */
-static size_t take_content(struct connection *connection, const char *data, size_t size)
+static size_t pass_content(struct connection *connection, const char *data, size_t size)
 {
 	struct exchange *exchange = connection->exchange;
 
@@ -172,11 +173,11 @@ static size_t take_content(struct connection *connection, const char *data, size
 			connection->closes = true;
 		return size;
 	}
-	if (!takes(exchange))
+	if (!is_reading(exchange))
 		return 0;
 	if (exchange->inflater)
 		return unpack(exchange, data, size);
-	return hand_over(exchange, data, size);
+	return pass(exchange, data, size);
 }
 
 static void refuse_framing(struct connection *connection)
@@ -190,7 +191,7 @@ static void refuse_framing(struct connection *connection)
 /* What was read in full may still come out in several pieces. */
 static bool is_unpacked(struct exchange *exchange)
 {
-	if (exchange && exchange->inflater && takes(exchange))
+	if (exchange && exchange->inflater && is_reading(exchange))
 		unpack(exchange, "", 0);
 	return is_unwanted(exchange) || !exchange->inflater ||
 	       (exchange->again.used == 0 && !inflate_has_more(exchange->inflater));
@@ -204,7 +205,7 @@ size_t intake_feed(struct connection *connection, const char *data, size_t size)
 		struct body_piece piece;
 
 		if (connection->content > 0) {
-			size_t n = take_content(connection, data + used, connection->content);
+			size_t n = pass_content(connection, data + used, connection->content);
 
 			used += n;
 			connection->content -= n;
@@ -225,8 +226,8 @@ size_t intake_feed(struct connection *connection, const char *data, size_t size)
 		if (piece.used == 0 && !connection->body.is_done)
 			return used;
 	}
-	if (connection->exchange && takes(connection->exchange))
-		hand_end(connection->exchange);
+	if (connection->exchange && is_reading(connection->exchange))
+		pass_end(connection->exchange);
 	return used;
 }
 
@@ -270,22 +271,23 @@ void intake_tune(struct connection *connection)
 
 bool intake_wants(const struct connection *connection)
 {
-	return is_unwanted(connection->exchange) || takes(connection->exchange);
+	return is_unwanted(connection->exchange) || is_reading(connection->exchange);
 }
 
 static void begin_reading(struct exchange *exchange, enum reading reading,
-			  void (*taker)(struct exchange *, const char *, size_t, void *), void *own)
+			  void (*on_content)(struct exchange *, const char *, size_t, void *),
+			  void *own)
 {
 	struct connection *connection = exchange->connection;
 
 	if (exchange->stage >= STAGE_ENDED || exchange->reading != READING_UNASKED)
 		return;
 	exchange->reading = reading;
-	exchange->taker = taker;
-	exchange->taker_own = own;
+	exchange->on_content = on_content;
+	exchange->on_content_own = own;
 	exchange->read_since_ns = connection->since_ns = clock_monotonic_ns();
 	if (connection->body.is_done && connection->content == 0) {
-		hand_end(exchange);
+		pass_end(exchange);
 		return;
 	}
 	answer_interim(exchange);
@@ -323,22 +325,22 @@ void exchange_read_bulk(struct exchange *exchange,
 	begin_reading(exchange, READING_PIECES, piece, own);
 }
 
-void exchange_hold(struct exchange *exchange)
+void exchange_pause(struct exchange *exchange)
 {
-	exchange->is_held = true;
+	exchange->is_paused = true;
 }
 
-void exchange_give_back(struct exchange *exchange, size_t size)
+void exchange_unread(struct exchange *exchange, size_t size)
 {
 	exchange->given_back = size;
-	exchange->is_held = true;
+	exchange->is_paused = true;
 }
 
-void exchange_go_on(struct exchange *exchange)
+void exchange_resume(struct exchange *exchange)
 {
-	if (!exchange->is_held)
+	if (!exchange->is_paused)
 		return;
-	exchange->is_held = false;
+	exchange->is_paused = false;
 	if (!exchange->connection)
 		return;
 	exchange->connection->since_ns = clock_monotonic_ns();

@@ -37,7 +37,7 @@ union address {
 
 /* No descriptor is left, but for one: whoever waits is told, instead of waiting for who knows how
  * long. */
-static void turn_away(struct server *server, struct listener *listener)
+static void refuse_without_descriptors(struct server *server, struct listener *listener)
 {
 	static const char answer[] =
 		"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
@@ -58,9 +58,9 @@ static void turn_away(struct server *server, struct listener *listener)
 }
 
 /* As many as there may be are there, and all are at work: who comes now is told so, and his answer
- * is waited for to be read, for a moment. Who speaks TLS would take longer to be told than to try
- * again. */
-static void take(struct listener *listener, int fd, const struct sockaddr_in6 *peer)
+ * is waited for to be read, for a moment. Who speaks TLS would add_connection longer to be told
+ * than to try again. */
+static void add_connection(struct listener *listener, int fd, const struct sockaddr_in6 *peer)
 {
 	struct server *server = listener->server;
 	bool is_over = server->n_connections >= server->options.max_connections &&
@@ -81,13 +81,13 @@ static void accept_one(struct listener *listener, bool *ret_goes_on)
 
 	*ret_goes_on = fd >= 0 || errno == EINTR || errno == ECONNABORTED;
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
-		turn_away(server, listener);
+		refuse_without_descriptors(server, listener);
 		loop_arm(server->loop, &server->accept_timer,
 			 clock_monotonic_ns() + ACCEPT_PAUSE_NS);
-		server_consider(server);
+		server_update_accepting(server);
 	}
 	if (fd >= 0)
-		take(listener, fd, &peer.v6);
+		add_connection(listener, fd, &peer.v6);
 }
 
 static void ready(struct loop_watch *watch, uint32_t events)
@@ -101,7 +101,7 @@ static void ready(struct loop_watch *watch, uint32_t events)
 	server_enter(server);
 	for (int i = 0; i < ACCEPT_TURN && goes_on && !server->is_paused; i++) {
 		accept_one(listener, &goes_on);
-		server_consider(server);
+		server_update_accepting(server);
 	}
 	server_leave(server);
 }
@@ -229,7 +229,7 @@ static int open_inherited(const char *number, struct atoll_error *err)
 	return (int)fd;
 }
 
-unsigned server_inherited(void)
+unsigned server_count_inherited(void)
 {
 	const char *pid = getenv("LISTEN_PID"), *number = getenv("LISTEN_FDS");
 	unsigned n = 0;

@@ -16,7 +16,7 @@
  *	}
  *
  * Who cannot go on in the middle (a file has to be opened first) gives the rest back by
- * exchange_give_back().
+ * exchange_unread().
  */
 
 struct multipart;

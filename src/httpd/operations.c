@@ -55,7 +55,7 @@ static void show_metrics(struct api_call *call)
 
 /* ---- lines for logs ---- */
 
-void log_call(const struct api_call *call, bool is_broken, int64_t ns)
+void operations_log_call(const struct api_call *call, bool is_broken, int64_t ns)
 {
 	cleanup_buf struct buf line = BUF_INIT(16384);
 	const struct http_head *head = exchange_head(call->exchange);

@@ -19,7 +19,7 @@ struct parse {
 	struct held held;
 	char *text;
 	size_t from, size;
-	bool is_kept;
+	bool outlives_done;
 	json_t *body;
 	char why[160];
 	parse_done *done; /* NULL: nobody waits any more */
@@ -113,7 +113,7 @@ static void hand_over(struct loop_turn *turn)
 	held_drop(&parse->held);
 	if (done)
 		done(parse, parse->body, parse->why, parse->data);
-	if (!parse->is_kept)
+	if (!parse->outlives_done)
 		parse_free(parse);
 }
 
@@ -160,5 +160,5 @@ void parse_leave(struct parse *parse)
 
 void parse_keep(struct parse *parse)
 {
-	parse->is_kept = true;
+	parse->outlives_done = true;
 }

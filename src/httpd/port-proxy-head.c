@@ -44,8 +44,8 @@ static bool is_secret(const struct box *box, const struct http_field *field)
 	return false;
 }
 
-static bool is_kept_back(const struct proxy *proxy, const struct http_head *head,
-			 const struct http_field *field)
+static bool is_private_field(const struct proxy *proxy, const struct http_head *head,
+			     const struct http_field *field)
 {
 	static const char *const names[] = {"expect", "x-forwarded-for", "e2b-sandbox-id",
 					    "e2b-sandbox-port"};
@@ -131,7 +131,7 @@ void proxy_write_head(const struct proxy *proxy, struct buf *out)
 	for (size_t i = 0; i < head->n_fields; i++) {
 		const struct http_field *field = &head->fields[i];
 
-		if (is_kept_back(proxy, head, field))
+		if (is_private_field(proxy, head, field))
 			continue;
 		buf_add(out, field->name.at, field->name.size);
 		buf_add_str(out, ": ");

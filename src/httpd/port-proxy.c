@@ -165,10 +165,10 @@ static void flush(struct proxy *proxy)
 	proxy->out.limit = SIZE_MAX;
 	proxy->out_at = 0;
 	if (proxy->exchange)
-		exchange_go_on(proxy->exchange);
+		exchange_resume(proxy->exchange);
 }
 
-static void take_piece(struct exchange *exchange, const char *data, size_t size, void *own)
+static void send_piece(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct proxy *proxy = own;
 
@@ -185,7 +185,7 @@ static void take_piece(struct exchange *exchange, const char *data, size_t size,
 	}
 	flush(proxy);
 	if (waiting(proxy) >= stream_part(proxy->tenant))
-		exchange_hold(exchange);
+		exchange_pause(exchange);
 	watch(proxy);
 }
 
@@ -205,9 +205,9 @@ static void relay_over(struct relay *relay, void *own)
 static void become_relay(struct proxy *proxy, const char *data, size_t size)
 {
 	struct exchange *exchange = proxy->exchange;
-	char *rest = NULL;
-	size_t rest_size = 0;
-	int fd = exchange_take_socket(exchange, &rest, &rest_size);
+	char *unread = NULL;
+	size_t unread_size = 0;
+	int fd = exchange_detach_socket(exchange, &unread, &unread_size);
 
 	if (fd < 0) {
 		refuse(proxy, "The connection could not be handed over");
@@ -223,12 +223,12 @@ static void become_relay(struct proxy *proxy, const char *data, size_t size)
 		.inner_fd = proxy->watch.fd,
 		.to_outer = data,
 		.to_outer_size = size,
-		.to_inner = rest,
-		.to_inner_size = rest_size,
+		.to_inner = unread,
+		.to_inner_size = unread_size,
 		.over = relay_over,
 		.own = proxy,
 	});
-	free(rest);
+	free(unread);
 	proxy->stage = PROXY_RELAYS;
 	if (proxy->relay) {
 		proxy->watch.fd = -1;
@@ -450,7 +450,7 @@ static void connected(int fd, const struct guest_entry *entry, const struct atol
 	flush(proxy);
 	watch(proxy);
 	if (proxy->stage == PROXY_HEAD && exchange_head(proxy->exchange)->framing != HTTP_NONE)
-		exchange_read(proxy->exchange, take_piece, proxy);
+		exchange_read(proxy->exchange, send_piece, proxy);
 }
 
 void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)

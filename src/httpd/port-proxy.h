@@ -16,5 +16,5 @@ struct exchange;
 
 /* Takes the exchange over: answers it, sooner or later. For a box that runs. Sets
  * exchange_on_over() and reads the body: nobody may have done so, or who has knows no more of it
- * (api_let_go()). */
+ * (api_detach_exchange()). */
 void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port);

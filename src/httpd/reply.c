@@ -120,8 +120,8 @@ static void body_is_there(struct exchange *exchange, const char *data, size_t si
 
 	if (size > PARSE_SMALL) {
 		call->parse =
-			parse_start(call->api->daemon, call->charged, exchange_take_whole(exchange),
-				    0, size, body_is_parsed, call);
+			parse_start(call->api->daemon, call->charged,
+				    exchange_detach_whole(exchange), 0, size, body_is_parsed, call);
 		if (!call->parse)
 			api_refuse(call, 429, "too many requests of this tenant are held already");
 		return;

@@ -68,12 +68,12 @@ static void call_over(struct exchange *exchange, bool is_broken, void *own)
 	}
 	metrics_observe(call->api->metrics, call->class, call->status, ns);
 	if (call->api->logs_requests)
-		log_call(call, is_broken, ns);
+		operations_log_call(call, is_broken, ns);
 	free(call);
 }
 
 /* "00-" 32 digits "-" 16 digits "-" 2 digits, and not all zero. What is none is not passed on. */
-static void take_trace(struct api_call *call)
+static void read_trace(struct api_call *call)
 {
 	const char *text = exchange_field(call->exchange, "traceparent");
 
@@ -98,7 +98,7 @@ static struct api_call *call_new(struct api *api, struct exchange *exchange)
 	call->exchange = exchange;
 	call->class = "none";
 	call->start_ns = clock_monotonic_ns();
-	take_trace(call);
+	read_trace(call);
 	if (api->logs_requests)
 		snprintf(call->peer, sizeof call->peer, "%s", exchange_peer(exchange));
 	exchange_set_own(exchange, call);
@@ -113,7 +113,7 @@ static void nothing_over(struct exchange *exchange, bool is_broken, void *own)
 	(void)own;
 }
 
-void api_let_go(struct api_call *call)
+void api_detach_exchange(struct api_call *call)
 {
 	stream_close(call);
 	if (call->charged)
@@ -139,7 +139,7 @@ bool api_charge(struct api_call *call, struct tenant *tenant)
 								    .waiting = &tenant->waiting,
 								    .held = &tenant->held,
 								    .held_max = TENANT_HELD_MAX});
-	if (tenant->n_calls > server_most(call->api->server) / 2) {
+	if (tenant->n_calls > server_max_connections(call->api->server) / 2) {
 		exchange_add(call->exchange, "Retry-After", "5");
 		api_refuse(call, 429, "this tenant has as many requests open as it may have");
 		return false;

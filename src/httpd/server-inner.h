@@ -65,7 +65,8 @@ struct server {
 	struct loop_lane strangers; /* turns of connections that belong to no tenant */
 	void (*stopped)(void *data);
 	void *stopped_data;
-	unsigned told_idle_s; /* a little less than it is, so that no request crosses our end */
+	unsigned
+		announced_idle_s; /* a little less than it is, so that no request crosses our end */
 	time_t date_s;
 	char date[32];
 	struct http_head head;	      /* the one being read */
@@ -101,10 +102,10 @@ struct exchange {
 	void *over_own;
 
 	enum reading reading;
-	bool is_held, expects_continue;
+	bool is_paused, expects_continue;
 	bool is_bulk; /* pieces may come late, if they are large */
-	void (*taker)(struct exchange *exchange, const char *data, size_t size, void *own);
-	void *taker_own; /* of pieces, or of the whole */
+	void (*on_content)(struct exchange *exchange, const char *data, size_t size, void *own);
+	void *on_content_own; /* of pieces, or of the whole */
 	struct buf whole;
 	size_t *held, held_max,
 		counted; /* see struct exchange_party; so much of it is this one's */
@@ -138,8 +139,8 @@ struct connection {
 	struct body body; /* of the request; may outlive its exchange */
 	size_t content;	  /* so much of what was read and not used yet is known to be content */
 	uint64_t dropped;
-	char *rest; /* read and not used */
-	size_t n_rest;
+	char *unread; /* read and not used */
+	size_t n_unread;
 	int low_water; /* the socket is told to be readable from so many bytes on; 0: as usual */
 	struct buf out;
 	size_t out_at;
@@ -171,7 +172,7 @@ struct connection {
 void server_enter(struct server *server);
 void server_leave(struct server *server);
 /* Whether more may be accepted is looked at anew. */
-void server_consider(struct server *server);
+void server_update_accepting(struct server *server);
 void server_exchange_ended(struct server *server);
 const char *server_date(struct server *server);
 
@@ -219,7 +220,7 @@ void exchange_close(struct exchange *exchange, bool is_broken);
 
 /* ---- answer.c ---- */
 
-/* Writes what waits. 0, -EAGAIN if the rest has to wait, or what went wrong. */
+/* Writes what waits. 0, -EAGAIN if the unread has to wait, or what went wrong. */
 int answer_flush(struct connection *connection);
 bool answer_waits(const struct connection *connection);
 /* The number of bytes that wait for the client has changed. */

@@ -81,7 +81,7 @@ static size_t most_connections(size_t wanted)
 	return wanted;
 }
 
-size_t server_most(const struct server *server)
+size_t server_max_connections(const struct server *server)
 {
 	return server->options.max_connections;
 }
@@ -99,7 +99,7 @@ static size_t most_refused(const struct server *server)
 	return n < SERVER_REFUSED_MAX ? n : SERVER_REFUSED_MAX;
 }
 
-void server_consider(struct server *server)
+void server_update_accepting(struct server *server)
 {
 	bool accepts =
 		!server->is_stopping && !server->accept_timer.place &&
@@ -111,7 +111,8 @@ void server_consider(struct server *server)
 
 static void accept_again(struct loop_timer *timer)
 {
-	server_consider((struct server *)((char *)timer - offsetof(struct server, accept_timer)));
+	server_update_accepting(
+		(struct server *)((char *)timer - offsetof(struct server, accept_timer)));
 }
 
 /* ---- life ---- */
@@ -148,7 +149,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	own->max_connections = most_connections(own->max_connections);
 	own->head_timeout_s = own->head_timeout_s ?: SERVER_HEAD_TIMEOUT_S;
 	own->idle_timeout_s = own->idle_timeout_s ?: SERVER_IDLE_TIMEOUT_S;
-	server->told_idle_s = own->idle_timeout_s > 10 ? own->idle_timeout_s - 5 : 1;
+	server->announced_idle_s = own->idle_timeout_s > 10 ? own->idle_timeout_s - 5 : 1;
 	server->loop = options->loop;
 	server->touched_end = &server->touched;
 	server->settle_timer.fire = settle_later;

@@ -62,10 +62,10 @@ void server_stop(struct server *server, int64_t until_ns, void (*done)(void *dat
 void server_free(struct server *server);
 size_t server_connections(const struct server *server);
 /* How many there may be. */
-size_t server_most(const struct server *server);
+size_t server_max_connections(const struct server *server);
 /* How many listening sockets systemd handed over (LISTEN_FDS), as "fd:3" and on; the variables are
  * removed. */
-unsigned server_inherited(void);
+unsigned server_count_inherited(void);
 
 /* What stands behind a status in an answer's first line. */
 const char *server_reason(unsigned status);
@@ -99,9 +99,9 @@ void exchange_read_whole(struct exchange *exchange, size_t max,
 			 void *own);
 /* In `whole`: the body, which is the caller's from now on, and not counted any more. NULL: it is
  * empty, or no memory. */
-char *exchange_take_whole(struct exchange *exchange);
-/* The body piece by piece: `piece` takes it all, or says with exchange_hold() that it wants no more
- * for now; size 0 is the end. */
+char *exchange_detach_whole(struct exchange *exchange);
+/* The body piece by piece: `piece` takes it all, or says with exchange_pause() that it wants no
+ * more for now; size 0 is the end. */
 void exchange_read(struct exchange *exchange,
 		   void (*piece)(struct exchange *exchange, const char *data, size_t size,
 				 void *own),
@@ -112,11 +112,11 @@ void exchange_read_bulk(struct exchange *exchange,
 			void (*piece)(struct exchange *exchange, const char *data, size_t size,
 				      void *own),
 			void *own);
-void exchange_hold(struct exchange *exchange);
-/* In `piece`: the last `size` bytes of it were not taken, and come again after exchange_go_on().
+void exchange_pause(struct exchange *exchange);
+/* In `piece`: the last `size` bytes of it were not taken, and come again after exchange_resume().
  * Holds. */
-void exchange_give_back(struct exchange *exchange, size_t size);
-void exchange_go_on(struct exchange *exchange);
+void exchange_unread(struct exchange *exchange, size_t size);
+void exchange_resume(struct exchange *exchange);
 /* An answer before the body was read: what comes is dropped, up to 1 MiB, or the connection ends.
  * Nothing is handed over any more once the answer has ended. */
 
@@ -146,7 +146,7 @@ struct exchange_party {
 void exchange_set_party(struct exchange *exchange, const struct exchange_party *party);
 /* It lasts, and its client may stop reading: the kernel keeps at most `unsent` bytes that the
  * client has no room for. */
-void exchange_is_stream(struct exchange *exchange, int unsent);
+void exchange_set_stream(struct exchange *exchange, int unsent);
 /* Copied, and sent as soon as it can be. */
 void exchange_send(struct exchange *exchange, const void *data, size_t size);
 /* Bytes that wait; `drained` is called when some have left and there are fewer than 32 KiB (again).
@@ -163,7 +163,7 @@ void exchange_cut(struct exchange *exchange);
 
 /* Called when it is over, one way or the other, and nothing may be said any more: free what is
  * yours. Exactly once for each exchange, from the loop: after the last byte was handed to the
- * kernel, after exchange_cut() and exchange_take_socket() as well. `is_broken`: the client went
+ * kernel, after exchange_cut() and exchange_detach_socket() as well. `is_broken`: the client went
  * away, or did what made the server answer by itself (413, 408, ...). One for each exchange; set
  * early. */
 void exchange_on_over(struct exchange *exchange,
@@ -174,8 +174,8 @@ void exchange_on_over(struct exchange *exchange,
 void exchange_set_own(struct exchange *exchange, void *own);
 void *exchange_own(const struct exchange *exchange);
 
-/* The connection itself, for WebSockets and the like: what was read already is in `ret_rest` (the
+/* The connection itself, for WebSockets and the like: what was read already is in `ret_unread` (the
  * caller's to free), and with TLS what comes is a socket pair whose other end the server serves.
  * Before an answer was begun, and with the body read (or none). Nonblocking; the caller writes the
  * head of the answer itself. `over` follows; -1 on failure, and then nothing has changed. */
-int exchange_take_socket(struct exchange *exchange, char **ret_rest, size_t *ret_size);
+int exchange_detach_socket(struct exchange *exchange, char **ret_unread, size_t *ret_size);

@@ -12,8 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LANE_SIZE  (16 * 1024)
-#define LANE_TURNS 4 /* then others have their turn */
+#define LANE_SIZE   (16 * 1024)
+#define LANE_PIECES 4 /* then others have their turn */
 
 struct end {
 	struct loop_watch watch;
@@ -121,7 +121,7 @@ static bool carry(struct lane *lane)
 	for (int i = 0; !lane->is_shut; i++) {
 		ssize_t n;
 
-		if (i >= LANE_TURNS && !lane->has_ended && !lane->from->is_hung)
+		if (i >= LANE_PIECES && !lane->has_ended && !lane->from->is_hung)
 			break;
 
 		if (waits(lane)) {

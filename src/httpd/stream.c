@@ -11,7 +11,7 @@ bool stream_open(struct api_call *call, struct tenant *tenant)
 		return false;
 	tenant->n_streams++;
 	call->stream_of = tenant;
-	exchange_is_stream(call->exchange, STREAM_ROOM);
+	exchange_set_stream(call->exchange, STREAM_ROOM);
 	return true;
 }
 

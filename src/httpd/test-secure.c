@@ -180,7 +180,7 @@ TEST(a_connection_can_be_taken_from_tls)
 
 	begin();
 	CHECK(client_open(&client, 0));
-	client_say(&client, "GET /take HTTP/1.1\r\nHost: x\r\n\r\nrest");
+	client_say(&client, "GET /detach HTTP/1.1\r\nHost: x\r\n\r\nrest");
 	CHECK_STR(client_hear(&client, NULL), "taken:rest");
 	CHECK(told() == 'o');
 	client_close(&client);

@@ -130,7 +130,7 @@ TEST(a_socket_can_be_taken)
 
 	start();
 	fd = dial();
-	say(fd, "GET /take HTTP/1.1\r\nHost: x\r\n\r\nrest");
+	say(fd, "GET /detach HTTP/1.1\r\nHost: x\r\n\r\nrest");
 	CHECK_STR(hear(fd, NULL), "taken:rest");
 	CHECK(told() == 'o');
 	finish();

@@ -35,7 +35,7 @@ struct stage {
 	int told[2];
 	char where[128];
 	uint16_t port;
-	struct exchange *kept; /* of what is answered later */
+	struct exchange *delayed; /* of what is answered later */
 	struct loop_timer later, go_on;
 	size_t n_read, n_sent;
 	bool is_stopping;
@@ -43,7 +43,7 @@ struct stage {
 
 static struct stage stage;
 
-static void tell(char c)
+static void report(char c)
 {
 	if (write(stage.told[1], &c, 1) < 0)
 		abort();
@@ -63,7 +63,7 @@ static void over(struct exchange *exchange, bool is_broken, void *own)
 {
 	(void)exchange;
 	(void)own;
-	tell(is_broken ? 'b' : 'o');
+	report(is_broken ? 'b' : 'o');
 }
 
 /* ---- what it serves ---- */
@@ -114,11 +114,11 @@ static void bulk(struct exchange *exchange)
 static void go_on(struct loop_timer *timer)
 {
 	(void)timer;
-	exchange_go_on(stage.kept);
+	exchange_resume(stage.delayed);
 }
 
-/* Takes a third of each piece, and the rest later. */
-static void take_slowly(struct exchange *exchange, const char *data, size_t size, void *own)
+/* Takes a third of each piece, and the other bytes later. */
+static void read_slowly(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	(void)data;
 	(void)own;
@@ -127,27 +127,27 @@ static void take_slowly(struct exchange *exchange, const char *data, size_t size
 		say_count(exchange);
 		return;
 	}
-	exchange_give_back(exchange, size / 3 * 2);
+	exchange_unread(exchange, size / 3 * 2);
 	loop_arm(&stage.loop, &stage.go_on, clock_monotonic_ns() + 100000);
 }
 
 static void slowly(struct exchange *exchange)
 {
 	stage.n_read = 0;
-	stage.kept = exchange;
+	stage.delayed = exchange;
 	if (exchange_inflate(exchange, UINT64_MAX))
-		exchange_read(exchange, take_slowly, NULL);
+		exchange_read(exchange, read_slowly, NULL);
 }
 
 static void answer_later(struct loop_timer *timer)
 {
 	(void)timer;
-	exchange_answer(stage.kept, 200, "text/plain", "later", 5);
+	exchange_answer(stage.delayed, 200, "text/plain", "later", 5);
 }
 
 static void later(struct exchange *exchange)
 {
-	stage.kept = exchange;
+	stage.delayed = exchange;
 	loop_arm(&stage.loop, &stage.later, clock_monotonic_ns() + 10000000);
 }
 
@@ -223,15 +223,15 @@ static void peer(struct exchange *exchange)
 			strlen(text));
 }
 
-static void take(struct exchange *exchange)
+static void detach(struct exchange *exchange)
 {
-	char *rest;
+	char *unread;
 	size_t size;
-	int fd = exchange_take_socket(exchange, &rest, &size);
+	int fd = exchange_detach_socket(exchange, &unread, &size);
 
-	if (fd < 0 || write(fd, "taken:", 6) < 0 || (size > 0 && write(fd, rest, size) < 0))
+	if (fd < 0 || write(fd, "taken:", 6) < 0 || (size > 0 && write(fd, unread, size) < 0))
 		abort();
-	free(rest);
+	free(unread);
 	close(fd);
 }
 
@@ -253,16 +253,16 @@ static void *mirror_bytes(void *data)
 /* Everything comes back, until they end. */
 static void mirror(struct exchange *exchange)
 {
-	char *rest;
+	char *unread;
 	size_t size;
-	int fd = exchange_take_socket(exchange, &rest, &size);
+	int fd = exchange_detach_socket(exchange, &unread, &size);
 	pthread_t thread;
 
-	if (fd < 0 || (size > 0 && write(fd, rest, size) != (ssize_t)size) ||
+	if (fd < 0 || (size > 0 && write(fd, unread, size) != (ssize_t)size) ||
 	    pthread_create(&thread, NULL, mirror_bytes, (void *)(intptr_t)fd) != 0)
 		abort();
 	pthread_detach(thread);
-	free(rest);
+	free(unread);
 }
 
 static void empty(struct exchange *exchange)
@@ -283,7 +283,7 @@ static const struct {
 } routes[] = {
 	{"echo", echo},	      {"count", count},	  {"slowly", slowly}, {"later", later},
 	{"stream", stream},   {"many", many},	  {"file", file},     {"cut", cut},
-	{"field", field},     {"peer", peer},	  {"take", take},     {"empty", empty},
+	{"field", field},     {"peer", peer},	  {"detach", detach}, {"empty", empty},
 	{"promise", promise}, {"mirror", mirror}, {"bulk", bulk},
 };
 
@@ -306,7 +306,7 @@ static void handle(struct exchange *exchange, void *data)
 static void stopped(void *data)
 {
 	(void)data;
-	tell('s');
+	report('s');
 	loop_stop(&stage.loop);
 }
 

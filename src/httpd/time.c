@@ -22,7 +22,7 @@ static void write_seconds(int64_t seconds, char ret[19])
 	static _Thread_local int64_t last_day = INT64_MIN;
 	static _Thread_local char last[24];
 	int64_t day = seconds / DAY_S - (seconds % DAY_S < 0);
-	unsigned rest = (unsigned)(seconds - day * DAY_S);
+	unsigned second = (unsigned)(seconds - day * DAY_S);
 
 	if (day != last_day) {
 		time_t midnight = (time_t)(day * DAY_S);
@@ -35,9 +35,9 @@ static void write_seconds(int64_t seconds, char ret[19])
 		last_day = day;
 	}
 	memcpy(ret, last, 19);
-	write_digits(ret + 11, 2, rest / 3600);
-	write_digits(ret + 14, 2, rest / 60 % 60);
-	write_digits(ret + 17, 2, rest % 60);
+	write_digits(ret + 11, 2, second / 3600);
+	write_digits(ret + 14, 2, second / 60 % 60);
+	write_digits(ret + 17, 2, second % 60);
 }
 
 void api_time(int64_t ms, char ret[32])

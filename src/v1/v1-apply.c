@@ -185,7 +185,7 @@ static bool is_plain(const char *path)
 }
 
 /* Each on its own, so that they can outlive the body. */
-static char **take_paths(struct form *form)
+static char **read_paths(struct form *form)
 {
 	char **words = form_words(form, "paths"), **paths;
 	size_t n = 0;
@@ -213,7 +213,7 @@ static void read_apply(struct api_call *call, json_t *body)
 		.merges = form_bool(&form, "merge", false),
 		.is_forced = form_bool(&form, "force", false),
 		.is_dry = form_bool(&form, "dry", false),
-		.paths = take_paths(&form),
+		.paths = read_paths(&form),
 	};
 
 	form_known(&form, keys);

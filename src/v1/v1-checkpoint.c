@@ -198,7 +198,7 @@ static void on_forked(struct box_fork *forks, size_t n, const struct atoll_error
 	cleanup_buf struct buf out = BUF_INIT(16 << 20);
 	struct json json = {.out = &out};
 	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
+	struct api_call *call = v1_wait_end(wait);
 
 	free(wait);
 	if (!call) {

@@ -88,10 +88,10 @@ static struct box *start(struct api_call *call, const char **ret_user, const cha
 /* ---- stat, list, remove, move, make ---- */
 
 /* Whoever waits for this; NULL: nobody any more, or it has failed, which was answered. */
-static struct api_call *take_call(void *data, const struct atoll_error *err)
+static struct api_call *end_call(void *data, const struct atoll_error *err)
 {
 	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
+	struct api_call *call = v1_wait_end(wait);
 
 	free(wait);
 	if (!call || err->fault == ATOLL_FAULT_NONE)
@@ -105,7 +105,7 @@ static void answer_entry(const struct guest_entry *entries, size_t n, const stru
 {
 	cleanup_buf struct buf out = BUF_INIT(1 << 20);
 	struct json json = {.out = &out};
-	struct api_call *call = take_call(data, err);
+	struct api_call *call = end_call(data, err);
 
 	if (!call)
 		return;
@@ -120,7 +120,7 @@ static void answer_entry(const struct guest_entry *entries, size_t n, const stru
 static void answer_nothing(const struct guest_entry *entries, size_t n,
 			   const struct atoll_error *err, void *data)
 {
-	struct api_call *call = take_call(data, err);
+	struct api_call *call = end_call(data, err);
 
 	(void)entries;
 	(void)n;
@@ -136,7 +136,7 @@ static void listing_over(struct api_call *call, bool is_broken)
 
 static void answer_list(struct guest_list *list, const struct atoll_error *err, void *data)
 {
-	struct api_call *call = take_call(data, err);
+	struct api_call *call = end_call(data, err);
 
 	if (!call) {
 		guest_list_free(list);
@@ -316,7 +316,7 @@ static void on_opened(int fd, const struct guest_entry *entry, const struct atol
 		      void *data)
 {
 	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
+	struct api_call *call = v1_wait_end(wait);
 	struct stat st;
 
 	(void)entry;
@@ -376,7 +376,7 @@ static void on_written(int r, void *data)
 	if (r < 0)
 		fail_write(upload, r);
 	else
-		exchange_go_on(upload->wait.call->exchange);
+		exchange_resume(upload->wait.call->exchange);
 }
 
 static void on_closed(int r, void *data)
@@ -410,7 +410,7 @@ static void on_piece(struct exchange *exchange, const char *data, size_t size, v
 	if (r < 0)
 		fail_write(upload, r);
 	else
-		exchange_hold(exchange);
+		exchange_pause(exchange);
 }
 
 static void on_writable(int fd, const struct guest_entry *entry, const struct atoll_error *err,
@@ -422,7 +422,7 @@ static void on_writable(int fd, const struct guest_entry *entry, const struct at
 
 	(void)entry;
 	if (!call || fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		v1_wait_take(&upload->wait);
+		v1_wait_end(&upload->wait);
 		if (call && fd < 0)
 			fail(call, err);
 		else if (call)
@@ -434,7 +434,7 @@ static void on_writable(int fd, const struct guest_entry *entry, const struct at
 	}
 	upload->put = put_new(call->api->daemon, call->tenant, fd, upload);
 	if (!upload->put) {
-		v1_wait_take(&upload->wait);
+		v1_wait_end(&upload->wait);
 		v1_refuse(call, 503, "host", "out of memory");
 		free(upload);
 		return;

@@ -25,8 +25,8 @@
 static const char *const start_keys[] = {
 	"contract", "template", "command",   "environment", "labels",	 "metadata", "internet",
 	"cwd",	    "user",	"timeoutMs", "keep",	    "requestId", NULL};
-static const char *const kept_keys[] = {"command",   "environment", "cwd", "user",
-					"timeoutMs", "keep",	    NULL};
+static const char *const stored_keys[] = {"command",   "environment", "cwd", "user",
+					  "timeoutMs", "keep",	      NULL};
 
 /* ---- the command ---- */
 
@@ -57,20 +57,20 @@ static void add_command(struct form *form, const char *contract)
 /* What has to be known to start it, as text for a label. */
 static char *make_label(json_t *body, const char *trace)
 {
-	json_t *kept = json_object();
+	json_t *stored = json_object();
 	char *text;
 
-	for (const char *const *key = kept_keys; *key; key++) {
+	for (const char *const *key = stored_keys; *key; key++) {
 		json_t *value = json_object_get(body, *key);
 
 		if (value)
-			json_object_set(kept, *key, value);
+			json_object_set(stored, *key, value);
 	}
 	/* No member of a request has this name. */
 	if (trace[0])
-		json_object_set_new(kept, "trace", json_string(trace));
-	text = json_dumps(kept, JSON_COMPACT);
-	json_decref(kept);
+		json_object_set_new(stored, "trace", json_string(trace));
+	text = json_dumps(stored, JSON_COMPACT);
+	json_decref(stored);
 	return text;
 }
 
@@ -180,7 +180,7 @@ static void on_started(struct process *process, const struct atoll_error *err, v
 {
 	struct starting *starting = data;
 	struct box *box = v1_wait_box(&starting->wait);
-	struct api_call *call = v1_wait_take(&starting->wait);
+	struct api_call *call = v1_wait_end(&starting->wait);
 
 	if (process) {
 		if (call)
@@ -219,7 +219,7 @@ static void on_created(struct box *box, const struct atoll_error *err, void *dat
 
 	v1_making_end(&starting->making);
 	if (!box) {
-		call = v1_wait_take(&starting->wait);
+		call = v1_wait_end(&starting->wait);
 		if (call)
 			v1_fail(call, err);
 		starting_free(starting);

@@ -207,7 +207,7 @@ struct bulk {
 
 static void bulk_finish(struct bulk *bulk)
 {
-	struct api_call *call = v1_wait_take(&bulk->wait);
+	struct api_call *call = v1_wait_end(&bulk->wait);
 
 	json_close(&bulk->json, ']');
 	json_close(&bulk->json, '}');

@@ -41,7 +41,7 @@ static void add_argument(struct record_work *own, const char *name, const char *
 }
 
 /* What it had to say, in a line. */
-static int tell_failure(int status, int errors_fd, struct atoll_error *err)
+static int read_failure(int status, int errors_fd, struct atoll_error *err)
 {
 	char text[300] = "";
 	ssize_t n = pread(errors_fd, text, sizeof text - 1, 0);
@@ -85,7 +85,7 @@ static int spawn(char **argv, uint64_t most, int out_fd, int errors_fd, struct a
 		if (errno != EINTR)
 			return error_set(err, ATOLL_FAULT_HOST, errno, "wait for '%s'", argv[0]);
 	}
-	return status == 0 ? 0 : tell_failure(status, errors_fd, err);
+	return status == 0 ? 0 : read_failure(status, errors_fd, err);
 }
 
 static int run_record(struct v1_work *work, struct atoll_error *err)

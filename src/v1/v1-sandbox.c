@@ -178,7 +178,7 @@ static void ignore_end(struct box *box, const struct atoll_error *err, void *dat
 static void on_created(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct creation *creation = data;
-	struct api_call *call = v1_wait_take(&creation->wait);
+	struct api_call *call = v1_wait_end(&creation->wait);
 
 	v1_making_end(&creation->making);
 	if (call && !box)
@@ -243,7 +243,7 @@ void v1_sandbox_get(struct api_call *call)
 static void on_changed(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
+	struct api_call *call = v1_wait_end(wait);
 
 	if (call && err && err->fault != ATOLL_FAULT_NONE)
 		v1_fail(call, err);
@@ -257,7 +257,7 @@ static void on_changed(struct box *box, const struct atoll_error *err, void *dat
 void v1_on_killed(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
+	struct api_call *call = v1_wait_end(wait);
 
 	(void)box;
 	if (call && err && err->fault != ATOLL_FAULT_NONE)

@@ -30,7 +30,7 @@ static void answer_secret(struct api_call *call, unsigned status, const struct s
 static void on_changed(const struct secret_info *secret, const struct atoll_error *err, void *data)
 {
 	struct v1_wait *wait = data;
-	struct api_call *call = v1_wait_take(wait);
+	struct api_call *call = v1_wait_end(wait);
 
 	free(wait);
 	if (call && err->fault != ATOLL_FAULT_NONE)

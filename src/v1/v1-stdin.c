@@ -42,7 +42,7 @@ static void answer_taken(struct api_call *call, const struct process *process)
 static void end_offer(struct offer *offer)
 {
 	struct process *process = offer->input.process;
-	struct api_call *call = v1_wait_take(&offer->wait);
+	struct api_call *call = v1_wait_end(&offer->wait);
 
 	loop_disarm(daemon_loop(offer->wait.daemon), &offer->timer);
 	process_leave_input(&offer->input);
@@ -105,8 +105,8 @@ static void wait_for(struct api_call *call, struct process *process, uint64_t en
 			 clock_monotonic_ns() + WAIT_NS);
 }
 
-static void take_at(struct api_call *call, struct process *process, uint64_t at, const char *data,
-		    size_t size, bool eof)
+static void write_at(struct api_call *call, struct process *process, uint64_t at, const char *data,
+		     size_t size, bool eof)
 {
 	int r = process_write_at(process, at, data, size);
 	char details[64];
@@ -123,7 +123,7 @@ static void take_at(struct api_call *call, struct process *process, uint64_t at,
 		wait_for(call, process, at + size, eof);
 }
 
-static void take(struct exchange *exchange, const char *data, size_t size, void *own)
+static void write_body(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct api_call *call = own;
 	struct process *process;
@@ -140,7 +140,7 @@ static void take(struct exchange *exchange, const char *data, size_t size, void 
 	if (!process)
 		return;
 	if (at != UINT64_MAX) {
-		take_at(call, process, at, data, size, eof);
+		write_at(call, process, at, data, size, eof);
 		return;
 	}
 	if (size > 0)
@@ -152,5 +152,5 @@ static void take(struct exchange *exchange, const char *data, size_t size, void 
 
 void v1_step_stdin(struct api_call *call)
 {
-	exchange_read_whole(call->exchange, PIECE_MAX, take, call);
+	exchange_read_whole(call->exchange, PIECE_MAX, write_body, call);
 }

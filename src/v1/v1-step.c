@@ -142,7 +142,7 @@ static void on_first_ready(struct process_reader *reader)
 		answer_much(process);
 }
 
-static void hold_first(struct process *process)
+static void attach_first(struct process *process)
 {
 	const uint64_t at[PROCESS_STREAMS] = {0};
 	struct first *first;
@@ -191,7 +191,7 @@ static void forget(struct start *start)
 
 static void answer_start(struct start *start)
 {
-	struct api_call *call = v1_wait_take(&start->wait);
+	struct api_call *call = v1_wait_end(&start->wait);
 	struct process *process = start->process;
 	bool with_data = start->wait_ms > 0 && process->has_ended;
 
@@ -240,7 +240,7 @@ void v1_steps_gone(struct box *box)
 		next = at->next;
 		if (at->process->box != box)
 			continue;
-		call = v1_wait_take(&at->wait);
+		call = v1_wait_end(&at->wait);
 		forget(at);
 		if (call && box->state == BOX_PAUSED)
 			v1_refuse(call, 409, "conflict",
@@ -281,14 +281,14 @@ static void on_started(struct process *process, const struct atoll_error *err, v
 	struct api_call *call = start->wait.call;
 
 	if (!call || !process) {
-		call = v1_wait_take(&start->wait);
+		call = v1_wait_end(&start->wait);
 		if (call)
 			fail_start(call, err);
 		forget(start);
 		return;
 	}
 	start->process = process;
-	hold_first(process);
+	attach_first(process);
 	if (start->wait_ms == 0 || process->has_ended) {
 		answer_start(start);
 		return;

@@ -149,7 +149,7 @@ void *v1_wait_new(struct api_call *call, size_t size, const struct box *box)
 	return wait;
 }
 
-struct api_call *v1_wait_take(struct v1_wait *wait)
+struct api_call *v1_wait_end(struct v1_wait *wait)
 {
 	struct api_call *call = wait->call;
 
@@ -216,7 +216,7 @@ bool v1_work_reserve(struct v1_work *work, uint64_t bytes)
 		work->reserved = bytes;
 		return true;
 	}
-	call = v1_wait_take(&work->wait);
+	call = v1_wait_end(&work->wait);
 	free_work(work);
 	if (bytes == 0) {
 		v1_refuse(call, 507, "host", "the machine has no disk left for the answer");
@@ -239,7 +239,7 @@ static void work_run(struct work_item *item)
 static void work_done(struct work_item *item)
 {
 	struct v1_work *work = (struct v1_work *)((char *)item - offsetof(struct v1_work, item));
-	struct api_call *call = v1_wait_take(&work->wait);
+	struct api_call *call = v1_wait_end(&work->wait);
 
 	if (call && work->result < 0) {
 		if (work->error.fault == ATOLL_FAULT_NONE)

@@ -65,7 +65,7 @@ struct v1_wait {
 /* NULL, and 500 was answered. */
 void *v1_wait_new(struct api_call *call, size_t size, const struct box *box);
 /* Who is to be answered, now, or NULL. */
-struct api_call *v1_wait_take(struct v1_wait *wait);
+struct api_call *v1_wait_end(struct v1_wait *wait);
 /* For box_kill(): answers whoever waits with nothing, or with why not. `data` is a struct v1_wait.
  */
 void v1_on_killed(struct box *box, const struct atoll_error *err, void *data);
