@@ -20,7 +20,7 @@ static bool is_route(const char *method, const char *pattern)
 {
 	char word[16];
 
-	for (const struct api_route *route = v1_routes; route->method; route++) {
+	for (const struct api_route *route = v1_protocol.routes[0]; route->method; route++) {
 		lower(route->method, word);
 		if (streq(word, method) && streq(route->pattern, pattern))
 			return true;
@@ -35,7 +35,7 @@ TEST(every_route_is_in_the_document)
 	char method[16];
 
 	CHECK(document != NULL);
-	for (const struct api_route *route = v1_routes; route->method; route++) {
+	for (const struct api_route *route = v1_protocol.routes[0]; route->method; route++) {
 		lower(route->method, method);
 		if (!json_object_get(json_object_get(paths, route->pattern), method))
 			fprintf(stderr, "# %s %s\n", route->method, route->pattern);
@@ -66,7 +66,7 @@ TEST(routes_need_a_key_unless_the_document_says_otherwise)
 	json_t *document = json_loads(v1_openapi_text, 0, NULL), *operation;
 	char method[16];
 
-	for (const struct api_route *route = v1_routes; route->method; route++) {
+	for (const struct api_route *route = v1_protocol.routes[0]; route->method; route++) {
 		lower(route->method, method);
 		operation = json_object_get(
 			json_object_get(json_object_get(document, "paths"), route->pattern),
