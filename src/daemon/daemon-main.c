@@ -6,7 +6,7 @@
 #include "box/box.h"
 #include "daemon/daemon-options.h"
 #include "e2b/e2b.h"
-#include "httpd/api.h"
+#include "httpd/httpd.h"
 #include "v1/v1.h"
 
 #include <errno.h>

@@ -2,8 +2,7 @@
 #pragma once
 
 #include "base/scope.h"
-#include "httpd/api.h"
-#include "httpd/parse.h"
+#include "httpd/httpd.h"
 
 /*
  * Remote calls by the Connect protocol, with JSON

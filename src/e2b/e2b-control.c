@@ -277,7 +277,7 @@ static void write_fork(struct json *json, const struct box_fork *fork)
 		e2b_write_sandbox(json, "sandbox", fork->box);
 	} else {
 		json_open(json, "error", '{');
-		json_uint(json, "code", api_status(&fork->error));
+		json_uint(json, "code", api_error_status(&fork->error));
 		json_str(json, "message", fork->error.text);
 		json_close(json, '}');
 	}

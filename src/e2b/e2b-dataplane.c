@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "httpd/port-proxy.h"
+#include "httpd/httpd.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * pipe and is passed on as it comes.
  */
 #include "e2b/e2b.h"
-#include "httpd/stream.h"
+#include "httpd/httpd.h"
 
 #include "base/error.h"
 #include "base/scope.h"

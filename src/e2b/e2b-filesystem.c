@@ -5,7 +5,7 @@
  * The guest does it inside, as the user; here are only the words.
  */
 #include "e2b/e2b.h"
-#include "httpd/listing.h"
+#include "httpd/httpd.h"
 
 #include "base/error.h"
 #include "base/scope.h"

@@ -88,7 +88,7 @@ static const char *read_filter(struct api_call *call, struct filter *filter)
 		return "metadata: too many pairs";
 	if (state && !read_states(filter, state))
 		return "state: only running and paused are known";
-	if (after && !api_read_time(after, &filter->started_after_ms))
+	if (after && !api_parse_time(after, &filter->started_after_ms))
 		return "startedAfter: is no time";
 	if (order && !streq(order, "asc") && !streq(order, "desc"))
 		return "order: only asc and desc are known";

@@ -4,7 +4,7 @@
  */
 #include "e2b/e2b.h"
 
-#include "httpd/query.h"
+#include "httpd/httpd.h"
 
 #include <stdlib.h>
 

@@ -11,7 +11,7 @@
  * stream either has every byte or says that it has not.
  */
 #include "e2b/e2b.h"
-#include "httpd/stream.h"
+#include "httpd/httpd.h"
 
 #include "base/clock.h"
 #include "base/error.h"

@@ -6,7 +6,7 @@
 #include "base/str.h"
 #include "box/template.h"
 #include "box/volume.h"
-#include "httpd/put.h"
+#include "httpd/httpd.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -11,8 +11,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "httpd/multipart.h"
-#include "httpd/put.h"
+#include "httpd/httpd.h"
 
 #include <stdio.h>
 #include <stdlib.h>

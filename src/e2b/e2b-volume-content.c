@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "httpd/put.h"
+#include "httpd/httpd.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
  * nobody asks, end, and say that changes were lost.
  */
 #include "e2b/e2b.h"
-#include "httpd/stream.h"
+#include "httpd/httpd.h"
 
 #include "base/error.h"
 #include "base/scope.h"

@@ -6,7 +6,7 @@
 #include "box/guest.h"
 #include "box/process.h"
 #include "e2b/connect.h"
-#include "httpd/api.h"
+#include "httpd/httpd.h"
 
 /*
  * E2B's protocol, among its own files

@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "box/held.h"
 #include "box/process.h"
-#include "httpd/api.h"
+#include "httpd/httpd.h"
 
 /*
  * The code interpreter of a box (port 49999)

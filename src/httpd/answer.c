@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/answer.h"
+
 #include "base/json.h"
-#include "httpd/server-inner.h"
+#include "httpd/connection.h"
+#include "httpd/http-status.h"
+#include "httpd/server.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -62,7 +66,7 @@ static bool has_said_all(const struct connection *connection)
 {
 	const struct server *server = connection->server;
 
-	return connection->is_at_end && connection->n_unread == 0 &&
+	return connection->input == INPUT_ENDED && connection->n_unread == 0 &&
 	       !(server->behind_of == connection && server->behind.size > 0);
 }
 
@@ -74,7 +78,7 @@ static void write_head(struct exchange *exchange, unsigned status, const char *t
 
 	if (has_too_much_left(connection, exchange) || has_said_all(connection) ||
 	    connection->server->is_stopping || exchange->is_to_end)
-		connection->closes = true;
+		connection_close_after(connection);
 	buf_addf(out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, server_reason(status),
 		 server_date(connection->server));
 	if (type && !breaks_head(type, false))
@@ -85,7 +89,7 @@ static void write_head(struct exchange *exchange, unsigned status, const char *t
 		buf_add_str(out, "Transfer-Encoding: chunked\r\n");
 	else if (length != UINT64_MAX && status >= 200 && status != 204 && status != 304)
 		buf_addf(out, "Content-Length: %llu\r\n", (unsigned long long)length);
-	if (connection->closes)
+	if (connection->phase >= CONNECTION_CLOSING)
 		buf_add_str(out, "Connection: close\r\n\r\n");
 	else
 		buf_addf(out, "Keep-Alive: timeout=%u\r\n\r\n",
@@ -199,7 +203,7 @@ void exchange_send(struct exchange *exchange, const void *data, size_t size)
 	struct buf *out;
 
 	if (exchange->stage != STAGE_BEGUN || size == 0 || exchange->has_no_body ||
-	    connection->is_broken)
+	    connection_is_over(connection))
 		return;
 	if ((exchange->left != UINT64_MAX && size > exchange->left) ||
 	    exchange_waiting(exchange) > SERVER_WAITING_MAX) {
@@ -267,9 +271,8 @@ void exchange_cut(struct exchange *exchange)
 		return;
 	/* The end of a connection is the end of such a body, unless it is a reset. */
 	connection->resets = connection->resets || exchange->is_to_end;
-	connection->is_cut = true;
 	exchange->stage = STAGE_ENDED;
-	connection_break(connection);
+	connection_cut(connection);
 }
 
 /* ---- answers of the server's own ---- */
@@ -296,7 +299,7 @@ void answer_refusal(struct connection *connection, unsigned status, const char *
 		 status == 503 ? "Retry-After: 1\r\n" : "");
 	buf_add(&connection->out, body.data, body.used);
 	buf_done(&body);
-	connection->closes = true;
+	connection_close_after(connection);
 	connection_touch(connection);
 }
 

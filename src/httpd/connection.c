@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/scope.h"
-#include "httpd/server-inner.h"
+#include "httpd/connection.h"
 
+#include "base/scope.h"
+#include "httpd/answer.h"
+#include "httpd/connection-read.h"
+#include "httpd/intake.h"
+#include "httpd/request.h"
+#include "httpd/server-exchange.h"
+#include "httpd/server.h"
+
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,37 +19,64 @@
 /*
  * One connection
  *
- * ready() reads what came and hands it to request.c, which serves the first request in it. A client
- * may send more requests before it has the answer. Each of those takes a turn of its tenant's lane,
- * or of the lane of strangers, which all connections share that belong to no tenant: the loop runs
- * one turn in each round (base/loop.h), so that one client, with a key or without, keeps no other
- * one waiting for more than one request. While a turn is waited for, nothing more is read.
+ * listen.c makes it. The event loop calls ready() for its socket, fire() for its deadline and
+ * run_piece() for its lane; each of them touches the connection. connection_settle() then does what
+ * is to be done, in this order: write, end the exchange, shut, parse the next request, watch the
+ * socket, set the deadline. enum connection_phase lists the phases of its life.
  */
 
 #define SECOND	      INT64_C(1000000000)
-#define SETTLE_ROUNDS 16	  /* pieces of a body, before others have their turn */
-#define EVICT_LOOK    1024	  /* connections that are looked at for an idle one */
-#define HEAD_PIECE    (16 * 1024) /* read at a time while a head is expected */
+#define SETTLE_ROUNDS 16   /* pieces of a body, before the next connection is settled */
+#define EVICT_SEARCH  1024 /* connections that are examined for an idle one */
 
-/* ---- its times ---- */
+/* ---- transitions ---- */
+
+/* The only writer of `phase`, apart from connection_new(). */
+void connection_move(struct connection *connection, enum connection_phase phase)
+{
+	assert(phase > connection->phase);
+	connection->phase = phase;
+}
+
+void connection_close_after(struct connection *connection)
+{
+	if (connection->phase < CONNECTION_CLOSING)
+		connection_move(connection, CONNECTION_CLOSING);
+}
+
+void connection_break(struct connection *connection)
+{
+	if (connection->phase < CONNECTION_BROKEN)
+		connection_move(connection, CONNECTION_BROKEN);
+	connection_touch(connection);
+}
+
+void connection_cut(struct connection *connection)
+{
+	if (connection->phase < CONNECTION_CUT)
+		connection_move(connection, CONNECTION_CUT);
+	connection_touch(connection);
+}
+
+/* ---- the deadline ---- */
 
 static void set_deadline(struct connection *connection, int64_t at_ns)
 {
 	connection->deadline_ns = at_ns;
-	/* One that fires too early looks, and is armed anew: cheaper than moving it each time. */
+	/* A timer that fires too early is armed again: cheaper than moving it for each byte. */
 	if (at_ns < INT64_MAX && (!connection->timer.place || connection->timer.at_ns > at_ns) &&
 	    loop_arm(connection->server->loop, &connection->timer, at_ns) < 0)
 		connection_break(connection);
 }
 
-/* Until when something has to happen. */
+/* The time at which the connection ends if nothing happens; INT64_MAX: never. */
 static int64_t deadline(const struct connection *connection)
 {
 	const struct server_options *options = &connection->server->options;
 	const struct exchange *exchange = connection->exchange;
 	int64_t since = connection->since_ns;
 
-	if (connection->lingers)
+	if (connection->phase == CONNECTION_LINGERING)
 		return connection->deadline_ns;
 	if (connection->writes_wait)
 		return since + SERVER_STALL_TIMEOUT_S * SECOND;
@@ -53,27 +87,15 @@ static int64_t deadline(const struct connection *connection)
 		return since + SERVER_STALL_TIMEOUT_S * SECOND;
 	if (exchange || connection->turn.lane)
 		return INT64_MAX;
-	if (connection->n_unread > 0 || connection->is_handshaking || !connection->body.is_done ||
-	    connection->is_fresh)
+	if (connection->n_unread > 0 || !connection->body.is_done ||
+	    connection->phase <= CONNECTION_NEW)
 		return connection->head_since_ns + options->head_timeout_s * SECOND;
 	return since + options->idle_timeout_s * SECOND;
 }
 
-static bool has_come(struct connection *connection);
-
-static bool reads_body(const struct connection *connection)
-{
-	const struct exchange *exchange = connection->exchange;
-
-	return exchange &&
-	       (exchange->reading == READING_WHOLE || exchange->reading == READING_PIECES);
-}
-
-static void read_some(struct connection *connection);
-
-/* A piece of a body is read; a piece of a file is sent by flush(), a request that was sent ahead is
- * served by feed_unread(). */
-static void has_turn(struct loop_turn *turn)
+/* Reads a piece of a body. flush() sends a piece of a file, and connection_feed_unread() serves a
+ * request that was sent ahead. */
+static void run_piece(struct loop_turn *turn)
 {
 	struct connection *connection =
 		(struct connection *)((char *)turn - offsetof(struct connection, turn));
@@ -82,11 +104,19 @@ static void has_turn(struct loop_turn *turn)
 	server_enter(server);
 	connection->head_since_ns = server->now_ns;
 	connection_touch(connection);
-	if (reads_body(connection))
-		read_some(connection);
+	if (connection_reads_body(connection))
+		connection_read(connection);
 	else
 		connection->has_turn = true;
 	server_leave(server);
+}
+
+/* With SO_RCVLOWAT, epoll does not report a few bytes: read them. Did some come? */
+static bool has_come(struct connection *connection)
+{
+	connection_touch(connection);
+	connection_read(connection);
+	return connection->since_ns == connection->server->now_ns;
 }
 
 static void time_out(struct connection *connection)
@@ -95,11 +125,12 @@ static void time_out(struct connection *connection)
 
 	if (connection->low_water > 0 && !connection->writes_wait && has_come(connection))
 		return;
-	if (connection->lingers || connection->is_handshaking || connection->writes_wait) {
+	if (connection->phase == CONNECTION_LINGERING ||
+	    connection->phase == CONNECTION_HANDSHAKE || connection->writes_wait) {
 		connection->resets = connection->writes_wait;
 		connection_break(connection);
 	} else if (exchange) {
-		connection->closes = true;
+		connection_close_after(connection);
 		exchange_fail(exchange, 408, "the body came too slowly");
 	} else if (connection->n_unread > 0) {
 		answer_refusal(connection, 408, "the request came too slowly");
@@ -108,7 +139,7 @@ static void time_out(struct connection *connection)
 	}
 }
 
-static void timer_fires(struct loop_timer *timer)
+static void fire(struct loop_timer *timer)
 {
 	struct connection *connection =
 		(struct connection *)((char *)timer - offsetof(struct connection, timer));
@@ -122,10 +153,9 @@ static void timer_fires(struct loop_timer *timer)
 	server_leave(server);
 }
 
-/* ---- its life ---- */
+/* ---- new and free ---- */
 
 static void ready(struct loop_watch *watch, uint32_t events);
-static void keep_unread(struct connection *connection, const char *data, size_t size);
 
 static void link_first(struct connection *connection)
 {
@@ -140,7 +170,7 @@ static void link_first(struct connection *connection)
 	server->connections = connection;
 }
 
-/* Whose `next` leads to it: the one that was used after it; NULL: none was. */
+/* The connection before it in the list, which was used later; NULL: it is the first. */
 static struct connection *newer_than(const struct connection *connection)
 {
 	return connection->link == &connection->server->connections
@@ -157,14 +187,14 @@ static void unlink_connection(struct connection *connection)
 		connection->next->link = connection->link;
 }
 
-/* Anybody can open connections and say nothing. So when there are as many as there may be, one that
- * waits for its client makes room: first one that never had a tenant. */
+/* Anybody can open connections and send nothing. So at the limit an idle connection is ended for a
+ * new one, if possible one that never had a tenant. */
 bool connection_evict(struct server *server)
 {
 	struct connection *idle = NULL, *at = server->oldest;
 
-	for (int i = 0; at && i < EVICT_LOOK; i++, at = newer_than(at)) {
-		if (at->exchange || at->is_broken || answer_waits(at))
+	for (int i = 0; at && i < EVICT_SEARCH; i++, at = newer_than(at)) {
+		if (at->exchange || connection_is_over(at) || answer_waits(at))
 			continue;
 		if (!idle)
 			idle = at;
@@ -189,20 +219,18 @@ int connection_new(struct server *server, struct listener *listener, int fd,
 	}
 	connection->server = server;
 	connection->watch = (struct loop_watch){.fd = fd, .ready = ready};
-	connection->timer.fire = timer_fires;
-	connection->turn.run = has_turn;
+	connection->timer.fire = fire;
+	connection->turn.run = run_piece;
 	connection->out.limit = SIZE_MAX;
 	connection->peer = *peer;
 	connection->is_unix = listener->is_unix;
-	connection->is_fresh = true;
+	connection->phase = listener->tls ? CONNECTION_HANDSHAKE : CONNECTION_NEW;
 	connection->since_ns = connection->head_since_ns = server->now_ns;
 	body_init(&connection->body, HTTP_NONE, 0);
 	link_first(connection);
 	server->n_connections++;
-	if (listener->tls) {
+	if (listener->tls)
 		connection->ssl = secure_new(listener->tls, fd);
-		connection->is_handshaking = true;
-	}
 	if ((listener->tls && !connection->ssl) ||
 	    loop_watch(server->loop, &connection->watch, EPOLLIN | EPOLLRDHUP) < 0) {
 		connection_free(connection);
@@ -234,12 +262,12 @@ static void close_socket(struct connection *connection)
 
 	if (fd < 0)
 		return;
-	/* A process that was just started may have a copy for a moment: the loop has to be told. */
+	/* A process that is just being started may have a copy of the descriptor until its exec:
+	 * close() alone would leave it in the epoll set. */
 	loop_unwatch(connection->server->loop, &connection->watch);
 	if (connection->resets)
 		setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-	else if (connection->ssl && !connection->lingers && !connection->is_handshaking &&
-		 !connection->is_cut)
+	else if (connection->ssl && connection->phase != CONNECTION_CUT)
 		secure_shut(connection->ssl);
 	secure_free(connection->ssl);
 	close(fd);
@@ -252,7 +280,7 @@ void connection_free(struct connection *connection)
 
 	connection->exchange = NULL;
 	if (exchange)
-		exchange_close(exchange, !connection->is_cut);
+		exchange_close(exchange, connection->phase != CONNECTION_CUT);
 	close_socket(connection);
 	loop_disarm(server->loop, &connection->timer);
 	loop_unqueue(&connection->turn);
@@ -267,211 +295,6 @@ void connection_free(struct connection *connection)
 	server_update_accepting(server);
 }
 
-int exchange_detach_socket(struct exchange *exchange, char **ret_unread, size_t *ret_size)
-{
-	struct connection *connection = exchange->connection;
-	struct http_slice behind;
-	int fd;
-
-	if (exchange->stage != STAGE_OPEN || !connection->body.is_done || connection->is_broken)
-		return -1;
-	/* From the handler, what stands behind the head is not kept yet. */
-	behind = connection->server->behind;
-	if (connection->server->behind_of == connection)
-		keep_unread(connection, behind.at, behind.size);
-	if (connection->is_broken)
-		return -1;
-	if (connection->ssl) {
-		fd = tunnel_new(connection);
-		if (fd < 0)
-			return -1;
-	} else {
-		fd = connection->watch.fd;
-		loop_unwatch(connection->server->loop, &connection->watch);
-		connection->watch.fd = -1;
-	}
-	*ret_size = connection->n_unread;
-	*ret_unread = take_ptr(connection->unread);
-	connection->n_unread = 0;
-	connection->is_cut = true;
-	connection_break(connection);
-	return fd;
-}
-
-void connection_break(struct connection *connection)
-{
-	connection->is_broken = true;
-	connection_touch(connection);
-}
-
-/* ---- in ---- */
-
-static ssize_t receive(struct connection *connection, char *data, size_t size)
-{
-	size_t done = 0;
-	ssize_t n;
-
-	if (!connection->ssl) {
-		do
-			n = recv(connection->watch.fd, data, size, 0);
-		while (n < 0 && errno == EINTR);
-		return n < 0 ? -errno : n;
-	}
-	/* OpenSSL gives one record at a time. */
-	do {
-		n = secure_read(connection->ssl, data + done, size - done,
-				&connection->tls_wants_write);
-		done += n > 0 ? (size_t)n : 0;
-	} while (n > 0 && done < size);
-	connection->has_more = n > 0;
-	return done > 0 ? (ssize_t)done : n;
-}
-
-static void keep_unread(struct connection *connection, const char *data, size_t size)
-{
-	char *unread = NULL;
-
-	if (size > 0 && !connection->is_broken) {
-		unread = malloc(size);
-		if (!unread)
-			connection_break(connection);
-		else
-			memcpy(unread, data, size);
-	}
-	free(connection->unread);
-	connection->unread = unread;
-	connection->n_unread = unread ? size : 0;
-}
-
-static void feed(struct connection *connection, size_t size)
-{
-	const char *data = connection->server->scratch;
-	bool was_between = !connection->exchange && connection->body.is_done;
-	size_t used = request_feed(connection, data, size);
-
-	/* A head has its time from its first byte on. */
-	if (was_between && (connection->n_unread == 0 || used > 0))
-		connection->head_since_ns = connection->server->now_ns;
-	connection->is_fresh = false;
-	keep_unread(connection, data + used, size - used);
-}
-
-/* May the bytes that were read before hold a whole head? */
-static bool has_next_request(const struct connection *connection)
-{
-	return !connection->exchange && connection->body.is_done && connection->content == 0 &&
-	       connection->n_unread > 0 && connection->is_new_line && !connection->closes;
-}
-
-/* False: it is queued for one. */
-static bool may_serve_next(struct connection *connection)
-{
-	struct server *server = connection->server;
-
-	if (connection->has_turn) {
-		connection->has_turn = false;
-		return true;
-	}
-	loop_queue(server->loop, connection->lane ? connection->lane : &server->strangers,
-		   &connection->turn);
-	return false;
-}
-
-/* What was read before is looked at again. Was anything done with it? */
-static bool feed_unread(struct connection *connection)
-{
-	size_t before = connection->n_unread;
-	const struct exchange *exchange = connection->exchange;
-
-	if (!request_wants(connection) || connection->lingers ||
-	    (before == 0 && !(exchange && connection->body.is_done)))
-		return false;
-	if (has_next_request(connection) && !may_serve_next(connection))
-		return false;
-	if (before > 0)
-		memcpy(connection->server->scratch, connection->unread, before);
-	feed(connection, before);
-	return connection->n_unread < before || connection->exchange != exchange;
-}
-
-static void meet_end(struct connection *connection)
-{
-	connection->is_half_closed = connection->is_at_end = true;
-	if (!connection->exchange || !connection->body.is_done || connection->lingers)
-		connection_break(connection);
-}
-
-/* Is there somebody to give more bytes to? A request that waits for its turn comes first. */
-static bool wants_more(const struct connection *connection)
-{
-	return request_wants(connection) && !connection->turn.lane;
-}
-
-static void read_some(struct connection *connection)
-{
-	size_t before = connection->n_unread, room = SERVER_SCRATCH_SIZE - before;
-	char *data = connection->server->scratch + before;
-	ssize_t n;
-
-	/* What is read before it can be used is copied each time that it is looked at. */
-	if (!connection->exchange && connection->body.is_done && room > HEAD_PIECE)
-		room = HEAD_PIECE;
-	if (!wants_more(connection) || before == SERVER_SCRATCH_SIZE) {
-		/* Whoever sends before they are asked waits. */
-		connection->is_deaf = true;
-		return;
-	}
-	n = receive(connection, data, room);
-	if (n == -EAGAIN)
-		return;
-	if (n < 0) {
-		connection_break(connection);
-		return;
-	}
-	if (n == 0) {
-		meet_end(connection);
-		return;
-	}
-	if (before > 0)
-		memcpy(connection->server->scratch, connection->unread, before);
-	if (before == 0 || memchr(data, '\n', (size_t)n))
-		connection->is_new_line = true;
-	connection->since_ns = connection->server->now_ns;
-	feed(connection, before + (size_t)n);
-}
-
-/* Less than it was to be woken for. */
-static bool has_come(struct connection *connection)
-{
-	connection_touch(connection);
-	read_some(connection);
-	return connection->since_ns == connection->server->now_ns;
-}
-
-static void shake_hands(struct connection *connection)
-{
-	int r = secure_handshake(connection->ssl, &connection->tls_wants_write);
-
-	if (r < 0)
-		connection_break(connection);
-	if (r > 0) {
-		connection->is_handshaking = false;
-		connection->head_since_ns = connection->server->now_ns;
-		read_some(connection);
-	}
-}
-
-/* A body is read in turns of its tenant, a head at once: who asks is not known before. */
-static void read_or_queue(struct connection *connection)
-{
-	if (!connection->lane || !reads_body(connection)) {
-		read_some(connection);
-		return;
-	}
-	loop_queue(connection->server->loop, connection->lane, &connection->turn);
-	connection->is_deaf = true;
-}
-
 static void ready(struct loop_watch *watch, uint32_t events)
 {
 	struct connection *connection =
@@ -480,19 +303,19 @@ static void ready(struct loop_watch *watch, uint32_t events)
 
 	server_enter(server);
 	connection_touch(connection);
-	if (events & EPOLLRDHUP && !connection->is_half_closed) {
-		connection->is_half_closed = true;
-		/* Somebody who has heard the beginning of an answer and closes does not want the
-		 * unread. Before that it may be one who only has nothing more to say. */
+	if (events & EPOLLRDHUP && connection->input == INPUT_OPEN) {
+		connection->input = INPUT_HALF_CLOSED;
+		/* A client that closes after the beginning of an answer does not want the other
+		 * bytes. Before that, it may only have no further request. */
 		if (connection->exchange && connection->exchange->stage >= STAGE_BEGUN)
 			connection_break(connection);
 	}
 	if (events & (EPOLLERR | EPOLLHUP))
 		connection_break(connection);
-	else if (connection->is_handshaking)
-		shake_hands(connection);
-	else if (events & EPOLLIN || connection->tls_wants_write)
-		read_or_queue(connection);
+	else if (connection->phase == CONNECTION_HANDSHAKE)
+		connection_handshake(connection);
+	else if (events & EPOLLIN || connection->read_wants_write)
+		connection_read_or_queue(connection);
 	server_leave(server);
 }
 
@@ -519,7 +342,7 @@ static void flush(struct connection *connection)
 	int r = waited ? answer_flush(connection) : 0;
 
 	answer_count(connection);
-	/* It has its time from now on, not since something was sent last. */
+	/* The time-out begins now, not with the last byte that was sent. */
 	if (r == -EAGAIN && !connection->writes_wait)
 		connection->since_ns = connection->server->now_ns;
 	connection->writes_wait = r == -EAGAIN;
@@ -543,17 +366,18 @@ static void end_exchange(struct connection *connection)
 	exchange_close(exchange, false);
 }
 
-/* They get our end, and time to read: an answer is lost if we close while they still send. */
+/* Shuts our side and gives the client time to read: close() while the client still sends makes the
+ * kernel reset the connection, and the client loses the answer. */
 static void linger(struct connection *connection)
 {
-	if (connection->is_half_closed) {
+	if (connection->input != INPUT_OPEN) {
 		connection_break(connection);
 		return;
 	}
 	if (connection->ssl)
 		secure_shut(connection->ssl);
 	shutdown(connection->watch.fd, SHUT_WR);
-	connection->lingers = true;
+	connection_move(connection, CONNECTION_LINGERING);
 	set_deadline(connection, connection->server->now_ns + SERVER_LINGER_TIMEOUT_S * SECOND);
 }
 
@@ -561,33 +385,33 @@ static void watch(struct connection *connection)
 {
 	uint32_t events = 0;
 
-	if (connection->is_deaf && wants_more(connection))
-		connection->is_deaf = false;
-	if (!connection->is_at_end && !connection->is_deaf)
+	if (connection->ignores_input && connection_wants_more(connection))
+		connection->ignores_input = false;
+	if (connection->input != INPUT_ENDED && !connection->ignores_input)
 		events |= EPOLLIN;
-	if (!connection->is_half_closed)
+	if (connection->input == INPUT_OPEN)
 		events |= EPOLLRDHUP;
-	/* A connection that waits for its turn does not watch for EPOLLOUT: it could not use it. */
-	if ((connection->writes_wait && !connection->turn.lane) || connection->tls_wants_write)
+	/* A connection that waits in its lane cannot write: EPOLLOUT would come again and again. */
+	if ((connection->writes_wait && !connection->turn.lane) || connection->read_wants_write)
 		events |= EPOLLOUT;
 	intake_tune(connection);
 	if (loop_watch(connection->server->loop, &connection->watch, events) < 0)
 		connection_break(connection);
 }
 
-/* Is there something to do at once? */
+/* True: bytes were used, and there may be more to do. */
 static bool settle_once(struct connection *connection)
 {
-	if (connection->is_broken)
+	if (connection_is_over(connection))
 		return false;
 	flush(connection);
 	if (connection->exchange && connection->exchange->stage == STAGE_ENDED &&
 	    !answer_waits(connection))
 		end_exchange(connection);
-	if (!connection->exchange && connection->closes && !answer_waits(connection) &&
-	    !connection->lingers)
+	if (!connection->exchange && connection->phase == CONNECTION_CLOSING &&
+	    !answer_waits(connection))
 		linger(connection);
-	return !connection->is_broken && feed_unread(connection);
+	return !connection_is_over(connection) && connection_feed_unread(connection);
 }
 
 void connection_settle(struct connection *connection)
@@ -596,20 +420,20 @@ void connection_settle(struct connection *connection)
 
 	while (settle_once(connection) && ++rounds < SETTLE_ROUNDS)
 		;
-	if (connection->is_cut && !connection->resets && connection->watch.fd >= 0)
+	if (connection->phase == CONNECTION_CUT && !connection->resets && connection->watch.fd >= 0)
 		answer_flush(connection);
-	if (connection->is_broken) {
+	if (connection_is_over(connection)) {
 		connection_free(connection);
 		return;
 	}
 	if (rounds == SETTLE_ROUNDS)
 		connection_touch(connection);
-	if (connection->has_more && wants_more(connection)) {
-		connection->has_more = false;
-		read_some(connection);
+	if (connection->has_buffered && connection_wants_more(connection)) {
+		connection->has_buffered = false;
+		connection_read(connection);
 		connection_touch(connection);
 	}
-	if (!connection->is_handshaking || !connection->is_broken)
+	if (!connection_is_over(connection))
 		watch(connection);
 	set_deadline(connection, deadline(connection));
 }

@@ -3,7 +3,8 @@
  * says), every exchange ends, and so does the connection. */
 #include "base/clock.h"
 #include "base/str.h"
-#include "httpd/server-inner.h"
+#include "httpd/connection.h"
+#include "httpd/httpd.h"
 
 #include <stdlib.h>
 #include <string.h>

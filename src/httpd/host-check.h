@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "httpd/api.h"
+#include "httpd/route.h"
 
 /* Is the request's Host a name that this daemon serves? */
 bool host_is_served(const struct api *api, struct exchange *exchange);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "httpd/server.h"
+#include "httpd/http-status.h"
+
+#include <stddef.h>
 
 const char *server_reason(unsigned status)
 {

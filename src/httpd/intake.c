@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/intake.h"
+
 #include "base/clock.h"
+#include "httpd/answer.h"
+#include "httpd/connection.h"
 #include "httpd/inflate.h"
-#include "httpd/server-inner.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -69,15 +72,15 @@ char *exchange_detach_whole(struct exchange *exchange)
 /* How much of it was taken. */
 static size_t pass(struct exchange *exchange, const char *data, size_t size)
 {
-	size_t back;
+	size_t n_unread;
 
 	if (exchange->reading == READING_WHOLE)
 		add_to_whole(exchange, data, size);
 	else if (exchange->reading == READING_PIECES)
 		exchange->on_content(exchange, data, size, exchange->on_content_own);
-	back = exchange->given_back;
-	exchange->given_back = 0;
-	return size - (back < size ? back : size);
+	n_unread = exchange->n_unread;
+	exchange->n_unread = 0;
+	return size - (n_unread < size ? n_unread : size);
 }
 
 static void pass_end(struct exchange *exchange)
@@ -107,7 +110,7 @@ static bool is_unwanted(const struct exchange *exchange)
 
 /* ---- packed ---- */
 
-/* What came out and was given back is in `exchange->again`. */
+/* What came out and was given n_unread is in `exchange->again`. */
 static void pass_unpacked(struct exchange *exchange, const char *data, size_t size)
 {
 	size_t taken = pass(exchange, data, size);
@@ -170,7 +173,7 @@ static size_t pass_content(struct connection *connection, const char *data, size
 	if (is_unwanted(exchange)) {
 		connection->dropped += size;
 		if (connection->dropped > SERVER_DROPPED_MAX)
-			connection->closes = true;
+			connection_close_after(connection);
 		return size;
 	}
 	if (!is_reading(exchange))
@@ -182,7 +185,7 @@ static size_t pass_content(struct connection *connection, const char *data, size
 
 static void refuse_framing(struct connection *connection)
 {
-	connection->closes = true;
+	connection_close_after(connection);
 	if (connection->exchange)
 		exchange_fail(connection->exchange, 400, "the framing of the body is broken");
 	body_init(&connection->body, HTTP_NONE, 0);
@@ -201,7 +204,7 @@ size_t intake_feed(struct connection *connection, const char *data, size_t size)
 {
 	size_t used = 0;
 
-	while (!connection->is_broken) {
+	while (!connection_is_over(connection)) {
 		struct body_piece piece;
 
 		if (connection->content > 0) {
@@ -332,7 +335,7 @@ void exchange_pause(struct exchange *exchange)
 
 void exchange_unread(struct exchange *exchange, size_t size)
 {
-	exchange->given_back = size;
+	exchange->n_unread = size;
 	exchange->is_paused = true;
 }
 

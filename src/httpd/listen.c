@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/listen.h"
+
 #include "base/announce.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "httpd/server-inner.h"
+#include "httpd/answer.h"
+#include "httpd/connection.h"
+#include "httpd/server.h"
 #include "spec/network.h"
 
 #include <arpa/inet.h>

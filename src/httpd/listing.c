@@ -9,6 +9,8 @@
 #include "httpd/listing.h"
 
 #include "base/scope.h"
+#include "httpd/answer.h"
+#include "httpd/reply.h"
 #include "httpd/stream.h"
 
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "box/guest.h"
-#include "httpd/api.h"
+#include "httpd/route.h"
 
 /*
  * A list of files as an answer

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "httpd/api.h"
+#include "httpd/metrics.h"
 
+#include "base/buf.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/box.h"
+#include "httpd/server.h"
 
 #include <stdlib.h>
 

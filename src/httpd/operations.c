@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "httpd/api.h"
+#include "httpd/operations.h"
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "httpd/answer.h"
+#include "httpd/metrics.h"
+#include "httpd/route.h"
+#include "httpd/time.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/port-proxy-head.h"
+
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/box.h"
-#include "httpd/port-proxy-inner.h"
+#include "httpd/answer.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -3,8 +3,11 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "box/guest.h"
-#include "httpd/port-proxy-inner.h"
+#include "httpd/answer.h"
+#include "httpd/intake.h"
+#include "httpd/port-proxy-head.h"
 #include "httpd/stream.h"
+#include "httpd/tunnel.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "httpd/api.h"
+#include "httpd/reply.h"
 
 #include "base/json.h"
 #include "base/scope.h"
+#include "httpd/answer.h"
+#include "httpd/intake.h"
 #include "httpd/parse.h"
+#include "httpd/route.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -60,7 +63,7 @@ void api_refuse(struct api_call *call, unsigned status, const char *format, ...)
 	refuse_with(call, status, message);
 }
 
-unsigned api_status(const struct atoll_error *err)
+unsigned api_error_status(const struct atoll_error *err)
 {
 	switch (err->errnum) {
 	case ENOENT:
@@ -84,7 +87,7 @@ unsigned api_status(const struct atoll_error *err)
 
 void api_fail(struct api_call *call, const struct atoll_error *err)
 {
-	unsigned status = api_status(err);
+	unsigned status = api_error_status(err);
 
 	if (status == 429 || status == 503)
 		exchange_add(call->exchange, "Retry-After", RETRY_AFTER_S);

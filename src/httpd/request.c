@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/request.h"
+
 #include "base/scope.h"
 #include "base/str.h"
-#include "httpd/server-inner.h"
+#include "httpd/answer.h"
+#include "httpd/connection.h"
+#include "httpd/intake.h"
+#include "httpd/server-exchange.h"
 
 #include <stdio.h>
 
@@ -70,7 +75,8 @@ static void begin(struct connection *connection, const char *text)
 	connection->exchange = exchange;
 	connection->dropped = 0;
 	connection->content = 0;
-	connection->closes = head->wants_close || server->is_stopping;
+	if (head->wants_close || server->is_stopping)
+		connection_close_after(connection);
 	body_init(&connection->body, head->framing, head->length);
 	exchange->expects_continue =
 		head->minor == 1 && !connection->body.is_done && http_find(head, "expect", &expect);
@@ -95,9 +101,9 @@ static size_t feed_head(struct connection *connection, const char *data, size_t 
 	unsigned status;
 
 	/* Heads that come byte by byte are not read anew for each. */
-	if (skipped == size || (!connection->is_new_line && size < HTTP_HEAD_MAX))
+	if (skipped == size || (!connection->may_have_head && size < HTTP_HEAD_MAX))
 		return skipped;
-	connection->is_new_line = false;
+	connection->may_have_head = false;
 	switch (http_read_request(data + skipped, size - skipped, head, &why)) {
 	case HTTP_MORE:
 		return skipped;
@@ -118,7 +124,7 @@ static size_t feed_head(struct connection *connection, const char *data, size_t 
 	begin(connection, data + skipped - head->size);
 	connection->server->behind_of = NULL;
 	/* What comes behind may be a whole head, and nothing new will come to tell. */
-	connection->is_new_line = true;
+	connection->may_have_head = true;
 	return skipped;
 }
 
@@ -127,12 +133,12 @@ size_t request_feed(struct connection *connection, const char *data, size_t size
 {
 	size_t used = 0;
 
-	if (connection->is_broken || connection->lingers ||
-	    (connection->closes && !connection->exchange))
+	if (connection->phase >= CONNECTION_LINGERING ||
+	    (connection->phase == CONNECTION_CLOSING && !connection->exchange))
 		return size;
 	if (!connection->exchange && connection->body.is_done && connection->content == 0)
 		used += feed_head(connection, data, size);
-	if (connection->is_broken)
+	if (connection_is_over(connection))
 		return size;
 	if (connection->exchange || !connection->body.is_done || connection->content > 0)
 		used += intake_feed(connection, data + used, size - used);

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/route.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/held.h"
-#include "httpd/api.h"
+#include "httpd/answer.h"
 #include "httpd/host-check.h"
+#include "httpd/metrics.h"
+#include "httpd/operations.h"
 #include "httpd/parse.h"
+#include "httpd/reply.h"
+#include "httpd/server.h"
 #include "httpd/stream.h"
 
 #include <stdio.h>

@@ -166,6 +166,8 @@ ssize_t secure_write(SSL *ssl, const void *data, size_t size)
 
 void secure_shut(SSL *ssl)
 {
+	if (!SSL_is_init_finished(ssl) || SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN)
+		return;
 	ERR_clear_error();
 	SSL_shutdown(ssl);
 	ERR_clear_error();

@@ -28,4 +28,5 @@ int secure_handshake(SSL *ssl, bool *ret_wants_write);
  * written. */
 ssize_t secure_read(SSL *ssl, void *data, size_t size, bool *ret_wants_write);
 ssize_t secure_write(SSL *ssl, const void *data, size_t size);
+/* Sends close_notify, once. Does nothing before the end of the handshake. */
 void secure_shut(SSL *ssl);

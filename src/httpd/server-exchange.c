@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/server-exchange.h"
+
 #include "base/str.h"
+#include "httpd/answer.h"
 #include "httpd/inflate.h"
+#include "httpd/intake.h"
 #include "httpd/query.h"
-#include "httpd/server-inner.h"
+#include "httpd/server-state.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/server.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/scope.h"
-#include "httpd/server-inner.h"
+#include "httpd/connection.h"
+#include "httpd/listen.h"
+#include "httpd/tunnel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -199,7 +203,7 @@ void server_stop(struct server *server, int64_t until_ns, void (*done)(void *dat
 	server->stopped_data = data;
 	close_listeners(server);
 	for (struct connection *c = server->connections; c; c = c->next) {
-		c->closes = true;
+		connection_close_after(c);
 		if (!c->exchange)
 			connection_break(c);
 	}

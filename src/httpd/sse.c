@@ -3,6 +3,8 @@
 
 #include "base/clock.h"
 #include "base/scope.h"
+#include "httpd/answer.h"
+#include "httpd/reply.h"
 #include "httpd/stream.h"
 
 #include <stdio.h>

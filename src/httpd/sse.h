@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "httpd/api.h"
+#include "httpd/route.h"
 
 /*
  * Server-sent events

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "httpd/stream.h"
 
+#include "httpd/answer.h"
+
 #define FRAME_MAX 256
 
 bool stream_open(struct api_call *call, struct tenant *tenant)

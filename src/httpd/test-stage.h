@@ -5,7 +5,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "base/test.h"
-#include "httpd/server.h"
+#include "httpd/httpd.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/test.h"
-#include "httpd/api.h"
+#include "httpd/time.h"
 
 TEST(times_are_written_and_read_back)
 {
@@ -9,9 +9,9 @@ TEST(times_are_written_and_read_back)
 
 	api_time(INT64_C(1794770843749), text);
 	CHECK_STR(text, "2026-11-15T19:27:23.749Z");
-	CHECK(api_read_time(text, &ms));
+	CHECK(api_parse_time(text, &ms));
 	CHECK(ms == INT64_C(1794770843749));
-	CHECK(api_read_time("2026-11-15T20:27:23.7491+01:00", &ms));
+	CHECK(api_parse_time("2026-11-15T20:27:23.7491+01:00", &ms));
 	CHECK(ms == INT64_C(1794770843749));
 	api_time(INT64_MAX, text);
 	CHECK_STR(text, "9999-12-31T23:59:59.999Z");
@@ -59,7 +59,7 @@ TEST(what_is_no_time_is_none)
 	int64_t ms;
 
 	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-		if (api_read_time(bad[i], &ms))
+		if (api_parse_time(bad[i], &ms))
 			test_fail(__FILE__, __LINE__, "%s", bad[i]);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "httpd/api.h"
+#include "httpd/time.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -117,7 +117,7 @@ static bool read_offset(const char **at, int *ret_minutes)
 	return true;
 }
 
-bool api_read_time(const char *text, int64_t *ret_ms)
+bool api_parse_time(const char *text, int64_t *ret_ms)
 {
 	const char *at = text;
 	struct tm tm = {0}, check;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "httpd/tunnel.h"
+
 #include "base/scope.h"
-#include "httpd/server-inner.h"
+#include "httpd/connection-read.h"
+#include "httpd/connection.h"
 #include "httpd/socket-relay.h"
 
 #include <stdlib.h>
@@ -34,7 +37,9 @@ void tunnel_free_all(struct server *server)
 	}
 }
 
-int tunnel_new(struct connection *connection)
+/* Relays between the TLS connection and a socket pair, whose other end is returned. The connection
+ * loses its descriptor and its TLS session. -1 on failure. */
+static int tunnel_new(struct connection *connection)
 {
 	struct server *server = connection->server;
 	struct tunnel *tunnel = calloc(1, sizeof *tunnel);
@@ -59,7 +64,7 @@ int tunnel_new(struct connection *connection)
 		close(pair[0]);
 		close(pair[1]);
 		free(tunnel);
-		connection_touch(connection); /* is watched again */
+		connection_touch(connection); /* the socket is watched again */
 		return -1;
 	}
 	connection->watch.fd = -1;
@@ -70,4 +75,35 @@ int tunnel_new(struct connection *connection)
 	tunnel->link = &server->tunnels;
 	server->tunnels = tunnel;
 	return pair[1];
+}
+
+int exchange_detach_socket(struct exchange *exchange, char **ret_unread, size_t *ret_size)
+{
+	struct connection *connection = exchange->connection;
+	struct http_slice behind;
+	int fd;
+
+	if (exchange->stage != STAGE_OPEN || !connection->body.is_done ||
+	    connection_is_over(connection))
+		return -1;
+	/* While the handler runs, the bytes behind the head are still in server->scratch. */
+	behind = connection->server->behind;
+	if (connection->server->behind_of == connection)
+		connection_keep_unread(connection, behind.at, behind.size);
+	if (connection_is_over(connection))
+		return -1;
+	if (connection->ssl) {
+		fd = tunnel_new(connection);
+		if (fd < 0)
+			return -1;
+	} else {
+		fd = connection->watch.fd;
+		loop_unwatch(connection->server->loop, &connection->watch);
+		connection->watch.fd = -1;
+	}
+	*ret_size = connection->n_unread;
+	*ret_unread = take_ptr(connection->unread);
+	connection->n_unread = 0;
+	connection_cut(connection);
+	return fd;
 }

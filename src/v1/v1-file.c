@@ -3,9 +3,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/guest.h"
-#include "httpd/listing.h"
-#include "httpd/put.h"
-#include "httpd/stream.h"
+#include "httpd/httpd.h"
 #include "v1/v1.h"
 
 #include <errno.h>

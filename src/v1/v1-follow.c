@@ -4,7 +4,7 @@
 #include "base/str.h"
 #include "box/event.h"
 #include "box/results.h"
-#include "httpd/sse.h"
+#include "httpd/httpd.h"
 #include "v1/v1.h"
 
 #include <inttypes.h>

@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "box/event.h"
 #include "box/results.h"
-#include "httpd/stream.h"
+#include "httpd/httpd.h"
 #include "v1/v1.h"
 
 #include <inttypes.h>

@@ -2,8 +2,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
-#include "httpd/sse.h"
-#include "httpd/stream.h"
+#include "httpd/httpd.h"
 #include "v1/v1.h"
 
 #include <stdio.h>

@@ -50,9 +50,9 @@ const char *v1_error_cause(const struct atoll_error *err)
 {
 	if (err->errnum == EAGAIN)
 		return "host"; /* the machine is full, not the tenant's share of it */
-	if (err->fault == ATOLL_FAULT_HOST && api_status(err) == 500)
+	if (err->fault == ATOLL_FAULT_HOST && api_error_status(err) == 500)
 		return "host";
-	return status_cause(api_status(err));
+	return status_cause(api_error_status(err));
 }
 
 void v1_write_error(struct json *json, const char *key, const char *cause, const char *details,
@@ -106,7 +106,7 @@ void v1_refuse_with(struct api_call *call, unsigned status, const char *cause, c
 
 void v1_fail(struct api_call *call, const struct atoll_error *err)
 {
-	unsigned status = api_status(err);
+	unsigned status = api_error_status(err);
 
 	/* This machine cannot: not now, or not at all, which the text says. */
 	if (status == 500 && err->fault == ATOLL_FAULT_HOST)

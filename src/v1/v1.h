@@ -4,7 +4,7 @@
 #include "base/json.h"
 #include "box/process.h"
 #include "box/work.h"
-#include "httpd/api.h"
+#include "httpd/httpd.h"
 
 #include <stdatomic.h>
 #include <string.h>

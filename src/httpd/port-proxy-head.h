@@ -5,7 +5,7 @@
 
 #include "base/buf.h"
 #include "httpd/port-proxy.h"
-#include "httpd/server.h"
+#include "httpd/server-exchange.h"
 #include "httpd/socket-relay.h"
 
 enum proxy_stage {

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "base/buf.h"
 #include "box/box.h"
-#include "httpd/server.h"
+#include "httpd/server-exchange.h"
 
 #include <jansson.h>
 
 /*
  * Calls: HTTP requests of tenants
- *
- *   route.c       finds the tenant, the protocol and the handler of a request
- *   reply.c       answers and errors in JSON, bodies in JSON
- *   time.c        times in RFC 3339
- *   metrics.c     counters; operations.c shows them
  *
  * A protocol (struct api_protocol) is a component above this one: e2b, v1. The daemon's main lists
  * the protocols; this component includes none of them.
@@ -94,14 +88,14 @@ struct api {
 	struct daemon *daemon;
 	struct server *server;
 	struct loop *loop;
-	bool is_stopping; /* no new work: /readyz says so */
+	bool is_stopping; /* /readyz answers by 503 */
 	bool logs_requests;
 	struct metrics *metrics;
-	char *const *names; /* that requests may be for, see host-check.c */
+	char *const *names; /* names in Host that are served, see host-check.c */
 	size_t n_names;
 	const struct api_protocol *const *protocols; /* ends with NULL; at most API_PROTOCOLS_MAX */
 	void *states[API_PROTOCOLS_MAX];	     /* one for each of `protocols` */
-	char where[128]; /* the first place it listens at, as a URL without a path */
+	char where[128]; /* the first address that the daemon listens at, as a URL without a path */
 };
 
 #define API_PARAMETERS 4
@@ -109,38 +103,35 @@ struct api {
 struct api_call {
 	struct api *api;
 	struct exchange *exchange;
-	struct tenant *tenant;	       /* NULL: open, or the data plane */
-	struct box *box;	       /* data plane only; NULL it if the box goes */
+	struct tenant *tenant;	       /* NULL: an open route, or the data plane */
+	struct box *box;	       /* data plane only; set it to NULL when the box ends */
 	const struct api_route *route; /* NULL: data plane */
 	const char *parameters[API_PARAMETERS];
 	const char *class; /* for metrics: a constant; the pattern, "envd", ... */
 	char trace[56];	   /* W3C traceparent, checked; or "" */
 	char peer[64];	   /* only where requests are logged */
 	int64_t start_ns;
-	unsigned status; /* as it was answered, for logs; set by the functions below */
+	unsigned status; /* of the answer, for metrics and logs */
 
-	struct tenant *charged;	  /* whose memory and turns it takes; NULL: nobody's */
+	struct tenant *charged;	  /* see api_charge(); NULL: none */
 	struct tenant *stream_of; /* see stream.h; NULL: no stream */
 
-	/* The handler's. */
+	/* Of the handler: its data, and a callback for the end of the exchange. */
 	void *own;
 	void (*over)(struct api_call *call, bool is_broken);
 
-	/* reply.c's */
+	/* Of reply.c. */
 	void (*read)(struct api_call *call, json_t *body);
 	bool is_body_needed;
-	struct parse *parse; /* of the body, on a thread; NULL */
+	struct parse *parse; /* parses the body on a thread; NULL: none */
 
-	/* v1.c's */
-	uint64_t scratch; /* bytes of the answer, in a file */
+	uint64_t scratch; /* bytes of the answer that lie in a file; part of charged->scratch */
 };
 
 static inline struct api_call *api_call_of(const struct exchange *exchange)
 {
 	return exchange_own(exchange);
 }
-
-/* ---- route.c ---- */
 
 /* Opens all protocols; on failure those that are open stay so until api_close_protocols(). */
 int api_open_protocols(struct api *api, const char *dir, struct atoll_error *err);
@@ -149,56 +140,12 @@ void api_close_protocols(struct api *api);
 void *api_state(const struct api *api, const struct api_protocol *protocol);
 /* A server_handler; `data` is the struct api. */
 void api_handle(struct exchange *exchange, void *data);
-/* What stands in the path for the pattern's n-th name in braces. */
+/* The segment of the path for the n-th name in braces of the pattern; "" if there is none. */
 const char *api_parameter(const struct api_call *call, size_t n);
-/* Whose memory and turns the call takes: for what needs no key, once it is known whose it is.
- * False: so much waits unread for this tenant that it was answered by 429. */
+/* Charges the call to a tenant: its memory, its lane, its number of calls. The router does it for
+ * calls with a key; the data plane calls it once it knows the box. False: the tenant has too many
+ * calls, or too many bytes that wait for its clients; 429 was answered. */
 bool api_charge(struct api_call *call, struct tenant *tenant);
-/* The call is gone, without its `over`, and the exchange goes on without it: exchange_on_over() and
- * exchange_set_own() are free for whoever serves it from here on (port-proxy.h). */
+/* Frees the call without its `over`; the exchange goes on. The caller may use exchange_on_over()
+ * and exchange_set_own() from then on (port-proxy.h). */
 void api_detach_exchange(struct api_call *call);
-
-/* ---- reply.c ---- */
-
-/* {"code": status, "message": ...}. */
-void api_refuse(struct api_call *call, unsigned status, const char *format, ...)
-	__attribute__((format(printf, 3, 4)));
-/* The same for a failure of the library or of box/: 404 for ENOENT, 429 with Retry-After for EDQUOT
- * and EAGAIN, 409 for EALREADY, EBUSY and EEXIST, 507 for ENOSPC, 403 for a policy's, 400 for a
- * request's, else 500. */
-void api_fail(struct api_call *call, const struct atoll_error *err);
-unsigned api_status(const struct atoll_error *err);
-/* Sends what is in `body` as JSON; 500 if that failed. The buffer stays the caller's. */
-void api_answer(struct api_call *call, unsigned status, const struct buf *body);
-void api_answer_empty(struct api_call *call, unsigned status);
-/* The body as JSON: `read` gets an object, also {} for an empty body unless `is_needed`, and may
- * keep a reference. What is no JSON object is answered by 400, more than `max` bytes by 413. */
-void api_read_json(struct api_call *call, size_t max, bool is_needed,
-		   void (*read)(struct api_call *call, json_t *body));
-/* The tenant's box that the pattern's first name names; or NULL, and 404 was answered. */
-struct box *api_box(struct api_call *call);
-
-/* ---- time.c ---- */
-
-/* "2026-11-15T19:27:23.749Z". */
-void api_time(int64_t ms, char ret[32]);
-/* "2026-11-15T19:27:23.749000000Z". */
-void api_time_ns(int64_t ns, char ret[32]);
-/* Any RFC 3339 time; false: none. */
-bool api_read_time(const char *text, int64_t *ret_ms);
-
-/* ---- operations.c ---- */
-
-extern const struct api_route operations_routes[];
-/* A line on stderr, as JSON. */
-void operations_log_call(const struct api_call *call, bool is_broken, int64_t ns);
-
-/* ---- metrics.c ---- */
-
-struct metrics;
-struct metrics *metrics_new(void);
-void metrics_free(struct metrics *metrics);
-void metrics_observe(struct metrics *metrics, const char *class, unsigned status, int64_t ns);
-/* In Prometheus' text form. `of` is whose numbers alone are told of tenants; NULL: all. */
-void metrics_write(struct metrics *metrics, struct daemon *daemon, struct server *server,
-		   const struct tenant *of, struct buf *out);
