@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "e2b/connect.h"
+#include "e2b/connect-call.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/connect-send.h"
+#include "e2b/connect.h"
+#include "e2b/e2b-filesystem.h"
+#include "e2b/e2b-process.h"
+#include "e2b/e2b-watch.h"
+#include "e2b/interpreter-context.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +38,7 @@ struct loop *rpc_loop(const struct rpc *rpc)
 
 struct rpc *rpc_ref(struct rpc *rpc)
 {
-	rpc->held++;
+	rpc->n_refs++;
 	return rpc;
 }
 
@@ -47,7 +53,7 @@ static void drop_request(struct rpc *rpc)
 
 void rpc_unref(struct rpc *rpc)
 {
-	if (--rpc->held > 0)
+	if (--rpc->n_refs > 0)
 		return;
 	drop_request(rpc);
 	buf_done(&rpc->input);
@@ -380,7 +386,7 @@ static void serve(struct api_call *call, struct box *box, const struct rpc_metho
 	rpc->call = call;
 	rpc->box = box;
 	rpc->method = method;
-	rpc->held = 1;
+	rpc->n_refs = 1;
 	rpc->input = (struct buf)BUF_INIT(MESSAGE_MAX + CONNECT_HEAD + (1U << 20));
 	rpc->turn.run = has_turn;
 	call->own = rpc;

@@ -2,6 +2,10 @@
 /*
  * What is in a message: JSON in the form that protobuf has for it
  */
+#include "e2b/connect-message.h"
+
+#include "e2b/connect-call.h"
+#include "e2b/connect-send.h"
 #include "e2b/connect.h"
 
 #include <errno.h>

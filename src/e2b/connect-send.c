@@ -2,12 +2,14 @@
 /*
  * What is said to a call: messages, the end, and how it failed
  */
-#include "e2b/connect.h"
+#include "e2b/connect-send.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/scope.h"
+#include "e2b/connect-call.h"
+#include "e2b/connect.h"
 
 #include <openssl/evp.h>
 #include <stdarg.h>

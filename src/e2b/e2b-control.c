@@ -2,11 +2,20 @@
 /*
  * The life of boxes, as E2B's clients ask for it
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-control.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/e2b-create.h"
+#include "e2b/e2b-list.h"
+#include "e2b/e2b-logs.h"
+#include "e2b/e2b-metrics.h"
+#include "e2b/e2b-network.h"
+#include "e2b/e2b-objects.h"
+#include "e2b/e2b-snapshots.h"
+#include "e2b/e2b-templates.h"
+#include "e2b/e2b-wait.h"
 
 #include <stdlib.h>
 
@@ -15,43 +24,6 @@
 #define TIMEOUT_S  300
 #define REFRESH_S  15
 #define FORKS_MAX  100
-
-/* ---- waiting ---- */
-
-static void left(struct api_call *call, bool is_broken)
-{
-	struct e2b_wait *wait = call->own;
-
-	(void)is_broken;
-	wait->call = NULL;
-}
-
-struct e2b_wait *e2b_wait(struct api_call *call)
-{
-	struct e2b_wait *wait = calloc(1, sizeof *wait);
-
-	if (!wait) {
-		api_refuse(call, 500, "no memory");
-		return NULL;
-	}
-	wait->call = call;
-	call->own = wait;
-	call->over = left;
-	return wait;
-}
-
-struct api_call *e2b_wait_end(struct e2b_wait *wait)
-{
-	struct api_call *call = wait->call;
-
-	if (call) {
-		call->own = NULL;
-		call->over = NULL;
-	}
-	free(wait->text);
-	free(wait);
-	return call;
-}
 
 /* ---- get, kill ---- */
 
@@ -172,7 +144,7 @@ static void read_pause(struct api_call *call, json_t *body)
 		api_refuse(call, 409, "sandbox %s is already paused", box->id);
 		return;
 	}
-	wait = e2b_wait(call);
+	wait = e2b_wait_new(call);
 	if (wait)
 		box_pause(box, keeps_memory, paused, wait);
 }
@@ -216,7 +188,7 @@ static void start_afresh(struct box *box, const struct atoll_error *err, void *d
 
 static void resume(struct api_call *call, struct box *box, uint64_t timeout_s, bool keeps_memory)
 {
-	struct e2b_wait *wait = e2b_wait(call);
+	struct e2b_wait *wait = e2b_wait_new(call);
 
 	if (!wait)
 		return;
@@ -327,7 +299,7 @@ static void read_fork(struct api_call *call, json_t *body)
 	}
 	if (e2b_sets_headers(call, box))
 		return;
-	wait = e2b_wait(call);
+	wait = e2b_wait_new(call);
 	if (wait)
 		box_fork(box, (size_t)n, timeout_s, forked, wait);
 }

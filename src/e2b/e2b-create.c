@@ -5,11 +5,17 @@
  * What is asked for and cannot be had is refused: a box without the rule that somebody relies on
  * would be worse than none.
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-create.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/e2b-logs.h"
+#include "e2b/e2b-network.h"
+#include "e2b/e2b-objects.h"
+#include "e2b/e2b-pairs.h"
+#include "e2b/e2b-protocol.h"
+#include "e2b/e2b-wait.h"
 
 #include <stdlib.h>
 
@@ -237,9 +243,9 @@ static void create(struct api_call *call, json_t *body, uint64_t timeout_s)
 	struct asked asked = {.request.timeout_s = timeout_s};
 	struct e2b_wait *wait = NULL;
 
-	e2b_logs_listen(call->api->daemon);
+	e2b_logs_listen(e2b_of(call), call->api->daemon);
 	if (read_request(call, body, &asked))
-		wait = e2b_wait(call);
+		wait = e2b_wait_new(call);
 	if (wait) {
 		wait->text = strdup(asked.request.template_ref);
 		box_create(call->tenant, &asked.request, created, wait);

@@ -7,11 +7,20 @@
  * token only if the box was made so. That is looked at before a box that sleeps is woken, so that
  * nobody wakes it who could not use it.
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-dataplane.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/connect-call.h"
+#include "e2b/e2b-files.h"
+#include "e2b/e2b-objects.h"
+#include "e2b/e2b-protocol.h"
+#include "e2b/e2b-sign.h"
+#include "e2b/e2b-upload.h"
+#include "e2b/e2b-wait.h"
+#include "e2b/interpreter-context.h"
+#include "e2b/interpreter.h"
 #include "httpd/httpd.h"
 
 #include <errno.h>
@@ -234,7 +243,7 @@ static void woken(struct box *box, const struct atoll_error *err, void *data)
 static void wake(struct api_call *call, struct box *box, uint16_t port)
 {
 	uint64_t seconds = box->timeout_s > WAKE_S ? box->timeout_s : WAKE_S;
-	struct e2b_wait *wait = e2b_wait(call);
+	struct e2b_wait *wait = e2b_wait_new(call);
 
 	if (!wait)
 		return;
@@ -274,8 +283,6 @@ struct search {
 	struct loop_turn turn;
 	struct api_call *call;
 };
-
-static struct loop_lane searches;
 
 static void search_over(struct api_call *call, bool is_broken)
 {
@@ -344,7 +351,7 @@ static void serve_signed(struct api_call *call)
 	*search = (struct search){.turn.run = run_search, .call = call};
 	call->own = search;
 	call->over = search_over;
-	loop_queue(call->api->loop, &searches, &search->turn);
+	loop_queue(call->api->loop, &e2b_of(call)->searches, &search->turn);
 }
 
 /* ---- the router's call ---- */

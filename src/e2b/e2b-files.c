@@ -6,12 +6,13 @@
  * file is sent by the kernel, whole or a part of it; what has no size (as in /proc) comes through a
  * pipe and is passed on as it comes.
  */
-#include "e2b/e2b.h"
-#include "httpd/httpd.h"
+#include "e2b/e2b-files.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/e2b-dataplane.h"
+#include "httpd/httpd.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -4,11 +4,16 @@
  *
  * The guest does it inside, as the user; here are only the words.
  */
-#include "e2b/e2b.h"
-#include "httpd/httpd.h"
+#include "e2b/e2b-filesystem.h"
 
 #include "base/error.h"
 #include "base/scope.h"
+#include "e2b/connect-call.h"
+#include "e2b/connect-message.h"
+#include "e2b/connect-send.h"
+#include "e2b/connect.h"
+#include "e2b/e2b-objects.h"
+#include "httpd/httpd.h"
 
 #include <stdlib.h>
 

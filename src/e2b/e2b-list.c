@@ -5,10 +5,13 @@
  * A page begins behind the last one of the page before: its token is that one's start and id, so
  * that nothing is told twice or left out when boxes come and go between two pages.
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-list.h"
 
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/connect.h"
+#include "e2b/e2b-objects.h"
+#include "e2b/e2b-pairs.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,21 +4,22 @@
  * began and ended. Kept in memory while the box is there, the latest LOG_ENTRIES of each; what a
  * process prints is not in it.
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-logs.h"
 
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
+#include "e2b/e2b-process-stream.h"
+#include "e2b/e2b-protocol.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ANSWER_MAX   (4U << 20)
-#define LOG_ENTRIES  128
-#define LOG_COMMAND  160 /* bytes of a command line */
-#define LOGS_BUCKETS 1024
-#define LIMIT_V1     1000
+#define ANSWER_MAX  (4U << 20)
+#define LOG_ENTRIES 128
+#define LOG_COMMAND 160 /* bytes of a command line */
+#define LIMIT_V1    1000
 
 struct entry {
 	int64_t time_ms;
@@ -33,37 +34,39 @@ struct log {
 	struct log *next;
 };
 
-static struct log *logs[LOGS_BUCKETS];
-static struct box_listener listener;
-
-static struct log **find_log(const char *id)
+static struct log **find_log(struct e2b *e2b, const char *id)
 {
 	uint32_t hash = 2166136261U;
 	struct log **link;
 
 	for (const char *c = id; *c; c++)
 		hash = (hash ^ (unsigned char)*c) * 16777619U;
-	link = &logs[hash % LOGS_BUCKETS];
+	link = &e2b->logs[hash % E2B_LOGS_BUCKETS];
 	while (*link && !streq((*link)->id, id))
 		link = &(*link)->next;
 	return link;
 }
 
-static void forget(const char *id)
+static void free_log(struct log *log)
 {
-	struct log **link = find_log(id), *log = *link;
-
-	if (!log)
-		return;
-	*link = log->next;
 	for (size_t i = 0; i < LOG_ENTRIES; i++)
 		free(log->entries[i].message);
 	free(log);
 }
 
-static void add(const struct box *box, bool is_warning, const char *message)
+static void remove_log(struct e2b *e2b, const char *id)
 {
-	struct log **link = find_log(box->id), *log = *link;
+	struct log **link = find_log(e2b, id), *log = *link;
+
+	if (!log)
+		return;
+	*link = log->next;
+	free_log(log);
+}
+
+static void add(struct e2b *e2b, const struct box *box, bool is_warning, const char *message)
+{
+	struct log **link = find_log(e2b, box->id), *log = *link;
 	struct entry *entry;
 
 	if (!log) {
@@ -81,7 +84,7 @@ static void add(const struct box *box, bool is_warning, const char *message)
 	*entry = (struct entry){(int64_t)(clock_real_ns() / 1000000), is_warning, strdup(message)};
 }
 
-/* ---- what is told ---- */
+/* ---- events of boxes ---- */
 
 static void show_command(const struct process *process, char ret[LOG_COMMAND])
 {
@@ -94,7 +97,8 @@ static void show_command(const struct process *process, char ret[LOG_COMMAND])
 	str_show(line.data ? line.data : "", ret, LOG_COMMAND);
 }
 
-static void add_process(enum box_event event, const struct box *box, const struct process *process)
+static void add_process(struct e2b *e2b, enum box_event event, const struct box *box,
+			const struct process *process)
 {
 	const struct process_end *end = &process->end;
 	char command[LOG_COMMAND], text[LOG_COMMAND + 300];
@@ -107,36 +111,50 @@ static void add_process(enum box_event event, const struct box *box, const struc
 	else
 		snprintf(text, sizeof text, "process %d ended with %s: %s", process->pid, end->text,
 			 command);
-	add(box, event == PROCESS_ENDED && end->cause != BOX_CAUSE_NONE, text);
+	add(e2b, box, event == PROCESS_ENDED && end->cause != BOX_CAUSE_NONE, text);
 }
 
-static void told(struct box_listener *self, enum box_event event, struct box *box,
-		 struct process *process)
+static void on_event(struct box_listener *listener, enum box_event event, struct box *box,
+		     struct process *process)
 {
+	struct e2b *e2b = container_of(listener, struct e2b, logs_listener);
 	static const char *const messages[] = {
 		[BOX_CREATED] = "sandbox created",
 		[BOX_WAS_PAUSED] = "sandbox paused",
 		[BOX_RESUMED] = "sandbox resumed",
 	};
 
-	(void)self;
 	if (event == BOX_ENDED)
-		forget(box->id);
+		remove_log(e2b, box->id);
 	else if (process)
-		add_process(event, box, process);
+		add_process(e2b, event, box, process);
 	else if (event < ARRAY_SIZE(messages))
-		add(box, false, messages[event]);
+		add(e2b, box, false, messages[event]);
 }
 
-void e2b_logs_listen(struct daemon *daemon)
+void e2b_logs_listen(struct e2b *e2b, struct daemon *daemon)
 {
-	if (listener.daemon)
+	if (e2b->logs_listener.daemon)
 		return;
-	listener = (struct box_listener){.daemon = daemon, .told = told, .wants_processes = true};
-	box_listen(&listener);
+	e2b->logs_listener =
+		(struct box_listener){.daemon = daemon, .told = on_event, .wants_processes = true};
+	box_listen(&e2b->logs_listener);
 }
 
-/* ---- what is asked ---- */
+void e2b_logs_done(struct e2b *e2b)
+{
+	if (e2b->logs_listener.daemon)
+		box_unlisten(&e2b->logs_listener);
+	for (size_t i = 0; i < E2B_LOGS_BUCKETS; i++) {
+		for (struct log *log = e2b->logs[i], *next; log; log = next) {
+			next = log->next;
+			free_log(log);
+		}
+		e2b->logs[i] = NULL;
+	}
+}
+
+/* ---- requests ---- */
 
 struct question {
 	int64_t from_ms, to_ms;
@@ -173,10 +191,9 @@ static void write_entry(struct json *json, const struct entry *entry, bool is_pl
 	json_close(json, '}');
 }
 
-static void write_entries(struct json *json, const char *key, const char *id,
+static void write_entries(struct json *json, const char *key, const struct log *log,
 			  const struct question *question, bool is_plain)
 {
-	const struct log *log = *find_log(id);
 	size_t n = 0;
 
 	json_open(json, key, '[');
@@ -213,14 +230,16 @@ void e2b_logs_v1(struct api_call *call)
 	struct box *box = api_box(call);
 	struct json json = {&out};
 	int64_t limit = LIMIT_V1;
+	const struct log *log;
 
 	if (!box || !read_number(call, "start", &question.from_ms) ||
 	    !read_number(call, "limit", &limit))
 		return;
+	log = *find_log(e2b_of(call), box->id);
 	question.limit = (size_t)limit;
 	json_open(&json, NULL, '{');
-	write_entries(&json, "logs", box->id, &question, true);
-	write_entries(&json, "logEntries", box->id, &question, false);
+	write_entries(&json, "logs", log, &question, true);
+	write_entries(&json, "logEntries", log, &question, false);
 	json_close(&json, '}');
 	api_answer(call, 200, &out);
 }
@@ -233,9 +252,11 @@ void e2b_logs(struct api_call *call)
 	struct box *box = api_box(call);
 	struct json json = {&out};
 	int64_t limit = LIMIT_V1, cursor = -1;
+	const struct log *log;
 
 	if (!box || !read_number(call, "cursor", &cursor) || !read_number(call, "limit", &limit))
 		return;
+	log = *find_log(e2b_of(call), box->id);
 	question.limit = (size_t)limit;
 	question.is_backward = direction && streq(direction, "backward");
 	question.level = exchange_query(call->exchange, "level");
@@ -245,7 +266,7 @@ void e2b_logs(struct api_call *call)
 	else if (cursor >= 0)
 		question.from_ms = cursor;
 	json_open(&json, NULL, '{');
-	write_entries(&json, "logs", box->id, &question, false);
+	write_entries(&json, "logs", log, &question, false);
 	json_close(&json, '}');
 	api_answer(call, 200, &out);
 }

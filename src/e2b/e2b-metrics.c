@@ -2,10 +2,12 @@
 /*
  * What boxes use, as samples over time
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-metrics.h"
 
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/connect.h"
+#include "e2b/e2b-objects.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,12 +4,14 @@
  *
  * What becomes of it is box/box-network.c's; here is what belongs to the request.
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-network.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/box-network.h"
+#include "e2b/e2b-create.h"
+#include "e2b/e2b-wait.h"
 
 #include <stdlib.h>
 
@@ -102,7 +104,7 @@ static void read_rules(struct api_call *call, json_t *body)
 	network = merge(box, body);
 	is_fine = e2b_read_network(call, network, has_internet, &text);
 	json_decref(network);
-	wait = is_fine ? e2b_wait(call) : NULL;
+	wait = is_fine ? e2b_wait_new(call) : NULL;
 	if (wait)
 		box_set_network(box, text, has_internet, was_set, wait);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "e2b/e2b.h"
+#include "e2b/e2b-objects.h"
 
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/e2b-protocol.h"
 
 #include <stdio.h>
 #include <stdlib.h>

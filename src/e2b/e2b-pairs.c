@@ -2,7 +2,7 @@
 /*
  * Names with values: metadata and variables, out of JSON and out of filters
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-pairs.h"
 
 #include "httpd/httpd.h"
 

@@ -10,14 +10,20 @@
  * and when what it has not read is overwritten its stream ends with resource_exhausted. So a
  * stream either has every byte or says that it has not.
  */
-#include "e2b/e2b.h"
-#include "httpd/httpd.h"
+#include "e2b/e2b-process-stream.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/connect-call.h"
+#include "e2b/connect-message.h"
+#include "e2b/connect-send.h"
+#include "e2b/connect.h"
+#include "e2b/e2b-pairs.h"
+#include "e2b/e2b-process.h"
+#include "httpd/httpd.h"
 
 #include <errno.h>
 #include <stdlib.h>

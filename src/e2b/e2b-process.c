@@ -5,12 +5,17 @@
  * Which one is meant is said by its number inside, or by the tag that its starter gave it. What
  * runs can be listed and talked to; of what has ended only the end can be heard, for a while.
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-process.h"
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/connect-call.h"
+#include "e2b/connect-message.h"
+#include "e2b/connect-send.h"
+#include "e2b/connect.h"
+#include "e2b/e2b-process-stream.h"
 
 #include <signal.h>
 #include <stdlib.h>

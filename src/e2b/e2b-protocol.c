@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "e2b/e2b-protocol.h"
+
+#include "base/error.h"
 #include "base/str.h"
-#include "e2b/e2b.h"
+#include "e2b/e2b-control.h"
+#include "e2b/e2b-dataplane.h"
+#include "e2b/e2b-logs.h"
+#include "e2b/e2b-secrets.h"
+#include "e2b/e2b-template-files.h"
+#include "e2b/e2b-templates.h"
+#include "e2b/e2b-volumes.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /*
@@ -95,10 +105,42 @@ static const char *const unique_fields[] = {
 	"X-Access-Token", "E2b-Traffic-Access-Token", "E2b-Sandbox-Id", "E2b-Sandbox-Port", NULL,
 };
 
+struct e2b *e2b_of(const struct api_call *call)
+{
+	return api_state(call->api, &e2b_protocol);
+}
+
+static int open_state(struct api *api, const char *dir, void **ret, struct atoll_error *err)
+{
+	struct e2b *e2b = calloc(1, sizeof *e2b);
+
+	(void)dir;
+	if (!e2b)
+		return error_oom(err);
+	e2b->loop = api->loop;
+	*ret = e2b;
+	return 0;
+}
+
+/* Watchers and interpreters have ended with their boxes. */
+static void close_state(void *state)
+{
+	struct e2b *e2b = state;
+
+	if (!e2b)
+		return;
+	e2b_logs_done(e2b);
+	e2b_tickets_done(e2b);
+	loop_drop_lane(e2b->loop, &e2b->searches);
+	free(e2b);
+}
+
 const struct api_protocol e2b_protocol = {
 	.name = "e2b",
 	.routes = routes,
 	.unique_fields = unique_fields,
+	.open = open_state,
+	.close = close_state,
 	.find_data_plane = find_data_plane,
 	.serve_data_plane = e2b_serve_data_plane,
 };

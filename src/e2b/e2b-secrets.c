@@ -4,12 +4,14 @@
  *
  * In values of header rules "${e2b.secrets.NAME}" stands for one; box/secret.h.
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-secrets.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/secret.h"
+#include "e2b/e2b-list.h"
+#include "e2b/e2b-wait.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -108,7 +110,7 @@ static void put(struct api_call *call, json_t *body, const char *name, enum secr
 			   ENTRIES_MAX, TEXT_MAX, KEY_MAX, METADATA_MAX);
 		return;
 	}
-	wait = e2b_wait(call);
+	wait = e2b_wait_new(call);
 	if (wait)
 		secret_put(call->tenant, &wish, done, wait);
 }
@@ -145,7 +147,7 @@ static void get(struct api_call *call)
 
 static void delete (struct api_call *call)
 {
-	struct e2b_wait *wait = e2b_wait(call);
+	struct e2b_wait *wait = e2b_wait_new(call);
 
 	if (wait)
 		secret_remove(call->tenant, api_parameter(call, 0), on_changed, wait);

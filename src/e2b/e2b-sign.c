@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "e2b/e2b.h"
+#include "e2b/e2b-sign.h"
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "e2b/connect.h"
 
 #include <openssl/crypto.h>
 #include <sodium.h>

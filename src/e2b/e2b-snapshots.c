@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "e2b/e2b.h"
+#include "e2b/e2b-snapshots.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/e2b-list.h"
+#include "e2b/e2b-network.h"
+#include "e2b/e2b-wait.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +79,7 @@ static void read_request(struct api_call *call, json_t *body)
 	}
 	if (e2b_sets_headers(call, box))
 		return;
-	wait = e2b_wait(call);
+	wait = e2b_wait_new(call);
 	if (wait)
 		box_snapshot(box, json_string_value(name), made, wait);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "e2b/e2b.h"
+#include "e2b/e2b-template-files.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/template.h"
 #include "box/volume.h"
+#include "e2b/e2b-protocol.h"
+#include "e2b/e2b-sign.h"
 #include "httpd/httpd.h"
 
 #include <errno.h>
@@ -40,15 +42,12 @@ struct ticket {
 	struct ticket *next;
 };
 
-/* The latest ones of each tenant, the latest first: a client uses its own at once. However many a
- * tenant asks for, it takes its own oldest ones, and none of another's. */
-static struct ticket *tickets;
-
-static void drop_oldest(const struct tenant *tenant)
+/* At most TICKETS_MAX tickets of a tenant: removes the tenant's oldest ones. */
+static void drop_oldest(struct e2b *e2b, const struct tenant *tenant)
 {
 	size_t n = 0;
 
-	for (struct ticket **at = &tickets; *at;) {
+	for (struct ticket **at = &e2b->tickets; *at;) {
 		struct ticket *ticket = *at;
 
 		if (!streq(ticket->tenant, tenant->id) || ++n < TICKETS_MAX) {
@@ -60,7 +59,8 @@ static void drop_oldest(const struct tenant *tenant)
 	}
 }
 
-static const char *new_ticket(struct tenant *tenant, const char *hash, const char *path)
+static const char *new_ticket(struct e2b *e2b, struct tenant *tenant, const char *hash,
+			      const char *path)
 {
 	struct ticket *ticket = calloc(1, sizeof *ticket);
 	unsigned char bytes[16];
@@ -74,15 +74,24 @@ static const char *new_ticket(struct tenant *tenant, const char *hash, const cha
 	snprintf(ticket->hash, sizeof ticket->hash, "%s", hash);
 	snprintf(ticket->tenant, sizeof ticket->tenant, "%s", tenant->id);
 	snprintf(ticket->path, sizeof ticket->path, "%s", path);
-	drop_oldest(tenant);
-	ticket->next = tickets;
-	tickets = ticket;
+	drop_oldest(e2b, tenant);
+	ticket->next = e2b->tickets;
+	e2b->tickets = ticket;
 	return ticket->word;
 }
 
-static const struct ticket *find_ticket(const char *word, const char *hash)
+void e2b_tickets_done(struct e2b *e2b)
 {
-	for (const struct ticket *at = word ? tickets : NULL; at; at = at->next) {
+	for (struct ticket *at = e2b->tickets, *next; at; at = next) {
+		next = at->next;
+		free(at);
+	}
+	e2b->tickets = NULL;
+}
+
+static const struct ticket *find_ticket(const struct e2b *e2b, const char *word, const char *hash)
+{
+	for (const struct ticket *at = word ? e2b->tickets : NULL; at; at = at->next) {
 		if (e2b_is_same_token(at->word, word) && streq(at->hash, hash))
 			return at;
 	}
@@ -118,7 +127,7 @@ void e2b_template_files_get(struct api_call *call)
 		api_fail(call, &err);
 		return;
 	}
-	word = new_ticket(call->tenant, hash, path);
+	word = new_ticket(e2b_of(call), call->tenant, hash, path);
 	if (!word) {
 		api_refuse(call, 500, "out of memory");
 		return;
@@ -222,8 +231,8 @@ static void piece(struct exchange *exchange, const char *data, size_t size, void
 
 void e2b_template_files_put(struct api_call *call)
 {
-	const struct ticket *ticket =
-		find_ticket(exchange_query(call->exchange, "upload"), api_parameter(call, 1));
+	const struct ticket *ticket = find_ticket(
+		e2b_of(call), exchange_query(call->exchange, "upload"), api_parameter(call, 1));
 	struct tenant *tenant = ticket ? tenant_find(call->api->daemon, ticket->tenant) : NULL;
 	struct upload *upload;
 	int fd;

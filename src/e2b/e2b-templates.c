@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "e2b/e2b.h"
+#include "e2b/e2b-templates.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/template.h"
+#include "e2b/e2b-template-files.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -6,11 +6,16 @@
  * body waits in the socket. What comes is written as it comes, by a thread (put.h), so that a file
  * of any size needs no more memory than a small one.
  */
-#include "e2b/e2b.h"
+#include "e2b/e2b-upload.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/e2b-dataplane.h"
+#include "e2b/e2b-files.h"
+#include "e2b/e2b-objects.h"
+#include "e2b/e2b-pairs.h"
+#include "e2b/e2b-wait.h"
 #include "httpd/httpd.h"
 
 #include <stdio.h>
@@ -474,7 +479,7 @@ static void read_compose(struct api_call *call, json_t *body)
 		api_refuse(call, 400, "source_paths is a list of texts, and destination a text");
 		return;
 	}
-	wait = e2b_wait(call);
+	wait = e2b_wait_new(call);
 	if (!wait)
 		return;
 	wait->text = user && user[0] ? strdup(user) : NULL;

@@ -6,11 +6,13 @@
  * opened, the body goes into it as it comes, and the draft gets its place. Whoever goes away in the
  * middle leaves what was there before.
  */
-#include "e2b/e2b-volumes.h"
+#include "e2b/e2b-volume-content.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/volume.h"
+#include "e2b/e2b-sign.h"
 #include "httpd/httpd.h"
 
 #include <errno.h>
@@ -289,7 +291,7 @@ static void answer_file(struct content *content)
 
 /* ---- what is asked ---- */
 
-void volume_content_list(struct api_call *call)
+void e2b_volume_list(struct api_call *call)
 {
 	struct content *content = begin(call);
 
@@ -297,7 +299,7 @@ void volume_content_list(struct api_call *call)
 		start(content, VOLUME_LIST, path_of(content), answer_list);
 }
 
-void volume_content_make_dir(struct api_call *call)
+void e2b_volume_make_dir(struct api_call *call)
 {
 	struct content *content = begin(call);
 
@@ -305,7 +307,7 @@ void volume_content_make_dir(struct api_call *call)
 		start(content, VOLUME_MAKE_DIR, path_of(content), answer_made);
 }
 
-void volume_content_stat(struct api_call *call)
+void e2b_volume_stat(struct api_call *call)
 {
 	struct content *content = begin(call);
 
@@ -313,7 +315,7 @@ void volume_content_stat(struct api_call *call)
 		start(content, VOLUME_STAT, path_of(content), answer_stat);
 }
 
-void volume_content_remove(struct api_call *call)
+void e2b_volume_remove(struct api_call *call)
 {
 	struct content *content = begin(call);
 
@@ -321,7 +323,7 @@ void volume_content_remove(struct api_call *call)
 		start(content, VOLUME_REMOVE, path_of(content), answer_removed);
 }
 
-void volume_content_read(struct api_call *call)
+void e2b_volume_read(struct api_call *call)
 {
 	struct content *content = begin(call);
 
@@ -355,7 +357,7 @@ static void read_change(struct api_call *call, json_t *body)
 		start(content, VOLUME_CHANGE, path_of(content), answer_stat);
 }
 
-void volume_content_change(struct api_call *call)
+void e2b_volume_change(struct api_call *call)
 {
 	if (begin(call))
 		api_read_json(call, BODY_MAX, false, read_change);
@@ -432,7 +434,7 @@ static void read_body(struct content *content)
 		refuse_write(content, ENOMEM);
 }
 
-void volume_content_write(struct api_call *call)
+void e2b_volume_write(struct api_call *call)
 {
 	struct content *content = begin(call);
 

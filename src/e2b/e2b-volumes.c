@@ -7,6 +7,9 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/volume.h"
+#include "e2b/e2b-volume-content.h"
+#include "e2b/e2b-wait.h"
 
 #include <errno.h>
 
@@ -51,7 +54,7 @@ static void read_request(struct api_call *call, json_t *body)
 		api_refuse(call, 400, "name: is missing, or no text");
 		return;
 	}
-	wait = e2b_wait(call);
+	wait = e2b_wait_new(call);
 	if (wait)
 		volume_create(call->tenant, name, made, wait);
 }
@@ -117,12 +120,12 @@ const struct api_route e2b_volume_routes[] = {
 	{"GET", "/volumes", list},
 	{"GET", "/volumes/{id}", get},
 	{"DELETE", "/volumes/{id}", delete},
-	{"GET", "/volumecontent/{id}/dir", volume_content_list, API_OPEN},
-	{"POST", "/volumecontent/{id}/dir", volume_content_make_dir, API_OPEN},
-	{"GET", "/volumecontent/{id}/path", volume_content_stat, API_OPEN},
-	{"PATCH", "/volumecontent/{id}/path", volume_content_change, API_OPEN},
-	{"DELETE", "/volumecontent/{id}/path", volume_content_remove, API_OPEN},
-	{"GET", "/volumecontent/{id}/file", volume_content_read, API_OPEN},
-	{"PUT", "/volumecontent/{id}/file", volume_content_write, API_OPEN},
+	{"GET", "/volumecontent/{id}/dir", e2b_volume_list, API_OPEN},
+	{"POST", "/volumecontent/{id}/dir", e2b_volume_make_dir, API_OPEN},
+	{"GET", "/volumecontent/{id}/path", e2b_volume_stat, API_OPEN},
+	{"PATCH", "/volumecontent/{id}/path", e2b_volume_change, API_OPEN},
+	{"DELETE", "/volumecontent/{id}/path", e2b_volume_remove, API_OPEN},
+	{"GET", "/volumecontent/{id}/file", e2b_volume_read, API_OPEN},
+	{"PUT", "/volumecontent/{id}/file", e2b_volume_write, API_OPEN},
 	{0},
 };

@@ -6,13 +6,19 @@
  * RemoveWatcher). Neither grows without bound: a stream that is not read, and a watcher that
  * nobody asks, end, and say that changes were lost.
  */
-#include "e2b/e2b.h"
-#include "httpd/httpd.h"
+#include "e2b/e2b-watch.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/held.h"
+#include "e2b/connect-call.h"
+#include "e2b/connect-message.h"
+#include "e2b/connect-send.h"
+#include "e2b/connect.h"
+#include "e2b/e2b-objects.h"
+#include "e2b/e2b-protocol.h"
+#include "httpd/httpd.h"
 
 #include <sodium.h>
 #include <stdlib.h>
@@ -122,6 +128,7 @@ static void watch_dir(struct rpc *rpc)
 /* ---- kept until they are asked for ---- */
 
 struct watcher {
+	struct e2b *e2b;
 	char id[24];
 	struct box *box;
 	struct guest_watch *watch;
@@ -133,23 +140,20 @@ struct watcher {
 	struct watcher *next;
 };
 
-/* Of all boxes: there are few, and a box has no place for what only this protocol knows. */
-static struct watcher *watchers;
-
-static struct watcher *find_watcher(const struct box *box, const char *id)
+static struct watcher *find_watcher(const struct e2b *e2b, const struct box *box, const char *id)
 {
-	struct watcher *watcher = watchers;
+	struct watcher *watcher = e2b->watchers;
 
 	while (watcher && (watcher->box != box || !streq(watcher->id, id)))
 		watcher = watcher->next;
 	return watcher;
 }
 
-static size_t count_watchers(const struct box *box)
+static size_t count_watchers(const struct e2b *e2b, const struct box *box)
 {
 	size_t n = 0;
 
-	for (const struct watcher *w = watchers; w; w = w->next)
+	for (const struct watcher *w = e2b->watchers; w; w = w->next)
 		n += w->box == box;
 	return n;
 }
@@ -163,7 +167,7 @@ static void drop_events(struct watcher *watcher)
 
 static void free_watcher(struct watcher *watcher)
 {
-	struct watcher **link = &watchers;
+	struct watcher **link = &watcher->e2b->watchers;
 
 	while (*link && *link != watcher)
 		link = &(*link)->next;
@@ -249,8 +253,9 @@ static struct watcher *new_watcher(struct rpc *rpc)
 	watcher->creating = rpc_ref(rpc);
 	watcher->events = (struct buf)BUF_INIT(EVENTS_MAX);
 	watcher->gone = box_on_gone(rpc->box, box_gone, watcher);
-	watcher->next = watchers;
-	watchers = watcher;
+	watcher->e2b = e2b_of(rpc->call);
+	watcher->next = watcher->e2b->watchers;
+	watcher->e2b->watchers = watcher;
 	return watcher;
 }
 
@@ -261,7 +266,7 @@ static void create_watcher(struct rpc *rpc)
 
 	if (!read_request(rpc, &request))
 		return;
-	if (count_watchers(rpc->box) >= WATCHERS_MAX) {
+	if (count_watchers(e2b_of(rpc->call), rpc->box) >= WATCHERS_MAX) {
 		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "there are %d watchers; remove some",
 			 WATCHERS_MAX);
 		return;
@@ -285,7 +290,7 @@ static struct watcher *asked_watcher(struct rpc *rpc)
 
 	if (!rpc_text(rpc, rpc->request, "watcherId", &id))
 		return NULL;
-	watcher = find_watcher(rpc->box, id ? id : "");
+	watcher = find_watcher(e2b_of(rpc->call), rpc->box, id ? id : "");
 	if (!watcher)
 		rpc_fail(rpc, RPC_NOT_FOUND, "watcher with id %s not found", id ? id : "''");
 	return watcher;

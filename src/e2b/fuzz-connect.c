@@ -3,7 +3,8 @@
  * What strangers send before it is known to be anything: envelopes, base64, names of users,
  * filters.
  */
-#include "e2b/e2b.h"
+#include "e2b/connect.h"
+#include "e2b/e2b-pairs.h"
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "e2b/interpreter.h"
+#include "e2b/interpreter-context.h"
 
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/e2b-protocol.h"
+#include "e2b/interpreter-run.h"
+#include "e2b/interpreter.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -23,8 +26,6 @@
 #define KERNEL	   "/run/atoll/kernels/kernel.py"
 #define TAG_PREFIX "atoll:kernel:"
 #define HOME	   "/home/user"
-
-static struct interpreter *interpreters;
 
 static const struct {
 	const char *name, *language;
@@ -231,7 +232,7 @@ static struct api_call *end_waiting(struct context *context)
 /* The box ends, or sleeps: its kernels are found again if it comes back. */
 static void box_gone(struct box *box, void *data)
 {
-	struct interpreter *interpreter = data, **at = &interpreters;
+	struct interpreter *interpreter = data, **at = &interpreter->e2b->interpreters;
 
 	(void)box;
 	while (*at != interpreter)
@@ -249,20 +250,28 @@ static void box_gone(struct box *box, void *data)
 	free(interpreter);
 }
 
-struct interpreter *interpreter_of(struct box *box)
+static struct interpreter *find_interpreter(const struct e2b *e2b, const struct box *box)
 {
-	struct interpreter *interpreter = interpreters;
+	struct interpreter *interpreter = e2b->interpreters;
 
 	while (interpreter && interpreter->box != box)
 		interpreter = interpreter->next;
+	return interpreter;
+}
+
+struct interpreter *interpreter_of(struct e2b *e2b, struct box *box)
+{
+	struct interpreter *interpreter = find_interpreter(e2b, box);
+
 	if (interpreter)
 		return interpreter;
 	interpreter = calloc(1, sizeof *interpreter);
 	if (!interpreter)
 		return NULL;
 	interpreter->box = box;
-	interpreter->next = interpreters;
-	interpreters = interpreter;
+	interpreter->e2b = e2b;
+	interpreter->next = e2b->interpreters;
+	e2b->interpreters = interpreter;
 	interpreter->gone = box_on_gone(box, box_gone, interpreter);
 	adopt_all(interpreter);
 	/* These are there from the start; their kernels come when they are wanted. */
@@ -275,6 +284,7 @@ struct interpreter *interpreter_of(struct box *box)
 
 /* Between asking for a process and getting it the box may go, or the context. */
 struct start {
+	struct e2b *e2b;
 	struct daemon *daemon;
 	char box[BOX_ID_SIZE], context[40];
 };
@@ -309,11 +319,9 @@ static void kernel_started(struct process *process, const struct atoll_error *er
 {
 	struct start *start = data;
 	struct box *box = box_find_any(start->daemon, start->box);
-	struct interpreter *interpreter = interpreters;
+	struct interpreter *interpreter = find_interpreter(start->e2b, box);
 	struct context *context;
 
-	while (interpreter && interpreter->box != box)
-		interpreter = interpreter->next;
 	context = interpreter ? context_find(interpreter, start->context) : NULL;
 	free(start);
 	if (!context || !context->is_starting) {
@@ -348,6 +356,7 @@ void context_start(struct context *context)
 		run_fail_all(context, 500, "out of memory");
 		return;
 	}
+	start->e2b = context->interpreter->e2b;
 	start->daemon = box->daemon;
 	memcpy(start->box, box->id, sizeof start->box);
 	memcpy(start->context, context->id, sizeof start->context);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "e2b/interpreter.h"
+#include "e2b/interpreter-run.h"
 
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/interpreter-context.h"
+#include "e2b/interpreter.h"
 
 #include <errno.h>
 #include <stdio.h>

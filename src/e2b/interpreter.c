@@ -4,6 +4,9 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "e2b/e2b-protocol.h"
+#include "e2b/interpreter-context.h"
+#include "e2b/interpreter-run.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -95,7 +98,7 @@ static struct interpreter *found_again(struct api_call *call)
 		interpreter_answer_text(call, 502, "The sandbox was not found");
 		return NULL;
 	}
-	interpreter = interpreter_of(box);
+	interpreter = interpreter_of(e2b_of(call), box);
 	if (!interpreter)
 		interpreter_answer_text(call, 500, "out of memory");
 	return interpreter;
@@ -320,7 +323,7 @@ void interpreter_exchange(struct exchange *exchange, struct box *box)
 		call->over = forget_id;
 		wait_for_body(call, box, make_context);
 	} else if (first && streq(first, "contexts")) {
-		interpreter = interpreter_of(box);
+		interpreter = interpreter_of(e2b_of(call), box);
 		if (!interpreter)
 			interpreter_answer_text(call, 500, "out of memory");
 		else if (id)

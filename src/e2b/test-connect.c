@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "e2b/e2b.h"
-
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/test.h"
+#include "e2b/connect.h"
+#include "e2b/e2b-pairs.h"
+#include "e2b/e2b-sign.h"
 
 #include <stdlib.h>
 

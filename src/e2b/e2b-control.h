@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "httpd/httpd.h"
+
+extern const struct api_route e2b_control_routes[];
