@@ -2,6 +2,9 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "base/test.h"
+#include "v1/v1-form.h"
+#include "v1/v1-openapi.h"
+#include "v1/v1-view.h"
 #include "v1/v1.h"
 
 #include <ctype.h>

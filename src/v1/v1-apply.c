@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-apply.h"
+
 #include "base/error.h"
 #include "base/path.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "v1/v1.h"
+#include "v1/v1-form.h"
+#include "v1/v1-state.h"
+#include "v1/v1-wait.h"
 
 #include <errno.h>
 #include <stdio.h>

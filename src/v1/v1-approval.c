@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-approval.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-form.h"
+#include "v1/v1-sandbox.h"
+#include "v1/v1-state.h"
+#include "v1/v1-view.h"
+#include "v1/v1-wait.h"
 
 #include <atoll/step.h>
 #include <errno.h>

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-file.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/guest.h"
 #include "httpd/httpd.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-form.h"
+#include "v1/v1-state.h"
+#include "v1/v1-view.h"
+#include "v1/v1-wait.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-follow.h"
+
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
 #include "box/results.h"
 #include "httpd/httpd.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-results.h"
+#include "v1/v1-state.h"
+#include "v1/v1-step.h"
+#include "v1/v1-view.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -140,7 +146,7 @@ static bool send_piece(struct follow *follow, enum process_stream stream)
 
 static void end(struct follow *follow)
 {
-	if (!v1_has_ended(follow->reader.process)) {
+	if (!v1_has_ended(v1_of(follow->sse.call), follow->reader.process)) {
 		loop_arm(daemon_loop(follow->listener.daemon), &follow->again,
 			 clock_monotonic_ns() + AGAIN_NS);
 		return;
@@ -258,7 +264,7 @@ void v1_follow(struct api_call *call, struct process *process)
 	call->over = on_over;
 	box_listen(&follow->listener);
 	process_attach(process, &follow->reader, at);
-	v1_step_is_read(process);
+	v1_step_is_read(v1_of(call), process);
 	if (!is_again)
 		send_step(follow, "start");
 	process_go_on(&follow->reader);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-form.h"
+
 #include "base/scope.h"
 #include "base/str.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

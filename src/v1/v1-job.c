@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-job.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/results.h"
 #include "spec/spec.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-follow.h"
+#include "v1/v1-form.h"
+#include "v1/v1-output.h"
+#include "v1/v1-record.h"
+#include "v1/v1-results.h"
+#include "v1/v1-sandbox.h"
+#include "v1/v1-state.h"
+#include "v1/v1-view.h"
+#include "v1/v1-wait.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -105,45 +116,64 @@ struct process *v1_job_step(const struct box *box)
 	return process;
 }
 
-/* ---- how it is shown ---- */
-
-/* Told as running once it is written that it has begun: from then on it is not started again,
- * whoever is killed. */
-static bool is_begun(const struct process *process)
+bool v1_is_job_step(const struct process *process)
 {
-	return !results_is_waiting(v1_results(), process->box->id, process->number);
+	return process->key && streq(process->key, V1_JOB_KEY) &&
+	       v1_label(process->box, V1_LABEL_JOB);
 }
 
-static void write_job(struct json *json, const char *id, const char *labels, bool is_there,
-		      struct process *process, const char *view)
+/* ---- as JSON ---- */
+
+/* A job as it is shown. */
+struct job {
+	const struct v1 *v1;
+	const char *id;
+	const char *labels;	 /* JSON; NULL: none */
+	bool has_box;		 /* its sandbox is still there */
+	struct process *process; /* its step; NULL: not started, or only in results.db */
+	const char *view;	 /* of its step in results.db; NULL */
+};
+
+/* "running" is shown once the start is on disk: from then on no daemon starts the job again. */
+static bool is_begun(const struct job *job)
 {
-	bool has_ended = process ? v1_has_ended(process) : view != NULL;
+	return !results_is_waiting(job->v1->results, job->process->box->id, job->process->number);
+}
+
+static void write_job(struct json *json, const struct job *job)
+{
+	struct process *process = job->process;
+	bool has_ended = process ? v1_has_ended(job->v1, process) : job->view != NULL;
 
 	json_open(json, NULL, '{');
-	json_str(json, "id", id);
+	json_str(json, "id", job->id);
 	json_str(json, "state",
-		 has_ended			? "ended"
-		 : process && is_begun(process) ? "running"
-						: "starting");
-	json_raw(json, "labels", labels ? labels : "{}");
-	json_str(json, "sandbox", is_there ? id : NULL);
+		 has_ended		    ? "ended"
+		 : process && is_begun(job) ? "running"
+					    : "starting");
+	json_raw(json, "labels", job->labels ? job->labels : "{}");
+	json_str(json, "sandbox", job->has_box ? job->id : NULL);
 	if (process)
 		v1_write_step_as(json, "step", process, has_ended ? &process->end : NULL,
 				 process->end_ms, false);
-	else if (view)
-		json_raw(json, "step", view);
+	else if (job->view)
+		json_raw(json, "step", job->view);
 	else
 		json_none(json, "step");
 	json_close(json, '}');
 }
 
-static void write_box_job(struct json *json, struct box *box)
+static void write_box_job(struct json *json, const struct v1 *v1, struct box *box)
 {
 	cleanup_buf struct buf labels = BUF_INIT(1 << 20);
 	struct json inner = {.out = &labels};
 
 	v1_write_pairs(&inner, NULL, &box->labels);
-	write_job(json, box->id, labels.data, true, v1_job_step(box), NULL);
+	write_job(json, &(struct job){.v1 = v1,
+				      .id = box->id,
+				      .labels = labels.data,
+				      .has_box = true,
+				      .process = v1_job_step(box)});
 }
 
 /* ---- start ---- */
@@ -172,7 +202,7 @@ static void answer_job(struct api_call *call, unsigned status, struct box *box)
 	cleanup_buf struct buf out = BUF_INIT(16 << 20);
 	struct json json = {.out = &out};
 
-	write_box_job(&json, box);
+	write_box_job(&json, v1_of(call), box);
 	api_answer(call, status, &out);
 }
 
@@ -254,7 +284,7 @@ static void start_job(struct api_call *call, struct v1_create *wanted, const cha
 	if (!starting)
 		return;
 	starting->label = take_ptr(*label);
-	v1_making_begin(&starting->making, call->tenant, request_id);
+	v1_making_begin(&starting->making, call, request_id);
 	box_create(call->tenant, &wanted->request, on_created, starting);
 }
 
@@ -304,18 +334,18 @@ void v1_job_ended(struct box *box)
 	box_set_timeout(box, keep > 0 ? keep : 1, false);
 }
 
-void v1_jobs_go_on(struct api *api)
+void v1_jobs_resume(struct v1 *v1)
 {
+	struct daemon *daemon = v1->api->daemon;
 	struct result_step step;
 	struct starting *starting;
 	const char *label;
 
-	for (struct box *box = box_next_any(api->daemon, NULL); box;
-	     box = box_next_any(api->daemon, box)) {
+	for (struct box *box = box_next_any(daemon, NULL); box; box = box_next_any(daemon, box)) {
 		label = v1_label(box, V1_LABEL_JOB);
 		if (!label || box->state != BOX_RUNNING || v1_job_step(box))
 			continue;
-		if (results_find_key(v1_results(), box->id, V1_JOB_KEY, &step)) {
+		if (results_find_key(v1->results, box->id, V1_JOB_KEY, &step)) {
 			result_done(&step);
 			v1_job_ended(box);
 			continue;
@@ -323,7 +353,7 @@ void v1_jobs_go_on(struct api *api)
 		starting = calloc(1, sizeof *starting);
 		if (!starting)
 			return;
-		starting->wait.daemon = api->daemon;
+		starting->wait.daemon = daemon;
 		memcpy(starting->wait.box, box->id, sizeof box->id);
 		starting->label = strdup(label);
 		start_in(box, starting);
@@ -341,7 +371,8 @@ static struct box *find(struct api_call *call, struct result_step *ret, bool *re
 	*ret_is_old = false;
 	if (box && v1_job_step(box))
 		return box;
-	if (id && strlen(id) < BOX_ID_SIZE && results_find_key(v1_results(), id, V1_JOB_KEY, ret)) {
+	if (id && strlen(id) < BOX_ID_SIZE &&
+	    results_find_key(v1_of(call)->results, id, V1_JOB_KEY, ret)) {
 		if (ret->is_job && streq(ret->tenant, call->tenant->id)) {
 			*ret_is_old = true;
 			return NULL;
@@ -357,8 +388,10 @@ static struct box *find(struct api_call *call, struct result_step *ret, bool *re
 
 static void write_old(struct json *json, struct daemon *daemon, const struct result_step *step)
 {
-	write_job(json, step->box, step->labels, box_find_any(daemon, step->box) != NULL, NULL,
-		  step->view);
+	write_job(json, &(struct job){.id = step->box,
+				      .labels = step->labels,
+				      .has_box = box_find_any(daemon, step->box) != NULL,
+				      .view = step->view});
 }
 
 void v1_job_get(struct api_call *call)
@@ -475,10 +508,10 @@ void v1_jobs_list(struct api_call *call)
 	for (struct box *box = box_next(call->tenant, NULL, true); box && before == INT64_MAX;
 	     box = box_next(call->tenant, box, true)) {
 		if (v1_job_step(box))
-			write_box_job(&json, box);
+			write_box_job(&json, v1_of(call), box);
 	}
-	n = results_list_jobs(v1_results(), call->tenant->id, (int64_t)before, limit ? limit : PAGE,
-			      list_old, &list);
+	n = results_list_jobs(v1_of(call)->results, call->tenant->id, (int64_t)before,
+			      limit ? limit : PAGE, list_old, &list);
 	json_close(&json, ']');
 	snprintf(next, sizeof next, "%lld", (long long)list.last_ms);
 	json_str(&json, "next", n == limit ? next : NULL);

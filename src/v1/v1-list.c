@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-list.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-form.h"
+#include "v1/v1-sandbox.h"
+#include "v1/v1-state.h"
+#include "v1/v1-view.h"
+#include "v1/v1-wait.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -40,7 +47,7 @@ static bool read_labels(struct api_call *call, struct filter *ret)
 		if (next)
 			*next++ = '\0';
 		value = strchr(at, '=');
-		if (!value || value == at || ret->n == LABELS || v1_label_is_ours(at)) {
+		if (!value || value == at || ret->n == LABELS || v1_label_is_reserved(at)) {
 			v1_refuse(call, 400, "request",
 				  "'label' has to be NAME=VALUE, at most %d of them, separated by "
 				  "commas",

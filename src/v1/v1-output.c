@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-output.h"
+
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
 #include "box/results.h"
 #include "httpd/httpd.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-form.h"
+#include "v1/v1-state.h"
+#include "v1/v1-step.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -219,7 +224,7 @@ void v1_output(struct api_call *call, struct process *process)
 	at[stream] = from;
 	process_attach(process, &output->reader, at);
 	if (follows)
-		v1_step_is_read(process);
+		v1_step_is_read(v1_of(call), process);
 	add_fields(call, from, size, process->has_ended);
 	exchange_begin(call->exchange, 200, "application/octet-stream",
 		       follows ? UINT64_MAX : size - from);

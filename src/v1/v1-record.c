@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-record.h"
+
 #include "base/error.h"
 #include "base/program.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "v1/v1.h"
+#include "v1/v1-wait.h"
 
 #include <errno.h>
 #include <fcntl.h>

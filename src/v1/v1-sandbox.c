@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-sandbox.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "spec/spec.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-form.h"
+#include "v1/v1-state.h"
+#include "v1/v1-view.h"
+#include "v1/v1-wait.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -87,7 +93,7 @@ void v1_read_create(struct form *form, struct v1_create *ret)
 	form_pairs(form, "metadata", &request->metadata);
 	form_pairs(form, "environment", &request->environment);
 	for (size_t i = 0; i < request->labels.n; i++) {
-		if (v1_label_is_ours(request->labels.items[i].name))
+		if (v1_label_is_reserved(request->labels.items[i].name))
 			form_bad(form, "labels that begin with 'atoll.' are the daemon's own");
 	}
 	end = form_str(form, "onTimeout", "delete");
@@ -129,11 +135,9 @@ struct box *v1_box_of_request(struct tenant *tenant, const char *request_id)
 
 /* ---- those that are being made ---- */
 
-static struct v1_making *first_making;
-
 bool v1_is_being_made(struct api_call *call, const char *request_id)
 {
-	const struct v1_making *at = first_making;
+	const struct v1_making *at = v1_of(call)->makings;
 
 	while (at && request_id &&
 	       (at->tenant != call->tenant || !streq(at->request_id, request_id)))
@@ -145,17 +149,20 @@ bool v1_is_being_made(struct api_call *call, const char *request_id)
 	return true;
 }
 
-void v1_making_begin(struct v1_making *making, const struct tenant *tenant, const char *request_id)
+void v1_making_begin(struct v1_making *making, const struct api_call *call, const char *request_id)
 {
+	struct v1 *v1 = v1_of(call);
+
 	snprintf(making->request_id, sizeof making->request_id, "%s", request_id ? request_id : "");
-	making->tenant = tenant;
-	making->next = first_making;
-	first_making = making;
+	making->v1 = v1;
+	making->tenant = call->tenant;
+	making->next = v1->makings;
+	v1->makings = making;
 }
 
 void v1_making_end(struct v1_making *making)
 {
-	struct v1_making **at = &first_making;
+	struct v1_making **at = &making->v1->makings;
 
 	while (*at && *at != making)
 		at = &(*at)->next;
@@ -197,7 +204,7 @@ static void create(struct api_call *call, struct v1_create *wanted, const char *
 
 	if (!creation)
 		return;
-	v1_making_begin(&creation->making, call->tenant, request_id);
+	v1_making_begin(&creation->making, call, request_id);
 	box_create(call->tenant, &wanted->request, on_created, creation);
 }
 

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-secret.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "box/secret.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-form.h"
+#include "v1/v1-state.h"
+#include "v1/v1-view.h"
+#include "v1/v1-wait.h"
 
 #include <errno.h>
 

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-stdin.h"
+
 #include "base/clock.h"
 #include "base/scope.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-form.h"
+#include "v1/v1-step.h"
+#include "v1/v1-wait.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-step.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/results.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-form.h"
+#include "v1/v1-state.h"
+#include "v1/v1-view.h"
+#include "v1/v1-wait.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -46,7 +52,7 @@ struct process *v1_step(struct api_call *call, struct box **ret_box,
 	process = process_find_number(box, number);
 	if (process)
 		return process;
-	if (!results_find(v1_results(), box->id, number, &step)) {
+	if (!results_find(v1_of(call)->results, box->id, number, &step)) {
 		if (process_is_adopting(box))
 			v1_refuse(call, 503, "host",
 				  "the daemon was started again, and looks for "
@@ -92,21 +98,20 @@ void v1_step_get(struct api_call *call)
 		answer_step(call, 200, process, false);
 }
 
-/* ---- nothing is lost before somebody reads ---- */
+/* ---- the first reader ---- */
 
-/* Whoever starts a step reads it from its first byte on, if he comes soon: until then it is not let
- * write more than is kept. */
-struct first {
+/* Reads nothing, but makes a new step wait when its buffer is full. So a client that follows the
+ * step within FIRST_NS gets the output from its first byte. */
+struct first_reader {
+	struct v1 *v1;
 	struct process_reader reader;
 	struct loop_timer timer;
-	struct first *next;
+	struct first_reader *next;
 };
 
-static struct first *firsts;
-
-static void drop_first(struct first *first)
+static void drop_first(struct first_reader *first)
 {
-	struct first **at = &firsts;
+	struct first_reader **at = &first->v1->first_readers;
 
 	while (*at && *at != first)
 		at = &(*at)->next;
@@ -117,9 +122,9 @@ static void drop_first(struct first *first)
 	free(first);
 }
 
-void v1_step_is_read(struct process *process)
+void v1_step_is_read(struct v1 *v1, struct process *process)
 {
-	for (struct first *at = firsts, *next; at; at = next) {
+	for (struct first_reader *at = v1->first_readers, *next; at; at = next) {
 		next = at->next;
 		if (at->reader.process == process)
 			drop_first(at);
@@ -128,28 +133,30 @@ void v1_step_is_read(struct process *process)
 
 static void on_first_late(struct loop_timer *timer)
 {
-	drop_first((struct first *)((char *)timer - offsetof(struct first, timer)));
+	drop_first((struct first_reader *)((char *)timer - offsetof(struct first_reader, timer)));
 }
 
-static void answer_much(struct process *process);
+static void answer_all(struct v1 *v1, struct process *process);
 
 static void on_first_ready(struct process_reader *reader)
 {
+	struct first_reader *first = container_of(reader, struct first_reader, reader);
 	struct process *process = reader->process;
 
+	/* The answer cannot contain so much: the client has to read the output itself. */
 	if (process_size(process, PROCESS_OUT) > V1_INLINE ||
 	    process_size(process, PROCESS_ERR) > V1_INLINE)
-		answer_much(process);
+		answer_all(first->v1, process);
 }
 
-static void attach_first(struct process *process)
+static void attach_first(struct v1 *v1, struct process *process)
 {
 	const uint64_t at[PROCESS_STREAMS] = {0};
-	struct first *first;
+	struct first_reader *first;
 
-	for (first = firsts; first; first = first->next) {
+	for (first = v1->first_readers; first; first = first->next) {
 		if (first->reader.process == process)
-			return; /* asked for once more */
+			return; /* the same request a second time */
 	}
 	first = process->has_ended ? NULL : calloc(1, sizeof *first);
 	if (!first)
@@ -157,29 +164,29 @@ static void attach_first(struct process *process)
 	first->reader.ready = on_first_ready;
 	first->reader.holds = true;
 	first->timer.fire = on_first_late;
-	first->next = firsts;
-	firsts = first;
+	first->v1 = v1;
+	first->next = v1->first_readers;
+	v1->first_readers = first;
 	process_attach(process, &first->reader, at);
 	loop_arm(daemon_loop(process->box->daemon), &first->timer, clock_monotonic_ns() + FIRST_NS);
 }
 
 /* ---- start ---- */
 
-/* Somebody who wants to hear of the end at once: he waits in a list until it comes, or his time is
+/* A request to start a step. With "wait" it is in v1->starts until the step ends or the time is
  * over. */
 struct start {
 	struct v1_wait wait;
 	struct loop_timer timer;
 	struct process *process; /* NULL: has not started */
 	uint64_t wait_ms;
+	struct v1 *v1;
 	struct start *next;
 };
 
-static struct start *waiting;
-
-static void forget(struct start *start)
+static void free_start(struct start *start)
 {
-	for (struct start **at = &waiting; *at; at = &(*at)->next) {
+	for (struct start **at = &start->v1->starts; *at; at = &(*at)->next) {
 		if (*at == start) {
 			*at = start->next;
 			break;
@@ -195,7 +202,7 @@ static void answer_start(struct start *start)
 	struct process *process = start->process;
 	bool with_data = start->wait_ms > 0 && process->has_ended;
 
-	forget(start);
+	free_start(start);
 	if (call)
 		answer_step(call, 201, process, with_data);
 }
@@ -205,43 +212,37 @@ static void on_wait_over(struct loop_timer *timer)
 	answer_start((struct start *)((char *)timer - offsetof(struct start, timer)));
 }
 
-static void answer_all(struct process *process)
+static void answer_all(struct v1 *v1, struct process *process)
 {
-	for (struct start *at = waiting, *next; at; at = next) {
+	for (struct start *at = v1->starts, *next; at; at = next) {
 		next = at->next;
 		if (at->process == process)
 			answer_start(at);
 	}
 }
 
-/* More than an answer holds: who waits is better off reading along. */
-static void answer_much(struct process *process)
+void v1_step_ended(struct v1 *v1, struct process *process)
 {
-	answer_all(process);
+	v1_step_is_read(v1, process);
+	answer_all(v1, process);
 }
 
-void v1_step_ended(struct process *process)
-{
-	v1_step_is_read(process);
-	answer_all(process);
-}
-
-void v1_steps_gone(struct box *box)
+void v1_steps_gone(struct v1 *v1, struct box *box)
 {
 	struct api_call *call;
 
-	for (struct first *first = firsts, *after; first; first = after) {
+	for (struct first_reader *first = v1->first_readers, *after; first; first = after) {
 		after = first->next;
 		if (first->reader.process->box == box)
 			drop_first(first);
 	}
 
-	for (struct start *at = waiting, *next; at; at = next) {
+	for (struct start *at = v1->starts, *next; at; at = next) {
 		next = at->next;
 		if (at->process->box != box)
 			continue;
 		call = v1_wait_end(&at->wait);
-		forget(at);
+		free_start(at);
 		if (call && box->state == BOX_PAUSED)
 			v1_refuse(call, 409, "conflict",
 				  "sandbox '%s' was paused without its memory meanwhile", box->id);
@@ -259,7 +260,7 @@ static void on_waiter_gone(struct api_call *call, bool is_broken)
 	(void)is_broken;
 	start->wait.call = NULL;
 	if (start->process)
-		forget(start);
+		free_start(start);
 }
 
 /* As a shell says it: it is not there, or it cannot be executed. */
@@ -284,17 +285,17 @@ static void on_started(struct process *process, const struct atoll_error *err, v
 		call = v1_wait_end(&start->wait);
 		if (call)
 			fail_start(call, err);
-		forget(start);
+		free_start(start);
 		return;
 	}
 	start->process = process;
-	attach_first(process);
+	attach_first(start->v1, process);
 	if (start->wait_ms == 0 || process->has_ended) {
 		answer_start(start);
 		return;
 	}
-	start->next = waiting;
-	waiting = start;
+	start->next = start->v1->starts;
+	start->v1->starts = start;
 	start->timer.fire = on_wait_over;
 	loop_arm(daemon_loop(start->wait.daemon), &start->timer,
 		 clock_monotonic_ns() + (int64_t)start->wait_ms * 1000000);
@@ -348,7 +349,7 @@ static bool answer_known(struct api_call *call, struct box *box, const char *key
 {
 	struct result_step step;
 
-	if (!key || !results_find_key(v1_results(), box->id, key, &step))
+	if (!key || !results_find_key(v1_of(call)->results, box->id, key, &step))
 		return false;
 	if (process_find_number(box, step.number)) {
 		result_done(&step);
@@ -376,6 +377,7 @@ static void read_start(struct api_call *call, json_t *body)
 	    !answer_known(call, box, request.key)) {
 		start = v1_wait_new(call, sizeof *start, box);
 		if (start) {
+			start->v1 = v1_of(call);
 			start->wait_ms = wait_s * 1000;
 			call->over = on_waiter_gone;
 			process_start(box, &request, on_started, start);
@@ -427,7 +429,8 @@ void v1_steps_list(struct api_call *call)
 			v1_write_step(&json, NULL, at, false);
 	}
 	if (!state || streq(state, "ended"))
-		results_list(v1_results(), box->id, UINT64_MAX, STEPS_PAGE, list_old, &listing);
+		results_list(v1_of(call)->results, box->id, UINT64_MAX, STEPS_PAGE, list_old,
+			     &listing);
 	json_close(&json, ']');
 	json_none(&json, "next");
 	json_close(&json, '}');

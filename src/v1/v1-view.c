@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-view.h"
+
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "v1/v1.h"
+#include "v1/v1-sandbox.h"
 
 #include <limits.h>
 #include <signal.h>
@@ -22,7 +24,7 @@ void v1_write_time(struct json *json, const char *key, int64_t ms)
 	json_str(json, key, text);
 }
 
-bool v1_label_is_ours(const char *name)
+bool v1_label_is_reserved(const char *name)
 {
 	return starts_with(name, "atoll.");
 }
@@ -31,7 +33,7 @@ void v1_write_pairs(struct json *json, const char *key, const struct box_pairs *
 {
 	json_open(json, key, '{');
 	for (size_t i = 0; i < pairs->n; i++) {
-		if (!v1_label_is_ours(pairs->items[i].name))
+		if (!v1_label_is_reserved(pairs->items[i].name))
 			json_str(json, pairs->items[i].name, pairs->items[i].value);
 	}
 	json_close(json, '}');

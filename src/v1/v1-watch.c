@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-watch.h"
+
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
 #include "httpd/httpd.h"
-#include "v1/v1.h"
+#include "v1/v1-error.h"
+#include "v1/v1-view.h"
 
 #include <stdio.h>
 

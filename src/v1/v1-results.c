@@ -1,29 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "v1/v1-results.h"
+
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/event.h"
 #include "box/results.h"
-#include "v1/v1.h"
+#include "v1/v1-job.h"
+#include "v1/v1-sandbox.h"
+#include "v1/v1-state.h"
+#include "v1/v1-step.h"
+#include "v1/v1-view.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-/* Whatever ends is written down, by whomever it was started. */
+/*
+ * Stores the results of steps and jobs in results.db
+ *
+ * on_event() hears of each step that starts or ends, by /v1 or by E2B, and of each box that ends.
+ */
 
 #define VIEW_MAX (8U << 20)
 
-/* The daemon has one; tests that need it open it as the daemon does. */
-static struct results *results;
-static struct box_listener listener;
-
-struct results *v1_results(void)
-{
-	return results;
-}
-
-static void keep_tail(struct process *process, enum process_stream stream, struct result_step *ret)
+static void read_tail(struct process *process, enum process_stream stream, struct result_step *ret)
 {
 	uint64_t size = process_size(process, stream), first = process_first(process, stream);
 	uint64_t at[PROCESS_STREAMS] = {UINT64_MAX, UINT64_MAX};
@@ -47,15 +50,15 @@ static void keep_tail(struct process *process, enum process_stream stream, struc
 	process_detach(&reader);
 	ret->streams[stream].data = data;
 	ret->streams[stream].kept = n;
-	/* What could not be read is behind what is kept. */
+	/* Bytes that could not be read are missing at the end. */
 	ret->streams[stream].size = first + n;
 }
 
-bool v1_has_ended(const struct process *process)
+bool v1_has_ended(const struct v1 *v1, const struct process *process)
 {
 	return process->has_ended &&
 	       !(process->number == 1 && v1_label(process->box, V1_LABEL_JOB) &&
-		 results_is_waiting(results, process->box->id, process->number));
+		 results_is_waiting(v1->results, process->box->id, process->number));
 }
 
 static char *labels_of(const struct box *box)
@@ -67,7 +70,8 @@ static char *labels_of(const struct box *box)
 	return buf_take(&out);
 }
 
-static void keep(struct process *process, const struct process_end *end, int64_t end_ms)
+static void store(struct v1 *v1, struct process *process, const struct process_end *end,
+		  int64_t end_ms)
 {
 	cleanup_buf struct buf out = BUF_INIT(VIEW_MAX);
 	struct json json = {.out = &out};
@@ -86,13 +90,13 @@ static void keep(struct process *process, const struct process_end *end, int64_t
 	snprintf(step.sandbox, sizeof step.sandbox, "%s", box->sandbox);
 	step.view = buf_take(&out);
 	step.labels = step.is_job ? labels_of(box) : NULL;
-	keep_tail(process, PROCESS_OUT, &step);
-	keep_tail(process, PROCESS_ERR, &step);
-	results_add(results, &step);
+	read_tail(process, PROCESS_OUT, &step);
+	read_tail(process, PROCESS_ERR, &step);
+	results_add(v1->results, &step);
 }
 
-/* A job whose sandbox ends before it. */
-static void keep_cut_off(struct box *box)
+/* The box of a job ends before its command. */
+static void store_cut_off(struct v1 *v1, struct box *box)
 {
 	struct process_end end = {.code = SIGKILL, .cause = box->cause};
 	struct process *process = v1_job_step(box);
@@ -101,61 +105,72 @@ static void keep_cut_off(struct box *box)
 		return;
 	snprintf(end.text, sizeof end.text, "its sandbox has ended: %s",
 		 box_cause_name(box->cause));
-	keep(process, &end, (int64_t)(clock_real_ns() / 1000000));
+	store(v1, process, &end, (int64_t)(clock_real_ns() / 1000000));
 }
 
-/* What is known of a job if neither it nor its holder is there any more: that it is not to be
- * started again. Its real end takes the place of this. */
-static void keep_lost(struct process *process)
+/* Stored when the command of a job starts: if the machine stops before the command ends, the next
+ * daemon finds this result and does not start the job again. The real end replaces it. */
+static void store_lost(struct v1 *v1, struct process *process)
 {
 	struct process_end end = {.code = SIGKILL, .cause = BOX_CAUSE_HOST};
 
 	if (!v1_is_job_step(process) || process->has_ended)
 		return;
 	snprintf(end.text, sizeof end.text, "the machine was restarted while it ran");
-	keep(process, &end, (int64_t)(clock_real_ns() / 1000000));
+	store(v1, process, &end, (int64_t)(clock_real_ns() / 1000000));
 }
 
-static void on_event(struct box_listener *own, enum box_event event, struct box *box,
+static void on_event(struct box_listener *listener, enum box_event event, struct box *box,
 		     struct process *process)
 {
-	(void)own;
+	struct v1 *v1 = container_of(listener, struct v1, listener);
+
 	if (event == PROCESS_ENDED) {
-		keep(process, &process->end, process->end_ms);
-		v1_step_ended(process);
+		store(v1, process, &process->end, process->end_ms);
+		v1_step_ended(v1, process);
 		if (v1_is_job_step(process))
 			v1_job_ended(box);
 	} else if (event == PROCESS_STARTED) {
-		keep_lost(process);
+		store_lost(v1, process);
 	} else if (event == BOX_ENDED) {
-		keep_cut_off(box);
-		v1_steps_gone(box);
-		results_forget(results, box->id);
+		store_cut_off(v1, box);
+		v1_steps_gone(v1, box);
+		results_forget(v1->results, box->id);
 	} else if (box_event_frees(event, box)) {
-		v1_steps_gone(box);
+		v1_steps_gone(v1, box);
 	}
 }
 
 int v1_open(struct api *api, const char *dir, void **ret, struct atoll_error *err)
 {
-	int r = results_open(api->daemon, dir, &results, err);
+	struct v1 *v1 = calloc(1, sizeof *v1);
+	int r;
 
-	if (r < 0)
+	if (!v1)
+		return error_oom(err);
+	v1->api = api;
+	r = results_open(api->daemon, dir, &v1->results, err);
+	if (r < 0) {
+		free(v1);
 		return r;
-	listener = (struct box_listener){
+	}
+	v1->listener = (struct box_listener){
 		.daemon = api->daemon, .told = on_event, .wants_processes = true};
-	box_listen(&listener);
-	results_clean(results);
-	v1_jobs_go_on(api);
-	*ret = results;
+	box_listen(&v1->listener);
+	results_clean(v1->results);
+	v1_jobs_resume(v1);
+	*ret = v1;
 	return 0;
 }
 
+/* The boxes are gone, and with them all first readers and starts. */
 void v1_close(void *state)
 {
-	if (!state)
+	struct v1 *v1 = state;
+
+	if (!v1)
 		return;
-	box_unlisten(&listener);
-	results_close(results);
-	results = NULL;
+	box_unlisten(&v1->listener);
+	results_close(v1->results);
+	free(v1);
 }

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include "box/process.h"
+#include "box/results.h"
+#include "httpd/httpd.h"
+
+/* The output of a step or job as bytes. */
+void v1_output(struct api_call *call, struct process *process);
+/* The same for a step that is only in results.db. */
+void v1_output_old(struct api_call *call, const struct result_step *step);
+api_handler v1_step_output;
