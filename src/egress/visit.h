@@ -8,7 +8,7 @@
  * about everything that such a visitor says, and what the server inside says is passed on at once.
  */
 
-#include "http/host-name.h"
+#include "http/http.h"
 
 #include <stdbool.h>
 #include <stddef.h>

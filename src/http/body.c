@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+/* Where a body ends: by its length, by chunks, or by the end of the connection. */
+
 enum chunk_state {
 	CHUNK_SIZE,
 	CHUNK_DATA,
@@ -30,8 +32,8 @@ static void find_content(struct body *body, const char *data, size_t size, struc
 	body->left -= n;
 }
 
-/* Hexadecimal digits, CR, LF. Extensions are refused: nobody needs them, and what they are is read
- * differently by different servers. */
+/* Hexadecimal digits, CR, LF. Extensions of a chunk are refused: servers parse them in different
+ * ways. */
 static int read_size(struct body *body, const char *data, size_t size, struct body_piece *ret)
 {
 	uint64_t value = 0;

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "http/fields.h"
+
 #include "base/buf.h"
 #include "base/scope.h"
-#include "http/http-inner.h"
+#include "http/http-line.h"
 
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
 
-/* More options of a connection than this in one head are no honest use. */
-#define OPTIONS_MAX 32
+/*
+ * The meaning of fields: the length of the body, the connection, which fields a proxy passes on
+ */
+
+#define OPTIONS_MAX 32 /* in the Connection fields of one head */
 
 bool http_find(const struct http_head *head, const char *name, struct http_slice *ret)
 {
@@ -32,7 +37,7 @@ size_t http_count(const struct http_head *head, const char *name, struct http_sl
 	return n;
 }
 
-/* The next of "a, b, c"; false after the last. */
+/* The next item of "a, b, c"; false after the last one. */
 static bool next_option(struct http_slice *left, struct http_slice *ret)
 {
 	const char *comma;
@@ -89,7 +94,7 @@ static bool is_alphanumeric(char c)
 	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
 }
 
-/* Digits and nothing else; 18 of them are more than anybody has. */
+/* Digits only; 18 digits do not overflow. */
 static bool read_length(struct http_slice text, uint64_t *ret)
 {
 	if (text.size == 0 || text.size > 18)

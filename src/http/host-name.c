@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/host-name.h"
 
-#include "http/http-inner.h"
+#include "http/http-line.h"
 
 #include <arpa/inet.h>
 #include <string.h>

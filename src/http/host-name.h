@@ -2,7 +2,7 @@
 #pragma once
 
 /*
- * Which names in a request's Host can be a web page's
+ * Names in Host that a foreign web page cannot have
  *
  * A web page can have its own name resolved to 127.0.0.1 after the page was loaded (DNS rebinding).
  * The browser then takes a server on the loopback for the page's own and lets the page read its
@@ -15,19 +15,19 @@
 
 #define HOST_NAME_SIZE 256
 
-/* "name", "name:port", "[v6]:port" to the name in small letters, without a dot at its end. False:
- * empty, or too long. */
+/* The name of "name", "name:port", "[v6]:port", in small letters and without a dot at its end.
+ * False: the name is empty or too long. */
 bool host_name_read(const char *text, size_t size, char ret[HOST_NAME_SIZE]);
-/* Is it `top`, or a name that ends in "." and `top`? Case does not count. */
+/* Is `name` the same as `top`, or does it end in "." and `top`? Without regard to case. */
 bool host_name_is_beneath(const char *name, const char *top);
-/* An address, which nobody resolves; localhost and names beneath it; a name without a dot; `own`,
- * which is this machine's name ("": not known). `name` is of host_name_read(). */
+/* Is `name` (of host_name_read()) an address, localhost or a name beneath it, a name without a dot,
+ * or `own`, the name of this machine ("": unknown)? */
 bool host_name_is_local(const char *name, const char *own);
 
 /*
- * The Host in the head of a request, lines and fields read as strictly as by http_read_request().
- * The request line is the caller's to judge: any text without control characters will do.
- * `ret->at` NULL: there is none. HTTP_BAD also for more than one, and for a head of more than
+ * The value of Host in the head of a request. Lines and fields are parsed as strictly as by
+ * http_read_request(); the request line is not: any text without control characters will do.
+ * `ret->at` NULL: there is no Host. HTTP_BAD also for more than one, and for a head of more than
  * HTTP_HEAD_MAX bytes.
  */
 enum http_result http_read_host(const char *text, size_t size, struct http_slice *ret,

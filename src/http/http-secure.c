@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 
 /*
- * OpenSSL's own socket BIO writes by write(2), which can end the process by SIGPIPE, and knows
- * nothing of bytes that were read before; hence one of ours.
+ * A BIO for sockets
+ *
+ * OpenSSL's own socket BIO writes by write(2), which can end the process by SIGPIPE, and it cannot
+ * begin with bytes that were read before.
  */
 struct early {
 	int fd;

@@ -1,112 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "http/http-inner.h"
+#include "http/http.h"
+
+#include "http/fields.h"
+#include "http/http-line.h"
 
 #include <errno.h>
 #include <string.h>
 #include <strings.h>
 
-static bool is_token_char(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       (c && strchr("!#$%&'*+-.^_`|~", c));
-}
-
-bool http_is_token(struct http_slice slice)
-{
-	for (size_t i = 0; i < slice.size; i++)
-		if (!is_token_char(slice.at[i]))
-			return false;
-	return slice.size > 0;
-}
-
-bool http_slice_is(struct http_slice slice, const char *text)
-{
-	return strlen(text) == slice.size && memcmp(slice.at, text, slice.size) == 0;
-}
-
-bool http_slice_is_like(struct http_slice slice, const char *text)
-{
-	return strlen(text) == slice.size && strncasecmp(slice.at, text, slice.size) == 0;
-}
-
-bool http_begins_like(struct http_slice slice, const char *text)
-{
-	size_t n = strlen(text);
-
-	return slice.size >= n && strncasecmp(slice.at, text, n) == 0;
-}
-
-struct http_slice http_trim(struct http_slice slice)
-{
-	while (slice.size > 0 && (*slice.at == ' ' || *slice.at == '\t'))
-		slice.at++, slice.size--;
-	while (slice.size > 0 &&
-	       (slice.at[slice.size - 1] == ' ' || slice.at[slice.size - 1] == '\t'))
-		slice.size--;
-	return slice;
-}
-
-/* ---- lines ---- */
-
-static bool has_control(const char *text, size_t size)
-{
-	for (size_t i = 0; i < size; i++) {
-		unsigned char c = (unsigned char)text[i];
-
-		if ((c < 0x20 && c != '\t') || c == 0x7f)
-			return true;
-	}
-	return false;
-}
-
-enum http_result http_next_line(const char *text, size_t size, size_t *place,
-				struct http_slice *ret, const char **ret_why)
-{
-	const char *start = text + *place;
-	size_t left = size - *place;
-	const char *end = left > 0 ? memchr(start, '\n', left) : NULL;
-	size_t length;
-
-	if (!end) {
-		/* The CR at the end may be half of a line's end. */
-		length = left > 0 && start[left - 1] == '\r' ? left - 1 : left;
-		*ret_why = "a control character in the head";
-		return has_control(start, length) ? HTTP_BAD : HTTP_MORE;
-	}
-	if (end == start || end[-1] != '\r') {
-		*ret_why = "a line that does not end in CR and LF";
-		return HTTP_BAD;
-	}
-	length = (size_t)(end - start) - 1;
-	if (has_control(start, length)) {
-		*ret_why = "a control character in the head";
-		return HTTP_BAD;
-	}
-	*ret = (struct http_slice){start, length};
-	*place += length + 2;
-	return HTTP_OK;
-}
-
-bool http_read_field(struct http_slice line, struct http_field *ret, const char **ret_why)
-{
-	const char *colon = memchr(line.at, ':', line.size);
-
-	if (*line.at == ' ' || *line.at == '\t') {
-		*ret_why = "a field folded over two lines";
-		return false;
-	}
-	if (!colon) {
-		*ret_why = "a field without a colon";
-		return false;
-	}
-	ret->name = (struct http_slice){line.at, (size_t)(colon - line.at)};
-	ret->value = http_trim((struct http_slice){colon + 1, line.size - ret->name.size - 1});
-	if (!http_is_token(ret->name)) {
-		*ret_why = "a field whose name is none";
-		return false;
-	}
-	return true;
-}
+/*
+ * Heads of requests and answers
+ *
+ * http_read_request() and http_read_answer() read the first line, then the fields (read_fields()),
+ * then what the fields mean (fields.c). They are called again from the start when more bytes came.
+ */
 
 static enum http_result read_fields(const char *text, size_t size, size_t place,
 				    struct http_head *head, const char **ret_why)
@@ -130,7 +37,7 @@ static enum http_result read_fields(const char *text, size_t size, size_t place,
 	return HTTP_OK;
 }
 
-/* ---- whom it is for ---- */
+/* ---- the target ---- */
 
 static int read_port(struct http_slice text, uint16_t *ret)
 {
@@ -276,7 +183,7 @@ static const char *read_request_line(struct http_slice line, struct http_head *h
 		       ?: read_target(head);
 }
 
-/* HTTP/1.1 needs a Host, and nobody may have two. */
+/* HTTP/1.1 needs a Host. Two of them are refused. */
 static const char *read_host(struct http_head *head)
 {
 	struct http_slice host;
@@ -290,11 +197,11 @@ static const char *read_host(struct http_head *head)
 	return http_place(host, &head->host) < 0 ? "a Host that is none" : NULL;
 }
 
-/* A line that is not all there: can it still become a request? */
-static const char *foresee(const char *text, size_t size)
+/* An incomplete line: can it still become a request line? */
+static const char *check_start(const char *text, size_t size)
 {
 	for (size_t i = 0; i < size && text[i] != ' '; i++)
-		if (!is_token_char(text[i]))
+		if (!http_is_token_char(text[i]))
 			return i > 0 && text[i] == '\r' ? NULL : "no request of HTTP/1";
 	return NULL;
 }
@@ -305,7 +212,8 @@ static enum http_result bad(const char *why, const char **ret_why)
 	return why ? HTTP_BAD : HTTP_OK;
 }
 
-static enum http_result short_of(enum http_result result, size_t size, const char **ret_why)
+/* HTTP_MORE becomes HTTP_BAD for a head that is too long. */
+static enum http_result limit_size(enum http_result result, size_t size, const char **ret_why)
 {
 	if (result == HTTP_MORE && size >= HTTP_HEAD_MAX)
 		return bad("a head of more than 64 KiB", ret_why);
@@ -327,15 +235,15 @@ enum http_result http_read_request(const char *text, size_t size, struct http_he
 
 	clear(ret);
 	result = http_next_line(text, limit, &place, &line, ret_why);
-	if (result == HTTP_MORE && (why = foresee(text, limit)))
+	if (result == HTTP_MORE && (why = check_start(text, limit)))
 		return bad(why, ret_why);
 	if (result != HTTP_OK)
-		return short_of(result, size, ret_why);
+		return limit_size(result, size, ret_why);
 	if ((why = read_request_line(line, ret)))
 		return bad(why, ret_why);
 	result = read_fields(text, limit, place, ret, ret_why);
 	if (result != HTTP_OK)
-		return short_of(result, size, ret_why);
+		return limit_size(result, size, ret_why);
 	why = read_host(ret);
 	why = why ?: http_read_framing(ret);
 	why = why ?: http_read_connection(ret);
@@ -384,12 +292,12 @@ enum http_result http_read_answer(const char *text, size_t size, struct http_sli
 	clear(ret);
 	result = http_next_line(text, limit, &place, &line, ret_why);
 	if (result != HTTP_OK)
-		return short_of(result, size, ret_why);
+		return limit_size(result, size, ret_why);
 	if ((why = read_status_line(line, ret)))
 		return bad(why, ret_why);
 	result = read_fields(text, limit, place, ret, ret_why);
 	if (result != HTTP_OK)
-		return short_of(result, size, ret_why);
+		return limit_size(result, size, ret_why);
 	if ((why = http_read_framing(ret)))
 		return bad(why, ret_why);
 	if (has_no_body(ret->status, method))

@@ -10,15 +10,22 @@
 struct buf;
 
 /*
- * HTTP/1 as strictly as it can be read
+ * A strict parser of HTTP/1, for egress and the daemon
  *
- * A proxy that reads a message differently from the server behind it can be made to pass a second
- * message that it never judged. So there is one reading here, and what could be read in two ways
- * is refused: lines end in CRLF and nothing else does, a name and its colon have nothing between
- * them, a length is said once and in one way. What is passed on is not what was read, but is
- * written anew from what was understood.
+ *   http.c         heads of requests and answers; http-line.c, fields.c: their lines and fields
+ *   body.c         where a body ends
+ *   websocket.c    heads of WebSocket frames
+ *   host-name.c    names in Host that a foreign web page cannot have
+ *   http-secure.c  TLS over a socket
  *
- * Pure functions; they allocate nothing and keep nothing. Slices point into the text given.
+ * If a proxy parses a message differently from the server behind it, an attacker can send a second
+ * message that the proxy does not check (request smuggling). So a message that servers parse in
+ * different ways is refused: each line ends with CR LF, a name is followed by its colon at once,
+ * there is one length in one form. A proxy does not pass the bytes on that it has read; it writes
+ * the message anew.
+ *
+ * Pure functions without memory of their own, apart from http_secure(). Slices point into the text
+ * that was given.
  */
 
 #define HTTP_HEAD_MAX	  (64 * 1024)
@@ -31,14 +38,14 @@ struct http_slice {
 };
 
 struct http_field {
-	struct http_slice name, value; /* the value without white space around it */
+	struct http_slice name, value; /* the value without white space at both ends */
 };
 
 enum http_form {
 	HTTP_ORIGIN,	/* "/path?query" */
 	HTTP_ABSOLUTE,	/* "http://host/path" */
-	HTTP_AUTHORITY, /* "host:port", of CONNECT and of nothing else */
-	HTTP_ASTERISK,	/* "*", of OPTIONS and of nothing else */
+	HTTP_AUTHORITY, /* "host:port", only with CONNECT */
+	HTTP_ASTERISK,	/* "*", only with OPTIONS */
 };
 
 /* How long the body is. */
@@ -46,18 +53,18 @@ enum http_framing {
 	HTTP_NONE,
 	HTTP_LENGTH,
 	HTTP_CHUNKED,
-	HTTP_TO_END, /* of the connection; only of an answer */
+	HTTP_TO_END, /* until the end of the connection; only of an answer */
 };
 
-/* Whom a request is for. `port` 0: none was said. */
+/* The host and port that a request is for. `port` 0: none was given. */
 struct http_place {
-	char name[NETWORK_NAME_MAX]; /* in its one spelling; "" for an address */
+	char name[NETWORK_NAME_MAX]; /* normalized; "" for an address */
 	struct network_address address;
 	uint16_t port;
 };
 
 struct http_head {
-	size_t size;	/* of all of it, with the empty line */
+	size_t size;	/* of the head with the empty line */
 	unsigned minor; /* of HTTP/1.x: 0 or 1 */
 
 	/* of a request */
@@ -76,10 +83,10 @@ struct http_head {
 	struct http_slice reason;
 
 	enum http_framing framing;
-	bool has_length; /* also where there is no body: of an answer to HEAD */
+	bool has_length; /* also of an answer to HEAD, which has no body */
 	uint64_t length;
 	bool wants_close;     /* "Connection: close", or HTTP/1.0 */
-	bool wants_websocket; /* asks for, or agrees to, exactly this upgrade */
+	bool wants_websocket; /* a request for this upgrade only, or an answer that agrees */
 
 	size_t n_fields;
 	struct http_field fields[HTTP_FIELDS_MAX];
@@ -87,11 +94,12 @@ struct http_head {
 
 enum http_result {
 	HTTP_OK,
-	HTTP_MORE, /* not all there yet */
-	HTTP_BAD,  /* `*ret_why`, for people */
+	HTTP_MORE, /* incomplete: call again with more bytes */
+	HTTP_BAD,  /* `*ret_why` is the mistake, for a message */
 };
 
-/* The head of a request at the start of `text`. HTTP_BAD as soon as it is certain. */
+/* The head of a request at the start of `text`. A mistake is reported before the head is complete.
+ */
 enum http_result http_read_request(const char *text, size_t size, struct http_head *ret,
 				   const char **ret_why);
 
@@ -99,43 +107,44 @@ enum http_result http_read_request(const char *text, size_t size, struct http_he
 enum http_result http_read_answer(const char *text, size_t size, struct http_slice method,
 				  struct http_head *ret, const char **ret_why);
 
-bool http_slice_is(struct http_slice slice, const char *text);	    /* case counts */
-bool http_slice_is_like(struct http_slice slice, const char *text); /* ASCII case does not */
-bool http_begins_like(struct http_slice slice, const char *text);   /* nor here */
+bool http_slice_is(struct http_slice slice, const char *text);
+/* Without regard to ASCII case. */
+bool http_slice_is_like(struct http_slice slice, const char *text);
+bool http_begins_like(struct http_slice slice, const char *text);
 
 /* "host", "host:port", "192.0.2.1:80", "[2001:db8::1]:80". 0 or -EINVAL. */
 int http_place(struct http_slice text, struct http_place *ret);
-/* Is it the name (or the address, if `name` is "") and port? A port that was not said is
- * `default_port`. */
+/* Does `place` have this name (or this address, if `name` is "") and this port? Port 0 of `place`
+ * counts as `default_port`. */
 bool http_place_is(const struct http_place *place, const char *name,
 		   const struct network_address *address, uint16_t port, uint16_t default_port);
 
-/* The value of a field in a head (the first), or false. */
+/* The value of the first field of that name. False: there is none. */
 bool http_find(const struct http_head *head, const char *name, struct http_slice *ret);
 
-/* Is it about this connection only, or about how the message is framed, so that it is not passed
- * on as it is? Also true for all that the head's Connection fields name. */
+/* Is the field about this connection only, or about the framing, so that a proxy does not pass it
+ * on? Also true for the names in the Connection fields of the head. */
 bool http_is_hop(const struct http_head *head, struct http_slice name);
-/* The same name (`text` in lower case) for a server that hands fields on as variables (CGI, WSGI)?
- * HTTP_CONTENT_LENGTH may be of "Content_Length" or "Content.Length". */
+/* Is `name` the same as `text` (in lower case) for a server that makes variables of fields (CGI,
+ * WSGI)? HTTP_CONTENT_LENGTH may come from "Content_Length" or "Content.Length". */
 bool http_is_same_variable(struct http_slice name, const char *text);
-/* Do some servers take another method or path from this field? In every spelling that they take
- * for the same name. */
+/* Do some servers read another method or path from this field? In every spelling that makes the
+ * same variable. */
 bool http_is_override(struct http_slice name);
-/* May it stand behind a chunked body? What frames, routes or authenticates may not, nor an
- * override. */
+/* May the field be a trailer of a chunked body? Fields for framing, routing and authentication may
+ * not, and no override. */
 bool http_is_trailer(struct http_slice name);
 
-/* Fields behind a chunked body: `text` is all of them with the empty line at the end. Writes those
- * that are passed on, without the empty line, to `out`. 0 or -EBADMSG. */
+/* `text` is the trailers of a chunked body, with the empty line at the end. Writes those that
+ * http_is_trailer() allows, without the empty line, to `out`. 0 or -EBADMSG. */
 int http_copy_trailers(const char *text, size_t size, struct buf *out);
 
 /*
  * Where a body ends
  *
- * body_step() is given what there is and tells what of it was used up, and which part of that is
- * content; call it again with the rest until it wants more or is done. Sizes of chunks and trailers
- * have to be in one piece: at most HTTP_TRAILERS_MAX bytes wait.
+ * body_step() gets bytes, and returns how many of them it has used and which of these are content.
+ * Call it again with the other bytes until it wants more or is done. The size of a chunk and the
+ * trailers have to be complete: the caller keeps at most HTTP_TRAILERS_MAX bytes.
  */
 struct body {
 	enum http_framing framing;
@@ -145,16 +154,17 @@ struct body {
 };
 
 struct body_piece {
-	size_t used;		    /* of what was given */
+	size_t used;		    /* of the bytes that were given */
 	struct http_slice content;  /* may be empty */
 	struct http_slice trailers; /* of the last step of a chunked body: for
 				     * http_copy_trailers(); may be empty */
 };
 
 void body_init(struct body *body, enum http_framing framing, uint64_t length);
-/* 1: call again with what is left; 0: more is wanted, or `is_done`; -EBADMSG: no body like that. */
+/* 1: call again with the other bytes; 0: more bytes are needed, or `is_done`; -EBADMSG: wrong
+ * framing. */
 int body_step(struct body *body, const char *data, size_t size, struct body_piece *ret);
-/* The connection ended. 0: that was the end of the body; -EPIPE: it came too early. */
+/* The connection has ended. 0: the body is complete; -EPIPE: it is not. */
 int body_end(struct body *body);
 
 /*
@@ -174,18 +184,21 @@ struct ws_frame {
 	uint8_t opcode;
 	bool is_final; /* the last one of its message */
 	size_t head_size;
-	uint64_t size; /* of what follows the head */
+	uint64_t size; /* of the content behind the head */
 };
 
-/* The head of a frame at the start of `data`. No extensions, no masks. */
+/* The head of a frame at the start of `data`. Frames with extensions or masks are refused. */
 enum http_result ws_read(const char *data, size_t size, struct ws_frame *ret, const char **ret_why);
 void ws_write_head(struct buf *out, uint8_t opcode, bool is_final, uint64_t size);
 
 /*
  * TLS over a socket
  *
- * What `ssl` says is sent so that no SIGPIPE comes of it. `data` was read before, and stands before
- * what comes; it is there until that was read. The socket stays the caller's. 0 or -ENOMEM.
+ * Connects `ssl` with the socket, without SIGPIPE on writes. `data` was read from the socket
+ * before: `ssl` reads it first, and the caller keeps it until then. The socket stays the caller's.
+ * 0 or -ENOMEM.
  */
 typedef struct ssl_st SSL;
 int http_secure(SSL *ssl, int fd, const void *data, size_t size);
+
+#include "http/host-name.h"

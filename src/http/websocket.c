@@ -2,7 +2,7 @@
 #include "base/buf.h"
 #include "http/http.h"
 
-/* The length of 16 or 64 bits behind the first two bytes; written in the shortest way. */
+/* The length in 2 or 8 bytes; a length that fits into fewer bytes is refused. */
 static const char *read_long(const uint8_t *data, size_t bytes, uint64_t *ret)
 {
 	*ret = 0;
@@ -32,7 +32,7 @@ enum http_result ws_read(const char *data, size_t size, struct ws_frame *ret, co
 	*ret_why = NULL;
 	if (size < 2)
 		return HTTP_MORE;
-	/* From a server, frames come as they are (RFC 6455, 5.1). */
+	/* A server must not mask its frames (RFC 6455, 5.1). */
 	if (bytes[1] & 0x80) {
 		*ret_why = "a masked frame";
 		return HTTP_BAD;

@@ -2,7 +2,7 @@
 #include "httpd/host-check.h"
 
 #include "base/str.h"
-#include "http/host-name.h"
+#include "http/http.h"
 
 #include <string.h>
 #include <unistd.h>
