@@ -14,8 +14,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FILE_PIECE (256U << 10) /* of sendfile(); then others have their turn */
-#define TLS_PIECE  (64 * 1024)	/* of a file that has to be enciphered */
+#define FILE_PIECE (256U << 10) /* bytes of a file in one piece of a lane */
+#define TLS_PIECE  (64 * 1024)	/* bytes of a file that are encrypted in one piece */
 
 /* ---- heads ---- */
 
@@ -52,7 +52,7 @@ void exchange_add_if_missing(struct exchange *exchange, const char *name, const 
 		exchange_add(exchange, name, value);
 }
 
-/* Will the connection have to end, because of what is still to come of the request? */
+/* Is too much of the request unread for the connection to go on? */
 static bool has_too_much_left(const struct connection *connection, const struct exchange *exchange)
 {
 	const struct body *body = &connection->body;
@@ -61,7 +61,7 @@ static bool has_too_much_left(const struct connection *connection, const struct 
 	       (body->framing == HTTP_LENGTH && body->left > SERVER_DROPPED_MAX);
 }
 
-/* All that the client said was read, and there is no other request in it. */
+/* The client has half-closed, and there is no other request in the bytes that were read. */
 static bool has_said_all(const struct connection *connection)
 {
 	const struct server *server = connection->server;
@@ -127,7 +127,6 @@ void exchange_answer(struct exchange *exchange, unsigned status, const char *typ
 	exchange_end(exchange);
 }
 
-/* Their body is wanted: tell those who wait to hear it. */
 void answer_interim(struct exchange *exchange)
 {
 	if (!exchange->expects_continue || exchange->stage != STAGE_OPEN)
@@ -190,7 +189,7 @@ void exchange_set_stream(struct exchange *exchange, int unsent)
 	setsockopt(connection->watch.fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
 }
 
-/* Nothing more can be said; whoever serves it hears so from the loop. */
+/* The connection is reset; the handler gets `over` from the event loop. */
 static void give_up(struct exchange *exchange)
 {
 	exchange->connection->resets = true;
@@ -256,7 +255,7 @@ void exchange_end(struct exchange *exchange)
 	if (exchange->stage != STAGE_BEGUN)
 		return;
 	if (exchange->left != UINT64_MAX && exchange->left > 0 && !exchange->has_no_body)
-		give_up(exchange); /* less than was promised: they have to notice */
+		give_up(exchange); /* fewer bytes than announced: the client has to notice */
 	else if (exchange->is_chunked && !exchange->has_no_body)
 		buf_add_str(&exchange->connection->out, "0\r\n\r\n");
 	exchange->stage = STAGE_ENDED;
@@ -269,7 +268,8 @@ void exchange_cut(struct exchange *exchange)
 
 	if (exchange->stage == STAGE_GONE)
 		return;
-	/* The end of a connection is the end of such a body, unless it is a reset. */
+	/* A body without a length ends with the connection: only a reset shows that bytes are
+	 * missing. */
 	connection->resets = connection->resets || exchange->is_to_end;
 	exchange->stage = STAGE_ENDED;
 	connection_cut(connection);
@@ -341,8 +341,8 @@ static bool has_file(const struct connection *connection)
 	return connection->exchange && connection->exchange->file_fd >= 0;
 }
 
-/* What has left makes room, so that a client who always has something waiting costs no more than
- * that. */
+/* Removes the bytes that were sent, so that the buffer does not grow while some bytes always
+ * wait. */
 static void compact(struct connection *connection)
 {
 	struct buf *out = &connection->out;
@@ -403,8 +403,7 @@ static ssize_t send_file(struct connection *connection, struct exchange *exchang
 	return n < 0 ? -errno : n;
 }
 
-/* One piece, or what was allowed by a turn. -EAGAIN: the socket takes no more, or others have their
- * turn first. */
+/* Sends one piece of the file. -EAGAIN: the socket is full, or the connection waits in its lane. */
 static int flush_file(struct connection *connection)
 {
 	struct exchange *exchange = connection->exchange;
@@ -412,14 +411,14 @@ static int flush_file(struct connection *connection)
 	while (exchange->file_left > 0) {
 		ssize_t n;
 
-		/* A small file is sent at once, without a turn. */
+		/* A small file does not wait in the lane. */
 		if (!connection->has_turn && connection->lane && exchange->file_left > FILE_PIECE) {
 			loop_queue(connection->server->loop, connection->lane, &connection->turn);
 			return -EAGAIN;
 		}
 		n = send_file(connection, exchange);
 		connection->has_turn = false;
-		if (n <= 0) /* 0: it is shorter than it was */
+		if (n <= 0) /* 0: the file has become shorter */
 			return n < 0 ? (int)n : -EPIPE;
 		exchange->file_at += (uint64_t)n;
 		exchange->file_left -= (uint64_t)n;

@@ -8,18 +8,18 @@
 #include <unistd.h>
 
 /*
- * Which names a request may be for
+ * Which names in Host and Origin are served
  *
- * A web page can have its own name resolved to 127.0.0.1 a moment after it was loaded (DNS
- * rebinding); the browser then lets it read what this daemon answers. What gives it away is the
- * Host, which is the page's name. So a plain TCP connection serves requests for: addresses, which
- * nobody resolves; names that no stranger can own (localhost, names without a dot, this machine's
- * own); names that the configuration has, and names beneath these. With TLS the certificate
- * decides, and no browser reaches a unix socket.
+ * A web page can have its own name resolved to 127.0.0.1 after the page was loaded (DNS
+ * rebinding). The browser then lets the page read the answers of this daemon. The Host of such a
+ * request is the name of the page. So over plain TCP the daemon serves: addresses, which are not
+ * resolved; names that nobody else can own (localhost, names without a dot, the name of this
+ * machine); the names of the configuration, and names beneath them. With TLS the certificate
+ * decides. No browser reaches a unix socket.
  *
- * A page elsewhere may also send requests without reading the answer. A browser says with Origin
- * where such a request comes from: where it changes something, that has to be one of the same
- * names, and not a sandbox's.
+ * A foreign page can also send a request without reading the answer. The browser then sets Origin
+ * to the name of the page: for a request that changes something this has to be one of the names
+ * above, and not the name of a sandbox.
  */
 
 static bool is_served(const struct api *api, const char *name)
@@ -43,12 +43,12 @@ bool host_is_served(const struct api *api, struct exchange *exchange)
 
 	if (exchange_is_secure(exchange) || streq(exchange_peer(exchange), "unix"))
 		return true;
-	/* HTTP/1.0 needs none; a browser always says one. */
+	/* HTTP/1.0 does not need a Host; a browser always sends one. */
 	return !host || !host[0] ||
 	       (host_name_read(host, strlen(host), name) && is_served(api, name));
 }
 
-/* "PORT-ID.anything": what is served there is a sandbox's. */
+/* "PORT-ID.anything": the page of a program in a sandbox. */
 static bool is_of_sandbox(const char *name)
 {
 	size_t digits = strspn(name, "0123456789");
@@ -66,7 +66,7 @@ bool host_may_change(const struct api *api, struct exchange *exchange)
 	if (!origin || http_slice_is(method, "GET") || http_slice_is(method, "HEAD") ||
 	    http_slice_is(method, "OPTIONS"))
 		return true;
-	/* The id of a browser's extension (chrome-extension://ID) is no name, and has no dot. */
+	/* chrome-extension://ID is refused: ID is not a name, and has no dot. */
 	at = starts_with(origin, "http://") || starts_with(origin, "https://")
 		     ? strstr(origin, "://")
 		     : NULL;

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <zlib.h>
 
-#define GZIP_ONLY 16 /* added to the window's bits */
+#define GZIP_ONLY 16 /* zlib: added to the window bits */
 
 struct inflater {
 	z_stream stream;
 	uint64_t left;
-	bool is_between; /* a member has ended */
-	bool is_empty;	 /* nothing came yet */
+	bool is_between; /* the last member has ended */
+	bool is_empty;	 /* no byte came yet */
 	bool has_more;	 /* `out` was full */
 };
 
@@ -43,7 +43,7 @@ static int step_once(struct inflater *inflater)
 {
 	switch (inflate(&inflater->stream, Z_NO_FLUSH)) {
 	case Z_OK:
-	case Z_BUF_ERROR: /* nothing to read, or no room: not an error */
+	case Z_BUF_ERROR: /* no input or no room: not an error */
 		return 0;
 	case Z_STREAM_END:
 		inflater->is_between = true;

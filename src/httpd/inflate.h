@@ -7,10 +7,10 @@
 #include <sys/types.h>
 
 /*
- * gzip, unpacked as it comes
+ * gzip, unpacked in pieces
  *
- * A kilobyte can become a megabyte. So what comes out is handed over in pieces of the caller's
- * size, nothing more is done until the next is asked for, and there is a limit to the sum.
+ * A kilobyte can become a megabyte. So the output comes in pieces of the caller's size, one for
+ * each call, and its sum is limited.
  */
 
 struct inflater;
@@ -19,13 +19,12 @@ struct inflater;
 struct inflater *inflate_new(uint64_t max);
 void inflate_free(struct inflater *inflater);
 
-/* Unpacks some of `data` into `out`. Returns how many bytes came out; `*ret_used` of the input are
- * done with. 0 with all of it used: more is wanted. -EBADMSG: no gzip; -E2BIG: more than the limit;
- * -ENOMEM. Several members one behind the other are one, as gzip(1) has it; what is not one is bad.
- */
+/* Unpacks some of `data` into `out`. Returns the number of bytes in `out`; `*ret_used` bytes of the
+ * input were used. 0 with all input used: more input is needed. -EBADMSG: the input is not gzip;
+ * -E2BIG: more than the limit; -ENOMEM. Several members are unpacked as one, as gzip(1) does. */
 ssize_t inflate_step(struct inflater *inflater, const void *data, size_t size, size_t *ret_used,
 		     void *out, size_t room);
-/* Is there perhaps more to come out of what was used already? */
+/* Can there be more output without more input? */
 bool inflate_has_more(const struct inflater *inflater);
-/* May it end here? */
+/* Is the input complete? */
 bool inflate_is_complete(const struct inflater *inflater);

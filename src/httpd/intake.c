@@ -11,12 +11,11 @@
 #include <sys/socket.h>
 
 /*
- * Bodies
+ * Reading bodies
  *
- * What was read is content or framing. A run of content that is known to be one is counted in
- * `connection->content`, because not all of it may be wanted at once: who is_reading it can hold
- * it, and what is packed comes out in pieces. All of it stands at the front of what is not used
- * yet.
+ * The bytes of a body are content or framing. body_step() of http/ finds a run of content;
+ * connection->content is the number of its bytes that were not used yet, because the handler may
+ * pause, and gzip comes out in pieces. This content is at the front of connection->unread.
  */
 
 #define INFLATED_SIZE (64 * 1024)
@@ -24,7 +23,7 @@
 
 /* ---- handing it over ---- */
 
-/* Too much of it, with other bodies of the same party. */
+/* The bodies of this party have too many bytes together. */
 static void refuse_held(struct exchange *exchange)
 {
 	exchange_add(exchange, "Retry-After", "1");
@@ -33,7 +32,7 @@ static void refuse_held(struct exchange *exchange)
 
 static void add_to_whole(struct exchange *exchange, const char *data, size_t size)
 {
-	/* A small one is always taken: it may be what ends whatever holds the rest. */
+	/* A small body is always read: it may be the request that ends the others. */
 	if (exchange->held && exchange->whole.used + size > SMALL_BODY &&
 	    *exchange->held + size > exchange->held_max) {
 		refuse_held(exchange);
@@ -69,7 +68,7 @@ char *exchange_detach_whole(struct exchange *exchange)
 	return buf_take(&exchange->whole);
 }
 
-/* How much of it was taken. */
+/* Returns the number of bytes that were used. */
 static size_t pass(struct exchange *exchange, const char *data, size_t size)
 {
 	size_t n_unread;
@@ -102,7 +101,7 @@ static bool is_reading(const struct exchange *exchange)
 	       (exchange->reading == READING_WHOLE || exchange->reading == READING_PIECES);
 }
 
-/* Nobody will ask for it. */
+/* The body is dropped: the answer has ended, or there is no exchange. */
 static bool is_unwanted(const struct exchange *exchange)
 {
 	return !exchange || exchange->stage >= STAGE_ENDED;
@@ -110,7 +109,7 @@ static bool is_unwanted(const struct exchange *exchange)
 
 /* ---- packed ---- */
 
-/* What came out and was given n_unread is in `exchange->again`. */
+/* Bytes that the handler does not use are copied to exchange->again. */
 static void pass_unpacked(struct exchange *exchange, const char *data, size_t size)
 {
 	size_t taken = pass(exchange, data, size);
@@ -163,9 +162,7 @@ static size_t unpack(struct exchange *exchange, const char *data, size_t size)
 	return used;
 }
 
-/* ---- */
-
-/* Of content: what of it was used. */
+/* Returns the number of bytes that were used. */
 static size_t pass_content(struct connection *connection, const char *data, size_t size)
 {
 	struct exchange *exchange = connection->exchange;
@@ -191,7 +188,7 @@ static void refuse_framing(struct connection *connection)
 	body_init(&connection->body, HTTP_NONE, 0);
 }
 
-/* What was read in full may still come out in several pieces. */
+/* Is all content of a gzip body unpacked and used? All input may be used before that. */
 static bool is_unpacked(struct exchange *exchange)
 {
 	if (exchange && exchange->inflater && is_reading(exchange))
@@ -223,7 +220,8 @@ size_t intake_feed(struct connection *connection, const char *data, size_t size)
 			refuse_framing(connection);
 			return size;
 		}
-		/* Content is all that such a step used; it is handed over by the next one. */
+		/* A step uses content or framing, never both; the next round passes the content
+		 * on. */
 		connection->content = piece.content.size;
 		used += piece.used - piece.content.size;
 		if (piece.used == 0 && !connection->body.is_done)
@@ -237,10 +235,10 @@ size_t intake_feed(struct connection *connection, const char *data, size_t size)
 /* ---- how much at a time ---- */
 
 /*
- * A client who sends a large file in small pieces would have us read and write it in such: the
- * kernel wakes us when there is more, or nothing comes behind it. For that there has to be more
- * still to come; of a body in chunks only the present one is known. Should it come very slowly,
- * what there is is looked at before its time is over (time_out()).
+ * A client that sends a large file in small pieces would make the daemon read and write small
+ * pieces. With SO_RCVLOWAT epoll reports the socket when SERVER_BULK bytes are there. This needs
+ * that so many bytes are still to come; of a chunked body only the present chunk is known. If the
+ * client sends very slowly, time_out() reads the few bytes before the connection ends.
  */
 static int low_water(const struct connection *connection)
 {
@@ -262,7 +260,7 @@ void intake_tune(struct connection *connection)
 
 	if (size == connection->low_water)
 		return;
-	/* The kernel makes the window as large as what it is to wait for, and leaves it so. */
+	/* The kernel sets the receive window to the value of SO_RCVLOWAT, and keeps it. */
 	if (connection->low_water == 0 && size == SERVER_BULK)
 		setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &window, sizeof window);
 	if (setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least) < 0)

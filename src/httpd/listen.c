@@ -25,8 +25,8 @@
 #include <unistd.h>
 
 #define BACKLOG		4096
-#define ACCEPT_TURN	64			 /* then others have their turn */
-#define ACCEPT_PAUSE_NS (100 * INT64_C(1000000)) /* without descriptors */
+#define ACCEPT_TURN	64			 /* connections in one round of the event loop */
+#define ACCEPT_PAUSE_NS (100 * INT64_C(1000000)) /* after EMFILE */
 #define INHERITED_FIRST 3
 #define KEEPALIVE_S	60
 
@@ -39,8 +39,8 @@ union address {
 
 /* ---- accepting ---- */
 
-/* No descriptor is left, but for one: whoever waits is told, instead of waiting for who knows how
- * long. */
+/* EMFILE: closes the spare descriptor, accepts one connection with it, answers 503 and closes. The
+ * client does not wait for an unknown time. */
 static void refuse_without_descriptors(struct server *server, struct listener *listener)
 {
 	static const char answer[] =
@@ -61,9 +61,8 @@ static void refuse_without_descriptors(struct server *server, struct listener *l
 	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-/* As many as there may be are there, and all are at work: who comes now is told so, and his answer
- * is waited for to be read, for a moment. Who speaks TLS would add_connection longer to be told
- * than to try again. */
+/* At the limit, with all connections at work: answers 503, and lingers so that the client can read
+ * it. With TLS the connection is closed at once: a handshake costs more than a retry. */
 static void add_connection(struct listener *listener, int fd, const struct sockaddr_in6 *peer)
 {
 	struct server *server = listener->server;
@@ -154,7 +153,7 @@ static int open_tcp(const char *where, struct atoll_error *err)
 	socklen_t size;
 	int on = 1;
 
-	/* A port 0 is none in a request; here it means any. */
+	/* http_place() refuses port 0; here it means any free port. */
 	if (is_any)
 		text.size -= 2;
 	if (!colon || http_place(text, &place) < 0 || *place.name || (!place.port && !is_any))
@@ -180,7 +179,7 @@ static int open_tcp(const char *where, struct atoll_error *err)
 	return take_fd(&fd);
 }
 
-/* A socket that nobody listens at any more, of one who was killed. */
+/* The unix socket of a daemon that was killed: connect(2) says ECONNREFUSED. */
 static bool is_left_over(const union address *address)
 {
 	cleanup_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -206,7 +205,8 @@ static int open_unix(const char *path, struct atoll_error *err)
 	strcpy(address.local.sun_path, path);
 	if (is_left_over(&address))
 		unlink(path);
-	/* Before it has a name nobody can connect: the mode is that of the descriptor's inode. */
+	/* Before bind(2) nobody can connect. bind(2) creates the name with the mode of the
+	 * descriptor's inode. */
 	fchmod(fd, 0600);
 	r = bind(fd, &address.any, sizeof address.local);
 	if (r < 0)
@@ -280,7 +280,7 @@ static void say_where(const union address *address, const char *where, char ret[
 	}
 }
 
-/* What is set on it, those that it accepts have as well. */
+/* Accepted sockets inherit these options. */
 static void set_options(int fd)
 {
 	int on = 1, idle = KEEPALIVE_S;
@@ -326,7 +326,7 @@ static int prepare(struct listener *listener, const char *where, const char *cer
 		return r;
 	r = open_at(where, listener, err);
 	if (r < 0) {
-		/* The name belongs to somebody else. */
+		/* The path belongs to another daemon: do not unlink it. */
 		free(take_ptr(listener->path));
 		return r;
 	}

@@ -3,8 +3,8 @@
  * A list of files as an answer: see listing.h
  *
  * Called by e2b-filesystem.c and v1-file.c.
- *	listing_answer()  a short one is answered; else the head is sent, and a turn is queued
- *	has_turn()	  a piece is sent; then another turn, or when the client has read
+ * 	listing_answer()  answers a short list; else sends the head, and queues the first piece
+ * 	has_turn()	  sends one piece; the next one follows when the client has read
  */
 #include "httpd/listing.h"
 
@@ -49,7 +49,7 @@ static void drained(struct exchange *exchange, void *own)
 	queue(own);
 }
 
-/* The entries of one piece, with a comma before each but the very first. */
+/* The entries of one piece, with a comma before each one but the first of the list. */
 static size_t write_piece(struct listing *listing, struct buf *out)
 {
 	const struct guest_entry *entries;

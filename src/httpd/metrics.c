@@ -10,10 +10,10 @@
 #include <stdlib.h>
 
 /*
- * What is counted of requests: how many of each class and status, and how long they took
+ * Counters of requests: the number by class and status, and the latencies
  *
- * A class is the pattern of a route, or a word for the data plane: constants of the program, so
- * their number is bounded, and they are compared by address first.
+ * A class is the pattern of a route, or a word for the data plane. Classes are constants of the
+ * program, so their number is bounded, and addresses are compared before the texts.
  */
 
 #define CLASSES_MAX 256
@@ -24,7 +24,7 @@ static const double bounds_s[] = {0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.0
 struct class
 {
 	const char *name;
-	uint64_t n_by_status[6]; /* 1xx to 5xx; [0]: none was sent */
+	uint64_t n_by_status[6]; /* 1xx to 5xx; [0]: no answer was sent */
 	uint64_t buckets[ARRAY_SIZE(bounds_s) + 1];
 	double sum_s;
 };

@@ -10,11 +10,12 @@
 #include <strings.h>
 
 /*
- * Where a boundary is
+ * Finding boundaries
  *
- * Parts are divided by CR, LF, "--" and the boundary. There is one CR in that, its first byte: so a
- * match that fails can only begin anew where it failed, and what had matched was content, whose
- * bytes are those of the divider itself. Nothing has to be kept but how many.
+ * Parts are divided by CR, LF, "--" and the boundary (the divider). The only CR of the divider is
+ * its first byte. So after a failed match the next one can only begin at the byte that failed, and
+ * the bytes that had matched are content. They equal the first bytes of the divider, so only their
+ * number is kept when a match goes over the end of a piece.
  */
 
 #define BOUNDARY_MAX 70	  /* RFC 2046 */
@@ -22,23 +23,23 @@
 #define PADDING_MAX  64	  /* between a boundary and the end of its line */
 
 enum state {
-	STATE_BEFORE,  /* the first boundary: a preamble, which nobody reads */
-	STATE_DIVIDED, /* behind a boundary */
+	STATE_BEFORE,  /* before the first boundary: the preamble, which is dropped */
+	STATE_DIVIDED, /* behind a boundary, in its line */
 	STATE_HEAD,
 	STATE_DATA,
-	STATE_AFTER, /* the last boundary */
+	STATE_AFTER, /* behind the last boundary */
 	STATE_BAD,
 };
 
 struct multipart {
 	char divider[4 + BOUNDARY_MAX + 1];
 	size_t divider_size;
-	size_t matched; /* so much of it stood at the end of what was given */
+	size_t matched; /* bytes of the divider at the end of the last piece */
 	enum state state;
 	const char *problem;
 	size_t used; /* of `head` */
 	char head[HEAD_MAX + 1];
-	const char *name, *filename, *type; /* in it */
+	const char *name, *filename, *type; /* in `head` */
 };
 
 /* ---- its boundary ---- */
@@ -90,7 +91,7 @@ int multipart_new(const char *type, struct multipart **ret)
 	if (!form)
 		return -ENOMEM;
 	form->divider_size = (size_t)sprintf(form->divider, "\r\n--%.*s", (int)size, boundary);
-	/* The first one may stand at the very beginning, as if a line had ended before. */
+	/* The first boundary may be at the very beginning, without CR LF before it. */
 	form->matched = 2;
 	*ret = form;
 	return 0;
@@ -110,8 +111,8 @@ static enum multipart_kind bad(struct multipart *form, const char *problem)
 	return MULTIPART_BAD;
 }
 
-/* Where a quoted value ends. A quote behind a backslash is part of it, unless it is the last: names
- * that end in a backslash are sent as they are. */
+/* The end of a quoted value. A quote behind a backslash is part of the value, unless it is the last
+ * quote: clients send names that end in a backslash as they are. */
 static char *find_quote(char *at)
 {
 	for (char *quote = strchr(at, '"'); quote; quote = strchr(quote + 1, '"'))
@@ -121,7 +122,7 @@ static char *find_quote(char *at)
 	return NULL;
 }
 
-/* In place: a quote, CR and LF are sent as %22, %0D and %0A, and nothing else is. */
+/* Works in place. Clients send a quote, CR and LF as %22, %0D and %0A, and escape nothing else. */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -141,7 +142,7 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* name="..."; the value, ended and unescaped, and what follows it. */
+/* Reads name="...": returns the text behind it. The value is unescaped and gets a NUL. */
 static char *read_parameter(char *at, char **ret_name, char **ret_value)
 {
 	char *equals = strchr(at, '='), *end;
@@ -247,7 +248,7 @@ static enum multipart_kind step_head(struct multipart *form, const char *data, s
 	return MULTIPART_MORE;
 }
 
-/* Does the line of a boundary go on like this? `used` counts `c`. */
+/* May `c` follow in the line of a boundary? `used` counts `c`. */
 static bool may_follow(const struct multipart *form, char c)
 {
 	char last = form->used > 1 ? form->head[form->used - 2] : '\0';
@@ -259,7 +260,7 @@ static bool may_follow(const struct multipart *form, char c)
 	return last != '-' && (c == '\r' || c == ' ' || c == '\t');
 }
 
-/* "--" ends the form; else the line ends, and a head follows. */
+/* "--" ends the form. Else the line ends, and the head of a part follows. */
 static enum multipart_kind step_divided(struct multipart *form, const char *data, size_t size,
 					struct multipart_piece *ret)
 {
@@ -282,7 +283,7 @@ static enum multipart_kind step_divided(struct multipart *form, const char *data
 	return MULTIPART_MORE;
 }
 
-/* The divider is there. */
+/* The divider is complete. */
 static enum multipart_kind divide(struct multipart *form, const char *data, size_t size,
 				  struct multipart_piece *ret)
 {
@@ -294,7 +295,7 @@ static enum multipart_kind divide(struct multipart *form, const char *data, size
 	return was_before ? step_divided(form, data, size, ret) : MULTIPART_LAST;
 }
 
-/* It had begun where the last piece ended. */
+/* The divider has begun at the end of the last piece. */
 static enum multipart_kind go_on_matching(struct multipart *form, const char *data, size_t size,
 					  struct multipart_piece *ret)
 {
@@ -307,14 +308,15 @@ static enum multipart_kind go_on_matching(struct multipart *form, const char *da
 		return divide(form, data, size, ret);
 	if (ret->used == size)
 		return MULTIPART_MORE;
-	/* It was content. What matched in this piece is still there; what was before is not. */
+	/* The matched bytes are content. Those of this piece are read again; those of the last
+	 * piece come from the divider. */
 	ret->used = 0;
 	ret->content = (struct http_slice){form->divider, was};
 	form->matched = 0;
 	return MULTIPART_DATA;
 }
 
-/* Where a divider begins that is all there, or whose beginning is at the end; or `size`. */
+/* The place of a complete divider, or of a beginning of it at the end; or `size`. */
 static size_t find_divider(const struct multipart *form, const char *data, size_t size)
 {
 	const char *whole = memmem(data, size, form->divider, form->divider_size);
@@ -351,7 +353,7 @@ static enum multipart_kind step_data(struct multipart *form, const char *data, s
 	return go_on_matching(form, data, size, ret);
 }
 
-/* A preamble is looked through like content, and is none. */
+/* The preamble is searched like content, and dropped. */
 static enum multipart_kind step_before(struct multipart *form, const char *data, size_t size,
 				       struct multipart_piece *ret)
 {

@@ -13,12 +13,11 @@
 #include <unistd.h>
 
 /*
- * For those who run it: is it alive, is it ready, what does it do
+ * /healthz, /readyz, /metrics and the request log
  *
- * /healthz and /readyz need no key: what asks them is a load balancer. /metrics needs one, because
- * it names tenants; on a unix socket and on the loopback as well, since anybody's programs run on
- * this machine. All of them are named to the tenant of whoever has started the daemon; to another
- * one only himself.
+ * /healthz and /readyz need no key: load balancers ask them. /metrics needs one, because it names
+ * tenants; also on a unix socket and on the loopback, since programs of other users run on this
+ * machine. The tenant "default" sees all tenants, any other one only itself.
  */
 
 #define METRICS_MAX (8U << 20)
@@ -71,7 +70,7 @@ void operations_log_call(const struct api_call *call, bool is_broken, int64_t ns
 	json_str(&json, "time", time);
 	json_str(&json, "level", "info");
 	json_strn(&json, "method", head->method.at, head->method.size);
-	/* Not the query, which may hold a signature. */
+	/* Without the query, which may contain a signature. */
 	json_strn(&json, "path", head->path.at, head->path.size > 1024 ? 1024 : head->path.size);
 	json_uint(&json, "status", call->status);
 	json_uint(&json, "us", (uint64_t)(ns / 1000));

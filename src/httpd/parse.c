@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON of strangers: see parse.h
+ * Parsing of JSON that a client has sent: see parse.h
  *
  * Called by reply.c for bodies and by connect-call.c for messages.
- *	parse_start()	a thread runs run_parse(), hand_over() gives the document to who waits
- *	parse_free()	a thread runs run_free(): a document of many values takes as long to free
+ * 	parse_start()	a thread runs run_parse(); then hand_over() calls `done`
+ * 	parse_free()	a thread runs run_free(): a document of many values takes long to free
  */
 #include "httpd/parse.h"
 
@@ -22,13 +22,13 @@ struct parse {
 	bool outlives_done;
 	json_t *body;
 	char why[160];
-	parse_done *done; /* NULL: nobody waits any more */
+	parse_done *done; /* NULL: the caller has left */
 	void *data;
-	struct loop_turn turn; /* `done` is called in it: what is done with a long text may last */
+	struct loop_turn turn; /* calls `done`, which may take long for a long text */
 	struct tenant *tenant;
 };
 
-/* Each value but the first has a comma, a colon or a bracket before it. */
+/* Each value but the first one follows a comma, a colon or a bracket. */
 static bool has_too_many(const char *text, size_t size)
 {
 	bool is_string = false;
@@ -80,7 +80,7 @@ static void freed(struct work_item *item)
 {
 	struct parse *parse = (struct parse *)item;
 
-	/* The daemon stops, and no thread came. */
+	/* The daemon stops before a thread has freed it. */
 	json_decref(parse->body);
 	free(parse);
 }
@@ -126,8 +126,6 @@ static void parsed(struct work_item *item)
 	else
 		hand_over(&parse->turn);
 }
-
-/* ---- */
 
 struct parse *parse_start(struct daemon *daemon, struct tenant *tenant, char *text, size_t from,
 			  size_t size, parse_done *done, void *data)

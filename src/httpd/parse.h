@@ -7,25 +7,26 @@
 #include <jansson.h>
 
 /*
- * JSON of strangers
+ * Parsing of JSON that a client has sent
  *
- * A text of 16 MiB takes seconds to parse, and to free, and can need a gigabyte. So what is longer
+ * A text of 16 MiB takes seconds to parse and to free, and can need a gigabyte. So a text longer
  * than PARSE_SMALL is parsed and freed by a thread, and a text of more than PARSE_VALUES values is
  * refused before it is parsed.
  */
 #define PARSE_SMALL  4096
 #define PARSE_VALUES 100000
 
-/* An object, without two members of one name. NULL: `why` says what is wrong with it. */
+/* Refuses two members of one name. NULL: `why` is the mistake. */
 json_t *parse_text(const char *text, size_t size, char why[160]);
 
 struct parse;
-/* `body` is NULL if `why` says something. It goes when this returns, unless parse_keep() was
+/* `body` is NULL if `why` is not empty. It is freed after this callback unless parse_keep() was
  * called. */
 typedef void parse_done(struct parse *parse, json_t *body, const char *why, void *data);
 
-/* The bytes of `text` from `from` on; takes it. `done` is called from the event loop, once. NULL:
- * too much is held for this tenant, or no memory; then `done` is not called. */
+/* Parses the bytes of `text` from `from` on, and frees `text`, also on failure. Calls `done` once,
+ * from the event loop. NULL: the tenant has too many bytes, or no memory; `done` is not called
+ * then. */
 struct parse *parse_start(struct daemon *daemon, struct tenant *tenant, char *text, size_t from,
 			  size_t size, parse_done *done, void *data);
 /* `done` will not be called. */

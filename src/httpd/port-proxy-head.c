@@ -11,10 +11,10 @@
 #include <string.h>
 
 /*
- * The request, written anew
+ * Heads between a client and a program in a box
  *
- * What is about the client's connection to us stays here, and so does what opens doors: a key of
- * this daemon, and the tokens of the box. What is inside may be anybody's.
+ * The head is written anew. Fields about the connection of the client stay here, and so do a key of
+ * this daemon and the tokens of the box: the program inside may belong to anybody.
  */
 
 static void add_field(struct buf *out, const char *name, struct http_slice value)
@@ -24,7 +24,7 @@ static void add_field(struct buf *out, const char *name, struct http_slice value
 	buf_add_str(out, "\r\n");
 }
 
-/* "Bearer KEY", as route.c takes it, or the key alone. */
+/* "Bearer KEY", as route.c reads it, or the key alone. */
 static bool has_key(struct daemon *daemon, struct http_slice value)
 {
 	size_t from = value.size;
@@ -58,7 +58,7 @@ static bool is_private_field(const struct proxy *proxy, const struct http_head *
 	return http_is_hop(head, field->name) || is_secret(proxy->box, field);
 }
 
-/* network.maskRequestHost of the box, with its "${PORT}" filled in; false: none. */
+/* network.maskRequestHost of the box, with its "${PORT}" replaced; false: there is none. */
 static bool mask_host(const struct proxy *proxy, struct buf *out)
 {
 	json_t *network = proxy->box->network ? json_loads(proxy->box->network, 0, NULL) : NULL;
@@ -75,7 +75,7 @@ static bool mask_host(const struct proxy *proxy, struct buf *out)
 			buf_addf(&host, "%u", proxy->port);
 		mask = mark ? mark + strlen("${PORT}") : NULL;
 	}
-	/* A host and nothing else: what a client asked for at creation must not add fields. */
+	/* Only a host: the text comes from a client and must not add fields. */
 	if (host.used > 0 && buf_error(&host) == 0 &&
 	    http_place((struct http_slice){host.data, host.used}, &place) == 0) {
 		add_field(out, "Host", (struct http_slice){host.data, host.used});
@@ -98,7 +98,7 @@ static void write_host(const struct proxy *proxy, const struct http_head *head, 
 		buf_addf(out, "Host: localhost:%u\r\n", proxy->port);
 }
 
-/* Who asked, for servers that want to know. */
+/* X-Forwarded-For and the like: the client's address for the program inside. */
 static void write_forwarded(const struct proxy *proxy, const struct http_head *head,
 			    struct buf *out)
 {

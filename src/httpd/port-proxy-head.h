@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What the proxy's files share. */
+/* The state of a proxied request, and its heads. */
 
 #include "base/buf.h"
 #include "httpd/port-proxy.h"
@@ -10,15 +10,15 @@
 
 enum proxy_stage {
 	PROXY_DIALS,
-	PROXY_HEAD, /* of the answer is waited for */
+	PROXY_HEAD, /* waits for the head of the answer */
 	PROXY_BODY,
 	PROXY_RELAYS, /* a WebSocket */
 	PROXY_OVER,
 };
 
 struct proxy {
-	struct exchange *exchange; /* NULL when it is over */
-	struct box *box;	   /* NULL when it is gone */
+	struct exchange *exchange; /* NULL: it has ended */
+	struct box *box;	   /* NULL: it has ended */
 	struct tenant *tenant;
 	uint64_t gone; /* of box_on_gone() */
 	uint16_t port;
@@ -28,11 +28,11 @@ struct proxy {
 
 	struct loop *loop;
 	struct loop_watch watch; /* of the connection inside */
-	struct loop_turn turn;	 /* a piece of what it says is read in it */
+	struct loop_turn turn;	 /* reads a piece from the connection inside */
 	unsigned n_interim;	 /* answers such as "100 Continue" */
-	struct buf out;		 /* that waits to go there */
+	struct buf out;		 /* waits to be sent to the connection inside */
 	size_t out_at;
-	struct buf in;	  /* a head that is not all there, or framing */
+	struct buf in;	  /* an incomplete head, or framing */
 	struct body body; /* of the answer */
 	struct relay *relay;
 };
@@ -40,5 +40,5 @@ struct proxy {
 /* ---- port-proxy-head.c ---- */
 
 void proxy_write_head(const struct proxy *proxy, struct buf *out);
-/* Begins the client's answer. */
+/* Begins the answer to the client. */
 void proxy_pass_head(struct exchange *exchange, const struct http_head *head);

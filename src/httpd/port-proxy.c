@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #define READ_SIZE   (32 * 1024)
-#define INTERIM_MAX 32 /* answers before the answer; a server that means it sends one or two */
+#define INTERIM_MAX 32 /* interim answers (1xx); servers send one or two */
 
-/* The server does not count connections that were taken from it. One tenant may have an eighth of
- * them, so that others find some. */
+/* The server does not count detached connections. A tenant may have an eighth of them, so that
+ * others get some. */
 #define RELAYS_MAX	  4096
 #define TENANT_RELAYS_MAX 512
 static size_t n_relays;
@@ -39,7 +39,7 @@ static void count_relay(struct proxy *proxy, int n)
 
 /* ---- its life ---- */
 
-/* When nobody knows of it any more. */
+/* Frees the proxy when neither the exchange nor a callback nor a relay refers to it. */
 static void let_go(struct proxy *proxy)
 {
 	if (proxy->exchange || proxy->is_dialing || proxy->relay)
@@ -114,7 +114,7 @@ static void refuse(struct proxy *proxy, const char *message)
 	buf_done(&body);
 }
 
-/* What is there is none, and it may be too late to say so. */
+/* The program inside has sent a wrong answer: 502, or a cut if the answer has begun. */
 static void break_off(struct proxy *proxy, const char *message)
 {
 	if (proxy->stage == PROXY_HEAD) {
@@ -158,7 +158,8 @@ static void flush(struct proxy *proxy)
 		if (n < 0 && errno == EAGAIN)
 			return;
 		if (n < 0) {
-			/* It listens no more, and may have answered before: that is read. */
+			/* The program reads no more, but may have answered before: that answer is
+			 * read. */
 			proxy->out_at = proxy->out.used;
 			break;
 		}
@@ -176,7 +177,7 @@ static void send_piece(struct exchange *exchange, const char *data, size_t size,
 	struct proxy *proxy = own;
 
 	if (proxy->watch.fd < 0)
-		return; /* nobody is there to hear it */
+		return; /* the connection inside has ended */
 	if (proxy->is_chunked && size > 0)
 		buf_addf(&proxy->out, "%zx\r\n", size);
 	buf_add(&proxy->out, data, size);
@@ -204,7 +205,7 @@ static void relay_over(struct relay *relay, void *own)
 	let_go(proxy);
 }
 
-/* The two are one connection from now on. */
+/* The client's connection and the one inside become a relay. */
 static void become_relay(struct proxy *proxy, const char *data, size_t size)
 {
 	struct exchange *exchange = proxy->exchange;
@@ -241,7 +242,7 @@ static void become_relay(struct proxy *proxy, const char *data, size_t size)
 	}
 }
 
-/* A head that was understood, written anew, and what came behind it. */
+/* Sends the head of the 101 answer and the bytes behind it. */
 static void switch_protocols(struct proxy *proxy, const struct http_head *head)
 {
 	struct buf text = BUF_INIT(SIZE_MAX);
@@ -299,7 +300,7 @@ static void read_body(struct proxy *proxy)
 		finish(proxy);
 }
 
-/* What was read is a head, perhaps several. Is one of them the answer's? */
+/* Parses heads until the final answer; interim answers are dropped. True: its head was found. */
 static bool read_head(struct proxy *proxy)
 {
 	static struct http_head head;
@@ -332,7 +333,7 @@ static bool read_head(struct proxy *proxy)
 			refuse(proxy, "The port announces an answer again and again");
 			return false;
 		}
-		drop_front(&proxy->in, head.size); /* "100 Continue" and the like */
+		drop_front(&proxy->in, head.size); /* an interim answer */
 		if (proxy->in.used == 0)
 			return false;
 	}
@@ -387,7 +388,7 @@ static void go_on(struct proxy *proxy)
 	if (proxy->stage == PROXY_HEAD || proxy->stage == PROXY_BODY)
 		watch(proxy);
 	else
-		let_go(proxy); /* unless it relays, or the exchange has yet to end */
+		let_go(proxy); /* does nothing if it relays or the exchange has not ended */
 }
 
 static void has_turn(struct loop_turn *turn)
@@ -398,8 +399,8 @@ static void has_turn(struct loop_turn *turn)
 	go_on(proxy);
 }
 
-/* What the port says is read in turns of its tenant: thousands of connections to ports that talk
- * without end keep nobody else waiting. */
+/* A lane of the tenant reads from the port: thousands of connections that send without end do not
+ * delay other tenants. */
 static void ready(struct loop_watch *watched, uint32_t events)
 {
 	struct proxy *proxy = (struct proxy *)((char *)watched - offsetof(struct proxy, watch));
@@ -410,8 +411,6 @@ static void ready(struct loop_watch *watched, uint32_t events)
 		loop_queue(proxy->loop, &proxy->tenant->lane, &proxy->turn);
 	go_on(proxy);
 }
-
-/* ---- */
 
 static bool is_stream_socket(int fd)
 {
@@ -440,7 +439,7 @@ static void connected(int fd, const struct guest_entry *entry, const struct atol
 				      : "The sandbox's port could not be reached");
 		return;
 	}
-	/* What comes from inside is looked at. */
+	/* The descriptor comes from inside the box: check its type. */
 	if (!is_stream_socket(fd)) {
 		fd_close_strange(fd);
 		refuse(proxy, "The sandbox's port could not be reached");

@@ -20,12 +20,12 @@ struct put {
 	struct daemon *daemon;
 	struct tenant *tenant;
 	int fd;
-	char *bytes; /* of the piece at hand; NULL: none */
+	char *bytes; /* of the present piece; NULL: none */
 	size_t size;
 	struct held held;
-	bool is_busy;	 /* a thread has it */
-	bool is_ending;	 /* it is being closed */
-	bool is_dropped; /* nobody waits for it */
+	bool is_busy;	 /* a thread writes or closes */
+	bool is_ending;	 /* put_end() was called */
+	bool is_dropped; /* put_drop() was called */
 	int code;
 	put_done *done;
 	void *data;
@@ -100,7 +100,7 @@ static void ran(struct work_item *item)
 static void begin(struct put *put)
 {
 	put->is_busy = true;
-	put->code = -ECANCELED; /* also if no thread comes to it, because the daemon stops */
+	put->code = -ECANCELED; /* the result if the daemon stops before a thread runs */
 	put->item = (struct work_item){.run = run, .done = ran, .owner = put->tenant};
 	work_submit(daemon_work(put->daemon), &put->item, WORK_WRITE);
 }

@@ -29,7 +29,7 @@ size_t query_decode(const char *text, size_t size, bool is_form, char *ret)
 
 char *query_split(const char *text, size_t size, size_t *ret_size)
 {
-	/* "a" becomes "a\0\0": one more for each, and a parameter has at least one byte. */
+	/* "a" becomes "a\0\0": two bytes more for each parameter, which has at least one byte. */
 	char *words = malloc(2 * size + 2);
 	size_t n = 0, i = size > 0 && *text == '?';
 

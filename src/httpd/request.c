@@ -10,7 +10,7 @@
 
 #include <stdio.h>
 
-/* What http_read_request() says is wrong, where another status than 400 fits. */
+/* The status for a mistake that http_read_request() has found, where it is not 400. */
 static unsigned status_for(const char *why)
 {
 	static const struct {
@@ -39,7 +39,7 @@ static void refuse(struct connection *connection, unsigned status, const char *w
 	answer_refusal(connection, status, message);
 }
 
-/* What is good HTTP and still nothing for a server like this. 0, or a status. */
+/* Valid HTTP that this server does not serve. 0, or a status. */
 static unsigned judge(const struct http_head *head, const char **ret_why)
 {
 	struct http_slice expect;
@@ -83,7 +83,7 @@ static void begin(struct connection *connection, const char *text)
 	server->options.handle(exchange, server->options.data);
 }
 
-/* Some clients end a body with a line too many. */
+/* Some clients send an empty line behind a body. */
 static size_t skip_empty_lines(const char *data, size_t size)
 {
 	size_t n = 0;
@@ -100,7 +100,7 @@ static size_t feed_head(struct connection *connection, const char *data, size_t 
 	const char *why = NULL;
 	unsigned status;
 
-	/* Heads that come byte by byte are not read anew for each. */
+	/* A head that comes byte by byte is parsed at each line end, not at each byte. */
 	if (skipped == size || (!connection->may_have_head && size < HTTP_HEAD_MAX))
 		return skipped;
 	connection->may_have_head = false;
@@ -123,12 +123,11 @@ static size_t feed_head(struct connection *connection, const char *data, size_t 
 	connection->server->behind_of = connection;
 	begin(connection, data + skipped - head->size);
 	connection->server->behind_of = NULL;
-	/* What comes behind may be a whole head, and nothing new will come to tell. */
+	/* The bytes behind it may be a complete head already. */
 	connection->may_have_head = true;
 	return skipped;
 }
 
-/* One request, or a piece of one. What stands behind it waits: see connection.c. */
 size_t request_feed(struct connection *connection, const char *data, size_t size)
 {
 	size_t used = 0;

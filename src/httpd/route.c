@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Finds the tenant, the protocol and the handler of a request: api.h describes the order. */
+/* Finds the tenant, the protocol and the handler of a request: route.h describes the order. */
 
 /* ---- protocols ---- */
 
@@ -78,7 +78,8 @@ static void call_over(struct exchange *exchange, bool is_broken, void *own)
 	free(call);
 }
 
-/* "00-" 32 digits "-" 16 digits "-" 2 digits, and not all zero. What is none is not passed on. */
+/* "00-" 32 digits "-" 16 digits "-" 2 digits, neither all zero. An invalid traceparent is
+ * ignored. */
 static void read_trace(struct api_call *call)
 {
 	const char *text = exchange_field(call->exchange, "traceparent");
@@ -191,7 +192,7 @@ static void add_method(char *list, size_t size, const char *method)
 			 method);
 }
 
-/* HEAD is GET whose body the server leaves out. */
+/* HEAD is served as GET; the server drops the body. */
 static bool is_method(struct http_slice method, const char *wanted)
 {
 	return http_slice_is(method, wanted) ||
@@ -244,7 +245,8 @@ static void route_control(struct api_call *call)
 	char allow[128] = "";
 	const struct api_route *route = find_route(call, allow, sizeof allow);
 
-	/* Who has no key does not even learn which paths there are. */
+	/* Without a key all paths are answered by 401, so that strangers do not learn which
+	 * exist. */
 	if (!route || !(route->flags & API_OPEN)) {
 		call->tenant = find_tenant(call);
 		if (!call->tenant) {

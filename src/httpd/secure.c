@@ -16,13 +16,14 @@ static const char *reason(void)
 	unsigned long first = ERR_peek_error();
 	const char *text = ERR_reason_error_string(ERR_peek_last_error());
 
-	/* That a file is not there comes first, and that a library of the system's said so last. */
+	/* For a missing file the first error is the errno, and the last one only names a
+	 * library. */
 	if (ERR_SYSTEM_ERROR(first))
 		text = strerrordesc_np(ERR_GET_REASON(first));
 	return text ?: "no reason given";
 }
 
-/* HTTP/1.1 is all that is spoken here; whoever offers nothing gets it, too. */
+/* ALPN: http/1.1 only. A client without ALPN gets HTTP/1.1, too. */
 static int choose_protocol(SSL *ssl, const unsigned char **ret, unsigned char *ret_size,
 			   const unsigned char *offered, unsigned size, void *data)
 {
@@ -42,7 +43,7 @@ static void set_up(SSL_CTX *context)
 {
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 					     SSL_OP_CIPHER_SERVER_PREFERENCE);
-	/* Tickets need no memory here; a cache would. */
+	/* Session tickets need no memory in the server; a session cache would. */
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE |
 					  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
@@ -105,7 +106,7 @@ void secure_free(SSL *ssl)
 
 /* ---- speaking ---- */
 
-/* -EAGAIN, 0 for their end, or -EPROTO. */
+/* -EAGAIN; 0: the client has sent close_notify; or -EPROTO. */
 static int meaning(SSL *ssl, int result, bool *ret_wants_write)
 {
 	int error = SSL_get_error(ssl, result);

@@ -22,10 +22,10 @@ void secure_context_free(SSL_CTX *context);
 
 SSL *secure_new(SSL_CTX *context, int fd); /* NULL: out of memory */
 void secure_free(SSL *ssl);
-/* 1: done; 0: call again when it is ready; -EPROTO. */
+/* 1: done; 0: call again when the socket is ready; -EPROTO. */
 int secure_handshake(SSL *ssl, bool *ret_wants_write);
-/* As recv() and send(), with a negative errno. A read may have to wait until something can be
- * written. */
+/* Like recv() and send(), with a negative errno. A read may have to wait until the socket is
+ * writable. */
 ssize_t secure_read(SSL *ssl, void *data, size_t size, bool *ret_wants_write);
 ssize_t secure_write(SSL *ssl, const void *data, size_t size);
 /* Sends close_notify, once. Does nothing before the end of the handshake. */

@@ -35,15 +35,15 @@ static void say_peer(const struct connection *connection, char ret[64])
 	}
 }
 
-/* What pointed into `from` points to the same place in `to`. */
+/* A slice that points into `from` points to the same place in `to`. */
 static void move_slice(struct http_slice *slice, const char *from, size_t size, char *to)
 {
 	if (slice->at >= from && slice->at <= from + size)
 		slice->at = to + (slice->at - from);
 }
 
-/* The head gets a text of its own, in which values end with a NUL: behind each stands white space
- * or the line's end, which nobody reads again. */
+/* The head gets a copy of its text, in which values end with a NUL. The NUL replaces white space or
+ * the line end behind a value. */
 static void move_head(struct http_head *head, const char *from, char *to)
 {
 	move_slice(&head->method, from, head->size, to);

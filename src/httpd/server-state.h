@@ -189,7 +189,7 @@ struct connection {
 	/* The party, see exchange_set_party() */
 	struct loop_turn turn; /* sends more of a file, reads more of a body, or serves a request
 				* that was sent ahead */
-	bool has_turn;	       /* that may be done now */
+	bool has_turn;	       /* the lane has reached it: it may be done now */
 	struct loop_lane *lane;
 	size_t *waiting, counted; /* `counted` bytes of *waiting are of this connection */
 };

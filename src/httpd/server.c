@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SETTLED_MAX 1024 /* in a round, before the loop looks again */
+#define SETTLED_MAX 1024 /* connections that are settled in one round of the event loop */
 
 /* ---- rounds ---- */
 
@@ -31,7 +31,7 @@ static void settle(struct server *server)
 		connection->is_touched = false;
 		connection_settle(connection);
 	}
-	/* Later than now, so that a round of timers ends. */
+	/* Not 0: a timer of the present round would run again at once. */
 	if (server->touched)
 		loop_arm(server->loop, &server->settle_timer, clock_monotonic_ns());
 }
@@ -72,7 +72,7 @@ const char *server_date(struct server *server)
 
 /* ---- how many ---- */
 
-/* Others need descriptors, too. */
+/* At most 3/4 of the descriptors: boxes need some, too. */
 static size_t most_connections(size_t wanted)
 {
 	struct rlimit limit;
@@ -95,7 +95,7 @@ size_t server_connections(const struct server *server)
 	return server->n_connections;
 }
 
-/* Beyond the limit so many more at a time, to be told that they are too many. */
+/* The number of connections above the limit that may be there to be answered by 503. */
 static size_t most_refused(const struct server *server)
 {
 	size_t n = server->options.max_connections / 64 + 1;
@@ -126,8 +126,8 @@ static void ignore(int number)
 	(void)number;
 }
 
-/* sendfile() knows no MSG_NOSIGNAL. A handler, because what is ignored stays so in programs that
- * are started. */
+/* sendfile() has no MSG_NOSIGNAL. A handler instead of SIG_IGN, because started programs inherit
+ * SIG_IGN. */
 static void survive_pipes(void)
 {
 	struct sigaction now, wanted = {.sa_handler = ignore, .sa_flags = SA_RESTART};
@@ -143,7 +143,7 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	struct server *server = calloc(1, sizeof *server);
 	struct server_options *own;
 
-	/* Pages are copied to it and from it, which is faster from their beginning. */
+	/* Page-aligned: copies are faster. */
 	if (!server || !(server->scratch = aligned_alloc(4096, SERVER_SCRATCH_SIZE))) {
 		free(server);
 		return error_oom(err);
@@ -189,7 +189,7 @@ static void stop_at_last(struct loop_timer *timer)
 	say_stopped((struct server *)((char *)timer - offsetof(struct server, stop_timer)));
 }
 
-/* From the loop, whoever ended the last one. */
+/* The timer calls `stopped` from the event loop, not from the end of the exchange. */
 void server_exchange_ended(struct server *server)
 {
 	if (server->is_stopping && server->n_exchanges == 0 && server->stopped)

@@ -13,17 +13,17 @@
 #include <unistd.h>
 
 #define LANE_SIZE   (16 * 1024)
-#define LANE_PIECES 4 /* then others have their turn */
+#define LANE_PIECES 4 /* reads and writes before the next watch */
 
 struct end {
 	struct loop_watch watch;
 	struct relay *relay;
 	SSL *ssl;
 	bool read_wants_write;
-	bool is_hung; /* nobody is there any more: not watched, because that is told for ever */
+	bool is_hung; /* EPOLLHUP came: not watched, because epoll would report it without end */
 };
 
-/* From one end to the other. */
+/* One direction. */
 struct lane {
 	struct end *from, *to;
 	char *data;
@@ -33,7 +33,7 @@ struct lane {
 
 struct relay {
 	struct loop *loop;
-	struct loop_lane *party; /* bytes are carried in its turns; NULL: at once */
+	struct loop_lane *party; /* bytes are copied in its pieces; NULL: at once */
 	struct loop_turn turn;
 	struct end outer, inner;
 	struct lane in, out;
@@ -45,7 +45,7 @@ static void close_end(struct relay *relay, struct end *end)
 {
 	loop_unwatch(relay->loop, &end->watch);
 	secure_free(end->ssl);
-	fd_close_strange(end->watch.fd); /* the inner one may be somebody's in a sandbox */
+	fd_close_strange(end->watch.fd); /* the inner socket may belong to a program in a sandbox */
 }
 
 void relay_free(struct relay *relay)
@@ -66,8 +66,6 @@ static void finish(struct relay *relay)
 		relay->over(relay, relay->own);
 	relay_free(relay);
 }
-
-/* ---- */
 
 static ssize_t read_some(struct lane *lane)
 {
@@ -114,8 +112,8 @@ static bool reads(const struct lane *lane)
 	return !waits(lane) && !lane->has_ended;
 }
 
-/* As far as it goes, or for some turns if the loop will tell that there is more. False: it is
- * broken. */
+/* Copies until EAGAIN, or LANE_PIECES times if epoll will report that there is more. False: the
+ * relay is broken. */
 static bool carry(struct lane *lane)
 {
 	for (int i = 0; !lane->is_shut; i++) {
@@ -167,7 +165,7 @@ static void go_on(struct relay *relay)
 		finish(relay);
 }
 
-/* What is for it is lost; what it said is still passed on. */
+/* Bytes for this end are lost; bytes from it are still copied. */
 static void hang_up(struct relay *relay, struct end *end)
 {
 	struct lane *lane = end == &relay->outer ? &relay->out : &relay->in;
@@ -227,7 +225,7 @@ struct relay *relay_new(const struct relay_request *request)
 				    .ssl = request->ssl};
 	relay->inner =
 		(struct end){.watch = {.fd = request->inner_fd, .ready = ready}, .relay = relay};
-	/* Both can be written to at once: that is how it starts. */
+	/* EPOLLOUT comes at once and starts the relay from the event loop. */
 	if (!fill(&relay->in, &relay->outer, &relay->inner, request->to_inner,
 		  request->to_inner_size) ||
 	    !fill(&relay->out, &relay->inner, &relay->outer, request->to_outer,

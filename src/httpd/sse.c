@@ -57,7 +57,7 @@ void sse_send(struct sse *sse, const char *id, const char *event, const char *da
 	buf_addf(&out, "event: %s\ndata: ", event);
 	buf_add(&out, data, size);
 	buf_add_str(&out, "\n\n");
-	/* A piece that is missing would not be noticed; an end is. */
+	/* The client would not notice a missing event; it notices a cut. */
 	if (buf_error(&out) < 0)
 		exchange_cut(sse->call->exchange);
 	else

@@ -31,7 +31,7 @@ size_t stream_part(const struct tenant *tenant)
 	return part < STREAM_ROOM ? part : STREAM_ROOM;
 }
 
-/* Two pieces fit in a part, so that one is made while the other one is sent. */
+/* Half of a part: one piece is made while the other one is sent. */
 size_t stream_room(const struct api_call *call)
 {
 	size_t part = call->stream_of ? stream_part(call->stream_of) : STREAM_ROOM;

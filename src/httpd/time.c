@@ -15,8 +15,8 @@ static void write_digits(char *ret, int n, unsigned value)
 	}
 }
 
-/* "2026-11-15T19:27:23", without a NUL. Which day it is takes longer to find out than all the rest,
- * and a directory's files are mostly of one. */
+/* "2026-11-15T19:27:23", without a NUL. gmtime_r() is slow, and the files of a directory mostly
+ * have one day: the last day is kept. */
 static void write_seconds(int64_t seconds, char ret[19])
 {
 	static _Thread_local int64_t last_day = INT64_MIN;
@@ -42,7 +42,7 @@ static void write_seconds(int64_t seconds, char ret[19])
 
 void api_time(int64_t ms, char ret[32])
 {
-	/* What never ends is written as a time that every reader of such times knows. */
+	/* Times out of range become the first or last one that RFC 3339 can express. */
 	const int64_t first_ms = INT64_C(-62167219200000), last_ms = INT64_C(253402300799999);
 	int64_t seconds;
 
@@ -59,7 +59,7 @@ void api_time(int64_t ms, char ret[32])
 
 void api_time_ns(int64_t ns, char ret[32])
 {
-	/* Of any such number the year has four digits. */
+	/* The year of any int64_t of nanoseconds has four digits. */
 	int64_t seconds = ns / 1000000000 - (ns % 1000000000 < 0);
 
 	write_seconds(seconds, ret);
@@ -87,7 +87,7 @@ static bool skip(const char **at, const char *among)
 	return true;
 }
 
-/* Digits behind the point, of which three count. */
+/* Digits behind the point; the first three are used. */
 static bool read_fraction(const char **at, int *ret_ms)
 {
 	int scale = 100;
@@ -136,7 +136,7 @@ bool api_parse_time(const char *text, int64_t *ret_ms)
 	tm.tm_mon -= 1;
 	check = tm;
 	seconds = timegm(&tm);
-	/* A day that there is not would have become another one. */
+	/* timegm() turns an invalid day into another one: compare. */
 	if (tm.tm_mday != check.tm_mday || tm.tm_mon != check.tm_mon || check.tm_hour > 23 ||
 	    check.tm_min > 59 || check.tm_sec > 60)
 		return false;
