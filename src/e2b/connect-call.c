@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* Standard input comes in messages, so they may be large. */
+/* A message may contain standard input, so it may be large. */
 #define MESSAGE_MAX (16U << 20)
 
-/* Messages of a client's stream that are handled before others have their turn. */
+/* Messages of a client's stream that are handled in one piece of the lane. */
 #define MESSAGES_A_TURN 16
 
 #define KEEPALIVE_S    90
@@ -62,7 +62,6 @@ void rpc_unref(struct rpc *rpc)
 	free(rpc);
 }
 
-/* The exchange may still be there. */
 void rpc_leave(struct rpc *rpc)
 {
 	void (*over)(struct rpc *) = rpc->over;
@@ -94,7 +93,8 @@ static void over(struct api_call *call, bool is_broken)
 	rpc_unref(rpc);
 }
 
-/* Killed or paused: its clients see the connection break, and ask for the reason elsewhere. */
+/* The box was killed or paused: the connection breaks, and E2B's clients ask for the reason by
+ * another request. */
 static void box_gone(struct box *box, void *data)
 {
 	struct rpc *rpc = data;
@@ -123,7 +123,7 @@ static void deadline_passed(struct loop_timer *timer)
 			 (unsigned long long)rpc->timeout_ms);
 }
 
-/* Nothing but the first message may come first, and who does not read needs no sign of life. */
+/* No keepalive before the first message, and none to a client that does not read. */
 static void was_quiet(struct loop_timer *timer)
 {
 	struct rpc *rpc = container_of(timer, struct rpc, quiet);
@@ -165,7 +165,7 @@ static void arm(struct rpc *rpc)
 
 static void go_on(struct rpc *rpc);
 
-/* `body` is NULL if `why` says something; else it is rpc->request. */
+/* `body` is NULL if `why` is not empty; else it is rpc->request. */
 static void use_message(struct rpc *rpc, const json_t *body, const char *why)
 {
 	if (!body)
@@ -193,7 +193,7 @@ static void message_parsed(struct parse *parse, json_t *body, const char *why, v
 	rpc_unref(rpc);
 }
 
-/* The bytes of `text` from `from` on; takes it. */
+/* Parses the bytes of `text` from `from` on, and frees `text`. */
 static void parse_message(struct rpc *rpc, char *text, size_t from, size_t size)
 {
 	rpc->is_parsing = parse_start(rpc->call->api->daemon, rpc->box->tenant, text, from, size,
@@ -227,7 +227,7 @@ static const char *why_bad(int r)
 			      : "an envelope with flags, which were not agreed on";
 }
 
-/* Where the message begins; false: it was answered. */
+/* The start of the message; false: the call was answered. */
 static bool find_message(struct rpc *rpc, const char *data, size_t size, size_t *ret_from)
 {
 	struct connect_envelope envelope = {0};
@@ -258,7 +258,7 @@ static void whole_came(struct exchange *exchange, const char *data, size_t size,
 	rpc_unref(rpc);
 }
 
-/* Some of the messages that are there. True: there may be more. */
+/* Handles some of the messages in the input. True: there may be more. */
 static bool handle_envelopes(struct rpc *rpc)
 {
 	struct connect_envelope envelope;
@@ -281,7 +281,7 @@ static bool handle_envelopes(struct rpc *rpc)
 	return r > 0;
 }
 
-/* While a message is parsed, or others have their turn, the rest of the stream waits. */
+/* The stream waits while a message is parsed, and for its lane. */
 static void go_on(struct rpc *rpc)
 {
 	bool has_more = !rpc_is_over(rpc) && handle_envelopes(rpc);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is in a message: JSON in the form that protobuf has for it
- */
+/* Members of a message: JSON in the form that protobuf has for it. */
 #include "e2b/connect-message.h"
 
 #include "e2b/connect-call.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is said to a call: messages, the end, and how it failed
- */
+/* Answers of a call: messages, the end, errors. Called by the methods and by connect-call.c. */
 #include "e2b/connect-send.h"
 
 #include "base/clock.h"

@@ -49,8 +49,7 @@ int connect_next(const char *data, size_t size, size_t max, struct connect_envel
 
 	if (size < CONNECT_HEAD)
 		return 0;
-	/* Nothing was said about compression, so nothing may be compressed; and a client has no
-	 * last envelope. */
+	/* The server offers no compression, and a client's stream has no last envelope. */
 	if (head[0] != 0)
 		return -EBADMSG;
 	length = (size_t)head[1] << 24 | (size_t)head[2] << 16 | (size_t)head[3] << 8 | head[4];

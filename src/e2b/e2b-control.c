@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The life of boxes, as E2B's clients ask for it
+ * The life of boxes: get, kill, time-out, pause, resume, fork; the table of routes
+ *
+ * Each handler reads the request and calls box/. The callback of box/ answers (e2b-wait.h).
  */
 #include "e2b/e2b-control.h"
 
@@ -55,8 +57,7 @@ static void was_killed(struct box *box, const struct atoll_error *err, void *dat
 	(void)data;
 }
 
-/* It is not to be found from now on, and that is what was asked for: what is left of it is cleared
- * away while the client goes on. */
+/* box_kill() hides the box at once; the answer does not wait until its files are removed. */
 static void kill_box(struct api_call *call)
 {
 	struct box *box = api_box(call);
@@ -169,8 +170,9 @@ static void resumed(struct box *box, const struct atoll_error *err, void *data)
 }
 
 /*
- * A box that is to start without what was in its memory: it wakes, ends its processes, and starts.
- * That is one step after the other, and the box is found anew for each.
+ * Starts a box without the content of its memory: resumes it, ends its processes, and starts it
+ * again. These are separate steps; the box is looked up again in each, because it may be killed
+ * between.
  */
 static void start_afresh(struct box *box, const struct atoll_error *err, void *data)
 {

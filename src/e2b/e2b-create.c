@@ -2,8 +2,8 @@
 /*
  * POST /v2/sandboxes, and /sandboxes of older clients
  *
- * What is asked for and cannot be had is refused: a box without the rule that somebody relies on
- * would be worse than none.
+ * A setting that cannot be granted is refused: a box without a rule that the client relies on would
+ * be worse than none.
  */
 #include "e2b/e2b-create.h"
 
@@ -71,7 +71,7 @@ static bool read_pairs(struct api_call *call, json_t *body, const char *name, st
 	return true;
 }
 
-/* By which programs see where they are. */
+/* Adds the variable by which programs know that they are in a sandbox. */
 static bool add_mark(struct box_pairs *pairs)
 {
 	struct box_pair *grown;
@@ -108,7 +108,7 @@ static bool is_asked(json_t *body, const char *name)
 
 /* ---- the request ---- */
 
-/* What belongs to a request until it is answered. */
+/* The parts of a request that are freed when it was answered. */
 struct asked {
 	struct box_request request;
 	char *network, *mounts;
@@ -152,7 +152,7 @@ static bool read_network(struct api_call *call, json_t *body, struct asked *aske
 	return true;
 }
 
-/* Whether there are such volumes, and such places, is for who makes the box to say. */
+/* Reads the list only; box_create() checks that the volumes exist. */
 static bool read_mounts(struct api_call *call, json_t *body, struct asked *asked)
 {
 	json_t *mounts = json_object_get(body, "volumeMounts"), *mount, *stored;
@@ -233,7 +233,7 @@ static void created(struct box *box, const struct atoll_error *err, void *data)
 		e2b_write_sandbox(&json, NULL, box);
 		api_answer(call, 201, &out);
 	} else if (box) {
-		/* Nobody has heard of it, and nobody will end it. */
+		/* The client has gone and does not know the id: end the box. */
 		box_kill(box, BOX_CAUSE_KILLED, is_gone, NULL);
 	}
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes to a box: files and processes (port 49983), the code interpreter (49999), and whatever
- * listens inside
+ * Requests for the inside of a box: files and processes (port 49983), the code interpreter (49999),
+ * and programs at other ports
  *
- * Who asks shows a token of the box's, or for files a signature made with it; for other ports a
- * token only if the box was made so. That is looked at before a box that sleeps is woken, so that
- * nobody wakes it who could not use it.
+ * A client sends a token of the box, or for files a signature made with it; for other ports a token
+ * only if the box was created so. The token is checked before a paused box is woken, so that only
+ * clients with access wake it. Order: serve_box() or find_signer(), serve_or_wake(), check(),
+ * wake(), serve().
  */
 #include "e2b/e2b-dataplane.h"
 
@@ -28,7 +29,7 @@
 #include <stdlib.h>
 
 #define ANSWER_MAX (2U << 20)
-#define WAKE_S	   300 /* at least */
+#define WAKE_S	   300 /* the least time-out of a box that was woken */
 
 static bool is_method(struct api_call *call, const char *method)
 {
@@ -103,7 +104,7 @@ static bool check_envd(struct api_call *call, const struct box *box)
 	return !why;
 }
 
-/* For what listens inside, the interpreter too. */
+/* For the interpreter and the ports of programs inside. */
 static bool check_traffic(struct api_call *call, const struct box *box)
 {
 	const char *token = exchange_field(call->exchange, "e2b-traffic-access-token");
@@ -116,7 +117,8 @@ static bool check_traffic(struct api_call *call, const struct box *box)
 	return false;
 }
 
-/* Clients of the interpreter show the token where code is run, and not where contexts are kept. */
+/* Clients of the interpreter send the token with executions, and not with requests about
+ * contexts. */
 static bool is_open_there(struct api_call *call)
 {
 	const char *first = exchange_segment(call->exchange, 0);
@@ -204,7 +206,7 @@ static void serve(struct api_call *call, struct box *box, uint16_t port)
 {
 	struct exchange *exchange = call->exchange;
 
-	/* Whether it is well may be asked by anybody, and is no use of it. */
+	/* /health needs no token, and does not count as use of the box. */
 	if (port != E2B_PORT_ENVD || !is_health(call))
 		box_touch(box);
 	if (port == E2B_PORT_ENVD) {
@@ -249,7 +251,7 @@ static void wake(struct api_call *call, struct box *box, uint16_t port)
 		return;
 	wait->step = port;
 	memcpy(wait->id, box->id, sizeof wait->id);
-	call->box = NULL; /* it may be killed while it wakes */
+	call->box = NULL; /* the box may be killed while it wakes */
 	box_resume(box, seconds, woken, wait);
 }
 
@@ -258,8 +260,8 @@ static void serve_or_wake(struct api_call *call, struct box *box, uint16_t port)
 	bool sleeps = box->state == BOX_PAUSED && box->wakes && box->keeps_memory;
 
 	/*
-	 * Whether it runs may be asked without waking it. E2B's clients ask by themselves when a
-	 * stream breaks off, which a pause does to all that are open: it would last no longer.
+	 * /health does not wake the box. E2B's clients ask it by themselves when a stream breaks,
+	 * and a pause breaks all streams: the box would wake at once.
 	 */
 	if (port == E2B_PORT_ENVD && is_health(call))
 		sleeps = false;
@@ -275,8 +277,8 @@ static void serve_or_wake(struct api_call *call, struct box *box, uint16_t port)
 
 /* ---- signed URLs that name no box ---- */
 
-/* Each box's token is tried, some microseconds for ten of them, for anybody who asks: where there
- * are many boxes that is done in turns of a lane that all such requests share. */
+/* The signature is compared with the token of each box, ten in some microseconds. Anybody can send
+ * such requests: with many boxes they wait in one lane. */
 #define TRIED_AT_ONCE 64
 
 struct search {
@@ -298,7 +300,7 @@ static void find_signer(struct api_call *call)
 	struct e2b_signed request;
 	struct box *box = NULL;
 
-	/* What anybody can send must not be long. */
+	/* The request is not authenticated yet: limit its length. */
 	if (!e2b_signed_begin(call->exchange, &request)) {
 		api_refuse(call, 400, "a path has at most %d bytes, and a user's name %d",
 			   E2B_PATH_MAX, E2B_WORD_MAX);

@@ -2,9 +2,9 @@
 /*
  * GET /files
  *
- * The guest opens what is asked for, inside and as the user, and hands out the descriptor. A plain
- * file is sent by the kernel, whole or a part of it; what has no size (as in /proc) comes through a
- * pipe and is passed on as it comes.
+ * The guest opens the file inside, as the user, and sends the descriptor. The kernel sends a
+ * regular file (sendfile), whole or a range. A file without a size, as in /proc, comes through a
+ * pipe in pieces.
  */
 #include "e2b/e2b-files.h"
 
@@ -27,7 +27,7 @@
 #define PIECE_MAX (32U << 10)
 
 struct download {
-	struct api_call *call; /* NULL: over */
+	struct api_call *call; /* NULL: the exchange has ended */
 	struct box *box;
 	uint64_t gone;
 	char *user;
@@ -52,7 +52,7 @@ static void close_pipe(struct download *download)
 	download->pipe.fd = -1;
 }
 
-/* The guest may still be about to call back; then that frees it. */
+/* Frees the download, unless the guest has not called back yet; the callback frees it then. */
 static void leave(struct download *download)
 {
 	close_pipe(download);
@@ -133,7 +133,7 @@ static void drained(struct exchange *exchange, void *own)
 		loop_watch(download->call->api->loop, &download->pipe, EPOLLIN);
 }
 
-/* The guest has the other end and may do what it likes with it: never wait here. */
+/* The other end of the pipe is in the box: reads must never block. */
 static void pipe_ready(struct loop_watch *watch, uint32_t events)
 {
 	struct download *download = container_of(watch, struct download, pipe);
@@ -214,7 +214,8 @@ static bool read_number(const char **text, uint64_t *ret)
 	return true;
 }
 
-/* One range; what is not understood, and lists, are answered by the whole, which is allowed. */
+/* One range. An invalid one and a list of ranges are answered by the whole file, which RFC 9110
+ * allows. */
 static enum range read_range(const char *text, uint64_t size, uint64_t *from, uint64_t *length)
 {
 	uint64_t first, last;
@@ -301,7 +302,7 @@ static void send_file(struct api_call *call, int fd, const struct stat *st, bool
 
 /* ---- from the beginning ---- */
 
-/* A name may have anything in it but NUL and '/': RFC 8187's form has all of it. */
+/* A file name may contain any byte but NUL and '/': RFC 8187 encodes all of them. */
 static void add_disposition(struct exchange *exchange, const char *name)
 {
 	cleanup_buf struct buf out = BUF_INIT(4096);
@@ -354,7 +355,7 @@ static void opened(int fd, const struct guest_entry *entry, const struct atoll_e
 	}
 }
 
-/* Only bytes as they are: who excludes that gets nothing. */
+/* The server sends no encoding: a client that excludes "identity" is refused. */
 static bool accepts_identity(const char *field)
 {
 	return !field ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * filesystem.Filesystem: what is asked about names
+ * filesystem.Filesystem: stat, list, make, move, remove
  *
- * The guest does it inside, as the user; here are only the words.
+ * The guest works inside, as the user. This file reads the requests and writes the answers.
  */
 #include "e2b/e2b-filesystem.h"
 
@@ -40,7 +40,7 @@ static void listing_over(struct rpc *rpc)
 	rpc->own = NULL;
 }
 
-/* The answer may last; `has_ended` says that nothing else is said to it. */
+/* The answer may take long; `has_ended` makes sure that nothing else is sent. */
 static void answer_entries(struct rpc *rpc, struct guest_list *list)
 {
 	rpc->own = listing_answer(rpc->call, rpc->box->tenant, list, "{\"entries\":[", "]}",
@@ -92,7 +92,7 @@ static void got_entries(struct guest_list *list, const struct atoll_error *err, 
 	rpc_unref(rpc);
 }
 
-/* Clients tell apart a source that is missing and everything else. */
+/* Clients expect not_found for a missing source, and another code for all other errors. */
 static void moved(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
 		  void *data)
 {

@@ -2,8 +2,8 @@
 /*
  * GET /v2/sandboxes: filters and pages
  *
- * A page begins behind the last one of the page before: its token is that one's start and id, so
- * that nothing is told twice or left out when boxes come and go between two pages.
+ * The token of the next page is the start time and the id of the last box of this page. So no box
+ * is shown twice or left out when boxes come and go between two pages.
  */
 #include "e2b/e2b-list.h"
 
@@ -30,7 +30,7 @@ struct filter {
 	bool has_template;
 	char template_id[128];
 	size_t limit;
-	int64_t after_ms; /* the last one of the page before */
+	int64_t after_ms; /* start time of the last box of the page before */
 	char after_id[BOX_ID_SIZE];
 };
 
@@ -138,7 +138,7 @@ static bool fits(const struct filter *filter, const struct box *box)
 	return true;
 }
 
-/* Does it stand behind the last one of the page before? */
+/* Does the box follow the last box of the page before? */
 static bool is_behind(const struct filter *filter, const struct box *box)
 {
 	int order = 0;
@@ -199,7 +199,7 @@ void e2b_list(struct api_call *call)
 		list(call, &filter);
 }
 
-/* Older clients know no pages. */
+/* Older clients get all boxes without pages. */
 void e2b_list_v1(struct api_call *call)
 {
 	struct filter filter = {.running = true, .started_after_ms = INT64_MIN, .limit = SIZE_MAX};

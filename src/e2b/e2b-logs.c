@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What happened in a box, for its log: when it was made, paused and resumed, and which processes
- * began and ended. Kept in memory while the box is there, the latest LOG_ENTRIES of each; what a
- * process prints is not in it.
+ * The logs of boxes: creation, pause and resume, start and end of processes
+ *
+ * The daemon keeps the latest LOG_ENTRIES entries of each box in memory while the box exists. The
+ * output of processes is not logged.
  */
 #include "e2b/e2b-logs.h"
 

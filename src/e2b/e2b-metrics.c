@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What boxes use, as samples over time
- */
+/* The use of boxes, as samples over time. */
 #include "e2b/e2b-metrics.h"
 
 #include "base/scope.h"
@@ -36,7 +34,7 @@ static void write_sample(struct json *json, const char *key, const struct box *b
 	json_close(json, '}');
 }
 
-/* Seconds since 1970; `missing_ms` if nothing was said. */
+/* Seconds since 1970; `missing_ms` if the parameter is missing. */
 static bool read_time(struct api_call *call, const char *name, int64_t missing_ms, int64_t *ret)
 {
 	const char *text = exchange_query(call->exchange, name);
@@ -66,7 +64,7 @@ void e2b_metrics(struct api_call *call)
 	    !read_time(call, "end", INT64_MAX - 1000, &to))
 		return;
 	samples = calloc(SAMPLES_MAX, sizeof *samples);
-	/* Both seconds are meant whole. */
+	/* The last second is included. */
 	n = samples ? box_samples(box, from, to + 999, samples, SAMPLES_MAX) : 0;
 	json_open(&json, NULL, '[');
 	for (size_t i = 0; i < n; i++)
@@ -75,7 +73,7 @@ void e2b_metrics(struct api_call *call)
 	api_answer(call, 200, &out);
 }
 
-/* The latest of each. */
+/* The latest sample of a box. */
 static void write_latest(struct json *json, struct tenant *tenant, const char *id,
 			 struct box_sample *samples)
 {

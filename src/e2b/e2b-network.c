@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whom a box may talk to, as E2B's clients say it
+ * PUT /sandboxes/{id}/network: the rules for connections of a box
  *
- * What becomes of it is box/box-network.c's; here is what belongs to the request.
+ * box/box-network.c makes them a contract; this file reads the request.
  */
 #include "e2b/e2b-network.h"
 

@@ -135,7 +135,7 @@ void e2b_write_sandbox(struct json *json, const char *key, const struct box *box
 
 static void write_ms(struct json *json, const char *key, int64_t ms)
 {
-	/* One without an end still has to tell a time that clients can read. */
+	/* A box without an end time needs one that clients can parse. */
 	static const int64_t latest_ms = INT64_C(253402300799000); /* 9999-12-31T23:59:59Z */
 	char text[32];
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names with values: metadata and variables, out of JSON and out of filters
- */
+/* Pairs of names and values: metadata and variables, from JSON and from filters. */
 #include "e2b/e2b-pairs.h"
 
 #include "httpd/httpd.h"

@@ -2,13 +2,13 @@
 /*
  * process.Process: Start and Connect
  *
- * A stream is a reader of the process's output. The process goes on when its stream breaks, and
- * what it prints for nobody is not told to those who come later.
+ * A stream is a reader of the process's output. The process goes on when its stream breaks; output
+ * of that time is not sent to later streams.
  *
- * Who reads slowly holds the process up, as at a pipe: its output waits once half a window is
- * unread. But not for ever: a client that has taken nothing for STALLED_NS holds nothing any more,
- * and when what it has not read is overwritten its stream ends with resource_exhausted. So a
- * stream either has every byte or says that it has not.
+ * A client that reads slowly makes the process wait, like a pipe: when half of the window is
+ * unread, its output waits. A client that reads nothing for STALLED_NS does not hold the process
+ * any more; if output is overwritten before the client has read it, the stream ends with
+ * resource_exhausted. So a stream has every byte, or an error.
  */
 #include "e2b/e2b-process-stream.h"
 
@@ -36,10 +36,10 @@
 struct stream {
 	struct rpc *rpc;
 	struct process_reader reader;
-	struct loop_timer stalled; /* the client takes nothing */
+	struct loop_timer stalled; /* fires if the client reads nothing */
 	bool is_terminal;
 	bool waits;   /* for the connection to drain */
-	bool is_lost; /* what comes next is not what would */
+	bool is_lost; /* output was overwritten before it was sent */
 };
 
 bool e2b_process_is_hidden(const struct process *process)
@@ -57,7 +57,7 @@ static void send_start(struct rpc *rpc, const struct process *process)
 	rpc_send(rpc, text, (size_t)n);
 }
 
-/* The deadline of who has started it is also the process's; whichever is noticed first. */
+/* The deadline of Start is also the time-out of the process; either may fire first. */
 static bool is_deadline(const struct rpc *rpc, const struct process *process)
 {
 	return process->end.cause == BOX_CAUSE_TIME_OUT && rpc->timeout_ms > 0 &&
@@ -113,7 +113,7 @@ static void drained(struct exchange *exchange, void *own)
 	process_wake(&stream->reader);
 }
 
-/* The reader rests no more: it has to hear that something was overwritten. */
+/* The reader stops holding the process, and has to be told when output was overwritten. */
 static void has_stalled(struct loop_timer *timer)
 {
 	struct stream *stream = container_of(timer, struct stream, stalled);
@@ -143,7 +143,7 @@ static bool is_lost(const struct stream *stream)
 	       process_first(reader->process, PROCESS_ERR) > reader->at[PROCESS_ERR];
 }
 
-/* A piece of each stream. Returns bytes; 0: nothing is there. */
+/* Sends a piece of each stream. Returns the number of bytes; 0: there is no output. */
 static size_t pump_once(struct stream *stream, size_t room)
 {
 	char data[PIECE_MAX];
@@ -154,7 +154,7 @@ static size_t pump_once(struct stream *stream, size_t room)
 		size_t n = process_read(&stream->reader, which, data,
 					room < sizeof data ? room : sizeof data);
 
-		/* It was overwritten since we looked. */
+		/* Output was overwritten between the two reads. */
 		stream->is_lost = stream->is_lost || stream->reader.at[which] - at != n;
 		if (n > 0 && !stream->is_lost)
 			send_data(stream, which, data, n);
@@ -196,7 +196,7 @@ static void pump(struct stream *stream)
 {
 	struct rpc *rpc = rpc_ref(stream->rpc);
 
-	/* One that waits is only told that it has waited too long. */
+	/* A stream that waits is only called when output was overwritten. */
 	if (stream->reader.process && (!stream->waits || is_lost(stream)))
 		pump_held(stream);
 	rpc_unref(rpc);
@@ -263,7 +263,7 @@ static void started(struct process *process, const struct atoll_error *err, void
 {
 	struct rpc *rpc = data;
 
-	/* Who asked may be gone; the process stays. */
+	/* The client may have gone; the process goes on. */
 	if (rpc_is_over(rpc))
 		;
 	else if (process)
@@ -271,7 +271,7 @@ static void started(struct process *process, const struct atoll_error *err, void
 	else if (err->errnum == ENOENT)
 		rpc_fail(rpc, RPC_UNAUTHENTICATED, "invalid username: '%s'",
 			 rpc->user ? rpc->user : "user");
-	else if (err->errnum == EBUSY) /* as many as there may be */
+	else if (err->errnum == EBUSY) /* the limit of processes */
 		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "%s", err->text);
 	else
 		rpc_fail_error(rpc, err);
@@ -321,7 +321,7 @@ static bool read_environment(struct rpc *rpc, json_t *config, struct box_pairs *
 	return true;
 }
 
-/* What is not absolute is in the user's home already. */
+/* A relative path is relative to the user's home already. */
 static bool read_directory(struct rpc *rpc, json_t *config, const char **ret)
 {
 	const char *cwd;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process.Process: the calls about a process that runs
+ * process.Process: list, input, signals, size
  *
- * Which one is meant is said by its number inside, or by the tag that its starter gave it. What
- * runs can be listed and talked to; of what has ended only the end can be heard, for a while.
+ * A selector names a process by its pid inside or by its tag. A running process can be listed and
+ * written to; of an ended one only the end can be read, for a while.
  */
 #include "e2b/e2b-process.h"
 
@@ -46,7 +46,7 @@ struct process *e2b_process(struct rpc *rpc, json_t *request)
 	return NULL;
 }
 
-/* One that still runs. */
+/* The selected process, if it runs. NULL: the call was answered. */
 static struct process *living(struct rpc *rpc, json_t *request)
 {
 	struct process *process = e2b_process(rpc, request);
@@ -111,7 +111,7 @@ static void list(struct rpc *rpc)
 
 /* ---- input ---- */
 
-/* What is to be written, and whether to the kind of input that the process has. */
+/* The bytes to write. Refuses stdin for a process with a terminal, and the other way round. */
 static bool read_input(struct rpc *rpc, json_t *input, const struct process *process, char **ret,
 		       size_t *ret_size)
 {
@@ -131,7 +131,7 @@ static bool read_input(struct rpc *rpc, json_t *input, const struct process *pro
 	return true;
 }
 
-/* False: it was answered. */
+/* False: the call was answered. */
 static bool write_input(struct rpc *rpc, struct process *process, json_t *input)
 {
 	cleanup_free char *data = NULL;
@@ -161,8 +161,8 @@ static void send_input(struct rpc *rpc)
 		rpc_answer_empty(rpc);
 }
 
-/* A stream of input begins by saying for which process. That is looked up again for each message:
- * it may have ended since. */
+/* The first message of an input stream selects the process. It is looked up again for each message,
+ * because it may have ended. */
 static void stream_input(struct rpc *rpc)
 {
 	json_t *start, *data, *input;

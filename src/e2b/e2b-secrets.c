@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Secrets, as E2B's clients ask for them: stored, listed without their values, removed
+ * Secrets of a tenant: stored, listed without their values, removed
  *
- * In values of header rules "${e2b.secrets.NAME}" stands for one; box/secret.h.
+ * "${e2b.secrets.NAME}" in the value of a header rule is replaced by the secret; see box/secret.h.
  */
 #include "e2b/e2b-secrets.h"
 
@@ -71,7 +71,7 @@ static void on_changed(const struct secret_info *secret, const struct atoll_erro
 	finish(e2b_wait_end(data), 200, secret, err);
 }
 
-/* Texts by name, and not too many. */
+/* An object of strings, with a limited number of members. */
 static bool is_metadata(json_t *metadata)
 {
 	const char *name;
@@ -153,7 +153,7 @@ static void delete (struct api_call *call)
 		secret_remove(call->tenant, api_parameter(call, 0), on_changed, wait);
 }
 
-/* By name; a page goes on behind the name that its token is. */
+/* Sorted by name; the token of a page is the last name of the page before. */
 static void list(struct api_call *call)
 {
 	const char *token = exchange_query(call->exchange, "nextToken");

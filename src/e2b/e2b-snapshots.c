@@ -89,8 +89,8 @@ void e2b_snapshot(struct api_call *call)
 	api_read_json(call, BODY_MAX, false, read_request);
 }
 
-/* A page goes on behind the snapshot that its token names; newer ones, made meanwhile, stand before
- * it. */
+/* The token of a page is the last snapshot of the page before. Newer snapshots come first, so they
+ * do not move the next page. */
 void e2b_list_snapshots(struct api_call *call)
 {
 	const char *box_id = exchange_query(call->exchange, "sandboxID");
@@ -103,7 +103,7 @@ void e2b_list_snapshots(struct api_call *call)
 
 	if (!e2b_read_limit(call, &limit))
 		return;
-	/* One more tells whether there is another page. */
+	/* One more than the limit: shows whether there is another page. */
 	list = calloc(limit + 1, sizeof *list);
 	n = list ? snapshot_list(call->tenant, box_id, name, token && *token ? token : NULL, list,
 				 limit + 1)

@@ -20,17 +20,17 @@
 #include <unistd.h>
 
 /*
- * Files for a template's COPY
+ * Files for the COPY of a template
  *
- * A client asks whether they are here, by the hash that it has made of them, and if not gets a URL
- * to which it sends an archive, without its key: so the URL has a word in it that nobody can guess,
- * and which is good for this one archive. What comes is only written down here; it is looked at
- * when a build wants it. A tenant has so many; the oldest go.
+ * A client asks for the files by the hash that it has made of them. If they are missing it gets a
+ * URL, to which it sends an archive without a key. So the URL contains a random word (a ticket)
+ * that is valid for this one archive. The archive is only stored here; a build reads it. A tenant
+ * has at most TICKETS_MAX tickets.
  */
 
 #define UPLOAD_MAX  (2ULL << 30)
-#define LOOK_EVERY  (16U << 20) /* whether there is room */
-#define TICKETS_MAX 64		/* of a tenant */
+#define LOOK_EVERY  (16U << 20) /* bytes between two checks of the free space */
+#define TICKETS_MAX 64		/* for each tenant */
 #define TICKET_SIZE 33
 #define ANSWER_MAX  4096
 
@@ -100,7 +100,8 @@ static const struct ticket *find_ticket(const struct e2b *e2b, const char *word,
 
 /* ---- GET ---- */
 
-/* As the client has found us, which only it knows. */
+/* The URL begins with the Host of the request: only the client knows by which name it reaches the
+ * daemon. */
 static void write_url(struct api_call *call, const char *hash, const char *word, char *ret,
 		      size_t size)
 {
@@ -160,7 +161,7 @@ static void upload_over(struct api_call *call, bool is_broken)
 		return;
 	put_drop(upload->put);
 	tenant_took_bytes(upload->tenant, upload->size, upload->is_published);
-	unlink(upload->part); /* gone already if all went well */
+	unlink(upload->part); /* renamed already after a success */
 	free(upload);
 	call->own = NULL;
 }
@@ -192,7 +193,7 @@ static void file_closed(int r, void *data)
 	api_answer_empty(upload->call, 200);
 }
 
-/* Is there room for so much more? False: it was answered. */
+/* Is there room for `size` more bytes? False: the call was answered. */
 static bool reserve_room(struct upload *upload, size_t size)
 {
 	uint64_t before = upload->size;

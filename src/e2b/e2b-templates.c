@@ -13,18 +13,18 @@
 #include <string.h>
 
 /*
- * E2B's way to build templates
+ * Building templates
  *
- * First a name is asked for, then each set of files is uploaded (e2b-template-files.c), then the
- * steps are handed in, and the build is asked about until it has ended. A template's id is its
- * name.
+ * A client asks for a name, uploads each set of files (e2b-template-files.c), sends the steps, and
+ * polls the build until it has ended. The id of a template is its name.
  */
 
 #define BODY_MAX   (4U << 20)
 #define ANSWER_MAX (8U << 20)
 #define LINES_MAX  1000 /* of one answer */
 
-/* Of the tenant's, by the path's first two names; NULL: it was answered. */
+/* The tenant's build that the first two parameters of the path name. NULL: the call was
+ * answered. */
 static struct build *get_build(struct api_call *call)
 {
 	struct build *build =
@@ -194,9 +194,9 @@ static void status_get(struct api_call *call)
 
 /* ---- tags ---- */
 
-/* One after the other; whoever asked may go away meanwhile. */
+/* Tags are set one after the other; the client may go meanwhile. */
 struct tagging {
-	struct api_call *call; /* NULL: he has */
+	struct api_call *call; /* NULL: the client has gone */
 	struct tenant *tenant;
 	json_t *body;
 	size_t at;

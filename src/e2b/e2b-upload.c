@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /files: one file as it is, or several in a form
+ * POST /files: one file as the body, or several in a form
  *
- * The guest opens each file inside, as the user, and hands out the descriptor; while it does, the
- * body waits in the socket. What comes is written as it comes, by a thread (put.h), so that a file
- * of any size needs no more memory than a small one.
+ * The guest opens each file inside, as the user, and sends the descriptor; meanwhile the body waits
+ * in the socket. A thread writes the pieces of the body (put.h), so a file of any size needs little
+ * memory.
  */
 #include "e2b/e2b-upload.h"
 
@@ -32,16 +32,16 @@
 #define COMPOSE_MAX  (1U << 20)
 
 struct upload {
-	struct api_call *call; /* NULL: over */
+	struct api_call *call; /* NULL: the exchange has ended */
 	struct box *box;
 	uint64_t gone;
 	char *user;
 	const char *path;	/* of the query; NULL */
 	struct multipart *form; /* NULL: the body is the file */
 	struct box_pairs metadata;
-	struct put *put; /* what is being written; NULL */
+	struct put *put; /* the file that is being written; NULL: none */
 	bool is_opening, is_skipped;
-	bool is_at_end; /* of the body: only the last file has to be closed */
+	bool is_at_end; /* the body has ended: only the last file is to be closed */
 	struct buf out;
 	struct json json;
 	char *written[FILES_MAX];
@@ -62,7 +62,7 @@ static void free_upload(struct upload *upload)
 	free(upload);
 }
 
-/* The guest may still be about to call back; then that frees it. */
+/* Frees the upload, unless the guest has not called back yet; the callback frees it then. */
 static void leave(struct upload *upload)
 {
 	upload->call = NULL;
@@ -119,7 +119,7 @@ static const char *add_metadata(struct box_pairs *pairs, struct http_slice name,
 	return NULL;
 }
 
-/* NULL, or what is wrong with it. */
+/* NULL, or the mistake. */
 static const char *read_metadata(const struct http_head *head, struct box_pairs *ret)
 {
 	static const char prefix[] = "x-metadata-";
@@ -228,7 +228,7 @@ static void piece_written(int r, void *data)
 		exchange_resume(upload->call->exchange);
 }
 
-/* The body waits until it is written; or it was answered. */
+/* Writes the piece and pauses the body; or answers with an error. */
 static void write_piece(struct upload *upload, const char *data, size_t size)
 {
 	int r = put_write(upload->put, data, size, piece_written);
@@ -275,7 +275,7 @@ static void finish(struct upload *upload)
 
 /* ---- several in a form ---- */
 
-/* False: no more of it now. */
+/* False: the body waits, or the call was answered. */
 static bool begin_part(struct upload *upload)
 {
 	const char *path = upload->path ? upload->path : multipart_filename(upload->form);
@@ -292,7 +292,7 @@ static bool begin_part(struct upload *upload)
 	return false;
 }
 
-/* False: it was answered, or the rest has to wait. */
+/* False: the call was answered, or the other bytes have to wait. */
 static bool handle_piece(struct upload *upload, enum multipart_kind kind,
 			 const struct multipart_piece *piece)
 {
@@ -443,7 +443,7 @@ static void forget_id(struct api_call *call, bool is_broken)
 	free(take_ptr(call->own));
 }
 
-/* While a body is read the box may go. NULL: it has, and that was answered. */
+/* The box may end while the body is read. NULL: it has, and the call was answered. */
 static struct box *found_again(struct api_call *call)
 {
 	cleanup_free char *id = take_ptr(call->own);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is in a volume
+ * The files of a volume
  *
- * A request is a job on a thread (box/volume.h), or three for a file that is written: a draft is
- * opened, the body goes into it as it comes, and the draft gets its place. Whoever goes away in the
- * middle leaves what was there before.
+ * A request is a job on a thread (box/volume.h). Writing a file is three: a draft is opened, the
+ * body is written to it, and the draft is renamed to its place. If the client goes in the middle,
+ * the old file stays.
  */
 #include "e2b/e2b-volume-content.h"
 
@@ -21,16 +21,16 @@
 
 #define BODY_MAX   (16U << 10)
 #define ANSWER_MAX (64U << 20)
-#define LOOK_EVERY (16U << 20) /* bytes written, at whether there is room */
+#define LOOK_EVERY (16U << 20) /* bytes between two checks of the free space */
 
 struct content {
-	struct volume_job job; /* first: the work's item is the job's */
+	struct volume_job job; /* the first member: the work item is in it */
 	struct api_call *call; /* NULL: the client has gone */
 	struct volume volume;
 	void (*answer)(struct content *content);
-	struct tenant *tenant; /* whose disk it takes */
+	struct tenant *tenant; /* charged for the disk */
 	bool is_running, has_draft, is_published;
-	struct put *put; /* the draft while it is written; NULL */
+	struct put *put; /* writes the draft; NULL: none */
 	uint64_t written;
 };
 
@@ -127,7 +127,7 @@ static void start(struct content *content, enum volume_op op, const char *path,
 
 /* ---- the request ---- */
 
-/* A number of the query; false: it is none, and that was answered. */
+/* A number of the query. False: it is not a number, and the call was answered. */
 static bool read_number(struct api_call *call, const char *name, int64_t max, int64_t *ret)
 {
 	const char *text = exchange_query(call->exchange, name);
@@ -161,7 +161,7 @@ static bool is_allowed(struct api_call *call, struct volume *ret)
 	return false;
 }
 
-/* NULL: it was answered. */
+/* NULL: the call was answered. */
 static struct content *begin(struct api_call *call)
 {
 	struct content *content;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Volumes: which there are. What is in one is asked with its own token: e2b-volume-content.c
- */
+/* Volumes: create, list, remove, by a key. Their files need the token of the volume:
+ * e2b-volume-content.c. */
 #include "e2b/e2b-volumes.h"
 
 #include "base/error.h"
@@ -83,7 +82,7 @@ static void list(struct api_call *call)
 	api_answer(call, 200, &out);
 }
 
-/* Another tenant's is not there. */
+/* A volume of another tenant is answered like a missing one. */
 static bool find(struct api_call *call, struct volume *ret)
 {
 	const char *id = api_parameter(call, 0);

@@ -2,9 +2,9 @@
 /*
  * filesystem.Filesystem: changes in directories
  *
- * As a stream (WatchDir), or kept until they are asked for (CreateWatcher, GetWatcherEvents,
- * RemoveWatcher). Neither grows without bound: a stream that is not read, and a watcher that
- * nobody asks, end, and say that changes were lost.
+ * As a stream (WatchDir), or kept until the client asks (CreateWatcher, GetWatcherEvents,
+ * RemoveWatcher). Both are bounded: a stream that is not read and a watcher that is not asked end
+ * with an error that changes were lost.
  */
 #include "e2b/e2b-watch.h"
 
@@ -132,10 +132,10 @@ struct watcher {
 	char id[24];
 	struct box *box;
 	struct guest_watch *watch;
-	struct rpc *creating; /* who waits for its id */
+	struct rpc *creating; /* the call that is answered by the id */
 	uint64_t gone;
 	struct buf events;
-	struct held held; /* their bytes */
+	struct held held; /* counts the bytes of `events` */
 	bool is_lost;
 	struct watcher *next;
 };
@@ -232,7 +232,7 @@ static void watcher_armed(const struct guest_entry *entries, size_t n,
 	if (err->fault == ATOLL_FAULT_NONE && !rpc_is_over(rpc)) {
 		answer_id(rpc, watcher);
 	} else {
-		/* Nobody knows its id. */
+		/* The client does not know the id. */
 		if (!rpc_is_over(rpc))
 			rpc_fail_error(rpc, err);
 		free_watcher(watcher);

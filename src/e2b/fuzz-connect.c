@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What strangers send before it is known to be anything: envelopes, base64, names of users,
- * filters.
- */
+/* Input that is parsed before anything is known about it: envelopes, base64, names of users,
+ * filters. */
 #include "e2b/connect.h"
 #include "e2b/e2b-pairs.h"
 

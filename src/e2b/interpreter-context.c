@@ -16,11 +16,14 @@
 #include <sys/random.h>
 
 /*
- * A kernel's process is found again by its tag, "atoll:kernel:ID:LANGUAGE:NUMBER"; the number
- * is there because one that is being killed still has its own. Clients may set tags,
- * too, so a process is believed to be a kernel only if it also runs what a kernel runs; and since
- * everything it says is a stranger's word anyhow, one that only looks like it deceives its owner
- * and nobody else.
+ * Contexts and their kernels
+ *
+ * A kernel's process is found again by its tag, "atoll:kernel:ID:LANGUAGE:NUMBER". The number makes
+ * the tag unique while an older kernel of the context is being killed. Clients can set tags, too:
+ * so a process counts as a kernel only if its command is a kernel's. A process that imitates both
+ * deceives only its own tenant.
+ *
+ * context_start() asks box/ for a process; kernel_started() gets it and runs the queue.
  */
 
 #define KERNEL	   "/run/atoll/kernels/kernel.py"
@@ -47,7 +50,7 @@ uint64_t context_number(void)
 {
 	static uint64_t last;
 
-	/* Never one that an earlier daemon has used: that kernel may still speak of it. */
+	/* Larger than all numbers of earlier daemons: a kernel may still send lines with those. */
 	if (last == 0)
 		last = clock_real_ns();
 	return ++last;
@@ -77,7 +80,7 @@ static void random_id(char ret[40])
 	unsigned char bytes[16];
 
 	if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes)
-		abort(); /* it does not fail for so little, once the machine is up */
+		abort(); /* getrandom(2) does not fail for 16 bytes */
 	for (size_t i = 0, at = 0; i < sizeof bytes; i++) {
 		if (i == 4 || i == 6 || i == 8 || i == 10)
 			ret[at++] = '-';
@@ -175,7 +178,8 @@ static void attach(struct context *context, struct process *process, bool is_new
 	}
 	process_attach(process, &context->reader, at);
 	if (!is_new) {
-		/* Somewhere in a line, perhaps, of an execution that nobody waits for. */
+		/* The output may be in the middle of a line, of an execution whose client has
+		 * gone. */
 		context->sync = context_number();
 		context_send(context, "sync", context->sync);
 	}
@@ -197,7 +201,7 @@ static void adopt(struct interpreter *interpreter, struct process *process)
 	attach(context, process, false);
 }
 
-/* In the order in which they were made: the list may have any. */
+/* By number, in the order of their creation: the list of processes is not sorted. */
 static void adopt_all(struct interpreter *interpreter)
 {
 	uint64_t last = 0;
@@ -229,7 +233,7 @@ static struct api_call *end_waiting(struct context *context)
 	return call;
 }
 
-/* The box ends, or sleeps: its kernels are found again if it comes back. */
+/* The box ends or is paused: kernels of a paused box are found again when it is resumed. */
 static void box_gone(struct box *box, void *data)
 {
 	struct interpreter *interpreter = data, **at = &interpreter->e2b->interpreters;
@@ -274,7 +278,7 @@ struct interpreter *interpreter_of(struct e2b *e2b, struct box *box)
 	e2b->interpreters = interpreter;
 	interpreter->gone = box_on_gone(box, box_gone, interpreter);
 	adopt_all(interpreter);
-	/* These are there from the start; their kernels come when they are wanted. */
+	/* These contexts always exist; their kernels are started on demand. */
 	if (!context_default(interpreter, "python") || !context_default(interpreter, "javascript"))
 		return NULL;
 	return interpreter;
@@ -282,7 +286,7 @@ struct interpreter *interpreter_of(struct e2b *e2b, struct box *box)
 
 /* ---- kernels ---- */
 
-/* Between asking for a process and getting it the box may go, or the context. */
+/* The box or the context may end before kernel_started() is called. */
 struct start {
 	struct e2b *e2b;
 	struct daemon *daemon;
@@ -399,7 +403,7 @@ void context_wait(struct context *context, struct api_call *call)
 void context_restart(struct context *context, struct api_call *call)
 {
 	if (!context->reader.process) {
-		/* There is none, or one that nothing was said to yet. */
+		/* There is no kernel, or one that has got no execution yet. */
 		interpreter_answer_null(call);
 		return;
 	}

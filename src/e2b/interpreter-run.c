@@ -14,16 +14,15 @@
 #include <string.h>
 
 /*
- * Executions: one at a time is with the kernel, the others of its context wait here
+ * Executions: the kernel has one at a time, the others of its context wait in a queue
  *
- * The kernel's lines are "NUMBER JSON", in ASCII. They are not read as JSON, only passed on, whole,
- * to whoever has asked for that number; what is no such line is dropped. Who has gone away is
- * replaced by nobody: the kernel is interrupted, and what it still tells is dropped until it says
- * that this execution is at its end.
+ * The lines of a kernel are "NUMBER JSON", in ASCII. They are not parsed as JSON, only sent to the
+ * client of the execution with that number; other lines are dropped. When a client has gone, the
+ * kernel is interrupted, and its lines are dropped until it reports the end of this execution.
  */
 
-#define QUIET_NS   (5LL * 1000000000)  /* then a line says that we are still there */
-#define STUCK_NS   (60LL * 1000000000) /* who has taken nothing for so long holds no kernel */
+#define QUIET_NS   (5LL * 1000000000)  /* then a keepalive line is sent */
+#define STUCK_NS   (60LL * 1000000000) /* a client that reads nothing for so long is cut */
 #define WAITING	   (64U << 10)	       /* unsent bytes beyond which the kernel has to wait */
 #define LINE_TYPE  "application/x-ndjson"
 #define END_LINE   "{\"type\": \"end_of_execution\"}"
@@ -66,7 +65,7 @@ static void tick(struct loop_timer *timer)
 		run->drained_ns = now;
 		exchange_send(run->call->exchange, ALIVE_LINE, strlen(ALIVE_LINE));
 	} else if (now - run->drained_ns > STUCK_NS) {
-		exchange_cut(run->call->exchange); /* its end is told to run_over() */
+		exchange_cut(run->call->exchange); /* then run_over() is called */
 	}
 }
 
@@ -79,7 +78,7 @@ static void drained(struct exchange *exchange, void *own)
 	process_go_on(&run->context->reader);
 }
 
-/* Whoever asked has gone away, or has it all. */
+/* The exchange has ended: the client has gone, or has got everything. */
 static void run_over(struct api_call *call, bool is_broken)
 {
 	struct run *run = call->own;
@@ -95,7 +94,7 @@ static void run_over(struct api_call *call, bool is_broken)
 		return;
 	}
 	context_send(context, "interrupt", run->number);
-	run_read(context); /* nobody holds it up any more */
+	run_read(context); /* the kernel does not have to wait any more */
 }
 
 struct run *run_new(struct context *context, struct api_call *call, uint64_t number, char *request,
@@ -132,7 +131,7 @@ size_t run_count(const struct context *context)
 
 /* ---- its answer ---- */
 
-/* Those that wait for another one are told at once that they are heard. */
+/* Sends the head of the answer at once, also to an execution that waits in the queue. */
 static void begin(struct run *run)
 {
 	if (run->has_begun || !run->call)
@@ -152,7 +151,7 @@ static void finish(struct run *run)
 		exchange_end(call->exchange);
 }
 
-/* It cannot be executed to its end. */
+/* The execution fails. */
 static void fail(struct run *run, unsigned status, const char *why)
 {
 	struct api_call *call = run->call;
@@ -239,7 +238,7 @@ static bool is_plain(const char *text, size_t size)
 	return true;
 }
 
-/* `line` has its line feed at the end, and nothing behind it. */
+/* `line` ends with its line feed. */
 static void handle_line(struct context *context, char *line, size_t size)
 {
 	struct run *run = context->runs;
@@ -271,7 +270,7 @@ static void handle_line(struct context *context, char *line, size_t size)
 	}
 }
 
-/* Lines that are whole; the rest stays. */
+/* Handles complete lines; the beginning of the next one stays in the buffer. */
 static void handle_lines(struct context *context)
 {
 	struct buf *buf = &context->line;
@@ -295,7 +294,7 @@ static void handle_lines(struct context *context)
 		buf->used = 0;
 		context->is_skipping = true;
 	}
-	/* A picture is no reason to keep its room. */
+	/* A picture makes a long line: free the memory after it. */
 	if (buf->used == 0 && buf->room > (256U << 10))
 		buf_done(buf), *buf = (struct buf)BUF_INIT(INTERPRETER_LINE * 2);
 }
@@ -312,11 +311,11 @@ void run_read(struct context *context)
 	char data[64U << 10];
 	size_t n, all;
 
-	/* Sending may end an exchange, and that comes back here. */
+	/* Sending may end an exchange, which calls this function again. */
 	if (context->is_reading || !context->reader.process)
 		return;
 	context->is_reading = true;
-	/* What it writes to stderr is about itself: nobody's. */
+	/* stderr of the kernel is dropped. */
 	all = process_read(&context->reader, PROCESS_ERR, data, sizeof data);
 	n = has_to_wait(context) ? 0
 				 : process_read(&context->reader, PROCESS_OUT, data, sizeof data);
@@ -329,7 +328,7 @@ void run_read(struct context *context)
 		}
 		handle_lines(context);
 	}
-	/* The next piece in another turn. */
+	/* The next piece is read in another round of the lane. */
 	if (all + n > 0)
 		process_go_on(&context->reader);
 	context->is_reading = false;

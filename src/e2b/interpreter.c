@@ -69,7 +69,7 @@ static void answer_contexts(struct api_call *call, struct interpreter *interpret
 
 /* ---- bodies ---- */
 
-/* While a body is read the box may go: it is looked up again when that is there. */
+/* The box may end while the body is read: it is looked up again after that. */
 static void wait_for_body(struct api_call *call, struct box *box,
 			  void (*read)(struct api_call *call, json_t *body))
 {
@@ -104,7 +104,7 @@ static struct interpreter *found_again(struct api_call *call)
 	return interpreter;
 }
 
-/* A text, or NULL: there is none. False: it is something else, and was answered. */
+/* A string member; NULL if it is missing. False: it has another type, and the call was answered. */
 static bool get_text(struct api_call *call, json_t *body, const char *name, const char **ret)
 {
 	json_t *value = json_object_get(body, name);
