@@ -13,11 +13,11 @@
 #include <stdio.h>
 
 /*
- * A sandbox's changes onto the machine, and back
+ * POST /v1/sandboxes/{id}/apply and /undo
  *
- * Only where the workspace is a directory that the configuration grants the tenant; looked at each
- * time, on the thread that does it. The rules are those of `atoll apply`: all or nothing, what the
- * host would execute or trust is held back until it is named itself, links are not followed.
+ * Only for a workspace that the configuration grants to the tenant; the thread checks this each
+ * time. The rules are those of `atoll apply`: all or nothing, a marked file only if it is named,
+ * links are not followed.
  */
 
 #define LIST_MAX ((size_t)64 << 20)
@@ -25,7 +25,7 @@
 struct apply_work {
 	struct v1_work work;
 	const struct config_tenant *grants;
-	char **paths; /* from the workspace's top; NULL: all */
+	char **paths; /* relative to the workspace; NULL: all */
 	bool merges, is_forced, is_dry, is_undo;
 	struct atoll_apply_report report;
 	bool has_conflicts;
@@ -58,7 +58,7 @@ static void add_fate(const struct atoll_change *change, enum atoll_apply_fate fa
 	json_close(&own->json, '}');
 }
 
-/* The library counts paths from where one stands; the daemon stands nowhere. */
+/* The library resolves relative paths by the working directory, which the daemon does not have. */
 static char **whole_paths(const struct apply_work *own, const char *workspace)
 {
 	size_t n = 0;
@@ -121,7 +121,7 @@ static int run_apply(struct v1_work *work, struct atoll_error *err)
 
 /* ---- the answer ---- */
 
-/* What conflicts is an answer, too: the list says which. */
+/* Conflicts are answered by 409 with their list. */
 static void answer_apply(struct v1_work *work, struct api_call *call)
 {
 	struct apply_work *own = (struct apply_work *)work;
@@ -173,7 +173,7 @@ static void submit(struct api_call *call, const struct apply_work *wanted)
 
 /* ---- the request ---- */
 
-/* As the diff names them: nothing above, and nothing that walks. */
+/* A path as the diff writes it: relative, without "." and "..". */
 static bool is_plain(const char *path)
 {
 	if (!path[0] || path[0] == '/')
@@ -188,7 +188,7 @@ static bool is_plain(const char *path)
 	return true;
 }
 
-/* Each on its own, so that they can outlive the body. */
+/* Copies the strings: the work outlives the body. */
 static char **read_paths(struct form *form)
 {
 	char **words = form_words(form, "paths"), **paths;

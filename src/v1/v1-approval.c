@@ -18,11 +18,11 @@
 #include <stdio.h>
 
 /*
- * Questions about the network
+ * Questions about the network, and their answers
  *
- * A contract with `network: {ask: true}` has somebody asked about a name that it does not list; the
- * connection is held meanwhile, by the sandbox's holder. Which sandboxes may have questions is
- * known by a label; their holders are asked, on a thread. A question's id here is "SANDBOX-NUMBER".
+ * With `network: {ask: true}` the holder keeps a connection to an unlisted name waiting until a
+ * person decides. A label marks the sandboxes that may have questions. A thread asks their holders.
+ * The id of a question is "SANDBOX-NUMBER".
  */
 
 #define BOXES_MOST 1000
@@ -44,7 +44,7 @@ static int ask_holders(struct v1_work *work, struct atoll_error *err)
 {
 	struct questions_work *own = (struct questions_work *)work;
 
-	/* One that does not run, or is just ending, has no questions. */
+	/* A sandbox that does not run, or ends now, has no questions. */
 	for (size_t i = 0; i < own->n; i++)
 		own->boxes[i].n = atoll_sandbox_questions(own->boxes[i].sandbox,
 							  own->boxes[i].questions, err);
@@ -95,7 +95,7 @@ static void free_list(struct v1_work *work)
 	free(((struct questions_work *)work)->boxes);
 }
 
-/* `ret` NULL: only how many. */
+/* Returns the number of boxes; `ret` may be NULL. */
 static size_t collect(struct tenant *tenant, struct asked_box *ret, size_t room)
 {
 	size_t n = 0;
@@ -165,7 +165,7 @@ static bool read_word(const char *word, enum atoll_answer_type *ret)
 	return false;
 }
 
-/* "SANDBOX-NUMBER" of the path; NULL, and it was answered. */
+/* The box of "SANDBOX-NUMBER" in the path. NULL: the call was answered. */
 static struct box *read_id(struct api_call *call, uint64_t *ret_question)
 {
 	const char *text = api_parameter(call, 0), *dash = strrchr(text, '-');

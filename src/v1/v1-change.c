@@ -13,11 +13,12 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* What a sandbox has changed in its workspace: shown, carried away. */
+/* The changes of a sandbox in its workspace: as a diff, as an archive. Threads of box/ make
+ * both. */
 
 #define TEXT_MAX   (64U << 20)
-#define PIECE_SIZE (1U << 20) /* that is made in memory before it is written */
-/* Of a file that is compared, here and in a patch: both sides are read into this process. */
+#define PIECE_SIZE (1U << 20) /* made in memory before it is written */
+/* The limit of a file that is compared: both sides are read into the memory of the daemon. */
 #define FILE_MAX ((size_t)8 << 20)
 
 /* ---- diff ---- */
@@ -25,9 +26,9 @@
 struct diff_work {
 	struct v1_work work;
 	struct buf out;	  /* the next bytes for `fd` */
-	int fd;		  /* the answer: a slow reader costs no memory */
-	uint64_t n_bytes; /* in it */
-	char *path;	  /* only this and what lies beneath; NULL */
+	int fd;		  /* a file with the answer: a slow client costs no memory */
+	uint64_t n_bytes; /* in `fd` */
+	char *path;	  /* only this path and paths beneath; NULL: all */
 	bool is_text, with_lines;
 };
 
@@ -120,7 +121,7 @@ static int add_json(struct diff_work *own, struct json *json, struct atoll_chang
 	return 0;
 }
 
-/* The heading is for people; what stands below is a unified diff. */
+/* Writes a heading for a person, then the unified diff. */
 static int add_text(struct diff_work *own, struct atoll_changes *changes, size_t i,
 		    struct atoll_error *err)
 {
@@ -336,8 +337,7 @@ void v1_export(struct api_call *call)
 	own->work.answer = answer_export;
 	own->work.free = free_export;
 	own->work.compares = form == EXPORT_PATCH;
-	/* What an archive adds to the files is little beside them: heads of a tar, a quarter for a
-	 * binary file in a patch. */
+	/* An archive adds heads to the files, and a patch a quarter to a binary file. */
 	if (v1_work_reserve(&own->work, ((uint64_t)box->disk_mib << 20) * 5 / 4 + TEXT_MAX))
 		v1_work_submit(&own->work);
 }

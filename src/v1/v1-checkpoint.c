@@ -13,7 +13,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-/* States of a sandbox's workspace: kept, returned to, branched from. */
+/* Checkpoints of a sandbox: make, list, rollback, fork. */
 
 #define FORKS_MOST 256
 
@@ -50,7 +50,7 @@ static void answer_checkpoint(struct v1_work *work, struct api_call *call)
 	api_answer(call, 201, &out);
 }
 
-/* A body that names a checkpoint, or may. */
+/* A body with the name of a checkpoint, which may be optional. */
 static void read_named(struct api_call *call, json_t *body, const char *key, bool is_needed,
 		       const struct v1_work *kind)
 {
@@ -190,7 +190,7 @@ static void ignore_end(struct box *box, const struct atoll_error *err, void *dat
 	(void)data;
 }
 
-/* Nobody would know of those that were made. */
+/* The client has gone and does not know the ids: end the forks. */
 static void drop_forks(struct box_fork *forks, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

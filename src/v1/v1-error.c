@@ -36,7 +36,7 @@ static const char *status_cause(unsigned status)
 const char *v1_error_cause(const struct atoll_error *err)
 {
 	if (err->errnum == EAGAIN)
-		return "host"; /* the machine is full, not the tenant's share of it */
+		return "host"; /* the machine has no room; the tenant's quota is not reached */
 	if (err->fault == ATOLL_FAULT_HOST && api_error_status(err) == 500)
 		return "host";
 	return status_cause(api_error_status(err));
@@ -95,7 +95,7 @@ void v1_fail(struct api_call *call, const struct atoll_error *err)
 {
 	unsigned status = api_error_status(err);
 
-	/* This machine cannot: not now, or not at all, which the text says. */
+	/* The host cannot do it now, or not at all; the message says which. */
 	if (status == 500 && err->fault == ATOLL_FAULT_HOST)
 		status = 503;
 	if (status == 500 && err->fault == ATOLL_FAULT_JOB)

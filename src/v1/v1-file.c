@@ -21,7 +21,11 @@
 
 #define PIECE_MAX (32U << 10)
 
-/* Files, as a program inside would find them under their names (box/guest.h). */
+/*
+ * Files of a sandbox: get, put, delete, stat, list, move, mkdir
+ *
+ * The guest works inside, as the user (box/guest.h), and calls back; the callback answers.
+ */
 
 static void fail(struct api_call *call, const struct atoll_error *err)
 {
@@ -42,7 +46,7 @@ static void fail(struct api_call *call, const struct atoll_error *err)
 	case ENAMETOOLONG:
 		v1_refuse(call, 400, "request", "%s", err->text);
 		break;
-	case EDQUOT: /* of the sandbox's disk, not of the tenant */
+	case EDQUOT: /* the quota of the sandbox's disk, not of the tenant */
 	case ENOSPC:
 		v1_refuse(call, 507, "disk", "%s", err->text);
 		break;
@@ -77,7 +81,8 @@ static void write_entry(struct json *json, const struct guest_entry *entry)
 	json_close(json, '}');
 }
 
-/* The path and the user of the query, and a box that runs; NULL, and it was answered. */
+/* Reads path and user of the query, and finds the box, which has to run. NULL: the call was
+ * answered. */
 static struct box *start(struct api_call *call, const char **ret_user, const char **ret_path)
 {
 	*ret_user = exchange_query(call->exchange, "user");
@@ -91,7 +96,7 @@ static struct box *start(struct api_call *call, const char **ret_user, const cha
 
 /* ---- stat, list, remove, move, make ---- */
 
-/* Whoever waits for this; NULL: nobody any more, or it has failed, which was answered. */
+/* The call that is to be answered. NULL: the client has gone, or the error was answered. */
 static struct api_call *end_call(void *data, const struct atoll_error *err)
 {
 	struct v1_wait *wait = data;
@@ -238,7 +243,7 @@ void v1_file_mkdir(struct api_call *call)
 
 /* ---- reading ---- */
 
-/* What has no size comes through a pipe, and goes out as it comes. */
+/* A file without a size, as in /proc, comes through a pipe in pieces. */
 struct passing {
 	struct api_call *call;
 	struct loop_watch watch;
@@ -270,7 +275,7 @@ static void on_pipe(struct loop_watch *watch, uint32_t events)
 	size_t room = stream_room(passing->call);
 	char data[PIECE_MAX];
 	struct iovec piece = {data, room < sizeof data ? room : sizeof data};
-	/* The guest has the same open file and may let it block: never wait here. */
+	/* The guest shares the open file and may clear O_NONBLOCK: RWF_NOWAIT never blocks. */
 	ssize_t n = preadv2(watch->fd, &piece, 1, -1, RWF_NOWAIT);
 
 	(void)events;

@@ -17,17 +17,17 @@
 #include <stdio.h>
 
 /*
- * What a step prints, as events that one can come back to
+ * The output of a step as events; a client can continue after a break
  *
- *	id: 4096-17
- *	event: output
- *	data: {"stream":"out","offset":4000,"data":"BASE64"}
+ * 	id: 4096-17
+ * 	event: output
+ * 	data: {"stream":"out","offset":4000,"data":"BASE64"}
  *
- * An event's id says how much of standard output and error was told by it and all before it; with
- * it as Last-Event-ID (or `after`) the stream goes on exactly there, also after the daemon was
- * started again. Events: "start" with the step (not when one comes back), "output", "lost" for
- * bytes that are not kept any more, "end" with the step and its result; "gone" if the sandbox ended
- * meanwhile. After the last two the stream ends.
+ * The id of an event is the number of bytes of standard output and of standard error up to this
+ * event. With it as Last-Event-ID (or `after`) the stream continues exactly there, also after a
+ * restart of the daemon. Events: "start" with the step (not when a client continues), "output",
+ * "lost" for bytes that were overwritten, "end" with the step and its result, "gone" if the sandbox
+ * has ended. After the last two the stream ends.
  */
 
 #define PIECE	 (24U << 10)
@@ -35,12 +35,12 @@
 #define AGAIN_NS (5 * INT64_C(1000000))
 
 struct follow {
-	struct sse sse; /* first */
+	struct sse sse; /* the first member */
 	struct process_reader reader;
 	struct box_listener listener;
 	uint64_t told[PROCESS_STREAMS];
-	bool is_last;		 /* nothing comes behind what was sent */
-	struct loop_timer again; /* its result is being written */
+	bool is_last;		 /* "end" was sent */
+	struct loop_timer again; /* fires while the result of a job is not on disk yet */
 };
 
 static void on_over(struct api_call *call, bool is_broken)
@@ -60,7 +60,7 @@ static void make_id(const uint64_t told[PROCESS_STREAMS], char ret[48])
 	snprintf(ret, 48, "%" PRIu64 "-%" PRIu64, told[PROCESS_OUT], told[PROCESS_ERR]);
 }
 
-/* "OUT-ERR"; false: it is none. */
+/* Parses "OUT-ERR"; false: the text is something else. */
 static bool read_id(const char *text, uint64_t ret[PROCESS_STREAMS])
 {
 	char *end;
@@ -125,7 +125,7 @@ static void send_output(struct sse *sse, uint64_t told[PROCESS_STREAMS], enum pr
 	send_json(sse, told, "output", &out);
 }
 
-/* One piece of one stream; false: there is none now. */
+/* Sends one piece of one stream. False: there is no output now. */
 static bool send_piece(struct follow *follow, enum process_stream stream)
 {
 	uint64_t first = process_first(follow->reader.process, stream);
@@ -156,7 +156,7 @@ static void end(struct follow *follow)
 	sse_end(&follow->sse);
 }
 
-/* Send one piece of each stream. */
+/* Sends one piece of each stream. */
 static void pump(struct follow *follow)
 {
 	bool any = false;
@@ -188,7 +188,7 @@ static void on_drained(struct sse *sse)
 	process_wake(&((struct follow *)sse)->reader);
 }
 
-/* Its sandbox has ended, or keeps no memory in its sleep, and with it what was not told is gone. */
+/* The sandbox has ended, or was paused without its memory: output that was not sent is lost. */
 static void on_event(struct box_listener *listener, enum box_event event, struct box *box,
 		     struct process *process)
 {
@@ -215,7 +215,7 @@ static void on_event(struct box_listener *listener, enum box_event event, struct
 	sse_end(&follow->sse);
 }
 
-/* Where to go on; false, and it was answered. */
+/* The offsets from which to continue. False: the call was answered. */
 static bool read_place(struct api_call *call, uint64_t ret[PROCESS_STREAMS], bool *ret_again)
 {
 	const char *text = exchange_field(call->exchange, "Last-Event-ID");
@@ -250,7 +250,7 @@ void v1_follow(struct api_call *call, struct process *process)
 	}
 	memcpy(follow->told, at, sizeof at);
 	follow->reader.ready = on_ready;
-	/* Nothing is lost to a slow reader; one that stands still is cut (sse.c). */
+	/* The step waits for a slow client; sse.c cuts a client that reads nothing. */
 	follow->reader.holds = true;
 	follow->listener.daemon = process->box->daemon;
 	follow->listener.tenant = process->box->tenant;
@@ -303,7 +303,7 @@ void v1_follow_old(struct api_call *call, const struct result_step *step)
 		first = size - step->streams[stream].kept;
 		if (at[stream] < first)
 			send_lost(&sse, at, stream, first);
-		/* At most RESULTS_TAIL of each, so nobody has to wait. */
+		/* At most RESULTS_TAIL bytes of each stream: no waiting is needed. */
 		if (at[stream] < size)
 			send_output(&sse, at, stream,
 				    step->streams[stream].data + (at[stream] - first),

@@ -55,7 +55,7 @@ void form_known(struct form *form, const char *const *keys)
 	}
 }
 
-/* What is null is as if it were not there. */
+/* null counts as missing. */
 static json_t *find(struct form *form, const char *key)
 {
 	json_t *value = json_object_get(form->body, key);
@@ -63,7 +63,7 @@ static json_t *find(struct form *form, const char *key)
 	return json_is_null(value) ? NULL : value;
 }
 
-/* A text without a NUL in it: everything here ends up in a C string. */
+/* A string without a NUL: all of them become C strings. */
 static const char *plain(const json_t *value)
 {
 	const char *text = json_string_value(value);
@@ -142,7 +142,7 @@ void form_pairs(struct form *form, const char *key, struct box_pairs *ret)
 		form_bad(form, "'%s' has to be an object of at most %d texts", key, PAIRS_MAX);
 		return;
 	}
-	/* A few more: who makes the request adds some of ours. */
+	/* Four more: the caller adds labels of the daemon. */
 	ret->items = calloc(json_object_size(object) + 4, sizeof *ret->items);
 	if (!ret->items) {
 		form_bad(form, "out of memory");

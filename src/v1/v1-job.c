@@ -21,12 +21,12 @@
 #include <stdio.h>
 
 /*
- * A command and its contract, in a sandbox of its own
+ * Jobs: a command and its contract in a sandbox of its own
  *
- * A job is a sandbox with a step that is the job's command. What is to be started stands in a label
- * of the sandbox, so that a daemon that was killed between the two goes on with it; the step has a
- * key, so that it is started once. When it has ended, the sandbox stays for `keep` seconds, to be
- * looked at; the result stays for days (v1-keep.c).
+ * A job is a sandbox with a step, the command of the job. A label of the sandbox contains the
+ * request, so a daemon that starts after a kill between the two can start the step. The step has a
+ * key, so it is started once. After its end the sandbox stays for `keep` seconds, and the result
+ * for days (v1-results.c).
  */
 
 #define KEEP	  300
@@ -41,7 +41,7 @@ static const char *const stored_keys[] = {"command",   "environment", "cwd", "us
 
 /* ---- the command ---- */
 
-/* That of the job file, where the request has none. */
+/* Adds the command of the job file if the request has none. */
 static void add_command(struct form *form, const char *contract)
 {
 	struct atoll_error err = {0};
@@ -65,7 +65,7 @@ static void add_command(struct form *form, const char *contract)
 	spec_free(spec);
 }
 
-/* What has to be known to start it, as text for a label. */
+/* The members of the request that start the step, as the text of a label. */
 static char *make_label(json_t *body, const char *trace)
 {
 	json_t *stored = json_object();
@@ -77,7 +77,7 @@ static char *make_label(json_t *body, const char *trace)
 		if (value)
 			json_object_set(stored, *key, value);
 	}
-	/* No member of a request has this name. */
+	/* Requests have no member "trace", so this cannot collide. */
 	if (trace[0])
 		json_object_set_new(stored, "trace", json_string(trace));
 	text = json_dumps(stored, JSON_COMPACT);
@@ -85,7 +85,7 @@ static char *make_label(json_t *body, const char *trace)
 	return text;
 }
 
-/* Into a request; false if it makes no sense. */
+/* Reads the members about the step. False: there is a mistake. */
 static bool read_process(struct form *form, struct process_request *ret)
 {
 	*ret = (struct process_request){
@@ -106,7 +106,7 @@ static void process_done(struct process_request *request)
 	free((void *)request->argv);
 }
 
-/* Not the first: its template may have started something before it. */
+/* Not simply the first process: a template may have started some before. */
 struct process *v1_job_step(const struct box *box)
 {
 	struct process *process = box->processes;
@@ -180,7 +180,7 @@ static void write_box_job(struct json *json, const struct v1 *v1, struct box *bo
 
 struct starting {
 	struct v1_wait wait;
-	struct v1_making making; /* until there is a box that has the request's label */
+	struct v1_making making; /* until the box exists, which has the request's id as a label */
 	char *label;
 };
 
@@ -302,7 +302,7 @@ static void read_start(struct api_call *call, json_t *body)
 	add_command(&form, wanted.contract);
 	read_process(&form, &request);
 	process_done(&request);
-	/* Its end is the command's, and what comes then is v1_job_ended()'s. */
+	/* No time-out: the sandbox ends after its command, by v1_job_ended(). */
 	wanted.request.timeout_s = UINT64_MAX;
 	label = make_label(body, call->trace);
 	add_label(&form, &wanted.request.labels, label);
@@ -362,7 +362,8 @@ void v1_jobs_resume(struct v1 *v1)
 
 /* ---- finding ---- */
 
-/* Its box, or the result of one that is gone in `*ret`; NULL and false, and 404 was answered. */
+/* The box of the job; or NULL and the result of a job whose box has ended in `*ret`; or NULL, and
+ * the call was answered. */
 static struct box *find(struct api_call *call, struct result_step *ret, bool *ret_is_old)
 {
 	const char *id = api_parameter(call, 0);
@@ -453,7 +454,7 @@ void v1_job_receipt(struct api_call *call)
 	result_done(&step);
 }
 
-/* One that has ended is only cleared away; its result stays. */
+/* For a job that has ended this only removes the sandbox; the result stays. */
 void v1_job_cancel(struct api_call *call)
 {
 	struct result_step step;
@@ -504,7 +505,7 @@ void v1_jobs_list(struct api_call *call)
 		return;
 	json_open(&json, NULL, '{');
 	json_open(&json, "items", '[');
-	/* Those whose sandboxes are there stand on the first page. */
+	/* Jobs that have a sandbox are on the first page. */
 	for (struct box *box = box_next(call->tenant, NULL, true); box && before == INT64_MAX;
 	     box = box_next(call->tenant, box, true)) {
 		if (v1_job_step(box))

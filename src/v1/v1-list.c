@@ -22,14 +22,14 @@
 /* ---- by label and state ---- */
 
 struct filter {
-	char text[1024]; /* "a=b,c=d", cut up */
+	char text[1024]; /* "a=b,c=d", split in place */
 	const char *names[LABELS], *values[LABELS];
 	size_t n;
 	const char *state;
 	bool with_jobs;
 };
 
-/* `label`: "name=value", several separated by commas; all of them have to fit. */
+/* `label`: "name=value", separated by commas; a box has to have all of them. */
 static bool read_labels(struct api_call *call, struct filter *ret)
 {
 	const char *text = exchange_query(call->exchange, "label");
@@ -89,7 +89,7 @@ static bool fits(const struct filter *filter, const struct box *box)
 
 /* ---- pages ---- */
 
-/* Where a page goes on: "START_MS-ID" of the last one that was shown, which may be gone by now. */
+/* The token of a page: "START_MS-ID" of the last box that was shown, which may have ended. */
 static bool read_after(struct api_call *call, int64_t *ret_ms, char ret_id[BOX_ID_SIZE])
 {
 	const char *text = exchange_query(call->exchange, "after");
@@ -108,7 +108,7 @@ static bool read_after(struct api_call *call, int64_t *ret_ms, char ret_id[BOX_I
 	return false;
 }
 
-/* Newest first: is the box behind the place? */
+/* Newest first: does the box follow the token? */
 static bool is_behind(const struct box *box, int64_t ms, const char *id)
 {
 	if (ms == INT64_MAX && !id[0])
@@ -198,15 +198,15 @@ void v1_sandboxes_list(struct api_call *call)
 
 /* ---- many at once ---- */
 
-/* Several that are made or ended; the answer comes with the last one. Each is begun in a turn of
- * its tenant: to look at a contract takes milliseconds. */
+/* Creates or ends several sandboxes and answers after the last one. Each creation is a piece of the
+ * tenant's lane, because checking a contract takes milliseconds. */
 struct bulk {
 	struct v1_wait wait;
 	struct tenant *tenant;
 	struct buf out;
 	struct json json;
-	size_t left;	 /* to be answered */
-	size_t n_unmade; /* to be begun */
+	size_t left;	 /* callbacks that have not come yet */
+	size_t n_unmade; /* creations that were not begun yet */
 	struct v1_create wanted;
 	struct loop_turn turn;
 	bool is_delete;
@@ -263,7 +263,7 @@ static void make_next(struct loop_turn *turn)
 {
 	struct bulk *bulk = container_of(turn, struct bulk, turn);
 
-	/* The last one is answered later, from the loop. */
+	/* The callback of the last one comes later, from the event loop. */
 	if (--bulk->n_unmade > 0)
 		loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->lane, turn);
 	box_create(bulk->tenant, &bulk->wanted.request, bulk_created, bulk);
@@ -322,7 +322,8 @@ void v1_sandboxes_delete(struct api_call *call)
 
 	if (!read_filter(call, &filter))
 		return;
-	/* An empty variable in somebody's script must not end everything. */
+	/* Without a filter nothing is ended: an empty variable in a script must not end
+	 * everything. */
 	if (filter.n == 0) {
 		v1_refuse(call, 400, "request",
 			  "'label' is missing: which sandboxes are to be deleted?");
@@ -332,7 +333,7 @@ void v1_sandboxes_delete(struct api_call *call)
 		v1_refuse(call, 503, "host", "out of memory");
 		return;
 	}
-	/* One more, so that the last one's end cannot come before all were written down. */
+	/* One more: a callback that comes at once must not answer before all were begun. */
 	bulk = bulk_new(call, n + 1, true);
 	for (size_t i = 0; bulk && i < n; i++) {
 		json_str(&bulk->json, NULL, list[i]->id);

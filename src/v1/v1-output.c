@@ -15,11 +15,11 @@
 #include <stdio.h>
 
 /*
- * What a step printed, as bytes
+ * The output of a step as bytes
  *
- * Of one stream, from an offset to what is there now; with `follow` until it ends. Offsets are
- * counted from the step's start and never change, so whoever was cut off asks again from where he
- * was. What is not kept any more is answered by 416, never left out in silence.
+ * Of one stream, from an offset to the bytes that are there now; with `follow` until the stream
+ * ends. Offsets count from the start of the step and never change, so a client that was cut asks
+ * again from its offset. Bytes that were overwritten are answered by 416, never left out.
  */
 
 #define PIECE 32768
@@ -29,7 +29,7 @@ struct output {
 	struct process_reader reader;
 	struct box_listener listener;
 	enum process_stream stream;
-	uint64_t until; /* UINT64_MAX: to the end */
+	uint64_t until; /* UINT64_MAX: to the end of the stream */
 	bool is_done, waits;
 };
 
@@ -74,7 +74,8 @@ static bool is_at_end(const struct output *output)
 	return process->has_ended && at >= process_size(process, output->stream);
 }
 
-/* A piece; false: nothing now. The window may have moved on while a slow reader stood still. */
+/* Sends a piece. False: there is no output now. Output may have been overwritten before a slow
+ * client has read it. */
 static bool send_piece(struct output *output, size_t room)
 {
 	char data[PIECE];
@@ -92,8 +93,8 @@ static bool send_piece(struct output *output, size_t room)
 	return n > 0;
 }
 
-/* Who follows one stream is waited for (and cut by the server if he stands still); the other one
- * must not wait with it. */
+/* The step waits for a client that follows one stream (the server cuts a client that reads
+ * nothing), but not for the other stream. */
 static bool drop_other(struct output *output)
 {
 	char data[PIECE];
@@ -101,7 +102,7 @@ static bool drop_other(struct output *output)
 	return process_read(&output->reader, !output->stream, data, sizeof data) > 0;
 }
 
-/* Send one piece. */
+/* Sends one piece. */
 static void pump(struct output *output)
 {
 	size_t room = stream_room(output->call);
@@ -130,7 +131,7 @@ static void on_ready(struct process_reader *reader)
 	pump((struct output *)((char *)reader - offsetof(struct output, reader)));
 }
 
-/* Its sandbox has ended, or keeps no memory in its sleep: what is not sent is gone. */
+/* The sandbox has ended, or was paused without its memory: output that was not sent is lost. */
 static void on_event(struct box_listener *listener, enum box_event event, struct box *box,
 		     struct process *process)
 {
@@ -159,7 +160,7 @@ static bool read_stream(struct api_call *call, enum process_stream *ret)
 	return true;
 }
 
-/* `*from` UINT64_MAX: from the first that is kept. */
+/* `*from` UINT64_MAX: from the first byte that is kept. */
 static bool check_from(struct api_call *call, uint64_t *from, uint64_t first, uint64_t size)
 {
 	char details[96];

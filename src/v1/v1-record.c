@@ -15,11 +15,11 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-/* Log and receipt of a sandbox. `atoll-audit` knows both, a program of its own: it is run, and what
- * it prints is the answer. */
+/* The event log and the receipt of a sandbox. The program atoll-audit reads both: its output is the
+ * answer. */
 
 #define ARGUMENTS 8
-#define LOG_MAX	  (UINT64_C(256) << 20) /* what a log usually has at most */
+#define LOG_MAX	  (UINT64_C(256) << 20) /* the usual maximum of an event log */
 
 struct record_work {
 	struct v1_work work;
@@ -42,7 +42,7 @@ static void add_argument(struct record_work *own, const char *name, const char *
 		own->n++;
 }
 
-/* What it had to say, in a line. */
+/* Reads the error message of atoll-audit, in one line. */
 static int read_failure(int status, int errors_fd, struct atoll_error *err)
 {
 	char text[300] = "";
@@ -186,7 +186,7 @@ void v1_receipt(struct api_call *call)
 	submit(own);
 }
 
-/* A job's log is longer there than its sandbox. */
+/* The event log of a job stays after its sandbox has ended. */
 void v1_record_receipt(struct api_call *call, const char *sandbox)
 {
 	struct box box = {0};

@@ -21,7 +21,8 @@
 /*
  * Stores the results of steps and jobs in results.db
  *
- * on_event() hears of each step that starts or ends, by /v1 or by E2B, and of each box that ends.
+ * box/ calls on_event() for each step that starts or ends, by /v1 or by E2B, and for each box that
+ * ends.
  */
 
 #define VIEW_MAX (8U << 20)

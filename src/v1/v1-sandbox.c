@@ -37,7 +37,7 @@ static void add_label(struct form *form, struct box_pairs *labels, const char *n
 		form_bad(form, "out of memory");
 }
 
-/* A job file as a text (YAML or JSON), or as the object itself. */
+/* A job file as a string (YAML or JSON), or as an object. */
 static void read_contract(struct form *form, struct v1_create *ret)
 {
 	json_t *contract = json_object_get(form->body, "contract");
@@ -55,8 +55,8 @@ static void read_contract(struct form *form, struct v1_create *ret)
 	ret->request.contract = ret->contract;
 }
 
-/* Does it have somebody asked? What is wrong with it is found, and told, when it is laid over the
- * template's. */
+/* Does the contract have `ask`? Mistakes in it are reported later, when it is merged with the
+ * template's contract. */
 static bool contract_asks(const char *contract)
 {
 	struct atoll_error err = {0};
@@ -85,7 +85,7 @@ void v1_read_create(struct form *form, struct v1_create *ret)
 	const char *end, *key;
 
 	*ret = (struct v1_create){.body = json_incref(form->body)};
-	/* A contract is laid over the template's. */
+	/* The contract is merged over the template's. */
 	request->template_ref = form_str(form, "template", "base");
 	read_contract(form, ret);
 	read_timeout(form, request);
@@ -193,7 +193,7 @@ static void on_created(struct box *box, const struct atoll_error *err, void *dat
 	else if (call)
 		v1_answer_box(call, 201, box);
 	else if (box && !creation->making.request_id[0])
-		/* Nobody will ever know that it is there. */
+		/* The client has gone and does not know the id: end the box. */
 		box_kill(box, BOX_CAUSE_KILLED, ignore_end, NULL);
 	free(creation);
 }
@@ -246,7 +246,7 @@ void v1_sandbox_get(struct api_call *call)
 		v1_answer_box(call, 200, box);
 }
 
-/* Fine, failed, or gone meanwhile. */
+/* Answers after success, failure, or the end of the box. */
 static void on_changed(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct v1_wait *wait = data;
@@ -295,7 +295,7 @@ static void read_pause(struct api_call *call, json_t *body)
 	if (form_fails(&form))
 		return;
 	box = v1_box(call);
-	/* Twice is once. */
+	/* A second pause does nothing. */
 	if (box && box->state == BOX_PAUSED) {
 		v1_answer_box(call, 200, box);
 		return;

@@ -12,7 +12,8 @@
 
 #include <errno.h>
 
-/* Values that contracts and header rules name: set, listed without them, removed; never read. */
+/* Secrets, which contracts and header rules name: set, list without values, remove. No request
+ * returns a value. */
 
 static void write_secret(struct json *json, const struct secret_info *secret)
 {

@@ -13,12 +13,13 @@
 #include <stdio.h>
 
 /*
- * Bytes for a step's standard input or terminal
+ * Bytes for the standard input or the terminal of a step
  *
- * Without an offset they are taken once for each request. With one, `offset` is how many bytes come
- * before these in all that the step was ever given, and the answer is how far they were taken by
- * the sandbox's holder, which outlives this daemon: what is sent again is not written again. The
- * answer waits until all is taken, or for a while: a command that does not read takes no more.
+ * Without an offset the bytes are written once for each request. With one, `offset` is the number
+ * of bytes that the step got before these, and the answer is the number that the holder has
+ * accepted. The holder outlives the daemon: bytes that are sent again are not written again. The
+ * answer waits until all bytes are accepted, or for a while: a command that does not read accepts
+ * no more.
  */
 
 #define PIECE_MAX (4U << 20)

@@ -263,7 +263,7 @@ static void on_waiter_gone(struct api_call *call, bool is_broken)
 		free_start(start);
 }
 
-/* As a shell says it: it is not there, or it cannot be executed. */
+/* The exit status of a shell: 127 for a missing program, 126 for one that cannot be executed. */
 static void fail_start(struct api_call *call, const struct atoll_error *err)
 {
 	bool is_missing = strstr(err->text, "No such file") != NULL;
@@ -344,7 +344,7 @@ static void read_request(struct form *form, struct process_request *ret)
 		form_bad(form, "'requestId' has to have 1 to 63 bytes");
 }
 
-/* One that has ended so long ago that nobody but the database knows it is not run again. */
+/* A step with this key that is only in results.db is not run again: its result is the answer. */
 static bool answer_known(struct api_call *call, struct box *box, const char *key)
 {
 	struct result_step step;
@@ -353,7 +353,7 @@ static bool answer_known(struct api_call *call, struct box *box, const char *key
 		return false;
 	if (process_find_number(box, step.number)) {
 		result_done(&step);
-		return false; /* process_start() finds it, with its output */
+		return false; /* process_start() finds it by its key, with its output */
 	}
 	answer_old(call, &step);
 	result_done(&step);

@@ -10,7 +10,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-/* How things are shown: openapi.json has the same in its schemas. */
+/* Sandboxes and steps as JSON, as the schemas of openapi.json describe them. */
 
 void v1_write_time(struct json *json, const char *key, int64_t ms)
 {
@@ -64,7 +64,7 @@ static void write_double(struct json *json, const char *key, double value)
 {
 	char text[48];
 
-	/* Microseconds, or millionths of whatever it is; base/json.h writes no fractions. */
+	/* Six digits; base/json.h writes no fractions. */
 	snprintf(text, sizeof text, "%.6f", value >= 0 && value < 1e15 ? value : 0.0);
 	json_raw(json, key, text);
 }
@@ -89,7 +89,7 @@ static size_t living_steps(const struct box *box)
 
 static void latest_sample(const struct box *box, struct box_sample *ret)
 {
-	/* One that rests is looked at once a minute. */
+	/* The sample of an idle sandbox may be up to a minute old. */
 	const int64_t now_ms = (int64_t)(clock_real_ns() / 1000000), minute_ms = 60000;
 	struct box_sample samples[64];
 	size_t n = box_samples(box, now_ms - 2 * minute_ms, now_ms, samples, ARRAY_SIZE(samples));
@@ -110,7 +110,7 @@ static void write_box_usage(struct json *json, struct box *box)
 	write_double(json, "cpuPercent", sample.cpu_percent);
 	json_uint(json, "memory", sample.memory_used);
 	json_uint(json, "disk", sample.disk_used);
-	/* Where no control group counts them, those that somebody has started. */
+	/* Without a control group: the number of running steps. */
 	json_uint(json, "processes", sample.processes ? sample.processes : living_steps(box));
 	json_uint(json, "livingSteps", living_steps(box));
 	json_close(json, '}');
@@ -227,7 +227,7 @@ static void write_end(struct json *json, const struct process_end *end)
 	json_close(json, '}');
 }
 
-/* From the beginning, if all of it is short enough to stand in an object. */
+/* From the first byte, if the output is short enough for the object. */
 static void write_stream(struct json *json, struct process *process, enum process_stream stream,
 			 bool with_data)
 {

@@ -163,7 +163,7 @@ void *v1_work_new(struct api_call *call, size_t size, const struct box *box)
 	work->item.run = work_run;
 	work->item.done = work_done;
 	work->item.owner = work->tenant = call->tenant;
-	/* What is not run any more, because the daemon stops. */
+	/* The result if the daemon stops before a thread runs. */
 	work->result = -ECANCELED;
 	return work;
 }

@@ -11,17 +11,17 @@
 #include <stdio.h>
 
 /*
- * What happens to all sandboxes of a tenant, as it happens
+ * GET /v1/events: events of all sandboxes of a tenant
  *
- * Events: "created", "paused", "resumed", "ended" with the sandbox, "step-started", "step-ended"
- * with the step. Nothing is kept for who is not there: the first event is "ready", and what there
- * is then says GET /v1/sandboxes. Who reads too slowly is told how many he has missed ("lost").
+ * "created", "paused", "resumed", "ended" with the sandbox, "step-started", "step-ended" with the
+ * step. Events are not stored: the first event is "ready", and GET /v1/sandboxes shows the state at
+ * that time. A client that reads too slowly gets the number of events that it has missed ("lost").
  */
 
 #define DATA_MAX (8U << 20)
 
 struct watcher {
-	struct sse sse; /* first */
+	struct sse sse; /* the first member */
 	struct box_listener listener;
 	uint64_t number, lost;
 };
