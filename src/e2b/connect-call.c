@@ -81,7 +81,7 @@ static void forget_box(struct rpc *rpc)
 	rpc->gone = 0;
 }
 
-static void over(struct api_call *call, bool is_broken)
+static void on_over(struct api_call *call, bool is_broken)
 {
 	struct rpc *rpc = call->own;
 
@@ -114,7 +114,7 @@ static void box_gone(struct box *box, void *data)
 
 /* ---- times ---- */
 
-static void deadline_passed(struct loop_timer *timer)
+static void on_deadline(struct loop_timer *timer)
 {
 	struct rpc *rpc = container_of(timer, struct rpc, deadline);
 
@@ -124,7 +124,7 @@ static void deadline_passed(struct loop_timer *timer)
 }
 
 /* No keepalive before the first message, and none to a client that does not read. */
-static void was_quiet(struct loop_timer *timer)
+static void on_quiet(struct loop_timer *timer)
 {
 	struct rpc *rpc = container_of(timer, struct rpc, quiet);
 	int64_t now = clock_monotonic_ns(), due = rpc->sent_ns + rpc->keepalive_ns;
@@ -139,15 +139,15 @@ static void was_quiet(struct loop_timer *timer)
 	rpc_unref(rpc);
 }
 
-static void arm(struct rpc *rpc)
+static void arm_quiet(struct rpc *rpc)
 {
 	const char *timeout = exchange_field(rpc->call->exchange, "connect-timeout-ms");
 	const char *interval = exchange_field(rpc->call->exchange, "keepalive-ping-interval");
 	int64_t now = clock_monotonic_ns();
 	uint64_t ms, s = KEEPALIVE_S;
 
-	rpc->deadline.fire = deadline_passed;
-	rpc->quiet.fire = was_quiet;
+	rpc->deadline.fire = on_deadline;
+	rpc->quiet.fire = on_quiet;
 	if (timeout && connect_number(timeout, &ms) && ms > 0) {
 		rpc->timeout_ms = ms;
 		loop_arm(rpc_loop(rpc), &rpc->deadline, now + (int64_t)ms * NS_OF_MS);
@@ -163,7 +163,7 @@ static void arm(struct rpc *rpc)
 
 /* ---- what comes ---- */
 
-static void go_on(struct rpc *rpc);
+static void handle_input(struct rpc *rpc);
 
 /* `body` is NULL if `why` is not empty; else it is rpc->request. */
 static void use_message(struct rpc *rpc, const json_t *body, const char *why)
@@ -176,7 +176,7 @@ static void use_message(struct rpc *rpc, const json_t *body, const char *why)
 		rpc->method->handle(rpc);
 }
 
-static void message_parsed(struct parse *parse, json_t *body, const char *why, void *data)
+static void on_parsed(struct parse *parse, json_t *body, const char *why, void *data)
 {
 	struct rpc *rpc = data;
 
@@ -188,7 +188,7 @@ static void message_parsed(struct parse *parse, json_t *body, const char *why, v
 		rpc->request = body;
 		use_message(rpc, body, why);
 		if (rpc->method->kind == RPC_CLIENT_STREAM)
-			go_on(rpc);
+			handle_input(rpc);
 	}
 	rpc_unref(rpc);
 }
@@ -197,7 +197,7 @@ static void message_parsed(struct parse *parse, json_t *body, const char *why, v
 static void parse_message(struct rpc *rpc, char *text, size_t from, size_t size)
 {
 	rpc->is_parsing = parse_start(rpc->call->api->daemon, rpc->box->tenant, text, from, size,
-				      message_parsed, rpc_ref(rpc));
+				      on_parsed, rpc_ref(rpc));
 	if (rpc->is_parsing)
 		return;
 	rpc_unref(rpc);
@@ -244,7 +244,7 @@ static bool find_message(struct rpc *rpc, const char *data, size_t size, size_t 
 	return false;
 }
 
-static void whole_came(struct exchange *exchange, const char *data, size_t size, void *own)
+static void on_whole(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct rpc *rpc = rpc_ref(own);
 	size_t from;
@@ -282,7 +282,7 @@ static bool handle_envelopes(struct rpc *rpc)
 }
 
 /* The stream waits while a message is parsed, and for its lane. */
-static void go_on(struct rpc *rpc)
+static void handle_input(struct rpc *rpc)
 {
 	bool has_more = !rpc_is_over(rpc) && handle_envelopes(rpc);
 
@@ -296,15 +296,15 @@ static void go_on(struct rpc *rpc)
 		loop_queue(rpc_loop(rpc), &rpc->box->tenant->lane, &rpc->turn);
 }
 
-static void has_turn(struct loop_turn *turn)
+static void run_piece(struct loop_turn *turn)
 {
 	struct rpc *rpc = rpc_ref(container_of(turn, struct rpc, turn));
 
-	go_on(rpc);
+	handle_input(rpc);
 	rpc_unref(rpc);
 }
 
-static void piece_came(struct exchange *exchange, const char *data, size_t size, void *own)
+static void on_piece(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct rpc *rpc = rpc_ref(own);
 
@@ -315,7 +315,7 @@ static void piece_came(struct exchange *exchange, const char *data, size_t size,
 		    !held_set(&rpc->input_held, rpc->box->tenant, rpc->input.used))
 			rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "no memory for the message");
 		else
-			go_on(rpc);
+			handle_input(rpc);
 	} else if (!rpc_is_over(rpc)) {
 		if (rpc->input.used > 0)
 			rpc_fail(rpc, RPC_INVALID_ARGUMENT, "%s", why_bad(0));
@@ -370,9 +370,9 @@ static void read_request(struct rpc *rpc)
 		rpc->user = NULL;
 	}
 	if (rpc->method->kind == RPC_CLIENT_STREAM)
-		exchange_read(exchange, piece_came, rpc);
+		exchange_read(exchange, on_piece, rpc);
 	else
-		exchange_read_whole(exchange, MESSAGE_MAX + CONNECT_HEAD, whole_came, rpc);
+		exchange_read_whole(exchange, MESSAGE_MAX + CONNECT_HEAD, on_whole, rpc);
 }
 
 static void serve(struct api_call *call, struct box *box, const struct rpc_method *method)
@@ -388,12 +388,12 @@ static void serve(struct api_call *call, struct box *box, const struct rpc_metho
 	rpc->method = method;
 	rpc->n_refs = 1;
 	rpc->input = (struct buf)BUF_INIT(MESSAGE_MAX + CONNECT_HEAD + (1U << 20));
-	rpc->turn.run = has_turn;
+	rpc->turn.run = run_piece;
 	call->own = rpc;
-	call->over = over;
+	call->over = on_over;
 	rpc->gone = box_on_gone(box, box_gone, rpc);
 	rpc_ref(rpc);
-	arm(rpc);
+	arm_quiet(rpc);
 	read_request(rpc);
 	rpc_unref(rpc);
 }

@@ -29,7 +29,7 @@
 
 /* ---- get, kill ---- */
 
-static void get(struct api_call *call)
+static void get_box(struct api_call *call)
 {
 	struct box *box = api_box(call);
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
@@ -50,7 +50,7 @@ static void answer_sandbox(struct api_call *call, unsigned status, const struct 
 	api_answer(call, status, &out);
 }
 
-static void was_killed(struct box *box, const struct atoll_error *err, void *data)
+static void on_killed(struct box *box, const struct atoll_error *err, void *data)
 {
 	(void)box;
 	(void)err;
@@ -64,7 +64,7 @@ static void kill_box(struct api_call *call)
 
 	if (!box)
 		return;
-	box_kill(box, BOX_CAUSE_KILLED, was_killed, NULL);
+	box_kill(box, BOX_CAUSE_KILLED, on_killed, NULL);
 	api_answer_empty(call, 204);
 }
 
@@ -91,7 +91,7 @@ static void read_timeout(struct api_call *call, json_t *body)
 	api_answer_empty(call, 204);
 }
 
-static void timeout(struct api_call *call)
+static void set_timeout(struct api_call *call)
 {
 	api_read_json(call, BODY_MAX, true, read_timeout);
 }
@@ -118,7 +118,7 @@ static void refresh(struct api_call *call)
 
 /* ---- pause ---- */
 
-static void paused(struct box *box, const struct atoll_error *err, void *data)
+static void on_paused(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct api_call *call = e2b_wait_end(data);
 
@@ -147,7 +147,7 @@ static void read_pause(struct api_call *call, json_t *body)
 	}
 	wait = e2b_wait_new(call);
 	if (wait)
-		box_pause(box, keeps_memory, paused, wait);
+		box_pause(box, keeps_memory, on_paused, wait);
 }
 
 static void pause_box(struct api_call *call)
@@ -157,7 +157,7 @@ static void pause_box(struct api_call *call)
 
 /* ---- connect, resume ---- */
 
-static void resumed(struct box *box, const struct atoll_error *err, void *data)
+static void on_resumed(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct api_call *call = e2b_wait_end(data);
 
@@ -179,13 +179,13 @@ static void start_afresh(struct box *box, const struct atoll_error *err, void *d
 	struct e2b_wait *wait = data;
 
 	if (err->fault != ATOLL_FAULT_NONE || !box) {
-		resumed(box, err, wait);
+		on_resumed(box, err, wait);
 		return;
 	}
 	if (wait->step++ == 0)
 		box_pause(box, false, start_afresh, wait);
 	else
-		box_resume(box, wait->timeout_s, resumed, wait);
+		box_resume(box, wait->timeout_s, on_resumed, wait);
 }
 
 static void resume(struct api_call *call, struct box *box, uint64_t timeout_s, bool keeps_memory)
@@ -195,7 +195,7 @@ static void resume(struct api_call *call, struct box *box, uint64_t timeout_s, b
 	if (!wait)
 		return;
 	wait->timeout_s = timeout_s;
-	box_resume(box, timeout_s, keeps_memory || !box->keeps_memory ? resumed : start_afresh,
+	box_resume(box, timeout_s, keeps_memory || !box->keeps_memory ? on_resumed : start_afresh,
 		   wait);
 }
 
@@ -258,7 +258,7 @@ static void write_fork(struct json *json, const struct box_fork *fork)
 	json_close(json, '}');
 }
 
-static void forked(struct box_fork *forks, size_t n, const struct atoll_error *err, void *data)
+static void on_forked(struct box_fork *forks, size_t n, const struct atoll_error *err, void *data)
 {
 	struct api_call *call = e2b_wait_end(data);
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
@@ -266,7 +266,7 @@ static void forked(struct box_fork *forks, size_t n, const struct atoll_error *e
 
 	for (size_t i = 0; !call && i < n; i++) {
 		if (forks[i].box)
-			box_kill(forks[i].box, BOX_CAUSE_KILLED, was_killed, NULL);
+			box_kill(forks[i].box, BOX_CAUSE_KILLED, on_killed, NULL);
 	}
 	if (!call)
 		return;
@@ -303,7 +303,7 @@ static void read_fork(struct api_call *call, json_t *body)
 		return;
 	wait = e2b_wait_new(call);
 	if (wait)
-		box_fork(box, (size_t)n, timeout_s, forked, wait);
+		box_fork(box, (size_t)n, timeout_s, on_forked, wait);
 }
 
 static void fork_box(struct api_call *call)
@@ -317,9 +317,9 @@ const struct api_route e2b_control_routes[] = {
 	{"POST", "/sandboxes", e2b_create_v1},
 	{"GET", "/sandboxes", e2b_list_v1},
 	{"GET", "/sandboxes/metrics", e2b_metrics_of_many},
-	{"GET", "/sandboxes/{id}", get},
+	{"GET", "/sandboxes/{id}", get_box},
 	{"DELETE", "/sandboxes/{id}", kill_box},
-	{"POST", "/sandboxes/{id}/timeout", timeout},
+	{"POST", "/sandboxes/{id}/timeout", set_timeout},
 	{"POST", "/sandboxes/{id}/refreshes", refresh},
 	{"POST", "/sandboxes/{id}/pause", pause_box},
 	{"POST", "/v2/sandboxes/{id}/connect", connect_box},

@@ -212,14 +212,14 @@ static void refuse_creation(struct api_call *call, const char *template_ref,
 		api_fail(call, err);
 }
 
-static void is_gone(struct box *box, const struct atoll_error *err, void *data)
+static void ignore_end(struct box *box, const struct atoll_error *err, void *data)
 {
 	(void)box;
 	(void)err;
 	(void)data;
 }
 
-static void created(struct box *box, const struct atoll_error *err, void *data)
+static void on_created(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct e2b_wait *wait = data;
 	cleanup_free char *template_ref = take_ptr(wait->text);
@@ -234,7 +234,7 @@ static void created(struct box *box, const struct atoll_error *err, void *data)
 		api_answer(call, 201, &out);
 	} else if (box) {
 		/* The client has gone and does not know the id: end the box. */
-		box_kill(box, BOX_CAUSE_KILLED, is_gone, NULL);
+		box_kill(box, BOX_CAUSE_KILLED, ignore_end, NULL);
 	}
 }
 
@@ -248,7 +248,7 @@ static void create(struct api_call *call, json_t *body, uint64_t timeout_s)
 		wait = e2b_wait_new(call);
 	if (wait) {
 		wait->text = strdup(asked.request.template_ref);
-		box_create(call->tenant, &asked.request, created, wait);
+		box_create(call->tenant, &asked.request, on_created, wait);
 	}
 	free_asked(&asked);
 }

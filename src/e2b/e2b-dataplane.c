@@ -5,8 +5,8 @@
  *
  * A client sends a token of the box, or for files a signature made with it; for other ports a token
  * only if the box was created so. The token is checked before a paused box is woken, so that only
- * clients with access wake it. Order: serve_box() or find_signer(), serve_or_wake(), check(),
- * wake(), serve().
+ * clients with access wake it. Order: serve_box() or find_signer(), serve_or_wake(),
+ * check_access(), wake(), serve().
  */
 #include "e2b/e2b-dataplane.h"
 
@@ -48,8 +48,7 @@ static bool is_path(struct api_call *call, const char *first, const char *second
 
 /* ---- refusals ---- */
 
-static void answer_of_box(struct api_call *call, unsigned status, const char *id,
-			  const char *message)
+static void refuse_box(struct api_call *call, unsigned status, const char *id, const char *message)
 {
 	cleanup_buf struct buf out = BUF_INIT(4096);
 	struct json json = {&out};
@@ -64,7 +63,7 @@ static void answer_of_box(struct api_call *call, unsigned status, const char *id
 
 void e2b_refuse_unknown_box(struct api_call *call, const char *id)
 {
-	answer_of_box(call, 502, id, "The sandbox was not found");
+	refuse_box(call, 502, id, "The sandbox was not found");
 }
 
 static bool check_token(struct api_call *call, const struct box *box)
@@ -111,28 +110,28 @@ static bool check_traffic(struct api_call *call, const struct box *box)
 
 	if (!box->traffic_token[0] || (token && e2b_is_same_token(token, box->traffic_token)))
 		return true;
-	answer_of_box(call, 403, box->id,
-		      token ? "The traffic access token is invalid"
-			    : "The traffic access token is missing");
+	refuse_box(call, 403, box->id,
+		   token ? "The traffic access token is invalid"
+			 : "The traffic access token is missing");
 	return false;
 }
 
 /* Clients of the interpreter send the token with executions, and not with requests about
  * contexts. */
-static bool is_open_there(struct api_call *call)
+static bool needs_no_token(struct api_call *call)
 {
 	const char *first = exchange_segment(call->exchange, 0);
 
 	return first && (streq(first, "contexts") || streq(first, "health"));
 }
 
-static bool check(struct api_call *call, const struct box *box, uint16_t port)
+static bool check_access(struct api_call *call, const struct box *box, uint16_t port)
 {
 	if (port == E2B_PORT_ENVD)
 		return check_envd(call, box);
 	if (!check_traffic(call, box))
 		return false;
-	return port != E2B_PORT_INTERPRETER || is_open_there(call) || check_token(call, box);
+	return port != E2B_PORT_INTERPRETER || needs_no_token(call) || check_token(call, box);
 }
 
 /* ---- small answers ---- */
@@ -221,7 +220,7 @@ static void serve(struct api_call *call, struct box *box, uint16_t port)
 
 /* ---- waking it ---- */
 
-static void woken(struct box *box, const struct atoll_error *err, void *data)
+static void on_woken(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct e2b_wait *wait = data;
 	uint16_t port = (uint16_t)wait->step;
@@ -252,7 +251,7 @@ static void wake(struct api_call *call, struct box *box, uint16_t port)
 	wait->step = port;
 	memcpy(wait->id, box->id, sizeof wait->id);
 	call->box = NULL; /* the box may be killed while it wakes */
-	box_resume(box, seconds, woken, wait);
+	box_resume(box, seconds, on_woken, wait);
 }
 
 static void serve_or_wake(struct api_call *call, struct box *box, uint16_t port)
@@ -267,7 +266,7 @@ static void serve_or_wake(struct api_call *call, struct box *box, uint16_t port)
 		sleeps = false;
 	if (box->state != BOX_RUNNING && !sleeps)
 		e2b_refuse_unknown_box(call, box->id);
-	else if (!check(call, box, port))
+	else if (!check_access(call, box, port))
 		;
 	else if (sleeps)
 		wake(call, box, port);

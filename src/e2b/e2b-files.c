@@ -53,7 +53,7 @@ static void close_pipe(struct download *download)
 }
 
 /* Frees the download, unless the guest has not called back yet; the callback frees it then. */
-static void leave(struct download *download)
+static void release(struct download *download)
 {
 	close_pipe(download);
 	download->call = NULL;
@@ -61,14 +61,14 @@ static void leave(struct download *download)
 		free_download(download);
 }
 
-static void over(struct api_call *call, bool is_broken)
+static void on_over(struct api_call *call, bool is_broken)
 {
 	struct download *download = call->own;
 
 	(void)is_broken;
 	if (download->gone)
 		box_forget_gone(download->box, download->gone);
-	leave(download);
+	release(download);
 }
 
 static void box_gone(struct box *box, void *data)
@@ -77,7 +77,7 @@ static void box_gone(struct box *box, void *data)
 	struct api_call *call = download->call;
 
 	(void)box;
-	leave(download);
+	release(download);
 	call->box = NULL;
 	call->own = NULL;
 	call->over = NULL;
@@ -124,7 +124,7 @@ void e2b_files_fail(struct api_call *call, const char *user, const struct atoll_
 
 /* ---- what has no size ---- */
 
-static void drained(struct exchange *exchange, void *own)
+static void on_drained(struct exchange *exchange, void *own)
 {
 	struct download *download = own;
 
@@ -134,7 +134,7 @@ static void drained(struct exchange *exchange, void *own)
 }
 
 /* The other end of the pipe is in the box: reads must never block. */
-static void pipe_ready(struct loop_watch *watch, uint32_t events)
+static void on_pipe(struct loop_watch *watch, uint32_t events)
 {
 	struct download *download = container_of(watch, struct download, pipe);
 	struct exchange *exchange = download->call->exchange;
@@ -148,7 +148,7 @@ static void pipe_ready(struct loop_watch *watch, uint32_t events)
 		exchange_send(exchange, data, (size_t)n);
 		if (stream_room(download->call) == 0) {
 			loop_watch(download->call->api->loop, watch, 0);
-			exchange_on_drained(exchange, drained, download);
+			exchange_on_drained(exchange, on_drained, download);
 		}
 		return;
 	}
@@ -178,7 +178,7 @@ static void send_pipe(struct download *download, int fd, bool is_head)
 		exchange_end(call->exchange);
 		return;
 	}
-	download->pipe = (struct loop_watch){.fd = fd, .ready = pipe_ready};
+	download->pipe = (struct loop_watch){.fd = fd, .ready = on_pipe};
 	if (loop_watch(call->api->loop, &download->pipe, EPOLLIN) < 0)
 		exchange_cut(call->exchange);
 }
@@ -338,8 +338,8 @@ static void send_opened(struct download *download, int fd, const struct guest_en
 		send_file(call, fd, &st, is_head);
 }
 
-static void opened(int fd, const struct guest_entry *entry, const struct atoll_error *err,
-		   void *data)
+static void on_opened(int fd, const struct guest_entry *entry, const struct atoll_error *err,
+		      void *data)
 {
 	struct download *download = data;
 
@@ -386,6 +386,6 @@ void e2b_files(struct api_call *call, struct box *box)
 	download->is_opening = true;
 	download->gone = box_on_gone(box, box_gone, download);
 	call->own = download;
-	call->over = over;
-	guest_open(box, download->user, path ? path : "", opened, download);
+	call->over = on_over;
+	guest_open(box, download->user, path ? path : "", on_opened, download);
 }

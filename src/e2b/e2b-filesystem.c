@@ -63,8 +63,8 @@ static void answer_entry(struct rpc *rpc, const struct guest_entry *entry)
 
 /* ---- what the guest answers ---- */
 
-static void got_entry(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
-		      void *data)
+static void on_entry(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
+		     void *data)
 {
 	struct rpc *rpc = data;
 
@@ -79,7 +79,7 @@ static void got_entry(const struct guest_entry *entries, size_t n, const struct 
 	rpc_unref(rpc);
 }
 
-static void got_entries(struct guest_list *list, const struct atoll_error *err, void *data)
+static void on_entries(struct guest_list *list, const struct atoll_error *err, void *data)
 {
 	struct rpc *rpc = data;
 
@@ -93,23 +93,23 @@ static void got_entries(struct guest_list *list, const struct atoll_error *err, 
 }
 
 /* Clients expect not_found for a missing source, and another code for all other errors. */
-static void moved(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
-		  void *data)
+static void on_moved(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
+		     void *data)
 {
 	struct rpc *rpc = data;
 
 	if (rpc_is_over(rpc) || err->fault == ATOLL_FAULT_NONE || err->errnum == ENOENT ||
 	    err->errnum == ESRCH || err->errnum == EINVAL || err->errnum == ENOTCONN ||
 	    err->errnum == EAGAIN) {
-		got_entry(entries, n, err, data);
+		on_entry(entries, n, err, data);
 		return;
 	}
 	rpc_fail(rpc, RPC_INTERNAL, "%s", err->text);
 	rpc_unref(rpc);
 }
 
-static void removed(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
-		    void *data)
+static void on_removed(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
+		       void *data)
 {
 	struct rpc *rpc = data;
 
@@ -131,7 +131,7 @@ static void do_stat(struct rpc *rpc)
 	const char *path;
 
 	if (read_path(rpc, "path", &path))
-		guest_stat(rpc->box, rpc->user, path, got_entry, rpc_ref(rpc));
+		guest_stat(rpc->box, rpc->user, path, on_entry, rpc_ref(rpc));
 }
 
 static void list_dir(struct rpc *rpc)
@@ -145,7 +145,7 @@ static void list_dir(struct rpc *rpc)
 	if (depth == 0)
 		depth = 1;
 	guest_list(rpc->box, rpc->user, path, (uint32_t)(depth < DEPTH_MAX ? depth : DEPTH_MAX),
-		   got_entries, rpc_ref(rpc));
+		   on_entries, rpc_ref(rpc));
 }
 
 static void make_dir(struct rpc *rpc)
@@ -153,7 +153,7 @@ static void make_dir(struct rpc *rpc)
 	const char *path;
 
 	if (read_path(rpc, "path", &path))
-		guest_make_dir(rpc->box, rpc->user, path, got_entry, rpc_ref(rpc));
+		guest_make_dir(rpc->box, rpc->user, path, on_entry, rpc_ref(rpc));
 }
 
 static void move(struct rpc *rpc)
@@ -161,7 +161,7 @@ static void move(struct rpc *rpc)
 	const char *from, *to;
 
 	if (read_path(rpc, "source", &from) && read_path(rpc, "destination", &to))
-		guest_move(rpc->box, rpc->user, from, to, moved, rpc_ref(rpc));
+		guest_move(rpc->box, rpc->user, from, to, on_moved, rpc_ref(rpc));
 }
 
 static void do_remove(struct rpc *rpc)
@@ -169,7 +169,7 @@ static void do_remove(struct rpc *rpc)
 	const char *path;
 
 	if (read_path(rpc, "path", &path))
-		guest_remove(rpc->box, rpc->user, path, removed, rpc_ref(rpc));
+		guest_remove(rpc->box, rpc->user, path, on_removed, rpc_ref(rpc));
 }
 
 const struct rpc_method e2b_filesystem_methods[] = {

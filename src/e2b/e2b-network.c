@@ -48,7 +48,7 @@ bool e2b_sets_headers(struct api_call *call, const struct box *box)
 	return sets;
 }
 
-static void was_set(struct box *box, const struct atoll_error *err, void *data)
+static void on_set(struct box *box, const struct atoll_error *err, void *data)
 {
 	struct api_call *call = e2b_wait_end(data);
 
@@ -63,7 +63,7 @@ static void was_set(struct box *box, const struct atoll_error *err, void *data)
 
 /* Keeps the settings for connections into the box. Replaces those for connections out of it by the
  * ones of `body`. */
-static json_t *merge(const struct box *box, json_t *body)
+static json_t *merge_network(const struct box *box, json_t *body)
 {
 	static const char *const inbound_keys[] = {"allowPublicTraffic", "maskRequestHost",
 						   "httpsPorts"};
@@ -101,12 +101,12 @@ static void read_rules(struct api_call *call, json_t *body)
 		api_refuse(call, 409, "sandbox %s is not running", box->id);
 		return;
 	}
-	network = merge(box, body);
+	network = merge_network(box, body);
 	is_fine = e2b_read_network(call, network, has_internet, &text);
 	json_decref(network);
 	wait = is_fine ? e2b_wait_new(call) : NULL;
 	if (wait)
-		box_set_network(box, text, has_internet, was_set, wait);
+		box_set_network(box, text, has_internet, on_set, wait);
 }
 
 void e2b_put_network(struct api_call *call)

@@ -99,7 +99,7 @@ static void send_data(struct stream *stream, enum process_stream which, const vo
 
 /* ---- moving ---- */
 
-static void drained(struct exchange *exchange, void *own)
+static void on_drained(struct exchange *exchange, void *own)
 {
 	struct rpc *rpc = own;
 	struct stream *stream = rpc->own;
@@ -114,7 +114,7 @@ static void drained(struct exchange *exchange, void *own)
 }
 
 /* The reader stops holding the process, and has to be told when output was overwritten. */
-static void has_stalled(struct loop_timer *timer)
+static void on_stalled(struct loop_timer *timer)
 {
 	struct stream *stream = container_of(timer, struct stream, stalled);
 
@@ -131,7 +131,7 @@ static void wait_for_client(struct stream *stream)
 	stream->waits = true;
 	process_rest(&stream->reader);
 	loop_arm(rpc_loop(rpc), &stream->stalled, clock_monotonic_ns() + STALLED_NS);
-	exchange_on_drained(rpc->call->exchange, drained, rpc);
+	exchange_on_drained(rpc->call->exchange, on_drained, rpc);
 }
 
 static bool is_lost(const struct stream *stream)
@@ -202,7 +202,7 @@ static void pump(struct stream *stream)
 	rpc_unref(rpc);
 }
 
-static void ready(struct process_reader *reader)
+static void on_ready(struct process_reader *reader)
 {
 	pump(container_of(reader, struct stream, reader));
 }
@@ -235,8 +235,8 @@ static void attach(struct rpc *rpc, struct process *process, const uint64_t at[P
 	}
 	stream->rpc = rpc;
 	stream->is_terminal = process->has_terminal;
-	stream->stalled.fire = has_stalled;
-	stream->reader.ready = ready;
+	stream->stalled.fire = on_stalled;
+	stream->reader.ready = on_ready;
 	stream->reader.holds = true;
 	rpc->own = stream;
 	rpc->over = stream_over;
@@ -259,7 +259,7 @@ void e2b_process_connect(struct rpc *rpc)
 
 /* ---- Start ---- */
 
-static void started(struct process *process, const struct atoll_error *err, void *data)
+static void on_started(struct process *process, const struct atoll_error *err, void *data)
 {
 	struct rpc *rpc = data;
 
@@ -377,7 +377,7 @@ void e2b_process_start(struct rpc *rpc)
 	if (read_words(rpc, config, words) && read_environment(rpc, config, &request.environment) &&
 	    read_options(rpc, config, &request)) {
 		request.argv = (char *const *)words;
-		process_start(rpc->box, &request, started, rpc_ref(rpc));
+		process_start(rpc->box, &request, on_started, rpc_ref(rpc));
 	}
 	e2b_free_pairs(&request.environment);
 }

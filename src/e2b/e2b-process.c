@@ -47,7 +47,7 @@ struct process *e2b_process(struct rpc *rpc, json_t *request)
 }
 
 /* The selected process, if it runs. NULL: the call was answered. */
-static struct process *living(struct rpc *rpc, json_t *request)
+static struct process *find_running(struct rpc *rpc, json_t *request)
 {
 	struct process *process = e2b_process(rpc, request);
 
@@ -153,7 +153,7 @@ static bool write_input(struct rpc *rpc, struct process *process, json_t *input)
 
 static void send_input(struct rpc *rpc)
 {
-	struct process *process = living(rpc, rpc->request);
+	struct process *process = find_running(rpc, rpc->request);
 	json_t *input;
 
 	if (process && rpc_object(rpc, rpc->request, "input", &input) &&
@@ -172,7 +172,7 @@ static void stream_input(struct rpc *rpc)
 	    !rpc_object(rpc, rpc->request, "data", &data))
 		return;
 	if (start) {
-		process = living(rpc, start);
+		process = find_running(rpc, start);
 		if (process)
 			rpc->own = (void *)(uintptr_t)process->number;
 		return;
@@ -189,7 +189,7 @@ static void stream_input(struct rpc *rpc)
 
 static void close_stdin(struct rpc *rpc)
 {
-	struct process *process = living(rpc, rpc->request);
+	struct process *process = find_running(rpc, rpc->request);
 	int r;
 
 	if (!process)
@@ -219,7 +219,7 @@ static int signal_of(json_t *value)
 
 static void send_signal(struct rpc *rpc)
 {
-	struct process *process = living(rpc, rpc->request);
+	struct process *process = find_running(rpc, rpc->request);
 	int number = signal_of(rpc_field(rpc->request, "signal")), r;
 
 	if (!process)
@@ -254,7 +254,7 @@ bool e2b_terminal_size(struct rpc *rpc, json_t *pty, uint16_t *columns, uint16_t
 
 static void update(struct rpc *rpc)
 {
-	struct process *process = living(rpc, rpc->request);
+	struct process *process = find_running(rpc, rpc->request);
 	uint16_t columns, rows;
 	json_t *pty;
 	int r = 0;

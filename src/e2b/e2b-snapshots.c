@@ -26,7 +26,7 @@ static void write_snapshot(struct json *json, const struct snapshot *snapshot)
 	json_close(json, '}');
 }
 
-static void made(const struct snapshot *snapshot, const struct atoll_error *err, void *data)
+static void on_made(const struct snapshot *snapshot, const struct atoll_error *err, void *data)
 {
 	struct api_call *call = e2b_wait_end(data);
 	cleanup_buf struct buf out = BUF_INIT(ANSWER_MAX);
@@ -81,7 +81,7 @@ static void read_request(struct api_call *call, json_t *body)
 		return;
 	wait = e2b_wait_new(call);
 	if (wait)
-		box_snapshot(box, json_string_value(name), made, wait);
+		box_snapshot(box, json_string_value(name), on_made, wait);
 }
 
 void e2b_snapshot(struct api_call *call)

@@ -166,7 +166,7 @@ static void upload_over(struct api_call *call, bool is_broken)
 	call->own = NULL;
 }
 
-static void piece_written(int r, void *data)
+static void on_written(int r, void *data)
 {
 	struct upload *upload = data;
 
@@ -179,7 +179,7 @@ static void piece_written(int r, void *data)
 		exchange_resume(upload->call->exchange);
 }
 
-static void file_closed(int r, void *data)
+static void on_closed(int r, void *data)
 {
 	struct upload *upload = data;
 
@@ -212,20 +212,20 @@ static bool reserve_room(struct upload *upload, size_t size)
 	return false;
 }
 
-static void piece(struct exchange *exchange, const char *data, size_t size, void *own)
+static void on_piece(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct upload *upload = own;
 	int r;
 
 	if (size == 0) {
-		put_end(upload->put, file_closed);
+		put_end(upload->put, on_closed);
 		return;
 	}
 	if (!reserve_room(upload, size))
 		return;
-	r = put_write(upload->put, data, size, piece_written);
+	r = put_write(upload->put, data, size, on_written);
 	if (r < 0)
-		piece_written(r, upload);
+		on_written(r, upload);
 	else
 		exchange_pause(exchange);
 }
@@ -263,5 +263,5 @@ void e2b_template_files_put(struct api_call *call)
 	}
 	call->own = upload;
 	call->over = upload_over;
-	exchange_read_bulk(call->exchange, piece, upload);
+	exchange_read_bulk(call->exchange, on_piece, upload);
 }

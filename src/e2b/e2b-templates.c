@@ -242,7 +242,7 @@ static void tagging_end(struct tagging *tagging, const struct atoll_error *err)
 	free(tagging);
 }
 
-static void tagged(const struct atoll_error *err, void *data)
+static void on_tagged(const struct atoll_error *err, void *data)
 {
 	struct tagging *tagging = data;
 
@@ -260,7 +260,7 @@ static void tag_next(struct tagging *tagging)
 	if (tag)
 		template_add_tag(tagging->tenant,
 				 json_string_value(json_object_get(tagging->body, "target")), tag,
-				 tagged, tagging);
+				 on_tagged, tagging);
 	else
 		tagging_end(tagging, NULL);
 }

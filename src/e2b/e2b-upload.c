@@ -63,21 +63,21 @@ static void free_upload(struct upload *upload)
 }
 
 /* Frees the upload, unless the guest has not called back yet; the callback frees it then. */
-static void leave(struct upload *upload)
+static void release(struct upload *upload)
 {
 	upload->call = NULL;
 	if (!upload->is_opening)
 		free_upload(upload);
 }
 
-static void over(struct api_call *call, bool is_broken)
+static void on_over(struct api_call *call, bool is_broken)
 {
 	struct upload *upload = call->own;
 
 	(void)is_broken;
 	if (upload->gone)
 		box_forget_gone(upload->box, upload->gone);
-	leave(upload);
+	release(upload);
 }
 
 static void box_gone(struct box *box, void *data)
@@ -86,7 +86,7 @@ static void box_gone(struct box *box, void *data)
 	struct api_call *call = upload->call;
 
 	(void)box;
-	leave(upload);
+	release(upload);
 	call->box = NULL;
 	call->own = NULL;
 	call->over = NULL;
@@ -180,10 +180,10 @@ static bool start_file(struct upload *upload, int fd, const struct guest_entry *
 	return true;
 }
 
-static void piece_came(struct exchange *exchange, const char *data, size_t size, void *own);
+static void on_piece(struct exchange *exchange, const char *data, size_t size, void *own);
 
-static void opened(int fd, const struct guest_entry *entry, const struct atoll_error *err,
-		   void *data)
+static void on_opened(int fd, const struct guest_entry *entry, const struct atoll_error *err,
+		      void *data)
 {
 	struct upload *upload = data;
 
@@ -201,13 +201,13 @@ static void opened(int fd, const struct guest_entry *entry, const struct atoll_e
 	else if (upload->form)
 		exchange_resume(upload->call->exchange);
 	else
-		exchange_read_bulk(upload->call->exchange, piece_came, upload);
+		exchange_read_bulk(upload->call->exchange, on_piece, upload);
 }
 
 static void open_file(struct upload *upload, const char *path)
 {
 	upload->is_opening = true;
-	guest_write(upload->box, upload->user, path, &upload->metadata, opened, upload);
+	guest_write(upload->box, upload->user, path, &upload->metadata, on_opened, upload);
 }
 
 static void fail_write(struct upload *upload, int r)
@@ -218,7 +218,7 @@ static void fail_write(struct upload *upload, int r)
 	e2b_files_fail(upload->call, upload->user, &err);
 }
 
-static void piece_written(int r, void *data)
+static void on_written(int r, void *data)
 {
 	struct upload *upload = data;
 
@@ -231,7 +231,7 @@ static void piece_written(int r, void *data)
 /* Writes the piece and pauses the body; or answers with an error. */
 static void write_piece(struct upload *upload, const char *data, size_t size)
 {
-	int r = put_write(upload->put, data, size, piece_written);
+	int r = put_write(upload->put, data, size, on_written);
 
 	if (r < 0)
 		fail_write(upload, r);
@@ -241,7 +241,7 @@ static void write_piece(struct upload *upload, const char *data, size_t size)
 
 static void finish(struct upload *upload);
 
-static void file_closed(int r, void *data)
+static void on_closed(int r, void *data)
 {
 	struct upload *upload = data;
 
@@ -266,7 +266,7 @@ static void finish(struct upload *upload)
 	}
 	upload->is_at_end = true;
 	if (upload->put) {
-		put_end(upload->put, file_closed);
+		put_end(upload->put, on_closed);
 		return;
 	}
 	json_close(&upload->json, ']');
@@ -307,7 +307,7 @@ static bool handle_piece(struct upload *upload, enum multipart_kind kind,
 	case MULTIPART_LAST:
 		if (!upload->put)
 			return true;
-		put_end(upload->put, file_closed);
+		put_end(upload->put, on_closed);
 		return false;
 	case MULTIPART_BAD:
 		api_refuse(upload->call, 400, "the form is broken: %s",
@@ -318,7 +318,7 @@ static bool handle_piece(struct upload *upload, enum multipart_kind kind,
 	}
 }
 
-static void form_came(struct upload *upload, const char *data, size_t size)
+static void on_form_piece(struct upload *upload, const char *data, size_t size)
 {
 	struct multipart_piece piece;
 	enum multipart_kind kind;
@@ -334,7 +334,7 @@ static void form_came(struct upload *upload, const char *data, size_t size)
 	}
 }
 
-static void piece_came(struct exchange *exchange, const char *data, size_t size, void *own)
+static void on_piece(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct upload *upload = own;
 
@@ -344,7 +344,7 @@ static void piece_came(struct exchange *exchange, const char *data, size_t size,
 	if (size == 0)
 		finish(upload);
 	else if (upload->form)
-		form_came(upload, data, size);
+		on_form_piece(upload, data, size);
 	else
 		write_piece(upload, data, size);
 }
@@ -367,7 +367,7 @@ static struct upload *new_upload(struct api_call *call, struct box *box)
 	json_open(&upload->json, NULL, '[');
 	upload->gone = box_on_gone(box, box_gone, upload);
 	call->own = upload;
-	call->over = over;
+	call->over = on_over;
 	return upload;
 }
 
@@ -387,7 +387,7 @@ static void start(struct upload *upload, const char *type)
 		if (multipart_new(type, &upload->form) < 0)
 			api_refuse(call, 400, "multipart/form-data without a good boundary");
 		else if (exchange_inflate(call->exchange, INFLATED_MAX))
-			exchange_read_bulk(call->exchange, piece_came, upload);
+			exchange_read_bulk(call->exchange, on_piece, upload);
 	} else if (!is_type(type, "application/octet-stream")) {
 		api_refuse(
 			call, 400,
@@ -418,8 +418,8 @@ void e2b_upload(struct api_call *call, struct box *box)
 
 /* ---- one of several ---- */
 
-static void composed(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
-		     void *data)
+static void on_composed(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
+			void *data)
 {
 	struct e2b_wait *wait = data;
 	cleanup_free char *user = take_ptr(wait->text);
@@ -444,7 +444,7 @@ static void forget_id(struct api_call *call, bool is_broken)
 }
 
 /* The box may end while the body is read. NULL: it has, and the call was answered. */
-static struct box *found_again(struct api_call *call)
+static struct box *find_box(struct api_call *call)
 {
 	cleanup_free char *id = take_ptr(call->own);
 	struct box *box = box_find_any(call->api->daemon, id);
@@ -463,7 +463,7 @@ static void read_compose(struct api_call *call, json_t *body)
 	const char *user = json_string_value(json_object_get(body, "username"));
 	size_t n = json_array_size(sources), i;
 	cleanup_free char **paths = calloc(n + 1, sizeof *paths);
-	struct box *box = found_again(call);
+	struct box *box = find_box(call);
 	struct e2b_wait *wait;
 
 	if (!box)
@@ -483,7 +483,7 @@ static void read_compose(struct api_call *call, json_t *body)
 	if (!wait)
 		return;
 	wait->text = user && user[0] ? strdup(user) : NULL;
-	guest_compose(box, wait->text, paths, n, to, composed, wait);
+	guest_compose(box, wait->text, paths, n, to, on_composed, wait);
 }
 
 void e2b_compose(struct api_call *call, struct box *box)

@@ -47,7 +47,7 @@ static void free_content(struct content *content)
 	free(content);
 }
 
-static void over(struct api_call *call, bool is_broken)
+static void on_over(struct api_call *call, bool is_broken)
 {
 	struct content *content = call->own;
 
@@ -90,7 +90,7 @@ static void fail(struct content *content, const struct atoll_error *err)
 	api_refuse(content->call, status, "%s", err->text);
 }
 
-static void done(struct work_item *item)
+static void on_done(struct work_item *item)
 {
 	struct content *content = (struct content *)(void *)item;
 
@@ -115,7 +115,7 @@ static void start(struct content *content, enum volume_op op, const char *path,
 	struct atoll_error err = {0};
 
 	content->answer = answer;
-	content->job.item.done = done;
+	content->job.item.done = on_done;
 	content->job.item.owner = content->call->charged;
 	content->is_running = true;
 	if (volume_job_start(content->call->api->daemon, &content->volume, &content->job, op, path,
@@ -193,7 +193,7 @@ static struct content *begin(struct api_call *call)
 	content->job.mode = mode;
 	content->job.force = force && (streq(force, "true") || streq(force, "1"));
 	call->own = content;
-	call->over = over;
+	call->over = on_over;
 	return content;
 }
 
@@ -373,7 +373,7 @@ static void refuse_write(struct content *content, int errnum)
 	fail(content, &err);
 }
 
-static void piece_written(int r, void *data)
+static void on_written(int r, void *data)
 {
 	struct content *content = data;
 
@@ -383,7 +383,7 @@ static void piece_written(int r, void *data)
 		exchange_resume(content->call->exchange);
 }
 
-static void draft_closed(int r, void *data)
+static void on_closed(int r, void *data)
 {
 	struct content *content = data;
 
@@ -394,7 +394,7 @@ static void draft_closed(int r, void *data)
 		start(content, VOLUME_COMMIT, path_of(content), answer_made);
 }
 
-static void piece_came(struct exchange *exchange, const char *data, size_t size, void *own)
+static void on_piece(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct content *content = own;
 	uint64_t before = content->written;
@@ -402,7 +402,7 @@ static void piece_came(struct exchange *exchange, const char *data, size_t size,
 	int r;
 
 	if (size == 0) {
-		put_end(content->put, draft_closed);
+		put_end(content->put, on_closed);
 		return;
 	}
 	content->written += size;
@@ -415,7 +415,7 @@ static void piece_came(struct exchange *exchange, const char *data, size_t size,
 		refuse_write(content, ENOSPC);
 		return;
 	}
-	r = put_write(content->put, data, size, piece_written);
+	r = put_write(content->put, data, size, on_written);
 	if (r < 0)
 		refuse_write(content, -r);
 	else
@@ -429,7 +429,7 @@ static void read_body(struct content *content)
 	content->put =
 		put_new(call->api->daemon, call->charged, take_fd(&content->job.fd), content);
 	if (content->put)
-		exchange_read_bulk(call->exchange, piece_came, content);
+		exchange_read_bulk(call->exchange, on_piece, content);
 	else
 		refuse_write(content, ENOMEM);
 }

@@ -34,7 +34,7 @@ static void answer_volume(struct api_call *call, unsigned status, const struct v
 	api_answer(call, status, &out);
 }
 
-static void made(const struct volume *volume, const struct atoll_error *err, void *data)
+static void on_made(const struct volume *volume, const struct atoll_error *err, void *data)
 {
 	struct api_call *call = e2b_wait_end(data);
 
@@ -55,7 +55,7 @@ static void read_request(struct api_call *call, json_t *body)
 	}
 	wait = e2b_wait_new(call);
 	if (wait)
-		volume_create(call->tenant, name, made, wait);
+		volume_create(call->tenant, name, on_made, wait);
 }
 
 static void create(struct api_call *call)

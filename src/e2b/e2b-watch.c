@@ -71,8 +71,8 @@ static void stream_over(struct rpc *rpc)
 	rpc->own = NULL;
 }
 
-static void stream_told(enum guest_event event, const char *name, const struct guest_entry *entry,
-			void *data)
+static void on_stream_event(enum guest_event event, const char *name,
+			    const struct guest_entry *entry, void *data)
 {
 	cleanup_buf struct buf out = BUF_INIT(EVENT_MAX);
 	struct rpc *rpc = data;
@@ -90,8 +90,8 @@ static void stream_told(enum guest_event event, const char *name, const struct g
 		rpc_send(rpc, out.data, out.used);
 }
 
-static void stream_armed(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
-			 void *data)
+static void on_stream_armed(const struct guest_entry *entries, size_t n,
+			    const struct atoll_error *err, void *data)
 {
 	static const char start[] = "{\"start\":{}}";
 	struct rpc *rpc = data;
@@ -118,7 +118,7 @@ static void watch_dir(struct rpc *rpc)
 		return;
 	}
 	rpc->own = guest_watch(rpc->box, rpc->user, request.path, request.is_recursive,
-			       request.wants_entries, stream_armed, stream_told, rpc);
+			       request.wants_entries, on_stream_armed, on_stream_event, rpc);
 	if (rpc->own)
 		rpc->over = stream_over;
 	else
@@ -192,8 +192,8 @@ static void box_gone(struct box *box, void *data)
 	free_watcher(watcher);
 }
 
-static void watcher_told(enum guest_event event, const char *name, const struct guest_entry *entry,
-			 void *data)
+static void on_watcher_event(enum guest_event event, const char *name,
+			     const struct guest_entry *entry, void *data)
 {
 	struct watcher *watcher = data;
 	size_t before = watcher->events.used;
@@ -221,8 +221,8 @@ static void answer_id(struct rpc *rpc, const struct watcher *watcher)
 	rpc_answer(rpc, &out);
 }
 
-static void watcher_armed(const struct guest_entry *entries, size_t n,
-			  const struct atoll_error *err, void *data)
+static void on_watcher_armed(const struct guest_entry *entries, size_t n,
+			     const struct atoll_error *err, void *data)
 {
 	struct watcher *watcher = data;
 	struct rpc *rpc = take_ptr(watcher->creating);
@@ -273,9 +273,9 @@ static void create_watcher(struct rpc *rpc)
 	}
 	watcher = new_watcher(rpc);
 	if (watcher)
-		watcher->watch =
-			guest_watch(rpc->box, rpc->user, request.path, request.is_recursive,
-				    request.wants_entries, watcher_armed, watcher_told, watcher);
+		watcher->watch = guest_watch(rpc->box, rpc->user, request.path,
+					     request.is_recursive, request.wants_entries,
+					     on_watcher_armed, on_watcher_event, watcher);
 	if (watcher && watcher->watch)
 		return;
 	if (watcher)
@@ -283,7 +283,7 @@ static void create_watcher(struct rpc *rpc)
 	rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "no memory");
 }
 
-static struct watcher *asked_watcher(struct rpc *rpc)
+static struct watcher *read_watcher(struct rpc *rpc)
 {
 	const char *id = NULL;
 	struct watcher *watcher;
@@ -298,7 +298,7 @@ static struct watcher *asked_watcher(struct rpc *rpc)
 
 static void get_events(struct rpc *rpc)
 {
-	struct watcher *watcher = asked_watcher(rpc);
+	struct watcher *watcher = read_watcher(rpc);
 	cleanup_buf struct buf out = BUF_INIT(EVENTS_MAX + 64);
 
 	if (!watcher)
@@ -318,7 +318,7 @@ static void get_events(struct rpc *rpc)
 
 static void remove_watcher(struct rpc *rpc)
 {
-	struct watcher *watcher = asked_watcher(rpc);
+	struct watcher *watcher = read_watcher(rpc);
 
 	if (!watcher)
 		return;

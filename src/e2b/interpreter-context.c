@@ -23,7 +23,7 @@
  * so a process counts as a kernel only if its command is a kernel's. A process that imitates both
  * deceives only its own tenant.
  *
- * context_start() asks box/ for a process; kernel_started() gets it and runs the queue.
+ * context_start() asks box/ for a process; on_kernel_started() gets it and runs the queue.
  */
 
 #define KERNEL	   "/run/atoll/kernels/kernel.py"
@@ -67,7 +67,7 @@ struct context *context_find(struct interpreter *interpreter, const char *id)
 	return context;
 }
 
-static void kernel_ready(struct process_reader *reader)
+static void on_kernel_output(struct process_reader *reader)
 {
 	struct context *context =
 		(struct context *)((char *)reader - offsetof(struct context, reader));
@@ -98,7 +98,7 @@ struct context *context_new(struct interpreter *interpreter, const char *id, con
 	context->interpreter = interpreter;
 	context->language = language;
 	context->line = (struct buf)BUF_INIT(INTERPRETER_LINE * 2);
-	context->reader.ready = kernel_ready;
+	context->reader.ready = on_kernel_output;
 	context->reader.holds = true;
 	if (id)
 		snprintf(context->id, sizeof context->id, "%s", id);
@@ -286,7 +286,7 @@ struct interpreter *interpreter_of(struct e2b *e2b, struct box *box)
 
 /* ---- kernels ---- */
 
-/* The box or the context may end before kernel_started() is called. */
+/* The box or the context may end before on_kernel_started() is called. */
 struct start {
 	struct e2b *e2b;
 	struct daemon *daemon;
@@ -319,7 +319,7 @@ static void kernel_failed(struct context *context, const struct atoll_error *err
 		context_free(context);
 }
 
-static void kernel_started(struct process *process, const struct atoll_error *err, void *data)
+static void on_kernel_started(struct process *process, const struct atoll_error *err, void *data)
 {
 	struct start *start = data;
 	struct box *box = box_find_any(start->daemon, start->box);
@@ -371,7 +371,7 @@ void context_start(struct context *context)
 	context->line.used = 0;
 	context->is_skipping = false;
 	context->sync = 0;
-	process_start(box, &request, kernel_started, start);
+	process_start(box, &request, on_kernel_started, start);
 }
 
 void context_send(struct context *context, const char *op, uint64_t number)
@@ -384,7 +384,7 @@ void context_send(struct context *context, const char *op, uint64_t number)
 		process_write(context->reader.process, line, (size_t)n);
 }
 
-static void waiting_over(struct api_call *call, bool is_broken)
+static void on_waiting_over(struct api_call *call, bool is_broken)
 {
 	struct context *context = call->own;
 
@@ -397,7 +397,7 @@ void context_wait(struct context *context, struct api_call *call)
 {
 	context->waits = call;
 	call->own = context;
-	call->over = waiting_over;
+	call->over = on_waiting_over;
 }
 
 void context_restart(struct context *context, struct api_call *call)

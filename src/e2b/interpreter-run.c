@@ -53,7 +53,7 @@ static void run_free(struct run *run)
 	free(run);
 }
 
-static void tick(struct loop_timer *timer)
+static void on_tick(struct loop_timer *timer)
 {
 	struct run *run = (struct run *)((char *)timer - offsetof(struct run, quiet));
 	int64_t now = clock_monotonic_ns();
@@ -69,7 +69,7 @@ static void tick(struct loop_timer *timer)
 	}
 }
 
-static void drained(struct exchange *exchange, void *own)
+static void on_drained(struct exchange *exchange, void *own)
 {
 	struct run *run = own;
 
@@ -109,7 +109,7 @@ struct run *run_new(struct context *context, struct api_call *call, uint64_t num
 	*run = (struct run){.held = run->held, .context = context, .call = call, .number = number};
 	run->request = request;
 	run->size = size;
-	run->quiet.fire = tick;
+	run->quiet.fire = on_tick;
 	call->own = run;
 	call->over = run_over;
 	while (*last)
@@ -138,7 +138,7 @@ static void begin(struct run *run)
 		return;
 	run->has_begun = true;
 	run->call->status = 200;
-	exchange_on_drained(run->call->exchange, drained, run);
+	exchange_on_drained(run->call->exchange, on_drained, run);
 	exchange_begin(run->call->exchange, 200, LINE_TYPE, UINT64_MAX);
 }
 

@@ -87,7 +87,7 @@ static void forget_id(struct api_call *call, bool is_broken)
 	free(take_ptr(call->own));
 }
 
-static struct interpreter *found_again(struct api_call *call)
+static struct interpreter *find_interpreter(struct api_call *call)
 {
 	struct box *box = box_find_any(call->api->daemon, call->own);
 	struct interpreter *interpreter = NULL;
@@ -196,7 +196,7 @@ static char *make_request(json_t *code, json_t *environment, uint64_t number, si
 
 static void execute(struct api_call *call, json_t *body)
 {
-	struct interpreter *interpreter = found_again(call);
+	struct interpreter *interpreter = find_interpreter(call);
 	json_t *code = json_object_get(body, "code"), *env = json_object_get(body, "env_vars");
 	uint64_t number = context_number();
 	struct context *context;
@@ -248,7 +248,7 @@ static size_t count(const struct interpreter *interpreter)
 
 static void make_context(struct api_call *call, json_t *body)
 {
-	struct interpreter *interpreter = found_again(call);
+	struct interpreter *interpreter = find_interpreter(call);
 	const char *name, *cwd, *language;
 	struct context *context;
 

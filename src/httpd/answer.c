@@ -19,7 +19,7 @@
 
 /* ---- heads ---- */
 
-static bool breaks_head(const char *text, bool is_name)
+static bool is_invalid_field(const char *text, bool is_name)
 {
 	if (is_name && !*text)
 		return true;
@@ -34,7 +34,8 @@ static bool breaks_head(const char *text, bool is_name)
 
 void exchange_add(struct exchange *exchange, const char *name, const char *value)
 {
-	if (exchange->stage != STAGE_OPEN || breaks_head(name, true) || breaks_head(value, false))
+	if (exchange->stage != STAGE_OPEN || is_invalid_field(name, true) ||
+	    is_invalid_field(value, false))
 		return;
 	buf_add_str(&exchange->fields, name);
 	buf_add_str(&exchange->fields, ": ");
@@ -62,7 +63,7 @@ static bool has_too_much_left(const struct connection *connection, const struct 
 }
 
 /* The client has half-closed, and there is no other request in the bytes that were read. */
-static bool has_said_all(const struct connection *connection)
+static bool client_is_done(const struct connection *connection)
 {
 	const struct server *server = connection->server;
 
@@ -76,12 +77,12 @@ static void write_head(struct exchange *exchange, unsigned status, const char *t
 	struct connection *connection = exchange->connection;
 	struct buf *out = &connection->out;
 
-	if (has_too_much_left(connection, exchange) || has_said_all(connection) ||
+	if (has_too_much_left(connection, exchange) || client_is_done(connection) ||
 	    connection->server->is_stopping || exchange->is_to_end)
 		connection_close_after(connection);
 	buf_addf(out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, server_reason(status),
 		 server_date(connection->server));
-	if (type && !breaks_head(type, false))
+	if (type && !is_invalid_field(type, false))
 		buf_addf(out, "Content-Type: %s\r\n", type);
 	if (exchange->fields.used > 0)
 		buf_add(out, exchange->fields.data, exchange->fields.used);
@@ -96,7 +97,8 @@ static void write_head(struct exchange *exchange, unsigned status, const char *t
 			 connection->server->announced_idle_s);
 }
 
-static void begin(struct exchange *exchange, unsigned status, const char *type, uint64_t length)
+static void begin_answer(struct exchange *exchange, unsigned status, const char *type,
+			 uint64_t length)
 {
 	exchange->stage = STAGE_BEGUN;
 	exchange->has_no_body = exchange->is_head || status < 200 || status == 204 || status == 304;
@@ -112,7 +114,7 @@ static void begin(struct exchange *exchange, unsigned status, const char *type, 
 void exchange_begin(struct exchange *exchange, unsigned status, const char *type, uint64_t length)
 {
 	if (exchange->stage == STAGE_OPEN)
-		begin(exchange, status, type, length);
+		begin_answer(exchange, status, type, length);
 }
 
 void exchange_answer(struct exchange *exchange, unsigned status, const char *type, const void *data,
@@ -122,7 +124,7 @@ void exchange_answer(struct exchange *exchange, unsigned status, const char *typ
 		return;
 	if (!type)
 		size = 0;
-	begin(exchange, status, type, size);
+	begin_answer(exchange, status, type, size);
 	exchange_send(exchange, data, size);
 	exchange_end(exchange);
 }
@@ -190,7 +192,7 @@ void exchange_set_stream(struct exchange *exchange, int unsent)
 }
 
 /* The connection is reset; the handler gets `over` from the event loop. */
-static void give_up(struct exchange *exchange)
+static void reset_connection(struct exchange *exchange)
 {
 	exchange->connection->resets = true;
 	connection_break(exchange->connection);
@@ -206,7 +208,7 @@ void exchange_send(struct exchange *exchange, const void *data, size_t size)
 		return;
 	if ((exchange->left != UINT64_MAX && size > exchange->left) ||
 	    exchange_waiting(exchange) > SERVER_WAITING_MAX) {
-		give_up(exchange);
+		reset_connection(exchange);
 		return;
 	}
 	out = &connection->out;
@@ -219,7 +221,7 @@ void exchange_send(struct exchange *exchange, const void *data, size_t size)
 		buf_add(out, "\r\n", 2);
 	answer_count(connection);
 	if (buf_error(out) < 0)
-		give_up(exchange);
+		reset_connection(exchange);
 	connection_touch(connection);
 }
 
@@ -255,7 +257,8 @@ void exchange_end(struct exchange *exchange)
 	if (exchange->stage != STAGE_BEGUN)
 		return;
 	if (exchange->left != UINT64_MAX && exchange->left > 0 && !exchange->has_no_body)
-		give_up(exchange); /* fewer bytes than announced: the client has to notice */
+		reset_connection(
+			exchange); /* fewer bytes than announced: the client has to notice */
 	else if (exchange->is_chunked && !exchange->has_no_body)
 		buf_add_str(&exchange->connection->out, "0\r\n\r\n");
 	exchange->stage = STAGE_ENDED;
@@ -277,7 +280,7 @@ void exchange_cut(struct exchange *exchange)
 
 /* ---- answers of the server's own ---- */
 
-static void say_refusal(struct buf *out, unsigned status, const char *message)
+static void write_refusal(struct buf *out, unsigned status, const char *message)
 {
 	struct json json = {.out = out};
 
@@ -291,7 +294,7 @@ void answer_refusal(struct connection *connection, unsigned status, const char *
 {
 	struct buf body = BUF_INIT(512);
 
-	say_refusal(&body, status, message);
+	write_refusal(&body, status, message);
 	buf_addf(&connection->out,
 		 "HTTP/1.1 %u %s\r\nDate: %s\r\nContent-Type: application/json\r\n"
 		 "Content-Length: %zu\r\n%sConnection: close\r\n\r\n",
@@ -312,10 +315,10 @@ void exchange_fail(struct exchange *exchange, unsigned status, const char *messa
 	exchange->is_failed = true;
 	exchange->reading = READING_OVER;
 	if (exchange->stage == STAGE_BEGUN) {
-		give_up(exchange);
+		reset_connection(exchange);
 		return;
 	}
-	say_refusal(&body, status, message);
+	write_refusal(&body, status, message);
 	exchange_answer(exchange, status, "application/json", body.data, body.used);
 	buf_done(&body);
 }

@@ -19,10 +19,10 @@
 /*
  * One connection
  *
- * listen.c makes it. The event loop calls ready() for its socket, fire() for its deadline and
- * run_piece() for its lane; each of them touches the connection. connection_settle() then does what
- * is to be done, in this order: write, end the exchange, shut, parse the next request, watch the
- * socket, set the deadline. enum connection_phase lists the phases of its life.
+ * listen.c makes it. The event loop calls on_ready() for its socket, on_deadline() for its deadline
+ * and run_piece() for its lane; each of them touches the connection. connection_settle() then does
+ * what is to be done, in this order: write, end the exchange, shut, parse the next request, watch
+ * the socket, set the deadline. enum connection_phase lists the phases of its life.
  */
 
 #define SECOND	      INT64_C(1000000000)
@@ -70,7 +70,7 @@ static void set_deadline(struct connection *connection, int64_t at_ns)
 }
 
 /* The time at which the connection ends if nothing happens; INT64_MAX: never. */
-static int64_t deadline(const struct connection *connection)
+static int64_t find_deadline(const struct connection *connection)
 {
 	const struct server_options *options = &connection->server->options;
 	const struct exchange *exchange = connection->exchange;
@@ -112,7 +112,7 @@ static void run_piece(struct loop_turn *turn)
 }
 
 /* With SO_RCVLOWAT, epoll does not report a few bytes: read them. Did some come? */
-static bool has_come(struct connection *connection)
+static bool read_few(struct connection *connection)
 {
 	connection_touch(connection);
 	connection_read(connection);
@@ -123,7 +123,7 @@ static void time_out(struct connection *connection)
 {
 	struct exchange *exchange = connection->exchange;
 
-	if (connection->low_water > 0 && !connection->writes_wait && has_come(connection))
+	if (connection->low_water > 0 && !connection->writes_wait && read_few(connection))
 		return;
 	if (connection->phase == CONNECTION_LINGERING ||
 	    connection->phase == CONNECTION_HANDSHAKE || connection->writes_wait) {
@@ -139,7 +139,7 @@ static void time_out(struct connection *connection)
 	}
 }
 
-static void fire(struct loop_timer *timer)
+static void on_deadline(struct loop_timer *timer)
 {
 	struct connection *connection =
 		(struct connection *)((char *)timer - offsetof(struct connection, timer));
@@ -155,7 +155,7 @@ static void fire(struct loop_timer *timer)
 
 /* ---- new and free ---- */
 
-static void ready(struct loop_watch *watch, uint32_t events);
+static void on_ready(struct loop_watch *watch, uint32_t events);
 
 static void link_first(struct connection *connection)
 {
@@ -218,8 +218,8 @@ int connection_new(struct server *server, struct listener *listener, int fd,
 		return -ENOMEM;
 	}
 	connection->server = server;
-	connection->watch = (struct loop_watch){.fd = fd, .ready = ready};
-	connection->timer.fire = fire;
+	connection->watch = (struct loop_watch){.fd = fd, .ready = on_ready};
+	connection->timer.fire = on_deadline;
 	connection->turn.run = run_piece;
 	connection->out.limit = SIZE_MAX;
 	connection->peer = *peer;
@@ -236,7 +236,7 @@ int connection_new(struct server *server, struct listener *listener, int fd,
 		connection_free(connection);
 		return -ENOMEM;
 	}
-	set_deadline(connection, deadline(connection));
+	set_deadline(connection, find_deadline(connection));
 	return 0;
 }
 
@@ -295,7 +295,7 @@ void connection_free(struct connection *connection)
 	server_update_accepting(server);
 }
 
-static void ready(struct loop_watch *watch, uint32_t events)
+static void on_ready(struct loop_watch *watch, uint32_t events)
 {
 	struct connection *connection =
 		(struct connection *)((char *)watch - offsetof(struct connection, watch));
@@ -381,7 +381,7 @@ static void linger(struct connection *connection)
 	set_deadline(connection, connection->server->now_ns + SERVER_LINGER_TIMEOUT_S * SECOND);
 }
 
-static void watch(struct connection *connection)
+static void watch_socket(struct connection *connection)
 {
 	uint32_t events = 0;
 
@@ -434,6 +434,6 @@ void connection_settle(struct connection *connection)
 		connection_touch(connection);
 	}
 	if (!connection_is_over(connection))
-		watch(connection);
-	set_deadline(connection, deadline(connection));
+		watch_socket(connection);
+	set_deadline(connection, find_deadline(connection));
 }

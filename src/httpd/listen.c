@@ -93,7 +93,7 @@ static void accept_one(struct listener *listener, bool *ret_goes_on)
 		add_connection(listener, fd, &peer.v6);
 }
 
-static void ready(struct loop_watch *watch, uint32_t events)
+static void on_connection(struct loop_watch *watch, uint32_t events)
 {
 	struct listener *listener =
 		(struct listener *)((char *)watch - offsetof(struct listener, watch));
@@ -265,7 +265,7 @@ void listener_free(struct listener *listener)
 	free(listener);
 }
 
-static void say_where(const union address *address, const char *where, char ret[128])
+static void write_address(const union address *address, const char *where, char ret[128])
 {
 	char text[INET6_ADDRSTRLEN] = "";
 
@@ -303,7 +303,7 @@ static int check_address(const struct listener *listener, const char *where, cha
 				 "refused to listen at '%s' without TLS: keys would travel in the "
 				 "clear; give a certificate, or listen at 127.0.0.1",
 				 where);
-	say_where(&address, where, ret_where);
+	write_address(&address, where, ret_where);
 	return address.any.sa_family;
 }
 
@@ -317,8 +317,8 @@ static int open_at(const char *where, struct listener *listener, struct atoll_er
 	return listener->path ? open_unix(listener->path, err) : error_oom(err);
 }
 
-static int prepare(struct listener *listener, const char *where, const char *certificate,
-		   const char *key, char ret_where[128], struct atoll_error *err)
+static int open_listener(struct listener *listener, const char *where, const char *certificate,
+			 const char *key, char ret_where[128], struct atoll_error *err)
 {
 	int r;
 
@@ -361,8 +361,8 @@ int server_listen(struct server *server, const char *where, const char *certific
 		return error_oom(err);
 	listener->server = server;
 	listener->announced_fd = -1;
-	listener->watch = (struct loop_watch){.fd = -1, .ready = ready};
-	r = prepare(listener, where, certificate, key, ret_where, err);
+	listener->watch = (struct loop_watch){.fd = -1, .ready = on_connection};
+	r = open_listener(listener, where, certificate, key, ret_where, err);
 	if (r < 0) {
 		listener_free(listener);
 		return r;

@@ -4,7 +4,7 @@
  *
  * Called by e2b-filesystem.c and v1-file.c.
  * 	listing_answer()  answers a short list; else sends the head, and queues the first piece
- * 	has_turn()	  sends one piece; the next one follows when the client has read
+ * 	run_piece()	  sends one piece; the next one follows when the client has read
  */
 #include "httpd/listing.h"
 
@@ -38,15 +38,15 @@ void listing_free(struct listing *listing)
 	free(listing);
 }
 
-static void queue(struct listing *listing)
+static void queue_piece(struct listing *listing)
 {
 	loop_queue(listing->call->api->loop, &listing->tenant->lane, &listing->turn);
 }
 
-static void drained(struct exchange *exchange, void *own)
+static void on_drained(struct exchange *exchange, void *own)
 {
 	(void)exchange;
-	queue(own);
+	queue_piece(own);
 }
 
 /* The entries of one piece, with a comma before each one but the first of the list. */
@@ -62,7 +62,7 @@ static size_t write_piece(struct listing *listing, struct buf *out)
 	return n;
 }
 
-static void has_turn(struct loop_turn *turn)
+static void run_piece(struct loop_turn *turn)
 {
 	struct listing *listing = container_of(turn, struct listing, turn);
 	struct exchange *exchange = listing->call->exchange;
@@ -70,7 +70,7 @@ static void has_turn(struct loop_turn *turn)
 	size_t n;
 
 	if (stream_room(listing->call) == 0) {
-		exchange_on_drained(exchange, drained, listing);
+		exchange_on_drained(exchange, on_drained, listing);
 		return;
 	}
 	n = write_piece(listing, &out);
@@ -80,7 +80,7 @@ static void has_turn(struct loop_turn *turn)
 	}
 	if (n > 0) {
 		exchange_send(exchange, out.data, out.used);
-		queue(listing);
+		queue_piece(listing);
 		return;
 	}
 	exchange_send(exchange, listing->tail, strlen(listing->tail));
@@ -113,7 +113,7 @@ struct listing *listing_answer(struct api_call *call, struct tenant *tenant,
 				    .list = list,
 				    .tail = tail,
 				    .write = write,
-				    .turn.run = has_turn};
+				    .turn.run = run_piece};
 	if (guest_list_is_short(list)) {
 		answer_short(listing, head);
 	} else if (!stream_open(call, tenant)) {
@@ -123,7 +123,7 @@ struct listing *listing_answer(struct api_call *call, struct tenant *tenant,
 		call->status = 200;
 		exchange_begin(call->exchange, 200, "application/json", UINT64_MAX);
 		exchange_send(call->exchange, head, strlen(head));
-		queue(listing);
+		queue_piece(listing);
 		return listing;
 	}
 	listing_free(listing);

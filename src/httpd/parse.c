@@ -3,7 +3,7 @@
  * Parsing of JSON that a client has sent: see parse.h
  *
  * Called by reply.c for bodies and by connect-call.c for messages.
- * 	parse_start()	a thread runs run_parse(); then hand_over() calls `done`
+ * 	parse_start()	a thread runs run_parse(); then call_done() calls `done`
  * 	parse_free()	a thread runs run_free(): a document of many values takes long to free
  */
 #include "httpd/parse.h"
@@ -76,7 +76,7 @@ static void run_free(struct work_item *item)
 	parse->body = NULL;
 }
 
-static void freed(struct work_item *item)
+static void on_freed(struct work_item *item)
 {
 	struct parse *parse = (struct parse *)item;
 
@@ -90,7 +90,7 @@ void parse_free(struct parse *parse)
 	if (!parse)
 		return;
 	parse->item.run = run_free;
-	parse->item.done = freed;
+	parse->item.done = on_freed;
 	work_submit(daemon_work(parse->daemon), &parse->item, WORK_LATER);
 }
 
@@ -102,7 +102,7 @@ static void run_parse(struct work_item *item)
 	parse->body = parse_text(parse->text + parse->from, parse->size, parse->why);
 }
 
-static void hand_over(struct loop_turn *turn)
+static void call_done(struct loop_turn *turn)
 {
 	struct parse *parse = container_of(turn, struct parse, turn);
 	parse_done *done = parse->done;
@@ -117,14 +117,14 @@ static void hand_over(struct loop_turn *turn)
 		parse_free(parse);
 }
 
-static void parsed(struct work_item *item)
+static void on_parsed(struct work_item *item)
 {
 	struct parse *parse = (struct parse *)item;
 
 	if (parse->tenant && !work_is_closing(daemon_work(parse->daemon)))
 		loop_queue(daemon_loop(parse->daemon), &parse->tenant->lane, &parse->turn);
 	else
-		hand_over(&parse->turn);
+		call_done(&parse->turn);
 }
 
 struct parse *parse_start(struct daemon *daemon, struct tenant *tenant, char *text, size_t from,
@@ -139,14 +139,14 @@ struct parse *parse_start(struct daemon *daemon, struct tenant *tenant, char *te
 	}
 	parse->daemon = daemon;
 	parse->tenant = tenant;
-	parse->turn.run = hand_over;
+	parse->turn.run = call_done;
 	parse->text = text;
 	parse->from = from;
 	parse->size = size;
 	parse->done = done;
 	parse->data = data;
 	snprintf(parse->why, sizeof parse->why, "the daemon is stopping");
-	parse->item = (struct work_item){.run = run_parse, .done = parsed, .owner = tenant};
+	parse->item = (struct work_item){.run = run_parse, .done = on_parsed, .owner = tenant};
 	work_submit(daemon_work(daemon), &parse->item, WORK_NOW);
 	return parse;
 }

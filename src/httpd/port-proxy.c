@@ -40,7 +40,7 @@ static void count_relay(struct proxy *proxy, int n)
 /* ---- its life ---- */
 
 /* Frees the proxy when neither the exchange nor a callback nor a relay refers to it. */
-static void let_go(struct proxy *proxy)
+static void free_if_unused(struct proxy *proxy)
 {
 	if (proxy->exchange || proxy->is_dialing || proxy->relay)
 		return;
@@ -56,7 +56,7 @@ static void let_go(struct proxy *proxy)
 	free(proxy);
 }
 
-static void hang_up(struct proxy *proxy)
+static void close_inner(struct proxy *proxy)
 {
 	proxy->stage = PROXY_OVER;
 	loop_unqueue(&proxy->turn);
@@ -67,15 +67,15 @@ static void hang_up(struct proxy *proxy)
 	proxy->watch.fd = -1;
 }
 
-static void over(struct exchange *exchange, bool is_broken, void *own)
+static void on_over(struct exchange *exchange, bool is_broken, void *own)
 {
 	struct proxy *proxy = own;
 
 	(void)exchange;
 	(void)is_broken;
 	proxy->exchange = NULL;
-	hang_up(proxy);
-	let_go(proxy);
+	close_inner(proxy);
+	free_if_unused(proxy);
 }
 
 static void box_gone(struct box *box, void *data)
@@ -84,14 +84,14 @@ static void box_gone(struct box *box, void *data)
 
 	(void)box;
 	proxy->box = NULL;
-	hang_up(proxy);
+	close_inner(proxy);
 	if (proxy->relay) {
 		relay_free(take_ptr(proxy->relay));
 		count_relay(proxy, -1);
 	}
 	if (proxy->exchange)
 		exchange_cut(proxy->exchange);
-	let_go(proxy);
+	free_if_unused(proxy);
 }
 
 /* ---- 502 ---- */
@@ -101,7 +101,7 @@ static void refuse(struct proxy *proxy, const char *message)
 	struct buf body = BUF_INIT(1024);
 	struct json json = {.out = &body};
 
-	hang_up(proxy);
+	close_inner(proxy);
 	if (!proxy->exchange)
 		return;
 	json_open(&json, NULL, '{');
@@ -115,13 +115,13 @@ static void refuse(struct proxy *proxy, const char *message)
 }
 
 /* The program inside has sent a wrong answer: 502, or a cut if the answer has begun. */
-static void break_off(struct proxy *proxy, const char *message)
+static void refuse_answer(struct proxy *proxy, const char *message)
 {
 	if (proxy->stage == PROXY_HEAD) {
 		refuse(proxy, message);
 		return;
 	}
-	hang_up(proxy);
+	close_inner(proxy);
 	if (proxy->exchange)
 		exchange_cut(proxy->exchange);
 }
@@ -144,7 +144,7 @@ static void watch(struct proxy *proxy)
 	if (waiting(proxy) > 0)
 		events |= EPOLLOUT;
 	if (loop_watch(proxy->loop, &proxy->watch, events) < 0)
-		break_off(proxy, "The port could not be watched");
+		refuse_answer(proxy, "The port could not be watched");
 }
 
 static void flush(struct proxy *proxy)
@@ -184,7 +184,7 @@ static void send_piece(struct exchange *exchange, const char *data, size_t size,
 	if (proxy->is_chunked)
 		buf_add_str(&proxy->out, size > 0 ? "\r\n" : "0\r\n\r\n");
 	if (buf_error(&proxy->out) < 0) {
-		break_off(proxy, "No memory for the request");
+		refuse_answer(proxy, "No memory for the request");
 		return;
 	}
 	flush(proxy);
@@ -202,11 +202,11 @@ static void relay_over(struct relay *relay, void *own)
 	(void)relay;
 	proxy->relay = NULL;
 	count_relay(proxy, -1);
-	let_go(proxy);
+	free_if_unused(proxy);
 }
 
 /* The client's connection and the one inside become a relay. */
-static void become_relay(struct proxy *proxy, const char *data, size_t size)
+static void start_relay(struct proxy *proxy, const char *data, size_t size)
 {
 	struct exchange *exchange = proxy->exchange;
 	char *unread = NULL;
@@ -264,7 +264,7 @@ static void switch_protocols(struct proxy *proxy, const struct http_head *head)
 	if (buf_error(&text) < 0)
 		refuse(proxy, "No memory for the answer");
 	else
-		become_relay(proxy, text.data, text.used);
+		start_relay(proxy, text.data, text.used);
 	buf_done(&text);
 }
 
@@ -276,7 +276,7 @@ static void drop_front(struct buf *buf, size_t size)
 
 static void finish(struct proxy *proxy)
 {
-	hang_up(proxy);
+	close_inner(proxy);
 	exchange_end(proxy->exchange);
 }
 
@@ -295,7 +295,7 @@ static void read_body(struct proxy *proxy)
 	} while (r > 0);
 	drop_front(&proxy->in, used);
 	if (r < 0 || proxy->in.used > HTTP_TRAILERS_MAX)
-		break_off(proxy, "");
+		refuse_answer(proxy, "");
 	else if (proxy->body.is_done)
 		finish(proxy);
 }
@@ -344,12 +344,12 @@ static bool read_head(struct proxy *proxy)
 	return true;
 }
 
-static void meet_end(struct proxy *proxy)
+static void end_answer(struct proxy *proxy)
 {
 	if (proxy->stage == PROXY_BODY && body_end(&proxy->body) == 0)
 		finish(proxy);
 	else
-		break_off(proxy, "The port was closed without an answer");
+		refuse_answer(proxy, "The port was closed without an answer");
 }
 
 static void read_some(struct proxy *proxy)
@@ -363,12 +363,12 @@ static void read_some(struct proxy *proxy)
 	if (n < 0 && errno == EAGAIN)
 		return;
 	if (n <= 0) {
-		meet_end(proxy);
+		end_answer(proxy);
 		return;
 	}
 	buf_add(&proxy->in, data, (size_t)n);
 	if (buf_error(&proxy->in) < 0) {
-		break_off(proxy, "No memory for the answer");
+		refuse_answer(proxy, "No memory for the answer");
 		return;
 	}
 	if (proxy->stage == PROXY_HEAD && !read_head(proxy))
@@ -377,31 +377,31 @@ static void read_some(struct proxy *proxy)
 		read_body(proxy);
 }
 
-static void drained(struct exchange *exchange, void *own)
+static void on_drained(struct exchange *exchange, void *own)
 {
 	(void)exchange;
 	watch(own);
 }
 
-static void go_on(struct proxy *proxy)
+static void read_answer(struct proxy *proxy)
 {
 	if (proxy->stage == PROXY_HEAD || proxy->stage == PROXY_BODY)
 		watch(proxy);
 	else
-		let_go(proxy); /* does nothing if it relays or the exchange has not ended */
+		free_if_unused(proxy); /* does nothing if it relays or the exchange has not ended */
 }
 
-static void has_turn(struct loop_turn *turn)
+static void run_piece(struct loop_turn *turn)
 {
 	struct proxy *proxy = (struct proxy *)((char *)turn - offsetof(struct proxy, turn));
 
 	read_some(proxy);
-	go_on(proxy);
+	read_answer(proxy);
 }
 
 /* A lane of the tenant reads from the port: thousands of connections that send without end do not
  * delay other tenants. */
-static void ready(struct loop_watch *watched, uint32_t events)
+static void on_ready(struct loop_watch *watched, uint32_t events)
 {
 	struct proxy *proxy = (struct proxy *)((char *)watched - offsetof(struct proxy, watch));
 
@@ -409,7 +409,7 @@ static void ready(struct loop_watch *watched, uint32_t events)
 		flush(proxy);
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && proxy->watch.fd >= 0)
 		loop_queue(proxy->loop, &proxy->tenant->lane, &proxy->turn);
-	go_on(proxy);
+	read_answer(proxy);
 }
 
 static bool is_stream_socket(int fd)
@@ -421,8 +421,8 @@ static bool is_stream_socket(int fd)
 	       fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK) == 0;
 }
 
-static void connected(int fd, const struct guest_entry *entry, const struct atoll_error *err,
-		      void *data)
+static void on_connected(int fd, const struct guest_entry *entry, const struct atoll_error *err,
+			 void *data)
 {
 	struct proxy *proxy = data;
 
@@ -430,7 +430,7 @@ static void connected(int fd, const struct guest_entry *entry, const struct atol
 	proxy->is_dialing = false;
 	if (!proxy->exchange || !proxy->box) {
 		fd_close_strange(fd);
-		let_go(proxy);
+		free_if_unused(proxy);
 		return;
 	}
 	if (fd < 0) {
@@ -445,10 +445,10 @@ static void connected(int fd, const struct guest_entry *entry, const struct atol
 		refuse(proxy, "The sandbox's port could not be reached");
 		return;
 	}
-	proxy->watch = (struct loop_watch){.fd = fd, .ready = ready};
+	proxy->watch = (struct loop_watch){.fd = fd, .ready = on_ready};
 	proxy->stage = PROXY_HEAD;
 	proxy_write_head(proxy, &proxy->out);
-	exchange_on_drained(proxy->exchange, drained, proxy);
+	exchange_on_drained(proxy->exchange, on_drained, proxy);
 	flush(proxy);
 	watch(proxy);
 	if (proxy->stage == PROXY_HEAD && exchange_head(proxy->exchange)->framing != HTTP_NONE)
@@ -476,7 +476,7 @@ void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
 		.tenant = box->tenant,
 		.port = port,
 		.loop = daemon_loop(box->daemon),
-		.turn.run = has_turn,
+		.turn.run = run_piece,
 		.watch.fd = -1,
 		.out.limit = SIZE_MAX,
 		.in.limit = SIZE_MAX,
@@ -484,6 +484,6 @@ void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
 		.is_dialing = true,
 	};
 	proxy->gone = box_on_gone(box, box_gone, proxy);
-	exchange_on_over(exchange, over, proxy);
-	guest_connect(box, port, connected, proxy);
+	exchange_on_over(exchange, on_over, proxy);
+	guest_connect(box, port, on_connected, proxy);
 }

@@ -50,7 +50,7 @@ struct put *put_new(struct daemon *daemon, struct tenant *tenant, int fd, void *
 
 /* ---- on a thread ---- */
 
-static void run(struct work_item *item)
+static void run_put(struct work_item *item)
 {
 	struct put *put = (struct put *)item;
 
@@ -73,7 +73,7 @@ static void free_put(struct put *put)
 	free(put);
 }
 
-static void ran(struct work_item *item)
+static void on_ran(struct work_item *item)
 {
 	struct put *put = (struct put *)item;
 	bool has_ended = put->is_ending;
@@ -101,7 +101,7 @@ static void begin(struct put *put)
 {
 	put->is_busy = true;
 	put->code = -ECANCELED; /* the result if the daemon stops before a thread runs */
-	put->item = (struct work_item){.run = run, .done = ran, .owner = put->tenant};
+	put->item = (struct work_item){.run = run_put, .done = on_ran, .owner = put->tenant};
 	work_submit(daemon_work(put->daemon), &put->item, WORK_WRITE);
 }
 

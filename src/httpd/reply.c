@@ -107,7 +107,7 @@ static void read_body(struct api_call *call, json_t *body, const char *why)
 		api_refuse(call, 400, "the body has to be a JSON object");
 }
 
-static void body_is_parsed(struct parse *parse, json_t *body, const char *why, void *data)
+static void on_body_parsed(struct parse *parse, json_t *body, const char *why, void *data)
 {
 	struct api_call *call = data;
 
@@ -116,7 +116,7 @@ static void body_is_parsed(struct parse *parse, json_t *body, const char *why, v
 	read_body(call, body, why);
 }
 
-static void body_is_there(struct exchange *exchange, const char *data, size_t size, void *own)
+static void on_body(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	struct api_call *call = own;
 	char why[160] = "";
@@ -125,7 +125,7 @@ static void body_is_there(struct exchange *exchange, const char *data, size_t si
 	if (size > PARSE_SMALL) {
 		call->parse =
 			parse_start(call->api->daemon, call->charged,
-				    exchange_detach_whole(exchange), 0, size, body_is_parsed, call);
+				    exchange_detach_whole(exchange), 0, size, on_body_parsed, call);
 		if (!call->parse)
 			api_refuse(call, 429, "too many requests of this tenant are held already");
 		return;
@@ -140,7 +140,7 @@ void api_read_json(struct api_call *call, size_t max, bool is_needed,
 {
 	call->read = read;
 	call->is_body_needed = is_needed;
-	exchange_read_whole(call->exchange, max, body_is_there, call);
+	exchange_read_whole(call->exchange, max, on_body, call);
 }
 
 struct box *api_box(struct api_call *call)

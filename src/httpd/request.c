@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 /* The status for a mistake that http_read_request() has found, where it is not 400. */
-static unsigned status_for(const char *why)
+static unsigned mistake_status(const char *why)
 {
 	static const struct {
 		const char *why;
@@ -40,7 +40,7 @@ static void refuse(struct connection *connection, unsigned status, const char *w
 }
 
 /* Valid HTTP that this server does not serve. 0, or a status. */
-static unsigned judge(const struct http_head *head, const char **ret_why)
+static unsigned check_head(const struct http_head *head, const char **ret_why)
 {
 	struct http_slice expect;
 
@@ -61,7 +61,7 @@ static unsigned judge(const struct http_head *head, const char **ret_why)
 	return 0;
 }
 
-static void begin(struct connection *connection, const char *text)
+static void begin_exchange(struct connection *connection, const char *text)
 {
 	struct server *server = connection->server;
 	const struct http_head *head = &server->head;
@@ -108,12 +108,12 @@ static size_t feed_head(struct connection *connection, const char *data, size_t 
 	case HTTP_MORE:
 		return skipped;
 	case HTTP_BAD:
-		refuse(connection, status_for(why), why);
+		refuse(connection, mistake_status(why), why);
 		return size;
 	case HTTP_OK:
 		break;
 	}
-	status = judge(head, &why);
+	status = check_head(head, &why);
 	if (status) {
 		refuse(connection, status, why);
 		return size;
@@ -121,7 +121,7 @@ static size_t feed_head(struct connection *connection, const char *data, size_t 
 	skipped += head->size;
 	connection->server->behind = (struct http_slice){data + skipped, size - skipped};
 	connection->server->behind_of = connection;
-	begin(connection, data + skipped - head->size);
+	begin_exchange(connection, data + skipped - head->size);
 	connection->server->behind_of = NULL;
 	/* The bytes behind it may be a complete head already. */
 	connection->may_have_head = true;

@@ -113,7 +113,7 @@ static struct api_call *call_new(struct api *api, struct exchange *exchange)
 	return call;
 }
 
-static void nothing_over(struct exchange *exchange, bool is_broken, void *own)
+static void ignore_over(struct exchange *exchange, bool is_broken, void *own)
 {
 	(void)exchange;
 	(void)is_broken;
@@ -126,7 +126,7 @@ void api_detach_exchange(struct api_call *call)
 	if (call->charged)
 		call->charged->n_calls--;
 	exchange_set_own(call->exchange, NULL);
-	exchange_on_over(call->exchange, nothing_over, NULL);
+	exchange_on_over(call->exchange, ignore_over, NULL);
 	metrics_observe(call->api->metrics, call->class, call->status,
 			clock_monotonic_ns() - call->start_ns);
 	free(call);

@@ -11,7 +11,7 @@
 
 /* ---- the certificate ---- */
 
-static const char *reason(void)
+static const char *error_reason(void)
 {
 	unsigned long first = ERR_peek_error();
 	const char *text = ERR_reason_error_string(ERR_peek_last_error());
@@ -39,7 +39,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **ret, unsigned char *r
 	return SSL_TLSEXT_ERR_OK;
 }
 
-static void set_up(SSL_CTX *context)
+static void set_options(SSL_CTX *context)
 {
 	SSL_CTX_set_options(context, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 					     SSL_OP_CIPHER_SERVER_PREFERENCE);
@@ -59,13 +59,13 @@ int secure_context(const char *certificate, const char *key, SSL_CTX **ret, stru
 	ERR_clear_error();
 	context = SSL_CTX_new(TLS_server_method());
 	if (!context || !SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION))
-		r = error_set(err, ATOLL_FAULT_HOST, 0, "prepare TLS: %s", reason());
+		r = error_set(err, ATOLL_FAULT_HOST, 0, "prepare TLS: %s", error_reason());
 	else if (SSL_CTX_use_certificate_chain_file(context, certificate) != 1)
 		r = error_set(err, ATOLL_FAULT_REQUEST, 0, "read the certificate '%s': %s",
-			      certificate, reason());
+			      certificate, error_reason());
 	else if (!key || SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) != 1)
 		r = error_set(err, ATOLL_FAULT_REQUEST, 0, "read the key '%s': %s",
-			      key ?: "(none given)", reason());
+			      key ?: "(none given)", error_reason());
 	else if (SSL_CTX_check_private_key(context) != 1)
 		r = error_set(err, ATOLL_FAULT_REQUEST, 0,
 			      "the key '%s' does not belong to the certificate '%s'", key,
@@ -75,7 +75,7 @@ int secure_context(const char *certificate, const char *key, SSL_CTX **ret, stru
 		ERR_clear_error();
 		return r;
 	}
-	set_up(context);
+	set_options(context);
 	*ret = context;
 	return 0;
 }
@@ -107,7 +107,7 @@ void secure_free(SSL *ssl)
 /* ---- speaking ---- */
 
 /* -EAGAIN; 0: the client has sent close_notify; or -EPROTO. */
-static int meaning(SSL *ssl, int result, bool *ret_wants_write)
+static int read_error(SSL *ssl, int result, bool *ret_wants_write)
 {
 	int error = SSL_get_error(ssl, result);
 
@@ -133,7 +133,7 @@ int secure_handshake(SSL *ssl, bool *ret_wants_write)
 	r = SSL_do_handshake(ssl);
 	if (r == 1)
 		return 1;
-	return meaning(ssl, r, ret_wants_write) == -EAGAIN ? 0 : -EPROTO;
+	return read_error(ssl, r, ret_wants_write) == -EAGAIN ? 0 : -EPROTO;
 }
 
 ssize_t secure_read(SSL *ssl, void *data, size_t size, bool *ret_wants_write)
@@ -146,7 +146,7 @@ ssize_t secure_read(SSL *ssl, void *data, size_t size, bool *ret_wants_write)
 		return -EAGAIN;
 	ERR_clear_error();
 	r = SSL_read_ex(ssl, data, size, &done);
-	return r == 1 ? (ssize_t)done : meaning(ssl, r, ret_wants_write);
+	return r == 1 ? (ssize_t)done : read_error(ssl, r, ret_wants_write);
 }
 
 ssize_t secure_write(SSL *ssl, const void *data, size_t size)
@@ -161,7 +161,7 @@ ssize_t secure_write(SSL *ssl, const void *data, size_t size)
 	r = SSL_write_ex(ssl, data, size, &done);
 	if (r == 1)
 		return (ssize_t)done;
-	r = meaning(ssl, r, &wants_write);
+	r = read_error(ssl, r, &wants_write);
 	return r == 0 ? -EPIPE : r;
 }
 

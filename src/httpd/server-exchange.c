@@ -17,7 +17,7 @@
 
 /* ---- its life ---- */
 
-static void say_peer(const struct connection *connection, char ret[64])
+static void write_peer(const struct connection *connection, char ret[64])
 {
 	const struct sockaddr_in6 *peer = &connection->peer;
 	char text[INET6_ADDRSTRLEN] = "";
@@ -142,7 +142,7 @@ const char *exchange_peer(const struct exchange *exchange)
 	char *peer = ((struct exchange *)exchange)->peer;
 
 	if (!*peer && exchange->connection)
-		say_peer(exchange->connection, peer);
+		write_peer(exchange->connection, peer);
 	return peer;
 }
 

@@ -48,7 +48,7 @@ void server_leave(struct server *server)
 	server->is_inside = false;
 }
 
-static void settle_later(struct loop_timer *timer)
+static void on_settle_timer(struct loop_timer *timer)
 {
 	struct server *server =
 		(struct server *)((char *)timer - offsetof(struct server, settle_timer));
@@ -73,7 +73,7 @@ const char *server_date(struct server *server)
 /* ---- how many ---- */
 
 /* At most 3/4 of the descriptors: boxes need some, too. */
-static size_t most_connections(size_t wanted)
+static size_t limit_connections(size_t wanted)
 {
 	struct rlimit limit;
 
@@ -96,7 +96,7 @@ size_t server_connections(const struct server *server)
 }
 
 /* The number of connections above the limit that may be there to be answered by 503. */
-static size_t most_refused(const struct server *server)
+static size_t max_refused(const struct server *server)
 {
 	size_t n = server->options.max_connections / 64 + 1;
 
@@ -107,13 +107,13 @@ void server_update_accepting(struct server *server)
 {
 	bool accepts =
 		!server->is_stopping && !server->accept_timer.place &&
-		server->n_connections < server->options.max_connections + most_refused(server);
+		server->n_connections < server->options.max_connections + max_refused(server);
 
 	if (accepts == server->is_paused)
 		server_accept(server, accepts);
 }
 
-static void accept_again(struct loop_timer *timer)
+static void on_accept_timer(struct loop_timer *timer)
 {
 	server_update_accepting(
 		(struct server *)((char *)timer - offsetof(struct server, accept_timer)));
@@ -128,7 +128,7 @@ static void ignore(int number)
 
 /* sendfile() has no MSG_NOSIGNAL. A handler instead of SIG_IGN, because started programs inherit
  * SIG_IGN. */
-static void survive_pipes(void)
+static void catch_sigpipe(void)
 {
 	struct sigaction now, wanted = {.sa_handler = ignore, .sa_flags = SA_RESTART};
 
@@ -136,7 +136,7 @@ static void survive_pipes(void)
 		sigaction(SIGPIPE, &wanted, NULL);
 }
 
-static void stop_at_last(struct loop_timer *timer);
+static void on_stop_timer(struct loop_timer *timer);
 
 int server_new(const struct server_options *options, struct server **ret, struct atoll_error *err)
 {
@@ -150,18 +150,18 @@ int server_new(const struct server_options *options, struct server **ret, struct
 	}
 	server->options = *options;
 	own = &server->options;
-	own->max_connections = most_connections(own->max_connections);
+	own->max_connections = limit_connections(own->max_connections);
 	own->head_timeout_s = own->head_timeout_s ?: SERVER_HEAD_TIMEOUT_S;
 	own->idle_timeout_s = own->idle_timeout_s ?: SERVER_IDLE_TIMEOUT_S;
 	server->announced_idle_s = own->idle_timeout_s > 10 ? own->idle_timeout_s - 5 : 1;
 	server->loop = options->loop;
 	server->touched_end = &server->touched;
-	server->settle_timer.fire = settle_later;
-	server->accept_timer.fire = accept_again;
-	server->stop_timer.fire = stop_at_last;
+	server->settle_timer.fire = on_settle_timer;
+	server->accept_timer.fire = on_accept_timer;
+	server->stop_timer.fire = on_stop_timer;
 	server->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	server->now_ns = clock_monotonic_ns();
-	survive_pipes();
+	catch_sigpipe();
 	*ret = server;
 	return 0;
 }
@@ -173,7 +173,7 @@ static void close_listeners(struct server *server)
 	server->n_listeners = 0;
 }
 
-static void say_stopped(struct server *server)
+static void call_stopped(struct server *server)
 {
 	void (*stopped)(void *data) = server->stopped;
 
@@ -184,9 +184,9 @@ static void say_stopped(struct server *server)
 	stopped(server->stopped_data);
 }
 
-static void stop_at_last(struct loop_timer *timer)
+static void on_stop_timer(struct loop_timer *timer)
 {
-	say_stopped((struct server *)((char *)timer - offsetof(struct server, stop_timer)));
+	call_stopped((struct server *)((char *)timer - offsetof(struct server, stop_timer)));
 }
 
 /* The timer calls `stopped` from the event loop, not from the end of the exchange. */

@@ -94,7 +94,7 @@ static ssize_t write_some(struct lane *lane)
 	return n < 0 ? -errno : n;
 }
 
-static void shut(struct lane *lane)
+static void shut_lane(struct lane *lane)
 {
 	lane->is_shut = true;
 	if (lane->to->ssl)
@@ -102,19 +102,19 @@ static void shut(struct lane *lane)
 	shutdown(lane->to->watch.fd, SHUT_WR);
 }
 
-static bool waits(const struct lane *lane)
+static bool has_bytes(const struct lane *lane)
 {
 	return lane->at < lane->used;
 }
 
-static bool reads(const struct lane *lane)
+static bool can_read(const struct lane *lane)
 {
-	return !waits(lane) && !lane->has_ended;
+	return !has_bytes(lane) && !lane->has_ended;
 }
 
 /* Copies until EAGAIN, or LANE_PIECES times if epoll will report that there is more. False: the
  * relay is broken. */
-static bool carry(struct lane *lane)
+static bool copy_lane(struct lane *lane)
 {
 	for (int i = 0; !lane->is_shut; i++) {
 		ssize_t n;
@@ -122,13 +122,13 @@ static bool carry(struct lane *lane)
 		if (i >= LANE_PIECES && !lane->has_ended && !lane->from->is_hung)
 			break;
 
-		if (waits(lane)) {
+		if (has_bytes(lane)) {
 			n = write_some(lane);
 			if (n < 0)
 				return n == -EAGAIN;
 			lane->at += (size_t)n;
 		} else if (lane->has_ended) {
-			shut(lane);
+			shut_lane(lane);
 		} else {
 			n = read_some(lane);
 			if (n < 0)
@@ -141,32 +141,32 @@ static bool carry(struct lane *lane)
 	return true;
 }
 
-static int watch(struct relay *relay, struct end *end, const struct lane *from,
-		 const struct lane *to)
+static int watch_end(struct relay *relay, struct end *end, const struct lane *from,
+		     const struct lane *to)
 {
 	uint32_t events = 0;
 
 	if (end->is_hung)
 		return 0;
-	if (reads(from))
+	if (can_read(from))
 		events |= EPOLLIN;
-	if (waits(to) || end->read_wants_write)
+	if (has_bytes(to) || end->read_wants_write)
 		events |= EPOLLOUT;
 	return loop_watch(relay->loop, &end->watch, events);
 }
 
-static void go_on(struct relay *relay)
+static void copy_both(struct relay *relay)
 {
-	bool is_good = carry(&relay->out) && carry(&relay->in);
+	bool is_good = copy_lane(&relay->out) && copy_lane(&relay->in);
 
 	if (!is_good || (relay->in.is_shut && relay->out.is_shut) ||
-	    watch(relay, &relay->outer, &relay->in, &relay->out) < 0 ||
-	    watch(relay, &relay->inner, &relay->out, &relay->in) < 0)
+	    watch_end(relay, &relay->outer, &relay->in, &relay->out) < 0 ||
+	    watch_end(relay, &relay->inner, &relay->out, &relay->in) < 0)
 		finish(relay);
 }
 
 /* Bytes for this end are lost; bytes from it are still copied. */
-static void hang_up(struct relay *relay, struct end *end)
+static void drop_end(struct relay *relay, struct end *end)
 {
 	struct lane *lane = end == &relay->outer ? &relay->out : &relay->in;
 
@@ -176,7 +176,7 @@ static void hang_up(struct relay *relay, struct end *end)
 	lane->has_ended = lane->is_shut = true;
 }
 
-static void ready(struct loop_watch *watch, uint32_t events)
+static void on_ready(struct loop_watch *watch, uint32_t events)
 {
 	struct end *end = (struct end *)((char *)watch - offsetof(struct end, watch));
 	struct relay *relay = end->relay;
@@ -186,19 +186,20 @@ static void ready(struct loop_watch *watch, uint32_t events)
 		return;
 	}
 	if (events & EPOLLHUP)
-		hang_up(relay, end);
+		drop_end(relay, end);
 	if (relay->party)
 		loop_queue(relay->loop, relay->party, &relay->turn);
 	else
-		go_on(relay);
+		copy_both(relay);
 }
 
-static void has_turn(struct loop_turn *turn)
+static void run_piece(struct loop_turn *turn)
 {
-	go_on((struct relay *)((char *)turn - offsetof(struct relay, turn)));
+	copy_both((struct relay *)((char *)turn - offsetof(struct relay, turn)));
 }
 
-static bool fill(struct lane *lane, struct end *from, struct end *to, const char *data, size_t size)
+static bool init_lane(struct lane *lane, struct end *from, struct end *to, const char *data,
+		      size_t size)
 {
 	*lane = (struct lane){.from = from, .to = to, .used = size};
 	lane->data = malloc(size > LANE_SIZE ? size : LANE_SIZE);
@@ -217,19 +218,19 @@ struct relay *relay_new(const struct relay_request *request)
 		return NULL;
 	relay->loop = request->loop;
 	relay->party = request->lane;
-	relay->turn.run = has_turn;
+	relay->turn.run = run_piece;
 	relay->over = request->over;
 	relay->own = request->own;
-	relay->outer = (struct end){.watch = {.fd = request->outer_fd, .ready = ready},
+	relay->outer = (struct end){.watch = {.fd = request->outer_fd, .ready = on_ready},
 				    .relay = relay,
 				    .ssl = request->ssl};
 	relay->inner =
-		(struct end){.watch = {.fd = request->inner_fd, .ready = ready}, .relay = relay};
+		(struct end){.watch = {.fd = request->inner_fd, .ready = on_ready}, .relay = relay};
 	/* EPOLLOUT comes at once and starts the relay from the event loop. */
-	if (!fill(&relay->in, &relay->outer, &relay->inner, request->to_inner,
-		  request->to_inner_size) ||
-	    !fill(&relay->out, &relay->inner, &relay->outer, request->to_outer,
-		  request->to_outer_size) ||
+	if (!init_lane(&relay->in, &relay->outer, &relay->inner, request->to_inner,
+		       request->to_inner_size) ||
+	    !init_lane(&relay->out, &relay->inner, &relay->outer, request->to_outer,
+		       request->to_outer_size) ||
 	    loop_watch(relay->loop, &relay->outer.watch, EPOLLIN | EPOLLOUT) < 0 ||
 	    loop_watch(relay->loop, &relay->inner.watch, EPOLLIN) < 0) {
 		loop_unwatch(relay->loop, &relay->outer.watch);

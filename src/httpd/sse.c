@@ -74,7 +74,7 @@ static void on_drained(struct exchange *exchange, void *own)
 		sse->drained(sse);
 }
 
-static size_t room(struct sse *sse, size_t (*room_of)(const struct api_call *call))
+static size_t find_room(struct sse *sse, size_t (*room_of)(const struct api_call *call))
 {
 	size_t size = sse->call ? room_of(sse->call) : 0;
 
@@ -88,12 +88,12 @@ static size_t room(struct sse *sse, size_t (*room_of)(const struct api_call *cal
 
 size_t sse_room(struct sse *sse)
 {
-	return room(sse, stream_room);
+	return find_room(sse, stream_room);
 }
 
 size_t sse_room_base64(struct sse *sse)
 {
-	return room(sse, stream_room_base64);
+	return find_room(sse, stream_room_base64);
 }
 
 void sse_end(struct sse *sse)

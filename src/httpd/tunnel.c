@@ -23,7 +23,7 @@ static void tunnel_free(struct tunnel *tunnel)
 	free(tunnel);
 }
 
-static void over(struct relay *relay, void *own)
+static void on_over(struct relay *relay, void *own)
 {
 	(void)relay;
 	tunnel_free(own);
@@ -57,7 +57,7 @@ static int tunnel_new(struct connection *connection)
 		.outer_fd = connection->watch.fd,
 		.inner_fd = pair[0],
 		.ssl = connection->ssl,
-		.over = over,
+		.over = on_over,
 		.own = tunnel,
 	});
 	if (!tunnel->relay) {

@@ -272,7 +272,7 @@ void v1_follow(struct api_call *call, struct process *process)
 
 /* ---- one that only the database knows ---- */
 
-static void nothing(struct sse *sse)
+static void ignore_drained(struct sse *sse)
 {
 	(void)sse;
 }
@@ -292,7 +292,7 @@ void v1_follow_old(struct api_call *call, const struct result_step *step)
 
 	if (!read_place(call, at, &is_again))
 		return;
-	if (!sse_begin(&sse, call, nothing))
+	if (!sse_begin(&sse, call, ignore_drained))
 		return;
 	call->over = over_old;
 	buf_add_str(&view, step->view);

@@ -33,7 +33,7 @@ struct offer {
 	bool eof;
 };
 
-static void answer_taken(struct api_call *call, const struct process *process)
+static void answer_accepted(struct api_call *call, const struct process *process)
 {
 	cleanup_buf struct buf out = BUF_INIT(4096);
 	struct json json = {.out = &out};
@@ -54,7 +54,7 @@ static void end_offer(struct offer *offer)
 	process_leave_input(&offer->input);
 	free(offer);
 	if (call && process)
-		answer_taken(call, process);
+		answer_accepted(call, process);
 	else if (call)
 		v1_refuse(call, 409, "conflict", "the step is gone");
 }
