@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "sandbox/sandbox.h"
 
-/* The program that holders are forks of: see sandbox/spawner.c. As small as the command line's own,
- * and linked like it. */
+/* The program atoll-spawner (sandbox/spawner.c). It is linked like the command line's program, and
+ * as small. */
 int main(void)
 {
 	spawner_serve(3);

@@ -16,11 +16,15 @@
 #include <string.h>
 
 /*
- * What somebody decides about a record, and that it is written down
+ * Apply, undo and discard, with their lines in the event log
  *
- * First it is written down, then it is done: what cannot be recorded is not done. Then what became
- * of it is written down as well; a decision without an outcome behind it was interrupted, and who
- * goes on with it tells. A record without a log (`record: off`) stays without.
+ * The library's atoll_apply(), atoll_undo() and atoll_record_discard(). The order of an apply:
+ *   1. lock the record, to refuse at once what cannot be done; unlock
+ *   2. log the decision, and lock again. If the log cannot be written, nothing is done
+ *   3. apply, unlock, log the outcome
+ * A decision without an outcome was interrupted. The command that finishes or reverses it later
+ * logs the outcome as late. A record without an event log (`record: off`) gets none.
+ * A sandbox with a holder: the holder has the event log open, so it is asked to write the line.
  */
 
 static void scope_close_record(struct layer_record **record)
@@ -29,7 +33,7 @@ static void scope_close_record(struct layer_record **record)
 }
 #define cleanup_record cleanup_with(scope_close_record)
 
-/* The holder of a sandbox has the log; -ENOENT where there is none. */
+/* Let the holder log it; -ENOENT if the record has no holder. */
 static int ask_holder(const struct layer_record *record, const struct holder_request *request,
 		      struct atoll_error *err)
 {
@@ -46,7 +50,7 @@ static int ask_holder(const struct layer_record *record, const struct holder_req
 	return r == -ECONNRESET || r == -EPIPE ? -ENOENT : r;
 }
 
-/* The log itself; 0 and NULL where there is none. */
+/* The event log itself; 0 and NULL if the record has none. */
 static int open_log(const struct layer_record *record, struct eventlog **ret,
 		    struct atoll_error *err)
 {
@@ -102,7 +106,7 @@ int sandbox_log_change(const struct layer_record *record, const char *kind, cons
 	return close_log(eventlog, err);
 }
 
-/* ---- what became of it ---- */
+/* ---- outcomes ---- */
 
 static int note_outcome(const struct layer_record *record, const struct eventlog_outcome *outcome,
 			struct atoll_error *err)
@@ -143,7 +147,7 @@ static struct eventlog_outcome outcome_of(const char *about, const char *done, i
 	return outcome;
 }
 
-/* Of one before, that nobody has told of. */
+/* The outcome of an interrupted apply or undo that this command has finished or reversed. */
 static struct eventlog_outcome outcome_late(const struct layer_recovery *recovery)
 {
 	struct eventlog_outcome outcome = {.is_counted = true, .is_late = true};
@@ -161,9 +165,9 @@ static struct eventlog_outcome outcome_late(const struct layer_recovery *recover
 	return outcome;
 }
 
-/* Who holds a sandbox may wait for the record himself, so it is let go before he is asked. That it
- * cannot be written is told, and does not change what was done. `outcome` is NULL where nothing was
- * to be done; of one before it may be told even so. */
+/* The holder may be blocked on this record's lock: unlock before asking it. A failure to log is
+ * reported, and does not undo the apply. `outcome` is NULL after a dry run; a late outcome is
+ * logged even then. */
 static int report_outcome(struct layer_record *record, const struct eventlog_outcome *outcome,
 			  int r, struct atoll_error *err)
 {
@@ -187,7 +191,7 @@ static int report_outcome(struct layer_record *record, const struct eventlog_out
 
 /* ---- apply, undo, discard ---- */
 
-/* A run that has not ended is not waited for. */
+/* Wait for a sandbox's lock; do not wait for a run, which keeps the lock until its end. */
 static int lock(struct layer_record *record, struct atoll_error *err)
 {
 	return record->info.kind == ATOLL_RECORD_SANDBOX
@@ -195,8 +199,8 @@ static int lock(struct layer_record *record, struct atoll_error *err)
 		       : layer_record_lock(record, false, err);
 }
 
-/* Nothing is noted of what is refused at once. But the lock is not kept meanwhile: the note is made
- * by whoever holds the sandbox, who may be waiting for the record himself. */
+/* What is refused at once is not logged. The lock is released before the holder is asked to log:
+ * the holder may be blocked on it. */
 static int note_and_lock(struct layer_record *record, const char *about, const char *object,
 			 struct atoll_error *err)
 {
@@ -235,12 +239,12 @@ int atoll_apply(const char *id, const struct atoll_apply_options *options,
 		struct atoll_apply_report *ret, struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
-	struct atoll_error unheard = {0};
+	struct atoll_error ignored = {0};
 	struct eventlog_outcome outcome;
 	char object[256];
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	r = layer_record_open(id, &record, err);
 	if (r == 0 && options->is_dry) {
 		r = lock(record, err);
@@ -259,11 +263,11 @@ int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
 	       struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
-	struct atoll_error unheard = {0};
+	struct atoll_error ignored = {0};
 	struct eventlog_outcome outcome;
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	r = layer_record_open(id, &record, err);
 	if (r == 0)
 		r = note_and_lock(record, "undo", is_forced ? "all (forced)" : "all", err);
@@ -274,17 +278,17 @@ int atoll_undo(const char *id, bool is_forced, struct atoll_apply_report *ret,
 	return report_outcome(record, &outcome, r, err);
 }
 
-/* Which log it is is known only as long as there is the record; and whether it may go, and what
- * still writes the log, only once it has gone. */
+/* Open the record before the discard: afterwards its id finds nothing. Log after the discard: it
+ * may be refused. */
 int atoll_record_discard(const char *id, bool is_forced, struct atoll_error *err)
 {
 	static const struct eventlog_outcome discarded = {.about = "discard",
 							  .result = "discarded"};
 	cleanup_record struct layer_record *record = NULL;
-	struct atoll_error unheard = {0};
+	struct atoll_error ignored = {0};
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	if (layer_record_open(id, &record, &(struct atoll_error){0}) < 0)
 		record = NULL;
 	r = layer_record_discard(id, is_forced, err);

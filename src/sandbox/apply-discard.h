@@ -6,10 +6,10 @@
 
 struct layer_record;
 
-/* Write down that somebody decided `about` something ("apply") of a record: by its holder, if there
- * is one, and else here. 0 also where nothing of it is recorded. */
+/* Log a decision (`about` is "apply", "undo", "fork") in the record's event log: by its holder if
+ * there is one, else here. 0 also if the record has no event log. */
 int sandbox_log_decision(const struct layer_record *record, const char *about, const char *object,
 			 struct atoll_error *err);
-/* The same of "checkpoint", "rollback", "remove", by whoever holds the sandbox himself. */
+/* Log a "checkpoint", "rollback" or "remove". The caller has locked `held`. */
 int sandbox_log_change(const struct layer_record *record, const char *kind, const char *name,
 		       uint64_t ended, struct atoll_error *err);

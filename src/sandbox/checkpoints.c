@@ -13,7 +13,7 @@
 
 #define FILE_MAX (64 << 20)
 
-/* Which checkpoint the sandbox stands on, in its meta. */
+/* The key of the record's meta with the number of the current checkpoint. */
 #define KEY "checkpoint"
 
 /* ---- reading ---- */
@@ -26,12 +26,12 @@ static void free_point(struct checkpoint *point)
 	free(point->info.command);
 }
 
-void checkpoints_done(struct checkpoints *steps)
+void checkpoints_done(struct checkpoints *list)
 {
-	for (size_t i = 0; i < steps->n; i++)
-		free_point(&steps->points[i]);
-	free(steps->points);
-	*steps = (struct checkpoints){0};
+	for (size_t i = 0; i < list->n; i++)
+		free_point(&list->points[i]);
+	free(list->points);
+	*list = (struct checkpoints){0};
 }
 
 static int read_layers(struct checkpoint *point, char *text)
@@ -58,7 +58,7 @@ static int read_layers(struct checkpoint *point, char *text)
 	return 0;
 }
 
-/* NUMBER TIME STATUS NAME LAYERS[+ROOTS] COMMAND; -EBADMSG for what is none. */
+/* Parse "NUMBER TIME STATUS NAME LAYERS[+ROOTS] COMMAND"; -EBADMSG if the line has another form. */
 static int read_line(char *line, struct checkpoint *point)
 {
 	const char *fields[5];
@@ -78,29 +78,30 @@ static int read_line(char *line, struct checkpoint *point)
 	return read_layers(point, (char *)fields[4]);
 }
 
-static int add_line(struct checkpoints *steps, char *line, uint64_t current)
+static int add_line(struct checkpoints *list, char *line, uint64_t current)
 {
-	struct checkpoint *more = realloc(steps->points, (steps->n + 1) * sizeof *more);
+	struct checkpoint *more = realloc(list->points, (list->n + 1) * sizeof *more);
 	struct checkpoint *point;
 	int r;
 
 	if (!more)
 		return -ENOMEM;
-	steps->points = more;
-	point = &more[steps->n++];
+	list->points = more;
+	point = &more[list->n++];
 	*point = (struct checkpoint){0};
 	r = read_line(line, point);
-	if (r == -EBADMSG) { /* whoever wrote it was killed meanwhile */
+	if (r == -EBADMSG) { /* an incomplete line: its writer was killed */
 		free_point(point);
-		steps->n--;
+		list->n--;
 		return 0;
 	}
 	point->info.is_current = point->info.number == current;
-	/* The same number twice: whoever wrote the first could not note that he had. */
-	if (r == 0 && steps->n > 1 && point[-1].info.number == point->info.number) {
+	/* The same number twice: the first writer could not save the record. The second line
+	 * counts. */
+	if (r == 0 && list->n > 1 && point[-1].info.number == point->info.number) {
 		free_point(&point[-1]);
 		point[-1] = *point;
-		steps->n--;
+		list->n--;
 	}
 	return r;
 }
@@ -111,25 +112,25 @@ int checkpoints_read(const struct layer_record *record, struct checkpoints *ret,
 	cleanup_buf struct buf text = BUF_INIT(FILE_MAX);
 	cleanup_fd int fd = openat(record->fd, "checkpoints", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	const char *current = layer_record_get(record, KEY);
-	struct checkpoints steps = {0};
+	struct checkpoints list = {0};
 	int r = 0;
 
-	*ret = steps;
+	*ret = list;
 	if (fd < 0 && errno == ENOENT)
 		return 0;
 	r = fd < 0 ? -errno : fd_read_all(fd, &text);
-	/* What follows the last newline was not finished. */
+	/* Text after the last newline is an incomplete line: skip it. */
 	for (char *line = text.data, *end; r == 0 && line && (end = strchr(line, '\n'));
 	     line = end + 1) {
 		*end = '\0';
-		r = add_line(&steps, line, current ? strtoull(current, NULL, 10) : 0);
+		r = add_line(&list, line, current ? strtoull(current, NULL, 10) : 0);
 	}
 	if (r < 0) {
-		checkpoints_done(&steps);
+		checkpoints_done(&list);
 		return error_set(err, ATOLL_FAULT_HOST, -r, "read the checkpoints of '%s'",
 				 record->info.id);
 	}
-	*ret = steps;
+	*ret = list;
 	return 0;
 }
 
@@ -147,32 +148,32 @@ int checkpoints_check_name(const char *name, struct atoll_error *err)
 			 name);
 }
 
-static const struct checkpoint *look_up(const struct checkpoints *steps, const char *name)
+static const struct checkpoint *look_up(const struct checkpoints *list, const char *name)
 {
-	for (size_t i = 0; i < steps->n; i++) {
-		if (streq(steps->points[i].info.name, name))
-			return &steps->points[i];
+	for (size_t i = 0; i < list->n; i++) {
+		if (streq(list->points[i].info.name, name))
+			return &list->points[i];
 	}
 	return NULL;
 }
 
-int checkpoints_find(const struct checkpoints *steps, const char *name,
+int checkpoints_find(const struct checkpoints *list, const char *name,
 		     const struct checkpoint **ret, struct atoll_error *err)
 {
-	const struct checkpoint *point = look_up(steps, name);
+	const struct checkpoint *point = look_up(list, name);
 
 	if (point) {
 		*ret = point;
 		return 0;
 	}
-	if (steps->n == 0)
+	if (list->n == 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
 				 "no checkpoint '%.63s': the sandbox has none yet (atoll "
 				 "checkpoint makes one)",
 				 name);
 	return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
 			 "no checkpoint '%.63s'; `atoll history` lists them, the latest is '%s'",
-			 name, steps->points[steps->n - 1].info.name);
+			 name, list->points[list->n - 1].info.name);
 }
 
 /* ---- adding ---- */
@@ -186,7 +187,7 @@ static int append(const struct layer_record *record, const struct buf *line, off
 	char last = '\n';
 	int r = end < 0 ? -errno : buf_error(line);
 
-	/* A line that somebody could not finish is cut off by beginning a new one. */
+	/* The last line is incomplete: end it, so that it does not join ours. */
 	if (r == 0 && end > 0 && pread(fd, &last, 1, end - 1) == 1 && last != '\n')
 		r = fd_write_all(fd, "\n", 1);
 	if (r == 0)
@@ -195,18 +196,18 @@ static int append(const struct layer_record *record, const struct buf *line, off
 		*ret_end = end;
 		return 0;
 	}
-	/* Half a line names no layer. */
+	/* Remove an incomplete line of ours. */
 	if (end >= 0 && ftruncate(fd, end) < 0)
 		r = -errno;
 	return error_set(err, ATOLL_FAULT_HOST, -r, "note a checkpoint of '%s'", record->info.id);
 }
 
-/* Without the last line. */
-static void cut(const struct layer_record *record, off_t end)
+/* Remove the last line, which begins at `end`. */
+static void cut_line(const struct layer_record *record, off_t end)
 {
 	cleanup_fd int fd = openat(record->fd, "checkpoints", O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 
-	/* If it cannot be: a line of the same number takes its place. */
+	/* If this fails: the next line has the same number and replaces this one. */
 	if (fd >= 0 && ftruncate(fd, end) < 0)
 		return;
 }
@@ -221,7 +222,7 @@ static void format_line(const struct checkpoint *point, struct buf *line)
 	for (size_t i = 0; i < point->roots.n; i++)
 		buf_addf(line, "%s%s", i ? "," : "+", point->roots.ids[i]);
 	buf_add_char(line, ' ');
-	/* One line, whatever was typed. */
+	/* Control characters of the command become spaces: one checkpoint is one line. */
 	for (const char *c = point->info.command; c && *c; c++)
 		buf_add_char(line, (unsigned char)*c < ' ' || *c == 0x7f ? ' ' : *c);
 	buf_add_char(line, '\n');
@@ -235,18 +236,18 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-/* "step-7" is what a checkpoint without a name is called. */
+/* Names of the form "step-7" are reserved for checkpoints without a name. */
 static bool is_number_name(const char *name)
 {
 	return starts_with(name, "step-") && name[5] &&
 	       strspn(name + 5, "0123456789") == strlen(name + 5);
 }
 
-/* Before anything is changed: can a new one have this name? */
+/* Call before anything is changed. */
 int checkpoints_check_new(const struct layer_record *record, const char *name,
 			  struct atoll_error *err)
 {
-	cleanup_with(checkpoints_done) struct checkpoints steps = {0};
+	cleanup_with(checkpoints_done) struct checkpoints list = {0};
 	int r = name ? checkpoints_check_name(name, err) : 0;
 
 	if (r < 0 || !name)
@@ -256,14 +257,14 @@ int checkpoints_check_new(const struct layer_record *record, const char *name,
 				 "'%s' is how checkpoints without a name are called; choose "
 				 "another",
 				 name);
-	r = checkpoints_read(record, &steps, err);
-	if (r == 0 && look_up(&steps, name))
+	r = checkpoints_read(record, &list, err);
+	if (r == 0 && look_up(&list, name))
 		r = error_set(err, ATOLL_FAULT_REQUEST, EEXIST,
 			      "there is a checkpoint '%s' already", name);
 	return r;
 }
 
-static int save_place(struct layer_record *record, uint64_t number, struct atoll_error *err)
+static int save_current(struct layer_record *record, uint64_t number, struct atoll_error *err)
 {
 	char text[24];
 	int r;
@@ -273,18 +274,18 @@ static int save_place(struct layer_record *record, uint64_t number, struct atoll
 	return r < 0 ? r : layer_record_save_soon(record, err);
 }
 
-/* The present layers, without what is in the top, and with `copy` on them if that is not NULL.
- * Nothing is read of those before: a checkpoint costs the same whatever their number. */
-static int add(struct layer_record *record, const char *name, const char *copy,
-	       const struct checkpoint_step *note, char ret_name[64], struct atoll_error *err)
+/* Add a line with the record's sealed layers, and `copy` above them if that is not NULL. Earlier
+ * checkpoints are not read, so the cost does not grow with their number. */
+static int add_point(struct layer_record *record, const char *name, const char *copy,
+		     const struct checkpoint_step *note, char ret_name[64], struct atoll_error *err)
 {
 	cleanup_buf struct buf line = BUF_INIT(1 << 20);
 	struct checkpoint point = {.info = {.number = record->info.n_checkpoints + 1,
 					    .time_ns = now_ns(),
 					    .status = note ? note->status : -1,
 					    .command = (char *)(note ? note->command : NULL)}};
-	const char *place = layer_record_get(record, KEY);
-	cleanup_free char *was = place ? strdup(place) : NULL;
+	const char *current = layer_record_get(record, KEY);
+	cleanup_free char *was = current ? strdup(current) : NULL;
 	char *layers[LAYER_DEPTH_MAX * 2 + 2];
 	off_t end;
 	int r;
@@ -307,11 +308,11 @@ static int add(struct layer_record *record, const char *name, const char *copy,
 	record->info.n_checkpoints++;
 	if (ret_name)
 		memcpy(ret_name, point.info.name, sizeof point.info.name);
-	r = save_place(record, point.info.number, err);
+	r = save_current(record, point.info.number, err);
 	if (r < 0) {
 		record->info.n_checkpoints--;
 		layer_record_set(record, KEY, was, NULL);
-		cut(record, end);
+		cut_line(record, end);
 	}
 	return r;
 }
@@ -328,25 +329,26 @@ int checkpoints_seal(struct layer_record *record, const char *name,
 	int r = checkpoints_check_new(record, name, err);
 
 	if (r == 0 && !layer_top_is_empty(record)) {
-		/* While it is known which files these are: without it there is only no merge. */
+		/* The base files are known only now. Without this copy a later merge is not
+		 * possible. */
 		layer_keep_base(record, NULL);
-		/* Before: a layer that is joined as soon as it is sealed is no checkpoint's, and
-		 * would stay behind until somebody sweeps. */
+		/* Before sealing: a layer that is sealed and joined at once belongs to no
+		 * checkpoint, and would stay until a sweep. */
 		r = bound_depth(record, 1, err);
 		if (r == 0)
 			r = layer_seal_top(record, err);
 		is_sealed = r == 0;
 	}
 	if (r == 0)
-		r = add(record, name, NULL, note, ret_name, err);
-	/* A disk that is full: all stays as it was. */
+		r = add_point(record, name, NULL, note, ret_name, err);
+	/* ENOSPC, for example: leave the sandbox as it was. */
 	if (r < 0 && is_sealed)
 		layer_unseal_top(record);
 	return r;
 }
 
-/* The copy is the checkpoint's, not the sandbox's: in the live workspace it is not beneath the top,
- * and what is deleted there leaves no whiteout for it. */
+/* The copy belongs to the checkpoint, not to the sandbox. In the live workspace it is not below the
+ * top layer, so files deleted there leave no whiteout for it. */
 int checkpoints_copy(struct layer_record *record, const char *name,
 		     const struct checkpoint_step *note, char ret_name[64], struct atoll_error *err)
 {
@@ -354,7 +356,7 @@ int checkpoints_copy(struct layer_record *record, const char *name,
 	int r = checkpoints_check_new(record, name, err);
 
 	if (r == 0 && layer_top_is_empty(record))
-		return add(record, name, NULL, note, ret_name, err);
+		return add_point(record, name, NULL, note, ret_name, err);
 	if (r == 0)
 		r = layer_check_copy(record, err);
 	if (r == 0)
@@ -364,13 +366,13 @@ int checkpoints_copy(struct layer_record *record, const char *name,
 	copy = record->layers[0];
 	record->n_layers--;
 	memmove(record->layers, record->layers + 1, record->n_layers * sizeof *record->layers);
-	r = add(record, name, copy, note, ret_name, err);
+	r = add_point(record, name, copy, note, ret_name, err);
 	if (r < 0)
 		layer_drop_copy(record, copy);
 	return r;
 }
 
-/* ---- going back, and elsewhere ---- */
+/* ---- return, branch ---- */
 
 static int set_layers(struct layer_record *record, const struct checkpoint *point,
 		      struct atoll_error *err)
@@ -385,69 +387,72 @@ static int set_layers(struct layer_record *record, const struct checkpoint *poin
 							       : bound_depth(record, 0, err);
 }
 
-/* What a record stands on, for who has to put it back. */
-struct place {
+/* The layers that a record stands on, to restore them after a failure. */
+struct saved_layers {
 	char **layers;
 	size_t n_layers;
 	struct layer_roots roots;
 };
 
-static void leave_place(struct layer_record *record, struct place *ret)
+static void detach_layers(struct layer_record *record, struct saved_layers *ret)
 {
-	*ret = (struct place){record->layers, record->n_layers, {.n = 0}};
+	*ret = (struct saved_layers){record->layers, record->n_layers, {.n = 0}};
 	layer_roots_get(record, &ret->roots);
 	record->layers = NULL;
 	record->n_layers = 0;
 }
 
-/* The one that was left, or the present one. */
-static void forget_place(struct layer_record *record, struct place *place, bool comes_back)
+/* Free the old layers; or, with `comes_back`, restore them and free the present ones. */
+static void restore_or_free(struct layer_record *record, struct saved_layers *saved,
+			    bool comes_back)
 {
 	if (comes_back) {
-		struct place present;
+		struct saved_layers present;
 
-		leave_place(record, &present);
-		record->layers = place->layers;
-		record->n_layers = place->n_layers;
-		layer_roots_set(record, &place->roots, NULL);
-		*place = present;
+		detach_layers(record, &present);
+		record->layers = saved->layers;
+		record->n_layers = saved->n_layers;
+		layer_roots_set(record, &saved->roots, NULL);
+		*saved = present;
 	}
-	while (place->n_layers)
-		free(place->layers[--place->n_layers]);
-	free(place->layers);
+	while (saved->n_layers)
+		free(saved->layers[--saved->n_layers]);
+	free(saved->layers);
 }
 
 int checkpoints_return(struct layer_record *record, const char *name, struct atoll_error *err)
 {
 	const char *now = layer_record_get(record, LAYER_ROOTS);
 	cleanup_free char *roots = now ? strdup(now) : NULL;
-	cleanup_with(checkpoints_done) struct checkpoints steps = {0};
+	cleanup_with(checkpoints_done) struct checkpoints list = {0};
 	const struct checkpoint *point;
-	struct place place;
-	int r = checkpoints_read(record, &steps, err);
+	struct saved_layers saved;
+	int r = checkpoints_read(record, &list, err);
 
 	if (r == 0)
-		r = checkpoints_find(&steps, name, &point, err);
+		r = checkpoints_find(&list, name, &point, err);
 	if (r < 0)
 		return r;
-	leave_place(record, &place);
+	detach_layers(record, &saved);
 	r = set_layers(record, point, err);
 	if (r == 0) {
 		r = layer_reset_top(record, err);
 		if (r == 0) {
-			r = save_place(record, point->info.number, err);
+			r = save_current(record, point->info.number, err);
 			layer_reset_end(record, r == 0);
 		}
 	}
-	/* On a disk that is full it stays where it was. */
-	forget_place(record, &place, r < 0);
-	/* What was written beside the workspace since then; a cell that stands on it ends. */
+	/* ENOSPC, for example: the sandbox stays on its layers. */
+	restore_or_free(record, &saved, r < 0);
+	/* Remove root layers that no checkpoint names. The caller ends a cell that stands on them.
+	 */
 	if (r == 0)
 		layer_roots_drop(record, roots, NULL);
 	return r;
 }
 
-/* What a branch takes over. What it is made of is the same file: nobody ever changes it. */
+/* Fill a branch's record from its parent's. The file "job" is a hard link: it is never changed in
+ * place. */
 static int fill_branch(const struct layer_record *from, struct layer_record *record,
 		       const struct checkpoint *point, struct atoll_error *err)
 {
@@ -457,14 +462,16 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 	int r = 0;
 
 	first.info.number = 1;
-	/* Its own will be called by their numbers: no two may have one name. */
+	/* The branch numbers its own checkpoints from 1: the first one must not have the name of a
+	 * later one. */
 	if (is_number_name(first.info.name))
 		snprintf(first.info.name, sizeof first.info.name, "step-1");
 	format_line(&first, &line);
-	unlinkat(record->fd, "job", 0); /* of one that it was made from: layer/spare.c */
+	unlinkat(record->fd, "job",
+		 0); /* of the spare record that this one was made from (layer/spare.c) */
 	if (linkat(from->fd, "job", record->fd, "job", 0) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fork '%s'", from->info.id);
-	/* What was applied of the first one is no change of the host's to the second either. */
+	/* Files that were applied from the parent are no conflicts for the branch either. */
 	if (linkat(from->fd, "known", record->fd, "known", 0) < 0 && errno != ENOENT)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fork '%s'", from->info.id);
 	snprintf(record->info.parent, sizeof record->info.parent, "%s", from->info.id);
@@ -483,7 +490,7 @@ static int fill_branch(const struct layer_record *from, struct layer_record *rec
 		r = layer_record_inherit(record, err);
 	if (r == 0)
 		r = append(record, &line, &end, err);
-	return r < 0 ? r : save_place(record, 1, err);
+	return r < 0 ? r : save_current(record, 1, err);
 }
 
 int checkpoints_branch(const struct layer_record *record, const struct checkpoint *point,

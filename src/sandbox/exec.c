@@ -20,20 +20,24 @@
 #include <sys/socket.h>
 
 /*
- * One step
+ * `atoll exec`: an attached step, in the client (atoll_sandbox_exec())
  *
- * To whoever supervises it a step is a run whose first process is reached by way of the holder: the
- * same messages, the same orders, and pipes or a terminal of the command's own, whose other ends
- * are here. So it is a back end, and run.c does the rest.
+ * A step has the same life as a run: the messages and orders of pid 1, pipes or a terminal whose
+ * other ends are here, signals, limits. So this file offers job/run.c a back end whose pid 1 is
+ * reached through the holder's socket:
+ *   start()    sends HOLDER_EXEC with the descriptors; the socket becomes the control socket
+ *   run_cell() copies the streams and forwards signals until the step's life pipe is at its end
+ *   report()   sends the result to the holder, for the event log
+ * The holder's side is holder-attached.c. If this process ends, the holder ends the step.
  */
 
-/* How long the holder may take to end what it was told to kill. */
+/* How long stop() waits for the end of a killed step. */
 #define STOP_MS 10000
 
-/* How often to ask, where one holder after the other is just ending. */
+/* How often to connect again while one holder after the other is just ending. */
 #define TRIES 100
 
-/* What a struct cell is here. */
+/* The `struct cell` of this back end. */
 struct attached_step {
 	const struct spec *spec;
 	struct layer_record *record;
@@ -42,8 +46,9 @@ struct attached_step {
 	char *cwd;
 	const struct relay *relay;
 	int result_fd;
-	int report_fd; /* the holder's socket once more: run.c closes the other one first */
-	size_t user;   /* of the contract's */
+	int report_fd; /* a copy of the holder's socket: run.c closes the other one before report()
+			*/
+	size_t user;   /* an index of the contract's users */
 };
 
 static struct attached_step *step_of(struct cell *cell)
@@ -56,7 +61,7 @@ static const struct attached_step *step_of_const(const struct cell *cell)
 	return (const struct attached_step *)(const void *)cell;
 }
 
-/* ---- what it executes ---- */
+/* ---- the invocation ---- */
 
 static int write_invocation(const struct attached_step *step, struct atoll_error *err)
 {
@@ -84,7 +89,7 @@ static int write_invocation(const struct attached_step *step, struct atoll_error
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
 }
 
-/* As one would type it, more or less: for people. */
+/* The command as one line, for people. */
 static void show_command(char *const argv[], char *ret, size_t size)
 {
 	size_t used = 0;
@@ -139,7 +144,8 @@ static int start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	if (r < 0)
 		return r;
 	ret->pid = reply.pid;
-	ret->pid_fd = take_fd(&life); /* readable, that is at its end, when the step is over */
+	ret->pid_fd =
+		take_fd(&life); /* the read end is at its end (POLLHUP) when the step is over */
 	step->report_fd = fcntl(socket_fd, F_DUPFD_CLOEXEC, 3);
 	ret->control_fd = take_fd(&socket_fd);
 	ret->listener_fd = ret->dns_fd = ret->layer_fd = ret->notice_fd = -1;
@@ -147,7 +153,7 @@ static int start(struct cell *cell, const int stdio[3], struct cell_handle *ret,
 	return 0;
 }
 
-/* Of a step that has ended this is not heard by anybody. */
+/* Kill the step and wait for its end; nothing happens if it has ended. */
 static void stop(struct cell *cell, const struct cell_handle *handle)
 {
 	const struct init_order order = {.type = INIT_SIGNAL_ALL, .signal = SIGKILL};
@@ -172,7 +178,8 @@ static void account(const struct cell *cell, struct cell_usage *ret)
 	if (pread(step_of_const(cell)->result_fd, ret, sizeof *ret,
 		  offsetof(struct attached_result, usage)) < 0)
 		*ret = (struct cell_usage){0};
-	/* The sandbox's, not this step's: if that ends it, it is told. */
+	/* This flag is the sandbox's, not this step's. If memory ends the step, INIT_LIMIT arrives.
+	 */
 	ret->is_out_of_memory = false;
 }
 
@@ -186,7 +193,7 @@ static const struct backend attached_backend = {
 
 /* ---- the step ---- */
 
-/* What the caller wants to be told, and we are told by the holder. */
+/* The caller's callbacks. Published ports come from the holder's result file. */
 struct callbacks {
 	const struct atoll_run_options *options;
 	struct attached_step *step;
@@ -252,10 +259,10 @@ static int copy_result(const struct attached_step *step, struct atoll_result *re
 	return r;
 }
 
-/* How long the holder may take to write down how it ended; longer only if the disk is full. */
+/* How long report() waits for the holder; longer only if the disk is full. */
 #define HEARD_MS 10000
 
-/* For the record; and wait until it has been heard: who sees a step's end may look at its record
+/* Send the result for the event log, and wait for the acknowledgement: the caller may read the log
  * next. */
 static void report(struct run *run, struct attached_step *step)
 {
@@ -307,7 +314,7 @@ static int run_step(struct run *run, struct attached_step *step, struct atoll_er
 	return r;
 }
 
-/* Where it starts: from the contract's directory, if that is not said in full. */
+/* A relative directory starts at the contract's directory. */
 static char *find_cwd(const struct spec *spec, const char *cwd)
 {
 	char *path = !cwd	     ? strdup(spec->cwd)
@@ -339,7 +346,7 @@ static int prepare(struct run *run, struct attached_step *step, char *const env[
 	if (!step->cwd)
 		return error_oom(err);
 	free(spec->cwd);
-	spec->cwd = strdup(step->cwd); /* for PWD */
+	spec->cwd = strdup(step->cwd); /* for the variable PWD */
 	if (!spec->cwd)
 		return error_oom(err);
 	*ret_env = env_build(spec, &extra, err);
@@ -402,14 +409,14 @@ int atoll_sandbox_exec(const char *id, char *const argv[], char *const env[], co
 		       const struct atoll_run_options *options, struct atoll_result *ret,
 		       struct atoll_error *err)
 {
-	static const struct atoll_run_options usual = {
+	static const struct atoll_run_options defaults = {
 		.stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2};
 	struct layer_record *record = NULL;
 	struct atoll_job *job = NULL;
-	struct atoll_error unheard;
+	struct atoll_error ignored;
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	*err = (struct atoll_error){0};
 	memset(ret, 0, offsetof(struct atoll_result, denials));
 	if (!argv || !argv[0])
@@ -418,7 +425,7 @@ int atoll_sandbox_exec(const char *id, char *const argv[], char *const env[], co
 	if (r == 0)
 		r = sandbox_job(record, true, &job, err);
 	if (r == 0)
-		r = exec_in(record, job, argv, env, cwd, options ? options : &usual, ret, err);
+		r = exec_in(record, job, argv, env, cwd, options ? options : &defaults, ret, err);
 	atoll_job_free(job);
 	layer_record_close(record);
 	return r;

@@ -28,10 +28,24 @@
 
 #include <linux/sockios.h>
 
-/* So much may wait in a caller's socket before refusals are no longer told. */
+/*
+ * Attached steps, and the ends of all steps
+ *
+ * attached_start() handles HOLDER_EXEC of `atoll exec` (exec.c): log the start, order pid 1 to
+ * start the step, keep the connection. holder_handle_message() then forwards pid 1's messages to
+ * the client, which copies the streams itself. The step ends in this order:
+ *   1. INIT_ENDED or INIT_FAILED arrives: has_end
+ *   2. holder_finish_steps(), later in the same round of the loop: checkpoint if the contract has
+ *      one after every step, write the result file, send the end to the client: is_over
+ *   3. the client sends its report for the event log and closes: the place is free
+ * Detached steps share 1 and 2; detached_finish() replaces the rest.
+ */
+
+/* A client that does not read: denials are dropped once so many bytes wait in its socket. */
 #define WAITING_MAX (64 << 10)
 
-/* The latest of many steps is noted no more often; so none of a sandbox that is soon gone. */
+/* How long the latest step waits to be written into the record: many short steps cause one write.
+ */
 #define NOTE_NS INT64_C(1000000000)
 
 size_t holder_count_running(const struct holder *holder)
@@ -47,9 +61,9 @@ size_t holder_count_running(const struct holder *holder)
 	return n;
 }
 
-/* ---- its beginning ---- */
+/* ---- start ---- */
 
-/* Descriptors in the order of struct holder_request; `stdio` gets -1 for a terminal. */
+/* The order is documented at struct holder_request. `stdio` gets -1 for a terminal. */
 static bool assign_fds(struct holder_client *client, uint32_t mask, int *fds, size_t n,
 		       int stdio[3])
 {
@@ -115,20 +129,19 @@ int attached_start(struct holder *holder, struct holder_client *client,
 		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's descriptors");
 	snprintf(client->command, sizeof client->command, "%.*s", (int)sizeof request->command - 1,
 		 request->command);
-	/* A limit ends all that is inside: whoever comes behind those that were told so begins
-	 * anew. */
+	/* A limit is ending the cell. This step arrived later: start it in a new cell. */
 	if (holder->limit.type == INIT_LIMIT)
 		holder_close_cell(holder, NULL);
 	r = begin_step(holder, client, fds[0], stdio, err);
 	if (r != -EPIPE && r != -ECONNRESET)
 		return r;
-	/* Everything inside has just ended, by a limit for one, and we have not heard of it yet. */
+	/* The cell has just ended, by a limit for example, and its messages are not read yet. */
 	holder_read_messages(holder);
 	holder_close_cell(holder, NULL);
 	return begin_step(holder, client, fds[0], stdio, err);
 }
 
-/* ---- what is told ---- */
+/* ---- messages of pid 1 ---- */
 
 static struct holder_client *find_client(struct holder *holder, uint32_t step)
 {
@@ -171,7 +184,7 @@ static void write_result(struct holder *holder, const struct holder_client *clie
 	done = pwrite(client->result_fd, result,
 		      offsetof(struct attached_result, connections) + n * sizeof *net->connections,
 		      0);
-	(void)done; /* whose file it is may have cut it off: that is his loss */
+	(void)done; /* the client may have truncated its file: then its result is incomplete */
 	free(result);
 }
 
@@ -183,7 +196,7 @@ void holder_spread_denial(struct holder *holder, const struct init_message *mess
 
 		if (!client->is_used || !client->step_id || client->is_over)
 			continue;
-		/* Where it is known whose it was, the others are not told. */
+		/* If the step is known, other steps do not get the denial. */
 		if (message->step && message->step != client->step_id)
 			continue;
 		if (client->detached)
@@ -244,7 +257,7 @@ static int32_t status_of(const struct init_message *end)
 					     : WEXITSTATUS(end->wait_status);
 }
 
-/* For whoever lists sandboxes; not worth waiting for, nor to be done for each of many. */
+/* For `atoll ls`. If another process has locked the record the note is dropped. */
 void holder_note_step(struct holder *holder, bool is_now)
 {
 	struct layer_record *record = holder->record;
@@ -270,7 +283,7 @@ static void note_step(struct holder *holder, const struct holder_client *client)
 	holder->noted_status = status_of(&client->end);
 	if (holder->note_ns == INT64_MAX)
 		holder->note_ns = clock_monotonic_ns() + NOTE_NS;
-	/* Who has asked for one step looks at it next. */
+	/* The caller of a single `atoll exec` may list sandboxes next: do not wait. */
 	if (!client->detached)
 		holder_note_step(holder, true);
 }
@@ -281,7 +294,8 @@ static void finish_step(struct holder *holder, struct holder_client *client)
 	const struct checkpoint_step note = {client->command, status_of(&client->end)};
 
 	client->has_end = false;
-	client->is_ending = true; /* a cell that is lost on the way does not take its end away */
+	client->is_ending =
+		true; /* a cell that ends during the checkpoint must not replace this end */
 	if (client->end.type == INIT_ENDED && !client->is_cut &&
 	    holder->spec->checkpoints_every_step)
 		holder_checkpoint(holder, NULL, &note, NULL, &failure);
@@ -300,7 +314,7 @@ static void finish_step(struct holder *holder, struct holder_client *client)
 		holder_free_client(holder, client);
 }
 
-/* A shell whose command was killed says so by its status. */
+/* By SIGKILL; a shell whose command was killed exits with 128 + SIGKILL. */
 static bool is_by_signal(const struct holder_client *client)
 {
 	const int status = client->end.wait_status;
@@ -311,7 +325,8 @@ static bool is_by_signal(const struct holder_client *client)
 
 void holder_finish_steps(struct holder *holder)
 {
-	/* The kernel may have killed it for want of memory, which is the sandbox's limit. */
+	/* The kernel kills by SIGKILL if memory is over the sandbox's limit: read the counters
+	 * first. */
 	for (size_t i = 0; i < holder->n_places; i++) {
 		if (holder->clients[i].is_used && is_by_signal(&holder->clients[i])) {
 			holder_check_counters(holder, true);
@@ -334,7 +349,7 @@ void holder_lose_steps(struct holder *holder, const struct init_message *limit)
 
 		if (!client->is_used || !client->step_id || client->is_over || client->is_ending)
 			continue;
-		/* It has ended by itself, just before. */
+		/* The step ended by itself before the cell. */
 		if (client->has_end && !(limit && is_by_signal(client))) {
 			finish_step(holder, client);
 			continue;

@@ -23,10 +23,21 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+/*
+ * The cell of a holder: build, end, messages
+ *
+ * holder_open_cell() is called before each step. It prepares the network (netctl), locks the record
+ * while it reads the layers, builds the cell with the back end, and starts pid 1 as a service that
+ * waits for steps. holder_close_cell() ends everything inside in this order: kill and reap pid 1,
+ * read its last messages and notices, stop the network, copy the private root, end the steps, copy
+ * base files for a merge, release. It is called when pid 1 is gone, when a limit is reached, and at
+ * the holder's end.
+ */
+
 /* How often the back end's counters are read. */
 #define COUNT_NS (500 * INT64_C(1000000))
 
-/* How long the first process may take for an order. */
+/* How long pid 1 may need for an order. */
 #define DONE_MS 20000
 
 /* ---- layers ---- */
@@ -80,9 +91,9 @@ int holder_find_layers(struct holder *holder, struct atoll_error *err)
 	return holder->layer.top ? find_roots(holder, &holder->root_below, err) : error_oom(err);
 }
 
-/* ---- the network's questions to us ---- */
+/* ---- callbacks of the network ---- */
 
-static int32_t whose(void *data, uint16_t local_port, char ret_program[16])
+static int32_t find_process(void *data, uint16_t local_port, char ret_program[16])
 {
 	const struct holder *holder = data;
 
@@ -102,7 +113,7 @@ static void order_sockets(void *data, uint32_t count)
 	send(holder->handle.control_fd, &order, sizeof order, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* ---- its life ---- */
+/* ---- build and end ---- */
 
 static int open_net(struct holder *holder, struct atoll_error *err)
 {
@@ -111,11 +122,11 @@ static int open_net(struct holder *holder, struct atoll_error *err)
 	holder->net_result = calloc(1, sizeof *holder->net_result);
 	if (!holder->net_result)
 		return error_oom(err);
-	/* Only who keeps a sandbox looks for questions; else nobody is there, and the answer is no.
-	 */
+	/* Only a sandbox with HOLDER_STAY has a client that reads questions. Otherwise the answer
+	 * is no. */
 	holder->net_options.ask = holder->stays ? holder_ask_later : NULL;
 	r = netctl_init(&holder->net, holder->spec, &holder->net_options, holder->net_result, err);
-	holder->net.whose = whose;
+	holder->net.whose = find_process;
 	holder->net.order_sockets = order_sockets;
 	holder->net.keeps = true;
 	holder->net.restarts = holder->stays;
@@ -131,8 +142,8 @@ static void close_net(struct holder *holder)
 	holder->net_result = NULL;
 }
 
-/* Nothing of its own was written yet: such a sandbox is started the most often, and is not
- * measured. A branch begins with a checkpoint, and layers that are not its own. */
+/* Nothing was written yet, so the used disk space is 0 and is not measured: most started sandboxes
+ * are new. A branch starts with one checkpoint and layers of its parent. */
 static bool is_new(const struct layer_record *record)
 {
 	const bool is_branch = record->info.parent[0];
@@ -163,7 +174,7 @@ static int prepare(struct holder *holder, struct atoll_error *err)
 	if (r == 0)
 		r = holder->backend->prepare(holder->spec, holder->env, &holder->net.extra, NULL,
 					     &holder->cell, err);
-	isolate_forget(); /* the spawner's knowledge was for this one */
+	isolate_forget(); /* the facts that the spawner remembered were for this cell */
 	if (r == 0) {
 		r = holder->backend->start(holder->cell, (const int[3]){-1, -1, -1},
 					   &holder->handle, err);
@@ -215,7 +226,8 @@ static bool is_out_of_memory(const struct holder *holder, struct init_message *r
 	return true;
 }
 
-/* What the host's files were, for a merge; if somebody has the record it is not worth waiting. */
+/* Copy the host's files that the layer changes, for a later merge. Skipped if another process has
+ * locked the record. */
 static void keep_base(const struct holder *holder)
 {
 	struct layer_record *record = holder->record;
@@ -251,7 +263,7 @@ void holder_close_cell(struct holder *holder, const struct init_message *limit)
 		limit = &holder->limit;
 	if (!limit && is_out_of_memory(holder, &memory))
 		limit = &memory;
-	/* Before a step that has just ended makes its checkpoint. */
+	/* Before holder_lose_steps(): a step that has just ended makes its checkpoint there. */
 	holder_root_end(holder);
 	holder_lose_steps(holder, limit);
 	holder->limit = (struct init_message){0};
@@ -292,7 +304,7 @@ void holder_check_counters(struct holder *holder, bool is_now)
 	}
 }
 
-/* ---- talking to the first process ---- */
+/* ---- pid 1 ---- */
 
 void holder_send_order(struct holder *holder, enum init_order_type type, uint32_t step, int number)
 {
@@ -337,13 +349,13 @@ bool holder_read_messages(struct holder *holder)
 		}
 		if (message.type == INIT_SOCKETS && n == (size_t)message.code)
 			netctl_receive_sockets(&holder->net, fds, n);
-		/* What it was told of before its end belongs to it. */
+		/* Notices that pid 1 sent before the step's end belong to the step. */
 		if (message.type == INIT_ENDED)
 			notices_read_all(&holder->notices);
 		if (got == sizeof message && message.type == INIT_DONE) {
 			holder->is_done = true;
 			holder->done_code = message.code;
-			/* There may be no template any more. */
+			/* The template process may have ended: forget its listener. */
 			holder->backend->keep_listener(holder->cell, -1);
 		} else if (got == sizeof message) {
 			holder_handle_message(holder, &message, n == 1 ? fds[0] : -1);
@@ -370,7 +382,7 @@ int holder_ask_init(struct holder *holder, enum init_order_type type, struct ato
 			break;
 		is_there = holder_read_messages(holder) && !fds[1].revents;
 	}
-	/* It has let everything go on by itself. */
+	/* pid 1 did not stop all processes, and has let them go on. */
 	if (type == INIT_FREEZE && (!holder->is_done || holder->done_code < 0)) {
 		holder->is_stopped = false;
 		detached_go_all(holder);

@@ -19,16 +19,17 @@
 #include <poll.h>
 
 /*
- * Checkpoints and going back, while the sandbox lives
+ * Checkpoint and rollback of a live sandbox
  *
- *   nothing runs     the top becomes a layer by a rename, and the workspace is put together anew on
- *                    top of it; nothing is copied
- *   something runs   it is stopped, the top is copied, it goes on
- *   going back       what runs is ended; and the cell with it, if something was written beside the
- *                    workspace since then (holder-root.c)
+ *   checkpoint, no process inside   the top layer is sealed by a rename, and the workspace is
+ *                                   mounted again on top of it; nothing is copied
+ *   checkpoint, with processes      they are stopped, the top layer is copied, they go on
+ *   rollback                        all processes are ended, and the workspace is mounted on the
+ *                                   checkpoint's layers. The cell ends as well if the private root
+ *                                   has changed since then (holder-root.c)
  *
- * Where the workspace cannot be put together in place, the cell ends, and the next step builds
- * another one.
+ * If the back end cannot mount the workspace again in place, the cell ends, and the next step
+ * builds another one.
  */
 
 static int check_layer(const struct holder *holder, struct atoll_error *err)
@@ -41,8 +42,8 @@ static int check_layer(const struct holder *holder, struct atoll_error *err)
 		"to return to");
 }
 
-/* The workspace of a cell in which nothing runs, from the record's layers as they are now. */
-static void exchange(struct holder *holder)
+/* Mount the workspace of a cell without processes again, from the record's present layers. */
+static void remount_workspace(struct holder *holder)
 {
 	struct atoll_error err = {0};
 	int r = holder_find_layers(holder, &err);
@@ -64,15 +65,15 @@ static int checkpoint_running(struct holder *holder, const char *name,
 			      const struct checkpoint_step *note, char ret_name[64],
 			      struct atoll_error *err)
 {
-	const bool stands_still = holder->is_frozen || holder->is_stuck;
-	int r = stands_still ? 0 : holder_stop_inside(holder, err);
+	const bool is_stopped = holder->is_frozen || holder->is_stuck;
+	int r = is_stopped ? 0 : holder_stop_inside(holder, err);
 
 	if (r < 0)
 		return r;
 	r = holder_copy_root(holder, false, err);
 	if (r == 0)
 		r = checkpoints_copy(holder->record, name, note, ret_name, err);
-	if (!stands_still)
+	if (!is_stopped)
 		holder_send_order(holder, INIT_THAW, 0, 0);
 	return r;
 }
@@ -86,7 +87,7 @@ static int checkpoint_locked(struct holder *holder, const char *name,
 
 	if (!holder->is_live || (is_empty && !holder_has_root(holder)))
 		return checkpoints_seal(holder->record, name, note, ret_name, err);
-	/* A name that is wrong is not worth a copy. */
+	/* Check the name before the copy. */
 	r = checkpoints_check_new(holder->record, name, err);
 	if (r < 0)
 		return r;
@@ -99,14 +100,15 @@ static int checkpoint_locked(struct holder *holder, const char *name,
 	if (r < 0 || is_empty)
 		return r < 0 ? r : checkpoints_seal(holder->record, name, note, ret_name, err);
 	r = checkpoints_seal(holder->record, name, note, ret_name, err);
-	/* Also after a failure: the top may have been sealed already. */
-	exchange(holder);
+	/* Also after a failure: the top layer may be sealed already. */
+	remount_workspace(holder);
 	return r;
 }
 
-/* A checkpoint only moves what was written: what was told stays so, and what processes wrote since
- * the end of their step is told with the next one. Where layers are joined their files are others,
- * and all of them are looked at, before and after; that is once for some dozens of checkpoints. */
+/* A checkpoint only moves files: changes that were logged stay logged, and changes that background
+ * processes made since the end of their step are logged with the next one. If layers are joined,
+ * their files get other inodes: compare all changes before and after. That happens once in some
+ * dozens of checkpoints. */
 static int checkpoint_recorded(struct holder *holder, const char *name,
 			       const struct checkpoint_step *note, char ret_name[64],
 			       struct atoll_error *err)
@@ -127,7 +129,7 @@ static int checkpoint_recorded(struct holder *holder, const char *name,
 int holder_checkpoint(struct holder *holder, const char *name, const struct checkpoint_step *note,
 		      char ret_name[64], struct atoll_error *err)
 {
-	/* A step's end may be heard of in the midst of something else. */
+	/* The end of a step can be handled while a rollback has the record locked. */
 	const bool was_locked = holder->record->lock_fd >= 0;
 	int r = check_layer(holder, err);
 
@@ -141,20 +143,20 @@ int holder_checkpoint(struct holder *holder, const char *name, const struct chec
 	return r;
 }
 
-/* A name that is wrong must not cost anybody his processes. */
-static int check_point(const struct holder *holder, const char *name, struct atoll_error *err)
+/* Check the name before any process is ended. */
+static int check_name(const struct holder *holder, const char *name, struct atoll_error *err)
 {
-	cleanup_with(checkpoints_done) struct checkpoints steps = {0};
+	cleanup_with(checkpoints_done) struct checkpoints checkpoints = {0};
 	const struct checkpoint *point;
-	int r = checkpoints_read(holder->record, &steps, err);
+	int r = checkpoints_read(holder->record, &checkpoints, err);
 
-	return r < 0 ? r : checkpoints_find(&steps, name, &point, err);
+	return r < 0 ? r : checkpoints_find(&checkpoints, name, &point, err);
 }
 
 static int rollback_locked(struct holder *holder, const char *name, uint64_t *ret_ended,
 			   struct atoll_error *err)
 {
-	int r = check_point(holder, name, err);
+	int r = check_name(holder, name, err);
 
 	if (r < 0)
 		return r;
@@ -174,12 +176,12 @@ static int rollback_locked(struct holder *holder, const char *name, uint64_t *re
 	*ret_ended = (uint64_t)r;
 	holder->has_stale_changes = true;
 	r = checkpoints_return(holder->record, name, err);
-	/* A root is only put together with the rest. */
+	/* A private root cannot be mounted again in place: end the cell. */
 	if (r == 0 && !holder_root_is_current(holder)) {
 		holder->drops_root = true;
 		holder_close_cell(holder, NULL);
 	} else {
-		exchange(holder);
+		remount_workspace(holder);
 	}
 	return r;
 }

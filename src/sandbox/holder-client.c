@@ -24,12 +24,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Who connects, and what he asks for. One connection is one request. */
+/* Connections to the holder, and their requests. One connection is one request (sandbox.h). */
 
-/* What was killed and lives is killed again. */
+/* A step that lives after SIGKILL gets SIGKILL again after this time. */
 #define AGAIN_NS INT64_C(1000000000)
 
-/* ---- coming and going ---- */
+/* ---- connections ---- */
 
 static bool is_own(int fd)
 {
@@ -72,7 +72,8 @@ void holder_accept(struct holder *holder)
 					 .kill_ns = INT64_MAX};
 }
 
-/* A background process that writes where nobody reads would be ended by that. */
+/* A background process may still write to these pipes. It would get SIGPIPE if the holder closed
+ * them. */
 static void move_drains(struct holder *holder, struct holder_client *client)
 {
 	for (int i = 0; i < 2; i++) {
@@ -106,7 +107,7 @@ void holder_drain(struct holder *holder, size_t i)
 	holder->drains[i] = holder->drains[--holder->n_drains];
 }
 
-/* The caller is gone, perhaps by kill -9: its step goes, too, and has its grace. */
+/* The client is gone, perhaps by kill -9: end its attached step, with the contract's grace. */
 static void handle_disconnect(struct holder *holder, struct holder_client *client)
 {
 	holder_close_fd(&client->fd);
@@ -157,7 +158,7 @@ static void send_questions(const struct holder *holder, int fd)
 	send(fd, &answer, sizeof answer, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* What is answered by more than a reply. */
+/* Requests that are answered by more than a struct holder_reply. */
 static bool answer_query(struct holder *holder, const struct holder_client *client,
 			 const struct holder_request *request)
 {
@@ -183,7 +184,7 @@ static bool answer_query(struct holder *holder, const struct holder_client *clie
 	return true;
 }
 
-/* What nobody has to wait for. */
+/* Work that the client does not wait for. */
 static void finish_request(struct holder *holder, const struct holder_request *request)
 {
 	if (request->type == HOLDER_CHECKPOINT || request->type == HOLDER_ROLLBACK)
@@ -233,7 +234,7 @@ static void handle_request(struct holder *holder, struct holder_client *client,
 		r = end_all(holder, request->is_forced, &reply.error);
 		client->is_removing = r == 0 && streq(request->name, HOLDER_REMOVE);
 		holder->is_removed = holder->is_removed || client->is_removing;
-		/* Nothing of it is needed any more. */
+		/* The files of a removed sandbox are not copied. */
 		holder->drops_root = holder->drops_root || client->is_removing;
 		break;
 	case HOLDER_SAVE:
@@ -264,18 +265,18 @@ static void handle_request(struct holder *holder, struct holder_client *client,
 			      "`atoll rm`");
 	}
 	reply.code = r;
-	/* Whoever is attached is told of the step next. */
+	/* After HOLDER_ATTACH `fd` is -1: the watcher gets a report as its answer. */
 	if (client->fd >= 0)
 		send(client->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
 	finish_request(holder, request);
 	for (size_t i = 0; i < n; i++)
 		holder_close_fd(&fds[i]);
-	/* Whoever asked for the end waits for that of the connection. */
+	/* HOLDER_END is answered by the end of the connection. */
 	if (!client->step_id && request->type != HOLDER_END)
 		holder_free_client(holder, client);
 }
 
-/* What may be asked for a step is what one asks of a run's first process. */
+/* Orders that the client of an attached step may send, as a supervisor sends them to pid 1. */
 static void handle_order(struct holder *holder, struct holder_client *client,
 			 const struct init_order *order)
 {

@@ -21,13 +21,15 @@
 #include <termios.h>
 
 /*
- * Steps that depend on nobody: what is heard of them, and their end
+ * Detached steps: messages of pid 1, and the end
  *
- * One is over when its command has been reaped and its output is at its end: what a background
- * process holds open is waited for, unless it was told to end.
+ * holder-attached.c calls these for steps that have a struct detached_step. A step is over when pid
+ * 1 has reaped its command and its output is at its end. Output that a background process has open
+ * is waited for, unless the step was killed. close_step() then stores the end, logs it, and lets
+ * the watchers get it.
  */
 
-/* ---- what the first process says ---- */
+/* ---- messages of pid 1 ---- */
 
 static void open_terminal(struct holder *holder, struct holder_client *client, int fd)
 {
@@ -41,7 +43,8 @@ static void open_terminal(struct holder *holder, struct holder_client *client, i
 	fcntl(fd, F_SETFL, O_RDWR | O_NONBLOCK);
 	step->input_fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 	step->streams[0].from = fcntl(fd, F_DUPFD_CLOEXEC, 3);
-	/* An order that everything stops is on its way, or done: it would run all the same. */
+	/* pid 1 was ordered to stop all processes: a step that starts now would run. Send INIT_GO
+	 * after the thaw. */
 	step->is_go_pending = holder->is_stopped;
 	if (!step->is_go_pending)
 		holder_send_order(holder, INIT_GO, client->step_id, 0);
@@ -75,7 +78,7 @@ void detached_handle_message(struct holder *holder, struct holder_client *client
 	}
 }
 
-/* A program that insists is one line with a count. */
+/* The same denial again raises the count of its entry. */
 void detached_add_denial(struct detached_step *step, const struct atoll_denial *denial)
 {
 	struct atoll_denial *more;
@@ -99,7 +102,7 @@ void detached_add_denial(struct detached_step *step, const struct atoll_denial *
 	step->denials = more;
 }
 
-/* ---- its end ---- */
+/* ---- end ---- */
 
 void detached_kill(struct holder *holder, struct holder_client *client)
 {
@@ -107,7 +110,7 @@ void detached_kill(struct holder *holder, struct holder_client *client)
 	if (client->has_end)
 		return;
 	holder_send_order(holder, INIT_SIGNAL_ALL, client->step_id, SIGKILL);
-	client->kill_ns = clock_monotonic_ns() + INT64_C(1000000000); /* and again */
+	client->kill_ns = clock_monotonic_ns() + INT64_C(1000000000); /* then SIGKILL again */
 }
 
 bool detached_is_drained(struct detached_step *step)
@@ -115,7 +118,8 @@ bool detached_is_drained(struct detached_step *step)
 	if (step->is_forced || step->client->end.type == INIT_FAILED || step->client->is_cut)
 		return true;
 	for (int i = 0; i < STEP_STREAMS; i++) {
-		/* Of a terminal everybody's end is that of its session, which has just come. */
+		/* A terminal has no readers left to wait for: its session ended with the command.
+		 */
 		if (step->streams[i].from >= 0 && !step->has_terminal)
 			return false;
 	}
@@ -141,14 +145,15 @@ static void set_status(const struct holder *holder, const struct init_message *m
 	end->code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
 	end->cpu_ns = message->cpu_us * 1000;
 	end->peak_memory = message->peak_kib * 1024;
-	/* The kernel's way of saying that one file has reached the limit for all. */
+	/* SIGXFSZ: one file alone has reached the limit for all files. */
 	if (end->end == ATOLL_SIGNALED && end->code == SIGXFSZ && disk != SPEC_UNLIMITED) {
 		set_limit(end, ATOLL_OVER_LIMIT, "disk", disk, disk);
 		snprintf(end->limit_note, sizeof end->limit_note, "by one file");
 	}
 }
 
-/* How it ended: by what the first process says, unless we have ended it. */
+/* The end as pid 1 reports it; a time-out or output limit of the holder wins. `message` NULL:
+ * unknown. */
 static void set_end(const struct holder *holder, const struct holder_client *client,
 		    const struct init_message *message, struct step_end *end)
 {
@@ -200,7 +205,7 @@ static void fill_usage(const struct holder *holder, struct step_end *end)
 		(struct atoll_usage){end->output_bytes, limits[SPEC_OUTPUT].value};
 }
 
-/* For the record, in the form that it takes. */
+/* The event log expects a struct atoll_result. */
 static void write_end_event(struct holder *holder, struct holder_client *client,
 			    const struct step_end *end)
 {
@@ -226,7 +231,8 @@ static void write_end_event(struct holder *holder, struct holder_client *client,
 	free(result);
 }
 
-/* Room for it was made in the beginning: that it ended is told whatever happens. */
+/* The memory was allocated at the start: the end is reported even without memory for the denials.
+ */
 static struct step_end *make_end(struct detached_step *step)
 {
 	const size_t denials = step->n_stored_denials * sizeof(struct atoll_denial);
@@ -246,7 +252,7 @@ static struct step_end *make_end(struct detached_step *step)
 	return end;
 }
 
-/* `message` NULL: nobody knows how. */
+/* `message` NULL: the reason is unknown. */
 static void close_step(struct holder *holder, struct holder_client *client,
 		       const struct init_message *message, enum atoll_step_state state)
 {

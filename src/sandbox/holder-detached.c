@@ -24,10 +24,13 @@
 #include <sys/socket.h>
 
 /*
- * Steps that depend on nobody: how they begin, and are found again
+ * Detached steps: start, attach, list
  *
- * As long as it lives it has the place of a client whose connection is nobody's; who is told of it
- * are its watchers.
+ * detached_start() handles HOLDER_STEP: check the request, return an existing step with the same
+ * key, else write the key into the record, make the pipes, order pid 1 to start the step. The
+ * connection becomes the step's first watcher. While the step lives it has a place in
+ * holder->clients whose fd is -1; detached_finish() frees the place, and the struct stays in
+ * holder->ended for later watchers (holder-retention.c).
  */
 
 static void refuse(int fd, int code, const struct atoll_error *error)
@@ -39,8 +42,8 @@ static void refuse(int fd, int code, const struct atoll_error *error)
 
 /* ---- the request ---- */
 
-/* What is shown of it later. Words that do not fit into a message are cut: only the command is
- * kept, and of that the beginning. */
+/* A copy for reports. If the invocation is longer than a report allows, only the directory and the
+ * first arguments are copied. */
 static char *copy_invocation(const char *invocation, size_t size, size_t *ret_size)
 {
 	struct init_step_head head;
@@ -106,7 +109,8 @@ static struct detached_step *new_step(struct holder *holder, const struct step_s
 	step->has_stdin = start->has_stdin && !start->has_terminal && !start->has_channel;
 	step->has_terminal = start->has_terminal && !start->has_channel;
 	step->has_channel = start->has_channel;
-	step->is_end_sent = start->has_channel; /* nothing is kept of it that could be missed */
+	step->is_end_sent = start->has_channel; /* a step with a channel has no output that a
+						   watcher could miss */
 	step->columns = start->columns;
 	step->rows = start->rows;
 	step->input_fd = -1;
@@ -126,9 +130,9 @@ static struct detached_step *new_step(struct holder *holder, const struct step_s
 	return step;
 }
 
-/* ---- its beginning ---- */
+/* ---- start ---- */
 
-/* The command's ends; -1 for a terminal. */
+/* Make the command's descriptors; they stay -1 for a terminal. */
 static int open_stdio(struct detached_step *step, int *channel_fd, int stdio[3],
 		      struct atoll_error *err)
 {
@@ -160,8 +164,8 @@ static void name_command(const struct detached_step *step, char *ret, size_t siz
 	}
 }
 
-static int begin(struct holder *holder, struct holder_client *client, const int stdio[3],
-		 const char *invocation, struct atoll_error *err)
+static int start_in_cell(struct holder *holder, struct holder_client *client, const int stdio[3],
+			 const char *invocation, struct atoll_error *err)
 {
 	struct detached_step *step = client->detached;
 	cleanup_fd int invocation_fd = -1;
@@ -185,20 +189,20 @@ static int begin(struct holder *holder, struct holder_client *client, const int 
 	return r;
 }
 
-static int start(struct holder *holder, struct holder_client *client, int *channel_fd,
-		 const char *invocation, struct atoll_error *err)
+static int start_step(struct holder *holder, struct holder_client *client, int *channel_fd,
+		      const char *invocation, struct atoll_error *err)
 {
 	struct detached_step *step = client->detached;
 	int stdio[3] = {-1, -1, -1};
 	int r = open_stdio(step, channel_fd, stdio, err);
 
 	if (r == 0)
-		r = begin(holder, client, stdio, invocation, err);
+		r = start_in_cell(holder, client, stdio, invocation, err);
 	if (r == -EPIPE || r == -ECONNRESET) {
-		/* Everything inside has just ended, and we have not heard of it yet. */
+		/* The cell has just ended, and its messages are not read yet. */
 		holder_read_messages(holder);
 		holder_close_cell(holder, NULL);
-		r = begin(holder, client, stdio, invocation, err);
+		r = start_in_cell(holder, client, stdio, invocation, err);
 	}
 	for (int i = 0; i < 3; i++)
 		holder_close_fd(&stdio[i]);
@@ -226,7 +230,7 @@ static int check_start(const struct holder *holder, struct step_start_request *s
 	return 0;
 }
 
-/* Also those that have ended, while somebody in the background has their output open. */
+/* Steps whose command has ended count as long as a background process has their output open. */
 static size_t count_places(const struct holder *holder)
 {
 	size_t n = 0;
@@ -236,7 +240,8 @@ static size_t count_places(const struct holder *holder)
 	return n;
 }
 
-/* `client` is the connection's; it is the step's afterwards, or forgotten. */
+/* `client` is the connection's place. It becomes the step's place; after a failure the caller frees
+ * it. */
 static int start_new(struct holder *holder, struct holder_client *client,
 		     const struct step_start_request *request, const char *invocation, size_t size,
 		     int *channel_fd, struct atoll_error *err)
@@ -270,22 +275,22 @@ static int start_new(struct holder *holder, struct holder_client *client,
 	name_command(step, client->command, sizeof client->command);
 	r = watcher_add(holder, step, client->fd, err);
 	if (r == 0)
-		r = start(holder, client, channel_fd, invocation, err);
+		r = start_step(holder, client, channel_fd, invocation, err);
 	if (r < 0) {
 		if (request->key[0])
 			detached_key_remove(holder, slot);
 		refuse(client->fd, r, err);
 		step->client = NULL;
-		step->over_ns = INT64_MIN; /* swept at once */
+		step->over_ns = INT64_MIN; /* detached_sweep() frees it in this round */
 		client->detached = NULL;
 	}
-	/* The connection is the watcher's. */
+	/* The watcher owns the connection now. */
 	if (step->watchers)
 		client->fd = -1;
 	return r;
 }
 
-/* In memory of ours, which the caller cannot change any more. */
+/* Into our own memory: the client can change its file at any time. */
 static char *read_invocation(int fd, size_t *ret_size)
 {
 	cleanup_buf struct buf text = BUF_INIT(INIT_STEP_MAX);
@@ -351,7 +356,7 @@ static int by_number(const void *left, const void *right)
 	return (a->number > b->number) - (a->number < b->number);
 }
 
-/* Those that live first, if there are more than fit. */
+/* If there are more than fit: first the ones that live, then the latest. */
 void detached_send_list(struct holder *holder, int fd)
 {
 	const struct detached_step *const lists[] = {holder->detached, holder->ended};

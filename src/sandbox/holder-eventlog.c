@@ -24,18 +24,20 @@
 #include <sys/wait.h>
 
 /*
- * What is written down of a sandbox
+ * The event log of a sandbox
  *
- * The holder writes its log as long as it lives: it alone sees all steps. How a step ended, and
- * what it said, its caller knows best, and reports; for one that is gone without, the holder says
- * what it has seen itself.
+ * The holder has the log open while it lives: only the holder sees all steps. It opens the log with
+ * the first step. For each step it logs start, connections, denials, changes of files, and the end.
+ * The client of an attached step reports the result and the hash of the output, which it has seen.
+ * If the client is gone without a report, the holder logs what pid 1 has reported. If the disk is
+ * full, holder_eventlog_check() stops all processes inside until the log can be written again.
  */
 
-/* A step that takes longer is worth waiting for the disk at its end; so is a holder that has. */
+/* After a step of this length its last line is flushed to the disk; the same for the holder's end.
+ */
 #define LONG_NS INT64_C(60000000000)
 
-/* How a step ended that could not even begin: as `atoll exec` ends then, for want of something that
- * this host should have. */
+/* The exit status of `atoll exec` for a step that could not start because of the host. */
 #define NOT_STARTED_CODE 242
 
 int holder_eventlog_open(struct holder *holder, struct atoll_error *err)
@@ -45,7 +47,7 @@ int holder_eventlog_open(struct holder *holder, struct atoll_error *err)
 	if (holder->eventlog || holder->spec->record == SPEC_RECORD_OFF)
 		return 0;
 	r = eventlog_reopen(holder->spec, holder->record->info.id, &holder->eventlog, err);
-	/* What is there already was told by another holder. */
+	/* Earlier holders have logged the changes that are there now. */
 	if (r == 0)
 		holder_eventlog_add_changes(holder, 0, NULL);
 	return r == 0 ? holder_rules_open(holder, err) : r;
@@ -58,9 +60,9 @@ int holder_eventlog_begin(struct holder *holder, struct atoll_error *err)
 	return r < 0 ? r : eventlog_flush(holder->eventlog, err);
 }
 
-/* ---- the beginning of a step ---- */
+/* ---- start of a step ---- */
 
-/* By what the contract is kept: the same for all steps of a cell. */
+/* The mechanisms that enforce the contract: the same for all steps of a cell. */
 static const struct plan *mechanisms(struct holder *holder)
 {
 	if (!holder->has_plan && holder->backend->describe) {
@@ -93,7 +95,8 @@ static int write_start(struct holder *holder, const struct holder_client *client
 	if (!texts)
 		return error_oom(err);
 	invocation += sizeof head;
-	/* With a NULL between arguments and variables. They were checked when they were taken. */
+	/* A NULL separates arguments and variables. invocation_copy() or invocation_build() has
+	 * checked the texts. */
 	for (size_t i = 0; i < n; i++) {
 		texts[i <= head.n_argv ? i : i + 1] = (char *)invocation;
 		invocation += strlen(invocation) + 1;
@@ -121,7 +124,7 @@ int holder_eventlog_start_step(struct holder *holder, struct holder_client *clie
 	client->start_ns = clock_monotonic_ns();
 	r = write_start(holder, client, invocation, err);
 	munmap(invocation, (size_t)st.st_size);
-	/* What found no room is written when there is some: then it has to be told how it ended. */
+	/* If the disk is full the start is written later: then the end must be logged as well. */
 	client->is_logged = r == 0 || eventlog_is_stuck(holder->eventlog, NULL);
 	return r < 0 ? error_context(err, r, "the record cannot be written") : 0;
 }
@@ -145,9 +148,9 @@ void holder_eventlog_refuse_step(struct holder *holder, struct holder_client *cl
 	free(result);
 }
 
-/* ---- meanwhile ---- */
+/* ---- while steps run ---- */
 
-/* Whose connection it is is not known; where one step runs it is that one's. */
+/* The step of a connection is not known, unless only one step runs. */
 void holder_eventlog_add_connection(void *data, const struct atoll_connection *connection)
 {
 	const struct holder *holder = data;
@@ -166,9 +169,9 @@ void holder_eventlog_add_connection(void *data, const struct atoll_connection *c
 			    connection);
 }
 
-/* ---- the end of a step ---- */
+/* ---- end of a step ---- */
 
-/* What the holder itself knows of it. */
+/* The result as far as the holder has seen it. */
 static void fill_result(const struct holder *holder, const struct holder_client *client,
 			struct atoll_result *ret)
 {
@@ -192,7 +195,7 @@ static void fill_result(const struct holder *holder, const struct holder_client 
 	ret->usage[ATOLL_WALL].limit = holder->spec->limits[SPEC_WALL].value;
 }
 
-/* Is it over, and does nobody have more to say about it? */
+/* `report` NULL: the client of an attached step is gone without one. */
 static void write_end(struct holder *holder, struct holder_client *client,
 		      const struct attached_report *report)
 {
@@ -249,7 +252,7 @@ void holder_eventlog_end_unreported(struct holder *holder, struct holder_client 
 
 /* ---- changes ---- */
 
-/* What was told of a change, to tell it once. */
+/* Identifies a change, so that it is logged once. */
 static uint64_t hash_change(const struct atoll_change *change)
 {
 	const uint64_t parts[] = {change->kind, change->after.st_ino, change->after.st_mode,
@@ -285,9 +288,9 @@ static void count(struct atoll_result *result, const struct atoll_change *change
 	result->n_marked += change->mark != NULL;
 }
 
-/* All that differs from the host now, less what was told already. With `result` NULL it is only
- * noted as told. Sealed layers never change: where nothing lies on those that were looked at, there
- * is nothing new, and all of them would be read to find that out. */
+/* Log all differences to the host that are not in holder->reported. Sealed layers never change: if
+ * the top layer is empty and the sealed ones were read, nothing is new, and reading them again is
+ * skipped. */
 void holder_eventlog_add_changes(struct holder *holder, uint32_t step, struct atoll_result *result)
 {
 	struct layer_changes *changes;
@@ -319,11 +322,11 @@ void holder_eventlog_add_changes(struct holder *holder, uint32_t step, struct at
 	atoll_changes_close(&changes->list);
 }
 
-/* ---- layers that are joined ---- */
+/* ---- joined layers ---- */
 
 struct reported_name {
 	const char *path;
-	const struct stat *after; /* NULL: it was renamed to another */
+	const struct stat *after; /* NULL: the file was renamed, and this is its old name */
 };
 
 static int compare_names(const void *a, const void *b)
@@ -332,8 +335,8 @@ static int compare_names(const void *a, const void *b)
 		      ((const struct reported_name *)b)->path);
 }
 
-/* What of `before` was told, by its names. A file that was renamed has two: joined, it may be one
- * that is new and one that is gone. */
+/* The names of the changes in `before` that were logged. A renamed file has two: in a joined layer
+ * it can appear as an added and a deleted one. */
 static struct reported_name *list_reported_names(const struct holder *holder,
 						 const struct atoll_changes *before, size_t *ret_n)
 {
@@ -355,7 +358,7 @@ static struct reported_name *list_reported_names(const struct holder *holder,
 	return names;
 }
 
-/* Of a directory only the name: what lies in it has its own. */
+/* Directories are the same if the name is: their entries have names of their own. */
 static bool is_same(const struct stat *a, const struct stat *b)
 {
 	if ((a->st_mode & S_IFMT) != (b->st_mode & S_IFMT))
@@ -409,7 +412,7 @@ void holder_eventlog_after_join(struct holder *holder, struct layer_changes *bef
 	atoll_changes_close(&changes->list);
 }
 
-/* ---- what others ask to be noted ---- */
+/* ---- lines for other processes ---- */
 
 int holder_eventlog_add_decision(struct holder *holder, const struct holder_request *request,
 				 struct atoll_error *err)
@@ -450,8 +453,8 @@ void holder_eventlog_add_change(struct holder *holder, const char *kind, const c
 	eventlog_seal(holder->eventlog, false, false, &err);
 }
 
-/* What a rollback took away was told, and so was what is there again. Nobody has to wait for that;
- * but the next step has, for what it writes is new. */
+/* The changes that the rollback removed and the ones that are there again were logged before. The
+ * next step's changes are new, so this must happen before it ends. */
 void holder_eventlog_reread_changes(struct holder *holder)
 {
 	if (!holder->has_stale_changes)
@@ -478,7 +481,7 @@ static void send_stuck(struct holder *holder, const struct atoll_error *problem)
 
 void holder_eventlog_check(struct holder *holder)
 {
-	/* No space after the wait: end the step. The sandbox and its changes stay. */
+	/* The disk was full for too long: end the steps. The sandbox and its changes stay. */
 	static const struct init_message unrecorded = {.type = INIT_LIMIT,
 						       .limit = EVENTLOG_STUCK,
 						       .limit_value = EVENTLOG_STUCK_NS / 1000000,
@@ -507,8 +510,8 @@ void holder_eventlog_check(struct holder *holder)
 	}
 }
 
-/* Whoever removes the sandbox would have to open the log once more, to say so. Without an answer he
- * does. */
+/* Log the removal for the client that removes the sandbox; without struct holder_ack it opens the
+ * log again itself. */
 static struct holder_client *note_removal(struct holder *holder)
 {
 	for (size_t i = 0; i < holder->n_places; i++) {

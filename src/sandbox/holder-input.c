@@ -11,13 +11,13 @@
 #include <string.h>
 
 /*
- * What kept steps are given to read
+ * Input of detached steps
  *
- * Bytes come with their offset in all that the step is ever given, and who sends them is told how
- * far they were taken. What was taken already is not taken again, so whoever does not know whether
- * he was heard simply says it once more: a client whose connection broke, or the next daemon for
- * one that was killed. That can only be kept here: between a write to a pipe and a note of it there
- * is always a moment to die in, and what dies with the holder is the command itself.
+ * A client sends bytes with their offset in the whole input (STEP_CALL_INPUT), and reports say up
+ * to which offset the holder has accepted. Bytes below that offset are skipped. So a client that
+ * does not know whether its message arrived (its connection broke, the daemon was killed) sends it
+ * again. The holder must count this: a client can die between a write to the pipe and a note of it,
+ * and when the holder dies the command dies, too.
  */
 
 void holder_input_drop(struct detached_step *step)
@@ -34,7 +34,7 @@ bool holder_input_should_poll(const struct detached_step *step)
 	return step->input_fd >= 0 && step->input.used > step->input_at;
 }
 
-/* Nobody reads it any more, or all of it was said. */
+/* Nothing reads the input any more, or all of it is written. */
 static void close_input(struct detached_step *step)
 {
 	holder_input_drop(step);
@@ -69,7 +69,7 @@ void holder_input_write(struct detached_step *step)
 		close_input(step);
 }
 
-/* Room for `size` bytes more, which is not for what was written already. */
+/* Room for `size` bytes more; removes the bytes that are written already. */
 static bool make_room(struct detached_step *step, size_t size)
 {
 	const size_t waiting = step->input.used - step->input_at;
@@ -87,7 +87,7 @@ void holder_input_add(struct detached_step *step, uint64_t at, const char *data,
 {
 	uint64_t known;
 
-	step->has_changed = true; /* how far it was taken is the answer */
+	step->has_changed = true; /* a report answers with the accepted offset */
 	if (at > step->input_taken || step->closes_input ||
 	    (!step->has_stdin && !step->has_terminal))
 		return;

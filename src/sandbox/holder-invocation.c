@@ -16,6 +16,15 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/*
+ * The invocation of a step: directory, argument vector, environment
+ *
+ * pid 1 gets it as a sealed memory file: a struct init_step_head and its texts, one after the other
+ * with their NULs: directory, arguments, variables. The client of an attached step sends all of it
+ * (invocation_copy()). The client of a detached step sends only what differs from the contract
+ * (invocation_build()). In both, variables of secrets get the placeholders of this cell.
+ */
+
 static int set_invocation_error(struct atoll_error *err)
 {
 	return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's words");
@@ -34,7 +43,7 @@ static int seal_invocation(const struct buf *invocation, struct atoll_error *err
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
 }
 
-/* The placeholder of a secret, if the variable is one's. */
+/* The placeholder, if `variable` belongs to a secret; else NULL. */
 static const char *placeholder(const struct holder *holder, const char *variable)
 {
 	const struct network *network = &holder->spec->network;
@@ -80,7 +89,7 @@ int invocation_copy(const struct holder *holder, int fd, struct atoll_error *err
 	return seal_invocation(&invocation, err);
 }
 
-/* ---- from a few words ---- */
+/* ---- detached steps ---- */
 
 bool invocation_is_valid(const char *invocation, size_t size)
 {
@@ -96,8 +105,8 @@ bool invocation_is_valid(const char *invocation, size_t size)
 	for (size_t i = 0; i < n_texts; i++) {
 		const char *end = at < size ? memchr(invocation + at, '\0', size - at) : NULL;
 
-		/* The first is a directory: what is longer is none, and would not fit into what
-		 * others are told. */
+		/* The first text is the directory. One of PATH_MAX or more cannot exist, and would
+		 * not fit into a report. */
 		if (!end || (i == 0 && (size_t)(end - invocation) - at >= PATH_MAX))
 			return false;
 		at = (size_t)(end - invocation) + 1;
@@ -110,74 +119,75 @@ static bool is_of(const char *variable, const char *name, size_t length)
 	return strncmp(variable, name, length) == 0 && variable[length] == '=';
 }
 
-struct wanted {
+struct variables {
 	const struct holder *holder;
-	const char *const *own; /* variables of ours that win over the contract's */
+	const char *const *own; /* variables that the holder sets; they replace the contract's */
 	size_t n_own;
-	const char *given; /* and of the caller's, over both: texts, one after the other */
+	const char *
+		given; /* variables of the client, which replace both; texts, one after the other */
 	uint32_t n_given;
 	bool has_terminal;
 };
 
-/* Does one that comes later have this name, too? */
-static bool is_given(const struct wanted *wanted, const char *variable, uint32_t from)
+/* Does a variable of the client from index `from` on have the same name? */
+static bool is_given(const struct variables *variables, const char *variable, uint32_t from)
 {
 	const size_t length = strcspn(variable, "=");
-	const char *at = wanted->given;
+	const char *at = variables->given;
 
-	for (uint32_t i = 0; i < wanted->n_given; i++, at += strlen(at) + 1) {
+	for (uint32_t i = 0; i < variables->n_given; i++, at += strlen(at) + 1) {
 		if (i >= from && is_of(at, variable, length))
 			return true;
 	}
 	return false;
 }
 
-static bool is_own(const struct wanted *wanted, const char *variable)
+static bool is_own(const struct variables *variables, const char *variable)
 {
 	const size_t length = strcspn(variable, "=");
 
-	for (size_t i = 0; i < wanted->n_own; i++) {
-		if (is_of(wanted->own[i], variable, length))
+	for (size_t i = 0; i < variables->n_own; i++) {
+		if (is_of(variables->own[i], variable, length))
 			return true;
 	}
 	return false;
 }
 
-/* What stands for a secret, and that this is a sandbox, is not the caller's to change. */
-static bool is_fixed(const struct wanted *wanted, const char *variable)
+/* A client cannot change a secret's placeholder or ATOLL_SANDBOX. */
+static bool is_fixed(const struct variables *variables, const char *variable)
 {
-	return placeholder(wanted->holder, variable) || is_of(variable, "ATOLL_SANDBOX", 13);
+	return placeholder(variables->holder, variable) || is_of(variable, "ATOLL_SANDBOX", 13);
 }
 
-/* A terminal has its own size, and fixed ones would win over that. */
-static bool is_dropped(const struct wanted *wanted, const char *variable)
+/* COLUMNS and LINES would override the terminal's own size. */
+static bool is_dropped(const struct variables *variables, const char *variable)
 {
-	return wanted->has_terminal &&
+	return variables->has_terminal &&
 	       (is_of(variable, "COLUMNS", 7) || is_of(variable, "LINES", 5));
 }
 
-static uint32_t add_environment(const struct wanted *wanted, struct buf *invocation)
+static uint32_t add_environment(const struct variables *variables, struct buf *invocation)
 {
-	char *const *env = wanted->holder->env;
-	const char *at = wanted->given;
+	char *const *env = variables->holder->env;
+	const char *at = variables->given;
 	uint32_t n = 0;
 
 	for (size_t i = 0; env[i]; i++) {
-		if (!is_fixed(wanted, env[i]) &&
-		    (is_given(wanted, env[i], 0) || is_own(wanted, env[i]) ||
-		     is_dropped(wanted, env[i])))
+		if (!is_fixed(variables, env[i]) &&
+		    (is_given(variables, env[i], 0) || is_own(variables, env[i]) ||
+		     is_dropped(variables, env[i])))
 			continue;
 		buf_add(invocation, env[i], strlen(env[i]) + 1);
 		n++;
 	}
-	for (size_t i = 0; i < wanted->n_own; i++) {
-		if (is_given(wanted, wanted->own[i], 0))
+	for (size_t i = 0; i < variables->n_own; i++) {
+		if (is_given(variables, variables->own[i], 0))
 			continue;
-		buf_add(invocation, wanted->own[i], strlen(wanted->own[i]) + 1);
+		buf_add(invocation, variables->own[i], strlen(variables->own[i]) + 1);
 		n++;
 	}
-	for (uint32_t i = 0; i < wanted->n_given; i++, at += strlen(at) + 1) {
-		if (!strchr(at, '=') || is_fixed(wanted, at) || is_given(wanted, at, i + 1))
+	for (uint32_t i = 0; i < variables->n_given; i++, at += strlen(at) + 1) {
+		if (!strchr(at, '=') || is_fixed(variables, at) || is_given(variables, at, i + 1))
 			continue;
 		buf_add(invocation, at, strlen(at) + 1);
 		n++;
@@ -185,18 +195,19 @@ static uint32_t add_environment(const struct wanted *wanted, struct buf *invocat
 	return n;
 }
 
-/* Who it runs as. The first is at home where the contract says that commands start. */
-struct person {
+/* The user that the step runs as. The directory of the contract's first user is the contract's
+ * `cwd`. */
+struct step_user {
 	char *home, *name, *logname; /* variables; NULL: the contract's own */
 	char *cwd;
 };
 
-static void person_done(struct person *person)
+static void step_user_done(struct step_user *user)
 {
-	free(person->home);
-	free(person->name);
-	free(person->logname);
-	free(person->cwd);
+	free(user->home);
+	free(user->name);
+	free(user->logname);
+	free(user->cwd);
 }
 
 static char *make_variable(const char *name, const char *value)
@@ -206,18 +217,20 @@ static char *make_variable(const char *name, const char *value)
 	return asprintf(&text, "%s=%s", name, value) < 0 ? NULL : text;
 }
 
-/* A directory that is not said in full begins where he is at home. */
-static char *find_cwd(const char *usual, const char *cwd)
+/* A relative directory starts at the user's home. */
+static char *find_cwd(const char *default_cwd, const char *cwd)
 {
-	char *path = !cwd[0] ? strdup(usual) : cwd[0] == '/' ? strdup(cwd) : path_join(usual, cwd);
+	char *path = !cwd[0]	     ? strdup(default_cwd)
+		     : cwd[0] == '/' ? strdup(cwd)
+				     : path_join(default_cwd, cwd);
 
 	if (path)
 		path_normalize(path);
 	return path;
 }
 
-static int choose_person(const struct holder *holder, struct detached_step *step, const char *cwd,
-			 struct init_step_head *head, struct person *ret, struct atoll_error *err)
+static int choose_user(const struct holder *holder, struct detached_step *step, const char *cwd,
+		       struct init_step_head *head, struct step_user *ret, struct atoll_error *err)
 {
 	const struct spec *spec = holder->spec;
 	int user = spec_find_user(spec, step->user, err);
@@ -241,39 +254,40 @@ int invocation_build(const struct holder *holder, struct detached_step *step,
 		     const char *invocation, struct atoll_error *err)
 {
 	cleanup_buf struct buf out = BUF_INIT(INIT_STEP_MAX);
-	cleanup_with(person_done) struct person person = {0};
+	cleanup_with(step_user_done) struct step_user user = {0};
 	cleanup_free char *pwd = NULL;
 	const char *argv = invocation + sizeof(struct init_step_head), *at;
 	const char *own[5];
-	struct wanted wanted = {.holder = holder, .own = own, .has_terminal = step->has_terminal};
+	struct variables variables = {
+		.holder = holder, .own = own, .has_terminal = step->has_terminal};
 	struct init_step_head head;
 	int r;
 
 	memcpy(&head, invocation, sizeof head);
-	r = choose_person(holder, step, argv, &head, &person, err);
+	r = choose_user(holder, step, argv, &head, &user, err);
 	if (r < 0)
 		return r;
-	pwd = make_variable("PWD", person.cwd);
+	pwd = make_variable("PWD", user.cwd);
 	if (!pwd)
 		return error_oom(err);
-	own[wanted.n_own++] = pwd;
-	if (person.home) {
-		own[wanted.n_own++] = person.home;
-		own[wanted.n_own++] = person.name;
-		own[wanted.n_own++] = person.logname;
+	own[variables.n_own++] = pwd;
+	if (user.home) {
+		own[variables.n_own++] = user.home;
+		own[variables.n_own++] = user.name;
+		own[variables.n_own++] = user.logname;
 	}
 	if (step->has_terminal)
-		own[wanted.n_own++] = "TERM=xterm-256color";
+		own[variables.n_own++] = "TERM=xterm-256color";
 	buf_add(&out, &head, sizeof head);
-	buf_add(&out, person.cwd, strlen(person.cwd) + 1);
+	buf_add(&out, user.cwd, strlen(user.cwd) + 1);
 	argv += strlen(argv) + 1;
 	at = argv;
 	for (uint32_t i = 0; i < head.n_argv; i++)
 		at += strlen(at) + 1;
 	buf_add(&out, argv, (size_t)(at - argv));
-	wanted.given = at;
-	wanted.n_given = head.n_env;
-	head.n_env = add_environment(&wanted, &out);
+	variables.given = at;
+	variables.n_given = head.n_env;
+	head.n_env = add_environment(&variables, &out);
 	if (buf_error(&out) == -E2BIG)
 		return error_set(err, ATOLL_FAULT_REQUEST, E2BIG, "the command");
 	if (buf_error(&out) == 0)

@@ -13,10 +13,10 @@
 #include <errno.h>
 
 /*
- * The whole of a sandbox: frozen, counted
+ * Requests about the whole sandbox: freeze, thaw, stay, usage, questions about the network
  *
- * Frozen is a state of the holder's: it outlasts whoever has asked for it. Time-outs of steps stand
- * still meanwhile.
+ * The freeze belongs to the holder and stays when the client that asked for it is gone. Deadlines
+ * of detached steps do not run meanwhile.
  */
 
 int holder_stop_inside(struct holder *holder, struct atoll_error *err)
@@ -35,7 +35,7 @@ int holder_freeze(struct holder *holder, struct atoll_error *err)
 
 	if (holder->is_frozen)
 		return 0;
-	/* What the record has stopped stays so. */
+	/* If a full event log has stopped the processes already, they stay stopped. */
 	r = holder->is_live && !holder->is_stuck ? holder_stop_inside(holder, err) : 0;
 	if (r < 0)
 		return r;
@@ -56,7 +56,7 @@ int holder_thaw(struct holder *holder, struct atoll_error *err)
 	return 0;
 }
 
-/* Somebody is about to come. */
+/* A client may be about to start a step. */
 void holder_wake(struct holder *holder)
 {
 	if (!holder->is_idle)
@@ -71,7 +71,8 @@ int holder_stay(struct holder *holder, struct atoll_error *err)
 	int r;
 
 	holder->stays = holder->net.restarts = true;
-	holder->last_step_ns = clock_monotonic_ns(); /* it does not rest before it has begun */
+	holder->last_step_ns =
+		clock_monotonic_ns(); /* the sandbox does not become idle before its first step */
 	holder_wake(holder);
 	r = holder_open_cell(holder, err);
 	return r < 0 ? r : holder_eventlog_begin(holder, err);
@@ -112,7 +113,7 @@ int holder_answer(struct holder *holder, const struct holder_request *request,
 	for (size_t i = 0; holder->is_live && i < holder->net.n_questions; i++) {
 		if (holder->net.questions[i].id != id)
 			continue;
-		/* Nothing that holds beyond this sandbox. */
+		/* Answers that apply beyond this sandbox ("always") are not accepted here. */
 		if (request->number != ATOLL_ASK_NO && request->number != ATOLL_ASK_ONCE &&
 		    request->number != ATOLL_ASK_RUN)
 			return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "no answer like that");

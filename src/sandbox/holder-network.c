@@ -17,11 +17,12 @@
 #include <unistd.h>
 
 /*
- * Other network rules for a sandbox that lives
+ * Replaced network rules of a live sandbox (HOLDER_NETWORK)
  *
- * They take the place of the contract's, in this holder and in those that follow it: they lie in
- * the record, as the text that they came as. One that cannot be read ends the start; the contract's
- * own might allow more.
+ * The new rules replace the contract's in this holder and in later ones: the file `network` in the
+ * record has their text. A later holder that cannot read the file does not start, because the
+ * contract's own rules may allow more. The order: write `network.new`, change the live network,
+ * rename the file.
  */
 
 #define RULES_MAX (1U << 20)
@@ -46,8 +47,8 @@ static int put_in_place(const struct holder *holder, struct atoll_error *err)
 		       : 0;
 }
 
-/* Nobody is inside, nobody waits for anything, and nobody has left anything in its memory (/tmp and
- * the like go with the cell): it can be built anew. */
+/* No step was started, none runs, nothing is frozen: ending the cell loses no files in /tmp and no
+ * process, so the cell can be built again. */
 static bool is_unused(struct holder *holder)
 {
 	struct atoll_error err;
@@ -72,8 +73,8 @@ static int build_anew(struct holder *holder, struct atoll_error *err)
 	return holder->stays ? holder_open_cell(holder, err) : 0;
 }
 
-/* The contract's own network changes: all that is made from now on is made by it. Where it cannot
- * be, it stays as it was. */
+/* Change the network of the loaded contract: everything that is built later uses it. After a
+ * failure the old rules stay. */
 static int change(struct holder *holder, struct network *other, struct atoll_error *err)
 {
 	struct network *network = &((struct spec *)holder->spec)->network;

@@ -16,32 +16,35 @@
 #include <sys/mman.h>
 
 /*
- * What kept steps print
+ * Output of detached steps
  *
- * The holder alone reads their pipes, and nobody else writes what it keeps; it ends together with
- * everything inside. So however those end who read along, no byte is lost, told twice or out of
- * order. What is short stays in the holder's memory and is sent as it is. Longer streams move to a
- * memory file that is shared with who reads along: a page with the offset of the first byte that is
- * kept, then the stream at its own offsets, of which what nobody can read any more is punched out.
+ * Only the holder reads the step's pipes and writes the stored output, and it ends together with
+ * everything inside. So no byte is lost, repeated or out of order, however clients end. A stream of
+ * at most STEP_SMALL_OUTPUT bytes is kept in the holder's memory and sent in reports. A longer one
+ * moves to a memory file that clients read: a page with the offset of the first stored byte, then
+ * the stream at its own offsets. Old bytes are removed by punching holes, so that a window of the
+ * latest bytes stays.
  *
- * Whoever says what he needs is waited for: then the command is left to fill its pipe, and waits.
+ * A watcher can send the offset that it still needs (STEP_CALL_NEED). Then the holder stops reading
+ * when the window is full, the pipe fills, and the command blocks.
  */
 
-/* More is kept for a while, so that not every read punches a hole. */
+/* So many bytes more than the window are kept, so that not every read punches a hole. */
 #define SLACK (1U << 20)
 
-/* All windows of a sandbox together; each has at least WINDOW_MIN. */
+/* The windows of all streams of a sandbox together; each is at least WINDOW_MIN. */
 #define WINDOWS_ALL (128U << 20)
 #define WINDOW_MIN  (1U << 20)
 
 #define PAGE 4096U
 
-/* How long the end of all output may be ahead of the command's before it is told of alone. */
+/* The end of output often comes just before the end of the command: one report for both waits this
+ * long. */
 #define TOGETHER_NS (2 * INT64_C(1000000))
 
-static char room[65536];
+static char buffer[65536];
 
-/* ---- its pipes ---- */
+/* ---- pipes ---- */
 
 static int make_pipe(int ends[2], bool is_input, struct atoll_error *err)
 {
@@ -49,7 +52,7 @@ static int make_pipe(int ends[2], bool is_input, struct atoll_error *err)
 
 	if (pipe2(ends, O_CLOEXEC) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a pipe");
-	/* Of our end alone: the command's may be anything but surprising. */
+	/* Only our end: a command may not expect O_NONBLOCK. */
 	if (fcntl(ends[ours], F_SETFL, O_NONBLOCK | (is_input ? O_WRONLY : O_RDONLY)) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "prepare a pipe");
 	return 0;
@@ -78,7 +81,7 @@ int holder_output_open(struct detached_step *step, int stdio[3], struct atoll_er
 	return 0;
 }
 
-/* ---- keeping it ---- */
+/* ---- storing ---- */
 
 static uint64_t window_size(const struct holder *holder)
 {
@@ -105,7 +108,7 @@ static bool make_file(struct holder *holder, struct output_stream *stream)
 	return true;
 }
 
-/* First it is said, then done: whoever has read meanwhile looks again. */
+/* Write `first` before punching: a client reads `first` after its read, and so detects zeros. */
 static void punch(struct output_stream *stream, uint64_t first)
 {
 	if (stream->need < first)
@@ -118,7 +121,8 @@ static void punch(struct output_stream *stream, uint64_t first)
 	stream->first = first;
 }
 
-static bool keep(struct holder *holder, struct output_stream *stream, const char *data, size_t size)
+static bool store(struct holder *holder, struct output_stream *stream, const char *data,
+		  size_t size)
 {
 	const uint64_t window = window_size(holder);
 
@@ -170,8 +174,9 @@ static uint64_t output_left(const struct holder *holder, const struct detached_s
 	return used < limit ? limit - used : 0;
 }
 
-/* The limit of the contract; or there is no memory for more, which must not go unnoticed. */
-static void end_by_output(struct holder *holder, struct detached_step *step)
+/* The contract's output limit is reached; or there is no memory for more, and output would be lost
+ * without notice. */
+static void kill_by_output(struct holder *holder, struct detached_step *step)
 {
 	step->is_over_output = step->is_forced = true;
 	for (int i = 0; i < STEP_STREAMS; i++)
@@ -180,16 +185,16 @@ static void end_by_output(struct holder *holder, struct detached_step *step)
 		detached_kill(holder, step->client);
 }
 
-/* One read. 1: there may be more, 0: not now, or it is at its end. */
-static int move_once(struct holder *holder, struct detached_step *step, int number)
+/* One read. 1: there may be more. 0: EAGAIN, or the stream is at its end. */
+static int read_once(struct holder *holder, struct detached_step *step, int number)
 {
 	struct output_stream *stream = &step->streams[number];
 	const uint64_t left = output_left(holder, step);
-	ssize_t got = read(stream->from, room, sizeof room);
+	ssize_t got = read(stream->from, buffer, sizeof buffer);
 
 	if (got < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	/* A terminal whose other side is closed says EIO. */
+	/* A terminal whose other side is closed returns EIO. */
 	if (got <= 0) {
 		holder_close_fd(&stream->from);
 		if (step->client && !step->client->has_end && step->streams[!number].from < 0)
@@ -199,9 +204,9 @@ static int move_once(struct holder *holder, struct detached_step *step, int numb
 	if ((uint64_t)got > left)
 		got = (ssize_t)left;
 	step->has_changed = true;
-	eventlog_output_add(&step->output, number, room, (size_t)got);
-	if (!keep(holder, stream, room, (size_t)got) || (uint64_t)got == left) {
-		end_by_output(holder, step);
+	eventlog_output_add(&step->output, number, buffer, (size_t)got);
+	if (!store(holder, stream, buffer, (size_t)got) || (uint64_t)got == left) {
+		kill_by_output(holder, step);
 		return 0;
 	}
 	return 1;
@@ -211,10 +216,10 @@ void holder_output_read(struct holder *holder, struct detached_step *step, int n
 {
 	struct output_stream *stream = &step->streams[number];
 
-	/* A few, so that one who prints much does not stop the others. */
+	/* At most 4 reads, so that one stream does not block the others. */
 	for (int i = 0; i < 4 && stream->from >= 0; i++) {
 		stream->is_waiting = must_wait(holder, stream);
-		if (stream->is_waiting || !move_once(holder, step, number))
+		if (stream->is_waiting || !read_once(holder, step, number))
 			return;
 	}
 }
@@ -224,12 +229,13 @@ void holder_output_finish(struct holder *holder, struct detached_step *step)
 	for (int i = 0; i < STEP_STREAMS; i++) {
 		struct output_stream *stream = &step->streams[i];
 
-		/* As much as a pipe holds: who writes on and on has not been waited for. */
+		/* At most the content of a pipe: a background process may write on and on. */
 		for (int n = 0; n < 20 && stream->from >= 0; n++) {
-			if (!move_once(holder, step, i))
+			if (!read_once(holder, step, i))
 				break;
 		}
-		/* Whoever lives on and writes there must not be ended by that. */
+		/* A background process that writes on would get SIGPIPE if the holder closed the
+		 * pipe. */
 		if (stream->from >= 0 && !step->has_terminal &&
 		    holder->n_drains < HOLDER_DRAINS_MAX)
 			holder->drains[holder->n_drains++] = take_fd(&stream->from);
@@ -241,9 +247,9 @@ void holder_output_finish(struct holder *holder, struct detached_step *step)
 		}
 	}
 	holder_input_drop(step);
-	/* What large output has touched of it. */
-	madvise((char *)(((uintptr_t)room + PAGE - 1) & ~(uintptr_t)(PAGE - 1)), sizeof room - PAGE,
-		MADV_DONTNEED);
+	/* Return the pages that large output has used. */
+	madvise((char *)(((uintptr_t)buffer + PAGE - 1) & ~(uintptr_t)(PAGE - 1)),
+		sizeof buffer - PAGE, MADV_DONTNEED);
 }
 
 void holder_output_needs(struct detached_step *step)
@@ -256,7 +262,7 @@ void holder_output_needs(struct detached_step *step)
 			if (at->fd >= 0 && at->need[i] < stream->need)
 				stream->need = at->need[i];
 		}
-		stream->is_waiting = false; /* looked at anew with the next read */
+		stream->is_waiting = false; /* the next read checks it again */
 	}
 }
 

@@ -16,22 +16,31 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-/* How long a holder may take from its lock to its socket, or back. */
+/*
+ * The holder's socket: listen, connect, ask
+ *
+ * The holder listens on records/ID/socket. Clients connect by the record's descriptor or by a full
+ * id; a client that finds no holder starts one (holder_start()) and tries again. Both sides check
+ * that the peer has their own uid.
+ */
+
+/* How long a holder may need between its lock and its socket, at its start or its end. */
 #define PATIENCE_NS (20 * INT64_C(1000000000))
 
 #define BACKLOG 128
 
 #define ID_LENGTH 8
 
-/* By way of the record's descriptor: the store's path may be longer than an address. */
+/* Through the record's descriptor: the store's path may be longer than sun_path. */
 static void make_address(const struct layer_record *record, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
 	snprintf(ret->sun_path, sizeof ret->sun_path, "/proc/self/fd/%d/socket", record->fd);
 }
 
-/* From within the record, which a holder may enter, for it is one thread and stands in the root: a
- * first look into /proc/self makes the kernel build what it has to take down at our end. */
+/* A holder has one thread and the working directory "/", so it can bind from inside the record. The
+ * first access to /proc/self would make the kernel create inodes that cost time at the process's
+ * end. */
 static int bind_within(int fd, int dir)
 {
 	const struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "socket"};
@@ -52,14 +61,15 @@ int holder_listen(const struct layer_record *record, struct atoll_error *err)
 {
 	cleanup_fd int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	unlinkat(record->fd, "socket", 0); /* of one that was killed; we have its lock */
+	unlinkat(record->fd, "socket",
+		 0); /* left by a holder that was killed; this holder has the lock */
 	if (fd < 0 || bind_within(fd, record->fd) < 0 || listen(fd, BACKLOG) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "listen for steps of sandbox '%s'",
 				 record->info.id);
 	return take_fd(&fd);
 }
 
-/* Whoever listens there could see what a step prints. */
+/* A foreign process that listens there would see what a step prints. */
 static int check_peer(int fd, const char *id, struct atoll_error *err)
 {
 	struct ucred peer;
@@ -84,7 +94,7 @@ static int connect_to(const struct sockaddr_un *address, const char *id, bool wa
 		return errno == ENOENT || errno == ECONNREFUSED || errno == ENOTDIR
 			       ? -ENOENT
 			       : error_set(err, ATOLL_FAULT_HOST, errno, "reach sandbox '%s'", id);
-	/* Only for this: it is a queue of its holder's, which may stand still. */
+	/* Non-blocking only for connect(): the queue of a stopped holder can be full. */
 	if (!waits && fcntl(fd, F_SETFL, O_RDWR) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "fcntl");
 	r = check_peer(fd, id, err);
@@ -133,7 +143,7 @@ int holder_connect_or_start(struct layer_record *record, struct atoll_error *err
 	const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
 	int r = holder_connect(record, err);
 
-	/* One that is just ending has the lock still, and listens no more. */
+	/* A holder that is just ending has the lock, and does not listen any more. */
 	while (r == -ENOENT && clock_monotonic_ns() < until_ns) {
 		r = holder_start(record->info.id, false, err);
 		if (r < 0 && r != -EBUSY)

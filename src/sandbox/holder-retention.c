@@ -18,14 +18,15 @@
 #include <sys/stat.h>
 
 /*
- * How long kept steps are known
+ * Numbers, keys and retention of detached steps
  *
- * While they live, for KEPT_NS after and until somebody has heard of their end, and the latest
- * KEPT_LATEST for ever; but never more than
- * KEPT_MAX that have ended, nor more than KEPT_BYTES of their output, of which the latest is always
- * kept. Numbers are not used twice in the life of a sandbox, whose holder may be killed: they
- * are reserved ahead, in records/ID/number. Behind the number there are the latest KEYS_MAX keys of
- * steps that were begun.
+ * A step is kept while it lives or has watchers, for RETAIN_NS after its end, and until a watcher
+ * got its end; the latest RETAIN_LATEST are always kept. But never more than RETAIN_MAX ended steps
+ * or RETAIN_BYTES of their output are kept; the latest ended one always is.
+ *
+ * Numbers are not used twice in the life of a sandbox, whose holder may be killed: RESERVE numbers
+ * at a time are reserved in records/ID/number. Behind the number, at KEYS_AT, the file has the
+ * latest KEYS_MAX keys of started steps.
  */
 
 #define RETAIN_NS     (30 * INT64_C(1000000000))
@@ -57,7 +58,7 @@ static void reserve(const struct holder *holder, uint32_t number)
 	char text[16];
 	int n = snprintf(text, sizeof text, "%010u\n", number);
 
-	/* Over what is there, which is as long: it is whole at any time. */
+	/* The text has a fixed length, so a write over the old one is never incomplete. */
 	if (fd >= 0)
 		fd_write_all(fd, text, (size_t)n);
 }
@@ -80,7 +81,7 @@ static off_t place_of(size_t slot)
 	return (off_t)(KEYS_AT + slot * ATOLL_STEP_KEY);
 }
 
-/* Of holders before us: we have written none yet. */
+/* The keys of earlier holders; this holder has written none yet. */
 static void read_old_keys(struct holder *holder)
 {
 	cleanup_fd int fd = openat(holder->record->fd, "number", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -96,7 +97,8 @@ static void read_old_keys(struct holder *holder)
 	if (!holder->old_keys || pread(fd, holder->old_keys, size, KEYS_AT) != (ssize_t)size) {
 		free(holder->old_keys);
 		holder->old_keys = NULL;
-		holder->has_old_keys = false; /* who cannot be sure begins nothing */
+		holder->has_old_keys =
+			false; /* without the old keys no step with a key may start */
 		return;
 	}
 	holder->n_old_keys = size / ATOLL_STEP_KEY;
@@ -149,9 +151,9 @@ void detached_key_remove(const struct holder *holder, size_t slot)
 	write_key(holder, slot, "");
 }
 
-/* ---- finding one ---- */
+/* ---- find ---- */
 
-/* Of the memory that is not the holder's own. */
+/* Bytes in memory files. */
 static uint64_t count_output_bytes(const struct detached_step *step)
 {
 	uint64_t bytes = 0;
@@ -180,7 +182,7 @@ struct detached_step *detached_find(struct holder *holder, uint32_t number, cons
 	return found ? found : find_in(holder->ended, number, key);
 }
 
-/* Somebody wants to be told of it. */
+/* An ended step has got a watcher. */
 void detached_revive(struct holder *holder, struct detached_step *step)
 {
 	struct detached_step **at = &holder->ended;
@@ -199,7 +201,7 @@ void detached_revive(struct holder *holder, struct detached_step *step)
 	holder->n_detached++;
 }
 
-/* ---- time ---- */
+/* ---- deadlines ---- */
 
 void detached_check_times(struct holder *holder)
 {
@@ -236,7 +238,7 @@ int64_t detached_deadline_ns(const struct holder *holder)
 		if (step->client && !step->is_timed_out && !holder->is_frozen && !holder->is_stuck)
 			until_ns = earlier(until_ns, step->deadline_ns);
 	}
-	/* The first to be forgotten, where there are many. */
+	/* The next step to free. */
 	if (holder->n_ended > RETAIN_LATEST && holder->ended->is_end_sent)
 		until_ns = earlier(until_ns, holder->ended->over_ns + RETAIN_NS);
 	return until_ns;
@@ -250,7 +252,7 @@ void detached_shift_deadlines(struct holder *holder, int64_t by_ns)
 	}
 }
 
-/* ---- forgetting ---- */
+/* ---- free ---- */
 
 static void sweep_watchers(struct holder *holder, struct detached_step *step)
 {
@@ -311,7 +313,7 @@ void detached_sweep(struct holder *holder)
 
 		sweep_watchers(holder, step);
 		if (step->client || step->has_changed || step->watchers) {
-			/* One that was refused is nobody's. */
+			/* A refused step has no client and no watcher that matters: free it. */
 			if (step->over_ns != INT64_MIN) {
 				at = &step->next;
 				continue;

@@ -18,20 +18,20 @@
 #include <time.h>
 
 /*
- * What is written beside the workspace, kept
+ * Files written beside the workspace (`root: layer`, as root)
  *
- * With `root: layer`, as root. It lies in memory as long as the cell lives; a checkpoint copies it,
- * and so does the end of the cell, whatever that was: what it ran under is gone then, but not the
- * memory, which we have a descriptor of. Only the end of the sandbox itself copies nothing.
+ * They lie in a tmpfs as long as the cell lives. A checkpoint copies them into a root layer of the
+ * store, and so does every end of the cell: the holder has a descriptor of the tmpfs, which
+ * outlives the processes. Only the removal of the sandbox copies nothing.
  *
- * Copies of one cell do not lie on each other: a file that was made before one and removed after it
- * leaves no trace in memory. Each lies on what the cell began with. So a copy is made only if
- * something has changed since it was known what there was, which times of change tell. They do not
- * tell of memory that a process has shared with a file for longer: what was copied beside running
- * processes is not taken for known.
+ * Copies of one cell are not stacked: a file that was created before one copy and deleted after it
+ * leaves no whiteout in the tmpfs. Each copy lies on the layers that the cell was built on. A copy
+ * is made only if a ctime is later than the last moment with known content. A write through a
+ * shared mapping may change no ctime later, so a copy that was made beside processes does not count
+ * as known content.
  */
 
-/* The kernel's, or ours; they are made anew at each start. */
+/* Directories of the kernel or of the back end: each start makes them again. */
 static const char *const left_out[] = {"proc", "sys", "dev", "run", NULL};
 
 #define PARTS_MAX 64
@@ -79,7 +79,7 @@ static struct layer_root root_of(const struct holder *holder, const struct parts
 	const uint64_t disk = holder->spec->limits[SPEC_DISK].value;
 	struct stat st = {0};
 
-	fstat(parts->list[0].fd, &st); /* which the first process has made */
+	fstat(parts->list[0].fd, &st); /* made by pid 1 */
 	return (struct layer_root){.parts = parts->list,
 				   .n = parts->n,
 				   .left_out = left_out,
@@ -94,9 +94,10 @@ bool holder_has_root(const struct holder *holder)
 	return holder->is_live && holder->handle.storage_fd >= 0;
 }
 
-/* ---- what is known ---- */
+/* ---- known content ---- */
 
-/* As the file system sees it; and how far that clock is ahead of one that nobody sets. */
+/* The file system's clock, and its distance from CLOCK_MONOTONIC, which shows a clock that was set
+ * back. */
 static struct root_moment now(void)
 {
 	struct root_moment moment;
@@ -107,7 +108,7 @@ static struct root_moment now(void)
 	return moment;
 }
 
-/* The clock is read in ticks, and is drawn along with others a little. */
+/* The coarse clock has ticks, and NTP slews it: smaller differences are not a clock set back. */
 #define SET_BACK_NS 20000000
 
 void holder_root_begin(struct holder *holder)
@@ -117,7 +118,7 @@ void holder_root_begin(struct holder *holder)
 	holder->drops_root = false;
 }
 
-/* Is all of it as `root_known` has it? */
+/* Is the content the same as in holder->root_known? */
 static bool is_known(const struct holder *holder, const struct layer_root *root)
 {
 	return now().offset_ns >= holder->root_since.offset_ns - SET_BACK_NS &&
@@ -139,7 +140,7 @@ bool holder_root_is_current(const struct holder *holder)
 	return is_known(holder, &root);
 }
 
-/* ---- keeping it ---- */
+/* ---- copies ---- */
 
 static char *copy_of(const char *text)
 {
@@ -153,7 +154,7 @@ static int copy(struct holder *holder, const struct layer_root *root, struct ato
 	cleanup_free char *below = copy_of(layer_record_get(record, LAYER_ROOTS_BELOW));
 	int r = layer_keep_root(record, root, &holder->root_below, err);
 
-	/* Should the rest of a checkpoint fail, it is a state of the sandbox's all the same. */
+	/* If the rest of the checkpoint fails, the copy is still a valid state of the sandbox. */
 	if (r == 0)
 		r = layer_record_save_soon(record, err);
 	if (r == 0)
@@ -185,7 +186,7 @@ int holder_copy_root(struct holder *holder, bool is_quiet, struct atoll_error *e
 	return r;
 }
 
-/* Nothing runs any more. Nobody is there to hear of a failure; the state before is kept then. */
+/* No process is inside. A failure is not reported; the earlier copy stays. */
 void holder_root_end(struct holder *holder)
 {
 	struct layer_record *record = holder->record;
@@ -202,11 +203,11 @@ void holder_root_end(struct holder *holder)
 	close(take_fd(&holder->handle.storage_fd));
 }
 
-/* What somebody waits for: either it is kept and the cell has ended, or nothing has happened. */
+/* Either the files are copied and the cell has ended, or nothing has changed. */
 static int save_locked(struct holder *holder, struct atoll_error *err)
 {
-	const bool stands_still = holder->is_frozen || holder->is_stuck;
-	int r = stands_still ? 0 : holder_stop_inside(holder, err);
+	const bool is_stopped = holder->is_frozen || holder->is_stuck;
+	int r = is_stopped ? 0 : holder_stop_inside(holder, err);
 
 	if (r < 0)
 		return r;
@@ -214,7 +215,7 @@ static int save_locked(struct holder *holder, struct atoll_error *err)
 	if (r == 0) {
 		holder->drops_root = true;
 		holder_close_cell(holder, NULL);
-	} else if (!stands_still) {
+	} else if (!is_stopped) {
 		holder_send_order(holder, INIT_THAW, 0, 0);
 	}
 	return r;

@@ -10,11 +10,11 @@
 #include <signal.h>
 
 /*
- * Who watches a sandbox
+ * Event rules and the monitor of a sandbox
  *
- * Rules and monitor see all steps, as the record does. There is nobody to ask: a caller sees its
- * own step, and what is found may be another's. So whatever is more than a flag ends all that runs;
- * the sandbox itself stays, with its changes.
+ * They see the events of all steps, as the event log does. No person can be asked: a client sees
+ * only its own step, and the event may belong to another one. So every verdict above "flag" kills
+ * all steps. The sandbox and its changes stay.
  */
 
 int holder_rules_open(struct holder *holder, struct atoll_error *err)

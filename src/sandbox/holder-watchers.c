@@ -18,17 +18,18 @@
 #include <sys/uio.h>
 
 /*
- * Who is told of a kept step
+ * Reports about detached steps, and calls from their watchers
  *
- * One message says how things stand, and brings what this watcher does not have yet. So it does not
- * matter how many there were: whoever is slow gets fewer of them. They are sent at the end of a
- * round of the loop, which makes one of output, end of output and end of the command.
+ * A report contains the step's whole state and the parts that this watcher has not got yet. So a
+ * slow watcher gets fewer reports and misses nothing. Reports are sent at the end of a round of the
+ * loop: output, its end and the end of the command become one message. A watcher sends struct
+ * step_call: signals, input, needed offsets.
  */
 
-/* When it is tried again what failed for want of memory, or the like. */
+/* Retry a report that failed with ENOBUFS, ENOMEM or the like. */
 #define RETRY_NS (10 * INT64_C(1000000))
 
-/* How long what was needed by one who was killed is kept for him. */
+/* How long the output that a lost watcher needed is kept for its return. */
 #define RETURN_NS (60 * INT64_C(1000000000))
 
 int watcher_add(struct holder *holder, struct detached_step *step, int fd, struct atoll_error *err)
@@ -42,8 +43,8 @@ int watcher_add(struct holder *holder, struct detached_step *step, int fd, struc
 	watcher = calloc(1, sizeof *watcher);
 	if (!watcher)
 		return error_oom(err);
-	/* What somebody has said who is dead by now counts before what his successor hears: he is
-	 * told how far the step's input was taken. */
+	/* Read the calls of broken connections first: the new watcher's first report must say how
+	 * much input was accepted. */
 	for (struct step_watcher *at = step->watchers; at; at = at->next) {
 		if (at->fd >= 0)
 			watcher_serve(holder, step, at, false);
@@ -53,7 +54,7 @@ int watcher_add(struct holder *holder, struct detached_step *step, int fd, struc
 	watcher->next = step->watchers;
 	step->watchers = watcher;
 	holder->n_watchers++;
-	/* Of one that is just starting there is nothing to be told yet. */
+	/* A step that is just starting reports when pid 1 has started it. */
 	watcher->is_behind = step->state != ATOLL_STEP_STARTING;
 	return 0;
 }
@@ -80,7 +81,7 @@ void watcher_fill_report(const struct detached_step *step, struct step_report *r
 	}
 }
 
-/* ---- a message ---- */
+/* ---- reports ---- */
 
 struct outgoing_report {
 	struct step_report head;
@@ -109,7 +110,7 @@ static void add_stream(struct outgoing_report *out, const struct detached_step *
 		return;
 	}
 	out->head.data_size[i] = (uint32_t)(stream->size - watcher->sent[i]);
-	if (stream->small) /* nothing came yet */
+	if (stream->small) /* no output yet */
 		add_part(out, stream->small + watcher->sent[i], out->head.data_size[i]);
 }
 
@@ -160,14 +161,15 @@ static int send_outgoing(int fd, struct outgoing_report *out)
 	return sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-static void drop(struct holder *holder, struct detached_step *step, struct step_watcher *watcher)
+static void close_watcher(struct holder *holder, struct detached_step *step,
+			  struct step_watcher *watcher)
 {
 	(void)holder;
 	close(take_fd(&watcher->fd));
 	holder_output_needs(step);
 }
 
-/* False: it could not be sent, and he is behind. */
+/* False: sending failed and is tried again. */
 static bool send_report(struct holder *holder, struct detached_step *step,
 			struct step_watcher *watcher)
 {
@@ -178,11 +180,11 @@ static bool send_report(struct holder *holder, struct detached_step *step,
 	r = send_outgoing(watcher->fd, &out);
 	watcher->is_full = r == -EAGAIN;
 	if (r == -EAGAIN)
-		return true; /* his socket says when */
+		return true; /* POLLOUT comes when there is room */
 	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
 		return false;
 	watcher->is_behind = false;
-	/* One that is gone is noticed when his socket is looked at. */
+	/* EPIPE: the loop reads the end of the connection from the socket. */
 	watcher->has_invocation = true;
 	watcher->has_input_fd |= out.head.brings_input;
 	watcher->has_end |= out.head.end_size > 0;
@@ -192,7 +194,7 @@ static bool send_report(struct holder *holder, struct detached_step *step,
 		watcher->sent[i] = step->streams[i].size;
 	}
 	if (watcher->has_end)
-		drop(holder, step, watcher);
+		close_watcher(holder, step, watcher);
 	return true;
 }
 
@@ -203,7 +205,7 @@ void watchers_send_reports(struct holder *holder)
 	for (struct detached_step *step = holder->detached; step; step = step->next) {
 		bool has_failed = false;
 
-		/* Its end is about to come, and is told with it. */
+		/* The end of the command is expected within report_ns: wait and send one report. */
 		if (step->has_changed && step->report_ns) {
 			now_ns = now_ns ? now_ns : clock_monotonic_ns();
 			if (now_ns < step->report_ns && !step->end)
@@ -219,7 +221,7 @@ void watchers_send_reports(struct holder *holder)
 	}
 }
 
-/* ---- what he says ---- */
+/* ---- calls ---- */
 
 static void send_signal(struct holder *holder, struct detached_step *step,
 			const struct step_call *call)
@@ -228,28 +230,30 @@ static void send_signal(struct holder *holder, struct detached_step *step,
 		return;
 	step->is_forced |= call->signal == SIGKILL || call->signal == SIGTERM;
 	if (step->client->has_end)
-		return; /* it has ended, and what holds its output open is not waited for now */
+		return; /* the command has ended; is_forced ends the wait for its output */
 	holder_send_order(holder, call->is_all ? INIT_SIGNAL_ALL : INIT_SIGNAL_COMMAND,
 			  step->client->step_id, call->signal);
 }
 
-/* Killed, perhaps: he or his successor will be back, and wants to go on where he was. */
-static void lose(struct holder *holder, struct detached_step *step, struct step_watcher *watcher)
+/* The connection broke: the client or its successor may come back and read on. Keep what it needs.
+ */
+static void handle_lost_watcher(struct holder *holder, struct detached_step *step,
+				struct step_watcher *watcher)
 {
 	for (int i = 0; i < STEP_STREAMS; i++) {
 		if (watcher->need[i] < step->streams[i].left)
 			step->streams[i].left = watcher->need[i];
 	}
 	step->lost_until_ns = clock_monotonic_ns() + RETURN_NS;
-	drop(holder, step, watcher);
+	close_watcher(holder, step, watcher);
 }
 
 static void set_needs(struct detached_step *step, struct step_watcher *watcher,
 		      const struct step_call *call)
 {
 	memcpy(watcher->need, call->need, sizeof watcher->need);
-	/* Somebody is back who says himself what he needs: who was as far as that, or a little
-	 * further than he had said. Another one may still come for more. */
+	/* A lost watcher is back if the need is at or a little behind the lost one's. Otherwise
+	 * another watcher may still come back. */
 	for (int i = 0; i < STEP_STREAMS; i++) {
 		uint64_t *left = &step->streams[i].left;
 
@@ -259,7 +263,7 @@ static void set_needs(struct detached_step *step, struct step_watcher *watcher,
 	holder_output_needs(step);
 }
 
-/* `data` is what follows the call. */
+/* `data` is the text behind the call. */
 static void handle_call(struct holder *holder, struct detached_step *step,
 			struct step_watcher *watcher, const struct step_call *call,
 			const char *data, size_t size)
@@ -278,7 +282,7 @@ static void handle_call(struct holder *holder, struct detached_step *step,
 		set_needs(step, watcher, call);
 		break;
 	case STEP_CALL_DETACH:
-		drop(holder, step, watcher);
+		close_watcher(holder, step, watcher);
 		break;
 	default:
 		break;
@@ -298,7 +302,7 @@ void watcher_serve(struct holder *holder, struct detached_step *step, struct ste
 		watcher->is_full = false;
 	do {
 		got = recv(watcher->fd, &room, sizeof room, MSG_DONTWAIT);
-		/* He has left without reading all, which is told before what he said last. */
+		/* ECONNRESET is reported before queued data: receive again. */
 		if (got < 0 && errno == ECONNRESET)
 			got = recv(watcher->fd, &room, sizeof room, MSG_DONTWAIT);
 		if (got >= (ssize_t)sizeof room.call)
@@ -306,5 +310,5 @@ void watcher_serve(struct holder *holder, struct detached_step *step, struct ste
 				    (size_t)got - sizeof room.call);
 	} while (got >= (ssize_t)sizeof room.call && watcher->fd >= 0);
 	if (watcher->fd >= 0 && (got >= 0 || (errno != EAGAIN && errno != EINTR)))
-		lose(holder, step, watcher);
+		handle_lost_watcher(holder, step, watcher);
 }

@@ -35,15 +35,27 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-/* So long it stays although nothing runs, unless ATOLL_IDLE_SECONDS says otherwise. */
+/*
+ * The holder process: start, loop, end
+ *
+ * holder_start() runs in the client or, through the spawner, in the daemon's child. holder_main()
+ * is the process: lock records/ID/held, load the job and replaced network rules, listen, report to
+ * the starter, then loop() until is_ending. One round of the loop: poll, read pid 1 and the
+ * network, serve connections and streams, check limits and deadlines, handle ends of steps, send
+ * reports, free. New connections are accepted last. close_holder() ends the cell, closes the event
+ * log and releases the lock; the connection of a client that waits for the end is closed after
+ * that.
+ */
+
+/* The holder ends after so many seconds without a step; ATOLL_IDLE_SECONDS overrides it. */
 #define END_AFTER_S 600
 #define SECONDS_MAX (30 * 86400)
 
-/* So long the first process is kept ready for a step that does not come, unless ATOLL_REST_SECONDS
- * says otherwise. */
+/* The template process ends after so many seconds without a step; ATOLL_REST_SECONDS overrides it.
+ */
 #define IDLE_AFTER_S 10
 
-/* How often counters are looked at while there is a cell. */
+/* How often the counters are read while a step runs. */
 #define COUNT_MS 500
 
 /* ---- the loop ---- */
@@ -53,12 +65,12 @@
 	(FIXED + NETCTL_WATCHED + EVENTLOG_WATCHED + HOLDER_CLIENTS_MAX + HOLDER_DRAINS_MAX +      \
 	 HOLDER_WATCHERS_MAX + (STEP_STREAMS + 1) * HOLDER_CLIENTS_MAX)
 
-/* Whose an entry is; those of drains come last and have none. */
+/* What a descriptor belongs to. Drains come last in the set, and have no target. */
 struct poll_target {
 	struct holder_client *client;
 	struct detached_step *step;
-	struct step_watcher *watcher; /* of `kept`; NULL: it is a stream's */
-	int stream;		      /* STEP_STREAMS: its input */
+	struct step_watcher *watcher; /* of `step`; NULL: the entry is one of the step's streams */
+	int stream;		      /* STEP_STREAMS: the input */
 };
 
 struct poll_set {
@@ -132,7 +144,7 @@ static void fill_poll_set(struct holder *holder, struct poll_set *set)
 		add_fd(set, holder->drains[i], POLLIN, (struct poll_target){0});
 }
 
-/* A cell that nothing runs in, and that is ready for the next step. */
+/* Is there a cell that is neither idle nor stopped? */
 static bool is_ready(const struct holder *holder)
 {
 	return holder->is_live && !holder->is_idle && !holder->is_frozen && !holder->is_stuck &&
@@ -169,7 +181,7 @@ static int wait_ms(const struct holder *holder)
 	return left > 60000 ? 60000 : (int)left;
 }
 
-/* Nothing has been asked for a long time, and nothing lives in it. */
+/* End the holder if no step has run for unused_max_ns and no background process lives. */
 static void end_if_unused(struct holder *holder)
 {
 	struct atoll_error err = {0};
@@ -179,11 +191,12 @@ static void end_if_unused(struct holder *holder)
 		return;
 	holder->unused_since_ns = clock_monotonic_ns();
 	if (!holder->is_live || holder_ask_init(holder, INIT_REST, &err) <= 0)
-		holder->is_ending = holder_save(holder, &err) == 0; /* else it is tried again */
+		holder->is_ending = holder_save(holder, &err) ==
+				    0; /* on failure try again after unused_max_ns */
 }
 
-/* Of thousands of sandboxes most wait, and what is kept ready in each for the next step is a
- * process more. It is made anew when one comes. */
+/* Most of thousands of sandboxes have nothing to do, and the template process of each would use
+ * memory. pid 1 starts it again for the next step. */
 static void idle_if_unused(struct holder *holder)
 {
 	struct atoll_error err;
@@ -193,7 +206,7 @@ static void idle_if_unused(struct holder *holder)
 		holder->is_idle = false;
 	} else if (is_ready(holder) &&
 		   clock_monotonic_ns() - holder->last_step_ns >= holder->idle_after_ns) {
-		/* If something lives in it the process stays, and that need not be tried again. */
+		/* A background process keeps the template process alive; do not ask again. */
 		holder->is_idle = true;
 		holder_ask_init(holder, INIT_REST, &err);
 		eventlog_idle(holder->eventlog);
@@ -202,7 +215,8 @@ static void idle_if_unused(struct holder *holder)
 	}
 }
 
-/* Nothing of a kept step is freed meanwhile; what was closed has another descriptor, or none. */
+/* Steps and watchers are freed only in detached_sweep(), so the pointers are valid. A descriptor
+ * that was closed in this round differs from the polled one. */
 static void serve_one(struct holder *holder, const struct poll_target *target,
 		      const struct pollfd *fd)
 {
@@ -224,7 +238,7 @@ static void serve_others(struct holder *holder, const struct poll_set *set)
 	const size_t first = FIXED + NETCTL_WATCHED + EVENTLOG_WATCHED;
 	const size_t drains = set->n - set->n_drains;
 
-	/* From the end: one that ends takes the last one's place. */
+	/* From the end: holder_drain() moves the last entry into a free place. */
 	for (size_t i = set->n_drains; i > 0; i--) {
 		if (set->fds[drains + i - 1].revents)
 			holder_drain(holder, i - 1);
@@ -235,7 +249,8 @@ static void serve_others(struct holder *holder, const struct poll_set *set)
 	}
 }
 
-/* One that waits would end the copying of what is kept at the end. Another one does. */
+/* Read the signal: a pending one would interrupt the copy of the root at the end. A second SIGTERM
+ * still does. */
 static void read_signal(struct holder *holder)
 {
 	struct signalfd_siginfo signal;
@@ -300,7 +315,7 @@ void holder_detach_from_caller(void)
 		_exit(1);
 }
 
-/* Nothing of the caller's is left but the pipe that it waits at, which becomes 3. */
+/* Set the title, move the status pipe to 3, close all other descriptors. */
 static void set_process_name(int status_fd, const char *id)
 {
 	char title[32];
@@ -313,7 +328,7 @@ static void set_process_name(int status_fd, const char *id)
 	fd_close_range(4, UINT_MAX, false);
 }
 
-/* Only to be told to end. */
+/* SIGTERM is the only signal that the holder handles. */
 static int open_signal_fd(void)
 {
 	sigset_t set;
@@ -324,14 +339,14 @@ static int open_signal_fd(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int64_t read_seconds_ns(const char *name, long usual)
+static int64_t read_seconds_ns(const char *name, long preset)
 {
 	const char *text = getenv(name);
 	char *end;
 	long seconds = text ? strtol(text, &end, 10) : 0;
 
 	if (!text || !text[0] || *end || seconds < 1 || seconds > SECONDS_MAX)
-		seconds = usual;
+		seconds = preset;
 	return seconds * INT64_C(1000000000);
 }
 
@@ -360,7 +375,8 @@ static int open_holder(struct holder *holder, const char *id, struct atoll_error
 	return holder->listen_fd < 0 ? holder->listen_fd : 0;
 }
 
-/* Whoever connects from here on is not heard: it starts another one, once the lock is free. */
+/* A client that connects from here on gets ECONNRESET, and starts another holder once the lock is
+ * free. */
 static void close_holder(struct holder *holder)
 {
 	unlinkat(holder->record->fd, "socket", 0);
@@ -370,7 +386,8 @@ static void close_holder(struct holder *holder)
 		holder_note_step(holder, true);
 	watchers_send_reports(holder);
 	holder_eventlog_close(holder);
-	/* Before whoever waits for the end hears of it: he wants it next. */
+	/* Release the locks before the connections end: a client that waits for the end locks the
+	 * record next. */
 	layer_record_close(holder->record);
 	close(holder->held_fd);
 	for (size_t i = 0; i < holder->n_places; i++) {
@@ -379,7 +396,7 @@ static void close_holder(struct holder *holder)
 	}
 }
 
-/* Who starts it and wants it to stay would ask for that next. */
+/* With `stays` the starter would send HOLDER_STAY next. */
 static int open_staying(struct holder *holder, struct holder_reply *reply)
 {
 	int r = holder_stay(holder, &reply->error);
@@ -398,7 +415,7 @@ _Noreturn void holder_main(const char *id, bool stays, int status_fd)
 	snprintf(own_id, sizeof own_id, "%s", id);
 	id = own_id;
 	set_process_name(status_fd, id);
-	/* It is a fork of a program that was at something else. */
+	/* The stack has the frames of the program that was forked. */
 	program_forget_callers(__builtin_frame_address(0));
 	holder.born_ns = holder.unused_since_ns = clock_monotonic_ns();
 	holder.note_ns = INT64_MAX;
@@ -408,7 +425,7 @@ _Noreturn void holder_main(const char *id, bool stays, int status_fd)
 	is_open = reply.code == 0;
 	if (is_open && stays)
 		reply.code = open_staying(&holder, &reply);
-	/* It is read by whoever waits; it is not there any more if it was killed. */
+	/* The starter reads it, unless it was killed. */
 	fd_write_all(3, &reply, sizeof reply);
 	close(3);
 	if (!is_open)
@@ -433,7 +450,7 @@ static int start_by(const char *id, bool stays, bool by_spawner, struct atoll_er
 		return -EPIPE;
 	pid = by_spawner ? -1 : fork();
 	if (pid == 0) {
-		/* Twice: it is nobody's child, and leads no session. */
+		/* Fork twice: the holder has no parent to reap it, and is no session leader. */
 		setsid();
 		if (fork() == 0) {
 			holder_detach_from_caller();
@@ -455,7 +472,7 @@ static int start_by(const char *id, bool stays, bool by_spawner, struct atoll_er
 
 int holder_start(const char *id, bool stays, struct atoll_error *err)
 {
-	/* There is no spawner, or it was killed before it got to it. */
+	/* -EPIPE: there is no spawner, or it was killed before it started the holder. */
 	struct atoll_error lost = {0};
 	int r = start_by(id, stays, true, &lost);
 

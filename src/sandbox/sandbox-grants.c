@@ -14,12 +14,12 @@
 #include <unistd.h>
 
 /*
- * Other places of the host's for a sandbox that branched off another
+ * Other --write-at grants for a branch of a sandbox
  *
- * A branch has its parent's contract. What is seen at places of its own in it, volumes for one, is
- * not the parent's to say: before the branch is started for the first time those lines are replaced
- * by others, and with them the digest by which its contract is known. Parent and branches share the
- * file with what they are made of, so it is never written but replaced.
+ * A branch has its parent's contract. Its --write-at grants, volumes for example, can differ: the
+ * daemon replaces these lines before the branch starts for the first time, and the contract's
+ * digest with them. Parent and branches share the file `job` by a hard link, so the file is
+ * replaced by a rename and never changed in place.
  */
 
 #define RECIPE_MAX (4 << 20)

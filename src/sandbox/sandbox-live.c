@@ -14,40 +14,44 @@
 #include <sys/mman.h>
 
 /*
- * What can be asked of a sandbox that lives
+ * Requests to the holder of a live sandbox, in the client
+ *
+ * The library's functions to start, freeze, thaw and measure a sandbox, to answer its questions
+ * about the network, and to replace its network rules. Each connects, sends one request and waits
+ * for the reply (holder-protocol.h).
  */
 
-/* How often to ask, where one holder after the other is just ending. */
+/* How often to connect again while one holder after the other is just ending. */
 #define TRIES 100
 
-static int begin(const char *id, struct atoll_error **err, struct atoll_error *unheard,
-		 struct layer_record **ret)
+static int open_sandbox(const char *id, struct atoll_error **err, struct atoll_error *ignored,
+			struct layer_record **ret)
 {
-	*err = *err ? *err : unheard;
+	*err = *err ? *err : ignored;
 	**err = (struct atoll_error){0};
 	*ret = NULL;
 	return sandbox_open(id, ret, *err);
 }
 
-static int say_none(const struct layer_record *record, struct atoll_error *err)
+static int set_not_running_error(const struct layer_record *record, struct atoll_error *err)
 {
 	return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "nothing runs in sandbox '%s'",
 			 record->info.id);
 }
 
-static int ask(const char *id, enum holder_request_type type, bool starts, int with_fd,
-	       struct holder_reply *ret, struct atoll_error *err)
+static int send_request(const char *id, enum holder_request_type type, bool starts, int with_fd,
+			struct holder_reply *ret, struct atoll_error *err)
 {
 	const struct holder_request request = {.version = HOLDER_VERSION, .type = type};
 	struct layer_record *record;
-	struct atoll_error unheard;
-	int r = begin(id, &err, &unheard, &record);
+	struct atoll_error ignored;
+	int r = open_sandbox(id, &err, &ignored, &record);
 
 	for (int i = 0; r == 0 && i < TRIES; i++) {
 		cleanup_fd int fd =
 			starts ? holder_connect_or_start(record, err) : holder_connect(record, err);
 
-		r = fd == -ENOENT ? say_none(record, err)
+		r = fd == -ENOENT ? set_not_running_error(record, err)
 		    : fd < 0	  ? fd
 				  : holder_ask(fd, &request, &with_fd, with_fd >= 0, ret, err);
 		if (r != -ECONNRESET)
@@ -62,13 +66,13 @@ int atoll_sandbox_start(const char *id, struct atoll_error *err)
 {
 	struct holder_reply reply;
 
-	return ask(id, HOLDER_STAY, true, -1, &reply, err);
+	return send_request(id, HOLDER_STAY, true, -1, &reply, err);
 }
 
 int sandbox_start_new(const char *id, struct atoll_error *err)
 {
-	struct atoll_error unheard = {0};
-	int r = holder_start(id, true, err ? err : &unheard);
+	struct atoll_error ignored = {0};
+	int r = holder_start(id, true, err ? err : &ignored);
 
 	return r == -EBUSY ? atoll_sandbox_start(id, err) : r;
 }
@@ -77,14 +81,14 @@ int atoll_sandbox_freeze(const char *id, struct atoll_error *err)
 {
 	struct holder_reply reply;
 
-	return ask(id, HOLDER_FREEZE, false, -1, &reply, err);
+	return send_request(id, HOLDER_FREEZE, false, -1, &reply, err);
 }
 
 int atoll_sandbox_thaw(const char *id, struct atoll_error *err)
 {
 	struct holder_reply reply;
 
-	return ask(id, HOLDER_THAW, false, -1, &reply, err);
+	return send_request(id, HOLDER_THAW, false, -1, &reply, err);
 }
 
 static int receive_usage(int fd, struct atoll_sandbox_usage *ret, struct atoll_error *err)
@@ -108,20 +112,20 @@ int atoll_sandbox_usage(const char *id, struct atoll_sandbox_usage *ret, struct 
 {
 	const struct holder_request request = {.version = HOLDER_VERSION, .type = HOLDER_USAGE};
 	struct layer_record *record;
-	struct atoll_error unheard;
+	struct atoll_error ignored;
 	cleanup_fd int fd = -1;
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	*err = (struct atoll_error){0};
 	fd = holder_connect_id(id, true, err);
 	if (fd == -ENOENT) {
-		r = begin(id, &err, &unheard, &record);
+		r = open_sandbox(id, &err, &ignored, &record);
 		if (r < 0)
 			return r;
 		fd = holder_connect(record, err);
 		if (fd == -ENOENT)
-			r = say_none(record, err);
+			r = set_not_running_error(record, err);
 		layer_record_close(record);
 		if (r < 0)
 			return r;
@@ -136,13 +140,13 @@ int atoll_sandbox_usage(const char *id, struct atoll_sandbox_usage *ret, struct 
 
 static int connect_live(const char *id, struct atoll_error *err)
 {
-	struct atoll_error unheard;
+	struct atoll_error ignored;
 	struct layer_record *record;
-	int r = begin(id, &err, &unheard, &record), fd = -1;
+	int r = open_sandbox(id, &err, &ignored, &record), fd = -1;
 
 	if (r == 0) {
 		fd = holder_connect(record, err);
-		r = fd == -ENOENT ? say_none(record, err) : fd;
+		r = fd == -ENOENT ? set_not_running_error(record, err) : fd;
 	}
 	layer_record_close(record);
 	return r;
@@ -155,8 +159,8 @@ int atoll_sandbox_questions(const char *id, struct atoll_pending *ret, struct at
 		struct holder_reply reply;
 		struct atoll_pending list[ATOLL_PENDING_MAX];
 	} answer;
-	struct atoll_error unheard = {0};
-	cleanup_fd int fd = connect_live(id, err = err ? err : &unheard);
+	struct atoll_error ignored = {0};
+	cleanup_fd int fd = connect_live(id, err = err ? err : &ignored);
 	size_t none = 0;
 	ssize_t got;
 	int r;
@@ -179,8 +183,8 @@ int atoll_sandbox_answer(const char *id, uint64_t question, enum atoll_answer_ty
 {
 	struct holder_request request = {
 		.version = HOLDER_VERSION, .type = HOLDER_ANSWER, .number = (uint32_t)answer};
-	struct atoll_error unheard = {0};
-	cleanup_fd int fd = connect_live(id, err = err ? err : &unheard);
+	struct atoll_error ignored = {0};
+	cleanup_fd int fd = connect_live(id, err = err ? err : &ignored);
 	struct holder_reply reply;
 
 	snprintf(request.name, sizeof request.name, "%" PRIu64, question);
@@ -191,13 +195,13 @@ int atoll_sandbox_set_network(const char *id, const char *rules, struct atoll_er
 {
 	cleanup_fd int fd = memfd_create("atoll-rules", MFD_CLOEXEC);
 	struct holder_reply reply;
-	struct atoll_error unheard;
+	struct atoll_error ignored;
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	*err = (struct atoll_error){0};
 	r = fd < 0 ? -errno : fd_write_all(fd, rules, strlen(rules));
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r, "keep the network's rules");
-	return ask(id, HOLDER_NETWORK, false, fd, &reply, err);
+	return send_request(id, HOLDER_NETWORK, false, fd, &reply, err);
 }

@@ -29,18 +29,18 @@
 #include <sys/time.h>
 
 /*
- * Sandboxes that live on
+ * Create, open, checkpoint, roll back and fork a sandbox, in the client
  *
- * Whatever is asked of one works with and without a holder. Whoever can lock `held` is alone with
- * the record, and does it himself; else the holder is asked to.
+ * These work with and without a holder. A client that can lock `held` is alone with the record, and
+ * does the work itself. Otherwise lock_or_ask() sends the request to the holder.
  */
 
 #define RECIPE_MAX (4 << 20)
 
-/* How long to wait for a holder that is about to come or to go. */
+/* How long to wait for a holder that is starting or ending. */
 #define PATIENCE_NS (20 * INT64_C(1000000000))
 
-/* How long one may take to end, with all that runs in it, before it is killed by force. */
+/* How long a holder may need to end, with everything inside, before --force kills it. */
 #define KILL_S 5
 
 static void scope_close_record(struct layer_record **record)
@@ -49,9 +49,9 @@ static void scope_close_record(struct layer_record **record)
 }
 #define cleanup_record cleanup_with(scope_close_record)
 
-/* ---- one that there is ---- */
+/* ---- open ---- */
 
-/* The latest sandbox whose workspace we are in. */
+/* The latest sandbox whose workspace contains the current directory. */
 static int find_latest(char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
 {
 	const struct atoll_record *latest = NULL;
@@ -115,9 +115,9 @@ int sandbox_job(const struct layer_record *record, bool is_held, struct atoll_jo
 	return r < 0 ? error_context(err, r, "sandbox %s", record->info.id) : 0;
 }
 
-/* ---- a new one ---- */
+/* ---- create ---- */
 
-/* What would make every step fail is told now. */
+/* Refuse at creation what would make every step fail. */
 static int check_host(const struct atoll_job *job, struct atoll_error *err)
 {
 	cleanup_with(plan_done) struct plan plan = {0};
@@ -134,8 +134,8 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 			"a sandbox that lives on needs user namespaces with mounts, and this host "
 			"%s (see `atoll doctor`); single commands run with `atoll run --direct`",
 			isolate_lack());
-	/* A run can do with memory; but what is to outlive processes has to lie somewhere, and a
-	 * file system that cannot hold deleted names cannot hold the layers of earlier steps. */
+	/* A run can have its layer in memory. The layers of a sandbox must outlive its processes,
+	 * and the file system must support whiteouts. */
 	if (job->spec->workspace_mode == SPEC_WORKSPACE_LAYER &&
 	    layer_store_needs_memory(job->spec->workspace))
 		return error_set(
@@ -163,7 +163,7 @@ static int check_host(const struct atoll_job *job, struct atoll_error *err)
 	return r;
 }
 
-/* Over what was in a record that is used again, if there is something. */
+/* A spare record may have an older file: write over it and truncate. */
 static int write_job(const struct layer_record *record, const struct atoll_job *job,
 		     struct atoll_error *err)
 {
@@ -201,7 +201,7 @@ static int fill_record(struct layer_record *record, const struct atoll_job *job,
 	return name ? layer_record_name(record, name, err) : layer_record_save(record, err);
 }
 
-/* Its log begins with it; steps come later. */
+/* The event log begins with the creation. */
 static int begin_log(const char *of_id, const struct spec *spec, const char *parent,
 		     struct atoll_error *err)
 {
@@ -228,7 +228,7 @@ static int create(struct atoll_job *job, const char *name, bool is_quick,
 		r = job_finish(job, err);
 	if (r == 0 && !is_quick)
 		r = check_host(job, err);
-	/* The daemon's own lie in its store. */
+	/* The daemon's own places lie in its store. */
 	if (r == 0 && !is_quick)
 		r = places_note(job->spec, err);
 	if (r == 0)
@@ -236,7 +236,7 @@ static int create(struct atoll_job *job, const char *name, bool is_quick,
 	if (r != 0)
 		return r;
 	r = fill_record(record, job, name, is_quick, err);
-	/* One that is started at once is its holder's to begin: that goes on with it. */
+	/* A sandbox that is started at once: its holder begins the log. */
 	if (r == 0 && !is_quick)
 		r = begin_log(record->info.id, job->spec, NULL, err);
 	if (r == 0)
@@ -260,10 +260,9 @@ int sandbox_create_quickly(struct atoll_job *job, char ret_id[ATOLL_ID_SIZE],
 
 /* ---- with a holder or without ---- */
 
-/* `*ret_held` is a lock that keeps others from holding it; or -1, and `*ret_socket` leads to who
- * does. */
-static int reach(struct layer_record *record, int *ret_held, int *ret_socket,
-		 struct atoll_error *err)
+/* Lock `held` (`*ret_held`), or connect to the holder that has it (`*ret_socket`). */
+static int lock_or_connect(struct layer_record *record, int *ret_held, int *ret_socket,
+			   struct atoll_error *err)
 {
 	const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
 
@@ -286,7 +285,7 @@ static int reach(struct layer_record *record, int *ret_held, int *ret_socket,
 			*ret_socket = r;
 		if (r != -ENOENT)
 			return r < 0 ? r : 0;
-		/* It is just coming, or just going; or another command is at work. */
+		/* A holder is starting or ending, or another command has the lock. */
 		poll(NULL, 0, 2);
 	} while (clock_monotonic_ns() < until_ns);
 	return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
@@ -326,30 +325,30 @@ static int ask(int socket_fd, enum holder_request_type type, const char *name, b
 	return holder_ask(socket_fd, &request, NULL, 0, ret, err);
 }
 
-/* Hold it, or have the holder do it. One that is just ending does not read what it is asked. */
-static int reach_and_ask(struct layer_record *record, enum holder_request_type type,
-			 const char *name, int *ret_held, struct holder_reply *ret,
-			 struct atoll_error *err)
+/* Lock `held`, or let the holder execute the request. -ECONNRESET: the holder was ending and has
+ * not read it. */
+static int lock_or_ask(struct layer_record *record, enum holder_request_type type, const char *name,
+		       int *ret_held, struct holder_reply *ret, struct atoll_error *err)
 {
 	int r;
 
 	do {
 		cleanup_fd int socket_fd = -1;
 
-		r = reach(record, ret_held, &socket_fd, err);
+		r = lock_or_connect(record, ret_held, &socket_fd, err);
 		if (r == 0 && *ret_held < 0)
 			r = ask(socket_fd, type, name, false, ret, err);
 	} while (r == -ECONNRESET);
 	return r;
 }
 
-/* Who has no holder is locked by it. */
+/* Without a holder, `held` locks the sandbox meanwhile. */
 static int checkpoint(struct layer_record *record, const char *name, char ret_name[64],
 		      struct atoll_error *err)
 {
 	cleanup_fd int held = -1;
 	struct holder_reply reply;
-	int r = reach_and_ask(record, HOLDER_CHECKPOINT, name, &held, &reply, err);
+	int r = lock_or_ask(record, HOLDER_CHECKPOINT, name, &held, &reply, err);
 
 	if (r < 0)
 		return r;
@@ -388,7 +387,7 @@ int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended
 	int r = sandbox_open(id, &record, err);
 
 	if (r == 0)
-		r = reach_and_ask(record, HOLDER_ROLLBACK, name, &held, &reply, err);
+		r = lock_or_ask(record, HOLDER_ROLLBACK, name, &held, &reply, err);
 	if (r < 0)
 		return r;
 	if (held < 0) {
@@ -408,7 +407,7 @@ int atoll_sandbox_rollback(const char *id, const char *name, uint64_t *ret_ended
 	return r;
 }
 
-/* In both logs. */
+/* In the event logs of both. */
 static int note_fork(const struct layer_record *record, const struct spec *spec, const char *name,
 		     const char *child, struct atoll_error *err)
 {
@@ -419,19 +418,19 @@ static int note_fork(const struct layer_record *record, const struct spec *spec,
 	return r != 0 ? r : begin_log(child, spec, parent, err);
 }
 
-/* Its layers must not go while they are taken over. Not longer: a fork is noted by whoever holds
- * the sandbox, who may be waiting for the record himself. */
+/* Lock the record so that its layers are not removed. Unlock before the fork is logged: the holder
+ * logs it, and may be blocked on this lock. */
 static int branch(struct layer_record *record, const char *name, bool is_first,
 		  char ret_id[ATOLL_ID_SIZE], struct atoll_error *err)
 {
-	cleanup_with(checkpoints_done) struct checkpoints steps = {0};
+	cleanup_with(checkpoints_done) struct checkpoints checkpoints = {0};
 	const struct checkpoint *point;
 	int r = sandbox_lock_record(record, SANDBOX_LOCK_MS, err);
 
 	if (r == 0)
-		r = checkpoints_read(record, &steps, err);
+		r = checkpoints_read(record, &checkpoints, err);
 	if (r == 0)
-		r = checkpoints_find(&steps, name, &point, err);
+		r = checkpoints_find(&checkpoints, name, &point, err);
 	if (r == 0 && is_first)
 		r = layer_store_keep_bounds(&record->store, err);
 	if (r == 0)
@@ -470,23 +469,23 @@ int atoll_sandbox_history(const char *id, struct atoll_checkpoint **ret, size_t 
 			  struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
-	cleanup_with(checkpoints_done) struct checkpoints steps = {0};
+	cleanup_with(checkpoints_done) struct checkpoints checkpoints = {0};
 	struct atoll_checkpoint *list;
 	int r = sandbox_open(id, &record, err);
 
 	if (r == 0)
-		r = checkpoints_read(record, &steps, err);
+		r = checkpoints_read(record, &checkpoints, err);
 	if (r < 0)
 		return r;
-	list = calloc(steps.n + 1, sizeof *list);
+	list = calloc(checkpoints.n + 1, sizeof *list);
 	if (!list)
 		return error_oom(err);
-	for (size_t i = 0; i < steps.n; i++) {
-		list[i] = steps.points[i].info;
-		steps.points[i].info.command = NULL; /* is the list's now */
+	for (size_t i = 0; i < checkpoints.n; i++) {
+		list[i] = checkpoints.points[i].info;
+		checkpoints.points[i].info.command = NULL; /* the list owns it now */
 	}
 	*ret = list;
-	*ret_n = steps.n;
+	*ret_n = checkpoints.n;
 	return 0;
 }
 
@@ -497,11 +496,12 @@ void atoll_history_free(struct atoll_checkpoint *list, size_t n)
 	free(list);
 }
 
-/* ---- its end ---- */
+/* ---- end ---- */
 
-/* Until the connection ends, which is when nothing is left inside. One that does not answer, or has
- * no place for us, can be killed, and all in it ends as well: it is the one that we are connected
- * to. With `ret_is_noted` it is to be removed, and this is whether its log says so. */
+/* Send HOLDER_END and wait for the end of the connection: then nothing is left inside. With
+ * `is_forced`, a holder that does not answer, or has no free place, is killed, and everything
+ * inside with it. `ret_is_noted` is set if the sandbox is to be removed: whether the event log has
+ * the removal. */
 static int end_holder(int socket_fd, bool is_forced, bool *ret_is_noted, struct atoll_error *err)
 {
 	const struct timeval patience = {.tv_sec = is_forced ? KILL_S : 0};
@@ -523,11 +523,12 @@ static int end_holder(int socket_fd, bool is_forced, bool *ret_is_noted, struct 
 		kill(peer.pid, SIGKILL);
 		return 0;
 	}
-	/* It has ended meanwhile, which is what was wanted. */
+	/* The holder has ended meanwhile. */
 	return r == -ECONNRESET || r == -EPIPE ? 0 : r;
 }
 
-/* What cannot be kept is not ended. A holder of an older version keeps nothing. */
+/* Files that cannot be copied are not lost by a stop: it fails. A holder of an older version copies
+ * nothing (-EPROTO). */
 static int save(int socket_fd, struct atoll_error *err)
 {
 	struct holder_reply reply;
@@ -540,20 +541,20 @@ int atoll_sandbox_stop(const char *id, struct atoll_error *err)
 {
 	cleanup_record struct layer_record *record = NULL;
 	cleanup_fd int held = -1;
-	struct atoll_error unheard;
+	struct atoll_error ignored;
 	bool is_saved = false;
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	*err = (struct atoll_error){0};
 	r = sandbox_open(id, &record, err);
 	while (r == 0 && held < 0) {
 		cleanup_fd int socket_fd = -1;
 
-		r = reach(record, &held, &socket_fd, err);
+		r = lock_or_connect(record, &held, &socket_fd, err);
 		if (r < 0 || held >= 0)
 			continue;
-		/* Each takes a connection. */
+		/* Each request needs a connection of its own. */
 		r = is_saved ? end_holder(socket_fd, true, NULL, err) : save(socket_fd, err);
 		is_saved = is_saved || r == 0;
 		if (!is_saved && (r == -ECONNRESET || r == -EPIPE))
@@ -562,7 +563,7 @@ int atoll_sandbox_stop(const char *id, struct atoll_error *err)
 	return r;
 }
 
-/* Somebody may just be noting something in it. */
+/* Another command may be writing a line of the event log. */
 static int lock_to_remove(struct layer_record *record, struct atoll_error *err)
 {
 	const int64_t until_ns = clock_monotonic_ns() + SANDBOX_LOCK_MS * INT64_C(1000000);
@@ -585,7 +586,7 @@ static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost
 	while (r == 0 && held < 0) {
 		cleanup_fd int socket_fd = -1;
 
-		r = reach(record, &held, &socket_fd, err);
+		r = lock_or_connect(record, &held, &socket_fd, err);
 		if (r == 0 && held < 0)
 			r = end_holder(socket_fd, is_forced, &is_noted, err);
 	}
@@ -595,7 +596,7 @@ static int end_and_drop(const char *id, bool is_forced, struct layer_names *lost
 		return r;
 	if (!is_noted)
 		r = sandbox_log_change(record, "remove", NULL, UINT64_MAX, err);
-	/* A full disk: only without the sandbox there is room for the note, too. */
+	/* A full disk: the removal can be logged only after the sandbox is gone. */
 	is_late = r == -ENOSPC || r == -EDQUOT;
 	if (r == 0 || is_late)
 		r = layer_record_recycle_first(record, lost, err);

@@ -25,18 +25,17 @@
 #include <unistd.h>
 
 /*
- * Where holders come from if their starter is large
+ * The spawner: a small program that forks holders for the daemon
  *
- * A holder is a fork of whoever starts it. A daemon with threads, libraries and connections is a
- * bad parent: a fork of it takes long, has its page tables, and inherits whatever another thread
- * was just doing. So it starts a small program first (atoll-spawner), which does nothing but fork
- * holders: one message with the sandbox's id and the pipe at which the holder answers. The spawner
- * leads a session, so that holders need not; it ends with the daemon, and holders do not.
+ * A holder is a fork of its starter. A fork of the daemon would be slow, would copy large page
+ * tables, and would inherit locks of other threads. So the daemon starts atoll-spawner, which only
+ * forks holders. One message (struct spawner_order) has the sandbox's id and the pipe at which the
+ * holder reports. The spawner leads a session, so that holders do not; it ends with the daemon, and
+ * holders do not end with it.
  *
- * One is forked ahead, once nobody has asked for a moment, and told its id when there is one: what
- * all of them have in common it has done by then. It has nothing of anybody's sandbox. It knows
- * what the spawner knew when it was forked; if that has changed it is let go, and another one
- * forked.
+ * When no order has come for a moment, the spawner forks one holder ahead. That process does the
+ * work that does not depend on the sandbox, and waits for its order. It has the spawner's knowledge
+ * of the host at the time of the fork; if that has changed, it is dropped, and a new one is forked.
  */
 
 #define AHEAD_MS 5
@@ -44,10 +43,10 @@
 struct spawner_order {
 	char id[ATOLL_ID_SIZE];
 	bool stays;
-	int64_t checked_ns; /* in the spawner: isolate_confirm() */
+	int64_t checked_ns; /* set by the spawner, for isolate_confirm() */
 };
 
-/* Set before there are threads, and never another number from then on. */
+/* Set before the process has threads; the number never changes afterwards. */
 static int spawner_fd = -1;
 static pid_t spawner_pid;
 
@@ -61,10 +60,11 @@ int spawner_open(const char *program, struct atoll_error *err)
 		return error_set(err, ATOLL_FAULT_HOST, errno, "make a socket for the spawner");
 	ours = pair[0], theirs = pair[1];
 	pid = program_start(program, "atoll-spawner", theirs, PROGRAM_ATTACHED);
-	if (pid < 0) /* it is still gone, and tried again */
+	if (pid < 0) /* spawner_is_gone() stays true, and the caller tries again */
 		return error_set(err, ATOLL_FAULT_HOST, -pid, "execute '%s'", program);
 	spawner_pid = pid;
-	/* A thread may be using the one of an earlier spawner: it is replaced under its number. */
+	/* A thread may be using the descriptor of the earlier spawner: replace it under the same
+	 * number. */
 	if (spawner_fd < 0)
 		spawner_fd = take_fd(&ours);
 	else if (dup3(ours, spawner_fd, O_CLOEXEC) < 0)
@@ -84,7 +84,7 @@ void spawner_close(void)
 	spawner_fd = -1;
 }
 
-/* False: there is none, or it is gone; the caller forks by itself. */
+/* False: there is no spawner, or it is gone. */
 bool spawner_start_holder(const char *id, bool stays, int status_fd)
 {
 	struct spawner_order order = {.stays = stays};
@@ -112,16 +112,16 @@ static bool receive(int fd, struct spawner_order *ret, int *ret_status_fd)
 
 static _Noreturn void become_holder(const struct spawner_order *order, int status_fd)
 {
-	signal(SIGCHLD, SIG_DFL); /* it waits for its first process */
+	signal(SIGCHLD, SIG_DFL); /* the holder waits for its pid 1 */
 	holder_main(order->id, order->stays, status_fd);
 }
 
 /*
- * What the first contract that a process reads costs beyond the second is pages: of memory, of the
- * stack, of the program, which a fork has to ask the kernel for one by one. So one that waits reads
- * a contract of nobody's meanwhile, and forgets it. It looks at nothing of the host's but names.
+ * The first contract that a process reads costs more than the second: the kernel must give it pages
+ * of heap, stack and program one by one. So a process that waits for its order reads a contract
+ * that belongs to no sandbox, and frees it. This reads no file of the host.
  */
-static void read_any(void)
+static void read_sample_contract(void)
 {
 	static const char contract[] =
 		"workspace: {at: /home/user, mode: layer}\n"
@@ -140,14 +140,15 @@ static void read_any(void)
 	r = recipe_follow(&(struct recipe){.words = &made.recipe}, &job, NULL);
 	buf_done(&made.recipe);
 	if (r < 0)
-		return; /* then the one that counts is the first */
+		return; /* then the sandbox's own contract is the first */
 	spec_digest(job->spec, digest, NULL);
 	spec_explain_json(job->spec, &text, NULL);
 	atoll_job_free(job);
 }
 
-/* In what was forked ahead. It has nothing of the spawner's, whose end is also its own. */
-static _Noreturn void wait_to_be_one(int fd)
+/* The process that was forked ahead. Its socket to the spawner is its only descriptor; it ends with
+ * the spawner. */
+static _Noreturn void wait_for_order(int fd)
 {
 	struct spawner_order order;
 	int status_fd;
@@ -156,14 +157,15 @@ static _Noreturn void wait_to_be_one(int fd)
 	if (fd != 3 && dup3(fd, 3, O_CLOEXEC) < 0)
 		_exit(1);
 	fd_close_range(4, ~0U, false);
-	read_any();
+	read_sample_contract();
 	while (!receive(3, &order, &status_fd))
 		;
 	isolate_confirm(order.checked_ns);
 	become_holder(&order, status_fd);
 }
 
-/* The connection to one that waits; -1 if there is none, which is no failure. */
+/* Returns the socket to the waiting process; -1 if there is none: the next holder is forked on
+ * demand. */
 static int fork_ahead(void)
 {
 	cleanup_fd int ours = -1, theirs = -1;
@@ -176,12 +178,12 @@ static int fork_ahead(void)
 	pid = fork();
 	if (pid == 0) {
 		close(take_fd(&ours));
-		wait_to_be_one(theirs);
+		wait_for_order(theirs);
 	}
 	return pid > 0 ? take_fd(&ours) : -1;
 }
 
-static void start_one(int *ahead_fd, struct spawner_order *order, int status_fd)
+static void start_holder(int *ahead_fd, struct spawner_order *order, int status_fd)
 {
 	bool is_sent = false;
 
@@ -199,21 +201,21 @@ static void start_one(int *ahead_fd, struct spawner_order *order, int status_fd)
 	}
 }
 
-/* So many in so short a time: every CPU has enough to do, and what is done ahead is only more. */
+/* So many orders in so short a time keep every CPU busy: forking ahead would only add work. */
 #define BUSY_ORDERS 6
 #define BUSY_NS	    (40 * INT64_C(1000000))
 
 struct pace {
-	int64_t asked_ns[BUSY_ORDERS];
+	int64_t order_ns[BUSY_ORDERS];
 	size_t next;
 };
 
-/* Not at once: who was just started would wait for that, and if many are asked for one after the
- * other nothing is gained. */
-static bool is_asked_soon(int fd, const struct pace *pace)
+/* Wait before forking ahead: the fork would delay the holder that was just started, and with many
+ * orders in a row nothing is gained. */
+static bool has_order_soon(int fd, const struct pace *pace)
 {
 	struct pollfd asked = {.fd = fd, .events = POLLIN};
-	const bool is_busy = clock_monotonic_ns() - pace->asked_ns[pace->next] < BUSY_NS;
+	const bool is_busy = clock_monotonic_ns() - pace->order_ns[pace->next] < BUSY_NS;
 
 	return poll(&asked, 1, is_busy ? 4 * AHEAD_MS : AHEAD_MS) != 0;
 }
@@ -225,23 +227,23 @@ _Noreturn void spawner_serve(int fd)
 
 	setsid();
 	holder_detach_from_caller();
-	signal(SIGCHLD, SIG_IGN); /* nobody waits for holders */
+	signal(SIGCHLD, SIG_IGN); /* the kernel reaps holders */
 	prctl(PR_SET_NAME, "atoll-spawner");
-	program_set_title("atoll-spawner"); /* where that is, is known to the children */
+	program_set_title("atoll-spawner"); /* the children inherit the place of the title */
 	keyring_share();
-	hash_ask(); /* or each of them would */
+	hash_ask(); /* once here instead of in each holder */
 	program_remember();
 	isolate_remember();
 	for (;;) {
 		struct spawner_order order;
 		int status_fd = -1;
 
-		if (ahead_fd < 0 && !is_asked_soon(fd, &pace))
+		if (ahead_fd < 0 && !has_order_soon(fd, &pace))
 			ahead_fd = fork_ahead();
 		if (receive(fd, &order, &status_fd)) {
-			start_one(&ahead_fd, &order, status_fd);
+			start_holder(&ahead_fd, &order, status_fd);
 			close(status_fd);
-			pace.asked_ns[pace.next] = clock_monotonic_ns();
+			pace.order_ns[pace.next] = clock_monotonic_ns();
 			pace.next = (pace.next + 1) % BUSY_ORDERS;
 		}
 	}

@@ -20,10 +20,18 @@
 #include <sys/socket.h>
 #include <termios.h>
 
-/* How often to ask, where one holder after the other is just ending. */
+/*
+ * Detached steps, in the client (atoll/step.h)
+ *
+ * atoll_step_start() sends HOLDER_STEP and atoll_step_attach() HOLDER_ATTACH; both return before
+ * the holder answers. The caller polls atoll_step_fd() and calls atoll_step_move(), which reads the
+ * reports (step-read.c). Signals, input and needs are sent as struct step_call.
+ */
+
+/* How often to connect again while one holder after the other is just ending. */
 #define TRIES 100
 
-/* ---- the beginning ---- */
+/* ---- start, attach ---- */
 
 static struct atoll_step *new_step(void)
 {
@@ -99,7 +107,7 @@ static int write_invocation(const struct buf *out, struct atoll_error *err)
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
 }
 
-/* The request and, if it does not fit, a descriptor for its words. */
+/* The request and, if it does not fit into a message, a descriptor with the invocation. */
 static int make_request(const struct atoll_step_options *options, struct buf *out, int *ret_words,
 			struct atoll_error *err)
 {
@@ -130,7 +138,7 @@ static int make_request(const struct atoll_step_options *options, struct buf *ou
 	return 0;
 }
 
-/* To whoever holds it, or to one who is started for that. */
+/* Connect to the holder, and start one unless `needs_holder`. */
 static int connect_to(const char *id, bool needs_holder, bool waits, struct atoll_error *err)
 {
 	struct layer_record *record = NULL;
@@ -162,7 +170,7 @@ static int send_start(const char *id, const struct atoll_step_options *options,
 		fds[n++] = invocation;
 	if (options->channel_fd > 0)
 		fds[n++] = options->channel_fd;
-	/* One that is just ending reads nothing any more. */
+	/* -EPIPE, -ECONNRESET: the holder was ending and has not read the request. */
 	for (int i = 0; i < TRIES; i++) {
 		step->fd = connect_to(id, options->needs_holder, !options->needs_holder, err);
 		if (step->fd < 0)
@@ -180,11 +188,11 @@ static int send_start(const char *id, const struct atoll_step_options *options,
 int atoll_step_start(const char *id, const struct atoll_step_options *options,
 		     struct atoll_step **ret, struct atoll_error *err)
 {
-	struct atoll_error unheard;
+	struct atoll_error ignored;
 	struct atoll_step *step;
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	*err = (struct atoll_error){0};
 	r = check_options(options, err);
 	if (r < 0)
@@ -209,10 +217,10 @@ int atoll_step_attach(const char *id, uint32_t number, struct atoll_step **ret,
 	const struct holder_request request = {
 		.version = HOLDER_VERSION, .type = HOLDER_ATTACH, .number = number};
 	struct atoll_step *step = new_step();
-	struct atoll_error unheard;
+	struct atoll_error ignored;
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	*err = (struct atoll_error){0};
 	if (!step)
 		return error_oom(err);
@@ -255,7 +263,7 @@ void step_hang_up(struct atoll_step *step)
 		close(take_fd(&step->input_fd));
 }
 
-/* ---- the list ---- */
+/* ---- list ---- */
 
 static int receive_list(int fd, struct atoll_step_info **ret, size_t *ret_n,
 			struct atoll_error *err)
@@ -292,11 +300,11 @@ int atoll_steps_list(const char *id, struct atoll_step_info **ret, size_t *ret_n
 		     struct atoll_error *err)
 {
 	const struct holder_request request = {.version = HOLDER_VERSION, .type = HOLDER_LIST};
-	struct atoll_error unheard;
+	struct atoll_error ignored;
 	cleanup_fd int fd = -1;
 	int r;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	*err = (struct atoll_error){0};
 	fd = connect_to(id, true, true, err);
 	if (fd < 0)
@@ -307,7 +315,7 @@ int atoll_steps_list(const char *id, struct atoll_step_info **ret, size_t *ret_n
 	return receive_list(fd, ret, ret_n, err);
 }
 
-/* ---- what is known of it ---- */
+/* ---- state ---- */
 
 int atoll_step_fd(const struct atoll_step *step)
 {
@@ -316,9 +324,9 @@ int atoll_step_fd(const struct atoll_step *step)
 
 int atoll_step_move(struct atoll_step *step, struct atoll_error *err)
 {
-	struct atoll_error unheard;
+	struct atoll_error ignored;
 
-	err = err ? err : &unheard;
+	err = err ? err : &ignored;
 	*err = (struct atoll_error){0};
 	return step_read_reports(step, err);
 }
@@ -348,7 +356,7 @@ const char *atoll_step_cwd(const struct atoll_step *step)
 	return step->invocation ? step->invocation + sizeof(struct init_step_head) : NULL;
 }
 
-/* ---- what can be asked of it ---- */
+/* ---- calls ---- */
 
 static int call(struct atoll_step *step, const struct step_call *what)
 {
@@ -375,7 +383,7 @@ void atoll_step_need(struct atoll_step *step, int stream, uint64_t at)
 	if (stream != 1 && stream != 2)
 		return;
 	*need = at;
-	/* Not for every piece that is read. */
+	/* Send it at most once per STEP_NEED_INTERVAL bytes. */
 	if (at == *needed || (at != UINT64_MAX && *needed != UINT64_MAX && at > *needed &&
 			      at - *needed < STEP_NEED_INTERVAL))
 		return;

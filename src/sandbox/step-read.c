@@ -12,9 +12,10 @@
 #include <sys/socket.h>
 
 /*
- * What the holder tells of a step
+ * Reports of the holder, and the output of a step, in the client
  *
- * It is ours, and is believed; but sizes are checked before anything is copied.
+ * The holder is trusted: it has the same user. Sizes are checked before anything is copied all the
+ * same. A report has the whole state of the step, then the parts that this client has not got yet.
  */
 
 void step_fill_info(const struct step_report *report, struct atoll_step_info *ret)
@@ -39,7 +40,7 @@ void step_fill_info(const struct step_report *report, struct atoll_step_info *re
 	}
 }
 
-/* ---- the parts of a message ---- */
+/* ---- parts of a report ---- */
 
 static int read_invocation(struct atoll_step *step, const char *data, size_t size)
 {
@@ -58,7 +59,7 @@ static int read_invocation(struct atoll_step *step, const char *data, size_t siz
 		return -ENOMEM;
 	memcpy(step->invocation, data, size);
 	step->n_argv = head.n_argv;
-	/* The first is the directory. Between arguments and variables there is a NULL. */
+	/* The first text is the directory. A NULL separates arguments and variables. */
 	for (size_t i = 0; i < n; i++) {
 		char *text = step->invocation + at;
 		const char *end = at < size ? memchr(text, '\0', size - at) : NULL;
@@ -72,7 +73,7 @@ static int read_invocation(struct atoll_step *step, const char *data, size_t siz
 	return 0;
 }
 
-/* The latest bytes of a short stream, of which the rest is here. */
+/* The latest bytes of a small stream; the earlier ones came in earlier reports. */
 static int copy_output(struct atoll_step *step, int i, const struct step_report *report,
 		       const char *data)
 {
@@ -126,7 +127,7 @@ static int set_end(struct atoll_step *step, const char *data, size_t size)
 	return 0;
 }
 
-/* The kernel leaves out those that we have no room for, and it comes only once. */
+/* The kernel drops descriptors beyond RLIMIT_NOFILE, and the holder sends each only once: fail. */
 static int store_fds(struct atoll_step *step, const struct step_report *report, int *fds, size_t n)
 {
 	size_t at = 0;
@@ -173,10 +174,10 @@ static int read_report(struct atoll_step *step, const char *data, size_t size, i
 	return r;
 }
 
-/* ---- messages ---- */
+/* ---- reports ---- */
 
-/* Refused in the beginning, or gone: nothing more comes. Its descriptor stays until the step is
- * freed: somebody's loop watches it. */
+/* The holder has refused the step or is gone. The descriptor stays open until the step is freed:
+ * the caller's loop polls it. */
 static int lose(struct atoll_step *step, const struct holder_reply *reply, int errnum,
 		struct atoll_error *err)
 {
@@ -225,8 +226,7 @@ int step_read_reports(struct atoll_step *step, struct atoll_error *err)
 		size_t n = 1 + STEP_STREAMS;
 		ssize_t got = fd_receive(step->fd, data, STEP_REPORT_MAX, MSG_DONTWAIT, fds, &n);
 
-		/* It has closed its side without reading all of ours, which is told before what it
-		 * said, and once. */
+		/* ECONNRESET is reported once, before queued data: receive again. */
 		if (got == -ECONNRESET && !step->was_reset) {
 			step->was_reset = true;
 			continue;
@@ -243,9 +243,10 @@ int step_read_reports(struct atoll_step *step, struct atoll_error *err)
 	return r;
 }
 
-/* ---- the output ---- */
+/* ---- output ---- */
 
-/* What is not kept any more may have become so while it was read: then it was zeros. */
+/* Bytes below `first` may have been punched out during the read, and read as zeros: compare
+ * afterwards. */
 static ssize_t read_file(struct atoll_step *step, int i, uint64_t at, void *data, size_t size)
 {
 	const int fd = step->streams[i].file;

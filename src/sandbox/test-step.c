@@ -37,7 +37,7 @@ TEST(a_step_s_directory_is_no_longer_than_a_path_can_be)
 	CHECK_INT(err.fault, ATOLL_FAULT_REQUEST);
 }
 
-/* What the holder tells, by a socket of our own. */
+/* Reports of a holder, sent by a socket of our own. */
 
 static struct atoll_step *make_step(int *ret_holder)
 {
@@ -51,13 +51,14 @@ static struct atoll_step *make_step(int *ret_holder)
 	return step;
 }
 
-static void say(int fd, struct step_report report, const char *rest, size_t size, int with_fd)
+static void send_report(int fd, struct step_report report, const char *parts, size_t size,
+			int with_fd)
 {
 	cleanup_buf struct buf text = BUF_INIT(1 << 20);
 
 	report.magic = STEP_REPORT_MAGIC;
 	buf_add(&text, &report, sizeof report);
-	buf_add(&text, rest, size);
+	buf_add(&text, parts, size);
 	CHECK(fd_send(fd, text.data, text.used, &with_fd, with_fd >= 0) == 0);
 }
 
@@ -68,12 +69,14 @@ TEST(short_output_comes_in_pieces_and_is_read_from_any_offset)
 	struct atoll_error err;
 	char data[16] = "";
 
-	say(holder,
-	    (struct step_report){.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {3}}, "abc",
-	    3, -1);
-	say(holder,
-	    (struct step_report){.state = ATOLL_STEP_RUNNING, .size = {5}, .data_size = {2}}, "de",
-	    2, -1);
+	send_report(
+		holder,
+		(struct step_report){.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {3}},
+		"abc", 3, -1);
+	send_report(
+		holder,
+		(struct step_report){.state = ATOLL_STEP_RUNNING, .size = {5}, .data_size = {2}},
+		"de", 2, -1);
 	CHECK(atoll_step_move(step, &err) == 0);
 	CHECK_INT(atoll_step_read(step, 1, 1, data, sizeof data), 4);
 	CHECK_STR(data, "bcde");
@@ -93,12 +96,12 @@ TEST(what_is_not_kept_any_more_is_said_to_be_gone)
 
 	CHECK(pwrite(file, &first, sizeof first, 0) == sizeof first);
 	CHECK(pwrite(file, "xyz", 3, STEP_OUTPUT_HEAD + 5000) == 3);
-	say(holder,
-	    (struct step_report){.state = ATOLL_STEP_RUNNING,
-				 .size = {5003},
-				 .first = {4096},
-				 .brings_file = {true}},
-	    "", 0, file);
+	send_report(holder,
+		    (struct step_report){.state = ATOLL_STEP_RUNNING,
+					 .size = {5003},
+					 .first = {4096},
+					 .brings_file = {true}},
+		    "", 0, file);
 	CHECK(atoll_step_move(step, &err) == 0);
 	CHECK_INT(atoll_step_read(step, 1, 5000, data, sizeof data), 3);
 	CHECK(memcmp(data, "xyz", 3) == 0);
@@ -126,7 +129,7 @@ TEST(messages_that_do_not_add_up_end_it)
 		struct atoll_step *step = make_step(&holder);
 		struct atoll_error err;
 
-		say(holder, bad[i], "abc", 3, -1);
+		send_report(holder, bad[i], "abc", 3, -1);
 		CHECK(atoll_step_move(step, &err) < 0);
 		CHECK(atoll_step_info(step)->state == ATOLL_STEP_LOST);
 		close(holder);
@@ -142,10 +145,10 @@ TEST(a_descriptor_that_there_is_no_room_for_is_missed)
 	struct atoll_error err;
 	char data[8];
 
-	say(holder,
-	    (struct step_report){
-		    .state = ATOLL_STEP_RUNNING, .size = {5003}, .brings_file = {true}},
-	    "", 0, file);
+	send_report(holder,
+		    (struct step_report){
+			    .state = ATOLL_STEP_RUNNING, .size = {5003}, .brings_file = {true}},
+		    "", 0, file);
 	CHECK(getrlimit(RLIMIT_NOFILE, &before) == 0);
 	few = before;
 	few.rlim_cur = 0;
@@ -154,7 +157,7 @@ TEST(a_descriptor_that_there_is_no_room_for_is_missed)
 	CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
 	CHECK(atoll_step_info(step)->state == ATOLL_STEP_LOST);
 	CHECK(fcntl(atoll_step_fd(step), F_GETFD) >= 0);
-	step->info.size[0] = 5003; /* as if it had been believed */
+	step->info.size[0] = 5003; /* the size that a refused report contained */
 	CHECK_INT(atoll_step_read(step, 1, 0, data, sizeof data), -EIO);
 	close(holder);
 	close(file);
@@ -168,9 +171,10 @@ TEST(the_last_words_are_heard_although_ours_were_left_unread)
 	struct atoll_error err;
 
 	atoll_step_need(step, 1, 7);
-	say(holder,
-	    (struct step_report){.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {3}}, "abc",
-	    3, -1);
+	send_report(
+		holder,
+		(struct step_report){.state = ATOLL_STEP_RUNNING, .size = {3}, .data_size = {3}},
+		"abc", 3, -1);
 	close(holder);
 	CHECK(atoll_step_move(step, &err) == -EPIPE);
 	CHECK_INT(atoll_step_info(step)->size[0], 3);
