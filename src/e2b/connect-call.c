@@ -16,6 +16,14 @@
 #include <stdlib.h>
 #include <strings.h>
 
+/*
+ * The life of a remote call
+ *
+ * rpc_exchange() finds the method and reads the request; handle_message() calls the method for each
+ * message. The call ends by an answer, by its deadline, or with its box or exchange; it is freed
+ * with its last reference.
+ */
+
 /* A message may contain standard input, so it may be large. */
 #define MESSAGE_MAX (16U << 20)
 
@@ -34,7 +42,7 @@ struct loop *rpc_loop(const struct rpc *rpc)
 	return rpc->call->api->loop;
 }
 
-/* ---- its life ---- */
+/* ---- references and end ---- */
 
 struct rpc *rpc_ref(struct rpc *rpc)
 {
@@ -112,7 +120,7 @@ static void box_gone(struct box *box, void *data)
 	rpc_unref(rpc);
 }
 
-/* ---- times ---- */
+/* ---- timers ---- */
 
 static void on_deadline(struct loop_timer *timer)
 {
@@ -161,7 +169,7 @@ static void arm_quiet(struct rpc *rpc)
 	loop_arm(rpc_loop(rpc), &rpc->quiet, now + rpc->keepalive_ns);
 }
 
-/* ---- what comes ---- */
+/* ---- messages ---- */
 
 static void handle_input(struct rpc *rpc);
 
@@ -325,7 +333,7 @@ static void on_piece(struct exchange *exchange, const char *data, size_t size, v
 	rpc_unref(rpc);
 }
 
-/* ---- its beginning ---- */
+/* ---- start of a call ---- */
 
 static const struct rpc_method *find_method(struct exchange *exchange)
 {

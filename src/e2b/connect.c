@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
+/* Envelopes, codes and base64 of the Connect protocol: pure functions. See connect.h. */
+
 static const struct {
 	const char *name;
 	unsigned status;

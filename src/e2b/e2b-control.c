@@ -68,7 +68,7 @@ static void kill_box(struct api_call *call)
 	api_answer_empty(call, 204);
 }
 
-/* ---- when it ends ---- */
+/* ---- time-out ---- */
 
 static void read_timeout(struct api_call *call, json_t *body)
 {

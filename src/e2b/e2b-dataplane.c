@@ -46,7 +46,7 @@ static bool is_path(struct api_call *call, const char *first, const char *second
 	return second ? b && streq(b, second) && !exchange_segment(call->exchange, 2) : !b;
 }
 
-/* ---- refusals ---- */
+/* ---- access ---- */
 
 static void refuse_box(struct api_call *call, unsigned status, const char *id, const char *message)
 {
@@ -179,7 +179,7 @@ static void metrics(struct api_call *call, const struct box *box)
 	api_answer(call, 200, &out);
 }
 
-/* ---- who serves it ---- */
+/* ---- services ---- */
 
 static void serve_envd(struct api_call *call, struct box *box)
 {
@@ -218,7 +218,7 @@ static void serve(struct api_call *call, struct box *box, uint16_t port)
 	}
 }
 
-/* ---- waking it ---- */
+/* ---- paused boxes ---- */
 
 static void on_woken(struct box *box, const struct atoll_error *err, void *data)
 {
@@ -355,7 +355,7 @@ static void serve_signed(struct api_call *call)
 	loop_queue(call->api->loop, &e2b_of(call)->searches, &search->turn);
 }
 
-/* ---- the router's call ---- */
+/* ---- entry ---- */
 
 static void serve_box(struct api_call *call, const struct api_data_plane *plane)
 {

@@ -35,7 +35,7 @@ struct download {
 	struct loop_watch pipe; /* fd -1: none */
 };
 
-/* ---- its life ---- */
+/* ---- end ---- */
 
 static void free_download(struct download *download)
 {
@@ -122,7 +122,7 @@ void e2b_files_fail(struct api_call *call, const char *user, const struct atoll_
 	}
 }
 
-/* ---- what has no size ---- */
+/* ---- files without a size ---- */
 
 static void on_drained(struct exchange *exchange, void *own)
 {
@@ -183,7 +183,7 @@ static void send_pipe(struct download *download, int fd, bool is_head)
 		exchange_cut(call->exchange);
 }
 
-/* ---- a plain file ---- */
+/* ---- regular files ---- */
 
 static void http_time(int64_t s, char ret[32])
 {
@@ -300,7 +300,7 @@ static void send_file(struct api_call *call, int fd, const struct stat *st, bool
 	send_part(call, fd, st, is_head);
 }
 
-/* ---- from the beginning ---- */
+/* ---- entry ---- */
 
 /* A file name may contain any byte but NUL and '/': RFC 8187 encodes all of them. */
 static void add_disposition(struct exchange *exchange, const char *name)

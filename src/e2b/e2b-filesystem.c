@@ -61,7 +61,7 @@ static void answer_entry(struct rpc *rpc, const struct guest_entry *entry)
 	rpc_answer(rpc, &out);
 }
 
-/* ---- what the guest answers ---- */
+/* ---- answers of the guest ---- */
 
 static void on_entry(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
 		     void *data)
@@ -124,7 +124,7 @@ static void on_removed(const struct guest_entry *entries, size_t n, const struct
 	rpc_unref(rpc);
 }
 
-/* ---- the calls ---- */
+/* ---- methods ---- */
 
 static void do_stat(struct rpc *rpc)
 {

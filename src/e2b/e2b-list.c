@@ -20,7 +20,7 @@
 #define LIST_MAX  (64U << 20)
 #define LIMIT_MAX 100
 
-/* ---- what is asked for ---- */
+/* ---- the filter ---- */
 
 struct filter {
 	struct box_pairs metadata;
@@ -103,7 +103,7 @@ static const char *read_filter(struct api_call *call, struct filter *filter)
 	return NULL;
 }
 
-/* ---- which fit ---- */
+/* ---- matching boxes ---- */
 
 static bool has_pair(const struct box_pairs *pairs, const struct box_pair *wanted)
 {

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+/* Objects of E2B's protocol as JSON: files, sandboxes, pairs. */
+
 void e2b_write_pairs(struct json *json, const char *key, const struct box_pairs *pairs)
 {
 	json_open(json, key, '{');

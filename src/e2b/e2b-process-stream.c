@@ -47,7 +47,7 @@ bool e2b_process_is_hidden(const struct process *process)
 	return process->tag && starts_with(process->tag, "atoll:");
 }
 
-/* ---- what is told ---- */
+/* ---- messages ---- */
 
 static void send_start(struct rpc *rpc, const struct process *process)
 {
@@ -97,7 +97,7 @@ static void send_data(struct stream *stream, enum process_stream which, const vo
 		       data, size, "\"}}}");
 }
 
-/* ---- moving ---- */
+/* ---- copying output ---- */
 
 static void on_drained(struct exchange *exchange, void *own)
 {
@@ -207,7 +207,7 @@ static void on_ready(struct process_reader *reader)
 	pump(container_of(reader, struct stream, reader));
 }
 
-/* ---- its life ---- */
+/* ---- start and end of a stream ---- */
 
 static void stream_over(struct rpc *rpc)
 {

@@ -9,6 +9,13 @@
 #include <openssl/crypto.h>
 #include <sodium.h>
 
+/*
+ * Signatures of URLs for files
+ *
+ * A client that has the token of a box makes a URL for a path, an operation, a user and an
+ * expiration. The signature is a SHA-256 over these and the token.
+ */
+
 bool e2b_is_same_token(const char *a, const char *b)
 {
 	size_t n = strlen(a);

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Snapshots of boxes, and the part of templates that concerns them: remove, look up a name. */
+
 #define BODY_MAX   (64U << 10)
 #define ANSWER_MAX (1U << 20)
 #define NAME_MAX_  100
@@ -117,7 +119,7 @@ void e2b_list_snapshots(struct api_call *call)
 	api_answer(call, 200, &out);
 }
 
-/* ---- of templates no more than concerns snapshots ---- */
+/* ---- templates ---- */
 
 void e2b_remove_template(struct api_call *call)
 {

@@ -48,7 +48,7 @@ struct upload {
 	size_t n;
 };
 
-/* ---- its life ---- */
+/* ---- end ---- */
 
 static void free_upload(struct upload *upload)
 {
@@ -349,7 +349,7 @@ static void on_piece(struct exchange *exchange, const char *data, size_t size, v
 		write_piece(upload, data, size);
 }
 
-/* ---- from the beginning ---- */
+/* ---- entry ---- */
 
 static struct upload *new_upload(struct api_call *call, struct box *box)
 {
@@ -416,7 +416,7 @@ void e2b_upload(struct api_call *call, struct box *box)
 		start(upload, type ? type : "");
 }
 
-/* ---- one of several ---- */
+/* ---- compose ---- */
 
 static void on_composed(const struct guest_entry *entries, size_t n, const struct atoll_error *err,
 			void *data)

@@ -34,7 +34,7 @@ struct content {
 	uint64_t written;
 };
 
-/* ---- its life ---- */
+/* ---- end ---- */
 
 static void free_content(struct content *content)
 {
@@ -289,7 +289,7 @@ static void answer_file(struct content *content)
 	exchange_send_file(exchange, fd, 0, (uint64_t)st.st_size);
 }
 
-/* ---- what is asked ---- */
+/* ---- handlers ---- */
 
 void e2b_volume_list(struct api_call *call)
 {

@@ -125,7 +125,7 @@ static void watch_dir(struct rpc *rpc)
 		rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "no memory");
 }
 
-/* ---- kept until they are asked for ---- */
+/* ---- watchers ---- */
 
 struct watcher {
 	struct e2b *e2b;

@@ -56,7 +56,7 @@ uint64_t context_number(void)
 	return ++last;
 }
 
-/* ---- which there are ---- */
+/* ---- the list of contexts ---- */
 
 struct context *context_find(struct interpreter *interpreter, const char *id)
 {
@@ -145,7 +145,7 @@ bool context_lives(const struct context *context)
 	return context->reader.process && !context->is_killed;
 }
 
-/* ---- found again ---- */
+/* ---- kernels of an earlier daemon ---- */
 
 static bool is_kernel(const struct process *process)
 {

@@ -33,7 +33,7 @@ static struct loop *loop_of(const struct run *run)
 	return daemon_loop(run->context->interpreter->box->daemon);
 }
 
-/* ---- one ---- */
+/* ---- new and free ---- */
 
 static void run_free(struct run *run)
 {
@@ -129,7 +129,7 @@ size_t run_count(const struct context *context)
 	return n;
 }
 
-/* ---- its answer ---- */
+/* ---- answers ---- */
 
 /* Sends the head of the answer at once, also to an execution that waits in the queue. */
 static void begin(struct run *run)

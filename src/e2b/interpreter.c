@@ -14,6 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Requests to the code interpreter
+ *
+ * GET /health, POST /execute, and /contexts: list, make, restart, remove. The box is looked up
+ * again after a body was read, because it may have ended.
+ */
+
 #define ANSWER_MAX (1U << 20)
 #define CWD_MAX	   4096
 
@@ -299,7 +306,7 @@ static void serve_context(struct api_call *call, struct interpreter *interpreter
 	}
 }
 
-/* ---- all of it ---- */
+/* ---- entry ---- */
 
 void interpreter_exchange(struct exchange *exchange, struct box *box)
 {

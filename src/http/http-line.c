@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+/* Lines and words of a head, parsed strictly: CR LF, tokens, fields. */
+
 bool http_is_token_char(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

@@ -14,6 +14,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/*
+ * Sending answers
+ *
+ * exchange_begin() writes the head and exchange_send() the content into connection->out; nothing is
+ * written to the socket there. connection_settle() calls answer_flush(), which writes the bytes,
+ * and then the file of exchange_send_file() in pieces of the tenant's lane.
+ */
+
 #define FILE_PIECE (256U << 10) /* bytes of a file in one piece of a lane */
 #define TLS_PIECE  (64 * 1024)	/* bytes of a file that are encrypted in one piece */
 
@@ -138,7 +146,7 @@ void answer_interim(struct exchange *exchange)
 	connection_touch(exchange->connection);
 }
 
-/* ---- pieces ---- */
+/* ---- content ---- */
 
 size_t exchange_waiting(const struct exchange *exchange)
 {
@@ -278,7 +286,7 @@ void exchange_cut(struct exchange *exchange)
 	connection_cut(connection);
 }
 
-/* ---- answers of the server's own ---- */
+/* ---- answers without a handler ---- */
 
 static void write_refusal(struct buf *out, unsigned status, const char *message)
 {
@@ -323,7 +331,7 @@ void exchange_fail(struct exchange *exchange, unsigned status, const char *messa
 	buf_done(&body);
 }
 
-/* ---- out ---- */
+/* ---- writing to the socket ---- */
 
 static ssize_t send_some(struct connection *connection, const void *data, size_t size,
 			 bool has_more)

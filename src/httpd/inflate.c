@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <zlib.h>
 
+/* Unpacks gzip by zlib; see inflate.h. intake.c calls it for each piece of a body. */
+
 #define GZIP_ONLY 16 /* zlib: added to the window bits */
 
 struct inflater {

@@ -21,7 +21,7 @@
 #define INFLATED_SIZE (64 * 1024)
 #define SMALL_BODY    4096
 
-/* ---- handing it over ---- */
+/* ---- passing content to the handler ---- */
 
 /* The bodies of this party have too many bytes together. */
 static void refuse_held(struct exchange *exchange)
@@ -107,7 +107,7 @@ static bool is_unwanted(const struct exchange *exchange)
 	return !exchange || exchange->stage >= STAGE_ENDED;
 }
 
-/* ---- packed ---- */
+/* ---- gzip ---- */
 
 /* Bytes that the handler does not use are copied to exchange->again. */
 static void pass_unpacked(struct exchange *exchange, const char *data, size_t size)
@@ -232,7 +232,7 @@ size_t intake_feed(struct connection *connection, const char *data, size_t size)
 	return used;
 }
 
-/* ---- how much at a time ---- */
+/* ---- SO_RCVLOWAT ---- */
 
 /*
  * A client that sends a large file in small pieces would make the daemon read and write small
@@ -268,7 +268,7 @@ void intake_tune(struct connection *connection)
 	connection->low_water = size;
 }
 
-/* ---- asking for it ---- */
+/* ---- functions for handlers ---- */
 
 bool intake_wants(const struct connection *connection)
 {

@@ -24,6 +24,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/*
+ * Listening and accepting
+ *
+ * server_listen() opens a socket (open_listener()). on_connection() accepts connections while their
+ * number allows it. Without TLS only loopback addresses and unix sockets are allowed.
+ */
+
 #define BACKLOG		4096
 #define ACCEPT_TURN	64			 /* connections in one round of the event loop */
 #define ACCEPT_PAUSE_NS (100 * INT64_C(1000000)) /* after EMFILE */
@@ -122,7 +129,7 @@ void server_accept(struct server *server, bool accepts)
 	}
 }
 
-/* ---- where ---- */
+/* ---- addresses ---- */
 
 static bool is_loopback(const union address *address)
 {

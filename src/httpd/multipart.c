@@ -42,7 +42,7 @@ struct multipart {
 	const char *name, *filename, *type; /* in `head` */
 };
 
-/* ---- its boundary ---- */
+/* ---- the boundary ---- */
 
 static bool is_boundary_char(char c)
 {
@@ -394,7 +394,7 @@ enum multipart_kind multipart_step(struct multipart *form, const char *data, siz
 	return MULTIPART_BAD;
 }
 
-/* ---- what it knows ---- */
+/* ---- results ---- */
 
 bool multipart_is_complete(const struct multipart *form)
 {

@@ -56,7 +56,7 @@ static void show_metrics(struct api_call *call)
 			text.used);
 }
 
-/* ---- lines for logs ---- */
+/* ---- the request log ---- */
 
 void operations_log_call(const struct api_call *call, bool is_broken, int64_t ns)
 {

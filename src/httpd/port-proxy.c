@@ -17,6 +17,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/*
+ * A request for a program in a box; see port-proxy.h
+ *
+ * proxy_exchange() asks the guest for a connection to the port; on_connected() gets it. Then the
+ * request is sent (port-proxy-head.c, send_piece()) while the answer is read: read_head(),
+ * read_body(), or start_relay() for a WebSocket. The proxy is freed when the exchange, the callback
+ * of the guest and the relay are all gone (free_if_unused()).
+ */
+
 #define READ_SIZE   (32 * 1024)
 #define INTERIM_MAX 32 /* interim answers (1xx); servers send one or two */
 
@@ -37,7 +46,7 @@ static void count_relay(struct proxy *proxy, int n)
 	proxy->tenant->n_relays += (size_t)n;
 }
 
-/* ---- its life ---- */
+/* ---- end ---- */
 
 /* Frees the proxy when neither the exchange nor a callback nor a relay refers to it. */
 static void free_if_unused(struct proxy *proxy)
@@ -94,7 +103,7 @@ static void box_gone(struct box *box, void *data)
 	free_if_unused(proxy);
 }
 
-/* ---- 502 ---- */
+/* ---- errors ---- */
 
 static void refuse(struct proxy *proxy, const char *message)
 {

@@ -62,7 +62,7 @@ static void run_put(struct work_item *item)
 	put->fd = -1;
 }
 
-/* ---- on the event loop's ---- */
+/* ---- on the event loop ---- */
 
 static void free_put(struct put *put)
 {

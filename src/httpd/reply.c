@@ -13,6 +13,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/*
+ * Answers and errors of calls in JSON, and bodies in JSON
+ *
+ * A body of at most PARSE_SMALL bytes is parsed at once, a longer one on a thread (parse.h).
+ */
+
 #define JSON_TYPE     "application/json"
 #define RETRY_AFTER_S "2"
 

@@ -10,6 +10,13 @@
 
 #include <stdio.h>
 
+/*
+ * Reading the heads of requests
+ *
+ * request_feed() gets all bytes of a connection in order: a head begins an exchange and calls the
+ * handler; bytes of a body go to intake.c.
+ */
+
 /* The status for a mistake that http_read_request() has found, where it is not 400. */
 static unsigned mistake_status(const char *why)
 {

@@ -228,7 +228,7 @@ static const struct api_route *find_route(struct api_call *call, char *ret_allow
 	return found;
 }
 
-/* ---- who asks ---- */
+/* ---- tenant and handler ---- */
 
 static struct tenant *find_tenant(struct api_call *call)
 {

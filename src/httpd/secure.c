@@ -9,6 +9,8 @@
 #include <openssl/ssl.h>
 #include <string.h>
 
+/* TLS by OpenSSL; see secure.h. listen.c makes the contexts, connection.c the sessions. */
+
 /* ---- the certificate ---- */
 
 static const char *error_reason(void)
@@ -104,7 +106,7 @@ void secure_free(SSL *ssl)
 	SSL_free(ssl);
 }
 
-/* ---- speaking ---- */
+/* ---- reading and writing ---- */
 
 /* -EAGAIN; 0: the client has sent close_notify; or -EPROTO. */
 static int read_error(SSL *ssl, int result, bool *ret_wants_write)

@@ -15,7 +15,14 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* ---- its life ---- */
+/*
+ * The request of an exchange
+ *
+ * request.c makes an exchange when it has read a head; connection.c closes it when the answer was
+ * sent or the connection has ended. Between, handlers ask about the request.
+ */
+
+/* ---- new and close ---- */
 
 static void write_peer(const struct connection *connection, char ret[64])
 {
@@ -125,7 +132,7 @@ void *exchange_own(const struct exchange *exchange)
 	return exchange->own;
 }
 
-/* ---- what was asked ---- */
+/* ---- the request ---- */
 
 const struct http_head *exchange_head(const struct exchange *exchange)
 {

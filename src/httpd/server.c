@@ -16,6 +16,13 @@
 #include <time.h>
 #include <unistd.h>
 
+/*
+ * The server: all its connections together
+ *
+ * Each callback of the event loop runs between server_enter() and server_leave(), which settles the
+ * connections that were touched. server_stop() closes the listeners and waits for the exchanges.
+ */
+
 #define SETTLED_MAX 1024 /* connections that are settled in one round of the event loop */
 
 /* ---- rounds ---- */
@@ -70,7 +77,7 @@ const char *server_date(struct server *server)
 	return server->date;
 }
 
-/* ---- how many ---- */
+/* ---- number of connections ---- */
 
 /* At most 3/4 of the descriptors: boxes need some, too. */
 static size_t limit_connections(size_t wanted)
@@ -119,7 +126,7 @@ static void on_accept_timer(struct loop_timer *timer)
 		(struct server *)((char *)timer - offsetof(struct server, accept_timer)));
 }
 
-/* ---- life ---- */
+/* ---- new, stop, free ---- */
 
 static void ignore(int number)
 {

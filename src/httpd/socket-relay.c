@@ -12,6 +12,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/* Copies bytes between two sockets; see socket-relay.h. Used by port-proxy.c and tunnel.c. */
+
 #define LANE_SIZE   (16 * 1024)
 #define LANE_PIECES 4 /* reads and writes before the next watch */
 

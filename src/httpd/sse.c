@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Server-sent events; see sse.h. Used by v1-follow.c and v1-watch.c. */
+
 #define BEAT_NS 15000000000
 
 static struct sse *of_beat(struct loop_timer *timer)

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+/* Times in RFC 3339, written and parsed. */
+
 #define DAY_S (24 * 60 * 60)
 
 static void write_digits(char *ret, int n, unsigned value)

@@ -10,6 +10,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+/*
+ * Connections that leave the server
+ *
+ * exchange_detach_socket() gives the socket of an exchange to the handler. With TLS the server
+ * keeps the socket and relays to a socket pair, so that the handler reads and writes plain bytes.
+ */
+
 struct tunnel {
 	struct relay *relay;
 	struct tunnel *next, **link;

@@ -8,6 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* Errors of /v1: their form, and the cause and status of a struct atoll_error. */
+
 static const char *status_cause(unsigned status)
 {
 	switch (status) {

@@ -270,7 +270,7 @@ void v1_follow(struct api_call *call, struct process *process)
 	process_go_on(&follow->reader);
 }
 
-/* ---- one that only the database knows ---- */
+/* ---- a step that is only in results.db ---- */
 
 static void ignore_drained(struct sse *sse)
 {

@@ -9,6 +9,13 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/*
+ * Reads the bodies and queries of requests
+ *
+ * A handler calls form_known(), then one form_...() for each member, then form_fails(). The first
+ * mistake becomes the message of a 400.
+ */
+
 #define PAIRS_MAX 256
 #define WORDS_MAX 4096
 

@@ -322,7 +322,7 @@ void v1_job_start(struct api_call *call)
 	api_read_json(call, V1_BODY_MAX, true, read_start);
 }
 
-/* ---- its end, and going on ---- */
+/* ---- end, and start after a restart ---- */
 
 void v1_job_ended(struct box *box)
 {
@@ -360,7 +360,7 @@ void v1_jobs_resume(struct v1 *v1)
 	}
 }
 
-/* ---- finding ---- */
+/* ---- find ---- */
 
 /* The box of the job; or NULL and the result of a job whose box has ended in `*ret`; or NULL, and
  * the call was answered. */

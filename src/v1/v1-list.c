@@ -14,6 +14,13 @@
 #include <errno.h>
 #include <stdio.h>
 
+/*
+ * Lists of sandboxes, and requests about many
+ *
+ * GET /v1/sandboxes filters by label and state and answers in pages. POST /v1/sandboxes/bulk
+ * creates many, DELETE /v1/sandboxes ends all that have a label.
+ */
+
 #define PAGE_USUAL 100
 #define PAGE_MOST  1000
 #define BULK_MOST  1000

@@ -14,6 +14,13 @@
 #include <errno.h>
 #include <stdio.h>
 
+/*
+ * Sandboxes: create, get, delete, pause, resume, time-out
+ *
+ * A request with an id ("requestId") makes one sandbox, however often it is sent: the id is a label
+ * of the box, and v1->makings has the requests whose boxes do not exist yet.
+ */
+
 #define TIMEOUT_USUAL 300
 #define TIMEOUT_MOST  (30U * 86400)
 
@@ -133,7 +140,7 @@ struct box *v1_box_of_request(struct tenant *tenant, const char *request_id)
 	return NULL;
 }
 
-/* ---- those that are being made ---- */
+/* ---- requests whose sandboxes are being made ---- */
 
 bool v1_is_being_made(struct api_call *call, const char *request_id)
 {
@@ -236,7 +243,7 @@ void v1_sandbox_create(struct api_call *call)
 	api_read_json(call, V1_BODY_MAX, false, read_create);
 }
 
-/* ---- one that is there ---- */
+/* ---- existing sandboxes ---- */
 
 void v1_sandbox_get(struct api_call *call)
 {

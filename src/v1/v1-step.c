@@ -16,12 +16,19 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+/*
+ * Steps: start, get, list, signal, resize
+ *
+ * POST .../steps starts a step (read_start(), on_started()) and answers at once, or with "wait"
+ * when the step has ended. v1-results.c reports the ends of steps and boxes.
+ */
+
 #define WAIT_MOST  3600
 #define STEPS_PAGE 1000
 #define VIEW_MAX   (8U << 20)
 #define FIRST_NS   (10 * INT64_C(1000000000))
 
-/* ---- which one ---- */
+/* ---- find a step ---- */
 
 static bool read_number(const char *text, uint64_t *ret)
 {

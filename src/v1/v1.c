@@ -26,6 +26,8 @@
 
 #include <string.h>
 
+/* The protocol /v1 for the router: the table of routes, and the protocol's struct. */
+
 static bool is_path(const struct api_call *call)
 {
 	const char *first = exchange_segment(call->exchange, 0);
