@@ -204,7 +204,11 @@ static void on_parsed(struct parse *parse, json_t *body, const char *why, void *
 /* Parses the bytes of `text` from `from` on, and frees `text`. */
 static void parse_message(struct rpc *rpc, char *text, size_t from, size_t size)
 {
-	rpc->is_parsing = parse_start(rpc->call->api->daemon, rpc->box->tenant, text, from, size,
+	rpc->is_parsing = parse_start(&(struct parse_request){.daemon = rpc->call->api->daemon,
+							      .tenant = rpc->box->tenant,
+							      .text = text,
+							      .from = from,
+							      .size = size},
 				      on_parsed, rpc_ref(rpc));
 	if (rpc->is_parsing)
 		return;

@@ -15,17 +15,14 @@
 
 struct parse {
 	struct work_item item;
-	struct daemon *daemon;
+	struct parse_request request;
 	struct held held;
-	char *text;
-	size_t from, size;
 	bool outlives_done;
 	json_t *body;
 	char why[160];
 	parse_done *done; /* NULL: the caller has left */
 	void *data;
 	struct loop_turn turn; /* calls `done`, which may take long for a long text */
-	struct tenant *tenant;
 };
 
 /* Each value but the first one follows a comma, a colon or a bracket. */
@@ -91,7 +88,7 @@ void parse_free(struct parse *parse)
 		return;
 	parse->item.run = run_free;
 	parse->item.done = on_freed;
-	work_submit(daemon_work(parse->daemon), &parse->item, WORK_LATER);
+	work_submit(daemon_work(parse->request.daemon), &parse->item, WORK_LATER);
 }
 
 static void run_parse(struct work_item *item)
@@ -99,7 +96,8 @@ static void run_parse(struct work_item *item)
 	struct parse *parse = (struct parse *)item;
 
 	parse->why[0] = '\0';
-	parse->body = parse_text(parse->text + parse->from, parse->size, parse->why);
+	parse->body = parse_text(parse->request.text + parse->request.from, parse->request.size,
+				 parse->why);
 }
 
 static void call_done(struct loop_turn *turn)
@@ -108,8 +106,8 @@ static void call_done(struct loop_turn *turn)
 	parse_done *done = parse->done;
 
 	parse->done = NULL;
-	free(parse->text);
-	parse->text = NULL;
+	free(parse->request.text);
+	parse->request.text = NULL;
 	held_drop(&parse->held);
 	if (done)
 		done(parse, parse->body, parse->why, parse->data);
@@ -121,33 +119,30 @@ static void on_parsed(struct work_item *item)
 {
 	struct parse *parse = (struct parse *)item;
 
-	if (parse->tenant && !work_is_closing(daemon_work(parse->daemon)))
-		loop_queue(daemon_loop(parse->daemon), &parse->tenant->lane, &parse->turn);
+	if (parse->request.tenant && !work_is_closing(daemon_work(parse->request.daemon)))
+		loop_queue(daemon_loop(parse->request.daemon), &parse->request.tenant->lane,
+			   &parse->turn);
 	else
 		call_done(&parse->turn);
 }
 
-struct parse *parse_start(struct daemon *daemon, struct tenant *tenant, char *text, size_t from,
-			  size_t size, parse_done *done, void *data)
+struct parse *parse_start(const struct parse_request *request, parse_done *done, void *data)
 {
 	struct parse *parse = calloc(1, sizeof *parse);
 
-	if (!parse || !text || !held_set(&parse->held, tenant, size)) {
+	if (!parse || !request->text || !held_set(&parse->held, request->tenant, request->size)) {
 		free(parse);
-		free(text);
+		free(request->text);
 		return NULL;
 	}
-	parse->daemon = daemon;
-	parse->tenant = tenant;
+	parse->request = *request;
 	parse->turn.run = call_done;
-	parse->text = text;
-	parse->from = from;
-	parse->size = size;
 	parse->done = done;
 	parse->data = data;
 	snprintf(parse->why, sizeof parse->why, "the daemon is stopping");
-	parse->item = (struct work_item){.run = run_parse, .done = on_parsed, .owner = tenant};
-	work_submit(daemon_work(daemon), &parse->item, WORK_NOW);
+	parse->item =
+		(struct work_item){.run = run_parse, .done = on_parsed, .owner = request->tenant};
+	work_submit(daemon_work(request->daemon), &parse->item, WORK_NOW);
 	return parse;
 }
 

@@ -24,11 +24,15 @@ struct parse;
  * called. */
 typedef void parse_done(struct parse *parse, json_t *body, const char *why, void *data);
 
-/* Parses the bytes of `text` from `from` on, and frees `text`, also on failure. Calls `done` once,
- * from the event loop. NULL: the tenant has too many bytes, or no memory; `done` is not called
- * then. */
-struct parse *parse_start(struct daemon *daemon, struct tenant *tenant, char *text, size_t from,
-			  size_t size, parse_done *done, void *data);
+struct parse_request {
+	struct daemon *daemon;
+	struct tenant *tenant; /* charged for the bytes */
+	char *text;	       /* allocated; parse_start() owns it, also on failure */
+	size_t from, size;     /* the bytes of `text` that are parsed */
+};
+/* Parses on a thread. Calls `done` once, from the event loop. NULL: the tenant has too many bytes,
+ * or no memory; `done` is not called then. */
+struct parse *parse_start(const struct parse_request *request, parse_done *done, void *data);
 /* `done` will not be called. */
 void parse_leave(struct parse *parse);
 /* In `done`: the document stays until parse_free(). */

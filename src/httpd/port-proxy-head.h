@@ -18,7 +18,8 @@ enum proxy_stage {
 
 struct proxy {
 	struct exchange *exchange; /* NULL: it has ended */
-	struct box *box;	   /* NULL: it has ended */
+	struct server *server;
+	struct box *box; /* NULL: it has ended */
 	struct tenant *tenant;
 	uint64_t gone; /* of box_on_gone() */
 	uint16_t port;

@@ -6,6 +6,7 @@
 #include "httpd/answer.h"
 #include "httpd/intake.h"
 #include "httpd/port-proxy-head.h"
+#include "httpd/server-state.h"
 #include "httpd/stream.h"
 #include "httpd/tunnel.h"
 
@@ -33,16 +34,15 @@
  * others get some. */
 #define RELAYS_MAX	  4096
 #define TENANT_RELAYS_MAX 512
-static size_t n_relays;
 
 static bool has_relay_left(const struct proxy *proxy)
 {
-	return n_relays < RELAYS_MAX && proxy->tenant->n_relays < TENANT_RELAYS_MAX;
+	return proxy->server->n_relays < RELAYS_MAX && proxy->tenant->n_relays < TENANT_RELAYS_MAX;
 }
 
 static void count_relay(struct proxy *proxy, int n)
 {
-	n_relays += (size_t)n;
+	proxy->server->n_relays += (size_t)n;
 	proxy->tenant->n_relays += (size_t)n;
 }
 
@@ -481,6 +481,7 @@ void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
 	box->tenant->n_streams++;
 	*proxy = (struct proxy){
 		.exchange = exchange,
+		.server = exchange->server,
 		.box = box,
 		.tenant = box->tenant,
 		.port = port,

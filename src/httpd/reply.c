@@ -129,9 +129,12 @@ static void on_body(struct exchange *exchange, const char *data, size_t size, vo
 	json_t *body;
 
 	if (size > PARSE_SMALL) {
-		call->parse =
-			parse_start(call->api->daemon, call->charged,
-				    exchange_detach_whole(exchange), 0, size, on_body_parsed, call);
+		const struct parse_request request = {.daemon = call->api->daemon,
+						      .tenant = call->charged,
+						      .text = exchange_detach_whole(exchange),
+						      .size = size};
+
+		call->parse = parse_start(&request, on_body_parsed, call);
 		if (!call->parse)
 			api_refuse(call, 429, "too many requests of this tenant are held already");
 		return;

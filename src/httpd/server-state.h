@@ -58,9 +58,10 @@ struct server {
 	struct connection *connections, *oldest; /* the most recently used one first */
 	size_t n_connections, n_exchanges;
 	struct tunnel *tunnels;
-	int spare_fd;	/* closed to accept and refuse one connection at EMFILE */
-	bool is_paused; /* does not accept */
-	bool is_inside; /* between server_enter() and server_leave() */
+	size_t n_relays; /* detached connections of port-proxy.c */
+	int spare_fd;	 /* closed to accept and refuse one connection at EMFILE */
+	bool is_paused;	 /* does not accept */
+	bool is_inside;	 /* between server_enter() and server_leave() */
 	bool is_stopping;
 	int64_t now_ns; /* of this round */
 	struct connection *touched, **touched_end;
