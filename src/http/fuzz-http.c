@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads come from the sandbox and from servers. Whatever they are, reading one does not depend on
- * how it was cut, and what is written from one is read as the same message. */
+/* Heads come from the sandbox and from servers. The result must not depend on the cuts between
+ * pieces, and a head that is written anew is read as the same message. */
 #include "base/buf.h"
 #include "base/scope.h"
 #include "http/http.h"
@@ -22,7 +22,7 @@ static bool same(struct http_slice a, struct http_slice b)
 	return a.size == b.size && (a.size == 0 || memcmp(a.at, b.at, a.size) == 0);
 }
 
-/* In the form in which it goes to a server. */
+/* Writes the head as a proxy sends it to a server. */
 static void write_anew(struct buf *out)
 {
 	add(out, head.method);
@@ -51,7 +51,7 @@ static void check_request(const char *text, size_t size)
 
 	if (head.size > size || head.n_fields > HTTP_FIELDS_MAX || head.path.size == 0)
 		abort();
-	/* No shorter beginning is a whole head, and none is bad. */
+	/* No shorter beginning is a complete head, and none is refused. */
 	for (size_t i = size < 256 ? 0 : head.size - 16; i < head.size; i++)
 		if (http_read_request(text, i, &other, &why) != HTTP_MORE)
 			abort();

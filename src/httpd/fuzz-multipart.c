@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forms come from clients. What is understood does not depend on how they were cut: the first byte
- * says how, and everything at once is read as well. */
+/* Forms come from clients. The result must not depend on the cuts between pieces: the first byte
+ * selects the cuts, and the whole form at once is read as well. */
 #include "base/buf.h"
 #include "httpd/multipart.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests come from anybody. Whatever a connection carries, and however it is cut (the first byte
- * says), every exchange ends, and so does the connection. */
+/* Requests come from anybody. For any bytes, and any cuts between them (the first byte selects
+ * them), every exchange ends, and so does the connection. */
 #include "base/clock.h"
 #include "base/str.h"
 #include "httpd/connection.h"

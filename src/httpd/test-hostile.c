@@ -3,7 +3,7 @@
 
 #include <sys/resource.h>
 
-/* What hostile and careless clients do. */
+/* Hostile and careless clients. */
 
 static void check_refused(const char *request, const char *status)
 {
@@ -137,13 +137,14 @@ TEST(who_is_one_connection_too_many_is_told)
 	start_at("127.0.0.1:0", &options, NULL, NULL);
 	one = dial();
 	two = dial();
-	/* Both are at work: their bodies are waited for. */
+	/* Both connections have an exchange that waits for its body. */
 	say(one, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: "
 		 "100-continue\r\n\r\n");
 	say(two, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: "
 		 "100-continue\r\n\r\n");
 	CHECK(has(hear(one, "\r\n\r\n"), "100") && has(hear(two, "\r\n\r\n"), "100"));
-	/* At once, and also one that says nothing; the ends of both are what makes room again. */
+	/* Two more are answered by 503 at once, also one that sends nothing; their ends make room
+	 * again. */
 	three = dial();
 	said = hear(three, NULL);
 	CHECK(has(said, "HTTP/1.1 503 ") && has(said, "Retry-After: 1\r\n") &&
@@ -172,7 +173,7 @@ TEST(who_waits_for_nothing_makes_room_for_who_comes)
 	two = dial();
 	say(two, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
 	CHECK(has(hear(two, "\r\n\r\n"), "204"));
-	/* The first one is used once more, so that the second has done nothing for longest. */
+	/* The first connection is used again, so that the second has been idle for longest. */
 	say(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
 	CHECK(has(hear(one, "\r\n\r\n"), "204"));
 	three = dial();
@@ -240,7 +241,7 @@ TEST(a_body_that_nobody_wants_is_dropped_or_the_end)
 	CHECK(send(fd, data, sizeof data, 0) == sizeof data);
 	say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
 	CHECK(has(hear(fd, "\r\n\r\n"), "204"));
-	/* Two megabytes are too many, and still the answer arrives. */
+	/* The server drops a body of 2 MiB and closes, but the answer arrives. */
 	other = dial();
 	say(other, "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 2097152\r\n\r\n");
 	for (int i = 0; i < 32 && send(other, data, sizeof data, MSG_NOSIGNAL) > 0; i++)

@@ -21,8 +21,8 @@ static size_t pack(const void *data, size_t size, unsigned char *out, size_t roo
 	return room - stream.avail_out;
 }
 
-/* All of it, `step` bytes in and `room` bytes out at a time. How much came out, or what went
- * wrong. */
+/* Unpacks all, with `step` bytes of input and `room` bytes of output at a time. Returns the size of
+ * the output or the error. */
 static ssize_t unpack(struct inflater *inflater, const unsigned char *data, size_t size,
 		      size_t step, size_t room, char *out)
 {

@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* What a form says, as a text: "[name|filename|type]content;" for each part, "." at its end, "!" if
- * it is none. Given in pieces of `step` bytes. */
+/* The form as a text: "[name|filename|type]content;" for each part, "." at the end, "!" for a
+ * mistake. The input comes in pieces of `step` bytes. */
 static const char *read_form(const char *type, const char *text, size_t size, size_t step)
 {
 	static char said[4096];
@@ -18,7 +18,7 @@ static const char *read_form(const char *type, const char *text, size_t size, si
 	CHECK_INT(multipart_new(type, &form), 0);
 	for (size_t i = 0; i < size; i += step) {
 		size_t left = size - i < step ? size - i : step;
-		/* A copy of just that much, so that reading past it is seen. */
+		/* A copy of exactly that size, so that AddressSanitizer sees a read behind it. */
 		char *piece = memcpy(malloc(left), text + i, left), *data = piece;
 		struct multipart_piece ret;
 		enum multipart_kind kind;

@@ -42,7 +42,7 @@ struct client {
 	int fd;
 };
 
-/* Whether they could agree. */
+/* True: the handshake has succeeded. */
 static bool client_open(struct client *client, int most)
 {
 	client->context = SSL_CTX_new(TLS_client_method());
@@ -126,7 +126,7 @@ TEST(old_versions_and_plain_text_are_refused)
 	say(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
 	CHECK(!has(hear(fd, NULL), "HTTP"));
 	close(take_fd(&fd));
-	/* A handshake that does not go on is not waited for. */
+	/* A handshake that does not go on is ended by a time-out. */
 	fd = dial();
 	say(fd, "\x16\x03\x01");
 	CHECK(hear_all(fd) == 0);

@@ -171,7 +171,7 @@ TEST(a_large_body_and_a_large_answer_go_through)
 	finish();
 }
 
-/* Told of late, in few pieces: and not forgotten, whatever its end is like. */
+/* exchange_read_bulk(): few large pieces, and the end always comes. */
 TEST(a_body_that_is_only_kept_comes_to_its_end)
 {
 	static const unsigned sizes[] = {1, 1000, 131071, 131072, 131073, 3000000};
@@ -191,7 +191,7 @@ TEST(a_body_that_is_only_kept_comes_to_its_end)
 		}
 		snprintf(text, sizeof text, "\r\n\r\n%u", sizes[i]);
 		CHECK(has(hear(fd, text), "200 OK"));
-		/* The next one's head is short. */
+		/* SO_RCVLOWAT must be reset: the next head is short. */
 		say(fd, "GET /no HTTP/1.1\r\nHost: x\r\n\r\n");
 		hear(fd, "{}");
 	}
@@ -278,7 +278,8 @@ TEST(a_client_that_waits_is_told_to_continue)
 	CHECK_STR(hear(fd, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
 	say(fd, "hello");
 	CHECK(has(hear(fd, "hello"), "200 OK"));
-	/* Who is refused before may send the body or not: nobody can tell, so it ends. */
+	/* After a refusal instead of 100 Continue the client may send the body or not: the server
+	 * closes. */
 	other = dial();
 	say(other, "POST /none HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
 		   "Content-Length: 5\r\n\r\n");

@@ -23,8 +23,8 @@
 /*
  * A server on a thread of its own, and a client that writes bytes to it
  *
- * What the server does depends on the path: see routes[]. What happened to an exchange is told by a
- * byte in a pipe: 'o' over, 'b' over and broken.
+ * The path of a request selects the handler: see routes[]. A pipe gets a byte at the end of each
+ * exchange: 'o' for its end, 'b' if it is broken.
  */
 
 struct stage {
@@ -35,7 +35,7 @@ struct stage {
 	int told[2];
 	char where[128];
 	uint16_t port;
-	struct exchange *delayed; /* of what is answered later */
+	struct exchange *delayed; /* is answered later */
 	struct loop_timer later, go_on;
 	size_t n_read, n_sent;
 	bool is_stopping;
@@ -117,7 +117,7 @@ static void go_on(struct loop_timer *timer)
 	exchange_resume(stage.delayed);
 }
 
-/* Takes a third of each piece, and the other bytes later. */
+/* Uses a third of each piece, and the other bytes later. */
 static void read_slowly(struct exchange *exchange, const char *data, size_t size, void *own)
 {
 	(void)data;
@@ -175,7 +175,7 @@ static void send_more(struct exchange *exchange, void *own)
 		exchange_end(exchange);
 }
 
-/* As many bytes as the query says, never more than some waiting. */
+/* Sends as many bytes as the query says, with a limited number waiting. */
 static void many(struct exchange *exchange)
 {
 	stage.n_sent = strtoul(exchange_query(exchange, "n") ?: "0", NULL, 10);
@@ -250,7 +250,7 @@ static void *mirror_bytes(void *data)
 	return NULL;
 }
 
-/* Everything comes back, until they end. */
+/* Sends all bytes back until the client ends. */
 static void mirror(struct exchange *exchange)
 {
 	char *unread;
@@ -391,7 +391,7 @@ static inline void say(int fd, const char *text)
 	CHECK(send(fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text));
 }
 
-/* Until `end` stands at the end, or the connection ends. */
+/* Reads until the text ends with `end`, or until the end of the connection. */
 static inline const char *hear(int fd, const char *end)
 {
 	static char text[8192];
@@ -409,7 +409,7 @@ static inline const char *hear(int fd, const char *end)
 	}
 }
 
-/* How much comes until the end. */
+/* The number of bytes until the end of the connection. */
 static inline size_t hear_all(int fd)
 {
 	static char data[1 << 16];
