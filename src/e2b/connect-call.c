@@ -213,7 +213,8 @@ static void parse_message(struct rpc *rpc, char *text, size_t from, size_t size)
 	if (rpc->is_parsing)
 		return;
 	rpc_unref(rpc);
-	rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED, "too many requests of this tenant are held already");
+	rpc_fail(rpc, RPC_RESOURCE_EXHAUSTED,
+		 "this tenant has too many requests in memory; retry later");
 }
 
 static void handle_message(struct rpc *rpc, const char *data, size_t size)
@@ -428,7 +429,7 @@ void rpc_exchange(struct api_call *call, struct box *box)
 	type = method->kind == RPC_UNARY ? UNARY_TYPE : CONNECT_STREAM;
 	if (!has_type(call->exchange, type)) {
 		exchange_add(call->exchange, "Accept-Post", type);
-		api_refuse(call, 415, "this call takes %s", type);
+		api_refuse(call, 415, "this call needs Content-Type %s", type);
 		return;
 	}
 	serve(call, box, method);

@@ -333,7 +333,7 @@ static void serve_signed(struct api_call *call)
 	struct search *search;
 
 	if (!is_files(call)) {
-		api_refuse(call, 404, "there is nothing here");
+		api_refuse(call, 404, "there is nothing at this path");
 		return;
 	}
 	if (!exchange_query(call->exchange, "signature")) {

@@ -330,7 +330,8 @@ static bool read_directory(struct rpc *rpc, json_t *config, const char **ret)
 		return false;
 	if (cwd && cwd[0] == '~') {
 		if (cwd[1] && cwd[1] != '/') {
-			rpc_fail(rpc, RPC_INVALID_ARGUMENT, "cwd '%s' makes no sense here", cwd);
+			rpc_fail(rpc, RPC_INVALID_ARGUMENT,
+				 "cwd '%s': of '~' only the own home is supported", cwd);
 			return false;
 		}
 		cwd += 1 + strspn(cwd + 1, "/");

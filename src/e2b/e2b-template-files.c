@@ -172,9 +172,9 @@ static void on_written(int r, void *data)
 
 	if (r < 0)
 		api_refuse(upload->call, r == -EAGAIN ? 429 : 507,
-			   r == -EAGAIN
-				   ? "too many bytes of this tenant's requests are held already"
-				   : "there is no room for the files");
+			   r == -EAGAIN ? "this tenant has too many bytes of requests in memory; "
+					  "retry later"
+					: "there is no room for the files");
 	else
 		exchange_resume(upload->call->exchange);
 }

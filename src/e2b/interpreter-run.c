@@ -205,7 +205,7 @@ void run_next(struct context *context)
 	if (!run || context->sync || !run->request || !context_lives(context))
 		return;
 	if (process_write(context->reader.process, run->request, run->size) < 0) {
-		fail(run, 500, "the kernel takes nothing any more");
+		fail(run, 500, "the kernel does not read its input any more");
 		return;
 	}
 	free(take_ptr(run->request));

@@ -173,7 +173,7 @@ const char *http_read_connection(struct http_head *head)
 	struct http_slice upgrade;
 
 	if (!options_are_few(head))
-		return "a Connection field that makes no sense";
+		return "an invalid Connection field";
 	head->wants_close = head->minor == 0 || connection_says(head, "close");
 	head->wants_websocket = head->minor == 1 && head->framing == HTTP_NONE &&
 				http_count(head, "upgrade", &upgrade) == 1 &&

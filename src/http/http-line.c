@@ -103,7 +103,7 @@ bool http_read_field(struct http_slice line, struct http_field *ret, const char 
 	ret->name = (struct http_slice){line.at, (size_t)(colon - line.at)};
 	ret->value = http_trim((struct http_slice){colon + 1, line.size - ret->name.size - 1});
 	if (!http_is_token(ret->name)) {
-		*ret_why = "a field whose name is none";
+		*ret_why = "an invalid field name";
 		return false;
 	}
 	return true;

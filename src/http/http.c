@@ -172,7 +172,7 @@ static const char *read_request_line(struct http_slice line, struct http_head *h
 		return "no request of HTTP/1";
 	head->method = (struct http_slice){line.at, (size_t)(first - line.at)};
 	if (!http_is_token(head->method))
-		return "a method that is none";
+		return "an invalid method";
 	second = memchr(first + 1, ' ', line.size - head->method.size - 1);
 	if (!second)
 		return "HTTP/0.9";
@@ -194,7 +194,7 @@ static const char *read_host(struct http_head *head)
 	if (n == 0)
 		return head->minor == 1 ? "no Host" : NULL;
 	head->has_host = true;
-	return http_place(host, &head->host) < 0 ? "a Host that is none" : NULL;
+	return http_place(host, &head->host) < 0 ? "an invalid Host" : NULL;
 }
 
 /* An incomplete line: can it still become a request line? */

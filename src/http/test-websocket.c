@@ -36,7 +36,7 @@ TEST(frames_that_no_server_may_send_are_bad)
 	CHECK(read_frame("\x81\x81", 2) == HTTP_BAD);
 	CHECK_STR(why, "a masked frame");
 	CHECK(read_frame("\xc1\x01", 2) == HTTP_BAD);
-	CHECK_STR(why, "a frame of an extension that nobody agreed to");
+	CHECK_STR(why, "a frame of an extension that was not negotiated");
 	CHECK(read_frame("\x83\x01", 2) == HTTP_BAD);
 	CHECK_STR(why, "a frame of an unknown kind");
 	CHECK(read_frame("\x09\x01", 2) == HTTP_BAD);

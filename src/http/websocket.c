@@ -16,7 +16,7 @@ static const char *read_long(const uint8_t *data, size_t bytes, uint64_t *ret)
 static const char *check(const struct ws_frame *frame, uint8_t first)
 {
 	if (first & 0x70)
-		return "a frame of an extension that nobody agreed to";
+		return "a frame of an extension that was not negotiated";
 	if (frame->opcode > WS_PONG || (frame->opcode > WS_BINARY && frame->opcode < WS_CLOSE))
 		return "a frame of an unknown kind";
 	if (frame->opcode >= WS_CLOSE && (!frame->is_final || frame->size > WS_CONTROL_MAX))

@@ -27,7 +27,8 @@
 static void refuse_held(struct exchange *exchange)
 {
 	exchange_add(exchange, "Retry-After", "1");
-	exchange_fail(exchange, 429, "too many bytes of this tenant's requests are held already");
+	exchange_fail(exchange, 429,
+		      "this tenant has too many bytes of requests in memory; retry later");
 }
 
 static void add_to_whole(struct exchange *exchange, const char *data, size_t size)
@@ -44,7 +45,7 @@ static void add_to_whole(struct exchange *exchange, const char *data, size_t siz
 		exchange->counted += size;
 	}
 	if (buf_error(&exchange->whole) == -E2BIG)
-		exchange_fail(exchange, 413, "the body is larger than what is taken here");
+		exchange_fail(exchange, 413, "the body is larger than the limit");
 	else if (buf_error(&exchange->whole) < 0)
 		exchange_fail(exchange, 503, "no memory for the body");
 }
@@ -149,7 +150,7 @@ static size_t unpack(struct exchange *exchange, const char *data, size_t size)
 
 		used += step;
 		if (n == -E2BIG)
-			exchange_fail(exchange, 413, "the body is larger than what is taken here");
+			exchange_fail(exchange, 413, "the body is larger than the limit");
 		else if (n == -ENOMEM)
 			exchange_fail(exchange, 503, "no memory for the body");
 		else if (n < 0)
@@ -303,7 +304,7 @@ void exchange_read_whole(struct exchange *exchange, size_t max,
 	exchange->whole.limit = max;
 	if (exchange->stage < STAGE_ENDED && !exchange->inflater &&
 	    exchange->head->framing == HTTP_LENGTH && exchange->head->length > max) {
-		exchange_fail(exchange, 413, "the body is larger than what is taken here");
+		exchange_fail(exchange, 413, "the body is larger than the limit");
 		return;
 	}
 	begin_reading(exchange, READING_WHOLE, whole, own);

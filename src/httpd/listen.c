@@ -53,7 +53,7 @@ static void refuse_without_descriptors(struct server *server, struct listener *l
 	static const char answer[] =
 		"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n"
 		"Retry-After: 1\r\nConnection: close\r\n\r\n"
-		"{\"code\":503,\"message\":\"no descriptors are left: come again\"}\n";
+		"{\"code\":503,\"message\":\"the daemon has no free descriptors; retry later\"}\n";
 	int fd;
 
 	if (server->spare_fd < 0)
@@ -79,7 +79,7 @@ static void add_connection(struct listener *listener, int fd, const struct socka
 	if (is_over && listener->tls)
 		close(fd);
 	else if (connection_new(server, listener, fd, peer) == 0 && is_over)
-		answer_refusal(server->connections, 503, "too many connections: come again");
+		answer_refusal(server->connections, 503, "too many connections; retry later");
 }
 
 static void accept_one(struct listener *listener, bool *ret_goes_on)

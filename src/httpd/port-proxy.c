@@ -331,11 +331,12 @@ static bool read_head(struct proxy *proxy)
 			break;
 		if (head.status == 101) {
 			if (!has_relay_left(proxy))
-				refuse(proxy, "Too many WebSockets are open: come again");
+				refuse(proxy, "Too many WebSockets are open; retry later");
 			else if (request->wants_websocket && head.wants_websocket)
 				switch_protocols(proxy, &head);
 			else
-				refuse(proxy, "The port speaks a protocol that nobody asked for");
+				refuse(proxy,
+				       "The port switched to a protocol that was not requested");
 			return false;
 		}
 		if (++proxy->n_interim > INTERIM_MAX) {

@@ -98,7 +98,7 @@ void api_fail(struct api_call *call, const struct atoll_error *err)
 
 	if (status == 429 || status == 503)
 		exchange_add(call->exchange, "Retry-After", RETRY_AFTER_S);
-	refuse_with(call, status, err->text[0] ? err->text : "it failed, and nobody says why");
+	refuse_with(call, status, err->text[0] ? err->text : "unknown error");
 }
 
 /* ---- bodies ---- */
@@ -136,7 +136,8 @@ static void on_body(struct exchange *exchange, const char *data, size_t size, vo
 
 		call->parse = parse_start(&request, on_body_parsed, call);
 		if (!call->parse)
-			api_refuse(call, 429, "too many requests of this tenant are held already");
+			api_refuse(call, 429,
+				   "this tenant has too many requests in memory; retry later");
 		return;
 	}
 	body = size == 0 && !call->is_body_needed ? json_object() : parse_text(data, size, why);

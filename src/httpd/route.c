@@ -261,7 +261,7 @@ static void route_control(struct api_call *call)
 	}
 	if (!route && allow[0]) {
 		exchange_add(call->exchange, "Allow", allow);
-		api_refuse(call, 405, "this path takes %s", allow);
+		api_refuse(call, 405, "this path allows %s", allow);
 	} else if (!route) {
 		api_refuse(call, 404, "there is nothing at this path");
 	} else {

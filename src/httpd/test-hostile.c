@@ -148,7 +148,7 @@ TEST(who_is_one_connection_too_many_is_told)
 	three = dial();
 	said = hear(three, NULL);
 	CHECK(has(said, "HTTP/1.1 503 ") && has(said, "Retry-After: 1\r\n") &&
-	      has(said, "too many connections: come again"));
+	      has(said, "too many connections; retry later"));
 	close(take_fd(&three));
 	close(take_fd(&one));
 	do {

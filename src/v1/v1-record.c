@@ -56,7 +56,7 @@ static int read_failure(int status, int errors_fd, struct atoll_error *err)
 		story += strlen("atoll: ");
 	if (starts_with(story, "there is no log"))
 		return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
-				 "nothing is recorded of it: its contract says 'record: off'");
+				 "the sandbox has no event log: its contract has 'record: off'");
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 240)
 		fault = ATOLL_FAULT_REQUEST;
 	else if (WIFEXITED(status) && WEXITSTATUS(status) == 241)

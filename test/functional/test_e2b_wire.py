@@ -353,7 +353,7 @@ def _():
         out = daemon.run(box, "pwd", cwd=cwd)
         same((out.out, out.error), (where + b"\n", None), "cwd %s" % cwd)
     same(daemon.run(box, "pwd", cwd="~", user="root").out, b"/root\n", "the home of root")
-    for cwd, message in (("/nope", "cwd '/nope' does not exist"), ("~root", "cwd '~root' makes no sense here"),
+    for cwd, message in (("/nope", "cwd '/nope' does not exist"), ("~root", "cwd '~root': of '~' only the own home is supported"),
                          ("/etc/hostname", "cwd '/etc/hostname' cannot be entered")):
         same(daemon.run(box, "pwd", cwd=cwd).error, {"code": "invalid_argument", "message": message}, cwd)
 
