@@ -171,7 +171,7 @@ struct backend {
 	void (*stop)(struct cell *cell, const struct cell_handle *handle);
 
 	/* Who connected last from this port inside: its number there and its name, or 0 and "". */
-	int32_t (*whose)(const struct cell *cell, uint16_t local_port, char ret_program[16]);
+	int32_t (*find_process)(const struct cell *cell, uint16_t local_port, char ret_program[16]);
 
 	/* What has been used so far; also after the end. */
 	void (*account)(const struct cell *cell, struct cell_usage *ret);

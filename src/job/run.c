@@ -193,7 +193,9 @@ static int32_t whose(void *data, uint16_t local_port, char ret_program[16])
 {
 	const struct run *run = data;
 
-	return run->backend->whose ? run->backend->whose(run->cell, local_port, ret_program) : 0;
+	return run->backend->find_process
+		       ? run->backend->find_process(run->cell, local_port, ret_program)
+		       : 0;
 }
 
 static void order_sockets(void *data, uint32_t count)
@@ -668,7 +670,7 @@ static int run_finished(struct atoll_job *job, struct run *run, struct atoll_err
 	run->relay = malloc(sizeof *run->relay);
 	run_hold_sigpipe(&old);
 	r = netctl_init(&run->net, run->spec, run->options, run->result, err);
-	run->net.whose = whose;
+	run->net.find_process = whose;
 	run->net.order_sockets = order_sockets;
 	run->net.connected = run_eventlog_connection;
 	run->net.answered = run_eventlog_answer;

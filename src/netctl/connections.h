@@ -3,8 +3,9 @@
 
 #include <atoll/atoll.h>
 
-/* Put what came over a socket into form: every text ended, the verdict one of ours. */
+/* Make a connection from egress safe to use: every text ends with a NUL, the verdict is valid. */
 void connections_tidy(struct atoll_connection *connection);
 
-/* Enter a connection into the result: into the entry that is like it, or a new one. */
+/* Add a connection to the result: to the entry of the same name, port and verdict, or as a new one.
+ */
 void connections_add(struct atoll_result *result, const struct atoll_connection *connection);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "netctl/netctl-ask.h"
 #include "base/clock.h"
 #include "egress/egress.h"
 #include "netctl/answers.h"
+#include "netctl/netctl-open.h"
 #include "netctl/netctl.h"
 
 #include <errno.h>
@@ -21,8 +23,8 @@ static void send_answer(struct netctl *net, uint64_t id, bool is_allowed, bool i
 	netctl_send(net, &message, NULL, 0);
 }
 
-/* What is shown to people: a name of ours is ASCII anyway. */
-static void keep_plain(char *text)
+/* The text goes to a terminal. Names are ASCII here (IDN is encoded). */
+static void replace_unprintable(char *text)
 {
 	for (; *text; text++) {
 		if (*text <= 0x20 || *text >= 0x7f)
@@ -34,7 +36,7 @@ void netctl_receive_question(struct netctl *net, const struct egress_question *f
 {
 	struct netctl_question *question = &net->questions[net->n_questions];
 
-	/* A flood is answered like a person who does not answer. */
+	/* Too many questions: refuse this one, as if nobody had answered. */
 	if (!net->options->ask || net->n_questions == NETCTL_QUESTIONS_MAX) {
 		send_answer(net, from->id, false, true);
 		return;
@@ -43,10 +45,10 @@ void netctl_receive_question(struct netctl *net, const struct egress_question *f
 		.id = from->id, .port = from->port, .until_ns = clock_monotonic_ns() + ASK_NS};
 	snprintf(question->name, sizeof question->name, "%.*s", (int)sizeof from->name - 1,
 		 from->name);
-	keep_plain(question->name);
-	if (net->whose && from->local_port)
-		question->pid = net->whose(net->data, from->local_port, question->program);
-	keep_plain(question->program);
+	replace_unprintable(question->name);
+	if (net->find_process && from->local_port)
+		question->pid = net->find_process(net->data, from->local_port, question->program);
+	replace_unprintable(question->program);
 	net->n_questions++;
 }
 
@@ -58,7 +60,7 @@ void netctl_read_answer(struct netctl *net)
 	if (got == sizeof answer)
 		netctl_answer(net, answer.id, (enum atoll_answer_type)answer.answer);
 	else if (got >= 0 || (errno != EAGAIN && errno != EINTR))
-		/* Nobody is there any more. */
+		/* The other end is closed: nobody will answer. */
 		while (net->n_questions)
 			netctl_answer(net, net->questions[0].id, ATOLL_ASK_NOBODY);
 }
@@ -83,7 +85,8 @@ void netctl_answer(struct netctl *net, uint64_t id, enum atoll_answer_type answe
 		return;
 	if (net->answered)
 		net->answered(net->data, &net->questions[i], answer);
-	/* What could not be noted down holds for this run all the same, and is said. */
+	/* If "always" cannot be stored, the answer holds for this run, and the result has a note.
+	 */
 	if (answer == ATOLL_ASK_ALWAYS &&
 	    answers_add(net->spec, net->questions[i].name, net->questions[i].port, &err) < 0)
 		netctl_note(net, err.text);

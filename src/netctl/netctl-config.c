@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "netctl/netctl-config.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
@@ -13,10 +14,17 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-/* A contract of the largest job file, with the longest spelling of everything. */
+/*
+ * The configuration of egress: one JSON object in a sealed memfd
+ *
+ * It has the network section of the contract with earlier answers, placeholders and values of the
+ * secrets, this host's addresses and the token. netctl_start() sends it.
+ */
+
+/* Enough for the largest job file with the longest spelling of each value. */
 #define CONFIG_MAX (16U << 20)
 
-#define HERITAGE_MAX 16384
+#define AUTHORITY_KEY_MAX 16384
 
 int netctl_find_trust(char *ret, size_t size, struct atoll_error *err)
 {
@@ -66,7 +74,7 @@ int netctl_find_upstream(const struct spec *spec, const char **ret, struct atoll
 	return 0;
 }
 
-/* The contract's own, with earlier answers as further lines and the proxy by its address. */
+/* The contract's network section, with earlier answers as further `allow` lines. */
 static int write_network(const struct netctl *net, struct buf *out, struct atoll_error *err)
 {
 	struct network network = net->spec->network;
@@ -103,7 +111,7 @@ static void write_secrets(const struct netctl *net, struct json *json)
 	json_close(json, ']');
 }
 
-/* This host's own addresses are refused like private ones, also where they are public. */
+/* Egress refuses this host's own addresses like private ones, even if they are public. */
 static void write_own(struct json *json)
 {
 	struct ifaddrs *all = NULL;
@@ -130,11 +138,13 @@ static void write_own(struct json *json)
 		freeifaddrs(all);
 }
 
-/* What is there goes on; what is made now will be there for the next one. */
-static void write_heritage(const struct netctl *net, struct json *json)
+/* Egress uses the authority that it gets here, or creates one and sends it back. */
+static void write_authority_key(const struct netctl *net, struct json *json)
 {
-	char text[HERITAGE_MAX];
-	ssize_t got = net->heritage_fd >= 0 ? pread(net->heritage_fd, text, sizeof text, 0) : -1;
+	char text[AUTHORITY_KEY_MAX];
+	ssize_t got = net->authority_key_fd >= 0
+			      ? pread(net->authority_key_fd, text, sizeof text, 0)
+			      : -1;
 
 	json_bool(json, "heir", true);
 	if (got > 0)
@@ -162,8 +172,8 @@ static int write_json(const struct netctl *net, uint32_t uid, struct buf *out,
 	json_str(&json, "trust", net->trust);
 	if (net->wants_keystore)
 		json_bool(&json, "keystore", true);
-	if (net->keeps && network_inspects(&net->spec->network))
-		write_heritage(net, &json);
+	if (net->saves_sockets && network_inspects(&net->spec->network))
+		write_authority_key(net, &json);
 	json_str(&json, "token", net->token);
 	json_str(&json, "resolv", "/etc/resolv.conf");
 	json_str(&json, "hosts", "/etc/hosts");
@@ -193,8 +203,8 @@ static int seal_config(const struct buf *text, struct atoll_error *err)
 
 int netctl_write_config(const struct netctl *net, uint32_t uid, struct atoll_error *err)
 {
-	/* In memory that no clone has, and in one place: with this limit it never grows, which
-	 * would leave copies behind. */
+	/* In memory that a forked child does not get. The limit keeps the buffer from growing,
+	 * which would leave copies of the values in freed memory. */
 	size_t room = CONFIG_MAX + net->secrets.used * 6;
 	struct buf text = {.data = secrets_alloc(room), .room = room, .limit = room - 1};
 	int r;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "netctl/netctl-open.h"
 #include "base/announce.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -8,6 +9,8 @@
 #include "egress/egress.h"
 #include "isolate/slots.h"
 #include "netctl/answers.h"
+#include "netctl/netctl-config.h"
+#include "netctl/netctl-process.h"
 #include "netctl/netctl.h"
 #include "spec/spec.h"
 
@@ -23,7 +26,7 @@
 #define READY_NS   (10 * INT64_C(1000000000))
 #define BUNDLE_MAX (16 << 20)
 
-/* ---- starting it ---- */
+/* ---- starting egress ---- */
 
 static int make_channel(struct netctl *net, int *ret_theirs, struct atoll_error *err)
 {
@@ -43,14 +46,13 @@ int netctl_send(struct netctl *net, const struct egress_message *message, const 
 {
 	int r = fd_send(net->channel_fd, message, sizeof *message, fds, n);
 
-	/* One that has stopped reading is as good as dead, and must not stop us, too. */
+	/* The socket is full: egress has stopped reading. Kill it instead of blocking. */
 	if (r == -EAGAIN && net->pid_fd >= 0)
 		syscall(SYS_pidfd_send_signal, net->pid_fd, SIGKILL, NULL, 0);
 	return r;
 }
 
-/* Does the contract name what is near: an address that is not public, or a block that may have one?
- */
+/* Does the contract name a near address, or a block that may contain one? */
 static bool reaches_near(const struct network *network)
 {
 	if (network->has_near && network->n_near == 0)
@@ -111,7 +113,7 @@ int netctl_init(struct netctl *net, const struct spec *spec,
 	*net = (struct netctl){
 		.spec = spec, .options = options, .result = result, .state = NETCTL_OFF};
 	net->listener_fd = net->dns_fd = net->channel_fd = net->pid_fd = net->slot_fd = -1;
-	net->kept_listener_fd = net->kept_dns_fd = net->heritage_fd = net->announced_fd = -1;
+	net->saved_listener_fd = net->saved_dns_fd = net->authority_key_fd = net->announced_fd = -1;
 	if (!network_is_on(&spec->network))
 		return 0;
 	r = program_find(NETCTL_PROGRAM, net->program, sizeof net->program);
@@ -130,8 +132,8 @@ int netctl_init(struct netctl *net, const struct spec *spec,
 	return r;
 }
 
-/* Without namespaces the proxy listens on the host's loopback, where others could reach it: they do
- * not know the token. */
+/* Without namespaces the proxy listens on the host's loopback. Other users can connect, but do not
+ * know the token. */
 static int listen_outside(struct netctl *net, struct atoll_error *err)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET,
@@ -177,7 +179,7 @@ static int make_bundle(struct netctl *net, struct atoll_error *err)
 	return net->bundle ? 0 : error_oom(err);
 }
 
-/* Jobs on a host without Java do not pay for it. */
+/* A key store is made only on a host with Java. */
 static bool has_java(void)
 {
 	cleanup_free char *found = NULL;
@@ -185,7 +187,7 @@ static bool has_java(void)
 	return isolate_find_keystores(&found, 1) > 0;
 }
 
-static int take_keystore(struct netctl *net, struct atoll_error *err)
+static int use_keystore(struct netctl *net, struct atoll_error *err)
 {
 	if (net->wants_keystore && !net->keystore)
 		return error_set(err, ATOLL_FAULT_BUG, 0,
@@ -242,6 +244,6 @@ int netctl_open(struct netctl *net, bool has_namespaces, struct atoll_error *err
 	if (r == 0 && network_inspects(network))
 		r = make_bundle(net, err);
 	if (r == 0)
-		r = take_keystore(net, err);
+		r = use_keystore(net, err);
 	return r;
 }

@@ -3,13 +3,15 @@
 #include "base/str.h"
 #include "isolate/plan.h"
 #include "netctl/answers.h"
+#include "netctl/netctl-config.h"
+#include "netctl/netctl-process.h"
 #include "netctl/netctl.h"
 #include "spec/spec.h"
 
 #include <limits.h>
 #include <stdio.h>
 
-/* A line that cannot be kept makes the run fail; the same check does both. */
+/* The same checks as in a run: a line PLAN_MISSING makes the run fail. */
 static void describe_needs(const struct spec *spec, struct plan *plan)
 {
 	struct atoll_error err = {0};

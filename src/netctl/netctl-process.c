@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "netctl/netctl-process.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/program.h"

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "netctl/netctl-replace.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
 #include "netctl/answers.h"
+#include "netctl/netctl-config.h"
+#include "netctl/netctl-open.h"
+#include "netctl/netctl-process.h"
 #include "netctl/netctl.h"
 #include "spec/spec.h"
 
@@ -12,14 +16,14 @@
 #include <sys/socket.h>
 
 /*
- * Another egress for a sandbox that lives on
+ * Another egress for a sandbox of a holder, because its rules have changed or egress has died
  *
- * Because its rules are others now, or because it has died. The sockets in the sandbox's network
- * are held here as well, so that who connects meanwhile waits in line; what was connected is cut.
- * The authority is handed on, for certificates inside cannot be exchanged.
+ * The holder has copies of the sockets in the sandbox's network: new connections wait in the
+ * backlog until the next egress accepts them, open ones are cut. The next egress gets the same
+ * authority, because programs inside trust its certificate.
  */
 
-/* One that dies again and again is not started for ever. */
+/* After this many deaths within this time egress is not started again. */
 #define DEATHS_MAX 5
 #define DEATHS_NS  (60 * INT64_C(1000000000))
 
@@ -28,7 +32,7 @@ bool netctl_restart(struct netctl *net)
 	const int64_t now_ns = clock_monotonic_ns();
 	struct atoll_error err;
 
-	if (net->kept_listener_fd < 0 && net->listener_fd < 0)
+	if (net->saved_listener_fd < 0 && net->listener_fd < 0)
 		return false;
 	if (now_ns - net->death_ns > DEATHS_NS)
 		net->n_deaths = 0;
@@ -39,12 +43,12 @@ bool netctl_restart(struct netctl *net)
 		close(take_fd(&net->channel_fd));
 	net->n_questions = 0;
 	if (net->listener_fd < 0) {
-		net->listener_fd = take_fd(&net->kept_listener_fd);
-		net->dns_fd = take_fd(&net->kept_dns_fd);
+		net->listener_fd = take_fd(&net->saved_listener_fd);
+		net->dns_fd = take_fd(&net->saved_dns_fd);
 	}
 	net->failure = (struct atoll_error){0};
 	net->state = NETCTL_IDLE;
-	/* Ports of the host are taken at once, or nobody would ever come. */
+	/* Egress listens at published ports: start it now, no connection inside would. */
 	if (net->spec->network.n_listen > 0)
 		netctl_start(net, &err);
 	return true;
@@ -62,8 +66,8 @@ int netctl_read_secrets(struct netctl *net, const struct network *before, struct
 		for (size_t j = 0; j < net->secrets.n && j < before->n_secrets; j++) {
 			char *same = NULL;
 
-			/* One that is set is not known inside; and one that is must have its
-			 * value's length, so that of a longer value is worth nothing there. */
+			/* A secret with `set` has no placeholder inside. A placeholder must have
+			 * the length of the value, so a value of another length needs a new one. */
 			if (!now->secrets[i].is_set &&
 			    streq(now->secrets[i].name, before->secrets[j].name) &&
 			    strlen(net->secrets.list[j].placeholder) == fresh.list[i].size)
@@ -79,7 +83,7 @@ int netctl_read_secrets(struct netctl *net, const struct network *before, struct
 	return 0;
 }
 
-static void end_old(struct netctl *net)
+static void end_egress(struct netctl *net)
 {
 	bool ends_itself = net->state == NETCTL_SERVING && netctl_read_last(net);
 
@@ -96,7 +100,7 @@ int netctl_replace(struct netctl *net, const struct network *before, struct atol
 	const struct network *now = &net->spec->network;
 	int r;
 
-	if (net->state == NETCTL_OFF || (net->kept_listener_fd < 0 && net->listener_fd < 0))
+	if (net->state == NETCTL_OFF || (net->saved_listener_fd < 0 && net->listener_fd < 0))
 		return error_set(err, ATOLL_FAULT_REQUEST, EOPNOTSUPP,
 				 "the sandbox has no network that could get other rules while "
 				 "something runs in it");
@@ -113,14 +117,14 @@ int netctl_replace(struct netctl *net, const struct network *before, struct atol
 	r = netctl_read_secrets(net, before, err);
 	if (r < 0)
 		return r;
-	end_old(net);
+	end_egress(net);
 	answers_free(net->answers, net->n_answers);
 	net->answers = NULL;
 	net->n_answers = 0;
 	net->n_deaths = 0;
 	if (net->listener_fd < 0) {
-		net->listener_fd = take_fd(&net->kept_listener_fd);
-		net->dns_fd = take_fd(&net->kept_dns_fd);
+		net->listener_fd = take_fd(&net->saved_listener_fd);
+		net->dns_fd = take_fd(&net->saved_dns_fd);
 	}
 	net->state = NETCTL_IDLE;
 	if (!netctl_starts_first(net))

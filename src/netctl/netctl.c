@@ -7,6 +7,10 @@
 #include "egress/egress.h"
 #include "netctl/answers.h"
 #include "netctl/connections.h"
+#include "netctl/netctl-ask.h"
+#include "netctl/netctl-open.h"
+#include "netctl/netctl-process.h"
+#include "netctl/netctl-replace.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -31,14 +35,14 @@ static void close_fd(int *fd)
 		close(take_fd(fd));
 }
 
-/* Who connects from now on is refused at once. */
+/* The kernel refuses new connections from now on. */
 static void close_sockets(struct netctl *net)
 {
 	close_fd(&net->listener_fd);
 	close_fd(&net->dns_fd);
 }
 
-/* ---- its end ---- */
+/* ---- the end of egress ---- */
 
 static void drop_questions(struct netctl *net)
 {
@@ -48,14 +52,14 @@ static void drop_questions(struct netctl *net)
 static void end(struct netctl *net)
 {
 	close_sockets(net);
-	close_fd(&net->kept_listener_fd);
-	close_fd(&net->kept_dns_fd);
+	close_fd(&net->saved_listener_fd);
+	close_fd(&net->saved_dns_fd);
 	close_fd(&net->channel_fd);
 	drop_questions(net);
 	net->state = NETCTL_ENDED;
 }
 
-/* By itself: `status` is as of waitpid(), or -1. */
+/* Egress ended by itself. `status` as of waitpid(), or -1. */
 static void note_death(struct netctl *net, int status, const char *effect)
 {
 	char text[sizeof net->result->network_note], how[32] = "";
@@ -77,7 +81,8 @@ void netctl_note_lost(struct netctl *net)
 void netctl_handle_death(struct netctl *net, const char *why)
 {
 	char text[sizeof net->result->network_note];
-	/* A process that is about to end by itself ends by itself: how is worth knowing. */
+	/* The channel closes before the process has ended: wait for its own exit status, which the
+	 * note shows, before netctl_reap() kills it. */
 	struct pollfd ended = {.fd = why ? -1 : net->pid_fd, .events = POLLIN};
 	const char *effect =
 		net->state == NETCTL_STARTING ? "there was no network" : "connections were cut";
@@ -103,24 +108,24 @@ void netctl_handle_death(struct netctl *net, const char *why)
 	netctl_note(net, text);
 }
 
-/* ---- what it says ---- */
+/* ---- messages of egress ---- */
 
-static void hand_over(struct netctl *net)
+static void send_sockets(struct netctl *net)
 {
 	const struct egress_message message = {.type = EGRESS_SOCKETS};
 	const int fds[] = {net->listener_fd, net->dns_fd};
 
-	/* Its death is noticed elsewhere. */
+	/* A failure means that egress has died: netctl_move() handles that. */
 	netctl_send(net, &message, fds, net->dns_fd >= 0 ? 2 : 1);
-	if (net->keeps && net->kept_listener_fd < 0) {
-		net->kept_listener_fd = take_fd(&net->listener_fd);
-		net->kept_dns_fd = take_fd(&net->dns_fd);
+	if (net->saves_sockets && net->saved_listener_fd < 0) {
+		net->saved_listener_fd = take_fd(&net->listener_fd);
+		net->saved_dns_fd = take_fd(&net->dns_fd);
 	}
 	close_sockets(net);
 	net->state = NETCTL_SERVING;
 }
 
-/* From the start of the file, wherever its position is. */
+/* Read from offset 0: egress may have left another position. */
 static char *read_pem(int fd)
 {
 	char *text = calloc(1, PEM_MAX + 1);
@@ -136,9 +141,8 @@ static char *read_pem(int fd)
 	return text;
 }
 
-/* Java tells of a bad one when it first needs it; but for what it begins with it is not looked at.
- */
-static void take_keystore(struct netctl *net, int fd)
+/* Only the first bytes are checked: Java reports a bad key store when it first needs it. */
+static void read_keystore(struct netctl *net, int fd)
 {
 	static const unsigned char magic[] = {0xfe, 0xed, 0xfe, 0xed};
 	struct stat st;
@@ -157,19 +161,19 @@ static void take_keystore(struct netctl *net, int fd)
 	net->extra.keystore_size = (size_t)st.st_size;
 }
 
-static void take_ready(struct netctl *net, const struct egress_message *message, int fds[3])
+static void handle_ready(struct netctl *net, const struct egress_message *message, int fds[3])
 {
 	const struct network *network = &net->spec->network;
 
 	if (net->state != NETCTL_STARTING)
 		return;
-	/* A successor has the same. */
+	/* A restarted egress sends the same authority. */
 	if (fds[0] >= 0 && !net->authority)
 		net->authority = read_pem(fds[0]);
 	if (fds[1] >= 0 && net->wants_keystore && !net->keystore)
-		take_keystore(net, fds[1]);
-	if (net->keeps && net->heritage_fd < 0)
-		net->heritage_fd = take_fd(&fds[net->wants_keystore ? 2 : 1]);
+		read_keystore(net, fds[1]);
+	if (net->saves_sockets && net->authority_key_fd < 0)
+		net->authority_key_fd = take_fd(&fds[net->wants_keystore ? 2 : 1]);
 	for (size_t i = 0; i < network->n_listen && i < ATOLL_PUBLISHED_MAX; i++)
 		net->result->published[i] =
 			(struct atoll_published){network->listen[i].port, message->ports[i]};
@@ -178,15 +182,15 @@ static void take_ready(struct netctl *net, const struct egress_message *message,
 					   : ATOLL_PUBLISHED_MAX;
 	net->state = NETCTL_READY;
 	if (net->listener_fd >= 0)
-		hand_over(net);
+		send_sockets(net);
 }
 
-static void take_connection(struct netctl *net, struct atoll_connection *connection)
+static void handle_connection(struct netctl *net, struct atoll_connection *connection)
 {
 	connections_tidy(connection);
-	if (net->whose && connection->local_port)
+	if (net->find_process && connection->local_port)
 		connection->pid =
-			net->whose(net->data, connection->local_port, connection->program);
+			net->find_process(net->data, connection->local_port, connection->program);
 	net->bytes += connection->sent + connection->received;
 	net->sent += connection->sent;
 	net->received += connection->received;
@@ -197,18 +201,18 @@ static void take_connection(struct netctl *net, struct atoll_connection *connect
 		net->options->connection(connection, net->options->data);
 }
 
-static void take_message(struct netctl *net, struct egress_message *message, int fds[3])
+static void handle_message(struct netctl *net, struct egress_message *message, int fds[3])
 {
 	switch (message->type) {
 	case EGRESS_READY:
-		take_ready(net, message, fds);
+		handle_ready(net, message, fds);
 		break;
 	case EGRESS_FAILED:
 		net->failure = message->error;
 		net->failure.text[sizeof net->failure.text - 1] = '\0';
 		break;
 	case EGRESS_CONNECTION:
-		take_connection(net, &message->connection);
+		handle_connection(net, &message->connection);
 		break;
 	case EGRESS_QUESTION:
 		netctl_receive_question(net, &message->question);
@@ -238,7 +242,7 @@ bool netctl_read_messages(struct netctl *net)
 		if (got == -EAGAIN)
 			return true;
 		if (got == sizeof message)
-			take_message(net, &message, fds);
+			handle_message(net, &message, fds);
 		for (int i = 0; i < 3; i++)
 			close_fd(&fds[i]);
 		if (got <= 0)
@@ -257,7 +261,7 @@ void netctl_attach(struct netctl *net, int listener_fd, int dns_fd)
 	if (net->state == NETCTL_OFF || net->state == NETCTL_ENDED)
 		close_sockets(net);
 	else if (net->state == NETCTL_READY && net->listener_fd >= 0)
-		hand_over(net);
+		send_sockets(net);
 	if (net->options->published && net->result->n_published && net->state != NETCTL_ENDED)
 		net->options->published(net->result->published, net->result->n_published,
 					net->options->data);
@@ -356,8 +360,6 @@ static void note_limit(struct netctl *net)
 	netctl_note(net, text);
 }
 
-/* Nothing inside is left, so that every connection is about to end: what egress still says about
- * them counts. */
 bool netctl_read_last(struct netctl *net)
 {
 	int64_t until_ns = clock_monotonic_ns() + LAST_NS, left_ns;
@@ -379,9 +381,9 @@ void netctl_stop(struct netctl *net)
 
 	drop_questions(net);
 	close_sockets(net);
-	close_fd(&net->kept_listener_fd);
-	close_fd(&net->kept_dns_fd);
-	/* Its death may be what the command ended of, and not have been seen yet. */
+	close_fd(&net->saved_listener_fd);
+	close_fd(&net->saved_dns_fd);
+	/* Egress may have died, which ended the command, and that was not noticed yet. */
 	if (net->state == NETCTL_SERVING && !netctl_read_messages(net))
 		netctl_handle_death(net, NULL);
 	if (net->state == NETCTL_SERVING)
@@ -390,8 +392,8 @@ void netctl_stop(struct netctl *net)
 		status = netctl_reap(net);
 	if (!ends_itself || status != 0)
 		netctl_note_lost(net);
-	/* Of who is killed the kernel closes what the command is connected to before the channel:
-	 * the command may have been cut, and have ended, before there was a death to be seen. */
+	/* The kernel closes the command's connections before the channel: the command may have
+	 * ended of that before the death of egress was visible. */
 	if (ends_itself && !net->restarts && status >= 0 && WIFSIGNALED(status))
 		note_death(net, status, "connections were cut");
 	note_limit(net);
@@ -402,9 +404,9 @@ void netctl_stop(struct netctl *net)
 void netctl_done(struct netctl *net)
 {
 	close_sockets(net);
-	close_fd(&net->kept_listener_fd);
-	close_fd(&net->kept_dns_fd);
-	close_fd(&net->heritage_fd);
+	close_fd(&net->saved_listener_fd);
+	close_fd(&net->saved_dns_fd);
+	close_fd(&net->authority_key_fd);
 	close_fd(&net->announced_fd);
 	close_fd(&net->channel_fd);
 	netctl_reap(net);

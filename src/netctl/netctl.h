@@ -8,40 +8,51 @@
 #include <atoll/atoll.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdbool.h>
 
 struct spec;
 
 /*
- * The life of egress, beside a run's
+ * Start, configure and replace egress, the process that makes the network connections of a sandbox
  *
- *	netctl_init()     what it needs is read: secrets, earlier answers; nothing is started
- *	netctl_open()     once it is known whether there are namespaces: the listener where there
- *are none, and egress itself where something of it is needed before the command starts (its
- *certificate, ports of the host) netctl_attach()   the sandbox's sockets; from here on the first
- *sign of use starts egress netctl_want(), netctl_move()   in the supervisor's loop netctl_stop()
- *the sandbox has ended: the last events, then its end
+ * The supervisor of a run and the holder of a sandbox call these functions, in this order:
+ *	netctl_init()    reads secrets and earlier answers; starts nothing
+ *	netctl_open()    once it is known whether there are namespaces: opens the listener where
+ *there are none, and starts egress if something of it is needed before the command starts (its
+ *certificate, published ports) netctl_attach()  stores the sockets of the sandbox; from here on
+ *their first use starts egress netctl_want(), netctl_move()   in the caller's loop netctl_stop()
+ *the sandbox has ended: reads the last events and ends egress netctl_done()    frees everything
  *
- * Egress has the sockets alone: when it dies they are closed, and who connects is refused at once.
- * It is not started anew; the run goes on without a network, and the result says so. A contract
- * without a network has all of this as no-ops. Where rules may change (netctl_replace()) the
- *sockets are kept for the next egress.
+ * Egress alone has the sockets: when it dies the kernel closes them and refuses new connections. A
+ * run goes on without a network then, and its result says so. A holder saves the sockets for the
+ * next egress (`saves_sockets`), because its rules may change (netctl_replace()). If the contract
+ * has no network, all functions do nothing.
+ *
+ *   netctl.c          messages of egress, and its end
+ *   netctl-open.c     before the command starts
+ *   netctl-ask.c      questions
+ *   netctl-process.c  start and reap the process
+ *   netctl-config.c   the configuration of egress
+ *   netctl-replace.c  other rules or another egress for the same sandbox
+ *   netctl-plan.c     lines of the plan
+ *   connections.c     connections in a result; answers.c  answers for always; secrets.c  values
  */
 
 enum netctl_state {
 	NETCTL_OFF,
-	NETCTL_IDLE,	 /* not needed so far */
-	NETCTL_STARTING, /* EGRESS_READY is awaited */
-	NETCTL_READY,	 /* the sockets are not there yet */
+	NETCTL_IDLE,	 /* no connection yet: egress is not started */
+	NETCTL_STARTING, /* waits for EGRESS_READY */
+	NETCTL_READY,	 /* egress waits for the sockets */
 	NETCTL_SERVING,
-	NETCTL_ENDED, /* and will not come back */
+	NETCTL_ENDED, /* egress has ended and is not started again */
 };
 
-/* What was asked and not answered yet. */
+/* A question that is not answered yet. */
 struct netctl_question {
 	uint64_t id;
 	int64_t until_ns;
 	uint16_t port;
-	bool is_asked; /* the caller knows; else it waits for its turn */
+	bool is_asked; /* the caller was asked; else the question waits */
 	int32_t pid;
 	char program[16];
 	char name[256];
@@ -61,38 +72,38 @@ struct netctl {
 	char program[PATH_MAX]; /* atoll-egress */
 	char trust[PATH_MAX];	/* authorities for checking servers; "" where none is checked */
 	struct cell_extra extra;
-	char *authority, *bundle, *keystore; /* of `extra` */
-	bool wants_keystore;		     /* there is a Java that would read it */
-	char token[40]; /* without namespaces, what clients have to know; else "" */
+	char *authority, *bundle, *keystore; /* memory of `extra` */
+	bool wants_keystore;		     /* the host has a Java */
+	char token[40];			     /* without namespaces: the proxy's password; else "" */
 
-	int listener_fd, dns_fd; /* until they are handed over */
+	int listener_fd, dns_fd; /* until egress gets them */
 	int channel_fd, pid_fd;
-	int announced_fd; /* tells every egress that the listener's port is ours: base/announce.h */
-	int slot_fd;	  /* holds egress's id, where root gives it one */
+	int announced_fd; /* announces the listener's port as atoll's own: base/announce.h */
+	int slot_fd;	  /* the lock on the id of egress, as root */
 	pid_t pid;
-	int64_t ready_ns;	    /* when it has to be ready */
-	struct atoll_error failure; /* told by egress */
-	char limit[16];		    /* of the whole run, used up */
-	uint64_t bytes;		    /* told of so far */
-	uint64_t sent, received;    /* of these */
+	int64_t ready_ns;	    /* egress has to be ready by then */
+	struct atoll_error failure; /* sent by egress */
+	char limit[16];		    /* the network limit that was reached, or "" */
+	uint64_t bytes;		    /* of all connections that egress has reported */
+	uint64_t sent, received;    /* the parts of `bytes` */
 
-	/* In a sandbox that lives on: egress can be replaced, so its sockets stay here as well. */
-	bool keeps;
-	bool restarts; /* if it dies another one takes its place */
-	int kept_listener_fd, kept_dns_fd;
-	int heritage_fd; /* the authority, for its successor; -1 */
+	/* Of a holder: copies of the sockets, for the next egress. */
+	bool saves_sockets;
+	bool restarts; /* start another egress if one dies */
+	int saved_listener_fd, saved_dns_fd;
+	int authority_key_fd; /* certificate and key of the authority, for the next egress; -1 */
 	unsigned n_deaths;
 	int64_t death_ns;
 
 	struct netctl_question questions[NETCTL_QUESTIONS_MAX];
 	size_t n_questions;
 
-	/* By the run. Who connected from a port of the sandbox's; and sockets of its namespace,
-	 * which come back by netctl_receive_sockets(). */
-	int32_t (*whose)(void *data, uint16_t local_port, char ret_program[16]);
+	/* Set by the caller. Which process inside connected from this port; a request for sockets
+	 * of the sandbox's network namespace, which netctl_receive_sockets() passes on. */
+	int32_t (*find_process)(void *data, uint16_t local_port, char ret_program[16]);
 	void (*order_sockets)(void *data, uint32_t count);
-	/* For the record; may be NULL. Without a connection (NULL): egress ended, and may not have
-	 * told of all of them. */
+	/* For the event log; may be NULL. `connection` NULL: egress ended and may not have reported
+	 * all connections. */
 	void (*connected)(void *data, const struct atoll_connection *connection);
 	void (*answered)(void *data, const struct netctl_question *question,
 			 enum atoll_answer_type answer);
@@ -105,87 +116,42 @@ int netctl_init(struct netctl *net, const struct spec *spec,
 /* Does netctl_open() start egress? */
 bool netctl_starts_first(const struct netctl *net);
 int netctl_open(struct netctl *net, bool has_namespaces, struct atoll_error *err);
-/* The sockets become ours; -1 for none. */
+/* Takes ownership of the sockets; -1 for none. */
 void netctl_attach(struct netctl *net, int listener_fd, int dns_fd);
 
-/* Always NETCTL_WATCHED entries; some of them unused. */
+/* Fills in NETCTL_WATCHED entries; unused ones have fd -1. */
 void netctl_want(const struct netctl *net, struct pollfd *fds);
 void netctl_move(struct netctl *net, const struct pollfd *fds);
-/* When netctl_move() has something to do that no descriptor tells; INT64_MAX if never. */
+/* The latest time for the next netctl_move(); INT64_MAX if there is none. */
 int64_t netctl_deadline_ns(const struct netctl *net);
 void netctl_receive_sockets(struct netctl *net, const int *fds, size_t n);
 
-/* The next question that nobody has been asked yet, or NULL; and an answer. */
+/* The next question that the caller was not asked yet, or NULL; and its answer. */
 struct netctl_question *netctl_next_question(struct netctl *net);
 void netctl_answer(struct netctl *net, uint64_t id, enum atoll_answer_type answer);
 
-/* Other rules: net->spec->network has just become others. What is connected is cut; who connects
- * waits for the new egress. -EOPNOTSUPP: TLS is to be opened now, and nothing inside trusts us. */
+/* net->spec->network has changed: replace egress. Open connections are cut; new ones wait for the
+ * new egress. -EOPNOTSUPP: the new rules open TLS, and no program inside trusts our certificate. */
 int netctl_replace(struct netctl *net, const struct network *before, struct atoll_error *err);
 
 void netctl_stop(struct netctl *net);
-/* Also of one that was never opened, and without netctl_stop() if nothing ran. */
+/* Valid after netctl_init(), also without netctl_open() and netctl_stop(). */
 void netctl_done(struct netctl *net);
 
-/* ---- for the files of it ----
- *
- *   netctl.c          what egress says, and its end
- *   netctl-open.c     before the command starts
- *   netctl-ask.c      questions
- *   netctl-process.c  the process itself
- *   netctl-config.c   what it has to know
- *   netctl-replace.c  other rules, another process, the same sandbox
- *   netctl-plan.c     what the plan says of all this
- */
-
-struct egress_message;
-struct egress_question;
-
-/* Make the channel, send the configuration, start it: EGRESS_READY will come. */
-int netctl_start(struct netctl *net, struct atoll_error *err);
-/* One that has stopped reading is killed: it must not stop us, too. */
-int netctl_send(struct netctl *net, const struct egress_message *message, const int *fds, size_t n);
-/* Everything that it has said; false at the end. */
-bool netctl_read_messages(struct netctl *net);
-/* Wait until it is ready. */
-int netctl_await_ready(struct netctl *net, struct atoll_error *err);
-/* Its last events, and its end; false if that does not come in time. */
-bool netctl_read_last(struct netctl *net);
-/* It has died, or was ended, and the next sign of use starts another one. False: there cannot be
- * one. */
-bool netctl_restart(struct netctl *net);
-/* Read the secrets again: those that were there keep their placeholders. */
-int netctl_read_secrets(struct netctl *net, const struct network *before, struct atoll_error *err);
-/* It has closed the channel; or has to be ended: `why`. */
-void netctl_handle_death(struct netctl *net, const char *why);
-/* For the record, where egress has served: it ended without having told of everything. */
-void netctl_note_lost(struct netctl *net);
-/* For the result; the first one counts. */
-void netctl_note(struct netctl *net, const char *text);
-void netctl_receive_question(struct netctl *net, const struct egress_question *from);
-/* From options->answer_fd. */
-void netctl_read_answer(struct netctl *net);
-
-/* ---- netctl-process.c ---- */
-
-#define NETCTL_PROGRAM "atoll-egress"
-
-/* Start net->program, with its end of the channel: net->pid, net->pid_fd. */
-int netctl_spawn(struct netctl *net, int channel_fd, struct atoll_error *err);
-/* Kill and reap it. Returns how it ended, as of waitpid(); -1 if nobody knows. */
-int netctl_reap(struct netctl *net);
-
-/* ---- netctl-config.c ---- */
-
-/* A sealed memfd with what egress has to know. With `uid` 0 it runs as we do. */
-int netctl_write_config(const struct netctl *net, uint32_t uid, struct atoll_error *err);
-/* The file with authorities that servers are checked with. */
-int netctl_find_trust(char *ret, size_t size, struct atoll_error *err);
-/* What a "env" as upstream means here: NULL for no proxy, or -EINVAL for one that cannot be used.
- */
-int netctl_find_upstream(const struct spec *spec, const char **ret, struct atoll_error *err);
-
-/* ---- netctl-plan.c ---- */
-
 struct plan;
+/* Lines of the plan: what egress needs and has, earlier answers. */
 int netctl_describe(const struct spec *spec, struct plan *plan, struct atoll_error *err);
+
+/* ---- for the other files of this component ---- */
+
+/* Handle all messages of egress; false once it has closed the channel. */
+bool netctl_read_messages(struct netctl *net);
+/* Close the channel for writing and handle the last messages; false if egress does not end in
+ * time. */
+bool netctl_read_last(struct netctl *net);
+/* Egress has closed the channel, or must be ended for the reason `why`. */
+void netctl_handle_death(struct netctl *net, const char *why);
+/* For the event log, if egress has served: it ended without having reported everything. */
+void netctl_note_lost(struct netctl *net);
+/* A note for the result; the first one stays. */
+void netctl_note(struct netctl *net, const char *text);

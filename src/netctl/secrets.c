@@ -20,9 +20,9 @@
 #define VALUE_MAX  (64U << 10)
 #define COMMAND_NS (30 * INT64_C(1000000000))
 
-/* A prefix tells programs what kind of key it is. One that its vendor documents is no part of the
- * secret, whatever stands behind it. Of others the first word counts ("acme_"); a longer one, or
- * one with little behind it, may be a part of the secret. */
+/* A placeholder keeps the prefix by which programs recognise a kind of key. A prefix that the
+ * vendor documents is not secret. Of other values the first word ("acme_") is kept, if it is short
+ * and much follows: else it may be a part of the secret. */
 #define PREFIX_MAX    8
 #define PREFIX_BEHIND 16
 
@@ -43,7 +43,7 @@ static const char *const known_prefixes[] = {
 	"e2b_",				    /* E2B */
 };
 
-/* With fewer places that can differ a placeholder would be guessed, or occur by chance. */
+/* With fewer random characters a placeholder could be guessed, or occur by chance. */
 #define PLACES_MIN 6
 
 extern char **environ;
@@ -54,7 +54,7 @@ void *secrets_alloc(size_t size)
 
 	if (memory == MAP_FAILED)
 		return NULL;
-	/* Without the first (before 4.14) there is no secret. */
+	/* Before Linux 4.14 a forked child would have the values: refuse. */
 	if (madvise(memory, size, MADV_WIPEONFORK) < 0) {
 		munmap(memory, size);
 		return NULL;
@@ -97,8 +97,8 @@ static size_t first_word(const char *value, size_t size)
 	return length <= PREFIX_MAX && length + PREFIX_BEHIND <= size ? length : 0;
 }
 
-/* Letters without a locale. */
-static char other_of_its_kind(char c)
+/* A random character of the same class, independent of the locale. */
+static char random_of_same_class(char c)
 {
 	if (c >= 'a' && c <= 'z')
 		return (char)('a' + randombytes_uniform(26));
@@ -142,12 +142,12 @@ int secrets_placeholder(const char *value, size_t size, char *ret)
 	ret[size] = '\0';
 	do {
 		for (size_t i = 0; i < size; i++)
-			ret[i] = i < prefix ? value[i] : other_of_its_kind(value[i]);
+			ret[i] = i < prefix ? value[i] : random_of_same_class(value[i]);
 	} while (memcmp(ret, value, size) == 0);
 	return 0;
 }
 
-/* ---- where values come from ---- */
+/* ---- reading values ---- */
 
 static int fail(const struct network_secret *secret, struct atoll_error *err, int errnum,
 		const char *what)
@@ -175,7 +175,7 @@ static int read_env(const struct network_secret *secret, char *ret, size_t *ret_
 	return 0;
 }
 
-/* Until the end, or time is up. Not by way of a buffer of ours: the bytes lie nowhere else. */
+/* Read to the end of the file, for a bounded time, straight into `ret`: no other copy is made. */
 static int read_value(int fd, int64_t until_ns, char *ret, size_t *ret_size)
 {
 	size_t size = 0;
@@ -193,7 +193,7 @@ static int read_value(int fd, int64_t until_ns, char *ret, size_t *ret_size)
 			return -errno;
 		if (ready <= 0)
 			continue;
-		/* One byte more than there may be tells. */
+		/* Ask for one byte beyond the limit, to notice a value that is too long. */
 		got = read(fd, ret + size, VALUE_MAX + 1 - size);
 		if (got < 0 && errno != EINTR)
 			return -errno;
@@ -227,8 +227,8 @@ static int read_file(const struct network_secret *secret, char *ret, size_t *ret
 	return r < 0 ? fail(secret, err, -r, "read its file") : 0;
 }
 
-/* As the person who started us: with the terminal (it may ask for a passphrase), standard error
- * and environment as they are. */
+/* The command has the caller's terminal (it may ask for a passphrase), standard error and
+ * environment. */
 static _Noreturn void execute(const char *line, int output, const sigset_t *mask)
 {
 	dup2(output, STDOUT_FILENO);
@@ -243,7 +243,7 @@ static pid_t spawn(const char *line, int output)
 	sigset_t all, old;
 	pid_t pid;
 
-	/* A handler must not run while two processes share memory. */
+	/* After vfork() both processes share memory: no signal handler may run. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	pid = vfork();
@@ -263,7 +263,7 @@ static int start_command(const struct network_secret *secret, int *ret_output, p
 		return fail(secret, err, errno, "make a pipe");
 	ours = fd_above_stdio(made[0]);
 	theirs = fd_above_stdio(made[1]);
-	/* Without its end the command would print the secret on our own standard output. */
+	/* Without the pipe the command would print the secret on the caller's standard output. */
 	if (ours < 0 || theirs < 0)
 		return fail(secret, err, ours < 0 ? -ours : -theirs, "make a pipe");
 	*ret_pid = spawn(secret->from, theirs);
@@ -273,7 +273,7 @@ static int start_command(const struct network_secret *secret, int *ret_output, p
 	return 0;
 }
 
-/* Its exit status; -1 if it had to be killed, or nobody knows (SIGCHLD is ignored). */
+/* The exit status; -1 if the command was killed; 0 if unknown (SIGCHLD is ignored). */
 static int end_command(pid_t pid, int64_t until_ns)
 {
 	cleanup_fd int pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -316,7 +316,7 @@ static int read_command(const struct network_secret *secret, char *ret, size_t *
 	return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- all secrets of a contract ---- */
 
 static void drop_line_end(char *value, size_t *size)
 {
@@ -327,7 +327,7 @@ static void drop_line_end(char *value, size_t *size)
 	value[*size] = '\0';
 }
 
-/* What could not stand in a header would only be found out at the first request. */
+/* Refuse now what no HTTP header can contain; else the first request would fail. */
 static int check_value(const struct network_secret *secret, const char *value, size_t size,
 		       struct atoll_error *err)
 {
@@ -418,7 +418,7 @@ int secrets_read(const struct network *network, struct secrets *ret, struct atol
 		const struct secret *same = find_same(network, ret, ret->n);
 		struct secret *secret = &ret->list[ret->n];
 
-		/* One variable inside has one placeholder, whichever host it is for. */
+		/* A variable has one placeholder, also if several hosts get the secret. */
 		if (!same) {
 			r = read_one(&network->secrets[ret->n], ret, secret, err);
 			continue;
@@ -434,7 +434,7 @@ int secrets_read(const struct network *network, struct secrets *ret, struct atol
 
 void secrets_forget(struct secrets *secrets)
 {
-	/* What failed half-way stands behind what is used. */
+	/* Wipe all of it: a value whose reading failed lies behind the used part. */
 	secrets_free(secrets->memory, secrets->room, secrets->room);
 	secrets->memory = NULL;
 	for (size_t i = 0; secrets->list && i < secrets->n; i++)

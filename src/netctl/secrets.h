@@ -7,14 +7,14 @@ struct atoll_error;
 struct network;
 
 /*
- * Credentials that stay outside
+ * Values of secrets
  *
- * Values are read before the sandbox exists, into memory that a clone of us finds empty
- * (MADV_WIPEONFORK), goes into no core dump, and is wiped as soon as egress has them. The sandbox
- * gets placeholders.
+ * netctl_init() reads the values before the sandbox exists, into memory that is empty in a forked
+ * child (MADV_WIPEONFORK) and in core dumps, and wipes it when egress has them. The sandbox gets
+ * placeholders.
  */
 struct secret {
-	const char *value; /* in such memory, NUL-terminated */
+	const char *value; /* in that memory, NUL-terminated */
 	size_t size;
 	char *placeholder;
 };
@@ -22,20 +22,19 @@ struct secret {
 struct secrets {
 	struct secret *list; /* in the contract's order */
 	size_t n;
-	char *memory; /* where the values are */
+	char *memory; /* with the values */
 	size_t used, room;
 };
 
-/* Memory of that kind, zeroed; NULL if there is none. secrets_free() wipes what was used; takes
- * NULL. */
+/* Such memory, zeroed; NULL on failure. secrets_free() wipes `used` bytes; takes NULL. */
 void *secrets_alloc(size_t size);
 void secrets_free(void *memory, size_t used, size_t size);
 
-/* Read all of a contract's and make placeholders. A failure names the secret and never its value.
- */
+/* Read the values of a contract's secrets and make placeholders. An error names the secret, never
+ * its value. */
 int secrets_read(const struct network *network, struct secrets *ret, struct atoll_error *err);
 
-/* The values are not needed any more; placeholders stay. */
+/* Wipe the values. The placeholders stay. */
 void secrets_forget(struct secrets *secrets);
 void secrets_done(struct secrets *secrets);
 

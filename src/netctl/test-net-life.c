@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/test.h"
 #include "egress/egress.h"
+#include "netctl/netctl-process.h"
 #include "netctl/netctl.h"
 #include "spec/spec.h"
 
@@ -187,7 +188,7 @@ static void begin(const char *token, bool is_eager)
 	net = (struct netctl){
 		.spec = spec, .options = &options, .result = &result, .state = NETCTL_IDLE};
 	net.listener_fd = net.dns_fd = net.channel_fd = net.pid_fd = net.slot_fd = -1;
-	net.kept_listener_fd = net.kept_dns_fd = net.heritage_fd = net.announced_fd = -1;
+	net.saved_listener_fd = net.saved_dns_fd = net.authority_key_fd = net.announced_fd = -1;
 	length = readlink("/proc/self/exe", net.program, sizeof net.program - 1);
 	net.program[length] = '\0';
 	snprintf(net.token, sizeof net.token, "%s", token);
@@ -263,7 +264,7 @@ TEST(nothing_is_started_before_the_first_use)
 	int fd;
 
 	begin("", false);
-	net.whose = whose;
+	net.find_process = whose;
 	CHECK_INT(netctl_open(&net, true, &err), 0);
 	address = attach();
 	turn(10);
@@ -497,7 +498,7 @@ static void ask(bool has_person)
 	const int64_t until_ns = clock_monotonic_ns() + PATIENCE_NS;
 
 	begin("ask", true);
-	net.whose = whose;
+	net.find_process = whose;
 	options.ask = has_person ? never : NULL;
 	CHECK_INT(netctl_open(&net, true, &err), 0);
 	attach();

@@ -97,8 +97,8 @@ static int32_t find_process(void *data, uint16_t local_port, char ret_program[16
 {
 	const struct holder *holder = data;
 
-	return holder->backend->whose
-		       ? holder->backend->whose(holder->cell, local_port, ret_program)
+	return holder->backend->find_process
+		       ? holder->backend->find_process(holder->cell, local_port, ret_program)
 		       : 0;
 }
 
@@ -126,9 +126,9 @@ static int open_net(struct holder *holder, struct atoll_error *err)
 	 * is no. */
 	holder->net_options.ask = holder->stays ? holder_ask_later : NULL;
 	r = netctl_init(&holder->net, holder->spec, &holder->net_options, holder->net_result, err);
-	holder->net.whose = find_process;
+	holder->net.find_process = find_process;
 	holder->net.order_sockets = order_sockets;
-	holder->net.keeps = true;
+	holder->net.saves_sockets = true;
 	holder->net.restarts = holder->stays;
 	holder->net.connected = holder_eventlog_add_connection;
 	holder->net.data = holder;

@@ -384,7 +384,7 @@ const struct backend bare_backend = {
 	.describe = bare_describe,
 	.start = bare_start,
 	.stop = bare_stop,
-	.whose = cell_whose,
+	.find_process = cell_find_process,
 	.account = cell_account,
 	.release = release,
 };

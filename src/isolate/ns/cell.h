@@ -187,7 +187,7 @@ struct cell {
 int cell_new(const struct spec *spec, char *const *env, const struct cell_extra *extra,
 	     struct plan *plan, struct cell **ret, struct atoll_error *err);
 void cell_free(struct cell *cell);
-int32_t cell_whose(const struct cell *cell, uint16_t local_port, char ret_program[16]);
+int32_t cell_find_process(const struct cell *cell, uint16_t local_port, char ret_program[16]);
 /* The contract for the command to read. Apart, because it can be made while a child does more. */
 int cell_explain(struct cell *cell, struct atoll_error *err);
 void cell_account(const struct cell *cell, struct cell_usage *ret);

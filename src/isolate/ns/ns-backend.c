@@ -250,7 +250,7 @@ void cell_account(const struct cell *cell, struct cell_usage *ret)
 #define NOTE_WAIT_MAX 50
 
 /* The first process may be about to write it; it is not waited for longer than that takes. */
-int32_t cell_whose(const struct cell *cell, uint16_t local_port, char ret_program[16])
+int32_t cell_find_process(const struct cell *cell, uint16_t local_port, char ret_program[16])
 {
 	ret_program[0] = '\0';
 	if (!cell->peers)
@@ -280,7 +280,7 @@ const struct backend ns_backend = {
 	.written = ns_written,
 	.kept_id = ns_kept_id,
 	.has_terminals = true,
-	.whose = cell_whose,
+	.find_process = cell_find_process,
 	.account = cell_account,
 	.keep_listener = cell_keep_listener,
 	.stop = stop,
