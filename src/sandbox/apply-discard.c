@@ -27,12 +27,6 @@
  * A sandbox with a holder: the holder has the event log open, so it is asked to write the line.
  */
 
-static void scope_close_record(struct layer_record **record)
-{
-	layer_record_close(*record);
-}
-#define cleanup_record cleanup_with(scope_close_record)
-
 /* Let the holder log it; -ENOENT if the record has no holder. */
 static int ask_holder(const struct layer_record *record, const struct holder_request *request,
 		      struct atoll_error *err)
@@ -104,6 +98,21 @@ int sandbox_log_change(const struct layer_record *record, const char *kind, cons
 		return r;
 	eventlog_layer_change(eventlog, kind, name, ended, NULL);
 	return close_log(eventlog, err);
+}
+
+int sandbox_log_begin(const char *of_id, const struct spec *spec, const char *parent,
+		      struct atoll_error *err)
+{
+	struct eventlog *eventlog;
+	char id[ATOLL_ID_SIZE];
+	int r;
+
+	memcpy(id, of_id, sizeof id);
+	r = eventlog_open(spec, id, true, parent, &eventlog, err);
+	if (r == 0)
+		r = eventlog_seal(eventlog, false, false, err);
+	eventlog_close(eventlog);
+	return r;
 }
 
 /* ---- outcomes ---- */

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <atoll/error.h>
+#include <atoll/layer.h>
 #include <stdint.h>
 
 struct layer_record;
+struct spec;
+
+/* Begin the event log of a new sandbox; `parent` is "ID/CHECKPOINT" of a branch, else NULL. */
+int sandbox_log_begin(const char *of_id, const struct spec *spec, const char *parent,
+		      struct atoll_error *err);
 
 /* Log a decision (`about` is "apply", "undo", "fork") in the record's event log: by its holder if
  * there is one, else here. 0 also if the record has no event log. */

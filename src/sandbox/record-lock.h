@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <atoll/error.h>
+#include "base/scope.h"
+#include "layer/layer.h"
 
-struct layer_record;
+static inline void scope_close_record(struct layer_record **record)
+{
+	layer_record_close(*record);
+}
+#define cleanup_record cleanup_with(scope_close_record)
 
 /* How long a command waits for a record's lock. An apply in another terminal keeps it while a
  * person reads; the holder keeps it for a checkpoint. */

@@ -42,7 +42,7 @@ struct layer_record;
  *      stays. The next step starts another holder on the same layers.
  *
  * A client that can lock `held` is alone with the record. It makes checkpoints, rollbacks and forks
- * itself. Otherwise it sends the request to the holder (sandbox.c).
+ * itself. Otherwise it sends the request to the holder (sandbox-reach.c).
  */
 
 /* ---- sandbox.c, sandbox-grants.c, sandbox-live.c ---- */
