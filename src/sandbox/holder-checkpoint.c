@@ -6,11 +6,11 @@
 #include "base/fd.h"
 #include "layer/layer.h"
 #include "sandbox/checkpoints.h"
-#include "sandbox/holder-attached.h"
 #include "sandbox/holder-cell.h"
 #include "sandbox/holder-eventlog.h"
 #include "sandbox/holder-life.h"
 #include "sandbox/holder-root.h"
+#include "sandbox/holder-steps.h"
 #include "sandbox/holder.h"
 #include "sandbox/record-lock.h"
 #include "spec/spec.h"
@@ -168,7 +168,7 @@ static int rollback_locked(struct holder *holder, const char *name, uint64_t *re
 	for (size_t i = 0; i < holder->n_places; i++) {
 		struct holder_client *client = &holder->clients[i];
 
-		client->is_cut = client->is_used && client->step_id && !client->is_over;
+		client->is_cut = client_has_step(client);
 	}
 	r = holder_ask_init(holder, INIT_CLEAR, err);
 	if (r < 0)

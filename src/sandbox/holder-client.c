@@ -16,9 +16,11 @@
 #include "sandbox/holder-network.h"
 #include "sandbox/holder-protocol.h"
 #include "sandbox/holder-root.h"
+#include "sandbox/holder-steps.h"
 #include "sandbox/holder.h"
 #include "spec/spec.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -31,6 +33,30 @@
 
 /* ---- connections ---- */
 
+void client_set_state(struct holder_client *client, enum client_state state)
+{
+	static const unsigned next[] = {
+		[CLIENT_FREE] = 1U << CLIENT_REQUEST,
+		/* a refused step returns to CLIENT_REQUEST */
+		[CLIENT_REQUEST] = 1U << CLIENT_RUNNING | 1U << CLIENT_FREE,
+		[CLIENT_RUNNING] = 1U << CLIENT_ENDED | 1U << CLIENT_OVER | 1U << CLIENT_FREE |
+				   1U << CLIENT_REQUEST,
+		[CLIENT_ENDED] = 1U << CLIENT_ENDING | 1U << CLIENT_OVER | 1U << CLIENT_FREE,
+		[CLIENT_ENDING] = 1U << CLIENT_OVER | 1U << CLIENT_FREE,
+		[CLIENT_OVER] = 1U << CLIENT_FREE,
+	};
+
+	assert(next[client->state] & 1U << state);
+	client->state = state;
+}
+
+void client_send_message(const struct holder_client *client, const struct init_message *message,
+			 int fd)
+{
+	if (client->fd >= 0)
+		fd_send(client->fd, message, sizeof *message, &fd, fd >= 0);
+}
+
 static bool is_own(int fd)
 {
 	struct ucred peer;
@@ -39,10 +65,10 @@ static bool is_own(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == geteuid();
 }
 
-struct holder_client *holder_new_client(struct holder *holder)
+static struct holder_client *find_free_place(struct holder *holder)
 {
 	for (size_t i = 0; i < holder->n_places; i++) {
-		if (!holder->clients[i].is_used)
+		if (holder->clients[i].state == CLIENT_FREE)
 			return &holder->clients[i];
 	}
 	return holder->n_places < HOLDER_CLIENTS_MAX ? &holder->clients[holder->n_places++] : NULL;
@@ -56,7 +82,7 @@ void holder_accept(struct holder *holder)
 
 	if (fd < 0 || !is_own(fd))
 		return;
-	client = holder_new_client(holder);
+	client = find_free_place(holder);
 	if (!client) {
 		error_set(&reply.error, ATOLL_FAULT_POLICY, 0,
 			  "more than %d commands at the same sandbox; wait for one to end",
@@ -64,7 +90,7 @@ void holder_accept(struct holder *holder)
 		send(fd, &reply, sizeof reply, MSG_NOSIGNAL);
 		return;
 	}
-	*client = (struct holder_client){.is_used = true,
+	*client = (struct holder_client){.state = CLIENT_REQUEST,
 					 .fd = take_fd(&fd),
 					 .result_fd = -1,
 					 .life_fd = -1,
@@ -90,8 +116,8 @@ void holder_free_client(struct holder *holder, struct holder_client *client)
 	holder_close_fd(&client->result_fd);
 	holder_close_fd(&client->life_fd);
 	move_drains(holder, client);
-	client->is_used = false;
-	while (holder->n_places && !holder->clients[holder->n_places - 1].is_used)
+	client_set_state(client, CLIENT_FREE);
+	while (holder->n_places && holder->clients[holder->n_places - 1].state == CLIENT_FREE)
 		holder->n_places--;
 	holder->unused_since_ns = clock_monotonic_ns();
 }
@@ -111,7 +137,7 @@ void holder_drain(struct holder *holder, size_t i)
 static void handle_disconnect(struct holder *holder, struct holder_client *client)
 {
 	holder_close_fd(&client->fd);
-	if (!client->step_id || client->is_over) {
+	if (!client_has_step(client)) {
 		holder_free_client(holder, client);
 		return;
 	}
@@ -128,7 +154,7 @@ void holder_end_orphans(struct holder *holder)
 	for (size_t i = 0; i < holder->n_places; i++) {
 		struct holder_client *client = &holder->clients[i];
 
-		if (!client->is_used || client->kill_ns > now_ns)
+		if (client->state == CLIENT_FREE || client->kill_ns > now_ns)
 			continue;
 		holder_send_order(holder, INIT_SIGNAL_ALL, client->step_id, SIGKILL);
 		client->kill_ns = now_ns + AGAIN_NS;
@@ -137,13 +163,18 @@ void holder_end_orphans(struct holder *holder)
 
 /* ---- requests ---- */
 
-static int end_all(struct holder *holder, bool is_forced, struct atoll_error *err)
+static int end_all(struct holder *holder, struct holder_client *client,
+		   const struct holder_request *request, struct atoll_error *err)
 {
-	if (!is_forced && holder_count_running(holder))
+	if (!request->is_forced && holder_count_running(holder))
 		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
 				 "a step is running in sandbox '%s'; wait for it, or use --force",
 				 holder->record->info.id);
 	holder->is_ending = true;
+	if (streq(request->name, HOLDER_REMOVE)) {
+		/* The files of a removed sandbox are not copied. */
+		client->is_removing = holder->is_removed = holder->drops_root = true;
+	}
 	return 0;
 }
 
@@ -193,86 +224,85 @@ static void finish_request(struct holder *holder, const struct holder_request *r
 		layer_store_tidy(&holder->record->store, CHECKPOINTS_TIDY_NS);
 }
 
+/* Returns the code of the reply. */
+static int execute_request(struct holder *holder, struct holder_client *client,
+			   struct holder_request *request, int *fds, size_t n,
+			   struct holder_reply *reply)
+{
+	int r;
+
+	switch (request->version == HOLDER_VERSION ? request->type : UINT32_MAX) {
+	case HOLDER_EXEC:
+		r = attached_start(holder, client, request, fds, n, &reply->error);
+		reply->pid = holder->handle.pid;
+		break;
+	case HOLDER_CHECKPOINT:
+		r = holder_checkpoint(holder, request->name[0] ? request->name : NULL, NULL,
+				      reply->name, &reply->error);
+		if (r == 0)
+			holder_eventlog_add_change(holder, "checkpoint", reply->name, UINT64_MAX);
+		break;
+	case HOLDER_ROLLBACK:
+		r = holder_rollback(holder, request->name, &reply->count, &reply->error);
+		if (r == 0)
+			holder_eventlog_add_change(holder, "rollback", request->name, reply->count);
+		break;
+	case HOLDER_NOTE:
+		request->command[sizeof request->command - 1] = '\0';
+		return holder_eventlog_add_decision(holder, request, &reply->error);
+	case HOLDER_OUTCOME:
+		return holder_eventlog_add_outcome(holder, &request->outcome, &reply->error);
+	case HOLDER_END:
+		return end_all(holder, client, request, &reply->error);
+	case HOLDER_SAVE:
+		return holder_save(holder, &reply->error);
+	case HOLDER_ATTACH:
+		return detached_attach(holder, client, request->number, &reply->error);
+	case HOLDER_STAY:
+		r = holder_stay(holder, &reply->error);
+		reply->pid = holder->handle.pid;
+		break;
+	case HOLDER_ANSWER:
+		return holder_answer(holder, request, &reply->error);
+	case HOLDER_FREEZE:
+		return holder_freeze(holder, &reply->error);
+	case HOLDER_THAW:
+		return holder_thaw(holder, &reply->error);
+	case HOLDER_NETWORK:
+		return holder_set_network(holder, n == 1 ? fds[0] : -1, &reply->error);
+	default:
+		return error_set(&reply->error, ATOLL_FAULT_HOST, EPROTO,
+				 "the sandbox is held by another version of atoll; end it with "
+				 "`atoll rm`");
+	}
+	return r;
+}
+
+static void close_fds(int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		holder_close_fd(&fds[i]);
+}
+
 static void handle_request(struct holder *holder, struct holder_client *client,
 			   struct holder_request *request, int *fds, size_t n)
 {
 	struct holder_reply reply = {0};
-	int r;
 
 	if (answer_query(holder, client, request)) {
-		for (size_t i = 0; i < n; i++)
-			holder_close_fd(&fds[i]);
+		close_fds(fds, n);
 		holder_free_client(holder, client);
 		return;
 	}
-
 	request->name[sizeof request->name - 1] = '\0';
-	switch (request->version == HOLDER_VERSION ? request->type : UINT32_MAX) {
-	case HOLDER_EXEC:
-		r = attached_start(holder, client, request, fds, n, &reply.error);
-		reply.pid = holder->handle.pid;
-		break;
-	case HOLDER_CHECKPOINT:
-		r = holder_checkpoint(holder, request->name[0] ? request->name : NULL, NULL,
-				      reply.name, &reply.error);
-		if (r == 0)
-			holder_eventlog_add_change(holder, "checkpoint", reply.name, UINT64_MAX);
-		break;
-	case HOLDER_ROLLBACK:
-		r = holder_rollback(holder, request->name, &reply.count, &reply.error);
-		if (r == 0)
-			holder_eventlog_add_change(holder, "rollback", request->name, reply.count);
-		break;
-	case HOLDER_NOTE:
-		request->command[sizeof request->command - 1] = '\0';
-		r = holder_eventlog_add_decision(holder, request, &reply.error);
-		break;
-	case HOLDER_OUTCOME:
-		r = holder_eventlog_add_outcome(holder, &request->outcome, &reply.error);
-		break;
-	case HOLDER_END:
-		r = end_all(holder, request->is_forced, &reply.error);
-		client->is_removing = r == 0 && streq(request->name, HOLDER_REMOVE);
-		holder->is_removed = holder->is_removed || client->is_removing;
-		/* The files of a removed sandbox are not copied. */
-		holder->drops_root = holder->drops_root || client->is_removing;
-		break;
-	case HOLDER_SAVE:
-		r = holder_save(holder, &reply.error);
-		break;
-	case HOLDER_ATTACH:
-		r = detached_attach(holder, client, request->number, &reply.error);
-		break;
-	case HOLDER_STAY:
-		r = holder_stay(holder, &reply.error);
-		reply.pid = holder->handle.pid;
-		break;
-	case HOLDER_ANSWER:
-		r = holder_answer(holder, request, &reply.error);
-		break;
-	case HOLDER_FREEZE:
-		r = holder_freeze(holder, &reply.error);
-		break;
-	case HOLDER_THAW:
-		r = holder_thaw(holder, &reply.error);
-		break;
-	case HOLDER_NETWORK:
-		r = holder_set_network(holder, n == 1 ? fds[0] : -1, &reply.error);
-		break;
-	default:
-		r = error_set(&reply.error, ATOLL_FAULT_HOST, EPROTO,
-			      "the sandbox is held by another version of atoll; end it with "
-			      "`atoll rm`");
-	}
-	reply.code = r;
+	reply.code = execute_request(holder, client, request, fds, n, &reply);
 	/* After HOLDER_ATTACH `fd` is -1: the watcher gets a report as its answer. */
 	if (client->fd >= 0)
 		send(client->fd, &reply, sizeof reply, MSG_NOSIGNAL | MSG_DONTWAIT);
 	finish_request(holder, request);
-	for (size_t i = 0; i < n; i++)
-		holder_close_fd(&fds[i]);
+	close_fds(fds, n);
 	/* HOLDER_END is answered by the end of the connection. */
-	if (!client->step_id && request->type != HOLDER_END)
+	if (client->state == CLIENT_REQUEST && request->type != HOLDER_END)
 		holder_free_client(holder, client);
 }
 
@@ -316,14 +346,14 @@ void holder_serve_client(struct holder *holder, struct holder_client *client)
 
 	if (got == -EAGAIN)
 		return;
-	if (!client->step_id && is_start(from.start, got)) {
+	if (client->state == CLIENT_REQUEST && is_start(from.start, got)) {
 		detached_start(holder, client, from.start, (size_t)got, fds, n);
-	} else if (got == sizeof from.request && !client->step_id) {
+	} else if (got == sizeof from.request && client->state == CLIENT_REQUEST) {
 		handle_request(holder, client, &from.request, fds, n);
 		return;
-	} else if (got == sizeof from.report && client->step_id) {
+	} else if (got == sizeof from.report && client->state >= CLIENT_RUNNING) {
 		holder_eventlog_end_attached(holder, client, &from.report);
-	} else if (got == sizeof from.order && client->step_id) {
+	} else if (got == sizeof from.order && client->state >= CLIENT_RUNNING) {
 		handle_order(holder, client, &from.order);
 	} else {
 		handle_disconnect(holder, client);

@@ -107,7 +107,7 @@ void detached_add_denial(struct detached_step *step, const struct atoll_denial *
 void detached_kill(struct holder *holder, struct holder_client *client)
 {
 	client->detached->is_forced = true;
-	if (client->has_end)
+	if (client->state == CLIENT_ENDED)
 		return;
 	holder_send_order(holder, INIT_SIGNAL_ALL, client->step_id, SIGKILL);
 	client->kill_ns = clock_monotonic_ns() + INT64_C(1000000000); /* then SIGKILL again */

@@ -6,7 +6,6 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "sandbox/holder-attached.h"
 #include "sandbox/holder-cell.h"
 #include "sandbox/holder-client.h"
 #include "sandbox/holder-eventlog.h"
@@ -14,6 +13,7 @@
 #include "sandbox/holder-output.h"
 #include "sandbox/holder-protocol.h"
 #include "sandbox/holder-retention.h"
+#include "sandbox/holder-steps.h"
 #include "sandbox/holder-watchers.h"
 #include "sandbox/holder.h"
 #include "spec/spec.h"
@@ -176,17 +176,8 @@ static int start_in_cell(struct holder *holder, struct holder_client *client, co
 	invocation_fd = invocation_build(holder, step, invocation, err);
 	if (invocation_fd < 0)
 		return invocation_fd;
-	client->step_id = ++holder->n_steps;
 	step->number = detached_next_number(holder);
-	r = holder_eventlog_start_step(holder, client, invocation_fd, err);
-	if (r == 0)
-		r = holder->backend->exec(holder->cell, &holder->handle, client->step_id,
-					  invocation_fd, stdio, err);
-	if (r < 0) {
-		holder_eventlog_refuse_step(holder, client, err);
-		client->step_id = 0;
-	}
-	return r;
+	return holder_start_step(holder, client, invocation_fd, stdio, err);
 }
 
 static int start_step(struct holder *holder, struct holder_client *client, int *channel_fd,
@@ -230,22 +221,30 @@ static int check_start(const struct holder *holder, struct step_start_request *s
 	return 0;
 }
 
+/* The parts of a HOLDER_STEP request. */
+struct start {
+	struct step_start_request request;
+	const char *invocation; /* NULL: the request is malformed */
+	size_t size;
+	int *channel_fd; /* -1: none; the step gets it */
+};
+
 /* Steps whose command has ended count as long as a background process has their output open. */
 static size_t count_places(const struct holder *holder)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < holder->n_places; i++)
-		n += holder->clients[i].is_used && holder->clients[i].detached;
+		n += holder->clients[i].state != CLIENT_FREE && holder->clients[i].detached;
 	return n;
 }
 
 /* `client` is the connection's place. It becomes the step's place; after a failure the caller frees
  * it. */
-static int start_new(struct holder *holder, struct holder_client *client,
-		     const struct step_start_request *request, const char *invocation, size_t size,
-		     int *channel_fd, struct atoll_error *err)
+static int start_new(struct holder *holder, struct holder_client *client, const struct start *start,
+		     struct atoll_error *err)
 {
+	const struct step_start_request *request = &start->request;
 	struct detached_step *step;
 	size_t slot = 0;
 	int r;
@@ -264,7 +263,7 @@ static int start_new(struct holder *holder, struct holder_client *client,
 		if (r < 0)
 			return r;
 	}
-	step = new_step(holder, request, invocation, size);
+	step = new_step(holder, request, start->invocation, start->size);
 	if (!step) {
 		if (request->key[0])
 			detached_key_remove(holder, slot);
@@ -275,7 +274,7 @@ static int start_new(struct holder *holder, struct holder_client *client,
 	name_command(step, client->command, sizeof client->command);
 	r = watcher_add(holder, step, client->fd, err);
 	if (r == 0)
-		r = start_step(holder, client, channel_fd, invocation, err);
+		r = start_step(holder, client, start->channel_fd, start->invocation, err);
 	if (r < 0) {
 		if (request->key[0])
 			detached_key_remove(holder, slot);
@@ -301,32 +300,40 @@ static char *read_invocation(int fd, size_t *ret_size)
 	return buf_take(&text);
 }
 
+/* Parse `data` and `fds`; start->invocation is NULL if they do not fit together. Returns memory
+ * that the caller frees after its use of `start`, or NULL. */
+static char *parse_start(const char *data, size_t size, int *fds, size_t n, struct start *ret)
+{
+	char *own = NULL;
+
+	memcpy(&ret->request, data, sizeof ret->request);
+	if (n != (size_t)ret->request.has_invocation_fd + ret->request.has_channel)
+		return NULL;
+	ret->invocation = data + sizeof ret->request;
+	ret->size = size - sizeof ret->request;
+	if (ret->request.has_invocation_fd)
+		ret->invocation = own = read_invocation(fds[0], &ret->size);
+	if (ret->request.has_channel)
+		ret->channel_fd = &fds[n - 1];
+	return own;
+}
+
 void detached_start(struct holder *holder, struct holder_client *client, const char *data,
 		    size_t size, int *fds, size_t n)
 {
-	cleanup_free char *own = NULL;
-	const char *invocation = data + sizeof(struct step_start_request);
+	int none = -1;
+	struct start start = {.channel_fd = &none};
+	cleanup_free char *own = parse_start(data, size, fds, n, &start);
 	struct atoll_error error = {0};
-	struct step_start_request request;
-	struct detached_step *known;
-	int none = -1, *channel = &none, r;
+	struct detached_step *known = NULL;
+	int r = check_start(holder, &start.request, start.invocation, start.size, &error);
 
-	memcpy(&request, data, sizeof request);
-	size -= sizeof request;
-	if (n != (size_t)request.has_invocation_fd + request.has_channel) {
-		invocation = NULL;
-	} else if (request.has_invocation_fd) {
-		own = read_invocation(fds[0], &size);
-		invocation = own;
-	}
-	if (invocation && request.has_channel)
-		channel = &fds[n - 1];
-	r = check_start(holder, &request, invocation, size, &error);
-	known = r == 0 && request.key[0] ? detached_find(holder, 0, request.key) : NULL;
+	if (r == 0 && start.request.key[0])
+		known = detached_find(holder, 0, start.request.key);
 	if (known)
 		r = detached_attach(holder, client, known->number, &error);
 	else if (r == 0)
-		r = start_new(holder, client, &request, invocation, size, channel, &error);
+		r = start_new(holder, client, &start, &error);
 	if (r < 0 && client->fd >= 0)
 		refuse(client->fd, r, &error);
 	if (!client->detached)

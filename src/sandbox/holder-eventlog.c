@@ -160,7 +160,7 @@ void holder_eventlog_add_connection(void *data, const struct atoll_connection *c
 	for (size_t i = 0; i < holder->n_places; i++) {
 		const struct holder_client *client = &holder->clients[i];
 
-		if (!client->is_used || !client->step_id || client->is_over)
+		if (!client_has_step(client))
 			continue;
 		step = client->step_id;
 		n++;
@@ -474,7 +474,7 @@ static void send_stuck(struct holder *holder, const struct atoll_error *problem)
 	for (size_t i = 0; i < holder->n_places; i++) {
 		const struct holder_client *client = &holder->clients[i];
 
-		if (client->is_used && client->step_id && client->fd >= 0)
+		if (client->state >= CLIENT_RUNNING && client->fd >= 0)
 			send(client->fd, &message, sizeof message, MSG_NOSIGNAL | MSG_DONTWAIT);
 	}
 }
@@ -517,7 +517,7 @@ static struct holder_client *note_removal(struct holder *holder)
 	for (size_t i = 0; i < holder->n_places; i++) {
 		struct holder_client *client = &holder->clients[i];
 
-		if (!client->is_used || !client->is_removing || client->fd < 0)
+		if (client->state == CLIENT_FREE || !client->is_removing || client->fd < 0)
 			continue;
 		eventlog_layer_change(holder->eventlog, HOLDER_REMOVE, NULL, UINT64_MAX, NULL);
 		return client;
@@ -539,7 +539,7 @@ static void seal_last(struct holder *holder)
 void holder_eventlog_close(struct holder *holder)
 {
 	for (size_t i = 0; i < holder->n_places; i++) {
-		if (holder->clients[i].is_used)
+		if (holder->clients[i].state != CLIENT_FREE)
 			holder_eventlog_end_unreported(holder, &holder->clients[i]);
 	}
 	holder_rules_close(holder);

@@ -5,9 +5,9 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "layer/layer.h"
-#include "sandbox/holder-attached.h"
 #include "sandbox/holder-cell.h"
 #include "sandbox/holder-eventlog.h"
+#include "sandbox/holder-steps.h"
 #include "sandbox/holder.h"
 #include "spec/spec.h"
 

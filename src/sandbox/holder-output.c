@@ -197,7 +197,8 @@ static int read_once(struct holder *holder, struct detached_step *step, int numb
 	/* A terminal whose other side is closed returns EIO. */
 	if (got <= 0) {
 		holder_close_fd(&stream->from);
-		if (step->client && !step->client->has_end && step->streams[!number].from < 0)
+		if (step->client && step->client->state != CLIENT_ENDED &&
+		    step->streams[!number].from < 0)
 			step->report_ns = clock_monotonic_ns() + TOGETHER_NS;
 		return 0;
 	}

@@ -33,7 +33,7 @@ void holder_rules_check(struct holder *holder)
 	for (size_t i = 0; i < holder->n_places; i++) {
 		const struct holder_client *client = &holder->clients[i];
 
-		if (client->is_used && client->step_id && !client->is_over)
+		if (client_has_step(client))
 			holder_send_order(holder, INIT_SIGNAL_ALL, client->step_id, SIGKILL);
 	}
 }

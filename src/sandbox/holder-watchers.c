@@ -229,7 +229,7 @@ static void send_signal(struct holder *holder, struct detached_step *step,
 	if (!step->client || call->signal < 1 || call->signal >= NSIG)
 		return;
 	step->is_forced |= call->signal == SIGKILL || call->signal == SIGTERM;
-	if (step->client->has_end)
+	if (step->client->state == CLIENT_ENDED)
 		return; /* the command has ended; is_forced ends the wait for its output */
 	holder_send_order(holder, call->is_all ? INIT_SIGNAL_ALL : INIT_SIGNAL_COMMAND,
 			  step->client->step_id, call->signal);

@@ -8,7 +8,6 @@
 #include "base/program.h"
 #include "job/job.h"
 #include "layer/layer.h"
-#include "sandbox/holder-attached.h"
 #include "sandbox/holder-cell.h"
 #include "sandbox/holder-client.h"
 #include "sandbox/holder-detached.h"
@@ -21,6 +20,7 @@
 #include "sandbox/holder-retention.h"
 #include "sandbox/holder-root.h"
 #include "sandbox/holder-rules.h"
+#include "sandbox/holder-steps.h"
 #include "sandbox/holder-watchers.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/spawner.h"
@@ -135,7 +135,7 @@ static void fill_poll_set(struct holder *holder, struct poll_set *set)
 	for (size_t i = 0; i < holder->n_places; i++) {
 		struct holder_client *client = &holder->clients[i];
 
-		if (client->is_used)
+		if (client->state != CLIENT_FREE)
 			add_fd(set, client->fd, POLLIN, (struct poll_target){.client = client});
 	}
 	add_detached_steps(holder, set);
@@ -164,7 +164,7 @@ static int wait_ms(const struct holder *holder)
 		until = detached_deadline_ns(holder);
 
 	for (size_t i = 0; i < holder->n_places; i++) {
-		if (holder->clients[i].is_used && holder->clients[i].kill_ns < until)
+		if (holder->clients[i].state != CLIENT_FREE && holder->clients[i].kill_ns < until)
 			until = holder->clients[i].kill_ns;
 	}
 	if (holder->is_live && netctl_deadline_ns(&holder->net) < until)
@@ -221,7 +221,7 @@ static void serve_one(struct holder *holder, const struct poll_target *target,
 		      const struct pollfd *fd)
 {
 	if (target->client) {
-		if (target->client->is_used && target->client->fd == fd->fd)
+		if (target->client->state != CLIENT_FREE && target->client->fd == fd->fd)
 			holder_serve_client(holder, target->client);
 	} else if (target->watcher) {
 		if (target->watcher->fd == fd->fd)
@@ -391,7 +391,7 @@ static void close_holder(struct holder *holder)
 	layer_record_close(holder->record);
 	close(holder->held_fd);
 	for (size_t i = 0; i < holder->n_places; i++) {
-		if (holder->clients[i].is_used && holder->clients[i].fd >= 0)
+		if (holder->clients[i].state != CLIENT_FREE && holder->clients[i].fd >= 0)
 			close(holder->clients[i].fd);
 	}
 }

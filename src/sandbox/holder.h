@@ -3,8 +3,6 @@
 
 #include "base/scope.h"
 #include "eventlog/eventlog.h"
-#include "eventlog/notices.h"
-#include "eventlog/watching.h"
 #include "init/init.h"
 #include "isolate/isolate.h"
 #include "layer/layer.h"
@@ -24,7 +22,8 @@
  *   holder.c               start, loop, end of the process
  *   holder-client.c        connections and requests
  *   holder-cell.c          the cell: build, end, orders to pid 1, its messages
- *   holder-attached.c      steps of `atoll exec`; ends of all steps
+ *   holder-steps.c         start, messages and end of every step
+ *   holder-attached.c      steps of `atoll exec`
  *   holder-detached.c      steps that go on without their client: start, attach, list
  *   holder-detached-end.c  their messages from pid 1, and their end
  *   holder-output.c, holder-input.c, holder-watchers.c  their streams and their reports
