@@ -86,7 +86,8 @@ static int write_invocation(const struct attached_step *step, struct atoll_error
 	r = fd < 0 ? -errno : buf_error(&invocation);
 	if (r == 0)
 		r = fd_write_all(fd, invocation.data, invocation.used);
-	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "store the step's invocation")
+		     : take_fd(&fd);
 }
 
 /* The command as one line, for people. */

@@ -390,5 +390,5 @@ int holder_ask_init(struct holder *holder, enum init_order_type type, struct ato
 	if (holder->is_done)
 		return holder->done_code;
 	return error_set(err, ATOLL_FAULT_HOST, is_there ? ETIMEDOUT : ESRCH,
-			 "the sandbox's first process does not answer");
+			 "pid 1 of the sandbox does not answer");
 }

@@ -213,7 +213,7 @@ static int check_start(const struct holder *holder, struct step_start_request *s
 				 "the sandbox is held by another version of atoll; end it with "
 				 "`atoll rm`");
 	if (!invocation || !invocation_is_valid(invocation, size))
-		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's words");
+		return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's invocation");
 	if (holder->is_ending)
 		return error_set(err, ATOLL_FAULT_HOST, ESHUTDOWN, "the sandbox is being ended");
 	if (holder->is_frozen)
@@ -255,8 +255,8 @@ static int start_new(struct holder *holder, struct holder_client *client, const 
 				 INIT_STEPS_MAX);
 	if (count_places(holder) >= HOLDER_DETACHED_MAX)
 		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
-				 "of %d steps processes in the background have the output open; "
-				 "end some, or send theirs elsewhere",
+				 "background processes of %d steps have their output open; end "
+				 "some, or redirect their output",
 				 HOLDER_DETACHED_MAX);
 	if (request->key[0]) {
 		r = detached_key_add(holder, request->key, &slot, err);

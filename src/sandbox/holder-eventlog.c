@@ -117,10 +117,10 @@ int holder_eventlog_start_step(struct holder *holder, struct holder_client *clie
 	if (r < 0 || !holder->eventlog)
 		return r;
 	if (fstat(invocation_fd, &st) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's words");
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's invocation");
 	invocation = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, invocation_fd, 0);
 	if (invocation == MAP_FAILED)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's words");
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read the step's invocation");
 	client->start_ns = clock_monotonic_ns();
 	r = write_start(holder, client, invocation, err);
 	munmap(invocation, (size_t)st.st_size);

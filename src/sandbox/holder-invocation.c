@@ -27,7 +27,7 @@
 
 static int set_invocation_error(struct atoll_error *err)
 {
-	return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's words");
+	return error_set(err, ATOLL_FAULT_BUG, EBADMSG, "the step's invocation");
 }
 
 static int seal_invocation(const struct buf *invocation, struct atoll_error *err)
@@ -40,7 +40,8 @@ static int seal_invocation(const struct buf *invocation, struct atoll_error *err
 	if (r == 0 &&
 	    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) < 0)
 		r = -errno;
-	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "store the step's invocation")
+		     : take_fd(&fd);
 }
 
 /* The placeholder, if `variable` belongs to a secret; else NULL. */

@@ -116,11 +116,13 @@ int holder_answer(struct holder *holder, const struct holder_request *request,
 		/* Answers that apply beyond this sandbox ("always") are not accepted here. */
 		if (request->number != ATOLL_ASK_NO && request->number != ATOLL_ASK_ONCE &&
 		    request->number != ATOLL_ASK_RUN)
-			return error_set(err, ATOLL_FAULT_REQUEST, EINVAL, "no answer like that");
+			return error_set(err, ATOLL_FAULT_REQUEST, EINVAL,
+					 "this answer is not allowed here");
 		netctl_answer(&holder->net, id, (enum atoll_answer_type)request->number);
 		return 0;
 	}
-	return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "nobody waits for this answer any more");
+	return error_set(err, ATOLL_FAULT_REQUEST, ENOENT,
+			 "no connection waits for this answer any more");
 }
 
 void holder_read_usage(struct holder *holder, struct atoll_sandbox_usage *ret)

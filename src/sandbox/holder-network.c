@@ -43,7 +43,7 @@ static int put_in_place(const struct holder *holder, struct atoll_error *err)
 	const int dir = holder->record->fd;
 
 	return renameat(dir, FRESH, dir, FILE_NAME) < 0
-		       ? error_set(err, ATOLL_FAULT_HOST, errno, "keep the network's rules")
+		       ? error_set(err, ATOLL_FAULT_HOST, errno, "store the network rules")
 		       : 0;
 }
 
@@ -96,7 +96,7 @@ static int read_rules(const struct holder *holder, int fd, struct buf *text, str
 	int r = fd < 0 || lseek(fd, 0, SEEK_SET) < 0 ? -EBADMSG : fd_read_all(fd, text);
 
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read the network's rules");
+		return error_set(err, ATOLL_FAULT_REQUEST, -r, "read the network rules");
 	return spec_read_network(holder->spec, text->data ? text->data : "", text->used, ret, err);
 }
 
@@ -110,7 +110,7 @@ int holder_set_network(struct holder *holder, int fd, struct atoll_error *err)
 		return r;
 	if (!spec_same_network(&other, &holder->spec->network)) {
 		r = save(holder, &text);
-		r = r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the network's rules")
+		r = r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "store the network rules")
 			  : change(holder, &other, err);
 		if (r == 0)
 			r = put_in_place(holder, err);

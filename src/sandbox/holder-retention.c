@@ -136,11 +136,11 @@ int detached_key_add(struct holder *holder, const char *key, size_t *ret, struct
 		return error_oom(err);
 	if (is_old_key(holder, key))
 		return error_set(err, ATOLL_FAULT_HOST, EALREADY,
-				 "the step was begun before, by a holder that has ended, and is "
-				 "not begun again; how it ended is not known");
+				 "an earlier holder has started this step; it is not started "
+				 "again, and how it ended is not known");
 	r = write_key(holder, holder->next_key_slot, key);
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "note that the step is begun");
+		return error_set(err, ATOLL_FAULT_HOST, -r, "write the step's key");
 	*ret = holder->next_key_slot;
 	holder->next_key_slot = (holder->next_key_slot + 1) % KEYS_MAX;
 	return 0;

@@ -38,7 +38,7 @@ int watcher_add(struct holder *holder, struct detached_step *step, int fd, struc
 
 	if (holder->n_watchers >= HOLDER_WATCHERS_MAX)
 		return error_set(err, ATOLL_FAULT_POLICY, EBUSY,
-				 "more than %d are told of steps of the same sandbox",
+				 "more than %d connections watch steps of this sandbox",
 				 HOLDER_WATCHERS_MAX);
 	watcher = calloc(1, sizeof *watcher);
 	if (!watcher)

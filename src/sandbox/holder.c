@@ -359,7 +359,7 @@ static int open_holder(struct holder *holder, const char *id, struct atoll_error
 	r = layer_record_hold(holder->record);
 	if (r < 0)
 		return r == -EBUSY ? r
-				   : error_set(err, ATOLL_FAULT_HOST, -r, "hold sandbox '%s'", id);
+				   : error_set(err, ATOLL_FAULT_HOST, -r, "lock sandbox '%s'", id);
 	holder->held_fd = r;
 	r = sandbox_job(holder->record, false, &holder->job, err);
 	if (r < 0)

@@ -74,7 +74,7 @@ static int replace(struct layer_record *record, char *const *grants, size_t n,
 	if (r == 0)
 		r = buf_error(&recipe);
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "read what sandbox '%s' is made of",
+		return error_set(err, ATOLL_FAULT_HOST, -r, "read the recipe of sandbox '%s'",
 				 record->info.id);
 	r = recipe_follow(&(struct recipe){.words = &recipe}, &job, err);
 	if (r == 0)
@@ -82,7 +82,7 @@ static int replace(struct layer_record *record, char *const *grants, size_t n,
 	if (r < 0)
 		return r;
 	r = write_recipe(record, &recipe);
-	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep what the sandbox is made of")
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "store the sandbox's recipe")
 		     : layer_record_save_soon(record, err);
 }
 
@@ -94,7 +94,7 @@ int sandbox_set_grants(const char *id, char *const *grants, size_t n, struct ato
 	if (r < 0)
 		return r;
 	held = layer_record_hold(record);
-	r = held < 0 ? error_set(err, ATOLL_FAULT_POLICY, -held, "hold sandbox '%s'",
+	r = held < 0 ? error_set(err, ATOLL_FAULT_POLICY, -held, "lock sandbox '%s'",
 				 record->info.id)
 		     : layer_record_lock(record, false, err);
 	if (r == 0)

@@ -202,6 +202,6 @@ int atoll_sandbox_set_network(const char *id, const char *rules, struct atoll_er
 	*err = (struct atoll_error){0};
 	r = fd < 0 ? -errno : fd_write_all(fd, rules, strlen(rules));
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "keep the network's rules");
+		return error_set(err, ATOLL_FAULT_HOST, -r, "store the network rules");
 	return send_request(id, HOLDER_NETWORK, false, fd, &reply, err);
 }

@@ -31,7 +31,7 @@ int sandbox_lock_or_connect(struct layer_record *record, int *ret_held, int *ret
 			return error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "sandbox '%s' is gone",
 					 record->info.id);
 		if (r != -EBUSY)
-			return error_set(err, ATOLL_FAULT_HOST, -r, "hold sandbox '%s'",
+			return error_set(err, ATOLL_FAULT_HOST, -r, "lock sandbox '%s'",
 					 record->info.id);
 		r = holder_connect(record, err);
 		if (r >= 0)

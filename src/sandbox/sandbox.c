@@ -93,7 +93,7 @@ int sandbox_job(const struct layer_record *record, bool is_held, struct atoll_jo
 	int r = fd < 0 ? -errno : fd_read_all(fd, &text);
 
 	if (r < 0)
-		return error_set(err, ATOLL_FAULT_HOST, -r, "read what sandbox '%s' is made of",
+		return error_set(err, ATOLL_FAULT_HOST, -r, "read the recipe of sandbox '%s'",
 				 record->info.id);
 	r = recipe_follow(&recipe, ret, err);
 	return r < 0 ? error_context(err, r, "sandbox %s", record->info.id) : 0;
@@ -159,7 +159,7 @@ static int write_job(const struct layer_record *record, const struct atoll_job *
 		r = fd_write_all(fd, job->recipe.data, job->recipe.used);
 	if (r == 0 && ftruncate(fd, (off_t)job->recipe.used) < 0)
 		r = -errno;
-	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep what the sandbox is made of") : 0;
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "store the sandbox's recipe") : 0;
 }
 
 static int fill_record(struct layer_record *record, const struct atoll_job *job, const char *name,

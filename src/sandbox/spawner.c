@@ -68,7 +68,7 @@ int spawner_open(const char *program, struct atoll_error *err)
 	if (spawner_fd < 0)
 		spawner_fd = take_fd(&ours);
 	else if (dup3(ours, spawner_fd, O_CLOEXEC) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "take the spawner's socket");
+		return error_set(err, ATOLL_FAULT_HOST, errno, "replace the spawner's socket");
 	return 0;
 }
 

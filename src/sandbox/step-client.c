@@ -104,7 +104,8 @@ static int write_invocation(const struct buf *out, struct atoll_error *err)
 	const size_t head = sizeof(struct step_start_request);
 	int r = fd < 0 ? -errno : fd_write_all(fd, out->data + head, out->used - head);
 
-	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "keep the step's words") : take_fd(&fd);
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "store the step's invocation")
+		     : take_fd(&fd);
 }
 
 /* The request and, if it does not fit into a message, a descriptor with the invocation. */
@@ -153,7 +154,7 @@ static int connect_to(const char *id, bool needs_holder, bool waits, struct atol
 		r = holder_connect_or_start(record, err);
 	layer_record_close(record);
 	if (r == -ENOENT && !err->text[0])
-		error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "nothing holds sandbox '%s'", id);
+		error_set(err, ATOLL_FAULT_REQUEST, ENOENT, "sandbox '%s' has no holder", id);
 	return r;
 }
 

@@ -191,7 +191,7 @@ static int lose(struct atoll_step *step, const struct holder_reply *reply, int e
 	step->info.state = ATOLL_STEP_LOST;
 	if (errnum == EMFILE)
 		return error_set(err, ATOLL_FAULT_HOST, errnum,
-				 "take what the sandbox's holder hands over; the step goes on");
+				 "receive descriptors from the sandbox's holder; the step goes on");
 	return error_set(err, ATOLL_FAULT_HOST, errnum,
 			 "the sandbox's holder has ended, and everything in it");
 }

@@ -307,7 +307,7 @@ def _():
         check(begun.wait().status != 0, "it is lost")
         for _ in range(2):
             again = begin(place, "run", id, "--key", "k1", "--", "/bin/sh", "-c", "echo x >>count").wait()
-            check(again.status != 0 and "begun before" in again.out + again.err, again.out + again.err)
+            check(again.status != 0 and "has started this step" in again.out + again.err, again.out + again.err)
         same(run_step(place, id, "cat count")[0], b"x\n", "how often it ran")
         ask(place, "run", id, "--key", "k2", "--", "/bin/sh", "-c", "echo y >>count")
         same(run_step(place, id, "cat count")[0], b"x\ny\n", "another key")
