@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What comes of E2B's rules: the section of a contract; box-network.c tells how
- */
-#include "box/box-network-inner.h"
+#include "box/box-network-section.h"
 
 #include "base/error.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/box-network.h"
+#include "box/daemon-state.h"
+
+/*
+ * What comes of E2B's rules: the section of a contract; box-network.c tells how
+ */
 
 #include <stdio.h>
 #include <strings.h>

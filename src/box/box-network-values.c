@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/box-inner.h"
+#include "box/box-network-values.h"
 
 #include "box/box-network.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
 
 #include <dirent.h>
 #include <limits.h>

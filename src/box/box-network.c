@@ -1,4 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/box-network.h"
+
+#include "base/error.h"
+#include "base/scope.h"
+#include "base/str.h"
+#include "box/box-network-section.h"
+#include "box/box-types.h"
+#include "box/daemon-state.h"
+#include "box/host-addresses.h"
+#include "box/secret-place.h"
+#include "box/secret.h"
+#include "spec/spec.h"
+
 /*
  * How E2B's rules become ours
  *
@@ -15,17 +28,8 @@
  * Addresses that are not public are never reached: a tenant's box has no business in the network
  * of this machine.
  */
-#include "box/box-network.h"
-#include "box/box-network-inner.h"
 
 #include <jansson.h> /* before our own json.h */
-
-#include "base/error.h"
-#include "base/scope.h"
-#include "base/str.h"
-#include "box/box-inner.h"
-#include "box/secret.h"
-#include "spec/spec.h"
 
 #include <fcntl.h>
 #include <sodium.h>

@@ -4,6 +4,10 @@
 #include <atoll/error.h>
 #include <stdbool.h>
 
+struct block;
+struct blocks;
+struct wish;
+
 /*
  * E2B's network rules as a contract's
  *
@@ -27,5 +31,4 @@ int box_network_section(struct tenant *tenant, const char *network, bool has_int
 
 struct network_address;
 
-/* Is it one of this machine's own, on any interface? */
-bool box_host_has(const struct network_address *address);
+int wish_add_block(struct wish *wish, struct blocks *blocks, const struct block *block);

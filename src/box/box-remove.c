@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/box-remove.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/meter.h"
+#include "box/template.h"
+#include "box/work.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/box-inner.h"
+#include "box/budget.h"
+
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/config.h"
+#include "box/daemon-state.h"
+#include "box/db.h"
+#include "box/row.h"
 
 #include <stdio.h>
 

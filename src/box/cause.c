@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/box-types.h"
 #include "box/box.h"
 
 const char *box_cause_name(enum box_cause cause)

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/config-grants.h"
+
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"

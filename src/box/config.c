@@ -6,6 +6,7 @@
 #include "base/fd.h"
 #include "base/path.h"
 #include "base/str.h"
+#include "box/config-grants.h"
 #include "spec/document.h"
 #include "spec/spec.h"
 

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/contract.h"
+
 #include "base/error.h"
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
-#include "box/box-network.h"
+#include "box/config-grants.h"
+#include "box/config.h"
+#include "box/daemon-state.h"
+#include "box/host-addresses.h"
 #include "box/secret.h"
 #include "spec/document.h"
 #include "spec/spec.h"

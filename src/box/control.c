@@ -4,7 +4,8 @@
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/daemon-state.h"
+#include "box/tenant.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,6 +4,15 @@
 #include <atoll/error.h>
 #include <sqlite3.h>
 
+struct db;
+
+/* A statement on it, with text parameters; NULL and an error. */
+sqlite3_stmt *db_prepare(struct db *db, const char *sql, struct atoll_error *err);
+/* The text of a column, never NULL. */
+const char *db_text(sqlite3_stmt *statement, int column);
+/* All that one statement gives: 1 for each row, 0 at the end (finalized, *statement is NULL). */
+int db_step(struct db *db, sqlite3_stmt **statement, struct atoll_error *err);
+
 /* For db.c: what is about the file (state-file.c). */
 
 /* A negative errno for a code of SQLite's; 0 for a good one. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/db.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "box/db-file.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -6,6 +6,7 @@
 #include <atoll/error.h>
 #include <sqlite3.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * The database: what has to survive the daemon
@@ -20,7 +21,6 @@
  */
 
 struct db;
-
 #define DB_SOON_MS 1000
 
 enum db_rank {
@@ -37,7 +37,6 @@ typedef void db_found(int code, const char *text, size_t size, void *data);
 int db_open(const char *path, struct loop *loop, struct db **ret, struct atoll_error *err);
 /* Writes what still waits, and calls all that is to be called. */
 void db_close(struct db *db);
-
 /*
  * `sql` is a constant: statements are kept by its address. `types` says what follows, for each
  * question mark: 's' a text or NULL, 'i' an int64_t, 'd' a double, 'b' bytes and their size_t. All
@@ -50,12 +49,5 @@ void db_find(struct db *db, db_found *found, void *data, const char *sql, const 
 /* How many writes failed, and how many wait. */
 uint64_t db_failures(const struct db *db);
 size_t db_waiting(const struct db *db);
-
 /* For reading when there is time: at the start. A connection of the loop's thread. */
 sqlite3 *db_reader(struct db *db);
-/* A statement on it, with text parameters; NULL and an error. */
-sqlite3_stmt *db_prepare(struct db *db, const char *sql, struct atoll_error *err);
-/* The text of a column, never NULL. */
-const char *db_text(sqlite3_stmt *statement, int column);
-/* All that one statement gives: 1 for each row, 0 at the end (finalized, *statement is NULL). */
-int db_step(struct db *db, sqlite3_stmt **statement, struct atoll_error *err);

@@ -2,6 +2,9 @@
 #include "box/event.h"
 
 #include "base/scope.h"
+#include "box/box-types.h"
+#include "box/daemon-state.h"
+#include "box/process.h"
 
 #include <stddef.h>
 

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/box.h"
+#include "box/box-types.h"
+
+#include <stdbool.h>
 
 /*
  * What happens to boxes, for those who want to know
@@ -13,6 +15,11 @@
  * and freed after it.
  */
 
+struct box;
+struct daemon;
+struct process;
+struct tenant;
+
 enum box_event {
 	BOX_CREATED,
 	BOX_WAS_PAUSED,
@@ -21,7 +28,9 @@ enum box_event {
 	PROCESS_STARTED, /* also one that was found when the daemon started again */
 	PROCESS_ENDED,	 /* process->end; its output can still be read */
 };
+
 const char *box_event_name(enum box_event event);
+
 /* Whoever holds a process of this box lets go of it now. */
 static inline bool box_event_frees(enum box_event event, const struct box *box)
 {

@@ -1,9 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/fork.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-network-values.h"
+#include "box/box-remove.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/create.h"
+#include "box/daemon-state.h"
 #include "box/event.h"
+#include "box/life.h"
+#include "box/make.h"
+#include "box/meter.h"
+#include "box/op.h"
+#include "box/quota.h"
+#include "box/row.h"
+#include "box/table.h"
+#include "box/volume-mounts.h"
+#include "box/volume.h"
 
 #include <atoll/step.h>
 #include <errno.h>

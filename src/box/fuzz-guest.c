@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/guest-reply.h"
+#include "box/guest-types.h"
+#include "box/guest.h"
+
 /* What comes from inside a box: a packet of a list, and one that is an answer, which make sense or
  * not. */
-#include "box/guest-inner.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/guest-inner.h"
+#include "box/guest-link.h"
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/guest-call.h"
+#include "box/guest-reply.h"
+#include "box/guest-start.h"
+#include "box/guest-types.h"
+#include "box/guest-watch.h"
 
 #include <errno.h>
 #include <stdio.h>

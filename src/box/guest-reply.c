@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/guest-inner.h"
+#include "box/guest-reply.h"
 
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/box-types.h"
+#include "box/guest-types.h"
+#include "box/guest.h"
 
 #include <errno.h>
 #include <fcntl.h>

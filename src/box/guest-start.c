@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/guest-inner.h"
+#include "box/guest-start.h"
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/guest-link.h"
+#include "box/guest-types.h"
+#include "box/make.h"
 
 #include <atoll/step.h>
 #include <errno.h>

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/guest-inner.h"
+#include "box/guest-watch.h"
 
 #include "base/error.h"
+#include "box/box-types.h"
+#include "box/guest-call.h"
+#include "box/guest-link.h"
+#include "box/guest-reply.h"
+#include "box/guest-types.h"
+#include "box/guest.h"
 
 #include <errno.h>
 #include <stdlib.h>

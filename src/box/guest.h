@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/box.h"
+#include "box/box-types.h"
+
+#include <atoll/error.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /*
  * Files, watches and ports in a box
@@ -45,6 +50,7 @@ void guest_stat(struct box *box, const char *user, const char *path, guest_done 
  * waits for all of them to be read. `list` is the callee's, NULL on failure. */
 struct guest_list;
 typedef void guest_listed(struct guest_list *list, const struct atoll_error *err, void *data);
+
 void guest_list(struct box *box, const char *user, const char *path, uint32_t depth,
 		guest_listed *done, void *data);
 /* The next piece; it goes with the next call. 0: there are no more, or no memory, which
@@ -61,7 +67,6 @@ void guest_move(struct box *box, const char *user, const char *from, const char 
 		guest_done *done, void *data);
 void guest_remove(struct box *box, const char *user, const char *path, guest_done *done,
 		  void *data);
-
 /* To be read. A plain file's own descriptor, or a pipe that the guest fills for what has no size
  * (as in /proc): fstat() tells. EISDIR. */
 void guest_open(struct box *box, const char *user, const char *path, guest_opened *done,
@@ -73,7 +78,6 @@ void guest_write(struct box *box, const char *user, const char *path,
 /* Puts sources one behind the other into `to`, and removes them. */
 void guest_compose(struct box *box, const char *user, char *const *from, size_t n, const char *to,
 		   guest_done *done, void *data);
-
 /* A connection to a port on the loopback inside, or ECONNREFUSED. Use recv(2) and send(2) with
  * MSG_DONTWAIT: somebody inside may have a duplicate, and can make it a blocking one. */
 void guest_connect(struct box *box, uint16_t port, guest_opened *done, void *data);
@@ -91,16 +95,3 @@ enum guest_event {
 struct guest_watch;
 typedef void guest_watched(enum guest_event event, const char *name,
 			   const struct guest_entry *entry, void *data);
-/* `done` tells when the watches are armed; then `told`, until guest_unwatch(), which is also fine
- * before, and within either of them. What is returned stays the caller's until then, also after a
- * failure or a loss; nothing is called after it. NULL: no memory, and `done` is not called. */
-struct guest_watch *guest_watch(struct box *box, const char *user, const char *path,
-				bool is_recursive, bool wants_entries, guest_done *done,
-				guest_watched *told, void *data);
-void guest_unwatch(struct guest_watch *watch); /* NULL is fine */
-
-/* The box ends, or its processes do: what is pending gets ENOTCONN before this returns, and watches
- * GUEST_LOST. A box that is only frozen keeps its guests. The next request starts a new one. */
-void guest_end(struct box *box);
-/* The box is frozen: lists of which a part has come get ENOTCONN, and nothing of them is kept. */
-void guest_freeze(struct box *box);

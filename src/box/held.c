@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/held.h"
 
+#include "box/box-types.h"
+
 bool held_set(struct held *held, struct tenant *tenant, size_t bytes)
 {
 	if (!held->tenant)

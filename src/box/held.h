@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/box.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+struct tenant;
 
 /*
  * Memory of the daemon that a tenant's clients fill

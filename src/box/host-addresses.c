@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/box-network.h"
+#include "box/host-addresses.h"
+
 #include "spec/network.h"
 
 #include <ifaddrs.h>

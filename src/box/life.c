@@ -1,10 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/life.h"
+
 #include "base/clock.h"
 #include "base/error.h"
-#include "box/box-inner.h"
+#include "box/box-network-values.h"
+#include "box/box-remove.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
 #include "box/event.h"
-#include "box/guest.h"
+#include "box/guest-link.h"
+#include "box/meter.h"
+#include "box/op.h"
 #include "box/process.h"
+#include "box/quota.h"
+#include "box/row.h"
+#include "box/table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/make.h"
+
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/scope.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/config.h"
+#include "box/daemon-state.h"
+#include "box/work.h"
 #include "job/job.h"
 #include "sandbox/sandbox.h"
 #include "spec/spec.h"

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/meter.h"
+
 #include "base/clock.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/event.h"
+#include "box/life.h"
+#include "box/process-start.h"
 #include "box/process.h"
+#include "box/work.h"
 
 #include <atoll/step.h>
 #include <stdio.h>

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/op.h"
+
 #include "base/error.h"
-#include "box/box-inner.h"
+#include "box/box-network-values.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
 #include "box/event.h"
-#include "box/guest.h"
+#include "box/fork.h"
+#include "box/guest-link.h"
+#include "box/life.h"
+#include "box/meter.h"
 #include "box/process.h"
+#include "box/quota.h"
+#include "box/row.h"
+#include "box/snapshot.h"
+#include "box/work.h"
 
 #include <atoll/step.h>
 #include <errno.h>

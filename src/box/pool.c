@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/pool.h"
+
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-network-values.h"
+#include "box/box-remove.h"
+#include "box/config.h"
+#include "box/daemon-state.h"
+#include "box/make.h"
+#include "box/quota.h"
+#include "box/template.h"
+#include "box/work.h"
 
 #include <atoll/step.h>
 #include <stdlib.h>

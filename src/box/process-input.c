@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/process-input.h"
+
 #include "base/clock.h"
-#include "box/process-inner.h"
+#include "box/held.h"
+#include "box/process-state.h"
+#include "box/process.h"
 
 #include <errno.h>
 #include <string.h>

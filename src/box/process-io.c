@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/process-inner.h"
+#include "box/process-io.h"
 
 #include "base/clock.h"
+#include "box/process-state.h"
+#include "box/process.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/process-inner.h"
-#include "box/template.h"
+#include "box/process-start.h"
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/process.h"
+#include "box/quota.h"
+#include "box/template-start.h"
+#include "box/work.h"
 
+#include <atoll/step.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

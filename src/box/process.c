@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/process-inner.h"
+#include "box/process.h"
 
 #include "base/clock.h"
 #include "base/str.h"
+#include "box/box-types.h"
+#include "box/box.h"
 #include "box/event.h"
+#include "box/process-input.h"
+#include "box/process-io.h"
+#include "box/process-start.h"
+#include "box/process-state.h"
 #include "sandbox/sandbox.h"
 
 #include <ctype.h>

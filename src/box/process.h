@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/box.h"
+#include "box/box-types.h"
+
+#include <atoll/error.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 /*
  * Processes in a box
@@ -11,6 +15,9 @@
  * in bytes from its start; the latest PROCESS_WINDOW bytes of each can be read again, from any
  * offset, as long as it is known: while it lives, and PROCESS_KEPT_S after.
  */
+
+struct atoll_step;
+struct process_own;
 
 #define PROCESS_WINDOW (16U << 20)
 #define PROCESS_KEPT_S 30
@@ -76,45 +83,9 @@ struct process_reader {
 
 typedef void process_started(struct process *process, const struct atoll_error *err, void *data);
 
-/* EINVAL with a text: no such directory, no such program; ENOENT: no such user. */
-void process_start(struct box *box, const struct process_request *request, process_started *done,
-		   void *data);
 struct process *process_find_pid(struct box *box, int32_t pid);
 struct process *process_find_tag(struct box *box, const char *tag);
 struct process *process_find_number(struct box *box, uint64_t number);
-
-/* Offsets may lie in the past; one before `process_first()` is moved there. */
-void process_attach(struct process *process, struct process_reader *reader,
-		    const uint64_t at[PROCESS_STREAMS]);
-void process_detach(struct process_reader *reader);
-void process_set_holds(struct process_reader *reader, bool holds);
-/* `ready` is not called until process_wake(), which queues a call: for a reader whose client reads
- * nothing, so that more output costs nothing for it. Of a reader that holds. */
-void process_rest(struct process_reader *reader);
-/* In `ready`: it is called once more, in another turn. */
-void process_go_on(struct process_reader *reader);
-void process_wake(struct process_reader *reader);
-/* Reads on from `at`, and moves it: bytes, or 0: none now. */
-size_t process_read(struct process_reader *reader, enum process_stream stream, void *data,
-		    size_t size);
-uint64_t process_first(const struct process *process, enum process_stream stream);
-uint64_t process_size(const struct process *process, enum process_stream stream);
-/* It has ended, and the reader has read all. */
-bool process_is_read(const struct process_reader *reader);
-
-/* What cannot be written at once is kept, up to 16 MiB, and of a tenant as much as held.h says;
- * beyond that -EAGAIN. -EPIPE: closed, or it
- * has none. */
-int process_write(struct process *process, const void *data, size_t size);
-/* The same, from this offset on in all that it was ever given: what was taken already is left out,
- * and -ERANGE if something before it is missing. */
-int process_write_at(struct process *process, uint64_t at, const void *data, size_t size);
-/* So far its input was taken by the sandbox's holder, and survives this daemon; and so far by
- * anybody here. */
-uint64_t process_input_taken(const struct process *process);
-uint64_t process_input_end(const struct process *process);
-/* The holder takes no more, or there is none. */
-bool process_input_is_closed(const struct process *process);
 
 /* Somebody who waits for that; embedded. `process` is NULL once it is gone. */
 struct process_input {
@@ -122,18 +93,15 @@ struct process_input {
 	void (*moved)(struct process_input *input);
 	struct process_input *next;
 };
-void process_await_input(struct process *process, struct process_input *input);
-void process_leave_input(struct process_input *input);
-int process_close_stdin(struct process *process); /* 0 also if it is; -ENOTTY: a terminal */
+
 /* To all of its session if it kills. -ESRCH: it has ended. */
 int process_signal(struct process *process, int number);
 int process_resize(struct process *process, uint16_t columns, uint16_t rows); /* -ENOTTY */
-
-/* Of a box whose holder lived on: what runs in it is found again, and what ended lately. Calls back
- * once all are listed. Fine if nothing holds it. */
-void process_adopt(struct box *box, void (*done)(void *data), void *data);
-/* Not all of those of an earlier daemon have been found again yet. */
-bool process_is_adopting(const struct box *box);
 /* The box is gone, or the daemon ends: readers are told no more, structs are freed, processes are
  * left as they are. */
 void process_forget_all(struct box *box);
+/* From a step whose words have come; it is taken over, and watched from now on. NULL without
+ * memory: then it is still the caller's. */
+struct process *process_make(struct box *box, struct atoll_step *step);
+/* What the step has told: its end, or more output. */
+void process_take_news(struct process_own *own);

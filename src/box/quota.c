@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/quota.h"
+
 #include "base/error.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/config.h"
+#include "box/daemon-state.h"
+#include "box/pool.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -5,6 +5,9 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
 #include "box/db-file.h"
 #include "box/work.h"
 

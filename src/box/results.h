@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/box.h"
+#include "box/box-types.h"
+
+#include <atoll/error.h>
+#include <atoll/layer.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /*
  * What became of steps, kept
@@ -16,6 +22,8 @@
  * those that holders know; a line in the log says so, and it is tried again. Those of jobs survive
  * a loss of power from the moment on that they are told (results_is_waiting()).
  */
+
+struct daemon;
 
 #define RESULTS_TAIL	 (64U << 10)
 #define RESULTS_STEPS	 1000  /* of one box; the oldest go */
@@ -43,12 +51,10 @@ struct results;
 /* How many bytes each tenant has in the database of this directory; for any thread. */
 void results_measure(const char *dir, void (*each)(const char *tenant, uint64_t bytes, void *data),
 		     void *data);
-
 int results_open(struct daemon *daemon, const char *dir, struct results **ret,
 		 struct atoll_error *err);
 /* Writes what waits. */
 void results_close(struct results *results);
-
 /* Takes all that `step` points to. One that is there already is replaced. */
 void results_add(struct results *results, struct result_step *step);
 /* False: there is none. result_done() frees. */

@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before json.h: see there. */
-#include <jansson.h>
+#include "box/row.h"
 
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-network-values.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/db-file.h"
+#include "box/db.h"
+#include "box/life.h"
+#include "box/table.h"
+#include "box/tenant-disk.h"
+
+/* Before json.h: see there. */
+#include <jansson.h>
 
 #include <stdio.h>
 #include <unistd.h>

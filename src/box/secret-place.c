@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/box-inner.h" /* jansson before our own json.h */
+#include "box/secret-place.h"
 
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "box/box-types.h"
 #include "box/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <jansson.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <sys/stat.h>

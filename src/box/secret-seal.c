@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/secret-seal.h"
+
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/scope.h"
-#include "box/box-inner.h"
+#include "box/daemon-state.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,9 +4,9 @@
 #include "base/buf.h"
 
 #include <atoll/error.h>
+#include <stddef.h>
 
 struct daemon;
-
 /* XChaCha20-Poly1305, by libsodium: a random nonce, then what is sealed. */
 #define SEAL_KEY   32
 #define SEAL_NONCE 24

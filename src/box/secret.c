@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "box/secret.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/daemon-state.h"
+#include "box/db-file.h"
+#include "box/db.h"
 #include "box/secret-seal.h"
 
 #include <errno.h>

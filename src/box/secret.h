@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/box.h"
+#include <atoll/error.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /*
  * What a tenant has stored and nobody reads back
@@ -13,6 +16,9 @@
  * it is written to a file of that box's (0600), which egress reads and which goes with the box. A
  * new value is for boxes that are made from then on.
  */
+
+struct daemon;
+struct tenant;
 
 #define SECRET_FROM	 "secret:"
 #define SECRET_NAME_SIZE 64
@@ -49,23 +55,13 @@ struct secret_wish {
 /* `secret` is NULL on failure, and once it is removed. */
 typedef void secret_done(const struct secret_info *secret, const struct atoll_error *err,
 			 void *data);
+
 /* EDQUOT: too many. Calls back once it survives a loss of power. */
 void secret_put(struct tenant *tenant, const struct secret_wish *wish, secret_done *done,
 		void *data);
 void secret_remove(struct tenant *tenant, const char *name_or_id, secret_done *done, void *data);
-
 /* The value, and a NUL; wipe it. ENOENT: there is none. */
 int secret_open(struct tenant *tenant, const char *name, char ret[SECRET_VALUE_MAX + 1],
 		struct atoll_error *err);
-/* A text with all "${e2b.secrets.NAME}" replaced by their values, at most SECRET_VALUE_MAX bytes.
- */
-int secret_expand(struct tenant *tenant, const char *text, char ret[SECRET_VALUE_MAX + 1],
-		  struct atoll_error *err);
-
-/* In a contract of a tenant's (JSON, replaced): the values are put into `dir`, made if need be, and
- * the contract names the files. */
-int contract_place_secrets(struct tenant *tenant, const char *dir, char **contract,
-			   struct atoll_error *err);
-
 int daemon_secrets_load(struct daemon *daemon, struct atoll_error *err);
 void daemon_secrets_free(struct daemon *daemon);

@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/snapshot.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-remove.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/db-file.h"
+#include "box/db.h"
+#include "box/make.h"
+#include "box/op.h"
+#include "box/template-start.h"
+#include "box/template-tags.h"
 #include "box/template.h"
+#include "box/tenant-disk.h"
 #include "layer/layer.h"
 #include "sandbox/sandbox.h"
 

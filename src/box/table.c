@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/table.h"
+
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/life.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/template-build.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/db.h"
+#include "box/template-builds.h"
+#include "box/template-copy.h"
+#include "box/template-run.h"
+#include "box/template-tags.h"
 #include "box/template.h"
 #include "isolate/slots.h"
 

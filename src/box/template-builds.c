@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/template-builds.h"
+
 #include "base/error.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/daemon-state.h"
 #include "box/template.h"
 
 #include <errno.h>

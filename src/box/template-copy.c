@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/template-copy.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
 #include "box/guest.h"
+#include "box/template-build.h"
+#include "box/template-builds.h"
+#include "box/template-run.h"
 #include "box/template.h"
-#include "box/volume.h"
+#include "box/volume-content.h"
 #include "box/work.h"
 
 #include <atoll/layer.h>

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/template-run.h"
+
 #include "base/buf.h"
 #include "base/scope.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/process-io.h"
+#include "box/process-start.h"
 #include "box/process.h"
+#include "box/template-builds.h"
 #include "box/template.h"
 
 #include <signal.h>

@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/template-start.h"
+
 #include "base/clock.h"
 #include "base/error.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/process-io.h"
+#include "box/process-start.h"
 #include "box/process.h"
 #include "box/template.h"
 

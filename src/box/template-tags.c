@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/template-tags.h"
+
 #include "base/error.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-remove.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/db.h"
+#include "box/life.h"
+#include "box/make.h"
+#include "box/snapshot.h"
 #include "box/template.h"
+#include "box/tenant-disk.h"
 #include "box/work.h"
 
 #include <errno.h>

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/template.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/base-template.h"
-#include "box/box-inner.h"
+#include "box/box-remove.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/config.h"
+#include "box/contract.h"
+#include "box/daemon-state.h"
+#include "box/db.h"
+#include "box/pool.h"
+#include "box/snapshot.h"
+#include "box/tenant-disk.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/tenant-disk.h"
+
+#include "audit/audit.h"
+#include "base/buf.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/quota.h"
+#include "box/results.h"
+#include "box/volume.h"
+#include "box/work.h"
+#include "layer/layer.h"
+
 /*
  * What tenants keep on the disk besides their boxes
  *
@@ -16,15 +32,6 @@
  * Measured on a thread: at the start, when something was removed or made, and every few minutes.
  * kept_add() counts at once what a snapshot has added, until it is measured.
  */
-#include "audit/audit.h"
-#include "base/buf.h"
-#include "base/error.h"
-#include "base/fd.h"
-#include "base/str.h"
-#include "box/box-inner.h"
-#include "box/results.h"
-#include "box/volume.h"
-#include "layer/layer.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/tenant.h"
+
 #include "base/error.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/config.h"
+#include "box/daemon-state.h"
+#include "box/db-file.h"
+#include "box/db.h"
 
 #include <errno.h>
 #include <jansson.h>

@@ -3,7 +3,9 @@
 #include "base/scope.h"
 #include "base/test.h"
 #include "box/base-template.h"
-#include "box/box-inner.h"
+#include "box/config.h"
+#include "box/contract.h"
+#include "box/daemon-state.h"
 
 #include <errno.h>
 #include <stdio.h>

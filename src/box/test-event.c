@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/test.h"
+#include "box/box-types.h"
+#include "box/daemon-state.h"
 #include "box/event.h"
 #include "box/process.h"
 

@@ -2,9 +2,15 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/test.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/config.h"
+#include "box/daemon-state.h"
+#include "box/db.h"
+#include "box/secret-place.h"
 #include "box/secret-seal.h"
 #include "box/secret.h"
+#include "box/tenant.h"
 
 #include <errno.h>
 #include <fcntl.h>

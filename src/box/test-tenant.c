@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/test.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/config.h"
+#include "box/daemon-state.h"
+#include "box/db.h"
+#include "box/life.h"
+#include "box/quota.h"
+#include "box/table.h"
+#include "box/template.h"
+#include "box/tenant.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "box/volume.h"
+#include "box/volume-content.h"
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -7,7 +7,10 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "base/uapi.h"
-#include "box/box-inner.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/volume.h"
+#include "box/work.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "box/volume-mounts.h"
+
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "box/base-template.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
 #include "box/volume.h"
 #include "spec/spec.h"
 

@@ -7,7 +7,12 @@
 #include "base/json.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/daemon-state.h"
+#include "box/volume-content.h"
+#include "box/volume-mounts.h"
+#include "box/work.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/box.h"
 #include "box/work.h"
 
+#include <atoll/error.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 /*
@@ -22,6 +26,9 @@
  * user's. Numbers that a client sets are kept beside the file, and told.
  */
 
+struct daemon;
+struct tenant;
+
 #define VOLUME_NAME_MAX	 64
 #define VOLUME_DEPTH_MAX 64 /* of a path */
 
@@ -34,6 +41,7 @@ struct volume {
 
 /* `volume` is NULL if `err` says why. */
 typedef void volume_made(const struct volume *volume, const struct atoll_error *err, void *data);
+
 /* Calls back from the loop. EEXIST: this tenant has one of that name; EINVAL; EDQUOT. */
 void volume_create(struct tenant *tenant, const char *name, volume_made *made, void *data);
 /* At the start, after the tenants; and at the end. */
@@ -50,28 +58,12 @@ int volume_list(struct tenant *tenant, struct volume **ret, size_t *ret_n, struc
  * it. */
 int volume_remove(struct daemon *daemon, const struct volume *volume, struct atoll_error *err);
 
-/* ---- volume-mounts.c ---- */
-
-/* What a box with these mounts (a JSON list of {name, path}) is to be granted, each as --write-at
- * takes it; volume_grants_free(). -EINVAL: no such volume, or no such place. */
-int volume_grants(struct tenant *tenant, const char *mounts, char ***ret, size_t *ret_n,
-		  struct atoll_error *err);
-void volume_grants_free(char **grants, size_t n);
-/* -EBUSY: a box has it, or is being made with it. */
-int volume_check_unused(struct daemon *daemon, const struct volume *volume,
-			struct atoll_error *err);
-
 /* Of a box that cannot be found yet; embedded in what makes it, and `mounts` is that one's. */
 struct volume_claim {
 	const struct tenant *tenant;
 	const char *mounts; /* NULL: none */
 	struct volume_claim *next;
 };
-void volume_claim(struct daemon *daemon, struct volume_claim *claim);
-/* Fine also if it was never claimed. */
-void volume_unclaim(struct daemon *daemon, struct volume_claim *claim);
-
-/* ---- volume-content.c ---- */
 
 enum volume_op {
 	VOLUME_STAT,
@@ -108,15 +100,3 @@ struct volume_job {
 	size_t n;
 	int fd;
 };
-
-/* `item.done` has been set. 0, or -ENOMEM, -EINVAL: it does not begin. */
-int volume_job_start(struct daemon *daemon, const struct volume *volume, struct volume_job *job,
-		     enum volume_op op, const char *path, struct atoll_error *err);
-/* What it holds; also fine on one that was never started, if it was all zeros and fd -1. */
-void volume_job_done(struct volume_job *job);
-/* What was written of a draft that is not to be. */
-void volume_draft_drop(const struct volume_job *job);
-/* Removes a tree that nobody changes any more. */
-void volume_remove_tree(int dir_fd, const char *name);
-/* Is there room on the disk for more? */
-bool volume_has_room(int fd);

@@ -4,6 +4,8 @@
 #include "base/loop.h"
 
 #include <atoll/error.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 /*
  * What blocks, on threads
@@ -52,6 +54,3 @@ void work_submit(struct work *work, struct work_item *item, enum work_rank rank)
 size_t work_waiting(const struct work *work, enum work_rank rank);
 /* Is it being closed? For a `done` that would otherwise hand in another. */
 bool work_is_closing(const struct work *work);
-
-/* The daemon's own. */
-struct work *daemon_work(struct daemon *daemon);

@@ -2,7 +2,11 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
+#include "box/box-types.h"
+#include "box/box.h"
+#include "box/config-grants.h"
+#include "box/config.h"
+#include "box/daemon-state.h"
 #include "layer/layer.h"
 
 #include <stdio.h>

@@ -2,8 +2,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-inner.h"
-#include "box/control.h"
+#include "box/box.h"
 #include "daemon/daemon-options.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/config.h"
+#include "box/box.h"
 
 #include <limits.h>
 

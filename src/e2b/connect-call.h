@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/scope.h"
-#include "box/held.h"
+#include "box/box.h"
 #include "e2b/connect.h"
 #include "httpd/httpd.h"
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/event.h"
+#include "box/box.h"
 #include "e2b/e2b-process-stream.h"
 #include "e2b/e2b-protocol.h"
 

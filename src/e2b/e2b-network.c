@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/box-network.h"
+#include "box/box.h"
 #include "e2b/e2b-create.h"
 #include "e2b/e2b-wait.h"
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "box/guest.h"
+#include "box/box.h"
 #include "httpd/httpd.h"
 
 /* Objects of the protocol as JSON. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/process.h"
+#include "box/box.h"
 #include "e2b/connect-call.h"
 
 /* process.Process/Start and /Connect */

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "box/box.h"
-#include "box/event.h"
 #include "e2b/e2b.h"
 
 #define E2B_ENVD_VERSION "0.6.13" /* clients may expect the behaviour of this version of envd */

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/secret.h"
+#include "box/box.h"
 #include "e2b/e2b-list.h"
 #include "e2b/e2b-wait.h"
 

@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/template.h"
+#include "box/box.h"
 #include "e2b/e2b-template-files.h"
 
 #include <errno.h>

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/volume.h"
+#include "box/box.h"
 #include "e2b/e2b-sign.h"
 #include "httpd/httpd.h"
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/volume.h"
+#include "box/box.h"
 #include "e2b/e2b-volume-content.h"
 #include "e2b/e2b-wait.h"
 

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/held.h"
+#include "box/box.h"
 #include "e2b/connect-call.h"
 #include "e2b/connect-message.h"
 #include "e2b/connect-send.h"

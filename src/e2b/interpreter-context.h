@@ -2,8 +2,7 @@
 #pragma once
 
 #include "base/buf.h"
-#include "box/held.h"
-#include "box/process.h"
+#include "box/box.h"
 #include "e2b/e2b-protocol.h"
 #include "e2b/interpreter.h"
 

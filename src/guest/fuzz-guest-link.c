@@ -9,7 +9,7 @@
  */
 #include "base/clock.h"
 #include "base/fd.h"
-#include "box/guest-inner.h"
+#include "box/test-guest-link.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/fd.h"
-#include "box/guest-inner.h"
+#include "box/test-guest-link.h"
 #include "guest/guest-parts.h"
 
 #include <arpa/inet.h>

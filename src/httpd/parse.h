@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/held.h"
-#include "box/work.h"
+#include "box/box.h"
 
 #include <jansson.h>
 

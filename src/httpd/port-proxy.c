@@ -2,7 +2,7 @@
 #include "base/fd.h"
 #include "base/json.h"
 #include "base/scope.h"
-#include "box/guest.h"
+#include "box/box.h"
 #include "httpd/answer.h"
 #include "httpd/intake.h"
 #include "httpd/port-proxy-head.h"

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/held.h"
+#include "box/box.h"
 #include "httpd/answer.h"
 #include "httpd/host-check.h"
 #include "httpd/metrics.h"

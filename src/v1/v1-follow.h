@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/process.h"
-#include "box/results.h"
+#include "box/box.h"
 #include "httpd/httpd.h"
 
 /* The output of a step or job as server-sent events. */

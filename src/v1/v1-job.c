@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/results.h"
+#include "box/box.h"
 #include "spec/spec.h"
 #include "v1/v1-error.h"
 #include "v1/v1-follow.h"

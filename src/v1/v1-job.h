@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/process.h"
+#include "box/box.h"
 #include "v1/v1-state.h"
 
 #define V1_JOB_KEY "atoll-job" /* the key of the job's step */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/process.h"
+#include "box/box.h"
 #include "v1/v1-state.h"
 
 /* Opens results.db in `dir`, begins to store results, and starts the jobs that the last daemon had

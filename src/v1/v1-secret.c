@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/scope.h"
-#include "box/secret.h"
+#include "box/box.h"
 #include "v1/v1-error.h"
 #include "v1/v1-form.h"
 #include "v1/v1-state.h"

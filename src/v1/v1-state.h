@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/event.h"
+#include "box/box.h"
 #include "v1/v1.h"
 
 #define V1_BODY_MAX (1U << 20)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/process.h"
-#include "box/results.h"
+#include "box/box.h"
 #include "v1/v1-state.h"
 
 /* The step that the path names. NULL: the call was answered. For a step that is only in results.db

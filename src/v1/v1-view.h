@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/json.h"
-#include "box/process.h"
+#include "box/box.h"
 #include "v1/v1-state.h"
 
 void v1_write_box(struct json *json, const char *key, struct box *box, bool with_usage);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "box/work.h"
+#include "box/box.h"
 #include "v1/v1-state.h"
 
 #include <stdatomic.h>

@@ -3,7 +3,7 @@
 
 #include "base/scope.h"
 #include "base/str.h"
-#include "box/event.h"
+#include "box/box.h"
 #include "httpd/httpd.h"
 #include "v1/v1-error.h"
 #include "v1/v1-view.h"

@@ -5,9 +5,10 @@
 #include "spec/network.h"
 
 #include <atoll/error.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 /* What box-network.c has understood of a request, for box-network-section.c. */
-
 #define WISH_LINES 500 /* of what a contract may have */
 #define WISH_NAMES 128
 #define WISH_TEXT  (256U << 10)
@@ -41,6 +42,5 @@ struct wish {
 	struct atoll_error *err;
 };
 
-int wish_add_block(struct wish *wish, struct blocks *blocks, const struct block *block);
 /* Writes it as JSON; values of headers are meant to be in `dir`. */
 int wish_write(struct wish *wish, const char *dir, struct buf *out);

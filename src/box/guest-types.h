@@ -4,7 +4,13 @@
 #include "base/buf.h"
 #include "base/loop.h"
 #include "box/guest.h"
+#include "box/held.h"
 #include "guest/guest-wire.h"
+
+#include <atoll/error.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /*
  * How a guest is asked
@@ -18,6 +24,9 @@
  * A guest is started by the first request for its box and user, and ends when nothing was asked for
  * a while: an idle box has none. It ends by itself when its socket closes.
  */
+
+struct box;
+struct box_pair;
 
 /* Together, of one guest: requests that wait for an answer. */
 #define GUEST_CALLS_MAX 4096
@@ -91,38 +100,6 @@ struct guest {
 	struct loop_turn turn; /* what it says is read in turns of its tenant's lane */
 };
 
-/* ---- guest-link.c ---- */
-
-/* Hands the call over; it is called back in any case. */
-void guest_ask(struct guest_call *call);
-/* Ends it: whatever waits fails with this. */
-void guest_drop(struct guest *guest, const struct atoll_error *err);
-/* A call leaves the guest that has it. */
-void guest_take(struct guest_call *call);
-/* A question without an answer. */
-void guest_send_unwatch(struct guest *guest, uint64_t id);
-
-/* ---- guest.c ---- */
-
-/* The last word: calls back, and frees it. `fd` is the callee's. */
-void call_finish(struct guest_call *call, const struct atoll_error *err, int fd);
-/* The same from the loop. */
-void call_fail_later(struct guest_call *call, const struct atoll_error *err);
-void call_free(struct guest_call *call);
-/* Tells of the failure now; what else comes for it is passed over. It stays with its guest, unless
- * whoever is told ends that. */
-void call_mute(struct guest_call *call, const struct atoll_error *err);
-/* A packet for it came; false: it makes no sense. Takes the descriptor. */
-bool call_receive(struct guest_call *call, const struct guest_head *head, const char *packet,
-		  int fd, bool *ret_is_over);
-/* If lists hold too much in all, the largest of the box that holds most fails; until it fits. */
-void calls_make_room(void);
-struct guest_call *call_new(struct box *box, const char *user, enum guest_question kind);
-/* The words of the question: copied. */
-void call_ask(struct guest_call *call, uint32_t number, uint32_t flags, const char *const *words);
-
-/* ---- guest-reply.c ---- */
-
 /* What a packet holds behind its head, in one piece of memory; false: it makes no sense. */
 struct guest_reply {
 	const char *path; /* of the answer, or the name of an event */
@@ -130,22 +107,6 @@ struct guest_reply {
 	size_t n;
 	struct box_pair *pairs; /* memory of all metadata */
 };
-/* Of an answer in one packet. -EBADMSG, -ENOMEM. */
-int reply_read(struct guest_part *part, struct guest_reply *ret);
-/* The entries of a packet, behind the string of an answer if part_read_path() was called. */
-int part_read(struct guest_part *part, struct guest_reply *ret);
-int part_read_path(struct guest_part *part, const char **ret);
-void reply_done(struct guest_reply *reply);
-/* A copy of a packet; `*ret` NULL: no memory. Checks that head and size agree. */
-int part_new(const struct guest_head *head, const char *packet, struct guest_part **ret);
-void parts_free(struct guest_part *part);
-/* In words, with the path that it is about. */
-void reply_error(int errnum, const char *path, struct atoll_error *err);
-/* What a descriptor from inside has to be. */
-bool reply_fd_is_file(int fd);
-bool reply_fd_is_connection(int fd);
-
-/* ---- guest-watch.c ---- */
 
 struct guest_watch {
 	struct guest *guest;	 /* NULL: it is gone */
@@ -158,15 +119,9 @@ struct guest_watch {
 	bool is_busy, is_ended;	  /* being called back; to be freed then */
 };
 
-void watch_armed(struct guest_watch *watch, const struct atoll_error *err);
-/* false: it makes no sense. */
-bool watch_event(struct guest *guest, const struct guest_head *head, const char *packet);
-void watch_lost(struct guest_watch *watch);
-
-/* ---- guest-start.c ---- */
-
-/* Starts the program in the guest's box, as its user, with `channel_fd` (which stays the caller's)
- * as its standard input. What becomes of that is told later, by guest_drop() if it failed. */
-int guest_start(struct guest *guest, int channel_fd, struct atoll_error *err);
-void guest_leave_step(struct guest *guest);
-void guest_kill(struct guest *guest);
+struct guest_list {
+	struct guest_part *parts;
+	struct guest_reply reply; /* of the first of them, once it was asked for */
+	struct held held;
+	bool has_begun, has_failed;
+};

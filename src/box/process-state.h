@@ -5,10 +5,11 @@
 #include "base/scope.h"
 #include "box/held.h"
 #include "box/process.h"
-#include "box/work.h"
 
 #include <atoll/step.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * A process, for the files that are about it
@@ -54,32 +55,3 @@ static inline const struct process_own *process_own_const(const struct process *
 {
 	return (const struct process_own *)process;
 }
-
-/* ---- process.c ---- */
-
-/* From a step whose words have come; it is taken over, and watched from now on. NULL without
- * memory: then it is still the caller's. */
-struct process *process_make(struct box *box, struct atoll_step *step);
-/* What the step has told: its end, or more output. */
-void process_take_news(struct process_own *own);
-
-/* ---- process-io.c ---- */
-
-void process_tell_readers(struct process_own *own);
-void process_compare_needs(struct loop_turn *turn);
-/* All of them have left. */
-void process_drop_readers(struct process_own *own);
-
-/* ---- process-input.c ---- */
-
-void process_open_input(struct process_own *own);
-void process_drop_input(struct process_own *own);
-/* The holder has told something: perhaps it takes more, and somebody waits for that. */
-void process_input_moved(struct process_own *own);
-/* Nobody waits any more: they are told that it is gone. */
-void process_drop_waiters(struct process_own *own);
-
-/* ---- process-start.c ---- */
-
-/* Of this box nobody waits any more: they are called with an error. */
-void process_drop_starts(struct box *box);

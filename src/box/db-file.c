@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/error.h"
 #include "box/db-file.h"
+
+#include "base/error.h"
 #include "box/db.h"
 #include "box/schema.h"
 
