@@ -2,7 +2,6 @@
 #include "sandbox/holder-rules.h"
 
 #include "base/error.h"
-#include "eventlog/eventlog-line.h"
 #include "sandbox/holder-cell.h"
 #include "sandbox/holder.h"
 #include "spec/spec.h"

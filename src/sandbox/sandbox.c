@@ -9,7 +9,6 @@
 #include "isolate/isolate.h"
 #include "job/job-layer.h"
 #include "job/job.h"
-#include "job/places.h"
 #include "layer/layer.h"
 #include "sandbox/apply-discard.h"
 #include "sandbox/record-lock.h"

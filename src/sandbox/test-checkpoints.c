@@ -94,7 +94,7 @@ TEST(a_line_that_a_kill_cut_off_is_none_and_the_next_one_is_whole)
 	CHECK(checkpoints_read(record, &steps, &err) == 0 && steps.n == 2);
 	CHECK_STR(steps.points[1].info.name, "two");
 	checkpoints_done(&steps);
-	/* One that was noted, and whose number was not. */
+	/* A line whose writer could not save the number in the record. */
 	CHECK(fd_write_all(fd, "2 17 -1 again - \n", 17) == 0);
 	CHECK(checkpoints_read(record, &steps, &err) == 0 && steps.n == 2);
 	CHECK_STR(steps.points[1].info.name, "again");
