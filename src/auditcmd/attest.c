@@ -1,8 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "auditcmd/attest.h"
+
 #include "auditcmd/auditcmd.h"
+#include "auditcmd/bundle.h"
+#include "auditcmd/call-options.h"
+#include "auditcmd/checked.h"
+#include "auditcmd/dsse.h"
 #include "auditcmd/effects.h"
-#include "auditcmd/events.h"
+#include "auditcmd/event-values.h"
 #include "auditcmd/hardware.h"
+#include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
+#include "auditcmd/sshsig.h"
+#include "auditcmd/statement.h"
+#include "auditcmd/tpm.h"
+#include "auditcmd/tsm.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -58,7 +70,7 @@ int receipt_write(const char *path, const struct buf *text, struct atoll_error *
 
 static int read_request(char **args, struct request *ret, struct atoll_error *err)
 {
-	const struct words_option table[] = {
+	const struct call_option table[] = {
 		{"output", &ret->output, NULL},	  {"key", &ret->key, NULL},
 		{"ssh-sig", &ret->ssh_sig, NULL}, {"tpm", &ret->tpm, NULL},
 		{"bundle", &ret->bundle, NULL},	  {"trusted-root", &ret->root, NULL},
@@ -66,7 +78,7 @@ static int read_request(char **args, struct request *ret, struct atoll_error *er
 		{"tsm", NULL, &ret->needs_tsm},	  {0},
 	};
 
-	return words_read(args, table, &ret->run, 1, err);
+	return call_options_read(args, table, &ret->run, 1, err);
 }
 
 static int read_step(const char *text, uint32_t *ret, struct atoll_error *err)
@@ -96,11 +108,11 @@ static int find_sign_key(const char *path, struct sign_key *ret, struct atoll_er
 	return sign_read_private(own, ret, err);
 }
 
-static int fill_claim(const struct request *request, const struct account *account,
+static int fill_claim(const struct request *request, const struct effects *effects,
 		      const struct sign_key *key, struct hardware_claim *ret,
 		      struct atoll_error *err)
 {
-	*ret = (struct hardware_claim){.checkpoint = event_text(account->head, "note")};
+	*ret = (struct hardware_claim){.checkpoint = event_text(effects->head, "note")};
 	if (!ret->checkpoint)
 		return receipt_refuse(err, EBADMSG, "the log's head has no note");
 	ret->checkpoint_size = strlen(ret->checkpoint);
@@ -114,12 +126,12 @@ static int fill_claim(const struct request *request, const struct account *accou
 }
 
 /* A TPM is asked if somebody says so; a confidential machine where it is one. */
-static int ask_hardware(const struct request *request, const struct account *account,
+static int ask_hardware(const struct request *request, const struct effects *effects,
 			const struct sign_key *key, struct statement_hardware *ret,
 			struct atoll_error *err)
 {
 	struct hardware_claim claim;
-	int r = fill_claim(request, account, key, &claim, err);
+	int r = fill_claim(request, effects, key, &claim, err);
 
 	ret->root = "none";
 	if (r == 0 && request->tpm)
@@ -166,7 +178,7 @@ static int write_all(const struct request *request, const struct sign_key *key,
 	return r;
 }
 
-static int attest(const struct request *request, const struct account *account,
+static int attest(const struct request *request, const struct effects *effects,
 		  struct atoll_error *err)
 {
 	cleanup_sign_key struct sign_key key = {0};
@@ -176,12 +188,12 @@ static int attest(const struct request *request, const struct account *account,
 	int r = find_sign_key(request->key, &key, err);
 
 	if (r == 0)
-		r = ask_hardware(request, account, &key, &hardware, err);
+		r = ask_hardware(request, effects, &key, &hardware, err);
 	if (r == 0)
-		r = sign_statement(statement_provenance(account, &hardware), &key, &provenance,
+		r = sign_statement(statement_provenance(effects, &hardware), &key, &provenance,
 				   err);
 	if (r == 0)
-		r = sign_statement(statement_receipt(account, &hardware), &key, &receipt, err);
+		r = sign_statement(statement_receipt(effects, &hardware), &key, &receipt, err);
 	if (r == 0)
 		r = write_all(request, &key, provenance, receipt, err);
 	json_decref(hardware.tpm);
@@ -192,7 +204,7 @@ static int attest(const struct request *request, const struct account *account,
 static int run_attest(char **args, struct atoll_error *err)
 {
 	cleanup_free struct checked_keys *keys = calloc(1, sizeof *keys);
-	cleanup_account struct account account = {0};
+	cleanup_effects struct effects effects = {0};
 	struct request request = {0};
 	uint32_t step = 0;
 	int r = keys ? read_request(args, &request, err) : error_oom(err);
@@ -202,8 +214,8 @@ static int run_attest(char **args, struct atoll_error *err)
 	if (r == 0)
 		r = checked_keys_load(NULL, keys, err);
 	if (r == 0)
-		r = account_read(request.run, step, 0, keys, &account, err);
-	return r < 0 ? r : attest(&request, &account, err);
+		r = effects_read(request.run, step, 0, keys, &effects, err);
+	return r < 0 ? r : attest(&request, &effects, err);
 }
 
 const struct audit_command audit_command_attest = {"attest", run_attest};

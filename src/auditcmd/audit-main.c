@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "auditcmd/auditcmd.h"
-
 #include "base/error.h"
 #include "base/str.h"
 

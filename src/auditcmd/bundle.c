@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "auditcmd/bundle.h"
+
+#include "auditcmd/attest.h"
 #include "auditcmd/checked.h"
 #include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
 #include "base/error.h"
 #include "base/fd.h"
 

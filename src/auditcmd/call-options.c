@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/auditcmd.h"
+#include "auditcmd/call-options.h"
 
 #include "base/error.h"
 #include "base/str.h"
 
-static int set_option(const char *text, const struct words_option *table, struct atoll_error *err)
+static int set_option(const char *text, const struct call_option *table, struct atoll_error *err)
 {
 	size_t length = strcspn(text, "=");
 
@@ -24,14 +24,14 @@ static int set_option(const char *text, const struct words_option *table, struct
 	return error_set(err, ATOLL_FAULT_REQUEST, 0, "unknown option '--%s'", text);
 }
 
-int words_read(char **args, const struct words_option *table, const char **ret_words, size_t max,
-	       struct atoll_error *err)
+int call_options_read(char **args, const struct call_option *table, const char **ret_args,
+		      size_t max, struct atoll_error *err)
 {
 	size_t n = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < max; i++)
-		ret_words[i] = NULL;
+		ret_args[i] = NULL;
 	for (; r == 0 && *args && starts_with(*args, "--") && !streq(*args, "--"); args++)
 		r = set_option(*args + 2, table, err);
 	if (r == 0 && *args && streq(*args, "--"))
@@ -40,7 +40,7 @@ int words_read(char **args, const struct words_option *table, const char **ret_w
 		if (n == max)
 			return error_set(err, ATOLL_FAULT_REQUEST, 0,
 					 "'%s' is one argument too many", *args);
-		ret_words[n++] = *args;
+		ret_args[n++] = *args;
 	}
 	return r;
 }

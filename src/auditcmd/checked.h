@@ -9,10 +9,10 @@
 struct atoll_error;
 
 /*
- * What the library knows about logs, for receipts
+ * Event logs and signed heads, checked by src/audit/, for receipts
  *
- * A header of its own because that of the library's room and <jansson.h> cannot be included
- * together.
+ * A separate file, because audit/audit.h includes base/json.h, and that and <jansson.h> both define
+ * json_null().
  */
 
 #define CHECKED_KEYS_MAX 256
@@ -25,35 +25,35 @@ struct checked_keys {
 	size_t n;
 };
 
-/* Keys that count: the one in the file `path`, in any form that `atoll key show` prints; with NULL
- * the store's own, and those that it has taken over from. */
+/* Loads the trusted keys: the key in the file `path`, in any form that `atoll key show` prints;
+ * with NULL the store's own key, and the keys before it. */
 int checked_keys_load(const char *path, struct checked_keys *ret, struct atoll_error *err);
 
 struct checked_log {
 	char run[16];
 	char store[17];
 	char what[16];	    /* "run", "sandbox" */
-	char key[17];	    /* that signed the latest head */
-	uint64_t head_size; /* how many lines that stands for */
+	char key[17];	    /* the key that signed the latest head */
+	uint64_t head_size; /* the number of lines before that head */
 	unsigned char head_root[32];
 	bool is_closed;
 };
 
-/* Check all of a log, chain and signatures. -EBADMSG, or -EKEYREJECTED if only the key is not one
- * that counts. A half line at the end is no failure. */
+/* Checks the chain and the signatures of a log. -EBADMSG, or -EKEYREJECTED if only the key is not
+ * trusted. An incomplete last line is not an error. */
 int checked_log(const char *path, const struct checked_keys *keys, struct checked_log *ret,
 		struct atoll_error *err);
 
-/* A head's signed note: is it signed by a key that counts, and what does it say? `ret` has store,
- * run, key, head_size and head_root. */
+/* Checks that a signed note of a head is signed by a trusted key. Fills in store, run, key,
+ * head_size and head_root. */
 int checked_note(const char *note, const struct checked_keys *keys, struct checked_log *ret,
 		 struct atoll_error *err);
 
-/* The store's directory. */
+/* The path of the store. */
 int checked_store_path(char ret[PATH_MAX], struct atoll_error *err);
 
-/* A Merkle tree of `n` leaves, given by their hashes: its root, and the proof that the leaf `index`
- * is in it, at most 64 hashes. */
+/* A Merkle tree over `n` leaf hashes: its root, and the proof that the leaf `index` is in the tree.
+ * checked_prove() returns the number of hashes in the proof, at most 64. */
 void checked_leaf(const void *data, size_t size, unsigned char ret[32]);
 size_t checked_prove(const unsigned char (*leaves)[32], uint64_t n, uint64_t index,
 		     unsigned char ret_root[32], unsigned char (*ret_proof)[32]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/describe.h"
+#include "auditcmd/describe-pieces.h"
 
-#include "auditcmd/events.h"
+#include "auditcmd/event-values.h"
+#include "base/buf.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "ui/ui.h"

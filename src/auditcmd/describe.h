@@ -10,20 +10,19 @@
 struct event;
 
 /*
- * An event in words
+ * An event as one line of text
  *
- * One line for people: who did it, and what. All that comes from strangers is shown by
- * event_show(), long things are cut; `atoll log --json` has them whole. The page of `atoll report`
- * uses the same words.
+ * All text from the sandbox goes through event_show(), and long values are cut; `atoll log --json`
+ * has them in full. `atoll log` and `atoll report` use the same texts.
  */
 
 enum tone {
 	TONE_PLAIN,
-	TONE_QUIET, /* the record about itself */
-	TONE_MAIN,  /* a step begins */
+	TONE_QUIET, /* about the event log itself */
+	TONE_MAIN,  /* a step starts */
 	TONE_GOOD,
 	TONE_BAD,   /* refused, failed */
-	TONE_ALARM, /* the host would execute or trust it; a monitor objects */
+	TONE_ALARM, /* the host would execute or trust the file; a monitor objects */
 	TONE_NET,
 	TONE_CHANGE,
 };
@@ -31,7 +30,7 @@ enum tone {
 struct description {
 	struct buf who;	  /* "12 sh", or "" */
 	struct buf what;  /* never "" */
-	struct buf allow; /* what would allow it, or "" */
+	struct buf allow; /* the option that would allow it, or "" */
 	enum tone tone;
 };
 
@@ -40,30 +39,13 @@ struct description {
 		.who = BUF_INIT(1 << 20), .what = BUF_INIT(8 << 20), .allow = BUF_INIT(1 << 20)    \
 	}
 
-/* Replaces what `ret` held. Texts are NUL-terminated, never NULL. */
+/* Fills in `ret`, and replaces its earlier texts. Texts end with NUL and are never NULL. */
 void describe(const struct event *event, struct description *ret);
 void description_done(struct description *description);
 #define cleanup_description cleanup_with(description_done)
 
-/* Is it something that was refused, or that a limit ended? */
+/* Was something refused, or stopped at a limit? */
 bool event_is_denial(const struct event *event);
 
-/* The kinds of doc/events.md, NULL-terminated. */
+/* The kinds of doc/events.md; ends with NULL. */
 extern const char *const event_kinds[];
-
-/* ---- pieces ---- */
-
-/* A command line as one would type it, cut where it gets long. */
-void describe_argv(const json_t *argv, bool is_cut, struct buf *out);
-/* "120 ms", "1.2 s", "2 min 5 s". */
-void describe_ms(uint64_t ms, struct buf *out);
-void describe_size(uint64_t bytes, struct buf *out);
-/* Any value: texts as they are, everything else as JSON. */
-void describe_value(const json_t *value, struct buf *out);
-/* "example.org:443 (192.0.2.7)". */
-void describe_target(const json_t *object, struct buf *out);
-/* What would allow it: as the event says, or a flag for a connection that was refused for want of
- * one; nothing if nothing would. */
-void describe_allow(const json_t *object, struct buf *out);
-/* "exited with 0", "ended by signal 9 (KILL)", "stopped at the time limit". */
-void describe_end(const json_t *object, struct buf *out);

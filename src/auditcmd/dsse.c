@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/error.h"
-#include "base/str.h"
+#include "auditcmd/dsse.h"
 
 #include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
+#include "base/error.h"
+#include "base/str.h"
 
 /*
  * DSSE envelopes

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "auditcmd/effects.h"
 
+#include "auditcmd/checked.h"
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
+#include "auditcmd/find-log.h"
 #include "base/error.h"
 #include "base/str.h"
 
@@ -11,19 +14,19 @@
 /* So many events of a kind are told in a receipt; the log has all of them. */
 #define LIST_MAX 1000
 
-static void add_to(struct account *account, json_t *list, const struct event *event)
+static void add_to(struct effects *effects, json_t *list, const struct event *event)
 {
 	if (json_array_size(list) >= LIST_MAX)
-		account->n_left_out++;
+		effects->n_left_out++;
 	else
 		json_array_append(list, event->object);
 }
 
 /* Where a run writes directly its log has whole paths; in a receipt they count from the workspace.
  * What lies outside stays whole. */
-static const char *from_workspace(const struct account *account, const char *path)
+static const char *from_workspace(const struct effects *effects, const char *path)
 {
-	const json_t *start = json_array_get(account->starts, json_array_size(account->starts) - 1);
+	const json_t *start = json_array_get(effects->starts, json_array_size(effects->starts) - 1);
 	const char *workspace = event_text(start, "workspace");
 	const size_t length = workspace ? strlen(workspace) : 0;
 
@@ -32,79 +35,79 @@ static const char *from_workspace(const struct account *account, const char *pat
 	return path + length + 1;
 }
 
-static void add_change(struct account *account, const struct event *event)
+static void add_change(struct effects *effects, const struct event *event)
 {
-	const char *path = from_workspace(account, event_text(event->object, "path"));
-	const char *from = from_workspace(account, event_text(event->object, "from"));
+	const char *path = from_workspace(effects, event_text(event->object, "path"));
+	const char *from = from_workspace(effects, event_text(event->object, "from"));
 	const json_t *before;
 
 	if (!path)
 		return;
 	if (from)
-		json_object_del(account->changes, from);
+		json_object_del(effects->changes, from);
 	/* Made and gone again: nothing is left to tell. */
-	before = json_object_get(account->changes, path);
+	before = json_object_get(effects->changes, path);
 	if (before && streq(event_text(event->object, "change") ?: "", "deleted") &&
 	    streq(event_text(before, "change") ?: "", "added"))
-		json_object_del(account->changes, path);
+		json_object_del(effects->changes, path);
 	else
-		json_object_set(account->changes, path, event->object);
+		json_object_set(effects->changes, path, event->object);
 }
 
-static void add_start(struct account *account, const struct event *event)
+static void add_start(struct effects *effects, const struct event *event)
 {
-	json_array_append(account->starts, event->object);
+	json_array_append(effects->starts, event->object);
 }
 
-static void add_end(struct account *account, const struct event *event)
+static void add_end(struct effects *effects, const struct event *event)
 {
-	json_array_append(account->ends, event->object);
+	json_array_append(effects->ends, event->object);
 }
 
-static void add_recipe(struct account *account, const struct event *event)
+static void add_recipe(struct effects *effects, const struct event *event)
 {
-	json_decref(account->recipe);
-	account->recipe = json_incref(event->object);
+	json_decref(effects->recipe);
+	effects->recipe = json_incref(event->object);
 }
 
-static void add_output(struct account *account, const struct event *event)
+static void add_output(struct effects *effects, const struct event *event)
 {
-	add_to(account, account->outputs, event);
+	add_to(effects, effects->outputs, event);
 }
 
-static void add_denial(struct account *account, const struct event *event)
+static void add_denial(struct effects *effects, const struct event *event)
 {
-	add_to(account, account->denials, event);
+	add_to(effects, effects->denials, event);
 }
 
-static void add_connection(struct account *account, const struct event *event)
+static void add_connection(struct effects *effects, const struct event *event)
 {
-	add_to(account, account->connections, event);
+	add_to(effects, effects->connections, event);
 }
 
-static void add_approval(struct account *account, const struct event *event)
+static void add_approval(struct effects *effects, const struct event *event)
 {
-	add_to(account, account->approvals, event);
+	add_to(effects, effects->approvals, event);
 }
 
-static void add_limit(struct account *account, const struct event *event)
+static void add_limit(struct effects *effects, const struct event *event)
 {
-	add_to(account, account->limits, event);
+	add_to(effects, effects->limits, event);
 }
 
-static void add_flag(struct account *account, const struct event *event)
+static void add_flag(struct effects *effects, const struct event *event)
 {
-	add_to(account, account->flags, event);
+	add_to(effects, effects->flags, event);
 }
 
-static void add_lost(struct account *account, const struct event *event)
+static void add_lost(struct effects *effects, const struct event *event)
 {
-	account->n_lost += event_number(event->object, "count", 1);
+	effects->n_lost += event_number(event->object, "count", 1);
 }
 
 static const struct {
 	const char *kind;
-	void (*add)(struct account *account, const struct event *event);
+	void (*add)(struct effects *effects, const struct event *event);
 } kinds[] = {
 	{"start", add_start},
 	{"end", add_end},
@@ -120,26 +123,26 @@ static const struct {
 };
 
 /* Heads and what belongs to no step are everybody's. */
-static void add_event(struct account *account, const struct event *event)
+static void add_event(struct effects *effects, const struct event *event)
 {
 	if (event->seq == 0 && streq(event->kind, "open"))
-		account->open = json_incref(event->object);
-	if (event->seq == account->log.head_size && streq(event->kind, "head"))
-		account->head = json_incref(event->object);
-	if (account->step && event->step != account->step)
+		effects->open = json_incref(event->object);
+	if (event->seq == effects->log.head_size && streq(event->kind, "head"))
+		effects->head = json_incref(event->object);
+	if (effects->step && event->step != effects->step)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
-		if (streq(kinds[i].kind, event->kind) && event->seq < account->log.head_size)
-			kinds[i].add(account, event);
+		if (streq(kinds[i].kind, event->kind) && event->seq < effects->log.head_size)
+			kinds[i].add(effects, event);
 }
 
-static int read_events(struct account *account, struct events *events, struct atoll_error *err)
+static int read_events(struct effects *effects, struct events *events, struct atoll_error *err)
 {
 	cleanup_event struct event event = {0};
 	int r;
 
-	while ((r = events_next(events, &event, err)) > 0 && event.seq <= account->log.head_size)
-		add_event(account, &event);
+	while ((r = events_next(events, &event, err)) > 0 && event.seq <= effects->log.head_size)
+		add_event(effects, &event);
 	return r < 0 ? r : 0;
 }
 
@@ -157,57 +160,57 @@ static bool has_event_of(const json_t *list, uint64_t step)
 }
 
 /* Of what has not ended nothing can be attested. */
-static int check_whole(const struct account *account, struct atoll_error *err)
+static int check_whole(const struct effects *effects, struct atoll_error *err)
 {
 	const json_t *start;
 	size_t i;
 
-	if (!account->open || !account->head)
+	if (!effects->open || !effects->head)
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "the log of %s has no signed head yet: has it ended?",
-				 account->log.run);
-	if (json_array_size(account->starts) == 0 && account->step)
+				 effects->log.run);
+	if (json_array_size(effects->starts) == 0 && effects->step)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "%s has no step %" PRIu32,
-				 account->log.run, account->step);
-	if (json_array_size(account->starts) == 0)
+				 effects->log.run, effects->step);
+	if (json_array_size(effects->starts) == 0)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "nothing was run in %s",
-				 account->log.run);
-	json_array_foreach(account->starts, i, start)
+				 effects->log.run);
+	json_array_foreach(effects->starts, i, start)
 	{
 		const uint64_t step = event_number(start, "step", 0);
 
-		if (!has_event_of(account->ends, step))
+		if (!has_event_of(effects->ends, step))
 			return error_set(
 				err, ATOLL_FAULT_POLICY, 0,
 				"%s: step %" PRIu64
 				" has not ended, or its end is not signed; a receipt is for "
 				"what is over (--step N picks another)",
-				account->log.run, step);
+				effects->log.run, step);
 	}
 	return 0;
 }
 
-static void make_lists(struct account *account)
+static void make_lists(struct effects *effects)
 {
-	account->starts = json_array();
-	account->ends = json_array();
-	account->changes = json_object();
-	account->outputs = json_array();
-	account->denials = json_array();
-	account->connections = json_array();
-	account->approvals = json_array();
-	account->limits = json_array();
-	account->flags = json_array();
+	effects->starts = json_array();
+	effects->ends = json_array();
+	effects->changes = json_object();
+	effects->outputs = json_array();
+	effects->denials = json_array();
+	effects->connections = json_array();
+	effects->approvals = json_array();
+	effects->limits = json_array();
+	effects->flags = json_array();
 }
 
-int account_read(const char *word, uint32_t step, uint64_t head, const struct checked_keys *keys,
-		 struct account *ret, struct atoll_error *err)
+int effects_read(const char *word, uint32_t step, uint64_t head, const struct checked_keys *keys,
+		 struct effects *ret, struct atoll_error *err)
 {
 	cleanup_events struct events *events = NULL;
 	char id[16];
 	int r;
 
-	*ret = (struct account){.step = step};
+	*ret = (struct effects){.step = step};
 	make_lists(ret);
 	r = events_find(word, id, ret->path, err);
 	if (r < 0)
@@ -234,18 +237,18 @@ int account_read(const char *word, uint32_t step, uint64_t head, const struct ch
 	return r < 0 ? r : check_whole(ret, err);
 }
 
-void account_done(struct account *account)
+void effects_done(struct effects *effects)
 {
-	json_decref(account->open);
-	json_decref(account->head);
-	json_decref(account->starts);
-	json_decref(account->ends);
-	json_decref(account->recipe);
-	json_decref(account->changes);
-	json_decref(account->outputs);
-	json_decref(account->denials);
-	json_decref(account->connections);
-	json_decref(account->approvals);
-	json_decref(account->limits);
-	json_decref(account->flags);
+	json_decref(effects->open);
+	json_decref(effects->head);
+	json_decref(effects->starts);
+	json_decref(effects->ends);
+	json_decref(effects->recipe);
+	json_decref(effects->changes);
+	json_decref(effects->outputs);
+	json_decref(effects->denials);
+	json_decref(effects->connections);
+	json_decref(effects->approvals);
+	json_decref(effects->limits);
+	json_decref(effects->flags);
 }

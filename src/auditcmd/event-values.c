@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/events.h"
+#include "auditcmd/event-values.h"
 
 #include "base/buf.h"
 #include "base/str.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/events.h"
+#include "auditcmd/find-log.h"
 
+#include "auditcmd/event-values.h"
+#include "auditcmd/events.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "auditcmd/checked.h"
 #include "auditcmd/hardware.h"
+#include "auditcmd/receipt-read.h"
 #include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
+#include "auditcmd/tpm-check.h"
+#include "auditcmd/tsm.h"
 #include "base/error.h"
 #include "base/fd.h"
 

@@ -2,11 +2,20 @@
 #include "auditcmd/log-command.h"
 
 #include "auditcmd/auditcmd.h"
+#include "auditcmd/call-options.h"
 #include "auditcmd/describe.h"
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
+#include "auditcmd/find-log.h"
+#include "auditcmd/log-follow.h"
+#include "auditcmd/log-list.h"
+#include "auditcmd/log-since.h"
+#include "auditcmd/log-text.h"
+#include "auditcmd/log-tree.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "ui/ui.h"
 
 #include <stdio.h>
 
@@ -69,14 +78,14 @@ static int read_step(const char *text, uint32_t *ret, struct atoll_error *err)
 static int read_request(char **args, struct words *words, struct log_request *ret,
 			struct atoll_error *err)
 {
-	const struct words_option table[] = {
+	const struct call_option table[] = {
 		{"follow", NULL, &ret->is_following}, {"kind", &words->kind, NULL},
 		{"step", &words->step, NULL},	      {"since", &words->since, NULL},
 		{"denials", NULL, &ret->is_denials},  {"tree", NULL, &words->is_tree},
 		{"json", NULL, &ret->is_json},	      {"list", NULL, &words->is_list},
 		{"schema", NULL, &words->is_schema},  {0},
 	};
-	int r = words_read(args, table, &words->run, 1, err);
+	int r = call_options_read(args, table, &words->run, 1, err);
 
 	if (r == 0 && words->is_tree + ret->is_json + words->is_schema > 1)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,

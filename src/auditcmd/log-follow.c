@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/log-command.h"
+#include "auditcmd/log-follow.h"
 
 #include "auditcmd/events.h"
 

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/log-command.h"
+#include "auditcmd/log-list.h"
 
-#include "auditcmd/describe.h"
+#include "auditcmd/describe-pieces.h"
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
+#include "auditcmd/find-log.h"
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "ui/ui.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/log-command.h"
+#include "auditcmd/log-since.h"
 
-#include "auditcmd/events.h"
+#include "auditcmd/event-values.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "ui/ui.h"

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/log-command.h"
+#include "auditcmd/log-text.h"
 
 #include "auditcmd/describe.h"
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "ui/ui.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/log-command.h"
+#include "auditcmd/log-tree.h"
 
+#include "auditcmd/describe.h"
 #include "auditcmd/events.h"
+#include "auditcmd/log-command.h"
 #include "auditcmd/processes.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "ui/ui.h"
 
 #include <inttypes.h>
 #include <strings.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "auditcmd/processes.h"
 
+#include "auditcmd/describe.h"
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
 #include "base/path.h"
 #include "base/scope.h"

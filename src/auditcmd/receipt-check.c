@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "auditcmd/auditcmd.h"
+#include "auditcmd/call-options.h"
+#include "auditcmd/checked.h"
 #include "auditcmd/effects.h"
-#include "auditcmd/events.h"
+#include "auditcmd/event-values.h"
 #include "auditcmd/hardware.h"
+#include "auditcmd/receipt-read.h"
+#include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
+#include "auditcmd/statement.h"
+#include "auditcmd/tpm-check.h"
+#include "auditcmd/tsm.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -181,13 +189,13 @@ static int check_note(const struct check *check, struct checked_log *ret, struct
 }
 
 /* All that a receipt says of the log's events, but for the word of hardware. */
-static bool has_same_content(const struct check *check, const struct account *account)
+static bool has_same_content(const struct check *check, const struct effects *effects)
 {
 	static const char *const keys[] = {
 		"step",	     "steps",  "contract", "weaker", "changes",	 "denials", "connections",
 		"approvals", "limits", "flags",	   "lost",   "left_out", "job"};
 	const struct statement_hardware none = {.root = "none"};
-	cleanup_json json_t *again = statement_receipt(account, &none);
+	cleanup_json json_t *again = statement_receipt(effects, &none);
 	const json_t *predicate = json_object_get(again, "predicate");
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
@@ -205,28 +213,28 @@ static int check_content(const struct check *check, const struct checked_log *no
 			 struct atoll_error *err)
 {
 	const json_int_t step = json_integer_value(receipt_get(&check->receipt, "step", NULL));
-	cleanup_account struct account account = {0};
+	cleanup_effects struct effects effects = {0};
 	cleanup_json json_t *subjects = NULL;
 	const char *root;
-	int r = account_read(check->request->log, (uint32_t)step, note->head_size, check->log_keys,
-			     &account, err);
+	int r = effects_read(check->request->log, (uint32_t)step, note->head_size, check->log_keys,
+			     &effects, err);
 
 	if (r < 0)
 		return r;
-	if (!streq(account.log.run, note->run) || !streq(account.log.store, note->store))
+	if (!streq(effects.log.run, note->run) || !streq(effects.log.store, note->store))
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "'%s' is the log of %s, and the receipt is about %s",
-				 check->request->log, account.log.run, note->run);
-	root = event_text(account.head, "root");
+				 check->request->log, effects.log.run, note->run);
+	root = event_text(effects.head, "root");
 	if (!root || !streq(root, text_of(check, "log", "root")))
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "'%s' had another root at %" PRIu64 " lines", check->request->log,
 				 note->head_size);
-	if (!has_same_content(check, &account))
+	if (!has_same_content(check, &effects))
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "'%s' tells of other steps, commands or events than the receipt",
 				 check->request->log);
-	subjects = statement_subjects(&account);
+	subjects = statement_subjects(&effects);
 	if (!json_equal(subjects, json_object_get(check->receipt.own, "subject")))
 		return error_set(err, ATOLL_FAULT_POLICY, 0,
 				 "'%s' tells of other files or output than the receipt",
@@ -348,7 +356,7 @@ static void check_hardware(struct check *check)
 
 static int read_request(char **args, struct request *ret, struct atoll_error *err)
 {
-	const struct words_option table[] = {
+	const struct call_option table[] = {
 		{"receipt", &ret->receipt, NULL},
 		{"key", &ret->key, NULL},
 		{"log", &ret->log, NULL},
@@ -358,7 +366,7 @@ static int read_request(char **args, struct request *ret, struct atoll_error *er
 		{"quote-key", &ret->quote_key, NULL},
 		{0},
 	};
-	int r = words_read(args, table, NULL, 0, err);
+	int r = call_options_read(args, table, NULL, 0, err);
 
 	if (r == 0 && !ret->receipt)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "--receipt FILE is missing");

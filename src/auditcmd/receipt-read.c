@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "auditcmd/receipt-read.h"
+
 #include "auditcmd/checked.h"
+#include "auditcmd/dsse.h"
 #include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"

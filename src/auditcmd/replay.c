@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "auditcmd/attest.h"
 #include "auditcmd/auditcmd.h"
+#include "auditcmd/call-options.h"
+#include "auditcmd/checked.h"
 #include "auditcmd/effects.h"
-#include "auditcmd/events.h"
+#include "auditcmd/event-values.h"
+#include "auditcmd/receipt-read.h"
+#include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
+#include "auditcmd/statement.h"
 #include "base/error.h"
 #include "base/path.h"
 #include "base/str.h"
@@ -345,17 +352,17 @@ static int compare_result(struct replay *replay, const struct atoll_result *resu
 			  struct atoll_error *err)
 {
 	cleanup_free struct checked_keys *keys = calloc(1, sizeof *keys);
-	cleanup_account struct account account = {0};
+	cleanup_effects struct effects effects = {0};
 	cleanup_json json_t *now = NULL;
 	const int64_t was = told_status(replay), is = atoll_result_status(result);
 	size_t n;
 	int r = keys ? checked_keys_load(NULL, keys, err) : error_oom(err);
 
 	if (r == 0)
-		r = account_read(result->run, 0, 0, keys, &account, err);
+		r = effects_read(result->run, 0, 0, keys, &effects, err);
 	if (r < 0)
 		return error_context(err, r, "the record of the replay");
-	now = statement_subjects(&account);
+	now = statement_subjects(&effects);
 	n = compare_subjects(replay, now);
 	if (was != is && !replay->request->is_json)
 		printf("differs: exit status %" PRId64 ", and it was %" PRId64 "\n", is, was);
@@ -447,14 +454,14 @@ static void replay_done(struct replay *replay)
 
 static int read_request(char **args, struct request *ret, struct atoll_error *err)
 {
-	const struct words_option table[] = {
+	const struct call_option table[] = {
 		{"key", &ret->key, NULL},
 		{"anyway", NULL, &ret->is_anyway},
 		{"keep", NULL, &ret->keeps},
 		{"json", NULL, &ret->is_json},
 		{0},
 	};
-	int r = words_read(args, table, &ret->receipt, 1, err);
+	int r = call_options_read(args, table, &ret->receipt, 1, err);
 
 	return r == 0 && !ret->receipt ? error_set(err, ATOLL_FAULT_REQUEST, 0, "which receipt?")
 				       : r;

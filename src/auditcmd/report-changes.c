@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/report.h"
+#include "auditcmd/report-changes.h"
 
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
+#include "auditcmd/report-model.h"
+#include "auditcmd/report.h"
 #include "base/scope.h"
 #include "base/str.h"
 

@@ -1,8 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/report.h"
+#include "auditcmd/report-model.h"
 
+#include "auditcmd/describe-pieces.h"
+#include "auditcmd/describe.h"
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
 #include "auditcmd/processes.h"
+#include "auditcmd/report-changes.h"
+#include "auditcmd/report-proof.h"
+#include "auditcmd/report-steps.h"
+#include "auditcmd/report-tree.h"
+#include "auditcmd/report.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"

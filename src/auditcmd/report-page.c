@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/report.h"
+#include "auditcmd/report-page.h"
 
-#include "auditcmd/events.h"
+#include "auditcmd/report.h"
 #include "base/error.h"
 
 #include <openssl/evp.h>

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/report.h"
+#include "auditcmd/report-proof.h"
 
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
+#include "auditcmd/report-model.h"
+#include "auditcmd/report.h"
+#include "base/buf.h"
 #include "base/scope.h"
 
 #include <atoll/audit.h>

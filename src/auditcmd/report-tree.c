@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/report.h"
+#include "auditcmd/report-tree.h"
 
 #include "auditcmd/processes.h"
+#include "auditcmd/report-model.h"
+#include "auditcmd/report.h"
 
 /* Processes as lists of values, which is short: the script knows their order. Parents stand before
  * their children, so the first so many are a tree, too. */

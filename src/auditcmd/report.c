@@ -2,7 +2,10 @@
 #include "auditcmd/report.h"
 
 #include "auditcmd/auditcmd.h"
+#include "auditcmd/call-options.h"
 #include "auditcmd/events.h"
+#include "auditcmd/report-model.h"
+#include "auditcmd/report-page.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/str.h"
@@ -46,8 +49,8 @@ static int run_report(char **args, struct atoll_error *err)
 	cleanup_buf struct buf page = BUF_INIT(PAGE_MAX);
 	cleanup_events struct events *events = NULL;
 	const char *word, *path = NULL;
-	const struct words_option table[] = {{"html", &path, NULL}, {0}};
-	int r = words_read(args, table, &word, 1, err);
+	const struct call_option table[] = {{"html", &path, NULL}, {0}};
+	int r = call_options_read(args, table, &word, 1, err);
 
 	if (r == 0 && (!path || !*path))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,

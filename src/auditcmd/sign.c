@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/error.h"
-#include "base/fd.h"
+#include "auditcmd/sign.h"
 
 #include "auditcmd/receipt.h"
+#include "base/error.h"
+#include "base/fd.h"
 
 #include <openssl/bio.h>
 #include <openssl/evp.h>

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/error.h"
+#include "auditcmd/sshsig.h"
 
 #include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
+#include "base/error.h"
 
 #include <arpa/inet.h>
 #include <string.h>

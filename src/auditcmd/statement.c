@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "auditcmd/statement.h"
+
 #include "auditcmd/effects.h"
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
+#include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
 #include "base/str.h"
 
 #include <atoll/atoll.h>
@@ -100,12 +105,12 @@ static json_t *make_subject(const char *path, json_t *digest, const json_t *chan
 			 "annotations", annotations);
 }
 
-static void add_files(const struct account *account, json_t *subjects)
+static void add_files(const struct effects *effects, json_t *subjects)
 {
 	const char *path;
 	json_t *change;
 
-	json_object_foreach(account->changes, path, change)
+	json_object_foreach(effects->changes, path, change)
 	{
 		const char *type = event_text(change, "type");
 		json_t *digest = NULL;
@@ -119,13 +124,13 @@ static void add_files(const struct account *account, json_t *subjects)
 }
 
 /* Under names that no file in a workspace has: those begin with no slash. */
-static void add_outputs(const struct account *account, json_t *subjects)
+static void add_outputs(const struct effects *effects, json_t *subjects)
 {
-	const bool is_one = json_array_size(account->starts) == 1;
+	const bool is_one = json_array_size(effects->starts) == 1;
 	const json_t *output;
 	size_t i;
 
-	json_array_foreach(account->outputs, i, output)
+	json_array_foreach(effects->outputs, i, output)
 	{
 		const char *stream = event_text(output, "stream");
 		json_t *digest = digest_set(event_text(output, "hash"));
@@ -147,9 +152,9 @@ static void add_outputs(const struct account *account, json_t *subjects)
 	}
 }
 
-static json_t *describe_checkpoint(const struct account *account, bool with_content)
+static json_t *describe_checkpoint(const struct effects *effects, bool with_content)
 {
-	const char *note = event_text(account->head, "note");
+	const char *note = event_text(effects->head, "note");
 	unsigned char hash[32];
 	char hex[65];
 
@@ -161,30 +166,30 @@ static json_t *describe_checkpoint(const struct account *account, bool with_cont
 			 with_content ? sign_base64(note, strlen(note)) : NULL);
 }
 
-json_t *statement_subjects(const struct account *account)
+json_t *statement_subjects(const struct effects *effects)
 {
 	json_t *subjects = json_array();
 
-	add_files(account, subjects);
-	add_outputs(account, subjects);
+	add_files(effects, subjects);
+	add_outputs(effects, subjects);
 	/* There has to be one, and a run without any effect has a log. */
 	if (json_array_size(subjects) == 0)
-		json_array_append_new(subjects, describe_checkpoint(account, false));
+		json_array_append_new(subjects, describe_checkpoint(effects, false));
 	return subjects;
 }
 
-static json_t *make_statement(const struct account *account, const char *type, json_t *predicate)
+static json_t *make_statement(const struct effects *effects, const char *type, json_t *predicate)
 {
 	return json_pack("{s:s, s:o, s:s, s:o}", "_type", RECEIPT_STATEMENT_TYPE, "subject",
-			 statement_subjects(account), "predicateType", type, "predicate",
+			 statement_subjects(effects), "predicateType", type, "predicate",
 			 predicate);
 }
 
 /* ---- provenance ---- */
 
-static const json_t *first_start(const struct account *account)
+static const json_t *first_start(const struct effects *effects)
 {
-	return json_array_get(account->starts, 0);
+	return json_array_get(effects->starts, 0);
 }
 
 static json_t *plain_member(const json_t *object, const char *key)
@@ -194,29 +199,29 @@ static json_t *plain_member(const json_t *object, const char *key)
 	return value ? statement_plain(value) : NULL;
 }
 
-static json_t *list_commands(const struct account *account)
+static json_t *list_commands(const struct effects *effects)
 {
 	json_t *list = json_array();
 	const json_t *start;
 	size_t i;
 
-	json_array_foreach(account->starts, i, start) json_array_append_new(
+	json_array_foreach(effects->starts, i, start) json_array_append_new(
 		list, json_pack("{s:I, s:o*, s:o*}", "step",
 				(json_int_t)event_number(start, "step", 0), "command",
 				plain_member(start, "argv"), "cwd", plain_member(start, "cwd")));
 	return list;
 }
 
-static const char *contract_hex(const struct account *account)
+static const char *contract_hex(const struct effects *effects)
 {
-	const char *digest = event_text(first_start(account), "contract");
+	const char *digest = event_text(first_start(effects), "contract");
 
 	return digest && starts_with(digest, "sha256:") ? digest + 7 : digest ? digest : "";
 }
 
-static json_t *define_build(const struct account *account)
+static json_t *define_build(const struct effects *effects)
 {
-	const json_t *start = first_start(account);
+	const json_t *start = first_start(effects);
 	json_t *dependencies = json_array();
 	json_t *input = digest_set(event_text(start, "input"));
 	json_t *image = digest_set(event_text(start, "image"));
@@ -232,8 +237,8 @@ static json_t *define_build(const struct account *account)
 		json_array_append_new(dependencies,
 				      json_pack("{s:s, s:o}", "name", "image", "digest", image));
 	return json_pack("{s:s, s:{s:o, s:{s:s}, s:o*}, s:{s:o*, s:o*, s:o*}, s:o}", "buildType",
-			 RECEIPT_BUILD_TYPE, "externalParameters", "steps", list_commands(account),
-			 "contract", "sha256", contract_hex(account), "workspace",
+			 RECEIPT_BUILD_TYPE, "externalParameters", "steps", list_commands(effects),
+			 "contract", "sha256", contract_hex(effects), "workspace",
 			 plain_member(start, "workspace"), "internalParameters", "tier",
 			 plain_member(start, "tier"), "mode", plain_member(start, "mode"),
 			 "mechanisms", plain_member(start, "mechanisms"), "resolvedDependencies",
@@ -259,44 +264,44 @@ static json_t *describe_evidence(const char *name, const json_t *evidence, const
 	return content ? json_pack("{s:s, s:s}", "name", name, "content", content) : NULL;
 }
 
-static json_t *detail_run(const struct account *account, const struct statement_hardware *hardware)
+static json_t *detail_run(const struct effects *effects, const struct statement_hardware *hardware)
 {
-	const json_t *last = json_array_get(account->ends, json_array_size(account->ends) - 1);
+	const json_t *last = json_array_get(effects->ends, json_array_size(effects->ends) - 1);
 	json_t *byproducts = json_array();
 	char id[64];
 
-	json_array_append_new(byproducts, describe_checkpoint(account, true));
+	json_array_append_new(byproducts, describe_checkpoint(effects, true));
 	if (hardware->tpm)
 		json_array_append_new(byproducts,
 				      describe_evidence("tpm quote", hardware->tpm, "quote"));
 	if (hardware->tsm)
 		json_array_append_new(byproducts,
 				      describe_evidence("tsm report", hardware->tsm, "outblob"));
-	snprintf(id, sizeof id, "%s/%s", account->log.store, account->log.run);
+	snprintf(id, sizeof id, "%s/%s", effects->log.store, effects->log.run);
 	return json_pack("{s:{s:s, s:{s:s}}, s:{s:s, s:o*, s:o*}, s:o}", "builder", "id",
 			 RECEIPT_BUILDER, "version", "atoll",
-			 event_text(account->open, "atoll") ?: atoll_version(), "metadata",
-			 "invocationId", id, "startedOn", plain_time(first_start(account)),
+			 event_text(effects->open, "atoll") ?: atoll_version(), "metadata",
+			 "invocationId", id, "startedOn", plain_time(first_start(effects)),
 			 "finishedOn", plain_time(last), "byproducts", byproducts);
 }
 
-json_t *statement_provenance(const struct account *account,
+json_t *statement_provenance(const struct effects *effects,
 			     const struct statement_hardware *hardware)
 {
-	json_t *predicate = json_pack("{s:o, s:o}", "buildDefinition", define_build(account),
-				      "runDetails", detail_run(account, hardware));
+	json_t *predicate = json_pack("{s:o, s:o}", "buildDefinition", define_build(effects),
+				      "runDetails", detail_run(effects, hardware));
 
-	return predicate ? make_statement(account, RECEIPT_PROVENANCE, predicate) : NULL;
+	return predicate ? make_statement(effects, RECEIPT_PROVENANCE, predicate) : NULL;
 }
 
 /* ---- our own ---- */
 
-static const json_t *end_of(const struct account *account, uint64_t step)
+static const json_t *end_of(const struct effects *effects, uint64_t step)
 {
 	const json_t *end;
 	size_t i;
 
-	json_array_foreach(account->ends, i, end)
+	json_array_foreach(effects->ends, i, end)
 	{
 		if (event_number(end, "step", 0) == step)
 			return end;
@@ -304,16 +309,16 @@ static const json_t *end_of(const struct account *account, uint64_t step)
 	return NULL;
 }
 
-static json_t *list_steps(const struct account *account)
+static json_t *list_steps(const struct effects *effects)
 {
 	json_t *list = json_array();
 	const json_t *start;
 	size_t i;
 
-	json_array_foreach(account->starts, i, start)
+	json_array_foreach(effects->starts, i, start)
 	{
 		json_t *step = statement_plain(start);
-		json_t *end = statement_plain(end_of(account, event_number(start, "step", 0))
+		json_t *end = statement_plain(end_of(effects, event_number(start, "step", 0))
 						      ?: json_null());
 
 		json_object_set_new(step, "command", plain_member(start, "argv"));
@@ -325,13 +330,13 @@ static json_t *list_steps(const struct account *account)
 }
 
 /* What is not enforced as the contract says, for whoever looks at nothing else. */
-static json_t *list_weaker(const struct account *account)
+static json_t *list_weaker(const struct effects *effects)
 {
 	const json_t *start, *one;
 	json_t *list = json_array();
 	size_t i, j;
 
-	json_array_foreach(account->starts, i, start)
+	json_array_foreach(effects->starts, i, start)
 	{
 		json_array_foreach(json_object_get(start, "mechanisms"), j, one)
 		{
@@ -343,13 +348,13 @@ static json_t *list_weaker(const struct account *account)
 }
 
 /* Changes that are no subjects: what is gone, links, directories, what could not be read. */
-static json_t *list_changes(const struct account *account)
+static json_t *list_changes(const struct effects *effects)
 {
 	json_t *list = json_array();
 	const char *path;
 	json_t *change;
 
-	json_object_foreach(account->changes, path, change)
+	json_object_foreach(effects->changes, path, change)
 	{
 		const char *type = event_text(change, "type");
 
@@ -365,13 +370,13 @@ static json_t *list_changes(const struct account *account)
 	return list;
 }
 
-static json_t *describe_log(const struct account *account)
+static json_t *describe_log(const struct effects *effects)
 {
-	return json_pack("{s:s, s:s, s:s, s:I, s:o*, s:o*, s:b}", "store", account->log.store,
-			 "run", account->log.run, "key", account->log.key, "size",
-			 (json_int_t)account->log.head_size, "root",
-			 plain_member(account->head, "root"), "note",
-			 plain_member(account->head, "note"), "closed", account->log.is_closed);
+	return json_pack("{s:s, s:s, s:s, s:I, s:o*, s:o*, s:b}", "store", effects->log.store,
+			 "run", effects->log.run, "key", effects->log.key, "size",
+			 (json_int_t)effects->log.head_size, "root",
+			 plain_member(effects->head, "root"), "note",
+			 plain_member(effects->head, "note"), "closed", effects->log.is_closed);
 }
 
 /* Each word as text, or as {"base64": ...}. */
@@ -399,12 +404,12 @@ static json_t *list_words(const json_t *list)
 }
 
 /* What the job was made of, to make it again. */
-static json_t *describe_job(const struct account *account)
+static json_t *describe_job(const struct effects *effects)
 {
 	return json_pack("{s:o, s:o, s:I}", "words",
-			 list_words(json_object_get(account->recipe, "words")), "argv",
-			 list_words(json_object_get(account->recipe, "argv")), "redacted",
-			 (json_int_t)event_number(account->recipe, "redacted", 0));
+			 list_words(json_object_get(effects->recipe, "words")), "argv",
+			 list_words(json_object_get(effects->recipe, "argv")), "redacted",
+			 (json_int_t)event_number(effects->recipe, "redacted", 0));
 }
 
 static json_t *describe_hardware(const struct statement_hardware *hardware)
@@ -418,23 +423,23 @@ static json_t *describe_hardware(const struct statement_hardware *hardware)
 	return evidence;
 }
 
-json_t *statement_receipt(const struct account *account, const struct statement_hardware *hardware)
+json_t *statement_receipt(const struct effects *effects, const struct statement_hardware *hardware)
 {
 	json_t *predicate = json_pack(
 		"{s:s, s:s, s:I, s:o, s:{s:s}, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:o, "
 		"s:s, "
 		"s:o, s:o*}",
-		"what", account->log.what, "atoll",
-		event_text(account->open, "atoll") ?: atoll_version(), "step",
-		(json_int_t)account->step, "steps", list_steps(account), "contract", "sha256",
-		contract_hex(account), "weaker", list_weaker(account), "changes",
-		list_changes(account), "denials", statement_plain(account->denials), "connections",
-		statement_plain(account->connections), "approvals",
-		statement_plain(account->approvals), "limits", statement_plain(account->limits),
-		"flags", statement_plain(account->flags), "lost", (json_int_t)account->n_lost,
-		"left_out", (json_int_t)account->n_left_out, "log", describe_log(account), "root",
+		"what", effects->log.what, "atoll",
+		event_text(effects->open, "atoll") ?: atoll_version(), "step",
+		(json_int_t)effects->step, "steps", list_steps(effects), "contract", "sha256",
+		contract_hex(effects), "weaker", list_weaker(effects), "changes",
+		list_changes(effects), "denials", statement_plain(effects->denials), "connections",
+		statement_plain(effects->connections), "approvals",
+		statement_plain(effects->approvals), "limits", statement_plain(effects->limits),
+		"flags", statement_plain(effects->flags), "lost", (json_int_t)effects->n_lost,
+		"left_out", (json_int_t)effects->n_left_out, "log", describe_log(effects), "root",
 		hardware->root, "hardware", describe_hardware(hardware), "job",
-		account->recipe ? describe_job(account) : NULL);
+		effects->recipe ? describe_job(effects) : NULL);
 
-	return predicate ? make_statement(account, RECEIPT_PREDICATE, predicate) : NULL;
+	return predicate ? make_statement(effects, RECEIPT_PREDICATE, predicate) : NULL;
 }

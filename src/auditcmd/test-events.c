@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "auditcmd/event-values.h"
 #include "auditcmd/events.h"
-
 #include "base/buf.h"
 #include "base/scope.h"
 #include "base/str.h"

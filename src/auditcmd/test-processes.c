@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "auditcmd/processes.h"
-
 #include "auditcmd/events.h"
+#include "auditcmd/processes.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "base/test.h"

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "auditcmd/dsse.h"
 #include "auditcmd/hardware.h"
 #include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
+#include "auditcmd/tpm-check.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/test.h"

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/error.h"
-#include "base/str.h"
+#include "auditcmd/tpm.h"
 
 #include "auditcmd/hardware.h"
-#include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
+#include "auditcmd/tpm-check.h"
+#include "base/error.h"
+#include "base/str.h"
 
 #include <dlfcn.h>
 #include <openssl/core_names.h>

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/error.h"
-#include "base/fd.h"
-#include "base/str.h"
+#include "auditcmd/tsm.h"
 
 #include "auditcmd/hardware.h"
 #include "auditcmd/receipt.h"
+#include "auditcmd/sign.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "base/str.h"
 
 #include <inttypes.h>
 #include <openssl/sha.h>
