@@ -42,19 +42,19 @@ const struct command *const atoll_commands[] = {
 /* clang-format on */
 
 const struct command_row exit_statuses[] = {
-	{"N", "the command ended by itself, with status N"},
-	{"126", "the command was found and could not be executed"},
+	{"N", "the command exited with status N"},
+	{"126", "the command was found but could not be executed"},
 	{"127", "the command was not found"},
-	{"128+N", "the command was ended by signal N; if atoll was sent it, atoll ends by it, too"},
-	{"240", "the request makes no sense: an unknown option, a bad job file"},
+	{"128+N", "signal N ended the command; if atoll received that signal, it ends atoll, too"},
+	{"240", "bad request: an unknown option, an invalid job file"},
 	{"241", "refused by policy"},
-	{"242", "this host cannot enforce a clause; the message names the fix"},
+	{"242", "this host cannot enforce a clause; the message says how to fix it"},
 	{"243", "stopped at the time limit"},
 	{"244", "stopped at the memory limit"},
-	{"245", "stopped at another limit, which the message names"},
+	{"245", "stopped at another limit; the message names it"},
 	{"246", "an error in atoll itself"},
-	{"247", "stopped by a rule or a monitor that the contract names"},
-	{"248", "stopped because the record could not be written for 30 s, such as on a full disk"},
+	{"247", "stopped by an event rule or a monitor"},
+	{"248", "stopped because the event log could not be written for 30 s: the disk is full"},
 	{0},
 };
 

@@ -21,23 +21,22 @@ enum {
 };
 
 static const struct option apply_options[] = {
-	{"run", 0, "RUN", "the run or sandbox, if its id could be taken for a path", OPTION_RUN},
-	{"merge", 'm', NULL, "join texts that the host has changed as well, line by line",
-	 OPTION_MERGE},
-	{"force", 'f', NULL, "overwrite what the host has changed as well; undo brings it back",
+	{"run", 0, "RUN", "the run or sandbox, if its id could be mistaken for a path", OPTION_RUN},
+	{"merge", 'm', NULL, "merge text files that the host has changed as well", OPTION_MERGE},
+	{"force", 'f', NULL, "overwrite changes of the host; 'atoll undo' restores them",
 	 OPTION_FORCE},
-	{"pick", 'p', NULL, "choose file by file, at the terminal", OPTION_PICK},
-	{"dry-run", 'n', NULL, "only say what would be applied", OPTION_DRY_RUN},
-	{"json", 0, NULL, "for programs: one object on a line", OPTION_JSON},
+	{"pick", 'p', NULL, "choose the files at the terminal", OPTION_PICK},
+	{"dry-run", 'n', NULL, "only print what would be applied", OPTION_DRY_RUN},
+	{"json", 0, NULL, "print JSON: one object on one line", OPTION_JSON},
 	OPTION_HELP_ROW,
 	{0},
 };
 
 static const struct command_row apply_examples[] = {
-	{"atoll apply", "everything of the latest run here, but what is marked"},
-	{"atoll apply src/ README.md", "these alone"},
-	{"atoll apply .git/hooks/pre-commit", "what is marked is applied if it is named itself"},
-	{"atoll apply --merge", "with changes that the host made meanwhile"},
+	{"atoll apply", "all changes of the latest run here, except for marked files"},
+	{"atoll apply src/ README.md", "only these"},
+	{"atoll apply .git/hooks/pre-commit", "a marked file, because it is named"},
+	{"atoll apply --merge", "merge with changes of the host"},
 	{0},
 };
 
@@ -219,22 +218,22 @@ static int run_apply(char **args, struct atoll_error *err)
 const struct command command_apply = {
 	.name = "apply",
 	.usage = "[RUN] [OPTION]... [--] [PATH]...",
-	.summary = "bring the changes of a run onto the host",
+	.summary = "copy the changes of a run to the host",
 	.description =
 		(const char *const[]){
-			"Brings what a run or sandbox wrote into its workspace on the host: "
-			"everything, or what lies at or beneath the PATHs. RUN is an id or its "
-			"beginning as 'atoll ls' shows it, or a sandbox's name; without it, the "
-			"latest of this directory.",
-			"All or nothing: if the host has changed one of these files since the run "
-			"began, that is a conflict and nothing is applied, unless --merge can join "
-			"both or --force says that the run's counts. An apply that is interrupted, "
-			"also by kill -9 or a power cut, is finished or taken back by the next "
-			"command that uses the run. 'atoll undo' takes an apply back. Who applied, "
-			"and what became of it, is in the run's record ('atoll log').",
-			"What the host would execute or trust, such as git hooks, settings of "
-			"editors and agents, or links that lead outside, is held back until it is "
-			"named itself. Links are never followed.",
+			"Copies the changes of a run or sandbox to its workspace on the host: all "
+			"changes, or those at or below the PATHs. RUN is an id, or its beginning, "
+			"from 'atoll ls', or the name of a sandbox; the default is the latest one "
+			"of this directory.",
+			"If one of these files has changed on the host since the run began, that "
+			"is a conflict, and nothing is applied, unless --merge can merge both "
+			"changes or --force overwrites the host's. If an apply is interrupted, "
+			"even by kill -9 or a power failure, the next command that uses the run "
+			"finishes or reverses it. 'atoll undo' reverses an apply. The event log "
+			"(atoll log) says who applied what.",
+			"Files that the host would execute or trust, such as git hooks, settings "
+			"of editors and agents, or links that lead outside, are held back unless "
+			"you name them. Links are never followed.",
 			NULL},
 	.options = apply_options,
 	.sections = (const struct command_section[]){{"Examples", apply_examples}, {0}},

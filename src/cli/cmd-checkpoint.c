@@ -22,23 +22,23 @@ static int run_checkpoint(char **args, struct atoll_error *err)
 }
 
 static const struct command_row checkpoint_examples[] = {
-	{"atoll checkpoint abc before", "keep its present state under a name"},
-	{"atoll rollback abc before", "and return to it"},
+	{"atoll checkpoint abc before", "save the present state under a name"},
+	{"atoll rollback abc before", "return to it"},
 	{0},
 };
 
 const struct command command_checkpoint = {
 	.name = "checkpoint",
 	.usage = "ID [NAME]",
-	.summary = "keep a sandbox's present state",
+	.summary = "save the workspace of a sandbox under a name",
 	.description =
 		(const char *const[]){
-			"Keeps what the workspace of a sandbox looks like now, and prints the "
-			"checkpoint's name: NAME, or step-N.",
-			"Where nothing runs in the sandbox this takes a few milliseconds, whatever "
-			"the workspace's size. Processes that run are stopped meanwhile, what was "
-			"written since the checkpoint before is copied, and they go on. A "
-			"checkpoint is of files in the workspace: not of processes, nor of private "
+			"Saves the present state of a sandbox's workspace, and prints the name of "
+			"the checkpoint: NAME, or step-N.",
+			"If no process runs in the sandbox, this takes a few milliseconds for a "
+			"workspace of any size. Running processes are stopped, the files that "
+			"changed since the last checkpoint are copied, and the processes go on. A "
+			"checkpoint contains the files of the workspace, not processes or private "
 			"places such as /tmp.",
 			NULL},
 	.options = checkpoint_options,

@@ -13,13 +13,11 @@ enum {
 };
 
 static const struct option create_options[] = {
-	{.help = "What it is"},
-	{"name", 'n', "NAME", "call it so, besides its id", OPTION_NAME},
+	{.help = "The sandbox"},
+	{"name", 'n', "NAME", "a name for the sandbox, besides its id", OPTION_NAME},
 	{"workspace-from", 0, "ARCHIVE",
-	 "first unpack a tar or zip that nobody has looked at into the workspace, as `atoll "
-	 "import` "
-	 "does: a directory that is new or empty, named after the archive unless --workspace says "
-	 "another",
+	 "first unpack an untrusted tar or zip into the workspace, as 'atoll import' does; the "
+	 "workspace must be new or empty (default: named after the archive)",
 	 OPTION_FROM},
 	CLAUSES_START,
 	CLAUSES_SANDBOX,
@@ -124,23 +122,21 @@ static const struct command_row create_examples[] = {
 const struct command command_create = {
 	.name = "create",
 	.usage = "[OPTION]...",
-	.summary = "make a sandbox that lives on, for steps",
+	.summary = "create a sandbox that lives on, for steps",
 	.description =
 		(const char *const[]){
-			"Makes a sandbox from a contract, as `atoll run` takes one, and prints its "
-			"id. Nothing is started: that is done by the first `atoll exec`.",
-			"What steps write to the workspace stays in the sandbox's layers until it "
-			"is applied (atoll diff, atoll apply) or removed (atoll rm). Each state "
-			"can "
-			"be kept (atoll checkpoint), returned to (atoll rollback) and branched "
-			"from "
-			"(atoll fork). A checkpoint is about the workspace: private places such as "
-			"/tmp last as long as the sandbox's processes do, and are not part of it.",
-			"Job file and options are kept as they are now; whether a file may be "
-			"trusted is asked now and not again. Limits are the sandbox's; the time "
-			"limit holds for each step. With --ask nobody is asked yet: what is not "
-			"listed "
-			"is refused.",
+			"Creates a sandbox from a contract, with the options of 'atoll run', and "
+			"prints its id. No process is started; the first 'atoll exec' does that.",
+			"Changes to the workspace stay in the layers of the sandbox until you "
+			"apply them (atoll diff, atoll apply) or remove the sandbox (atoll rm). "
+			"You can save a state (atoll checkpoint), return to it (atoll rollback) "
+			"and start other sandboxes from it (atoll fork). A checkpoint contains the "
+			"workspace only. Private places such as /tmp exist as long as the "
+			"processes of the sandbox.",
+			"The contract is fixed now: later changes of the job file have no effect, "
+			"and trust in it is checked only now. Limits are for the whole sandbox, "
+			"except for the time limit, which is for each step. --ask has no effect "
+			"yet: names that are not listed are refused.",
 			NULL},
 	.options = create_options,
 	.sections = (const struct command_section[]){{"Examples", create_examples}, {0}},

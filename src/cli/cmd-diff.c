@@ -17,17 +17,17 @@ enum {
 };
 
 static const struct option diff_options[] = {
-	{"stat", 0, NULL, "how many lines of each", OPTION_STAT},
-	{"name-only", 0, NULL, "the names alone", OPTION_NAME_ONLY},
-	{"json", 0, NULL, "for programs: one object with all that is known of each", OPTION_JSON},
+	{"stat", 0, NULL, "only the number of changed lines per file", OPTION_STAT},
+	{"name-only", 0, NULL, "only the names", OPTION_NAME_ONLY},
+	{"json", 0, NULL, "print JSON: one object with all details", OPTION_JSON},
 	OPTION_HELP_ROW,
 	{0},
 };
 
 static const struct command_row diff_examples[] = {
-	{"atoll diff", "what the latest run in this directory has changed"},
-	{"atoll diff --stat -- src", "how much of it beneath src"},
-	{"atoll diff k3vq", "of the run whose id begins with k3vq"},
+	{"atoll diff", "the changes of the latest run in this directory"},
+	{"atoll diff --stat -- src", "how much has changed below src"},
+	{"atoll diff k3vq", "the run whose id begins with k3vq"},
 	{0},
 };
 
@@ -188,17 +188,17 @@ const struct command command_diff = {
 	.summary = "show what a run has changed",
 	.description =
 		(const char *const[]){
-			"Shows what differs between the workspace on the host and what a run or "
-			"sandbox has made of it: added, changed, deleted and renamed files, with "
-			"their texts. Nothing of it is on the host before 'atoll apply'.",
-			"What the host would execute or trust comes first and is marked with '!': "
-			"git hooks and configuration, settings of editors and agents, start-up "
-			"files, links that lead out of the workspace, set-id and special files. "
-			"'atoll apply' takes such changes only if they are named.",
-			"RUN is an id, an unambiguous beginning of one, or a sandbox's name; "
-			"without it the latest run in this directory is meant. On a terminal the "
-			"output is coloured, goes through $PAGER, or less, and holds nothing that "
-			"the terminal would obey.",
+			"Shows the changes of a run or sandbox to its workspace: added, changed, "
+			"deleted and renamed files, with their texts. They are not on the host "
+			"until 'atoll apply'.",
+			"Files that the host would execute or trust come first and are marked with "
+			"'!': git hooks and configuration, settings of editors and agents, "
+			"start-up files, links that lead out of the workspace, set-id and special "
+			"files. 'atoll apply' applies them only if you name them.",
+			"RUN is an id, an unambiguous beginning of an id, or the name of a "
+			"sandbox; the default is the latest run in this directory. On a terminal "
+			"the output is coloured and goes through $PAGER or less; control "
+			"characters are escaped.",
 			NULL},
 	.options = diff_options,
 	.sections = (const struct command_section[]){{"Examples", diff_examples}, {0}},

@@ -9,8 +9,8 @@ enum {
 };
 
 static const struct option discard_options[] = {
-	{"force", 'f', NULL, "also a run that still runs, which is ended; or a damaged record",
-	 OPTION_FORCE},
+	{"force", 'f', NULL,
+	 "also a run that is still running, which is killed, or a damaged record", OPTION_FORCE},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -28,13 +28,13 @@ static int run_discard(char **args, struct atoll_error *err)
 const struct command command_discard = {
 	.name = "discard",
 	.usage = "[RUN] [--force]",
-	.summary = "throw the changes of a run away",
+	.summary = "delete the changes of a run",
 	.description =
 		(const char *const[]){
-			"Removes the record of a run with all that it wrote. RUN is an id or its "
-			"beginning, as 'atoll ls' shows it; without it, the latest run of this "
-			"directory. The host's files stay as they are: what was applied is on the "
-			"host and stays there, but can no longer be undone.",
+			"Removes the record of a run with all its changes. RUN is an id, or its "
+			"beginning, from 'atoll ls'; the default is the latest run of this "
+			"directory. The files of the host do not change: what was applied stays, "
+			"but can no longer be undone.",
 			NULL},
 	.options = discard_options,
 	.run = run_discard,

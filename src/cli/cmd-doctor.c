@@ -10,14 +10,14 @@ enum {
 };
 
 static const struct option doctor_options[] = {
-	{"json", 0, NULL, "for programs", OPTION_JSON},
+	{"json", 0, NULL, "print JSON", OPTION_JSON},
 	OPTION_HELP_ROW,
 	{0},
 };
 
 static const struct command_row doctor_statuses[] = {
-	{"0", "every clause of the default contract can be enforced here"},
-	{"242", "something is missing; the output says what, and how to get it"},
+	{"0", "this host can enforce every clause of the default contract"},
+	{"242", "something is missing; the output says what, and how to fix it"},
 	{0},
 };
 
@@ -43,12 +43,13 @@ static int run_doctor(char **args, struct atoll_error *err)
 const struct command command_doctor = {
 	.name = "doctor",
 	.usage = "[--json]",
-	.summary = "what this machine can enforce, and the fix for what it lacks",
-	.description = (const char *const[]){"Tries every mechanism that a contract may need on "
-					     "this machine, as this user, and "
-					     "tells which hold. Changes nothing. What is missing "
-					     "comes with the exact fix.",
-					     NULL},
+	.summary = "show what this machine can enforce, and how to fix the rest",
+	.description =
+		(const char *const[]){
+			"Tries every mechanism that a contract may need, on this machine and as "
+			"this user, and prints which of them work. Changes nothing. For a missing "
+			"mechanism it prints the exact fix.",
+			NULL},
 	.options = doctor_options,
 	.sections = (const struct command_section[]){{"Exit status", doctor_statuses}, {0}},
 	.run = run_doctor,

@@ -20,20 +20,20 @@ enum {
 };
 
 static const struct option exec_options[] = {
-	{"env", 0, "NAME[=VALUE]", "give the command a variable; without a value, the caller's",
+	{"env", 0, "NAME[=VALUE]", "set an environment variable; without a value, copy yours",
 	 OPTION_ENV},
-	{"chdir", 0, "DIR",
-	 "start it here; from the sandbox's own directory unless it begins with /", OPTION_CHDIR},
-	{"user", 0, "NAME",
-	 "run it as this one of the users that the contract names; the first unless said",
+	{"chdir", 0, "DIR", "the directory to start in; relative to the sandbox's own directory",
+	 OPTION_CHDIR},
+	{"user", 0, "NAME", "run as this user of the contract (default: the first one)",
 	 OPTION_USER},
 	{"tty", 0, NULL,
-	 "give it a terminal of its own; done by itself where standard input and output are one",
+	 "give the command a private terminal (the default if standard input and output are a "
+	 "terminal)",
 	 OPTION_TTY},
-	{"no-tty", 0, NULL, "give it pipes, also at a terminal", OPTION_NO_TTY},
-	{"json", 0, NULL, "the result as the last line of standard error, for programs",
+	{"no-tty", 0, NULL, "give the command pipes, also at a terminal", OPTION_NO_TTY},
+	{"json", 0, NULL, "print the result as JSON, as the last line of standard error",
 	 OPTION_JSON},
-	{"quiet", 'q', NULL, "no summary of what was refused and who was talked to", OPTION_QUIET},
+	{"quiet", 'q', NULL, "print no summary of refused actions and connections", OPTION_QUIET},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -162,16 +162,17 @@ static int run_exec(char **args, struct atoll_error *err)
 
 static const struct command_row exec_examples[] = {
 	{"atoll exec abc -- make test", "a step in the sandbox whose id begins with abc"},
-	{"atoll exec -- sh", "in the latest sandbox of this directory, at a terminal"},
+	{"atoll exec -- sh", "a shell in the latest sandbox of this directory"},
 	{"atoll exec abc -- sh -c 'npm run dev >log 2>&1 &'",
-	 "what a step leaves running lives on in the sandbox"},
-	{"atoll exec abc --env DEBUG=1 --chdir src -- ./run", "a variable, and another directory"},
+	 "a process that goes on in the background"},
+	{"atoll exec abc --env DEBUG=1 --chdir src -- ./run",
+	 "with a variable, in another directory"},
 	{0},
 };
 
 static const struct command_row exec_environment[] = {
 	{"ATOLL_IDLE_SECONDS",
-	 "when the sandbox is started: how long it stays without a step and a process; 600"},
+	 "seconds until an unused sandbox becomes idle, read when it is started (default: 600)"},
 	{0},
 };
 
@@ -181,22 +182,19 @@ const struct command command_exec = {
 	.summary = "run one step in a sandbox",
 	.description =
 		(const char *const[]){
-			"Runs COMMAND in a sandbox that `atoll create` has made, under its "
-			"contract, "
-			"and ends when it ends. ID may be an id, its beginning, or a sandbox's "
-			"name; "
-			"without one the latest sandbox of the current directory is meant.",
-			"The first step starts the sandbox, held by a process of its own; there is "
-			"no daemon. What a step leaves running lives on. When nothing has been "
-			"asked "
-			"and nothing has run in it for ten minutes the sandbox goes to rest, and "
-			"the "
-			"next step starts it again on the same layers; so it does if its holder is "
-			"killed, which ends all that runs in it.",
-			"Signals, terminals and exit statuses are those of `atoll run`. If this "
-			"command is killed, its step is ended; the sandbox and what earlier steps "
-			"have left are not. The time limit of the contract holds for each step; a "
-			"limit that the sandbox reaches ends all that runs in it.",
+			"Runs COMMAND as a step in a sandbox that 'atoll create' has created, "
+			"under its contract, and waits for its end. ID is an id, the beginning of "
+			"an id, or the name of a sandbox; the default is the latest sandbox of the "
+			"current directory.",
+			"The first step starts the sandbox and a holder process for it; there is "
+			"no daemon. Processes that a step leaves in the background go on. After "
+			"ten minutes without a step and without a process the sandbox becomes "
+			"idle: the holder ends. The next step starts it again on the same layers. "
+			"If the holder is killed, all processes in the sandbox end.",
+			"Signals, terminals and exit statuses work as in 'atoll run'. If this "
+			"command is killed, its step is killed, but not the sandbox and the "
+			"processes of earlier steps. The time limit is for each step. If the "
+			"sandbox reaches another limit, all its processes are killed.",
 			NULL},
 	.options = exec_options,
 	.sections =

@@ -16,21 +16,20 @@ enum {
 
 static const struct option export_options[] = {
 	{"format", 0, "FORMAT",
-	 "patch, for 'git apply' and the default; tar, what was added and changed; oci, the same "
-	 "as a "
-	 "container image's layer, which can say what was deleted",
+	 "'patch' for 'git apply' (the default); 'tar' with added and changed files; 'oci', a "
+	 "layer of a container image, also with deletions",
 	 OPTION_FORMAT},
-	{"output", 'o', "FILE", "write there; '-' and the default: standard output", OPTION_OUTPUT},
-	{"quiet", 'q', NULL, "do not tell what is marked, nor what is left out of a tar",
-	 OPTION_QUIET},
+	{"output", 'o', "FILE", "the file to write ('-', the default: standard output)",
+	 OPTION_OUTPUT},
+	{"quiet", 'q', NULL, "do not print which files are marked or left out", OPTION_QUIET},
 	OPTION_HELP_ROW,
 	{0},
 };
 
 static const struct command_row export_examples[] = {
-	{"atoll export --format patch -o change.patch", "the latest run's changes, for git"},
-	{"atoll export k3vq --format patch | git apply", "apply them with git, in this tree"},
-	{"atoll export --format tar -o change.tar", "whole files, for elsewhere"},
+	{"atoll export --format patch -o change.patch", "the changes of the latest run, for git"},
+	{"atoll export k3vq --format patch | git apply", "apply the changes of a run with git"},
+	{"atoll export --format tar -o change.tar", "complete files, for another machine"},
 	{0},
 };
 
@@ -146,22 +145,22 @@ static int run_export(char **args, struct atoll_error *err)
 const struct command command_export = {
 	.name = "export",
 	.usage = "[RUN] [--format patch|tar|oci] [-o FILE]",
-	.summary = "write what a run has changed as a patch or a tar",
+	.summary = "write the changes of a run as a patch or a tar",
 	.description =
 		(const char *const[]){
-			"Writes the changes of a run or sandbox in a form that other programs "
-			"read. A patch is in git's format, binary files included, and applies "
-			"with 'git apply' to the workspace as it is now. What git cannot say "
-			"(empty directories, attributes, special files) and what it refuses "
-			"(everything in a git directory) is named at the patch's head. So is what "
-			"the host would execute or trust.",
-			"A tar holds what was added or changed, whole: modes, times, user.* "
-			"attributes, hard links, holes; the owner is the workspace's, by number. "
-			"What was deleted is not in it, and that is told; as a container image's "
-			"layer (oci) it is, as empty files '.wh.NAME', and there a file that the "
-			"run itself has called so is refused, because it would delete NAME. What "
-			"the host would execute or trust is in it like everything else, and "
-			"counted.",
+			"Writes the changes of a run or sandbox for other programs. A patch is in "
+			"git's format, with binary files, and 'git apply' applies it to the "
+			"workspace as it is now. The top of the patch lists changes that git "
+			"cannot express (empty directories, attributes, special files) or refuses "
+			"(everything in a git directory), and files that the host would execute or "
+			"trust.",
+			"A tar contains the complete added and changed files, with modes, times, "
+			"user.* attributes, hard links and holes; the owner is that of the "
+			"workspace. Deleted files are missing in a tar, and atoll prints how many. "
+			"In a layer of a container image (oci) they are empty files '.wh.NAME'; a "
+			"file of the run with such a name is refused, because it would delete "
+			"NAME. Files that the host would execute or trust are included, and atoll "
+			"prints how many.",
 			NULL},
 	.options = export_options,
 	.sections = (const struct command_section[]){{"Examples", export_examples}, {0}},

@@ -13,7 +13,7 @@ enum {
 };
 
 static const struct option fork_options[] = {
-	{"count", 0, "N", "make so many", OPTION_COUNT},
+	{"count", 0, "N", "how many to create (default: 1)", OPTION_COUNT},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -63,26 +63,23 @@ static int run_fork(char **args, struct atoll_error *err)
 }
 
 static const struct command_row fork_examples[] = {
-	{"atoll fork abc", "one more sandbox, as this one is now"},
-	{"atoll fork abc before --count 8", "eight, from a checkpoint"},
+	{"atoll fork abc", "one more sandbox in the present state of this one"},
+	{"atoll fork abc before --count 8", "eight sandboxes from a checkpoint"},
 	{0},
 };
 
 const struct command command_fork = {
 	.name = "fork",
 	.usage = "ID [NAME] [--count N]",
-	.summary = "make more sandboxes from a checkpoint of one",
+	.summary = "create more sandboxes from a checkpoint of one",
 	.description =
 		(const char *const[]){
-			"Makes new sandboxes that begin where the checkpoint NAME of this one is, "
-			"or "
-			"where it stands now, which becomes a checkpoint; and prints their ids, "
-			"one "
-			"on a line.",
-			"They have the same contract and share all layers; each has a writable one "
-			"of its own. Nothing is copied or started. The sandbox itself goes on, "
-			"with "
-			"whatever runs in it.",
+			"Creates new sandboxes from the checkpoint NAME of this one, or from its "
+			"present state, which becomes a checkpoint. Prints their ids, one per "
+			"line.",
+			"The new sandboxes have the same contract and share all layers; each has a "
+			"writable layer of its own. No file is copied and no process started. The "
+			"first sandbox and its processes go on.",
 			NULL},
 	.options = fork_options,
 	.sections = (const struct command_section[]){{"Examples", fork_examples}, {0}},

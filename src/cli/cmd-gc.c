@@ -13,10 +13,11 @@ enum {
 };
 
 static const struct option gc_options[] = {
-	{"dry-run", 'n', NULL, "only say what would go", OPTION_DRY},
-	{"age", 0, "TIME", "what has rested for so long goes: 12h, 7d; 14d unless said",
+	{"dry-run", 'n', NULL, "only print what would be deleted", OPTION_DRY},
+	{"age", 0, "TIME", "delete records that are unused for this time: 12h, 7d (default: 14d)",
 	 OPTION_AGE},
-	{"size", 0, "SIZE", "so much may stay: 500M, 5G; 10G unless said", OPTION_SIZE},
+	{"size", 0, "SIZE", "how much disk the records may use: 500M, 5G (default: 10G)",
+	 OPTION_SIZE},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -90,26 +91,27 @@ static int run_gc(char **args, struct atoll_error *err)
 }
 
 static const struct command_row gc_examples[] = {
-	{"atoll gc --dry-run", "what would go by the usual bounds"},
-	{"atoll gc --age 1d --size 1G", "keep less"},
+	{"atoll gc --dry-run", "what would be deleted with the default limits"},
+	{"atoll gc --age 1d --size 1G", "smaller limits"},
 	{0},
 };
 
 const struct command command_gc = {
 	.name = "gc",
 	.usage = "[--dry-run] [--age TIME] [--size SIZE]",
-	.summary = "remove records of runs that are old or take too much disk",
+	.summary = "delete records that are old or use too much disk",
 	.description =
 		(const char *const[]){
-			"First goes what has rested for longer than --age. If the rest takes more "
-			"than --size, the oldest go as well: first those that were applied, then "
-			"others; changes that were not applied are safe from that for a day.",
-			"What is live, in use, needed by a sandbox, or in the middle of an apply "
-			"stays. Of runs whose changes are gone the log stays (atoll log), for 90 "
-			"days or as long as all take less than 2 GiB; then it goes as well.",
-			"The same is done with the usual bounds before a run, at most once "
-			"an hour, so that this command is seldom needed. No run in mode 'layer' "
-			"begins where the disk has less than 5 % free, or 1 GiB if that is less.",
+			"Deletes the records that nobody has used for longer than --age. If the "
+			"others use more disk than --size, it also deletes the oldest of them: "
+			"first applied ones, then others. Changes that were not applied are safe "
+			"from this second rule for a day.",
+			"Keeps records that are live, in use, needed by a sandbox, or in the "
+			"middle of an apply. The event log of a deleted record (atoll log) stays "
+			"for 90 days, or as long as all event logs use less than 2 GiB.",
+			"'atoll run' does the same with the default limits, at most once an hour, "
+			"so this command is seldom needed. A run in mode 'layer' is refused if the "
+			"disk has less than 5 % free, or less than 1 GiB if that is smaller.",
 			NULL},
 	.options = gc_options,
 	.sections = (const struct command_section[]){{"Examples", gc_examples}, {0}},

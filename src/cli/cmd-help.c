@@ -9,13 +9,13 @@
 #include <string.h>
 
 static const struct command_row overview_examples[] = {
-	{"atoll run -- npm test", "here, with no network and no sight of your secrets"},
-	{"atoll diff; atoll apply", "what it changed; take it onto the host"},
-	{"atoll run --plan -- make", "what would be enforced, and how; runs nothing"},
-	{"atoll run -f job.yaml", "a command and its contract from a file"},
-	{"atoll doctor", "what this machine can enforce, and what it lacks"},
+	{"atoll run -- npm test", "in this directory, without network and without your secrets"},
+	{"atoll diff; atoll apply", "show the changes; copy them to the host"},
+	{"atoll run --plan -- make", "show what would be enforced, and how; run nothing"},
+	{"atoll run -f job.yaml", "run a command with its contract from a file"},
+	{"atoll doctor", "show what this machine can enforce, and what is missing"},
 	{"atoll --host URL create",
-	 "in a daemon elsewhere ('atoll serve'); exec, ls, rm, ... as well"},
+	 "use a daemon on another machine ('atoll serve'); also exec, ls, rm, ..."},
 	{0},
 };
 
@@ -23,15 +23,14 @@ void help_overview(FILE *out)
 {
 	static const struct command_section examples = {"Try", overview_examples};
 
-	fputs("atoll runs a command inside a boundary: it sees what the contract says, writes "
-	      "where the\n"
-	      "contract says, uses as much as the contract says, and nothing else.\n\n"
-	      "usage: atoll COMMAND [ARGUMENT]...\n\nCommands:\n",
+	fputs("atoll runs a command in a sandbox. A contract says what the command may read and "
+	      "write,\nwhich hosts it may reach, and how much it may use. Everything else is "
+	      "refused.\n\nusage: atoll COMMAND [ARGUMENT]...\n\nCommands:\n",
 	      out);
 	for (size_t i = 0; atoll_commands[i]; i++)
 		help_row(out, atoll_commands[i]->name, atoll_commands[i]->summary);
 	help_section(out, &examples);
-	fputs("\n'atoll help COMMAND' tells more about one.\n", out);
+	fputs("\nFor more about a command: atoll help COMMAND\n", out);
 }
 
 /* For src/cli/completion.py, which makes the shells' completions at build time: a line per command
@@ -60,9 +59,10 @@ enum {
 };
 
 static const struct option help_options[] = {
-	{"man", 0, NULL, "as a manual page, in troff", OPTION_MAN},
+	{"man", 0, NULL, "print a manual page in troff", OPTION_MAN},
 	{"table", 0, NULL,
-	 "all commands and options for programs: lines of fields with tabs between", OPTION_TABLE},
+	 "print all commands and options for programs: lines with tabs between the fields",
+	 OPTION_TABLE},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -96,9 +96,9 @@ static int run_help(char **args, struct atoll_error *err)
 const struct command command_help = {
 	.name = "help",
 	.usage = "[COMMAND]",
-	.summary = "tell about a command",
+	.summary = "show the help of a command",
 	.description =
-		(const char *const[]){"Tells what a command does and which options it has.", NULL},
+		(const char *const[]){"Shows what a command does and which options it has.", NULL},
 	.options = help_options,
 	.run = run_help,
 };

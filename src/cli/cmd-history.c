@@ -14,7 +14,7 @@ enum {
 };
 
 static const struct option history_options[] = {
-	{"json", 0, NULL, "for programs: a list of objects", OPTION_JSON},
+	{"json", 0, NULL, "print JSON: a list of objects", OPTION_JSON},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -88,19 +88,19 @@ static int run_history(char **args, struct atoll_error *err)
 }
 
 static const struct command_row history_examples[] = {
-	{"atoll history abc", "name, age, the step's status and command; * is where it stands"},
+	{"atoll history abc", "name, age, and status and command of the step"},
 	{0},
 };
 
 const struct command command_history = {
 	.name = "history",
 	.usage = "[ID]",
-	.summary = "list a sandbox's checkpoints",
+	.summary = "list the checkpoints of a sandbox",
 	.description =
 		(const char *const[]){
-			"Lists the checkpoints of a sandbox in the order of their making, with the "
-			"command and the exit status of the step before where they were made by "
-			"`checkpoints: every-step`. The one that the sandbox stands on has a *.",
+			"Lists the checkpoints of a sandbox, the oldest first. Those of "
+			"'checkpoints: every-step' are shown with the command and exit status of "
+			"their step. A * marks the checkpoint that the present state is based on.",
 			NULL},
 	.options = history_options,
 	.sections = (const struct command_section[]){{"Examples", history_examples}, {0}},

@@ -25,23 +25,20 @@ enum {
 
 static const struct option import_options[] = {
 	{"to", 0, "DIR",
-	 "the directory, new or empty; the archive's name without its ending unless said",
-	 OPTION_TO},
-	{"disk", 0, "SIZE", "at most so many bytes, holes included: 500M, 20G", OPTION_DISK},
-	{"files", 0, "N", "at most so many entries; a million unless said", OPTION_FILES},
+	 "the directory, new or empty (default: the archive's name without its ending)", OPTION_TO},
+	{"disk", 0, "SIZE", "at most this many bytes, holes included: 500M, 20G", OPTION_DISK},
+	{"files", 0, "N", "at most this many entries (default: 1000000)", OPTION_FILES},
 	{"ratio", 0, "N",
-	 "at most so many bytes out of each of the archive's, beyond the first 64 MiB; 1000 unless "
-	 "said",
+	 "at most this many bytes per byte of the archive, after the first 64 MiB (default: 1000)",
 	 OPTION_RATIO},
 	{"outside-links", 0, NULL,
-	 "take symbolic links that lead out of the tree; nothing is written through one",
+	 "accept symbolic links that lead out of the directory; nothing is written through them",
 	 OPTION_OUTSIDE},
 	{"take", 0, "PATH",
-	 "take what the host would execute or trust at this path of the archive, or beneath it; "
-	 "may "
-	 "be given more than once",
+	 "also unpack files at or below this path of the archive that the host would execute or "
+	 "trust; may be repeated",
 	 OPTION_ACCEPT},
-	{"quiet", 'q', NULL, "say nothing but failures and what is held back", OPTION_QUIET},
+	{"quiet", 'q', NULL, "print only failures and files that are held back", OPTION_QUIET},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -228,43 +225,42 @@ static int run_import(char **args, struct atoll_error *err)
 }
 
 static const struct command_row import_refused[] = {
-	{"names", "that are absolute, have '..', are too long, lie too deep (256), or come twice"},
-	{"links", "symbolic ones that lead out of the tree, entries whose name goes through one, "
-		  "and hard links to what the archive has not brought before"},
-	{"kinds",
-	 "devices, fifos, sockets; whiteouts of container layers (.wh.NAME) and attributes "
-	 "of overlayfs; what is encrypted"},
-	{"amounts", "more than --disk, --files and --ratio allow, or than the disk has"},
+	{"names", "that are absolute, contain '..', are too long, too deep (256), or occur twice"},
+	{"links", "symbolic links that lead out of the directory, entries below a symbolic link, "
+		  "and hard links to files that the archive does not contain before"},
+	{"kinds", "devices, fifos, sockets; whiteouts of container layers (.wh.NAME), attributes "
+		  "of overlayfs; encrypted entries"},
+	{"amounts", "more than --disk, --files or --ratio allow, or than the disk has free"},
 	{0},
 };
 
 static const struct command_row import_examples[] = {
-	{"atoll import project.tar.gz", "into ./project"},
+	{"atoll import project.tar.gz", "unpack into ./project"},
 	{"curl -s https://example.org/x.tar | atoll import - --to x", "from a pipe"},
-	{"atoll import data.zip --to data --disk 100G", "a large one"},
-	{"atoll create --workspace-from project.tar.gz", "the same, and a sandbox for it"},
+	{"atoll import data.zip --to data --disk 100G", "a large archive"},
+	{"atoll create --workspace-from project.tar.gz", "unpack it and create a sandbox for it"},
 	{0},
 };
 
 const struct command command_import = {
 	.name = "import",
 	.usage = "[OPTION]... FILE",
-	.summary = "make a workspace from an archive that nobody has looked at",
+	.summary = "unpack an untrusted archive into a workspace",
 	.description =
 		(const char *const[]){
-			"Unpacks FILE ('-': standard input) into a directory: tar, also compressed "
-			"by gzip, bzip2, xz or zstd, and zip.",
-			"It is done by a program that has locked itself in before it reads the "
-			"first byte: it can fill that one directory, and has no network and no "
-			"other file. All or nothing: the directory appears when everything is in "
-			"it; one entry that is refused refuses the whole archive.",
-			"Everything belongs to the caller. Modes are kept but for what the umask "
-			"takes away; set-id and sticky bits, access lists and attributes other "
-			"than user.* are left out, and told. Times, hard links, holes and empty "
-			"directories are kept.",
-			"What the host would execute or trust is held back, and told: git hooks, a "
-			"git config that starts a program, settings of editors and agents, and the "
-			"like. The rule is that of 'atoll apply': it is taken if it is named, by "
+			"Unpacks FILE ('-': standard input) into a directory. FILE is a zip, or a "
+			"tar that may be compressed by gzip, bzip2, xz or zstd.",
+			"A separate program unpacks the archive. Before it reads the first byte it "
+			"gives up all rights except to write that one directory. The directory "
+			"appears when it is complete; if one entry is refused, the whole archive "
+			"is refused.",
+			"All files belong to you. Modes are reduced by the umask. Times, hard "
+			"links, holes and empty directories are preserved. Set-id and sticky bits, "
+			"access lists and attributes other than user.* are dropped, and atoll "
+			"prints that.",
+			"Files that the host would execute or trust are held back, as in 'atoll "
+			"apply': git hooks, a git config that starts a program, settings of "
+			"editors and agents, and the like. To unpack them as well, name them with "
 			"--take.",
 			NULL},
 	.options = import_options,

@@ -15,10 +15,10 @@ enum {
 };
 
 static const struct option key_options[] = {
-	{"pem", 0, NULL, "show: the public key as PEM, as openssl reads it", OPTION_PEM},
-	{"ssh", 0, NULL, "show: as a line of OpenSSH's, for ssh-keygen", OPTION_SSH},
-	{"note", 0, NULL, "show: as a verifier key for signed notes", OPTION_NOTE},
-	{"json", 0, NULL, "for programs", OPTION_JSON},
+	{"pem", 0, NULL, "show: the public key as PEM, for openssl", OPTION_PEM},
+	{"ssh", 0, NULL, "show: the public key as a line for ssh-keygen", OPTION_SSH},
+	{"note", 0, NULL, "show: the public key as a verifier key for signed notes", OPTION_NOTE},
+	{"json", 0, NULL, "print JSON", OPTION_JSON},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -110,30 +110,30 @@ static int run_key(char **args, struct atoll_error *err)
 }
 
 static const struct command_row key_examples[] = {
-	{"atoll key show --pem >atoll.pub", "for whoever is to check your logs"},
-	{"atoll key rotate", "replace it; do so if somebody may have read it"},
+	{"atoll key show --pem >atoll.pub", "the public key, for people who check your logs"},
+	{"atoll key rotate", "replace the key, for example if somebody may have read it"},
 	{0},
 };
 
 static const struct command_row key_files[] = {
-	{"~/.local/state/atoll/keys/key.pem", "the private key (PKCS #8); nobody else may read it"},
-	{"~/.local/state/atoll/keys/ID.pub", "each public key there was"},
-	{"~/.local/state/atoll/keys/ID.handover", "how the key ID was replaced, signed by both"},
+	{"~/.local/state/atoll/keys/key.pem", "the private key (PKCS #8), readable by you only"},
+	{"~/.local/state/atoll/keys/ID.pub", "the public keys, old ones as well"},
+	{"~/.local/state/atoll/keys/ID.handover", "the hand-over note of the key ID"},
 	{0},
 };
 
 const struct command command_key = {
 	.name = "key",
 	.usage = "show|rotate [--pem|--ssh|--note] [--json]",
-	.summary = "the key that signs what happened: show it, replace it",
-	.description = (const char *const[]){"Logs of runs are signed (Ed25519) by a key of the "
-					     "store, which is made when "
-					     "it is first needed. No sandbox can reach it.",
-					     "After a hand-over, logs that the old key has signed "
-					     "are still checked with "
-					     "the new one, and the other way round: a note ties "
-					     "the two, signed by both.",
-					     NULL},
+	.summary = "show or replace the key that signs event logs",
+	.description =
+		(const char *const[]){
+			"Event logs are signed (Ed25519) by a key in the store, which is created "
+			"when it is first needed. No sandbox can read the key.",
+			"'rotate' replaces the key. Both keys sign a hand-over note, so trust in "
+			"one of them includes the other: old logs can be checked with the new key, "
+			"and new logs with the old key.",
+			NULL},
 	.options = key_options,
 	.sections =
 		(const struct command_section[]){

@@ -21,7 +21,7 @@ enum {
 
 static const struct option ls_options[] = {
 	{"all", 'a', NULL, "also those of other directories", OPTION_ALL},
-	{"json", 0, NULL, "for programs: a list of objects, with the disk that each takes",
+	{"json", 0, NULL, "print JSON: a list of objects, with the disk usage of each",
 	 OPTION_JSON},
 	OPTION_HELP_ROW,
 	{0},
@@ -170,9 +170,9 @@ static int run_ls(char **args, struct atoll_error *err)
 }
 
 static const struct command_row ls_states[] = {
-	{"live", "its command, or a process of the sandbox, is running"},
-	{"kept", "it has ended or rests; its changes wait"},
-	{"applied", "all that is not held back is on the host"},
+	{"live", "the command, or a process of the sandbox, is running"},
+	{"kept", "the run has ended, or the sandbox is idle; the changes are not applied"},
+	{"applied", "all changes that are not held back are applied"},
 	{"broken", "an apply or undo was interrupted; the next one finishes it"},
 	{0},
 };
@@ -180,14 +180,14 @@ static const struct command_row ls_states[] = {
 const struct command command_ls = {
 	.name = "ls",
 	.usage = "[--all] [--json]",
-	.summary = "list runs whose changes are kept, and sandboxes",
+	.summary = "list runs with changes, and sandboxes",
 	.description =
 		(const char *const[]){
-			"Lists what is kept of runs in mode 'layer', and sandboxes, the latest "
-			"first: those of this directory, of one above it, or of one beneath it.",
-			"A run that changed nothing leaves no record. Records are kept in "
-			"$XDG_STATE_HOME/atoll (~/.local/state/atoll); 'atoll gc' says for how "
-			"long.",
+			"Lists the records of runs in mode 'layer' and of sandboxes, the latest "
+			"first: those whose workspace is this directory, or above or below it.",
+			"A run that changed nothing has no record. Records are in "
+			"$XDG_STATE_HOME/atoll (~/.local/state/atoll); 'atoll help gc' says how "
+			"long they stay.",
 			NULL},
 	.options = ls_options,
 	.sections = (const struct command_section[]){{"States", ls_states}, {0}},

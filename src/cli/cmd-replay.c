@@ -12,15 +12,13 @@ enum {
 };
 
 static const struct option replay_options[] = {
-	{"key", 0, "PUB", "the key that has to have signed the receipt, instead of your own",
+	{"key", 0, "PUB", "accept a receipt that this key has signed, instead of yours",
 	 OPTION_KEY},
 	{"anyway", 0, NULL,
-	 "also if the workspace is not what the run began with, or if places outside of it would "
-	 "be "
-	 "written",
+	 "run even if the workspace has changed since, or if the command would write outside of it",
 	 OPTION_ANYWAY},
-	{"keep", 0, NULL, "keep the layer with what the replay wrote", OPTION_KEEP},
-	{"json", 0, NULL, "the result for programs", OPTION_JSON},
+	{"keep", 0, NULL, "keep the layer of the replay", OPTION_KEEP},
+	{"json", 0, NULL, "print the result as JSON", OPTION_JSON},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -32,12 +30,11 @@ static const struct command_row replay_examples[] = {
 };
 
 static const struct command_row replay_statuses[] = {
-	{"0", "every subject came out the same"},
-	{"1", "something differs, is missing or is new"},
-	{"2", "the workspace is not what the run began with; nothing was run"},
-	{"240", "the receipt does not hold what a replay needs"},
-	{"241", "the receipt is not signed by a key that counts here, or the contract would be "
-		"another"},
+	{"0", "all files are the same"},
+	{"1", "a file differs, is missing or is new"},
+	{"2", "the workspace has changed since the run; nothing was run"},
+	{"240", "the receipt lacks data for a replay"},
+	{"241", "the receipt is not signed by a trusted key, or the contract would be different"},
 	{0},
 };
 
@@ -54,17 +51,17 @@ static int run_replay(char **args, struct atoll_error *err)
 const struct command command_replay = {
 	.name = "replay",
 	.usage = "RECEIPT [--anyway]",
-	.summary = "run what a receipt tells of again, and compare",
+	.summary = "run the command of a receipt again, and compare",
 	.description =
 		(const char *const[]){
-			"Runs the same command under the same contract on the same files, in a "
-			"layer that is thrown away, and tells which of the receipt's subjects came "
-			"out with another content, which are missing and which are new.",
-			"The receipt has to come from 'atoll run --receipt', which notes what the "
-			"workspace was and what the job was made of. It is run only if it is "
-			"signed by your own key, or by one that you name: a receipt is a program. "
-			"Standard input is the caller's; what the command prints is only "
-			"compared.",
+			"Runs the command of a receipt again, under the same contract and on the "
+			"same files, in a layer that is deleted afterwards. Prints which files of "
+			"the receipt have another content, are missing, or are new.",
+			"The receipt must come from 'atoll run --receipt', which records the state "
+			"of the workspace and the job. The command runs only if the receipt is "
+			"signed by your own key, or by one that you name, because a receipt is a "
+			"program. Standard input is yours; the output of the command is compared, "
+			"not printed.",
 			NULL},
 	.options = replay_options,
 	.sections = (const struct command_section[]){{"Examples", replay_examples},

@@ -10,14 +10,15 @@ enum {
 };
 
 static const struct option report_options[] = {
-	{"html", 0, "FILE", "where to write it; '-' for standard output", OPTION_HTML},
+	{"html", 0, "FILE", "the file to write ('-': standard output)", OPTION_HTML},
 	OPTION_HELP_ROW,
 	{0},
 };
 
 static const struct command_row report_examples[] = {
-	{"atoll report --html report.html", "of the latest run in this directory"},
-	{"atoll report k3vq --html - | ssh host 'cat >k3vq.html'", "of another, to elsewhere"},
+	{"atoll report --html report.html", "the latest run in this directory"},
+	{"atoll report k3vq --html - | ssh host 'cat >k3vq.html'",
+	 "another run, to another machine"},
 	{0},
 };
 
@@ -37,16 +38,16 @@ static int run_report(char **args, struct atoll_error *err)
 const struct command command_report = {
 	.name = "report",
 	.usage = "[RUN] --html FILE",
-	.summary = "write a page about a run",
+	.summary = "write an HTML page about a run",
 	.description =
 		(const char *const[]){
-			"Writes one HTML page about a run: what ran, how it ended and what it "
-			"used, a timeline, the process tree, connections, changed files with their "
-			"texts, what was refused and how to allow it, and whether the record "
-			"verifies.",
-			"The page is complete in itself. It asks nobody for anything, and its "
-			"policy (Content-Security-Policy) lets nothing run but its own script. RUN "
-			"is meant as in 'atoll log'.",
+			"Writes one HTML page about a run: the command, its end and the resources "
+			"it used, a timeline, the process tree, connections, changed files with "
+			"their texts, refused actions and how to allow them, and whether the event "
+			"log verifies.",
+			"The page is self-contained: it loads nothing, and its "
+			"Content-Security-Policy allows only its own script. RUN is the same as "
+			"for 'atoll log'.",
 			NULL},
 	.options = report_options,
 	.sections = (const struct command_section[]){{"Examples", report_examples}, {0}},

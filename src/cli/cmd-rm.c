@@ -10,7 +10,7 @@ enum {
 };
 
 static const struct option rm_options[] = {
-	{"force", 'f', NULL, "also while a step is running, which is killed", OPTION_FORCE},
+	{"force", 'f', NULL, "also if a step is running; the step is killed", OPTION_FORCE},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -38,7 +38,7 @@ static int run_rm(char **args, struct atoll_error *err)
 }
 
 static const struct command_row rm_examples[] = {
-	{"atoll rm abc", "with all that it has written and nobody has applied"},
+	{"atoll rm abc", "remove a sandbox; changes that were not applied are lost"},
 	{"atoll fork abc --count 8 | xargs atoll rm", "several"},
 	{0},
 };
@@ -46,14 +46,11 @@ static const struct command_row rm_examples[] = {
 const struct command command_rm = {
 	.name = "rm",
 	.usage = "ID... [--force]",
-	.summary = "end and remove sandboxes",
-	.description =
-		(const char *const[]){
-			"Ends what runs in a sandbox in the background, and removes it with its "
-			"checkpoints and all layers that no other sandbox needs. What it has "
-			"written "
-			"and was not applied is gone.",
-			NULL},
+	.summary = "stop and remove sandboxes",
+	.description = (const char *const[]){"Kills the processes of a sandbox and removes it with "
+					     "its checkpoints and all layers that no other sandbox "
+					     "needs. Changes that were not applied are lost.",
+					     NULL},
 	.options = rm_options,
 	.sections = (const struct command_section[]){{"Examples", rm_examples}, {0}},
 	.run = run_rm,

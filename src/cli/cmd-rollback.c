@@ -10,7 +10,7 @@ enum {
 };
 
 static const struct option rollback_options[] = {
-	{"quiet", 'q', NULL, "do not say how many processes were ended", OPTION_QUIET},
+	{"quiet", 'q', NULL, "do not print how many processes were killed", OPTION_QUIET},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -33,7 +33,7 @@ static int run_rollback(char **args, struct atoll_error *err)
 }
 
 static const struct command_row rollback_examples[] = {
-	{"atoll rollback abc step-3", "all that was written since then is gone"},
+	{"atoll rollback abc step-3", "return to step 3; later changes are lost"},
 	{0},
 };
 
@@ -43,14 +43,11 @@ const struct command command_rollback = {
 	.summary = "return a sandbox to a checkpoint",
 	.description =
 		(const char *const[]){
-			"Puts the workspace of a sandbox back to what it was at the checkpoint "
-			"NAME. "
-			"What was written since is gone, unless a later checkpoint has it: those "
-			"stay, and can be returned to as well.",
-			"Processes that run in the sandbox are ended, and it is said how many: "
-			"they "
-			"would go on with files that are not there any more. A wrong name changes "
-			"nothing.",
+			"Returns the workspace of a sandbox to the checkpoint NAME. Later changes "
+			"are lost, unless a later checkpoint contains them. Later checkpoints "
+			"stay, and you can return to them as well.",
+			"Kills all processes in the sandbox, because their files are replaced, and "
+			"prints how many there were. A wrong name changes nothing.",
 			NULL},
 	.options = rollback_options,
 	.sections = (const struct command_section[]){{"Examples", rollback_examples}, {0}},

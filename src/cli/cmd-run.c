@@ -28,37 +28,36 @@ enum {
 static const struct option run_options[] = {
 	{.help = "What to run"},
 	CLAUSES_START,
-	{"fd", 0, "N", "let the command have descriptor N besides 0, 1 and 2"},
+	{"fd", 0, "N", "pass descriptor N to the command, besides 0, 1 and 2"},
 	{"tty", 0, NULL,
-	 "give the command a terminal of its own; done by itself where standard input and output "
-	 "are one",
+	 "give the command a private terminal (the default if standard input and output are a "
+	 "terminal)",
 	 OPTION_TTY},
-	{"no-tty", 0, NULL, "give it pipes, also at a terminal", OPTION_NO_TTY},
+	{"no-tty", 0, NULL, "give the command pipes, also at a terminal", OPTION_NO_TTY},
 
 	CLAUSES_CONTRACT,
 
-	{.help = "What becomes of it"},
+	{.help = "At the end"},
 	{"apply", 0, "WHEN",
-	 "changes in a layer at the end: 'never' (the default), they wait; 'ask' shows them and "
-	 "asks; 'auto' applies them if the command succeeded, all but what the host would execute "
-	 "or trust, and nothing if one conflicts with the host's",
+	 "when to apply the changes: 'never' (the default), use 'atoll apply' later; 'ask' shows "
+	 "them at the end and asks; 'auto' applies them if the command succeeded, except for files "
+	 "that the host would execute or trust, and none if one conflicts",
 	 OPTION_APPLY},
 
 	{"receipt", 0, "FILE",
-	 "write a receipt at the end, signed, which others can check (atoll attest) and which can "
-	 "be "
-	 "replayed (atoll replay); all of the workspace is read for it before",
+	 "write a signed receipt at the end (see 'atoll attest') that can be replayed (atoll "
+	 "replay); atoll reads the whole workspace before the run for it",
 	 OPTION_RECEIPT},
 
-	{.help = "What is said"},
-	{"plan", 0, NULL, "show what would be enforced, clause by clause, and run nothing",
+	{.help = "Output"},
+	{"plan", 0, NULL, "show each clause and how it would be enforced; run nothing",
 	 OPTION_PLAN},
-	{"json", 0, NULL,
-	 "the plan, or the result as the last line of standard error, for programs", OPTION_JSON},
-	{"quiet", 'q', NULL, "no summary of what was refused and who was talked to", OPTION_QUIET},
+	{"json", 0, NULL, "print JSON: the plan, or the result as the last line of standard error",
+	 OPTION_JSON},
+	{"quiet", 'q', NULL, "print no summary of refused actions and connections", OPTION_QUIET},
 	{"events", 0, "READER",
-	 "send the lines of the record to another program while they are written: 'fd:N', "
-	 "'unix:PATH' or 'exec:COMMAND', which runs outside with your rights; may be repeated",
+	 "send the lines of the event log to another program during the run: 'fd:N', 'unix:PATH' "
+	 "or 'exec:COMMAND', which runs outside of the sandbox with your rights; may be repeated",
 	 OPTION_EVENTS},
 	OPTION_HELP_ROW,
 	{0},
@@ -271,82 +270,77 @@ static int run_run(char **args, struct atoll_error *err)
 }
 
 static const char *const run_description[] = {
-	"Runs COMMAND in the current directory under a contract. Nothing that it or its "
-	"descendants do "
-	"reaches past the contract.",
-	"Without options: system directories can be read; the current directory can be written, "
-	"in a layer: its files stay as they are, 'atoll diff' shows what has changed, and 'atoll "
-	"apply' takes it. Secrets and other people's homes are not there; "
-	"/tmp, /run and /dev are private; there is no network (see --allow) and no privilege; and "
-	"processes, "
-	"memory, "
-	"time and output are bounded.",
-	"With --direct the workspace is written at once, except for what the host would later "
-	"execute or trust (git hooks and configuration, settings of editors and agents, shell "
-	"start-up files). In a layer such changes are possible, and are applied only if they are "
-	"named. doc/layers.md says more.",
-	"At a terminal the command gets one of its own, with job control. The person's shows text, "
-	"colours and movement; sequences that set its clipboard or title or make it answer are "
-	"left out. In pipes and files every byte stays as it is.",
-	"Signals to atoll reach the command: SIGINT, SIGTERM, SIGHUP and SIGQUIT its process "
-	"group, and after --grace everything is killed; a second SIGINT or SIGTERM kills at once. "
-	"SIGTSTP stops everything inside. The time limit sends SIGTERM, and kills after --grace; "
-	"it goes on while a run is stopped.",
-	"With --allow the command reaches those names, and nothing else of any network: every "
-	"connection is made by a process outside that checks name, port and address, also of "
-	"programs that know no proxy. Each is told of at the end. doc/network.md says how.",
-	"The contract is made of the defaults, then the job file, then the options, each adding to "
-	"or "
-	"overriding the one before it. --plan shows where each line comes from and by which "
-	"mechanism it "
-	"is kept. A clause that this host cannot enforce makes the run fail before the command "
+	"Runs COMMAND in the current directory under a contract. The contract limits the command "
+	"and all processes that it starts.",
+	"The default contract: the command can read system directories. It can write the current "
+	"directory, but only in a layer: the files themselves do not change, 'atoll diff' shows "
+	"the changes, and 'atoll apply' copies them to the host. Secrets and other people's home "
+	"directories are hidden. /tmp, /run and /dev are private. There is no network (see "
+	"--allow) and no privilege. Processes, memory, time and output are limited.",
+	"With --direct the command writes to the workspace directly, except for files that the "
+	"host would later execute or trust (git hooks and configuration, settings of editors and "
+	"agents, shell start-up files). In a layer the command can change such files, and 'atoll "
+	"apply' applies them only if they are named. See doc/layers.md.",
+	"At a terminal the command gets a private terminal with job control. Your terminal shows "
+	"its text, colours and cursor movement; atoll removes sequences that set the clipboard or "
+	"the title, or that make the terminal answer. In pipes and files no byte is changed.",
+	"atoll passes signals on to the command. SIGINT, SIGTERM, SIGHUP and SIGQUIT go to its "
+	"process group, and after --grace everything in the sandbox is killed; a second SIGINT or "
+	"SIGTERM kills at once. SIGTSTP stops everything in the sandbox. At the time limit the "
+	"command gets SIGTERM, and after --grace everything is killed; the time runs on while a "
+	"run is stopped.",
+	"With --allow the command can connect to these names and to nothing else. A process "
+	"outside of the sandbox makes every connection and checks name, port and address; this "
+	"works for programs without proxy support, too. The summary at the end lists the "
+	"connections. See doc/network.md.",
+	"The contract consists of the defaults, then the job file, then the options; each adds to "
+	"or overrides the one before. --plan shows the origin of each line and the mechanism that "
+	"enforces it. If this host cannot enforce a clause, the run fails before the command "
 	"starts.",
 	NULL,
 };
 
 static const struct command_row run_examples[] = {
-	{"atoll run -- npm test", "the default contract, here"},
+	{"atoll run -- npm test", "the default contract, in this directory"},
 	{"atoll run --read ~/data --timeout 10m -- python3 train.py",
-	 "one more directory, less time"},
-	{"atoll run --apply=ask -- ./agent", "look at the changes at the end, and decide"},
-	{"atoll run --direct -- make", "write here at once"},
+	 "one more directory to read, a shorter time limit"},
+	{"atoll run --apply=ask -- ./agent", "see the changes at the end, and decide"},
+	{"atoll run --direct -- make", "write to this directory directly"},
 	{"atoll run --hide '**/.env' -- make", "hide a pattern at any depth"},
 	{"atoll run --allow pypi.org --allow files.pythonhosted.org -- pip install six",
-	 "two names and nothing else"},
+	 "connect to two names and to nothing else"},
 	{"atoll run --allow api.example.com --secret API_KEY=api.example.com -- ./agent",
-	 "a key that is never inside"},
-	{"atoll run --listen 8080 -- npm run dev", "look at a server that runs inside"},
-	{"atoll run --plan -f job.yaml", "what a job would get, without running it"},
+	 "a key that is never in the sandbox"},
+	{"atoll run --listen 8080 -- npm run dev", "reach a server that runs in the sandbox"},
+	{"atoll run --plan -f job.yaml", "show what would be enforced, without running it"},
 	{"atoll run --json -f job.yaml 2>log; tail -n1 log", "the result for a program"},
 	{0},
 };
 
 static const struct command_row run_files[] = {
 	{"/run/atoll/contract.md",
-	 "inside: what is allowed, for the command to read (contract.json for "
-	 "programs)"},
-	{"~/.local/state/atoll", "what runs in a layer have written; 'atoll ls' lists it"},
-	{"~/.config/atoll/trusted-names",
-	 "names of your own that are protected like .vscode: one on each line, then who obeys it"},
-	{"~/.config/atoll/answers",
-	 "what was allowed 'always' when asked, by contract; a line removed is an answer taken "
-	 "back"},
+	 "in the sandbox: what is allowed, for the command to read (contract.json for programs)"},
+	{"~/.local/state/atoll", "the records with the layers of runs; 'atoll ls' lists them"},
+	{"~/.config/atoll/trusted-names", "more trusted names, protected like .vscode: one per "
+					  "line, followed by the program that obeys the file"},
+	{"~/.config/atoll/answers", "the answers 'always' to questions about the network, by "
+				    "contract; to revoke one, remove its line"},
 	{0},
 };
 
 static const struct command_row run_environment[] = {
-	{"ATOLL_SANDBOX", "is 1 inside"},
+	{"ATOLL_SANDBOX", "is 1 in the sandbox"},
 	{"HTTP_PROXY, HTTPS_PROXY, ALL_PROXY, NO_PROXY",
-	 "are set inside where there is a network, unless --no-proxy is given"},
+	 "are set in the sandbox if it has a network, unless --no-proxy is given"},
 	{"SSL_CERT_FILE",
-	 "outside: the authorities that servers are checked with, where TLS is opened"},
+	 "outside of the sandbox: the certificate authorities, for connections with --secret"},
 	{0},
 };
 
 const struct command command_run = {
 	.name = "run",
 	.usage = "[OPTION]... [--] COMMAND [ARGUMENT]...",
-	.summary = "run a command inside a boundary",
+	.summary = "run a command in a sandbox",
 	.description = run_description,
 	.options = run_options,
 	.sections =

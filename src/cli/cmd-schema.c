@@ -7,7 +7,7 @@
 static const struct option schema_options[] = {OPTION_HELP_ROW, {0}};
 
 static const struct command_row schema_examples[] = {
-	{"atoll schema >job.schema.json", "for an editor that completes and checks by schema"},
+	{"atoll schema >job.schema.json", "for an editor that completes and checks"},
 	{0},
 };
 
@@ -28,9 +28,8 @@ const struct command command_schema = {
 	.summary = "print the JSON Schema of a job file",
 	.description =
 		(const char *const[]){
-			"Prints the JSON Schema (draft 2020-12) of a job file. What the schema "
-			"refuses, "
-			"'atoll run' refuses, too; see atoll-job(5) for what the keys mean.",
+			"Prints the JSON Schema (draft 2020-12) of a job file. 'atoll run' refuses "
+			"all that the schema refuses. atoll-job(5) explains the keys.",
 			NULL},
 	.options = schema_options,
 	.sections = (const struct command_section[]){{"Examples", schema_examples}, {0}},

@@ -29,20 +29,22 @@ enum {
 
 static const struct option serve_options[] = {
 	{"listen", 0, "WHERE",
-	 "127.0.0.1:PORT (0 takes a free one), [::1]:PORT or unix:PATH; several times; beyond the "
-	 "loopback only with TLS",
+	 "127.0.0.1:PORT (0: any free port), [::1]:PORT or unix:PATH; may be repeated; other "
+	 "addresses need TLS",
 	 OPTION_LISTEN},
-	{"config", 0, "FILE", "configuration, YAML: see doc/daemon.md", OPTION_CONFIG},
-	{"tls-cert", 0, "FILE", "certificate and what leads to its root, PEM", OPTION_CERTIFICATE},
+	{"config", 0, "FILE", "configuration in YAML, see doc/daemon.md", OPTION_CONFIG},
+	{"tls-cert", 0, "FILE", "certificate with its chain, PEM", OPTION_CERTIFICATE},
 	{"tls-key", 0, "FILE", "its private key, PEM", OPTION_KEY},
-	{"state", 0, "DIR", "where everything is kept; usually ~/.local/state/atoll/daemon",
+	{"state", 0, "DIR", "the state directory (default: ~/.local/state/atoll/daemon)",
 	 OPTION_STATE},
-	{"end-sandboxes", 0, NULL, "a stop ends all sandboxes; else they live on", OPTION_END},
-	{"log-requests", 0, NULL, "a line of JSON on stderr for each request", OPTION_LOG},
-	{"tenant", 0, "NAME", "key new: whose; else the tenant default", OPTION_TENANT},
-	{"label", 0, "TEXT", "key new: what it is for, to be seen in key ls", OPTION_LABEL},
-	{"max-sandboxes", 0, "N", "tenant add: how many at once", OPTION_MAX_BOXES},
-	{"max-memory", 0, "SIZE", "tenant add: of all its sandboxes' limits together",
+	{"end-sandboxes", 0, NULL,
+	 "end all sandboxes when the daemon stops (default: they live on)", OPTION_END},
+	{"log-requests", 0, NULL, "print a line of JSON to standard error for each request",
+	 OPTION_LOG},
+	{"tenant", 0, "NAME", "key new: the tenant (default: 'default')", OPTION_TENANT},
+	{"label", 0, "TEXT", "key new: a note for 'key ls'", OPTION_LABEL},
+	{"max-sandboxes", 0, "N", "tenant add: sandboxes at the same time", OPTION_MAX_BOXES},
+	{"max-memory", 0, "SIZE", "tenant add: sum of the memory limits of its sandboxes",
 	 OPTION_MAX_MEMORY},
 	{"max-disk", 0, "SIZE", "tenant add: likewise", OPTION_MAX_DISK},
 	{"max-cpus", 0, "N", "tenant add: likewise", OPTION_MAX_CPUS},
@@ -52,25 +54,26 @@ static const struct option serve_options[] = {
 
 static const struct command_row serve_commands[] = {
 	{"key new [--tenant NAME] [--label TEXT]",
-	 "make a key, and print it: only its hash is kept"},
-	{"key ls", "which there are, by their first characters"},
-	{"key rm KEY", "it is refused from now on"},
-	{"tenant add NAME [--max-...]", "a tenant, or other quotas for it"},
-	{"tenant ls", "all of them, with quotas and CPU time used"},
-	{"tenant rm NAME", "one that has no sandboxes and snapshots any more"},
+	 "create a key and print it; only its hash is stored"},
+	{"key ls", "list the keys, by their first characters"},
+	{"key rm KEY", "refuse this key from now on"},
+	{"tenant add NAME [--max-...]", "add a tenant, or change its quotas"},
+	{"tenant ls", "list the tenants with quotas and used CPU time"},
+	{"tenant rm NAME", "remove a tenant that has no sandboxes and snapshots"},
 	{0},
 };
 
 static const struct command_row serve_examples[] = {
-	{"atoll serve", "listen at 127.0.0.1:8642, and print what an E2B program needs"},
-	{"atoll serve --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem", "for others"},
-	{"atoll serve key new --tenant ci", "while it runs or not"},
+	{"atoll serve", "listen on 127.0.0.1:8642, and print the variables for E2B programs"},
+	{"atoll serve --listen 0.0.0.0:8443 --tls-cert c.pem --tls-key k.pem",
+	 "for other machines"},
+	{"atoll serve key new --tenant ci", "works while the daemon runs, too"},
 	{0},
 };
 
 static const struct command_row serve_files[] = {
 	{"~/.local/state/atoll/daemon/state.db", "tenants, keys (hashed), sandboxes, usage"},
-	{"~/.local/state/atoll/daemon/atoll/", "the sandboxes' layers"},
+	{"~/.local/state/atoll/daemon/atoll/", "the layers of the sandboxes"},
 	{0},
 };
 
@@ -110,16 +113,17 @@ free_copy:
 const struct command command_serve = {
 	.name = "serve",
 	.usage = "[--listen WHERE]... [--config FILE] | key ... | tenant ...",
-	.summary = "keep sandboxes for others, over HTTP: E2B's protocol and our own",
+	.summary = "serve sandboxes over HTTP: E2B's protocol and atoll's own",
 	.description =
 		(const char *const[]){
-			"Serves sandboxes on one machine, as an ordinary user or as root: E2B's "
-			"protocol, so that its clients work with three environment variables "
-			"changed, which are printed at the start, and an API of its own under /v1.",
-			"Sandboxes depend on nobody: when the daemon is stopped, or killed, what "
-			"runs in them goes on, and the next daemon takes them over.",
-			"Keys belong to tenants, which see nothing of each other. The first start "
-			"makes one for the tenant default.",
+			"Serves sandboxes on one machine, as an ordinary user or as root. It "
+			"speaks E2B's protocol, so E2B's clients work after a change of three "
+			"environment variables, which are printed at the start. It also has an API "
+			"of its own under /v1.",
+			"Sandboxes do not depend on the daemon: if it is stopped or killed, their "
+			"processes go on, and the next daemon manages them again.",
+			"Each key belongs to a tenant. Tenants cannot see each other. The first "
+			"start creates a key for the tenant 'default'.",
 			NULL},
 	.options = serve_options,
 	.sections =

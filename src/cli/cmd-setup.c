@@ -19,13 +19,12 @@ enum {
 };
 
 static const struct option setup_options[] = {
-	{"plan", 0, NULL, "show what would be changed, line by line, and change nothing",
-	 OPTION_PLAN},
-	{"undo", 0, NULL, "take everything back that is in the ledger", OPTION_UNDO},
-	{"restore", 0, NULL, "make again what a boot takes away: firewall table, control groups",
+	{"plan", 0, NULL, "show each change, and change nothing", OPTION_PLAN},
+	{"undo", 0, NULL, "reverse all changes in the ledger", OPTION_UNDO},
+	{"restore", 0, NULL, "create again what a reboot removes: firewall table, control groups",
 	 OPTION_RESTORE},
-	{"status", 0, NULL, "one line: absent, complete or damaged", OPTION_STATUS},
-	{"json", 0, NULL, "for programs", OPTION_JSON},
+	{"status", 0, NULL, "print one word: absent, complete or damaged", OPTION_STATUS},
+	{"json", 0, NULL, "print JSON", OPTION_JSON},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -34,29 +33,29 @@ static const struct command_row setup_changes[] = {
 	{"accounts", "atoll-offline and atoll-online, without a login, ids below 1000"},
 	{"ids", "their blocks of host ids in /etc/subuid and /etc/subgid"},
 	{"groups", "a control group 'atoll' with memory, pids, cpu and io"},
-	{"firewall", "the nftables table 'inet atoll': offline ids reach nothing, online ids no "
-		     "loopback, private or metadata address"},
-	{"boot", "a systemd unit that makes groups and table again after a boot"},
+	{"firewall", "the nftables table 'inet atoll': offline ids can reach nothing, online ids "
+		     "no loopback, private or metadata address"},
+	{"boot", "a systemd unit that creates groups and table again after a reboot"},
 	{0},
 };
 
 static const struct command_row setup_examples[] = {
-	{"atoll setup --plan", "what it would do; needs no root"},
-	{"sudo atoll setup", "do it; a second time changes nothing"},
-	{"sudo atoll setup --undo", "leave the machine as it was"},
+	{"atoll setup --plan", "show the changes; needs no root"},
+	{"sudo atoll setup", "make the changes; a second call changes nothing"},
+	{"sudo atoll setup --undo", "restore the machine"},
 	{0},
 };
 
 static const struct command_row setup_statuses[] = {
 	{"0", "done, or nothing to do"},
-	{"241", "it would change the machine, and you are not root"},
-	{"242", "this host cannot do it; or something had to be left, and the output says what"},
+	{"241", "you are not root"},
+	{"242", "this host cannot do it, or something could not be undone; the output says what"},
 	{0},
 };
 
 static const struct command_row setup_files[] = {
-	{"/var/lib/atoll/setup.json", "the ledger: every change, with what was there before"},
-	{"/var/lib/atoll/setup.lock", "held while changes are made; root's alone"},
+	{"/var/lib/atoll/setup.json", "the ledger: each change, with the state before"},
+	{"/var/lib/atoll/setup.lock", "locked during changes; for root only"},
 	{0},
 };
 
@@ -81,16 +80,16 @@ static int run_setup(char **args, struct atoll_error *err)
 const struct command command_setup = {
 	.name = "setup",
 	.usage = "[--plan] [--undo] [--json]",
-	.summary = "prepare the machine for sandboxes of root's, or undo that",
+	.summary = "prepare the machine for runs by root, or undo that",
 	.description =
 		(const char *const[]){
-			"Prepares the machine once, as root: dedicated identities for sandboxes, "
-			"a firewall that refuses their packets by id, a control group. Ordinary "
-			"users need none of it, and neither does a run of root's; it is a second "
-			"wall for when everything else is gone.",
-			"Every change is entered in a ledger before it is made. --undo goes "
-			"through it backwards, and leaves what somebody else has changed since. "
-			"Being killed at any moment does no harm: run it again, or undo.",
+			"Prepares the machine once, as root: dedicated identities for sandboxes, a "
+			"firewall that refuses their packets by user id, a control group. Runs "
+			"work without it, also those of root; it is a second line of defence for "
+			"runs by root.",
+			"Each change is written to a ledger before it is made. --undo reverses the "
+			"changes in the ledger, except for things that somebody else has changed "
+			"since. The command can be killed at any moment: run it again, or undo.",
 			NULL},
 	.options = setup_options,
 	.sections =

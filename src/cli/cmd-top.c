@@ -11,34 +11,33 @@ enum {
 };
 
 static const struct option top_options[] = {
-	{"sort", 0, "WORD", "by 'cpu' (the default), 'memory', 'network', 'age' or 'id'",
-	 OPTION_SORT},
-	{"once", 0, NULL, "print the table once; done by itself where there is no terminal",
+	{"sort", 0, "WORD", "'cpu' (the default), 'memory', 'network', 'age' or 'id'", OPTION_SORT},
+	{"once", 0, NULL, "print the table once (the default if there is no terminal)",
 	 OPTION_ONCE},
 	OPTION_HELP_ROW,
 	{0},
 };
 
 static const struct command_row top_keys[] = {
-	{"arrows, j, k", "choose a sandbox; Home, End and pages as well"},
-	{"Enter", "look inside: what was started in it and runs; Esc goes back"},
-	{"p", "pause it, or let it go on"},
-	{"x", "end it for good, after a question"},
-	{"s", "sort by the next: cpu, memory, network, age, id"},
-	{"q", "leave"},
+	{"arrows, j, k", "select a sandbox; also Home, End, Page Up and Page Down"},
+	{"Enter", "show the running steps of the sandbox; Esc goes back"},
+	{"p", "pause or resume the sandbox"},
+	{"x", "end the sandbox, after a question"},
+	{"s", "sort by the next column: cpu, memory, network, age, id"},
+	{"q", "quit"},
 	{0},
 };
 
 static const struct command_row top_examples[] = {
-	{"atoll top", "the daemon of yours on this machine"},
-	{"atoll --host https://boxes.example.org top", "another one; the key is in ATOLL_KEY"},
-	{"atoll top --once --sort memory", "for a script"},
+	{"atoll top", "your own daemon on this machine"},
+	{"atoll --host https://boxes.example.org top", "another daemon; the key is in ATOLL_KEY"},
+	{"atoll top --once --sort memory", "in a script"},
 	{0},
 };
 
 static const struct command_row top_files[] = {
 	{"~/.local/state/atoll/daemon/local",
-	 "where the daemon of yours listens, and a key; nobody else can read it"},
+	 "the address of your daemon, and a key; readable by you only"},
 	{0},
 };
 
@@ -60,11 +59,11 @@ const struct command command_top = {
 	.summary = "watch the sandboxes of a daemon",
 	.description =
 		(const char *const[]){
-			"Shows the sandboxes of a daemon ('atoll serve') in the terminal, anew "
-			"every two seconds: state, CPU, memory, bytes over the network, processes "
-			"and age. CPU is in per cent of one.",
-			"Without --host it is the daemon that this user has started on this "
-			"machine. Where standard output is no terminal the table is printed once.",
+			"Shows the sandboxes of a daemon ('atoll serve') in the terminal, updated "
+			"every two seconds: state, CPU, memory, network bytes, processes and age. "
+			"CPU is in per cent of one CPU.",
+			"The default is your own daemon on this machine; see --host. If standard "
+			"output is not a terminal, the table is printed once.",
 			NULL},
 	.options = top_options,
 	.sections =

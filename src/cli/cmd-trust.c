@@ -15,18 +15,17 @@ enum {
 
 static const struct option trust_options[] = {
 	{"digest", 0, "SHA256",
-	 "record it only if its content has this SHA-256, and ask nobody: that of what you have "
-	 "read",
+	 "approve without a question, if the content has this SHA-256: the digest of the text that "
+	 "you have read",
 	 OPTION_DIGEST},
 	OPTION_HELP_ROW,
 	{0},
 };
 
 static const struct command_row trust_examples[] = {
-	{"atoll trust job.yaml", "read it here, and agree; 'atoll run -f job.yaml' may now do what "
-				 "it says"},
-	{"atoll trust --digest 5891b5b522... job.yaml", "in a script, for content that was read "
-							"elsewhere"},
+	{"atoll trust job.yaml", "read it and approve it; then 'atoll run -f job.yaml' works"},
+	{"atoll trust --digest 5891b5b522... job.yaml",
+	 "in a script, for content that was read before"},
 	{0},
 };
 
@@ -98,18 +97,17 @@ const struct command command_trust = {
 	.summary = "approve a job file that a run could have written",
 	.description =
 		(const char *const[]){
-			"Shows the job file FILE, and records that you agree with it. At a "
-			"terminal you are asked; else it is recorded at once. What is recorded is "
-			"exactly what is shown, also if a run writes the file meanwhile.",
-			"A job file could be the work of an earlier run, or of another user. It "
-			"may make the default contract narrower; before it may make it wider, "
-			"somebody has to look at it. That is so if the file, or a directory or "
-			"link on the way to it, lies in a git tree, in the current directory, in "
-			"a workspace or writable directory of this job or of an earlier run; or "
-			"if somebody besides you and root can write it.",
-			"Trust is in the exact content at this path: a changed file, a copy "
-			"elsewhere, and a link to it have to be approved again. Other job files "
-			"need no approval.",
+			"Shows the job file FILE and records that you approve it. At a terminal "
+			"you are asked; otherwise it is recorded at once. Exactly the content that "
+			"was shown is recorded, even if a run writes the file at the same time.",
+			"An earlier run or another user could have written a job file. Such a file "
+			"may narrow the default contract without approval, but not widen it. "
+			"Approval is needed if the file, or a directory or link in its path, is in "
+			"a git tree, in the current directory, or in a workspace or writable "
+			"directory of this job or an earlier run; or if another user than you and "
+			"root can write it.",
+			"An approval is for the exact content at this path: a changed file, a "
+			"copy, and a link to it need a new approval. Other job files need none.",
 			NULL},
 	.options = trust_options,
 	.sections = (const struct command_section[]){{"Examples", trust_examples}, {0}},

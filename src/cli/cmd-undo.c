@@ -10,7 +10,7 @@ enum {
 };
 
 static const struct option undo_options[] = {
-	{"force", 'f', NULL, "also what the host has changed since; those changes are lost",
+	{"force", 'f', NULL, "also restore files that have changed since; their changes are lost",
 	 OPTION_FORCE},
 	OPTION_HELP_ROW,
 	{0},
@@ -43,17 +43,17 @@ static int run_undo(char **args, struct atoll_error *err)
 const struct command command_undo = {
 	.name = "undo",
 	.usage = "[RUN] [--force]",
-	.summary = "take the latest apply of a run back",
+	.summary = "reverse the latest apply of a run",
 	.description =
 		(const char *const[]){
-			"Brings the host's files back to what they were before the latest 'atoll "
-			"apply' of a run: content, modes, owners, times. Again, and the apply "
-			"before that is taken back. RUN is an id or its beginning, as 'atoll ls' "
-			"shows it; without it, the latest run of this directory. The run's changes "
-			"stay in its record and can be applied again.",
-			"All or nothing, as apply: what the host has changed since then is a "
-			"conflict. What it has put into a directory that the run made stays there "
-			"even with --force.",
+			"Restores the files of the host to their state before the latest 'atoll "
+			"apply' of a run: content, modes, owners, times. A second undo reverses "
+			"the apply before that. RUN is an id, or its beginning, from 'atoll ls'; "
+			"the default is the latest run of this directory. The changes stay in the "
+			"record of the run and can be applied again.",
+			"If a file has changed on the host since the apply, that is a conflict, "
+			"and nothing is restored. Files that the host has added to a directory of "
+			"the run stay, even with --force.",
 			NULL},
 	.options = undo_options,
 	.run = run_undo,

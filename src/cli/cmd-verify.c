@@ -34,39 +34,40 @@ enum {
 	 1U << OPTION_QUOTE_KEY)
 
 static const struct option verify_options[] = {
-	{"all", 0, NULL, "all logs of the store, and the tree that knows of them", OPTION_ALL},
+	{"all", 0, NULL, "check all logs of the store, and the store's tree of logs", OPTION_ALL},
 	{"key", 0, "FILE",
-	 "the public key that counts, and those tied to it by hand-overs; the "
-	 "store's own unless said",
+	 "trust this public key, and keys connected with it by hand-overs (default: the store's "
+	 "key)",
 	 OPTION_KEY},
 	{"prove", 0, "SEQ", "print a proof that line SEQ (from 0) is in the log", OPTION_PROVE},
 	{"consistency", 0, "HEAD",
-	 "print a proof that the signed head in file HEAD still is the beginning of its log",
+	 "print a proof that the log still begins with the lines of the signed head in the file "
+	 "HEAD",
 	 OPTION_CONSISTENCY},
 	{"check", 0, "FILE", "check such a proof", OPTION_CHECK},
-	{"json", 0, NULL, "for programs", OPTION_JSON},
+	{"json", 0, NULL, "print JSON", OPTION_JSON},
 	{.help = "A receipt"},
 	{"receipt", 0, "FILE", "check a receipt (atoll attest) instead of a log", OPTION_RECEIPT},
-	{"root", 0, "DIR", "and that DIR holds the files that the run left", OPTION_ROOT},
-	{"log", 0, "FILE", "and that this log verifies and tells the same", OPTION_LOG},
-	{"log-key", 0, "FILE", "the key of the log, if it is not that of the receipt",
+	{"root", 0, "DIR", "also check that DIR contains the files that the run left", OPTION_ROOT},
+	{"log", 0, "FILE", "also check that this event log verifies and matches the receipt",
+	 OPTION_LOG},
+	{"log-key", 0, "FILE", "the key of the event log, if it differs from the receipt's",
 	 OPTION_LOG_KEY},
-	{"nonce", 0, "HEX", "and that hardware was asked with this", OPTION_NONCE},
-	{"quote-key", 0, "FILE", "and that it was the TPM with this public key", OPTION_QUOTE_KEY},
+	{"nonce", 0, "HEX", "also check that the hardware signed this nonce", OPTION_NONCE},
+	{"quote-key", 0, "FILE", "also check that the TPM has this public key", OPTION_QUOTE_KEY},
 	OPTION_HELP_ROW,
 	{0},
 };
 
 static const struct command_row verify_statuses[] = {
-	{"0", "good: whole, closed, signed; or the proof holds"},
-	{"1",
-	 "good as far as it goes, and not closed: still written, or its writer was interrupted"},
+	{"0", "good: complete, closed and signed; or the proof is valid"},
+	{"1", "good but not closed: the run goes on, or its supervisor was killed"},
 	{"2",
-	 "broken: changed, cut, moved, replaced, gone, or signed by a key that does not count"},
-	{"3", "cannot be told: there is no such log or receipt, or it cannot be read"},
-	{"4", "of a receipt: a file is missing, or is not what the run left"},
-	{"5", "of a receipt: the log does not verify, or tells something else"},
-	{"6", "of a receipt: what hardware says is about something else"},
+	 "broken: changed, cut, moved, replaced, missing, or signed by a key that is not trusted"},
+	{"3", "unknown: there is no such log or receipt, or it cannot be read"},
+	{"4", "receipt: a file is missing or has other content"},
+	{"5", "receipt: the event log does not verify or does not match"},
+	{"6", "receipt: the hardware signed something else"},
 	{0},
 };
 
@@ -277,32 +278,30 @@ static int run_verify(char **args, struct atoll_error *err)
 }
 
 static const struct command_row verify_examples[] = {
-	{"atoll verify", "the log of the latest run"},
-	{"atoll verify --all", "all of them, and that none is gone"},
-	{"atoll verify run.jsonl --key atoll.pub", "a copy, anywhere, with the public key alone"},
-	{"atoll verify --prove 7 k3v7q2ma >proof", "one line, to be shown without the others"},
-	{"atoll verify --check proof --key atoll.pub", "and checked"},
-	{"atoll verify --receipt run.receipt --root . --key atoll.pub",
-	 "a receipt, and the files it speaks of"},
-	{"atoll verify --consistency old-checkpoint", "nothing was taken out since it was kept"},
+	{"atoll verify", "the event log of the latest run"},
+	{"atoll verify --all", "all event logs, and that none is missing"},
+	{"atoll verify run.jsonl --key atoll.pub",
+	 "a copy, on any machine, with the public key only"},
+	{"atoll verify --prove 7 k3v7q2ma >proof", "prove one line without showing the others"},
+	{"atoll verify --check proof --key atoll.pub", "check this proof"},
+	{"atoll verify --receipt run.receipt --root . --key atoll.pub", "a receipt, and its files"},
+	{"atoll verify --consistency old-checkpoint", "prove that no line was removed since then"},
 	{0},
 };
 
 const struct command command_verify = {
 	.name = "verify",
 	.usage = "[RUN|FILE|--all] [--key FILE] [--json]",
-	.summary = "check that the log of a run, or a receipt, is what was written",
+	.summary = "check that an event log or a receipt was not changed",
 	.description =
 		(const char *const[]){
-			"Finds lines that were changed, taken out, put in or moved, an end that "
-			"was cut off, another run's log under a name, a log that is gone, a "
-			"signature that is not the key's. It says at which line. RUN is an id, the "
-			"beginning of one, or a sandbox's name; without it the latest log is "
-			"meant. "
-			"A file (with a slash, or ending in .jsonl) is checked by itself.",
-			"What was cut off the end of a log that was not closed cannot be told from "
-			"what was never written; of one that was closed the store's tree knows how "
-			"long it was.",
+			"Finds lines that were changed, removed, inserted or moved, a missing end, "
+			"a log under another run's name, a missing log, and wrong signatures. It "
+			"prints the number of the first wrong line. RUN is an id, the beginning of "
+			"an id, or the name of a sandbox; the default is the latest log. A FILE "
+			"(with a slash, or ending in .jsonl) is checked without the store.",
+			"If a log is not closed, a missing end cannot be detected. The length of a "
+			"closed log is in the store's tree of logs.",
 			NULL},
 	.options = verify_options,
 	.sections =

@@ -128,23 +128,20 @@ void manual_overview(FILE *out)
 {
 	static const struct command_section statuses = {"Exit status", exit_statuses};
 
-	heading(out, NULL, "run a command inside a boundary");
+	heading(out, NULL, "run a command in a sandbox");
 	fputs(".SH SYNOPSIS\n\\fBatoll\\fR [\\-\\-host URL] [\\-\\-key KEY] COMMAND [ARGUMENT]...\n"
 	      ".SH DESCRIPTION\n",
 	      out);
+	paragraph(out, "atoll runs a command in a sandbox. A contract says what the command may "
+		       "read and write, which hosts it may reach (none by default), and how much "
+		       "it may use. Changes to files are kept in a layer: you can inspect them, "
+		       "apply them, and undo that. atoll needs neither root nor a daemon.");
 	paragraph(out,
-		  "atoll runs a command inside a boundary that a contract states: what it may read "
-		  "and write, whom it may talk to (nobody, unless said), and how much it may use. "
-		  "What it writes is kept in a layer, to be seen, taken and taken back. It needs "
-		  "neither root nor a daemon.");
-	paragraph(
-		out,
-		"With --host URL before the command (http://HOST:PORT, https://HOST, unix:PATH) it "
-		"is done in a daemon elsewhere, which 'atoll serve' has started: create, exec, "
-		"checkpoint, rollback, fork, history, rm, ls, pause, resume, diff, apply, undo, "
-		"export, "
-		"log and top. --key KEY, or ATOLL_KEY, is who asks. With ATOLL_HOST set these go "
-		"there by themselves.");
+		  "With --host URL before the command (http://HOST:PORT, https://HOST, unix:PATH), "
+		  "a daemon that 'atoll serve' has started executes it: create, exec, checkpoint, "
+		  "rollback, fork, history, rm, ls, pause, resume, diff, apply, undo, export, log "
+		  "and top. The key is that of --key KEY or ATOLL_KEY. If ATOLL_HOST is set, these "
+		  "commands use that daemon without --host.");
 	fputs(".SH COMMANDS\n", out);
 	for (size_t i = 0; atoll_commands[i]; i++)
 		row(out, atoll_commands[i]->name, atoll_commands[i]->summary);

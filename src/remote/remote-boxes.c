@@ -208,7 +208,7 @@ enum {
 
 static const struct option ls_options[] = {
 	{"all", 'a', NULL, "accepted, and means nothing: all of them are listed", LS_ALL},
-	{"json", 0, NULL, "for programs: a list of objects", LS_JSON},
+	{"json", 0, NULL, "print JSON: a list of objects", LS_JSON},
 	{"label", 0, "NAME=VALUE", "only those that have it", LS_LABEL},
 	OPTION_HELP_ROW,
 	{0},

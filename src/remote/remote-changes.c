@@ -19,9 +19,9 @@ enum {
 };
 
 static const struct option diff_options[] = {
-	{"stat", 0, NULL, "how many lines of each", DIFF_STAT},
-	{"name-only", 0, NULL, "the names alone", DIFF_NAME_ONLY},
-	{"json", 0, NULL, "for programs: one object with all that is known of each", DIFF_JSON},
+	{"stat", 0, NULL, "only the number of changed lines per file", DIFF_STAT},
+	{"name-only", 0, NULL, "only the names", DIFF_NAME_ONLY},
+	{"json", 0, NULL, "print JSON: one object with all details", DIFF_JSON},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -212,7 +212,7 @@ enum {
 };
 
 static const struct option undo_options[] = {
-	{"force", 'f', NULL, "also what the host has changed since; those changes are lost",
+	{"force", 'f', NULL, "also restore files that have changed since; their changes are lost",
 	 UNDO_FORCE},
 	OPTION_HELP_ROW,
 	{0},
@@ -258,7 +258,8 @@ enum {
 
 static const struct option export_options[] = {
 	{"format", 0, "WORD", "'patch', 'tar' or 'oci'; 'tar' unless said", EXPORT_FORMAT},
-	{"output", 'o', "FILE", "write there; '-' and the default: standard output", EXPORT_OUTPUT},
+	{"output", 'o', "FILE", "the file to write ('-', the default: standard output)",
+	 EXPORT_OUTPUT},
 	OPTION_HELP_ROW,
 	{0},
 };

@@ -40,7 +40,7 @@ enum {
 };
 
 static const struct option rollback_options[] = {
-	{"quiet", 'q', NULL, "do not say how many processes were ended", ROLLBACK_QUIET},
+	{"quiet", 'q', NULL, "do not print how many processes were killed", ROLLBACK_QUIET},
 	OPTION_HELP_ROW,
 	{0},
 };
@@ -132,7 +132,7 @@ enum {
 };
 
 static const struct option history_options[] = {
-	{"json", 0, NULL, "for programs: a list of objects", HISTORY_JSON},
+	{"json", 0, NULL, "print JSON: a list of objects", HISTORY_JSON},
 	OPTION_HELP_ROW,
 	{0},
 };

@@ -30,16 +30,17 @@ enum {
 };
 
 static const struct option exec_options[] = {
-	{"env", 0, "NAME[=VALUE]", "give the command a variable; without a value, the caller's",
+	{"env", 0, "NAME[=VALUE]", "set an environment variable; without a value, copy yours",
 	 OPTION_ENV},
 	{"chdir", 0, "DIR", "start it here, inside", OPTION_CHDIR},
 	{"user", 0, "NAME", "as this user of the sandbox", OPTION_USER},
 	{"timeout", 0, "SECONDS", "end it then", OPTION_TIMEOUT},
 	{"tty", 0, NULL,
-	 "give it a terminal of its own; done by itself where standard input and output are one",
+	 "give the command a private terminal (the default if standard input and output are a "
+	 "terminal)",
 	 OPTION_TTY},
-	{"no-tty", 0, NULL, "give it pipes, also at a terminal", OPTION_NO_TTY},
-	{"json", 0, NULL, "the result as the last line of standard error, for programs",
+	{"no-tty", 0, NULL, "give the command pipes, also at a terminal", OPTION_NO_TTY},
+	{"json", 0, NULL, "print the result as JSON, as the last line of standard error",
 	 OPTION_JSON},
 	{"quiet", 'q', NULL, "do not say why it was ended", OPTION_QUIET},
 	OPTION_HELP_ROW,

@@ -21,9 +21,8 @@ enum {
 };
 
 static const struct option top_options[] = {
-	{"sort", 0, "WORD", "by 'cpu' (the default), 'memory', 'network', 'age' or 'id'", TOP_SORT},
-	{"once", 0, NULL, "print the table once; done by itself where there is no terminal",
-	 TOP_ONCE},
+	{"sort", 0, "WORD", "'cpu' (the default), 'memory', 'network', 'age' or 'id'", TOP_SORT},
+	{"once", 0, NULL, "print the table once (the default if there is no terminal)", TOP_ONCE},
 	OPTION_HELP_ROW,
 	{0},
 };
