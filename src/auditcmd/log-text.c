@@ -136,9 +136,9 @@ void log_text_line(struct log_text *text, const struct event *event)
 	if (has_colours && words->tone != TONE_PLAIN)
 		fputs("\033[m", out);
 	if (words->allow.used && text->is_denials)
-		fprintf(out, "\n%*sto allow it: %s", 12 + 2 + KIND_WIDTH + 2 + WHO_WIDTH + 2, "",
+		fprintf(out, "\n%*sallow with %s", 12 + 2 + KIND_WIDTH + 2 + WHO_WIDTH + 2, "",
 			words->allow.data);
 	else if (words->allow.used)
-		fprintf(out, " (to allow it: %s)", words->allow.data);
+		fprintf(out, " (allow with %s)", words->allow.data);
 	fputc('\n', out);
 }

@@ -81,7 +81,7 @@ static void print_act(const struct tree_view *view, const struct process_act *ac
 	tint(view, code ? code : "");
 	fprintf(out, "%s %s", streq(act->kind, "exec") ? "then" : act->kind, act->text);
 	if (act->allow)
-		fprintf(out, " (to allow it: %s)", act->allow);
+		fprintf(out, " (allow with %s)", act->allow);
 	tint(view, code ? "\033[m" : "");
 	fputc('\n', out);
 }

@@ -167,12 +167,12 @@ void apply_list_text(const struct apply_list *list, const struct atoll_apply_rep
 		fprintf(out, "would apply %" PRIu64 " change%s of %s\n", report->n_applied,
 			report->n_applied == 1 ? "" : "s", report->record);
 	else if (report->n_applied > 0)
-		fprintf(out, "applied %" PRIu64 " change%s of %s; to take %s back: atoll undo %s\n",
+		fprintf(out, "applied %" PRIu64 " change%s of %s; to undo this: atoll undo %s\n",
 			report->n_applied, report->n_applied == 1 ? "" : "s", report->record,
-			report->n_applied == 1 ? "it" : "them", report->record);
+			report->record);
 	print_held(list, report, place, out);
 	if (report->n_dropped > 0) {
-		fputs("not kept, because this host cannot: ", problems);
+		fputs("This host could not keep: ", problems);
 		print_escaped(problems, report->dropped);
 		fputc('\n', problems);
 	}

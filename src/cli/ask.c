@@ -18,13 +18,13 @@ void ask_text(const struct atoll_question *question, FILE *out)
 {
 	fputs("atoll: ", out);
 	if (question->why) {
-		fputs("everything inside has been stopped by ", out);
+		fputs("the sandbox is paused by ", out);
 		print_escaped(out, question->why);
 		fputs(".\n", out);
 		return;
 	}
 	print_escaped(out, question->program[0] ? question->program : "the command");
-	fputs(" wants to talk to ", out);
+	fputs(" wants to connect to ", out);
 	print_escaped(out, question->name);
 	fprintf(out, ", port %u, which ", question->port);
 	print_escaped(out, question->file ? question->file : "the contract");
@@ -100,7 +100,7 @@ static enum atoll_answer_type ask_at(int fd, const struct atoll_question *questi
 	fputs("\r\n", out);
 	ask_text(question, out);
 	if (question->why)
-		fprintf(out, "  Let it go on? [y]es, [N]o: it is ended (no in %d s) ",
+		fprintf(out, "  Continue? [y]es, [N]o: kill it (no in %d s) ",
 			question->timeout_ms / 1000);
 	else
 		fprintf(out, "  [o]nce, this [r]un, [a]lways, [N]o? (no in %d s) ",

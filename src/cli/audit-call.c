@@ -39,7 +39,7 @@ int audit_call(const char *name, const struct option *table, const struct comman
 
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r,
-				 "find 'atoll-audit', which is installed beside atoll");
+				 "find the program 'atoll-audit', which belongs to atoll");
 	if (!argv)
 		return error_oom(err);
 	argv[0] = path;

@@ -65,7 +65,7 @@ static int read_gc(char **args, struct gc_request *request, struct atoll_error *
 	}
 	if (r == 0 && *options.next)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "'%s' is one argument too many; usage: atoll gc %s", *options.next,
+				 "unexpected argument '%s'; usage: atoll gc %s", *options.next,
 				 command_gc.usage);
 	return r;
 }

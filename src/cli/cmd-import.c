@@ -61,9 +61,10 @@ static int read_number(const struct option *option, const char *text, uint64_t *
 	for (; *at >= '0' && *at <= '9' && n < UINT64_C(1) << 50; at++)
 		n = n * 10 + (uint64_t)(*at - '0');
 	if (at == text || *at || n == 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "option '--%s': '%s' is no number above 0; for example --%s 1000",
-				 option->name, text, option->name);
+		return error_set(
+			err, ATOLL_FAULT_REQUEST, 0,
+			"option '--%s': '%s' is not a number above 0; for example --%s 1000",
+			option->name, text, option->name);
 	*ret = n;
 	return 0;
 }
@@ -116,7 +117,7 @@ static int read_request(char **args, struct import_request *request, struct atol
 			break;
 		if (request->file)
 			return error_set(err, ATOLL_FAULT_REQUEST, 0,
-					 "'%s' is one argument too many; usage: atoll import %s",
+					 "unexpected argument '%s'; usage: atoll import %s",
 					 *options.next, command_import.usage);
 		request->file = *options.next++;
 	}
@@ -142,7 +143,7 @@ static int name_directory(const char *file, char *ret, size_t size, struct atoll
 			ret[strlen(ret) - strlen(*ending)] = '\0';
 	if (streq(file, "-") || ret[0] == '\0' || length == strlen(ret))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "where to? name a directory that is new or empty: --to DIR");
+				 "name a new or empty directory: --to DIR");
 	return 0;
 }
 
@@ -154,7 +155,7 @@ void import_print_held(const char *path, const char *mark, void *data)
 		return;
 	fputs("atoll: held back, because the host would execute or trust it: ", stderr);
 	print_escaped(stderr, path);
-	fprintf(stderr, " (%s); to take it: atoll import --take ", mark);
+	fprintf(stderr, " (%s); to unpack it, too: atoll import --take ", mark);
 	print_word(stderr, path);
 	fputc(' ', stderr);
 	print_word(stderr, told->file);

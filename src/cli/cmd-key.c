@@ -84,10 +84,8 @@ static int rotate(unsigned seen, struct atoll_error *err)
 		json_close(&json, '}');
 		return put_json(&text, err);
 	}
-	printf("key %s was replaced by key %s; both have signed that, and what the old one has "
-	       "signed "
-	       "stays good\n%s",
-	       old.id, new.id, new.pem);
+	printf("Replaced key %s by key %s. Signatures of the old key stay valid.\n%s", old.id,
+	       new.id, new.pem);
 	return 0;
 }
 
@@ -104,8 +102,8 @@ static int run_key(char **args, struct atoll_error *err)
 		r = rotate(words.seen, err);
 	else
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "'%s' is nothing to do with a key; usage: atoll key %s",
-				 words.args[0], command_key.usage);
+				 "unknown action '%s'; usage: atoll key %s", words.args[0],
+				 command_key.usage);
 	return r < 0 ? r : command_flush(err);
 }
 

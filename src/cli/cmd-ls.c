@@ -95,9 +95,10 @@ static void print_text(const struct atoll_record *list, size_t n, const char *he
 			     !here);
 	}
 	if (n_shown == 0 && n > 0)
-		printf("no run of this directory is kept; %zu of others: atoll ls --all\n", n);
+		printf("no records of this directory; %zu of other directories: atoll ls --all\n",
+		       n);
 	else if (n_shown == 0)
-		puts("no run is kept");
+		puts("no records");
 }
 
 /* ---- for programs ---- */

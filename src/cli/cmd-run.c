@@ -94,7 +94,7 @@ static int read_request(char **args, struct run_request *ret, struct atoll_error
 	while ((r = options_next(&options, &option, &value, err)) > 0) {
 		if (option->id == OPTION_FILE && request.file)
 			return error_set(err, ATOLL_FAULT_REQUEST, 0,
-					 "two job files: '%s' and '%s'; a run takes one",
+					 "two job files, '%s' and '%s': a run has only one",
 					 request.file, value);
 		if (option->id == OPTION_FILE)
 			request.file = value;

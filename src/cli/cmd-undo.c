@@ -26,14 +26,13 @@ static int run_undo(char **args, struct atoll_error *err)
 		return r < 0 ? r : 0;
 	r = atoll_undo(line.args[0], line.seen & 1U << OPTION_FORCE, &report, err);
 	if (r == -EEXIST && report.n_conflicts)
-		fputs("  move the host's own changes elsewhere first, or --force takes them away\n",
-		      stderr);
+		fputs("  Move these changes away first, or overwrite them with --force.\n", stderr);
 	if (r < 0)
 		return r;
-	printf("undone: the latest apply of %s; once more onto the host: atoll apply %s\n",
-	       report.record, report.record);
+	printf("Undid the last apply of %s. To apply it again: atoll apply %s\n", report.record,
+	       report.record);
 	if (report.n_dropped > 0) {
-		fputs("not brought back, because this host cannot: ", stderr);
+		fputs("This host could not restore: ", stderr);
 		print_escaped(stderr, report.dropped);
 		fputc('\n', stderr);
 	}

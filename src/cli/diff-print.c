@@ -203,8 +203,8 @@ static void print_legend(const struct diff_view *view, struct pager *pager)
 		return;
 	tint(pager, TINT_ALARM);
 	fprintf(pager->out,
-		"! marks %zu change%s that the host would execute or trust; 'atoll apply' takes "
-		"them only if they are named\n",
+		"! marks %zu change%s that the host would execute or trust; 'atoll apply' applies "
+		"them only if you name them\n",
 		n, n == 1 ? "" : "s");
 	tint(pager, TINT_NONE);
 }

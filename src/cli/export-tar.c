@@ -39,7 +39,7 @@ int export_tar(const char *id, enum atoll_tar form, const char *path, bool is_qu
 
 	if (!path && isatty(STDOUT_FILENO))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "a tar is nothing for a terminal; name a file: -o FILE");
+				 "standard output is a terminal; write the tar to a file: -o FILE");
 	r = path ? export_file(path, fill_tar, &tar, err) : fill_tar(STDOUT_FILENO, &tar, err);
 	if (r == 0 && !is_quiet)
 		export_print_report(&tar.report);

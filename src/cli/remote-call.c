@@ -33,7 +33,7 @@ int remote_execute(const char *host, const char *command, char **args, struct at
 
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r,
-				 "find 'atoll-remote', which is installed beside atoll");
+				 "find the program 'atoll-remote', which belongs to atoll");
 	while (args[n])
 		n++;
 	argv = calloc(n + 4, sizeof *argv);

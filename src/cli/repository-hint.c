@@ -117,8 +117,8 @@ void repository_hint(const struct atoll_result *result, const char *here, char *
 	if (lstat(git, &st) < 0) {
 		if (!find_above(here, path))
 			return;
-		fputs("atoll: the git repository is above the workspace, and not seen inside; with "
-		      "it: atoll run -C ",
+		fputs("atoll: the git repository is above the workspace, so the sandbox does not "
+		      "contain it; include it: atoll run -C ",
 		      out);
 		print_word(out, path);
 		fputs(" --chdir ", out);
@@ -126,18 +126,19 @@ void repository_hint(const struct atoll_result *result, const char *here, char *
 		fputs(" ...\n", out);
 	} else if (S_ISREG(st.st_mode) && read_pointer(git, "gitdir: ", here, path) &&
 		   !path_is_within(path, here)) {
-		fputs("atoll: the git repository is outside of the workspace, and not seen inside",
+		fputs("atoll: the git repository is outside of the workspace, so the sandbox does "
+		      "not contain it",
 		      out);
 		if (find_repository(path, here)) {
-			fputs("; to look at it: --read ", out);
+			fputs("; read it with --read ", out);
 			print_word(out, path);
-			fputs(", to change it: --direct --write ", out);
+			fputs(", change it with --direct --write ", out);
 			print_word(out, path);
 			fputc('\n', out);
 			return;
 		}
 		fputs("; the file .git leads to ", out);
 		print_word(out, path);
-		fputs(", which does not lead back here: look at it before you grant it\n", out);
+		fputs(", which does not point back here: check it before you grant it\n", out);
 	}
 }

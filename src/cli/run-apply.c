@@ -23,7 +23,7 @@ int apply_when_parse(const char *word, enum apply_when *ret, struct atoll_error 
 			return 0;
 		}
 	}
-	return error_set(err, ATOLL_FAULT_REQUEST, 0, "--apply '%s': it is auto, ask or never",
+	return error_set(err, ATOLL_FAULT_REQUEST, 0, "--apply '%s': use auto, ask or never",
 			 str_show(word, shown, sizeof shown));
 }
 
@@ -77,7 +77,7 @@ void apply_print(const struct apply_outcome *outcome, const struct atoll_result 
 	const struct atoll_apply_report *report = &outcome->report;
 
 	if (outcome->is_left && !is_quiet)
-		fputs("atoll: nothing was applied, because the command did not succeed\n", out);
+		fputs("atoll: nothing was applied, because the command failed\n", out);
 	if (!outcome->was_tried)
 		return;
 	if (outcome->has_failed)
@@ -89,10 +89,10 @@ void apply_print(const struct apply_outcome *outcome, const struct atoll_result 
 	if (report->n_held > 0)
 		fprintf(out,
 			"atoll: held back %" PRIu64 " that the host would execute or trust; to "
-			"take them, name them: atoll apply %s PATH\n",
+			"apply them, name them: atoll apply %s PATH\n",
 			report->n_held, result->record);
 	if (report->n_dropped > 0) {
-		fputs("atoll: this host cannot keep ", out);
+		fputs("atoll: this host could not keep: ", out);
 		print_escaped(out, report->dropped);
 		fputc('\n', out);
 	}

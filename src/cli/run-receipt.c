@@ -23,7 +23,7 @@ int receipt_after(const char *path, const struct atoll_result *result, struct at
 
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r,
-				 "find 'atoll-audit', which is installed beside atoll");
+				 "find the program 'atoll-audit', which belongs to atoll");
 	snprintf(run, sizeof run, "%s", result->run);
 	argv[4] = run;
 	if ((size_t)snprintf(output, sizeof output, "--output=%s", path) >= sizeof output)

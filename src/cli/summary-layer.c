@@ -32,8 +32,7 @@ void summary_layer_text(const struct atoll_result *result, FILE *out)
 			"--stat %s' shows which\n",
 			result->n_conflicts, result->record);
 	if (result->layer_note[0]) {
-		fprintf(out,
-			"atoll: what it wrote is not kept as it should be (%s): ", result->record);
+		fprintf(out, "atoll: the changes of %s are incomplete: ", result->record);
 		print_escaped(out, result->layer_note);
 		fputc('\n', out);
 	}

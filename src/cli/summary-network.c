@@ -171,7 +171,7 @@ static void print_group(const struct atoll_result *result, enum atoll_verdict ve
 	if (entries == 0)
 		return;
 	if (verdict == ATOLL_CONN_ALLOWED)
-		fputs("atoll: talked to:\n", out);
+		fputs("atoll: connections:\n", out);
 	else
 		fprintf(out, "atoll: %s %" PRIu64 " connection%s:\n",
 			verdict == ATOLL_CONN_REFUSED ? "refused" : "could not make", count,

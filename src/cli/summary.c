@@ -150,19 +150,24 @@ static void print_denial(const struct atoll_denial *denial, const char *here, FI
 	for (size_t i = 0; changes[i]; i++)
 		if (streq(denial->action, changes[i]))
 			how = "protected";
+	if (streq(denial->rule, "not granted"))
+		how = "outside the sandbox";
 	if (streq(denial->rule, "owner"))
-		how = "a layer has no id for whom it belongs to";
+		how = "the owner has no id in the layer";
 	fputs("  ", out);
 	print_escaped(out, denial->action);
 	fputc(' ', out);
 	print_escaped(out, shorten(denial->path, here));
-	fprintf(out, ": %s (", how);
-	print_escaped(out, denial->rule);
-	fputc(')', out);
+	fprintf(out, ": %s", how);
+	if (!streq(denial->rule, "not granted")) {
+		fputs(" (", out);
+		print_escaped(out, denial->rule);
+		fputc(')', out);
+	}
 	if (denial->count > 1)
 		fprintf(out, ", %d times", denial->count);
 	if (denial->allow[0]) {
-		fputs("; to allow it: ", out);
+		fputs("; allow with ", out);
 		print_escaped(out, denial->allow);
 	}
 	fputc('\n', out);

@@ -13,7 +13,7 @@ TEST(a_question_names_who_whom_and_what_does_not_list_it)
 
 	ask_text(&question, out);
 	fclose(out);
-	CHECK_STR(have, "atoll: py\\nthon wants to talk to evil\\x1b.test, port 443, which "
+	CHECK_STR(have, "atoll: py\\nthon wants to connect to evil\\x1b.test, port 443, which "
 			"/w/job.yaml does not list.\n");
 }
 

@@ -30,5 +30,5 @@ TEST(what_a_run_changed_is_one_line_and_what_needs_care_another)
 		   "atoll: the host has changed 1 of them meanwhile; 'atoll diff --stat k3f9x2ab' "
 		   "shows which\n");
 	result = (struct atoll_result){.record = "k3f9x2ab", .layer_note = "no\033space"};
-	check_text("atoll: what it wrote is not kept as it should be (k3f9x2ab): no\\x1bspace\n");
+	check_text("atoll: the changes of k3f9x2ab are incomplete: no\\x1bspace\n");
 }

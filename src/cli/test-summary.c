@@ -143,7 +143,7 @@ TEST(who_was_talked_to_and_refused_is_a_table)
 	talk("down.test", "", 80, ATOLL_CONN_FAILED, "allow down.test", "Connection refused", 1);
 	snprintf(result.network_note, sizeof result.network_note, "it ended");
 	check_text("/w",
-		   "atoll: talked to:\n"
+		   "atoll: connections:\n"
 		   "  pypi.org:443                               2 connections      300 B out    "
 		   "5.0 MiB in\n"
 		   "atoll: could not make 1 connection:\n"

@@ -243,7 +243,7 @@ static int run_undo(char **args, struct atoll_error *err)
 			      "the host has changed since then: nothing was taken back; --force "
 			      "takes its changes away");
 	else
-		puts("undone: the latest apply");
+		puts("Undid the last apply.");
 	json_decref(told);
 	buf_done(&answer.body);
 	return r < 0 ? r : command_flush(err);

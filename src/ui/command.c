@@ -16,7 +16,7 @@ static int check_count(const struct command *command, char **args, int least, in
 		n++;
 	if (n > most)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,
-				 "'%s' is one argument too many; usage: atoll %s%s%s", args[most],
+				 "unexpected argument '%s'; usage: atoll %s%s%s", args[most],
 				 command->name, command->usage[0] ? " " : "", command->usage);
 	if (n < least)
 		return error_set(err, ATOLL_FAULT_REQUEST, 0,

@@ -25,7 +25,8 @@ int export_file(const char *path, int (*write)(int fd, void *data, struct atoll_
 	}
 	fd = mkostemp(temp, O_CLOEXEC);
 	if (fd < 0)
-		return error_set(err, ATOLL_FAULT_REQUEST, errno, "make a file beside '%s'", path);
+		return error_set(err, ATOLL_FAULT_REQUEST, errno,
+				 "create a temporary file beside '%s'", path);
 	r = write(fd, data, err);
 	if (r == 0 && (fchmod(fd, 0666 & ~mask) < 0 || rename(temp, path) < 0))
 		r = error_set(err, ATOLL_FAULT_HOST, errno, "write '%s'", path);

@@ -157,14 +157,13 @@ static void on_stuck(const char *why, void *data)
 {
 	(void)data;
 	if (!why) {
-		fputs("atoll: the record is written again, and everything goes on\n", stderr);
+		fputs("atoll: the event log can be written again; the run goes on\n", stderr);
 		return;
 	}
-	fputs("atoll: everything inside is stopped, because the record cannot be written (",
+	fputs("atoll: everything inside is stopped, because the event log cannot be written (",
 	      stderr);
 	print_escaped(stderr, why);
-	fputs("); make space within 30 s and it goes on, otherwise it is ended; Ctrl-C ends it "
-	      "now\n",
+	fputs("); free disk space within 30 s, or the run is killed; Ctrl-C kills it now\n",
 	      stderr);
 }
 
@@ -172,12 +171,12 @@ static void on_paused(const char *why, uint64_t wait_ms, void *data)
 {
 	(void)data;
 	if (!why) {
-		fputs("atoll: everything goes on\n", stderr);
+		fputs("atoll: the run goes on\n", stderr);
 		return;
 	}
 	fputs("atoll: everything inside is stopped: ", stderr);
 	print_escaped(stderr, why);
-	fprintf(stderr, "; 'kill -CONT %d' lets it go on, and it is ended in %llu s\n",
+	fprintf(stderr, "; to continue: kill -CONT %d; otherwise the run is killed in %llu s\n",
 		(int)getpid(), (unsigned long long)wait_ms / 1000);
 }
 

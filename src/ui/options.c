@@ -28,7 +28,7 @@ static int unknown(const struct options *options, const char *dashes, const char
 				 "unknown option '%s%.*s'; did you mean '--%s'?", dashes,
 				 (int)length, typed, nearest);
 	return error_set(err, ATOLL_FAULT_REQUEST, 0,
-			 "unknown option '%s%.*s'; 'atoll %s --help' lists them", dashes,
+			 "unknown option '%s%.*s'; for a list: atoll %s --help", dashes,
 			 (int)length, typed, options->command);
 }
 

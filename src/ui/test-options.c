@@ -79,7 +79,7 @@ TEST(an_unknown_option_is_refused_with_a_suggestion)
 	CHECK_STR(err.text, "unknown option '--raed'; did you mean '--read'?");
 	CHECK_INT(err.fault, ATOLL_FAULT_REQUEST);
 	CHECK(options_next(&far, &option, &value, &err) < 0);
-	CHECK_STR(err.text, "unknown option '--zzzzzzzzz'; 'atoll run --help' lists them");
+	CHECK_STR(err.text, "unknown option '--zzzzzzzzz'; for a list: atoll run --help");
 	CHECK(options_next(&letter, &option, &value, &err) < 0);
 	CHECK(options_next(&bundle, &option, &value, &err) < 0);
 	CHECK(options_next(&none, &option, &value, &err) < 0);

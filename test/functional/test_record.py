@@ -198,7 +198,7 @@ def _():
         denials = told(result)["denials"]
         check(any(denial["allow"] == outside[0]["allow"] for denial in denials), "not in the result: %s" % denials)
         text = run(place, [], "cat %s/canary" % place.out)
-        check("to allow it: --read %s/canary" % place.out in text.err and "recorded as " in text.err, "not for people: " + text.err)
+        check("allow with --read %s/canary" % place.out in text.err and "recorded as " in text.err, "not for people: " + text.err)
         same(run(place, [], "exit 0").err, "", "said where there is nothing to say")
 
 

@@ -183,7 +183,7 @@ def _():
 def at_question(place, *flags):
     command = [*ATOLL_RUN, *flags, "--", "sh", "-c", "/bin/true stratum+tcp://x; sleep 1; exit 7"]
     terminal = Terminal(place, command, columns=200, env=state_of(place))
-    terminal.expect(r"stopped by rule:crypto-miners: true is told to mine.*Let it go on\?.*\) ")
+    terminal.expect(r"paused by rule:crypto-miners: true is told to mine.*Continue\?.*\) ")
     return terminal
 
 

@@ -558,10 +558,10 @@ def _():
         def hint(flags, command, cwd):
             result = run(place, flags, command, cwd=cwd, mode="direct")
             return result.status, [line for line in result.err.splitlines() if "the git repository" in line]
-        same(hint([], "git status", sub), (128, ["atoll: the git repository is above the workspace, and not seen inside; with it: atoll run -C %s --chdir '%s' ..."
+        same(hint([], "git status", sub), (128, ["atoll: the git repository is above the workspace, so the sandbox does not contain it; include it: atoll run -C %s --chdir '%s' ..."
                                                   % (place.ws, sub)]), "above")
         same(hint(["-C", place.ws, "--chdir", sub], "git status", sub), (0, []), "above, as it was told")
-        same(hint([], "git status", tree), (128, ["atoll: the git repository is outside of the workspace, and not seen inside; to look at it: --read %s, "
+        same(hint([], "git status", tree), (128, ["atoll: the git repository is outside of the workspace, so the sandbox does not contain it; read it with --read %s, "
                                                    "to change it: --direct --write %s" % (common, common)]), "a work tree")
         same(hint(["--read", common], "git status", tree), (0, []), "a work tree, to look at")
         same(hint(["--write", common], "echo new >new && git add new && git commit -qm second", tree), (0, []), "a work tree, to change")

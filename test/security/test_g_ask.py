@@ -20,7 +20,7 @@ from net import NO_WAY, inside  # noqa: E402
 from terminal import Terminal  # noqa: E402
 
 rig = net.enter()
-QUESTION = r"wants to talk to %s, port %d.*\[o\]nce.*\[N\]o\?[^\n]*\) "
+QUESTION = r"wants to connect to %s, port %d.*\[o\]nce.*\[N\]o\?[^\n]*\) "
 
 
 def at_terminal(place, flags, command, env=None):
@@ -81,7 +81,7 @@ def _():
         same(said.get("listed"), "ok", "listed")
         among(said.get("asked"), NO_WAY, "asked")
         among(said.get("again"), NO_WAY, "again")
-        same(terminal.seen.count(b"wants to talk to"), 1, "questions")
+        same(terminal.seen.count(b"wants to connect to"), 1, "questions")
         same({one["host"] for one in rig.requests()}, {"good.test"}, "requests")
         rig.silence("evil.test")
         check(not os.path.exists(answers_file(place)), "a no was written")
@@ -101,7 +101,7 @@ def _():
         same((said.get("first"), said.get("second"), said.get("third")), ("ok", "ok", "ok"), "once, this run, and the rest")
         among(said.get("port"), NO_WAY, "another port")
         same(len(rig.requests(3)), 3, "requests")
-        same(terminal.seen.count(b"wants to talk to"), 3, "questions")
+        same(terminal.seen.count(b"wants to connect to"), 3, "questions")
         check(not os.path.exists(answers_file(place)), "something was written")
         # Nothing of it is left for the next run.
         rig.clear()

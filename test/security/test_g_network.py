@@ -541,11 +541,11 @@ def _():
         for word in ("evil.test", "1.1.1.1", "7000"):
             check(word in result.err, "stderr does not tell of %s: %s" % (word, result.err))
         parts = result.err.split("atoll: ")
-        talked = [part for part in parts if re.match(r"talked to:\n  good\.test:80 +1 connection +35 B out +\d+ B in\n$", part)]
+        talked = [part for part in parts if re.match(r"connections:\n  good\.test:80 +1 connection +35 B out +\d+ B in\n$", part)]
         denied = [part for part in parts if re.match(r"refused \d+ connections:\n", part)]
         check(len(talked) == 1, "whom it talked to: %s" % result.err)
         check(len(denied) == 1 and "good.test:80" not in denied[0] and "good.test:7000 (python3" in denied[0], "who was refused: %s" % result.err)
-        flags = re.findall(r"(?:;|to allow it:) (--allow \S+)$", result.err, re.M)
+        flags = re.findall(r"(?:;|allow with) (--allow \S+)$", result.err, re.M)
         same(sorted(flags), ["--allow 1.1.1.1:80", "--allow evil.test", "--allow good.test:7000"], "the flags that would allow it")
         again = run(place, ["--allow", "good.test", *" ".join(flags).split()], inside(code))
         for name in ("good", "evil", "literal"):
