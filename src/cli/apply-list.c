@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #define JSON_MAX ((size_t)256 << 20)
-/* More names than that tell a person nothing; 'atoll diff' has them all. */
+/* The list is cut after this many names; 'atoll diff' shows all. */
 #define NAMES_MAX 40
 
 static char *copy_of(struct apply_list *list, const char *text)
@@ -30,7 +30,7 @@ void apply_list_add(const struct atoll_change *change, enum atoll_apply_fate fat
 
 	if (fate == ATOLL_FATE_LEFT)
 		return;
-	/* Room for twice as many whenever the number is a power of two. */
+	/* Doubles the array when the number is a power of two. */
 	if ((list->n & (list->n - 1)) == 0) {
 		more = reallocarray(list->items, list->n ? 2 * list->n : 1, sizeof *more);
 		if (!more) {
@@ -61,7 +61,8 @@ void apply_list_done(struct apply_list *list)
 
 /* ---- for people ---- */
 
-/* So that it means the same from where we stand. */
+/* Prints an absolute path if the current directory is not the workspace, so that the command
+ * works as it is printed. */
 static void print_path(FILE *out, const struct apply_place *place, const char *path)
 {
 	cleanup_free char *whole = NULL;

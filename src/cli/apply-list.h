@@ -4,9 +4,7 @@
 #include <atoll/layer.h>
 #include <stdio.h>
 
-/*
- * What became of the changes of a run, collected and printed
- */
+/* The result of an apply: collects the fate of each change, and prints it */
 
 struct apply_entry {
 	char *path, *from, *why;
@@ -31,10 +29,10 @@ struct apply_place {
 	bool was_merged; /* as far as that was possible */
 };
 
-/* For people: what was applied on `out`, what is held with the command that takes it, what
- * conflicts with what can be done. */
+/* For people: the applied changes, the held changes with the command that applies them, the
+ * conflicts with the options that resolve them. */
 void apply_list_text(const struct apply_list *list, const struct atoll_apply_report *report,
 		     const struct apply_place *place, FILE *out, FILE *problems);
-/* For programs: one object on a line. */
+/* For programs: one JSON object on one line. */
 int apply_list_json(const struct apply_list *list, const struct atoll_apply_report *report,
 		    const struct apply_place *place, FILE *out);

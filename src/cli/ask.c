@@ -10,7 +10,8 @@
 #include <string.h>
 #include <termios.h>
 
-/* A person who says no again and again is being worn down. */
+/* After 5 noes within a minute questions are refused without asking, so that a command cannot
+ * wear a person down. */
 #define NOES_MAX 5
 #define NOES_NS	 (60 * INT64_C(1000000000))
 
@@ -50,7 +51,7 @@ enum atoll_answer_type ask_meaning(const char *line)
 	return ATOLL_ASK_NO;
 }
 
-/* A terminal that is ours to read from; -1 if there is none. */
+/* The controlling terminal, if this process is in its foreground group; else -1. */
 static int open_terminal(void)
 {
 	cleanup_fd int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
@@ -60,7 +61,7 @@ static int open_terminal(void)
 	return take_fd(&fd);
 }
 
-/* One line within the time; false if none came. */
+/* Reads one line; false if none came before the timeout. */
 static bool read_answer(int fd, const struct atoll_question *question, char *ret, size_t size)
 {
 	int64_t until_ns = clock_monotonic_ns() + (int64_t)question->timeout_ms * 1000000;
@@ -95,7 +96,7 @@ static enum atoll_answer_type ask_at(int fd, const struct atoll_question *questi
 
 	if (!out)
 		return ATOLL_ASK_NOBODY;
-	/* What was typed before the question could be read is no answer to it. */
+	/* Discard input that was typed before the question was shown. */
 	tcflush(fd, TCIFLUSH);
 	fputs("\r\n", out);
 	ask_text(question, out);
@@ -108,7 +109,7 @@ static enum atoll_answer_type ask_at(int fd, const struct atoll_question *questi
 	fflush(out);
 	if (!read_answer(fd, question, line, sizeof line)) {
 		fprintf(out, "\natoll: no answer: %s\n", question->why ? "ended" : "refused");
-		/* Somebody is there, who has let the time pass. */
+		/* The person is at the terminal and let the time pass: that is a no. */
 		answer = question->why ? ATOLL_ASK_NO : ATOLL_ASK_NOBODY;
 	} else if (question->why) {
 		answer = line[0] == 'y' || line[0] == 'Y' ? ATOLL_ASK_ONCE : ATOLL_ASK_NO;

@@ -9,13 +9,14 @@
 #include <unistd.h>
 
 /*
- * The front door: find the command, run it, print its failure
+ * main() of atoll: finds the command, runs it, prints its error
  *
- * Start-up time is most of what a short run costs, so nothing is set up here that a command might
- * not need: no locale, no tables built at run time.
+ * The start-up time dominates a short run. So main() prepares nothing that a command might not
+ * need: no locale, no tables built at run time.
  */
 
-/* A caller may have closed 0, 1 or 2; the next file that we open must not become one of them. */
+/* The caller may have closed descriptor 0, 1 or 2. Open /dev/null there, so that no other file
+ * gets the number. */
 static void fill_standard_fds(void)
 {
 	int fd;
@@ -28,7 +29,7 @@ static void fill_standard_fds(void)
 		}
 }
 
-/* Options in place of a command's name. */
+/* Maps --help and --version to commands. */
 static const char *command_name(const char *word)
 {
 	if (streq(word, "--help") || streq(word, "-h"))
@@ -54,11 +55,10 @@ int main(int argc, char **argv)
 	int status;
 
 	fill_standard_fds();
-	/* Line by line, not character by character: lines of several programs must not mix. */
+	/* Buffer stderr by lines, so that lines of several programs do not mix. */
 	setvbuf(stderr, NULL, _IOLBF, BUFSIZ);
 	if (argc < 2) {
-		/* Not a success: a script whose variable was empty must not believe that something
-		 * ran. */
+		/* Not a success: a script with an empty variable must notice that nothing ran. */
 		help_overview(stdout);
 		return 240;
 	}

@@ -10,8 +10,9 @@
 #include <limits.h>
 #include <stdint.h>
 
-/* A program of its own reads the record: it needs libraries that would show in the start-up time of
- * every run. What it gets is plain: names of options as they stand in the table. */
+/* atoll-audit is a separate program, because its libraries would slow down the start of every
+ * run. Its arguments are: the command, the options by their names in the table, "--", and the
+ * arguments. */
 
 #define OPTIONS_MAX 32
 

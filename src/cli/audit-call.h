@@ -5,7 +5,7 @@ struct atoll_error;
 struct command_values;
 struct option;
 
-/* Become atoll-audit (src/auditcmd), with what was read by a command's table: `name` is that
- * of its command there. Returns only on failure. */
+/* Executes atoll-audit (src/auditcmd/) with the options that were read by `table`; `name` is the
+ * command of atoll-audit. Returns only on failure. */
 int audit_call(const char *name, const struct option *table, const struct command_values *line,
 	       struct atoll_error *err);

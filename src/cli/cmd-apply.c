@@ -52,7 +52,7 @@ static bool has(const struct apply_request *request, int option)
 	return request->seen & 1U << option;
 }
 
-/* Options may stand anywhere; behind "--" all are paths. */
+/* Options may stand anywhere; all arguments after "--" are paths. */
 static int read_request(char **args, struct apply_request *ret, bool *ret_first_is_path,
 			struct atoll_error *err)
 {
@@ -86,15 +86,15 @@ static int read_request(char **args, struct apply_request *ret, bool *ret_first_
 	return 0;
 }
 
-/* Is it a record's id or name, or an id's beginning? That is at least four characters here, so
- * that the name of a file is seldom taken for one. */
+/* Is `word` the id or name of a record, or the beginning of an id? A beginning must have at
+ * least 4 characters, so that a file name is seldom mistaken for it. */
 static bool names_record(const struct atoll_record *record, const char *word, bool *ret_whole)
 {
 	*ret_whole = streq(record->id, word) || (record->name[0] && streq(record->name, word));
 	return *ret_whole || (strlen(word) >= 4 && starts_with(record->id, word));
 }
 
-/* Take the first path for a run if it is one. */
+/* Uses the first path as the run if it names one. */
 static int find_run(struct apply_request *request, struct atoll_error *err)
 {
 	struct atoll_record *records;
@@ -124,7 +124,7 @@ static int find_run(struct apply_request *request, struct atoll_error *err)
 	return 0;
 }
 
-/* In fresh memory; NULL if it is not known. */
+/* The caller frees it; NULL if it is unknown. */
 static char *find_workspace(const char *id)
 {
 	struct atoll_record *records;

@@ -2,7 +2,7 @@
 #include "cli/audit-call.h"
 #include "cli/cli.h"
 
-/* src/auditcmd/attest.c does it. */
+/* Options and help only; src/auditcmd/attest.c implements the command. */
 
 enum {
 	OPTION_OUTPUT,

@@ -37,7 +37,8 @@ struct request {
 	char **paths;	/* NULL-terminated */
 };
 
-/* Options may stand before and behind the run; what follows "--" are paths. 1 after help. */
+/* Options may stand before and after the run; arguments after "--" are paths. Returns 1 after
+ * --help. */
 static int read_request(char **args, struct request *ret, struct atoll_error *err)
 {
 	struct options options = {"diff", diff_options, args};
@@ -71,7 +72,7 @@ static int read_request(char **args, struct request *ret, struct atoll_error *er
 	return 0;
 }
 
-/* A path that was typed here, plain and absolute. */
+/* Makes a path of the command line absolute and plain. */
 static int make_plain(const char *typed, char ret[2 * PATH_MAX], struct atoll_error *err)
 {
 	char here[PATH_MAX];
@@ -132,7 +133,7 @@ static int choose(const struct atoll_changes *changes, char **paths, bool **ret,
 	return r;
 }
 
-/* Lists for programs go to standard output, whatever it is. */
+/* Lists for programs never go through the pager. */
 static int print_list(const struct request *request, const struct diff_view *view,
 		      struct atoll_error *err)
 {

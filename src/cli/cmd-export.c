@@ -97,7 +97,7 @@ static const struct format *find_format(const char *name, struct atoll_error *er
 	return NULL;
 }
 
-/* Options may stand before and behind the run. 1 after help. */
+/* Options may stand before and after the run. Returns 1 after --help. */
 static int read_request(char **args, struct request *ret, struct atoll_error *err)
 {
 	struct options options = {"export", export_options, args};

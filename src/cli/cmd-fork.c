@@ -51,7 +51,7 @@ static int run_fork(char **args, struct atoll_error *err)
 	if (!ids)
 		return error_oom(err);
 	r = atoll_sandbox_fork(line.args[0], line.args[1], count, ids, err);
-	/* Those that were made are there, also if one was not. */
+	/* Print the sandboxes that were created, even if a later one failed. */
 	for (size_t i = 0; i < count && ids[i][0]; i++)
 		puts(ids[i]);
 	free(ids);

@@ -57,7 +57,7 @@ static int read_gc(char **args, struct gc_request *request, struct atoll_error *
 			r = amount_parse_size(value, &request->options.max_bytes, err);
 		if (r < 0)
 			return r;
-		/* 0 stands for the usual; these are as good as nothing. */
+		/* The library reads 0 as the default: replace 0 by 1. */
 		if (option->id == OPTION_AGE && !request->options.max_age_s)
 			request->options.is_any_age = true;
 		if (option->id == OPTION_SIZE && !request->options.max_bytes)

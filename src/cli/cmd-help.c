@@ -33,8 +33,9 @@ void help_overview(FILE *out)
 	fputs("\nFor more about a command: atoll help COMMAND\n", out);
 }
 
-/* For src/cli/completion.py, which makes the shells' completions at build time: a line per command
- * and per option, with tabs between the fields. No text of a table contains a tab or a newline. */
+/* `atoll help --table`, for src/cli/completion.py, which makes the completions at build time: a
+ * line per command and option, with tabs between the fields. No text in a table contains a tab
+ * or a newline. */
 static void print_table(FILE *out)
 {
 	for (size_t i = 0; atoll_commands[i]; i++) {

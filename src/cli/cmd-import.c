@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 
-/* More names than that tell a person nothing. */
+/* Only this many names are printed. */
 #define NAMES_MAX 40
 
 enum {
@@ -97,7 +97,7 @@ static int add_option(const struct option *option, const char *value,
 	}
 }
 
-/* Options may stand on both sides of the file's name. */
+/* Options may stand before and after the file name. */
 static int read_request(char **args, struct import_request *request, struct atoll_error *err)
 {
 	struct options options = {"import", import_options, args};

@@ -2,7 +2,7 @@
 #include "cli/audit-call.h"
 #include "cli/cli.h"
 
-/* src/auditcmd/log-command.c does it. */
+/* Options and help only; src/auditcmd/log-command.c implements the command. */
 
 enum {
 	OPTION_FOLLOW,

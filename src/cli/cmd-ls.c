@@ -39,7 +39,7 @@ static const char *state_word(enum atoll_record_state state)
 	return words[state];
 }
 
-/* Of this directory, of one above it, or of one beneath it. */
+/* Is the workspace this directory, or above or below it? */
 static bool is_near(const struct atoll_record *record, const char *here)
 {
 	return path_is_within(here, record->workspace) || path_is_within(record->workspace, here);

@@ -2,7 +2,7 @@
 #include "cli/audit-call.h"
 #include "cli/cli.h"
 
-/* src/auditcmd/replay.c does it. */
+/* Options and help only; src/auditcmd/replay.c implements the command. */
 
 enum {
 	OPTION_KEY,

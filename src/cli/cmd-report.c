@@ -3,7 +3,7 @@
 #include "cli/audit-call.h"
 #include "cli/cli.h"
 
-/* src/auditcmd/report.c does it. */
+/* Options and help only; src/auditcmd/report.c implements the command. */
 
 enum {
 	OPTION_HTML,

@@ -15,7 +15,7 @@ static const struct option rm_options[] = {
 	{0},
 };
 
-/* The first failure is the one that is handed on, others are printed. */
+/* Returns the first failure; prints the others. */
 static void on_failure(const struct atoll_error *one, void *data)
 {
 	struct atoll_error *first = data;

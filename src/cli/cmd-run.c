@@ -80,9 +80,8 @@ struct run_request {
 	char **command; /* empty: the file's */
 };
 
-/* What the options say about this program; what they say about the contract is read by
- * clauses_fill(), once the file has been taken in: options win over the file wherever they stand.
- */
+/* The options that are about this program. clauses_fill() reads the options that are about the
+ * contract, after the job file, because options override the file wherever they stand. */
 static int read_request(char **args, struct run_request *ret, struct atoll_error *err)
 {
 	struct options options = {"run", run_options, args};
@@ -163,7 +162,7 @@ static void print_summary(struct atoll_job *job, const struct run_request *reque
 				     applied, stderr);
 	else if (!request->is_quiet)
 		summary_text(result, getcwd(here, sizeof here), stderr);
-	/* What is on the host already needs no hint how to get it there. */
+	/* Applied changes need no hint how to apply them. */
 	if (!request->is_json && !request->is_quiet && (!applied->was_tried || applied->has_failed))
 		summary_layer_text(result, stderr);
 	if (!request->is_json && !request->is_quiet && !request->is_elsewhere)
@@ -172,7 +171,7 @@ static void print_summary(struct atoll_job *job, const struct run_request *reque
 		apply_print(applied, result, request->is_quiet, stderr);
 }
 
-/* Is anything going to be said? */
+/* Will the summary print anything? */
 static bool has_words(const struct run_request *request, const struct atoll_result *result)
 {
 	return request->is_json || result->end == ATOLL_NOT_STARTED ||
@@ -193,7 +192,8 @@ static void on_published(const struct atoll_published *ports, size_t n, void *da
 			ports[i].host_port);
 }
 
-/* Before the summary, which for programs is the last line. 0, or an exit status. */
+/* Called before the summary, because with --json that must be the last line. 0, or an exit
+ * status. */
 static int write_receipt(const char *path, const struct atoll_result *result)
 {
 	struct atoll_error problem = {0};
@@ -228,10 +228,10 @@ static int run_job(struct atoll_job *job, const struct run_request *request,
 	interact_end();
 	if (r < 0)
 		return r;
-	/* What is ours begins on a line of its own. */
+	/* Start the summary on a new line. */
 	if (result.is_mid_line && isatty(STDERR_FILENO) && has_words(request, &result))
 		fputs("\n\033[J", stderr);
-	/* The run took place, and the command could not be executed: err says why. */
+	/* The sandbox ran, but the command could not be executed: err says why. */
 	if (result.end == ATOLL_NOT_STARTED)
 		print_problem(err->text);
 	apply_after(request->apply, &result, &applied);

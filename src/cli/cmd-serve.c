@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A program of its own does it (src/daemon/): it needs libraries that would show in the start-up
- * time of every run. */
+/* Executes atoll-daemon (src/daemon/), a separate program because its libraries would slow down
+ * the start of every run. */
 
 enum {
 	OPTION_LISTEN,
@@ -84,7 +84,7 @@ static int run_serve(char **args, struct atoll_error *err)
 	size_t n = 0;
 	int r;
 
-	/* Reading changes the list, and the daemon reads it once more. */
+	/* Read a copy: reading reorders the arguments, and atoll-daemon reads them again. */
 	while (args[n])
 		n++;
 	copy = calloc(n + 2, sizeof *copy);

@@ -7,8 +7,8 @@
 #include <limits.h>
 #include <unistd.h>
 
-/* A program of its own does it (src/setup/): it needs libraries that would show in the start-up
- * time of every run. */
+/* Executes atoll-setup (src/setup/), a separate program because its libraries would slow down
+ * the start of every run. */
 
 enum {
 	OPTION_PLAN,
@@ -71,7 +71,8 @@ static int run_setup(char **args, struct atoll_error *err)
 	if (r < 0)
 		return error_set(err, ATOLL_FAULT_HOST, -r,
 				 "find 'atoll-setup', which is installed beside atoll");
-	/* The place of the name: `args` stand behind it in main()'s list. */
+	/* args[-1] is the name of the command in main()'s argument list; atoll-setup gets the
+	 * list from there. */
 	args[-1] = path;
 	execv(path, args - 1);
 	return error_set(err, ATOLL_FAULT_HOST, errno, "execute '%s'", path);

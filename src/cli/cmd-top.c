@@ -3,7 +3,7 @@
 #include "cli/cli.h"
 #include "cli/remote-call.h"
 
-/* src/remote/top.c does it. */
+/* Options and help only; src/remote/top.c implements the command. */
 
 enum {
 	OPTION_SORT,
@@ -43,7 +43,7 @@ static const struct command_row top_files[] = {
 
 static int run_top(char **args, struct atoll_error *err)
 {
-	/* `args` is left alone: the other program reads it again. */
+	/* Read a copy: atoll-remote reads `args` again. */
 	for (char **arg = args; *arg; arg++) {
 		if ((*arg)[0] == '-' && ((*arg)[1] == 'h' || streq(*arg, "--help"))) {
 			help_command(&command_top, stdout);

@@ -29,7 +29,7 @@ static const struct command_row trust_examples[] = {
 	{0},
 };
 
-/* Line by line, nothing of which a terminal obeys. */
+/* Prints the file line by line, escaped for the terminal. */
 static void print_content(const char *text, size_t size)
 {
 	cleanup_free char *copy = strdup(text);
@@ -46,7 +46,7 @@ static void print_content(const char *text, size_t size)
 	}
 }
 
-/* The bytes that were read are shown, and it is these that count: nothing is opened again. */
+/* The approval is for the bytes that were read and shown. The file is not opened again. */
 static int show_and_ask(const char *text, size_t size, const char *hex, void *data)
 {
 	char answer[16] = "";

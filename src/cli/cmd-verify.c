@@ -119,7 +119,7 @@ static void on_each(const struct atoll_verified *found, void *data)
 	struct every *every = data;
 
 	every->n[found->finding]++;
-	/* Of many that are good their number is enough. */
+	/* Of several good logs only the number is printed. */
 	if (every->is_json || found->finding != ATOLL_FINDING_GOOD || !found->run[0])
 		print_one(found, every->is_json);
 }
@@ -140,7 +140,7 @@ static int verify_all(const char *key_path, bool is_json, struct atoll_error *er
 	return (int)worst.finding;
 }
 
-/* A sandbox may be meant by its name. */
+/* `word` may be the name of a sandbox. */
 static const char *resolve_name(const char *what, char id[ATOLL_ID_SIZE])
 {
 	struct atoll_record *records;
@@ -188,7 +188,8 @@ static bool is_file(const char *what)
 	       (strchr(what, '.') && access(what, F_OK) == 0);
 }
 
-/* A receipt is taken for a broken log otherwise: no line of a log begins so. */
+/* Without this check a receipt would be reported as a broken log. No line of a log begins like a
+ * receipt. */
 static int check_no_receipt(const char *path, struct atoll_error *err)
 {
 	static const char start[] = "{\"payload";
@@ -224,7 +225,7 @@ static int verify_one(const struct command_values *words,
 	return (int)found.finding;
 }
 
-/* Only one thing can be done at a time. */
+/* Two of these options together are an error. */
 static int check_words(const struct command_values *words, struct atoll_error *err)
 {
 	unsigned n = 0;
@@ -261,7 +262,7 @@ static int run_verify(char **args, struct atoll_error *err)
 	r = check_words(&words, err);
 	if (r < 0)
 		return r;
-	/* src/auditcmd/receipt-check.c does it. */
+	/* Implemented in src/auditcmd/receipt-check.c. */
 	if (words.seen & 1U << OPTION_RECEIPT)
 		return audit_call("verify", verify_options, &words, err);
 	options.key_path = words.values[OPTION_KEY];

@@ -62,7 +62,7 @@ static const char *type_word(mode_t mode)
 	}
 }
 
-/* What is not seen in the text: "(mode 0644 to 0755, attributes)". */
+/* Changes that the text does not show: "(mode 0644 to 0755, attributes)". */
 static void print_parts(FILE *out, const struct atoll_change *change)
 {
 	mode_t one = change->after.st_mode ? change->after.st_mode : change->before.st_mode;
@@ -98,7 +98,7 @@ static void print_parts(FILE *out, const struct atoll_change *change)
 		fputc(')', out);
 }
 
-/* A terminal gets names escaped; so does everybody else, since a line must stay one. */
+/* Names are always escaped: one line per file must stay one line. */
 static void print_heading(const struct pager *pager, const struct atoll_change *change)
 {
 	FILE *out = pager->out;
@@ -124,7 +124,7 @@ static void print_heading(const struct pager *pager, const struct atoll_change *
 	fputc('\n', out);
 }
 
-/* A line of a stranger's text: tabs are tabs, and nothing else is obeyed. */
+/* Prints a line of a file: tabs as they are, other control characters escaped. */
 static void print_safely(FILE *out, char *line)
 {
 	char *tab;

@@ -7,17 +7,17 @@
 struct pager;
 
 /*
- * A list of changes, printed
+ * Prints a list of changes
  *
- * `wanted` says which of the list's items are; NULL: all. Names and texts come from a stranger: a
- * terminal gets them escaped, a file or a program as they are.
+ * `wanted` selects items of the list; NULL: all. Names and texts come from the sandbox: they are
+ * escaped on a terminal, and unchanged in a file or pipe.
  */
 struct diff_view {
 	struct atoll_changes *changes;
 	const bool *wanted;
 };
 
-/* With texts; marked ones first. 0 or a negative errno. */
+/* With texts, marked files first. 0 or a negative errno. */
 int diff_print_text(const struct diff_view *view, struct pager *pager, struct atoll_error *err);
 int diff_print_stat(const struct diff_view *view, struct pager *pager, struct atoll_error *err);
 void diff_print_names(const struct diff_view *view, FILE *out);

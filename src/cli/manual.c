@@ -7,12 +7,13 @@
 #include <atoll/atoll.h>
 #include <ctype.h>
 
-/* Manual pages, in troff's man macros. No date: the same source makes the same page. */
+/* Manual pages in troff's man macros, from struct command. Without a date: the same source makes
+ * the same page. */
 
-/* Text that troff takes as it is: a backslash doubled, hyphens that can be copied. */
+/* Escapes text for troff: backslashes, hyphens, apostrophes. */
 static void troff(FILE *out, const char *text)
 {
-	/* A dot or an apostrophe at the start of a line would be a request. */
+	/* A dot or an apostrophe at the start of a line would be a troff request. */
 	if (text[0] == '.' || text[0] == '\'')
 		fputs("\\&", out);
 	for (; *text; text++) {
@@ -95,7 +96,7 @@ static void section(FILE *out, const struct command_section *s)
 		row(out, r->term, r->text);
 }
 
-/* All pages but the one itself. */
+/* Lists all other pages. */
 static void see_also(FILE *out, const struct command *self)
 {
 	fputs(".SH SEE ALSO\n", out);

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <termios.h>
 
-/* So many lines of one diff, and so many names, before a person is asked to look elsewhere. */
+/* The number of lines of one diff, and of names, that are shown. */
 #define DIFF_LINES_MAX 400
 #define NAMES_MAX      200
 
@@ -53,7 +53,7 @@ void pick_line(FILE *out, const struct atoll_change *change)
 		fputs(" -> ", out);
 	}
 	print_escaped(out, change->path);
-	/* Where a link leads is what matters about it; a mode that the host would act on, too. */
+	/* Show the target of a link, and a mode that the host would act on. */
 	if (S_ISLNK(change->after.st_mode))
 		fputs(" (a link)", out);
 	else if (change->after.st_mode & (S_ISUID | S_ISGID) && S_ISREG(change->after.st_mode))
@@ -67,7 +67,7 @@ void pick_line(FILE *out, const struct atoll_change *change)
 
 /* ---- the terminal ---- */
 
-/* A terminal that is ours to read from; -1 if there is none. */
+/* The controlling terminal, if this process is in its foreground group; else -1. */
 static int open_terminal(void)
 {
 	cleanup_fd int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
@@ -75,14 +75,14 @@ static int open_terminal(void)
 	return fd < 0 || tcgetpgrp(fd) != getpgrp() ? -1 : take_fd(&fd);
 }
 
-/* The end of the input is a no, and the end of all questions. */
+/* The end of the input counts as no, and ends all questions. */
 static enum pick_answer ask(struct dialogue *dialogue, const char *question)
 {
 	char line[64];
 	ssize_t got;
 
-	/* What was typed before the question could be read is no answer to it. All else has been
-	 * written before: who answers at once is heard. */
+	/* Discard input that was typed before the question was shown. The question is already
+	 * written, so a quick answer is not lost. */
 	fflush(dialogue->out);
 	tcflush(dialogue->fd, TCIFLUSH);
 	fputs(question, dialogue->out);
@@ -98,7 +98,7 @@ static enum pick_answer ask(struct dialogue *dialogue, const char *question)
 	return pick_meaning(line);
 }
 
-/* A diff's text: lines stay lines, and nothing else of it is obeyed. */
+/* Prints the text of a diff: newlines as they are, other control characters escaped. */
 static void show_text(FILE *out, const char *text, size_t size)
 {
 	const char *end = text + size;
@@ -206,7 +206,7 @@ static int compare_paths(const void *a, const void *b)
 		      (*(const struct atoll_change *const *)b)->path);
 }
 
-/* Changes that the person approved, as they were shown, by path. */
+/* The changes that the person approved, as they were shown, by path. */
 struct wanted {
 	const struct dialogue *dialogue;
 	const struct atoll_change **shown;
@@ -226,7 +226,7 @@ static bool has_same_mark(const struct atoll_change *a, const struct atoll_chang
 	return !a->mark || !b->mark ? a->mark == b->mark : streq(a->mark, b->mark);
 }
 
-/* Commands that still run may have deleted what was shown as changed, or changed what goes. */
+/* A running command may have changed a file since it was shown. */
 static bool is_wanted(const struct atoll_change *change, void *data)
 {
 	const struct atoll_change *shown = find_shown(data, change->path);
@@ -237,8 +237,8 @@ static bool is_wanted(const struct atoll_change *change, void *data)
 	       (change->kind != ATOLL_DELETED || has_same_mark(shown, change));
 }
 
-/* A yes is for the content whose diff was shown, and for the mark that stood beside it. A directory
- * that is needed comes along unasked. */
+/* A yes is for the content that was shown and for the mark beside it. A directory that an
+ * approved file needs is applied without a question. */
 static bool is_as_shown(const struct atoll_change *change,
 			const unsigned char digest[ATOLL_DIGEST_SIZE], void *data)
 {

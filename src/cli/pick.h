@@ -5,11 +5,11 @@
 #include <stdio.h>
 
 /*
- * Choosing at the terminal what of a run comes onto the host
+ * A person chooses at the terminal which changes to apply
  *
- * For `run --apply=ask` and `apply --pick`: the changes are listed, then [y]es (all but the marked
- * ones), [d]iff, [p]ick file by file, or [N]o. Names and texts come from the sandbox, and nothing
- * of them is obeyed by the terminal. Whoever does not answer, or is not there, says no.
+ * For `run --apply=ask` and `apply --pick`. Lists the changes, then asks: [y]es (all unmarked
+ * changes), [d]iff, [p]ick file by file, or [N]o. Names and texts come from the sandbox and are
+ * escaped. No answer means no.
  */
 
 enum pick_answer {
@@ -17,18 +17,18 @@ enum pick_answer {
 	PICK_YES,
 	PICK_DIFF,
 	PICK_EACH,
-	PICK_QUIT, /* while picking: the rest is not wanted */
+	PICK_QUIT, /* while picking: no to all others */
 };
 
-/* What a typed line means; the default is no. */
+/* The meaning of a typed line; the default is no. */
 enum pick_answer pick_meaning(const char *line);
 
-/* One line about a change: what, name, and why it is marked or conflicts. Ends with a newline. */
+/* Prints one line about a change: kind, name, and its mark or conflict. */
 void pick_line(FILE *out, const struct atoll_change *change);
 
 struct pick_options {
-	bool picks;	/* begin with the files, do not ask about all */
-	bool with_text; /* show the diff at once, not only when it is asked for */
+	bool picks;	/* ask about each file, not about all at once */
+	bool with_text; /* show the diff before the question */
 	bool merges;	/* as in atoll_apply_options */
 	bool is_forced;
 	/* As in atoll_apply_options; may be NULL. */
@@ -37,7 +37,8 @@ struct pick_options {
 	void *data;
 };
 
-/* Ask about a record, and apply what was chosen. 1 if something was, 0 if nothing was wanted or
- * there is nothing, -ENOTTY without a text if there is nobody to ask, or a negative errno. */
+/* Asks about the changes of a record, and applies those that were chosen. 1 if some were
+ * applied, 0 if none, -ENOTTY without a message if there is no terminal, or another negative
+ * errno. */
 int pick_and_apply(const char *id, const struct pick_options *options,
 		   struct atoll_apply_report *ret, struct atoll_error *err);

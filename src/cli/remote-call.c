@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <stdint.h>
 
-/* What has a meaning in a daemon: atoll-main.c of src/remote/ has the same. */
+/* The commands that a daemon can execute. Keep in step with remote_commands[] in src/remote/. */
 static const char *const commands_there[] = {
 	"create", "exec", "checkpoint", "rollback", "fork",   "history", "rm",	"ls", "pause",
 	"resume", "diff", "apply",	"undo",	    "export", "log",	 "top", NULL,
@@ -47,7 +47,8 @@ int remote_execute(const char *host, const char *command, char **args, struct at
 	return error_set(err, ATOLL_FAULT_HOST, errno, "execute '%s'", path);
 }
 
-/* "--NAME VALUE" or "--NAME=VALUE" at the front: 1, 0 if it is something else. */
+/* Reads "--NAME VALUE" or "--NAME=VALUE" at the front of the arguments: 1, or 0 if there is
+ * something else. */
 static int read_value(char ***args, const char *name, const char **ret, struct atoll_error *err)
 {
 	const char *word = **args;
@@ -77,7 +78,7 @@ int remote_dispatch(char ***args, struct atoll_error *err)
 		;
 	if (r < 0)
 		return r;
-	/* Not on the other program's command line, which everybody sees. */
+	/* By the environment: every user can read a command line. */
 	if (key)
 		setenv("ATOLL_KEY", key, 1);
 	if (host && !**args)

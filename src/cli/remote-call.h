@@ -4,17 +4,17 @@
 struct atoll_error;
 
 /*
- * Commands that are meant for a daemon elsewhere
+ * Commands for a daemon: `atoll --host URL [--key KEY] COMMAND ...`
  *
- *	atoll --host URL [--key KEY] COMMAND ...
- *
- * Another program does them (src/remote/), because of what it links. With $ATOLL_HOST those that
- * have a meaning there go there by themselves, and all others stay here.
+ * atoll-remote (src/remote/) executes them, because it links an HTTP client. With $ATOLL_HOST the
+ * commands that a daemon can execute go to that daemon without --host; all others are executed
+ * here.
  */
 
-/* Takes --host and --key from the front of `*args`. If the command is for somewhere else it is
- * executed, and only a failure returns: a negative errno. Else 0. */
+/* Reads --host and --key at the front of `*args` and advances `*args`. If the command is for a
+ * daemon, executes atoll-remote and returns only on failure, a negative errno. Otherwise returns
+ * 0. */
 int remote_dispatch(char ***args, struct atoll_error *err);
 
-/* Execute the other program; `args` stand behind the command's name in main()'s list. */
+/* Executes atoll-remote; `args` are the arguments after the command's name. */
 int remote_execute(const char *host, const char *command, char **args, struct atoll_error *err);

@@ -21,7 +21,7 @@ static bool speaks_of_git(char *const command[])
 	return false;
 }
 
-/* The path in a file of git's, behind `key`, counted from `here`. */
+/* Reads the path after `key` in a file of git, relative to `here`. */
 static bool read_pointer(const char *file, const char *key, const char *here, char ret[PATH_MAX])
 {
 	const char *target;
@@ -44,7 +44,8 @@ static bool read_pointer(const char *file, const char *key, const char *here, ch
 	return length < PATH_MAX;
 }
 
-/* Of a work tree the whole repository is needed: its objects are there. True if it is one. */
+/* Cuts REPOSITORY/worktrees/NAME to REPOSITORY, because a work tree needs the objects there.
+ * False if `path` does not have that form. */
 static bool cut_work_tree(char *path)
 {
 	char *slash = strrchr(path, '/');
@@ -68,8 +69,8 @@ static bool has(const char *dir, const char *name, mode_t type)
 	       lstat(path, &st) == 0 && (st.st_mode & S_IFMT) == type;
 }
 
-/* Is the other end `file` a path that leads back to `here`/.git? Whoever wrote the pointer could
- * not write that one, unless it was git. */
+/* Does `dir`/gitdir name `here`/.git? git writes both ends; a run that planted a .git file could
+ * not write the other end. */
 static bool leads_back(const char *dir, const char *here)
 {
 	char file[PATH_MAX], back[PATH_MAX], pointer[PATH_MAX];
@@ -81,15 +82,16 @@ static bool leads_back(const char *dir, const char *here)
 	return read_pointer(file, "", dir, back) && strcmp(back, pointer) == 0;
 }
 
-/* The repository of a linked work tree, in the place of the directory `path` that its pointer file
- * names. A run may have planted that pointer: advice is given only where git has made both ends. */
+/* Replaces `path`, the directory that a .git file names, by the repository of the linked work
+ * tree. A run may have planted the .git file: the hint names a repository only if both ends
+ * agree. */
 static bool find_repository(char path[PATH_MAX], const char *here)
 {
 	return leads_back(path, here) && cut_work_tree(path) && has(path, "HEAD", S_IFREG) &&
 	       has(path, "objects", S_IFDIR) && has(path, "refs", S_IFDIR);
 }
 
-/* The directory above that has a repository. */
+/* Finds the nearest directory above that contains .git. */
 static bool find_above(const char *here, char ret[PATH_MAX])
 {
 	char path[PATH_MAX];

@@ -5,14 +5,15 @@
 #include <stdio.h>
 
 /*
- * A repository that git does not find
+ * A hint if git does not find the repository
  *
- * Inside there is the workspace and nothing above or beside it. Where that is a part of a
- * repository, or a work tree whose repository lies elsewhere, git says that there is none, which
- * is true inside and no help. So if a command failed that has to do with git, one line says where
- * the repository is, and how the command would see it.
+ * The sandbox contains the workspace and nothing above or beside it. If the workspace is a
+ * subdirectory of a repository, or a work tree of another repository, git reports that there is
+ * none. So if a command that mentions git fails, one line names the repository and the options that
+ * make it visible.
  */
 
-/* `here` is the workspace, and `command` what was run in it. Says nothing if all is well. */
+/* `here` is the workspace; `command` is the command that ran in it. Prints nothing if the
+ * repository is in the workspace. */
 void repository_hint(const struct atoll_result *result, const char *here, char *const command[],
 		     FILE *out);

@@ -27,7 +27,7 @@ int apply_when_parse(const char *word, enum apply_when *ret, struct atoll_error 
 			 str_show(word, shown, sizeof shown));
 }
 
-/* A terminal that is ours to read from. */
+/* Is there a controlling terminal, and is this process in its foreground group? */
 static bool has_person(void)
 {
 	cleanup_fd int fd = open("/dev/tty", O_RDWR | O_CLOEXEC | O_NOCTTY);
@@ -45,7 +45,7 @@ int apply_check(enum apply_when when, struct atoll_error *err)
 	return 0;
 }
 
-/* A command that failed or was stopped in the middle may have left half of its work. */
+/* A command that failed or was stopped may have left incomplete work. */
 static bool has_succeeded(const struct atoll_result *result)
 {
 	return result->end == ATOLL_EXITED && result->code == 0;
@@ -66,7 +66,7 @@ void apply_after(enum apply_when when, const struct atoll_result *result, struct
 	else
 		r = atoll_apply(result->record, &(struct atoll_apply_options){0}, &ret->report,
 				&ret->problem);
-	/* A person who said no, or has gone, hears what can be done later. */
+	/* After a no the summary prints how to apply later. */
 	ret->was_tried = when == APPLY_AUTO || (r != 0 && r != -ENOTTY);
 	ret->has_failed = ret->was_tried && r < 0;
 }

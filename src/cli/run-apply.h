@@ -5,9 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/*
- * What becomes of a run's changes at its end: `atoll run --apply`
- */
+/* `atoll run --apply`: applies the changes of a run at its end */
 enum apply_when {
 	APPLY_NEVER,
 	APPLY_ASK,
@@ -17,21 +15,21 @@ enum apply_when {
 /* "auto", "ask", "never". */
 int apply_when_parse(const char *word, enum apply_when *ret, struct atoll_error *err);
 
-/* Before the start: is there somebody to ask? */
+/* Before the start: fails if a person must be asked and there is no terminal. */
 int apply_check(enum apply_when when, struct atoll_error *err);
 
 /* How that went. */
 struct apply_outcome {
 	bool was_tried;
-	bool is_left;	 /* `auto`, of a command that did not succeed */
+	bool is_left;	 /* `auto`, but the command failed */
 	bool has_failed; /* `problem` says why, and nothing was applied */
 	struct atoll_error problem;
 	struct atoll_apply_report report;
 };
 
-/* After the end; ask, if it is to be asked. */
+/* After the end: applies, or asks first, as `when` says. */
 void apply_after(enum apply_when when, const struct atoll_result *result,
 		 struct apply_outcome *ret);
-/* In words. A failure is told also if `is_quiet`. */
+/* Prints the outcome; a failure also if `is_quiet`. */
 void apply_print(const struct apply_outcome *outcome, const struct atoll_result *result,
 		 bool is_quiet, FILE *out);

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A program of its own makes it; the run's exit status is still to be given, so it is started
- * beside and not in our place. */
+/* Starts atoll-audit as a child and waits for it, because this process still has to return the
+ * exit status of the run. */
 int receipt_after(const char *path, const struct atoll_result *result, struct atoll_error *err)
 {
 	char program[PATH_MAX], output[PATH_MAX + 16];

@@ -6,7 +6,7 @@
 struct atoll_result;
 struct json;
 
-/* What a run has written to its layer, and what can be done with it. */
+/* The number of changes in the layer of a run, and the commands for them. */
 void summary_layer_text(const struct atoll_result *result, FILE *out);
 
 /* The keys "record", "changes" and "layer_note". */

@@ -33,7 +33,7 @@ static void format_bytes(uint64_t value, char *ret, size_t size)
 	snprintf(ret, size, "%.1f %s", scaled, units[i]);
 }
 
-/* "host:port", as --allow takes it. */
+/* "host:port", in the syntax of --allow. */
 static void format_peer(const struct atoll_connection *connection, bool shows_port, char *ret,
 			size_t size)
 {
@@ -73,7 +73,7 @@ static void print_talk(const struct atoll_connection *connection, FILE *out)
 	fputc('\n', out);
 }
 
-/* Is it for want of a line that it was refused? Much else cannot be allowed at all. */
+/* Was the connection refused because no line lists it? Most other refusals cannot be allowed. */
 static bool wants_line(const struct atoll_connection *connection)
 {
 	const char *reason = connection->reason;
@@ -83,7 +83,7 @@ static bool wants_line(const struct atoll_connection *connection)
 		starts_with(reason, "a person said no") || starts_with(reason, "nobody "));
 }
 
-/* A name that leads where names must not lead: the address itself can be listed. */
+/* A name that resolves to a near address: --allow with the address itself allows it. */
 static bool wants_address(const struct atoll_connection *connection)
 {
 	return starts_with(connection->reason, "the address is not allowed") &&
@@ -120,7 +120,7 @@ static void print_refusal(const struct atoll_connection *connection, FILE *out)
 	}
 	fputs(": ", out);
 	print_escaped(out, connection->reason[0] ? connection->reason : "not allowed");
-	/* A reason about one request names both. */
+	/* The reason of an HTTP request already names host and method. */
 	if (connection->verdict == ATOLL_CONN_REFUSED && connection->rule[0] &&
 	    !strstr(connection->reason, connection->rule)) {
 		fputs(" (", out);
@@ -138,7 +138,7 @@ static void print_refusal(const struct atoll_connection *connection, FILE *out)
 	fputc('\n', out);
 }
 
-/* A name that was only looked up, while an attempt to reach it is listed, too. */
+/* A DNS lookup, if a connection to the same name is listed, too. */
 static bool is_repeated(const struct atoll_result *result,
 			const struct atoll_connection *connection)
 {

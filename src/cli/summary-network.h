@@ -6,7 +6,7 @@
 struct atoll_result;
 struct json;
 
-/* The network's part of a summary: who was talked to, who could not be reached, who was refused and
- * by which flag that would be otherwise. */
+/* The network in a summary: connections, failed connections, and refused connections with the
+ * option that would allow them. */
 void summary_network_text(const struct atoll_result *result, FILE *out);
 void summary_network_json(const struct atoll_result *result, struct json *json);

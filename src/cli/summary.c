@@ -14,7 +14,8 @@
 #include <inttypes.h>
 
 #define LINES_MAX 10
-#define JSON_MAX  (1U << 20) /* all denials and connections at their longest, every byte escaped */
+#define JSON_MAX                                                                                   \
+	(1U << 20) /* enough for the maximum of denials and connections with every byte escaped */
 
 enum unit {
 	UNIT_COUNT,
@@ -52,7 +53,7 @@ struct step {
 	uint64_t size;
 };
 
-/* In the largest unit that leaves no fraction: what was asked for comes out as it was asked. */
+/* Uses the largest unit without a fraction, so that a limit is printed as it was given. */
 static void format_exactly(const struct step *steps, size_t n, uint64_t value, char *ret,
 			   size_t size)
 {
@@ -89,7 +90,7 @@ static bool was_stopped(const struct atoll_result *result)
 	       result->end == ATOLL_OVER_LIMIT;
 }
 
-/* For what was measured: three digits are enough. */
+/* For measured values: three digits. */
 static void format_about(enum unit unit, uint64_t value, char *ret, size_t size)
 {
 	if (unit == UNIT_BYTES && value >= UINT64_C(1) << 30)
@@ -102,7 +103,7 @@ static void format_about(enum unit unit, uint64_t value, char *ret, size_t size)
 		format_limit(unit, value, ret, size);
 }
 
-/* Of time and output there is never more than the limit. */
+/* Time and output never exceed their limits. */
 static void print_used(const struct atoll_result *result, const struct limit *limit, FILE *out)
 {
 	char value[32];
@@ -178,7 +179,7 @@ static uint32_t n_listed_denials(const struct atoll_result *result)
 	return result->n_denials < ATOLL_DENIALS_MAX ? result->n_denials : ATOLL_DENIALS_MAX;
 }
 
-/* One entry may stand for the same thing many times in a row. */
+/* One entry may have a count. */
 static uint64_t count_actions(const struct atoll_result *result)
 {
 	uint32_t n_listed = n_listed_denials(result);
@@ -215,7 +216,7 @@ static const char *flag_of(const char *by)
 	return text;
 }
 
-/* What rules and monitors had to say, and that one of them has ended it. */
+/* The findings of event rules and the monitor, and which of them stopped the run. */
 static void print_flags(const struct atoll_result *result, FILE *out)
 {
 	uint32_t n_listed = result->n_flags < ATOLL_FLAGS_MAX ? result->n_flags : ATOLL_FLAGS_MAX;
@@ -241,7 +242,7 @@ static void print_flags(const struct atoll_result *result, FILE *out)
 	}
 }
 
-/* Only where something has been said that one may want to look into. */
+/* Only if the summary has mentioned something to look up in the event log. */
 static void print_record(const struct atoll_result *result, FILE *out)
 {
 	if (!result->run[0])
@@ -308,7 +309,7 @@ static void write_flags(struct json *json, const struct atoll_result *result)
 	json_str(json, "events_note", result->events_note[0] ? result->events_note : NULL);
 }
 
-/* Each resource by the key that its limit has in a job file, in the limit's unit. */
+/* The used resources, by the keys of their limits in a job file, in the same units. */
 static void write_usage(struct json *json, const struct atoll_result *result)
 {
 	static const char *const keys[ATOLL_RESOURCE_COUNT] = {

@@ -6,16 +6,15 @@
 struct atoll_error;
 struct atoll_result;
 
-/*
- * What is said after a run
- */
+/* The summary after a run */
 
-/* For people, in a few lines: which limit ended it, and what was refused. Paths beneath `here`, the
- * directory where the person stands, are shown from there. Nothing if there is nothing to say. */
+/* For people, in a few lines: the limit that stopped the run, and what was refused. Paths below
+ * `here`, the current directory, are relative to it. Prints nothing if there is nothing to
+ * report. */
 void summary_text(const struct atoll_result *result, const char *here, FILE *out);
 
-/* For programs, one line: the result, or the failure if nothing ran. `digest` is the contract's,
- * or NULL. */
+/* For programs, one line of JSON: the result, or the error if nothing ran. `digest` is that of
+ * the contract, or NULL. */
 void summary_json(const struct atoll_result *result, const char *digest, FILE *out);
 /* The same after `atoll run --apply`. */
 struct apply_outcome;

@@ -3,8 +3,8 @@
 
 struct atoll_error;
 
-/* Let `write` fill a file that is made beside `path` and takes its place when it is whole: nobody
- * takes a half for all, and a link that a run has left under this name is replaced, not followed.
- * After a failure there is no such file. */
+/* Creates a temporary file beside `path`, calls write() to fill it, and renames it to `path`: so
+ * no program reads an incomplete file, and a symlink at `path` is replaced, not followed.
+ * Removes the temporary file on failure. */
 int export_file(const char *path, int (*write)(int fd, void *data, struct atoll_error *err),
 		void *data, struct atoll_error *err);

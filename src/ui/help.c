@@ -12,7 +12,7 @@ void help_row(FILE *out, const char *term, const char *text)
 {
 	int at = fprintf(out, "%*s%s", INDENT, "", term);
 
-	/* Two blanks between the columns, or a line of its own. */
+	/* At least two blanks between the columns; a longer term gets a line of its own. */
 	if (at > COLUMN - 2) {
 		fputc('\n', out);
 		at = 0;

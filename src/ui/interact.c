@@ -16,20 +16,20 @@
 #include <sys/signalfd.h>
 #include <termios.h>
 
-/* A set-up that takes longer than this is talked about. */
+/* Progress is printed if the set-up of a sandbox takes longer than this. */
 #define PATIENCE_MS 1000
 
 static const int passed_on[] = {SIGINT,	 SIGTERM, SIGHUP,  SIGQUIT, SIGTSTP,
 				SIGCONT, SIGUSR1, SIGUSR2, SIGWINCH};
 
-/* For handlers, which are given nothing, and the teller of progress. */
+/* State for signal handlers and the progress thread. */
 static struct {
-	sigset_t set; /* of those that are passed on */
+	sigset_t set; /* the signals that are passed on */
 	const char *step;
-	int end_fd; /* ends the teller; -1 if there is none */
+	int end_fd; /* wakes the progress thread to end it; -1 if there is none */
 	pthread_t progress_thread;
 	bool has_terminal;
-	struct termios before; /* of standard input, if that is one */
+	struct termios before; /* the settings of standard input, if it is a terminal */
 } state = {.step = "", .end_fd = -1};
 
 static void choose_signals(void)
@@ -52,8 +52,8 @@ static void write_text(const char *text)
 	(void)done; /* nobody to tell */
 }
 
-/* A thread, because a grant on a dead mount keeps the main one in the kernel, where not even a
- * handler runs. */
+/* A thread of its own: opening a grant on a dead network mount blocks the main thread in the
+ * kernel, where no signal handler runs. */
 static void *print_progress(void *unused)
 {
 	struct pollfd end = {.fd = state.end_fd, .events = POLLIN};
@@ -89,7 +89,7 @@ static void begin_progress(void)
 	state.end_fd = eventfd(0, EFD_CLOEXEC);
 	if (state.end_fd < 0)
 		return;
-	/* Signals are the main thread's. */
+	/* Block all signals in the thread: the main thread handles them. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	if (pthread_create(&state.progress_thread, NULL, print_progress, NULL) != 0)
@@ -114,7 +114,8 @@ static void on_crash(int number)
 	raise(number);
 }
 
-/* The library leaves the terminal as it was, however a run ends; unless we crash. */
+/* The library restores the terminal at the end of a run. After a crash of this process only a
+ * signal handler can do that. */
 static void guard_terminal(void)
 {
 	static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
@@ -143,8 +144,8 @@ static void on_suspend(bool by_command, void *data)
 		raise(SIGSTOP);
 		return;
 	}
-	/* As if Ctrl-Z had been typed at us and all that runs beside us. Where nobody could let us
-	 * go on again the kernel does not stop us, and the command goes on at once. */
+	/* Stop the whole process group, as Ctrl-Z would. In an orphaned process group the kernel
+	 * ignores SIGTSTP, and the command goes on at once. */
 	sigemptyset(&stop);
 	sigaddset(&stop, SIGTSTP);
 	kill(0, SIGTSTP);
@@ -152,7 +153,7 @@ static void on_suspend(bool by_command, void *data)
 	sigprocmask(SIG_BLOCK, &stop, NULL);
 }
 
-/* Also with --quiet: otherwise nobody would know why nothing happens. */
+/* Printed even with --quiet: otherwise the run would stop without a reason. */
 static void on_stuck(const char *why, void *data)
 {
 	(void)data;
@@ -183,7 +184,7 @@ static void on_paused(const char *why, uint64_t wait_ms, void *data)
 void interact_begin(struct atoll_run_options *options)
 {
 	choose_signals();
-	/* Whoever started us may have left them blocked, or children unreaped. */
+	/* The caller may have blocked these signals, or ignored SIGCHLD. */
 	sigprocmask(SIG_UNBLOCK, &state.set, NULL);
 	signal(SIGCHLD, SIG_DFL);
 	options->signal_fd = signalfd(-1, &state.set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -205,7 +206,7 @@ void interact_begin(struct atoll_run_options *options)
 void interact_end(void)
 {
 	end_progress();
-	/* What cannot be said must not change how we end. */
+	/* A closed pipe must not change the exit status. */
 	signal(SIGPIPE, SIG_IGN);
 }
 
@@ -218,7 +219,7 @@ void interact_die(const struct atoll_result *result)
 	    result->code != result->interrupted_by)
 		return;
 	fflush(NULL);
-	setrlimit(RLIMIT_CORE, &none); /* it is not us who failed */
+	setrlimit(RLIMIT_CORE, &none); /* no core file: this process did not crash */
 	signal(result->interrupted_by, SIG_DFL);
 	raise(result->interrupted_by);
 	sigemptyset(&one);

@@ -5,19 +5,20 @@ struct atoll_result;
 struct atoll_run_options;
 
 /*
- * Signals, and the person at the terminal
+ * Signals, progress and the terminal during a run
  *
- * Until the command runs, signals do what they do to any program: set-up can be interrupted, also
- * where it waits in the kernel, and everything inside dies with us. From then on they are passed on
- * (see atoll.h). Those that whoever started us had ignored (nohup) stay ignored.
+ * Until the command runs, signals have their default effect: the set-up of a sandbox can be
+ * interrupted, even while it blocks in the kernel, and the sandbox ends with this process. From
+ * then on signals are passed on to the command (see atoll.h). Signals that the caller had ignored
+ * (nohup) stay ignored.
  */
 
-/* Fill in the options' signals and functions. */
+/* Fills in the signals and callbacks of the options. */
 void interact_begin(struct atoll_run_options *options);
 
-/* The run is over, or there was none. */
+/* Ends the progress output; after a run, or after a failed start. */
 void interact_end(void);
 
-/* If a signal to us has ended the command, end by it ourselves: a shell then knows that its loop
- * was interrupted, too. Else returns. */
+/* If a signal to this process has ended the command, ends this process by the same signal, so
+ * that a shell stops its loop, too. Otherwise returns. */
 void interact_die(const struct atoll_result *result);

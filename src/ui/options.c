@@ -32,7 +32,7 @@ static int unknown(const struct options *options, const char *dashes, const char
 			 (int)length, typed, options->command);
 }
 
-/* The value stands in the next argument. "--" is never meant as one: it is a value forgotten. */
+/* The value is the next argument. "--" is not a value: it means that the value is missing. */
 static int read_value(struct options *options, const struct option *option, const char **ret_value,
 		      struct atoll_error *err)
 {
@@ -77,7 +77,7 @@ static int next_short(struct options *options, const char *text, const struct op
 
 	while (option_is_row(row) && row->letter != text[0])
 		row++;
-	/* Letters do not bundle: "-qf" is more likely a mistake than a wish. */
+	/* "-qf" is an error: letters cannot be combined. */
 	if (!option_is_row(row) || (!row->argument && text[1] != '\0'))
 		return unknown(options, "-", text, strlen(text), err);
 	*ret_option = row;

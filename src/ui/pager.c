@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <sys/wait.h>
 
-/* What is executed: an absolute path, or a line for the shell, as is the custom with PAGER. */
+/* The pager: an absolute path, or $PAGER, which is a command line for the shell. */
 static const char *choose(bool *ret_is_line)
 {
 	static const char *const usual[] = {"/usr/bin/less", "/bin/less"};
@@ -29,7 +29,8 @@ static _Noreturn void become(const char *program, bool is_line, int input)
 {
 	dup2(input, STDIN_FILENO);
 	signal(SIGPIPE, SIG_DFL);
-	/* End at once if it fits on the screen, pass colours on, leave the text there. */
+	/* F: quit if the text fits on one screen. R: pass colours. X: leave the text on the
+	 * screen. */
 	setenv("LESS", "FRX", 0);
 	setenv("LESSHISTFILE", "-", 0);
 	if (is_line)
@@ -57,7 +58,7 @@ static void start(struct pager *pager, const char *program, bool is_line)
 		out ? (void)fclose(out) : (void)close(ends[1]);
 		return;
 	}
-	/* Who has read enough ends it, and that is no failure. */
+	/* The person may quit the pager early: EPIPE is not a failure. */
 	signal(SIGPIPE, SIG_IGN);
 	pager->out = out;
 	pager->pid = pid;

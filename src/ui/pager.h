@@ -8,17 +8,17 @@
 /*
  * Long output for people
  *
- * On a terminal it goes through $PAGER, or through less if that is installed where it always is;
- * never through a program of that name that happens to be found first. Elsewhere, and with PAGER
- * set to nothing or to "cat", it is standard output as it is.
+ * On a terminal the output goes through $PAGER, or through less at its usual path, never through a
+ * program that $PATH finds. If standard output is not a terminal, or PAGER is empty or "cat", the
+ * output goes to standard output directly.
  */
 struct pager {
 	FILE *out;
 	pid_t pid;	  /* 0: there is none */
-	bool is_terminal; /* a terminal reads this in the end: colours, and nothing that it obeys */
+	bool is_terminal; /* the output ends at a terminal: escape control characters */
 	bool has_colours;
 };
 
 void pager_open(struct pager *pager);
-/* Until the person has read it. 0, or a negative errno if it could not be written. */
+/* Waits for the end of the pager. 0, or a negative errno if the output could not be written. */
 int pager_close(struct pager *pager);

@@ -27,7 +27,8 @@ static bool is_harmless(uint32_t code)
 {
 	if (code < 0x20 || (code >= 0x7f && code < 0xa0))
 		return false;
-	/* Line and paragraph separators, and everything that turns or hides text. */
+	/* Line and paragraph separators, and characters that change the direction of text or are
+	 * invisible. */
 	return !utf8_is_ignorable(code) && code != 0x2028 && code != 0x2029 &&
 	       !(code >= 0xfff9 && code <= 0xfffb);
 }
@@ -109,7 +110,7 @@ void print_word(FILE *out, const char *text)
 		fputs(text, out);
 		return;
 	}
-	/* What cannot be printed only $'...' can name. */
+	/* Only $'...' can express unprintable characters. */
 	fputs(is_plain ? "'" : "$'", out);
 	for (; *text; text++) {
 		unsigned char c = (unsigned char)*text;
