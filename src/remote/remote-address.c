@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/remote-address.h"
+
+#include "base/buf.h"
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/state.h"
@@ -9,10 +12,8 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/*
- * The daemon of this user, on this machine: it writes a line with its place and one with a key into
- * STATE/daemon/local, which nobody else can read.
- */
+/* Reads the address and a key of the user's own daemon. The daemon writes them, one per line, to
+ * STATE/daemon/local, which only this user can read. */
 static int read_local(char *ret_host, size_t host_size, char *ret_key, size_t key_size,
 		      struct atoll_error *err)
 {
@@ -91,7 +92,7 @@ static int add_fields(struct remote *at, struct atoll_error *err)
 	return at->fields ? 0 : error_oom(err);
 }
 
-/* Nobody has to name a key for a daemon of his own, also if he names the daemon. */
+/* The user's own daemon needs no --key, even if --host names it. */
 static void find_key(const char *host, char *ret, size_t size)
 {
 	char local_host[512], local_key[128];

@@ -4,6 +4,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "remote/remote-http.h"
 #include "remote/remote.h"
 #include "ui/ui.h"
 
@@ -340,7 +341,7 @@ static int run_rm(char **args, struct atoll_error *err)
 		return error_set(
 			err, ATOLL_FAULT_REQUEST, 0,
 			"which? usage: atoll --host URL rm ID..., or rm --label NAME=VALUE");
-	/* All that can be are removed; the first failure is told. */
+	/* Removes as many as possible, and returns the first failure. */
 	for (int i = 0; i < line.n; i++) {
 		cleanup_free char *path = remote_path(line.args[i], "", NULL);
 		struct atoll_error own = {0};

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "remote/remote-http.h"
 #include "remote/remote.h"
 #include "ui/ui.h"
 
@@ -26,8 +27,7 @@ static const struct option diff_options[] = {
 	{0},
 };
 
-/* Texts are strangers', and go where a terminal may be: line by line, nothing that it would obey.
- */
+/* Prints a text from the sandbox; on a terminal escaped, line by line. */
 static void print_text(FILE *out, char *text, bool is_terminal)
 {
 	char *next = text, *line;
@@ -160,7 +160,7 @@ static void print_fates(const json_t *answer)
 	}
 }
 
-/* What conflicts is told like the rest, and is policy's no. */
+/* A conflict is an answer (409) with a body: print it and return a policy error. */
 static int end_apply(const json_t *answer, const char *body, bool is_json, struct atoll_error *err)
 {
 	int64_t conflicts = number_of(answer, "conflicts");

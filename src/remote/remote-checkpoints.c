@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "remote/remote-http.h"
 #include "remote/remote.h"
 #include "ui/ui.h"
 

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/remote-exec-post.h"
+
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
 #include "remote/remote-exec.h"
+#include "remote/remote-http.h"
+#include "remote/remote.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -72,7 +76,7 @@ void exec_read_signals(struct exec *exec)
 			continue;
 		}
 		exec->last_signal = number;
-		/* Who asks twice is not asked to wait. */
+		/* A second SIGINT or SIGTERM is sent as SIGKILL. */
 		if ((number == SIGINT || number == SIGTERM) && ++exec->n_ends > 1)
 			number = SIGKILL;
 		exec->signals |= UINT64_C(1) << number;
@@ -81,14 +85,15 @@ void exec_read_signals(struct exec *exec)
 
 /* ---- sending ---- */
 
-/* Of an answer only what is short is of interest. */
+/* Keeps the beginning of the response; longer ones are not needed. */
 static size_t on_response(char *data, size_t size, size_t n, void *own)
 {
 	struct exec *exec = own;
-	size_t room = sizeof exec->told - exec->n_told, got = size * n < room ? size * n : room;
+	size_t room = sizeof exec->response - exec->n_response,
+	       got = size * n < room ? size * n : room;
 
-	memcpy(exec->told + exec->n_told, data, got);
-	exec->n_told += got;
+	memcpy(exec->response + exec->n_response, data, got);
+	exec->n_response += got;
 	return size * n;
 }
 
@@ -115,7 +120,7 @@ static void post(struct exec *exec, enum exec_post what, const char *suffix, con
 	curl_easy_setopt(exec->post, CURLOPT_POST, 1L);
 	curl_easy_setopt(exec->post, CURLOPT_POSTFIELDS, data);
 	curl_easy_setopt(exec->post, CURLOPT_POSTFIELDSIZE, (long)size);
-	exec->n_told = 0;
+	exec->n_response = 0;
 	curl_easy_setopt(exec->post, CURLOPT_WRITEFUNCTION, on_response);
 	curl_easy_setopt(exec->post, CURLOPT_WRITEDATA, exec);
 	curl_easy_setopt(exec->post, CURLOPT_TIMEOUT, 60L);
@@ -152,7 +157,8 @@ static void post_input(struct exec *exec, bool is_end)
 
 void exec_send(struct exec *exec)
 {
-	/* Whoever does not read must not keep a signal waiting: input can be sent again. */
+	/* A command that does not read its input blocks the request: abort it before a signal is
+	 * sent. Input has offsets and can be sent again. */
 	if (exec->signals && (exec->posting == POST_INPUT || exec->posting == POST_EOF)) {
 		curl_multi_remove_handle(exec->multi, exec->post);
 		exec->posting = POST_NONE;
@@ -169,10 +175,10 @@ void exec_send(struct exec *exec)
 		post_input(exec, true);
 }
 
-/* How far it was taken; the rest is sent again. */
+/* Reads the offset that the daemon has accepted; the remaining bytes are sent again. */
 static void on_input_accepted(struct exec *exec)
 {
-	json_t *told = json_loadb(exec->told, exec->n_told, 0, NULL);
+	json_t *told = json_loadb(exec->response, exec->n_response, 0, NULL);
 	uint64_t taken = (uint64_t)json_integer_value(json_object_get(told, "taken")), n;
 
 	n = taken > exec->input_at ? taken - exec->input_at : 0;
@@ -188,7 +194,7 @@ static void on_input_accepted(struct exec *exec)
 	json_decref(told);
 }
 
-/* True: it did not arrive, or the daemon is being started again; once more, a little later. */
+/* Schedules a retry if the request did not arrive, or the daemon is starting. True if it does. */
 static bool is_to_repeat(struct exec *exec, CURLcode code, long status)
 {
 	if (code == CURLE_OK && status != 429 && status < 500)
@@ -205,7 +211,7 @@ static void input_sent(struct exec *exec, CURLcode code, long status)
 		on_input_accepted(exec);
 		return;
 	}
-	/* It has ended, or takes none. */
+	/* The step has ended, or has no input. */
 	exec->n_input = 0;
 	exec->wants_input = false;
 }
@@ -220,7 +226,7 @@ void exec_sent(struct exec *exec, CURLcode code)
 	exec->posting = POST_NONE;
 	if (what == POST_INPUT)
 		input_sent(exec, code, status);
-	/* What did not arrive is sent again: twice does no harm. */
+	/* A retry that arrives twice is harmless. */
 	if (what == POST_EOF)
 		exec->eof_is_sent = !is_to_repeat(exec, code, status);
 	if (what == POST_SIGNAL && code == CURLE_OK)

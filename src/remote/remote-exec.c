@@ -6,6 +6,10 @@
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "remote/remote-exec-post.h"
+#include "remote/remote-http.h"
+#include "remote/remote-stream.h"
+#include "remote/remote.h"
 #include "ui/ui.h"
 
 #include <errno.h>
@@ -16,7 +20,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define FAILURES_MAX 60 /* connections in a row that bring nothing */
+#define FAILURES_MAX 60 /* connections in a row without an event */
 
 enum {
 	OPTION_ENV,
@@ -50,7 +54,7 @@ static const struct option exec_options[] = {
 struct request {
 	const char *id;
 	json_t *body; /* what is asked for */
-	int tty;      /* 1: yes, -1: no, 0: as it suits */
+	int tty;      /* 1: yes, -1: no, 0: if standard input and output are a terminal */
 	bool is_json, is_quiet, is_help;
 	char **command;
 };
@@ -76,7 +80,7 @@ static int add_variable(struct request *request, const char *text, struct atoll_
 	return 0;
 }
 
-/* Seconds, also a part of one, or what `create` takes: 90s, 2h. */
+/* Seconds with a fraction, or an age as in `create`: 90s, 2h. */
 static int read_timeout(struct request *request, const char *value, struct atoll_error *err)
 {
 	char *end;
@@ -88,7 +92,7 @@ static int read_timeout(struct request *request, const char *value, struct atoll
 			return -EINVAL;
 		seconds = (double)whole;
 	}
-	/* Not so what is no number. */
+	/* Refuse NaN and infinity. */
 	if (!(seconds > 0 && seconds < 1e9))
 		return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is no number of seconds",
 				 value);
@@ -181,14 +185,15 @@ static void write_piece(struct exec *exec, int which, const char *data, size_t s
 		size = vt_filter(&exec->filters[which], data, size, shown);
 		data = shown;
 	}
-	/* Nobody reads any more: as a program here would, end by it. */
+	/* The reader of standard output is gone: end by SIGPIPE, as a local program would. */
 	if (fd_write_all(which + 1, data, size) == -EPIPE) {
 		exec->signals |= UINT64_C(1) << SIGPIPE;
 		exec->last_signal = SIGPIPE;
 	}
 }
 
-/* Most of what comes, so without a reader of JSON: {"stream":"out","offset":7,"data":"..."}. */
+/* Parses the most frequent event without a JSON parser:
+ * {"stream":"out","offset":7,"data":"..."}. */
 static bool on_output(struct exec *exec, const char *line)
 {
 	const char *number = strstr(line, "\"offset\":"), *text = strstr(line, "\"data\":\"");
@@ -205,7 +210,7 @@ static bool on_output(struct exec *exec, const char *line)
 	bytes = malloc(size + 4);
 	n = bytes ? base64_read(text, size, bytes) : -1;
 	if (n < 0 || offset > exec->at[which])
-		return false; /* from there on again */
+		return false; /* continue at this offset */
 	if (exec->at[which] - offset >= (uint64_t)n)
 		return true;
 	write_piece(exec, which, bytes + (exec->at[which] - offset),
@@ -263,7 +268,7 @@ static void follow(struct exec *exec)
 	if (!path)
 		return;
 	buf_done(&exec->reader.buffer);
-	exec->reader = (struct event_reader){.told = on_event, .own = exec};
+	exec->reader = (struct event_reader){.on_event = on_event, .own = exec};
 	remote_prepare(&remote, exec->events, path);
 	snprintf(field, sizeof field, "Last-Event-ID: %" PRIu64 "-%" PRIu64, exec->at[0],
 		 exec->at[1]);
@@ -275,13 +280,14 @@ static void follow(struct exec *exec)
 	curl_easy_setopt(exec->events, CURLOPT_WRITEFUNCTION, on_data);
 	curl_easy_setopt(exec->events, CURLOPT_WRITEDATA, exec);
 	curl_easy_setopt(exec->events, CURLOPT_BUFFERSIZE, 512L << 10);
-	/* A comment comes every 15 seconds: who is silent for a minute is gone. */
+	/* The daemon sends a comment every 15 seconds. After a minute of silence the connection
+	 * is dead. */
 	curl_easy_setopt(exec->events, CURLOPT_LOW_SPEED_LIMIT, 1L);
 	curl_easy_setopt(exec->events, CURLOPT_LOW_SPEED_TIME, 60L);
 	curl_multi_add_handle(exec->multi, exec->events);
 }
 
-/* It broke off: once more, soon. */
+/* The connection broke: connect again after a delay. */
 static void on_broken(struct exec *exec, CURLcode code)
 {
 	int64_t pause_ms = exec->failures < 5 ? 50 << exec->failures : 1000;
@@ -323,7 +329,7 @@ static void wait_for_something(struct exec *exec)
 	unsigned n = exec_wants_input(exec) ? 2 : 1;
 	int64_t left_ms = exec->again_ns ? (exec->again_ns - clock_monotonic_ns()) / 1000000 : 500;
 
-	/* Input that the command does not read yet is offered again after a while. */
+	/* Retry input that the command had not read. */
 	if (exec->n_input > 0 && exec->posting == POST_NONE)
 		left_ms = 50;
 	curl_multi_poll(exec->multi, fds, n, left_ms < 0 ? 0 : (int)left_ms, NULL);
@@ -362,7 +368,7 @@ static void open_signals(struct exec *exec)
 
 	sigemptyset(&set);
 	for (size_t i = 0; i < ARRAY_SIZE(passed); i++) {
-		/* What the caller ignores stays ignored (nohup). */
+		/* Signals that the caller ignores stay ignored (nohup). */
 		if (sigaction(passed[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
 			sigaddset(&set, passed[i]);
 	}
@@ -409,7 +415,8 @@ static int status_of_cause(const char *cause)
 	return streq(cause, "policy") ? 247 : 245;
 }
 
-/* As a program here: if a signal to us has ended it, we end by it, too. */
+/* If a signal to this process has ended the step, end by the same signal, as a local program
+ * would. */
 static int end_with(const struct exec *exec, const struct request *request)
 {
 	json_t *result = json_object_get(exec->end, "result");

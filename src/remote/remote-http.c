@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/remote-http.h"
+
 #include "base/error.h"
 #include "base/fd.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "remote/remote-exec.h"
 #include "remote/remote.h"
 
 #include <errno.h>
@@ -113,7 +116,7 @@ int remote_failure(long status, const char *body, size_t size, struct atoll_erro
 	int r;
 
 	remote_exit_status = (int)number_of(json_object_get(failure, "details"), "exitStatus");
-	if (status == 401) /* what it says itself is for those who write requests */
+	if (status == 401) /* the daemon's own text is for programmers */
 		r = error_set(err, ATOLL_FAULT_POLICY, 0,
 			      "no valid key for '%s': give one with --key or $ATOLL_KEY (where it "
 			      "runs 'atoll serve key new' makes one)",
@@ -143,7 +146,7 @@ void remote_prepare(const struct remote *at, CURL *easy, const char *path)
 	curl_easy_setopt(easy, CURLOPT_HTTPHEADER, at->fields);
 	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
-	/* What is said of proxies is about the world outside. */
+	/* No proxy for a daemon on this machine, even if the environment names one. */
 	if (starts_with(at->base, "http://127.") || starts_with(at->base, "http://localhost"))
 		curl_easy_setopt(easy, CURLOPT_PROXY, "");
 	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, 10000L);

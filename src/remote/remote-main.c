@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/str.h"
+#include "remote/remote-address.h"
 #include "remote/remote.h"
 #include "ui/ui.h"
 
@@ -52,8 +53,8 @@ static bool wants_help(char **args)
 	return false;
 }
 
-/* atoll-remote HOST COMMAND ARGUMENT...; an empty HOST is the usual one. The key is in ATOLL_KEY.
- */
+/* atoll-remote HOST COMMAND ARGUMENT...; an empty HOST means the default. The key is in
+ * ATOLL_KEY. */
 int main(int argc, char **argv)
 {
 	struct atoll_error err = {0};

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/remote-stream.h"
+
 #include "base/scope.h"
 #include "base/str.h"
-#include "remote/remote.h"
 
 #include <sys/types.h>
 
 #define EVENT_MAX (16U << 20)
 
-/* "event: NAME" and "data: JSON" of one block, without its end. */
+/* Reads one block, "event: NAME" and "data: JSON", without the blank line after it. */
 static bool read_block(struct event_reader *reader, char *block)
 {
 	const char *event = "message", *data = NULL;
@@ -21,12 +22,12 @@ static bool read_block(struct event_reader *reader, char *block)
 		else if (starts_with(line, "data: "))
 			data = line + strlen("data: ");
 	}
-	return !data || reader->told(reader->own, event, data);
+	return !data || reader->on_event(reader->own, event, data);
 }
 
 bool events_feed(struct event_reader *reader, const char *data, size_t size)
 {
-	/* The end of an event is in what is new, or on its border. */
+	/* The blank line that ends an event is in the new bytes, or begins one byte before. */
 	size_t used = 0, seen = reader->buffer.used > 0 ? reader->buffer.used - 1 : 0;
 	char *end;
 

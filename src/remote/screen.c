@@ -51,7 +51,7 @@ static int make_raw(void)
 	return tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) < 0 ? -errno : 0;
 }
 
-/* Also from a handler: only what may be called there. */
+/* Called by signal handlers, too: async-signal-safe functions only. */
 static void restore(void)
 {
 	if (!screen.is_open)
@@ -62,7 +62,7 @@ static void restore(void)
 	tcsetattr(STDIN_FILENO, TCSANOW, &screen.saved);
 }
 
-/* A mistake of ours leaves the terminal usable, too. */
+/* Restores the terminal after a crash. */
 static void on_crash(int number)
 {
 	restore();
@@ -136,7 +136,7 @@ int screen_lines(void)
 
 /* ---- keys ---- */
 
-/* Ctrl-Z, or somebody's SIGTSTP: the terminal is the shell's until we go on. */
+/* SIGTSTP: restore the terminal for the shell, stop, and open the screen again afterwards. */
 static void suspend(void)
 {
 	sigset_t set;
@@ -174,7 +174,7 @@ static int read_signal(void)
 	}
 }
 
-/* What was typed and not taken yet: several keys may come at once. */
+/* Bytes that were read but not returned as keys: one read may contain several keys. */
 static char typed[64];
 static size_t n_typed;
 
@@ -205,7 +205,7 @@ static int parse_sequence(void)
 	}
 	if (n_typed == 1 || (typed[1] != '[' && typed[1] != 'O'))
 		return drop_typed(1, KEY_ESCAPE);
-	/* One that we do not know, to its end. */
+	/* Skips an unknown escape sequence. */
 	while (n < n_typed && (typed[n] < '@' || typed[n] > '~'))
 		n++;
 	return drop_typed(n < n_typed ? n + 1 : n_typed, KEY_NONE);
@@ -251,7 +251,7 @@ void screen_begin(void)
 	buf_add_str(&screen.picture, "\033[H");
 }
 
-/* What fits in a line; a character of several bytes counts as one column. */
+/* The bytes that fit into a line; a UTF-8 character counts as one column. */
 static size_t cut(const char *text, int columns)
 {
 	size_t at = 0, size = strlen(text), length;
@@ -282,7 +282,7 @@ void screen_line(char look, const char *format, ...)
 					     : look == 'b' ? "\033[1m"
 							   : "\033[2m");
 	buf_add(&screen.picture, text, size);
-	/* A bar reaches to the edge. */
+	/* A reversed line is filled up to the right edge. */
 	for (size_t i = size; look == 'r' && i < (size_t)screen.columns; i++)
 		buf_add_char(&screen.picture, ' ');
 	buf_add_str(&screen.picture, "\033[m\033[K");

@@ -5,11 +5,11 @@
 #include <stddef.h>
 
 /*
- * The whole terminal for a while
+ * A full-screen display
  *
- * screen_open() switches to the other screen, hides the cursor and reads keys one by one; whatever
- * way the program ends, the terminal is as it was before. A picture is built line by line and drawn
- * in one piece; lines are cut at the right edge.
+ * screen_open() switches to the alternate screen, hides the cursor and reads single keys. The
+ * terminal is restored however the program ends. A frame is built line by line and written at once;
+ * lines are cut at the right edge.
  */
 
 enum key {
@@ -23,23 +23,24 @@ enum key {
 	KEY_ENTER,
 	KEY_ESCAPE,
 	KEY_RESIZED,
-	KEY_OVER, /* the terminal is gone, or a signal wants the end: screen_signal() */
+	KEY_OVER, /* the terminal is gone, or a signal ends the program: screen_signal() */
 };
 
 /* 0 or a negative errno. */
 int screen_open(void);
 void screen_close(void);
-/* The signal that wants the end, or 0. */
+/* The signal that ends the program, or 0. */
 int screen_signal(void);
 int screen_rows(void);
 int screen_columns(void);
 
-/* A key, or KEY_NONE when so long nothing came. */
+/* A key, or KEY_NONE after the timeout. */
 int screen_key(int timeout_ms);
 
-/* Starts a picture; adds a line, with a look ('r' reversed, 'b' bold, 'd' dim, 0); shows it. */
+/* Begin a frame; add a line with an attribute ('r' reversed, 'b' bold, 'd' dim, 0); show the frame.
+ */
 void screen_begin(void);
 void screen_line(char look, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void screen_end(void);
-/* Lines so far. */
+/* The number of lines in the frame so far. */
 int screen_lines(void);

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/top-data.h"
+
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "remote/remote-http.h"
+#include "remote/remote.h"
 #include "remote/top.h"
 
 #include <stdio.h>
@@ -49,7 +53,7 @@ static int add_page(struct top *top, const json_t *page, size_t *n, struct atoll
 	return 0;
 }
 
-/* All of them, page by page; what was there before stays if that fails. */
+/* Fetches all sandboxes, page by page. On failure the old rows stay. */
 static int fetch(struct top *top, struct atoll_error *err)
 {
 	cleanup_free char *after = NULL;
@@ -96,7 +100,7 @@ void top_sort(struct top *top)
 	sorted_by = top->order;
 	if (top->n > 1)
 		qsort(top->rows, top->n, sizeof *top->rows, compare);
-	/* The bar stays on its sandbox, wherever that is now. */
+	/* The selection stays on the same sandbox after sorting. */
 	for (size_t i = 0; i < top->n; i++) {
 		if (streq(top->rows[i].id, top->selected_id))
 			top->selected = i;

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "remote/top-show.h"
+
 #include "base/clock.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "remote/remote.h"
 #include "remote/screen.h"
+#include "remote/top-data.h"
 #include "remote/top.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-#define FRAME_LINES 4 /* above and below the table */
+#define FRAME_LINES 4 /* lines above and below the table */
 
 static const char *const orders[] = {
 	[ORDER_CPU] = "cpu", [ORDER_MEMORY] = "memory", [ORDER_NETWORK] = "network",
@@ -89,7 +93,7 @@ static void show_summary(const struct top *top)
 		    orders[top->order], remote.unix_path ? remote.unix_path : remote.base);
 }
 
-/* So that the bar is always seen. */
+/* Scrolls so that the selected row is visible. */
 static void scroll(struct top *top, size_t selected, size_t n)
 {
 	size_t room = top_room(top);

@@ -5,7 +5,10 @@
 #include "base/error.h"
 #include "base/scope.h"
 #include "base/str.h"
+#include "remote/remote.h"
 #include "remote/screen.h"
+#include "remote/top-data.h"
+#include "remote/top-show.h"
 #include "ui/ui.h"
 
 #include <errno.h>
@@ -102,7 +105,7 @@ static void go_inside(struct top *top, bool is_inside)
 		top_fetch(top);
 }
 
-/* False: that was it. */
+/* Handles a key; false to quit. */
 static bool on_key(struct top *top, int key)
 {
 	if (key == KEY_OVER || (key == 'q' && !top->asks))
@@ -166,7 +169,7 @@ static int run_top(char **args, struct atoll_error *err)
 	r = read_order(line.values[TOP_SORT], &top.order, err);
 	if (r < 0)
 		return r;
-	/* A person waits for every answer. */
+	/* A shorter timeout than for other commands, because a person waits. */
 	remote.patience_s = 10;
 	top_fetch(&top);
 	if (top.problem[0] && top.n == 0)

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "remote/remote.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* `atoll top`: the state of the screen. */
 
 enum top_order {
 	ORDER_CPU,
@@ -31,35 +35,16 @@ struct top {
 	size_t n, selected, first;
 	char selected_id[40];
 	enum top_order order;
-	char problem[256]; /* why there is nothing new */
-	int64_t seen_ns;   /* when it was last asked */
+	char problem[256]; /* the error of the last request, or "" */
+	int64_t seen_ns;   /* the time of the last request */
 
-	/* Looking inside one. */
+	/* The steps of the selected sandbox. */
 	bool is_inside;
 	struct top_step *steps;
 	size_t n_steps, selected_step;
 
-	/* A question at the foot. */
+	/* A question in the last line. */
 	bool asks;
 	char question[160];
-	char said[160]; /* what became of the latest deed */
+	char said[160]; /* the result of the last action */
 };
-
-/* ---- top-data.c ---- */
-
-void top_fetch(struct top *top);
-void top_fetch_steps(struct top *top);
-void top_sort(struct top *top);
-/* Pause what runs, let go on what is paused; end it. What became of it is `said`. */
-void top_toggle(struct top *top);
-void top_kill(struct top *top);
-const struct top_row *top_row(const struct top *top); /* NULL: none is selected */
-void top_free(struct top *top);
-
-/* ---- top-show.c ---- */
-
-void top_show(struct top *top);
-/* All of it, once, for what is no terminal. */
-void top_print(const struct top *top);
-/* How many rows the table has room for. */
-size_t top_room(const struct top *top);
