@@ -11,7 +11,7 @@ struct reader {
 	struct line *line;
 };
 
-/* Behind the quote at which a string ends; NULL if none does. */
+/* The position after the closing quote; NULL if there is none. */
 static const char *string_end(const char *at, const char *end)
 {
 	while (at < end && *at != '"')
@@ -19,7 +19,7 @@ static const char *string_end(const char *at, const char *end)
 	return at < end ? at + 1 : NULL;
 }
 
-/* Put one character as UTF-8; what stood for a single byte becomes that byte. */
+/* Appends a character as UTF-8; U+DC80..U+DCFF become single bytes. */
 static void put_escaped(struct line *line, unsigned code)
 {
 	char *out = line->texts + line->used;
@@ -54,7 +54,7 @@ static unsigned hex4(const char *at)
 	return code;
 }
 
-/* Reads the string behind its first quote; NULL only if it has no end. */
+/* Reads a string after its opening quote; NULL only if it has no end. */
 static const char *read_string(struct reader *reader)
 {
 	static const char from[] = "bfnrt\"\\/", to[] = "\b\f\n\r\t\"\\/";
@@ -64,7 +64,7 @@ static const char *read_string(struct reader *reader)
 	if (!end || end > reader->end)
 		return NULL;
 	reader->at = end--;
-	/* Two strings more, and NULs, have to have a place whatever happens. */
+	/* Leave room for two more empty strings and their NULs. */
 	if (line->used + 8 >= sizeof line->texts)
 		return "";
 	start = line->texts + line->used;
@@ -88,7 +88,7 @@ static const char *read_string(struct reader *reader)
 	return start;
 }
 
-/* Anything that nobody asked for. */
+/* Skips a value that no rule needs. */
 static bool skip(struct reader *reader)
 {
 	int depth = 0;
@@ -184,7 +184,7 @@ static void read_number(struct line *line, const char *key, size_t size, const c
 		line->is_fresh = *at == 't';
 }
 
-/* One `"key":value`. */
+/* Reads one `"key":value`. */
 static bool read_pair(struct reader *reader)
 {
 	struct line *line = reader->line;

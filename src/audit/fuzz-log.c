@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any bytes as a log: line by line, its notes, a proof, a key. What passes must have been written
- * by our writer, and nobody here has a key; so nothing may count as signed. */
+/* Reads any bytes as a log, a note, a proof and a key. Nothing may count as signed, because the
+ * fuzzer has no key. */
 #include "audit/key-form.h"
 #include "audit/key-trust.h"
 #include "audit/log-check.h"
@@ -13,7 +13,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* With the right hash of the line before, or no second line would ever be looked at. */
+/* Insert the right hash of the line before, or no second line would be checked. */
 static void mend(const struct audit_check *check, char *line, size_t size)
 {
 	char hex[HASH_HEX_SIZE];
@@ -38,7 +38,7 @@ static void check_log(char *text, size_t size)
 		if (!audit_line_parse(at, (size_t)(end - at), &line)) {
 			struct buf again = BUF_INIT(4096 + AUDIT_LINE_MAX);
 
-			/* What was read is what would be written. */
+			/* A line that was parsed must be written the same. */
 			audit_line_format(&line, &again);
 			buf_add(&again, line.members, line.members_size);
 			if (again.used != (size_t)(end - at) ||

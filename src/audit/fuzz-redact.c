@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Arguments and addresses are the command's: whatever they are, they come out whole but for what
- * was left out, and what has come out has nothing left to be left out by name or form. */
+/* The text comes from the command. The output must be the text without the secrets, and
+ * redacting the output again must find none. */
 #include "audit/audit.h"
 #include "base/scope.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules read lines that we wrote, about what a stranger did: whatever stands in them, a hit is fit
- * to be shown, and there is an end to how many there are. */
+/* Feeds any bytes to the rules: a hit must be printable, and the number of hits must be limited. */
 #include "audit/event-rules.h"
 #include "base/str.h"
 

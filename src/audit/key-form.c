@@ -10,7 +10,7 @@
 #include <sodium.h>
 #include <stdio.h>
 
-/* Public keys as text: PEM, a line of OpenSSH's, a verifier key of signed notes */
+/* Public keys as text: PEM, a line of OpenSSH, a verifier key of signed notes */
 
 #define PEM_BEGIN "-----BEGIN PUBLIC KEY-----"
 #define PEM_END	  "-----END PUBLIC KEY-----"

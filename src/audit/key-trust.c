@@ -18,12 +18,12 @@
 #include <sys/file.h>
 
 /*
- * Hand-overs, and which keys count
+ * Trusted keys and hand-overs
  *
- * When a key is replaced, both sign a note that says so: the old one to name its heir, the new one
- * to say from whom it inherits. So whoever trusts one of them can trust the other, and of a row of
- * hand-overs every key from any one of them. With the old signature alone anybody could claim to
- * have handed over to the new key.
+ * When a key is replaced, the old and the new key both sign a hand-over note. So trust in one of
+ *the two keys includes the other, and over several hand-overs all of them. Both signatures are
+ *needed: with the old one alone anybody who has the old key could add a key to the trusted ones of
+ *a verifier who trusts the old key.
  *
  *	atoll/STORE key
  *	from PUBLIC
@@ -113,7 +113,7 @@ int audit_hand_over_read(int state_fd, const char *id, char ret[AUDIT_HAND_OVER_
 	return (int)got;
 }
 
-/* One pass over all hand-overs; did one bring news? */
+/* Reads all hand-overs once; true if a key was added. */
 static bool load_hand_overs(int state_fd, DIR *dir, struct audit_trust *trust)
 {
 	const struct dirent *entry;
@@ -167,7 +167,7 @@ int audit_trust_load(int state_fd, bool with_current, struct audit_trust *ret,
 
 #define KEY_FILE_MAX ((size_t)1 << 20)
 
-/* Hand-overs may follow the key, in any order. */
+/* Hand-over notes may follow the key in the file, in any order. */
 static void read_hand_overs(const char *text, struct audit_trust *trust)
 {
 	bool is_news;
@@ -242,7 +242,7 @@ static int write_hand_over(int state_fd, const struct audit_key *old, const stru
 	return r;
 }
 
-/* The name key.pem changes last: until then the old key is the one. */
+/* Rename to key.pem last: until then the old key is in use. */
 static int replace_key(int state_fd, const struct audit_key *old, const struct audit_key *new,
 		       struct atoll_error *err)
 {
@@ -274,8 +274,8 @@ static int lock_keys(int state_fd, struct atoll_error *err)
 		     : take_fd(&fd);
 }
 
-/* What a rotation that was killed has left: a private key that nobody uses, and half a hand-over.
- * Their names begin with a dot. */
+/* Removes the files of a rotation that was killed: an unused private key and a partial hand-
+ * over. Their names begin with a dot. */
 static void remove_leftovers(int keys_fd)
 {
 	int fd = openat(keys_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -302,7 +302,7 @@ int atoll_key_rotate(struct atoll_key *ret_old, struct atoll_key *ret_new, struc
 
 	if (r >= 0)
 		r = lock = lock_keys(state_fd, err);
-	/* Again, now that nobody else replaces it. */
+	/* Read the key again under the lock. */
 	if (r >= 0)
 		r = audit_key_load(state_fd, &old, err);
 	if (r >= 0) {

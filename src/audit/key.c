@@ -43,7 +43,7 @@ void audit_key_done(struct audit_key *key)
 
 /* ---- the file ---- */
 
-/* Over what the first line says and the key itself: half a file is no key. */
+/* A checksum over the first line and the key, to detect a truncated file. */
 static void key_check(const struct audit_key *key, char ret[17])
 {
 	unsigned char digest[HASH_SIZE];
@@ -71,7 +71,7 @@ static void format_private(const struct audit_key *key, struct buf *out)
 	sodium_memzero(der, sizeof der);
 }
 
-/* The one form that it is written in: what is read is written again and compared. */
+/* Accepts only the form that format_private() writes: formats the key again and compares. */
 static bool parse_private(const char *text, struct audit_key *ret)
 {
 	const char *store = text + strlen("atoll store "),
@@ -154,7 +154,7 @@ int audit_key_read(int state_fd, struct audit_key *ret, struct atoll_error *err)
 
 static void random_bytes(void *ret, size_t size)
 {
-	/* So few bytes are never short; the call only waits where a machine has just started. */
+	/* getrandom() never returns less than 256 bytes; it blocks only shortly after boot. */
 	while (getrandom(ret, size, 0) != (ssize_t)size)
 		;
 }
@@ -174,7 +174,7 @@ void audit_key_make(const char *store, struct audit_key *ret)
 	audit_key_id(ret->public, ret->id);
 }
 
-/* A file of ours, whole and on the disk, before it gets a name that anybody looks for. */
+/* Writes and syncs the file before it gets its final name. */
 int audit_key_write_file(int state_fd, const char *path, const struct buf *text,
 			 struct atoll_error *err)
 {
@@ -217,7 +217,7 @@ int audit_key_write_private(int state_fd, const struct audit_key *key, char ret_
 	struct buf text = BUF_INIT(1024);
 	int r;
 
-	/* Named after the key, which nobody else has. */
+	/* The name contains the key's id, so no other process uses it. */
 	snprintf(ret_path, 64, "keys/.%s.pem", key->id);
 	format_private(key, &text);
 	r = audit_key_write_file(state_fd, ret_path, &text, err);
@@ -227,7 +227,8 @@ int audit_key_write_private(int state_fd, const struct audit_key *key, char ret_
 	return r;
 }
 
-/* Several may come here at once: the first to give its key the name wins, the others take that. */
+/* Several processes may create a key at the same time. link() succeeds for one of them, and the
+ * others use that key. */
 static int make_key(int state_fd, struct atoll_error *err)
 {
 	struct audit_key key;
@@ -242,7 +243,7 @@ static int make_key(int state_fd, struct atoll_error *err)
 	if (r == 0)
 		r = audit_key_write_public(state_fd, &key, err);
 	if (r == 0 && linkat(state_fd, path, state_fd, "keys/key.pem", 0) < 0) {
-		/* A rotation has taken ours away: then there is a key. */
+		/* ENOENT: a rotation has removed the temporary file, so there is a key. */
 		if (errno != EEXIST && errno != ENOENT)
 			r = error_set(err, ATOLL_FAULT_HOST, errno, "name the signing key");
 		unlinkat(state_fd, public_path, 0);

@@ -19,11 +19,11 @@
 #include <stdlib.h>
 
 /*
- * One log, line by line
+ * Checks one log, line by line
  *
- * Every line has to be what our writer would have written there: its number, the hash of the line
- * before, the run. A head stands for all lines before it, and is no part of what it signs; so all
- * that it says must follow from what is signed, and the line is written anew and compared.
+ * Each line must be exactly the line that the writer would have written: its number, the hash of
+ * the line before, the run. A head signs the lines before it, but not itself. So all values in a
+ * head must follow from signed data: the checker formats the head again and compares.
  */
 
 #define READ_SIZE ((size_t)256 << 10)
@@ -36,7 +36,7 @@
 
 /* ---- heads ---- */
 
-/* What the checkpoint of a log says beyond size and root. */
+/* The extension lines of a head: its time, and whether it is the last one. */
 static void format_more(const char *time, bool is_last, char ret[64])
 {
 	snprintf(ret, 64, "time %s\n%s", time, is_last ? "last\n" : "");
@@ -134,7 +134,7 @@ static int check_signature(struct audit_check *check, const char *note, struct a
 	int signer;
 
 	snprintf(name, sizeof name, "atoll/%s", check->store);
-	/* Nothing but the one signature: a line more would be signed by nobody. */
+	/* Exactly one signature line: another line would not be signed. */
 	if (strlen(note) != audit_note_text(note, strlen(note)) + 1 + strlen(name) + 98)
 		return wrong(check, err, "the head has not one signature");
 	if (!check->trust)
@@ -212,8 +212,8 @@ static int check_place(struct audit_check *check, const struct audit_line *line,
 	return 0;
 }
 
-/* The next line names the hash that the suspect one had: if it still has it, the one before was
- * changed. */
+/* The next line contains the original hash of the suspect line. If the suspect line still has
+ * that hash, the line before it was changed. */
 static int blame(struct audit_check *check, const char *text, size_t size, struct atoll_error *err)
 {
 	struct audit_line line;
@@ -227,7 +227,7 @@ static int blame(struct audit_check *check, const char *text, size_t size, struc
 			"it was changed: it does not follow from the line before");
 }
 
-/* What the store's tree knows, once so many lines are there. */
+/* Compares the root with the entry of the store's tree for this number of lines. */
 static int compare_known(struct audit_check *check, struct atoll_error *err)
 {
 	unsigned char root[HASH_SIZE];
@@ -245,7 +245,7 @@ static int compare_known(struct audit_check *check, struct atoll_error *err)
 	return 0;
 }
 
-/* A hand-over inside the log: the other key counts as well if this one does. */
+/* A hand-over line in the log: trust the other key if one of them is trusted. */
 static void note_key(struct audit_check *check, const struct audit_line *line)
 {
 	char note[NOTE_MAX];
@@ -306,7 +306,7 @@ int audit_check_end(struct audit_check *check, struct atoll_error *err)
 	return compare_known(check, err);
 }
 
-/* All whole lines in `data`; how many bytes they were. */
+/* Calls line() for all complete lines in `data`; `ret_used` is their size. */
 static int check_lines(const char *data, size_t size,
 		       int (*line)(void *, const char *, size_t, struct atoll_error *), void *arg,
 		       size_t *ret_used, struct atoll_error *err)

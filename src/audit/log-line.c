@@ -7,10 +7,10 @@
 #include <errno.h>
 
 /*
- * Lines: the beginning that all of them have, and whether the rest is JSON
+ * The form of a line: the members that all lines have, and a JSON syntax check for the others
  *
- * A million lines are to be checked in seconds, so nothing is built of them. The beginning has one
- * form only, and the rest is looked at once from left to right.
+ * A million lines have to be checked in seconds, so the parser allocates nothing. The first members
+ * have exactly one spelling, and the others are scanned once from left to right.
  */
 
 #define DEPTH_MAX 32
@@ -48,8 +48,8 @@ static char *put(char *at, const char *text)
 	return at + size;
 }
 
-/* The day, counted from 1970, as a date. Years are counted from March on, so that a leap day is the
- * last of its year, and in spans of 400, which all have the same number of days. */
+/* Converts days since 1970 to a date. A year begins in March here, so that the leap day is its
+ * last day; 400 years always have the same number of days. */
 static void civil_date(uint64_t days, unsigned *ret_year, unsigned *ret_month, unsigned *ret_day)
 {
 	uint64_t since = days + 719468; /* since 1 March of the year 0 */
@@ -63,7 +63,7 @@ static void civil_date(uint64_t days, unsigned *ret_year, unsigned *ret_month, u
 	*ret_year = year + (unsigned)(since / 146097) * 400 + (month >= 10);
 }
 
-/* gmtime_r() would read the machine's time zone first, in some C libraries. */
+/* Not gmtime_r(): some C libraries read the time zone file in it. */
 void audit_time_format(uint64_t time_ns, char ret[AUDIT_TIME_SIZE])
 {
 	uint64_t seconds = time_ns / 1000000000;
@@ -129,7 +129,7 @@ static bool read_text(struct reader *in, const char *text)
 	return true;
 }
 
-/* Decimal, without a zero in front. */
+/* Reads a decimal number without leading zeros. */
 static bool read_number(struct reader *in, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -161,7 +161,7 @@ static bool read_time(struct reader *in, char ret[AUDIT_TIME_SIZE])
 	return true;
 }
 
-/* Lower-case letters and the digits of an id, up to the quote, which is taken as well. */
+/* Reads lower-case letters and digits up to a quote, and the quote. */
 static bool read_word(struct reader *in, char *ret, size_t room)
 {
 	const char *start = in->at;
@@ -292,7 +292,7 @@ static bool skip_number(struct reader *in)
 
 static bool skip_value(struct reader *in, unsigned depth);
 
-/* What stands between brackets, from the opening one on. */
+/* Skips an array or object. */
 static bool skip_list(struct reader *in, unsigned depth)
 {
 	bool is_object = *in->at == '{';
@@ -359,7 +359,7 @@ int audit_json_string(const char *text, size_t size, char *ret, size_t room)
 	for (const char *at = text + 1; at < end; at++) {
 		char c = *at;
 
-		/* Only ASCII is written so in what we read. */
+		/* The writer uses \\u escapes for ASCII control characters only. */
 		if (c == '\\' && at[1] == 'u') {
 			if (at[2] != '0' || at[3] != '0' || str_hex_value(at[4]) > 7)
 				return -EBADMSG;
@@ -376,7 +376,7 @@ int audit_json_string(const char *text, size_t size, char *ret, size_t room)
 	return (int)used;
 }
 
-/* Members, from the comma before the first one on (or the brace at the end). */
+/* Finds a member; `in` is at the comma before the first member, or at the closing brace. */
 static int find_member(struct reader in, const char *key, const char **ret, size_t *ret_size)
 {
 	size_t length = strlen(key);

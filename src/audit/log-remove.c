@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 
-/* Whoever writes it has its lock. */
+/* The writer of a log has its lock, so -EBUSY if that is taken. */
 static int lock(int state_fd, const char *id, struct atoll_error *err)
 {
 	cleanup_fd int fd = -1;
@@ -46,7 +46,8 @@ int audit_remove(const char *id, struct atoll_error *err)
 	r = audit_key_load(state_fd, &key, err);
 	if (r < 0)
 		return r;
-	/* First the tree knows, then it is gone: the other way round it would look stolen. */
+	/* Add the entry to the tree before removing the files: a crash in between must not look
+	 * like a stolen log. */
 	r = audit_runs_enter(state_fd, &key, &entry, false, err);
 	audit_key_done(&key);
 	for (size_t i = 0; r == 0 && i < sizeof endings / sizeof *endings; i++) {

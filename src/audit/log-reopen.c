@@ -22,12 +22,12 @@
 #include <sys/stat.h>
 
 /*
- * Going on with a log
+ * Continues a log
  *
- * A run's log is written once, a sandbox's goes on with every step. So a long one of a sandbox has
- * a file beside it, ID.edge, with a place where the chain and the tree stood, and is not read again
- * from its beginning. What came behind that place, or all where the file is missing, is checked
- * before it is gone on from: who continues a log signs what was there.
+ * The log of a run is written once; the log of a sandbox grows with every step. A long log of a
+ * sandbox has a file log/ID.edge with a position in it, so that it is not read from the beginning.
+ * The lines after that position, or all lines if the file is missing, are checked before the log is
+ * continued, because the next head signs them.
  */
 
 #define EDGE_MAX      8192
@@ -36,7 +36,8 @@
 
 /* ---- the place, beside the log ---- */
 
-/* What is shorter than this is sooner read again than written twice; most sandboxes are. */
+/* Below this size, reading the log again is cheaper than writing ID.edge; most sandboxes stay
+ * below. */
 #define EDGE_EVERY 16384
 
 void audit_save_place(struct audit_log *log)
@@ -53,13 +54,13 @@ void audit_save_place(struct audit_log *log)
 	buf_addf(&text, "\nkey %s %010" PRIu32 "\n", log->key.id, log->last_step);
 	if (buf_error(&text) < 0)
 		return;
-	/* Who goes on signs what this stands for. He has the key that this is checked with, too: no
-	 * signature is needed, which takes thirty times as long, and three times that to check. */
+	/* The process that continues the log has the private key anyway, so a MAC is enough. A
+	 * signature takes 30 times as long, and checking one 90 times. */
 	crypto_auth(mac, (const unsigned char *)text.data, text.used, log->key.secret);
 	sodium_bin2hex(check, sizeof check, mac, sizeof mac);
 	buf_addf(&text, "check %s\n", check);
 	snprintf(path, sizeof path, "log/%s.edge", log->id);
-	/* Written over, not cut to nothing first: ext4 would wait for the disk. */
+	/* Overwrite the file and truncate it afterwards: O_TRUNC makes ext4 wait for the disk. */
 	fd = openat(log->state_fd, path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd >= 0 && (buf_error(&text) < 0 || fd_write_all(fd, text.data, text.used) < 0 ||
 			ftruncate(fd, (off_t)text.used) < 0))
@@ -68,7 +69,7 @@ void audit_save_place(struct audit_log *log)
 		log->saved_bytes = log->place.bytes;
 }
 
-/* The key is in memory for this moment only, as when something is signed. */
+/* Reads the private key, checks the MAC, and wipes the key again. */
 static bool is_ours(const struct audit_log *log, const char *text, size_t size,
 		    const unsigned char mac[EDGE_MAC_SIZE])
 {
@@ -82,8 +83,8 @@ static bool is_ours(const struct audit_log *log, const char *text, size_t size,
 	return is_good;
 }
 
-/* Where the log stood, which key had signed it, and its last step; only by the present key: after a
- * hand-over all is read again. */
+/* Reads the saved position, the key that had signed, and the last step. Accepts only a MAC by
+ * the present key: after a hand-over the whole log is read again. */
 static bool load_place(const struct audit_log *log, struct audit_check *ret)
 {
 	cleanup_fd int fd = -1;
@@ -128,7 +129,7 @@ int audit_add_hand_overs(struct audit_log *log, const char *key, struct atoll_er
 		struct json *json;
 
 		if (size < 0)
-			break; /* then it is for the store's hand-overs to say who signs now */
+			break; /* the hand-overs in the store still say which keys are trusted */
 		json = audit_begin(log, "key", 0, 0);
 		json_str(json, "old", id);
 		json_str(json, "new", to);
@@ -139,7 +140,7 @@ int audit_add_hand_overs(struct audit_log *log, const char *key, struct atoll_er
 	return r;
 }
 
-/* Check what is there, from where we know it on. `check` brings an empty list of keys along. */
+/* Checks the log from the saved position to its end. `check` has an empty list of keys. */
 static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t size,
 		    uint64_t *ret_cut, struct atoll_error *err)
 {
@@ -210,8 +211,8 @@ static int go_on(struct audit_log *log, struct atoll_error *err)
 	return r;
 }
 
-/* Most sandboxes have none, and nobody needs a key to be told so: what is removed because the disk
- * is full could not make one. */
+/* Look for the file first: a removal on a full disk must not fail because no key can be created
+ * for a log that does not exist. */
 static bool is_missing(const char *id)
 {
 	char path[PATH_MAX], name[64];

@@ -25,11 +25,11 @@
 #include <sys/statvfs.h>
 
 /*
- * One log: lines to the file, chained, and heads
+ * One log: lines, chain, heads, and the file
  *
- * Lines are made at the end of what waits to be written, so that none is copied. A line counts from
- * its commit on: it is in the chain and in the tree. What the file has is a beginning of that, and
- * may end within a line while the disk is full; nothing is taken back.
+ * Lines are formatted at the end of the pending buffer, so no line is copied. A committed line is
+ * part of the chain and the tree. The file contains a prefix of the committed lines; on a full disk
+ * it may end within a line. A committed line is never removed.
  */
 
 #define PENDING_MAX ((size_t)64 << 20)
@@ -68,7 +68,7 @@ void audit_end_unlogged(struct audit_log *log)
 {
 	json_close(&log->json, '}');
 	log->last_size = buf_error(&log->pending) < 0 ? 0 : log->pending.used - log->line_start;
-	/* The text stays where it is, for audit_last_line(). */
+	/* Keep the bytes in the buffer for audit_last_line(). */
 	log->pending.used = log->line_start;
 	log->pending.failed = 0;
 }
@@ -92,7 +92,8 @@ int audit_space(const struct audit_log *log, uint64_t *ret_free, uint64_t *ret_f
 	return 0;
 }
 
-/* The line that waits at the end becomes part of the chain, or is dropped. */
+/* Adds the last line in the buffer to the chain, or drops it if it is too long or memory ran
+ * out. */
 static int commit_line(struct audit_log *log, struct atoll_error *err)
 {
 	size_t size = log->pending.used - log->line_start;
@@ -100,7 +101,7 @@ static int commit_line(struct audit_log *log, struct atoll_error *err)
 
 	if (size > AUDIT_LINE_MAX && !log->pending.failed)
 		log->pending.failed = E2BIG;
-	/* Its end, while it can still be dropped. */
+	/* Append the newline first: if that fails, the line can still be dropped. */
 	buf_add_char(&log->pending, '\n');
 	r = buf_error(&log->pending);
 	if (r < 0) {
@@ -170,10 +171,9 @@ int audit_flush(struct audit_log *log, struct atoll_error *err)
 
 /* ---- heads ---- */
 
-/*
- * The private key is in memory only while it signs: whoever writes the log of a run also clones
- * what becomes its sandbox, with all that is in memory then. It may have been replaced meanwhile.
- */
+/* The private key is in memory only while it signs. The process that writes the log of a run
+ * also clones the sandbox, and a clone inherits its memory. The key may have been replaced since
+ * the last use. */
 static void put_key_away(struct audit_log *log)
 {
 	sodium_memzero(log->key.secret, sizeof log->key.secret);
@@ -249,7 +249,7 @@ void audit_prepare_seal(struct audit_log *log)
 {
 	struct atoll_error unheard;
 
-	/* What fails here fails again when it counts. */
+	/* Ignore failures: audit_seal() tries again and reports them. */
 	if (audit_flush(log, &unheard) == 0 && load_key(log, &unheard) < 0)
 		put_key_away(log);
 }
@@ -267,7 +267,7 @@ int audit_seal(struct audit_log *log, bool is_last, bool is_synced, struct atoll
 
 /* ---- opening and closing ---- */
 
-/* The machine's boot: one cannot tell the order of times in two of them. */
+/* The boot id: clocks of two boots cannot be compared. */
 static void add_boot(struct json *json)
 {
 	cleanup_fd int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -313,7 +313,7 @@ void audit_close(struct audit_log *log)
 	free(log);
 }
 
-/* The store and the key. */
+/* Opens the store and its key. */
 int audit_new_log(const char *id, struct audit_log **ret, struct atoll_error *err)
 {
 	struct audit_log *log;
@@ -349,7 +349,8 @@ void audit_make_spare(const struct audit_log *log)
 		close(fd);
 }
 
-/* The file that a run before has made ahead; -1 if there is none that is as it should be. */
+/* Renames log/spare to the log's name and opens it; -1 if there is no spare file, or it is not
+ * an empty file of this user. */
 static int open_spare(int state_fd, const char *path, int flags)
 {
 	struct stat st;
@@ -402,7 +403,7 @@ int audit_create(const char *id, const char *what, const char *parent, struct au
 		return r;
 	log->is_sandbox = streq(what, "sandbox");
 	r = audit_open_file(log, O_CREAT | O_EXCL, err);
-	/* Somebody may have gone on with it before we had the lock. */
+	/* Another process may have written to the log before this one had the lock. */
 	if (r == 0 && (fstat(log->fd, &st) < 0 || st.st_size > 0))
 		r = error_set(err, ATOLL_FAULT_HOST, EEXIST, "the record of run %s", id);
 	if (r == 0)

@@ -38,7 +38,7 @@ void audit_edge_add(struct audit_edge *edge, const unsigned char leaf[HASH_SIZE]
 	unsigned char carry[HASH_SIZE];
 	unsigned level = 0;
 
-	/* As in counting: each full tree takes the one of the same size beside it. */
+	/* Like a carry in binary addition: two trees of the same size become one. */
 	memcpy(carry, leaf, HASH_SIZE);
 	for (; edge->size >> level & 1; level++)
 		audit_node(edge->nodes[level], carry, carry);
@@ -79,7 +79,7 @@ void audit_place_format(const struct audit_place *place, struct buf *out)
 	}
 }
 
-/* A number in the one right form, and what has to stand behind it. */
+/* Reads a decimal number without leading zeros, and the character after it. */
 static const char *read_number(const char *text, char behind, uint64_t *ret)
 {
 	char *end;
@@ -137,7 +137,7 @@ void audit_tree_root(const unsigned char (*leaves)[HASH_SIZE], uint64_t n,
 	audit_edge_root(&edge, ret);
 }
 
-/* PATH(m, D[n]): from the top down, so it is turned around at the end. */
+/* PATH(m, D[n]): computed from the top, so the list is reversed at the end. */
 size_t audit_prove_inclusion(const unsigned char (*leaves)[HASH_SIZE], uint64_t n, uint64_t index,
 			     unsigned char ret[AUDIT_PROOF_MAX][HASH_SIZE])
 {
@@ -166,7 +166,7 @@ size_t audit_prove_inclusion(const unsigned char (*leaves)[HASH_SIZE], uint64_t 
 	return count;
 }
 
-/* SUBPROOF(m, D[n], b). `is_known`: the other side has the root over these m leaves already. */
+/* SUBPROOF(m, D[n], b). `is_known`: the verifier has the root over these m leaves. */
 static size_t subproof(const unsigned char (*leaves)[HASH_SIZE], uint64_t n, uint64_t old,
 		       bool is_known, unsigned char (*ret)[HASH_SIZE])
 {
@@ -210,7 +210,7 @@ bool audit_check_inclusion(const unsigned char leaf[HASH_SIZE], uint64_t index, 
 			return false;
 		if (index & 1 || index == last) {
 			audit_node(proof[i], have, have);
-			/* Subtrees without a right neighbour rise until they have a left one. */
+			/* Skip levels where the node has no right neighbour. */
 			while (!(index & 1) && index) {
 				index >>= 1;
 				last >>= 1;
@@ -240,8 +240,8 @@ bool audit_check_consistency(uint64_t old_size, const unsigned char old_root[HAS
 		index >>= 1;
 		last >>= 1;
 	}
-	/* Where the old tree was a full one its root is where to begin, and not part of the proof.
-	 */
+	/* If the old size is a power of two, the old root is the first node and is not in the
+	 * proof. */
 	if (index && n == 0)
 		return false;
 	memcpy(have, index ? proof[i++] : old_root, HASH_SIZE);

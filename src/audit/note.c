@@ -38,8 +38,8 @@ void audit_base64(const unsigned char *data, size_t size, struct buf *out)
 	sodium_memzero(text, sizeof text); /* it may have been a key */
 }
 
-/* libsodium refuses bits behind the end and missing padding, and takes some bytes above 127 for
- * letters; so what came out is compared with what went in. */
+/* libsodium accepts some bytes above 127 as base64 letters. So encode the result again and
+ * compare. */
 bool audit_from_base64(const char *text, size_t length, unsigned char *ret, size_t size)
 {
 	char again[128];
@@ -100,7 +100,7 @@ void audit_note_sign(const struct audit_key *key, const char *text, size_t size,
 
 void audit_note_cosign(const struct audit_key *key, size_t size, struct buf *note)
 {
-	/* Made apart: the text must not move while it is read. */
+	/* A buffer of its own: appending to `note` could move the text that is being signed. */
 	AUDIT_STACK_BUF(line, 1024);
 
 	if (buf_error(note) == 0)
@@ -115,7 +115,7 @@ size_t audit_note_text(const char *note, size_t size)
 	return blank && note[size - 1] == '\n' ? (size_t)(blank - note) + 1 : 0;
 }
 
-/* The next signature line, from `*at` on: hint and signature. The name has to be `name`. */
+/* Finds the next signature line of `name` from `*at` on, and decodes it. */
 static bool next_signature(const char *note, size_t size, size_t *at, const char *name,
 			   unsigned char ret[HINT_SIZE + SIG_SIZE])
 {

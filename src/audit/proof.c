@@ -31,7 +31,7 @@
 
 /* ---- leaves ---- */
 
-/* A log's or the tree's: the leaf hashes, one line of which we want, and the latest head. */
+/* The leaf hashes of a log or of the store's tree, one wanted line, and the latest head. */
 struct leaves {
 	unsigned char (*hashes)[HASH_SIZE];
 	uint64_t n, room;
@@ -69,8 +69,8 @@ static int add_leaf(void *arg, const char *text, size_t size, struct atoll_error
 	return 0;
 }
 
-/* `run` is "" for the tree of logs. What is proved from is not checked here: a proof of what is
- * broken does not hold, and the maker tries it before it hands it out. */
+/* Reads the leaves; `run` is "" for the store's tree. Does not check the log: finish() checks
+ * the proof before it is printed. */
 static int read_leaves(int state_fd, const char *run, struct leaves *leaves,
 		       struct atoll_error *err)
 {
@@ -141,7 +141,7 @@ static bool get_hashes(const char *text, size_t size, unsigned char (*ret)[HASH_
 	return true;
 }
 
-/* A head that is signed by a key that counts: under the name that its origin begins with. */
+/* Reads a head and checks that a trusted key has signed it under the name in its origin. */
 static bool get_head(const char *note, const struct audit_trust *trust, struct audit_head *ret,
 		     struct atoll_verified *found)
 {
@@ -257,7 +257,7 @@ int atoll_check_proof(const char *path, const struct atoll_verify_options *optio
 
 /* ---- making ---- */
 
-/* Hand it out if it holds. */
+/* Returns the proof if it is valid. */
 static int finish(struct buf *out, const struct audit_trust *trust, char **ret,
 		  struct atoll_error *err)
 {

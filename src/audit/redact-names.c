@@ -4,18 +4,18 @@
 #include "base/scope.h"
 #include "base/str.h"
 
-/* A name is taken apart into words: "AWS_SECRET_ACCESS_KEY" and "awsSecretAccessKey" are the same
- * four. The last one decides, so that "password-file" and "TOKEN_URL" say nothing. */
+/* Splits a name into words: "AWS_SECRET_ACCESS_KEY" and "awsSecretAccessKey" have the same four
+ * words. The last word decides, so "password-file" and "TOKEN_URL" are not secrets. */
 #define WORDS_MAX 4  /* from the end */
-#define WORD_MAX  24 /* longer ones are cut at their beginning */
-#define NAME_MAX_ 96 /* of a longer name the end is looked at */
+#define WORD_MAX  24 /* of a longer word the end is used */
+#define NAME_MAX_ 96 /* of a longer name the end is used */
 
 struct words {
 	char word[WORDS_MAX][WORD_MAX]; /* the last one first */
 	size_t n;
 };
 
-/* Ends that make a word telling, also behind something: "pgpassword", "mytoken". */
+/* Endings of a word that name a secret: "pgpassword", "mytoken". */
 static const char *const secret_ends[] = {
 	"password", "passwords", "passwd",    "passphrase", "passwort",	 "secret",  "secrets",
 	"token",    "tokens",	 "apikey",    "secretkey",  "accesskey", "authkey", "privatekey",
@@ -30,7 +30,7 @@ static const char *const maybe_words[] = {
 	"cookie",  "accesstoken", "psk",  "connection", "webhook",
 };
 
-/* What makes a key a secret one, and what makes it a plain word. */
+/* Words before "key" that make it a secret. */
 static const char *const secret_keys[] = {
 	"api",	  "access",  "private", "secret",  "signing", "encryption", "auth",
 	"master", "account", "storage", "service", "shared",  "license",    "deploy",
@@ -39,7 +39,7 @@ static const char *const plain_keys[] = {"public",  "pub",  "cache",	  "primary"
 					 "foreign", "sort", "host",	  "partition",
 					 "group",   "map",  "idempotency"};
 
-/* "--no-password", "--ask-pass": a switch, and what follows belongs to something else. */
+/* "--no-password", "--ask-pass": switches, so the next argument is not their value. */
 static const char *const switches[] = {"no",	 "ask",	   "prompt", "require", "without", "skip",
 				       "show",	 "print",  "get",    "list",	"disable", "enable",
 				       "rotate", "create", "revoke", "max",	"min",	   "num"};
@@ -68,14 +68,14 @@ static bool is_letter(char c)
 	return is_upper(c) || (c >= 'a' && c <= 'z');
 }
 
-/* Where the word that ends before `end` begins. */
+/* The start of the word that ends before `end`. */
 static size_t word_start(const char *name, size_t end)
 {
 	size_t at = end;
 
 	while (at > 0 && is_letter(name[at - 1])) {
 		at--;
-		/* "authToken": a capital behind a small letter begins a word. */
+		/* "authToken": a capital after a small letter starts a word. */
 		if (at > 0 && is_upper(name[at]) && is_letter(name[at - 1]) &&
 		    !is_upper(name[at - 1]))
 			break;
@@ -90,7 +90,7 @@ static void split_words(struct words *words, const char *name, size_t size)
 	while (end > 0 && words->n < WORDS_MAX) {
 		size_t start, used = 0;
 
-		/* Digits count as what stands between: "PASSWORD_2". */
+		/* Digits separate words: "PASSWORD_2". */
 		while (end > 0 && !is_letter(name[end - 1]))
 			end--;
 		start = word_start(name, end);

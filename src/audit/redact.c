@@ -25,7 +25,7 @@ struct scan {
 };
 
 #define LOOK_MAX  4096 /* how far a "@" may be from its "://" */
-#define JUDGE_MAX 512  /* as much of a value decides whether it is one */
+#define JUDGE_MAX 512  /* the number of bytes of a value that decide whether it is a secret */
 
 static void copy_to(struct scan *scan, size_t end)
 {
@@ -33,7 +33,7 @@ static void copy_to(struct scan *scan, size_t end)
 	scan->at = end;
 }
 
-/* What was left out already is a secret only once. */
+/* A part that is already redacted does not count again. */
 static void leave_out(struct scan *scan, size_t end)
 {
 	if (end <= scan->at)
@@ -69,7 +69,7 @@ static size_t find_any(const struct scan *scan, size_t at, size_t max, const cha
 	return at;
 }
 
-/* "user:password@" behind "://"; a name alone only where it is long enough to be a token. */
+/* "user:password@" after "://"; a user alone only if it is long enough to be a token. */
 static void scan_userinfo(struct scan *scan)
 {
 	size_t start = scan->at + 3, at, last = 0;
@@ -91,7 +91,7 @@ static void scan_userinfo(struct scan *scan)
 		leave_out(scan, last);
 }
 
-/* "$NAME", "${...}", "$(...)": what a shell is going to put there is not there yet. */
+/* "$NAME", "${...}", "$(...)": the shell has not expanded it yet, so it is not a secret. */
 static bool is_reference(const char *value, size_t size)
 {
 	if (size < 2 || value[0] != '$')
@@ -123,7 +123,7 @@ static bool is_secret(enum redact_telling telling, const char *value, size_t siz
 	return telling == REDACT_SECRET || redact_looks_random(value, size);
 }
 
-/* Where a value without quotes ends. One that is a whole argument may have anything in it. */
+/* The end of an unquoted value. A value that is a whole argument may contain any character. */
 static size_t value_end(const struct scan *scan, size_t start, size_t max)
 {
 	const char *name = scan->text + scan->name_start;
@@ -135,7 +135,7 @@ static size_t value_end(const struct scan *scan, size_t start, size_t max)
 	return find_any(scan, start, max, " \t\r\n\"'`&;,)}]<>|");
 }
 
-/* "Authorization:" and "Cookie:": all of the line, but for the name of the scheme. */
+/* "Authorization:" and "Cookie:": redacts the whole line except for the name of the scheme. */
 static bool scan_header(struct scan *scan, size_t value)
 {
 	static const char *const names[] = {"authorization", "cookie"};
@@ -169,7 +169,7 @@ static bool scan_header(struct scan *scan, size_t value)
 	return true;
 }
 
-/* A value in quotes: to the same quote, one behind a backslash does not count. */
+/* The end of a quoted value: the same quote without a backslash before it. */
 static size_t quoted_end(const struct scan *scan, size_t start, size_t max, char quote)
 {
 	size_t at = start;
@@ -179,7 +179,7 @@ static size_t quoted_end(const struct scan *scan, size_t start, size_t max, char
 	return at < max ? at : max;
 }
 
-/* How far the value goes that begins at `value`, but not beyond `max`. */
+/* The end of the value that begins at `value`, at most `max`. */
 static size_t any_end(const struct scan *scan, size_t value, size_t max)
 {
 	if (is_quote(scan->text[value - 1]))
@@ -187,7 +187,7 @@ static size_t any_end(const struct scan *scan, size_t value, size_t max)
 	return value_end(scan, value, max);
 }
 
-/* Leave out what `telling` is said about, if its beginning is a secret's. */
+/* Redacts a value if its name (`telling`) or its beginning says that it is a secret. */
 static bool leave_value(struct scan *scan, size_t value, enum redact_telling telling)
 {
 	size_t left = scan->size - value;
@@ -201,7 +201,7 @@ static bool leave_value(struct scan *scan, size_t value, enum redact_telling tel
 	return true;
 }
 
-/* At "=" or ":". Blanks around it belong to it only where the value is in quotes, or behind ":". */
+/* Handles "=" or ":". Blanks around it are allowed only before a quoted value, or after ":". */
 static bool scan_value(struct scan *scan)
 {
 	const char *text = scan->text;
@@ -236,7 +236,7 @@ static bool is_number(const char *text, size_t size)
 	return n == size;
 }
 
-/* Keeps the user of "user:password"; ids ("1000:1000") and "node:node" are no credentials. */
+/* Keeps the user of "user:password"; "1000:1000" and "node:node" are not credentials. */
 static bool scan_login(struct scan *scan, size_t start)
 {
 	const char *text = scan->text + start;
@@ -260,7 +260,7 @@ static bool is_login_flag(const char *flag)
 	       streq(flag, "--proxy-user");
 }
 
-/* What the argument before says about this one. */
+/* Handles a value whose name is the argument before. */
 static bool scan_behind(struct scan *scan, const char *previous)
 {
 	size_t size = strlen(previous);
@@ -270,7 +270,7 @@ static bool scan_behind(struct scan *scan, const char *previous)
 		return false;
 	if (is_login_flag(previous) && scan_login(scan, 0))
 		return true;
-	/* "--secret id=npm,src=file": docker's, and no value. */
+	/* "--secret id=npm,src=file" is an option of docker and contains no value. */
 	if (memchr(previous, '=', size) || has(scan, 0, "id=") || has(scan, 0, "type="))
 		return false;
 	if (starts_with(previous, "-pass") && has(scan, 0, "pass:")) {
@@ -279,7 +279,7 @@ static bool scan_behind(struct scan *scan, const char *previous)
 		return true;
 	}
 	telling = redact_name(previous, size);
-	/* "kubectl create secret generic": a word is no flag. */
+	/* "kubectl create secret generic": a word without a dash is not a flag. */
 	if (telling == REDACT_SECRET && previous[0] != '-')
 		telling = REDACT_MAYBE;
 	if (!is_secret(telling, scan->text, scan->size) || has(scan, 0, "file:") ||
@@ -289,7 +289,7 @@ static bool scan_behind(struct scan *scan, const char *previous)
 	return true;
 }
 
-/* One step; a token where a word begins, else what the character means. */
+/* Handles one character: a token at the start of a word, otherwise the character's meaning. */
 static void scan_next(struct scan *scan)
 {
 	size_t at = scan->at, keep = 0, n;

@@ -13,8 +13,8 @@
  */
 
 struct credential {
-	const char *pattern; /* beneath a home; or absolute */
-	const char *owners;  /* programs that are there for it */
+	const char *pattern; /* below a home directory, or absolute */
+	const char *owners;  /* programs that use this file */
 };
 
 static const struct credential credentials[] = {
@@ -56,17 +56,17 @@ static const struct credential credentials[] = {
 	{"/proc/[0-9]*/environ", " ps pgrep pkill top htop systemd "},
 };
 
-/* Whole directories of them, as arguments. */
+/* Directories of credentials, as arguments. */
 static const char *const places[] = {".ssh",   ".aws",	".gnupg",	   ".config/gcloud",
 				     ".azure", ".kube", ".password-store", NULL};
 
-/* These look at names, not into files. */
+/* Programs that do not read the content of files. */
 static const char *const harmless[] = {
 	"ls",	    "stat",	"test",	   "[",	     "mkdir", "rmdir", "chmod",	  "chown",
 	"rm",	    "touch",	"echo",	   "printf", "find",  "du",    "dirname", "basename",
 	"realpath", "readlink", "install", "true",   "cd",    NULL};
 
-/* What stands behind a home in `path`; NULL if there is none. */
+/* The part of `path` after a home directory; NULL if there is none. */
 static const char *inside_home(const char *path)
 {
 	const char *inside;
@@ -107,14 +107,14 @@ static const struct credential *find(const char *path)
 	return NULL;
 }
 
-/* An end of a path that can be a part of a longer text: blanks and quotes, and what stands between
- * a flag and its value. */
+/* Characters that end a path within a longer text: blanks, quotes, and separators of flags and
+ * values. */
 static bool is_edge(char c)
 {
 	return c == '\0' || strchr(" \t\n\"'`=@,;:<>|&()[]{}", c) != NULL;
 }
 
-/* The path around `at`, which points to a "/". */
+/* Copies the path around `at`, which points to a "/". */
 static const char *path_around(const char *text, const char *at, char *ret, size_t size)
 {
 	const char *start = at, *end = at;
@@ -169,7 +169,7 @@ static bool look_at_denial(const struct line *line, char *why, size_t size)
 	if (!rules_is_among(line->action, reads))
 		return false;
 	credential = find(line->object);
-	/* Named only where it was refused: what is hidden by a pattern may be anywhere. */
+	/* Reported only if it was refused: a file that a pattern hides may be anywhere. */
 	if (!credential && !streq(line_base(line->object), ".env"))
 		return false;
 	if (credential && is_owner(credential, line->program))
@@ -195,7 +195,7 @@ static bool look(struct rules *rules, const struct line *line, char *why, size_t
 		return false;
 	is_shell = rules_is_shell(base);
 	for (size_t i = 1; i < line->argc; i++) {
-		/* What a shell is told to do shows in what it executes. */
+		/* Skip shells: their commands are executions of their own. */
 		if (is_shell && line->argv[i - 1][0] == '-' && strchr(line->argv[i - 1], 'c'))
 			break;
 		if (is_named(line->argv[i], base, path, sizeof path)) {

@@ -34,7 +34,7 @@ static bool was_fetched(const struct rules *rules, const char *path)
 	return false;
 }
 
-/* "-o", "-fsSLo": short options in one word, the last of which takes what follows. */
+/* "-o", "-fsSLo": combined short options; the last one has the next argument as its value. */
 static bool is_output_flag(const char *base, const char *arg)
 {
 	char letter = starts_with(base, "wget") ? 'O' : 'o';
@@ -99,7 +99,8 @@ static bool has_talked(const struct rules *rules, int32_t pid)
 	return false;
 }
 
-/* Whichever is executed first, what stands before the pipe was forked first, and little between. */
+/* The two sides of a pipe may be executed in any order. The left side is forked first, with few
+ * events between. */
 static bool is_piped(const struct rules *rules, const struct line *line)
 {
 	const struct recent *self = &rules->recents[(rules->n_recents - 1) % RECENT_MAX];
@@ -115,8 +116,8 @@ static bool is_piped(const struct rules *rules, const struct line *line)
 	return other && self->pid < other->pid && other->pid - self->pid < 8;
 }
 
-/* bash -c "$(curl ...)" has fetched before it is executed: only the text of whoever calls it shows
- * that. */
+/* bash -c "$(curl ...)" fetches before bash is executed. Only the arguments of the outer shell
+ * show it. */
 static bool is_evaluated(const struct line *line)
 {
 	static const char *const forms[] = {"eval \"$(curl", "eval \"$(wget", "eval $(curl",

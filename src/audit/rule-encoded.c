@@ -34,7 +34,7 @@ static void count_char(struct run_count *run, char c)
 		run->odd++;
 }
 
-/* Zeros alone are no data. */
+/* Digits only, or letters only, are not data. */
 static bool is_hex_data(const struct run_count *run, size_t least)
 {
 	return run->size >= least && run->digits * 4 > run->size && run->digits < run->size;
@@ -78,7 +78,7 @@ static bool has_encoded(const char *text, size_t least)
 	}
 }
 
-/* The domain of a name: its last two labels, as far as that is one. */
+/* The last two labels of a name. */
 static const char *domain_of(const char *name)
 {
 	const char *at = name + strlen(name);
@@ -89,7 +89,7 @@ static const char *domain_of(const char *name)
 	return dots == 2 ? at + 1 : at;
 }
 
-/* Many odd names beneath one domain. */
+/* Counts unusual names below one domain. */
 static bool is_one_of_many(struct rules *rules, const char *name, size_t label)
 {
 	const char *domain = domain_of(name);
@@ -148,8 +148,7 @@ static bool look_at_exec(struct rules *rules, const struct line *line, char *why
 			 shown(base));
 		return true;
 	}
-	/* An argument leads nowhere by itself: of what carries it out, or once somebody was talked
-	 * to. */
+	/* An argument counts only for a program that sends data, or after a connection. */
 	if (!(self->what & PROGRAM_SENDS) && !rules_is_fetcher(base) && !rules->n_talkers)
 		return false;
 	for (size_t i = 1; i < line->argc; i++)

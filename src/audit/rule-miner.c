@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/* Miners by their names, by how a pool is addressed, and by the pool. */
+/* Finds miners by their program names, by the form of a pool's address, and by known pools. */
 
 static const char *const miners[] = {
 	"xmrig",	  "xmrig-notls",  "xmr-stak", "xmr-stak-rx", "minerd",	    "cpuminer",
@@ -12,7 +12,7 @@ static const char *const miners[] = {
 	"SRBMiner-MULTI", "kdevtmpfsi",	  "kinsing",  "xmrigDaemon", "xmrig-proxy", "rigel",
 	"bzminer",	  "onezerominer", NULL};
 
-/* Flags of theirs; an address with "stratum" in its scheme is one whoever is given it. */
+/* Flags of miners. An address with "stratum" in its scheme counts for any program. */
 static const char *const flags[] = {"--donate-level", "--coin=monero", "--randomx-", "--nicehash",
 				    NULL};
 
@@ -92,7 +92,7 @@ static bool look(struct rules *rules, const struct line *line, char *why, size_t
 		snprintf(why, size, "%s is a miner", shown(line->path));
 		return true;
 	}
-	/* What a shell is told to do shows in what it executes. */
+	/* Skip shells: their commands are executions of their own. */
 	if (rules_is_shell(line_base(line->path)))
 		return false;
 	for (size_t i = 1; i < line->argc; i++) {

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 
-/* The tree of logs, read and checked: every line, and the signed head */
+/* Reads and checks the store's tree of logs: each line, and the signed head */
 
 #define CHECKPOINT_MAX 8192
 
@@ -68,7 +68,7 @@ static int by_run_and_size(const void *a, const void *b)
 	return order ? order : (x->size > y->size) - (x->size < y->size);
 }
 
-/* In order. Once a run was removed, what was before that does not count. */
+/* Sorts the entries. Entries before the removal of a run are dropped. */
 static void sort_entries(struct audit_runs *runs)
 {
 	size_t n = 0;
@@ -132,7 +132,7 @@ static bool parse_entry(const struct audit_line *line, struct audit_entry *ret)
 	size_t length;
 	int got = audit_line_string(line, "root", root, sizeof root);
 
-	/* The rest of the line as an object of its own. */
+	/* Make an object of the members after the kind. */
 	if (got < 0 || !audit_from_base64(root, (size_t)got, ret->root, HASH_SIZE) ||
 	    asprintf(&object, "{\"\":0%.*s", (int)line->members_size, line->members) < 0)
 		return false;
@@ -179,7 +179,7 @@ static int read_line(void *arg, const char *text, size_t size, struct atoll_erro
 			"it does not follow from the line before: one of the two was changed");
 	if (!audit_json_is_valid(text, size) || !parse_entry(&line, &entry))
 		return broken(reading, number, err, "it is no entry");
-	/* That something was removed counts if it is signed. */
+	/* A removal counts only if a head has signed it. */
 	if (streq(line.kind, "lost"))
 		reading->runs->n_lost += entry.size > line.seq ? entry.size - line.seq : 1;
 	else if ((!entry.is_removed || line.seq < reading->head.size) &&

@@ -23,15 +23,15 @@
 #include <sys/stat.h>
 
 /*
- * The tree of logs
+ * Adds to the store's tree of logs
  *
- * runs.jsonl has a line for every log that was closed, chained as the lines of a log are, and they
- * are the leaves of a tree. Its signed head, `checkpoint`, also has the tree's right edge, in an
- * extension line, so that one more leaf needs neither the other lines nor a file more; it is
- * replaced as a whole. Whoever adds holds the lock of runs.jsonl.
+ * log/runs.jsonl has a line for each closed log. The lines are chained like those of a log and are
+ * the leaves of a Merkle tree. Its signed head, log/checkpoint, contains the right edge of the tree
+ * in an extension line, so a new leaf needs no other line. The head is replaced as a whole. A
+ * process that adds a leaf has the lock of runs.jsonl.
  *
- * Nothing waits for the disk. A power loss may take the end of runs.jsonl and leave a checkpoint
- * that knows more: then a line says what was lost, and the tree goes on.
+ * Nothing waits for the disk. After a power failure the end of runs.jsonl may be missing, while the
+ * head includes it. Then a line of the kind "lost" states that, and the tree continues.
  */
 
 #define CHECKPOINT_MAX 8192
@@ -45,8 +45,7 @@ struct runs {
 
 /* ---- where it stands ---- */
 
-/* What is not signed yet, because its writer was interrupted, is taken for what it says only if
- * that takes nothing away. */
+/* Accepts lines after the signed head, from a writer that was killed, unless they are removals. */
 static int follow_line(void *arg, const char *text, size_t size, struct atoll_error *err)
 {
 	struct audit_place *place = arg;
@@ -69,11 +68,9 @@ static int follow_line(void *arg, const char *text, size_t size, struct atoll_er
 	return 0;
 }
 
-/*
- * At the end of the text: a sum over what stands before, by the private key. Whoever adds a leaf
- * has that key at hand, and each would check a signature otherwise, which takes a hundred times as
- * long; the signature is for all others.
- */
+/* Appends a MAC, by the private key, to the text. The next process that adds a leaf has that
+ * key, and checking a MAC takes a hundredth of the time of a signature. The signature is for all
+ * others. */
 static void add_check(const struct audit_key *key, struct buf *text)
 {
 	unsigned char sum[CHECK_SIZE];
@@ -84,7 +81,7 @@ static void add_check(const struct audit_key *key, struct buf *text)
 	buf_addf(text, " %s\n", hex);
 }
 
-/* Where it begins, if the text ends with one: then it is not part of the place. */
+/* Finds the MAC at the end of the text; it is not part of the position. */
 static const char *find_check(const char *text, size_t size, unsigned char ret[CHECK_SIZE])
 {
 	const char *check = size > CHECK_TEXT ? text + size - CHECK_TEXT : NULL;
@@ -104,8 +101,8 @@ static bool has_check(const struct audit_key *key, const char *text, size_t size
 					   key->secret) == 0;
 }
 
-/* Not part of others: a list of keys is three pages of stack, and is needed once in a store's life.
- */
+/* Not inlined: a list of keys needs three pages of stack, and this is called after a key
+ * rotation only. */
 __attribute__((noinline)) static bool is_signed(int state_fd, const struct audit_key *key,
 						const char *note, size_t size)
 {
@@ -117,14 +114,14 @@ __attribute__((noinline)) static bool is_signed(int state_fd, const struct audit
 	       audit_note_signer(note, size, name, &trust) >= 0;
 }
 
-/* By the store's key? After it was replaced, and without a sum, by the signature. */
+/* Checks the MAC; without a valid one, after a key rotation, the signature. */
 static bool is_ours(int state_fd, const struct audit_key *key, const char *note, size_t size)
 {
 	return has_check(key, note, audit_note_text(note, size)) ||
 	       is_signed(state_fd, key, note, size);
 }
 
-/* What the checkpoint says, or false where there is none, it makes no sense, or is not signed. */
+/* Reads the signed head; false if it is missing, malformed or not signed. */
 static bool read_checkpoint(int state_fd, const struct audit_key *key, struct audit_head *ret_head,
 			    struct audit_place *ret)
 {
@@ -153,7 +150,7 @@ static bool read_checkpoint(int state_fd, const struct audit_key *key, struct au
 	return memcmp(root, ret_head->root, HASH_SIZE) == 0;
 }
 
-/* Read what has been added behind `place`, and cut off a half line. */
+/* Reads the lines after `place`, and cuts off an incomplete one. */
 static int follow(struct runs *runs, uint64_t size, struct atoll_error *err)
 {
 	uint64_t cut;
@@ -188,7 +185,8 @@ static int open_runs(int state_fd, const struct audit_key *key, struct runs *ret
 		return error_set(err, ATOLL_FAULT_HOST, errno, "lock the list of runs");
 	*ret_head = (struct audit_head){0};
 	if (!read_checkpoint(state_fd, key, ret_head, &ret->place)) {
-		/* Nobody has signed what is there: it goes on behind a line that says so. */
+		/* The lines have no signed head: continue after them with a line of the kind
+		 * "lost". */
 		*ret_head = (struct audit_head){.size = st.st_size > 0 ? UINT64_MAX : 0};
 		ret->place = (struct audit_place){0};
 	}
@@ -204,7 +202,7 @@ static int open_runs(int state_fd, const struct audit_key *key, struct runs *ret
 
 /* ---- one line more ---- */
 
-/* To `out`, and to the place. */
+/* Appends an entry to `out` and advances the position. */
 static int add_entry(struct audit_place *place, const struct audit_run_entry *entry,
 		     const struct audit_key *key, struct buf *out)
 {
@@ -234,11 +232,9 @@ static int add_entry(struct audit_place *place, const struct audit_run_entry *en
 	return buf_error(out);
 }
 
-/*
- * We hold the lock, so nobody else uses the other name. The two files change places, and each is
- * written over: replacing one by the other, or cutting it to nothing, would make ext4 write it to
- * the disk at once, which takes twenty times as long as all the rest.
- */
+/* The lock is held, so no other process uses checkpoint.old. Exchange the two names and
+ * overwrite: a rename over a file, or O_TRUNC, makes ext4 flush it at once, which takes 20 times
+ * as long as all other work here. */
 static int replace_checkpoint(int state_fd, const struct buf *note, struct atoll_error *err)
 {
 	cleanup_fd int fd = openat(state_fd, "log/checkpoint.old",
@@ -246,7 +242,7 @@ static int replace_checkpoint(int state_fd, const struct buf *note, struct atoll
 	struct stat st;
 	int r = fd < 0 ? -errno : fd_write_all(fd, note->data, note->used);
 
-	/* ext4 takes longer for a cut that cuts nothing than for the look. */
+	/* On ext4 a truncate without effect costs more than fstat(). */
 	if (r == 0 && (fstat(fd, &st) < 0 || st.st_size > (off_t)note->used) &&
 	    ftruncate(fd, (off_t)note->used) < 0)
 		r = -errno;
@@ -254,7 +250,7 @@ static int replace_checkpoint(int state_fd, const struct buf *note, struct atoll
 				RENAME_EXCHANGE) < 0) {
 		bool is_plain = errno == ENOENT || errno == EINVAL || errno == ENOSYS;
 
-		/* The first one, or a file system that cannot. */
+		/* There is no checkpoint yet, or the file system lacks RENAME_EXCHANGE. */
 		if (!is_plain ||
 		    renameat(state_fd, "log/checkpoint.old", state_fd, "log/checkpoint") < 0)
 			r = -errno;
@@ -287,7 +283,7 @@ static int write_checkpoint(int state_fd, const struct audit_place *place,
 	return replace_checkpoint(state_fd, &note, err);
 }
 
-/* All of the text or nothing. */
+/* Appends the whole text; on failure truncates the file to its size before. */
 static int append(const struct runs *runs, const struct buf *text, bool is_synced,
 		  struct atoll_error *err)
 {

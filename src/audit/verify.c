@@ -18,10 +18,10 @@
 #include <sys/stat.h>
 
 /*
- * A log, or all of a store
+ * Verifies a log, or all logs of a store
  *
- * The tree of logs is read first and the logs after it: a log that is closed in between has more
- * than the tree knew, which is well; the other way round it would look as if its end were gone.
+ * The store's tree is read before the logs: a log that is closed in between has more lines than the
+ * tree knows, which is accepted. In the other order its end would seem to be missing.
  */
 
 /* ---- which log ---- */
@@ -99,7 +99,7 @@ static void describe_broken(struct atoll_verified *ret, const struct audit_check
 	snprintf(ret->text, sizeof ret->text, "%s: BROKEN at %s", who, story);
 }
 
-/* No line is wrong; is it all there? */
+/* All lines are good: is the log complete? */
 static void describe_whole(struct atoll_verified *ret, const struct audit_check *check,
 			   const char *who, uint64_t cut, bool is_live)
 {
@@ -156,8 +156,8 @@ static int add_hand_over(void *arg, const char *text, size_t size, struct atoll_
 	return 0;
 }
 
-/* A key that was not known may be tied to one that is by a hand-over further down, so these are
- * collected, and it is tried again. */
+/* A hand-over further down may connect an unknown key with a trusted one. So collect all hand-
+ * overs and check again. */
 static int check_fd(struct audit_check *check, int fd, uint64_t *ret_cut, struct atoll_error *err)
 {
 	const struct audit_check start = *check;
@@ -176,7 +176,7 @@ static int check_fd(struct audit_check *check, int fd, uint64_t *ret_cut, struct
 	}
 }
 
-/* `check` has what is expected. */
+/* `check` contains the expected run, store and entries. */
 static int verify_fd(int fd, const char *who, struct audit_check *check, struct atoll_verified *ret,
 		     struct atoll_error *err)
 {
@@ -210,7 +210,7 @@ static void describe_unknown(struct atoll_verified *ret, const char *run, const 
 	snprintf(ret->text, sizeof ret->text, "run %s: %s", run, text);
 }
 
-/* One that the tree knows and the store has not. */
+/* A log that is in the tree but not in the store. */
 static void describe_missing(struct atoll_verified *ret, const struct audit_entry *entry)
 {
 	*ret = (struct atoll_verified){.finding = ATOLL_FINDING_BROKEN};
@@ -220,8 +220,7 @@ static void describe_missing(struct atoll_verified *ret, const struct audit_entr
 		 entry->run, entry->line);
 }
 
-/* Does the tree know of a log that is closed? It may have been closed since the tree was read: then
- * that is read again. */
+/* Is a closed log in the tree? If it was written after the tree was read, reads the tree again. */
 static int is_entered(int state_fd, int fd, const struct audit_check *check,
 		      struct audit_runs *runs, const struct audit_trust *trust,
 		      struct atoll_error *err)
@@ -232,7 +231,7 @@ static int is_entered(int state_fd, int fd, const struct audit_check *check,
 
 	if (entry && !entry->is_removed && entry->size >= check->head_size)
 		return 1;
-	/* A second for file systems whose times are coarse. */
+	/* One second, for file systems with coarse times. */
 	if (fstat(fd, &st) < 0 || (uint64_t)st.st_mtim.tv_sec + 1 < runs->time_ns / 1000000000)
 		return 0;
 	if (audit_runs_read(state_fd, trust, &again, err) < 0)
@@ -243,8 +242,8 @@ static int is_entered(int state_fd, int fd, const struct audit_check *check,
 	return entry && !entry->is_removed && entry->size >= check->head_size;
 }
 
-/* A log that is closed and that the tree has not: its writer was killed between the two; or the
- * tree was put back to what it was before, which nothing but this shows. */
+/* A closed log that is missing in the tree: its writer was killed before it added the leaf, or
+ * an old copy of the tree was restored. Only this check shows the latter. */
 static int check_entered(int state_fd, int fd, const struct audit_check *check,
 			 struct audit_runs *runs, const struct audit_trust *trust,
 			 struct atoll_verified *ret, struct atoll_error *err)
@@ -270,7 +269,7 @@ static int verify_run(int state_fd, const char *id, struct audit_runs *runs,
 		      struct atoll_error *err)
 {
 	const struct audit_entry *entry = audit_runs_find(runs, id);
-	/* Its own: a hand-over in one log is no matter of another. */
+	/* A copy of the list: a hand-over in one log does not count for others. */
 	struct audit_trust own = *trust;
 	struct audit_check check = {.trust = &own};
 	cleanup_fd int fd = -1;
@@ -342,7 +341,7 @@ int atoll_verify(const char *id, const struct atoll_verify_options *options,
 	}
 	if (r == 0)
 		r = verify_run(state_fd, name, &runs, &trust, ret, err);
-	/* A log by itself proves little if what knows of all logs is broken. */
+	/* A good log proves little if the tree is broken. */
 	if (r == 0 && runs.found.finding == ATOLL_FINDING_BROKEN &&
 	    ret->finding != ATOLL_FINDING_BROKEN) {
 		ret->finding = ATOLL_FINDING_BROKEN;
@@ -368,7 +367,7 @@ int atoll_verify_file(const char *path, const struct atoll_verify_options *optio
 			 str_show(path, who, sizeof who), strerror(errno));
 		return 0;
 	}
-	/* Whoever has a file and a key needs no store, and none that is in order. */
+	/* A file and a key are enough: ignore a missing or damaged store. */
 	state_fd = state_open(false, store, NULL);
 	r = audit_trust_for(state_fd, options, &trust, err);
 	if (r < 0)
@@ -383,7 +382,7 @@ struct all {
 	struct atoll_verified *worst;
 };
 
-/* Broken is worse than unknown, and that than open. */
+/* From bad to worse: good, open, unknown, broken. */
 static int badness(enum atoll_finding finding)
 {
 	return finding == ATOLL_FINDING_BROKEN	  ? 3
