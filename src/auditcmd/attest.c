@@ -26,10 +26,10 @@
 /*
  * `atoll attest`
  *
- *   account    what the log says, if it verifies
- *   hardware   what the machine says about the log's head, if it was asked
- *   sign       the two statements
- *   write      the receipt, and other forms of it
+ *   effects    reads the event log, which must verify
+ *   hardware   gets a signature of the hardware over the log's head, if asked for
+ *   sign       makes and signs the two statements
+ *   write      writes the receipt, and its other forms
  */
 
 struct request {
@@ -125,7 +125,7 @@ static int fill_claim(const struct request *request, const struct effects *effec
 	return 0;
 }
 
-/* A TPM is asked if somebody says so; a confidential machine where it is one. */
+/* Asks a TPM if --tpm is given, and a confidential machine if this is one. */
 static int ask_hardware(const struct request *request, const struct effects *effects,
 			const struct sign_key *key, struct statement_hardware *ret,
 			struct atoll_error *err)

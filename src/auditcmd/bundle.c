@@ -147,7 +147,7 @@ static int ledger_open(struct ledger *ledger, struct atoll_error *err)
 	return 0;
 }
 
-/* `log/` of sigstore's entry: sorted keys, no blanks. */
+/* The canonical JSON of a sigstore entry: sorted keys, no blanks. */
 static int make_entry(const json_t *envelope, const struct sign_key *key, struct buf *ret,
 		      struct atoll_error *err)
 {
@@ -201,7 +201,7 @@ static int add_leaf(struct tree *tree, const char *line, size_t size)
 	return 0;
 }
 
-/* All lines that are whole; a half one is what an interrupted writer has left, and is cut off. */
+/* Reads all complete lines; cuts off an incomplete one of a writer that was killed. */
 static int read_entries(struct ledger *ledger, const struct buf *entry, struct tree *tree,
 			bool *ret_is_there, struct atoll_error *err)
 {
@@ -215,7 +215,7 @@ static int read_entries(struct ledger *ledger, const struct buf *entry, struct t
 
 		if (!end)
 			break;
-		/* The same receipt again is the same entry. */
+		/* A receipt that is already in the log keeps its entry. */
 		if ((size_t)(end + 1 - line) == entry->used &&
 		    memcmp(line, entry->data, entry->used) == 0) {
 			*ret_is_there = true;
@@ -256,7 +256,7 @@ static int enter(struct ledger *ledger, const struct buf *entry, struct tree *tr
 
 /* ---- the bundle ---- */
 
-/* "NAME - TREE", or cosign takes the log for one of another kind. */
+/* The origin must be "NAME - TREE", or cosign expects another type of log. */
 static int make_checkpoint(struct ledger *ledger, const struct tree *tree, struct buf *ret,
 			   struct atoll_error *err)
 {
@@ -281,7 +281,7 @@ static int make_checkpoint(struct ledger *ledger, const struct tree *tree, struc
 	return buf_error(ret) < 0 ? error_oom(err) : 0;
 }
 
-/* The promise: what the log signs at once, with the time. */
+/* The inclusion promise: the log signs entry and time at once. */
 static json_t *make_promise(struct ledger *ledger, const struct tree *tree, const struct buf *entry,
 			    time_t now, struct atoll_error *err)
 {

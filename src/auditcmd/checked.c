@@ -24,7 +24,7 @@ int checked_keys_load(const char *path, struct checked_keys *ret, struct atoll_e
 
 	if (!trust)
 		return error_oom(err);
-	/* Without a store there is only the key that was named. */
+	/* Without a store only the named key is trusted. */
 	fd = state_open(false, state, err);
 	r = audit_trust_for(fd, &options, trust, err);
 	ret->n = 0;

@@ -10,13 +10,13 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* What is longer than this is cut: bytes of an argument, and of all of them. */
+/* Longer values are cut: bytes of one argument, and of all arguments. */
 #define ARGUMENT_MAX 400
 #define ARGV_MAX     800
 
 #define DOTS "\xe2\x80\xa6"
 
-/* Not in the middle of a character. */
+/* Do not cut within a UTF-8 character. */
 static size_t cut_length(const char *text, size_t size, size_t most)
 {
 	if (size <= most)
@@ -132,7 +132,7 @@ void describe_target(const json_t *object, struct buf *out)
 	}
 }
 
-/* As the summary of a run has it (cli/summary-network.c): much else cannot be allowed at all. */
+/* The same rule as in cli/summary-network.c: most other refusals cannot be allowed. */
 static bool wants_name(const json_t *object)
 {
 	const char *reason = event_text(object, "reason");

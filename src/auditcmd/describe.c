@@ -10,7 +10,11 @@
 
 #include <inttypes.h>
 
-/* One function a kind; what it does not find it leaves out. */
+/*
+ * One function per kind of event. A missing value is left out of the text.
+ *
+ * describe() at the foot finds the function in the table and calls it.
+ */
 
 static void add_count(const json_t *object, struct buf *out)
 {
@@ -20,7 +24,7 @@ static void add_count(const json_t *object, struct buf *out)
 		buf_addf(out, ", %" PRIu64 " times", count);
 }
 
-/* `before`, the text, `after`; nothing if there is no such text. */
+/* Appends `before`, the text and `after`; nothing if there is no such text. */
 static bool add_text(const json_t *object, const char *key, const char *before, const char *after,
 		     struct buf *out)
 {
@@ -211,7 +215,8 @@ static enum tone describe_stop(const json_t *object, struct buf *out)
 
 /* ---- what it did ---- */
 
-/* "python3" is no other name for "python3.11", "sh" is one for "dash". */
+/* Does argv[0] differ from the program's name? "python3" for "python3.11" does not, "sh" for
+ * "dash" does. */
 static bool is_other_name(const char *file, const char *name)
 {
 	return *name && !starts_with(file, name);
@@ -224,7 +229,7 @@ static enum tone describe_exec(const json_t *object, struct buf *out)
 	bool is_cut =
 		event_has(object, "cut") || event_number(object, "argc", 0) > json_array_size(argv);
 
-	/* The program's own path first; its argv[0] only where that says something else. */
+	/* Prints the path of the program, and argv[0] only if it differs. */
 	if (!path || !*path) {
 		buf_add_str(out, "something that could not be read");
 	} else {
@@ -355,7 +360,7 @@ static enum tone describe_output(const json_t *object, struct buf *out)
 	return TONE_QUIET;
 }
 
-/* Which events it is about: one, and perhaps more. */
+/* Appends the numbers of the events that it is about. */
 static void add_about(const json_t *object, struct buf *out)
 {
 	const json_t *about = json_object_get(object, "about"), *each;
@@ -420,7 +425,7 @@ const char *const event_kinds[] = {
 
 /* ---- the whole ---- */
 
-/* A kind that came after this program: all that it says. */
+/* A kind that this version does not know: print all members. */
 static enum tone describe_unknown(const json_t *object, struct buf *out)
 {
 	static const char *const known[] = {"prev", "seq",  "time", "run",

@@ -9,8 +9,8 @@
 /*
  * DSSE envelopes
  *
- * What is signed is not JSON but the type and the body with their lengths in front, so that nobody
- * has to write JSON in a canonical way to check a signature.
+ * The signature is over the type and the body with their lengths in front, not over JSON. So a
+ * verifier needs no canonical form of JSON.
  */
 
 void dsse_pae(const char *type, const void *body, size_t size, struct buf *out)
@@ -49,7 +49,7 @@ static bool is_signed_by(const json_t *signatures, const struct buf *pae,
 	const json_t *one;
 	size_t i;
 
-	/* The key's id is a hint, and nothing is decided by it. */
+	/* The key id is a hint only; the signature decides. */
 	json_array_foreach(signatures, i, one)
 	{
 		cleanup_buf struct buf signature = BUF_INIT(1024);

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* So many events of a kind are told in a receipt; the log has all of them. */
+/* A receipt lists this many events of a kind; the event log has all. */
 #define LIST_MAX 1000
 
 static void add_to(struct effects *effects, json_t *list, const struct event *event)
@@ -22,8 +22,8 @@ static void add_to(struct effects *effects, json_t *list, const struct event *ev
 		json_array_append(list, event->object);
 }
 
-/* Where a run writes directly its log has whole paths; in a receipt they count from the workspace.
- * What lies outside stays whole. */
+/* In mode `direct` the log has absolute paths. A receipt has paths relative to the workspace;
+ * paths outside of it stay absolute. */
 static const char *from_workspace(const struct effects *effects, const char *path)
 {
 	const json_t *start = json_array_get(effects->starts, json_array_size(effects->starts) - 1);
@@ -45,7 +45,7 @@ static void add_change(struct effects *effects, const struct event *event)
 		return;
 	if (from)
 		json_object_del(effects->changes, from);
-	/* Made and gone again: nothing is left to tell. */
+	/* Created and deleted: no effect is left. */
 	before = json_object_get(effects->changes, path);
 	if (before && streq(event_text(event->object, "change") ?: "", "deleted") &&
 	    streq(event_text(before, "change") ?: "", "added"))
@@ -122,7 +122,7 @@ static const struct {
 	{"lost", add_lost},
 };
 
-/* Heads and what belongs to no step are everybody's. */
+/* Heads and events without a step belong to every step. */
 static void add_event(struct effects *effects, const struct event *event)
 {
 	if (event->seq == 0 && streq(event->kind, "open"))
@@ -159,7 +159,7 @@ static bool has_event_of(const json_t *list, uint64_t step)
 	return false;
 }
 
-/* Of what has not ended nothing can be attested. */
+/* A step that has not ended cannot be attested. */
 static int check_whole(const struct effects *effects, struct atoll_error *err)
 {
 	const json_t *start;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* What is in an event, and how it is shown. */
+/* Values of an event, and how they are shown. */
 
 const char *event_text(const json_t *object, const char *key)
 {
@@ -32,7 +32,7 @@ bool event_has(const json_t *object, const char *key)
 
 /* ---- time ---- */
 
-/* Days since 1970 of a date of the Gregorian calendar; years are counted from March. */
+/* Converts a date to days since 1970; a year begins in March here. */
 static int64_t days_since_1970(int64_t year, unsigned month, unsigned day)
 {
 	int64_t y = month <= 2 ? year - 1 : year, era = y / 400;
@@ -94,7 +94,8 @@ static uint32_t code_point(const unsigned char *s, size_t length)
 	return code;
 }
 
-/* As print_escaped() has it: not what a terminal obeys, nor what turns or hides text. */
+/* The same rule as print_escaped(): no control characters, none that change the direction of
+ * text. */
 static bool is_harmless(uint32_t code)
 {
 	if (code < 0x20 || (code >= 0x7f && code < 0xa0))

@@ -17,7 +17,7 @@
 
 int events_open_path(const char *id, const char *path, struct events **ret, struct atoll_error *err)
 {
-	/* Not to wait for a fifo's other end; it is refused below. */
+	/* O_NONBLOCK: do not wait for the writer of a fifo; a fifo is refused below. */
 	cleanup_fd int fd =
 		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | (id[0] ? O_NOFOLLOW : 0));
 	struct events *events;
@@ -67,7 +67,7 @@ void event_done(struct event *event)
 
 /* ---- lines ---- */
 
-/* Room behind what is there; what was read already makes place first. */
+/* Makes room for more bytes: moves the unread bytes to the front first. */
 static int make_room(struct events *events, struct atoll_error *err)
 {
 	size_t room = events->room ? events->room : 2 * PIECE;
@@ -90,7 +90,7 @@ static int make_room(struct events *events, struct atoll_error *err)
 	return 0;
 }
 
-/* More of the file: how much, 0 at its end. */
+/* Reads more of the file: the number of bytes, 0 at the end. */
 static ssize_t read_more(struct events *events, struct atoll_error *err)
 {
 	int r = make_room(events, err);
@@ -115,7 +115,7 @@ static int refuse(const struct events *events, const char *why, struct atoll_err
 	return -EBADMSG;
 }
 
-/* A line and its end in place: 1, 0, or a negative errno. */
+/* Finds the next complete line: 1, 0, or a negative errno. */
 static int next_line(struct events *events, char **ret, size_t *ret_size, struct atoll_error *err)
 {
 	size_t searched = 0;
@@ -158,8 +158,8 @@ static int next_line(struct events *events, char **ret, size_t *ret_size, struct
 
 /* ---- bytes that are no UTF-8 ---- */
 
-/* Which byte U+10DC00..U+10DCFF, as UTF-8 f4 8d b0 80 to f4 8d b3 bf, stands for; -1: it is another
- * character. */
+/* The byte that U+10DC00..U+10DCFF (UTF-8: f4 8d b0 80 to f4 8d b3 bf) stands for; -1 for
+ * another character. */
 static int private_byte(const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -186,14 +186,14 @@ static bool is_high_half(const char *escape)
 	return digit >= 8 && digit <= 0xb;
 }
 
-/* Does a line need patch_line()? Nearly none does. */
+/* Does the line need patch_line()? Very few do. */
 static bool has_bytes(const char *line, size_t size)
 {
 	return memmem(line, size, "\\u", 2) || memchr(line, 0xf4, size);
 }
 
-/* Put the half in front that makes a pair of it. A character of that range that was really there
- * becomes four such bytes. At most, a line gets twelve times as long. */
+/* Inserts the high surrogate that makes a pair of each lone one. A real character of that range
+ * becomes four such escapes. A line becomes at most twelve times as long. */
 static size_t patch_line(const char *line, size_t size, char *out)
 {
 	char *begin = out;

@@ -15,12 +15,12 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-/* Which log is meant. The logs themselves say to which directory they belong: not every run leaves
- * a record. */
+/* Finds the event log that a person means. The log itself has its workspace, because not every
+ * run has a record. */
 
 #define SUFFIX ".jsonl"
 
-/* How far into a log its first step is looked for. */
+/* The number of bytes that are searched for the first step. */
 #define START_WITHIN 16
 
 static int log_dir(char ret[PATH_MAX], struct atoll_error *err)
@@ -34,7 +34,7 @@ static int log_dir(char ret[PATH_MAX], struct atoll_error *err)
 	return r;
 }
 
-/* "k3v7q2ma.jsonl" to its id. */
+/* The id of "k3v7q2ma.jsonl". */
 static bool read_name(const char *name, char ret_id[16])
 {
 	char id[STORE_ID_LENGTH + 1];
@@ -78,7 +78,7 @@ static int add_entry(int dir_fd, const char *name, struct events_entry **entries
 		return 0;
 	entry.time_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000U + (uint64_t)st.st_mtim.tv_nsec;
 	entry.size = (uint64_t)st.st_size;
-	/* Room doubles whenever a power of two is reached. */
+	/* Doubles the array when the number is a power of two. */
 	if ((*n & (*n - 1)) == 0) {
 		void *more = realloc(*entries, (*n ? 2 * *n : 1) * sizeof entry);
 
@@ -90,7 +90,7 @@ static int add_entry(int dir_fd, const char *name, struct events_entry **entries
 	return 0;
 }
 
-/* What its first step says; a log that cannot be read says nothing. */
+/* Reads the workspace of the first step; nothing if the log cannot be read. */
 static void read_start(const char *dir, struct events_entry *entry)
 {
 	cleanup_events struct events *events = NULL;
@@ -116,7 +116,7 @@ static void read_start(const char *dir, struct events_entry *entry)
 	}
 }
 
-/* Those of the store, the latest first, by their names alone. */
+/* Lists the logs of the store by their names, the latest first. */
 static int list_dir(const char *dir, struct events_entry **ret, size_t *ret_n,
 		    struct atoll_error *err)
 {
@@ -157,7 +157,7 @@ int events_list(bool with_start, struct events_entry **ret, size_t *ret_n, struc
 
 /* ---- one of them ---- */
 
-/* A sandbox's name; its id stays "" if there is no sandbox of that name. */
+/* Finds a sandbox by its name; the id stays "" if there is none. */
 static void find_sandbox(const char *name, char ret_id[16])
 {
 	struct atoll_record *records;

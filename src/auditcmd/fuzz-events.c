@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-/* A log that anybody may have written: read, told in words, made a tree. What is shown holds
- * nothing that a terminal obeys. */
+/* Reads any bytes as a log, describes the events, builds the process tree. The texts must
+ * contain no control character. */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

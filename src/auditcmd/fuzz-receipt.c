@@ -56,7 +56,7 @@ static void add_number(struct buf *out, const BIGNUM *number)
 	buf_add(out, bytes, sizeof bytes);
 }
 
-/* As a TPM writes it. */
+/* The byte order of a TPM. */
 static void sign_quote(const uint8_t *data, size_t size, struct buf *ret)
 {
 	cleanup_buf struct buf der = BUF_INIT(1024);
@@ -73,7 +73,7 @@ static void sign_quote(const uint8_t *data, size_t size, struct buf *ret)
 	ECDSA_SIG_free(pair);
 }
 
-/* What a register holds after the checkpoint: else a quote would not be looked at. */
+/* The value of the register after the head, or the quote would be refused at once. */
 static void extend_zeros(char ret[65])
 {
 	unsigned char both[64] = {0}, hash[32];

@@ -19,7 +19,7 @@
 
 #include <stdio.h>
 
-/* What was asked, and the way from the log to whoever shows it. */
+/* `atoll log`: reads the request, then sends each selected event to one of the outputs. */
 
 struct words {
 	const char *run, *kind, *step, *since;
@@ -122,10 +122,10 @@ bool log_wants(const struct log_request *request, const struct event *event)
 struct show {
 	const struct log_request *request;
 	struct pager *pager;
-	struct log_text *text; /* NULL: the lines as they are */
-	uint64_t n_bad;	       /* lines that are no events */
+	struct log_text *text; /* NULL: print the JSON lines */
+	uint64_t n_bad;	       /* lines that are not events */
 	bool is_sandbox;
-	bool is_closed; /* the log says that no more will come */
+	bool is_closed; /* the log is closed */
 };
 
 static void show_event(struct show *show, const struct event *event)
@@ -145,11 +145,11 @@ static void show_event(struct show *show, const struct event *event)
 	fputc('\n', show->pager->out);
 }
 
-/* How many lines that are no events are told one by one. */
+/* The number of bad lines that are reported one by one. */
 #define BAD_MAX 10
 
-/* All that is there now. A line that is no event is told where people look, and passed over; a file
- * that begins with one is no log. */
+/* Prints all present events. A line that is not an event is reported on standard error and
+ * skipped. A file whose first line is not an event is refused. */
 static int show_present(struct events *events, struct show *show, struct atoll_error *err)
 {
 	cleanup_event struct event event = {0};
@@ -171,7 +171,7 @@ static int show_present(struct events *events, struct show *show, struct atoll_e
 	return 0;
 }
 
-/* A sandbox's log is closed when nothing runs in it, and goes on with the next step. */
+/* The log of a sandbox is closed when it becomes idle, and continues with the next step. */
 static bool is_over(const struct events *events, const struct show *show)
 {
 	return show->is_closed && !(show->is_sandbox && events_has_sandbox(events->id));
@@ -220,7 +220,7 @@ static int show_log(struct events *events, const struct log_request *request, st
 	return r;
 }
 
-/* Lines for programs, and what is followed, go to standard output whatever it is. */
+/* JSON lines, and --follow, never go through the pager. */
 static void open_output(struct pager *pager, const struct log_request *request)
 {
 	const char *term = getenv("TERM");

@@ -12,16 +12,15 @@
 #include <unistd.h>
 
 /*
- * A live log
+ * `atoll log --follow`
  *
- * inotify says when something was written. Whoever writes a log holds its lock; when nothing has
- * come for a while, the lock is tried, so that a log whose writer was killed is not followed for
- * ever. A sandbox's log is free between its steps, too; it is followed until somebody interrupts
- * it, or it has gone.
+ * inotify reports writes. The writer of a log has its lock: if nothing is written for a while, the
+ * lock is tried, so that a log whose writer was killed is not followed forever. The log of a
+ * sandbox is unlocked between steps; it is followed until it is removed or the person interrupts.
  */
 
 #define LOOK_MS		 250
-#define QUIET_CHECKS_MAX 4 /* so many looks without a writer */
+#define QUIET_CHECKS_MAX 4 /* the number of checks without a writer before it gives up */
 
 struct log_wait {
 	int fd, log_fd;
@@ -38,7 +37,7 @@ struct log_wait *log_wait_new(const struct events *events, bool is_sandbox)
 	wait->log_fd = events->fd;
 	wait->is_sandbox = is_sandbox;
 	wait->fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	/* Without it (too many watches) it is looked every now and then. */
+	/* Without inotify (too many watches) the file is polled. */
 	if (wait->fd >= 0 &&
 	    inotify_add_watch(wait->fd, events->path, IN_MODIFY | IN_DELETE_SELF) < 0) {
 		close(wait->fd);

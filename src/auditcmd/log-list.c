@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Which logs there are. */
+/* `atoll log --list`. */
 
 static int print_json(const struct events_entry *entries, size_t n)
 {

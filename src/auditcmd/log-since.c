@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* A time of day means the latest one that is not yet to come. */
+/* A time of day means the latest one in the past. */
 static bool read_local(const char *text, time_t now, uint64_t *ret_ns)
 {
 	static const struct {

@@ -13,12 +13,12 @@
 #include <time.h>
 
 /*
- * Lines for people
+ * Events as lines of text
  *
  *	10:45:39.123  exec            7 sh          /usr/bin/git status
  *
- * Time of day where the reader is, kind, who, what. The day stands in a line of its own whenever
- * there is a new one.
+ * Local time of day, kind, process, description. A line with the date comes before the first event
+ *of a day.
  */
 
 #define KIND_WIDTH 10
@@ -28,7 +28,7 @@ struct log_text {
 	struct pager *pager;
 	bool is_denials;
 	struct description words;
-	uint64_t second; /* of `clock`; UINT64_MAX: none yet */
+	uint64_t second; /* the second that `clock` shows; UINT64_MAX: none yet */
 	char clock[16];
 	int year, day;
 	uint32_t step;
@@ -71,7 +71,7 @@ static void print_day(struct log_text *text, const struct tm *tm)
 		zone, text->pager->has_colours ? "\033[m" : "");
 }
 
-/* Most lines are of the same second as the one before. */
+/* Most lines have the same second as the line before: reuse the text. */
 static void print_time(struct log_text *text, uint64_t time_ns)
 {
 	uint64_t second = time_ns / 1000000000U;
@@ -90,7 +90,7 @@ static void print_time(struct log_text *text, uint64_t time_ns)
 	print_day(text, &tm);
 }
 
-/* How many columns a text takes, roughly: characters. */
+/* The width of a text: its number of characters. */
 static int columns(const struct buf *text)
 {
 	int n = 0;
@@ -105,7 +105,7 @@ static const char *data(const struct buf *text)
 	return text->data ? text->data : "";
 }
 
-/* A step's number where there can be several. */
+/* Print the number of the step if there can be several. */
 static void print_step(struct log_text *text, const struct event *event)
 {
 	if (event->step > 1 && streq(event->kind, "start"))

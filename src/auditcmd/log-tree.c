@@ -21,7 +21,7 @@
  *	|  connection registry.example:443 refused: ...
  *	|  +- 3 /bin/sh -c 'node test.js'
  *
- * Deeper than DEPTH_MAX nothing more is indented: a log may be a stranger's.
+ * The indentation ends at DEPTH_MAX, because a log may come from anybody.
  */
 
 #define DEPTH_MAX 48
@@ -31,7 +31,7 @@ struct tree_view {
 	const struct log_request *request;
 	struct pager *pager;
 	bool is_utf8;
-	bool has_more[DEPTH_MAX + 1]; /* at each depth: does another follow? */
+	bool has_more[DEPTH_MAX + 1]; /* at each depth: does a sibling follow? */
 };
 
 static bool is_utf8_wanted(void)
@@ -107,7 +107,7 @@ static void print_process(struct tree_view *view, const struct process *process,
 		print_act(view, &view->all->acts[i], depth, process->first != PROCESS_NONE);
 }
 
-/* A step with all that is beneath it, without recursion: how deep it goes is not ours to say. */
+/* Prints a step and its processes, without recursion: the depth is not limited by us. */
 static void print_step(struct tree_view *view, uint32_t top)
 {
 	const struct process *items = view->all->items;

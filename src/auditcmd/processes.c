@@ -13,8 +13,8 @@
 #include <stdlib.h>
 
 #define PID_MAX	    4194304 /* the kernel's own bound */
-#define NAME_LENGTH 15	    /* of what the kernel keeps */
-#define LOOK_BACK   512	    /* how many processes a name is looked for in */
+#define NAME_LENGTH 15	    /* the size of a name in the kernel */
+#define LOOK_BACK   512	    /* the number of processes that are searched for a name */
 
 struct processes *processes_new(void)
 {
@@ -93,7 +93,7 @@ static char *copy(const struct buf *text)
 	return text->data ? strndup(text->data, text->used) : strdup("");
 }
 
-/* Behind the others of `up`. */
+/* Appends to the children of `up`. */
 static int add_item(struct processes *all, const struct process *item)
 {
 	uint32_t at = all->n, up = item->up;
@@ -191,7 +191,7 @@ static int add_step(struct processes *all, const struct event *event)
 	return add_item(all, &item);
 }
 
-/* The item of a step, mostly the latest. A log that was cut may have none. */
+/* Finds the item of a step, mostly the latest. A truncated log may have none. */
 static int find_step(struct processes *all, const struct event *event, uint32_t *ret)
 {
 	int r = 0;
@@ -211,7 +211,7 @@ static int find_step(struct processes *all, const struct event *event, uint32_t 
 	return r;
 }
 
-/* A process that only forked has the name of the one that it was forked from. */
+/* A forked process has the name of its parent until it executes a program. */
 static uint32_t find_name(const struct processes *all, const char *name, uint32_t step)
 {
 	for (uint32_t i = all->n, n = 0; name && i-- > 0 && n < LOOK_BACK; n++)
@@ -221,7 +221,7 @@ static uint32_t find_name(const struct processes *all, const char *name, uint32_
 	return PROCESS_NONE;
 }
 
-/* Where what `pid` did belongs. */
+/* Finds the item for an event of `pid`. */
 static int find_place(struct processes *all, const struct event *event, uint64_t pid,
 		      bool *ret_is_indirect, uint32_t *ret)
 {
@@ -238,7 +238,8 @@ static int find_place(struct processes *all, const struct event *event, uint64_t
 	return 0;
 }
 
-/* Does the process with this number go on under another program? Its parent may have ended. */
+/* Does this pid execute another program, or is it a new process with a reused pid? Its parent
+ * may have ended. */
 static bool is_same(const struct process *process, const struct event *event)
 {
 	const char *program = event_text(event->object, "program");
@@ -295,7 +296,7 @@ int processes_add(struct processes *all, const struct event *event)
 
 void processes_finish(struct processes *all)
 {
-	/* Children stand behind their parents. */
+	/* Items of children come after those of their parents. */
 	for (uint32_t i = all->n; i-- > 0;)
 		if (all->items[i].up != PROCESS_NONE)
 			all->items[all->items[i].up].n_below += all->items[i].n_below + 1;

@@ -9,20 +9,19 @@ struct atoll_error;
 struct event;
 
 /*
- * Who started whom
+ * The tree of processes of an event log
  *
- * The log tells of executions, each with its process and that one's parent, and of what processes
- * did. A process that only forked is not known: what its children and it did is entered with the
- * nearest ancestor that is, which is found by the name that it has inherited. Numbers of processes
- * are used again; an execution by another parent's child, or under another name than the last one
- * left behind, is a new process.
+ * The log has executions, each with its process and its parent, and events of processes. A process
+ * that only forked does not appear in the log. Its events belong to its nearest ancestor in the
+ * log, which is found by the name that it has inherited. Pids are reused: an execution with another
+ * parent, or under another name than the last program of that pid, is a new process.
  *
- * At the top there is an item for each step.
+ * Each step is an item at the top.
  */
 
 #define PROCESS_NONE UINT32_MAX
 
-/* Something that a process did, in words. */
+/* An event of a process, as text. */
 struct process_act {
 	uint32_t next; /* PROCESS_NONE: the last */
 	enum tone tone;
@@ -37,13 +36,13 @@ struct process {
 	uint32_t step;
 	uint32_t up, first, last, next; /* items; PROCESS_NONE */
 	uint32_t first_act, last_act;
-	uint32_t n_below; /* processes beneath it, at any depth */
+	uint32_t n_below; /* descendants */
 	uint32_t n_denials, n_connections;
 	uint64_t time_ns, seq;
-	/* One of them is what the kernel calls it: the name may have been a link. */
+	/* One of the two is the kernel's name: the executed path may be a link. */
 	char name[20], other_name[20];
-	char *text;	  /* what it executed first */
-	bool is_indirect; /* processes that never executed anything stand between it and `up` */
+	char *text;	  /* its first program */
+	bool is_indirect; /* processes without an execution are between it and `up` */
 };
 
 struct processes {
@@ -64,7 +63,7 @@ struct processes {
 struct processes *processes_new(void);
 /* Takes NULL. */
 void processes_free(struct processes *processes);
-/* One event after the other. -ENOMEM. */
+/* Adds one event. -ENOMEM. */
 int processes_add(struct processes *processes, const struct event *event);
-/* When all are in: fills in `n_below`. */
+/* Fills in `n_below` after the last event. */
 void processes_finish(struct processes *processes);

@@ -25,8 +25,9 @@
 /*
  * `atoll verify --receipt`
  *
- * The signature first: without it nothing else means anything. Then each thing that was asked for,
- * a line for each, also behind a failure. The exit status is that of the first failure.
+ * Checks the signature first; if it is wrong, nothing else is checked. Then makes each check that
+ * was asked for, and prints a line for each, also after a failure. The exit status is that of the
+ * first failure.
  */
 
 struct request {
@@ -59,7 +60,7 @@ static const char *text_of(const struct check *check, const char *key, const cha
 
 /* ---- files ---- */
 
-/* -ENOENT, or how it could not be read; else 1 if it is the one, 0 if it is another. */
+/* Compares a file with a subject: 1 if equal, 0 if not, -ENOENT, or another negative errno. */
 static int compare_file(int root_fd, const char *name, const char *hex)
 {
 	cleanup_fd int dir_fd = -1, fd = -1;
@@ -91,7 +92,7 @@ static int compare_file(int root_fd, const char *name, const char *hex)
 	return streq(have, hex);
 }
 
-/* The bytes of its name: in a statement they are text, or stand beside it. */
+/* The name of a subject as bytes: as text, or in base64 if it is not UTF-8. */
 static int subject_name(const json_t *subject, struct buf *ret)
 {
 	const char *bytes = json_string_value(
@@ -169,7 +170,7 @@ static void check_files(struct check *check)
 
 /* ---- the log ---- */
 
-/* What the receipt says about the log has to be what its own note says. */
+/* The values about the log must match the signed note in the receipt. */
 static int check_note(const struct check *check, struct checked_log *ret, struct atoll_error *err)
 {
 	cleanup_buf struct buf root = BUF_INIT(64);
@@ -188,7 +189,7 @@ static int check_note(const struct check *check, struct checked_log *ret, struct
 	return 0;
 }
 
-/* All that a receipt says of the log's events, but for the word of hardware. */
+/* The predicate without its hardware part. */
 static bool has_same_content(const struct check *check, const struct effects *effects)
 {
 	static const char *const keys[] = {
@@ -208,7 +209,7 @@ static bool has_same_content(const struct check *check, const struct effects *ef
 	return again != NULL;
 }
 
-/* The log as it was then, told again: it has to come to the same. */
+/* Makes the statements again from the log up to the receipt's head, and compares. */
 static int check_content(const struct check *check, const struct checked_log *note,
 			 struct atoll_error *err)
 {
@@ -249,8 +250,7 @@ static void check_log(struct check *check)
 	char shown[64];
 	int r = check_note(check, &note, &err);
 
-	/* The head of a store that nobody has given the key of: its signer's word is all there is.
-	 */
+	/* The key of the store is not given: the head is not checked, and that is printed. */
 	if (r == -EKEYREJECTED && !check->request->log && !check->request->log_key &&
 	    check->request->key) {
 		printf("log: head of %s, whose key was not given (--log-key)\n",
@@ -390,7 +390,7 @@ static void check_contents(struct check *check)
 		       json_integer_value(left_out));
 }
 
-/* A log may be signed by another key than the receipt, that of the store it lies in. */
+/* The log may be signed by another key than the receipt: the key of its store. */
 static int load_keys(const struct request *request, struct checked_keys *keys,
 		     struct checked_keys *log_keys, struct atoll_error *err)
 {

@@ -11,11 +11,7 @@
 
 #include <stdio.h>
 
-/*
- * A receipt as it is read again
- *
- * Nothing in it is looked at before its signature is known to be good.
- */
+/* Reads a receipt. Its content is not used before the signature has been checked. */
 
 void receipt_done(struct receipt *receipt)
 {
@@ -40,7 +36,7 @@ static int read_file(const char *path, struct buf *ret, struct atoll_error *err)
 	return r < 0 ? error_set(err, ATOLL_FAULT_REQUEST, -r, "read the receipt '%s'", path) : 0;
 }
 
-/* Why none of them has; one that the receipt itself names says most. */
+/* The reason why no key fits; best that of the key which the receipt names. */
 static int not_signed(const json_t *envelope, const struct checked_keys *keys,
 		      struct atoll_error *err)
 {
@@ -189,7 +185,7 @@ static bool has_same_steps(const struct receipt *receipt)
 		    !is_same(json_object_get(one, "cwd"), json_object_get(other, "cwd")))
 			return false;
 	}
-	/* A receipt of one step of several names the step's number. */
+	/* A receipt of one step contains the number of the step. */
 	one = json_array_get(own, 0);
 	return !step || (json_array_size(own) == 1 &&
 			 json_integer_value(json_object_get(one, "step")) == step);
@@ -249,7 +245,7 @@ int receipt_open(const char *path, const struct checked_keys *keys, struct recei
 
 		if (size > 0)
 			r = read_line(line, size, keys, ret, err);
-		/* A NUL ends the text for good: no JSON has one. */
+		/* JSON contains no NUL. */
 		at += size + 1;
 	}
 	if (r == 0 && !ret->own && !ret->provenance)

@@ -25,10 +25,12 @@
 /*
  * `atoll replay`
  *
- *   open      the receipt; only one that is signed by a key that counts, because it says what to
- * run make      the same job again, from what it was made of compare   the workspace with what it
- * was run       in a layer, with a full record compare   what the record tells with the receipt
- *   discard   the layer; the log stays, as that of any run
+ *   open      the receipt; it must be signed by a trusted key, because it says what to run
+ *   make      the same job, from the input in the receipt
+ *   compare   the workspace with its state before the run
+ *   run       in a layer, with a full event log
+ *   compare   the effects in the event log with the receipt
+ *   discard   the layer; the event log stays, as after any run
  */
 
 #define JOB_MAX ((size_t)8 << 20)
@@ -138,7 +140,7 @@ static int make_job(struct replay *replay, struct atoll_error *err)
 	return r;
 }
 
-/* What is written goes to a layer, and everything is recorded, whatever the contract said. */
+/* Writes go to a layer and everything is logged, whatever the contract says. */
 static int turn_to_layer(struct replay *replay, struct atoll_error *err)
 {
 	const struct spec *spec = replay->job->spec;
@@ -164,7 +166,7 @@ static int turn_to_layer(struct replay *replay, struct atoll_error *err)
 	return 0;
 }
 
-/* A layer is over the workspace alone: other places would be written for good. */
+/* The layer covers the workspace only: writes to other places would be permanent. */
 static int check_reach(const struct replay *replay, struct atoll_error *err)
 {
 	const struct spec *spec = replay->job->spec;
@@ -265,7 +267,7 @@ static const char *digest_of(const json_t *subject)
 	return hex ? hex : "";
 }
 
-/* By their bytes if their names are no text: two of those may be shown alike. */
+/* Compare names as bytes if they are not UTF-8: two of them may be shown alike. */
 static const char *key_of(const json_t *subject)
 {
 	const char *bytes = json_string_value(
@@ -274,7 +276,7 @@ static const char *key_of(const json_t *subject)
 	return bytes ? bytes : json_string_value(json_object_get(subject, "name")) ?: "";
 }
 
-/* A run without effects has its log's head as its only subject, which is another each time. */
+/* The only subject of a run without effects is the head of its log, which always differs. */
 static bool is_comparable(const json_t *subject)
 {
 	return !json_object_get(subject, "mediaType");
@@ -376,7 +378,7 @@ static int compare_result(struct replay *replay, const struct atoll_result *resu
 
 static int run_again(struct replay *replay, struct atoll_error *err)
 {
-	/* What it says is compared, and not shown. */
+	/* Do not print the output: it is only compared. */
 	cleanup_fd int null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	struct atoll_run_options options = {
 		.stdin_fd = 0, .stdout_fd = null_fd, .stderr_fd = null_fd};
@@ -396,7 +398,7 @@ static int run_again(struct replay *replay, struct atoll_error *err)
 	if (result->interrupted_by)
 		return error_set(err, ATOLL_FAULT_JOB, EINTR, "the replay");
 	r = compare_result(replay, result, err);
-	/* A layer that stays does no harm: `atoll ls` shows it. */
+	/* Ignore a failure: `atoll ls` shows the record. */
 	if (result->record[0] && !replay->request->keeps)
 		atoll_record_discard(result->record, true, &ignored);
 	return r;

@@ -12,20 +12,20 @@
 #include <stdlib.h>
 
 /*
- * Texts of changed files
+ * The texts of changed files
  *
- * The log has names and hashes; the texts are in the layer, as long as it is there. They are those
- * of now: of a sandbox that has gone on, or of files that the host has changed since, they are not
- * what the run left behind. The page says so.
+ * The log has names and hashes. The texts are in the layer, as long as it exists, in their present
+ * state: if a sandbox has gone on, or the host has changed files, they differ from what the run
+ * left. The page says so.
  */
 
-/* By its name as bytes, since the layer's list has bytes. */
+/* Finds a change by the bytes of its name, because the layer's list has bytes. */
 static json_t *find_change(const json_t *index, const char *path)
 {
 	return json_object_get(index, path);
 }
 
-/* Keys of jansson's objects are UTF-8: other bytes become as the log has them. */
+/* jansson's keys are UTF-8: convert other bytes to the form of the log. */
 static void add_key(const char *bytes, struct buf *out)
 {
 	size_t size = strlen(bytes);
@@ -52,7 +52,7 @@ static json_t *make_index(const json_t *changes)
 	{
 		const char *name = event_text(each, "name");
 
-		/* Several steps may change a file; the layer knows the last state. */
+		/* Several steps may change a file; the layer has the last state. */
 		if (name)
 			json_object_set(index, name, each);
 		json_object_del(each, "name");
@@ -60,7 +60,7 @@ static json_t *make_index(const json_t *changes)
 	return index;
 }
 
-/* A text as people may see it, line by line; the end of a line stays what it is. */
+/* Appends a text, escaped line by line; newlines stay. */
 static json_t *make_text(char *text, bool *ret_is_cut)
 {
 	cleanup_buf struct buf shown = BUF_INIT(REPORT_DIFF_MAX + (8 << 10));
@@ -99,7 +99,7 @@ static json_t *new_change(const struct atoll_change *change)
 			 words[change->kind], "mark", change->mark);
 }
 
-/* How many bytes of text were added. */
+/* Returns the number of bytes that were added. */
 static size_t add_diff(struct atoll_changes *changes, size_t i, json_t *entry)
 {
 	cleanup_free char *text = NULL;

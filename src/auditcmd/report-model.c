@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <time.h>
 
-/* Rows of the timeline, and which kinds stand in them. The script has the same names. */
+/* The rows of the timeline and their kinds of events. report/script.js has the same names. */
 static const struct lane {
 	const char *name;
 	const char *kinds[8];
@@ -114,7 +114,7 @@ static size_t kind_index(const char *kind)
 
 /* ---- lists ---- */
 
-/* Times are told as what lies between them, in microseconds: that is short. */
+/* Times are differences in microseconds, because these are short. */
 static void add_time(struct report *report, const struct event *event)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(lanes); i++)
@@ -176,7 +176,7 @@ static void add_connection(struct report *report, const struct event *event)
 			  json_integer((json_int_t)event_number(object, "count", 1))));
 }
 
-/* What was refused: of a connection, where it was to lead. */
+/* The object of a denial; for a connection its target. */
 static json_t *make_object(const struct event *event)
 {
 	cleanup_buf struct buf target = BUF_INIT(EVENTS_LINE_MAX * 4);
@@ -204,7 +204,7 @@ static json_t *new_denial(const struct report *report, const struct event *event
 											 : "rule"));
 }
 
-/* The same refusal is told once, with how often. */
+/* Equal denials become one row with a count. */
 static void add_denial(struct report *report, const struct event *event)
 {
 	cleanup_buf struct buf key = BUF_INIT(EVENTS_LINE_MAX * 8);
@@ -302,7 +302,7 @@ int report_add(struct report *report, const struct event *event, struct atoll_er
 		report->first_ns = event->time_ns;
 	if (event->time_ns > report->last_ns)
 		report->last_ns = event->time_ns;
-	/* Ids are plain; what is none is not shown as one. */
+	/* Show only a valid id. */
 	if (!report->run[0] && run &&
 	    strspn(run, "abcdefghijklmnopqrstuvwxyz0123456789") == strlen(run))
 		snprintf(report->run, sizeof report->run, "%s", run);
@@ -352,7 +352,7 @@ static json_t *make_time(uint64_t ns)
 	return json_sprintf("%s.%03uZ", text, (unsigned)(ns / 1000000 % 1000));
 }
 
-/* A sandbox's is named after its first step. */
+/* The report of a sandbox has the command of its first step as title. */
 static int make_title(struct report *report)
 {
 	size_t n = json_array_size(report->steps);

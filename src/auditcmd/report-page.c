@@ -9,11 +9,11 @@
 #include <string.h>
 
 /*
- * The page
+ * The HTML page
  *
- * Its policy names the one style and the one script that it has, by their hashes: nothing else
- * runs, nothing is fetched, and Trusted Types keep the script itself from making markup out of
- * text. What is known without the script stands in the page as it is.
+ * Its Content-Security-Policy names the hashes of its one style and one script: nothing else runs
+ * and nothing is loaded. Trusted Types prevent the script from making markup out of text. The facts
+ * that need no script are plain HTML.
  */
 
 #define SUM_SIZE 64
@@ -54,8 +54,8 @@ static void add_escaped(const char *text, struct buf *out)
 	}
 }
 
-/* JSON within an element whose content ends at "</script", and in which "<!--" means something: no
- * such character is written as itself. */
+/* JSON in a <script> element: "<" is escaped, because "</script" and "<!--" have a meaning
+ * there. */
 static void add_data(const char *text, struct buf *out)
 {
 	size_t plain;

@@ -10,8 +10,7 @@
 
 #include <atoll/audit.h>
 
-/* Whether the log verifies, now and with the store's key: it is asked of the library, as `atoll
- * verify` does. */
+/* Verifies the log with the store's key, as `atoll verify` does. */
 
 static json_t *make_finding(const struct events *events)
 {

@@ -13,7 +13,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Steps: what was asked, by which means it was held, how it ended and what it used. */
+/* Steps: command, contract, mechanisms, end, used resources. */
 
 static json_t *make_mechanisms(const json_t *object)
 {
@@ -111,7 +111,7 @@ static json_t *make_usage(const json_t *usage)
 	return all;
 }
 
-/* The step that it ends: the latest of that number, else the latest. */
+/* Finds the step that this event ends: the latest of that number, or the latest. */
 static json_t *find_step(const struct report *report, uint32_t number)
 {
 	for (size_t i = json_array_size(report->steps); i-- > 0;) {

@@ -5,8 +5,8 @@
 #include "auditcmd/report-model.h"
 #include "auditcmd/report.h"
 
-/* Processes as lists of values, which is short: the script knows their order. Parents stand before
- * their children, so the first so many are a tree, too. */
+/* Processes as arrays, which are short; report/script.js has the order of the values. Parents
+ * come before their children, so a prefix of the list is a tree, too. */
 
 static json_t *make_act(const struct report *report, const struct process_act *act)
 {

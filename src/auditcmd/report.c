@@ -21,7 +21,7 @@ static int write_page(int fd, void *data, struct atoll_error *err)
 	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, -r, "write the report") : 0;
 }
 
-/* A log that cannot be read to its end is still reported, and the page says where it stopped. */
+/* A log with a bad line is still reported, and the page says where reading stopped. */
 static int read_log(struct events *events, struct report *report, struct atoll_error *err)
 {
 	cleanup_event struct event event = {0};

@@ -13,7 +13,7 @@
 #include <sodium.h>
 #include <stdio.h>
 
-/* Keys and signatures, by libcrypto; everything that is signed here is signed whole, in memory. */
+/* Keys and signatures by libcrypto. All signed data is in memory. */
 
 #define KEY_FILE_MAX 65536
 
@@ -141,7 +141,7 @@ static int read_pem(const char *path, struct buf *ret, struct atoll_error *err)
 	return r < 0 ? error_set(err, ATOLL_FAULT_REQUEST, -r, "read the key '%s'", path) : 0;
 }
 
-/* Nobody is asked for a passphrase: a prompt in the middle of a script helps nobody. */
+/* No passphrase prompt: it would block a script. */
 static int no_passphrase(char *buf, int size, int is_writing, void *data)
 {
 	(void)buf, (void)size, (void)is_writing, (void)data;

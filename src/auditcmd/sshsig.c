@@ -11,8 +11,8 @@
 /*
  * SSHSIG, the form that `ssh-keygen -Y` reads (PROTOCOL.sshsig of OpenSSH)
  *
- * For people who have ssh and nothing else. What is signed is a hash of the file with a namespace
- * beside it, so that no such signature can stand for another purpose's.
+ * For people who have only ssh. The signature is over a hash of the file and a namespace, so it
+ * cannot be used for another purpose.
  */
 
 #define LINE_LENGTH 70

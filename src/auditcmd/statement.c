@@ -13,15 +13,15 @@
 #include <stdio.h>
 
 /*
- * The two statements
+ * The two statements of a receipt
  *
- * Both are about the same subjects. The first is for tools that know SLSA Provenance, and holds
- * what has a place there; the second holds the rest, as the log tells it.
+ * Both have the same subjects. The first is SLSA Provenance, for tools that know it; the second has
+ * all other facts of the event log.
  */
 
 /* ---- texts ---- */
 
-/* Does the reader's sign for a byte that is not UTF-8 occur, U+10DC00..U+10DCFF? */
+/* Does the text contain U+10DC00..U+10DCFF, the reader's form of bytes that are not UTF-8? */
 static bool has_bytes(const char *text)
 {
 	for (const char *at = text; (at = strstr(at, "\xf4\x8d")); at++)
@@ -86,7 +86,7 @@ static json_t *digest_set(const char *text)
 
 /* ---- subjects ---- */
 
-/* A name is text in a statement; one that is not keeps its bytes beside it. */
+/* A name that is not UTF-8 has its bytes in base64 beside it. */
 static json_t *make_subject(const char *path, json_t *digest, const json_t *change)
 {
 	json_t *annotations = json_object();
@@ -123,7 +123,7 @@ static void add_files(const struct effects *effects, json_t *subjects)
 	}
 }
 
-/* Under names that no file in a workspace has: those begin with no slash. */
+/* Names for output begin with a slash, which no file of a workspace does. */
 static void add_outputs(const struct effects *effects, json_t *subjects)
 {
 	const bool is_one = json_array_size(effects->starts) == 1;
@@ -172,7 +172,7 @@ json_t *statement_subjects(const struct effects *effects)
 
 	add_files(effects, subjects);
 	add_outputs(effects, subjects);
-	/* There has to be one, and a run without any effect has a log. */
+	/* A statement needs a subject: without any effect it is the head of the log. */
 	if (json_array_size(subjects) == 0)
 		json_array_append_new(subjects, describe_checkpoint(effects, false));
 	return subjects;
@@ -245,7 +245,7 @@ static json_t *define_build(const struct effects *effects)
 			 dependencies);
 }
 
-/* Seconds will do, and no tool refuses them. */
+/* Times in seconds: all tools accept them. */
 static json_t *plain_time(const json_t *event)
 {
 	const char *text = event_text(event, "time");
@@ -329,7 +329,7 @@ static json_t *list_steps(const struct effects *effects)
 	return list;
 }
 
-/* What is not enforced as the contract says, for whoever looks at nothing else. */
+/* A list of the clauses that were enforced by a weaker mechanism. */
 static json_t *list_weaker(const struct effects *effects)
 {
 	const json_t *start, *one;
@@ -347,7 +347,7 @@ static json_t *list_weaker(const struct effects *effects)
 	return list;
 }
 
-/* Changes that are no subjects: what is gone, links, directories, what could not be read. */
+/* Changes without a hash: deletions, links, directories, unreadable files. */
 static json_t *list_changes(const struct effects *effects)
 {
 	json_t *list = json_array();
@@ -379,7 +379,7 @@ static json_t *describe_log(const struct effects *effects)
 			 plain_member(effects->head, "note"), "closed", effects->log.is_closed);
 }
 
-/* Each word as text, or as {"base64": ...}. */
+/* Each argument as text, or as {"base64": ...}. */
 static json_t *list_words(const json_t *list)
 {
 	json_t *words = json_array();
@@ -403,7 +403,7 @@ static json_t *list_words(const json_t *list)
 	return words;
 }
 
-/* What the job was made of, to make it again. */
+/* The input of the job, to run it again. */
 static json_t *describe_job(const struct effects *effects)
 {
 	return json_pack("{s:o, s:o, s:I}", "words",

@@ -14,11 +14,11 @@
 #include <openssl/pem.h>
 
 /*
- * Is a TPM's quote right?
+ * Checks a quote of a TPM
  *
- * A quote is a structure of the TPM's (TPMS_ATTEST, big-endian) and a signature over it. It has to
- * be signed by the key, to be a quote, to qualify this checkpoint and nonce, and to be about the
- * register that the receipt tells.
+ * A quote is a structure of the TPM (TPMS_ATTEST, big-endian) and a signature over it. The
+ * signature must be that of the key; the structure must be a quote, contain the hash of this head
+ * and nonce, and be about the register in the receipt.
  */
 
 enum {
@@ -58,7 +58,7 @@ static uint32_t read_number(struct reader *reader, size_t size)
 	return value;
 }
 
-/* With its size in two bytes before it. */
+/* Reads a value with a two-byte size before it. */
 static const unsigned char *read_sized(struct reader *reader, size_t *ret_size)
 {
 	*ret_size = read_number(reader, 2);
@@ -102,7 +102,7 @@ static int check_content(const struct buf *quote, const unsigned char qualifying
 	return 0;
 }
 
-/* The TPM has two numbers with their sizes; everybody else wants DER. */
+/* Converts the TPM's two numbers with sizes to DER. */
 static int read_signature(const struct buf *signature, struct buf *ret_der)
 {
 	struct reader reader = {.at = (const unsigned char *)signature->data,

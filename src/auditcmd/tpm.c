@@ -16,14 +16,14 @@
 #include <tss2/tss2_tctildr.h>
 
 /*
- * A TPM's quote
+ * Gets a quote from a TPM
  *
- * The libraries are loaded when somebody asks, and not before: all the rest of the program starts
- * without them, and can be installed without them.
+ * The TPM libraries are loaded only for --tpm: the program starts, and can be installed, without
+ * them.
  *
- * The key that quotes is a primary one of the endorsement hierarchy, restricted to signing what the
- * TPM itself has made. It is derived from a seed that never leaves the TPM, so it is the same key
- * each time and need not be kept anywhere.
+ * The key that quotes is a primary key of the endorsement hierarchy, restricted to signing
+ * structures that the TPM itself has made. The TPM derives it from a seed that never leaves it, so
+ * it is the same key each time and is not stored.
  */
 
 #define TRIES 3
@@ -66,12 +66,12 @@ static void *find_function(void *const *handles, const char *name)
 	return found;
 }
 
-/* They stay loaded until the program ends, which is soon. */
+/* The libraries stay loaded until the program ends. */
 static int load_libraries(struct tpm *tpm, struct atoll_error *err)
 {
 	void *handles[ARRAY_SIZE(libraries)];
 
-	/* What goes wrong is told by us, in one line. */
+	/* No log output of the libraries: this program prints one line. */
 	setenv("TSS2_LOG", "all+none", 1);
 	for (size_t i = 0; i < ARRAY_SIZE(libraries); i++) {
 		handles[i] = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
@@ -95,7 +95,7 @@ static int fail(const char *what, TSS2_RC code, struct atoll_error *err)
 	return error_set(err, ATOLL_FAULT_HOST, 0, "TPM: %s: code 0x%x", what, code);
 }
 
-/* Other words would make the loader load a library by that name. */
+/* Other names would make the TCTI loader load a library of that name. */
 static bool is_known_tcti(const char *tcti)
 {
 	return starts_with(tcti, "device:") || starts_with(tcti, "swtpm:");
@@ -128,7 +128,7 @@ static void close_tpm(struct tpm *tpm)
 	EVP_PKEY_free(tpm->public);
 }
 
-/* Its maker's four words: "SW   TPM" is libtpms, a program. */
+/* The vendor string: "SW   TPM" is libtpms, a software TPM. */
 static int read_vendor(struct tpm *tpm, struct atoll_error *err)
 {
 	TPMS_CAPABILITY_DATA *data = NULL;
@@ -276,7 +276,7 @@ static int quote_once(struct tpm *tpm, const unsigned char qualifying[32], struc
 	return buf_error(ret_quote) < 0 || buf_error(ret_signature) < 0 ? error_oom(err) : 0;
 }
 
-/* The quoted registers' hash stands at the end of a quote. */
+/* The hash of the registers is at the end of a quote. */
 static bool is_quote_of(const struct buf *quote, const unsigned char value[32])
 {
 	unsigned char hash[32];
@@ -297,8 +297,8 @@ static void quoted_done(struct quoted *quoted)
 	buf_done(&quoted->key);
 }
 
-/* Anybody may extend the register at any moment; then what was read is not what was quoted, or does
- * not follow from what was there. */
+/* Another process may extend the register at any moment. Then the value that was read does not
+ * match the quote: try again. */
 static int make_quote(struct tpm *tpm, const struct hardware_claim *claim, struct quoted *ret,
 		      struct atoll_error *err)
 {

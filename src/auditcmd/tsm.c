@@ -42,7 +42,8 @@ static void make_inblob(const struct hardware_claim *claim, unsigned char ret[64
 {
 	SHA512_CTX context;
 
-	/* libcrypto calls these old; the new way can fail, and says nothing else. */
+	/* libcrypto marks these functions as deprecated; the new ones can fail and have no
+	 * advantage here. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 	SHA512_Init(&context);
@@ -90,7 +91,7 @@ static void report_done(struct report *report)
 	buf_done(&report->provider);
 }
 
-/* 1; 0 if somebody else wrote meanwhile. */
+/* 1; 0 if another process wrote at the same time. */
 static int read_once(int dir_fd, const unsigned char inblob[64], struct report *ret)
 {
 	uint64_t before, after;
@@ -105,7 +106,7 @@ static int read_once(int dir_fd, const unsigned char inblob[64], struct report *
 		r = read_blob(dir_fd, "provider", &ret->provider);
 	if (r < 0)
 		return r;
-	/* Not all have these. */
+	/* Optional attributes. */
 	read_blob(dir_fd, "auxblob", &ret->aux);
 	ret->has_privlevel = read_number(dir_fd, "privlevel_floor", &ret->privlevel) == 0;
 	r = read_number(dir_fd, "generation", &after);
@@ -157,7 +158,7 @@ static const char *root_of(const char *provider)
 	return "other";
 }
 
-/* The kernel fills the directory as it makes it; an imitation does so a moment later. */
+/* The kernel creates the attributes with the directory; the test's imitation a moment later. */
 static void wait_for_imitation(int dir_fd)
 {
 	for (int i = 0; i < 500 && faccessat(dir_fd, "provider", F_OK, 0) < 0; i++)
