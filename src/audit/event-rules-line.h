@@ -6,11 +6,11 @@
 #include <stdint.h>
 
 /*
- * A line of the record, taken apart for whoever watches while it is written
+ * A line of an event log, parsed for the rules while it is written
  *
- * Lines are our own (doc/events.md): one object, its keys known, what is nested is skipped. Only
- * those kinds are looked at that a rule asks for, and only those keys. For strangers' logs there is
- * the reader of `atoll log`.
+ * The lines come from this program (doc/events.md): one object with known keys. Nested values are
+ * skipped. Only the kinds and keys that a rule needs are read. For logs from elsewhere there is the
+ * reader of `atoll log` (auditcmd/events.h).
  */
 
 enum line_kind {
@@ -30,15 +30,15 @@ struct line {
 	uint32_t step;
 	int32_t pid, parent;
 	uint16_t port;
-	bool is_fresh; /* of what is executed: it was made or changed during the run */
+	bool is_fresh; /* the executed file was created or changed during the run */
 	const char *program, *path, *action, *object, *name, *address, *request, *change, *type;
 	const char *argv[LINE_ARGS_MAX + 1];
 	size_t argc;
 	size_t used;
-	char texts[20 * 1024]; /* what does not fit is cut */
+	char texts[20 * 1024]; /* longer texts are cut */
 };
 
-/* False for what is no line, or of no kind that is looked at. */
+/* False if `text` is not a line, or of a kind that no rule needs. */
 bool line_parse(const char *text, size_t size, struct line *ret);
 
 /* The last component of a path. */

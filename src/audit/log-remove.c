@@ -21,7 +21,7 @@ static int lock(int state_fd, const char *id, struct atoll_error *err)
 	fd = openat(state_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno == EWOULDBLOCK ? EBUSY : errno,
-				 "remove the record of run %s", id);
+				 "remove the event log of run %s", id);
 	return take_fd(&fd);
 }
 

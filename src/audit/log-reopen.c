@@ -154,14 +154,15 @@ static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t s
 	if (r < 0)
 		return r;
 	if (lseek(log->fd, (off_t)check->place.bytes, SEEK_SET) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "read the record of run %s",
+		return error_set(err, ATOLL_FAULT_HOST, errno, "read the event log of run %s",
 				 log->id);
 	r = audit_check_fd(check, log->fd, ret_cut, err);
 	if (r == -EBADMSG || r == -EKEYREJECTED)
-		error_context(err, r,
-			      "the record of run %s was changed and is not gone on with (see atoll "
-			      "verify)",
-			      log->id);
+		error_context(
+			err, r,
+			"the event log of run %s was changed and is not gone on with (see atoll "
+			"verify)",
+			log->id);
 	return r;
 }
 
@@ -182,10 +183,10 @@ static int go_on(struct audit_log *log, struct atoll_error *err)
 	int r;
 
 	if (fstat(log->fd, &st) < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "look at the record of run %s",
+		return error_set(err, ATOLL_FAULT_HOST, errno, "look at the event log of run %s",
 				 log->id);
 	if (st.st_nlink == 0)
-		return error_set(err, ATOLL_FAULT_HOST, ENOENT, "the record of run %s", log->id);
+		return error_set(err, ATOLL_FAULT_HOST, ENOENT, "the event log of run %s", log->id);
 	memcpy(check.run, log->id, sizeof check.run);
 	memcpy(check.store, log->key.store, sizeof check.store);
 	if (!load_place(log, &check) || check.place.bytes > (uint64_t)st.st_size) {
@@ -201,7 +202,7 @@ static int go_on(struct audit_log *log, struct atoll_error *err)
 	log->last_step = check.last_step;
 	if (cut && ftruncate(log->fd, (off_t)log->place.bytes) < 0)
 		return error_set(err, ATOLL_FAULT_HOST, errno,
-				 "cut a half line off the record of run %s", log->id);
+				 "cut a half line off the event log of run %s", log->id);
 	if (log->place.edge.size == 0)
 		r = audit_add_open(log, "sandbox", NULL, err);
 	if (r == 0 && cut)
@@ -228,7 +229,7 @@ int audit_reopen(const char *id, struct audit_log **ret, struct atoll_error *err
 	int r;
 
 	if (is_missing(id))
-		return error_set(err, ATOLL_FAULT_HOST, ENOENT, "open the record of run %s", id);
+		return error_set(err, ATOLL_FAULT_HOST, ENOENT, "open the event log of run %s", id);
 	r = audit_new_log(id, &log, err);
 	if (r < 0)
 		return r;

@@ -166,7 +166,7 @@ int audit_flush(struct audit_log *log, struct atoll_error *err)
 	}
 	memmove(pending->data, pending->data + at, pending->used -= at);
 	log->line_start = log->last_size = 0;
-	return error_set(err, ATOLL_FAULT_HOST, -r, "write the record of run %s", log->id);
+	return error_set(err, ATOLL_FAULT_HOST, -r, "write the event log of run %s", log->id);
 }
 
 /* ---- heads ---- */
@@ -237,7 +237,7 @@ static int seal(struct audit_log *log, bool is_last, bool is_synced, struct atol
 		r = audit_flush(log, err);
 	if (r == 0 && is_synced && fdatasync(log->fd) < 0)
 		r = error_set(err, ATOLL_FAULT_HOST, errno,
-			      "write the record of run %s to the disk", log->id);
+			      "write the event log of run %s to the disk", log->id);
 	if (r < 0)
 		return r;
 	if (log->is_sandbox)
@@ -384,11 +384,12 @@ int audit_open_file(struct audit_log *log, int flags, struct atoll_error *err)
 		log->fd = openat(log->state_fd, path, flags, 0600);
 	}
 	if (log->fd < 0)
-		return error_set(err, ATOLL_FAULT_HOST, errno, "open the record of run %s",
+		return error_set(err, ATOLL_FAULT_HOST, errno, "open the event log of run %s",
 				 log->id);
 	while ((r = flock(log->fd, LOCK_EX)) < 0 && errno == EINTR)
 		;
-	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, errno, "lock the record of run %s", log->id)
+	return r < 0 ? error_set(err, ATOLL_FAULT_HOST, errno, "lock the event log of run %s",
+				 log->id)
 		     : 0;
 }
 
@@ -405,7 +406,7 @@ int audit_create(const char *id, const char *what, const char *parent, struct au
 	r = audit_open_file(log, O_CREAT | O_EXCL, err);
 	/* Another process may have written to the log before this one had the lock. */
 	if (r == 0 && (fstat(log->fd, &st) < 0 || st.st_size > 0))
-		r = error_set(err, ATOLL_FAULT_HOST, EEXIST, "the record of run %s", id);
+		r = error_set(err, ATOLL_FAULT_HOST, EEXIST, "the event log of run %s", id);
 	if (r == 0)
 		r = audit_add_open(log, what, parent, err);
 	if (r < 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "audit/redact.h"
+#include "audit/redact-names.h"
 
 #include "base/scope.h"
 #include "base/str.h"

@@ -2,17 +2,18 @@
 #include "audit/redact.h"
 
 #include "audit/audit.h"
+#include "audit/redact-forms.h"
+#include "audit/redact-names.h"
 #include "base/str.h"
 
 #include <strings.h>
 
 /*
- * How a text is gone through
+ * Redacts a text in one pass from the left
  *
- * Once, from the left. At the beginning of each word it is asked whether a token of a known form
- * stands there; at each "=" and ":" whether the name before it tells of a secret; at each "://"
- * whether somebody's credentials follow. What is found is consumed, and what was looked at in vain
- * is bounded, so the time is linear in the text however it is made.
+ * At the start of each word it looks for a token of a known form; at each "=" and ":" it checks the
+ * name before; at each "://" it looks for credentials. Each search is bounded, and a found secret is
+ * consumed, so the time is linear in the size of any text.
  */
 
 struct scan {

@@ -5,31 +5,18 @@
 #include <stddef.h>
 
 /*
- * What looks like a secret
+ * Secrets in arguments and addresses
  *
- * By its name (redact-names.c): what stands behind "password=" is one whatever it is, what stands
- * behind "key=" only if it looks random, too. Or by its own form (redact-forms.c): services give
- * their tokens a known beginning so that they can be found. redact.c goes through a text once and
- * asks both.
+ * A value is a secret because of its name (redact-names.c) or its form (redact-forms.c). The value
+ * of "password=" is always a secret; that of "key=" only if it looks random. Services give their
+ * tokens a known beginning, so that they can be found. redact.c scans a text once and asks both.
  */
 
 enum redact_telling {
-	REDACT_PLAIN,  /* the name says nothing */
-	REDACT_MAYBE,  /* a secret if it looks like one */
-	REDACT_SECRET, /* a secret, whatever it looks like */
+	REDACT_PLAIN,  /* the name does not name a secret */
+	REDACT_MAYBE,  /* a secret if the value looks random */
+	REDACT_SECRET, /* a secret, whatever the value is */
 };
-
-/* What a name says about its value: "PGPASSWORD", "--api-key", "clientSecret", "http.extraheader".
- */
-enum redact_telling redact_name(const char *name, size_t size);
-
-/* Is it long and random enough to be a key? No path, no plain word, no version. Only its first 256
- * bytes are looked at. */
-bool redact_looks_random(const char *value, size_t size);
-
-/* How many bytes at the beginning of `text` are a token of a known form; 0: none. `*ret_keep` of
- * them only say what it is, and can stay. */
-size_t redact_form(const char *text, size_t size, size_t *ret_keep);
 
 static inline bool redact_is_word(char c)
 {

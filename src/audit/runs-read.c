@@ -260,15 +260,15 @@ int audit_runs_read(int state_fd, const struct audit_trust *trust, struct audit_
 {
 	struct reading reading = {.runs = ret};
 	struct atoll_verified *found = &ret->found;
-	struct atoll_error story = {0};
+	struct atoll_error message = {0};
 	int r;
 
 	*ret = (struct audit_runs){.time_ns = clock_real_ns()};
-	r = read_all(&reading, state_fd, trust, &story);
+	r = read_all(&reading, state_fd, trust, &message);
 	found->n_lines = reading.place.edge.size;
 	sort_entries(ret);
 	if (r < 0 && r != -EBADMSG) {
-		*err = story;
+		*err = message;
 		audit_runs_done(ret);
 		return r;
 	}
@@ -279,7 +279,7 @@ int audit_runs_read(int state_fd, const struct audit_trust *trust, struct audit_
 			snprintf(where, sizeof where, " at line %" PRIu64, found->line);
 		found->finding = ATOLL_FINDING_BROKEN;
 		snprintf(found->text, sizeof found->text, "tree of logs: BROKEN%s: %s", where,
-			 story.text);
+			 message.text);
 		return 0;
 	}
 	found->n_signed = reading.head.size;

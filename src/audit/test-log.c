@@ -455,7 +455,7 @@ TEST(a_log_that_was_changed_is_not_gone_on_with)
 	strstr(text, "/bin/")[1] = 's';
 	write_log("sandboxa", text, size);
 	CHECK_INT(audit_reopen("sandboxa", &log, &err), -EBADMSG);
-	CHECK(strstr(err.text, "the record of run sandboxa was changed"));
+	CHECK(strstr(err.text, "the event log of run sandboxa was changed"));
 	CHECK(strstr(err.text, "line 2: it was changed"));
 }
 

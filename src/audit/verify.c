@@ -92,11 +92,11 @@ int audit_find_log(int state_fd, const char *beginning, char ret[ATOLL_ID_SIZE],
 /* ---- one log ---- */
 
 static void describe_broken(struct atoll_verified *ret, const struct audit_check *check,
-			    const char *who, const char *story)
+			    const char *who, const char *message)
 {
 	ret->finding = ATOLL_FINDING_BROKEN;
 	ret->line = check->bad_line;
-	snprintf(ret->text, sizeof ret->text, "%s: BROKEN at %s", who, story);
+	snprintf(ret->text, sizeof ret->text, "%s: BROKEN at %s", who, message);
 }
 
 /* All lines are good: is the log complete? */
@@ -180,13 +180,13 @@ static int check_fd(struct audit_check *check, int fd, uint64_t *ret_cut, struct
 static int verify_fd(int fd, const char *who, struct audit_check *check, struct atoll_verified *ret,
 		     struct atoll_error *err)
 {
-	struct atoll_error story = {0};
+	struct atoll_error message = {0};
 	bool is_live = is_locked(fd);
 	uint64_t cut = 0;
-	int r = check_fd(check, fd, &cut, &story);
+	int r = check_fd(check, fd, &cut, &message);
 
 	if (r < 0 && r != -EBADMSG && r != -EKEYREJECTED) {
-		*err = story;
+		*err = message;
 		return r;
 	}
 	ret->finding = ATOLL_FINDING_GOOD;
@@ -197,7 +197,7 @@ static int verify_fd(int fd, const char *who, struct audit_check *check, struct 
 	memcpy(ret->key, check->key, sizeof ret->key);
 	memcpy(ret->run, check->run, sizeof ret->run);
 	if (r < 0)
-		describe_broken(ret, check, who, story.text);
+		describe_broken(ret, check, who, message.text);
 	else
 		describe_whole(ret, check, who, cut, is_live);
 	return 0;

@@ -3,7 +3,7 @@
 #include "base/str.h"
 #include "cli/clauses.h"
 #include "cli/cli.h"
-#include "cli/import-archive.h"
+#include "cli/cmd-import.h"
 
 #include <atoll/layer.h>
 

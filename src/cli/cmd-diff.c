@@ -4,6 +4,7 @@
 #include "base/scope.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/diff-json.h"
 #include "cli/diff-print.h"
 
 #include <errno.h>

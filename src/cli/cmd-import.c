@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cli/import-archive.h"
+#include "cli/cmd-import.h"
 
 #include "base/error.h"
 #include "base/fd.h"

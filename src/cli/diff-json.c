@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/diff-json.h"
 #include "base/buf.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/scope.h"
+
 #include "cli/diff-print.h"
 
 #define JSON_MAX ((size_t)1 << 30)

@@ -21,4 +21,3 @@ struct diff_view {
 int diff_print_text(const struct diff_view *view, struct pager *pager, struct atoll_error *err);
 int diff_print_stat(const struct diff_view *view, struct pager *pager, struct atoll_error *err);
 void diff_print_names(const struct diff_view *view, FILE *out);
-int diff_print_json(const struct diff_view *view, FILE *out, struct atoll_error *err);

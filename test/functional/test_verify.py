@@ -392,7 +392,7 @@ def _():
         if "unshare" in done.stderr:
             skip("a mount namespace")
         said = done.stdout.splitlines()
-        check(said and said[0] == "write the record of run fulldisk: No space left on device", "what the writer said: %r %r" % (said, done.stderr))
+        check(said and said[0] == "write the event log of run fulldisk: No space left on device", "what the writer said: %r %r" % (said, done.stderr))
         same(said[1], "ready", "after there was space")
         check("No space left on device" in said[2], "when it was closed: %r" % said)
         check(said[-3].startswith("run fulldisk: good, 602 lines"), "what verify says: %r" % said)
