@@ -160,7 +160,7 @@ static int catch_up(struct audit_log *log, struct audit_check *check, uint64_t s
 	if (r == -EBADMSG || r == -EKEYREJECTED)
 		error_context(
 			err, r,
-			"the event log of run %s was changed and is not gone on with (see atoll "
+			"the event log of run %s was changed and cannot be continued (see atoll "
 			"verify)",
 			log->id);
 	return r;

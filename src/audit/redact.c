@@ -12,8 +12,8 @@
  * Redacts a text in one pass from the left
  *
  * At the start of each word it looks for a token of a known form; at each "=" and ":" it checks the
- * name before; at each "://" it looks for credentials. Each search is bounded, and a found secret is
- * consumed, so the time is linear in the size of any text.
+ * name before; at each "://" it looks for credentials. Each search is bounded, and a found secret
+ * is consumed, so the time is linear in the size of any text.
  */
 
 struct scan {

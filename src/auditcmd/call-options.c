@@ -38,8 +38,8 @@ int call_options_read(char **args, const struct call_option *table, const char *
 		args++;
 	for (; r == 0 && *args; args++) {
 		if (n == max)
-			return error_set(err, ATOLL_FAULT_REQUEST, 0,
-					 "'%s' is one argument too many", *args);
+			return error_set(err, ATOLL_FAULT_REQUEST, 0, "unexpected argument '%s'",
+					 *args);
 		ret_args[n++] = *args;
 	}
 	return r;

@@ -246,7 +246,7 @@ static int check_words(const struct command_values *words, struct atoll_error *e
 				 "--receipt has no --json: the exit status tells");
 	if (words->n && words->seen & (1U << OPTION_RECEIPT | 1U << OPTION_ALL |
 				       1U << OPTION_CONSISTENCY | 1U << OPTION_CHECK))
-		return error_set(err, ATOLL_FAULT_REQUEST, 0, "'%s' is one argument too many",
+		return error_set(err, ATOLL_FAULT_REQUEST, 0, "unexpected argument '%s'",
 				 words->args[0]);
 	return 0;
 }

@@ -108,7 +108,7 @@ def _():
                 (["run", "--plan=yes", "true"], "takes no value"),
                 (["run", "-f", "a", "-f", "b"], "two job files"),
                 (["run", "--wirte\x1b[2J", "true"], "\\x1b[2J"),
-                (["doctor", "x"], "too many"),
+                (["doctor", "x"], "unexpected argument"),
                 (["schema", "--jsno"], "unknown option"),
                 (["trust"], "missing"),
                 (["help", "nothing"], "unknown command"),

@@ -109,7 +109,7 @@ def _():
         check(re.search(r"write /etc/hosts: not a writable place\n +allow with --write /etc/hosts\n", text), "how to allow: " + text)
         for args, said in ((("--kind", "exek"), "did you mean 'exec'"), (("--kind", ""), "no kind"), (("--step", "0"), "no number"),
                            (("--step", "x"), "no number"), (("--since", "tomorrow"), "is no time"), (("--tree", "--json"), "exclude"),
-                           (("--tree", "-f"), "not with"), (("--list", "abc"), "leave 'abc' out"), (("a", "b"), "too many"),
+                           (("--tree", "-f"), "not with"), (("--list", "abc"), "leave 'abc' out"), (("a", "b"), "unexpected argument"),
                            (("--jsno",), "did you mean '--json'")):
             result = log(place, *args, status=240)
             check(said in result.err, "%s: %s" % (args, result.err))

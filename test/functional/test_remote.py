@@ -127,7 +127,7 @@ def _():
             with open(place + "/f", "w") as file:
                 file.write("the host's")
             same(daemon.atoll("undo", box)[0], 241, "a conflict")
-            check("undone" in daemon.fine("undo", box, "--force") and not os.path.exists(place + "/f"), "undone")
+            check("Undid the last apply" in daemon.fine("undo", box, "--force") and not os.path.exists(place + "/f"), "undone")
     finally:
         shutil.rmtree(place)
 
