@@ -41,11 +41,13 @@ TEST(denials_are_told_with_their_rule)
 	deny("connect", "/run/x\033.sock", "sockets", 3);
 	deny("write", "/work", "protect /work", 1);
 	deny("write", "/w/shared", "owner", 1);
-	check_text("/w", "atoll: refused 6 actions:\n"
+	deny("read", "/home/x", "not granted", 1);
+	check_text("/w", "atoll: refused 7 actions:\n"
 			 "  create .git/hooks/pre-commit: protected (git hooks)\n"
 			 "  connect /run/x\\x1b.sock: not allowed (sockets), 3 times\n"
 			 "  write /work: protected (protect /work)\n"
-			 "  write shared: a layer has no id for whom it belongs to (owner)\n");
+			 "  write shared: the owner has no id in the layer (owner)\n"
+			 "  read /home/x: outside the sandbox\n");
 }
 
 TEST(ten_denials_are_shown_and_the_rest_counted)
