@@ -28,7 +28,7 @@
 #define MESSAGE_MAX (16U << 20)
 
 /* Messages of a client's stream that are handled in one piece of the lane. */
-#define MESSAGES_A_TURN 16
+#define MESSAGES_A_PIECE 16
 
 #define KEEPALIVE_S    90
 #define KEEPALIVE_MAX  3600
@@ -79,7 +79,7 @@ void rpc_leave(struct rpc *rpc)
 		over(rpc);
 	loop_disarm(rpc_loop(rpc), &rpc->deadline);
 	loop_disarm(rpc_loop(rpc), &rpc->quiet);
-	loop_unqueue(&rpc->turn);
+	loop_unqueue(&rpc->piece);
 }
 
 static void forget_box(struct rpc *rpc)
@@ -278,7 +278,7 @@ static bool handle_envelopes(struct rpc *rpc)
 	size_t used = 0;
 	int r = 1;
 
-	for (int i = 0; i < MESSAGES_A_TURN && !rpc_is_over(rpc) && !rpc->is_parsing; i++) {
+	for (int i = 0; i < MESSAGES_A_PIECE && !rpc_is_over(rpc) && !rpc->is_parsing; i++) {
 		r = connect_next(rpc->input.data + used, rpc->input.used - used, MESSAGE_MAX,
 				 &envelope);
 		if (r < 0)
@@ -306,12 +306,12 @@ static void handle_input(struct rpc *rpc)
 	else
 		exchange_resume(rpc->call->exchange);
 	if (has_more && !rpc->is_parsing)
-		loop_queue(rpc_loop(rpc), &rpc->box->tenant->lane, &rpc->turn);
+		loop_queue(rpc_loop(rpc), &rpc->box->tenant->lane, &rpc->piece);
 }
 
-static void run_piece(struct loop_turn *turn)
+static void run_piece(struct loop_turn *piece)
 {
-	struct rpc *rpc = rpc_ref(container_of(turn, struct rpc, turn));
+	struct rpc *rpc = rpc_ref(container_of(piece, struct rpc, piece));
 
 	handle_input(rpc);
 	rpc_unref(rpc);
@@ -401,7 +401,7 @@ static void serve(struct api_call *call, struct box *box, const struct rpc_metho
 	rpc->method = method;
 	rpc->n_refs = 1;
 	rpc->input = (struct buf)BUF_INIT(MESSAGE_MAX + CONNECT_HEAD + (1U << 20));
-	rpc->turn.run = run_piece;
+	rpc->piece.run = run_piece;
 	call->own = rpc;
 	call->over = on_over;
 	rpc->gone = box_on_gone(box, box_gone, rpc);

@@ -44,7 +44,7 @@ struct rpc {
 	bool is_parsing;	/* on a thread */
 	struct buf input;	/* of a client's stream */
 	struct held input_held;
-	struct loop_turn turn; /* parses more of the input */
+	struct loop_turn piece; /* parses more of the input */
 	struct loop_timer deadline, quiet;
 	int64_t sent_ns, keepalive_ns;
 	uint64_t gone;

@@ -281,7 +281,7 @@ static void serve_or_wake(struct api_call *call, struct box *box, uint16_t port)
 #define TRIED_AT_ONCE 64
 
 struct search {
-	struct loop_turn turn;
+	struct loop_turn piece;
 	struct api_call *call;
 };
 
@@ -290,7 +290,7 @@ static void search_over(struct api_call *call, bool is_broken)
 	struct search *search = call->own;
 
 	(void)is_broken;
-	loop_unqueue(&search->turn);
+	loop_unqueue(&search->piece);
 	free(search);
 }
 
@@ -317,9 +317,9 @@ static void find_signer(struct api_call *call)
 		serve_or_wake(call, box, E2B_PORT_ENVD);
 }
 
-static void run_search(struct loop_turn *turn)
+static void run_search(struct loop_turn *piece)
 {
-	struct search *search = container_of(turn, struct search, turn);
+	struct search *search = container_of(piece, struct search, piece);
 	struct api_call *call = search->call;
 
 	call->own = NULL;
@@ -349,10 +349,10 @@ static void serve_signed(struct api_call *call)
 		api_refuse(call, 500, "no memory");
 		return;
 	}
-	*search = (struct search){.turn.run = run_search, .call = call};
+	*search = (struct search){.piece.run = run_search, .call = call};
 	call->own = search;
 	call->over = search_over;
-	loop_queue(call->api->loop, &e2b_of(call)->searches, &search->turn);
+	loop_queue(call->api->loop, &e2b_of(call)->searches, &search->piece);
 }
 
 /* ---- entry ---- */

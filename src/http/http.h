@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include "spec/network.h"
+#include "spec/spec.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -423,12 +423,13 @@ static int flush_file(struct connection *connection)
 		ssize_t n;
 
 		/* A small file does not wait in the lane. */
-		if (!connection->has_turn && connection->lane && exchange->file_left > FILE_PIECE) {
-			loop_queue(connection->server->loop, connection->lane, &connection->turn);
+		if (!connection->piece_is_due && connection->lane &&
+		    exchange->file_left > FILE_PIECE) {
+			loop_queue(connection->server->loop, connection->lane, &connection->piece);
 			return -EAGAIN;
 		}
 		n = send_file(connection, exchange);
-		connection->has_turn = false;
+		connection->piece_is_due = false;
 		if (n <= 0) /* 0: the file has become shorter */
 			return n < 0 ? (int)n : -EPIPE;
 		exchange->file_at += (uint64_t)n;

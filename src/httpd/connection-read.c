@@ -91,17 +91,17 @@ static bool has_next_request(const struct connection *connection)
 	       connection->phase <= CONNECTION_OPEN;
 }
 
-/* Is it the connection's turn in its lane? False: it was queued. */
+/* Has the lane reached the connection? False: it was queued. */
 static bool may_serve_next(struct connection *connection)
 {
 	struct server *server = connection->server;
 
-	if (connection->has_turn) {
-		connection->has_turn = false;
+	if (connection->piece_is_due) {
+		connection->piece_is_due = false;
 		return true;
 	}
 	loop_queue(server->loop, connection->lane ? connection->lane : &server->strangers,
-		   &connection->turn);
+		   &connection->piece);
 	return false;
 }
 
@@ -131,7 +131,7 @@ static void end_input(struct connection *connection)
 
 bool connection_wants_more(const struct connection *connection)
 {
-	return request_wants(connection) && !connection->turn.lane;
+	return request_wants(connection) && !connection->piece.lane;
 }
 
 void connection_read(struct connection *connection)
@@ -187,6 +187,6 @@ void connection_read_or_queue(struct connection *connection)
 		connection_read(connection);
 		return;
 	}
-	loop_queue(connection->server->loop, connection->lane, &connection->turn);
+	loop_queue(connection->server->loop, connection->lane, &connection->piece);
 	connection->ignores_input = true;
 }

@@ -85,7 +85,7 @@ static int64_t find_deadline(const struct connection *connection)
 		       (int64_t)(exchange->whole.used / 1024) * SECOND;
 	if (exchange && exchange->reading == READING_PIECES && !exchange->is_paused)
 		return since + SERVER_STALL_TIMEOUT_S * SECOND;
-	if (exchange || connection->turn.lane)
+	if (exchange || connection->piece.lane)
 		return INT64_MAX;
 	if (connection->n_unread > 0 || !connection->body.is_done ||
 	    connection->phase <= CONNECTION_NEW)
@@ -95,10 +95,10 @@ static int64_t find_deadline(const struct connection *connection)
 
 /* Reads a piece of a body. flush() sends a piece of a file, and connection_feed_unread() serves a
  * request that was sent ahead. */
-static void run_piece(struct loop_turn *turn)
+static void run_piece(struct loop_turn *piece)
 {
 	struct connection *connection =
-		(struct connection *)((char *)turn - offsetof(struct connection, turn));
+		(struct connection *)((char *)piece - offsetof(struct connection, piece));
 	struct server *server = connection->server;
 
 	server_enter(server);
@@ -107,7 +107,7 @@ static void run_piece(struct loop_turn *turn)
 	if (connection_reads_body(connection))
 		connection_read(connection);
 	else
-		connection->has_turn = true;
+		connection->piece_is_due = true;
 	server_leave(server);
 }
 
@@ -220,7 +220,7 @@ int connection_new(struct server *server, struct listener *listener, int fd,
 	connection->server = server;
 	connection->watch = (struct loop_watch){.fd = fd, .ready = on_ready};
 	connection->timer.fire = on_deadline;
-	connection->turn.run = run_piece;
+	connection->piece.run = run_piece;
 	connection->out.limit = SIZE_MAX;
 	connection->peer = *peer;
 	connection->is_unix = listener->is_unix;
@@ -283,7 +283,7 @@ void connection_free(struct connection *connection)
 		exchange_close(exchange, connection->phase != CONNECTION_CUT);
 	close_socket(connection);
 	loop_disarm(server->loop, &connection->timer);
-	loop_unqueue(&connection->turn);
+	loop_unqueue(&connection->piece);
 	untouch(connection);
 	unlink_connection(connection);
 	free(connection->unread);
@@ -392,7 +392,7 @@ static void watch_socket(struct connection *connection)
 	if (connection->input == INPUT_OPEN)
 		events |= EPOLLRDHUP;
 	/* A connection that waits in its lane cannot write: EPOLLOUT would come again and again. */
-	if ((connection->writes_wait && !connection->turn.lane) || connection->read_wants_write)
+	if ((connection->writes_wait && !connection->piece.lane) || connection->read_wants_write)
 		events |= EPOLLOUT;
 	intake_tune(connection);
 	if (loop_watch(connection->server->loop, &connection->watch, events) < 0)

@@ -73,7 +73,7 @@ static void stop(struct loop_timer *timer)
 	loop_stop(&loop);
 }
 
-static void turn(void)
+static void run_loop(void)
 {
 	struct loop_timer timer = {.fire = stop};
 
@@ -118,7 +118,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size_t n = size - at < step ? size - at : step;
 		ssize_t sent = send(pair[1], data + at, n, MSG_NOSIGNAL);
 
-		turn();
+		run_loop();
 		drain(pair[1]);
 		if (sent < 0)
 			break;
@@ -126,12 +126,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	}
 	shutdown(pair[1], SHUT_WR);
 	for (int i = 0; i < 64 && server->n_connections > 0; i++) {
-		turn();
+		run_loop();
 		drain(pair[1]);
 	}
 	close(pair[1]);
 	for (int i = 0; i < 64 && server->n_connections > 0; i++)
-		turn();
+		run_loop();
 	if (server->n_connections > 0 || n_open > 0 || server->n_exchanges > 0)
 		abort();
 	return 0;

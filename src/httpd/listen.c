@@ -9,7 +9,7 @@
 #include "httpd/answer.h"
 #include "httpd/connection.h"
 #include "httpd/server.h"
-#include "spec/network.h"
+#include "spec/spec.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -32,7 +32,7 @@
  */
 
 #define BACKLOG		4096
-#define ACCEPT_TURN	64			 /* connections in one round of the event loop */
+#define ACCEPT_MAX	64			 /* connections in one round of the event loop */
 #define ACCEPT_PAUSE_NS (100 * INT64_C(1000000)) /* after EMFILE */
 #define INHERITED_FIRST 3
 #define KEEPALIVE_S	60
@@ -109,7 +109,7 @@ static void on_connection(struct loop_watch *watch, uint32_t events)
 
 	(void)events;
 	server_enter(server);
-	for (int i = 0; i < ACCEPT_TURN && goes_on && !server->is_paused; i++) {
+	for (int i = 0; i < ACCEPT_MAX && goes_on && !server->is_paused; i++) {
 		accept_one(listener, &goes_on);
 		server_update_accepting(server);
 	}

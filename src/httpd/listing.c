@@ -24,7 +24,7 @@ struct listing {
 	struct guest_list *list;
 	const char *tail;
 	void (*write)(struct json *json, const struct guest_entry *entry);
-	struct loop_turn turn;
+	struct loop_turn piece;
 	bool has_some;
 };
 
@@ -32,7 +32,7 @@ void listing_free(struct listing *listing)
 {
 	if (!listing)
 		return;
-	loop_unqueue(&listing->turn);
+	loop_unqueue(&listing->piece);
 	exchange_on_drained(listing->call->exchange, NULL, NULL);
 	guest_list_free(listing->list);
 	free(listing);
@@ -40,7 +40,7 @@ void listing_free(struct listing *listing)
 
 static void queue_piece(struct listing *listing)
 {
-	loop_queue(listing->call->api->loop, &listing->tenant->lane, &listing->turn);
+	loop_queue(listing->call->api->loop, &listing->tenant->lane, &listing->piece);
 }
 
 static void on_drained(struct exchange *exchange, void *own)
@@ -62,9 +62,9 @@ static size_t write_piece(struct listing *listing, struct buf *out)
 	return n;
 }
 
-static void run_piece(struct loop_turn *turn)
+static void run_piece(struct loop_turn *piece)
 {
-	struct listing *listing = container_of(turn, struct listing, turn);
+	struct listing *listing = container_of(piece, struct listing, piece);
 	struct exchange *exchange = listing->call->exchange;
 	cleanup_buf struct buf out = BUF_INIT(PIECE_MAX);
 	size_t n;
@@ -113,7 +113,7 @@ struct listing *listing_answer(struct api_call *call, struct tenant *tenant,
 				    .list = list,
 				    .tail = tail,
 				    .write = write,
-				    .turn.run = run_piece};
+				    .piece.run = run_piece};
 	if (guest_list_is_short(list)) {
 		answer_short(listing, head);
 	} else if (!stream_open(call, tenant)) {

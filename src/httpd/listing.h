@@ -14,7 +14,7 @@
 struct listing;
 
 /* Answers {HEAD[entry,entry,...]TAIL}; owns the list. The caller frees the result by listing_free()
- * when the exchange has ended. NULL: the whole list was answered. */
+ * when the exchange has ended. NULL: the call was answered. */
 struct listing *listing_answer(struct api_call *call, struct tenant *tenant,
 			       struct guest_list *list, const char *head, const char *tail,
 			       void (*write)(struct json *json, const struct guest_entry *entry));

@@ -22,7 +22,7 @@ struct parse {
 	char why[160];
 	parse_done *done; /* NULL: the caller has left */
 	void *data;
-	struct loop_turn turn; /* calls `done`, which may take long for a long text */
+	struct loop_turn piece; /* calls `done`, which may take long for a long text */
 };
 
 /* Each value but the first one follows a comma, a colon or a bracket. */
@@ -100,9 +100,9 @@ static void run_parse(struct work_item *item)
 				 parse->why);
 }
 
-static void call_done(struct loop_turn *turn)
+static void call_done(struct loop_turn *piece)
 {
-	struct parse *parse = container_of(turn, struct parse, turn);
+	struct parse *parse = container_of(piece, struct parse, piece);
 	parse_done *done = parse->done;
 
 	parse->done = NULL;
@@ -121,9 +121,9 @@ static void on_parsed(struct work_item *item)
 
 	if (parse->request.tenant && !work_is_closing(daemon_work(parse->request.daemon)))
 		loop_queue(daemon_loop(parse->request.daemon), &parse->request.tenant->lane,
-			   &parse->turn);
+			   &parse->piece);
 	else
-		call_done(&parse->turn);
+		call_done(&parse->piece);
 }
 
 struct parse *parse_start(const struct parse_request *request, parse_done *done, void *data)
@@ -136,7 +136,7 @@ struct parse *parse_start(const struct parse_request *request, parse_done *done,
 		return NULL;
 	}
 	parse->request = *request;
-	parse->turn.run = call_done;
+	parse->piece.run = call_done;
 	parse->done = done;
 	parse->data = data;
 	snprintf(parse->why, sizeof parse->why, "the daemon is stopping");

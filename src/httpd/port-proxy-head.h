@@ -29,7 +29,7 @@ struct proxy {
 
 	struct loop *loop;
 	struct loop_watch watch; /* of the connection inside */
-	struct loop_turn turn;	 /* reads a piece from the connection inside */
+	struct loop_turn piece;	 /* reads a piece from the connection inside */
 	unsigned n_interim;	 /* answers such as "100 Continue" */
 	struct buf out;		 /* waits to be sent to the connection inside */
 	size_t out_at;

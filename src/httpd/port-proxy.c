@@ -68,7 +68,7 @@ static void free_if_unused(struct proxy *proxy)
 static void close_inner(struct proxy *proxy)
 {
 	proxy->stage = PROXY_OVER;
-	loop_unqueue(&proxy->turn);
+	loop_unqueue(&proxy->piece);
 	if (proxy->watch.fd < 0)
 		return;
 	loop_unwatch(proxy->loop, &proxy->watch);
@@ -401,9 +401,9 @@ static void read_answer(struct proxy *proxy)
 		free_if_unused(proxy); /* does nothing if it relays or the exchange has not ended */
 }
 
-static void run_piece(struct loop_turn *turn)
+static void run_piece(struct loop_turn *piece)
 {
-	struct proxy *proxy = (struct proxy *)((char *)turn - offsetof(struct proxy, turn));
+	struct proxy *proxy = (struct proxy *)((char *)piece - offsetof(struct proxy, piece));
 
 	read_some(proxy);
 	read_answer(proxy);
@@ -418,7 +418,7 @@ static void on_ready(struct loop_watch *watched, uint32_t events)
 	if (events & EPOLLOUT)
 		flush(proxy);
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR) && proxy->watch.fd >= 0)
-		loop_queue(proxy->loop, &proxy->tenant->lane, &proxy->turn);
+		loop_queue(proxy->loop, &proxy->tenant->lane, &proxy->piece);
 	read_answer(proxy);
 }
 
@@ -487,7 +487,7 @@ void proxy_exchange(struct exchange *exchange, struct box *box, uint16_t port)
 		.tenant = box->tenant,
 		.port = port,
 		.loop = daemon_loop(box->daemon),
-		.turn.run = run_piece,
+		.piece.run = run_piece,
 		.watch.fd = -1,
 		.out.limit = SIZE_MAX,
 		.in.limit = SIZE_MAX,

@@ -188,9 +188,9 @@ struct connection {
 	bool resets; /* close by RST, so that the client does not take the end for the body's end */
 
 	/* The party, see exchange_set_party() */
-	struct loop_turn turn; /* sends more of a file, reads more of a body, or serves a request
-				* that was sent ahead */
-	bool has_turn;	       /* the lane has reached it: it may be done now */
+	struct loop_turn piece; /* sends more of a file, reads more of a body, or serves a request
+				 * that was sent ahead */
+	bool piece_is_due;	/* the lane has reached it: it may be done now */
 	struct loop_lane *lane;
 	size_t *waiting, counted; /* `counted` bytes of *waiting are of this connection */
 };

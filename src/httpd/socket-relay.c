@@ -36,7 +36,7 @@ struct lane {
 struct relay {
 	struct loop *loop;
 	struct loop_lane *party; /* bytes are copied in its pieces; NULL: at once */
-	struct loop_turn turn;
+	struct loop_turn piece;
 	struct end outer, inner;
 	struct lane in, out;
 	void (*over)(struct relay *relay, void *own);
@@ -54,7 +54,7 @@ void relay_free(struct relay *relay)
 {
 	if (!relay)
 		return;
-	loop_unqueue(&relay->turn);
+	loop_unqueue(&relay->piece);
 	close_end(relay, &relay->outer);
 	close_end(relay, &relay->inner);
 	free(relay->in.data);
@@ -190,14 +190,14 @@ static void on_ready(struct loop_watch *watch, uint32_t events)
 	if (events & EPOLLHUP)
 		drop_end(relay, end);
 	if (relay->party)
-		loop_queue(relay->loop, relay->party, &relay->turn);
+		loop_queue(relay->loop, relay->party, &relay->piece);
 	else
 		copy_both(relay);
 }
 
-static void run_piece(struct loop_turn *turn)
+static void run_piece(struct loop_turn *piece)
 {
-	copy_both((struct relay *)((char *)turn - offsetof(struct relay, turn)));
+	copy_both((struct relay *)((char *)piece - offsetof(struct relay, piece)));
 }
 
 static bool init_lane(struct lane *lane, struct end *from, struct end *to, const char *data,
@@ -220,7 +220,7 @@ struct relay *relay_new(const struct relay_request *request)
 		return NULL;
 	relay->loop = request->loop;
 	relay->party = request->lane;
-	relay->turn.run = run_piece;
+	relay->piece.run = run_piece;
 	relay->over = request->over;
 	relay->own = request->own;
 	relay->outer = (struct end){.watch = {.fd = request->outer_fd, .ready = on_ready},

@@ -215,7 +215,7 @@ struct bulk {
 	size_t left;	 /* callbacks that have not come yet */
 	size_t n_unmade; /* creations that were not begun yet */
 	struct v1_create wanted;
-	struct loop_turn turn;
+	struct loop_turn piece;
 	bool is_delete;
 };
 
@@ -266,13 +266,13 @@ static void bulk_created(struct box *box, const struct atoll_error *err, void *d
 		bulk_finish(bulk);
 }
 
-static void make_next(struct loop_turn *turn)
+static void make_next(struct loop_turn *piece)
 {
-	struct bulk *bulk = container_of(turn, struct bulk, turn);
+	struct bulk *bulk = container_of(piece, struct bulk, piece);
 
 	/* The callback of the last one comes later, from the event loop. */
 	if (--bulk->n_unmade > 0)
-		loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->lane, turn);
+		loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->lane, piece);
 	box_create(bulk->tenant, &bulk->wanted.request, bulk_created, bulk);
 }
 
@@ -301,8 +301,8 @@ static void read_bulk(struct api_call *call, json_t *body)
 	}
 	bulk->wanted = wanted;
 	bulk->n_unmade = count;
-	bulk->turn.run = make_next;
-	loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->lane, &bulk->turn);
+	bulk->piece.run = make_next;
+	loop_queue(daemon_loop(bulk->tenant->daemon), &bulk->tenant->lane, &bulk->piece);
 }
 
 void v1_sandboxes_create(struct api_call *call)
