@@ -11,8 +11,8 @@ static void check_refused(const char *request, const char *status)
 	char want[64];
 	const char *answer;
 
-	say(fd, request);
-	answer = hear(fd, NULL);
+	send_text(fd, request);
+	answer = receive_until(fd, NULL);
 	snprintf(want, sizeof want, "HTTP/1.1 %s ", status);
 	if (!starts_with(answer, want))
 		test_fail(__FILE__, __LINE__, "'%.60s' is answered by '%.60s'", request, answer);
@@ -78,7 +78,7 @@ TEST(broken_chunks_are_refused)
 			 "chunked\r\n\r\n%s",
 			 bodies[i]);
 		check_refused(request, "400");
-		CHECK(told() == 'b');
+		CHECK(end_report() == 'b');
 	}
 	finish();
 }
@@ -110,9 +110,9 @@ TEST(a_head_that_comes_too_slowly_is_not_waited_for)
 	start_at("127.0.0.1:0", &options, NULL, NULL);
 	fd = dial();
 	silent = dial();
-	say(fd, "GET / HTTP/1.1\r\nHost:");
-	CHECK(has(hear(fd, NULL), "HTTP/1.1 408 "));
-	CHECK(hear_all(silent) == 0);
+	send_text(fd, "GET / HTTP/1.1\r\nHost:");
+	CHECK(has(receive_until(fd, NULL), "HTTP/1.1 408 "));
+	CHECK(count_until_end(silent) == 0);
 	finish();
 }
 
@@ -123,8 +123,8 @@ TEST(an_idle_connection_is_closed)
 
 	start_at("127.0.0.1:0", &options, NULL, NULL);
 	fd = dial();
-	say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, NULL), "204"));
+	send_text(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, NULL), "204"));
 	finish();
 }
 
@@ -138,15 +138,16 @@ TEST(who_is_one_connection_too_many_is_told)
 	one = dial();
 	two = dial();
 	/* Both connections have an exchange that waits for its body. */
-	say(one, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: "
-		 "100-continue\r\n\r\n");
-	say(two, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: "
-		 "100-continue\r\n\r\n");
-	CHECK(has(hear(one, "\r\n\r\n"), "100") && has(hear(two, "\r\n\r\n"), "100"));
+	send_text(one, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: "
+		       "100-continue\r\n\r\n");
+	send_text(two, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nExpect: "
+		       "100-continue\r\n\r\n");
+	CHECK(has(receive_until(one, "\r\n\r\n"), "100") &&
+	      has(receive_until(two, "\r\n\r\n"), "100"));
 	/* Two more are answered by 503 at once, also one that sends nothing; their ends make room
 	 * again. */
 	three = dial();
-	said = hear(three, NULL);
+	said = receive_until(three, NULL);
 	CHECK(has(said, "HTTP/1.1 503 ") && has(said, "Retry-After: 1\r\n") &&
 	      has(said, "too many connections; retry later"));
 	close(take_fd(&three));
@@ -154,8 +155,8 @@ TEST(who_is_one_connection_too_many_is_told)
 	do {
 		close(take_fd(&four));
 		four = dial();
-		say(four, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-		said = hear(four, "\r\n\r\n");
+		send_text(four, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+		said = receive_until(four, "\r\n\r\n");
 	} while (has(said, "503"));
 	CHECK(has(said, "204"));
 	finish();
@@ -168,20 +169,20 @@ TEST(who_waits_for_nothing_makes_room_for_who_comes)
 
 	start_at("127.0.0.1:0", &options, NULL, NULL);
 	one = dial();
-	say(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(one, "\r\n\r\n"), "204"));
+	send_text(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(one, "\r\n\r\n"), "204"));
 	two = dial();
-	say(two, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(two, "\r\n\r\n"), "204"));
+	send_text(two, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(two, "\r\n\r\n"), "204"));
 	/* The first connection is used again, so that the second has been idle for longest. */
-	say(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(one, "\r\n\r\n"), "204"));
+	send_text(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(one, "\r\n\r\n"), "204"));
 	three = dial();
-	say(three, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(three, "\r\n\r\n"), "204"));
-	CHECK_STR(hear(two, NULL), "");
-	say(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(one, "\r\n\r\n"), "204"));
+	send_text(three, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(three, "\r\n\r\n"), "204"));
+	CHECK_STR(receive_until(two, NULL), "");
+	send_text(one, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(one, "\r\n\r\n"), "204"));
 	finish();
 }
 
@@ -193,8 +194,8 @@ TEST(without_descriptors_whoever_comes_is_told)
 
 	start();
 	fd = dial();
-	say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, "\r\n\r\n"), "204"));
+	send_text(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, "\r\n\r\n"), "204"));
 	waiting = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	next = dup(0);
 	close(next);
@@ -202,14 +203,14 @@ TEST(without_descriptors_whoever_comes_is_told)
 	few = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = before.rlim_max};
 	CHECK(setrlimit(RLIMIT_NOFILE, &few) == 0);
 	CHECK(connect_to(waiting) == 0);
-	CHECK(has(hear(waiting, NULL), "503 "));
-	say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, "\r\n\r\n"), "204"));
+	CHECK(has(receive_until(waiting, NULL), "503 "));
+	send_text(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, "\r\n\r\n"), "204"));
 	CHECK(setrlimit(RLIMIT_NOFILE, &before) == 0);
 	close(take_fd(&waiting));
 	waiting = dial();
-	say(waiting, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(waiting, "\r\n\r\n"), "204"));
+	send_text(waiting, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(waiting, "\r\n\r\n"), "204"));
 	finish();
 }
 
@@ -219,13 +220,14 @@ TEST(a_body_that_breaks_off_is_noticed)
 
 	start();
 	fd = dial();
-	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhel");
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhel");
 	close(fd);
-	CHECK(told() == 'b');
+	CHECK(end_report() == 'b');
 	fd = dial();
-	say(fd, "POST /count HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
+	send_text(fd,
+		  "POST /count HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhel");
 	close(fd);
-	CHECK(told() == 'b');
+	CHECK(end_report() == 'b');
 	finish();
 }
 
@@ -236,17 +238,17 @@ TEST(a_body_that_nobody_wants_is_dropped_or_the_end)
 
 	start();
 	fd = dial();
-	say(fd, "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n");
-	CHECK(has(hear(fd, "{}"), "404"));
+	send_text(fd, "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 65536\r\n\r\n");
+	CHECK(has(receive_until(fd, "{}"), "404"));
 	CHECK(send(fd, data, sizeof data, 0) == sizeof data);
-	say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, "\r\n\r\n"), "204"));
+	send_text(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, "\r\n\r\n"), "204"));
 	/* The server drops a body of 2 MiB and closes, but the answer arrives. */
 	other = dial();
-	say(other, "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 2097152\r\n\r\n");
+	send_text(other, "POST /none HTTP/1.1\r\nHost: x\r\nContent-Length: 2097152\r\n\r\n");
 	for (int i = 0; i < 32 && send(other, data, sizeof data, MSG_NOSIGNAL) > 0; i++)
 		;
-	CHECK(has(hear(other, NULL), "404"));
+	CHECK(has(receive_until(other, NULL), "404"));
 	finish();
 }
 
@@ -256,16 +258,16 @@ TEST(a_reader_that_stops_costs_nothing_but_its_place)
 
 	start();
 	slow = dial();
-	say(slow, "GET /many?n=100000000 HTTP/1.1\r\nHost: x\r\n\r\n");
+	send_text(slow, "GET /many?n=100000000 HTTP/1.1\r\nHost: x\r\n\r\n");
 	CHECK(recv(slow, (char[1]){0}, 1, 0) == 1);
 	fd = dial();
 	for (int i = 0; i < 10; i++) {
-		say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-		CHECK(has(hear(fd, "\r\n\r\n"), "204"));
-		CHECK(told() == 'o');
+		send_text(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+		CHECK(has(receive_until(fd, "\r\n\r\n"), "204"));
+		CHECK(end_report() == 'o');
 	}
 	close(take_fd(&slow));
-	CHECK(told() == 'b');
+	CHECK(end_report() == 'b');
 	finish();
 }
 
@@ -280,11 +282,11 @@ TEST(a_bomb_is_refused_where_it_is_too_large)
 
 	start();
 	fd = dial();
-	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
-		"Transfer-Encoding: chunked\r\n\r\n19\r\n");
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+		      "Transfer-Encoding: chunked\r\n\r\n19\r\n");
 	CHECK(send(fd, packed, sizeof packed, 0) == sizeof packed);
-	say(fd, "\r\n0\r\n\r\n");
-	CHECK(starts_with(hear(fd, "}"), "HTTP/1.1 4"));
-	CHECK(told() == 'b');
+	send_text(fd, "\r\n0\r\n\r\n");
+	CHECK(starts_with(receive_until(fd, "}"), "HTTP/1.1 4"));
+	CHECK(end_report() == 'b');
 	finish();
 }

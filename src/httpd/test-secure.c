@@ -123,13 +123,13 @@ TEST(old_versions_and_plain_text_are_refused)
 	CHECK(client_open(&client, TLS1_2_VERSION));
 	client_close(&client);
 	fd = dial();
-	say(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(!has(hear(fd, NULL), "HTTP"));
+	send_text(fd, "GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(!has(receive_until(fd, NULL), "HTTP"));
 	close(take_fd(&fd));
 	/* A handshake that does not go on is ended by a time-out. */
 	fd = dial();
-	say(fd, "\x16\x03\x01");
-	CHECK(hear_all(fd) == 0);
+	send_text(fd, "\x16\x03\x01");
+	CHECK(count_until_end(fd) == 0);
 	finish();
 }
 
@@ -169,7 +169,7 @@ TEST(who_leaves_is_noticed_through_tls)
 	client_say(&client, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
 	CHECK(has(client_hear(&client, "two\r\n"), "200 OK"));
 	client_close(&client);
-	CHECK(told() == 'b');
+	CHECK(end_report() == 'b');
 	finish();
 }
 
@@ -182,7 +182,7 @@ TEST(a_connection_can_be_taken_from_tls)
 	CHECK(client_open(&client, 0));
 	client_say(&client, "GET /detach HTTP/1.1\r\nHost: x\r\n\r\nrest");
 	CHECK_STR(client_hear(&client, NULL), "taken:rest");
-	CHECK(told() == 'o');
+	CHECK(end_report() == 'o');
 	client_close(&client);
 	CHECK(client_open(&client, 0));
 	client_say(&client, "GET /mirror HTTP/1.1\r\nHost: x\r\n\r\n");

@@ -12,12 +12,12 @@ TEST(a_request_is_answered_and_the_connection_stays)
 	start();
 	fd = dial();
 	for (int i = 0; i < 3; i++) {
-		say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
-		answer = hear(fd, "hello");
+		send_text(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello");
+		answer = receive_until(fd, "hello");
 		CHECK(has(answer, "HTTP/1.1 200 OK\r\n"));
 		CHECK(has(answer, "Content-Length: 5\r\n"));
 		CHECK(has(answer, "Keep-Alive: timeout=70\r\n"));
-		CHECK(told() == 'o');
+		CHECK(end_report() == 'o');
 	}
 	finish();
 }
@@ -33,9 +33,9 @@ TEST(chunked_bodies_come_byte_by_byte)
 	for (size_t i = 0; i < sizeof text - 1; i++) {
 		char one[2] = {text[i]};
 
-		say(fd, one);
+		send_text(fd, one);
 	}
-	CHECK(has(hear(fd, "hello world"), "Content-Length: 11\r\n"));
+	CHECK(has(receive_until(fd, "hello world"), "Content-Length: 11\r\n"));
 	finish();
 }
 
@@ -46,10 +46,10 @@ TEST(pipelined_requests_are_answered_in_order)
 
 	start();
 	fd = dial();
-	say(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"
-		"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
-		"GET /no HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-	answer = hear(fd, NULL);
+	send_text(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n"
+		      "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"
+		      "GET /no HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	answer = receive_until(fd, NULL);
 	CHECK(has(answer, "later") && has(answer, "abc") && has(answer, "404 Not Found"));
 	CHECK(strstr(answer, "later") < strstr(answer, "abc"));
 	CHECK(strstr(answer, "abc") < strstr(answer, "404"));
@@ -63,11 +63,11 @@ TEST(a_stream_is_sent_in_chunks)
 
 	start();
 	fd = dial();
-	say(fd, "GET /stream?ends=1 HTTP/1.1\r\nHost: x\r\n\r\n");
-	answer = hear(fd, "0\r\n\r\n");
+	send_text(fd, "GET /stream?ends=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+	answer = receive_until(fd, "0\r\n\r\n");
 	CHECK(has(answer, "Transfer-Encoding: chunked\r\n"));
 	CHECK(has(answer, "\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n"));
-	CHECK(told() == 'o');
+	CHECK(end_report() == 'o');
 	finish();
 }
 
@@ -77,10 +77,10 @@ TEST(a_client_that_leaves_is_noticed)
 
 	start();
 	fd = dial();
-	say(fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, "two\r\n"), "200 OK"));
+	send_text(fd, "GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, "two\r\n"), "200 OK"));
 	close(fd);
-	CHECK(told() == 'b');
+	CHECK(end_report() == 'b');
 	finish();
 }
 
@@ -91,10 +91,10 @@ TEST(a_cut_stream_has_no_end)
 
 	start();
 	fd = dial();
-	say(fd, "GET /cut HTTP/1.1\r\nHost: x\r\n\r\n");
-	answer = hear(fd, NULL);
+	send_text(fd, "GET /cut HTTP/1.1\r\nHost: x\r\n\r\n");
+	answer = receive_until(fd, NULL);
 	CHECK(has(answer, "half") && !has(answer, "\r\n0\r\n"));
-	CHECK(told() == 'o');
+	CHECK(end_report() == 'o');
 	finish();
 }
 
@@ -104,9 +104,9 @@ TEST(a_body_that_is_too_large_is_refused)
 
 	start();
 	fd = dial();
-	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\n");
-	CHECK(has(hear(fd, NULL), "HTTP/1.1 413 "));
-	CHECK(told() == 'b');
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\n");
+	CHECK(has(receive_until(fd, NULL), "HTTP/1.1 413 "));
+	CHECK(end_report() == 'b');
 	finish();
 }
 
@@ -117,8 +117,8 @@ TEST(fields_have_ends_and_cannot_be_split)
 
 	start();
 	fd = dial();
-	say(fd, "GET /field HTTP/1.1\r\nHost: x\r\nx-test: \t some value \r\n\r\n");
-	answer = hear(fd, "some value");
+	send_text(fd, "GET /field HTTP/1.1\r\nHost: x\r\nx-test: \t some value \r\n\r\n");
+	answer = receive_until(fd, "some value");
 	CHECK(has(answer, "X-Good: a\r\n") && !has(answer, "Set-Cookie"));
 	CHECK(has(answer, "Content-Length: 10\r\n"));
 	finish();
@@ -130,9 +130,9 @@ TEST(a_socket_can_be_taken)
 
 	start();
 	fd = dial();
-	say(fd, "GET /detach HTTP/1.1\r\nHost: x\r\n\r\nrest");
-	CHECK_STR(hear(fd, NULL), "taken:rest");
-	CHECK(told() == 'o');
+	send_text(fd, "GET /detach HTTP/1.1\r\nHost: x\r\n\r\nrest");
+	CHECK_STR(receive_until(fd, NULL), "taken:rest");
+	CHECK(end_report() == 'o');
 	finish();
 }
 
@@ -143,15 +143,15 @@ TEST(bodies_can_be_given_back_in_part)
 
 	start();
 	fd = dial();
-	say(fd, "POST /slowly HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
+	send_text(fd, "POST /slowly HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n");
 	memset(text, 'x', sizeof text);
 	for (int i = 0; i < 10; i++)
 		CHECK(send(fd, text, sizeof text, 0) == sizeof text);
-	CHECK(has(hear(fd, "1000"), "200 OK"));
-	CHECK(told() == 'o');
-	say(fd, "POST /slowly HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-		"b\r\nhello world\r\n1\r\n!\r\n0\r\n\r\n");
-	CHECK(has(hear(fd, "12"), "200 OK"));
+	CHECK(has(receive_until(fd, "1000"), "200 OK"));
+	CHECK(end_report() == 'o');
+	send_text(fd, "POST /slowly HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+		      "b\r\nhello world\r\n1\r\n!\r\n0\r\n\r\n");
+	CHECK(has(receive_until(fd, "12"), "200 OK"));
 	finish();
 }
 
@@ -162,12 +162,12 @@ TEST(a_large_body_and_a_large_answer_go_through)
 
 	start();
 	fd = dial();
-	say(fd, "POST /count HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n");
+	send_text(fd, "POST /count HTTP/1.1\r\nHost: x\r\nContent-Length: 16777216\r\n\r\n");
 	for (int i = 0; i < 256; i++)
 		CHECK(send(fd, data, sizeof data, 0) == sizeof data);
-	CHECK(has(hear(fd, "16777216"), "200 OK"));
-	say(fd, "GET /many?n=16777216 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-	CHECK(hear_all(fd) > 16777216);
+	CHECK(has(receive_until(fd, "16777216"), "200 OK"));
+	send_text(fd, "GET /many?n=16777216 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	CHECK(count_until_end(fd) > 16777216);
 	finish();
 }
 
@@ -184,31 +184,31 @@ TEST(a_body_that_is_only_kept_comes_to_its_end)
 	for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
 		snprintf(text, sizeof text,
 			 "POST /bulk HTTP/1.1\r\nHost: x\r\nContent-Length: %u\r\n\r\n", sizes[i]);
-		say(fd, text);
+		send_text(fd, text);
 		for (unsigned left = sizes[i], n; left > 0; left -= n) {
 			n = left < sizeof data ? left : sizeof data;
 			CHECK(send(fd, data, n, 0) == (ssize_t)n);
 		}
 		snprintf(text, sizeof text, "\r\n\r\n%u", sizes[i]);
-		CHECK(has(hear(fd, text), "200 OK"));
+		CHECK(has(receive_until(fd, text), "200 OK"));
 		/* SO_RCVLOWAT must be reset: the next head is short. */
-		say(fd, "GET /no HTTP/1.1\r\nHost: x\r\n\r\n");
-		hear(fd, "{}");
+		send_text(fd, "GET /no HTTP/1.1\r\nHost: x\r\n\r\n");
+		receive_until(fd, "{}");
 	}
-	say(fd, "POST /bulk HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
+	send_text(fd, "POST /bulk HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n");
 	for (int i = 0; i < 3; i++) {
 		snprintf(text, sizeof text, "%x\r\n", 40 * (unsigned)sizeof data);
-		say(fd, text);
+		send_text(fd, text);
 		for (int k = 0; k < 40; k++)
 			CHECK(send(fd, data, sizeof data, 0) == sizeof data);
-		say(fd, "\r\n3\r\nabc\r\n");
+		send_text(fd, "\r\n3\r\nabc\r\n");
 	}
-	say(fd, "0\r\n\r\n");
+	send_text(fd, "0\r\n\r\n");
 	snprintf(text, sizeof text, "\r\n\r\n%zu", 3 * (40 * sizeof data + 3));
-	CHECK(has(hear(fd, text), "200 OK"));
-	say(fd, "POST /bulk HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\nabc");
+	CHECK(has(receive_until(fd, text), "200 OK"));
+	send_text(fd, "POST /bulk HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\nabc");
 	shutdown(fd, SHUT_WR);
-	hear(fd, NULL);
+	receive_until(fd, NULL);
 	finish();
 }
 
@@ -219,17 +219,17 @@ TEST(files_are_sent)
 
 	start();
 	fd = dial();
-	say(fd, "GET /file?n=4 HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, "\r\n\r\nfile"), "Content-Length: 4\r\n"));
-	say(fd, "GET /file?n=4&chunked=1 HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, "\r\n\r\n4\r\nfile\r\n0\r\n\r\n"), "chunked"));
-	say(fd, "HEAD /file?n=4 HTTP/1.1\r\nHost: x\r\n\r\n");
-	answer = hear(fd, "\r\n\r\n");
+	send_text(fd, "GET /file?n=4 HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, "\r\n\r\nfile"), "Content-Length: 4\r\n"));
+	send_text(fd, "GET /file?n=4&chunked=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, "\r\n\r\n4\r\nfile\r\n0\r\n\r\n"), "chunked"));
+	send_text(fd, "HEAD /file?n=4 HTTP/1.1\r\nHost: x\r\n\r\n");
+	answer = receive_until(fd, "\r\n\r\n");
 	CHECK(has(answer, "Content-Length: 4\r\n") && !has(answer, "file"));
-	say(fd, "GET /file?n=0 HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, "\r\n\r\n"), "Content-Length: 0\r\n"));
-	say(fd, "GET /file?n=16777216 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
-	CHECK(hear_all(fd) > 16777216);
+	send_text(fd, "GET /file?n=0 HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, "\r\n\r\n"), "Content-Length: 0\r\n"));
+	send_text(fd, "GET /file?n=16777216 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+	CHECK(count_until_end(fd) > 16777216);
 	finish();
 }
 
@@ -239,13 +239,13 @@ TEST(an_answer_that_is_shorter_than_promised_is_cut)
 
 	start();
 	fd = dial();
-	say(fd, "GET /promise HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(hear_all(fd) < 1000);
-	CHECK(told() == 'b');
+	send_text(fd, "GET /promise HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(count_until_end(fd) < 1000);
+	CHECK(end_report() == 'b');
 	other = dial();
-	say(other, "GET /file?n=100000&short=1 HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(hear_all(other) >= 99999);
-	CHECK(told() == 'b');
+	send_text(other, "GET /file?n=100000&short=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(count_until_end(other) >= 99999);
+	CHECK(end_report() == 'b');
 	finish();
 }
 
@@ -256,14 +256,14 @@ TEST(there_is_no_body_where_none_may_be)
 
 	start();
 	fd = dial();
-	say(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	answer = hear(fd, "\r\n\r\n");
+	send_text(fd, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	answer = receive_until(fd, "\r\n\r\n");
 	CHECK(has(answer, "204 No Content") && !has(answer, "Content-Length"));
-	say(fd, "HEAD /stream?ends=1 HTTP/1.1\r\nHost: x\r\n\r\n");
-	answer = hear(fd, "\r\n\r\n");
+	send_text(fd, "HEAD /stream?ends=1 HTTP/1.1\r\nHost: x\r\n\r\n");
+	answer = receive_until(fd, "\r\n\r\n");
 	CHECK(has(answer, "chunked") && !has(answer, "one"));
-	say(fd, "HEAD /field HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, "\r\n\r\n"), "Content-Length: 4\r\n"));
+	send_text(fd, "HEAD /field HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, "\r\n\r\n"), "Content-Length: 4\r\n"));
 	finish();
 }
 
@@ -273,17 +273,17 @@ TEST(a_client_that_waits_is_told_to_continue)
 
 	start();
 	fd = dial();
-	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
-		"Content-Length: 5\r\n\r\n");
-	CHECK_STR(hear(fd, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
-	say(fd, "hello");
-	CHECK(has(hear(fd, "hello"), "200 OK"));
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+		      "Content-Length: 5\r\n\r\n");
+	CHECK_STR(receive_until(fd, "\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+	send_text(fd, "hello");
+	CHECK(has(receive_until(fd, "hello"), "200 OK"));
 	/* After a refusal instead of 100 Continue the client may send the body or not: the server
 	 * closes. */
 	other = dial();
-	say(other, "POST /none HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
-		   "Content-Length: 5\r\n\r\n");
-	CHECK(has(hear(other, NULL), "Connection: close\r\n"));
+	send_text(other, "POST /none HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n"
+			 "Content-Length: 5\r\n\r\n");
+	CHECK(has(receive_until(other, NULL), "Connection: close\r\n"));
 	finish();
 }
 
@@ -294,8 +294,8 @@ TEST(an_old_client_gets_an_answer_that_ends_with_the_connection)
 
 	start();
 	fd = dial();
-	say(fd, "GET /stream?ends=1 HTTP/1.0\r\n\r\n");
-	answer = hear(fd, NULL);
+	send_text(fd, "GET /stream?ends=1 HTTP/1.0\r\n\r\n");
+	answer = receive_until(fd, NULL);
 	CHECK(has(answer, "\r\n\r\nonetwo") && !has(answer, "chunked"));
 	finish();
 }
@@ -306,10 +306,10 @@ TEST(a_client_that_says_no_more_is_still_answered)
 
 	start();
 	fd = dial();
-	say(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+	send_text(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
 	shutdown(fd, SHUT_WR);
-	CHECK(has(hear(fd, NULL), "later"));
-	CHECK(told() == 'o');
+	CHECK(has(receive_until(fd, NULL), "later"));
+	CHECK(end_report() == 'o');
 	finish();
 }
 
@@ -322,21 +322,21 @@ TEST(bodies_are_unpacked)
 
 	start();
 	fd = dial();
-	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
-		"Content-Length: 25\r\n\r\n");
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+		      "Content-Length: 25\r\n\r\n");
 	CHECK(send(fd, packed, 25, 0) == 25);
-	CHECK(has(hear(fd, "hello"), "200 OK"));
-	say(fd, "POST /slowly HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
-		"Content-Length: 25\r\n\r\n");
+	CHECK(has(receive_until(fd, "hello"), "200 OK"));
+	send_text(fd, "POST /slowly HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+		      "Content-Length: 25\r\n\r\n");
 	CHECK(send(fd, packed, 25, 0) == 25);
-	CHECK(has(hear(fd, "5"), "200 OK"));
-	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
-		"Content-Length: 24\r\n\r\n");
+	CHECK(has(receive_until(fd, "5"), "200 OK"));
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n"
+		      "Content-Length: 24\r\n\r\n");
 	CHECK(send(fd, packed, 24, 0) == 24);
-	CHECK(has(hear(fd, "}"), "400 Bad Request"));
-	say(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: br\r\n"
-		"Content-Length: 0\r\n\r\n");
-	CHECK(has(hear(fd, "}"), "415 "));
+	CHECK(has(receive_until(fd, "}"), "400 Bad Request"));
+	send_text(fd, "POST /echo HTTP/1.1\r\nHost: x\r\nContent-Encoding: br\r\n"
+		      "Content-Length: 0\r\n\r\n");
+	CHECK(has(receive_until(fd, "}"), "415 "));
 	finish();
 }
 
@@ -356,8 +356,8 @@ TEST(it_listens_at_a_unix_socket)
 	CHECK_INT(st.st_mode & 0777, 0600);
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	CHECK(connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
-	say(fd, "GET /peer HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(fd, "unix"), "x/plain"));
+	send_text(fd, "GET /peer HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(fd, "unix"), "x/plain"));
 	finish();
 	CHECK(stat(at.sun_path, &st) < 0 && errno == ENOENT);
 }
@@ -370,14 +370,14 @@ TEST(it_ends_when_the_last_exchange_has)
 	start();
 	idle = dial();
 	fd = dial();
-	say(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
-	say(idle, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
-	CHECK(has(hear(idle, "\r\n\r\n"), "204"));
+	send_text(fd, "GET /later HTTP/1.1\r\nHost: x\r\n\r\n");
+	send_text(idle, "GET /empty HTTP/1.1\r\nHost: x\r\n\r\n");
+	CHECK(has(receive_until(idle, "\r\n\r\n"), "204"));
 	stage.is_stopping = true;
 	CHECK(write(stage.quit.fd, &one, 8) == 8);
-	CHECK(hear_all(idle) == 0);
-	CHECK(has(hear(fd, NULL), "later"));
-	CHECK(told() == 'o' && told() == 'o' && told() == 's');
+	CHECK(count_until_end(idle) == 0);
+	CHECK(has(receive_until(fd, NULL), "later"));
+	CHECK(end_report() == 'o' && end_report() == 'o' && end_report() == 's');
 	finish();
 }
 

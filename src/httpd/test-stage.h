@@ -32,7 +32,7 @@ struct stage {
 	struct server *server;
 	struct loop_watch quit;
 	pthread_t thread;
-	int told[2];
+	int reports[2];
 	char where[128];
 	uint16_t port;
 	struct exchange *delayed; /* is answered later */
@@ -45,16 +45,16 @@ static struct stage stage;
 
 static void report(char c)
 {
-	if (write(stage.told[1], &c, 1) < 0)
+	if (write(stage.reports[1], &c, 1) < 0)
 		abort();
 }
 
-static inline char told(void)
+static inline char end_report(void)
 {
-	struct pollfd poll_fd = {.fd = stage.told[0], .events = POLLIN};
+	struct pollfd poll_fd = {.fd = stage.reports[0], .events = POLLIN};
 	char c = 0;
 
-	if (poll(&poll_fd, 1, 10000) == 1 && read(stage.told[0], &c, 1) == 1)
+	if (poll(&poll_fd, 1, 10000) == 1 && read(stage.reports[0], &c, 1) == 1)
 		return c;
 	return '?';
 }
@@ -336,7 +336,7 @@ static inline void start_at(const char *where, const struct server_options *give
 	stage = (struct stage){.quit = {.fd = eventfd(0, EFD_CLOEXEC), .ready = quit},
 			       .later = {.fire = answer_later},
 			       .go_on = {.fire = go_on}};
-	CHECK(pipe(stage.told) == 0);
+	CHECK(pipe(stage.reports) == 0);
 	CHECK(loop_init(&stage.loop) == 0);
 	CHECK(loop_watch(&stage.loop, &stage.quit, EPOLLIN) == 0);
 	options.loop = &stage.loop;
@@ -362,8 +362,8 @@ static inline void finish(void)
 	server_free(stage.server);
 	loop_done(&stage.loop);
 	close(stage.quit.fd);
-	close(stage.told[0]);
-	close(stage.told[1]);
+	close(stage.reports[0]);
+	close(stage.reports[1]);
 }
 
 /* ---- the client ---- */
@@ -386,13 +386,13 @@ static inline int dial(void)
 	return fd;
 }
 
-static inline void say(int fd, const char *text)
+static inline void send_text(int fd, const char *text)
 {
 	CHECK(send(fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text));
 }
 
 /* Reads until the text ends with `end`, or until the end of the connection. */
-static inline const char *hear(int fd, const char *end)
+static inline const char *receive_until(int fd, const char *end)
 {
 	static char text[8192];
 	size_t n = 0;
@@ -410,7 +410,7 @@ static inline const char *hear(int fd, const char *end)
 }
 
 /* The number of bytes until the end of the connection. */
-static inline size_t hear_all(int fd)
+static inline size_t count_until_end(int fd)
 {
 	static char data[1 << 16];
 	size_t n = 0;

@@ -146,8 +146,8 @@ static int add_text(struct diff_work *own, struct atoll_changes *changes, size_t
 	return 0;
 }
 
-/* What was made so far goes to the file, if it is enough or the end. */
-static int keep_text(struct diff_work *own, bool is_end, struct atoll_error *err)
+/* Writes the text in memory to the file, once it has PIECE_SIZE bytes or is the end. */
+static int write_pieces(struct diff_work *own, bool is_end, struct atoll_error *err)
 {
 	int r = buf_error(&own->out);
 
@@ -184,13 +184,13 @@ static int list_changes(struct diff_work *own, struct atoll_changes *changes,
 		r = own->is_text ? add_text(own, changes, i, err)
 				 : add_json(own, &json, changes, i, err);
 		if (r == 0)
-			r = keep_text(own, false, err);
+			r = write_pieces(own, false, err);
 	}
 	if (!own->is_text) {
 		json_close(&json, ']');
 		json_close(&json, '}');
 	}
-	return r < 0 ? r : keep_text(own, true, err);
+	return r < 0 ? r : write_pieces(own, true, err);
 }
 
 static int run_diff(struct v1_work *work, struct atoll_error *err)

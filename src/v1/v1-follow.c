@@ -37,7 +37,7 @@ struct follow {
 	struct sse sse; /* the first member */
 	struct process_reader reader;
 	struct box_listener listener;
-	uint64_t told[PROCESS_STREAMS];
+	uint64_t sent[PROCESS_STREAMS];
 	bool is_last;		 /* "end" was sent */
 	struct loop_timer again; /* fires while the result of a job is not on disk yet */
 };
@@ -54,9 +54,9 @@ static void on_over(struct api_call *call, bool is_broken)
 	free(follow);
 }
 
-static void make_id(const uint64_t told[PROCESS_STREAMS], char ret[48])
+static void make_id(const uint64_t sent[PROCESS_STREAMS], char ret[48])
 {
-	snprintf(ret, 48, "%" PRIu64 "-%" PRIu64, told[PROCESS_OUT], told[PROCESS_ERR]);
+	snprintf(ret, 48, "%" PRIu64 "-%" PRIu64, sent[PROCESS_OUT], sent[PROCESS_ERR]);
 }
 
 /* Parses "OUT-ERR"; false: the text is something else. */
@@ -73,12 +73,12 @@ static bool read_id(const char *text, uint64_t ret[PROCESS_STREAMS])
 	return !*end;
 }
 
-static void send_json(struct sse *sse, const uint64_t told[PROCESS_STREAMS], const char *event,
+static void send_json(struct sse *sse, const uint64_t sent[PROCESS_STREAMS], const char *event,
 		      const struct buf *data)
 {
 	char id[48];
 
-	make_id(told, id);
+	make_id(sent, id);
 	if (buf_error(data) < 0)
 		exchange_cut(sse->call->exchange);
 	else
@@ -91,10 +91,10 @@ static void send_step(struct follow *follow, const char *event)
 	struct json json = {.out = &out};
 
 	v1_write_step(&json, NULL, follow->reader.process, false);
-	send_json(&follow->sse, follow->told, event, &out);
+	send_json(&follow->sse, follow->sent, event, &out);
 }
 
-static void send_lost(struct sse *sse, uint64_t told[PROCESS_STREAMS], enum process_stream stream,
+static void send_lost(struct sse *sse, uint64_t sent[PROCESS_STREAMS], enum process_stream stream,
 		      uint64_t to)
 {
 	cleanup_buf struct buf out = BUF_INIT(4096);
@@ -102,14 +102,14 @@ static void send_lost(struct sse *sse, uint64_t told[PROCESS_STREAMS], enum proc
 
 	json_open(&json, NULL, '{');
 	json_str(&json, "stream", stream == PROCESS_OUT ? "out" : "err");
-	json_uint(&json, "from", told[stream]);
+	json_uint(&json, "from", sent[stream]);
 	json_uint(&json, "to", to);
 	json_close(&json, '}');
-	told[stream] = to;
-	send_json(sse, told, "lost", &out);
+	sent[stream] = to;
+	send_json(sse, sent, "lost", &out);
 }
 
-static void send_output(struct sse *sse, uint64_t told[PROCESS_STREAMS], enum process_stream stream,
+static void send_output(struct sse *sse, uint64_t sent[PROCESS_STREAMS], enum process_stream stream,
 			const char *data, size_t size)
 {
 	cleanup_buf struct buf out = BUF_INIT(DATA_MAX);
@@ -117,11 +117,11 @@ static void send_output(struct sse *sse, uint64_t told[PROCESS_STREAMS], enum pr
 
 	json_open(&json, NULL, '{');
 	json_str(&json, "stream", stream == PROCESS_OUT ? "out" : "err");
-	json_uint(&json, "offset", told[stream]);
+	json_uint(&json, "offset", sent[stream]);
 	v1_write_base64(&json, "data", data, size);
 	json_close(&json, '}');
-	told[stream] += size;
-	send_json(sse, told, "output", &out);
+	sent[stream] += size;
+	send_json(sse, sent, "output", &out);
 }
 
 /* Sends one piece of one stream. False: there is no output now. */
@@ -133,13 +133,13 @@ static bool send_piece(struct follow *follow, enum process_stream stream)
 
 	if (room == 0)
 		return false;
-	if (follow->told[stream] < first) {
-		send_lost(&follow->sse, follow->told, stream, first);
+	if (follow->sent[stream] < first) {
+		send_lost(&follow->sse, follow->sent, stream, first);
 		follow->reader.at[stream] = first;
 	}
 	n = process_read(&follow->reader, stream, data, room < PIECE ? room : PIECE);
 	if (n > 0)
-		send_output(&follow->sse, follow->told, stream, data, n);
+		send_output(&follow->sse, follow->sent, stream, data, n);
 	return n > 0;
 }
 
@@ -210,7 +210,7 @@ static void on_event(struct box_listener *listener, enum box_event event, struct
 		 event == BOX_ENDED ? "the sandbox has ended"
 				    : "the sandbox was paused without its memory");
 	json_close(&json, '}');
-	send_json(&follow->sse, follow->told, "gone", &out);
+	send_json(&follow->sse, follow->sent, "gone", &out);
 	sse_end(&follow->sse);
 }
 
@@ -247,7 +247,7 @@ void v1_follow(struct api_call *call, struct process *process)
 		v1_refuse(call, 503, "host", "out of memory");
 		return;
 	}
-	memcpy(follow->told, at, sizeof at);
+	memcpy(follow->sent, at, sizeof at);
 	follow->reader.ready = on_ready;
 	/* The step waits for a slow client; sse.c cuts a client that reads nothing. */
 	follow->reader.holds = true;
