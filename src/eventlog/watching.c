@@ -21,7 +21,7 @@
 /* Flags and failures of the monitor that are written in one run. */
 #define MONITOR_HITS_MAX 64
 
-/* See watching.h. run-watch.c and holder-watch.c call these functions. */
+/* See watching.h. run-watch.c and holder-rules.c call these functions. */
 struct watching {
 	const struct spec *spec;
 	struct eventlog *eventlog;
