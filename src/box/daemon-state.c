@@ -344,7 +344,7 @@ static int note_workspaces(const struct daemon *daemon, struct atoll_error *err)
 	int r = 0;
 
 	for (size_t i = 0; r == 0 && i < config->n_tenants; i++)
-		r = places_note_paths(config->tenants[i].workspaces,
+		r = layer_places_note_paths(config->tenants[i].workspaces,
 				      config->tenants[i].n_workspaces, err);
 	return r;
 }

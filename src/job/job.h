@@ -3,7 +3,6 @@
 
 #include "base/buf.h"
 #include "job/job-file.h"
-#include "job/places.h"
 
 #include <atoll/atoll.h>
 
@@ -16,7 +15,7 @@ struct spec;
  * The life of a job, and the public API:
  *   job.c      a contract from file and flags, finished once
  *   recipe.c   the same contract again, later
- *   job-file.c a job file opened, and who could have written it; places.c  where runs have written
+ *   job-file.c a job file opened, and who could have written it
  *   job-trust.c    which job files may widen the contract
  *   env.c      the command's environment
  *   run.c      prepare, start, supervise, report

@@ -6,7 +6,7 @@
 #include "base/program.h"
 #include "base/str.h"
 #include "job/job.h"
-#include "job/places.h"
+#include "layer/layer.h"
 #include "spec/spec.h"
 
 #include <errno.h>
@@ -705,7 +705,7 @@ int atoll_job_run(struct atoll_job *job, const struct atoll_run_options *options
 			      "a receipt is made from the record, which this contract switches "
 			      "off (record: off)");
 	if (r == 0)
-		r = places_note(job->spec, err);
+		r = layer_places_note(job->spec, err);
 	if (r == 0)
 		r = run_finished(job, &run, err);
 	/* The reason that the kernel gives does not say that it is our own filter. */

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "layer/obeyed.h"
+#include "layer/places.h"
 #include "layer/user-config.h"
 #include <atoll/layer.h>
 #include <errno.h>
@@ -24,6 +25,7 @@
  *   text.c     unified diffs; merge.c three-way merges; patch.c for `git apply`
  *   journal.c, apply.c, undo.c   all or nothing, also through kill -9
  *   roots.c    what was written beside the workspace, where that is kept
+ *   places.c   the directories that runs have written, for the trust in job files
  *   disk-kept.c  how much disk a record keeps, with its layers
  *
  * The store is $XDG_STATE_HOME/atoll or ~/.local/state/atoll, and its owner's alone:
@@ -50,6 +52,7 @@
  *                          Those of roots (roots.c) are never the workspace's
  *   spare/N/               a record that a run has not written to, for the next one: spare.c
  *   trash/                 what is to be removed, when there is time
+ *   places                 directories that runs have written: places.h
  *
  * Mount options have no redirect_dir, metacopy or index, so a directory of the host's that is
  * renamed inside is copied by the program that does so (EXDEV), and every file in a layer is whole.

@@ -197,7 +197,7 @@ static int create(struct atoll_job *job, const char *name, bool is_quick,
 		r = check_host(job, err);
 	/* The daemon's own places lie in its store. */
 	if (r == 0 && !is_quick)
-		r = places_note(job->spec, err);
+		r = layer_places_note(job->spec, err);
 	if (r == 0)
 		r = layer_record_create(ATOLL_RECORD_SANDBOX, job->spec->workspace, &record, err);
 	if (r != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "job/places.h"
+#include "layer/places.h"
 
 #include "base/error.h"
 #include "base/fd.h"
@@ -183,7 +183,7 @@ static int note(const struct buf *wanted, struct atoll_error *err)
 	return is_new ? add_to_list(store, wanted, err) : 0;
 }
 
-int places_note(const struct spec *spec, struct atoll_error *err)
+int layer_places_note(const struct spec *spec, struct atoll_error *err)
 {
 	cleanup_buf struct buf wanted = BUF_INIT(FILE_MAX);
 
@@ -191,7 +191,7 @@ int places_note(const struct spec *spec, struct atoll_error *err)
 	return note(&wanted, err);
 }
 
-int places_note_paths(char *const *paths, size_t n, struct atoll_error *err)
+int layer_places_note_paths(char *const *paths, size_t n, struct atoll_error *err)
 {
 	cleanup_buf struct buf wanted = BUF_INIT(FILE_MAX);
 
@@ -227,7 +227,7 @@ static int find_in_records(const struct buf *dirs, char *ret, size_t size, struc
 	return r < 0 ? r : 0;
 }
 
-int places_find(const struct buf *dirs, char *ret, size_t size, struct atoll_error *err)
+int layer_places_find(const struct buf *dirs, char *ret, size_t size, struct atoll_error *err)
 {
 	cleanup_buf struct buf list = BUF_INIT(FILE_MAX);
 	char path[PATH_MAX];

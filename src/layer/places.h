@@ -19,11 +19,11 @@ struct spec;
 
 /* Add the writable roots of a run that begins. Nothing is done where there is no store and the run
  * makes none. */
-int places_note(const struct spec *spec, struct atoll_error *err);
+int layer_places_note(const struct spec *spec, struct atoll_error *err);
 
 /* Add directories that a daemon lets its tenants write. */
-int places_note_paths(char *const *paths, size_t n, struct atoll_error *err);
+int layer_places_note_paths(char *const *paths, size_t n, struct atoll_error *err);
 
 /* The one in which one of these directories lies (paths, each ended by a NUL): `ret`, or an empty
  * text. Workspaces of records count as well: older versions wrote no list. */
-int places_find(const struct buf *dirs, char *ret, size_t size, struct atoll_error *err);
+int layer_places_find(const struct buf *dirs, char *ret, size_t size, struct atoll_error *err);
