@@ -432,6 +432,21 @@ static int final_path(const struct place *place, char ret[PATH_MAX], struct atol
 	return 0;
 }
 
+/* The archive's author may have written a job file: it needs trust. Done before anything is
+ * unpacked, so that a signal leaves nothing that is not noted. */
+static int note_directory(const struct place *place, const struct atoll_import_options *options,
+			  struct atoll_error *err)
+{
+	char path[PATH_MAX], *const paths[] = {path};
+	int r;
+
+	/* The caller has said that it is nobody's workspace: the daemon notes its own directory. */
+	if (options->keeps_marked)
+		return 0;
+	r = final_path(place, path, err);
+	return r < 0 ? r : layer_places_note_paths(paths, 1, err);
+}
+
 static int hold_marked(const struct place *place, const struct atoll_import_options *options,
 		       struct atoll_archive_report *report, struct atoll_error *err)
 {
@@ -480,6 +495,8 @@ int atoll_import(int archive_fd, const char *dir, const struct atoll_import_opti
 		filled.max_entries = usual.max_entries;
 	if (filled.max_ratio == 0)
 		filled.max_ratio = usual.max_ratio;
+	if (r == 0)
+		r = note_directory(&place, &filled, err);
 	if (r == 0)
 		r = import_into(archive_fd, place.temp_fd, &filled, &report, err);
 	if (r == 0)

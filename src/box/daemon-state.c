@@ -336,16 +336,18 @@ static int open_store(const struct daemon *daemon, struct atoll_error *err)
 	return open_spawner(err);
 }
 
-/* Tenants write in these directories, so a job file there needs trust. `atoll run` looks them up in
- * the user's store, not in the daemon's: note them before the daemon's store is opened. */
-static int note_workspaces(const struct daemon *daemon, struct atoll_error *err)
+/* Tenants write in these directories, so a job file there needs trust: the workspaces, and the
+ * daemon's own directory with volumes, templates and layers. `atoll run` looks them up in the
+ * user's store, not in the daemon's: note them before the daemon's store is opened. */
+static int note_written(const struct daemon *daemon, struct atoll_error *err)
 {
 	const struct daemon_config *config = daemon->config;
-	int r = 0;
+	char *const own[] = {(char *)daemon->dir};
+	int r = layer_places_note_paths(own, 1, err);
 
 	for (size_t i = 0; r == 0 && i < config->n_tenants; i++)
 		r = layer_places_note_paths(config->tenants[i].workspaces,
-				      config->tenants[i].n_workspaces, err);
+					    config->tenants[i].n_workspaces, err);
 	return r;
 }
 
@@ -357,7 +359,7 @@ static int open_all(struct daemon *daemon, struct atoll_error *err)
 	if (r == 0)
 		r = lock_dir(daemon, err);
 	if (r == 0)
-		r = note_workspaces(daemon, err);
+		r = note_written(daemon, err);
 	if (r < 0)
 		return r;
 	/* Everything of the library's is beneath from here on, also for the holders. */

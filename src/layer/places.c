@@ -230,13 +230,16 @@ static int find_in_records(const struct buf *dirs, char *ret, size_t size, struc
 int layer_places_find(const struct buf *dirs, char *ret, size_t size, struct atoll_error *err)
 {
 	cleanup_buf struct buf list = BUF_INIT(FILE_MAX);
-	char path[PATH_MAX];
+	char path[PATH_MAX], real[PATH_MAX];
 	cleanup_fd int store = state_open(false, path, err);
 	int r;
 
 	ret[0] = '\0';
 	if (store < 0)
 		return store == -ENOENT ? 0 : store;
+	fd_real_path(path, real);
+	if (is_within_one(dirs, real))
+		snprintf(ret, size, "%s", real);
 	r = read_list(store, &list, err);
 	if (r < 0 && r != -ENOENT)
 		return r;

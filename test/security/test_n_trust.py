@@ -6,6 +6,7 @@ current directory or by what the file says; and what is recorded is what was sho
 
 import os
 import sys
+import tarfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
@@ -402,6 +403,53 @@ def _():
                 done = subprocess.run([ATOLL, "run", "-f", place.ws + "/job.yaml"], cwd=work, env=daemon.environment, stdin=subprocess.DEVNULL,
                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=RUN_SECONDS)
             same(place.secret.encode() in done.stdout, workspaces == "", "the job's grants with workspaces [%s]: %s" % (workspaces, done.stderr))
+
+
+@test("12b a job file in the daemon's own directory (volumes, templates, layers) needs trust")
+def _():
+    with Place(strict=False, repository=False) as place:
+        work = place.base + "/work"
+        os.mkdir(work)
+        with serving.Daemon() as daemon:
+            places = [(daemon.state + "/volumes/v", False), (daemon.state + "/homes/t", False), (daemon.place + "/beside", True)]
+            for path, is_own in places:
+                os.makedirs(path, exist_ok=True)
+                done = subprocess.run([ATOLL, "run", "-f", write(path + "/job.yaml", reads(place))], cwd=work, env=daemon.environment,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=RUN_SECONDS)
+                same(place.secret.encode() in done.stdout, is_own, "the job's grants in %s: %s" % (path[len(daemon.place):], done.stderr))
+
+
+@test("12b a job file that an archive brought needs trust, and so does one in the store")
+def _():
+    need_layers()
+    with Place(strict=False, repository=False) as place:
+        work = place.base + "/work"
+        os.mkdir(work)
+        archive = place.base + "/a.tar"
+        with tarfile.open(archive, "w") as tar:
+            tar.add(write(place.base + "/src.yaml", reads(place)), "sub/job.yaml")
+        # The same bytes where a person put them.
+        os.makedirs(place.base + "/own/sub")
+        allowed(place, "unpacked by hand", ["-f", shutil.copy(place.base + "/src.yaml", place.base + "/own/sub/job.yaml")], cwd=work)
+        os.mkdir(place.base + "/empty")
+        for to in (place.base + "/new", place.base + "/empty", "../relative"):
+            done = atoll_in(place, work, "import", "--to", to, archive)
+            same(done.returncode, 0, "atoll import --to %s: %s" % (to, done.stderr))
+            path = os.path.normpath(os.path.join(work, to)) + "/sub/job.yaml"
+            check(os.path.exists(path), "the archive has not been unpacked into " + to)
+            refused(place, "imported into " + to, ["-f", path], cwd=work)
+        done = atoll_in(place, work, "create", "--workspace-from", archive, "--workspace", place.base + "/made")
+        same(done.returncode, 0, "atoll create --workspace-from: %s" % done.stderr)
+        refused(place, "the workspace of a sandbox", ["-f", place.base + "/made/sub/job.yaml"], cwd=work)
+        # What the run wrote lies in the store before somebody applies it.
+        ws = place.base + "/in-layer"
+        os.mkdir(ws)
+        run(place, [], ["cp", place.base + "/src.yaml", "job.yaml"] if BARE else inside_sh('printf %s "$1" >job.yaml', reads(place)), mode="layer", cwd=ws)
+        found = [os.path.join(top, "job.yaml") for top, _, names in os.walk(place.home + "/.local/state/atoll") if "job.yaml" in names]
+        check(found, "the layer has no job.yaml")
+        for path in found:
+            result = try_job(place, ["-f", path], cwd=work)
+            check(not result.came and result.status == POLICY, "a layer in the store: status %s, %s" % (result.status, result.err))
 
 
 main()
