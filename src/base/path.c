@@ -148,3 +148,19 @@ bool path_is_pattern(const char *text)
 {
 	return strpbrk(text, "*?[") != NULL;
 }
+
+bool path_has_late_dots(const char *text)
+{
+	bool is_late = text[0] == '/';
+
+	while (*(text += strspn(text, "/"))) {
+		size_t length = strcspn(text, "/");
+		bool is_up = length == 2 && memcmp(text, "..", 2) == 0;
+
+		if (is_up && is_late)
+			return true;
+		is_late = is_late || (!is_up && !(length == 1 && text[0] == '.'));
+		text += length;
+	}
+	return false;
+}

@@ -36,3 +36,7 @@ size_t path_literal_length(const char *pattern);
 
 /* Does the text hold a character that makes it a pattern? */
 bool path_is_pattern(const char *text);
+
+/* Does the text of a link have ".." behind a name, or anywhere in an absolute path? Then what it
+ * leads to depends on what that name is: a directory, or a link to another place. */
+bool path_has_late_dots(const char *text);

@@ -128,23 +128,6 @@ static bool stays_inside(struct way *way)
 	}
 }
 
-/* ".." behind a name, or anywhere in an absolute path. */
-static bool has_late_dots(const char *text)
-{
-	bool is_late = text[0] == '/';
-
-	while (*(text += strspn(text, "/"))) {
-		size_t length = strcspn(text, "/");
-		bool is_up = length == 2 && memcmp(text, "..", 2) == 0;
-
-		if (is_up && is_late)
-			return true;
-		is_late = is_late || (!is_up && !(length == 1 && text[0] == '.'));
-		text += length;
-	}
-	return false;
-}
-
 /* Does a link outside of git directories end in one? `done` is beneath the root. */
 static bool ends_in_git(const struct init_zone *zone, const char *path, const char *done)
 {
@@ -172,7 +155,7 @@ const char *guard_judge_link(const struct call *call, const struct init_zone *zo
 	/* Of a root in such a place, what lies in it is no other's. */
 	if (!common_has(host) && common_has_target(dir, text))
 		return NULL;
-	if (root < 0 || !slash || has_late_dots(text))
+	if (root < 0 || !slash || path_has_late_dots(text))
 		return what_outside;
 	way.root_fd = root;
 	way.host_root = host;

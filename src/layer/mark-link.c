@@ -18,11 +18,16 @@
  * would, through links that are there already, in the tree as it will be; out of the workspace, or
  * to what is trusted, is marked. A place that every sandbox sees is ordinary (spec/common.h). The
  * guard has the same rule for runs that write directly (init/links.c).
+ *
+ * A link with ".." behind a name is marked wherever it leads now: a later layer, or a run that
+ * writes directly, can make that name a link to another directory, and that change is judged
+ * alone.
  */
 
 #define LINKS_MAX 40 /* as the kernel has it */
 
 static const char what_outside[] = "link out of the workspace";
+static const char what_late[] = "link whose target depends on other names";
 static const char what_store[] = "link into atoll's own store";
 static const char what_trusted[] = "link to a trusted file";
 
@@ -150,13 +155,16 @@ const char *mark_link(struct marker *marker, const char *path)
 	struct way way = {.done = BUF_INIT(1 << 20), .rest = strdup(path)};
 	const char *what = NULL;
 	char target[PATH_MAX];
+	bool is_read = read_target(marker, path, target);
 
-	if (read_target(marker, path, target) && git_leads_to_store(target, NULL))
+	if (is_read && git_leads_to_store(target, NULL))
 		what = what_store;
 	else if (!way.rest || (!leads_to_common(marker, path) && !follow(marker, &way)))
 		what = what_outside;
 	else if (way.done.used && is_trusted(marker, way.done.data))
 		what = what_trusted;
+	else if (is_read && path_has_late_dots(target))
+		what = what_late;
 	buf_done(&way.done);
 	free(way.rest);
 	return what;
@@ -164,5 +172,5 @@ const char *mark_link(struct marker *marker, const char *path)
 
 bool mark_is_outside_link(const char *mark)
 {
-	return mark == what_outside;
+	return mark == what_outside || mark == what_late;
 }

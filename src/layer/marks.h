@@ -33,5 +33,5 @@ const char *mark_git(struct marker *marker, const char *whole, const char *path,
 
 /* Of the link at `path`. */
 const char *mark_link(struct marker *marker, const char *path);
-/* Is this its answer that the link leads out of the workspace? */
+/* Is this its answer that the link leads out of the workspace, or can be made to? */
 bool mark_is_outside_link(const char *mark);

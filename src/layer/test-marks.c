@@ -167,6 +167,26 @@ TEST(links_are_followed_to_where_they_lead) /* FS-W08, TH-26 */
 	CHECK_STR(mark_of(l, "good-absolute"), "");
 }
 
+TEST(a_link_with_dots_behind_a_name_is_marked_wherever_it_leads_now)
+{
+	static const char what[] = "link whose target depends on other names";
+	struct layers *l = layers_new(1);
+
+	layers_dir(l, 0, "a/b/d");
+	layers_link(l, 0, "a/b/late", "d/../../x");
+	layers_link(l, 0, "a/b/missing", "none/../x");
+	layers_link(l, 0, "a/b/mixed", "../b/d/..");
+	layers_link(l, 0, "a/b/leading", "./../../x");
+	layers_link(l, 0, "a/b/plain", "d/..x/..");
+	layers_link(l, 0, "a/b/dotted", "d/..x/x..");
+	CHECK_STR(mark_of(l, "a/b/late"), what);
+	CHECK_STR(mark_of(l, "a/b/missing"), what);
+	CHECK_STR(mark_of(l, "a/b/mixed"), what);
+	CHECK_STR(mark_of(l, "a/b/plain"), what);
+	CHECK_STR(mark_of(l, "a/b/leading"), "");
+	CHECK_STR(mark_of(l, "a/b/dotted"), "");
+}
+
 TEST(set_id_bits_and_special_files_are_marked) /* TH-25 */
 {
 	struct layers *l = layers_new(1);

@@ -602,6 +602,33 @@ def _():
         same([name for name in ("config", "index") if os.path.exists(place.ws + "/new/.git/" + name)], [], "what came in")
 
 
+@test("APPLY-18 a link whose target depends on other names arrives only by its name: a later layer changes such a name")
+def _():
+    from archives import tar, entry, DIR, LINK
+    with Place() as place:
+        place.expect("*")
+        link, target = "p/q/r/s/report.txt", "d/../.." + place.out + "/canary"
+        write(place.out + "/canary", "orig\n")
+        place.settle()
+        id = record(place, 'mkdir -p p/q/r/s/d; ln -s "$1" p/q/r/s/report.txt; ln -s d/x p/q/r/s/plain; ln -s ../../q/r p/q/r/s/leading', target)
+        check("depends on other names" in (marked(place, id)[link] or ""), "the link is not marked: %s" % marked(place, id))
+        same({name: marked(place, id)[name] for name in ("p/q/r/s/plain", "p/q/r/s/leading")}, {"p/q/r/s/plain": None, "p/q/r/s/leading": None}, "others")
+        atoll(place, "apply", id)
+        check(os.path.isdir(place.ws + "/p/q/r/s/d") and os.path.islink(place.ws + "/p/q/r/s/plain"), "the rest was not applied")
+        check(not os.path.lexists(place.ws + "/" + link), "the link arrived, and nobody has named it")
+        same(atoll(place, "apply", record(place, "rmdir p/q/r/s/d; ln -s /usr/lib p/q/r/s/d")).status, 0, "apply of the second layer")
+        same(os.readlink(place.ws + "/p/q/r/s/d"), "/usr/lib", "d")
+        # What it would have been by now, had it come in.
+        same(os.path.realpath(place.ws + "/p/q/r/s/" + target), os.path.realpath(place.out + "/canary"), "where the text leads to now")
+        same(atoll(place, "apply", id, "--", link).status, 0, "apply by name")
+        check(os.path.lexists(place.ws + "/" + link), "the link was named and did not arrive")
+        write(place.tmp + "/a.tar", tar(entry("d", DIR, mode=0o755), entry("late", LINK, "d/../x"), entry("x", data=b"x")))
+        for flags, comes in (((), False), (("--outside-links",), True)):
+            to = place.ws + "/new%d" % comes
+            same(atoll(place, "import", place.tmp + "/a.tar", "--to", to, *flags).status == 0, comes, "import with %s" % (flags,))
+            same(os.path.lexists(to + "/late"), comes, "the link, with %s" % (flags,))
+
+
 # ---- signals ---------------------------------------------------------------------------------------------------------
 
 @test("APPLY-17 a signal that is ignored does not stop an apply")
