@@ -18,6 +18,8 @@ static const char what_store[] = "git pointer into atoll's own store";
 static const char what_rebase[] = "git rebase in progress: git would run its exec lines";
 static const char what_strategy[] = "git sequencer options: a merge strategy is a program";
 static const char what_new[] = "a new git directory";
+static const char what_object[] = "git object of the host's with other content";
+static const char what_cache[] = "git cache that counts in the place of commits and packs";
 
 /* A small file as it will be, or as the host has it. False if it is none, or not small. */
 static bool read_small(int fd, struct buf *out)
@@ -142,6 +144,51 @@ static const char *vet_pointer(const struct marker *marker, const char *path)
 	return what_pointer;
 }
 
+/* The path in a store of objects (git's or lfs's) that `inside` lies in, or NULL: the free-form
+ * trees of a git directory refuse a component of this name. */
+static const char *path_in_objects(const char *inside)
+{
+	char folded[NAMES_FOLD_SIZE];
+
+	while (*inside) {
+		size_t length = strcspn(inside, "/");
+		bool is_store = names_fold(inside, length, folded) && streq(folded, "objects");
+
+		inside += length + (inside[length] == '/');
+		if (is_store)
+			return *inside ? inside : NULL;
+	}
+	return NULL;
+}
+
+/*
+ * git compares an object's content with its name in `git fsck` only, and lfs not at all: other
+ * bytes under the name of an object that the host has are checked out as part of a commit that a
+ * person has looked at. git itself never changes an object or a pack. Of caches it believes the
+ * tree of a commit (commit-graph) and the place of an object (multi-pack-index); without them it
+ * reads the objects. An added pack can hold such a name as well: doc/limits.md.
+ */
+static const char *vet_object(const struct marker *marker, const char *path, const char *in_objects)
+{
+	cleanup_free char *folded = strdup(in_objects);
+	cleanup_free char *store = strndup(path, strlen(path) - strlen(in_objects) - 1);
+	struct stat st;
+
+	if (!folded || !store)
+		return what_object;
+	if (!mark_stat_before(marker, store, &st))
+		return NULL; /* the host has had none of these objects */
+	for (char *c = folded; *c; c++)
+		*c = *c >= 'A' && *c <= 'Z' ? (char)(*c + 32) : *c;
+	if (starts_with(folded, "info/commit-graph") ||
+	    starts_with(folded, "pack/multi-pack-index"))
+		return what_cache;
+	/* `packs`: a list for servers of plain files; the others are not final names. */
+	if (starts_with(folded, "info/") || strstr(folded, "tmp_") || ends_with(folded, ".lock"))
+		return NULL;
+	return mark_stat_before(marker, path, &st) && S_ISREG(st.st_mode) ? what_object : NULL;
+}
+
 /* Files are made in two ways, and what one of them allows is all right: samples of hooks are made
  * in place, a config arrives by rename. */
 static enum git_verdict judge(const char *inside, enum names_action action, bool is_new,
@@ -188,6 +235,8 @@ static const char *mark_inside(const struct marker *marker, const char *path, co
 		return what_strategy;
 	if (!has_content)
 		return NULL;
+	if (path_in_objects(inside))
+		return vet_object(marker, path, path_in_objects(inside));
 	switch (verdict) {
 	case GIT_VET_POINTER:
 		return vet_pointer(marker, path);

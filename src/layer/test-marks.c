@@ -67,6 +67,50 @@ TEST(a_commit_is_not_marked_and_hooks_are) /* TH-01 */
 	CHECK_INT(layers_read(l)->n_marked, 2);
 }
 
+TEST(an_object_of_the_hosts_with_other_content_is_marked_and_a_new_one_is_not)
+{
+	static const char what[] = "git object of the host's with other content";
+	static const char cache[] = "git cache that counts in the place of commits and packs";
+	static const char *const changed[] = {
+		".git/objects/ab/0123456789012345678901234567890123456789",
+		".git/objects/pack/pack-0123.pack",
+		".git/objects/pack/pack-0123.idx",
+		".git/modules/lib/objects/ab/0123456789012345678901234567890123456789",
+		".git/lfs/objects/ab/cd/abcd0123456789012345678901234567890123456789",
+		"bare/objects/ab/0123456789012345678901234567890123456789",
+	};
+	static const char *const added[] = {
+		".git/objects/cd/0123456789012345678901234567890123456789",
+		".git/objects/pack/pack-4567.pack",
+		".git/objects/pack/pack-4567.idx",
+		".git/objects/info/packs",
+		".git/modules/new/objects/info/commit-graph",
+		"fresh/.git/objects/info/commit-graph",
+	};
+	struct layers *l = layers_new(1);
+
+	layers_file(l, BASE, ".git/HEAD", "ref: refs/heads/main\n");
+	layers_file(l, BASE, ".git/objects/info/packs", "P x\n");
+	layers_file(l, BASE, "bare/HEAD", "ref: refs/heads/main\n");
+	layers_dir(l, BASE, "bare/refs");
+	for (size_t i = 0; i < ARRAY_SIZE(changed); i++) {
+		layers_file(l, BASE, changed[i], "before");
+		layers_file(l, 0, changed[i], "after!");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(added); i++)
+		layers_file(l, 0, added[i], "x");
+	layers_file(l, 0, ".git/objects/info/commit-graph", "x");
+	layers_file(l, 0, ".git/objects/info/commit-graphs/graph-1.graph", "x");
+	layers_file(l, 0, ".git/objects/pack/multi-pack-index", "x");
+	for (size_t i = 0; i < ARRAY_SIZE(changed); i++)
+		CHECK_STR(mark_of(l, changed[i]), what);
+	for (size_t i = 0; i < ARRAY_SIZE(added); i++)
+		CHECK_STR(mark_of(l, added[i]), "");
+	CHECK_STR(mark_of(l, ".git/objects/info/commit-graph"), cache);
+	CHECK_STR(mark_of(l, ".git/objects/info/commit-graphs/graph-1.graph"), cache);
+	CHECK_STR(mark_of(l, ".git/objects/pack/multi-pack-index"), cache);
+}
+
 TEST(a_git_config_is_read_and_compared_with_the_hosts) /* TH-02 */
 {
 	struct layers *l = layers_new(1);

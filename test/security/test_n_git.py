@@ -807,4 +807,72 @@ def _():
         same(result.out.splitlines()[-1:], ["y"], "references are packed, and a repository of the run's own has replacements: %s" % result.err)
 
 
+# Other content under the name of a blob of the commit before HEAD; and a commit-graph that names another tree for that commit.
+OTHER_CONTENT = """
+import os, subprocess, zlib
+name = subprocess.check_output(["git", "rev-parse", "HEAD~1:file.txt"], text=True).strip()
+path = ".git/objects/%s/%s" % (name[:2], name[2:])
+os.unlink(path)
+with open(path, "wb") as file:
+    file.write(zlib.compress(b"blob 5\\0evil\\n"))
+"""
+OTHER_TREE = """
+import hashlib, os, subprocess
+def git(*args, data=b""):
+    return subprocess.check_output(["git", *args], input=data).strip().decode()
+good = git("rev-parse", "HEAD~1^{tree}")
+blob = git("hash-object", "-w", "--stdin", data=b"evil\\n")
+evil = git("mktree", data=("100644 blob %s\\tfile.txt\\n" % blob).encode())
+git("commit-graph", "write", "--reachable")
+path = ".git/objects/info/commit-graph"
+with open(path, "rb") as file:
+    data = file.read()[:-20].replace(bytes.fromhex(good), bytes.fromhex(evil))
+with open(path + ".lock", "wb") as file:
+    file.write(data + hashlib.sha1(data).digest())
+os.rename(path + ".lock", path)
+"""
+
+
+@test("GT-15 a layer does not have the host's git show other content under a commit that the host has")
+def _():
+    need("git")
+    need_layers()
+    for what, script in (("an object", OTHER_CONTENT), ("a commit-graph", OTHER_TREE)):
+        for is_inside in (False, True):
+            with Place(strict=False) as place:
+                place.expect("*", ".git/*")
+                for text in ("good", "newer"):
+                    write(place.ws + "/file.txt", text + "\n")
+                    for args in (["add", "file.txt"], ["-c", "user.name=a", "-c", "user.email=b", "commit", "-qm", text]):
+                        same(git(place.ws, *args).returncode, 0, "prepare")
+                place.settle()
+                if not is_inside:
+                    plain(place, inside_py(script))
+                else:
+                    result = run(place, [], inside_py(script), mode="layer")
+                    same(result.status, 0, "%s: the run: %s" % (what, result.err))
+                    marks = marks_of(place)
+                    check(any(".git/objects/" in path and mark for path, mark in marks.items()), "%s: not marked: %s" % (what, marks))
+                    atoll(place, "apply")
+                shown = git(place.ws, "log", "-p", "--format=%s").stdout.splitlines()
+                same([line for line in ("+good", "+evil") if line in shown], ["+good" if is_inside else "+evil"], "%s, in a layer %s: the commit" % (what, is_inside))
+
+
+@test("GT-15 commits and gc in a layer are applied without a name, and the repository is whole")
+def _():
+    need("git")
+    need_layers()
+    with Place(strict=False) as place:
+        place.expect("*", ".git/*")
+        result = run(place, [], inside_sh("git config user.name a; git config user.email b; i=0; while [ $i -lt 120 ]; do echo $i >f$i; i=$((i+1)); done; "
+                                          "git add . && git commit -qm many && git gc -q && echo more >more && git add more && git commit -qm more"), mode="layer")
+        same(result.status, 0, "the run: %s" % result.err)
+        marks = marks_of(place)
+        wrong = {path: mark for path, mark in marks.items() if ".git/" in path and mark and "cache" not in mark}
+        same(wrong, {}, "marked")
+        check(any(path.endswith(".pack") for path in marks), "no pack was made")
+        atoll(place, "apply")
+        same((git(place.ws, "fsck", "--full", "--strict").returncode, git(place.ws, "log", "-1", "--format=%s").stdout), (0, "more\n"), "the repository on the host")
+
+
 main()
