@@ -437,14 +437,14 @@ static int final_path(const struct place *place, char ret[PATH_MAX], struct atol
 static int note_directory(const struct place *place, const struct atoll_import_options *options,
 			  struct atoll_error *err)
 {
-	char path[PATH_MAX], *const paths[] = {path};
+	char path[PATH_MAX];
 	int r;
 
 	/* The caller has said that it is nobody's workspace: the daemon notes its own directory. */
 	if (options->keeps_marked)
 		return 0;
 	r = final_path(place, path, err);
-	return r < 0 ? r : layer_places_note_paths(paths, 1, err);
+	return r < 0 ? r : layer_places_note_new(path, place->temp_fd, err);
 }
 
 static int hold_marked(const struct place *place, const struct atoll_import_options *options,

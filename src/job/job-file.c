@@ -6,6 +6,7 @@
 #include "base/path.h"
 #include "base/str.h"
 #include "job/other-names.h"
+#include "layer/layer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -203,6 +204,18 @@ static int find_git(struct walk *walk, const char *name, struct atoll_error *err
 	return 0;
 }
 
+/* The directories above a path, and what is there: by its names, since a mount shows it. */
+static void add_ids_of(struct walk *walk, const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof path, "%s", name);
+	while (path[0]) {
+		layer_place_identify(AT_FDCWD, path, &walk->file->ids);
+		*strrchr(path, '/') = '\0';
+	}
+}
+
 /* By what other names could it have been written? */
 static int add_other_names(struct walk *walk, const char *path, struct atoll_error *err)
 {
@@ -213,9 +226,11 @@ static int add_other_names(struct walk *walk, const char *path, struct atoll_err
 	other_names_add(path, dirs);
 	if (buf_error(dirs) < 0)
 		return error_oom(err);
-	for (; at < dirs->used && r == 0; at += strlen(dirs->data + at) + 1)
+	for (; at < dirs->used && r == 0; at += strlen(dirs->data + at) + 1) {
+		add_ids_of(walk, dirs->data + at);
 		r = find_git(walk, dirs->data + at, err);
-	return r;
+	}
+	return r == 0 && buf_error(&walk->file->ids) < 0 ? error_oom(err) : r;
 }
 
 /* A directory has been entered: `walk->at` and `walk->fd` are its. */
@@ -227,6 +242,7 @@ static int enter(struct walk *walk, struct atoll_error *err)
 		return failed(walk, errno, err);
 	look_at(walk, walk->at, walk->fd, &st);
 	buf_add(&walk->file->dirs, walk->at, strlen(walk->at) + 1);
+	layer_place_identify(walk->fd, "", &walk->file->ids);
 	if (!walk->file->git && fstatat(walk->fd, ".git", &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		walk->file->git = strdup(walk->at);
 		if (!walk->file->git)
@@ -288,6 +304,7 @@ static int open_last(struct walk *walk, int found, const char *name, const char 
 				 "job file '%s' was replaced while it was opened; try again",
 				 walk->name);
 	look_at(walk, path, fd, &st);
+	layer_place_identify(fd, "", &walk->file->ids);
 	walk->file->real = strdup(path);
 	if (!walk->file->real)
 		return error_oom(err);
@@ -394,7 +411,7 @@ static int look_at_input(int fd, struct job_file *file, struct atoll_error *err)
 {
 	char link[64], path[PATH_MAX];
 	struct walk walk = {.file = file, .name = "standard input", .fd = -1};
-	struct job_file named = {.dirs = BUF_INIT(1 << 20)};
+	struct job_file named = {.dirs = BUF_INIT(1 << 20), .ids = BUF_INIT(1 << 20)};
 	cleanup_fd int again = -1;
 	struct stat st, other;
 	ssize_t length;
@@ -426,6 +443,8 @@ static int look_at_input(int fd, struct job_file *file, struct atoll_error *err)
 	if (length > 0 && path[0] == '/' && strrchr(path, '/') != path)
 		*strrchr(path, '/') = '\0';
 	buf_add(&file->dirs, path, strlen(path) + 1);
+	if (path[0] == '/')
+		add_ids_of(&walk, path);
 	return file->spelled && buf_error(&file->dirs) == 0 ? 0 : error_oom(err);
 }
 
@@ -467,7 +486,7 @@ static bool spell(const char *path, char *cwd, char *ret, size_t size)
 int job_file_open(const char *path, struct job_file *ret, struct atoll_error *err)
 {
 	char cwd[PATH_MAX], spelled[2 * PATH_MAX];
-	struct job_file file = {.dirs = BUF_INIT(1 << 20)};
+	struct job_file file = {.dirs = BUF_INIT(1 << 20), .ids = BUF_INIT(1 << 20)};
 	int r;
 
 	if (streq(path, "-")) {
@@ -496,5 +515,6 @@ void job_file_done(struct job_file *file)
 	free(file->real);
 	free(file->git);
 	buf_done(&file->dirs);
+	buf_done(&file->ids);
 	*file = (struct job_file){0};
 }

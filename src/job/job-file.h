@@ -15,6 +15,8 @@ struct job_file {
 	char *real; /* without links; NULL if it has no name (any more) */
 	/* Every directory that a name was looked up in, links followed; each ended by a NUL. */
 	struct buf dirs;
+	/* What the directories and the file are, whatever their names: layer_place_identify(). */
+	struct buf ids;
 	char *git;	  /* the git tree that one of these lies in; NULL: none */
 	char others[160]; /* who else could have written it, in words; "": nobody */
 };

@@ -22,7 +22,8 @@
  * A file that a run, or another user, could have written speaks for them and not for the caller.
  * trust_check() decides that by every directory that leads to the file (job-file.c): does one lie
  * in a git tree, in a writable root of this contract, or where an earlier run has written
- * (layer/places.c)? What the file itself says can only add places, and so does the current directory.
+ * (layer/places.c)? What the file itself says can only add places, and so does the current
+ * directory.
  *
  * Such a file needs the caller's word: a line "HASH PATH" in ~/.config/atoll/trusted, which no
  * sandbox can write, whatever its contract says. HASH is of the content that atoll_trust_content()
@@ -159,7 +160,7 @@ static int find_reason(const struct atoll_job *job, char *ret, size_t size, stru
 		snprintf(ret, size, "may be somebody else's (%s)", file->others);
 	if (ret[0])
 		return 0;
-	r = layer_places_find(&file->dirs, known, sizeof known, err);
+	r = layer_places_find(&file->dirs, &file->ids, known, sizeof known, err);
 	str_show(known, shown, sizeof shown);
 	if (r == 0 && known[0])
 		snprintf(ret, size, "lies where jobs write, in %s", shown);

@@ -6,10 +6,12 @@
 #include "base/path.h"
 #include "base/state.h"
 #include "base/str.h"
+#include "base/uapi.h"
 #include "spec/spec.h"
 
 #include <atoll/layer.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,26 +23,95 @@
 #define FILE_NEW  "places.new"
 #define FILE_MAX  ((size_t)4 << 20)
 /* A list of this size is cleared of directories that are gone before something is added. */
-#define FILE_FULL ((size_t)64 << 10)
+#define FILE_FULL ((size_t)512 << 10)
+/* Identities of directories that are no longer at their path: the newest are kept. */
+#define MOVED_MAX 4096
 
-static bool has(const struct buf *list, const char *path)
+/* ---- lines ---- */
+
+/* One directory of the list. Either may be NULL: the path is gone, or an older version wrote no
+ * identity. */
+struct place {
+	const char *path, *id;
+};
+
+static bool next_place(const struct buf *list, size_t *at, struct place *ret)
 {
-	for (size_t at = 0; at < list->used; at += strlen(list->data + at) + 1) {
-		if (streq(list->data + at, path))
+	*ret = (struct place){0};
+	if (*at >= list->used)
+		return false;
+	if (list->data[*at] != '=') {
+		ret->path = list->data + *at;
+		*at += strlen(ret->path) + 1;
+	}
+	if (*at < list->used && list->data[*at] == '=') {
+		ret->id = list->data + *at;
+		*at += strlen(ret->id) + 1;
+	}
+	return true;
+}
+
+static void add_place(struct buf *list, const struct place *place)
+{
+	if (place->path)
+		buf_add(list, place->path, strlen(place->path) + 1);
+	if (place->id)
+		buf_add(list, place->id, strlen(place->id) + 1);
+}
+
+static bool has(const struct buf *list, const struct place *wanted)
+{
+	struct place place;
+
+	for (size_t at = 0; next_place(list, &at, &place);) {
+		if (place.path && streq(place.path, wanted->path) &&
+		    (!wanted->id || (place.id && streq(place.id, wanted->id))))
 			return true;
 	}
 	return false;
+}
+
+static bool has_text(const struct buf *texts, const char *text)
+{
+	for (size_t at = 0; at < texts->used; at += strlen(texts->data + at) + 1) {
+		if (streq(texts->data + at, text))
+			return true;
+	}
+	return false;
+}
+
+/* The number of a device can be another one after a restart (btrfs, NFS), the time of birth cannot:
+ * where a file system has it, it stands in the place of the device. */
+void layer_place_identify(int dir_fd, const char *name, struct buf *ret)
+{
+	struct statx stx;
+	struct stat st;
+
+	if (statx(dir_fd, name, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_INO | STATX_BTIME,
+		  &stx) == 0 &&
+	    stx.stx_mask & STATX_BTIME)
+		buf_addf(ret, "=%" PRIu64 "@%" PRId64 ".%u", (uint64_t)stx.stx_ino,
+			 (int64_t)stx.stx_btime.tv_sec, stx.stx_btime.tv_nsec);
+	else if (fstatat(dir_fd, name, &st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0)
+		buf_addf(ret, "=%" PRIu64 ":%" PRIu64, (uint64_t)st.st_ino, (uint64_t)st.st_dev);
+	else
+		return;
+	buf_add_char(ret, '\0');
 }
 
 /* ---- what a run writes ---- */
 
 static void add(struct buf *wanted, const char *path)
 {
+	cleanup_buf struct buf id = BUF_INIT(128);
 	char real[PATH_MAX];
+	struct place place = {.path = real};
 
 	fd_real_path(path, real);
-	if (!has(wanted, real))
-		buf_add(wanted, real, strlen(real) + 1);
+	layer_place_identify(AT_FDCWD, real, &id);
+	place.id = id.data;
+	if (!has(wanted, &place))
+		add_place(wanted, &place);
 }
 
 /* A pattern's writable part begins where its literal part ends. */
@@ -79,10 +150,11 @@ static int failed(int code, struct atoll_error *err)
 			 "' in the store)");
 }
 
-/* -ENOENT without a text if there is none. */
+/* -ENOENT without a text if there is none. 1: the last line is not whole. */
 static int read_list(int store, struct buf *list, struct atoll_error *err)
 {
 	cleanup_fd int fd = openat(store, FILE_NAME, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	bool is_cut_off;
 	int r;
 
 	if (fd < 0)
@@ -91,9 +163,42 @@ static int read_list(int store, struct buf *list, struct atoll_error *err)
 	if (r < 0)
 		return failed(r, err);
 	/* A write that was cut off has no NUL at its end. */
-	if (list->used && list->data[list->used - 1])
+	is_cut_off = list->used && list->data[list->used - 1];
+	if (is_cut_off)
 		buf_add_char(list, '\0');
-	return buf_error(list) < 0 ? error_oom(err) : 0;
+	return buf_error(list) < 0 ? error_oom(err) : is_cut_off;
+}
+
+static bool is_there(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
+
+/* Each path that is still there, once, with its identity; then the newest identities of the others,
+ * which may have been moved. */
+static void keep_present(const struct buf *list, struct buf *kept)
+{
+	cleanup_buf struct buf moved = BUF_INIT(FILE_MAX);
+	size_t n_moved = 0, start = 0;
+	struct place place;
+
+	for (size_t at = 0; next_place(list, &at, &place);) {
+		if (place.path && !has(kept, &(struct place){.path = place.path}) &&
+		    is_there(place.path)) {
+			add_place(kept, &place);
+		} else if (place.id) {
+			buf_add(&moved, place.id, strlen(place.id) + 1);
+			n_moved++;
+		}
+	}
+	for (; n_moved > MOVED_MAX; n_moved--)
+		start += strlen(moved.data + start) + 1;
+	if (moved.used)
+		buf_add(kept, moved.data + start, moved.used - start);
+	if (buf_error(&moved) < 0)
+		kept->failed = ENOMEM;
 }
 
 /* Those that are still there; or "/", which is everywhere, if they are too many. */
@@ -101,15 +206,9 @@ static int write_anew(int store, const struct buf *list, struct atoll_error *err
 {
 	cleanup_buf struct buf kept = BUF_INIT(FILE_MAX / 2);
 	cleanup_fd int fd = -1;
-	struct stat st;
 	int r;
 
-	for (size_t at = 0; at < list->used; at += strlen(list->data + at) + 1) {
-		const char *path = list->data + at;
-
-		if (lstat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
-			buf_add(&kept, path, strlen(path) + 1);
-	}
+	keep_present(list, &kept);
 	fd = openat(store, FILE_NEW, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return failed(-errno, err);
@@ -134,6 +233,7 @@ static int add_to_list(int store, const struct buf *wanted, struct atoll_error *
 {
 	cleanup_buf struct buf list = BUF_INIT(FILE_MAX), more = BUF_INIT(FILE_MAX);
 	cleanup_fd int lock = openat(store, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct place place;
 	int r;
 
 	while ((r = flock(lock, LOCK_EX)) < 0 && errno == EINTR)
@@ -143,15 +243,15 @@ static int add_to_list(int store, const struct buf *wanted, struct atoll_error *
 	r = read_list(store, &list, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	for (size_t at = 0; at < wanted->used; at += strlen(wanted->data + at) + 1) {
-		if (!has(&list, wanted->data + at))
-			buf_add(&more, wanted->data + at, strlen(wanted->data + at) + 1);
+	for (size_t at = 0; next_place(wanted, &at, &place);) {
+		if (!has(&list, &place))
+			add_place(&more, &place);
 	}
 	if (buf_error(&more) < 0)
 		return error_oom(err);
 	if (!more.used)
 		return 0;
-	if (list.used <= FILE_FULL)
+	if (list.used <= FILE_FULL && r != 1)
 		return append(store, &more, err);
 	buf_add(&list, more.data, more.used);
 	return buf_error(&list) < 0 ? error_oom(err) : write_anew(store, &list, err);
@@ -162,6 +262,7 @@ static int note(const struct buf *wanted, struct atoll_error *err)
 	cleanup_buf struct buf list = BUF_INIT(FILE_MAX);
 	char path[PATH_MAX];
 	cleanup_fd int store = -1;
+	struct place place;
 	bool is_new = false;
 	int r;
 
@@ -178,8 +279,8 @@ static int note(const struct buf *wanted, struct atoll_error *err)
 	r = read_list(store, &list, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	for (size_t at = 0; at < wanted->used; at += strlen(wanted->data + at) + 1)
-		is_new |= !has(&list, wanted->data + at);
+	for (size_t at = 0; next_place(wanted, &at, &place);)
+		is_new |= !has(&list, &place);
 	return is_new ? add_to_list(store, wanted, err) : 0;
 }
 
@@ -197,6 +298,15 @@ int layer_places_note_paths(char *const *paths, size_t n, struct atoll_error *er
 
 	for (size_t i = 0; i < n; i++)
 		add(&wanted, paths[i]);
+	return note(&wanted, err);
+}
+
+int layer_places_note_new(const char *path, int dir_fd, struct atoll_error *err)
+{
+	cleanup_buf struct buf wanted = BUF_INIT(FILE_MAX);
+
+	buf_add(&wanted, path, strlen(path) + 1);
+	layer_place_identify(dir_fd, "", &wanted);
 	return note(&wanted, err);
 }
 
@@ -227,11 +337,13 @@ static int find_in_records(const struct buf *dirs, char *ret, size_t size, struc
 	return r < 0 ? r : 0;
 }
 
-int layer_places_find(const struct buf *dirs, char *ret, size_t size, struct atoll_error *err)
+int layer_places_find(const struct buf *dirs, const struct buf *ids, char *ret, size_t size,
+		      struct atoll_error *err)
 {
 	cleanup_buf struct buf list = BUF_INIT(FILE_MAX);
 	char path[PATH_MAX], real[PATH_MAX];
 	cleanup_fd int store = state_open(false, path, err);
+	struct place place;
 	int r;
 
 	ret[0] = '\0';
@@ -243,9 +355,12 @@ int layer_places_find(const struct buf *dirs, char *ret, size_t size, struct ato
 	r = read_list(store, &list, err);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	for (size_t at = 0; at < list.used && !ret[0]; at += strlen(list.data + at) + 1) {
-		if (is_within_one(dirs, list.data + at))
-			snprintf(ret, size, "%s", list.data + at);
+	for (size_t at = 0; !ret[0] && next_place(&list, &at, &place);) {
+		if (place.path && is_within_one(dirs, place.path))
+			snprintf(ret, size, "%s", place.path);
+		else if (place.id && has_text(ids, place.id))
+			snprintf(ret, size, "%s, which was moved",
+				 place.path ? place.path : "a directory");
 	}
 	return ret[0] ? 0 : find_in_records(dirs, ret, size, err);
 }

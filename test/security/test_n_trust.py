@@ -452,4 +452,80 @@ def _():
             check(not result.came and result.status == POLICY, "a layer in the store: status %s, %s" % (result.status, result.err))
 
 
+@test("12b a directory that a run wrote or an archive filled stays one when it is renamed or moved")
+def _():
+    need_layers()
+    with Place(strict=False, repository=False) as place:
+        work, idle = place.base + "/work", place.base + "/idle"
+        os.mkdir(work)
+        os.mkdir(idle)
+
+        def fill(name, how):
+            """A directory above/NAME with job.yaml in it; returns the one above."""
+            above = place.base + "/" + name
+            os.makedirs(above + "/ws/sub")
+            if how == "archive":
+                os.rmdir(above + "/ws/sub")
+                os.rmdir(above + "/ws")
+                with tarfile.open(place.base + "/a.tar", "w") as tar:
+                    tar.add(write(place.base + "/src.yaml", reads(place)), "sub/job.yaml")
+                same(atoll_in(place, work, "import", "--to", above + "/ws", place.base + "/a.tar").returncode, 0, "import")
+                return above
+            if how == "direct":
+                run(place, [], inside_sh('printf %s "$1" >sub/job.yaml', reads(place)), mode="direct", cwd=above + "/ws")
+            elif how == "granted":
+                run(place, ["--write", above + "/ws"], inside_sh('printf %s "$1" >"$2/sub/job.yaml"', reads(place), above + "/ws"), mode="direct", cwd=work)
+            else:
+                run(place, [], inside_sh('printf %s "$1" >sub/job.yaml', reads(place)), mode="layer", cwd=above + "/ws")
+                same(atoll_in(place, above + "/ws", "apply").returncode, 0, "apply")
+            return above
+
+        for how in ("direct", "layer", "archive", "granted"):
+            above = fill("of-" + how, how)
+            other = place.base + "/other-" + how
+            os.mkdir(other)
+            check(os.path.exists(above + "/ws/sub/job.yaml"), how + ": no job file was made")
+            refused(place, how + ": where it was", ["-f", above + "/ws/sub/job.yaml"], cwd=idle)
+            os.rename(above + "/ws", above + "/renamed")
+            refused(place, how + ": renamed", ["-f", above + "/renamed/sub/job.yaml"], cwd=idle)
+            os.rename(above + "/renamed", other + "/moved")
+            refused(place, how + ": moved", ["-f", other + "/moved/sub/job.yaml"], cwd=idle)
+            os.rename(other, place.base + "/third-" + how)
+            refused(place, how + ": with the directory above", ["-f", place.base + "/third-" + how + "/moved/sub/job.yaml"], cwd=idle)
+            # A directory of the person's own at the place where the other one was made, and moved from there.
+            os.mkdir(above + "/ws")
+            own = write(above + "/ws/job.yaml", reads(place))
+            refused(place, how + ": the old path", ["-f", own], cwd=idle)
+            os.rename(above + "/ws", above + "/own")
+            allowed(place, how + ": a directory of one's own, elsewhere", ["-f", above + "/own/job.yaml"], cwd=idle)
+
+
+@test("12b the list of directories: lines of older versions count, a line that was cut off breaks no other")
+def _():
+    need_layers()
+    with Place(strict=False, repository=False) as place:
+        work = place.base + "/work"
+        path = place.home + "/.local/state/atoll/places"
+        for name in (work, place.base + "/old", place.base + "/new", place.base + "/free"):
+            os.mkdir(name)
+            write(name + "/job.yaml", reads(place))
+        run(place, [], ["true"], mode="direct", cwd=work)
+        listed = read(path)
+        check(listed.startswith(work.encode() + b"\0=") and listed.count(b"\0") == 2, "the list: %r" % listed)
+        write(path, listed + place.base.encode() + b"/old\0" + place.base.encode() + b"/cut-o", 0o600)
+        run(place, [], ["true"], mode="direct", cwd=place.base + "/new")
+        for name, how in (("old", refused), ("new", refused), ("free", allowed)):
+            how(place, name, ["-f", place.base + "/" + name + "/job.yaml"], cwd=work)
+        # A list that is full is written anew: what was moved stays known.
+        os.rename(place.base + "/new", place.base + "/moved")
+        write(path, b"".join(b"%s/gone%d\0=%d@1.1\0" % (place.base.encode(), i, i) for i in range(15000)) + read(path), 0o600)
+        os.mkdir(place.base + "/last")
+        write(place.base + "/last/job.yaml", reads(place))
+        full = os.path.getsize(path)
+        run(place, [], ["true"], mode="direct", cwd=place.base + "/last")
+        check(os.path.getsize(path) < full, "the list was not written anew")
+        for name, how in (("old", refused), ("last", refused), ("moved", refused), ("free", allowed)):
+            how(place, name + ", after the list was written anew", ["-f", place.base + "/" + name + "/job.yaml"], cwd=work)
+
+
 main()
