@@ -261,7 +261,7 @@ TEST(neighbours_of_trusted_names_are_free)
 		".local/libexec/x",
 		".cargo/registry/x",
 		".gradle/caches/x",
-		".bundle/plugin",
+		".bundle/cache",
 		".m2/repository/x",
 		"Config",
 		"config",

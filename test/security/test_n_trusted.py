@@ -264,11 +264,20 @@ PROTECTED = ["mise.toml", "mise.local.toml", ".config/mise/config.toml", "leftho
              "opencode.jsonc", ".opencode.json", ".hg/hgrc", ".jj/repo/config.toml", ".iex.exs", ".ocamlinit", ".Renviron", ".erlang",
              ".octaverc", ".bazeliskrc", ".yarn/releases/yarn.cjs", ".yarn/plugins/x.cjs", ".lazy.lua", ".project", ".settings/x.prefs",
              ".lfsconfig", ".gitpod.yml", ".direnv/bin/x", ".github/hooks/h.json", ".github/agents/a.md", ".github/prompts/p.md",
-             ".github/instructions/i.md"]
+             ".github/instructions/i.md", ".lintstagedrc.json", "lint-staged.config.mjs", ".gitlint", ".commitlintrc.yml", "commitlint.config.js",
+             ".pre-commit-config.yml", "buildServer.json", ".sourcekit-lsp/config.json", "rust-analyzer.toml", ".factorypath",
+             ".ycm_extra_conf.py", ".kateproject.local", ".buildconfig", ".bundle/plugin/index", ".rbenv-vars", ".hgrc", ".jjconfig.toml",
+             ".config/jj/config.toml", ".bzr/branch/branch.conf", ".subversion/config", ".mrconfig", ".arcconfig", ".shadowenv.d/x.lisp",
+             ".flox/env/manifest.toml", ".config/emacs/init.el", ".config/helix/config.toml", ".oh-my-zsh/x.zsh", ".fzf.bash", ".nvm/nvm.sh",
+             ".bun/bin/bun", ".lessfilter", ".vnc/xstartup", ".config/powershell/profile.ps1", ".config/containers/containers.conf",
+             ".rpmmacros", ".quiltrc", "jupyter_server_config.py"]
 MARKED = {"AGENTS.md": "an agent will follow this", "CLAUDE.md": "an agent will follow this", "GEMINI.md": "an agent will follow this",
           "rust-toolchain.toml": "name programs", ".mvn/jvm.config": "name programs", ".tool-versions": "name programs",
           "bunfig.toml": "name programs", "tools/bazel": "name programs", ".pnp.cjs": "name programs", "pnpm-workspace.yaml": "name programs",
-          ".rspec": "name programs", ".rubocop.yml": "name programs", ".pylintrc": "name programs", ".gitmodules": "talk"}
+          ".rspec": "name programs", ".rubocop.yml": "name programs", ".pylintrc": "name programs", ".gitmodules": "talk",
+          **dict.fromkeys((".bsp/sbt.json", "hie.yaml", ".merlin", ".luarc.json", ".bazelversion", ".sbtopts", ".jvmopts", "nuget.config", "uv.toml",
+                           "poetry.toml", ".luarocks/config-5.4.lua", ".rspec-local", ".prototools", ".latexmkrc", ".gitreview",
+                           "bin/activate-hermit"), "name programs")}
 
 
 @test("TN-05 names that tools obey on entering: refused in every way, marked in a layer; wanted edits are marked and work")
@@ -278,7 +287,7 @@ def _():
         run(place, [], inside(PLANT_NAMES, place.mark, *PROTECTED))
         same(planted_names(place.ws, PROTECTED), [], "planted")
     with Place() as place:
-        place.expect(*MARKED, ".mvn", "tools")
+        place.expect(*MARKED, ".mvn", "tools", ".bsp", ".luarocks", "bin")
         script = 'for f; do mkdir -p "$(dirname "$f")"; echo x >"$f" || echo "no $f"; done; true'
         same(run(place, [], inside_sh(script, *MARKED)).out, "", "wanted edits that were refused")
     with Place() as place:
