@@ -103,7 +103,7 @@ def _():
         os.symlink(target, place.tmp + "/link.html")
         same(atoll(place, "report", "--html", place.tmp + "/link.html").status, 0, "over a link")
         same(read(target), b"kept", "what the link led to")
-        for args, said in ((("--html", "/nowhere/x.html"), "make a file beside"), ((), "--html FILE"), (("zzz", "--html", "-"), "no log of a run"),
+        for args, said in ((("--html", "/nowhere/x.html"), "create a temporary file beside"), ((), "--html FILE"), (("zzz", "--html", "-"), "no log of a run"),
                            (("--html", ""), "--html FILE"), (("a", "b", "--html", "-"), "unexpected argument")):
             result = atoll(place, "report", *args)
             check(result.status in (240, 242) and said in result.err and result.err.count("\n") == 1, "%s: %s" % (args, result.err))

@@ -562,7 +562,7 @@ def _():
                                                   % (place.ws, sub)]), "above")
         same(hint(["-C", place.ws, "--chdir", sub], "git status", sub), (0, []), "above, as it was told")
         same(hint([], "git status", tree), (128, ["atoll: the git repository is outside of the workspace, so the sandbox does not contain it; read it with --read %s, "
-                                                   "to change it: --direct --write %s" % (common, common)]), "a work tree")
+                                                   "change it with --direct --write %s" % (common, common)]), "a work tree")
         same(hint(["--read", common], "git status", tree), (0, []), "a work tree, to look at")
         same(hint(["--write", common], "echo new >new && git add new && git commit -qm second", tree), (0, []), "a work tree, to change")
         same(git(tree, "log", "-1", "--format=%s").stdout, "second\n", "the host's view")
